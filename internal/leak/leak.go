@@ -1,0 +1,116 @@
+// Package leak finds what a test left behind: goroutines, open file
+// descriptors, living or unreaped child processes, and cgroup folders of ours.
+//
+// A package of tests says in its TestMain
+//
+//	func TestMain(m *testing.M) { leak.Main(m) }
+//
+// and fails when anything is left after its last test. A single test which
+// must not leave anything calls [Check] first.
+//
+// Descriptors, processes and cgroups are looked up in /proc and /sys; where
+// these do not exist, goroutines alone are checked. A process whose parent died
+// belongs to the system and is no descendant any more, so it is not found here;
+// tests of orphans look for them by a mark of their own.
+package leak
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+// Patience is how long [State.Compare] waits for things to settle: goroutines
+// that are about to return, children that are about to be reaped.
+const Patience = 3 * time.Second
+
+// State is what a process has open at one moment.
+type State struct {
+	goroutines  goleak.Option
+	descriptors map[descriptor]bool
+	children    map[process]bool
+	cgroups     map[string]bool
+}
+
+// Snapshot notes what the process has open now. It takes about a millisecond.
+func Snapshot() *State {
+	return &State{
+		goroutines:  goleak.IgnoreCurrent(),
+		descriptors: descriptors(),
+		children:    children(),
+		cgroups:     cgroups(),
+	}
+}
+
+// Compare reports everything that is open now and was not when s was taken. It
+// waits up to [Patience] until there is nothing to report. It sees the whole
+// process, so it means nothing while other tests run in parallel.
+func (s *State) Compare() error { return s.compare(Patience) }
+
+func (s *State) compare(patience time.Duration) error {
+	end := time.Now().Add(patience)
+	const first, most = time.Millisecond, 100 * time.Millisecond
+	for pause := first; ; pause = min(2*pause, most) {
+		err := s.look()
+		left := time.Until(end)
+		if err == nil || left <= 0 {
+			return err
+		}
+		<-time.After(min(pause, left))
+	}
+}
+
+// look reports what is open now, without waiting, except that goleak gives
+// goroutines about half a second.
+func (s *State) look() error {
+	var found []error
+	for d := range descriptors() {
+		if !s.descriptors[d] && !d.runtime() {
+			found = append(found, fmt.Errorf("descriptor %d is open: %s", d.number, d.target))
+		}
+	}
+	for p := range children() {
+		if !s.children[p] {
+			found = append(found, fmt.Errorf("process %s", p.describe()))
+		}
+	}
+	for folder := range cgroups() {
+		if !s.cgroups[folder] {
+			found = append(found, fmt.Errorf("cgroup folder %s is there", folder))
+		}
+	}
+	found = append(found, goleak.Find(s.goroutines))
+	return errors.Join(found...)
+}
+
+// Main runs the tests of a package and ends the process with their exit status,
+// or with 1 when they passed and left something behind.
+func Main(m *testing.M) { os.Exit(run(m, Patience)) }
+
+func run(m *testing.M, patience time.Duration) int {
+	before := Snapshot()
+	code := m.Run()
+	if code == 0 {
+		if err := before.compare(patience); err != nil {
+			fmt.Fprintf(os.Stderr, "The tests passed and left this behind:\n%v\n", err)
+			code = 1
+		}
+	}
+	return code
+}
+
+// Check fails t at its end when it left anything behind. It must not be used in
+// a test that runs in parallel with others.
+func Check(t testing.TB) {
+	t.Helper()
+	before := Snapshot()
+	t.Cleanup(func() {
+		if err := before.Compare(); err != nil {
+			t.Errorf("the test left this behind:\n%v", err)
+		}
+	})
+}

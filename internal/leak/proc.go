@@ -1,0 +1,163 @@
+package leak
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// descriptor is one open file descriptor of this process.
+type descriptor struct {
+	number int
+	target string // what /proc/self/fd links to
+}
+
+// runtime tells whether the Go runtime opens such a descriptor for its network
+// poller, at first use and for ever.
+func (d descriptor) runtime() bool {
+	return d.target == "anon_inode:[eventpoll]" || d.target == "anon_inode:[eventfd]"
+}
+
+// descriptors returns what this process has open.
+func descriptors() map[descriptor]bool {
+	open := map[descriptor]bool{}
+	const folder = "/proc/self/fd"
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return open // no such folder on this system
+	}
+	for _, e := range entries {
+		number, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		// The descriptor by which the folder was read is closed by now.
+		if target, err := os.Readlink(filepath.Join(folder, e.Name())); err == nil {
+			open[descriptor{number, target}] = true
+		}
+	}
+	return open
+}
+
+// process is one process, told from a later one of the same number by the time
+// at which it started.
+type process struct {
+	pid   int
+	start string // field 22 of /proc/PID/stat, in ticks after boot
+}
+
+// stat is what is needed of /proc/PID/stat.
+type stat struct {
+	name   string
+	state  string
+	parent int
+	start  string
+}
+
+// readStat reads /proc/PID/stat. The name is in brackets and may hold anything,
+// brackets too, so the fields are counted from the last one.
+func readStat(pid int) (stat, bool) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return stat{}, false
+	}
+	text := string(b)
+	left, right := strings.IndexByte(text, '('), strings.LastIndexByte(text, ')')
+	if left < 0 || right < left {
+		return stat{}, false
+	}
+	fields := strings.Fields(text[right+1:]) // fields[0] is field 3
+	if len(fields) < 20 {
+		return stat{}, false
+	}
+	parent, err := strconv.Atoi(fields[1])
+	if err != nil {
+		return stat{}, false
+	}
+	return stat{name: text[left+1 : right], state: fields[0], parent: parent, start: fields[19]}, true
+}
+
+// children returns all descendants of this process, unreaped ones too.
+func children() map[process]bool {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil // no such folder on this system
+	}
+	stats := map[int]stat{}
+	byParent := map[int][]int{}
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		if s, ok := readStat(pid); ok {
+			stats[pid] = s
+			byParent[s.parent] = append(byParent[s.parent], pid)
+		}
+	}
+	found := map[process]bool{}
+	todo := byParent[os.Getpid()]
+	for len(todo) > 0 {
+		pid := todo[len(todo)-1]
+		todo = append(todo[:len(todo)-1:len(todo)-1], byParent[pid]...)
+		found[process{pid, stats[pid].start}] = true
+	}
+	return found
+}
+
+// describe says what p is and whose child.
+func (p process) describe() string {
+	s, ok := readStat(p.pid)
+	if !ok || s.start != p.start {
+		return fmt.Sprintf("%d ended while it was looked at", p.pid)
+	}
+	if s.state == "Z" {
+		return fmt.Sprintf("%d has ended and was not waited for: %s, child of %d", p.pid, s.name, s.parent)
+	}
+	command := s.name
+	if b, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.pid)); err == nil && len(b) > 0 {
+		command = strings.ReplaceAll(strings.TrimRight(string(b), "\x00"), "\x00", " ")
+	}
+	return fmt.Sprintf("%d lives: %s (state %s), child of %d", p.pid, command, s.state, s.parent)
+}
+
+// cgroupPrefix begins the names of all cgroup folders of ours. The number after
+// it is that of the process which made the folder.
+const cgroupPrefix = "bullpen-"
+
+// cgroups returns the cgroup folders of ours that this process, or one that
+// lives no more, has made. Test binaries run side by side, so those of another
+// living process are its own business.
+func cgroups() map[string]bool {
+	found := map[string]bool{}
+	_ = filepath.WalkDir("/sys/fs/cgroup", func(path string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return nil //nolint:nilerr // a folder that cannot be read, or has just gone, holds none of ours
+		}
+		if !e.IsDir() || !strings.HasPrefix(e.Name(), cgroupPrefix) {
+			return nil
+		}
+		if !othersCgroup(e.Name()) {
+			found[path] = true
+		}
+		return fs.SkipDir
+	})
+	return found
+}
+
+// othersCgroup tells whether the folder name names another, living process.
+func othersCgroup(name string) bool {
+	digits := strings.TrimPrefix(name, cgroupPrefix)
+	if i := strings.IndexFunc(digits, func(r rune) bool { return r < '0' || r > '9' }); i >= 0 {
+		digits = digits[:i]
+	}
+	pid, err := strconv.Atoi(digits)
+	if err != nil || pid == os.Getpid() {
+		return false
+	}
+	s, ok := readStat(pid)
+	return ok && s.state != "Z"
+}
