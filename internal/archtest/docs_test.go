@@ -1,0 +1,128 @@
+package archtest
+
+import (
+	"cmp"
+	"fmt"
+	"go/ast"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// checkDocs wants exactly one package comment for each package.
+func checkDocs(sources []*source) []fault {
+	packages := map[[2]string][]*source{} // by folder and name
+	for _, s := range sources {
+		if !s.isTest() {
+			key := [2]string{s.folder(), s.file.Name.Name}
+			packages[key] = append(packages[key], s)
+		}
+	}
+	var faults []fault
+	for key, files := range packages {
+		folder, name := key[0], key[1]
+		var documented []string
+		for _, s := range files {
+			if s.file.Doc == nil || strings.TrimSpace(s.file.Doc.Text()) == "" {
+				continue
+			}
+			documented = append(documented, s.path)
+			if says := docFault(s.file.Doc, folder, name); says != "" {
+				faults = append(faults, fault{"doc", s.path, says})
+			}
+		}
+		switch len(documented) {
+		case 0:
+			faults = append(faults, fault{"doc", folder, "package " + name + " has no package comment: say what it is for, for a stranger"})
+		case 1:
+		default:
+			slices.Sort(documented)
+			faults = append(faults, fault{"doc", folder, fmt.Sprintf("package %s has %d package comments, in %s: keep one", name, len(documented), strings.Join(documented, " and "))})
+		}
+	}
+	return faults
+}
+
+func docFault(doc *ast.CommentGroup, folder, name string) string {
+	text := doc.Text()
+	if name != "main" {
+		if !strings.HasPrefix(text, "Package "+name+" ") {
+			return "the package comment does not begin with \"Package " + name + "\""
+		}
+		return ""
+	}
+	command := path.Base(folder)
+	first, _, _ := strings.Cut(text, " ")
+	second := strings.TrimPrefix(text, first+" ")
+	if strings.EqualFold(first, command) || first == "Command" && strings.HasPrefix(second, command+" ") {
+		return ""
+	}
+	return "the comment of a command begins with its name or \"Command " + command + "\""
+}
+
+// checkNames finds packages whose names say nothing.
+func checkNames(sources []*source) []fault {
+	var faults []fault
+	seen := map[string]bool{}
+	for _, s := range sources {
+		name := strings.TrimSuffix(s.file.Name.Name, "_test")
+		for _, n := range slices.Compact([]string{path.Base(s.folder()), name}) {
+			place := s.folder()
+			if slices.Contains(badNames, n) && !seen[place+n] {
+				seen[place+n] = true
+				faults = append(faults, fault{"name", place, "the name " + n + " says nothing: name the package after what it holds"})
+			}
+		}
+		if strings.ContainsAny(name, "_") || name != strings.ToLower(name) {
+			faults = append(faults, fault{"name", s.path, "the package name " + name + " is not one lower-case word"})
+		}
+	}
+	slices.SortFunc(faults, func(a, b fault) int { return cmp.Compare(a.place, b.place) })
+	return faults
+}
+
+func TestPackageDocs(t *testing.T) {
+	t.Parallel()
+	report(t, checkDocs(checkout(t)), "doc")
+}
+
+func TestPackageNames(t *testing.T) {
+	t.Parallel()
+	report(t, checkNames(checkout(t)), "name")
+}
+
+func TestBadDocsAreFound(t *testing.T) {
+	t.Parallel()
+	wantFaults(t, checkDocs(synthetic(t, map[string]string{
+		"none/a.go":         "package none\n",
+		"none/a_test.go":    "// Package none has its doc in the wrong place.\npackage none\n",
+		"two/a.go":          "// Package two is documented.\npackage two\n",
+		"two/b_darwin.go":   "// Package two is documented elsewhere too.\npackage two\n",
+		"other/a.go":        "// Something else.\npackage other\n",
+		"good/a.go":         "// Package good is for all.\npackage good\n",
+		"good/b.go":         "//go:build linux\n\npackage good\n",
+		"only/a_test.go":    "package only\n",
+		"cmd/bullpen/a.go":  "// Bullpen runs tasks.\npackage main\n",
+		"cmd/command/a.go":  "// Command command runs tasks.\npackage main\n",
+		"cmd/nameless/a.go": "// This runs tasks.\npackage main\n",
+	})),
+		"doc: cmd/nameless/a.go: the comment of a command begins with its name",
+		"doc: none: package none has no package comment",
+		"doc: other/a.go: the package comment does not begin",
+		"doc: two: package two has 2 package comments, in two/a.go and two/b_darwin.go",
+	)
+}
+
+func TestBadNamesAreFound(t *testing.T) {
+	t.Parallel()
+	wantFaults(t, checkNames(synthetic(t, map[string]string{
+		"util/a.go":       "package util\n",
+		"util/b.go":       "package util\n",
+		"core/a.go":       "package heart\n",
+		"good/a.go":       "package good\n",
+		"good/a_test.go":  "package good_test\n",
+		"under/a.go":      "package under_score\n",
+		"internal/x/a.go": "package x\n",
+	})), "name: core: the name core", "name: under/a.go: the package name under_score", "name: util: the name util")
+}

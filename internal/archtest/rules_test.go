@@ -1,0 +1,88 @@
+package archtest
+
+// module is the import path of the root.
+const module = "github.com/bullpen-run/bullpen"
+
+// rule says what the packages of one folder, and of the folders below it that
+// have no row of their own, may import besides the standard library. Packages
+// of one row may import each other.
+type rule struct {
+	folder string
+	ours   []string // folders of rows
+	theirs []string // import paths, each with everything below it
+}
+
+// rules is the table of who may import whom. Every package has a row.
+var rules = []rule{
+	{folder: "."},
+	{folder: "protocol"},
+	{folder: "internal/lifecycle"},
+	{folder: "internal/schedule"},
+	{folder: "internal/archtest"},
+	{folder: "internal/leak", theirs: []string{"go.uber.org/goleak"}},
+	{folder: "internal/probe", theirs: []string{"golang.org/x/sys"}},
+	{folder: "internal/confine", ours: []string{"internal/probe"}, theirs: []string{"golang.org/x/sys", "github.com/landlock-lsm/go-landlock"}},
+	{folder: "internal/wire", ours: []string{".", "protocol", "internal/confine"}, theirs: []string{"golang.org/x/sys"}},
+	{folder: "internal/broker", ours: []string{"internal/probe"}, theirs: []string{"golang.org/x/sys", "github.com/nats-io/nats-server"}},
+	{folder: "pool", ours: []string{"."}},
+	{folder: "pool/poolprom", ours: []string{".", "pool"}, theirs: []string{"github.com/prometheus/client_golang"}},
+	{folder: "process", ours: []string{".", "protocol", "internal/wire", "internal/confine", "internal/probe"}},
+	{folder: "process/processprom", ours: []string{".", "process"}, theirs: []string{"github.com/prometheus/client_golang"}},
+	{folder: "wasm", ours: []string{"."}, theirs: []string{"github.com/tetratelabs/wazero"}},
+	{folder: "queue", ours: []string{".", "internal/schedule"}, theirs: []string{"github.com/nats-io/nats.go"}},
+	{folder: "client", ours: []string{"."}},
+	{folder: "worker", ours: []string{".", "protocol"}},
+	{folder: "executortest", ours: []string{"."}},
+	{
+		folder: "internal/daemon",
+		ours: []string{
+			".", "protocol", "pool", "pool/poolprom", "process", "process/processprom", "wasm", "queue", "client",
+			"internal/broker", "internal/confine", "internal/dashboard", "internal/probe", "internal/schedule", "internal/wire",
+		},
+		theirs: []string{"github.com/prometheus/client_golang", "go.opentelemetry.io/otel", "go.yaml.in/yaml/v3"},
+	},
+	{folder: "internal/dashboard", ours: []string{"."}},
+	{
+		folder: "internal/cli",
+		ours:   []string{".", "client", "process", "internal/daemon", "internal/probe"},
+		theirs: []string{"github.com/spf13/cobra", "github.com/spf13/pflag"},
+	},
+	{folder: "cmd/bullpen", ours: []string{"internal/cli"}},
+	{folder: "examples", ours: []string{".", "client", "pool", "process", "queue", "wasm", "worker"}},
+	{folder: "lab", ours: []string{".", "client", "pool", "process", "queue", "wasm", "worker"}},
+}
+
+// lifecycleBarred lists the rows that may not use the state machine. All others
+// may.
+var lifecycleBarred = []string{".", "protocol", "internal/lifecycle", "internal/probe"}
+
+// forTests is what test files may import besides what their row allows.
+var forTests = rule{
+	ours: []string{
+		".", "protocol", "worker", "executortest",
+		"internal/leak", "internal/lifecycle", "internal/probe",
+	},
+	theirs: []string{"github.com/google/go-cmp", "github.com/rogpeppe/go-internal", "go.uber.org/goleak", "pgregory.net/rapid"},
+}
+
+// testingAllowed lists the rows whose product code may import testing.
+var testingAllowed = []string{"executortest", "internal/leak"}
+
+// rawCallsAllowed lists the rows that may make system calls by number. The
+// wrappers of package syscall are free to all.
+var rawCallsAllowed = []string{"internal/confine", "internal/probe", "internal/broker", "internal/wire"}
+
+// badNames says of packages nothing, so none has one of them.
+var badNames = []string{"util", "utils", "common", "types", "pkg", "core", "manager", "managers", "helper", "helpers", "misc", "shared", "lib"}
+
+// The largest sizes, in lines. A function counts from its first line to its
+// closing brace, without its doc comment.
+const (
+	mostFileLines     = 400
+	mostFunctionLines = 60
+)
+
+// exceptions has the places that may break a rule, each with its reason. A key
+// is the name of a rule and the place as the fault gives it, such as
+// "size: process/pool.go" or "size: process/pool.go: (*Pool).run".
+var exceptions = map[string]string{}
