@@ -1,0 +1,78 @@
+package executortest
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/bullpen-run/bullpen"
+)
+
+// gate is a task that says when it has started and goes on until it is told to
+// end. Where tasks see no files it just takes a while.
+type gate struct {
+	t     *testing.T
+	path  string
+	files bool
+}
+
+func (s *subject) gate() *gate {
+	s.t.Helper()
+	return &gate{t: s.t, path: filepath.Join(s.t.TempDir(), "gate"), files: !s.can.NoFilesystem}
+}
+
+// blindWait is how long such a task takes where it cannot be told to end.
+const blindWait = 500 * time.Millisecond
+
+func (g *gate) task() bullpen.Task {
+	if !g.files {
+		return task("sleep", blindWait.String())
+	}
+	return task("gate", g.path)
+}
+
+// awaitStart waits until the task runs.
+func (g *gate) awaitStart() {
+	g.t.Helper()
+	if !g.files {
+		_ = wait(g.t.Context(), blindWait/5) // there is no sign to wait for
+		return
+	}
+	eventually(g.t, "a task starts", func() bool { return exists(g.path + ".started") })
+}
+
+// awaitCancel waits until the task has seen that it shall end.
+func (g *gate) awaitCancel() {
+	g.t.Helper()
+	if g.files {
+		eventually(g.t, "a task is asked to end", func() bool { return exists(g.path + ".ended") })
+	}
+}
+
+// open lets the task end well.
+func (g *gate) open() {
+	g.t.Helper()
+	if !g.files {
+		return
+	}
+	if err := os.WriteFile(g.path, nil, 0o600); err != nil {
+		g.t.Fatal(err)
+	}
+}
+
+func exists(file string) bool {
+	_, err := os.Stat(file)
+	return err == nil
+}
+
+// hold gives the executor a task that runs until the gate is opened, and waits
+// until it runs.
+func (s *subject) hold(ctx context.Context) (*gate, *answer) {
+	s.t.Helper()
+	g := s.gate()
+	a := s.give(ctx, g.task())
+	g.awaitStart()
+	return g, a
+}

@@ -1,0 +1,270 @@
+package executortest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/bullpen-run/bullpen"
+)
+
+// patience bounds every wait of the suite: an executor that takes longer hangs.
+var patience = 20 * time.Second
+
+// subject is an executor under test. It keeps what became of every task that it
+// was given, and at the end of the test holds each against the rules that hold
+// always. It is an executor itself, without the faster ways of the one inside.
+type subject struct {
+	bullpen.Executor
+
+	t   *testing.T
+	can bullpen.Guarantees
+
+	mu      sync.Mutex
+	answers []*answer // +checklocks:mu
+}
+
+// answer is what became of one task.
+type answer struct {
+	task bullpen.Task
+	ctx  context.Context //nolint:containedctx // whose cause the error must have; nothing is run by it
+	done chan struct{}   // closed at the first answer, or when Submit refuses
+
+	mu       sync.Mutex
+	accepted bool           // +checklocks:mu
+	refused  bool           // +checklocks:mu
+	times    int            // calls of done; +checklocks:mu
+	result   bullpen.Result // +checklocks:mu
+	err      error          // +checklocks:mu
+}
+
+// open makes an executor and sees to its end. Zero options get usual values.
+func (f Factory) open(t *testing.T, o Options) *subject {
+	t.Helper()
+	if o.Workers == 0 {
+		o.Workers = 2
+	}
+	if o.Queue == 0 {
+		o.Queue = 64
+	}
+	if o.Grace == 0 {
+		o.Grace = 2 * time.Second
+	}
+	e := f.New(t, o)
+	s := &subject{Executor: e, t: t, can: e.Guarantees()}
+	t.Cleanup(func() {
+		_ = within(t, "Close at the end of the test", func() error { return e.Close() }) // its error is for the tests of Close
+		s.verify()
+	})
+	return s
+}
+
+// Submit hands a task over and notes what becomes of it.
+func (s *subject) Submit(ctx context.Context, t bullpen.Task, done func(bullpen.Result, error)) error {
+	_, err := s.submit(ctx, t, done)
+	return err
+}
+
+func (s *subject) submit(ctx context.Context, t bullpen.Task, done func(bullpen.Result, error)) (*answer, error) {
+	a := &answer{task: t, ctx: ctx, done: make(chan struct{})}
+	s.mu.Lock()
+	s.answers = append(s.answers, a)
+	s.mu.Unlock()
+	err := s.Executor.Submit(ctx, t, func(r bullpen.Result, err error) {
+		a.mu.Lock()
+		a.times++
+		first := a.times == 1 && !a.refused
+		if first {
+			a.result, a.err = r, err
+		}
+		a.mu.Unlock()
+		if first {
+			close(a.done)
+			if done != nil {
+				done(r, err)
+			}
+		}
+	})
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.accepted, a.refused = err == nil, err != nil
+	if err != nil && a.times == 0 {
+		a.err = err
+		close(a.done)
+	}
+	return a, err
+}
+
+// try hands a task over; a refusal is an answer too. The call is bounded.
+func (s *subject) try(ctx context.Context, t bullpen.Task) *answer {
+	s.t.Helper()
+	var a *answer
+	_ = within(s.t, "Submit of "+t.Name, func() error { // the answer has the error
+		var err error
+		a, err = s.submit(ctx, t, nil)
+		return err
+	})
+	return a
+}
+
+// give hands a task over, which must be accepted.
+func (s *subject) give(ctx context.Context, t bullpen.Task) *answer {
+	s.t.Helper()
+	a := s.try(ctx, t)
+	if a.isRefused() {
+		_, err := a.wait(s.t)
+		s.t.Fatalf("Submit of %s = %v, want it accepted", t.Name, err)
+	}
+	return a
+}
+
+// run hands a task over and waits for its end.
+func (s *subject) run(t bullpen.Task) (bullpen.Result, error) {
+	s.t.Helper()
+	return s.try(s.t.Context(), t).wait(s.t)
+}
+
+// works checks that the executor still serves.
+func (s *subject) works() {
+	s.t.Helper()
+	if r, err := s.run(task("upper", "still there")); err != nil || string(r.Payload) != "STILL THERE" {
+		s.t.Errorf("the task after it gave %q, %v, want a result", r.Payload, err)
+	}
+}
+
+func (a *answer) isRefused() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.refused
+}
+
+// known tells whether the answer is there.
+func (a *answer) known() bool {
+	select {
+	case <-a.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// wait waits for the answer and ends the test when it does not come.
+func (a *answer) wait(t *testing.T) (bullpen.Result, error) {
+	t.Helper()
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case <-a.done:
+	case <-timer.C:
+		t.Fatalf("no answer to %s within %v", describe(a.task), patience)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.result, a.err
+}
+
+// verify holds every answer against the rules that hold always.
+func (s *subject) verify() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	end := time.NewTimer(patience)
+	defer end.Stop()
+	for _, a := range s.answers {
+		select {
+		case <-a.done:
+		case <-end.C:
+			s.t.Errorf("%s was accepted and has no outcome though the executor has ended", describe(a.task))
+			return // more of them would only wait longer
+		}
+		if err := a.check(s.can); err != nil {
+			s.t.Errorf("%s: %v", describe(a.task), err)
+		}
+	}
+}
+
+func (a *answer) check(can bullpen.Guarantees) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch {
+	case a.accepted && a.times != 1:
+		return fmt.Errorf("accepted and answered %d times, want exactly once", a.times)
+	case a.refused && a.times != 0:
+		return errors.New("refused by Submit and answered all the same")
+	case a.err == nil:
+		return nil
+	case a.result.Payload != nil:
+		return fmt.Errorf("there is a payload although it ended with %w", a.err)
+	}
+	var te *bullpen.TaskError
+	if !errors.As(a.err, &te) {
+		return a.checkNeverStarted()
+	}
+	switch {
+	case a.refused:
+		return fmt.Errorf("Submit returned a *TaskError, which says that the task started: %w", a.err)
+	case te.Outcome == bullpen.OK || int(te.Outcome) >= len(bullpen.Outcomes()):
+		return fmt.Errorf("the outcome of an error is %v: %w", te.Outcome, a.err)
+	case te.Outcome == bullpen.Lost && can.Exact:
+		return fmt.Errorf("the outcome is lost, which the executor promises not to give (Guarantees.Exact): %w", a.err)
+	case te.Task != a.task.Name || te.ID != a.task.ID:
+		return fmt.Errorf("the error is about task %q with id %q: %w", te.Task, te.ID, a.err)
+	}
+	return nil
+}
+
+// checkNeverStarted wants a reason that callers can tell.
+func (a *answer) checkNeverStarted() error {
+	for _, reason := range []error{bullpen.ErrClosed, bullpen.ErrOverloaded, bullpen.ErrUnknownTask, bullpen.ErrRefused, bullpen.ErrStart} {
+		if errors.Is(a.err, reason) {
+			return nil
+		}
+	}
+	if cause := context.Cause(a.ctx); cause != nil && errors.Is(a.err, cause) {
+		return nil
+	}
+	return fmt.Errorf("it never started and the error wraps neither a reason of package bullpen nor the cause of its context: %w", a.err)
+}
+
+func describe(t bullpen.Task) string {
+	payload := t.Payload
+	if len(payload) > 40 {
+		payload = payload[:40]
+	}
+	return fmt.Sprintf("task %s %q", t.Name, payload)
+}
+
+func task(name, payload string) bullpen.Task {
+	return bullpen.Task{Name: name, ID: "id-of-" + name, Payload: []byte(payload)}
+}
+
+// within runs a call that must return, and ends the test when it does not. The
+// goroutine of a call that hangs is lost with the test.
+func within(t *testing.T, what string, call func() error) error {
+	t.Helper()
+	result := make(chan error, 1)
+	go func() { result <- call() }() // ends with the call; within waits for it, but for patience at most
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case err := <-result:
+		return err
+	case <-timer.C:
+		t.Fatalf("%s did not return within %v", what, patience)
+		return nil
+	}
+}
+
+// eventually waits until a condition holds and ends the test when it does not.
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	look := time.NewTicker(time.Millisecond)
+	defer look.Stop()
+	for end := time.Now().Add(patience); !holds(); <-look.C {
+		if time.Now().After(end) {
+			t.Fatalf("%s: not within %v", what, patience)
+		}
+	}
+}
