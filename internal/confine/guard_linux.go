@@ -1,0 +1,235 @@
+package confine
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bullpen-run/bullpen/internal/probe"
+)
+
+// guard is the first process of a PID namespace. Its pidfd and link stay open
+// until its last user has released it.
+type guard struct {
+	pid   int
+	pidfd int
+	link  int           // the host's end of the guard's descriptor 0; closing it ends the guard
+	users int           // +checklocks:guards.mu
+	last  chan struct{} // closed when the last user has released it
+	gone  chan struct{} // closed when it is reaped, its thread about to end
+}
+
+// guards holds the guard that the Spawners of this process share.
+var guards struct {
+	mu      sync.Mutex
+	current *guard // +checklocks:mu; nil: none, or no longer used by anyone
+}
+
+// acquireGuard gives a guard that lives, the shared one unless alone. The
+// caller has to release it.
+func acquireGuard(alone bool) (*guard, error) {
+	if alone {
+		return startGuard()
+	}
+	guards.mu.Lock()
+	defer guards.mu.Unlock()
+	if g := guards.current; g != nil && !g.dying() {
+		g.users++
+		return g, nil
+	}
+	g, err := startGuard()
+	if err != nil {
+		return nil, err
+	}
+	guards.current = g
+	return g, nil
+}
+
+// release gives g back. It reports whether that was the last user, so that
+// the guard and all that is in its namespace ends now: the caller may wait
+// for g.gone, once all the children that were put there are waited for.
+func (g *guard) release() (last bool) {
+	guards.mu.Lock()
+	defer guards.mu.Unlock()
+	g.users--
+	if g.users > 0 {
+		return false
+	}
+	if guards.current == g {
+		guards.current = nil
+	}
+	unix.Close(g.link)
+	close(g.last)
+	return true
+}
+
+// dying tells whether g has ended or is about to: the kernel closes its end
+// of the link before it closes the namespace to new processes. Only for those
+// who have acquired g.
+func (g *guard) dying() bool {
+	p := []unix.PollFd{{Fd: int32(g.link)}}
+	for {
+		n, err := unix.Poll(p, 0)
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		return err != nil || n > 0 // asked for nothing: only the other end's closing is reported
+	}
+}
+
+// enter makes g's namespace the one in which the calling thread's children
+// are born.
+func (g *guard) enter() error {
+	err := unix.Setns(g.pidfd, unix.CLONE_NEWPID)
+	if errors.Is(err, unix.EINVAL) { // before 5.8 setns does not know pidfds
+		var ns int
+		ns, err = unix.Open(fmt.Sprintf("/proc/%d/ns/pid", g.pid), unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		if err == nil {
+			err = unix.Setns(ns, unix.CLONE_NEWPID)
+			unix.Close(ns)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("entering the guard's PID namespace: %w", err)
+	}
+	return nil
+}
+
+// startGuard starts one, with one user. The thread it is started from lives
+// as long as it does, because the guard's parent-death signal comes at the
+// end of that thread.
+func startGuard() (*guard, error) {
+	type result struct {
+		g   *guard
+		err error
+	}
+	started := make(chan result)
+	// Ends when the guard is reaped and released; who releases it last waits
+	// for gone.
+	onOwnThread(func() {
+		g, err := newGuard()
+		started <- result{g, err}
+		if err == nil {
+			g.keep()
+		}
+	})
+	r := <-started
+	return r.g, r.err
+}
+
+// keep waits for the guard's end and frees what belongs to it. It holds its
+// thread, which has to live as long as the guard anyway.
+func (g *guard) keep() {
+	for {
+		err := unix.Waitid(unix.P_PIDFD, g.pidfd, nil, unix.WEXITED, nil)
+		if !errors.Is(err, unix.EINTR) {
+			break
+		}
+	}
+	<-g.last
+	unix.Close(g.pidfd)
+	close(g.gone)
+}
+
+// newGuard starts the guard program from the calling thread.
+func newGuard() (*guard, error) {
+	program := guardProgram()
+	if program == nil {
+		return nil, errors.New("there is no guard program for this processor architecture")
+	}
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("socketpair for the guard: %w", err)
+	}
+	defer unix.Close(pair[1])
+	g := &guard{link: pair[0], users: 1, last: make(chan struct{}), gone: make(chan struct{})}
+	if err := g.run(program, pair[1]); err != nil {
+		unix.Close(g.link)
+		return nil, err
+	}
+	return g, nil
+}
+
+// run starts program from memory or, where that is forbidden, from a file.
+func (g *guard) run(program []byte, link int) error {
+	start := func(path string) error { return g.fork(path, link) }
+	err := withMemoryProgram(program, start)
+	if err == nil {
+		return nil
+	}
+	if f := probe.PIDNamespace(); !f.OK {
+		return errors.New("PID namespace: " + f.Detail)
+	}
+	fileErr := withFileProgram(program, start)
+	if fileErr == nil {
+		return nil
+	}
+	return fmt.Errorf("the guard program runs neither from memory (%w) nor from a file (%w)", err, fileErr)
+}
+
+// fork starts the program at path as first process of a new PID namespace.
+func (g *guard) fork(path string, link int) error {
+	pidfd := -1
+	pid, err := syscall.ForkExec(path, []string{"bullpen-guard"}, &syscall.ProcAttr{
+		Dir:   "/", // keeps no file system busy
+		Files: []uintptr{uintptr(link)},
+		Sys: &syscall.SysProcAttr{
+			Setsid:     true, // out of reach of the terminal's signals
+			Cloneflags: unix.CLONE_NEWPID,
+			Pdeathsig:  syscall.SIGKILL,
+			PidFD:      &pidfd,
+		},
+	})
+	if err != nil {
+		return err
+	}
+	g.pid, g.pidfd = pid, pidfd
+	return nil
+}
+
+// withMemoryProgram calls f with a path to program in a memory file.
+func withMemoryProgram(program []byte, f func(path string) error) error {
+	fd, err := unix.MemfdCreate("bullpen-guard", unix.MFD_CLOEXEC|unix.MFD_EXEC)
+	if errors.Is(err, unix.EINVAL) { // before 6.3 every memory file may be run
+		fd, err = unix.MemfdCreate("bullpen-guard", unix.MFD_CLOEXEC)
+	}
+	if err != nil {
+		return fmt.Errorf("memfd_create: %w", err)
+	}
+	defer unix.Close(fd)
+	if n, err := unix.Write(fd, program); err != nil || n != len(program) {
+		return fmt.Errorf("writing %d bytes to a memory file: wrote %d: %w", len(program), n, err)
+	}
+	return f(fmt.Sprintf("/proc/self/fd/%d", fd))
+}
+
+// withFileProgram calls f with a path to program in a file that is removed
+// afterwards: for systems that forbid running from memory.
+func withFileProgram(program []byte, f func(path string) error) error {
+	path, err := writeProgram(program)
+	if path != "" {
+		defer os.Remove(path)
+	}
+	if err != nil {
+		return err
+	}
+	return f(path)
+}
+
+// writeProgram writes program to a new temporary file. No child may be made
+// meanwhile: it would hold the file open for writing until its execve, and
+// until then the file could not be run.
+func writeProgram(program []byte) (path string, err error) {
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	file, err := os.CreateTemp("", "bullpen-guard-*")
+	if err != nil {
+		return "", err
+	}
+	_, err = file.Write(program)
+	return file.Name(), errors.Join(err, file.Chmod(0o700), file.Close())
+}

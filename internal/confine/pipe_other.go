@@ -1,0 +1,31 @@
+//go:build !linux
+
+package confine
+
+import (
+	"fmt"
+	"os"
+)
+
+// HostWritePipe makes a pipe that the host writes and the child reads. The
+// child's end is blocking. The caller closes child once it is handed over, or
+// the end of file is never seen.
+func HostWritePipe() (child, host *os.File, err error) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return nil, nil, fmt.Errorf("confine: pipe: %w", err)
+	}
+	r.Fd() // puts it into blocking mode
+	return r, w, nil
+}
+
+// HostReadPipe makes a pipe that the child writes and the host reads;
+// otherwise it is as [HostWritePipe].
+func HostReadPipe() (child, host *os.File, err error) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return nil, nil, fmt.Errorf("confine: pipe: %w", err)
+	}
+	w.Fd() // puts it into blocking mode
+	return w, r, nil
+}

@@ -1,0 +1,265 @@
+package confine
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bullpen-run/bullpen/internal/probe"
+)
+
+// Spawner starts children that all have the attributes of one Profile. Its
+// methods may be called from many goroutines at once; starts of one Spawner
+// go one after the other, each in about half a millisecond.
+type Spawner struct {
+	profile Profile
+	null    int    // descriptor of /dev/null, opened before any restriction
+	why     string // why children are not orphan-proof; empty: they are
+
+	renewing sync.Mutex // held while current is replaced; taken before mu
+	mu       sync.Mutex
+	current  *thread             // +checklocks:mu
+	retired  []*thread           // +checklocks:mu; replaced ones, whose guards died
+	children map[*Child]struct{} // +checklocks:mu; not yet waited for
+	closed   bool                // +checklocks:mu
+
+	ended    chan struct{} // closed when Close is through
+	closeErr error         // written before ended is closed
+}
+
+// NewSpawner makes a Spawner; the caller has to close it. It fails when the
+// profile asks for what is not possible, and says what; a guard that is not
+// possible is no failure, but see [Spawner.OrphanProof]. It costs one thread,
+// and one more with a small process for the guard, in about a millisecond.
+func NewSpawner(p Profile) (*Spawner, error) {
+	if err := p.check(); err != nil {
+		return nil, err
+	}
+	if f := probe.Pidfd(); !f.OK {
+		return nil, fmt.Errorf("confine: processes cannot be watched here: %s: %w", f.Detail, errors.ErrUnsupported)
+	}
+	null, err := unix.Open(os.DevNull, unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("confine: %w", &os.PathError{Op: "open", Path: os.DevNull, Err: err})
+	}
+	s := &Spawner{profile: p, null: null, children: make(map[*Child]struct{}), ended: make(chan struct{})}
+	if s.current, err = s.firstThread(); err != nil {
+		unix.Close(null)
+		return nil, err
+	}
+	return s, nil
+}
+
+// firstThread makes a guarded thread if that is wanted and possible.
+func (s *Spawner) firstThread() (*thread, error) {
+	const consequence = "; a process that a worker detaches can outlive a host that is killed"
+	if !s.profile.Guard {
+		s.why = "no guard is asked for" + consequence
+		return newThread(s.profile, nil)
+	}
+	t, err := s.guardedThread()
+	if err == nil {
+		return t, nil
+	}
+	// Either the guard is the trouble, or the profile, which then fails again.
+	s.why = err.Error() + consequence
+	return newThread(s.profile, nil)
+}
+
+func (s *Spawner) guardedThread() (*thread, error) {
+	g, err := acquireGuard(s.profile.GuardAlone)
+	if err != nil {
+		return nil, err
+	}
+	t, err := newThread(s.profile, g)
+	if err != nil {
+		g.release()
+		return nil, err
+	}
+	return t, nil
+}
+
+// OrphanProof tells whether nothing that a child starts, detached or not, can
+// outlive this process, however it ends. If not, why is a sentence for people.
+func (s *Spawner) OrphanProof() (ok bool, why string) { return s.why == "", s.why }
+
+// Start starts a child and returns when its program runs, or could not be
+// run. The caller has to call [Child.Wait]. A guard that has been killed from
+// outside has taken all children with it; Start then makes a new one.
+// After Close the error is [ErrClosed].
+func (s *Spawner) Start(spec Spec) (*Child, error) {
+	spec, err := spec.complete()
+	if err != nil {
+		return nil, err
+	}
+	var child *Child
+	err = withDescriptors(spec.Files, s.null, make([]uintptr, 0, len(spec.Files)), func(files []uintptr) (err error) {
+		child, err = s.start(&start{spec: spec, files: files, adopt: s.adopt, child: make(chan started, 1)})
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if s.profile.NiceSet && s.profile.Nice != 0 && autogrouped() {
+		child.niceSession(s.profile.Nice, autogroupTries)
+	}
+	return child, nil
+}
+
+func (s *Spawner) start(r *start) (*Child, error) {
+	for renewed := false; ; {
+		s.mu.Lock()
+		t, closed := s.current, s.closed
+		s.mu.Unlock()
+		if closed {
+			return nil, ErrClosed
+		}
+		c, err := t.do(r)
+		switch {
+		case err == nil:
+			return c, nil
+		case errors.Is(err, errThreadEnded): // replaced or closed meanwhile: look again
+		case !renewed && t.namespaceEnded(err):
+			renewed = true
+			if err := s.renew(t); err != nil {
+				return nil, err
+			}
+		default:
+			return nil, startError(r.spec, err)
+		}
+	}
+}
+
+// renew replaces the thread dead, whose guard has died, unless another caller
+// already has.
+func (s *Spawner) renew(dead *thread) error {
+	s.renewing.Lock()
+	defer s.renewing.Unlock()
+	s.mu.Lock()
+	current, closed := s.current, s.closed
+	s.mu.Unlock()
+	if closed {
+		return ErrClosed
+	}
+	if current != dead {
+		return nil
+	}
+	t, err := s.guardedThread()
+	if err != nil {
+		return fmt.Errorf("confine: the guard was killed and cannot be replaced: %w", err)
+	}
+	s.mu.Lock()
+	s.current = t
+	s.retired = append(s.retired, dead)
+	s.mu.Unlock()
+	close(dead.quit)
+	return nil
+}
+
+// adopt makes the Child of a process just started. Being called on the
+// spawner thread, it comes before the Close that waits for that thread.
+func (s *Spawner) adopt(pid, pidfd int) *Child {
+	c := newChild(pid, pidfd, s.forget)
+	s.mu.Lock()
+	s.children[c] = struct{}{}
+	s.mu.Unlock()
+	return c
+}
+
+func (s *Spawner) forget(c *Child) {
+	s.mu.Lock()
+	delete(s.children, c)
+	s.mu.Unlock()
+}
+
+// Close kills all children and waits for them, whether or not anybody else
+// waits; then it ends the guard, if no other Spawner uses it, and with it all
+// that is left in its namespace. Children that are already being waited for
+// are answered there. It is idempotent: later and concurrent calls wait for
+// the first and return its result. It takes 5 seconds at the most; then the
+// error names the processes that did not die.
+func (s *Spawner) Close() error {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		<-s.ended
+		return s.closeErr
+	}
+	s.closed = true
+	s.mu.Unlock()
+	s.closeErr = s.end()
+	close(s.ended)
+	return s.closeErr
+}
+
+// end does the work of Close, once.
+func (s *Spawner) end() error {
+	s.renewing.Lock() // a renewal under way ends first
+	defer s.renewing.Unlock()
+	s.mu.Lock()
+	threads := append(s.retired, s.current)
+	close(s.current.quit)
+	s.mu.Unlock()
+	for _, t := range threads {
+		<-t.gone // a start under way ends first; it is bounded by one execve
+	}
+	unix.Close(s.null)
+
+	s.mu.Lock()
+	children := make([]*Child, 0, len(s.children))
+	for c := range s.children {
+		children = append(children, c)
+	}
+	s.mu.Unlock()
+	for _, c := range children {
+		_ = c.Kill() // that it has already ended is as good
+		// Ends with the child; waited for below.
+		go c.Wait()
+	}
+	// A guard's end comes after the reaping of the children in its namespace.
+	var last []*guard
+	for _, t := range threads {
+		if t.guard != nil && t.guard.release() {
+			last = append(last, t.guard)
+		}
+	}
+	return awaitEnd(children, last, time.NewTimer(closeGrace))
+}
+
+// awaitEnd waits until all have ended or the timer fires.
+func awaitEnd(children []*Child, guards []*guard, timer *time.Timer) error {
+	defer timer.Stop()
+	late := false
+	wait := func(ended <-chan struct{}) bool {
+		if !late {
+			select {
+			case <-ended:
+				return true
+			case <-timer.C:
+				late = true
+			}
+		}
+		select {
+		case <-ended:
+			return true
+		default:
+			return false
+		}
+	}
+	var stuck []error
+	for _, c := range children {
+		if !wait(c.ended) {
+			stuck = append(stuck, fmt.Errorf("confine: process %d did not end within %v of being killed%s", c.pid, closeGrace, processState(c.pid)))
+		}
+	}
+	for _, g := range guards {
+		if !wait(g.gone) {
+			stuck = append(stuck, fmt.Errorf("confine: the guard, process %d, did not end within %v: something in its PID namespace does not die", g.pid, closeGrace))
+		}
+	}
+	return errors.Join(stuck...)
+}

@@ -1,0 +1,217 @@
+//go:build !linux
+
+package confine
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Spawner starts children that all have the attributes of one Profile. Its
+// methods may be called from many goroutines at once.
+type Spawner struct {
+	profile Profile
+	null    *os.File
+
+	starting sync.RWMutex // read-held by each start under way; write-held once, by Close
+	closed   bool         // +checklocks:starting
+
+	mu       sync.Mutex
+	children map[*Child]struct{} // +checklocks:mu; not yet waited for
+
+	ended    chan struct{} // closed when Close is through
+	closeErr error         // written before ended is closed
+}
+
+// NewSpawner makes a Spawner; the caller has to close it. CPUs cannot be
+// chosen on this system.
+func NewSpawner(p Profile) (*Spawner, error) {
+	if err := p.check(); err != nil {
+		return nil, err
+	}
+	if len(p.CPUs) > 0 {
+		return nil, fmt.Errorf("confine: binding to CPUs: %w", ErrUnsupported)
+	}
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return nil, fmt.Errorf("confine: %w", err)
+	}
+	return &Spawner{profile: p, null: null, children: make(map[*Child]struct{}), ended: make(chan struct{})}, nil
+}
+
+// OrphanProof is false on this system.
+func (s *Spawner) OrphanProof() (ok bool, why string) {
+	return false, runtime.GOOS + " has no means to end children with their host; they can outlive a host that is killed"
+}
+
+// Start starts a child and returns when its program runs, or could not be
+// run. The caller has to call [Child.Wait]. After Close the error is
+// [ErrClosed].
+func (s *Spawner) Start(spec Spec) (*Child, error) {
+	spec, err := spec.complete()
+	if err != nil {
+		return nil, err
+	}
+	files := make([]*os.File, len(spec.Files))
+	for i, f := range spec.Files {
+		if files[i] = f; f == nil {
+			files[i] = s.null
+		}
+	}
+	s.starting.RLock()
+	defer s.starting.RUnlock()
+	if s.closed {
+		return nil, ErrClosed
+	}
+	process, err := os.StartProcess(spec.Path, spec.Args, &os.ProcAttr{
+		Dir: spec.Dir, Env: spec.Env, Files: files, Sys: attributes(s.profile),
+	})
+	if err != nil {
+		return nil, startError(spec, err)
+	}
+	c := &Child{process: process, after: s.forget, ended: make(chan struct{})}
+	s.mu.Lock()
+	s.children[c] = struct{}{}
+	s.mu.Unlock()
+	afterStart(s.profile, process.Pid)
+	return c, nil
+}
+
+func (s *Spawner) forget(c *Child) {
+	s.mu.Lock()
+	delete(s.children, c)
+	s.mu.Unlock()
+}
+
+// Close kills all children and waits for them, whether or not anybody else
+// waits. It is idempotent: later and concurrent calls wait for the first and
+// return its result. It takes 5 seconds at the most; then the error names the
+// processes that did not die.
+func (s *Spawner) Close() error {
+	s.starting.Lock()
+	first := !s.closed
+	s.closed = true
+	s.starting.Unlock()
+	if !first {
+		<-s.ended
+		return s.closeErr
+	}
+	s.closeErr = s.end()
+	close(s.ended)
+	return s.closeErr
+}
+
+// end does the work of Close, once.
+func (s *Spawner) end() error {
+	s.mu.Lock()
+	children := make([]*Child, 0, len(s.children))
+	for c := range s.children {
+		children = append(children, c)
+	}
+	s.mu.Unlock()
+	for _, c := range children {
+		_ = c.Kill() // that it has already ended is as good
+		// Ends with the child; waited for below.
+		go c.Wait()
+	}
+	timer := time.NewTimer(closeGrace)
+	defer timer.Stop()
+	for i, c := range children {
+		select {
+		case <-c.ended:
+		case <-timer.C:
+			return errors.Join(fmt.Errorf("confine: process %d, and perhaps %d after it, did not end within %v of being killed", c.Pid(), len(children)-i-1, closeGrace), s.null.Close())
+		}
+	}
+	return s.null.Close()
+}
+
+// Child is one started process. All methods may be called from many
+// goroutines at once.
+type Child struct {
+	process *os.Process
+	after   func(*Child) // called once, when reaped
+
+	once  sync.Once     // who comes first waits, the others for him
+	exit  Exit          // written in once
+	err   error         // written in once
+	ended chan struct{} // closed at the end of once
+}
+
+// Pid is the process's number.
+func (c *Child) Pid() int { return c.process.Pid }
+
+// Signal sends sig to the process alone. It returns os.ErrProcessDone when
+// the process has been waited for.
+func (c *Child) Signal(sig syscall.Signal) error { return c.process.Signal(sig) }
+
+// Kill ends the process and, where the system has them, its process group.
+// It returns os.ErrProcessDone when the process has been waited for.
+func (c *Child) Kill() error {
+	select {
+	case <-c.ended:
+		return os.ErrProcessDone
+	default:
+	}
+	killGroup(c.process.Pid)
+	return c.process.Kill()
+}
+
+// Terminate asks the process and its process group to end; where the system
+// has no way to ask, it ends them.
+func (c *Child) Terminate() error {
+	select {
+	case <-c.ended:
+		return os.ErrProcessDone
+	default:
+	}
+	if terminateGroup(c.process.Pid) {
+		return nil
+	}
+	return c.Kill()
+}
+
+// Wait waits until the process has ended, kills what is left of its process
+// group, and says how it ended. On this system waiting holds a thread. Later
+// calls return the same again.
+func (c *Child) Wait() (Exit, error) {
+	c.once.Do(func() {
+		state, err := c.process.Wait()
+		if err != nil {
+			c.exit.Code, c.err = -1, fmt.Errorf("confine: %w", err)
+		} else {
+			c.exit = exitOf(state)
+		}
+		killGroup(c.process.Pid)
+		close(c.ended)
+		c.after(c)
+	})
+	return c.exit, c.err
+}
+
+// RSS is not known on this system.
+func RSS(int) (int64, error) { return 0, ErrUnsupported }
+
+// Memory is a piece of memory that is shared with a child; this system has
+// none.
+type Memory struct{}
+
+// NewMemory returns [ErrUnsupported].
+func NewMemory(string, int) (*Memory, error) { return nil, ErrUnsupported }
+
+// Bytes is nil.
+func (m *Memory) Bytes() []byte { return nil }
+
+// File is nil.
+func (m *Memory) File() *os.File { return nil }
+
+// Close does nothing.
+func (m *Memory) Close() error { return nil }
+
+// WaitsForInput is not known on this system.
+func WaitsForInput(int) bool { return false }

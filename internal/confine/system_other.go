@@ -1,0 +1,18 @@
+//go:build !linux && !unix && !windows
+
+package confine
+
+import (
+	"os"
+	"syscall"
+)
+
+func attributes(Profile) *syscall.SysProcAttr { return nil }
+
+func afterStart(Profile, int) {}
+
+func killGroup(int) {}
+
+func exitOf(state *os.ProcessState) Exit {
+	return Exit{Code: state.ExitCode(), CPU: state.UserTime() + state.SystemTime()}
+}
