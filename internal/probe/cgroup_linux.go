@@ -1,0 +1,256 @@
+package probe
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+)
+
+// limiters are the v1 controllers that limit what Bullpen limits.
+var limiters = []string{"memory", "pids", "cpu", "cpuset", "blkio"}
+
+// hierarchy is one mounted cgroup tree and this process's place in it.
+type hierarchy struct {
+	v2          bool
+	controllers []string // of v1: those of the mount; of v2: what the own group offers
+	dir         string   // folder of the own group
+}
+
+func tryCgroupV2() (bool, string) {
+	h, err := hierarchyV2()
+	if err != nil {
+		return false, err.Error()
+	}
+	controllers := "no controllers (they are on v1, or not handed down)"
+	if len(h.controllers) > 0 {
+		controllers = "controllers " + strings.Join(h.controllers, ", ")
+	}
+	if err := tryGroup(h.dir, nil); err != nil {
+		return false, fmt.Sprintf("mounted, but no group can be made in %s: %v; %s", h.dir, reason(err), controllers)
+	}
+	return true, fmt.Sprintf("groups can be made in %s; %s", h.dir, controllers)
+}
+
+func tryCgroupKill() (bool, string) {
+	h, err := hierarchyV2()
+	if err != nil {
+		return false, err.Error()
+	}
+	err = tryGroup(h.dir, func(dir string) error {
+		_, err := os.Stat(filepath.Join(dir, "cgroup.kill"))
+		return err
+	})
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return false, "groups have no cgroup.kill (there since Linux 5.14)"
+	case err != nil:
+		return false, fmt.Sprintf("no group can be made in %s: %v", h.dir, reason(err))
+	}
+	return true, "groups made in " + h.dir + " have it"
+}
+
+func tryCgroupV1() (bool, string) {
+	all, err := hierarchies()
+	if err != nil {
+		return false, err.Error()
+	}
+	var writable, other []string
+	for _, h := range all {
+		if h.v2 {
+			continue
+		}
+		err := tryGroup(h.dir, nil)
+		for _, c := range h.controllers {
+			switch {
+			case !slices.Contains(limiters, c):
+			case err != nil:
+				other = append(other, c)
+			default:
+				writable = append(writable, c)
+			}
+		}
+	}
+	slices.Sort(writable)
+	slices.Sort(other)
+	switch {
+	case len(writable)+len(other) == 0:
+		return false, "no v1 controller is mounted"
+	case len(writable) == 0:
+		return false, "mounted, but no group can be made: " + strings.Join(other, ", ")
+	case len(other) == 0:
+		return true, "writable: " + strings.Join(writable, ", ")
+	}
+	return true, "writable: " + strings.Join(writable, ", ") + "; not writable: " + strings.Join(other, ", ")
+}
+
+var groupNumber atomic.Int64
+
+// tryGroup makes a group in dir, lets look at it, and removes it.
+func tryGroup(dir string, look func(dir string) error) (err error) {
+	name := filepath.Join(dir, fmt.Sprintf("bullpen-probe-%d-%d", os.Getpid(), groupNumber.Add(1)))
+	if err := os.Mkdir(name, 0o700); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.Remove(name)) }()
+	if look != nil {
+		return look(name)
+	}
+	return nil
+}
+
+// hierarchyV2 finds the v2 tree.
+func hierarchyV2() (hierarchy, error) {
+	all, err := hierarchies()
+	if err != nil {
+		return hierarchy{}, err
+	}
+	for _, h := range all {
+		if h.v2 {
+			text, err := os.ReadFile(filepath.Join(h.dir, "cgroup.controllers"))
+			if err != nil {
+				return h, fmt.Errorf("mounted, but cannot be read: %w", err)
+			}
+			h.controllers = strings.Fields(string(text))
+			return h, nil
+		}
+	}
+	return hierarchy{}, errors.New("no cgroup2 file system is mounted")
+}
+
+// hierarchies reads what is mounted and where this process is in it.
+func hierarchies() ([]hierarchy, error) {
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return nil, fmt.Errorf("what is mounted is not known: %w", err)
+	}
+	own, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		return nil, fmt.Errorf("the own cgroup is not known: %w", err)
+	}
+	found := parseHierarchies(string(mounts), string(own))
+	for i := range found {
+		// Where a container shows only a part of the tree, the own path may
+		// lead outside of it: then the top of what is shown is the own group.
+		h := &found[i]
+		if _, err := os.Stat(filepath.Join(h.dir, "cgroup.procs")); err != nil {
+			if top := mountOf(string(mounts), h.dir); top != "" {
+				h.dir = top
+			}
+		}
+	}
+	return found, nil
+}
+
+// parseHierarchies reads the texts of /proc/self/mountinfo and
+// /proc/self/cgroup. Lines that it does not understand are left out.
+func parseHierarchies(mountinfo, own string) []hierarchy {
+	var found []hierarchy
+	for _, m := range parseMounts(mountinfo) {
+		h := hierarchy{v2: m.kind == "cgroup2", dir: m.point}
+		if !h.v2 {
+			h.controllers = m.controllers()
+			if len(h.controllers) == 0 {
+				continue
+			}
+		}
+		path, ok := ownPath(own, h)
+		if !ok {
+			continue
+		}
+		if rel, inside := strings.CutPrefix(path, strings.TrimSuffix(m.root, "/")); inside && (rel == "" || rel[0] == '/') {
+			h.dir = filepath.Join(m.point, rel)
+		}
+		found = append(found, h)
+	}
+	return found
+}
+
+// ownPath finds the path of the own group in the text of /proc/self/cgroup.
+func ownPath(own string, h hierarchy) (string, bool) {
+	for line := range strings.Lines(own) {
+		parts := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)
+		if len(parts) != 3 {
+			continue
+		}
+		if h.v2 && parts[0] == "0" && parts[1] == "" {
+			return parts[2], true
+		}
+		if !h.v2 && slices.Contains(strings.Split(parts[1], ","), h.controllers[0]) {
+			return parts[2], true
+		}
+	}
+	return "", false
+}
+
+// mount is one line of mountinfo that shows a cgroup tree.
+type mount struct{ root, point, kind, options string }
+
+// controllers are the v1 controllers among the options of the file system.
+func (m mount) controllers() []string {
+	var names []string
+	for _, o := range strings.Split(m.options, ",") {
+		switch o {
+		case "rw", "ro", "xattr", "noprefix", "clone_children", "all", "none", "":
+		default:
+			if !strings.Contains(o, "=") {
+				names = append(names, o)
+			}
+		}
+	}
+	return names
+}
+
+// parseMounts gives the cgroup file systems in a mountinfo text.
+func parseMounts(mountinfo string) []mount {
+	var found []mount
+	for line := range strings.Lines(mountinfo) {
+		front, back, ok := strings.Cut(strings.TrimSuffix(line, "\n"), " - ")
+		f, b := strings.Fields(front), strings.Fields(back)
+		if !ok || len(f) < 6 || len(b) < 3 || (b[0] != "cgroup" && b[0] != "cgroup2") {
+			continue
+		}
+		found = append(found, mount{root: unescape(f[3]), point: unescape(f[4]), kind: b[0], options: b[2]})
+	}
+	return found
+}
+
+// mountOf gives the longest mount point of a cgroup tree that dir is in.
+func mountOf(mountinfo, dir string) string {
+	best := ""
+	for _, m := range parseMounts(mountinfo) {
+		if (dir == m.point || strings.HasPrefix(dir, m.point+"/")) && len(m.point) > len(best) {
+			best = m.point
+		}
+	}
+	return best
+}
+
+// unescape reads the octal escapes (\040 for a blank) of mountinfo.
+func unescape(s string) string {
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] == '\\' && i+3 < len(s) {
+			if n, err := strconv.ParseUint(s[i+1:i+4], 8, 8); err == nil {
+				b.WriteByte(byte(n))
+				i += 3
+				continue
+			}
+		}
+		b.WriteByte(s[i])
+	}
+	return b.String()
+}
+
+// reason is err without the path, which the sentence already has.
+func reason(err error) error {
+	if pe, ok := errors.AsType[*fs.PathError](err); ok {
+		return pe.Err
+	}
+	return err
+}
