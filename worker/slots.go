@@ -1,0 +1,228 @@
+package worker
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"sync"
+
+	"github.com/bullpen-run/bullpen/protocol"
+)
+
+// slots is the loop of a worker that runs several tasks at a time: one goroutine
+// reads, and one per slot runs what waits, in the order of the tasks' numbers.
+type slots struct {
+	*session
+
+	mu      sync.Mutex
+	changed sync.Cond // a task has come, or the session ends; its lock is mu
+	// waiting are the tasks that have not started, in their order.
+	// +checklocks:mu
+	waiting []*job
+	open    map[uint32]*taskContext // +checklocks:mu; waiting and running
+	ending  bool                    // +checklocks:mu; no task comes any more
+	left    int                     // +checklocks:mu; slots that have not ended
+	idle    chan struct{}           // closed when left is 0
+
+	// draining says that tasks are given back; the reader's own.
+	draining bool
+}
+
+func newSlots(s *session) *slots {
+	l := &slots{session: s, open: make(map[uint32]*taskContext), left: s.concurrency, idle: make(chan struct{})}
+	l.changed.L = &l.mu
+	return l
+}
+
+// serve reads until the session ends. After end of file or DRAIN it waits for
+// what runs; after DRAIN it goes on reading meanwhile, for CANCEL.
+func (l *slots) serve() error {
+	for k := range l.concurrency {
+		go l.carry(k) // ends with the session; serve waits for idle
+	}
+	read := make(chan error, 1)
+	// Ends at end of file or with a fault; after DRAIN, and after a write error,
+	// it may wait in its read until the process ends.
+	go func() { read <- l.loop() }()
+	for {
+		select {
+		case err := <-read:
+			if !errors.Is(err, io.EOF) {
+				l.end(true)
+				_ = l.answers.finish() // what has ended is told; the fault counts more
+				return err
+			}
+			l.end(false)
+			read = nil
+		case <-l.idle:
+			return l.answers.finish()
+		case <-l.answers.broken:
+			l.end(true)
+			return l.answers.flush()
+		}
+	}
+}
+
+// end lets the slots end when nothing waits any more; with drop, what waits is
+// not started.
+func (l *slots) end(drop bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.ending = true
+	if drop {
+		l.waiting = nil
+	}
+	l.changed.Broadcast()
+}
+
+// drain gives back what waits, and ends the slots.
+func (l *slots) drain() error {
+	l.draining = true
+	l.mu.Lock()
+	back := l.waiting
+	l.waiting, l.ending = nil, true
+	for _, j := range back {
+		delete(l.open, j.ctx.id)
+	}
+	l.changed.Broadcast()
+	l.mu.Unlock()
+	for _, j := range back {
+		l.answers.add(protocol.Header{Kind: protocol.Returned, ID: j.ctx.id}, nil)
+	}
+	return l.answers.flush()
+}
+
+// loop returns io.EOF at the end of the channel.
+func (l *slots) loop() error {
+	for {
+		for {
+			h, body, ok, err := l.frames.next()
+			if err != nil {
+				return err
+			}
+			if !ok {
+				break
+			}
+			if err := l.frame(h, body); err != nil {
+				return err
+			}
+		}
+		if err := l.answers.flush(); err != nil {
+			return err
+		}
+		if err := l.frames.fill(); err != nil {
+			return err
+		}
+	}
+}
+
+func (l *slots) frame(h protocol.Header, body []byte) error {
+	if err := protocol.CheckToWorker(h, body); err != nil {
+		return err
+	}
+	if h.Kind != protocol.Task {
+		drain, err := l.control(h, l.cancel)
+		if drain {
+			return l.drain()
+		}
+		return err
+	}
+	if l.draining {
+		l.answers.add(protocol.Header{Kind: protocol.Returned, ID: h.ID}, nil)
+		return nil
+	}
+	// The buffer is read into again while the task runs; the arena is not.
+	if h.Flags&protocol.Arena == 0 {
+		body = bytes.Clone(body)
+	}
+	j := new(job)
+	if err := l.read(j, h, body, new(taskContext)); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.waiting = append(l.waiting, j)
+	l.open[h.ID] = j.ctx
+	l.changed.Signal()
+	return nil
+}
+
+// cancel asks a task to end. One that waits still gets to its handler, which
+// finds its context ended.
+func (l *slots) cancel(id uint32, why taskState) {
+	l.mu.Lock()
+	c := l.open[id]
+	l.mu.Unlock()
+	if c != nil {
+		c.stop(why)
+	}
+}
+
+// carry runs slot k; when a handler ends the goroutine, another goes on.
+func (l *slots) carry(k int) {
+	finished := false
+	defer func() {
+		if !finished {
+			go l.carry(k) // takes this one's place; serve waits for left to be 0
+			return
+		}
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.left--; l.left == 0 {
+			close(l.idle)
+		}
+	}()
+	for {
+		j, starts := l.take(k)
+		switch {
+		case j == nil:
+			finished = true
+			return
+		case !starts:
+			l.answers.add(protocol.Header{Kind: protocol.Returned, ID: j.ctx.id}, nil)
+			_ = l.answers.flush() // the error stays, and the reader sees it
+		default:
+			l.run(k, j)
+		}
+	}
+}
+
+// take waits for a task and marks it as started; starts is false for one that
+// the host has recalled. At the end there is none.
+func (l *slots) take(k int) (j *job, starts bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for len(l.waiting) == 0 {
+		if l.ending {
+			return nil, false
+		}
+		l.changed.Wait()
+	}
+	j, l.waiting[0] = l.waiting[0], nil
+	l.waiting = l.waiting[1:]
+	// Under the lock: tasks start in the order of their numbers.
+	if l.page != nil && !l.page.BeginAt(k, j.ctx.id) {
+		delete(l.open, j.ctx.id)
+		return j, false
+	}
+	return j, true
+}
+
+func (l *slots) run(k int, j *job) {
+	begin := l.now()
+	if j.ctx.limited {
+		j.ctx.deadline = begin + j.task.Limits.Timeout
+	}
+	run(j, func(j *job) {
+		end := l.now()
+		why := j.ctx.finish()
+		l.mu.Lock()
+		delete(l.open, j.ctx.id)
+		l.mu.Unlock()
+		l.answer(j, why, end-begin)
+		_ = l.answers.flush() // the error stays, and the reader sees it
+		if l.page != nil {
+			l.page.EndAt(k)
+		}
+	})
+}
