@@ -1,0 +1,63 @@
+// Package lines talks to a worker that is any filter: one line in, one line
+// out. Several lines may be in flight; answers belong to the oldest.
+package lines
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+
+	"github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/internal/wire"
+	"github.com/bullpen-run/bullpen/protocol"
+)
+
+// Codec writes lines and reads lines. End is the byte that ends one: a line
+// feed, or NUL. Limit is the longest answer, in bytes.
+type Codec struct {
+	End   byte
+	Limit int
+}
+
+var _ wire.Codec = (*Codec)(nil)
+
+// Check refuses a payload that would be more than one line.
+func (c *Codec) Check(t *bullpen.Task) error {
+	if bytes.IndexByte(t.Payload, c.End) < 0 {
+		return nil
+	}
+	name := "a line feed"
+	if c.End == 0 {
+		name = "a NUL byte"
+	}
+	return fmt.Errorf("%w: the payload has %s in it and would be more than one line: use the protocol frames or exec", bullpen.ErrRefused, name)
+}
+
+// AppendTask appends the payload as a line.
+func (c *Codec) AppendTask(out []byte, t wire.Task) []byte {
+	return append(append(out, t.Task.Payload...), c.End)
+}
+
+// AppendCancel appends nothing: a filter cannot be asked.
+func (c *Codec) AppendCancel(out []byte, _ uint32, _ uint16) []byte { return out }
+
+// Next cuts off one line.
+func (c *Codec) Next(in []byte) (m wire.Message, n, need int, err error) {
+	i := bytes.IndexByte(in, c.End)
+	if i > c.Limit || i < 0 && len(in) > c.Limit {
+		return m, 0, 0, fmt.Errorf("%w: it is longer than %d bytes", ErrLong, c.Limit)
+	}
+	if i < 0 {
+		return m, 0, len(in) + 1, nil
+	}
+	return wire.Message{Kind: protocol.Result, Body: in[:i]}, i + 1, 0, nil
+}
+
+// ErrLong says that a worker's line is longer than what the host holds.
+var ErrLong = errors.New("the worker's line is too long")
+
+// Answered does nothing.
+func (c *Codec) Answered(uint32) {}
+
+// Release does nothing.
+func (c *Codec) Release(uint64) {}

@@ -1,0 +1,6 @@
+package wire
+
+import "golang.org/x/sys/unix"
+
+// TIOCINQ, also called FIONREAD, tells for either end of a pipe what has not been read (pipe(7)).
+func unread(fd uintptr) (int, error) { return unix.IoctlGetInt(int(fd), unix.TIOCINQ) }
