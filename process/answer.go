@@ -1,0 +1,368 @@
+package process
+
+import (
+	"errors"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/internal/wire"
+	"github.com/bullpen-run/bullpen/protocol"
+)
+
+const (
+	inputSize = 64 << 10 // of the buffer for what a worker says
+	inputKeep = 1 << 20  // a buffer that grew beyond this is given back
+)
+
+// input decodes what one worker says. worker.reading guards it, but for the two
+// fields of the writer's side.
+type input struct {
+	w          *worker
+	try        func(fd uintptr) bool // made once: no allocation per read
+	buffer     []byte
+	start, end int
+	messages   []wire.Message
+	calls      []*call
+	returned   []*call
+	eof        bool
+	fault      error
+
+	outBuffer []byte // kept for the next flush; Pool.mu guards it
+	unwritten int    // bytes that were encoded and not written; Pool.mu guards it
+}
+
+func (in *input) init(w *worker) {
+	in.w = w
+	in.buffer = make([]byte, inputSize)
+	in.try = func(fd uintptr) bool {
+		w.reading.Lock()
+		defer w.reading.Unlock()
+		return in.pump(fd)
+	}
+}
+
+// read decodes what the worker says until it is dead, has closed its end or
+// spoken nonsense.
+func (w *worker) read() {
+	p := w.pool
+	for {
+		err := w.out.Wait(w.input.try)
+		if w.input.over(w) {
+			p.hungUp(w)
+			return
+		}
+		p.mu.Lock()
+		exited := w.exited
+		if !exited && errors.Is(err, os.ErrDeadlineExceeded) {
+			p.kill(w, BySilence, nil)
+		}
+		p.mu.Unlock()
+		if exited || !errors.Is(err, os.ErrDeadlineExceeded) {
+			// The process has ended, or its pipe was closed: decode what is left.
+			_ = w.out.Control(func(fd uintptr) { w.input.try(fd) })
+			return
+		}
+		_ = w.out.SetDeadline(time.Time{})
+		p.mu.Lock()
+		exited = w.exited
+		p.mu.Unlock()
+		if exited {
+			_ = w.out.Control(func(fd uintptr) { w.input.try(fd) })
+			return
+		}
+	}
+}
+
+// over reports whether there is nothing more to decode.
+func (in *input) over(w *worker) bool {
+	w.reading.Lock()
+	defer w.reading.Unlock()
+	return in.eof || in.fault != nil
+}
+
+// pump reads and decodes what is there, and reports whether that was the end.
+func (in *input) pump(fd uintptr) bool {
+	for {
+		if in.eof || in.fault != nil {
+			return true
+		}
+		free := in.buffer[in.end:]
+		n, err := wire.ReadNow(fd, free)
+		if errors.Is(err, wire.ErrAgain) {
+			return false
+		}
+		if err != nil {
+			in.eof = true
+			return true
+		}
+		in.end += n
+		if in.fault = in.decode(); in.fault != nil {
+			return true
+		}
+		if n < len(free) {
+			return false // the pipe was empty; what comes now wakes us again
+		}
+	}
+}
+
+// decode takes all complete messages out of the buffer and acts on them.
+func (in *input) decode() error {
+	w := in.w
+	in.messages = in.messages[:0]
+	need := 0
+	var fault error
+	for in.start < in.end {
+		m, n, least, err := w.codec.Next(in.buffer[in.start:in.end])
+		if err != nil {
+			fault = err
+			break
+		}
+		if n == 0 {
+			need = least
+			break
+		}
+		in.start += n
+		switch m.Kind {
+		case protocol.Result, protocol.Error, protocol.Returned:
+			in.messages = append(in.messages, m)
+		default:
+			fault = w.pool.told(w, m)
+		}
+		if fault != nil {
+			break
+		}
+	}
+	if len(in.messages) > 0 {
+		if err := w.pool.answered(w, in); fault == nil {
+			fault = err
+		}
+	}
+	in.makeRoom(need)
+	return fault
+}
+
+// makeRoom moves what is left to the front and fits the buffer to the message
+// that has begun, which has need bytes.
+func (in *input) makeRoom(need int) {
+	rest := in.end - in.start
+	size := len(in.buffer)
+	switch {
+	case need > size:
+		size = max(need, 2*size)
+		if need > inputKeep {
+			size = need // a large one: its length is known
+		}
+	case rest == 0 && size > inputKeep:
+		size = inputSize
+	case in.start == 0 || rest == 0:
+		in.start, in.end = 0, rest
+		return
+	}
+	from := in.buffer[in.start:in.end]
+	if size != len(in.buffer) {
+		in.buffer = make([]byte, size)
+	}
+	copy(in.buffer, from)
+	in.start, in.end = 0, rest
+}
+
+// answered accounts for the answers in in.messages, gives the worker its next
+// tasks, and tells the callers. worker.reading is held.
+func (p *Pool) answered(w *worker, in *input) error {
+	now := p.now()
+	var fault error
+	in.calls, in.returned = in.calls[:0], in.returned[:0]
+	p.mu.Lock()
+	pace := w.pace(now, len(in.messages))
+	for i := range in.messages {
+		c, err := w.take(&in.messages[i])
+		if err != nil {
+			fault = err
+			in.messages = in.messages[:i]
+			break
+		}
+		in.calls = append(in.calls, c)
+		if c == nil {
+			continue
+		}
+		p.account(w, c, &in.messages[i], now, pace)
+		if in.messages[i].Kind == protocol.Returned {
+			in.returned = append(in.returned, c)
+		}
+	}
+	w.answeredAt = now
+	p.takeBack(w, in)
+	p.afterAnswers(w, now)
+	mine := fault == nil && p.claim(w)
+	p.mu.Unlock()
+	if mine {
+		p.flush(w, false)
+	}
+	in.tell(w)
+	return fault
+}
+
+// pace is the run time of one of n answers from a worker that does not tell.
+func (w *worker) pace(now int64, n int) int64 {
+	if w.talk != nil {
+		return -1
+	}
+	begun := w.answeredAt
+	if c := w.flight[int(w.oldest)&(len(w.flight)-1)]; c != nil {
+		begun = max(begun, c.sent)
+	}
+	return max(now-begun, 0) / int64(n)
+}
+
+// take finds the task that m answers and takes it out of the worker's hand.
+// Pool.mu is held.
+func (w *worker) take(m *wire.Message) (*call, error) {
+	number := m.Number
+	if w.talk == nil {
+		number = w.oldest
+	}
+	c := w.flight[int(number)&(len(w.flight)-1)]
+	if m.Kind == protocol.Returned && w.recalled != 0 && w.owed > 0 && !protocol.Before(number, w.mine) && protocol.Before(number, w.next) {
+		w.owed-- // taken back already
+		return nil, nil
+	}
+	if c == nil || c.number != number || protocol.Before(w.sentTo.Load(), number) {
+		if w.talk == nil {
+			return nil, protocol.Invalidf("the worker wrote a line that no task asked for: %.80q", m.Body)
+		}
+		return nil, protocol.Invalidf("%v for task %d, which the worker does not have", m.Kind, number)
+	}
+	w.drop(c)
+	if number == w.oldest {
+		w.oldest = protocol.Next(number)
+	}
+	return c, nil
+}
+
+// drop takes c out of the worker's hand. Pool.mu is held.
+func (w *worker) drop(c *call) {
+	w.flight[int(c.number)&(len(w.flight)-1)] = nil
+	w.count--
+	w.pool.inHand--
+	if len(c.task.Payload) >= protocol.ArenaMin && w.codec != nil {
+		w.codec.Answered(c.number)
+	}
+}
+
+// account counts an answer and moves the task on. Pool.mu is held.
+func (p *Pool) account(w *worker, c *call, m *wire.Message, now, pace int64) {
+	if m.Kind == protocol.Returned {
+		return
+	}
+	w.served++
+	ran := pace
+	if ran < 0 {
+		ran = int64(m.Aux) * int64(time.Microsecond)
+	}
+	p.meanRun.add(ran)
+	p.tally.run.add(ran)
+	p.tally.back.add(now - c.sent - ran)
+	c.result = bullpen.Result{Stats: bullpen.Stats{
+		Waited: time.Duration(c.sent - c.accepted), Ran: time.Duration(ran), Worker: w.name,
+	}}
+	if err := c.state.Move(taskSent, taskEnded); err != nil {
+		p.logs.fault(err)
+		return
+	}
+	outcome := bullpen.OK
+	switch {
+	case m.Kind == protocol.Error:
+		outcome = bullpen.Outcome(m.Code)
+	case len(m.Body) > c.output:
+		outcome = bullpen.Output
+	}
+	p.tally.outcomes[outcome]++
+}
+
+// takeBack puts tasks that the worker returned to the head of the queue, in
+// their order. Pool.mu is held.
+func (p *Pool) takeBack(w *worker, in *input) {
+	for _, c := range slices.Backward(in.returned) {
+		p.replay(c)
+	}
+	p.endRecall(w)
+}
+
+// afterAnswers decides what w does next. Pool.mu is held.
+func (p *Pool) afterAnswers(w *worker, now int64) {
+	for w.count > 0 && w.flight[int(w.oldest)&(len(w.flight)-1)] == nil {
+		w.oldest = protocol.Next(w.oldest)
+	}
+	if w.count > 0 {
+		if c := w.flight[int(w.oldest)&(len(w.flight)-1)]; c.started == 0 {
+			c.started = now
+			if c.timeout > 0 {
+				p.wakeBy(now + int64(c.timeout))
+			}
+		}
+	}
+	if p.config.Protocol == Lines && p.failures > 0 {
+		p.startSucceeded()
+	}
+	p.serve(w, now)
+	if w.count > 0 {
+		return
+	}
+	switch w.state.State() {
+	case WorkerBusy:
+		if err := w.state.Move(WorkerBusy, WorkerIdle); err != nil {
+			p.logs.fault(err)
+			return
+		}
+		w.idleSince, w.keptAt = now, now
+		p.idle = append(p.idle, w)
+		p.rested(w, now)
+	case WorkerLeaving:
+		p.dismiss(w, now)
+	default:
+	}
+}
+
+// tell gives the callers their outcomes. worker.reading is held; nobody else
+// refers to the calls any more.
+func (in *input) tell(w *worker) {
+	slab := in.slab()
+	for i, c := range in.calls {
+		m := &in.messages[i]
+		in.calls[i] = nil
+		if m.Kind == protocol.Returned {
+			continue
+		}
+		switch {
+		case m.Kind == protocol.Error:
+			c.err = w.errorOf(c, m)
+		case len(m.Body) > c.output:
+			c.err = c.failed(w, bullpen.Output, tooLarge(len(m.Body), c.output))
+		case m.Taken != 0 || len(m.Body) > slabMax:
+			c.result.Payload = append(make([]byte, 0, len(m.Body)), m.Body...)
+		default:
+			n := len(slab)
+			slab = append(slab, m.Body...)
+			c.result.Payload = slab[n:len(slab):len(slab)]
+		}
+		w.codec.Release(m.Taken)
+		w.pool.deliver(c)
+	}
+}
+
+// slabMax is the largest result that shares its memory with others.
+const slabMax = 4 << 10
+
+// slab makes room for the small results of one batch, so that they cost one
+// allocation together.
+func (in *input) slab() []byte {
+	n := 0
+	for i := range in.messages {
+		if m := &in.messages[i]; m.Kind == protocol.Result && m.Taken == 0 && len(m.Body) <= slabMax {
+			n += len(m.Body)
+		}
+	}
+	return make([]byte, 0, n)
+}

@@ -1,0 +1,123 @@
+package process
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/internal/lifecycle"
+)
+
+// call is one accepted task on its way through the pool. Pool.mu guards every
+// field from state on; result and err are written once, by whoever moved the
+// state to ended, before the caller is told.
+type call struct {
+	task    bullpen.Task
+	timeout time.Duration // run time, 0 for none
+	output  int           // largest result
+
+	state      lifecycle.Machine[taskState]
+	next, prev *call // neighbours in a list
+	in         *list // the list it stands in, nil for none
+	worker     *worker
+	number     uint32 // at worker
+	replays    int    // times it came back without having started
+	asked      bool   // its worker was asked to end it
+
+	// Times since the pool's epoch.
+	accepted int64
+	sent     int64
+	started  int64 // when it became the oldest in hand: no handler began earlier
+	askedAt  int64
+
+	cause error // why it is to end early, nil for it is not
+
+	result bullpen.Result
+	err    error
+
+	// How the caller is told; exactly one is set.
+	ready chan struct{} // Execute: one element per use
+	done  func(bullpen.Result, error)
+	batch *batch
+	index int // in batch
+
+	unwatch func() bool // ends the watch over the caller's context, or nil
+}
+
+// batch is what the calls of one ExecuteAll share.
+type batch struct {
+	ended []bullpen.Ended
+	left  atomic.Int64
+	ready chan struct{}
+}
+
+// calls keeps calls of Execute for reuse. A call comes back only from the
+// goroutine that waited for its outcome, when nothing else refers to it.
+var calls = sync.Pool{New: func() any { return &call{ready: make(chan struct{}, 1)} }}
+
+func newCall() *call {
+	c := calls.Get().(*call)
+	c.state.Init(&taskStates, taskWaiting)
+	return c
+}
+
+func (c *call) recycle() {
+	*c = call{ready: c.ready}
+	calls.Put(c)
+}
+
+// reason is the outcome of a task that ran and was ended early by its cause.
+func reason(cause error) bullpen.Outcome {
+	if isDeadline(cause) {
+		return bullpen.Timeout
+	}
+	return bullpen.Canceled
+}
+
+func isDeadline(err error) bool { return err == context.DeadlineExceeded || err == errRunTime }
+
+// list is a queue of calls, linked through them so that one can leave from the
+// middle. Pool.mu guards it.
+type list struct {
+	first, last *call
+	n           int
+}
+
+func (l *list) pushBack(c *call) {
+	c.in, c.prev, c.next = l, l.last, nil
+	if l.last != nil {
+		l.last.next = c
+	} else {
+		l.first = c
+	}
+	l.last = c
+	l.n++
+}
+
+func (l *list) pushFront(c *call) {
+	c.in, c.prev, c.next = l, nil, l.first
+	if l.first != nil {
+		l.first.prev = c
+	} else {
+		l.last = c
+	}
+	l.first = c
+	l.n++
+}
+
+func (l *list) remove(c *call) {
+	if c.prev != nil {
+		c.prev.next = c.next
+	} else {
+		l.first = c.next
+	}
+	if c.next != nil {
+		c.next.prev = c.prev
+	} else {
+		l.last = c.prev
+	}
+	c.in, c.prev, c.next = nil, nil, nil
+	l.n--
+}

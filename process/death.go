@@ -1,0 +1,355 @@
+package process
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/internal/wire/lines"
+	"github.com/bullpen-run/bullpen/protocol"
+)
+
+// kill ends w at once. victim is the task for whose sake, nil where there is
+// none. Pool.mu is held.
+func (p *Pool) kill(w *worker, cause Cause, victim *call) {
+	if !w.killed {
+		w.killed, w.cause, w.victim = true, cause, victim
+	}
+	if w.child == nil || w.exited {
+		return // start looks for it, or it is dead
+	}
+	if err := w.child.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		p.logs.fault(fmt.Errorf("worker %s (pid %d) could not be killed: %w", w.name, w.pid, err))
+	}
+}
+
+// hungUp deals with a worker that says nothing more although it may live: it
+// spoke nonsense, or closed its end.
+func (p *Pool) hungUp(w *worker) {
+	w.reading.Lock()
+	fault := w.input.fault
+	w.reading.Unlock()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if fault != nil {
+		w.fault = fault
+		p.kill(w, ByProtocol, nil)
+		return
+	}
+	// End of file comes a moment before the exit is seen.
+	w.broken = true
+	w.overdueBy(p.now() + int64(p.config.Grace))
+}
+
+// settle accounts for the end of w once its process is reaped, all that it said
+// and printed is read, and nobody writes to it. Several goroutines call it; the
+// one that finds all of that true does the work.
+func (p *Pool) settle(w *worker) {
+	p.mu.Lock()
+	if !w.exited || !w.drained || w.writing || w.streams > 0 {
+		p.mu.Unlock()
+		return
+	}
+	from, err := w.state.MoveAny(WorkerGone)
+	if err != nil {
+		p.mu.Unlock()
+		return // another one did it
+	}
+	now := p.now()
+	p.leave(w, from)
+	ended := p.verdicts(w)
+	p.report(w, from, now)
+	p.mu.Unlock()
+	p.closeEnds(w)
+	for _, c := range ended {
+		p.deliver(c)
+	}
+	p.mu.Lock()
+	p.workers = slices.DeleteFunc(p.workers, func(other *worker) bool { return other == w })
+	p.wakeReady()
+	p.wakeBy(0)
+	p.mu.Unlock()
+}
+
+// leave takes w out of the counts. Pool.mu is held.
+func (p *Pool) leave(w *worker, from WorkerState) {
+	switch from {
+	case WorkerStarting:
+		p.starting--
+	case WorkerIdle:
+		if i := slices.Index(p.idle, w); i >= 0 {
+			p.idle = slices.Delete(p.idle, i, i+1)
+		}
+	case WorkerLeaving:
+		p.leaving--
+	default:
+	}
+}
+
+// closeEnds gives back what the host held for w.
+func (p *Pool) closeEnds(w *worker) {
+	if w.in != nil {
+		_ = w.in.Close()
+	}
+	w.reading.Lock() // a caller that spins may still look
+	defer w.reading.Unlock()
+	w.input.eof = true
+	if w.out != nil {
+		_ = w.out.Close()
+	}
+	if w.memory != nil {
+		_ = w.memory.Close()
+	}
+}
+
+// verdicts decides what became of the tasks that w had in hand. Tasks that were
+// not started go back to the queue; the others are returned, ended. Pool.mu is
+// held.
+func (p *Pool) verdicts(w *worker) (ended []*call) {
+	var unstarted []*call
+	number := w.oldest
+	for range len(w.flight) {
+		c := w.flight[int(number)&(len(w.flight)-1)]
+		if c != nil && c.number == number {
+			switch w.verdict(c) {
+			case notStarted:
+				unstarted = append(unstarted, c)
+			case suspect:
+				ended = append(ended, p.convict(w, c)...)
+			case unknown:
+				ended = append(ended, p.lose(w, c)...)
+			}
+		}
+		if number == w.next {
+			break
+		}
+		number = protocol.Next(number)
+	}
+	for _, c := range slices.Backward(unstarted) {
+		w.drop(c)
+		c.replays++
+		p.replay(c)
+	}
+	w.pending = nil
+	return ended
+}
+
+// verdict is what can be said of a task whose worker died.
+type verdict uint8
+
+const (
+	notStarted verdict = iota
+	suspect            // it ran
+	unknown            // it had ended, or nobody knows
+)
+
+// verdict reads from the shared page, or from what the worker had read, how far
+// c had come: protocol/SPEC.md section 6.1. Pool.mu is held.
+func (w *worker) verdict(c *call) verdict {
+	switch {
+	case slices.Contains(w.pending, c) || protocol.Before(w.sentTo.Load(), c.number):
+		return notStarted
+	case w.talk == nil:
+		return w.lineVerdict(c)
+	case w.page == nil:
+		if w.concurrency > 1 || c.number == w.oldest {
+			return suspect
+		}
+		return notStarted
+	case protocol.Before(w.page.Started(), c.number):
+		return notStarted
+	case w.concurrency == 1:
+		if w.page.Started() == c.number && w.page.Finished() != c.number {
+			return suspect
+		}
+		return unknown
+	}
+	for k := range w.concurrency {
+		if w.page.RunningAt(k) == c.number {
+			return suspect
+		}
+	}
+	return unknown
+}
+
+// lineVerdict judges a task of the protocol Lines: bytes that the worker has not
+// read stand in the pipe, the last ones last.
+func (w *worker) lineVerdict(c *call) verdict {
+	if w.fault != nil {
+		return suspect
+	}
+	unread, err := w.in.Unread()
+	if err != nil {
+		return unknown
+	}
+	unread += w.input.unwritten
+	for number := w.sentTo.Load(); unread > 0; number-- {
+		other := w.flight[int(number)&(len(w.flight)-1)]
+		if other == nil || other.number != number {
+			break
+		}
+		unread -= len(other.task.Payload) + 1
+		if unread >= 0 && other == c {
+			return notStarted
+		}
+	}
+	if c == w.victim {
+		return suspect
+	}
+	return unknown
+}
+
+// convict ends the task that ran when its worker died. Pool.mu is held.
+func (p *Pool) convict(w *worker, c *call) []*call {
+	w.drop(c)
+	te := c.failed(w, bullpen.Crashed, w.fault)
+	switch {
+	case w.fault != nil && errors.Is(w.fault, lines.ErrLong):
+		te.Outcome, te.Retryable = bullpen.Output, false
+	case w.fault != nil:
+		te.Outcome = bullpen.Protocol
+	case w.killed && w.cause == BySilence:
+		te.Outcome, te.Err = bullpen.Protocol, errNoAnswer
+	case w.killed && c.cause != nil && (c == w.victim || c.asked):
+		te.Outcome, te.Err = reason(c.cause), c.cause
+	case w.killed && w.cause == ByEnd:
+		te.Outcome, te.Err = bullpen.Canceled, bullpen.ErrClosed
+	}
+	w.describe(te)
+	if p.end(c, bullpen.Result{Stats: w.statsOf(c)}, te) {
+		return []*call{c}
+	}
+	return nil
+}
+
+// lose ends a task of which nobody knows how it ended. Pool.mu is held.
+func (p *Pool) lose(w *worker, c *call) []*call {
+	w.drop(c)
+	te := c.failed(w, bullpen.Lost, errors.New("the worker ended before it had answered"))
+	if w.hint != nil {
+		te.Err = w.hint
+	}
+	w.describe(te)
+	if p.end(c, bullpen.Result{Stats: w.statsOf(c)}, te) {
+		return []*call{c}
+	}
+	return nil
+}
+
+func (w *worker) statsOf(c *call) bullpen.Stats {
+	return bullpen.Stats{
+		Waited: time.Duration(c.sent - c.accepted), Worker: w.name, PeakMemory: w.exit.MaxRSS,
+		Ran: time.Duration(max(0, w.pool.now()-max(c.started, c.sent))),
+	}
+}
+
+// describe adds how the worker ended.
+func (w *worker) describe(te *bullpen.TaskError) {
+	te.ExitCode = w.exit.Code
+	if w.exit.Signal != 0 {
+		te.ExitCode, te.Signal = -1, w.exit.Signal.String()
+	}
+	te.Detail = w.tail.text()
+}
+
+// report tells of the end of w, and counts failed starts. Pool.mu is held.
+func (p *Pool) report(w *worker, from WorkerState, now int64) {
+	e := Event{Worker: w.name, PID: w.pid, Cause: w.cause, Text: w.exit.String()}
+	if w.fault != nil {
+		e.Text = w.fault.Error()
+	}
+	switch {
+	case w.startErr != nil || from == WorkerStarting || w.neverServed():
+		if w.killed && w.cause == ByEnd {
+			e.Kind = Stopped
+			p.tally.stopped++
+		} else {
+			p.startFailed(w, now)
+			return
+		}
+	case from == WorkerLeaving && !(w.killed && w.cause >= ByExit):
+		e.Kind = Stopped
+		p.tally.stopped++
+	default:
+		e.Kind = Died
+		if !w.killed {
+			e.Cause = ByExit
+			if w.exit.Signal != 0 {
+				e.Cause = BySignal
+			}
+		}
+		p.tally.deaths[e.Cause]++
+	}
+	p.emit(e)
+}
+
+// neverServed tells that a worker of the protocol Lines, which has no hello, was
+// of no use at all: it ended by itself before its first answer, or never gave
+// one.
+func (w *worker) neverServed() bool {
+	if w.pool.config.Protocol != Lines || w.served > 0 {
+		return false
+	}
+	return w.hint != nil || !w.killed && w.exit.Signal == 0 && w.exit.Code != 0
+}
+
+// startFailed counts a failed start, and tells those who wait once it is clear
+// that there will be no worker. Pool.mu is held.
+func (p *Pool) startFailed(w *worker, now int64) {
+	p.failures++
+	p.tally.failedStarts++
+	e := &StartError{Command: p.config.Command, Failures: p.failures, Err: w.startErr, Stderr: w.tail.text()}
+	switch {
+	case w.startErr != nil:
+	case w.fault != nil:
+		e.Err = w.fault
+	case w.hint != nil:
+		e.Err = w.hint
+	case w.killed && w.cause == BySilence:
+		e.Err = fmt.Errorf("it did not become ready within %v", p.config.StartTimeout)
+	default:
+		e.Exit = w.exit.String()
+	}
+	p.startErr = e
+	p.nextStart = now + int64(backoff(p.failures))
+	p.wakeBy(p.nextStart)
+	p.emit(Event{Kind: StartFailed, Worker: w.name, PID: w.pid, Text: e.Error()})
+	if p.failures == breakAfter {
+		p.emit(Event{Kind: Opened, Text: e.Error()})
+	}
+	if p.failures < breakAfter || p.alive() > 0 {
+		p.wakeReady()
+		return
+	}
+	p.failWaiting(e)
+	p.wakeReady()
+}
+
+// alive is the number of workers that can take tasks. Pool.mu is held.
+func (p *Pool) alive() int { return len(p.idle) + p.busy() }
+
+// busy is the number of workers with tasks that do not leave. Pool.mu is held.
+func (p *Pool) busy() int {
+	n := 0
+	for _, w := range p.workers {
+		if w.state.State() == WorkerBusy {
+			n++
+		}
+	}
+	return n
+}
+
+// failWaiting ends every task that waits. Pool.mu is held.
+func (p *Pool) failWaiting(err error) {
+	for p.queue.n > 0 {
+		c := p.queue.first
+		p.queue.remove(c)
+		p.endLater(c, err)
+	}
+	for len(p.blocked.all) > 0 {
+		p.endLater(p.blocked.pop(), err)
+	}
+}

@@ -1,0 +1,191 @@
+package process
+
+import (
+	"runtime"
+	"slices"
+
+	"github.com/bullpen-run/bullpen/internal/wire"
+	"github.com/bullpen-run/bullpen/protocol"
+)
+
+// pick finds a worker with room: the one that idled last, so that the others
+// grow cold and leave, else the busy one with the least in hand. Pool.mu is
+// held.
+func (p *Pool) pick() *worker {
+	if n := len(p.idle); n > 0 {
+		return p.idle[n-1]
+	}
+	if p.config.Protocol == Exec && len(p.workers) < p.max && p.state.State() == Open {
+		p.launch() // a place for a process costs nothing
+		return p.idle[len(p.idle)-1]
+	}
+	var best *worker
+	for _, w := range p.workers {
+		if room := w.room(); room > 0 && (best == nil || w.count < best.count) {
+			best = w
+		}
+	}
+	return best
+}
+
+// give hands c to w, which has room. What the worker reads is written by whoever
+// claims it. Pool.mu is held.
+func (p *Pool) give(w *worker, c *call, now int64) {
+	if err := c.state.Move(taskWaiting, taskSent); err != nil {
+		p.logs.fault(err)
+		return
+	}
+	if w.count == 0 {
+		if n := len(p.idle); n > 0 && p.idle[n-1] == w {
+			p.idle = p.idle[:n-1]
+		} else if i := slices.Index(p.idle, w); i >= 0 {
+			p.idle = slices.Delete(p.idle, i, i+1)
+		}
+		if err := w.state.Move(WorkerIdle, WorkerBusy); err != nil {
+			p.logs.fault(err)
+		}
+		c.started = now
+	} else {
+		c.started = 0
+		p.wakeBy(now + int64(growWait)) // it may have to be taken back
+	}
+	c.worker, c.number, c.sent = w, w.next, now
+	w.flight[int(w.next)&(len(w.flight)-1)] = c
+	if w.count == 0 {
+		w.oldest = w.next
+	}
+	w.next = protocol.Next(w.next)
+	w.count++
+	p.inHand++
+	p.tally.queue.add(now - c.accepted)
+	w.pending = append(w.pending, c)
+	if w.tasks > 0 && w.served+w.count >= w.tasks {
+		w.spent, w.cause = true, ByTasks // its last ones: another may be started
+	}
+	if c.timeout > 0 && (w.count == 1 || w.concurrency > 1) {
+		c.started = now
+		p.wakeBy(now + int64(c.timeout))
+	}
+}
+
+// serve fills w from the queue. Pool.mu is held; the caller claims and flushes.
+func (p *Pool) serve(w *worker, now int64) {
+	for p.queue.n > 0 && w.room() > 0 {
+		c := p.queue.first
+		p.queue.remove(c)
+		if w.codec != nil {
+			if err := w.codec.Check(&c.task); err != nil {
+				p.endLater(c, err)
+				continue
+			}
+		}
+		p.give(w, c, now)
+	}
+	p.admit()
+}
+
+// claim reports whether the caller is now the one who writes to w, and must
+// call flush once it has let go of Pool.mu, which is held.
+func (p *Pool) claim(w *worker) bool {
+	if w.writing || len(w.pending) == 0 && len(w.control) == 0 {
+		return false
+	}
+	w.writing = true
+	return true
+}
+
+// flush writes what w is to read, until nothing is left. Only who has claimed w
+// calls it. With busy, the worker has enough to do for the moment: then other
+// callers that are about to submit get their turn first, and their tasks go
+// with the same write. It never waits for the worker: what does not fit is
+// written by a goroutine of its own.
+func (p *Pool) flush(w *worker, busy bool) {
+	if p.config.Protocol == Exec {
+		p.execute(w)
+		return
+	}
+	if busy {
+		runtime.Gosched()
+	}
+	var out []byte
+	var batch []*call
+	for {
+		p.mu.Lock()
+		clear(batch)
+		if len(w.pending) == 0 && len(w.control) == 0 || w.broken {
+			if cap(out) <= 1<<18 {
+				w.input.outBuffer = out[:0]
+			}
+			p.release(w)
+			return
+		}
+		if out == nil {
+			out = w.input.outBuffer
+		}
+		batch, w.pending = w.pending, batch[:0]
+		out = append(out[:0], w.control...)
+		w.control = w.control[:0]
+		p.mu.Unlock()
+		out = w.encode(out, batch)
+		n, err := w.in.Try(out)
+		if err == nil && n < len(out) {
+			// Ends when the worker has read it, or is dead.
+			p.tasks.Go(func() {
+				n, err := w.in.Write(out[n:])
+				p.wrote(w, len(out)-n, err)
+				p.flush(w, false)
+			})
+			return
+		}
+		if err != nil {
+			p.wrote(w, len(out)-n, err)
+		}
+	}
+}
+
+// encode appends the frames of the batch to out.
+func (w *worker) encode(out []byte, batch []*call) []byte {
+	for _, c := range batch {
+		output := 0
+		if c.output != w.pool.config.Limits.Output {
+			output = c.output
+		}
+		out = w.codec.AppendTask(out, wire.Task{Number: c.number, Timeout: c.timeout, Output: output, Task: &c.task})
+		w.sentTo.Store(c.number)
+	}
+	return out
+}
+
+// wrote notes that writing failed with so many bytes left: the worker is dead or
+// has closed its end; its exit tells which.
+func (p *Pool) wrote(w *worker, left int, err error) {
+	if err == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	w.broken = true
+	w.input.unwritten = left
+	if !w.exited && w.state.State() != WorkerLeaving {
+		w.overdueBy(p.now() + int64(p.config.Grace))
+	}
+}
+
+// release ends the caller's claim on w. Pool.mu is held and let go of.
+func (p *Pool) release(w *worker) {
+	w.writing = false
+	exited := w.exited
+	p.mu.Unlock()
+	if exited {
+		p.settle(w)
+	}
+}
+
+// overdueBy makes the keeper kill w at time t, if it still lives then. Pool.mu
+// is held.
+func (w *worker) overdueBy(t int64) {
+	if w.overdue == 0 || t < w.overdue {
+		w.overdue = t
+		w.pool.wakeBy(t)
+	}
+}

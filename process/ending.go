@@ -1,0 +1,173 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/protocol"
+)
+
+// Drain refuses new tasks, finishes all accepted ones, and ends the workers. It
+// returns when nothing of the pool is left. When ctx ends first, Drain goes on
+// as Close, and returns an error that wraps the cause of ctx.
+func (p *Pool) Drain(ctx context.Context) error { return p.finishBy(ctx, Draining) }
+
+// Stop refuses new tasks, ends those that have not started with
+// bullpen.ErrClosed, finishes those that have, and ends the workers. When ctx
+// ends first, Stop goes on as Close, and returns an error that wraps the cause
+// of ctx.
+func (p *Pool) Stop(ctx context.Context) error { return p.finishBy(ctx, Stopping) }
+
+// Close refuses new tasks, ends those that have not started with
+// bullpen.ErrClosed, asks those that run to end, and kills their workers after
+// the grace: they are bullpen.Canceled. It returns when nothing of the pool is
+// left, and after Config.CloseGrace at the latest; then the error names what is
+// stuck.
+func (p *Pool) Close() error {
+	p.escalate(Closing)
+	return p.wait()
+}
+
+func (p *Pool) finishBy(ctx context.Context, to State) error {
+	p.escalate(to)
+	select {
+	case <-p.over:
+		return p.wait()
+	case <-ctx.Done():
+	}
+	// What ended at the same moment needs no Close.
+	select {
+	case <-p.over:
+		return p.wait()
+	default:
+	}
+	p.escalate(Closing)
+	return errors.Join(fmt.Errorf("process: aborted: %w", context.Cause(ctx)), p.wait())
+}
+
+// wait waits for the end of the pool, or for Close to give up.
+func (p *Pool) wait() error {
+	select {
+	case <-p.over:
+	case <-p.gaveUp:
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.endErr
+}
+
+// escalate moves the pool to the given state unless it is further on already.
+func (p *Pool) escalate(to State) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.state.State() >= to {
+		return
+	}
+	if _, err := p.state.MoveAny(to); err != nil {
+		p.logs.fault(err)
+		return
+	}
+	now := p.now()
+	p.emit(Event{Kind: Changed, Text: to.String()})
+	if to >= Stopping {
+		p.failWaiting(bullpen.ErrClosed)
+		for _, w := range p.workers {
+			if w.count > 1 && w.page != nil {
+				p.recall(w, protocol.Next(w.page.Started()), now)
+			}
+		}
+	}
+	if to == Closing {
+		p.closeBy = now + int64(p.config.CloseGrace)
+		for _, w := range p.workers {
+			p.abort(w, now)
+		}
+	}
+	p.wakeReady()
+	p.wakeBy(0)
+}
+
+// abort ends what w has in hand. Pool.mu is held.
+func (p *Pool) abort(w *worker, now int64) {
+	if w.state.State() == WorkerStarting {
+		p.kill(w, ByEnd, nil)
+		return
+	}
+	for _, c := range w.flight {
+		if c != nil && c.cause == nil {
+			c.cause = bullpen.ErrClosed
+		}
+	}
+	p.attend(w, now)
+}
+
+// tendEnd lets the workers of a pool that ends leave, and reports whether
+// nothing is left. Pool.mu is held.
+func (p *Pool) tendEnd(now int64) bool {
+	state := p.state.State()
+	if state == Open {
+		return false
+	}
+	if p.queue.n == 0 && len(p.blocked.all) == 0 {
+		for _, w := range p.workers {
+			switch w.state.State() {
+			case WorkerStarting:
+				p.kill(w, ByEnd, nil)
+			case WorkerIdle, WorkerBusy:
+				p.retire(w, ByEnd, now)
+			default:
+			}
+		}
+	}
+	if len(p.workers) == 0 && p.queue.n == 0 {
+		return true
+	}
+	if p.closeBy != 0 {
+		p.tendStuck(now)
+	}
+	return false
+}
+
+// tendStuck kills what has not ended by itself, and lets Close return when even
+// that has not helped in time. Pool.mu is held.
+func (p *Pool) tendStuck(now int64) {
+	if now < p.closeBy {
+		p.wakeBy(p.closeBy)
+		if now >= p.closeBy-int64(p.config.CloseGrace)/2 {
+			for _, w := range p.workers {
+				p.kill(w, ByEnd, nil)
+			}
+		}
+		return
+	}
+	select {
+	case <-p.gaveUp:
+		return
+	default:
+	}
+	var stuck []error
+	for _, w := range p.workers {
+		p.kill(w, ByEnd, nil)
+		stuck = append(stuck, fmt.Errorf("worker %s (pid %d) has been killed and does not end: it may be in an uninterruptible system call", w.name, w.pid))
+	}
+	p.endErr = fmt.Errorf("process: %d workers are left after %v: %w", len(stuck), p.config.CloseGrace, errors.Join(stuck...))
+	close(p.gaveUp)
+}
+
+// finish gives back what the pool itself holds, when no worker is left.
+func (p *Pool) finish() {
+	err := p.spawn.Close()
+	p.tasks.Wait()
+	p.mu.Lock()
+	if _, e := p.state.MoveAny(Closed); e != nil {
+		p.logs.fault(e)
+	}
+	p.emit(Event{Kind: Changed, Text: Closed.String()})
+	p.closeFeeds()
+	p.endErr = err
+	p.mu.Unlock()
+	p.logs.close()
+	close(p.over)
+}

@@ -1,0 +1,209 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/bullpen-run/bullpen"
+)
+
+// open makes a pool that the end of the test closes.
+func open(t *testing.T, c Config) *Pool {
+	t.Helper()
+	p, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := p.Close(); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+		checkEmpty(t, p)
+	})
+	return p
+}
+
+// checkEmpty holds an ended pool against its own books: every accepted task has
+// one outcome, and nothing is in hand.
+func checkEmpty(t *testing.T, p *Pool) {
+	t.Helper()
+	s := p.Stats()
+	if s.Accepted != s.Total() || s.Queued+s.Blocked+s.InHand != 0 || s.Starting+s.Idle+s.Busy+s.Leaving != 0 {
+		t.Errorf("an ended pool has accepted %d tasks and ended %d; %d queued, %d blocked, %d in hand; workers %d starting, %d idle, %d busy, %d leaving",
+			s.Accepted, s.Total(), s.Queued, s.Blocked, s.InHand, s.Starting, s.Idle, s.Busy, s.Leaving)
+	}
+}
+
+// selfPool is a pool whose workers are this test binary.
+func selfPool(t *testing.T, change func(*Config)) *Pool {
+	t.Helper()
+	c := Config{Command: []string{self()}, Max: 1}
+	if change != nil {
+		change(&c)
+	}
+	return open(t, c)
+}
+
+// zooPool is a pool whose workers misbehave in the way that role names.
+func zooPool(t *testing.T, change func(*Config), role ...string) *Pool {
+	t.Helper()
+	c := Config{Command: append([]string{self(), "zoo"}, role...), Max: 1}
+	if change != nil {
+		change(&c)
+	}
+	return open(t, c)
+}
+
+func within(t *testing.T, d time.Duration) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// do runs one task and fails the test if it does not end well.
+func do(t *testing.T, p *Pool, name, payload string) string {
+	t.Helper()
+	r, err := p.Execute(within(t, 30*time.Second), bullpen.Task{Name: name, Payload: []byte(payload)})
+	if err != nil {
+		t.Fatalf("%s %q: %v", name, payload, err)
+	}
+	return string(r.Payload)
+}
+
+// wantOutcome fails the test unless err says that the task ended so.
+func wantOutcome(t *testing.T, err error, want bullpen.Outcome) *bullpen.TaskError {
+	t.Helper()
+	var te *bullpen.TaskError
+	if !errors.As(err, &te) {
+		t.Fatalf("the error is %v, want outcome %v", err, want)
+	}
+	if te.Outcome != want {
+		t.Fatalf("the outcome is %v (%v), want %v", te.Outcome, err, want)
+	}
+	return te
+}
+
+// wantNeverStarted fails the test unless err says that the task never started,
+// for the reason given.
+func wantNeverStarted(t *testing.T, err, want error) {
+	t.Helper()
+	if _, started := bullpen.OutcomeOf(err); started || !errors.Is(err, want) {
+		t.Fatalf("the error is %v, want a task that never started: %v", err, want)
+	}
+}
+
+// await reads events until one is as wanted, and returns it.
+func await(t *testing.T, f *Feed, what string, wanted func(Event) bool) Event {
+	t.Helper()
+	deadline := time.After(30 * time.Second)
+	for {
+		select {
+		case e, ok := <-f.C:
+			if !ok {
+				t.Fatalf("the events ended before: %s", what)
+			}
+			if wanted(e) {
+				return e
+			}
+		case <-deadline:
+			t.Fatalf("no event in time: %s", what)
+		}
+	}
+}
+
+// poll looks until done, without a sleep that hides a missing event: it is for
+// what the pool does not tell, such as the state of other processes.
+func poll(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	ticker := time.NewTicker(2 * time.Millisecond)
+	defer ticker.Stop()
+	deadline := time.After(20 * time.Second)
+	for !done() {
+		select {
+		case <-ticker.C:
+		case <-deadline:
+			t.Fatalf("not in time: %s", what)
+		}
+	}
+}
+
+func alive(pid int) bool { return syscall.Kill(pid, 0) == nil && !zombie(pid) }
+
+func zombie(pid int) bool {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return true
+	}
+	_, rest, _ := strings.Cut(string(b), ") ")
+	return strings.HasPrefix(rest, "Z")
+}
+
+// moreHandlers are the handlers of these tests beside those of the suite.
+func moreHandlers() map[string]bullpen.Handler {
+	return map[string]bullpen.Handler{
+		"pid": func(context.Context, bullpen.Task) ([]byte, error) {
+			return strconv.AppendInt(nil, int64(os.Getpid()), 10), nil
+		},
+		"env": func(_ context.Context, t bullpen.Task) ([]byte, error) {
+			return []byte(os.Getenv(string(t.Payload))), nil
+		},
+		"environ": func(context.Context, bullpen.Task) ([]byte, error) {
+			return []byte(strings.Join(os.Environ(), "\n")), nil
+		},
+		"dir": func(context.Context, bullpen.Task) ([]byte, error) {
+			dir, err := os.Getwd()
+			return []byte(dir), err
+		},
+		"print": func(_ context.Context, t bullpen.Task) ([]byte, error) {
+			fmt.Println(string(t.Payload))
+			fmt.Fprintln(os.Stderr, "warning: "+string(t.Payload))
+			return t.Payload, nil
+		},
+		"selfkill": func(_ context.Context, t bullpen.Task) ([]byte, error) {
+			n, err := strconv.Atoi(string(t.Payload))
+			if err != nil {
+				return nil, err
+			}
+			fmt.Fprintln(os.Stderr, "about to die")
+			if err := syscall.Kill(os.Getpid(), syscall.Signal(n)); err != nil {
+				return nil, err
+			}
+			select {}
+		},
+		"nice": func(context.Context, bullpen.Task) ([]byte, error) {
+			n, err := syscall.Getpriority(syscall.PRIO_PROCESS, 0)
+			return strconv.AppendInt(nil, int64(20-n), 10), err
+		},
+		"cpus": func(context.Context, bullpen.Task) ([]byte, error) {
+			b, err := os.ReadFile("/proc/self/status")
+			_, rest, _ := strings.Cut(string(b), "Cpus_allowed_list:")
+			line, _, _ := strings.Cut(rest, "\n")
+			return []byte(strings.TrimSpace(line)), err
+		},
+		"grow": handleGrow,
+	}
+}
+
+var grown [][]byte
+
+// handleGrow keeps that many MiB for ever.
+func handleGrow(_ context.Context, t bullpen.Task) ([]byte, error) {
+	n, err := strconv.Atoi(string(t.Payload))
+	if err != nil {
+		return nil, err
+	}
+	b := make([]byte, n<<20)
+	for i := 0; i < len(b); i += 4096 {
+		b[i] = 1
+	}
+	grown = append(grown, b)
+	return nil, nil
+}

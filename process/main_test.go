@@ -1,0 +1,47 @@
+package process
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/bullpen-run/bullpen/executortest"
+	"github.com/bullpen-run/bullpen/internal/leak"
+	sdk "github.com/bullpen-run/bullpen/worker"
+)
+
+// TestMain makes the test binary its own worker: with a channel in its
+// environment it serves the handlers of the contract's suite and of these
+// tests; with a role as its first argument it misbehaves in that way.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 2 && os.Args[1] == "zoo" {
+		zoo(os.Args[2], os.Args[3:])
+		return
+	}
+	if sdk.Serving() {
+		serve()
+		return
+	}
+	leak.Main(m)
+}
+
+// self is the test binary.
+func self() string {
+	exe, err := os.Executable()
+	if err != nil {
+		panic(err)
+	}
+	return exe
+}
+
+func serve() {
+	handlers := executortest.Handlers()
+	for name, h := range moreHandlers() {
+		handlers[name] = h
+	}
+	concurrency := 1
+	if filepath.Base(os.Args[len(os.Args)-1]) == "concurrent" {
+		concurrency = 8
+	}
+	sdk.Main(sdk.Config{Handlers: handlers, Concurrency: concurrency})
+}

@@ -1,0 +1,171 @@
+package process
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/internal/wire"
+	"github.com/bullpen-run/bullpen/protocol"
+)
+
+// end gives c its outcome without a worker's answer. Pool.mu is held; the
+// caller delivers c once it has let go of it. It reports whether c had none yet.
+func (p *Pool) end(c *call, r bullpen.Result, err error) bool {
+	if from, e := c.state.MoveAny(taskEnded); e != nil {
+		p.logs.fault(fmt.Errorf("second outcome for a task that is %v: %w", taskStates.States[from], e))
+		return false
+	}
+	c.result, c.err = r, err
+	if o, started := bullpen.OutcomeOf(err); started {
+		p.tally.outcomes[o]++
+	} else {
+		p.tally.neverStarted++
+	}
+	return true
+}
+
+// endLater is end for a caller that goes on holding Pool.mu: c is delivered by
+// the pool's own goroutine.
+func (p *Pool) endLater(c *call, err error) {
+	if p.end(c, bullpen.Result{}, err) {
+		p.tasks.Go(func() { p.deliver(c) }) // ends when the caller has been told
+	}
+}
+
+// deliver tells the caller of c its outcome. c must have ended; the caller of
+// deliver must not touch it afterwards.
+func (p *Pool) deliver(c *call) {
+	if c.unwatch != nil {
+		c.unwatch()
+	}
+	switch {
+	case c.done != nil:
+		p.late.put(c)
+	case c.batch != nil:
+		b := c.batch
+		b.ended[c.index].Result, b.ended[c.index].Err = c.result, c.err
+		if b.left.Add(-1) == 0 {
+			close(b.ready)
+		}
+	default:
+		c.ready <- struct{}{}
+	}
+}
+
+// late holds outcomes whose callers are told by a function of theirs, which may
+// be slow: it is called on a goroutine that has nothing else to do, and that
+// lives only while there is something to tell. What waits here counts as
+// waiting in the queue, so it is bounded.
+type late struct {
+	pool    *Pool
+	mu      sync.Mutex
+	calls   []*call // +checklocks:mu
+	running bool    // +checklocks:mu
+}
+
+func (l *late) put(c *call) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.calls = append(l.calls, c)
+	if !l.running {
+		l.running = true
+		l.pool.tasks.Go(l.run) // ends when nothing is left; the end of the pool waits
+	}
+}
+
+func (l *late) run() {
+	for {
+		l.mu.Lock()
+		if len(l.calls) == 0 {
+			l.running = false
+			l.calls = nil
+			l.mu.Unlock()
+			return
+		}
+		batch := l.calls
+		l.calls = nil
+		l.mu.Unlock()
+		for _, c := range batch {
+			l.call(c)
+		}
+	}
+}
+
+// call calls the caller's function. One that panics has been called.
+func (l *late) call(c *call) {
+	defer func() {
+		if r := recover(); r != nil {
+			l.pool.logs.fault(fmt.Errorf("the function given to Submit panicked: %v", r))
+		}
+	}()
+	c.done(c.result, c.err)
+}
+
+// failed makes the error of a task that ran.
+func (c *call) failed(w *worker, o bullpen.Outcome, err error) *bullpen.TaskError {
+	te := &bullpen.TaskError{
+		Outcome: o, Task: c.task.Name, ID: c.task.ID, Retryable: o != bullpen.Output, ExitCode: -1, Err: err,
+	}
+	if w != nil {
+		te.Worker = w.name
+	}
+	return te
+}
+
+func tooLarge(size, bound int) error {
+	return fmt.Errorf("the result has %d bytes, its bound is %d", size, bound)
+}
+
+// errorOf makes the error that an ERROR frame tells.
+func (w *worker) errorOf(c *call, m *wire.Message) error {
+	te := c.failed(w, bullpen.Outcome(m.Code), nil)
+	te.Retryable = m.Flags&protocol.Final == 0 && te.Outcome != bullpen.Output
+	pairs, err := protocol.ParseAllPairs(m.Body)
+	if err != nil {
+		te.Message = "the worker's error cannot be read: " + err.Error()
+		return te
+	}
+	te.Type, _ = protocol.Lookup(pairs, "type")
+	te.Message, _ = protocol.Lookup(pairs, "message")
+	te.Stack, _ = protocol.Lookup(pairs, "stack")
+	if te.Outcome == bullpen.Timeout || te.Outcome == bullpen.Canceled {
+		te.Err = c.cause
+		if c.cause != nil {
+			te.Outcome = reason(c.cause)
+		}
+	}
+	return te
+}
+
+// replay puts c, which was not started, back to the head of the queue, or ends
+// it where that is of no use. Pool.mu is held.
+func (p *Pool) replay(c *call) {
+	if c.cause == errRunTime {
+		c.cause = nil // it was only thought to run
+	}
+	switch {
+	case c.cause != nil:
+		p.endLater(c, c.cause)
+	case p.state.State() >= Stopping:
+		p.endLater(c, bullpen.ErrClosed)
+	case c.replays >= maxReplays:
+		p.endLater(c, fmt.Errorf("%w: %d workers ended before they had started this task", bullpen.ErrStart, c.replays))
+	default:
+		if err := c.state.Move(taskSent, taskWaiting); err != nil {
+			p.logs.fault(err)
+			return
+		}
+		c.worker, c.asked, c.started = nil, false, 0
+		p.tally.replayed++
+		p.queue.pushFront(c)
+		p.wakeBy(0)
+	}
+}
+
+// maxReplays bounds how often a task is given again because its worker died
+// before starting it.
+const maxReplays = 10
+
+var errNoAnswer = errors.New("the worker closed its end of the channel")

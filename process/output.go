@@ -1,0 +1,332 @@
+package process
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+	"unicode/utf8"
+
+	"github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/internal/wire"
+	"github.com/bullpen-run/bullpen/protocol"
+)
+
+// record is one thing for the log: an event of the pool, a line or the progress
+// of a task, or a fault of the pool's own.
+type record struct {
+	event    Event
+	line     bullpen.LogLine
+	worker   string
+	task, id string
+	observer bullpen.Observer
+	progress bool
+	fraction float64
+	fault    error
+}
+
+// logDepth is the most records that wait for the logger.
+const logDepth = 4096
+
+// logs hands records to the logger and to observers, off the path of tasks:
+// what comes faster than they take it is dropped and counted.
+type logs struct {
+	logger *slog.Logger
+	queue  chan record
+	lost   atomic.Uint64
+	done   chan struct{}
+	once   sync.Once
+	ended  chan struct{}
+}
+
+func newLogs(logger *slog.Logger) *logs {
+	l := &logs{logger: logger, queue: make(chan record, logDepth), done: make(chan struct{}), ended: make(chan struct{})}
+	// Ends when the pool closes l; close waits for it.
+	go l.run()
+	return l
+}
+
+// put hands r over, or drops it. It never waits.
+func (l *logs) put(r record) {
+	select {
+	case l.queue <- r:
+	default:
+		l.lost.Add(1)
+	}
+}
+
+// fault records what must not happen: a refused move of a state machine, an
+// error that has no caller.
+func (l *logs) fault(err error) {
+	if err != nil {
+		l.put(record{fault: err})
+	}
+}
+
+// close writes what is left, for a second at the most, and ends.
+func (l *logs) close() {
+	l.once.Do(func() { close(l.done) })
+	select {
+	case <-l.ended:
+	case <-time.After(time.Second):
+	}
+}
+
+func (l *logs) run() {
+	defer close(l.ended)
+	for {
+		select {
+		case r := <-l.queue:
+			l.write(r)
+		case <-l.done:
+			for {
+				select {
+				case r := <-l.queue:
+					l.write(r)
+				default:
+					return
+				}
+			}
+		}
+	}
+}
+
+func (l *logs) write(r record) {
+	defer func() {
+		if p := recover(); p != nil { // an observer of the user's
+			l.logger.Error("an observer panicked", "panic", p)
+		}
+	}()
+	ctx := context.Background()
+	switch {
+	case r.fault != nil:
+		l.logger.ErrorContext(ctx, "fault in the pool", "error", r.fault)
+	case r.event.Kind != 0:
+		l.writeEvent(ctx, r.event)
+	case r.progress:
+		if r.observer != nil {
+			r.observer.Progress(r.fraction, r.line.Text)
+		}
+	default:
+		if r.observer != nil {
+			r.observer.Log(r.line)
+		}
+		if level := slog.Level(r.line.Level); l.logger.Enabled(ctx, level) {
+			l.logger.LogAttrs(ctx, level, r.line.Text, slog.String("worker", r.worker), slog.String("task", r.task),
+				slog.String("id", r.id), slog.String("stream", r.line.Stream))
+		}
+	}
+}
+
+func (l *logs) writeEvent(ctx context.Context, e Event) {
+	attrs := []slog.Attr{slog.String("event", e.Kind.String())}
+	if e.Worker != "" {
+		attrs = append(attrs, slog.String("worker", e.Worker), slog.Int("pid", e.PID))
+	}
+	switch e.Kind {
+	case Retired, Stopped, Died:
+		attrs = append(attrs, slog.String("cause", e.Cause.String()))
+	case Ready:
+		attrs = append(attrs, slog.Duration("took", e.Took))
+	default:
+	}
+	if e.Text != "" {
+		attrs = append(attrs, slog.String("text", e.Text))
+	}
+	message := "pool"
+	if e.Worker != "" {
+		message = "worker"
+	}
+	l.logger.LogAttrs(ctx, e.level(), message, attrs...)
+}
+
+// streams are the names of LOG's aux.
+var streams = [...]string{"log", "stdout", "stderr"}
+
+// relay hands on a LOG or PROGRESS frame. worker.reading is held.
+func (p *Pool) relay(w *worker, m wire.Message) {
+	r := record{worker: w.name, line: bullpen.LogLine{
+		Time: time.Now(), Text: strings.ToValidUTF8(string(m.Body[:min(len(m.Body), protocol.MaxLogText)]), "\uFFFD"),
+	}}
+	if m.Kind == protocol.Progress {
+		r.progress, r.fraction = true, float64(min(m.Aux, 1_000_000))/1e6
+	} else {
+		r.line.Level = int(m.Code) - protocol.LevelZero
+		r.line.Stream = streams[min(int(m.Aux), len(streams)-1)]
+		if m.Aux == 2 {
+			w.tail.add(r.line.Text)
+		}
+	}
+	if m.Number != 0 {
+		p.mu.Lock()
+		if c := w.flight[int(m.Number)&(len(w.flight)-1)]; c != nil && c.number == m.Number {
+			r.task, r.id, r.observer = c.task.Name, c.task.ID, c.task.Observer
+		}
+		p.mu.Unlock()
+	}
+	if r.progress && r.observer == nil {
+		return
+	}
+	p.logs.put(r)
+}
+
+// hear turns what the worker prints outside of the protocol into log records,
+// until the end of file, or until the worker is dead and no more comes.
+func (w *worker) hear(file *os.File, stream string) {
+	p := w.pool
+	defer file.Close()
+	defer func() {
+		p.mu.Lock()
+		w.streams--
+		p.mu.Unlock()
+		p.settle(w)
+	}()
+	reader, err := wire.NewReader(file)
+	if err != nil {
+		p.logs.fault(err)
+		return
+	}
+	p.mu.Lock()
+	w.wakeStreams = append(w.wakeStreams, reader)
+	exited := w.exited
+	p.mu.Unlock()
+	s := &splitter{w: w, tail: w.tail, stream: stream, buffer: make([]byte, 4<<10)}
+	if !exited {
+		// An error says that the worker has ended: what it wrote is still there.
+		err = reader.Wait(s.pump)
+	}
+	if exited || err != nil {
+		_ = reader.Control(func(fd uintptr) { s.pump(fd) })
+	}
+	s.flush()
+}
+
+// splitter cuts what comes from one stream of a worker into lines.
+type splitter struct {
+	w      *worker
+	c      *call // the task that it belongs to; nil: the one that runs
+	tail   *tail // where the lines of standard error are kept
+	stream string
+	buffer []byte
+	line   []byte
+}
+
+// pump takes what is there, and reports whether that was the end.
+func (s *splitter) pump(fd uintptr) bool {
+	for {
+		n, err := wire.ReadNow(fd, s.buffer)
+		if errors.Is(err, wire.ErrAgain) {
+			return false
+		}
+		if err != nil {
+			return true
+		}
+		s.take(s.buffer[:n])
+	}
+}
+
+// take cuts b into lines. What is too long for one is cut off.
+func (s *splitter) take(b []byte) {
+	for len(b) > 0 {
+		text, after, whole := bytes.Cut(b, []byte{'\n'})
+		b = after
+		s.line = append(s.line, text[:min(len(text), protocol.MaxLogText-len(s.line))]...)
+		if whole {
+			s.record()
+			s.line = s.line[:0]
+		}
+	}
+}
+
+// flush records a last line without line feed.
+func (s *splitter) flush() {
+	if len(s.line) > 0 {
+		s.record()
+	}
+}
+
+// record hands one line to the log.
+func (s *splitter) record() {
+	text := string(bytes.TrimRight(s.line, "\r"))
+	if !utf8.ValidString(text) {
+		text = strings.ToValidUTF8(text, "\uFFFD")
+	}
+	level := slog.LevelInfo
+	if s.stream == "stderr" {
+		level = slog.LevelWarn
+		s.tail.add(text)
+	}
+	r := record{worker: s.w.name, line: bullpen.LogLine{Time: time.Now(), Level: int(level), Stream: s.stream, Text: text}}
+	p := s.w.pool
+	p.mu.Lock()
+	c := s.c
+	if c == nil {
+		c = s.w.running()
+	}
+	if c != nil {
+		r.task, r.id, r.observer = c.task.Name, c.task.ID, c.task.Observer
+	}
+	p.mu.Unlock()
+	p.logs.put(r)
+}
+
+// running is the task that w runs, as far as can be seen; nil for none. Pool.mu
+// is held.
+func (w *worker) running() *call {
+	number := w.oldest
+	if w.page != nil && w.state.State() != WorkerGone && w.concurrency == 1 {
+		number = w.page.Started()
+	}
+	if c := w.flight[int(number)&(len(w.flight)-1)]; c != nil && c.number == number {
+		return c
+	}
+	return nil
+}
+
+// Bounds of what is kept of a worker's standard error.
+const (
+	tailLines = 20
+	tailBytes = 4 << 10
+)
+
+// tail keeps the last lines of a worker's standard error.
+type tail struct {
+	mu    sync.Mutex
+	lines []string // +checklocks:mu
+	bytes int      // +checklocks:mu
+}
+
+func newTail() *tail { return &tail{} }
+
+func (t *tail) add(line string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.lines = append(t.lines, line)
+	t.bytes += len(line) + 1
+	for len(t.lines) > tailLines || t.bytes > tailBytes && len(t.lines) > 1 {
+		t.bytes -= len(t.lines[0]) + 1
+		t.lines = t.lines[1:]
+	}
+}
+
+func (t *tail) text() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	text := strings.Join(t.lines, "\n")
+	return text[max(0, len(text)-tailBytes):]
+}
+
+// last is the last line.
+func (t *tail) last() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.lines) == 0 {
+		return ""
+	}
+	return t.lines[len(t.lines)-1]
+}

@@ -1,0 +1,67 @@
+package process
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/bullpen-run/bullpen/internal/confine"
+)
+
+// ends are the two ends of one pipe.
+type ends struct{ child, host *os.File }
+
+// pipes are the channels of one worker: to it, from it, and its two streams of
+// text.
+type pipes struct {
+	in, out, stdout, stderr ends
+	onStdio                 bool // the protocol runs over the standard streams
+}
+
+func (p *pipes) open() (err error) {
+	if p.in.child, p.in.host, err = confine.HostWritePipe(); err != nil {
+		return err
+	}
+	for _, e := range []*ends{&p.out, &p.stdout, &p.stderr} {
+		if e.child, e.host, err = confine.HostReadPipe(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *pipes) closeChild() {
+	for _, e := range []ends{p.in, p.out, p.stdout, p.stderr} {
+		if e.child != nil {
+			_ = e.child.Close()
+		}
+	}
+}
+
+func (p *pipes) closeHost() {
+	for _, e := range []ends{p.in, p.out, p.stdout, p.stderr} {
+		if e.host != nil {
+			_ = e.host.Close()
+		}
+	}
+}
+
+// standard puts the channel on standard input and output.
+func (p *pipes) standard() []*os.File {
+	p.onStdio = true
+	return []*os.File{p.in.child, p.out.child, p.stderr.child}
+}
+
+// frames puts the channel on descriptors of its own where they can be
+// inherited, and returns what BULLPEN_WORKER has to say.
+func (p *pipes) frames(memory *confine.Memory) ([]*os.File, string) {
+	if !inherits {
+		return p.standard(), "v1,in=0,out=1"
+	}
+	files := []*os.File{nil, p.stdout.child, p.stderr.child, p.in.child, p.out.child}
+	channel := "v1,in=3,out=4"
+	if memory != nil {
+		files = append(files, memory.File())
+		channel += fmt.Sprintf(",mem=%d", len(files)-1)
+	}
+	return files, channel
+}

@@ -1,0 +1,214 @@
+package process
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/internal/confine"
+	"github.com/bullpen-run/bullpen/internal/lifecycle"
+	"github.com/bullpen-run/bullpen/internal/wire/frames"
+)
+
+// Pool is an elastic set of worker processes of one kind behind one bounded
+// queue. It is a [bullpen.Executor]. All methods are safe for concurrent use.
+type Pool struct {
+	config *resolved
+	epoch  time.Time
+	spawn  *confine.Spawner
+	state  lifecycle.Machine[State]
+	logs   *logs
+	spin   spinner
+	late   late
+
+	poke  chan struct{} // wakes the keeper; one element is enough
+	over  chan struct{} // closed when nothing of the pool is left
+	tasks sync.WaitGroup
+
+	mu      sync.Mutex
+	queue   list                       // +checklocks:mu
+	blocked waiters                    // callers before a full queue; +checklocks:mu
+	workers []*worker                  // all that are processes or about to be; +checklocks:mu
+	idle    []*worker                  // ready and without work, last used last; +checklocks:mu
+	hello   *frames.Hello              // of the worker that became ready last; +checklocks:mu
+	feeds   []*Feed                    // +checklocks:mu
+	ready   map[chan struct{}]struct{} // those who wait for a worker to become ready or to end; +checklocks:mu
+	tally   tally                      // +checklocks:mu
+
+	inHand   int // tasks with workers; +checklocks:mu
+	starting int // +checklocks:mu
+	leaving  int // +checklocks:mu
+	names    int // workers ever started; +checklocks:mu
+	min, max int // +checklocks:mu
+
+	meanRun   mean // of tasks, ns; +checklocks:mu
+	meanStart mean // of starts, ns; +checklocks:mu
+
+	failures  int           // failed starts in a row; +checklocks:mu
+	nextStart int64         // no start before; +checklocks:mu
+	startErr  error         // of the last failed start; +checklocks:mu
+	age       int           // generation of the workers' code; +checklocks:mu
+	wakeAt    int64         // when the keeper wakes by itself; +checklocks:mu
+	closeBy   int64         // when Close gives up waiting, 0 for not yet; +checklocks:mu
+	endErr    error         // what Close has to say; +checklocks:mu
+	gaveUp    chan struct{} // closed when closeBy has passed; +checklocks:mu
+}
+
+var _ bullpen.Executor = (*Pool)(nil)
+
+// New checks c and makes a pool of it. All faults of c are reported at once. It
+// starts Min workers and does not wait for them; [Pool.Ready] does. It costs
+// about a millisecond for the guard that ends the workers with the host. The
+// pool must be ended by Drain, Stop or Close.
+func New(c Config) (*Pool, error) {
+	r, err := resolve(c)
+	if err != nil {
+		return nil, err
+	}
+	profile := confine.Profile{CPUs: r.CPUs, Guard: true, GuardAlone: true}
+	if r.Nice != HostNice {
+		profile.Nice, profile.NiceSet = r.Nice, true
+	}
+	spawn, err := confine.NewSpawner(profile)
+	if err != nil {
+		return nil, fmt.Errorf("process: %w", err)
+	}
+	p := &Pool{
+		config: r, epoch: time.Now(), spawn: spawn,
+		poke: make(chan struct{}, 1), over: make(chan struct{}), gaveUp: make(chan struct{}),
+		min: r.Min, max: r.Max, ready: map[chan struct{}]struct{}{},
+	}
+	p.state.Init(&PoolStates, Open)
+	p.late.pool = p
+	p.logs = newLogs(r.Logger.With("pool", r.Name))
+	p.spin.init()
+	// The keeper and the log writer end with the pool; the keeper closes over.
+	go p.keep()
+	return p, nil
+}
+
+// Config returns the configuration with its defaults filled in.
+func (p *Pool) Config() Config {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c := p.config.Config
+	c.Min, c.Max = p.min, p.max
+	return c
+}
+
+// now is the time since the pool's epoch in nanoseconds.
+func (p *Pool) now() int64 { return int64(time.Since(p.epoch)) }
+
+// Guarantees tells what the pool can promise on this machine.
+func (p *Pool) Guarantees() bullpen.Guarantees {
+	g := bullpen.Guarantees{Preemptive: true, CrashProof: true, Exact: p.config.Protocol == Exec}
+	var why string
+	if g.OrphanProof, why = p.spawn.OrphanProof(); !g.OrphanProof {
+		g.Notes = append(g.Notes, why)
+	}
+	switch p.config.Protocol {
+	case Lines:
+		g.Notes = append(g.Notes, "protocol lines: lines that a dead worker had read and not answered are lost")
+	case Frames:
+		g.Notes = append(g.Notes, "protocol frames: a task that had ended when its worker died, before its answer was sent, is lost")
+	case Exec:
+	}
+	g.Notes = append(g.Notes, "memory and CPU of a worker have no hard bound; its files and network are the host's")
+	return g
+}
+
+// Capacity tells how many more tasks would be handed to a worker at once: free
+// places of workers, and workers that may still be started.
+func (p *Pool) Capacity() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.state.State() != Open {
+		return 0
+	}
+	n := 0
+	for _, w := range p.workers {
+		n += max(w.room(), 0)
+		if w.state.State() == WorkerStarting {
+			n++
+		}
+	}
+	return max(0, n+p.max-len(p.workers)-p.queue.n)
+}
+
+// Ready waits until n workers are ready (idle or busy), or as many as Max. It
+// returns the error of the last start when the pool gave up starting workers.
+func (p *Pool) Ready(ctx context.Context, n int) error {
+	for {
+		p.mu.Lock()
+		have := len(p.workers) - p.starting - p.leaving
+		state, failures, err := p.state.State(), p.failures, p.startErr
+		if have >= min(n, p.max) {
+			p.mu.Unlock()
+			return nil
+		}
+		if state != Open {
+			p.mu.Unlock()
+			return bullpen.ErrClosed
+		}
+		if failures >= breakAfter {
+			p.mu.Unlock()
+			return err
+		}
+		c := make(chan struct{})
+		p.ready[c] = struct{}{}
+		p.mu.Unlock()
+		select {
+		case <-c:
+		case <-ctx.Done():
+			p.mu.Lock()
+			delete(p.ready, c)
+			p.mu.Unlock()
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// wakeReady wakes those who wait in Ready and Reload. Pool.mu is held.
+func (p *Pool) wakeReady() {
+	for c := range p.ready {
+		close(c)
+	}
+	clear(p.ready)
+}
+
+// Resize changes the bounds of the pool while it runs. Workers above max leave
+// as they become idle.
+func (p *Pool) Resize(minimum, maximum int) error {
+	if minimum < 0 || maximum < 1 || maximum < minimum {
+		return fmt.Errorf("process: resize to %d..%d: use 0 <= min <= max and max >= 1", minimum, maximum)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.min, p.max = minimum, maximum
+	p.wakeBy(0)
+	return nil
+}
+
+// wakeBy makes the keeper look at time t at the latest. Pool.mu is held.
+func (p *Pool) wakeBy(t int64) {
+	if t < p.wakeAt {
+		p.wakeAt = t
+		select {
+		case p.poke <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// window is how many tasks one worker may have in hand. Pool.mu is held.
+func (p *Pool) window() int {
+	if p.config.Protocol == Exec {
+		return 1
+	}
+	if p.config.Window > 0 {
+		return p.config.Window
+	}
+	return window(time.Duration(p.meanRun))
+}

@@ -1,0 +1,167 @@
+package process
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"github.com/bullpen-run/bullpen/internal/confine"
+)
+
+// vary changes n by up to the jitter of the configuration, and is at least 1.
+func (p *Pool) vary(n int64) int64 {
+	j := p.config.Recycle.Jitter
+	return max(1, n+int64(float64(n)*j*(2*rand.Float64()-1)))
+}
+
+// flag marks w for replacement: a successor is started, and w leaves when that
+// one is ready. Pool.mu is held.
+func (p *Pool) flag(w *worker, cause Cause) {
+	if w.spent || w.state.State() == WorkerLeaving || w.state.State() == WorkerGone {
+		return
+	}
+	w.spent, w.cause = true, cause
+	p.wakeBy(0)
+}
+
+// tendAge finds workers that are due for replacement, and goes on with those
+// that are being replaced, one at a time. Pool.mu is held.
+func (p *Pool) tendAge(now int64) {
+	if p.state.State() != Open {
+		return
+	}
+	var next *worker
+	replacing := false
+	for _, w := range p.workers {
+		if w.state.State() == WorkerLeaving || w.state.State() == WorkerGone || w.killed {
+			continue
+		}
+		switch {
+		case w.age < p.age:
+			p.flag(w, ByReload)
+		case w.expires != 0 && now >= w.expires:
+			p.flag(w, ByAge)
+		case w.expires != 0:
+			p.wakeBy(w.expires)
+		}
+		if !w.spent || w.cause == ByTasks || w.state.State() == WorkerStarting {
+			continue
+		}
+		if s := w.successor; s != nil {
+			replacing = p.succeed(w, s, now) || replacing
+		} else if next == nil {
+			next = w
+		}
+	}
+	p.tendMemory(now)
+	if next == nil || replacing || now < p.nextStart {
+		if next != nil {
+			p.wakeBy(max(p.nextStart, now+int64(growWait)))
+		}
+		return
+	}
+	p.launch()
+	next.successor = p.workers[len(p.workers)-1]
+}
+
+// succeed looks whether the successor of w is ready, and lets w leave then. It
+// reports whether the replacement is still under way. Pool.mu is held.
+func (p *Pool) succeed(w, s *worker, now int64) bool {
+	switch s.state.State() {
+	case WorkerStarting:
+		return true
+	case WorkerGone:
+		w.successor = nil // it failed: try again, after the back-off
+		p.wakeBy(max(p.nextStart, now+int64(growWait)))
+		return true
+	default:
+		p.retire(w, w.cause, now)
+		return false
+	}
+}
+
+// memoryEvery is how often the resident size of a worker is looked at.
+const memoryEvery = 500 * time.Millisecond
+
+// tendMemory flags the largest idle worker above the soft bound. Pool.mu is held.
+func (p *Pool) tendMemory(now int64) {
+	bound := p.config.Recycle.Memory
+	if bound == 0 {
+		return
+	}
+	var largest *worker
+	for _, w := range p.workers {
+		if w.pid == 0 || w.exited || w.spent || w.state.State() > WorkerBusy {
+			continue
+		}
+		if now-w.lookedAt >= int64(memoryEvery) {
+			w.lookedAt = now
+			if n, err := confine.RSS(w.pid); err == nil {
+				w.resident = n
+			}
+		}
+		if w.state.State() == WorkerIdle && w.resident > bound && (largest == nil || w.resident > largest.resident) {
+			largest = w
+		}
+	}
+	if p.inHand > 0 || largest != nil {
+		p.wakeBy(now + int64(memoryEvery))
+	}
+	if largest != nil {
+		p.flag(largest, ByMemory)
+	}
+}
+
+// rested looks at a worker that has just become idle: it leaves when it has
+// served its number of tasks. Pool.mu is held.
+func (p *Pool) rested(w *worker, now int64) {
+	if w.tasks > 0 && w.served >= w.tasks {
+		p.retire(w, ByTasks, now)
+		return
+	}
+	if p.config.Recycle.Memory > 0 && now-w.lookedAt >= int64(memoryEvery) {
+		p.wakeBy(now)
+	}
+	p.wakeBy(now + int64(max(p.config.Idle, 0)))
+	if p.config.Idle < 0 && p.config.Ping > 0 {
+		p.wakeBy(now + int64(p.config.Ping))
+	}
+}
+
+// Reload replaces all workers by new ones, one by one: each new one is ready
+// before an old one leaves, and the old one finishes what it has in hand. So the
+// pool has one process more than Max for a while. Reload returns when the last
+// of the old workers has ended, or with the cause of ctx; then the rest is
+// replaced all the same.
+func (p *Pool) Reload(ctx context.Context) error {
+	p.mu.Lock()
+	p.age++
+	age := p.age
+	p.wakeBy(0)
+	p.mu.Unlock()
+	for {
+		p.mu.Lock()
+		old := 0
+		for _, w := range p.workers {
+			if w.age < age {
+				old++
+			}
+		}
+		if old == 0 || p.failures >= breakAfter {
+			err := p.startErr
+			p.mu.Unlock()
+			return err
+		}
+		c := make(chan struct{})
+		p.ready[c] = struct{}{}
+		p.mu.Unlock()
+		select {
+		case <-c:
+		case <-ctx.Done():
+			p.mu.Lock()
+			delete(p.ready, c)
+			p.mu.Unlock()
+			return context.Cause(ctx)
+		}
+	}
+}

@@ -1,0 +1,152 @@
+package process
+
+import (
+	"math/bits"
+	"time"
+
+	"github.com/bullpen-run/bullpen"
+)
+
+// Histogram counts durations in buckets whose width is a quarter of a power of
+// two, so a quantile is right within a fifth.
+type Histogram struct {
+	Count uint64
+	Sum   time.Duration
+	Max   time.Duration
+	// Buckets[i] counts durations d with bucket(d) == i; see Bound.
+	Buckets [160]uint64
+}
+
+func (h *Histogram) add(ns int64) {
+	if ns < 0 {
+		ns = 0
+	}
+	h.Count++
+	h.Sum += time.Duration(ns)
+	h.Max = max(h.Max, time.Duration(ns))
+	h.Buckets[bucket(uint64(ns))]++
+}
+
+// bucket is the number of the bucket of ns: two bits behind the highest one.
+func bucket(ns uint64) int {
+	if ns < 4 {
+		return int(ns)
+	}
+	n := bits.Len64(ns)
+	return min((n-2)<<2|int(ns>>(n-3)&3), 159)
+}
+
+// Bound returns the smallest duration that lies above bucket i.
+func (h *Histogram) Bound(i int) time.Duration {
+	i++
+	if i < 4 {
+		return time.Duration(i)
+	}
+	return time.Duration(4|i&3) << (i>>2 - 1)
+}
+
+// Mean returns the average, 0 when nothing was counted.
+func (h *Histogram) Mean() time.Duration {
+	if h.Count == 0 {
+		return 0
+	}
+	return h.Sum / time.Duration(h.Count)
+}
+
+// Quantile returns a duration that the part q (0 to 1) of all does not exceed,
+// 0 when nothing was counted.
+func (h *Histogram) Quantile(q float64) time.Duration {
+	rank := uint64(q * float64(h.Count))
+	for i, n := range h.Buckets {
+		if rank < n {
+			return min(h.Bound(i), h.Max)
+		}
+		rank -= n
+	}
+	return h.Max
+}
+
+// Stats is a snapshot of a pool. Times are those of tasks that have ended.
+type Stats struct {
+	State State
+
+	// Queued tasks wait in the pool; Blocked callers wait for a place in its
+	// queue; InHand tasks are with workers.
+	Queued, Blocked, InHand int
+	// Workers by state. Leaving workers still are processes.
+	Starting, Idle, Busy, Leaving int
+	// Window is the number of tasks that a worker may have in hand now.
+	Window int
+
+	// Accepted tasks, and how they ended: Outcomes by bullpen.Outcome, and those
+	// that never started.
+	Accepted     uint64
+	Outcomes     [10]uint64
+	NeverStarted uint64
+	// Refused tasks were not accepted: closed, overloaded, limits, unknown.
+	Refused uint64
+	// Replayed counts tasks that went back to the head of the queue because
+	// their worker died or was overtaken before it started them.
+	Replayed uint64
+
+	// Started and Stopped count workers; Deaths those that were not planned, by
+	// cause.
+	Started, Stopped uint64
+	Deaths           map[Cause]uint64
+	FailedStarts     uint64
+	// LostLogLines were dropped because the logger was slower than the workers.
+	LostLogLines uint64
+
+	// Where the time went. Blocked: from Submit to a place in the queue, for
+	// tasks that had to wait for one. Queue: from there to the hand-over.
+	// Running: the handler, by the worker's clock. Return: all of the time
+	// between hand-over and outcome that was not running: both ways through the
+	// pipe, and waiting in the worker behind tasks in hand. Start: of workers,
+	// from start to ready.
+	BlockedTime, QueueTime, RunTime, ReturnTime, StartTime Histogram
+}
+
+// tally is the part of Stats that is counted as things happen. Pool.mu guards
+// it.
+type tally struct {
+	accepted, neverStarted, refused, replayed uint64
+	outcomes                                  [10]uint64
+	started, stopped, failedStarts            uint64
+	deaths                                    [causes]uint64
+	blocked, queue, run, back, start          Histogram
+}
+
+// Stats returns a snapshot. It takes the pool's lock for about a microsecond.
+func (p *Pool) Stats() Stats {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	t := &p.tally
+	s := Stats{
+		State: p.state.State(), Queued: p.queue.n, Blocked: p.blockedCallers(), InHand: p.inHand,
+		Starting: p.starting, Idle: len(p.idle), Leaving: p.leaving,
+		Window: p.window(), Accepted: t.accepted, Outcomes: t.outcomes,
+		NeverStarted: t.neverStarted, Refused: t.refused, Replayed: t.replayed,
+		Started: t.started, Stopped: t.stopped, FailedStarts: t.failedStarts,
+		Deaths: map[Cause]uint64{}, LostLogLines: p.logs.lost.Load(),
+		BlockedTime: t.blocked, QueueTime: t.queue, RunTime: t.run, ReturnTime: t.back, StartTime: t.start,
+	}
+	s.Busy = len(p.workers) - s.Starting - s.Idle - s.Leaving
+	for cause, n := range t.deaths {
+		if n > 0 {
+			s.Deaths[Cause(cause)] = n
+		}
+	}
+	return s
+}
+
+// Total returns the number of tasks that have ended, started or not.
+func (s Stats) Total() uint64 {
+	n := s.NeverStarted
+	for _, o := range s.Outcomes {
+		n += o
+	}
+	return n
+}
+
+// Failed returns the number of tasks that did not end with a result.
+func (s Stats) Failed() uint64 { return s.Total() - s.Outcomes[bullpen.OK] }

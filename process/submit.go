@@ -1,0 +1,351 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/protocol"
+)
+
+// errRunTime is the cause of a task that overran its run-time limit.
+var errRunTime = errors.New("run-time limit reached")
+
+// Submit hands t over, see [bullpen.Executor]. done is called on a goroutine of
+// the pool; one that blocks delays the outcomes of other tasks handed over by
+// Submit, and nothing else.
+func (p *Pool) Submit(ctx context.Context, t bullpen.Task, done func(bullpen.Result, error)) error {
+	if done == nil {
+		return errors.New("process: Submit needs a function to call with the outcome")
+	}
+	c := &call{done: done}
+	c.state.Init(&taskStates, taskWaiting)
+	w := &waiter{admitted: make(chan struct{})}
+	if err := p.submit(ctx, c, t, w); err != nil {
+		return err
+	}
+	if ctx.Done() == nil {
+		<-w.admitted
+		return nil
+	}
+	select {
+	case <-w.admitted:
+	case <-ctx.Done():
+		if err := p.withdraw(c, context.Cause(ctx)); err != nil {
+			return err
+		}
+	}
+	p.watch(ctx, c)
+	return nil
+}
+
+// watch ends c when ctx ends. The watch itself ends with the task.
+func (p *Pool) watch(ctx context.Context, c *call) {
+	unwatch := context.AfterFunc(ctx, func() { p.cancel(c, context.Cause(ctx)) })
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if c.state.State() == taskEnded {
+		unwatch()
+		return
+	}
+	c.unwatch = unwatch
+}
+
+// Execute hands t over and waits for its outcome. When ctx ends, a task that
+// has not started is taken back at once; one that runs is asked to end, and its
+// worker killed after the grace. Either way Execute returns the one outcome of
+// the task.
+func (p *Pool) Execute(ctx context.Context, t bullpen.Task) (bullpen.Result, error) {
+	c := newCall()
+	if err := p.submit(ctx, c, t, &waiter{}); err != nil {
+		c.recycle()
+		return bullpen.Result{}, err
+	}
+	if !p.spin.await(p, c) {
+		if ctx.Done() == nil {
+			<-c.ready
+		} else {
+			select {
+			case <-c.ready:
+			case <-ctx.Done():
+				p.cancel(c, context.Cause(ctx))
+				<-c.ready
+			}
+		}
+	}
+	result, err := c.result, c.err
+	c.recycle()
+	return result, err
+}
+
+// submit checks t and accepts it as c: hands it to a worker, or puts it into the
+// queue, or, where the queue is full and callers wait, behind it with w.
+func (p *Pool) submit(ctx context.Context, c *call, t bullpen.Task, w *waiter) error {
+	if err := ctx.Err(); err != nil {
+		return p.refuse(context.Cause(ctx))
+	}
+	if err := p.fill(c, t); err != nil {
+		return p.refuse(err)
+	}
+	c.accepted = p.now()
+	p.mu.Lock()
+	if err := p.admissible(c); err != nil {
+		p.tally.refused++
+		p.mu.Unlock()
+		return err
+	}
+	p.tally.accepted++
+	if p.queue.n == 0 {
+		if to := p.pick(); to != nil {
+			w.admit()
+			p.give(to, c, c.accepted)
+			mine := p.claim(to)
+			busy := to.count > 1
+			p.mu.Unlock()
+			if mine {
+				p.flush(to, busy)
+			}
+			return nil
+		}
+	}
+	var dropped *call
+	switch {
+	case p.queue.n < p.config.Queue:
+		w.admit()
+		p.enqueue(c)
+	case p.config.Overflow == Block:
+		p.blocked.push(w, c)
+	case p.config.Overflow == Reject:
+		p.tally.accepted--
+		p.tally.refused++
+		p.mu.Unlock()
+		return fmt.Errorf("%w: %d tasks wait already", bullpen.ErrOverloaded, p.config.Queue)
+	case p.config.Overflow == DropOldest:
+		dropped = p.queue.first
+		p.queue.remove(dropped)
+		p.end(dropped, bullpen.Result{}, fmt.Errorf("%w: a newer task took its place in the queue", bullpen.ErrOverloaded))
+		w.admit()
+		p.enqueue(c)
+	}
+	p.mu.Unlock()
+	if dropped != nil {
+		p.deliver(dropped)
+	}
+	return nil
+}
+
+func (p *Pool) refuse(err error) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.tally.refused++
+	return err
+}
+
+// enqueue puts c at the end of the queue. Pool.mu is held.
+func (p *Pool) enqueue(c *call) {
+	p.queue.pushBack(c)
+	if len(p.workers) == 0 {
+		p.wakeBy(0)
+	} else {
+		p.wakeBy(c.accepted + int64(growWait))
+	}
+}
+
+// fill makes c the call of t, with the limits in force.
+func (p *Pool) fill(c *call, t bullpen.Task) error {
+	c.task = t
+	c.timeout, c.output = p.config.Limits.Timeout, p.config.Limits.Output
+	if l := t.Limits; l != (bullpen.Limits{}) {
+		if err := p.limit(c, l); err != nil {
+			return err
+		}
+	}
+	if len(t.Meta) > 0 {
+		return checkMeta(t.Meta)
+	}
+	return nil
+}
+
+func (p *Pool) limit(c *call, l bullpen.Limits) error {
+	if err := l.Check(); err != nil {
+		return fmt.Errorf("%w: %w", bullpen.ErrRefused, err)
+	}
+	if l.Memory > 0 || l.CPU > 0 {
+		return fmt.Errorf("%w: this pool cannot keep a limit of memory or CPU for one task", bullpen.ErrRefused)
+	}
+	if l.Timeout > 0 {
+		c.timeout = l.Timeout
+	}
+	if l.Output > 0 {
+		c.output = min(l.Output, p.config.Limits.Output)
+	}
+	return nil
+}
+
+func checkMeta(meta map[string]string) error {
+	if len(meta) > protocol.MaxPairs-8 {
+		return fmt.Errorf("%w: Meta has %d entries; the most is %d", bullpen.ErrRefused, len(meta), protocol.MaxPairs-8)
+	}
+	for key := range meta {
+		if err := protocol.CheckPair(key); err != nil {
+			return fmt.Errorf("%w: Meta: %w", bullpen.ErrRefused, err)
+		}
+	}
+	return nil
+}
+
+// admissible says why c cannot be accepted now. Pool.mu is held.
+func (p *Pool) admissible(c *call) error {
+	if p.state.State() != Open {
+		return bullpen.ErrClosed
+	}
+	if p.failures >= breakAfter && len(p.workers) == 0 && p.now() < p.nextStart {
+		return p.startErr
+	}
+	if err := p.check(&c.task); err != nil {
+		return err
+	}
+	return p.fits(c)
+}
+
+// check says why no worker could take t, as far as that is known. Pool.mu is held.
+func (p *Pool) check(t *bullpen.Task) error {
+	switch {
+	case p.config.Protocol == Lines:
+		return p.newLines().Check(t)
+	case p.hello != nil:
+		return p.hello.Check(t)
+	}
+	return nil
+}
+
+// fits says whether the task can travel in one frame, should the arena be full.
+// Pool.mu is held.
+func (p *Pool) fits(c *call) error {
+	if len(c.task.Payload) < protocol.ArenaMin || p.config.Protocol != Frames {
+		return nil
+	}
+	limit := uint32(protocol.DefaultFrame)
+	if p.hello != nil {
+		limit = p.hello.MaxFrame
+	}
+	size := len(c.task.Payload) + len(c.task.ID) + len(c.task.Name) + 256
+	for k, v := range c.task.Meta {
+		size += len(k) + len(v) + 6
+	}
+	if uint64(size) > uint64(limit) {
+		return fmt.Errorf("%w: the task has %d bytes, the worker takes up to %d: pass the name of a file instead",
+			bullpen.ErrRefused, size, limit)
+	}
+	return nil
+}
+
+// cancel ends c early because of cause: a task that waits ends now, one that a
+// worker has in hand is recalled or asked to end.
+func (p *Pool) cancel(c *call, cause error) {
+	p.mu.Lock()
+	switch c.state.State() {
+	case taskWaiting:
+		if c.in == &p.queue {
+			p.queue.remove(c)
+			p.admit()
+		} else {
+			p.blocked.remove(c)
+		}
+		p.end(c, bullpen.Result{}, cause)
+		p.mu.Unlock()
+		p.deliver(c)
+		return
+	case taskSent:
+		if c.cause == nil {
+			c.cause = cause
+			p.attend(c.worker, p.now())
+		}
+	case taskEnded:
+	}
+	p.mu.Unlock()
+}
+
+// withdraw takes c back from the callers that wait for a place, because its
+// caller gave up. It returns the cause, or nil when c has been admitted.
+func (p *Pool) withdraw(c *call, cause error) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.blocked.remove(c) {
+		return nil
+	}
+	p.tally.accepted--
+	p.tally.refused++
+	return cause
+}
+
+// waiter is one caller before a full queue, with the calls that it still holds.
+type waiter struct {
+	calls    list
+	admitted chan struct{} // closed when calls is empty; nil: nobody asks
+	since    int64
+	done     bool
+}
+
+// admit says that the waiter's last call has a place.
+func (w *waiter) admit() {
+	if w.admitted != nil && !w.done {
+		w.done = true
+		close(w.admitted)
+	}
+}
+
+// waiters are the callers before a full queue, in order. Pool.mu guards them.
+type waiters struct{ all []*waiter }
+
+func (b *waiters) push(w *waiter, c *call) {
+	w.calls.pushBack(c)
+	w.since = c.accepted
+	b.all = append(b.all, w)
+}
+
+// remove takes c out and reports whether it stood here.
+func (b *waiters) remove(c *call) bool {
+	for i, w := range b.all {
+		if c.in == &w.calls {
+			w.calls.remove(c)
+			if w.calls.n == 0 {
+				b.all = append(b.all[:i], b.all[i+1:]...)
+				w.admit()
+			}
+			return true
+		}
+	}
+	return false
+}
+
+// pop takes the call that waits longest, nil when none does.
+func (b *waiters) pop() *call {
+	if len(b.all) == 0 {
+		return nil
+	}
+	w := b.all[0]
+	c := w.calls.first
+	w.calls.remove(c)
+	if w.calls.n == 0 {
+		b.all[0] = nil
+		b.all = b.all[1:]
+		w.admit()
+	}
+	return c
+}
+
+// blockedCallers is the number of callers before the queue. Pool.mu is held.
+func (p *Pool) blockedCallers() int { return len(p.blocked.all) }
+
+// admit fills the queue from the callers before it. Pool.mu is held.
+func (p *Pool) admit() {
+	for p.queue.n < p.config.Queue && len(p.blocked.all) > 0 {
+		c := p.blocked.pop()
+		now := p.now()
+		p.tally.blocked.add(now - c.accepted)
+		c.accepted = now
+		p.enqueue(c)
+	}
+}
