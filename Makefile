@@ -1,0 +1,71 @@
+# Bare make prints this help. Everything that is fetched or built by the way lies
+# in .cache, or where the go command keeps its own.
+.DEFAULT_GOAL := help
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+
+FUZZTIME ?= 30s
+GOTEST := .cache/bin/gotest
+# A cache of our own: entries made in another checkout carry its paths, which the
+# rules for paths do not match.
+LINT := GOLANGCI_LINT_CACHE=$(CURDIR)/.cache/golangci-lint go tool -modfile=tools/go.mod golangci-lint
+
+.PHONY: help
+help: ## print this help
+	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' $(MAKEFILE_LIST) | while IFS=$$'\t' read -r name what; do printf '  make %-10s %s\n' "$$name" "$$what"; done
+
+.PHONY: build
+build: ## build the bullpen command into bin/
+	@tools/need.sh go
+	go build -o bin/ ./cmd/bullpen
+
+.PHONY: main-job
+main-job: ## hash every file of the Go source through an elastic pool of Python workers
+	@tools/need.sh go python3
+	examples/hashtree/run.sh
+
+.PHONY: test
+test: $(GOTEST) ## pass all tests: Go with the race detector, the Python SDK
+	@tools/need.sh go gcc python3
+	go vet ./...
+	tools/python.sh
+	$(GOTEST) -race -timeout 10m ./...
+
+.PHONY: test-all
+test-all: $(GOTEST) ## the same with the long tests, three times, and every fuzz test
+	@tools/need.sh go gcc python3
+	go vet ./...
+	go -C tools vet ./gotest
+	tools/python.sh
+	tools/fuzz.sh $(FUZZTIME)
+	BULLPEN_LONG=1 $(GOTEST) -race -count=3 -timeout 60m ./...
+
+.PHONY: race
+race: $(GOTEST) ## run the Go tests ten times with the race detector
+	@tools/need.sh go gcc
+	$(GOTEST) -race -count=10 -timeout 60m ./...
+
+.PHONY: lint
+lint: ## check the style (builds golangci-lint at first use, in a minute or two)
+	@tools/need.sh go
+	$(LINT) run ./...
+
+.PHONY: fuzz
+fuzz: ## run every fuzz test for FUZZTIME (30s)
+	@tools/need.sh go
+	tools/fuzz.sh $(FUZZTIME)
+
+.PHONY: bench
+bench: ## run the pools side by side with their peers (about an hour; see bench/README.md)
+	@tools/need.sh go gcc python3
+	go -C bench run ./cmd/bench $(BENCHFLAGS)
+
+.PHONY: cross
+cross: ## build and vet for Linux, macOS and Windows
+	@tools/need.sh go
+	tools/cross.sh
+
+$(GOTEST): $(wildcard tools/gotest/*.go) tools/go.mod
+	@tools/need.sh go
+	go -C tools test ./gotest
+	go -C tools build -o ../$(GOTEST) ./gotest

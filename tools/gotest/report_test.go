@@ -1,0 +1,77 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestReport(t *testing.T) {
+	t.Parallel()
+	const events = `{"Action":"start","Package":"m/a"}
+{"Action":"run","Package":"m/a","Test":"TestGood"}
+{"Action":"output","Package":"m/a","Test":"TestGood","Output":"=== RUN   TestGood\n"}
+{"Action":"output","Package":"m/a","Test":"TestGood","Output":"    a_test.go:9: chatter\n"}
+{"Action":"pass","Package":"m/a","Test":"TestGood"}
+{"Action":"output","Package":"m/a","Test":"TestRoot","Output":"=== RUN   TestRoot\n"}
+{"Action":"output","Package":"m/a","Test":"TestRoot","Output":"    a_test.go:20: needs root\n"}
+{"Action":"output","Package":"m/a","Test":"TestRoot","Output":"--- SKIP: TestRoot (0.00s)\n"}
+{"Action":"skip","Package":"m/a","Test":"TestRoot"}
+{"Action":"output","Package":"m/a","Output":"PASS\n"}
+{"Action":"output","Package":"m/a","Output":"ok  \tm/a\t0.01s\n"}
+{"Action":"pass","Package":"m/a"}
+not an event
+{"ImportPath":"m/c","Action":"build-output","Output":"c.go:1: broken\n"}
+{"Action":"output","Package":"m/b","Test":"TestBad","Output":"=== RUN   TestBad\n"}
+{"Action":"output","Package":"m/b","Test":"TestBad","Output":"    b_test.go:3: got 1, want 2\n"}
+{"Action":"output","Package":"m/b","Test":"TestBad","Output":"--- FAIL: TestBad (0.00s)\n"}
+{"Action":"fail","Package":"m/b","Test":"TestBad"}
+{"Action":"output","Package":"m/b","Test":"TestCrash","Output":"panic: lost\n"}
+{"Action":"output","Package":"m/b","Output":"FAIL\tm/b\t0.01s\n"}
+{"Action":"fail","Package":"m/b"}
+{"Action":"output","Package":"m/d","Test":"TestMute","Output":"--- SKIP: TestMute (0.00s)\n"}
+{"Action":"skip","Package":"m/d","Test":"TestMute"}
+`
+	const want = "ok  \tm/a\t0.01s\n" +
+		"not an event\n" +
+		"c.go:1: broken\n" +
+		"    b_test.go:3: got 1, want 2\n" +
+		"--- FAIL: TestBad (0.00s)\n" +
+		"FAIL\tm/b\t0.01s\n" +
+		"panic: lost\n" +
+		"1 test skipped: needs root (TestRoot)\n" +
+		"1 test skipped: no reason given (TestMute)\n" +
+		"1 passed, 2 failed, 2 skipped\n"
+	var out strings.Builder
+	r := newReport(&out)
+	if err := r.read(strings.NewReader(events)); err != nil {
+		t.Fatal(err)
+	}
+	r.close()
+	if out.String() != want {
+		t.Errorf("report is\n%s\nwant\n%s", out.String(), want)
+	}
+}
+
+func TestManySkipsForOneReason(t *testing.T) {
+	t.Parallel()
+	var out strings.Builder
+	r := newReport(&out)
+	for _, name := range strings.Fields("E D C B A") {
+		r.take(event{Action: "output", Package: "p", Test: name, Output: "    x_test.go:1: no cgroups: not root\n"})
+		r.take(event{Action: "skip", Package: "p", Test: name})
+	}
+	r.close()
+	const want = "5 tests skipped: no cgroups: not root (A, B, C, D, …)\n0 passed, 0 failed, 5 skipped\n"
+	if out.String() != want {
+		t.Errorf("closing lines are\n%s\nwant\n%s", out.String(), want)
+	}
+}
+
+func TestNoSkips(t *testing.T) {
+	t.Parallel()
+	var out strings.Builder
+	newReport(&out).close()
+	if want := "0 tests skipped\n0 passed, 0 failed, 0 skipped\n"; out.String() != want {
+		t.Errorf("closing lines are\n%s\nwant\n%s", out.String(), want)
+	}
+}
