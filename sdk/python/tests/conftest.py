@@ -1,0 +1,29 @@
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+from typing import Callable, Iterator, List
+
+import pytest
+from host import HERE, Host
+
+Start = Callable[..., Host]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    """Start a worker from its source text, or the one of the vectors; it is gone after the test."""
+    hosts: List[Host] = []
+
+    def begin(source: str = "", **options: object) -> Host:
+        path = HERE / "vector_worker.py"
+        if source:
+            path = tmp_path / f"worker{len(hosts)}.py"
+            path.write_text("import bullpen\n" + textwrap.dedent(source) + "\nbullpen.run(**globals().get('OPTIONS', {}))\n")
+        host = Host([str(path)], **options)  # type: ignore[arg-type]
+        hosts.append(host)
+        return host
+
+    yield begin
+    for host in hosts:
+        host.kill()
