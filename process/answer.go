@@ -37,7 +37,14 @@ func (in *input) init(w *worker) {
 	in.w = w
 	in.buffer = make([]byte, inputSize)
 	in.try = func(fd uintptr) bool {
-		w.reading.Lock()
+		// A caller that spins reads in our place, and looks once more when it
+		// has let go.
+		if !w.reading.TryLock() {
+			w.turned.Store(true)
+			if !w.reading.TryLock() {
+				return false
+			}
+		}
 		defer w.reading.Unlock()
 		return in.pump(fd)
 	}
@@ -192,7 +199,7 @@ func (p *Pool) answered(w *worker, in *input) error {
 			in.returned = append(in.returned, c)
 		}
 	}
-	w.answeredAt = now
+	w.answeredAt, w.lately = now, len(in.calls)
 	p.takeBack(w, in)
 	p.afterAnswers(w, now)
 	mine := fault == nil && p.claim(w)

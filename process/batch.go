@@ -4,64 +4,58 @@ import (
 	"context"
 
 	"github.com/bullpen-run/bullpen"
-	"github.com/bullpen-run/bullpen/internal/lifecycle"
 )
 
 // batchChunk is how many tasks of a batch are accepted under one lock.
 const batchChunk = 256
 
 // ExecuteAll runs all tasks and returns how each ended, in the order of the
-// input. It is the quickest way to run many short tasks: one lock, one
-// allocation and one wake-up for many. A failure of one task stops none of the
-// others; the end of ctx takes back those that have not ended.
+// input. It is the quickest way to run many short tasks: one lock and one
+// wake-up for many. Beside the results it holds no more tasks than the queue
+// and the workers do. A failure of one task stops none of the others; the end of
+// ctx takes back those that have not ended.
 //
 // It waits for places in the queue whatever Config.Overflow says: the caller
 // waits anyway.
 func (p *Pool) ExecuteAll(ctx context.Context, tasks []bullpen.Task) []bullpen.Ended {
 	b := &batch{ended: make([]bullpen.Ended, len(tasks)), ready: make(chan struct{})}
-	if len(tasks) == 0 {
-		return b.ended
-	}
 	b.left.Store(int64(len(tasks)))
-	all := make([]call, len(tasks))
-	var initial lifecycle.Machine[taskState]
-	initial.Init(&taskStates, taskWaiting)
-	for i := range tasks {
-		b.ended[i].Index, b.ended[i].Task = i, tasks[i]
-	}
 	for from := 0; from < len(tasks); from += batchChunk {
 		to := min(from+batchChunk, len(tasks))
-		p.acceptChunk(ctx, b, all[from:to], tasks[from:to], from)
+		w := p.acceptChunk(ctx, b, tasks[from:to], from)
+		if w == nil {
+			continue
+		}
+		select {
+		case <-w.admitted:
+		case <-ctx.Done():
+			p.cancelBatch(b, context.Cause(ctx))
+		}
 	}
-	select {
-	case <-b.ready:
+	if len(tasks) == 0 {
 		return b.ended
-	default:
 	}
 	select {
 	case <-b.ready:
 	case <-ctx.Done():
-		cause := context.Cause(ctx)
-		for i := range all {
-			p.cancel(&all[i], cause)
-		}
+		p.cancelBatch(b, context.Cause(ctx))
 		<-b.ready
 	}
 	return b.ended
 }
 
 // acceptChunk accepts tasks of a batch: into workers with room, then into the
-// queue, then behind it.
-func (p *Pool) acceptChunk(ctx context.Context, b *batch, chunk []call, tasks []bullpen.Task, from int) {
-	now := p.now()
+// queue, then behind it. In the last case it returns what tells when all have a
+// place.
+func (p *Pool) acceptChunk(ctx context.Context, b *batch, tasks []bullpen.Task, from int) *waiter {
 	var refused []*call
 	var mine []*worker
-	w := &waiter{}
+	var w *waiter
 	cause := context.Cause(ctx)
+	now := p.now()
 	p.mu.Lock()
-	for i := range chunk {
-		c := &chunk[i]
-		c.state.Init(&taskStates, taskWaiting)
+	for i := range tasks {
+		c := newCall()
 		c.batch, c.index, c.accepted = b, from+i, now
 		err := cause
 		if err == nil {
@@ -72,15 +66,12 @@ func (p *Pool) acceptChunk(ctx context.Context, b *batch, chunk []call, tasks []
 		}
 		if err != nil {
 			p.tally.refused++
-			c.err = err
+			c.task, c.err = tasks[i], err
 			refused = append(refused, c)
-			if _, err := c.state.MoveAny(taskEnded); err != nil {
-				p.logs.fault(err)
-			}
 			continue
 		}
 		p.tally.accepted++
-		mine = p.place(c, w, now, mine)
+		mine, w = p.place(c, w, now, mine)
 	}
 	p.mu.Unlock()
 	for _, to := range mine {
@@ -89,28 +80,56 @@ func (p *Pool) acceptChunk(ctx context.Context, b *batch, chunk []call, tasks []
 	for _, c := range refused {
 		p.deliver(c)
 	}
+	return w
 }
 
 // place puts an accepted task where it waits, or gives it to a worker, which is
 // added to mine when the caller has to write to it. Pool.mu is held.
-func (p *Pool) place(c *call, w *waiter, now int64, mine []*worker) []*worker {
+func (p *Pool) place(c *call, w *waiter, now int64, mine []*worker) ([]*worker, *waiter) {
 	if p.queue.n == 0 {
 		if to := p.pick(); to != nil {
 			p.give(to, c, now)
 			if p.claim(to) {
 				mine = append(mine, to)
 			}
-			return mine
+			return mine, w
 		}
 	}
-	if p.queue.n < p.config.Queue {
+	switch {
+	case p.queue.n < p.config.Queue:
 		p.enqueue(c)
-		return mine
-	}
-	if w.calls.n == 0 {
+	case w == nil:
+		w = &waiter{admitted: make(chan struct{})}
 		p.blocked.push(w, c)
-	} else {
+	default:
 		w.calls.pushBack(c)
 	}
-	return mine
+	return mine, w
+}
+
+// cancelBatch takes back what has not ended of b.
+func (p *Pool) cancelBatch(b *batch, cause error) {
+	p.mu.Lock()
+	var all []*call
+	for c := p.queue.first; c != nil; c = c.next {
+		all = append(all, c)
+	}
+	for _, w := range p.blocked.all {
+		for c := w.calls.first; c != nil; c = c.next {
+			all = append(all, c)
+		}
+	}
+	for _, w := range p.workers {
+		all = append(all, w.flight...)
+	}
+	var ended []*call
+	for _, c := range all {
+		if c != nil && c.batch == b && p.cancelLocked(c, cause) {
+			ended = append(ended, c)
+		}
+	}
+	p.mu.Unlock()
+	for _, c := range ended {
+		p.deliver(c)
+	}
 }

@@ -136,7 +136,7 @@ type Config struct {
 	Env []string
 	// Dir is the working directory; empty means the host's.
 	Dir string
-	// Nice is the priority of workers as a nice value; 0 means 10, below
+	// Nice is the priority of workers as a nice value; 0 means 5, below
 	// normal, so that the host stays quick. HostNice means the host's own.
 	Nice int
 	// CPUs are the processors that workers may use; empty means all.

@@ -41,8 +41,10 @@ func (p *Pool) give(w *worker, c *call, now int64) {
 		} else if i := slices.Index(p.idle, w); i >= 0 {
 			p.idle = slices.Delete(p.idle, i, i+1)
 		}
-		if err := w.state.Move(WorkerIdle, WorkerBusy); err != nil {
-			p.logs.fault(err)
+		if w.state.State() == WorkerIdle { // else it has answered its last task just now
+			if err := w.state.Move(WorkerIdle, WorkerBusy); err != nil {
+				p.logs.fault(err)
+			}
 		}
 		c.started = now
 	} else {

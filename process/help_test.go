@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strconv"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -17,7 +17,7 @@ import (
 // open makes a pool that the end of the test closes.
 func open(t *testing.T, c Config) *Pool {
 	t.Helper()
-	p, err := New(c)
+	p, err := New(quick(c))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,6 +28,13 @@ func open(t *testing.T, c Config) *Pool {
 		checkEmpty(t, p)
 	})
 	return p
+}
+
+// quick makes workers with the race detector end at once: they would wait a
+// second for reports of other threads.
+func quick(c Config) Config {
+	c.Env = append(slices.Clone(c.Env), "GORACE=atexit_sleep_ms=0")
+	return c
 }
 
 // checkEmpty holds an ended pool against its own books: every accepted task has
@@ -144,66 +151,4 @@ func zombie(pid int) bool {
 	}
 	_, rest, _ := strings.Cut(string(b), ") ")
 	return strings.HasPrefix(rest, "Z")
-}
-
-// moreHandlers are the handlers of these tests beside those of the suite.
-func moreHandlers() map[string]bullpen.Handler {
-	return map[string]bullpen.Handler{
-		"pid": func(context.Context, bullpen.Task) ([]byte, error) {
-			return strconv.AppendInt(nil, int64(os.Getpid()), 10), nil
-		},
-		"env": func(_ context.Context, t bullpen.Task) ([]byte, error) {
-			return []byte(os.Getenv(string(t.Payload))), nil
-		},
-		"environ": func(context.Context, bullpen.Task) ([]byte, error) {
-			return []byte(strings.Join(os.Environ(), "\n")), nil
-		},
-		"dir": func(context.Context, bullpen.Task) ([]byte, error) {
-			dir, err := os.Getwd()
-			return []byte(dir), err
-		},
-		"print": func(_ context.Context, t bullpen.Task) ([]byte, error) {
-			fmt.Println(string(t.Payload))
-			fmt.Fprintln(os.Stderr, "warning: "+string(t.Payload))
-			return t.Payload, nil
-		},
-		"selfkill": func(_ context.Context, t bullpen.Task) ([]byte, error) {
-			n, err := strconv.Atoi(string(t.Payload))
-			if err != nil {
-				return nil, err
-			}
-			fmt.Fprintln(os.Stderr, "about to die")
-			if err := syscall.Kill(os.Getpid(), syscall.Signal(n)); err != nil {
-				return nil, err
-			}
-			select {}
-		},
-		"nice": func(context.Context, bullpen.Task) ([]byte, error) {
-			n, err := syscall.Getpriority(syscall.PRIO_PROCESS, 0)
-			return strconv.AppendInt(nil, int64(20-n), 10), err
-		},
-		"cpus": func(context.Context, bullpen.Task) ([]byte, error) {
-			b, err := os.ReadFile("/proc/self/status")
-			_, rest, _ := strings.Cut(string(b), "Cpus_allowed_list:")
-			line, _, _ := strings.Cut(rest, "\n")
-			return []byte(strings.TrimSpace(line)), err
-		},
-		"grow": handleGrow,
-	}
-}
-
-var grown [][]byte
-
-// handleGrow keeps that many MiB for ever.
-func handleGrow(_ context.Context, t bullpen.Task) ([]byte, error) {
-	n, err := strconv.Atoi(string(t.Payload))
-	if err != nil {
-		return nil, err
-	}
-	b := make([]byte, n<<20)
-	for i := 0; i < len(b); i += 4096 {
-		b[i] = 1
-	}
-	grown = append(grown, b)
-	return nil, nil
 }

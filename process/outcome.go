@@ -45,7 +45,8 @@ func (p *Pool) deliver(c *call) {
 		p.late.put(c)
 	case c.batch != nil:
 		b := c.batch
-		b.ended[c.index].Result, b.ended[c.index].Err = c.result, c.err
+		b.ended[c.index] = bullpen.Ended{Index: c.index, Task: c.task, Result: c.result, Err: c.err}
+		c.recycle()
 		if b.left.Add(-1) == 0 {
 			close(b.ready)
 		}

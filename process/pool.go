@@ -51,6 +51,7 @@ type Pool struct {
 	startErr  error         // of the last failed start; +checklocks:mu
 	age       int           // generation of the workers' code; +checklocks:mu
 	wakeAt    int64         // when the keeper wakes by itself; +checklocks:mu
+	tending   bool          // the keeper is at work; +checklocks:mu
 	closeBy   int64         // when Close gives up waiting, 0 for not yet; +checklocks:mu
 	endErr    error         // what Close has to say; +checklocks:mu
 	gaveUp    chan struct{} // closed when closeBy has passed; +checklocks:mu
@@ -195,6 +196,9 @@ func (p *Pool) Resize(minimum, maximum int) error {
 func (p *Pool) wakeBy(t int64) {
 	if t < p.wakeAt {
 		p.wakeAt = t
+		if p.tending {
+			return // the keeper itself: it looks at wakeAt when it is through
+		}
 		select {
 		case p.poke <- struct{}{}:
 		default:

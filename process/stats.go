@@ -59,6 +59,9 @@ func (h *Histogram) Quantile(q float64) time.Duration {
 	rank := uint64(q * float64(h.Count))
 	for i, n := range h.Buckets {
 		if rank < n {
+			if i == len(h.Buckets)-1 {
+				return h.Max // it has all that is longer than half an hour
+			}
 			return min(h.Bound(i), h.Max)
 		}
 		rank -= n

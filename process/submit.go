@@ -22,7 +22,7 @@ func (p *Pool) Submit(ctx context.Context, t bullpen.Task, done func(bullpen.Res
 	c := &call{done: done}
 	c.state.Init(&taskStates, taskWaiting)
 	w := &waiter{admitted: make(chan struct{})}
-	if err := p.submit(ctx, c, t, w); err != nil {
+	if err := p.submit(ctx, c, t, w, nil); err != nil {
 		return err
 	}
 	if ctx.Done() == nil {
@@ -58,11 +58,12 @@ func (p *Pool) watch(ctx context.Context, c *call) {
 // the task.
 func (p *Pool) Execute(ctx context.Context, t bullpen.Task) (bullpen.Result, error) {
 	c := newCall()
-	if err := p.submit(ctx, c, t, &waiter{}); err != nil {
+	var spinOn *worker
+	if err := p.submit(ctx, c, t, nil, &spinOn); err != nil {
 		c.recycle()
 		return bullpen.Result{}, err
 	}
-	if !p.spin.await(p, c) {
+	if spinOn == nil || !p.spin.await(spinOn, c) {
 		if ctx.Done() == nil {
 			<-c.ready
 		} else {
@@ -80,8 +81,10 @@ func (p *Pool) Execute(ctx context.Context, t bullpen.Task) (bullpen.Result, err
 }
 
 // submit checks t and accepts it as c: hands it to a worker, or puts it into the
-// queue, or, where the queue is full and callers wait, behind it with w.
-func (p *Pool) submit(ctx context.Context, c *call, t bullpen.Task, w *waiter) error {
+// queue, or, where the queue is full and callers wait, behind it with w (nil for
+// a caller that does not ask when it is admitted). spinOn, if not nil, is set to
+// the worker at which it is worth to look for the answer.
+func (p *Pool) submit(ctx context.Context, c *call, t bullpen.Task, w *waiter, spinOn **worker) error {
 	if err := ctx.Err(); err != nil {
 		return p.refuse(context.Cause(ctx))
 	}
@@ -101,7 +104,10 @@ func (p *Pool) submit(ctx context.Context, c *call, t bullpen.Task, w *waiter) e
 			w.admit()
 			p.give(to, c, c.accepted)
 			mine := p.claim(to)
-			busy := to.count > 1
+			busy := to.count > 1 || to.lately > 1
+			if spinOn != nil && mine && !busy && p.worthSpinning(to) {
+				*spinOn = to
+			}
 			p.mu.Unlock()
 			if mine {
 				p.flush(to, busy)
@@ -115,6 +121,9 @@ func (p *Pool) submit(ctx context.Context, c *call, t bullpen.Task, w *waiter) e
 		w.admit()
 		p.enqueue(c)
 	case p.config.Overflow == Block:
+		if w == nil {
+			w = &waiter{}
+		}
 		p.blocked.push(w, c)
 	case p.config.Overflow == Reject:
 		p.tally.accepted--
@@ -245,6 +254,16 @@ func (p *Pool) fits(c *call) error {
 // worker has in hand is recalled or asked to end.
 func (p *Pool) cancel(c *call, cause error) {
 	p.mu.Lock()
+	ended := p.cancelLocked(c, cause)
+	p.mu.Unlock()
+	if ended {
+		p.deliver(c)
+	}
+}
+
+// cancelLocked is cancel for a caller that holds Pool.mu; it reports whether the
+// caller has to deliver c.
+func (p *Pool) cancelLocked(c *call, cause error) bool {
 	switch c.state.State() {
 	case taskWaiting:
 		if c.in == &p.queue {
@@ -253,10 +272,7 @@ func (p *Pool) cancel(c *call, cause error) {
 		} else {
 			p.blocked.remove(c)
 		}
-		p.end(c, bullpen.Result{}, cause)
-		p.mu.Unlock()
-		p.deliver(c)
-		return
+		return p.end(c, bullpen.Result{}, cause)
 	case taskSent:
 		if c.cause == nil {
 			c.cause = cause
@@ -264,7 +280,7 @@ func (p *Pool) cancel(c *call, cause error) {
 		}
 	case taskEnded:
 	}
-	p.mu.Unlock()
+	return false
 }
 
 // withdraw takes c back from the callers that wait for a place, because its
@@ -290,7 +306,7 @@ type waiter struct {
 
 // admit says that the waiter's last call has a place.
 func (w *waiter) admit() {
-	if w.admitted != nil && !w.done {
+	if w != nil && w.admitted != nil && !w.done {
 		w.done = true
 		close(w.admitted)
 	}

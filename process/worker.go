@@ -45,6 +45,7 @@ type worker struct {
 	// reading is held by who decodes what the worker says: its own goroutine, or
 	// a caller that spins.
 	reading sync.Mutex
+	turned  atomic.Bool // somebody found it held, and was turned away
 	input   input
 
 	state       lifecycle.Machine[WorkerState]
@@ -62,7 +63,8 @@ type worker struct {
 	expires     int64 // time of its recycling by age, 0 for none
 	idleSince   int64
 	keptAt      int64  // when KeptAlive was last told
-	answeredAt  int64  // when its last answer came
+	answeredAt  int64  // when its last answers came
+	lately      int    // how many they were: so many callers may be about to submit
 	overdue     int64  // when what it was asked must have happened, 0 for nothing
 	recalled    uint32 // first number of the recall under way, 0 for none
 	mine        uint32 // first number that was taken back by it

@@ -1,0 +1,188 @@
+package process
+
+import (
+	"errors"
+	"os"
+	"slices"
+	"syscall"
+
+	"github.com/bullpen-run/bullpen/protocol"
+)
+
+// tendTasks ends tasks that overran their run time or were taken back.
+func (p *Pool) tendTasks(w *worker, now int64) {
+	number := w.oldest
+	for range w.count {
+		c := w.flight[int(number)&(len(w.flight)-1)]
+		for c == nil && number != w.next {
+			number = protocol.Next(number)
+			c = w.flight[int(number)&(len(w.flight)-1)]
+		}
+		if c == nil {
+			return
+		}
+		if c.timeout > 0 && c.started > 0 && c.cause == nil {
+			if due := c.started + int64(c.timeout); now >= due {
+				c.cause = errRunTime
+			} else {
+				p.wakeBy(due)
+			}
+		}
+		if c.cause != nil {
+			p.attendTo(w, c, now)
+		}
+		number = protocol.Next(number)
+	}
+}
+
+// attend looks at once after the tasks of w that are to end. Pool.mu is held.
+func (p *Pool) attend(w *worker, now int64) {
+	if w != nil && !w.killed && !w.exited {
+		p.tendTasks(w, now)
+		p.wakeBy(now) // the keeper writes what has to be written
+	}
+}
+
+// attendTo ends one task that w has in hand: takes it back when it has not
+// started, else asks, and kills w after the grace.
+func (p *Pool) attendTo(w *worker, c *call, now int64) {
+	if c.asked {
+		if now >= c.askedAt+int64(p.config.Grace) {
+			p.kill(w, causeOf(c), c)
+		} else {
+			p.wakeBy(c.askedAt + int64(p.config.Grace))
+		}
+		return
+	}
+	if p.config.Protocol == Exec {
+		c.asked, c.askedAt = true, now
+		p.askExec(w)
+		p.wakeBy(now + int64(p.config.Grace))
+		return
+	}
+	if w.concurrency == 1 && c.number != w.oldest {
+		p.recall(w, c.number, now)
+		p.wakeBy(now + int64(growWait))
+		return // it comes back, or becomes the oldest
+	}
+	if !w.written(c) {
+		p.wakeBy(now + int64(growWait))
+		return
+	}
+	if !w.askable() {
+		p.kill(w, causeOf(c), c)
+		return
+	}
+	c.asked, c.askedAt = true, now
+	p.wakeBy(now + int64(p.config.Grace))
+	code := uint16(protocol.ReasonCanceled)
+	if isDeadline(c.cause) {
+		code = protocol.ReasonTimeout
+	}
+	w.control = w.codec.AppendCancel(w.control, c.number, code)
+	if w.page != nil && w.hello.Ask > 0 && w.concurrency == 1 {
+		w.page.Ask(c.number, uint32(code))
+		w.nudge()
+	}
+}
+
+// askable tells whether w can hear that a running task is to end.
+func (w *worker) askable() bool {
+	return w.hello != nil && (w.concurrency > 1 || w.page != nil && w.hello.Ask > 0)
+}
+
+// written tells whether c has been encoded for w, so that w may have it.
+func (w *worker) written(c *call) bool {
+	return !slices.Contains(w.pending, c) && !protocol.Before(w.sentTo.Load(), c.number)
+}
+
+// nudge makes w look at the shared page.
+func (w *worker) nudge() {
+	if err := w.child.Signal(syscall.Signal(w.hello.Ask)); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		w.pool.logs.fault(err)
+	}
+}
+
+func causeOf(c *call) Cause {
+	if isDeadline(c.cause) {
+		return ByTimeout
+	}
+	return ByCancel
+}
+
+// recall takes back what w has not started, from task number first on: the
+// tasks are the pool's again at once, and the worker will return them when it
+// comes to them. Until then it gets nothing new. Pool.mu is held.
+func (p *Pool) recall(w *worker, first uint32, now int64) {
+	if w.page == nil || w.recalled != 0 || w.writing || len(w.pending) > 0 || w.concurrency > 1 {
+		return // the next look will do it
+	}
+	w.recalled = first
+	if started := w.page.Recall(first); !protocol.Before(started, first) {
+		first = protocol.Next(started)
+	}
+	var back []*call
+	for number := first; number != w.next; number = protocol.Next(number) {
+		if c := w.flight[int(number)&(len(w.flight)-1)]; c != nil && c.number == number {
+			w.drop(c)
+			w.owed++
+			back = append(back, c)
+		}
+	}
+	w.mine = first
+	for _, c := range slices.Backward(back) {
+		p.replay(c)
+	}
+	w.nudgeIfHeld(now)
+	p.endRecall(w)
+}
+
+// endRecall lets w start tasks again once it has returned what it owes. Tasks
+// that it had begun before it saw the recall are told by their answers. Pool.mu
+// is held.
+func (p *Pool) endRecall(w *worker) {
+	if w.recalled == 0 || w.owed > 0 {
+		return
+	}
+	for _, c := range w.flight {
+		if c != nil && !protocol.Before(c.number, w.recalled) {
+			return
+		}
+	}
+	w.page.EndRecall()
+	w.recalled = 0
+}
+
+// tendBehind helps tasks that wait in w behind one that takes long: it takes
+// them back, and makes w send the answers that it holds.
+func (p *Pool) tendBehind(w *worker, now int64) {
+	if w.talk == nil {
+		p.tendSilence(w, now)
+		return
+	}
+	if w.count < 2 || w.page == nil || w.concurrency > 1 {
+		return
+	}
+	p.wakeBy(now + int64(growWait))
+	oldest := w.flight[int(w.oldest)&(len(w.flight)-1)]
+	if oldest == nil || now-max(oldest.started, oldest.sent) < 2*int64(growWait) {
+		return
+	}
+	w.nudgeIfHeld(now)
+	started := w.page.Started()
+	if started == w.page.Finished() {
+		return // between two tasks
+	}
+	if first := protocol.Next(started); protocol.Before(first, w.next) {
+		p.meanRun.add(now - max(oldest.started, oldest.sent)) // at least so long
+		p.recall(w, first, now)
+	}
+}
+
+// nudgeIfHeld makes w write answers that it holds while a task runs.
+func (w *worker) nudgeIfHeld(now int64) {
+	if w.hello.Ask > 0 && w.page.Started() != w.oldest && now-w.nudgedAt >= int64(growWait) {
+		w.nudgedAt = now
+		w.nudge()
+	}
+}

@@ -1,0 +1,140 @@
+package process
+
+import (
+	"context"
+	"crypto/sha512"
+	"encoding/base64"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+
+	"github.com/bullpen-run/bullpen"
+	sdk "github.com/bullpen-run/bullpen/worker"
+)
+
+// moreHandlers are the handlers of these tests beside those of the suite.
+func moreHandlers() map[string]bullpen.Handler {
+	return map[string]bullpen.Handler{
+		// As the worker sees it: good to tell workers apart, not to signal them.
+		"pid": func(context.Context, bullpen.Task) ([]byte, error) {
+			return strconv.AppendInt(nil, int64(os.Getpid()), 10), nil
+		},
+		"env": func(_ context.Context, t bullpen.Task) ([]byte, error) {
+			return []byte(os.Getenv(string(t.Payload))), nil
+		},
+		"environ": func(context.Context, bullpen.Task) ([]byte, error) {
+			return []byte(strings.Join(os.Environ(), "\n")), nil
+		},
+		"dir": func(context.Context, bullpen.Task) ([]byte, error) {
+			dir, err := os.Getwd()
+			return []byte(dir), err
+		},
+		"print": func(_ context.Context, t bullpen.Task) ([]byte, error) {
+			fmt.Println(string(t.Payload))
+			fmt.Fprintln(os.Stderr, "warning: "+string(t.Payload))
+			return t.Payload, nil
+		},
+		"selfkill": func(_ context.Context, t bullpen.Task) ([]byte, error) {
+			n, err := strconv.Atoi(string(t.Payload))
+			if err != nil {
+				return nil, err
+			}
+			fmt.Fprintln(os.Stderr, "about to die")
+			if err := syscall.Kill(os.Getpid(), syscall.Signal(n)); err != nil {
+				return nil, err
+			}
+			select {}
+		},
+		"nice": func(context.Context, bullpen.Task) ([]byte, error) {
+			n, err := syscall.Getpriority(syscall.PRIO_PROCESS, 0)
+			return strconv.AppendInt(nil, int64(20-n), 10), err
+		},
+		"cpus": func(context.Context, bullpen.Task) ([]byte, error) {
+			b, err := os.ReadFile("/proc/self/status")
+			_, rest, _ := strings.Cut(string(b), "Cpus_allowed_list:")
+			line, _, _ := strings.Cut(rest, "\n")
+			return []byte(strings.TrimSpace(line)), err
+		},
+		"grow":   handleGrow,
+		"become": handleBecome,
+		"detach": handleDetach,
+		"count": func(context.Context, bullpen.Task) ([]byte, error) {
+			return strconv.AppendInt(nil, served.Add(1), 10), nil
+		},
+		"chatter": handleChatter,
+		"report":  handleReport,
+		"hash":    handleHash,
+	}
+}
+
+// handleHash is the work of the article of 2020: SHA-512 in base64.
+func handleHash(_ context.Context, t bullpen.Task) ([]byte, error) {
+	sum := sha512.Sum512(t.Payload)
+	return base64.StdEncoding.AppendEncode(nil, sum[:]), nil
+}
+
+// served is a static of the worker: what one task leaves behind.
+var served atomic.Int64
+
+// handleBecome turns the worker into a shell that runs the payload, so that it
+// ends in ways in which a Go program does not: by any signal, without a word.
+func handleBecome(_ context.Context, t bullpen.Task) ([]byte, error) {
+	return nil, syscall.Exec("/bin/sh", []string{"sh", "-c", string(t.Payload)}, os.Environ())
+}
+
+// handleDetach starts the payload in a shell in a session of its own, which
+// nobody waits for, and gives its process number back.
+func handleDetach(_ context.Context, t bullpen.Task) ([]byte, error) {
+	c := exec.Command("/bin/sh", "-c", string(t.Payload))
+	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := c.Start(); err != nil {
+		return nil, err
+	}
+	return strconv.AppendInt(nil, int64(c.Process.Pid), 10), c.Process.Release()
+}
+
+// handleChatter prints so many lines to both streams.
+func handleChatter(_ context.Context, t bullpen.Task) ([]byte, error) {
+	n, err := strconv.Atoi(string(t.Payload))
+	if err != nil {
+		return nil, err
+	}
+	block := strings.Repeat(strings.Repeat("noise ", 10)+"\n", 100)
+	for i := 0; i < n; i += 100 {
+		if _, err := os.Stdout.WriteString(block); err != nil {
+			return nil, err
+		}
+		if _, err := os.Stderr.WriteString(block); err != nil {
+			return nil, err
+		}
+	}
+	return []byte("said"), nil
+}
+
+// handleReport tells its progress and logs.
+func handleReport(ctx context.Context, t bullpen.Task) ([]byte, error) {
+	sdk.Progress(ctx, 0.25, "a quarter")
+	sdk.Logger(ctx).Warn("careful", "with", string(t.Payload))
+	sdk.Progress(ctx, 1, "all")
+	return nil, nil
+}
+
+var grown [][]byte
+
+// handleGrow keeps that many MiB for ever.
+func handleGrow(_ context.Context, t bullpen.Task) ([]byte, error) {
+	n, err := strconv.Atoi(string(t.Payload))
+	if err != nil {
+		return nil, err
+	}
+	b := make([]byte, n<<20)
+	for i := 0; i < len(b); i += 4096 {
+		b[i] = 1
+	}
+	grown = append(grown, b)
+	return nil, nil
+}

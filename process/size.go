@@ -1,0 +1,93 @@
+package process
+
+import (
+	"runtime"
+	"slices"
+	"time"
+)
+
+// snapshot describes the pool for a decision. Pool.mu is held.
+func (p *Pool) snapshot(now int64) snapshot {
+	s := snapshot{
+		queued: p.queue.n, meanRun: time.Duration(p.meanRun), meanStart: time.Duration(p.meanStart),
+		size: len(p.workers), starting: p.starting, idle: len(p.idle), busy: p.busy(), leaving: p.leaving,
+		min: p.min, max: p.max, spare: p.config.Spare, startLimit: max(4, 2*runtime.GOMAXPROCS(0)),
+	}
+	if p.queue.first != nil {
+		s.oldest = time.Duration(now - p.queue.first.accepted)
+	}
+	for _, w := range p.workers {
+		if w.spent && w.state.State() != WorkerLeaving {
+			s.size--
+		}
+		if w.state.State() == WorkerGone {
+			s.size--
+		}
+	}
+	return s
+}
+
+// tendSize starts workers. Pool.mu is held.
+func (p *Pool) tendSize(now int64) {
+	if p.state.State() > Stopping {
+		return
+	}
+	s := p.snapshot(now)
+	if p.state.State() != Open {
+		s.min, s.spare = 0, 0
+	}
+	if p.queue.n > 0 && s.size < s.max {
+		p.wakeBy(max(now+int64(growWait)/4, p.queue.first.accepted+int64(s.threshold())))
+	}
+	n := s.grow()
+	if n == 0 {
+		return
+	}
+	if now < p.nextStart {
+		p.wakeBy(p.nextStart)
+		return
+	}
+	if p.failures > 0 {
+		n = 1 // a trial
+		if p.starting > 0 {
+			return
+		}
+	}
+	for range n {
+		p.launch()
+	}
+}
+
+// tendIdle lets workers leave that have idled long enough, those that have
+// idled longest first. Pool.mu is held.
+func (p *Pool) tendIdle(now int64) {
+	if p.state.State() != Open {
+		return
+	}
+	for len(p.idle) > 0 && len(p.workers)-p.leaving > p.max {
+		p.retire(p.idle[0], ByResize, now)
+	}
+	if p.config.Idle < 0 {
+		return
+	}
+	for _, w := range slices.Clone(p.idle) {
+		due := w.idleSince + int64(p.config.Idle)
+		if now < due {
+			p.wakeBy(due)
+			return // those behind it came later
+		}
+		if p.snapshot(now).shrink() {
+			p.retire(w, ByIdle, now)
+			continue
+		}
+		if again := w.keptAt + int64(p.config.Idle); now < again {
+			p.wakeBy(again)
+			continue
+		}
+		w.keptAt = now
+		p.wakeBy(now + int64(p.config.Idle))
+		if p.config.Protocol != Exec {
+			p.emit(Event{Kind: KeptAlive, Worker: w.name, PID: w.pid})
+		}
+	}
+}
