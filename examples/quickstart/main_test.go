@@ -1,0 +1,64 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/bullpen-run/bullpen/internal/leak"
+)
+
+func TestMain(m *testing.M) { leak.Main(m) }
+
+// TestRun runs the program as the README shows it.
+func TestRun(t *testing.T) {
+	if _, err := exec.LookPath("python3"); err != nil {
+		t.Skip("python3 is not installed: apt-get install python3")
+	}
+	sdk, err := filepath.Abs(filepath.Join("..", "..", "sdk", "python"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	exe := filepath.Join(t.TempDir(), "quickstart")
+	if out, err := exec.Command("go", "build", "-o", exe, ".").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	cmd := exec.Command(exe)
+	cmd.Env = append(os.Environ(), "PYTHONPATH="+sdk)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "\"hello\": HELLO\n\"\": failed\n\"sleep\": timeout\n\"crash\": crashed\n"
+	if string(out) != want {
+		t.Errorf("it printed\n%swant\n%s", out, want)
+	}
+}
+
+// TestReadme holds the README's code against this program.
+func TestReadme(t *testing.T) {
+	readme, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ file, begin, end string }{
+		{"main.go", "func run(", "}\n"},
+		{"worker.py", "import os", "bullpen.run()\n"},
+	} {
+		code, err := os.ReadFile(c.file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, rest, _ := strings.Cut(string(code), c.begin)
+		block := c.begin + rest
+		if !strings.HasSuffix(block, c.end) {
+			t.Fatalf("%s does not end with %q", c.file, c.end)
+		}
+		if !strings.Contains(string(readme), "\n"+block+"```") {
+			t.Errorf("the README does not show %s as it is, from %q on", c.file, c.begin)
+		}
+	}
+}
