@@ -12,10 +12,10 @@ import (
 
 // askSignal is the signal with which the host asks the running handler to end.
 // Go's runtime uses SIGURG for itself.
-var askSignal os.Signal = syscall.SIGUSR1
+var askSignal os.Signal = syscall.SIGWINCH
 
 // signalNumber is what HELLO says of askSignal.
-const signalNumber = int(syscall.SIGUSR1)
+const signalNumber = int(syscall.SIGWINCH)
 
 // closeOnExec keeps the descriptors from programs that a handler starts; a Go
 // program has no other way to fork.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/bullpen-run/bullpen/protocol"
 )
@@ -42,7 +43,7 @@ func TestPageWords(t *testing.T) {
 func (h *host) ask(id, reason uint32) {
 	h.t.Helper()
 	h.page.Ask(id, reason)
-	check(h.t, h.cmd.Process.Signal(syscall.SIGUSR1))
+	check(h.t, h.cmd.Process.Signal(syscall.SIGWINCH))
 }
 
 func TestAsk(t *testing.T) {
@@ -80,10 +81,15 @@ func TestSignalBringsHeldAnswers(t *testing.T) {
 	h := start(t, "zoo", true)
 	h.greet()
 	h.send(task(1, "echo", "held"), task(2, "first"))
+	// As a host would, once a millisecond: a flood of signals leaves the worker
+	// no time to do anything else.
+	ticker := time.NewTicker(time.Millisecond)
+	defer ticker.Stop()
 	for h.page.Started() != 2 || h.page.Finished() != 1 {
-		check(t, h.cmd.Process.Signal(syscall.SIGUSR1)) // as a host would, now and then
+		<-ticker.C
+		check(t, h.cmd.Process.Signal(syscall.SIGWINCH))
 	}
-	check(t, h.cmd.Process.Signal(syscall.SIGUSR1))
+	check(t, h.cmd.Process.Signal(syscall.SIGWINCH))
 	if have := h.result(1); have != "held" {
 		t.Errorf("got %q", have)
 	}

@@ -19,7 +19,7 @@ func TestHelloSaysWhatTheWorkerCan(t *testing.T) {
 	t.Parallel()
 	h := start(t, "zoo", true)
 	hello := h.greet()
-	if !hello.Page || !hello.Arena || hello.Ask != int(syscall.SIGUSR1) || hello.Concurrency != 1 || hello.SDK != sdk ||
+	if !hello.Page || !hello.Arena || hello.Ask != int(syscall.SIGWINCH) || hello.Concurrency != 1 || hello.SDK != sdk ||
 		hello.Tasks[handlerNumber("echo")-1] != "echo" {
 		t.Errorf("HELLO says %+v", hello)
 	}
