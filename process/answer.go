@@ -57,29 +57,27 @@ func (w *worker) read() {
 	for {
 		err := w.out.Wait(w.input.try)
 		if w.input.over(w) {
-			p.hungUp(w)
-			return
+			break
 		}
 		p.mu.Lock()
-		exited := w.exited
-		if !exited && errors.Is(err, os.ErrDeadlineExceeded) {
-			p.kill(w, BySilence, nil)
+		late := errors.Is(err, os.ErrDeadlineExceeded) && !w.exited
+		if late {
+			p.kill(w, BySilence, nil) // it did not say hello in time
 		}
 		p.mu.Unlock()
-		if exited || !errors.Is(err, os.ErrDeadlineExceeded) {
+		if late {
+			_ = w.out.SetDeadline(time.Time{})
+			p.mu.Lock()
+			late = !w.exited
+			p.mu.Unlock()
+		}
+		if !late {
 			// The process has ended, or its pipe was closed: decode what is left.
 			_ = w.out.Control(func(fd uintptr) { w.input.try(fd) })
-			return
-		}
-		_ = w.out.SetDeadline(time.Time{})
-		p.mu.Lock()
-		exited = w.exited
-		p.mu.Unlock()
-		if exited {
-			_ = w.out.Control(func(fd uintptr) { w.input.try(fd) })
-			return
+			break
 		}
 	}
+	p.hungUp(w)
 }
 
 // over reports whether there is nothing more to decode.
@@ -133,7 +131,12 @@ func (in *input) decode() error {
 		in.start += n
 		switch m.Kind {
 		case protocol.Result, protocol.Error, protocol.Returned:
-			in.messages = append(in.messages, m)
+			if m.Kind == protocol.Error {
+				_, fault = protocol.ParseAllPairs(m.Body)
+			}
+			if fault == nil {
+				in.messages = append(in.messages, m)
+			}
 		default:
 			fault = w.pool.told(w, m)
 		}

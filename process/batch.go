@@ -79,6 +79,7 @@ func (p *Pool) acceptChunk(ctx context.Context, b *batch, tasks []bullpen.Task, 
 	}
 	for _, c := range refused {
 		p.deliver(c)
+		p.informed.Add(^uint64(0)) // it was not accepted
 	}
 	return w
 }
@@ -86,7 +87,7 @@ func (p *Pool) acceptChunk(ctx context.Context, b *batch, tasks []bullpen.Task, 
 // place puts an accepted task where it waits, or gives it to a worker, which is
 // added to mine when the caller has to write to it. Pool.mu is held.
 func (p *Pool) place(c *call, w *waiter, now int64, mine []*worker) ([]*worker, *waiter) {
-	if p.queue.n == 0 {
+	if p.queue.n == 0 && !p.full() {
 		if to := p.pick(); to != nil {
 			p.give(to, c, now)
 			if p.claim(to) {
@@ -96,7 +97,7 @@ func (p *Pool) place(c *call, w *waiter, now int64, mine []*worker) ([]*worker, 
 		}
 	}
 	switch {
-	case p.queue.n < p.config.Queue:
+	case !p.full():
 		p.enqueue(c)
 	case w == nil:
 		w = &waiter{admitted: make(chan struct{})}

@@ -112,10 +112,14 @@ func causeOf(c *call) Cause {
 
 // recall takes back what w has not started, from task number first on: the
 // tasks are the pool's again at once, and the worker will return them when it
-// comes to them. Until then it gets nothing new. Pool.mu is held.
+// comes to them. Until then it gets nothing new. A recall under way may be
+// extended to earlier ones. Pool.mu is held.
 func (p *Pool) recall(w *worker, first uint32, now int64) {
-	if w.page == nil || w.recalled != 0 || w.writing || len(w.pending) > 0 || w.concurrency > 1 {
+	if w.page == nil || w.writing || len(w.pending) > 0 || w.concurrency > 1 {
 		return // the next look will do it
+	}
+	if w.recalled != 0 && !protocol.Before(first, w.recalled) {
+		return // they are the pool's already
 	}
 	w.recalled = first
 	if started := w.page.Recall(first); !protocol.Before(started, first) {
@@ -156,9 +160,8 @@ func (p *Pool) endRecall(w *worker) {
 // tendBehind helps tasks that wait in w behind one that takes long: it takes
 // them back, and makes w send the answers that it holds.
 func (p *Pool) tendBehind(w *worker, now int64) {
-	if w.talk == nil {
+	if p.config.Protocol == Lines {
 		p.tendSilence(w, now)
-		return
 	}
 	if w.count < 2 || w.page == nil || w.concurrency > 1 {
 		return

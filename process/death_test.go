@@ -30,7 +30,8 @@ func TestDeathInMidTask(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			p := selfPool(t, func(c *Config) { c.Min, c.Max = 2, 2 })
+			// One task in hand: those behind it in the same worker have tests of their own.
+			p := selfPool(t, func(c *Config) { c.Min, c.Max, c.Window = 2, 2, 1 })
 			awaitReady(t, p, 2)
 			var others sync.WaitGroup
 			others.Go(func() { do(t, p, "sleep", "200ms") }) // a neighbour

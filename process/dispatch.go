@@ -12,8 +12,10 @@ import (
 // grow cold and leave, else the busy one with the least in hand. Pool.mu is
 // held.
 func (p *Pool) pick() *worker {
-	if n := len(p.idle); n > 0 {
-		return p.idle[n-1]
+	for _, w := range slices.Backward(p.idle) {
+		if w.sound() {
+			return w
+		}
 	}
 	if p.config.Protocol == Exec && len(p.workers) < p.max && p.state.State() == Open {
 		p.launch() // a place for a process costs nothing

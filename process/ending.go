@@ -122,7 +122,10 @@ func (p *Pool) tendEnd(now int64) bool {
 		}
 	}
 	if len(p.workers) == 0 && p.queue.n == 0 {
-		return true
+		if p.informed.Load() == p.tally.accepted {
+			return true
+		}
+		p.wakeBy(now + int64(growWait)) // a caller's function still runs
 	}
 	if p.closeBy != 0 {
 		p.tendStuck(now)
@@ -151,6 +154,11 @@ func (p *Pool) tendStuck(now int64) {
 	for _, w := range p.workers {
 		p.kill(w, ByEnd, nil)
 		stuck = append(stuck, fmt.Errorf("worker %s (pid %d) has been killed and does not end: it may be in an uninterruptible system call", w.name, w.pid))
+	}
+	if n := p.tally.accepted - p.informed.Load(); n > 0 && len(stuck) == 0 {
+		p.endErr = fmt.Errorf("process: %d outcomes are not told after %v: a function given to Submit does not return", n, p.config.CloseGrace)
+		close(p.gaveUp)
+		return
 	}
 	p.endErr = fmt.Errorf("process: %d workers are left after %v: %w", len(stuck), p.config.CloseGrace, errors.Join(stuck...))
 	close(p.gaveUp)

@@ -12,10 +12,15 @@ import (
 
 // TestMain makes the test binary its own worker: with a channel in its
 // environment it serves the handlers of the contract's suite and of these
-// tests; with a role as its first argument it misbehaves in that way.
+// tests; with a role as its second argument it misbehaves in that way, or is the
+// host that is killed.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == "zoo" {
 		zoo(os.Args[2], os.Args[3:])
+		return
+	}
+	if len(os.Args) > 2 && os.Args[1] == "host" {
+		host(os.Args[2])
 		return
 	}
 	if sdk.Serving() {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/bullpen-run/bullpen"
 	"github.com/bullpen-run/bullpen/internal/wire"
@@ -43,6 +44,7 @@ func (p *Pool) deliver(c *call) {
 	switch {
 	case c.done != nil:
 		p.late.put(c)
+		return
 	case c.batch != nil:
 		b := c.batch
 		b.ended[c.index] = bullpen.Ended{Index: c.index, Task: c.task, Result: c.result, Err: c.err}
@@ -53,6 +55,7 @@ func (p *Pool) deliver(c *call) {
 	default:
 		c.ready <- struct{}{}
 	}
+	p.informed.Add(1)
 }
 
 // late holds outcomes whose callers are told by a function of theirs, which may
@@ -61,12 +64,14 @@ func (p *Pool) deliver(c *call) {
 // waiting in the queue, so it is bounded.
 type late struct {
 	pool    *Pool
+	waiting atomic.Int64 // outcomes not told yet
 	mu      sync.Mutex
 	calls   []*call // +checklocks:mu
 	running bool    // +checklocks:mu
 }
 
 func (l *late) put(c *call) {
+	l.waiting.Add(1)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.calls = append(l.calls, c)
@@ -88,9 +93,15 @@ func (l *late) run() {
 		batch := l.calls
 		l.calls = nil
 		l.mu.Unlock()
-		for _, c := range batch {
+		for i, c := range batch {
 			l.call(c)
+			batch[i] = nil
+			l.waiting.Add(-1)
+			l.pool.informed.Add(1)
 		}
+		l.pool.mu.Lock()
+		l.pool.admit()
+		l.pool.mu.Unlock()
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/bullpen-run/bullpen"
@@ -23,9 +24,10 @@ type Pool struct {
 	spin   spinner
 	late   late
 
-	poke  chan struct{} // wakes the keeper; one element is enough
-	over  chan struct{} // closed when nothing of the pool is left
-	tasks sync.WaitGroup
+	poke     chan struct{} // wakes the keeper; one element is enough
+	over     chan struct{} // closed when nothing of the pool is left
+	tasks    sync.WaitGroup
+	informed atomic.Uint64 // accepted tasks whose caller knows the outcome
 
 	mu      sync.Mutex
 	queue   list                       // +checklocks:mu
@@ -42,6 +44,7 @@ type Pool struct {
 	leaving  int // +checklocks:mu
 	names    int // workers ever started; +checklocks:mu
 	min, max int // +checklocks:mu
+	warm     int // workers that Ready waits for; +checklocks:mu
 
 	meanRun   mean // of tasks, ns; +checklocks:mu
 	meanStart mean // of starts, ns; +checklocks:mu
@@ -138,14 +141,16 @@ func (p *Pool) Capacity() int {
 	return max(0, n+p.max-len(p.workers)-p.queue.n)
 }
 
-// Ready waits until n workers are ready (idle or busy), or as many as Max. It
-// returns the error of the last start when the pool gave up starting workers.
+// Ready starts workers until n are ready (idle or busy), or as many as Max, and
+// waits for them. Those beyond Min leave again when they have idled. It returns
+// the error of the last start when the pool gave up starting workers.
 func (p *Pool) Ready(ctx context.Context, n int) error {
 	for {
 		p.mu.Lock()
 		have := len(p.workers) - p.starting - p.leaving
 		state, failures, err := p.state.State(), p.failures, p.startErr
 		if have >= min(n, p.max) {
+			p.warm = 0
 			p.mu.Unlock()
 			return nil
 		}
@@ -159,11 +164,14 @@ func (p *Pool) Ready(ctx context.Context, n int) error {
 		}
 		c := make(chan struct{})
 		p.ready[c] = struct{}{}
+		p.warm = max(p.warm, min(n, p.max))
+		p.wakeBy(0)
 		p.mu.Unlock()
 		select {
 		case <-c:
 		case <-ctx.Done():
 			p.mu.Lock()
+			p.warm = 0
 			delete(p.ready, c)
 			p.mu.Unlock()
 			return context.Cause(ctx)

@@ -85,8 +85,7 @@ const memoryEvery = 500 * time.Millisecond
 
 // tendMemory flags the largest idle worker above the soft bound. Pool.mu is held.
 func (p *Pool) tendMemory(now int64) {
-	bound := p.config.Recycle.Memory
-	if bound == 0 {
+	if p.config.Recycle.Memory == 0 {
 		return
 	}
 	var largest *worker
@@ -100,7 +99,7 @@ func (p *Pool) tendMemory(now int64) {
 				w.resident = n
 			}
 		}
-		if w.state.State() == WorkerIdle && w.resident > bound && (largest == nil || w.resident > largest.resident) {
+		if w.state.State() == WorkerIdle && w.resident > w.heavy && (largest == nil || w.resident > largest.resident) {
 			largest = w
 		}
 	}

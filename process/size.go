@@ -11,14 +11,14 @@ func (p *Pool) snapshot(now int64) snapshot {
 	s := snapshot{
 		queued: p.queue.n, meanRun: time.Duration(p.meanRun), meanStart: time.Duration(p.meanStart),
 		size: len(p.workers), starting: p.starting, idle: len(p.idle), busy: p.busy(), leaving: p.leaving,
-		min: p.min, max: p.max, spare: p.config.Spare, startLimit: max(4, 2*runtime.GOMAXPROCS(0)),
+		min: max(p.min, p.warm), max: p.max, spare: p.config.Spare, startLimit: max(4, 2*runtime.GOMAXPROCS(0)),
 	}
 	if p.queue.first != nil {
 		s.oldest = time.Duration(now - p.queue.first.accepted)
 	}
 	for _, w := range p.workers {
-		if w.spent && w.state.State() != WorkerLeaving {
-			s.size--
+		if w.spent && w.state.State() != WorkerLeaving && (w.cause == ByTasks || w.successor != nil) {
+			s.size-- // it and its successor count as one
 		}
 		if w.state.State() == WorkerGone {
 			s.size--
@@ -64,7 +64,7 @@ func (p *Pool) tendIdle(now int64) {
 	if p.state.State() != Open {
 		return
 	}
-	for len(p.idle) > 0 && len(p.workers)-p.leaving > p.max {
+	for s := p.snapshot(now); len(p.idle) > 0 && s.size-s.leaving > p.max; s = p.snapshot(now) {
 		p.retire(p.idle[0], ByResize, now)
 	}
 	if p.config.Idle < 0 {

@@ -72,7 +72,10 @@ func (s *spinner) await(w *worker, c *call) bool {
 	// What came while the lock was held found the worker's own reader turned
 	// away: it is looked for again.
 	for err == nil && w.turned.Swap(false) {
-		err = w.out.Control(func(fd uintptr) { w.input.try(fd) })
+		err = w.out.Control(func(fd uintptr) { over = w.input.try(fd) || over })
+	}
+	if over {
+		w.pool.hungUp(w) // its own reader may sleep, turned away from the end
 	}
 	switch {
 	case got:

@@ -99,7 +99,7 @@ func (p *Pool) submit(ctx context.Context, c *call, t bullpen.Task, w *waiter, s
 		return err
 	}
 	p.tally.accepted++
-	if p.queue.n == 0 {
+	if p.queue.n == 0 && !p.full() {
 		if to := p.pick(); to != nil {
 			w.admit()
 			p.give(to, c, c.accepted)
@@ -117,7 +117,7 @@ func (p *Pool) submit(ctx context.Context, c *call, t bullpen.Task, w *waiter, s
 	}
 	var dropped *call
 	switch {
-	case p.queue.n < p.config.Queue:
+	case !p.full():
 		w.admit()
 		p.enqueue(c)
 	case p.config.Overflow == Block:
@@ -130,7 +130,10 @@ func (p *Pool) submit(ctx context.Context, c *call, t bullpen.Task, w *waiter, s
 		p.tally.refused++
 		p.mu.Unlock()
 		return fmt.Errorf("%w: %d tasks wait already", bullpen.ErrOverloaded, p.config.Queue)
-	case p.config.Overflow == DropOldest:
+	case p.queue.n == 0: // DropOldest, and only outcomes that are not told fill it
+		w.admit()
+		p.enqueue(c)
+	default:
 		dropped = p.queue.first
 		p.queue.remove(dropped)
 		p.end(dropped, bullpen.Result{}, fmt.Errorf("%w: a newer task took its place in the queue", bullpen.ErrOverloaded))
@@ -355,9 +358,13 @@ func (b *waiters) pop() *call {
 // blockedCallers is the number of callers before the queue. Pool.mu is held.
 func (p *Pool) blockedCallers() int { return len(p.blocked.all) }
 
+// full tells whether the queue has no place. Outcomes that callers have not let
+// themselves be told yet take places too. Pool.mu is held.
+func (p *Pool) full() bool { return p.queue.n+int(p.late.waiting.Load()) >= p.config.Queue }
+
 // admit fills the queue from the callers before it. Pool.mu is held.
 func (p *Pool) admit() {
-	for p.queue.n < p.config.Queue && len(p.blocked.all) > 0 {
+	for len(p.blocked.all) > 0 && !p.full() {
 		c := p.blocked.pop()
 		now := p.now()
 		p.tally.blocked.add(now - c.accepted)

@@ -115,6 +115,14 @@ func (j *journal) wantNoFaults(t *testing.T) {
 
 // marked returns the processes that have mark among their arguments.
 func marked(mark string) (pids []int) {
+	return processes(func(_ int, arguments string) bool {
+		return slices.Contains(strings.Split(arguments, "\x00"), mark)
+	})
+}
+
+// processes returns those that are wanted. Processes that have ended and were
+// not waited for have no arguments.
+func processes(wanted func(pid int, arguments string) bool) (pids []int) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
 		return nil
@@ -125,8 +133,41 @@ func marked(mark string) (pids []int) {
 			continue
 		}
 		b, err := os.ReadFile(filepath.Join("/proc", e.Name(), "cmdline"))
-		if err == nil && slices.Contains(strings.Split(string(b), "\x00"), mark) {
+		if err == nil && wanted(pid, string(b)) {
 			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// mentioned returns the processes that have mark anywhere in their arguments.
+func mentioned(mark string) (pids []int) {
+	return processes(func(_ int, arguments string) bool { return strings.Contains(arguments, mark) })
+}
+
+// descendants returns the children of a process and theirs.
+func descendants(pid int) (pids []int) {
+	parents := map[int]int{}
+	processes(func(pid int, _ string) bool {
+		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err == nil {
+			_, rest, _ := strings.Cut(string(b), ") ")
+			var state string
+			var parent int
+			if _, err := fmt.Sscan(rest, &state, &parent); err == nil {
+				parents[pid] = parent
+			}
+		}
+		return false
+	})
+	todo := []int{pid}
+	for len(todo) > 0 {
+		parent := todo[0]
+		todo = todo[1:]
+		for child, of := range parents {
+			if of == parent {
+				pids, todo = append(pids, child), append(todo, child)
+			}
 		}
 	}
 	return pids
@@ -151,14 +192,14 @@ func workersOf(p *Pool) (pids []int) {
 	return pids
 }
 
-// signalWorkers sends sig to every worker and returns how many there were. It
+// signalWorkers sends sig to every worker that is ready and returns how many there were. It
 // goes through the handle of the process: the number that a worker has for
 // itself, in its own PID namespace, is that of somebody else outside.
 func signalWorkers(p *Pool, sig syscall.Signal) (n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, w := range p.workers {
-		if w.child != nil && !w.exited && w.child.Signal(sig) == nil {
+		if w.state.State() != WorkerStarting && w.child != nil && !w.exited && w.child.Signal(sig) == nil {
 			n++
 		}
 	}

@@ -85,6 +85,7 @@ type worker struct {
 	wakeStreams []*wire.Reader
 	exit        confine.Exit
 	startErr    error // it could not be started
+	heavy       int64 // bytes above which it is recycled when it idles
 	resident    int64 // bytes, when last looked
 	lookedAt    int64
 }
@@ -112,6 +113,9 @@ func (p *Pool) launch() {
 	if r.Tasks > 0 {
 		w.tasks = int(p.vary(int64(r.Tasks)))
 	}
+	if r.Memory > 0 {
+		w.heavy = p.vary(r.Memory)
+	}
 	if r.Age > 0 {
 		w.expires = now + p.vary(int64(r.Age))
 	}
@@ -132,7 +136,7 @@ func (w *worker) room() int {
 	default:
 		return 0
 	}
-	if w.recalled != 0 || w.broken || w.victim != nil {
+	if w.recalled != 0 || !w.sound() {
 		return 0
 	}
 	room := max(w.pool.window(), w.concurrency) - w.count
@@ -141,6 +145,10 @@ func (w *worker) room() int {
 	}
 	return room
 }
+
+// sound tells whether w is neither dead nor about to be. What is given to one
+// that has broken the protocol would be blamed for it. Pool.mu is held.
+func (w *worker) sound() bool { return !w.killed && !w.exited && !w.broken }
 
 // run starts the process, reads what it says, and accounts for its end.
 func (w *worker) run() {

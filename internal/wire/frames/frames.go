@@ -111,10 +111,23 @@ func (s *Session) Check(t *bullpen.Task) error {
 
 // Check says why the worker has no handler for t.
 func (h *Hello) Check(t *bullpen.Task) error {
-	if _, ok := h.Handlers[t.Name]; !ok && h.Any == 0 {
+	if number, _ := h.number(t.Name); number == 0 {
 		return fmt.Errorf("%w: no handler is named %q in this worker; it has %s", bullpen.ErrUnknownTask, t.Name, h.names())
 	}
 	return nil
+}
+
+// number finds the handler for a name, 0 where there is none. A task without a
+// name goes to a worker's only handler. byName says that the handler takes any
+// task and has to be told the name.
+func (h *Hello) number(name string) (number uint16, byName bool) {
+	if number, ok := h.Handlers[name]; ok {
+		return number, false
+	}
+	if name == "" && len(h.Handlers) == 1 {
+		return 1, false
+	}
+	return h.Any, h.Any != 0
 }
 
 func (h *Hello) names() string {
@@ -132,13 +145,8 @@ func (h *Hello) names() string {
 // there is room.
 func (s *Session) AppendTask(out []byte, t wire.Task) []byte {
 	h := s.worker.Load()
-	head := protocol.Header{Kind: protocol.Task, ID: t.Number}
-	var byName bool
-	if number, ok := h.Handlers[t.Task.Name]; ok {
-		head.Code = number
-	} else {
-		head.Code, byName = h.Any, true
-	}
+	number, byName := h.number(t.Task.Name)
+	head := protocol.Header{Kind: protocol.Task, ID: t.Number, Code: number}
 	if t.Timeout > 0 {
 		if us, ok := protocol.Micros(t.Timeout); ok {
 			head.Flags |= protocol.Timeout
@@ -236,10 +244,14 @@ func (s *Session) Next(in []byte) (m wire.Message, n, need int, err error) {
 		return m, 0, 0, err
 	}
 	m = wire.Message{Kind: h.Kind, Flags: h.Flags, Code: h.Code, Number: h.ID, Aux: h.Aux, Body: body}
-	if h.Kind == protocol.Result && h.Flags&protocol.Arena != 0 {
-		if err := s.find(&m); err != nil {
-			return m, 0, 0, err
-		}
+	switch {
+	case h.Kind == protocol.Result && h.Flags&protocol.Arena != 0:
+		err = s.find(&m)
+	case h.Kind == protocol.Error:
+		_, err = protocol.ParseAllPairs(body) // rare; whoever uses them parses again
+	}
+	if err != nil {
+		return m, 0, 0, err
 	}
 	return m, n, need, nil
 }

@@ -1,0 +1,103 @@
+package process
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bullpen-run/bullpen"
+)
+
+// host is another process with a pool: its workers keep their processors busy,
+// read nothing, and have something in a session of its own. It says so, and
+// waits to be killed.
+func host(mark string) {
+	ctx := context.Background()
+	p, err := New(quick(Config{Command: []string{self(), mark}, Max: 3}))
+	if err != nil {
+		fmt.Println("error", err)
+		return
+	}
+	if g := p.Guarantees(); !g.OrphanProof {
+		fmt.Println("unable", strings.Join(g.Notes, "; "))
+		return
+	}
+	for _, script := range []string{"trap '' TERM HUP; : " + mark + "; while :; do :; done", "exec sleep 1000"} {
+		if _, err := p.Execute(ctx, bullpen.Task{Name: "detach", Payload: []byte(script)}); err != nil {
+			fmt.Println("error", err)
+			return
+		}
+	}
+	if err := p.Resize(3, 3); err != nil {
+		fmt.Println("error", err)
+		return
+	}
+	if err := p.Ready(ctx, 3); err != nil {
+		fmt.Println("error", err)
+		return
+	}
+	for _, name := range []string{"spin", "stubborn", "block"} {
+		if err := p.Submit(ctx, bullpen.Task{Name: name, Payload: []byte("1h")}, func(bullpen.Result, error) {}); err != nil {
+			fmt.Println("error", err)
+			return
+		}
+	}
+	fmt.Println("ready")
+	_, _ = io.Copy(io.Discard, os.Stdin) // until the test has ended, whatever happens
+}
+
+// F-A16: nothing outlives the host, not even what spins, does not read, ignores
+// signals or has detached itself. The figure is 500 ms.
+func TestHostKilled(t *testing.T) {
+	t.Parallel()
+	mark := markOf(t)
+	c := exec.Command(self(), "host", mark)
+	c.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0")
+	stdin, err := c.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stdin.Close()
+	stdout, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Stderr = os.Stderr
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer c.Wait()
+	defer c.Process.Kill()
+	line, err := bufio.NewReader(stdout).ReadString('\n')
+	if why, unable := strings.CutPrefix(line, "unable "); unable {
+		t.Skip("this machine cannot promise it: " + why)
+	}
+	if err != nil || line != "ready\n" {
+		t.Fatalf("the host says %q: %v", line, err)
+	}
+	// The host, three workers, the detached shell and its neighbour.
+	poll(t, "all of them live", func() bool { return len(mentioned(mark)) >= 5 })
+	family := descendants(c.Process.Pid)
+	if err := c.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	poll(t, "nobody is left", func() bool {
+		left := 0
+		for _, pid := range family {
+			if alive(pid) {
+				left++
+			}
+		}
+		return left == 0 && len(mentioned(mark)) == 0
+	})
+	if d := time.Since(began); d > 20*500*ms {
+		t.Errorf("after %v nothing was left, want 500 ms or not much more", d)
+	}
+}
