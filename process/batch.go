@@ -99,9 +99,10 @@ func (p *Pool) place(c *call, w *waiter, now int64, mine []*worker) ([]*worker, 
 	switch {
 	case !p.full():
 		p.enqueue(c)
-	case w == nil:
+	case w == nil || w.calls.n == 0: // none yet, or all of it has been admitted
 		w = &waiter{admitted: make(chan struct{})}
 		p.blocked.push(w, c)
+		p.admit() // a place may have become free at this moment
 	default:
 		w.calls.pushBack(c)
 	}

@@ -2,6 +2,7 @@ package process
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -76,7 +77,9 @@ func reason(cause error) bullpen.Outcome {
 	return bullpen.Canceled
 }
 
-func isDeadline(err error) bool { return err == context.DeadlineExceeded || err == errRunTime }
+func isDeadline(err error) bool {
+	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, errRunTime)
+}
 
 // list is a queue of calls, linked through them so that one can leave from the
 // middle. Pool.mu guards it.

@@ -166,7 +166,7 @@ func TestFailureLeavesTheWorkerWarm(t *testing.T) {
 func TestIdleWorkerKilledLosesNothing(t *testing.T) {
 	t.Parallel()
 	p := selfPool(t, func(c *Config) { c.Min, c.Max = 1, 2 })
-	rounds := 60
+	rounds := 40
 	if long() {
 		rounds = 2000
 	}

@@ -1,6 +1,7 @@
 package process
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"testing"
@@ -41,9 +42,7 @@ func self() string {
 
 func serve() {
 	handlers := executortest.Handlers()
-	for name, h := range moreHandlers() {
-		handlers[name] = h
-	}
+	maps.Copy(handlers, moreHandlers())
 	concurrency := 1
 	if filepath.Base(os.Args[len(os.Args)-1]) == "concurrent" {
 		concurrency = 8

@@ -3,8 +3,6 @@ package process
 import (
 	"errors"
 	"fmt"
-	"sync"
-	"sync/atomic"
 
 	"github.com/bullpen-run/bullpen"
 	"github.com/bullpen-run/bullpen/internal/wire"
@@ -58,63 +56,6 @@ func (p *Pool) deliver(c *call) {
 	p.informed.Add(1)
 }
 
-// late holds outcomes whose callers are told by a function of theirs, which may
-// be slow: it is called on a goroutine that has nothing else to do, and that
-// lives only while there is something to tell. What waits here counts as
-// waiting in the queue, so it is bounded.
-type late struct {
-	pool    *Pool
-	waiting atomic.Int64 // outcomes not told yet
-	mu      sync.Mutex
-	calls   []*call // +checklocks:mu
-	running bool    // +checklocks:mu
-}
-
-func (l *late) put(c *call) {
-	l.waiting.Add(1)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.calls = append(l.calls, c)
-	if !l.running {
-		l.running = true
-		l.pool.tasks.Go(l.run) // ends when nothing is left; the end of the pool waits
-	}
-}
-
-func (l *late) run() {
-	for {
-		l.mu.Lock()
-		if len(l.calls) == 0 {
-			l.running = false
-			l.calls = nil
-			l.mu.Unlock()
-			return
-		}
-		batch := l.calls
-		l.calls = nil
-		l.mu.Unlock()
-		for i, c := range batch {
-			l.call(c)
-			batch[i] = nil
-			l.waiting.Add(-1)
-			l.pool.informed.Add(1)
-		}
-		l.pool.mu.Lock()
-		l.pool.admit()
-		l.pool.mu.Unlock()
-	}
-}
-
-// call calls the caller's function. One that panics has been called.
-func (l *late) call(c *call) {
-	defer func() {
-		if r := recover(); r != nil {
-			l.pool.logs.fault(fmt.Errorf("the function given to Submit panicked: %v", r))
-		}
-	}()
-	c.done(c.result, c.err)
-}
-
 // failed makes the error of a task that ran.
 func (c *call) failed(w *worker, o bullpen.Outcome, err error) *bullpen.TaskError {
 	te := &bullpen.TaskError{
@@ -154,7 +95,7 @@ func (w *worker) errorOf(c *call, m *wire.Message) error {
 // replay puts c, which was not started, back to the head of the queue, or ends
 // it where that is of no use. Pool.mu is held.
 func (p *Pool) replay(c *call) {
-	if c.cause == errRunTime {
+	if errors.Is(c.cause, errRunTime) {
 		c.cause = nil // it was only thought to run
 	}
 	switch {

@@ -117,7 +117,7 @@ func (l *logs) write(r record) {
 			r.observer.Log(r.line)
 		}
 		if level := slog.Level(r.line.Level); l.logger.Enabled(ctx, level) {
-			l.logger.LogAttrs(ctx, level, r.line.Text, slog.String("worker", r.worker), slog.String("task", r.task),
+			l.logger.LogAttrs(ctx, level, "output", slog.String("text", r.line.Text), slog.String("worker", r.worker), slog.String("task", r.task),
 				slog.String("id", r.id), slog.String("stream", r.line.Stream))
 		}
 	}
@@ -138,11 +138,7 @@ func (l *logs) writeEvent(ctx context.Context, e Event) {
 	if e.Text != "" {
 		attrs = append(attrs, slog.String("text", e.Text))
 	}
-	message := "pool"
-	if e.Worker != "" {
-		message = "worker"
-	}
-	l.logger.LogAttrs(ctx, e.level(), message, attrs...)
+	l.logger.LogAttrs(ctx, e.level(), "event", attrs...)
 }
 
 // streams are the names of LOG's aux.

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/bullpen-run/bullpen"
 	"github.com/bullpen-run/bullpen/internal/confine"
 )
 
@@ -131,11 +132,13 @@ func (p *Pool) rested(w *worker, now int64) {
 // before an old one leaves, and the old one finishes what it has in hand. So the
 // pool has one process more than Max for a while. Reload returns when the last
 // of the old workers has ended, or with the cause of ctx; then the rest is
-// replaced all the same.
+// replaced all the same. When the new ones do not start, it returns why
+// ([*StartError]); then the old ones stay at work, and the pool goes on trying.
 func (p *Pool) Reload(ctx context.Context) error {
 	p.mu.Lock()
 	p.age++
-	age := p.age
+	age, failed := p.age, p.tally.failedStarts
+	p.nextStart = 0 // what failed before may be mended
 	p.wakeBy(0)
 	p.mu.Unlock()
 	for {
@@ -146,8 +149,14 @@ func (p *Pool) Reload(ctx context.Context) error {
 				old++
 			}
 		}
-		if old == 0 || p.failures >= breakAfter {
-			err := p.startErr
+		var err error
+		switch {
+		case p.state.State() != Open:
+			err = bullpen.ErrClosed
+		case p.failures >= breakAfter && p.tally.failedStarts > failed:
+			err = p.startErr
+		}
+		if old == 0 || err != nil {
 			p.mu.Unlock()
 			return err
 		}

@@ -103,14 +103,14 @@ func TestRecycleByAge(t *testing.T) {
 func TestRecycleByMemory(t *testing.T) {
 	t.Parallel()
 	j := newJournal()
-	p := selfPool(t, func(c *Config) { c.Min, c.Max, c.Logger, c.Recycle.Memory = 1, 1, j.logger(), 256<<20 })
+	p := selfPool(t, func(c *Config) { c.Min, c.Max, c.Logger, c.Recycle.Memory = 1, 1, j.logger(), 128<<20 })
 	pid := do(t, p, "pid", "")
 	do(t, p, "grow", "1")
-	pause(1200 * ms) // it is looked at, and is small
+	pause(800 * ms) // it is looked at, and is small
 	if again := do(t, p, "pid", ""); again != pid {
 		t.Fatal("a small worker was replaced")
 	}
-	do(t, p, "grow", "400")
+	do(t, p, "grow", "160")
 	j.awaitEvents(t, Stopped, 1)
 	wantSuccession(t, j, ByMemory)
 	if again := do(t, p, "pid", ""); again == pid {
@@ -213,6 +213,12 @@ func TestReloadOfABrokenVersion(t *testing.T) {
 	if err := p.Reload(ctx); !errors.Is(err, errWhy) {
 		t.Errorf("Reload with an ended context: %v", err)
 	}
+	if err := p.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Reload(t.Context()); !errors.Is(err, bullpen.ErrClosed) {
+		t.Errorf("Reload of a closed pool: %v", err)
+	}
 }
 
 // The breaker: callers are told soon, with all that is known, the tries become
@@ -278,7 +284,12 @@ func TestBadStarts(t *testing.T) {
 		t.Run(role, func(t *testing.T) {
 			t.Parallel()
 			j := newJournal()
-			p := zooPool(t, func(c *Config) { c.StartTimeout, c.Logger = 200*ms, j.logger() }, role)
+			p := zooPool(t, func(c *Config) {
+				c.Logger = j.logger()
+				if role == "silent-start" {
+					c.StartTimeout = 200 * ms
+				}
+			}, role)
 			began := time.Now()
 			_, err := p.Execute(within(t, 20*time.Second), bullpen.Task{Name: "any"})
 			wantNeverStarted(t, err, bullpen.ErrStart)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/bullpen-run/bullpen"
 	"github.com/bullpen-run/bullpen/protocol"
@@ -13,8 +14,9 @@ import (
 var errRunTime = errors.New("run-time limit reached")
 
 // Submit hands t over, see [bullpen.Executor]. done is called on a goroutine of
-// the pool; one that blocks delays the outcomes of other tasks handed over by
-// Submit, and nothing else.
+// the pool. It should not block: one that does delays other outcomes by a
+// millisecond, takes a place of the queue until it returns, and holds up the end
+// of the pool.
 func (p *Pool) Submit(ctx context.Context, t bullpen.Task, done func(bullpen.Result, error)) error {
 	if done == nil {
 		return errors.New("process: Submit needs a function to call with the outcome")
@@ -102,49 +104,57 @@ func (p *Pool) submit(ctx context.Context, c *call, t bullpen.Task, w *waiter, s
 	if p.queue.n == 0 && !p.full() {
 		if to := p.pick(); to != nil {
 			w.admit()
-			p.give(to, c, c.accepted)
-			mine := p.claim(to)
-			busy := to.count > 1 || to.lately > 1
-			if spinOn != nil && mine && !busy && p.worthSpinning(to) {
-				*spinOn = to
-			}
-			p.mu.Unlock()
-			if mine {
-				p.flush(to, busy)
-			}
+			p.handOver(to, c, spinOn)
 			return nil
 		}
 	}
-	var dropped *call
+	dropped, err := p.line(c, w)
+	p.mu.Unlock()
+	if dropped != nil {
+		p.deliver(dropped)
+	}
+	return err
+}
+
+// handOver gives c to w and writes it, unless somebody else is about to. Pool.mu
+// is held and let go of.
+func (p *Pool) handOver(w *worker, c *call, spinOn **worker) {
+	p.give(w, c, c.accepted)
+	mine := p.claim(w)
+	busy := w.count > 1 || w.lately > 1
+	if spinOn != nil && mine && !busy && p.worthSpinning(w) {
+		*spinOn = w
+	}
+	p.mu.Unlock()
+	if mine {
+		p.flush(w, busy)
+	}
+}
+
+// line puts c into the queue, or does what the overflow rule says. It returns
+// the task that lost its place, which the caller delivers. Pool.mu is held.
+func (p *Pool) line(c *call, w *waiter) (dropped *call, err error) {
 	switch {
 	case !p.full():
-		w.admit()
-		p.enqueue(c)
 	case p.config.Overflow == Block:
 		if w == nil {
 			w = &waiter{}
 		}
 		p.blocked.push(w, c)
+		p.admit() // a place may have become free at this moment
+		return nil, nil
 	case p.config.Overflow == Reject:
 		p.tally.accepted--
 		p.tally.refused++
-		p.mu.Unlock()
-		return fmt.Errorf("%w: %d tasks wait already", bullpen.ErrOverloaded, p.config.Queue)
-	case p.queue.n == 0: // DropOldest, and only outcomes that are not told fill it
-		w.admit()
-		p.enqueue(c)
-	default:
+		return nil, fmt.Errorf("%w: %d tasks wait already", bullpen.ErrOverloaded, p.config.Queue)
+	case p.queue.n > 0: // DropOldest; without that, only outcomes not told fill the queue
 		dropped = p.queue.first
 		p.queue.remove(dropped)
 		p.end(dropped, bullpen.Result{}, fmt.Errorf("%w: a newer task took its place in the queue", bullpen.ErrOverloaded))
-		w.admit()
-		p.enqueue(c)
 	}
-	p.mu.Unlock()
-	if dropped != nil {
-		p.deliver(dropped)
-	}
-	return nil
+	w.admit()
+	p.enqueue(c)
+	return dropped, nil
 }
 
 func (p *Pool) refuse(err error) error {
@@ -316,12 +326,16 @@ func (w *waiter) admit() {
 }
 
 // waiters are the callers before a full queue, in order. Pool.mu guards them.
-type waiters struct{ all []*waiter }
+type waiters struct {
+	all []*waiter
+	n   atomic.Int32 // of all; for those who look without Pool.mu
+}
 
 func (b *waiters) push(w *waiter, c *call) {
 	w.calls.pushBack(c)
 	w.since = c.accepted
 	b.all = append(b.all, w)
+	b.n.Add(1)
 }
 
 // remove takes c out and reports whether it stood here.
@@ -331,6 +345,7 @@ func (b *waiters) remove(c *call) bool {
 			w.calls.remove(c)
 			if w.calls.n == 0 {
 				b.all = append(b.all[:i], b.all[i+1:]...)
+				b.n.Add(-1)
 				w.admit()
 			}
 			return true
@@ -350,6 +365,7 @@ func (b *waiters) pop() *call {
 	if w.calls.n == 0 {
 		b.all[0] = nil
 		b.all = b.all[1:]
+		b.n.Add(-1)
 		w.admit()
 	}
 	return c

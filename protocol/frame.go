@@ -140,7 +140,7 @@ func Micros(d time.Duration) (n uint32, ok bool) {
 	return uint32(us), true
 }
 
-// An *InvalidError says how a peer broke the protocol. It ends the session.
+// InvalidError says how a peer broke the protocol. It ends the session.
 type InvalidError struct{ Fault string }
 
 // Error gives the fault on one line.

@@ -116,6 +116,7 @@ func TestFrameVectors(t *testing.T) {
 
 // checkFrame decodes what v holds, compares each field, and encodes it again.
 func checkFrame(t *testing.T, v frameVector) {
+	t.Helper()
 	raw := unhex(t, v.Hex)
 	h, body, n, need, err := protocol.Split(append(slices.Clone(raw), 0xAA), protocol.DefaultFrame)
 	if err != nil || n != len(raw) || need != len(raw) {

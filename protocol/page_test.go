@@ -142,6 +142,7 @@ const window = 16
 // recallRound gives the worker tasks 1 to window and recalls them from number 1
 // on; it returns how many ran.
 func recallRound(t *testing.T, several bool, round int) (ran int) {
+	t.Helper()
 	p, _ := newPage(t)
 	var did [window + 1]bool
 	var ready, end sync.WaitGroup

@@ -3,6 +3,7 @@ package protocol
 import (
 	"encoding/binary"
 	"math"
+	"slices"
 	"unicode/utf8"
 )
 
@@ -90,9 +91,9 @@ func ParseAllPairs(b []byte) ([]Pair, error) {
 // Lookup returns the value of key, the last one where it stands twice, and
 // whether there is one.
 func Lookup(pairs []Pair, key string) (string, bool) {
-	for i := len(pairs) - 1; i >= 0; i-- {
-		if pairs[i].Key == key {
-			return string(pairs[i].Value), true
+	for _, p := range slices.Backward(pairs) {
+		if p.Key == key {
+			return string(p.Value), true
 		}
 	}
 	return "", false

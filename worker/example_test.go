@@ -2,6 +2,7 @@ package worker_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -19,12 +20,14 @@ func ExampleMain() {
 		worker.Main(worker.Config{Handlers: map[string]bullpen.Handler{"upper": upper}})
 	}
 	_ = main
+	fmt.Println("started by its host")
+	// Output: started by its host
 }
 
 // Run returns where Main exits. Here nobody has handed it a channel.
 func ExampleRun() {
 	status, err := worker.Run(worker.Config{Handlers: map[string]bullpen.Handler{"upper": upper}})
-	fmt.Println(status, err == worker.ErrByHand)
+	fmt.Println(status, errors.Is(err, worker.ErrByHand))
 	// Output: 2 true
 }
 

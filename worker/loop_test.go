@@ -25,6 +25,7 @@ var quiet = Config{Handlers: map[string]bullpen.Handler{
 
 // page returns shared memory that is a page only.
 func page(t testing.TB) []byte {
+	t.Helper()
 	words := make([]uint64, protocol.PageSize/8)
 	memory := unsafe.Slice((*byte)(unsafe.Pointer(&words[0])), protocol.PageSize)
 	p, err := protocol.NewPage(memory)
@@ -61,6 +62,7 @@ func (r *batches) Read(b []byte) (int, error) {
 
 // serveBatches runs the loop over n batches of 32 tasks, in this process.
 func serveBatches(t testing.TB, handler uint16, payload []byte, n int) {
+	t.Helper()
 	in := &batches{hello: protocol.HostHello{}.Append(nil), n: n}
 	for id := uint32(1); id <= 32; id++ {
 		in.batch = protocol.AppendFrame(in.batch, protocol.Header{Kind: protocol.Task, Code: handler, ID: id}, payload)

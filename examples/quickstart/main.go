@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log"
 	"os"
 	"time"
 
@@ -16,7 +15,8 @@ import (
 
 func main() {
 	if err := run(context.Background()); err != nil {
-		log.Fatal(err)
+		fmt.Fprintln(os.Stderr, "quickstart:", err)
+		os.Exit(1)
 	}
 }
 

@@ -121,7 +121,7 @@ func (c *Child) await() {
 	}
 	if err != nil {
 		// The poller does not take pidfds here: wait in a system call.
-		waitExit(c.pidfd, unix.WEXITED|unix.WNOWAIT, nil, nil)
+		_ = waitExit(c.pidfd, unix.WEXITED|unix.WNOWAIT, nil, nil) // reap finds out
 		c.reap()
 	}
 	_ = c.file.Close() // nothing was written that could be lost
@@ -188,7 +188,7 @@ func exitOf(info *unix.Siginfo, used *unix.Rusage, floor int64) Exit {
 	} else {
 		e.Code, e.Signal = -1, syscall.Signal(status)
 	}
-	if peak := int64(used.Maxrss) * 1024; peak > floor+blur {
+	if peak := int64(used.Maxrss) * 1024; peak > floor+blur { //nolint:unconvert // 32 bits on some systems
 		e.MaxRSS = peak
 	}
 	return e
@@ -201,5 +201,5 @@ func hostPeak() int64 {
 	if unix.Getrusage(unix.RUSAGE_SELF, &used) != nil {
 		return 0
 	}
-	return int64(used.Maxrss) * 1024
+	return int64(used.Maxrss) * 1024 //nolint:unconvert // 32 bits on some systems
 }

@@ -212,7 +212,7 @@ func withMemoryProgram(program []byte, f func(path string) error) error {
 func withFileProgram(program []byte, f func(path string) error) error {
 	path, err := writeProgram(program)
 	if path != "" {
-		defer os.Remove(path)
+		defer func() { _ = os.Remove(path) }()
 	}
 	if err != nil {
 		return err

@@ -282,12 +282,14 @@ func marked(t testing.TB, mark string) (found []string) {
 
 // mark gives an environment with a text that no other test has.
 func mark(t testing.TB) (text string, env []string) {
+	t.Helper()
 	text = fmt.Sprintf("MARK=confine-%d-%s", os.Getpid(), t.Name())
 	return text, append(os.Environ(), text)
 }
 
 // helperCommand is this test binary as a helper.
 func helperCommand(t testing.TB, name string, env ...string) *exec.Cmd {
+	t.Helper()
 	cmd := exec.CommandContext(t.Context(), selfExe)
 	cmd.Env = append(append(os.Environ(), helperEnv+"="+name, "GORACE=atexit_sleep_ms=0"), env...)
 	cmd.Dir = "/"

@@ -218,7 +218,7 @@ func (s *Spawner) end() error {
 	for _, c := range children {
 		_ = c.Kill() // that it has already ended is as good
 		// Ends with the child; waited for below.
-		go c.Wait()
+		go func() { _, _ = c.Wait() }()
 	}
 	// A guard's end comes after the reaping of the children in its namespace.
 	var last []*guard

@@ -285,6 +285,7 @@ func firstCPU(t testing.TB) int {
 }
 
 func onlyOneCPU(t testing.TB) bool {
+	t.Helper()
 	return strings.HasSuffix(probe.Affinity().Detail, " (1)")
 }
 

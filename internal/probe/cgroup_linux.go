@@ -194,7 +194,7 @@ type mount struct{ root, point, kind, options string }
 // controllers are the v1 controllers among the options of the file system.
 func (m mount) controllers() []string {
 	var names []string
-	for _, o := range strings.Split(m.options, ",") {
+	for o := range strings.SplitSeq(m.options, ",") {
 		switch o {
 		case "rw", "ro", "xattr", "noprefix", "clone_children", "all", "none", "":
 		default:

@@ -188,11 +188,10 @@ func tryNice() (ok bool, detail string) {
 // that what f changes on its thread is lost. The caller waits for f.
 func onLostThread(f func()) {
 	done := make(chan struct{})
-	var run func()
 	// Started here; ends after f; the caller waits for done. Leaving while
 	// locked ends the thread, except the first one of the process, whose
 	// attributes are seen as those of the whole process: it is left alone.
-	run = func() {
+	run := func() {
 		runtime.LockOSThread()
 		if unix.Gettid() != unix.Getpid() {
 			defer close(done)

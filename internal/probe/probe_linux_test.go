@@ -84,15 +84,16 @@ func attributes(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := fmt.Sprintln("nice", 20-raw)
+	var text strings.Builder
+	fmt.Fprintln(&text, "nice", 20-raw)
 	for line := range strings.Lines(string(status)) {
 		for _, name := range []string{"Cpus_allowed_list", "NoNewPrivs", "Seccomp:", "Uid", "CapEff"} {
 			if strings.HasPrefix(line, name) {
-				text += line
+				text.WriteString(line)
 			}
 		}
 	}
-	return text
+	return text.String()
 }
 
 // TestOrdinaryUser has another user probe: some answers have to differ.

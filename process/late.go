@@ -1,0 +1,103 @@
+package process
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// late holds outcomes whose callers are told by a function of theirs, which may
+// be slow. They are told on a goroutine that has nothing else to do, and that
+// lives only while there is something to tell; when a function does not return
+// within a millisecond, another goroutine goes on with the rest. What waits here
+// counts as waiting in the queue, so all of it is bounded.
+type late struct {
+	pool    *Pool
+	waiting atomic.Int64 // outcomes not told yet
+
+	mu      sync.Mutex
+	calls   []*call // +checklocks:mu
+	runners int     // +checklocks:mu
+	taken   uint64  // calls taken by runners; +checklocks:mu
+	watched bool    // a timer looks whether there is progress; +checklocks:mu
+}
+
+// lateAfter is how long one function may hold up the others.
+const lateAfter = time.Millisecond
+
+// put takes the outcome of c. It does not wait.
+func (l *late) put(c *call) {
+	l.waiting.Add(1)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.calls = append(l.calls, c)
+	if l.runners == 0 {
+		l.start()
+		return
+	}
+	l.watch()
+}
+
+// start adds a goroutine that tells outcomes; it ends when none is left, and the
+// end of the pool waits for it. late.mu is held.
+func (l *late) start() {
+	l.runners++
+	l.pool.tasks.Go(l.run)
+}
+
+// watch looks in a moment whether there was progress. late.mu is held.
+func (l *late) watch() {
+	if l.watched {
+		return
+	}
+	l.watched = true
+	before := l.taken
+	time.AfterFunc(lateAfter, func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.watched = false
+		if len(l.calls) == 0 {
+			return
+		}
+		if l.taken == before {
+			l.start()
+		}
+		l.watch()
+	})
+}
+
+func (l *late) run() {
+	for {
+		l.mu.Lock()
+		if len(l.calls) == 0 {
+			l.runners--
+			l.calls = nil
+			l.mu.Unlock()
+			return
+		}
+		c := l.calls[0]
+		l.calls[0] = nil
+		l.calls = l.calls[1:]
+		l.taken++
+		l.mu.Unlock()
+		l.call(c)
+		l.waiting.Add(-1)
+		l.pool.informed.Add(1)
+		if l.pool.blocked.n.Load() > 0 {
+			l.pool.mu.Lock()
+			l.pool.admit()
+			l.pool.mu.Unlock()
+		}
+	}
+}
+
+// call calls the caller's function. One that panics has been called.
+func (l *late) call(c *call) {
+	defer func() {
+		if r := recover(); r != nil {
+			l.pool.logs.fault(fmt.Errorf("the function given to Submit panicked: %v", r))
+		}
+	}()
+	c.done(c.result, c.err)
+}
