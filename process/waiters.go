@@ -1,0 +1,65 @@
+package process
+
+import "sync/atomic"
+
+// waiter is one caller before a full queue, with the calls that it still holds.
+type waiter struct {
+	calls    list
+	admitted chan struct{} // closed when calls is empty; nil: nobody asks
+	since    int64
+	done     bool
+}
+
+// admit says that the waiter's last call has a place.
+func (w *waiter) admit() {
+	if w != nil && w.admitted != nil && !w.done {
+		w.done = true
+		close(w.admitted)
+	}
+}
+
+// waiters are the callers before a full queue, in order. Pool.mu guards them.
+type waiters struct {
+	all []*waiter
+	n   atomic.Int32 // of all; for those who look without Pool.mu
+}
+
+func (b *waiters) push(w *waiter, c *call) {
+	w.calls.pushBack(c)
+	w.since = c.accepted
+	b.all = append(b.all, w)
+	b.n.Add(1)
+}
+
+// remove takes c out and reports whether it stood here.
+func (b *waiters) remove(c *call) bool {
+	for i, w := range b.all {
+		if c.in == &w.calls {
+			w.calls.remove(c)
+			if w.calls.n == 0 {
+				b.all = append(b.all[:i], b.all[i+1:]...)
+				b.n.Add(-1)
+				w.admit()
+			}
+			return true
+		}
+	}
+	return false
+}
+
+// pop takes the call that waits longest, nil when none does.
+func (b *waiters) pop() *call {
+	if len(b.all) == 0 {
+		return nil
+	}
+	w := b.all[0]
+	c := w.calls.first
+	w.calls.remove(c)
+	if w.calls.n == 0 {
+		b.all[0] = nil
+		b.all = b.all[1:]
+		b.n.Add(-1)
+		w.admit()
+	}
+	return c
+}
