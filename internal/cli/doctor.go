@@ -1,0 +1,140 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"reflect"
+	"runtime"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/internal/probe"
+	"github.com/bullpen-run/bullpen/process"
+)
+
+// examination is what bullpen doctor finds.
+type examination struct {
+	System     string             `json:"system"`
+	Features   []feature          `json:"features"`
+	Guarantees bullpen.Guarantees `json:"guarantees"`
+	Missing    []string           `json:"missing"`
+}
+
+type feature struct {
+	Name   string `json:"name"`
+	OK     bool   `json:"ok"`
+	Detail string `json:"detail"`
+	Lost   string `json:"lost,omitempty"` // only where it is missing
+}
+
+func newDoctor() *cobra.Command {
+	var asJSON, strict bool
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Tell what this machine can isolate, and what is lost without it",
+		Long: "Doctor tries what the kernel and the container let bullpen do, says what is lost\n" +
+			"where something is missing, and what a pool of worker processes promises here.\n\n" +
+			"Exit status: 0; with --strict 1 when something is missing.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			found, err := examine()
+			if err != nil {
+				fmt.Fprintf(cmd.ErrOrStderr(), "bullpen: %v\n", err)
+				return status(exitFailed)
+			}
+			if asJSON {
+				e := json.NewEncoder(cmd.OutOrStdout())
+				e.SetIndent("", "  ")
+				err = e.Encode(found)
+			} else {
+				err = found.print(cmd.OutOrStdout())
+			}
+			if err != nil {
+				return err
+			}
+			if strict && len(found.Missing) > 0 {
+				return status(exitFailed)
+			}
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	cmd.Flags().BoolVar(&strict, "strict", false, "exit with 1 when something is missing")
+	return cmd
+}
+
+func examine() (*examination, error) {
+	e := &examination{System: runtime.GOOS + "/" + runtime.GOARCH, Missing: []string{}}
+	for _, p := range probe.All() {
+		f := feature{Name: p.Name, OK: p.OK, Detail: p.Detail}
+		// The old control groups are for machines that lack the new ones.
+		if !p.OK {
+			f.Lost = p.Lost
+			if p.Name != probe.CgroupV1().Name || !probe.CgroupV2().OK {
+				e.Missing = append(e.Missing, p.Name)
+			}
+		}
+		e.Features = append(e.Features, f)
+	}
+	program, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	pool, err := process.New(process.Config{Command: []string{program}}) // no worker is started
+	if err != nil {
+		return nil, err
+	}
+	e.Guarantees = pool.Guarantees()
+	return e, pool.Close()
+}
+
+func (e *examination) print(out io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "What this machine (%s) can do\n\n", e.System)
+	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	for _, f := range e.Features {
+		fmt.Fprintf(t, "  %s\t%s\t%s\n", f.Name, yes(f.OK), f.Detail)
+		if f.Lost != "" {
+			fmt.Fprintf(t, "  \t\tlost without it: %s\n", f.Lost)
+		}
+	}
+	_ = t.Flush() // to memory
+	b.WriteString("\nWhat a pool of worker processes promises here\n\n")
+	g := reflect.ValueOf(e.Guarantees)
+	for i := range g.NumField() {
+		name := g.Type().Field(i).Name
+		if meaning := promises[name]; meaning != "" {
+			fmt.Fprintf(t, "  %s\t%s\t%s\n", name, yes(g.Field(i).Bool()), meaning)
+		}
+	}
+	_ = t.Flush()
+	for _, note := range e.Guarantees.Notes {
+		fmt.Fprintf(&b, "  note: %s\n", note)
+	}
+	_, err := io.WriteString(out, b.String())
+	return err
+}
+
+// promises says in a few words what the fields of bullpen.Guarantees mean.
+var promises = map[string]string{
+	"Preemptive":   "a task that ignores its cancellation is ended all the same",
+	"CrashProof":   "a crash of a task ends no other task and not bullpen",
+	"OrphanProof":  "nothing that a task started outlives bullpen, even killed by SIGKILL",
+	"MemoryBound":  "a limit of memory is kept",
+	"CPUBound":     "a limit of processor time is kept",
+	"NoFilesystem": "a task sees no file that it was not given",
+	"NoNetwork":    "a task has no network",
+	"Exact":        "how a task ended is always known",
+}
+
+func yes(ok bool) string {
+	if ok {
+		return "yes"
+	}
+	return "no"
+}

@@ -1,0 +1,248 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/process"
+)
+
+// loaders is how many files are read at a time, so that one that comes from far
+// away holds up few others.
+const loaders = 4
+
+// feeder reads the input and hands its tasks to the pool.
+type feeder struct {
+	run     *run
+	index   int64 // of the last item
+	place   int64
+	files   chan *item // to the loaders
+	loading sync.WaitGroup
+}
+
+// feed runs until the input or the run is at its end. A read that waits for
+// input cannot be broken off, so nobody waits for feed after the run has been
+// stopped: it ends with the process at the latest.
+func (f *feeder) feed(in io.Reader) {
+	o := f.run.options
+	end := byte('\n')
+	if o.null {
+		end = 0
+	}
+	if o.files {
+		f.files = make(chan *item)
+		for range loaders {
+			f.loading.Go(f.load) // ends when files is closed, below
+		}
+		defer f.loading.Wait()
+		defer close(f.files)
+	}
+	s := newSplitter(in, end, int(o.maxLine))
+	for {
+		records, err := s.next()
+		for len(records) > 0 {
+			want := len(records)
+			if f.files != nil {
+				want = 1 // how large it is, is not known yet
+			}
+			n := f.run.flow.admit(want)
+			if n == 0 {
+				return
+			}
+			f.hand(records[:n])
+			records = records[n:]
+		}
+		if err != nil {
+			if !errors.Is(err, io.EOF) {
+				f.run.fail(exitFailed, err)
+			}
+			f.run.flow.finish()
+			return
+		}
+	}
+}
+
+// hand makes items of lines that have been admitted and sends them on.
+func (f *feeder) hand(records []record) {
+	items := make([]item, len(records))
+	var held int64
+	for i := range records {
+		held += int64(len(records[i].text))
+	}
+	f.run.flow.hold(held)
+	for i, r := range records {
+		it := &items[i]
+		f.index++
+		it.index, it.place = f.index, f.place
+		f.place++
+		it.line, it.payload, it.bytes = r.text, r.text, int64(len(r.text))
+		if err := f.check(it, r); err != nil {
+			f.run.end(it, bullpen.Result{}, err)
+			continue
+		}
+		if f.files != nil {
+			it.name = r.text
+			f.files <- it
+			continue
+		}
+		f.run.start(it)
+	}
+}
+
+// check says why a line is no task.
+func (f *feeder) check(it *item, r record) error {
+	o := f.run.options
+	switch {
+	case r.size > 0:
+		return refused("the line has %d bytes, the most is %d: raise --max-line, or pass files with --files", r.size, o.maxLine)
+	case o.files && len(r.text) == 0:
+		return refused("the line is empty and names no file")
+	case o.json && !json.Valid(r.text):
+		var v any
+		return refused("the line is not JSON: %v", json.Unmarshal(it.line, &v))
+	}
+	return nil
+}
+
+// load reads the files of items and hands them over.
+func (f *feeder) load() {
+	o := f.run.options
+	for it := range f.files {
+		if !o.byName() {
+			content, err := readFile(string(it.name), o.maxLine)
+			if err != nil {
+				f.run.end(it, bullpen.Result{}, err)
+				continue
+			}
+			it.payload = content
+			f.run.flow.hold(int64(len(content)))
+			it.bytes += int64(len(content))
+		}
+		f.run.start(it)
+	}
+}
+
+// readFile reads a file of at most limit bytes.
+func readFile(name string, limit int64) ([]byte, error) {
+	tooLong := func(size int64) error {
+		return refused("the file has %d bytes or more, the most is %d: raise --max-line, or let the worker open it", size, limit)
+	}
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, refused("%v", err)
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return nil, refused("%v", err)
+	}
+	if info.Size() > limit {
+		return nil, tooLong(info.Size())
+	}
+	// One byte more than it should have tells whether it has grown.
+	content := make([]byte, 0, info.Size()+1)
+	for {
+		n, err := file.Read(content[len(content):cap(content)])
+		content = content[:len(content)+n]
+		switch {
+		case errors.Is(err, io.EOF):
+			return content, nil
+		case err != nil:
+			return nil, refused("%v", err)
+		case int64(len(content)) > limit:
+			return nil, tooLong(int64(len(content)))
+		case len(content) == cap(content):
+			content = append(content, 0)[:len(content)]
+		}
+	}
+}
+
+// start gives an item its first attempt, unless an earlier run has done it.
+func (r *run) start(it *item) {
+	if r.log != nil {
+		it.hash = digestOf(it.payload)
+		if hash, done := r.log.known.done(it.index); done {
+			if hash != it.hash {
+				r.fail(exitUsage, fmt.Errorf("--joblog %s is of other input: task %d (%q) is not the one that ended well before; "+
+					"resume with the same input, or begin with a new log", r.options.joblog, it.index, it.excerpt()))
+				r.end(it, bullpen.Result{}, bullpen.ErrClosed)
+				return
+			}
+			it.skip = true
+			r.end(it, bullpen.Result{}, nil)
+			return
+		}
+	}
+	r.submit(it)
+}
+
+// submit hands an item to the pool. It does not wait: the pool's queue has room
+// for all that the flow admits.
+func (r *run) submit(it *item) {
+	it.attempts++
+	if r.timed {
+		it.handed = time.Now()
+	}
+	t := bullpen.Task{Name: r.options.task, Payload: it.payload}
+	if r.options.protocol != process.Lines {
+		t.ID = strconv.FormatInt(it.index, 10)
+	}
+	err := r.pool.Submit(context.Background(), t, func(res bullpen.Result, err error) { r.end(it, res, err) })
+	if err != nil {
+		it.attempts--
+		r.end(it, bullpen.Result{}, err)
+	}
+}
+
+// end takes the outcome of an item's attempt. It does not wait.
+func (r *run) end(it *item, res bullpen.Result, err error) {
+	if err != nil && it.err != nil && it.attempts > 0 {
+		if _, started := bullpen.OutcomeOf(err); !started {
+			err, it.final = it.err, true // another attempt was no longer possible
+		}
+	}
+	it.result, it.err = res, err
+	if r.timed {
+		it.ended = time.Now()
+	}
+	if err == nil && !it.skip {
+		if r.options.json {
+			r.checkJSON(it)
+		}
+		if it.err == nil && !r.options.tag {
+			it.line = nil
+		}
+	}
+	if it.err == nil {
+		it.payload = nil
+	}
+	r.flow.end(it)
+}
+
+// checkJSON makes a failure of a result that is not JSON.
+func (r *run) checkJSON(it *item) {
+	if json.Valid(it.result.Payload) {
+		if bytes.IndexByte(it.result.Payload, '\n') >= 0 {
+			var line bytes.Buffer
+			if json.Compact(&line, it.result.Payload) == nil { // it is valid
+				it.result.Payload = line.Bytes()
+			}
+		}
+		return
+	}
+	var v any
+	it.err = &bullpen.TaskError{
+		Outcome: bullpen.Failed, Worker: it.result.Stats.Worker, ExitCode: -1,
+		Message: fmt.Sprintf("the result is not JSON: %v: %.60q", json.Unmarshal(it.result.Payload, &v), it.result.Payload),
+	}
+	it.result.Payload = nil
+}

@@ -1,0 +1,102 @@
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+)
+
+const (
+	blockSize = 256 << 10
+	blockLeft = 4 << 10 // a block with less room is not read into again
+)
+
+// record is one line of the input, without its end.
+type record struct {
+	text []byte
+	size int64 // of a line that is too long, which has no text; 0 otherwise
+}
+
+// splitter reads large blocks and cuts them into lines. The text of a record
+// stays valid: no block is written to twice.
+type splitter struct {
+	from  io.Reader
+	end   byte // of a line
+	limit int  // longest line
+
+	block   []byte
+	cut     int   // start of the line that is not complete
+	filled  int   // end of what was read
+	looked  int   // no end of a line before this
+	dropped int64 // bytes dropped of a line that is too long
+	records []record
+}
+
+func newSplitter(from io.Reader, end byte, limit int) *splitter {
+	return &splitter{from: from, end: end, limit: limit, block: make([]byte, blockSize)}
+}
+
+// next returns the lines that one read completed, perhaps none; with io.EOF,
+// those that were left. The slice is valid until the next call.
+func (s *splitter) next() ([]record, error) {
+	s.records = s.records[:0]
+	s.makeRoom()
+	n, err := s.from.Read(s.block[s.filled:])
+	s.filled += n
+	s.split()
+	if err == nil {
+		return s.records, nil
+	}
+	if !errors.Is(err, io.EOF) {
+		return s.records, fmt.Errorf("reading standard input: %w", err)
+	}
+	if s.filled > s.cut || s.dropped > 0 {
+		s.take(s.filled) // the last line need not have an end
+	}
+	return s.records, io.EOF
+}
+
+// split takes the complete lines out of what was read.
+func (s *splitter) split() {
+	for {
+		i := bytes.IndexByte(s.block[s.looked:s.filled], s.end)
+		if i < 0 {
+			s.looked = s.filled
+			break
+		}
+		s.take(s.looked + i)
+		s.cut = s.looked + i + 1
+		s.looked = s.cut
+	}
+	if s.filled-s.cut > s.limit { // keep none of it, count on
+		s.dropped += int64(s.filled - s.cut)
+		s.cut, s.looked = s.filled, s.filled
+	}
+}
+
+// take adds the line that ends at to.
+func (s *splitter) take(to int) {
+	size := int64(to-s.cut) + s.dropped
+	s.dropped = 0
+	if size > int64(s.limit) {
+		s.records = append(s.records, record{size: size})
+	} else {
+		s.records = append(s.records, record{text: s.block[s.cut:to:to]})
+	}
+	s.cut = to
+}
+
+// makeRoom takes another block when this one is full: twice as large where one
+// line fills it.
+func (s *splitter) makeRoom() {
+	if len(s.block)-s.filled >= blockLeft {
+		return
+	}
+	rest := s.block[s.cut:s.filled]
+	size := max(blockSize, 2*len(rest))
+	block := make([]byte, size)
+	s.looked -= s.cut
+	s.filled = copy(block, rest)
+	s.block, s.cut = block, 0
+}

@@ -1,0 +1,201 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"os/exec"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bullpen-run/bullpen/process"
+)
+
+const mapLong = `Map reads tasks from standard input, one a line, runs them through an elastic
+pool of worker processes that stay warm between tasks, and writes one result for
+each. Results come as tasks end, or in the order of the input with -k. A failure
+is told on standard error and stops nothing but its task.
+
+Workers speak one of three protocols (-p):
+
+  lines   any filter that answers each line with one line, such as jq, sed or
+          your own loop. It must not hold its output back: use sed -u,
+          grep --line-buffered, jq --unbuffered, python3 -u, stdbuf -oL.
+  frames  programs that use a worker SDK (Go, Python). Payloads may be binary;
+          what workers print does not disturb their results.
+  exec    one process a task: the task is its standard input, or stands where the
+          command has {}; an exit status other than 0 is a failure.
+
+Workers get the variables PATH, HOME, LANG, TMPDIR and TZ and those named with
+--env, and nothing else of the environment. They, and all that they start, end
+with bullpen, also when it is killed (see bullpen doctor).
+
+Memory stays bounded however long the input is: at most --queue tasks and
+64 MiB of tasks and results are held; beyond that, reading waits.
+
+Each line of --joblog is a JSON object: index (place in the input, from 1), hash
+(of the task's bytes), name (of the file), outcome, attempts, waited and ran
+(seconds), worker, exit, signal, error, start, end. With --resume, tasks that
+ended well are skipped; a task whose result was written just before bullpen was
+killed may run again.
+
+Exit status: 0 all tasks ended well; 1 some failed; 2 wrong usage, or a job log
+of other input; 3 the workers could not start; 130 interrupted (the first Ctrl-C
+finishes what runs, the second aborts it); 141 nobody reads the results.`
+
+const mapExample = `  # one line in, one line out, in order, through four warm processes
+  bullpen map -k -j 4 -- jq -c --unbuffered '{ip, status}' < access.log
+
+  # files through Python workers that keep their model loaded; goes on after a stop
+  ls photos/*.jpg | bullpen map --files -j 8 -p frames -t thumbnail \
+      --results thumbs --joblog log.jsonl --resume -- python3 thumbnails.py
+
+  # a process for each task, at most 10 s each, tried up to three times
+  bullpen map -p exec --timeout 10s --retries 2 -- curl -sf {} < urls.txt
+
+  # names with any characters
+  find . -name '*.flac' -print0 | bullpen map -0 -p exec -- ffmpeg -i {} -y {}.ogg
+
+  # everything about each task as JSON
+  bullpen map -o json --tag -- ./check < hosts.txt | jq 'select(.outcome != "ok")'`
+
+func newMap(stdin io.Reader, stdout, stderr *os.File) *cobra.Command {
+	var o options
+	var bad faults
+	cmd := &cobra.Command{
+		Use:     "map [flags] -- COMMAND [ARG...]",
+		Short:   "Run each line of standard input as a task, through warm worker processes",
+		Long:    mapLong,
+		Example: mapExample,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.command = args
+			o.check(cmd.Flags(), &bad)
+			if len(bad) > 0 {
+				return errors.Join(bad...)
+			}
+			if code := mapMain(&o, stdin, stdout, stderr); code != exitOK {
+				return status(code)
+			}
+			return nil
+		},
+	}
+	cmd.Flags().SetInterspersed(false)
+	o.define(cmd.Flags(), &bad)
+	complete := func(flag string, words ...string) {
+		_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)) // it exists
+	}
+	complete("protocol", "lines", "frames", "exec")
+	complete("output", "text", "json")
+	complete("progress", "auto", "always", "never")
+	return cmd
+}
+
+// mapMain makes what a run needs, runs it, and returns the exit status.
+func mapMain(o *options, stdin io.Reader, stdout, stderr *os.File) int {
+	say := newScreen(stderr, o.progress)
+	r := &run{
+		options: o, flow: newFlow(o.ahead()), screen: say,
+		outcomes: map[string]int64{}, stopped: make(chan struct{}), abort: func() {},
+	}
+	config := o.config()
+	config.Logger = slog.New(&logHandler{screen: say, verbose: o.verbose})
+	var err error
+	if r.pool, err = process.New(config); err != nil {
+		code, text := faultOf(o, err)
+		say.print(text)
+		return code
+	}
+	r.out, err = newWriter(o, stdout)
+	if err == nil && o.joblog != "" {
+		r.log, err = openJoblog(o.joblog, o.resume)
+		r.timed = true
+	}
+	if err != nil {
+		say.print(fmt.Sprintf("bullpen: %v\n", err))
+		_ = r.pool.Close() // nothing has started
+		return exitUsage
+	}
+	return r.do(stdin)
+}
+
+// faultOf says what is wrong with a pool that cannot be made: without its
+// program no worker can start, the rest is wrong usage.
+func faultOf(o *options, err error) (code int, text string) {
+	if !errors.Is(err, exec.ErrNotFound) && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) {
+		return exitUsage, fmt.Sprintf("bullpen: %v\n", err)
+	}
+	name := o.command[0]
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		text = fmt.Sprintf("bullpen: the workers could not start: %s: permission denied; if it is a script: chmod +x %s, or name its interpreter\n", name, name)
+	case !strings.ContainsAny(name, `/\`):
+		text = fmt.Sprintf("bullpen: the workers could not start: %s: no such program in PATH\n", name)
+		if strings.ContainsAny(name, " |<>;&") {
+			text += fmt.Sprintf("This is one word; for a line of shell use: sh -c %q\n", name)
+		} else if _, err := os.Stat(name); err == nil {
+			text += fmt.Sprintf("There is a file of this name here: use ./%s\n", name)
+		}
+	default:
+		text = fmt.Sprintf("bullpen: the workers could not start: %s: no such file\n", name)
+	}
+	return exitStart, text
+}
+
+// logHandler shows records of the pool on the screen. Without verbose it shows
+// faults of the pool alone: what workers print is shown with their failures.
+type logHandler struct {
+	screen  *screen
+	verbose bool
+}
+
+// Enabled tells whether records of the level are wanted.
+func (h *logHandler) Enabled(_ context.Context, level slog.Level) bool {
+	return h.verbose && level >= slog.LevelInfo || level >= slog.LevelError
+}
+
+// Handle prints a record on one line: what a worker said behind its name, the
+// pool's own behind ours.
+func (h *logHandler) Handle(_ context.Context, rec slog.Record) error {
+	var worker, stream, text string
+	what := rec.Message
+	var rest strings.Builder
+	rec.Attrs(func(a slog.Attr) bool {
+		switch value := a.Value.String(); {
+		case a.Key == "worker":
+			worker = value
+		case a.Key == "stream":
+			stream = value
+		case a.Key == "text":
+			text = value
+		case a.Key == "event":
+			what = value
+		case value != "" && a.Key != "task":
+			fmt.Fprintf(&rest, " %s=%s", a.Key, value)
+		}
+		return true
+	})
+	if text != "" && stream == "" {
+		rest.WriteString(": " + text)
+	}
+	switch {
+	case stream != "" && !h.verbose:
+	case stream != "":
+		h.screen.print(fmt.Sprintf("[%s] %s\n", worker, printable(text)))
+	case worker != "":
+		h.screen.print(fmt.Sprintf("bullpen: worker %s: %s%s\n", worker, what, printable(rest.String())))
+	default:
+		h.screen.print(fmt.Sprintf("bullpen: %s%s\n", what, printable(rest.String())))
+	}
+	return nil
+}
+
+// WithAttrs adds nothing: there is one pool, and its name is the command's.
+func (h *logHandler) WithAttrs([]slog.Attr) slog.Handler { return h }
+
+// WithGroup adds nothing: the pool has no groups.
+func (h *logHandler) WithGroup(string) slog.Handler { return h }

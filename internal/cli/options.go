@@ -1,0 +1,214 @@
+package cli
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/process"
+)
+
+// Defaults of bullpen map.
+const (
+	defaultQueue   = 4096
+	defaultMaxLine = 64 << 20
+)
+
+// options are the flags of bullpen map.
+type options struct {
+	command []string
+
+	protocol process.Protocol
+	task     string
+	null     bool
+	files    bool
+	json     bool
+	maxLine  int64
+
+	min, max, spare int
+	idle            time.Duration
+	queue, window   int
+	nice            int
+	cpus            []int
+	env             []string
+	dir             string
+	grace           time.Duration
+	recycleTasks    int
+	recycleMemory   int64
+
+	keep     bool
+	timeout  time.Duration
+	retries  int
+	halt     halt
+	failFast bool
+
+	results  string
+	tag      bool
+	output   string
+	joblog   string
+	resume   bool
+	progress string
+	summary  bool
+	verbose  bool
+}
+
+// define adds the flags of o to set; what is wrong with them goes to bad.
+func (o *options) define(set *pflag.FlagSet, bad *faults) {
+	*o = options{
+		protocol: process.Lines, queue: defaultQueue, maxLine: defaultMaxLine, idle: process.DefaultIdle,
+		grace: process.DefaultGrace, nice: process.DefaultNice, output: "text", progress: "auto",
+	}
+	set.SortFlags = false
+	f := flagSet{set, bad}
+	o.defineInput(f)
+	o.defineWorkers(f)
+	o.defineRun(f)
+	o.defineOutput(f)
+}
+
+func (o *options) defineInput(f flagSet) {
+	add(f, &o.protocol, "protocol", "p", "WORD", "lines", process.ParseProtocol,
+		"how to talk to workers: lines (any filter: a line in, a line out), frames (programs that use a worker SDK), exec (one process a task)")
+	add(f, &o.task, "task", "t", "NAME", "", word, "name of the task: which of its handlers a worker runs (frames)")
+	f.BoolVarP(&o.null, "null", "0", false, "tasks and results end with a NUL byte instead of a line feed")
+	f.BoolVar(&o.files, "files", false, "each line names a file: its content is the task (with exec and {}: its name)")
+	f.BoolVar(&o.json, "json", false, "tasks and results are JSON, one value a line; what is not fails")
+	add(f, &o.maxLine, "max-line", "", "SIZE", "64MiB", size, "longest task and longest result; what is longer fails")
+}
+
+func (o *options) defineWorkers(f flagSet) {
+	add(f, &o.max, "max", "j", "N", fmt.Sprint(runtime.GOMAXPROCS(0)), number(1, math.MaxInt32), "most workers at a time; by default one for each processor")
+	add(f, &o.min, "min", "", "N", "0", number(0, math.MaxInt32), "workers that are started at once and kept")
+	add(f, &o.spare, "spare", "", "N", "0", number(0, math.MaxInt32), "workers kept warm beyond those that are busy")
+	add(f, &o.idle, "idle", "", "TIME", "10s", duration, "how long a worker stays without work")
+	add(f, &o.queue, "queue", "", "N", fmt.Sprint(defaultQueue), number(1, 1<<24), "most tasks read ahead: waiting, or done and held for --keep-order")
+	add(f, &o.window, "window", "", "N", "auto", number(1, 1024), "most tasks in hand of one worker; by default 1 to 32, chosen by their run time")
+	add(f, &o.nice, "nice", "", "N", fmt.Sprint(process.DefaultNice), number(-20, 19), "priority of workers; 0 is that of bullpen itself")
+	add(f, &o.cpus, "cpus", "", "LIST", "all", processors, "processors that workers may use, such as 0-3,7")
+	f.StringArrayVar(&o.env, "env", nil, "environment of workers, repeatable: `NAME[=VALUE]` sets the variable or passes it on, besides PATH, HOME, LANG, TMPDIR and TZ")
+	add(f, &o.dir, "dir", "", "DIR", "", word, "working directory of workers")
+	add(f, &o.grace, "grace", "", "TIME", "500ms", duration, "time between asking a task to end and killing its worker")
+	add(f, &o.recycleTasks, "recycle-tasks", "", "N", "", number(1, math.MaxInt32), "replace a worker after so many tasks")
+	add(f, &o.recycleMemory, "recycle-memory", "", "SIZE", "", size, "replace a worker that has grown larger")
+}
+
+func (o *options) defineRun(f flagSet) {
+	f.BoolVarP(&o.keep, "keep-order", "k", false, "write results in the order of the input")
+	add(f, &o.timeout, "timeout", "", "TIME", "", positive, "longest run time of a task")
+	add(f, &o.retries, "retries", "", "N", "0", number(0, math.MaxInt32), "try again, up to N times, tasks that failed, crashed, timed out or were lost")
+	add(f, &o.halt, "halt", "", "N|P%", "", parseHalt,
+		fmt.Sprintf("stop after N failures, or once P%% of the tasks (and at least %d) have failed; what runs is finished", leastOfPercent))
+	f.BoolVar(&o.failFast, "fail-fast", false, "stop at the first failure, as --halt 1")
+	add(f, &o.joblog, "joblog", "", "FILE", "", word, "write a line of JSON about each task that has ended")
+	f.BoolVar(&o.resume, "resume", false, "skip the tasks that ended well according to --joblog, and go on with it")
+}
+
+func (o *options) defineOutput(f flagSet) {
+	add(f, &o.output, "output", "o", "WORD", "text", oneOf("text", "json"), "text (results as they are) or json (an object for each task, failed ones too)")
+	add(f, &o.results, "results", "", "DIR", "", word, "write each result to a file of its own below DIR, not to standard output")
+	f.BoolVar(&o.tag, "tag", false, "begin each result with its task and a tab")
+	add(f, &o.progress, "progress", "", "WORD", "auto", oneOf("auto", "always", "never"), "show progress on standard error; auto: when it is a terminal")
+	f.BoolVar(&o.summary, "summary", false, "end with a summary on standard error also when nothing failed")
+	f.BoolVarP(&o.verbose, "verbose", "v", false, "show what workers print, and what becomes of them, on standard error")
+}
+
+// check finds what is wrong with flags that are fine by themselves, and
+// completes o.
+func (o *options) check(set *pflag.FlagSet, bad *faults) {
+	if len(o.command) == 0 {
+		bad.add("no command: name the program of the workers, as in: bullpen map -- COMMAND [ARG...]")
+	}
+	if o.max > 0 && o.min > o.max {
+		bad.add("--min %d is more than --max %d", o.min, o.max)
+	}
+	if o.task != "" && o.protocol == process.Lines {
+		bad.add("--task is for --protocol frames (and exec, where it is the variable TASK_NAME): a filter has no tasks with names")
+	}
+	if o.null && o.json {
+		bad.add("--null and --json exclude each other: JSON has no NUL bytes; use one value a line")
+	}
+	if o.json && o.files {
+		bad.add("--json and --files exclude each other: names of files are no JSON")
+	}
+	if o.failFast && set.Changed("halt") {
+		bad.add("--fail-fast and --halt exclude each other: --fail-fast is --halt 1")
+	}
+	if o.resume && o.joblog == "" {
+		bad.add("--resume needs --joblog FILE: the log says what has been done")
+	}
+	if o.maxLine > math.MaxInt32 {
+		bad.add("--max-line: the most is 2 GiB less one byte")
+	}
+	for _, e := range o.env {
+		if name, _, _ := strings.Cut(e, "="); name == "" || strings.ContainsRune(e, 0) {
+			bad.add("--env %q: use NAME=VALUE, or NAME to pass the variable on", e)
+		}
+	}
+	if o.dir != "" {
+		if info, err := os.Stat(o.dir); err != nil {
+			bad.add("--dir: %w", err)
+		} else if !info.IsDir() {
+			bad.add("--dir %q is not a directory", o.dir)
+		}
+	}
+	if o.failFast {
+		o.halt = halt{count: 1}
+	}
+	if o.max == 0 {
+		o.max = max(runtime.GOMAXPROCS(0), o.min)
+	}
+}
+
+// byName tells whether the line itself is handed over although it names a file:
+// the command wants the name in the place of {}.
+func (o *options) byName() bool {
+	if !o.files || o.protocol != process.Exec {
+		return false
+	}
+	for _, a := range o.command[1:] {
+		if strings.Contains(a, "{}") {
+			return true
+		}
+	}
+	return false
+}
+
+// ahead is the most tasks between being read and being written.
+func (o *options) ahead() int {
+	inHand := process.MaxWindow
+	if o.window > 0 {
+		inHand = o.window
+	}
+	if o.protocol == process.Exec {
+		inHand = 1
+	}
+	return o.queue + o.max*inHand
+}
+
+// config makes the pool's configuration.
+func (o *options) config() process.Config {
+	c := process.Config{
+		Command: o.command, Protocol: o.protocol, Min: o.min, Max: o.max, Spare: o.spare, Idle: o.idle,
+		Queue:  o.ahead(), // so that handing over never waits: the run bounds what is read
+		Window: o.window, Grace: o.grace, Env: o.env, Dir: o.dir, Nice: o.nice, CPUs: o.cpus,
+		Limits:  bullpen.Limits{Timeout: o.timeout, Output: int(o.maxLine)},
+		Recycle: process.Recycle{Tasks: o.recycleTasks, Memory: o.recycleMemory},
+		NUL:     o.null && o.protocol == process.Lines,
+	}
+	if o.nice == 0 {
+		c.Nice = process.HostNice
+	}
+	if o.idle == 0 {
+		c.Idle = time.Nanosecond // at once; 0 is the default
+	}
+	if o.grace == 0 {
+		c.Grace = time.Nanosecond
+	}
+	return c
+}

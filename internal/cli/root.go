@@ -1,0 +1,97 @@
+// Package cli is the bullpen command: it reads flags, runs pools, and talks to
+// people and to other programs of a shell pipeline. What it does with workers
+// stands in package process; here is only what a command adds to a pool.
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+)
+
+// The exit statuses of the command.
+const (
+	exitOK          = 0
+	exitFailed      = 1
+	exitUsage       = 2
+	exitStart       = 3
+	exitInterrupted = 130
+	exitPipe        = 141 // as a program has that SIGPIPE ended
+)
+
+// status is an error that says nothing more: all has been told.
+type status int
+
+func (s status) Error() string { return fmt.Sprintf("exit status %d", int(s)) }
+
+// Main runs the command with args, which do not include the program's name, and
+// returns its exit status. It handles signals of the whole process while it
+// runs.
+func Main(args []string, stdin io.Reader, stdout, stderr *os.File) int {
+	root := newRoot(stdin, stdout, stderr)
+	root.SetArgs(args)
+	cmd, err := root.ExecuteC()
+	var code status
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &code):
+		return int(code)
+	}
+	fmt.Fprintf(stderr, "bullpen: %v\nTry '%s --help'.\n", err, cmd.CommandPath())
+	return exitUsage
+}
+
+func newRoot(stdin io.Reader, stdout, stderr *os.File) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "bullpen",
+		Short: "Run streams of tasks through warm, isolated worker processes",
+		Long: "Bullpen runs tasks in elastic pools of worker processes, in any language,\n" +
+			"isolated from each other and from the host.",
+		Args:          cobra.NoArgs,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SetIn(stdin)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	root.AddCommand(newMap(stdin, stdout, stderr), newDoctor(), newVersion())
+	return root
+}
+
+func newVersion() *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print the version of this program",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "bullpen %s (%s, %s/%s)\n", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			return err
+		},
+	}
+}
+
+// version tells the version of the module, or the revision that it was built
+// from, as far as the build recorded it.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	v := info.Main.Version
+	if v != "" && v != "(devel)" {
+		return v
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" && s.Value != "" {
+			return "devel-" + s.Value[:min(12, len(s.Value))]
+		}
+	}
+	return "devel"
+}

@@ -1,0 +1,288 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/process"
+)
+
+// run is one run of bullpen map: a feeder reads tasks and hands them to the
+// pool, the pool's answers go through the flow to the one goroutine that writes.
+type run struct {
+	options *options
+	pool    *process.Pool
+	flow    *flow
+	out     *writer
+	log     *joblog // nil without --joblog
+	screen  *screen
+	timed   bool // somebody wants to know when each task began
+	begun   time.Time
+
+	// The writer's own.
+	ring     []*item // with --keep-order: what has ended, by place
+	next     int64   // place that is written next
+	outcomes map[string]int64
+	written  int   // items to release
+	bytes    int64 // the same
+
+	ended, failed, skipped, notRun atomic.Int64
+
+	once    sync.Once          // to stop
+	stopped chan struct{}      // closed when the pool has been stopped early
+	abort   context.CancelFunc // makes Stop a Close
+
+	mu    sync.Mutex
+	code  int   // +checklocks:mu
+	cause error // +checklocks:mu
+}
+
+// fail ends the run early: what runs is finished, the rest is not begun. The
+// first cause counts.
+func (r *run) fail(code int, err error) {
+	r.mu.Lock()
+	if r.code == 0 {
+		r.code, r.cause = code, err
+	}
+	r.mu.Unlock()
+	r.stop()
+}
+
+// stop ends the run early. It does not wait.
+func (r *run) stop() {
+	r.once.Do(func() {
+		r.flow.stop()
+		ctx, cancel := context.WithCancel(context.Background())
+		r.mu.Lock()
+		r.abort = cancel
+		r.mu.Unlock()
+		go func() { // ends with the pool; finish waits for it
+			defer close(r.stopped)
+			defer cancel()
+			_ = r.pool.Stop(ctx) // finish asks again
+		}()
+	})
+}
+
+// close aborts what runs.
+func (r *run) close() {
+	r.stop()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.abort()
+}
+
+// do runs everything and returns the exit status.
+func (r *run) do(in io.Reader) int {
+	r.begun = time.Now()
+	quit := make(chan struct{})
+	var helpers sync.WaitGroup
+	sigs := make(chan os.Signal, 2)
+	signal.Notify(sigs, os.Interrupt, syscall.SIGTERM)
+	// A pipe that nobody reads any more is seen as an error of the write: the
+	// log is completed first. The signal is caught, not ignored, because workers
+	// would inherit that.
+	pipe := make(chan os.Signal, 1)
+	signal.Notify(pipe, syscall.SIGPIPE)
+	helpers.Go(func() { r.heed(sigs, quit) })              // ends with quit
+	helpers.Go(func() { r.screen.follow(r.status, quit) }) // ends with quit
+	if r.options.protocol == process.Lines {
+		events := r.pool.Events(0)
+		helpers.Go(func() { r.watch(events) }) // ends with the pool
+	}
+	f := &feeder{run: r}
+	go f.feed(in) // ends with the input, or when the run is over and a read returns
+	r.write()
+	r.finish()
+	close(quit)
+	helpers.Wait()
+	signal.Stop(sigs)
+	signal.Stop(pipe)
+	return r.conclude()
+}
+
+// heed makes the first signal finish what runs, the second abort it. A third has
+// its usual effect.
+func (r *run) heed(sigs chan os.Signal, quit chan struct{}) {
+	for n := 0; ; n++ {
+		select {
+		case <-quit:
+			return
+		case s := <-sigs:
+			if n == 0 {
+				r.screen.print(fmt.Sprintf("bullpen: %v: finishing what runs; once more to abort it\n", s))
+				r.fail(exitInterrupted, nil)
+				continue
+			}
+			r.screen.print(fmt.Sprintf("bullpen: %v: aborting\n", s))
+			signal.Stop(sigs)
+			r.close()
+		}
+	}
+}
+
+// watch looks for workers that answered more lines than they got: from the
+// first such line on, their results belonged to other tasks.
+func (r *run) watch(events *process.Feed) {
+	for e := range events.C {
+		if strings.Contains(e.Text, "that no task asked for") {
+			r.fail(exitFailed, fmt.Errorf("worker %s: %s: with --protocol lines each line must have exactly one line as its answer; "+
+				"results of this worker may belong to other tasks", e.Worker, strings.TrimPrefix(e.Text, "protocol: ")))
+		}
+	}
+}
+
+// write takes what has ended, and writes it, until the run has ended.
+func (r *run) write() {
+	if r.options.keep {
+		r.ring = make([]*item, r.options.ahead())
+	}
+	var batch []*item
+	for {
+		if batch = r.flow.take(batch, false); len(batch) == 0 {
+			runtime.Gosched() // more is often about to come, and is written with this
+			if batch = r.flow.take(batch, false); len(batch) == 0 {
+				r.flush()
+				if batch = r.flow.take(batch, true); len(batch) == 0 {
+					return
+				}
+			}
+		}
+		for _, it := range batch {
+			if !it.final && it.attempts <= r.options.retries && again(it.err) {
+				r.submit(it)
+				continue
+			}
+			r.settle(it)
+		}
+		clear(batch)
+		r.flow.release(r.written, r.bytes)
+		r.written, r.bytes = 0, 0
+	}
+}
+
+// settle takes the last outcome of an item.
+func (r *run) settle(it *item) {
+	r.judge(it)
+	if !r.options.keep {
+		r.emit(it)
+		return
+	}
+	r.ring[it.place%int64(len(r.ring))] = it
+	for {
+		at := &r.ring[r.next%int64(len(r.ring))]
+		if *at == nil {
+			return
+		}
+		r.emit(*at)
+		*at = nil
+		r.next++
+	}
+}
+
+// judge counts an outcome, tells of a failure, and stops the run where it must.
+func (r *run) judge(it *item) {
+	if it.err == nil {
+		if it.skip {
+			r.skipped.Add(1)
+			return
+		}
+		r.ended.Add(1)
+		return
+	}
+	if _, started := bullpen.OutcomeOf(it.err); !started {
+		switch {
+		case errors.Is(it.err, bullpen.ErrStart):
+			r.notRun.Add(1)
+			r.fail(exitStart, it.err)
+			return
+		case errors.Is(it.err, bullpen.ErrUnknownTask):
+			r.notRun.Add(1)
+			r.fail(exitUsage, it.err)
+			return
+		case errors.Is(it.err, bullpen.ErrClosed):
+			r.notRun.Add(1)
+			return
+		}
+	}
+	r.outcomes[it.outcome()]++
+	ended, failed := r.ended.Add(1), r.failed.Add(1)
+	if r.out.broken == nil { // otherwise we ended it, because nobody would have its result
+		r.screen.print(failure(it))
+	}
+	if r.options.halt.reached(failed, ended) {
+		r.stop()
+	}
+}
+
+// ran tells whether an item has an outcome of its own to write.
+func (it *item) ran() bool {
+	switch it.outcome() {
+	case wordClosed, wordStart, "unknown task":
+		return false
+	}
+	return !it.skip
+}
+
+// emit writes an item and counts it as done with.
+func (r *run) emit(it *item) {
+	r.written++
+	r.bytes += it.bytes
+	if !it.ran() {
+		return
+	}
+	err := r.out.write(it)
+	if err == nil && r.log != nil {
+		err = r.log.add(it)
+	}
+	r.failWrite(err)
+}
+
+// flush hands results to whoever reads them, then says so in the log.
+func (r *run) flush() {
+	err := r.out.flush()
+	if err == nil && r.log != nil {
+		err = r.log.flush()
+	}
+	r.failWrite(err)
+}
+
+// failWrite ends the run when its results cannot be written: at once, because
+// nobody will have the results of what runs.
+func (r *run) failWrite(err error) {
+	switch {
+	case err == nil:
+		return
+	case errors.Is(err, syscall.EPIPE):
+		r.fail(exitPipe, nil)
+	default:
+		r.fail(exitFailed, fmt.Errorf("results cannot be written: %w", err))
+	}
+	r.close()
+}
+
+// finish ends the pool and what has been written.
+func (r *run) finish() {
+	r.stop()
+	<-r.stopped
+	err := r.pool.Close() // it has ended: this tells what is stuck
+	if r.log != nil {
+		if e := r.log.close(); e != nil && !errors.Is(err, os.ErrClosed) {
+			err = errors.Join(err, fmt.Errorf("--joblog: %w", e))
+		}
+	}
+	if err != nil {
+		r.fail(exitFailed, err)
+	}
+}
