@@ -161,7 +161,7 @@ func (in *input) makeRoom(need int) {
 	switch {
 	case need > size:
 		size = max(need, 2*size)
-		if need > inputKeep {
+		if need > inputKeep && in.w.talk != nil {
 			size = need // a large one: its length is known
 		}
 	case rest == 0 && size > inputKeep:
@@ -255,6 +255,7 @@ func (w *worker) take(m *wire.Message) (*call, error) {
 func (w *worker) drop(c *call) {
 	w.flight[int(c.number)&(len(w.flight)-1)] = nil
 	w.count--
+	w.bytes -= c.weight()
 	w.pool.inHand--
 	if len(c.task.Payload) >= protocol.ArenaMin && w.codec != nil {
 		w.codec.Answered(c.number)

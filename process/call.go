@@ -9,6 +9,7 @@ import (
 
 	"github.com/bullpen-run/bullpen"
 	"github.com/bullpen-run/bullpen/internal/lifecycle"
+	"github.com/bullpen-run/bullpen/protocol"
 )
 
 // call is one accepted task on its way through the pool. Pool.mu guards every
@@ -67,6 +68,15 @@ func newCall() *call {
 func (c *call) recycle() {
 	*c = call{ready: c.ready}
 	calls.Put(c)
+}
+
+// weight is how many bytes c takes in the pipe to its worker. A payload for the
+// arena weighs nothing; where there is none it travels alone in any case.
+func (c *call) weight() int {
+	if n := len(c.task.Payload); n < protocol.ArenaMin {
+		return n + protocol.HeaderSize
+	}
+	return 0
 }
 
 // reason is the outcome of a task that ran and was ended early by its cause.

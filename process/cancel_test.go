@@ -1,10 +1,11 @@
+//go:build unix
+
 package process
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"syscall"
 	"testing"
 	"time"
 
@@ -244,7 +245,7 @@ func TestTaskOfAStoppedWorkerRunsElsewhere(t *testing.T) {
 	t.Parallel()
 	p := selfPool(t, func(c *Config) { c.Max, c.Grace = 2, 100*ms })
 	pid := do(t, p, "pid", "")
-	signalWorkers(p, syscall.SIGSTOP)
+	stopWorkers(t, p)
 	r, err := p.Execute(within(t, 20*time.Second), bullpen.Task{Name: "pid", Limits: bullpen.Limits{Timeout: 200 * ms}})
 	if err != nil || string(r.Payload) == pid {
 		t.Errorf("the task ended as %q, %v in the stopped worker %s", r.Payload, err, pid)
@@ -258,7 +259,7 @@ func TestSpareServesTheTaskAfterATimeout(t *testing.T) {
 	for range 3 {
 		poll(t, "a spare worker is warm", func() bool { s := p.Stats(); return s.Idle >= 1 })
 		_, err := p.Execute(t.Context(), bullpen.Task{Name: "stubborn", Payload: []byte("1h"), Limits: bullpen.Limits{Timeout: 200 * ms}})
-		wantOutcome(t, err, bullpen.Timeout)
+		_ = wantOutcome(t, err, bullpen.Timeout)
 		began := time.Now()
 		do(t, p, "echo", "next")
 		if d := time.Since(began); d > 400*ms {

@@ -76,7 +76,9 @@ const (
 	DefaultNice   = 10
 	DefaultOutput = 64 << 20
 	DefaultArena  = 64 << 20
-	MaxWindow     = 32
+	// MaxWindow is the most tasks that a worker has in hand by itself. It must be
+	// a power of two.
+	MaxWindow = 128
 )
 
 // HostNice gives workers the priority of the host.
@@ -107,7 +109,7 @@ type Config struct {
 	Queue int
 	// Overflow is what Submit does when the queue is full.
 	Overflow Overflow
-	// Window is the most tasks in hand of one worker; 0 means 1 to 32, chosen
+	// Window is the most tasks in hand of one worker; 0 means 1 to 128, chosen
 	// from the measured run time. A worker that runs several handlers at a
 	// time has at least so many.
 	Window int

@@ -1,3 +1,5 @@
+//go:build unix
+
 package process
 
 import (
@@ -220,7 +222,7 @@ func TestWorkerThatStopsReading(t *testing.T) {
 	}()
 	poll(t, "both are in the pool", func() bool { s := p.Stats(); return s.InHand+s.Queued == 2 })
 	cancel()
-	wantOutcome(t, <-stuck, bullpen.Canceled)
+	_ = wantOutcome(t, <-stuck, bullpen.Canceled)
 	if err := <-behind; err != nil {
 		t.Errorf("the task behind a worker that was killed: %v", err)
 	}

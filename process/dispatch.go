@@ -60,6 +60,7 @@ func (p *Pool) give(w *worker, c *call, now int64) {
 	}
 	w.next = protocol.Next(w.next)
 	w.count++
+	w.bytes += c.weight()
 	p.inHand++
 	p.tally.queue.add(now - c.accepted)
 	w.pending = append(w.pending, c)

@@ -1,3 +1,5 @@
+//go:build unix
+
 package process
 
 import (
@@ -255,7 +257,7 @@ func TestSpareWorkersAreWarm(t *testing.T) {
 	}
 	cancel()
 	for range 2 {
-		wantOutcome(t, <-ended, bullpen.Canceled)
+		_ = wantOutcome(t, <-ended, bullpen.Canceled)
 	}
 	poll(t, "one spare worker is left", func() bool { s := p.Stats(); return s.Idle == 1 && s.Leaving+s.Busy == 0 })
 }

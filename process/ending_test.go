@@ -1,3 +1,5 @@
+//go:build unix
+
 package process
 
 import (
@@ -69,7 +71,7 @@ func TestEndWithWork(t *testing.T) {
 					if _, err := a.outcome(t); way.wait && err != nil {
 						t.Errorf("a task that ran ended as %v", err)
 					} else if !way.wait {
-						wantOutcome(t, err, bullpen.Canceled)
+						_ = wantOutcome(t, err, bullpen.Canceled)
 					}
 				}
 				for _, a := range waiting {
@@ -140,7 +142,7 @@ func TestEndEscalates(t *testing.T) {
 				t.Errorf("the end that was cut short says %v", err)
 			}
 			_, err := a.outcome(t)
-			wantOutcome(t, err, bullpen.Canceled)
+			_ = wantOutcome(t, err, bullpen.Canceled)
 			wantGone(t, p, mark)
 			if err := way.end(p, t.Context()); err != nil {
 				t.Errorf("a second time: %v", err)
@@ -173,7 +175,7 @@ func TestCloseOfWorkersThatIgnoreEverything(t *testing.T) {
 				t.Errorf("Close took %v", d)
 			}
 			_, err := a.outcome(t)
-			wantOutcome(t, err, bullpen.Canceled)
+			_ = wantOutcome(t, err, bullpen.Canceled)
 			wantGone(t, p, mark)
 		})
 	}

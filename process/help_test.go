@@ -1,3 +1,5 @@
+//go:build unix
+
 package process
 
 import (
@@ -7,7 +9,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -80,7 +81,7 @@ func do(t *testing.T, p *Pool, name, payload string) string {
 	t.Helper()
 	r, err := p.Execute(within(t, 30*time.Second), bullpen.Task{Name: name, Payload: []byte(payload)})
 	if err != nil {
-		t.Fatalf("%s %q: %v", name, payload, err)
+		t.Fatalf("%s %.60q: %v", name, payload, err)
 	}
 	return string(r.Payload)
 }
@@ -107,25 +108,6 @@ func wantNeverStarted(t *testing.T, err, want error) {
 	}
 }
 
-// await reads events until one is as wanted, and returns it.
-func await(t *testing.T, f *Feed, what string, wanted func(Event) bool) Event {
-	t.Helper()
-	deadline := time.After(30 * time.Second)
-	for {
-		select {
-		case e, ok := <-f.C:
-			if !ok {
-				t.Fatalf("the events ended before: %s", what)
-			}
-			if wanted(e) {
-				return e
-			}
-		case <-deadline:
-			t.Fatalf("no event in time: %s", what)
-		}
-	}
-}
-
 // poll looks until done, without a sleep that hides a missing event: it is for
 // what the pool does not tell, such as the state of other processes.
 func poll(t *testing.T, what string, done func() bool) {
@@ -142,13 +124,16 @@ func poll(t *testing.T, what string, done func() bool) {
 	}
 }
 
-func alive(pid int) bool { return syscall.Kill(pid, 0) == nil && !zombie(pid) }
-
-func zombie(pid int) bool {
+// stateOf is the state of a process as ps shows it; "" when there is none.
+func stateOf(pid int) string {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
-		return true
+		return ""
 	}
 	_, rest, _ := strings.Cut(string(b), ") ")
-	return strings.HasPrefix(rest, "Z")
+	return rest[:min(1, len(rest))]
 }
+
+// alive tells whether a process runs: one that has ended and was not waited for
+// does not.
+func alive(pid int) bool { s := stateOf(pid); return s != "" && s != "Z" && s != "X" }

@@ -1,3 +1,5 @@
+//go:build unix
+
 package process
 
 import (
@@ -35,7 +37,7 @@ func numbers(n int) []bullpen.Task {
 // Many lines are in flight; each answer comes back to its own task.
 func TestLinesKeepTheirOrder(t *testing.T) {
 	t.Parallel()
-	p := linesPool(t, func(c *Config) { c.Max = 2 }, "cat")
+	p := linesPool(t, func(c *Config) { c.Max, c.Window = 2, 16 }, "cat")
 	var all sync.WaitGroup
 	for range 4 {
 		all.Go(func() {
@@ -48,9 +50,6 @@ func TestLinesKeepTheirOrder(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if s := p.Stats(); s.Window < 2 {
-		t.Errorf("the window is %d", s.Window)
-	}
 }
 
 func TestLinesOfAllLengths(t *testing.T) {
@@ -70,7 +69,7 @@ func TestLinesOfAllLengths(t *testing.T) {
 	// A task may have a smaller bound of its own; the worker lives on.
 	before := workersOf(p)
 	_, err = p.Execute(within(t, 20*time.Second), bullpen.Task{Payload: []byte("12345"), Limits: bullpen.Limits{Output: 4}})
-	wantOutcome(t, err, bullpen.Output)
+	_ = wantOutcome(t, err, bullpen.Output)
 	if !slices.Equal(before, workersOf(p)) {
 		t.Error("the worker was replaced")
 	}
@@ -148,13 +147,15 @@ func TestLinesOfADeadWorker(t *testing.T) {
 
 func TestBufferingFilterIsRecognised(t *testing.T) {
 	t.Parallel()
-	for _, command := range [][]string{{"sed", "s/a/b/"}, {"tr", "a", "b"}, {self(), "zoo", "upper-lines"}} {
+	for _, command := range [][]string{
+		{"sed", "s/a/b/"}, {"tr", "a", "b"}, {"sh", "-c", `while read -r x; do test "$x" = never || echo "$x"; done`},
+	} {
 		if _, err := exec.LookPath(command[0]); err != nil {
 			continue
 		}
 		p := linesPool(t, nil, command...)
 		payload := "banana"
-		if len(command) == 3 && command[1] == "zoo" {
+		if command[0] == "sh" {
 			do(t, p, "", "warm")
 			payload = "never"
 		}

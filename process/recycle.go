@@ -99,6 +99,8 @@ func (p *Pool) tendMemory(now int64) {
 			if n, err := confine.RSS(w.pid); err == nil {
 				w.resident = n
 			}
+		} else if w.idleSince > w.lookedAt {
+			p.wakeBy(w.lookedAt + int64(memoryEvery)) // it has worked since
 		}
 		if w.state.State() == WorkerIdle && w.resident > w.heavy && (largest == nil || w.resident > largest.resident) {
 			largest = w
@@ -119,8 +121,8 @@ func (p *Pool) rested(w *worker, now int64) {
 		p.retire(w, ByTasks, now)
 		return
 	}
-	if p.config.Recycle.Memory > 0 && now-w.lookedAt >= int64(memoryEvery) {
-		p.wakeBy(now)
+	if p.config.Recycle.Memory > 0 {
+		p.wakeBy(max(now, w.lookedAt+int64(memoryEvery)))
 	}
 	p.wakeBy(now + int64(max(p.config.Idle, 0)))
 	if p.config.Idle < 0 && p.config.Ping > 0 {

@@ -1,3 +1,5 @@
+//go:build unix
+
 package process
 
 import (
@@ -269,6 +271,7 @@ func TestStartFailures(t *testing.T) {
 		_, err := p.Execute(within(t, 20*time.Second), bullpen.Task{Name: "echo"})
 		return err == nil
 	})
+	j.awaitEvents(t, Mended, 1)
 	if len(j.events(Mended)) != 1 || p.Stats().FailedStarts != uint64(len(j.events(StartFailed))) {
 		t.Errorf("%s", j.tell())
 	}

@@ -119,7 +119,7 @@ func TestWindow(t *testing.T) {
 		mean time.Duration
 		want int
 	}{
-		{0, 1}, {time.Nanosecond, MaxWindow}, {5 * time.Microsecond, MaxWindow}, {10 * time.Microsecond, 20}, {50 * time.Microsecond, 4},
+		{0, 1}, {time.Nanosecond, MaxWindow}, {5 * time.Microsecond, 40}, {10 * time.Microsecond, 20}, {50 * time.Microsecond, 4},
 		{100 * time.Microsecond, 2}, {time.Millisecond, 2}, {2 * ms, 1}, {time.Hour, 1},
 	} {
 		if got := window(c.mean); got != c.want {

@@ -1,3 +1,5 @@
+//go:build unix
+
 package process
 
 import (
@@ -219,3 +221,15 @@ func pause(d time.Duration) { <-time.After(d) }
 
 // long tells whether there is time for long tests.
 func long() bool { return os.Getenv("BULLPEN_LONG") != "" }
+
+// stopWorkers suspends all workers, and waits until they stand still: a program
+// with several threads runs on for a moment.
+func stopWorkers(t *testing.T, p *Pool) {
+	t.Helper()
+	if signalWorkers(p, syscall.SIGSTOP) == 0 {
+		t.Fatal("there is no worker to stop")
+	}
+	for _, pid := range workersOf(p) {
+		poll(t, "the worker stands still", func() bool { return stateOf(pid) == "T" })
+	}
+}

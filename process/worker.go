@@ -17,8 +17,10 @@ import (
 	"github.com/bullpen-run/bullpen/protocol"
 )
 
-// maxFlight is the most tasks in hand of one worker.
-const maxFlight = 1024
+const (
+	maxFlight = 1024     // most tasks in hand of one worker
+	pipeRoom  = 48 << 10 // bytes in its pipe, of 64 KiB, above which it gets no more
+)
 
 // worker is one worker process. Pool.mu guards the fields from state on; those
 // before are set before the worker can have a task.
@@ -51,6 +53,7 @@ type worker struct {
 	state       lifecycle.Machine[WorkerState]
 	flight      []*call // tasks in hand by number, a ring
 	count       int     // of them
+	bytes       int     // of their payloads in the pipe
 	oldest      uint32  // number of the oldest in hand; next where there is none
 	next        uint32  // number of the next task
 	pending     []*call // given and not yet encoded
@@ -105,7 +108,7 @@ func (p *Pool) launch() {
 	now := p.now()
 	w := &worker{
 		pool: p, name: p.config.Name + "-" + strconv.Itoa(p.names), born: now, age: p.age,
-		concurrency: 1, flight: make([]*call, 64), oldest: 1, next: 1, tail: newTail(),
+		concurrency: 1, flight: make([]*call, MaxWindow), oldest: 1, next: 1, tail: newTail(),
 		pid: 0, lookedAt: now,
 	}
 	w.state.Init(&WorkerStates, WorkerStarting)
@@ -136,7 +139,7 @@ func (w *worker) room() int {
 	default:
 		return 0
 	}
-	if w.recalled != 0 || !w.sound() {
+	if w.recalled != 0 || w.bytes >= pipeRoom || !w.sound() {
 		return 0
 	}
 	room := max(w.pool.window(), w.concurrency) - w.count
@@ -320,7 +323,7 @@ func (p *Pool) welcome(w *worker, hello *frames.Hello, now int64) {
 		w.hello, p.hello = hello, hello
 		w.page = w.talk.Page()
 		w.concurrency = hello.Concurrency
-		for len(w.flight) < max(hello.Concurrency, p.config.Window, MaxWindow) {
+		for len(w.flight) < max(hello.Concurrency, p.config.Window) {
 			w.flight = make([]*call, 2*len(w.flight))
 		}
 	} else if p.config.Window > len(w.flight) {

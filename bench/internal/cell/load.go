@@ -61,7 +61,7 @@ func throughput(o Options, open Open) (Result, error) {
 		return Result{}, err
 	}
 	if o.Load == "batch" {
-		n := 4096
+		n := 32768
 		if len(w.Payload) > 64<<10 {
 			n = 32
 		}
