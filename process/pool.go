@@ -86,7 +86,6 @@ func New(c Config) (*Pool, error) {
 	}
 	p.state.Init(&PoolStates, Open)
 	p.late.pool = p
-	//nolint:contextcheck // the log writer lives as long as the pool
 	p.logs = newLogs(r.Logger.With("pool", r.Name))
 	p.spin.init()
 	// The keeper and the log writer end with the pool; the keeper closes over.
