@@ -51,6 +51,7 @@ func (p *Pool) give(w *worker, c *call, now int64) {
 		c.started = now
 	} else {
 		c.started = 0
+		p.crowded = true
 		p.wakeBy(now + int64(growWait)) // it may have to be taken back
 	}
 	c.worker, c.number, c.sent = w, w.next, now

@@ -14,15 +14,14 @@ const never = math.MaxInt64
 func (p *Pool) keep() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	seen := uint64(0) // tasks accepted until the last look
 	for {
 		now := p.now()
 		p.mu.Lock()
 		p.wakeAt = never
-		if p.tally.accepted != seen {
-			// Tasks come: one tick a millisecond looks after them all, and
-			// nobody has to poke.
-			seen = p.tally.accepted
+		if p.crowded {
+			// One tick a millisecond looks after all that wait for others, and
+			// nobody has to poke. A lone caller needs none, and would feel it.
+			p.crowded = false
 			p.wakeAt = now + int64(growWait)
 		}
 		p.tending = true

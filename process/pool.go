@@ -34,6 +34,7 @@ type Pool struct {
 	blocked waiters                    // callers before a full queue; +checklocks:mu
 	workers []*worker                  // all that are processes or about to be; +checklocks:mu
 	idle    []*worker                  // ready and without work, last used last; +checklocks:mu
+	last    *worker                    // that was given a task; +checklocks:mu
 	hello   *frames.Hello              // of the worker that became ready last; +checklocks:mu
 	feeds   []*Feed                    // +checklocks:mu
 	ready   map[chan struct{}]struct{} // those who wait for a worker to become ready or to end; +checklocks:mu
@@ -54,6 +55,7 @@ type Pool struct {
 	startErr  error         // of the last failed start; +checklocks:mu
 	age       int           // generation of the workers' code; +checklocks:mu
 	wakeAt    int64         // when the keeper wakes by itself; +checklocks:mu
+	crowded   bool          // tasks waited for others since the keeper looked; +checklocks:mu
 	tending   bool          // the keeper is at work; +checklocks:mu
 	closeBy   int64         // when Close gives up waiting, 0 for not yet; +checklocks:mu
 	endErr    error         // what Close has to say; +checklocks:mu

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -32,7 +33,9 @@ type soak struct {
 	task    func() bullpen.Task
 	journal *journal
 
-	given    atomic.Int64 // to any pool
+	concurrent bool // workers may run several tasks at a time
+
+	tasks    int64        // accepted by any pool
 	accepted atomic.Int64 // by Submit
 	answered atomic.Int64
 	outcomes [11]atomic.Int64 // the last: never started
@@ -44,7 +47,7 @@ func (s *soak) run() {
 	if total == 0 && long() {
 		total = 1_000_000
 	}
-	for round := 0; round == 0 || (total > 0 && s.given.Load() < total) || (total == 0 && time.Now().Before(end)); round++ {
+	for round := 0; round == 0 || (total > 0 && s.tasks < total) || (total == 0 && time.Now().Before(end)); round++ {
 		s.round(time.Duration(300+rand.IntN(600)) * ms)
 	}
 	if s.accepted.Load() != s.answered.Load() {
@@ -54,7 +57,7 @@ func (s *soak) run() {
 	for i := range s.outcomes {
 		counts = append(counts, s.outcomes[i].Load())
 	}
-	s.t.Logf("%d tasks; by outcome, the last never started: %v", s.given.Load(), counts)
+	s.t.Logf("%d tasks; by outcome, the last never started or refused: %v", s.tasks, counts)
 }
 
 // round is the life of one pool.
@@ -68,6 +71,9 @@ func (s *soak) round(d time.Duration) {
 	if rand.IntN(3) == 0 {
 		c.Recycle = Recycle{Tasks: 50, Age: 200 * ms}
 	}
+	if s.concurrent && rand.IntN(3) == 0 {
+		c.Command = append(slices.Clone(c.Command), "concurrent")
+	}
 	p, err := New(quick(c))
 	if err != nil {
 		s.t.Fatal(err)
@@ -75,7 +81,7 @@ func (s *soak) round(d time.Duration) {
 	stop := make(chan struct{})
 	var callers, others sync.WaitGroup
 	for range 4 {
-		callers.Go(func() { s.call(p, stop) })
+		callers.Go(func() { s.call(p) })
 	}
 	others.Go(func() { every(50*ms, stop, func() { s.kill(p) }) })
 	others.Go(func() {
@@ -100,6 +106,7 @@ func (s *soak) round(d time.Duration) {
 	callers.Wait()
 	others.Wait()
 	checkEmpty(s.t, p)
+	s.tasks += int64(p.Stats().Accepted)
 	s.journal.wantNoFaults(s.t)
 }
 
@@ -129,14 +136,9 @@ func (s *soak) kill(p *Pool) {
 	}
 }
 
-// call hands tasks over until stop is closed.
-func (s *soak) call(p *Pool, stop <-chan struct{}) {
-	for {
-		select {
-		case <-stop:
-			return
-		default:
-		}
+// call hands tasks over until the pool takes no more.
+func (s *soak) call(p *Pool) {
+	for p.Stats().State == Open {
 		ctx, cancel := context.WithCancel(s.t.Context())
 		free := true // nothing but the pool ends its tasks
 		switch rand.IntN(8) {
@@ -150,7 +152,6 @@ func (s *soak) call(p *Pool, stop <-chan struct{}) {
 		switch rand.IntN(3) {
 		case 0:
 			task := s.task()
-			s.given.Add(1)
 			r, err := p.Execute(ctx, task)
 			s.judge(task, r, err, free)
 		case 1:
@@ -160,7 +161,6 @@ func (s *soak) call(p *Pool, stop <-chan struct{}) {
 			for i := range tasks {
 				tasks[i] = s.task()
 			}
-			s.given.Add(int64(len(tasks)))
 			for i, e := range p.ExecuteAll(ctx, tasks) {
 				s.judge(tasks[i], e.Result, e.Err, free)
 			}
@@ -175,7 +175,6 @@ func (s *soak) submit(ctx context.Context, p *Pool, free bool) {
 	for range 1 + rand.IntN(8) {
 		task := s.task()
 		var times atomic.Int32
-		s.given.Add(1)
 		open.Add(1)
 		err := p.Submit(ctx, task, func(r bullpen.Result, err error) {
 			if n := times.Add(1); n > 1 {
@@ -236,7 +235,7 @@ var large = bytes.Repeat([]byte("large "), 20_000)
 
 func TestSoak(t *testing.T) {
 	leak.Check(t)
-	s := &soak{t: t, config: Config{Command: []string{self()}}}
+	s := &soak{t: t, config: Config{Command: []string{self()}}, concurrent: true}
 	s.task = func() bullpen.Task {
 		switch rand.IntN(60) {
 		case 0:

@@ -12,10 +12,10 @@ import (
 // where that takes no processor from a worker, and stops trying when it does
 // not pay.
 const (
-	spinReads   = 250 // nonblocking reads before the caller sleeps, about 25 µs
+	spinReads   = 400 // nonblocking reads before the caller sleeps, about 25 µs
 	spinBelow   = 20 * time.Microsecond
-	spinMisses  = 8    // in a row, before it is left for a while
-	spinHoliday = 1000 // tasks
+	spinMisses  = 8   // in a row, before it is left for a while
+	spinHoliday = 100 // tasks
 )
 
 // spinner keeps count of whether spinning pays.

@@ -169,6 +169,7 @@ func (p *Pool) enqueue(c *call) {
 	if len(p.workers) == 0 {
 		p.wakeBy(0)
 	} else {
+		p.crowded = true
 		p.wakeBy(c.accepted + int64(growWait))
 	}
 }

@@ -146,6 +146,10 @@ func (w *worker) room() int {
 	if w.tasks > 0 {
 		room = min(room, w.tasks-w.served-w.count)
 	}
+	if w.count > 0 {
+		// Answers out of order leave holes: the ring holds numbers, not tasks.
+		room = min(room, len(w.flight)-1-int(w.next-w.oldest))
+	}
 	return room
 }
 
