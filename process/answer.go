@@ -26,6 +26,7 @@ type input struct {
 	messages   []wire.Message
 	calls      []*call
 	returned   []*call
+	more       bool // answers to what is submitted now will be here in a moment
 	eof        bool
 	fault      error
 
@@ -106,7 +107,7 @@ func (in *input) pump(fd uintptr) bool {
 		if in.fault = in.decode(); in.fault != nil {
 			return true
 		}
-		if n < len(free) {
+		if n < len(free) && !(in.more && in.w.pool.spin.linger(fd)) {
 			return false // the pipe was empty; what comes now wakes us again
 		}
 	}
@@ -203,6 +204,7 @@ func (p *Pool) answered(w *worker, in *input) error {
 		}
 	}
 	w.answeredAt, w.lately = now, len(in.calls)
+	in.more = w.lately > 1 && p.worthLingering(w)
 	p.takeBack(w, in)
 	p.afterAnswers(w, now)
 	mine := fault == nil && p.claim(w)

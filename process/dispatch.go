@@ -3,15 +3,25 @@ package process
 import (
 	"runtime"
 	"slices"
+	"time"
 
 	"github.com/bullpen-run/bullpen/internal/wire"
 	"github.com/bullpen-run/bullpen/protocol"
 )
 
+// wakeCost is about what it takes to wake a worker that sleeps.
+const wakeCost = 20 * time.Microsecond
+
 // pick finds a worker with room: the one that idled last, so that the others
-// grow cold and leave, else the busy one with the least in hand. Pool.mu is
-// held.
+// grow cold and leave, else the busy one with the least in hand. Of the shortest
+// tasks a worker gets more as long as it will be through with what it has before
+// another one could be awake, if they can be taken back should that be wrong.
+// Pool.mu is held.
 func (p *Pool) pick() *worker {
+	if w := p.last; w != nil && w.page != nil && time.Duration(p.meanRun) <= shortest && w.state.State() == WorkerBusy &&
+		time.Duration(w.count)*time.Duration(p.meanRun) < wakeCost && w.room() > 0 {
+		return w
+	}
 	for _, w := range slices.Backward(p.idle) {
 		if w.sound() {
 			return w
@@ -54,6 +64,7 @@ func (p *Pool) give(w *worker, c *call, now int64) {
 		p.crowded = true
 		p.wakeBy(now + int64(growWait)) // it may have to be taken back
 	}
+	p.last = w
 	c.worker, c.number, c.sent = w, w.next, now
 	w.flight[int(w.next)&(len(w.flight)-1)] = c
 	if w.count == 0 {
