@@ -120,7 +120,8 @@ type Feed struct {
 	dropped atomic.Uint64
 }
 
-// Events subscribes to what happens from now on. buffer is the number of events
+// Events subscribes to what happens from now on; the start of the Min workers
+// may be over by then, which [Pool.Stats] tells. buffer is the number of events
 // held for a reader that is late; 0 means 256.
 func (p *Pool) Events(buffer int) *Feed {
 	if buffer <= 0 {

@@ -104,7 +104,7 @@ func (p *Pool) replay(c *call) {
 	case p.state.State() >= Stopping:
 		p.endLater(c, bullpen.ErrClosed)
 	case c.replays >= maxReplays:
-		p.endLater(c, fmt.Errorf("%w: %d workers ended before they had started this task", bullpen.ErrStart, c.replays))
+		p.endLater(c, fmt.Errorf("%w: this task was given to workers %d times, and none started it", bullpen.ErrStart, c.replays))
 	default:
 		if err := c.state.Move(taskSent, taskWaiting); err != nil {
 			p.logs.fault(err)
@@ -118,7 +118,7 @@ func (p *Pool) replay(c *call) {
 }
 
 // maxReplays bounds how often a task is given again because its worker died
-// before starting it.
+// before starting it, or gave it back.
 const maxReplays = 10
 
 var errNoAnswer = errors.New("the worker closed its end of the channel")
