@@ -109,29 +109,53 @@ func (p *Pool) place(c *call, w *waiter, now int64, mine []*worker) ([]*worker, 
 	return mine, w
 }
 
-// cancelBatch takes back what has not ended of b.
+// cancelBatch takes back what has not ended of b. Calls of a batch are used again
+// as soon as they are told, so none is looked at after it has been ended, or may
+// have been by somebody who was woken here.
 func (p *Pool) cancelBatch(b *batch, cause error) {
-	p.mu.Lock()
-	var all []*call
-	for c := p.queue.first; c != nil; c = c.next {
-		all = append(all, c)
-	}
-	for _, w := range p.blocked.all {
-		for c := w.calls.first; c != nil; c = c.next {
-			all = append(all, c)
-		}
-	}
-	for _, w := range p.workers {
-		all = append(all, w.flight...)
-	}
 	var ended []*call
-	for _, c := range all {
-		if c != nil && c.batch == b && p.cancelLocked(c, cause) {
-			ended = append(ended, c)
+	now := p.now()
+	p.mu.Lock()
+	ended = p.endWaiting(&p.queue, b, cause, ended)
+	for i := 0; i < len(p.blocked.all); {
+		w := p.blocked.all[i]
+		ended = p.endWaiting(&w.calls, b, cause, ended)
+		if w.calls.n > 0 {
+			i++
+			continue
+		}
+		p.blocked.drop(i)
+	}
+	p.admit()
+	for _, w := range p.workers {
+		mine := false
+		for _, c := range w.flight {
+			if c != nil && c.batch == b && c.cause == nil {
+				c.cause, mine = cause, true
+			}
+		}
+		if mine {
+			p.attend(w, now)
 		}
 	}
 	p.mu.Unlock()
 	for _, c := range ended {
 		p.deliver(c)
 	}
+}
+
+// endWaiting ends the calls of b that stand in l and adds them to ended. Pool.mu
+// is held.
+func (p *Pool) endWaiting(l *list, b *batch, cause error, ended []*call) []*call {
+	for c := l.first; c != nil; {
+		next := c.next
+		if c.batch == b {
+			l.remove(c)
+			if p.end(c, bullpen.Result{}, cause) {
+				ended = append(ended, c)
+			}
+		}
+		c = next
+	}
+	return ended
 }

@@ -1,6 +1,9 @@
 package process
 
-import "sync/atomic"
+import (
+	"slices"
+	"sync/atomic"
+)
 
 // waiter is one caller before a full queue, with the calls that it still holds.
 type waiter struct {
@@ -37,14 +40,20 @@ func (b *waiters) remove(c *call) bool {
 		if c.in == &w.calls {
 			w.calls.remove(c)
 			if w.calls.n == 0 {
-				b.all = append(b.all[:i], b.all[i+1:]...)
-				b.n.Add(-1)
-				w.admit()
+				b.drop(i)
 			}
 			return true
 		}
 	}
 	return false
+}
+
+// drop takes the waiter at place i out, which has no call left.
+func (b *waiters) drop(i int) {
+	w := b.all[i]
+	b.all = slices.Delete(b.all, i, i+1)
+	b.n.Add(-1)
+	w.admit()
 }
 
 // pop takes the call that waits longest, nil when none does.
