@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"syscall"
 	"time"
 
 	"github.com/bullpen-run/bullpen"
@@ -59,6 +60,11 @@ func (p *Pool) settle(w *worker) {
 		return // another one did it
 	}
 	now := p.now()
+	if errors.Is(w.fault, errNoAnswer) && w.exit.Signal != syscall.SIGKILL {
+		// It was about to end by itself when it was killed for having closed its
+		// end of the channel: its own end is what counts.
+		w.fault, w.killed = nil, false
+	}
 	p.leave(w, from)
 	ended := p.verdicts(w)
 	p.report(w, from, now)

@@ -221,9 +221,9 @@ func TestPayloadsOfAllSizes(t *testing.T) {
 func TestIdleWorkersAreAskedWhetherTheyLive(t *testing.T) {
 	t.Parallel()
 	j := newJournal()
-	p := selfPool(t, func(c *Config) { c.Min, c.Ping, c.Idle, c.Logger = 1, 60*ms, -1, j.logger() })
+	p := selfPool(t, func(c *Config) { c.Min, c.Ping, c.Idle, c.Logger = 1, 500*ms, -1, j.logger() })
 	pid := do(t, p, "pid", "")
-	pause(400 * ms)
+	pause(1200 * ms)
 	if again := do(t, p, "pid", ""); again != pid {
 		t.Error("a worker that answers was replaced")
 	}

@@ -271,9 +271,13 @@ func (w *worker) attach(made *pipes, memory *confine.Memory) error {
 	p.tally.started++
 	p.emit(Event{Kind: Started, Worker: w.name, PID: w.pid})
 	p.mu.Unlock()
+	w.memory = memory
+	if w.talk != nil {
+		// Before the watch, whose own deadline must be the last one.
+		_ = out.SetDeadline(time.Now().Add(p.config.StartTimeout)) // a pipe has deadlines
+	}
 	// All end with the process; settle waits for them by the worker's fields,
 	// the end of the pool by p.tasks.
-	w.memory = memory
 	p.tasks.Go(w.watch)
 	p.tasks.Go(func() { w.hear(made.stderr.host, "stderr") })
 	if !made.onStdio {
@@ -281,9 +285,6 @@ func (w *worker) attach(made *pipes, memory *confine.Memory) error {
 	}
 	if w.talk == nil {
 		return nil
-	}
-	if err := w.out.SetDeadline(time.Now().Add(p.config.StartTimeout)); err != nil {
-		return err
 	}
 	hello := w.talk.AppendHello(nil, w.name, w.pid, p.config.Limits.Output)
 	if n, err := w.in.Try(hello); err == nil && n < len(hello) {
