@@ -34,8 +34,8 @@ func (s *spinner) init() {
 	s.possible = min(runtime.NumCPU(), runtime.GOMAXPROCS(0)) > 1
 }
 
-// worthSpinning decides whether the caller that has just given a task to w, and wrote
-// it, is to spin. Pool.mu is held.
+// worthSpinning decides whether the caller that has just given a task to w, and
+// wrote it, is to spin. Pool.mu is held.
 func (p *Pool) worthSpinning(w *worker) bool {
 	s := &p.spin
 	if !s.possible || p.inHand != 1 || p.meanRun == 0 || time.Duration(p.meanRun) > spinBelow || w.talk == nil {

@@ -22,8 +22,10 @@ const (
 	pipeRoom  = 48 << 10 // bytes in its pipe, of 64 KiB, above which it gets no more
 )
 
-// worker is one worker process. Pool.mu guards the fields from state on; those
-// before are set before the worker can have a task.
+// worker is one worker process. Pool.mu guards the fields from state on. Those
+// before are written once, by the goroutine that starts the worker, before it
+// leaves the state starting; who reads them earlier (pid, child, in) holds
+// Pool.mu, under which those are set.
 type worker struct {
 	pool   *Pool
 	name   string
@@ -81,11 +83,11 @@ type worker struct {
 	cause       Cause // why it leaves or was killed
 	fault       error // how it broke the protocol
 	killed      bool
-	victim      *call // the task for whose sake it was killed
-	exited      bool  // the process has been reaped
-	drained     bool  // all that it said has been decoded
-	streams     int   // of its output that are still read
-	wakeStreams []*wire.Reader
+	victim      *call          // the task for whose sake it was killed
+	exited      bool           // the process has been reaped
+	drained     bool           // all that it said has been decoded
+	streams     int            // of its output that are still read
+	wakeStreams []*wire.Reader // they, for its end to wake their readers
 	exit        confine.Exit
 	startErr    error // it could not be started
 	heavy       int64 // bytes above which it is recycled when it idles

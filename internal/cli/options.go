@@ -88,7 +88,7 @@ func (o *options) defineWorkers(f flagSet) {
 	add(f, &o.spare, "spare", "", "N", "0", number(0, math.MaxInt32), "workers kept warm beyond those that are busy")
 	add(f, &o.idle, "idle", "", "TIME", "10s", duration, "how long a worker stays without work")
 	add(f, &o.queue, "queue", "", "N", fmt.Sprint(defaultQueue), number(1, 1<<24), "most tasks read ahead: waiting, or done and held for --keep-order")
-	add(f, &o.window, "window", "", "N", "auto", number(1, 1024), "most tasks in hand of one worker; by default 1 to 32, chosen by their run time")
+	add(f, &o.window, "window", "", "N", "auto", number(1, 1024), "most tasks in hand of one worker; by default 1 to 128, chosen by their run time")
 	add(f, &o.nice, "nice", "", "N", fmt.Sprint(process.DefaultNice), number(-20, 19), "priority of workers; 0 is that of bullpen itself")
 	add(f, &o.cpus, "cpus", "", "LIST", "all", processors, "processors that workers may use, such as 0-3,7")
 	f.StringArrayVar(&o.env, "env", nil, "environment of workers, repeatable: `NAME[=VALUE]` sets the variable or passes it on, besides PATH, HOME, LANG, TMPDIR and TZ")
