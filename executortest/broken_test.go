@@ -253,7 +253,10 @@ var endingFaults = []fault{
 		f.close = func() error { return f.Executor.Drain(context.Background()) }
 	})},
 	{"closes without waiting", "Close", wrapped(func(f *faulty) {
-		f.close = func() error { go func() { _ = f.Executor.Close() }(); return nil } // ends with this short-lived process
+		f.close = func() error { // it closes when the clause has long looked
+			time.AfterFunc(100*time.Millisecond, func() { _ = f.Executor.Close() })
+			return nil
+		}
 	})},
 	{"does not escalate", "DrainEscalates", wrapped(func(f *faulty) {
 		f.drain = func(context.Context) error { return f.Executor.Drain(context.Background()) }

@@ -117,8 +117,8 @@ func handleGate(ctx context.Context, t bullpen.Task) ([]byte, error) {
 	look := time.NewTicker(time.Millisecond)
 	defer look.Stop()
 	for {
-		if _, err := os.Stat(file); err == nil {
-			return nil, nil
+		if _, err := os.Stat(file); err == nil && ctx.Err() == nil {
+			return nil, nil // not when the task was canceled before the file was there
 		}
 		select {
 		case <-look.C:
