@@ -1,0 +1,52 @@
+package pool
+
+// caller is one that is blocked at a full queue, with what it brings.
+type caller struct {
+	next, prev *caller
+	queue      *queue
+	priority   Priority
+	item       item
+	told       chan error // room for the one answer: nil is "accepted"
+	listed     bool
+}
+
+// waitList has blocked callers, first come first served. The gate's lock guards
+// it.
+type waitList struct {
+	first, last *caller
+	n           int
+}
+
+func (l *waitList) push(c *caller) {
+	c.prev, c.listed = l.last, true
+	if l.last == nil {
+		l.first = c
+	} else {
+		l.last.next = c
+	}
+	l.last = c
+	l.n++
+}
+
+func (l *waitList) remove(c *caller) {
+	if c.prev == nil {
+		l.first = c.next
+	} else {
+		c.prev.next = c.next
+	}
+	if c.next == nil {
+		l.last = c.prev
+	} else {
+		c.next.prev = c.prev
+	}
+	c.next, c.prev, c.listed = nil, nil, false
+	l.n--
+}
+
+func (l *waitList) pop() *caller {
+	c := l.first
+	if c != nil {
+		l.remove(c)
+	}
+	return c
+}

@@ -1,0 +1,210 @@
+package pool
+
+import "unsafe"
+
+// item is what waits in a queue and is run by a worker.
+type item interface {
+	// run runs it. The worker calls it once, after taking it from a queue; it
+	// does nothing for an item that has ended meanwhile.
+	run(w *worker)
+	// fail ends it with err after it was taken from a queue without being run;
+	// it may call back into user code, so that no lock is held. With nil it lets
+	// go of an item that is stale.
+	fail(err error)
+	// stale tells that it has ended while it waited: its place is free.
+	stale() bool
+	// crash ends it after its body left by a panic or by Goexit.
+	crash(w *worker, thrown thrown)
+	// named gives the kind by which it is counted.
+	named() *kind
+}
+
+// Chunks grow from the least to the most, in items: a small queue costs little,
+// and one of a million has 20 bytes an item: two words and a stamp. The most is
+// what fits into the largest size class of the allocator.
+const (
+	leastChunk = 64
+	mostChunk  = 1600
+)
+
+// stampUnit is the unit of the stamps in a chunk, in nanoseconds.
+const stampUnit = 1 << 10
+
+// chunk is a stretch of a deque.
+type chunk struct {
+	next   *chunk
+	base   int64 // the time that stamps count from
+	head   int   // the first item
+	tail   int   // behind the last item
+	items  []item
+	stamps []uint32 // time of acceptance after base plus one unit; 0 is not measured
+}
+
+func newChunk(n int) *chunk {
+	return &chunk{items: make([]item, n), stamps: make([]uint32, n)}
+}
+
+// deque is a first-in first-out list of items that holds little more memory
+// than its items. The lock of its queue guards it.
+type deque struct {
+	first, last *chunk
+	spare       *chunk // an empty chunk for the next one
+	n           int
+}
+
+// slot is an item with the time when it was accepted, 0 where that was not
+// measured.
+type slot struct {
+	item  item
+	stamp int64
+}
+
+func (d *deque) push(it item, stamp int64) {
+	c := d.last
+	if c == nil || c.tail == len(c.items) {
+		c = d.grow()
+	}
+	if stamp != 0 {
+		c.stamps[c.tail] = c.stamp(stamp)
+	}
+	c.items[c.tail] = it
+	c.tail++
+	d.n++
+}
+
+// stamp gives the short form of a time. What lies beyond an hour after the base
+// is not measured.
+func (c *chunk) stamp(at int64) uint32 {
+	if c.head == c.tail {
+		c.base = at
+	}
+	units := (at-c.base)/stampUnit + 1
+	if c.base == 0 || units <= 0 || units > 1<<32-1 {
+		return 0
+	}
+	return uint32(units)
+}
+
+func (d *deque) grow() *chunk {
+	c := d.spare
+	d.spare = nil
+	if c == nil {
+		n := leastChunk
+		if d.last != nil {
+			n = min(4*len(d.last.items), mostChunk)
+		}
+		c = newChunk(n)
+	}
+	if d.last == nil {
+		d.first = c
+	} else {
+		d.last.next = c
+	}
+	d.last = c
+	return c
+}
+
+// pop takes the first item. The deque is not empty.
+func (d *deque) pop() slot {
+	c := d.first
+	for c.head == c.tail {
+		c = d.shed()
+	}
+	s := slot{item: c.items[c.head]}
+	if units := c.stamps[c.head]; units != 0 {
+		s.stamp = c.base + int64(units-1)*stampUnit
+		c.stamps[c.head] = 0
+	}
+	c.items[c.head] = nil
+	c.head++
+	d.n--
+	if c.head == c.tail {
+		c.head, c.tail = 0, 0 // the warmest memory is used again
+	}
+	return s
+}
+
+// popMany takes up to len(items) items, at least one, with their stamps. The
+// deque is not empty.
+func (d *deque) popMany(items []item, stamps *[mostOwn]int64) int {
+	c := d.first
+	for c.head == c.tail {
+		c = d.shed()
+	}
+	end := min(c.head+len(items), c.tail)
+	k := copy(items, c.items[c.head:end])
+	clear(c.items[c.head:end])
+	for i, units := range c.stamps[c.head:end] {
+		stamps[i] = 0
+		if units != 0 {
+			stamps[i] = c.base + int64(units-1)*stampUnit
+			c.stamps[c.head+i] = 0
+		}
+	}
+	d.n -= k
+	c.head = end
+	if end == c.tail {
+		c.head, c.tail = 0, 0
+	}
+	return k
+}
+
+// unpop puts an item before the first one.
+func (d *deque) unpop(it item) {
+	c := d.first
+	if c == nil || c.head == 0 && c.tail > 0 {
+		c = newChunk(leastChunk)
+		c.head, c.tail = leastChunk, leastChunk
+		c.next = d.first
+		d.first = c
+		if d.last == nil {
+			d.last = c
+		}
+	} else if c.head == 0 {
+		c.head, c.tail = len(c.items), len(c.items) // it is empty
+	}
+	c.head--
+	c.items[c.head] = it
+	d.n++
+}
+
+// shed drops the first chunk, which is empty, and returns the next one.
+func (d *deque) shed() *chunk {
+	c := d.first
+	d.first = c.next
+	if d.spare == nil || len(d.spare.items) <= len(c.items) {
+		*c = chunk{items: c.items, stamps: c.stamps}
+		d.spare = c
+	}
+	return d.first
+}
+
+// join appends all of from, which then is empty.
+func (d *deque) join(from *deque) {
+	if d.n == 0 {
+		*d, *from = *from, *d // the empty chunk goes the other way
+		return
+	}
+	d.last.next, d.last = from.first, from.last
+	d.n += from.n
+	*from = deque{spare: d.spare}
+	d.spare = nil
+}
+
+// compact drops the items that are stale, and returns how many there were.
+func (d *deque) compact() int {
+	kept := deque{}
+	before := d.n
+	for d.n > 0 {
+		if s := d.pop(); !s.item.stale() {
+			kept.push(s.item, s.stamp)
+		} else {
+			s.item.fail(nil) // lets go of the object
+		}
+	}
+	*d = kept
+	return before - kept.n
+}
+
+// itemBytes is what an item takes in a large deque.
+const itemBytes = unsafe.Sizeof(*new(item)) + unsafe.Sizeof(uint32(0))

@@ -1,0 +1,269 @@
+package pool
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bullpen-run/bullpen"
+)
+
+// State returns the state of the pool.
+func (p *Pool) State() State { return p.state.State() }
+
+// ending tells whether the pool takes no more tasks.
+func (p *Pool) ending() bool { return p.state.State() != Open }
+
+// Drain takes no more tasks, finishes all that it has, delayed ones too, and
+// ends. When ctx ends first it goes on as Close.
+func (p *Pool) Drain(ctx context.Context) error { return p.end(ctx, Draining) }
+
+// Stop takes no more tasks, fails those that have not started with
+// bullpen.ErrClosed, finishes those that have, and ends. When ctx ends first it
+// goes on as Close.
+func (p *Pool) Stop(ctx context.Context) error { return p.end(ctx, Stopping) }
+
+// Close takes no more tasks, fails those that have not started, cancels those
+// that have, and ends. Bodies that go on after the grace (Config.CloseGrace) are
+// named in the error; their callers are told that they were canceled, and their
+// goroutines end when they return.
+func (p *Pool) Close() error { return p.end(context.Background(), Closing) }
+
+func (p *Pool) end(ctx context.Context, level State) error {
+	p.raise(level)
+	select {
+	case <-p.gone:
+	case <-ctx.Done():
+		p.raise(Closing)
+		<-p.gone
+	}
+	p.journal.wait()
+	p.ended.Do(func() {
+		for _, f := range p.endings() {
+			f()
+		}
+	})
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.left) > 0 {
+		return fmt.Errorf("pool %q is closed, but %d bodies go on after their cancellation: %s",
+			p.config.Name, len(p.left), strings.Join(p.left, ", "))
+	}
+	return nil
+}
+
+// atEnd lets f be called when the pool has ended.
+func (p *Pool) atEnd(f func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.closers = append(p.closers, f)
+}
+
+func (p *Pool) endings() []func() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.closers
+}
+
+// raise makes the ending at least as strong as level.
+func (p *Pool) raise(level State) {
+	if !p.moveTo(level) {
+		return
+	}
+	reason := p.closedError()
+	empty := level >= Stopping
+	p.hold(1) // until what waited has been told
+	dropped := 0
+	for _, g := range p.gates() {
+		g.close(reason)
+		for _, q := range g.queues {
+			if empty {
+				dropped += p.failAll(q.empty(reason), reason)
+			}
+		}
+	}
+	if empty {
+		dropped += p.failAll(p.dropDelayed(), reason)
+		for _, w := range p.seats(nil) {
+			dropped += p.failAll(w.surrender(), reason)
+		}
+	}
+	p.dropped(dropped)
+	if level == Closing {
+		p.cancelRunning(reason)
+	}
+	p.dismissAll()
+	p.hold(-1)
+}
+
+func (p *Pool) moveTo(level State) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for {
+		now := p.state.State()
+		if now >= level || now == Closed {
+			return false
+		}
+		if p.state.Move(now, level) == nil {
+			p.journal.emit(Event{Kind: Changed, Text: level.String()})
+			return true
+		}
+	}
+}
+
+func (p *Pool) closedError() error {
+	return fmt.Errorf("pool %q: %w", p.config.Name, bullpen.ErrClosed)
+}
+
+// failAll ends items that never started. It returns how many.
+func (p *Pool) failAll(items []item, reason error) int {
+	for _, it := range items {
+		p.failed(it, reason)
+	}
+	return len(items)
+}
+
+func (p *Pool) failed(it item, reason error) {
+	if it.named() == nil {
+		p.main.kind.neverStarted()
+	}
+	it.fail(reason)
+}
+
+// cancelRunning ends the contexts of all that runs, and sees to it that Close
+// does not wait for longer than its grace.
+func (p *Pool) cancelRunning(reason error) {
+	close(p.done)
+	for _, w := range p.seats(nil) {
+		if c := w.context.Load(); c != nil {
+			c.cancel(context.Canceled, reason)
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for c := range p.visitors {
+		go c.cancel(context.Canceled, reason) // it takes mu; ends at once
+	}
+	if p.state.State() == Closing {
+		p.grace = time.AfterFunc(p.config.CloseGrace, p.giveUp) // ended by tryFinish
+	}
+}
+
+// giveUp ends a Close whose grace is over: what still runs is answered, named
+// and left alone.
+func (p *Pool) giveUp() {
+	p.hold(1)
+	p.mu.Lock()
+	var left []*worker
+	for w := range p.workers {
+		left = append(left, w)
+		delete(p.workers, w)
+		p.alive--
+	}
+	for c := range p.visitors {
+		p.left = append(p.left, c.place.kind.name+" in its caller")
+	}
+	p.mu.Unlock()
+	for _, w := range left {
+		name := w.forsake()
+		p.mu.Lock()
+		p.left = append(p.left, name)
+		slices.Sort(p.left)
+		p.mu.Unlock()
+	}
+	p.guests.Store(-1 << 32) // callers' goroutines are not waited for any longer
+	p.hold(-1)
+}
+
+// forsaker is an item that can be answered while its body goes on.
+type forsaker interface{ forsake() bool }
+
+// forsake answers what the worker runs, and says what that is.
+func (w *worker) forsake() string {
+	p := w.pool
+	p.freeze()
+	var it item
+	if first, _ := w.held(); first > 0 {
+		it = w.items[first-1]
+	}
+	if w.flags.Load()&flagStuck == 0 {
+		w.flags.Or(flagStuck | flagForsaken)
+		p.stuck.Add(1)
+	}
+	p.thaw()
+	if it == nil {
+		return w.name()
+	}
+	k := p.kindOf(it)
+	if f, ok := it.(forsaker); ok && f.forsake() {
+		w.home.of(k).outcomes[bullpen.Canceled].Add(1)
+	}
+	return k.name + " in " + w.name()
+}
+
+func (j *job[A, R]) forsake() bool {
+	if !j.head.abandon(genOf(j.word.Load()), nil) {
+		return false
+	}
+	j.tell()
+	return true
+}
+
+func (c *taskContext) forsake() bool {
+	if !c.head.abandon(c.gen, nil) {
+		return false
+	}
+	c.head.tell()
+	return true
+}
+
+// hold keeps the pool from being gone while n is above zero.
+func (p *Pool) hold(n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.alive += n
+	p.tryFinish()
+}
+
+// tryFinish ends the pool when nothing is left to end. mu is held.
+func (p *Pool) tryFinish() {
+	if p.alive > 0 || p.guests.Load() > 0 || !p.ending() || p.state.State() == Closed {
+		return
+	}
+	if p.waiting() > 0 {
+		return
+	}
+	if _, err := p.state.MoveAny(Closed); err != nil {
+		return
+	}
+	if p.grace != nil {
+		p.grace.Stop()
+	}
+	p.journal.emit(Event{Kind: Changed, Text: Closed.String()})
+	p.journal.close()
+	go p.keeper.end() // it may be waiting for mu
+	close(p.gone)
+}
+
+// quits lets a worker go that has found no work in a pool that ends.
+func (p *Pool) quits(w *worker) bool {
+	if !p.ending() {
+		return false
+	}
+	delta := uint64(oneWorker)
+	if w.searching {
+		delta += oneSearching
+	}
+	w.searching = false
+	p.hands.Add(^(delta - 1))
+	if p.work() {
+		p.callOne() // for what came after it had looked
+	}
+	return true
+}
+func (p *Pool) waiting() int        { return 0 }
+func (p *Pool) gates() []*gate      { return []*gate{&p.gate} }
+func (p *Pool) dropDelayed() []item { return nil }
+func (p *Pool) parkedOne()          {}

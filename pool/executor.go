@@ -1,0 +1,138 @@
+package pool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/bullpen-run/bullpen"
+)
+
+// A Pool with handlers is an executor.
+var _ bullpen.Executor = (*Pool)(nil)
+
+// served is a bullpen.Task in the pool. The worker writes stats before the task
+// is done.
+type served struct {
+	task    bullpen.Task
+	handler bullpen.Handler
+	output  int
+	given   time.Time
+	stats   bullpen.Stats
+}
+
+// Submit hands t over to the handler of its name (Config.Handlers); see
+// [bullpen.Executor]. done is called by a worker, or by who took the task back.
+//
+// The task always has a context of its own. It costs about a microsecond and a
+// kilobyte, so that for short work [Func] is the better way.
+func (p *Pool) Submit(ctx context.Context, t bullpen.Task, done func(bullpen.Result, error)) error {
+	at, err := p.serves(t)
+	if err == nil && done == nil {
+		err = errNil
+	}
+	if err != nil {
+		p.tallies.refused.Add(1)
+		return err
+	}
+	s := &served{task: t, handler: p.config.Handlers[t.Name], output: p.config.Output, given: time.Now()}
+	if t.Limits.Output > 0 {
+		s.output = t.Limits.Output
+	}
+	j := &job[*served, []byte]{fn: serve, arg: s}
+	j.self, j.place = j, at
+	j.submitted()
+	j.keep(0)
+	j.own = at.own(ctx, j, &j.head)
+	if t.Limits.Timeout > 0 {
+		j.own.timeout = t.Limits.Timeout
+	}
+	j.then(func() { s.answer(&j.result, done) })
+	if err := at.put(ctx, &j.head, j.own); err != nil {
+		return err
+	}
+	if ctx.Done() != nil {
+		j.own.Done() // its end is followed at once
+	}
+	return nil
+}
+
+// serves finds the place for a task, or says why it is refused.
+func (p *Pool) serves(t bullpen.Task) (*placement, error) {
+	at := p.handlers[t.Name]
+	if at == nil {
+		return nil, fmt.Errorf("pool %q: %w %q", p.config.Name, bullpen.ErrUnknownTask, t.Name)
+	}
+	err := t.Limits.Check()
+	if t.Limits.Memory > 0 {
+		err = errors.Join(err, errors.New("a goroutine's memory cannot be bounded: use a process pool"))
+	}
+	if t.Limits.CPU > 0 {
+		err = errors.Join(err, errors.New("a goroutine's share of the processors cannot be bounded: use a process pool"))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("pool %q: task %q: %w: %w", p.config.Name, t.Name, bullpen.ErrRefused, err)
+	}
+	return at, nil
+}
+
+// serve runs the handler.
+func serve(ctx context.Context, s *served) (payload []byte, err error) {
+	begun := time.Now()
+	s.stats.Waited = begun.Sub(s.given)
+	if w, ok := ctx.Value(workerKey{}).(*worker); ok && w != nil {
+		s.stats.Worker = w.name()
+	}
+	defer func() { s.stats.Ran = time.Since(begun) }() // also when the handler panics
+	payload, err = s.handler(ctx, s.task)
+	if err == nil && s.output > 0 && len(payload) > s.output {
+		return nil, outputError{len(payload), s.output}
+	}
+	return payload, err
+}
+
+// outputError is a result that is too large.
+type outputError struct{ size, bound int }
+
+func (e outputError) Error() string {
+	return fmt.Sprintf("the result has %d bytes, more than %d", e.size, e.bound)
+}
+
+// answer calls done with the outcome of a task that is over.
+func (s *served) answer(r *result[[]byte], done func(bullpen.Result, error)) {
+	payload, err := r.read()
+	lost := stateOf(r.word.Load()) == TaskLost
+	var stats bullpen.Stats
+	if !lost { // else the body may be writing there
+		stats = s.stats
+	}
+	var te *bullpen.TaskError
+	if errors.As(err, &te) {
+		own := *te // another caller may hold it
+		own.ID, own.Worker = s.task.ID, stats.Worker
+		err = &own
+	}
+	done(bullpen.Result{Payload: payload, Stats: stats}, err)
+}
+
+// Capacity tells how many more tasks could start now: free workers, and those
+// that may still be started, less the tasks that wait.
+func (p *Pool) Capacity() int {
+	if p.ending() {
+		return 0
+	}
+	return max(0, int(p.max.Load())-p.handsNow().busy()-p.waiting())
+}
+
+// Guarantees tells what holds for tasks in goroutines. It costs nothing.
+func (p *Pool) Guarantees() bullpen.Guarantees {
+	return bullpen.Guarantees{
+		Exact: true,
+		Notes: []string{
+			"tasks run in goroutines of this program: a body that ignores its context cannot be ended, only answered and counted (Preemptive)",
+			"a fatal error, such as running out of memory or a concurrent map write, ends this program (CrashProof)",
+			"memory and processor time of a goroutine cannot be bounded (MemoryBound, CPUBound)",
+		},
+	}
+}

@@ -1,0 +1,119 @@
+package pool
+
+import (
+	"context"
+	"errors"
+	"sync"
+)
+
+// errNil is for a nil function.
+var errNil = errors.New("pool: the function is nil")
+
+// Func is a typed function whose tasks run in a pool. Its argument travels by
+// value, and with [Func.Call], [Future.Take] or a group no memory is allocated
+// for a task. All methods are safe for concurrent use.
+type Func[A, R any] struct {
+	place *placement
+	fn    func(context.Context, A) (R, error)
+	free  sync.Pool // of *job[A, R]
+}
+
+// NewFunc makes a typed function of fn at a pool, a lane or a place. It panics
+// where fn is nil.
+//
+// The context that fn gets ends when the pool is closed. Where the place has a
+// timeout, or the context of the submission can end or has values, the task has
+// a context of its own (one allocation) that follows both; otherwise it is the
+// worker's.
+func NewFunc[A, R any](on Target, fn func(context.Context, A) (R, error)) *Func[A, R] {
+	return &Func[A, R]{place: on.at(), fn: fn}
+}
+
+// job makes a task that is ready to be put into a queue.
+func (f *Func[A, R]) job(ctx context.Context, a A) (*job[A, R], item) {
+	j, _ := f.free.Get().(*job[A, R])
+	if j == nil {
+		j = &job[A, R]{fn: f.fn, home: f}
+		j.self, j.place = j, f.place
+	}
+	j.arg = a
+	return j, j.ready(ctx)
+}
+
+// ready makes a filled task one that waits, and says what to queue for it.
+func (j *job[A, R]) ready(ctx context.Context) item {
+	j.submitted()
+	if j.place.timeout == 0 && ctx == context.Background() {
+		return j
+	}
+	j.own = j.place.own(ctx, j, &j.head)
+	return j.own
+}
+
+// Submit hands a task over. The error says why it was not accepted; see [Config]
+// for what a full queue does. When ctx ends, the task is canceled.
+func (f *Func[A, R]) Submit(ctx context.Context, a A) (Future[R], error) {
+	j, it := f.job(ctx, a)
+	gen := genOf(j.word.Load())
+	if err := f.place.put(ctx, &j.head, it); err != nil {
+		j.withdrawn()
+		j.reuse()
+		return Future[R]{}, err
+	}
+	return Future[R]{&j.result, gen}, nil
+}
+
+// Call hands a task over and waits for its result: Submit and Take in one.
+// When ctx ends first, the task is canceled, and Call waits no longer.
+func (f *Func[A, R]) Call(ctx context.Context, a A) (R, error) {
+	if f.place.pool.config.Help && f.place.lane == nil && f.place.delay == 0 {
+		return f.callHere(ctx, a)
+	}
+	future, err := f.Submit(ctx, a)
+	if err != nil {
+		var none R
+		return none, err
+	}
+	r, err := future.Take(ctx)
+	if err != nil && ctx.Err() != nil {
+		future.Cancel(context.Cause(ctx))
+	}
+	return r, err
+}
+
+// callHere is Call where the caller helps: nobody else need know of the task.
+func (f *Func[A, R]) callHere(ctx context.Context, a A) (R, error) {
+	var none R
+	if ctx != context.Background() {
+		if err := f.place.enter(ctx); err != nil {
+			return none, err
+		}
+	}
+	j, it := f.job(ctx, a)
+	gen := genOf(j.word.Load())
+	j.queue = f.place.pool.shards[0]
+	if err := f.place.pool.runHere(it); err != nil {
+		j.withdrawn()
+		j.reuse()
+		return none, err
+	}
+	return j.take(gen, false)
+}
+
+// Submit hands fn over as one task, at a pool, a lane or a place. It allocates
+// the task; [NewFunc] does not.
+func Submit[R any](ctx context.Context, on Target, fn func(context.Context) (R, error)) (Future[R], error) {
+	if fn == nil {
+		return Future[R]{}, errNil
+	}
+	j := &job[func(context.Context) (R, error), R]{fn: callIt[R], arg: fn}
+	j.self, j.place = j, on.at()
+	if err := j.place.put(ctx, &j.head, j.ready(ctx)); err != nil {
+		return Future[R]{}, err
+	}
+	return Future[R]{&j.result, 0}, nil
+}
+
+func callIt[R any](ctx context.Context, fn func(context.Context) (R, error)) (R, error) {
+	return fn(ctx)
+}

@@ -1,0 +1,219 @@
+package pool
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/bullpen-run/bullpen"
+)
+
+// gate bounds what waits: in all shards of the pool together, or in a lane. A
+// place is a credit. Callers' sides of queues hold some; a worker that takes a
+// task puts its credit into free, from where the next caller who has none
+// fetches them. So the bound holds exactly and no counter is written by all.
+type gate struct {
+	pool     *Pool
+	bound    int
+	overflow Overflow
+	queues   []*queue // whose places these are
+
+	freed   atomic.Int64 // places that were given back
+	blocked atomic.Int64 // callers in waiting; written with mu held
+
+	mu      sync.Mutex
+	waiting waitList // guarded by mu
+	refusal error    // why nobody gets in any more; guarded by mu
+}
+
+// free gives k places back.
+func (g *gate) free(k int) { g.freed.Add(int64(k)) }
+
+// collect takes the places that were given back. When they are owed, by tasks
+// that came back into the queue, there are none.
+func (g *gate) collect() int {
+	n := g.freed.Swap(0)
+	if n < 0 {
+		g.freed.Add(n)
+		return 0
+	}
+	return int(n)
+}
+
+// pass is the way in for a caller who found no place at queue q. It returns nil
+// if and only if the item was accepted.
+func (g *gate) pass(ctx context.Context, at *placement, q *queue, it item) error {
+	if q.lane == nil && g.pool.hand(it, true) {
+		return nil // there is a worker that nothing waits for
+	}
+	g.mu.Lock()
+	switch {
+	case g.refusal != nil:
+		err := g.refusal
+		g.mu.Unlock()
+		g.pool.tallies.refused.Add(1)
+		return err
+	case g.waiting.n == 0 && g.grant(q):
+		q.in.mu.Lock()
+		q.push(at.priority, it)
+		q.in.mu.Unlock()
+		g.mu.Unlock()
+		q.called()
+		return nil
+	}
+	switch g.overflow {
+	case Block:
+		return g.block(ctx, at, q, it)
+	case DropOldest:
+		return g.replace(at, q, it)
+	case CallerRuns:
+		g.mu.Unlock()
+		return g.pool.runHere(it)
+	default:
+		g.mu.Unlock()
+		g.pool.tallies.refused.Add(1)
+		g.pool.overload(at.kind, "refused")
+		return fmt.Errorf("%w: %d tasks wait, the most that may", bullpen.ErrOverloaded, g.bound)
+	}
+}
+
+// grant gets at least one place for the callers' side of q: of those given back,
+// or of what other shards hold. mu is held.
+func (g *gate) grant(q *queue) bool {
+	n := g.collect()
+	for i := 0; n == 0 && i < len(g.queues); i++ {
+		if other := g.queues[i]; other != q {
+			other.in.mu.Lock()
+			n = (other.in.room + 1) / 2
+			other.in.room -= n
+			other.in.mu.Unlock()
+		}
+	}
+	if n == 0 {
+		return false
+	}
+	q.in.mu.Lock()
+	q.in.room += n
+	q.in.mu.Unlock()
+	return true
+}
+
+// replace takes the place of the oldest item. mu is held when it is called, and
+// free when it returns.
+func (g *gate) replace(at *placement, q *queue, it item) error {
+	q.out.mu.Lock()
+	old, ok := q.oldest()
+	if ok {
+		q.in.mu.Lock()
+		q.in.room++
+		q.push(at.priority, it)
+		q.in.mu.Unlock()
+	}
+	q.out.mu.Unlock()
+	g.mu.Unlock()
+	if !ok {
+		return g.pass(ctxNone, at, q, it) // the workers have just taken all
+	}
+	q.called()
+	g.pool.overload(at.kind, "it took the place of the oldest task")
+	g.pool.failed(old, fmt.Errorf("%w: a newer task took its place", bullpen.ErrOverloaded))
+	return nil
+}
+
+var ctxNone = context.Background()
+
+// block waits for a place until ctx ends. mu is held when it is called, and free
+// when it returns.
+func (g *gate) block(ctx context.Context, at *placement, q *queue, it item) error {
+	c := &caller{priority: at.priority, item: it, queue: q, told: make(chan error, 1)}
+	g.waiting.push(c)
+	g.blocked.Add(1)
+	g.mu.Unlock()
+	// A worker may have given places back before it could see this caller.
+	if g.freed.Load() > 0 {
+		g.admit(1)
+	}
+	g.pool.tallies.blocked.Add(1)
+	defer g.pool.tallies.blocked.Add(-1)
+	g.pool.stir()
+	g.pool.callOne() // this processor has time for it now
+	select {
+	case err := <-c.told:
+		return err
+	case <-ctx.Done():
+	}
+	g.mu.Lock()
+	listed := c.listed
+	if listed {
+		g.waiting.remove(c)
+		g.blocked.Add(-1)
+	}
+	g.mu.Unlock()
+	if !listed {
+		return <-c.told // it was accepted or refused at the same time
+	}
+	g.pool.tallies.refused.Add(1)
+	return fmt.Errorf("no place in the queue: %w", context.Cause(ctx))
+}
+
+// admit moves what blocked callers bring into their queues when at least slack
+// places are free, and tells them. Who makes room does it, so that nobody who
+// came later passes by, and none is woken in vain.
+func (g *gate) admit(slack int) {
+	if g.freed.Load() < int64(slack) {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	n := g.collect()
+	for ; n > 0 && g.waiting.n > 0; n-- {
+		c := g.waiting.pop()
+		g.blocked.Add(-1)
+		c.queue.in.mu.Lock()
+		c.queue.in.room++
+		c.queue.push(c.priority, c.item)
+		c.queue.in.mu.Unlock()
+		if c.queue.lane != nil {
+			c.queue.lane.list()
+		}
+		c.told <- nil
+	}
+	if n > 0 {
+		g.free(n)
+	}
+}
+
+// slack is how many places must be free before blocked callers get in. To wake
+// one costs as much as several short tasks, so that short tasks are let in by
+// the dozen; where tasks are long it is one.
+func (g *gate) slack(w *worker) int {
+	if w.mean <= 0 || w.mean >= wakeWorth {
+		return 1
+	}
+	return max(1, min(int(wakeWorth/w.mean), g.bound/2))
+}
+
+// close refuses with err all who come, and all who are blocked.
+func (g *gate) close(err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.refusal == nil {
+		g.refusal = err
+	}
+	for _, q := range g.queues {
+		q.close()
+	}
+	for c := g.waiting.pop(); c != nil; c = g.waiting.pop() {
+		g.blocked.Add(-1)
+		c.told <- g.refusal
+	}
+}
+
+// called sees to it that somebody comes for what was just pushed.
+func (q *queue) called() {
+	if q.lane != nil {
+		q.lane.list()
+	}
+	q.pool.call()
+}

@@ -1,0 +1,81 @@
+package pool
+
+import (
+	"runtime/debug"
+	"sync"
+)
+
+// A guest is a worker without a goroutine of its own: it runs a task in the
+// goroutine of a caller.
+var guests = sync.Pool{New: func() any { return &worker{guest: true} }}
+
+// invite makes a guest of the pool; false when the pool takes no more tasks.
+func (p *Pool) invite(accepted bool) (*worker, bool) {
+	p.guests.Add(1)
+	if !accepted && p.ending() {
+		p.farewell()
+		return nil, false
+	}
+	w := guests.Get().(*worker)
+	if w.pool != p {
+		w.pool, w.home = p, p.tallies.stripe(0)
+		w.ctx = &workerContext{worker: w}
+	}
+	return w, true
+}
+
+// farewell lets the pool end that may have waited for a guest.
+func (p *Pool) farewell() {
+	p.guests.Add(-1)
+	if p.ending() {
+		p.hold(0)
+	}
+}
+
+// runHere runs an item in this goroutine, for the rule CallerRuns and for callers
+// who help.
+func (p *Pool) runHere(it item) error {
+	w, ok := p.invite(false)
+	if !ok {
+		p.tallies.refused.Add(1)
+		return p.closedError()
+	}
+	p.tallies.helped.Add(1)
+	defer p.dismissGuest(w, it)
+	w.inTask = true
+	it.run(w)
+	w.inTask = false
+	return nil
+}
+
+// help runs a task that waits in a queue and was just made running by the caller.
+func (p *Pool) help(h *head) {
+	h.queue.forget()
+	w, _ := p.invite(true)
+	p.tallies.helped.Add(1)
+	defer p.dismissGuest(w, h.self)
+	w.inTask = true
+	h.self.execute(w)
+	w.inTask = false
+}
+
+// dismissGuest ends the work of a guest, also when the body has left by a panic,
+// or by Goexit, which goes on to end the caller's goroutine.
+func (p *Pool) dismissGuest(w *worker, it item) {
+	if w.inTask {
+		w.inTask = false
+		value := recover()
+		t := thrown{value: value, goexit: value == nil, stack: string(debug.Stack())}
+		k := p.kindOf(it)
+		it.crash(w, t)
+		p.journal.emit(Event{Kind: Panicked, Worker: "caller", Task: k.name, Text: t.err(k.name).Message, Stack: t.stack})
+	}
+	w.flush()
+	if w.flags.Load() == 0 {
+		w.context.Store(nil)
+		guests.Put(w)
+	} else {
+		w.gone()
+	}
+	p.farewell()
+}

@@ -1,0 +1,207 @@
+package pool
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// feedDepth is how many events a feed holds that says nothing.
+	feedDepth = 256
+	// logDepth is how many events wait for the logger at most.
+	logDepth = 1024
+	// logPatience is how long the end of a pool waits for the logger.
+	logPatience = time.Second
+	// overloadGap is the time between two Overloaded events.
+	overloadGap = time.Second
+)
+
+// journal tells subscribers and the logger what happens. It is a leaf: its lock
+// may be taken with any other held, and nothing is waited for under it.
+type journal struct {
+	// ears is how many listen: feeds, and the logger. Where nobody does, an
+	// event costs one load.
+	ears       atomic.Int32
+	lost       atomic.Uint64 // lines that the logger was too slow for
+	overloaded atomic.Int64  // the pool's time of the last Overloaded event
+
+	mu     sync.Mutex
+	feeds  []*Feed       // guarded by mu
+	lines  chan Event    // to the logger, nil where there is none; guarded by mu
+	closed bool          // guarded by mu
+	until  time.Time     // how long the end waits for the logger; guarded by mu
+	logged chan struct{} // closed when the logger has all; nil where there is none
+}
+
+// open starts the logger, if there is one. It is called once, before the pool is
+// shared.
+func (j *journal) open(logger *slog.Logger, name string) {
+	if logger == nil {
+		return
+	}
+	lines := make(chan Event, logDepth)
+	j.lines, j.logged = lines, make(chan struct{})
+	j.ears.Add(1)
+	go j.log(logger.With("pool", name), lines) // ends after close; wait waits for it, but not for ever
+}
+
+// heard tells whether anybody listens.
+func (j *journal) heard() bool { return j.ears.Load() > 0 }
+
+// emit tells an event to all who listen. It never waits: who is not ready for it
+// misses it.
+func (j *journal) emit(e Event) {
+	if !j.heard() {
+		return
+	}
+	e.Time = time.Now()
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, f := range j.feeds {
+		select {
+		case f.c <- e:
+		default:
+			f.dropped.Add(1)
+		}
+	}
+	if j.lines == nil {
+		return
+	}
+	select {
+	case j.lines <- e:
+	default:
+		j.lost.Add(1)
+	}
+}
+
+// emit tells an event of the worker.
+func (w *worker) emit(e Event) {
+	if j := &w.pool.journal; j.heard() {
+		e.Worker = w.name()
+		j.emit(e)
+	}
+}
+
+// overload says that a queue was full, unless that was said a moment ago.
+func (p *Pool) overload(k *kind, text string) {
+	j := &p.journal
+	if !j.heard() {
+		return
+	}
+	now, last := p.now(), j.overloaded.Load()
+	if last != 0 && now-last < int64(overloadGap) || !j.overloaded.CompareAndSwap(last, now) {
+		return
+	}
+	j.emit(Event{Kind: Overloaded, Task: k.name, Text: text})
+}
+
+func (j *journal) subscribe(buffer int) *Feed {
+	if buffer <= 0 {
+		buffer = feedDepth
+	}
+	c := make(chan Event, buffer)
+	f := &Feed{C: c, c: c, journal: j}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.closed {
+		close(c)
+		return f
+	}
+	j.feeds = append(j.feeds, f)
+	j.ears.Add(1)
+	return f
+}
+
+func (j *journal) unsubscribe(f *Feed) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if i := slices.Index(j.feeds, f); i >= 0 {
+		j.feeds = slices.Delete(j.feeds, i, i+1)
+		j.ears.Add(-1)
+		close(f.c)
+	}
+}
+
+// close ends all subscriptions, and the logger when it has written what it has.
+// What happens later, such as the return of a body that was given up, is told to
+// nobody, only counted.
+func (j *journal) close() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.closed {
+		return
+	}
+	j.closed, j.until = true, time.Now().Add(logPatience)
+	j.ears.Store(0)
+	for _, f := range j.feeds {
+		close(f.c)
+	}
+	j.feeds = nil
+	if j.lines != nil {
+		close(j.lines)
+		j.lines = nil
+	}
+}
+
+// wait waits until the logger has written what it has, or for logPatience after
+// close. A logger that is blocked for longer keeps its goroutine until it
+// returns.
+func (j *journal) wait() {
+	if j.logged == nil {
+		return
+	}
+	j.mu.Lock()
+	patience := time.NewTimer(time.Until(j.until))
+	j.mu.Unlock()
+	defer patience.Stop()
+	select {
+	case <-j.logged:
+	case <-patience.C:
+	}
+}
+
+// log writes events until the journal is closed.
+func (j *journal) log(logger *slog.Logger, lines <-chan Event) {
+	defer close(j.logged)
+	for e := range lines {
+		j.write(logger, e)
+	}
+}
+
+// write writes one line. A handler that panics loses the line, not the program.
+func (j *journal) write(logger *slog.Logger, e Event) {
+	defer func() {
+		if recover() != nil {
+			j.lost.Add(1)
+		}
+	}()
+	attrs := []slog.Attr{slog.Time("at", e.Time)}
+	if e.Worker != "" {
+		attrs = append(attrs, slog.String("worker", e.Worker))
+	}
+	if e.Task != "" {
+		attrs = append(attrs, slog.String("task", e.Task))
+	}
+	if e.Count != 0 {
+		attrs = append(attrs, slog.Int("count", e.Count))
+	}
+	if e.Text != "" {
+		attrs = append(attrs, slog.String("text", e.Text))
+	}
+	if e.Stack != "" {
+		attrs = append(attrs, slog.String("stack", e.Stack))
+	}
+	logger.LogAttrs(context.Background(), e.level(), e.Kind.String(), attrs...)
+}
+
+// dropped says how many tasks the end of the pool has failed.
+func (p *Pool) dropped(n int) {
+	if n > 0 {
+		p.journal.emit(Event{Kind: Dropped, Count: n, Text: fmt.Sprintf("the pool is %v", p.state.State())})
+	}
+}

@@ -1,0 +1,271 @@
+package pool
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/bullpen-run/bullpen"
+)
+
+// tick is how often the keeper looks while there is work, in nanoseconds; late
+// is how many idle ticks it goes on.
+const (
+	tick = int64(time.Millisecond)
+	late = 20
+)
+
+// keeper looks at the pool every millisecond while there is something to look
+// after: tasks with a deadline or a context that can end, callers who are blocked,
+// short tasks in the hands of a worker. Otherwise it looks eight times an idle
+// timeout for workers that have been idle too long, and not at all when there are
+// no workers.
+type keeper struct {
+	pool  *Pool
+	awake atomic.Bool // it ticks every millisecond
+
+	mu    sync.Mutex  // held by a tick; guards what follows
+	timer *time.Timer // runs tick
+	calm  int         // ticks without anything to look after
+	ended bool
+	seats []*worker // scratch
+	alive int64     // when workers were last kept alive by Min
+}
+
+func (k *keeper) init(p *Pool) {
+	k.pool = p
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.timer = time.AfterFunc(time.Hour, k.tick) // a goroutine for each tick; end waits for it
+	k.timer.Stop()
+}
+
+// stir makes the keeper tick every millisecond.
+func (p *Pool) stir() {
+	if !p.keeper.awake.Load() {
+		p.keeper.wake()
+	}
+}
+
+func (k *keeper) wake() {
+	if k.awake.CompareAndSwap(false, true) {
+		k.timer.Reset(time.Duration(tick))
+	}
+}
+
+// end stops the keeper for good.
+func (k *keeper) end() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.ended = true
+	k.timer.Stop()
+}
+
+func (k *keeper) tick() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.ended {
+		return
+	}
+	p := k.pool
+	k.awake.Store(true)
+	now := p.now()
+	p.clock.Store(now)
+	busy := k.watch(now)
+	if p.tallies.blocked.Load() > 0 {
+		busy = true
+		for _, g := range p.gates() {
+			g.admit(1) // without waiting for the slack
+		}
+	}
+	k.retire(now)
+	k.calm++
+	if busy {
+		k.calm = 0
+	}
+	if k.calm <= late {
+		k.timer.Reset(time.Duration(tick))
+		return
+	}
+	k.rest()
+}
+
+// rest makes the next tick come late or never. What began while it went to rest
+// has seen it awake, so it looks again.
+func (k *keeper) rest() {
+	p := k.pool
+	p.wipe()
+	if p.handsNow().size() > 0 {
+		k.timer.Reset(max(p.config.Idle/8, time.Duration(tick)))
+	}
+	k.awake.Store(false)
+	if k.watch(p.clock.Load()) || p.tallies.blocked.Load() > 0 {
+		k.wake()
+	}
+}
+
+// retire lets go of workers that have been idle too long, the coldest first.
+func (k *keeper) retire(now int64) {
+	p := k.pool
+	for {
+		sat := p.bench.survey(now)
+		h := p.handsNow()
+		if h.parked() == 0 || sat < int64(p.config.Idle) {
+			return
+		}
+		if int64(h.size()) <= p.min.Load() {
+			if now-k.alive >= int64(p.config.Idle) {
+				k.alive = now
+				p.journal.emit(Event{Kind: KeptAlive, Count: h.size()})
+			}
+			return
+		}
+		if p.hands.CompareAndSwap(uint64(h), uint64(h)-oneParked-oneWorker) {
+			p.bench.coldest().wake <- wakeGo
+		}
+	}
+}
+
+// watch looks at every worker: whether its task has overrun, and whether short
+// tasks wait in its hands behind one that turned out long. It tells whether there
+// is any such task.
+func (k *keeper) watch(now int64) (any bool) {
+	p := k.pool
+	k.seats = p.seats(k.seats[:0])
+	for _, w := range k.seats {
+		if c := w.context.Load(); c != nil {
+			running, why := c.watch(now)
+			any = any || running
+			if why != nil {
+				p.overrun(w, c, why)
+			}
+		}
+		own := w.own.Load()
+		switch first, end := unpack(own); {
+		case first == end:
+			w.seen = 0
+			continue
+		case w.seen == own && p.most() > 1:
+			w.relieve()
+		default:
+			w.seen = own
+		}
+		any = true
+	}
+	clear(k.seats)
+	return any
+}
+
+// seats appends the workers that have a place.
+func (p *Pool) seats(to []*worker) []*worker {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for w := range p.workers {
+		to = append(to, w)
+	}
+	return to
+}
+
+// overrun answers a task that has overrun, and gives the worker's place to
+// another one as long as not too many bodies are stuck.
+func (p *Pool) overrun(w *worker, c *taskContext, why error) {
+	p.freeze()
+	if !c.head.abandon(c.gen, why) {
+		p.thaw()
+		return
+	}
+	replaced := p.stuck.Add(1) <= int64(p.config.Stuck)
+	if replaced {
+		w.flags.Or(flagStuck | flagLost)
+		p.hands.Add(^uint64(oneWorker - 1))
+	} else {
+		w.flags.Or(flagStuck)
+	}
+	p.thaw()
+	w.home.outcome(c.place.kind, why)
+	p.tallies.overruns.Add(1)
+	w.emit(Event{Kind: Overran, Task: c.place.kind.name, Text: why.Error()})
+	c.cancel(endOf(why), why)
+	c.head.tell()
+	if replaced {
+		w.relieve()
+		p.call()
+	}
+}
+
+// endOf is what the context of a task says that ended with err.
+func endOf(err error) error {
+	if o, _ := bullpen.OutcomeOf(err); o == bullpen.Timeout {
+		return context.DeadlineExceeded
+	}
+	return context.Canceled
+}
+
+// freeze keeps all workers from taking items, so that those that they have can
+// be read. It takes every lock of the pool's queue.
+func (p *Pool) freeze() {
+	for _, q := range p.shards {
+		q.out.mu.Lock()
+		q.in.mu.Lock()
+	}
+}
+
+func (p *Pool) thaw() {
+	for _, q := range p.shards {
+		q.in.mu.Unlock()
+		q.out.mu.Unlock()
+	}
+}
+
+// surrender takes away the items that the worker has not started.
+func (w *worker) surrender() []item {
+	if first, end := w.held(); first == end {
+		return nil
+	}
+	w.pool.freeze()
+	defer w.pool.thaw()
+	for {
+		own := w.own.Load()
+		first, end := unpack(own)
+		if first == end {
+			return nil
+		}
+		if w.own.CompareAndSwap(own, pack(first, first)) {
+			taken := slices.Clone(w.items[first:end])
+			clear(w.items[first:end])
+			return taken
+		}
+	}
+}
+
+// relieve gives back what a worker has not started, to the head of the queue.
+func (w *worker) relieve() {
+	p := w.pool
+	taken := w.surrender()
+	if len(taken) == 0 {
+		return
+	}
+	if err := p.shards[0].giveBack(taken); err != nil {
+		for _, it := range taken {
+			p.failed(it, err)
+		}
+		return
+	}
+	p.call()
+}
+
+// wipe lets go of the items that idle workers have run.
+func (p *Pool) wipe() {
+	p.bench.mu.Lock()
+	defer p.bench.mu.Unlock()
+	p.freeze()
+	defer p.thaw()
+	for _, w := range p.bench.seats {
+		if first, end := w.held(); first == end {
+			clear(w.items[:])
+			w.own.Store(0)
+		}
+	}
+}

@@ -1,0 +1,125 @@
+package pool
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// Target is where tasks are submitted to: a *[Pool], a *[Lane] or a [Place].
+type Target interface{ at() *placement }
+
+// Options say how tasks are submitted at a [Place]. Zero fields leave what the
+// pool or the lane says.
+type Options struct {
+	// Name is the kind of the tasks: by it they are counted and named in
+	// errors. Use few: each costs some kilobytes.
+	Name string
+	// Timeout is the run time of each task; negative means none, whatever lane
+	// and pool say.
+	Timeout time.Duration
+	// Priority orders the tasks that wait.
+	Priority Priority
+	// Delay is how long tasks wait before they are queued. Meanwhile each holds
+	// a place of the queue.
+	Delay time.Duration
+}
+
+// Place is a pool or a lane with options. It is made by their methods With; the
+// zero value takes no task.
+type Place struct{ placement *placement }
+
+func (p Place) at() *placement { return p.placement }
+
+// placement says where tasks wait and how they are treated. It does not change.
+type placement struct {
+	pool     *Pool
+	lane     *Lane // nil for the pool's own queue
+	kind     *kind
+	timeout  time.Duration
+	priority Priority
+	delay    time.Duration
+}
+
+func (p *Pool) at() *placement { return &p.main }
+
+// With returns a place with the options o. It costs a map look-up; keep the
+// place and use it for all tasks of a kind.
+func (p *Pool) With(o Options) Place { return p.main.with(o) }
+
+// With returns a place that changes some options of p.
+func (p Place) With(o Options) Place { return p.placement.with(o) }
+
+func (at *placement) with(o Options) Place {
+	next := *at
+	if o.Name != "" {
+		next.kind = at.pool.tallies.kind(o.Name)
+	}
+	switch {
+	case o.Timeout > 0:
+		next.timeout = o.Timeout
+	case o.Timeout < 0:
+		next.timeout = 0
+	}
+	if o.Priority != Normal && o.Priority < priorities {
+		next.priority = o.Priority
+	}
+	if o.Delay > 0 {
+		next.delay = o.Delay
+	}
+	return Place{&next}
+}
+
+// enter looks at the context of a caller: whether it has ended, and whether the
+// caller is a task of this pool.
+func (at *placement) enter(ctx context.Context) error {
+	if ctx.Done() != nil && ctx.Err() != nil {
+		at.pool.tallies.refused.Add(1)
+		return fmt.Errorf("task %q: %w", at.kind.name, context.Cause(ctx))
+	}
+	if w := at.pool.workerOf(ctx); w != nil {
+		w.nests()
+	}
+	return nil
+}
+
+// workerOf finds the worker of this pool whose task ctx belongs to.
+func (p *Pool) workerOf(ctx context.Context) *worker {
+	if ctx == context.Background() {
+		return nil
+	}
+	w, _ := ctx.Value(workerKey{}).(*worker)
+	if w == nil || w.pool != p {
+		return nil
+	}
+	return w
+}
+
+// put hands an item over to a queue. It returns nil if and only if the item was
+// accepted.
+func (at *placement) put(ctx context.Context, h *head, it item) error {
+	if ctx != context.Background() {
+		if err := at.enter(ctx); err != nil {
+			return err
+		}
+	}
+	if at.lane != nil || at.delay > 0 {
+		return at.putElsewhere(ctx, h, it)
+	}
+	q := at.pool.shard()
+	if h != nil {
+		h.queue = q
+	}
+	if at.pool.hand(it, false) {
+		return nil
+	}
+	q.in.mu.Lock()
+	if q.in.room <= 0 {
+		q.in.mu.Unlock()
+		return q.gate.pass(ctx, at, q, it)
+	}
+	q.push(at.priority, it)
+	q.in.mu.Unlock()
+	at.pool.call()
+	return nil
+}

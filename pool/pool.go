@@ -1,0 +1,269 @@
+package pool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/bits"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/bullpen-run/bullpen/internal/lifecycle"
+)
+
+// Pool runs tasks in goroutines of its own. All methods are safe for concurrent
+// use. New makes one; it is ended by Drain, Stop or Close.
+type Pool struct {
+	config Config
+	epoch  time.Time // what now counts from
+	procs  int
+	// main is the pool's own place to submit to.
+	main     placement
+	handlers map[string]*placement // of Submit; not changed
+	gate     gate
+	shards   []*queue
+	// shardMask is one less than the number of shards, a power of two.
+	shardMask uint64
+	ready     readyLanes
+	bench     bench
+	done      chan struct{} // closed when running tasks are canceled
+	gone      chan struct{} // closed when the pool has ended
+
+	_       [64]byte
+	hands   atomic.Uint64 // see hands.go
+	_       [56]byte
+	clock   atomic.Int64 // the time at the last tick
+	long    atomic.Bool  // tasks are so long that each is measured
+	max     atomic.Int64
+	nesting atomic.Int64 // workers whose task has handed work to this pool
+	_       [32]byte
+
+	state   lifecycle.Machine[State]
+	guests  atomic.Int64 // tasks that run, or are being answered, outside of workers
+	min     atomic.Int64
+	stuck   atomic.Int64 // bodies that run on although their tasks were answered
+	keeper  keeper
+	tallies tallies
+	journal journal
+
+	mu       sync.Mutex
+	workers  map[*worker]struct{} // those that have a place. mu guards what follows
+	hired    int
+	alive    int                       // goroutines that must end before the pool has ended
+	visitors map[*taskContext]struct{} // of tasks that callers run
+	lanes    []*Lane
+	delayed  delayed
+	grace    *time.Timer // of Close
+	closers  []func()    // called once when the pool has ended
+	ended    sync.Once   // has called them
+	left     []string    // what is still stuck after the grace of Close
+}
+
+// New makes a pool with its Min workers. An error names all faults of c.
+func New(c Config) (*Pool, error) {
+	if err := c.check(); err != nil {
+		return nil, fmt.Errorf("pool: %w", err)
+	}
+	c.complete()
+	p := &Pool{
+		config: c, epoch: time.Now(), procs: runtime.GOMAXPROCS(0),
+		done: make(chan struct{}), gone: make(chan struct{}),
+		workers: map[*worker]struct{}{}, visitors: map[*taskContext]struct{}{},
+	}
+	p.state.Init(&PoolStates, Open)
+	p.min.Store(int64(c.Min))
+	p.max.Store(int64(c.Max))
+	p.clock.Store(p.now())
+	p.tallies.init(p)
+	p.main = placement{pool: p, kind: p.tallies.kind("task"), timeout: c.Timeout}
+	p.handlers = make(map[string]*placement, len(c.Handlers))
+	for name := range c.Handlers {
+		p.handlers[name] = p.With(Options{Name: name}).placement
+	}
+	p.makeShards(p.procs / processorsPerShard)
+	p.journal.open(c.Logger, c.Name)
+	p.keeper.init(p)
+	for range c.Min {
+		p.hands.Add(oneWorker + oneSearching)
+		p.hire()
+	}
+	return p, nil
+}
+
+// makeShards divides the queue where many processors may use it at once. One
+// worker keeps the order of all tasks, and "the oldest" is asked of one list; so
+// these have one shard.
+func (p *Pool) makeShards(n int) {
+	if p.config.Max == 1 || p.config.Overflow == DropOldest {
+		n = 1
+	}
+	n = 1 << (bits.Len(uint(max(1, min(n, mostShards)))) - 1)
+	p.gate = gate{pool: p, bound: p.config.Queue, overflow: p.config.Overflow}
+	for range n {
+		p.shards = append(p.shards, &queue{pool: p, gate: &p.gate})
+	}
+	p.gate.queues = p.shards
+	p.shards[0].in.room = p.config.Queue
+	p.shardMask = uint64(n - 1)
+}
+
+// A shard serves two processors: its callers' side is written by those who submit
+// and its workers' side by those who run, which on two processors has proved
+// faster than two shards.
+const (
+	processorsPerShard = 2
+	mostShards         = 32
+)
+
+// now is the time in nanoseconds since the pool was made, at least 1.
+func (p *Pool) now() int64 { return int64(time.Since(p.epoch)) + 1 }
+
+// Name returns the pool's name.
+func (p *Pool) Name() string { return p.config.Name }
+
+// work tells whether something waits that a worker could take. It takes no lock.
+func (p *Pool) work() bool {
+	for _, q := range p.shards {
+		if q.work() {
+			return true
+		}
+	}
+	return p.ready.n.Load() > 0
+}
+
+// hire starts a worker that is counted already, as searching.
+func (p *Pool) hire() { p.employ(func(w *worker) { w.searching = true }) }
+
+// hireFor starts a worker that is counted already, with its first item.
+func (p *Pool) hireFor(it item) {
+	p.employ(func(w *worker) {
+		w.items[0], w.stamps[0], w.first = it, p.now(), true
+		w.own.Store(pack(1, 1))
+	})
+}
+
+func (p *Pool) employ(prepare func(*worker)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.hired++
+	p.alive++
+	w := &worker{
+		pool: p, id: p.hired, home: p.tallies.stripe(p.hired),
+		wake: make(chan wakeUp, 1), clock: p.clock.Load(), rare: true,
+	}
+	w.ctx = &workerContext{worker: w}
+	prepare(w)
+	p.workers[w] = struct{}{}
+	p.journal.emit(Event{Kind: Started, Worker: w.name()})
+	p.stir()    // the keeper sets its pace by who is here
+	go w.main() // ends by surplus, retire, quits or loss; the endings wait for alive
+}
+
+// name gives the worker's name in events and results.
+func (w *worker) name() string { return fmt.Sprintf("%s-%d", w.pool.config.Name, w.id) }
+
+// leave is the last thing that a worker does.
+func (w *worker) leave() {
+	p := w.pool
+	w.gone()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	w.emit(Event{Kind: Stopped})
+	if _, here := p.workers[w]; !here {
+		return // it was given up
+	}
+	delete(p.workers, w)
+	p.alive--
+	p.tryFinish()
+}
+
+// surplus lets a worker go when there are more than there may be.
+func (p *Pool) surplus(w *worker) bool {
+	for {
+		h := p.handsNow()
+		if h.size() <= p.most() {
+			return false
+		}
+		delta := uint64(oneWorker)
+		if w.searching {
+			delta += oneSearching
+		}
+		if p.hands.CompareAndSwap(uint64(h), uint64(h)-delta) {
+			w.searching = false
+			return true
+		}
+	}
+}
+
+// Resize changes how many workers there are, at once: those too many end after
+// the task that they run. It returns an error for bounds that New would refuse.
+func (p *Pool) Resize(minimum, maximum int) error {
+	c := Config{Min: minimum, Max: maximum}
+	err := c.check()
+	if maximum < 1 {
+		err = errors.Join(err, fmt.Errorf("Max is %d: use a positive number of workers", maximum))
+	}
+	if err != nil {
+		return fmt.Errorf("pool %q: resize: %w", p.config.Name, err)
+	}
+	p.min.Store(int64(minimum))
+	p.max.Store(int64(maximum))
+	for h := p.handsNow(); h.size() < minimum && !p.ending(); h = p.handsNow() {
+		if p.hands.CompareAndSwap(uint64(h), uint64(h)+oneWorker+oneSearching) {
+			p.hire()
+		}
+	}
+	for p.handsNow().size() > maximum && p.dismiss() {
+	}
+	if p.work() {
+		p.call()
+	}
+	return nil
+}
+
+// dismiss lets the parked worker go that has sat longest; false when none sits.
+func (p *Pool) dismiss() bool {
+	for {
+		h := p.handsNow()
+		if h.parked() == 0 {
+			return false
+		}
+		if p.hands.CompareAndSwap(uint64(h), uint64(h)-oneParked-oneWorker) {
+			p.bench.coldest().wake <- wakeGo
+			return true
+		}
+	}
+}
+
+func (p *Pool) dismissAll() {
+	for p.dismiss() {
+	}
+}
+
+// workerContext is what tasks get that need no context of their own: it ends
+// when the pool is closed. It is not used again for another worker, and leaking
+// it is harmless.
+type workerContext struct{ worker *worker }
+
+func (*workerContext) Deadline() (deadline time.Time, ok bool) { return time.Time{}, false }
+func (c *workerContext) Done() <-chan struct{}                 { return c.worker.pool.done }
+func (c *workerContext) Err() error {
+	select {
+	case <-c.worker.pool.done:
+		return context.Canceled
+	default:
+		return nil
+	}
+}
+
+func (c *workerContext) Value(key any) any {
+	if key == (workerKey{}) {
+		return c.worker
+	}
+	return nil
+}
+
+// workerKey finds the worker that runs a task in the task's context.
+type workerKey struct{}

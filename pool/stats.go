@@ -1,0 +1,189 @@
+package pool
+
+import (
+	"math"
+	"math/bits"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/bullpen-run/bullpen"
+)
+
+// buckets is the number of buckets of a histogram: four for each doubling, from
+// one nanosecond to half an hour.
+const buckets = 160
+
+// histogram counts durations. It is written with atomic operations by several
+// goroutines.
+type histogram struct {
+	sum     atomic.Int64
+	max     atomic.Int64
+	buckets [buckets]atomic.Uint64
+}
+
+func (h *histogram) add(ns int64, weight uint64) {
+	ns = max(ns, 0)
+	h.sum.Add(ns * int64(weight))
+	h.buckets[bucketOf(uint64(ns))].Add(weight)
+	for {
+		most := h.max.Load()
+		if ns <= most || h.max.CompareAndSwap(most, ns) {
+			return
+		}
+	}
+}
+
+// bucketOf gives the bucket of a duration: two bits behind the leading one.
+func bucketOf(ns uint64) int {
+	if ns < 4 {
+		return int(ns)
+	}
+	e := bits.Len64(ns) - 1
+	return min((e-1)<<2|int(ns>>(e-2)&3), buckets-1)
+}
+
+// Histogram is a snapshot of how long something took. Where tasks take less than
+// about five microseconds, one of 64 is measured and counts for all of them; so
+// Count is near the number of tasks, not equal.
+type Histogram struct {
+	Count uint64
+	Sum   time.Duration
+	Max   time.Duration
+	// Buckets has the counts, by [Histogram.Bound].
+	Buckets [buckets]uint64
+}
+
+func (h *Histogram) merge(from *histogram) {
+	h.Sum += time.Duration(from.sum.Load())
+	h.Max = max(h.Max, time.Duration(from.max.Load()))
+	for i := range from.buckets {
+		n := from.buckets[i].Load()
+		h.Buckets[i] += n
+		h.Count += n
+	}
+}
+
+// Bound returns the largest duration that bucket i counts. The last one counts all
+// that are longer, too.
+func (*Histogram) Bound(i int) time.Duration {
+	switch {
+	case i < 3:
+		return time.Duration(i)
+	case i >= buckets-1:
+		return math.MaxInt64
+	}
+	next := uint64(i + 1)
+	if next < 8 {
+		return time.Duration(next - 1)
+	}
+	e := next>>2 + 1
+	return time.Duration((4+next&3)<<(e-2) - 1)
+}
+
+// Mean returns the mean, 0 where nothing was measured.
+func (h *Histogram) Mean() time.Duration {
+	if h.Count == 0 {
+		return 0
+	}
+	return h.Sum / time.Duration(h.Count)
+}
+
+// Quantile returns a duration that the part q (0 to 1) of all do not exceed, 0 where
+// nothing was measured. It may be too long by a quarter, never too short.
+func (h *Histogram) Quantile(q float64) time.Duration {
+	if h.Count == 0 {
+		return 0
+	}
+	rank := uint64(0) // of the one that is looked for, from 0
+	if q > 0 {
+		rank = uint64(math.Ceil(min(q, 1)*float64(h.Count))) - 1
+	}
+	for i, n := range h.Buckets {
+		if rank < n {
+			return min(h.Bound(i), h.Max)
+		}
+		rank -= n
+	}
+	return h.Max
+}
+
+// kind is what tasks of one name are counted by.
+type kind struct {
+	name    string
+	id      int
+	pool    *Pool
+	never   atomic.Uint64 // accepted and never started
+	stripes []kindStripe
+}
+
+// kindStripe is the part of the counts that some of the workers write.
+type kindStripe struct {
+	outcomes  [10]atomic.Uint64
+	wait, run histogram
+	_         [64]byte
+}
+
+// kindOf gives the kind by which an item is counted.
+func (p *Pool) kindOf(it item) *kind {
+	if k := it.named(); k != nil {
+		return k
+	}
+	return p.main.kind
+}
+
+func (k *kind) neverStarted() { k.never.Add(1) }
+
+// stripe says where a worker counts: workers are spread over the stripes, so that
+// no line of memory is written by all.
+type stripe int
+
+func (s stripe) of(k *kind) *kindStripe { return &k.stripes[s] }
+
+// count gives the counter for tasks that end with err.
+func (s stripe) count(k *kind, err error) *atomic.Uint64 {
+	if o, started := bullpen.OutcomeOf(err); started {
+		return &s.of(k).outcomes[o]
+	}
+	return &k.never
+}
+
+// outcome counts how a task ended.
+func (s stripe) outcome(k *kind, err error) { s.count(k, err).Add(1) }
+
+// tallies are the counts of a pool.
+type tallies struct {
+	pool     *Pool
+	stripes  int
+	blocked  atomic.Int64  // callers at full queues
+	refused  atomic.Uint64 // tasks that were not accepted
+	overruns atomic.Uint64
+	late     atomic.Uint64 // bodies that ended after their tasks were answered
+	helped   atomic.Uint64 // tasks that callers ran
+
+	mu    sync.Mutex
+	kinds map[string]*kind // guarded by mu
+}
+
+const mostStripes = 16
+
+func (t *tallies) init(p *Pool) {
+	t.pool = p
+	t.stripes = 1 << (bits.Len(uint(min(runtime.GOMAXPROCS(0), p.config.Max, mostStripes))) - 1)
+	t.kinds = map[string]*kind{}
+}
+
+func (t *tallies) stripe(worker int) stripe { return stripe(worker & (t.stripes - 1)) }
+
+// kind gives the kind of a name, a new one for a new name.
+func (t *tallies) kind(name string) *kind {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	k := t.kinds[name]
+	if k == nil {
+		k = &kind{name: name, pool: t.pool, stripes: make([]kindStripe, t.stripes)}
+		t.kinds[name] = k
+	}
+	return k
+}

@@ -1,0 +1,419 @@
+package pool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"runtime"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/bullpen-run/bullpen"
+)
+
+var errNo = errors.New("no")
+
+// TestBucketsHaveNoGaps walks over every boundary: a bucket begins one nanosecond
+// after the bound of the one before, and is at most a quarter of its value wide.
+func TestBucketsHaveNoGaps(t *testing.T) {
+	t.Parallel()
+	var h Histogram
+	for i := range buckets - 1 {
+		bound := uint64(h.Bound(i))
+		if got := bucketOf(bound); got != i {
+			t.Errorf("bucketOf(%d) = %d, want %d, whose bound it is", bound, got, i)
+		}
+		if got := bucketOf(bound + 1); got != i+1 {
+			t.Errorf("bucketOf(%d) = %d, want %d, which begins there", bound+1, got, i+1)
+		}
+		if i >= 8 {
+			if low := uint64(h.Bound(i-1)) + 1; float64(bound-low+1) > float64(low)/4 {
+				t.Errorf("bucket %d goes from %d to %d: more than a quarter", i, low, bound)
+			}
+		}
+	}
+	for _, ns := range []uint64{uint64(h.Bound(buckets-2)) + 1, uint64(time.Hour), math.MaxInt64} {
+		if got := bucketOf(ns); got != buckets-1 {
+			t.Errorf("bucketOf(%d) = %d, want the last one", ns, got)
+		}
+	}
+	if got := h.Bound(buckets - 1); got != math.MaxInt64 {
+		t.Errorf("Bound of the last bucket = %v", got)
+	}
+	if half := h.Bound(buckets - 2); half < 30*time.Minute {
+		t.Errorf("the last bucket begins at %v, before half an hour", half)
+	}
+}
+
+// snapshotOf is a histogram of the durations.
+func snapshotOf(durations ...time.Duration) *Histogram {
+	var from histogram
+	for _, d := range durations {
+		from.add(int64(d), 1)
+	}
+	h := &Histogram{}
+	h.merge(&from)
+	return h
+}
+
+func TestHistogram(t *testing.T) {
+	t.Parallel()
+	none := snapshotOf()
+	if none.Mean() != 0 || none.Quantile(0.5) != 0 || none.Count != 0 {
+		t.Errorf("an empty histogram has mean %v, median %v, count %d", none.Mean(), none.Quantile(0.5), none.Count)
+	}
+	h := snapshotOf(-5, 1*time.Millisecond, 2*time.Millisecond, 3*time.Millisecond, 90*time.Millisecond, 4*time.Hour)
+	if h.Count != 6 || h.Max != 4*time.Hour || h.Sum != 4*time.Hour+96*time.Millisecond {
+		t.Errorf("count %d, max %v, sum %v", h.Count, h.Max, h.Sum)
+	}
+	if got := h.Mean(); got != h.Sum/6 {
+		t.Errorf("mean %v, want %v", got, h.Sum/6)
+	}
+	for _, c := range []struct {
+		q    float64
+		want time.Duration
+	}{
+		{math.NaN(), 0},
+		{-1, 0},
+		{0, 0},
+		{1.0 / 6, 0},
+		{0.2, time.Millisecond},
+		{0.5, 2 * time.Millisecond},
+		{0.51, 3 * time.Millisecond},
+		{0.8, 90 * time.Millisecond},
+		{0.9, 4 * time.Hour},
+		{1, 4 * time.Hour},
+		{7, 4 * time.Hour},
+	} {
+		if got := h.Quantile(c.q); got < c.want || got > c.want+c.want/4 {
+			t.Errorf("Quantile(%v) = %v, want %v or up to a quarter more", c.q, got, c.want)
+		}
+	}
+}
+
+// TestKnownDurations runs tasks whose lengths are known (F-C13).
+func TestKnownDurations(t *testing.T) {
+	t.Parallel()
+	for _, d := range []time.Duration{
+		0, time.Nanosecond, 700 * time.Nanosecond, 3 * time.Microsecond, 40 * time.Microsecond,
+		900 * time.Microsecond, time.Millisecond, 5 * time.Millisecond, 50 * time.Millisecond, time.Second, time.Hour,
+	} {
+		t.Run(d.String(), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				p := open(t, Config{Max: 1, Idle: 2 * time.Hour})
+				f := NewFunc(p, func(_ context.Context, d time.Duration) (int, error) {
+					<-time.After(d)
+					return 0, nil
+				})
+				for range 3 {
+					if _, err := f.Call(t.Context(), d); err != nil {
+						t.Fatal(err)
+					}
+					<-time.After(time.Second) // seldom, so that each is measured
+				}
+				wantRun(t, p.Stats(), "task", 3, d)
+			})
+		})
+	}
+}
+
+// wantRun wants n run times of d.
+func wantRun(t *testing.T, s Stats, task string, n uint64, d time.Duration) {
+	t.Helper()
+	run := s.Tasks[task].Run
+	if run.Count != n || run.Max != d || run.Sum != time.Duration(n)*d || run.Buckets[bucketOf(uint64(d))] != n {
+		t.Errorf("%d tasks of %v are seen as %d with the sum %v and the longest %v, %d of them in the right bucket",
+			n, d, run.Count, run.Sum, run.Max, run.Buckets[bucketOf(uint64(d))])
+	}
+}
+
+// TestIdleTimeIsNotRunTime has an idle worker run a long task, and one that
+// panics, after a short one: neither is as long as the worker was idle.
+func TestIdleTimeIsNotRunTime(t *testing.T) {
+	t.Parallel()
+	const d = 50 * time.Millisecond
+	for name, end := range map[string]func(){"returns": func() {}, "panics": func() { panic("no") }} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				p := open(t, Config{Max: 1, Idle: time.Hour})
+				for _, body := range []func(){func() {}, func() {
+					<-time.After(d)
+					end()
+				}} {
+					if err := p.Go(t.Context(), body); err != nil {
+						t.Fatal(err)
+					}
+					<-time.After(10 * time.Second)
+				}
+				if longest := p.Stats().Tasks["task"].Run.Max; longest > d+d/4 {
+					t.Errorf("the longest of an empty task and one of %v took %v", d, longest)
+				}
+			})
+		})
+	}
+}
+
+// TestSampledCounts has thousands of short tasks: the counts of wait and run
+// times are near the number of tasks.
+func TestSampledCounts(t *testing.T) {
+	t.Parallel()
+	const n = 64 * 200
+	p := open(t, Config{Max: 1, Queue: n})
+	gate := make(chan struct{})
+	if err := p.Go(t.Context(), func() { <-gate }); err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	all.Add(n)
+	for range n {
+		if err := p.Go(t.Context(), all.Done); err != nil {
+			t.Fatal(err)
+		}
+	}
+	close(gate)
+	all.Wait()
+	s := p.Stats().Tasks["task"]
+	for name, h := range map[string]Histogram{"wait": s.Wait, "run": s.Run} {
+		if h.Count < n/2 || h.Count > 2*n {
+			t.Errorf("%s times count %d, want about %d", name, h.Count, n)
+		}
+	}
+}
+
+// TestStatsTellApart gives each way to end its place in the counts.
+func TestStatsTellApart(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := open(t, Config{Min: 1, Max: 2, Queue: 2, Overflow: Reject})
+		at := p.With(Options{Name: "a"})
+		do := func(on Target, fn func(context.Context) (int, error)) error {
+			f, err := Submit(t.Context(), on, fn)
+			if err != nil {
+				return err
+			}
+			_, err = f.Wait(context.Background())
+			return err
+		}
+		for want, fn := range map[bullpen.Outcome]func(context.Context) (int, error){
+			bullpen.Failed:  func(context.Context) (int, error) { return 0, errNo },
+			bullpen.Panic:   func(context.Context) (int, error) { panic("no") },
+			bullpen.OK:      func(context.Context) (int, error) { return 1, nil },
+			bullpen.Timeout: func(ctx context.Context) (int, error) { <-ctx.Done(); return 0, ctx.Err() },
+		} {
+			err := do(at.With(Options{Timeout: time.Second}), fn)
+			if got, started := bullpen.OutcomeOf(err); !started || got != want {
+				t.Errorf("the outcome is %v (%v), want %v", got, err, want)
+			}
+			if n := p.Stats().Tasks["a"].Outcomes[want]; n != 1 {
+				t.Errorf("%v is counted %d times when its caller is told", want, n)
+			}
+		}
+		synctest.Wait()
+		s := p.Stats()
+		if s.Total() != 4 || s.Accepted != 4 || s.Failed() != 3 || s.NeverStarted != 0 || s.Refused != 0 {
+			t.Errorf("total %d, accepted %d, failed %d, never started %d, refused %d", s.Total(), s.Accepted, s.Failed(), s.NeverStarted, s.Refused)
+		}
+		a, other := s.Tasks["a"], s.Tasks["task"]
+		if a.Total() != 4 || a.Failed() != 3 || other.Total() != 0 {
+			t.Errorf("task a: total %d, failed %d; without name: %d", a.Total(), a.Failed(), other.Total())
+		}
+	})
+}
+
+// TestStatsOfAFullPool has tasks in each place at once.
+func TestStatsOfAFullPool(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := open(t, Config{Min: 1, Max: 2, Queue: 3})
+		free := make(chan struct{})
+		ctx, cancel := context.WithCancel(t.Context())
+		var blocked sync.WaitGroup
+		for range 2 + 3 {
+			if err := p.Go(t.Context(), func() { <-free }); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+		}
+		for range 4 {
+			blocked.Go(func() {
+				if err := p.Go(ctx, func() {}); !errors.Is(err, context.Canceled) {
+					t.Errorf("the blocked caller got %v", err)
+				}
+			})
+		}
+		synctest.Wait()
+		s := p.Stats()
+		if s.Busy != 2 || s.Size != 2 || s.Idle+s.Searching != 0 || s.Queued != 3 || s.Blocked != 4 || s.Accepted != 5 || s.Total() != 0 {
+			t.Errorf("a full pool: %+v", short(s))
+		}
+		if s.Min != 1 || s.Max != 2 || s.State != Open {
+			t.Errorf("min %d, max %d, state %v", s.Min, s.Max, s.State)
+		}
+		cancel()
+		blocked.Wait()
+		close(free)
+		synctest.Wait()
+		s = p.Stats()
+		if s.Busy != 0 || s.Idle != 2 || s.Queued != 0 || s.Blocked != 0 || s.Accepted != 5 || s.Total() != 5 || s.Refused != 4 {
+			t.Errorf("an idle pool: %+v", short(s))
+		}
+		p.Close()
+		if s = p.Stats(); s.State != Closed || s.Size != 0 || s.Total() != 5 {
+			t.Errorf("a closed pool: %+v", short(s))
+		}
+	})
+}
+
+// short leaves out the histograms.
+func short(s Stats) Stats {
+	s.Tasks = nil
+	return s
+}
+
+// TestStatsOfStuckBodies has bodies that ignore their deadlines, one within and
+// one beyond Config.Stuck.
+func TestStatsOfStuckBodies(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := open(t, Config{Max: 2, Stuck: 1, Timeout: time.Second, Idle: time.Hour})
+		free := make(chan struct{})
+		f := NewFunc(p, func(context.Context, int) (int, error) {
+			<-free
+			return 0, nil
+		})
+		for range 2 {
+			if _, err := f.Call(t.Context(), 0); !errors.Is(err, context.DeadlineExceeded) {
+				t.Fatal(err)
+			}
+		}
+		synctest.Wait()
+		s := p.Stats()
+		if s.Stuck != 2 || s.Overruns != 2 || s.Late != 0 || s.Total() != 2 || s.Accepted != 2 || s.Outcomes[bullpen.Timeout] != 2 {
+			t.Errorf("two stuck bodies: %+v", short(s))
+		}
+		close(free)
+		synctest.Wait()
+		s = p.Stats()
+		if s.Stuck != 0 || s.Overruns != 2 || s.Late != 2 || s.Total() != 2 || s.Busy != 0 {
+			t.Errorf("after their end: %+v", short(s))
+		}
+	})
+}
+
+// TestRefusedCallersAreCounted wants every caller who gets an error in Refused,
+// and in no other count.
+func TestRefusedCallersAreCounted(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := open(t, Config{Max: 1, Queue: 1})
+		free := make(chan struct{})
+		for range 2 {
+			if err := p.Go(t.Context(), func() { <-free }); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+		}
+		var blocked sync.WaitGroup
+		for range 3 {
+			blocked.Go(func() {
+				if err := p.Go(context.Background(), func() {}); !errors.Is(err, bullpen.ErrClosed) {
+					t.Errorf("a caller who was blocked at the end got %v", err)
+				}
+			})
+		}
+		synctest.Wait()
+		go p.Stop(context.Background()) // ends with the one task; the bubble waits for it
+		blocked.Wait()
+		if err := p.Go(t.Context(), func() {}); !errors.Is(err, bullpen.ErrClosed) {
+			t.Errorf("a caller after the end got %v", err)
+		}
+		close(free)
+		synctest.Wait()
+		if s := p.Stats(); s.Refused != 4 || s.NeverStarted != 1 || s.Outcomes[bullpen.OK] != 1 || s.Accepted != 2 || s.Blocked != 0 {
+			t.Errorf("after Stop: %+v", short(s))
+		}
+	})
+}
+
+// TestStatsUnderLoad reads all the time while tasks run (F-C11): it returns, and
+// what has ended never becomes less.
+func TestStatsUnderLoad(t *testing.T) {
+	t.Parallel()
+	p := open(t, Config{Max: 4, Timeout: time.Second})
+	f := NewFunc(p, fact)
+	done := make(chan struct{})
+	var callers sync.WaitGroup
+	for i := range 4 {
+		callers.Go(func() {
+			for n := range 3000 {
+				if i%2 == 0 {
+					if err := p.Go(context.Background(), func() {}); err != nil {
+						t.Error(err)
+					}
+				} else if _, err := f.Call(context.Background(), uint64(n%20)); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	go func() { // ends after the callers, whose end this test waits for
+		callers.Wait()
+		close(done)
+	}()
+	before := uint64(0)
+	for reading := true; reading; runtime.Gosched() {
+		select {
+		case <-done:
+			reading = false
+		default:
+		}
+		s := p.Stats()
+		if now := s.Total(); now < before {
+			t.Fatalf("%d tasks had ended, now %d", before, now)
+		} else {
+			before = now
+		}
+		if s.Queued < 0 || s.Busy < 0 || s.Size > 4 {
+			t.Fatalf("impossible: %+v", short(s))
+		}
+	}
+	if err := p.Drain(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if s := p.Stats(); s.Total() != 12000 || s.Accepted != 12000 || s.Outcomes[bullpen.OK] != 12000 {
+		t.Errorf("at the end: %+v", short(s))
+	}
+}
+
+func ExamplePool_Stats() {
+	p, err := New(Config{Name: "images", Max: 2})
+	if err != nil {
+		panic(err)
+	}
+	double := NewFunc(p.With(Options{Name: "double"}), func(_ context.Context, n int) (int, error) { return 2 * n, nil })
+	for n := range 3 {
+		if _, err := double.Call(context.Background(), n); err != nil {
+			panic(err)
+		}
+	}
+	if err := p.Drain(context.Background()); err != nil {
+		panic(err)
+	}
+	s := p.Stats()
+	fmt.Println(s.State, s.Total(), s.Failed(), s.Tasks["double"].Outcomes[bullpen.OK])
+	// Output: closed 3 0 3
+}
+
+func ExampleHistogram_Quantile() {
+	var h Histogram
+	h.Count, h.Max = 4, 3*time.Millisecond
+	h.Buckets[bucketOf(uint64(time.Millisecond))] = 3
+	h.Buckets[bucketOf(uint64(3*time.Millisecond))] = 1
+	fmt.Println(h.Quantile(0.5) >= time.Millisecond, h.Quantile(1))
+	// Output: true 3ms
+}

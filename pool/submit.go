@@ -1,0 +1,66 @@
+package pool
+
+import "context"
+
+// Go hands over fn, a short task without a result: it cannot be interrupted, has
+// no context, and nobody is told how it ended, but counts and events (a panic
+// ends the task, not the program). For more use [Submit], [NewFunc] or a group.
+//
+// The error says why the task was not accepted. Nothing is allocated.
+func (p *Pool) Go(ctx context.Context, fn func()) error {
+	if fn == nil {
+		return errNil
+	}
+	return p.main.put(ctx, nil, closure(fn))
+}
+
+// Go is [Pool.Go] at the place. It allocates two words.
+func (p Place) Go(ctx context.Context, fn func()) error {
+	if fn == nil {
+		return errNil
+	}
+	return p.placement.put(ctx, nil, p.placement.closure(fn))
+}
+
+func (at *placement) closure(fn func()) item {
+	if at.kind == at.pool.main.kind {
+		return closure(fn)
+	}
+	return &namedClosure{fn, at.kind}
+}
+
+// GoAll hands over many short tasks at once, for a third of the cost each. It
+// returns how many were accepted, from the first on; the error says why not all.
+func (p *Pool) GoAll(ctx context.Context, fns []func()) (int, error) {
+	for _, fn := range fns {
+		if fn == nil {
+			return 0, errNil
+		}
+	}
+	if len(fns) == 0 {
+		return 0, nil
+	}
+	if err := p.main.enter(ctx); err != nil {
+		return 0, err
+	}
+	sent := 0
+	for sent < len(fns) {
+		q := p.shard()
+		q.in.mu.Lock()
+		before := sent
+		for sent < len(fns) && q.in.room > 0 {
+			q.push(Normal, closure(fns[sent]))
+			sent++
+		}
+		q.in.mu.Unlock()
+		if sent > before {
+			p.call()
+			continue
+		}
+		if err := p.main.put(ctx, nil, closure(fns[sent])); err != nil {
+			return sent, err
+		}
+		sent++
+	}
+	return sent, nil
+}

@@ -1,0 +1,189 @@
+package pool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"runtime/debug"
+
+	"github.com/bullpen-run/bullpen"
+)
+
+// result is a task with its result.
+type result[R any] struct {
+	head
+	value R
+	err   error
+}
+
+// settle writes how a task ended that gave no result.
+func (r *result[R]) settle(err error) {
+	var zero R
+	r.value, r.err = zero, err
+}
+
+// job is a task of a typed function. Objects are used again where their one
+// holder has said that he is through with them (Take, Call).
+type job[A, R any] struct {
+	result[R]
+	fn   func(context.Context, A) (R, error)
+	arg  A
+	home *Func[A, R] // where the object goes back to, nil if nowhere
+}
+
+func (j *job[A, R]) run(w *worker) {
+	if j.begin() {
+		j.execute(w)
+	}
+}
+
+func (j *job[A, R]) execute(w *worker) {
+	w.gen = genOf(j.word.Load())
+	gen, own := w.gen, j.own
+	ctx := context.Context(w.ctx)
+	if own != nil {
+		own.start(w)
+		ctx = own
+	}
+	value, err := j.fn(ctx, j.arg)
+	if err == nil {
+		j.value, j.err = value, nil
+	} else {
+		j.settle(j.judge(ctx, err))
+	}
+	if own != nil {
+		own.stop()
+	}
+	j.finish(w, gen)
+}
+
+// finish publishes what the body has left. It is counted before, so that who has
+// the result finds it counted, and the count is taken back in the rare case that
+// the task was answered before.
+func (j *job[A, R]) finish(w *worker, gen uint64) {
+	count := &w.home.of(j.place.kind).outcomes[bullpen.OK]
+	if j.err != nil {
+		count = w.home.count(j.place.kind, j.err)
+	}
+	count.Add(1)
+	ok, waited := j.publish(gen, TaskRunning)
+	if !ok {
+		count.Add(^uint64(0))
+		w.late()
+	}
+	if waited {
+		w.spun = true
+	}
+}
+
+// judge makes the outcome of an error that a body returned.
+func (h *head) judge(ctx context.Context, err error) error {
+	outcome := bullpen.Failed
+	var large outputError
+	if errors.As(err, &large) {
+		return taskError(h.place.kind.name, bullpen.Output, err)
+	}
+	if ended := ctx.Err(); ended != nil {
+		outcome = bullpen.Canceled
+		if errors.Is(ended, context.DeadlineExceeded) {
+			outcome = bullpen.Timeout
+		}
+	}
+	return taskError(h.place.kind.name, outcome, err)
+}
+
+func taskError(name string, outcome bullpen.Outcome, err error) *bullpen.TaskError {
+	return &bullpen.TaskError{
+		Outcome: outcome, Task: name, Type: typeName(err), Message: err.Error(),
+		Retryable: bullpen.Retryable(err), ExitCode: -1, Err: err,
+	}
+}
+
+// typeName is the type of an error where it says something.
+func typeName(err error) string {
+	switch name := reflect.TypeOf(err).String(); name {
+	case "*errors.errorString", "*fmt.wrapError", "*fmt.wrapErrors", "*bullpen.failure":
+		return ""
+	default:
+		return name
+	}
+}
+
+// thrown is how a body left that did not return.
+type thrown struct {
+	value  any // of panic
+	goexit bool
+	stack  string
+}
+
+func (t thrown) err(name string) *bullpen.TaskError {
+	cause := fmt.Errorf("panic: %v", t.value)
+	if err, ok := t.value.(error); ok {
+		cause = fmt.Errorf("panic: %w", err)
+	}
+	if t.goexit {
+		cause = errGoexit
+	}
+	e := taskError(name, bullpen.Panic, cause)
+	e.Stack = t.stack
+	return e
+}
+
+var errGoexit = errors.New("the task called runtime.Goexit")
+
+func (j *job[A, R]) crash(w *worker, t thrown) {
+	j.settle(t.err(j.place.kind.name))
+	if j.own != nil {
+		j.own.stop()
+	}
+	j.finish(w, w.gen)
+}
+
+// rescue ends the task that left by a panic or by Goexit. It returns whether the
+// worker goes on in this goroutine.
+func (w *worker) rescue(value any) (again bool) {
+	w.inTask = false
+	first, _ := w.held()
+	it := w.items[first-1]
+	t := thrown{value: value, goexit: value == nil, stack: string(debug.Stack())}
+	k := w.pool.kindOf(it)
+	it.crash(w, t)
+	w.emit(Event{Kind: Panicked, Task: k.name, Text: t.err(k.name).Message, Stack: t.stack})
+	w.home.of(k).run.add(w.pool.now()-w.exact, 1)
+	w.leaveLane()
+	if w.flags.Load() != 0 && !w.unflag() {
+		return false
+	}
+	if t.goexit {
+		go w.main() // in the place of this goroutine, which ends now
+		return false
+	}
+	return true
+}
+
+// late notes the end of a body whose task was answered before. The one who did
+// that holds the locks until he has said what becomes of the worker.
+func (w *worker) late() {
+	w.pool.tallies.late.Add(1)
+	if c := w.context.Load(); c != nil {
+		w.emit(Event{Kind: Returned, Task: c.place.kind.name})
+	}
+	w.pool.freeze()
+	w.pool.thaw() //nolint:staticcheck // see above: only to have waited
+}
+
+func (j *job[A, R]) fail(err error) { j.dropped(err) }
+
+func (j *job[A, R]) stale() bool { return stateOf(j.word.Load()) != TaskQueued }
+
+func (j *job[A, R]) named() *kind { return j.place.kind }
+
+func (j *job[A, R]) reuse() {
+	var zero A
+	var none R
+	j.arg, j.value, j.err, j.own, j.queue = zero, none, nil, nil, nil
+	if j.home != nil {
+		j.home.free.Put(j)
+	}
+}

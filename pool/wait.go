@@ -1,0 +1,148 @@
+package pool
+
+import (
+	"context"
+	"errors"
+	"runtime"
+)
+
+// ErrTaken says that a future's result was taken before by Take, so that the
+// future reaches nothing any more.
+var ErrTaken = errors.New("the result of this future was taken before")
+
+// await waits until the task is done or ctx ends. Behind it the flag hasWaiter may
+// be this caller's.
+func (h *head) await(ctx context.Context, gen uint64) (mine bool, err error) {
+	word := h.word.Load()
+	switch {
+	case genOf(word) != gen:
+		return false, ErrTaken
+	case stateOf(word).over():
+		return false, nil
+	}
+	p := h.place.pool
+	if (p.config.Help || p.config.Spin) && h.hasten(gen) {
+		return false, nil
+	}
+	if w := p.workerOf(ctx); w != nil {
+		w.nests() // it holds a worker while it waits: there will be another one
+		p.call()
+	}
+	return h.sleep(ctx, gen)
+}
+
+// hasten does what the options of the pool allow instead of sleeping: run the
+// task here, or look for its end for a while.
+func (h *head) hasten(gen uint64) bool {
+	p := h.place.pool
+	if p.config.Help && h.step(gen, TaskQueued, TaskRunning, 0) {
+		p.help(h)
+	}
+	if !p.config.Spin || p.procs == 1 {
+		return h.isDone(gen)
+	}
+	for i := range spinWait {
+		if h.isDone(gen) {
+			return true
+		}
+		if i%64 == 63 {
+			runtime.Gosched()
+		}
+		pause()
+	}
+	return false
+}
+
+// spinWait times pause is how long a spinning caller looks.
+const spinWait = 400
+
+func (h *head) isDone(gen uint64) bool {
+	word := h.word.Load()
+	return stateOf(word).over() || genOf(word) != gen
+}
+
+// sleep waits for the token, which one caller may have, or in the crowd.
+func (h *head) sleep(ctx context.Context, gen uint64) (mine bool, err error) {
+	if h.token.Load() == nil {
+		h.token.CompareAndSwap(nil, &token{make(chan struct{}, 1)})
+	}
+	for {
+		word := h.word.Load()
+		switch {
+		case genOf(word) != gen:
+			return false, ErrTaken
+		case stateOf(word).over():
+			return false, nil
+		case word&hasWaiter != 0:
+			return false, h.sleepInCrowd(ctx, gen)
+		}
+		if h.word.CompareAndSwap(word, word|hasWaiter) {
+			err := h.sleepForToken(ctx)
+			return err == nil, err
+		}
+	}
+}
+
+// sleepForToken leaves the flag set: so the object is the caller's until it is
+// taken or woken clears the flag.
+func (h *head) sleepForToken(ctx context.Context) error {
+	c := h.token.Load().c
+	mine, parent := ctx.Done(), h.parentDone()
+	if mine == nil && parent == nil {
+		<-c
+		return nil
+	}
+	for {
+		select {
+		case <-c:
+			return nil
+		case <-parent:
+			parent = nil
+			h.own.parentEnded()
+		case <-mine:
+			if h.giveUp() {
+				return context.Cause(ctx)
+			}
+			mine = nil // it is done: the token is on its way
+		}
+	}
+}
+
+// giveUp ends the wait for the token; false when the task is done.
+func (h *head) giveUp() bool {
+	for {
+		word := h.word.Load()
+		if stateOf(word).over() {
+			return false
+		}
+		if h.word.CompareAndSwap(word, word&^hasWaiter) {
+			return true
+		}
+	}
+}
+
+func (h *head) sleepInCrowd(ctx context.Context, gen uint64) error {
+	if !h.keep(gen) {
+		return ErrTaken
+	}
+	ended, parent := h.ended(), h.parentDone()
+	for {
+		select {
+		case <-ended:
+			return nil
+		case <-parent:
+			parent = nil
+			h.own.parentEnded()
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// parentDone ends when the context ends with which the task was submitted.
+func (h *head) parentDone() <-chan struct{} {
+	if h.own == nil {
+		return nil
+	}
+	return h.own.parent.Done()
+}
