@@ -4,7 +4,7 @@ package pool
 type caller struct {
 	next, prev *caller
 	queue      *queue
-	priority   Priority
+	at         *placement
 	item       item
 	told       chan error // room for the one answer: nil is "accepted"
 	listed     bool

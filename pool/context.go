@@ -12,31 +12,37 @@ import (
 	"github.com/bullpen-run/bullpen"
 )
 
-// body is a task as its context sees it.
-type body interface {
-	owner
-}
-
 // taskContext is the context of one task that has a deadline or was submitted
 // with a context that can end. It is made for the task and never used again, so
 // that a body which keeps it sees nothing of later tasks. It is what lies in the
-// queue in the task's place: so the keeper finds it at the worker.
+// queue in the task's place: so the keeper finds it at the worker. What few tasks
+// need lies in more, as each costs the collector its size.
 type taskContext struct {
 	parent  context.Context
-	task    body
 	head    *head
-	place   *placement
 	gen     uint64
 	timeout time.Duration
-	worker  atomic.Pointer[worker] // nil before it starts
+	worker  *worker      // written before the body gets the context
+	begun   int64        // when the keeper first saw it run; the keeper's
+	asked   atomic.Int64 // when it was canceled, 0 is not
+	ended   atomic.Uint32
+	more    atomic.Pointer[contextMore]
+}
 
+// What ended says.
+const (
+	notEnded = iota
+	endedByCancel
+	endedByDeadline
+)
+
+// contextMore is made when somebody asks for it.
+type contextMore struct {
 	verdict error // of an abandoned task, written before it is lost
 
-	begun  int64        // when the keeper first saw it run; used by the keeper only
-	asked  atomic.Int64 // when it was canceled, 0 is not
 	mu     sync.Mutex
 	done   chan struct{} // made when asked for; mu guards what follows
-	err    error
+	closed bool
 	cause  error
 	until  time.Time   // what Deadline said
 	unhook func() bool // ends the watch over parent
@@ -44,47 +50,53 @@ type taskContext struct {
 	leave  func()      // ends the timer of a guest; of the goroutine that runs the task
 }
 
+// extra gives more, and makes it first.
+func (c *taskContext) extra() *contextMore {
+	if m := c.more.Load(); m != nil {
+		return m
+	}
+	c.more.CompareAndSwap(nil, &contextMore{})
+	return c.more.Load()
+}
+
 // verdict is the outcome of an abandoned task.
 func (h *head) verdict() error {
-	if h.own != nil && h.own.verdict != nil {
-		return h.own.verdict
+	if h.own != nil {
+		if m := h.own.more.Load(); m != nil && m.verdict != nil {
+			return m.verdict
+		}
 	}
 	return taskError(h.place.kind.name, bullpen.Canceled, errForsaken)
 }
 
 var errForsaken = errors.New("it ignored the end of the pool")
 
-// own gives a task a context of its own where it needs one. ctx is that of the
-// caller; when it is nil nothing of it matters.
-func (at *placement) own(ctx context.Context, task body, h *head) *taskContext {
-	if ctx == nil {
-		ctx = context.Background()
-	}
-	return &taskContext{
-		parent: ctx, task: task, head: h, place: at, gen: genOf(h.word.Load()), timeout: at.timeout,
-	}
+// own gives a task a context of its own. ctx is that of the caller.
+func (at *placement) own(ctx context.Context, h *head) *taskContext {
+	return &taskContext{parent: ctx, head: h, gen: genOf(h.word.Load()), timeout: at.timeout}
 }
 
 func (c *taskContext) run(w *worker) {
 	if c.head.begin() {
-		c.task.execute(w)
+		c.head.self.execute(w)
 	}
 }
 
-func (c *taskContext) fail(err error)            { c.task.fail(err) }
-func (c *taskContext) stale() bool               { return c.task.stale() }
-func (c *taskContext) crash(w *worker, t thrown) { c.task.crash(w, t) }
-func (c *taskContext) named() *kind              { return c.place.kind }
+func (c *taskContext) fail(err error)            { c.head.self.fail(err) }
+func (c *taskContext) stale() bool               { return c.head.self.stale() }
+func (c *taskContext) crash(w *worker, t thrown) { c.head.self.crash(w, t) }
+func (c *taskContext) named() *kind              { return c.head.place.kind }
+func (c *taskContext) pool() *Pool               { return c.head.place.pool }
 
 // start ties the context to the worker that runs its task.
 func (c *taskContext) start(w *worker) {
-	c.worker.Store(w)
-	w.context.Store(c)
-	p := c.place.pool
+	c.worker = w
 	if w.guest {
 		c.visit()
 		return
 	}
+	w.context.Store(c)
+	p := w.pool
 	p.stir()
 	if p.state.State() >= Closing {
 		c.cancel(context.Canceled, p.closedError()) // the pool's end may have missed it
@@ -93,10 +105,10 @@ func (c *taskContext) start(w *worker) {
 
 // visit is start in the goroutine of a caller, where the keeper does not look.
 func (c *taskContext) visit() {
-	p := c.place.pool
+	p := c.pool()
 	if c.timeout > 0 {
 		timer := time.AfterFunc(c.timeout, func() { c.cancel(context.DeadlineExceeded, nil) })
-		c.leave = func() { timer.Stop() }
+		c.extra().leave = func() { timer.Stop() }
 	}
 	p.mu.Lock()
 	p.visitors[c] = struct{}{}
@@ -109,53 +121,67 @@ func (c *taskContext) visit() {
 
 // stop ends the context after its task, as context.WithCancel's cancel does.
 func (c *taskContext) stop() {
-	if w := c.worker.Load(); w != nil && w.guest {
-		if c.leave != nil {
-			c.leave()
+	if w := c.worker; w != nil && w.guest {
+		if m := c.more.Load(); m != nil && m.leave != nil {
+			m.leave()
 		}
-		p := c.place.pool
-		p.mu.Lock()
-		delete(p.visitors, c)
-		p.mu.Unlock()
+		w.pool.mu.Lock()
+		delete(w.pool.visitors, c)
+		w.pool.mu.Unlock()
 	}
-	c.mu.Lock()
-	unhook := c.finish(context.Canceled, nil)
-	c.mu.Unlock()
-	if unhook != nil {
-		unhook()
+	c.finish(context.Canceled, nil)
+}
+
+// finish ends the context, once. Who asks for more sets it and then looks whether
+// the context has ended; here it is the other way round, so none is forgotten.
+func (c *taskContext) finish(err, cause error) {
+	how := uint32(endedByCancel)
+	if errors.Is(err, context.DeadlineExceeded) {
+		how = endedByDeadline
+	}
+	if cause != nil {
+		m := c.extra()
+		m.mu.Lock()
+		if m.cause == nil {
+			m.cause = cause
+		}
+		m.mu.Unlock()
+	}
+	if c.ended.CompareAndSwap(notEnded, how) {
+		if m := c.more.Load(); m != nil {
+			m.finish()
+		}
 	}
 }
 
-// finish sets err and closes done. mu is held.
-func (c *taskContext) finish(err, cause error) (unhook func() bool) {
-	if c.err != nil {
-		return nil
+// finish tells all who have asked.
+func (m *contextMore) finish() {
+	m.mu.Lock()
+	if m.done != nil && !m.closed {
+		close(m.done)
 	}
-	c.err, c.cause = err, cause
-	if c.done != nil {
-		close(c.done)
-	}
-	for _, call := range c.calls {
+	m.closed = true
+	for _, call := range m.calls {
 		go (*call)() // as context.AfterFunc does; the call's owner waits for it
 	}
-	c.calls = nil
-	unhook, c.unhook = c.unhook, nil
-	return unhook
+	m.calls = nil
+	unhook := m.unhook
+	m.unhook = nil
+	m.mu.Unlock()
+	if unhook != nil {
+		unhook()
+	}
 }
 
 // cancel ends the context, and the task too when it has not started.
 func (c *taskContext) cancel(err, cause error) {
-	c.asked.CompareAndSwap(0, c.place.pool.now())
-	c.mu.Lock()
-	unhook := c.finish(err, cause)
-	c.mu.Unlock()
-	if unhook != nil {
-		unhook()
-	}
+	c.asked.CompareAndSwap(0, c.pool().now())
+	c.finish(err, cause)
+	c.pool().stir() // its grace has begun
 	if cause == nil {
 		cause = err
 	}
-	c.head.revoke(c.gen, fmt.Errorf("task %q: %w", c.place.kind.name, cause))
+	c.head.revoke(c.gen, fmt.Errorf("task %q: %w", c.named().name, cause))
 }
 
 // parentEnded carries the end of the caller's context over to the task.
@@ -169,121 +195,154 @@ func (c *taskContext) Deadline() (time.Time, bool) {
 	if c.timeout == 0 {
 		return deadline, ok
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.until.IsZero() {
-		c.until = time.Now().Add(c.timeout)
+	m := c.extra()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.until.IsZero() {
+		m.until = time.Now().Add(c.timeout)
 	}
-	if !ok || c.until.Before(deadline) {
-		return c.until, true
+	if !ok || m.until.Before(deadline) {
+		return m.until, true
 	}
 	return deadline, true
 }
 
 // Done is closed at the deadline, when the task is canceled and when it is over.
 func (c *taskContext) Done() <-chan struct{} {
-	c.mu.Lock()
-	if c.done == nil {
-		c.done = make(chan struct{})
-		if c.err != nil {
-			close(c.done)
+	m := c.extra()
+	m.mu.Lock()
+	if m.done == nil {
+		m.done = make(chan struct{})
+		if m.closed {
+			close(m.done)
 		}
 	}
-	done, hook := c.done, c.err == nil && c.unhook == nil && c.parent.Done() != nil
-	c.mu.Unlock()
-	if hook {
-		c.hook()
+	done, hook := m.done, m.unhook == nil && c.parent.Done() != nil
+	m.mu.Unlock()
+	switch {
+	case c.ended.Load() != notEnded:
+		m.finish()
+	case hook:
+		c.hook(m)
 	}
 	return done
 }
 
 // hook follows the end of the parent at once; without it the keeper sees it at
 // its next tick.
-func (c *taskContext) hook() {
+func (c *taskContext) hook(m *contextMore) {
 	unhook := context.AfterFunc(c.parent, c.parentEnded)
-	c.mu.Lock()
-	if c.err == nil && c.unhook == nil {
-		c.unhook, unhook = unhook, nil
+	m.mu.Lock()
+	if !m.closed && m.unhook == nil {
+		m.unhook, unhook = unhook, nil
 	}
-	c.mu.Unlock()
+	m.mu.Unlock()
 	if unhook != nil {
 		unhook()
 	}
 }
 
 func (c *taskContext) Err() error {
-	c.mu.Lock()
-	err := c.err
-	c.mu.Unlock()
-	if err == nil {
-		err = c.parent.Err()
+	switch c.ended.Load() {
+	case endedByCancel:
+		return context.Canceled
+	case endedByDeadline:
+		return context.DeadlineExceeded
+	default:
+		return c.parent.Err()
 	}
-	return err
 }
 
 func (c *taskContext) Value(key any) any {
-	switch key {
-	case workerKey{}:
-		return c.worker.Load()
-	default:
-		return c.parent.Value(key)
+	if key == (workerKey{}) {
+		return c.worker
 	}
+	return c.parent.Value(key)
 }
 
 // AfterFunc lets package context derive from c without a goroutine that waits.
 func (c *taskContext) AfterFunc(f func()) (stop func() bool) {
 	c.Done() // follows the parent
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.err != nil {
+	m := c.extra()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
 		go f() // as context.AfterFunc does; f's owner waits for it
 		return func() bool { return false }
 	}
 	call := &f
-	c.calls = append(c.calls, call)
+	m.calls = append(m.calls, call)
 	return func() bool {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		i := slices.Index(c.calls, call)
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		i := slices.Index(m.calls, call)
 		if i >= 0 {
-			c.calls = slices.Delete(c.calls, i, i+1)
+			m.calls = slices.Delete(m.calls, i, i+1)
 		}
 		return i >= 0
 	}
 }
 
-// watch is the keeper's look at a task: whether it runs, and how it has overrun,
-// nil when it has not.
-func (c *taskContext) watch(now int64) (running bool, why error) {
+// look is what the keeper sees of a task.
+type look struct {
+	running bool
+	fresh   bool  // it began, or may end, so that the next tick shall not be late
+	due     int64 // when it overruns, 0 is never
+	why     error // how it has overrun
+}
+
+// hookAfter is for how long the keeper looks at the caller's context at each tick;
+// for a task that takes longer that context tells.
+const hookAfter = 5 * tick
+
+// watch is the keeper's look at a task.
+func (c *taskContext) watch(now int64) look {
 	if word := c.head.word.Load(); genOf(word) != c.gen || stateOf(word) != TaskRunning {
-		return false, nil
+		return look{}
 	}
+	l := look{running: true}
 	if c.begun == 0 {
-		c.begun = now
+		c.begun, l.fresh = now, true
 	}
-	if c.timeout > 0 && now-c.begun >= int64(c.timeout) {
-		err := taskError(c.place.kind.name, bullpen.Timeout, fmt.Errorf("ran longer than %v: %w", c.timeout, context.DeadlineExceeded))
-		return true, err
-	}
-	asked := c.asked.Load()
-	if asked == 0 {
-		if c.parent.Err() != nil {
-			c.parentEnded()
+	if asked := c.asked.Load(); asked != 0 {
+		l.due = asked + int64(c.pool().config.Grace)
+		if now >= l.due {
+			l.why = c.late()
 		}
-		return true, nil
+	} else if c.parent.Done() != nil {
+		switch {
+		case c.parent.Err() != nil:
+			c.parentEnded()
+			l.fresh = true
+		case now-c.begun < hookAfter:
+			l.fresh = true
+		default:
+			c.Done()
+		}
 	}
-	if now-asked < int64(c.place.pool.config.Grace) {
-		return true, nil
+	if due := c.begun + int64(c.timeout); c.timeout > 0 {
+		if now >= due {
+			l.why = taskError(c.named().name, bullpen.Timeout, fmt.Errorf("ran longer than %v: %w", c.timeout, context.DeadlineExceeded))
+		}
+		if l.due == 0 || due < l.due {
+			l.due = due
+		}
 	}
+	return l
+}
+
+// late is the outcome of a task that goes on after the grace.
+func (c *taskContext) late() error {
 	outcome := bullpen.Canceled
-	c.mu.Lock()
-	cause := c.cause
-	if errors.Is(c.err, context.DeadlineExceeded) {
+	if c.ended.Load() == endedByDeadline {
 		outcome = bullpen.Timeout
 	}
-	c.mu.Unlock()
+	m := c.extra()
+	m.mu.Lock()
+	cause := m.cause
+	m.mu.Unlock()
 	if cause == nil {
-		cause = context.Canceled
+		cause = c.Err()
 	}
-	return true, taskError(c.place.kind.name, outcome, fmt.Errorf("went on for longer than %v after its end: %w", c.place.pool.config.Grace, cause))
+	return taskError(c.named().name, outcome, fmt.Errorf("went on for longer than %v after its end: %w", c.pool().config.Grace, cause))
 }

@@ -124,9 +124,9 @@ func (d *deque) pop() slot {
 	return s
 }
 
-// popMany takes up to len(items) items, at least one, with their stamps. The
-// deque is not empty.
-func (d *deque) popMany(items []item, stamps *[mostOwn]int64) int {
+// popMany takes up to len(items) items, at least one, with their stamps, of which
+// each speaks for weight items. The deque is not empty.
+func (d *deque) popMany(items []item, stamps *[mostOwn]int64, weight uint64) int {
 	c := d.first
 	for c.head == c.tail {
 		c = d.shed()
@@ -137,7 +137,7 @@ func (d *deque) popMany(items []item, stamps *[mostOwn]int64) int {
 	for i, units := range c.stamps[c.head:end] {
 		stamps[i] = 0
 		if units != 0 {
-			stamps[i] = c.base + int64(units-1)*stampUnit
+			stamps[i] = stampOf(c.base+int64(units-1)*stampUnit, weight)
 			c.stamps[c.head+i] = 0
 		}
 	}

@@ -13,14 +13,14 @@
 //     [NewFunc], then [Func.Call], [Func.Submit], [Func.Group], [Func.All] or
 //     [Func.Map].
 //   - To run some tasks and go on when all have ended: [Pool.Group], and [Run] for
-//     a fixed set without a pool of its own.
+//     a fixed set without a pool that goes on.
 //   - To give a kind of task a name, a priority, a deadline or a delay:
 //     [Pool.With].
 //   - To bound how many tasks use something at once, such as ten connections to
 //     a database, or how many start in a second: [Pool.Lane]. Package poolhttp
 //     puts an HTTP handler behind one.
 //   - To keep something costly between tasks, such as an interpreter or a
-//     connection: [NewStates] and [FuncWithState].
+//     connection: [NewStates] and [NewFuncWithState].
 //   - To run tasks by name, as a bullpen.Executor: Config.Handlers and
 //     [Pool.Submit].
 //

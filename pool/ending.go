@@ -136,6 +136,7 @@ func (p *Pool) failed(it item, reason error) {
 // does not wait for longer than its grace.
 func (p *Pool) cancelRunning(reason error) {
 	close(p.done)
+	p.cancelSpans(reason)
 	for _, w := range p.seats(nil) {
 		if c := w.context.Load(); c != nil {
 			c.cancel(context.Canceled, reason)
@@ -163,7 +164,7 @@ func (p *Pool) giveUp() {
 		p.alive--
 	}
 	for c := range p.visitors {
-		p.left = append(p.left, c.place.kind.name+" in its caller")
+		p.left = append(p.left, c.named().name+" in its caller")
 	}
 	p.mu.Unlock()
 	for _, w := range left {
@@ -204,7 +205,7 @@ func (w *worker) forsake() string {
 }
 
 func (j *job[A, R]) forsake() bool {
-	if !j.head.abandon(genOf(j.word.Load()), nil) {
+	if !j.head.abandon(genOf(j.word.Load())) {
 		return false
 	}
 	j.tell()
@@ -212,7 +213,7 @@ func (j *job[A, R]) forsake() bool {
 }
 
 func (c *taskContext) forsake() bool {
-	if !c.head.abandon(c.gen, nil) {
+	if !c.head.abandon(c.gen) {
 		return false
 	}
 	c.head.tell()
@@ -263,7 +264,4 @@ func (p *Pool) quits(w *worker) bool {
 	}
 	return true
 }
-func (p *Pool) waiting() int        { return 0 }
-func (p *Pool) gates() []*gate      { return []*gate{&p.gate} }
-func (p *Pool) dropDelayed() []item { return nil }
-func (p *Pool) parkedOne()          {}
+func (p *Pool) parkedOne() {}

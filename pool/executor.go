@@ -44,7 +44,7 @@ func (p *Pool) Submit(ctx context.Context, t bullpen.Task, done func(bullpen.Res
 	j.self, j.place = j, at
 	j.submitted()
 	j.keep(0)
-	j.own = at.own(ctx, j, &j.head)
+	j.own = at.own(ctx, &j.head)
 	if t.Limits.Timeout > 0 {
 		j.own.timeout = t.Limits.Timeout
 	}

@@ -16,6 +16,8 @@ type Func[A, R any] struct {
 	place *placement
 	fn    func(context.Context, A) (R, error)
 	free  sync.Pool // of *job[A, R]
+	slabs sync.Pool // of *slab[A, R]
+	pace  pace      // of batches
 }
 
 // NewFunc makes a typed function of fn at a pool, a lane or a place. It panics
@@ -46,7 +48,7 @@ func (j *job[A, R]) ready(ctx context.Context) item {
 	if j.place.timeout == 0 && ctx == context.Background() {
 		return j
 	}
-	j.own = j.place.own(ctx, j, &j.head)
+	j.own = j.place.own(ctx, &j.head)
 	return j.own
 }
 

@@ -123,6 +123,10 @@ func (f Future[T]) Cancel(cause error) {
 	if cause == nil {
 		cause = context.Canceled
 	}
+	if l, ok := f.task.self.(interface{ revokeFor(cause error) }); ok {
+		l.revokeFor(cause)
+		return
+	}
 	if own := f.task.own; own != nil {
 		own.cancel(context.Canceled, cause)
 		return

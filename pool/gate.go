@@ -20,6 +20,7 @@ type gate struct {
 	queues   []*queue // whose places these are
 
 	freed   atomic.Int64 // places that were given back
+	delayed atomic.Int64 // places that delayed tasks hold
 	blocked atomic.Int64 // callers in waiting; written with mu held
 
 	mu      sync.Mutex
@@ -54,15 +55,16 @@ func (g *gate) pass(ctx context.Context, at *placement, q *queue, it item) error
 		g.mu.Unlock()
 		g.pool.tallies.refused.Add(1)
 		return err
-	case g.waiting.n == 0 && g.grant(q):
-		q.in.mu.Lock()
-		q.push(at.priority, it)
-		q.in.mu.Unlock()
+	case g.waiting.n == 0 && g.fetch(q, func() { q.push(at.priority, it) }):
 		g.mu.Unlock()
 		q.called()
 		return nil
 	}
-	switch g.overflow {
+	overflow := g.overflow
+	if overflow == DropOldest && g.delayed.Load() >= int64(g.bound) {
+		overflow = Reject // none of those who wait has come so far that it could be dropped
+	}
+	switch overflow {
 	case Block:
 		return g.block(ctx, at, q, it)
 	case DropOldest:
@@ -76,6 +78,23 @@ func (g *gate) pass(ctx context.Context, at *placement, q *queue, it item) error
 		g.pool.overload(at.kind, "refused")
 		return fmt.Errorf("%w: %d tasks wait, the most that may", bullpen.ErrOverloaded, g.bound)
 	}
+}
+
+// fetch gets a place for q and lets use use it; false when there is none. Others who
+// need no grant may be faster to take what was granted. mu is held.
+func (g *gate) fetch(q *queue, use func()) bool {
+	for g.grant(q) {
+		q.in.mu.Lock()
+		got := q.in.room > 0
+		if got {
+			use()
+		}
+		q.in.mu.Unlock()
+		if got {
+			return true
+		}
+	}
+	return false
 }
 
 // grant gets at least one place for the callers' side of q: of those given back,
@@ -126,7 +145,7 @@ var ctxNone = context.Background()
 // block waits for a place until ctx ends. mu is held when it is called, and free
 // when it returns.
 func (g *gate) block(ctx context.Context, at *placement, q *queue, it item) error {
-	c := &caller{priority: at.priority, item: it, queue: q, told: make(chan error, 1)}
+	c := &caller{at: at, item: it, queue: q, told: make(chan error, 1)}
 	g.waiting.push(c)
 	g.blocked.Add(1)
 	g.mu.Unlock()
@@ -138,6 +157,14 @@ func (g *gate) block(ctx context.Context, at *placement, q *queue, it item) erro
 	defer g.pool.tallies.blocked.Add(-1)
 	g.pool.stir()
 	g.pool.callOne() // this processor has time for it now
+	err := g.await(ctx, c)
+	if err != nil {
+		g.pool.tallies.refused.Add(1)
+	}
+	return err
+}
+
+func (g *gate) await(ctx context.Context, c *caller) error {
 	select {
 	case err := <-c.told:
 		return err
@@ -153,7 +180,6 @@ func (g *gate) block(ctx context.Context, at *placement, q *queue, it item) erro
 	if !listed {
 		return <-c.told // it was accepted or refused at the same time
 	}
-	g.pool.tallies.refused.Add(1)
 	return fmt.Errorf("no place in the queue: %w", context.Cause(ctx))
 }
 
@@ -162,6 +188,7 @@ func (g *gate) block(ctx context.Context, at *placement, q *queue, it item) erro
 // came later passes by, and none is woken in vain.
 func (g *gate) admit(slack int) {
 	if g.freed.Load() < int64(slack) {
+		g.pool.stir() // should the workers stop to give places back
 		return
 	}
 	g.mu.Lock()
@@ -170,9 +197,13 @@ func (g *gate) admit(slack int) {
 	for ; n > 0 && g.waiting.n > 0; n-- {
 		c := g.waiting.pop()
 		g.blocked.Add(-1)
+		if c.at.delay > 0 {
+			c.told <- g.pool.delay(c.at, c.queue, c.item)
+			continue
+		}
 		c.queue.in.mu.Lock()
 		c.queue.in.room++
-		c.queue.push(c.priority, c.item)
+		c.queue.push(c.at.priority, c.item)
 		c.queue.in.mu.Unlock()
 		if c.queue.lane != nil {
 			c.queue.lane.list()

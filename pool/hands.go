@@ -108,8 +108,11 @@ func (p *Pool) hand(it item, force bool) bool {
 	w := p.bench.pop()
 	w.handed++
 	w.items[0], w.stamps[0] = it, 0
-	if w.rare || w.handed%handSample == 0 {
-		w.stamps[0] = p.now()
+	switch {
+	case w.rare:
+		w.stamps[0] = stampOf(p.now(), 1)
+	case w.handed%handSample == 0:
+		w.stamps[0] = stampOf(p.now(), handSample)
 	}
 	w.own.Store(pack(1, 1))
 	w.wake <- wakeRun

@@ -56,6 +56,8 @@ type crowd struct {
 	over  bool          // guarded by mu
 	done  chan struct{} // guarded by mu until it is given out
 	calls []func()      // guarded by mu
+	// member is told besides, if it is there from the beginning.
+	member interface{ ended() }
 }
 
 // submitted makes a filled task one that waits.
@@ -113,34 +115,39 @@ func (h *head) letGo() {
 
 // revoke ends a task that waits; false when it has started or ended.
 func (h *head) revoke(gen uint64, err error) bool {
-	q := h.queue
-	if !h.drop(gen, err) {
+	q := h.drop(gen, err)
+	if q == nil {
 		return false
 	}
-	q.forget()
+	if !h.place.pool.undelay(h, gen) {
+		q.forget()
+	}
 	return true
 }
 
 // dropped ends a task that was taken out of the queue and not started. err nil
 // says that it is stale.
 func (h *head) dropped(err error) {
-	if err != nil && !h.drop(genOf(h.word.Load()), err) {
+	if err != nil && h.drop(genOf(h.word.Load()), err) == nil {
 		h.queue.unforget()
 	}
 	h.letGo()
 }
 
-func (h *head) drop(gen uint64, err error) bool {
+// drop ends a task that waits, and gives the queue where it did; nil when it has
+// started or ended.
+func (h *head) drop(gen uint64, err error) *queue {
 	p := h.place.pool
 	p.guests.Add(1) // the pool has not ended before its callers are told
 	defer p.farewell()
 	if !h.step(gen, TaskQueued, TaskEnding, 0) {
-		return false
+		return nil
 	}
+	q := h.queue // the task is ours until it is published
 	h.place.kind.neverStarted()
 	h.self.settle(err)
 	h.publish(gen, TaskEnding)
-	return true
+	return q
 }
 
 // publish shows the outcome, which was written before, to all who wait for it. It
@@ -159,14 +166,9 @@ func (h *head) publish(gen uint64, from TaskState) (ok, waited bool) {
 	}
 }
 
-// abandon answers a running task while its body goes on. Nobody but readers of
-// own.verdict may look at the result: the body will write there.
-func (h *head) abandon(gen uint64, err error) bool {
-	if h.own != nil {
-		h.own.verdict = err
-	}
-	return h.step(gen, TaskRunning, TaskLost, isKept)
-}
+// abandon answers a running task while its body goes on. Its outcome is the verdict
+// in its context: the body will write where the result would be.
+func (h *head) abandon(gen uint64) bool { return h.step(gen, TaskRunning, TaskLost, isKept) }
 
 // tell wakes those who wait for an abandoned task.
 func (h *head) tell() { h.tellAll(h.word.Load()) }
@@ -201,6 +203,9 @@ func (h *head) dismissCrowd() bool {
 	c.mu.Unlock()
 	for _, call := range calls {
 		call()
+	}
+	if c.member != nil {
+		c.member.ended()
 	}
 	return true
 }

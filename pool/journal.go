@@ -180,7 +180,7 @@ func (j *journal) write(logger *slog.Logger, e Event) {
 			j.lost.Add(1)
 		}
 	}()
-	attrs := []slog.Attr{slog.Time("at", e.Time)}
+	attrs := []slog.Attr{slog.String("event", e.Kind.String()), slog.Time("at", e.Time)}
 	if e.Worker != "" {
 		attrs = append(attrs, slog.String("worker", e.Worker))
 	}
@@ -196,7 +196,7 @@ func (j *journal) write(logger *slog.Logger, e Event) {
 	if e.Stack != "" {
 		attrs = append(attrs, slog.String("stack", e.Stack))
 	}
-	logger.LogAttrs(context.Background(), e.level(), e.Kind.String(), attrs...)
+	logger.LogAttrs(context.Background(), e.level(), "event", attrs...)
 }
 
 // dropped says how many tasks the end of the pool has failed.

@@ -26,6 +26,8 @@ type keeper struct {
 	pool  *Pool
 	awake atomic.Bool // it ticks every millisecond
 
+	pausing sync.Mutex // held while the timer is set by who may not hold mu
+
 	mu    sync.Mutex  // held by a tick; guards what follows
 	timer *time.Timer // runs tick
 	calm  int         // ticks without anything to look after
@@ -51,7 +53,9 @@ func (p *Pool) stir() {
 
 func (k *keeper) wake() {
 	if k.awake.CompareAndSwap(false, true) {
+		k.pausing.Lock()
 		k.timer.Reset(time.Duration(tick))
+		k.pausing.Unlock()
 	}
 }
 
@@ -73,9 +77,8 @@ func (k *keeper) tick() {
 	k.awake.Store(true)
 	now := p.now()
 	p.clock.Store(now)
-	busy := k.watch(now)
+	busy, due := k.watch(now)
 	if p.tallies.blocked.Load() > 0 {
-		busy = true
 		for _, g := range p.gates() {
 			g.admit(1) // without waiting for the slack
 		}
@@ -89,21 +92,37 @@ func (k *keeper) tick() {
 		k.timer.Reset(time.Duration(tick))
 		return
 	}
-	k.rest()
+	k.rest(due)
 }
 
-// rest makes the next tick come late or never. What began while it went to rest
-// has seen it awake, so it looks again.
-func (k *keeper) rest() {
+// rest makes the next tick come when the next task is due, or when workers may have
+// been idle too long, or never. What began while it went to rest has seen it
+// awake, so it looks again.
+func (k *keeper) rest(due int64) {
 	p := k.pool
 	p.wipe()
-	if p.handsNow().size() > 0 {
-		k.timer.Reset(max(p.config.Idle/8, time.Duration(tick)))
-	}
+	k.calm = 0
 	k.awake.Store(false)
-	if k.watch(p.clock.Load()) || p.tallies.blocked.Load() > 0 {
+	busy, again := k.watch(p.now())
+	if busy || again > 0 && (due == 0 || again < due) {
 		k.wake()
+		return
 	}
+	pace := time.Duration(0)
+	if p.handsNow().size() > 0 {
+		pace = max(p.config.Idle/8, time.Duration(tick))
+	}
+	if due > 0 {
+		until := max(time.Duration(due-p.now()), time.Duration(tick))
+		if pace == 0 || until < pace {
+			pace = until
+		}
+	}
+	// Who stirs from now on sets the timer himself; it must not be set to later.
+	if k.pausing.Lock(); !k.awake.Load() && pace > 0 {
+		k.timer.Reset(pace)
+	}
+	k.pausing.Unlock()
 }
 
 // retire lets go of workers that have been idle too long, the coldest first.
@@ -129,17 +148,19 @@ func (k *keeper) retire(now int64) {
 }
 
 // watch looks at every worker: whether its task has overrun, and whether short
-// tasks wait in its hands behind one that turned out long. It tells whether there
-// is any such task.
-func (k *keeper) watch(now int64) (any bool) {
+// tasks wait in its hands behind one that turned out long. It tells whether the
+// next tick shall not be late, and when the next task is due, 0 is never.
+func (k *keeper) watch(now int64) (busy bool, due int64) {
 	p := k.pool
 	k.seats = p.seats(k.seats[:0])
 	for _, w := range k.seats {
 		if c := w.context.Load(); c != nil {
-			running, why := c.watch(now)
-			any = any || running
-			if why != nil {
-				p.overrun(w, c, why)
+			l := c.watch(now)
+			busy = busy || l.fresh
+			if l.why != nil {
+				p.overrun(w, c, l.why)
+			} else if l.due > 0 && (due == 0 || l.due < due) {
+				due = l.due
 			}
 		}
 		own := w.own.Load()
@@ -152,10 +173,10 @@ func (k *keeper) watch(now int64) (any bool) {
 		default:
 			w.seen = own
 		}
-		any = true
+		busy = true
 	}
 	clear(k.seats)
-	return any
+	return busy, due
 }
 
 // seats appends the workers that have a place.
@@ -172,7 +193,8 @@ func (p *Pool) seats(to []*worker) []*worker {
 // another one as long as not too many bodies are stuck.
 func (p *Pool) overrun(w *worker, c *taskContext, why error) {
 	p.freeze()
-	if !c.head.abandon(c.gen, why) {
+	c.extra().verdict = why // read when the next step succeeds
+	if !c.head.abandon(c.gen) {
 		p.thaw()
 		return
 	}
@@ -184,9 +206,9 @@ func (p *Pool) overrun(w *worker, c *taskContext, why error) {
 		w.flags.Or(flagStuck)
 	}
 	p.thaw()
-	w.home.outcome(c.place.kind, why)
+	w.home.outcome(c.named(), why)
 	p.tallies.overruns.Add(1)
-	w.emit(Event{Kind: Overran, Task: c.place.kind.name, Text: why.Error()})
+	w.emit(Event{Kind: Overran, Task: c.named().name, Text: why.Error()})
 	c.cancel(endOf(why), why)
 	c.head.tell()
 	if replaced {

@@ -2,18 +2,196 @@ package pool
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
 	"sync/atomic"
+	"time"
 )
 
-type Lane struct{ queue queue }
+// LaneConfig says what a lane is like.
+type LaneConfig struct {
+	// Name is used in errors and statistics, and is the name of the lane's tasks
+	// that have none of their own. A pool has each name once.
+	Name string
+	// Limit is how many bodies of the lane run at a time; 0 means as many as the
+	// pool has workers.
+	Limit int
+	// Queue is how many tasks may wait in the lane; 0 means DefaultQueue.
+	Queue int
+	// Overflow is what happens when so many wait. A lane cannot have CallerRuns:
+	// bodies in callers would not be bound by its limit.
+	Overflow Overflow
+	// Timeout is the run time of the lane's tasks that take a context; 0 means
+	// the pool's, and negative none.
+	Timeout time.Duration
+	// Rate is how many tasks may start per second, up to 1e9; 0 means any number.
+	// The time between two starts is rounded up to nanoseconds.
+	Rate float64
+	// Burst is how many may start at once after a rest; 0 means 1.
+	Burst int
+}
 
-func (l *Lane) list()    {}
-func (l *Lane) release() {}
+// Lane is a part of a pool with a queue, a limit and a rate of its own: for ten
+// database connections a lane of ten, and slow tasks in a lane do not fill the
+// pool that fast ones need. All methods are safe for concurrent use. It is made
+// by [Pool.Lane], and ends with its pool.
+//
+// A task of a lane waits in the lane's queue only, and goes to one of the pool's
+// workers when the limit and the rate of the lane allow it. Lanes with work and
+// the pool's own queue take turns.
+//
+// The limit protects what is behind the lane, so a body counts until it has really
+// returned. When one overruns its time, its caller is answered at once and the
+// pool has another worker at once, but the place in the lane is free only when
+// the body has come back. There is one exception: a task of the lane that submits
+// to its own lane, or that waits for another task with its context, lets the lane
+// run one more until it ends, because it may wait for what could not start
+// otherwise.
+type Lane struct {
+	pool    *Pool
+	name    string
+	main    placement
+	gate    gate
+	queue   queue
+	started atomic.Uint64
+	refused atomic.Uint64
+	behind  *Lane // the next one in the row of ready lanes, whose lock guards it
 
-type readyLanes struct{ n atomic.Int32 }
+	mu      sync.Mutex
+	limit   int         // 0 is none. mu guards what follows
+	running int         // bodies
+	nesting int         // those of them for which one more may run
+	listed  bool        // it stands in the row of ready lanes, or is just being served
+	meter   meter       // when the next start is due
+	timer   *time.Timer // lists it then; nil before the first time
+	armed   bool        // the timer runs
+}
 
-func (r *readyLanes) take(w *worker) bool { return false }
+// Lane makes a lane. An error names all faults of c; in a pool that ends it wraps
+// bullpen.ErrClosed.
+func (p *Pool) Lane(c LaneConfig) (*Lane, error) {
+	m, err := c.check()
+	if err != nil {
+		return nil, fmt.Errorf("lane %q: %w", c.Name, err)
+	}
+	if c.Queue == 0 {
+		c.Queue = DefaultQueue
+	}
+	l := &Lane{pool: p, name: c.Name, limit: c.Limit, meter: m}
+	l.gate = gate{pool: p, bound: c.Queue, overflow: c.Overflow, queues: []*queue{&l.queue}}
+	l.queue.pool, l.queue.lane, l.queue.gate = p, l, &l.gate
+	l.queue.in.room = c.Queue
+	l.main = placement{pool: p, lane: l, timeout: p.config.Timeout}
+	switch {
+	case c.Timeout > 0:
+		l.main.timeout = c.Timeout
+	case c.Timeout < 0:
+		l.main.timeout = 0
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ending() { // otherwise who ends the pool will find the lane
+		return nil, fmt.Errorf("lane %q: %w", c.Name, p.closedError())
+	}
+	if slices.ContainsFunc(p.lanes, func(other *Lane) bool { return other.name == c.Name }) {
+		return nil, fmt.Errorf("lane %q: the pool has a lane of this name: use another one", c.Name)
+	}
+	l.main.kind = p.tallies.kind(c.Name)
+	gates := append(slices.Clone(p.gates()), &l.gate)
+	p.ready.gates.Store(&gates)
+	p.lanes = append(p.lanes, l)
+	return l, nil
+}
 
-type delayed struct{}
+// check reports all faults of c at once, and puts in the default of Burst.
+func (c *LaneConfig) check() (meter, error) {
+	var errs []error
+	fault := func(ok bool, format string, args ...any) {
+		if !ok {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	fault(c.Name != "", "Name is empty: give the lane a name")
+	fault(c.Limit >= 0, "Limit is %d: use a positive number of bodies, or 0 for as many as the pool has workers", c.Limit)
+	fault(c.Queue >= 0, "Queue is %d: use a positive number of tasks, or 0 for %d", c.Queue, DefaultQueue)
+	fault(c.Overflow != CallerRuns, "Overflow is CallerRuns: bodies in callers would not be bound by the limit; use Block, Reject or DropOldest")
+	fault(c.Overflow <= CallerRuns, "Overflow is %d: use Block, Reject or DropOldest", c.Overflow)
+	fault(c.Burst >= 0, "Burst is %d: use a positive number of starts, or 0 for 1", c.Burst)
+	fault(c.Burst <= 0 || c.Rate != 0, "Burst is %d without a Rate: set both or none", c.Burst)
+	c.Burst = max(c.Burst, 1)
+	m := meter{}
+	if c.Rate != 0 {
+		var err error
+		m, err = newMeter(c.Rate, c.Burst)
+		errs = append(errs, err)
+	}
+	return m, errors.Join(errs...)
+}
 
-func (at *placement) putElsewhere(ctx context.Context, h *head, it item) error { return nil }
+func (l *Lane) at() *placement { return &l.main }
+
+// Name returns the lane's name.
+func (l *Lane) Name() string { return l.name }
+
+// With returns a place in the lane with the options o; see [Pool.With].
+func (l *Lane) With(o Options) Place { return l.main.with(o) }
+
+// Go is [Pool.Go] in the lane. It allocates two words.
+func (l *Lane) Go(ctx context.Context, fn func()) error { return Place{&l.main}.Go(ctx, fn) }
+
+// SetLimit changes how many bodies run at a time, at once; 0 means as many as the
+// pool has workers. Those too many are left to end.
+func (l *Lane) SetLimit(limit int) error {
+	if limit < 0 {
+		return fmt.Errorf("lane %q: the limit is %d: use a positive number of bodies, or 0 for as many as the pool has workers", l.name, limit)
+	}
+	l.mu.Lock()
+	l.limit = limit
+	l.mu.Unlock()
+	l.list()
+	return nil
+}
+
+// LaneStats is a snapshot of a lane.
+type LaneStats struct {
+	// Name is the lane's name.
+	Name string
+	// Limit is how many bodies may run at a time, 0 for as many as the pool has
+	// workers; Queue is how many tasks may wait.
+	Limit, Queue int
+	// Running bodies have not returned, those included that have overrun their
+	// time. Nesting ones among them let the lane run one more each.
+	Running, Nesting int
+	// Queued tasks wait; Delayed ones among them wait for their time.
+	Queued, Delayed int
+	// Blocked callers wait for a place in the queue.
+	Blocked int
+	// Started tasks were given to a worker, since the lane was made.
+	Started uint64
+	// Refused tasks were not accepted.
+	Refused uint64
+}
+
+// Stats returns a snapshot. It takes the locks of the lane for about a microsecond
+// and waits for no task.
+func (l *Lane) Stats() LaneStats {
+	delayed := int(max(l.gate.delayed.Load(), 0))
+	s := LaneStats{
+		Name: l.name, Queue: l.gate.bound, Queued: l.queue.waiting() + delayed, Delayed: delayed,
+		Blocked: int(l.gate.blocked.Load()), Started: l.started.Load(), Refused: l.refused.Load(),
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s.Limit, s.Running, s.Nesting = l.limit, l.running, l.nesting
+	return s
+}
+
+// OverflowOf returns what happens at a target when its queue is full.
+func OverflowOf(on Target) Overflow {
+	if at := on.at(); at.lane != nil {
+		return at.lane.gate.overflow
+	}
+	return on.at().pool.gate.overflow
+}

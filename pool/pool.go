@@ -53,6 +53,7 @@ type Pool struct {
 	hired    int
 	alive    int                       // goroutines that must end before the pool has ended
 	visitors map[*taskContext]struct{} // of tasks that callers run
+	spans    map[*span]struct{}        // of guests
 	lanes    []*Lane
 	delayed  delayed
 	grace    *time.Timer // of Close
@@ -62,7 +63,9 @@ type Pool struct {
 }
 
 // New makes a pool with its Min workers. An error names all faults of c.
-func New(c Config) (*Pool, error) {
+func New(c Config) (*Pool, error) { return newPool(c, runtime.GOMAXPROCS(0)/processorsPerShard) }
+
+func newPool(c Config, shards int) (*Pool, error) {
 	if err := c.check(); err != nil {
 		return nil, fmt.Errorf("pool: %w", err)
 	}
@@ -82,7 +85,7 @@ func New(c Config) (*Pool, error) {
 	for name := range c.Handlers {
 		p.handlers[name] = p.With(Options{Name: name}).placement
 	}
-	p.makeShards(p.procs / processorsPerShard)
+	p.makeShards(shards)
 	p.journal.open(c.Logger, c.Name)
 	p.keeper.init(p)
 	for range c.Min {
@@ -139,7 +142,7 @@ func (p *Pool) hire() { p.employ(func(w *worker) { w.searching = true }) }
 // hireFor starts a worker that is counted already, with its first item.
 func (p *Pool) hireFor(it item) {
 	p.employ(func(w *worker) {
-		w.items[0], w.stamps[0], w.first = it, p.now(), true
+		w.items[0], w.stamps[0], w.first = it, stampOf(p.now(), 1), true
 		w.own.Store(pack(1, 1))
 	})
 }
@@ -156,7 +159,7 @@ func (p *Pool) employ(prepare func(*worker)) {
 	w.ctx = &workerContext{worker: w}
 	prepare(w)
 	p.workers[w] = struct{}{}
-	p.journal.emit(Event{Kind: Started, Worker: w.name()})
+	w.emit(Event{Kind: Started})
 	p.stir()    // the keeper sets its pace by who is here
 	go w.main() // ends by surplus, retire, quits or loss; the endings wait for alive
 }
@@ -191,6 +194,9 @@ func (p *Pool) surplus(w *worker) bool {
 			delta += oneSearching
 		}
 		if p.hands.CompareAndSwap(uint64(h), uint64(h)-delta) {
+			if w.searching && p.work() {
+				p.callOne() // who brought something may have relied on this one
+			}
 			w.searching = false
 			return true
 		}

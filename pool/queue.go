@@ -138,7 +138,7 @@ func (q *queue) takeFresh(w *worker, most int) (k int, more bool) {
 	if q.in.used.Load() != 1<<Normal || d.n > few || q.dead.Load() > 0 || q.in.shut || q.gate.blocked.Load() > 0 {
 		return 0, false
 	}
-	k = d.popMany(w.items[:min(most, d.n/2+1)], &w.stamps)
+	k = d.popMany(w.items[:min(most, d.n/2+1)], &w.stamps, q.weight())
 	if d.n == 0 {
 		q.in.used.Store(0)
 	}
@@ -191,7 +191,7 @@ func (q *queue) pop(order *[priorities]Priority) slot {
 func (q *queue) fill(w *worker, most int) int {
 	if q.out.used.Load() == 1<<Normal && q.dead.Load() <= 0 {
 		d := &q.out.levels[Normal]
-		k := d.popMany(w.items[:min(most, d.n/2+1)], &w.stamps) // half is left to the others
+		k := d.popMany(w.items[:min(most, d.n/2+1)], &w.stamps, q.weight()) // half is left to the others
 		if d.n == 0 {
 			q.out.used.Store(0)
 		}
@@ -206,10 +206,21 @@ func (q *queue) fill(w *worker, most int) int {
 			q.bury(s.item)
 			continue
 		}
-		w.items[k], w.stamps[k] = s.item, s.stamp
+		w.items[k], w.stamps[k] = s.item, 0
+		if s.stamp != 0 {
+			w.stamps[k] = stampOf(s.stamp, q.weight())
+		}
 		k++
 	}
 	return k
+}
+
+// weight is for how many items each stamp here speaks.
+func (q *queue) weight() uint64 {
+	if q.pool.long.Load() {
+		return 1
+	}
+	return samplePeriod
 }
 
 // bury lets go of a stale item that was taken out.
@@ -226,6 +237,9 @@ func (q *queue) forget() {
 	}
 	if q.gate.blocked.Load() > 0 {
 		q.gate.admit(1)
+	}
+	if q.lane != nil {
+		q.pool.lessWaits() // there may be no worker who will find that out
 	}
 }
 

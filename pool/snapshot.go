@@ -1,6 +1,10 @@
 package pool
 
-import "github.com/bullpen-run/bullpen"
+import (
+	"slices"
+
+	"github.com/bullpen-run/bullpen"
+)
 
 // Stats is a snapshot of a pool. Its numbers are read one after the other while
 // the pool works, so that they belong to nearly the same moment; where nothing
@@ -22,10 +26,11 @@ type Stats struct {
 	// worker more than Max.
 	Nesting int
 
-	// Queued tasks wait: in the pool's queue, for their time, in the queues of
-	// lanes, and in the hands of workers behind the one that runs. Blocked
-	// callers wait for a place in a queue.
-	Queued, Blocked int
+	// Queued tasks wait: in the pool's queue, in the queues of lanes, for their
+	// time (Delayed), and in the hands of workers behind the one that runs.
+	Queued, Delayed int
+	// Blocked callers wait for a place in a queue.
+	Blocked int
 
 	// Accepted tasks are those that have ended, run or wait. While short tasks
 	// run it may be behind by up to 63 for each worker.
@@ -46,6 +51,9 @@ type Stats struct {
 
 	// Tasks has the same by the name of the task; tasks without a name are "task".
 	Tasks map[string]TaskStats
+	// Lanes of the pool, in the order in which they were made. What they count is
+	// in the figures above, too.
+	Lanes []LaneStats
 }
 
 // TaskStats are the tasks of one name.
@@ -86,10 +94,13 @@ func (p *Pool) Stats() Stats {
 		first, end := w.held()
 		s.Queued += end - first
 	}
-	for _, g := range p.gates() {
-		for _, q := range g.queues {
-			s.Queued += q.waiting()
-		}
+	s.Delayed = int(p.delayed.n.Load())
+	s.Queued += p.waiting()
+	p.mu.Lock()
+	lanes := slices.Clone(p.lanes)
+	p.mu.Unlock()
+	for _, l := range lanes {
+		s.Lanes = append(s.Lanes, l.Stats())
 	}
 	s.Accepted = s.Total() + uint64(s.Queued+max(s.Busy-answered, 0)+s.Callers)
 	return s

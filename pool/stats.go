@@ -112,9 +112,9 @@ func (h *Histogram) Quantile(q float64) time.Duration {
 // kind is what tasks of one name are counted by.
 type kind struct {
 	name    string
-	id      int
 	pool    *Pool
 	never   atomic.Uint64 // accepted and never started
+	slabs   sync.Pool     // of *slab[func(context.Context) error, struct{}], of its groups
 	stripes []kindStripe
 }
 

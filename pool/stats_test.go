@@ -3,7 +3,6 @@ package pool
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"runtime"
 	"sync"
@@ -199,18 +198,21 @@ func TestStatsTellApart(t *testing.T) {
 			_, err = f.Wait(context.Background())
 			return err
 		}
-		for want, fn := range map[bullpen.Outcome]func(context.Context) (int, error){
-			bullpen.Failed:  func(context.Context) (int, error) { return 0, errNo },
-			bullpen.Panic:   func(context.Context) (int, error) { panic("no") },
-			bullpen.OK:      func(context.Context) (int, error) { return 1, nil },
-			bullpen.Timeout: func(ctx context.Context) (int, error) { <-ctx.Done(); return 0, ctx.Err() },
+		for _, c := range []struct {
+			want bullpen.Outcome
+			fn   func(context.Context) (int, error)
+		}{
+			{bullpen.Failed, func(context.Context) (int, error) { return 0, errNo }},
+			{bullpen.Panic, func(context.Context) (int, error) { panic("no") }},
+			{bullpen.OK, func(context.Context) (int, error) { return 1, nil }},
+			{bullpen.Timeout, func(ctx context.Context) (int, error) { <-ctx.Done(); return 0, ctx.Err() }},
 		} {
-			err := do(at.With(Options{Timeout: time.Second}), fn)
-			if got, started := bullpen.OutcomeOf(err); !started || got != want {
-				t.Errorf("the outcome is %v (%v), want %v", got, err, want)
+			err := do(at.With(Options{Timeout: time.Second}), c.fn)
+			if got, started := bullpen.OutcomeOf(err); !started || got != c.want {
+				t.Errorf("the outcome is %v (%v), want %v", got, err, c.want)
 			}
-			if n := p.Stats().Tasks["a"].Outcomes[want]; n != 1 {
-				t.Errorf("%v is counted %d times when its caller is told", want, n)
+			if n := p.Stats().Tasks["a"].Outcomes[c.want]; n != 1 {
+				t.Errorf("%v is counted %d times when its caller is told", c.want, n)
 			}
 		}
 		synctest.Wait()
@@ -327,13 +329,18 @@ func TestRefusedCallersAreCounted(t *testing.T) {
 			})
 		}
 		synctest.Wait()
-		go p.Stop(context.Background()) // ends with the one task; the bubble waits for it
+		var stop sync.WaitGroup
+		stop.Go(func() {
+			if err := p.Stop(context.Background()); err != nil {
+				t.Error(err)
+			}
+		})
 		blocked.Wait()
 		if err := p.Go(t.Context(), func() {}); !errors.Is(err, bullpen.ErrClosed) {
 			t.Errorf("a caller after the end got %v", err)
 		}
 		close(free)
-		synctest.Wait()
+		stop.Wait()
 		if s := p.Stats(); s.Refused != 4 || s.NeverStarted != 1 || s.Outcomes[bullpen.OK] != 1 || s.Accepted != 2 || s.Blocked != 0 {
 			t.Errorf("after Stop: %+v", short(s))
 		}
@@ -388,32 +395,4 @@ func TestStatsUnderLoad(t *testing.T) {
 	if s := p.Stats(); s.Total() != 12000 || s.Accepted != 12000 || s.Outcomes[bullpen.OK] != 12000 {
 		t.Errorf("at the end: %+v", short(s))
 	}
-}
-
-func ExamplePool_Stats() {
-	p, err := New(Config{Name: "images", Max: 2})
-	if err != nil {
-		panic(err)
-	}
-	double := NewFunc(p.With(Options{Name: "double"}), func(_ context.Context, n int) (int, error) { return 2 * n, nil })
-	for n := range 3 {
-		if _, err := double.Call(context.Background(), n); err != nil {
-			panic(err)
-		}
-	}
-	if err := p.Drain(context.Background()); err != nil {
-		panic(err)
-	}
-	s := p.Stats()
-	fmt.Println(s.State, s.Total(), s.Failed(), s.Tasks["double"].Outcomes[bullpen.OK])
-	// Output: closed 3 0 3
-}
-
-func ExampleHistogram_Quantile() {
-	var h Histogram
-	h.Count, h.Max = 4, 3*time.Millisecond
-	h.Buckets[bucketOf(uint64(time.Millisecond))] = 3
-	h.Buckets[bucketOf(uint64(3*time.Millisecond))] = 1
-	fmt.Println(h.Quantile(0.5) >= time.Millisecond, h.Quantile(1))
-	// Output: true 3ms
 }

@@ -78,11 +78,13 @@ func (j *job[A, R]) finish(w *worker, gen uint64) {
 }
 
 // judge makes the outcome of an error that a body returned.
-func (h *head) judge(ctx context.Context, err error) error {
+func (h *head) judge(ctx context.Context, err error) error { return judge(ctx, h.place.kind, err) }
+
+func judge(ctx context.Context, k *kind, err error) error {
 	outcome := bullpen.Failed
 	var large outputError
 	if errors.As(err, &large) {
-		return taskError(h.place.kind.name, bullpen.Output, err)
+		return taskError(k.name, bullpen.Output, err)
 	}
 	if ended := ctx.Err(); ended != nil {
 		outcome = bullpen.Canceled
@@ -90,7 +92,7 @@ func (h *head) judge(ctx context.Context, err error) error {
 			outcome = bullpen.Timeout
 		}
 	}
-	return taskError(h.place.kind.name, outcome, err)
+	return taskError(k.name, outcome, err)
 }
 
 func taskError(name string, outcome bullpen.Outcome, err error) *bullpen.TaskError {
@@ -152,14 +154,16 @@ func (w *worker) rescue(value any) (again bool) {
 	w.emit(Event{Kind: Panicked, Task: k.name, Text: t.err(k.name).Message, Stack: t.stack})
 	w.home.of(k).run.add(w.pool.now()-w.exact, 1)
 	w.leaveLane()
-	if w.flags.Load() != 0 && !w.unflag() {
-		return false
+	stays := w.flags.Load() == 0 || w.unflag()
+	if !t.goexit {
+		return stays
 	}
-	if t.goexit {
+	if stays {
 		go w.main() // in the place of this goroutine, which ends now
-		return false
+	} else {
+		go w.leave() // as main would do, which ends now
 	}
-	return true
+	return false
 }
 
 // late notes the end of a body whose task was answered before. The one who did
@@ -167,7 +171,7 @@ func (w *worker) rescue(value any) (again bool) {
 func (w *worker) late() {
 	w.pool.tallies.late.Add(1)
 	if c := w.context.Load(); c != nil {
-		w.emit(Event{Kind: Returned, Task: c.place.kind.name})
+		w.emit(Event{Kind: Returned, Task: c.named().name})
 	}
 	w.pool.freeze()
 	w.pool.thaw() //nolint:staticcheck // see above: only to have waited

@@ -25,7 +25,7 @@ func (h *head) await(ctx context.Context, gen uint64) (mine bool, err error) {
 		return false, nil
 	}
 	if w := p.workerOf(ctx); w != nil {
-		w.nests() // it holds a worker while it waits: there will be another one
+		w.waits() // it holds a worker while it waits: there will be another one
 		p.call()
 	}
 	return h.sleep(ctx, gen)
@@ -35,7 +35,7 @@ func (h *head) await(ctx context.Context, gen uint64) (mine bool, err error) {
 // task here, or look for its end for a while.
 func (h *head) hasten(gen uint64) bool {
 	p := h.place.pool
-	if p.config.Help && h.step(gen, TaskQueued, TaskRunning, 0) {
+	if p.config.Help && h.place.lane == nil && h.place.delay == 0 && h.step(gen, TaskQueued, TaskRunning, 0) {
 		p.help(h)
 	}
 	if !p.config.Spin || p.procs == 1 {

@@ -65,9 +65,11 @@ func TestBoundIsExact(t *testing.T) {
 // openShards makes a pool with so many shards, whatever this machine has.
 func openShards(t testing.TB, c Config, shards int) *Pool {
 	t.Helper()
-	p := open(t, c)
-	p.shards, p.shardMask = nil, 0
-	p.makeShards(shards)
+	p, err := newPool(c, shards)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = p.Close() })
 	return p
 }
 

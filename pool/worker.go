@@ -38,10 +38,14 @@ type worker struct {
 	own    atomic.Uint64
 	items  [mostOwn]item
 	stamps [mostOwn]int64 // when they were accepted, 0 where not measured; this goroutine's
-	lane   *Lane          // where the one item is from, nil for the pool's own queue
+	// lane is where the one item is from, nil for the pool's own queue. It is
+	// written by this goroutine with the lane's lock held, which guards laneNests.
+	lane      atomic.Pointer[Lane]
+	laneNests bool // for its task the lane may run one more
 
 	first     bool   // it begins with an item in hand
 	inTask    bool   // a body runs
+	weight    uint64 // for how many tasks the measured one speaks
 	gen       uint64 // of the task that runs
 	searching bool   // counted as such
 	spun      bool   // has told a waiter: better leave the processor than look for more
@@ -55,6 +59,9 @@ type worker struct {
 	counting  *kind  // whose tasks have ended well without being counted yet
 	counted   uint64
 
+	ofBatch  uint64                      // items of batches that have run as the running or an unmeasured item
+	unsaid   uint64                      // tasks of the running one's group that have ended and are not counted there yet
+	span     atomic.Pointer[spanContext] // of the group or batch whose task runs or ran last
 	flags    atomic.Uint32               // flagNesting, flagLost
 	wake     chan wakeUp                 // room for one
 	seatedAt int64                       // when a survey first saw it parked; guarded by bench.mu
@@ -159,7 +166,7 @@ func (w *worker) gone() {
 // step runs one of its own items.
 func (w *worker) step(i int) {
 	it := w.items[i]
-	if w.stamps[i] != 0 || w.measuring || w.lane != nil {
+	if w.stamps[i] != 0 || w.measuring || w.lane.Load() != nil {
 		w.measured(it, w.stamps[i])
 		return
 	}
@@ -176,9 +183,12 @@ func (w *worker) measured(it item, stamp int64) {
 	k := w.pool.kindOf(it) // the item may serve another task as soon as it has run
 	start := w.pool.now()
 	w.exact = start
+	w.weight = 1
 	if stamp != 0 {
-		w.home.of(k).wait.add(start-stamp, 1)
-		w.rare = start-w.stamped > rareGap
+		at, weight := unstamp(stamp)
+		w.weight = weight
+		w.home.of(k).wait.add(start-at, weight)
+		w.rare = w.stamped == 0 || start-w.stamped > rareGap
 		w.stamped = start
 	}
 	w.inTask = true
@@ -188,20 +198,31 @@ func (w *worker) measured(it item, stamp int64) {
 	w.leaveLane()
 }
 
+// stampOf packs the time when an item was accepted and for how many items it
+// speaks; it is not 0.
+func stampOf(at int64, weight uint64) int64 { return at<<weightBits | int64(weight) }
+
+func unstamp(stamp int64) (at int64, weight uint64) {
+	return stamp >> weightBits, uint64(stamp) & (1<<weightBits - 1)
+}
+
+// weightBits leave 2 years for the time.
+const weightBits = 7
+
 func (w *worker) leaveLane() {
-	if w.lane != nil {
-		w.lane.release()
-		w.lane = nil
+	if l := w.lane.Load(); l != nil {
+		l.release(w)
 	}
 }
 
 // ran notes the run time of a measured task.
 func (w *worker) ran(k *kind, d int64) {
-	weight := uint64(1)
-	if w.mean > 0 && w.mean < longTask {
-		weight = samplePeriod
+	if n := w.ofBatch; n > 0 {
+		w.home.of(k).run.add(d/int64(n), n)
+		w.ofBatch = 0
+	} else {
+		w.home.of(k).run.add(d, w.weight)
 	}
-	w.home.of(k).run.add(d, weight)
 	w.exact += d
 	w.clock = w.pool.clock.Load()
 	w.learn(d)
@@ -279,13 +300,24 @@ func (w *worker) fetch() bool {
 		if p.quits(w) {
 			return false
 		}
-		switch p.park(w) {
+		why := p.park(w)
+		w.awoke()
+		switch why {
 		case wakeGo:
 			return false
 		case wakeRun:
 			return true
 		case wakeSearch:
 		}
+	}
+}
+
+// awoke forgets what it knew of the time. Where the keeper ticks the time is known
+// to a tick.
+func (w *worker) awoke() {
+	w.exact, w.clock = 0, w.pool.clock.Load()
+	if w.pool.keeper.awake.Load() {
+		w.exact = w.clock
 	}
 }
 
@@ -317,7 +349,7 @@ func (w *worker) find() bool {
 func (w *worker) found(more bool) bool {
 	if w.searching {
 		w.searching = false
-		if hands(w.pool.hands.Add(^uint64(oneSearching-1))).searching() == 0 && more {
+		if hands(w.pool.hands.Add(^uint64(oneSearching-1))).searching() == 0 && (more || w.pool.work()) {
 			w.pool.callOne()
 		}
 	}

@@ -25,6 +25,7 @@ var rules = []rule{
 	{folder: "internal/wire", ours: []string{".", "protocol", "internal/confine"}, theirs: []string{"golang.org/x/sys"}},
 	{folder: "internal/broker", ours: []string{"internal/probe"}, theirs: []string{"golang.org/x/sys", "github.com/nats-io/nats-server"}},
 	{folder: "pool", ours: []string{"."}},
+	{folder: "pool/poolhttp", ours: []string{".", "pool"}},
 	{folder: "pool/poolprom", ours: []string{".", "pool"}, theirs: []string{"github.com/prometheus/client_golang"}},
 	{folder: "process", ours: []string{".", "protocol", "internal/wire", "internal/confine", "internal/probe"}},
 	{folder: "process/processprom", ours: []string{".", "process"}, theirs: []string{"github.com/prometheus/client_golang"}},

@@ -1,0 +1,343 @@
+package pool
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/bullpen-run/bullpen"
+)
+
+// pace knows how long the items of a function take, to say how many of them are
+// handed over together.
+type pace struct{ mean atomic.Int64 } // nanoseconds an item, 0 is unknown
+
+// handful is how long the items may take that are handed over together: far more
+// than to hand them over, and short for those who wait behind them.
+const handful = 20 * time.Microsecond
+
+// items says how many items make a handful, up to most.
+func (p *pace) items(most int) int {
+	mean := p.mean.Load()
+	if mean <= 0 {
+		return 1
+	}
+	return max(1, min(int(int64(handful)/mean), most))
+}
+
+// learn notes that n items took d. It follows upwards at once.
+func (p *pace) learn(d time.Duration, n int) {
+	took := max(int64(d)/int64(n), 1)
+	if mean := p.mean.Load(); took < mean {
+		took = mean - (mean-took+3)/4
+	}
+	p.mean.Store(took)
+}
+
+// batch is a number of items that some runners share. Each item has an outcome of
+// its own.
+type batch[A, R any] struct {
+	f      *Func[A, R]
+	span   *span // nil where the context of the worker serves
+	args   []A
+	values []R
+	out    chan<- *batch[A, R] // gets the batch once all items have ended; has room
+	most   int                 // items that are taken at once
+	task   Future[R]           // the one item, where it is a task of its own; of the caller
+
+	cursor  atomic.Int64 // items from here on are nobody's yet
+	left    atomic.Int64 // items that have not ended
+	stopped atomic.Bool  // nothing starts any more
+
+	mu      sync.Mutex
+	cause   error           // why it was stopped; mu guards what follows
+	errs    []error         // nil where all was well
+	runners []*runner[A, R] // all there are
+	queued  int             // runners that will look for items, or do so
+	loose   [][2]int        // stretches that were taken back from runners
+	answer  []bool          // items whose body runs on although they were answered
+}
+
+// runner is what lies in the queue for a batch: it runs stretches of its items.
+type runner[A, R any] struct {
+	batch *batch[A, R]
+	// word has the item that runs and the end of the stretch, by compare-and-swap:
+	// so what has not started can be taken back, and the runner be answered for.
+	word  atomic.Uint64
+	start atomic.Int64 // of the stretch
+	seen  uint64       // word at the last look of relieve, which alone uses it
+}
+
+// lostRunner is the word of a runner whose body runs on though it was answered.
+const lostRunner = 1<<64 - 1
+
+func newBatch[A, R any](f *Func[A, R], s *span, args []A, out chan<- *batch[A, R]) *batch[A, R] {
+	b := &batch[A, R]{f: f, span: s, args: args, values: make([]R, len(args)), out: out}
+	b.most = len(args)
+	b.left.Store(int64(len(args)))
+	return b
+}
+
+// hire makes a runner.
+func (b *batch[A, R]) hire() *runner[A, R] {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	r := &runner[A, R]{batch: b}
+	b.runners = append(b.runners, r)
+	b.queued++
+	return r
+}
+
+// claim gives the runner its next stretch; false when there is none, and how many
+// items it has ended instead.
+func (b *batch[A, R]) claim(r *runner[A, R]) (ended int64, ok bool) {
+	n := len(b.args)
+	if b.stopped.Load() {
+		return 0, false
+	}
+	if p := b.f.place.pool; p.state.State() >= Stopping {
+		return b.halt(p.closedError()), false
+	}
+	from, to := 0, 0
+	if at := b.cursor.Load(); at < int64(n) {
+		k := int64(b.f.pace.items(b.most))
+		from = int(b.cursor.Add(k) - k)
+		to = min(from+int(k), n)
+	}
+	if from >= to {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if len(b.loose) == 0 {
+			return 0, false
+		}
+		last := len(b.loose) - 1
+		from, to = b.loose[last][0], b.loose[last][1]
+		b.loose = b.loose[:last]
+	}
+	r.start.Store(int64(from))
+	r.word.Store(pack(from, to))
+	if b.stopped.Load() { // stop may have missed it
+		return r.empty(), false
+	}
+	return 0, true
+}
+
+// empty drops all that a runner has which runs nothing.
+func (r *runner[A, R]) empty() int64 {
+	for {
+		word := r.word.Load()
+		i, end := unpack(word)
+		if r.word.CompareAndSwap(word, pack(end, end)) {
+			r.batch.mu.Lock()
+			cause := r.batch.cause
+			r.batch.mu.Unlock()
+			r.batch.drop(i, end, cause)
+			return int64(end - i)
+		}
+	}
+}
+
+// run runs stretches until there are no more, or until others wait too.
+func (r *runner[A, R]) run(w *worker) {
+	b := r.batch
+	ctx := context.Context(w.ctx)
+	if b.span != nil {
+		ctx = b.span.on(w)
+	}
+	if i, end := unpack(r.word.Load()); i == end {
+		before := int64(end) - r.start.Load() // of a stretch whose last item has crashed
+		dropped, ok := b.claim(r)
+		if !ok {
+			b.retire(before + dropped)
+			return
+		}
+		b.ended(before)
+	}
+	for {
+		began := time.Now()
+		from := r.start.Load()
+		ran, ok := r.stretch(ctx, w)
+		if !ok {
+			return
+		}
+		if ran > 0 {
+			b.f.pace.learn(time.Since(began), ran)
+			w.ofBatch += uint64(ran)
+		}
+		_, end := unpack(r.word.Load())
+		w.flush()
+		ended := int64(end) - from
+		if dropped, ok := b.claim(r); !ok { // before it may be over: then nothing of it is touched
+			b.retire(ended + dropped)
+			return
+		}
+		b.ended(ended)
+		if b.f.place.pool.work() && b.f.place.try(b.f.place.queueOf(), r) {
+			return // it goes on behind those who wait
+		}
+	}
+}
+
+// retire lets a runner go that has ended n items and found no more.
+func (b *batch[A, R]) retire(n int64) {
+	b.mu.Lock()
+	b.queued--
+	b.mu.Unlock()
+	b.ended(n)
+}
+
+// stretch runs the items that the runner has; false when it was answered for
+// meanwhile.
+func (r *runner[A, R]) stretch(ctx context.Context, w *worker) (ran int, ok bool) {
+	b := r.batch
+	fn, kind := b.f.fn, b.f.place.kind
+	for {
+		i, end := unpack(r.word.Load())
+		if i == end {
+			return ran, true
+		}
+		value, err := fn(ctx, b.args[i])
+		if err != nil {
+			if !r.failed(w, judge(ctx, kind, err)) {
+				return ran, false
+			}
+		} else {
+			b.values[i] = value // which nobody reads if the item was answered
+			if !r.word.CompareAndSwap(pack(i, end), pack(i+1, end)) && !r.step() {
+				w.late()
+				return ran, false
+			}
+			w.count(kind)
+		}
+		ran++
+	}
+}
+
+// step goes on to the next item; false when the runner was answered for.
+func (r *runner[A, R]) step() bool {
+	for {
+		word := r.word.Load()
+		if word == lostRunner {
+			return false
+		}
+		i, end := unpack(word)
+		if r.word.CompareAndSwap(word, pack(i+1, end)) {
+			return true
+		}
+	}
+}
+
+// failed ends the item that runs with err, and goes on to the next.
+func (r *runner[A, R]) failed(w *worker, err error) bool {
+	b := r.batch
+	b.mu.Lock()
+	word := r.word.Load()
+	if word != lostRunner { // otherwise the item has its outcome
+		i, _ := unpack(word)
+		b.note(i, i+1, err)
+	}
+	b.mu.Unlock()
+	if !r.step() { // then forsake writes another outcome behind this one
+		w.late()
+		return false
+	}
+	w.home.outcome(b.f.place.kind, err)
+	return true
+}
+
+// fail writes the outcome of items that did not end well.
+func (b *batch[A, R]) fail(from, to int, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.note(from, to, err)
+}
+
+// note is fail with mu held.
+func (b *batch[A, R]) note(from, to int, err error) {
+	if b.errs == nil {
+		b.errs = make([]error, len(b.args))
+	}
+	for i := from; i < to; i++ {
+		b.errs[i] = err
+	}
+}
+
+// drop ends items that never started.
+func (b *batch[A, R]) drop(from, to int, err error) {
+	if from >= to {
+		return
+	}
+	b.f.place.kind.never.Add(uint64(to - from))
+	b.fail(from, to, notStarted(b.f.place.kind, err))
+}
+
+// ended counts items that have ended. Behind the last one the batch is touched no
+// more.
+func (b *batch[A, R]) ended(n int64) {
+	out := b.out
+	if n > 0 && b.left.Add(-n) == 0 {
+		out <- b
+	}
+}
+
+func (r *runner[A, R]) stale() bool  { return false }
+func (r *runner[A, R]) named() *kind { return r.batch.f.place.kind }
+
+// crash ends the item that left by a panic or Goexit. Another worker goes on with
+// the next one.
+func (r *runner[A, R]) crash(w *worker, t thrown) {
+	p := w.pool
+	w.flush()
+	if !r.failed(w, t.err(r.batch.f.place.kind.name)) {
+		return
+	}
+	if err := p.shards[0].giveBack([]item{r}); err != nil {
+		r.fail(err)
+		return
+	}
+	p.call()
+}
+
+// fail takes the runner out of the batch, with what it has in hand. The batch ends
+// if no other one is there to go on.
+func (r *runner[A, R]) fail(err error) {
+	b := r.batch
+	i, end := unpack(r.word.Swap(0))
+	b.drop(i, end, err)
+	ended := int64(end) - r.start.Load()
+	b.mu.Lock()
+	b.queued--
+	alone := b.queued == 0
+	b.mu.Unlock()
+	if alone {
+		ended += b.halt(err)
+	}
+	b.ended(ended)
+}
+
+// forsake answers for the runner while the body of an item runs on.
+func (r *runner[A, R]) forsake() bool {
+	b := r.batch
+	for {
+		word := r.word.Load()
+		i, end := unpack(word)
+		if word == lostRunner || i == end {
+			return false
+		}
+		if !r.word.CompareAndSwap(word, lostRunner) {
+			continue
+		}
+		b.fail(i, i+1, taskError(b.f.place.kind.name, bullpen.Canceled, errForsaken))
+		b.drop(i+1, end, b.f.place.pool.closedError())
+		b.mu.Lock()
+		if b.answer == nil {
+			b.answer = make([]bool, len(b.args))
+		}
+		b.answer[i] = true
+		b.queued--
+		b.mu.Unlock()
+		b.ended(int64(end) - r.start.Load() + b.halt(b.f.place.pool.closedError()))
+		return true
+	}
+}

@@ -1,0 +1,141 @@
+package pool
+
+import (
+	"context"
+	"time"
+)
+
+// halt lets nobody take items any more, and ends those that nobody has. The caller
+// counts them.
+func (b *batch[A, R]) halt(cause error) (ended int64) {
+	b.mu.Lock()
+	if b.cause == nil {
+		b.cause = cause
+	}
+	cause = b.cause
+	loose := b.loose
+	b.loose = nil
+	b.stopped.Store(true)
+	b.mu.Unlock()
+	n := int64(len(b.args))
+	if from := b.cursor.Swap(n); from < n {
+		loose = append(loose, [2]int{int(from), int(n)})
+	}
+	for _, s := range loose {
+		b.drop(s[0], s[1], cause)
+		ended += int64(s[1] - s[0])
+	}
+	return ended
+}
+
+// stop ends all items that have not started. Those that run are left to end.
+func (b *batch[A, R]) stop(cause error) {
+	p := b.f.place.pool
+	p.guests.Add(1) // the pool has not ended before these are told
+	defer p.farewell()
+	ended := b.halt(cause)
+	for _, r := range b.all() {
+		if from, to := r.shorten(); from < to {
+			b.drop(from, to, cause)
+			ended += int64(to - from)
+		}
+	}
+	b.ended(ended)
+	b.task.Cancel(cause)
+}
+
+func (b *batch[A, R]) all() []*runner[A, R] {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return append([]*runner[A, R](nil), b.runners...)
+}
+
+// shorten takes back what a runner has not started.
+func (r *runner[A, R]) shorten() (from, to int) {
+	for {
+		word := r.word.Load()
+		i, end := unpack(word)
+		if word == lostRunner || end-i < 2 {
+			return 0, 0
+		}
+		if r.word.CompareAndSwap(word, pack(i, i+1)) {
+			return i + 1, end
+		}
+	}
+}
+
+// wait waits until one of the batches is over. Meanwhile it takes items back that
+// wait behind a long one. When ctx ends it calls stop, once.
+func (f *Func[A, R]) wait(ctx context.Context, out <-chan *batch[A, R], running func() []*batch[A, R], stop func()) *batch[A, R] {
+	select {
+	case b := <-out:
+		return b
+	default:
+	}
+	if w := f.place.pool.workerOf(ctx); w != nil {
+		w.waits()
+		f.place.pool.call()
+	}
+	timer := time.NewTimer(time.Duration(tick))
+	defer timer.Stop()
+	ended := ctx.Done()
+	for {
+		select {
+		case b := <-out:
+			return b
+		case <-ended:
+			ended = nil
+			stop()
+		case <-timer.C:
+			for _, b := range running() {
+				b.relieve()
+			}
+			timer.Reset(time.Duration(tick))
+		}
+	}
+}
+
+// relieve takes back what waits behind an item that turned out long, and calls
+// other runners for it.
+func (b *batch[A, R]) relieve() {
+	for _, r := range b.all() {
+		word := r.word.Load()
+		if i, end := unpack(word); word != r.seen || word == lostRunner || end-i < 2 {
+			r.seen = word
+			continue
+		}
+		for range b.free(r) {
+			if !b.send() {
+				break // r will come for it
+			}
+		}
+	}
+}
+
+// free lets anybody have what r has not started, item by item. It returns how many
+// runners could serve them.
+func (b *batch[A, R]) free(r *runner[A, R]) int {
+	b.mu.Lock() // r looks here before it retires
+	defer b.mu.Unlock()
+	if b.stopped.Load() {
+		return 0 // stop has an eye on them
+	}
+	from, to := r.shorten()
+	for i := from; i < to; i++ {
+		b.loose = append(b.loose, [2]int{i, i + 1})
+	}
+	return min(to-from, b.f.place.pool.most())
+}
+
+// send puts a further runner into the queue if there is room at once.
+func (b *batch[A, R]) send() bool {
+	r := b.hire()
+	if b.f.place.try(b.f.place.queueOf(), r) {
+		return true
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.queued--
+	b.runners = b.runners[:len(b.runners)-1]
+	return false
+}

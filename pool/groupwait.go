@@ -1,0 +1,167 @@
+package pool
+
+import (
+	"context"
+	"sync/atomic"
+)
+
+// Wait waits until all tasks of the group have ended, also those that others add
+// meanwhile, ends the group and its context, and returns the results in the order
+// of submission. A panic or Goexit of a task is an error of the task.
+//
+// With [FirstError] the error is an [IndexError] of the task that failed first,
+// or why ctx ended; with [AllErrors] it is a [Failures] of all tasks that
+// failed, were canceled or did not start. A result is zero where there is an error;
+// see [FuncGroup.Errors]. Who calls Wait again gets the same. A body that ignores
+// the end of its context is waited for, unless its place has a timeout.
+func (g *FuncGroup[A, R]) Wait() ([]R, error) {
+	g.waited.Lock()
+	defer g.waited.Unlock()
+	if !g.ready {
+		g.await()
+		g.collect()
+		g.ready = true
+	}
+	return g.results, g.err
+}
+
+// Errors waits as Wait does, and returns how each accepted task ended, nil where it
+// was well. It is nil when all was well.
+func (g *FuncGroup[A, R]) Errors() []error {
+	_, _ = g.Wait() // its error is made of these
+	g.waited.Lock()
+	defer g.waited.Unlock()
+	return g.errs
+}
+
+// await waits until nothing is left, and closes the group.
+func (g *FuncGroup[A, R]) await() {
+	for !g.close() {
+		g.yields()
+		<-g.bell
+	}
+	g.mu.Lock()
+	unhook := g.unhook
+	g.mu.Unlock()
+	if unhook != nil && !unhook() {
+		<-g.span.Done()
+		g.stop(context.Cause(g.span.Context), nil) // it is running or has run: see recycle
+	}
+	g.span.end()
+}
+
+// close closes the group if all its tasks have ended; otherwise the bell will ring
+// when those have that it has now.
+func (g *FuncGroup[A, R]) close() bool {
+	in := &g.queue.in
+	in.mu.Lock()
+	n := g.n
+	g.target.Store(n + 1) // before the look: who ends the last task after it sees that
+	if g.done.Load() == n || g.lost.Load() && g.scan() {
+		g.over = true
+		in.mu.Unlock()
+		return true
+	}
+	in.mu.Unlock()
+	return false
+}
+
+// scan looks at each task. It serves where a body runs on that was answered: its
+// worker may have left the ends of others unsaid. queue.in.mu is held.
+func (g *FuncGroup[A, R]) scan() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for i, b := range g.slabs {
+		for k := range b.used(g.n, i) {
+			c := &b.cells[k]
+			switch atomic.LoadUint32(&c.state) {
+			case cellOpen:
+				return false
+			case cellFailed:
+				if g.fails[c] == nil {
+					return false
+				}
+			}
+		}
+	}
+	return len(g.slabs) > 0
+}
+
+// used is how many cells of the slab with number i a group of n tasks has used.
+func (b *slab[A, R]) used(n uint64, i int) uint64 {
+	return min(n-uint64(i)*slabSize, slabSize)
+}
+
+// collect reads the outcomes of a group that was closed, and gives the slabs back,
+// emptied, unless somebody may still hold a cell: a body that runs on, or stop.
+func (g *FuncGroup[A, R]) collect() {
+	g.queue.in.mu.Lock()
+	slabs, n := g.slabs, g.n
+	g.slabs = nil
+	g.queue.in.mu.Unlock()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.results = make([]R, 0, n)
+	first := -1
+	recycle := !g.stopped.Load() && !g.lost.Load()
+	for i, b := range slabs {
+		for k := range b.used(n, i) {
+			c := &b.cells[k]
+			switch c.state {
+			case cellDone:
+				g.add(c.value, nil)
+			case cellFailed:
+				if any(c) == g.first {
+					first = len(g.results)
+				}
+				var none R
+				g.add(none, g.fails[c])
+			}
+			if recycle {
+				*c = cell[A, R]{slab: b}
+			}
+		}
+		if recycle {
+			b.group = nil
+			g.spare.Put(b)
+		}
+	}
+	for _, j := range g.jobs {
+		if value, err, accepted := j.outcome(); accepted {
+			if any(j) == g.first {
+				first = len(g.results)
+			}
+			g.add(value, err)
+		}
+	}
+	g.jobs, g.room, g.fails = nil, nil, nil
+	g.err = g.verdict(first)
+}
+
+// add adds the outcome of the next task.
+func (g *FuncGroup[A, R]) add(value R, err error) {
+	if err != nil && g.errs == nil {
+		g.errs = make([]error, len(g.results), cap(g.results))
+	}
+	g.results = append(g.results, value)
+	if g.errs != nil {
+		g.errs = append(g.errs, err)
+	}
+}
+
+// verdict is the error of Wait; first is the index of the task that failed first,
+// negative where the group was stopped otherwise or not at all. mu is held.
+func (g *FuncGroup[A, R]) verdict(first int) error {
+	if g.errs == nil {
+		return nil
+	}
+	if g.rule == FirstError {
+		if first >= 0 {
+			return &IndexError{first, g.errs[first]}
+		}
+		if g.cause != nil {
+			return notStarted(g.f.place.kind, g.cause)
+		}
+	}
+	return Failures(g.errs)
+}

@@ -1,0 +1,260 @@
+package pool
+
+import (
+	"context"
+	"iter"
+	"time"
+)
+
+// Ended is an item of [Func.AsCompleted] that has ended.
+type Ended[A, R any] struct {
+	// Index counts the items of the source, from 0.
+	Index int
+	// Arg is the item.
+	Arg A
+	// Value is the result, zero where Err is not nil.
+	Value R
+	// Err is how the item ended.
+	Err error
+}
+
+// mostOfMap is the most items that Map hands over at once.
+const mostOfMap = 256
+
+// Map runs the function for each item of seq and gives the results in the order of
+// seq. Short items are handed over together, as with [Func.All], and each has its
+// own outcome. The source is read in the goroutine of the loop, ahead of the
+// results by up to twice the workers' number of handfuls, which are up to 256
+// items each; it must not wait for results. A result comes when the source has
+// given a further item, or has ended.
+//
+// Who leaves the loop early cancels the rest, and what runs is waited for. When
+// ctx ends, the source is read no more and what has not started does not start;
+// each item that was read still has its outcome, one of them at least with the
+// cause of ctx. A panic of the source goes on after everything has been stopped.
+func (f *Func[A, R]) Map(ctx context.Context, seq iter.Seq[A]) iter.Seq2[R, error] {
+	return func(yield func(R, error) bool) {
+		f.stream(ctx, seq, &stream[A, R]{pair: yield})
+	}
+}
+
+// AsCompleted is [Func.Map] that gives the items as they end.
+func (f *Func[A, R]) AsCompleted(ctx context.Context, seq iter.Seq[A]) iter.Seq[Ended[A, R]] {
+	return func(yield func(Ended[A, R]) bool) { f.stream(ctx, seq, &stream[A, R]{yield: yield}) }
+}
+
+// stream is a run of Map.
+type stream[A, R any] struct {
+	f       *Func[A, R]
+	ctx     context.Context //nolint:containedctx // it lives as long as the call
+	span    span
+	pair    func(R, error) bool    // gets the items in order, or
+	yield   func(Ended[A, R]) bool // gets them as they end
+	out     chan *batch[A, R]
+	window  int           // how many batches may be on their way
+	going   []*part[A, R] // those, in the order of the source
+	read    int           // items of the source
+	stopped bool          // the loop was left
+	filling time.Time     // since when the next batch is filled
+}
+
+// part is a batch with its place in the source.
+type part[A, R any] struct {
+	batch *batch[A, R]
+	base  int
+	over  bool
+}
+
+func (f *Func[A, R]) stream(ctx context.Context, seq iter.Seq[A], s *stream[A, R]) {
+	s.f, s.ctx, s.window = f, ctx, 2*f.place.pool.most()
+	ends := ctx.Done() != nil
+	s.out = make(chan *batch[A, R], s.window)
+	s.span.init(ctx, f.place.pool)
+	defer s.end() // also when the source or the loop panics
+	s.filling = time.Now()
+	size := s.size(0)
+	var args []A
+	for a := range seq {
+		if args == nil {
+			args = make([]A, 0, size)
+		}
+		args = append(args, a)
+		if len(args) < size && (!ends || ctx.Err() == nil) {
+			continue
+		}
+		n := len(args)
+		size, args = s.size(n), s.bring(args)
+		if s.stopped || ctx.Err() != nil {
+			break
+		}
+		s.filling = time.Now()
+	}
+	if len(args) > 0 {
+		s.bring(args)
+	}
+	for !s.stopped && len(s.going) > 0 {
+		s.next()
+	}
+}
+
+// size says how many items the next batch shall have: a handful, of which the
+// source must not take longer than that either. The last one took n from it.
+func (s *stream[A, R]) size(n int) int {
+	if s.f.alone() {
+		return 1
+	}
+	size := s.f.pace.items(mostOfMap)
+	if n > 0 {
+		took := time.Since(s.filling) / time.Duration(n)
+		size = max(1, min(size, int(handful/max(took, 1))))
+	}
+	return size
+}
+
+// bring hands over a batch, after waiting for room, and gives what has ended. It
+// returns nil.
+func (s *stream[A, R]) bring(args []A) []A {
+	for len(s.going) >= s.window {
+		if !s.next() {
+			return nil
+		}
+	}
+	b := newBatch(s.f, &s.span, args, s.out)
+	s.going = append(s.going, &part[A, R]{batch: b, base: s.read})
+	s.read += len(args)
+	switch {
+	case s.ctx.Err() != nil:
+		b.refuse(context.Cause(s.ctx))
+	case s.f.alone():
+		b.launchApart(s.span.Context)
+	default:
+		if err := b.launch(s.span.Context, 1); err != nil {
+			b.refuse(err)
+		}
+	}
+	for !s.stopped {
+		select {
+		case b := <-s.out:
+			s.give(b)
+			continue
+		default:
+		}
+		break
+	}
+	return nil
+}
+
+// next waits until a batch is over, and gives what it can. It returns false when
+// the loop was left.
+func (s *stream[A, R]) next() bool {
+	s.give(s.f.wait(s.ctx, s.out, s.batches, s.stop))
+	return !s.stopped
+}
+
+// give gives the items of a batch that is over to the loop, or, in order, those of
+// all that follow each other.
+func (s *stream[A, R]) give(b *batch[A, R]) {
+	for i, p := range s.going {
+		if p.batch != b {
+			continue
+		}
+		p.over = true
+		if s.pair == nil {
+			s.going = append(s.going[:i], s.going[i+1:]...)
+			s.tell(p)
+			return
+		}
+	}
+	for !s.stopped && len(s.going) > 0 && s.going[0].over {
+		p := s.going[0]
+		s.going = s.going[1:]
+		s.tell(p)
+	}
+}
+
+func (s *stream[A, R]) tell(p *part[A, R]) {
+	values, errs := p.batch.results()
+	for i, value := range values {
+		if s.pair != nil {
+			var err error
+			if errs != nil {
+				err = errs[i]
+			}
+			if !s.pair(value, err) {
+				s.stopped = true
+				return
+			}
+			continue
+		}
+		e := Ended[A, R]{Index: p.base + i, Arg: p.batch.args[i], Value: value}
+		if errs != nil {
+			e.Err = errs[i]
+		}
+		if !s.yield(e) {
+			s.stopped = true
+			return
+		}
+	}
+}
+
+func (s *stream[A, R]) batches() []*batch[A, R] {
+	all := make([]*batch[A, R], len(s.going))
+	for i, p := range s.going {
+		all[i] = p.batch
+	}
+	return all
+}
+
+// stop ends what has not started, and the contexts of what runs.
+func (s *stream[A, R]) stop() {
+	cause := context.Cause(s.ctx)
+	if cause == nil {
+		cause = context.Canceled // the loop was left
+	}
+	s.span.cancel(cause)
+	for _, p := range s.going {
+		if !p.over {
+			p.batch.stop(cause)
+		}
+	}
+}
+
+// end stops what is still on its way, and waits for what runs.
+func (s *stream[A, R]) end() {
+	s.stop()
+	for _, p := range s.going {
+		for !p.over {
+			b := s.f.wait(s.ctx, s.out, s.batches, func() {})
+			for _, other := range s.going {
+				other.over = other.over || other.batch == b
+			}
+		}
+	}
+	s.span.end()
+}
+
+// refuse ends a batch that was not accepted.
+func (b *batch[A, R]) refuse(err error) {
+	b.fail(0, len(b.args), notStarted(b.f.place.kind, err))
+	b.ended(int64(len(b.args)))
+}
+
+// launchApart hands over the one item of the batch as a task of its own.
+func (b *batch[A, R]) launchApart(ctx context.Context) {
+	b.cursor.Store(1)
+	task, err := b.f.Submit(ctx, b.args[0])
+	if err != nil {
+		b.refuse(err)
+		return
+	}
+	b.task = task
+	task.task.keep(task.gen)
+	task.task.then(func() {
+		value, err := task.task.read()
+		if err != nil {
+			b.fail(0, 1, err)
+		}
+		b.values[0] = value
+		b.ended(1)
+	})
+}

@@ -1,0 +1,97 @@
+package pool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/bullpen-run/bullpen"
+)
+
+// IncompleteError says that [Run] ended before all its tasks had started.
+type IncompleteError struct {
+	// NotStarted has the indices of the tasks that did not start.
+	NotStarted []int
+	// Total is the number of all tasks.
+	Total int
+	// Cause is why the context ended, or why tasks were not accepted.
+	Cause error
+}
+
+// Error says how many tasks did not start.
+func (e *IncompleteError) Error() string {
+	return fmt.Sprintf("%d of %d tasks did not start: %v", len(e.NotStarted), e.Total, e.Cause)
+}
+
+// Unwrap returns Cause.
+func (e *IncompleteError) Unwrap() error { return e.Cause }
+
+// Run runs a fixed set of tasks in a pool of their own, waits until all have ended
+// and ends the pool: the "online" mode, where a pool made by [New] runs in the
+// background. It is nil when all tasks ran and ended well.
+//
+// Otherwise the error joins, where each is the case, an [IncompleteError] with the
+// tasks that did not start because ctx ended, a [Failures] with all errors by the
+// index of the task (also why it did not start), and what [Pool.Close] says about
+// bodies that go on. A failure stops no other task. When ctx ends, the contexts of
+// the tasks end, and nothing starts any more.
+//
+// The rule for a full queue is Block, whatever c says. An error for bad
+// configuration or a nil task means that nothing ran.
+func Run(ctx context.Context, c Config, tasks ...func(context.Context) error) error {
+	for i, task := range tasks {
+		if task == nil {
+			return &IndexError{i, errNil}
+		}
+	}
+	c.Overflow = Block
+	p, err := New(c)
+	if err != nil {
+		return err
+	}
+	g := p.Group(ctx, GroupConfig{Errors: AllErrors})
+	errs := make(Failures, len(tasks))
+	accepted := make([]int, 0, len(tasks))
+	for i, task := range tasks {
+		if errs[i] = g.Go(task); errs[i] == nil {
+			accepted = append(accepted, i)
+		}
+	}
+	_ = g.Wait() // Errors has all that it says
+	for k, err := range g.Errors() {
+		errs[accepted[k]] = err
+	}
+	return errors.Join(missing(ctx, errs), failing(errs), p.Close())
+}
+
+// missing is the IncompleteError, nil where all tasks have started.
+func missing(ctx context.Context, errs Failures) error {
+	e := &IncompleteError{Total: len(errs), Cause: context.Cause(ctx)}
+	for i, err := range errs {
+		if err != nil && !hasStarted(err) {
+			e.NotStarted = append(e.NotStarted, i)
+			if e.Cause == nil {
+				e.Cause = err
+			}
+		}
+	}
+	if e.NotStarted == nil {
+		return nil
+	}
+	return e
+}
+
+// hasStarted tells whether err is the outcome of a task that started.
+func hasStarted(err error) bool {
+	_, started := bullpen.OutcomeOf(err)
+	return started
+}
+
+// failing is nil where there is no error.
+func failing(errs Failures) error {
+	if slices.ContainsFunc(errs, func(err error) bool { return err != nil }) {
+		return errs
+	}
+	return nil
+}

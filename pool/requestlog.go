@@ -1,0 +1,32 @@
+package pool
+
+import (
+	"context"
+	"log/slog"
+	"sync/atomic"
+)
+
+// requestIDs are the ids of the task that an instance serves now.
+type requestIDs struct{ attrs atomic.Pointer[[]slog.Attr] }
+
+// requestHandler adds the ids of the moment to each record.
+type requestHandler struct {
+	slog.Handler
+	ids *requestIDs
+}
+
+func (h requestHandler) Handle(ctx context.Context, r slog.Record) error {
+	if attrs := h.ids.attrs.Load(); attrs != nil {
+		r = r.Clone()
+		r.AddAttrs(*attrs...)
+	}
+	return h.Handler.Handle(ctx, r)
+}
+
+func (h requestHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return requestHandler{h.Handler.WithAttrs(attrs), h.ids}
+}
+
+func (h requestHandler) WithGroup(name string) slog.Handler {
+	return requestHandler{h.Handler.WithGroup(name), h.ids}
+}

@@ -1,0 +1,190 @@
+package pool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"sync"
+)
+
+// Then runs fn on the result of f once that is there, as a task at a pool, a lane
+// or a place. Until then no worker is occupied. When f fails, the new future has
+// the same error and fn does not run; so it is with a panic and a cancellation of
+// f. Cancel of the new future ends the wait for f and leaves f alone; where fn has
+// been handed over, it cancels that task. When the task is not accepted, the new
+// future has that error; while the queue is full and its rule is Block it waits for
+// a place. It costs about a kilobyte.
+//
+// The error of Then is about its arguments: fn is nil, or f was taken.
+func Then[T, U any](f Future[T], on Target, fn func(context.Context, T) (U, error)) (Future[U], error) {
+	if fn == nil {
+		return Future[U]{}, errNil
+	}
+	if f.task == nil || !f.task.keep(f.gen) {
+		return Future[U]{}, ErrTaken
+	}
+	l := &link[T, U]{source: f, fn: fn}
+	l.self, l.place = l, on.at()
+	l.word.Store(isKept | uint64(TaskRunning))
+	f.task.then(l.carryOn)
+	return Future[U]{&l.result, 0}, nil
+}
+
+// link is the future of Then. To those who hold it, it is a task that runs from the
+// beginning and is never used again.
+type link[T, U any] struct {
+	result[U]
+	source Future[T]
+	fn     func(context.Context, T) (U, error)
+
+	mu       sync.Mutex
+	canceled bool // mu guards what follows
+	over     bool // it has its outcome, or is getting it
+	next     Future[U]
+}
+
+// carryOn is called when the source has ended.
+func (l *link[T, U]) carryOn() {
+	value, err := l.source.task.read()
+	if err != nil {
+		l.close(err)
+		return
+	}
+	j := &job[T, U]{fn: l.fn, arg: value}
+	j.self, j.place = j, l.place
+	it := j.ready(context.TODO()) // with a context of its own, so that it can be canceled
+	j.word.Or(isKept)
+	q := l.place.queueOf()
+	j.queue = q
+	if l.place.try(q, it) {
+		l.follow(j)
+		return
+	}
+	go func() { // ends when the queue has a place, or refuses the task, at the latest with the pool
+		if err := l.place.put(context.Background(), &j.head, it); err != nil {
+			l.close(err)
+			return
+		}
+		l.follow(j)
+	}()
+}
+
+// follow waits for the task of fn.
+func (l *link[T, U]) follow(j *job[T, U]) {
+	next := Future[U]{&j.result, 0}
+	l.mu.Lock()
+	l.next = next
+	canceled := l.canceled
+	l.mu.Unlock()
+	if canceled {
+		next.Cancel(context.Canceled) // nobody hears of it any more
+	}
+	j.then(func() {
+		value, err := j.read()
+		l.end(value, err)
+	})
+}
+
+func (l *link[T, U]) close(err error) {
+	var none U
+	l.end(none, err)
+}
+
+// end publishes the outcome, unless there is one.
+func (l *link[T, U]) end(value U, err error) {
+	l.mu.Lock()
+	over := l.over
+	l.over = true
+	l.mu.Unlock()
+	if !over {
+		l.value, l.err = value, err
+		l.publish(0, TaskRunning)
+	}
+}
+
+// revokeFor is Cancel.
+func (l *link[T, U]) revokeFor(cause error) {
+	l.mu.Lock()
+	l.canceled = true
+	next := l.next
+	l.mu.Unlock()
+	if next.task != nil {
+		next.Cancel(cause)
+		return
+	}
+	l.close(fmt.Errorf("task %q: %w", l.place.kind.name, cause))
+}
+
+// A link never lies in a queue: these are here to make it an owner.
+func (l *link[T, U]) run(*worker)           {}
+func (l *link[T, U]) execute(*worker)       {}
+func (l *link[T, U]) crash(*worker, thrown) {}
+func (l *link[T, U]) fail(error)            {}
+func (l *link[T, U]) reuse()                {}
+func (l *link[T, U]) stale() bool           { return false }
+func (l *link[T, U]) named() *kind          { return l.place.kind }
+
+// WhenAll waits for all futures and returns their values in the same order. Where
+// some fail, the error is a [Failures] by the order of futures, and their values are
+// zero. When ctx ends, the futures that have not ended fail with its cause here, and
+// their tasks go on.
+func WhenAll[T any](ctx context.Context, futures ...Future[T]) ([]T, error) {
+	values := make([]T, len(futures))
+	var failures Failures
+	for i, f := range futures {
+		value, err := f.Wait(ctx)
+		if err != nil {
+			if failures == nil {
+				failures = make(Failures, len(futures))
+			}
+			failures[i] = err
+		}
+		values[i] = value
+	}
+	if failures != nil {
+		return values, failures
+	}
+	return values, nil
+}
+
+// ErrNoFutures is what WhenAny returns for no futures.
+var ErrNoFutures = errors.New("there are no futures to wait for: give at least one")
+
+// mostCases is how many futures WhenAny can wait for: what package reflect allows,
+// less the context.
+const mostCases = 65535
+
+// WhenAny waits until one of the futures has ended, well or not, and returns its
+// index and its outcome; the others go on. Of several that have ended it takes the
+// first in order. When ctx ends it returns -1 and the cause. It takes time and
+// memory in proportion to the number of futures, up to 65535.
+func WhenAny[T any](ctx context.Context, futures ...Future[T]) (int, T, error) {
+	var none T
+	switch n := len(futures); {
+	case n == 0:
+		return -1, none, ErrNoFutures
+	case n > mostCases:
+		return -1, none, fmt.Errorf("%d futures are more than WhenAny can wait for: give at most %d", n, mostCases)
+	}
+	cases := make([]reflect.SelectCase, 0, len(futures)+1)
+	for i, f := range futures {
+		if f.task == nil || f.task.isDone(f.gen) {
+			value, err := f.Wait(ctx)
+			return i, value, err
+		}
+		cases = append(cases, reflect.SelectCase{Dir: reflect.SelectRecv, Chan: reflect.ValueOf(f.Done())})
+	}
+	cases = append(cases, reflect.SelectCase{Dir: reflect.SelectRecv, Chan: reflect.ValueOf(ctx.Done())})
+	p := futures[0].task.place.pool
+	if w, _ := ctx.Value(workerKey{}).(*worker); w != nil && w.pool == p {
+		w.waits() // it holds a worker while it waits
+		p.call()
+	}
+	i, _, _ := reflect.Select(cases)
+	if i == len(futures) {
+		return -1, none, context.Cause(ctx)
+	}
+	value, err := futures[i].Wait(context.WithoutCancel(ctx))
+	return i, value, err
+}
