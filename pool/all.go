@@ -2,7 +2,6 @@ package pool
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 )
@@ -147,9 +146,12 @@ func (f *Func[A, R]) allApart(ctx context.Context, args []A) ([]R, error) {
 		values = append(values, value)
 	}
 	for len(values) < len(args) { // ctx has ended
+		if errs == nil {
+			errs = make([]error, len(values), len(args))
+		}
 		var none R
 		values = append(values, none)
-		errs = append(errs, notStarted(f.place.kind, errors.Join(context.Cause(ctx))))
+		errs = append(errs, notStarted(f.place.kind, context.Cause(ctx)))
 	}
 	if errs != nil {
 		return values, Failures(errs)

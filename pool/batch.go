@@ -96,6 +96,9 @@ func (b *batch[A, R]) claim(r *runner[A, R]) (ended int64, ok bool) {
 	if b.stopped.Load() {
 		return 0, false
 	}
+	if b.span != nil && b.span.Err() != nil {
+		return b.halt(context.Cause(b.span.Context)), false
+	}
 	if p := b.f.place.pool; p.state.State() >= Stopping {
 		return b.halt(p.closedError()), false
 	}

@@ -34,6 +34,14 @@ type cell[A, R any] struct {
 	value R // written before the state is cellDone
 }
 
+// clear makes the cell as new, so that nobody sees the values of others. Its slab
+// stays: who has run it may ask for that.
+func (c *cell[A, R]) clear() {
+	var arg A
+	var value R
+	c.state, c.arg, c.value = cellOpen, arg, value
+}
+
 // The states of a cell: from open to one of the others, which is then counted.
 const (
 	cellOpen = iota
@@ -140,10 +148,10 @@ func (c *cell[A, R]) named() *kind   { return c.slab.kind }
 
 // forsake answers the task while its body runs on.
 func (c *cell[A, R]) forsake() bool {
-	if !atomic.CompareAndSwapUint32(&c.state, cellOpen, cellFailed) {
-		return false
-	}
 	g := c.slab.group
+	if g == nil || !atomic.CompareAndSwapUint32(&c.state, cellOpen, cellFailed) {
+		return false // it has ended, and its worker too is about to
+	}
 	g.lost.Store(true)
 	g.failed(c, taskError(c.slab.kind.name, bullpen.Canceled, errForsaken))
 	g.ended(1)

@@ -85,7 +85,7 @@ type Config struct {
 	Spin bool
 	// Help lets a caller who waits for a task that has not started run it
 	// himself. So up to as many bodies as there are such callers run besides
-	// those of the workers.
+	// those of the workers. Delayed tasks and those of lanes are left to workers.
 	Help bool
 
 	// Handlers are the tasks that Submit serves, by name. They may be nil in

@@ -271,8 +271,15 @@ func (p *Pool) undelay(h *head, gen uint64) bool {
 	return true
 }
 
-// dropDelayed takes out all tasks that wait for their time; no more will come.
+// dropDelayed takes out all tasks that wait for their time; no more will come. It
+// ends the timers of lanes too, which have nothing to wait for then.
 func (p *Pool) dropDelayed() []item {
+	p.mu.Lock()
+	lanes := p.lanes
+	p.mu.Unlock()
+	for _, l := range lanes {
+		l.disarm()
+	}
 	d := &p.delayed
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -131,7 +131,10 @@ func (g *FuncGroup[A, R]) cell() *cell[A, R] {
 	}
 	i := g.n % slabSize
 	if i == 0 {
-		b, _ := g.spare.Get().(*slab[A, R])
+		var b *slab[A, R]
+		if g.span.pool.state.State() < Closing { // see recycle
+			b, _ = g.spare.Get().(*slab[A, R])
+		}
 		if b == nil {
 			b = newSlab[A, R](g.f.place.kind)
 		}

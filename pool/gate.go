@@ -19,6 +19,9 @@ type gate struct {
 	overflow Overflow
 	queues   []*queue // whose places these are
 
+	// dead is how many items in the queues are stale. For a moment it may be less,
+	// between the end of an item that was just taken out, and its forget.
+	dead    atomic.Int64
 	freed   atomic.Int64 // places that were given back
 	delayed atomic.Int64 // places that delayed tasks hold
 	blocked atomic.Int64 // callers in waiting; written with mu held

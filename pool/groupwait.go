@@ -92,8 +92,7 @@ func (b *slab[A, R]) used(n uint64, i int) uint64 {
 	return min(n-uint64(i)*slabSize, slabSize)
 }
 
-// collect reads the outcomes of a group that was closed, and gives the slabs back,
-// emptied, unless somebody may still hold a cell: a body that runs on, or stop.
+// collect reads the outcomes of a group that was closed.
 func (g *FuncGroup[A, R]) collect() {
 	g.queue.in.mu.Lock()
 	slabs, n := g.slabs, g.n
@@ -103,11 +102,10 @@ func (g *FuncGroup[A, R]) collect() {
 	defer g.mu.Unlock()
 	g.results = make([]R, 0, n)
 	first := -1
-	recycle := !g.stopped.Load() && !g.lost.Load()
 	for i, b := range slabs {
 		for k := range b.used(n, i) {
 			c := &b.cells[k]
-			switch c.state {
+			switch atomic.LoadUint32(&c.state) {
 			case cellDone:
 				g.add(c.value, nil)
 			case cellFailed:
@@ -117,14 +115,8 @@ func (g *FuncGroup[A, R]) collect() {
 				var none R
 				g.add(none, g.fails[c])
 			}
-			if recycle {
-				*c = cell[A, R]{slab: b}
-			}
 		}
-		if recycle {
-			b.group = nil
-			g.spare.Put(b)
-		}
+		g.recycle(b, b.used(n, i))
 	}
 	for _, j := range g.jobs {
 		if value, err, accepted := j.outcome(); accepted {
@@ -136,6 +128,27 @@ func (g *FuncGroup[A, R]) collect() {
 	}
 	g.jobs, g.room, g.fails = nil, nil, nil
 	g.err = g.verdict(first)
+}
+
+// recycle gives a slab back, emptied, unless somebody may still hold a cell: a body
+// that runs on, stop, or the end of Close's grace, which asks idle workers too what
+// they run. That takes the locks of the pool's queue before, so that it is seen here;
+// lanes have other locks.
+func (g *FuncGroup[A, R]) recycle(b *slab[A, R], used uint64) {
+	if g.stopped.Load() || g.lost.Load() || g.queue.lane != nil {
+		return
+	}
+	g.queue.in.mu.Lock()
+	if g.span.pool.state.State() >= Closing {
+		g.queue.in.mu.Unlock()
+		return
+	}
+	for i := range b.cells[:used] {
+		b.cells[i].clear()
+	}
+	b.group = nil
+	g.queue.in.mu.Unlock()
+	g.spare.Put(b)
 }
 
 // add adds the outcome of the next task.

@@ -179,7 +179,7 @@ type LaneStats struct {
 func (l *Lane) Stats() LaneStats {
 	delayed := int(max(l.gate.delayed.Load(), 0))
 	s := LaneStats{
-		Name: l.name, Queue: l.gate.bound, Queued: l.queue.waiting() + delayed, Delayed: delayed,
+		Name: l.name, Queue: l.gate.bound, Queued: l.gate.count() + delayed, Delayed: delayed,
 		Blocked: int(l.gate.blocked.Load()), Started: l.started.Load(), Refused: l.refused.Load(),
 	}
 	l.mu.Lock()

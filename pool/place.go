@@ -21,7 +21,8 @@ type Options struct {
 	// Priority orders the tasks that wait.
 	Priority Priority
 	// Delay is how long tasks wait before they are queued. Meanwhile each holds
-	// a place of the queue.
+	// a place of the queue, where it is not the oldest yet. A full queue with
+	// CallerRuns refuses them.
 	Delay time.Duration
 }
 

@@ -61,10 +61,7 @@ type queue struct {
 		emptied error // why what comes back is failed
 		levels  [priorities]deque
 	}
-	// dead is how many items here are stale. For a moment it may be less, between
-	// the end of an item that was just taken out, and its forget.
-	dead atomic.Int64
-	_    [64]byte
+	_ [64]byte
 }
 
 // shard picks the shard of the calling goroutine: where its stack lies. So a
@@ -135,7 +132,7 @@ func (q *queue) takeFresh(w *worker, most int) (k int, more bool) {
 	q.in.mu.Lock()
 	defer q.in.mu.Unlock()
 	d := &q.in.levels[Normal]
-	if q.in.used.Load() != 1<<Normal || d.n > few || q.dead.Load() > 0 || q.in.shut || q.gate.blocked.Load() > 0 {
+	if q.in.used.Load() != 1<<Normal || d.n > few || q.gate.dead.Load() > 0 || q.in.shut || q.gate.blocked.Load() > 0 {
 		return 0, false
 	}
 	k = d.popMany(w.items[:min(most, d.n/2+1)], &w.stamps, q.weight())
@@ -189,7 +186,7 @@ func (q *queue) pop(order *[priorities]Priority) slot {
 
 // fill is take for a workers' side with items. out.mu is held.
 func (q *queue) fill(w *worker, most int) int {
-	if q.out.used.Load() == 1<<Normal && q.dead.Load() <= 0 {
+	if q.out.used.Load() == 1<<Normal && q.gate.dead.Load() <= 0 {
 		d := &q.out.levels[Normal]
 		k := d.popMany(w.items[:min(most, d.n/2+1)], &w.stamps, q.weight()) // half is left to the others
 		if d.n == 0 {
@@ -225,28 +222,26 @@ func (q *queue) weight() uint64 {
 
 // bury lets go of a stale item that was taken out.
 func (q *queue) bury(it item) {
-	q.dead.Add(-1)
+	q.gate.dead.Add(-1)
 	it.fail(nil)
 }
 
 // forget gives back the place of an item that has ended while it waited here.
 func (q *queue) forget() {
 	q.gate.free(1)
-	if dead := q.dead.Add(1); dead > 64 && dead%64 == 0 {
+	if dead := q.gate.dead.Add(1); dead > 64 && dead%64 == 0 {
 		q.compact()
 	}
 	if q.gate.blocked.Load() > 0 {
 		q.gate.admit(1)
 	}
-	if q.lane != nil {
-		q.pool.lessWaits() // there may be no worker who will find that out
-	}
+	q.pool.lessWaits() // there may be no worker who will find that out
 }
 
 // unforget takes back the forget of an item that a worker had in hand when it
 // ended: its place was given back when the worker took it.
 func (q *queue) unforget() {
-	q.dead.Add(-1)
+	q.gate.dead.Add(-1)
 	q.gate.free(-1)
 }
 
@@ -262,12 +257,12 @@ func (q *queue) compact() {
 	for pr := range q.out.levels {
 		n += q.out.levels[pr].n
 	}
-	if q.dead.Load() <= int64(n/2) {
+	if q.gate.dead.Load() <= int64(n/2) {
 		return
 	}
 	for pr := range q.out.levels {
 		if d := &q.out.levels[pr]; d.n > 0 {
-			q.dead.Add(int64(-d.compact()))
+			q.gate.dead.Add(int64(-d.compact()))
 			if d.n == 0 {
 				q.out.used.Store(q.out.used.Load() &^ (1 << pr))
 			}

@@ -69,9 +69,7 @@ func (p *Pool) gates() []*gate {
 func (p *Pool) waiting() int {
 	n := int(p.delayed.n.Load())
 	for _, g := range p.gates() {
-		for _, q := range g.queues {
-			n += q.waiting()
-		}
+		n += g.count()
 	}
 	return n
 }

@@ -131,17 +131,20 @@ func (k *kind) snapshot() TaskStats {
 	return s
 }
 
-// waiting is how many live items lie in the queue.
-func (q *queue) waiting() int {
-	q.out.mu.Lock()
-	defer q.out.mu.Unlock()
-	q.in.mu.Lock()
-	defer q.in.mu.Unlock()
+// count is how many live items lie in the queues of a gate. Empty queues have none,
+// also in the moment when dead is below zero.
+func (g *gate) count() int {
 	n := 0
-	for pr := range q.in.levels {
-		n += q.in.levels[pr].n + q.out.levels[pr].n
+	for _, q := range g.queues {
+		q.out.mu.Lock()
+		q.in.mu.Lock()
+		for pr := range q.in.levels {
+			n += q.in.levels[pr].n + q.out.levels[pr].n
+		}
+		q.in.mu.Unlock()
+		q.out.mu.Unlock()
 	}
-	return max(n-int(q.dead.Load()), 0)
+	return min(max(n-int(g.dead.Load()), 0), n)
 }
 
 // Total returns the number of tasks that have ended, started or not.

@@ -189,7 +189,7 @@ func soakRound(t *testing.T, r *rand.Rand, c Config, tasks, round int) {
 		all.Wait()
 		ended <- p.Drain(bg)
 	}
-	if err := <-ended; err != nil {
+	if err := waitFor(t, ended, p); err != nil {
 		t.Errorf("the end of the pool: %v", err)
 	}
 	s.check(c)
@@ -217,5 +217,24 @@ func (s *soak) check(c Config) {
 	}
 	if n := p.tallies.blocked.Load(); n != 0 {
 		s.t.Errorf("%d callers are blocked after the end", n)
+	}
+	if n := p.gate.dead.Load(); n != 0 {
+		s.t.Errorf("%d stale tasks are counted in an empty queue (%+v)", n, c)
+	}
+}
+
+// waitFor waits for the end of the pool, and says what it has when it does not come.
+func waitFor(t *testing.T, ended chan error, p *Pool) error {
+	t.Helper()
+	select {
+	case err := <-ended:
+		return err
+	case <-time.After(time.Minute):
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		h := p.handsNow()
+		t.Fatalf("the pool does not end: it is %v with %d goroutines, %d guests, %d tasks; of %d workers %d are parked and %d search",
+			p.state.State(), p.alive, p.guests.Load(), p.waiting(), h.size(), h.parked(), h.searching())
+		return nil
 	}
 }

@@ -233,3 +233,22 @@ func TestGenerationsTellTasksApart(t *testing.T) {
 		}
 	}
 }
+
+// TestAnEmptyQueueHasNothingWaiting has the moment between the burial of a stale
+// item and its forget: a pool that ends then would wait for ever if it counted.
+func TestAnEmptyQueueHasNothingWaiting(t *testing.T) {
+	t.Parallel()
+	q := &queue{gate: &gate{}}
+	q.gate.queues = []*queue{q}
+	q.gate.dead.Store(-1)
+	if n := q.gate.count(); n != 0 {
+		t.Errorf("%d tasks wait in an empty queue", n)
+	}
+	q.in.levels[Normal].push(closure(func() {}), 0)
+	for dead, want := range map[int64]int{-1: 1, 0: 1, 1: 0, 2: 0} {
+		q.gate.dead.Store(dead)
+		if n := q.gate.count(); n != want {
+			t.Errorf("of one item, with %d stale, %d wait, want %d", dead, n, want)
+		}
+	}
+}

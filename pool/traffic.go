@@ -95,6 +95,15 @@ func (l *Lane) arm(wait time.Duration) {
 	l.timer.Reset(wait)
 }
 
+// disarm stops the timer.
+func (l *Lane) disarm() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.armed && l.timer.Stop() {
+		l.armed = false
+	}
+}
+
 // due is what the timer runs.
 func (l *Lane) due() {
 	l.mu.Lock()

@@ -46,8 +46,8 @@ func Handler(on pool.Target, h http.Handler) (http.Handler, error) {
 }
 
 // Handler puts h behind c.Target. What it returns is safe for concurrent use if h
-// is. An error names all faults of c. A request costs about two microseconds and
-// a kilobyte more than without.
+// is. An error names all faults of c. A request costs about four microseconds and
+// one and a half kilobytes more than without.
 func (c Config) Handler(h http.Handler) (http.Handler, error) {
 	if err := c.check(h); err != nil {
 		return nil, fmt.Errorf("poolhttp: %w", err)
