@@ -18,7 +18,7 @@ import (
 // queue in the task's place: so the keeper finds it at the worker. What few tasks
 // need lies in more, as each costs the collector its size.
 type taskContext struct {
-	parent  context.Context
+	parent  context.Context //nolint:containedctx // it is a context itself
 	head    *head
 	gen     uint64
 	timeout time.Duration

@@ -1,7 +1,5 @@
 package pool
 
-import "unsafe"
-
 // item is what waits in a queue and is run by a worker.
 type item interface {
 	// run runs it. The worker calls it once, after taking it from a queue; it
@@ -205,6 +203,3 @@ func (d *deque) compact() int {
 	*d = kept
 	return before - kept.n
 }
-
-// itemBytes is what an item takes in a large deque.
-const itemBytes = unsafe.Sizeof(*new(item)) + unsafe.Sizeof(uint32(0))

@@ -205,7 +205,7 @@ func (w *worker) forsake() string {
 }
 
 func (j *job[A, R]) forsake() bool {
-	if !j.head.abandon(genOf(j.word.Load())) {
+	if !j.abandon(genOf(j.word.Load())) {
 		return false
 	}
 	j.tell()
@@ -264,4 +264,3 @@ func (p *Pool) quits(w *worker) bool {
 	}
 	return true
 }
-func (p *Pool) parkedOne() {}

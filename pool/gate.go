@@ -71,7 +71,7 @@ func (g *gate) pass(ctx context.Context, at *placement, q *queue, it item) error
 	case Block:
 		return g.block(ctx, at, q, it)
 	case DropOldest:
-		return g.replace(at, q, it)
+		return g.replace(ctx, at, q, it)
 	case CallerRuns:
 		g.mu.Unlock()
 		return g.pool.runHere(it)
@@ -123,7 +123,7 @@ func (g *gate) grant(q *queue) bool {
 
 // replace takes the place of the oldest item. mu is held when it is called, and
 // free when it returns.
-func (g *gate) replace(at *placement, q *queue, it item) error {
+func (g *gate) replace(ctx context.Context, at *placement, q *queue, it item) error {
 	q.out.mu.Lock()
 	old, ok := q.oldest()
 	if ok {
@@ -135,15 +135,13 @@ func (g *gate) replace(at *placement, q *queue, it item) error {
 	q.out.mu.Unlock()
 	g.mu.Unlock()
 	if !ok {
-		return g.pass(ctxNone, at, q, it) // the workers have just taken all
+		return g.pass(ctx, at, q, it) // the workers have just taken all
 	}
 	q.called()
 	g.pool.overload(at.kind, "it took the place of the oldest task")
 	g.pool.failed(old, fmt.Errorf("%w: a newer task took its place", bullpen.ErrOverloaded))
 	return nil
 }
-
-var ctxNone = context.Background()
 
 // block waits for a place until ctx ends. mu is held when it is called, and free
 // when it returns.

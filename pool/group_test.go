@@ -112,7 +112,7 @@ func wantTrouble(t *testing.T, r []int, err error, errs []error, n int) {
 		case 1:
 			wantOutcome(t, err, bullpen.Failed)
 		default:
-			if te := wantOutcome(t, err, bullpen.Panic); te != nil && te.Stack == "" {
+			if te := wantTaskError(t, err, bullpen.Panic); te != nil && te.Stack == "" {
 				t.Errorf("task %d has no stack", i)
 			}
 		}

@@ -113,16 +113,11 @@ func (h *head) letGo() {
 	}
 }
 
-// revoke ends a task that waits; false when it has started or ended.
-func (h *head) revoke(gen uint64, err error) bool {
-	q := h.drop(gen, err)
-	if q == nil {
-		return false
-	}
-	if !h.place.pool.undelay(h, gen) {
+// revoke ends a task that waits; one that has started or ended it leaves alone.
+func (h *head) revoke(gen uint64, err error) {
+	if q := h.drop(gen, err); q != nil && !h.place.pool.undelay(h, gen) {
 		q.forget()
 	}
-	return true
 }
 
 // dropped ends a task that was taken out of the queue and not started. err nil

@@ -25,12 +25,9 @@ type interpreter struct {
 
 type requestKey struct{}
 
-// TestStates: instances are made lazily up to the limit, serve one task at a time,
-// are used last in first out, and are closed with the pool.
-func TestStates(t *testing.T) {
-	t.Parallel()
-	var made, closed atomic.Int64
-	p := open(t, Config{Max: 8})
+// interpreters makes states of up to three, and counts them.
+func interpreters(t *testing.T, p *Pool, made, closed *atomic.Int64) *States[*interpreter] {
+	t.Helper()
 	states, err := NewStates(p, StateConfig[*interpreter]{
 		Name: "interpreters", Limit: 3,
 		New: func(_ context.Context, log *slog.Logger) (*interpreter, error) {
@@ -46,6 +43,16 @@ func TestStates(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return states
+}
+
+// TestStates: instances are made lazily up to the limit, serve one task at a time,
+// are used last in first out, and are closed with the pool.
+func TestStates(t *testing.T) {
+	t.Parallel()
+	var made, closed atomic.Int64
+	p := open(t, Config{Max: 8})
+	states := interpreters(t, p, &made, &closed)
 	eval := NewFuncWithState(states, func(_ context.Context, in *interpreter, n int) (int, error) {
 		if in.users.Add(1) != 1 || in.closed.Load() {
 			t.Error("an instance is used by two, or after its end")
@@ -163,11 +170,11 @@ func TestStatesLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := NewFuncWithState(states, func(_ context.Context, in *interpreter, text string) (int, error) {
-		in.log.Info(text)
+		in.log.Info("serving", "text", text)
 		return 0, nil
 	})
 	for _, id := range []string{"r1", "r2"} {
-		if _, err := f.Call(context.WithValue(bg, requestKey{}, id), "serving"); err != nil {
+		if _, err := f.Call(context.WithValue(bg, requestKey{}, id), "x"); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -175,7 +182,7 @@ func TestStatesLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	own.Info("between")
-	for i, want := range []string{"msg=made instance=1 request=r1", "msg=serving instance=1 request=r1", "msg=serving instance=1 request=r2", "msg=between instance=1\n"} {
+	for i, want := range []string{"msg=made instance=1 request=r1", "msg=serving instance=1 text=x request=r1", "msg=serving instance=1 text=x request=r2", "msg=between instance=1\n"} {
 		lines := strings.SplitAfter(out.String(), "\n")
 		if i >= len(lines) || !strings.Contains(lines[i], want) {
 			t.Errorf("line %d of the log does not have %q:\n%s", i, want, out.String())

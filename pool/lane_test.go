@@ -293,7 +293,7 @@ func TestLaneOverrun(t *testing.T) {
 		stuck := NewFunc(l, func(context.Context, int) (int, error) { <-end; return 1, nil })
 		start := time.Now()
 		_, err := stuck.Call(bg, 0)
-		_ = wantOutcome(t, err, bullpen.Timeout)
+		_ = wantTaskError(t, err, bullpen.Timeout)
 		if d := time.Since(start); d < time.Second || d > time.Second+5*time.Millisecond {
 			t.Errorf("answered after %v", d)
 		}

@@ -174,7 +174,7 @@ func (w *worker) late() {
 		w.emit(Event{Kind: Returned, Task: c.named().name})
 	}
 	w.pool.freeze()
-	w.pool.thaw() //nolint:staticcheck // see above: only to have waited
+	w.pool.thaw()
 }
 
 func (j *job[A, R]) fail(err error) { j.dropped(err) }

@@ -84,6 +84,9 @@ func TestSubmitFromLaneKeepsLimit(t *testing.T) {
 			t.Errorf("%+v", s)
 		}
 		close(end)
+		if err := p.Drain(bg); err != nil {
+			t.Error(err)
+		}
 	})
 }
 

@@ -3,7 +3,6 @@ package pool
 import (
 	"context"
 	"errors"
-	"fmt"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -16,14 +15,16 @@ import (
 
 var bg = context.Background()
 
-func wantOutcome(t *testing.T, err error, want bullpen.Outcome) *bullpen.TaskError {
+func wantOutcome(t *testing.T, err error, want bullpen.Outcome) {
+	t.Helper()
+	_ = wantTaskError(t, err, want)
+}
+
+func wantTaskError(t *testing.T, err error, want bullpen.Outcome) *bullpen.TaskError {
 	t.Helper()
 	var te *bullpen.TaskError
-	if !errors.As(err, &te) {
-		t.Fatalf("error is %v, want a task error that says %v", err, want)
-	}
-	if te.Outcome != want {
-		t.Fatalf("outcome is %v (%v), want %v", te.Outcome, err, want)
+	if !errors.As(err, &te) || te.Outcome != want {
+		t.Fatalf("the task ended with %v, want the outcome %v", err, want)
 	}
 	return te
 }
@@ -124,9 +125,10 @@ func TestOverrun(t *testing.T) {
 		begun := time.Now()
 		_, err := f.Call(bg, true)
 		took := time.Since(begun)
-		te := wantOutcome(t, err, bullpen.Timeout)
-		if te.Task != "slow" || !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("error is %#v", te)
+		wantOutcome(t, err, bullpen.Timeout)
+		var te *bullpen.TaskError
+		if !errors.As(err, &te) || te.Task != "slow" || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("error is %#v", err)
 		}
 		if took < 50*time.Millisecond || took > 53*time.Millisecond {
 			t.Errorf("answered after %v, want 50 to 53 ms", took)
@@ -281,131 +283,6 @@ func eventually(t *testing.T, what string, ok func() bool) {
 			t.Fatalf("not within 20 s: %s", what)
 		}
 	}
-}
-
-// TestStopTellsAll (T3, T16, F-C3, C6): in each ending every caller is told an
-// outcome: what waits never started.
-func TestStopTellsAll(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		name    string
-		end     func(*Pool) error
-		running func(*testing.T, error)
-		queued  func(*testing.T, error)
-	}{
-		{"drain", func(p *Pool) error { return p.Drain(bg) }, wantNone, wantNone},
-		{"stop", func(p *Pool) error { return p.Stop(bg) }, wantNone, wantClosed},
-		{"close", (*Pool).Close, wantCanceled, wantClosed},
-		{"stop with a deadline", func(p *Pool) error {
-			ctx, cancel := context.WithTimeout(bg, 10*time.Millisecond)
-			defer cancel()
-			return p.Stop(ctx)
-		}, wantCanceled, wantClosed},
-		{"drain with a deadline", func(p *Pool) error {
-			ctx, cancel := context.WithTimeout(bg, 10*time.Millisecond)
-			defer cancel()
-			return p.Drain(ctx)
-		}, wantCanceled, wantClosed},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				p := open(t, Config{Max: 2})
-				f := NewFunc(p, func(ctx context.Context, d time.Duration) (int, error) {
-					select {
-					case <-time.After(d):
-						return 1, nil
-					case <-ctx.Done():
-						return 0, ctx.Err()
-					}
-				})
-				var futures []Future[int]
-				for range 20 {
-					future, err := f.Submit(bg, 100*time.Millisecond)
-					if err != nil {
-						t.Fatal(err)
-					}
-					futures = append(futures, future)
-				}
-				synctest.Wait()
-				if err := c.end(p); err != nil {
-					t.Errorf("%s: %v", c.name, err)
-				}
-				for i, future := range futures {
-					select {
-					case <-future.Done():
-					default:
-						t.Fatalf("task %d has no outcome after the pool has ended", i)
-					}
-					_, err := future.Wait(bg)
-					if i < 2 {
-						c.running(t, err)
-					} else {
-						c.queued(t, err)
-					}
-				}
-				if _, err := f.Submit(bg, 0); !errors.Is(err, bullpen.ErrClosed) {
-					t.Errorf("Submit to a pool that has ended: %v", err)
-				}
-			})
-		})
-	}
-}
-
-func wantNone(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Errorf("error is %v, want none", err)
-	}
-}
-
-func wantClosed(t *testing.T, err error) {
-	t.Helper()
-	wantNeverStarted(t, err, bullpen.ErrClosed)
-}
-
-func wantCanceled(t *testing.T, err error) {
-	t.Helper()
-	wantOutcome(t, err, bullpen.Canceled)
-}
-
-// TestCloseNamesWhatIsStuck: Close returns at its grace and says what goes on.
-func TestCloseNamesWhatIsStuck(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		p, err := New(Config{Max: 2, CloseGrace: time.Second})
-		if err != nil {
-			t.Fatal(err)
-		}
-		release := make(chan struct{})
-		stubborn := NewFunc(p.With(Options{Name: "stubborn"}), func(context.Context, int) (int, error) { <-release; return 5, nil })
-		future, err := stubborn.Submit(bg, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := p.Go(bg, func() { <-release }); err != nil {
-			t.Fatal(err)
-		}
-		synctest.Wait()
-		begun := time.Now()
-		err = p.Close()
-		if took := time.Since(begun); took != time.Second {
-			t.Errorf("Close took %v, want 1s", took)
-		}
-		if err == nil || fmt.Sprint(err) != `pool "pool" is closed, but 2 bodies go on after their cancellation: stubborn in pool-1, task in pool-2` {
-			t.Errorf("Close() = %v", err)
-		}
-		_, err = future.Wait(bg)
-		wantOutcome(t, err, bullpen.Canceled)
-		close(release)
-		synctest.Wait()
-		if _, again := future.Wait(bg); again == nil {
-			t.Error("the late end of a body has changed the outcome")
-		}
-		if n := p.stuck.Load(); n != 0 {
-			t.Errorf("%d bodies are stuck after all returned", n)
-		}
-	})
 }
 
 // total sums a count over the stripes.

@@ -14,7 +14,9 @@ func fact(_ context.Context, n uint64) (uint64, error) {
 	return r, nil
 }
 
+// open makes a pool that is closed with the test.
 func open(b testing.TB, c Config) *Pool {
+	b.Helper()
 	p, err := New(c)
 	if err != nil {
 		b.Fatal(err)
@@ -93,7 +95,7 @@ func BenchmarkC(b *testing.B) {
 		for range 4 {
 			go func() {
 				for v := range in {
-					r, _ := fact(nil, v)
+					r, _ := fact(bg, v)
 					out <- r
 				}
 			}()
@@ -109,7 +111,7 @@ func BenchmarkC(b *testing.B) {
 func BenchmarkChan(b *testing.B) {
 	c := make(chan func(), 1024)
 	var wg sync.WaitGroup
-	for i := 0; i < 4; i++ {
+	for range 4 {
 		go func() {
 			for f := range c {
 				f()
@@ -127,7 +129,7 @@ func BenchmarkChan(b *testing.B) {
 func BenchmarkChanMany(b *testing.B) {
 	c := make(chan func(), 1024)
 	var wg sync.WaitGroup
-	for i := 0; i < 4; i++ {
+	for range 4 {
 		go func() {
 			for f := range c {
 				f()
