@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"context"
 	"sync/atomic"
 
 	"github.com/bullpen-run/bullpen"
@@ -55,7 +56,8 @@ const (
 func (c *cell[A, R]) run(w *worker) {
 	g := c.slab.group
 	for {
-		if g.stopped.Load() {
+		if g.stopped.Load() || g.ends && g.span.Err() != nil {
+			g.stop(context.Cause(g.span.Context), nil) // it may be about to be called
 			c.end(g.stopError())
 		} else {
 			c.execute(g, w)

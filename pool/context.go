@@ -77,6 +77,9 @@ func (at *placement) own(ctx context.Context, h *head) *taskContext {
 }
 
 func (c *taskContext) run(w *worker) {
+	if c.parent.Done() != nil && c.parent.Err() != nil {
+		c.parentEnded() // nobody has seen it yet
+	}
 	if c.head.begin() {
 		c.head.self.execute(w)
 	}

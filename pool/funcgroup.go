@@ -35,6 +35,7 @@ type FuncGroup[A, R any] struct {
 	f     *Func[A, R]
 	rule  ErrorRule
 	limit chan struct{} // has a token for each task, where a limit is set
+	ends  bool          // the caller's context may end
 	apart bool          // tasks have contexts of their own, and are jobs
 	spare *sync.Pool    // of *slab[A, R]
 	host  *worker       // whose task made the group, nil for others
@@ -82,6 +83,7 @@ func (f *Func[A, R]) group(ctx context.Context, c GroupConfig, spare *sync.Pool)
 	g.span.init(ctx, f.place.pool)
 	g.host = f.place.pool.workerOf(ctx)
 	if ctx.Done() != nil {
+		g.ends = true
 		g.watchCaller(ctx)
 	}
 	return g
@@ -149,19 +151,24 @@ func (g *FuncGroup[A, R]) goSlowly(a A) error {
 	if err := g.enter(); err != nil {
 		return err
 	}
+	var c *cell[A, R]
 	g.queue.in.mu.Lock()
-	if g.over || g.stopped.Load() {
-		g.queue.in.mu.Unlock()
+	taken := !g.over && !g.stopped.Load()
+	switch {
+	case taken && g.apart:
+		g.n++
+	case taken:
+		c = g.cell()
+		taken = c != nil
+	}
+	g.queue.in.mu.Unlock()
+	if !taken {
 		g.leave(1)
 		return g.refusal()
 	}
 	if g.apart {
-		g.n++
-		g.queue.in.mu.Unlock()
 		return g.goApart(a)
 	}
-	c := g.cell()
-	g.queue.in.mu.Unlock()
 	c.arg = a
 	at := g.f.place
 	if at.try(g.queue, c) {

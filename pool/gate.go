@@ -103,6 +103,12 @@ func (g *gate) fetch(q *queue, use func()) bool {
 // grant gets at least one place for the callers' side of q: of those given back,
 // or of what other shards hold. mu is held.
 func (g *gate) grant(q *queue) bool {
+	q.in.mu.Lock()
+	some := q.in.room > 0 // a worker has just taken what had no other place
+	q.in.mu.Unlock()
+	if some {
+		return true
+	}
 	n := g.collect()
 	for i := 0; n == 0 && i < len(g.queues); i++ {
 		if other := g.queues[i]; other != q {
@@ -149,6 +155,7 @@ func (g *gate) block(ctx context.Context, at *placement, q *queue, it item) erro
 	c := &caller{at: at, item: it, queue: q, told: make(chan error, 1)}
 	g.waiting.push(c)
 	g.blocked.Add(1)
+	g.recall()
 	g.mu.Unlock()
 	// A worker may have given places back before it could see this caller.
 	if g.freed.Load() > 0 {
@@ -163,6 +170,19 @@ func (g *gate) block(ctx context.Context, at *placement, q *queue, it item) erro
 		g.pool.tallies.refused.Add(1)
 	}
 	return err
+}
+
+// recall takes back the places that callers' sides hold, so that nobody passes those
+// who are blocked from now on. mu is held.
+func (g *gate) recall() {
+	for _, q := range g.queues {
+		q.in.mu.Lock()
+		if n := q.in.room; n > 0 {
+			q.in.room = 0
+			g.free(n)
+		}
+		q.in.mu.Unlock()
+	}
 }
 
 func (g *gate) await(ctx context.Context, c *caller) error {

@@ -288,9 +288,12 @@ func TestBatchEndings(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(seed(t), 2))
 	for round := range 80 {
-		c := Config{Max: 1 + r.IntN(4), Queue: 1 + r.IntN(10), Grace: time.Millisecond, CloseGrace: time.Millisecond}
+		c := Config{Max: 1 + r.IntN(4), Queue: 1 + r.IntN(10), Grace: time.Millisecond}
 		c.Overflow, c.Help = Overflow(r.IntN(3)), r.IntN(4) == 0
 		end, n, way := r.IntN(5), 1+r.IntN(300), []string{"all", "map", "as completed"}[r.IntN(3)]
+		if end == 3 {
+			c.CloseGrace = time.Millisecond
+		}
 		t.Run(fmt.Sprint(round, " ", way, " ", end), func(t *testing.T) {
 			t.Parallel()
 			endBatch(t, c, end, n, way)
@@ -335,7 +338,7 @@ func endBatch(t *testing.T, c Config, end, n int, way string) {
 		if err == nil && ran[i].Load() == 0 && ctx.Err() != nil && way != "all" {
 			continue // it was not read from the source
 		}
-		if (ran[i].Load() == 1) != started {
+		if (ran[i].Load() == 1) != started && !errors.Is(err, errForsaken) { // such a one may be just about to run
 			t.Errorf("item %d ran %d times and ended with %v", i, ran[i].Load(), err)
 		}
 		if err == nil && (values[i] != i || i%5 != 0) {
