@@ -33,7 +33,7 @@ func ExamplePool_Group() {
 	g := p.Group(context.Background(), pool.GroupConfig{Limit: 2})
 	for _, page := range []string{"a", "b", "c"} {
 		if err := g.Go(func(context.Context) error {
-			if page == "b" {
+			if page == "c" {
 				return errors.New("not found")
 			}
 			return nil
@@ -45,7 +45,7 @@ func ExamplePool_Group() {
 	if err := g.Wait(); errors.As(err, &which) {
 		fmt.Println("page", which.Index, "failed")
 	}
-	// Output: page 1 failed
+	// Output: page 2 failed
 }
 
 func ExampleLane_Group() {

@@ -206,9 +206,7 @@ func TestGroupCanceledAtOnce(t *testing.T) {
 			if err := g.Go(0); err == nil {
 				t.Error("a group that has ended takes a task")
 			}
-			if n := p.Stats().Queued; n != 0 {
-				t.Errorf("%d tasks are left in the queue", n)
-			}
+			eventually(t, "an empty queue", func() bool { return p.Stats().Queued == 0 })
 		})
 	}
 }

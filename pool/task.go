@@ -67,6 +67,9 @@ func (j *job[A, R]) finish(w *worker, gen uint64) {
 		count = w.home.count(j.place.kind, j.err)
 	}
 	count.Add(1)
+	if j.place.pool.config.Spin && j.own == nil {
+		w.announce()
+	}
 	ok, waited := j.publish(gen, TaskRunning)
 	if !ok {
 		count.Add(^uint64(0))

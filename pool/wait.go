@@ -45,7 +45,7 @@ func (h *head) hasten(gen uint64) bool {
 		if h.isDone(gen) {
 			return true
 		}
-		if i%64 == 63 {
+		if i%yieldEvery == yieldEvery-1 {
 			runtime.Gosched()
 		}
 		pause()
@@ -53,8 +53,12 @@ func (h *head) hasten(gen uint64) bool {
 	return false
 }
 
-// spinWait times pause is how long a spinning caller looks.
-const spinWait = 400
+// spinWait times pause is how long a spinning caller looks. After each yieldEvery it
+// lets others run: the worker may stand behind it in one processor's line.
+const (
+	spinWait   = 400
+	yieldEvery = 48
+)
 
 func (h *head) isDone(gen uint64) bool {
 	word := h.word.Load()

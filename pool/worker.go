@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"runtime"
 	"sync/atomic"
 	"time"
 
@@ -48,6 +49,7 @@ type worker struct {
 	weight    uint64 // for how many tasks the measured one speaks
 	gen       uint64 // of the task that runs
 	searching bool   // counted as such
+	taken     int    // how many items it took from a queue the last time
 	spun      bool   // has told a waiter: better leave the processor than look for more
 	clock     int64  // the pool's clock when it last looked
 	exact     int64  // the time at that moment
@@ -335,6 +337,7 @@ func (w *worker) find() bool {
 			continue
 		}
 		if k, more := q.take(w, w.batch()); k > 0 {
+			w.taken = k
 			return w.found(more)
 		}
 	}
@@ -358,12 +361,13 @@ func (w *worker) found(more bool) bool {
 
 // search looks for work for a few microseconds more before the worker parks: to
 // be woken costs the one who brings a task as much as dozens of short tasks. One
-// worker at a time does so, and none that has just made a caller runnable on its
-// own processor.
+// worker at a time does so, and only in a stream of tasks: after a lone one the
+// goroutine that waits for it needs the processor.
 func (w *worker) search() bool {
 	p := w.pool
-	if w.spun || p.procs == 1 || p.ending() {
-		w.spun = false
+	stream := w.taken >= streaming || p.config.Spin && !w.spun
+	w.taken, w.spun = 0, false
+	if !stream || p.procs == 1 || p.ending() {
 		return false
 	}
 	if !w.searching {
@@ -377,14 +381,31 @@ func (w *worker) search() bool {
 	if p.config.Spin {
 		rounds = spinWait
 	}
-	for range rounds {
+	for i := range rounds {
 		if p.work() && w.find() {
 			return true
+		}
+		if i%yieldEvery == yieldEvery-1 {
+			runtime.Gosched() // the caller may be on this processor
 		}
 		pause()
 	}
 	return false
 }
+
+// announce counts the worker as searching before the one who waits for its task knows
+// the outcome: so that the next task of a spinning caller is left to it, and
+// wakes nobody else.
+func (w *worker) announce() {
+	if first, end := w.held(); first != end || w.guest || w.searching || w.pool.handsNow().searching() > 0 {
+		return
+	}
+	w.searching = true
+	w.pool.hands.Add(oneSearching)
+}
+
+// streaming is how many items a worker takes at once in a stream of tasks.
+const streaming = 4
 
 // spinRounds times pause is how long a worker looks for more work.
 const spinRounds = 40
