@@ -348,7 +348,7 @@ func endGroup(t *testing.T, c Config, o Options, gc GroupConfig, end, n int) {
 	var ran [300]atomic.Int32
 	f := NewFunc(p.With(o), func(ctx context.Context, i int) (int, error) {
 		ran[i].Add(1)
-		if i == 100 && end == 3 && c.Overflow != CallerRuns {
+		if i == n/2 && end == 3 && c.Overflow != CallerRuns {
 			<-stuck // ignores its context
 		}
 		return trouble(ctx, i)
