@@ -111,7 +111,10 @@ func (b *batch[A, R]) launch(ctx context.Context, n int) error {
 	for n--; n > 0 && b.send(); n-- {
 	}
 	if at.pool.config.Help && n >= 0 {
-		_ = at.pool.runHere(b.hire()) // when the pool has ended, it has told the others too
+		own := b.hire()
+		if err := at.pool.runHere(own); err != nil {
+			own.fail(err)
+		}
 	}
 	return nil
 }

@@ -52,6 +52,7 @@ type batch[A, R any] struct {
 
 	mu      sync.Mutex
 	cause   error           // why it was stopped; mu guards what follows
+	dropped error           // why the first runner was taken out of the queue
 	errs    []error         // nil where all was well
 	runners []*runner[A, R] // all there are
 	queued  int             // runners that will look for items, or do so
@@ -312,6 +313,10 @@ func (r *runner[A, R]) fail(err error) {
 	b.mu.Lock()
 	b.queued--
 	alone := b.queued == 0
+	if b.dropped == nil {
+		b.dropped = err
+	}
+	err = b.dropped // whoever is the last one
 	b.mu.Unlock()
 	if alone {
 		ended += b.halt(err)

@@ -133,9 +133,6 @@ func (b *batch[A, R]) send() bool {
 	if b.f.place.try(b.f.place.queueOf(), r) {
 		return true
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.queued--
-	b.runners = b.runners[:len(b.runners)-1]
+	r.fail(b.f.place.pool.closedError()) // which counts where the others were taken out of the queue meanwhile
 	return false
 }

@@ -83,7 +83,9 @@ func (f *Func[A, R]) stream(ctx context.Context, seq iter.Seq[A], s *stream[A, R
 			continue
 		}
 		n := len(args)
-		size, args = s.size(n), s.bring(args)
+		size = s.size(n)
+		s.bring(args)
+		args = nil
 		if s.stopped || ctx.Err() != nil {
 			break
 		}
@@ -111,12 +113,11 @@ func (s *stream[A, R]) size(n int) int {
 	return size
 }
 
-// bring hands over a batch, after waiting for room, and gives what has ended. It
-// returns nil.
-func (s *stream[A, R]) bring(args []A) []A {
+// bring hands over a batch, after waiting for room, and gives what has ended.
+func (s *stream[A, R]) bring(args []A) {
 	for len(s.going) >= s.window {
 		if !s.next() {
-			return nil
+			return
 		}
 	}
 	b := newBatch(s.f, &s.span, args, s.out)
@@ -141,7 +142,6 @@ func (s *stream[A, R]) bring(args []A) []A {
 		}
 		break
 	}
-	return nil
 }
 
 // next waits until a batch is over, and gives what it can. It returns false when

@@ -46,7 +46,7 @@ func Run(ctx context.Context, c Config, tasks ...func(context.Context) error) er
 		}
 	}
 	c.Overflow = Block
-	p, err := New(c)
+	p, err := New(c) //nolint:contextcheck // the pool's log is not the caller's
 	if err != nil {
 		return err
 	}
@@ -62,7 +62,7 @@ func Run(ctx context.Context, c Config, tasks ...func(context.Context) error) er
 	for k, err := range g.Errors() {
 		errs[accepted[k]] = err
 	}
-	return errors.Join(missing(ctx, errs), failing(errs), p.Close())
+	return errors.Join(missing(ctx, errs), failing(errs), p.Close()) //nolint:contextcheck // all has ended, but what ignores its context
 }
 
 // missing is the IncompleteError, nil where all tasks have started.

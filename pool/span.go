@@ -14,7 +14,6 @@ type span struct {
 	context.Context //nolint:containedctx // it is a context
 	cancel          context.CancelCauseFunc
 	pool            *Pool
-	listed          bool // in Pool.spans; guarded by Pool.mu
 }
 
 func (s *span) init(ctx context.Context, p *Pool) {
@@ -96,7 +95,7 @@ func notMine(cause error) error {
 		return cause
 	}
 	if _, deeper := bullpen.OutcomeOf(other.Err); other.Err == nil || deeper {
-		return fmt.Errorf("%w after another one failed: %v", context.Canceled, cause)
+		return fmt.Errorf("%w after another one failed: %v", context.Canceled, cause) //nolint:errorlint // see above
 	}
 	return fmt.Errorf("%w after another one failed: %w", context.Canceled, other.Err)
 }
