@@ -98,10 +98,10 @@ func (f *Func[A, R]) group(ctx context.Context, c GroupConfig, spare *sync.Pool)
 // such a group no limit and room in the queue, or let the task make a group of its
 // own with its context.
 func (g *FuncGroup[A, R]) Go(a A) error {
-	if g.limit != nil || g.apart || g.queue.lane != nil || g.span.pool.idle() {
+	in := &g.queue.in
+	if g.limit != nil || g.apart || g.queue.lane != nil || in.used.Load() == 0 && g.span.pool.idle() {
 		return g.goSlowly(a)
 	}
-	in := &g.queue.in
 	in.mu.Lock()
 	if in.room <= 0 {
 		in.mu.Unlock()

@@ -111,7 +111,7 @@ func (at *placement) put(ctx context.Context, h *head, it item) error {
 	if h != nil {
 		h.queue = q
 	}
-	if at.pool.hand(it, false) {
+	if q.in.used.Load() == 0 && at.pool.hand(it, false) {
 		return nil
 	}
 	q.in.mu.Lock()

@@ -194,10 +194,10 @@ func (p *Pool) surplus(w *worker) bool {
 			delta += oneSearching
 		}
 		if p.hands.CompareAndSwap(uint64(h), uint64(h)-delta) {
-			if w.searching && p.work() {
+			w.searching = false
+			if p.work() {
 				p.callOne() // who brought something may have relied on this one
 			}
-			w.searching = false
 			return true
 		}
 	}

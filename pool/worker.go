@@ -308,7 +308,7 @@ func (w *worker) announce() {
 const streaming = 4
 
 // spinRounds times pause is how long a worker looks for more work.
-const spinRounds = 40
+const spinRounds = 400
 
 // pause takes about 25 ns.
 //

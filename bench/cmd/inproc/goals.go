@@ -68,7 +68,7 @@ func goals() []goal {
 	results := times("c: Call, against the best pool that gives a result", "trip", "", 1.5, "bullpen-call")
 	results.base = []string{"tunny", "gammazero-wait", "pond-result"}
 	long := goal{text: "e: against the long task of the article of 2023, as quoted", experiment: "deadline", key: "ns",
-		ours: "bullpen-typed", times: true, bound: 8, quoted: article}
+		ours: "bullpen-take", times: true, bound: 8, quoted: article}
 	structs := part("d: typed group of 1024, against the channel of structs", "group-1024", 0, "bullpen-typed", "chan-typed")
 	structs.info = true
 	atLeast := func(text, experiment string, n int) goal {
@@ -85,11 +85,14 @@ func goals() []goal {
 		part("d: typed group of 1024, against the channel", "group-1024", 0.7, "bullpen-typed", "chan"),
 		times("d: typed group of 1024, against the best pool", "group-1024", "group", 1.9, "bullpen-typed"),
 		structs,
-		plain("d: allocations a task, typed group of 1024", "group-1024", "allocs", 0, "bullpen-typed"),
-		part("d: Map over 1024, against the direct loop", "group-1024", 1.35, "bullpen-map", "direct"),
+		// A group itself makes a handful, whatever its size.
+		plain("d: allocations a task, typed group of 1024", "group-1024", "allocs", 0.05, "bullpen-typed"),
+		part("d: All (a slice of 1024), against the direct loop", "group-1024", 1.35, "bullpen-all", "direct"),
+		part("d: Map (an iterator over 1024), against the direct loop", "group-1024", 1.35, "bullpen-map", "direct"),
+		times("e: futures with a deadline, against the best pool's cooperative deadline", "deadline", "deadline", 3, "bullpen-take"),
 		times("e: typed group with a deadline, against the best pool's cooperative deadline", "deadline", "deadline", 3, "bullpen-typed"),
 		long,
-		plain("e: allocations a task", "deadline", "allocs", 1, "bullpen-typed"),
+		plain("e: allocations a task", "deadline", "allocs", 1, "bullpen-take"),
 		plain("f: bytes of a queued closure", "queued", "bytes_each", 24, "bullpen"),
 		plain("f: bytes of a queued task with a future", "futures", "bytes_each", 160, "bullpen"),
 		atLeast("f: closures queued", "queued", queuedTasks),
