@@ -30,6 +30,7 @@ func sample() *run {
 	add("bullpen-map", "group-1024", "ns", 20)
 	add("direct", "group-1024", "ns", 16)
 	add("bullpen-typed", "deadline", "ns", 100)
+	add("bullpen-take", "deadline", "ns", 100)
 	add("pond-abandon", "deadline", "ns", 250)
 	add("gopool", "deadline", "ns", 350)
 	add("bullpen", "queued", "bytes_each", 24.5)
@@ -52,8 +53,9 @@ func TestGoals(t *testing.T) {
 		"a: one producer, against the best pool":                                       {2.5, true},
 		"a: allocations a task":                                                        {0, true},
 		"c: Call, against the best pool that gives a result":                           {1.55, true}, // ants gives none
-		"d: Map over 1024, against the direct loop":                                    {1.25, true},
+		"d: Map (an iterator over 1024), against the direct loop":                      {1.25, true},
 		"e: typed group with a deadline, against the best pool's cooperative deadline": {3.5, true}, // pond abandons there
+		"e: futures with a deadline, against the best pool's cooperative deadline":     {3.5, true}, // pond abandons there
 		"e: against the long task of the article of 2023, as quoted":                   {10.27, true},
 		"f: bytes of a queued closure":                                                 {24.5, false},
 		"f: closures queued":                                                           {1_000_000, true},
