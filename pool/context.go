@@ -122,7 +122,7 @@ func (c *taskContext) visit() {
 	}
 }
 
-// stop ends the context after its task, as context.WithCancel's cancel does.
+// stop ends the context after its task was published.
 func (c *taskContext) stop() {
 	if w := c.worker; w != nil && w.guest {
 		if m := c.more.Load(); m != nil && m.leave != nil {
@@ -132,14 +132,23 @@ func (c *taskContext) stop() {
 		delete(w.pool.visitors, c)
 		w.pool.mu.Unlock()
 	}
-	c.finish(context.Canceled, nil)
+	if c.more.Load() != nil {
+		c.finish(context.Canceled, nil)
+	}
+}
+
+// over tells that the task has its outcome from its body. So the context has ended
+// without a step of its own; who asks for more looks here too.
+func (c *taskContext) over() bool {
+	word := c.head.word.Load()
+	return genOf(word) != c.gen || stateOf(word) == TaskDone
 }
 
 // finish ends the context, once. Who asks for more sets it and then looks whether
 // the context has ended; here it is the other way round, so none is forgotten.
 func (c *taskContext) finish(err, cause error) {
 	how := uint32(endedByCancel)
-	if errors.Is(err, context.DeadlineExceeded) {
+	if err == context.DeadlineExceeded { //nolint:errorlint // it is what this package says, or a context
 		how = endedByDeadline
 	}
 	if cause != nil {
@@ -223,7 +232,7 @@ func (c *taskContext) Done() <-chan struct{} {
 	done, hook := m.done, m.unhook == nil && c.parent.Done() != nil
 	m.mu.Unlock()
 	switch {
-	case c.ended.Load() != notEnded:
+	case c.ended.Load() != notEnded || c.over():
 		m.finish()
 	case hook:
 		c.hook(m)
@@ -252,6 +261,9 @@ func (c *taskContext) Err() error {
 	case endedByDeadline:
 		return context.DeadlineExceeded
 	default:
+		if c.over() {
+			return context.Canceled
+		}
 		return c.parent.Err()
 	}
 }

@@ -52,9 +52,6 @@ func (j *job[A, R]) execute(w *worker) {
 	} else {
 		j.settle(j.judge(ctx, err))
 	}
-	if own != nil {
-		own.stop()
-	}
 	j.finish(w, gen)
 }
 
@@ -67,10 +64,14 @@ func (j *job[A, R]) finish(w *worker, gen uint64) {
 		count = w.home.count(j.place.kind, j.err)
 	}
 	count.Add(1)
-	if j.place.pool.config.Spin && j.own == nil {
+	own := j.own
+	if own == nil && j.place.pool.config.Spin {
 		w.announce()
 	}
 	ok, waited := j.publish(gen, TaskRunning)
+	if own != nil {
+		own.stop()
+	}
 	if !ok {
 		count.Add(^uint64(0))
 		w.late()
@@ -139,9 +140,6 @@ var errGoexit = errors.New("the task called runtime.Goexit")
 
 func (j *job[A, R]) crash(w *worker, t thrown) {
 	j.settle(t.err(j.place.kind.name))
-	if j.own != nil {
-		j.own.stop()
-	}
 	j.finish(w, w.gen)
 }
 
