@@ -75,6 +75,8 @@ func (f *Func[A, R]) wait(ctx context.Context, out <-chan *batch[A, R], running 
 	if w := f.place.pool.workerOf(ctx); w != nil {
 		w.waits()
 		f.place.pool.call()
+	} else {
+		defer f.place.pool.makeRoom()()
 	}
 	timer := time.NewTimer(time.Duration(tick))
 	defer timer.Stop()

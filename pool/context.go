@@ -137,6 +137,12 @@ func (c *taskContext) stop() {
 	}
 }
 
+// running tells that the body runs and that nobody has answered the task.
+func (c *taskContext) running() bool {
+	word := c.head.word.Load()
+	return genOf(word) == c.gen && stateOf(word) == TaskRunning
+}
+
 // over tells that the task has its outcome from its body. So the context has ended
 // without a step of its own; who asks for more looks here too.
 func (c *taskContext) over() bool {
@@ -312,7 +318,7 @@ const hookAfter = 5 * tick
 
 // watch is the keeper's look at a task.
 func (c *taskContext) watch(now int64) look {
-	if word := c.head.word.Load(); genOf(word) != c.gen || stateOf(word) != TaskRunning {
+	if !c.running() {
 		return look{}
 	}
 	l := look{running: true}

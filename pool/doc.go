@@ -40,7 +40,9 @@
 //
 // A task may submit to its own pool and wait: while it does there may be one worker
 // more, so that this cannot hang. The pool knows by the context that the task got,
-// so pass that on.
+// so pass that on. Without it the pool finds out when it has stood still for 20 ms.
+// Only a wait that it cannot see, on a channel of your own or with bullpen.Execute
+// and a foreign context, is left to you.
 //
 // Drain, Stop and Close end a pool: finish all; finish what has started; cancel. Each
 // tells every caller an outcome. The sources of the design, and how their words

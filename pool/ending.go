@@ -193,12 +193,22 @@ func (w *worker) forsake() string {
 		w.flags.Or(flagStuck | flagForsaken)
 		p.stuck.Add(1)
 	}
+	answered := false
+	c, own := it.(*taskContext)
+	if own {
+		answered = c.head.abandon(c.gen) // while the keeper cannot
+	}
 	p.thaw()
 	if it == nil {
 		return w.name()
 	}
+	if answered {
+		c.head.tell()
+	} else if f, ok := it.(forsaker); ok && !own {
+		answered = f.forsake()
+	}
 	k := p.kindOf(it)
-	if f, ok := it.(forsaker); ok && f.forsake() {
+	if answered {
 		w.home.of(k).outcomes[bullpen.Canceled].Add(1)
 	}
 	return k.name + " in " + w.name()
@@ -209,14 +219,6 @@ func (j *job[A, R]) forsake() bool {
 		return false
 	}
 	j.tell()
-	return true
-}
-
-func (c *taskContext) forsake() bool {
-	if !c.head.abandon(c.gen) {
-		return false
-	}
-	c.head.tell()
 	return true
 }
 

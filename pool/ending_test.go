@@ -140,3 +140,35 @@ func TestCloseNamesWhatIsStuck(t *testing.T) {
 		}
 	})
 }
+
+// TestOverrunAtTheGrace has tasks that overrun at the moment when Close gives them
+// up: one outcome each, of one of the two.
+func TestOverrunAtTheGrace(t *testing.T) {
+	t.Parallel()
+	for range 100 {
+		p, err := New(Config{Max: 2, CloseGrace: 4 * time.Millisecond, Grace: 2 * time.Millisecond})
+		if err != nil {
+			t.Fatal(err)
+		}
+		release := make(chan struct{})
+		f := NewFunc(p.With(Options{Timeout: 4 * time.Millisecond}), func(context.Context, int) (int, error) { <-release; return 0, nil })
+		future, err := f.Submit(bg, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		done := future.Done()
+		told := make(chan error, 1)
+		go func() { // the test waits for its answer
+			<-done
+			_, err := future.Wait(bg)
+			told <- err
+		}()
+		_ = p.Close() // it may name the body
+		err = <-told
+		if o, started := bullpen.OutcomeOf(err); !started || o != bullpen.Timeout && o != bullpen.Canceled {
+			// Close may also come before the task has started.
+			wantNeverStarted(t, err, bullpen.ErrClosed)
+		}
+		close(release)
+	}
+}

@@ -36,6 +36,9 @@ func (g *FuncGroup[A, R]) Errors() []error {
 
 // await waits until nothing is left, and closes the group.
 func (g *FuncGroup[A, R]) await() {
+	if g.host == nil {
+		defer g.span.pool.makeRoom()()
+	}
 	for !g.close() {
 		g.yields()
 		<-g.bell

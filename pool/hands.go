@@ -114,7 +114,9 @@ func (p *Pool) hand(it item, force bool) bool {
 	case w.handed%handSample == 0:
 		w.stamps[0] = stampOf(p.now(), handSample)
 	}
-	w.own.Store(pack(1, 1))
+	if w.own.Load() != pack(1, 1) { // as its last one has left it
+		w.own.Store(pack(1, 1))
+	}
 	w.wake <- wakeRun
 	return true
 }

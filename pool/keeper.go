@@ -32,6 +32,7 @@ type keeper struct {
 	timer *time.Timer // runs tick
 	calm  int         // ticks without anything to look after
 	ended bool
+	stall stall
 	seats []*worker // scratch
 	alive int64     // when workers were last kept alive by Min
 }
@@ -82,6 +83,9 @@ func (k *keeper) tick() {
 		for _, g := range p.gates() {
 			g.admit(1) // without waiting for the slack
 		}
+	}
+	if again := k.stall.look(p, now); again > 0 && (due == 0 || again < due) {
+		due = again
 	}
 	k.retire(now)
 	k.calm++
@@ -192,7 +196,11 @@ func (p *Pool) seats(to []*worker) []*worker {
 // overrun answers a task that has overrun, and gives the worker's place to
 // another one as long as not too many bodies are stuck.
 func (p *Pool) overrun(w *worker, c *taskContext, why error) {
-	p.freeze()
+	p.freeze() // nobody else abandons it now
+	if !c.running() {
+		p.thaw()
+		return
+	}
 	c.extra().verdict = why // read when the next step succeeds
 	if !c.head.abandon(c.gen) {
 		p.thaw()

@@ -27,6 +27,8 @@ func (h *head) await(ctx context.Context, gen uint64) (mine bool, err error) {
 	if w := p.workerOf(ctx); w != nil {
 		w.waits() // it holds a worker while it waits: there will be another one
 		p.call()
+	} else if p.full() {
+		p.stir() // it may be a task all the same, see stall
 	}
 	return h.sleep(ctx, gen)
 }
@@ -93,13 +95,18 @@ func (h *head) sleepForToken(ctx context.Context) error {
 	c := h.token.Load().c
 	mine, parent := ctx.Done(), h.parentDone()
 	if mine == nil && parent == nil {
-		<-c
-		return nil
+		if <-c; stateOf(h.word.Load()).over() {
+			return nil
+		}
+		return h.sleepOn(ctx)
 	}
 	for {
 		select {
 		case <-c:
-			return nil
+			if stateOf(h.word.Load()).over() {
+				return nil
+			}
+			return h.sleepOn(ctx)
 		case <-parent:
 			parent = nil
 			h.own.parentEnded()
