@@ -178,8 +178,12 @@ func (p *Pool) giveUp() {
 	p.hold(-1)
 }
 
-// forsaker is an item that can be answered while its body goes on.
-type forsaker interface{ forsake() bool }
+// forsaker is an item that can be answered while its body goes on, or is about to
+// start.
+type forsaker interface {
+	// forsake tells whether it has answered a task that had started.
+	forsake() bool
+}
 
 // forsake answers what the worker runs, and says what that is.
 func (w *worker) forsake() string {
@@ -193,33 +197,41 @@ func (w *worker) forsake() string {
 		w.flags.Or(flagStuck | flagForsaken)
 		p.stuck.Add(1)
 	}
-	answered := false
-	c, own := it.(*taskContext)
-	if own {
-		answered = c.head.abandon(c.gen) // while the keeper cannot
-	}
 	p.thaw()
 	if it == nil {
 		return w.name()
 	}
-	if answered {
-		c.head.tell()
-	} else if f, ok := it.(forsaker); ok && !own {
-		answered = f.forsake()
-	}
 	k := p.kindOf(it)
-	if answered {
+	if f, ok := it.(forsaker); ok && f.forsake() {
 		w.home.of(k).outcomes[bullpen.Canceled].Add(1)
 	}
 	return k.name + " in " + w.name()
 }
 
-func (j *job[A, R]) forsake() bool {
-	if !j.abandon(genOf(j.word.Load())) {
-		return false
+func (j *job[A, R]) forsake() bool   { return j.giveUpOn(genOf(j.word.Load())) }
+func (c *taskContext) forsake() bool { return c.head.giveUpOn(c.gen) }
+
+// giveUpOn answers a task that a worker has in hand at the end of the pool. One
+// that was not started yet never is; the keeper is kept from answering one that was.
+func (h *head) giveUpOn(gen uint64) (started bool) {
+	p := h.place.pool
+	for {
+		word := h.word.Load()
+		switch {
+		case genOf(word) == gen && stateOf(word) == TaskQueued:
+			h.revoke(gen, p.closedError())
+		case genOf(word) == gen && stateOf(word) == TaskRunning:
+			p.freeze()
+			started = h.abandon(gen)
+			p.thaw()
+			if started {
+				h.tell()
+				return true
+			}
+		default:
+			return false
+		}
 	}
-	j.tell()
-	return true
 }
 
 // hold keeps the pool from being gone while n is above zero.
