@@ -149,7 +149,7 @@ func (p *Pool) Capacity() int {
 func (p *Pool) Ready(ctx context.Context, n int) error {
 	for {
 		p.mu.Lock()
-		have := len(p.workers) - p.starting - p.leaving
+		have := p.inState(WorkerIdle) + p.inState(WorkerBusy)
 		state, failures, err := p.state.State(), p.failures, p.startErr
 		if have >= min(n, p.max) {
 			p.warm = 0

@@ -133,13 +133,24 @@ func (p *Pool) Stats() Stats {
 		Deaths: map[Cause]uint64{}, LostLogLines: p.logs.lost.Load(),
 		BlockedTime: t.blocked, QueueTime: t.queue, RunTime: t.run, ReturnTime: t.back, StartTime: t.start,
 	}
-	s.Busy = len(p.workers) - s.Starting - s.Idle - s.Leaving
+	s.Busy = p.inState(WorkerBusy)
 	for cause, n := range t.deaths {
 		if n > 0 {
 			s.Deaths[Cause(cause)] = n
 		}
 	}
 	return s
+}
+
+// inState counts workers. One that is gone stays listed until its tasks have been
+// told, because it holds its place until then. mu is held.
+func (p *Pool) inState(state WorkerState) (n int) {
+	for _, w := range p.workers {
+		if w.state.State() == state {
+			n++
+		}
+	}
+	return n
 }
 
 // Total returns the number of tasks that have ended, started or not.
