@@ -80,7 +80,7 @@ type Config struct {
 	// that keep their worker's place until they return.
 	Stuck int
 
-	// Spin lets a caller who waits for a result look for it for about 20
+	// Spin lets a caller who waits for a result look for it for some
 	// microseconds before it parks: faster answers for processor time.
 	Spin bool
 	// Help lets a caller who waits for a task that has not started run it

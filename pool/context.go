@@ -306,22 +306,22 @@ func (c *taskContext) AfterFunc(f func()) (stop func() bool) {
 
 // look is what the keeper sees of a task.
 type look struct {
-	running bool
-	fresh   bool  // it began, or may end, so that the next tick shall not be late
-	due     int64 // when it overruns, 0 is never
-	why     error // how it has overrun
+	fresh bool  // it began, or may end, so that the next tick shall not be late
+	due   int64 // when it overruns, 0 is never
+	why   error // how it has overrun
 }
 
 // hookAfter is for how long the keeper looks at the caller's context at each tick;
 // for a task that takes longer that context tells.
 const hookAfter = 5 * tick
 
-// watch is the keeper's look at a task.
+// watch is the keeper's look at a task; there is nothing to see of one that does not
+// run.
 func (c *taskContext) watch(now int64) look {
 	if !c.running() {
 		return look{}
 	}
-	l := look{running: true}
+	l := look{}
 	if c.begun == 0 {
 		c.begun, l.fresh = now, true
 	}

@@ -188,6 +188,7 @@ type forsaker interface {
 // forsake answers what the worker runs, and says what that is.
 func (w *worker) forsake() string {
 	p := w.pool
+	p.bench.mu.Lock()
 	p.freeze()
 	var it item
 	if first, _ := w.held(); first > 0 {
@@ -198,6 +199,7 @@ func (w *worker) forsake() string {
 		p.stuck.Add(1)
 	}
 	p.thaw()
+	p.bench.mu.Unlock()
 	if it == nil {
 		return w.name()
 	}

@@ -105,20 +105,27 @@ func (p *Pool) hand(it item, force bool) bool {
 		p.hireFor(it)
 		return true
 	}
-	w := p.bench.pop()
+	p.bench.mu.Lock()
+	w := p.bench.take()
+	w.receive(it) // with the lock held, as who gives up the worker reads its items so
+	p.bench.mu.Unlock()
+	w.wake <- wakeRun
+	return true
+}
+
+// receive puts one item into the hands of a worker that was parked, started.
+func (w *worker) receive(it item) {
 	w.handed++
 	w.items[0], w.stamps[0] = it, 0
 	switch {
 	case w.rare:
-		w.stamps[0] = stampOf(p.now(), 1)
+		w.stamps[0] = stampOf(w.pool.now(), 1)
 	case w.handed%handSample == 0:
-		w.stamps[0] = stampOf(p.now(), handSample)
+		w.stamps[0] = stampOf(w.pool.now(), handSample)
 	}
 	if w.own.Load() != pack(1, 1) { // as its last one has left it
 		w.own.Store(pack(1, 1))
 	}
-	w.wake <- wakeRun
-	return true
 }
 
 // handSample is of how many items that are handed straight to a worker one is
@@ -141,12 +148,17 @@ func (b *bench) push(w *worker) {
 
 func (b *bench) pop() *worker {
 	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.take()
+}
+
+// take is pop with mu held.
+func (b *bench) take() *worker {
 	n := len(b.seats) - 1
 	w := b.seats[n]
 	b.seats[n] = nil
 	b.seats = b.seats[:n]
 	w.seatedAt = 0
-	b.mu.Unlock()
 	return w
 }
 

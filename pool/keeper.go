@@ -286,7 +286,7 @@ func (w *worker) relieve() {
 	p.call()
 }
 
-// wipe lets go of the items that idle workers have run.
+// wipe lets go of what idle workers have run.
 func (p *Pool) wipe() {
 	p.bench.mu.Lock()
 	defer p.bench.mu.Unlock()
@@ -296,6 +296,7 @@ func (p *Pool) wipe() {
 		if first, end := w.held(); first == end {
 			clear(w.items[:])
 			w.own.Store(0)
+			w.context.Store(nil)
 		}
 	}
 }

@@ -53,8 +53,10 @@ func (l *link[T, U]) carryOn() {
 	}
 	j := &job[T, U]{fn: l.fn, arg: value}
 	j.self, j.place = j, l.place
-	it := j.ready(context.TODO()) // with a context of its own, so that it can be canceled
+	j.submitted()
 	j.word.Or(isKept)
+	j.own = l.place.own(context.Background(), &j.head) // whatever its place, so that Cancel ends a running one
+	it := j.own
 	q := l.place.queueOf()
 	j.queue = q
 	if l.place.try(q, it) {

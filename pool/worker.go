@@ -33,7 +33,8 @@ type worker struct {
 	// own says which of items it has not started: from the first to behind the
 	// last one, packed in one word. It starts one, or somebody takes all away, by
 	// one step. The one that runs stays before the first. Items are written with
-	// one lock of a queue held, and read by others with all of them (freeze).
+	// one lock of a queue held, or that of the bench while it is parked, and read by
+	// others with all of them (freeze; forsake and wipe take the bench's too).
 	own    atomic.Uint64
 	items  [mostOwn]item
 	stamps [mostOwn]int64 // when they were accepted, 0 where not measured; this goroutine's
@@ -62,7 +63,7 @@ type worker struct {
 	ofBatch  uint64                      // items of batches that have run as the running or an unmeasured item
 	unsaid   uint64                      // tasks of the running one's group that have ended and are not counted there yet
 	span     atomic.Pointer[spanContext] // of the group or batch whose task runs or ran last
-	flags    atomic.Uint32               // flagNesting, flagLost
+	flags    atomic.Uint32               // flagNesting and the others below
 	wake     chan wakeUp                 // room for one
 	seatedAt int64                       // when a survey first saw it parked; guarded by bench.mu
 	handed   uint64                      // items that were handed to it; of who took it off the bench
@@ -310,7 +311,7 @@ const streaming = 4
 // spinRounds times pause is how long a worker looks for more work.
 const spinRounds = 400
 
-// pause takes about 25 ns.
+// pause takes about ten nanoseconds.
 //
 //go:noinline
 func pause() {

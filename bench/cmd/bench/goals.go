@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"strings"
+
+	"github.com/bullpen-run/bullpen/bench/internal/figure"
 )
 
 // goal is one figure that Bullpen set out to reach, as a ratio inside one run.
@@ -57,8 +59,8 @@ func goals() []goal {
 func (r *run) among(g goal, ids []string) (value float64, ok bool) {
 	for _, id := range ids {
 		f, has := r.figure(id, g.experiment, g.key)
-		if has && (!ok || (f.median < value) == g.most) {
-			value, ok = f.median, true
+		if has && (!ok || (f.Median < value) == g.most) {
+			value, ok = f.Median, true
 		}
 	}
 	return value, ok
@@ -87,7 +89,7 @@ func (r *run) goalTable(b *strings.Builder) {
 		text, unit, verdict := "-", " ×", "not measured"
 		show := func(v float64) string { return ratio(v, 1) + unit }
 		if len(g.base) == 0 {
-			unit, show = "", func(v float64) string { return number(v, digits(g.bound/1000)) }
+			unit, show = "", func(v float64) string { return figure.Number(v, digits(g.bound/1000)) }
 		}
 		if value, ok := r.reached(g); ok {
 			text, verdict = show(value), "**missed**"
@@ -95,7 +97,7 @@ func (r *run) goalTable(b *strings.Builder) {
 				verdict = "ok"
 			}
 		}
-		fmt.Fprintf(b, "| %s | %s %s%s | %s | %s |\n", g.text, word, number(g.bound, digits(g.bound)), unit, text, verdict)
+		fmt.Fprintf(b, "| %s | %s %s%s | %s | %s |\n", g.text, word, figure.Number(g.bound, digits(g.bound)), unit, text, verdict)
 	}
 }
 

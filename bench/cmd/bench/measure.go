@@ -15,22 +15,22 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	proc "github.com/bullpen-run/bullpen/bench/internal/cell"
+	"github.com/bullpen-run/bullpen/bench/internal/machine"
+	"golang.org/x/sys/unix"
 )
 
 // run is one run with all its figures, as it is kept in results.
 type run struct {
-	Name    string     `json:"name"`
-	Date    time.Time  `json:"date"`
-	Command string     `json:"command"`
-	Rounds  int        `json:"rounds"`
-	Span    string     `json:"span"`
-	Lines   int        `json:"lines"`
-	Machine machine    `json:"machine"`
-	Notes   []string   `json:"notes,omitempty"`
-	Figures []measured `json:"figures"`
+	Name    string          `json:"name"`
+	Date    time.Time       `json:"date"`
+	Command string          `json:"command"`
+	Rounds  int             `json:"rounds"`
+	Span    string          `json:"span"`
+	Lines   int             `json:"lines"`
+	Machine machine.Machine `json:"machine"`
+	Notes   []string        `json:"notes,omitempty"`
+	Figures []measured      `json:"figures"`
 }
 
 // measured is what one cell gave in one round.
@@ -77,7 +77,7 @@ func (r *run) measure(ctx context.Context, p places, o options, cells []cell) er
 
 // take runs one cell in a process group of its own and ends what it leaves.
 func take(ctx context.Context, p places, o options, c cell) measured {
-	m := measured{System: c.system.ID, Experiment: c.experiment.ID, Others: others(ctx, o.patience), Load: load()}
+	m := measured{System: c.system.ID, Experiment: c.experiment.ID, Others: machine.Others(ctx, o.patience), Load: machine.Load()}
 	begin := time.Now()
 	err := m.child(ctx, p, o, c)
 	m.Seconds = time.Since(begin).Seconds()

@@ -9,6 +9,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/bullpen-run/bullpen/bench/internal/figure"
+	"github.com/bullpen-run/bullpen/bench/internal/machine"
 )
 
 // save keeps the run as JSON, and its table as latest.md.
@@ -42,23 +45,15 @@ func rerender(o options) error {
 	return os.WriteFile(filepath.Join(o.out, "latest.md"), []byte(r.markdown(filepath.Base(o.render))), 0o644)
 }
 
-// spread is what the rounds gave for one figure.
-type spread struct{ least, median, most float64 }
-
 // figure gives the spread of a metric over the rounds, false where no round has it.
-func (r *run) figure(system, experiment, key string) (spread, bool) {
+func (r *run) figure(system, experiment, key string) (figure.Spread, bool) {
 	var all []float64
 	for _, m := range r.Figures {
 		if v, ok := m.Metrics[key]; ok && m.System == system && m.Experiment == experiment {
 			all = append(all, v)
 		}
 	}
-	if len(all) == 0 {
-		return spread{}, false
-	}
-	slices.Sort(all)
-	n := len(all)
-	return spread{all[0], (all[(n-1)/2] + all[n/2]) / 2, all[n-1]}, true
+	return figure.Of(all)
 }
 
 // best gives the best median among the systems that pick takes.
@@ -66,8 +61,8 @@ func (r *run) best(experiment string, m metric, pick func(system) bool) (float64
 	value, title := math.NaN(), ""
 	for _, s := range systems() {
 		if f, ok := r.figure(s.ID, experiment, m.Key); ok && pick(s) {
-			if math.IsNaN(value) || (f.median < value) == m.Less {
-				value, title = f.median, s.Title
+			if math.IsNaN(value) || (f.Median < value) == m.Less {
+				value, title = f.Median, s.Title
 			}
 		}
 	}
@@ -93,12 +88,12 @@ func (r *run) markdown(file string) string {
 	fmt.Fprintf(&b, "%s.\n", strings.Join(versions, "; "))
 	if n := r.disturbed(); n > 0 {
 		fmt.Fprintf(&b, "\n**The machine was not quiet:** before %d of %d figures other programs kept the processors more than %d %% busy. Read those with care, and those of Bullpen first: its workers run at a low priority.\n",
-			n, len(r.Figures), calm)
+			n, len(r.Figures), machine.Calm)
 	} else {
-		fmt.Fprintf(&b, "\nThe machine was quiet: before each figure other programs kept the processors at most %d %% busy.\n", calm)
+		fmt.Fprintf(&b, "\nThe machine was quiet: before each figure other programs kept the processors at most %d %% busy.\n", machine.Calm)
 	}
 	for _, n := range r.Notes {
-		fmt.Fprintf(&b, "\nNote: %s\n", cellText(n))
+		fmt.Fprintf(&b, "\nNote: %s\n", figure.CellText(n))
 	}
 	r.goalTable(&b)
 	for _, e := range experiments() {
@@ -111,7 +106,7 @@ func (r *run) markdown(file string) string {
 // disturbed counts the figures before which other programs were busy.
 func (r *run) disturbed() (n int) {
 	for _, m := range r.Figures {
-		if m.Others > calm {
+		if m.Others > machine.Calm {
 			n++
 		}
 	}
@@ -121,7 +116,7 @@ func (r *run) disturbed() (n int) {
 // row is one system of a table.
 type row struct {
 	system  system
-	figures []spread
+	figures []figure.Spread
 	has     []bool
 }
 
@@ -142,9 +137,9 @@ func (r *run) rows(e experiment) []row {
 		case !x.has[0] || !y.has[0]: // those without the first figure go last
 			return order(y.has[0]) - order(x.has[0])
 		case e.Metrics[0].Less:
-			return cmp.Compare(x.figures[0].median, y.figures[0].median)
+			return cmp.Compare(x.figures[0].Median, y.figures[0].Median)
 		default:
-			return cmp.Compare(y.figures[0].median, x.figures[0].median)
+			return cmp.Compare(y.figures[0].Median, x.figures[0].Median)
 		}
 	})
 	return rows
@@ -187,10 +182,10 @@ func (r *run) table(b *strings.Builder, e experiment) {
 			fmt.Fprintf(b, " %s |", w.text(i, m))
 		}
 		if compare {
-			fmt.Fprintf(b, " %s | %s |", ratio(w.figures[0].median, rr), ratio(w.figures[0].median, top))
+			fmt.Fprintf(b, " %s | %s |", ratio(w.figures[0].Median, rr), ratio(w.figures[0].Median, top))
 		}
 		if e.ID == "kill" {
-			fmt.Fprintf(b, " %s |", cellText(notes["victim"]))
+			fmt.Fprintf(b, " %s |", figure.CellText(notes["victim"]))
 		}
 		b.WriteString("\n")
 	}
@@ -201,10 +196,10 @@ func (w row) text(i int, m metric) string {
 		return "-"
 	}
 	f := w.figures[i]
-	if f.least == f.most {
-		return number(f.median, m.Digits)
+	if f.Least == f.Most {
+		return figure.Number(f.Median, m.Digits)
 	}
-	return fmt.Sprintf("%s (%s..%s)", number(f.median, m.Digits), number(f.least, m.Digits), number(f.most, m.Digits))
+	return fmt.Sprintf("%s (%s..%s)", figure.Number(f.Median, m.Digits), figure.Number(f.Least, m.Digits), figure.Number(f.Most, m.Digits))
 }
 
 // words gives what goes with the latest figure of a system.
@@ -228,38 +223,13 @@ func (r *run) failures(b *strings.Builder) {
 			b.WriteString("\n## Cells without a figure\n\n")
 			first = false
 		}
-		fmt.Fprintf(b, "- %s/%s, round %d: %s\n", m.System, m.Experiment, m.Round, cellText(m.Error))
+		fmt.Fprintf(b, "- %s/%s, round %d: %s\n", m.System, m.Experiment, m.Round, figure.CellText(m.Error))
 	}
-}
-
-// cellText makes a text fit for one cell of a table.
-func cellText(text string) string {
-	text = strings.ReplaceAll(strings.Join(strings.Fields(text), " "), "|", "\\|")
-	if runes := []rune(text); len(runes) > 160 {
-		text = string(runes[:160]) + "…"
-	}
-	return text
-}
-
-// number writes v with blanks between thousands.
-func number(v float64, digits int) string {
-	text := fmt.Sprintf("%.*f", digits, v)
-	whole, rest, _ := strings.Cut(text, ".")
-	for i := len(whole) - 3; i > 0 && whole[i-1] != '-'; i -= 3 {
-		whole = whole[:i] + " " + whole[i:]
-	}
-	if rest != "" {
-		return whole + "." + rest
-	}
-	return whole
 }
 
 func ratio(value, base float64) string {
 	if math.IsNaN(base) || base == 0 {
 		return "-"
 	}
-	if value/base < 10 {
-		return fmt.Sprintf("%.2f", value/base)
-	}
-	return fmt.Sprintf("%.1f", value/base)
+	return figure.Ratio(value / base)
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/bullpen-run/bullpen/bench/internal/figure"
 )
 
 // sample is a run of two rounds with known figures.
@@ -103,8 +105,8 @@ func TestNumber(t *testing.T) {
 		digits int
 		want   string
 	}{{0, 0, "0"}, {999, 0, "999"}, {1000, 0, "1 000"}, {1234567.89, 1, "1 234 567.9"}, {-1234, 0, "-1 234"}, {12.34, 1, "12.3"}} {
-		if got := number(c.v, c.digits); got != c.want {
-			t.Errorf("number(%v, %d) = %q, want %q", c.v, c.digits, got, c.want)
+		if got := figure.Number(c.v, c.digits); got != c.want {
+			t.Errorf("figure.Number(%v, %d) = %q, want %q", c.v, c.digits, got, c.want)
 		}
 	}
 }

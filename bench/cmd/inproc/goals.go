@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/bullpen-run/bullpen/bench/internal/figure"
 )
 
 // goalProcs is the GOMAXPROCS that the goals are about.
@@ -120,24 +122,24 @@ func (r *run) reached(g goal) (value float64, base string, ok bool) {
 	}
 	if g.quoted != "" {
 		q, ok := quoteOf(g.quoted, g.experiment)
-		return q.ns / own.median, q.title, ok && own.median > 0
+		return q.ns / own.Median, q.title, ok && own.Median > 0
 	}
 	if len(g.base) == 0 {
-		return math.Round(own.median*100) / 100, "", true
+		return math.Round(own.Median*100) / 100, "", true
 	}
 	best := math.Inf(1)
 	for _, id := range g.base {
-		if f, ok := r.figure(id, g.experiment, g.key, procs); ok && f.median < best {
-			best, base = f.median, id
+		if f, ok := r.figure(id, g.experiment, g.key, procs); ok && f.Median < best {
+			best, base = f.Median, id
 		}
 	}
-	if base == "" || best <= 0 || own.median <= 0 {
+	if base == "" || best <= 0 || own.Median <= 0 {
 		return 0, "", false
 	}
 	if g.times {
-		return best / own.median, base, true
+		return best / own.Median, base, true
 	}
-	return own.median / best, base, true
+	return own.Median / best, base, true
 }
 
 // met says whether value is good enough for g.
@@ -158,7 +160,7 @@ func (r *run) missing(g goal) string {
 		return ""
 	}
 	own, _ := r.figure(g.ours, g.experiment, g.key, goalProcs)
-	with := q.ns / q.channel * channel.median / own.median
+	with := q.ns / q.channel * channel.Median / own.Median
 	if with >= value {
 		return ""
 	}
@@ -166,7 +168,7 @@ func (r *run) missing(g goal) string {
 	if !g.met(with) {
 		verdict = "missed"
 	}
-	return fmt.Sprintf("; %s instead of %s: about %s ×, %s", ultrapool, base, ratio(with), verdict)
+	return fmt.Sprintf("; %s instead of %s: about %s ×, %s", ultrapool, base, figure.Ratio(with), verdict)
 }
 
 func makerOf(id string) string {
@@ -179,12 +181,12 @@ func makerOf(id string) string {
 func (r *run) goalTable(b *strings.Builder) {
 	fmt.Fprintf(b, "\n## Goals, GOMAXPROCS=%d\n\n| goal | asked | reached | | best of what it is compared with |\n|---|---|---|---|---|\n", goalProcs)
 	for _, g := range goals() {
-		word, unit, show := "at most", " ×", ratio
+		word, unit, show := "at most", " ×", figure.Ratio
 		if g.times || g.least {
 			word = "at least"
 		}
 		if len(g.base) == 0 && g.quoted == "" {
-			unit, show = "", func(v float64) string { return number(v, digits(v)) }
+			unit, show = "", func(v float64) string { return figure.Number(v, digits(v)) }
 		}
 		text, verdict := "-", "not measured"
 		value, base, ok := r.reached(g)
@@ -194,7 +196,7 @@ func (r *run) goalTable(b *strings.Builder) {
 				verdict = "ok"
 			}
 		}
-		asked := word + " " + number(g.bound, digits(g.bound)) + unit
+		asked := word + " " + figure.Number(g.bound, digits(g.bound)) + unit
 		if g.info {
 			asked, verdict = "-", ""
 		}

@@ -12,18 +12,20 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/bullpen-run/bullpen/bench/internal/machine"
 )
 
 // run is one run with all its figures, as it is kept in results.
 type run struct {
-	Date    time.Time  `json:"date"`
-	Command string     `json:"command"`
-	Rounds  int        `json:"rounds"`
-	Span    string     `json:"span"`
-	Procs   []int      `json:"gomaxprocs"`
-	Machine machine    `json:"machine"`
-	Notes   []string   `json:"notes,omitempty"`
-	Figures []measured `json:"figures"`
+	Date    time.Time       `json:"date"`
+	Command string          `json:"command"`
+	Rounds  int             `json:"rounds"`
+	Span    string          `json:"span"`
+	Procs   []int           `json:"gomaxprocs"`
+	Machine machine.Machine `json:"machine"`
+	Notes   []string        `json:"notes,omitempty"`
+	Figures []measured      `json:"figures"`
 }
 
 // measured is what one cell gave in one round.
@@ -69,7 +71,7 @@ func (r *run) measure(ctx context.Context, o options, cells []cell) error {
 
 // take measures one cell in a process of its own.
 func take(ctx context.Context, self string, o options, c cell) measured {
-	m := measured{Others: others(ctx, o.patience), Load: load()}
+	m := measured{Others: machine.Others(ctx, o.patience), Load: machine.Load()}
 	if err := m.child(ctx, self, o, c); err != nil && m.Error == "" {
 		m.Error = err.Error()
 	}

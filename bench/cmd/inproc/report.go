@@ -9,6 +9,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/bullpen-run/bullpen/bench/internal/figure"
+	"github.com/bullpen-run/bullpen/bench/internal/machine"
 )
 
 // save keeps the run as JSON, and its tables as inproc.md.
@@ -39,11 +42,8 @@ func rerender(o options) error {
 	return os.WriteFile(filepath.Join(o.out, "inproc.md"), []byte(r.markdown(filepath.Base(o.render))), 0o644)
 }
 
-// spread is what the rounds gave for one figure.
-type spread struct{ least, median, most float64 }
-
 // figure gives the spread of a metric over the rounds, false where no round has it.
-func (r *run) figure(system, experiment, key string, procs int) (spread, bool) {
+func (r *run) figure(system, experiment, key string, procs int) (figure.Spread, bool) {
 	var all []float64
 	for _, m := range r.Figures {
 		if m.System != system || m.Experiment != experiment || m.Procs != procs || m.Error != "" {
@@ -53,12 +53,7 @@ func (r *run) figure(system, experiment, key string, procs int) (spread, bool) {
 			all = append(all, v)
 		}
 	}
-	if len(all) == 0 {
-		return spread{}, false
-	}
-	slices.Sort(all)
-	n := len(all)
-	return spread{all[0], (all[(n-1)/2] + all[n/2]) / 2, all[n-1]}, true
+	return figure.Of(all)
 }
 
 // table is one table for each GOMAXPROCS.
@@ -115,12 +110,12 @@ func (r *run) markdown(file string) string {
 	slices.Sort(versions)
 	fmt.Fprintf(&b, "%s.\n", strings.Join(versions, "; "))
 	if n := r.disturbed(); n > 0 {
-		fmt.Fprintf(&b, "\n**The machine was not quiet:** before %d of %d figures other programs kept the processors more than %d %% busy.\n", n, len(r.Figures), calm)
+		fmt.Fprintf(&b, "\n**The machine was not quiet:** before %d of %d figures other programs kept the processors more than %d %% busy.\n", n, len(r.Figures), machine.Calm)
 	} else {
-		fmt.Fprintf(&b, "\nThe machine was quiet: before each figure other programs kept the processors at most %d %% busy.\n", calm)
+		fmt.Fprintf(&b, "\nThe machine was quiet: before each figure other programs kept the processors at most %d %% busy.\n", machine.Calm)
 	}
 	for _, n := range r.Notes {
-		fmt.Fprintf(&b, "\nNote: %s.\n", cellText(n))
+		fmt.Fprintf(&b, "\nNote: %s.\n", figure.CellText(n))
 	}
 	r.goalTable(&b)
 	for _, t := range tables() {
@@ -135,7 +130,7 @@ func (r *run) markdown(file string) string {
 // disturbed counts the figures before which other programs were busy.
 func (r *run) disturbed() (n int) {
 	for _, m := range r.Figures {
-		if m.Others > calm {
+		if m.Others > machine.Calm {
 			n++
 		}
 	}
@@ -145,7 +140,7 @@ func (r *run) disturbed() (n int) {
 // row is one system of a table.
 type row struct {
 	system system
-	main   spread
+	main   figure.Spread
 	ok     bool
 }
 
@@ -169,7 +164,7 @@ func (r *run) rows(t table, procs int) []row {
 			}
 			return 1
 		}
-		return cmp.Compare(x.main.median, y.main.median)
+		return cmp.Compare(x.main.Median, y.main.Median)
 	})
 	return rows
 }
@@ -216,11 +211,11 @@ func (r *run) table(b *strings.Builder, t table, procs int) {
 		fmt.Fprintf(b, "| %s |", w.title())
 		for _, c := range t.columns[:len(t.heads)] {
 			f, ok := r.figure(w.system.ID, c, "ns", procs)
-			fmt.Fprintf(b, " %s |", shown(f.median, ok))
+			fmt.Fprintf(b, " %s |", shown(f.Median, ok))
 		}
 		fmt.Fprintf(b, " %s |", w.text())
 		if !memory {
-			r.details(b, t, w, procs, counted, base.median)
+			r.details(b, t, w, procs, counted, base.Median)
 		}
 		b.WriteString("\n")
 	}
@@ -235,15 +230,15 @@ func (r *run) details(b *strings.Builder, t table, w row, procs int, counted boo
 	}
 	for _, key := range keys {
 		f, ok := r.figure(w.system.ID, t.main, key, procs)
-		text := shown(f.median, ok)
+		text := shown(f.Median, ok)
 		if key == "allocs" && ok {
-			text = number(f.median, 2)
+			text = figure.Number(f.Median, 2)
 		}
 		fmt.Fprintf(b, " %s |", text)
 	}
 	text := "-"
 	if base > 0 && w.ok {
-		text = ratio(w.main.median / base)
+		text = figure.Ratio(w.main.Median / base)
 	}
 	fmt.Fprintf(b, " %s |", text)
 }
@@ -258,11 +253,11 @@ func (r *run) quotedRows(b *strings.Builder, t table, procs int, counted bool) {
 			continue
 		}
 		columns := 2 + len(t.heads)
-		fmt.Fprintf(b, "| *%s (quoted)* |%s %s |", q.title, strings.Repeat(" |", columns-2), number(q.ns, 0))
+		fmt.Fprintf(b, "| *%s (quoted)* |%s %s |", q.title, strings.Repeat(" |", columns-2), figure.Number(q.ns, 0))
 		if counted {
 			b.WriteString(" |")
 		}
-		fmt.Fprintf(b, " | | %s of %s |\n", ratio(q.ns/q.channel), number(q.channel, 0))
+		fmt.Fprintf(b, " | | %s of %s |\n", figure.Ratio(q.ns/q.channel), figure.Number(q.channel, 0))
 	}
 }
 
@@ -282,10 +277,10 @@ func (w row) text() string {
 	switch {
 	case !w.ok:
 		return "-"
-	case w.main.least == w.main.most:
-		return shown(w.main.median, true)
+	case w.main.Least == w.main.Most:
+		return shown(w.main.Median, true)
 	default:
-		return fmt.Sprintf("%s (%s..%s)", shown(w.main.median, true), shown(w.main.least, true), shown(w.main.most, true))
+		return fmt.Sprintf("%s (%s..%s)", shown(w.main.Median, true), shown(w.main.Least, true), shown(w.main.Most, true))
 	}
 }
 
@@ -295,9 +290,9 @@ func shown(v float64, ok bool) string {
 		return "-"
 	}
 	if v < 100 {
-		return number(v, 1)
+		return figure.Number(v, 1)
 	}
-	return number(v, 0)
+	return figure.Number(v, 0)
 }
 
 // failures lists the cells that gave no figure.
@@ -311,35 +306,6 @@ func (r *run) failures(b *strings.Builder) {
 			b.WriteString("\n## Cells without a figure\n\n")
 			first = false
 		}
-		fmt.Fprintf(b, "- %s/%s, GOMAXPROCS=%d, round %d: %s\n", m.System, m.Experiment, m.Procs, m.Round, cellText(m.Error))
+		fmt.Fprintf(b, "- %s/%s, GOMAXPROCS=%d, round %d: %s\n", m.System, m.Experiment, m.Procs, m.Round, figure.CellText(m.Error))
 	}
-}
-
-// cellText makes a text fit for one cell of a table.
-func cellText(text string) string {
-	text = strings.ReplaceAll(strings.Join(strings.Fields(text), " "), "|", "\\|")
-	if runes := []rune(text); len(runes) > 300 {
-		text = string(runes[:300]) + "…"
-	}
-	return text
-}
-
-// number writes v with blanks between thousands.
-func number(v float64, digits int) string {
-	text := fmt.Sprintf("%.*f", digits, v)
-	whole, rest, _ := strings.Cut(text, ".")
-	for i := len(whole) - 3; i > 0 && whole[i-1] != '-'; i -= 3 {
-		whole = whole[:i] + " " + whole[i:]
-	}
-	if rest != "" {
-		return whole + "." + rest
-	}
-	return whole
-}
-
-func ratio(v float64) string {
-	if v < 10 {
-		return fmt.Sprintf("%.2f", v)
-	}
-	return fmt.Sprintf("%.1f", v)
 }

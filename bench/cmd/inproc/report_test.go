@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bullpen-run/bullpen/bench/internal/figure"
 	"golang.org/x/sys/unix"
 )
 
@@ -162,8 +163,8 @@ func TestNumbers(t *testing.T) {
 		}
 	}
 	for v, want := range map[float64]string{0: "0", 1000: "1 000", 24.5: "24.5", 0.25: "0.25"} {
-		if got := number(v, digits(v)); got != want {
-			t.Errorf("number(%v) = %q, want %q", v, got, want)
+		if got := figure.Number(v, digits(v)); got != want {
+			t.Errorf("figure.Number(%v) = %q, want %q", v, got, want)
 		}
 	}
 }
