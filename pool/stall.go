@@ -1,7 +1,6 @@
 package pool
 
 import (
-	"context"
 	"runtime"
 	"strings"
 	"time"
@@ -98,29 +97,6 @@ func (h *head) poke() {
 		select {
 		case h.token.Load().c <- struct{}{}:
 		default:
-		}
-	}
-}
-
-// sleepOn goes on with sleepForToken after a poke.
-func (h *head) sleepOn(ctx context.Context) error {
-	defer h.place.pool.makeRoom()()
-	c := h.token.Load().c
-	mine, parent := ctx.Done(), h.parentDone()
-	for {
-		select {
-		case <-c:
-			if stateOf(h.word.Load()).over() {
-				return nil
-			}
-		case <-parent:
-			parent = nil
-			h.own.parentEnded()
-		case <-mine:
-			if h.giveUp() {
-				return context.Cause(ctx)
-			}
-			mine = nil // it is done: the token is on its way
 		}
 	}
 }

@@ -92,21 +92,29 @@ func (h *head) sleep(ctx context.Context, gen uint64) (mine bool, err error) {
 // sleepForToken leaves the flag set: so the object is the caller's until it is
 // taken or woken clears the flag.
 func (h *head) sleepForToken(ctx context.Context) error {
+	if ctx.Done() != nil || h.parentDone() != nil {
+		return h.sleepUntil(ctx, func() {})
+	}
+	if <-h.token.Load().c; stateOf(h.word.Load()).over() {
+		return nil
+	}
+	return h.sleepUntil(ctx, h.place.pool.makeRoom())
+}
+
+// sleepUntil is sleepForToken until ctx ends. A token that comes before the task is
+// over is a poke, see stall; back ends what was done for an earlier one.
+func (h *head) sleepUntil(ctx context.Context, back func()) error {
+	defer func() { back() }()
 	c := h.token.Load().c
 	mine, parent := ctx.Done(), h.parentDone()
-	if mine == nil && parent == nil {
-		if <-c; stateOf(h.word.Load()).over() {
-			return nil
-		}
-		return h.sleepOn(ctx)
-	}
 	for {
 		select {
 		case <-c:
 			if stateOf(h.word.Load()).over() {
 				return nil
 			}
-			return h.sleepOn(ctx)
+			back()
+			back = h.place.pool.makeRoom()
 		case <-parent:
 			parent = nil
 			h.own.parentEnded()
