@@ -59,6 +59,9 @@ func (p *Pool) give(w *worker, c *call, now int64) {
 			}
 		}
 		c.started = now
+		if p.config.Protocol == Lines {
+			p.wakeBy(now + int64(silentFor)) // it may never answer
+		}
 	} else {
 		c.started = 0
 		p.crowded = true
