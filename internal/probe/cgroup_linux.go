@@ -15,11 +15,12 @@ import (
 // limiters are the v1 controllers that limit what Bullpen limits.
 var limiters = []string{"memory", "pids", "cpu", "cpuset", "blkio"}
 
-// hierarchy is one mounted cgroup tree and this process's place in it.
-type hierarchy struct {
-	v2          bool
-	controllers []string // of v1: those of the mount; of v2: what the own group offers
-	dir         string   // folder of the own group
+// Hierarchy is one mounted cgroup tree and this process's place in it.
+type Hierarchy struct {
+	V2          bool
+	Controllers []string // of v1: those of the mount; of v2: none, since each group has others
+	Dir         string   // folder of the own group
+	Top         string   // the highest folder of the tree that is to be seen here
 }
 
 func tryCgroupV2() (bool, string) {
@@ -28,13 +29,13 @@ func tryCgroupV2() (bool, string) {
 		return false, err.Error()
 	}
 	controllers := "no controllers (they are on v1, or not handed down)"
-	if len(h.controllers) > 0 {
-		controllers = "controllers " + strings.Join(h.controllers, ", ")
+	if len(h.Controllers) > 0 {
+		controllers = "controllers " + strings.Join(h.Controllers, ", ")
 	}
-	if err := tryGroup(h.dir, nil); err != nil {
-		return false, fmt.Sprintf("mounted, but no group can be made in %s: %v; %s", h.dir, reason(err), controllers)
+	if err := tryGroup(h.Dir, nil); err != nil {
+		return false, fmt.Sprintf("mounted, but no group can be made in %s: %v; %s", h.Dir, reason(err), controllers)
 	}
-	return true, fmt.Sprintf("groups can be made in %s; %s", h.dir, controllers)
+	return true, fmt.Sprintf("groups can be made in %s; %s", h.Dir, controllers)
 }
 
 func tryCgroupKill() (bool, string) {
@@ -42,7 +43,7 @@ func tryCgroupKill() (bool, string) {
 	if err != nil {
 		return false, err.Error()
 	}
-	err = tryGroup(h.dir, func(dir string) error {
+	err = tryGroup(h.Dir, func(dir string) error {
 		_, err := os.Stat(filepath.Join(dir, "cgroup.kill"))
 		return err
 	})
@@ -50,23 +51,23 @@ func tryCgroupKill() (bool, string) {
 	case errors.Is(err, fs.ErrNotExist):
 		return false, "groups have no cgroup.kill (there since Linux 5.14)"
 	case err != nil:
-		return false, fmt.Sprintf("no group can be made in %s: %v", h.dir, reason(err))
+		return false, fmt.Sprintf("no group can be made in %s: %v", h.Dir, reason(err))
 	}
-	return true, "groups made in " + h.dir + " have it"
+	return true, "groups made in " + h.Dir + " have it"
 }
 
 func tryCgroupV1() (bool, string) {
-	all, err := hierarchies()
+	all, err := Hierarchies()
 	if err != nil {
 		return false, err.Error()
 	}
 	var writable, other []string
 	for _, h := range all {
-		if h.v2 {
+		if h.V2 {
 			continue
 		}
-		err := tryGroup(h.dir, nil)
-		for _, c := range h.controllers {
+		err := tryGroup(h.Dir, nil)
+		for _, c := range h.Controllers {
 			switch {
 			case !slices.Contains(limiters, c):
 			case err != nil:
@@ -104,27 +105,30 @@ func tryGroup(dir string, look func(dir string) error) (err error) {
 	return nil
 }
 
-// hierarchyV2 finds the v2 tree.
-func hierarchyV2() (hierarchy, error) {
-	all, err := hierarchies()
+// hierarchyV2 finds the v2 tree, with the controllers of the own group.
+func hierarchyV2() (Hierarchy, error) {
+	all, err := Hierarchies()
 	if err != nil {
-		return hierarchy{}, err
+		return Hierarchy{}, err
 	}
 	for _, h := range all {
-		if h.v2 {
-			text, err := os.ReadFile(filepath.Join(h.dir, "cgroup.controllers"))
+		if h.V2 {
+			text, err := os.ReadFile(filepath.Join(h.Dir, "cgroup.controllers"))
 			if err != nil {
 				return h, fmt.Errorf("mounted, but cannot be read: %w", err)
 			}
-			h.controllers = strings.Fields(string(text))
+			h.Controllers = strings.Fields(string(text))
 			return h, nil
 		}
 	}
-	return hierarchy{}, errors.New("no cgroup2 file system is mounted")
+	return Hierarchy{}, errors.New("no cgroup2 file system is mounted")
 }
 
-// hierarchies reads what is mounted and where this process is in it.
-func hierarchies() ([]hierarchy, error) {
+// Hierarchies reads which cgroup trees are mounted and where this process is
+// in each of them, now: unlike the features, that may change. It takes about
+// 0.1 ms. There is none where nothing is mounted; the error says what could
+// not be read.
+func Hierarchies() ([]Hierarchy, error) {
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
 		return nil, fmt.Errorf("what is mounted is not known: %w", err)
@@ -138,10 +142,8 @@ func hierarchies() ([]hierarchy, error) {
 		// Where a container shows only a part of the tree, the own path may
 		// lead outside of it: then the top of what is shown is the own group.
 		h := &found[i]
-		if _, err := os.Stat(filepath.Join(h.dir, "cgroup.procs")); err != nil {
-			if top := mountOf(string(mounts), h.dir); top != "" {
-				h.dir = top
-			}
+		if _, err := os.Stat(filepath.Join(h.Dir, "cgroup.procs")); err != nil {
+			h.Dir = h.Top
 		}
 	}
 	return found, nil
@@ -149,13 +151,13 @@ func hierarchies() ([]hierarchy, error) {
 
 // parseHierarchies reads the texts of /proc/self/mountinfo and
 // /proc/self/cgroup. Lines that it does not understand are left out.
-func parseHierarchies(mountinfo, own string) []hierarchy {
-	var found []hierarchy
+func parseHierarchies(mountinfo, own string) []Hierarchy {
+	var found []Hierarchy
 	for _, m := range parseMounts(mountinfo) {
-		h := hierarchy{v2: m.kind == "cgroup2", dir: m.point}
-		if !h.v2 {
-			h.controllers = m.controllers()
-			if len(h.controllers) == 0 {
+		h := Hierarchy{V2: m.kind == "cgroup2", Dir: m.point, Top: m.point}
+		if !h.V2 {
+			h.Controllers = m.controllers()
+			if len(h.Controllers) == 0 {
 				continue
 			}
 		}
@@ -164,7 +166,7 @@ func parseHierarchies(mountinfo, own string) []hierarchy {
 			continue
 		}
 		if rel, inside := strings.CutPrefix(path, strings.TrimSuffix(m.root, "/")); inside && (rel == "" || rel[0] == '/') {
-			h.dir = filepath.Join(m.point, rel)
+			h.Dir = filepath.Join(m.point, rel)
 		}
 		found = append(found, h)
 	}
@@ -172,16 +174,16 @@ func parseHierarchies(mountinfo, own string) []hierarchy {
 }
 
 // ownPath finds the path of the own group in the text of /proc/self/cgroup.
-func ownPath(own string, h hierarchy) (string, bool) {
+func ownPath(own string, h Hierarchy) (string, bool) {
 	for line := range strings.Lines(own) {
 		parts := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)
 		if len(parts) != 3 {
 			continue
 		}
-		if h.v2 && parts[0] == "0" && parts[1] == "" {
+		if h.V2 && parts[0] == "0" && parts[1] == "" {
 			return parts[2], true
 		}
-		if !h.v2 && slices.Contains(strings.Split(parts[1], ","), h.controllers[0]) {
+		if !h.V2 && slices.Contains(strings.Split(parts[1], ","), h.Controllers[0]) {
 			return parts[2], true
 		}
 	}
@@ -218,17 +220,6 @@ func parseMounts(mountinfo string) []mount {
 		found = append(found, mount{root: unescape(f[3]), point: unescape(f[4]), kind: b[0], options: b[2]})
 	}
 	return found
-}
-
-// mountOf gives the longest mount point of a cgroup tree that dir is in.
-func mountOf(mountinfo, dir string) string {
-	best := ""
-	for _, m := range parseMounts(mountinfo) {
-		if (dir == m.point || strings.HasPrefix(dir, m.point+"/")) && len(m.point) > len(best) {
-			best = m.point
-		}
-	}
-	return best
 }
 
 // unescape reads the octal escapes (\040 for a blank) of mountinfo.

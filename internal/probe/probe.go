@@ -54,6 +54,12 @@ var (
 		"making sure that a worker gains no rights by running another program", tryNoNewPrivs})
 	userNamespace = once(feature{"user-namespace",
 		"namespaces for workers without being root", tryUserNamespace})
+	mountNamespace = once(feature{"mount-namespace",
+		"a view of the files for each worker in which there is nothing but what its sandbox names", tryMountNamespace})
+	ipcNamespace = once(feature{"ipc-namespace",
+		"keeping workers in a sandbox away from the shared memory and message queues of their user", tryIPCNamespace})
+	networkNamespace = once(feature{"network-namespace",
+		"an empty network for each worker in a sandbox; a system-call filter keeps it from the Internet instead", tryNetworkNamespace})
 	affinity = once(feature{"affinity",
 		"binding workers to chosen CPUs", tryAffinity})
 	nice = once(feature{"nice",
@@ -98,6 +104,18 @@ func NoNewPrivs() Feature { return noNewPrivs() }
 // own with its user mapped to root inside.
 func UserNamespace() Feature { return userNamespace() }
 
+// MountNamespace tells whether a thread can have mounts of its own, and make
+// new ones the way sandboxes need it.
+func MountNamespace() Feature { return mountNamespace() }
+
+// IPCNamespace tells whether a thread can have IPC and UTS namespaces of its
+// own.
+func IPCNamespace() Feature { return ipcNamespace() }
+
+// NetworkNamespace tells whether a thread can have a network namespace of its
+// own.
+func NetworkNamespace() Feature { return networkNamespace() }
+
 // Affinity tells whether a thread may be bound to CPUs; Detail lists the CPUs
 // that are allowed.
 func Affinity() Feature { return affinity() }
@@ -112,7 +130,8 @@ func All() []Feature {
 	return []Feature{
 		Kernel(), Pidfd(), PIDNamespace(), Memfd(),
 		CgroupV2(), CgroupV1(), CgroupKill(),
-		NoNewPrivs(), Landlock(), Seccomp(), UserNamespace(),
+		NoNewPrivs(), Landlock(), Seccomp(),
+		MountNamespace(), IPCNamespace(), NetworkNamespace(), UserNamespace(),
 		Affinity(), Nice(),
 	}
 }

@@ -61,12 +61,12 @@ func TestAll(t *testing.T) {
 // noneLeft fails if a group made for probing is left anywhere.
 func noneLeft(t *testing.T) {
 	t.Helper()
-	all, err := hierarchies()
+	all, err := Hierarchies()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, h := range all {
-		left, err := filepath.Glob(filepath.Join(h.dir, "bullpen-probe-*"))
+		left, err := filepath.Glob(filepath.Join(h.Dir, "bullpen-probe-*"))
 		if err != nil || len(left) > 0 {
 			t.Errorf("left: %v (%v)", left, err)
 		}
@@ -128,6 +128,11 @@ func TestOrdinaryUser(t *testing.T) {
 	}
 	if f := said["nice"]; !f.OK || !strings.Contains(f.Detail, "not higher") {
 		t.Errorf("%+v", f)
+	}
+	for _, name := range []string{"mount-namespace", "ipc-namespace", "network-namespace"} {
+		if f := said[name]; f.OK || !strings.Contains(f.Detail, "CAP_SYS_ADMIN") {
+			t.Errorf("%+v", f)
+		}
 	}
 	for _, name := range []string{"pidfd", "memfd", "affinity", "no-new-privs"} {
 		if mine := byName(t, name); said[name].OK != mine.OK {
@@ -191,13 +196,13 @@ func TestCPUList(t *testing.T) {
 func TestParseHierarchies(t *testing.T) {
 	for _, c := range []struct {
 		name, mounts, own string
-		want              []hierarchy
+		want              []Hierarchy
 	}{
 		{
 			"only v2, systemd",
 			"30 24 0:26 / /sys/fs/cgroup rw,nosuid shared:9 - cgroup2 cgroup2 rw,nsdelegate\n",
 			"0::/user.slice/user-1000.slice\n",
-			[]hierarchy{{v2: true, dir: "/sys/fs/cgroup/user.slice/user-1000.slice"}},
+			[]Hierarchy{{V2: true, Dir: "/sys/fs/cgroup/user.slice/user-1000.slice", Top: "/sys/fs/cgroup"}},
 		},
 		{
 			"hybrid",
@@ -205,22 +210,22 @@ func TestParseHierarchies(t *testing.T) {
 				"34 31 0:31 / /sys/fs/cgroup/systemd rw - cgroup cgroup rw,xattr,name=systemd\n" +
 				"41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n",
 			"3:name=systemd:/\n2:cpu,cpuacct:/a/b\n0::/\n",
-			[]hierarchy{
-				{controllers: []string{"cpu", "cpuacct"}, dir: "/sys/fs/cgroup/cpu acct/a/b"},
-				{v2: true, dir: "/sys/fs/cgroup/unified"},
+			[]Hierarchy{
+				{Controllers: []string{"cpu", "cpuacct"}, Dir: "/sys/fs/cgroup/cpu acct/a/b", Top: "/sys/fs/cgroup/cpu acct"},
+				{V2: true, Dir: "/sys/fs/cgroup/unified", Top: "/sys/fs/cgroup/unified"},
 			},
 		},
 		{
 			"container that shows only its own part",
 			"35 31 0:32 /docker/1 /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory\n",
 			"4:memory:/docker/1/x\n",
-			[]hierarchy{{controllers: []string{"memory"}, dir: "/sys/fs/cgroup/memory/x"}},
+			[]Hierarchy{{Controllers: []string{"memory"}, Dir: "/sys/fs/cgroup/memory/x", Top: "/sys/fs/cgroup/memory"}},
 		},
 		{
 			"path outside of what is shown",
 			"35 31 0:32 /docker/1 /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory\n",
 			"4:memory:/docker/10\n",
-			[]hierarchy{{controllers: []string{"memory"}, dir: "/sys/fs/cgroup/memory"}},
+			[]Hierarchy{{Controllers: []string{"memory"}, Dir: "/sys/fs/cgroup/memory", Top: "/sys/fs/cgroup/memory"}},
 		},
 		{"nothing", "1 2 0:3 / / rw - ext4 /dev/x rw\nrubbish\n - cgroup\n", "rubbish\n::\n", nil},
 	} {
@@ -238,7 +243,7 @@ func FuzzParseHierarchies(f *testing.F) {
 	f.Add("a b c \\1 \\ f - cgroup2 x y", "0::")
 	f.Fuzz(func(t *testing.T, mounts, own string) {
 		for _, h := range parseHierarchies(mounts, own) {
-			if h.v2 != (h.controllers == nil) {
+			if h.V2 != (h.Controllers == nil) {
 				t.Errorf("%+v", h)
 			}
 		}

@@ -8,17 +8,20 @@ func tryKernel() (bool, string) { return true, runtime.GOOS + "/" + runtime.GOAR
 
 func missing() (bool, string) { return false, "not on this system (" + runtime.GOOS + ")" }
 
-func tryPidfd() (bool, string)         { return missing() }
-func tryPIDNamespace() (bool, string)  { return missing() }
-func tryMemfd() (bool, string)         { return missing() }
-func tryCgroupV2() (bool, string)      { return missing() }
-func tryCgroupV1() (bool, string)      { return missing() }
-func tryCgroupKill() (bool, string)    { return missing() }
-func tryLandlock() (bool, string)      { return missing() }
-func trySeccomp() (bool, string)       { return missing() }
-func tryNoNewPrivs() (bool, string)    { return missing() }
-func tryUserNamespace() (bool, string) { return missing() }
-func tryAffinity() (bool, string)      { return missing() }
+func tryPidfd() (bool, string)            { return missing() }
+func tryPIDNamespace() (bool, string)     { return missing() }
+func tryMemfd() (bool, string)            { return missing() }
+func tryCgroupV2() (bool, string)         { return missing() }
+func tryCgroupV1() (bool, string)         { return missing() }
+func tryCgroupKill() (bool, string)       { return missing() }
+func tryLandlock() (bool, string)         { return missing() }
+func trySeccomp() (bool, string)          { return missing() }
+func tryNoNewPrivs() (bool, string)       { return missing() }
+func tryUserNamespace() (bool, string)    { return missing() }
+func tryMountNamespace() (bool, string)   { return missing() }
+func tryIPCNamespace() (bool, string)     { return missing() }
+func tryNetworkNamespace() (bool, string) { return missing() }
+func tryAffinity() (bool, string)         { return missing() }
 
 // tryNice answers for the way confine sets priorities where there is no
 // spawner thread: by setpriority after the start, or by a priority class.
