@@ -37,6 +37,8 @@ var helpers = map[string]func() error{
 	"host":  helperHost,
 	"grow":  helperGrow,
 	"proof": helperProof,
+	"try":   helperTry,
+	"weak":  helperWeak,
 }
 
 // detach is a shell script that starts a spinning process in a session of its

@@ -128,6 +128,10 @@ func (p process) describe() string {
 // it is that of the process which made the folder.
 const cgroupPrefix = "bullpen-"
 
+// hostLeaf is the cgroup to which a process that makes groups has to move in
+// cgroup v2. It is still there itself, so the folder stays.
+const hostLeaf = cgroupPrefix + "host"
+
 // cgroups returns the cgroup folders of ours that this process, or one that
 // lives no more, has made. Test binaries run side by side, so those of another
 // living process are its own business.
@@ -140,7 +144,7 @@ func cgroups() map[string]bool {
 		if !e.IsDir() || !strings.HasPrefix(e.Name(), cgroupPrefix) {
 			return nil
 		}
-		if !othersCgroup(e.Name()) {
+		if e.Name() != hostLeaf && !othersCgroup(e.Name()) {
 			found[path] = true
 		}
 		return fs.SkipDir

@@ -1,0 +1,368 @@
+package confine
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Group is a control group for one worker and all that it starts. All methods
+// may be called from many goroutines at once.
+type Group struct {
+	groups *Groups
+	parts  []*part // one folder in each tree that is used
+
+	killing sync.Mutex // held by Kill; taken before mu
+
+	mu       sync.Mutex // guards the parts as well
+	left     sync.Cond  // of mu; told when a visitor leaves
+	bounds   Bounds     // +checklocks:mu
+	state    groupState // +checklocks:mu
+	dying    bool       // +checklocks:mu; killed, so that nothing more may be started
+	spoilt   bool       // +checklocks:mu; killed as one, and of no use after that: see Kill
+	visitors int        // +checklocks:mu; starts under way
+	peak     int64      // +checklocks:mu; the highest memory that was seen
+	entry    []*os.File // +checklocks:mu
+}
+
+type groupState int
+
+const (
+	groupFree groupState = iota // in the pool, or on the way there
+	groupOut                    // given out
+	groupShut                   // of no use any more; its descriptors are closed
+)
+
+var (
+	errGroupBack   = errors.New("confine: the control group was given back")
+	errGroupKilled = errors.New("confine: the control group was killed: put it back and get another")
+)
+
+func newGroup(g *Groups) *Group {
+	made := &Group{groups: g}
+	made.left.L = &made.mu
+	return made
+}
+
+func (g *Group) kinds() (k kinds) {
+	for _, p := range g.parts {
+		k |= p.tree.kinds
+	}
+	return k
+}
+
+// begin gives out the group with these bounds.
+func (g *Group) begin(b Bounds, isNew bool) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.state == groupShut {
+		return ErrClosed
+	}
+	for _, p := range g.parts {
+		if err := errors.Join(p.begin(isNew), p.bound(b, isNew)); err != nil {
+			return err
+		}
+	}
+	g.bounds, g.state, g.dying, g.peak = b, groupOut, false, 0
+	return nil
+}
+
+// usableLocked tells why the group may not be used.
+//
+// +checklocks:g.mu
+func (g *Group) usableLocked() error {
+	switch g.state {
+	case groupOut:
+		return nil
+	case groupShut:
+		return ErrClosed
+	default:
+		return errGroupBack
+	}
+}
+
+// Usage says what the group has used since it was got. It costs about 10
+// microseconds for each kind of bounds.
+func (g *Group) Usage() (Usage, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if err := g.usableLocked(); err != nil {
+		return Usage{}, err
+	}
+	var u Usage
+	for _, p := range g.parts {
+		if err := p.usage(&u); err != nil {
+			return Usage{}, fmt.Errorf("confine: control group %s: %w", p.dir, err)
+		}
+		if !p.tree.v2 && p.keeps(pidsKind) {
+			u.PIDs -= g.visitors // spawner threads, which count while they start a child
+		}
+	}
+	g.peak = max(g.peak, u.Memory)
+	u.Peak = max(u.Peak, g.peak)
+	return u, nil
+}
+
+// Kill kills all processes in the group, again until none is left, for one
+// second at the most; then the error names those that do not die. From then on
+// nothing can be started in the group until it is put back and got again:
+// since Linux 6.14 (seen in 6.18) every process that is born into a v2 group
+// which was ever killed as one is killed at birth, unless the group of its
+// parent was killed as often.
+func (g *Group) Kill() error {
+	g.killing.Lock()
+	defer g.killing.Unlock()
+	if err := g.beginKill(); err != nil {
+		return err
+	}
+	deadline := deadlineIn(killGrace)
+	err := g.end(deadline)
+	for err == nil && g.visited() && time.Now().Before(deadline) {
+		<-time.After(killPause) // what is just being started dies as well
+		err = g.end(deadline)
+	}
+	return err
+}
+
+// end kills what is in the group, once g.dying is set. The caller holds
+// g.killing.
+func (g *Group) end(deadline time.Time) error {
+	dirs := g.inhabited()
+	if len(dirs) == 0 {
+		return nil
+	}
+	found, err := endAll(dirs, deadline)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.spoilt = g.spoilt || found && g.parts[0].tree.v2
+	return err
+}
+
+// inhabited gives the folders in which somebody may be.
+func (g *Group) inhabited() []string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var dirs []string
+	for _, p := range g.parts {
+		if g.state == groupShut || !p.empty() {
+			dirs = append(dirs, p.dir)
+		}
+	}
+	return dirs
+}
+
+func (g *Group) beginKill() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if err := g.usableLocked(); err != nil {
+		return err
+	}
+	g.dying = true
+	return g.boundVisitedLocked()
+}
+
+// visited tells whether something is just being started in the group.
+func (g *Group) visited() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.visitors > 0
+}
+
+// boundVisitedLocked sets the bound of PIDs in v1, where the threads that are
+// there to start a child count as well. While everything is being killed
+// nothing may fork: v1 kills one after the other. In v2 neither is needed.
+//
+// +checklocks:g.mu
+func (g *Group) boundVisitedLocked() error {
+	for _, p := range g.parts {
+		if p.tree.v2 || !p.keeps(pidsKind) {
+			continue
+		}
+		var err error
+		switch {
+		case g.dying:
+			err = writeAll(p.pidsMax, "pids.max", "0")
+		case g.bounds.PIDs == 0:
+			err = p.boundPIDs(0)
+		default:
+			err = p.boundPIDs(g.bounds.PIDs + g.visitors)
+		}
+		if err != nil {
+			return fmt.Errorf("confine: control group %s: %w", p.dir, err)
+		}
+	}
+	return nil
+}
+
+// Put kills what is left in the group and gives it back for reuse, or removes
+// it if it cannot be made like new. It waits for the end of a Start in the
+// group. Afterwards the group is of no use to the caller. It costs about 10
+// microseconds for each kind of bounds; half a millisecond more if much file
+// cache has to be given back; up to a second if something does not die.
+func (g *Group) Put() {
+	g.mu.Lock()
+	for g.state == groupOut && g.visitors > 0 {
+		g.left.Wait()
+	}
+	if g.state != groupOut {
+		g.mu.Unlock()
+		return
+	}
+	g.state, g.dying = groupFree, true
+	_ = g.boundVisitedLocked() // a help to kill; begin sets the bounds anew
+	g.mu.Unlock()
+	g.killing.Lock() // a Kill that has begun ends first
+	err := g.end(deadlineIn(killGrace))
+	g.killing.Unlock()
+	if err != nil || !g.clean() {
+		g.groups.discard(g)
+		return
+	}
+	g.groups.giveBack(g)
+}
+
+// clean tells whether the group, in which nobody is left, is like new.
+func (g *Group) clean() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.state == groupShut || g.spoilt {
+		return false
+	}
+	for _, p := range g.parts {
+		if !p.clean() {
+			return false
+		}
+	}
+	return true
+}
+
+// shut closes what the group has open, at the end of the last start at the
+// latest. It is idempotent.
+func (g *Group) shut() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.state == groupShut {
+		return
+	}
+	g.state = groupShut
+	g.left.Broadcast()
+	if g.visitors == 0 {
+		g.closeLocked()
+	}
+}
+
+// +checklocks:g.mu
+func (g *Group) closeLocked() {
+	for _, p := range g.parts {
+		p.close()
+	}
+	for _, f := range g.entry {
+		f.Close()
+	}
+	g.entry = nil
+}
+
+// Entry gives files into which a process writes "0" to move itself, with all
+// its threads, into the group: for those that are not started by a [Spawner].
+// All have to be written to. They are the group's, which closes them, and may
+// be handed to other processes, also of other users.
+func (g *Group) Entry() ([]*os.File, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if err := g.usableLocked(); err != nil {
+		return nil, err
+	}
+	for i := len(g.entry); i < len(g.parts); i++ {
+		p := g.parts[i]
+		fd, err := openFile(p.fd, "cgroup.procs", unix.O_WRONLY)
+		if err != nil {
+			return nil, fmt.Errorf("confine: control group %s: %w", p.dir, err)
+		}
+		g.entry = append(g.entry, os.NewFile(uintptr(fd), p.dir+"/cgroup.procs"))
+	}
+	return append([]*os.File(nil), g.entry...), nil
+}
+
+// enter has the children that the calling thread starts with sys be born in
+// the group, until leave. It does nothing for no group.
+//
+// In v2 the kernel does it. In v1 the thread itself goes there and back, which
+// takes about 10 microseconds for each hierarchy. To move a child after its
+// start takes 20 to 50, since the kernel then waits for all forks under way,
+// and the child would run outside until then. The host's memory stays charged
+// to the host meanwhile: whose it is, and whom the out-of-memory killer looks
+// at, is a matter of a process's first thread.
+func (g *Group) enter(sys *syscall.SysProcAttr) error {
+	if g == nil {
+		return nil
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if err := g.usableLocked(); err != nil {
+		return err
+	}
+	if g.dying {
+		return errGroupKilled
+	}
+	g.visitors++
+	for i, p := range g.parts {
+		if p.tree.v2 {
+			sys.UseCgroupFD, sys.CgroupFD = true, p.fd
+			continue
+		}
+		if err := writeAll(p.tasks, "tasks", "0"); err != nil {
+			g.leaveLocked(g.parts[:i])
+			return fmt.Errorf("confine: control group %s: entering: %w", p.dir, err)
+		}
+	}
+	// Only now, or those who are there could take the place of the thread.
+	if err := g.boundVisitedLocked(); err != nil {
+		g.leaveLocked(g.parts)
+		return err
+	}
+	return nil
+}
+
+// leave takes the calling thread home. If that fails the thread stays in the
+// group until it enters another, the group cannot be removed, and Close says
+// so. It gives back err, what became of the start, unless that failed because
+// the group was closed meanwhile.
+func (g *Group) leave(err error) error {
+	if g == nil {
+		return err
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.leaveLocked(g.parts)
+	if err != nil && g.state == groupShut {
+		return ErrClosed
+	}
+	return err
+}
+
+// +checklocks:g.mu
+func (g *Group) leaveLocked(entered []*part) {
+	g.visitors--
+	if g.state != groupShut {
+		// Before the thread goes: what it leaves free is nobody's.
+		g.groups.note(g.boundVisitedLocked())
+	}
+	for _, p := range slices.Backward(entered) { // the quota of CPU time first
+		if p.tree.v2 {
+			continue
+		}
+		if err := p.tree.goHome(); err != nil {
+			g.groups.note(fmt.Errorf("confine: control group %s: leaving: %w", p.dir, err))
+		}
+	}
+	if g.state == groupShut && g.visitors == 0 {
+		g.closeLocked()
+	}
+	g.left.Broadcast()
+}

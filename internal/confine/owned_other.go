@@ -1,0 +1,100 @@
+//go:build !linux
+
+package confine
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+)
+
+// Scratch is a folder of this host for temporary folders of its workers. It
+// may be read and entered by its user only, where the system has such modes.
+// All methods may be called from many goroutines at once.
+type Scratch struct {
+	path string
+
+	mu     sync.RWMutex // held for reading while anything is made or removed
+	closed bool         // +checklocks:mu
+	err    error        // +checklocks:mu; of the first Close
+}
+
+// OpenScratch makes one in parent, or in [os.TempDir] if that is empty. The
+// caller has to close it. On this system what dead hosts have left is not
+// removed.
+func OpenScratch(parent string) (*Scratch, error) {
+	path, err := os.MkdirTemp(parent, "bullpen-*")
+	if err != nil {
+		return nil, fmt.Errorf("confine: temporary folders: %w", err)
+	}
+	if path, err = filepath.Abs(path); err != nil {
+		return nil, fmt.Errorf("confine: temporary folders: %w", err)
+	}
+	return &Scratch{path: path}, nil
+}
+
+// Folder makes a new empty folder, for this user only, whose name begins with
+// name. After Close the error is [ErrClosed].
+func (s *Scratch) Folder(name string) (string, error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.closed {
+		return "", ErrClosed
+	}
+	path, err := os.MkdirTemp(s.path, name+"-*")
+	if err != nil {
+		return "", fmt.Errorf("confine: temporary folder: %w", err)
+	}
+	return path, nil
+}
+
+// Remove removes a folder made by Folder with all that is in it, also what is
+// read-only, and follows no symbolic link. What is already gone is no error.
+// After Close it does nothing.
+func (s *Scratch) Remove(path string) error {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.closed {
+		return nil
+	}
+	if filepath.Dir(filepath.Clean(path)) != s.path {
+		return fmt.Errorf("confine: %s is no temporary folder of this host", path)
+	}
+	return removeTree(path)
+}
+
+// Close removes everything. It is idempotent; the error names what could not
+// be removed.
+func (s *Scratch) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed {
+		s.closed, s.err = true, removeTree(s.path)
+	}
+	return s.err
+}
+
+// removeTree removes path with all in it. What resists is made writable
+// first, without leaving path by a symbolic link.
+func removeTree(path string) error {
+	if os.RemoveAll(path) == nil {
+		return nil
+	}
+	root, err := os.OpenRoot(filepath.Dir(path))
+	if err != nil {
+		return fmt.Errorf("confine: %w", err)
+	}
+	defer root.Close()
+	_ = fs.WalkDir(root.FS(), filepath.Base(path), func(name string, e fs.DirEntry, _ error) error {
+		if e != nil && e.IsDir() {
+			_ = root.Chmod(name, 0o700) // if that is refused, so is what follows, which says so
+		}
+		return nil
+	})
+	if err := os.RemoveAll(path); err != nil {
+		return fmt.Errorf("confine: %w", err)
+	}
+	return nil
+}
