@@ -1,0 +1,382 @@
+package confine
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// view is a mount namespace that holds what children may see and nothing
+// else. It is made once; each child gets a copy, which is cheap as there is
+// little in it, with a temporary folder and /dev/shm of its own.
+type view struct {
+	namespace int    // descriptor of it
+	proc      int    // its /proc, O_PATH
+	open      string // why /proc shows all processes of the host; empty: it does not
+
+	mu       sync.Mutex
+	skeleton int            // +checklocks:mu; its root as it is below all mounts, to be written; -1: closed
+	folders  map[string]int // +checklocks:mu; users of each folder made in skeleton
+}
+
+const (
+	emptyFile   = ".hidden-file"
+	emptyFolder = ".hidden-folder"
+)
+
+// newView makes a view of g with the processes in the namespace of pid, or
+// of this process where pid is 0. It alters the calling thread, which has to
+// be of its own and to end.
+func newView(g *grants, pid int) (v *view, err error) {
+	v = &view{namespace: -1, proc: -1, skeleton: -1, folders: map[string]int{}}
+	defer func() {
+		if err != nil {
+			v.close()
+			v = nil
+		}
+	}()
+	users := -1
+	if os.Geteuid() == 0 {
+		if users, err = emptyUserNamespace(); err == nil {
+			defer unix.Close(users)
+		}
+	}
+	if err = unix.Unshare(unix.CLONE_NEWNS); err != nil {
+		return v, fmt.Errorf("mount namespace: %w", err)
+	}
+	if err = unix.Mount("", "/", "", unix.MS_SLAVE|unix.MS_REC, ""); err != nil {
+		return v, fmt.Errorf("taking mounts out of the host's: %w", err)
+	}
+	// Before /proc is another one.
+	if v.namespace, err = unix.Open("/proc/thread-self/ns/mnt", unix.O_RDONLY|unix.O_CLOEXEC, 0); err != nil {
+		return v, fmt.Errorf("mount namespace: %w", err)
+	}
+	root, err := detachedMount("tmpfs", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV, map[string]string{"mode": "0755"}, -1)
+	if err != nil {
+		return v, err
+	}
+	defer unix.Close(root)
+	// The thread's root stays the one below. Older kernels clone no mounts
+	// that hang nowhere.
+	if err = unix.MoveMount(root, "", unix.AT_FDCWD, "/", unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
+		return v, fmt.Errorf("putting the sandbox in place: %w", err)
+	}
+	// A second mount of the same file system, on which nothing is ever mounted.
+	if v.skeleton, err = cloneMount(root, "", 0); err != nil {
+		return v, err
+	}
+	loose, err := v.mounts(root, users, g, pid)
+	defer func() {
+		for _, m := range loose {
+			unix.Close(m.fd)
+		}
+	}()
+	if err != nil {
+		return v, err
+	}
+	return v, assemble(root, loose)
+}
+
+// looseMount is a mount that hangs nowhere yet, and the path it belongs to.
+type looseMount struct {
+	path string
+	fd   int
+}
+
+// mounts makes all mounts that belong into v, and the places for them. Those
+// it gives have to be closed, also when it fails.
+func (v *view) mounts(root, users int, g *grants, pid int) (loose []looseMount, err error) {
+	if err := v.places(g); err != nil {
+		return nil, err
+	}
+	var secrets []string
+	for _, one := range g.mounts() {
+		fd, err := cloneMount(unix.AT_FDCWD, one.path, unix.AT_RECURSIVE)
+		if err != nil {
+			return loose, err
+		}
+		loose = append(loose, looseMount{one.path, fd})
+		attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_NOSUID}
+		if !one.write {
+			attr.Attr_set |= unix.MOUNT_ATTR_RDONLY
+		}
+		if !one.device() {
+			attr.Attr_set |= unix.MOUNT_ATTR_NODEV
+		}
+		if err := unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &attr); err != nil {
+			return loose, fmt.Errorf("attributes of the mount of %s: %w", one.path, err)
+		}
+		if one.path == settings && os.Geteuid() == 0 && (users < 0 || asNobody(fd, users) != nil) {
+			secrets = g.secrets(settings)
+		}
+	}
+	for _, path := range secrets {
+		fd, err := coverMount(root, path)
+		if err != nil {
+			return loose, err
+		}
+		loose = append(loose, looseMount{path, fd})
+	}
+	proc, err := procMount(pid)
+	if err != nil { // some containers forbid it
+		v.open = err.Error()
+		if proc, err = cloneMount(unix.AT_FDCWD, "/proc", unix.AT_RECURSIVE); err != nil {
+			return loose, err
+		}
+	}
+	loose = append(loose, looseMount{"/proc", proc})
+	v.proc, err = unix.Openat(proc, ".", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	return loose, err
+}
+
+// places makes the folders and files that mounts are put on, and the links.
+func (v *view) places(g *grants) error {
+	mounts := g.mounts()
+	add := func(path string, folder bool) error {
+		if err := v.mkdirAll(filepath.Dir(path)); err != nil {
+			return err
+		}
+		var err error
+		if folder {
+			err = unix.Mkdirat(v.skeleton, path[1:], 0o755)
+		} else {
+			err = unix.Mknodat(v.skeleton, path[1:], unix.S_IFREG, 0)
+		}
+		if err != nil && !errors.Is(err, unix.EEXIST) {
+			return &os.PathError{Op: "make in the sandbox", Path: path, Err: err}
+		}
+		return nil
+	}
+	for _, one := range mounts {
+		if err := add(one.path, one.folder); err != nil {
+			return err
+		}
+	}
+	if err := errors.Join(add("/proc", true), add("/dev/shm", true), add("/"+emptyFile, false), add("/"+emptyFolder, true)); err != nil {
+		return err
+	}
+	if err := unix.Fchmodat(v.skeleton, emptyFolder, 0, 0); err != nil {
+		return fmt.Errorf("making the sandbox: %w", err)
+	}
+	links := maps.Clone(g.links)
+	for name, target := range map[string]string{"fd": "fd", "stdin": "fd/0", "stdout": "fd/1", "stderr": "fd/2"} {
+		links["/dev/"+name] = "/proc/self/" + target
+	}
+	for _, path := range slices.Sorted(maps.Keys(links)) {
+		if slices.ContainsFunc(mounts, func(outer grant) bool { return inside(path, outer.path) }) {
+			continue // it is in there already
+		}
+		if err := v.mkdirAll(filepath.Dir(path)); err != nil {
+			return err
+		}
+		if err := unix.Symlinkat(links[path], v.skeleton, path[1:]); err != nil && !errors.Is(err, unix.EEXIST) {
+			return &os.PathError{Op: "make in the sandbox", Path: path, Err: err}
+		}
+	}
+	return nil
+}
+
+// mkdirAll makes a folder and those it is in, in a skeleton that nobody else
+// has yet.
+func (v *view) mkdirAll(path string) error {
+	for _, p := range prefixes(path) {
+		if err := unix.Mkdirat(v.skeleton, p[1:], 0o755); err != nil && !errors.Is(err, unix.EEXIST) {
+			return &os.PathError{Op: "make in the sandbox", Path: path, Err: err}
+		}
+	}
+	return nil
+}
+
+// prefixes of "/a/b" are "/a" and "/a/b".
+func prefixes(path string) (list []string) {
+	for i := 1; i < len(path); i++ {
+		if path[i] == '/' {
+			list = append(list, path[:i])
+		}
+	}
+	if path != "/" {
+		list = append(list, path)
+	}
+	return list
+}
+
+// assemble makes root, with the loose mounts in it, all that there is in the
+// calling thread's mount namespace.
+func assemble(root int, loose []looseMount) error {
+	for _, m := range loose {
+		if err := unix.MoveMount(m.fd, "", root, m.path[1:], unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
+			return fmt.Errorf("putting %s into the sandbox: %w", m.path, err)
+		}
+	}
+	attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}
+	if err := unix.MountSetattr(root, "", unix.AT_EMPTY_PATH, &attr); err != nil {
+		return fmt.Errorf("making the sandbox read-only: %w", err)
+	}
+	if err := unix.Fchdir(root); err != nil {
+		return fmt.Errorf("entering the sandbox: %w", err)
+	}
+	// Who enters this namespace has the topmost root. Getting rid of what is
+	// below makes copies cheap; the first root of a machine cannot be left.
+	if unix.PivotRoot(".", ".") == nil {
+		if err := unix.Unmount(".", unix.MNT_DETACH); err != nil {
+			return fmt.Errorf("leaving the host's files: %w", err)
+		}
+	}
+	return nil
+}
+
+// detachedMount makes a new file system and a mount of it.
+func detachedMount(kind string, attr int, options map[string]string, pidns int) (int, error) {
+	fs, err := unix.Fsopen(kind, unix.FSOPEN_CLOEXEC)
+	if err != nil {
+		return -1, fmt.Errorf("making a %s: %w", kind, err)
+	}
+	defer unix.Close(fs)
+	for name, value := range options {
+		if err := unix.FsconfigSetString(fs, name, value); err != nil {
+			return -1, fmt.Errorf("making a %s with %s=%s: %w", kind, name, value, err)
+		}
+	}
+	if pidns >= 0 {
+		// Before 6.17 a /proc shows the namespace of who makes it: the child's
+		// processes all the same, by their numbers outside.
+		_ = unix.FsconfigSetFd(fs, "pidns", pidns)
+	}
+	if err := unix.FsconfigCreate(fs); err != nil {
+		return -1, fmt.Errorf("making a %s: %w", kind, err)
+	}
+	fd, err := unix.Fsmount(fs, unix.FSMOUNT_CLOEXEC, attr)
+	if err != nil {
+		return -1, fmt.Errorf("mounting a %s: %w", kind, err)
+	}
+	return fd, nil
+}
+
+// cloneMount makes a mount of what is mounted at path already.
+func cloneMount(dir int, path string, flags uint) (int, error) {
+	if path == "" {
+		flags |= unix.AT_EMPTY_PATH
+	}
+	fd, err := unix.OpenTree(dir, path, flags|unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
+	if err != nil {
+		return -1, fmt.Errorf("a second mount of %s: %w", path, err)
+	}
+	return fd, nil
+}
+
+// coverMount makes a mount that hides what is at path.
+func coverMount(root int, path string) (int, error) {
+	empty := emptyFile
+	if info, err := os.Lstat(path); err == nil && info.IsDir() {
+		empty = emptyFolder
+	}
+	fd, err := cloneMount(root, empty, 0)
+	if err != nil {
+		return -1, err
+	}
+	attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}
+	if err := unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH, &attr); err != nil {
+		unix.Close(fd)
+		return -1, fmt.Errorf("hiding %s: %w", path, err)
+	}
+	return fd, nil
+}
+
+// procMount makes a /proc for the PID namespace of pid, in which everybody
+// sees those processes only that he may trace: under landlock his own.
+func procMount(pid int) (int, error) {
+	ns := -1
+	if pid > 0 {
+		var err error
+		if ns, err = unix.Open(fmt.Sprintf("/proc/%d/ns/pid", pid), unix.O_RDONLY|unix.O_CLOEXEC, 0); err != nil {
+			return -1, fmt.Errorf("the PID namespace for /proc: %w", err)
+		}
+		defer unix.Close(ns)
+	}
+	const attr = unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV | unix.MOUNT_ATTR_NOEXEC
+	return detachedMount("proc", attr, map[string]string{"hidepid": "ptraceable"}, ns)
+}
+
+// enter puts the calling thread, which has to be of its own and to end, into
+// a copy of v, with a folder temp and a /dev/shm that hold size bytes each.
+func (v *view) enter(temp string, size int64) error {
+	if err := unix.Setns(v.namespace, unix.CLONE_NEWNS); err != nil {
+		return fmt.Errorf("entering the mount namespace: %w", err)
+	}
+	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
+		return fmt.Errorf("mount namespace: %w", err)
+	}
+	bytes := strconv.FormatInt(size, 10)
+	if err := unix.Mount("tmpfs", "/dev/shm", "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=1777,size="+bytes); err != nil {
+		return fmt.Errorf("mounting /dev/shm: %w", err)
+	}
+	if temp == "" {
+		return nil
+	}
+	if err := unix.Mount("tmpfs", temp, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=0700,size="+bytes); err != nil {
+		return fmt.Errorf("mounting the temporary folder: %w", err)
+	}
+	return nil
+}
+
+// addFolder makes a folder that a temporary folder can be mounted on. It is
+// there until release is called, which takes the mount with it.
+func (v *view) addFolder(path string) (release func(), err error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	var made []string
+	release = sync.OnceFunc(func() {
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		v.removeLocked(made)
+	})
+	for _, p := range prefixes(path) {
+		if v.folders[p] == 0 {
+			err := unix.Mkdirat(v.skeleton, p[1:], 0o755)
+			if errors.Is(err, unix.EEXIST) {
+				continue // belongs to the skeleton
+			}
+			if err != nil {
+				v.removeLocked(made)
+				return nil, &os.PathError{Op: "make in the sandbox", Path: path, Err: err}
+			}
+		}
+		v.folders[p]++
+		made = append(made, p)
+	}
+	return release, nil
+}
+
+// +checklocks:v.mu
+func (v *view) removeLocked(made []string) {
+	for _, p := range slices.Backward(made) {
+		if v.folders[p]--; v.folders[p] > 0 {
+			continue
+		}
+		delete(v.folders, p)
+		if v.skeleton >= 0 {
+			// Cannot fail; if it did, an empty folder in memory would stay.
+			_ = unix.Unlinkat(v.skeleton, strings.TrimPrefix(p, "/"), unix.AT_REMOVEDIR)
+		}
+	}
+}
+
+// close lets go of v. Children that see it keep it.
+func (v *view) close() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, fd := range []int{v.namespace, v.proc, v.skeleton} {
+		if fd >= 0 {
+			unix.Close(fd)
+		}
+	}
+	v.namespace, v.proc, v.skeleton = -1, -1, -1
+}

@@ -1,0 +1,184 @@
+package confine
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// grant is a file or folder that children may use.
+type grant struct {
+	path   string // without symbolic links
+	fd     int    // of the host's view, O_PATH
+	folder bool
+	write  bool // which also says: device
+}
+
+// grants are all that the children of one Spawner may use, except what each
+// has for itself.
+type grants struct {
+	list  []grant           // by path, so that folders come before what is in them
+	links map[string]string // symbolic links on the way to them, and where they point
+}
+
+// newGrants opens what s names. It fails when something is missing.
+func newGrants(s Strict) (*grants, error) {
+	g := &grants{links: map[string]string{}}
+	var faults []error
+	add := func(paths []string, write, needed bool) {
+		for _, p := range paths {
+			err := g.add(p, write)
+			if err != nil && (needed || !errors.Is(err, fs.ErrNotExist)) {
+				faults = append(faults, err)
+			}
+		}
+	}
+	add(SystemFolders(), false, false)
+	add([]string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"}, true, false)
+	if s.Network { // often a link to somewhere in /run
+		add([]string{"/etc/resolv.conf", "/etc/hosts"}, false, false)
+	}
+	add(s.Read, false, true)
+	add(s.Write, true, true)
+	if len(faults) > 0 {
+		g.close()
+		return nil, fmt.Errorf("confine: Strict: %w", errors.Join(faults...))
+	}
+	slices.SortFunc(g.list, func(a, b grant) int { return strings.Compare(a.path, b.path) })
+	return g, nil
+}
+
+// add opens path and notes the links on the way.
+func (g *grants) add(path string, write bool) error {
+	full, err := g.follow(path)
+	if err != nil {
+		return err
+	}
+	for i := range g.list {
+		if g.list[i].path == full {
+			g.list[i].write = g.list[i].write || write
+			return nil
+		}
+	}
+	fd, err := unix.Open(full, unix.O_PATH|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return &os.PathError{Op: "open", Path: path, Err: err}
+	}
+	var stat unix.Stat_t
+	if err := unix.Fstat(fd, &stat); err != nil {
+		unix.Close(fd)
+		return &os.PathError{Op: "stat", Path: path, Err: err}
+	}
+	g.list = append(g.list, grant{path: full, fd: fd, folder: stat.Mode&unix.S_IFMT == unix.S_IFDIR, write: write})
+	return nil
+}
+
+// follow gives path without symbolic links, and notes those it came through.
+func (g *grants) follow(path string) (string, error) {
+	const most = 40 // as the kernel
+	here, rest := "/", strings.Split(strings.TrimPrefix(path, "/"), "/")
+	for links := 0; len(rest) > 0; {
+		next := filepath.Join(here, rest[0]) // also goes up by ".."
+		rest = rest[1:]
+		info, err := os.Lstat(next)
+		if err != nil {
+			return "", &os.PathError{Op: "find", Path: path, Err: errors.Unwrap(err)}
+		}
+		if info.Mode()&fs.ModeSymlink == 0 {
+			here = next
+			continue
+		}
+		if links++; links > most {
+			return "", &os.PathError{Op: "find", Path: path, Err: unix.ELOOP}
+		}
+		target, err := os.Readlink(next)
+		if err != nil {
+			return "", err
+		}
+		g.links[next] = target
+		if filepath.IsAbs(target) {
+			here = "/"
+		}
+		rest = append(strings.Split(strings.Trim(target, "/"), "/"), rest...)
+	}
+	return here, nil
+}
+
+func (g *grants) close() {
+	for _, one := range g.list {
+		unix.Close(one.fd)
+	}
+	g.list = nil
+}
+
+// rules are the landlock rules of g.
+func (g *grants) rules() []landRule {
+	rules := make([]landRule, 0, len(g.list))
+	for _, one := range g.list {
+		r := landRule{fd: one.fd, access: landRead}
+		if one.write {
+			r.access = landAll
+		}
+		if !one.folder {
+			r.access &= landFile
+		}
+		rules = append(rules, r)
+	}
+	return rules
+}
+
+// mounts are the grants that need a mount of their own: the others are in a
+// folder that has one and gives as much.
+func (g *grants) mounts() []grant {
+	var list []grant
+	for _, one := range g.list {
+		covered := slices.ContainsFunc(list, func(outer grant) bool {
+			return inside(one.path, outer.path) && (outer.write || !one.write || one.device()) && outer.path != settings
+		})
+		if !covered && !inside(one.path, "/proc") {
+			list = append(list, one)
+		}
+	}
+	return list
+}
+
+// device tells whether a mount of g must let devices be opened.
+func (g grant) device() bool { return inside(g.path, "/dev") }
+
+// settings has files in it that are root's alone, such as those with passwords
+// and keys. A mount of it does not give what is granted in it by name.
+const settings = "/etc"
+
+// secrets are the files and folders below folder that not every user may
+// read, unless they are granted by name.
+func (g *grants) secrets(folder string) (list []string) {
+	// What cannot be looked at, children cannot read either.
+	_ = filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.Type()&fs.ModeSymlink != 0 {
+			return nil //nolint:nilerr // as said above
+		}
+		info, err := entry.Info()
+		if err != nil {
+			return nil //nolint:nilerr // removed meanwhile
+		}
+		need := fs.FileMode(0o004)
+		if entry.IsDir() {
+			need = 0o005
+		}
+		if info.Mode()&need == need || slices.ContainsFunc(g.list, func(one grant) bool { return inside(one.path, path) }) {
+			return nil
+		}
+		list = append(list, path)
+		if entry.IsDir() {
+			return fs.SkipDir
+		}
+		return nil
+	})
+	return list
+}

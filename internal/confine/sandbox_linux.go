@@ -1,0 +1,289 @@
+package confine
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bullpen-run/bullpen/internal/probe"
+)
+
+// sandbox is what the Strict of one Spawner needs on this system. It is made
+// once and does not change.
+type sandbox struct {
+	strict Strict // complete
+	grants *grants
+	proc   int               // the host's /proc, O_PATH
+	land   *landlock         // nil: there is none
+	filter []unix.SockFilter // empty: there is none
+
+	viewed    bool // each child has a mount namespace
+	separated bool // each child has IPC and UTS namespaces
+	// network is an empty network namespace, which children share as long as
+	// nothing in it lets them talk to each other; -1: there is none. With
+	// ownNetwork each has one of its own, which costs 0.4 ms.
+	network    int
+	ownNetwork bool
+
+	missing []string // what this system lacks, for people
+	weaker  []string // what it does less well than newer ones
+}
+
+const withoutView = "a child sees which files there are outside, can change modes and times of those of its own user, can connect to Unix sockets there, and has no /dev/shm"
+
+// newSandbox finds out what can be had. With guarded, children are in a PID
+// namespace.
+func newSandbox(s Strict, guarded bool) (*sandbox, error) {
+	s, err := s.complete()
+	if err != nil {
+		return nil, err
+	}
+	b := &sandbox{strict: s, proc: -1, network: -1}
+	if b.grants, err = newGrants(s); err != nil {
+		return nil, err
+	}
+	if b.proc, err = unix.Open("/proc", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err != nil {
+		b.close()
+		return nil, fmt.Errorf("confine: %w", &os.PathError{Op: "open", Path: "/proc", Err: err})
+	}
+	b.findLandlock(guarded)
+	b.findNamespaces()
+	b.findFilter()
+	b.findNetwork()
+	return b, nil
+}
+
+// lacks notes that the part name is missing, and what that means.
+func (b *sandbox) lacks(name, detail, consequence string) {
+	b.missing = append(b.missing, fmt.Sprintf("%s (%s): %s", name, detail, consequence))
+}
+
+func (b *sandbox) findLandlock(guarded bool) {
+	const consequence = "what a child sees of the files it can also open"
+	if f := probe.Landlock(); !f.OK {
+		b.lacks("landlock", f.Detail, consequence)
+		return
+	}
+	land, err := newLandlock(b.strict.Network, guarded)
+	if err != nil {
+		b.lacks("landlock", err.Error(), consequence)
+		return
+	}
+	b.land = land
+	if land.abi >= landABIScope {
+		return
+	}
+	name := fmt.Sprintf("landlock scopes (ABI %d, there since ABI %d in Linux 6.12)", land.abi, landABIScope)
+	if guarded {
+		b.weaker = append(b.weaker, name+": children under the same guard can send signals to each other")
+	} else {
+		b.missing = append(b.missing, name+", nor a guard: a child can send signals to all processes of its user")
+	}
+}
+
+func (b *sandbox) findNamespaces() {
+	f := probe.MountNamespace()
+	if b.viewed = f.OK; !f.OK {
+		b.lacks("mount namespace", f.Detail, withoutView)
+	}
+	f = probe.IPCNamespace()
+	if b.separated = f.OK; !f.OK {
+		b.lacks("IPC and UTS namespaces", f.Detail, "a child can use the System V shared memory and the message queues of its user")
+	}
+}
+
+func (b *sandbox) findFilter() {
+	const consequence = "a child has all system calls, of which some are often attacked"
+	if f := probe.Seccomp(); !f.OK {
+		b.lacks("system-call filter", f.Detail, consequence)
+		return
+	}
+	filter, err := newFilter(b.strict.Network, !probe.NetworkNamespace().OK)
+	if err != nil {
+		b.lacks("system-call filter", err.Error(), consequence)
+		return
+	}
+	b.filter = filter
+}
+
+// findNetwork comes last: a shared network namespace needs the other parts.
+func (b *sandbox) findNetwork() {
+	if b.strict.Network {
+		return
+	}
+	if f := probe.NetworkNamespace(); !f.OK {
+		if len(b.filter) == 0 {
+			b.lacks("network namespace", f.Detail, "a child has the network of the host")
+		} else if b.land == nil || b.land.abi < landABIScope {
+			b.lacks("network namespace", f.Detail, "a child has no Internet, but can connect to abstract Unix sockets of the host")
+		}
+		return
+	}
+	b.ownNetwork = true
+	if len(b.filter) == 0 || b.land == nil || b.land.abi < landABIScope {
+		return
+	}
+	if fd, err := newNetwork(b.proc); err == nil { // if not, each child tries for itself
+		b.network, b.ownNetwork = fd, false
+	}
+}
+
+// newNetwork makes a network namespace in which nothing is up.
+func newNetwork(proc int) (fd int, err error) {
+	done := make(chan struct{})
+	onOwnThread(func() { // ends at once; waited for below
+		defer close(done)
+		if err = unix.Unshare(unix.CLONE_NEWNET); err == nil {
+			fd, err = unix.Openat(proc, "thread-self/ns/net", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		}
+	})
+	<-done
+	return fd, err
+}
+
+func (b *sandbox) close() {
+	b.grants.close()
+	for _, fd := range []int{b.proc, b.network} {
+		if fd >= 0 {
+			unix.Close(fd)
+		}
+	}
+}
+
+// confined says what holds for children.
+func (b *sandbox) confined() (noFiles, noNetwork bool) {
+	const withTruncate = 3 // the first landlock that keeps files from being cut
+	noFiles = b.viewed || b.land != nil && b.land.abi >= withTruncate
+	return noFiles, !b.strict.Network && (b.network >= 0 || b.ownNetwork || len(b.filter) > 0)
+}
+
+// checkTemp refuses what cannot be a temporary folder of a child of b.
+func (b *sandbox) checkTemp(path string) error {
+	if path == "" {
+		return nil
+	}
+	if !filepath.IsAbs(path) || filepath.Clean(path) != path || path == "/" {
+		return fmt.Errorf("confine: Spec.Temp %q is not the clean absolute path of a folder", path)
+	}
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return fmt.Errorf("confine: Spec.Temp: %w", err)
+	}
+	if real != path {
+		return fmt.Errorf("confine: Spec.Temp %s goes through a symbolic link: name it as %s", path, real)
+	}
+	return nil
+}
+
+// enter puts the calling thread, which has to be of its own and to end, into
+// the namespaces of a child.
+func (b *sandbox) enter(v *view, temp string) error {
+	flags := unix.CLONE_FS // without it a thread can enter no mount namespace
+	if b.separated {
+		flags |= unix.CLONE_NEWIPC | unix.CLONE_NEWUTS
+	}
+	if b.ownNetwork {
+		flags |= unix.CLONE_NEWNET
+	}
+	if err := unix.Unshare(flags); err != nil {
+		return fmt.Errorf("namespaces: %w", err)
+	}
+	if b.network >= 0 {
+		if err := unix.Setns(b.network, unix.CLONE_NEWNET); err != nil {
+			return fmt.Errorf("entering the network namespace: %w", err)
+		}
+	}
+	if v == nil {
+		return nil
+	}
+	home, homeErr := unix.Getwd()
+	if err := v.enter(temp, b.strict.TempSize); err != nil {
+		return err
+	}
+	// The working folder of the host, if it is to be seen.
+	if homeErr != nil || unix.Chdir(home) != nil {
+		if temp != "" {
+			if err := unix.Chdir(temp); err != nil {
+				return fmt.Errorf("entering the temporary folder: %w", err)
+			}
+		}
+	}
+	return nil
+}
+
+// ruleset makes the landlock ruleset of a child whose namespaces the calling
+// thread has entered. -1: there is no landlock.
+func (b *sandbox) ruleset(v *view, temp string) (int, error) {
+	if b.land == nil {
+		return -1, nil
+	}
+	rules := append(b.grants.rules(), landRule{b.proc, landRead})
+	own := []string{temp}
+	if v != nil {
+		rules[len(b.grants.list)].fd = v.proc
+		own = append(own, "/dev/shm")
+	}
+	for _, path := range own {
+		if path == "" {
+			continue
+		}
+		fd, err := unix.Open(path, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return -1, &os.PathError{Op: "open", Path: path, Err: err}
+		}
+		defer unix.Close(fd)
+		rules = append(rules, landRule{fd, landAll})
+	}
+	return b.land.ruleset(rules)
+}
+
+// restrict puts the calling thread under all that is no namespace. Nothing
+// can be undone, and little can be done after it.
+func (b *sandbox) restrict(ruleset int) error {
+	if err := errors.Join(setNoNewPrivs(), dropCapabilities()); err != nil {
+		return err
+	}
+	if ruleset >= 0 {
+		if err := landRestrict(ruleset); err != nil {
+			return err
+		}
+	}
+	if len(b.filter) > 0 {
+		return installFilter(b.filter)
+	}
+	return nil
+}
+
+// prepare makes what another process needs to do as restrict does. The
+// calling thread has entered the namespaces.
+func (b *sandbox) prepare(v *view, temp string) (*Prepared, error) {
+	p := &Prepared{Filter: filterBytes(b.filter), release: func() {}}
+	fd, err := b.ruleset(v, temp)
+	if err != nil {
+		return nil, err
+	}
+	if fd >= 0 {
+		p.Ruleset = os.NewFile(uintptr(fd), "landlock ruleset")
+	}
+	var names []string
+	if b.network >= 0 || b.ownNetwork {
+		names = append(names, "net")
+	}
+	if b.separated {
+		names = append(names, "ipc", "uts")
+	}
+	if v != nil {
+		names = append(names, "mnt")
+	}
+	for _, name := range names {
+		fd, err := unix.Openat(b.proc, "thread-self/ns/"+name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("namespace %s: %w", name, err), p.Close())
+		}
+		p.Namespaces = append(p.Namespaces, os.NewFile(uintptr(fd), "namespace "+name))
+	}
+	return p, nil
+}

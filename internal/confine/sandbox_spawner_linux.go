@@ -1,0 +1,110 @@
+package confine
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bullpen-run/bullpen/internal/probe"
+)
+
+// prepared makes the sandbox, if there is to be one, and the first thread.
+func (s *Spawner) prepared() (*thread, error) {
+	p := s.profile.Strict
+	if p == nil {
+		return s.firstThread()
+	}
+	guarded := s.profile.Guard && probe.PIDNamespace().OK
+	b, err := newSandbox(*p, guarded)
+	if err != nil {
+		return nil, err
+	}
+	s.sandbox = b
+	if s.profile.Guard && !guarded {
+		b.lacks("PID namespace", probe.PIDNamespace().Detail, "a child can outlive the host")
+	}
+	if len(b.missing) > 0 && !p.BestEffort {
+		return nil, missingError(b.missing)
+	}
+	t, err := s.firstThread()
+	if err != nil && b.viewed && p.BestEffort && errors.As(err, new(*sandboxError)) {
+		b.viewed, s.why = false, ""
+		b.lacks("mount namespace", err.Error(), withoutView)
+		t, err = s.firstThread()
+	}
+	if err != nil {
+		return nil, err
+	}
+	if guarded && t.guard == nil {
+		b.lacks("PID namespace", s.why, "a child can outlive the host")
+	}
+	if t.view != nil && t.view.open != "" {
+		b.lacks("a /proc of its own", t.view.open, "a child sees the names of all processes")
+	}
+	if len(b.missing) > 0 && !p.BestEffort {
+		close(t.quit)
+		<-t.gone
+		t.close()
+		if t.guard != nil {
+			t.guard.release()
+		}
+		return nil, missingError(b.missing)
+	}
+	return t, nil
+}
+
+// Missing lists what the sandbox lacks here, in sentences for people; it is
+// empty where there is none. Without [Strict].BestEffort NewSpawner fails when
+// something is missing, except what only newer kernels do: before Linux 6.12
+// children under the same guard can send signals to each other.
+func (s *Spawner) Missing() []string {
+	if s.sandbox == nil {
+		return nil
+	}
+	return slices.Concat(s.sandbox.missing, s.sandbox.weaker)
+}
+
+// Confined tells what holds for the children: noFiles, that outside of what
+// the sandbox grants they can neither read what is in a file nor change that;
+// noNetwork, that they reach nothing over a network, not even on this machine.
+func (s *Spawner) Confined() (noFiles, noNetwork bool) {
+	if s.sandbox == nil {
+		return false, false
+	}
+	return s.sandbox.confined()
+}
+
+// Prepare makes what a process needs that puts a child of its own into the
+// sandbox, with the temporary folder temp; it is nil when there is none. The
+// process itself has to be started as unconfined. It takes about half a
+// millisecond. The caller closes what it gets.
+func (s *Spawner) Prepare(temp string) (*Prepared, error) {
+	if s.sandbox == nil {
+		return nil, nil //nolint:nilnil // there is nothing to prepare
+	}
+	if err := s.sandbox.checkTemp(temp); err != nil {
+		return nil, err
+	}
+	r := &start{spec: Spec{Temp: temp}, prepare: true, answer: make(chan started, 1)}
+	answer, err := s.ask(r)
+	if err != nil {
+		if errors.As(err, new(*sandboxError)) {
+			err = fmt.Errorf("confine: %w", err)
+		}
+		return nil, err
+	}
+	return answer.prepared, nil
+}
+
+// startError tells people why r failed, and how a sandbox may be the reason.
+func (s *Spawner) startError(r *start, err error) error {
+	if s.sandbox != nil && !r.unconfined && (errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EACCES)) && !errors.As(err, new(*sandboxError)) {
+		if _, statErr := os.Stat(r.spec.Path); statErr == nil {
+			return fmt.Errorf("confine: start %s: %w (the sandbox has to grant the program, its interpreter and its folder to be read)", r.spec.Path, err)
+		}
+	}
+	return startError(r.spec, err)
+}

@@ -1,0 +1,184 @@
+//go:build amd64 || arm64
+
+package confine
+
+import "golang.org/x/sys/unix"
+
+// deniedGroup is a CallGroup as the filter needs it.
+type deniedGroup struct {
+	name, reason string
+	calls        []deniedCall
+}
+
+var (
+	never   = []clause{{errno: unix.EPERM}}
+	unknown = []clause{{errno: unix.ENOSYS}}
+)
+
+// namespaceFlags are those of clone(2) that make a new namespace.
+const namespaceFlags = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC |
+	unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNET
+
+// setIDBits are the bits of a file's mode that lend the rights of its owner
+// or group to who runs it.
+const setIDBits = unix.S_ISUID | unix.S_ISGID
+
+// setID denies a call whose argument arg is a mode with such bits.
+func setID(arg int) []clause {
+	return []clause{{unix.EPERM, []condition{{arg, anyBit, setIDBits}}}}
+}
+
+// setIDOpen is the same for a call that has a mode only with some flags.
+func setIDOpen(flags int) []clause {
+	// Not all of O_TMPFILE: the bit of O_DIRECTORY in it says nothing.
+	const makes = unix.O_CREAT | unix.O_TMPFILE&^unix.O_DIRECTORY
+	return []clause{{unix.EPERM, []condition{{flags, anyBit, makes}, {flags + 1, anyBit, setIDBits}}}}
+}
+
+// deniedGroups lists what the filter denies, by the reason why. With network
+// the network stays; without, bare says that there is no network namespace to
+// keep a child from it, so that the filter has to.
+func deniedGroups(network, bare bool) []deniedGroup {
+	return append(baseGroups(), deniedGroup{
+		"sockets", "other families than Unix and the Internet are attack surface, or lead to the host of a virtual machine",
+		[]deniedCall{
+			{"socket (families)", unix.SYS_SOCKET, families(network, bare)},
+			{"socketpair (families)", unix.SYS_SOCKETPAIR, []clause{families(network, bare)[0]}},
+		},
+	})
+}
+
+// families denies sockets. The first clause names the families that stay.
+func families(network, bare bool) []clause {
+	stay := []uint32{unix.AF_UNIX}
+	if network || !bare {
+		stay = append(stay, unix.AF_INET, unix.AF_INET6, unix.AF_NETLINK)
+	}
+	if network {
+		stay = append(stay, unix.AF_VSOCK)
+	}
+	other := clause{errno: unix.EAFNOSUPPORT}
+	for _, family := range stay {
+		other.conditions = append(other.conditions, condition{0, differs, family})
+	}
+	if network {
+		return []clause{other}
+	}
+	// Children may share an empty network namespace; this keeps them from
+	// talking through it. Asking for interfaces and routes stays.
+	talk := clause{unix.EPROTONOSUPPORT, []condition{{0, equal, unix.AF_NETLINK}, {2, differs, unix.NETLINK_ROUTE}}}
+	// Landlock knows TCP by its first name only.
+	multipath := clause{unix.EPROTONOSUPPORT, []condition{{2, equal, unix.IPPROTO_MPTCP}}}
+	return []clause{other, talk, multipath}
+}
+
+// baseGroups are those that are the same for all.
+func baseGroups() []deniedGroup {
+	groups := append(kernelGroups(), processGroups()...)
+	for i := range groups {
+		groups[i].calls = append(groups[i].calls, archCalls[groups[i].name]...)
+	}
+	return groups
+}
+
+// kernelGroups are about the machine and its kernel.
+func kernelGroups() []deniedGroup {
+	return []deniedGroup{
+		{"mounts", "changes what files there are", []deniedCall{
+			{"mount", unix.SYS_MOUNT, never}, {"umount2", unix.SYS_UMOUNT2, never},
+			{"pivot_root", unix.SYS_PIVOT_ROOT, never}, {"chroot", unix.SYS_CHROOT, never},
+			{"move_mount", unix.SYS_MOVE_MOUNT, never}, {"open_tree", unix.SYS_OPEN_TREE, never},
+			{"open_tree_attr", unix.SYS_OPEN_TREE_ATTR, never}, {"mount_setattr", unix.SYS_MOUNT_SETATTR, never},
+			{"fsopen", unix.SYS_FSOPEN, never}, {"fsconfig", unix.SYS_FSCONFIG, never},
+			{"fsmount", unix.SYS_FSMOUNT, never}, {"fspick", unix.SYS_FSPICK, never},
+			{"quotactl", unix.SYS_QUOTACTL, never}, {"quotactl_fd", unix.SYS_QUOTACTL_FD, never},
+		}},
+		{"tracing", "large and often attacked; sees more than the process itself", []deniedCall{
+			{"bpf", unix.SYS_BPF, never}, {"perf_event_open", unix.SYS_PERF_EVENT_OPEN, never},
+			{"fanotify_init", unix.SYS_FANOTIFY_INIT, never}, {"fanotify_mark", unix.SYS_FANOTIFY_MARK, never},
+			{"syslog", unix.SYS_SYSLOG, never}, {"acct", unix.SYS_ACCT, never},
+		}},
+		{"machine", "replaces, extends or ends the running kernel", []deniedCall{
+			{"kexec_load", unix.SYS_KEXEC_LOAD, never}, {"kexec_file_load", unix.SYS_KEXEC_FILE_LOAD, never},
+			{"init_module", unix.SYS_INIT_MODULE, never}, {"finit_module", unix.SYS_FINIT_MODULE, never},
+			{"delete_module", unix.SYS_DELETE_MODULE, never}, {"reboot", unix.SYS_REBOOT, never},
+			{"swapon", unix.SYS_SWAPON, never}, {"swapoff", unix.SYS_SWAPOFF, never},
+			{"sethostname", unix.SYS_SETHOSTNAME, never}, {"setdomainname", unix.SYS_SETDOMAINNAME, never},
+			{"vhangup", unix.SYS_VHANGUP, never},
+		}},
+		{"clocks", "sets the clock of the whole machine", []deniedCall{
+			{"settimeofday", unix.SYS_SETTIMEOFDAY, never}, {"clock_settime", unix.SYS_CLOCK_SETTIME, never},
+			{"clock_adjtime", unix.SYS_CLOCK_ADJTIME, never}, {"adjtimex", unix.SYS_ADJTIMEX, never},
+		}},
+		{"keys", "key rings belong to the user, not to the process", []deniedCall{
+			{"add_key", unix.SYS_ADD_KEY, never}, {"request_key", unix.SYS_REQUEST_KEY, never}, {"keyctl", unix.SYS_KEYCTL, never},
+		}},
+		{"attacks", "is used by attacks on the kernel much more than by programs", []deniedCall{
+			{"userfaultfd", unix.SYS_USERFAULTFD, never},
+			{"io_uring_setup", unix.SYS_IO_URING_SETUP, never}, {"io_uring_enter", unix.SYS_IO_URING_ENTER, never},
+			{"io_uring_register", unix.SYS_IO_URING_REGISTER, never},
+		}},
+		{"files by number", "opens files without looking at the folders they are in", []deniedCall{
+			{"open_by_handle_at", unix.SYS_OPEN_BY_HANDLE_AT, never},
+		}},
+	}
+}
+
+// processGroups are about what is a process's own, or another's.
+func processGroups() []deniedGroup {
+	return []deniedGroup{
+		{"namespaces", "a new user namespace lends capabilities, and with them most of the kernel to attack", []deniedCall{
+			{"unshare", unix.SYS_UNSHARE, never}, {"setns", unix.SYS_SETNS, never},
+			{"clone (new namespaces)", unix.SYS_CLONE, []clause{{unix.EPERM, []condition{{0, anyBit, namespaceFlags}}}}},
+			// Its flags are in memory, where a filter cannot look: who finds
+			// it missing uses clone.
+			{"clone3", unix.SYS_CLONE3, unknown},
+		}},
+		{"other processes", "reads and changes other processes, around what the rest of the sandbox does", []deniedCall{
+			{"ptrace", unix.SYS_PTRACE, never}, {"kcmp", unix.SYS_KCMP, never},
+			{"process_vm_readv", unix.SYS_PROCESS_VM_READV, never}, {"process_vm_writev", unix.SYS_PROCESS_VM_WRITEV, never},
+			{"process_madvise", unix.SYS_PROCESS_MADVISE, never}, {"pidfd_getfd", unix.SYS_PIDFD_GETFD, never},
+			{"migrate_pages", unix.SYS_MIGRATE_PAGES, never},
+		}},
+		{"terminals", "types for the user into the terminal of the host", []deniedCall{
+			{"ioctl (TIOCSTI, TIOCLINUX, TIOCCONS)", unix.SYS_IOCTL, []clause{
+				{unix.EPERM, []condition{{1, equal, unix.TIOCSTI}}},
+				{unix.EPERM, []condition{{1, equal, unix.TIOCLINUX}}},
+				{unix.EPERM, []condition{{1, equal, unix.TIOCCONS}}},
+			}},
+		}},
+		{"set-user-ID", "a program left behind in a shared folder would lend the host's rights to other users", []deniedCall{
+			{"fchmod (set-ID bits)", unix.SYS_FCHMOD, setID(1)}, {"fchmodat (set-ID bits)", unix.SYS_FCHMODAT, setID(2)},
+			{"fchmodat2 (set-ID bits)", unix.SYS_FCHMODAT2, setID(2)}, {"mknodat (set-ID bits)", unix.SYS_MKNODAT, setID(2)},
+			{"openat (set-ID bits)", unix.SYS_OPENAT, setIDOpen(2)},
+			// Its flags are in memory as well; openat takes its place.
+			{"openat2", unix.SYS_OPENAT2, unknown},
+		}},
+	}
+}
+
+// DeniedCalls lists the system calls that [Strict] denies on this system, for
+// people. Most are answered with EPERM, those in whose place programs use an
+// older one with ENOSYS, sockets with EAFNOSUPPORT or EPROTONOSUPPORT. All
+// others are allowed. Programs of another architecture than the host's have
+// no system calls at all.
+func DeniedCalls() []CallGroup {
+	var list []CallGroup
+	for _, g := range deniedGroups(false, false) {
+		shown := CallGroup{Name: g.name, Reason: g.reason}
+		for _, c := range g.calls {
+			shown.Calls = append(shown.Calls, c.name)
+		}
+		list = append(list, shown)
+	}
+	return list
+}
+
+// newFilter makes the filter of a Spawner; see deniedGroups.
+func newFilter(network, bare bool) ([]unix.SockFilter, error) {
+	var calls []deniedCall
+	for _, g := range deniedGroups(network, bare) {
+		calls = append(calls, g.calls...)
+	}
+	return buildFilter(filterArch, filterAlien, calls)
+}
