@@ -104,6 +104,10 @@ func (c *Child) killGroupLocked() {
 	_ = unix.Kill(-c.pid, unix.SIGKILL)
 }
 
+// Ended tells whether the process has ended, also when Wait has not seen it yet.
+// It costs about a microsecond.
+func (c *Child) Ended() bool { return c.hasEnded() }
+
 // Wait waits until the process has ended, kills what is left of its process
 // group, and says how it ended. Waiting holds a goroutine but no thread. The
 // error is not about how it ended, but that it could not be found out. Later
@@ -121,8 +125,9 @@ func (c *Child) await() {
 	}
 	if err != nil {
 		// The poller does not take pidfds here: wait in a system call.
-		_ = waitExit(c.pidfd, unix.WEXITED|unix.WNOWAIT, nil, nil) // reap finds out
-		c.reap()
+		for !c.reap() {
+			_, _ = unix.Poll([]unix.PollFd{{Fd: int32(c.pidfd), Events: unix.POLLIN}}, -1) // reap finds out
+		}
 	}
 	_ = c.file.Close() // nothing was written that could be lost
 	close(c.ended)

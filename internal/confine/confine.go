@@ -2,11 +2,12 @@
 // outlives the host.
 //
 // A [Spawner] starts children that inherit the attributes of one [Profile]:
-// priority, CPUs, and a PID namespace whose first process, the guard, ends
-// with the host, however the host ends. The kernel then kills all that is in
-// the namespace, also what detached itself with setsid. Where the rights for
-// that are missing, [Spawner.OrphanProof] says so, and children get a
-// parent-death signal, which reaches them but not what they have detached.
+// priority, CPUs, a sandbox ([Strict]), and a PID namespace whose first
+// process, the guard, ends with the host, however the host ends. The kernel
+// then kills all that is in the namespace, also what detached itself with
+// setsid. Where the rights for that are missing, [Spawner.OrphanProof] says
+// so, and children get a parent-death signal, which reaches them but not what
+// they have detached.
 //
 // A [Child] is waited for and signalled through a pidfd, never through a
 // number that may be reused, and a waiting goroutine holds no thread.
@@ -56,6 +57,16 @@ type Profile struct {
 	// and one thread more. Otherwise all Spawners of the host share one, and
 	// what a child has detached lives until the last of them is closed.
 	GuardAlone bool
+	// NoNewPrivs keeps children from gaining rights by running another
+	// program, such as sudo. Linux only.
+	NoNewPrivs bool
+	// NoCore keeps children from leaving core files, and from being given to a
+	// program that collects them. It is set just after the start. Linux only.
+	NoCore bool
+	// IOPriority is the children's, for disks. Linux only.
+	IOPriority IOPriority
+	// Strict puts each child into a sandbox. Nil: none. Linux only.
+	Strict *Strict
 }
 
 // Spec says what to start.
@@ -72,6 +83,16 @@ type Spec struct {
 	// their blocking mode is not changed. Make pipes by [HostWritePipe] and
 	// [HostReadPipe]: the end of the child has to be in blocking mode.
 	Files []*os.File
+	// Temp is the child's private temporary folder: it exists and is empty,
+	// and its path is absolute and without symbolic links. Under [Strict] a
+	// file system in memory is mounted on it, for this child only, which goes
+	// with the child; where there are no mount namespaces the child may write
+	// to the folder itself. Without Strict it means nothing. Whoever wants a
+	// program to use it puts it into Env.
+	Temp string
+	// Group is the control group in which the child is born; nil: that of the
+	// host. It has to be kept until the child has been waited for.
+	Group *Group
 }
 
 // Exit says how a child ended and what it used.
@@ -105,6 +126,9 @@ func (p Profile) check() error {
 			faults = append(faults, fmt.Errorf("confine: CPU %d: CPUs are counted from 0", c))
 		}
 	}
+	if p.IOPriority > IOIdle {
+		faults = append(faults, fmt.Errorf("confine: there is no I/O priority %d", p.IOPriority))
+	}
 	return errors.Join(faults...)
 }
 
@@ -125,8 +149,18 @@ func (s Spec) complete() (Spec, error) {
 	return s, nil
 }
 
+// sandboxError is one of putting a thread into a sandbox, before a program is
+// looked for.
+type sandboxError struct{ err error }
+
+func (e *sandboxError) Error() string { return "its sandbox: " + e.err.Error() }
+func (e *sandboxError) Unwrap() error { return e.err }
+
 // startError tells people why s could not be started.
 func startError(s Spec, err error) error {
+	if _, ok := errors.AsType[*sandboxError](err); ok {
+		return fmt.Errorf("confine: start %s: %w", s.Path, err)
+	}
 	if errors.Is(err, syscall.ENOENT) {
 		if s.Dir != "" {
 			if _, statErr := os.Stat(s.Dir); statErr != nil {

@@ -14,18 +14,21 @@ import (
 
 // Spawner starts children that all have the attributes of one Profile. Its
 // methods may be called from many goroutines at once; starts of one Spawner
-// go one after the other, each in about half a millisecond.
+// go one after the other, each in about half a millisecond; those in a sandbox
+// go side by side and take about a millisecond.
 type Spawner struct {
 	profile Profile
-	null    int    // descriptor of /dev/null, opened before any restriction
-	why     string // why children are not orphan-proof; empty: they are
+	sandbox *sandbox // nil: none
+	null    int      // descriptor of /dev/null, opened before any restriction
+	why     string   // why children are not orphan-proof; empty: they are
 
 	renewing sync.Mutex // held while current is replaced; taken before mu
 	mu       sync.Mutex
-	current  *thread             // +checklocks:mu
-	retired  []*thread           // +checklocks:mu; replaced ones, whose guards died
-	children map[*Child]struct{} // +checklocks:mu; not yet waited for
-	closed   bool                // +checklocks:mu
+	current  *thread              // +checklocks:mu
+	retired  []*thread            // +checklocks:mu; replaced ones, whose guards died
+	children map[*Child]struct{}  // +checklocks:mu; not yet waited for
+	servers  map[*Server]struct{} // +checklocks:mu; not yet closed
+	closed   bool                 // +checklocks:mu
 
 	ended    chan struct{} // closed when Close is through
 	closeErr error         // written before ended is closed
@@ -33,8 +36,9 @@ type Spawner struct {
 
 // NewSpawner makes a Spawner; the caller has to close it. It fails when the
 // profile asks for what is not possible, and says what; a guard that is not
-// possible is no failure, but see [Spawner.OrphanProof]. It costs one thread,
-// and one more with a small process for the guard, in about a millisecond.
+// possible is no failure without [Strict], but see [Spawner.OrphanProof]. It
+// costs one thread, and one more with a small process for the guard, in about a
+// millisecond, or ten with a sandbox.
 func NewSpawner(p Profile) (*Spawner, error) {
 	if err := p.check(); err != nil {
 		return nil, err
@@ -47,7 +51,10 @@ func NewSpawner(p Profile) (*Spawner, error) {
 		return nil, fmt.Errorf("confine: %w", &os.PathError{Op: "open", Path: os.DevNull, Err: err})
 	}
 	s := &Spawner{profile: p, null: null, children: make(map[*Child]struct{}), ended: make(chan struct{})}
-	if s.current, err = s.firstThread(); err != nil {
+	if s.current, err = s.prepared(); err != nil {
+		if s.sandbox != nil {
+			s.sandbox.close()
+		}
 		unix.Close(null)
 		return nil, err
 	}
@@ -59,7 +66,7 @@ func (s *Spawner) firstThread() (*thread, error) {
 	const consequence = "; a process that a worker detaches can outlive a host that is killed"
 	if !s.profile.Guard {
 		s.why = "no guard is asked for" + consequence
-		return newThread(s.profile, nil)
+		return newThread(s.profile, nil, s.sandbox)
 	}
 	t, err := s.guardedThread()
 	if err == nil {
@@ -67,7 +74,7 @@ func (s *Spawner) firstThread() (*thread, error) {
 	}
 	// Either the guard is the trouble, or the profile, which then fails again.
 	s.why = err.Error() + consequence
-	return newThread(s.profile, nil)
+	return newThread(s.profile, nil, s.sandbox)
 }
 
 func (s *Spawner) guardedThread() (*thread, error) {
@@ -75,7 +82,7 @@ func (s *Spawner) guardedThread() (*thread, error) {
 	if err != nil {
 		return nil, err
 	}
-	t, err := newThread(s.profile, g)
+	t, err := newThread(s.profile, g, s.sandbox)
 	if err != nil {
 		g.release()
 		return nil, err
@@ -96,40 +103,76 @@ func (s *Spawner) Start(spec Spec) (*Child, error) {
 	if err != nil {
 		return nil, err
 	}
+	if s.sandbox != nil {
+		if err := s.sandbox.checkTemp(spec.Temp); err != nil {
+			return nil, err
+		}
+	}
+	r := &start{spec: spec}
+	if s.sandbox != nil && len(s.sandbox.filter) > 0 && spec.Group != nil {
+		if r.entry, err = spec.Group.Entry(); err != nil {
+			return nil, err
+		}
+	}
+	return s.begin(r)
+}
+
+// begin starts a child as r, whose spec is complete, says.
+func (s *Spawner) begin(r *start) (*Child, error) {
 	var child *Child
-	err = withDescriptors(spec.Files, s.null, make([]uintptr, 0, len(spec.Files)), func(files []uintptr) (err error) {
-		child, err = s.start(&start{spec: spec, files: files, adopt: s.adopt, child: make(chan started, 1)})
+	err := withDescriptors(r.spec.Files, s.null, make([]uintptr, 0, len(r.spec.Files)), func(files []uintptr) error {
+		r.files, r.adopt, r.answer = files, s.adopt, make(chan started, 1)
+		answer, err := s.ask(r)
+		child = answer.child
 		return err
 	})
 	if err != nil {
-		return nil, err
+		if errors.Is(err, ErrClosed) || errors.As(err, new(*renewError)) {
+			return nil, err
+		}
+		return nil, s.startError(r, err)
 	}
-	if s.profile.NiceSet && s.profile.Nice != 0 && autogrouped() {
-		child.niceSession(s.profile.Nice, autogroupTries)
-	}
+	s.finish(child)
 	return child, nil
 }
 
-func (s *Spawner) start(r *start) (*Child, error) {
+// finish gives a child what is not inherited.
+func (s *Spawner) finish(c *Child) {
+	if s.profile.NiceSet && s.profile.Nice != 0 && autogrouped() {
+		c.niceSession(s.profile.Nice, autogroupTries)
+	}
+	if s.profile.NoCore {
+		c.noCore()
+	}
+}
+
+// renewError is one of replacing a thread.
+type renewError struct{ err error }
+
+func (e *renewError) Error() string { return e.err.Error() }
+func (e *renewError) Unwrap() error { return e.err }
+
+// ask has the current thread answer r, and a new one if its guard has died.
+func (s *Spawner) ask(r *start) (started, error) {
 	for renewed := false; ; {
 		s.mu.Lock()
 		t, closed := s.current, s.closed
 		s.mu.Unlock()
 		if closed {
-			return nil, ErrClosed
+			return started{}, ErrClosed
 		}
-		c, err := t.do(r)
+		answer := t.do(r)
 		switch {
-		case err == nil:
-			return c, nil
-		case errors.Is(err, errThreadEnded): // replaced or closed meanwhile: look again
-		case !renewed && t.namespaceEnded(err):
+		case answer.err == nil:
+			return answer, nil
+		case errors.Is(answer.err, errThreadEnded): // replaced or closed meanwhile: look again
+		case !renewed && t.namespaceEnded(answer.err):
 			renewed = true
 			if err := s.renew(t); err != nil {
-				return nil, err
+				return started{}, err
 			}
 		default:
-			return nil, startError(r.spec, err)
+			return started{}, answer.err
 		}
 	}
 }
@@ -150,7 +193,7 @@ func (s *Spawner) renew(dead *thread) error {
 	}
 	t, err := s.guardedThread()
 	if err != nil {
-		return fmt.Errorf("confine: the guard was killed and cannot be replaced: %w", err)
+		return &renewError{fmt.Errorf("confine: the guard was killed and cannot be replaced: %w", err)}
 	}
 	s.mu.Lock()
 	s.current = t
@@ -161,9 +204,15 @@ func (s *Spawner) renew(dead *thread) error {
 }
 
 // adopt makes the Child of a process just started. Being called on the
-// spawner thread, it comes before the Close that waits for that thread.
-func (s *Spawner) adopt(pid, pidfd int) *Child {
-	c := newChild(pid, pidfd, s.forget)
+// spawner thread, it comes before the Close that waits for that thread. When
+// the child has ended, release, if not nil, is called.
+func (s *Spawner) adopt(pid, pidfd int, release func()) *Child {
+	c := newChild(pid, pidfd, func(c *Child) {
+		if release != nil {
+			release()
+		}
+		s.forget(c)
+	})
 	s.mu.Lock()
 	s.children[c] = struct{}{}
 	s.mu.Unlock()
@@ -200,14 +249,19 @@ func (s *Spawner) Close() error {
 func (s *Spawner) end() error {
 	s.renewing.Lock() // a renewal under way ends first
 	defer s.renewing.Unlock()
+	serversErr := s.endServers() // no child comes from them any more
 	s.mu.Lock()
 	threads := append(s.retired, s.current)
 	close(s.current.quit)
 	s.mu.Unlock()
 	for _, t := range threads {
 		<-t.gone // a start under way ends first; it is bounded by one execve
+		t.close()
 	}
 	unix.Close(s.null)
+	if s.sandbox != nil {
+		s.sandbox.close()
+	}
 
 	s.mu.Lock()
 	children := make([]*Child, 0, len(s.children))
@@ -227,7 +281,13 @@ func (s *Spawner) end() error {
 			last = append(last, t.guard)
 		}
 	}
-	return awaitEnd(children, last, time.NewTimer(closeGrace))
+	if err := errors.Join(serversErr, awaitEnd(children, last, time.NewTimer(closeGrace))); err != nil {
+		return err
+	}
+	for _, t := range threads {
+		t.parents.Wait() // their children have ended
+	}
+	return nil
 }
 
 // awaitEnd waits until all have ended or the timer fires.

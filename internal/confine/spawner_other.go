@@ -28,14 +28,21 @@ type Spawner struct {
 	closeErr error         // written before ended is closed
 }
 
-// NewSpawner makes a Spawner; the caller has to close it. CPUs cannot be
-// chosen on this system.
+// NewSpawner makes a Spawner; the caller has to close it. CPUs, NoNewPrivs,
+// NoCore, IOPriority and Strict cannot be had on this system.
 func NewSpawner(p Profile) (*Spawner, error) {
 	if err := p.check(); err != nil {
 		return nil, err
 	}
 	if len(p.CPUs) > 0 {
 		return nil, fmt.Errorf("confine: binding to CPUs: %w", ErrUnsupported)
+	}
+	for part, wanted := range map[string]bool{
+		"no_new_privs": p.NoNewPrivs, "no core files": p.NoCore, "an I/O priority": p.IOPriority != IONormal, "a strict sandbox": p.Strict != nil,
+	} {
+		if wanted {
+			return nil, fmt.Errorf("confine: %s: %w", part, ErrUnsupported)
+		}
 	}
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
@@ -49,6 +56,15 @@ func (s *Spawner) OrphanProof() (ok bool, why string) {
 	return false, runtime.GOOS + " has no means to end children with their host; they can outlive a host that is killed"
 }
 
+// Missing is empty: there is no sandbox on this system.
+func (s *Spawner) Missing() []string { return nil }
+
+// Confined is false on this system.
+func (s *Spawner) Confined() (noFiles, noNetwork bool) { return false, false }
+
+// Prepare returns nil: there is no sandbox on this system.
+func (s *Spawner) Prepare(string) (*Prepared, error) { return nil, nil } //nolint:nilnil // there is nothing to prepare
+
 // Start starts a child and returns when its program runs, or could not be
 // run. The caller has to call [Child.Wait]. After Close the error is
 // [ErrClosed].
@@ -56,6 +72,9 @@ func (s *Spawner) Start(spec Spec) (*Child, error) {
 	spec, err := spec.complete()
 	if err != nil {
 		return nil, err
+	}
+	if spec.Group != nil {
+		return nil, ErrUnsupported
 	}
 	files := make([]*os.File, len(spec.Files))
 	for i, f := range spec.Files {
@@ -174,6 +193,19 @@ func (c *Child) Terminate() error {
 		return nil
 	}
 	return c.Kill()
+}
+
+// SetOOMScore returns [ErrUnsupported].
+func (c *Child) SetOOMScore(int) error { return ErrUnsupported }
+
+// Ended tells whether Wait has seen the end of the process.
+func (c *Child) Ended() bool {
+	select {
+	case <-c.ended:
+		return true
+	default:
+		return false
+	}
 }
 
 // Wait waits until the process has ended, kills what is left of its process

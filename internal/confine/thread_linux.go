@@ -3,6 +3,9 @@ package confine
 import (
 	"errors"
 	"fmt"
+	"os"
+	"strconv"
+	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -11,54 +14,104 @@ import (
 // thread is the operating-system thread that children are started from, and
 // from which they inherit the attributes of a profile. Little is done on it:
 // it may be slow, since it has the priority and the CPUs of its children.
+// With a sandbox each start has a new one, which is of no use after it.
 type thread struct {
-	guard *guard      // nil: children get a parent-death signal instead
-	work  chan *start // taken only until quit is closed
-	quit  chan struct{}
-	gone  chan struct{} // closed when the last start is answered
+	profile Profile
+	guard   *guard      // nil: children get a parent-death signal instead
+	sandbox *sandbox    // nil: none
+	view    *view       // nil: none
+	work    chan *start // taken only until quit is closed
+	quit    chan struct{}
+	gone    chan struct{} // closed when the last start is answered
+	// parents are threads that live as long as the child that they have
+	// started, whose parent-death signal comes at their end.
+	parents sync.WaitGroup
 }
 
 // start is one request to a thread.
 type start struct {
 	spec  Spec      // complete
 	files []uintptr // kept open by the asker until the answer is there
-	adopt func(pid, pidfd int) *Child
-	child chan started // holds 1: the answer never blocks the thread
+	adopt func(pid, pidfd int, release func()) *Child
+	// unconfined is for a process that puts its own children into the sandbox.
+	unconfined bool
+	// prepare asks for a Prepared instead of a child.
+	prepare bool
+	// entry are the files by which the child enters its control group where it
+	// cannot be born there. To be born in one of v2 takes clone3, which the
+	// filter of a sandbox has to deny, as its flags are not to be seen.
+	entry   []*os.File
+	release func()       // for the thread: called when the child has ended; nil: nothing
+	answer  chan started // holds 1: the answer never blocks the thread
 }
 
 type started struct {
-	child *Child
-	err   error
+	child    *Child
+	prepared *Prepared
+	err      error
 }
 
 // errThreadEnded says that the thread took no more work.
 var errThreadEnded = errors.New("confine: the spawner thread has ended")
 
 // newThread makes a thread with the attributes of p whose children are born
-// in the namespace of g, if it is not nil.
-func newThread(p Profile, g *guard) (*thread, error) {
+// in the namespace of g and go into the sandbox b, if these are not nil.
+func newThread(p Profile, g *guard, b *sandbox) (*thread, error) {
 	t := &thread{
-		guard: g, work: make(chan *start), quit: make(chan struct{}), gone: make(chan struct{}),
+		profile: p, guard: g, sandbox: b,
+		work: make(chan *start), quit: make(chan struct{}), gone: make(chan struct{}),
 	}
 	ready := make(chan error)
-	// Ends when quit is closed; who closes it waits for gone.
+	// Ends when quit is closed, and who closes it waits for gone; or, with a
+	// sandbox, at once.
 	onOwnThread(func() {
-		err := p.apply()
-		if err == nil && g != nil {
-			err = g.enter()
+		err := t.apply()
+		if err == nil && b != nil {
+			err = t.look()
 		}
 		ready <- err
-		if err == nil {
+		if err == nil && b == nil {
 			t.run()
 		}
 	})
 	if err := <-ready; err != nil {
 		return nil, err
 	}
+	if b != nil {
+		go t.distribute() // ends when quit is closed; who closes it waits for gone
+	}
 	return t, nil
 }
 
-// run answers requests.
+// apply gives the calling thread what the profile asks for, except Strict.
+func (t *thread) apply() error {
+	if err := t.profile.apply(); err != nil {
+		return err
+	}
+	if t.guard != nil {
+		return t.guard.enter()
+	}
+	return nil
+}
+
+// look makes the view of a sandbox, on a thread that ends.
+func (t *thread) look() error {
+	if !t.sandbox.viewed {
+		return nil
+	}
+	pid := 0
+	if t.guard != nil {
+		pid = t.guard.pid
+	}
+	v, err := newView(t.sandbox.grants, pid)
+	if err != nil {
+		return fmt.Errorf("confine: %w", &sandboxError{err})
+	}
+	t.view = v
+	return nil
+}
+
+// run answers requests on the thread.
 func (t *thread) run() {
 	defer close(t.gone)
 	for {
@@ -67,20 +120,112 @@ func (t *thread) run() {
 			return
 		case s := <-t.work:
 			c, err := t.fork(s)
-			s.child <- started{c, err}
+			s.answer <- started{child: c, err: err}
 		}
 	}
 }
 
-// do has the thread start s.
-func (t *thread) do(s *start) (*Child, error) {
+// distribute answers each request on a thread of its own.
+func (t *thread) distribute() {
+	defer close(t.gone)
+	var starts sync.WaitGroup
+	defer starts.Wait()
+	for {
+		select {
+		case <-t.quit:
+			return
+		case s := <-t.work:
+			starts.Add(1)
+			t.parents.Add(1)
+			// Ends with the start or, where a parent-death signal is needed,
+			// with the child; Close waits for both.
+			onOwnThread(func() {
+				defer t.parents.Done()
+				answer := t.single(s)
+				s.answer <- answer
+				starts.Done()
+				if answer.child != nil && t.guard == nil {
+					<-answer.child.ended
+					if s.unconfined {
+						<-t.quit // a fork server's children are this thread's as well
+					}
+				}
+			})
+		}
+	}
+}
+
+// single does one request in the sandbox, on a thread that is used for
+// nothing else.
+func (t *thread) single(s *start) started {
+	if err := t.apply(); err != nil {
+		return started{err: err}
+	}
+	if s.unconfined {
+		c, err := t.fork(s)
+		return started{child: c, err: err}
+	}
+	release := func() {}
+	if t.view != nil && s.spec.Temp != "" {
+		var err error
+		if release, err = t.view.addFolder(s.spec.Temp); err != nil {
+			return started{err: &sandboxError{err}}
+		}
+	}
+	answer := t.inside(s, release)
+	if answer.err != nil {
+		release()
+	}
+	return answer
+}
+
+// inside is single with a place for the temporary folder, which release gives
+// up.
+func (t *thread) inside(s *start, release func()) started {
+	b := t.sandbox
+	fail := func(err error) started { return started{err: &sandboxError{err}} }
+	if err := b.enter(t.view, s.spec.Temp); err != nil {
+		return fail(err)
+	}
+	if s.prepare {
+		p, err := b.prepare(t.view, s.spec.Temp)
+		if err != nil {
+			return fail(err)
+		}
+		p.release = release
+		return started{prepared: p}
+	}
+	ruleset, err := b.ruleset(t.view, s.spec.Temp)
+	if err != nil {
+		return fail(err)
+	}
+	err = b.restrict(ruleset)
+	if ruleset >= 0 {
+		unix.Close(ruleset)
+	}
+	if err != nil {
+		return fail(err)
+	}
+	s.release = release
+	c, err := t.fork(s)
+	return started{child: c, err: err}
+}
+
+// do has the thread answer s.
+func (t *thread) do(s *start) started {
 	select {
 	case t.work <- s:
 	case <-t.quit:
-		return nil, errThreadEnded
+		return started{err: errThreadEnded}
 	}
-	r := <-s.child
-	return r.child, r.err
+	return <-s.answer
+}
+
+// close lets go of what t has, after gone.
+func (t *thread) close() {
+	if t.view != nil {
+		t.view.close()
+	}
 }
 
 func (t *thread) fork(s *start) (*Child, error) {
@@ -91,23 +236,57 @@ func (t *thread) fork(s *start) (*Child, error) {
 		// no parent, would take the host for dead and kill the child.
 		sys.Pdeathsig = syscall.SIGKILL
 	}
+	if err := s.spec.Group.enter(sys); err != nil {
+		return nil, err
+	}
+	late := sys.UseCgroupFD && len(s.entry) > 0
+	if late {
+		sys.UseCgroupFD = false
+	}
 	pid, err := syscall.ForkExec(s.spec.Path, s.spec.Args, &syscall.ProcAttr{
 		Dir: s.spec.Dir, Env: s.spec.Env, Files: s.files, Sys: sys,
 	})
-	if err != nil {
+	if err == nil && late {
+		err = s.attach(pid, pidfd)
+	}
+	if err := s.spec.Group.leave(err); err != nil {
 		return nil, err
 	}
-	return s.adopt(pid, pidfd), nil
+	return s.adopt(pid, pidfd, s.release), nil
+}
+
+// attach puts a process just started into its control group, or ends it.
+func (s *start) attach(pid, pidfd int) error {
+	for _, f := range s.entry {
+		if _, err := f.WriteString(strconv.Itoa(pid)); err != nil {
+			err = fmt.Errorf("its control group: %w", err)
+			_ = unix.PidfdSendSignal(pidfd, unix.SIGKILL, nil, 0) // a child of ours, which cannot have been reaped
+			_ = waitExit(pidfd, unix.WEXITED, nil, nil)
+			unix.Close(pidfd)
+			return &sandboxError{err}
+		}
+	}
+	return nil
 }
 
 // namespaceEnded tells whether err comes from a guard that has died: the
-// kernel then makes no more processes in its namespace.
+// kernel then makes no more processes in its namespace, and lets nobody enter.
 func (t *thread) namespaceEnded(err error) bool {
-	return t.guard != nil && (errors.Is(err, unix.ENOMEM) || errors.Is(err, unix.EINVAL)) && t.guard.dying()
+	return t.guard != nil && (errors.Is(err, unix.ENOMEM) || errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ESRCH)) && t.guard.dying()
 }
 
-// apply sets the priority and the CPUs of the calling thread.
+// apply gives the calling thread what p asks for, except Guard and Strict.
 func (p Profile) apply() error {
+	if err := p.IOPriority.set(); err != nil {
+		return err
+	}
+	// With Strict it comes last: a thread that may gain nothing may not enter
+	// a namespace either under some security modules.
+	if p.NoNewPrivs && p.Strict == nil {
+		if err := setNoNewPrivs(); err != nil {
+			return fmt.Errorf("confine: %w", err)
+		}
+	}
 	if p.NiceSet {
 		if err := unix.Setpriority(unix.PRIO_PROCESS, 0, p.Nice); err != nil {
 			return fmt.Errorf("confine: nice value %d: %w (raising the priority needs CAP_SYS_NICE or a limit RLIMIT_NICE)", p.Nice, err)
