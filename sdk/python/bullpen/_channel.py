@@ -11,7 +11,7 @@ from typing import List, Optional
 from . import _frames
 from ._errors import TaskEnded
 
-READ_SIZE = 256 << 10
+READ_SIZE = 64 << 10  # what a pipe holds; more would only be touched, in every worker
 
 
 class WriteError(Exception):
