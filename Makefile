@@ -35,10 +35,17 @@ test: $(GOTEST) ## pass all tests: Go with the race detector, the Python SDK
 test-all: $(GOTEST) ## the same with the long tests, three times, and every fuzz test
 	@tools/need.sh go gcc python3
 	go vet ./...
-	go -C tools vet ./gotest
+	go -C tools vet ./gotest ./vm/...
 	tools/python.sh
 	tools/fuzz.sh $(FUZZTIME)
 	BULLPEN_LONG=1 $(GOTEST) -race -count=3 -timeout 60m ./...
+
+.PHONY: test-vm
+test-vm: ## run the Linux tests in a virtual machine with cgroup v2 only
+	@tools/need.sh go
+	go -C tools vet ./vm/...
+	go -C tools test ./vm/...
+	tools/vm.sh
 
 .PHONY: race
 race: $(GOTEST) ## run the Go tests ten times with the race detector
