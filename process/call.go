@@ -19,6 +19,8 @@ type call struct {
 	task    bullpen.Task
 	timeout time.Duration // run time, 0 for none
 	output  int           // largest result
+	memory  int64         // most memory of a process of its own (Exec), 0 for no bound
+	cpu     float64       // most processors' time of that, 0 for no bound
 
 	state      lifecycle.Machine[taskState]
 	next, prev *call // neighbours in a list

@@ -1,14 +1,9 @@
 package process
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
 	"math"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -81,6 +76,21 @@ const (
 	MaxWindow = 128
 )
 
+// DefaultOOMScore is what a worker has above the host.
+const DefaultOOMScore = 500
+
+// IOPriority orders the use of disks, ioprio_set(2).
+type IOPriority uint8
+
+const (
+	// IONormal leaves the priority to the kernel, which follows Nice.
+	IONormal IOPriority = iota
+	// IOLow is the lowest of those that get their share.
+	IOLow
+	// IOIdle gets what nobody else wants.
+	IOIdle
+)
+
 // HostNice gives workers the priority of the host.
 const HostNice = math.MinInt
 
@@ -115,8 +125,19 @@ type Config struct {
 	Window int
 
 	// Limits of every task that has none of its own. Output is 64 MiB unless
-	// set.
+	// set. Memory and CPU bound each worker with all that it starts (with Exec
+	// each process): they are kept by control groups of the kernel, v2 or v1. Where
+	// there are none, CPU is refused, and Memory is watched instead
+	// ([Pool.Guarantees] tells). A worker that hits Memory is killed, and its
+	// task ends with the outcome memory.
 	Limits bullpen.Limits
+	// PIDs is the most processes and threads of one worker; 0 means no bound. It
+	// needs a control group.
+	PIDs int
+	// Weight is the share of a worker in the time of scarce processors, 1 to
+	// 10000, where 100 is that of others; 0 leaves it to Nice. It needs a control
+	// group.
+	Weight int
 	// Grace is the time between asking a task to end and killing its worker;
 	// 0 means 500 ms. Workers that cannot be asked are killed at once.
 	Grace time.Duration
@@ -131,6 +152,15 @@ type Config struct {
 	Ping time.Duration
 	// Recycle says when workers are replaced by plan.
 	Recycle Recycle
+	// Budget bounds what the workers of several pools use together; nil means
+	// that there is no such bound. New fails when Min workers, or one where Min is
+	// 0, cannot fit beside what the other pools must have.
+	Budget *Budget
+	// Need is the memory in bytes that one worker is expected to use, with which
+	// it counts in Budget from before its start. 0 means Limits.Memory, or where
+	// that is 0 too, the size of the largest worker that the pool has had lately,
+	// and 64 MiB before any was measured.
+	Need int64
 
 	// Env is the environment of the workers, by allow-list: "NAME=value" sets,
 	// "NAME" passes the host's value on. PATH, HOME, LANG, TMPDIR and TZ are
@@ -138,11 +168,25 @@ type Config struct {
 	Env []string
 	// Dir is the working directory; empty means the host's.
 	Dir string
-	// Nice is the priority of workers as a nice value; 0 means 5, below
+	// Nice is the priority of workers as a nice value; 0 means 10, below
 	// normal, so that the host stays quick. HostNice means the host's own.
 	Nice int
 	// CPUs are the processors that workers may use; empty means all.
 	CPUs []int
+	// IO is the priority of workers for disks.
+	IO IOPriority
+	// OOMScore is added to the score by which the kernel chooses what to kill
+	// when the machine is out of memory, up to 1000: the worker dies and not the
+	// host. 0 means 500; negative leaves it as it is.
+	OOMScore int
+	// Sandbox says what workers are kept from.
+	Sandbox Sandbox
+	// Preload names Python modules. Then one process imports them once, and
+	// workers are forked from it instead of started, many times faster; each has
+	// its own limits, sandbox and temporary folder all the same. Command must
+	// be a Python interpreter with a script, -m or -c. The modules must not start
+	// threads. Linux only. Empty means none.
+	Preload []string
 	// Arena is the shared memory of one worker in bytes, half for requests and
 	// half for replies; what is not touched costs nothing. 0 means 64 MiB,
 	// negative none.
@@ -168,192 +212,4 @@ type Recycle struct {
 	// Jitter is the largest part by which bounds vary, 0 to 1; 0 means 0.1,
 	// negative none.
 	Jitter float64
-}
-
-// resolved is a Config that has been checked and completed.
-type resolved struct {
-	Config
-	path string   // of the program, absolute
-	env  []string // complete
-}
-
-func resolve(c Config) (*resolved, error) {
-	r := &resolved{Config: c}
-	err := errors.Join(r.checkCommand(), r.checkSize(), r.checkTimes(), r.checkRest())
-	if err != nil {
-		return nil, fmt.Errorf("process: the configuration has faults:\n%w", err)
-	}
-	r.complete()
-	return r, nil
-}
-
-func (r *resolved) checkCommand() error {
-	if len(r.Command) == 0 || r.Command[0] == "" {
-		return errors.New("Command is empty: name the program of the workers and its arguments")
-	}
-	if r.Protocol > Exec {
-		return fmt.Errorf("Protocol is %d: use Frames, Lines or Exec", r.Protocol)
-	}
-	if r.Dir != "" {
-		if info, err := os.Stat(r.Dir); err != nil {
-			return fmt.Errorf("Dir: %w", err)
-		} else if !info.IsDir() {
-			return fmt.Errorf("Dir %q is not a directory", r.Dir)
-		}
-	}
-	name := r.Command[0]
-	if r.Dir != "" && strings.ContainsRune(name, filepath.Separator) && !filepath.IsAbs(name) {
-		name = filepath.Join(r.Dir, name)
-	}
-	path, err := exec.LookPath(name)
-	if err != nil {
-		return fmt.Errorf("Command: %w", err)
-	}
-	if r.path, err = filepath.Abs(path); err != nil {
-		return fmt.Errorf("Command: %w", err)
-	}
-	return nil
-}
-
-func (r *resolved) checkSize() error {
-	var errs []error
-	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	if r.Min < 0 {
-		bad("Min is %d: use 0 or more workers", r.Min)
-	}
-	if r.Max < 0 {
-		bad("Max is %d: use 1 or more workers, or 0 for one a processor", r.Max)
-	}
-	if r.Max > 0 && r.Max < r.Min {
-		bad("Max is %d and Min is %d: Max must not be below Min", r.Max, r.Min)
-	}
-	if r.Spare < 0 {
-		bad("Spare is %d: use 0 or more workers", r.Spare)
-	}
-	if r.Queue < 0 {
-		bad("Queue is %d: use 1 or more tasks, or 0 for %d", r.Queue, DefaultQueue)
-	}
-	if r.Overflow > DropOldest {
-		bad("Overflow is %d: use Block, Reject or DropOldest", r.Overflow)
-	}
-	if r.Window < 0 || r.Window > maxFlight {
-		bad("Window is %d: use 1 to %d tasks, or 0 to choose by run time", r.Window, maxFlight)
-	}
-	return errors.Join(errs...)
-}
-
-func (r *resolved) checkTimes() error {
-	var errs []error
-	for _, d := range []struct {
-		name  string
-		value time.Duration
-	}{
-		{"Grace", r.Grace}, {"CloseGrace", r.CloseGrace}, {"StartTimeout", r.StartTimeout}, {"Recycle.Age", r.Recycle.Age},
-	} {
-		if d.value < 0 {
-			errs = append(errs, fmt.Errorf("%s is %v: use a positive duration, or 0 for the default", d.name, d.value))
-		}
-	}
-	return errors.Join(errs...)
-}
-
-func (r *resolved) checkRest() error {
-	var errs []error
-	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	if err := r.Limits.Check(); err != nil {
-		errs = append(errs, err)
-	}
-	if r.Limits.Memory > 0 || r.Limits.CPU > 0 {
-		bad("Limits.Memory and Limits.CPU cannot be kept by this pool: leave them 0 (Recycle.Memory replaces workers that grow)")
-	}
-	if r.Limits.Output > math.MaxInt32 {
-		bad("Limits.Output is %d: the most is %d bytes", r.Limits.Output, math.MaxInt32)
-	}
-	if r.Recycle.Tasks < 0 || r.Recycle.Memory < 0 || r.Recycle.Jitter > 1 {
-		bad("Recycle has Tasks %d, Memory %d, Jitter %g: use 0 or more, and a Jitter up to 1", r.Recycle.Tasks, r.Recycle.Memory, r.Recycle.Jitter)
-	}
-	if r.Nice != HostNice && (r.Nice < -20 || r.Nice > 19) {
-		bad("Nice is %d: use -20 to 19, or HostNice", r.Nice)
-	}
-	for _, cpu := range r.CPUs {
-		if cpu < 0 {
-			bad("CPUs has %d: processors are numbered from 0", cpu)
-		}
-	}
-	for _, e := range r.Env {
-		if e == "" || strings.HasPrefix(e, "=") || strings.ContainsRune(e, 0) {
-			bad("Env has %q: use NAME=value, or NAME to pass the host's value on", e)
-		}
-	}
-	if r.NUL && r.Protocol != Lines {
-		bad("NUL is for the protocol Lines only")
-	}
-	return errors.Join(errs...)
-}
-
-func (r *resolved) complete() {
-	fill := func(d *time.Duration, byDefault time.Duration) {
-		if *d == 0 {
-			*d = byDefault
-		}
-	}
-	fill(&r.Idle, DefaultIdle)
-	fill(&r.Grace, DefaultGrace)
-	fill(&r.CloseGrace, DefaultCloseGrace)
-	fill(&r.StartTimeout, DefaultStartTimeout)
-	fill(&r.Ping, DefaultPing)
-	if r.Name == "" {
-		r.Name = filepath.Base(r.Command[0])
-	}
-	if r.Max == 0 {
-		r.Max = max(runtime.GOMAXPROCS(0), r.Min)
-	}
-	if r.Queue == 0 {
-		r.Queue = DefaultQueue
-	}
-	if r.Limits.Output == 0 {
-		r.Limits.Output = DefaultOutput
-	}
-	if r.Nice == 0 {
-		r.Nice = DefaultNice
-	}
-	if r.Arena == 0 {
-		r.Arena = DefaultArena
-	}
-	if r.Recycle.Jitter == 0 {
-		r.Recycle.Jitter = 0.1
-	}
-	r.Recycle.Jitter = max(r.Recycle.Jitter, 0)
-	if r.Logger == nil {
-		r.Logger = slog.New(slog.DiscardHandler)
-	}
-	r.env = environment(r.Env)
-}
-
-// passed are the variables that programs need to run at all.
-var passed = []string{"PATH", "HOME", "LANG", "TMPDIR", "TZ", "SYSTEMROOT", "TEMP", "TMP"}
-
-func environment(allow []string) []string {
-	var env []string
-	have := map[string]bool{}
-	for _, e := range allow {
-		name, _, set := strings.Cut(e, "=")
-		if !set {
-			value, ok := os.LookupEnv(name)
-			if !ok {
-				continue
-			}
-			e = name + "=" + value
-		}
-		if !have[name] {
-			have[name] = true
-			env = append(env, e)
-		}
-	}
-	for _, name := range passed {
-		if value, ok := os.LookupEnv(name); ok && !have[name] {
-			env = append(env, name+"="+value)
-		}
-	}
-	return env
 }

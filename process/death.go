@@ -73,6 +73,9 @@ func (p *Pool) settle(w *worker) {
 	for _, c := range ended {
 		p.deliver(c)
 	}
+	if err := p.freeCage(&w.cage); err != nil {
+		p.logs.fault(fmt.Errorf("worker %s: what it left behind: %w", w.name, err))
+	}
 	p.mu.Lock()
 	p.workers = slices.DeleteFunc(p.workers, func(other *worker) bool { return other == w })
 	p.wakeReady()
@@ -89,10 +92,12 @@ func (p *Pool) leave(w *worker, from WorkerState) {
 		if i := slices.Index(p.idle, w); i >= 0 {
 			p.idle = slices.Delete(p.idle, i, i+1)
 		}
+		p.showIdle()
 	case WorkerLeaving:
 		p.leaving--
 	default:
 	}
+	p.giveBack(w)
 }
 
 // closeEnds gives back what the host held for w.
@@ -213,6 +218,8 @@ func (p *Pool) convict(w *worker, c *call) []*call {
 	w.drop(c)
 	te := c.failed(w, bullpen.Crashed, w.fault)
 	switch {
+	case w.starved():
+		te.Outcome, te.Err = bullpen.Memory, &MemoryError{Bound: w.bound, Peak: w.usage.Peak}
 	case w.fault != nil && errors.Is(w.fault, lines.ErrLong):
 		te.Outcome, te.Retryable = bullpen.Output, false
 	case w.fault != nil:
@@ -247,7 +254,7 @@ func (p *Pool) lose(w *worker, c *call) []*call {
 
 func (w *worker) statsOf(c *call) bullpen.Stats {
 	return bullpen.Stats{
-		Waited: time.Duration(c.sent - c.accepted), Worker: w.name, PeakMemory: w.exit.MaxRSS,
+		Waited: time.Duration(c.sent - c.accepted), Worker: w.name, PeakMemory: max(w.exit.MaxRSS, w.usage.Peak),
 		Ran: time.Duration(max(0, w.pool.now()-max(c.started, c.sent))),
 	}
 }
@@ -281,7 +288,10 @@ func (p *Pool) report(w *worker, from WorkerState, now int64) {
 		p.tally.stopped++
 	default:
 		e.Kind = Died
-		if !w.killed {
+		switch {
+		case w.starved():
+			e.Cause, e.Text = ByBound, (&MemoryError{Bound: w.bound, Peak: w.usage.Peak}).Error()
+		case !w.killed:
 			e.Cause = ByExit
 			if w.exit.Signal != 0 {
 				e.Cause = BySignal
@@ -307,9 +317,14 @@ func (w *worker) neverServed() bool {
 func (p *Pool) startFailed(w *worker, now int64) {
 	p.failures++
 	p.tally.failedStarts++
-	e := &StartError{Command: p.config.Command, Failures: p.failures, Err: w.startErr, Stderr: w.tail.text()}
+	e := &StartError{
+		Command: p.config.Command, Failures: p.failures, Err: w.startErr, Stderr: w.tail.text(),
+		Strict: p.config.Sandbox.Profile == ProfileStrict && w.startErr == nil,
+	}
 	switch {
 	case w.startErr != nil:
+	case w.starved():
+		e.Err = &MemoryError{Bound: w.bound, Peak: w.usage.Peak}
 	case w.fault != nil:
 		e.Err = w.fault
 	case w.hint != nil:

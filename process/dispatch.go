@@ -18,6 +18,9 @@ const wakeCost = 20 * time.Microsecond
 // another one could be awake, if they can be taken back should that be wrong.
 // Pool.mu is held.
 func (p *Pool) pick() *worker {
+	if p.config.Protocol == Exec && p.share != nil {
+		return p.freePlace()
+	}
 	if w := p.last; w != nil && w.page != nil && time.Duration(p.meanRun) <= shortest && w.state.State() == WorkerBusy &&
 		time.Duration(w.count)*time.Duration(p.meanRun) < wakeCost && w.room() > 0 {
 		return w
@@ -29,7 +32,10 @@ func (p *Pool) pick() *worker {
 	}
 	if p.config.Protocol == Exec && len(p.workers) < p.max && p.state.State() == Open {
 		p.launch() // a place for a process costs nothing
-		return p.idle[len(p.idle)-1]
+		if n := len(p.idle); n > 0 {
+			return p.idle[n-1]
+		}
+		return nil // it took the first of those that wait
 	}
 	var best *worker
 	for _, w := range p.workers {
@@ -53,6 +59,7 @@ func (p *Pool) give(w *worker, c *call, now int64) {
 		} else if i := slices.Index(p.idle, w); i >= 0 {
 			p.idle = slices.Delete(p.idle, i, i+1)
 		}
+		p.showIdle()
 		if w.state.State() == WorkerIdle { // else it has answered its last task just now
 			if err := w.state.Move(WorkerIdle, WorkerBusy); err != nil {
 				p.logs.fault(err)
@@ -61,6 +68,9 @@ func (p *Pool) give(w *worker, c *call, now int64) {
 		c.started = now
 		if p.config.Protocol == Lines {
 			p.wakeBy(now + int64(silentFor)) // it may never answer
+		}
+		if p.unbound != nil {
+			p.wakeBy(now + int64(watchEvery))
 		}
 	} else {
 		c.started = 0

@@ -111,6 +111,7 @@ func (p *Pool) tendEnd(now int64) bool {
 		return false
 	}
 	if p.queue.n == 0 && len(p.blocked.all) == 0 {
+		p.nursery.abandon()
 		for _, w := range p.workers {
 			switch w.state.State() {
 			case WorkerStarting:
@@ -168,6 +169,8 @@ func (p *Pool) tendStuck(now int64) {
 func (p *Pool) finish() {
 	err := p.spawn.Close()
 	p.tasks.Wait()
+	err = errors.Join(p.nursery.close(), err, p.closeCages())
+	p.leaveBudget()
 	p.mu.Lock()
 	if _, e := p.state.MoveAny(Closed); e != nil {
 		p.logs.fault(e)

@@ -68,6 +68,8 @@ const (
 	ByEnd
 	// ByItself: the worker asked to be replaced.
 	ByItself
+	// ByBudget: it made room for a worker of another pool.
+	ByBudget
 	// ByExit: it exited by itself.
 	ByExit
 	// BySignal: a signal ended it.
@@ -80,13 +82,15 @@ const (
 	ByProtocol
 	// BySilence: killed because it did not answer.
 	BySilence
+	// ByBound: killed because it reached its bound of memory.
+	ByBound
 
 	causes = iota
 )
 
 var causeNames = [causes]string{
-	"idle", "tasks", "age", "memory", "reload", "resize", "end of the pool", "own wish",
-	"exit", "signal", "timeout", "cancel", "protocol", "silence",
+	"idle", "tasks", "age", "memory", "reload", "resize", "end of the pool", "own wish", "budget",
+	"exit", "signal", "timeout", "cancel", "protocol", "silence", "memory bound",
 }
 
 // String returns the word for c.

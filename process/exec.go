@@ -33,6 +33,8 @@ type oneShot struct {
 	w      *worker
 	c      *call
 	tail   *tail
+	cage   cage
+	usage  confine.Usage
 	child  *confine.Child
 	output bytes.Buffer
 	over   bool // the output was larger than its bound
@@ -46,6 +48,9 @@ func (p *Pool) runOnce(w *worker, c *call) {
 	began := p.now()
 	o.run()
 	p.concluded(o, began)
+	if err := p.freeCage(&o.cage); err != nil {
+		p.logs.fault(fmt.Errorf("process of %s: what it left behind: %w", w.name, err))
+	}
 }
 
 func (o *oneShot) run() {
@@ -59,8 +64,14 @@ func (o *oneShot) run() {
 	_ = made.out.host.Close()
 	made.out = ends{}
 	p := o.w.pool
+	if o.cage, o.err = p.newCage(fmt.Sprint(o.w.name, "-", o.c.number), p.boundsOf(o.c)); o.err != nil {
+		made.closeChild()
+		made.closeHost()
+		return
+	}
 	spec, usesInput := o.spec(&made)
-	child, err := p.spawn.Start(spec)
+	o.cage.enter(&spec)
+	child, err := p.startProcess(spec)
 	made.closeChild()
 	if err != nil {
 		made.closeHost()
@@ -70,6 +81,7 @@ func (o *oneShot) run() {
 	o.child = child
 	p.mu.Lock()
 	o.w.child, o.w.pid, o.w.exited = child, child.Pid(), false
+	o.w.bound, o.w.usage = o.c.memory, confine.Usage{}
 	o.c.started = p.now()
 	p.tally.started++
 	p.emit(Event{Kind: Started, Worker: o.w.name, PID: child.Pid()})
@@ -87,9 +99,9 @@ func (o *oneShot) run() {
 func (o *oneShot) spec(made *pipes) (spec confine.Spec, usesInput bool) {
 	cfg := o.w.pool.config
 	t := &o.c.task
-	args := make([]string, len(cfg.Command))
+	args := make([]string, len(cfg.args))
 	usesInput = true
-	for i, a := range cfg.Command {
+	for i, a := range cfg.args {
 		args[i] = a
 		if i > 0 && strings.Contains(a, "{}") {
 			args[i] = strings.ReplaceAll(a, "{}", string(t.Payload))
@@ -130,10 +142,11 @@ func (o *oneShot) feed(made *pipes, usesInput bool) {
 	all.Go(func() { o.collect(made.stdout.host) }) // ends at its deadline or end of file
 	all.Go(func() { o.hear(made.stderr.host) })    // the same
 	exit, err := o.child.Wait()
-	o.exit, o.err = exit, err
+	o.exit, o.err, o.usage = exit, err, o.cage.usage()
 	p := o.w.pool
 	p.mu.Lock()
 	o.w.exited = true
+	p.giveBack(o.w)
 	p.mu.Unlock()
 	// What it has left behind holds nobody up: Wait has killed its group, and
 	// what has detached itself may keep the pipes.
@@ -174,14 +187,15 @@ func (o *oneShot) hear(file *os.File) {
 func (p *Pool) concluded(o *oneShot, began int64) {
 	w, c := o.w, o.c
 	now := p.now()
-	err := o.verdict()
 	p.mu.Lock()
+	o.usage.Peak = max(o.usage.Peak, w.usage.Peak) // where it was watched
+	err := o.verdict()
 	w.drop(c)
 	w.served++
 	w.oldest = w.next
 	ran := now - began
 	stats := bullpen.Stats{
-		Waited: time.Duration(c.sent - c.accepted), Ran: time.Duration(ran), Worker: w.name, PeakMemory: o.exit.MaxRSS,
+		Waited: time.Duration(c.sent - c.accepted), Ran: time.Duration(ran), Worker: w.name, PeakMemory: max(o.exit.MaxRSS, o.usage.Peak),
 	}
 	result := bullpen.Result{Stats: stats}
 	if err == nil {
@@ -195,6 +209,7 @@ func (p *Pool) concluded(o *oneShot, began int64) {
 	}
 	p.end(c, result, err)
 	w.child, w.pid, w.exited, w.killed, w.victim, w.cause = nil, 0, false, false, nil, ByIdle
+	p.reuse(w, o.exit.MaxRSS)
 	p.afterAnswers(w, now)
 	mine := p.claim(w)
 	p.mu.Unlock()
@@ -222,6 +237,8 @@ func (o *oneShot) verdict() error {
 		te = c.failed(w, bullpen.Lost, o.err)
 	case o.exit.Signal == 0 && o.exit.Code == 0:
 		return nil
+	case o.usage.OOMKills > 0 || w.killed && w.cause == ByBound:
+		te = c.failed(w, bullpen.Memory, &MemoryError{Bound: c.memory, Peak: o.usage.Peak})
 	case c.cause != nil:
 		te = c.failed(w, reason(c.cause), c.cause)
 	case o.exit.Signal != 0:

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -17,6 +18,37 @@ import (
 	"github.com/bullpen-run/bullpen"
 	sdk "github.com/bullpen-run/bullpen/worker"
 )
+
+// hoard keeps what hog takes.
+var hoard []byte
+
+// hog holds so many MiB of memory, and nothing else that it took before.
+func hog(mib string) error {
+	n, err := strconv.Atoi(mib)
+	hoard = nil
+	debug.FreeOSMemory()
+	hoard = make([]byte, n<<20)
+	for i := 0; i < len(hoard); i += 4096 {
+		hoard[i] = 1
+	}
+	return err
+}
+
+// hogs are handlers that take memory.
+func hogs() map[string]bullpen.Handler {
+	return map[string]bullpen.Handler{
+		// Takes so many MiB of memory, and tells how many.
+		"hog": func(_ context.Context, t bullpen.Task) ([]byte, error) {
+			return t.Payload, hog(string(t.Payload))
+		},
+		"hog-and-stay": func(_ context.Context, t bullpen.Task) ([]byte, error) {
+			if err := hog(string(t.Payload)); err != nil {
+				return nil, err
+			}
+			select {}
+		},
+	}
+}
 
 // moreHandlers are the handlers of these tests beside those of the suite.
 func moreHandlers() map[string]bullpen.Handler {

@@ -55,6 +55,40 @@ func host(mark string) {
 	_, _ = io.Copy(io.Discard, os.Stdin) // until the test has ended, whatever happens
 }
 
+// busyHost is a host that starts and ends workers all the time: with control
+// groups where there are some, temporary folders, and, where python names an
+// interpreter, forked from a preloaded process. Everything in it bears mark.
+func busyHost(mark, python, script string) {
+	c := Config{
+		Command: []string{self(), mark}, Max: 3, Queue: 64, Recycle: Recycle{Tasks: 2},
+		Limits: bullpen.Limits{Memory: 1 << 30}, Env: []string{"PYTHONPATH"},
+	}
+	if python != "" {
+		c.Command, c.Preload = []string{python, script, mark}, []string{"json"}
+	}
+	p, err := New(quick(c))
+	if err != nil {
+		fmt.Println("error", err)
+		return
+	}
+	if g := p.Guarantees(); !g.OrphanProof {
+		fmt.Println("unable", strings.Join(g.Notes, "; "))
+		return
+	}
+	ctx := context.Background()
+	if _, err := p.Execute(ctx, bullpen.Task{Name: "echo"}); err != nil {
+		fmt.Println("error", err)
+		return
+	}
+	fmt.Println("ready")
+	go func() { // ends with the program
+		for {
+			_ = p.Submit(ctx, bullpen.Task{Name: "echo", Payload: []byte("x")}, func(bullpen.Result, error) {})
+		}
+	}()
+	_, _ = io.Copy(io.Discard, os.Stdin) // until the test has ended, whatever happens
+}
+
 // F-A16: nothing outlives the host, not even what spins, does not read, ignores
 // signals or has detached itself. The figure is 500 ms.
 func TestHostKilled(t *testing.T) {

@@ -17,6 +17,10 @@ func (p *Pool) keep() {
 	for {
 		now := p.now()
 		p.mu.Lock()
+		select {
+		case <-p.poke: // what has been asked for until now is seen in this look
+		default:
+		}
 		p.wakeAt = never
 		if p.crowded {
 			// One tick a millisecond looks after all that wait for others, and
@@ -28,10 +32,6 @@ func (p *Pool) keep() {
 		claimed, ended := p.tend(now)
 		p.tending = false
 		wait := p.wakeAt - now
-		select {
-		case <-p.poke: // what has been asked for until now is in wait
-		default:
-		}
 		p.mu.Unlock()
 		for _, w := range claimed {
 			p.flush(w, false)
@@ -52,16 +52,19 @@ func (p *Pool) keep() {
 // tend does what is due now. It returns the workers that it has claimed for
 // writing, and whether nothing of the pool is left. Pool.mu is held.
 func (p *Pool) tend(now int64) (claimed []*worker, ended bool) {
+	p.share.beginLook()
 	p.spread(now)
 	for _, w := range slices.Clone(p.workers) {
 		p.tendWorker(w, now)
-		if w.in != nil && w.state.State() != WorkerStarting && w.state.State() != WorkerGone && p.claim(w) {
+		if (w.in != nil || p.config.Protocol == Exec) && w.state.State() != WorkerStarting && w.state.State() != WorkerGone && p.claim(w) {
 			claimed = append(claimed, w)
 		}
 	}
+	p.tendBounds(now)
 	p.tendIdle(now)
 	p.tendAge(now)
 	p.tendSize(now)
+	p.tendBudget(now)
 	return claimed, p.tendEnd(now)
 }
 
@@ -69,7 +72,11 @@ func (p *Pool) tend(now int64) (claimed []*worker, ended bool) {
 // is held.
 func (p *Pool) spread(now int64) {
 	for p.queue.n > 0 {
+		waiting := p.queue.n
 		w := p.pick()
+		if w == nil && p.queue.n < waiting {
+			continue // a new place for a process took one
+		}
 		if w == nil {
 			return
 		}
@@ -82,17 +89,7 @@ func (p *Pool) spread(now int64) {
 // tendWorker looks after deadlines of w and its tasks. Pool.mu is held.
 func (p *Pool) tendWorker(w *worker, now int64) {
 	if w.overdue != 0 && !w.exited {
-		if now >= w.overdue {
-			cause := ByEnd
-			if w.state.State() != WorkerLeaving && !w.killed {
-				cause = ByProtocol
-				w.fault = errNoAnswer
-			}
-			p.kill(w, cause, nil)
-			w.overdue = 0
-		} else {
-			p.wakeBy(w.overdue)
-		}
+		p.tendOverdue(w, now)
 	}
 	if w.killed || w.exited {
 		return
@@ -102,6 +99,27 @@ func (p *Pool) tendWorker(w *worker, now int64) {
 		p.tendBehind(w, now)
 	} else {
 		p.tendPing(w, now)
+	}
+}
+
+// tendOverdue kills w when it has not done in time what it was asked. Pool.mu is
+// held.
+func (p *Pool) tendOverdue(w *worker, now int64) {
+	switch {
+	case now < w.overdue:
+		p.wakeBy(w.overdue)
+	case w.child != nil && w.child.Ended():
+		// Its end is about to be accounted for: a kill would hide the cause.
+		w.overdue = now + int64(p.config.Grace)
+		p.wakeBy(w.overdue)
+	default:
+		cause := ByEnd
+		if w.state.State() != WorkerLeaving && !w.killed {
+			cause = ByProtocol
+			w.fault = errNoAnswer
+		}
+		p.kill(w, cause, nil)
+		w.overdue = 0
 	}
 }
 
@@ -139,6 +157,7 @@ func (p *Pool) retire(w *worker, cause Cause, now int64) {
 		if i := slices.Index(p.idle, w); i >= 0 {
 			p.idle = slices.Delete(p.idle, i, i+1)
 		}
+		p.showIdle()
 	default:
 	}
 	w.cause = cause

@@ -15,7 +15,7 @@ import (
 
 // TestMain makes the test binary its own worker: with a channel in its
 // environment it serves the handlers of the contract's suite and of these
-// tests; with a role as its second argument it misbehaves in that way, or is the
+// tests; with a role as its second argument it misbehaves in that way, or is a
 // host that is killed.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == "zoo" {
@@ -24,6 +24,11 @@ func TestMain(m *testing.M) {
 	}
 	if len(os.Args) > 2 && os.Args[1] == "host" {
 		host(os.Args[2])
+		return
+	}
+	if len(os.Args) > 2 && os.Args[1] == "busy-host" {
+		python := append(os.Args[3:], "", "")
+		busyHost(os.Args[2], python[0], python[1])
 		return
 	}
 	if sdk.Serving() {
@@ -45,6 +50,7 @@ func self() string {
 func serve() {
 	handlers := executortest.Handlers()
 	maps.Copy(handlers, moreHandlers())
+	maps.Copy(handlers, hogs())
 	concurrency := 1
 	if filepath.Base(os.Args[len(os.Args)-1]) == "concurrent" {
 		concurrency = 8

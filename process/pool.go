@@ -2,6 +2,7 @@ package process
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -16,13 +17,19 @@ import (
 // Pool is an elastic set of worker processes of one kind behind one bounded
 // queue. It is a [bullpen.Executor]. All methods are safe for concurrent use.
 type Pool struct {
-	config *resolved
-	epoch  time.Time
-	spawn  *confine.Spawner
-	state  lifecycle.Machine[State]
-	logs   *logs
-	spin   spinner
-	late   late
+	config  *resolved
+	epoch   time.Time
+	spawn   *confine.Spawner
+	groups  *confine.Groups  // of the workers; nil: they have no bounds, or memory is watched
+	scratch *confine.Scratch // of their temporary folders; nil: they have none
+	unbound error            // why memory is watched and not bounded; nil: it is not
+	state   lifecycle.Machine[State]
+	logs    *logs
+	spin    spinner
+	late    late
+
+	share   *share   // nil without a budget
+	nursery *nursery // nil without modules to preload
 
 	poke     chan struct{} // wakes the keeper; one element is enough
 	over     chan struct{} // closed when nothing of the pool is left
@@ -73,11 +80,7 @@ func New(c Config) (*Pool, error) {
 	if err != nil {
 		return nil, err
 	}
-	profile := confine.Profile{CPUs: r.CPUs, Guard: true, GuardAlone: true}
-	if r.Nice != HostNice {
-		profile.Nice, profile.NiceSet = r.Nice, true
-	}
-	spawn, err := confine.NewSpawner(profile)
+	spawn, err := confine.NewSpawner(r.profile())
 	if err != nil {
 		return nil, fmt.Errorf("process: %w", err)
 	}
@@ -86,10 +89,17 @@ func New(c Config) (*Pool, error) {
 		poke: make(chan struct{}, 1), over: make(chan struct{}), gaveUp: make(chan struct{}),
 		min: r.Min, max: r.Max, ready: map[chan struct{}]struct{}{},
 	}
+	if err := p.openCages(); err != nil {
+		return nil, errors.Join(err, spawn.Close())
+	}
+	if err := p.joinBudget(); err != nil {
+		return nil, errors.Join(err, spawn.Close(), p.closeCages())
+	}
 	p.state.Init(&PoolStates, Open)
 	p.late.pool = p
 	p.logs = newLogs(r.Logger.With("pool", r.Name))
 	p.spin.init()
+	p.openNursery()
 	// The keeper and the log writer end with the pool; the keeper closes over.
 	go p.keep()
 	return p, nil
@@ -121,7 +131,7 @@ func (p *Pool) Guarantees() bullpen.Guarantees {
 		g.Notes = append(g.Notes, "protocol frames: a task that had ended when its worker died, before its answer was sent, is lost")
 	case Exec:
 	}
-	g.Notes = append(g.Notes, "memory and CPU of a worker have no hard bound; its files and network are the host's")
+	p.promiseBounds(&g)
 	return g
 }
 
@@ -140,7 +150,10 @@ func (p *Pool) Capacity() int {
 			n++
 		}
 	}
-	return max(0, n+p.max-len(p.workers)-p.queue.n)
+	if p.config.Protocol == Exec && p.share != nil {
+		return max(0, p.placesFree()-p.queue.n)
+	}
+	return max(0, n+p.startable(p.max-len(p.workers))-p.queue.n)
 }
 
 // Ready starts workers until n are ready (idle or busy), or as many as Max, and
@@ -190,13 +203,19 @@ func (p *Pool) wakeReady() {
 }
 
 // Resize changes the bounds of the pool while it runs. Workers above max leave
-// as they become idle.
+// as they become idle. It fails when the pool's Budget cannot promise so many as
+// min.
 func (p *Pool) Resize(minimum, maximum int) error {
 	if minimum < 0 || maximum < 1 || maximum < minimum {
 		return fmt.Errorf("process: resize to %d..%d: use 0 <= min <= max and max >= 1", minimum, maximum)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.share != nil {
+		if err := p.share.budget.promise(p.share.account, minimum); err != nil {
+			return fmt.Errorf("process: resize to %d..%d: %w", minimum, maximum, err)
+		}
+	}
 	p.min, p.max = minimum, maximum
 	p.wakeBy(0)
 	return nil

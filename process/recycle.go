@@ -61,8 +61,7 @@ func (p *Pool) tendAge(now int64) {
 		}
 		return
 	}
-	p.launch()
-	next.successor = p.workers[len(p.workers)-1]
+	p.launchSuccessor(next, now)
 }
 
 // succeed looks whether the successor of w is ready, and lets w leave then. It
@@ -84,9 +83,11 @@ func (p *Pool) succeed(w, s *worker, now int64) bool {
 // memoryEvery is how often the resident size of a worker is looked at.
 const memoryEvery = 500 * time.Millisecond
 
-// tendMemory flags the largest idle worker above the soft bound. Pool.mu is held.
+// tendMemory looks how large the workers are, and flags the largest idle one above
+// the soft bound. Pool.mu is held.
 func (p *Pool) tendMemory(now int64) {
-	if p.config.Recycle.Memory == 0 {
+	soft := p.config.Recycle.Memory > 0
+	if !soft && !p.share.weighs() {
 		return
 	}
 	var largest *worker
@@ -102,10 +103,11 @@ func (p *Pool) tendMemory(now int64) {
 		} else if w.idleSince > w.lookedAt {
 			p.wakeBy(w.lookedAt + int64(memoryEvery)) // it has worked since
 		}
-		if w.state.State() == WorkerIdle && w.resident > w.heavy && (largest == nil || w.resident > largest.resident) {
+		if soft && w.state.State() == WorkerIdle && w.resident > w.heavy && (largest == nil || w.resident > largest.resident) {
 			largest = w
 		}
 	}
+	p.weigh()
 	if p.inHand > 0 || largest != nil {
 		p.wakeBy(now + int64(memoryEvery))
 	}
@@ -121,7 +123,8 @@ func (p *Pool) rested(w *worker, now int64) {
 		p.retire(w, ByTasks, now)
 		return
 	}
-	if p.config.Recycle.Memory > 0 {
+	p.restedFor(w, now)
+	if p.config.Recycle.Memory > 0 || p.share.weighs() {
 		p.wakeBy(max(now, w.lookedAt+int64(memoryEvery)))
 	}
 	p.wakeBy(now + int64(max(p.config.Idle, 0)))

@@ -332,6 +332,33 @@ func TestRestartsLeaveNothing(t *testing.T) {
 	}
 }
 
+// Workers in their last tasks make room for one successor at a time: the pool
+// has one process more than Max at the most.
+func TestRecycleByTasksKeepsMax(t *testing.T) {
+	t.Parallel()
+	const most = 2
+	p := open(t, Config{Command: []string{"cat"}, Protocol: Lines, Max: most, Queue: 200, Recycle: Recycle{Tasks: 1}})
+	feed := p.Events(1000)
+	doAll(t, p, batchOf(60, "", "x"))
+	if err := p.Drain(within(t, 20*time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	live, peak := 0, 0
+	for e := range feed.C {
+		switch e.Kind {
+		case Started:
+			live++
+		case Stopped, Died:
+			live--
+		default:
+		}
+		peak = max(peak, live)
+	}
+	if peak > most+1 || live != 0 {
+		t.Errorf("up to %d processes lived at a time, and %d at the end", peak, live)
+	}
+}
+
 // holding counts threads, descriptors and goroutines.
 func holding(t *testing.T) (n [3]int) {
 	t.Helper()

@@ -16,14 +16,16 @@ func (p *Pool) snapshot(now int64) snapshot {
 	if p.queue.first != nil {
 		s.oldest = time.Duration(now - p.queue.first.accepted)
 	}
+	replaced := 0
 	for _, w := range p.workers {
-		if w.spent && w.state.State() != WorkerLeaving && (w.cause == ByTasks || w.successor != nil) {
-			s.size-- // it and its successor count as one
+		if w.spent && w.state.State() < WorkerLeaving && (w.cause == ByTasks || w.successor != nil) {
+			replaced++
 		}
 		if w.state.State() == WorkerGone {
 			s.size--
 		}
 	}
+	s.size -= min(replaced, 1) // it and its successor count as one; one at a time
 	return s
 }
 
@@ -36,9 +38,14 @@ func (p *Pool) tendSize(now int64) {
 	if p.state.State() != Open {
 		s.min, s.spare = 0, 0
 	}
-	if p.queue.n > 0 && s.size < s.max {
+	p.grow(s, now)
+	if p.queue.n > 0 && s.size < s.max && !p.share.waits() {
 		p.wakeBy(max(now+int64(growWait)/4, p.queue.first.accepted+int64(s.threshold())))
 	}
+}
+
+// grow starts the workers that s asks for. Pool.mu is held.
+func (p *Pool) grow(s snapshot, now int64) {
 	n := s.grow()
 	if n == 0 {
 		return
@@ -53,8 +60,16 @@ func (p *Pool) tendSize(now int64) {
 			return
 		}
 	}
-	for range n {
-		p.launch()
+	s.spare = 0
+	forTasks := s.grow()
+	for i := range n {
+		why := forSpare
+		if i < forTasks {
+			why = forTask
+		}
+		if !p.begin(why) {
+			return
+		}
 	}
 }
 

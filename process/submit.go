@@ -178,6 +178,7 @@ func (p *Pool) enqueue(c *call) {
 func (p *Pool) fill(c *call, t bullpen.Task) error {
 	c.task = t
 	c.timeout, c.output = p.config.Limits.Timeout, p.config.Limits.Output
+	c.memory, c.cpu = p.config.Limits.Memory, p.config.Limits.CPU
 	if l := t.Limits; l != (bullpen.Limits{}) {
 		if err := p.limit(c, l); err != nil {
 			return err
@@ -193,8 +194,8 @@ func (p *Pool) limit(c *call, l bullpen.Limits) error {
 	if err := l.Check(); err != nil {
 		return fmt.Errorf("%w: %w", bullpen.ErrRefused, err)
 	}
-	if l.Memory > 0 || l.CPU > 0 {
-		return fmt.Errorf("%w: this pool cannot keep a limit of memory or CPU for one task", bullpen.ErrRefused)
+	if err := p.bound(c, l); err != nil {
+		return err
 	}
 	if l.Timeout > 0 {
 		c.timeout = l.Timeout

@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/bullpen-run/bullpen"
 	"github.com/bullpen-run/bullpen/internal/confine"
 	"github.com/bullpen-run/bullpen/internal/lifecycle"
 	"github.com/bullpen-run/bullpen/internal/wire"
@@ -41,6 +40,7 @@ type worker struct {
 	in     *wire.Writer
 	out    *wire.Reader
 	memory *confine.Memory
+	cage   cage
 
 	// sentTo is the number of the last task that was encoded: an answer to a
 	// later one is a lie. The encoder writes, the decoder reads.
@@ -89,9 +89,12 @@ type worker struct {
 	streams     int            // of its output that are still read
 	wakeStreams []*wire.Reader // they, for its end to wake their readers
 	exit        confine.Exit
-	startErr    error // it could not be started
-	heavy       int64 // bytes above which it is recycled when it idles
-	resident    int64 // bytes, when last looked
+	usage       confine.Usage // what the kernel counted for it, once it has ended
+	bound       int64         // bytes above which it is killed where memory is watched
+	startErr    error         // it could not be started
+	heavy       int64         // bytes above which it is recycled when it idles
+	resident    int64         // bytes, when last looked
+	place       lease
 	lookedAt    int64
 }
 
@@ -111,7 +114,7 @@ func (p *Pool) launch() {
 	w := &worker{
 		pool: p, name: p.config.Name + "-" + strconv.Itoa(p.names), born: now, age: p.age,
 		concurrency: 1, flight: make([]*call, MaxWindow), oldest: 1, next: 1, tail: newTail(),
-		pid: 0, lookedAt: now,
+		pid: 0, lookedAt: now, bound: p.config.Limits.Memory,
 	}
 	w.state.Init(&WorkerStates, WorkerStarting)
 	r := p.config.Recycle
@@ -141,7 +144,7 @@ func (w *worker) room() int {
 	default:
 		return 0
 	}
-	if w.recalled != 0 || w.bytes >= pipeRoom || !w.sound() {
+	if w.recalled != 0 || w.bytes >= pipeRoom || !w.sound() || w.pool.share != nil && !w.place.held {
 		return 0
 	}
 	room := max(w.pool.window(), w.concurrency) - w.count
@@ -194,12 +197,17 @@ func (w *worker) start() error {
 		made.closeHost()
 		return err
 	}
+	var err error
+	if w.cage, err = w.pool.newCage(w.name, w.pool.config.bounds()); err != nil {
+		made.closeHost()
+		return err
+	}
 	spec, memory, err := w.spec(&made)
 	if err != nil {
 		made.closeHost()
 		return err
 	}
-	child, err := w.pool.spawn.Start(spec)
+	child, err := w.pool.startProcess(spec)
 	if err != nil {
 		made.closeHost()
 		if memory != nil {
@@ -214,15 +222,18 @@ func (w *worker) start() error {
 	}
 	w.pool.mu.Unlock()
 	if err := w.attach(&made, memory); err != nil {
-		return errors.Join(err, child.Kill())
+		_ = child.Kill() // that it has already ended is as good
+		_, waitErr := child.Wait()
+		return errors.Join(err, waitErr)
 	}
 	return nil
 }
 
 // spec says what to start, with the descriptors that the protocol needs.
-func (w *worker) spec(made *pipes) (confine.Spec, *confine.Memory, error) {
+func (w *worker) spec(made *pipes) (spec confine.Spec, _ *confine.Memory, _ error) {
+	defer func() { w.cage.enter(&spec) }()
 	c := w.pool.config
-	spec := confine.Spec{Path: c.path, Args: c.Command, Env: c.env, Dir: c.Dir}
+	spec = confine.Spec{Path: c.path, Args: c.args, Env: c.env, Dir: c.Dir}
 	if c.Protocol == Lines {
 		w.codec = w.pool.newLines()
 		spec.Env = append(append([]string{}, c.env...), "PYTHONUNBUFFERED=1")
@@ -304,7 +315,10 @@ func (w *worker) watch() {
 		exit = confine.Exit{Code: -1}
 		err = fmt.Errorf("waiting for worker %s: %w", w.name, err)
 	}
+	usage := w.cage.usage()
 	p.mu.Lock()
+	usage.Peak = max(usage.Peak, w.usage.Peak) // where it was watched
+	w.usage = usage
 	w.exit, w.exited = exit, true
 	if w.fault == nil {
 		w.fault = err
@@ -346,6 +360,7 @@ func (p *Pool) welcome(w *worker, hello *frames.Hello, now int64) {
 		p.startSucceeded()
 	}
 	p.idle = append(p.idle, w)
+	p.showIdle()
 	p.wakeReady()
 	p.serve(w, now)
 	p.wakeBy(now) // the keeper learns of its deadlines
@@ -357,44 +372,4 @@ func (p *Pool) startSucceeded() {
 		p.emit(Event{Kind: Mended})
 	}
 	p.failures, p.startErr, p.nextStart = 0, nil, 0
-}
-
-// StartError says why a worker could not be started. It is a
-// [bullpen.ErrStart].
-type StartError struct {
-	Command []string
-	// Exit is how the process ended, empty where there was none.
-	Exit string
-	// Stderr has the last lines that it wrote to standard error.
-	Stderr string
-	// Err is the cause, nil where Exit is all there is to say.
-	Err error
-	// Failures is the number of failed starts in a row.
-	Failures int
-}
-
-// Error gives command, cause and the last lines of standard error.
-func (e *StartError) Error() string {
-	text := fmt.Sprintf("%v: %q", bullpen.ErrStart, e.Command)
-	if e.Err != nil {
-		text += ": " + e.Err.Error()
-	}
-	if e.Exit != "" {
-		text += ": ended with " + e.Exit + " before it was ready"
-	}
-	if e.Failures > 1 {
-		text += fmt.Sprintf(" (%d failed starts in a row)", e.Failures)
-	}
-	if e.Stderr != "" {
-		text += "\n" + e.Stderr
-	}
-	return text
-}
-
-// Unwrap makes a StartError a bullpen.ErrStart.
-func (e *StartError) Unwrap() []error {
-	if e.Err == nil {
-		return []error{bullpen.ErrStart}
-	}
-	return []error{bullpen.ErrStart, e.Err}
 }

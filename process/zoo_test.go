@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/bullpen-run/bullpen/protocol"
 )
@@ -21,7 +22,16 @@ func zoo(role string, args []string) {
 		fmt.Fprintln(os.Stderr, "cannot import nonsense")
 		os.Exit(7)
 	case "silent-start":
-		select {}
+		<-time.After(time.Hour)
+	case "hog", "hog-and-stay":
+		if err := hog(args[0]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		if role == "hog-and-stay" {
+			<-time.After(time.Hour)
+		}
+		return
 	case "upper-lines":
 		upperLines()
 		return
@@ -34,10 +44,10 @@ func zoo(role string, args []string) {
 	switch role {
 	case "wrong-version":
 		write(out, protocol.Header{Kind: protocol.Hello, Code: 99}, nil)
-		select {}
+		<-time.After(time.Hour)
 	case "garbage-hello":
 		_, _ = out.WriteString("Welcome to my worker!\n")
-		select {}
+		<-time.After(time.Hour)
 	}
 	hello := protocol.BeginPairs(nil, 2)
 	hello = protocol.AppendPair(hello, "tasks", "any")
@@ -93,9 +103,9 @@ func misbehave(role string, out *os.File, h protocol.Header, body []byte) {
 		write(out, answer, []byte{9, 9, 9})
 	case "closes-output":
 		_ = out.Close()
-		select {}
+		<-time.After(time.Hour)
 	case "never-answers":
-		select {}
+		<-time.After(time.Hour)
 	case "arena-unannounced":
 		answer.Flags = protocol.Arena
 		write(out, answer, make([]byte, protocol.ReplyReference))

@@ -1,0 +1,120 @@
+package process
+
+import (
+	"fmt"
+	"syscall"
+	"time"
+
+	"github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/internal/confine"
+)
+
+// MemoryError is the cause of the outcome memory: the worker needed more than
+// Limits.Memory and was killed.
+type MemoryError struct {
+	// Bound is Limits.Memory, in bytes.
+	Bound int64
+	// Peak is the most memory that the worker had, in bytes: with all that it
+	// started, and the files that it had in memory, where the kernel keeps the
+	// bound; its own resident memory where it is watched.
+	Peak int64
+}
+
+// Error gives both in units that people read.
+func (e *MemoryError) Error() string {
+	return fmt.Sprintf("the worker reached its bound of memory, %s (peak %s)", bytesText(e.Bound), bytesText(e.Peak))
+}
+
+func bytesText(n int64) string {
+	const kib, mib = 1 << 10, 1 << 20
+	switch {
+	case n >= 10*mib:
+		return fmt.Sprintf("%d MiB", n/mib)
+	case n >= 10*kib:
+		return fmt.Sprintf("%d KiB", n/kib)
+	}
+	return fmt.Sprintf("%d bytes", n)
+}
+
+// shellKilled is the exit status by which a shell tells that its command was
+// killed.
+const shellKilled = 128 + int(syscall.SIGKILL)
+
+// starved tells whether a process that ended so was killed by the kernel for
+// its memory. That something in its group was killed is not enough: it may have
+// been a child long ago.
+func starved(u confine.Usage, exit confine.Exit) bool {
+	return u.OOMKills > 0 && (exit.Signal == syscall.SIGKILL || exit.Code == shellKilled)
+}
+
+// starved tells whether w died of its bound of memory. Pool.mu is held.
+func (w *worker) starved() bool {
+	if w.killed {
+		return w.cause == ByBound
+	}
+	return starved(w.usage, w.exit)
+}
+
+// bound takes the limits of memory and processors that a task asks for, or says
+// why they cannot be kept. A process of the protocol Exec is the task's alone and
+// may have less than others; a worker's bounds are those of all its tasks.
+func (p *Pool) bound(c *call, l bullpen.Limits) error {
+	own := p.config.Limits
+	for _, b := range []struct {
+		name        string
+		asked, kept float64
+	}{
+		{"Memory", float64(l.Memory), float64(own.Memory)},
+		{"CPU", l.CPU, own.CPU},
+	} {
+		switch {
+		case b.asked == 0:
+		case b.kept == 0:
+			return fmt.Errorf("%w: it has a limit %s, and this pool keeps none: set Limits.%s of its configuration", bullpen.ErrRefused, b.name, b.name)
+		case b.asked < b.kept && p.config.Protocol != Exec:
+			return fmt.Errorf("%w: its limit %s is below that of the pool's workers, which run other tasks too: use a pool of its own", bullpen.ErrRefused, b.name)
+		}
+	}
+	if l.Memory > 0 {
+		c.memory = min(l.Memory, own.Memory)
+	}
+	if l.CPU > 0 {
+		c.cpu = min(l.CPU, own.CPU)
+	}
+	return nil
+}
+
+// boundsOf is what the process for c alone is bound to, with the protocol Exec.
+func (p *Pool) boundsOf(c *call) confine.Bounds {
+	b := p.config.bounds()
+	b.Memory, b.CPU = c.memory, c.cpu
+	return b
+}
+
+// watchEvery is how often memory is looked at where the kernel keeps no bound.
+const watchEvery = 10 * time.Millisecond
+
+// tendBounds kills workers that have grown too large, where the kernel does not.
+// Pool.mu is held.
+func (p *Pool) tendBounds(now int64) {
+	if p.unbound == nil {
+		return
+	}
+	for _, w := range p.workers {
+		switch w.state.State() {
+		case WorkerIdle, WorkerGone:
+		default:
+			p.wakeBy(now + int64(watchEvery))
+		}
+		if w.bound == 0 || w.pid == 0 || w.exited || w.killed {
+			continue
+		}
+		n, err := confine.RSS(w.pid)
+		if err != nil {
+			continue // it has ended
+		}
+		if w.usage.Peak = max(w.usage.Peak, n); n > w.bound {
+			p.kill(w, ByBound, nil)
+		}
+	}
+}

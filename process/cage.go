@@ -1,0 +1,207 @@
+package process
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/internal/confine"
+)
+
+// cage is what shuts in one worker process beside what all of a pool have in
+// common: its control group and its temporary folder.
+type cage struct {
+	group *confine.Group // nil: no bounds, or they are watched
+	temp  string         // empty: none
+}
+
+// temporary are the variables that name the folder for temporary files.
+var temporary = []string{"TMPDIR", "TEMP", "TMP"}
+
+// openCages makes what the cages of the pool's workers are made from.
+func (p *Pool) openCages() error {
+	if err := p.openBounds(); err != nil {
+		return err
+	}
+	if p.config.Sandbox.Profile == ProfileNone {
+		return nil
+	}
+	parent := ""
+	p.config.env = slices.DeleteFunc(p.config.env, func(e string) bool {
+		name, value, _ := strings.Cut(e, "=")
+		if !slices.Contains(temporary, name) {
+			return false
+		}
+		if parent == "" {
+			parent = value
+		}
+		return true
+	})
+	scratch, err := confine.OpenScratch(parent)
+	if err != nil {
+		return errors.Join(fmt.Errorf("process: temporary folders of the workers: %w", err), p.closeCages())
+	}
+	p.scratch = scratch
+	return nil
+}
+
+// closeCages gives back what openCages has made, when no worker is left.
+func (p *Pool) closeCages() error {
+	var errs []error
+	if p.groups != nil {
+		errs = append(errs, p.groups.Close())
+	}
+	if p.scratch != nil {
+		errs = append(errs, p.scratch.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// openBounds makes the control groups, or has memory watched where there are
+// none.
+func (p *Pool) openBounds() error {
+	want := p.config.bounds()
+	if want == (confine.Bounds{}) {
+		return nil
+	}
+	groups, err := openGroups(want)
+	if err == nil {
+		p.groups = groups
+		return nil
+	}
+	err = fmt.Errorf("process: the bounds of the workers (Limits.Memory, Limits.CPU, PIDs, Weight): %w", err)
+	if _, watchErr := confine.RSS(os.Getpid()); want.Memory == 0 || watchErr != nil || !errors.Is(err, errors.ErrUnsupported) {
+		return err
+	}
+	if want.Memory = 0; want != (confine.Bounds{}) {
+		var rest error
+		if p.groups, rest = openGroups(want); rest != nil {
+			return err
+		}
+	}
+	p.unbound = err
+	return nil
+}
+
+// openGroups is a variable for tests of a machine without control groups.
+var openGroups = confine.OpenGroups
+
+// bounds is what the configuration asks of the kernel for one worker.
+func (r *resolved) bounds() confine.Bounds {
+	return confine.Bounds{Memory: r.Limits.Memory, PIDs: r.PIDs, CPU: r.Limits.CPU, Weight: r.Weight}
+}
+
+// newCage makes a cage with bounds b for the process name.
+func (p *Pool) newCage(name string, b confine.Bounds) (c cage, err error) {
+	if p.scratch != nil {
+		if c.temp, err = p.scratch.Folder(name); err != nil {
+			return cage{}, fmt.Errorf("temporary folder of the worker: %w", err)
+		}
+	}
+	if p.groups == nil {
+		return c, nil
+	}
+	if p.unbound != nil {
+		b.Memory = 0
+	}
+	if c.group, err = p.groups.Get(b); err != nil {
+		return c, errors.Join(fmt.Errorf("bounds of the worker: %w", err), p.freeCage(&c))
+	}
+	return c, nil
+}
+
+// enter makes what spec starts a prisoner of c.
+func (c *cage) enter(spec *confine.Spec) {
+	spec.Group, spec.Temp = c.group, c.temp
+	if c.temp == "" {
+		return
+	}
+	spec.Env = slices.Clip(spec.Env)
+	for _, name := range temporary {
+		spec.Env = append(spec.Env, name+"="+c.temp)
+	}
+}
+
+// usage is what the kernel counted for the cage.
+func (c *cage) usage() (u confine.Usage) {
+	if c.group != nil {
+		u, _ = c.group.Usage() // without it the death is a crash, and no guess
+	}
+	return u
+}
+
+// freeCage ends what is left in c and removes its folder. It may take long, so
+// no lock is held.
+func (p *Pool) freeCage(c *cage) error {
+	if c.group != nil {
+		c.group.Put()
+	}
+	temp := c.temp
+	*c = cage{}
+	if temp == "" {
+		return nil
+	}
+	return p.scratch.Remove(temp)
+}
+
+// profile is what the workers of r have in common.
+func (r *resolved) profile() confine.Profile {
+	shielded := r.Sandbox.Profile != ProfileNone
+	profile := confine.Profile{
+		CPUs: r.CPUs, Guard: true, GuardAlone: true,
+		NoNewPrivs: shielded, NoCore: shielded, IOPriority: confine.IOPriority(r.IO),
+	}
+	if r.Nice != HostNice {
+		profile.Nice, profile.NiceSet = r.Nice, true
+	}
+	if r.Sandbox.Profile == ProfileStrict {
+		read, write := r.reach()
+		profile.Strict = &confine.Strict{
+			Read: append(read, confine.ProgramPaths(r.path)...), Write: write,
+			Network: r.Sandbox.Network, TempSize: r.Sandbox.Temp, BestEffort: r.Sandbox.BestEffort,
+		}
+	}
+	return profile
+}
+
+// promiseBounds adds what the pool promises of bounds and sandbox.
+func (p *Pool) promiseBounds(g *bullpen.Guarantees) {
+	note := func(text string) { g.Notes = append(g.Notes, text) }
+	limits := p.config.Limits
+	g.MemoryBound, g.CPUBound = limits.Memory > 0 && p.unbound == nil, limits.CPU > 0
+	switch {
+	case p.unbound != nil:
+		note(fmt.Sprintf("memory of a worker is watched every %v, not bounded, and without what it starts: %v", watchEvery, p.unbound))
+	case limits.Memory == 0 && limits.CPU == 0:
+		note("memory and CPU of a worker have no bound: none is configured (Limits.Memory, Limits.CPU)")
+	case limits.Memory == 0:
+		note("memory of a worker has no bound: none is configured (Limits.Memory)")
+	case limits.CPU == 0:
+		note("CPU of a worker has no bound: none is configured (Limits.CPU)")
+	}
+	g.NoFilesystem, g.NoNetwork = p.spawn.Confined()
+	if p.config.Sandbox.Profile != ProfileStrict {
+		note("files and network of a worker are the host's (only ProfileStrict keeps it from them)")
+	}
+	for _, missing := range p.spawn.Missing() {
+		note("the sandbox lacks: " + missing)
+	}
+}
+
+// startProcess starts what spec says.
+func (p *Pool) startProcess(spec confine.Spec) (*confine.Child, error) {
+	begin := p.spawn.Start
+	if p.nursery != nil {
+		begin = p.nursery.start
+	}
+	child, err := begin(spec)
+	if err == nil && p.config.OOMScore > 0 {
+		// Where there is no such thing, or it may not be set, the kernel chooses
+		// by size alone.
+		_ = child.SetOOMScore(p.config.OOMScore)
+	}
+	return child, err
+}

@@ -1,0 +1,232 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/bullpen-run/bullpen/internal/confine"
+)
+
+// nursery forks the workers of a pool with Preload from one process that has
+// imported their modules. That process is started by New, and again when it has
+// died, which touches no worker.
+type nursery struct {
+	pool *Pool
+
+	mu     sync.Mutex      // held while the process is started: who wants a worker waits for it
+	server *confine.Server // +checklocks:mu; nil: none, or it is of no further use
+	closed bool            // +checklocks:mu
+
+	ctx     context.Context //nolint:containedctx // the nursery's own: it ends when no worker is wanted any more
+	cancel  context.CancelFunc
+	hearers sync.WaitGroup
+}
+
+// checkPreload finds what is wrong with Preload. The path is known.
+func (r *resolved) checkPreload() error {
+	if len(r.Preload) == 0 {
+		return nil
+	}
+	if runtime.GOOS != "linux" {
+		return fmt.Errorf("Preload: forking workers from a process that has loaded their modules is for Linux only: %w", errors.ErrUnsupported)
+	}
+	_, _, err := zygoteCommand(r.path, r.Command, r.Preload)
+	return err
+}
+
+// openNursery begins to start the process, where there are modules to preload.
+func (p *Pool) openNursery() {
+	if len(p.config.Preload) == 0 {
+		return
+	}
+	p.nursery = &nursery{pool: p}
+	p.nursery.ctx, p.nursery.cancel = context.WithCancel(context.Background())
+	// Ends when the process is ready or cannot be started, which the first worker
+	// tells that needs it; finish waits for it.
+	p.tasks.Go(func() { _, _ = p.nursery.current() })
+}
+
+// start forks a worker. spec is that of a worker that is started by itself.
+func (n *nursery) start(spec confine.Spec) (*confine.Child, error) {
+	_, worker, err := zygoteCommand(n.pool.config.path, spec.Args, nil)
+	if err != nil {
+		return nil, err
+	}
+	spec.Args = worker
+	if spec.Dir == "" && n.pool.config.Sandbox.Profile == ProfileStrict {
+		spec.Dir = n.pool.config.visibleDir(spec.Temp)
+	}
+	for again := false; ; again = true {
+		server, err := n.current()
+		if err != nil {
+			return nil, err
+		}
+		child, err := server.Start(spec)
+		if err == nil || again || !errors.Is(err, confine.ErrServerGone) {
+			return child, err
+		}
+		n.drop(server)
+	}
+}
+
+// visibleDir is where a worker in the strict sandbox starts when nothing is said:
+// where the host is, if anything there has been allowed, else in its temporary
+// folder.
+func (r *resolved) visibleDir(temp string) string {
+	dir, err := os.Getwd()
+	if err != nil {
+		return temp
+	}
+	read, write := r.reach()
+	for _, path := range append(append(read, write...), confine.SystemFolders()...) {
+		if below(path, dir) || below(dir, path) {
+			return dir
+		}
+	}
+	return temp
+}
+
+// below tells whether path is folder or something below it.
+func below(path, folder string) bool {
+	rel, err := filepath.Rel(folder, path)
+	return err == nil && filepath.IsLocal(rel)
+}
+
+// current gives the process, and starts it where there is none.
+func (n *nursery) current() (*confine.Server, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.closed || n.ctx.Err() != nil {
+		return nil, confine.ErrClosed
+	}
+	if s := n.server; s != nil {
+		select {
+		case <-s.Gone():
+			n.dropLocked()
+		default:
+			return s, nil
+		}
+	}
+	server, err := n.launch()
+	if err != nil {
+		return nil, fmt.Errorf("the process that preloads %v: %w", n.pool.config.Preload, err)
+	}
+	n.server = server
+	return server, nil
+}
+
+// drop forgets a process that is of no further use.
+func (n *nursery) drop(server *confine.Server) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.server == server {
+		n.dropLocked()
+	}
+}
+
+// +checklocks:n.mu
+func (n *nursery) dropLocked() {
+	server := n.server
+	n.server = nil
+	n.pool.logs.fault(errors.Join(errors.New("the process that preloads modules has ended and is started anew"), server.Close()))
+}
+
+// launch starts the process. What it prints becomes log records.
+func (n *nursery) launch() (*confine.Server, error) {
+	c := n.pool.config
+	args, _, err := zygoteCommand(c.path, c.args, c.Preload)
+	if err != nil {
+		return nil, err
+	}
+	program, err := zygoteProgram()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = program.Close() }() // the process has its own
+	var made pipes
+	defer made.closeChild()
+	for _, e := range []*ends{&made.stdout, &made.stderr} {
+		if e.child, e.host, err = confine.HostReadPipe(); err != nil {
+			made.closeHost()
+			return nil, err
+		}
+	}
+	n.listen(made.stdout.host, "stdout")
+	n.listen(made.stderr.host, "stderr")
+	server, err := n.pool.spawn.StartServer(n.ctx, confine.Spec{
+		Path: c.path, Args: args, Env: c.env, Dir: c.Dir,
+		Files: []*os.File{nil, made.stdout.child, made.stderr.child, program.File()},
+	}, c.StartTimeout)
+	if err != nil {
+		n.hush(&made)
+		return nil, err
+	}
+	_ = server.Child().SetOOMScore(max(c.OOMScore, 0)) // as far as this system lets
+	// Ends with the process; close waits for it.
+	n.hearers.Go(func() {
+		<-server.Gone()
+		n.hush(&made)
+	})
+	return server, nil
+}
+
+// listen turns what the process prints into log records, until it has ended.
+func (n *nursery) listen(file *os.File, stream string) {
+	w := &worker{pool: n.pool, name: n.pool.config.Name + "-preload", flight: make([]*call, 1)}
+	s := &splitter{w: w, tail: newTail(), stream: stream}
+	// Ends at the end of file or when hush wakes it; close waits for it.
+	n.hearers.Go(func() {
+		defer func() { _ = file.Close() }()
+		buffer := make([]byte, 4<<10)
+		for {
+			k, err := file.Read(buffer)
+			s.take(buffer[:k])
+			if err != nil {
+				s.flush()
+				return
+			}
+		}
+	})
+}
+
+// hush ends listening soon after the process has ended, whoever else still has
+// its streams.
+func (n *nursery) hush(made *pipes) {
+	soon := time.Now().Add(n.pool.config.Grace)
+	_ = made.stdout.host.SetReadDeadline(soon) // closed ones need none
+	_ = made.stderr.host.SetReadDeadline(soon)
+}
+
+// abandon gives up a process that is not ready yet: nobody waits for workers any
+// more.
+func (n *nursery) abandon() {
+	if n != nil {
+		n.cancel()
+	}
+}
+
+// close ends the process and waits until nothing of it is left. Workers have
+// ended before.
+func (n *nursery) close() error {
+	if n == nil {
+		return nil
+	}
+	n.cancel()
+	n.mu.Lock()
+	n.closed = true
+	server := n.server
+	n.server = nil
+	n.mu.Unlock()
+	var err error
+	if server != nil {
+		err = server.Close()
+	}
+	n.hearers.Wait()
+	return err
+}

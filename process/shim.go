@@ -1,0 +1,86 @@
+package process
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Version managers put a shell script in front of an interpreter, which looks
+// for the right one at every start: 50 to 150 ms, many times what the start
+// itself takes. Such a script is asked once where it leads.
+
+// shimTime bounds the question.
+const shimTime = 10 * time.Second
+
+// questions make an interpreter print the path of its own executable.
+var questions = []struct {
+	name string // of the program, without a version
+	args []string
+}{
+	{"python", []string{"-c", "import sys; print(sys.executable)"}},
+	{"pypy", []string{"-c", "import sys; print(sys.executable)"}},
+	{"node", []string{"-p", "process.execPath"}},
+	{"ruby", []string{"-e", "puts RbConfig.ruby"}},
+	{"perl", []string{"-e", "print $^X"}},
+	{"php", []string{"-r", "echo PHP_BINARY;"}},
+}
+
+// shims remembers answers, by all that they depend on.
+var shims sync.Map
+
+// behindShim returns the interpreter that the script at path starts, or path
+// itself when it is no such script or does not tell. env and dir are those of
+// the workers: version managers look there for the version to use.
+func behindShim(path string, env []string, dir string) string {
+	// Nothing else is asked: a script that is no interpreter would run.
+	name := strings.TrimRight(filepath.Base(path), "0123456789.")
+	for _, q := range questions {
+		if name != q.name || !isScript(path) {
+			continue
+		}
+		info, err := os.Stat(path)
+		if err != nil {
+			return path
+		}
+		key := strings.Join(append([]string{path, info.ModTime().String(), dir}, env...), "\x00")
+		once, _ := shims.LoadOrStore(key, sync.OnceValue(func() string { return ask(path, q.args, env, dir) }))
+		return once.(func() string)()
+	}
+	return path
+}
+
+// ask runs the script once. Any trouble leaves the script in its place: it will
+// say itself what is wrong.
+func ask(path string, args, env []string, dir string) string {
+	ctx, cancel := context.WithTimeout(context.Background(), shimTime)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, path, args...)
+	cmd.Env, cmd.Dir, cmd.WaitDelay = env, dir, time.Second
+	out, err := cmd.Output()
+	found := string(bytes.TrimSpace(out))
+	if err != nil || !filepath.IsAbs(found) || isScript(found) {
+		return path
+	}
+	if info, err := os.Stat(found); err != nil || !info.Mode().IsRegular() || info.Mode()&0o111 == 0 {
+		return path
+	}
+	return found
+}
+
+// isScript tells whether the file begins with "#!".
+func isScript(path string) bool {
+	file, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = file.Close() }() // nothing was written
+	var head [2]byte
+	_, err = file.Read(head[:])
+	return err == nil && head == [2]byte{'#', '!'}
+}
