@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -85,12 +86,36 @@ func examine() (*examination, error) {
 	if err != nil {
 		return nil, err
 	}
-	pool, err := process.New(process.Config{Command: []string{program}}) // no worker is started
+	pool, err := strongest(program)
 	if err != nil {
 		return nil, err
 	}
 	e.Guarantees = pool.Guarantees()
 	return e, pool.Close()
+}
+
+// strongest makes a pool, no worker of which is started, with all that this
+// machine has to keep workers in.
+func strongest(program string) (*process.Pool, error) {
+	c := process.Config{
+		Command: []string{program},
+		Limits:  bullpen.Limits{Memory: 1 << 30, CPU: 1}, PIDs: 1 << 10,
+		Sandbox: process.Sandbox{Profile: process.ProfileStrict, BestEffort: true},
+	}
+	pool, err := process.New(c)
+	if err == nil || !errors.Is(err, errors.ErrUnsupported) {
+		return pool, err
+	}
+	c.Limits.CPU, c.PIDs = 0, 0 // memory may still be watched
+	if pool, err = process.New(c); err == nil {
+		return pool, nil
+	}
+	c.Limits.Memory = 0
+	if pool, err = process.New(c); err == nil {
+		return pool, nil
+	}
+	c.Sandbox = process.Sandbox{}
+	return process.New(c)
 }
 
 func (e *examination) print(out io.Writer) error {
@@ -125,10 +150,10 @@ var promises = map[string]string{
 	"Preemptive":   "a task that ignores its cancellation is ended all the same",
 	"CrashProof":   "a crash of a task ends no other task and not bullpen",
 	"OrphanProof":  "nothing that a task started outlives bullpen, even killed by SIGKILL",
-	"MemoryBound":  "a limit of memory is kept",
-	"CPUBound":     "a limit of processor time is kept",
-	"NoFilesystem": "a task sees no file that it was not given",
-	"NoNetwork":    "a task has no network",
+	"MemoryBound":  "a limit of memory is kept, where one is set (--memory)",
+	"CPUBound":     "a limit of processor time is kept, where one is set (--cpu)",
+	"NoFilesystem": "a task sees no file that it was not given, with --sandbox strict",
+	"NoNetwork":    "a task has no network, with --sandbox strict",
 	"Exact":        "how a task ended is always known",
 }
 

@@ -20,7 +20,9 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/bullpen-run/bullpen"
 	"github.com/bullpen-run/bullpen/internal/leak"
+	"github.com/bullpen-run/bullpen/process"
 )
 
 // leakless runs the tests and fails when they leave something behind.
@@ -56,6 +58,27 @@ var built struct {
 	err    error
 }
 
+// able tells whether this machine can keep bounds, or the strict sandbox.
+func able(what string) (bool, error) {
+	c := process.Config{Command: []string{"sh"}}
+	switch what {
+	case "groups":
+		c.Limits, c.PIDs = bullpen.Limits{Memory: 1 << 30, CPU: 1}, 100
+	case "strict":
+		c.Sandbox.Profile = process.ProfileStrict
+	default:
+		return false, fmt.Errorf("unknown condition %q", what)
+	}
+	p, err := process.New(c)
+	if errors.Is(err, errors.ErrUnsupported) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return p.Guarantees().MemoryBound || what == "strict", p.Close()
+}
+
 func goworker() (folder string, err error) {
 	built.once.Do(func() {
 		if built.folder, built.err = os.MkdirTemp("", "bullpen-cli"); built.err != nil {
@@ -89,6 +112,7 @@ func TestScripts(t *testing.T) {
 			e.Setenv("PYTHONDONTWRITEBYTECODE", "1")
 			return nil
 		},
+		Condition: able,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"waitlines": waitLines, "sequence": sequence, "sorted": sorted, "append": appendTo,
 		},

@@ -32,8 +32,10 @@ Workers speak one of three protocols (-p):
           command has {}; an exit status other than 0 is a failure.
 
 Workers get the variables PATH, HOME, LANG, TMPDIR and TZ and those named with
---env, and nothing else of the environment. They, and all that they start, end
-with bullpen, also when it is killed (see bullpen doctor).
+--env, and nothing else of the environment, and each a temporary folder of its
+own. They, and all that they start, end with bullpen, also when it is killed
+(see bullpen doctor). --memory, --pids and --cpu bound each of them, --sandbox
+strict shuts them in, and --preload makes Python workers start many times faster.
 
 Memory stays bounded however long the input is: at most --queue tasks and
 64 MiB of tasks and results are held; beyond that, reading waits.
@@ -57,6 +59,10 @@ const mapExample = `  # one line in, one line out, in order, through four warm p
 
   # a process for each task, at most 10 s each, tried up to three times
   bullpen map -p exec --timeout 10s --retries 2 -- curl -sf {} < urls.txt
+
+  # code that is not trusted: at most 512 MiB and half a processor, no files, no net
+  bullpen map -p exec --sandbox strict --memory 512M --pids 50 --cpu 0.5 \
+      --allow ./scripts:ro -- sh ./scripts/check.sh {} < submissions.txt
 
   # names with any characters
   find . -name '*.flac' -print0 | bullpen map -0 -p exec -- ffmpeg -i {} -y {}.ogg
@@ -90,6 +96,7 @@ func newMap(stdin io.Reader, stdout, stderr *os.File) *cobra.Command {
 		_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)) // it exists
 	}
 	complete("protocol", "lines", "frames", "exec")
+	complete("sandbox", "none", "default", "strict")
 	complete("output", "text", "json")
 	complete("progress", "auto", "always", "never")
 	return cmd

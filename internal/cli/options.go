@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"time"
@@ -42,6 +43,15 @@ type options struct {
 	recycleTasks    int
 	recycleMemory   int64
 
+	memory     int64
+	pids       int
+	cpu        float64
+	sandbox    process.Profile
+	allow      []string
+	network    bool
+	bestEffort bool
+	preload    []string
+
 	keep     bool
 	timeout  time.Duration
 	retries  int
@@ -68,6 +78,7 @@ func (o *options) define(set *pflag.FlagSet, bad *faults) {
 	f := flagSet{set, bad}
 	o.defineInput(f)
 	o.defineWorkers(f)
+	o.defineBounds(f)
 	o.defineRun(f)
 	o.defineOutput(f)
 }
@@ -90,12 +101,24 @@ func (o *options) defineWorkers(f flagSet) {
 	add(f, &o.queue, "queue", "", "N", fmt.Sprint(defaultQueue), number(1, 1<<24), "most tasks read ahead: waiting, or done and held for --keep-order")
 	add(f, &o.window, "window", "", "N", "auto", number(1, 1024), "most tasks in hand of one worker; by default 1 to 128, chosen by their run time")
 	add(f, &o.nice, "nice", "", "N", fmt.Sprint(process.DefaultNice), number(-20, 19), "priority of workers; 0 is that of bullpen itself")
-	add(f, &o.cpus, "cpus", "", "LIST", "all", processors, "processors that workers may use, such as 0-3,7")
+	add(f, &o.cpus, "cpus", "", "LIST", "all", process.ParseCPUs, "processors that workers may use, such as 0-3,7 or the mask 0x8f")
 	f.StringArrayVar(&o.env, "env", nil, "environment of workers, repeatable: `NAME[=VALUE]` sets the variable or passes it on, besides PATH, HOME, LANG, TMPDIR and TZ")
 	add(f, &o.dir, "dir", "", "DIR", "", word, "working directory of workers")
 	add(f, &o.grace, "grace", "", "TIME", "500ms", duration, "time between asking a task to end and killing its worker")
 	add(f, &o.recycleTasks, "recycle-tasks", "", "N", "", number(1, math.MaxInt32), "replace a worker after so many tasks")
 	add(f, &o.recycleMemory, "recycle-memory", "", "SIZE", "", size, "replace a worker that has grown larger")
+}
+
+func (o *options) defineBounds(f flagSet) {
+	add(f, &o.memory, "memory", "", "SIZE", "", size, "most memory of a worker with all that it starts; one that needs more is killed, and its task ends as memory")
+	add(f, &o.pids, "pids", "", "N", "", number(1, math.MaxInt32), "most processes and threads of a worker")
+	add(f, &o.cpu, "cpu", "", "N", "", share, "most time of processors that a worker gets, 1 being a whole one")
+	add(f, &o.sandbox, "sandbox", "", "WORD", "default", process.ParseProfile,
+		"how far workers are shut in: none, default (no new rights, a temporary folder each), strict (no files but the system's and --allow, no network, few system calls)")
+	f.StringArrayVar(&o.allow, "allow", nil, "a file or folder for workers in the strict sandbox, repeatable: `PATH[:ro]`, to write to, or only to read and run")
+	f.BoolVar(&o.network, "network", false, "leave workers in the strict sandbox the network")
+	f.BoolVar(&o.bestEffort, "best-effort", false, "leave out of the strict sandbox what this system cannot do, instead of refusing")
+	f.StringSliceVar(&o.preload, "preload", nil, "Python `MODULE`s, repeatable, that are imported once: workers are then forked from that process, many times faster")
 }
 
 func (o *options) defineRun(f flagSet) {
@@ -142,6 +165,7 @@ func (o *options) check(set *pflag.FlagSet, bad *faults) {
 	if o.resume && o.joblog == "" {
 		bad.add("--resume needs --joblog FILE: the log says what has been done")
 	}
+	o.checkSandbox(bad)
 	if o.maxLine > math.MaxInt32 {
 		bad.add("--max-line: the most is 2 GiB less one byte")
 	}
@@ -162,6 +186,22 @@ func (o *options) check(set *pflag.FlagSet, bad *faults) {
 	}
 	if o.max == 0 {
 		o.max = max(runtime.GOMAXPROCS(0), o.min)
+	}
+}
+
+// checkSandbox finds what is wrong with the flags for --sandbox strict.
+func (o *options) checkSandbox(bad *faults) {
+	if o.sandbox != process.ProfileStrict && (len(o.allow) > 0 || o.network || o.bestEffort) {
+		bad.add("--allow, --network and --best-effort are for --sandbox strict: other sandboxes keep workers from no file and no network")
+	}
+	for _, entry := range o.allow {
+		path := strings.TrimSuffix(entry, ":ro")
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(o.dir, path)
+		}
+		if _, err := os.Stat(path); err != nil {
+			bad.add("--allow %q: %w", entry, err)
+		}
 	}
 }
 
@@ -197,9 +237,11 @@ func (o *options) config() process.Config {
 		Command: o.command, Protocol: o.protocol, Min: o.min, Max: o.max, Spare: o.spare, Idle: o.idle,
 		Queue:  o.ahead(), // so that handing over never waits: the run bounds what is read
 		Window: o.window, Grace: o.grace, Env: o.env, Dir: o.dir, Nice: o.nice, CPUs: o.cpus,
-		Limits:  bullpen.Limits{Timeout: o.timeout, Output: int(o.maxLine)},
+		Limits:  bullpen.Limits{Timeout: o.timeout, Output: int(o.maxLine), Memory: o.memory, CPU: o.cpu},
 		Recycle: process.Recycle{Tasks: o.recycleTasks, Memory: o.recycleMemory},
 		NUL:     o.null && o.protocol == process.Lines,
+		PIDs:    o.pids, Preload: o.preload,
+		Sandbox: process.Sandbox{Profile: o.sandbox, Allow: o.allow, Network: o.network, BestEffort: o.bestEffort},
 	}
 	if o.nice == 0 {
 		c.Nice = process.HostNice

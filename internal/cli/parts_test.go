@@ -143,12 +143,12 @@ func TestValues(t *testing.T) {
 			t.Errorf("duration(%q) = %v", in, got)
 		}
 	}
-	if got, err := processors("0-2,7"); err != nil || !slices.Equal(got, []int{0, 1, 2, 7}) {
-		t.Errorf("processors gave %v, %v", got, err)
+	if got, err := share("0.5"); err != nil || got != 0.5 {
+		t.Errorf("share gave %v, %v", got, err)
 	}
-	for _, in := range []string{"", "a", "2-1", "-1", "1-", "0-99999999", "1,,2"} {
-		if got, err := processors(in); err == nil {
-			t.Errorf("processors(%q) = %v", in, got)
+	for _, in := range []string{"", "a", "0", "-1", "NaN", "Inf", "1e9", "0.001"} {
+		if got, err := share(in); err == nil {
+			t.Errorf("share(%q) = %v", in, got)
 		}
 	}
 	for _, in := range []string{"", "0", "-1", "x", "0%", "101%", "NaN%", "%"} {

@@ -112,25 +112,13 @@ func size(s string) (int64, error) {
 	return int64(n * unit), nil
 }
 
-// processors parses a list such as 0-3,7.
-func processors(s string) ([]int, error) {
-	const most = 1 << 13 // more than any kernel knows
-	var all []int
-	for part := range strings.SplitSeq(s, ",") {
-		from, to, isRange := strings.Cut(part, "-")
-		a, err := strconv.Atoi(from)
-		b := a
-		if err == nil && isRange {
-			b, err = strconv.Atoi(to)
-		}
-		if err != nil || a < 0 || b < a || b >= most {
-			return nil, fmt.Errorf("use numbers of processors, such as 0-3,7")
-		}
-		for ; a <= b; a++ {
-			all = append(all, a)
-		}
+// share parses a number of processors, which may be a part of one.
+func share(s string) (float64, error) {
+	n, err := strconv.ParseFloat(s, 64)
+	if err != nil || !(n >= 0.01 && n <= 1<<13) { // no NaN
+		return 0, fmt.Errorf("use a number of processors from 0.01 on, such as 0.5 or 2")
 	}
-	return all, nil
+	return n, nil
 }
 
 // oneOf parses one of some words.
