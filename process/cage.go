@@ -70,7 +70,7 @@ func (p *Pool) openBounds() error {
 	groups, err := openGroups(want)
 	if err == nil {
 		p.groups = groups
-		return nil
+		return p.weighGroups()
 	}
 	err = fmt.Errorf("process: the bounds of the workers (Limits.Memory, Limits.CPU, PIDs, Weight): %w", err)
 	if _, watchErr := confine.RSS(os.Getpid()); want.Memory == 0 || watchErr != nil || !errors.Is(err, errors.ErrUnsupported) {
@@ -83,6 +83,22 @@ func (p *Pool) openBounds() error {
 		}
 	}
 	p.unbound = err
+	return p.weighGroups()
+}
+
+// weighGroups gives the workers in control groups together the share of scarce
+// processors that their nice value would give them outside.
+func (p *Pool) weighGroups() error {
+	if p.groups == nil {
+		return nil
+	}
+	nice := p.config.Nice
+	if nice == HostNice {
+		nice = 0
+	}
+	if err := p.groups.Weigh(nice, p.config.Max, p.config.Weight); err != nil {
+		return errors.Join(fmt.Errorf("process: %w", err), p.groups.Close())
+	}
 	return nil
 }
 

@@ -134,9 +134,9 @@ type Config struct {
 	// PIDs is the most processes and threads of one worker; 0 means no bound. It
 	// needs a control group.
 	PIDs int
-	// Weight is the share of a worker in the time of scarce processors, 1 to
-	// 10000, where 100 is that of others; 0 leaves it to Nice. It needs a control
-	// group.
+	// Weight is the share of the workers in the time of scarce processors, 1 to
+	// 10000, where 100 is what their Nice gives them; 0 means 100. It needs
+	// control groups.
 	Weight int
 	// Grace is the time between asking a task to end and killing its worker;
 	// 0 means 500 ms. Workers that cannot be asked are killed at once.

@@ -25,6 +25,27 @@
 // be long. Payloads from 32 KiB on are copied once into memory shared with the
 // worker. Nothing is logged on the path of a task.
 //
+// # Bad neighbours
+//
+// [Config].Limits bounds the memory and the processor time of each worker, PIDs its
+// processes; the kernel keeps these bounds, by control groups. A worker that
+// reaches its bound of memory is killed, and its task ends with the outcome
+// [bullpen.Memory] and a [*MemoryError]. Workers run below the host's priority, and
+// are what the kernel kills first when the machine is out of memory. [Sandbox] says
+// what else a worker is kept from; ProfileStrict is for code that is not trusted.
+// What a machine cannot keep is refused by [New], or told by [Pool.Guarantees].
+//
+// Many pools of rarely used kinds share a machine by a [Budget]: idle workers of
+// one make room for another.
+//
+// # Fast starts
+//
+// Spare workers wait for tasks, and are replaced in the background. Python workers
+// can be forked from a process that has imported their modules (Preload): in about
+// a millisecond or two instead of tens or hundreds. The pool measures how long a
+// start takes ([Stats].StartTime) and grows as soon as a task has waited that long,
+// or as long as tasks take.
+//
 // # What happens when a worker dies
 //
 // Its exit is seen at once. The task that ran is [bullpen.Crashed], with exit

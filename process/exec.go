@@ -171,16 +171,7 @@ func (o *oneShot) collect(file *os.File) {
 
 // hear turns standard error into log records.
 func (o *oneShot) hear(file *os.File) {
-	s := &splitter{w: o.w, c: o.c, tail: o.tail, stream: "stderr"}
-	buffer := make([]byte, 4<<10)
-	for {
-		n, err := file.Read(buffer)
-		s.take(buffer[:n])
-		if err != nil {
-			s.flush()
-			return
-		}
-	}
+	hear(file, newSplitter(o.w, o.c, o.tail, "stderr"))
 }
 
 // concluded tells the outcome of a process and frees its place.

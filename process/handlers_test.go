@@ -34,9 +34,18 @@ func hog(mib string) error {
 	return err
 }
 
-// hogs are handlers that take memory.
+// hogs are handlers that take memory, or the host's time.
 func hogs() map[string]bullpen.Handler {
 	return map[string]bullpen.Handler{
+		// Leaves a process of its own session that prints for ever.
+		"detach-loudly": func(context.Context, bullpen.Task) ([]byte, error) {
+			c := exec.Command("yes", "a line that nobody asked for")
+			c.SysProcAttr, c.Stdout, c.Stderr = &syscall.SysProcAttr{Setsid: true}, os.Stdout, os.Stderr
+			if err := c.Start(); err != nil {
+				return nil, err
+			}
+			return nil, c.Process.Release()
+		},
 		// Takes so many MiB of memory, and tells how many.
 		"hog": func(_ context.Context, t bullpen.Task) ([]byte, error) {
 			return t.Payload, hog(string(t.Payload))

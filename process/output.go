@@ -1,16 +1,13 @@
 package process
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"log/slog"
 	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
-	"unicode/utf8"
 
 	"github.com/bullpen-run/bullpen"
 	"github.com/bullpen-run/bullpen/internal/wire"
@@ -51,12 +48,14 @@ func newLogs(logger *slog.Logger) *logs {
 	return l
 }
 
-// put hands r over, or drops it. It never waits.
-func (l *logs) put(r record) {
+// put hands r over, or drops it and reports false. It never waits.
+func (l *logs) put(r record) bool {
 	select {
 	case l.queue <- r:
+		return true
 	default:
 		l.lost.Add(1)
+		return false
 	}
 }
 
@@ -191,7 +190,7 @@ func (w *worker) hear(file *os.File, stream string) {
 	w.wakeStreams = append(w.wakeStreams, reader)
 	exited := w.exited
 	p.mu.Unlock()
-	s := &splitter{w: w, tail: w.tail, stream: stream, buffer: make([]byte, 4<<10)}
+	s := newSplitter(w, nil, w.tail, stream)
 	if !exited {
 		// An error says that the worker has ended: what it wrote is still there.
 		err = reader.Wait(s.pump)
@@ -200,75 +199,6 @@ func (w *worker) hear(file *os.File, stream string) {
 		_ = reader.Control(func(fd uintptr) { s.pump(fd) })
 	}
 	s.flush()
-}
-
-// splitter cuts what comes from one stream of a worker into lines.
-type splitter struct {
-	w      *worker
-	c      *call // the task that it belongs to; nil: the one that runs
-	tail   *tail // where the lines of standard error are kept
-	stream string
-	buffer []byte
-	line   []byte
-}
-
-// pump takes what is there, and reports whether that was the end.
-func (s *splitter) pump(fd uintptr) bool {
-	for {
-		n, err := wire.ReadNow(fd, s.buffer)
-		if errors.Is(err, wire.ErrAgain) {
-			return false
-		}
-		if err != nil {
-			return true
-		}
-		s.take(s.buffer[:n])
-	}
-}
-
-// take cuts b into lines. What is too long for one is cut off.
-func (s *splitter) take(b []byte) {
-	for len(b) > 0 {
-		text, after, whole := bytes.Cut(b, []byte{'\n'})
-		b = after
-		s.line = append(s.line, text[:min(len(text), protocol.MaxLogText-len(s.line))]...)
-		if whole {
-			s.record()
-			s.line = s.line[:0]
-		}
-	}
-}
-
-// flush records a last line without line feed.
-func (s *splitter) flush() {
-	if len(s.line) > 0 {
-		s.record()
-	}
-}
-
-// record hands one line to the log.
-func (s *splitter) record() {
-	text := string(bytes.TrimRight(s.line, "\r"))
-	if !utf8.ValidString(text) {
-		text = strings.ToValidUTF8(text, "\uFFFD")
-	}
-	level := slog.LevelInfo
-	if s.stream == "stderr" {
-		level = slog.LevelWarn
-		s.tail.add(text)
-	}
-	r := record{worker: s.w.name, line: bullpen.LogLine{Time: time.Now(), Level: int(level), Stream: s.stream, Text: text}}
-	p := s.w.pool
-	p.mu.Lock()
-	c := s.c
-	if c == nil {
-		c = s.w.running()
-	}
-	if c != nil {
-		r.task, r.id, r.observer = c.task.Name, c.task.ID, c.task.Observer
-	}
-	p.mu.Unlock()
-	p.logs.put(r)
 }
 
 // running is the task that w runs, as far as can be seen; nil for none. Pool.mu

@@ -179,19 +179,11 @@ func (n *nursery) launch() (*confine.Server, error) {
 // listen turns what the process prints into log records, until it has ended.
 func (n *nursery) listen(file *os.File, stream string) {
 	w := &worker{pool: n.pool, name: n.pool.config.Name + "-preload", flight: make([]*call, 1)}
-	s := &splitter{w: w, tail: newTail(), stream: stream}
+	s := newSplitter(w, nil, newTail(), stream)
 	// Ends at the end of file or when hush wakes it; close waits for it.
 	n.hearers.Go(func() {
 		defer func() { _ = file.Close() }()
-		buffer := make([]byte, 4<<10)
-		for {
-			k, err := file.Read(buffer)
-			s.take(buffer[:k])
-			if err != nil {
-				s.flush()
-				return
-			}
-		}
+		hear(file, s)
 	})
 }
 

@@ -273,3 +273,33 @@ func await(t testing.TB, what string, holds func() bool) {
 		}
 	}
 }
+
+// All groups of a host together weigh what their processes would.
+func TestGroupsWeigh(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ nice, processes, weight, want int }{
+		{0, 1, 0, 1024}, {10, 2, 100, 219}, {10, 2, 200, 439}, {19, 1, 0, 14}, {-20, 99, 100, 1 << 18}, {19, 0, 1, 2},
+	} {
+		if got := sharesOf(c.nice, c.processes, c.weight); got != c.want {
+			t.Errorf("%+v: %d", c, got)
+		}
+	}
+	g, err := OpenGroups(Bounds{CPU: 1})
+	if err != nil {
+		t.Skip(err)
+	}
+	if err := g.Weigh(10, 2, 0); err != nil {
+		t.Error(err)
+	}
+	tr := g.treesFor(cpuKind)[0]
+	name, want := "cpu.shares", int64(219)
+	if tr.v2 {
+		name, want = "cpu.weight", 21
+	}
+	if got, err := readNumber(tr.own.lock, name); err != nil || got != want {
+		t.Errorf("%s is %d, %v, want %d", name, got, err, want)
+	}
+	if err := g.Close(); err != nil {
+		t.Error(err)
+	}
+}

@@ -16,6 +16,9 @@ func (g *Groups) Kind() string { return "" }
 // Get returns [ErrUnsupported].
 func (g *Groups) Get(Bounds) (*Group, error) { return nil, ErrUnsupported }
 
+// Weigh returns [ErrUnsupported].
+func (g *Groups) Weigh(int, int, int) error { return ErrUnsupported }
+
 // Close does nothing.
 func (g *Groups) Close() error { return nil }
 

@@ -210,7 +210,7 @@ def test_huge_frame_leaves_no_huge_buffer(start: Any) -> None:
     host.task(1, bytes(8 << 20))
     assert host.result() == b"[%d]" % (16 + (8 << 20))
     host.task(1)
-    assert host.result() == b"[262144]"
+    assert host.result() == b"[65536]"
 
 
 @pytest.mark.parametrize("mark, parts, say", [

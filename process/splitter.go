@@ -1,0 +1,173 @@
+package process
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/internal/wire"
+	"github.com/bullpen-run/bullpen/protocol"
+)
+
+// splitter cuts what comes from one stream of a worker into lines.
+type splitter struct {
+	w      *worker
+	c      *call // the task that it belongs to; nil: the one that runs
+	tail   *tail // where the lines of standard error are kept
+	stream string
+	buffer []byte
+	line   []byte
+
+	flood bool // the log could not take all; the stream has not run dry since
+	after int  // bytes read since the process has ended
+}
+
+func newSplitter(w *worker, c *call, tail *tail, stream string) *splitter {
+	return &splitter{w: w, c: c, tail: tail, stream: stream, buffer: make([]byte, 4<<10)}
+}
+
+const (
+	floodBuffer = 64 << 10 // bytes read at a time from a stream that floods
+	floodLines  = 64       // lines of them that are looked at; the rest is counted
+	floodRest   = 9        // times as long as that took, the worker has to wait
+	restLeast   = 100 * time.Microsecond
+	restMost    = 20 * time.Millisecond
+	lastBytes   = 1 << 20 // most that is read of what a dead worker's children go on printing
+)
+
+// pump takes what is there, and reports whether that was the end.
+func (s *splitter) pump(fd uintptr) bool {
+	for {
+		began := time.Now()
+		n, err := wire.ReadNow(fd, s.buffer)
+		if errors.Is(err, wire.ErrAgain) {
+			s.flood = false
+			return false
+		}
+		if err != nil {
+			return true
+		}
+		s.took(s.buffer[:n], began)
+		if s.outlived(n) {
+			return true
+		}
+	}
+}
+
+// took deals with b. A stream that floods the log must not take the processors of
+// the host: it is looked at in part, and its worker has to wait.
+func (s *splitter) took(b []byte, began time.Time) {
+	if !s.flood {
+		s.take(b)
+		return
+	}
+	for range floodLines {
+		i := bytes.IndexByte(b, '\n') + 1
+		if i == 0 {
+			break
+		}
+		s.take(b[:i])
+		b = b[i:]
+	}
+	s.skip(b)
+	if len(s.buffer) < floodBuffer {
+		s.buffer = make([]byte, floodBuffer)
+	}
+	<-time.After(min(max(floodRest*time.Since(began), restLeast), restMost))
+}
+
+// skip counts the lines in b as lost, but for the beginning of one that goes on.
+// What standard error said last is kept.
+func (s *splitter) skip(b []byte) {
+	i := bytes.LastIndexByte(b, '\n') + 1
+	if i > 0 {
+		s.line = s.line[:0]
+		s.w.pool.logs.lost.Add(uint64(bytes.Count(b[:i], []byte{'\n'})))
+		if s.stream == "stderr" {
+			for line := range bytes.SplitSeq(b[max(0, i-tailBytes):i-1], []byte{'\n'}) {
+				s.tail.add(strings.ToValidUTF8(string(line), "\uFFFD"))
+			}
+		}
+	}
+	s.take(b[i:])
+}
+
+// outlived tells whether enough has been read of a stream whose process has ended,
+// while something that it left behind goes on writing.
+func (s *splitter) outlived(n int) bool {
+	p := s.w.pool
+	p.mu.Lock()
+	exited := s.w.exited
+	p.mu.Unlock()
+	if !exited {
+		return false
+	}
+	s.after += n
+	return s.after > lastBytes
+}
+
+// take cuts b into lines. What is too long for one is cut off.
+func (s *splitter) take(b []byte) {
+	for len(b) > 0 {
+		text, after, whole := bytes.Cut(b, []byte{'\n'})
+		b = after
+		s.line = append(s.line, text[:min(len(text), protocol.MaxLogText-len(s.line))]...)
+		if whole {
+			s.record()
+			s.line = s.line[:0]
+		}
+	}
+}
+
+// flush records a last line without line feed.
+func (s *splitter) flush() {
+	if len(s.line) > 0 {
+		s.record()
+	}
+}
+
+// record hands one line to the log.
+func (s *splitter) record() {
+	text := string(bytes.TrimRight(s.line, "\r"))
+	if !utf8.ValidString(text) {
+		text = strings.ToValidUTF8(text, "\uFFFD")
+	}
+	level := slog.LevelInfo
+	if s.stream == "stderr" {
+		level = slog.LevelWarn
+		s.tail.add(text)
+	}
+	r := record{worker: s.w.name, line: bullpen.LogLine{Time: time.Now(), Level: int(level), Stream: s.stream, Text: text}}
+	p := s.w.pool
+	p.mu.Lock()
+	c := s.c
+	if c == nil {
+		c = s.w.running()
+	}
+	if c != nil {
+		r.task, r.id, r.observer = c.task.Name, c.task.ID, c.task.Observer
+	}
+	p.mu.Unlock()
+	if !p.logs.put(r) {
+		s.flood = true
+	}
+}
+
+// hear hands on what comes from file, until its end or its deadline.
+func hear(file *os.File, s *splitter) {
+	for {
+		began := time.Now()
+		n, err := file.Read(s.buffer)
+		s.flood = s.flood && n == len(s.buffer) // else it has run dry
+		s.took(s.buffer[:n], began)
+		if err != nil {
+			s.flush()
+			return
+		}
+	}
+}
