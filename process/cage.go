@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -113,7 +114,7 @@ func (r *resolved) bounds() confine.Bounds {
 // newCage makes a cage with bounds b for the process name.
 func (p *Pool) newCage(name string, b confine.Bounds) (c cage, err error) {
 	if p.scratch != nil {
-		if c.temp, err = p.scratch.Folder(name); err != nil {
+		if c.temp, err = p.scratch.Folder(folderName(name)); err != nil {
 			return cage{}, fmt.Errorf("temporary folder of the worker: %w", err)
 		}
 	}
@@ -127,6 +128,19 @@ func (p *Pool) newCage(name string, b confine.Bounds) (c cage, err error) {
 		return c, errors.Join(fmt.Errorf("bounds of the worker: %w", err), p.freeCage(&c))
 	}
 	return c, nil
+}
+
+// folderName makes of a worker's name one that every file system takes, and so
+// short that sockets have room behind it (unix(7): 107 bytes for the whole path).
+func folderName(name string) string {
+	const most = 24
+	name = strings.Map(func(r rune) rune {
+		if r == '-' || r == '_' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
+			return r
+		}
+		return '_'
+	}, name)
+	return name[max(0, len(name)-most):]
 }
 
 // enter makes what spec starts a prisoner of c.
@@ -165,7 +179,7 @@ func (p *Pool) freeCage(c *cage) error {
 
 // profile is what the workers of r have in common.
 func (r *resolved) profile() confine.Profile {
-	shielded := r.Sandbox.Profile != ProfileNone
+	shielded := r.Sandbox.Profile != ProfileNone && runtime.GOOS == "linux" // promiseBounds tells where not
 	profile := confine.Profile{
 		CPUs: r.CPUs, Guard: true, GuardAlone: true,
 		NoNewPrivs: shielded, NoCore: shielded, IOPriority: confine.IOPriority(r.IO),
@@ -199,6 +213,9 @@ func (p *Pool) promiseBounds(g *bullpen.Guarantees) {
 		note("CPU of a worker has no bound: none is configured (Limits.CPU)")
 	}
 	g.NoFilesystem, g.NoNetwork = p.spawn.Confined()
+	if p.config.Sandbox.Profile == ProfileDefault && runtime.GOOS != "linux" {
+		note("workers may gain rights by running other programs: this system knows no way to forbid it")
+	}
 	if p.config.Sandbox.Profile != ProfileStrict {
 		note("files and network of a worker are the host's (only ProfileStrict keeps it from them)")
 	}

@@ -160,6 +160,12 @@ func TestEachWorkerHasItsOwnTemporaryFolder(t *testing.T) {
 			return errors.Is(err, os.ErrNotExist)
 		})
 	}
+	odd := open(t, Config{
+		Name: strings.Repeat("a/b*ü", 50), Command: []string{"sh", "-c", `echo "$TMPDIR"`}, Protocol: Exec, Env: []string{"TMPDIR=" + parent},
+	})
+	if dir := strings.TrimSpace(do(t, odd, "", "")); filepath.Dir(filepath.Dir(dir)) != parent || len(filepath.Base(dir)) > 40 {
+		t.Errorf("with an odd name the folder is %q", dir)
+	}
 	none := open(t, Config{
 		Command: []string{"sh", "-c", `echo "$TMPDIR"`}, Protocol: Exec, Env: []string{"TMPDIR=" + parent},
 		Sandbox: Sandbox{Profile: ProfileNone},

@@ -17,7 +17,8 @@ const (
 	// (no_new_privs, so sudo and the like do not work) and from writing core
 	// files, and gives each a temporary folder, in TMPDIR, which is removed with
 	// the worker. Their own session and process group, closed descriptors and an
-	// environment by allow-list they have in every profile.
+	// environment by allow-list they have in every profile. Where the system has no
+	// such thing as no_new_privs, [Pool.Guarantees] tells.
 	ProfileDefault Profile = iota
 	// ProfileNone leaves these out.
 	ProfileNone
