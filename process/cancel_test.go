@@ -293,3 +293,25 @@ func TestCancelAtAnyMoment(t *testing.T) {
 	}
 	j.wantNoFaults(t)
 }
+
+// A task that stops its worker, or spins, while the worker still holds the answer
+// of the task before it: the deadline counts from its start all the same.
+func TestDeadlineBehindAHeldAnswer(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"bad-stop", "stubborn"} {
+		p := selfPool(t, func(c *Config) { c.Max, c.Window, c.Grace = 1, 8, 100*ms })
+		do(t, p, "pid", "")
+		began := time.Now()
+		ended := p.ExecuteAll(within(t, 20*time.Second), []bullpen.Task{
+			{Name: "pid"}, {Name: name, Payload: []byte("1h"), Limits: bullpen.Limits{Timeout: 100 * ms}}, {Name: "pid"},
+		})
+		_ = wantOutcome(t, ended[1].Err, bullpen.Timeout)
+		if d := time.Since(began); d > 10*time.Second {
+			t.Errorf("%s: the answer came after %v", name, d)
+		}
+		// The worker held the first answer when it was killed, and had not begun the last.
+		if o, _ := bullpen.OutcomeOf(ended[0].Err); o != bullpen.OK && o != bullpen.Lost || ended[2].Err != nil {
+			t.Errorf("%s: its neighbours ended with %v and %v", name, ended[0].Err, ended[2].Err)
+		}
+	}
+}

@@ -11,6 +11,7 @@ import (
 
 // tendTasks ends tasks that overran their run time or were taken back.
 func (p *Pool) tendTasks(w *worker, now int64) {
+	w.noteBegun(now)
 	number := w.oldest
 	for range w.count {
 		c := w.flight[int(number)&(len(w.flight)-1)]
@@ -33,6 +34,24 @@ func (p *Pool) tendTasks(w *worker, now int64) {
 		}
 		number = protocol.Next(number)
 	}
+}
+
+// noteBegun notes that a task has begun although the answers of those before it
+// have not come: the worker holds them until it is through with all that it has
+// read, or stops. Pool.mu is held.
+func (w *worker) noteBegun(now int64) {
+	if w.page == nil || w.concurrency > 1 || w.count < 2 {
+		return
+	}
+	if c := w.flight[int(w.page.Started())&(len(w.flight)-1)]; c != nil && c.started == 0 && w.runs(c) {
+		c.started = now
+	}
+}
+
+// runs tells whether w, which runs one task at a time, runs c now, as far as the
+// shared page tells.
+func (w *worker) runs(c *call) bool {
+	return w.page != nil && w.page.Started() == c.number && w.page.Finished() != c.number
 }
 
 // attend looks at once after the tasks of w that are to end. Pool.mu is held.
@@ -60,7 +79,7 @@ func (p *Pool) attendTo(w *worker, c *call, now int64) {
 		p.wakeBy(now + int64(p.config.Grace))
 		return
 	}
-	if w.concurrency == 1 && c.number != w.oldest {
+	if w.concurrency == 1 && c.number != w.oldest && !w.runs(c) {
 		p.recall(w, c.number, now)
 		p.wakeBy(now + int64(growWait))
 		return // it comes back, or becomes the oldest
