@@ -24,13 +24,12 @@ for themselves. Handlers of atexit that modules register run at the end of each
 worker and of this process.
 """
 
-import array
+import _socket
 import ctypes
 import gc
 import importlib
 import os
 import signal
-import socket
 import struct
 import sys
 import traceback
@@ -38,14 +37,17 @@ import types
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # these stand before this file
-    from zygote_worker import CONTROL, REFUSED, Refused, Worker, hide_frames, kind_of, own_part, set_first_path
+    from zygote_worker import CONTROL, REFUSED, Program, Refused, Worker, kind_of, set_first_path, texts
 
 VERSION, FORK = 1, 1
 READY, FAILED, FORKED = 1, 2, 3
 REQUEST, REPLY = struct.Struct("<BBHIHHHH"), struct.Struct("<BBHI")
 MAX_MESSAGE, MAX_TEXT, MAX_DESCRIPTORS = 64 << 10, 32 << 10, 250
+DESCRIPTOR = struct.Struct("@i")
+REHEARSALS = 12  # CPython 3.11 adapts code to what it does when it has run eight times
 
 CLONE_PIDFD, CLONE_PARENT, CLONE_CHILD_CLEARTID, CLONE_CHILD_SETTID = 0x1000, 0x8000, 0x200000, 0x1000000
+CLONE = CLONE_PARENT | CLONE_PIDFD | CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID | int(signal.SIGCHLD)
 PR_SET_NAME, PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS = 15, 24, 38
 PR_GET_TID_ADDRESS, PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL = 40, 47, 4
 CALLS = {
@@ -67,9 +69,13 @@ class Kernel:
         if machine not in CALLS or struct.calcsize("P") != 8:
             raise Refused("there is no fork server for the processor " + machine)
         self.numbers = CALLS[machine]
-        self.reversed = machine == "aarch64"  # clone has its last two arguments the other way round
         self.library = ctypes.PyDLL(None, use_errno=True)
-        self.library.syscall.restype = ctypes.c_long
+        self.syscall = self.library.syscall
+        self.syscall.restype, self.syscall.argtypes = ctypes.c_long, [ctypes.c_long] * 6
+        # Looked up here: in a worker each first use copies pages of memory.
+        api = ctypes.pythonapi
+        self.before, self.in_parent, self.in_child = (
+            api.PyOS_BeforeFork, api.PyOS_AfterFork_Parent, api.PyOS_AfterFork_Child)
         try:
             libc = os.confstr("CS_GNU_LIBC_VERSION") or ""
         except (ValueError, OSError):
@@ -91,10 +97,12 @@ class Kernel:
         self.call("get_robust_list", 0, ctypes.addressof(head), ctypes.addressof(size))
         self.robust = (head.value or 0, size.value)
         self.pidfd = ctypes.c_int(-1)
+        last = (0, self.thread) if machine == "aarch64" else (self.thread, 0)  # there the other way round
+        self.clone = (self.numbers["clone"], CLONE, 0, ctypes.addressof(self.pidfd), *last)
 
-    def call(self, name, *args):
+    def call(self, name, a=0, b=0, c=0, d=0, e=0):
         """A system call; an OSError when the kernel says no."""
-        result = self.library.syscall(ctypes.c_long(self.numbers[name]), *map(ctypes.c_long, args))
+        result = self.syscall(self.numbers[name], a, b, c, d, e)
         if result < 0:
             number = ctypes.get_errno()
             raise OSError(number, name + ": " + os.strerror(number))
@@ -102,23 +110,19 @@ class Kernel:
 
     def fork(self):
         """As os.fork, but the child is a sibling, and the parent gets its pidfd; the child gets -1."""
-        flags = CLONE_PARENT | CLONE_PIDFD | CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID | signal.SIGCHLD
-        last = (0, self.thread) if self.reversed else (self.thread, 0)
-        api = ctypes.pythonapi
         self.pidfd.value = -1
-        api.PyOS_BeforeFork()
-        try:
-            child = self.call("clone", flags, 0, ctypes.addressof(self.pidfd), *last) == 0
-        except OSError:
-            api.PyOS_AfterFork_Parent()
-            raise
-        if not child:
-            api.PyOS_AfterFork_Parent()
-            return self.pidfd.value
-        api.PyOS_AfterFork_Child()
-        if self.robust[0]:
-            self.call("set_robust_list", *self.robust)
-        return -1
+        self.before()
+        result = self.syscall(*self.clone)
+        if result == 0:
+            self.in_child()
+            if self.robust[0]:
+                self.call("set_robust_list", *self.robust)
+            return -1
+        number = ctypes.get_errno()
+        self.in_parent()
+        if result < 0:
+            raise OSError(number, os.strerror(number))
+        return self.pidfd.value
 
     def close(self, first, last):
         """Close the descriptors first to last."""
@@ -166,13 +170,14 @@ class Zygote:
         self.comm = ctypes.create_string_buffer(read("/proc/self/comm").strip().encode()[:15])
         self.last_capability = int(read("/proc/sys/kernel/cap_last_cap") or 63)
         self.held = set()
+        self.program = None
         self.buffer = bytearray(MAX_MESSAGE)
         self.kernel = Kernel()
 
     def reply(self, kind, number=0, text="", pidfd=-1):
         """Tell the host."""
         data = REPLY.pack(VERSION, kind, 0, number) + text.encode("utf-8", "backslashreplace")[-MAX_TEXT:]
-        with_it = [] if pidfd < 0 else [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [pidfd]))]
+        with_it = [] if pidfd < 0 else [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, DESCRIPTOR.pack(pidfd))]
         self.control.sendmsg([data], with_it)
 
     def prepare(self, worker, modules):
@@ -202,7 +207,31 @@ class Zygote:
         if count > 1:
             raise Refused(several_threads(count, suspects))
         self.held = descriptors() - before
+        if alone or self.first_path in sys.path:
+            self.program = Program.of_script(worker)
+        self.learns = worker == "-c"
+        self.options = getattr(sys, "orig_argv", [])
+        self.options = self.options[:self.options.index("-c")] if self.options else None
+        self.rehearse()
         self.clean()
+
+    def rehearse(self):
+        """Run what each worker runs until it is ready, as far as it leaves no trace.
+
+        What Python learns from running code is then in memory that all workers
+        share. It is worth a hundred pages and a tenth of a millisecond for each.
+        """
+        sdk, threading = sys.modules.get("bullpen._start"), sys.modules.get("threading")
+        self.mains, self.kinds, self.zone = [], [kind_of(fd) for fd in range(3)], os.environb.get(b"TZ")
+        for _ in range(REHEARSALS):
+            if hasattr(threading, "_after_fork"):
+                threading._after_fork()  # there is one thread: nothing is lost
+            Worker.rehearse(self)
+        if hasattr(sdk, "rehearse"):
+            try:
+                sdk.rehearse()
+            except Exception:
+                pass  # workers are as good without
 
     def clean(self):
         """Undo what modules may have set and no worker should begin with, and freeze the collector."""
@@ -221,7 +250,7 @@ class Zygote:
         self.mains = [name for name, module in sys.modules.items() if module is sys.modules["__main__"]]
         self.modules = set(sys.modules).difference(self.mains)
         self.kinds = [kind_of(fd) for fd in range(3)]
-        self.zone = os.environ.get("TZ")
+        self.zone = os.environb.get(b"TZ")
         os.environ.clear()
         gc.collect()
         gc.disable()
@@ -234,16 +263,19 @@ class Zygote:
 
     def serve(self):
         """Fork on request. Returns None at the end, and a Worker in each child."""
-        room = socket.CMSG_SPACE(MAX_DESCRIPTORS * array.array("i").itemsize)
+        room = _socket.CMSG_SPACE(MAX_DESCRIPTORS * DESCRIPTOR.size)
+        rights = (_socket.SOL_SOCKET, _socket.SCM_RIGHTS)
+        cut = _socket.MSG_TRUNC | _socket.MSG_CTRUNC
+        view = memoryview(self.buffer)
         while True:
             size, ancillary, flags, _ = self.control.recvmsg_into([self.buffer], room)
             if size == 0:
                 return None
-            received = array.array("i")
+            received = []
             for level, kind, data in ancillary:
-                if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
-                    received.frombytes(data[:len(data) - len(data) % received.itemsize])
-            if size < REQUEST.size or flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC):
+                if (level, kind) == rights:
+                    received += memoryview(data)[:len(data) // DESCRIPTOR.size * DESCRIPTOR.size].cast("i")
+            if size < REQUEST.size or flags & cut:
                 raise Refused("a request of %d bytes is cut off" % size)
             version, kind, bits, number, *counts = REQUEST.unpack_from(self.buffer)
             if version != VERSION or kind != FORK:
@@ -254,11 +286,21 @@ class Zygote:
                 self.reply(REFUSED, number, "no process can be made: " + str(error.strerror))
             else:
                 if pidfd < 0:
-                    return Worker(self, bits, number, counts, received, bytes(self.buffer[REQUEST.size:size]))
+                    return Worker(self, bits, number, counts, received, bytes(view[REQUEST.size:size]))
                 self.reply(FORKED, number, pidfd=pidfd)
                 os.close(pidfd)
             for fd in received:
                 os.close(fd)
+            if self.learns and size > REQUEST.size:
+                self.learn(bytes(view[REQUEST.size:size]))
+
+    def learn(self, body):
+        """Compile the program that the first worker is given by -c, for those that follow."""
+        self.learns = False
+        _, at = texts(body, 0, 3)
+        arguments, _ = texts(body, at)
+        if len(arguments) > 1:
+            self.program = Program("-c", os.fsdecode(arguments[1])).prepared()
 
 
 def read(path):
@@ -300,12 +342,36 @@ def default_folders():
     return named + ["/tmp", "/var/tmp", "/usr/tmp", os.getcwd()]
 
 
+def own_part(trace):
+    """A traceback without the frames of this file at its outer end."""
+    inner = trace
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == __file__:
+            inner = trace.tb_next
+        trace = trace.tb_next
+    return inner
+
+
+def hide_frames():
+    """Leave the frames of this file out of the traceback that is about to be printed."""
+    hook = sys.excepthook
+
+    def shorter(kind, error, trace):
+        sys.excepthook = hook
+        trace = own_part(trace)
+        hook(kind, error.with_traceback(trace), trace)
+
+    sys.excepthook = shorter
+
+
 def main(arguments):
     """Prepare, serve, and, in a child, run its program to its end."""
     given = dict(part.partition("=")[::2] for part in os.environ.pop("BULLPEN_ZYGOTE").split(",")[1:])
-    with socket.socket(fileno=int(given["fd"])) as control:
-        os.dup2(control.fileno(), CONTROL, False)  # frees the number that the host chose
-    control = socket.socket(fileno=CONTROL)
+    os.dup2(int(given["fd"]), CONTROL, False)
+    os.close(int(given["fd"]))  # frees the number that the host chose
+    # Not of the module socket, which few workers need and whose own class only
+    # adds methods in Python: each costs a worker pages of memory.
+    control = _socket.socket(fileno=CONTROL)
     zygote = None
     try:
         zygote = Zygote(control, given["name"])

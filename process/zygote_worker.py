@@ -1,7 +1,4 @@
-"""The other half of the fork server: what a forked worker does until its program runs.
-
-The host joins this file and zygote.py into one.
-"""
+"""The other half of the fork server, which the host joins with zygote.py: what a worker does until its program runs."""
 
 import atexit
 import builtins
@@ -19,6 +16,7 @@ import sys
 import time
 import traceback
 import types
+import warnings
 from importlib.machinery import SourceFileLoader, SourcelessFileLoader
 from importlib.util import MAGIC_NUMBER
 
@@ -41,13 +39,9 @@ class Worker:
     """One forked process, from its birth to the first line of its program."""
 
     def __init__(self, zygote, bits, number, counts, received, body):
-        self.zygote = zygote
-        self.bits = bits
-        self.number = number
-        self.counts = counts[:3]
-        self.received = list(received)
-        self.body = body
-        self.code = None  # of a script
+        self.zygote, self.bits, self.number, self.counts = zygote, bits, number, counts[:3]
+        self.received, self.body = received, body
+        self.program = None  # unless it is a module, a folder or an archive
 
     def begin(self):
         """Become what the request says, and tell the host."""
@@ -102,7 +96,7 @@ class Worker:
             kernel.confine(self.ruleset, program, zygote.last_capability)
         self.close_others(len(files))
         fill_environment(environment, zygote.zone)
-        renew_streams(zygote.kinds)
+        renew_streams(zygote.kinds, environment)
         reseed()
         self.load()
         if zygote.collects:
@@ -123,27 +117,17 @@ class Worker:
 
     def parse(self):
         """Read folder, another folder, seccomp program, arguments and environment from the body."""
-        body, at = self.body, 0
-
-        def count():
-            nonlocal at
-            number, at = COUNT.unpack_from(body, at)[0], at + COUNT.size
-            return number
-
-        def text():
-            nonlocal at
-            size = count()
-            at += size
-            if at > len(body):
-                raise Refused("a request is cut off")
-            return body[at - size:at]
-
-        folder, refuge, program = text(), text(), text()
-        arguments = [os.fsdecode(text()) for _ in range(count())]
-        environment = [text().partition(b"=")[::2] for _ in range(count())]
+        (folder, refuge, program), at = texts(self.body, 0, 3)
+        arguments, at = texts(self.body, at)
+        variables, _ = texts(self.body, at)
+        environment = {}
+        for variable in variables:
+            name, _, value = variable.partition(b"=")
+            if name:
+                environment.setdefault(name, value)  # the first of a name counts
         if not arguments:
             raise Refused("a request without a program")
-        return folder or b".", refuge, program, arguments, environment
+        return folder or b".", refuge, program, list(map(os.fsdecode, arguments)), environment
 
     def close_others(self, files):
         """Leave open what is the worker's own, and the socket."""
@@ -170,23 +154,50 @@ class Worker:
             sys.argv = [kind] + rest[1:]
         else:
             sys.argv = list(self.arguments)
-        if hasattr(sys, "orig_argv"):
-            sys.orig_argv = sys.orig_argv[:sys.orig_argv.index("-c")] + self.arguments
-        set_first_path(kind, self.zygote.first_path)
+        if self.zygote.options is not None:
+            sys.orig_argv = self.zygote.options + self.arguments
         main = types.ModuleType("__main__")
         main.__builtins__ = builtins
         for name in self.zygote.mains:
             sys.modules[name] = main
-        if kind in ("-m", "-c"):
+        known = self.zygote.program
+        if kind == "-c":
+            if known is not None and known.source == rest[0]:
+                self.program = known
+        elif known is not None and known.is_at(kind):
+            self.program = known
             return
-        try:
-            self.importable = pkgutil.get_importer(kind) is not None  # a folder or an archive
-            if self.importable:
-                return
-            with io.open_code(kind) as file:
-                self.code = file.read()
-        except OSError as error:
-            raise Refused("can't open file %r: [Errno %s] %s" % (kind, error.errno, error.strerror)) from None
+        set_first_path(kind, self.zygote.first_path)
+        # Whatever is not a file is a folder or an archive, and run as one.
+        if kind not in ("-m", "-c") and pkgutil.get_importer(kind) is None:
+            try:
+                with io.open_code(kind) as file:
+                    source = file.read()
+            except OSError as error:
+                raise Refused("can't open file %r: [Errno %s] %s" % (kind, error.errno, error.strerror)) from None
+            self.program = Program(kind, source)
+            if known is not None and (known.path, known.source) == (self.program.path, source):
+                self.program = known
+
+    @classmethod
+    def rehearse(cls, zygote):
+        """Run what a worker runs before its program, without what changes a process."""
+        body = COUNT.pack(0) * 3
+        # What is no script that can be read may be anything, a pipe for instance.
+        for words in ([zygote.program.name] if zygote.program else ["-c", "pass"]), ["BULLPEN_REHEARSAL=1"]:
+            body += COUNT.pack(len(words)) + b"".join(COUNT.pack(len(os.fsencode(w))) + os.fsencode(w) for w in words)
+        self = cls(zygote, 0, 0, (0, 0, 0, 0), [], body)
+        self.descriptors()
+        _, _, _, self.arguments, environment = self.parse()
+        path, argv, original = list(sys.path), sys.argv, getattr(sys, "orig_argv", None)
+        self.load()
+        sys.path[:], sys.argv = path, argv
+        if original is not None:
+            sys.orig_argv = original
+        fill_environment(environment, zygote.zone)
+        renew_streams(zygote.kinds, environment)
+        reseed()
+        os.close(zygote.kernel.call("pidfd_open", os.getpid(), 0))
 
     def leave(self, status):
         """End with status as the interpreter does, but without taking apart what the server has made.
@@ -220,27 +231,90 @@ class Worker:
 
     def run(self):
         """Run the program as the interpreter itself does."""
-        kind, main = self.arguments[0], sys.modules["__main__"]
+        kind, main, program = self.arguments[0], sys.modules["__main__"], self.program
         if kind == "-m":
             runpy._run_module_as_main(self.arguments[1])
         elif kind == "-c":
             main.__loader__ = importlib.machinery.BuiltinImporter
-            code = compile(self.arguments[1], "<string>", "exec", dont_inherit=True)
+            code = (program or Program(kind, self.arguments[1])).compiled()
             show_lines(code, self.arguments[1])
             exec(code, main.__dict__)
-        elif self.code is None:
+        elif program is None:
             runpy._run_module_as_main("__main__", False)
         else:
-            path = os.path.abspath(kind) if sys.version_info >= (3, 9) else kind
-            main.__file__, main.__cached__ = path, None
-            source, self.code = self.code, None
-            if source[:4] == MAGIC_NUMBER:
-                main.__loader__ = SourcelessFileLoader("__main__", path)
-                code = marshal.loads(source[16:])
-            else:
-                main.__loader__ = SourceFileLoader("__main__", path)
-                code = compile(source, path, "exec", dont_inherit=True)
-            exec(code, main.__dict__)
+            main.__file__, main.__cached__ = program.path, None
+            loader = SourcelessFileLoader if program.source[:4] == MAGIC_NUMBER else SourceFileLoader
+            main.__loader__ = loader("__main__", program.path)
+            exec(program.compiled(), main.__dict__)
+
+
+class Program:
+    """A script, or a text given by -c. What the server has compiled is of use as long as it stands there unchanged."""
+
+    def __init__(self, name, source):
+        self.name, self.source, self.code = name, source, None
+        # What __file__ is for `python NAME`, or what stands for it.
+        self.path = "<string>" if name == "-c" else os.path.abspath(name) if sys.version_info >= (3, 9) else name
+
+    @classmethod
+    def of_script(cls, name):
+        """The script name, compiled; None where there is none, or where workers have to say what is wrong with it."""
+        if name in ("-m", "-c") or not os.path.isfile(name) or pkgutil.get_importer(name) is not None:
+            return None
+        try:
+            with open(name, "rb") as file:
+                info, program = os.fstat(file.fileno()), cls(name, file.read())
+            program.place = (info.st_dev, info.st_ino)
+            program.folder = None if os.path.isabs(name) else os.getcwd()
+        except OSError:
+            return None
+        return program.prepared()
+
+    def prepared(self):
+        """This one, compiled; None if that failed or gave a warning, which is for each worker to show."""
+        try:
+            with warnings.catch_warnings(record=True) as given:
+                warnings.simplefilter("always")
+                self.code = self.compiled()
+        except Exception:
+            return None
+        return None if given else self
+
+    def is_at(self, name):
+        """Whether the script name is the very file that this was made from, unchanged, reached on the same way."""
+        if name != self.name or self.folder is not None and self.folder != os.getcwd():
+            return False
+        try:
+            fd = os.open(name, os.O_RDONLY)
+        except OSError:
+            return False
+        try:
+            info = os.fstat(fd)
+            return (info.st_dev, info.st_ino) == self.place and os.pread(fd, len(self.source) + 1, 0) == self.source
+        finally:
+            os.close(fd)
+
+    def compiled(self):
+        """Its code."""
+        if self.code is not None:
+            return self.code
+        if self.source[:4] == MAGIC_NUMBER:  # a file of compiled code, run without its source
+            return marshal.loads(self.source[16:])
+        return compile(self.source, self.path, "exec", dont_inherit=True)
+
+
+def texts(body, at, count=None):
+    """Take count texts from body at at, or as many as stand there as a number; and the place behind them."""
+    if count is None:
+        count, at = COUNT.unpack_from(body, at)[0], at + COUNT.size
+    found = []
+    for _ in range(count):
+        begin = at + COUNT.size
+        at = begin + COUNT.unpack_from(body, at)[0]
+        if at > len(body):
+            raise Refused("a request is cut off")
+        found.append(body[begin:at])
+    return found, at
 
 
 def set_first_path(worker, before):
@@ -272,12 +346,13 @@ def show_lines(code, source):
         linecache._register_code(code, source, "<string>")
 
 
-def fill_environment(pairs, zone):
-    """Set the variables of a worker; zone is the TZ that holds so far."""
-    for name, value in reversed(pairs):  # the first of a name counts
-        if name:
-            os.environb[name] = value
-    if os.environ.get("TZ") != zone:
+def fill_environment(variables, zone):
+    """Set the variables of a worker, of which there are none so far; zone is the TZ that holds."""
+    for name, value in variables.items():
+        os.putenv(name, value)
+    # What os.environ does for each of them, at a fifth of the cost.
+    getattr(os.environ, "_data", os.environb).update(variables)
+    if variables.get(b"TZ") != zone:
         time.tzset()
 
 
@@ -288,13 +363,13 @@ def kind_of(fd):
     return (sort, info.st_rdev) if sort in (stat.S_IFIFO, stat.S_IFSOCK, stat.S_IFCHR) else None
 
 
-def renew_streams(kinds):
+def renew_streams(kinds, variables):
     """Tie the standard streams to what the descriptors are now, where that is something else than kinds.
 
     The objects stay the same ones: modules may have kept them, as handlers of
     logging do.
     """
-    wanted = bool(os.environ.get("PYTHONUNBUFFERED")) and not sys.flags.ignore_environment
+    wanted = bool(variables.get(b"PYTHONUNBUFFERED")) and not sys.flags.ignore_environment
     for fd, stream in enumerate((sys.__stdin__, sys.__stdout__, sys.__stderr__)):
         if not isinstance(stream, io.TextIOWrapper):
             continue
@@ -320,25 +395,3 @@ def reseed():
     ssl = sys.modules.get("_ssl")
     if ssl is not None:
         ssl.RAND_add(os.urandom(32), 0.0)
-
-
-def own_part(trace):
-    """A traceback without the frames of this file at its outer end."""
-    inner = trace
-    while trace is not None:
-        if trace.tb_frame.f_code.co_filename == __file__:
-            inner = trace.tb_next
-        trace = trace.tb_next
-    return inner
-
-
-def hide_frames():
-    """Leave the frames of this file out of the traceback that is about to be printed."""
-    hook = sys.excepthook
-
-    def shorter(kind, error, trace):
-        sys.excepthook = hook
-        trace = own_part(trace)
-        hook(kind, error.with_traceback(trace), trace)
-
-    sys.excepthook = shorter

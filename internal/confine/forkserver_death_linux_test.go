@@ -104,8 +104,14 @@ func TestServerUnreportedChild(t *testing.T) {
 	both(t, func(t *testing.T, s *Spawner) {
 		t.Helper()
 		v := newServer(t, s, zygoteSpec(t, "-c"))
+		in, hostIn, err := HostWritePipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer hostIn.Close()
 		child, host := readPipe(t)
-		c := fork(t, v, code("import ctypes, os\nctypes.CDLL(None).prctl(15, os.environb[b'NAME'])\nos.write(1, b'ready\\n')\nos.read(2, 1)", nil, child, child).with("NAME="+v.name))
+		c := fork(t, v, code("import ctypes, os\nctypes.CDLL(None).prctl(15, os.environb[b'NAME'])\nos.write(1, b'ready\\n')\nos.read(0, 1)", in, child, child).with("NAME="+v.name))
+		in.Close()
 		child.Close()
 		readLine(t, host)
 		if found := v.unreported(); len(found) != 2 { // the server bears it too

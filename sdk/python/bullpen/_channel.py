@@ -13,6 +13,19 @@ from ._errors import TaskEnded
 
 READ_SIZE = 64 << 10  # what a pipe holds; more would only be touched, in every worker
 
+# Made with this module: a worker that was forked from a process that has loaded
+# it touches only what it reads into, where a new one would be filled with zeros.
+_spare: List[bytearray] = []
+
+
+def make_spare() -> None:
+    """Have a buffer ready for the next Reader."""
+    if not _spare:
+        _spare.append(bytearray(READ_SIZE))
+
+
+make_spare()
+
 
 class WriteError(Exception):
     """The host does not read any more."""
@@ -24,7 +37,7 @@ class Reader:
     def __init__(self, fd: int) -> None:
         self.fd = fd
         self._file = io.FileIO(fd, "rb", closefd=False)
-        self.data = bytearray(READ_SIZE)
+        self.data = _spare.pop() if _spare else bytearray(READ_SIZE)
         self.view = memoryview(self.data)
         self.start = 0
         self.end = 0

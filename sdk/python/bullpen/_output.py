@@ -79,7 +79,7 @@ class _Binary(io.RawIOBase):
     def __init__(self, lines: Lines, fd: int) -> None:
         self._lines = lines
         self._fd = fd
-        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._decoder: Optional[codecs.IncrementalDecoder] = None  # few workers write bytes
 
     def writable(self) -> bool:
         return True
@@ -89,6 +89,8 @@ class _Binary(io.RawIOBase):
 
     def write(self, data: object) -> int:
         raw = bytes(memoryview(data))  # type: ignore[arg-type]
+        if self._decoder is None:
+            self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._lines.write(self._decoder.decode(raw))
         return len(raw)
 

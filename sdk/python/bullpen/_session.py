@@ -107,6 +107,9 @@ class Session:
         #: Threads that run a handler now; they can hold up the end of the process.
         self.threads = 0
         self._asked = 0  # the last task that was interrupted: each one is only once
+
+    def watch_forks(self) -> None:
+        """Take the descriptors from children that handlers fork. It cannot be undone."""
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._after_fork)
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import signal
+import struct
 import sys
 from typing import NoReturn, Optional
 
-from . import _frames
-from ._channel import WriteError, complain
+from . import _frames, _memory
+from ._channel import WriteError, complain, make_spare
 from ._loop import Loop
-from ._registry import registry
+from ._registry import Registry, registry
 from ._session import VARIABLE, Session, StartError, claim, parse_variable
 
 _PROTOCOL_BROKEN, _HOST_GONE, _CANNOT_START = 3, 1, 2
@@ -33,7 +35,8 @@ def run(concurrency: int = 64) -> NoReturn:
         raise ValueError(f"concurrency is a number from 1 to {_frames.MAX_CONCURRENCY}, not {concurrency!r}")
     value = os.environ.pop(VARIABLE, None)
     try:
-        session = _open(value)
+        session = _open(value, registry)
+        session.watch_forks()
     except StartError as error:
         complain(str(error))
         sys.exit(_CANNOT_START)
@@ -43,13 +46,50 @@ def run(concurrency: int = 64) -> NoReturn:
     sys.exit(_serve(session, min(concurrency, _frames.MAX_CONCURRENCY)))
 
 
-def _open(value: Optional[str]) -> Session:
+def _open(value: Optional[str], handlers: Registry) -> Session:
     if value is None:
         raise StartError(by_hand())
     descriptors = parse_variable(value)
-    if not registry.entries:
+    if not handlers.entries:
         raise StartError("this program has no tasks: put @bullpen.task above a function, before bullpen.run()")
-    return Session(claim(descriptors), registry)
+    return Session(claim(descriptors), handlers)
+
+
+def rehearse(times: int = 12) -> None:
+    """Live *times* short sessions with nobody, in a process that is about to fork workers.
+
+    What Python learns about code when it runs it, it writes beside the code and
+    into caches. Learned here it is in memory that all workers share; learned by
+    each of them it would be a hundred pages that each has to copy. Twelve times
+    are enough for 3.11, which waits longest. It needs memfd_create.
+    """
+    handlers = Registry()
+    handlers.add(lambda payload: b"", "rehearsal")
+    half = 2 * _memory.PAGE_SIZE
+    script = _frames.frame(_frames.HELLO, code=_frames.VERSION, body=_frames.encode_pairs((
+        ("pid", "1"), ("output", "1"), ("max_frame", str(_frames.MAX_FRAME)),
+        ("arena.request", f"{half} {half}"), ("arena.reply", f"{2 * half} {half}"))))
+    before = signal.getsignal(signal.SIGURG)
+    try:
+        for _ in range(times):
+            _live(handlers, script + _frames.frame(_frames.TASK, 1, code=1), 3 * half)
+    finally:
+        if before is not None:  # else it is not Python's
+            signal.signal(signal.SIGURG, before)
+        make_spare()
+
+
+def _live(handlers: Registry, script: bytes, size: int) -> None:
+    memory = os.memfd_create("rehearsal")
+    os.truncate(memory, size)
+    os.pwrite(memory, struct.pack("=I", _memory.MAGIC), 0)
+    pipes = os.pipe(), os.pipe()
+    os.write(pipes[0][1], script)
+    os.close(pipes[0][1])
+    os.environ[VARIABLE] = f"v{_frames.VERSION},in={pipes[0][0]},out={pipes[1][1]},mem={memory}"
+    _serve(_open(os.environ.pop(VARIABLE, None), handlers), 1)
+    for fd in (pipes[0][0], *pipes[1]):
+        os.close(fd)
 
 
 def by_hand() -> str:
