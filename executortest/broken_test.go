@@ -351,7 +351,14 @@ func TestSuiteCatches(t *testing.T) {
 
 func runClause(t *testing.T, name, clause string) (string, error) {
 	t.Helper()
-	c := exec.CommandContext(t.Context(), os.Args[0], "-test.failfast", "-test.run=^TestBrokenExecutor$/^("+clause+")$")
+	return runTest(t, name, "^TestBrokenExecutor$/^("+clause+")$")
+}
+
+// runTest runs one test of this binary in a process of its own, with a broken
+// executor.
+func runTest(t *testing.T, name, test string) (string, error) {
+	t.Helper()
+	c := exec.CommandContext(t.Context(), os.Args[0], "-test.v", "-test.failfast", "-test.run="+test)
 	c.Env = append(os.Environ(), brokenVariable+"="+name)
 	out, err := c.CombinedOutput()
 	return string(out), err

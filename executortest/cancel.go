@@ -149,9 +149,7 @@ func testCanceledBefore(t *testing.T, f Factory) {
 
 func testPreemption(t *testing.T, f Factory) {
 	s := f.open(t, Options{Grace: 50 * time.Millisecond})
-	if !s.can.Preemptive {
-		t.Skip("the executor cannot end a task that ignores its context (Guarantees.Preemptive)")
-	}
+	need(t, "Preemptive", s.can.Preemptive, "a task that ignores its context would go on for ever", s.can.Notes...)
 	for _, name := range []string{"spin", "stubborn"} {
 		k := task(name, "1h")
 		k.Limits.Timeout = 20 * time.Millisecond

@@ -9,9 +9,7 @@ import (
 // killer opens an executor for a test that kills its workers.
 func (f Factory) killer(t *testing.T, o Options) *subject {
 	t.Helper()
-	if f.KillWorker == nil {
-		t.Skip("the factory knows no way to kill a worker (Factory.KillWorker)")
-	}
+	need(t, "KillWorker", f.KillWorker != nil, "the factory knows no way to kill a worker")
 	return f.open(t, o)
 }
 
@@ -47,9 +45,7 @@ func testKillIdle(t *testing.T, f Factory) {
 
 func testWorkerExits(t *testing.T, f Factory) {
 	s := f.open(t, Options{Workers: 1})
-	if !s.can.CrashProof {
-		t.Skip("a task that ends its process would end this one (Guarantees.CrashProof)")
-	}
+	need(t, "CrashProof", s.can.CrashProof, "a task that ends its process would end this one", s.can.Notes...)
 	for range 3 {
 		a := s.give(t.Context(), task("exit", "3"))
 		waiting := s.queued(5)

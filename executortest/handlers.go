@@ -38,10 +38,32 @@ import (
 //	exit      payload N: ends the process that it runs in with status N
 //	nest      hands work to the executor that runs it (within one process)
 //
+// and these for [Neighbours], which do to the process that they run in what
+// their names say; on Windows those with a star fail:
+//
+//	bad-memory       payload N: takes N MiB, a MiB at a time
+//	bad-forks *      payload "N MARK": starts N shells, each of which becomes
+//	                 seven processes that stay for a minute
+//	bad-spin         payload a duration: keeps all processors busy so long, and
+//	                 gives the processor time that its process has taken for it
+//	bad-static       payload N: sets a static variable to N, none: leaves it;
+//	                 gives its value
+//	bad-descriptors * opens files until no more can be opened, and gives their
+//	                 number; they stay open
+//	bad-disk         payload N: writes a file of N MiB into the temporary folder,
+//	                 or as much as goes, and gives its path
+//	bad-output       payload N: prints N MiB in lines
+//	bad-crash *      payload one of the ways to die that Neighbours lists
+//	bad-deaf *       ignores all signals and its context, and spins for a minute
+//	bad-stop *       stops its process (SIGSTOP)
+//	bad-escape *     payload MARK: starts two processes in a session of their own
+//	                 that ignore signals and stay for a minute
+//	bad-temp         payload a duration: waits so long, gives the temporary folder
+//
 // They use nothing but the standard library and may be called at once from many
 // goroutines. The map is the caller's.
 func Handlers() map[string]bullpen.Handler {
-	return map[string]bullpen.Handler{
+	all := map[string]bullpen.Handler{
 		"echo":     func(_ context.Context, t bullpen.Task) ([]byte, error) { return bytes.Clone(t.Payload), nil },
 		"upper":    func(_ context.Context, t bullpen.Task) ([]byte, error) { return bytes.ToUpper(t.Payload), nil },
 		"meta":     handleMeta,
@@ -59,6 +81,9 @@ func Handlers() map[string]bullpen.Handler {
 		"exit":     handleExit,
 		"nest":     handleNest,
 	}
+	maps.Copy(all, badHandlers())
+	maps.Copy(all, badSystemHandlers())
+	return all
 }
 
 func handleMeta(_ context.Context, t bullpen.Task) ([]byte, error) {

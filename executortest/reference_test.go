@@ -67,6 +67,8 @@ func newMortal(o Options) *reference {
 var (
 	errKilled = errors.New("killed")
 	errExit   = errors.New("exit status 3")
+	// errTimeout is the cause of a run time that is over.
+	errTimeout = errors.New("run-time limit reached")
 )
 
 // kill ends all running tasks as if their workers had been killed.
@@ -77,6 +79,18 @@ func (e *reference) kill() {
 		j.cancel(errKilled)
 	}
 }
+
+// limited is a context with the deadline of a run time.
+type limited struct {
+	context.Context //nolint:containedctx // it is one itself
+
+	until time.Time
+}
+
+func (l limited) Deadline() (time.Time, bool) { return l.until, true }
+
+// statsOf is the key under which a handler finds the statistics of its task.
+type statsOf struct{}
 
 // inside is the key under which a task's context has its executor.
 type inside struct{}
@@ -189,9 +203,11 @@ func (e *reference) run(j *job) {
 	begun := time.Now()
 	ctx := j.ctx
 	if d := j.task.Limits.Timeout; d > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, d)
-		defer cancel()
+		// Not context.WithTimeout, which does nothing when the caller's context says
+		// that it ends earlier, whatever became of the clock since.
+		timer := time.AfterFunc(d, func() { j.cancel(errTimeout) })
+		defer timer.Stop()
+		ctx = limited{ctx, begun.Add(d)}
 	}
 	var payload []byte
 	var err error
@@ -203,14 +219,15 @@ func (e *reference) run(j *job) {
 			payload, err = j.judge(ctx, payload, err)
 		}
 		j.err = err
-		j.result = bullpen.Result{Payload: payload, Stats: bullpen.Stats{Waited: begun.Sub(j.given), Ran: time.Since(begun)}}
+		j.result.Payload, j.result.Stats.Waited, j.result.Stats.Ran = payload, begun.Sub(j.given), time.Since(begun)
 	}()
-	payload, err = e.handlers[j.task.Name](ctx, j.task)
+	payload, err = e.handlers[j.task.Name](context.WithValue(ctx, statsOf{}, &j.result.Stats), j.task)
 	returned = true
 }
 
 // judge makes the outcome of what a handler returned.
 func (j *job) judge(ctx context.Context, payload []byte, err error) ([]byte, error) {
+	var ended *bullpen.TaskError
 	switch bound := j.task.Limits.Output; {
 	case err == nil && bound > 0 && len(payload) > bound:
 		return nil, j.fault(bullpen.Output, fmt.Errorf("%d bytes, more than %d", len(payload), bound))
@@ -220,7 +237,10 @@ func (j *job) judge(ctx context.Context, payload []byte, err error) ([]byte, err
 		return nil, &bullpen.TaskError{Outcome: bullpen.Crashed, Task: j.task.Name, ID: j.task.ID, ExitCode: 3, Err: err}
 	case errors.Is(context.Cause(ctx), errKilled):
 		return nil, &bullpen.TaskError{Outcome: bullpen.Crashed, Task: j.task.Name, ID: j.task.ID, ExitCode: -1, Signal: "killed"}
-	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+	case errors.As(err, &ended): // by a worker, which knows how
+		ended.Task, ended.ID = j.task.Name, j.task.ID
+		return nil, ended
+	case errors.Is(context.Cause(ctx), errTimeout), errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return nil, j.fault(bullpen.Timeout, err)
 	case ctx.Err() != nil:
 		return nil, j.fault(bullpen.Canceled, err)

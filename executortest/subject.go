@@ -154,12 +154,18 @@ func (a *answer) known() bool {
 // wait waits for the answer and ends the test when it does not come.
 func (a *answer) wait(t *testing.T) (bullpen.Result, error) {
 	t.Helper()
-	timer := time.NewTimer(patience)
+	return a.waitFor(t, patience)
+}
+
+// waitFor is wait with a bound of its own.
+func (a *answer) waitFor(t *testing.T, bound time.Duration) (bullpen.Result, error) {
+	t.Helper()
+	timer := time.NewTimer(bound)
 	defer timer.Stop()
 	select {
 	case <-a.done:
 	case <-timer.C:
-		t.Fatalf("no answer to %s within %v", describe(a.task), patience)
+		t.Fatalf("no answer to %s within %v", describe(a.task), bound)
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()

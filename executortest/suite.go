@@ -11,12 +11,26 @@
 // another process: they talk with the suite by payloads, results and files
 // alone.
 //
-// What an executor cannot promise where it runs ([bullpen.Guarantees]) is not
-// asked of it; nothing else is ever skipped, except what needs a worker to be
-// killed when the [Factory] knows no way to do it.
+// [Neighbours] is the second half: what becomes of others, of the host and of
+// the machine when tasks are as bad as they can be.
+//
+// What an executor cannot promise where it runs ([bullpen.Guarantees],
+// [Promises]) is not asked of it: the clause is skipped, and says which promise
+// is missing and why. Nothing else is ever skipped, except what needs a worker to
+// be killed when the [Factory] knows no way to do it, and what looks for
+// processes where there is no /proc.
+//
+// The environment variable BULLPEN_REQUIRE turns skips into failures: it is "all",
+// or names promises with commas between them, such as
+// BULLPEN_REQUIRE=MemoryBound,OrphanProof. The names are those of the fields of
+// Guarantees and Promises, and of KillWorker of Factory. BULLPEN_LONG=1 makes the
+// floods of Neighbours as large as they are meant to be.
 package executortest
 
 import (
+	"os"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -39,7 +53,7 @@ const (
 )
 
 // Options are what a test of the suite needs of the executor. No field is zero
-// but Overflow.
+// but Overflow, and Bounds except in some clauses of [Neighbours].
 type Options struct {
 	// Workers is how many tasks run at once.
 	Workers int
@@ -48,6 +62,32 @@ type Options struct {
 	Overflow Overflow
 	// Grace is how long tasks may go on after they have been asked to end.
 	Grace time.Duration
+	// Bounds are what each worker is held to. Where a level cannot keep one of
+	// them, the factory leaves it out, and Guarantees or [Promises] say so.
+	Bounds Bounds
+}
+
+// Bounds are what one worker may use, with all that it starts. A zero field
+// bounds nothing.
+type Bounds struct {
+	// Memory is in bytes, CPU in processors' worth of time.
+	Memory int64
+	CPU    float64
+	// PIDs is the most processes and threads.
+	PIDs int
+	// Temp asks for a temporary folder of the worker's own.
+	Temp bool
+}
+
+// Promises are what an executor keeps and [bullpen.Guarantees] has no word for.
+type Promises struct {
+	// PIDs: Bounds.PIDs is kept.
+	PIDs bool
+	// Temp: each worker has a temporary folder of its own, which goes with it.
+	Temp bool
+	// Family: what a worker's tasks have started ends with the worker, also when
+	// it has detached itself.
+	Family bool
 }
 
 // Factory makes the executors that are tested.
@@ -59,6 +99,46 @@ type Factory struct {
 	// does nothing when none runs. It is called from the goroutine of the test.
 	// Nil says that workers cannot be killed.
 	KillWorker func(t *testing.T, e bullpen.Executor)
+	// Promises says what e keeps besides its Guarantees, when its Options asked
+	// for it. Nil says nothing.
+	Promises func(e bullpen.Executor) Promises
+	// JumpClock moves the wall clock that executors of this factory read by d.
+	// Nil says that they have none of their own: then only what contexts say of
+	// the clock jumps.
+	JumpClock func(d time.Duration)
+}
+
+func (f Factory) promises(e bullpen.Executor) Promises {
+	if f.Promises == nil {
+		return Promises{}
+	}
+	return f.Promises(e)
+}
+
+// requireVariable names the environment variable that turns skips into failures.
+const requireVariable = "BULLPEN_REQUIRE"
+
+// need goes on where a promise is kept, and otherwise skips the test, or fails it
+// where the promise is required. why says what cannot be shown without it; of
+// notes, which say why the executor does not keep it, those count that name it,
+// or all.
+func need(t *testing.T, promise string, kept bool, why string, notes ...string) {
+	t.Helper()
+	if kept {
+		return
+	}
+	named := slices.DeleteFunc(slices.Clone(notes), func(note string) bool { return !strings.Contains(note, promise) })
+	if len(named) > 0 {
+		notes = named
+	}
+	if len(notes) > 0 {
+		why += ": " + strings.Join(notes, "; ")
+	}
+	required := strings.Split(os.Getenv(requireVariable), ",")
+	if slices.Contains(required, "all") || slices.Contains(required, promise) {
+		t.Fatalf("%s is required (%s=%s) and not kept: %s", promise, requireVariable, os.Getenv(requireVariable), why)
+	}
+	t.Skipf("%s is not kept: %s", promise, why)
 }
 
 // A clause is one part of the contract.

@@ -9,6 +9,10 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if os.Getenv(familyVariable) != "" {
+		serveFamily()
+		return
+	}
 	if os.Getenv(brokenVariable) != "" {
 		os.Exit(m.Run()) // a broken executor leaks as well
 	}

@@ -13,17 +13,17 @@ var overflows = map[executortest.Overflow]pool.Overflow{
 }
 
 func TestContract(t *testing.T) {
-	executortest.Run(t, executortest.Factory{
-		New: func(t *testing.T, o executortest.Options) bullpen.Executor {
-			t.Helper()
-			p, err := pool.New(pool.Config{
-				Max: o.Workers, Queue: o.Queue, Overflow: overflows[o.Overflow], Grace: o.Grace, CloseGrace: o.Grace,
-				Handlers: executortest.Handlers(),
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			return p
-		},
+	executortest.Run(t, executortest.Factory{New: newForSuite})
+}
+
+func newForSuite(t *testing.T, o executortest.Options) bullpen.Executor {
+	t.Helper()
+	p, err := pool.New(pool.Config{
+		Max: o.Workers, Queue: o.Queue, Overflow: overflows[o.Overflow], Grace: o.Grace, CloseGrace: o.Grace,
+		Handlers: executortest.Handlers(),
 	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
 }
