@@ -111,10 +111,10 @@ func (r *resolved) bounds() confine.Bounds {
 	return confine.Bounds{Memory: r.Limits.Memory, PIDs: r.PIDs, CPU: r.Limits.CPU, Weight: r.Weight}
 }
 
-// newCage makes a cage with bounds b for the process name.
-func (p *Pool) newCage(name string, b confine.Bounds) (c cage, err error) {
+// newCage makes a cage with bounds b.
+func (p *Pool) newCage(b confine.Bounds) (c cage, err error) {
 	if p.scratch != nil {
-		if c.temp, err = p.scratch.Folder(folderName(name)); err != nil {
+		if c.temp, err = p.scratch.Folder(); err != nil {
 			return cage{}, fmt.Errorf("temporary folder of the worker: %w", err)
 		}
 	}
@@ -128,19 +128,6 @@ func (p *Pool) newCage(name string, b confine.Bounds) (c cage, err error) {
 		return c, errors.Join(fmt.Errorf("bounds of the worker: %w", err), p.freeCage(&c))
 	}
 	return c, nil
-}
-
-// folderName makes of a worker's name one that every file system takes, and so
-// short that sockets have room behind it (unix(7): 107 bytes for the whole path).
-func folderName(name string) string {
-	const most = 24
-	name = strings.Map(func(r rune) rune {
-		if r == '-' || r == '_' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
-			return r
-		}
-		return '_'
-	}, name)
-	return name[max(0, len(name)-most):]
 }
 
 // enter makes what spec starts a prisoner of c.

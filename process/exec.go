@@ -64,7 +64,7 @@ func (o *oneShot) run() {
 	_ = made.out.host.Close()
 	made.out = ends{}
 	p := o.w.pool
-	if o.cage, o.err = p.newCage(fmt.Sprint(o.w.name, "-", o.c.number), p.boundsOf(o.c)); o.err != nil {
+	if o.cage, o.err = p.newCage(p.boundsOf(o.c)); o.err != nil {
 		made.closeChild()
 		made.closeHost()
 		return

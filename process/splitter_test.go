@@ -4,8 +4,6 @@ package process
 
 import (
 	"errors"
-	"io"
-	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -37,20 +35,15 @@ func TestFloodIsCounted(t *testing.T) {
 // What a dead worker has left behind may print for ever: that holds nobody up.
 func TestFloodThatOutlivesTheWorker(t *testing.T) {
 	t.Parallel()
-	for _, config := range []Config{
-		{Command: []string{self()}, Max: 1, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))},
-		{Command: []string{self()}, Max: 1},
-	} {
-		p := open(t, config)
-		do(t, p, "detach-loudly", "")
-		began := time.Now()
-		_, err := p.Execute(within(t, 60*time.Second), bullpen.Task{Name: "selfkill", Payload: []byte("9")})
-		_ = wantOutcome(t, err, bullpen.Crashed)
-		if d := time.Since(began); d > 20*time.Second {
-			t.Errorf("the outcome came after %v", d)
-		}
-		if _, err := p.Execute(within(t, 20*time.Second), bullpen.Task{Name: "pid"}); err != nil || errors.Is(err, bullpen.ErrStart) {
-			t.Errorf("the next task: %v", err)
-		}
+	p := open(t, Config{Command: []string{self()}, Max: 1})
+	do(t, p, "detach-loudly", "")
+	began := time.Now()
+	_, err := p.Execute(within(t, 60*time.Second), bullpen.Task{Name: "selfkill", Payload: []byte("9")})
+	_ = wantOutcome(t, err, bullpen.Crashed)
+	if d := time.Since(began); d > 20*time.Second {
+		t.Errorf("the outcome came after %v", d)
+	}
+	if _, err := p.Execute(within(t, 20*time.Second), bullpen.Task{Name: "pid"}); err != nil || errors.Is(err, bullpen.ErrStart) {
+		t.Errorf("the next task: %v", err)
 	}
 }

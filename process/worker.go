@@ -198,7 +198,7 @@ func (w *worker) start() error {
 		return err
 	}
 	var err error
-	if w.cage, err = w.pool.newCage(w.name, w.pool.config.bounds()); err != nil {
+	if w.cage, err = w.pool.newCage(w.pool.config.bounds()); err != nil {
 		made.closeHost()
 		return err
 	}

@@ -1,4 +1,4 @@
-// Program untrusted runs Python code that nobody has read: forked from a process
+// Untrusted runs Python code that nobody has read: forked from a process
 // that has loaded what the code may import, in the strict sandbox, with bounds of
 // memory, processes, processor time and run time.
 package main

@@ -35,15 +35,15 @@ func OpenScratch(parent string) (*Scratch, error) {
 	return &Scratch{path: path}, nil
 }
 
-// Folder makes a new empty folder, for this user only, whose name begins with
-// name. After Close the error is [ErrClosed].
-func (s *Scratch) Folder(name string) (string, error) {
+// Folder makes a new empty folder, for this user only. After Close the error is
+// [ErrClosed].
+func (s *Scratch) Folder() (string, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if s.closed {
 		return "", ErrClosed
 	}
-	path, err := os.MkdirTemp(s.path, name+"-*")
+	path, err := os.MkdirTemp(s.path, "worker-*")
 	if err != nil {
 		return "", fmt.Errorf("confine: temporary folder: %w", err)
 	}

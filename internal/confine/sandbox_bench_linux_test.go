@@ -91,6 +91,7 @@ func BenchmarkSandboxParts(b *testing.B) {
 // of the rules on. The thread, on which that can be done only once, and what it
 // gives up before are not counted.
 func benchmarkRestriction(b *testing.B, confined *sandbox, temp string) {
+	b.Helper()
 	restrict := func() (time.Duration, error) {
 		if err := errors.Join(setNoNewPrivs(), dropCapabilities()); err != nil {
 			return 0, err
