@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import signal
 import textwrap
 from pathlib import Path
 from typing import Callable, Iterator, List
@@ -8,6 +9,12 @@ import pytest
 from host import HERE, Host
 
 Start = Callable[..., Host]
+
+
+@pytest.fixture(autouse=True, scope="session")
+def interruptible() -> None:
+    """In the background of a shell SIGINT is ignored, and workers inherit what is ignored."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture
