@@ -107,8 +107,14 @@ func (v *Server) endUnreported(pid int) {
 	if err != nil {
 		return // it was told of after all, and reaped
 	}
+	// Asked before it is adopted: one that was told of meanwhile has a Child
+	// already, and must not get another one, for which nobody would wait.
+	if !v.bears(pid) {
+		unix.Close(pidfd)
+		return
+	}
 	c, err := v.spawner.adoptForked(pidfd, nil)
-	if err != nil || !v.bears(pid) {
+	if err != nil {
 		unix.Close(pidfd)
 		return
 	}
