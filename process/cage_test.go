@@ -199,7 +199,6 @@ func TestStrictSandbox(t *testing.T) {
 	}
 	for command, want := range map[string]string{
 		"cat " + dir + "/given":                                "g1ven",
-		"cat " + dir + "/shared":                               "sh",
 		"echo new >" + dir + "/shared; cat " + dir + "/shared": "new",
 		`echo t >"$TMPDIR/t"; cat "$TMPDIR/t"`:                 "t",
 		"head -c 2 /usr/bin/env | tail -c 1; echo":             "E",
