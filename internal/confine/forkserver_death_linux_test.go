@@ -245,7 +245,7 @@ func TestSpawnerCloseEndsServers(t *testing.T) {
 			for range 4 {
 				all.Go(func() {
 					for n := 0; ; n++ {
-						if _, err := v.Start(code("while True: pass", nil, child)); err != nil {
+						if _, err := v.Start(code("import signal; signal.pause()", nil, child)); err != nil {
 							return
 						}
 						if n == 1 {
