@@ -89,18 +89,16 @@ func busyHost(mark, python, script string) {
 	_, _ = io.Copy(io.Discard, os.Stdin) // until the test has ended, whatever happens
 }
 
-// F-A16: nothing outlives the host, not even what spins, does not read, ignores
-// signals or has detached itself. The figure is 500 ms.
-func TestHostKilled(t *testing.T) {
-	t.Parallel()
-	mark := markOf(t)
-	c := exec.Command(self(), "host", mark)
-	c.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0")
+// startHost starts a host and waits until it says that it is ready. It is killed
+// and waited for when the test has ended.
+func startHost(t *testing.T, env []string, args ...string) *exec.Cmd {
+	t.Helper()
+	c := exec.Command(self(), args...)
+	c.Env = append(append(os.Environ(), "GORACE=atexit_sleep_ms=0"), env...)
 	stdin, err := c.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer stdin.Close()
 	stdout, err := c.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -109,8 +107,11 @@ func TestHostKilled(t *testing.T) {
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
-	defer c.Wait()
-	defer c.Process.Kill()
+	t.Cleanup(func() {
+		_ = c.Process.Kill() // it may have been killed by the test
+		_ = c.Wait()
+		_ = stdin.Close()
+	})
 	line, err := bufio.NewReader(stdout).ReadString('\n')
 	if why, unable := strings.CutPrefix(line, "unable "); unable {
 		t.Skip("this machine cannot promise it: " + why)
@@ -118,6 +119,15 @@ func TestHostKilled(t *testing.T) {
 	if err != nil || line != "ready\n" {
 		t.Fatalf("the host says %q: %v", line, err)
 	}
+	return c
+}
+
+// F-A16: nothing outlives the host, not even what spins, does not read, ignores
+// signals or has detached itself. The figure is 500 ms.
+func TestHostKilled(t *testing.T) {
+	t.Parallel()
+	mark := markOf(t)
+	c := startHost(t, nil, "host", mark)
 	// The host, three workers, the detached shell and its neighbour.
 	poll(t, "all of them live", func() bool { return len(mentioned(mark)) >= 5 })
 	family := descendants(c.Process.Pid)

@@ -3,11 +3,9 @@
 package process
 
 import (
-	"bufio"
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -66,35 +64,13 @@ func TestBusyHostKilled(t *testing.T) {
 
 func killBusyHost(t *testing.T, args, env []string) (pid int) {
 	t.Helper()
-	c := exec.Command(self(), args...)
-	c.Env = append(append(os.Environ(), "GORACE=atexit_sleep_ms=0"), env...)
-	stdin, err := c.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer stdin.Close()
-	stdout, err := c.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.Stderr = os.Stderr
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer c.Wait()
-	defer c.Process.Kill()
-	line, err := bufio.NewReader(stdout).ReadString('\n')
-	if why, unable := strings.CutPrefix(line, "unable "); unable {
-		t.Skip("this machine cannot promise it: " + why)
-	}
-	if err != nil || line != "ready\n" {
-		t.Fatalf("the host says %q: %v", line, err)
-	}
+	c := startHost(t, env, args...)
 	<-time.After(time.Duration(rand.IntN(50)) * ms)
 	if err := c.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	began := time.Now()
+	_ = c.Wait() // it was killed; until it is gone its folders are locked
 	poll(t, "no worker lives", func() bool { return !slices.ContainsFunc(mentioned(args[1]), alive) })
 	if d := time.Since(began); d > 20*500*ms {
 		t.Errorf("workers lived for %v, want 500 ms or not much more", d)

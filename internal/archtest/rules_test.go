@@ -21,7 +21,7 @@ var rules = []rule{
 	{folder: "internal/archtest"},
 	{folder: "internal/leak", theirs: []string{"go.uber.org/goleak"}},
 	{folder: "internal/probe", theirs: []string{"golang.org/x/sys"}},
-	{folder: "internal/confine", ours: []string{"internal/probe"}, theirs: []string{"golang.org/x/sys", "github.com/landlock-lsm/go-landlock"}},
+	{folder: "internal/confine", ours: []string{"internal/probe"}, theirs: []string{"golang.org/x/sys"}},
 	{folder: "internal/wire", ours: []string{".", "protocol", "internal/confine"}, theirs: []string{"golang.org/x/sys"}},
 	{folder: "internal/broker", ours: []string{"internal/probe"}, theirs: []string{"golang.org/x/sys", "github.com/nats-io/nats-server"}},
 	{folder: "pool", ours: []string{"."}},

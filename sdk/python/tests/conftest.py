@@ -7,6 +7,7 @@ from typing import Callable, Iterator, List
 
 import pytest
 from host import HERE, Host
+from zygote_host import Zygote
 
 Start = Callable[..., Host]
 
@@ -34,3 +35,16 @@ def start(tmp_path: Path) -> Iterator[Start]:
     yield begin
     for host in hosts:
         host.kill()
+
+
+@pytest.fixture
+def zygote() -> Iterator[object]:
+    made: List[Zygote] = []
+
+    def begin(*args: object, **options: object) -> Zygote:
+        made.append(Zygote(*args, **options))  # type: ignore[arg-type]
+        return made[-1]
+
+    yield begin
+    for one in made:
+        one.close()

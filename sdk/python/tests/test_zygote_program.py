@@ -10,12 +10,14 @@ from pathlib import Path
 
 from bullpen import _start
 from bullpen._registry import registry
-from test_zygote import pytestmark, zygote  # noqa: F401 - the fixture
+from zygote_host import needs_zygote
+
+pytestmark = needs_zygote
 
 SAYS = "import sys\nprint(%r, sys.path[0], __file__)\n"
 
 
-def test_a_script_that_changed(tmp_path: Path, zygote: type) -> None:  # noqa: F811
+def test_a_script_that_changed(tmp_path: Path, zygote: type) -> None:
     script = tmp_path / "w.py"
     script.write_text(SAYS % "old")
     server = zygote("w.py", cwd=tmp_path)
@@ -40,7 +42,7 @@ def test_a_script_that_changed(tmp_path: Path, zygote: type) -> None:  # noqa: F
     assert end.code == 1 and "SyntaxError" in end.err and "<bullpen zygote>" not in end.err
 
 
-def test_a_link_that_changed(tmp_path: Path, zygote: type) -> None:  # noqa: F811
+def test_a_link_that_changed(tmp_path: Path, zygote: type) -> None:
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "w.py").write_text(SAYS % "same")
@@ -53,7 +55,7 @@ def test_a_link_that_changed(tmp_path: Path, zygote: type) -> None:  # noqa: F81
     assert server.run(path) == (0, f"same {tmp_path / 'b'} {path}\n", "")
 
 
-def test_warnings_of_the_compiler(tmp_path: Path, zygote: type) -> None:  # noqa: F811
+def test_warnings_of_the_compiler(tmp_path: Path, zygote: type) -> None:
     (tmp_path / "w.py").write_text("x = 1\nprint(x is 1)\n")
     server = zygote("w.py", cwd=tmp_path)
     for _ in range(2):
@@ -61,13 +63,13 @@ def test_warnings_of_the_compiler(tmp_path: Path, zygote: type) -> None:  # noqa
         assert end == server.exec("w.py") and "SyntaxWarning" in end.err
 
 
-def test_texts_differ(zygote: type) -> None:  # noqa: F811
+def test_texts_differ(zygote: type) -> None:
     server = zygote()
     for text in ("print(1)", "print(1)", "print(2)", "import os; 1 / 0", "print(1)"):
         assert server.run("-c", text) == server.exec("-c", text)
 
 
-def test_a_pipe_as_script(tmp_path: Path, zygote: type) -> None:  # noqa: F811
+def test_a_pipe_as_script(tmp_path: Path, zygote: type) -> None:
     os.mkfifo(tmp_path / "w.py")
     server = zygote("w.py", cwd=tmp_path)
     assert server.ready
