@@ -23,14 +23,24 @@ var rules = []rule{
 	{folder: "internal/probe", theirs: []string{"golang.org/x/sys"}},
 	{folder: "internal/confine", ours: []string{"internal/probe"}, theirs: []string{"golang.org/x/sys"}},
 	{folder: "internal/wire", ours: []string{".", "protocol", "internal/confine"}, theirs: []string{"golang.org/x/sys"}},
-	{folder: "internal/broker", ours: []string{"internal/probe"}, theirs: []string{"golang.org/x/sys", "github.com/nats-io/nats-server"}},
+	{folder: "internal/engine"},
+	{folder: "internal/engine/jet", ours: []string{"internal/engine"}, theirs: []string{"github.com/nats-io/nats.go"}},
+	{folder: "internal/engine/memory", ours: []string{"internal/engine"}},
+	{folder: "internal/engine/enginetest", ours: []string{"internal/engine"}},
+	{folder: "internal/broker", ours: []string{"internal/engine", "internal/probe"}, theirs: []string{"golang.org/x/sys", "github.com/nats-io/nats-server", "github.com/nats-io/nats.go"}},
 	{folder: "pool", ours: []string{"."}},
 	{folder: "pool/poolhttp", ours: []string{".", "pool"}},
 	{folder: "pool/poolprom", ours: []string{".", "pool"}, theirs: []string{"github.com/prometheus/client_golang"}},
 	{folder: "process", ours: []string{".", "protocol", "internal/wire", "internal/confine", "internal/probe"}},
 	{folder: "process/processprom", ours: []string{".", "process"}, theirs: []string{"github.com/prometheus/client_golang"}},
 	{folder: "wasm", ours: []string{"."}, theirs: []string{"github.com/tetratelabs/wazero"}},
-	{folder: "queue", ours: []string{".", "internal/schedule"}, theirs: []string{"github.com/nats-io/nats.go"}},
+	{
+		folder: "queue",
+		ours:   []string{".", "internal/schedule", "internal/engine", "internal/engine/jet", "internal/engine/memory"},
+		theirs: []string{"github.com/nats-io/nats.go", "github.com/oklog/ulid/v2"},
+	},
+	{folder: "queue/queuetest", ours: []string{".", "queue"}},
+	{folder: "queue/embedded", ours: []string{"queue", "internal/broker", "internal/engine", "internal/engine/jet"}, theirs: []string{"github.com/nats-io/nats.go"}},
 	{folder: "client", ours: []string{"."}},
 	{folder: "worker", ours: []string{".", "protocol"}},
 	{folder: "executortest", ours: []string{"."}},
@@ -49,7 +59,7 @@ var rules = []rule{
 		theirs: []string{"github.com/spf13/cobra", "github.com/spf13/pflag"},
 	},
 	{folder: "cmd/bullpen", ours: []string{"internal/cli"}},
-	{folder: "examples", ours: []string{".", "client", "pool", "process", "queue", "wasm", "worker"}},
+	{folder: "examples", ours: []string{".", "client", "pool", "process", "queue", "queue/embedded", "wasm", "worker"}},
 	{folder: "lab", ours: []string{".", "client", "pool", "process", "queue", "wasm", "worker"}},
 }
 
@@ -60,14 +70,14 @@ var lifecycleBarred = []string{".", "protocol", "internal/lifecycle", "internal/
 // forTests is what test files may import besides what their row allows.
 var forTests = rule{
 	ours: []string{
-		".", "protocol", "worker", "executortest",
+		".", "protocol", "worker", "executortest", "internal/engine/enginetest", "queue/queuetest",
 		"internal/leak", "internal/lifecycle", "internal/probe",
 	},
 	theirs: []string{"github.com/google/go-cmp", "github.com/rogpeppe/go-internal", "go.uber.org/goleak", "pgregory.net/rapid"},
 }
 
 // testingAllowed lists the rows whose product code may import testing.
-var testingAllowed = []string{"executortest", "internal/leak"}
+var testingAllowed = []string{"executortest", "internal/engine/enginetest", "internal/leak", "queue/queuetest"}
 
 // rawCallsAllowed lists the rows that may make system calls by number. The
 // wrappers of package syscall are free to all.

@@ -1,0 +1,234 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+)
+
+// Stream names one of the four streams.
+type Stream uint8
+
+// The streams.
+const (
+	// Jobs holds what is to be done. A message leaves it by Ack or Delete.
+	Jobs Stream = iota
+	// Outcomes holds how jobs ended, one message a subject, oldest dropped first.
+	Outcomes
+	// State holds small things that change, one message a subject: idempotency
+	// keys, attempts of jobs that failed, settings that nodes share.
+	State
+	// Dead holds jobs that have failed for good, with their evidence, one
+	// message a subject, oldest dropped first.
+	Dead
+)
+
+// Streams returns all streams.
+func Streams() []Stream { return []Stream{Jobs, Outcomes, State, Dead} }
+
+var streamNames = [...]string{Jobs: "jobs", Outcomes: "outcomes", State: "state", Dead: "dead"}
+
+// String returns the word for s.
+func (s Stream) String() string {
+	if int(s) < len(streamNames) {
+		return streamNames[s]
+	}
+	return "unknown stream"
+}
+
+// The reasons why an engine refuses.
+var (
+	// ErrNotFound says that there is no such message.
+	ErrNotFound = errors.New("not found")
+	// ErrConflict says that the condition of a Put did not hold; nothing was stored.
+	ErrConflict = errors.New("another message came first")
+	// ErrFull says that the stream or the disk has no room; nothing was stored.
+	ErrFull = errors.New("the store is full")
+	// ErrClosed says that this engine was closed.
+	ErrClosed = errors.New("the store is closed")
+	// ErrFailed says that the store can promise nothing any more, as after a
+	// failed write to the disk, until the program is started again.
+	ErrFailed = errors.New("the store has failed")
+	// ErrUnknown says that a Put may have been stored or not: the connection
+	// was lost before the answer came.
+	ErrUnknown = errors.New("no answer from the store")
+)
+
+// Put is a message to store. Subject is one of those that Subjects describes.
+type Put struct {
+	Stream  Stream
+	Subject string
+	Data    []byte // the engine's until done is called
+	// Durable asks that done is called only when the message survives a loss of
+	// power. Without it done is called when it survives the death of the process.
+	Durable bool
+	// New asks that Subject holds no message.
+	New bool
+	// After asks that the newest message on Subject has this sequence number; 0
+	// asks nothing.
+	After uint64
+	// At, of a Put to Jobs, is when the message appears on Subject; until then
+	// it is found on "at.<id>" (the last token of Subject), and New and After
+	// are conditions of that subject. Zero is at once.
+	At time.Time
+	// TTL, of a Put to State, is after what time the message goes; 0 is never.
+	TTL time.Duration
+}
+
+// Message is a stored message.
+type Message struct {
+	Stream  Stream
+	Subject string
+	Data    []byte // the receiver's; it may be kept
+	Seq     uint64
+	Time    time.Time // when it was stored
+	// At is when a message on "at.<id>" will appear on its own subject, which
+	// Target gives; zero for others.
+	At     time.Time
+	Target string
+}
+
+// Delivery is a message of Jobs that a consumer has handed out.
+type Delivery struct {
+	Message
+	Receipt
+	// Deliveries counts how often the message was handed out, this time included.
+	Deliveries int
+	// Waiting is how many more the consumer could have handed out just then.
+	Waiting uint64
+	// Old says that the message was stored before this engine was opened (or
+	// connected again), so that its deletion or an Ack may have been lost.
+	Old bool
+	// Again says that it may have been handed out before, whatever Deliveries
+	// says: the process that had it was killed.
+	Again bool
+}
+
+// Receipt answers a delivery. Its methods do not block, may be called from any
+// goroutine, and do nothing once the delivery was answered or the engine was
+// closed.
+type Receipt interface {
+	// Ack ends the message: it leaves the stream. An Ack may be lost, then the
+	// message is handed out again after the lease.
+	Ack()
+	// Nak gives the message back, to be handed out again after delay.
+	Nak(delay time.Duration)
+	// Extend begins the lease anew.
+	Extend()
+}
+
+// Taker asks one consumer for messages.
+type Taker interface {
+	// Request asks for up to n more messages. With wait they may come later, as
+	// they arrive; without it only those that are there now. Of the n, each is
+	// either delivered, or told by returned.
+	Request(n int, wait bool)
+	// Stop takes back all requests and returns when neither deliver nor
+	// returned will be called any more. What was delivered stays delivered.
+	Stop()
+}
+
+// Consumer names one consumer: one queue and one priority.
+type Consumer struct{ Queue, Priority string }
+
+// Depth says how much a consumer has.
+type Depth struct {
+	Waiting int       // never handed out yet, or given back without delay
+	Taken   int       // handed out and not answered, or given back with a delay
+	Paused  bool      // nothing is handed out
+	Oldest  time.Time // when the first message that is still there was stored; zero for none
+}
+
+// Usage says how much a stream holds.
+type Usage struct {
+	Messages, Bytes int64
+	First, Last     uint64 // sequence numbers
+}
+
+// Info says what an engine is and how it does.
+type Info struct {
+	// Kind is "memory", "embedded" or "server".
+	Kind string
+	// Durability says in words what a durable confirm means here.
+	Durability string
+	// Fallback says why the slow way of confirming is in use, empty when it is not.
+	Fallback string
+	Replicas int
+	Streams  map[Stream]Usage
+	Sync     SyncStats
+}
+
+// SyncStats says how the disk does.
+type SyncStats struct {
+	Syncs    int64 // how many
+	Confirms int64 // how many messages they confirmed
+	// P50, P99 and Max are of the last 1024 syncs.
+	P50, P99, Max, Last time.Duration
+}
+
+// Engine is a store of jobs. All methods are safe for concurrent use.
+type Engine interface {
+	// Put stores p and calls done exactly once, from a goroutine of the engine
+	// or before Put returns. done must not block.
+	Put(p Put, done func(seq uint64, err error))
+	// Get returns the newest message whose subject matches; a token "*" matches any.
+	Get(ctx context.Context, s Stream, subject string) (Message, error)
+	// Delete removes a message. One that is not there is no error.
+	Delete(ctx context.Context, s Stream, seq uint64) error
+	// Scan returns up to limit messages whose subject matches, from sequence
+	// number from on, in their order; a last token ">" matches all the rest.
+	Scan(ctx context.Context, s Stream, subject string, from uint64, limit int) ([]Message, error)
+	// Take begins to take messages of c, which is made if it is not there.
+	// deliver and returned are called by one goroutine, one call after the
+	// other, and must not block.
+	Take(c Consumer, deliver func(Delivery), returned func(n int)) (Taker, error)
+	// Depth returns how much c has.
+	Depth(ctx context.Context, c Consumer) (Depth, error)
+	// Pause stops or starts the handing out of c on all nodes, durably. c is
+	// made if it is not there.
+	Pause(ctx context.Context, c Consumer, paused bool) error
+	// Shared tells whether other nodes may be on the same store. Only then does
+	// it make sense to Send and Listen.
+	Shared() bool
+	// Send tells the listeners of all nodes something; it may be lost.
+	Send(subject string, data []byte) error
+	// Listen calls heard, one call after the other, for each message sent to
+	// subject, until stop is called.
+	Listen(subject string, heard func(subject string, data []byte)) (stop func(), err error)
+	// Unended gives the ids of jobs that were confirmed and of which no outcome
+	// was stored, as far as the engine keeps count of them apart from the
+	// streams themselves; known is false where it does not. As at the start.
+	Unended() (ids []string, known bool)
+	// Failed is closed when the store has failed; Err says why.
+	Failed() <-chan struct{}
+	Err() error
+	// Info returns what there is to know.
+	Info(ctx context.Context) (Info, error)
+	// Close ends all takers and the connection, and stops an embedded server.
+	// What was put before is stored; its done has been called when Close returns.
+	Close(ctx context.Context) error
+}
+
+// Options are what an engine is opened with.
+type Options struct {
+	// Namespace keeps several queues on one server apart. Lower-case letters,
+	// digits, "-" and "_".
+	Namespace string
+	// Lease is how long a taker may keep a message without a sign of life.
+	Lease time.Duration
+	// Jobs is the most bytes of jobs.
+	Jobs int64
+	// Outcomes, OutcomeCount and OutcomeAge bound what is kept of outcomes;
+	// Dead and DeadAge what is kept of dead jobs.
+	Outcomes, OutcomeCount int64
+	OutcomeAge             time.Duration
+	Dead                   int64
+	DeadAge                time.Duration
+	Logger                 *slog.Logger
+}
+
+// Store is where jobs are kept: it opens the engine.
+type Store interface {
+	Open(ctx context.Context, o Options) (Engine, error)
+}
