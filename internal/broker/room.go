@@ -1,0 +1,81 @@
+package broker
+
+import (
+	"fmt"
+	"log/slog"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/bullpen-run/bullpen/internal/engine"
+)
+
+const (
+	// defaultReserve is how much has to be free, unless a fiftieth of the disk
+	// is less: enough to end some hundred thousand jobs.
+	defaultReserve = 128 << 20
+	defaultInodes  = 1000
+	fraction       = 50
+	// spaceAge is how long an answer about free space holds.
+	spaceAge = time.Second
+)
+
+// room says whether the disk has room for more jobs.
+type room struct {
+	dir     string
+	reserve int64 // 0 is the default
+	space   func(dir string) (space, bool, error)
+	log     *slog.Logger
+
+	mu    sync.Mutex
+	asked time.Time // guarded by mu
+	err   error     // guarded by mu: the answer of then
+	blind bool      // guarded by mu: it was told that the answer is not known
+}
+
+// ask returns nil, or why there is no room.
+func (r *room) ask() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if now := time.Now(); r.asked.IsZero() || now.Sub(r.asked) >= spaceAge {
+		r.asked = now
+		r.err = r.look()
+	}
+	return r.err
+}
+
+// look asks the system. The caller holds mu.
+func (r *room) look() error {
+	s, ok, err := r.space(r.dir)
+	if err != nil && !r.blind {
+		r.log.Error("how much space is free is not known; jobs are taken all the same", "folder", r.dir, "error", err)
+		r.blind = true
+	}
+	if err != nil || !ok {
+		return nil
+	}
+	reserve := r.reserve
+	if reserve == 0 {
+		reserve = min(defaultReserve, s.total/fraction)
+	}
+	if s.free < reserve {
+		return fmt.Errorf("%w: the disk of %s has %d bytes free, and %d are kept for jobs under way: free some space, or lower the reserve",
+			engine.ErrFull, r.dir, s.free, reserve)
+	}
+	if inodes := min(defaultInodes, s.allInodes/fraction); s.allInodes > 0 && s.inodes < inodes {
+		return fmt.Errorf("%w: the disk of %s has room for %d more files only, and %d are kept for jobs under way: remove some files",
+			engine.ErrFull, r.dir, s.inodes, inodes)
+	}
+	return nil
+}
+
+// clamp multiplies and bounds what a system says.
+func clamp[N int64 | uint64](n N, size int64) int64 {
+	if n <= 0 || size <= 0 { // some give a negative number when more is used than free to us
+		return 0
+	}
+	if uint64(n) > math.MaxInt64/uint64(size) {
+		return math.MaxInt64
+	}
+	return int64(n) * size
+}

@@ -1,0 +1,111 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+)
+
+const (
+	// lazySync is how often the server syncs by itself below the gate; it is the
+	// server's own default.
+	lazySync = 2 * time.Minute
+	// storeLimit and memoryLimit are what streams may hold in all. The disk and
+	// the bounds of the streams are the limit of the first; nothing of ours is
+	// kept in memory.
+	storeLimit  = 1 << 60
+	memoryLimit = 64 << 20
+	// inflow is how many messages may wait for a stream before the server
+	// refuses more, and inflowBytes how much.
+	inflow      = 100_000
+	inflowBytes = 128 << 20
+)
+
+// options returns what the server is to be.
+func options(c Config, syncAlways bool) (*server.Options, error) {
+	o := &server.Options{
+		ServerName:             c.Name,
+		DontListen:             true,
+		NoSigs:                 true,
+		JetStream:              true,
+		StoreDir:               c.Dir,
+		SyncInterval:           lazySync,
+		SyncAlways:             syncAlways,
+		JetStreamMaxMemory:     memoryLimit,
+		JetStreamMaxStore:      storeLimit,
+		StreamMaxBufferedMsgs:  inflow,
+		StreamMaxBufferedSize:  inflowBytes,
+		DisableJetStreamBanner: true,
+	}
+	if c.Cluster == nil {
+		return o, nil
+	}
+	var errs [2]error
+	o.DontListen = false
+	o.Host, o.Port, errs[0] = splitAddress(c.Cluster.Client)
+	o.Cluster.Host, o.Cluster.Port, errs[1] = splitAddress(c.Cluster.Listen)
+	if o.Port == 0 {
+		o.Port = server.RANDOM_PORT
+	}
+	if o.Cluster.Port == 0 {
+		o.Cluster.Port = server.RANDOM_PORT
+	}
+	o.Cluster.Name = c.Cluster.Name
+	o.Cluster.Advertise = c.Cluster.Advertise
+	o.Cluster.Username, o.Cluster.Password = c.Cluster.User, c.Cluster.Password
+	o.Routes = c.Cluster.urls()
+	o.Username, o.Password, o.Authorization = c.Cluster.User, c.Cluster.Password, c.Cluster.Token
+	return o, errors.Join(errs[:]...)
+}
+
+// startServer returns a server that is ready. When ctx ends first it returns an
+// error and what is closed when the server has stopped again.
+func startServer(ctx context.Context, c Config, syncAlways bool, l *serverLog) (*server.Server, <-chan struct{}, error) {
+	o, err := options(c, syncAlways)
+	if err != nil {
+		return nil, nil, err
+	}
+	s, err := server.NewServer(o)
+	if err != nil {
+		return nil, nil, fmt.Errorf("making the server: %w", err)
+	}
+	s.SetLogger(l, false, false)
+	l.begin()
+	ready := make(chan struct{})
+	go func() { // ends when the store has been read; waited for below
+		defer close(ready)
+		s.Start()
+	}()
+	select {
+	case <-ready:
+	case <-ctx.Done():
+		late := make(chan struct{})
+		go func() { // ends with the server, which cannot be stopped while it reads the store; Open waits for late
+			<-ready
+			stopServer(s)
+			close(late)
+		}()
+		return nil, late, fmt.Errorf("the server was still reading the store: %w", context.Cause(ctx))
+	}
+	fatal := l.started()
+	if fatal == nil && !s.JetStreamEnabled() {
+		fatal = errors.New("the server keeps no store, and does not say why")
+	}
+	if fatal == nil && !s.ReadyForConnections(10*time.Second) {
+		fatal = errors.New("the server takes no connections; is the address in use by another program?")
+	}
+	if fatal != nil {
+		stopServer(s)
+		return nil, nil, fmt.Errorf("starting the server: %w", fatal)
+	}
+	return s, nil, nil
+}
+
+// stopServer returns when s and what it has started are at an end.
+func stopServer(s *server.Server) {
+	s.Shutdown()
+	s.WaitForShutdown()
+}

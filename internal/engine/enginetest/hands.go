@@ -1,0 +1,199 @@
+package enginetest
+
+import (
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/bullpen-run/bullpen/internal/engine"
+)
+
+// hands take messages of one consumer and keep what they got. They hold the
+// rules that hold always: one call at a time, none after Stop, and not more
+// delivered and returned than requested.
+type hands struct {
+	t     *testing.T
+	taker engine.Taker
+	ack   bool          // acknowledge at once
+	news  chan struct{} // something has come
+	calls atomic.Int32  // under way
+
+	mu        sync.Mutex
+	got       []arrival // not taken by next yet; +checklocks:mu
+	requested int       // +checklocks:mu
+	delivered int       // +checklocks:mu
+	returned  int       // +checklocks:mu
+	stopped   bool      // +checklocks:mu
+}
+
+// arrival is a delivery and when it came.
+type arrival struct {
+	engine.Delivery
+
+	came time.Time
+}
+
+// take begins to take messages of c with e. They stop at the end of the test.
+func take(t *testing.T, e engine.Engine, c engine.Consumer) *hands {
+	t.Helper()
+	return begin(t, e, c, false)
+}
+
+// takeAndAck acknowledges all that comes at once.
+func takeAndAck(t *testing.T, e engine.Engine, c engine.Consumer) *hands {
+	t.Helper()
+	return begin(t, e, c, true)
+}
+
+func begin(t *testing.T, e engine.Engine, c engine.Consumer, ack bool) *hands {
+	t.Helper()
+	h := &hands{t: t, ack: ack, news: make(chan struct{}, 1)}
+	taker, err := e.Take(c, h.deliver, h.back)
+	if err != nil {
+		t.Fatalf("Take of %v = %v, want a taker", c, err)
+	}
+	h.taker = taker
+	t.Cleanup(h.stop)
+	return h
+}
+
+func (fx *fixture) take(c engine.Consumer) *hands {
+	fx.t.Helper()
+	return take(fx.t, fx.Engine, c)
+}
+
+func (h *hands) deliver(d engine.Delivery) {
+	now := time.Now()
+	h.enter("deliver")
+	defer h.leave()
+	h.mu.Lock()
+	h.delivered++
+	h.got = append(h.got, arrival{d, now})
+	h.checkSum()
+	h.mu.Unlock()
+	if h.ack {
+		d.Ack()
+	}
+}
+
+func (h *hands) back(n int) {
+	h.enter("returned")
+	defer h.leave()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if n <= 0 {
+		h.t.Errorf("returned(%d), want more than 0", n)
+	}
+	h.returned += n
+	h.checkSum()
+}
+
+// checkSum holds mu.
+func (h *hands) checkSum() {
+	if h.delivered+h.returned > h.requested {
+		h.t.Errorf("%d messages were requested, %d delivered and %d returned, which is more", h.requested, h.delivered, h.returned)
+	}
+}
+
+func (h *hands) enter(what string) {
+	if h.calls.Add(1) != 1 {
+		h.t.Errorf("%s was called while another call was under way", what)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.stopped {
+		h.t.Errorf("%s was called after Stop had returned", what)
+	}
+}
+
+func (h *hands) leave() {
+	h.calls.Add(-1)
+	select {
+	case h.news <- struct{}{}:
+	default: // there is news already
+	}
+}
+
+func (h *hands) request(n int, wait bool) {
+	h.mu.Lock()
+	h.requested += n
+	h.mu.Unlock()
+	h.taker.Request(n, wait)
+}
+
+// open is how much was requested and neither delivered nor returned.
+func (h *hands) open() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.requested - h.delivered - h.returned
+}
+
+// count returns how many were delivered and returned.
+func (h *hands) count() (delivered, returned int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.delivered, h.returned
+}
+
+func (h *hands) stop() {
+	h.t.Helper()
+	_ = within(h.t, "Stop", func() error { h.taker.Stop(); return nil }) // it gives none
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.stopped = true
+}
+
+// first takes out the first that came, if one did.
+func (h *hands) first() (arrival, bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.got) == 0 {
+		return arrival{}, false
+	}
+	a := h.got[0]
+	h.got = h.got[1:]
+	return a, true
+}
+
+// by returns the next that came by a moment, asking for it when nothing is asked
+// for; an engine may return what waits after a time.
+func (h *hands) by(moment time.Time) (arrival, bool) {
+	h.t.Helper()
+	timer := time.NewTimer(time.Until(moment))
+	defer timer.Stop()
+	for {
+		if a, ok := h.first(); ok {
+			return a, true
+		}
+		if h.open() == 0 {
+			h.request(1, true)
+		}
+		select {
+		case <-h.news:
+		case <-timer.C:
+			return h.first()
+		}
+	}
+}
+
+// next returns the next message, which must come.
+func (h *hands) next() arrival {
+	h.t.Helper()
+	a, ok := h.by(time.Now().Add(Patience))
+	if !ok {
+		h.t.Fatalf("nothing was delivered within %v", Patience)
+	}
+	return a
+}
+
+// nothing checks that there is nothing to be had now.
+func (h *hands) nothing(when string) {
+	h.t.Helper()
+	before := h.open()
+	h.request(1, false)
+	eventually(h.t, "a request without wait is answered "+when, func() bool { return h.open() <= before })
+	if a, ok := h.first(); ok {
+		h.t.Errorf("%s was delivered %s, want nothing", a.Subject, when)
+	}
+}

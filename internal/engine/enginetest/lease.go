@@ -1,0 +1,158 @@
+package enginetest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/bullpen-run/bullpen/internal/engine"
+)
+
+func testNakNow(t *testing.T, f Factory) {
+	fx := f.open(t, engine.Options{})
+	fx.jobs(normal, 1)
+	h := fx.take(normal)
+	for want := 1; want <= 5; want++ {
+		d := h.next()
+		if d.Deliveries != want || d.Again != (want > 1) {
+			t.Errorf("delivery %d: Deliveries %d, Again %v", want, d.Deliveries, d.Again)
+		}
+		d.Nak(0)
+	}
+	h.next().Ack()
+}
+
+func testNakWithDelay(t *testing.T, f Factory) {
+	fx := f.open(t, engine.Options{})
+	subjects := fx.jobs(normal, 2)
+	h := fx.take(normal)
+	const delay = 300 * time.Millisecond
+	d := h.next()
+	asked := time.Now()
+	d.Nak(delay)
+	other := h.next()
+	if other.Subject != subjects[1] {
+		t.Errorf("%s was delivered, want the other one: this was given back for %v", other.Subject, delay)
+	}
+	other.Ack()
+	d = h.next()
+	if took := d.came.Sub(asked); d.Subject != subjects[0] || took < delay || took > delay+f.Late {
+		t.Errorf("%s came after %v, want %s after %v", d.Subject, took, subjects[0], delay)
+	}
+	d.Ack()
+}
+
+func testRedeliveryFirst(t *testing.T, f Factory) {
+	fx := f.open(t, engine.Options{})
+	subjects := fx.jobs(normal, 60)
+	h := fx.take(normal)
+	// It may take a moment until the engine has heard, so some may come before,
+	// but not all of the others.
+	h.next().Nak(0)
+	const most = 20
+	for range most {
+		d := h.next()
+		if d.Subject == subjects[0] {
+			return
+		}
+		d.Ack()
+	}
+	t.Errorf("%d others came before the one that was given back", most)
+}
+
+func testLeaseEnds(t *testing.T, f Factory) {
+	fx := f.open(t, engine.Options{Lease: f.Lease})
+	h, other := fx.take(normal), fx.take(normal)
+	subjects := fx.jobs(normal, 1)
+	before := time.Now()
+	first := h.next()
+	h.stop() // nobody but the other asks
+	d := other.next()
+	took := d.came.Sub(before)
+	if d.Subject != subjects[0] || d.Deliveries != 2 || !d.Again {
+		t.Errorf("%+v was delivered, want %s for the second time", d.Delivery, subjects[0])
+	}
+	if took < f.Lease || d.came.Sub(first.came) > f.Lease+f.Late {
+		t.Errorf("the lease of %v ended after %v", f.Lease, took)
+	}
+	d.Ack()
+	eventually(t, "the job is gone", func() bool { return len(fx.scan(engine.Jobs, ">")) == 0 })
+}
+
+func testExtend(t *testing.T, f Factory) {
+	fx := f.open(t, engine.Options{Lease: f.Lease})
+	h, other := fx.take(normal), fx.take(normal)
+	fx.jobs(normal, 1)
+	first := h.next()
+	other.request(1, true)
+	var last time.Time
+	renew := time.NewTicker(f.Lease / 4)
+	defer renew.Stop()
+	for end := time.Now().Add(3 * f.Lease); time.Now().Before(end); <-renew.C {
+		if gap := time.Since(last); !last.IsZero() && gap > f.Lease*3/4 {
+			t.Skipf("this machine is too busy: it took %v to renew a lease of %v", gap, f.Lease)
+		}
+		last = time.Now()
+		first.Extend()
+		if d, ok := other.first(); ok {
+			t.Fatalf("%s was delivered again, for the time %d, although its lease was extended", d.Subject, d.Deliveries)
+		}
+	}
+	d := other.next()
+	if took := d.came.Sub(last); took < f.Lease || took > f.Lease+f.Late {
+		t.Errorf("%s was delivered again %v after its lease was extended for the last time, want %v", d.Subject, took, f.Lease)
+	}
+	d.Ack()
+}
+
+func testPause(t *testing.T, f Factory) {
+	fx := f.open(t, engine.Options{})
+	pause(fx, true) // makes it
+	h := fx.take(normal)
+	subjects := fx.jobs(normal, 2)
+	h.nothing("while the consumer is paused")
+	h.request(1, true)
+	if d := fx.depth(normal); !d.Paused || d.Waiting != 2 || d.Taken != 0 {
+		t.Errorf("Depth = %+v, want it paused with 2 that wait", d)
+	}
+	other := engine.Consumer{Queue: normal.Queue, Priority: "high"}
+	fx.jobs(other, 1)
+	fx.take(other).next().Ack() // others are not paused
+	if d, ok := h.first(); ok {
+		t.Errorf("%s was delivered while the consumer is paused", d.Subject)
+	}
+	pause(fx, false)
+	for _, want := range subjects {
+		if d := h.next(); d.Subject != want {
+			t.Errorf("%s was delivered, want %s", d.Subject, want)
+		} else {
+			d.Ack()
+		}
+	}
+	if fx.depth(normal).Paused {
+		t.Error("Depth says that it is paused, want it not")
+	}
+}
+
+func pause(fx *fixture, paused bool) {
+	fx.t.Helper()
+	if err := fx.Pause(fx.ctx(), normal, paused); err != nil {
+		fx.t.Fatalf("Pause %v = %v", paused, err)
+	}
+}
+
+func testPauseReopen(t *testing.T, f Factory) {
+	fx := f.open(t, engine.Options{})
+	pause(fx, true)
+	subjects := fx.jobs(normal, 1)
+	fx.reopen()
+	if d := fx.depth(normal); !d.Paused || d.Waiting != 1 {
+		t.Errorf("Depth = %+v after opening again, want it paused with 1 that waits", d)
+	}
+	h := fx.take(normal)
+	h.nothing("while the consumer is paused")
+	pause(fx, false)
+	fx.reopen()
+	if d := take(t, fx.Engine, normal).next(); d.Subject != subjects[0] {
+		t.Errorf("%s was delivered, want %s", d.Subject, subjects[0])
+	}
+}

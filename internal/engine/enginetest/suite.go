@@ -1,0 +1,130 @@
+// Package enginetest is the contract of [engine.Engine] as a suite of tests,
+// which every engine runs:
+//
+//	func TestContract(t *testing.T) {
+//		enginetest.Run(t, enginetest.Factory{New: newStore})
+//	}
+//
+// Each clause is a subtest. What an engine cannot keep where it runs, its Factory
+// says in Without, with the reason; the clause is skipped with these words.
+// Nothing else is skipped, but what needs several nodes on one store where the
+// engine says that it is not Shared, and the count of what should be there where
+// Unended says that it is not known.
+//
+// Random tests print their seed; BULLPEN_SEED repeats it.
+package enginetest
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/bullpen-run/bullpen/internal/engine"
+)
+
+// Factory makes the stores that are tested.
+type Factory struct {
+	// New gives a store in which nothing of the namespaces is that the suite will
+	// use. What it needs goes when t ends, at which time all engines are closed.
+	// The suite opens engines on the store one after the other, which is a
+	// restart, and several at once only if the engine says that it is Shared.
+	New func(t *testing.T) engine.Store
+	// Lease is the shortest that the engine can keep well; 0 is 1 s. The suite
+	// waits for the end of some.
+	Lease time.Duration
+	// Late is how much later than it should something may happen that is due by
+	// itself: the end of a lease, of a delay, of a TTL, of an age, and a schedule.
+	// 0 is 1 s.
+	Late time.Duration
+	// Without names clauses that the engine cannot keep, and says why.
+	Without map[string]string
+	// Parallel runs the clauses at the same time.
+	Parallel bool
+}
+
+// A clause is one part of the contract.
+type clause struct {
+	name string
+	test func(t *testing.T, f Factory)
+}
+
+var contract = []clause{
+	{"PutDoneOnce", testPutDoneOnce},
+	{"PutKeepsData", testPutKeepsData},
+	{"PutNew", testPutNew},
+	{"PutNewRacing", testPutNewRacing},
+	{"PutAfter", testPutAfter},
+	{"PutAfterRacing", testPutAfterRacing},
+	{"SequencesRise", testSequencesRise},
+	{"OneMessageASubject", testOneMessageASubject},
+	{"Get", testGet},
+	{"GetNewestOfMatching", testGetWildcard},
+	{"Delete", testDelete},
+	{"DeleteOfJobs", testDeleteOfJobs},
+	{"ScanInPages", testScanPages},
+	{"ScanPatterns", testScanPatterns},
+	{"TakeInOrder", testTakeInOrder},
+	{"TakeConsumersApart", testConsumersApart},
+	{"RequestWithoutWait", testRequestWithoutWait},
+	{"RequestWithWait", testRequestWithWait},
+	{"RequestsAddUp", testRequestsAddUp},
+	{"AckRemoves", testAckRemoves},
+	{"AnsweredOnce", testAnsweredOnce},
+	{"NakNow", testNakNow},
+	{"NakWithDelay", testNakWithDelay},
+	{"RedeliveryFirst", testRedeliveryFirst},
+	{"LeaseEnds", testLeaseEnds},
+	{"ExtendKeepsLease", testExtend},
+	{"TwoTakers", testTwoTakers},
+	{"StopEndsCallbacks", testStop},
+	{"Depth", testDepth},
+	{"Pause", testPause},
+	{"PauseSurvivesReopen", testPauseReopen},
+	{"Schedule", testSchedule},
+	{"ScheduleConditions", testScheduleConditions},
+	{"ScheduleDeleted", testScheduleDeleted},
+	{"ScheduleSurvivesReopen", testScheduleReopen},
+	{"BoundOfJobsRefuses", testJobsBound},
+	{"BoundOfBytesDropsOldest", testBytesBound},
+	{"BoundOfCountDropsOldest", testCountBound},
+	{"AgeDrops", testAge},
+	{"StateTTL", testStateTTL},
+	{"ReopenKeepsAll", testReopen},
+	{"ReopenHandsOutAgain", testReopenTaken},
+	{"Namespaces", testNamespaces},
+	{"Unended", testUnended},
+	{"Info", testInfo},
+	{"CloseAnswersPuts", testCloseAnswersPuts},
+	{"CloseEndsCallbacks", testCloseEndsCallbacks},
+	{"Closed", testClosed},
+	{"SendAndListen", testSendAndListen},
+	{"SharedByTwo", testShared},
+	{"Random", testRandom},
+}
+
+// Run holds the engines of the stores that f makes against the contract.
+func Run(t *testing.T, f Factory) {
+	t.Helper()
+	if f.Lease == 0 {
+		f.Lease = time.Second
+	}
+	if f.Late == 0 {
+		f.Late = time.Second
+	}
+	for name, why := range f.Without {
+		if !slices.ContainsFunc(contract, func(c clause) bool { return c.name == name }) || why == "" {
+			t.Fatalf("Without names %q with the reason %q: want the name of a clause and a reason", name, why)
+		}
+	}
+	for _, c := range contract {
+		t.Run(c.name, func(t *testing.T) {
+			if why := f.Without[c.name]; why != "" {
+				t.Skipf("the engine does not keep this: %s", why)
+			}
+			if f.Parallel {
+				t.Parallel()
+			}
+			c.test(t, f)
+		})
+	}
+}

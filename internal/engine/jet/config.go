@@ -1,0 +1,108 @@
+package jet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/bullpen-run/bullpen/internal/engine"
+)
+
+// Config says what to open. Conn and a namespace are needed; for the rest the
+// zero value works.
+type Config struct {
+	// Conn is connected. For a server elsewhere it should never give up
+	// connecting again: nats.MaxReconnects(-1).
+	Conn *nats.Conn
+	// Disk makes what an embedded server stores durable; nil for a server
+	// elsewhere, which does so by itself.
+	Disk engine.Disk
+	// Replicas is how many servers hold each message; 0 is 1.
+	Replicas int
+	// Kind is what Info says: by default "embedded" with a Disk, else "server".
+	Kind string
+	// Owned says that Close closes Conn too.
+	Owned bool
+	// Options are as for every engine. Zero sizes and ages are no bounds; Lease
+	// is 30 seconds when it is 0.
+	Options engine.Options
+}
+
+// defaultLease is the lease when none is asked for.
+const defaultLease = 30 * time.Second
+
+func (c Config) check() error {
+	var faults []error
+	fault := func(format string, a ...any) { faults = append(faults, fmt.Errorf(format, a...)) }
+	if c.Conn == nil {
+		fault("Conn is nil: connect first, and hand the connection in")
+	}
+	if c.Replicas < 0 || c.Replicas > 5 {
+		fault("Replicas is %d: take 1, 3 or 5", c.Replicas)
+	}
+	o := c.Options
+	if o.Namespace == "" || strings.Trim(o.Namespace, "abcdefghijklmnopqrstuvwxyz0123456789-_") != "" {
+		fault("Options.Namespace is %q: take lower-case letters, digits, \"-\" and \"_\"", o.Namespace)
+	}
+	for _, n := range []struct {
+		name  string
+		value int64
+	}{
+		{"Lease", int64(o.Lease)},
+		{"Jobs", o.Jobs},
+		{"Outcomes", o.Outcomes},
+		{"OutcomeCount", o.OutcomeCount},
+		{"OutcomeAge", int64(o.OutcomeAge)},
+		{"Dead", o.Dead},
+		{"DeadAge", int64(o.DeadAge)},
+	} {
+		if n.value < 0 {
+			fault("Options.%s is %d: take 0 for the default, or more", n.name, n.value)
+		}
+	}
+	return errors.Join(faults...)
+}
+
+func (c Config) withDefaults() Config {
+	c.Replicas = max(c.Replicas, 1)
+	if c.Options.Lease == 0 {
+		c.Options.Lease = defaultLease
+	}
+	if c.Options.Logger == nil {
+		c.Options.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Kind == "" {
+		c.Kind = "server"
+		if c.Disk != nil {
+			c.Kind = "embedded"
+		}
+	}
+	return c
+}
+
+// Open makes the streams if they are not there, or brings them up to date, and
+// returns the engine on them. When it fails, Conn is left as it was.
+func Open(ctx context.Context, c Config) (*Engine, error) {
+	if err := c.check(); err != nil {
+		return nil, fmt.Errorf("jet: %w", err)
+	}
+	c = c.withDefaults()
+	js, err := jetstream.New(c.Conn)
+	if err != nil {
+		return nil, fmt.Errorf("jet: %w", err)
+	}
+	e := newEngine(c, js)
+	if err := e.makeStreams(ctx); err != nil {
+		return nil, err
+	}
+	if err := e.start(); err != nil {
+		return nil, err
+	}
+	return e, nil
+}

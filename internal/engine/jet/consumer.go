@@ -1,0 +1,137 @@
+package jet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/bullpen-run/bullpen/internal/engine"
+)
+
+// The most messages of a consumer that may be handed out at once, and the most
+// requests that may wait. The server keeps both in memory as they come, so that
+// the numbers cost nothing until they are reached.
+const (
+	mostTaken    = 65536
+	mostRequests = 65536
+)
+
+// pauseFor is how long a pause lasts that has no end.
+const pauseFor = 100 * 365 * 24 * time.Hour
+
+func consumerName(c engine.Consumer) string { return "w_" + c.Queue + "_" + c.Priority }
+
+// filter is what a consumer takes.
+func filter(c engine.Consumer) string { return "job." + c.Queue + "." + c.Priority + ".>" }
+
+// consumer returns the name of c on the server, where it is made or brought up
+// to date when this engine sees it for the first time.
+func (e *Engine) consumer(ctx context.Context, c engine.Consumer) (string, error) {
+	name := consumerName(c)
+	if e.closed.Load() {
+		return "", engine.ErrClosed
+	}
+	e.mu.Lock()
+	_, known := e.consumers[c]
+	e.mu.Unlock()
+	if known {
+		return name, nil
+	}
+	if c.Queue == "" || c.Priority == "" || strings.ContainsAny(c.Queue+c.Priority, ". *>/\\\t\r\n") {
+		return "", fmt.Errorf("jet: a consumer of the queue %q and the priority %q: each is one token", c.Queue, c.Priority)
+	}
+	_, err := e.js.CreateOrUpdateConsumer(ctx, e.places[engine.Jobs].name, jetstream.ConsumerConfig{
+		Durable:       name,
+		Description:   "who works " + c.Queue + ", " + c.Priority,
+		FilterSubject: e.prefix + filter(c),
+		DeliverPolicy: jetstream.DeliverAllPolicy,
+		AckPolicy:     jetstream.AckExplicitPolicy,
+		AckWait:       e.config.Options.Lease,
+		MaxDeliver:    -1,
+		MaxAckPending: mostTaken,
+		MaxWaiting:    mostRequests,
+	})
+	if err != nil {
+		return "", e.trouble("making the consumer "+name, err)
+	}
+	e.mu.Lock()
+	e.consumers[c] = struct{}{}
+	e.mu.Unlock()
+	return name, nil
+}
+
+// forget makes the consumer be looked at anew: it was removed by someone.
+func (e *Engine) forget(c engine.Consumer) {
+	e.mu.Lock()
+	delete(e.consumers, c)
+	e.mu.Unlock()
+	e.background(func() {
+		ctx, cancel := context.WithTimeout(e.life, apiPatience)
+		defer cancel()
+		if _, err := e.consumer(ctx, c); err != nil && !errors.Is(err, engine.ErrClosed) {
+			e.log.Warn("jet: a consumer is not there and could not be made", "consumer", consumerName(c), "error", err)
+		}
+	})
+}
+
+// Depth implements [engine.Engine]. A message that was given back without delay
+// counts as taken until it is handed out again: the server does not tell it
+// from the others.
+func (e *Engine) Depth(ctx context.Context, c engine.Consumer) (engine.Depth, error) {
+	name, err := e.consumer(ctx, c)
+	if err != nil {
+		return engine.Depth{}, err
+	}
+	handle, err := e.js.Consumer(ctx, e.places[engine.Jobs].name, name)
+	if err != nil {
+		if errors.Is(err, jetstream.ErrConsumerNotFound) {
+			e.forget(c)
+		}
+		return engine.Depth{}, e.trouble("looking at the consumer "+name, err)
+	}
+	info := handle.CachedInfo()
+	d := engine.Depth{Waiting: int(info.NumPending), Taken: info.NumAckPending, Paused: info.Paused}
+	if d.Waiting+d.Taken == 0 {
+		return d, nil
+	}
+	m, err := e.next(ctx, engine.Jobs, filter(c))
+	if err != nil && !errors.Is(err, engine.ErrNotFound) {
+		return engine.Depth{}, err
+	}
+	d.Oldest = m.Time
+	return d, nil
+}
+
+// next returns the first message of a subject.
+func (e *Engine) next(ctx context.Context, s engine.Stream, subject string) (engine.Message, error) {
+	question := e.nextQuestion(subject, 1, 0)
+	if e.config.Replicas > 1 {
+		return e.fromLeader(ctx, s, question)
+	}
+	return e.direct(ctx, s, question)
+}
+
+// Pause implements [engine.Engine].
+func (e *Engine) Pause(ctx context.Context, c engine.Consumer, paused bool) error {
+	name, err := e.consumer(ctx, c)
+	if err != nil {
+		return err
+	}
+	stream := e.places[engine.Jobs].name
+	if paused {
+		_, err = e.js.PauseConsumer(ctx, stream, name, time.Now().Add(pauseFor))
+	} else {
+		_, err = e.js.ResumeConsumer(ctx, stream, name)
+	}
+	if errors.Is(err, jetstream.ErrConsumerNotFound) {
+		e.forget(c)
+	}
+	if err != nil {
+		return e.trouble("pausing or resuming the consumer "+name, err)
+	}
+	return nil
+}

@@ -1,0 +1,271 @@
+package jet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/bullpen-run/bullpen/internal/engine"
+)
+
+// Engine implements [engine.Engine] with the streams of one namespace.
+type Engine struct {
+	config  Config
+	conn    *nats.Conn
+	js      jetstream.JetStream
+	log     *slog.Logger
+	prefix  string // of all subjects: "bp.<namespace>."
+	spread  string // of subjects that are not stored
+	places  [4]place
+	inbox   string // the answers to puts come to this and a token
+	answers *nats.Subscription
+
+	jobs     room
+	puts     *puts
+	patience int64 // how many ticks the answer to a put may take
+	ticks    atomic.Int64
+
+	connected atomic.Bool
+	lastOpen  uint64        // of Jobs, when this engine was opened
+	old       atomic.Uint64 // up to here a delivery is old
+
+	mu        sync.Mutex
+	consumers map[engine.Consumer]struct{} // guarded by mu: those that are there
+	takers    map[*taker]struct{}          // guarded by mu
+	shutting  bool                         // guarded by mu: Close was called
+	ending    bool                         // guarded by mu: no more goroutines are started
+
+	closed atomic.Bool
+	life   context.Context //nolint:containedctx // It ends what runs in the background when the engine is closed.
+	end    context.CancelFunc
+	// goroutines are the watcher and what runs in the background; Close waits.
+	goroutines sync.WaitGroup
+	ended      chan struct{} // closed when Close is through
+}
+
+// How long the answer to a put may take. An embedded server has no network in
+// between: there the answer only takes long when the disk does.
+const (
+	patienceElsewhere = 5 * time.Second
+	patienceEmbedded  = time.Minute
+)
+
+func newEngine(c Config, js jetstream.JetStream) *Engine {
+	e := &Engine{
+		config:    c,
+		conn:      c.Conn,
+		js:        js,
+		log:       c.Options.Logger,
+		prefix:    "bp." + c.Options.Namespace + ".",
+		places:    places(c.Options.Namespace),
+		jobs:      room{bound: c.Options.Jobs},
+		puts:      newPuts(),
+		patience:  int64(patienceElsewhere / tick),
+		consumers: map[engine.Consumer]struct{}{},
+		takers:    map[*taker]struct{}{},
+		ended:     make(chan struct{}),
+	}
+	if c.Disk != nil {
+		e.patience = int64(patienceEmbedded / tick)
+	}
+	e.spread = e.prefix + "tell."
+	e.inbox = c.Conn.NewInbox() + "."
+	e.life, e.end = context.WithCancel(context.Background())
+	return e
+}
+
+// start begins to hear answers and to watch the connection.
+func (e *Engine) start() error {
+	sub, err := e.conn.Subscribe(e.inbox+"*", e.answered)
+	if err == nil {
+		// An answer that is dropped would be a put without an end.
+		err = sub.SetPendingLimits(-1, -1)
+	}
+	if err != nil {
+		e.end()
+		return fmt.Errorf("jet: listening for the answers to puts: %w", err)
+	}
+	e.answers = sub
+	e.watch()
+	return nil
+}
+
+// background runs f in a goroutine that ends with it, before Close does. After
+// Close it does nothing.
+func (e *Engine) background(f func()) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.ending {
+		e.goroutines.Go(f)
+	}
+}
+
+// Shared implements [engine.Engine].
+func (e *Engine) Shared() bool { return e.config.Disk == nil }
+
+// Send implements [engine.Engine].
+func (e *Engine) Send(subject string, data []byte) error {
+	if e.closed.Load() {
+		return engine.ErrClosed
+	}
+	return sendFault(e.conn.Publish(e.spread+subject, data))
+}
+
+// Listen implements [engine.Engine].
+func (e *Engine) Listen(subject string, heard func(subject string, data []byte)) (stop func(), err error) {
+	if e.closed.Load() {
+		return nil, engine.ErrClosed
+	}
+	n := len(e.spread)
+	sub, err := e.conn.Subscribe(e.spread+subject, func(m *nats.Msg) { heard(m.Subject[n:], m.Data) })
+	if err != nil {
+		return nil, fmt.Errorf("jet: listening to %q: %w", subject, err)
+	}
+	// What is sent from now on by others is heard.
+	if err := e.conn.FlushTimeout(apiPatience); err != nil && e.conn.IsConnected() {
+		_ = sub.Unsubscribe()
+		return nil, fmt.Errorf("jet: listening to %q: %w", subject, err)
+	}
+	return sync.OnceFunc(func() { _ = sub.Unsubscribe() }), nil
+}
+
+// Unended implements [engine.Engine].
+func (e *Engine) Unended() (ids []string, known bool) {
+	if e.config.Disk == nil {
+		return nil, false
+	}
+	return e.config.Disk.Unended()
+}
+
+// Failed implements [engine.Engine].
+func (e *Engine) Failed() <-chan struct{} {
+	if e.config.Disk == nil {
+		return nil // A server elsewhere comes back.
+	}
+	return e.config.Disk.Failed()
+}
+
+// Err implements [engine.Engine].
+func (e *Engine) Err() error {
+	if e.config.Disk == nil {
+		return nil
+	}
+	select {
+	case <-e.config.Disk.Failed():
+		err := e.config.Disk.Err()
+		if !errors.Is(err, engine.ErrFailed) {
+			err = fmt.Errorf("jet: %w: %w", engine.ErrFailed, err)
+		}
+		return err
+	default:
+		return nil
+	}
+}
+
+// Info implements [engine.Engine].
+func (e *Engine) Info(ctx context.Context) (engine.Info, error) {
+	if e.closed.Load() {
+		return engine.Info{}, engine.ErrClosed
+	}
+	info := engine.Info{
+		Kind:       e.config.Kind,
+		Replicas:   e.config.Replicas,
+		Durability: e.durability(),
+		Streams:    map[engine.Stream]engine.Usage{},
+	}
+	if d := e.config.Disk; d != nil {
+		info.Durability, info.Fallback, info.Sync = d.Durability(), d.Fallback(), d.SyncStats()
+	}
+	for _, s := range engine.Streams() {
+		i, err := e.streamInfo(ctx, s)
+		if err != nil {
+			return engine.Info{}, err
+		}
+		info.Streams[s] = engine.Usage{
+			Messages: int64(i.State.Msgs), Bytes: int64(i.State.Bytes),
+			First: i.State.FirstSeq, Last: i.State.LastSeq,
+		}
+	}
+	return info, nil
+}
+
+// durability says what a confirm of a server elsewhere means.
+func (e *Engine) durability() string {
+	who := "the server"
+	if n := e.config.Replicas; n > 1 {
+		who = fmt.Sprintf("%d of %d servers", n/2+1, n)
+	}
+	return who + " at " + e.conn.ConnectedUrlRedacted() + " has the message; that it is on disk before the confirm is a setting there " +
+		"(jetstream sync_interval: always), which a client cannot see"
+}
+
+// Close implements [engine.Engine]. Only the first call does it; the others wait.
+func (e *Engine) Close(ctx context.Context) error {
+	if !e.closing() {
+		select {
+		case <-e.ended:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	defer close(e.ended)
+	e.mu.Lock()
+	takers := make([]*taker, 0, len(e.takers))
+	for t := range e.takers {
+		takers = append(takers, t)
+	}
+	e.mu.Unlock()
+	for _, t := range takers {
+		t.Stop()
+	}
+	idle, _ := e.puts.close()
+	var faults []error
+	select {
+	case <-idle:
+	case <-ctx.Done():
+		over := e.puts.takeAll(true)
+		faults = append(faults, fmt.Errorf("jet: closed with %d messages unanswered: %w", len(over), ctx.Err()))
+		e.unanswered(over, "the store was closed before it came")
+	}
+	e.closed.Store(true)
+	if e.conn.IsConnected() {
+		// The acknowledgements are still in a buffer of the client.
+		if err := e.flush(ctx); err != nil && !errors.Is(err, nats.ErrConnectionClosed) {
+			faults = append(faults, fmt.Errorf("jet: the last acknowledgements may be lost: %w", err))
+		}
+	}
+	e.mu.Lock()
+	e.ending = true
+	e.mu.Unlock()
+	e.end()
+	e.goroutines.Wait()
+	_ = e.answers.Unsubscribe() // It fails when the connection is closed already.
+	if e.config.Owned {
+		e.conn.Close()
+	}
+	return errors.Join(faults...)
+}
+
+// closing tells whether this is the first Close.
+func (e *Engine) closing() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	first := !e.shutting
+	e.shutting = true
+	return first
+}
+
+// flush waits until the server has read what was sent.
+func (e *Engine) flush(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, apiPatience)
+	defer cancel()
+	return e.conn.FlushWithContext(ctx)
+}

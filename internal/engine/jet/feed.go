@@ -1,0 +1,180 @@
+package jet
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+// kind says whether a request may wait.
+type kind int
+
+const (
+	quick kind = iota // only what is there now
+	slow              // also what comes later
+)
+
+// feed is a subscription to which deliveries come, and the account of what was
+// asked for by it. A delivery does not tell which request it answers, and the
+// server serves waiting requests in turn; so the account is kept for all
+// requests of a feed together:
+//
+//   - of a slow request the server tells how much it did not get, when it ends
+//   - of a quick one it does not, so there is only one of them at a time
+//
+// After trouble a feed is replaced as a whole, which tells late deliveries from
+// new ones and makes the server drop requests that nobody hears any more.
+type feed struct {
+	taker   *taker
+	kind    kind
+	sub     *nats.Subscription
+	inbox   string        // of sub, a dot at its end
+	through chan struct{} // closed when sub has ended and its last callback has returned
+
+	open  int   // guarded by taker.mu: asked for and not come
+	heard int64 // guarded by taker.mu: the tick of the last word or request
+	gone  bool  // guarded by taker.mu: it was replaced
+}
+
+// How long a request that may wait lives on the server. Elsewhere heartbeats
+// tell that the server is still there.
+const (
+	waitElsewhere = 30 * time.Second
+	waitEmbedded  = 5 * time.Minute
+	heartbeat     = 2 * time.Second
+)
+
+// shortSilence is how long the server may be silent about what it should
+// answer soon.
+const shortSilence = 3 * heartbeat
+
+func (e *Engine) waits() time.Duration {
+	if e.Shared() {
+		return waitElsewhere
+	}
+	return waitEmbedded
+}
+
+// silence is how many ticks the server may say nothing about requests.
+func (e *Engine) silence(k kind) int64 {
+	if k == slow && !e.Shared() {
+		return int64((waitEmbedded + shortSilence) / tick)
+	}
+	return int64(shortSilence / tick)
+}
+
+// question is a request for n messages in the server's words.
+func (e *Engine) question(k kind, n int) []byte {
+	q := strconv.AppendInt(append(make([]byte, 0, 96), `{"batch":`...), int64(n), 10)
+	if k == quick {
+		return append(q, `,"no_wait":true}`...)
+	}
+	q = strconv.AppendInt(append(q, `,"expires":`...), int64(e.waits()), 10)
+	if e.Shared() {
+		q = strconv.AppendInt(append(q, `,"idle_heartbeat":`...), int64(heartbeat), 10)
+	}
+	return append(q, '}')
+}
+
+// newFeed subscribes. t.mu is held.
+func (t *taker) newFeed(k kind) (*feed, error) {
+	f := &feed{taker: t, kind: k, inbox: t.engine.conn.NewInbox() + ".", through: make(chan struct{})}
+	sub, err := t.engine.conn.Subscribe(f.inbox+"*", f.hear)
+	if err != nil {
+		return nil, err
+	}
+	f.sub = sub
+	sub.SetClosedHandler(func(string) { close(f.through) })
+	// What is dropped here would have to wait for its lease.
+	if err := sub.SetPendingLimits(-1, -1); err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// reply is where the answers to a request for n messages go.
+func (f *feed) reply(n int) string {
+	var room [96]byte
+	return string(strconv.AppendInt(append(room[:0], f.inbox...), int64(n), 36))
+}
+
+// asked reads from the subject of a status for how many its request was.
+func (f *feed) asked(subject string) int {
+	n, err := strconv.ParseUint(subject[strings.LastIndexByte(subject, '.')+1:], 36, 31)
+	if err != nil {
+		return 0
+	}
+	return int(n)
+}
+
+// drain ends the subscription: the server drops its requests, what is on its
+// way still comes. It does not wait.
+func (f *feed) drain() {
+	if !f.taker.engine.connected.Load() || f.sub.Drain() != nil {
+		_ = f.sub.Unsubscribe() // It fails when the subscription has ended already.
+	}
+}
+
+// hear takes what comes to the subscription.
+func (f *feed) hear(m *nats.Msg) {
+	if strings.HasPrefix(m.Reply, "$JS.ACK.") {
+		f.taker.delivered(f, m)
+		return
+	}
+	f.status(m.Subject, first(m.Header, "Status"), first(m.Header, "Description"), first(m.Header, "Nats-Pending-Messages"))
+}
+
+// status takes what the server says of a request.
+func (f *feed) status(subject, code, description, pending string) {
+	t := f.taker
+	if code == "" {
+		return // No delivery and no status: not from a server that we know.
+	}
+	now, later := 0, 0
+	t.mu.Lock()
+	f.heard = t.engine.ticks.Load()
+	switch {
+	case f.gone || t.stopping || code == "100":
+	case code == "404", code == "408":
+		now = f.take(subject, pending)
+	case ends(description):
+		// All requests have ended, those that were not told of too.
+		later = t.replace(f)
+	default:
+		later = f.take(subject, pending)
+	}
+	t.owed += later
+	if f.kind == quick && !t.stopping {
+		t.askQueued()
+	}
+	t.mu.Unlock()
+	if later > 0 {
+		t.engine.log.Debug("jet: a request for jobs was refused", "consumer", consumerName(t.consumer), "status", code, "words", description)
+		if code == "503" || strings.Contains(description, "Deleted") {
+			t.engine.forget(t.consumer)
+		}
+	}
+	t.giveBack(now)
+}
+
+// take counts what a request did not get. t.mu is held.
+func (f *feed) take(subject, pending string) int {
+	n := f.open // A quick request is alone.
+	if f.kind == slow {
+		n = f.asked(subject)
+		if p, ok := number(pending); ok {
+			n = int(min(p, uint64(n)))
+		}
+	}
+	n = min(n, f.open)
+	f.open -= n
+	return n
+}
+
+// ends tells whether a status is about all requests of a consumer.
+func ends(description string) bool {
+	return strings.Contains(description, "Leadership Change") || strings.Contains(description, "Consumer Deleted") ||
+		strings.Contains(description, "Server Shutdown")
+}

@@ -1,0 +1,324 @@
+package jet
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/textproto"
+	"strconv"
+	"strings"
+	"time"
+
+	"bufio"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/bullpen-run/bullpen/internal/engine"
+)
+
+// apiPatience is how long one question to the server may take when its caller
+// sets no deadline.
+const apiPatience = 5 * time.Second
+
+// scanBatch is how many messages are asked for at once.
+const scanBatch = 512
+
+// The server's number for a message that is not there.
+const codeNoMessage = 10037
+
+// codeNoSequence and codeDeleteFailed are what deleting such a one gives.
+const (
+	codeNoSequence   = 10043
+	codeDeleteFailed = 10057
+)
+
+// Get implements [engine.Engine].
+func (e *Engine) Get(ctx context.Context, s engine.Stream, subject string) (engine.Message, error) {
+	question := append(append([]byte(`{"last_by_subj":"`), e.prefix+subject...), `"}`...)
+	if e.config.Replicas > 1 {
+		return e.fromLeader(ctx, s, question)
+	}
+	return e.direct(ctx, s, question)
+}
+
+// direct asks any replica.
+func (e *Engine) direct(ctx context.Context, s engine.Stream, question []byte) (engine.Message, error) {
+	m, err := e.ask(ctx, e.places[s].direct, question)
+	if err != nil {
+		return engine.Message{}, err
+	}
+	if status := first(m.Header, "Status"); status != "" {
+		return engine.Message{}, e.refused(s, status, first(m.Header, "Description"))
+	}
+	return e.message(s, m)
+}
+
+// refused says what a status in place of a message means.
+func (e *Engine) refused(s engine.Stream, status, description string) error {
+	if status == "404" {
+		return fmt.Errorf("jet: %w in %s", engine.ErrNotFound, s)
+	}
+	return fmt.Errorf("jet: the server does not read from %s: %s (%s)", s, description, status)
+}
+
+// ask sends a question and waits for one answer.
+func (e *Engine) ask(ctx context.Context, subject string, question []byte) (*nats.Msg, error) {
+	if e.closed.Load() {
+		return nil, engine.ErrClosed
+	}
+	if _, bounded := ctx.Deadline(); !bounded {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, apiPatience)
+		defer cancel()
+	}
+	const pause = 100 * time.Millisecond
+	for {
+		if !e.connected.Load() {
+			return nil, e.away()
+		}
+		m, err := e.conn.RequestWithContext(ctx, subject, question)
+		if err == nil {
+			return m, nil
+		}
+		if !errors.Is(err, nats.ErrNoResponders) || e.config.Replicas == 1 {
+			return nil, e.trouble("asking "+subject, err)
+		}
+		// The replicas are choosing a leader.
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return nil, e.trouble("asking "+subject, err)
+		case <-e.life.Done():
+			return nil, engine.ErrClosed
+		}
+	}
+}
+
+// trouble says what an error of the client means for a question.
+func (e *Engine) trouble(what string, err error) error {
+	if e.closed.Load() {
+		return engine.ErrClosed
+	}
+	if err := e.Err(); err != nil {
+		return err
+	}
+	return fmt.Errorf("jet: %s: %w", what, err)
+}
+
+// first returns the first value of a header, in the spelling of the server.
+func first(h nats.Header, key string) string {
+	if v := h[key]; len(v) > 0 {
+		return v[0]
+	}
+	return ""
+}
+
+// message reads a stored message from the answer of a direct question.
+func (e *Engine) message(s engine.Stream, m *nats.Msg) (engine.Message, error) {
+	seq, ok := number(first(m.Header, "Nats-Sequence"))
+	stored, err := time.Parse(time.RFC3339Nano, first(m.Header, "Nats-Time-Stamp"))
+	subject, ours := strings.CutPrefix(first(m.Header, "Nats-Subject"), e.prefix)
+	if !ok || err != nil || !ours {
+		return engine.Message{}, fmt.Errorf("jet: the server's answer about %s cannot be read: %q", s, m.Header)
+	}
+	r := engine.Message{Stream: s, Subject: subject, Data: m.Data, Seq: seq, Time: stored}
+	return r, e.scheduled(&r, first(m.Header, headerSchedule), first(m.Header, headerTarget))
+}
+
+// scheduled fills in when and where a message appears that waits for its time.
+func (e *Engine) scheduled(m *engine.Message, schedule, target string) error {
+	if schedule == "" {
+		return nil
+	}
+	at, err := time.Parse(time.RFC3339, strings.TrimPrefix(schedule, "@at "))
+	if err != nil {
+		return fmt.Errorf("jet: the time %q of %s cannot be read: %w", schedule, m.Subject, err)
+	}
+	m.At, m.Target = at, strings.TrimPrefix(target, e.prefix)
+	return nil
+}
+
+// fromLeader asks the leader of a stream.
+func (e *Engine) fromLeader(ctx context.Context, s engine.Stream, question []byte) (engine.Message, error) {
+	m, err := e.ask(ctx, e.places[s].leader, question)
+	if err != nil {
+		return engine.Message{}, err
+	}
+	var answer struct {
+		Error   *apiError `json:"error"`
+		Message *struct {
+			Subject string    `json:"subject"`
+			Seq     uint64    `json:"seq"`
+			Header  string    `json:"hdrs"`
+			Data    []byte    `json:"data"`
+			Time    time.Time `json:"time"`
+		} `json:"message"`
+	}
+	if err := json.Unmarshal(m.Data, &answer); err != nil {
+		return engine.Message{}, fmt.Errorf("jet: the server's answer about %s cannot be read: %w", s, err)
+	}
+	switch {
+	case answer.Error != nil && answer.Error.ErrCode == codeNoMessage:
+		return engine.Message{}, e.refused(s, "404", "")
+	case answer.Error != nil:
+		return engine.Message{}, e.refused(s, strconv.Itoa(answer.Error.ErrCode), answer.Error.Description)
+	case answer.Message == nil:
+		return engine.Message{}, fmt.Errorf("jet: the server's answer about %s holds no message", s)
+	}
+	subject, ours := strings.CutPrefix(answer.Message.Subject, e.prefix)
+	if !ours {
+		return engine.Message{}, fmt.Errorf("jet: the server answers with the subject %q, which is not of this namespace", answer.Message.Subject)
+	}
+	r := engine.Message{Stream: s, Subject: subject, Data: answer.Message.Data, Seq: answer.Message.Seq, Time: answer.Message.Time}
+	if answer.Message.Header == "" {
+		return r, nil
+	}
+	schedule, target, err := scheduleOf(answer.Message.Header)
+	if err != nil {
+		return engine.Message{}, fmt.Errorf("jet: the headers of %s cannot be read: %w", subject, err)
+	}
+	return r, e.scheduled(&r, schedule, target)
+}
+
+// apiError is how the server's interface says that something is wrong.
+type apiError struct {
+	ErrCode     int    `json:"err_code"`
+	Description string `json:"description"`
+}
+
+// scheduleOf reads the headers of a stored message as the server's interface
+// gives them.
+func scheduleOf(encoded string) (schedule, target string, err error) {
+	block, err := base64.StdEncoding.DecodeString(encoded)
+	if err != nil {
+		return "", "", err
+	}
+	_, fields, found := strings.Cut(string(block), "\r\n")
+	if !found {
+		return "", "", errors.New("they have no end of line")
+	}
+	h, err := textproto.NewReader(bufio.NewReader(strings.NewReader(fields))).ReadMIMEHeader()
+	if err != nil {
+		return "", "", err
+	}
+	return h.Get(headerSchedule), h.Get(headerTarget), nil
+}
+
+// Delete implements [engine.Engine].
+func (e *Engine) Delete(ctx context.Context, s engine.Stream, seq uint64) error {
+	question := strconv.AppendUint([]byte(`{"no_erase":true,"seq":`), seq, 10)
+	m, err := e.ask(ctx, e.places[s].remove, append(question, '}'))
+	if err != nil {
+		return err
+	}
+	var answer struct {
+		Success bool      `json:"success"`
+		Error   *apiError `json:"error"`
+	}
+	if err := json.Unmarshal(m.Data, &answer); err != nil {
+		return fmt.Errorf("jet: the server's answer about %s cannot be read: %w", s, err)
+	}
+	switch {
+	case answer.Success:
+		return nil
+	case answer.Error == nil:
+		return fmt.Errorf("jet: the server did not delete %d of %s and does not say why", seq, s)
+	case answer.Error.ErrCode == codeNoMessage, answer.Error.ErrCode == codeNoSequence,
+		answer.Error.ErrCode == codeDeleteFailed && gone(answer.Error.Description):
+		return nil
+	}
+	return fmt.Errorf("jet: the server did not delete %d of %s: %s (%d)", seq, s, answer.Error.Description, answer.Error.ErrCode)
+}
+
+// gone tells whether a message could not be deleted because it is not there.
+func gone(description string) bool {
+	return strings.Contains(description, "not found") || strings.Contains(description, "no message found") ||
+		strings.Contains(description, "deleted message")
+}
+
+// Scan implements [engine.Engine].
+func (e *Engine) Scan(ctx context.Context, s engine.Stream, subject string, from uint64, limit int) ([]engine.Message, error) {
+	var found []engine.Message
+	from = max(from, 1)
+	for len(found) < limit {
+		batch, err := e.scanOnce(ctx, s, subject, from, min(limit-len(found), scanBatch))
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, batch...)
+		if len(batch) == 0 {
+			break
+		}
+		from = batch[len(batch)-1].Seq + 1
+	}
+	// Another replica than the leader may not have had the newest.
+	for e.config.Replicas > 1 && len(found) < limit {
+		m, err := e.fromLeader(ctx, s, e.nextQuestion(subject, from, 0))
+		if errors.Is(err, engine.ErrNotFound) {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, m)
+		from = m.Seq + 1
+	}
+	return found, nil
+}
+
+// nextQuestion asks for the messages of a subject from a sequence number on:
+// for one, or for a batch.
+func (e *Engine) nextQuestion(subject string, from uint64, batch int) []byte {
+	q := append(append([]byte(`{"next_by_subj":"`), e.prefix+subject...), `","seq":`...)
+	q = strconv.AppendUint(q, from, 10)
+	if batch > 0 {
+		q = strconv.AppendInt(append(q, `,"batch":`...), int64(batch), 10)
+	}
+	return append(q, '}')
+}
+
+// scanOnce asks for one batch: fewer than n messages when there are no more, or
+// when they are large.
+func (e *Engine) scanOnce(ctx context.Context, s engine.Stream, subject string, from uint64, n int) ([]engine.Message, error) {
+	if e.closed.Load() {
+		return nil, engine.ErrClosed
+	}
+	if !e.connected.Load() {
+		return nil, e.away()
+	}
+	if _, bounded := ctx.Deadline(); !bounded {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, apiPatience)
+		defer cancel()
+	}
+	inbox := e.conn.NewInbox()
+	sub, err := e.conn.SubscribeSync(inbox)
+	if err != nil {
+		return nil, e.trouble("reading from "+e.places[s].name, err)
+	}
+	defer sub.Unsubscribe() //nolint:errcheck // It fails when the connection is gone, and the subscription with it.
+	if err := e.conn.PublishRequest(e.places[s].direct, inbox, e.nextQuestion(subject, from, n)); err != nil {
+		return nil, e.trouble("reading from "+e.places[s].name, err)
+	}
+	found := make([]engine.Message, 0, n)
+	for {
+		m, err := sub.NextMsgWithContext(ctx)
+		if err != nil {
+			return nil, e.trouble("reading from "+e.places[s].name, err)
+		}
+		switch status := first(m.Header, "Status"); status {
+		case "":
+			r, err := e.message(s, m)
+			if err != nil {
+				return nil, err
+			}
+			found = append(found, r)
+		case "204", "404":
+			return found, nil
+		default:
+			return nil, e.refused(s, status, first(m.Header, "Description"))
+		}
+	}
+}

@@ -1,0 +1,265 @@
+package jet
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/bullpen-run/bullpen/internal/engine"
+)
+
+// The server's headers for a put.
+const (
+	headerExpected = "Nats-Expected-Last-Subject-Sequence"
+	headerSchedule = "Nats-Schedule"
+	headerTarget   = "Nats-Schedule-Target"
+	headerTTL      = "Nats-TTL"
+)
+
+// Put implements [engine.Engine].
+func (e *Engine) Put(p engine.Put, done func(seq uint64, err error)) {
+	if err := e.refuse(&p); err != nil {
+		done(0, err)
+		return
+	}
+	w := pending{put: p, done: done, began: e.ticks.Load(), tries: 1}
+	w.sent = w.began
+	if p.Stream == engine.Jobs {
+		header := 0
+		if p.New || p.After > 0 || !p.At.IsZero() {
+			header = conditionSize
+		}
+		w.size = storedSize(len(e.prefix)+len(p.Subject), header, len(p.Data))
+		if err := e.jobs.enter(w.size); err != nil {
+			done(0, err)
+			return
+		}
+	}
+	token, err := e.puts.add(&w)
+	if err != nil {
+		e.jobs.answered(w.size, false)
+		done(0, err)
+		return
+	}
+	err = e.publish(&p, token)
+	if waits := e.puts.sent(token); err == nil && !waits {
+		err = fmt.Errorf("jet: %w: the store was closed meanwhile", engine.ErrUnknown)
+	}
+	if err != nil {
+		if w, mine := e.puts.take(token); mine {
+			e.endPut(&w, verdict{}, err)
+		}
+	}
+}
+
+// conditionSize is about what the headers of a put take.
+const conditionSize = 80
+
+// refuse says why p cannot be taken at all.
+func (e *Engine) refuse(p *engine.Put) error {
+	if e.closed.Load() {
+		return engine.ErrClosed
+	}
+	if err := e.Err(); err != nil {
+		return err
+	}
+	if int(p.Stream) >= len(e.places) {
+		return fmt.Errorf("jet: a put to %s (%d)", p.Stream, p.Stream)
+	}
+	if !p.At.IsZero() && p.Stream != engine.Jobs {
+		return fmt.Errorf("jet: a put to %s with a time: only jobs have one", p.Stream)
+	}
+	if p.TTL != 0 && p.Stream != engine.State {
+		return fmt.Errorf("jet: a put to %s with a time to live: only state has one", p.Stream)
+	}
+	if !e.connected.Load() {
+		return e.away()
+	}
+	if p.Stream == engine.Jobs && e.config.Disk != nil {
+		return e.config.Disk.Room()
+	}
+	return nil
+}
+
+// away says that there is no connection. Nothing was sent.
+func (e *Engine) away() error {
+	if e.closed.Load() {
+		return engine.ErrClosed
+	}
+	return fmt.Errorf("jet: the server is away, nothing was sent: %w", nats.ErrDisconnected)
+}
+
+// publish sends p with a reply subject that is made of token.
+func (e *Engine) publish(p *engine.Put, token uint64) error {
+	var room [192]byte
+	text := append(room[:0], e.prefix...)
+	if p.At.IsZero() {
+		text = append(text, p.Subject...)
+	} else {
+		text = append(append(text, "at."...), engine.LastToken(p.Subject)...)
+	}
+	n := len(text)
+	text = append(text, e.inbox...)
+	text = strconv.AppendUint(text, token, 36)
+	both := string(text) // One allocation for the two.
+	subject, reply := both[:n], both[n:]
+	if !p.New && p.After == 0 && p.At.IsZero() && p.TTL <= 0 {
+		return sendFault(e.conn.PublishRequest(subject, reply, p.Data))
+	}
+	h := nats.Header{}
+	switch {
+	case p.New:
+		h[headerExpected] = []string{"0"}
+	case p.After > 0:
+		h[headerExpected] = []string{strconv.FormatUint(p.After, 10)}
+	}
+	if !p.At.IsZero() {
+		h[headerSchedule] = []string{"@at " + p.At.UTC().Format(time.RFC3339Nano)}
+		h[headerTarget] = []string{e.prefix + p.Subject}
+	}
+	if p.TTL > 0 {
+		// The server counts whole seconds.
+		seconds := int64((p.TTL + time.Second - 1) / time.Second)
+		h[headerTTL] = []string{strconv.FormatInt(seconds, 10)}
+	}
+	return sendFault(e.conn.PublishMsg(&nats.Msg{Subject: subject, Reply: reply, Header: h, Data: p.Data}))
+}
+
+// sendFault says what an error of the client means: of most it is known that
+// nothing was sent.
+func sendFault(err error) error {
+	if err == nil {
+		return nil
+	}
+	for _, unsent := range []error{
+		nats.ErrMaxPayload, nats.ErrBadSubject, nats.ErrConnectionClosed, nats.ErrConnectionDraining,
+		nats.ErrReconnectBufExceeded, nats.ErrHeadersNotSupported, nats.ErrInvalidConnection,
+	} {
+		if errors.Is(err, unsent) {
+			return fmt.Errorf("jet: nothing was sent: %w", err)
+		}
+	}
+	return fmt.Errorf("jet: %w: %w", engine.ErrUnknown, err)
+}
+
+// answered takes the server's answer to a put. It is the callback of the one
+// subscription for all of them.
+func (e *Engine) answered(m *nats.Msg) {
+	token, err := strconv.ParseUint(m.Subject[len(e.inbox):], 36, 64)
+	if err != nil {
+		return // Not of ours: nobody else knows this inbox.
+	}
+	var v verdict
+	if len(m.Data) == 0 && m.Header != nil {
+		v = verdict{code: noAnswerer}
+	} else {
+		v = parseAnswer(e.places[tokenStream(token)].confirm, m.Data)
+	}
+	if v.passing() && e.puts.later(token, e.ticks.Load()+1, e.patience) {
+		return
+	}
+	w, there := e.puts.take(token)
+	if !there {
+		return // Given up before, or the second answer to a put that was sent twice.
+	}
+	if v.conflict() && w.tries > 1 {
+		// Perhaps with what an earlier try has stored.
+		e.background(func() { e.settle(&w, v) })
+		return
+	}
+	e.endPut(&w, v, v.err(w.put.Stream, e.config.Disk != nil))
+}
+
+// settle finds out whether a put that was sent more than once, and then was
+// refused because of its condition, is what stands there. A goroutine of e's
+// runs it.
+func (e *Engine) settle(w *pending, v verdict) {
+	ctx, cancel := context.WithTimeout(e.life, apiPatience)
+	defer cancel()
+	subject := w.put.Subject
+	if !w.put.At.IsZero() {
+		subject = "at." + engine.LastToken(subject)
+	}
+	m, err := e.Get(ctx, w.put.Stream, subject)
+	switch {
+	case err == nil && m.Seq > w.put.After && bytes.Equal(m.Data, w.put.Data):
+		e.endPut(w, verdict{seq: m.Seq}, nil)
+	case err == nil, errors.Is(err, engine.ErrNotFound):
+		e.endPut(w, v, v.err(w.put.Stream, e.config.Disk != nil))
+	default:
+		e.endPut(w, v, fmt.Errorf("jet: %w: it was sent again, was refused then, and what stands there cannot be read: %w", engine.ErrUnknown, err))
+	}
+}
+
+// endPut calls done for a put that was taken from the table, at once or when the
+// disk has it.
+func (e *Engine) endPut(w *pending, v verdict, err error) {
+	if w.size > 0 {
+		e.jobs.answered(w.size, err == nil || errors.Is(err, engine.ErrUnknown))
+	}
+	if err != nil {
+		w.done(0, err)
+		e.puts.ended()
+		return
+	}
+	if !w.put.Durable || e.config.Disk == nil {
+		w.done(v.seq, nil)
+		e.puts.ended()
+		return
+	}
+	done, seq := w.done, v.seq
+	e.config.Disk.Confirm(entry(&w.put), func(err error) {
+		if err != nil {
+			done(0, err)
+		} else {
+			done(seq, nil)
+		}
+		e.puts.ended()
+	})
+}
+
+// entry says what is counted of a confirmed put.
+func entry(p *engine.Put) engine.Entry {
+	switch p.Stream {
+	case engine.Jobs:
+		return engine.Entry{Kind: engine.Accepted, ID: engine.LastToken(p.Subject)}
+	case engine.Outcomes:
+		return engine.Entry{Kind: engine.Ended, ID: engine.LastToken(p.Subject)}
+	default:
+		return engine.Entry{}
+	}
+}
+
+// unanswered ends puts whose answer is not waited for any longer.
+func (e *Engine) unanswered(over []pending, why string) {
+	for i := range over {
+		w := &over[i]
+		err := fmt.Errorf("jet: %w: %s", engine.ErrUnknown, why)
+		if !w.lost && w.resend > 0 {
+			// Each try was answered: with "not now".
+			err = verdict{code: noAnswerer}.err(w.put.Stream, false)
+		}
+		e.endPut(w, verdict{}, err)
+	}
+}
+
+// sweepPuts tries puts again whose time has come and gives up those whose
+// answer is overdue.
+func (e *Engine) sweepPuts(lost bool) {
+	retry, over := e.puts.sweep(e.ticks.Load(), e.patience, lost)
+	for _, r := range retry {
+		if err := e.publish(&r.put, r.token); err != nil {
+			e.log.Warn("jet: a put could not be sent again", "subject", r.put.Subject, "error", err)
+		}
+	}
+	why := "the connection was lost before it came"
+	if !lost {
+		why = fmt.Sprintf("none within %v", time.Duration(e.patience)*tick)
+	}
+	e.unanswered(over, why)
+}

@@ -1,0 +1,107 @@
+package jet
+
+import (
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// handout is what the reply subject of a delivery tells of it.
+type handout struct {
+	deliveries uint64
+	seq        uint64
+	stored     int64 // nanoseconds since 1970
+	waiting    uint64
+}
+
+// parseReply reads the reply subject of a delivery, of which there are two
+// forms:
+//
+//	$JS.ACK.<stream>.<consumer>.<deliveries>.<seq>.<count>.<stored>.<waiting>
+//	$JS.ACK.<domain>.<account>.<stream>.<consumer>.<deliveries>.<seq>.<count>.<stored>.<waiting>.<random>
+func parseReply(reply string) (h handout, ok bool) {
+	rest, ok := strings.CutPrefix(reply, "$JS.ACK.")
+	if !ok {
+		return handout{}, false
+	}
+	skip := 2
+	if strings.Count(rest, ".") >= 8 {
+		skip = 4
+	}
+	for range skip {
+		if _, rest, ok = strings.Cut(rest, "."); !ok {
+			return handout{}, false
+		}
+	}
+	var n [5]uint64
+	for i := range n {
+		var token string
+		token, rest, _ = strings.Cut(rest, ".")
+		if n[i], ok = number(token); !ok {
+			return handout{}, false
+		}
+	}
+	if n[0] == 0 || n[1] == 0 || n[3] > 1<<63-1 {
+		return handout{}, false
+	}
+	return handout{deliveries: n[0], seq: n[1], stored: int64(n[3]), waiting: n[4]}, true
+}
+
+// What is said to the server about a delivery. Nobody may change them.
+var (
+	wordAck    = []byte("+ACK")
+	wordNak    = []byte("-NAK")
+	wordExtend = []byte("+WPI")
+)
+
+// receipt implements [engine.Receipt].
+type receipt struct {
+	engine   *Engine
+	reply    string
+	size     int64
+	answered atomic.Bool
+}
+
+// Ack implements [engine.Receipt].
+func (r *receipt) Ack() {
+	if r.end() {
+		r.engine.jobs.freed(r.size)
+		r.engine.tell(r.reply, wordAck)
+	}
+}
+
+// Nak implements [engine.Receipt].
+func (r *receipt) Nak(delay time.Duration) {
+	if !r.end() {
+		return
+	}
+	if delay <= 0 {
+		r.engine.tell(r.reply, wordNak)
+		return
+	}
+	words := append(wordNak[:len(wordNak):len(wordNak)], ` {"delay":`...)
+	r.engine.tell(r.reply, append(strconv.AppendInt(words, int64(delay), 10), '}'))
+}
+
+// Extend implements [engine.Receipt].
+func (r *receipt) Extend() {
+	if !r.answered.Load() {
+		r.engine.tell(r.reply, wordExtend)
+	}
+}
+
+// end tells whether this is the first answer.
+func (r *receipt) end() bool {
+	return !r.engine.closed.Load() && r.answered.CompareAndSwap(false, true)
+}
+
+// tell says something about a delivery. It may be lost: then the lease ends.
+func (e *Engine) tell(reply string, words []byte) {
+	if e.closed.Load() {
+		return
+	}
+	if err := e.conn.Publish(reply, words); err != nil {
+		e.log.Debug("jet: an answer to a delivery could not be sent; its lease will end", "error", err)
+	}
+}

@@ -1,0 +1,118 @@
+package jet
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/bullpen-run/bullpen/internal/engine"
+)
+
+// room keeps the bound of the stream of jobs. What is there is what the server
+// said when it was last asked, and what was put since; what was on its way at
+// that moment may be counted twice until it is asked again.
+type room struct {
+	bound int64 // 0 is none
+
+	mu      sync.Mutex
+	base    int64 // guarded by mu: what the server said
+	since   int64 // guarded by mu: put since, or on its way when it was asked
+	flight  int64 // guarded by mu: put and not answered yet
+	gone    int64 // guarded by mu: acknowledged since
+	asked   int64 // guarded by mu: the tick when the server was last asked
+	asking  bool  // guarded by mu
+	touched bool  // guarded by mu: something was put since
+}
+
+// ticks between two looks: usually, and when there is no room.
+const (
+	lookEvery     = 4
+	lookWhenTight = 1
+)
+
+// enter takes room for size bytes, or says that there is none.
+func (r *room) enter(size int64) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.bound > 0 && r.used()+size > r.bound {
+		r.touched = true
+		return fmt.Errorf("jet: %w: jobs take %d of %d bytes, and this one wants %d more; let jobs be worked, cancel some, or raise the bound",
+			engine.ErrFull, r.used(), r.bound, size)
+	}
+	r.since += size
+	r.flight += size
+	r.touched = true
+	return nil
+}
+
+// used is how much is there. r.mu is held.
+func (r *room) used() int64 { return max(r.base+r.since-r.gone, 0) }
+
+// answered says that a put of this size is on its way no more.
+func (r *room) answered(size int64, stored bool) {
+	r.mu.Lock()
+	r.flight -= size
+	if !stored {
+		r.since -= size
+	}
+	r.mu.Unlock()
+}
+
+// freed says that a message of this size was acknowledged.
+func (r *room) freed(size int64) {
+	r.mu.Lock()
+	r.gone += size
+	r.mu.Unlock()
+}
+
+// due tells whether the server is to be asked now, and notes that it is.
+func (r *room) due(tick int64) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.bound == 0 || r.asking || !r.touched {
+		return false
+	}
+	every := int64(lookEvery)
+	if r.used() > r.bound/8*7 {
+		every = lookWhenTight
+	}
+	if tick-r.asked < every {
+		return false
+	}
+	r.asking, r.asked, r.touched = true, tick, false
+	return true
+}
+
+// look begins to ask: it returns what was put before the question and is
+// stored for sure, which the answer will contain.
+func (r *room) look() (settled int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.since - r.flight
+}
+
+// looked takes the answer.
+func (r *room) looked(bytes uint64, settled int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.base = int64(bytes)
+	r.since -= settled
+	r.gone = 0
+	r.asking = false
+}
+
+// failed says that there was no answer.
+func (r *room) failed() {
+	r.mu.Lock()
+	r.asking, r.touched = false, true
+	r.mu.Unlock()
+}
+
+// storedSize is how many bytes the server's file store takes for a message.
+func storedSize(subject, header, data int) int64 {
+	const record, sum = 22, 8
+	n := record + subject + data + sum
+	if header > 0 {
+		n += header + 4
+	}
+	return int64(n)
+}

@@ -1,0 +1,132 @@
+package jet
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/bullpen-run/bullpen/internal/engine"
+)
+
+// place is where one stream of the engine is on the server.
+type place struct {
+	name string // of the stream there
+	// confirm is how the server's answer to a stored message begins.
+	confirm string
+	direct  string // the subject to read it by, from any replica
+	leader  string // the subject to read it by, from its leader
+	remove  string // the subject to delete from it by
+}
+
+func places(namespace string) [4]place {
+	var all [4]place
+	for s, end := range map[engine.Stream]string{
+		engine.Jobs: "JOBS", engine.Outcomes: "OUT", engine.State: "STATE", engine.Dead: "DEAD",
+	} {
+		name := "BP_" + namespace + "_" + end
+		all[s] = place{
+			name:    name,
+			confirm: `{"stream":"` + name + `","seq":`,
+			direct:  "$JS.API.DIRECT.GET." + name,
+			leader:  "$JS.API.STREAM.MSG.GET." + name,
+			remove:  "$JS.API.STREAM.MSG.DELETE." + name,
+		}
+	}
+	return all
+}
+
+// bound turns "0 is no bound" into the server's way to say so.
+func bound(n int64) int64 {
+	if n == 0 {
+		return -1
+	}
+	return n
+}
+
+func (e *Engine) streamConfig(s engine.Stream) jetstream.StreamConfig {
+	c := jetstream.StreamConfig{
+		Name:         e.places[s].name,
+		Storage:      jetstream.FileStorage,
+		Replicas:     e.config.Replicas,
+		Retention:    jetstream.LimitsPolicy,
+		Discard:      jetstream.DiscardOld,
+		MaxMsgs:      -1,
+		MaxBytes:     -1,
+		MaxConsumers: -1,
+		MaxMsgSize:   -1,
+		AllowDirect:  true,
+	}
+	o := e.config.Options
+	switch s {
+	case engine.Jobs:
+		c.Description = "jobs that wait or run"
+		c.Subjects = []string{e.prefix + "job.>", e.prefix + "at.*"}
+		c.Retention = jetstream.WorkQueuePolicy
+		c.MaxMsgsPerSubject = -1
+		c.AllowMsgSchedules = true
+		c.AllowRollup = true // A schedule replaces the one before it.
+	case engine.Outcomes:
+		c.Description = "how jobs ended"
+		c.Subjects = []string{e.prefix + "out.>"}
+		c.MaxMsgsPerSubject = 1
+		c.MaxMsgs, c.MaxBytes, c.MaxAge = bound(o.OutcomeCount), bound(o.Outcomes), o.OutcomeAge
+	case engine.State:
+		c.Description = "idempotency keys, attempts, settings"
+		c.Subjects = []string{e.prefix + "key.>", e.prefix + "try.>", e.prefix + "live.>", e.prefix + "set.>"}
+		c.MaxMsgsPerSubject = 1
+		c.AllowMsgTTL = true
+	case engine.Dead:
+		c.Description = "jobs that failed for good, with their evidence"
+		c.Subjects = []string{e.prefix + "dead.>"}
+		c.MaxMsgsPerSubject = 1
+		c.MaxBytes, c.MaxAge = bound(o.Dead), o.DeadAge
+	}
+	return c
+}
+
+// makeStreams makes the streams or brings them up to date, and notes how far
+// the stream of jobs is.
+func (e *Engine) makeStreams(ctx context.Context) error {
+	for _, s := range engine.Streams() {
+		c := e.streamConfig(s)
+		stream, err := e.js.CreateOrUpdateStream(ctx, c)
+		if err != nil {
+			return fmt.Errorf("jet: the stream %s can be neither made nor brought up to date: %w; "+
+				"look at what the server says of it, or take another namespace", c.Name, err)
+		}
+		if s == engine.Jobs {
+			state := stream.CachedInfo().State
+			e.lastOpen = state.LastSeq
+			e.old.Store(state.LastSeq)
+			e.jobs.looked(state.Bytes, e.jobs.look())
+		}
+	}
+	return nil
+}
+
+// oldest is what Old compares with while it is not known how far the stream is.
+const oldest = math.MaxUint64
+
+// lookAgain notes how far the stream of jobs is after a connection was lost. A
+// goroutine of e's runs it.
+func (e *Engine) lookAgain() {
+	ctx, cancel := context.WithTimeout(e.life, apiPatience)
+	defer cancel()
+	info, err := e.streamInfo(ctx, engine.Jobs)
+	if err != nil {
+		// All stays old, which costs reads and no truth.
+		e.log.Warn("jet: after a lost connection the stream of jobs could not be looked at", "error", err)
+		return
+	}
+	e.old.CompareAndSwap(oldest, info.State.LastSeq)
+}
+
+func (e *Engine) streamInfo(ctx context.Context, s engine.Stream) (*jetstream.StreamInfo, error) {
+	stream, err := e.js.Stream(ctx, e.places[s].name)
+	if err != nil {
+		return nil, e.trouble("looking at the stream "+e.places[s].name, err)
+	}
+	return stream.CachedInfo(), nil
+}

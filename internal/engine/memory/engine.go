@@ -1,0 +1,192 @@
+package memory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/bullpen-run/bullpen/internal/engine"
+)
+
+// Engine is an [engine.Engine] on a [Store].
+type Engine struct {
+	store   *Store
+	space   *space
+	opened  uint64        // the last sequence number of Jobs when it was opened
+	unended []string      // as it was then
+	failed  chan struct{} // the store's
+	ended   chan struct{} // closed when Close has ended
+
+	running sync.WaitGroup // takers, listeners and answers that are held back
+
+	closed bool                // +checklocks:store.mu
+	takers map[*taker]struct{} // +checklocks:store.mu
+	late   map[*late]struct{}  // +checklocks:store.mu
+}
+
+var _ engine.Engine = (*Engine)(nil)
+
+// usable says why nothing can be asked of e. The store is locked.
+func (e *Engine) usable() error {
+	if e.closed {
+		return engine.ErrClosed
+	}
+	return e.store.err
+}
+
+// begin does what an injected fault says, then locks the store if e can be asked
+// for something; otherwise the store is not locked.
+func (e *Engine) begin(ctx context.Context, o Operation) error {
+	f := e.store.fault(o)
+	if f.Delay > 0 {
+		ended := make(chan struct{})
+		e.later(f.Delay, func() { close(ended) })
+		select {
+		case <-ended:
+		case <-ctx.Done(): // said below
+		}
+	}
+	if ctx.Err() != nil {
+		return fmt.Errorf("%s %s: %w", o.Name, o.Subject, context.Cause(ctx))
+	}
+	e.store.mu.Lock()
+	err := e.usable()
+	if err == nil {
+		err = f.Err
+	}
+	if err != nil {
+		e.store.mu.Unlock()
+	}
+	return err
+}
+
+// Put stores p. done is called before Put returns, unless [Store.Inject] holds
+// the answer back.
+func (e *Engine) Put(p engine.Put, done func(seq uint64, err error)) {
+	f := e.store.fault(Operation{Name: "put", Stream: p.Stream, Subject: p.Subject})
+	var seq uint64
+	var err error
+	if f.Err == nil || f.Stored {
+		seq, err = e.put(p)
+	}
+	if f.Err != nil {
+		seq, err = 0, f.Err
+	}
+	if f.Delay > 0 {
+		e.later(f.Delay, func() { done(seq, err) })
+		return
+	}
+	done(seq, err)
+}
+
+func (e *Engine) put(p engine.Put) (uint64, error) {
+	e.store.mu.Lock()
+	defer e.store.mu.Unlock()
+	if err := e.usable(); err != nil {
+		return 0, err
+	}
+	if err := checkPut(p); err != nil {
+		return 0, err
+	}
+	sp, st := e.space, &e.space.streams[p.Stream]
+	m := engine.Message{Subject: p.Subject, Time: time.Now()}
+	if !p.At.IsZero() {
+		m.Subject, m.Target, m.At = "at."+engine.LastToken(p.Subject), p.Subject, p.At
+	}
+	before := st.newest(m.Subject)
+	switch {
+	case p.New && before != nil, p.After > 0 && (before == nil || before.Seq != p.After):
+		return 0, fmt.Errorf("put %s: %w", m.Subject, engine.ErrConflict)
+	}
+	if err := sp.room(st, int64(len(m.Subject)+len(p.Data))+overhead); err != nil {
+		return 0, fmt.Errorf("put %s: %w", m.Subject, err)
+	}
+	m.Data = slices.Clone(p.Data)
+	return sp.keep(st, m, before, p.TTL).Seq, nil
+}
+
+// keep stores a message that has been checked. before is what stood on its
+// subject.
+func (sp *space) keep(st *stream, m engine.Message, before *record, ttl time.Duration) *record {
+	id := engine.LastToken(m.Subject)
+	if st.name == engine.Jobs && m.Target == "" {
+		sp.count(id)
+		return sp.job(m)
+	}
+	if before != nil {
+		sp.remove(before) // one message a subject
+	}
+	if st.name == engine.Jobs {
+		sp.count(id)
+		r := st.add(m, scheduled)
+		sp.at(r, m.At)
+		return r
+	}
+	r := st.add(m, kept)
+	switch st.name {
+	case engine.Outcomes:
+		ttl = sp.options.OutcomeAge
+		delete(sp.counted, id)
+	case engine.Dead:
+		ttl = sp.options.DeadAge
+	case engine.Jobs, engine.State:
+	}
+	if ttl > 0 {
+		sp.at(r, m.Time.Add(ttl))
+	}
+	sp.enforce()
+	return r
+}
+
+func (sp *space) count(id string) {
+	if sp.store.Counted {
+		sp.counted[id] = struct{}{}
+	}
+}
+
+// room says why a message of that size cannot be stored: for want of room in
+// Jobs, which drops nothing, or because it would not fit into an empty stream.
+func (sp *space) room(st *stream, size int64) error {
+	o := &sp.options
+	switch {
+	case st.name == engine.Jobs && o.Jobs > 0 && st.bytes+size > o.Jobs:
+		return full(st, size, o.Jobs)
+	case st.name == engine.Outcomes && o.Outcomes > 0 && size > o.Outcomes:
+		return full(st, size, o.Outcomes)
+	case st.name == engine.Dead && o.Dead > 0 && size > o.Dead:
+		return full(st, size, o.Dead)
+	}
+	return nil
+}
+
+// checkPut finds what no engine could store.
+func checkPut(p engine.Put) error {
+	if int(p.Stream) >= len(engine.Streams()) {
+		return fmt.Errorf("put %s: there is no stream %d", p.Subject, p.Stream)
+	}
+	faults := []error{checkSubject(p.Subject)}
+	if p.Stream == engine.Jobs && (!strings.HasPrefix(p.Subject, "job.") || strings.Count(p.Subject, ".") != 3) {
+		faults = append(faults, fmt.Errorf("put %s: a job is put to job.<queue>.<priority>.<id>", p.Subject))
+	}
+	if p.New && p.After > 0 {
+		faults = append(faults, fmt.Errorf("put %s: New and After cannot both hold", p.Subject))
+	}
+	if !p.At.IsZero() && p.Stream != engine.Jobs {
+		faults = append(faults, fmt.Errorf("put %s: only jobs have a time At", p.Subject))
+	}
+	if p.TTL != 0 && (p.Stream != engine.State || p.TTL < 0) {
+		faults = append(faults, fmt.Errorf("put %s: a TTL is for messages of state, and not negative", p.Subject))
+	}
+	return errors.Join(faults...)
+}
+
+func checkSubject(subject string) error {
+	if subject == "" || subject[0] == '.' || subject[len(subject)-1] == '.' || strings.Contains(subject, "..") || strings.ContainsAny(subject, "*> \t\r\n") {
+		return fmt.Errorf("subject %q: it has an empty token, a blank or a wildcard", subject)
+	}
+	return nil
+}

@@ -1,0 +1,108 @@
+package memory
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/bullpen-run/bullpen/internal/engine"
+)
+
+// mostHeard is how many messages a listener keeps that is too slow to hear them;
+// more are lost.
+const mostHeard = 1 << 16
+
+// listener hears what is sent to a subject.
+type listener struct {
+	engine  *Engine
+	subject string
+	heard   func(subject string, data []byte)
+	wake    chan struct{} // there is something in line
+	quit    chan struct{} // closed by stop
+	stop    func()
+
+	mu   sync.Mutex
+	line []engine.Message // +checklocks:mu
+}
+
+// run calls heard until the listener is stopped. Listen starts it; Close waits
+// for it.
+func (l *listener) run() {
+	defer l.engine.running.Done()
+	for {
+		l.mu.Lock()
+		line := l.line
+		l.line = nil
+		l.mu.Unlock()
+		for _, m := range line {
+			select {
+			case <-l.quit:
+				return
+			default:
+			}
+			l.heard(m.Subject, m.Data)
+		}
+		if len(line) > 0 {
+			continue
+		}
+		select {
+		case <-l.wake:
+		case <-l.quit:
+			return
+		}
+	}
+}
+
+func (l *listener) hear(subject string, data []byte) {
+	l.mu.Lock()
+	if len(l.line) < mostHeard {
+		l.line = append(l.line, engine.Message{Subject: subject, Data: slices.Clone(data)})
+	}
+	l.mu.Unlock()
+	select {
+	case l.wake <- struct{}{}:
+	default: // it will look anyway
+	}
+}
+
+// Send tells the listeners of all engines of the namespace something, also those
+// of this one.
+func (e *Engine) Send(subject string, data []byte) error {
+	if f := e.store.fault(Operation{Name: "send", Subject: subject}); f.Err != nil {
+		return f.Err
+	}
+	e.store.mu.Lock()
+	defer e.store.mu.Unlock()
+	if err := e.usable(); err != nil {
+		return err
+	}
+	if err := checkSubject(subject); err != nil {
+		return err
+	}
+	for l := range e.space.listeners {
+		if matches(l.subject, subject) {
+			l.hear(subject, data)
+		}
+	}
+	return nil
+}
+
+// Listen calls heard for each message sent to a subject that matches, until stop
+// is called. A call that is under way then is not waited for, but Close waits.
+func (e *Engine) Listen(subject string, heard func(subject string, data []byte)) (stop func(), err error) {
+	e.store.mu.Lock()
+	defer e.store.mu.Unlock()
+	if err := e.usable(); err != nil {
+		return nil, err
+	}
+	l := &listener{engine: e, subject: subject, heard: heard, wake: make(chan struct{}, 1), quit: make(chan struct{})}
+	l.stop = sync.OnceFunc(func() {
+		e.store.mu.Lock()
+		delete(e.space.listeners, l)
+		e.store.mu.Unlock()
+		close(l.quit)
+	})
+	e.space.listeners[l] = struct{}{}
+	e.running.Add(1)
+	go l.run()
+	return l.stop, nil
+}

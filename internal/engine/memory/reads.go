@@ -1,0 +1,209 @@
+package memory
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/bullpen-run/bullpen/internal/engine"
+)
+
+// Get returns the newest message whose subject matches.
+func (e *Engine) Get(ctx context.Context, s engine.Stream, subject string) (engine.Message, error) {
+	if err := e.begin(ctx, Operation{Name: "get", Stream: s, Subject: subject}); err != nil {
+		return engine.Message{}, err
+	}
+	defer e.store.mu.Unlock()
+	st, err := e.stream(s)
+	if err != nil {
+		return engine.Message{}, err
+	}
+	r := st.newest(subject)
+	if r == nil {
+		return engine.Message{}, fmt.Errorf("get %s: %w", subject, engine.ErrNotFound)
+	}
+	return r.message(), nil
+}
+
+// Delete removes a message.
+func (e *Engine) Delete(ctx context.Context, s engine.Stream, seq uint64) error {
+	if err := e.begin(ctx, Operation{Name: "delete", Stream: s, Seq: seq}); err != nil {
+		return err
+	}
+	defer e.store.mu.Unlock()
+	st, err := e.stream(s)
+	if err != nil {
+		return err
+	}
+	if r := st.find(seq); r != nil {
+		e.space.remove(r)
+	}
+	return nil
+}
+
+// Scan returns up to limit messages whose subject matches, from a sequence
+// number on.
+func (e *Engine) Scan(ctx context.Context, s engine.Stream, subject string, from uint64, limit int) ([]engine.Message, error) {
+	if err := e.begin(ctx, Operation{Name: "scan", Stream: s, Subject: subject}); err != nil {
+		return nil, err
+	}
+	defer e.store.mu.Unlock()
+	st, err := e.stream(s)
+	if err != nil {
+		return nil, err
+	}
+	var found []engine.Message
+	for _, r := range st.records.from(from) {
+		if len(found) >= limit {
+			break
+		}
+		if !r.isGone() && matches(subject, r.Subject) {
+			found = append(found, r.message())
+		}
+	}
+	return found, nil
+}
+
+func (e *Engine) stream(s engine.Stream) (*stream, error) {
+	if int(s) >= len(e.space.streams) {
+		return nil, fmt.Errorf("there is no stream %d", s)
+	}
+	return &e.space.streams[s], nil
+}
+
+// Take begins to take messages of c.
+func (e *Engine) Take(c engine.Consumer, deliver func(engine.Delivery), returned func(n int)) (engine.Taker, error) {
+	if err := e.begin(context.Background(), of("take", c)); err != nil {
+		return nil, err
+	}
+	defer e.store.mu.Unlock()
+	if err := checkSubject(engine.JobSubject(c, "id")); err != nil {
+		return nil, err
+	}
+	t := &taker{
+		engine: e, consumer: e.space.consumer(c), deliver: deliver, returned: returned,
+		wake: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{}),
+	}
+	t.consumer.takers = append(t.consumer.takers, t)
+	e.takers[t] = struct{}{}
+	e.running.Add(1)
+	go t.run()
+	return t, nil
+}
+
+func of(name string, c engine.Consumer) Operation {
+	return Operation{Name: name, Stream: engine.Jobs, Subject: "job." + c.Queue + "." + c.Priority}
+}
+
+// Depth returns how much c has.
+func (e *Engine) Depth(ctx context.Context, c engine.Consumer) (engine.Depth, error) {
+	if err := e.begin(ctx, of("depth", c)); err != nil {
+		return engine.Depth{}, err
+	}
+	defer e.store.mu.Unlock()
+	if found := e.space.consumers[c]; found != nil {
+		return found.depth(), nil
+	}
+	return engine.Depth{}, nil
+}
+
+// Pause stops or starts the handing out of c.
+func (e *Engine) Pause(ctx context.Context, c engine.Consumer, paused bool) error {
+	if err := e.begin(ctx, of("pause", c)); err != nil {
+		return err
+	}
+	defer e.store.mu.Unlock()
+	if err := checkSubject(engine.JobSubject(c, "id")); err != nil {
+		return err
+	}
+	found := e.space.consumer(c)
+	found.paused = paused
+	found.wake()
+	return nil
+}
+
+// Shared tells what the store says of itself.
+func (e *Engine) Shared() bool { return e.store.Shared }
+
+// Unended gives the jobs that had no outcome when e was opened, of a store that
+// is Counted.
+func (e *Engine) Unended() (ids []string, known bool) {
+	return slices.Clone(e.unended), e.store.Counted
+}
+
+// Failed is closed by [Store.Fail].
+func (e *Engine) Failed() <-chan struct{} { return e.failed }
+
+// Err says why the store has failed.
+func (e *Engine) Err() error {
+	e.store.mu.Lock()
+	defer e.store.mu.Unlock()
+	return e.store.err
+}
+
+// Info returns what there is to know.
+func (e *Engine) Info(ctx context.Context) (engine.Info, error) {
+	if err := e.begin(ctx, Operation{Name: "info"}); err != nil {
+		return engine.Info{}, err
+	}
+	defer e.store.mu.Unlock()
+	i := engine.Info{
+		Kind: "memory", Durability: "in the memory of this process: nothing outlives it", Replicas: 1,
+		Streams: map[engine.Stream]engine.Usage{},
+	}
+	for n := range e.space.streams {
+		i.Streams[engine.Stream(n)] = e.space.streams[n].usage()
+	}
+	return i, nil
+}
+
+// Close ends all takers and listeners. Answers to puts that were held back come
+// before it returns. What was handed out and not answered is handed out again
+// when its lease has passed.
+func (e *Engine) Close(ctx context.Context) error {
+	e.store.mu.Lock()
+	first := !e.closed
+	e.closed = true
+	takers, held := slices.Collect(maps.Keys(e.takers)), slices.Collect(maps.Keys(e.late))
+	var stops []func()
+	for l := range e.space.listeners {
+		if l.engine == e {
+			stops = append(stops, l.stop)
+		}
+	}
+	if first {
+		if e.space.engines--; e.space.engines == 0 {
+			e.space.disarm()
+		}
+	}
+	e.store.mu.Unlock()
+	if first {
+		go func() { // ends when all that e has started has ended; Close waits for it, but for ctx at most
+			for _, l := range held {
+				if l.timer.Stop() {
+					l.call()
+				}
+			}
+			for _, t := range takers {
+				t.stop()
+			}
+			for _, stop := range stops {
+				stop()
+			}
+			e.running.Wait()
+			close(e.ended)
+		}()
+	}
+	select {
+	case <-e.ended:
+		return nil
+	case <-ctx.Done():
+	}
+	select {
+	case <-e.ended: // a context that has ended takes nothing back
+		return nil
+	default:
+		return fmt.Errorf("close the store: takers or listeners still run: %w", context.Cause(ctx))
+	}
+}

@@ -1,0 +1,200 @@
+package memory
+
+import (
+	"slices"
+	"time"
+
+	"github.com/bullpen-run/bullpen/internal/engine"
+	"github.com/bullpen-run/bullpen/internal/lifecycle"
+)
+
+// state is where a record is.
+type state uint8
+
+const (
+	kept      state = iota // in a stream other than Jobs
+	scheduled              // on "at.<id>"; it appears as another record
+	waiting                // never handed out
+	taken                  // handed out, and within its lease
+	delayed                // given back with a delay
+	again                  // to be handed out before those that wait
+	gone
+)
+
+var recordStates = lifecycle.Table[state]{
+	Name: "record",
+	States: map[state]string{
+		kept: "kept", scheduled: "scheduled", waiting: "waiting", taken: "taken",
+		delayed: "delayed", again: "again", gone: "gone",
+	},
+	Moves: map[state][]state{
+		kept:      {gone},
+		scheduled: {gone},
+		waiting:   {taken, gone},
+		taken:     {delayed, again, gone},
+		delayed:   {again, gone},
+		again:     {taken, gone},
+		gone:      {},
+	},
+}
+
+// overhead is counted for each record besides its subject and data.
+const overhead = 32
+
+// record is a stored message. Its fields are guarded by the mutex of the store;
+// those of the message never change.
+type record struct {
+	engine.Message
+
+	state      lifecycle.Machine[state]
+	consumer   *consumer // of a job; nil for others
+	deliveries int
+
+	due  time.Time // when something happens to it by itself
+	slot int       // in agenda, counted from 1; 0 is none
+
+	older, newer *record // with the same last token
+}
+
+func (r *record) size() int64 { return int64(len(r.Subject)+len(r.Data)) + overhead }
+
+// move tells whether r has made the move.
+func (r *record) move(from, to state) bool { return r.state.Move(from, to) == nil }
+
+// message returns a copy that its receiver may keep and change.
+func (r *record) message() engine.Message {
+	m := r.Message
+	m.Data = slices.Clone(r.Data)
+	return m
+}
+
+// line is a row of records of which some in the middle may be gone. Records
+// leave its front at once and its middle in bulk.
+type line struct {
+	records []*record
+	gone    int // how many of records are
+}
+
+func (l *line) live() int { return len(l.records) - l.gone }
+
+func (l *line) push(r *record) { l.records = append(l.records, r) }
+
+// lost notes that a record of l is gone.
+func (l *line) lost() {
+	l.gone++
+	l.trim()
+	if l.gone > 64 && l.gone > len(l.records)/2 {
+		l.records = slices.DeleteFunc(l.records, (*record).isGone)
+		l.gone = 0
+	}
+}
+
+func (r *record) isGone() bool { return r.state.State() == gone }
+
+// trim lets the first record be one that is there.
+func (l *line) trim() {
+	for len(l.records) > 0 && l.records[0].isGone() {
+		l.shift()
+		l.gone--
+	}
+}
+
+func (l *line) shift() {
+	l.records[0] = nil
+	l.records = l.records[1:]
+}
+
+// first returns the first record, nil when there is none.
+func (l *line) first() *record {
+	if len(l.records) == 0 {
+		return nil
+	}
+	return l.records[0]
+}
+
+// pop takes the first record out.
+func (l *line) pop() *record {
+	r := l.first()
+	if r != nil {
+		l.shift()
+		l.trim()
+	}
+	return r
+}
+
+// from returns the records from sequence number seq on, for a line in the order
+// of these. Some may be gone.
+func (l *line) from(seq uint64) []*record {
+	i, _ := slices.BinarySearchFunc(l.records, seq, func(r *record, seq uint64) int {
+		switch {
+		case r.Seq < seq:
+			return -1
+		case r.Seq > seq:
+			return 1
+		}
+		return 0
+	})
+	return l.records[i:]
+}
+
+// agenda is a heap of records by what is due first.
+type agenda []*record
+
+func (a *agenda) set(r *record, due time.Time) {
+	r.due = due
+	if r.slot == 0 {
+		*a = append(*a, r)
+		r.slot = len(*a)
+	}
+	a.fix(r)
+}
+
+func (a *agenda) drop(r *record) {
+	if r.slot == 0 {
+		return
+	}
+	i, end := r.slot-1, len(*a)-1
+	last := (*a)[end]
+	(*a)[end] = nil
+	*a = (*a)[:end]
+	r.slot = 0
+	if last != r {
+		(*a)[i], last.slot = last, i+1
+		a.fix(last)
+	}
+}
+
+func (a *agenda) first() *record {
+	if len(*a) == 0 {
+		return nil
+	}
+	return (*a)[0]
+}
+
+func (a agenda) swap(i, j int) {
+	a[i], a[j] = a[j], a[i]
+	a[i].slot, a[j].slot = i+1, j+1
+}
+
+// fix moves r up or down to where it belongs.
+func (a agenda) fix(r *record) {
+	i := r.slot - 1
+	for i > 0 && a[i].due.Before(a[(i-1)/2].due) {
+		a.swap(i, (i-1)/2)
+		i = (i - 1) / 2
+	}
+	for {
+		least := 2*i + 1
+		if least >= len(a) {
+			return
+		}
+		if least+1 < len(a) && a[least+1].due.Before(a[least].due) {
+			least++
+		}
+		if !a[least].due.Before(a[i].due) {
+			return
+		}
+		a.swap(i, least)
+		i = least
+	}
+}

@@ -1,0 +1,274 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	bullpen "github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/internal/engine"
+	"github.com/bullpen-run/bullpen/internal/lifecycle"
+)
+
+// attemptState is where a job in the hands of this node is.
+type attemptState uint8
+
+const (
+	// attemptTaken: it came from the store; what is known of it is looked up.
+	attemptTaken attemptState = iota
+	// attemptHanded: the executor has it.
+	attemptHanded
+	// attemptStoring: it has ended, and what follows is on its way to the disk. It
+	// holds no worker.
+	attemptStoring
+	// attemptAnswered: the store has been told, and this node has it no more.
+	attemptAnswered
+)
+
+var attemptStates = lifecycle.Table[attemptState]{
+	Name: "job in the hands of a node",
+	States: map[attemptState]string{
+		attemptTaken: "taken", attemptHanded: "handed", attemptStoring: "storing", attemptAnswered: "answered",
+	},
+	Moves: map[attemptState][]attemptState{
+		attemptTaken:    {attemptHanded, attemptStoring, attemptAnswered},
+		attemptHanded:   {attemptStoring, attemptAnswered},
+		attemptStoring:  {attemptAnswered},
+		attemptAnswered: nil,
+	},
+}
+
+// attempt is a job in the hands of this node, from its delivery to its answer.
+type attempt struct {
+	queue    *Queue
+	runner   *runner
+	delivery engine.Delivery
+	state    lifecycle.Machine[attemptState]
+	taken    time.Time
+
+	// These are written before the job is handed over and by its end only.
+	stored *stored
+	policy Retry
+	tries  tries
+	tried  bool // what is known of its attempts lies in the store
+	ctx    context.Context
+	stop   context.CancelCauseFunc
+
+	seen     observed
+	extended atomic.Int64 // when its lease was last renewed, in Unix nanoseconds
+	liveSeq  atomic.Uint64
+	liveAt   atomic.Int64 // when what it says was last stored
+	found    found        // of the look-up, written before the job is handed over
+}
+
+// The keys of Meta that the queue sets.
+const (
+	metaAttempt     = "bullpen.attempt"
+	metaRedelivered = "bullpen.redelivered"
+	metaParent      = "bullpen.parent"
+	metaUndoes      = "bullpen.undoes"
+	metaTask        = "bullpen.task"
+)
+
+// Delivered is what the queue tells a handler of the attempt it runs.
+type Delivered struct {
+	// Attempt counts those of this job that started, from 1.
+	Attempt int
+	// Redelivered says that an earlier attempt may have run to any point without
+	// anybody having heard of its end: its node or its worker died.
+	Redelivered bool
+	// Parent is the id of the job that this one tries again, or compensates.
+	Parent string
+	// Undoes is the outcome of Parent, for a compensation, and Task its name.
+	Undoes, Task string
+}
+
+// AttemptOf tells a handler which attempt of its job it runs. Of a task that
+// comes from no queue it says: the first one.
+func AttemptOf(t bullpen.Task) Delivered {
+	d := Delivered{
+		Attempt: 1, Redelivered: t.Meta[metaRedelivered] != "", Parent: t.Meta[metaParent],
+		Undoes: t.Meta[metaUndoes], Task: t.Meta[metaTask],
+	}
+	if n, err := strconv.Atoi(t.Meta[metaAttempt]); err == nil && n > 0 {
+		d.Attempt = n
+	}
+	return d
+}
+
+// task gives the job as the executor gets it.
+func (a *attempt) task() bullpen.Task {
+	j := &a.stored.job
+	t := bullpen.Task{ID: a.stored.id, Name: j.Name, Payload: j.Payload, Meta: j.Meta, Limits: j.Limits, Observer: &a.seen}
+	if a.tries.started == 0 && a.stored.parent == "" {
+		return t
+	}
+	t.Meta = make(map[string]string, len(j.Meta)+4)
+	for k, v := range j.Meta {
+		t.Meta[k] = v
+	}
+	t.Meta[metaAttempt] = strconv.Itoa(a.tries.started + 1)
+	if a.tries.crashes > 0 || a.tries.lost > 0 {
+		t.Meta[metaRedelivered] = "true"
+	}
+	if a.stored.parent != "" {
+		t.Meta[metaParent] = a.stored.parent
+	}
+	if a.stored.undoes != "" {
+		t.Meta[metaUndoes] = a.stored.undoes
+	}
+	return t
+}
+
+// handOver gives the job to the executor.
+func (a *attempt) handOver() {
+	now := time.Now()
+	if a.stored.job.late(now) {
+		a.conclude(decision{step: stepRecord, outcome: bullpen.Timeout, reason: Expired}, attemptEnd{
+			at: now, node: a.queue.config.Node, err: fmt.Errorf("its deadline %v passed before it started", a.stored.job.Deadline.Format(time.RFC3339)),
+		})
+		return
+	}
+	if !a.move(attemptTaken, attemptHanded) {
+		return
+	}
+	if err := a.runner.executor.Submit(a.ctx, a.task(), a.done); err != nil {
+		a.done(bullpen.Result{}, err)
+	}
+}
+
+// move makes a move that nobody else can make at the same time. A refused one is
+// a fault of this package, which is told, and loses nothing: the job is given
+// again after its lease.
+func (a *attempt) move(from, to attemptState) bool {
+	if err := a.state.Move(from, to); err != nil {
+		a.queue.journal.emit(Event{Kind: NotKept, Job: a.id(), Text: err.Error()})
+		return false
+	}
+	return true
+}
+
+func (a *attempt) id() string { return engine.LastToken(a.delivery.Subject) }
+
+// done takes the end of the job from the executor.
+func (a *attempt) done(r bullpen.Result, err error) {
+	end := attemptEnd{result: r, err: err, at: time.Now(), node: a.queue.config.Node}
+	cause := context.Cause(a.ctx)
+	end.interrupted = errors.Is(cause, errAborted)
+	if o, started := bullpen.OutcomeOf(err); err != nil && errors.Is(cause, errTakenBack) && (!started || o == bullpen.Canceled) {
+		a.settled(started)
+		return
+	}
+	if _, started := bullpen.OutcomeOf(err); !started {
+		a.runner.heldOff(err)
+	}
+	a.conclude(decide(&a.stored.job, a.policy, a.queue.config.MaxResult, &a.tries, end, random()), end)
+}
+
+// conclude does what was decided. From here on the job holds no worker.
+func (a *attempt) conclude(d decision, end attemptEnd) {
+	from := a.state.State()
+	if !a.move(from, attemptStoring) {
+		return
+	}
+	a.runner.freed(from == attemptHanded)
+	a.queue.count.recording.Add(1)
+	switch d.step {
+	case stepRecord:
+		a.record(d, end)
+	case stepRetry:
+		a.retry(d, end)
+	default:
+		a.giveBack()
+	}
+}
+
+// answered ends the attempt on this node, after the store was told.
+func (a *attempt) answered() {
+	from, err := a.state.MoveAny(attemptAnswered)
+	if err != nil {
+		return
+	}
+	if from == attemptStoring {
+		a.queue.count.recording.Add(-1)
+	} else {
+		a.runner.freed(from == attemptHanded)
+	}
+	a.stop(nil)
+	a.queue.forget(a)
+	a.runner.finished()
+}
+
+// cancel makes the executor end the job.
+func (a *attempt) cancel(cause error) { a.stop(cause) }
+
+// forget takes a out of what this node has in hand.
+func (q *Queue) forget(a *attempt) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.hands[a.id()] == a {
+		delete(q.hands, a.id())
+	}
+	q.count.hands.Add(-1)
+}
+
+// observed is what a job says of itself while it runs.
+type observed struct {
+	queue *Queue
+
+	mu       sync.Mutex
+	progress float64           // guarded by mu
+	note     string            // guarded by mu
+	lines    []bullpen.LogLine // the last ones; guarded by mu
+	bytes    int               // of the texts of lines; guarded by mu
+	news     bool              // since it was last stored; guarded by mu
+}
+
+// Progress notes how far the job is.
+func (o *observed) Progress(fraction float64, note string) {
+	if !(fraction >= 0) {
+		fraction = 0
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.progress, o.note, o.news = min(fraction, 1), cut(note, longestError), true
+}
+
+// Log keeps a line among the last ones.
+func (o *observed) Log(line bullpen.LogLine) {
+	keep := &o.queue.config.Keep
+	if keep.Lines < 0 {
+		return
+	}
+	line.Text = cut(line.Text, keep.LineBytes)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.lines, o.bytes, o.news = append(o.lines, line), o.bytes+len(line.Text), true
+	drop := 0
+	for len(o.lines)-drop > keep.Lines || o.bytes > keep.LineBytes {
+		o.bytes -= len(o.lines[drop].Text)
+		drop++
+	}
+	o.lines = append(o.lines[:0], o.lines[drop:]...)
+}
+
+// cut shortens s to most bytes, at the beginning of a character.
+func cut(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	for most > 0 && s[most]&0xc0 == 0x80 {
+		most--
+	}
+	return s[:most]
+}
+
+func (o *observed) snapshot() (progress float64, note string, lines []bullpen.LogLine) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.progress, o.note, append([]bullpen.LogLine(nil), o.lines...)
+}

@@ -1,0 +1,117 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	bullpen "github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/internal/engine"
+)
+
+// errTakenBack is the cause of the contexts of jobs that are canceled.
+var errTakenBack = errors.New("the job was canceled")
+
+// Cancel takes a job back. When it returns nil the outcome canceled is recorded
+// and survives a loss of power: the job will not start any more. If it runs, its
+// handler is asked to end and killed where the executor can; what it answers then
+// is not recorded. The error is ErrEnded when the job had ended, ErrNotFound when
+// it is not there.
+func (q *Queue) Cancel(ctx context.Context, id string) error {
+	if err := checkID(id); err != nil {
+		return err
+	}
+	for {
+		info, err := q.Get(ctx, id)
+		if err != nil {
+			return err
+		}
+		if info.State.Ended() {
+			return fmt.Errorf("%w: %s is %v", ErrEnded, id, info.State)
+		}
+		done, err := q.takeBack(ctx, info)
+		if done || err != nil {
+			return err
+		}
+	}
+}
+
+// takeBack records that a job is canceled, and clears up behind it. Not done and
+// no error means that it ended meanwhile.
+func (q *Queue) takeBack(ctx context.Context, info *Info) (done bool, err error) {
+	e := &ending{
+		id: info.ID, queue: info.Queue, name: info.Name, key: info.Key, priority: info.Priority,
+		outcome: bullpen.Canceled, reason: TakenBack, enqueued: info.Enqueued, ended: time.Now(), node: q.config.Node,
+		message: "taken back while " + info.State.String(), parent: info.Parent, compensate: info.Compensate,
+		tries: tries{started: info.Attempts, crashes: info.Crashes, history: info.History},
+	}
+	_, err = q.put(ctx, engine.Put{Stream: engine.Outcomes, Subject: "out." + e.id, Data: e.encode(), Durable: true, New: true})
+	if errors.Is(err, engine.ErrConflict) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	q.count.ended[bullpen.Canceled].Add(1)
+	q.journal.emit(Event{Kind: TookBack, Queue: e.queue, Task: e.name, Job: e.id, Text: info.State.String()})
+	q.announce(e)
+	q.interrupt(e.id)
+	if q.engine.Shared() {
+		q.engine.Send("cancel", []byte(e.id)) //nolint:errcheck // a node that does not hear it finds out at the end
+	}
+	q.endKey(e)
+	if info.Compensate != "" && (info.Attempts > 0 || info.State == Running) {
+		if err := q.compensate(ctx, e, info.Compensate, info.Payload); err != nil {
+			return true, err
+		}
+	}
+	return true, q.sweep(ctx, e.id)
+}
+
+// sweep removes the messages of a job whose outcome is recorded. A job in the
+// hands of a node is left to it.
+func (q *Queue) sweep(ctx context.Context, id string) error {
+	for _, subject := range []string{"at." + id, "job.*.*." + id} {
+		m, err := q.engine.Get(ctx, engine.Jobs, subject)
+		if err == nil && !q.held(id) {
+			err = q.engine.Delete(ctx, engine.Jobs, m.Seq)
+		}
+		if err != nil && !errors.Is(err, engine.ErrNotFound) {
+			return storeError(err)
+		}
+	}
+	return nil
+}
+
+func (q *Queue) held(id string) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.hands[id] != nil
+}
+
+// interrupt cancels a job that this node has in hand.
+func (q *Queue) interrupt(id string) {
+	q.mu.Lock()
+	a := q.hands[id]
+	q.mu.Unlock()
+	if a != nil {
+		a.cancel(errTakenBack)
+	}
+}
+
+// endKey notes with the key of a job that it has ended, from when on the key
+// stands for it for a while only.
+func (q *Queue) endKey(e *ending) {
+	if e.key == "" {
+		return
+	}
+	q.engine.Put(engine.Put{
+		Stream: engine.State, Subject: keySubject(e.queue, e.key), TTL: max(q.config.KeyWindow, time.Second),
+		Data: keyRecord{id: e.id, state: e.state(), ended: e.ended}.encode(),
+	}, func(_ uint64, err error) {
+		if err != nil && !errors.Is(err, engine.ErrClosed) {
+			q.journal.emit(Event{Kind: NotKept, Queue: e.queue, Job: e.id, Text: "the end of its key: " + err.Error()})
+		}
+	})
+}

@@ -1,0 +1,138 @@
+// Package embedded keeps the jobs of a queue in one folder of this machine: it
+// runs a NATS server with JetStream inside the program. Import it beside package
+// queue; a program that uses a server elsewhere does not, and then does not carry
+// the server.
+//
+//	q, err := queue.Open(ctx, queue.Config{Store: embedded.At("jobs")})
+//
+// # What survives
+//
+// A confirmed job, and a recorded outcome, survive a loss of power. On Linux, on
+// ext4, xfs and btrfs, all that wait for that share one call of syncfs(2), which
+// is about eight times as fast as the server's own way of one fsync(2) a message;
+// whether this works is tried at the start, and where it does not, the server's
+// way is used: Queue.Status says so, and the log. syncfs flushes the whole file
+// system, so a busy neighbour on it costs latency: give the folder a volume of its
+// own where that matters.
+//
+// The folder belongs to one program at a time. To copy it, stop the program.
+package embedded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/bullpen-run/bullpen/internal/broker"
+	"github.com/bullpen-run/bullpen/internal/engine"
+	"github.com/bullpen-run/bullpen/internal/engine/jet"
+	"github.com/bullpen-run/bullpen/queue"
+)
+
+// Store is a folder with jobs. Only Dir is needed.
+type Store struct {
+	// Dir is the folder; it is made if it is not there.
+	Dir string
+	// SyncAlways syncs each message by itself instead of groups of them: slower,
+	// and no safer than the default where that works.
+	SyncAlways bool
+	// Reserve is how many bytes of the disk have to be free for more jobs to be
+	// taken, so that those under way can end. Default 128 MiB, or 2 % of the disk
+	// when that is less.
+	Reserve int64
+	// Cluster makes this program's server one of several; nil is one by itself.
+	Cluster *Cluster
+}
+
+// Cluster makes the server of this program one of several that hold each job on
+// Replicas of them. Then each message is synced by the servers that hold it, and
+// the others are reached over the network: put them into one that is trusted, or
+// set User and Password.
+type Cluster struct {
+	// Name is that of the cluster, Node that of this server in it; it keeps it
+	// for ever.
+	Name, Node string
+	// Listen is where the other servers connect to, "host:port"; Routes are their
+	// addresses.
+	Listen string
+	Routes []string
+	// Client is where programs connect to that are no part of the cluster,
+	// "host:port".
+	Client string
+	// User and Password are asked of all who connect, where they are set.
+	User, Password string
+	// Replicas is on how many servers each job lies: 3 (the default) or 5.
+	Replicas int
+}
+
+// At is the store in a folder, with everything else as it is by default.
+func At(dir string) Store { return Store{Dir: dir} }
+
+var _ queue.Store = Store{}
+
+// Open starts the server. It is called by queue.Open.
+func (s Store) Open(ctx context.Context, o engine.Options) (engine.Engine, error) {
+	c := broker.Config{Dir: s.Dir, Reserve: s.Reserve, Logger: o.Logger}
+	if s.SyncAlways {
+		c.Sync = broker.SyncAlways
+	}
+	replicas := 1
+	if k := s.Cluster; k != nil {
+		c.Name = k.Node
+		c.Cluster = &broker.ClusterConfig{
+			Name: k.Name, Listen: k.Listen, Routes: k.Routes, Client: k.Client, User: k.User, Password: k.Password,
+		}
+		if replicas = k.Replicas; replicas == 0 {
+			replicas = 3
+		}
+	}
+	b, err := broker.Open(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	e, err := s.connect(ctx, b, o, replicas)
+	if err != nil {
+		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopPatience)
+		defer cancel()
+		return nil, errors.Join(err, b.Close(stop))
+	}
+	return &running{Engine: e, broker: b}, nil
+}
+
+// stopPatience bounds how long a server may take to stop after a failed start.
+const stopPatience = 5 * time.Second
+
+func (s Store) connect(ctx context.Context, b *broker.Broker, o engine.Options, replicas int) (*jet.Engine, error) {
+	options := []nats.Option{nats.InProcessServer(b.Server()), nats.Name("bullpen " + o.Namespace), nats.MaxReconnects(-1)}
+	if k := s.Cluster; k != nil && k.User != "" {
+		options = append(options, nats.UserInfo(k.User, k.Password))
+	}
+	conn, err := nats.Connect("", options...)
+	if err != nil {
+		return nil, fmt.Errorf("the embedded server takes no connection: %w", err)
+	}
+	c := jet.Config{Conn: conn, Owned: true, Kind: "embedded", Replicas: replicas, Options: o}
+	if s.Cluster == nil {
+		c.Disk = b
+	}
+	e, err := jet.Open(ctx, c)
+	if err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return e, nil
+}
+
+// running is the engine with the server it runs on.
+type running struct {
+	*jet.Engine
+	broker *broker.Broker
+}
+
+// Close ends the engine, then the server.
+func (r *running) Close(ctx context.Context) error {
+	return errors.Join(r.Engine.Close(ctx), r.broker.Close(ctx))
+}

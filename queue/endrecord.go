@@ -1,0 +1,295 @@
+package queue
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	bullpen "github.com/bullpen-run/bullpen"
+)
+
+// ending is how a job ended, as it lies in the stream of outcomes and, with the
+// job, among the dead.
+type ending struct {
+	id         string
+	queue      string
+	name, key  string
+	priority   Priority
+	outcome    bullpen.Outcome
+	reason     Reason
+	enqueued   time.Time
+	ended      time.Time
+	failure    *bullpen.TaskError // nil where no attempt of it started
+	message    string             // why, where failure does not say
+	result     []byte
+	stats      bullpen.Stats
+	node       string
+	tries      tries
+	progress   float64
+	note       string
+	lines      []bullpen.LogLine
+	parent     string
+	compensate string
+	job        []byte // the record of the job, of a dead one
+}
+
+// The tags of an ending's record.
+const (
+	endQueue = iota + 1
+	endName
+	endKey
+	endPriority
+	endOutcome
+	endReason
+	endEnqueued
+	endEnded
+	endMessage
+	endResult
+	endWaited
+	endRan
+	endWorker
+	endPeak
+	endNode
+	endTries
+	endProgress
+	endNote
+	endLine
+	endFailure
+	endParent
+	endCompensate
+	endJob
+)
+
+// encode returns the record of e.
+func (e *ending) encode() []byte {
+	w := newRecord(len(e.result) + len(e.job) + 160)
+	w.text(endQueue, e.queue)
+	w.text(endName, e.name)
+	w.text(endKey, e.key)
+	w.number(endPriority, uint64(e.priority))
+	w.number(endOutcome, uint64(e.outcome))
+	w.text(endReason, string(e.reason))
+	w.moment(endEnqueued, e.enqueued)
+	w.moment(endEnded, e.ended)
+	w.text(endMessage, e.message)
+	w.span(endWaited, e.stats.Waited)
+	w.span(endRan, e.stats.Ran)
+	w.text(endWorker, e.stats.Worker)
+	w.number(endPeak, uint64(max(e.stats.PeakMemory, 0)))
+	w.text(endNode, e.node)
+	if e.tries.started > 0 || len(e.tries.history) > 0 || e.tries.lost > 0 {
+		w.bytes(endTries, e.tries.fields())
+	}
+	w.number(endProgress, math.Float64bits(max(e.progress, 0)))
+	w.text(endNote, e.note)
+	for i := range e.lines {
+		w.bytes(endLine, lineFields(&e.lines[i]))
+	}
+	if e.failure != nil {
+		w.bytes(endFailure, failureFields(e.failure))
+	}
+	w.text(endParent, e.parent)
+	w.text(endCompensate, e.compensate)
+	w.bytes(endJob, e.job)
+	w.bytes(endResult, e.result)
+	return w.seal(e.id)
+}
+
+// decodeEnding reads the record of the end of the job id; its result is a part of b.
+func decodeEnding(id string, b []byte) (*ending, error) {
+	e := &ending{id: id}
+	if err := readRecord(id, b, e.read); err != nil {
+		return nil, fmt.Errorf("outcome of job %s: %w", id, err)
+	}
+	return e, nil
+}
+
+func (e *ending) read(f field) error {
+	if to := e.textAt(f.tag); to != nil {
+		*to = string(f.v)
+		return nil
+	}
+	switch f.tag {
+	case endResult:
+		e.result = f.v
+	case endJob:
+		e.job = f.v
+	case endReason:
+		e.reason = Reason(f.v)
+	case endTries:
+		return e.tries.readFields(f.v)
+	case endFailure:
+		e.failure = &bullpen.TaskError{ExitCode: -1}
+		return readFailure(f.v, e.failure)
+	case endLine:
+		return e.readLine(f.v)
+	case endPriority, endOutcome, endProgress:
+		return e.readSmall(f)
+	case endEnqueued:
+		return f.into(&e.enqueued)
+	case endEnded:
+		return f.into(&e.ended)
+	case endWaited:
+		return f.into(&e.stats.Waited)
+	case endRan:
+		return f.into(&e.stats.Ran)
+	case endPeak:
+		return f.into(&e.stats.PeakMemory)
+	}
+	return nil
+}
+
+func (e *ending) textAt(tag uint64) *string {
+	switch tag {
+	case endQueue:
+		return &e.queue
+	case endName:
+		return &e.name
+	case endKey:
+		return &e.key
+	case endMessage:
+		return &e.message
+	case endWorker:
+		return &e.stats.Worker
+	case endNode:
+		return &e.node
+	case endNote:
+		return &e.note
+	case endParent:
+		return &e.parent
+	case endCompensate:
+		return &e.compensate
+	default:
+		return nil
+	}
+}
+
+func (e *ending) readSmall(f field) error {
+	v, err := f.number()
+	if err != nil {
+		return err
+	}
+	switch f.tag {
+	case endPriority:
+		if v >= priorities {
+			return fmt.Errorf("%w: it names a priority %d", errCorrupt, v)
+		}
+		e.priority = Priority(v)
+	case endOutcome:
+		if v >= uint64(len(bullpen.Outcomes())) {
+			return fmt.Errorf("%w: it names an outcome %d", errCorrupt, v)
+		}
+		e.outcome = bullpen.Outcome(v)
+	case endProgress:
+		if e.progress = math.Float64frombits(v); !(e.progress >= 0 && e.progress <= 1) {
+			return fmt.Errorf("%w: its progress is %v", errCorrupt, e.progress)
+		}
+	}
+	return nil
+}
+
+// The tags of a line, and of a failure.
+const (
+	lineTime = iota + 1
+	lineLevel
+	lineStream
+	lineText
+
+	// levelZero is what is added to a level, so that it is no negative number.
+	levelZero = 1 << 8
+)
+
+func lineFields(l *bullpen.LogLine) []byte {
+	w := recordWriter{make([]byte, 0, len(l.Text)+32)}
+	w.moment(lineTime, l.Time)
+	w.number(lineLevel, uint64(max(min(l.Level, levelZero), 1-levelZero)+levelZero))
+	w.text(lineStream, l.Stream)
+	w.text(lineText, l.Text)
+	return w.b
+}
+
+func (e *ending) readLine(b []byte) error {
+	if len(e.lines) >= mostPairs {
+		return fmt.Errorf("%w: it has too many lines", errCorrupt)
+	}
+	var l bullpen.LogLine
+	err := readFields(b, func(f field) error {
+		switch f.tag {
+		case lineTime:
+			return f.into(&l.Time)
+		case lineLevel:
+			err := f.into(&l.Level)
+			l.Level -= levelZero
+			return err
+		case lineStream:
+			l.Stream = string(f.v)
+		case lineText:
+			l.Text = string(f.v)
+		}
+		return nil
+	})
+	e.lines = append(e.lines, l)
+	return err
+}
+
+const (
+	failOutcome = iota + 1
+	failType
+	failMessage
+	failStack
+	failRetryable
+	failWorker
+	failExit
+	failSignal
+	failDetail
+	failTask
+	failCause
+)
+
+// failureFields gives a task's error without its id, which the record has.
+func failureFields(t *bullpen.TaskError) []byte {
+	w := recordWriter{make([]byte, 0, len(t.Message)+len(t.Detail)+len(t.Stack)+64)}
+	w.number(failOutcome, uint64(t.Outcome))
+	w.text(failTask, t.Task)
+	w.text(failType, t.Type)
+	w.text(failMessage, t.Message)
+	w.text(failStack, t.Stack)
+	w.flag(failRetryable, t.Retryable)
+	w.text(failWorker, t.Worker)
+	w.number(failExit, uint64(t.ExitCode+1))
+	w.text(failSignal, t.Signal)
+	w.text(failDetail, t.Detail)
+	if t.Err != nil && t.Message == "" {
+		w.text(failCause, t.Err.Error())
+	}
+	return w.b
+}
+
+func readFailure(b []byte, t *bullpen.TaskError) error {
+	texts := map[uint64]*string{
+		failTask: &t.Task, failType: &t.Type, failMessage: &t.Message, failStack: &t.Stack,
+		failWorker: &t.Worker, failSignal: &t.Signal, failDetail: &t.Detail, failCause: &t.Message,
+	}
+	return readFields(b, func(f field) error {
+		if to := texts[f.tag]; to != nil {
+			*to = string(f.v)
+			return nil
+		}
+		switch f.tag {
+		case failRetryable:
+			return f.into(&t.Retryable)
+		case failExit:
+			err := f.into(&t.ExitCode)
+			t.ExitCode--
+			return err
+		case failOutcome:
+			v, err := f.number()
+			if err == nil && v >= uint64(len(bullpen.Outcomes())) {
+				err = fmt.Errorf("%w: it names an outcome %d", errCorrupt, v)
+			}
+			t.Outcome = bullpen.Outcome(v)
+			return err
+		}
+		return nil
+	})
+}

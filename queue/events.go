@@ -1,0 +1,110 @@
+package queue
+
+import (
+	"fmt"
+	"log/slog"
+	"time"
+)
+
+// EventKind is the kind of an [Event].
+type EventKind uint8
+
+// The kinds of events. What goes well has none: it is counted in [Stats].
+const (
+	// Redelivered: a job came again after its node died.
+	Redelivered EventKind = iota + 1
+	// Retried: an attempt failed, and there will be another.
+	Retried
+	// GaveBack: a job that did not start was given back to the queue.
+	GaveBack
+	// Buried: a job failed for good and is among the dead; Text says why.
+	Buried
+	// TookBack: a job was canceled.
+	TookBack
+	// Compensated: the job that undoes another was enqueued.
+	Compensated
+	// TriedAgain: a dead job was enqueued again.
+	TriedAgain
+	// Damaged: a stored record does not have the checksum it was stored with.
+	Damaged
+	// Missing: a job that was confirmed is no more in the store.
+	Missing
+	// NotKept: something could not be stored and will be tried again, or is not
+	// needed for the outcome.
+	NotKept
+	// Full: an enqueue was refused because the queue or its disk is full.
+	Full
+	// Paused, Resumed: a queue was.
+	Paused
+	Resumed
+	// Verified: all stored jobs were read and compared with the count of them;
+	// Count says how many there are.
+	Verified
+	// HeldOff: a node takes no jobs for a moment, because its executor cannot
+	// start workers or is full; Text says why.
+	HeldOff
+	// StoreFailed: the store can promise nothing any more.
+	StoreFailed
+)
+
+var eventNames = [...]string{
+	Redelivered: "redelivered", Retried: "will be tried again", GaveBack: "given back", Buried: "dead",
+	TookBack: "canceled", Compensated: "compensation enqueued", TriedAgain: "dead job enqueued again",
+	Damaged: "stored record is damaged", Missing: "confirmed job is missing", NotKept: "not stored",
+	Full: "enqueue refused", Paused: "queue paused", Resumed: "queue resumed", Verified: "store verified",
+	HeldOff: "holding off", StoreFailed: "store failed",
+}
+
+// String returns the words for k.
+func (k EventKind) String() string {
+	if k > 0 && int(k) < len(eventNames) {
+		return eventNames[k]
+	}
+	return fmt.Sprintf("event(%d)", uint8(k))
+}
+
+// level is how loud the logger says it.
+func (k EventKind) level() slog.Level {
+	switch k {
+	case Damaged, Missing, StoreFailed:
+		return slog.LevelError
+	case Buried, Full, NotKept, HeldOff, Redelivered:
+		return slog.LevelWarn
+	default:
+		return slog.LevelInfo
+	}
+}
+
+// Event is one thing that happened in this program's part of a queue.
+type Event struct {
+	Time             time.Time
+	Kind             EventKind
+	Queue, Task, Job string // empty where there is none
+	Attempt          int    // of Retried, Redelivered and Buried
+	Count            int    // of Verified and Missing
+	Text             string // more, for people
+}
+
+// String gives the event on one line, without its time.
+func (e Event) String() string {
+	s := e.Kind.String()
+	if e.Job != "" {
+		s = "job " + e.Job + " " + s
+	}
+	if e.Queue != "" {
+		s += fmt.Sprintf(" queue %q", e.Queue)
+	}
+	if e.Task != "" {
+		s += fmt.Sprintf(" task %q", e.Task)
+	}
+	if e.Attempt != 0 {
+		s += fmt.Sprintf(" attempt %d", e.Attempt)
+	}
+	if e.Count != 0 {
+		s += fmt.Sprintf(" %d", e.Count)
+	}
+	if e.Text != "" {
+		s += ": " + e.Text
+	}
+	return s
+}

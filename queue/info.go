@@ -1,0 +1,237 @@
+package queue
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	bullpen "github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/internal/lifecycle"
+)
+
+// State is where a job is.
+type State uint8
+
+// The states of a job.
+const (
+	// Scheduled: it waits for its time.
+	Scheduled State = iota
+	// Queued: it waits for a worker.
+	Queued
+	// Running: a node has it in hand.
+	Running
+	// Retrying: an attempt has failed, and it waits for the time of the next.
+	Retrying
+	// Done: it has ended well.
+	Done
+	// Dead: it has failed for good. It is kept with its evidence.
+	Dead
+	// Canceled: it was taken back.
+	Canceled
+)
+
+// jobStates is the table of a job's life. The moves are made by the streams that
+// hold the job: each is one stored message.
+var jobStates = lifecycle.Table[State]{
+	Name: "job",
+	States: map[State]string{
+		Scheduled: "scheduled", Queued: "queued", Running: "running", Retrying: "retrying",
+		Done: "done", Dead: "dead", Canceled: "canceled",
+	},
+	Moves: map[State][]State{
+		Scheduled: {Queued, Dead, Canceled},
+		Queued:    {Running, Dead, Canceled},
+		Running:   {Queued, Retrying, Done, Dead, Canceled},
+		Retrying:  {Queued, Running, Dead, Canceled},
+		Done:      nil,
+		Dead:      nil,
+		Canceled:  nil,
+	},
+}
+
+// String returns the word for s.
+func (s State) String() string { return jobStates.Word(s) }
+
+// ParseState returns the state that word names.
+func ParseState(word string) (State, error) {
+	for s, name := range jobStates.States {
+		if name == word {
+			return s, nil
+		}
+	}
+	return 0, fmt.Errorf("unknown state %q: use scheduled, queued, running, retrying, done, dead or canceled", word)
+}
+
+// Ended tells whether s is final.
+func (s State) Ended() bool { return s == Done || s == Dead || s == Canceled }
+
+// Reason says why a job ended otherwise than well.
+type Reason string
+
+// The reasons.
+const (
+	// Exhausted: all attempts that the policy allows have failed.
+	Exhausted Reason = "exhausted"
+	// Final: the handler said that another try is of no use, or the policy does
+	// not try again after this outcome.
+	Final Reason = "final"
+	// Quarantined: it has killed too many workers or nodes.
+	Quarantined Reason = "quarantined"
+	// Expired: its deadline passed.
+	Expired Reason = "expired"
+	// Refused: no executor knows its task, or can keep its limits.
+	Refused Reason = "refused"
+	// Corrupt: what is stored of it is damaged; it was not run.
+	Corrupt Reason = "corrupt"
+	// Vanished: the store had confirmed it and has it no more.
+	Vanished Reason = "vanished"
+	// TakenBack: it was canceled.
+	TakenBack Reason = "canceled"
+)
+
+// Ref names a job that was enqueued.
+type Ref struct {
+	ID string
+	// Existing says that the job was there before: an earlier Enqueue had its key.
+	Existing bool
+	// State is where it was just now.
+	State State
+}
+
+// Info is what there is to know of a job.
+type Info struct {
+	ID, Queue, Name, Key string
+	Priority             Priority
+	State                State
+	Enqueued             time.Time
+	// At is when the job may start, of one that is Scheduled or Retrying.
+	At       time.Time
+	Deadline time.Time
+	// Payload is the input; of a job that is Done or Canceled it is no more kept.
+	Payload []byte
+	Meta    map[string]string
+	// Node and Worker say who runs it or ran it last.
+	Node, Worker string
+	// Attempts counts those that started, Crashes those of them that killed
+	// their worker; History has the last of them.
+	Attempts, Crashes int
+	History           []Attempt
+	// Progress is from 0 to 1, as the handler last told, with its note; Lines
+	// are the last lines that it logged or printed.
+	Progress float64
+	Note     string
+	Lines    []bullpen.LogLine
+	// Ended, Outcome, Reason, Result, Stats and Err are of a job that has ended.
+	Ended   time.Time
+	Outcome bullpen.Outcome
+	Reason  Reason
+	Result  []byte
+	Stats   bullpen.Stats
+	Err     error // nil or an *EndError
+	// Parent is the dead job that this one tries again, or the job that it
+	// compensates.
+	Parent string
+	// Compensate is as in Job.
+	Compensate string
+}
+
+// The errors of calls that name a job or a queue.
+var (
+	// ErrNotFound says that the queue does not have the job, or no more.
+	ErrNotFound = errors.New("no such job")
+	// ErrEnded says that the job has ended already.
+	ErrEnded = errors.New("the job has ended")
+	// ErrFull says that the queue or its disk is full; nothing was enqueued.
+	ErrFull = errors.New("the queue is full")
+	// ErrClosed says that this Queue was closed.
+	ErrClosed = errors.New("the queue is closed")
+	// ErrStore says that the store failed or does not answer. Jobs that it has
+	// confirmed are safe.
+	ErrStore = errors.New("the store of the queue does not answer")
+	// ErrUnconfirmed says that a job may be in the queue or not: the answer was
+	// not awaited or got lost. Enqueue it again with the same key to be sure.
+	ErrUnconfirmed = errors.New("not confirmed")
+)
+
+// EndError says how a job ended that did not end well.
+type EndError struct {
+	ID      string
+	Outcome bullpen.Outcome
+	Reason  Reason
+	// Attempts counts those that started; 0 means that the job never ran.
+	Attempts int
+	// Task is how the last attempt ended; nil where none started.
+	Task *bullpen.TaskError
+	// Message says more where Task does not.
+	Message string
+}
+
+// Error gives reason and cause on one line.
+func (e *EndError) Error() string {
+	s := "job " + e.ID + " ended " + e.Outcome.String()
+	if e.Reason != "" && e.Reason != TakenBack {
+		s += " (" + string(e.Reason) + ")"
+	}
+	switch {
+	case e.Task != nil:
+		s += fmt.Sprintf(" after %d attempts: %v", e.Attempts, e.Task)
+	case e.Message != "":
+		s += ": " + e.Message
+	}
+	return s
+}
+
+// Unwrap returns the end of the last attempt.
+func (e *EndError) Unwrap() error {
+	if e.Task == nil {
+		return nil
+	}
+	return e.Task
+}
+
+// Is makes errors.Is work as for a task: with context.DeadlineExceeded for
+// Timeout and context.Canceled for Canceled.
+func (e *EndError) Is(target error) bool {
+	return (&bullpen.TaskError{Outcome: e.Outcome}).Is(target)
+}
+
+// err gives the ending as an error, nil for a good one.
+func (e *ending) err() error {
+	if e.outcome == bullpen.OK {
+		return nil
+	}
+	t := e.failure
+	if t != nil {
+		named := *t
+		named.ID = e.id
+		t = &named
+	}
+	return &EndError{ID: e.id, Outcome: e.outcome, Reason: e.reason, Attempts: e.tries.started, Task: t, Message: e.message}
+}
+
+func (e *ending) state() State {
+	switch {
+	case e.outcome == bullpen.OK:
+		return Done
+	case e.reason == TakenBack:
+		return Canceled
+	default:
+		return Dead
+	}
+}
+
+// info gives what the ending tells.
+func (e *ending) info() *Info {
+	i := &Info{
+		ID: e.id, Queue: e.queue, Name: e.name, Key: e.key, Priority: e.priority, State: e.state(),
+		Enqueued: e.enqueued, Node: e.node, Worker: e.stats.Worker,
+		Attempts: e.tries.started, Crashes: e.tries.crashes, History: e.tries.history,
+		Progress: e.progress, Note: e.note, Lines: e.lines,
+		Ended: e.ended, Outcome: e.outcome, Reason: e.reason, Result: e.result, Stats: e.stats, Err: e.err(),
+		Parent: e.parent, Compensate: e.compensate,
+	}
+	if i.Attempts == 0 && e.outcome == bullpen.OK {
+		i.Attempts = 1
+	}
+	return i
+}

@@ -1,0 +1,149 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	bullpen "github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/internal/engine"
+)
+
+// found is what the look-up of a job that may have run before has found.
+type found struct {
+	ending *ending   // it has ended
+	later  time.Time // it is to run at this time only
+	moved  bool      // another message of it has that time already
+}
+
+// lookUp reads what is stored of a job beside itself. It is done for those only
+// that were handed out before, or may have been.
+func (a *attempt) lookUp(ctx context.Context) error {
+	q := a.queue
+	a.found = found{}
+	e, err := q.outcome(ctx, a.id())
+	switch {
+	case err == nil:
+		a.found.ending = e
+		return nil
+	case !errors.Is(err, engine.ErrNotFound) && !errors.Is(err, errCorrupt):
+		return err
+	}
+	t, err := q.triesOf(ctx, a.id())
+	switch {
+	case err == nil:
+		a.tries, a.tried = t, true
+	case errors.Is(err, errCorrupt):
+		q.damaged(a.stored.job.Queue, a.id(), err)
+	case !errors.Is(err, engine.ErrNotFound):
+		return err
+	}
+	if a.tries.retryAt.After(time.Now()) {
+		a.found.later = a.tries.retryAt
+		_, err := q.engine.Get(ctx, engine.Jobs, "at."+a.id())
+		a.found.moved = err == nil
+		if err != nil && !errors.Is(err, engine.ErrNotFound) {
+			return err
+		}
+	}
+	return nil
+}
+
+// startLookedUp goes on with what was found.
+func (a *attempt) startLookedUp() {
+	q, d := a.queue, &a.delivery
+	switch f := &a.found; {
+	case f.ending != nil:
+		a.settled(d.Deliveries > 1 || d.Again)
+		return
+	case f.moved:
+		d.Ack()
+		a.answered()
+		return
+	case !f.later.IsZero():
+		d.Nak(time.Until(f.later))
+		a.answered()
+		return
+	}
+	now, before := time.Now(), a.tries.lost
+	if a.stored.again && d.Deliveries == 1 {
+		a.tries.deliveries = 0
+	}
+	a.tries.seen(d.Deliveries, d.Again && !a.stored.again, now)
+	if a.tries.lost > before {
+		q.count.redelivered.Add(1)
+		q.journal.emit(Event{Kind: Redelivered, Queue: a.stored.job.Queue, Task: a.stored.job.Name, Job: a.id(), Attempt: a.tries.started + 1})
+	}
+	if a.tries.lost >= a.policy.Nodes {
+		a.conclude(decision{step: stepRecord, outcome: bullpen.Lost, reason: Quarantined}, attemptEnd{
+			at: now, node: q.config.Node, err: errNodesDied,
+		})
+		return
+	}
+	a.handOver()
+}
+
+var errNodesDied = errors.New("as many nodes died with it in hand as its policy allows (Retry.Nodes)")
+
+// corrupt buries a job whose record is damaged. It is not run.
+func (a *attempt) corrupt(err error) {
+	c, id, _ := parseSubject(a.delivery.Message)
+	p, _ := ParsePriority(c.Priority) //nolint:errcheck // the consumer's name is one
+	a.queue.damaged(c.Queue, id, err)
+	a.stored = &stored{id: id, job: Job{Queue: c.Queue, Priority: p}}
+	a.conclude(decision{step: stepRecord, outcome: bullpen.Lost, reason: Corrupt}, attemptEnd{
+		at: time.Now(), node: a.queue.config.Node, err: err,
+	})
+}
+
+func (q *Queue) damaged(queue, id string, err error) {
+	q.count.damaged.Add(1)
+	q.journal.emit(Event{Kind: Damaged, Queue: queue, Job: id, Text: err.Error()})
+}
+
+// liveAfter is how long a job runs before the store is told that it does.
+const liveAfter = time.Second
+
+// renew gives a sign of life, and stores what the job says of itself once it has
+// run for a second, so that other nodes can see it. A job whose deadline passed
+// long ago gets none any more: its executor cannot end it, and another node may.
+func (a *attempt) renew(now time.Time) {
+	q := a.queue
+	state := a.state.State()
+	if state == attemptAnswered {
+		return
+	}
+	if s := a.stored; state == attemptHanded && s != nil && s.job.late(now.Add(-q.config.Lease)) {
+		return
+	}
+	if now.UnixNano()-a.extended.Load() >= int64(q.config.Lease/3) {
+		a.extended.Store(now.UnixNano())
+		a.delivery.Extend()
+	}
+	if state != attemptHanded || now.Sub(a.taken) < liveAfter {
+		return
+	}
+	if a.seen.takeNews() || a.liveSeq.Load() == 0 || now.UnixNano()-a.liveAt.Load() >= int64(q.config.Lease/2) {
+		a.liveAt.Store(now.UnixNano())
+		a.showLive()
+	}
+}
+
+func (o *observed) takeNews() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	news := o.news
+	o.news = false
+	return news
+}
+
+func (a *attempt) showLive() {
+	e := ending{id: a.stored.id, node: a.queue.config.Node, tries: tries{started: a.tries.started + 1}}
+	e.progress, e.note, e.lines = a.seen.snapshot()
+	ttl := max(a.queue.config.Lease, time.Second).Round(time.Second)
+	a.queue.engine.Put(engine.Put{Stream: engine.State, Subject: "live." + e.id, Data: e.encode(), TTL: ttl}, func(seq uint64, err error) {
+		if err == nil {
+			a.liveSeq.Store(seq)
+		}
+	})
+}

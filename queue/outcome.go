@@ -1,0 +1,288 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	bullpen "github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/internal/engine"
+)
+
+// ending gives the record of how the job ended.
+func (a *attempt) ending(d decision, end attemptEnd) *ending {
+	j := &a.stored.job
+	e := &ending{
+		id: a.stored.id, queue: j.Queue, name: j.Name, key: j.Key, priority: j.Priority,
+		outcome: d.outcome, reason: d.reason, enqueued: a.stored.enqueued, ended: end.at,
+		stats: end.result.Stats, node: a.queue.config.Node, tries: a.tries, parent: a.stored.parent, compensate: j.Compensate,
+	}
+	e.progress, e.note, e.lines = a.seen.snapshot()
+	var te *bullpen.TaskError
+	switch {
+	case d.outcome == bullpen.OK:
+		e.result = end.result.Payload
+	case errors.As(end.err, &te):
+		e.failure = te
+	case end.err != nil:
+		e.message = end.err.Error()
+	case d.outcome == bullpen.Output:
+		e.failure = &bullpen.TaskError{
+			Outcome: bullpen.Output, Task: j.Name, Worker: e.stats.Worker, ExitCode: -1,
+			Message: "the result is larger than Config.MaxResult",
+		}
+	}
+	return e
+}
+
+// record stores how the job ended. One that failed for good is put among the dead
+// first, so that a crash in between runs it once more at most, but never loses it.
+func (a *attempt) record(d decision, end attemptEnd) {
+	e := a.ending(d, end)
+	if e.state() != Dead {
+		a.recordOutcome(e)
+		return
+	}
+	dead := *e
+	dead.job = a.delivery.Data
+	a.queue.keep(engine.Put{
+		Stream: engine.Dead, Subject: "dead." + e.queue + "." + e.id, Data: dead.encode(), Durable: true,
+	}, func(err error) {
+		if err != nil {
+			a.abandoned(err)
+			return
+		}
+		a.recordOutcome(e)
+	})
+}
+
+func (a *attempt) recordOutcome(e *ending) {
+	a.queue.keep(engine.Put{
+		Stream: engine.Outcomes, Subject: "out." + e.id, Data: e.encode(), Durable: true, New: true,
+	}, func(err error) {
+		switch {
+		case err == nil:
+			a.recorded(e)
+		case errors.Is(err, engine.ErrConflict):
+			a.settled(true)
+		default:
+			a.abandoned(err)
+		}
+	})
+}
+
+// recorded goes on when the outcome survives a loss of power: only now the job
+// leaves the queue.
+func (a *attempt) recorded(e *ending) {
+	q := a.queue
+	q.count.ended[e.outcome].Add(1)
+	if e.state() == Dead {
+		q.buried(e)
+	}
+	q.endKey(e)
+	if e.outcome != bullpen.OK && e.compensate != "" && e.started() {
+		a.background(func(ctx context.Context) error {
+			return q.compensate(ctx, e, e.compensate, a.stored.job.Payload)
+		}, func() { a.ended(e) })
+		return
+	}
+	a.ended(e)
+}
+
+// ended acknowledges the job and tells who waits for it.
+func (a *attempt) ended(e *ending) {
+	a.delivery.Ack()
+	a.clearUp()
+	a.answered()
+	a.queue.announce(e)
+}
+
+func (q *Queue) buried(e *ending) {
+	q.count.dead.Add(1)
+	if e.reason == Quarantined {
+		q.count.quarantined.Add(1)
+	}
+	q.journal.emit(Event{Kind: Buried, Queue: e.queue, Task: e.name, Job: e.id, Attempt: e.tries.started, Text: string(e.reason) + ": " + e.err().Error()})
+}
+
+// settled goes on when the job has an outcome that another attempt or Cancel has
+// recorded. started says that this attempt may have run.
+func (a *attempt) settled(started bool) {
+	if from := a.state.State(); from != attemptStoring {
+		if !a.move(from, attemptStoring) {
+			return
+		}
+		a.runner.freed(from == attemptHanded)
+		a.queue.count.recording.Add(1)
+	}
+	q := a.queue
+	var e *ending
+	a.background(func(ctx context.Context) (err error) {
+		if e, err = q.outcome(ctx, a.id()); err != nil {
+			return err
+		}
+		if e.outcome != bullpen.OK && a.stored.job.Compensate != "" && (started || e.started()) {
+			return q.compensate(ctx, e, a.stored.job.Compensate, a.stored.job.Payload)
+		}
+		return nil
+	}, func() { a.ended(e) })
+}
+
+// clearUp removes what was stored of a job while it was not done. Nobody waits
+// for it: what stays is small, and is looked at no more.
+func (a *attempt) clearUp() {
+	live := a.liveSeq.Load()
+	if !a.tried && live == 0 {
+		return
+	}
+	q := a.queue
+	q.spawn(func() { // ends with its calls, at the latest with live
+		if live != 0 {
+			q.engine.Delete(q.live, engine.State, live) //nolint:errcheck // it has a TTL
+		}
+		if !a.tried {
+			return
+		}
+		if m, err := q.engine.Get(q.live, engine.State, "try."+a.id()); err == nil {
+			q.engine.Delete(q.live, engine.State, m.Seq) //nolint:errcheck // see above
+		}
+	})
+}
+
+// retry stores what is known of the attempts, then gives the job back for
+// another: to its consumer when that is soon, else as a message with a time, so
+// that a long wait takes up no place among the jobs that are handed out.
+func (a *attempt) retry(d decision, end attemptEnd) {
+	q, t := a.queue, &a.tries
+	q.count.retried.Add(1)
+	q.journal.emit(Event{Kind: Retried, Queue: a.stored.job.Queue, Task: a.stored.job.Name, Job: a.id(), Attempt: t.started, Text: errorText(end.err)})
+	far := d.delay > q.config.Lease
+	t.retryAt = time.Time{}
+	if d.delay > 0 {
+		t.retryAt = end.at.Add(d.delay)
+	}
+	if far {
+		t.deliveries = 0 // the new message is counted anew
+	}
+	a.tried = true
+	q.keep(engine.Put{Stream: engine.State, Subject: "try." + a.id(), Data: t.encode(a.id()), Durable: true}, func(err error) {
+		switch {
+		case err != nil:
+			a.abandoned(err)
+		case far:
+			a.reschedule(t.retryAt)
+		default:
+			a.delivery.Nak(max(time.Until(t.retryAt), 0))
+			a.answered()
+		}
+	})
+}
+
+func (a *attempt) reschedule(at time.Time) {
+	s := *a.stored
+	s.again, s.job.At = true, at
+	a.queue.keep(s.message(), func(err error) {
+		if err != nil {
+			a.abandoned(err)
+			return
+		}
+		a.delivery.Ack()
+		a.answered()
+	})
+}
+
+// giveBack returns a job that never started, at once and without an attempt
+// spent. That it was handed out and not started is stored, or it would count as
+// the death of a node; losing that does no harm beyond this.
+func (a *attempt) giveBack() {
+	q := a.queue
+	q.count.gaveBack.Add(1)
+	q.journal.emit(Event{Kind: GaveBack, Queue: a.stored.job.Queue, Task: a.stored.job.Name, Job: a.id()})
+	q.engine.Put(engine.Put{Stream: engine.State, Subject: "try." + a.id(), Data: a.tries.encode(a.id())}, func(uint64, error) {
+		a.delivery.Nak(0)
+		a.answered()
+	})
+}
+
+// abandoned leaves a job alone whose end cannot be stored: the store is closed or
+// has failed. It runs again after its lease, or after the next start.
+func (a *attempt) abandoned(err error) {
+	if !errors.Is(err, engine.ErrClosed) {
+		a.queue.journal.emit(Event{Kind: NotKept, Queue: a.stored.job.Queue, Job: a.id(), Text: err.Error()})
+	}
+	a.answered()
+}
+
+// background runs what has to ask the store, again and again until it succeeds,
+// then then. When the store is closed or has failed, the job is left alone.
+func (a *attempt) background(ask func(context.Context) error, then func()) {
+	q := a.queue
+	q.spawn(func() { // ends when ask succeeds, at the latest with live or the store
+		for wait := firstPause; ; wait = min(2*wait, lastPause) {
+			err := ask(q.live)
+			if err == nil {
+				then()
+				return
+			}
+			if q.hopeless(err) || !q.pauseFor(wait) {
+				a.abandoned(err)
+				return
+			}
+			q.journal.emit(Event{Kind: NotKept, Job: a.id(), Text: err.Error()})
+		}
+	})
+}
+
+// The pauses between tries to store something.
+const (
+	firstPause = 10 * time.Millisecond
+	lastPause  = 5 * time.Second
+)
+
+// keep stores p, again and again until it is stored or can never be. A conflict
+// is an answer.
+func (q *Queue) keep(p engine.Put, done func(error)) {
+	q.engine.Put(p, func(_ uint64, err error) {
+		if err == nil || errors.Is(err, engine.ErrConflict) || q.hopeless(err) {
+			done(err)
+			return
+		}
+		q.spawn(func() { done(q.keepTrying(p, err)) }) // ends when it is stored, or with live
+	})
+}
+
+func (q *Queue) keepTrying(p engine.Put, err error) error {
+	for wait := firstPause; ; wait = min(2*wait, lastPause) {
+		q.journal.emit(Event{Kind: NotKept, Job: engine.LastToken(p.Subject), Text: err.Error()})
+		if !q.pauseFor(wait) {
+			return engine.ErrClosed
+		}
+		if _, err = q.put(q.live, p); err == nil || errors.Is(err, engine.ErrConflict) || q.hopeless(err) {
+			return err
+		}
+	}
+}
+
+// hopeless tells whether an error of the store lasts.
+func (q *Queue) hopeless(err error) bool {
+	return q.live.Err() != nil || errors.Is(err, engine.ErrClosed) || errors.Is(err, ErrClosed) || errors.Is(err, engine.ErrFailed)
+}
+
+// pauseFor waits; false says that the queue was closed meanwhile.
+func (q *Queue) pauseFor(d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-q.live.Done():
+		return false
+	}
+}
+
+func errorText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}

@@ -1,0 +1,194 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/bullpen-run/bullpen/internal/engine"
+)
+
+// Queue is a connection to the jobs of one namespace. All methods are safe for
+// concurrent use. Several may be open on one server or cluster, in one program
+// or in many.
+type Queue struct {
+	config  Config
+	engine  engine.Engine
+	journal journal
+	count   counters
+	waits   waiters
+	confirm sync.Pool // of *confirmation
+
+	// live is open until Close: its end stops what runs in the background.
+	live context.Context
+	end  context.CancelFunc
+	// background counts the goroutines that Close waits for.
+	background sync.WaitGroup
+
+	mu      sync.Mutex
+	hands   map[string]*attempt  // by id: what this node has in hand; guarded by mu
+	runners map[*runner]struct{} // the calls of Work; guarded by mu
+	closed  bool                 // guarded by mu
+	stops   []func()             // end the listening; written before Open returns
+
+	verified atomic.Bool // all that was stored at the start has been read
+}
+
+// Open connects to the store, makes there what is missing, and reports all
+// faults of c at once. With an embedded store it starts the server and checks
+// what it finds; that takes some milliseconds, and about a second for a million
+// jobs.
+func Open(ctx context.Context, c Config) (*Queue, error) {
+	if err := c.check(); err != nil {
+		return nil, fmt.Errorf("queue: the config is not valid: %w", err)
+	}
+	c = c.withDefaults()
+	e, err := c.Store.Open(ctx, engine.Options{
+		Namespace: c.Namespace, Lease: c.Lease, Jobs: c.Keep.Jobs,
+		Outcomes: c.Keep.Outcomes, OutcomeCount: c.Keep.OutcomeCount, OutcomeAge: c.Keep.OutcomeAge,
+		Dead: c.Keep.Dead, DeadAge: c.Keep.DeadAge, Logger: c.Logger,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("queue: %w", err)
+	}
+	q := &Queue{config: c, engine: e, hands: make(map[string]*attempt), runners: make(map[*runner]struct{})}
+	q.live, q.end = context.WithCancel(context.Background())
+	q.journal.open(c.Logger)
+	if err := q.listen(); err != nil {
+		return nil, errors.Join(fmt.Errorf("queue: %w", err), q.Close())
+	}
+	q.background.Go(q.watch)  // ends with live
+	q.background.Go(q.verify) // ends when all is read, or with live
+	return q, nil
+}
+
+// listen hears of jobs that other nodes cancel.
+func (q *Queue) listen() error {
+	if !q.engine.Shared() {
+		return nil
+	}
+	stop, err := q.engine.Listen("cancel", func(_ string, id []byte) { q.interrupt(string(id)) })
+	if err != nil {
+		return err
+	}
+	q.stops = append(q.stops, stop)
+	return nil
+}
+
+// watch says when the store fails.
+func (q *Queue) watch() {
+	select {
+	case <-q.engine.Failed():
+		q.journal.emit(Event{Kind: StoreFailed, Text: q.engine.Err().Error()})
+	case <-q.live.Done():
+	}
+}
+
+// closePatience bounds how long Close waits for what it was given to be stored.
+const closePatience = 10 * time.Second
+
+// Close ends all calls of Work without waiting for what they run (their jobs
+// run again elsewhere, or here at the next start), stops an embedded server and
+// returns. To finish what runs, end the contexts of the calls of Work and wait
+// for them first. It may be called again.
+func (q *Queue) Close() error {
+	q.mu.Lock()
+	first := !q.closed
+	q.closed = true
+	runners := make([]*runner, 0, len(q.runners))
+	for r := range q.runners {
+		runners = append(runners, r)
+	}
+	q.mu.Unlock()
+	if !first {
+		q.background.Wait()
+		return nil
+	}
+	q.end()
+	for _, r := range runners {
+		r.abort()
+		<-r.left
+	}
+	for _, stop := range q.stops {
+		stop()
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), closePatience)
+	defer cancel()
+	err := q.engine.Close(ctx)
+	q.waits.failAll(ErrClosed)
+	q.background.Wait()
+	q.journal.close()
+	if err != nil {
+		return fmt.Errorf("queue: %w", err)
+	}
+	return nil
+}
+
+// spawn runs f in a goroutine that Close waits for; f ends with live at the
+// latest. After Close it runs f in the caller's, where it ends at once.
+func (q *Queue) spawn(f func()) {
+	q.mu.Lock()
+	if q.closed {
+		q.mu.Unlock()
+		f()
+		return
+	}
+	q.background.Add(1)
+	q.mu.Unlock()
+	go func() { // see the comment of spawn
+		defer q.background.Done()
+		f()
+	}()
+}
+
+// confirmation waits for one Put. It is used again when its answer has come.
+type confirmation struct {
+	answer chan confirmed
+	done   func(uint64, error)
+}
+
+type confirmed struct {
+	seq uint64
+	err error
+}
+
+func newConfirmation() *confirmation {
+	c := &confirmation{answer: make(chan confirmed, 1)}
+	c.done = func(seq uint64, err error) { c.answer <- confirmed{seq, err} }
+	return c
+}
+
+// put stores p and waits for the answer.
+func (q *Queue) put(ctx context.Context, p engine.Put) (uint64, error) {
+	c, ok := q.confirm.Get().(*confirmation)
+	if !ok {
+		c = newConfirmation()
+	}
+	q.engine.Put(p, c.done)
+	select {
+	case a := <-c.answer:
+		q.confirm.Put(c)
+		return a.seq, storeError(a.err)
+	case <-ctx.Done():
+		return 0, fmt.Errorf("%w: %w", ErrUnconfirmed, context.Cause(ctx))
+	}
+}
+
+// storeError puts an error of the engine into the words of this package.
+func storeError(err error) error {
+	switch {
+	case err == nil, errors.Is(err, engine.ErrConflict), errors.Is(err, engine.ErrNotFound):
+		return err
+	case errors.Is(err, engine.ErrFull):
+		return fmt.Errorf("%w: %w", ErrFull, err)
+	case errors.Is(err, engine.ErrClosed):
+		return ErrClosed
+	case errors.Is(err, engine.ErrUnknown):
+		return fmt.Errorf("%w: %w", ErrUnconfirmed, err)
+	default:
+		return fmt.Errorf("%w: %w", ErrStore, err)
+	}
+}

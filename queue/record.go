@@ -1,0 +1,200 @@
+package queue
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"time"
+)
+
+// A record is what the queue stores of a job, an outcome, or another thing: a
+// version byte, a CRC-32C, then fields of a tag, a length and that many bytes,
+// numbers as in encoding/binary's varints. The checksum covers the id of the job
+// too, so that a record which stands in the wrong place is found out. Unknown
+// tags are skipped, which lets a later version add fields.
+
+const (
+	recordVersion = 1
+	recordHead    = 5
+	// mostPairs bounds repeated fields, so that a damaged record costs nothing.
+	mostPairs = 4096
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// errCorrupt says that a stored record is not what was stored.
+var errCorrupt = errors.New("the stored record is damaged")
+
+// recordWriter builds a record.
+type recordWriter struct{ b []byte }
+
+func newRecord(capacity int) recordWriter {
+	b := make([]byte, recordHead, recordHead+capacity)
+	b[0] = recordVersion
+	return recordWriter{b}
+}
+
+func (w *recordWriter) bytes(tag uint64, v []byte) {
+	if len(v) == 0 {
+		return
+	}
+	w.b = binary.AppendUvarint(w.b, tag)
+	w.b = binary.AppendUvarint(w.b, uint64(len(v)))
+	w.b = append(w.b, v...)
+}
+
+func (w *recordWriter) text(tag uint64, v string) {
+	if v == "" {
+		return
+	}
+	w.b = binary.AppendUvarint(w.b, tag)
+	w.b = binary.AppendUvarint(w.b, uint64(len(v)))
+	w.b = append(w.b, v...)
+}
+
+func (w *recordWriter) number(tag, v uint64) {
+	if v == 0 {
+		return
+	}
+	w.b = binary.AppendUvarint(w.b, tag)
+	var n [binary.MaxVarintLen64]byte
+	k := binary.PutUvarint(n[:], v)
+	w.b = append(w.b, byte(k))
+	w.b = append(w.b, n[:k]...)
+}
+
+func (w *recordWriter) flag(tag uint64, v bool) {
+	if v {
+		w.number(tag, 1)
+	}
+}
+
+// moment stores a time to the microsecond; a zero one is not stored.
+func (w *recordWriter) moment(tag uint64, t time.Time) {
+	if !t.IsZero() {
+		w.number(tag, uint64(max(t.UnixMicro(), 1)))
+	}
+}
+
+// span stores a duration to the nanosecond; a negative one is not stored.
+func (w *recordWriter) span(tag uint64, d time.Duration) {
+	if d > 0 {
+		w.number(tag, uint64(d))
+	}
+}
+
+// pair stores a key and its value under one tag.
+func (w *recordWriter) pair(tag uint64, key, value string) {
+	w.b = binary.AppendUvarint(w.b, tag)
+	w.b = binary.AppendUvarint(w.b, uint64(uvarintLen(uint64(len(key)))+len(key)+len(value)))
+	w.b = binary.AppendUvarint(w.b, uint64(len(key)))
+	w.b = append(w.b, key...)
+	w.b = append(w.b, value...)
+}
+
+func uvarintLen(v uint64) int {
+	n := 1
+	for ; v >= 0x80; v >>= 7 {
+		n++
+	}
+	return n
+}
+
+// seal writes the checksum for the job id and returns the record.
+func (w *recordWriter) seal(id string) []byte {
+	binary.LittleEndian.PutUint32(w.b[1:], checksum(id, w.b))
+	return w.b
+}
+
+func checksum(id string, record []byte) uint32 {
+	var b [32]byte
+	sum := crc32.Update(0, castagnoli, append(b[:0], id...))
+	return crc32.Update(sum, castagnoli, record[recordHead:])
+}
+
+// field is one field of a record; v is a part of the record.
+type field struct {
+	tag uint64
+	v   []byte
+}
+
+// readRecord checks a record of the job id and calls each for every field. An
+// error of each ends the reading.
+func readRecord(id string, b []byte, each func(field) error) error {
+	if len(b) < recordHead {
+		return fmt.Errorf("%w: it has %d bytes", errCorrupt, len(b))
+	}
+	if b[0] != recordVersion {
+		return fmt.Errorf("%w: its version is %d, this program knows %d; if a newer one wrote it, use that", errCorrupt, b[0], recordVersion)
+	}
+	if want := binary.LittleEndian.Uint32(b[1:]); want != checksum(id, b) {
+		return fmt.Errorf("%w: checksum %08x instead of %08x", errCorrupt, checksum(id, b), want)
+	}
+	return readFields(b[recordHead:], each)
+}
+
+func readFields(b []byte, each func(field) error) error {
+	for len(b) > 0 {
+		tag, n := binary.Uvarint(b)
+		if n <= 0 {
+			return fmt.Errorf("%w: a tag is not a number", errCorrupt)
+		}
+		b = b[n:]
+		size, n := binary.Uvarint(b)
+		if n <= 0 || size > uint64(len(b)-n) {
+			return fmt.Errorf("%w: field %d is cut off", errCorrupt, tag)
+		}
+		if err := each(field{tag, b[n : n+int(size)]}); err != nil {
+			return err
+		}
+		b = b[n+int(size):]
+	}
+	return nil
+}
+
+func (f field) number() (uint64, error) {
+	v, n := binary.Uvarint(f.v)
+	if n <= 0 || n != len(f.v) {
+		return 0, fmt.Errorf("%w: field %d is not a number", errCorrupt, f.tag)
+	}
+	return v, nil
+}
+
+// pair gives a key and its value.
+func (f field) pair() (key, value string, err error) {
+	size, n := binary.Uvarint(f.v)
+	if n <= 0 || size > uint64(len(f.v)-n) {
+		return "", "", fmt.Errorf("%w: field %d is not a pair", errCorrupt, f.tag)
+	}
+	return string(f.v[n : n+int(size)]), string(f.v[n+int(size):]), nil
+}
+
+// into stores the field's number into one of the kinds of numbers of records.
+func (f field) into(to any) error {
+	v, err := f.number()
+	if err != nil {
+		return err
+	}
+	const most = 1<<63 - 1
+	if v > most {
+		return fmt.Errorf("%w: field %d is too large", errCorrupt, f.tag)
+	}
+	switch to := to.(type) {
+	case *uint64:
+		*to = v
+	case *int64:
+		*to = int64(v)
+	case *int:
+		*to = int(v)
+	case *bool:
+		*to = v != 0
+	case *time.Duration:
+		*to = time.Duration(v)
+	case *time.Time:
+		*to = time.UnixMicro(int64(v))
+	default:
+		return fmt.Errorf("field %d: no way to read a number into %T", f.tag, to)
+	}
+	return nil
+}

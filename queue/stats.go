@@ -1,0 +1,108 @@
+package queue
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	bullpen "github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/internal/engine"
+)
+
+// counters are what this program has done since Open.
+type counters struct {
+	enqueued, duplicates, refused  atomic.Uint64
+	taken, redelivered             atomic.Uint64
+	retried, gaveBack, quarantined atomic.Uint64
+	dead, damaged, missing         atomic.Uint64
+	hands, recording               atomic.Int64
+	ended                          [bullpen.Lost + 1]atomic.Uint64
+}
+
+// Stats is what this program has done on a queue since Open, and what it has in
+// hand. For what waits in the queue ask Depth, for the store ask Status.
+type Stats struct {
+	// Enqueued jobs were confirmed to this program; Duplicates had the key of a
+	// job that was there; Refused found the queue full.
+	Enqueued, Duplicates, Refused uint64
+	// Taken jobs were handed to this program, Redelivered ones of them after the
+	// death of the node that had them.
+	Taken, Redelivered uint64
+	// Ended counts the outcomes that this program recorded.
+	Ended map[bullpen.Outcome]uint64
+	// Retried attempts were followed by another; GaveBack ones never started.
+	Retried, GaveBack uint64
+	// Dead jobs failed for good, Quarantined ones of them for killing workers.
+	Dead, Quarantined uint64
+	// Damaged records did not have their checksum; Missing jobs were confirmed
+	// and are no more in the store.
+	Damaged, Missing uint64
+	// Hands is how many jobs this program has in hand now, Recording how many of
+	// these have ended and wait for their outcome to reach the disk; these hold
+	// no worker.
+	Hands, Recording int
+	// EventsLost counts lines that the logger was too slow for.
+	EventsLost uint64
+}
+
+// Stats returns counts. It is cheap and asks nobody.
+func (q *Queue) Stats() Stats {
+	c := &q.count
+	s := Stats{
+		Enqueued: c.enqueued.Load(), Duplicates: c.duplicates.Load(), Refused: c.refused.Load(),
+		Taken: c.taken.Load(), Redelivered: c.redelivered.Load(), Retried: c.retried.Load(), GaveBack: c.gaveBack.Load(),
+		Dead: c.dead.Load(), Quarantined: c.quarantined.Load(), Damaged: c.damaged.Load(), Missing: c.missing.Load(),
+		Hands: int(c.hands.Load()), Recording: int(c.recording.Load()), EventsLost: q.journal.lost.Load(),
+		Ended: make(map[bullpen.Outcome]uint64),
+	}
+	for o := range c.ended {
+		if n := c.ended[o].Load(); n > 0 {
+			s.Ended[bullpen.Outcome(o)] = n
+		}
+	}
+	return s
+}
+
+// Status is what the store says of itself.
+type Status struct {
+	// Kind is "memory", "embedded" or "server".
+	Kind string
+	// Durability says in words what a confirmed Enqueue has survived. Fallback
+	// says why a slower way of confirming is in use than the default, if it is.
+	Durability, Fallback string
+	Replicas             int
+	// Jobs, Outcomes, State and Dead say how much the streams hold.
+	Jobs, Outcomes, State, Dead Usage
+	Sync                        Sync
+}
+
+// Usage is how much a stream holds.
+type Usage struct{ Messages, Bytes int64 }
+
+// Sync says how fast the disk is, where this program runs the store: of the last
+// 1024 syncs, and how many there were for how many confirms.
+type Sync struct {
+	Syncs, Confirms     int64
+	P50, P99, Max, Last time.Duration
+}
+
+// Status asks the store how it does.
+func (q *Queue) Status(ctx context.Context) (Status, error) {
+	i, err := q.engine.Info(ctx)
+	if err != nil {
+		return Status{}, storeError(err)
+	}
+	of := func(s engine.Stream) Usage { return Usage{i.Streams[s].Messages, i.Streams[s].Bytes} }
+	return Status{
+		Kind: i.Kind, Durability: i.Durability, Fallback: i.Fallback, Replicas: i.Replicas,
+		Jobs: of(engine.Jobs), Outcomes: of(engine.Outcomes), State: of(engine.State), Dead: of(engine.Dead),
+		Sync: Sync{i.Sync.Syncs, i.Sync.Confirms, i.Sync.P50, i.Sync.P99, i.Sync.Max, i.Sync.Last},
+	}, nil
+}
+
+// Failed is closed when the store has failed: nothing more is confirmed until the
+// program is started again. What was confirmed is safe. Err says why.
+func (q *Queue) Failed() <-chan struct{} { return q.engine.Failed() }
+
+// Err returns why the store failed, nil while it has not.
+func (q *Queue) Err() error { return storeError(q.engine.Err()) }

@@ -1,0 +1,63 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/bullpen-run/bullpen/internal/engine"
+	"github.com/bullpen-run/bullpen/internal/engine/jet"
+	"github.com/bullpen-run/bullpen/internal/engine/memory"
+)
+
+// Server keeps jobs on a NATS server with JetStream, or a cluster of them, that
+// runs elsewhere.
+type Server struct {
+	// URL is one address, or several of one cluster with commas between them:
+	// "nats://a:4222,nats://b:4222".
+	URL string
+	// Replicas is on how many servers each job lies: 1, 3 or 5. Default 1. With
+	// 1, what survives a loss of power is up to the server: set its sync_interval
+	// to always.
+	Replicas int
+	// Options are for what else a connection needs: TLS, credentials.
+	Options []nats.Option
+}
+
+const connectPatience = 5 * time.Second
+
+// Open connects to the server.
+func (s Server) Open(ctx context.Context, o engine.Options) (engine.Engine, error) {
+	var errs []error
+	if s.URL == "" {
+		errs = append(errs, errors.New(`Server.URL is empty: give an address such as "nats://127.0.0.1:4222"`))
+	}
+	if s.Replicas != 0 && s.Replicas != 1 && s.Replicas != 3 && s.Replicas != 5 {
+		errs = append(errs, fmt.Errorf("Server.Replicas is %d: use 1, 3 or 5", s.Replicas))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	options := append([]nats.Option{
+		nats.Name("bullpen " + o.Namespace), nats.MaxReconnects(-1), nats.Timeout(connectPatience),
+		nats.ReconnectWait(200 * time.Millisecond), nats.ReconnectJitter(200*time.Millisecond, 200*time.Millisecond),
+	}, s.Options...)
+	conn, err := nats.Connect(s.URL, options...)
+	if err != nil {
+		return nil, fmt.Errorf("no server of NATS answers at %s: %w", s.URL, err)
+	}
+	e, err := jet.Open(ctx, jet.Config{Conn: conn, Owned: true, Kind: "server", Replicas: max(s.Replicas, 1), Options: o})
+	if err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return e, nil
+}
+
+// Memory keeps jobs in the memory of this program, for tests: nothing survives
+// its end. Each call is a store of its own; several queues may be opened on it,
+// one after the other or at the same time, as if they were nodes of one server.
+func Memory() Store { return &memory.Store{Shared: true} }
