@@ -70,7 +70,7 @@ var lifecycleBarred = []string{".", "protocol", "internal/lifecycle", "internal/
 // forTests is what test files may import besides what their row allows.
 var forTests = rule{
 	ours: []string{
-		".", "protocol", "worker", "executortest", "internal/engine/enginetest", "queue/queuetest",
+		".", "protocol", "worker", "pool", "process", "executortest", "internal/engine/enginetest", "queue/queuetest", "queue/embedded", "internal/broker",
 		"internal/leak", "internal/lifecycle", "internal/probe",
 	},
 	theirs: []string{"github.com/google/go-cmp", "github.com/rogpeppe/go-internal", "go.uber.org/goleak", "pgregory.net/rapid"},
