@@ -52,6 +52,11 @@ race: $(GOTEST) ## run the Go tests ten times with the race detector
 	@tools/need.sh go gcc
 	$(GOTEST) -race -count=10 -timeout 60m ./...
 
+.PHONY: chaos
+chaos: $(GOTEST) ## the long tests of the durable queue: kills, power cuts, damage, poison (some as root only)
+	@tools/need.sh go gcc
+	BULLPEN_LONG=1 $(GOTEST) -race -v -timeout 60m -run 'Chaos|Power|Damage|Poison' ./queue/embedded
+
 .PHONY: lint
 lint: ## check the style (builds golangci-lint at first use, in a minute or two)
 	@tools/need.sh go

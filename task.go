@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 )
 
@@ -52,7 +53,7 @@ func (l Limits) Check() error {
 	if l.Memory < 0 {
 		errs = append(errs, fmt.Errorf("limit Memory is %d: use a positive number of bytes, or 0 for none", l.Memory))
 	}
-	if l.CPU < 0 {
+	if !(l.CPU >= 0 && l.CPU <= math.MaxFloat64) {
 		errs = append(errs, fmt.Errorf("limit CPU is %g: use a positive number of processors, or 0 for none", l.CPU))
 	}
 	if l.Output < 0 {

@@ -44,50 +44,120 @@ const mostRecording = 8192
 // busyPause is how soon Work looks again at an executor that others keep busy.
 const busyPause = 5 * time.Millisecond
 
-// ask requests as many jobs as the executor can start. It returns when to look
-// again although nothing happened, 0 for never.
+// ask hands over what is ready and requests as many jobs as the executor can
+// start beyond that. It returns when to look again although nothing happened, 0
+// for never.
 func (r *runner) ask() time.Duration {
+	r.handOver()
 	held := int(r.held.Load())
-	free := r.executor.Capacity()
-	if c := r.config.Concurrency; c > 0 {
-		free = min(free, c-held)
-	}
+	free := r.places() - len(r.ready) - r.looking
 	if int(r.all.Load())-held >= mostRecording {
 		free = 0
 	}
-	r.low.Store(int64(held - max(1, (held+free)/4)))
-	active := Normal
-	for i := range r.levels {
-		if r.levels[i].active {
-			active = Priority(i)
-		}
-		free -= r.levels[i].asked
-	}
+	least := max(1, (held+free)/4)
+	r.low.Store(int64(held - least))
 	if free <= 0 {
-		if held == 0 {
+		if held == 0 && r.looking == 0 {
 			return busyPause
 		}
 		return 0
 	}
-	if r.busy() > 1 {
-		r.share(free)
-	} else {
-		r.stand(active, free, max(1, (held+free)/4))
-	}
+	active := r.target()
+	blind := r.keepEyes(active, free)
 	for i := range r.levels {
-		if l := &r.levels[i]; l.standing == 0 && l.asked == 0 && Priority(i) != active {
-			l.standing = 1
-			l.taker.Request(1, true)
-		}
+		free -= r.levels[i].outstanding(Priority(i) == active)
+	}
+	if blind || r.known() > free {
+		r.recall()
+	}
+	switch {
+	case free <= 0:
+	case r.busy() > 1:
+		r.share(free)
+	default:
+		r.stand(active, free, least)
 	}
 	return 0
+}
+
+// keepEyes gives each level that is not active, and of which no jobs are known, a
+// request for one that waits, so that its next job is seen. These requests are all
+// that may be asked for beyond the free places. It tells whether a level goes
+// without, because the places are kept for another.
+func (r *runner) keepEyes(active Priority, free int) (blind bool) {
+	room := free + priorities - 1
+	for i := range r.levels {
+		room -= r.levels[i].asked + r.levels[i].standing
+	}
+	for i := range r.levels {
+		l := &r.levels[i]
+		if Priority(i) == active || l.standing+l.asked > 0 || l.waiting > 0 {
+			continue
+		}
+		if room <= 0 {
+			blind = true
+			continue
+		}
+		room--
+		l.standing = 1
+		l.taker.Request(1, true)
+	}
+	return blind
+}
+
+// target returns the level that gets a standing request for all free places: the
+// one that has jobs waiting, else the one that delivered last.
+func (r *runner) target() Priority {
+	for i := range r.levels {
+		if r.levels[i].known() > 0 {
+			return Priority(i)
+		}
+	}
+	for i := range r.levels {
+		if r.levels[i].active {
+			return Priority(i)
+		}
+	}
+	return Normal
+}
+
+// outstanding is how many places are kept for what the level was asked for. One
+// standing request of a level that is not active keeps none.
+func (l *level) outstanding(active bool) int {
+	if !active && l.standing > 0 {
+		return l.asked + l.standing - 1
+	}
+	return l.asked + l.standing
+}
+
+// known is how many jobs the level had at its last delivery that were not asked
+// for.
+func (l *level) known() int { return l.waiting - l.asked - l.standing }
+
+// known is how many jobs there are on all levels that were not asked for.
+func (r *runner) known() int {
+	n := 0
+	for i := range r.levels {
+		n += max(r.levels[i].known(), 0)
+	}
+	return n
+}
+
+// recall takes back the places that are kept for levels which have nothing.
+func (r *runner) recall() {
+	for i := range r.levels {
+		if l := &r.levels[i]; l.standing > 1 && l.known() <= 0 && !l.recalled {
+			l.recalled = true
+			l.taker.Recall()
+		}
+	}
 }
 
 // busy returns how many levels have jobs waiting.
 func (r *runner) busy() int {
 	n := 0
 	for i := range r.levels {
-		if r.levels[i].waiting > r.levels[i].asked {
+		if r.levels[i].known() > 0 {
 			n++
 		}
 	}
@@ -100,7 +170,7 @@ func (r *runner) share(free int) {
 	var wanted [priorities]int
 	wants := func(p Priority) bool {
 		l := &r.levels[p]
-		return l.waiting > l.asked+wanted[p]
+		return l.known() > wanted[p]
 	}
 	for range free {
 		p, ok := r.pick(wants)
@@ -133,18 +203,21 @@ func (r *runner) pick(wants func(Priority) bool) (Priority, bool) {
 // places. Small additions are saved up.
 func (r *runner) stand(p Priority, free, least int) {
 	l := &r.levels[p]
-	n := free - l.standing
-	if n <= 0 || n < least && l.standing > 0 {
+	if free < least && l.standing > 0 {
 		return
 	}
-	l.standing += n
-	l.taker.Request(n, true)
+	l.standing += free
+	// Whether there are more is known again when one of these comes; if none does,
+	// somebody else took them.
+	l.waiting = min(l.waiting, l.asked+l.standing)
+	l.taker.Request(free, true)
 }
 
 // The pauses after an executor could not start jobs.
 const (
 	firstHold = 10 * time.Millisecond
 	lastHold  = 30 * time.Second
+	fullHold  = 15 * time.Second // of one that is only full
 )
 
 // heldOff notes that the executor did not start a job, for the goroutine of Work.
@@ -152,13 +225,26 @@ func (r *runner) heldOff(err error) {
 	if errors.Is(err, bullpen.ErrUnknownTask) || errors.Is(err, bullpen.ErrRefused) || r.jobs.Err() != nil {
 		return
 	}
-	if !errors.Is(err, bullpen.ErrClosed) && !errors.Is(err, bullpen.ErrStart) && !errors.Is(err, bullpen.ErrOverloaded) {
-		return
-	}
 	r.mu.Lock()
 	r.holdOff = err
 	r.mu.Unlock()
 	r.signal()
+}
+
+// standBack takes back all requests that wait; once none is left, what is ready
+// goes back too, and does not come straight here again.
+func (r *runner) standBack() {
+	standing := 0
+	for i := range r.levels {
+		l := &r.levels[i]
+		if standing += l.standing; l.standing > 0 && !l.recalled {
+			l.recalled = true
+			l.taker.Recall()
+		}
+	}
+	if standing == 0 {
+		r.returnReady()
+	}
 }
 
 // hold makes this call of Work take no jobs for a moment, so that a job which
@@ -168,12 +254,15 @@ func (r *runner) hold(reason error) error {
 	if errors.Is(reason, bullpen.ErrClosed) {
 		return fmt.Errorf("queue: the executor takes no more tasks: %w", reason)
 	}
-	now := time.Now()
-	if now.Sub(r.pausedTo) > lastHold {
+	if r.works.Swap(false) {
 		r.pause = 0
 	}
-	r.pause = min(max(2*r.pause, firstHold), lastHold)
-	r.pausedTo = now.Add(r.pause)
+	longest := lastHold
+	if errors.Is(reason, bullpen.ErrOverloaded) {
+		longest = fullHold
+	}
+	r.pause = min(max(2*r.pause, firstHold), longest)
+	r.pausedTo = time.Now().Add(r.pause)
 	r.queue.journal.emit(Event{Kind: HeldOff, Queue: r.config.Queue, Text: fmt.Sprintf("for %v: %v", r.pause, reason)})
 	return nil
 }

@@ -50,13 +50,17 @@ type attempt struct {
 	state    lifecycle.Machine[attemptState]
 	taken    time.Time
 
-	// These are written before the job is handed over and by its end only.
+	// These are written before anybody else knows of the attempt.
 	stored *stored
 	policy Retry
-	tries  tries
-	tried  bool // what is known of its attempts lies in the store
 	ctx    context.Context
 	stop   context.CancelCauseFunc
+
+	// These belong to whoever moves the state: the look-up, then the goroutine of
+	// Work, then the end of the job.
+	tries  tries
+	tried  bool         // what is known of its attempts lies in the store
+	number atomic.Int64 // which attempt it is, once it is handed over
 
 	seen     observed
 	extended atomic.Int64 // when its lease was last renewed, in Unix nanoseconds
@@ -100,6 +104,31 @@ func AttemptOf(t bullpen.Task) Delivered {
 	return d
 }
 
+func (q *Queue) newAttempt(r *runner, d engine.Delivery) *attempt {
+	a := &attempt{queue: q, runner: r, delivery: d, taken: time.Now()}
+	a.seen.queue = q
+	a.state.Init(&attemptStates, attemptTaken)
+	a.ctx, a.stop = context.WithCancelCause(r.jobs)
+	a.extended.Store(a.taken.UnixNano())
+	return a
+}
+
+// is says which job the attempt is of. It is called once, before anybody else
+// knows of the attempt.
+func (a *attempt) is(s *stored) {
+	c, _, _ := parseSubject(a.delivery.Message)
+	s.job.Queue = c.Queue
+	s.job.Priority, _ = ParsePriority(c.Priority) //nolint:errcheck // the consumer's name is one
+	a.stored, a.policy = s, s.job.Retry.over(a.queue.config.Retry)
+	if s.job.Deadline.IsZero() {
+		return
+	}
+	stop := a.stop
+	var ended context.CancelFunc
+	a.ctx, ended = context.WithDeadline(a.ctx, s.job.Deadline)
+	a.stop = func(cause error) { stop(cause); ended() }
+}
+
 // task gives the job as the executor gets it.
 func (a *attempt) task() bullpen.Task {
 	j := &a.stored.job
@@ -112,7 +141,7 @@ func (a *attempt) task() bullpen.Task {
 		t.Meta[k] = v
 	}
 	t.Meta[metaAttempt] = strconv.Itoa(a.tries.started + 1)
-	if a.tries.crashes > 0 || a.tries.lost > 0 {
+	if a.tries.cutOff() {
 		t.Meta[metaRedelivered] = "true"
 	}
 	if a.stored.parent != "" {
@@ -136,6 +165,8 @@ func (a *attempt) handOver() {
 	if !a.move(attemptTaken, attemptHanded) {
 		return
 	}
+	a.number.Store(int64(a.tries.started + 1))
+	a.runner.held.Add(1)
 	if err := a.runner.executor.Submit(a.ctx, a.task(), a.done); err != nil {
 		a.done(bullpen.Result{}, err)
 	}
@@ -158,12 +189,15 @@ func (a *attempt) id() string { return engine.LastToken(a.delivery.Subject) }
 func (a *attempt) done(r bullpen.Result, err error) {
 	end := attemptEnd{result: r, err: err, at: time.Now(), node: a.queue.config.Node}
 	cause := context.Cause(a.ctx)
+	if _, started := bullpen.OutcomeOf(err); started {
+		a.runner.works.Store(true)
+	}
 	end.interrupted = errors.Is(cause, errAborted)
 	if o, started := bullpen.OutcomeOf(err); err != nil && errors.Is(cause, errTakenBack) && (!started || o == bullpen.Canceled) {
 		a.settled(started)
 		return
 	}
-	if _, started := bullpen.OutcomeOf(err); !started {
+	if _, started := bullpen.OutcomeOf(err); !started && cause == nil {
 		a.runner.heldOff(err)
 	}
 	a.conclude(decide(&a.stored.job, a.policy, a.queue.config.MaxResult, &a.tries, end, random()), end)

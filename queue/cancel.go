@@ -72,10 +72,16 @@ func (q *Queue) takeBack(ctx context.Context, info *Info) (done bool, err error)
 // sweep removes the messages of a job whose outcome is recorded. A job in the
 // hands of a node is left to it.
 func (q *Queue) sweep(ctx context.Context, id string) error {
-	for _, subject := range []string{"at." + id, "job.*.*." + id} {
-		m, err := q.engine.Get(ctx, engine.Jobs, subject)
-		if err == nil && !q.held(id) {
-			err = q.engine.Delete(ctx, engine.Jobs, m.Seq)
+	if q.held(id) {
+		return nil
+	}
+	for _, of := range []struct {
+		stream  engine.Stream
+		subject string
+	}{{engine.Jobs, "at." + id}, {engine.Jobs, "job.*.*." + id}, {engine.State, "try." + id}, {engine.State, "live." + id}} {
+		m, err := q.engine.Get(ctx, of.stream, of.subject)
+		if err == nil {
+			err = q.engine.Delete(ctx, of.stream, m.Seq)
 		}
 		if err != nil && !errors.Is(err, engine.ErrNotFound) {
 			return storeError(err)
@@ -106,12 +112,33 @@ func (q *Queue) endKey(e *ending) {
 	if e.key == "" {
 		return
 	}
+	subject := keySubject(e.queue, e.key)
 	q.engine.Put(engine.Put{
-		Stream: engine.State, Subject: keySubject(e.queue, e.key), TTL: max(q.config.KeyWindow, time.Second),
-		Data: keyRecord{id: e.id, state: e.state(), ended: e.ended}.encode(),
+		Stream: engine.State, Subject: subject, TTL: max(q.config.KeyWindow, time.Second),
+		Data: keyRecord{id: e.id, state: e.state(), ended: e.ended}.encode(subject),
 	}, func(_ uint64, err error) {
 		if err != nil && !errors.Is(err, engine.ErrClosed) {
 			q.journal.emit(Event{Kind: NotKept, Queue: e.queue, Job: e.id, Text: "the end of its key: " + err.Error()})
 		}
 	})
+}
+
+// settleKey does what endKey does for a job that ended earlier, in case that was
+// cut off. A key that stands for another job by now is left alone.
+func (q *Queue) settleKey(ctx context.Context, e *ending) error {
+	if e.key == "" {
+		return nil
+	}
+	subject := keySubject(e.queue, e.key)
+	m, err := q.engine.Get(ctx, engine.State, subject)
+	if errors.Is(err, engine.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if k, err := decodeKey(subject, m.Data); err == nil && k.id == e.id && !k.state.Ended() {
+		q.endKey(e)
+	}
+	return nil
 }

@@ -131,8 +131,14 @@ func (c Config) withDefaults() Config {
 // over gives r with what it leaves open taken from base.
 func (r Retry) over(base Retry) Retry {
 	r.Attempts = cmp.Or(r.Attempts, base.Attempts)
-	r.Backoff = cmp.Or(r.Backoff, base.Backoff)
-	r.MaxBackoff = max(cmp.Or(r.MaxBackoff, base.MaxBackoff), r.Backoff)
+	switch {
+	case r.Backoff == 0 && r.MaxBackoff == 0:
+		r.Backoff, r.MaxBackoff = base.Backoff, base.MaxBackoff
+	case r.Backoff == 0:
+		r.Backoff = min(base.Backoff, r.MaxBackoff)
+	default:
+		r.MaxBackoff = max(cmp.Or(r.MaxBackoff, base.MaxBackoff), r.Backoff)
+	}
 	r.Crashes = cmp.Or(r.Crashes, base.Crashes)
 	r.Nodes = cmp.Or(r.Nodes, base.Nodes)
 	if r.On == nil {
@@ -158,6 +164,9 @@ func (r Retry) check(where string) []error {
 	}
 	if r.Backoff < 0 || r.MaxBackoff < 0 {
 		errs = append(errs, fmt.Errorf("%s: Backoff is %v and MaxBackoff %v: use positive durations, or 0 for the default", where, r.Backoff, r.MaxBackoff))
+	}
+	if len(r.On) > len(bullpen.Outcomes()) {
+		errs = append(errs, fmt.Errorf("%s.On has %d outcomes, some of them twice: name each once", where, len(r.On)))
 	}
 	for _, o := range r.On {
 		switch {
@@ -192,9 +201,15 @@ func (c Config) check() error {
 	if k.Jobs < 0 || k.Outcomes < 0 || k.OutcomeCount < 0 || k.OutcomeAge < 0 || k.Dead < 0 || k.DeadAge < 0 || k.LineBytes < 0 {
 		errs = append(errs, fmt.Errorf("Keep has a negative bound in %+v: use positive ones, or 0 for the default", k))
 	}
+	if k.Lines > mostPairs || k.LineBytes > largestLines {
+		errs = append(errs, fmt.Errorf("Keep.Lines is %d and Keep.LineBytes %d: use %d lines and %d bytes at most", k.Lines, k.LineBytes, mostPairs, largestLines))
+	}
 	errs = append(errs, c.Retry.check("Retry")...)
 	return errors.Join(errs...)
 }
+
+// largestLines bounds Keep.LineBytes.
+const largestLines = 256 << 10
 
 const longestToken = 64
 

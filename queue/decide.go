@@ -52,11 +52,23 @@ func decide(j *Job, policy Retry, maxResult int, t *tries, end attemptEnd, rando
 		}
 		return decision{step: stepRecord, outcome: bullpen.OK}
 	case errors.As(end.err, &te):
+		te = sound(te)
 		t.add(end.attempt(te.Outcome, te))
 		return decideStarted(j, policy, t, te, end, random)
 	default:
 		return decideNeverStarted(j, policy, t, end, random)
 	}
+}
+
+// sound gives te with an outcome that there is and that is no good one: what an
+// executor tells otherwise is not known.
+func sound(te *bullpen.TaskError) *bullpen.TaskError {
+	if te.Outcome != bullpen.OK && int(te.Outcome) < len(bullpen.Outcomes()) {
+		return te
+	}
+	fixed := *te
+	fixed.Outcome = bullpen.Lost
+	return &fixed
 }
 
 func decideStarted(j *Job, policy Retry, t *tries, te *bullpen.TaskError, end attemptEnd, random float64) decision {
@@ -97,7 +109,7 @@ func decideStarted(j *Job, policy Retry, t *tries, te *bullpen.TaskError, end at
 	if late {
 		return record(Expired)
 	}
-	return decision{step: stepRetry, delay: policy.delay(t.failures, random)}
+	return decision{step: stepRetry, delay: j.within(policy.delay(t.failures, random), end.at)}
 }
 
 func decideNeverStarted(j *Job, policy Retry, t *tries, end attemptEnd, random float64) decision {
@@ -109,10 +121,19 @@ func decideNeverStarted(j *Job, policy Retry, t *tries, end attemptEnd, random f
 		if t.refused++; t.refused >= policy.Attempts {
 			return decision{step: stepRecord, outcome: bullpen.Failed, reason: Refused}
 		}
-		return decision{step: stepRetry, delay: policy.delay(t.refused, random)}
+		return decision{step: stepRetry, delay: j.within(policy.delay(t.refused, random), end.at)}
 	default:
 		return decision{step: stepGiveBack}
 	}
+}
+
+// within shortens a delay that would end after the deadline: then the job is
+// looked at again, and ends.
+func (j *Job) within(delay time.Duration, now time.Time) time.Duration {
+	if j.Deadline.IsZero() {
+		return delay
+	}
+	return min(delay, max(j.Deadline.Sub(now), 0))
 }
 
 // late tells whether the job's deadline has passed.

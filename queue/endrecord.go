@@ -71,7 +71,7 @@ func (e *ending) encode() []byte {
 	w.text(endReason, string(e.reason))
 	w.moment(endEnqueued, e.enqueued)
 	w.moment(endEnded, e.ended)
-	w.text(endMessage, e.message)
+	w.text(endMessage, cut(e.message, longestEvidence))
 	w.span(endWaited, e.stats.Waited)
 	w.span(endRan, e.stats.Ran)
 	w.text(endWorker, e.stats.Worker)
@@ -246,21 +246,25 @@ const (
 	failCause
 )
 
+// longestEvidence bounds each text of a failure, so that a record with the largest
+// payload fits into a message.
+const longestEvidence = 16 << 10
+
 // failureFields gives a task's error without its id, which the record has.
 func failureFields(t *bullpen.TaskError) []byte {
 	w := recordWriter{make([]byte, 0, len(t.Message)+len(t.Detail)+len(t.Stack)+64)}
 	w.number(failOutcome, uint64(t.Outcome))
 	w.text(failTask, t.Task)
-	w.text(failType, t.Type)
-	w.text(failMessage, t.Message)
-	w.text(failStack, t.Stack)
+	w.text(failType, cut(t.Type, longestError))
+	w.text(failMessage, cut(t.Message, longestEvidence))
+	w.text(failStack, cut(t.Stack, longestEvidence))
 	w.flag(failRetryable, t.Retryable)
 	w.text(failWorker, t.Worker)
-	w.number(failExit, uint64(t.ExitCode+1))
+	w.code(failExit, t.ExitCode)
 	w.text(failSignal, t.Signal)
-	w.text(failDetail, t.Detail)
+	w.text(failDetail, cut(t.Detail, longestEvidence))
 	if t.Err != nil && t.Message == "" {
-		w.text(failCause, t.Err.Error())
+		w.text(failCause, cut(t.Err.Error(), longestEvidence))
 	}
 	return w.b
 }

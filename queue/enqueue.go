@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/oklog/ulid/v2"
@@ -87,63 +86,14 @@ func (q *Queue) notEnqueued(s *stored, err error) (Ref, error) {
 	return Ref{}, fmt.Errorf("job %q was not enqueued: %w", s.job.Name, err)
 }
 
-// bulkWindow is how many jobs EnqueueAll has under way.
-const bulkWindow = 1024
-
-// EnqueueAll puts many jobs into their queues, with as few syncs of the disk as
-// it can. It is not all or nothing: the refs are in the order of the jobs, and
-// those that were not enqueued have no ID (or, not confirmed, an error that
-// names it). All jobs are checked before the first is put; then the errors are
-// of all that failed.
-func (q *Queue) EnqueueAll(ctx context.Context, jobs []Job) ([]Ref, error) {
-	all := make([]*stored, len(jobs))
-	var errs []error
-	for i := range jobs {
-		s, err := q.prepare(&jobs[i])
-		if err != nil {
-			errs = append(errs, fmt.Errorf("job %d: %w", i, err))
-		}
-		all[i] = s
-	}
-	if err := errors.Join(errs...); err != nil {
-		return make([]Ref, len(jobs)), err
-	}
-	refs := make([]Ref, len(jobs))
-	errs = make([]error, len(jobs))
-	room := make(chan struct{}, bulkWindow)
-	var wg sync.WaitGroup
-	for i, s := range all {
-		room <- struct{}{}
-		wg.Add(1)
-		finish := func(ref Ref, err error) {
-			refs[i], errs[i] = ref, err
-			<-room
-			wg.Done()
-		}
-		if s.job.Key != "" {
-			go func() { finish(q.enqueueKeyed(ctx, s)) }() // ends with its call; EnqueueAll waits
-			continue
-		}
-		if ctx.Err() != nil {
-			finish(q.notEnqueued(s, context.Cause(ctx)))
-			continue
-		}
-		q.engine.Put(s.message(), func(_ uint64, err error) {
-			if err != nil {
-				finish(q.notEnqueued(s, storeError(err)))
-				return
-			}
-			q.count.enqueued.Add(1)
-			finish(Ref{ID: s.id, State: s.first()}, nil)
-		})
-	}
-	wg.Wait()
-	return refs, errors.Join(errs...)
-}
-
 // keyRecord is what stands behind an idempotency key.
 type keyRecord struct {
-	id    string
+	id string
+	// priority and at are of the job, so that whoever puts it puts it in the same
+	// place, where the second one finds the first.
+	priority Priority
+	at       time.Time
+
 	state State // Queued while the job is not done
 	ended time.Time
 }
@@ -152,6 +102,8 @@ const (
 	keyID = iota + 1
 	keyState
 	keyEnded
+	keyPriority
+	keyAt
 )
 
 func keySubject(queue, key string) string {
@@ -159,17 +111,19 @@ func keySubject(queue, key string) string {
 	return "key." + queue + "." + hex.EncodeToString(sum[:16])
 }
 
-func (k keyRecord) encode() []byte {
+func (k keyRecord) encode(subject string) []byte {
 	w := newRecord(64)
 	w.text(keyID, k.id)
 	w.number(keyState, uint64(k.state))
 	w.moment(keyEnded, k.ended)
-	return w.seal("")
+	w.number(keyPriority, uint64(k.priority))
+	w.moment(keyAt, k.at)
+	return w.seal(subject)
 }
 
-func decodeKey(b []byte) (keyRecord, error) {
+func decodeKey(subject string, b []byte) (keyRecord, error) {
 	var k keyRecord
-	err := readRecord("", b, func(f field) error {
+	err := readRecord(subject, b, func(f field) error {
 		switch f.tag {
 		case keyID:
 			k.id = string(f.v)
@@ -182,6 +136,15 @@ func decodeKey(b []byte) (keyRecord, error) {
 			return err
 		case keyEnded:
 			return f.into(&k.ended)
+		case keyAt:
+			return f.into(&k.at)
+		case keyPriority:
+			v, err := f.number()
+			if err == nil && v >= priorities {
+				err = fmt.Errorf("%w: it names a priority %d", errCorrupt, v)
+			}
+			k.priority = Priority(v)
+			return err
 		}
 		return nil
 	})
@@ -203,7 +166,7 @@ const keyTries = 16
 // id.
 func (q *Queue) enqueueKeyed(ctx context.Context, s *stored) (Ref, error) {
 	subject := keySubject(s.job.Queue, s.job.Key)
-	put := engine.Put{Stream: engine.State, Subject: subject, Data: keyRecord{id: s.id, state: Queued}.encode(), New: true}
+	put := engine.Put{Stream: engine.State, Subject: subject, Data: keyRecord{id: s.id, state: Queued, priority: s.job.Priority, at: s.job.At}.encode(subject), New: true}
 	for range keyTries {
 		_, err := q.put(ctx, put)
 		if err == nil {
@@ -247,7 +210,7 @@ func (q *Queue) keyHolder(ctx context.Context, s *stored, subject string) (ref R
 	if err != nil {
 		return Ref{}, 0, storeError(err)
 	}
-	k, err := decodeKey(m.Data)
+	k, err := decodeKey(subject, m.Data)
 	if err != nil {
 		q.journal.emit(Event{Kind: Damaged, Queue: s.job.Queue, Text: err.Error()})
 		return Ref{}, m.Seq, nil
@@ -267,7 +230,7 @@ func (q *Queue) keyHolder(ctx context.Context, s *stored, subject string) (ref R
 	case !errors.Is(err, ErrNotFound):
 		return Ref{}, 0, err
 	}
-	s.id = k.id
+	s.id, s.job.Priority, s.job.At = k.id, k.priority, k.at
 	ref, err = q.enqueueUnder(ctx, s, true)
 	return ref, 0, err
 }

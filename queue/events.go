@@ -15,7 +15,7 @@ const (
 	Redelivered EventKind = iota + 1
 	// Retried: an attempt failed, and there will be another.
 	Retried
-	// GaveBack: a job that did not start was given back to the queue.
+	// GaveBack: a job that the executor did not start was given back to the queue.
 	GaveBack
 	// Buried: a job failed for good and is among the dead; Text says why.
 	Buried

@@ -14,7 +14,7 @@ import (
 
 // Get returns what there is to know of a job: of one that waits or runs, and of
 // one that has ended as long as its outcome is kept (Config.Keep). Otherwise the
-// error is ErrNotFound. It costs one to four reads.
+// error is ErrNotFound. It costs two to five reads.
 func (q *Queue) Get(ctx context.Context, id string) (*Info, error) {
 	if err := checkID(id); err != nil {
 		return nil, err
@@ -92,8 +92,12 @@ func (q *Queue) waiting(ctx context.Context, m engine.Message) (*Info, error) {
 	if err != nil {
 		return nil, err
 	}
+	// One that was canceled may still be on its way out.
+	if ended, err := q.getEnded(ctx, info.ID); !errors.Is(err, engine.ErrNotFound) {
+		return ended, err
+	}
 	t, err := q.triesOf(ctx, info.ID)
-	if err != nil && !errors.Is(err, engine.ErrNotFound) {
+	if err != nil && !errors.Is(err, engine.ErrNotFound) && !errors.Is(err, ErrDamaged) {
 		return nil, err
 	}
 	info.Attempts, info.Crashes, info.History = t.started, t.crashes, t.history
@@ -156,7 +160,7 @@ func (q *Queue) addLive(ctx context.Context, info *Info) error {
 			info.State = Running
 		}
 		info.Node = q.config.Node
-		info.Attempts = max(info.Attempts, a.tries.started+1)
+		info.Attempts = max(info.Attempts, int(a.number.Load()))
 		info.Progress, info.Note, info.Lines = a.seen.snapshot()
 		return nil
 	}
@@ -169,7 +173,7 @@ func (q *Queue) addLive(ctx context.Context, info *Info) error {
 	}
 	e, err := decodeEnding(info.ID, m.Data)
 	if err != nil {
-		return err
+		return nil //nolint:nilerr // it is not needed to know the job
 	}
 	info.State, info.Node = Running, e.node
 	info.Attempts = max(info.Attempts, e.tries.started)

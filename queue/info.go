@@ -148,6 +148,9 @@ var (
 	// ErrStore says that the store failed or does not answer. Jobs that it has
 	// confirmed are safe.
 	ErrStore = errors.New("the store of the queue does not answer")
+	// ErrDamaged says that what is stored is not what was stored: its checksum is
+	// wrong. A damaged job is not run; it is buried when its turn comes.
+	ErrDamaged = errors.New("the stored record is damaged")
 	// ErrUnconfirmed says that a job may be in the queue or not: the answer was
 	// not awaited or got lost. Enqueue it again with the same key to be sure.
 	ErrUnconfirmed = errors.New("not confirmed")

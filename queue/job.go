@@ -3,6 +3,7 @@ package queue
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	bullpen "github.com/bullpen-run/bullpen"
@@ -65,7 +66,8 @@ type Job struct {
 	Delay time.Duration
 	At    time.Time
 	// Deadline ends the job with the outcome timeout if it has not ended by
-	// then, started or not. Zero is never.
+	// then, started or not. Of a job that waits for a worker or its time this is
+	// seen when a node takes it. Zero is never.
 	Deadline time.Time
 	// Limits bound each attempt.
 	Limits bullpen.Limits
@@ -111,6 +113,9 @@ func (j *Job) check(c *Config) error {
 	if j.Delay != 0 && !j.At.IsZero() {
 		errs = append(errs, errors.New("Delay and At are both set: set one"))
 	}
+	if at := j.At; !j.Deadline.IsZero() && (at.After(j.Deadline) || j.Delay > 0 && j.Delay > time.Until(j.Deadline)) {
+		errs = append(errs, fmt.Errorf("Deadline %v is before the job may start: set a later one, or none", j.Deadline.Format(time.RFC3339)))
+	}
 	errs = append(errs, j.checkMeta(), j.Limits.Check())
 	errs = append(errs, j.Retry.check("Retry")...)
 	if err := errors.Join(errs...); err != nil {
@@ -123,6 +128,11 @@ func (j *Job) checkMeta() error {
 	size := 0
 	for k, v := range j.Meta {
 		size += len(k) + len(v)
+	}
+	for k := range j.Meta {
+		if strings.HasPrefix(k, "bullpen.") {
+			return fmt.Errorf("Meta has the key %q: keys that begin with \"bullpen.\" are Bullpen's, use another", k)
+		}
 	}
 	if len(j.Meta) > mostMeta || size > metaBytes {
 		return fmt.Errorf("Meta has %d keys and %d bytes: use %d keys and %d bytes at most", len(j.Meta), size, mostMeta, metaBytes)

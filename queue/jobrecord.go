@@ -64,7 +64,9 @@ func (s *stored) encode() []byte {
 	w.moment(tagDeadline, j.Deadline)
 	w.span(tagTimeout, j.Limits.Timeout)
 	w.number(tagMemory, uint64(j.Limits.Memory))
-	w.number(tagCPU, math.Float64bits(j.Limits.CPU))
+	if j.Limits.CPU > 0 {
+		w.number(tagCPU, math.Float64bits(j.Limits.CPU))
+	}
 	w.number(tagOutput, uint64(j.Limits.Output))
 	if !j.Retry.isZero() {
 		w.number(tagAttempts, uint64(j.Retry.Attempts))

@@ -11,9 +11,10 @@ import (
 
 // found is what the look-up of a job that may have run before has found.
 type found struct {
-	ending *ending   // it has ended
-	later  time.Time // it is to run at this time only
-	moved  bool      // another message of it has that time already
+	ended bool      // an outcome is recorded
+	ran   bool      // it may have run
+	later time.Time // it is to run at this time only
+	moved bool      // another message of it has that time already
 }
 
 // lookUp reads what is stored of a job beside itself. It is done for those only
@@ -23,10 +24,13 @@ func (a *attempt) lookUp(ctx context.Context) error {
 	a.found = found{}
 	e, err := q.outcome(ctx, a.id())
 	switch {
-	case err == nil:
-		a.found.ending = e
+	case err == nil || errors.Is(err, ErrDamaged):
+		a.found.ended = true
+		if a.found.ran = a.delivery.Deliveries > 1 || a.delivery.Again; e != nil {
+			a.found.ran = a.found.ran || e.started()
+		}
 		return nil
-	case !errors.Is(err, engine.ErrNotFound) && !errors.Is(err, errCorrupt):
+	case !errors.Is(err, engine.ErrNotFound):
 		return err
 	}
 	t, err := q.triesOf(ctx, a.id())
@@ -49,12 +53,12 @@ func (a *attempt) lookUp(ctx context.Context) error {
 	return nil
 }
 
-// startLookedUp goes on with what was found.
+// startLookedUp goes on with what was found, in the goroutine of Work.
 func (a *attempt) startLookedUp() {
 	q, d := a.queue, &a.delivery
 	switch f := &a.found; {
-	case f.ending != nil:
-		a.settled(d.Deliveries > 1 || d.Again)
+	case f.ended:
+		a.settled(f.ran)
 		return
 	case f.moved:
 		d.Ack()
@@ -80,17 +84,14 @@ func (a *attempt) startLookedUp() {
 		})
 		return
 	}
-	a.handOver()
+	a.runner.ready = append(a.runner.ready, a)
 }
 
 var errNodesDied = errors.New("as many nodes died with it in hand as its policy allows (Retry.Nodes)")
 
 // corrupt buries a job whose record is damaged. It is not run.
 func (a *attempt) corrupt(err error) {
-	c, id, _ := parseSubject(a.delivery.Message)
-	p, _ := ParsePriority(c.Priority) //nolint:errcheck // the consumer's name is one
-	a.queue.damaged(c.Queue, id, err)
-	a.stored = &stored{id: id, job: Job{Queue: c.Queue, Priority: p}}
+	a.queue.damaged(a.stored.job.Queue, a.id(), err)
 	a.conclude(decision{step: stepRecord, outcome: bullpen.Lost, reason: Corrupt}, attemptEnd{
 		at: time.Now(), node: a.queue.config.Node, err: err,
 	})
@@ -113,7 +114,7 @@ func (a *attempt) renew(now time.Time) {
 	if state == attemptAnswered {
 		return
 	}
-	if s := a.stored; state == attemptHanded && s != nil && s.job.late(now.Add(-q.config.Lease)) {
+	if s := a.stored; state == attemptHanded && s.job.late(now.Add(-q.config.Lease)) {
 		return
 	}
 	if now.UnixNano()-a.extended.Load() >= int64(q.config.Lease/3) {
@@ -138,7 +139,7 @@ func (o *observed) takeNews() bool {
 }
 
 func (a *attempt) showLive() {
-	e := ending{id: a.stored.id, node: a.queue.config.Node, tries: tries{started: a.tries.started + 1}}
+	e := ending{id: a.stored.id, node: a.queue.config.Node, tries: tries{started: int(a.number.Load())}}
 	e.progress, e.note, e.lines = a.seen.snapshot()
 	ttl := max(a.queue.config.Lease, time.Second).Round(time.Second)
 	a.queue.engine.Put(engine.Put{Stream: engine.State, Subject: "live." + e.id, Data: e.encode(), TTL: ttl}, func(seq uint64, err error) {

@@ -23,7 +23,7 @@ func (a *attempt) ending(d decision, end attemptEnd) *ending {
 	case d.outcome == bullpen.OK:
 		e.result = end.result.Payload
 	case errors.As(end.err, &te):
-		e.failure = te
+		e.failure = sound(te)
 	case end.err != nil:
 		e.message = end.err.Error()
 	case d.outcome == bullpen.Output:
@@ -118,7 +118,13 @@ func (a *attempt) settled(started bool) {
 	q := a.queue
 	var e *ending
 	a.background(func(ctx context.Context) (err error) {
-		if e, err = q.outcome(ctx, a.id()); err != nil {
+		if e, err = q.outcome(ctx, a.id()); errors.Is(err, ErrDamaged) {
+			e, err = q.renewOutcome(ctx, a.stored, err)
+		}
+		if err != nil {
+			return err
+		}
+		if err := q.settleKey(ctx, e); err != nil {
 			return err
 		}
 		if e.outcome != bullpen.OK && a.stored.job.Compensate != "" && (started || e.started()) {
@@ -126,6 +132,25 @@ func (a *attempt) settled(started bool) {
 		}
 		return nil
 	}, func() { a.ended(e) })
+}
+
+// renewOutcome puts a readable record in the place of a damaged outcome: the job
+// has ended, and how is lost.
+func (q *Queue) renewOutcome(ctx context.Context, s *stored, damage error) (*ending, error) {
+	m, err := q.engine.Get(ctx, engine.Outcomes, "out."+s.id)
+	if err != nil {
+		return nil, err
+	}
+	e := &ending{
+		id: s.id, queue: s.job.Queue, name: s.job.Name, key: s.job.Key, priority: s.job.Priority, outcome: bullpen.Lost,
+		reason: Corrupt, enqueued: s.enqueued, ended: time.Now(), node: q.config.Node, message: damage.Error(), parent: s.parent,
+	}
+	_, err = q.put(ctx, engine.Put{Stream: engine.Outcomes, Subject: "out." + s.id, Data: e.encode(), Durable: true, After: m.Seq})
+	if err != nil {
+		return nil, err
+	}
+	q.damaged(e.queue, e.id, damage)
+	return e, nil
 }
 
 // clearUp removes what was stored of a job while it was not done. Nobody waits
@@ -196,8 +221,10 @@ func (a *attempt) reschedule(at time.Time) {
 // the death of a node; losing that does no harm beyond this.
 func (a *attempt) giveBack() {
 	q := a.queue
-	q.count.gaveBack.Add(1)
-	q.journal.emit(Event{Kind: GaveBack, Queue: a.stored.job.Queue, Task: a.stored.job.Name, Job: a.id()})
+	if a.number.Load() > 0 {
+		q.count.gaveBack.Add(1)
+		q.journal.emit(Event{Kind: GaveBack, Queue: a.stored.job.Queue, Task: a.stored.job.Name, Job: a.id()})
+	}
 	q.engine.Put(engine.Put{Stream: engine.State, Subject: "try." + a.id(), Data: a.tries.encode(a.id())}, func(uint64, error) {
 		a.delivery.Nak(0)
 		a.answered()

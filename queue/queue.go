@@ -57,12 +57,31 @@ func Open(ctx context.Context, c Config) (*Queue, error) {
 	q := &Queue{config: c, engine: e, hands: make(map[string]*attempt), runners: make(map[*runner]struct{})}
 	q.live, q.end = context.WithCancel(context.Background())
 	q.journal.open(c.Logger)
-	if err := q.listen(); err != nil {
+	if err := errors.Join(q.listen(), q.checkSizes(ctx)); err != nil {
 		return nil, errors.Join(fmt.Errorf("queue: %w", err), q.Close())
 	}
 	q.background.Go(q.watch)  // ends with live
 	q.background.Go(q.verify) // ends when all is read, or with live
 	return q, nil
+}
+
+// recordRoom is what a record needs beside a payload: a dead job's evidence, the
+// last lines, metadata.
+const recordRoom = 128 << 10
+
+// checkSizes holds the bounds of payloads against what the store can take.
+func (q *Queue) checkSizes(ctx context.Context) error {
+	info, err := q.engine.Info(ctx)
+	if err != nil {
+		return err
+	}
+	c := &q.config
+	room := recordRoom + max(c.Keep.LineBytes, 0)
+	if largest := max(c.MaxPayload, c.MaxResult); info.MaxMessage > 0 && largest > info.MaxMessage-room {
+		return fmt.Errorf("MaxPayload is %d and MaxResult %d bytes, but the server takes messages of %d at most, of which %d are for what comes along: lower the two, or raise max_payload of the server",
+			c.MaxPayload, c.MaxResult, info.MaxMessage, room)
+	}
+	return nil
 }
 
 // listen hears of jobs that other nodes cancel.
@@ -83,6 +102,7 @@ func (q *Queue) watch() {
 	select {
 	case <-q.engine.Failed():
 		q.journal.emit(Event{Kind: StoreFailed, Text: q.engine.Err().Error()})
+		q.waits.failAll(q.Err())
 	case <-q.live.Done():
 	}
 }
@@ -180,7 +200,7 @@ func (q *Queue) put(ctx context.Context, p engine.Put) (uint64, error) {
 // storeError puts an error of the engine into the words of this package.
 func storeError(err error) error {
 	switch {
-	case err == nil, errors.Is(err, engine.ErrConflict), errors.Is(err, engine.ErrNotFound):
+	case err == nil, errors.Is(err, engine.ErrConflict), errors.Is(err, engine.ErrNotFound), errors.Is(err, ErrDamaged):
 		return err
 	case errors.Is(err, engine.ErrFull):
 		return fmt.Errorf("%w: %w", ErrFull, err)

@@ -2,9 +2,9 @@ package queue
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"hash/crc32"
+	"math"
 	"time"
 )
 
@@ -24,7 +24,7 @@ const (
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // errCorrupt says that a stored record is not what was stored.
-var errCorrupt = errors.New("the stored record is damaged")
+var errCorrupt = ErrDamaged
 
 // recordWriter builds a record.
 type recordWriter struct{ b []byte }
@@ -72,9 +72,22 @@ func (w *recordWriter) flag(tag uint64, v bool) {
 
 // moment stores a time to the microsecond; a zero one is not stored.
 func (w *recordWriter) moment(tag uint64, t time.Time) {
-	if !t.IsZero() {
+	switch {
+	case t.IsZero():
+	case t.After(lastMoment):
+		w.number(tag, uint64(lastMoment.UnixMicro()))
+	default:
 		w.number(tag, uint64(max(t.UnixMicro(), 1)))
 	}
+}
+
+// lastMoment stands for every time after it; times before 1970 are stored as its
+// begin. Both are as good as never and as long ago.
+var lastMoment = time.UnixMicro(math.MaxInt64)
+
+// code stores an exit code, which is -1 where there is none.
+func (w *recordWriter) code(tag uint64, v int) {
+	w.number(tag, uint64(min(max(v, -1), math.MaxUint32)+1))
 }
 
 // span stores a duration to the nanosecond; a negative one is not stored.

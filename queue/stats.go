@@ -30,7 +30,8 @@ type Stats struct {
 	Taken, Redelivered uint64
 	// Ended counts the outcomes that this program recorded.
 	Ended map[bullpen.Outcome]uint64
-	// Retried attempts were followed by another; GaveBack ones never started.
+	// Retried attempts were followed by another; GaveBack ones were refused by the
+	// executor, and never started.
 	Retried, GaveBack uint64
 	// Dead jobs failed for good, Quarantined ones of them for killing workers.
 	Dead, Quarantined uint64

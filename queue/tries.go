@@ -2,6 +2,7 @@ package queue
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	bullpen "github.com/bullpen-run/bullpen"
@@ -137,7 +138,7 @@ func (a *Attempt) fields() []byte {
 	w.text(attemptWorker, a.Worker)
 	w.text(attemptError, a.Error)
 	w.text(attemptSignal, a.Signal)
-	w.number(attemptExit, uint64(a.ExitCode+1))
+	w.code(attemptExit, a.ExitCode)
 	w.number(attemptPeak, uint64(max(a.PeakMemory, 0)))
 	return w.b
 }
@@ -185,6 +186,14 @@ func (t *tries) add(a Attempt) {
 		t.history = append(t.history[:0], t.history[1:]...)
 	}
 	t.history = append(t.history, a)
+}
+
+// cutOff tells whether an attempt ended without its handler: it may have got to
+// any point.
+func (t *tries) cutOff() bool {
+	return t.crashes > 0 || t.lost > 0 || slices.ContainsFunc(t.history, func(a Attempt) bool {
+		return a.Outcome == bullpen.Lost || a.Outcome == bullpen.Canceled
+	})
 }
 
 // seen takes in a delivery of the job: those before it that this program knows

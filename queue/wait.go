@@ -66,7 +66,9 @@ func (w *waiters) take(id string) []chan<- waited {
 func (w *waiters) failAll(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.closed = err
+	if w.closed == nil {
+		w.closed = err
+	}
 	for _, all := range w.byID {
 		for _, c := range all {
 			c <- waited{err: err}
@@ -113,6 +115,9 @@ func (e *ending) give() (bullpen.Result, error) {
 // word of another node was lost.
 const askAgain = 5 * time.Second
 
+// askSoon is how soon it asks again after the store did not answer.
+const askSoon = 200 * time.Millisecond
+
 // wait waits on c, which is among the waiters for id already, and asks the store.
 func (q *Queue) wait(ctx context.Context, id string, c chan waited) (*ending, error) {
 	heard, stop, err := q.hear(id)
@@ -127,19 +132,32 @@ func (q *Queue) wait(ctx context.Context, id string, c chan waited) (*ending, er
 		tick = ticker.C
 	}
 	for {
-		info, err := q.ended(ctx, id)
-		if info != nil || err != nil {
-			return info, err
+		e, err := q.ended(ctx, id)
+		var retry <-chan time.Time
+		switch {
+		case e != nil:
+			return e, nil
+		case ctx.Err() != nil:
+			return nil, gaveUp(ctx, id)
+		case err != nil && (errors.Is(err, ErrNotFound) || errors.Is(err, ErrDamaged) || q.hopeless(err)):
+			return nil, err
+		case err != nil:
+			retry = time.After(askSoon) // the store is away for a moment
 		}
 		select {
+		case <-retry:
 		case w := <-c:
 			return w.ending, w.err
 		case <-heard:
 		case <-tick:
 		case <-ctx.Done():
-			return nil, fmt.Errorf("gave up waiting for job %s, which goes on: %w", id, context.Cause(ctx))
+			return nil, gaveUp(ctx, id)
 		}
 	}
+}
+
+func gaveUp(ctx context.Context, id string) error {
+	return fmt.Errorf("gave up waiting for job %s, which goes on: %w", id, context.Cause(ctx))
 }
 
 // hear makes heard tell when another node says that id has ended; heard is nil
@@ -165,6 +183,9 @@ func (q *Queue) ended(ctx context.Context, id string) (*ending, error) {
 		return e, storeError(err)
 	}
 	info, err := q.Get(ctx, id)
+	if errors.Is(err, ErrDamaged) {
+		return nil, nil // it is buried when its turn comes
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -210,6 +231,6 @@ func (q *Queue) Run(ctx context.Context, j Job) (ref Ref, r bullpen.Result, err 
 		r, err = w.ending.give()
 		return ref, r, err
 	case <-ctx.Done():
-		return ref, bullpen.Result{}, fmt.Errorf("gave up waiting for job %s, which goes on: %w", id, context.Cause(ctx))
+		return ref, bullpen.Result{}, gaveUp(ctx, id)
 	}
 }

@@ -51,9 +51,8 @@ var errAborted = errors.New("the node ends")
 // has nothing in hand any more. Many calls may work on one queue, on one node or
 // on many; one job is in one hand at a time.
 //
-// It takes what the executor can start and no more: at most one job of each
-// priority waits in a hand beyond that, for a moment twice the capacity when
-// another priority becomes busy. While a job runs, its lease is renewed as long
+// It takes what the executor can start and no more: at most one job of each other
+// priority waits in a hand beyond that. While a job runs, its lease is renewed as long
 // as the executor has it, never by the worker itself.
 //
 // When ctx ends, no more jobs are taken; those that run may finish within
@@ -115,16 +114,19 @@ type runner struct {
 	turn      smooth
 	pausedTo  time.Time // owned by the goroutine of Work
 	pause     time.Duration
+	ready     []*attempt // looked up, and waiting for a place; owned by the goroutine of Work
+	looking   int        // jobs that are looked up; owned by the goroutine of Work
 
 	wake chan struct{} // capacity 1: something has happened
-	held atomic.Int64  // jobs in the hands of the executor, or on the way to it
+	held atomic.Int64  // jobs in the hands of the executor
 	all  atomic.Int64  // jobs in hand, those too whose outcome is on its way
 	low  atomic.Int64  // wake when held falls to this
+
+	works atomic.Bool // the executor has run a job since it last did not start one
 
 	mu       sync.Mutex
 	inbox    []arrival // from the takers; guarded by mu
 	holdOff  error     // why the executor did not start a job; guarded by mu
-	fence    bool      // no more arrivals are taken in; guarded by mu
 	renewing bool      // a timer of renewal is set; guarded by mu
 }
 
@@ -134,6 +136,7 @@ type level struct {
 	waiting  int  // how many more there were at the last delivery
 	asked    int  // requested and not come, of those that do not wait
 	standing int  // requested and not come, of those that wait
+	recalled bool // those are on their way back
 	active   bool // it was the last to deliver
 }
 
@@ -141,7 +144,8 @@ type level struct {
 type arrival struct {
 	level    Priority
 	delivery engine.Delivery
-	returned int // that many requested ones do not come; then there is no delivery
+	returned int      // that many requested ones do not come; then there is no delivery
+	looked   *attempt // one whose look-up is over; then there is no delivery
 }
 
 func (r *runner) consumer(p Priority) engine.Consumer {
@@ -159,6 +163,14 @@ func (r *runner) take() error {
 			return err
 		}
 		r.levels[p].taker = taker
+		// What waits is known from the start, so that the first jobs are shared out
+		// as all others.
+		d, err := r.queue.engine.Depth(r.queue.live, r.consumer(p))
+		if err != nil {
+			r.stopTaking()
+			return err
+		}
+		r.levels[p].waiting = d.Waiting
 	}
 	r.levels[Normal].active = true
 	return nil
@@ -175,13 +187,6 @@ func (r *runner) stopTaking() {
 // arrived notes what a taker says, for the goroutine of Work.
 func (r *runner) arrived(a arrival) {
 	r.mu.Lock()
-	if r.fence {
-		r.mu.Unlock()
-		if a.returned == 0 {
-			a.delivery.Nak(0)
-		}
-		return
-	}
 	r.inbox = append(r.inbox, a)
 	r.mu.Unlock()
 	r.signal()
@@ -225,6 +230,7 @@ func (r *runner) run(ctx context.Context) error {
 			}
 		}
 		if wait := time.Until(r.pausedTo); wait > 0 {
+			r.standBack()
 			timer.Reset(wait)
 			continue
 		}
@@ -236,6 +242,11 @@ func (r *runner) run(ctx context.Context) error {
 
 // takeIn accounts for an arrival and starts its job.
 func (r *runner) takeIn(a *arrival) {
+	if a.looked != nil {
+		r.looking--
+		a.looked.startLookedUp()
+		return
+	}
 	l := &r.levels[a.level]
 	if a.returned > 0 {
 		l.waiting = 0
@@ -243,6 +254,7 @@ func (r *runner) takeIn(a *arrival) {
 		n := min(a.returned, l.asked)
 		l.asked -= n
 		l.standing = max(l.standing-(a.returned-n), 0)
+		l.recalled = l.recalled && l.standing > 0
 		return
 	}
 	if l.asked > 0 {
@@ -250,6 +262,7 @@ func (r *runner) takeIn(a *arrival) {
 	} else if l.standing > 0 {
 		l.standing--
 	}
+	l.recalled = l.recalled && l.standing > 0
 	l.waiting = int(min(a.delivery.Waiting, 1<<30))
 	for i := range r.levels {
 		r.levels[i].active = Priority(i) == a.level
@@ -263,43 +276,67 @@ func (r *runner) begin(d engine.Delivery) {
 	q := r.queue
 	q.count.taken.Add(1)
 	q.count.hands.Add(1)
-	r.held.Add(1)
 	r.all.Add(1)
-	a := &attempt{queue: q, runner: r, delivery: d, taken: time.Now()}
-	a.seen.queue = q
-	a.state.Init(&attemptStates, attemptTaken)
-	a.ctx, a.stop = context.WithCancelCause(r.jobs)
-	a.extended.Store(a.taken.UnixNano())
+	a := q.newAttempt(r, d)
+	s, err := decodeJob(a.id(), d.Data)
+	if err == nil {
+		a.is(s)
+	} else {
+		a.is(&stored{id: a.id()})
+	}
 	q.mu.Lock()
 	q.hands[a.id()] = a
 	q.mu.Unlock()
 	r.renewLater()
-	s, err := decodeJob(a.id(), d.Data)
 	if err != nil {
 		a.corrupt(err)
 		return
 	}
-	c, _, _ := parseSubject(d.Message)
-	s.job.Queue = c.Queue
-	s.job.Priority, _ = ParsePriority(c.Priority) //nolint:errcheck // the consumer's name is one
-	a.stored, a.policy = s, s.job.Retry.over(q.config.Retry)
-	if !s.job.Deadline.IsZero() {
-		stop := a.stop
-		var ended context.CancelFunc
-		a.ctx, ended = context.WithDeadline(a.ctx, s.job.Deadline)
-		a.stop = func(cause error) { stop(cause); ended() }
-	}
-	a.tries.deliveries = d.Deliveries
 	if d.Deliveries > 1 || d.Old || d.Again || s.again {
-		a.background(a.lookUp, a.startLookedUp)
+		r.looking++
+		a.background(a.lookUp, func() { r.arrived(arrival{looked: a}) })
 		return
 	}
-	a.handOver()
+	a.tries.deliveries = d.Deliveries
+	r.ready = append(r.ready, a)
+}
+
+// handOver gives the executor what is ready, as far as it has places.
+func (r *runner) handOver() {
+	if len(r.ready) == 0 {
+		return
+	}
+	places := r.places()
+	n := 0
+	for ; n < len(r.ready) && n < places; n++ {
+		r.ready[n].handOver()
+	}
+	left := copy(r.ready, r.ready[n:])
+	clear(r.ready[left:])
+	r.ready = r.ready[:left]
+}
+
+// places is how many jobs the executor can start now.
+func (r *runner) places() int {
+	places := r.executor.Capacity()
+	if c := r.config.Concurrency; c > 0 {
+		places = min(places, c-int(r.held.Load()))
+	}
+	return places
+}
+
+// returnReady gives back what waits for a place, so that another node may have it.
+func (r *runner) returnReady() {
+	for _, a := range r.ready {
+		a.conclude(decision{step: stepGiveBack}, attemptEnd{})
+	}
+	clear(r.ready)
+	r.ready = r.ready[:0]
 }
 
 // freed says that a job holds no worker any more.
-func (r *runner) freed(bool) {
-	if r.held.Add(-1) <= r.low.Load() {
+func (r *runner) freed(handed bool) {
+	if handed && r.held.Add(-1) <= r.low.Load() {
 		r.signal()
 	}
 }
@@ -311,19 +348,10 @@ func (r *runner) finished() {
 	}
 }
 
-// finish waits for what is in hand: first for c.Grace, then with all contexts
+// finish gives back what came last, and waits for what is in hand: first for c.Grace, then with all contexts
 // canceled, then no more. What is left is given again after its lease.
 func (r *runner) finish() {
-	r.mu.Lock()
-	r.fence = true
-	rest := r.inbox
-	r.inbox = nil
-	r.mu.Unlock()
-	for i := range rest {
-		if rest[i].returned == 0 {
-			rest[i].delivery.Nak(0)
-		}
-	}
+	r.returnLast()
 	if r.config.Grace > 0 && !r.wait(r.config.Grace) {
 		r.abortJobs(errAborted)
 	}
@@ -332,6 +360,18 @@ func (r *runner) finish() {
 	}
 	r.wait(abortPatience)
 	r.abortJobs(errAborted)
+}
+
+// returnLast gives back what has not been handed over.
+func (r *runner) returnLast() {
+	r.mu.Lock()
+	rest := r.inbox
+	r.inbox = nil
+	r.mu.Unlock()
+	for i := range rest {
+		r.takeIn(&rest[i])
+	}
+	r.returnReady()
 }
 
 // abortPatience is how long Work waits for an executor to end what was canceled.
@@ -345,6 +385,7 @@ func (r *runner) wait(d time.Duration) bool {
 	for r.all.Load() > 0 {
 		select {
 		case <-r.wake:
+			r.returnLast()
 		case <-timer.C:
 			return false
 		case <-closed:
@@ -380,6 +421,11 @@ func (r *runner) renewPeriod() time.Duration {
 // while there are jobs in hand.
 func (r *runner) renew() {
 	q, now := r.queue, time.Now()
+	select {
+	case <-r.left:
+		return // what Work has left behind gets no sign of life, and so comes again
+	default:
+	}
 	q.mu.Lock()
 	mine := make([]*attempt, 0, r.all.Load())
 	for _, a := range q.hands {

@@ -17,7 +17,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
@@ -152,23 +151,17 @@ func (b *Broker) startServer(ctx context.Context) error {
 		if why == nil {
 			why = canGroup(sys, fs, fd)
 		}
+		if why == nil {
+			b.late, why = selfTest(ctx, b.c, fd)
+		}
+		if why != nil && ctx.Err() != nil {
+			return why
+		}
 		group = why == nil
 	}
 	var err error
 	if b.server, b.late, err = startServer(ctx, b.c, !group, l); err != nil {
 		return err
-	}
-	if group {
-		if why = selfTest(ctx, b.server, sys, b.c.Dir, fd); why != nil {
-			if ctx.Err() != nil {
-				return why
-			}
-			group = false
-			stopServer(b.server)
-			if b.server, b.late, err = startServer(ctx, b.c, true, l); err != nil {
-				return err
-			}
-		}
 	}
 	b.damage = append(b.damage, l.complaints()...)
 	var sync func() error
@@ -232,7 +225,7 @@ func (b *Broker) Mark(c engine.Consumer, seq uint64) error { return b.marks.mark
 func (b *Broker) Marked(c engine.Consumer) (seq uint64, sure bool) { return b.marks.marked(c) }
 
 // Room is as in [engine.Disk].
-func (b *Broker) Room() error { return b.room.ask() }
+func (b *Broker) Room(size int64) error { return b.room.ask(size) }
 
 // Unended is as in [engine.Disk].
 func (b *Broker) Unended() (ids []string, known bool) {
@@ -282,7 +275,7 @@ func (b *Broker) close() {
 	b.gate.close()
 	b.closeOf = b.abandon()
 	if b.closeOf != nil {
-		b.c.Logger.LogAttrs(context.Background(), slog.LevelError, "the store was not closed in order", slog.Any("error", b.closeOf))
+		b.c.Logger.Error("the store was not closed in order", "error", b.closeOf)
 	}
 }
 

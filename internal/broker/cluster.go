@@ -27,3 +27,7 @@ func (b *Broker) Leads() bool { return b.server.JetStreamIsLeader() }
 
 // Peers is how many other servers of the cluster are connected.
 func (b *Broker) Peers() int { return b.server.NumRemotes() }
+
+// Members is how many servers of the cluster, itself included, can be given
+// streams to keep, as the server that leads it knows; of the others it is 0.
+func (b *Broker) Members() int { return len(b.server.JetStreamClusterPeers()) }

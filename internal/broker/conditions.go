@@ -56,43 +56,64 @@ func kernelAtLeast(release string, major, minor int) bool {
 	return ok && (a > major || a == major && b >= minor)
 }
 
-// The stream of the self test. It is there for some milliseconds of a start.
+// The self test has a server and a folder of its own, so that it leaves no trace
+// in the store: a server takes away the folder of all streams some time after
+// the last one was deleted, even if the next one is in the making.
 const (
-	probeStream  = "BP_PROBE"
-	probeSubject = "bp_probe.nonce"
+	probeDir     = "probe"
+	probeStream  = "PROBE"
+	probeSubject = "probe"
 )
 
-// selfTest finds out whether the server has handed a message to the kernel when
-// it confirms it: only then is syncfs enough. It stores random bytes and looks
-// for them in the files.
-func selfTest(ctx context.Context, s *server.Server, sys *system, dir string, fd int) error {
+// selfTest finds out whether a server has handed a message to the kernel when it
+// confirms it: only then is syncfs enough. It stores random bytes and looks for
+// them in the files. late is closed when a server that did not start in time has
+// stopped; else it is nil.
+func selfTest(ctx context.Context, c Config, fd int) (late <-chan struct{}, err error) {
+	c.Dir = filepath.Join(c.Dir, probeDir)
+	if err := os.RemoveAll(c.Dir); err != nil {
+		return nil, fmt.Errorf("the self test has no folder: %w", err)
+	}
+	if err := os.Mkdir(c.Dir, 0o700); err != nil {
+		return nil, fmt.Errorf("the self test has no folder: %w", err)
+	}
+	s, late, err := startServer(ctx, c, false, &serverLog{log: c.Logger, failure: newFailure()})
+	if err == nil {
+		err = probe(ctx, s, func(bytes []byte) error {
+			return c.instead.holds(filepath.Join(c.Dir, serverDir), fd, bytes)
+		})
+		stopServer(s)
+	}
+	if late == nil {
+		err = errors.Join(err, os.RemoveAll(c.Dir))
+	}
+	return late, err
+}
+
+// probe stores random bytes with s and looks for them.
+func probe(ctx context.Context, s *server.Server, held func(bytes []byte) error) error {
 	nc, err := nats.Connect("", nats.InProcessServer(s), nats.Name("self test"), nats.NoReconnect())
 	if err != nil {
 		return fmt.Errorf("the self test got no connection: %w", err)
 	}
 	defer nc.Close()
 	js, err := jetstream.New(nc)
-	if err != nil {
-		return fmt.Errorf("the self test got no stream: %w", err)
+	if err == nil {
+		_, err = js.CreateStream(ctx, jetstream.StreamConfig{
+			Name: probeStream, Subjects: []string{probeSubject}, Storage: jetstream.FileStorage, Replicas: 1,
+		})
 	}
-	_, err = js.CreateStream(ctx, jetstream.StreamConfig{
-		Name: probeStream, Subjects: []string{probeSubject}, Storage: jetstream.FileStorage, Replicas: 1,
-	})
 	if err != nil {
 		return fmt.Errorf("the self test got no stream: %w", err)
 	}
 	nonce := []byte(rand.Text() + rand.Text())
-	_, err = js.Publish(ctx, probeSubject, nonce)
-	if err == nil {
-		err = sys.holds(filepath.Join(dir, serverDir), fd, nonce)
+	if _, err = js.Publish(ctx, probeSubject, nonce); err == nil {
+		err = held(nonce)
 	}
 	if err != nil {
-		err = fmt.Errorf("the self test failed, the server may confirm before it writes: %w", err)
+		return fmt.Errorf("the self test failed, the server may confirm before it writes: %w", err)
 	}
-	if gone := js.DeleteStream(ctx, probeStream); gone != nil {
-		err = errors.Join(err, fmt.Errorf("the stream of the self test cannot be removed: %w", gone))
-	}
-	return err
+	return nil
 }
 
 var errNotHeld = errors.New("a confirmed message is in none of the server's files")

@@ -2,7 +2,6 @@ package broker
 
 import (
 	"fmt"
-	"runtime"
 	"sync"
 	"time"
 
@@ -80,10 +79,6 @@ func (g *gate) run() {
 	var spare []waiter
 	for {
 		<-g.wake
-		if g.sync != nil {
-			// Whoever is about to confirm, too, goes with this group.
-			runtime.Gosched()
-		}
 		g.mu.Lock()
 		group, closing := g.waiting, g.closing
 		g.waiting = spare[:0]

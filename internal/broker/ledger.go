@@ -1,7 +1,6 @@
 package broker
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -31,7 +30,7 @@ type ledger struct {
 	odd    bool // an id that is no ULID was told of
 
 	compacting chan compaction // has one element when the goroutine is through; nil when there is none
-	cancel     context.CancelFunc
+	stop       chan struct{}   // closed to end the goroutine early
 }
 
 // compaction is how a compaction ended.
@@ -96,7 +95,11 @@ func (l *ledger) read(fresh bool) (found, []ledgerFile, error) {
 		}
 	}
 	out := found{known: fresh || len(files) > 0, damage: missing(files)}
-	t := newTally()
+	var size int64
+	for _, f := range files {
+		size += f.size
+	}
+	t := newTally(size)
 	for i, f := range files {
 		path := f.path(l.dir)
 		c, err := readFile(path, t)
@@ -195,21 +198,19 @@ func (l *ledger) tidy() {
 }
 
 // compact has all files up to number compacted, by a goroutine that ends by
-// itself or when cancel is called, and that tidy or close waits for.
+// itself or when stop is closed, and that tidy, giveUp or close waits for.
 func (l *ledger) compact(number uint64) {
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan compaction, 1)
-	l.compacting, l.cancel = done, cancel
+	done, stop := make(chan compaction, 1), make(chan struct{})
+	l.compacting, l.stop = done, stop
 	before := l.size - recordSize // the new file has its head only
 	go func() {
-		size, err := compact(ctx, l.dir, number)
+		size, err := compact(stop, l.dir, number)
 		done <- compaction{size: size - before, err: err}
 	}()
 }
 
 // compacted takes the end of a compaction. Its size is the change.
 func (l *ledger) compacted(c compaction) {
-	l.cancel()
 	l.compacting = nil
 	if c.err != nil {
 		l.log.Error("the count of jobs could not be compacted and goes on growing", "error", c.err)
@@ -220,21 +221,21 @@ func (l *ledger) compacted(c compaction) {
 	l.limit = max(smallLedger, growth*l.size)
 }
 
-// wait ends a compaction that is under way.
+// wait waits for a compaction that is under way.
 func (l *ledger) wait() {
 	if l.compacting != nil {
-		l.cancel()
-		if c := <-l.compacting; c.err == nil {
-			l.compacted(c)
-		}
-		l.compacting = nil
+		l.compacted(<-l.compacting)
 	}
 }
 
 // giveUp ends the count. An incomplete one would report jobs as vanished that
 // have ended, so nothing is left of it: the next start begins a new one.
 func (l *ledger) giveUp(cause error) {
-	l.wait()
+	if l.compacting != nil {
+		close(l.stop)
+		<-l.compacting
+		l.compacting = nil
+	}
 	errs := []error{l.file.Close()}
 	l.file = nil
 	files, stale, err := ledgerFiles(l.dir)

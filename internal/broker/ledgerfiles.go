@@ -2,7 +2,7 @@ package broker
 
 import (
 	"cmp"
-	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -102,25 +102,36 @@ func readFile(path string, t *tally) (content, error) {
 // who wait for the disk meanwhile wait little longer.
 const chunk = 1 << 20
 
+var errStopped = errors.New("it was stopped")
+
+func stopped(stop <-chan struct{}) bool {
+	select {
+	case <-stop:
+		return true
+	default:
+		return false
+	}
+}
+
 // compact writes a snapshot that stands for all files up to number, removes
-// these, and returns the size of the snapshot.
-func compact(ctx context.Context, dir string, number uint64) (int64, error) {
+// these, and returns the size of the snapshot. Closing stop ends it early.
+func compact(stop <-chan struct{}, dir string, number uint64) (int64, error) {
 	files, _, err := ledgerFiles(dir)
 	if err != nil {
 		return 0, err
 	}
 	files = slices.DeleteFunc(files, func(f ledgerFile) bool { return f.number > number })
-	t := newTally()
+	t := newTally(0)
 	for _, f := range files {
-		if ctx.Err() != nil {
-			return 0, context.Cause(ctx)
+		if stopped(stop) {
+			return 0, errStopped
 		}
 		if _, err := readFile(f.path(dir), t); err != nil {
 			return 0, err
 		}
 	}
 	snapshot := ledgerFile{number: number, kind: snapshotFile}
-	size, err := writeSnapshot(ctx, snapshot.path(dir), t)
+	size, err := writeSnapshot(stop, snapshot.path(dir), t)
 	if err != nil {
 		return 0, err
 	}
@@ -131,7 +142,7 @@ func compact(ctx context.Context, dir string, number uint64) (int64, error) {
 }
 
 // writeSnapshot writes the state of t to path, in one step.
-func writeSnapshot(ctx context.Context, path string, t *tally) (int64, error) {
+func writeSnapshot(stop <-chan struct{}, path string, t *tally) (int64, error) {
 	t.forget()
 	open := t.ids()
 	f, err := os.OpenFile(path+newSuffix, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
@@ -148,8 +159,8 @@ func writeSnapshot(ctx context.Context, path string, t *tally) (int64, error) {
 			return err
 		}
 		b = b[:0]
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
+		if stopped(stop) {
+			return errStopped
 		}
 		return f.Sync()
 	}

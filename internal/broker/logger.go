@@ -34,7 +34,7 @@ func (l *serverLog) write(level slog.Level, format string, args []any) {
 		return
 	}
 	l.mu.Lock()
-	if l.starting {
+	if l.starting && !rebuilds(text) {
 		l.damage = append(l.damage, text)
 	}
 	l.mu.Unlock()
@@ -50,6 +50,20 @@ func stopsStoring(text string) bool {
 	return strings.Contains(t, "critical write error") ||
 		strings.Contains(t, "will be disabled") ||
 		strings.Contains(t, "disabling jetstream")
+}
+
+// rebuilds knows the lines by which the server says that it reads the messages
+// themselves because its index is old, as it always is after a crash.
+func rebuilds(text string) bool {
+	if !strings.HasPrefix(text, "Filestore [") {
+		return false
+	}
+	for _, s := range []string{"] Stream state ", "state is outdated", "state from index errored", " took "} {
+		if strings.Contains(text, s) {
+			return true
+		}
+	}
+	return false
 }
 
 // begin begins the time in which complaints are about the store as it was found.

@@ -42,7 +42,7 @@ func (s *stats) get() engine.SyncStats {
 	}
 	out.Last = last[(out.Syncs-1)%recent]
 	slices.Sort(last)
-	at := func(percent int) time.Duration { return last[(len(last)*percent-1)/100] }
+	at := func(percent int) time.Duration { return last[(len(last)*percent+99)/100-1] }
 	out.P50, out.P99, out.Max = at(50), at(99), last[len(last)-1]
 	return out
 }

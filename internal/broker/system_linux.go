@@ -43,7 +43,7 @@ func fileSystemOf(dir string) (fileSystem, error) {
 	if err := unix.Statfs(dir, &s); err != nil {
 		return fileSystem{}, err
 	}
-	magic := int64(uint32(s.Type)) //nolint:unconvert // the type of the field differs between architectures
+	magic := int64(uint32(s.Type)) // the type of the field differs between architectures
 	if f, known := fileSystems[magic]; known {
 		return f, nil
 	}

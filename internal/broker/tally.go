@@ -16,8 +16,10 @@ type tally struct {
 	n     int        // records seen
 }
 
-func newTally() *tally {
-	return &tally{open: map[id]struct{}{}, early: map[id]int{}}
+// newTally makes room for what so many bytes of records may leave open.
+func newTally(bytes int64) *tally {
+	const most = 1 << 20 // a longer ledger of many ended jobs needs less than that
+	return &tally{open: make(map[id]struct{}, min(bytes/recordSize, most)), early: map[id]int{}}
 }
 
 func (t *tally) add(kind recordKind, i id) {

@@ -37,9 +37,9 @@ type Disk interface {
 	// the machine has been started anew since, or the file was damaged, what it
 	// says may be too low: then sure is false.
 	Marked(c Consumer) (seq uint64, sure bool)
-	// Room is nil, or why no more jobs are taken: too little space is left on
-	// the disk for what is under way to be ended. It wraps ErrFull.
-	Room() error
+	// Room is nil, or why no job of so many bytes is taken: too little space is
+	// left on the disk for what is under way to be ended. It wraps ErrFull.
+	Room(size int64) error
 	// Unended is as in [Engine].
 	Unended() (ids []string, known bool)
 	// Failed is closed when the disk has failed; Err says why.

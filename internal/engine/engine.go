@@ -124,8 +124,12 @@ type Taker interface {
 	// they arrive; without it only those that are there now. Of the n, each is
 	// either delivered, or told by returned.
 	Request(n int, wait bool)
+	// Recall takes back the requests that wait. Those of them that were not on
+	// their way are soon told by returned; it does not wait for that.
+	Recall()
 	// Stop takes back all requests and returns when neither deliver nor
-	// returned will be called any more. What was delivered stays delivered.
+	// returned will be called any more. What was on its way is delivered before
+	// that, so that the taker can say what became of it.
 	Stop()
 }
 
@@ -134,7 +138,7 @@ type Consumer struct{ Queue, Priority string }
 
 // Depth says how much a consumer has.
 type Depth struct {
-	Waiting int       // never handed out yet, or given back without delay
+	Waiting int       // never handed out yet, or given back and due, as far as is known
 	Taken   int       // handed out and not answered, or given back with a delay
 	Paused  bool      // nothing is handed out
 	Oldest  time.Time // when the first message that is still there was stored; zero for none
@@ -155,8 +159,10 @@ type Info struct {
 	// Fallback says why the slow way of confirming is in use, empty when it is not.
 	Fallback string
 	Replicas int
-	Streams  map[Stream]Usage
-	Sync     SyncStats
+	// MaxMessage is the largest Data of a Put; 0 is no bound.
+	MaxMessage int
+	Streams    map[Stream]Usage
+	Sync       SyncStats
 }
 
 // SyncStats says how the disk does.
@@ -178,6 +184,7 @@ type Engine interface {
 	Delete(ctx context.Context, s Stream, seq uint64) error
 	// Scan returns up to limit messages whose subject matches, from sequence
 	// number from on, in their order; a last token ">" matches all the rest.
+	// Fewer than limit say that there are no more.
 	Scan(ctx context.Context, s Stream, subject string, from uint64, limit int) ([]Message, error)
 	// Take begins to take messages of c, which is made if it is not there.
 	// deliver and returned are called by one goroutine, one call after the

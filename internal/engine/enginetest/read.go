@@ -113,15 +113,15 @@ func testScanPages(t *testing.T, f Factory) {
 			if err != nil || len(page) > limit {
 				t.Fatalf("Scan from %d, up to %d = %d messages, %v", from, limit, len(page), err)
 			}
-			if len(page) == 0 {
-				break
-			}
 			for _, m := range page {
 				if m.Seq <= last || m.Stream != engine.Outcomes || m.Time.IsZero() {
 					t.Fatalf("Scan gives %+v after sequence number %d, want them in order and whole", m, last)
 				}
 				last = m.Seq
 				got = append(got, string(m.Data))
+			}
+			if len(page) < limit { // which says that there are no more
+				break
 			}
 		}
 		var want []string

@@ -63,7 +63,7 @@ func testSendAndListen(t *testing.T, f Factory) {
 		return len(mine.all()) > 0 && len(theirs.all()) > 0
 	})
 	for i := range 5 {
-		if err := fx.Send("hint.jobs", []byte(fmt.Sprint(i))); err != nil {
+		if err := fx.Send("hint.jobs", fmt.Append(nil, i)); err != nil {
 			t.Fatalf("Send = %v", err)
 		}
 	}

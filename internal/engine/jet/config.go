@@ -101,7 +101,7 @@ func Open(ctx context.Context, c Config) (*Engine, error) {
 	if err := e.makeStreams(ctx); err != nil {
 		return nil, err
 	}
-	if err := e.start(); err != nil {
+	if err := e.start(); err != nil { //nolint:contextcheck // The engine outlives the call that opens it.
 		return nil, err
 	}
 	return e, nil

@@ -78,9 +78,11 @@ func (e *Engine) forget(c engine.Consumer) {
 	})
 }
 
-// Depth implements [engine.Engine]. A message that was given back without delay
-// counts as taken until it is handed out again: the server does not tell it
-// from the others.
+// Depth implements [engine.Engine]. The server counts messages that were given
+// back among those that are taken, also when their delay is over. The engine corrects that for
+// its own; those of other nodes, and of an earlier process, stay among them
+// until they are handed out again. In a cluster another server than the one that
+// confirmed a put may do the counting, which then knows of it a moment later.
 func (e *Engine) Depth(ctx context.Context, c engine.Consumer) (engine.Depth, error) {
 	name, err := e.consumer(ctx, c)
 	if err != nil {
@@ -89,12 +91,13 @@ func (e *Engine) Depth(ctx context.Context, c engine.Consumer) (engine.Depth, er
 	handle, err := e.js.Consumer(ctx, e.places[engine.Jobs].name, name)
 	if err != nil {
 		if errors.Is(err, jetstream.ErrConsumerNotFound) {
-			e.forget(c)
+			e.forget(c) //nolint:contextcheck // It goes on when the call has ended.
 		}
 		return engine.Depth{}, e.trouble("looking at the consumer "+name, err)
 	}
 	info := handle.CachedInfo()
-	d := engine.Depth{Waiting: int(info.NumPending), Taken: info.NumAckPending, Paused: info.Paused}
+	back := min(e.back.count(c), info.NumAckPending)
+	d := engine.Depth{Waiting: int(info.NumPending) + back, Taken: info.NumAckPending - back, Paused: info.Paused}
 	if d.Waiting+d.Taken == 0 {
 		return d, nil
 	}
@@ -127,11 +130,44 @@ func (e *Engine) Pause(ctx context.Context, c engine.Consumer, paused bool) erro
 	} else {
 		_, err = e.js.ResumeConsumer(ctx, stream, name)
 	}
+	if err == nil && e.Shared() {
+		err = e.isPaused(ctx, name, paused)
+	}
+	if err == nil && !paused {
+		err = e.nudge(stream, name)
+	}
 	if errors.Is(err, jetstream.ErrConsumerNotFound) {
-		e.forget(c)
+		e.forget(c) //nolint:contextcheck // It goes on when the call has ended.
 	}
 	if err != nil {
 		return e.trouble("pausing or resuming the consumer "+name, err)
 	}
 	return nil
+}
+
+// isPaused waits until a consumer does what it was told: a cluster answers
+// before the server that hands out has heard of it.
+func (e *Engine) isPaused(ctx context.Context, name string, paused bool) error {
+	ctx, cancel := context.WithTimeout(ctx, apiPatience)
+	defer cancel()
+	const pause = 10 * time.Millisecond
+	for {
+		handle, err := e.js.Consumer(ctx, e.places[engine.Jobs].name, name)
+		if err != nil || handle.CachedInfo().Paused == paused {
+			return err
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return fmt.Errorf("the server took it and has not done it yet: %w", ctx.Err())
+		}
+	}
+}
+
+// nudge wakes a consumer that goes on: the server does not look at the requests
+// that wait there until something happens to it. What happens is a request that
+// no message is small enough for, and whose answer nobody hears.
+func (e *Engine) nudge(stream, name string) error {
+	const question = `{"batch":1,"max_bytes":1,"expires":1000000}`
+	return e.conn.PublishRequest("$JS.API.CONSUMER.MSG.NEXT."+stream+"."+name, e.conn.NewInbox(), []byte(question))
 }

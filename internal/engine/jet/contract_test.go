@@ -47,8 +47,13 @@ func (s embedded) Open(ctx context.Context, o engine.Options) (engine.Engine, er
 	return &whole{Engine: e, broker: b}, nil
 }
 
+func newEmbedded(t *testing.T) engine.Store {
+	t.Helper()
+	return embedded{t.TempDir()}
+}
+
 func TestContractEmbedded(t *testing.T) {
 	enginetest.Run(t, enginetest.Factory{
-		New: func(t *testing.T) engine.Store { return embedded{t.TempDir()} },
+		New: newEmbedded,
 	})
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -28,13 +30,15 @@ type Engine struct {
 	answers *nats.Subscription
 
 	jobs     room
+	back     back
 	puts     *puts
 	patience int64 // how many ticks the answer to a put may take
 	ticks    atomic.Int64
 
-	connected atomic.Bool
-	lastOpen  uint64        // of Jobs, when this engine was opened
-	old       atomic.Uint64 // up to here a delivery is old
+	connected  atomic.Bool
+	answeredAt atomic.Int64  // when a server of several last answered, in Unix nanoseconds
+	lastOpen   uint64        // of Jobs, when this engine was opened
+	old        atomic.Uint64 // up to here a delivery is old
 
 	mu        sync.Mutex
 	consumers map[engine.Consumer]struct{} // guarded by mu: those that are there
@@ -72,9 +76,12 @@ func newEngine(c Config, js jetstream.JetStream) *Engine {
 		takers:    map[*taker]struct{}{},
 		ended:     make(chan struct{}),
 	}
-	if c.Disk != nil {
+	if c.Disk == nil {
+		e.back.forget = c.Options.Lease
+	} else {
 		e.patience = int64(patienceEmbedded / tick)
 	}
+	e.trust()
 	e.spread = e.prefix + "tell."
 	e.inbox = c.Conn.NewInbox() + "."
 	e.life, e.end = context.WithCancel(context.Background())
@@ -98,13 +105,15 @@ func (e *Engine) start() error {
 }
 
 // background runs f in a goroutine that ends with it, before Close does. After
-// Close it does nothing.
-func (e *Engine) background(f func()) {
+// Close it does nothing and says so.
+func (e *Engine) background(f func()) (started bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if !e.ending {
-		e.goroutines.Go(f)
+	if e.ending {
+		return false
 	}
+	e.goroutines.Go(f)
+	return true
 }
 
 // Shared implements [engine.Engine].
@@ -177,6 +186,7 @@ func (e *Engine) Info(ctx context.Context) (engine.Info, error) {
 	info := engine.Info{
 		Kind:       e.config.Kind,
 		Replicas:   e.config.Replicas,
+		MaxMessage: max(int(e.conn.MaxPayload())-mostHeader, 0),
 		Durability: e.durability(),
 		Streams:    map[engine.Stream]engine.Usage{},
 	}
@@ -195,6 +205,9 @@ func (e *Engine) Info(ctx context.Context) (engine.Info, error) {
 	}
 	return info, nil
 }
+
+// mostHeader is more than the headers of a put take, which the server counts.
+const mostHeader = 1024
 
 // durability says what a confirm of a server elsewhere means.
 func (e *Engine) durability() string {
@@ -226,7 +239,7 @@ func (e *Engine) Close(ctx context.Context) error {
 	for _, t := range takers {
 		t.Stop()
 	}
-	idle, _ := e.puts.close()
+	idle := e.puts.close()
 	var faults []error
 	select {
 	case <-idle:
@@ -237,8 +250,7 @@ func (e *Engine) Close(ctx context.Context) error {
 	}
 	e.closed.Store(true)
 	if e.conn.IsConnected() {
-		// The acknowledgements are still in a buffer of the client.
-		if err := e.flush(ctx); err != nil && !errors.Is(err, nats.ErrConnectionClosed) {
+		if err := e.settleAcks(ctx); err != nil && !errors.Is(err, nats.ErrConnectionClosed) {
 			faults = append(faults, fmt.Errorf("jet: the last acknowledgements may be lost: %w", err))
 		}
 	}
@@ -263,9 +275,20 @@ func (e *Engine) closing() bool {
 	return first
 }
 
-// flush waits until the server has read what was sent.
-func (e *Engine) flush(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, apiPatience)
+// settleAcks waits until the server has done what it was told about deliveries.
+// It is told in order and without an answer, so each consumer is asked to answer
+// to a last word, which means nothing.
+func (e *Engine) settleAcks(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, stopPatience)
 	defer cancel()
+	e.mu.Lock()
+	consumers := slices.Collect(maps.Keys(e.consumers))
+	e.mu.Unlock()
+	for _, c := range consumers {
+		subject := "$JS.ACK." + e.places[engine.Jobs].name + "." + consumerName(c) + ".1.1.1.1.0"
+		if _, err := e.conn.RequestWithContext(ctx, subject, []byte("?")); err != nil && !errors.Is(err, nats.ErrNoResponders) {
+			return err
+		}
+	}
 	return e.conn.FlushWithContext(ctx)
 }

@@ -24,8 +24,10 @@ const (
 //   - of a slow request the server tells how much it did not get, when it ends
 //   - of a quick one it does not, so there is only one of them at a time
 //
-// After trouble a feed is replaced as a whole, which tells late deliveries from
-// new ones and makes the server drop requests that nobody hears any more.
+// Requests are taken back, by the caller or after trouble, by ending the
+// subscription: the server drops requests that nobody hears, what is on its way
+// is delivered, and what is open then is returned. New requests are made by a
+// new feed.
 type feed struct {
 	taker   *taker
 	kind    kind
@@ -35,7 +37,9 @@ type feed struct {
 
 	open  int   // guarded by taker.mu: asked for and not come
 	heard int64 // guarded by taker.mu: the tick of the last word or request
-	gone  bool  // guarded by taker.mu: it was replaced
+
+	retired bool // guarded by taker.mu: no request is made by it any more
+	late    bool // guarded by taker.mu: what is left is returned a tick later
 }
 
 // How long a request that may wait lives on the server. Elsewhere heartbeats
@@ -86,7 +90,7 @@ func (t *taker) newFeed(k kind) (*feed, error) {
 		return nil, err
 	}
 	f.sub = sub
-	sub.SetClosedHandler(func(string) { close(f.through) })
+	sub.SetClosedHandler(func(string) { f.ended() })
 	// What is dropped here would have to wait for its lease.
 	if err := sub.SetPendingLimits(-1, -1); err != nil {
 		return nil, err
@@ -117,6 +121,25 @@ func (f *feed) drain() {
 	}
 }
 
+// ended returns what did not come. It is the last that the subscription does.
+func (f *feed) ended() {
+	t := f.taker
+	t.mu.Lock()
+	n := f.open
+	f.open = 0
+	delete(t.retired, f)
+	if t.feeds[f.kind] == f {
+		t.feeds[f.kind] = nil // The connection was closed.
+	}
+	if f.late {
+		t.owed += n
+		n = 0
+	}
+	t.mu.Unlock()
+	t.giveBack(n)
+	close(f.through)
+}
+
 // hear takes what comes to the subscription.
 func (f *feed) hear(m *nats.Msg) {
 	if strings.HasPrefix(m.Reply, "$JS.ACK.") {
@@ -132,25 +155,26 @@ func (f *feed) status(subject, code, description, pending string) {
 	if code == "" {
 		return // No delivery and no status: not from a server that we know.
 	}
-	now, later := 0, 0
+	now, refused := 0, false
 	t.mu.Lock()
 	f.heard = t.engine.ticks.Load()
 	switch {
-	case f.gone || t.stopping || code == "100":
+	case code == "100":
 	case code == "404", code == "408":
 		now = f.take(subject, pending)
 	case ends(description):
 		// All requests have ended, those that were not told of too.
-		later = t.replace(f)
+		t.retire(f, true)
+		refused = true
 	default:
-		later = f.take(subject, pending)
+		t.owed += f.take(subject, pending)
+		refused = true
 	}
-	t.owed += later
 	if f.kind == quick && !t.stopping {
 		t.askQueued()
 	}
 	t.mu.Unlock()
-	if later > 0 {
+	if refused {
 		t.engine.log.Debug("jet: a request for jobs was refused", "consumer", consumerName(t.consumer), "status", code, "words", description)
 		if code == "503" || strings.Contains(description, "Deleted") {
 			t.engine.forget(t.consumer)

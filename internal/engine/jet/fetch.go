@@ -78,14 +78,16 @@ func (e *Engine) ask(ctx context.Context, subject string, question []byte) (*nat
 		if !e.connected.Load() {
 			return nil, e.away()
 		}
-		m, err := e.conn.RequestWithContext(ctx, subject, question)
+		m, err := e.askOnce(ctx, subject, question)
 		if err == nil {
 			return m, nil
 		}
-		if !errors.Is(err, nats.ErrNoResponders) || e.config.Replicas == 1 {
+		// Of several replicas one may be lost with the question, or they are choosing
+		// a leader; reading again does no harm.
+		again := errors.Is(err, nats.ErrNoResponders) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrTimeout)
+		if !again || e.config.Replicas == 1 || ctx.Err() != nil {
 			return nil, e.trouble("asking "+subject, err)
 		}
-		// The replicas are choosing a leader.
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
@@ -94,6 +96,25 @@ func (e *Engine) ask(ctx context.Context, subject string, question []byte) (*nat
 			return nil, engine.ErrClosed
 		}
 	}
+}
+
+// tryPatience is how long one try of a question may take.
+const tryPatience = apiPatience / 2
+
+// askOnce asks once. A server that has not answered for long is left for another.
+func (e *Engine) askOnce(ctx context.Context, subject string, question []byte) (*nats.Msg, error) {
+	if e.config.Replicas == 1 {
+		return e.conn.RequestWithContext(ctx, subject, question)
+	}
+	try, cancel := context.WithTimeout(ctx, tryPatience)
+	defer cancel()
+	m, err := e.conn.RequestWithContext(try, subject, question)
+	if err == nil {
+		e.trust()
+	} else if ctx.Err() == nil {
+		e.doubt()
+	}
+	return m, err
 }
 
 // trouble says what an error of the client means for a question.
@@ -222,6 +243,9 @@ func (e *Engine) Delete(ctx context.Context, s engine.Stream, seq uint64) error 
 	}
 	switch {
 	case answer.Success:
+		if s == engine.Jobs {
+			e.back.remove(seq)
+		}
 		return nil
 	case answer.Error == nil:
 		return fmt.Errorf("jet: the server did not delete %d of %s and does not say why", seq, s)
@@ -235,7 +259,7 @@ func (e *Engine) Delete(ctx context.Context, s engine.Stream, seq uint64) error 
 // gone tells whether a message could not be deleted because it is not there.
 func gone(description string) bool {
 	return strings.Contains(description, "not found") || strings.Contains(description, "no message found") ||
-		strings.Contains(description, "deleted message")
+		strings.Contains(description, "deleted message") || strings.Contains(description, "EOF")
 }
 
 // Scan implements [engine.Engine].

@@ -46,7 +46,10 @@ func (e *Engine) Put(p engine.Put, done func(seq uint64, err error)) {
 		done(0, err)
 		return
 	}
-	err = e.publish(&p, token)
+	err = e.Err() // it may have failed since it was asked
+	if err == nil {
+		err = e.publish(&p, token)
+	}
 	if waits := e.puts.sent(token); err == nil && !waits {
 		err = fmt.Errorf("jet: %w: the store was closed meanwhile", engine.ErrUnknown)
 	}
@@ -56,6 +59,10 @@ func (e *Engine) Put(p engine.Put, done func(seq uint64, err error)) {
 		}
 	}
 }
+
+// passingPatience is for how many ticks a put is tried again that the server
+// cannot take for now.
+const passingPatience = int64(5 * time.Second / tick)
 
 // conditionSize is about what the headers of a put take.
 const conditionSize = 80
@@ -81,7 +88,7 @@ func (e *Engine) refuse(p *engine.Put) error {
 		return e.away()
 	}
 	if p.Stream == engine.Jobs && e.config.Disk != nil {
-		return e.config.Disk.Room()
+		return e.config.Disk.Room(int64(len(p.Data) + len(p.Subject) + conditionSize))
 	}
 	return nil
 }
@@ -154,13 +161,16 @@ func (e *Engine) answered(m *nats.Msg) {
 	if err != nil {
 		return // Not of ours: nobody else knows this inbox.
 	}
+	if e.Shared() {
+		e.trust()
+	}
 	var v verdict
 	if len(m.Data) == 0 && m.Header != nil {
 		v = verdict{code: noAnswerer}
 	} else {
 		v = parseAnswer(e.places[tokenStream(token)].confirm, m.Data)
 	}
-	if v.passing() && e.puts.later(token, e.ticks.Load()+1, e.patience) {
+	if v.passing() && e.puts.later(token, e.ticks.Load()+1, passingPatience) {
 		return
 	}
 	w, there := e.puts.take(token)
@@ -169,10 +179,17 @@ func (e *Engine) answered(m *nats.Msg) {
 	}
 	if v.conflict() && w.tries > 1 {
 		// Perhaps with what an earlier try has stored.
-		e.background(func() { e.settle(&w, v) })
+		e.settleLater(w, v)
 		return
 	}
 	e.endPut(&w, v, v.err(w.put.Stream, e.config.Disk != nil))
+}
+
+// settleLater is apart from its caller so that only this way costs memory.
+func (e *Engine) settleLater(w pending, v verdict) {
+	if !e.background(func() { e.settle(&w, v) }) {
+		e.endPut(&w, verdict{}, fmt.Errorf("jet: %w: the store was closed meanwhile", engine.ErrUnknown))
+	}
 }
 
 // settle finds out whether a put that was sent more than once, and then was
@@ -260,6 +277,9 @@ func (e *Engine) sweepPuts(lost bool) {
 	why := "the connection was lost before it came"
 	if !lost {
 		why = fmt.Sprintf("none within %v", time.Duration(e.patience)*tick)
+		if len(over) > 0 {
+			e.doubt()
+		}
 	}
 	e.unanswered(over, why)
 }

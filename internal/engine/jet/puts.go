@@ -155,17 +155,17 @@ func (t *puts) ended() {
 }
 
 // close takes no more puts. The channel is closed when all have ended.
-func (t *puts) close() (idle <-chan struct{}, first bool) {
+func (t *puts) close() (idle <-chan struct{}) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closed {
-		return t.idle, false
+		return t.idle
 	}
 	t.closed = true
 	if t.open == 0 {
 		close(t.idle)
 	}
-	return t.idle, true
+	return t.idle
 }
 
 // again is a put to be sent once more.

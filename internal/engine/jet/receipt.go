@@ -50,15 +50,17 @@ func parseReply(reply string) (h handout, ok bool) {
 
 // What is said to the server about a delivery. Nobody may change them.
 var (
-	wordAck    = []byte("+ACK")
-	wordNak    = []byte("-NAK")
-	wordExtend = []byte("+WPI")
+	wordAck     = []byte("+ACK")
+	wordNak     = []byte("-NAK")
+	wordNakKept = []byte(`-NAK {"delay":1}`)
+	wordExtend  = []byte("+WPI")
 )
 
 // receipt implements [engine.Receipt].
 type receipt struct {
-	engine   *Engine
+	taker    *taker
 	reply    string
+	seq      uint64
 	size     int64
 	answered atomic.Bool
 }
@@ -66,8 +68,8 @@ type receipt struct {
 // Ack implements [engine.Receipt].
 func (r *receipt) Ack() {
 	if r.end() {
-		r.engine.jobs.freed(r.size)
-		r.engine.tell(r.reply, wordAck)
+		r.taker.engine.jobs.freed(r.size)
+		r.taker.engine.tell(r.reply, wordAck)
 	}
 }
 
@@ -76,24 +78,35 @@ func (r *receipt) Nak(delay time.Duration) {
 	if !r.end() {
 		return
 	}
+	e := r.taker.engine
+	e.back.give(r.taker.consumer, r.seq, delay)
 	if delay <= 0 {
-		r.engine.tell(r.reply, wordNak)
+		e.tellBack(r.reply)
 		return
 	}
 	words := append(wordNak[:len(wordNak):len(wordNak)], ` {"delay":`...)
-	r.engine.tell(r.reply, append(strconv.AppendInt(words, int64(delay), 10), '}'))
+	e.tell(r.reply, append(strconv.AppendInt(words, int64(delay), 10), '}'))
 }
 
 // Extend implements [engine.Receipt].
 func (r *receipt) Extend() {
 	if !r.answered.Load() {
-		r.engine.tell(r.reply, wordExtend)
+		r.taker.engine.tell(r.reply, wordExtend)
 	}
 }
 
 // end tells whether this is the first answer.
 func (r *receipt) end() bool {
-	return !r.engine.closed.Load() && r.answered.CompareAndSwap(false, true)
+	return !r.taker.engine.closed.Load() && r.answered.CompareAndSwap(false, true)
+}
+
+// tellBack gives a delivery back at once. A server that is stopped forgets what
+// was given back without delay, and then waits for the lease; what has a delay
+// it writes down, but hands out some 10 ms later. So it is told both: the delay
+// of a nanosecond stays, the other takes effect at once.
+func (e *Engine) tellBack(reply string) {
+	e.tell(reply, wordNakKept)
+	e.tell(reply, wordNak)
 }
 
 // tell says something about a delivery. It may be lost: then the lease ends.

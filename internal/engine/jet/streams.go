@@ -2,8 +2,10 @@ package jet
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -91,7 +93,7 @@ func (e *Engine) streamConfig(s engine.Stream) jetstream.StreamConfig {
 func (e *Engine) makeStreams(ctx context.Context) error {
 	for _, s := range engine.Streams() {
 		c := e.streamConfig(s)
-		stream, err := e.js.CreateOrUpdateStream(ctx, c)
+		stream, err := e.makeStream(ctx, c)
 		if err != nil {
 			return fmt.Errorf("jet: the stream %s can be neither made nor brought up to date: %w; "+
 				"look at what the server says of it, or take another namespace", c.Name, err)
@@ -105,6 +107,39 @@ func (e *Engine) makeStreams(ctx context.Context) error {
 	}
 	return nil
 }
+
+// makeStream makes one stream. A cluster that has just come up may not be able to
+// yet, and a server that is just removing the last stream of a store may remove
+// the folder of the next with it.
+func (e *Engine) makeStream(ctx context.Context, c jetstream.StreamConfig) (jetstream.Stream, error) {
+	const pause = 50 * time.Millisecond
+	for end := time.Now().Add(makePatience); ; {
+		stream, err := e.js.CreateOrUpdateStream(ctx, c)
+		var fault *jetstream.APIError
+		if err == nil || !errors.As(err, &fault) || time.Now().After(end) {
+			return stream, err
+		}
+		switch int(fault.ErrorCode) {
+		case codeStoreNotMade, codeNotAvailable, codeNotLeader, codeNoPeers:
+		default:
+			return nil, err
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return nil, err
+		}
+	}
+}
+
+// makePatience is how long a server may be unable to make a stream.
+const makePatience = 3 * time.Second
+
+// The server's numbers of what may pass.
+const (
+	codeNoPeers      = 10005 // no suitable peers for placement
+	codeStoreNotMade = 10049 // error creating store for stream
+)
 
 // oldest is what Old compares with while it is not known how far the stream is.
 const oldest = math.MaxUint64

@@ -2,6 +2,8 @@ package jet
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -25,10 +27,11 @@ type taker struct {
 	sure bool   // mark is not too low
 
 	mu       sync.Mutex
-	feeds    [2]*feed // guarded by mu: for requests without and with wait; nil until there is one
-	queued   int      // guarded by mu: to be asked for without wait when the request before has ended
-	owed     int      // guarded by mu: to be returned at the next tick, so that nobody asks a server without pause that refuses
-	stopping bool     // guarded by mu: what comes is given back
+	feeds    [2]*feed           // guarded by mu: for requests without and with wait; nil until there is one
+	queued   int                // guarded by mu: to be asked for without wait when the request before has ended
+	owed     int                // guarded by mu: to be returned at the next tick, so that nobody asks a server without pause that refuses
+	stopping bool               // guarded by mu: nothing is asked for any more
+	retired  map[*feed]struct{} // guarded by mu: those that are not through
 
 	// calls is held while deliver or returned is called.
 	calls   sync.Mutex
@@ -53,6 +56,7 @@ func (e *Engine) Take(c engine.Consumer, deliver func(engine.Delivery), returned
 		deliver:  deliver,
 		returned: returned,
 		sure:     true,
+		retired:  map[*feed]struct{}{},
 	}
 	if d := e.config.Disk; d != nil {
 		t.mark, t.sure = d.Marked(c)
@@ -126,7 +130,7 @@ func (t *taker) delivered(f *feed, m *nats.Msg) {
 		return
 	}
 	t.mu.Lock()
-	mine := !t.stopping && !f.gone && f.open > 0
+	mine := f.open > 0
 	if mine {
 		f.open--
 		f.heard = e.ticks.Load()
@@ -136,14 +140,17 @@ func (t *taker) delivered(f *feed, m *nats.Msg) {
 	}
 	t.mu.Unlock()
 	if !mine {
-		e.tell(m.Reply, wordNak)
+		e.tellBack(m.Reply)
 		return
+	}
+	if h.deliveries > 1 {
+		e.back.take(t.consumer, h.seq)
 	}
 	d := t.delivery(m, h)
 	t.calls.Lock()
 	defer t.calls.Unlock()
 	if t.stopped {
-		e.tell(m.Reply, wordNak)
+		e.tellBack(m.Reply)
 		return
 	}
 	if disk := e.config.Disk; disk != nil && h.seq > t.marked {
@@ -164,7 +171,7 @@ func (t *taker) delivery(m *nats.Msg, h handout) engine.Delivery {
 			Stream: engine.Jobs, Subject: m.Subject[min(len(e.prefix), len(m.Subject)):], Data: m.Data,
 			Seq: h.seq, Time: time.Unix(0, h.stored).UTC(),
 		},
-		Receipt:    &receipt{engine: e, reply: m.Reply, size: size},
+		Receipt:    &receipt{taker: t, reply: m.Reply, seq: h.seq, size: size},
 		Deliveries: int(h.deliveries),
 		Waiting:    h.waiting,
 		Old:        h.seq <= e.old.Load(),
@@ -204,18 +211,22 @@ func (t *taker) sweep() {
 	e := t.engine
 	now := e.ticks.Load()
 	t.mu.Lock()
-	n := t.owed
+	n, silent := t.owed, false
 	t.owed = 0
 	if !t.stopping {
 		for k, f := range t.feeds {
 			if f != nil && f.open > 0 && now-f.heard > e.silence(kind(k)) && e.connected.Load() {
 				e.log.Warn("jet: the server is silent about a request for jobs; asking anew", "consumer", consumerName(t.consumer))
-				n += t.replace(f)
+				t.retire(f, false)
+				silent = true
 			}
 		}
 		t.askQueued()
 	}
 	t.mu.Unlock()
+	if silent {
+		e.doubt()
+	}
 	t.giveBack(n)
 }
 
@@ -226,43 +237,46 @@ func (t *taker) reset() {
 	n := t.queued + t.owed
 	t.queued, t.owed = 0, 0
 	for _, f := range t.feeds {
-		if f != nil {
-			n += t.replace(f)
-		}
+		t.retire(f, false)
 	}
 	t.mu.Unlock()
 	t.giveBack(n)
 }
 
-// replace lets go of f and returns how many were asked for by it and did not
-// come. What still comes is given back to the server. t.mu is held.
-func (t *taker) replace(f *feed) int {
-	n := f.open
-	f.open = 0
-	f.gone = true
+// Recall implements [engine.Taker].
+func (t *taker) Recall() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if f := t.feeds[slow]; f != nil && f.open > 0 {
+		t.retire(f, false)
+	}
+}
+
+// retire lets go of f, which may be nil. What is on its way is delivered still,
+// then the rest is returned: a tick later if that is to be slow. It does not
+// wait. t.mu is held.
+func (t *taker) retire(f *feed, late bool) {
+	if f == nil || f.retired {
+		return
+	}
+	f.retired, f.late = true, late
+	t.retired[f] = struct{}{}
 	if t.feeds[f.kind] == f {
 		t.feeds[f.kind] = nil
 	}
 	f.drain()
-	return n
 }
 
 // Stop implements [engine.Taker]. What was asked for and did not come is told
 // by returned before it returns.
 func (t *taker) Stop() {
 	t.once.Do(func() {
-		e := t.engine
 		t.mu.Lock()
 		t.stopping = true
-		n := t.queued + t.owed
-		t.queued, t.owed = 0, 0
-		var feeds []*feed
 		for _, f := range t.feeds {
-			if f != nil {
-				feeds = append(feeds, f)
-				n += t.replace(f)
-			}
+			t.retire(f, false)
 		}
+		feeds := slices.Collect(maps.Keys(t.retired))
 		t.mu.Unlock()
 		patience := time.NewTimer(stopPatience)
 		defer patience.Stop()
@@ -272,12 +286,18 @@ func (t *taker) Stop() {
 			case <-patience.C:
 				patience.Reset(0)
 				_ = f.sub.Unsubscribe() // What is still on its way comes again after its lease.
+				<-f.through
 			}
 		}
+		t.mu.Lock()
+		n := t.queued + t.owed
+		t.queued, t.owed = 0, 0
+		t.mu.Unlock()
 		t.giveBack(n)
 		t.calls.Lock()
 		t.stopped = true
 		t.calls.Unlock()
+		e := t.engine
 		e.mu.Lock()
 		delete(e.takers, t)
 		e.mu.Unlock()

@@ -3,6 +3,7 @@ package memory
 import (
 	"context"
 	"strconv"
+	"sync/atomic"
 	"testing"
 
 	"github.com/bullpen-run/bullpen/internal/engine"
@@ -74,9 +75,10 @@ func BenchmarkDone(b *testing.B) {
 	b.ReportAllocs()
 	b.ResetTimer()
 	taker.Request(64, true)
+	var caller atomic.Uint64
 	b.RunParallel(func(p *testing.PB) {
 		i := 0
-		base := "job.q.normal." + strconv.FormatUint(uint64(len(left)), 10) + "-"
+		base := "job.q.normal." + strconv.FormatUint(caller.Add(1), 10) + "-"
 		for p.Next() {
 			i++
 			e.Put(engine.Put{Subject: base + strconv.Itoa(i), Data: data, Durable: true}, func(uint64, error) {})

@@ -25,6 +25,8 @@ type taker struct {
 
 	wait int // asked for with wait and not served; +checklocks:engine.store.mu
 	now  int // asked for without, and not looked for yet; +checklocks:engine.store.mu
+
+	recalled int // to be told by returned; +checklocks:engine.store.mu
 }
 
 // delivered is a record that is being delivered.
@@ -58,6 +60,15 @@ func (t *taker) Request(n int, wait bool) {
 	if !wait || t.consumer.ready() > 0 {
 		t.look()
 	}
+}
+
+// Recall takes back the requests that wait.
+func (t *taker) Recall() {
+	t.engine.store.mu.Lock()
+	defer t.engine.store.mu.Unlock()
+	t.recalled += t.wait
+	t.wait = 0
+	t.look()
 }
 
 // Stop takes back all requests.
@@ -128,7 +139,8 @@ func (t *taker) take(batch []delivered) (_ []delivered, back int) {
 		batch = append(batch, t.delivery(r))
 	}
 	if len(batch) < most {
-		back, t.now = t.now, 0
+		back, t.now = t.now+t.recalled, 0
+		t.recalled = 0
 	}
 	return batch, back
 }

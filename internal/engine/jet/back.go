@@ -1,0 +1,66 @@
+package jet
+
+import (
+	"sync"
+	"time"
+
+	"github.com/bullpen-run/bullpen/internal/engine"
+)
+
+// back counts the messages that this engine gave back, whose delay is over, and
+// that were not handed out since: the server counts them among those that are
+// taken.
+type back struct {
+	// forget is how long one is counted, because another node may have taken it;
+	// 0 is until it is handed out here.
+	forget time.Duration
+
+	mu  sync.Mutex
+	all map[engine.Consumer]map[uint64]time.Time // guarded by mu: when the delay of each sequence number is over
+}
+
+// give notes that seq was given back.
+func (b *back) give(c engine.Consumer, seq uint64, delay time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.all == nil {
+		b.all = map[engine.Consumer]map[uint64]time.Time{}
+	}
+	if b.all[c] == nil {
+		b.all[c] = map[uint64]time.Time{}
+	}
+	b.all[c][seq] = time.Now().Add(max(delay, 0))
+}
+
+// take notes that seq was handed out.
+func (b *back) take(c engine.Consumer, seq uint64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.all[c], seq)
+}
+
+// remove notes that seq was deleted.
+func (b *back) remove(seq uint64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, of := range b.all {
+		delete(of, seq)
+	}
+}
+
+// count returns how many of c wait.
+func (b *back) count(c engine.Consumer) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n := 0
+	now := time.Now()
+	for seq, due := range b.all[c] {
+		switch waited := now.Sub(due); {
+		case b.forget > 0 && waited > b.forget:
+			delete(b.all[c], seq)
+		case waited >= 0:
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,219 @@
+//go:build linux
+
+package embedded_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/bullpen-run/bullpen/internal/broker"
+	"github.com/bullpen-run/bullpen/internal/engine"
+	"github.com/bullpen-run/bullpen/internal/engine/jet"
+	"github.com/bullpen-run/bullpen/queue"
+	"github.com/bullpen-run/bullpen/queue/embedded"
+)
+
+// book has what the lives of a node have told.
+type book struct {
+	mu        sync.Mutex
+	confirmed map[string]string // the queue of each confirmed job; guarded by mu
+	ended     map[string]string // in which life the outcome was durable; guarded by mu
+	hands     map[string]int    // the most jobs in hand in a life; guarded by mu
+	faults    []string          // guarded by mu
+	fallback  string            // guarded by mu
+}
+
+func newBook() *book {
+	return &book{confirmed: map[string]string{}, ended: map[string]string{}, hands: map[string]int{}}
+}
+
+// note takes a line of a node; up says that the node is ready.
+func (b *book) note(life, line string) (up bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	word, rest, _ := strings.Cut(line, " ")
+	id, more, _ := strings.Cut(rest, " ")
+	switch word {
+	case "up":
+		b.fallback = rest
+		return true
+	case "confirmed":
+		b.confirmed[id] = more
+	case "ended":
+		b.confirmed[id], b.ended[id] = workQueue, life
+		if more != "true" {
+			b.faults = append(b.faults, "job "+id+" has another result")
+		}
+	case "hands":
+		var n int
+		if _, err := fmt.Sscan(rest, &n); err == nil {
+			b.hands[life] = max(b.hands[life], n)
+		}
+	default:
+		b.faults = append(b.faults, line)
+	}
+	return false
+}
+
+// copies gives what is confirmed and what has ended up to now.
+func (b *book) copies() (confirmed, ended map[string]string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	confirmed, ended = make(map[string]string, len(b.confirmed)), make(map[string]string, len(b.ended))
+	for id, q := range b.confirmed {
+		confirmed[id] = q
+	}
+	for id, life := range b.ended {
+		ended[id] = life
+	}
+	return confirmed, ended
+}
+
+func (b *book) size() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.confirmed)
+}
+
+// healthy fails the test when a node had something to complain of.
+func (b *book) healthy(t *testing.T) {
+	t.Helper()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i, f := range b.faults {
+		if i < 10 {
+			t.Errorf("a node says: %s", f)
+		}
+	}
+}
+
+// node is a process that has a store open.
+type node struct {
+	cmd   *exec.Cmd
+	stdin io.Closer
+	up    chan struct{} // closed when it is ready
+	read  chan struct{} // closed when all that it said is in the book
+}
+
+// startNode starts this binary as a node. It does not wait until it is up.
+func startNode(t *testing.T, c nodeConfig, b *book) *node {
+	t.Helper()
+	text, err := json.Marshal(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := &node{cmd: exec.Command(exe), up: make(chan struct{}), read: make(chan struct{})}
+	n.cmd.Env = append(os.Environ(), nodeVar+"="+string(text), "GORACE=halt_on_error=1")
+	n.cmd.Stderr = os.Stderr
+	stdout, err := n.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n.stdin, err = n.cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() { // ends with the process; kill waits
+		defer close(n.read)
+		up := sync.OnceFunc(func() { close(n.up) })
+		for lines := bufio.NewScanner(stdout); lines.Scan(); {
+			if b.note(c.Life, lines.Text()) {
+				up()
+			}
+		}
+	}()
+	t.Cleanup(n.kill)
+	return n
+}
+
+// ready waits until the node is up.
+func (n *node) ready(t *testing.T, b *book) {
+	t.Helper()
+	select {
+	case <-n.up:
+	case <-n.read:
+		b.healthy(t)
+		t.Fatal("the node ended before it was up")
+	case <-time.After(patience):
+		t.Fatal("the node does not come up")
+	}
+}
+
+// loaded waits until the node has confirmed so many more jobs.
+func (n *node) loaded(t *testing.T, b *book, more int) {
+	t.Helper()
+	want := b.size() + more
+	until(t, fmt.Sprintf("%d more jobs are confirmed", more), func() bool {
+		select {
+		case <-n.read:
+			b.healthy(t)
+			t.Fatal("the node ended by itself")
+		default:
+		}
+		return b.size() >= want
+	})
+}
+
+// kill ends the node by SIGKILL. It may be called again.
+func (n *node) kill() {
+	_ = n.cmd.Process.Kill() // an error says that it has ended
+	<-n.read
+	_ = n.cmd.Wait() // says that it was killed
+	n.stdin.Close()
+}
+
+// storeOf is the store of a node: the embedded one, or the control.
+func storeOf(c *nodeConfig) queue.Store {
+	if c.Lazy {
+		return lazyStore{c.Dir}
+	}
+	return embedded.At(c.Dir)
+}
+
+// lazyStore is the control: the same server and the same engine, in which a
+// confirm does not wait for a sync. The server's own default syncs every two
+// minutes.
+type lazyStore struct{ dir string }
+
+func (s lazyStore) Open(ctx context.Context, o engine.Options) (engine.Engine, error) {
+	b, err := broker.Open(ctx, broker.Config{Dir: s.dir})
+	if err != nil {
+		return nil, err
+	}
+	conn, err := nats.Connect("", nats.InProcessServer(b.Server()))
+	if err != nil {
+		return nil, err
+	}
+	d := &lazyDisk{Broker: b, confirms: make(chan func(error), 1<<16)}
+	go func() { // ends with the process
+		for done := range d.confirms {
+			done(nil)
+		}
+	}()
+	return jet.Open(ctx, jet.Config{Conn: conn, Owned: true, Disk: d, Options: o})
+}
+
+// lazyDisk confirms what the server has answered at once.
+type lazyDisk struct {
+	*broker.Broker
+	confirms chan func(error)
+}
+
+func (d *lazyDisk) Confirm(_ engine.Entry, done func(error)) { d.confirms <- done }

@@ -1,0 +1,91 @@
+package embedded_test
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/bullpen-run/bullpen/internal/broker/brokertest"
+	"github.com/bullpen-run/bullpen/queue"
+	"github.com/bullpen-run/bullpen/queue/embedded"
+	"github.com/bullpen-run/bullpen/queue/queuetest"
+)
+
+// TestContract holds the store in a folder against the contract. Each namespace
+// has a folder, and so a server, of its own.
+func TestContract(t *testing.T) {
+	root := t.TempDir()
+	queuetest.Run(t, queuetest.Subject{
+		Open: func(t *testing.T, c queue.Config) *queue.Queue {
+			t.Helper()
+			c.Store = embedded.At(filepath.Join(root, c.Namespace))
+			return queuetest.Open(t, c)
+		},
+		OneNode:  "a folder belongs to one program at a time",
+		Parallel: true,
+	})
+}
+
+// TestContractOfClusters holds three servers, on each of which every job lies,
+// against the same contract: only the address is another.
+func TestContractOfClusters(t *testing.T) {
+	if testing.Short() {
+		t.Skip("three servers on one machine are slow; they are tested without -short")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	cluster, err := brokertest.Start(ctx, brokertest.Config{Dirs: []string{t.TempDir(), t.TempDir(), t.TempDir()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := cluster.Close(context.WithoutCancel(ctx)); err != nil {
+			t.Error(err)
+		}
+	})
+	url := strings.Join(cluster.URLs(), ",")
+	queuetest.Run(t, queuetest.Subject{
+		Open: func(t *testing.T, c queue.Config) *queue.Queue {
+			t.Helper()
+			t.Cleanup(func() { forget(t, url, c.Namespace) })
+			c.Store = queue.Server{URL: url, Replicas: 3}
+			return queuetest.Open(t, c)
+		},
+		Lease:    2 * time.Second,
+		Parallel: true,
+	})
+}
+
+// forget removes what a clause has stored, after its queues are closed, so that
+// the servers need not keep it for the rest of the test.
+func forget(t *testing.T, url, namespace string) {
+	t.Helper()
+	conn, err := nats.Connect(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	js, err := jetstream.New(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
+	defer cancel()
+	names := js.StreamNames(ctx)
+	for name := range names.Name() {
+		if !strings.HasPrefix(name, "BP_"+namespace+"_") {
+			continue
+		}
+		if err := js.DeleteStream(ctx, name); err != nil {
+			t.Errorf("remove stream %s: %v", name, err)
+		}
+	}
+	if err := names.Err(); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,218 @@
+package queuetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	bullpen "github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/queue"
+)
+
+// byName is a handler that does what the task's name says.
+func byName(g *gate) bullpen.Handler {
+	return func(ctx context.Context, t bullpen.Task) ([]byte, error) {
+		switch t.Name {
+		case "gate":
+			return g.handle(ctx, t)
+		case "fail":
+			return nil, bullpen.Fail("no", false)
+		case "retry":
+			return nil, bullpen.Fail("later", true)
+		default:
+			return t.Payload, nil
+		}
+	}
+}
+
+func testStates(f *fixture) {
+	f.open(queue.Config{Retry: queue.Retry{Backoff: time.Hour}})
+	g := newGate()
+	c := newCrew(8, byName(g))
+	ids := map[queue.State]string{}
+	ids[queue.Queued] = f.enqueue(queue.Job{Queue: "nobody"}).ID
+	f.work(f.Queue, c, queue.WorkConfig{})
+	ids[queue.Scheduled] = f.enqueue(queue.Job{Delay: time.Hour}).ID
+	ids[queue.Running] = f.enqueue(queue.Job{Name: "gate"}).ID
+	ids[queue.Retrying] = f.enqueue(queue.Job{Name: "retry"}).ID
+	ids[queue.Done] = f.enqueue(queue.Job{Name: "echo"}).ID
+	ids[queue.Dead] = f.enqueue(queue.Job{Name: "fail"}).ID
+	ids[queue.Canceled] = f.enqueue(queue.Job{Delay: time.Hour}).ID
+	if err := f.Cancel(f.ctx(), ids[queue.Canceled]); err != nil {
+		f.t.Fatalf("Cancel = %v", err)
+	}
+	for want, id := range ids {
+		i := f.state(id, want)
+		if want == queue.Scheduled || want == queue.Retrying {
+			if d := time.Until(i.At); d < 20*time.Minute || d > time.Hour {
+				f.t.Errorf("a job that is %v is due in %v, want about an hour", want, d)
+			}
+		}
+		if (i.Err != nil) != (want == queue.Dead || want == queue.Canceled) || i.Ended.IsZero() == want.Ended() {
+			f.t.Errorf("Get of a job that is %v = %+v", want, i)
+		}
+	}
+	for state, want := range map[queue.State][]queue.State{
+		queue.Scheduled: {queue.Scheduled, queue.Retrying}, queue.Retrying: {queue.Scheduled, queue.Retrying},
+		queue.Queued: {queue.Queued, queue.Running}, queue.Running: {queue.Queued, queue.Running},
+		queue.Done: {queue.Done, queue.Dead, queue.Canceled}, queue.Canceled: {queue.Done, queue.Dead, queue.Canceled},
+		queue.Dead: {queue.Dead},
+	} {
+		var wanted []string
+		for _, s := range want {
+			wanted = append(wanted, ids[s])
+		}
+		slices.Sort(wanted)
+		// A job that has ended leaves the list of those that wait a moment later.
+		f.eventually(fmt.Sprintf("List of %v gives %v", state, wanted), func() bool {
+			var got []string
+			for _, i := range f.list(queue.Filter{State: state}) {
+				got = append(got, i.ID)
+			}
+			slices.Sort(got)
+			return slices.Equal(got, wanted)
+		})
+	}
+	g.open()
+	f.good(ids[queue.Running])
+}
+
+func testList(f *fixture) {
+	f.open(queue.Config{})
+	var want []string
+	for i := range 50 {
+		j := queue.Job{Queue: "a", Name: fmt.Sprint("n", i%2), Payload: fmt.Append(nil, i), Priority: queue.Priority(i % 3)}
+		if i%5 == 4 {
+			j.Queue = "b"
+		}
+		want = append(want, f.enqueue(j).ID)
+	}
+	check := func(filter queue.Filter, wanted func(i int) bool) {
+		f.t.Helper()
+		for _, filter.Limit = range []int{0, 1, 7, 1000} {
+			var got, ids []string
+			for _, i := range f.list(filter) {
+				got = append(got, i.ID)
+			}
+			for i, id := range want {
+				if wanted(i) {
+					ids = append(ids, id)
+				}
+			}
+			if !slices.Equal(got, ids) {
+				f.t.Errorf("List %+v gives %d jobs, want %d in the order in which they came", filter, len(got), len(ids))
+			}
+		}
+	}
+	all := func(int) bool { return true }
+	check(queue.Filter{State: queue.Queued}, all)
+	check(queue.Filter{State: queue.Queued, Queue: "b"}, func(i int) bool { return i%5 == 4 })
+	check(queue.Filter{State: queue.Queued, Queue: "a", Name: "n1"}, func(i int) bool { return i%5 != 4 && i%2 == 1 })
+	check(queue.Filter{State: queue.Queued, Name: "none"}, func(int) bool { return false })
+	c := newCrew(4, echo)
+	f.work(f.Queue, c, queue.WorkConfig{Queue: "a"})
+	f.work(f.Queue, c, queue.WorkConfig{Queue: "b"})
+	for _, id := range want {
+		f.good(id)
+	}
+	ended := f.list(queue.Filter{State: queue.Done, Limit: 7})
+	var got []string
+	for _, i := range ended {
+		got = append(got, i.ID)
+	}
+	slices.Sort(got)
+	if slices.Sort(want); !slices.Equal(got, want) {
+		f.t.Errorf("List of what is done gives %d jobs, want each of %d once", len(got), len(want))
+	}
+	if in := f.list(queue.Filter{State: queue.Done, Queue: "b", Limit: 3}); len(in) != 10 {
+		f.t.Errorf("List of what is done in b gives %d, want 10", len(in))
+	}
+}
+
+func testWait(f *fixture) {
+	f.open(queue.Config{})
+	g := newGate()
+	f.staff(2, byName(g))
+	id := f.enqueue(queue.Job{Name: "gate", Payload: []byte("p")}).ID
+	const many = 20
+	waits := make(chan error, many)
+	for range many {
+		go func() { // ends with the job, or with the test
+			r, err := f.Wait(f.t.Context(), id)
+			if err == nil && string(r.Payload) != "p" {
+				err = fmt.Errorf("the result is %q, want p", r.Payload)
+			}
+			waits <- err
+		}()
+	}
+	short, cancel := context.WithTimeoutCause(f.t.Context(), 30*time.Millisecond, errOdd)
+	defer cancel()
+	if _, err := f.Wait(short, id); !errors.Is(err, errOdd) {
+		f.t.Errorf("Wait whose context ends = %v, want the cause of its end", err)
+	}
+	ref, _, err := f.Run(short, queue.Job{Name: "gate"})
+	if !errors.Is(err, errOdd) {
+		f.t.Errorf("Run whose context ends = %+v, %v, want the cause of its end", ref, err)
+	}
+	await(f, "it runs", g.started)
+	g.open()
+	for range many {
+		if err := await(f, "a waiter is told", waits); err != nil {
+			f.t.Errorf("Wait = %v", err)
+		}
+	}
+	f.good(id)
+	f.good(id)
+}
+
+func testWaitElsewhere(f *fixture) {
+	f.open(queue.Config{})
+	other := f.another()
+	f.staff(2, byName(newGate()))
+	for _, j := range []queue.Job{{Payload: []byte("1")}, {Payload: []byte("1"), Delay: 50 * time.Millisecond}, {Name: "fail"}} {
+		ref, r, err := other.Run(f.ctx(), j)
+		if ref.ID == "" || (err == nil) != (j.Name == "") || string(r.Payload) != string(j.Payload) {
+			f.t.Errorf("Run of %+v from another node = %+v, %q, %v", j, ref, r.Payload, err)
+		}
+		again, err2 := other.Wait(f.ctx(), ref.ID)
+		if string(again.Payload) != string(r.Payload) || (err2 == nil) != (err == nil) {
+			f.t.Errorf("Wait from another node = %q, %v, want the same", again.Payload, err2)
+		}
+	}
+	begin, late := time.Now(), 3*time.Second
+	for range 20 {
+		if _, _, err := other.Run(f.ctx(), queue.Job{}); err != nil {
+			f.t.Errorf("Run from another node = %v", err)
+		}
+	}
+	if d := time.Since(begin); d > late {
+		f.t.Errorf("20 jobs from another node took %v, want %v at most: it is told of the ends", d, late)
+	}
+}
+
+// testSeenElsewhere wants another node to see what a job says that runs for some
+// time.
+func testSeenElsewhere(f *fixture) {
+	f.open(queue.Config{Node: "here", Lease: 3 * time.Second})
+	other := f.another()
+	g := newGate()
+	f.staff(1, func(ctx context.Context, t bullpen.Task) ([]byte, error) {
+		t.Observer.Progress(0.5, "half")
+		return g.handle(ctx, t)
+	})
+	id := f.enqueue(queue.Job{}).ID
+	f.eventually("another node sees that it runs", func() bool {
+		i, err := other.Get(f.ctx(), id)
+		if err != nil {
+			f.t.Fatalf("Get = %v", err)
+		}
+		return i.State == queue.Running && i.Node == "here" && i.Progress == 0.5 && i.Note == "half" && i.Attempts == 1
+	})
+	g.open()
+	f.good(id)
+	if i, err := other.Get(f.ctx(), id); err != nil || i.State != queue.Done || i.Progress != 0.5 {
+		f.t.Errorf("Get from another node = %+v, %v, want done", i, err)
+	}
+}

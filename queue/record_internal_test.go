@@ -1,0 +1,249 @@
+package queue
+
+import (
+	"encoding/binary"
+	"errors"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	bullpen "github.com/bullpen-run/bullpen"
+)
+
+// stamp is a time as records have it.
+func stamp(n int64) time.Time { return time.UnixMicro(1_790_000_000_000_000 + n) }
+
+func allOfJob() *stored {
+	return &stored{
+		id: newID(), enqueued: stamp(1), again: true, parent: newID(), undoes: "lost",
+		job: Job{
+			Name: "resize", Payload: []byte("\x00 payload"), Meta: map[string]string{"traceparent": "00-1", "": "", "k": ""},
+			Key: "order 17", At: stamp(2), Deadline: stamp(3),
+			Limits:     bullpen.Limits{Timeout: time.Second + 1, Memory: 1 << 40, CPU: 1.5, Output: 1 << 20},
+			Retry:      Retry{Attempts: 7, Backoff: 3, MaxBackoff: time.Hour, Crashes: 2, Nodes: 9, On: []bullpen.Outcome{bullpen.Failed, bullpen.Protocol}},
+			Idempotent: true, Compensate: "undo",
+		},
+	}
+}
+
+func allOfTries() tries {
+	return tries{
+		started: 5, failures: 2, crashes: 1, lost: 3, deliveries: 9, refused: 4, retryAt: stamp(4),
+		history: []Attempt{
+			{
+				Number: 4, Outcome: bullpen.Crashed, Ended: stamp(5), Ran: time.Minute, Node: "n-1", Worker: "w-2",
+				Error: "killed", Signal: "SIGKILL", ExitCode: 137, PeakMemory: 1 << 33,
+			},
+			{Number: 5, Outcome: bullpen.Lost, Ended: stamp(6), ExitCode: -1},
+		},
+	}
+}
+
+func allOfEnding() *ending {
+	return &ending{
+		id: newID(), queue: "images", name: "resize", key: "order 17", priority: Low, outcome: bullpen.Memory, reason: Quarantined,
+		enqueued: stamp(1), ended: stamp(7), message: "why", result: []byte("result"), node: "n-1",
+		failure: &bullpen.TaskError{
+			Outcome: bullpen.Memory, Task: "resize", Type: "MemoryError", Message: "no more", Stack: "at a\nat b", Retryable: true,
+			Worker: "w-2", ExitCode: 9, Signal: "SIGKILL", Detail: "stderr",
+		},
+		stats: bullpen.Stats{Waited: 3, Ran: 4, Worker: "w-2", PeakMemory: 5},
+		tries: allOfTries(), progress: 0.25, note: "a quarter", parent: newID(), compensate: "undo", job: []byte("job"),
+		lines: []bullpen.LogLine{{Time: stamp(8), Level: -4, Stream: "log", Text: "one"}, {Time: stamp(9), Level: 8, Stream: "stderr", Text: "two"}},
+	}
+}
+
+// TestRecordsKeepAll has records whose every field is set, so that a field which
+// is added later and not stored is found.
+func TestRecordsKeepAll(t *testing.T) {
+	t.Parallel()
+	s, e, a := allOfJob(), allOfEnding(), allOfTries()
+	k := keyRecord{id: newID(), state: Canceled, ended: stamp(1), priority: Low, at: stamp(2)}
+	// These are told by the subject, or not of a job any more once it is stored.
+	elsewhere := []string{"job.Queue", "job.Priority", "job.Delay", "failure.ID", "failure.Err"}
+	for name, v := range map[string]any{"job": *s, "ending": *e, "tries": a, "key": k} {
+		for _, field := range unset(reflect.ValueOf(v), "") {
+			if !slices.Contains(elsewhere, field) {
+				t.Errorf("%s: the test leaves %s unset", name, field)
+			}
+		}
+	}
+	for i := range a.history[:1] {
+		if left := unset(reflect.ValueOf(a.history[i]), "history."); left != nil {
+			t.Errorf("the test leaves %v unset", left)
+		}
+	}
+	if got, err := decodeJob(s.id, s.encode()); err != nil || !reflect.DeepEqual(got, s) {
+		t.Errorf("job: %+v, %v\nwant %+v", got, err, s)
+	}
+	if got, err := decodeEnding(e.id, e.encode()); err != nil || !reflect.DeepEqual(got, e) {
+		t.Errorf("ending: %+v, %v\nwant %+v", got, err, e)
+	}
+	if got, err := decodeTries(s.id, a.encode(s.id)); err != nil || !reflect.DeepEqual(got, a) {
+		t.Errorf("tries: %+v, %v\nwant %+v", got, err, a)
+	}
+	if got, err := decodeKey("key.a.b", k.encode("key.a.b")); err != nil || got != k {
+		t.Errorf("key: %+v, %v\nwant %+v", got, err, k)
+	}
+}
+
+// unset lists the fields of a struct that have their zero value.
+func unset(v reflect.Value, path string) []string {
+	var found []string
+	for i := range v.NumField() {
+		f, name := v.Field(i), path+v.Type().Field(i).Name
+		if f.Kind() == reflect.Pointer && !f.IsNil() {
+			f = f.Elem()
+		}
+		switch {
+		case f.IsZero():
+			found = append(found, name)
+		case f.Kind() == reflect.Struct && f.Type() != reflect.TypeFor[time.Time]():
+			found = append(found, unset(f, name+".")...)
+		}
+	}
+	return found
+}
+
+// recordKind is one of the four kinds of records, of the job id.
+type recordKind struct {
+	name   string
+	record []byte
+	decode func(id string, b []byte) error
+}
+
+func recordKinds(id string) []recordKind {
+	s, e, a := allOfJob(), allOfEnding(), allOfTries()
+	s.id, e.id = id, id
+	return []recordKind{
+		{"job", s.encode(), func(id string, b []byte) error { _, err := decodeJob(id, b); return err }},
+		{"ending", e.encode(), func(id string, b []byte) error { _, err := decodeEnding(id, b); return err }},
+		{"tries", a.encode(id), func(id string, b []byte) error { _, err := decodeTries(id, b); return err }},
+		{"key", keyRecord{id: id, state: Done, ended: stamp(1)}.encode(id), func(id string, b []byte) error { _, err := decodeKey(id, b); return err }},
+	}
+}
+
+func TestDamageIsRefused(t *testing.T) {
+	t.Parallel()
+	id := newID()
+	for _, k := range recordKinds(id) {
+		if err := k.decode(id, k.record); err != nil {
+			t.Fatalf("%s: %v", k.name, err)
+		}
+		refused := func(what string, b []byte) {
+			t.Helper()
+			if err := k.decode(id, b); !errors.Is(err, errCorrupt) {
+				t.Errorf("%s with %s: %v, want errCorrupt", k.name, what, err)
+			}
+		}
+		for i := range len(k.record) * 8 {
+			b := slices.Clone(k.record)
+			b[i/8] ^= 1 << (i % 8)
+			refused("a flipped bit", b)
+		}
+		for n := range k.record {
+			refused("its end cut off", k.record[:n:n])
+		}
+		refused("a byte more", append(slices.Clone(k.record), 0))
+		refused("zeros for all", make([]byte, len(k.record)))
+		if k.name == "key" {
+			continue // it stands for a key, and names its job inside
+		}
+		if err := k.decode(newID(), k.record); !errors.Is(err, errCorrupt) {
+			t.Errorf("%s of another job: %v, want errCorrupt", k.name, err)
+		}
+	}
+}
+
+// resealed gives a record with a body of one's own and the right checksum.
+func resealed(id string, body []byte) []byte {
+	w := newRecord(len(body))
+	w.b = append(w.b, body...)
+	return w.seal(id)
+}
+
+// many is a record's field, more often than any record has it.
+func many(tag uint64, value []byte) []byte {
+	var w recordWriter
+	for range mostPairs + 1 {
+		w.bytes(tag, value)
+	}
+	return w.b
+}
+
+// nested is a field that holds what inner writes.
+func nested(tag uint64, inner func(*recordWriter)) []byte {
+	var in, out recordWriter
+	inner(&in)
+	out.bytes(tag, in.b)
+	return out.b
+}
+
+// number is a field that holds a number, 0 too.
+func number(tag, v uint64) []byte {
+	return nested(tag, func(w *recordWriter) { w.b = binary.AppendUvarint(nil, v) })
+}
+
+// TestStrangeRecords has records with a good checksum that no encoder writes.
+func TestStrangeRecords(t *testing.T) {
+	t.Parallel()
+	id := newID()
+	var meta recordWriter
+	for i := range mostPairs + 1 {
+		meta.pair(tagMeta, string(binary.AppendUvarint(nil, uint64(i))), "")
+	}
+	kinds := map[string]recordKind{}
+	for _, k := range recordKinds(id) {
+		kinds[k.name] = k
+	}
+	for _, c := range []struct {
+		what, kind string
+		body       []byte
+	}{
+		{"too many keys of Meta", "job", meta.b},
+		{"an outcome that is none to try after", "job", number(tagOn, 99)},
+		{"half a number", "job", []byte{tagAttempts, 1, 0x80}},
+		{"a number that is none", "job", []byte{tagAttempts, 0}},
+		{"a number too large", "job", number(tagAttempts, 1<<63)},
+		{"a negative limit of processors", "job", number(tagCPU, 1<<63|1<<62)},
+		{"a pair cut off", "job", []byte{tagMeta, 1, 9}},
+		{"a field longer than the record", "job", []byte{tagName, 200, 1, 'x'}},
+		{"a tag cut off", "job", []byte{0x80}},
+		{"too many lines", "ending", many(endLine, []byte{lineStream, 1, 'x'})},
+		{"a priority that is none", "ending", number(endPriority, priorities)},
+		{"an outcome that is none", "ending", number(endOutcome, 10)},
+		{"progress beyond the end", "ending", number(endProgress, 1<<62+1)},
+		{"progress that is no number", "ending", number(endProgress, 0x7ff8<<48)},
+		{"a failure with an outcome that is none", "ending", nested(endFailure, func(w *recordWriter) { w.number(failOutcome, 10) })},
+		{"a broken line", "ending", nested(endLine, func(w *recordWriter) { w.b = []byte{lineText, 9} })},
+		{"too many attempts", "tries", many(tryAttempt, []byte{attemptNode, 1, 'x'})},
+		{"an attempt with an outcome that is none", "tries", nested(tryAttempt, func(w *recordWriter) { w.number(attemptOutcome, 10) })},
+		{"no id", "key", nil},
+		{"a short id", "key", []byte{keyID, 1, 'x'}},
+	} {
+		k, of := kinds[c.kind], id
+		if c.kind == "key" {
+			of = ""
+		}
+		if err := k.decode(of, resealed(of, c.body)); !errors.Is(err, errCorrupt) {
+			t.Errorf("%s with %s: %v, want errCorrupt", c.kind, c.what, err)
+		}
+	}
+}
+
+// TestLaterRecords has a field that a later version may add: it is skipped.
+func TestLaterRecords(t *testing.T) {
+	t.Parallel()
+	id := newID()
+	for _, k := range recordKinds(id) {
+		body := append(slices.Clone(k.record[recordHead:]), 0xff, 0x7f, 2, 'h', 'i')
+		of := id
+		if k.name == "key" {
+			of = ""
+		}
+		if err := k.decode(of, resealed(of, body)); err != nil {
+			t.Errorf("%s with an unknown field: %v, want it skipped", k.name, err)
+		}
+	}
+}

@@ -1,0 +1,327 @@
+package queue
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	bullpen "github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/internal/engine"
+)
+
+func TestTurnsByWeight(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		want [priorities]int // of a round
+		busy []Priority
+	}{
+		{[priorities]int{High: 8, Normal: 4, Low: 1}, []Priority{High, Normal, Low}},
+		{[priorities]int{High: 8, Low: 1}, []Priority{High, Low}},
+		{[priorities]int{Normal: 4, Low: 1}, []Priority{Normal, Low}},
+		{[priorities]int{High: 2, Normal: 1}, []Priority{High, Normal}},
+		{[priorities]int{Low: 1}, []Priority{Low}},
+		{[priorities]int{}, nil},
+	} {
+		var s smooth
+		wants := func(p Priority) bool { return c.want[p] > 0 }
+		round := c.want[High] + c.want[Normal] + c.want[Low]
+		for n := range 100 {
+			var got [priorities]int
+			for range round {
+				p, ok := s.next(wants)
+				if !ok {
+					t.Fatalf("%v: nobody's turn", c.busy)
+				}
+				got[p]++
+			}
+			if got != c.want {
+				t.Fatalf("%v: round %d has %v, want %v", c.busy, n, got, c.want)
+			}
+		}
+		if p, ok := s.next(func(Priority) bool { return false }); ok {
+			t.Errorf("%v: it is the turn of %v, who wants nothing", c.busy, p)
+		}
+	}
+}
+
+// TestNobodyStarves lets levels come and go; whoever wants has its turn within
+// two rounds.
+func TestNobodyStarves(t *testing.T) {
+	t.Parallel()
+	rnd := rand.New(rand.NewPCG(3, 4))
+	var s smooth
+	var wants [priorities]bool
+	var waited [priorities]int
+	for range 100_000 {
+		for p := range wants {
+			if rnd.IntN(20) == 0 {
+				wants[p] = !wants[p]
+			}
+		}
+		got, ok := s.next(func(p Priority) bool { return wants[p] })
+		if any := wants[High] || wants[Normal] || wants[Low]; ok != any || ok && !wants[got] {
+			t.Fatalf("it is the turn of %v (%v), and %v want", got, ok, wants)
+		}
+		for p := range wants {
+			if waited[p]++; !wants[p] || ok && int(got) == p {
+				waited[p] = 0
+			}
+			if waited[p] > 2*13 {
+				t.Fatalf("%v has waited for %d turns", Priority(p), waited[p])
+			}
+		}
+	}
+}
+
+func TestStrictTurns(t *testing.T) {
+	t.Parallel()
+	r := &runner{config: WorkConfig{Strict: true}}
+	for _, c := range []struct {
+		wants [priorities]bool
+		want  Priority
+		ok    bool
+	}{
+		{[priorities]bool{true, true, true}, High, true},
+		{[priorities]bool{Normal: true, Low: true}, Normal, true},
+		{[priorities]bool{Low: true}, Low, true},
+		{[priorities]bool{}, 0, false},
+	} {
+		for range 100 {
+			if p, ok := r.pick(func(p Priority) bool { return c.wants[p] }); p != c.want || ok != c.ok {
+				t.Fatalf("of %v it is the turn of %v (%v), want %v", c.wants, p, ok, c.want)
+			}
+		}
+	}
+}
+
+// silent is a receipt that nobody looks at.
+type silent struct{}
+
+func (silent) Ack()              {}
+func (silent) Nak(time.Duration) {}
+func (silent) Extend()           {}
+
+// source is a consumer of one level that a test plays, and its taker.
+type source struct {
+	level     Priority
+	backlog   int
+	now, wait int // requested and not come
+	recalled  bool
+}
+
+func (s *source) Stop()   {}
+func (s *source) Recall() { s.recalled = true }
+func (s *source) Request(n int, wait bool) {
+	if wait {
+		s.wait += n
+	} else {
+		s.now += n
+	}
+}
+
+// deliver gives one job, if there is one and it was asked for; else it returns
+// what was asked for now, and what was recalled.
+func (s *source) deliver(r *runner) {
+	switch {
+	case s.recalled && s.wait > 0:
+		n := s.wait
+		s.wait, s.recalled = 0, false
+		r.takeIn(&arrival{level: s.level, returned: n})
+	case s.backlog > 0 && s.now+s.wait > 0:
+		if s.backlog--; s.now > 0 {
+			s.now--
+		} else {
+			s.wait--
+		}
+		j := &stored{id: newID(), job: Job{Name: "a"}}
+		r.takeIn(&arrival{level: s.level, delivery: engine.Delivery{
+			Message:    engine.Message{Subject: engine.JobSubject(r.consumer(s.level), j.id), Data: j.encode()},
+			Receipt:    silent{},
+			Deliveries: 1, Waiting: uint64(s.backlog),
+		}})
+	case s.backlog == 0 && s.now > 0:
+		n := s.now
+		s.now = 0
+		r.takeIn(&arrival{level: s.level, returned: n})
+	}
+}
+
+// played is a runner whose takers and executor the test plays.
+type played struct {
+	*runner
+
+	sources [priorities]*source
+	running []func(bullpen.Result, error)
+	places  int
+}
+
+func (p *played) Capacity() int { return max(0, p.places-len(p.running)) }
+func (p *played) end(i int) {
+	done := p.running[i]
+	p.running = append(p.running[:i], p.running[i+1:]...)
+	done(bullpen.Result{}, nil)
+}
+
+func play(t *testing.T, places int, c WorkConfig) *played {
+	t.Helper()
+	p := &played{places: places}
+	c.Queue = "default"
+	e := &playedExecutor{played: p}
+	e.submit = func(_ context.Context, _ bullpen.Task, done func(bullpen.Result, error)) error {
+		p.running = append(p.running, done)
+		return nil
+	}
+	r := &runner{queue: openOn(t, Config{}), executor: e, config: c, wake: make(chan struct{}, 1), left: make(chan struct{})}
+	r.jobs, r.abortJobs = context.WithCancelCause(context.Background())
+	t.Cleanup(func() {
+		for len(p.running) > 0 {
+			p.end(0)
+		}
+	})
+	for i := range p.sources {
+		p.sources[i] = &source{level: Priority(i)}
+		r.levels[i].taker = p.sources[i]
+	}
+	r.levels[Normal].active = true
+	p.runner = r
+	return p
+}
+
+type playedExecutor struct {
+	submit
+	played *played
+}
+
+func (e *playedExecutor) Capacity() int { return e.played.Capacity() }
+
+// TestAskCounts lets jobs arrive by chance at all levels. What the runner takes
+// for requested is what is; it never asks for more than there are places, but for
+// the standing request of each other level; and when there is nothing more to
+// come, all places are filled as long as jobs wait.
+func TestAskCounts(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name   string
+		places int
+		config WorkConfig
+	}{
+		{"one place", 1, WorkConfig{}},
+		{"four places", 4, WorkConfig{}},
+		{"four places of which two are ours", 4, WorkConfig{Concurrency: 2}},
+		{"strict", 4, WorkConfig{Strict: true}},
+		{"many places", 64, WorkConfig{}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			rnd := rand.New(rand.NewPCG(5, uint64(c.places)))
+			p := play(t, c.places, c.config)
+			places := c.places
+			if c.config.Concurrency > 0 {
+				places = c.config.Concurrency
+			}
+			worst := 0
+			for range 20_000 {
+				s := p.sources[rnd.IntN(priorities)]
+				switch rnd.IntN(4) {
+				case 0:
+					s.backlog += rnd.IntN(4)
+				case 1:
+					s.deliver(p.runner)
+				case 2:
+					if len(p.running) > 0 {
+						p.end(rnd.IntN(len(p.running)))
+					}
+				default:
+					p.ask()
+				}
+				p.counts(t)
+				worst = max(worst, p.requested()+len(p.running)-places)
+			}
+			if worst > priorities-1 {
+				t.Errorf("at times %d jobs more than there are places (%d) were taken or asked for, want %d at most: one standing request of each other level", worst, places, priorities-1)
+			}
+			p.fills(t, places)
+		})
+	}
+}
+
+func (p *played) requested() (n int) {
+	for _, s := range p.sources {
+		n += s.now + s.wait
+	}
+	return n
+}
+
+func (p *played) counts(t *testing.T) {
+	t.Helper()
+	for i, s := range p.sources {
+		l := &p.levels[i]
+		if l.asked+l.standing != s.now+s.wait || l.asked < 0 || l.standing < 0 {
+			t.Fatalf("%v: %d and %d (standing) are noted as requested, and %d and %d are", Priority(i), l.asked, l.standing, s.now, s.wait)
+		}
+	}
+	if held := int(p.held.Load()); held != len(p.running) {
+		t.Fatalf("%d jobs are noted as in the executor, which has %d", held, len(p.running))
+	}
+}
+
+// fills checks that jobs that wait get all places in the end, whatever levels
+// they are of.
+func (p *played) fills(t *testing.T, places int) {
+	t.Helper()
+	for _, only := range [][]Priority{{Low, Normal, High}, {Low}, {High}, {Normal}, {Low}, {Normal, Low}} {
+		for i, s := range p.sources {
+			if s.backlog = 0; slices.Contains(only, Priority(i)) {
+				s.backlog = 1000
+			}
+		}
+		for len(p.running) > 0 {
+			p.end(0)
+		}
+		for range 50 {
+			p.ask()
+			for _, s := range p.sources {
+				for range 4 {
+					s.deliver(p.runner)
+				}
+			}
+		}
+		if len(p.running) < places {
+			t.Errorf("jobs wait at %v, and %d of %d places are used", only, len(p.running), places)
+		}
+	}
+}
+
+// TestAskIsFair has all levels full: of the jobs that start 8 of 13 are high, 4
+// normal, and one is low.
+func TestAskIsFair(t *testing.T) {
+	t.Parallel()
+	for _, places := range []int{1, 4, 13} {
+		p := play(t, places, WorkConfig{})
+		var started [priorities]int
+		for _, s := range p.sources {
+			s.backlog = 1 << 20
+		}
+		const rounds = 30
+		for range rounds * 13 {
+			p.ask()
+			for i, s := range p.sources {
+				for range s.now + s.wait {
+					s.deliver(p.runner)
+					started[i]++
+				}
+			}
+			for range len(p.running) {
+				p.end(0)
+			}
+		}
+		all := started[High] + started[Normal] + started[Low]
+		for level, weight := range weights {
+			if share := 13 * float64(started[level]) / float64(all); share < 0.9*float64(weight) || share > 1.1*float64(weight) {
+				t.Errorf("%d places: %v has %.2f of 13 starts, want %d (%v)", places, Priority(level), share, weight, started)
+			}
+		}
+	}
+}
