@@ -240,6 +240,28 @@ func (a *attempt) answered() {
 // cancel makes the executor end the job.
 func (a *attempt) cancel(cause error) { a.stop(cause) }
 
+// take puts a into what this node has in hand, unless it has the same job
+// already and works on it.
+func (q *Queue) take(a *attempt) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if other := q.hands[a.id()]; other != nil && !other.left() {
+		return false
+	}
+	q.hands[a.id()] = a
+	return true
+}
+
+// left tells whether the call of Work that had a has returned without it.
+func (a *attempt) left() bool {
+	select {
+	case <-a.runner.left:
+		return true
+	default:
+		return false
+	}
+}
+
 // forget takes a out of what this node has in hand.
 func (q *Queue) forget(a *attempt) {
 	q.mu.Lock()

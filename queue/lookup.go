@@ -69,12 +69,11 @@ func (a *attempt) startLookedUp() {
 		a.answered()
 		return
 	}
-	now, before := time.Now(), a.tries.lost
-	if a.stored.again && d.Deliveries == 1 {
-		a.tries.deliveries = 0
-	}
-	a.tries.seen(d.Deliveries, d.Again && !a.stored.again, now)
-	if a.tries.lost > before {
+	// Without a record of its attempts, one that somebody else had was his first;
+	// with one, that says whether an attempt has begun since.
+	now := time.Now()
+	if a.tries.open || !a.tried && d.Orphan && !a.stored.again {
+		a.tries.cut(now)
 		q.count.redelivered.Add(1)
 		q.journal.emit(Event{Kind: Redelivered, Queue: a.stored.job.Queue, Task: a.stored.job.Name, Job: a.id(), Attempt: a.tries.started + 1})
 	}
@@ -84,7 +83,19 @@ func (a *attempt) startLookedUp() {
 		})
 		return
 	}
-	a.runner.ready = append(a.runner.ready, a)
+	if !a.tried && a.tries.lost == 0 {
+		a.runner.ready = append(a.runner.ready, a)
+		return
+	}
+	// From here on the death of this node is known by the record.
+	a.tried, a.tries.open = true, true
+	a.runner.looking++
+	q.engine.Put(engine.Put{Stream: engine.State, Subject: "try." + a.id(), Data: a.tries.encode(a.id())}, func(_ uint64, err error) {
+		if err != nil && !q.hopeless(err) {
+			q.journal.emit(Event{Kind: NotKept, Job: a.id(), Text: "that another attempt begins: " + err.Error()})
+		}
+		a.runner.arrived(arrival{begun: a})
+	})
 }
 
 var errNodesDied = errors.New("as many nodes died with it in hand as its policy allows (Retry.Nodes)")

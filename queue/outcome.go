@@ -186,10 +186,7 @@ func (a *attempt) retry(d decision, end attemptEnd) {
 	if d.delay > 0 {
 		t.retryAt = end.at.Add(d.delay)
 	}
-	if far {
-		t.deliveries = 0 // the new message is counted anew
-	}
-	a.tried = true
+	a.tried, t.open = true, false
 	q.keep(engine.Put{Stream: engine.State, Subject: "try." + a.id(), Data: t.encode(a.id()), Durable: true}, func(err error) {
 		switch {
 		case err != nil:
@@ -225,6 +222,7 @@ func (a *attempt) giveBack() {
 		q.count.gaveBack.Add(1)
 		q.journal.emit(Event{Kind: GaveBack, Queue: a.stored.job.Queue, Task: a.stored.job.Name, Job: a.id()})
 	}
+	a.tries.open = false
 	q.engine.Put(engine.Put{Stream: engine.State, Subject: "try." + a.id(), Data: a.tries.encode(a.id())}, func(uint64, error) {
 		a.delivery.Nak(0)
 		a.answered()

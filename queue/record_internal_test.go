@@ -29,7 +29,7 @@ func allOfJob() *stored {
 
 func allOfTries() tries {
 	return tries{
-		started: 5, failures: 2, crashes: 1, lost: 3, deliveries: 9, refused: 4, retryAt: stamp(4),
+		started: 5, failures: 2, crashes: 1, lost: 3, open: true, refused: 4, retryAt: stamp(4),
 		history: []Attempt{
 			{
 				Number: 4, Outcome: bullpen.Crashed, Ended: stamp(5), Ran: time.Minute, Node: "n-1", Worker: "w-2",

@@ -35,14 +35,14 @@ const mostHistory = 16
 // tries is what is known of the attempts of a job. It is stored after an attempt
 // that did not end the job, so a job that ends well at once never stores it.
 type tries struct {
-	started    int // attempts that started, whatever came of them
-	failures   int // of these, by the handler's doing: against Retry.Attempts
-	crashes    int // of these, that killed their worker: against Retry.Crashes
-	lost       int // of these, whose node died: against Retry.Nodes
-	deliveries int // how often the engine had handed it out when this was stored
-	refused    int // times that an executor refused it, none of them started
-	retryAt    time.Time
-	history    []Attempt
+	started  int  // attempts that started, whatever came of them
+	failures int  // of these, by the handler's doing: against Retry.Attempts
+	crashes  int  // of these, that killed their worker: against Retry.Crashes
+	lost     int  // of these, whose node died: against Retry.Nodes
+	open     bool // an attempt has begun since this was stored: it was cut off if another comes
+	refused  int  // times that an executor refused it, none of them started
+	retryAt  time.Time
+	history  []Attempt
 }
 
 const (
@@ -50,7 +50,7 @@ const (
 	tryFailures
 	tryCrashes
 	tryLost
-	tryDeliveries
+	tryOpen
 	tryRefused
 	tryRetryAt
 	tryAttempt
@@ -67,7 +67,7 @@ func (t *tries) write(w *recordWriter) {
 	w.number(tryFailures, uint64(t.failures))
 	w.number(tryCrashes, uint64(t.crashes))
 	w.number(tryLost, uint64(t.lost))
-	w.number(tryDeliveries, uint64(t.deliveries))
+	w.flag(tryOpen, t.open)
 	w.number(tryRefused, uint64(t.refused))
 	w.moment(tryRetryAt, t.retryAt)
 	for i := range t.history {
@@ -95,12 +95,14 @@ func (t *tries) readFields(b []byte) error { return readFields(b, t.read) }
 func (t *tries) read(f field) error {
 	numbers := map[uint64]*int{
 		tryStarted: &t.started, tryFailures: &t.failures, tryCrashes: &t.crashes, tryLost: &t.lost,
-		tryDeliveries: &t.deliveries, tryRefused: &t.refused,
+		tryRefused: &t.refused,
 	}
 	if to := numbers[f.tag]; to != nil {
 		return f.into(to)
 	}
 	switch f.tag {
+	case tryOpen:
+		return f.into(&t.open)
 	case tryRetryAt:
 		return f.into(&t.retryAt)
 	case tryAttempt:
@@ -196,17 +198,9 @@ func (t *tries) cutOff() bool {
 	})
 }
 
-// seen takes in a delivery of the job: those before it that this program knows
-// nothing of were in the hands of a node that died. again says that there may
-// have been one that the engine does not know of either.
-func (t *tries) seen(deliveries int, again bool, now time.Time) {
-	unknown := deliveries - 1 - t.deliveries
-	if again && deliveries == 1 && t.deliveries == 0 {
-		unknown = 1
-	}
-	for range min(max(unknown, 0), largestAttempts) {
-		t.lost++
-		t.add(Attempt{Outcome: bullpen.Lost, Ended: now, Error: "the node that had it died", ExitCode: -1})
-	}
-	t.deliveries = deliveries
+// cut counts an attempt whose node died with it.
+func (t *tries) cut(now time.Time) {
+	t.lost++
+	t.open = false
+	t.add(Attempt{Outcome: bullpen.Lost, Ended: now, Error: "the node that had it died", ExitCode: -1})
 }

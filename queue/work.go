@@ -146,6 +146,7 @@ type arrival struct {
 	delivery engine.Delivery
 	returned int      // that many requested ones do not come; then there is no delivery
 	looked   *attempt // one whose look-up is over; then there is no delivery
+	begun    *attempt // one whose record says that an attempt begins; then there is no delivery
 }
 
 func (r *runner) consumer(p Priority) engine.Consumer {
@@ -242,9 +243,14 @@ func (r *runner) run(ctx context.Context) error {
 
 // takeIn accounts for an arrival and starts its job.
 func (r *runner) takeIn(a *arrival) {
-	if a.looked != nil {
+	switch {
+	case a.looked != nil:
 		r.looking--
 		a.looked.startLookedUp()
+		return
+	case a.begun != nil:
+		r.looking--
+		r.ready = append(r.ready, a.begun)
 		return
 	}
 	l := &r.levels[a.level]
@@ -284,20 +290,21 @@ func (r *runner) begin(d engine.Delivery) {
 	} else {
 		a.is(&stored{id: a.id()})
 	}
-	q.mu.Lock()
-	q.hands[a.id()] = a
-	q.mu.Unlock()
+	if !q.take(a) {
+		d.Extend() // this node has it already: its lease ended because the node was held up
+		a.answered()
+		return
+	}
 	r.renewLater()
 	if err != nil {
 		a.corrupt(err)
 		return
 	}
-	if d.Deliveries > 1 || d.Old || d.Again || s.again {
+	if d.Deliveries > 1 || d.Old || d.Again || s.again || s.job.Key != "" {
 		r.looking++
 		a.background(a.lookUp, func() { r.arrived(arrival{looked: a}) })
 		return
 	}
-	a.tries.deliveries = d.Deliveries
 	r.ready = append(r.ready, a)
 }
 

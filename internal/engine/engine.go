@@ -103,6 +103,10 @@ type Delivery struct {
 	// Again says that it may have been handed out before, whatever Deliveries
 	// says: the process that had it was killed.
 	Again bool
+	// Orphan says that it may have been handed out before to somebody else than
+	// this engine: to an earlier process, or another node. The server's count of
+	// deliveries alone does not prove that: it counts those that found nobody.
+	Orphan bool
 }
 
 // Receipt answers a delivery. Its methods do not block, may be called from any

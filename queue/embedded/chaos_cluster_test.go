@@ -6,10 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	bullpen "github.com/bullpen-run/bullpen"
 	"github.com/bullpen-run/bullpen/internal/broker/brokertest"
@@ -32,6 +37,9 @@ type clusterLoad struct {
 // at random. In the end each confirmed job has exactly one outcome.
 func TestChaosCluster(t *testing.T) {
 	t.Parallel()
+	// The links between the servers use pipes of the runtime, which closes them
+	// when they are collected.
+	t.Cleanup(func() { runtime.GC(); runtime.GC() })
 	ctx, cancel := context.WithTimeout(t.Context(), time.Duration(rounds(1, 6))*patience)
 	defer cancel()
 	k, err := brokertest.Start(ctx, brokertest.Config{Dirs: []string{t.TempDir(), t.TempDir(), t.TempDir()}})
@@ -59,7 +67,9 @@ func TestChaosCluster(t *testing.T) {
 		faults++
 	}
 	stop()
-	l.settle(ctx)
+	settling, done := context.WithTimeout(t.Context(), patience)
+	defer done()
+	l.settle(settling)
 	t.Logf("%d faults; %d jobs confirmed after %d tries that were not, %d runs", faults, len(l.sent), l.failed.Load(), l.ran.Load())
 }
 
@@ -84,7 +94,21 @@ func (l *clusterLoad) node(ctx context.Context, urls string, i int) {
 		},
 	}})
 	closing(l.t, e, err)
-	startWork(l.t, q, e, queue.WorkConfig{Queue: workQueue, Concurrency: 4})
+	working, stop := context.WithCancel(context.Background())
+	var worker sync.WaitGroup
+	worker.Go(func() { // ends with working; the end of the test waits
+		for working.Err() == nil {
+			// It may not begin while the servers elect a leader: then it begins again.
+			if err := q.Work(working, e, queue.WorkConfig{Queue: workQueue, Concurrency: 4}); err != nil && !errors.Is(err, queue.ErrStore) {
+				l.t.Errorf("the end of Work: %v", err)
+				return
+			}
+		}
+	})
+	l.t.Cleanup(func() {
+		stop()
+		worker.Wait()
+	})
 	l.nodes = append(l.nodes, q)
 }
 
@@ -98,7 +122,7 @@ func (l *clusterLoad) start() (stop func()) {
 			callers.Go(func() { // ends with ctx; stop waits
 				for n := 0; ctx.Err() == nil; n++ {
 					l.enqueue(ctx, q, fmt.Sprintf("%d-%d-%d", i, j, n), payload(random, 1000))
-					time.Sleep(rand.N(40 * time.Millisecond))
+					pause(rand.N(100 * time.Millisecond))
 				}
 			})
 		}
@@ -167,9 +191,63 @@ func (l *clusterLoad) strike(ctx context.Context, k *brokertest.Cluster, i int, 
 	if err := k.Wait(ctx); err != nil {
 		return err
 	}
+	// Were the next one struck before this one has caught up, two would be gone.
+	if err := whole(ctx, k); err != nil {
+		return err
+	}
 	l.more(20)
 	l.t.Logf("server %d gone (killed %t): 50 jobs within %v", i, kill, without.Round(time.Millisecond))
 	return nil
+}
+
+// whole waits until all streams and consumers have a leader and three copies that
+// are up to date.
+func whole(ctx context.Context, k *brokertest.Cluster) error {
+	conn, err := nats.Connect(strings.Join(k.URLs(), ","), nats.MaxReconnects(-1))
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	js, err := jetstream.New(conn)
+	if err != nil {
+		return err
+	}
+	for !current(ctx, js) {
+		if ctx.Err() != nil {
+			return fmt.Errorf("the copies do not catch up: %w", ctx.Err())
+		}
+		pause(50 * time.Millisecond)
+	}
+	return nil
+}
+
+func current(ctx context.Context, js jetstream.JetStream) bool {
+	try, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	good := func(c *jetstream.ClusterInfo) bool {
+		return c != nil && c.Leader != "" && len(c.Replicas) == 2 && c.Replicas[0].Current && c.Replicas[1].Current
+	}
+	streams := 0
+	list := js.ListStreams(try)
+	for s := range list.Info() {
+		if streams++; !good(s.Cluster) {
+			return false
+		}
+	}
+	if list.Err() != nil || streams != 4 {
+		return false
+	}
+	jobs, err := js.Stream(try, "BP_main_JOBS")
+	if err != nil {
+		return false
+	}
+	consumers := jobs.ListConsumers(try)
+	for c := range consumers.Info() {
+		if !good(c.Cluster) {
+			return false
+		}
+	}
+	return consumers.Err() == nil
 }
 
 // settle waits for all jobs, and looks for each outcome on the node that is not

@@ -33,11 +33,11 @@ func TestChaosKill(t *testing.T) {
 		c.Life = lifeName(life)
 		n := startNode(t, c, b)
 		if life%5 == 3 { // in its start
-			time.Sleep(rand.N(300 * time.Millisecond))
+			pause(rand.N(300 * time.Millisecond))
 		} else {
 			n.ready(t, b)
 			n.loaded(t, b, rand.IntN(rounds(1000, 4000)))
-			time.Sleep(rand.N(20 * time.Millisecond))
+			pause(rand.N(20 * time.Millisecond))
 		}
 		n.kill()
 	}

@@ -171,10 +171,14 @@ func closing(t *testing.T, e bullpen.Executor, err error) bullpen.Executor {
 	return e
 }
 
+// pause lets time pass where that is the point: until a random moment, or between
+// two looks.
+func pause(d time.Duration) { <-time.After(d) }
+
 // until waits until ok says so, looking again and again: for what tells nobody.
 func until(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(patience); !ok(); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(patience); !ok(); pause(5 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("after %v still not so: %s", patience, what)
 		}

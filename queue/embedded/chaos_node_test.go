@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"strings"
@@ -70,14 +71,7 @@ func (b *book) note(life, line string) (up bool) {
 func (b *book) copies() (confirmed, ended map[string]string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	confirmed, ended = make(map[string]string, len(b.confirmed)), make(map[string]string, len(b.ended))
-	for id, q := range b.confirmed {
-		confirmed[id] = q
-	}
-	for id, life := range b.ended {
-		ended[id] = life
-	}
-	return confirmed, ended
+	return maps.Clone(b.confirmed), maps.Clone(b.ended)
 }
 
 func (b *book) size() int {

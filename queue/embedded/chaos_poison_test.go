@@ -104,6 +104,7 @@ func TestPoison(t *testing.T) {
 }
 
 func (c *poisonCase) run(t *testing.T, q *queue.Queue, ran string) {
+	t.Helper()
 	span := time.Duration(rounds(1, 5)) * time.Second
 	var done atomic.Int64
 	stop := others(t, q, &done)
@@ -162,7 +163,7 @@ func others(t *testing.T, q *queue.Queue, done *atomic.Int64) (stop func()) {
 // rate tells how fast n rises.
 func rate(n *atomic.Int64, span time.Duration) float64 {
 	began, before := time.Now(), n.Load()
-	time.Sleep(span)
+	pause(span)
 	return float64(n.Load()-before) / time.Since(began).Seconds()
 }
 

@@ -185,7 +185,7 @@ func (c *nodeConfig) enqueue(ctx context.Context, q *queue.Queue, r *report, ran
 			return
 		}
 		if c.Pause > 0 {
-			time.Sleep(rand.N(c.Pause))
+			pause(rand.N(c.Pause))
 		}
 	}
 }

@@ -102,7 +102,7 @@ func mount(t *testing.T, image, at string) error {
 func unmount(t *testing.T, at string) {
 	t.Helper()
 	var err error
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); pause(20 * time.Millisecond) {
 		if err = try("umount", at); err == nil || strings.Contains(err.Error(), "not mounted") {
 			return
 		}
@@ -132,7 +132,7 @@ func (d *disk) cut(t *testing.T, lazy bool) (b *book, dir string) {
 	// The control shall not fail for folders that nobody has synced yet.
 	command(t, "sync", "-f", d.dir)
 	n.loaded(t, b, 500+rand.IntN(rounds(2000, 20000)))
-	time.Sleep(rand.N(50 * time.Millisecond))
+	pause(rand.N(50 * time.Millisecond))
 	before := newBook()
 	before.confirmed, before.ended = b.copies()
 	// Only now, after what the node has told, the copy begins.
@@ -204,7 +204,7 @@ func lostBy(t *testing.T, dir string, b *book) (missing int) {
 		t.Logf("the store does not open: %v", err)
 		return len(b.confirmed)
 	}
-	defer q.Close() //nolint:errcheck // what is looked for was read
+	defer q.Close()
 	for id := range b.confirmed {
 		i, err := q.Get(ctx, id)
 		if errors.Is(err, queue.ErrNotFound) || err == nil && i.Reason == queue.Vanished {
@@ -216,6 +216,7 @@ func lostBy(t *testing.T, dir string, b *book) (missing int) {
 
 // afterCut opens the store in dir and compares it with the book.
 func afterCut(t *testing.T, dir string, b *book) {
+	t.Helper()
 	events := newEventLog()
 	q := openQueue(t, queue.Config{Store: embedded.At(dir), Lease: time.Second, Logger: events.logger(), Retry: queue.Retry{Nodes: 1000}})
 	<-events.verified

@@ -219,12 +219,21 @@ func (m *model) check(ids []string) {
 	}
 }
 
+// nobodyDied wants that no job was taken for one whose node died.
+func (f *fixture) nobodyDied(q *queue.Queue) {
+	f.t.Helper()
+	if n := q.Stats().Redelivered; n != 0 {
+		f.t.Errorf("Stats says %d jobs came again after the death of a node, and none died", n)
+	}
+}
+
 func testRandom(f *fixture) {
 	f.open(queue.Config{})
 	m := newModel(f)
 	m.staff(f.Queue)
 	m.staff(f.Queue)
 	m.check(m.enqueue(f.Queue, 300))
+	f.nobodyDied(f.Queue)
 }
 
 // testRandomRestarts ends Work, and closes the queue, in the midst.
@@ -261,4 +270,6 @@ func testRandomNodes(f *fixture) {
 	group.Go(func() { theirs = m.enqueue(other, 120) })
 	group.Wait()
 	m.check(slices.Concat(mine, theirs))
+	f.nobodyDied(f.Queue)
+	f.nobodyDied(other)
 }

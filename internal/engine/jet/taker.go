@@ -175,8 +175,14 @@ func (t *taker) delivery(m *nats.Msg, h handout) engine.Delivery {
 		Deliveries: int(h.deliveries),
 		Waiting:    h.waiting,
 		Old:        h.seq <= e.old.Load(),
-		Again:      h.deliveries > 1 || h.seq <= t.mark || !t.sure && h.seq <= e.lastOpen,
+		Again:      h.deliveries > 1 || t.earlier(h.seq),
+		Orphan:     t.earlier(h.seq) || e.config.Disk == nil && h.deliveries > 1,
 	}
+}
+
+// earlier tells whether an earlier process on the same disk may have had seq.
+func (t *taker) earlier(seq uint64) bool {
+	return seq <= t.mark || !t.sure && seq <= t.engine.lastOpen
 }
 
 // headerSize is about what the headers of a message take.

@@ -148,10 +148,13 @@ func (t *taker) take(batch []delivered) (_ []delivered, back int) {
 // delivery is what is told of r. The store is locked.
 func (t *taker) delivery(r *record) delivered {
 	answer := &receipt{engine: t.engine, record: r, delivery: r.deliveries}
+	orphan := r.deliveries > 1 && r.had != t.engine
+	r.had = t.engine
 	return delivered{
 		Delivery: engine.Delivery{
 			Message: r.message(), Receipt: answer, Deliveries: r.deliveries,
 			Waiting: uint64(t.consumer.ready()), Old: r.Seq <= t.engine.opened, Again: r.deliveries > 1,
+			Orphan: orphan,
 		},
 		record: r, receipt: answer,
 	}
