@@ -1,0 +1,252 @@
+package queue
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	bullpen "github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/internal/engine"
+)
+
+// runner is one call of Work. Its goroutine is the caller's; it alone hands jobs
+// over and asks for more.
+type runner struct {
+	queue     *Queue
+	executor  bullpen.Executor
+	config    WorkConfig
+	jobs      context.Context // of all jobs; its end interrupts them
+	abortJobs context.CancelCauseFunc
+	left      chan struct{} // closed when Work returns
+	levels    [priorities]level
+	turn      smooth
+	pausedTo  time.Time // owned by the goroutine of Work
+	pause     time.Duration
+	ready     []*attempt // looked up, and waiting for a place; owned by the goroutine of Work
+	looking   int        // jobs that are looked up; owned by the goroutine of Work
+
+	wake chan struct{} // capacity 1: something has happened
+	held atomic.Int64  // jobs in the hands of the executor
+	all  atomic.Int64  // jobs in hand, those too whose outcome is on its way
+	low  atomic.Int64  // wake when held falls to this
+
+	works atomic.Bool // the executor has run a job since it last did not start one
+
+	mu       sync.Mutex
+	inbox    []arrival // from the takers; guarded by mu
+	holdOff  error     // why the executor did not start a job; guarded by mu
+	renewing bool      // a timer of renewal is set; guarded by mu
+}
+
+// level is one priority of a runner's queue. The goroutine of Work owns it.
+type level struct {
+	taker    engine.Taker
+	waiting  int  // how many more there were at the last delivery
+	asked    int  // requested and not come, of those that do not wait
+	standing int  // requested and not come, of those that wait
+	recalled bool // those are on their way back
+	active   bool // it was the last to deliver
+}
+
+// arrival is what a taker has to say.
+type arrival struct {
+	level    Priority
+	delivery engine.Delivery
+	returned int      // that many requested ones do not come; then there is no delivery
+	looked   *attempt // one whose look-up is over; then there is no delivery
+	begun    *attempt // one whose record says that an attempt begins; then there is no delivery
+}
+
+func (r *runner) consumer(p Priority) engine.Consumer {
+	return engine.Consumer{Queue: r.config.Queue, Priority: p.String()}
+}
+
+// take begins to take from the consumers of all priorities.
+func (r *runner) take() error {
+	for p := range Priority(priorities) {
+		taker, err := r.queue.engine.Take(r.consumer(p),
+			func(d engine.Delivery) { r.arrived(arrival{level: p, delivery: d}) },
+			func(n int) { r.arrived(arrival{level: p, returned: n}) })
+		if err != nil {
+			r.stopTaking()
+			return err
+		}
+		r.levels[p].taker = taker
+		// What waits is known from the start, so that the first jobs are shared out
+		// as all others.
+		d, err := r.queue.engine.Depth(r.queue.live, r.consumer(p))
+		if err != nil {
+			r.stopTaking()
+			return err
+		}
+		r.levels[p].waiting = d.Waiting
+	}
+	r.levels[Normal].active = true
+	return nil
+}
+
+func (r *runner) stopTaking() {
+	for i := range r.levels {
+		if t := r.levels[i].taker; t != nil {
+			t.Stop()
+		}
+	}
+}
+
+// arrived notes what a taker says, for the goroutine of Work.
+func (r *runner) arrived(a arrival) {
+	r.mu.Lock()
+	r.inbox = append(r.inbox, a)
+	r.mu.Unlock()
+	r.signal()
+}
+
+func (r *runner) signal() {
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+// run takes in what arrives and asks for more, until ctx ends.
+func (r *runner) run(ctx context.Context) error {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	var batch []arrival
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-r.jobs.Done():
+			return ErrClosed
+		case <-r.queue.engine.Failed():
+			return r.queue.Err()
+		case <-timer.C:
+		case <-r.wake:
+		}
+		r.mu.Lock()
+		batch, r.inbox = r.inbox, batch[:0]
+		reason := r.holdOff
+		r.holdOff = nil
+		r.mu.Unlock()
+		for i := range batch {
+			r.takeIn(&batch[i])
+		}
+		clear(batch)
+		if reason != nil {
+			if err := r.hold(reason); err != nil {
+				return err
+			}
+		}
+		if wait := time.Until(r.pausedTo); wait > 0 {
+			r.standBack()
+			timer.Reset(wait)
+			continue
+		}
+		if again := r.ask(); again > 0 {
+			timer.Reset(again)
+		}
+	}
+}
+
+// takeIn accounts for an arrival and starts its job.
+func (r *runner) takeIn(a *arrival) {
+	switch {
+	case a.looked != nil:
+		r.looking--
+		a.looked.startLookedUp()
+		return
+	case a.begun != nil:
+		r.looking--
+		r.ready = append(r.ready, a.begun)
+		return
+	}
+	l := &r.levels[a.level]
+	if a.returned > 0 {
+		l.waiting = 0
+		// Those that did not wait come back first: they are answered at once.
+		n := min(a.returned, l.asked)
+		l.asked -= n
+		l.standing = max(l.standing-(a.returned-n), 0)
+		l.recalled = l.recalled && l.standing > 0
+		return
+	}
+	if l.asked > 0 {
+		l.asked--
+	} else if l.standing > 0 {
+		l.standing--
+	}
+	l.recalled = l.recalled && l.standing > 0
+	l.waiting = int(min(a.delivery.Waiting, 1<<30))
+	for i := range r.levels {
+		r.levels[i].active = Priority(i) == a.level
+	}
+	r.begin(a.delivery)
+}
+
+// begin makes an attempt of a delivery and hands it over, after what is known of
+// the job was looked up, where there may be something.
+func (r *runner) begin(d engine.Delivery) {
+	q := r.queue
+	q.count.taken.Add(1)
+	q.count.hands.Add(1)
+	r.all.Add(1)
+	a := q.newAttempt(r, d)
+	s, err := decodeJob(a.id(), d.Data)
+	if err == nil {
+		a.is(s)
+	} else {
+		a.is(&stored{id: a.id()})
+	}
+	if !q.take(a) {
+		d.Extend() // this node has it already: its lease ended because the node was held up
+		a.answered()
+		return
+	}
+	r.renewLater()
+	if err != nil {
+		a.corrupt(err)
+		return
+	}
+	if d.Deliveries > 1 || d.Old || d.Again || s.again || s.job.Key != "" {
+		r.looking++
+		a.background(a.lookUp, func() { r.arrived(arrival{looked: a}) })
+		return
+	}
+	r.ready = append(r.ready, a)
+}
+
+// handOver gives the executor what is ready, as far as it has places.
+func (r *runner) handOver() {
+	if len(r.ready) == 0 {
+		return
+	}
+	places := r.places()
+	n := 0
+	for ; n < len(r.ready) && n < places; n++ {
+		r.ready[n].handOver()
+	}
+	left := copy(r.ready, r.ready[n:])
+	clear(r.ready[left:])
+	r.ready = r.ready[:left]
+}
+
+// places is how many jobs the executor can start now.
+func (r *runner) places() int {
+	places := r.executor.Capacity()
+	if c := r.config.Concurrency; c > 0 {
+		places = min(places, c-int(r.held.Load()))
+	}
+	return places
+}
+
+// returnReady gives back what waits for a place, so that another node may have it.
+func (r *runner) returnReady() {
+	for _, a := range r.ready {
+		a.conclude(decision{step: stepGiveBack}, attemptEnd{})
+	}
+	clear(r.ready)
+	r.ready = r.ready[:0]
+}
+
