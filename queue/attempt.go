@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -53,7 +54,7 @@ type attempt struct {
 	// These are written before anybody else knows of the attempt.
 	stored *stored
 	policy Retry
-	ctx    context.Context
+	ctx    context.Context //nolint:containedctx // of the job, which outlives the call that takes it
 	stop   context.CancelCauseFunc
 
 	// These belong to whoever moves the state: the look-up, then the goroutine of
@@ -118,7 +119,7 @@ func (q *Queue) newAttempt(r *runner, d engine.Delivery) *attempt {
 func (a *attempt) is(s *stored) {
 	c, _, _ := parseSubject(a.delivery.Message)
 	s.job.Queue = c.Queue
-	s.job.Priority, _ = ParsePriority(c.Priority) //nolint:errcheck // the consumer's name is one
+	s.job.Priority, _ = ParsePriority(c.Priority) // the consumer's name is one
 	a.stored, a.policy = s, s.job.Retry.over(a.queue.config.Retry)
 	if s.job.Deadline.IsZero() {
 		return
@@ -137,9 +138,7 @@ func (a *attempt) task() bullpen.Task {
 		return t
 	}
 	t.Meta = make(map[string]string, len(j.Meta)+4)
-	for k, v := range j.Meta {
-		t.Meta[k] = v
-	}
+	maps.Copy(t.Meta, j.Meta)
 	t.Meta[metaAttempt] = strconv.Itoa(a.tries.started + 1)
 	if a.tries.cutOff() {
 		t.Meta[metaRedelivered] = "true"

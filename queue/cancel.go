@@ -46,7 +46,7 @@ func (q *Queue) takeBack(ctx context.Context, info *Info) (done bool, err error)
 		message: "taken back while " + info.State.String(), parent: info.Parent, compensate: info.Compensate,
 		tries: tries{started: info.Attempts, crashes: info.Crashes, history: info.History},
 	}
-	_, err = q.put(ctx, engine.Put{Stream: engine.Outcomes, Subject: "out." + e.id, Data: e.encode(), Durable: true, New: true})
+	err = q.put(ctx, engine.Put{Stream: engine.Outcomes, Subject: "out." + e.id, Data: e.encode(), Durable: true, New: true})
 	if errors.Is(err, engine.ErrConflict) {
 		return false, nil
 	}

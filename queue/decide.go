@@ -76,7 +76,7 @@ func decideStarted(j *Job, policy Retry, t *tries, te *bullpen.TaskError, end at
 		return decision{step: stepRecord, outcome: te.Outcome, reason: reason}
 	}
 	late := j.late(end.at)
-	switch te.Outcome {
+	switch te.Outcome { //nolint:exhaustive // for the rest the policy alone decides
 	case bullpen.Crashed, bullpen.Memory:
 		t.crashes++
 		switch {

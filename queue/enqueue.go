@@ -68,7 +68,7 @@ func (q *Queue) enqueue(ctx context.Context, s *stored) (Ref, error) {
 	if s.job.Key != "" {
 		return q.enqueueKeyed(ctx, s)
 	}
-	if _, err := q.put(ctx, s.message()); err != nil {
+	if err := q.put(ctx, s.message()); err != nil {
 		return q.notEnqueued(s, err)
 	}
 	q.count.enqueued.Add(1)
@@ -168,7 +168,7 @@ func (q *Queue) enqueueKeyed(ctx context.Context, s *stored) (Ref, error) {
 	subject := keySubject(s.job.Queue, s.job.Key)
 	put := engine.Put{Stream: engine.State, Subject: subject, Data: keyRecord{id: s.id, state: Queued, priority: s.job.Priority, at: s.job.At}.encode(subject), New: true}
 	for range keyTries {
-		_, err := q.put(ctx, put)
+		err := q.put(ctx, put)
 		if err == nil {
 			return q.enqueueUnder(ctx, s, false)
 		}
@@ -190,7 +190,7 @@ func (q *Queue) enqueueKeyed(ctx context.Context, s *stored) (Ref, error) {
 func (q *Queue) enqueueUnder(ctx context.Context, s *stored, existing bool) (Ref, error) {
 	m := s.message()
 	m.New = true
-	_, err := q.put(ctx, m)
+	err := q.put(ctx, m)
 	switch {
 	case err == nil:
 		q.count.enqueued.Add(1)
@@ -213,7 +213,7 @@ func (q *Queue) keyHolder(ctx context.Context, s *stored, subject string) (ref R
 	k, err := decodeKey(subject, m.Data)
 	if err != nil {
 		q.journal.emit(Event{Kind: Damaged, Queue: s.job.Queue, Text: err.Error()})
-		return Ref{}, m.Seq, nil
+		return Ref{}, m.Seq, nil //nolint:nilerr // a damaged key is a free one
 	}
 	if k.state.Ended() {
 		if time.Since(k.ended) > q.config.KeyWindow {

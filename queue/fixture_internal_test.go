@@ -139,13 +139,16 @@ func rawEngine(t testing.TB, s engine.Store) engine.Engine {
 
 func putRaw(t testing.TB, e engine.Engine, p engine.Put) uint64 {
 	t.Helper()
-	answer := make(chan confirmed, 1)
-	e.Put(p, func(seq uint64, err error) { answer <- confirmed{seq, err} })
-	a := <-answer
-	if a.err != nil {
-		t.Fatal(a.err)
+	var seq uint64
+	answer := make(chan error, 1)
+	e.Put(p, func(n uint64, err error) {
+		seq = n
+		answer <- err
+	})
+	if err := <-answer; err != nil {
+		t.Fatal(err)
 	}
-	return a.seq
+	return seq
 }
 
 // failing makes operations of a store fail while there are some left to fail.

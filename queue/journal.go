@@ -57,7 +57,7 @@ func (j *journal) log(logger *slog.Logger, lines <-chan Event) {
 		if e.Count != 0 {
 			attrs = append(attrs, slog.Int("count", e.Count))
 		}
-		logger.LogAttrs(context.Background(), e.Kind.level(), "queue: "+e.Kind.String(), attrs...)
+		logger.LogAttrs(context.Background(), e.Kind.level(), "queue: "+e.Kind.String(), attrs...) //nolint:sloglint // the kinds are constant
 	}
 }
 

@@ -145,7 +145,7 @@ func (q *Queue) renewOutcome(ctx context.Context, s *stored, damage error) (*end
 		id: s.id, queue: s.job.Queue, name: s.job.Name, key: s.job.Key, priority: s.job.Priority, outcome: bullpen.Lost,
 		reason: Corrupt, enqueued: s.enqueued, ended: time.Now(), node: q.config.Node, message: damage.Error(), parent: s.parent,
 	}
-	_, err = q.put(ctx, engine.Put{Stream: engine.Outcomes, Subject: "out." + s.id, Data: e.encode(), Durable: true, After: m.Seq})
+	err = q.put(ctx, engine.Put{Stream: engine.Outcomes, Subject: "out." + s.id, Data: e.encode(), Durable: true, After: m.Seq})
 	if err != nil {
 		return nil, err
 	}
@@ -282,7 +282,7 @@ func (q *Queue) keepTrying(p engine.Put, err error) error {
 		if !q.pauseFor(wait) {
 			return engine.ErrClosed
 		}
-		if _, err = q.put(q.live, p); err == nil || errors.Is(err, engine.ErrConflict) || q.hopeless(err) {
+		if err = q.put(q.live, p); err == nil || errors.Is(err, engine.ErrConflict) || q.hopeless(err) {
 			return err
 		}
 	}

@@ -23,7 +23,7 @@ type Queue struct {
 	confirm sync.Pool // of *confirmation
 
 	// live is open until Close: its end stops what runs in the background.
-	live context.Context
+	live context.Context //nolint:containedctx // see above
 	end  context.CancelFunc
 	// background counts the goroutines that Close waits for.
 	background sync.WaitGroup
@@ -166,34 +166,29 @@ func (q *Queue) spawn(f func()) {
 
 // confirmation waits for one Put. It is used again when its answer has come.
 type confirmation struct {
-	answer chan confirmed
+	answer chan error
 	done   func(uint64, error)
 }
 
-type confirmed struct {
-	seq uint64
-	err error
-}
-
 func newConfirmation() *confirmation {
-	c := &confirmation{answer: make(chan confirmed, 1)}
-	c.done = func(seq uint64, err error) { c.answer <- confirmed{seq, err} }
+	c := &confirmation{answer: make(chan error, 1)}
+	c.done = func(_ uint64, err error) { c.answer <- err }
 	return c
 }
 
 // put stores p and waits for the answer.
-func (q *Queue) put(ctx context.Context, p engine.Put) (uint64, error) {
+func (q *Queue) put(ctx context.Context, p engine.Put) error {
 	c, ok := q.confirm.Get().(*confirmation)
 	if !ok {
 		c = newConfirmation()
 	}
 	q.engine.Put(p, c.done)
 	select {
-	case a := <-c.answer:
+	case err := <-c.answer:
 		q.confirm.Put(c)
-		return a.seq, storeError(a.err)
+		return storeError(err)
 	case <-ctx.Done():
-		return 0, fmt.Errorf("%w: %w", ErrUnconfirmed, context.Cause(ctx))
+		return fmt.Errorf("%w: %w", ErrUnconfirmed, context.Cause(ctx))
 	}
 }
 

@@ -16,7 +16,7 @@ type runner struct {
 	queue     *Queue
 	executor  bullpen.Executor
 	config    WorkConfig
-	jobs      context.Context // of all jobs; its end interrupts them
+	jobs      context.Context //nolint:containedctx // of all jobs; its end interrupts them
 	abortJobs context.CancelCauseFunc
 	left      chan struct{} // closed when Work returns
 	levels    [priorities]level
@@ -249,4 +249,3 @@ func (r *runner) returnReady() {
 	clear(r.ready)
 	r.ready = r.ready[:0]
 }
-

@@ -80,7 +80,7 @@ func (q *Queue) reportMissing(missing map[string]struct{}) error {
 			id: id, outcome: bullpen.Lost, reason: Vanished, ended: time.Now(), node: q.config.Node,
 			message: "the store had confirmed it and has it no more: what is stored was damaged, or removed by somebody else",
 		}
-		if _, err := q.put(q.live, engine.Put{Stream: engine.Outcomes, Subject: "out." + id, Data: e.encode(), Durable: true, New: true}); err != nil {
+		if err := q.put(q.live, engine.Put{Stream: engine.Outcomes, Subject: "out." + id, Data: e.encode(), Durable: true, New: true}); err != nil {
 			if errors.Is(err, engine.ErrConflict) {
 				continue
 			}

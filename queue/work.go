@@ -160,4 +160,3 @@ func (r *runner) wait(d time.Duration) bool {
 
 // abort makes Work return soon.
 func (r *runner) abort() { r.abortJobs(errAborted) }
-

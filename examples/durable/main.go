@@ -36,8 +36,9 @@ func run(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	defer pool.Close()
+	defer pool.Close() //nolint:errcheck // nothing is left to be done
 	working, stop := context.WithCancel(ctx)
+	defer stop()
 	worked := make(chan error, 1)
 	go func() { worked <- q.Work(working, pool, queue.WorkConfig{Queue: "mail"}) }()
 

@@ -25,8 +25,8 @@ func Example_run() {
 	if err != nil {
 		panic(err)
 	}
-	defer os.RemoveAll(dir) //nolint:errcheck // what stays lies in the folder for such things
-	for range 2 {           // the second time the job is known to be done
+	defer os.RemoveAll(dir)
+	for range 2 { // the second time the job is known to be done
 		if err := run(context.Background(), filepath.Join(dir, "jobs")); err != nil {
 			panic(err)
 		}

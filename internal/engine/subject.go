@@ -2,15 +2,14 @@ package engine
 
 import "strings"
 
-// Subjects are made of tokens with dots between them; the engine puts its
-// namespace in front. These are all that the queue uses:
+// JobSubject returns the subject of a job. Subjects are made of tokens with dots
+// between them; the engine puts its namespace in front. These are all that the
+// queue uses:
 //
 //	Jobs      job.<queue>.<priority>.<id>, and at.<id> for those with a time (made by the engine)
 //	Outcomes  out.<id>
-//	State     key.<queue>.<hash>   try.<id>   live.<id>   set.<name>
+//	State     key.<queue>.<hash>   try.<id>   live.<id>
 //	Dead      dead.<queue>.<id>
-//
-// JobSubject returns the subject of a job.
 func JobSubject(c Consumer, id string) string {
 	return "job." + c.Queue + "." + c.Priority + "." + id
 }
