@@ -90,6 +90,7 @@ func (r *runner) stopTaking() {
 	for i := range r.levels {
 		if t := r.levels[i].taker; t != nil {
 			t.Stop()
+			r.levels[i].taker = nil
 		}
 	}
 }

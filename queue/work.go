@@ -71,13 +71,33 @@ func (q *Queue) Work(ctx context.Context, executor bullpen.Executor, c WorkConfi
 		return ErrClosed
 	}
 	defer q.leave(r)
-	if err := r.take(); err != nil {
-		return fmt.Errorf("queue: %w", storeError(err))
+	if takes, err := r.takePatiently(ctx); !takes {
+		return err
 	}
 	err := r.run(ctx)
 	r.stopTaking()
 	r.finish()
 	return err
+}
+
+// takePatiently begins to take as soon as the store lets it: one that is away for
+// a moment does not end the work. It does not take when it cannot, or ctx ends.
+func (r *runner) takePatiently(ctx context.Context) (takes bool, err error) {
+	q := r.queue
+	for {
+		err := r.take()
+		if err == nil || q.hopeless(err) {
+			return err == nil, storeError(err)
+		}
+		q.journal.emit(Event{Kind: HeldOff, Queue: r.config.Queue, Text: fmt.Sprintf("for %v: %v", askSoon, err)})
+		select {
+		case <-time.After(askSoon):
+		case <-q.live.Done():
+			return false, ErrClosed
+		case <-ctx.Done():
+			return false, nil
+		}
+	}
 }
 
 func (q *Queue) enter(r *runner) bool {
