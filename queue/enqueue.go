@@ -176,6 +176,9 @@ func (q *Queue) enqueueKeyed(ctx context.Context, s *stored) (Ref, error) {
 			return q.notEnqueued(s, err)
 		}
 		ref, seq, err := q.keyHolder(ctx, s, subject)
+		if err == nil && ref.ID != "" {
+			err = q.settle(ctx) // whoever has the key may still wait for the disk
+		}
 		if err != nil || ref.ID != "" {
 			return ref, err
 		}
@@ -196,6 +199,10 @@ func (q *Queue) enqueueUnder(ctx context.Context, s *stored, existing bool) (Ref
 		q.count.enqueued.Add(1)
 	case !errors.Is(err, engine.ErrConflict):
 		return q.notEnqueued(s, err)
+	default:
+		if err := q.settle(ctx); err != nil {
+			return q.notEnqueued(s, err)
+		}
 	}
 	return Ref{ID: s.id, Existing: existing, State: s.first()}, nil
 }

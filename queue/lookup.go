@@ -45,7 +45,9 @@ func (a *attempt) lookUp(ctx context.Context) error {
 	if a.tries.retryAt.After(time.Now()) {
 		a.found.later = a.tries.retryAt
 		_, err := q.engine.Get(ctx, engine.Jobs, "at."+a.id())
-		a.found.moved = err == nil
+		if a.found.moved = err == nil; a.found.moved {
+			err = q.settle(ctx)
+		}
 		if err != nil && !errors.Is(err, engine.ErrNotFound) {
 			return err
 		}

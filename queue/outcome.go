@@ -121,6 +121,9 @@ func (a *attempt) settled(started bool) {
 		if e, err = q.outcome(ctx, a.id()); errors.Is(err, ErrDamaged) {
 			e, err = q.renewOutcome(ctx, a.stored, err)
 		}
+		if err == nil {
+			err = q.settle(ctx) // the job leaves the queue now, so its outcome must be there to stay
+		}
 		if err != nil {
 			return err
 		}

@@ -168,10 +168,13 @@ func (q *Queue) spawn(f func()) {
 type confirmation struct {
 	answer chan error
 	done   func(uint64, error)
+	// settled is done for what has no sequence number.
+	settled func(error)
 }
 
 func newConfirmation() *confirmation {
 	c := &confirmation{answer: make(chan error, 1)}
+	c.settled = func(err error) { c.answer <- err }
 	c.done = func(_ uint64, err error) { c.answer <- err }
 	return c
 }
@@ -183,6 +186,22 @@ func (q *Queue) put(ctx context.Context, p engine.Put) error {
 		c = newConfirmation()
 	}
 	q.engine.Put(p, c.done)
+	select {
+	case err := <-c.answer:
+		q.confirm.Put(c)
+		return storeError(err)
+	case <-ctx.Done():
+		return fmt.Errorf("%w: %w", ErrUnconfirmed, context.Cause(ctx))
+	}
+}
+
+// settle waits until what was read survives a loss of power.
+func (q *Queue) settle(ctx context.Context) error {
+	c, ok := q.confirm.Get().(*confirmation)
+	if !ok {
+		c = newConfirmation()
+	}
+	q.engine.Settle(c.settled)
 	select {
 	case err := <-c.answer:
 		q.confirm.Put(c)

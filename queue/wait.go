@@ -135,7 +135,7 @@ func (q *Queue) wait(ctx context.Context, id string, c chan waited) (*ending, er
 		e, err := q.ended(ctx, id)
 		var retry <-chan time.Time
 		switch {
-		case e != nil:
+		case e != nil && err == nil:
 			return e, nil
 		case ctx.Err() != nil:
 			return nil, gaveUp(ctx, id)
@@ -179,6 +179,9 @@ func (q *Queue) hear(id string) (heard chan struct{}, stop func(), err error) {
 // ended returns how a job ended, nil while it has not.
 func (q *Queue) ended(ctx context.Context, id string) (*ending, error) {
 	e, err := q.outcome(ctx, id)
+	if err == nil {
+		err = q.settle(ctx)
+	}
 	if err == nil || !errors.Is(err, engine.ErrNotFound) {
 		return e, storeError(err)
 	}
@@ -190,7 +193,9 @@ func (q *Queue) ended(ctx context.Context, id string) (*ending, error) {
 		return nil, err
 	}
 	if info.State.Ended() {
-		e, err = q.outcome(ctx, id)
+		if e, err = q.outcome(ctx, id); err == nil {
+			err = q.settle(ctx)
+		}
 		return e, storeError(err)
 	}
 	return nil, nil

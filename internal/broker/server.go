@@ -10,9 +10,10 @@ import (
 )
 
 const (
-	// lazySync is how often the server syncs by itself below the gate; it is the
-	// server's own default.
-	lazySync = 2 * time.Minute
+	// lazySync is how often the server syncs by itself below the gate. Only what it
+	// moves by itself waits for that: a job whose time has come, and that nobody
+	// takes. Its own default is two minutes.
+	lazySync = 5 * time.Second
 	// storeLimit and memoryLimit are what streams may hold in all. The disk and
 	// the bounds of the streams are the limit of the first; nothing of ours is
 	// kept in memory.

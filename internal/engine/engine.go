@@ -182,6 +182,10 @@ type Engine interface {
 	// Put stores p and calls done exactly once, from a goroutine of the engine
 	// or before Put returns. done must not block.
 	Put(p Put, done func(seq uint64, err error))
+	// Settle calls done when everything that was stored before the call survives
+	// a loss of power: what Get has found may not yet do so. As for Put, done must
+	// not block.
+	Settle(done func(err error))
 	// Get returns the newest message whose subject matches; a token "*" matches any.
 	Get(ctx context.Context, s Stream, subject string) (Message, error)
 	// Delete removes a message. One that is not there is no error.

@@ -268,8 +268,11 @@ func stillThere(t *testing.T, q *queue.Queue, b *book) (missing int) {
 			t.Errorf("job %s: %v", id, err)
 		case b.ended[id] != "":
 			// Its Ack may be lost, so that it is still in the queue. Wait knows better.
-			if r, err := q.Wait(t.Context(), id); err != nil || intact(r.Payload) != nil {
-				t.Errorf("job %s had a durable outcome, and now: %v", id, err)
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+			r, err := q.Wait(ctx, id)
+			cancel()
+			if err != nil || intact(r.Payload) != nil {
+				t.Errorf("the outcome of job %s was told, and now: %v", id, err)
 			}
 		case where == keptQueue && (i.State != queue.Queued || intact(i.Payload) != nil):
 			t.Errorf("job %s waited and is %v now", id, i.State)

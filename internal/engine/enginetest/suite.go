@@ -76,6 +76,7 @@ var contract = []clause{
 	{"LeaseEnds", testLeaseEnds},
 	{"ExtendKeepsLease", testExtend},
 	{"TwoTakers", testTwoTakers},
+	{"NothingStrands", testNothingStrands},
 	{"StopEndsCallbacks", testStop},
 	{"Depth", testDepth},
 	{"Pause", testPause},

@@ -34,6 +34,19 @@ const (
 	codeDeleteFailed = 10057
 )
 
+// Settle implements [engine.Engine]. A server elsewhere answers no sooner than
+// it has made a message durable by its own means.
+func (e *Engine) Settle(done func(err error)) {
+	switch d := e.config.Disk; {
+	case e.closed.Load():
+		done(engine.ErrClosed)
+	case d == nil:
+		done(nil)
+	default:
+		d.Confirm(engine.Entry{}, done)
+	}
+}
+
 // Get implements [engine.Engine].
 func (e *Engine) Get(ctx context.Context, s engine.Stream, subject string) (engine.Message, error) {
 	question := append(append([]byte(`{"last_by_subj":"`), e.prefix+subject...), `"}`...)

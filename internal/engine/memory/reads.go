@@ -9,6 +9,14 @@ import (
 	"github.com/bullpen-run/bullpen/internal/engine"
 )
 
+// Settle calls done at once: nothing here survives a loss of power.
+func (e *Engine) Settle(done func(err error)) {
+	e.store.mu.Lock()
+	err := e.usable()
+	e.store.mu.Unlock()
+	done(err)
+}
+
 // Get returns the newest message whose subject matches.
 func (e *Engine) Get(ctx context.Context, s engine.Stream, subject string) (engine.Message, error) {
 	if err := e.begin(ctx, Operation{Name: "get", Stream: s, Subject: subject}); err != nil {

@@ -1,0 +1,90 @@
+package enginetest
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/bullpen-run/bullpen/internal/engine"
+)
+
+// testNothingStrands has two takers, on two nodes where there can be two, give
+// back much of what comes and take back what they asked for, again and again:
+// each job is handed out until it is acknowledged, none of them only after its
+// lease.
+func testNothingStrands(t *testing.T, f Factory) {
+	fx := f.open(t, engine.Options{})
+	other := fx.Engine
+	if fx.Shared() {
+		other = fx.another(fx.options)
+	}
+	_, r := random(t)
+	s := &stranding{
+		r: r, hands: []*hands{take(t, fx.Engine, normal), take(t, other, normal)},
+		naks: map[string]int{}, ended: map[string]bool{},
+	}
+	const jobs, together = 400, 4
+	for range jobs / together {
+		fx.jobs(normal, together)
+		s.step(t)
+	}
+	last := time.Now()
+	for ended := len(s.ended); ended < jobs; s.step(t) {
+		if len(s.ended) > ended {
+			ended, last = len(s.ended), time.Now()
+		}
+		if time.Since(last) > Patience/2 {
+			a, b := s.hands[0], s.hands[1]
+			t.Fatalf("of %d jobs %d have come to their end, and no other for %v; %d and %d are asked for, Depth = %+v",
+				jobs, ended, Patience/2, a.open(), b.open(), fx.depth(normal))
+		}
+		select {
+		case <-s.hands[0].news:
+		case <-s.hands[1].news:
+		case <-time.After(5 * time.Millisecond): // a step asks anew
+		}
+	}
+	for _, h := range s.hands {
+		h.taker.Recall()
+	}
+	eventually(t, "what is taken back is returned", func() bool { return s.hands[0].open()+s.hands[1].open() == 0 })
+}
+
+// stranding is what is known of the jobs.
+type stranding struct {
+	r     *rand.Rand
+	hands []*hands
+	naks  map[string]int  // how often each was given back
+	ended map[string]bool // acknowledged
+}
+
+// step answers what has come, asks for more, and takes some of that back.
+func (s *stranding) step(t *testing.T) {
+	t.Helper()
+	for _, h := range s.hands {
+		for d, ok := h.first(); ok; d, ok = h.first() {
+			s.answer(t, d)
+		}
+		switch {
+		case h.open() == 0:
+			h.request(1+s.r.IntN(6), s.r.IntN(4) > 0)
+		case s.r.IntN(3) == 0:
+			h.taker.Recall()
+		}
+	}
+}
+
+func (s *stranding) answer(t *testing.T, d arrival) {
+	t.Helper()
+	switch {
+	case s.ended[d.Subject]:
+		t.Errorf("%s was delivered again after its Ack", d.Subject)
+		d.Ack()
+	case s.naks[d.Subject] < 3 && s.r.IntN(2) == 0:
+		s.naks[d.Subject]++
+		d.Nak(time.Duration(s.r.IntN(3)) * time.Millisecond)
+	default:
+		s.ended[d.Subject] = true
+		d.Ack()
+	}
+}
