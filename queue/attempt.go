@@ -236,6 +236,14 @@ func (a *attempt) answered() {
 	a.runner.finished()
 }
 
+// back gives the job back, to be handed out again after a delay: perhaps to this
+// node, which must not have it in hand any more by then.
+func (a *attempt) back(delay time.Duration) {
+	a.queue.release(a)
+	a.delivery.Nak(delay)
+	a.answered()
+}
+
 // cancel makes the executor end the job.
 func (a *attempt) cancel(cause error) { a.stop(cause) }
 
@@ -263,12 +271,17 @@ func (a *attempt) left() bool {
 
 // forget takes a out of what this node has in hand.
 func (q *Queue) forget(a *attempt) {
+	q.release(a)
+	q.count.hands.Add(-1)
+}
+
+// release makes room for another attempt of the job on this node.
+func (q *Queue) release(a *attempt) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.hands[a.id()] == a {
 		delete(q.hands, a.id())
 	}
-	q.count.hands.Add(-1)
 }
 
 // observed is what a job says of itself while it runs.

@@ -67,8 +67,7 @@ func (a *attempt) startLookedUp() {
 		a.answered()
 		return
 	case !f.later.IsZero():
-		d.Nak(time.Until(f.later))
-		a.answered()
+		a.back(time.Until(f.later))
 		return
 	}
 	// Without a record of its attempts, one that somebody else had was his first;

@@ -197,8 +197,7 @@ func (a *attempt) retry(d decision, end attemptEnd) {
 		case far:
 			a.reschedule(t.retryAt)
 		default:
-			a.delivery.Nak(max(time.Until(t.retryAt), 0))
-			a.answered()
+			a.back(max(time.Until(t.retryAt), 0))
 		}
 	})
 }
@@ -227,8 +226,7 @@ func (a *attempt) giveBack() {
 	}
 	a.tries.open = false
 	q.engine.Put(engine.Put{Stream: engine.State, Subject: "try." + a.id(), Data: a.tries.encode(a.id())}, func(uint64, error) {
-		a.delivery.Nak(0)
-		a.answered()
+		a.back(0)
 	})
 }
 
