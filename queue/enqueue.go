@@ -157,8 +157,13 @@ func decodeKey(subject string, b []byte) (keyRecord, error) {
 	return k, nil
 }
 
-// keyTries bounds how often a race for one key is run.
-const keyTries = 16
+// keyTries bounds how often a race for one key is run. keyGrace is after what time
+// a caller who has reserved a key is taken for dead if his job is not there.
+const (
+	keyTries = 16
+	keyGrace = time.Second
+	keyPause = 5 * time.Millisecond
+)
 
 // enqueueKeyed reserves the key of s for its id, then enqueues it. Of callers
 // with the same key one wins; the others give back its job. When the winner died
@@ -230,6 +235,15 @@ func (q *Queue) keyHolder(ctx context.Context, s *stored, subject string) (ref R
 		return Ref{ID: k.id, Existing: true, State: k.state}, 0, nil
 	}
 	info, err := q.Get(ctx, k.id)
+	for errors.Is(err, ErrNotFound) && time.Since(m.Time) < keyGrace {
+		// The winner is between its two messages.
+		select {
+		case <-time.After(keyPause):
+		case <-ctx.Done():
+			return Ref{}, 0, context.Cause(ctx)
+		}
+		info, err = q.Get(ctx, k.id)
+	}
 	switch {
 	case err == nil:
 		q.count.duplicates.Add(1)

@@ -86,8 +86,13 @@ func (r *runner) takePatiently(ctx context.Context) (takes bool, err error) {
 	q := r.queue
 	for {
 		err := r.take()
-		if err == nil || q.hopeless(err) {
-			return err == nil, storeError(err)
+		switch {
+		case err == nil:
+			return true, nil
+		case q.live.Err() != nil:
+			return false, ErrClosed
+		case q.hopeless(err):
+			return false, storeError(err)
 		}
 		q.journal.emit(Event{Kind: HeldOff, Queue: r.config.Queue, Text: fmt.Sprintf("for %v: %v", askSoon, err)})
 		select {
