@@ -41,8 +41,14 @@ func (s *smooth) next(wants func(Priority) bool) (Priority, bool) {
 // disk; beyond it no more are taken.
 const mostRecording = 8192
 
-// busyPause is how soon Work looks again at an executor that others keep busy.
-const busyPause = 5 * time.Millisecond
+// busyPause is how soon Work looks again at an executor that has no place and
+// runs none of its jobs, because others keep it busy. After busyPatience one job
+// is handed over all the same: to wait in the executor's own queue, or to hear
+// that it has been closed.
+const (
+	busyPause    = 5 * time.Millisecond
+	busyPatience = 500 * time.Millisecond
+)
 
 // ask hands over what is ready and requests as many jobs as the executor can
 // start beyond that. It returns when to look again although nothing happened, 0
@@ -58,10 +64,11 @@ func (r *runner) ask() time.Duration {
 	r.low.Store(int64(held - least))
 	if free <= 0 {
 		if held == 0 && r.looking == 0 {
-			return busyPause
+			return r.press()
 		}
 		return 0
 	}
+	r.noPlace = time.Time{}
 	active := r.target()
 	blind := r.keepEyes(active, free)
 	for i := range r.levels {
@@ -78,6 +85,30 @@ func (r *runner) ask() time.Duration {
 		r.stand(active, free, least)
 	}
 	return 0
+}
+
+// press waits for a place in an executor that runs none of this runner's jobs,
+// and in the end hands over one without. It returns when to look again.
+func (r *runner) press() time.Duration {
+	now := time.Now()
+	if r.noPlace.IsZero() {
+		r.noPlace = now
+	}
+	if now.Sub(r.noPlace) < busyPatience {
+		return busyPause
+	}
+	if len(r.ready) == 0 {
+		if l := &r.levels[r.target()]; l.asked+l.standing == 0 {
+			l.standing = 1
+			l.taker.Request(1, true)
+		}
+		return busyPatience
+	}
+	r.noPlace = time.Time{}
+	first := r.ready[0]
+	r.ready = append(r.ready[:0], r.ready[1:]...)
+	r.queue.spawn(first.handOver) // ends when the executor takes the job or its context ends
+	return busyPatience
 }
 
 // keepEyes gives each level that is not active, and of which no jobs are known, a

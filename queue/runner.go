@@ -25,6 +25,7 @@ type runner struct {
 	pause     time.Duration
 	ready     []*attempt // looked up, and waiting for a place; owned by the goroutine of Work
 	looking   int        // jobs that are looked up; owned by the goroutine of Work
+	noPlace   time.Time  // since when the executor has no place and runs none of ours; owned by the goroutine of Work
 
 	wake chan struct{} // capacity 1: something has happened
 	held atomic.Int64  // jobs in the hands of the executor
