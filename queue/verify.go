@@ -19,7 +19,7 @@ func (q *Queue) verify() {
 	for _, id := range owed {
 		missing[id] = struct{}{}
 	}
-	n, err := q.readAll(missing)
+	n, err := q.readAll(missing, counted)
 	if err == nil && counted {
 		err = q.reportMissing(missing)
 	}
@@ -33,9 +33,9 @@ func (q *Queue) verify() {
 	q.verified.Store(true)
 }
 
-// readAll reads all jobs that were there at the start, and takes them out of
-// missing.
-func (q *Queue) readAll(missing map[string]struct{}) (n int, err error) {
+// readAll reads all jobs that were there at the start, takes them out of missing,
+// and has those counted that were not.
+func (q *Queue) readAll(missing map[string]struct{}, counted bool) (n int, err error) {
 	info, err := q.engine.Info(q.live)
 	if err != nil {
 		return 0, err
@@ -53,7 +53,11 @@ func (q *Queue) readAll(missing map[string]struct{}) (n int, err error) {
 			if !ok {
 				id = engine.LastToken(m.Subject)
 			}
-			delete(missing, id)
+			if _, owed := missing[id]; owed {
+				delete(missing, id)
+			} else if counted {
+				q.engine.Count(id)
+			}
 			if _, err := decodeJob(id, m.Data); err != nil {
 				q.damaged(c.Queue, id, err)
 			}

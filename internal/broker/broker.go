@@ -170,6 +170,9 @@ func (b *Broker) startServer(ctx context.Context) error {
 	}
 	b.describe(fs, group, why)
 	b.gate = newGate(sync, b.count, b.check, b.failure)
+	if b.ledger != nil {
+		b.gate.flush = b.ledger.flush
+	}
 	return nil
 }
 
@@ -226,6 +229,11 @@ func (b *Broker) Marked(c engine.Consumer) (seq uint64, sure bool) { return b.ma
 
 // Room is as in [engine.Disk].
 func (b *Broker) Room(size int64) error { return b.room.ask(size) }
+
+// Count is as in [engine.Disk].
+func (b *Broker) Count(id string) {
+	b.gate.confirm(waiter{engine.Entry{Kind: engine.Accepted, ID: id}, func(error) {}})
+}
 
 // Unended is as in [engine.Disk].
 func (b *Broker) Unended() (ids []string, known bool) {

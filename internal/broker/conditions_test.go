@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/bullpen-run/bullpen/internal/engine"
 )
@@ -112,6 +113,17 @@ func TestFlippedBit(t *testing.T) {
 		}
 		if err := confirm(b, engine.Entry{Kind: engine.Accepted, ID: number(n)}); err != nil {
 			t.Fatal(err)
+		}
+	}
+	for wrote := int64(0); wrote < jobs*recordSize; { // until the count is written
+		<-time.After(time.Millisecond)
+		wrote = 0
+		files, _, err := ledgerFiles(filepath.Join(b.c.Dir, ledgerDir))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range files {
+			wrote += f.size
 		}
 	}
 	copied := t.TempDir() // as a crash would leave it

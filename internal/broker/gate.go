@@ -19,6 +19,7 @@ type waiter struct {
 type gate struct {
 	sync    func() error   // makes durable what was written; nil when the server has done so before it answered
 	count   func([]waiter) // notes a group that is durable, before its callbacks
+	flush   func()         // writes what count has noted; nil when there is nothing to write
 	check   func() error   // says whether the server still stores
 	failure *failure
 	stats   stats
@@ -112,6 +113,9 @@ func (g *gate) settle(group []waiter) {
 	}
 	for _, w := range group {
 		w.done(err)
+	}
+	if err == nil && g.flush != nil {
+		g.flush() // after the callbacks, which do not need it
 	}
 	if err == nil {
 		if cause := g.check(); cause != nil {

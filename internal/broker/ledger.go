@@ -15,10 +15,9 @@ import (
 // entry for each job that was accepted and one for each that has ended. It is
 // used by the goroutine of the gate alone, after openLedger and before close.
 //
-// What it names was durable before; what it does not name yet is the last group
-// at most. Its own entries are durable with the sync of the next group. A
-// process that is killed loses none, for they are written before a confirm is
-// called.
+// What it names was durable before. What it does not name when the process is
+// killed is a group whose callbacks were just called; a start that reads the whole
+// store adds it. Its own entries are durable with the sync of the next group.
 type ledger struct {
 	dir    string
 	log    *slog.Logger
@@ -141,12 +140,11 @@ func (l *ledger) begin() error {
 	return nil
 }
 
-// add notes a group.
+// add notes a group, to be written by flush.
 func (l *ledger) add(group []waiter) {
 	if l.file == nil {
 		return
 	}
-	l.buf = l.buf[:0]
 	for i := range group {
 		var kind recordKind
 		switch group[i].entry.Kind {
@@ -164,14 +162,20 @@ func (l *ledger) add(group []waiter) {
 			l.log.Error("a job is not counted, because its id is no ULID; nor are others, without another word", "id", group[i].entry.ID)
 		}
 	}
-	if len(l.buf) == 0 {
+}
+
+// flush writes what was noted.
+func (l *ledger) flush() {
+	if len(l.buf) == 0 || l.file == nil {
 		return
 	}
-	if _, err := l.file.Write(l.buf); err != nil {
+	_, err := l.file.Write(l.buf)
+	if err != nil {
 		l.giveUp(err)
 		return
 	}
 	l.size += int64(len(l.buf))
+	l.buf = l.buf[:0]
 	l.tidy()
 }
 
@@ -252,6 +256,7 @@ func (l *ledger) giveUp(cause error) {
 
 // close makes the ledger durable and closes it.
 func (l *ledger) close() error {
+	l.flush()
 	l.wait()
 	if l.file == nil {
 		return nil

@@ -40,7 +40,8 @@ type Disk interface {
 	// Room is nil, or why no job of so many bytes is taken: too little space is
 	// left on the disk for what is under way to be ended. It wraps ErrFull.
 	Room(size int64) error
-	// Unended is as in [Engine].
+	// Count and Unended are as in [Engine].
+	Count(id string)
 	Unended() (ids []string, known bool)
 	// Failed is closed when the disk has failed; Err says why.
 	Failed() <-chan struct{}

@@ -215,6 +215,9 @@ type Engine interface {
 	// was stored, as far as the engine keeps count of them apart from the
 	// streams themselves; known is false where it does not. As at the start.
 	Unended() (ids []string, known bool)
+	// Count notes that a job is in the store that Unended did not have: the count
+	// may lack the last ones before the death of a process.
+	Count(id string)
 	// Failed is closed when the store has failed; Err says why.
 	Failed() <-chan struct{}
 	Err() error

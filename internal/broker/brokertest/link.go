@@ -100,11 +100,18 @@ func (l *link) pass(in net.Conn) {
 	}
 	defer l.remove(out)
 	l.running.Go(func() { // ends when either end is closed, which pass and cut do
-		_, _ = io.Copy(out, in)
+		pour(out, in)
 		_ = out.Close()
 		_ = in.Close()
 	})
-	_, _ = io.Copy(in, out)
+	pour(in, out)
+}
+
+// pour copies until one end is closed. It hides what the connections are, for
+// else the copying would be left to the kernel by way of pipes that the standard
+// library keeps open.
+func pour(to io.Writer, from io.Reader) {
+	_, _ = io.Copy(struct{ io.Writer }{to}, struct{ io.Reader }{from})
 }
 
 // add notes an open end, unless the link is cut.

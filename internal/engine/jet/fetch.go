@@ -34,6 +34,13 @@ const (
 	codeDeleteFailed = 10057
 )
 
+// Count implements [engine.Engine].
+func (e *Engine) Count(id string) {
+	if d := e.config.Disk; d != nil && !e.closed.Load() {
+		d.Count(id)
+	}
+}
+
 // Settle implements [engine.Engine]. A server elsewhere answers no sooner than
 // it has made a message durable by its own means.
 func (e *Engine) Settle(done func(err error)) {
