@@ -33,7 +33,9 @@ func TestDeathInMidTask(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			// One task in hand: those behind it in the same worker have tests of their own.
-			p := selfPool(t, func(c *Config) { c.Min, c.Max, c.Window = 2, 2, 1 })
+			// The worker closes its end when it becomes a shell, and dies later: the grace
+			// between the two is long, for a busy machine.
+			p := selfPool(t, func(c *Config) { c.Min, c.Max, c.Window, c.Grace = 2, 2, 1, 20*time.Second })
 			awaitReady(t, p, 2)
 			var others sync.WaitGroup
 			others.Go(func() { do(t, p, "sleep", "200ms") }) // a neighbour

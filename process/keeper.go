@@ -1,9 +1,13 @@
 package process
 
 import (
+	"errors"
 	"math"
+	"os"
 	"slices"
 	"time"
+
+	"github.com/bullpen-run/bullpen/internal/confine"
 )
 
 // never is a time that does not come.
@@ -102,13 +106,21 @@ func (p *Pool) tendWorker(w *worker, now int64) {
 	}
 }
 
+// dying tells whether a process is on its way out: its memory goes before its
+// descriptors are closed, so that one which closed its end by dying has none. On
+// a busy machine the rest can take longer than a grace.
+func dying(pid int) bool {
+	size, err := confine.RSS(pid)
+	return errors.Is(err, os.ErrProcessDone) || err == nil && size == 0
+}
+
 // tendOverdue kills w when it has not done in time what it was asked. Pool.mu is
 // held.
 func (p *Pool) tendOverdue(w *worker, now int64) {
 	switch {
 	case now < w.overdue:
 		p.wakeBy(w.overdue)
-	case w.child != nil && w.child.Ended():
+	case w.child != nil && (w.child.Ended() || dying(w.pid)):
 		// Its end is about to be accounted for: a kill would hide the cause.
 		w.overdue = now + int64(p.config.Grace)
 		p.wakeBy(w.overdue)
