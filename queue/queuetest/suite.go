@@ -45,6 +45,8 @@ type Subject struct {
 	OneNode string
 	// Without names other clauses that the store cannot keep, and says why.
 	Without map[string]string
+	// Only names the clauses to run, for a quick look; empty is all of them.
+	Only []string
 	// Parallel runs the clauses that measure no times at the same time.
 	Parallel bool
 }
@@ -179,7 +181,15 @@ func Run(t *testing.T, s Subject) {
 			t.Fatalf("Without names %q with the reason %q: want the name of a clause and a reason", name, why)
 		}
 	}
+	for _, name := range s.Only {
+		if !slices.ContainsFunc(all, func(c clause) bool { return c.name == name }) {
+			t.Fatalf("Only names %q, which is no clause", name)
+		}
+	}
 	for _, c := range all {
+		if len(s.Only) > 0 && !slices.Contains(s.Only, c.name) {
+			continue
+		}
 		t.Run(c.name, func(t *testing.T) {
 			if why := s.Without[c.name]; why != "" {
 				t.Skipf("the store does not keep this: %s", why)
