@@ -1,6 +1,7 @@
 package enginetest
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -108,9 +109,7 @@ func testPause(t *testing.T, f Factory) {
 	subjects := fx.jobs(normal, 2)
 	h.nothing("while the consumer is paused")
 	h.request(1, true)
-	if d := fx.depth(normal); !d.Paused || d.Waiting != 2 || d.Taken != 0 {
-		t.Errorf("Depth = %+v, want it paused with 2 that wait", d)
-	}
+	waiting(fx, 2)
 	other := engine.Consumer{Queue: normal.Queue, Priority: "high"}
 	fx.jobs(other, 1)
 	fx.take(other).next().Ack() // others are not paused
@@ -125,9 +124,23 @@ func testPause(t *testing.T, f Factory) {
 			d.Ack()
 		}
 	}
-	if fx.depth(normal).Paused {
-		t.Error("Depth says that it is paused, want it not")
-	}
+	eventually(t, "Depth says that it is not paused", func() bool { return !fx.depth(normal).Paused })
+}
+
+// waiting wants a consumer that is paused and has n jobs, none of them handed
+// out. Of several servers another one than the one that stored them may count.
+func waiting(fx *fixture, n int) {
+	fx.t.Helper()
+	var d engine.Depth
+	defer func() {
+		if fx.t.Failed() {
+			fx.t.Logf("the last Depth was %+v", d)
+		}
+	}()
+	eventually(fx.t, fmt.Sprintf("Depth says paused, with %d that wait and none taken", n), func() bool {
+		d = fx.depth(normal)
+		return d.Paused && d.Waiting == n && d.Taken == 0
+	})
 }
 
 func pause(fx *fixture, paused bool) {
@@ -142,9 +155,7 @@ func testPauseReopen(t *testing.T, f Factory) {
 	pause(fx, true)
 	subjects := fx.jobs(normal, 1)
 	fx.reopen()
-	if d := fx.depth(normal); !d.Paused || d.Waiting != 1 {
-		t.Errorf("Depth = %+v after opening again, want it paused with 1 that waits", d)
-	}
+	waiting(fx, 1)
 	h := fx.take(normal)
 	h.nothing("while the consumer is paused")
 	pause(fx, false)

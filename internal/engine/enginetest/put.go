@@ -47,6 +47,29 @@ func testPutDoneOnce(t *testing.T, f Factory) {
 	}
 }
 
+// testPutKept puts enough on all streams that one in ten that is lost is missed.
+func testPutKept(t *testing.T, f Factory) {
+	fx := f.open(t, engine.Options{})
+	for _, s := range engine.Streams() {
+		var subjects []string
+		var answers []*answer
+		for i := range 60 {
+			subjects = append(subjects, fresh(s))
+			answers = append(answers, fx.give(engine.Put{Stream: s, Subject: subjects[i], Data: []byte(subjects[i]), Durable: i%2 == 0}))
+		}
+		for i, a := range answers {
+			if _, err := a.wait(t); err != nil {
+				t.Fatalf("Put %s = %v, want it stored", subjects[i], err)
+			}
+		}
+		for _, subject := range subjects {
+			if m, err := fx.Get(fx.ctx(), s, subject); err != nil || string(m.Data) != subject {
+				t.Errorf("Get %s of %v = %q, %v, want what was put", subject, s, m.Data, err)
+			}
+		}
+	}
+}
+
 func testPutKeepsData(t *testing.T, f Factory) {
 	fx := f.open(t, engine.Options{})
 	every := make([]byte, 256)

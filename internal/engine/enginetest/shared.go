@@ -108,7 +108,9 @@ func testShared(t *testing.T, f Factory) {
 		var answers [2]*answer
 		var group sync.WaitGroup
 		for i, e := range []*fixture{fx, other} {
-			group.Go(func() { answers[i] = e.give(engine.Put{Stream: engine.State, Subject: subject, New: true}) })
+			// Two puts of the same bytes cannot be told apart when one was sent twice.
+			put := engine.Put{Stream: engine.State, Subject: subject, New: true, Data: []byte{'a' + byte(i)}}
+			group.Go(func() { answers[i] = e.give(put) })
 		}
 		group.Wait()
 		first, err1 := answers[0].wait(t)

@@ -1,7 +1,9 @@
 package enginetest
 
 import (
+	"fmt"
 	"math/rand/v2"
+	"sync"
 	"testing"
 	"time"
 
@@ -86,5 +88,34 @@ func (s *stranding) answer(t *testing.T, d arrival) {
 	default:
 		s.ended[d.Subject] = true
 		d.Ack()
+	}
+}
+
+// testBeginTogether has two nodes begin with consumers that are new, at the same
+// time: neither has to wait for long for what the other one makes.
+func testBeginTogether(t *testing.T, f Factory) {
+	fx, other := f.two(t, engine.Options{})
+	const rounds = 15
+	for i := range rounds {
+		c := engine.Consumer{Queue: fmt.Sprint("mail-", i), Priority: "normal"}
+		var group sync.WaitGroup
+		for _, e := range []*fixture{fx, other} {
+			group.Go(func() {
+				began := time.Now()
+				taker, err := e.Take(c, func(engine.Delivery) {}, func(int) {})
+				if err != nil {
+					t.Errorf("Take of %v = %v", c, err)
+					return
+				}
+				defer taker.Stop()
+				if _, err := e.Depth(t.Context(), c); err != nil {
+					t.Errorf("Depth of %v = %v", c, err)
+				}
+				if took := time.Since(began); took > f.Late {
+					t.Errorf("it took %v to begin with %v, want at most %v", took, c, f.Late)
+				}
+			})
+		}
+		group.Wait()
 	}
 }

@@ -50,6 +50,7 @@ type clause struct {
 
 var contract = []clause{
 	{"PutDoneOnce", testPutDoneOnce},
+	{"PutKept", testPutKept},
 	{"PutKeepsData", testPutKeepsData},
 	{"PutNew", testPutNew},
 	{"PutNewRacing", testPutNewRacing},
@@ -100,6 +101,7 @@ var contract = []clause{
 	{"Closed", testClosed},
 	{"SendAndListen", testSendAndListen},
 	{"SharedByTwo", testShared},
+	{"TwoBeginTogether", testBeginTogether},
 	{"Random", testRandom},
 }
 

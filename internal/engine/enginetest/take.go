@@ -101,6 +101,8 @@ func testRequestsAddUp(t *testing.T, f Factory) {
 	fx := f.open(t, engine.Options{})
 	seed, r := random(t)
 	h := takeAndAck(t, fx.Engine, normal)
+	h.request(3, false)
+	eventually(t, "3 that were asked for while nothing is there are returned", func() bool { return h.open() == 0 })
 	jobs := 0
 	for range 60 {
 		switch n := 1 + r.IntN(9); r.IntN(3) {
@@ -216,6 +218,7 @@ func testStop(t *testing.T, f Factory) {
 	h.taker.Request(5, true)
 	h.taker.Stop() // a second time is no harm
 	subjects = append(subjects, fx.jobs(normal, jobs/2)...)
+	until(t, time.Now().Add(f.Late/5)) // an engine that goes on has called by then
 	other := fx.take(normal)
 	seen := map[string]int{}
 	for d, ok := h.first(); ok; d, ok = h.first() {

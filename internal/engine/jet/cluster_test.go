@@ -3,6 +3,7 @@ package jet
 import (
 	"context"
 	"errors"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -112,6 +113,9 @@ func (s *tidy) remove(ctx context.Context) error {
 }
 
 func TestContractCluster(t *testing.T) {
+	if os.Getenv("BULLPEN_LONG") == "" {
+		t.Skip("takes two minutes: set BULLPEN_LONG=1")
+	}
 	k := startCluster(t)
 	enginetest.Run(t, enginetest.Factory{
 		New:  func(t *testing.T) engine.Store { t.Helper(); return newTidy(t, k) },

@@ -64,17 +64,28 @@ func (e *Engine) consumer(ctx context.Context, c engine.Consumer) (string, error
 	return name, nil
 }
 
-// forget makes the consumer be looked at anew: it was removed by someone.
+// forget makes the consumer be looked at anew: it was removed by someone. Once at
+// a time.
 func (e *Engine) forget(c engine.Consumer) {
 	e.mu.Lock()
-	delete(e.consumers, c)
+	_, making := e.making[c]
+	if !making {
+		delete(e.consumers, c)
+		e.making[c] = struct{}{}
+	}
 	e.mu.Unlock()
+	if making {
+		return
+	}
 	e.background(func() {
 		ctx, cancel := context.WithTimeout(e.life, apiPatience)
 		defer cancel()
 		if _, err := e.consumer(ctx, c); err != nil && !errors.Is(err, engine.ErrClosed) {
 			e.log.Warn("jet: a consumer is not there and could not be made", "consumer", consumerName(c), "error", err)
 		}
+		e.mu.Lock()
+		delete(e.making, c)
+		e.mu.Unlock()
 	})
 }
 
@@ -88,7 +99,7 @@ func (e *Engine) Depth(ctx context.Context, c engine.Consumer) (engine.Depth, er
 	if err != nil {
 		return engine.Depth{}, err
 	}
-	handle, err := e.js.Consumer(ctx, e.places[engine.Jobs].name, name)
+	handle, err := e.lookAt(ctx, name)
 	if err != nil {
 		if errors.Is(err, jetstream.ErrConsumerNotFound) {
 			e.forget(c) //nolint:contextcheck // It goes on when the call has ended.
@@ -107,6 +118,32 @@ func (e *Engine) Depth(ctx context.Context, c engine.Consumer) (engine.Depth, er
 	}
 	d.Oldest = m.Time
 	return d, nil
+}
+
+// firstLook is how long the first try of looking at a consumer may take.
+const firstLook = 100 * time.Millisecond
+
+// lookAt returns what the server knows of a consumer. In a cluster nobody answers
+// while those who keep the consumer are choosing who leads it, as when it was just
+// made; asking again does no harm.
+func (e *Engine) lookAt(ctx context.Context, name string) (jetstream.Consumer, error) {
+	if _, bounded := ctx.Deadline(); !bounded {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, apiPatience)
+		defer cancel()
+	}
+	for patience := firstLook; ; patience *= 2 {
+		try, cancel := ctx, context.CancelFunc(func() {})
+		if e.Shared() {
+			try, cancel = context.WithTimeout(ctx, patience)
+		}
+		handle, err := e.js.Consumer(try, e.places[engine.Jobs].name, name)
+		silent := try.Err() != nil && ctx.Err() == nil
+		cancel()
+		if !silent || err == nil {
+			return handle, err
+		}
+	}
 }
 
 // next returns the first message of a subject.
@@ -152,7 +189,7 @@ func (e *Engine) isPaused(ctx context.Context, name string, paused bool) error {
 	defer cancel()
 	const pause = 10 * time.Millisecond
 	for {
-		handle, err := e.js.Consumer(ctx, e.places[engine.Jobs].name, name)
+		handle, err := e.lookAt(ctx, name)
 		if err != nil || handle.CachedInfo().Paused == paused {
 			return err
 		}

@@ -23,4 +23,13 @@
 // the leader; Scan reads in bulk from any replica and then asks the leader for
 // what that replica did not have yet, so that nothing is missing, but a message
 // that was deleted a moment ago may still be among the results.
+//
+// # Giving back
+//
+// In a cluster a request that waits cannot be withdrawn by ending its
+// subscription: a message that is on its way from another server would be dropped,
+// and come after its lease only. So requests are short there, what comes when
+// nobody waits goes back at once, and Close waits until the last has expired.
+// Nodes tell each other what they give back, because the server's count of
+// deliveries does not tell a job that was given back from one whose node has died.
 package jet

@@ -1,24 +1,43 @@
 package jet
 
-import "time"
+import (
+	"bytes"
+	"time"
+)
 
-// doubtPatience is how long a server may leave everything unanswered before
-// another one of the cluster is tried: it may be cut off from the rest.
+// doubtPatience is how long a server may be of no use before another one of the
+// cluster is tried: it may be cut off from the rest.
 const doubtPatience = 2 * apiPatience
 
-// trust notes that the server has answered.
+// trust notes that the server has done something.
 func (e *Engine) trust() { e.answeredAt.Store(time.Now().UnixNano()) }
 
-// doubt notes that the server has not answered a question. When it has answered
-// none for long, the connection is made anew, to another server where the address
-// names one.
+// judge notes whether an answer shows that the server reaches those who keep the
+// streams. One that is cut off still answers: that nobody is there, or no leader.
+func (e *Engine) judge(useful bool) {
+	switch {
+	case !e.Shared():
+	case useful:
+		e.trust()
+	default:
+		e.doubt()
+	}
+}
+
+// doubt notes that the server was of no use. When it has been so for long, the
+// connection is made anew, to another server where the address names one.
 func (e *Engine) doubt() {
 	last, now := e.answeredAt.Load(), time.Now().UnixNano()
 	if !e.Shared() || now-last < int64(doubtPatience) || !e.answeredAt.CompareAndSwap(last, now) {
 		return
 	}
-	e.log.Warn("jet: the server answers nothing; trying another", "server", e.conn.ConnectedUrlRedacted())
+	e.log.Warn("jet: the server does nothing; trying another", "server", e.conn.ConnectedUrlRedacted())
 	if err := e.conn.ForceReconnect(); err != nil {
 		e.log.Debug("jet: the connection was not made anew", "error", err)
 	}
+}
+
+// unable tells whether an answer says that the server reaches no leader.
+func unable(answer []byte) bool {
+	return bytes.Contains(answer, []byte(`"err_code":10008,`)) || bytes.Contains(answer, []byte(`"err_code":10009,`))
 }

@@ -28,6 +28,7 @@ type Engine struct {
 	places  [4]place
 	inbox   string // the answers to puts come to this and a token
 	answers *nats.Subscription
+	backs   *nats.Subscription // what other nodes give back; nil where there is none
 
 	jobs     room
 	back     back
@@ -42,7 +43,9 @@ type Engine struct {
 
 	mu        sync.Mutex
 	consumers map[engine.Consumer]struct{} // guarded by mu: those that are there
+	making    map[engine.Consumer]struct{} // guarded by mu: those that are made anew just now
 	takers    map[*taker]struct{}          // guarded by mu
+	leaving   []left                       // guarded by mu: of takers that have stopped
 	shutting  bool                         // guarded by mu: Close was called
 	ending    bool                         // guarded by mu: no more goroutines are started
 
@@ -73,6 +76,7 @@ func newEngine(c Config, js jetstream.JetStream) *Engine {
 		puts:      newPuts(),
 		patience:  int64(patienceElsewhere / tick),
 		consumers: map[engine.Consumer]struct{}{},
+		making:    map[engine.Consumer]struct{}{},
 		takers:    map[*taker]struct{}{},
 		ended:     make(chan struct{}),
 	}
@@ -100,6 +104,12 @@ func (e *Engine) start() error {
 		return fmt.Errorf("jet: listening for the answers to puts: %w", err)
 	}
 	e.answers = sub
+	if e.Shared() {
+		if e.backs, err = e.conn.Subscribe(e.prefix+backSubject, func(m *nats.Msg) { e.heardBack(m.Data) }); err != nil {
+			e.end()
+			return fmt.Errorf("jet: listening for what other nodes give back: %w", err)
+		}
+	}
 	e.watch()
 	return nil
 }
@@ -239,6 +249,7 @@ func (e *Engine) Close(ctx context.Context) error {
 	for _, t := range takers {
 		t.Stop()
 	}
+	e.drop(ctx)
 	idle := e.puts.close()
 	var faults []error
 	select {
@@ -260,6 +271,9 @@ func (e *Engine) Close(ctx context.Context) error {
 	e.end()
 	e.goroutines.Wait()
 	_ = e.answers.Unsubscribe() // It fails when the connection is closed already.
+	if e.backs != nil {
+		_ = e.backs.Unsubscribe()
+	}
 	if e.config.Owned {
 		e.conn.Close()
 	}
@@ -285,10 +299,15 @@ func (e *Engine) settleAcks(ctx context.Context) error {
 	consumers := slices.Collect(maps.Keys(e.consumers))
 	e.mu.Unlock()
 	for _, c := range consumers {
-		subject := "$JS.ACK." + e.places[engine.Jobs].name + "." + consumerName(c) + ".1.1.1.1.0"
-		if _, err := e.conn.RequestWithContext(ctx, subject, []byte("?")); err != nil && !errors.Is(err, nats.ErrNoResponders) {
+		if _, err := e.conn.RequestWithContext(ctx, e.silentWord(c), []byte("?")); err != nil && !errors.Is(err, nats.ErrNoResponders) {
 			return err
 		}
 	}
 	return e.conn.FlushWithContext(ctx)
+}
+
+// silentWord is where a consumer is told something that means nothing to it, but
+// is answered.
+func (e *Engine) silentWord(c engine.Consumer) string {
+	return "$JS.ACK." + e.places[engine.Jobs].name + "." + consumerName(c) + ".1.1.1.1.0"
 }

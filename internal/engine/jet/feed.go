@@ -24,10 +24,17 @@ const (
 //   - of a slow request the server tells how much it did not get, when it ends
 //   - of a quick one it does not, so there is only one of them at a time
 //
-// Requests are taken back, by the caller or after trouble, by ending the
-// subscription: the server drops requests that nobody hears, what is on its way
-// is delivered, and what is open then is returned. New requests are made by a
-// new feed.
+// The server inside this program is told that requests are taken back by the end
+// of the subscription: it drops requests that nobody hears, what is on its way is
+// delivered, and what is open then is returned. New requests are made by a new
+// feed.
+//
+// In a cluster that would lose messages until their lease ends: the server that
+// this program is connected with drops what another one sends before that has
+// heard of the end. There the requests live on until they expire, which is soon,
+// and only the account of the caller is closed: what is due is more than what is
+// open. What comes meanwhile is given to whatever is open, new requests take such
+// places over first, and the rest goes back to the server.
 type feed struct {
 	taker   *taker
 	kind    kind
@@ -35,24 +42,30 @@ type feed struct {
 	inbox   string        // of sub, a dot at its end
 	through chan struct{} // closed when sub has ended and its last callback has returned
 
-	open  int   // guarded by taker.mu: asked for and not come
+	due   int   // guarded by taker.mu: what the server may still hand out
+	open  int   // guarded by taker.mu: what the caller still waits for; not more than due
 	heard int64 // guarded by taker.mu: the tick of the last word or request
+
+	// Guarded by taker.mu: of what is open, what is returned when the server has
+	// answered a barrier, at the next tick but one, and at the next tick.
+	recalled, brief, leaving int
+	settled                  chan struct{} // guarded by taker.mu: closed by the next answer to a barrier; nil when nobody waits
+	dry                      chan struct{} // guarded by taker.mu: closed when nothing is due; nil when nobody waits
 
 	retired bool // guarded by taker.mu: no request is made by it any more
 	late    bool // guarded by taker.mu: what is left is returned a tick later
 }
 
-// How long a request that may wait lives on the server. Elsewhere heartbeats
-// tell that the server is still there.
+// How long a request that may wait lives on the server. Elsewhere it cannot be
+// taken back safely, and its end tells that the server is still there.
 const (
-	waitElsewhere = 30 * time.Second
+	waitElsewhere = 2 * time.Second
 	waitEmbedded  = 5 * time.Minute
-	heartbeat     = 2 * time.Second
 )
 
 // shortSilence is how long the server may be silent about what it should
 // answer soon.
-const shortSilence = 3 * heartbeat
+const shortSilence = 4 * time.Second
 
 func (e *Engine) waits() time.Duration {
 	if e.Shared() {
@@ -63,8 +76,8 @@ func (e *Engine) waits() time.Duration {
 
 // silence is how many ticks the server may say nothing about requests.
 func (e *Engine) silence(k kind) int64 {
-	if k == slow && !e.Shared() {
-		return int64((waitEmbedded + shortSilence) / tick)
+	if k == slow {
+		return int64((e.waits() + shortSilence) / tick)
 	}
 	return int64(shortSilence / tick)
 }
@@ -75,11 +88,7 @@ func (e *Engine) question(k kind, n int) []byte {
 	if k == quick {
 		return append(q, `,"no_wait":true}`...)
 	}
-	q = strconv.AppendInt(append(q, `,"expires":`...), int64(e.waits()), 10)
-	if e.Shared() {
-		q = strconv.AppendInt(append(q, `,"idle_heartbeat":`...), int64(heartbeat), 10)
-	}
-	return append(q, '}')
+	return append(strconv.AppendInt(append(q, `,"expires":`...), int64(e.waits()), 10), '}')
 }
 
 // newFeed subscribes. t.mu is held.
@@ -126,7 +135,7 @@ func (f *feed) ended() {
 	t := f.taker
 	t.mu.Lock()
 	n := f.open
-	f.open = 0
+	f.owe(0)
 	delete(t.retired, f)
 	if t.feeds[f.kind] == f {
 		t.feeds[f.kind] = nil // The connection was closed.
@@ -135,18 +144,43 @@ func (f *feed) ended() {
 		t.owed += n
 		n = 0
 	}
+	f.wake()
 	t.mu.Unlock()
 	t.giveBack(n)
 	close(f.through)
 }
 
+// owe notes how much is due. It returns how much less is open for it. t.mu is held.
+func (f *feed) owe(due int) (n int) {
+	f.due = max(due, 0)
+	n = f.shut(f.open - f.due)
+	if f.due == 0 && f.dry != nil {
+		close(f.dry)
+		f.dry = nil
+	}
+	return n
+}
+
+// shut closes the account of up to n open ones, and returns of how many. t.mu is held.
+func (f *feed) shut(n int) int {
+	n = max(min(n, f.open), 0)
+	f.open -= n
+	f.recalled = min(f.recalled, f.open)
+	f.leaving = min(f.leaving, f.open)
+	f.brief = min(f.brief, f.open-f.leaving)
+	return n
+}
+
 // hear takes what comes to the subscription.
 func (f *feed) hear(m *nats.Msg) {
-	if strings.HasPrefix(m.Reply, "$JS.ACK.") {
+	switch {
+	case strings.HasPrefix(m.Reply, "$JS.ACK."):
 		f.taker.delivered(f, m)
-		return
+	case strings.HasSuffix(m.Subject, barrierToken):
+		f.passed()
+	default:
+		f.status(m.Subject, first(m.Header, "Status"), first(m.Header, "Description"), first(m.Header, "Nats-Pending-Messages"))
 	}
-	f.status(m.Subject, first(m.Header, "Status"), first(m.Header, "Description"), first(m.Header, "Nats-Pending-Messages"))
 }
 
 // status takes what the server says of a request.
@@ -162,12 +196,19 @@ func (f *feed) status(subject, code, description, pending string) {
 	case code == "100":
 	case code == "404", code == "408":
 		now = f.take(subject, pending)
-	case ends(description):
-		// All requests have ended, those that were not told of too.
-		t.retire(f, true)
+		if f.kind == quick && strings.Contains(description, "Requests Pending") {
+			now -= t.standIn(now)
+		}
+	case !ends(description):
+		t.owed += f.take(subject, pending)
+		refused = true
+	case t.engine.Shared():
+		// All requests have ended, those that were not told of too; but what was sent
+		// before may still come.
+		t.owed += f.owe(0)
 		refused = true
 	default:
-		t.owed += f.take(subject, pending)
+		t.retire(f, true)
 		refused = true
 	}
 	if f.kind == quick && !t.stopping {
@@ -175,26 +216,29 @@ func (f *feed) status(subject, code, description, pending string) {
 	}
 	t.mu.Unlock()
 	if refused {
+		t.engine.judge(code != "503" && !ends(description))
 		t.engine.log.Debug("jet: a request for jobs was refused", "consumer", consumerName(t.consumer), "status", code, "words", description)
 		if code == "503" || strings.Contains(description, "Deleted") {
 			t.engine.forget(t.consumer)
 		}
 	}
+	if !refused {
+		t.engine.judge(true)
+	}
 	t.giveBack(now)
 }
 
-// take counts what a request did not get. t.mu is held.
+// take counts what a request did not get, and returns what is to be returned of
+// that. t.mu is held.
 func (f *feed) take(subject, pending string) int {
-	n := f.open // A quick request is alone.
+	n := f.due // A quick request is alone.
 	if f.kind == slow {
 		n = f.asked(subject)
 		if p, ok := number(pending); ok {
 			n = int(min(p, uint64(n)))
 		}
 	}
-	n = min(n, f.open)
-	f.open -= n
-	return n
+	return f.owe(f.due - n)
 }
 
 // ends tells whether a status is about all requests of a consumer.

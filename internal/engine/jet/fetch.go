@@ -129,10 +129,8 @@ func (e *Engine) askOnce(ctx context.Context, subject string, question []byte) (
 	try, cancel := context.WithTimeout(ctx, tryPatience)
 	defer cancel()
 	m, err := e.conn.RequestWithContext(try, subject, question)
-	if err == nil {
-		e.trust()
-	} else if ctx.Err() == nil {
-		e.doubt()
+	if err == nil || ctx.Err() == nil {
+		e.judge(err == nil && !unable(m.Data))
 	}
 	return m, err
 }

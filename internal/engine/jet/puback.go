@@ -91,14 +91,14 @@ const (
 // passing tells whether the server stored nothing for now and may do so soon.
 func (v verdict) passing() bool {
 	switch v.code {
-	case noAnswerer, codeNotAvailable, codeNotLeader, codeNotReady, codeOffline:
+	case noAnswerer, codeNotAvailable, codeNotLeader, codeNotReady, codeOffline, codeInProcess:
 		return true
 	}
 	return false
 }
 
 // conflict tells whether the condition of the put did not hold.
-func (v verdict) conflict() bool { return v.code == codeWrongLast || v.code == codeInProcess }
+func (v verdict) conflict() bool { return v.code == codeWrongLast }
 
 // err says what the verdict means for a put to the stream s; nil when it was
 // stored. ours says that the server is part of this program.
@@ -106,7 +106,7 @@ func (v verdict) err(s engine.Stream, ours bool) error {
 	switch v.code {
 	case 0:
 		return nil
-	case codeWrongLast, codeInProcess:
+	case codeWrongLast:
 		return fmt.Errorf("jet: %w: %s", engine.ErrConflict, v.description)
 	case codeAccountFull, codeNoResources, codeNoMemory, codeNoStorage:
 		return fmt.Errorf("jet: %w: the server has no room for %s (%s, %d); free disk, or raise its limits", engine.ErrFull, s, v.description, v.code)
@@ -119,6 +119,8 @@ func (v verdict) err(s engine.Stream, ours bool) error {
 		}
 	case codeTooLarge, codeHeaderTooLarge:
 		return fmt.Errorf("jet: the message is too large for the server: %s (%d); make it smaller, or raise the server's bound", v.description, v.code)
+	case codeInProcess:
+		return fmt.Errorf("jet: another put on the subject in %s has no majority of the servers and blocks this one, of which nothing was stored; try again later", s)
 	case noAnswerer:
 		return fmt.Errorf("jet: nobody takes messages for %s: the stream has no leader now, or it was removed; nothing was stored", s)
 	case badAnswer:

@@ -48,7 +48,6 @@ func TestVerdictErr(t *testing.T) {
 	}{
 		{verdict{seq: 1}, true, nil},
 		{verdict{code: codeWrongLast}, false, engine.ErrConflict},
-		{verdict{code: codeInProcess}, false, engine.ErrConflict},
 		{verdict{code: codeNoStorage}, false, engine.ErrFull},
 		{verdict{code: codeNoResources}, true, engine.ErrFull},
 		{verdict{code: codeStoreFailed, description: "maximum bytes exceeded"}, true, engine.ErrFull},

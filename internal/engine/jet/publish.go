@@ -27,7 +27,7 @@ func (e *Engine) Put(p engine.Put, done func(seq uint64, err error)) {
 		done(0, err)
 		return
 	}
-	w := pending{put: p, done: done, began: e.ticks.Load(), tries: 1}
+	w := pending{put: p, done: done, began: e.ticks.Load()}
 	w.sent = w.began
 	if p.Stream == engine.Jobs {
 		header := 0
@@ -161,15 +161,13 @@ func (e *Engine) answered(m *nats.Msg) {
 	if err != nil {
 		return // Not of ours: nobody else knows this inbox.
 	}
-	if e.Shared() {
-		e.trust()
-	}
 	var v verdict
 	if len(m.Data) == 0 && m.Header != nil {
 		v = verdict{code: noAnswerer}
 	} else {
 		v = parseAnswer(e.places[tokenStream(token)].confirm, m.Data)
 	}
+	e.judge(!v.passing())
 	if v.passing() && e.puts.later(token, e.ticks.Load()+1, passingPatience) {
 		return
 	}
@@ -177,12 +175,16 @@ func (e *Engine) answered(m *nats.Msg) {
 	if !there {
 		return // Given up before, or the second answer to a put that was sent twice.
 	}
-	if v.conflict() && w.tries > 1 {
+	if v.conflict() && w.lost {
 		// Perhaps with what an earlier try has stored.
 		e.settleLater(w, v)
 		return
 	}
-	e.endPut(&w, v, v.err(w.put.Stream, e.config.Disk != nil))
+	err = v.err(w.put.Stream, e.config.Disk != nil)
+	if err != nil && w.lost {
+		err = fmt.Errorf("jet: %w: an earlier try was not answered, and the last one said: %w", engine.ErrUnknown, err)
+	}
+	e.endPut(&w, v, err)
 }
 
 // settleLater is apart from its caller so that only this way costs memory.

@@ -16,7 +16,6 @@ type pending struct {
 	began, sent int64
 	// resend is the tick of the next try; 0 is none. Never on a disconnection.
 	resend int64
-	tries  int
 	// lost says that a try went unanswered, so that it may have been stored.
 	lost bool
 	// sending says that its first try still reads the data of the put.
@@ -197,7 +196,6 @@ func (t *puts) sweep(tick, patience int64, lost bool) (retry []again, over []pen
 			s.resend = tick + 1
 		case !lost && (silent || s.resend > 0 && s.resend <= tick):
 			s.resend, s.sent = 0, tick
-			s.tries++
 			p := s.put
 			p.Data = bytes.Clone(p.Data) // The put may be answered while it is sent again.
 			retry = append(retry, again{token: s.token(uint32(at)), put: p})

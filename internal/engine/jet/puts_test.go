@@ -30,7 +30,7 @@ func (m *tableModel) end(p pending) {
 func (m *tableModel) add() {
 	n := m.begun
 	m.begun++
-	p := pending{put: engine.Put{Stream: engine.Stream(m.r.IntN(4)), New: m.r.IntN(2) == 0, Data: []byte{1}}, began: m.tick, sent: m.tick, tries: 1}
+	p := pending{put: engine.Put{Stream: engine.Stream(m.r.IntN(4)), New: m.r.IntN(2) == 0, Data: []byte{1}}, began: m.tick, sent: m.tick}
 	p.done = func(uint64, error) { m.ends[n]++ }
 	token, err := m.table.add(&p)
 	if err != nil {

@@ -58,17 +58,21 @@ var (
 
 // receipt implements [engine.Receipt].
 type receipt struct {
-	taker    *taker
-	reply    string
-	seq      uint64
-	size     int64
-	answered atomic.Bool
+	taker      *taker
+	reply      string
+	seq        uint64
+	deliveries uint64
+	size       int64
+	answered   atomic.Bool
 }
 
 // Ack implements [engine.Receipt].
 func (r *receipt) Ack() {
 	if r.end() {
 		r.taker.engine.jobs.freed(r.size)
+		if r.taker.engine.Shared() {
+			r.taker.engine.back.forgive(r.seq)
+		}
 		r.taker.engine.tell(r.reply, wordAck)
 	}
 }
@@ -80,6 +84,7 @@ func (r *receipt) Nak(delay time.Duration) {
 	}
 	e := r.taker.engine
 	e.back.give(r.taker.consumer, r.seq, delay)
+	e.sayBack(r.seq, r.deliveries, delay)
 	if delay <= 0 {
 		e.tellBack(r.reply)
 		return

@@ -2,6 +2,7 @@ package jet
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -58,8 +59,8 @@ func (e *Engine) Take(c engine.Consumer, deliver func(engine.Delivery), returned
 		sure:     true,
 		retired:  map[*feed]struct{}{},
 	}
-	if d := e.config.Disk; d != nil {
-		t.mark, t.sure = d.Marked(c)
+	if err := t.readMark(); err != nil {
+		return nil, err
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -68,6 +69,24 @@ func (e *Engine) Take(c engine.Consumer, deliver func(engine.Delivery), returned
 	}
 	e.takers[t] = struct{}{}
 	return t, nil
+}
+
+// readMark reads what an earlier process has had. Where that is not sure, all that
+// was there when this engine was opened may have been handed out, and is marked
+// so: the next process would else believe what this one leaves when it closes.
+func (t *taker) readMark() error {
+	d, c, last := t.engine.config.Disk, t.consumer, t.engine.lastOpen
+	if d == nil {
+		return nil
+	}
+	if t.mark, t.sure = d.Marked(c); t.sure || last <= t.mark {
+		return nil
+	}
+	if err := d.Mark(c, last); err != nil {
+		return fmt.Errorf("jet: marking what may have been handed out of %s: %w", consumerName(c), err)
+	}
+	t.marked = last
+	return nil
 }
 
 // Request implements [engine.Taker].
@@ -80,7 +99,9 @@ func (t *taker) Request(n int, wait bool) {
 	switch {
 	case t.stopping:
 	case wait:
-		t.ask(slow, n)
+		if n -= t.stands(n); n > 0 {
+			t.ask(slow, n)
+		}
 	default:
 		t.queued += n
 		t.askQueued()
@@ -89,7 +110,7 @@ func (t *taker) Request(n int, wait bool) {
 
 // askQueued sends what waits for the request before it to end. t.mu is held.
 func (t *taker) askQueued() {
-	if f := t.feeds[quick]; t.queued > 0 && (f == nil || f.open == 0) {
+	if f := t.feeds[quick]; t.queued > 0 && (f == nil || f.due == 0) {
 		n := t.queued
 		t.queued = 0
 		t.ask(quick, n)
@@ -118,6 +139,7 @@ func (t *taker) ask(k kind, n int) {
 		return
 	}
 	f.open += n
+	f.due += n
 	f.heard = t.engine.ticks.Load()
 }
 
@@ -130,27 +152,25 @@ func (t *taker) delivered(f *feed, m *nats.Msg) {
 		return
 	}
 	t.mu.Lock()
-	mine := f.open > 0
-	if mine {
-		f.open--
-		f.heard = e.ticks.Load()
-		if f.kind == quick {
-			t.askQueued()
-		}
+	mine := t.account(f)
+	f.heard = e.ticks.Load()
+	if f.kind == quick && !t.stopping {
+		t.askQueued()
 	}
 	t.mu.Unlock()
 	if !mine {
-		e.tellBack(m.Reply)
+		t.refuse(m.Reply, h)
 		return
 	}
 	if h.deliveries > 1 {
 		e.back.take(t.consumer, h.seq)
 	}
+	e.judge(true)
 	d := t.delivery(m, h)
 	t.calls.Lock()
 	defer t.calls.Unlock()
 	if t.stopped {
-		e.tellBack(m.Reply)
+		t.refuse(m.Reply, h)
 		return
 	}
 	if disk := e.config.Disk; disk != nil && h.seq > t.marked {
@@ -162,6 +182,16 @@ func (t *taker) delivered(f *feed, m *nats.Msg) {
 	t.deliver(d)
 }
 
+// refuse gives back what nobody waits for.
+func (t *taker) refuse(reply string, h handout) {
+	e := t.engine
+	e.back.give(t.consumer, h.seq, 0)
+	if !t.orphan(h) {
+		e.sayBack(h.seq, h.deliveries, 0)
+	}
+	e.tellBack(reply)
+}
+
 // delivery puts together what is handed out.
 func (t *taker) delivery(m *nats.Msg, h handout) engine.Delivery {
 	e := t.engine
@@ -171,13 +201,19 @@ func (t *taker) delivery(m *nats.Msg, h handout) engine.Delivery {
 			Stream: engine.Jobs, Subject: m.Subject[min(len(e.prefix), len(m.Subject)):], Data: m.Data,
 			Seq: h.seq, Time: time.Unix(0, h.stored).UTC(),
 		},
-		Receipt:    &receipt{taker: t, reply: m.Reply, seq: h.seq, size: size},
+		Receipt:    &receipt{taker: t, reply: m.Reply, seq: h.seq, deliveries: h.deliveries, size: size},
 		Deliveries: int(h.deliveries),
 		Waiting:    h.waiting,
 		Old:        h.seq <= e.old.Load(),
 		Again:      h.deliveries > 1 || t.earlier(h.seq),
-		Orphan:     t.earlier(h.seq) || e.config.Disk == nil && h.deliveries > 1,
+		Orphan:     t.orphan(h),
 	}
+}
+
+// orphan tells whether somebody else may have had a delivery and not given it back.
+func (t *taker) orphan(h handout) bool {
+	e := t.engine
+	return t.earlier(h.seq) || e.Shared() && h.deliveries > 1 && !e.inPeace(h.seq, h.deliveries-1)
 }
 
 // earlier tells whether an earlier process on the same disk may have had seq.
@@ -217,11 +253,11 @@ func (t *taker) sweep() {
 	e := t.engine
 	now := e.ticks.Load()
 	t.mu.Lock()
-	n, silent := t.owed, false
+	n, silent := t.owed+t.overdue(), false
 	t.owed = 0
 	if !t.stopping {
 		for k, f := range t.feeds {
-			if f != nil && f.open > 0 && now-f.heard > e.silence(kind(k)) && e.connected.Load() {
+			if f != nil && f.due > 0 && now-f.heard > e.silence(kind(k)) && e.connected.Load() {
 				e.log.Warn("jet: the server is silent about a request for jobs; asking anew", "consumer", consumerName(t.consumer))
 				t.retire(f, false)
 				silent = true
@@ -249,15 +285,6 @@ func (t *taker) reset() {
 	t.giveBack(n)
 }
 
-// Recall implements [engine.Taker].
-func (t *taker) Recall() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if f := t.feeds[slow]; f != nil && f.open > 0 {
-		t.retire(f, false)
-	}
-}
-
 // retire lets go of f, which may be nil. What is on its way is delivered still,
 // then the rest is returned: a tick later if that is to be slow. It does not
 // wait. t.mu is held.
@@ -277,16 +304,17 @@ func (t *taker) retire(f *feed, late bool) {
 // by returned before it returns.
 func (t *taker) Stop() {
 	t.once.Do(func() {
-		t.mu.Lock()
-		t.stopping = true
-		for _, f := range t.feeds {
-			t.retire(f, false)
-		}
-		feeds := slices.Collect(maps.Keys(t.retired))
-		t.mu.Unlock()
+		feeds, settled, retired := t.stopAsking()
 		patience := time.NewTimer(stopPatience)
 		defer patience.Stop()
-		for _, f := range feeds {
+		for _, passed := range settled {
+			select {
+			case <-passed:
+			case <-patience.C:
+				patience.Reset(0)
+			}
+		}
+		for _, f := range retired {
 			select {
 			case <-f.through:
 			case <-patience.C:
@@ -298,14 +326,41 @@ func (t *taker) Stop() {
 		t.mu.Lock()
 		n := t.queued + t.owed
 		t.queued, t.owed = 0, 0
+		for _, f := range feeds {
+			n += f.shut(f.open)
+		}
 		t.mu.Unlock()
 		t.giveBack(n)
 		t.calls.Lock()
 		t.stopped = true
 		t.calls.Unlock()
 		e := t.engine
+		for _, f := range feeds {
+			e.leave(f)
+		}
 		e.mu.Lock()
 		delete(e.takers, t)
 		e.mu.Unlock()
 	})
+}
+
+// stopAsking returns the feeds that live on until their requests have expired,
+// what is closed when they have delivered all that was sent to them by now, and
+// the feeds that end.
+func (t *taker) stopAsking() (feeds []*feed, settled []<-chan struct{}, retired []*feed) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.stopping = true
+	for _, f := range t.feeds {
+		if f == nil {
+			continue
+		}
+		if !t.engine.Shared() || f.barrier() != nil {
+			t.retire(f, false)
+			continue
+		}
+		f.recalled, f.settled = f.open, make(chan struct{})
+		feeds, settled = append(feeds, f), append(settled, f.settled)
+	}
+	return feeds, settled, slices.Collect(maps.Keys(t.retired))
 }

@@ -94,6 +94,7 @@ func (e *Engine) sweep() {
 	for _, t := range e.allTakers() {
 		t.sweep()
 	}
+	e.sweepLeaving()
 }
 
 // look asks how full the stream of jobs is when that is to be known.

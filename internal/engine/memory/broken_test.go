@@ -119,17 +119,12 @@ var faults = []fault{
 	{name: "does not say again", clause: "ReopenHandsOutAgain", breakIt: deliveries(func(d *engine.Delivery) bool { d.Again = false; return true })},
 	{name: "has one namespace", clause: "Namespaces", change: func(o *engine.Options) { o.Namespace = "one" }},
 	{name: "goes on after Close", clause: "Closed", breakIt: func(f *faulty, _ int) { f.close = func() error { return nil } }},
-	{name: "confirms what it does not keep", clause: "Random", breakIt: func(f *faulty, _ int) {
-		var n atomic.Int64
-		f.put = func(p engine.Put, done func(uint64, error)) {
-			f.Engine.Put(p, func(seq uint64, err error) {
-				if err == nil && p.Stream == engine.State && n.Add(1)%10 == 0 {
-					err = f.Engine.Delete(context.Background(), p.Stream, seq)
-				}
-				done(seq, err)
-			})
-		}
-	}},
+	{name: "confirms what it does not keep", clause: "PutKept", breakIt: losing(10)},
+	{name: "confirms what it seldom keeps", clause: "Random", breakIt: losing(2)},
+	{name: "strands what is given back", clause: "NothingStrands", breakIt: deliveries(func(d *engine.Delivery) bool {
+		d.Receipt = answers{Receipt: d.Receipt, nak: func(time.Duration) {}}
+		return true
+	})},
 	{name: "hears nothing of others", clause: "SendAndListen", breakIt: func(f *faulty, opened int) {
 		f.deaf = opened > 1
 	}},
@@ -138,6 +133,21 @@ var faults = []fault{
 			time.AfterFunc(100*time.Millisecond, func() { f.Engine.Put(p, done) })
 		}
 	}},
+}
+
+// losing makes every n-th message of State that is confirmed be lost.
+func losing(n int64) func(f *faulty, _ int) {
+	return func(f *faulty, _ int) {
+		var puts atomic.Int64
+		f.put = func(p engine.Put, done func(uint64, error)) {
+			f.Engine.Put(p, func(seq uint64, err error) {
+				if err == nil && p.Stream == engine.State && puts.Add(1)%n == 0 {
+					err = f.Engine.Delete(context.Background(), p.Stream, seq)
+				}
+				done(seq, err)
+			})
+		}
+	}
 }
 
 // TestBrokenEngine is run by TestSuiteCatches in a process of its own.
