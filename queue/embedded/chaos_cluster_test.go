@@ -229,9 +229,9 @@ func current(ctx context.Context, js jetstream.JetStream) bool {
 	}
 	streams := 0
 	list := js.ListStreams(try)
-	for s := range list.Info() {
-		if streams++; !good(s.Cluster) {
-			return false
+	for s := range list.Info() { // to its end, or its goroutine stays
+		if good(s.Cluster) {
+			streams++
 		}
 	}
 	if list.Err() != nil || streams != 4 {
@@ -241,13 +241,11 @@ func current(ctx context.Context, js jetstream.JetStream) bool {
 	if err != nil {
 		return false
 	}
-	consumers := jobs.ListConsumers(try)
-	for c := range consumers.Info() {
-		if !good(c.Cluster) {
-			return false
-		}
+	consumers, fine := jobs.ListConsumers(try), true
+	for c := range consumers.Info() { // to its end, or its goroutine stays
+		fine = fine && good(c.Cluster)
 	}
-	return consumers.Err() == nil
+	return fine && consumers.Err() == nil
 }
 
 // settle waits for all jobs, and looks for each outcome on the node that is not
