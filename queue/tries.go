@@ -39,7 +39,7 @@ type tries struct {
 	failures int  // of these, by the handler's doing: against Retry.Attempts
 	crashes  int  // of these, that killed their worker: against Retry.Crashes
 	lost     int  // of these, whose node died: against Retry.Nodes
-	open     bool // an attempt has begun since this was stored: it was cut off if another comes
+	open     bool // an attempt has begun, and its end is not stored: it was cut off if another comes
 	refused  int  // times that an executor refused it, none of them started
 	retryAt  time.Time
 	history  []Attempt

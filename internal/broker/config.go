@@ -32,7 +32,8 @@ type Config struct {
 	// Sync is how messages are made durable.
 	Sync Sync
 	// Reserve is how many bytes of the disk have to be free for [Broker.Room] to
-	// let more jobs in. Default 128 MiB, or 2 % of the disk when that is less.
+	// let more jobs in. Default 128 MiB; on a disk below
+	// 6.4 GB a fiftieth of it, but 16 MiB at least (a quarter of the disk at most).
 	Reserve int64
 	// Cluster makes the server one of several. Nil is a server of its own that
 	// listens nowhere.

@@ -40,8 +40,8 @@ type Store struct {
 	// and no safer than the default where that works.
 	SyncAlways bool
 	// Reserve is how many bytes of the disk have to be free for more jobs to be
-	// taken, so that those under way can end. Default 128 MiB, or 2 % of the disk
-	// when that is less.
+	// taken, so that those under way can end. Default 128 MiB; on a disk below
+	// 6.4 GB a fiftieth of it, but 16 MiB at least (a quarter of the disk at most).
 	Reserve int64
 	// Cluster makes this program's server one of several; nil is one by itself.
 	Cluster *Cluster
