@@ -109,13 +109,13 @@ func (g *gate) settle(group []waiter) {
 	}
 	if err == nil {
 		g.count(group)
+		if g.flush != nil {
+			g.flush() // before the callbacks, so that a kill leaves none out
+		}
 		g.stats.confirmed(len(group))
 	}
 	for _, w := range group {
 		w.done(err)
-	}
-	if err == nil && g.flush != nil {
-		g.flush() // after the callbacks, which do not need it
 	}
 	if err == nil {
 		if cause := g.check(); cause != nil {

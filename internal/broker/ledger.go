@@ -15,9 +15,8 @@ import (
 // entry for each job that was accepted and one for each that has ended. It is
 // used by the goroutine of the gate alone, after openLedger and before close.
 //
-// What it names was durable before. What it does not name when the process is
-// killed is a group whose callbacks were just called; a start that reads the whole
-// store adds it. Its own entries are durable with the sync of the next group.
+// What it names was durable before. A process that is killed leaves out
+// none whose callback was called. Its own entries are durable with the sync of the next group.
 type ledger struct {
 	dir    string
 	log    *slog.Logger
