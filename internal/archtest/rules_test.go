@@ -39,6 +39,7 @@ var rules = []rule{
 	{folder: "pool/poolprom", ours: []string{".", "pool"}, theirs: []string{"github.com/prometheus/client_golang"}},
 	{folder: "process", ours: []string{".", "protocol", "internal/wire", "internal/confine", "internal/probe"}},
 	{folder: "process/processprom", ours: []string{".", "process"}, theirs: []string{"github.com/prometheus/client_golang"}},
+	{folder: "queue/queueprom", ours: []string{".", "queue"}, theirs: []string{"github.com/prometheus/client_golang"}},
 	{folder: "wasm", ours: []string{"."}, theirs: []string{"github.com/tetratelabs/wazero"}},
 	{
 		folder: "queue",
@@ -53,22 +54,24 @@ var rules = []rule{
 		theirs: []string{"github.com/nats-io/nats.go"},
 		tests:  []string{"pool", "process", "queue/queuetest"},
 	},
-	{folder: "client", ours: []string{"."}},
+	{folder: "client", ours: []string{"."}, tests: []string{"pool", "process"}},
 	{folder: "worker", ours: []string{".", "protocol"}},
 	{folder: "executortest", ours: []string{"."}},
 	{
 		folder: "internal/daemon",
 		ours: []string{
-			".", "protocol", "pool", "pool/poolprom", "process", "process/processprom", "wasm", "queue", "client",
+			".", "protocol", "pool", "pool/poolprom", "process", "process/processprom", "wasm", "queue", "queue/queueprom", "queue/embedded", "client",
 			"internal/broker", "internal/confine", "internal/dashboard", "internal/probe", "internal/schedule", "internal/wire",
 		},
-		theirs: []string{"github.com/prometheus/client_golang", "go.opentelemetry.io/otel", "go.yaml.in/yaml/v3"},
+		theirs: []string{
+			"github.com/prometheus/client_golang", "go.opentelemetry.io/otel", "go.yaml.in/yaml/v3", "github.com/oklog/ulid/v2", "github.com/nats-io/nats.go",
+		},
 	},
 	{folder: "internal/dashboard", ours: []string{"."}},
 	{
 		folder: "internal/cli",
 		ours:   []string{".", "client", "process", "internal/daemon", "internal/probe"},
-		theirs: []string{"github.com/spf13/cobra", "github.com/spf13/pflag"},
+		theirs: []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/term"},
 	},
 	{folder: "cmd/bullpen", ours: []string{"internal/cli"}},
 	{folder: "examples", ours: []string{".", "client", "pool", "process", "queue", "queue/embedded", "wasm", "worker"}},

@@ -1,0 +1,87 @@
+// Package settings reads the configuration of the daemon: bullpen.yaml, the
+// environment and flags.
+package settings
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/bullpen-run/bullpen/process"
+	"github.com/bullpen-run/bullpen/queue"
+)
+
+// Settings is the configuration of a daemon, with all defaults filled in.
+type Settings struct {
+	// Path is the file that it was read from, empty for none.
+	Path string
+	// Node names this daemon in the records of attempts.
+	Node string
+	// Grace is how long what runs may go on when the daemon stops.
+	Grace  time.Duration
+	HTTP   HTTP
+	Probes Probes
+	Log    Log
+	// Queue is complete but for its Logger.
+	Queue queue.Config
+	// Budget bounds the workers of all pools together; nil bounds nothing. Its
+	// Logger is not set.
+	Budget *process.BudgetConfig
+	Pools  map[string]Pool
+}
+
+// HTTP says how the API is served.
+type HTTP struct {
+	// Listen is "host:port".
+	Listen string
+	// Cert and Key are files of a certificate for TLS; they are read again when
+	// they change.
+	Cert, Key string
+	// Tokens is the file with the tokens that callers must have; empty asks for
+	// none, which only a loopback address allows.
+	Tokens string
+	// Hosts are names, besides those of loopback, by which the API may be called.
+	Hosts []string
+	// MaxBody is the largest body of a request, MaxInflight all bodies at a time, in
+	// bytes.
+	MaxBody, MaxInflight int64
+	// MaxConnections is the most connections at a time.
+	MaxConnections int
+	// Rate is the most requests of one client a second; 0 is no bound.
+	Rate float64
+	// MaxWait is the longest that a request waits for the end of a job.
+	MaxWait time.Duration
+}
+
+// Probes says where /livez, /readyz and /metrics are served besides the API.
+type Probes struct {
+	// Listen is "host:port", empty for nowhere but the API.
+	Listen string
+}
+
+// Log says what is logged, to standard error.
+type Log struct {
+	Level slog.Level
+	// JSON writes an object a line instead of text.
+	JSON bool
+}
+
+// Pool is a pool of workers, and the queue of the same name.
+type Pool struct {
+	// Process is complete but for Name, Budget and Logger. An empty Command means
+	// that the queue is worked off elsewhere.
+	Process process.Config
+	// Task is the name of tasks that have none of their own.
+	Task string
+	// Retry is the policy of jobs that have none of their own.
+	Retry queue.Retry
+	// Ephemeral allows tasks that bypass the queue.
+	Ephemeral bool
+	// Jobs is the most jobs of the queue in hand at a time; 0 is what the workers
+	// can take.
+	Jobs int
+	// Strict makes jobs of a higher priority go first always.
+	Strict bool
+	// Helpers is the most workers beyond Process.Max while tasks wait for others
+	// that they have submitted.
+	Helpers int
+}
