@@ -268,6 +268,12 @@ func (w *worker) describe(te *bullpen.TaskError) {
 	te.Detail = w.tail.text()
 }
 
+// stopped counts a worker that has left by plan. Pool.mu is held.
+func (p *Pool) stopped(cause Cause) {
+	p.tally.stopped++
+	p.tally.stops[cause]++
+}
+
 // report tells of the end of w, and counts failed starts. Pool.mu is held.
 func (p *Pool) report(w *worker, from WorkerState, now int64) {
 	e := Event{Worker: w.name, PID: w.pid, Cause: w.cause, Text: w.exit.String()}
@@ -278,14 +284,14 @@ func (p *Pool) report(w *worker, from WorkerState, now int64) {
 	case w.startErr != nil || from == WorkerStarting || w.neverServed():
 		if w.killed && w.cause == ByEnd {
 			e.Kind = Stopped
-			p.tally.stopped++
+			p.stopped(e.Cause)
 		} else {
 			p.startFailed(w, now)
 			return
 		}
 	case from == WorkerLeaving && !(w.killed && w.cause >= ByExit):
 		e.Kind = Stopped
-		p.tally.stopped++
+		p.stopped(e.Cause)
 	default:
 		e.Kind = Died
 		switch {

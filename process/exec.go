@@ -195,7 +195,7 @@ func (p *Pool) concluded(o *oneShot, began int64) {
 	if o.child != nil {
 		p.meanRun.add(ran)
 		p.tally.run.add(ran)
-		p.tally.stopped++
+		p.stopped(ByExit)
 		p.emit(Event{Kind: Stopped, Worker: w.name, PID: w.pid, Cause: ByExit, Text: o.exit.String()})
 	}
 	p.end(c, result, err)
