@@ -24,9 +24,8 @@ type resolved struct {
 
 func resolve(c Config) (*resolved, error) {
 	r := &resolved{Config: c}
-	err := errors.Join(r.checkCommand(), r.checkSize(), r.checkTimes(), r.checkRest(), r.checkBounds(), r.checkSandbox())
-	if err != nil {
-		return nil, fmt.Errorf("process: the configuration has faults:\n%w", err)
+	if err := r.check(); err != nil {
+		return nil, err
 	}
 	r.complete()
 	return r, nil
