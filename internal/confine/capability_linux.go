@@ -37,3 +37,14 @@ func setNoNewPrivs() error {
 	}
 	return nil
 }
+
+// clearAmbient keeps the calling thread from handing capabilities to the programs
+// that its children run: a service manager may have given some to a host that is
+// not root (capabilities(7)).
+func clearAmbient() error {
+	err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
+	if err != nil && !errors.Is(err, unix.EINVAL) { // a kernel before 4.3 has none
+		return fmt.Errorf("clearing ambient capabilities: %w", err)
+	}
+	return nil
+}

@@ -283,7 +283,7 @@ func (p Profile) apply() error {
 	// With Strict it comes last: a thread that may gain nothing may not enter
 	// a namespace either under some security modules.
 	if p.NoNewPrivs && p.Strict == nil {
-		if err := setNoNewPrivs(); err != nil {
+		if err := errors.Join(setNoNewPrivs(), clearAmbient()); err != nil {
 			return fmt.Errorf("confine: %w", err)
 		}
 	}

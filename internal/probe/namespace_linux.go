@@ -31,7 +31,7 @@ func tryUnshare(name string, flags int, then func() error) (ok bool, detail stri
 		case err == nil:
 			ok, detail = true, "may be made"
 		case errors.Is(err, unix.EPERM):
-			detail = fmt.Sprintf("%s: %v: it needs CAP_SYS_ADMIN: run as root or grant that capability; a container's system-call filter may also forbid it", name, err)
+			detail = fmt.Sprintf("%s: %v: it needs CAP_SYS_ADMIN and CAP_SYS_CHROOT: run as root or grant those capabilities; a container's system-call filter may also forbid it", name, err)
 		case errors.Is(err, unix.ENOSPC):
 			detail = fmt.Sprintf("%s: the limit of them in /proc/sys/user is reached", name)
 		case errors.Is(err, unix.EINVAL):
