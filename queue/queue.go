@@ -40,7 +40,8 @@ type Queue struct {
 // Open connects to the store, makes there what is missing, and reports all
 // faults of c at once. With an embedded store it starts the server and checks
 // what it finds; that takes some milliseconds, and about a second for a million
-// jobs.
+// jobs. With several Replicas it waits until the cluster has a leader and enough
+// servers, or ctx ends; the log says that it waits.
 func Open(ctx context.Context, c Config) (*Queue, error) {
 	if err := c.check(); err != nil {
 		return nil, fmt.Errorf("queue: the config is not valid: %w", err)

@@ -7,6 +7,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/bullpen-run/bullpen/internal/engine"
@@ -108,21 +109,22 @@ func (e *Engine) makeStreams(ctx context.Context) error {
 	return nil
 }
 
-// makeStream makes one stream. A cluster that has just come up may not be able to
-// yet, and a server that is just removing the last stream of a store may remove
-// the folder of the next with it.
+// makeStream makes one stream. A cluster that is just coming up has no leader yet, and
+// needs its other servers: there it waits until ctx ends. A server that is just
+// removing the last stream of a store may remove the folder of the next with it.
 func (e *Engine) makeStream(ctx context.Context, c jetstream.StreamConfig) (jetstream.Stream, error) {
 	const pause = 50 * time.Millisecond
-	for end := time.Now().Add(makePatience); ; {
-		stream, err := e.js.CreateOrUpdateStream(ctx, c)
-		var fault *jetstream.APIError
-		if err == nil || !errors.As(err, &fault) || time.Now().After(end) {
+	waits := c.Replicas > 1
+	begin := time.Now()
+	told := begin
+	for {
+		stream, err := e.tryStream(ctx, c)
+		if err == nil || ctx.Err() != nil || !passing(err, waits) || !waits && time.Since(begin) > makePatience {
 			return stream, err
 		}
-		switch int(fault.ErrorCode) {
-		case codeStoreNotMade, codeNotAvailable, codeNotLeader, codeNoPeers:
-		default:
-			return nil, err
+		if time.Since(told) > makePatience {
+			told = time.Now()
+			e.log.Warn("the queue waits for the cluster of its servers", "for", time.Since(begin).Round(time.Second), "error", err)
 		}
 		select {
 		case <-time.After(pause):
@@ -132,7 +134,28 @@ func (e *Engine) makeStream(ctx context.Context, c jetstream.StreamConfig) (jets
 	}
 }
 
-// makePatience is how long a server may be unable to make a stream.
+// tryStream asks once. A server without a leader may not answer at all.
+func (e *Engine) tryStream(ctx context.Context, c jetstream.StreamConfig) (jetstream.Stream, error) {
+	ctx, cancel := context.WithTimeout(ctx, apiPatience)
+	defer cancel()
+	return e.js.CreateOrUpdateStream(ctx, c)
+}
+
+// passing tells whether what has hindered a stream may be over soon.
+func passing(err error, cluster bool) bool {
+	var fault *jetstream.APIError
+	if errors.As(err, &fault) {
+		switch int(fault.ErrorCode) {
+		case codeStoreNotMade, codeNotAvailable, codeNotLeader, codeNoPeers:
+			return true
+		}
+		return false
+	}
+	return cluster && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrTimeout) || errors.Is(err, nats.ErrNoResponders))
+}
+
+// makePatience is how long a server by itself may be unable to make a stream, and
+// after how long one that waits for a cluster says so again.
 const makePatience = 3 * time.Second
 
 // The server's numbers of what may pass.
