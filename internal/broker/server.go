@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -23,6 +24,14 @@ const (
 	// refuses more, and inflowBytes how much.
 	inflow      = 100_000
 	inflowBytes = 128 << 20
+	// largestMessage is the most that the server takes at once: what a queue may
+	// hold is the queue's to decide, and the server's own default of 1 MiB is too
+	// little for one with files in it. A record of 32 MiB with its subject and
+	// header is the most that its store can read again. backlog is how much may
+	// wait for a client that reads slowly, so that a few such messages do not cut
+	// it off.
+	largestMessage = 32<<20 - 64<<10
+	backlog        = 128 << 20
 )
 
 // options returns what the server is to be.
@@ -35,6 +44,8 @@ func options(c Config, syncAlways bool) (*server.Options, error) {
 		StoreDir:               c.Dir,
 		SyncInterval:           lazySync,
 		SyncAlways:             syncAlways,
+		MaxPayload:             largestMessage,
+		MaxPending:             backlog,
 		JetStreamMaxMemory:     memoryLimit,
 		JetStreamMaxStore:      storeLimit,
 		StreamMaxBufferedMsgs:  inflow,
@@ -73,7 +84,7 @@ func startServer(ctx context.Context, c Config, syncAlways bool, l *serverLog) (
 	if err != nil {
 		return nil, nil, fmt.Errorf("making the server: %w", err)
 	}
-	s.SetLogger(l, false, false)
+	s.SetLogger(calm{l}, false, false)
 	l.begin()
 	ready := make(chan struct{})
 	go func() { // ends when the store has been read; waited for below
@@ -109,4 +120,15 @@ func startServer(ctx context.Context, c Config, syncAlways bool, l *serverLog) (
 func stopServer(s *server.Server) {
 	s.Shutdown()
 	s.WaitForShutdown()
+}
+
+// calm is a log without the advice that the server gives on what we have set on
+// purpose.
+type calm struct{ *serverLog }
+
+// Warnf hands on a warning.
+func (l calm) Warnf(format string, args ...any) {
+	if !strings.HasPrefix(format, "Maximum payloads over ") {
+		l.serverLog.Warnf(format, args...)
+	}
 }
