@@ -3,7 +3,11 @@
 package settings
 
 import (
+	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/bullpen-run/bullpen/process"
@@ -21,8 +25,10 @@ type Settings struct {
 	HTTP   HTTP
 	Probes Probes
 	Log    Log
-	// Queue is complete but for its Logger.
+	// Queue is complete but for its Logger. Its Store is made from Store, and may
+	// hold secrets: log Store instead.
 	Queue queue.Config
+	Store Store
 	// Budget bounds the workers of all pools together; nil bounds nothing. Its
 	// Logger is not set.
 	Budget *process.BudgetConfig
@@ -85,3 +91,22 @@ type Pool struct {
 	// that they have submitted.
 	Helpers int
 }
+
+// String says in short what s is. It shows no secret.
+func (s Settings) String() string {
+	from := s.Path
+	if from == "" {
+		from = "no file"
+	}
+	pools := "none"
+	if len(s.Pools) > 0 {
+		pools = strings.Join(slices.Sorted(maps.Keys(s.Pools)), ", ")
+	}
+	return fmt.Sprintf("settings of %s: node %s, API at %s, jobs in %v, pools: %s", from, s.Node, s.HTTP.Listen, s.Store, pools)
+}
+
+// GoString is as String.
+func (s Settings) GoString() string { return s.String() }
+
+// LogValue is as String.
+func (s Settings) LogValue() slog.Value { return slog.StringValue(s.String()) }

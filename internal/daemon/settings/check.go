@@ -1,0 +1,278 @@
+package settings
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io/fs"
+	"maps"
+	"net"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/bullpen-run/bullpen/process"
+)
+
+// check finds what is wrong with values that are right by themselves.
+func (l *loader) check() {
+	l.checkHTTP()
+	l.checkListeners()
+	l.checkStore()
+	for _, name := range slices.Sorted(maps.Keys(l.settings.Pools)) {
+		p := l.settings.Pools[name]
+		l.checkPool(name, &p)
+	}
+	l.checkBudget()
+	if len(l.journal.faults) > 0 {
+		return
+	}
+	// What has been forgotten above is told in the words of the library.
+	if err := l.settings.Queue.Check(); err != nil {
+		for _, one := range leaves(err) {
+			l.fault("queue", "%v", one)
+		}
+	}
+}
+
+func (l *loader) checkHTTP() {
+	h := &l.settings.HTTP
+	l.checkPair("http.tls", h.Cert, h.Key)
+	l.checkFile("http.tokens", h.Tokens)
+	if h.MaxInflight < h.MaxBody {
+		at := "http.max_inflight"
+		if !l.given(at) {
+			at = "http.max_body"
+		}
+		l.fault(at, "http.max_inflight is %s and http.max_body %s: use a max_inflight that has room for the largest body", bytesText(h.MaxInflight), bytesText(h.MaxBody))
+	}
+	if isLoopback(h.Listen) {
+		return
+	}
+	var missing []string
+	if !l.given("http.tls.cert") && !l.given("http.tls.key") {
+		missing = append(missing, "TLS (http.tls.cert and http.tls.key), so that nobody can read along")
+	}
+	if !l.given("http.tokens") {
+		missing = append(missing, "tokens (http.tokens), so that not everybody can submit")
+	}
+	if len(missing) > 0 {
+		l.fault("http.listen", "%s is reached from other machines, which needs %s: set that, or use an address of this machine only, such as 127.0.0.1:8650",
+			quote(h.Listen), strings.Join(missing, ", and "))
+	}
+}
+
+// isLoopback tells whether only this machine reaches a "host:port".
+func isLoopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return false
+	}
+	ip := net.ParseIP(host)
+	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
+}
+
+// checkPair checks a certificate with its key.
+func (l *loader) checkPair(section, cert, key string) {
+	hasCert, hasKey := l.given(section+".cert"), l.given(section+".key")
+	switch {
+	case hasCert && !hasKey:
+		l.fault(section+".cert", "a certificate needs its private key: set %s.key", section)
+	case hasKey && !hasCert:
+		l.fault(section+".key", "a private key needs its certificate: set %s.cert", section)
+	}
+	good := l.checkFile(section+".cert", cert)
+	if good = l.checkFile(section+".key", key) && good; !good || cert == "" || key == "" {
+		return
+	}
+	if _, err := tls.LoadX509KeyPair(cert, key); err != nil {
+		l.fault(section+".cert", "it does not go with %s.key: %v: use files in PEM, of one pair", section, err)
+	}
+}
+
+// checkFile wants a file that can be read, where one is named. One that is no
+// regular file is not opened: a pipe might wait for ever, and cannot be read again.
+func (l *loader) checkFile(at, path string) bool {
+	if path == "" {
+		return true
+	}
+	shown := quote(path)
+	if k := daemonTable.byPath[at]; k != nil && k.secret {
+		shown = "the file" // what is written may be what should stand in it
+	}
+	info, err := os.Stat(path)
+	if err == nil && !info.Mode().IsRegular() {
+		l.fault(at, "%s is no regular file: name one", shown)
+		return false
+	}
+	if err == nil {
+		var f *os.File
+		if f, err = os.Open(path); err == nil {
+			f.Close()
+		}
+	}
+	if err != nil {
+		l.fault(at, "%s cannot be read: %v", shown, reason(err))
+	}
+	return err == nil
+}
+
+// reason is what is wrong with a file, without its name, which the fault has.
+func reason(err error) error {
+	var of *fs.PathError
+	if errors.As(err, &of) {
+		return of.Err
+	}
+	return err
+}
+
+// checkListeners wants each address once.
+func (l *loader) checkListeners() {
+	s := l.settings
+	all := []struct{ at, address string }{
+		{"http.listen", s.HTTP.Listen}, {"probes.listen", s.Probes.Listen},
+		{"queue.cluster.listen", s.Store.Cluster.Listen}, {"queue.cluster.client", s.Store.Cluster.Client},
+	}
+	for i, one := range all {
+		for _, other := range all[:i] {
+			if !clash(one.address, other.address) {
+				continue
+			}
+			if at, before := one.at, other.at; l.given(at) {
+				l.fault(at, "%s is that of %s too: use another port", quote(one.address), before)
+			} else {
+				l.fault(before, "%s is that of %s too: use another port", quote(other.address), at)
+			}
+		}
+	}
+}
+
+// clash tells whether two addresses cannot be listened at together.
+func clash(a, b string) bool {
+	hostA, portA, errA := net.SplitHostPort(a)
+	hostB, portB, errB := net.SplitHostPort(b)
+	if errA != nil || errB != nil || portA != portB || strings.Trim(portA, "0") == "" {
+		return false
+	}
+	any := func(host string) bool { return host == "" || host == "0.0.0.0" || host == "::" }
+	return any(hostA) || any(hostB) || strings.EqualFold(hostA, hostB) || isLoopback(a) && isLoopback(b) && (hostA == "localhost" || hostB == "localhost")
+}
+
+// checkStore wants one place for the jobs, and no settings of another.
+func (l *loader) checkStore() {
+	s := &l.settings.Store
+	kinds := []string{"queue.dir", "queue.url"}
+	if s.Memory {
+		kinds = append(kinds, "queue.memory")
+	}
+	kinds = slices.DeleteFunc(kinds, func(at string) bool { return !l.given(at) })
+	if len(kinds) > 1 {
+		l.fault(kinds[len(kinds)-1], "%s exclude each other: leave all but one out", strings.Join(kinds, " and "))
+		return
+	}
+	of := "queue.dir"
+	if len(kinds) == 1 {
+		of = kinds[0]
+	}
+	for _, only := range []struct{ of, at string }{
+		{"queue.url", "queue.replicas"}, {"queue.url", "queue.credentials"}, {"queue.url", "queue.tls"},
+		{"queue.dir", "queue.reserve"}, {"queue.dir", "queue.sync_always"}, {"queue.dir", "queue.cluster"},
+	} {
+		if only.of != of && (l.given(only.at) || l.givenBelow(only.at)) {
+			l.fault(l.first(only.at), "it is for jobs in %s, and they are in %s: leave it out", only.of, of)
+		}
+	}
+	if s.URL == "" && !s.Memory {
+		l.checkSizes()
+	}
+	l.checkFile("queue.credentials", s.Credentials)
+	l.checkPair("queue.tls", s.Cert, s.Key)
+	if l.checkFile("queue.tls.ca", s.CA) && s.CA != "" {
+		if text, err := readFile(s.CA); err == nil && !x509.NewCertPool().AppendCertsFromPEM(text) {
+			l.fault("queue.tls.ca", "%s has no certificate: use a file in PEM", quote(s.CA))
+		}
+	}
+	if s.clustered {
+		l.checkCluster()
+	}
+}
+
+// mostEmbedded is what the embedded server takes as one payload or result.
+const mostEmbedded = 31 << 20
+
+func (l *loader) checkSizes() {
+	for _, n := range []struct {
+		at   string
+		size int
+	}{{"queue.max_payload", l.settings.Queue.MaxPayload}, {"queue.max_result", l.settings.Queue.MaxResult}} {
+		if n.size > mostEmbedded {
+			l.fault(n.at, "it is %s: use %s at most, which is what the embedded server takes; put what is larger into a file, and its path into the job",
+				bytesText(int64(n.size)), bytesText(mostEmbedded))
+		}
+	}
+}
+
+// first is the path itself, or of a mapping the first key in it that was set.
+func (l *loader) first(path string) string {
+	if l.given(path) {
+		return path
+	}
+	for _, at := range slices.Sorted(maps.Keys(l.places)) {
+		if strings.HasPrefix(at, path+".") {
+			return at
+		}
+	}
+	return path
+}
+
+func (l *loader) checkCluster() {
+	at := l.first("queue.cluster")
+	var missing []string
+	for _, name := range []string{"name", "listen", "client", "routes"} {
+		if !l.given("queue.cluster." + name) {
+			missing = append(missing, "queue.cluster."+name)
+		}
+	}
+	if len(missing) > 0 {
+		l.fault(at, "a cluster needs %s too", strings.Join(missing, ", "))
+	}
+	if user, password := l.given("queue.cluster.user"), l.given("queue.cluster.password_file"); user != password {
+		l.fault(at, "queue.cluster.user and queue.cluster.password_file go together: set both, or neither")
+	}
+}
+
+// checkBudget checks that the workers which must be there fit into the budget.
+func (l *loader) checkBudget() {
+	b := l.settings.Budget
+	if b == nil {
+		return
+	}
+	var workers int
+	var memory, loose int64
+	for _, p := range l.settings.Pools {
+		if len(p.Process.Command) == 0 {
+			continue
+		}
+		need := int64(process.DefaultNeed)
+		if p.Process.Need > 0 {
+			need = p.Process.Need
+		} else if p.Process.Limits.Memory > 0 {
+			need = p.Process.Limits.Memory
+		}
+		workers += p.Process.Min
+		memory += int64(p.Process.Min) * need
+		if p.Process.Min == 0 {
+			loose = max(loose, need)
+		}
+	}
+	if loose > 0 {
+		workers, memory = workers+1, memory+loose
+	}
+	if b.Workers > 0 && workers > b.Workers {
+		l.fault("budget.workers", "the pools must have %d workers (workers.min, and one where that is 0), and the budget is %d: use fewer, or a larger budget", workers, b.Workers)
+	}
+	if b.Memory > 0 && (memory > b.Memory || memory < 0) {
+		l.fault("budget.memory", "the workers that must be there (workers.min, and one where that is 0) need %s (workers.need, else limits.memory, else %s each), and the budget is %s: use fewer, or a larger budget",
+			bytesText(memory), bytesText(process.DefaultNeed), bytesText(b.Memory))
+	}
+}

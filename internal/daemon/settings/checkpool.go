@@ -1,0 +1,114 @@
+package settings
+
+import (
+	"errors"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/bullpen-run/bullpen/process"
+)
+
+func (l *loader) checkPool(name string, p *Pool) {
+	at := "pools." + name
+	if !l.given(at + ".command") {
+		if of := l.workersOnly(at); len(of) > 0 {
+			l.fault(at, "it has %s, which is for workers, and no command: set command, or leave that out for a pool that is only a queue here", strings.Join(of, ", "))
+		}
+		return
+	}
+	before := len(l.journal.faults)
+	c := &p.Process
+	if c.Max < c.Min {
+		l.fault(at+".workers.max", "it is %d and workers.min %d: use a max that is not below min", c.Max, c.Min)
+	}
+	if c.NUL && c.Protocol != process.Lines {
+		l.fault(at+".null", "it is for the protocol lines, and this is %v: leave it out", c.Protocol)
+	}
+	if c.Sandbox.Profile != process.ProfileStrict {
+		for _, k := range []string{"allow", "network", "temp", "best_effort"} {
+			if l.given(at + ".sandbox." + k) {
+				l.fault(at+".sandbox."+k, "it is for the profile strict: set sandbox.profile to strict, or leave it out, for other profiles keep workers from no file and no network")
+			}
+		}
+	}
+	l.checkProgram(at, c)
+	if len(l.journal.faults) > before || len(c.Command) == 0 {
+		return
+	}
+	// What has been forgotten above is told in the words of the library.
+	if err := c.Check(); err != nil {
+		for _, one := range leaves(err) {
+			l.fault(at, "%v", one)
+		}
+	}
+}
+
+// workersOnly lists what a pool has set that is for workers.
+func (l *loader) workersOnly(at string) []string {
+	var all []string
+	for _, k := range poolTable.keys {
+		name, _, _ := strings.Cut(k.path, ".")
+		if name != "task" && name != "retry" && l.given(at+"."+k.path) && !slices.Contains(all, name) {
+			all = append(all, name)
+		}
+	}
+	return all
+}
+
+// checkProgram finds what is wrong with the program of the workers, the folder
+// that they run in, and the files that they may use.
+func (l *loader) checkProgram(at string, c *process.Config) {
+	dir := c.Dir
+	if dir != "" {
+		info, err := os.Stat(dir)
+		switch {
+		case err != nil:
+			l.fault(at+".dir", "%s cannot be used: %v", quote(dir), reason(err))
+		case !info.IsDir():
+			l.fault(at+".dir", "%s is a file: name a folder", quote(dir))
+		}
+		if err != nil || !info.IsDir() {
+			return // the program may be in it
+		}
+	}
+	if len(c.Command) == 0 {
+		return // what was written for it is no command
+	}
+	only := process.Config{Command: c.Command, Dir: dir, Preload: c.Preload}
+	if c.Sandbox.Profile == process.ProfileStrict {
+		only.Sandbox = process.Sandbox{Profile: c.Sandbox.Profile, Allow: c.Sandbox.Allow}
+	}
+	for _, one := range leaves(only.Check()) {
+		says := one.Error()
+		for _, field := range []struct{ prefix, key, advice string }{
+			{"Command: exec: ", "command", ": use the path of the program, or a name in PATH"},
+			{"Command: ", "command", ""},
+			{"Preload: ", "preload", ""},
+			{"Preload ", "preload", ""},
+			{"Sandbox.Allow has ", "sandbox.allow", ""},
+			{"", "command", ""},
+		} {
+			if rest, ok := strings.CutPrefix(says, field.prefix); ok {
+				l.fault(at+"."+field.key, "%s%s", rest, field.advice)
+				break
+			}
+		}
+	}
+}
+
+// leaves returns the single errors that err joins.
+func leaves(err error) []error {
+	var joined interface{ Unwrap() []error }
+	if !errors.As(err, &joined) {
+		if err == nil {
+			return nil
+		}
+		return []error{err}
+	}
+	var all []error
+	for _, one := range joined.Unwrap() {
+		all = append(all, leaves(one)...)
+	}
+	return all
+}

@@ -1,0 +1,184 @@
+package settings
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/bullpen-run/bullpen/process"
+	"github.com/bullpen-run/bullpen/queue"
+	"github.com/bullpen-run/bullpen/queue/embedded"
+)
+
+// defaultPayload is the largest payload and result of jobs on a store of our own.
+const defaultPayload = 8 << 20
+
+// complete fills in the defaults that depend on other values, and makes of the
+// settings what the daemon needs.
+func (l *loader) complete() {
+	s := l.settings
+	if s.Node == "" {
+		if s.Node, _ = os.Hostname(); s.Node == "" {
+			s.Node = "node"
+		}
+	}
+	if s.Budget != nil && *s.Budget == (process.BudgetConfig{}) {
+		s.Budget = nil
+	}
+	l.completeStore()
+	s.Queue.Node = s.Node
+	s.Queue.Store = l.store()
+	for name, p := range s.Pools {
+		l.completePool(name, &p)
+		s.Pools[name] = p
+	}
+}
+
+func (l *loader) completeStore() {
+	s, k := &l.settings.Store, &l.settings.Store.Cluster
+	if s.Dir == "" && s.URL == "" && !s.Memory {
+		if state, _, _ := strings.Cut(l.env["STATE_DIRECTORY"], ":"); state != "" {
+			s.Dir = filepath.Join(state, "queue")
+		} else {
+			s.Dir = filepath.Join(l.folder, "bullpen-data")
+		}
+	}
+	if s.clustered = l.givenBelow("queue.cluster"); s.clustered {
+		if k.Node == "" {
+			k.Node = l.settings.Node
+		}
+		if k.Replicas == 0 {
+			k.Replicas = 3
+		}
+	}
+	if s.URL != "" {
+		s.Replicas = max(s.Replicas, 1)
+		return // the bounds of messages are those of the server
+	}
+	for _, n := range []*int{&l.settings.Queue.MaxPayload, &l.settings.Queue.MaxResult} {
+		if *n == 0 {
+			*n = defaultPayload
+		}
+	}
+}
+
+// store makes the store of the queue.
+func (l *loader) store() queue.Store {
+	s := &l.settings.Store
+	switch {
+	case s.Memory:
+		return queue.Memory()
+	case s.URL != "":
+		return queue.Server{URL: s.URL, Replicas: s.Replicas, Options: s.options()}
+	}
+	store := embedded.Store{Dir: s.Dir, SyncAlways: s.SyncAlways, Reserve: s.Reserve}
+	if k := s.Cluster; s.clustered {
+		store.Cluster = &embedded.Cluster{
+			Name: k.Name, Node: k.Node, Listen: k.Listen, Client: k.Client, Routes: k.Routes, User: k.User, Replicas: k.Replicas,
+			Password: l.password(),
+		}
+	}
+	return store
+}
+
+// options are what a connection to the server needs besides its address.
+func (s *Store) options() []nats.Option {
+	var options []nats.Option
+	if s.Credentials != "" {
+		options = append(options, nats.UserCredentials(s.Credentials))
+	}
+	if s.login != nil {
+		if password, set := s.login.Password(); set {
+			options = append(options, nats.UserInfo(s.login.Username(), password))
+		} else {
+			options = append(options, nats.Token(s.login.Username()))
+		}
+	}
+	if s.CA != "" {
+		options = append(options, nats.RootCAs(s.CA))
+	}
+	if s.Cert != "" && s.Key != "" {
+		options = append(options, nats.ClientCert(s.Cert, s.Key))
+	}
+	return options
+}
+
+// password reads the password of the cluster.
+func (l *loader) password() string {
+	file := l.settings.Store.Cluster.PasswordFile
+	const at = "queue.cluster.password_file"
+	if file == "" || !l.checkFile(at, file) {
+		return ""
+	}
+	text, err := readFile(file)
+	if err != nil {
+		l.fault(at, "the file cannot be read: %v", reason(err))
+		return ""
+	}
+	password := strings.TrimRight(string(text), "\r\n")
+	switch {
+	case password == "":
+		l.fault(at, "the file is empty: write the password into it")
+	case strings.ContainsAny(password, "\r\n\x00") || len(password) > longestPassword:
+		l.fault(at, "the file has more than a password: write one line of at most %d bytes into it", longestPassword)
+	}
+	return password
+}
+
+const longestPassword = 1 << 10
+
+func (l *loader) completePool(name string, p *Pool) {
+	at := "pools." + name + "."
+	p.Process.Overflow = process.Reject
+	if p.Task == "" {
+		p.Task = name
+	}
+	if p.Process.Dir == "" {
+		p.Process.Dir = l.folder
+	}
+	if p.Process.Max == 0 {
+		p.Process.Max = max(runtime.GOMAXPROCS(0), p.Process.Min)
+	}
+	if !l.given(at + "helpers") {
+		p.Helpers = p.Process.Max
+	}
+}
+
+// given tells whether a key was set, rightly or not.
+func (l *loader) given(path string) bool {
+	_, ok := l.places[path]
+	return ok
+}
+
+// givenBelow tells whether a key of a mapping was set.
+func (l *loader) givenBelow(section string) bool {
+	for path := range l.places {
+		if strings.HasPrefix(path, section+".") {
+			return true
+		}
+	}
+	return false
+}
+
+// fault notes a fault of a key, at the place where it, or else the mapping around
+// it, was set.
+func (l *loader) fault(path, format string, args ...any) {
+	for at := path; ; {
+		if p, ok := l.places[at]; ok {
+			if at != path {
+				p.name = "" // which is that of another key
+			}
+			l.journal.add(p, path, format, args...)
+			return
+		}
+		dot := strings.LastIndexByte(at, '.')
+		if dot < 0 {
+			l.journal.add(place{level: ofFile, line: 1, column: 1}, path, format, args...)
+			return
+		}
+		at = at[:dot]
+	}
+}

@@ -1,0 +1,253 @@
+package settings
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// kind is how values of one type are written.
+type kind[T any] struct {
+	name  string // for people
+	use   string // what to write, for a fault
+	parse func(value) (T, error)
+}
+
+// errUse is the error of a parser that has no more to say than the kind's use.
+var errUse = errors.New("use another value")
+
+// scalar is a kind of single values.
+func scalar[T any](name, use string, parse func(string) (T, bool)) kind[T] {
+	return kind[T]{name: name, use: use, parse: func(v value) (t T, err error) {
+		ok := v.shape == isScalar
+		if ok {
+			t, ok = parse(v.text)
+		}
+		if !ok {
+			return t, errUse
+		}
+		return t, nil
+	}}
+}
+
+// text is any text that is not empty.
+var text = scalar("text", "use a text", func(s string) (string, bool) {
+	return s, s != "" && !strings.ContainsRune(s, 0)
+})
+
+// flag is true or false.
+var flag = scalar("true or false", "use true or false", func(s string) (b, ok bool) {
+	return s == "true", s == "true" || s == "false"
+})
+
+// path is a file or folder; a relative one starts at the folder of the
+// configuration file.
+var path = kind[string]{name: "path", use: "use the path of a file or folder", parse: func(v value) (string, error) {
+	s, err := text.parse(v)
+	if err != nil {
+		return "", err
+	}
+	if !filepath.IsAbs(s) && v.folder != "" {
+		s = filepath.Join(v.folder, s)
+	}
+	return s, nil
+}}
+
+// count is a whole number.
+func count(least, most int) kind[int] {
+	use := fmt.Sprintf("use a whole number from %d to %d", least, most)
+	if most == math.MaxInt {
+		use = fmt.Sprintf("use a whole number, %d or more", least)
+	}
+	return scalar("number", use, func(s string) (int, bool) {
+		n, err := strconv.Atoi(s)
+		return n, err == nil && n >= least && n <= most
+	})
+}
+
+// orNone lets 0 stand for none, which is a negative number in T.
+func orNone[T ~int | ~int64 | ~float64](k kind[T]) kind[T] {
+	return kind[T]{name: k.name, use: k.use + ", or 0 for none", parse: func(v value) (T, error) {
+		if v.shape == isScalar {
+			if n, err := strconv.ParseFloat(v.text, 64); err == nil && n == 0 {
+				return -1, nil
+			}
+		}
+		return k.parse(v)
+	}}
+}
+
+// wide is a kind of int as one of int64.
+func wide(k kind[int]) kind[int64] {
+	return kind[int64]{name: k.name, use: k.use, parse: func(v value) (int64, error) {
+		n, err := k.parse(v)
+		return int64(n), err
+	}}
+}
+
+// fraction is a number from least to most.
+func fraction(least, most float64, use string) kind[float64] {
+	return scalar("number", use, func(s string) (float64, bool) {
+		n, err := strconv.ParseFloat(s, 64)
+		return n, err == nil && n >= least && n <= most // no NaN
+	})
+}
+
+const durationUse = "use a duration such as 500ms, 10s or 2m; a plain number means seconds"
+
+func parseDuration(s string) (time.Duration, bool) {
+	if seconds, err := strconv.ParseFloat(s, 64); err == nil {
+		d := seconds * float64(time.Second)
+		return time.Duration(d), d >= 0 && d < math.MaxInt64
+	}
+	d, err := time.ParseDuration(s)
+	return d, err == nil && d >= 0
+}
+
+// duration is a time span, which may be zero.
+var duration = scalar("duration", durationUse, parseDuration)
+
+// span is a duration of at least so much.
+func span(least time.Duration) kind[time.Duration] {
+	return scalar("duration", fmt.Sprintf("%s; the least is %v", durationUse, least), func(s string) (time.Duration, bool) {
+		d, ok := parseDuration(s)
+		return d, ok && d >= least
+	})
+}
+
+// orNever is a positive duration, or the word never, which is a negative one.
+var orNever = scalar("duration or never", durationUse+"; or never", func(s string) (time.Duration, bool) {
+	if s == "never" {
+		return -1, true
+	}
+	d, ok := parseDuration(s)
+	return d, ok && d > 0
+})
+
+// units are the suffixes of sizes: K is 1024 bytes, as people of shells expect,
+// KB is 1000.
+var units = map[string]float64{
+	"": 1, "B": 1,
+	"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40,
+	"KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30, "TIB": 1 << 40,
+	"KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12,
+}
+
+func parseSize(s string) (int64, bool) {
+	digits := strings.TrimRightFunc(s, func(r rune) bool { return (r < '0' || r > '9') && r != '.' })
+	n, err := strconv.ParseFloat(digits, 64)
+	unit, known := units[strings.ToUpper(strings.TrimSpace(s[len(digits):]))]
+	if err != nil || !known || !(n*unit >= 1 && n*unit <= 1<<62) {
+		return 0, false
+	}
+	return int64(n * unit), true
+}
+
+// size is a number of bytes.
+func size[T int | int64](least, most int64) kind[T] {
+	use := "use a size such as 500K, 64MiB or 1.5G"
+	if least > 1 {
+		use += "; the least is " + bytesText(least)
+	}
+	if most < math.MaxInt64 {
+		use += "; the most is " + bytesText(most)
+	}
+	return scalar("size", use, func(s string) (T, bool) {
+		n, ok := parseSize(s)
+		return T(n), ok && n >= least && n <= most && int64(T(n)) == n
+	})
+}
+
+// bytesText writes a number of bytes in the largest unit that leaves it whole.
+func bytesText(n int64) string {
+	for _, unit := range []struct {
+		size int64
+		name string
+	}{{1 << 40, "TiB"}, {1 << 30, "GiB"}, {1 << 20, "MiB"}, {1 << 10, "KiB"}} {
+		if n >= unit.size && n%unit.size == 0 {
+			return strconv.FormatInt(n/unit.size, 10) + unit.name
+		}
+	}
+	return strconv.FormatInt(n, 10)
+}
+
+// parsed is one of some words, by the parser of its type.
+func parsed[T any](words []string, parse func(string) (T, error)) kind[T] {
+	return scalar(strings.Join(words, ", "), "use "+strings.Join(words, ", "), func(s string) (T, bool) {
+		t, err := parse(s)
+		return t, err == nil && slices.Contains(words, s)
+	})
+}
+
+// word is one of some words, each of which stands for a value.
+func word[T any](words []string, values []T) kind[T] {
+	return scalar(strings.Join(words, ", "), "use "+strings.Join(words, ", "), func(s string) (t T, ok bool) {
+		if i := slices.Index(words, s); i >= 0 {
+			return values[i], true
+		}
+		return t, false
+	})
+}
+
+// list is a list of single values. One is a list of one.
+func list(name, use string, good func(string) bool) kind[[]string] {
+	return kind[[]string]{name: "list of " + name, use: use, parse: func(v value) ([]string, error) {
+		all, ok := v.scalars()
+		if !ok || slices.ContainsFunc(all, func(s string) bool { return !good(s) }) {
+			return nil, errUse
+		}
+		return all, nil
+	}}
+}
+
+// splitList returns the parts of a list of the environment or a flag.
+func splitList(s string) []string {
+	parts := strings.Split(s, ",")
+	for i, part := range parts {
+		parts[i] = strings.TrimSpace(part)
+	}
+	return parts
+}
+
+const addressUse = "use host:port, such as 127.0.0.1:8650"
+
+// isAddress tells whether s is "host:port", where the host may be empty.
+func isAddress(s string) bool {
+	host, port, err := net.SplitHostPort(s)
+	if err != nil || strings.ContainsAny(host, "/@ \t\r\n\x00") {
+		return false
+	}
+	_, err = strconv.ParseUint(port, 10, 16)
+	return err == nil
+}
+
+// address is where something listens.
+var address = scalar("host:port", addressUse, func(s string) (string, bool) { return s, isAddress(s) })
+
+// isHost tells whether s is the name or address of a host, with or without a port.
+func isHost(s string) bool {
+	if isAddress(s) {
+		s, _, _ = net.SplitHostPort(s)
+	}
+	return s != "" && len(s) < 256 && (net.ParseIP(strings.Trim(s, "[]")) != nil || !strings.ContainsAny(s, "/:@*[] \t\r\n\x00"))
+}
+
+// isToken tells whether s may be the name of a queue or a namespace.
+func isToken(s string) bool {
+	return s != "" && len(s) <= longestToken && !strings.ContainsFunc(s, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-' && r != '_'
+	})
+}
+
+const (
+	longestToken = 64
+	nameUse      = `use up to 64 lower-case letters, digits, "-" and "_"`
+)
+
+var token = scalar("name", nameUse, func(s string) (string, bool) { return s, isToken(s) })

@@ -1,0 +1,202 @@
+package settings
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// What a file may have at most: bytes, values with all aliases put in, and
+// mappings within each other.
+const (
+	mostBytes  = 1 << 20
+	mostValues = 1 << 17
+	mostDepth  = 32
+)
+
+// reader turns a file into a value.
+type reader struct {
+	journal *journal
+	folder  string
+	values  int
+	full    bool // mostValues was told
+}
+
+// read returns the value of a whole file; nothing for an empty one.
+func (r *reader) read(text []byte) (v value, ok bool) {
+	start := place{level: ofFile, line: 1, column: 1}
+	if len(text) > mostBytes {
+		r.journal.add(start, "", "it has %d bytes: use %d at most", len(text), mostBytes)
+		return value{}, false
+	}
+	decoder := yaml.NewDecoder(bytes.NewReader(text))
+	var document, more yaml.Node
+	err := decoder.Decode(&document)
+	if errors.Is(err, io.EOF) {
+		return value{place: start}, true
+	}
+	if err == nil {
+		if err = decoder.Decode(&more); err == nil {
+			r.journal.add(placeOf(&more), "", "a second document begins here: use one")
+			return value{}, false
+		}
+	}
+	if !errors.Is(err, io.EOF) {
+		line, says := syntaxFault(err)
+		r.journal.add(place{level: ofFile, line: line}, "", "it is not YAML: %s", says)
+		return value{}, false
+	}
+	before := len(r.journal.faults)
+	v = r.value(&document, "", 0)
+	return v, len(r.journal.faults) == before || v.shape == isMapping
+}
+
+var yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
+
+// countedFromZero are the beginnings of the messages whose lines the library
+// counts from 0.
+var countedFromZero = []string{
+	"did not find expected <", "did not find expected '", "did not find expected key", "did not find expected node", "did not find expected ',",
+	"found undefined tag handle", "found duplicate %", "found incompatible YAML",
+}
+
+func syntaxFault(err error) (line int, says string) {
+	says = err.Error()
+	parts := yamlLine.FindStringSubmatch(says)
+	if parts == nil {
+		return 1, says
+	}
+	says = says[len(parts[0]):]
+	line, _ = strconv.Atoi(parts[1])
+	for _, beginning := range countedFromZero {
+		if line > 0 && strings.HasPrefix(says, beginning) {
+			line++
+			break
+		}
+	}
+	return max(line, 1), says
+}
+
+func placeOf(n *yaml.Node) place {
+	return place{level: ofFile, line: max(n.Line, 1), column: max(n.Column, 1)}
+}
+
+// value turns one node into a value.
+func (r *reader) value(n *yaml.Node, path string, depth int) value {
+	v := value{place: placeOf(n), folder: r.folder}
+	if r.values++; r.values > mostValues || depth > mostDepth {
+		if !r.full {
+			r.full = true
+			r.journal.add(v.place, path, "too much: use %d values at most, aliases counted where they are used, and %d mappings within each other", mostValues, mostDepth)
+		}
+		return v
+	}
+	switch n.Kind {
+	case yaml.DocumentNode:
+		return r.value(n.Content[0], path, depth+1)
+	case yaml.AliasNode:
+		return r.value(n.Alias, path, depth+1)
+	case yaml.SequenceNode:
+		v.shape = isList
+		for _, one := range n.Content {
+			v.list = append(v.list, r.value(one, path, depth+1))
+		}
+	case yaml.MappingNode:
+		v.shape, v.pairs = isMapping, r.pairs(n, path, depth)
+	case yaml.ScalarNode:
+		v.shape, v.text = isScalar, n.Value
+		if n.ShortTag() == "!!null" {
+			v.shape = isNull
+		}
+	}
+	if strings.HasPrefix(n.Tag, "!") && !strings.HasPrefix(n.Tag, "!!") && n.Tag != "!" {
+		r.journal.add(v.place, path, "the tag %s means nothing here: leave it out", quote(n.Tag))
+	}
+	return v
+}
+
+// pairs returns the entries of a mapping, and behind them those that are merged
+// into it (<<) under other names.
+func (r *reader) pairs(n *yaml.Node, path string, depth int) []pair {
+	var own, merged []pair
+	lines := make(map[string]int) // of own
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		name, content := n.Content[i], n.Content[i+1]
+		if name.Kind == yaml.AliasNode {
+			name = name.Alias
+		}
+		at := placeOf(n.Content[i])
+		if name.Kind != yaml.ScalarNode {
+			r.journal.add(at, path, "this key is %s: use a name", shapeWords[r.value(name, path, depth+1).shape])
+			continue
+		}
+		if name.Tag == "!!merge" {
+			merged = append(merged, r.merged(content, path, depth)...)
+			continue
+		}
+		here := join(path, name.Value)
+		if line, twice := lines[name.Value]; twice {
+			r.journal.add(at, here, "it is already set at line %d: keep one of them", line)
+			continue
+		}
+		lines[name.Value] = at.line
+		own = append(own, pair{name: name.Value, place: at, value: r.value(content, here, depth+1)})
+	}
+	for _, p := range merged {
+		if _, set := lines[p.name]; !set {
+			lines[p.name] = p.place.line
+			own = append(own, p)
+		}
+	}
+	return own
+}
+
+// merged returns what a merge brings: a mapping, or a list of them, of which the
+// first with a name wins.
+func (r *reader) merged(n *yaml.Node, path string, depth int) []pair {
+	v := r.value(n, path, depth+1)
+	switch {
+	case r.full: // and v is not whole
+	case v.shape == isMapping:
+		return v.pairs
+	case v.shape == isList:
+		var all []pair
+		for _, one := range v.list {
+			if one.shape != isMapping {
+				r.journal.add(one.place, path, "<< has %s in its list: use aliases of mappings", shapeWords[one.shape])
+			}
+			all = append(all, one.pairs...)
+		}
+		return all
+	default:
+		r.journal.add(v.place, path, "<< has %s: use an alias of a mapping", shapeWords[v.shape])
+	}
+	return nil
+}
+
+// join puts a name behind the path of a mapping.
+func join(path, name string) string {
+	if len(name) > longestShown {
+		name = name[:longestShown] + "…"
+	}
+	if path == "" {
+		return name
+	}
+	return path + "." + name
+}
+
+// longestShown bounds what a fault shows of what was written.
+const longestShown = 60
+
+// quote shows what was written.
+func quote(s string) string {
+	if len(s) > longestShown {
+		s = s[:longestShown] + "…"
+	}
+	return strconv.QuoteToGraphic(s)
+}

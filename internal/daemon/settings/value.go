@@ -1,0 +1,56 @@
+package settings
+
+// shape is what a value looks like in the file.
+type shape uint8
+
+const (
+	isNull shape = iota
+	isScalar
+	isList
+	isMapping
+)
+
+var shapeWords = []string{isNull: "nothing", isScalar: "a single value", isList: "a list", isMapping: "a mapping"}
+
+// value is what was written for a key. Aliases and merges are resolved.
+type value struct {
+	shape shape
+	text  string  // of a scalar
+	list  []value // of a list
+	pairs []pair  // of a mapping, in order, each name once
+	place place
+	// folder is where relative paths start; empty is the working directory.
+	folder string
+	// flat is set for a value of the environment or a flag, where the parts of a
+	// list stand with commas between them.
+	flat bool
+}
+
+// pair is one entry of a mapping.
+type pair struct {
+	name  string
+	place place // of the name
+	value value
+}
+
+// scalars returns the texts of a list of single values. One single value is a
+// list of one.
+func (v value) scalars() ([]string, bool) {
+	if v.shape == isScalar {
+		if v.flat {
+			return splitList(v.text), true
+		}
+		return []string{v.text}, true
+	}
+	if v.shape != isList {
+		return nil, false
+	}
+	texts := make([]string, 0, len(v.list))
+	for _, one := range v.list {
+		if one.shape != isScalar {
+			return nil, false
+		}
+		texts = append(texts, one.text)
+	}
+	return texts, true
+}
