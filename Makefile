@@ -5,6 +5,7 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 
 FUZZTIME ?= 30s
+SOAK ?= 1h
 GOTEST := .cache/bin/gotest
 # A cache of our own: entries made in another checkout carry its paths, which the
 # rules for paths do not match.
@@ -38,6 +39,7 @@ test-all: $(GOTEST) ## the same with the long tests, three times, and every fuzz
 	go -C tools vet ./gotest ./vm/...
 	tools/python.sh
 	tools/fuzz.sh $(FUZZTIME)
+	tools/openapi.sh 200
 	BULLPEN_LONG=1 $(GOTEST) -race -count=3 -timeout 60m ./...
 
 .PHONY: test-vm
@@ -56,6 +58,16 @@ race: $(GOTEST) ## run the Go tests ten times with the race detector
 chaos: $(GOTEST) ## the long tests of the durable queue: kills, power cuts, damage, poison (some as root only)
 	@tools/need.sh go gcc
 	BULLPEN_LONG=1 $(GOTEST) -race -v -timeout 60m -run 'Chaos|Power|Damage|Poison' ./queue/embedded
+
+.PHONY: soak
+soak: ## an hour of everything at once for the daemon: submit, cancel, scale, reload, kill (SOAK=1h)
+	@tools/need.sh go gcc
+	BULLPEN_SOAK=$(SOAK) go test -v -count=1 -timeout 0 -run TestSoak ./internal/daemon/soak
+
+.PHONY: openapi
+openapi: ## drive the daemon's API from docs/openapi.yaml by schemathesis
+	@tools/need.sh go python3
+	tools/openapi.sh
 
 .PHONY: lint
 lint: ## check the style (builds golangci-lint at first use, in a minute or two)
