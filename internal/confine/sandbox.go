@@ -150,6 +150,6 @@ func (s Strict) complete() (Strict, error) {
 
 // missingError says that a profile cannot be kept.
 func missingError(missing []string) error {
-	return fmt.Errorf("confine: the sandbox cannot be kept here: %s; run as root or grant CAP_SYS_ADMIN on a kernel that has the rest, or ask for best effort: %w",
+	return fmt.Errorf("confine: the sandbox cannot be kept here: %s; run as root or grant CAP_SYS_ADMIN and CAP_SYS_CHROOT on a kernel that has the rest, or ask for best effort: %w",
 		strings.Join(missing, "; "), errors.ErrUnsupported)
 }

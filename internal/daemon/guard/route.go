@@ -9,6 +9,9 @@ type Route struct {
 	Pattern string
 	// Role is the least that the caller must have.
 	Role Role
+	// Streams says that the handler works its body off while it comes: such a body
+	// has no largest size, and of the room for all bodies it holds a part only.
+	Streams bool
 	// Handler answers.
 	Handler http.Handler
 }

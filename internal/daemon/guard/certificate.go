@@ -1,0 +1,34 @@
+package guard
+
+import (
+	"crypto/tls"
+	"fmt"
+	"sync/atomic"
+)
+
+// certificate is a pair of files, as it was when it was last right.
+type certificate struct {
+	cert, key string
+	pair      atomic.Pointer[tls.Certificate]
+}
+
+// load reads the files again. On an error the pair stays as it was.
+func (c *certificate) load() error {
+	pair, err := tls.LoadX509KeyPair(c.cert, c.key)
+	if err != nil {
+		return fmt.Errorf("http.tls: %s and %s are no certificate with its key: %w", c.cert, c.key, err)
+	}
+	c.pair.Store(&pair)
+	return nil
+}
+
+// config is how TLS is spoken.
+func (c *certificate) config() *tls.Config {
+	return &tls.Config{
+		MinVersion: tls.VersionTLS12,
+		NextProtos: []string{"h2", "http/1.1"},
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+			return c.pair.Load(), nil
+		},
+	}
+}

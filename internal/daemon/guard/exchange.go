@@ -1,0 +1,191 @@
+package guard
+
+import (
+	"io"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"sync/atomic"
+	"time"
+
+	"github.com/bullpen-run/bullpen/internal/daemon/problem"
+)
+
+// exchange is one request and its answer. Handlers see it as their
+// ResponseWriter.
+type exchange struct {
+	http.ResponseWriter
+	guard   *Guard
+	request *http.Request // as the server gave it
+	start   time.Time     // zero where nobody logs
+	role    Role
+	caller  string // the name of its token
+
+	status  int  // 0 before there is one
+	swallow bool // the guard has answered: what the handler writes goes nowhere
+
+	// broken is why the body was not read to its end, nil for nothing.
+	broken atomic.Pointer[problem.Problem]
+	body   body // src is nil for a request without one
+}
+
+// Unwrap lets http.ResponseController find what is beneath.
+func (x *exchange) Unwrap() http.ResponseWriter { return x.ResponseWriter }
+
+// WriteHeader begins the answer. Where a bound on the body was broken, and the
+// handler answers with an error, it cannot know better than the guard why.
+func (x *exchange) WriteHeader(status int) {
+	if status >= 100 && status < 200 && status != http.StatusSwitchingProtocols {
+		x.ResponseWriter.WriteHeader(status)
+		return
+	}
+	if x.status != 0 {
+		return
+	}
+	if p := x.broken.Load(); p != nil && status >= http.StatusBadRequest {
+		x.swallow = true
+		x.status = p.Status
+		if x.request.ProtoMajor < 2 {
+			x.Header().Set("Connection", "close")
+		}
+		x.limitDrain()
+		p.Write(x.ResponseWriter)
+		return
+	}
+	x.status = status
+	if !x.body.streams { // which are read on while their answer is written
+		x.limitDrain()
+	}
+	x.ResponseWriter.WriteHeader(status)
+}
+
+// limitDrain bounds how long the server waits for the rest of a body that nobody
+// has read, which it does before it sends the answer. A handler that reads on sets
+// its deadlines anew.
+func (x *exchange) limitDrain() {
+	if x.body.src == nil || x.body.ended.Load() || x.request.ProtoMajor >= 2 {
+		return
+	}
+	x.body.until.Store(0)
+	http.NewResponseController(x.ResponseWriter).SetReadDeadline(time.Now().Add(x.guard.times.Drain)) //nolint:errcheck // a server without deadlines drains nothing
+}
+
+// Write writes a part of the answer.
+func (x *exchange) Write(p []byte) (int, error) {
+	if x.status == 0 {
+		x.WriteHeader(http.StatusOK)
+	}
+	if x.swallow {
+		return len(p), nil
+	}
+	defer x.bound()()
+	return x.ResponseWriter.Write(p)
+}
+
+// WriteString writes a part of the answer.
+func (x *exchange) WriteString(s string) (int, error) {
+	if x.status == 0 {
+		x.WriteHeader(http.StatusOK)
+	}
+	if x.swallow {
+		return len(s), nil
+	}
+	defer x.bound()()
+	return io.WriteString(x.ResponseWriter, s)
+}
+
+// FlushError sends what was written.
+func (x *exchange) FlushError() error {
+	if x.status == 0 {
+		x.WriteHeader(http.StatusOK)
+	}
+	defer x.bound()()
+	return http.NewResponseController(x.ResponseWriter).Flush()
+}
+
+// Flush is FlushError for those who ask for http.Flusher.
+func (x *exchange) Flush() {
+	x.FlushError() //nolint:errcheck // the next Write fails too
+}
+
+// bound bounds one write to a stream of HTTP/2, whose client can read the
+// connection and yet not the stream. HTTP/1 is bounded by its connection.
+func (x *exchange) bound() (unbound func()) {
+	if x.request.ProtoMajor < 2 {
+		return nothing
+	}
+	c := http.NewResponseController(x.ResponseWriter)
+	c.SetWriteDeadline(time.Now().Add(x.guard.times.Answer)) //nolint:errcheck // a server without deadlines has no slow clients
+	return func() { c.SetWriteDeadline(time.Time{}) }        //nolint:errcheck // as above
+}
+
+func nothing() {}
+
+// refuse answers with p.
+func (x *exchange) refuse(p *problem.Problem) { p.Write(x) }
+
+// end is called, deferred, when the handler has returned or panicked.
+func (x *exchange) end() {
+	fault := recover()
+	g := x.guard
+	if x.body.src != nil {
+		g.room.give(&x.body.hold, 0, true)
+	}
+	if fault != nil {
+		if fault == http.ErrAbortHandler { //nolint:errorlint // the server compares so, too
+			panic(fault)
+		}
+		g.log.LogAttrs(x.request.Context(), slog.LevelError, "a handler panicked",
+			slog.String("method", x.request.Method), slog.String("path", shortPath(x.request)),
+			slog.Any("panic", fault), slog.String("stack", string(debug.Stack())))
+		if x.status != 0 {
+			panic(http.ErrAbortHandler) // a half answer must not look like a whole one
+		}
+		x.Header().Set("Connection", "close")
+		x.refuse(problem.New(problem.Internal, "the daemon has met a fault of its own, which its log describes: report it"))
+	}
+	if x.status == 0 {
+		x.WriteHeader(http.StatusOK) // as the server would, but with bounds
+	}
+	x.limitDrain()
+	if x.request.ProtoMajor >= 2 {
+		// What is still to be sent ends with the stream.
+		http.NewResponseController(x.ResponseWriter).SetWriteDeadline(time.Now().Add(g.times.Answer)) //nolint:errcheck // as in bound
+	}
+	x.report()
+}
+
+// report logs the request, without its query and its headers: secrets can stand
+// there.
+func (x *exchange) report() {
+	level := slog.LevelDebug
+	if x.status >= http.StatusInternalServerError && !probe(x.request.URL.Path) {
+		level = slog.LevelWarn
+	} else if x.start.IsZero() {
+		return
+	}
+	attrs := []slog.Attr{
+		slog.String("method", x.request.Method), slog.String("path", shortPath(x.request)), slog.Int("status", x.status),
+		slog.String("role", x.role.String()), slog.String("remote", x.request.RemoteAddr),
+	}
+	if !x.start.IsZero() {
+		attrs = append(attrs, slog.Duration("took", time.Since(x.start)))
+	}
+	if x.caller != "" {
+		attrs = append(attrs, slog.String("caller", x.caller))
+	}
+	x.guard.log.LogAttrs(x.request.Context(), level, "request", attrs...)
+}
+
+// probe tells whether a path is asked for again and again, while the daemon starts
+// and stops too.
+func probe(path string) bool { return path == "/livez" || path == "/readyz" }
+
+// shortPath is the path of r, cut where it is too long for a log.
+func shortPath(r *http.Request) string {
+	const most = 200
+	if p := r.URL.Path; len(p) > most {
+		return p[:most] + "..."
+	}
+	return r.URL.Path
+}

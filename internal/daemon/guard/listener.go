@@ -1,0 +1,195 @@
+package guard
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+)
+
+// listener gives out a bounded number of places.
+//
+// When all are taken, a newcomer gets the place of the connection that has waited
+// longest for a request, or for the rest of its headers: a client that opens many
+// connections and says nothing shuts nobody out. While every connection is at
+// work, newcomers wait for a moment, and are refused when that does not help;
+// left in the backlog of the kernel they would not know why nobody answers.
+type listener struct {
+	net.Listener
+	most                    int
+	answer, settle, patient time.Duration
+	secure                  bool // refusals in plain text would not be understood
+	began                   time.Time
+
+	mu   sync.Mutex
+	open map[*conn]struct{} // guarded by mu
+	full time.Time          // guarded by mu; since when every connection is at work
+
+	left      chan struct{} // has room for one; a place was given back
+	done      chan struct{} // closed by Close
+	closeOnce sync.Once
+	closeErr  error
+	watching  sync.WaitGroup
+}
+
+// Listen opens the address of the API, with TLS where there is a certificate. As
+// long as the listener is open, changed files of tokens and certificates are
+// read again.
+func (g *Guard) Listen(ctx context.Context) (net.Listener, error) {
+	l, err := g.listen(ctx, g.http.Listen, g.http.MaxConnections)
+	if err != nil {
+		return nil, fmt.Errorf("http.listen: %w", err)
+	}
+	if a, ok := l.Addr().(*net.TCPAddr); (!ok || !a.IP.IsLoopback()) && (g.cert == nil || g.tokens == nil) {
+		_ = l.Close()
+		return nil, fmt.Errorf("http.listen: %s stands for %s, which other machines can reach; that needs TLS and tokens: set http.tls and http.tokens, or listen on 127.0.0.1", g.http.Listen, l.Addr())
+	}
+	if len(g.files) > 0 {
+		// It ends with the listener, whose Close waits for it.
+		l.watching.Go(func() { g.watch(g.files, l.done) })
+	}
+	if g.cert == nil {
+		return l, nil
+	}
+	l.secure = true
+	return tls.NewListener(l, g.cert.config()), nil
+}
+
+// ListenProbes opens the address for probes.
+func (g *Guard) ListenProbes(ctx context.Context) (net.Listener, error) {
+	l, err := g.listen(ctx, g.probes.Listen, probeConnections)
+	if err != nil {
+		return nil, fmt.Errorf("probes.listen: %w", err)
+	}
+	return l, nil
+}
+
+func (g *Guard) listen(ctx context.Context, address string, most int) (*listener, error) {
+	var c net.ListenConfig
+	inner, err := c.Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	return &listener{
+		Listener: inner, most: most,
+		answer: g.times.Answer, settle: g.times.Settle, patient: g.times.Place, began: time.Now(),
+		open: map[*conn]struct{}{}, left: make(chan struct{}, 1), done: make(chan struct{}),
+	}, nil
+}
+
+// now is the time since the listener began, in nanoseconds.
+func (l *listener) now() int64 { return int64(time.Since(l.began)) }
+
+// Accept returns the next connection that gets a place.
+func (l *listener) Accept() (net.Conn, error) {
+	for {
+		inner, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		if t, ok := inner.(*net.TCPConn); ok {
+			t.SetWriteBuffer(sendBuffer) //nolint:errcheck // it works without, too
+		}
+		c := &conn{Conn: inner, from: l}
+		c.waits.Store(l.now())
+		if l.place(c) {
+			return c, nil
+		}
+		l.refuse(inner)
+	}
+}
+
+// place finds a place for c, or tells that there is none.
+func (l *listener) place(c *conn) bool {
+	for {
+		oldest, wait, ok := l.enter(c)
+		if oldest != nil {
+			_ = oldest.Close()
+		}
+		if ok {
+			return true
+		}
+		if wait <= 0 {
+			return false
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-l.left:
+		case <-timer.C:
+		case <-l.done:
+			timer.Stop()
+			return false
+		}
+		timer.Stop()
+	}
+}
+
+// enter takes a place for c, if need be that of oldest. Else it tells how long to
+// wait before the next try, zero for no more.
+func (l *listener) enter(c *conn) (oldest *conn, wait time.Duration, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.open) < l.most {
+		l.open[c] = struct{}{}
+		l.full = time.Time{}
+		return nil, 0, true
+	}
+	since := int64(0)
+	for o := range l.open {
+		if w := o.waits.Load(); w != atWork && (oldest == nil || w < since) {
+			oldest, since = o, w
+		}
+	}
+	if oldest != nil {
+		age := time.Duration(l.now() - since)
+		if age >= l.settle {
+			delete(l.open, oldest)
+			l.open[c] = struct{}{}
+			l.full = time.Time{}
+			return oldest, 0, true
+		}
+		return nil, l.settle - age, false
+	}
+	if l.full.IsZero() {
+		l.full = time.Now()
+	}
+	const look = 100 * time.Millisecond // whether one has come to rest
+	return nil, min(l.patient-time.Since(l.full), look), false
+}
+
+// leave gives the place of c back.
+func (l *listener) leave(c *conn) {
+	l.mu.Lock()
+	delete(l.open, c)
+	l.full = time.Time{}
+	l.mu.Unlock()
+	select {
+	case l.left <- struct{}{}:
+	default:
+	}
+}
+
+// refusal is sent to who gets no place.
+const refusal = "HTTP/1.1 429 Too Many Requests\r\nContent-Type: application/problem+json\r\nRetry-After: 5\r\nConnection: close\r\nContent-Length: 227\r\n\r\n" + refusalBody
+
+const refusalBody = `{"type":"urn:bullpen:problem:rate","title":"There are too many requests","status":429,"cause":"rate","detail":"all connections (http.max_connections) are at work: try again later, or let clients use connections more than once"}`
+
+func (l *listener) refuse(c net.Conn) {
+	if !l.secure {
+		c.SetWriteDeadline(time.Now().Add(time.Millisecond)) //nolint:errcheck // nothing more can be done
+		c.Write([]byte(refusal))                             //nolint:errcheck // as above
+	}
+	_ = c.Close()
+}
+
+// Close ends the listener, and waits for what it has started.
+func (l *listener) Close() error {
+	l.closeOnce.Do(func() {
+		close(l.done)
+		l.closeErr = l.Listener.Close()
+	})
+	l.watching.Wait()
+	return l.closeErr
+}

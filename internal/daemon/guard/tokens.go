@@ -1,0 +1,253 @@
+package guard
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+)
+
+const (
+	maxTokenFile   = 1 << 20
+	maxTokens      = 1000
+	leastTokenSize = 16
+	mostTokenSize  = 512
+	mostNameSize   = 64
+	mostKnown      = 1024 // addresses that are kept for a token
+)
+
+// token is one line of the file. The token itself is not kept.
+type token struct {
+	role   Role
+	name   string
+	digest [sha256.Size]byte
+
+	mu    sync.Mutex
+	known map[netip.Addr]struct{} // guarded by mu; addresses that have used it
+}
+
+// tokens is a file of tokens, as it was when it was last right.
+type tokens struct {
+	path string
+	all  atomic.Pointer[[]*token]
+}
+
+// load reads the file again. On an error the tokens stay as they were.
+func (t *tokens) load() error {
+	text, err := readTokens(t.path)
+	if err != nil {
+		return fmt.Errorf("http.tokens: %w", err)
+	}
+	all, err := parseTokens(text)
+	if err != nil {
+		return fmt.Errorf("http.tokens: %s has faults:\n%w", t.path, err)
+	}
+	if old := t.all.Load(); old != nil {
+		for _, n := range all {
+			for _, o := range *old {
+				if n.digest == o.digest {
+					n.known = o.copyKnown()
+				}
+			}
+		}
+	}
+	t.all.Store(&all)
+	return nil
+}
+
+// readTokens reads a file that only its owner may read.
+func readTokens(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is no regular file", path)
+	}
+	// Its group may read it: that is how secrets are mounted for programs that are not
+	// root.
+	if runtime.GOOS != "windows" && info.Mode().Perm()&0o037 != 0 {
+		return nil, fmt.Errorf("%s may be read or written by others than its owner and group (mode %04o): run chmod 600 %s", path, info.Mode().Perm(), path)
+	}
+	text, err := io.ReadAll(io.LimitReader(f, maxTokenFile+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(text) > maxTokenFile {
+		return nil, fmt.Errorf("%s is larger than %d bytes: is it the right file?", path, maxTokenFile)
+	}
+	return text, nil
+}
+
+// parseTokens reads lines of "ROLE NAME TOKEN" or "ROLE NAME sha256:HEX". Its
+// error has every fault with its line, and nothing of what stands there: a token
+// may stand in a wrong place.
+func parseTokens(text []byte) ([]*token, error) {
+	text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))
+	var all []*token
+	var faults []error
+	lines := map[[sha256.Size]byte]int{}
+	number := 0
+	for line := range strings.Lines(string(text)) {
+		number++
+		line = strings.TrimSpace(line)
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		t, err := parseToken(line)
+		if err != nil {
+			faults = append(faults, fmt.Errorf("line %d: %w", number, err))
+			continue
+		}
+		if first, twice := lines[t.digest]; twice {
+			faults = append(faults, fmt.Errorf("line %d: the token of line %d stands here again: remove one of them", number, first))
+			continue
+		}
+		lines[t.digest] = number
+		all = append(all, t)
+	}
+	if len(all) == 0 && len(faults) == 0 {
+		faults = append(faults, errors.New("there is no token in it, so nobody could call: add a line ROLE NAME TOKEN"))
+	}
+	if len(all) > maxTokens {
+		faults = append(faults, fmt.Errorf("there are %d tokens, more than %d: remove those that nobody uses", len(all), maxTokens))
+	}
+	return all, errors.Join(faults...)
+}
+
+func parseToken(line string) (*token, error) {
+	fields := strings.Fields(line)
+	if len(fields) != 3 {
+		return nil, fmt.Errorf("it has %d words, not 3: write ROLE NAME TOKEN", len(fields))
+	}
+	var faults []string
+	t := &token{name: fields[1]}
+	switch fields[0] {
+	case "read":
+		t.role = Read
+	case "submit":
+		t.role = Submit
+	case "admin":
+		t.role = Admin
+	default:
+		faults = append(faults, "the first word is no role: write read, submit or admin")
+	}
+	if !isTokenName(t.name) {
+		faults = append(faults, fmt.Sprintf("the second word is no name: use 1 to %d letters, digits, dots, dashes and underscores", mostNameSize))
+	}
+	secret := fields[2]
+	if digest, ok := strings.CutPrefix(secret, "sha256:"); ok {
+		raw, err := hex.DecodeString(digest)
+		if err != nil || len(raw) != sha256.Size {
+			faults = append(faults, "what follows sha256: is not 64 hexadecimal digits: write the SHA-256 of the token")
+		} else {
+			t.digest = [sha256.Size]byte(raw)
+		}
+	} else {
+		if len(secret) < leastTokenSize || len(secret) > mostTokenSize {
+			faults = append(faults, fmt.Sprintf("the token has %d characters: use %d to %d, such as openssl rand -hex 32 prints", len(secret), leastTokenSize, mostTokenSize))
+		}
+		if !isTokenText(secret) {
+			faults = append(faults, "the token has characters that a header cannot carry: use letters, digits and -._~+/=")
+		}
+		t.digest = sha256.Sum256([]byte(secret))
+	}
+	if len(faults) > 0 {
+		return nil, errors.New(strings.Join(faults, "; "))
+	}
+	return t, nil
+}
+
+func isTokenName(s string) bool {
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c|0x20 >= 'a' && c|0x20 <= 'z', c >= '0' && c <= '9', c == '-', c == '.', c == '_':
+		default:
+			return false
+		}
+	}
+	return s != "" && len(s) <= mostNameSize
+}
+
+// isTokenText tells whether s is of the characters of RFC 6750.
+func isTokenText(s string) bool {
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c|0x20 >= 'a' && c|0x20 <= 'z', c >= '0' && c <= '9':
+		case strings.IndexByte("-._~+/=", c) >= 0:
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// find returns the token that secret is, nil for none. It takes the same time
+// whichever it is: all are compared, and digests tell nothing of how much was
+// right.
+func (t *tokens) find(secret string) *token {
+	if len(secret) > mostTokenSize {
+		return nil
+	}
+	digest := sha256.Sum256([]byte(secret))
+	all := *t.all.Load()
+	found := -1
+	for i, k := range all {
+		found = subtle.ConstantTimeSelect(subtle.ConstantTimeCompare(digest[:], k.digest[:]), i, found)
+	}
+	if found < 0 {
+		return nil
+	}
+	return all[found]
+}
+
+// knows tells whether a was the address of a caller with this token.
+func (t *token) knows(a netip.Addr) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	_, ok := t.known[a]
+	return ok
+}
+
+// learn notes that a caller with this token came from a.
+func (t *token) learn(a netip.Addr) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if _, ok := t.known[a]; ok {
+		return
+	}
+	if t.known == nil {
+		t.known = map[netip.Addr]struct{}{}
+	}
+	if len(t.known) >= mostKnown {
+		for other := range t.known {
+			delete(t.known, other)
+			break
+		}
+	}
+	t.known[a] = struct{}{}
+}
+
+func (t *token) copyKnown() map[netip.Addr]struct{} {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	known := make(map[netip.Addr]struct{}, len(t.known))
+	for a := range t.known {
+		known[a] = struct{}{}
+	}
+	return known
+}

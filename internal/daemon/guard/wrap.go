@@ -1,0 +1,182 @@
+package guard
+
+import (
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/bullpen-run/bullpen/internal/daemon/problem"
+)
+
+// edge is the guarded handler of one listener.
+type edge struct {
+	guard *Guard
+	open  bool // for probes: no tokens, no check of names, nothing but reading
+	mux   *http.ServeMux
+}
+
+// Wrap returns a handler of routes that lets pass what g allows. fallback answers
+// what no route matches, to anybody who may read; it must serve nothing but
+// errors. Without one, that is answered with a problem.
+func (g *Guard) Wrap(routes []Route, fallback http.Handler) http.Handler {
+	return g.wrap(routes, fallback, false)
+}
+
+// WrapProbes returns a handler for the listener of probes: what routes read is
+// open to everybody who reaches it, and the rest is refused.
+func (g *Guard) WrapProbes(routes []Route, fallback http.Handler) http.Handler {
+	return g.wrap(routes, fallback, true)
+}
+
+func (g *Guard) wrap(routes []Route, fallback http.Handler, open bool) http.Handler {
+	e := &edge{guard: g, open: open, mux: http.NewServeMux()}
+	for _, r := range routes {
+		e.mux.Handle(strings.TrimSpace(r.Method+" "+r.Pattern), e.route(r))
+	}
+	if fallback == nil {
+		fallback = http.HandlerFunc(notFound)
+	}
+	e.mux.Handle("/", e.route(Route{Role: Read, Handler: fallback}))
+	return e
+}
+
+func notFound(w http.ResponseWriter, _ *http.Request) {
+	problem.New(problem.NotFound, "there is nothing under this path and method: look at the documentation of the API").Write(w)
+}
+
+// ServeHTTP checks who asks, and for how much, before anything else looks at the
+// request.
+func (e *edge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	g := e.guard
+	x := &exchange{ResponseWriter: w, guard: g, request: r}
+	if g.log.Enabled(r.Context(), slog.LevelDebug) {
+		x.start = time.Now()
+	}
+	defer x.end() //nolint:contextcheck // it takes that of the request
+	if r.Body != nil && r.Body != http.NoBody {
+		x.body.src, x.body.owner = r.Body, x
+		x.body.announced, x.body.most = r.ContentLength, g.http.MaxBody
+	}
+	if p := e.admit(x, r); p != nil {
+		x.refuse(p)
+		return
+	}
+	r = r.WithContext(WithRole(r.Context(), x.role))
+	if x.body.src != nil {
+		r.Body = &x.body
+	}
+	e.mux.ServeHTTP(x, r)
+}
+
+// admit finds out the role of the caller, or why there is none.
+func (e *edge) admit(x *exchange, r *http.Request) *problem.Problem {
+	if e.open {
+		x.role, x.body.most = Read, 0
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			return problem.New(problem.Forbidden, "this address is for probes, which only read: use that of the API")
+		}
+		return nil
+	}
+	g := e.guard
+	if says := g.checkHost(r.Host); says != "" {
+		return problem.New(problem.Forbidden, says)
+	}
+	if says := g.checkOrigin(r); says != "" {
+		return problem.New(problem.Forbidden, says)
+	}
+	// A page of the same origin may be shown; nobody else gets to read the answer.
+	if r.Header["Sec-Fetch-Site"] != nil || r.Header["Origin"] != nil {
+		h := x.Header()
+		h["Cross-Origin-Resource-Policy"] = []string{"same-origin"}
+		h["X-Frame-Options"] = []string{"DENY"}
+	}
+	if g.tokens == nil {
+		x.role = Admin
+	} else if p := g.identify(x, r); p != nil {
+		return p
+	}
+	if g.rates == nil {
+		return nil
+	}
+	who := client{name: x.caller}
+	if who.name == "" {
+		who.addr = clientAddress(r.RemoteAddr)
+	}
+	if wait, ok := g.rates.take(who, time.Now()); !ok {
+		p := problem.New(problem.Rate, fmt.Sprintf("more than %g requests a second (http.rate): send fewer, or many jobs in one bulk request", g.http.Rate))
+		p.RetryAfter = max(wait, time.Second)
+		return p
+	}
+	return nil
+}
+
+// identify finds the token of a caller. Who has none may see what needs no role.
+func (g *Guard) identify(x *exchange, r *http.Request) *problem.Problem {
+	values := r.Header["Authorization"]
+	if len(values) == 0 {
+		return nil
+	}
+	who := client{addr: clientAddress(r.RemoteAddr)}
+	now := time.Now()
+	var found *token
+	if scheme, secret, ok := strings.Cut(values[0], " "); ok && len(values) == 1 && strings.EqualFold(scheme, "Bearer") {
+		found = g.tokens.find(strings.TrimLeft(secret, " "))
+	}
+	// An address that has failed too often is shut, but for callers that were there
+	// before: many can stand behind one address, and one of them must not shut out
+	// the others.
+	wait, shut := g.failures.spent(who, now)
+	if found != nil && (!shut || found.knows(who.addr)) {
+		found.learn(who.addr)
+		x.role, x.caller = found.role, found.name
+		return nil
+	}
+	if shut {
+		p := problem.New(problem.Rate, "too many requests with wrong tokens came from this address: wait, and use the right one")
+		p.RetryAfter = max(wait, time.Second)
+		return p
+	}
+	g.failures.take(who, now)
+	if _, shut = g.failures.spent(who, now); shut {
+		g.log.Warn("an address has sent too many wrong tokens and is shut for a while", "address", who.addr)
+	}
+	x.Header().Set("WWW-Authenticate", `Bearer realm="bullpen", error="invalid_token"`)
+	return problem.New(problem.Unauthorized, "the header Authorization has no token that is valid here: send \"Authorization: Bearer TOKEN\" with one of the file http.tokens")
+}
+
+// route returns the handler of a route, which asks for its role.
+func (e *edge) route(r Route) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		x, ok := w.(*exchange)
+		if !ok { // the mux hands on what it was given
+			problem.New(problem.Internal, "the request did not come through the guard").Write(w)
+			return
+		}
+		if x.role < r.Role {
+			x.refuse(lacking(x, r.Role))
+			return
+		}
+		if r.Streams {
+			x.body.streams, x.body.most = true, 1<<62
+		}
+		if x.body.src != nil && x.body.announced > x.body.most {
+			x.refuse(largeProblem(x.body.most))
+			return
+		}
+		r.Handler.ServeHTTP(x, req)
+	})
+}
+
+// lacking says which role is missing.
+func lacking(x *exchange, need Role) *problem.Problem {
+	if x.caller == "" && x.guard.tokens != nil {
+		x.Header().Set("WWW-Authenticate", `Bearer realm="bullpen"`)
+		return problem.New(problem.Unauthorized, "a token with the role "+need.String()+" is needed: send the header \"Authorization: Bearer TOKEN\"")
+	}
+	if x.guard.tokens != nil {
+		x.Header().Set("WWW-Authenticate", `Bearer realm="bullpen", error="insufficient_scope", scope="`+need.String()+`"`)
+	}
+	return problem.New(problem.Forbidden, "this needs the role "+need.String()+", and the caller has "+x.role.String()+": use another token")
+}

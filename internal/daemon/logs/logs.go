@@ -1,0 +1,295 @@
+// Package logs writes the daemon's log without making anybody wait for it: a
+// record goes into a bounded buffer, and one goroutine writes what is there.
+//
+// When the writer is slower than those who log, records are dropped and counted,
+// and a line says how many as soon as lines are written again. A part of the
+// buffer is kept for warnings and errors, so that a flood of what workers print
+// does not drop them. A crash of the program loses what is in the buffer: end it
+// with [Log.Close].
+//
+// Values are made into text or JSON by the writing goroutine, but for those that
+// may change meanwhile (pointers, maps and the like): these are taken down at
+// once. What looks like a secret by its key is left out, see secret.go.
+package logs
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// DefaultBuffer is the number of records that wait for a slow writer.
+const DefaultBuffer = 2048
+
+// batchBytes is about how much goes to the writer at once.
+const batchBytes = 32 << 10
+
+// Config says where the log goes. Only Writer is needed.
+type Config struct {
+	// Writer gets whole lines, from one goroutine.
+	Writer io.Writer
+	// JSON writes an object a line instead of text. Durations are seconds there.
+	JSON bool
+	// Level is the lowest that is logged; [Log.SetLevel] changes it.
+	Level slog.Level
+	// Buffer is the number of records that wait for a slow writer, at least 8; 0
+	// means DefaultBuffer. A quarter is for warnings and errors alone.
+	Buffer int
+}
+
+// Log is a buffer of log records and the goroutine that writes them. All methods
+// are safe for concurrent use.
+type Log struct {
+	out     io.Writer
+	json    bool
+	level   slog.LevelVar
+	first   slog.Handler // formats into text
+	text    bytes.Buffer // used by the writing goroutine alone
+	dropped atomic.Uint64
+
+	wake chan struct{} // something has been put into the empty ring, or closed set
+	done chan struct{} // closed when the writing goroutine has ended
+
+	mu     sync.Mutex
+	closed bool // guarded by mu
+	// ring holds count records from head on. Its slots from head on belong to the
+	// writing goroutine until it moves head, all others to whoever holds mu. Head
+	// and count are guarded by mu.
+	ring        []entry
+	head, count int
+}
+
+// entry is a record and the handler that formats it.
+type entry struct {
+	by     slog.Handler
+	record slog.Record
+}
+
+// New makes a log. It must be ended by Close. All faults of c are reported at
+// once.
+func New(c Config) (*Log, error) {
+	var errs []error
+	if c.Writer == nil {
+		errs = append(errs, errors.New("logs: Writer is nil: set it, for example to os.Stderr"))
+	}
+	if c.Buffer == 0 {
+		c.Buffer = DefaultBuffer
+	}
+	if c.Buffer < 8 {
+		errs = append(errs, fmt.Errorf("logs: Buffer is %d: set at least 8, or 0 for %d", c.Buffer, DefaultBuffer))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	l := &Log{
+		out: c.Writer, json: c.JSON, ring: make([]entry, c.Buffer),
+		wake: make(chan struct{}, 1), done: make(chan struct{}),
+	}
+	l.level.Set(c.Level)
+	options := &slog.HandlerOptions{Level: &l.level, ReplaceAttr: blank}
+	if c.JSON {
+		options.ReplaceAttr = blankJSON
+		l.first = slog.NewJSONHandler(&l.text, options)
+	} else {
+		l.first = slog.NewTextHandler(&l.text, options)
+	}
+	go l.write() // started here; ends after Close, which waits for it
+	return l, nil
+}
+
+// Handler returns a handler that logs here.
+func (l *Log) Handler() slog.Handler { return &handler{log: l, by: l.first} }
+
+// SetLevel changes the lowest level that is logged.
+func (l *Log) SetLevel(level slog.Level) { l.level.Set(level) }
+
+// Level returns the lowest level that is logged.
+func (l *Log) Level() slog.Level { return l.level.Level() }
+
+// Dropped returns how many records were not written: the buffer was full, the
+// writer failed, or the log was closed.
+func (l *Log) Dropped() uint64 { return l.dropped.Load() }
+
+// Close refuses further records, writes those that wait, and returns when they
+// are written. When ctx ends first it returns an error that wraps its cause; what
+// is left is written as soon as the writer lets it. It may be called again.
+func (l *Log) Close(ctx context.Context) error {
+	l.mu.Lock()
+	l.closed = true
+	l.mu.Unlock()
+	l.nudge()
+	select {
+	case <-l.done:
+		return nil
+	default:
+	}
+	select {
+	case <-l.done:
+		return nil
+	case <-ctx.Done():
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return fmt.Errorf("logs: %d lines are not written yet, the writer is too slow: %w", l.count, context.Cause(ctx))
+	}
+}
+
+// nudge lets the writing goroutine look.
+func (l *Log) nudge() {
+	select {
+	case l.wake <- struct{}{}:
+	default: // it is going to look anyway
+	}
+}
+
+// put takes a record over, or counts it as dropped.
+func (l *Log) put(by slog.Handler, r *slog.Record) {
+	room := len(l.ring)
+	if r.Level < slog.LevelWarn {
+		room -= room / 4
+	}
+	l.mu.Lock()
+	if l.closed || l.count >= room {
+		l.mu.Unlock()
+		l.dropped.Add(1)
+		return
+	}
+	at := l.head + l.count
+	if at >= len(l.ring) {
+		at -= len(l.ring)
+	}
+	l.ring[at] = entry{by, *r}
+	l.count++
+	first := l.count == 1
+	l.mu.Unlock()
+	if first {
+		l.nudge()
+	}
+}
+
+// write is the writing goroutine.
+func (l *Log) write() {
+	defer close(l.done)
+	var told uint64 // of the dropped records
+	var last time.Time
+	for {
+		l.mu.Lock()
+		head, count, closed := l.head, l.count, l.closed
+		l.mu.Unlock()
+		if count > 0 {
+			l.batch(head, count)
+		}
+		// A flood that lasts is told once a second, one that has passed at once.
+		if n := l.dropped.Load(); n > told && (count == 0 || time.Since(last) >= time.Second) {
+			if l.tell(n - told) {
+				told = n
+			}
+			last = time.Now()
+		}
+		if count > 0 {
+			continue
+		}
+		if closed {
+			return
+		}
+		<-l.wake
+	}
+}
+
+// batch formats as many records as make a good write, frees their places, and
+// writes them. What cannot be written counts as dropped.
+func (l *Log) batch(head, count int) {
+	l.text.Reset()
+	n := 0
+	for n < count && l.text.Len() < batchBytes {
+		slot := &l.ring[(head+n)%len(l.ring)]
+		if !format(slot) {
+			l.dropped.Add(1)
+		}
+		*slot = entry{} // lets go of what the record holds
+		n++
+	}
+	l.mu.Lock()
+	l.head = (l.head + n) % len(l.ring)
+	l.count -= n
+	l.mu.Unlock()
+	if !l.flush() {
+		l.dropped.Add(uint64(n))
+	}
+}
+
+// tell writes how many records were dropped.
+func (l *Log) tell(n uint64) bool {
+	l.text.Reset()
+	r := slog.NewRecord(time.Now(), slog.LevelWarn, "log lines were dropped: the log is written too slowly", 0)
+	r.AddAttrs(slog.Uint64("count", n))
+	return format(&entry{l.first, r}) && l.flush()
+}
+
+// format adds a record to the text of its log. A value that panics costs its own
+// record only.
+func format(e *entry) (ok bool) {
+	defer func() {
+		if recover() != nil {
+			ok = false
+		}
+	}()
+	return e.by.Handle(context.Background(), e.record) == nil
+}
+
+// flush hands the text to the writer.
+func (l *Log) flush() (ok bool) {
+	defer func() {
+		if recover() != nil {
+			ok = false // a writer that panics is one that fails
+		}
+	}()
+	if l.text.Len() == 0 {
+		return true
+	}
+	_, err := l.out.Write(l.text.Bytes())
+	return err == nil
+}
+
+// handler is what loggers are made of. It is never changed.
+type handler struct {
+	log *Log
+	by  slog.Handler
+}
+
+// Enabled tells whether a level is logged.
+func (h *handler) Enabled(_ context.Context, level slog.Level) bool {
+	return level >= h.log.level.Level()
+}
+
+// Handle never waits for the writer, and never fails.
+func (h *handler) Handle(_ context.Context, r slog.Record) error {
+	r = h.log.freeze(r)
+	h.log.put(h.by, &r)
+	return nil
+}
+
+// WithAttrs formats attrs at once.
+func (h *handler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	if len(attrs) == 0 {
+		return h
+	}
+	frozen := make([]slog.Attr, len(attrs))
+	for i, a := range attrs {
+		frozen[i] = h.log.freezeAttr(a)
+	}
+	return &handler{h.log, h.by.WithAttrs(frozen)}
+}
+
+// WithGroup puts what follows into a group.
+func (h *handler) WithGroup(name string) slog.Handler {
+	if name == "" {
+		return h
+	}
+	return &handler{h.log, h.by.WithGroup(name)}
+}

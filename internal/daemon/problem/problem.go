@@ -1,0 +1,203 @@
+// Package problem is how the daemon says over HTTP that something did not go
+// well, in the form of RFC 9457, with the vocabulary of outcomes.
+package problem
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/bullpen-run/bullpen"
+)
+
+// Cause is the word that programs go by.
+type Cause string
+
+// The causes. The status of each is in the table below, and in docs/openapi.yaml.
+const (
+	BadRequest   Cause = "bad-request"
+	Unauthorized Cause = "unauthorized"
+	Forbidden    Cause = "forbidden"
+	NotFound     Cause = "not-found"
+	UnknownPool  Cause = "unknown-pool"
+	Method       Cause = "method"
+	Ended        Cause = "ended"
+	NotDead      Cause = "not-dead"
+	Nested       Cause = "nested"
+	BusyID       Cause = "busy-id"
+	TooLarge     Cause = "too-large"
+	MediaType    Cause = "media-type"
+	// EndedBadly says that a task or job has ended otherwise than well.
+	EndedBadly Cause = "ended-badly"
+	BadConfig  Cause = "bad-config"
+	// UnknownTask and Refused are of ephemeral tasks that never started.
+	UnknownTask Cause = "unknown-task"
+	Refused     Cause = "refused"
+	Overloaded  Cause = "overloaded"
+	Full        Cause = "full"
+	Rate        Cause = "rate"
+	Closed      Cause = "closed"
+	StartFailed Cause = "start-failed"
+	Store       Cause = "store"
+	Unconfirmed Cause = "unconfirmed"
+	Internal    Cause = "internal"
+)
+
+// kind is what is the same for all problems of one cause.
+type kind struct {
+	cause  Cause
+	status int
+	title  string
+	retry  time.Duration // for Retry-After; 0 is none
+}
+
+const (
+	soon  = time.Second
+	later = 5 * time.Second
+)
+
+// kinds is the table of causes.
+var kinds = [...]kind{
+	{BadRequest, http.StatusBadRequest, "The request is not valid", 0},
+	{Unauthorized, http.StatusUnauthorized, "A token is needed", 0},
+	{Forbidden, http.StatusForbidden, "This is not allowed", 0},
+	{NotFound, http.StatusNotFound, "There is no such thing here", 0},
+	{UnknownPool, http.StatusNotFound, "There is no such pool", 0},
+	{Method, http.StatusMethodNotAllowed, "The method is not allowed here", 0},
+	{Ended, http.StatusConflict, "The job has ended", 0},
+	{NotDead, http.StatusConflict, "The job is not dead", 0},
+	{Nested, http.StatusConflict, "The task would wait for itself", 0},
+	{BusyID, http.StatusConflict, "A task with this id runs", 0},
+	{TooLarge, http.StatusRequestEntityTooLarge, "The body is too large", 0},
+	{MediaType, http.StatusUnsupportedMediaType, "The body has the wrong media type", 0},
+	{EndedBadly, http.StatusUnprocessableEntity, "The task has ended otherwise than well", 0},
+	{BadConfig, http.StatusUnprocessableEntity, "The configuration is not valid", 0},
+	{UnknownTask, http.StatusUnprocessableEntity, "The workers do not know the task", 0},
+	{Refused, http.StatusUnprocessableEntity, "The pool cannot keep what the task asks for", 0},
+	{Overloaded, http.StatusTooManyRequests, "The pool has no room now", soon},
+	{Full, http.StatusTooManyRequests, "The queue is full", later},
+	{Rate, http.StatusTooManyRequests, "There are too many requests", soon},
+	{Closed, http.StatusServiceUnavailable, "The daemon takes nothing more", later},
+	{StartFailed, http.StatusServiceUnavailable, "The workers do not start", later},
+	{Store, http.StatusServiceUnavailable, "The store does not answer", later},
+	{Unconfirmed, http.StatusServiceUnavailable, "It is not known whether the job was stored", soon},
+	{Internal, http.StatusInternalServerError, "The daemon has a fault", 0},
+}
+
+// Causes returns all causes.
+func Causes() []Cause {
+	all := make([]Cause, len(kinds))
+	for i := range kinds {
+		all[i] = kinds[i].cause
+	}
+	return all
+}
+
+// kindOf returns the row of a cause; that of Internal where there is none.
+func kindOf(c Cause) *kind {
+	for i := range kinds {
+		if kinds[i].cause == c {
+			return &kinds[i]
+		}
+	}
+	return &kinds[len(kinds)-1]
+}
+
+// Status is the status of answers with this cause.
+func (c Cause) Status() int { return kindOf(c).status }
+
+// Problem is what went wrong. Its fields are those of RFC 9457, and ours.
+type Problem struct {
+	Type   string `json:"type"`
+	Title  string `json:"title"`
+	Status int    `json:"status"`
+	// Detail says what is wrong and what to do.
+	Detail string `json:"detail,omitempty"`
+	Cause  Cause  `json:"cause"`
+	// Outcome is of a task that started, or of a job that has ended.
+	Outcome  string `json:"outcome,omitempty"`
+	Reason   string `json:"reason,omitempty"`
+	Job      string `json:"job,omitempty"`
+	Attempts int    `json:"attempts,omitempty"`
+	// Failure is how the task, or the last attempt of the job, ended.
+	Failure *Failure `json:"failure,omitempty"`
+	// Faults are all faults of a request or of a configuration.
+	Faults []string `json:"faults,omitempty"`
+
+	// RetryAfter says when the caller may try again; where it is zero, causes that
+	// ask for it have a default.
+	RetryAfter time.Duration `json:"-"`
+}
+
+// Failure is a bullpen.TaskError. ExitCode is nil where the worker did not exit
+// by itself.
+type Failure struct {
+	Outcome   string `json:"outcome"`
+	Task      string `json:"task,omitempty"`
+	Type      string `json:"type,omitempty"`
+	Message   string `json:"message,omitempty"`
+	Stack     string `json:"stack,omitempty"`
+	Retryable bool   `json:"retryable,omitempty"`
+	Worker    string `json:"worker,omitempty"`
+	ExitCode  *int   `json:"exit_code,omitempty"`
+	Signal    string `json:"signal,omitempty"`
+	Detail    string `json:"detail,omitempty"`
+}
+
+// FailureOf gives a task's end as it is told over HTTP, nil for nil.
+func FailureOf(e *bullpen.TaskError) *Failure {
+	if e == nil {
+		return nil
+	}
+	f := &Failure{
+		Outcome: e.Outcome.String(), Task: e.Task, Type: e.Type, Message: e.Message, Stack: e.Stack,
+		Retryable: e.Retryable, Worker: e.Worker, Signal: e.Signal, Detail: e.Detail,
+	}
+	if f.Message == "" && e.Err != nil {
+		f.Message = e.Err.Error()
+	}
+	// An executor that has no processes leaves the code at zero.
+	if e.ExitCode > 0 || e.ExitCode == 0 && e.Signal == "" && e.Outcome == bullpen.Crashed {
+		code := e.ExitCode
+		f.ExitCode = &code
+	}
+	return f
+}
+
+// New returns a problem with the status and title of its cause. detail says what
+// is wrong and what to do.
+func New(c Cause, detail string) *Problem {
+	k := kindOf(c)
+	return &Problem{
+		Type: "urn:bullpen:problem:" + string(k.cause), Title: k.title, Status: k.status, Detail: detail,
+		Cause: k.cause, RetryAfter: k.retry,
+	}
+}
+
+// Write answers a request with p.
+func (p *Problem) Write(w http.ResponseWriter) {
+	body := p.JSON()
+	h := w.Header()
+	h.Set("Content-Type", "application/problem+json")
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	if p.RetryAfter > 0 {
+		h.Set("Retry-After", strconv.FormatInt(int64((p.RetryAfter+time.Second-1)/time.Second), 10))
+	}
+	w.WriteHeader(p.Status)
+	w.Write(body) //nolint:errcheck // who does not listen any more is not told
+}
+
+// JSON gives p as it is sent.
+func (p *Problem) JSON() []byte {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(p); err != nil {
+		return []byte(`{"type":"urn:bullpen:problem:internal","title":"The daemon has a fault","status":500,"cause":"internal"}`)
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+}

@@ -1,0 +1,280 @@
+// Package processprom shows pools of worker processes (package process) to
+// Prometheus.
+//
+//	c, err := processprom.New(thumbnails, mail) // pools
+//	if err != nil { … }
+//	prometheus.MustRegister(c)
+//
+// A [Collector] reads [process.Pool.Stats] when it is scraped; between scrapes it
+// costs nothing, and tasks never pay for it. A program that does not import this
+// package does not link the metrics library.
+//
+// # Metrics
+//
+//	bullpen_process_state{pool,state}                gauge      1 for the state that the pool is in
+//	bullpen_process_workers{pool,state}              gauge      starting, idle, busy, leaving
+//	bullpen_process_workers_min{pool}                gauge      workers that are always there
+//	bullpen_process_workers_max{pool}                gauge      most workers at a time
+//	bullpen_process_window{pool}                     gauge      most tasks in hand of one worker now
+//	bullpen_process_queued{pool}                     gauge      tasks that wait in the pool
+//	bullpen_process_blocked_callers{pool}            gauge      callers who wait for a place in its queue
+//	bullpen_process_in_hand{pool}                    gauge      tasks that are with workers
+//	bullpen_process_accepted_total{pool}             counter    tasks that were accepted
+//	bullpen_process_tasks_total{pool,outcome}        counter    tasks that have ended, also outcome="never_started"
+//	bullpen_process_refused_total{pool}              counter    tasks that were not accepted
+//	bullpen_process_replayed_total{pool}             counter    tasks taken back from a worker that had not started them
+//	bullpen_process_worker_starts_total{pool}        counter    processes that were started
+//	bullpen_process_memory_bytes{pool}               gauge      resident memory of all workers, shared pages counted for each
+//	bullpen_process_worker_stops_total{pool,cause}   counter    workers that have ended as planned: recycled, idle, told to
+//	bullpen_process_worker_deaths_total{pool,cause}  counter    workers that have ended otherwise
+//	bullpen_process_worker_start_failures_total{pool}  counter    processes that did not become ready
+//	bullpen_process_lost_log_lines_total{pool}       counter    lines of workers that the logger was too slow for
+//	bullpen_process_task_blocked_seconds{pool}       histogram  from Submit to a place in the queue, of tasks that had to wait for one
+//	bullpen_process_task_queue_seconds{pool}         histogram  from there to the hand-over to a worker
+//	bullpen_process_task_run_seconds{pool}           histogram  the handler, by the worker's clock
+//	bullpen_process_task_return_seconds{pool}        histogram  the rest between hand-over and outcome
+//	bullpen_process_worker_start_seconds{pool}       histogram  from the start of a worker to its readiness
+//
+// And of a budget that was handed to [Collector.AddBudget]:
+//
+//	bullpen_process_budget_pools{budget}                     gauge      pools that share it
+//	bullpen_process_budget_workers{budget}                   gauge      processes that count in it
+//	bullpen_process_budget_workers_promised{budget}          gauge      those that the minima of pools keep free
+//	bullpen_process_budget_workers_limit{budget}             gauge      most processes, 0 for no bound
+//	bullpen_process_budget_memory_bytes{budget}              gauge      memory with which workers count
+//	bullpen_process_budget_memory_promised_bytes{budget}     gauge      what the minima of pools keep free
+//	bullpen_process_budget_memory_limit_bytes{budget}        gauge      most memory, 0 for no bound
+//	bullpen_process_budget_waiting_pools{budget}             gauge      pools that want a worker and have no room
+//	bullpen_process_budget_longest_wait_seconds{budget}      gauge      for how long the first of them has waited
+//	bullpen_process_budget_starts_total{budget}              counter    workers that got room
+//	bullpen_process_budget_reclaimed_workers_total{budget}   counter    idle workers that left for other pools
+//	bullpen_process_budget_pressed_workers_total{budget}     counter    busy ones that had to leave after the task in hand
+//	bullpen_process_budget_wait_seconds{budget}              histogram  for how long starts waited, of those that had to
+//
+// The outcomes are the words of [bullpen.Outcome], the causes those of
+// [process.Cause], the states those of [process.State] and [process.WorkerState].
+// The histograms' bounds are those of [process.Histogram] next above 1, 5, 10, 50
+// and so on from a microsecond to 100 seconds, so that no duration is counted in
+// the wrong bucket.
+package processprom
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/bullpen-run/bullpen/process"
+)
+
+// Collector is a [prometheus.Collector] over pools and budgets. It is safe for
+// concurrent use.
+type Collector struct {
+	mu      sync.Mutex
+	series  []*series // guarded by mu
+	budgets []budget  // guarded by mu
+}
+
+// series is what is shown under one name: a pool and those that it has replaced.
+type series struct {
+	name string
+	pool *process.Pool
+	old  []*process.Pool // they have not ended yet
+	past process.Stats   // the counts of those that have ended
+}
+
+// budget is a budget and its name and bounds.
+type budget struct {
+	name   string
+	budget *process.Budget
+	config process.BudgetConfig
+}
+
+var _ prometheus.Collector = (*Collector)(nil)
+
+// New makes a collector of the pools. It returns an error for what [Collector.Add]
+// refuses.
+func New(pools ...*process.Pool) (*Collector, error) {
+	c := &Collector{}
+	var errs []error
+	for _, p := range pools {
+		errs = append(errs, c.Add(p))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// Add lets the collector show one pool more. It refuses nil, and a pool that has
+// the name of another one, because their series would be the same; see
+// [Collector.Replace].
+func (c *Collector) Add(p *process.Pool) error {
+	if p == nil {
+		return errors.New("processprom: the pool is nil")
+	}
+	name := p.Config().Name
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.find(name) != nil {
+		return fmt.Errorf("processprom: there is a pool %q already: give each pool a Name of its own, or Replace the other one", name)
+	}
+	c.series = append(c.series, &series{name: name, pool: p})
+	return nil
+}
+
+// Replace lets p take the place of the pool of its name: counters go on from
+// where that one's are, and what that one still has in hand is shown with p's
+// until it has ended. Where there is none, Replace is Add.
+func (c *Collector) Replace(p *process.Pool) error {
+	if p == nil {
+		return errors.New("processprom: the pool is nil")
+	}
+	name := p.Config().Name
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := c.find(name)
+	switch {
+	case s == nil:
+		c.series = append(c.series, &series{name: name, pool: p})
+	case s.pool != p:
+		s.old = slices.DeleteFunc(append(s.old, s.pool), func(other *process.Pool) bool { return other == p })
+		s.pool = p
+	}
+	return nil
+}
+
+// Remove lets the collector show a pool no longer, nor those that it replaced.
+// What has ended goes on to be shown until then.
+func (c *Collector) Remove(p *process.Pool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.series = slices.DeleteFunc(c.series, func(s *series) bool { return s.pool == p })
+}
+
+// AddBudget lets the collector show a budget under a name, with the bounds that
+// it was made of. It refuses nil, and a name that another one has.
+func (c *Collector) AddBudget(name string, b *process.Budget, bounds process.BudgetConfig) error {
+	if b == nil {
+		return errors.New("processprom: the budget is nil")
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, other := range c.budgets {
+		if other.name == name {
+			return fmt.Errorf("processprom: there is a budget %q already: use another name, or RemoveBudget the other one", name)
+		}
+	}
+	c.budgets = append(c.budgets, budget{name, b, bounds})
+	return nil
+}
+
+// RemoveBudget lets the collector show a budget no longer.
+func (c *Collector) RemoveBudget(b *process.Budget) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.budgets = slices.DeleteFunc(c.budgets, func(other budget) bool { return other.budget == b })
+}
+
+// find returns the series of a name, or nil. mu is held.
+func (c *Collector) find(name string) *series {
+	for _, s := range c.series {
+		if s.name == name {
+			return s
+		}
+	}
+	return nil
+}
+
+// Describe tells which metrics there may be.
+func (c *Collector) Describe(to chan<- *prometheus.Desc) {
+	for _, d := range descriptions() {
+		to <- d
+	}
+}
+
+// Collect reads the pools and budgets.
+func (c *Collector) Collect(to chan<- prometheus.Metric) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, s := range c.series {
+		bounds := s.pool.Config()
+		stats := s.stats()
+		collect(s.name, bounds.Min, bounds.Max, &stats, to)
+		bytes, measured := s.memory()
+		if measured > 0 || stats.Idle+stats.Busy == 0 { // else the system does not tell
+			to <- prometheus.MustNewConstMetric(memory, prometheus.GaugeValue, float64(bytes), s.name)
+		}
+	}
+	for _, b := range c.budgets {
+		stats := b.budget.Stats()
+		b.collect(&stats, to)
+	}
+}
+
+// memory adds up the memory of the pools of one name. Collector.mu is held.
+func (s *series) memory() (bytes int64, measured int) {
+	bytes, measured = s.pool.Memory()
+	for _, p := range s.old {
+		b, n := p.Memory()
+		bytes, measured = bytes+b, measured+n
+	}
+	return bytes, measured
+}
+
+// stats adds up what the pools of one name say. Those that have ended change no
+// more and need not be kept. Collector.mu is held.
+func (s *series) stats() process.Stats {
+	sum := s.pool.Stats() // its map is our own
+	s.old = slices.DeleteFunc(s.old, func(p *process.Pool) bool {
+		stats := p.Stats()
+		if stats.State == process.Closed {
+			add(&s.past, &stats)
+			return true
+		}
+		add(&sum, &stats)
+		return false
+	})
+	add(&sum, &s.past)
+	return sum
+}
+
+// add adds the counts of one pool to those of another.
+func add(sum, s *process.Stats) {
+	sum.Queued += s.Queued
+	sum.Blocked += s.Blocked
+	sum.InHand += s.InHand
+	sum.Starting += s.Starting
+	sum.Idle += s.Idle
+	sum.Busy += s.Busy
+	sum.Leaving += s.Leaving
+	sum.Accepted += s.Accepted
+	for i, n := range s.Outcomes {
+		sum.Outcomes[i] += n
+	}
+	sum.NeverStarted += s.NeverStarted
+	sum.Refused += s.Refused
+	sum.Replayed += s.Replayed
+	sum.Started += s.Started
+	sum.Stopped += s.Stopped
+	sum.FailedStarts += s.FailedStarts
+	sum.LostLogLines += s.LostLogLines
+	addCauses(&sum.Stops, s.Stops)
+	addCauses(&sum.Deaths, s.Deaths)
+	merge(&sum.BlockedTime, &s.BlockedTime)
+	merge(&sum.QueueTime, &s.QueueTime)
+	merge(&sum.RunTime, &s.RunTime)
+	merge(&sum.ReturnTime, &s.ReturnTime)
+	merge(&sum.StartTime, &s.StartTime)
+}
+
+func addCauses(sum *map[process.Cause]uint64, counts map[process.Cause]uint64) {
+	if *sum == nil {
+		*sum = make(map[process.Cause]uint64, len(counts))
+	}
+	for cause, n := range counts {
+		(*sum)[cause] += n
+	}
+}

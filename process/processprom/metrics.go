@@ -1,0 +1,183 @@
+package processprom
+
+import (
+	"slices"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/process"
+)
+
+// gauges, counters and histograms are the series without a label but the pool.
+var gauges = []struct {
+	desc  *prometheus.Desc
+	value func(*process.Stats) int
+}{
+	{describe("window", "Most tasks in hand of one worker now."), func(s *process.Stats) int { return s.Window }},
+	{describe("queued", "Tasks that wait in the pool."), func(s *process.Stats) int { return s.Queued }},
+	{describe("blocked_callers", "Callers that wait for a place in the queue of the pool."), func(s *process.Stats) int { return s.Blocked }},
+	{describe("in_hand", "Tasks that are with workers."), func(s *process.Stats) int { return s.InHand }},
+}
+
+var counters = []struct {
+	desc  *prometheus.Desc
+	value func(*process.Stats) uint64
+}{
+	{describe("accepted_total", "Tasks that were accepted."), func(s *process.Stats) uint64 { return s.Accepted }},
+	{describe("refused_total", "Tasks that were not accepted."), func(s *process.Stats) uint64 { return s.Refused }},
+	{describe("replayed_total", "Tasks that were taken back from a worker that had not started them."), func(s *process.Stats) uint64 { return s.Replayed }},
+	{describe("worker_starts_total", "Worker processes that were started."), func(s *process.Stats) uint64 { return s.Started }},
+	{describe("worker_start_failures_total", "Worker processes that did not become ready."), func(s *process.Stats) uint64 { return s.FailedStarts }},
+	{describe("lost_log_lines_total", "Lines of workers that the logger was too slow for."), func(s *process.Stats) uint64 { return s.LostLogLines }},
+}
+
+var histograms = []struct {
+	desc  *prometheus.Desc
+	value func(*process.Stats) *process.Histogram
+}{
+	{describe("task_blocked_seconds", "Time from Submit to a place in the queue, of tasks that had to wait for one."), func(s *process.Stats) *process.Histogram { return &s.BlockedTime }},
+	{describe("task_queue_seconds", "Time from the place in the queue to the hand-over to a worker."), func(s *process.Stats) *process.Histogram { return &s.QueueTime }},
+	{describe("task_run_seconds", "Time that the handler ran, by the worker's clock."), func(s *process.Stats) *process.Histogram { return &s.RunTime }},
+	{describe("task_return_seconds", "Time between hand-over and outcome in which the handler did not run."), func(s *process.Stats) *process.Histogram { return &s.ReturnTime }},
+	{describe("worker_start_seconds", "Time from the start of a worker to its readiness."), func(s *process.Stats) *process.Histogram { return &s.StartTime }},
+}
+
+var (
+	state      = describe("state", "1 for the state that the pool is in, 0 for the others.", "state")
+	workers    = describe("workers", "Worker processes by state.", "state")
+	workersMin = describe("workers_min", "Workers that are always there.")
+	workersMax = describe("workers_max", "Most workers at a time.")
+	tasks      = describe("tasks_total", "Tasks that have ended, by outcome.", "outcome")
+	memory     = describe("memory_bytes", "Resident memory of all workers, pages that they share counted for each.")
+	stops      = describe("worker_stops_total", "Workers that have ended as planned, by cause.", "cause")
+	deaths     = describe("worker_deaths_total", "Workers that have ended unplanned, by cause.", "cause")
+)
+
+// budgetGauges, budgetCounters and budgetWait are those of a budget.
+var budgetGauges = []struct {
+	desc  *prometheus.Desc
+	value func(*process.BudgetStats, *process.BudgetConfig) float64
+}{
+	{describeBudget("pools", "Pools that share the budget."), func(s *process.BudgetStats, _ *process.BudgetConfig) float64 { return float64(s.Pools) }},
+	{describeBudget("workers", "Worker processes that count in the budget."), func(s *process.BudgetStats, _ *process.BudgetConfig) float64 { return float64(s.Workers) }},
+	{describeBudget("workers_promised", "Workers that the minima of pools keep free."), func(s *process.BudgetStats, _ *process.BudgetConfig) float64 { return float64(s.Promised) }},
+	{describeBudget("workers_limit", "Most workers, 0 for no bound."), func(_ *process.BudgetStats, c *process.BudgetConfig) float64 { return float64(c.Workers) }},
+	{describeBudget("memory_bytes", "Memory with which workers count."), func(s *process.BudgetStats, _ *process.BudgetConfig) float64 { return float64(s.Memory) }},
+	{describeBudget("memory_promised_bytes", "Memory that the minima of pools keep free."), func(s *process.BudgetStats, _ *process.BudgetConfig) float64 { return float64(s.PromisedMemory) }},
+	{describeBudget("memory_limit_bytes", "Most memory, 0 for no bound."), func(_ *process.BudgetStats, c *process.BudgetConfig) float64 { return float64(c.Memory) }},
+	{describeBudget("waiting_pools", "Pools that want a worker and have no room."), func(s *process.BudgetStats, _ *process.BudgetConfig) float64 { return float64(s.Waiting) }},
+	{describeBudget("longest_wait_seconds", "Time for which the first of the waiting pools has waited."), func(s *process.BudgetStats, _ *process.BudgetConfig) float64 { return s.Longest.Seconds() }},
+}
+
+var budgetCounters = []struct {
+	desc  *prometheus.Desc
+	value func(*process.BudgetStats) uint64
+}{
+	{describeBudget("starts_total", "Workers that got room."), func(s *process.BudgetStats) uint64 { return s.Started }},
+	{describeBudget("reclaimed_workers_total", "Idle workers that left for other pools."), func(s *process.BudgetStats) uint64 { return s.Reclaimed }},
+	{describeBudget("pressed_workers_total", "Busy workers that had to leave for other pools after the task in hand."), func(s *process.BudgetStats) uint64 { return s.Pressed }},
+}
+
+var budgetWait = describeBudget("wait_seconds", "Time for which starts waited for room, of those that had to.")
+
+func describe(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc("bullpen_process_"+name, help, append([]string{"pool"}, labels...), nil)
+}
+
+func describeBudget(name, help string) *prometheus.Desc {
+	return prometheus.NewDesc("bullpen_process_budget_"+name, help, []string{"budget"}, nil)
+}
+
+// descriptions are all metrics.
+func descriptions() []*prometheus.Desc {
+	all := []*prometheus.Desc{state, workers, workersMin, workersMax, memory, tasks, stops, deaths, budgetWait}
+	for _, g := range gauges {
+		all = append(all, g.desc)
+	}
+	for _, n := range counters {
+		all = append(all, n.desc)
+	}
+	for _, h := range histograms {
+		all = append(all, h.desc)
+	}
+	for _, g := range budgetGauges {
+		all = append(all, g.desc)
+	}
+	for _, n := range budgetCounters {
+		all = append(all, n.desc)
+	}
+	return all
+}
+
+// neverStarted is the outcome, besides those of bullpen, of a task that was
+// accepted and ended without being started.
+const neverStarted = "never_started"
+
+// planned and unplanned are the causes of which a pool counts stops and deaths. Their
+// series begin with 0, so that a rate sees the first one.
+var planned = []process.Cause{
+	process.ByIdle, process.ByTasks, process.ByAge, process.ByMemory, process.ByReload, process.ByResize, process.ByEnd,
+	process.ByItself, process.ByBudget,
+}
+
+var unplanned = []process.Cause{
+	process.ByExit, process.BySignal, process.ByTimeout, process.ByCancel, process.ByProtocol, process.BySilence, process.ByBound,
+}
+
+func collect(name string, minimum, maximum int, s *process.Stats, to chan<- prometheus.Metric) {
+	gauge := func(d *prometheus.Desc, n int, labels ...string) {
+		to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(n), append([]string{name}, labels...)...)
+	}
+	count := func(d *prometheus.Desc, n uint64, labels ...string) {
+		to <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), append([]string{name}, labels...)...)
+	}
+	for each, word := range process.PoolStates.States {
+		is := 0
+		if each == s.State {
+			is = 1
+		}
+		gauge(state, is, word)
+	}
+	gauge(workers, s.Starting, process.WorkerStarting.String())
+	gauge(workers, s.Idle, process.WorkerIdle.String())
+	gauge(workers, s.Busy, process.WorkerBusy.String())
+	gauge(workers, s.Leaving, process.WorkerLeaving.String())
+	gauge(workersMin, minimum)
+	gauge(workersMax, maximum)
+	for _, g := range gauges {
+		gauge(g.desc, g.value(s))
+	}
+	for _, n := range counters {
+		count(n.desc, n.value(s))
+	}
+	for o, n := range s.Outcomes {
+		count(tasks, n, bullpen.Outcome(o).String())
+	}
+	count(tasks, s.NeverStarted, neverStarted)
+	byCause := func(d *prometheus.Desc, usual []process.Cause, counts map[process.Cause]uint64) {
+		for _, cause := range usual {
+			count(d, counts[cause], cause.String())
+		}
+		for cause, n := range counts {
+			if !slices.Contains(usual, cause) { // killed while it was about to leave, or a process of a task
+				count(d, n, cause.String())
+			}
+		}
+	}
+	byCause(stops, planned, s.Stops)
+	byCause(deaths, unplanned, s.Deaths)
+	for _, h := range histograms {
+		to <- histogram(h.desc, h.value(s), name)
+	}
+}
+
+func (b *budget) collect(s *process.BudgetStats, to chan<- prometheus.Metric) {
+	for _, g := range budgetGauges {
+		to <- prometheus.MustNewConstMetric(g.desc, prometheus.GaugeValue, g.value(s, &b.config), b.name)
+	}
+	for _, n := range budgetCounters {
+		to <- prometheus.MustNewConstMetric(n.desc, prometheus.CounterValue, float64(n.value(s)), b.name)
+	}
+	to <- histogram(budgetWait, &s.Wait, b.name)
+}

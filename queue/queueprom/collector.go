@@ -1,0 +1,194 @@
+// Package queueprom shows a durable queue (package queue) to Prometheus.
+//
+//	c, err := queueprom.New(q, func() []string { return []string{"thumbnails", "mail"} })
+//	if err != nil { … }
+//	prometheus.MustRegister(c)
+//
+// What this program has done is read from [queue.Queue.Stats] when the collector
+// is scraped. How much waits, and how the store does, must be asked of the store
+// ([queue.Queue.Depth], [queue.Queue.Status]): a scrape waits for the answers for
+// a second at most and goes without those that are missing, and asks again after
+// a second at the earliest. A program that does not import this package does not
+// link the metrics library.
+//
+// # Metrics
+//
+// Of each queue, as the store says. All programs on one store say the same, so
+// take max by (queue, priority) of them, not the sum:
+//
+//	bullpen_queue_jobs_waiting{queue,priority}        gauge    jobs that can start
+//	bullpen_queue_jobs_taken{queue,priority}          gauge    jobs in the hands of programs, or that wait a short time for another attempt
+//	bullpen_queue_oldest_age_seconds{queue,priority}  gauge    for how long the oldest job has been here, 0 for none
+//	bullpen_queue_paused{queue}                       gauge    1 while no jobs are handed out
+//
+// Of the store:
+//
+//	bullpen_store_info{kind}                          gauge    1; memory, embedded or server
+//	bullpen_store_fallback                            gauge    1 while a slower way of confirming is in use than the default
+//	bullpen_store_failed                              gauge    1 when the store can promise nothing any more
+//	bullpen_store_replicas                            gauge    on how many servers each job lies
+//	bullpen_store_messages{stream}                    gauge    what a stream holds: jobs, outcomes, state, dead
+//	bullpen_store_bytes{stream}                       gauge    its size
+//	bullpen_store_syncs_total                         counter  syncs of the disk, where this program runs the store
+//	bullpen_store_confirms_total                      counter  writes that they have confirmed
+//	bullpen_store_sync_seconds{statistic}             gauge    of the last 1024 syncs: p50, p99, max, last
+//	bullpen_store_ask_failures_total{what}            counter  asks for depth or status without an answer; what they would show is missing
+//
+// Of what this program has done since it opened the queue, and has in hand:
+//
+//	bullpen_queue_enqueued_total                      counter  jobs that were confirmed
+//	bullpen_queue_duplicates_total                    counter  those that had the key of a job that was there
+//	bullpen_queue_refused_total                       counter  jobs for which the queue was full
+//	bullpen_queue_taken_total                         counter  jobs that were handed to this program
+//	bullpen_queue_redelivered_total                   counter  those that another program had when it died
+//	bullpen_queue_ended_total{outcome}                counter  outcomes that were recorded
+//	bullpen_queue_retried_total                       counter  attempts that another one followed
+//	bullpen_queue_gave_back_total                     counter  jobs that were given back unstarted
+//	bullpen_queue_dead_total                          counter  jobs that failed for good
+//	bullpen_queue_quarantined_total                   counter  those that killed too many workers or programs
+//	bullpen_queue_damaged_total                       counter  stored records with a wrong checksum
+//	bullpen_queue_missing_total                       counter  jobs that were confirmed and are no more in the store
+//	bullpen_queue_hands                               gauge    jobs in hand
+//	bullpen_queue_recording                           gauge    those that have ended and wait for the disk
+//	bullpen_queue_lost_events_total                   counter  events that the logger was too slow for
+//
+// The outcomes are the words of [bullpen.Outcome], the priorities those of
+// [queue.Priority].
+package queueprom
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/bullpen-run/bullpen/queue"
+)
+
+const (
+	// patience is how long a scrape waits for the store.
+	patience = time.Second
+	// fresh is how long an answer of the store is used.
+	fresh = time.Second
+	// abreast is how many queues are asked for at a time.
+	abreast = 8
+)
+
+// source is what the collector needs of a [queue.Queue].
+type source interface {
+	Stats() queue.Stats
+	Depth(ctx context.Context, queue string) ([]queue.Depth, error)
+	Status(ctx context.Context) (queue.Status, error)
+	Err() error
+}
+
+// Collector is a [prometheus.Collector] over one queue. It is safe for concurrent
+// use.
+type Collector struct {
+	source source
+	list   func() []string
+
+	// turn has room for one: whoever put something in asks the store, and those
+	// that scrape at the same time wait and share the answers.
+	turn     chan struct{}
+	asked    time.Time     // when the last answers came; guarded by turn
+	depths   []queue.Depth // guarded by turn
+	status   *queue.Status // nil where there was no answer; guarded by turn
+	failures [2]uint64     // by what; guarded by turn
+}
+
+// What is asked of the store.
+const (
+	askDepth = iota
+	askStatus
+)
+
+var _ prometheus.Collector = (*Collector)(nil)
+
+// New makes a collector of q. It calls list at each scrape for the names of the
+// queues whose depth is shown; nil shows none.
+func New(q *queue.Queue, list func() []string) (*Collector, error) {
+	if q == nil {
+		return nil, errors.New("queueprom: the queue is nil")
+	}
+	return collector(q, list), nil
+}
+
+func collector(s source, list func() []string) *Collector {
+	if list == nil {
+		list = func() []string { return nil }
+	}
+	return &Collector{source: s, list: list, turn: make(chan struct{}, 1)}
+}
+
+// Describe tells which metrics there may be.
+func (c *Collector) Describe(to chan<- *prometheus.Desc) {
+	for _, d := range descriptions() {
+		to <- d
+	}
+}
+
+// Collect reads the queue, and asks its store.
+func (c *Collector) Collect(to chan<- prometheus.Metric) {
+	s := c.source.Stats()
+	collectStats(&s, to)
+	one(to, failed, prometheus.GaugeValue, truth(c.source.Err() != nil))
+
+	c.turn <- struct{}{}
+	defer func() { <-c.turn }()
+	if c.asked.IsZero() || time.Since(c.asked) >= fresh {
+		c.ask()
+		c.asked = time.Now()
+	}
+	now := time.Now()
+	for i, d := range c.depths {
+		collectDepth(&d, i == 0 || c.depths[i-1].Queue != d.Queue, now, to)
+	}
+	if c.status != nil {
+		collectStatus(c.status, to)
+	}
+	one(to, askFailures, prometheus.CounterValue, float64(c.failures[askDepth]), "depth")
+	one(to, askFailures, prometheus.CounterValue, float64(c.failures[askStatus]), "status")
+}
+
+// ask asks the store for everything. It waits for each goroutine that it starts;
+// all of them end with ctx. The turn is the caller's.
+func (c *Collector) ask() {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	names := slices.Compact(slices.Sorted(slices.Values(c.list())))
+	depths := make([][]queue.Depth, len(names))
+	errs := make([]error, len(names))
+	c.status = nil
+	var all sync.WaitGroup
+	all.Go(func() {
+		if s, err := c.source.Status(ctx); err == nil {
+			c.status = &s
+		}
+	})
+	next := make(chan int, len(names))
+	for i := range names {
+		next <- i
+	}
+	close(next)
+	for range min(abreast, len(names)) {
+		all.Go(func() {
+			for i := range next {
+				depths[i], errs[i] = c.source.Depth(ctx, names[i])
+			}
+		})
+	}
+	all.Wait()
+	c.depths = slices.Concat(depths...)
+	for _, err := range errs {
+		if err != nil {
+			c.failures[askDepth]++
+		}
+	}
+	if c.status == nil {
+		c.failures[askStatus]++
+	}
+}

@@ -1,0 +1,125 @@
+package queueprom
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/queue"
+)
+
+// counters are what this program has done.
+var counters = []struct {
+	desc  *prometheus.Desc
+	value func(*queue.Stats) uint64
+}{
+	{describe("queue_enqueued_total", "Jobs that were confirmed to this program."), func(s *queue.Stats) uint64 { return s.Enqueued }},
+	{describe("queue_duplicates_total", "Jobs that had the key of a job that was there."), func(s *queue.Stats) uint64 { return s.Duplicates }},
+	{describe("queue_refused_total", "Jobs for which the queue was full."), func(s *queue.Stats) uint64 { return s.Refused }},
+	{describe("queue_taken_total", "Jobs that were handed to this program."), func(s *queue.Stats) uint64 { return s.Taken }},
+	{describe("queue_redelivered_total", "Jobs that another program had when it died."), func(s *queue.Stats) uint64 { return s.Redelivered }},
+	{describe("queue_retried_total", "Attempts that another one followed."), func(s *queue.Stats) uint64 { return s.Retried }},
+	{describe("queue_gave_back_total", "Jobs that were given back unstarted."), func(s *queue.Stats) uint64 { return s.GaveBack }},
+	{describe("queue_dead_total", "Jobs that failed for good."), func(s *queue.Stats) uint64 { return s.Dead }},
+	{describe("queue_quarantined_total", "Jobs that killed too many workers or programs."), func(s *queue.Stats) uint64 { return s.Quarantined }},
+	{describe("queue_damaged_total", "Stored records with a wrong checksum."), func(s *queue.Stats) uint64 { return s.Damaged }},
+	{describe("queue_missing_total", "Jobs that were confirmed and are no more in the store."), func(s *queue.Stats) uint64 { return s.Missing }},
+	{describe("queue_lost_events_total", "Events that the logger was too slow for."), func(s *queue.Stats) uint64 { return s.EventsLost }},
+}
+
+var (
+	ended     = describe("queue_ended_total", "Outcomes that this program has recorded.", "outcome")
+	hands     = describe("queue_hands", "Jobs that this program has in hand.")
+	recording = describe("queue_recording", "Jobs that have ended and wait for their outcome to reach the disk.")
+
+	waiting = describe("queue_jobs_waiting", "Jobs that can start.", "queue", "priority")
+	taken   = describe("queue_jobs_taken", "Jobs in the hands of programs, or that wait a short time for another attempt.", "queue", "priority")
+	oldest  = describe("queue_oldest_age_seconds", "Time for which the oldest job has been in the queue, 0 for none.", "queue", "priority")
+	paused  = describe("queue_paused", "1 while no jobs of the queue are handed out.", "queue")
+
+	info        = describe("store_info", "1 for the kind of store.", "kind")
+	fallback    = describe("store_fallback", "1 while a slower way of confirming is in use than the default.")
+	failed      = describe("store_failed", "1 when the store can promise nothing any more.")
+	replicas    = describe("store_replicas", "On how many servers each job lies.")
+	messages    = describe("store_messages", "Messages that a stream of the store holds.", "stream")
+	bytes       = describe("store_bytes", "Size of a stream of the store.", "stream")
+	syncs       = describe("store_syncs_total", "Syncs of the disk, where this program runs the store.")
+	confirms    = describe("store_confirms_total", "Writes that syncs of the disk have confirmed.")
+	syncTime    = describe("store_sync_seconds", "How long the last 1024 syncs of the disk took.", "statistic")
+	askFailures = describe("store_ask_failures_total", "Asks of the store that had no answer.", "what")
+)
+
+func describe(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc("bullpen_"+name, help, labels, nil)
+}
+
+// descriptions are all metrics.
+func descriptions() []*prometheus.Desc {
+	all := []*prometheus.Desc{
+		ended, hands, recording, waiting, taken, oldest, paused,
+		info, fallback, failed, replicas, messages, bytes, syncs, confirms, syncTime, askFailures,
+	}
+	for _, n := range counters {
+		all = append(all, n.desc)
+	}
+	return all
+}
+
+// one hands a single value over.
+func one(to chan<- prometheus.Metric, d *prometheus.Desc, kind prometheus.ValueType, value float64, labels ...string) {
+	to <- prometheus.MustNewConstMetric(d, kind, value, labels...)
+}
+
+// truth is 1 for true.
+func truth(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func collectStats(s *queue.Stats, to chan<- prometheus.Metric) {
+	for _, n := range counters {
+		one(to, n.desc, prometheus.CounterValue, float64(n.value(s)))
+	}
+	for o := bullpen.OK; o <= bullpen.Lost; o++ { // all, so that a rate sees the first one
+		one(to, ended, prometheus.CounterValue, float64(s.Ended[o]), o.String())
+	}
+	one(to, hands, prometheus.GaugeValue, float64(s.Hands))
+	one(to, recording, prometheus.GaugeValue, float64(s.Recording))
+}
+
+// collectDepth shows one priority of a queue, and what is said of the queue as a
+// whole with the first.
+func collectDepth(d *queue.Depth, first bool, now time.Time, to chan<- prometheus.Metric) {
+	priority := d.Priority.String()
+	one(to, waiting, prometheus.GaugeValue, float64(d.Waiting), d.Queue, priority)
+	one(to, taken, prometheus.GaugeValue, float64(d.Taken), d.Queue, priority)
+	age := 0.0
+	if !d.Oldest.IsZero() {
+		age = max(0, now.Sub(d.Oldest).Seconds()) // clocks may differ
+	}
+	one(to, oldest, prometheus.GaugeValue, age, d.Queue, priority)
+	if first {
+		one(to, paused, prometheus.GaugeValue, truth(d.Paused), d.Queue)
+	}
+}
+
+func collectStatus(s *queue.Status, to chan<- prometheus.Metric) {
+	one(to, info, prometheus.GaugeValue, 1, s.Kind)
+	one(to, fallback, prometheus.GaugeValue, truth(s.Fallback != ""))
+	one(to, replicas, prometheus.GaugeValue, float64(s.Replicas))
+	for stream, u := range map[string]queue.Usage{"jobs": s.Jobs, "outcomes": s.Outcomes, "state": s.State, "dead": s.Dead} {
+		one(to, messages, prometheus.GaugeValue, float64(u.Messages), stream)
+		one(to, bytes, prometheus.GaugeValue, float64(u.Bytes), stream)
+	}
+	if s.Sync == (queue.Sync{}) {
+		return // the store runs elsewhere, or needs no disk
+	}
+	one(to, syncs, prometheus.CounterValue, float64(s.Sync.Syncs))
+	one(to, confirms, prometheus.CounterValue, float64(s.Sync.Confirms))
+	for statistic, d := range map[string]time.Duration{"p50": s.Sync.P50, "p99": s.Sync.P99, "max": s.Sync.Max, "last": s.Sync.Last} {
+		one(to, syncTime, prometheus.GaugeValue, d.Seconds(), statistic)
+	}
+}
