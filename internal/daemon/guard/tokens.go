@@ -64,7 +64,7 @@ func (t *tokens) load() error {
 	return nil
 }
 
-// readTokens reads a file that only its owner may read.
+// readTokens reads a file that only its owner and group may read.
 func readTokens(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {

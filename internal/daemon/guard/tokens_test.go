@@ -88,8 +88,18 @@ func TestTokenFileAccess(t *testing.T) {
 	if err := os.WriteFile(open, []byte("admin me "+adminToken), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Chmod(open, 0o640); err != nil {
+	if err := os.Chmod(open, 0o644); err != nil { //nolint:gosec // that is what is refused
 		t.Fatal(err)
+	}
+	mounted := filepath.Join(folder, "mounted")
+	if err := os.WriteFile(mounted, []byte("admin me "+adminToken), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(mounted, 0o440); err != nil { //nolint:gosec // as secrets are mounted for a group
+		t.Fatal(err)
+	}
+	if _, err := readTokens(mounted); err != nil {
+		t.Errorf("a file for a group: %v", err)
 	}
 	large := writeFile(t, filepath.Join(folder, "large"), strings.Repeat("#\n", maxTokenFile))
 	for path, want := range map[string]string{
