@@ -26,6 +26,35 @@ func TestClusterOfPrograms(t *testing.T) {
 	t.Cleanup(func() { runtime.GC(); runtime.GC() })
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
+	nodes := openCluster(ctx, t)
+	p, err := pool.New(pool.Config{Handlers: map[string]bullpen.Handler{
+		"greet": func(_ context.Context, task bullpen.Task) ([]byte, error) {
+			return append([]byte("hello "), task.Payload...), nil
+		},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	working, stop := context.WithCancel(ctx)
+	worked := make(chan error, 1)
+	go func() { worked <- nodes[2].Work(working, p, queue.WorkConfig{Queue: "q"}) }() // ends with working; waited for below
+	ref, err := nodes[0].Enqueue(ctx, queue.Job{Queue: "q", Name: "greet", Payload: []byte("you")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	result, err := nodes[1].Wait(ctx, ref.ID)
+	if err != nil || string(result.Payload) != "hello you" {
+		t.Errorf("the job gave %q and %v", result.Payload, err)
+	}
+	stop()
+	if err := errors.Join(<-worked, p.Close()); err != nil {
+		t.Error(err)
+	}
+}
+
+// openCluster opens three nodes, one some seconds after the other.
+func openCluster(ctx context.Context, t *testing.T) []*queue.Queue {
+	t.Helper()
 	addresses := freeAddresses(t, 6)
 	nodes := make([]*queue.Queue, 3)
 	errs := make([]error, 3)
@@ -57,29 +86,7 @@ func TestClusterOfPrograms(t *testing.T) {
 	if err := errors.Join(errs...); err != nil {
 		t.Fatal(err)
 	}
-	p, err := pool.New(pool.Config{Handlers: map[string]bullpen.Handler{
-		"greet": func(_ context.Context, task bullpen.Task) ([]byte, error) {
-			return append([]byte("hello "), task.Payload...), nil
-		},
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	working, stop := context.WithCancel(ctx)
-	worked := make(chan error, 1)
-	go func() { worked <- nodes[2].Work(working, p, queue.WorkConfig{Queue: "q"}) }() // ends with working; waited for below
-	ref, err := nodes[0].Enqueue(ctx, queue.Job{Queue: "q", Name: "greet", Payload: []byte("you")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	result, err := nodes[1].Wait(ctx, ref.ID)
-	if err != nil || string(result.Payload) != "hello you" {
-		t.Errorf("the job gave %q and %v", result.Payload, err)
-	}
-	stop()
-	if err := errors.Join(<-worked, p.Close()); err != nil {
-		t.Error(err)
-	}
+	return nodes
 }
 
 // freeAddresses finds ports that nobody uses.

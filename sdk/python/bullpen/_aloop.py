@@ -61,6 +61,12 @@ class AsyncLoop:
         self._ending = False  # nothing more will be started than what waits
         self._draining = False
         self._over = False  # the session has ended; late answers are dropped
+        session.find = self._pairs_of
+
+    def _pairs_of(self, number: int) -> _frames.Pairs:
+        """What came with a task that runs."""
+        job = self._running.get(number)
+        return job.task._pairs if job is not None else []
 
     async def main(self) -> None:
         """Serve until the host closes `in` or drains this worker; raise what else ends it."""
@@ -136,7 +142,8 @@ class AsyncLoop:
         if not flags & _frames.ARENA:
             payload = payload.tobytes()  # the buffer is used again before the handler runs
         limit = aux if flags & _frames.TIMEOUT else -1
-        self._waiting.append(Job(number, entry, payload, task or Task(session, number, entry.name, [], None),
+        pairs = session.opened[1] if flags & _frames.META else []
+        self._waiting.append(Job(number, entry, payload, task or Task(session, number, entry.name, pairs, None),
                                  bound, limit))
 
     def _control(self, kind: int, flags: int, code: int, number: int, aux: int) -> None:

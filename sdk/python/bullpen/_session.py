@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from contextvars import ContextVar
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 from . import _frames, _memory
 from ._channel import Channel, Reader, complain
@@ -24,6 +24,9 @@ VARIABLE = "BULLPEN_WORKER"
 
 #: Number of the task that runs in this context; for workers with concurrent handlers.
 current_number: "ContextVar[int]" = ContextVar("bullpen_task", default=0)
+
+#: The session of this process, for what handlers call; None in a program that is no worker.
+serving: "Optional[Session]" = None
 
 
 class StartError(Exception):
@@ -106,6 +109,10 @@ class Session:
         self.concurrent = False
         #: Threads that run a handler now; they can hold up the end of the process.
         self.threads = 0
+        #: The pairs of the last task that came with some, and its number; with one handler at a time.
+        self.opened: Tuple[int, _frames.Pairs] = (0, [])
+        #: Finds the pairs of a running task; with concurrent handlers.
+        self.find: Optional[Callable[[int], _frames.Pairs]] = None
         self._asked = 0  # the last task that was interrupted: each one is only once
 
     def watch_forks(self) -> None:
@@ -116,6 +123,14 @@ class Session:
     def running(self) -> int:
         """Number of the task that the caller belongs to; 0 for none."""
         return current_number.get() if self.concurrent else self.current
+
+    def opened_here(self) -> _frames.Pairs:
+        """The pairs that came with the task that the caller belongs to."""
+        number = self.running()
+        if self.find is not None:
+            return self.find(number)
+        opened, pairs = self.opened
+        return pairs if number and opened == number else []
 
     def log(self, text: str, level: int, number: int) -> None:
         """Send text, one LOG frame for each line."""
@@ -208,6 +223,7 @@ class Session:
         view = self.reader.view
         if flags & _frames.META:
             pairs, at = _frames.parse_pairs(view, at, stop)
+            self.opened = (number, pairs)
             for key, value in pairs:
                 if key == "bullpen.output":
                     bound = _frames.parse_number(key, value.decode("utf-8", "replace"))

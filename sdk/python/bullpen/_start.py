@@ -8,7 +8,7 @@ import struct
 import sys
 from typing import NoReturn, Optional
 
-from . import _frames, _memory
+from . import _frames, _memory, _session
 from ._channel import WriteError, complain, make_spare
 from ._loop import Loop
 from ._registry import Registry, registry
@@ -36,6 +36,7 @@ def run(concurrency: int = 64) -> NoReturn:
     value = os.environ.pop(VARIABLE, None)
     try:
         session = _open(value, registry)
+        _session.serving = session
         session.watch_forks()
     except StartError as error:
         complain(str(error))

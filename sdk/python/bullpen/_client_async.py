@@ -1,0 +1,369 @@
+"""The client for asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from typing import (TYPE_CHECKING, Any, AsyncIterable, AsyncIterator, Deque, Dict, Iterable, List, Mapping, Optional, Tuple,
+                    TypeVar, Union)
+
+from . import _client_requests as requests
+from ._client_answers import Event, JobInfo, PoolInfo, Ref
+from ._client_calls import Calls
+from ._client_errors import ClientError
+from ._client_requests import DeadFilter, Filter, Limits, Options, Payload
+from ._client_stream import Connection
+from ._client_steps import Broken, Call, Emit, Exchange, Open, Pause, Stream
+from ._client_sync import MAX_ANSWER, TIMEOUT, URL, fixed_headers
+from ._client_wire import tls_context
+from ._http import Answer, Request, parse_url, write_head
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+T = TypeVar("T")
+_Item = Union[Payload, Mapping[str, Any]]
+
+
+class AsyncJob:
+    """A job that was enqueued."""
+
+    def __init__(self, client: "AsyncClient", ref: Ref) -> None:
+        self._client = client
+        self.id = ref.id
+        self.pool = ref.pool
+        #: Whether a job with the same key was there before, and this is that one.
+        self.existing = ref.existing
+
+    def __repr__(self) -> str:
+        return f"<AsyncJob {self.id} of {self.pool}>"
+
+    async def wait(self, timeout: Optional[float] = None) -> JobInfo:
+        """Wait until the job has ended, however. NotEnded after timeout seconds."""
+        return await self._client.wait(self.id, timeout)
+
+    async def result(self, timeout: Optional[float] = None) -> bytes:
+        """Wait for the result. JobFailed tells how the job ended otherwise; NotEnded after timeout seconds."""
+        return await self._client.result(self.id, timeout)
+
+    async def info(self) -> JobInfo:
+        """What is known of the job now."""
+        return await self._client.get(self.id)
+
+    async def cancel(self) -> JobInfo:
+        """Cancel the job. Ended when it has ended before."""
+        return await self._client.cancel(self.id)
+
+    def follow(self, after: str = "") -> AsyncIterator[Event]:
+        """The events of the job until its end."""
+        return self._client.follow(self.id, after)
+
+
+class AsyncClient:
+    """Submits jobs to a Bullpen server and asks for them, as `Client` does, on an event loop.
+
+    A call that is canceled closes its connection, and does nothing else: what was
+    submitted goes on, but for ephemeral tasks, which end with their connection. Up
+    to connections are kept open between calls, and up to at_once are open at all;
+    calls beyond that wait for one.
+    """
+
+    def __init__(self, url: str = URL, token: Optional[str] = None, timeout: Optional[float] = TIMEOUT,
+                 ca: Optional[str] = None, *, connections: int = 16, at_once: int = 256, max_answer: int = MAX_ANSWER) -> None:
+        self._target = parse_url(url)
+        self._context = tls_context(self._target, ca)
+        self._headers = fixed_headers(token)
+        self._calls = Calls(str(self._target), timeout)
+        self._most = connections
+        self._at_once = at_once
+        self._max_answer = max_answer
+        # Of the event loop that used the client last.
+        self._loop: Optional[asyncio.AbstractEventLoop] = None
+        self._room: Optional[asyncio.Semaphore] = None
+        self._idle: Deque[Connection] = deque()
+        self._closed = False
+
+    async def __aenter__(self) -> "AsyncClient":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the connections. Calls that run go on to their end; new ones are refused."""
+        self._closed = True
+        self._room_here()
+        while self._idle:
+            self._idle.popleft().close()
+        await asyncio.sleep(0)
+
+    # Submitting.
+
+    async def enqueue(self, pool: str, payload: Payload = b"", **options: "Unpack[Options]") -> AsyncJob:
+        """Submit a job and go on. Options are those of `Options`."""
+        return AsyncJob(self, await self._drive(self._calls.enqueue(pool, payload, options)))
+
+    async def run(self, pool: str, payload: Payload = b"", *, wait: Optional[float] = None,
+                  **options: "Unpack[Options]") -> bytes:
+        """Submit a job and wait for its result. NotEnded after wait seconds: the job goes on."""
+        return await self._drive(self._calls.run(pool, payload, options, wait))
+
+    submit = run
+
+    async def run_ephemeral(self, pool: str, payload: Payload = b"", *, wait: Optional[float] = None,
+                            id: Optional[str] = None, **options: "Unpack[Limits]") -> bytes:
+        """Run a task past the queue, where the pool allows it: nothing of it is stored, and it is never tried again.
+
+        After wait seconds the connection is closed, which cancels the task, and Lost is raised.
+        """
+        return await self._drive(self._calls.run_ephemeral(pool, payload, {**options, "id": id}, wait))
+
+    async def enqueue_many(self, pool: str, jobs: "Union[Iterable[_Item], AsyncIterable[_Item]]",
+                           **options: "Unpack[Options]") -> AsyncIterator[Union[AsyncJob, ClientError]]:
+        """Submit many jobs: payloads, or mappings with ``payload`` and options of their own.
+
+        Yields for each, in order, its AsyncJob or the error that says why it was not
+        taken. jobs, which may be an async iterable, is read as the results are; a few
+        hundred are on their way at a time.
+        """
+        batch = requests.Batch(options)
+        async for item in _each(jobs):
+            if batch.add(item):
+                for one in await self._send(pool, batch):
+                    yield one
+        if batch.entries:
+            for one in await self._send(pool, batch):
+                yield one
+
+    async def _send(self, pool: str, batch: requests.Batch) -> List[Union[AsyncJob, ClientError]]:
+        found = await self._drive(self._calls.bulk(pool, *batch.take()))
+        return [one if isinstance(one, ClientError) else AsyncJob(self, one._replace(pool=one.pool or pool)) for one in found]
+
+    # Jobs.
+
+    def job(self, id: str, pool: str = "") -> AsyncJob:
+        """The job with that id, without asking whether it is there."""
+        return AsyncJob(self, Ref(id, pool, "", True))
+
+    async def get(self, id: str) -> JobInfo:
+        """What is known of a job."""
+        return await self._drive(self._calls.get(id))
+
+    async def payload(self, id: str) -> bytes:
+        """A job's payload, as long as it is kept."""
+        return await self._drive(self._calls.payload(id))
+
+    async def wait(self, id: str, timeout: Optional[float] = None) -> JobInfo:
+        """Wait until a job has ended, however. NotEnded after timeout seconds."""
+        return await self._drive(self._calls.wait(id, timeout))
+
+    async def result(self, id: str, timeout: Optional[float] = None) -> bytes:
+        """Wait for a job's result. JobFailed tells how it ended otherwise; NotEnded after timeout seconds."""
+        return await self._drive(self._calls.result(id, timeout))
+
+    def list(self, *, page: int = 100, **filter: "Unpack[Filter]") -> AsyncIterator[JobInfo]:
+        """All jobs, or those of a pool, task or state; page of them are asked for at a time."""
+        return self._pages(("jobs",), ("pool", "task", "state"), filter, page)
+
+    async def cancel(self, id: str) -> JobInfo:
+        """Cancel a job. Ended when it has ended before."""
+        return await self._drive(self._calls.cancel(id))
+
+    async def cancel_run(self, id: str) -> None:
+        """Cancel an ephemeral task that runs on this server."""
+        await self._drive(self._calls.cancel_run(id))
+
+    async def retry(self, id: str) -> AsyncJob:
+        """Enqueue a dead job again, as a new job. NotDead where it is not dead."""
+        return AsyncJob(self, await self._drive(self._calls.retry(id)))
+
+    def follow(self, id: str, after: str = "") -> AsyncIterator[Event]:
+        """The events of a job until its end, each once; after is the id of an event to go on behind."""
+        return self._stream(self._calls.follow(id, after))
+
+    # Dead jobs.
+
+    def list_dead(self, *, page: int = 100, **filter: "Unpack[DeadFilter]") -> AsyncIterator[JobInfo]:
+        """The dead jobs; ``reason="quarantined"`` are those that killed too many workers."""
+        return self._pages(("dead",), ("pool", "task", "reason", "outcome"), filter, page)
+
+    async def get_dead(self, id: str) -> JobInfo:
+        """A dead job with its evidence, which `raw` has."""
+        return await self._drive(self._calls.get_dead(id))
+
+    async def retry_dead(self, id: str) -> AsyncJob:
+        """Enqueue a dead job again, as a new job."""
+        return AsyncJob(self, await self._drive(self._calls.retry(id, ("dead",))))
+
+    async def remove_dead(self, id: str) -> None:
+        """Forget a dead job."""
+        await self._drive(self._calls.remove_dead(id))
+
+    async def retry_all_dead(self, *, all: bool = False, limit: Optional[int] = None,
+                             **filter: "Unpack[DeadFilter]") -> Dict[str, Any]:
+        """Enqueue the dead jobs of a filter again: ``count``, ``failed`` and whether there are ``more``."""
+        return await self._drive(self._calls.many(requests.filtered("retry", filter, all, limit)))
+
+    async def remove_all_dead(self, *, all: bool = False, limit: Optional[int] = None,
+                              **filter: "Unpack[DeadFilter]") -> Dict[str, Any]:
+        """Forget the dead jobs of a filter: ``count``, ``failed`` and whether there are ``more``."""
+        return await self._drive(self._calls.many(requests.filtered("remove", filter, all, limit)))
+
+    # Pools, and the server.
+
+    async def pools(self) -> List[PoolInfo]:
+        """All pools."""
+        return await self._drive(self._calls.pools())
+
+    async def pool(self, name: str) -> PoolInfo:
+        """One pool."""
+        return await self._drive(self._calls.pool(name))
+
+    async def pause(self, pool: str) -> PoolInfo:
+        """Start no more jobs of a pool; those that run go on."""
+        return await self._drive(self._calls.change(pool, "pause"))
+
+    async def resume(self, pool: str) -> PoolInfo:
+        """End a pause."""
+        return await self._drive(self._calls.change(pool, "resume"))
+
+    async def scale(self, pool: str, *, min: Optional[int] = None, max: Optional[int] = None) -> PoolInfo:
+        """Set how many workers a pool has, until the server reads its configuration again."""
+        return await self._drive(self._calls.change(pool, "scale", requests.bounds(min, max)))
+
+    async def reload_pool(self, pool: str) -> PoolInfo:
+        """Replace the workers of a pool; the new ones are ready before the old ones go."""
+        return await self._drive(self._calls.change(pool, "reload"))
+
+    async def reload(self) -> Dict[str, Any]:
+        """Let the server read its configuration again. BadConfig tells what is wrong with it."""
+        return await self._drive(self._calls.many(requests.post("/v1/reload")))
+
+    async def status(self) -> Dict[str, Any]:
+        """How the server does."""
+        return await self._drive(self._calls.status())
+
+    # Carrying out.
+
+    async def _pages(self, words: Tuple[str, ...], names: Tuple[str, ...], filter: Mapping[str, Any],
+                     page: int) -> AsyncIterator[JobInfo]:
+        after = ""
+        while True:
+            found, after = await self._drive(self._calls.page(requests.listing(words, names, filter, page, after)))
+            for one in found:
+                yield one
+            if not after:
+                return
+
+    async def _drive(self, call: Call[T]) -> T:
+        """Carry out the steps of a call."""
+        try:
+            step = next(call)
+            while True:
+                if isinstance(step, Pause):
+                    await asyncio.sleep(step.seconds)
+                    step = call.send(None)
+                    continue
+                try:
+                    answer = await self._exchange(step)
+                except Broken as broken:
+                    step = call.throw(broken)
+                else:
+                    step = call.send(answer)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        finally:
+            call.close()
+
+    async def _exchange(self, step: Exchange) -> Answer:
+        async with self._room_here():
+            connection = await self._begin(step.request, step.within, whole=True)
+            answer = connection.parser.answer()
+            self._give(connection)
+            return answer
+
+    async def _stream(self, call: Stream) -> AsyncIterator[Event]:
+        """Carry out the steps of a stream."""
+        connection: Optional[Connection] = None
+        try:
+            step = next(call)
+            while True:
+                value: Any = None
+                try:
+                    if isinstance(step, Emit):
+                        yield step.event
+                    elif isinstance(step, Pause):
+                        await asyncio.sleep(step.seconds)
+                    elif isinstance(step, Open):
+                        if connection is not None:
+                            connection.close()
+                        connection = await self._begin(step.request, step.within, whole=False)
+                        value = await connection.opened(step.within)
+                    elif connection is not None:
+                        value = await connection.read(step.within)
+                except Broken as broken:
+                    step = call.throw(broken)
+                else:
+                    step = call.send(value)
+        except StopIteration:
+            return
+        finally:
+            call.close()
+            if connection is not None:
+                connection.close()
+
+    def _room_here(self) -> asyncio.Semaphore:
+        """The room for connections of the event loop that runs; those of another loop are forgotten."""
+        loop = asyncio.get_running_loop()
+        if self._loop is not loop or self._room is None:
+            for connection in self._idle:
+                try:
+                    assert self._loop is not None
+                    self._loop.call_soon_threadsafe(connection.close)
+                except RuntimeError:
+                    pass  # that loop is closed, and the connection with it
+            self._idle.clear()
+            self._loop = loop
+            self._room = asyncio.Semaphore(self._at_once)
+        return self._room
+
+    async def _begin(self, request: Request, within: Optional[float], whole: bool) -> Connection:
+        """Send a request and read its answer, or the header of it."""
+        if self._closed:
+            raise ValueError("the client is closed")
+        self._room_here()
+        head = write_head(request, self._target, self._headers)
+        begun = time.monotonic()
+        connection: Optional[Connection] = None
+        while self._idle and connection is None:
+            connection = self._idle.pop()
+            if connection.stale:
+                connection.close()
+                connection = None
+        if connection is None:
+            connection = await Connection.make(self._target, self._context, within)
+        left = None if within is None else max(0.001, within - (time.monotonic() - begun))
+        await connection.exchange(head, request.body, left, self._max_answer, whole)
+        return connection
+
+    def _give(self, connection: Connection) -> None:
+        """Put a connection to rest."""
+        connection.since = time.monotonic()
+        if not connection.parser.reusable or self._closed or self._most < 1:
+            connection.close()
+            return
+        self._idle.append(connection)
+        if len(self._idle) > self._most:
+            self._idle.popleft().close()
+
+
+async def _each(items: Any) -> AsyncIterator[Any]:
+    """The items of an iterable, or of an async one."""
+    if hasattr(items, "__aiter__"):
+        async for item in items:
+            yield item
+        return
+    for item in items:
+        yield item

@@ -1,0 +1,268 @@
+"""What a client does: each call as a generator of steps, which something with input and output carries out."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple, Union
+
+from . import _client_answers as answers
+from . import _client_errors as errors
+from . import _client_requests as requests
+from ._client_answers import JobInfo, PoolInfo, Ref
+from ._client_requests import Entry, Payload, duration
+from ._client_steps import Backoff, Broken, Call, Caller, Emit, Exchange, Open, Pause, Read, Stream, Timer, lost, unconfirmed
+from ._http import Answer, Request, path
+
+SLICE = 30.0  # seconds that one request waits for a job; longer waits are continued
+_NESTED_SLICE = 600.0  # the most that a server waits if it is not told otherwise
+_MARGIN = 5.0  # seconds that an answer may take at least
+_QUIET = 45.0  # seconds without a byte after which a stream of events is broken; the server sends one each 15
+_EVENT_BYTES = 8 << 20
+
+
+class Calls(Caller):
+    """All calls of a client."""
+
+    # Submitting.
+
+    def enqueue(self, pool: str, payload: Payload, options: Mapping[str, Any]) -> Call[Ref]:
+        """Submit a job and go on."""
+        answer = yield from self.ok(requests.submit(pool, "jobs", payload, options), bool(options.get("key")))
+        return answers.ref(answers.load_object(answer))
+
+    def run(self, pool: str, payload: Payload, options: Mapping[str, Any], wait: Optional[float]) -> Call[bytes]:
+        """Submit a job and wait for its result."""
+        user = Timer(wait)
+        # The server lends the pool of a task that waits a worker, but for this request only.
+        part = user.left(_NESTED_SLICE if requests.as_parent(options.get("parent")) else SLICE)
+        request = requests.submit(pool, "jobs", payload, options, part)
+        answer = yield from self.exchange(request, bool(options.get("key")), part)
+        if answer.status == 200:
+            return answer.body
+        if answer.status != 202:
+            raise answers.error_of(answer)
+        found = answers.ref(answers.load_object(answer))
+        if user.left() == 0.0:
+            raise _not_ended(found.id)
+        return (yield from self.result(found.id, user.within(), options.get("parent")))
+
+    def run_ephemeral(self, pool: str, payload: Payload, options: Mapping[str, Any], wait: Optional[float]) -> Call[bytes]:
+        """Run a task past the queue."""
+        request = requests.submit(pool, "run", payload, options)
+        answer = yield from self.exchange(request, False, None if wait is None else 0.0, wait, lost)
+        if answer.status == 200:
+            return answer.body
+        raise answers.error_of(answer)
+
+    def bulk(self, pool: str, entries: List[Entry], headers: Tuple[Tuple[str, str], ...]
+             ) -> Call[List[Union[Ref, errors.ClientError]]]:
+        """Submit a batch; what came of each job, in order. It raises where nothing was taken."""
+        results: Dict[int, Union[Ref, errors.ClientError]] = {}
+        pending = list(range(len(entries)))
+        timer, backoff = Timer(self.timeout), Backoff()
+        headers += (("Content-Type", "application/x-ndjson"),)
+        while pending:
+            why = "the answer ends too early"
+            body = b"".join([entries[i].line for i in pending])
+            request = Request("POST", path("pools", pool, "bulk"), headers, body)
+            try:
+                answer = yield Exchange(request, timer.within())
+            except Broken as broken:
+                why, answer = f"the connection to {self.address} broke: {broken}", broken.partial
+                if not broken.sent and not self.met:
+                    raise self.unreachable(str(broken)) from None
+                taken = broken.sent
+            else:
+                self.met, taken = True, answer.status == 200
+                after, unsure = self.retry_after(answer, False)
+                if unsure:
+                    taken, why = True, f"{self.address} answers with status {answer.status}"
+                elif after is not None and timer.left() > after:
+                    yield Pause(backoff.delay(after))
+                    continue
+                elif not taken:
+                    if not results:
+                        raise answers.error_of(answer)
+                    results.update({i: answers.error_of(answer) for i in pending})
+                    break
+            if answer is not None and answer.status == 200:
+                for line in answer.body.split(b"\n")[:-1]:
+                    if line.strip() and pending:
+                        results[pending.pop(0)] = _bulk_line(line)
+            delay = backoff.delay()
+            again = timer.left() > delay
+            for i in [i for i in pending if not again or taken and not entries[i].keyed]:
+                results[i] = unconfirmed(why) if taken else self.unreachable(why)
+            pending = [i for i in pending if i not in results]
+            if pending:
+                yield Pause(delay)
+        return [results[i] for i in range(len(entries))]
+
+    # Jobs.
+
+    def get(self, id: str) -> Call[JobInfo]:
+        """What is known of a job."""
+        answer = yield from self.ok(Request("GET", path("jobs", id)), True)
+        return answers.job(answers.load_object(answer))
+
+    def payload(self, id: str) -> Call[bytes]:
+        """A job's payload."""
+        return (yield from self.ok(Request("GET", path("jobs", id, "payload")), True)).body
+
+    def wait(self, id: str, timeout: Optional[float], parent: Optional[str] = None) -> Call[JobInfo]:
+        """Wait for a job's end."""
+        answer = yield from self._held(id, ("jobs", id), timeout, parent, _is_over)
+        return answers.job(answers.load_object(answer))
+
+    def result(self, id: str, timeout: Optional[float], parent: Optional[str] = None) -> Call[bytes]:
+        """Wait for a job's result."""
+        answer = yield from self._held(id, ("jobs", id, "result"), timeout, parent, _has_result)
+        return answer.body
+
+    def _held(self, id: str, words: Tuple[str, ...], timeout: Optional[float], parent: Optional[str],
+              ended: Callable[[Answer], bool]) -> Call[Answer]:
+        """Ask until the job has ended, with requests that the server holds back."""
+        user, backoff, headers = Timer(timeout), Backoff(), requests.as_parent(parent)
+        while True:
+            part = user.left(SLICE)
+            begun = time.monotonic()
+            request = Request("GET", path(*words, query=[("wait", duration(part))]), headers)
+            limit = None if timeout is None else max(user.left(), _MARGIN)
+            if limit is not None and self.timeout is not None:
+                limit = min(limit, self.timeout)
+            answer = yield from self.exchange(request, True, part, limit)
+            if answer.status >= 300:
+                raise answers.error_of(answer)
+            if ended(answer):
+                return answer
+            if user.left() == 0.0:
+                raise _not_ended(id)
+            if time.monotonic() - begun < part / 2:  # the server did not wait: it is about to stop
+                yield Pause(user.left(backoff.delay()))
+            else:
+                backoff = Backoff()
+
+    def cancel(self, id: str) -> Call[JobInfo]:
+        """Cancel a job. One that was canceled before is left as it is."""
+        try:
+            answer = yield from self.ok(requests.post(path("jobs", id, "cancel")), True)
+        except errors.Ended:
+            found = yield from self.get(id)
+            if found.state != "canceled":
+                raise
+            return found
+        return answers.job(answers.load_object(answer))
+
+    def cancel_run(self, id: str) -> Call[None]:
+        """Cancel an ephemeral task."""
+        yield from self.ok(Request("DELETE", path("run", id)), True)
+
+    def retry(self, id: str, words: Tuple[str, ...] = ("jobs",)) -> Call[Ref]:
+        """Enqueue a dead job again."""
+        answer = yield from self.ok(requests.post(path(*words, id, "retry")), False)
+        return answers.ref(answers.load_object(answer))
+
+    def page(self, request: Request) -> Call[Tuple[List[JobInfo], str]]:
+        """One page of a list, and where the next begins."""
+        data = answers.load_object((yield from self.ok(request, True)))
+        return [answers.job(one) for one in answers.objects(data, "jobs")], answers.field(data, "next", str)
+
+    # Dead jobs, pools, the server.
+
+    def get_dead(self, id: str) -> Call[JobInfo]:
+        """A dead job with its evidence."""
+        answer = yield from self.ok(Request("GET", path("dead", id)), True)
+        return answers.job(answers.load_object(answer))
+
+    def remove_dead(self, id: str) -> Call[None]:
+        """Forget a dead job."""
+        yield from self.ok(Request("DELETE", path("dead", id)), True)
+
+    def many(self, request: Request) -> Call[Dict[str, Any]]:
+        """A request whose answer is an object as it is, and which is not repeated."""
+        return answers.load_object((yield from self.ok(request, False)))
+
+    def status(self) -> Call[Dict[str, Any]]:
+        """How the server does."""
+        return answers.load_object((yield from self.ok(Request("GET", path("status")), True)))
+
+    def pools(self) -> Call[List[PoolInfo]]:
+        """All pools."""
+        data = answers.load_object((yield from self.ok(Request("GET", path("pools")), True)))
+        return [answers.pool(one) for one in answers.objects(data, "pools")]
+
+    def pool(self, name: str) -> Call[PoolInfo]:
+        """One pool."""
+        return answers.pool(answers.load_object((yield from self.ok(Request("GET", path("pools", name)), True))))
+
+    def change(self, name: str, verb: str, body: Optional[Dict[str, Any]] = None) -> Call[PoolInfo]:
+        """Do something with a pool that may be done twice."""
+        request = requests.post(path("pools", name, verb), body)
+        return answers.pool(answers.load_object((yield from self.ok(request, True))))
+
+    def follow(self, id: str, after: str) -> Stream:
+        """The events of a job, each once, over as many connections as it takes."""
+        backoff, timer = Backoff(), Timer(self.timeout)
+        while True:
+            delay = 0.0
+            headers: Tuple[Tuple[str, str], ...] = (("Accept", "text/event-stream"),)
+            if after:
+                headers += (("Last-Event-ID", after),)
+            try:
+                answer = yield Open(Request("GET", path("jobs", id, "events"), headers), timer.left(_QUIET))
+                self.met = True
+                if answer.status == 204:  # it has ended, and all was told before
+                    return
+                after_seconds, _ = self.retry_after(answer, True)
+                if answer.status != 200 and after_seconds is None:
+                    raise answers.error_of(answer)
+                why, delay = f"status {answer.status}", after_seconds or 0.0
+                parser = answers.Events(_EVENT_BYTES)
+                while answer.status == 200:
+                    data = yield Read(_QUIET)
+                    why = "the events ended before the job did"
+                    for kind, after, text in parser.feed(data):
+                        backoff, timer = Backoff(), Timer(self.timeout)
+                        found = answers.event(kind, after, text)
+                        if found is not None:
+                            yield Emit(found)
+                        if kind == "end":
+                            return
+                    after = parser.last or after
+                    delay = parser.retry
+                    if not data:
+                        break
+            except Broken as broken:
+                why = str(broken)
+                if not broken.sent and not self.met:
+                    raise self.unreachable(why) from None
+            delay = backoff.delay(delay)
+            if timer.left() <= delay:
+                raise self.unreachable(why)
+            yield Pause(delay)
+
+
+def _not_ended(id: str) -> errors.NotEnded:
+    return errors.NotEnded(f"job {id} has not ended in time; it goes on", id=id)
+
+
+def _is_over(answer: Answer) -> bool:
+    return answers.job(answers.load_object(answer)).over
+
+
+def _has_result(answer: Answer) -> bool:
+    if answer.status not in (200, 202):
+        raise answers.bad("it is neither a result nor a job", answer)
+    return answer.status == 200
+
+
+def _bulk_line(line: bytes) -> Union[Ref, errors.ClientError]:
+    try:
+        data = answers.load(line)
+        if not isinstance(data, dict):
+            raise answers.bad("a line that is no object")
+        if isinstance(data.get("error"), dict):
+            return answers.problem(data["error"])
+        return answers.ref(data)
+    except errors.BadAnswer as error:
+        return error

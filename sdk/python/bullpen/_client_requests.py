@@ -1,0 +1,325 @@
+"""What a client asks: arguments in, requests out."""
+
+from __future__ import annotations
+
+import base64
+import json
+from datetime import datetime, timedelta, timezone
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Tuple, TypedDict, Union
+from urllib.parse import urlencode
+
+from . import _client_errors as errors
+from . import _session
+from ._http import Request, path
+
+Payload = Union[bytes, bytearray, memoryview, str]
+Duration = Union[int, float, timedelta, str]
+Moment = Union[datetime, str]
+Size = Union[int, str]
+
+
+class Limits(TypedDict, total=False):
+    """How a task may run. Durations are seconds, a timedelta, or words such as "1h30m"."""
+
+    task: str  # the handler's name; the pool's own without one
+    timeout: Duration  # of each attempt
+    memory: Size  # bytes, or words such as "512MiB"
+    cpu: float  # processors
+    output: Size  # the largest result
+    deadline: Moment  # a time, waiting included
+    meta: Mapping[str, Union[str, bytes]]
+    content_type: str
+    parent: str  # the task that waits for this one; that of the handler that calls without one
+
+
+class Options(Limits, total=False):
+    """How a job is kept and tried."""
+
+    key: str  # of all jobs with one key only the first is taken
+    priority: str  # high, normal or low
+    delay: Duration
+    at: Moment
+    attempts: int
+    backoff: Duration
+    max_backoff: Duration
+    crashes: int
+    idempotent: bool
+    compensate: str
+
+
+class Filter(TypedDict, total=False):
+    """Which jobs."""
+
+    pool: str
+    task: str
+    state: str
+
+
+class DeadFilter(TypedDict, total=False):
+    """Which dead jobs."""
+
+    pool: str
+    task: str
+    reason: str
+    outcome: str
+
+
+def text(value: object) -> str:
+    """A word, as it is."""
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is no str")
+    return value
+
+
+def duration(value: object) -> str:
+    """Seconds, a timedelta, or words such as 1h30m."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, timedelta):
+        value = value.total_seconds()
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 9e9:
+        raise ValueError(f'{value!r} is no duration; use seconds, a timedelta, or words such as "1h30m"')
+    return f"{value:.9f}".rstrip("0").rstrip(".") + "s"
+
+
+def moment(value: object) -> str:
+    """A datetime, which is local time where it names no zone, or text of RFC 3339."""
+    if isinstance(value, str):
+        return value
+    if not isinstance(value, datetime):
+        raise TypeError(f"{value!r} is no time; use a datetime, or text such as 2026-01-31T08:00:00Z")
+    return value.astimezone(timezone.utc).replace(tzinfo=None).isoformat() + "Z"
+
+
+def number(value: object) -> str:
+    """A number."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise TypeError(f"{value!r} is no number")
+    return f"{value:.9f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
+
+
+def size(value: object) -> str:
+    """Bytes, or words such as 512MiB."""
+    return value if isinstance(value, str) else number(value)
+
+
+def flag(value: object) -> str:
+    """True or False."""
+    if not isinstance(value, bool):
+        raise TypeError(f"{value!r} is neither True nor False")
+    return "true" if value else "false"
+
+
+_LIMITS: Dict[str, Callable[[object], str]] = {
+    "task": text, "timeout": duration, "memory": size, "cpu": number, "output": size, "deadline": moment,
+}
+_OPTIONS: Dict[str, Callable[[object], str]] = {
+    **_LIMITS, "key": text, "priority": text, "delay": duration, "at": moment, "attempts": number, "backoff": duration,
+    "max_backoff": duration, "crashes": number, "idempotent": flag, "compensate": text,
+}
+_HEADERS = ("meta", "content_type", "parent")
+
+
+def _nearest(name: str, names: List[str]) -> str:
+    from difflib import get_close_matches  # only where somebody misspells
+
+    found = get_close_matches(name, names, 1, 0.5)
+    return f"did you mean {found[0]!r}?" if found else f"there are {', '.join(names)}"
+
+
+def read_options(options: Mapping[str, Any], known: Mapping[str, Callable[[object], str]],
+                 others: Tuple[str, ...] = ()) -> List[Tuple[str, str]]:
+    """Options as words. BadRequest tells all that is wrong with them; None is not given."""
+    query: List[Tuple[str, str]] = []
+    faults: List[str] = []
+    for name, value in options.items():
+        if name in others or value is None and name in known:
+            continue
+        if name not in known:
+            faults.append(f"unknown option {name!r}: {_nearest(name, [*known, *others])}")
+            continue
+        try:
+            query.append((name, known[name](value)))
+        except (TypeError, ValueError, OverflowError) as error:
+            faults.append(f"{name}: {error}")
+    if faults:
+        raise errors.BadRequest("; ".join(faults), faults=faults)
+    return query
+
+
+def payload_bytes(payload: Payload) -> bytes:
+    """The bytes of a payload."""
+    if isinstance(payload, str):
+        return payload.encode("utf-8")
+    if isinstance(payload, (bytes, bytearray, memoryview)):
+        return bytes(payload)
+    raise errors.BadRequest(f"a payload is bytes, bytearray, memoryview or str, not {type(payload).__name__}; "
+                            "encode it, for example with json.dumps")
+
+
+class Here(NamedTuple):
+    """What the handler that makes a call was given."""
+
+    parent: str
+    trace: Tuple[Tuple[str, str], ...]
+
+
+def here() -> Here:
+    """The task of the handler that calls, empty outside of one."""
+    session = _session.serving
+    pairs = session.opened_here() if session is not None else []
+    parent, trace = "", {}
+    for key, value in pairs:
+        if key == "bullpen.id":
+            parent = value.decode("utf-8", "replace")
+        elif key in ("traceparent", "tracestate"):
+            trace[key] = value.decode("utf-8", "replace")
+    return Here(parent, tuple(trace.items()))
+
+
+def submit(pool: str, verb: str, payload: Payload, options: Mapping[str, Any], wait: Optional[float] = None) -> Request:
+    """The request that submits a payload; verb is jobs or run."""
+    known = dict(_OPTIONS) if verb == "jobs" else {**_LIMITS, "id": text}
+    query = read_options(options, known, _HEADERS)
+    if wait is not None:
+        query.append(("wait", duration(wait)))
+    return Request("POST", path("pools", pool, verb, query=query), _headers(options), payload_bytes(payload))
+
+
+def _headers(options: Mapping[str, Any]) -> Tuple[Tuple[str, str], ...]:
+    current = here()
+    headers: List[Tuple[str, str]] = []
+    meta = options.get("meta") or {}
+    if meta:
+        try:
+            headers.append(("Bullpen-Meta", urlencode(list(meta.items()), errors="surrogateescape")))
+        except (TypeError, AttributeError, ValueError):
+            raise errors.BadRequest("meta is a mapping of str to str or bytes", faults=["meta"]) from None
+    given = {key.lower() for key in meta}
+    if "traceparent" not in given:
+        headers += [pair for pair in current.trace if pair[0] not in given]
+    if options.get("content_type"):
+        headers.append(("Content-Type", text(options["content_type"])))
+    parent = options.get("parent")
+    parent = current.parent if parent is None else parent
+    if parent:
+        headers.append(("Bullpen-Parent", parent))
+    return tuple(headers)
+
+
+def as_parent(parent: Optional[str] = None) -> Tuple[Tuple[str, str], ...]:
+    """The header of a request that waits for a job."""
+    parent = here().parent if parent is None else parent
+    return (("Bullpen-Parent", parent),) if parent else ()
+
+
+class Entry(NamedTuple):
+    """One job of a bulk request."""
+
+    line: bytes
+    keyed: bool
+
+
+def entry(item: Union[Payload, Mapping[str, Any]], defaults: Mapping[str, Any], trace: Mapping[str, str]) -> Entry:
+    """A line of a bulk request, of a payload or of a mapping with ``payload`` and options."""
+    options = dict(defaults)
+    payload: Payload = b""
+    if isinstance(item, Mapping):
+        options.update(item)
+        payload = options.pop("payload", b"")
+    else:
+        payload = item
+    job: Dict[str, Any] = dict(read_options(options, _OPTIONS, ("meta", "content_type")))
+    if "idempotent" in job:
+        job["idempotent"] = job["idempotent"] == "true"
+    for name in ("attempts", "crashes", "cpu"):
+        if name in job:
+            job[name] = options[name]
+    meta = _bulk_meta(options, trace)
+    if meta:
+        job["meta"] = meta
+    body = payload_bytes(payload)
+    if isinstance(payload, str):
+        job["payload"] = payload
+    elif body:
+        job["payload_base64"] = base64.b64encode(body).decode("ascii")
+    return Entry(json.dumps(job, separators=(",", ":")).encode("ascii") + b"\n", bool(options.get("key")))
+
+
+def _bulk_meta(options: Mapping[str, Any], trace: Mapping[str, str]) -> Dict[str, str]:
+    """The meta of a line, with what is a header of a request of its own."""
+    given = options.get("meta") or {}
+    try:
+        meta = {key: value.decode("utf-8") if isinstance(value, bytes) else text(value) for key, value in given.items()}
+    except (TypeError, AttributeError, ValueError):
+        raise errors.BadRequest("meta is a mapping of str to str; in bulk its bytes are UTF-8", faults=["meta"]) from None
+    if "traceparent" not in meta:
+        meta = {**trace, **meta}
+    if options.get("content_type"):
+        meta.setdefault("content-type", text(options["content_type"]))
+    return meta
+
+
+class Batch:
+    """Collects jobs for one bulk request."""
+
+    MOST = 500
+    BYTES = 256 << 10
+
+    def __init__(self, defaults: Mapping[str, Any]) -> None:
+        self._defaults = dict(defaults)
+        self._parent = self._defaults.pop("parent", None)
+        self._trace = dict(here().trace)
+        self.entries: List[Entry] = []
+        self.bytes = 0
+
+    def add(self, item: Union[Payload, Mapping[str, Any]]) -> bool:
+        """Take a job; True when the batch is full."""
+        one = entry(item, self._defaults, self._trace)
+        self.entries.append(one)
+        self.bytes += len(one.line)
+        return len(self.entries) >= self.MOST or self.bytes >= self.BYTES
+
+    def take(self) -> Tuple[List[Entry], Tuple[Tuple[str, str], ...]]:
+        """The jobs, and the headers to send with them."""
+        taken, self.entries, self.bytes = self.entries, [], 0
+        return taken, as_parent(self._parent)
+
+
+_LISTS: Dict[str, Callable[[object], str]] = {
+    "pool": text, "task": text, "state": text, "reason": text, "outcome": text,
+}
+
+
+def listing(words: Tuple[str, ...], names: Tuple[str, ...], options: Mapping[str, Any], page: int, after: str) -> Request:
+    """The request for a page of jobs."""
+    query = read_options(options, {name: _LISTS[name] for name in names})
+    query.append(("limit", number(page)))
+    if after:
+        query.append(("after", after))
+    return Request("GET", path(*words, query=query))
+
+
+def filtered(verb: str, options: Mapping[str, Any], everything: bool, limit: Optional[int]) -> Request:
+    """The request that does something with all dead jobs of a filter."""
+    body: Dict[str, Any] = dict(read_options(options, {name: _LISTS[name] for name in ("pool", "task", "reason", "outcome")}))
+    if everything:
+        body["all"] = True
+    if limit is not None:
+        body["limit"] = limit
+    return post(path("dead", verb), body)
+
+
+def post(where: str, body: Optional[Dict[str, Any]] = None) -> Request:
+    """A POST with a JSON object."""
+    if body is None:
+        return Request("POST", where)
+    return Request("POST", where, (("Content-Type", "application/json"),), json.dumps(body).encode("ascii"))
+
+
+def bounds(least: Optional[int], most: Optional[int]) -> Dict[str, Any]:
+    """The bounds of a pool, those that are given."""
+    found = {key: value for key, value in (("min", least), ("max", most)) if value is not None}
+    if not found:
+        raise errors.BadRequest("neither min nor max: give one of them", faults=["min", "max"])
+    return found

@@ -1,0 +1,390 @@
+"""The client for ordinary code, with threads."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Any, Deque, Dict, Iterable, Iterator, List, Mapping, Optional, Tuple, TypeVar, Union
+
+from . import _client_requests as requests
+from ._client_answers import Event, JobInfo, PoolInfo, Ref
+from ._client_calls import Calls
+from ._client_errors import ClientError
+from ._client_requests import DeadFilter, Filter, Limits, Options, Payload
+from ._client_steps import Broken, Call, Emit, Exchange, Open, Pause, Stream
+from ._client_wire import Connection, tls_context, words_of
+from ._http import Answer, Malformed, Parser, Request, parse_url, write_head
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+T = TypeVar("T")
+
+URL = "http://127.0.0.1:8650"
+TIMEOUT = 30.0
+MAX_ANSWER = 256 << 20
+
+
+class Job:
+    """A job that was enqueued."""
+
+    def __init__(self, client: "Client", ref: Ref) -> None:
+        self._client = client
+        self.id = ref.id
+        self.pool = ref.pool
+        #: Whether a job with the same key was there before, and this is that one.
+        self.existing = ref.existing
+
+    def __repr__(self) -> str:
+        return f"<Job {self.id} of {self.pool}>"
+
+    def wait(self, timeout: Optional[float] = None) -> JobInfo:
+        """Wait until the job has ended, however. NotEnded after timeout seconds."""
+        return self._client.wait(self.id, timeout)
+
+    def result(self, timeout: Optional[float] = None) -> bytes:
+        """Wait for the result. JobFailed tells how the job ended otherwise; NotEnded after timeout seconds."""
+        return self._client.result(self.id, timeout)
+
+    def info(self) -> JobInfo:
+        """What is known of the job now."""
+        return self._client.get(self.id)
+
+    def cancel(self) -> JobInfo:
+        """Cancel the job. Ended when it has ended before."""
+        return self._client.cancel(self.id)
+
+    def follow(self, after: str = "") -> Iterator[Event]:
+        """The events of the job until its end."""
+        return self._client.follow(self.id, after)
+
+
+class Client:
+    """Submits jobs to a Bullpen server and asks for them. Safe for use by several threads.
+
+    timeout is how many seconds a call may take beside the time that it waits for a
+    job; it covers tries that are made again. token is sent to the server; ca is a
+    file with the certificates to trust, in PEM. Up to connections are kept open
+    between calls. An answer of more than max_answer bytes is an error.
+    """
+
+    def __init__(self, url: str = URL, token: Optional[str] = None, timeout: Optional[float] = TIMEOUT,
+                 ca: Optional[str] = None, *, connections: int = 8, max_answer: int = MAX_ANSWER) -> None:
+        self._target = parse_url(url)
+        self._context = tls_context(self._target, ca)
+        self._headers = fixed_headers(token)
+        self._calls = Calls(str(self._target), timeout)
+        self._most = connections
+        self._max_answer = max_answer
+        self._lock = threading.Lock()
+        # Both guarded by the lock.
+        self._idle: Deque[Connection] = deque()
+        self._closed = False
+        self._process = os.getpid()
+
+    def __enter__(self) -> "Client":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections. Calls that run go on to their end; new ones are refused."""
+        with self._lock:
+            self._closed = True
+            idle = list(self._idle)
+            self._idle.clear()
+        for connection in idle:
+            connection.close()
+
+    # Submitting.
+
+    def enqueue(self, pool: str, payload: Payload = b"", **options: "Unpack[Options]") -> Job:
+        """Submit a job and go on. Options are those of `Options`."""
+        return Job(self, self._drive(self._calls.enqueue(pool, payload, options)))
+
+    def run(self, pool: str, payload: Payload = b"", *, wait: Optional[float] = None, **options: "Unpack[Options]") -> bytes:
+        """Submit a job and wait for its result. NotEnded after wait seconds: the job goes on."""
+        return self._drive(self._calls.run(pool, payload, options, wait))
+
+    submit = run
+
+    def run_ephemeral(self, pool: str, payload: Payload = b"", *, wait: Optional[float] = None, id: Optional[str] = None,
+                      **options: "Unpack[Limits]") -> bytes:
+        """Run a task past the queue, where the pool allows it: nothing of it is stored, and it is never tried again.
+
+        After wait seconds the connection is closed, which cancels the task, and Lost is raised.
+        """
+        return self._drive(self._calls.run_ephemeral(pool, payload, {**options, "id": id}, wait))
+
+    def enqueue_many(self, pool: str, jobs: Iterable[Union[Payload, Mapping[str, Any]]],
+                     **options: "Unpack[Options]") -> Iterator[Union[Job, ClientError]]:
+        """Submit many jobs: payloads, or mappings with ``payload`` and options of their own.
+
+        Yields for each, in order, its Job or the error that says why it was not taken.
+        jobs is read as the results are; a few hundred are on their way at a time.
+        """
+        batch = requests.Batch(options)
+        for item in jobs:
+            if batch.add(item):
+                yield from self._send(pool, batch)
+        if batch.entries:
+            yield from self._send(pool, batch)
+
+    def _send(self, pool: str, batch: requests.Batch) -> Iterator[Union[Job, ClientError]]:
+        for one in self._drive(self._calls.bulk(pool, *batch.take())):
+            yield one if isinstance(one, ClientError) else Job(self, one._replace(pool=one.pool or pool))
+
+    # Jobs.
+
+    def job(self, id: str, pool: str = "") -> Job:
+        """The job with that id, without asking whether it is there."""
+        return Job(self, Ref(id, pool, "", True))
+
+    def get(self, id: str) -> JobInfo:
+        """What is known of a job."""
+        return self._drive(self._calls.get(id))
+
+    def payload(self, id: str) -> bytes:
+        """A job's payload, as long as it is kept."""
+        return self._drive(self._calls.payload(id))
+
+    def wait(self, id: str, timeout: Optional[float] = None) -> JobInfo:
+        """Wait until a job has ended, however. NotEnded after timeout seconds."""
+        return self._drive(self._calls.wait(id, timeout))
+
+    def result(self, id: str, timeout: Optional[float] = None) -> bytes:
+        """Wait for a job's result. JobFailed tells how it ended otherwise; NotEnded after timeout seconds."""
+        return self._drive(self._calls.result(id, timeout))
+
+    def list(self, *, page: int = 100, **filter: "Unpack[Filter]") -> Iterator[JobInfo]:
+        """All jobs, or those of a pool, task or state; page of them are asked for at a time."""
+        return self._pages(("jobs",), ("pool", "task", "state"), filter, page)
+
+    def cancel(self, id: str) -> JobInfo:
+        """Cancel a job. Ended when it has ended before."""
+        return self._drive(self._calls.cancel(id))
+
+    def cancel_run(self, id: str) -> None:
+        """Cancel an ephemeral task that runs on this server."""
+        self._drive(self._calls.cancel_run(id))
+
+    def retry(self, id: str) -> Job:
+        """Enqueue a dead job again, as a new job. NotDead where it is not dead."""
+        return Job(self, self._drive(self._calls.retry(id)))
+
+    def follow(self, id: str, after: str = "") -> Iterator[Event]:
+        """The events of a job until its end, each once; after is the id of an event to go on behind."""
+        return self._stream(self._calls.follow(id, after))
+
+    # Dead jobs.
+
+    def list_dead(self, *, page: int = 100, **filter: "Unpack[DeadFilter]") -> Iterator[JobInfo]:
+        """The dead jobs; ``reason="quarantined"`` are those that killed too many workers."""
+        return self._pages(("dead",), ("pool", "task", "reason", "outcome"), filter, page)
+
+    def get_dead(self, id: str) -> JobInfo:
+        """A dead job with its evidence, which `raw` has."""
+        return self._drive(self._calls.get_dead(id))
+
+    def retry_dead(self, id: str) -> Job:
+        """Enqueue a dead job again, as a new job."""
+        return Job(self, self._drive(self._calls.retry(id, ("dead",))))
+
+    def remove_dead(self, id: str) -> None:
+        """Forget a dead job."""
+        self._drive(self._calls.remove_dead(id))
+
+    def retry_all_dead(self, *, all: bool = False, limit: Optional[int] = None, **filter: "Unpack[DeadFilter]") -> Dict[str, Any]:
+        """Enqueue the dead jobs of a filter again: ``count``, ``failed`` and whether there are ``more``."""
+        return self._drive(self._calls.many(requests.filtered("retry", filter, all, limit)))
+
+    def remove_all_dead(self, *, all: bool = False, limit: Optional[int] = None, **filter: "Unpack[DeadFilter]") -> Dict[str, Any]:
+        """Forget the dead jobs of a filter: ``count``, ``failed`` and whether there are ``more``."""
+        return self._drive(self._calls.many(requests.filtered("remove", filter, all, limit)))
+
+    # Pools, and the server.
+
+    def pools(self) -> List[PoolInfo]:
+        """All pools."""
+        return self._drive(self._calls.pools())
+
+    def pool(self, name: str) -> PoolInfo:
+        """One pool."""
+        return self._drive(self._calls.pool(name))
+
+    def pause(self, pool: str) -> PoolInfo:
+        """Start no more jobs of a pool; those that run go on."""
+        return self._drive(self._calls.change(pool, "pause"))
+
+    def resume(self, pool: str) -> PoolInfo:
+        """End a pause."""
+        return self._drive(self._calls.change(pool, "resume"))
+
+    def scale(self, pool: str, *, min: Optional[int] = None, max: Optional[int] = None) -> PoolInfo:
+        """Set how many workers a pool has, until the server reads its configuration again."""
+        return self._drive(self._calls.change(pool, "scale", requests.bounds(min, max)))
+
+    def reload_pool(self, pool: str) -> PoolInfo:
+        """Replace the workers of a pool; the new ones are ready before the old ones go."""
+        return self._drive(self._calls.change(pool, "reload"))
+
+    def reload(self) -> Dict[str, Any]:
+        """Let the server read its configuration again. BadConfig tells what is wrong with it."""
+        return self._drive(self._calls.many(requests.post("/v1/reload")))
+
+    def status(self) -> Dict[str, Any]:
+        """How the server does."""
+        return self._drive(self._calls.status())
+
+    # Carrying out.
+
+    def _pages(self, words: Tuple[str, ...], names: Tuple[str, ...], filter: Mapping[str, Any], page: int) -> Iterator[JobInfo]:
+        after = ""
+        while True:
+            found, after = self._drive(self._calls.page(requests.listing(words, names, filter, page, after)))
+            yield from found
+            if not after:
+                return
+
+    def _drive(self, call: Call[T]) -> T:
+        """Carry out the steps of a call."""
+        try:
+            step = next(call)
+            while True:
+                if isinstance(step, Pause):
+                    time.sleep(step.seconds)
+                    step = call.send(None)
+                    continue
+                try:
+                    answer = self._exchange(step)
+                except Broken as broken:
+                    step = call.throw(broken)
+                else:
+                    step = call.send(answer)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        finally:
+            call.close()
+
+    def _exchange(self, step: Exchange) -> Answer:
+        until = None if step.within is None else time.monotonic() + step.within
+        connection = self._begin(step.request, until, step.within, whole=True)
+        answer = connection.parser.answer()
+        self._give(connection)
+        return answer
+
+    def _stream(self, call: Stream) -> Iterator[Event]:
+        """Carry out the steps of a stream."""
+        connection: Optional[Connection] = None
+        try:
+            step = next(call)
+            while True:
+                value: Any = None
+                try:
+                    if isinstance(step, Emit):
+                        yield step.event
+                    elif isinstance(step, Pause):
+                        time.sleep(step.seconds)
+                    elif isinstance(step, Open):
+                        if connection is not None:
+                            connection.close()
+                        connection = self._begin(step.request, time.monotonic() + step.within, step.within, whole=False)
+                        value = _opened(connection, step.within)
+                    elif connection is not None:
+                        value = _read(connection, step.within)
+                except Broken as broken:
+                    step = call.throw(broken)
+                else:
+                    step = call.send(value)
+        except StopIteration:
+            return
+        finally:
+            call.close()
+            if connection is not None:
+                connection.close()
+
+    def _begin(self, request: Request, until: Optional[float], within: Optional[float], whole: bool) -> Connection:
+        """Send a request and read its answer, or the header of it."""
+        head = write_head(request, self._target, self._headers)
+        connection = self._take(until, within)
+        try:
+            try:
+                connection.send(head, request.body, until, self._max_answer)
+                connection.receive(until, whole)
+            except (BrokenPipeError, ConnectionResetError):
+                connection.receive(until, whole)  # it may have answered before it closed the connection
+                connection.parser.reusable = False
+            return connection
+        except (OSError, Malformed) as error:
+            connection.close()
+            raise Broken(words_of(error, within), True, partial(connection.parser)) from None
+        except BaseException:
+            connection.close()  # an answer may be on its way, that no other call must get
+            raise
+
+    def _take(self, until: Optional[float], within: Optional[float]) -> Connection:
+        """A connection at rest, or a new one."""
+        while True:
+            with self._lock:
+                if self._closed:
+                    raise ValueError("the client is closed")
+                if self._process != os.getpid():  # forked: those are the parent's
+                    self._process = os.getpid()
+                    self._idle.clear()
+                connection = self._idle.pop() if self._idle else None
+            if connection is None:
+                try:
+                    return Connection(self._target, self._context, until)
+                except OSError as error:
+                    raise Broken(words_of(error, within), False) from None
+            if not connection.stale:
+                return connection
+            connection.close()
+
+    def _give(self, connection: Connection) -> None:
+        """Put a connection to rest."""
+        connection.since = time.monotonic()
+        over: Optional[Connection] = connection
+        with self._lock:
+            if connection.parser.reusable and not self._closed and self._most > 0:
+                self._idle.append(connection)
+                over = self._idle.popleft() if len(self._idle) > self._most else None
+        if over is not None:
+            over.close()
+
+
+def fixed_headers(token: Optional[str]) -> Tuple[Tuple[str, str], ...]:
+    """The headers of every request."""
+    headers: Tuple[Tuple[str, str], ...] = (("User-Agent", "bullpen-python/0.1.0"),)
+    if token is not None:
+        if not token.isascii() or not token.isprintable() or not token.strip() or " " in token:
+            raise ValueError("the token has characters that a token cannot have; is there a line feed at its end?")
+        headers += (("Authorization", f"Bearer {token}"),)
+    return headers
+
+
+def partial(parser: Parser) -> Optional[Answer]:
+    """What came of an answer; None of none."""
+    return parser.answer() if parser.status else None
+
+
+def _opened(connection: Connection, within: float) -> Answer:
+    """The head of an answer, and its body where it is no stream."""
+    if connection.parser.status == 200:
+        return Answer(200, connection.parser.headers, b"")
+    try:
+        connection.receive(time.monotonic() + within)
+    except (OSError, Malformed) as error:
+        raise Broken(words_of(error, within), True) from None
+    return connection.parser.answer()
+
+
+def _read(connection: Connection, within: float) -> bytes:
+    try:
+        return connection.read(time.monotonic() + within)
+    except (OSError, Malformed) as error:
+        raise Broken(words_of(error, within), True) from None

@@ -1,0 +1,40 @@
+"""Submit jobs to a Bullpen server, and ask for them::
+
+    from bullpen.client import Client
+
+    with Client("http://127.0.0.1:8650") as client:
+        job = client.enqueue("thumbnails", jpeg, key="photo-17")
+        small = job.result()
+
+`AsyncClient` is the same for asyncio. It is loaded when it is first used.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ._client_answers import Event, JobInfo, Line, PoolInfo, Progress
+from ._client_errors import (BadAnswer, BadConfig, BadRequest, BusyId, ClientError, Closed, Ended, Forbidden, JobFailed, Lost,
+                             Nested, NeverStarted, NotDead, NotEnded, NotFound, Overloaded, Refused, ServerError, StartFailed,
+                             StoreFailed, TooLarge, Unauthorized, Unconfirmed, UnknownTask, Unreachable)
+from ._client_requests import DeadFilter, Filter, Limits, Options
+from ._client_sync import Client, Job
+
+if TYPE_CHECKING:
+    from ._client_async import AsyncClient, AsyncJob
+
+__all__ = [
+    "AsyncClient", "AsyncJob", "BadAnswer", "BadConfig", "BadRequest", "BusyId", "Client", "ClientError", "Closed",
+    "DeadFilter", "Ended", "Event", "Filter", "Forbidden", "Job", "JobFailed", "JobInfo", "Limits", "Line", "Lost", "Nested",
+    "NeverStarted", "NotDead", "NotEnded", "NotFound", "Options", "Overloaded", "PoolInfo", "Progress", "Refused",
+    "ServerError", "StartFailed", "StoreFailed", "TooLarge", "Unauthorized", "Unconfirmed", "UnknownTask", "Unreachable",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Load asyncio only for those who want it: it costs a worker 20 ms of its start."""
+    if name in ("AsyncClient", "AsyncJob"):
+        from . import _client_async
+
+        return getattr(_client_async, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
