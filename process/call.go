@@ -47,6 +47,8 @@ type call struct {
 	batch *batch
 	index int // in batch
 
+	said *said // what its observer has not heard yet; nil for nothing
+
 	unwatch func() bool // ends the watch over the caller's context, or nil
 }
 

@@ -39,6 +39,13 @@ func (p *Pool) deliver(c *call) {
 	if c.unwatch != nil {
 		c.unwatch()
 	}
+	if c.said == nil || !c.said.hold(c, p.tell) {
+		p.tell(c)
+	}
+}
+
+// tell tells the caller of c, whose observer has heard all, or is too slow.
+func (p *Pool) tell(c *call) {
 	switch {
 	case c.done != nil:
 		p.late.put(c)

@@ -22,9 +22,18 @@ type record struct {
 	worker   string
 	task, id string
 	observer bullpen.Observer
+	said     *said // of the task; nil where there is no observer
 	progress bool
 	fraction float64
 	fault    error
+}
+
+// of says that the record is of c. Pool.mu is held.
+func (r *record) of(c *call) {
+	r.task, r.id, r.observer = c.task.Name, c.task.ID, c.task.Observer
+	if r.observer != nil {
+		r.said = c.says()
+	}
 }
 
 // logDepth is the most records that wait for the logger.
@@ -34,6 +43,7 @@ const logDepth = 4096
 // what comes faster than they take it is dropped and counted.
 type logs struct {
 	logger *slog.Logger
+	tell   func(*call) // tells the outcome of a task that waited for its observer
 	queue  chan record
 	lost   atomic.Uint64
 	done   chan struct{}
@@ -41,8 +51,8 @@ type logs struct {
 	ended  chan struct{}
 }
 
-func newLogs(logger *slog.Logger) *logs {
-	l := &logs{logger: logger, queue: make(chan record, logDepth), done: make(chan struct{}), ended: make(chan struct{})}
+func newLogs(logger *slog.Logger, tell func(*call)) *logs {
+	l := &logs{logger: logger, tell: tell, queue: make(chan record, logDepth), done: make(chan struct{}), ended: make(chan struct{})}
 	// Ends when the pool closes l; close waits for it.
 	go l.run()
 	return l
@@ -55,7 +65,18 @@ func (l *logs) put(r record) bool {
 		return true
 	default:
 		l.lost.Add(1)
+		l.heard(r.said)
 		return false
+	}
+}
+
+// heard notes that the observer of a task has heard a word, or never will.
+func (l *logs) heard(s *said) {
+	if s == nil {
+		return
+	}
+	if c := s.heard(); c != nil {
+		l.tell(c)
 	}
 }
 
@@ -97,6 +118,7 @@ func (l *logs) run() {
 
 func (l *logs) write(r record) {
 	defer func() {
+		l.heard(r.said)
 		if p := recover(); p != nil { // an observer of the user's
 			l.logger.Error("an observer panicked", "panic", p)
 		}
@@ -160,7 +182,7 @@ func (p *Pool) relay(w *worker, m wire.Message) {
 	if m.Number != 0 {
 		p.mu.Lock()
 		if c := w.flight[int(m.Number)&(len(w.flight)-1)]; c != nil && c.number == m.Number {
-			r.task, r.id, r.observer = c.task.Name, c.task.ID, c.task.Observer
+			r.of(c)
 		}
 		p.mu.Unlock()
 	}

@@ -198,6 +198,44 @@ func TestObserverHearsItsTask(t *testing.T) {
 	}
 }
 
+// Whoever is told the outcome has heard all that the task said: else the last lines of
+// short tasks would be in nobody's records.
+func TestObserverHearsItsTaskBeforeTheOutcome(t *testing.T) {
+	t.Parallel()
+	p := selfPool(t, func(c *Config) { c.Max = 2 })
+	for range 200 {
+		o := &notes{}
+		if _, err := p.Execute(within(t, 20*time.Second), bullpen.Task{Name: "report", Observer: o}); err != nil {
+			t.Fatal(err)
+		}
+		if !o.heard() {
+			t.Fatalf("at the outcome the observer has heard %v and %v", o.texts, o.lines)
+		}
+	}
+}
+
+// deaf is an observer that hears one line and never returns until it is let go.
+type deaf struct{ let chan struct{} }
+
+func (d deaf) Progress(float64, string) { <-d.let }
+func (d deaf) Log(bullpen.LogLine)      { <-d.let }
+
+func TestDeafObserverHoldsNoOutcomeUp(t *testing.T) {
+	t.Parallel()
+	p := selfPool(t, nil)
+	do(t, p, "echo", "warm")
+	d := deaf{make(chan struct{})}
+	began := time.Now()
+	if _, err := p.Execute(within(t, 20*time.Second), bullpen.Task{Name: "report", Observer: d}); err != nil {
+		t.Error(err)
+	}
+	if took := time.Since(began); took > 20*lastWords {
+		t.Errorf("the outcome took %v", took)
+	}
+	do(t, p, "echo", "after")
+	close(d.let)
+}
+
 // panicky is an observer with a fault of its own.
 type panicky struct{}
 

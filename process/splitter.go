@@ -150,7 +150,7 @@ func (s *splitter) record() {
 		c = s.w.running()
 	}
 	if c != nil {
-		r.task, r.id, r.observer = c.task.Name, c.task.ID, c.task.Observer
+		r.of(c)
 	}
 	p.mu.Unlock()
 	if !p.logs.put(r) {
