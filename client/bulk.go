@@ -1,0 +1,358 @@
+package client
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"time"
+	"unicode/utf8"
+)
+
+// A bulk travels in batches, each a request of its own: so nothing is kept of more
+// jobs than these, and an answer that got lost leaves only these in doubt.
+const (
+	batchJobs  = 500
+	batchBytes = 4 << 20
+)
+
+// BulkError says which jobs of a bulk were not enqueued.
+type BulkError struct {
+	// Errs has an error for each job, in the order of the jobs; nil where it was
+	// enqueued.
+	Errs []error
+}
+
+// Error counts the jobs and gives the first error.
+func (e *BulkError) Error() string {
+	n, at := 0, 0
+	for i, err := range e.Errs {
+		if err != nil {
+			if n == 0 {
+				at = i
+			}
+			n++
+		}
+	}
+	if n == 0 {
+		return "all jobs were enqueued"
+	}
+	return fmt.Sprintf("%d of %d jobs were not enqueued, the first is job %d: %v", n, len(e.Errs), at, e.Errs[at])
+}
+
+// Unwrap returns the errors there are.
+func (e *BulkError) Unwrap() []error {
+	var all []error
+	for _, err := range e.Errs {
+		if err != nil {
+			all = append(all, err)
+		}
+	}
+	return all
+}
+
+// EnqueueAll stores many jobs and returns when each is confirmed or not. The refs
+// are in the order of the jobs; where some failed, theirs are empty and the error
+// is a [*BulkError]. A job that failed stops none of the others.
+func (c *Client) EnqueueAll(ctx context.Context, pool string, jobs []Job) ([]Ref, error) {
+	refs, errs, failed := make([]Ref, 0, len(jobs)), make([]error, 0, len(jobs)), false
+	all := func(yield func(Job) bool) {
+		for i := range jobs {
+			if !yield(jobs[i]) {
+				return
+			}
+		}
+	}
+	for ref, err := range c.EnqueueSeq(ctx, pool, all) {
+		refs, errs = append(refs, ref), append(errs, err)
+		failed = failed || err != nil
+	}
+	if failed {
+		return refs, &BulkError{errs}
+	}
+	return refs, nil
+}
+
+// EnqueueSeq stores jobs as they come from a sequence, of any length, and yields
+// what became of each, in their order: a Ref, or an error as from Enqueue. Up to
+// 500 jobs travel together, so a job waits until its batch is full or the sequence
+// ends. When the consumer leaves the loop, jobs that were read from the sequence
+// and not yielded may have been enqueued.
+//
+// Key, Task and Meta must be UTF-8; Payload need not be. Parent does not travel.
+func (c *Client) EnqueueSeq(ctx context.Context, pool string, jobs iter.Seq[Job]) iter.Seq2[Ref, error] {
+	return func(yield func(Ref, error) bool) {
+		b := c.newBatch(pool)
+		left := false
+		for j := range jobs {
+			b.add(j)
+			if len(b.entries) < batchJobs && b.size < batchBytes {
+				continue
+			}
+			if left = !b.flush(ctx, yield); left {
+				break
+			}
+		}
+		if !left {
+			b.flush(ctx, yield)
+		}
+	}
+}
+
+// batch is the jobs of one request.
+type batch struct {
+	client  *Client
+	pool    string
+	entries []bulkEntry
+	size    int
+}
+
+// bulkEntry is one job and what became of it.
+type bulkEntry struct {
+	line  []byte
+	keyed bool
+	known bool
+	doubt bool // an earlier try may have been done
+	ref   Ref
+	err   error
+}
+
+func (c *Client) newBatch(pool string) *batch { return &batch{client: c, pool: pool} }
+
+func (b *batch) add(j Job) {
+	if j.Key == "" && b.client.config.Keys {
+		j.Key = rand.Text()
+	}
+	e := bulkEntry{keyed: j.Key != ""}
+	if e.line, e.err = encodeBulk(&j); e.err != nil {
+		e.known = true
+	}
+	b.size += len(e.line)
+	b.entries = append(b.entries, e)
+}
+
+// flush enqueues what was added and yields what became of it; false says that the
+// consumer has left.
+func (b *batch) flush(ctx context.Context, yield func(Ref, error) bool) bool {
+	b.enqueue(ctx)
+	entries := b.entries
+	b.entries, b.size = nil, 0
+	for i := range entries {
+		if !yield(entries[i].ref, entries[i].err) {
+			return false
+		}
+	}
+	return true
+}
+
+// enqueue asks until each job is known, again where that is safe.
+func (b *batch) enqueue(ctx context.Context) {
+	for n := 0; ; n++ {
+		open := b.open()
+		if len(open) == 0 {
+			return
+		}
+		err := b.once(ctx, open)
+		open = b.open()
+		if len(open) == 0 {
+			return
+		}
+		var e *Error
+		if !errors.As(err, &e) {
+			e = &Error{Cause: causeUnconfirmed, Detail: "the answer to a bulk ends early", Err: err}
+		}
+		again := n < b.client.config.Retries
+		left := 0
+		for _, i := range open {
+			if again && e.repeatable(b.entries[i].keyed) {
+				left++
+			} else {
+				b.entries[i].fail(e)
+			}
+		}
+		if left == 0 {
+			return
+		}
+		ended := b.client.pause(ctx, nil, n, e) != nil
+		for _, i := range b.open() {
+			if ended {
+				b.entries[i].fail(e)
+			}
+			b.entries[i].doubt = b.entries[i].doubt || e.uncertain()
+		}
+	}
+}
+
+// fail notes that a job was not enqueued, or may not have been.
+func (b *bulkEntry) fail(e *Error) { b.known, b.err = true, enqueueError(e.doubted(b.doubt)) }
+
+// open returns the jobs of which nothing is known.
+func (b *batch) open() []int {
+	var all []int
+	for i := range b.entries {
+		if !b.entries[i].known {
+			all = append(all, i)
+		}
+	}
+	return all
+}
+
+// once asks once, and notes what the answer says of each job, as far as it comes.
+func (b *batch) once(ctx context.Context, open []int) error {
+	var text bytes.Buffer
+	for _, i := range open {
+		text.Write(b.entries[i].line)
+	}
+	r := call{method: http.MethodPost, path: poolPath(b.pool, "/bulk"), body: newSource(text.Bytes())}
+	defer r.body.release()
+	r.header = b.client.header()
+	r.header["Content-Type"] = []string{"application/x-ndjson"}
+	bounded, cancel := context.WithTimeoutCause(ctx, b.client.config.Timeout, errNoAnswer)
+	defer cancel()
+	sent := &sending{}
+	response, err := b.client.send(bounded, r, sent)
+	if err != nil {
+		return broken(ctx, bounded, sent, err)
+	}
+	if response.StatusCode != http.StatusOK {
+		body, err := readBody(response, b.client.config.MaxResult)
+		if err != nil {
+			return broken(ctx, bounded, sent, err)
+		}
+		return readProblem(response.StatusCode, response.Header, body)
+	}
+	defer response.Body.Close()
+	limited := io.LimitReader(response.Body, b.client.config.MaxResult)
+	at := 0
+	err = readBulk(limited, func(ref Ref, err error) bool {
+		if at == len(open) {
+			return false
+		}
+		entry := &b.entries[open[at]]
+		ref.Pool = b.pool
+		if at++; err != nil {
+			ref = Ref{}
+		}
+		entry.known, entry.ref, entry.err = true, ref, err
+		return true
+	})
+	if err == nil && at < len(open) {
+		err = io.ErrUnexpectedEOF
+	}
+	if err != nil {
+		return broken(ctx, bounded, sent, err)
+	}
+	return nil
+}
+
+// readBulk reads the answer to a bulk: a line for each job. each may say that it
+// wants no more.
+func readBulk(r io.Reader, each func(Ref, error) bool) error {
+	lines := json.NewDecoder(bufio.NewReader(r))
+	for {
+		var line struct {
+			Ref
+
+			Error json.RawMessage `json:"error"`
+		}
+		err := lines.Decode(&line)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		switch {
+		case len(line.Error) > 0 && string(line.Error) != "null":
+			err = lineError(line.Error)
+		case line.ID == "":
+			err = &Error{Cause: causeUnconfirmed, Detail: "the answer to a bulk has a line without an id and without an error"}
+		}
+		if !each(line.Ref, err) {
+			return nil
+		}
+	}
+}
+
+// lineError reads the problem of one job.
+func lineError(text json.RawMessage) error {
+	var p struct {
+		Status int `json:"status"`
+	}
+	if err := json.Unmarshal(text, &p); err != nil {
+		return &Error{Cause: causeAnswer, Detail: "the answer to a bulk has an error that is no problem", Err: err}
+	}
+	return enqueueError(readProblem(p.Status, nil, text))
+}
+
+// wireJob is a line of a bulk.
+type wireJob struct {
+	Task       string            `json:"task,omitempty"`
+	Payload    string            `json:"payload,omitempty"`
+	Base64     string            `json:"payload_base64,omitempty"`
+	Key        string            `json:"key,omitempty"`
+	Priority   Priority          `json:"priority,omitempty"`
+	Delay      string            `json:"delay,omitempty"`
+	At         *time.Time        `json:"at,omitempty"`
+	Deadline   *time.Time        `json:"deadline,omitempty"`
+	Timeout    string            `json:"timeout,omitempty"`
+	Memory     int64             `json:"memory,omitempty"`
+	CPU        float64           `json:"cpu,omitempty"`
+	Output     int               `json:"output,omitempty"`
+	Attempts   int               `json:"attempts,omitempty"`
+	Crashes    int               `json:"crashes,omitempty"`
+	Backoff    string            `json:"backoff,omitempty"`
+	MaxBackoff string            `json:"max_backoff,omitempty"`
+	Idempotent bool              `json:"idempotent,omitempty"`
+	Compensate string            `json:"compensate,omitempty"`
+	Meta       map[string]string `json:"meta,omitempty"`
+}
+
+// encodeBulk writes a job as a line of a bulk.
+func encodeBulk(j *Job) ([]byte, error) {
+	sound := utf8.ValidString(j.Task) && utf8.ValidString(j.Key) && utf8.ValidString(j.Compensate)
+	for key, value := range j.Meta {
+		sound = sound && utf8.ValidString(key) && utf8.ValidString(value)
+	}
+	if !sound {
+		return nil, &Error{Cause: "bad-request", Detail: "Task, Key, Compensate and Meta of a job in a bulk must be UTF-8: use Enqueue, or put the bytes into Payload"}
+	}
+	w := wireJob{
+		Task: j.Task, Key: j.Key, Priority: j.Priority, Delay: durationText(j.Delay), At: timeOrNil(j.At), Deadline: timeOrNil(j.Deadline),
+		Timeout: durationText(j.Limits.Timeout), Memory: j.Limits.Memory, CPU: j.Limits.CPU, Output: j.Limits.Output,
+		Attempts: j.Attempts, Crashes: j.Crashes, Backoff: durationText(j.Backoff), MaxBackoff: durationText(j.MaxBackoff),
+		Idempotent: j.Idempotent, Compensate: j.Compensate, Meta: j.Meta,
+	}
+	if utf8.Valid(j.Payload) {
+		w.Payload = string(j.Payload)
+	} else {
+		w.Base64 = base64.StdEncoding.EncodeToString(j.Payload)
+	}
+	line, err := json.Marshal(&w)
+	if err != nil {
+		return nil, &Error{Cause: "bad-request", Detail: "the job cannot be written as JSON: look at its numbers and times", Err: err}
+	}
+	return append(line, '\n'), nil
+}
+
+func durationText(d time.Duration) string {
+	if d == 0 {
+		return ""
+	}
+	return d.String()
+}
+
+func timeOrNil(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	t = t.UTC()
+	return &t
+}

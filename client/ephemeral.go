@@ -1,0 +1,167 @@
+package client
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/bullpen-run/bullpen"
+)
+
+// ephemeral is the way of tasks that bypass the queue: each is one request, which
+// is answered when the task has ended.
+type ephemeral struct {
+	ids
+
+	client *Client
+	path   string
+}
+
+func (c *Client) newEphemeral(pool string) *ephemeral {
+	return &ephemeral{ids: newIDs(), client: c, path: poolPath(pool, "/run")}
+}
+
+// try gives the task to the daemon.
+func (e *ephemeral) try(ctx context.Context, r *run, sent *sending) (bullpen.Result, error) {
+	var q query
+	q.text("task", r.task.Name)
+	q.text("id", r.id)
+	q.limits(r.task.Limits)
+	if end, ok := r.ctx.Deadline(); ok {
+		q.time("deadline", end)
+	}
+	c := call{method: http.MethodPost, path: e.path, query: q.String(), body: newSource(r.task.Payload), long: true}
+	c.header = e.client.submitHeader(r.task.Meta, r.parent, true)
+	defer c.body.release()
+	if r.task.Observer != nil {
+		return e.watched(ctx, c, r.task.Observer, sent)
+	}
+	a, err := e.client.exchange(ctx, ctx, c, sent)
+	if err != nil {
+		return bullpen.Result{}, err
+	}
+	return a.result(), nil
+}
+
+// watched runs a task whose progress and lines are told to an observer.
+func (e *ephemeral) watched(ctx context.Context, c call, o bullpen.Observer, sent *sending) (bullpen.Result, error) {
+	if c.header == nil {
+		c.header = e.client.header()
+	}
+	c.header["Accept"] = []string{eventStream}
+	response, err := e.client.send(ctx, c, sent)
+	if err != nil {
+		return bullpen.Result{}, broken(ctx, ctx, sent, err)
+	}
+	most := e.client.config.MaxResult
+	if err := streams(response, most); err != nil {
+		var no *Error
+		if errors.As(err, &no) && no.Err != nil {
+			return bullpen.Result{}, broken(ctx, ctx, sent, no.Err)
+		}
+		return bullpen.Result{}, err
+	}
+	defer response.Body.Close()
+	in := newFrames(response.Body, int64(base64.StdEncoding.EncodedLen(int(most)))+streamSlack)
+	for {
+		f, err := in.next()
+		if errors.Is(err, ErrTooLarge) {
+			return bullpen.Result{}, err
+		}
+		if errors.Is(err, io.EOF) {
+			err = io.ErrUnexpectedEOF // there was no result
+		}
+		if err != nil {
+			return bullpen.Result{}, broken(ctx, ctx, sent, err)
+		}
+		if res, err, ended := readRun(f, o); ended {
+			return res, err
+		}
+	}
+}
+
+// streamSlack is what a result has besides its payload in a stream of events.
+const streamSlack = 64 << 10
+
+// readRun reads one event of an ephemeral task; ended says that it was the last
+// one.
+func readRun(f frame, o bullpen.Observer) (res bullpen.Result, err error, ended bool) {
+	if f.comment {
+		return res, nil, false
+	}
+	switch f.kind {
+	case "progress":
+		var v wireProgress
+		if json.Unmarshal(f.data, &v) == nil { // one that cannot be read is worth no outcome
+			o.Progress(v.Fraction, v.Note)
+		}
+	case "log":
+		var v wireLine
+		if json.Unmarshal(f.data, &v) == nil { // the same
+			o.Log(v.line())
+		}
+	case "result":
+		res, err = readRunResult(f.data)
+		return res, err, true
+	case "problem":
+		var v struct {
+			Status int `json:"status"`
+		}
+		if err := json.Unmarshal(f.data, &v); err != nil {
+			return res, &Error{Cause: causeAnswer, Err: err}, true
+		}
+		return res, readProblem(v.Status, nil, f.data), true
+	}
+	return res, nil, false
+}
+
+func readRunResult(text []byte) (bullpen.Result, error) {
+	var v struct {
+		Payload []byte `json:"payload_base64"`
+		Stats   struct {
+			Waited     seconds `json:"waited"`
+			Ran        seconds `json:"ran"`
+			Worker     string  `json:"worker"`
+			PeakMemory int64   `json:"peak_memory"`
+		} `json:"stats"`
+	}
+	if err := json.Unmarshal(text, &v); err != nil {
+		return bullpen.Result{}, &Error{Cause: causeAnswer, Detail: "the result cannot be read", Err: err}
+	}
+	return bullpen.Result{Payload: v.Payload, Stats: bullpen.Stats{
+		Waited: v.Stats.Waited.duration(), Ran: v.Stats.Ran.duration(), Worker: v.Stats.Worker, PeakMemory: v.Stats.PeakMemory,
+	}}, nil
+}
+
+// withdraw asks the daemon to end the task. Where it is not known it may not have
+// arrived yet.
+func (e *ephemeral) withdraw(ctx context.Context, r *run) bool {
+	_, err := e.client.once(ctx, call{method: http.MethodDelete, path: "/v1/run/" + escape(r.id)})
+	return err == nil
+}
+
+// ephemeralGrace is how long a task of RunEphemeral may take to end once it was
+// asked to.
+const ephemeralGrace = 10 * time.Second
+
+// run runs a task and takes it back when ctx ends. It is given again while it
+// certainly did not start, as often as the client's Retries allow.
+func (e *ephemeral) run(ctx context.Context, r *run) (bullpen.Result, error) {
+	r.ctx, r.parent = ctx, parentOf(ctx)
+	unwatch := context.AfterFunc(ctx, func() { r.withdraw(context.Cause(ctx)) })
+	defer unwatch()
+	for n := 0; ; n++ {
+		res, err := e.client.attempt(ctx, e, r, ephemeralGrace)
+		no := refused(err)
+		if no == nil {
+			return res, err
+		}
+		if n >= e.client.config.Retries || !no.repeatable(false) || e.client.pause(ctx, nil, n, no) != nil {
+			return res, r.never(err)
+		}
+	}
+}

@@ -1,0 +1,109 @@
+package client_test
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/client"
+)
+
+func ExampleClient_Pools() {
+	c, end := example()
+	defer end()
+	pools, err := c.Pools(context.Background())
+	for _, p := range pools {
+		fmt.Println(p.Name, p.State, p.Workers.Busy, err)
+	}
+	// Output: thumbnails open 1 <nil>
+}
+
+func ExampleClient_Pool() {
+	c, end := example()
+	defer end()
+	p, err := c.Pool(context.Background(), "thumbnails")
+	fmt.Println(p.Min, p.Max, err)
+	// Output: 1 8 <nil>
+}
+
+func ExampleClient_Scale() {
+	c, end := example()
+	defer end()
+	most := 8
+	p, err := c.Scale(context.Background(), "thumbnails", client.Scale{Max: &most})
+	fmt.Println(p.Max, err)
+	// Output: 8 <nil>
+}
+
+func ExampleClient_Pause() {
+	c, end := example()
+	defer end()
+	p, err := c.Pause(context.Background(), "thumbnails")
+	fmt.Println(p.Paused, err)
+	// Output: true <nil>
+}
+
+func ExampleClient_Resume() {
+	c, end := example()
+	defer end()
+	p, err := c.Resume(context.Background(), "thumbnails")
+	fmt.Println(p.Paused, err)
+	// Output: false <nil>
+}
+
+func ExampleClient_ReloadPool() {
+	c, end := example()
+	defer end()
+	p, err := c.ReloadPool(context.Background(), "thumbnails")
+	fmt.Println(p.State, err)
+	// Output: open <nil>
+}
+
+func ExampleClient_Reload() {
+	c, end := example()
+	defer end()
+	changed, err := c.Reload(context.Background())
+	fmt.Println(changed, err)
+	// Output: [thumbnails] <nil>
+}
+
+func ExampleClient_Status() {
+	c, end := example()
+	defer end()
+	s, err := c.Status(context.Background())
+	fmt.Println(s.Version, s.Ready, s.Uptime, err)
+	// Output: 1.0 true 1m30s <nil>
+}
+
+// A pool of a daemon takes the place of one in this process: the code that hands
+// it tasks stays as it is.
+func ExampleClient_Executor() {
+	c, end := example()
+	defer end()
+	var pool bullpen.Executor
+	pool, err := c.Executor("thumbnails", client.ExecutorConfig{Inflight: 16, Overflow: client.Reject})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	r, err := bullpen.Execute(context.Background(), pool, bullpen.Task{Name: "thumbnail", Payload: []byte("jpeg")})
+	fmt.Printf("%s, %v\n", r.Payload, err)
+	fmt.Println(pool.Drain(context.Background()))
+	// Output:
+	// small picture, <nil>
+	// <nil>
+}
+
+// A handler that hands work to its own daemon and waits for it says so, by the
+// context that it calls with.
+func ExampleWithParent() {
+	c, end := example()
+	defer end()
+	handler := func(ctx context.Context, t bullpen.Task) ([]byte, error) {
+		_, r, err := c.Run(client.WithParent(ctx, t), "thumbnails", client.Job{Payload: t.Payload})
+		return r.Payload, err
+	}
+	result, err := handler(context.Background(), bullpen.Task{ID: "01P", Payload: []byte("jpeg")})
+	fmt.Printf("%s, %v\n", result, err)
+	// Output: small picture, <nil>
+}

@@ -1,0 +1,141 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"net/http"
+
+	"github.com/bullpen-run/bullpen"
+)
+
+// Wait waits for the end of a job, however long it takes, and returns its result.
+// A job that did not end well gives an [*EndError]. The end of ctx ends the
+// waiting, not the job.
+func (c *Client) Wait(ctx context.Context, id string) (bullpen.Result, error) {
+	return c.wait(ctx, id, nil)
+}
+
+// wait waits with the header of a submission, which names the parent.
+func (c *Client) wait(ctx context.Context, id string, header http.Header) (bullpen.Result, error) {
+	r := call{method: http.MethodGet, path: jobPath(id, "/result"), header: header, wait: c.config.Wait, again: true}
+	var q query
+	q.duration("wait", r.wait)
+	r.query = q.String()
+	for {
+		a, err := c.do(ctx, r)
+		switch {
+		case err != nil:
+			return bullpen.Result{}, err
+		case a.status != http.StatusAccepted:
+			return a.result(), nil
+		case ctx.Err() != nil:
+			return bullpen.Result{}, context.Cause(ctx)
+		}
+	}
+}
+
+// Result returns the result of a job that has ended. One that has not gives
+// [ErrNotEnded]; one that did not end well an [*EndError].
+func (c *Client) Result(ctx context.Context, id string) (bullpen.Result, error) {
+	a, err := c.do(ctx, call{method: http.MethodGet, path: jobPath(id, "/result"), again: true})
+	switch {
+	case err != nil:
+		return bullpen.Result{}, err
+	case a.status == http.StatusAccepted:
+		return bullpen.Result{}, &Error{Status: a.status, Cause: causeNotEnded, Job: id, Detail: "wait for it"}
+	default:
+		return a.result(), nil
+	}
+}
+
+// Get returns what is known of a job.
+func (c *Client) Get(ctx context.Context, id string) (*Info, error) {
+	i := new(Info)
+	if err := c.getJSON(ctx, jobPath(id, ""), "", i); err != nil {
+		return nil, err
+	}
+	return i, nil
+}
+
+// Payload returns the input of a job, while it is kept; then [ErrNotFound].
+func (c *Client) Payload(ctx context.Context, id string) ([]byte, error) {
+	a, err := c.do(ctx, call{method: http.MethodGet, path: jobPath(id, "/payload"), again: true})
+	if err != nil {
+		return nil, err
+	}
+	return a.body, nil
+}
+
+// List returns a page of jobs, without payloads, lines and history.
+func (c *Client) List(ctx context.Context, f Filter) (Page, error) {
+	var p Page
+	err := c.getJSON(ctx, "/v1/jobs", f.query(false), &p)
+	return p, err
+}
+
+// Jobs yields all jobs that f selects, and reads one page after the other. An
+// error ends it.
+func (c *Client) Jobs(ctx context.Context, f Filter) iter.Seq2[Info, error] {
+	return pages(f, func(f Filter) (Page, error) { return c.List(ctx, f) })
+}
+
+// pages yields the jobs of one page after the other.
+func pages(f Filter, list func(Filter) (Page, error)) iter.Seq2[Info, error] {
+	return func(yield func(Info, error) bool) {
+		for {
+			p, err := list(f)
+			if err == nil && p.Next != "" && p.Next == f.After {
+				err = &Error{Cause: causeAnswer, Detail: "the page after " + p.Next + " is the same again"}
+			}
+			if err != nil {
+				yield(Info{}, err)
+				return
+			}
+			for i := range p.Jobs {
+				if !yield(p.Jobs[i], nil) {
+					return
+				}
+			}
+			if p.Next == "" {
+				return
+			}
+			f.After = p.Next
+		}
+	}
+}
+
+// Cancel takes a job back, whether it waits or runs, and returns it. One that has
+// ended gives [ErrEnded].
+func (c *Client) Cancel(ctx context.Context, id string) (*Info, error) {
+	i := new(Info)
+	err := c.callJSON(ctx, call{method: http.MethodPost, path: jobPath(id, "/cancel")}, nil, i)
+	if err != nil {
+		return nil, err
+	}
+	return i, nil
+}
+
+// Retry enqueues a dead job again, as a new job with attempts of its own. One that
+// is not dead gives [ErrNotDead].
+func (c *Client) Retry(ctx context.Context, id string) (Ref, error) {
+	var ref Ref
+	err := c.callJSON(ctx, call{method: http.MethodPost, path: jobPath(id, "/retry")}, nil, &ref)
+	return ref, enqueueError(err)
+}
+
+// RunEphemeral runs a task on a pool's workers without the durable queue, where the
+// pool allows it, and waits for its end. Errors are as from an executor: a
+// [*bullpen.TaskError] says that the task started, any other that it never did.
+// When ctx ends the task is canceled. Whoever has many such tasks uses
+// [Client.Executor], which bounds how many are under way.
+func (c *Client) RunEphemeral(ctx context.Context, pool string, t bullpen.Task) (bullpen.Result, error) {
+	if ctx.Err() != nil {
+		return bullpen.Result{}, context.Cause(ctx)
+	}
+	if err := t.Limits.Check(); err != nil {
+		return bullpen.Result{}, fmt.Errorf("%w: %w", bullpen.ErrRefused, err)
+	}
+	e := c.newEphemeral(pool)
+	return e.run(ctx, newRun(e.id(t.ID), &t))
+}

@@ -1,0 +1,113 @@
+package client
+
+import (
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/bullpen-run/bullpen"
+)
+
+// query writes the parameters of a request, those only that say something. They
+// come in a fixed order.
+type query struct{ b strings.Builder }
+
+func (q *query) text(name, value string) {
+	if value == "" {
+		return
+	}
+	if q.b.Len() > 0 {
+		q.b.WriteByte('&')
+	}
+	q.b.WriteString(name)
+	q.b.WriteByte('=')
+	q.b.WriteString(url.QueryEscape(value))
+}
+
+func (q *query) duration(name string, d time.Duration) {
+	if d != 0 {
+		q.text(name, d.String())
+	}
+}
+
+func (q *query) time(name string, t time.Time) {
+	if !t.IsZero() {
+		q.text(name, t.UTC().Format(time.RFC3339Nano))
+	}
+}
+
+func (q *query) number(name string, n int64) {
+	if n != 0 {
+		q.text(name, strconv.FormatInt(n, 10))
+	}
+}
+
+func (q *query) limits(l bullpen.Limits) {
+	q.duration("timeout", l.Timeout)
+	q.number("memory", l.Memory)
+	if l.CPU != 0 {
+		q.text("cpu", strconv.FormatFloat(l.CPU, 'g', -1, 64))
+	}
+	q.number("output", int64(l.Output))
+}
+
+func (q *query) String() string { return q.b.String() }
+
+// query gives the parameters of a job that is submitted with a wait, 0 for none.
+func (j *Job) query(wait time.Duration) string {
+	var q query
+	q.text("task", j.Task)
+	q.text("key", j.Key)
+	q.text("priority", string(j.Priority))
+	q.duration("delay", j.Delay)
+	q.time("at", j.At)
+	q.time("deadline", j.Deadline)
+	q.limits(j.Limits)
+	q.number("attempts", int64(j.Attempts))
+	q.duration("backoff", j.Backoff)
+	q.duration("max_backoff", j.MaxBackoff)
+	q.number("crashes", int64(j.Crashes))
+	if j.Idempotent {
+		q.text("idempotent", "true")
+	}
+	q.text("compensate", j.Compensate)
+	q.duration("wait", wait)
+	return q.String()
+}
+
+// query gives the parameters of a list.
+func (f *Filter) query(dead bool) string {
+	var q query
+	q.text("pool", f.Pool)
+	q.text("task", f.Task)
+	if dead {
+		q.text("reason", string(f.Reason))
+		q.text("outcome", f.Outcome)
+	} else {
+		q.text("state", string(f.State))
+	}
+	q.number("limit", int64(f.Limit))
+	q.text("after", f.After)
+	return q.String()
+}
+
+// encodeMeta writes metadata as the header Bullpen-Meta takes it.
+func encodeMeta(meta map[string]string, own bool) string {
+	var q query
+	for key, value := range meta {
+		if own && strings.HasPrefix(key, reservedMeta) {
+			continue
+		}
+		if q.b.Len() > 0 {
+			q.b.WriteByte('&')
+		}
+		q.b.WriteString(url.QueryEscape(key))
+		q.b.WriteByte('=')
+		q.b.WriteString(url.QueryEscape(value))
+	}
+	return q.String()
+}
+
+// reservedMeta begins the keys that are Bullpen's.
+const reservedMeta = "bullpen."
