@@ -60,7 +60,8 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 	peak := cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss >> 10
 	t.Logf("peak memory %d MiB, with -race if the test has it", peak)
-	if peak > 160 {
+	// Without the race detector, whose shadow of this binary counts, it is 36 MiB.
+	if peak > 240 {
 		t.Errorf("peak memory is %d MiB for an input of 100 MB", peak)
 	}
 }

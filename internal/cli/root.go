@@ -50,9 +50,11 @@ func Main(args []string, stdin io.Reader, stdout, stderr *os.File) int {
 func newRoot(stdin io.Reader, stdout, stderr *os.File) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "bullpen",
-		Short: "Run streams of tasks through warm, isolated worker processes",
+		Short: "Run tasks in warm, isolated worker processes, here or by a daemon that keeps them",
 		Long: "Bullpen runs tasks in elastic pools of worker processes, in any language,\n" +
-			"isolated from each other and from the host.",
+			"isolated from each other and from the host: streams of them through a pipeline\n" +
+			"(bullpen map), or durable jobs by a daemon that several programs and people share\n" +
+			"(bullpen serve, bullpen submit).",
 		Args:          cobra.NoArgs,
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -61,7 +63,9 @@ func newRoot(stdin io.Reader, stdout, stderr *os.File) *cobra.Command {
 	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	root.AddCommand(newMap(stdin, stdout, stderr), newDoctor(), newVersion())
+	root.AddCommand(newServe(stdout, stderr), newMap(stdin, stdout, stderr), newDoctor(), newVersion())
+	root.AddCommand(newAsking(stdin, stdout, stderr)...)
+	arrange(root)
 	return root
 }
 

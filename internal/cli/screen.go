@@ -173,7 +173,7 @@ func indent(b *strings.Builder, text string) {
 // cannot play with the terminal.
 func printable(text string) string {
 	return strings.Map(func(c rune) rune {
-		if c < ' ' && c != '\t' || c == 0x7f {
+		if unfit(c) && c != '\t' {
 			return -1
 		}
 		return c

@@ -1,0 +1,44 @@
+package cli
+
+import (
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+)
+
+// newAsking makes the commands that ask a daemon.
+func newAsking(stdin io.Reader, stdout, stderr *os.File) []*cobra.Command {
+	each := func() *remote { return newRemote(stdin, stdout, stderr) }
+	return []*cobra.Command{
+		newSubmit(each()), newGet(each()), newLs(each()), newLogs(each()), newCancel(each()), newRetry(each()),
+		newDead(each), newPool(each), newTop(each()), newStatus(each()), newReload(each()),
+	}
+}
+
+// The groups of commands in the help.
+const (
+	groupHere   = "here"
+	groupJobs   = "jobs"
+	groupDaemon = "daemon"
+)
+
+// groups says where each command stands in the help; others stand below.
+var groups = map[string]string{
+	"map": groupHere, "doctor": groupHere,
+	"submit": groupJobs, "get": groupJobs, "ls": groupJobs, "logs": groupJobs, "cancel": groupJobs, "retry": groupJobs, "dead": groupJobs,
+	"serve": groupDaemon, "pool": groupDaemon, "top": groupDaemon, "status": groupDaemon, "reload": groupDaemon,
+}
+
+// arrange orders the commands of the help.
+func arrange(root *cobra.Command) {
+	root.AddGroup(
+		&cobra.Group{ID: groupHere, Title: "Run tasks here:"},
+		&cobra.Group{ID: groupDaemon, Title: "Run and watch a daemon:"},
+		&cobra.Group{ID: groupJobs, Title: "Give jobs to a daemon:"},
+	)
+	root.Args = onlyCommands
+	for _, cmd := range root.Commands() {
+		cmd.GroupID = groups[cmd.Name()]
+	}
+}

@@ -1,0 +1,272 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/client"
+)
+
+func newDead(each func() *remote) *cobra.Command {
+	group := groupOf("dead", "Look after jobs that have failed for good", "deads")
+	group.AddCommand(newDeadLs(each()), newDeadShow(each()), newDeadRetry(each()), newDeadRm(each()))
+	return group
+}
+
+// deadReasons are the words for why a job is among the dead.
+var deadReasons = []string{
+	string(client.Exhausted), string(client.Final), string(client.Quarantined), string(client.Expired),
+	string(client.Refused), string(client.Corrupt), string(client.Vanished),
+}
+
+func outcomeWords() []string {
+	var words []string
+	for _, o := range bullpen.Outcomes() {
+		if o != bullpen.OK {
+			words = append(words, o.String())
+		}
+	}
+	return words
+}
+
+// deadFlags adds what selects dead jobs.
+func deadFlags(f flagSet, filter *client.Filter) {
+	add(f, &filter.Pool, "pool", "p", "NAME", "", word, "jobs of this pool only")
+	add(f, &filter.Task, "task", "t", "NAME", "", word, "jobs of this task only")
+	deadWhy(f, filter)
+}
+
+func deadWhy(f flagSet, filter *client.Filter) {
+	reason := func(text string) (client.Reason, error) {
+		s, err := near(deadReasons)(text)
+		return client.Reason(s), err
+	}
+	add(f, &filter.Reason, "reason", "r", "WORD", "", reason, "jobs that died for this reason only: "+strings.Join(deadReasons, ", "))
+	add(f, &filter.Outcome, "outcome", "", "WORD", "", near(outcomeWords()), "jobs whose last attempt ended so only: "+strings.Join(outcomeWords(), ", "))
+}
+
+func completeDead(r *remote, cmd *cobra.Command) *cobra.Command {
+	fixed(cmd, "reason", deadReasons...)
+	fixed(cmd, "outcome", outcomeWords()...)
+	_ = cmd.RegisterFlagCompletionFunc("pool", r.completePool) // it exists
+	return cmd
+}
+
+func newDeadLs(r *remote) *cobra.Command {
+	var l listing
+	return completeDead(r, r.command(verb{
+		use: "ls", short: "List the dead jobs",
+		long: "Ls lists the jobs that have failed for good, with the reason: exhausted (all attempts\nfailed), final (another is of no use), quarantined (it has killed too many workers),\nexpired (its deadline passed), refused (no workers take it), corrupt or vanished\n(what was stored is damaged or gone).",
+		args: wants(0, 0, "bullpen dead ls --pool NAME --reason WORD"),
+		flags: func(f flagSet) {
+			l.define(f)
+			deadWhy(f, &l.filter)
+		},
+		do: func(ctx context.Context, c *client.Client, _ []string) error {
+			return r.list(ctx, &l, c.ListDead, "bullpen dead ls", "no dead jobs")
+		},
+	}))
+}
+
+func newDeadShow(r *remote) *cobra.Command {
+	return r.command(verb{
+		use: "show ID", short: "Tell all about a dead job, with its evidence and its payload",
+		long: "Show tells all about a dead job: why it died, how each attempt ended, the last lines\nof its worker, and its payload if people can read it.",
+		args: wants(1, 1, "bullpen dead show ID; see: bullpen dead ls"), complete: r.completeJob(string(client.Dead)),
+		do: func(ctx context.Context, c *client.Client, args []string) error {
+			info, err := c.GetDead(ctx, args[0])
+			if err != nil {
+				return ofJob(args[0], err)
+			}
+			if r.asJSON {
+				return r.raw(info.Raw)
+			}
+			r.printf("%s", jobText(info, r.now(), r.style))
+			r.printf("%s", payloadText(info))
+			return nil
+		},
+	})
+}
+
+// payloadText shows the beginning of a payload.
+func payloadText(info *client.Info) string {
+	const most = 2000
+	if len(info.Payload) == 0 {
+		return ""
+	}
+	if !readable(info.Payload) {
+		return fmt.Sprintf("\npayload: %s of binary data: bullpen get %s --payload > FILE\n", sizeText(int64(len(info.Payload))), plain(info.ID))
+	}
+	text := string(info.Payload)
+	rest := ""
+	if len(text) > most {
+		text = strings.ToValidUTF8(text[:most], "")
+		rest = fmt.Sprintf("  … %s in all: bullpen get %s --payload\n", sizeText(int64(len(info.Payload))), plain(info.ID))
+	}
+	var b strings.Builder
+	b.WriteString("\npayload")
+	indentPlain(&b, text)
+	return b.String() + "\n" + rest
+}
+
+// sweeping is the flags of commands that take ids of dead jobs, or select many.
+type sweeping struct {
+	*remote
+	filter client.Filter
+	yes    bool
+
+	verb, done string // "try again", "tried again"
+	self       string // the command itself
+	one        func(ctx context.Context, c *client.Client, id string) error
+	many       func(ctx context.Context, c *client.Client, f client.Filter) (client.Swept, error)
+}
+
+func newDeadRetry(r *remote) *cobra.Command {
+	s := &sweeping{remote: r, verb: "try again", done: "tried again", self: "bullpen dead retry"}
+	s.one = func(ctx context.Context, c *client.Client, id string) error {
+		return r.again(id, func() (client.Ref, error) { return c.RetryDead(ctx, id) })
+	}
+	s.many = func(ctx context.Context, c *client.Client, f client.Filter) (client.Swept, error) {
+		return c.RetryDeadAll(ctx, f)
+	}
+	return s.command("retry", "Try dead jobs again: some, or all of a kind",
+		"Retry tries dead jobs again, each as a new job with the same payload: those that are\nnamed, whose new ids are printed, or all that --pool, --task, --reason and --outcome\nselect. --all takes every dead job, and asks first.",
+		"  bullpen dead retry --pool reports --outcome crashed")
+}
+
+func newDeadRm(r *remote) *cobra.Command {
+	s := &sweeping{remote: r, verb: "forget", done: "forgotten", self: "bullpen dead rm"}
+	s.one = func(ctx context.Context, c *client.Client, id string) error { return c.RemoveDead(ctx, id) }
+	s.many = func(ctx context.Context, c *client.Client, f client.Filter) (client.Swept, error) {
+		return c.RemoveDeadAll(ctx, f)
+	}
+	return s.command("rm", "Forget dead jobs: some, or all of a kind",
+		"Rm forgets dead jobs, with their evidence and their payload: those that are named, or\nall that --pool, --task, --reason and --outcome select. --all takes every dead job,\nand asks first.",
+		"  bullpen dead rm --reason expired")
+}
+
+func (s *sweeping) command(name, short, long, example string) *cobra.Command {
+	return completeDead(s.remote, s.remote.command(verb{
+		use: name + " [ID...]", short: short, long: long, example: example,
+		args: s.arguments, complete: s.completeJob(string(client.Dead)),
+		flags: func(f flagSet) {
+			deadFlags(f, &s.filter)
+			add(f, &s.filter.Limit, "limit", "n", "N", "", number(1, math.MaxInt32), "most jobs")
+			f.BoolVarP(&s.filter.All, "all", "a", false, "every dead job; asks first")
+			f.BoolVarP(&s.yes, "yes", "y", false, "do not ask")
+		},
+		do: s.sweep,
+	}))
+}
+
+// selects tells whether flags select jobs.
+func (s *sweeping) selects() bool {
+	f := s.filter
+	return f.Pool != "" || f.Task != "" || f.Reason != "" || f.Outcome != "" || f.All
+}
+
+func (s *sweeping) arguments(_ *cobra.Command, args []string) error {
+	switch {
+	case len(args) > 0 && (s.selects() || s.filter.Limit > 0):
+		return fmt.Errorf("both jobs and a selection are given: name jobs, or select them by --pool, --task, --reason, --outcome or --all")
+	case len(args) == 0 && !s.selects() && len(s.bad) == 0:
+		return fmt.Errorf("which jobs? %s ID..., or --pool NAME, --task NAME, --reason WORD, --outcome WORD or --all; see: bullpen dead ls", s.self)
+	}
+	return nil
+}
+
+func (s *sweeping) sweep(ctx context.Context, c *client.Client, args []string) error {
+	if len(args) > 0 {
+		return s.eachID(ctx, c, args, func(id string) error { return s.one(ctx, c, id) })
+	}
+	if s.filter.All && !s.yes {
+		if err := s.confirm(ctx, c); err != nil {
+			return err
+		}
+	}
+	var all client.Swept
+	f := s.filter
+	for {
+		if s.filter.Limit > 0 {
+			f.Limit = s.filter.Limit - all.Count
+		}
+		part, err := s.many(ctx, c, f)
+		all.Count += part.Count
+		all.Failed = append(all.Failed, part.Failed...)
+		all.More = part.More
+		if err != nil {
+			s.say("%s %s before this happened", plural(all.Count, "dead job"), s.done)
+			return ofPool(f.Pool, err)
+		}
+		if !part.More || part.Count == 0 || s.filter.Limit > 0 && all.Count >= s.filter.Limit {
+			break
+		}
+	}
+	return s.tell(&all)
+}
+
+// tell says what became of the jobs that were selected.
+func (s *sweeping) tell(all *client.Swept) error {
+	if s.asJSON {
+		if all.Failed == nil {
+			all.Failed = make([]struct {
+				ID    string `json:"id"`
+				Error string `json:"error"`
+			}, 0)
+		}
+		if err := s.object(all); err != nil {
+			return err
+		}
+	} else {
+		s.printf("%s %s\n", plural(all.Count, "dead job"), s.done)
+	}
+	if len(all.Failed) == 0 {
+		return nil
+	}
+	if err := s.flush(); err != nil {
+		return err
+	}
+	for _, f := range all.Failed {
+		s.say("%s: %s", f.ID, f.Error)
+	}
+	return status(exitFailed)
+}
+
+// confirm asks whether all dead jobs are meant.
+func (s *sweeping) confirm(ctx context.Context, c *client.Client) error {
+	if !isFileTerminal(s.stdin) || !isTerminal(s.stderr) {
+		return usageError{fmt.Errorf("--all takes every dead job: add --yes to say that it is meant")}
+	}
+	page, err := c.ListDead(ctx, client.Filter{Pool: s.filter.Pool, Task: s.filter.Task, Reason: s.filter.Reason, Outcome: s.filter.Outcome, Limit: mostOfPage})
+	if err != nil {
+		return err
+	}
+	how := plural(len(page.Jobs), "dead job")
+	if page.Next != "" {
+		how = fmt.Sprintf("more than %d dead jobs", len(page.Jobs))
+	}
+	fmt.Fprintf(s.stderr, "bullpen: %s %s? [y/N] ", s.verb, how)
+	answer := make(chan string, 1)
+	go func() { // ends with the line, or with the process: nobody waits for it
+		line, _ := bufio.NewReader(s.stdin).ReadString('\n') // an error is no yes
+		answer <- line
+	}()
+	select {
+	case line := <-answer:
+		switch strings.ToLower(strings.TrimSpace(line)) {
+		case "y", "yes":
+			return nil
+		}
+		s.say("nothing is done")
+		return status(exitFailed)
+	case <-ctx.Done():
+		fmt.Fprintln(s.stderr)
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,230 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/client"
+)
+
+// getting is the flags of bullpen get.
+type getting struct {
+	*remote
+	wait            waitFlag
+	result, payload bool
+}
+
+func newGet(r *remote) *cobra.Command {
+	g := &getting{remote: r}
+	cmd := r.command(verb{
+		use: "get ID", short: "Tell all about a job, or give its result or its payload",
+		long: "Get tells all about a job: its state, its attempts, how it failed and the last lines\n" +
+			"that it printed. With --result it gives the result as it is, with --payload the\n" +
+			"payload, as long as they are kept. With --wait it waits for the end of the job\n" +
+			"first; the exit status then tells how it ended.",
+		example:  "  bullpen get 01K9GZ3Q7V8X5T2M4N6P8R0S1A\n  bullpen get 01K9GZ3Q7V8X5T2M4N6P8R0S1A --wait=1m --result > small.jpg",
+		complete: r.completeJob(""),
+		args:     g.arguments,
+		flags: func(f flagSet) {
+			g.wait.define(f, "wait for the job's end, or so long")
+			f.BoolVar(&g.result, "result", false, "give the result, as it is")
+			f.BoolVar(&g.payload, "payload", false, "give the payload, as it is")
+		},
+		do: func(ctx context.Context, c *client.Client, args []string) error { return g.get(ctx, c, args[0]) },
+	})
+	g.wait.optional(cmd)
+	return cmd
+}
+
+func (g *getting) arguments(cmd *cobra.Command, args []string) error {
+	if err := wants(1, 1, "bullpen get ID; see: bullpen ls")(cmd, args); err != nil {
+		return err
+	}
+	if g.result && g.payload {
+		g.bad.add("--result and --payload: use one of them")
+	}
+	if g.payload && g.wait.limit != 0 {
+		g.bad.add("--payload and --wait: the payload is there from the start; leave out --wait")
+	}
+	return nil
+}
+
+func (g *getting) get(ctx context.Context, c *client.Client, id string) error {
+	switch {
+	case g.payload:
+		payload, err := c.Payload(ctx, id)
+		if err != nil {
+			return ofJob(id, err)
+		}
+		return g.bytes(payload, "the payload", "bullpen get "+id+" --payload > FILE")
+	case g.wait.limit != 0:
+		return g.await(ctx, id, g.wait.limit, func(result bullpen.Result) error {
+			if g.result {
+				return g.remote.result(ctx, c, id, result)
+			}
+			return g.show(ctx, c, id)
+		})
+	case g.result:
+		result, err := c.Result(ctx, id)
+		if errors.Is(err, client.ErrNotEnded) {
+			return fmt.Errorf("the job has not ended; wait for it: bullpen get %s --wait --result", id)
+		}
+		if end, ok := errors.AsType[*client.EndError](err); ok {
+			return g.badEnd(ctx, c, id, end)
+		}
+		if err != nil {
+			return ofJob(id, err)
+		}
+		return g.remote.result(ctx, c, id, result)
+	}
+	return g.show(ctx, c, id)
+}
+
+// show writes all about a job.
+func (r *remote) show(ctx context.Context, c *client.Client, id string) error {
+	info, err := c.Get(ctx, id)
+	if err != nil {
+		return ofJob(id, err)
+	}
+	if r.asJSON {
+		return r.raw(info.Raw)
+	}
+	r.printf("%s", jobText(info, r.now(), r.style))
+	return nil
+}
+
+// listing is the flags of commands that list jobs.
+type listing struct {
+	filter client.Filter
+	all    bool
+}
+
+// mostOfPage is the most jobs that a daemon gives at once.
+const mostOfPage = 1000
+
+func (l *listing) define(f flagSet) {
+	l.filter.Limit = 50
+	add(f, &l.filter.Pool, "pool", "p", "NAME", "", word, "jobs of this pool only")
+	add(f, &l.filter.Task, "task", "t", "NAME", "", word, "jobs of this task only")
+	add(f, &l.filter.Limit, "limit", "n", "N", "50", number(1, math.MaxInt32), "most jobs")
+	f.BoolVarP(&l.all, "all", "a", false, "all jobs, however many")
+}
+
+func newLs(r *remote) *cobra.Command {
+	var l listing
+	cmd := r.command(verb{
+		use: "ls", short: "List jobs",
+		long:    "Ls lists the jobs of the daemon. Those that ended are kept for a while, the dead ones\nlonger: see also bullpen dead ls.",
+		example: "  bullpen ls --state running\n  bullpen ls --pool thumbnails --all --json | jq -r 'select(.attempts > 1).id'",
+		args:    wants(0, 0, "bullpen ls --pool NAME --state WORD --task NAME"),
+		flags: func(f flagSet) {
+			add(f, &l.filter.State, "state", "s", "WORD", "", parseJobState, "jobs in this state only: scheduled, queued, running, retrying, done, dead or canceled")
+			l.define(f)
+		},
+		do: func(ctx context.Context, c *client.Client, _ []string) error {
+			return r.list(ctx, &l, c.List, "bullpen ls", "no jobs")
+		},
+	})
+	fixed(cmd, "state", jobStates...)
+	_ = cmd.RegisterFlagCompletionFunc("pool", r.completePool) // it exists
+	return cmd
+}
+
+// jobStates are the words for client.State.
+var jobStates = []string{
+	string(client.Scheduled), string(client.Queued), string(client.Running), string(client.Retrying),
+	string(client.Done), string(client.Dead), string(client.Canceled),
+}
+
+func parseJobState(text string) (client.State, error) {
+	s, err := near(jobStates)(text)
+	return client.State(s), err
+}
+
+// near parses one of some words, and names the one that was probably meant.
+func near(words []string) func(string) (string, error) {
+	return func(text string) (string, error) {
+		s, err := oneOf(words...)(text)
+		if n := nearest(text, words); err != nil && n != "" {
+			err = fmt.Errorf("did you mean %s? %w", n, err)
+		}
+		return s, err
+	}
+}
+
+// list writes the jobs of one page after the other: with --json each as it
+// comes, for people a table of all.
+func (r *remote) list(ctx context.Context, l *listing, page func(context.Context, client.Filter) (client.Page, error), self, none string) error {
+	f, left := l.filter, l.filter.Limit
+	if l.all {
+		left = math.MaxInt
+	}
+	var jobs []client.Info
+	total := 0
+	for {
+		f.Limit = min(left, mostOfPage)
+		p, err := page(ctx, f)
+		if err != nil {
+			return ofPool(l.filter.Pool, err)
+		}
+		if p.Next == f.After {
+			p.Next = ""
+		}
+		left -= len(p.Jobs)
+		total += len(p.Jobs)
+		f.After = p.Next
+		if err := r.rows(&jobs, p.Jobs); err != nil {
+			return err
+		}
+		if p.Next == "" || left <= 0 {
+			break
+		}
+	}
+	if len(jobs) > 0 {
+		r.printf("%s", jobTable(jobs, r.now()).draw(r.style))
+	}
+	if r.asJSON || f.After == "" && total > 0 {
+		return nil
+	}
+	if err := r.flush(); err != nil {
+		return err
+	}
+	if total == 0 {
+		r.say("%s", none)
+	} else {
+		r.say("there are more: %s --all, or --limit N", self)
+	}
+	return nil
+}
+
+// mostOfTable is how many rows are laid out together: a longer list is written
+// in parts, so that memory stays bounded.
+const mostOfTable = 10_000
+
+// rows takes the jobs of a page: with --json it writes them, for people it
+// collects them until a part of the table is full.
+func (r *remote) rows(waiting *[]client.Info, jobs []client.Info) error {
+	if !r.asJSON {
+		for i := range jobs {
+			jobs[i].Raw = nil
+		}
+		*waiting = append(*waiting, jobs...)
+		if len(*waiting) < mostOfTable {
+			return nil
+		}
+		r.printf("%s", jobTable(*waiting, r.now()).draw(r.style))
+		*waiting = (*waiting)[:0]
+		return r.flush()
+	}
+	for i := range jobs {
+		if err := r.raw(jobs[i].Raw); err != nil {
+			return err
+		}
+	}
+	return r.flush()
+}

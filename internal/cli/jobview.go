@@ -1,0 +1,257 @@
+package cli
+
+import (
+	"cmp"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/client"
+)
+
+// toneOf is the colour of a state.
+func toneOf(s client.State) tone {
+	switch s {
+	case client.Done:
+		return toneGood
+	case client.Dead:
+		return toneBad
+	case client.Running:
+		return toneNone
+	case client.Retrying:
+		return toneWarn
+	default:
+		return toneFaint
+	}
+}
+
+// jobTable is the list of jobs for people.
+func jobTable(jobs []client.Info, now time.Time) *table {
+	t := newTable("ID", "POOL", "TASK", "STATE", "PRIORITY", ">AGE", ">TRIES", ">RAN", "KEY", "NOTE")
+	for i := range jobs {
+		j := &jobs[i]
+		tries, ran, priority, key := "", "", "", j.Key
+		if strings.HasPrefix(key, "bullpen.") {
+			key = "" // Bullpen's own, of a job that tries another again
+		}
+		if j.Attempts > 0 {
+			tries = fmt.Sprint(j.Attempts)
+		}
+		if j.Stats.Ran > 0 {
+			ran = ageText(j.Stats.Ran)
+		}
+		if j.Priority != client.Normal {
+			priority = string(j.Priority)
+		}
+		t.addCells(
+			cell{text: j.ID}, cell{text: j.Pool}, cell{text: j.Task}, cell{string(j.State), toneOf(j.State)}, cell{text: priority},
+			cell{text: sinceText(j.Enqueued, now)}, cell{text: tries}, cell{text: ran}, cell{text: key}, cell{text: jobNote(j, now)},
+		)
+	}
+	return t
+}
+
+// jobNote says in a few words what else there is to know of a job.
+func jobNote(j *client.Info, now time.Time) string {
+	switch {
+	case j.State == client.Dead:
+		return strings.Trim(string(j.Reason)+": "+endCause(j), ": ")
+	case (j.State == client.Scheduled || j.State == client.Retrying) && !j.At.IsZero():
+		return sinceText(j.At, now)
+	case j.State == client.Running && (j.Progress > 0 || j.Note != ""):
+		return strings.TrimSpace(fmt.Sprintf("%.0f%% %s", 100*j.Progress, j.Note))
+	}
+	return ""
+}
+
+// endCause is why a job ended badly, without its name.
+func endCause(j *client.Info) string {
+	if te := j.Failure; te != nil {
+		return strings.TrimSuffix(te.Outcome.String()+": "+causeOf(te), ": ")
+	}
+	// A list has the one line only, which names what stands beside it already.
+	outcome := j.Outcome.String()
+	name := j.ID + " " + outcome
+	if at := strings.LastIndex(j.Error, name); at >= 0 {
+		return strings.TrimSuffix(outcome+": "+strings.TrimLeft(j.Error[at+len(name):], ": "), ": ")
+	}
+	return cmp.Or(j.Error, outcome)
+}
+
+// pairs are names with their values, for people; what is empty is left out.
+type pairs struct {
+	table table
+}
+
+func (p *pairs) add(name, value string) { p.addTone(name, value, toneNone) }
+
+func (p *pairs) addTone(name, value string, t tone) {
+	if value != "" {
+		p.table.addCells(cell{name, toneFaint}, cell{value, t})
+	}
+}
+
+// draw returns the pairs, one a line, without titles.
+func (p *pairs) draw(s style) string {
+	p.table.titles = []string{"", ""}
+	_, text, _ := strings.Cut(p.table.draw(style{colours: s.colours}), "\n")
+	return text
+}
+
+// moreThan writes n where it is not zero.
+func moreThan[T int | int64 | uint64](n T) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprint(n)
+}
+
+func whenText(t, now time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	ago := sinceText(t, now)
+	if !strings.HasPrefix(ago, "in ") && ago != "now" {
+		ago += " ago"
+	}
+	return t.Local().Format("2006-01-02 15:04:05") + " (" + ago + ")"
+}
+
+func spanText(d time.Duration) string {
+	if d <= 0 {
+		return ""
+	}
+	return ageText(d)
+}
+
+func sizeOf(n int64) string {
+	if n <= 0 {
+		return ""
+	}
+	return sizeText(n)
+}
+
+// jobText is all about a job for people.
+func jobText(j *client.Info, now time.Time, s style) string {
+	var p pairs
+	p.add("id", j.ID)
+	p.add("pool", j.Pool)
+	p.add("task", j.Task)
+	state := string(j.State)
+	if j.State == client.Dead && j.Reason != "" {
+		state += " (" + string(j.Reason) + ")"
+	}
+	p.addTone("state", state, toneOf(j.State))
+	if j.State == client.Dead {
+		p.addTone("cause", endCause(j), toneBad)
+	}
+	if j.State == client.Running && j.Progress > 0 {
+		p.add("progress", fmt.Sprintf("%.0f%%", 100*j.Progress))
+	}
+	p.add("note", j.Note)
+	p.add("key", j.Key)
+	p.add("priority", string(j.Priority))
+	p.add("enqueued", whenText(j.Enqueued, now))
+	if !j.State.Ended() {
+		p.add("starts", whenText(j.At, now))
+	}
+	p.add("deadline", whenText(j.Deadline, now))
+	p.add("ended", whenText(j.Ended, now))
+	p.add("attempts", moreThan(j.Attempts))
+	p.add("crashes", moreThan(j.Crashes))
+	p.add("node", j.Node)
+	p.add("worker", j.Worker)
+	p.add("waited", spanText(j.Stats.Waited))
+	p.add("ran", spanText(j.Stats.Ran))
+	p.add("peak memory", sizeOf(j.Stats.PeakMemory))
+	p.add("payload", sizeOf(j.PayloadSize))
+	p.add("result", sizeOf(j.ResultSize))
+	p.add("compensate", j.Compensate)
+	p.add("parent", j.Parent)
+	for _, name := range slices.Sorted(maps.Keys(j.Meta)) {
+		p.add("meta "+name, j.Meta[name])
+	}
+	var b strings.Builder
+	b.WriteString(p.draw(s))
+	evidence(&b, j, now, s)
+	return b.String()
+}
+
+// evidence appends what is left of the attempts of a job.
+func evidence(b *strings.Builder, j *client.Info, now time.Time, s style) {
+	if len(j.History) > 0 {
+		t := newTable(">#", "OUTCOME", ">RAN", ">ENDED", ">MEMORY", "WORKER", "NODE", "ERROR")
+		for _, a := range j.History {
+			bad := toneBad
+			if a.Outcome == bullpen.OK {
+				bad = toneGood
+			}
+			t.addCells(
+				cell{text: fmt.Sprint(a.Number)}, cell{a.Outcome.String(), bad}, cell{text: spanText(a.Ran)}, cell{text: sinceText(a.Ended, now)},
+				cell{text: sizeOf(a.PeakMemory)}, cell{text: a.Worker}, cell{text: a.Node}, cell{text: attemptError(&a)},
+			)
+		}
+		b.WriteString("\nattempts\n" + t.draw(s))
+	}
+	if te := j.Failure; te != nil && te.Stack+te.Detail != "" {
+		b.WriteString("\nfailure" + detailText(te) + "\n")
+	}
+	if len(j.Lines) > 0 {
+		b.WriteString("\nlast lines\n")
+		for i := range j.Lines {
+			b.WriteString("  " + lineText(&j.Lines[i]) + "\n")
+		}
+	}
+}
+
+func attemptError(a *client.Attempt) string {
+	text := a.Error
+	switch {
+	case a.Signal != "" && !strings.Contains(text, a.Signal):
+		text = strings.TrimSpace(text + " (signal " + a.Signal + ")")
+	case a.Signal == "" && a.ExitCode > 0 && !strings.Contains(text, fmt.Sprint(a.ExitCode)):
+		text = strings.TrimSpace(text + fmt.Sprintf(" (exit status %d)", a.ExitCode))
+	}
+	return text
+}
+
+// lineText is a line that a task logged or printed.
+func lineText(l *client.Line) string {
+	text := plain(l.Text)
+	if l.Stream == "log" && l.Level != 0 {
+		text = strings.ToLower(slog.Level(l.Level).String()) + ": " + text
+	}
+	if l.Time.IsZero() {
+		return text
+	}
+	return l.Time.Local().Format("15:04:05.000") + "  " + text
+}
+
+// withResult is the JSON of a job with its result as one field more: text where
+// it is text, base64 where it is not.
+func withResult(raw json.RawMessage, result []byte) ([]byte, error) {
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &fields); err != nil {
+		return nil, fmt.Errorf("the daemon's answer is not a job: %w", err)
+	}
+	name, value := "result", string(result)
+	if !utf8.Valid(result) {
+		name, value = "result_base64", base64.StdEncoding.EncodeToString(result)
+	}
+	text, err := json.Marshal(value)
+	if err != nil {
+		return nil, err
+	}
+	body := strings.TrimSuffix(strings.TrimSpace(string(raw)), "}")
+	if len(fields) > 0 {
+		body += ","
+	}
+	return []byte(body + `"` + name + `":` + string(text) + "}"), nil
+}

@@ -1,0 +1,201 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bullpen-run/bullpen/client"
+)
+
+// quiet is how long nothing may come of a job that goes on until bullpen logs
+// takes it that it has seen all there is.
+const quiet = 400 * time.Millisecond
+
+// logging is the flags of bullpen logs.
+type logging struct {
+	*remote
+	follow, times, bare bool
+	after               string
+}
+
+func newLogs(r *remote) *cobra.Command {
+	l := &logging{remote: r}
+	return r.command(verb{
+		use: "logs ID", short: "Show what a job prints and logs, and follow it",
+		long: "Logs shows the lines that a job printed and logged, as far as they are kept. With\n" +
+			"--follow it goes on with what comes, also after a broken connection, until the job\n" +
+			"has ended; the exit status then tells how: 0 well, 1 badly. What becomes of the job\n" +
+			"besides its lines (its states, its progress) is told on standard error. With --json\n" +
+			"each event is an object on a line.",
+		example:  "  bullpen logs -f 01K9GZ3Q7V8X5T2M4N6P8R0S1A",
+		args:     wants(1, 1, "bullpen logs ID; see: bullpen ls"),
+		complete: r.completeJob(""),
+		flags: func(f flagSet) {
+			f.BoolVarP(&l.follow, "follow", "f", false, "go on until the job has ended")
+			f.BoolVar(&l.times, "times", false, "begin each line with its time")
+			f.BoolVarP(&l.bare, "quiet", "q", false, "the lines only, not what becomes of the job")
+			add(f, &l.after, "after", "", "EVENT", "", word, "go on behind the event with this id, as --json shows it")
+		},
+		do: func(ctx context.Context, _ *client.Client, args []string) error { return l.show(ctx, args[0]) },
+	})
+}
+
+// show shows the events of a job.
+func (l *logging) show(ctx context.Context, id string) error {
+	c, err := l.patient()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	reading, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	rest := &restless{stop: stop}
+	if !l.follow {
+		// The job is there, or this says what is wrong, at once.
+		info, err := c.Get(ctx, id)
+		if err != nil {
+			return ofJob(id, err)
+		}
+		if !info.State.Ended() {
+			rest.begin()
+			defer rest.end()
+		}
+	}
+	lines := false // some were shown
+	for e, err := range c.Follow(reading, id, l.after) {
+		switch {
+		case ctx.Err() != nil:
+			l.say("interrupted; the job goes on")
+			return status(exitInterrupted)
+		case err != nil && errors.Is(context.Cause(reading), errQuiet):
+			return nil
+		case err != nil:
+			return ofJob(id, err)
+		}
+		rest.more()
+		lines = lines || e.Kind == client.Logged
+		if err := l.event(&e); err != nil {
+			return err
+		}
+		if e.Kind != client.Ended {
+			continue
+		}
+		if !lines && !l.bare && !l.asJSON {
+			l.say("nothing that the job printed is kept")
+		}
+		if l.follow {
+			return l.ended(e.Job)
+		}
+	}
+	return nil
+}
+
+// event writes one event, at once.
+func (l *logging) event(e *client.Event) error {
+	switch {
+	case l.asJSON:
+		if err := l.object(eventObject(e)); err != nil {
+			return err
+		}
+	case e.Kind == client.Logged:
+		text := plain(e.Line.Text)
+		if l.times || e.Line.Stream == "log" {
+			line := e.Line
+			if !l.times {
+				line.Time = time.Time{}
+			}
+			text = lineText(&line)
+		}
+		l.printf("%s\n", text)
+	case !l.bare:
+		l.story(e)
+	}
+	return l.flush()
+}
+
+// story tells of an event that is not a line.
+func (l *logging) story(e *client.Event) {
+	switch e.Kind {
+	case client.StateChanged:
+		text := string(e.State)
+		if e.Attempt > 1 {
+			text += fmt.Sprintf(" (attempt %d)", e.Attempt)
+		}
+		l.say("%s", text)
+	case client.Progressed:
+		l.say("%.0f%% %s", 100*e.Fraction, e.Note)
+	case client.Missed:
+		l.say("lines are missing here: %s", e.Text)
+	case client.Ended, client.Logged:
+	}
+}
+
+// ended tells how a job ended, and with which exit status.
+func (l *logging) ended(job *client.Info) error {
+	if job == nil {
+		return nil
+	}
+	err := job.Err()
+	if err == nil || l.asJSON || l.bare {
+		if err != nil {
+			return status(exitFailed)
+		}
+		return nil
+	}
+	return err
+}
+
+// eventObject is an event in JSON.
+func eventObject(e *client.Event) any {
+	type line struct {
+		Time   time.Time `json:"time,omitzero"`
+		Level  int       `json:"level"`
+		Stream string    `json:"stream,omitempty"`
+		Text   string    `json:"text"`
+	}
+	object := struct {
+		ID       string   `json:"id,omitempty"`
+		Event    string   `json:"event"`
+		State    string   `json:"state,omitempty"`
+		Attempt  int      `json:"attempt,omitempty"`
+		Fraction *float64 `json:"fraction,omitempty"`
+		Note     string   `json:"note,omitempty"`
+		Line     *line    `json:"line,omitempty"`
+		Job      any      `json:"job,omitempty"`
+		Text     string   `json:"text,omitempty"`
+	}{ID: e.ID, Event: string(e.Kind), State: string(e.State), Attempt: e.Attempt, Note: e.Note, Text: e.Text}
+	switch {
+	case e.Kind == client.Progressed:
+		object.Fraction = &e.Fraction
+	case e.Kind == client.Logged:
+		object.Line = &line{e.Line.Time.UTC(), e.Line.Level, e.Line.Stream, e.Line.Text}
+	case e.Job != nil:
+		object.Job = e.Job.Raw
+	}
+	return object
+}
+
+var errQuiet = errors.New("nothing more has come")
+
+// restless ends the reading of events when none has come for a moment.
+type restless struct {
+	stop  context.CancelCauseFunc
+	timer *time.Timer // nil while nobody waits for a rest
+}
+
+func (r *restless) begin() {
+	// The first answer may take its time, what comes behind it not.
+	r.timer = time.AfterFunc(5*quiet, func() { r.stop(errQuiet) })
+}
+
+func (r *restless) more() {
+	if r.timer != nil {
+		r.timer.Reset(quiet)
+	}
+}
+
+func (r *restless) end() { r.timer.Stop() }

@@ -1,0 +1,157 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bullpen-run/bullpen/client"
+)
+
+// jobFields reads the fields of a job that is one line of JSON, by their names.
+var jobFields = map[string]func(j *client.Job, now time.Time, raw json.RawMessage) error{
+	"task":       func(j *client.Job, _ time.Time, raw json.RawMessage) error { return textField(raw, &j.Task) },
+	"key":        func(j *client.Job, _ time.Time, raw json.RawMessage) error { return textField(raw, &j.Key) },
+	"compensate": func(j *client.Job, _ time.Time, raw json.RawMessage) error { return textField(raw, &j.Compensate) },
+	"priority": func(j *client.Job, _ time.Time, raw json.RawMessage) error {
+		return parsedField(raw, &j.Priority, parsePriority)
+	},
+	"delay": func(j *client.Job, _ time.Time, raw json.RawMessage) error {
+		return parsedField(raw, &j.Delay, duration)
+	},
+	"backoff": func(j *client.Job, _ time.Time, raw json.RawMessage) error {
+		return parsedField(raw, &j.Backoff, duration)
+	},
+	"max_backoff": func(j *client.Job, _ time.Time, raw json.RawMessage) error {
+		return parsedField(raw, &j.MaxBackoff, duration)
+	},
+	"timeout": func(j *client.Job, _ time.Time, raw json.RawMessage) error {
+		return parsedField(raw, &j.Limits.Timeout, duration)
+	},
+	"at": func(j *client.Job, now time.Time, raw json.RawMessage) error {
+		return parsedField(raw, &j.At, moment(now))
+	},
+	"deadline": func(j *client.Job, now time.Time, raw json.RawMessage) error {
+		return parsedField(raw, &j.Deadline, moment(now))
+	},
+	"memory": func(j *client.Job, _ time.Time, raw json.RawMessage) error {
+		return parsedField(raw, &j.Limits.Memory, size)
+	},
+	"cpu": func(j *client.Job, _ time.Time, raw json.RawMessage) error {
+		return parsedField(raw, &j.Limits.CPU, share)
+	},
+	"attempts": func(j *client.Job, _ time.Time, raw json.RawMessage) error {
+		return parsedField(raw, &j.Attempts, number(1, math.MaxInt32))
+	},
+	"crashes": func(j *client.Job, _ time.Time, raw json.RawMessage) error {
+		return parsedField(raw, &j.Crashes, number(1, math.MaxInt32))
+	},
+	"output": func(j *client.Job, _ time.Time, raw json.RawMessage) error {
+		var n int64
+		err := parsedField(raw, &n, size)
+		j.Limits.Output = int(min(n, math.MaxInt32))
+		return err
+	},
+	"idempotent": func(j *client.Job, _ time.Time, raw json.RawMessage) error {
+		if json.Unmarshal(raw, &j.Idempotent) != nil {
+			return errors.New("use true or false")
+		}
+		return nil
+	},
+	"payload": func(j *client.Job, _ time.Time, raw json.RawMessage) error {
+		if string(bytes.TrimSpace(raw)) == "null" {
+			return errors.New("it is null: use a text, or leave it out for none")
+		}
+		var text string
+		if json.Unmarshal(raw, &text) != nil {
+			// A payload that is JSON itself may stand there as it is.
+			j.Payload = bytes.Clone(raw)
+			return nil
+		}
+		j.Payload = []byte(text)
+		return nil
+	},
+	"payload_base64": func(j *client.Job, _ time.Time, raw json.RawMessage) error {
+		var text string
+		if err := textField(raw, &text); err != nil {
+			return err
+		}
+		var err error
+		j.Payload, err = base64.StdEncoding.DecodeString(text)
+		return err
+	},
+	"meta": func(j *client.Job, _ time.Time, raw json.RawMessage) error {
+		meta := maps.Clone(j.Meta)
+		if meta == nil {
+			meta = map[string]string{}
+		}
+		if json.Unmarshal(raw, &meta) != nil {
+			return errors.New("use an object of texts")
+		}
+		j.Meta = meta
+		return nil
+	},
+}
+
+func textField(raw json.RawMessage, to *string) error {
+	if json.Unmarshal(raw, to) != nil {
+		return errors.New("use a text")
+	}
+	return nil
+}
+
+// parsedField reads a text, or a number as if it were written as one.
+func parsedField[T any](raw json.RawMessage, to *T, parse func(string) (T, error)) error {
+	text := string(bytes.TrimSpace(raw))
+	if strings.HasPrefix(text, `"`) {
+		if err := textField(raw, &text); err != nil {
+			return err
+		}
+	}
+	v, err := parse(text)
+	if err == nil {
+		*to = v
+	}
+	return err
+}
+
+// decodeJob reads a job from a line of JSON; what the line leaves out is as in
+// base. All faults are told at once.
+func decodeJob(line []byte, base client.Job, now time.Time) (client.Job, error) {
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(line, &fields); err != nil {
+		return client.Job{}, fmt.Errorf("this is not a JSON object: %w", err)
+	}
+	if fields == nil {
+		return client.Job{}, errors.New("this is not a JSON object: use one such as {\"payload\":\"text\"}")
+	}
+	j := base
+	var bad faults
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		read, known := jobFields[name]
+		if !known {
+			hint := ""
+			if n := nearest(name, slices.Sorted(maps.Keys(jobFields))); n != "" {
+				hint = fmt.Sprintf("; did you mean %q?", n)
+			}
+			bad.add("unknown field %q%s", plain(name), hint)
+			continue
+		}
+		if err := read(&j, now, fields[name]); err != nil {
+			bad.add("%s: %w", name, err)
+		}
+	}
+	_, text := fields["payload"]
+	_, binary := fields["payload_base64"]
+	if text && binary {
+		bad.add("payload and payload_base64: use one of them")
+	}
+	return j, errors.Join(bad...)
+}

@@ -1,0 +1,307 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/bullpen-run/bullpen/client"
+)
+
+// The environment that says which daemon is asked, and as whom.
+const (
+	envURL       = "BULLPEN_URL"
+	envToken     = "BULLPEN_TOKEN"
+	envTokenFile = "BULLPEN_TOKEN_FILE"
+)
+
+// remoteNote ends the help of every command that asks a daemon.
+const remoteNote = `
+
+Which daemon is asked, and as whom, say --url ($BULLPEN_URL), --token-file
+($BULLPEN_TOKEN_FILE, or $BULLPEN_TOKEN with the token itself) and --ca.
+
+Exit status: 0 done; 1 the job, or something that was asked for, ended badly;
+2 wrong usage; 3 no daemon answers, or it is not ready; 4 there is no such thing;
+5 not allowed; 124 the job has not ended within the time of --wait, and goes on;
+130 interrupted; 141 nobody reads what is written.`
+
+// remote is what the commands that ask a daemon have in common: where it is, and
+// how answers are shown.
+type remote struct {
+	url, tokenFile, ca string
+	output             string
+	asJSON             bool
+	bad                faults
+	retries            int // of the client; -1 is none
+
+	stdin          io.Reader
+	stdout, stderr *os.File
+
+	// These are set while a command runs.
+	config client.Config
+	out    *bufio.Writer // standard output
+	style  style         // of standard output
+	now    func() time.Time
+}
+
+func newRemote(stdin io.Reader, stdout, stderr *os.File) *remote {
+	return &remote{retries: -1, stdin: stdin, stdout: stdout, stderr: stderr, now: time.Now}
+}
+
+// define adds the flags of all commands that ask a daemon.
+func (r *remote) define(set *pflag.FlagSet) {
+	f := flagSet{set, &r.bad}
+	add(f, &r.url, "url", "", "URL", "", word, "the daemon to ask; by default $"+envURL+" or "+client.DefaultURL)
+	add(f, &r.tokenFile, "token-file", "", "FILE", "", word, "file that has the token; by default $"+envTokenFile+", or the token in $"+envToken)
+	add(f, &r.ca, "ca", "", "FILE", "", word, "certificates (PEM) that the daemon's is held against, instead of the system's")
+	add(f, &r.output, "output", "o", "WORD", "text", oneOf("text", "json"), "text for people, or json for programs: an object on a line")
+	set.BoolVar(&r.asJSON, "json", false, "the same as --output json")
+}
+
+// verb is a command that asks a daemon.
+type verb struct {
+	use, short, long, example string
+	args                      cobra.PositionalArgs
+	flags                     func(f flagSet)      // of this command alone; may be nil
+	complete                  cobra.CompletionFunc // of arguments; may be nil
+	// do gets a context that ends with a signal.
+	do func(ctx context.Context, c *client.Client, args []string) error
+}
+
+// command makes the command of a verb.
+func (r *remote) command(v verb) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: v.use, Short: v.short, Long: v.long + remoteNote, Example: v.example,
+		Args: v.args, ValidArgsFunction: v.complete,
+		RunE: func(_ *cobra.Command, args []string) error {
+			return r.run(func(ctx context.Context, c *client.Client) error { return v.do(ctx, c, args) })
+		},
+	}
+	cmd.SetFlagErrorFunc(flagError)
+	if v.complete == nil {
+		cmd.ValidArgsFunction = cobra.NoFileCompletions
+	}
+	cmd.Flags().SortFlags = false
+	if v.flags != nil {
+		v.flags(flagSet{cmd.Flags(), &r.bad})
+	}
+	r.define(cmd.Flags())
+	fixed(cmd, "output", "text", "json")
+	return cmd
+}
+
+// flagError names the flag that was probably meant.
+func flagError(cmd *cobra.Command, err error) error {
+	name, found := strings.CutPrefix(err.Error(), "unknown flag: --")
+	if !found {
+		return err
+	}
+	var names []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+	if n := nearest(name, names); n != "" {
+		return fmt.Errorf("%w; did you mean --%s?", err, n)
+	}
+	return err
+}
+
+// fixed completes a flag with words.
+func fixed(cmd *cobra.Command, flag string, words ...string) {
+	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)) // it exists
+}
+
+// wants checks the number of arguments, and says how to give them.
+func wants(least, most int, how string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		switch {
+		case len(args) < least:
+			return fmt.Errorf("%s is missing: %s", missing(len(args), how), how)
+		case len(args) > most:
+			return fmt.Errorf("%q is too much: %s", args[most], how)
+		}
+		return nil
+	}
+}
+
+// missing finds the name of the argument that has that place in how.
+func missing(place int, how string) string {
+	for name := range strings.FieldsSeq(how) {
+		if strings.ToUpper(name) != name {
+			continue
+		}
+		if place == 0 {
+			return strings.Trim(name, "[].;")
+		}
+		place--
+	}
+	return "an argument"
+}
+
+// run checks the flags, asks the daemon and turns what went wrong into a message
+// and an exit status.
+func (r *remote) run(do func(ctx context.Context, c *client.Client) error) error {
+	c, err := r.connect()
+	if err != nil {
+		return err // wrong usage
+	}
+	defer c.Close()
+	r.out = bufio.NewWriterSize(r.stdout, 32<<10)
+	pipe := make(chan os.Signal, 1)
+	catchPipe(pipe)
+	defer signal.Stop(pipe)
+	ctx, stop := signal.NotifyContext(context.Background(), endings...)
+	defer stop()
+	r.style = styleOf(ctx, r.stdout)
+	// What ends a command takes a moment only; if it hangs, signals work as usual.
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(2*time.Second, stop) })()
+	err = do(ctx, c)
+	if flushed := r.out.Flush(); flushed != nil {
+		err = flushed // what could not be said counts most
+	}
+	if err == nil {
+		return nil
+	}
+	if code, ok := errors.AsType[status](err); ok {
+		return code
+	}
+	if ctx.Err() != nil && !errors.Is(err, syscall.EPIPE) {
+		if errors.Is(err, client.ErrUnconfirmed) {
+			r.say("interrupted before the daemon had answered: it is not known whether this was done")
+		} else {
+			r.say("interrupted")
+		}
+		return status(exitInterrupted)
+	}
+	code, text := r.explain(ctx, c, err)
+	if text != "" {
+		r.say("%s", text)
+	}
+	return status(code)
+}
+
+// connect makes the client that the flags and the environment name.
+func (r *remote) connect() (*client.Client, error) {
+	bad := r.bad
+	if r.output == "json" {
+		r.asJSON = true
+	}
+	config := client.Config{URL: r.address(), Retries: r.retries}
+	var err error
+	if config.Token, err = r.token(); err != nil {
+		bad = append(bad, err)
+	}
+	if config.TLS, err = r.trust(); err != nil {
+		bad = append(bad, err)
+	}
+	if config.Token != "" && exposed(config.URL) {
+		bad.add("the token would travel to %s without TLS, where it can be read on the way: use an https:// address", plain(config.URL))
+	}
+	if len(bad) > 0 {
+		return nil, errors.Join(bad...)
+	}
+	config.MaxResult = mostPayload
+	r.config = config
+	return client.New(config)
+}
+
+// exposed tells whether what is sent to an address can be read on the way.
+func exposed(address string) bool {
+	to, err := url.Parse(address)
+	if err != nil || to.Scheme != "http" {
+		return false
+	}
+	ip := net.ParseIP(to.Hostname())
+	return to.Hostname() != "localhost" && (ip == nil || !ip.IsLoopback())
+}
+
+// patient makes a client for a wait: it goes on when the daemon was gone for some
+// seconds.
+func (r *remote) patient() (*client.Client, error) {
+	config := r.config
+	config.Retries = max(config.Retries, 8)
+	return client.New(config)
+}
+
+func (r *remote) address() string {
+	switch {
+	case r.url != "":
+		return r.url
+	case os.Getenv(envURL) != "":
+		return os.Getenv(envURL)
+	}
+	return client.DefaultURL
+}
+
+func (r *remote) token() (string, error) {
+	name, from := r.tokenFile, "--token-file"
+	if name == "" {
+		if token := os.Getenv(envToken); token != "" {
+			return strings.TrimSpace(token), nil
+		}
+		name, from = os.Getenv(envTokenFile), "$"+envTokenFile
+	}
+	if name == "" {
+		return "", nil
+	}
+	content, err := os.ReadFile(name)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", from, err)
+	}
+	token := strings.TrimSpace(string(content))
+	if token == "" || strings.ContainsAny(token, " \t\r\n") {
+		return "", fmt.Errorf("%s %s: use a file with one token and nothing else", from, name)
+	}
+	return token, nil
+}
+
+func (r *remote) trust() (*tls.Config, error) {
+	if r.ca == "" {
+		return nil, nil
+	}
+	content, err := os.ReadFile(r.ca)
+	if err != nil {
+		return nil, fmt.Errorf("--ca: %w", err)
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(content) {
+		return nil, fmt.Errorf("--ca %s: there is no certificate in it: use a file in PEM form", r.ca)
+	}
+	return &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}, nil
+}
+
+// say writes a message to standard error. Its lines are made fit for a terminal.
+func (r *remote) say(format string, args ...any) {
+	lines := strings.Split(fmt.Sprintf(format, args...), "\n")
+	for i := range lines {
+		lines[i] = plain(lines[i])
+	}
+	fmt.Fprintf(r.stderr, "bullpen: %s\n", strings.Join(lines, "\n"))
+}
+
+// printf writes to standard output. An error stays in the writer.
+func (r *remote) printf(format string, args ...any) { fmt.Fprintf(r.out, format, args...) }
+
+// object writes one JSON object on a line of standard output.
+func (r *remote) object(v any) error {
+	e := json.NewEncoder(r.out)
+	e.SetEscapeHTML(false)
+	return e.Encode(v)
+}
+
+// flush hands what was written to whoever reads it.
+func (r *remote) flush() error { return r.out.Flush() }

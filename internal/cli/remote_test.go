@@ -1,0 +1,77 @@
+//go:build unix
+
+package cli
+
+import (
+	"net/http/httptest"
+	"os"
+	"regexp"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// TestRemoteScripts runs the commands that ask a daemon, each script with a
+// daemon of its own.
+func TestRemoteScripts(t *testing.T) {
+	t.Parallel()
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/remote",
+		RequireExplicitExec: true,
+		Setup: func(e *testscript.Env) error {
+			d := newFakeDaemon()
+			server := httptest.NewServer(d.handler())
+			locked := newFakeDaemon()
+			locked.token = "sesame"
+			lockedServer := httptest.NewServer(locked.handler())
+			e.Defer(func() {
+				server.CloseClientConnections()
+				server.Close()
+				lockedServer.Close()
+			})
+			e.Setenv("BULLPEN_URL", server.URL)
+			e.Setenv("LOCKED_URL", lockedServer.URL)
+			e.Setenv("GORACE", "atexit_sleep_ms=0")
+			e.Setenv("NO_COLOR", "")
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"waitlines": waitLines},
+	})
+}
+
+// TestDaemonScripts runs the commands against bullpen serve itself.
+func TestDaemonScripts(t *testing.T) {
+	t.Parallel()
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/daemon",
+		RequireExplicitExec: true,
+		Setup: func(e *testscript.Env) error {
+			e.Setenv("GORACE", "atexit_sleep_ms=0")
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"address": address},
+	})
+}
+
+var apiAddress = regexp.MustCompile(`API at (http://[0-9.:]+)`)
+
+// address waits until a daemon has written to a file where it listens, and makes
+// the commands ask it.
+func address(ts *testscript.TestScript, _ bool, args []string) {
+	deadline := time.After(time.Minute)
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		content, _ := os.ReadFile(ts.MkAbs(args[0])) // it may not be there yet
+		if found := apiAddress.FindSubmatch(content); found != nil {
+			ts.Setenv("BULLPEN_URL", string(found[1]))
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-deadline:
+			ts.Fatalf("no daemon listens after a minute: %s", content)
+		}
+	}
+}

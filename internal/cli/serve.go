@@ -1,0 +1,286 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bullpen-run/bullpen/internal/daemon"
+	"github.com/bullpen-run/bullpen/internal/daemon/logs"
+	"github.com/bullpen-run/bullpen/internal/daemon/settings"
+)
+
+const serveLong = `Serve runs pools of worker processes that take jobs from durable queues, and an
+HTTP API to hand in jobs, to wait for their results and to look after them.
+
+Jobs are kept in a folder of this machine unless told otherwise: one that was
+accepted survives a crash of the workers, of the daemon and of the machine.
+Without a configuration it has no pools; --help-config shows all that can be set.
+The configuration is --config, else the file that $BULLPEN_CONFIG names, else
+bullpen.yaml in the working directory if it is there. Variables such as
+BULLPEN_HTTP_LISTEN override it, and flags override these.
+
+Signals: SIGTERM and SIGINT stop it: nothing more is accepted, jobs that have not
+started go back to their queues, and those that run may end within the grace; a
+second one aborts these, and they run again after the next start. SIGHUP reads the
+configuration again, as does bullpen reload: new workers are ready before old ones
+go, and a faulty configuration changes nothing.
+
+Exit status: 0 it was stopped; 1 a part of it failed; 2 wrong usage or
+configuration; 3 the queue or an address could not be opened; 130 it was aborted.`
+
+const serveExample = `  # jobs in ./bullpen-data, API at http://127.0.0.1:8650, pools as in ./bullpen.yaml
+  bullpen serve
+
+  # what is wrong with a configuration, all of it, with file and line
+  bullpen serve --config /etc/bullpen/bullpen.yaml --check
+
+  # jobs on a NATS server
+  bullpen serve --url nats://nats.internal:4222 --node worker-7`
+
+// serveFlags are the flags of serve that are settings too, with their keys.
+var serveFlags = []struct{ name, key, kind, usage string }{
+	{"listen", "http.listen", "ADDR", "where the API is served (host:port)"},
+	{"tokens", "http.tokens", "FILE", "tokens that callers must have"},
+	{"dir", "queue.dir", "DIR", "folder that jobs are kept in"},
+	{"url", "queue.url", "URL", "NATS server that jobs are kept on, instead of a folder"},
+	{"node", "node", "NAME", "name of this daemon in records of jobs"},
+	{"grace", "grace", "TIME", "how long what runs may go on after SIGTERM"},
+	{"log-level", "log.level", "LEVEL", "debug, info, warn or error"},
+	{"log-format", "log.format", "FORMAT", "text or json"},
+}
+
+// serve is one call of the command.
+type serve struct {
+	config   string
+	check    bool
+	help     bool
+	settings map[string]*text // by key
+	stdout   io.Writer
+	stderr   io.Writer
+	say      func(string) // tells people what happens
+}
+
+// text is a flag whose kind is shown in the help.
+type text struct{ value, kind string }
+
+func (t *text) String() string     { return t.value }
+func (t *text) Set(s string) error { t.value = s; return nil }
+func (t *text) Type() string       { return t.kind }
+
+func newServe(stdout, stderr io.Writer) *cobra.Command {
+	s := &serve{settings: map[string]*text{}, stdout: stdout, stderr: stderr}
+	cmd := &cobra.Command{
+		Use:     "serve",
+		Short:   "Run the daemon: durable queues, pools of workers, HTTP API",
+		Long:    serveLong,
+		Example: serveExample,
+		Args:    cobra.NoArgs,
+		RunE:    func(*cobra.Command, []string) error { return s.run() },
+	}
+	f := cmd.Flags()
+	f.SortFlags = false
+	f.Var(&text{kind: "FILE"}, "config", "configuration file")
+	f.BoolVar(&s.check, "check", false, "check the configuration and end")
+	f.BoolVar(&s.help, "help-config", false, "show all that can be configured and end")
+	for _, flag := range serveFlags {
+		s.settings[flag.key] = &text{kind: flag.kind}
+		f.Var(s.settings[flag.key], flag.name, flag.usage)
+	}
+	cmd.PreRun = func(*cobra.Command, []string) { s.config = f.Lookup("config").Value.String() }
+	_ = cmd.MarkFlagFilename("config", "yaml", "yml") // it is there
+	return cmd
+}
+
+// defaultConfig is the configuration that is read where none is named.
+const defaultConfig = "bullpen.yaml"
+
+// path is the configuration file, empty for none.
+func (s *serve) path() string {
+	if s.config != "" {
+		return s.config
+	}
+	if named := os.Getenv("BULLPEN_CONFIG"); named != "" {
+		return named
+	}
+	if _, err := os.Stat(defaultConfig); err == nil || !errors.Is(err, os.ErrNotExist) {
+		return defaultConfig
+	}
+	return ""
+}
+
+// load reads the configuration.
+func (s *serve) load() (*settings.Settings, error) {
+	flags := map[string]string{}
+	for key, t := range s.settings {
+		flags[key] = t.value
+	}
+	return settings.Load(settings.Source{Path: s.path(), Env: os.Environ(), Flags: flags})
+}
+
+func (s *serve) run() error {
+	if s.help {
+		_, err := io.WriteString(s.stdout, settings.Reference())
+		return err
+	}
+	c, err := s.load()
+	if err != nil {
+		fmt.Fprintf(s.stderr, "%v\n", err)
+		return status(exitUsage)
+	}
+	if s.check {
+		_, err := fmt.Fprintf(s.stdout, "%s: ok (%s)\n", orNone(c.Path), poolsOf(c))
+		return err
+	}
+	log, err := logs.New(logs.Config{Writer: s.stderr, JSON: c.Log.JSON, Level: c.Log.Level})
+	if err != nil {
+		return err
+	}
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		defer cancel()
+		_ = log.Close(ctx) // who does not read it has lost it
+	}()
+	return s.serve(c, log)
+}
+
+// serve runs the daemon until it has ended.
+func (s *serve) serve(c *settings.Settings, log *logs.Log) error {
+	logger := slog.New(log.Handler())
+	s.say = func(text string) {
+		if c.Log.JSON { // programs read it
+			logger.Info("bullpen serve", "says", text)
+			return
+		}
+		fmt.Fprintln(s.stderr, "bullpen: "+text)
+	}
+	signals := make(chan os.Signal, 8)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer signal.Stop(signals)
+	opening, opened := context.WithCancel(context.Background())
+	defer opened()
+	ended := make(chan struct{})
+	ready := make(chan *daemon.Daemon, 1)
+	watched := make(chan struct{})
+	go func() { // ends by ended; waited for below
+		defer close(watched)
+		s.obey(signals, c.Grace, opened, ready, ended)
+	}()
+	defer func() { close(ended); <-watched }()
+
+	d, err := daemon.New(opening, daemon.Config{
+		Settings: c, Load: s.load, Logger: logger, LogLost: log.Dropped, Version: version(),
+	})
+	if err != nil {
+		return s.notOpened(err, opening.Err() != nil)
+	}
+	ready <- d
+	s.say(greeting(c, d))
+	err = d.Run(context.Background())
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, daemon.ErrAborted):
+		s.say("aborted; what ran runs again after the next start")
+		return status(exitInterrupted)
+	}
+	s.say(err.Error())
+	return status(exitFailed)
+}
+
+// notOpened tells why the daemon did not start.
+func (s *serve) notOpened(err error, interrupted bool) error {
+	if interrupted {
+		s.say("stopped before it served")
+		return nil
+	}
+	s.say(err.Error())
+	var open *daemon.OpenError
+	if errors.As(err, &open) {
+		return status(exitStart)
+	}
+	return status(exitUsage)
+}
+
+// obey does what signals ask for, until ended is closed: the first one stops, the
+// second one aborts, and SIGHUP reads the configuration again.
+func (s *serve) obey(signals <-chan os.Signal, grace time.Duration, giveUp func(), ready <-chan *daemon.Daemon, ended <-chan struct{}) {
+	var d *daemon.Daemon
+	again, stopped := false, false
+	reload := func() {
+		go d.Reload(context.Background()) //nolint:errcheck // it logs its faults; ends with the daemon at the latest
+	}
+	for {
+		select {
+		case <-ended:
+			return
+		case d = <-ready:
+			if again {
+				reload()
+			}
+		case sig := <-signals:
+			switch {
+			case sig == syscall.SIGHUP && d == nil:
+				again = true
+			case sig == syscall.SIGHUP:
+				reload()
+			case d == nil:
+				giveUp()
+			case stopped:
+				d.Close()
+			default:
+				stopped = true
+				s.say(fmt.Sprintf("stopping: what runs may end within %v; one more signal aborts it", grace))
+				d.Stop()
+			}
+		}
+	}
+}
+
+func orNone(path string) string {
+	if path == "" {
+		return "no configuration file"
+	}
+	return path
+}
+
+// poolsOf says how many pools c has, with their names.
+func poolsOf(c *settings.Settings) string {
+	names := slices.Sorted(maps.Keys(c.Pools))
+	switch len(names) {
+	case 0:
+		return "no pools"
+	case 1:
+		return "1 pool: " + names[0]
+	}
+	return fmt.Sprintf("%d pools: %s", len(names), strings.Join(names, ", "))
+}
+
+// greeting is what people want to know when it has started.
+func greeting(c *settings.Settings, d *daemon.Daemon) string {
+	scheme := "http"
+	if c.HTTP.Cert != "" {
+		scheme = "https"
+	}
+	line := fmt.Sprintf("version %s, API at %s://%v, jobs in %v, %s", version(), scheme, d.Addr(), c.Store, poolsOf(c))
+	if a := d.ProbesAddr(); a != nil {
+		line += fmt.Sprintf(", probes at http://%v", a)
+	}
+	if len(c.Pools) == 0 {
+		line += fmt.Sprintf("\nThere are no pools yet: write one into %s and start again, for example\n\n"+
+			"  pools:\n    upper:\n      command: [sed, -u, 's/.*/\\U&/']\n      protocol: lines\n\n"+
+			"then: bullpen submit upper hello --wait", defaultConfig)
+	}
+	return line
+}

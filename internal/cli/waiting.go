@@ -1,0 +1,139 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"math"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/client"
+)
+
+// forever is a wait without end.
+const forever = time.Duration(math.MaxInt64)
+
+// waitFlag is --wait, which takes a time only behind an equals sign.
+type waitFlag struct {
+	limit time.Duration // 0 is no wait
+	plain bool          // given without a time
+}
+
+func (w *waitFlag) define(f flagSet, usage string) {
+	add(f, &w.limit, "wait", "w", "TIME", "", w.parse, usage+"; a time is given as --wait=30s")
+}
+
+// optional makes the value of the flag one that may be left out.
+func (w *waitFlag) optional(cmd *cobra.Command) { cmd.Flags().Lookup("wait").NoOptDefVal = "forever" }
+
+func (w *waitFlag) parse(text string) (time.Duration, error) {
+	if text == "forever" {
+		w.plain = true
+		return forever, nil
+	}
+	w.plain = false
+	return positive(text)
+}
+
+// await waits for the end of a job, for limit at most, and hands its result to
+// show. The job goes on when the waiting ends first.
+func (r *remote) await(ctx context.Context, id string, limit time.Duration, show func(bullpen.Result) error) error {
+	c, err := r.patient()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	waiting, cancel := ctx, context.CancelFunc(func() {})
+	if limit != forever {
+		waiting, cancel = context.WithTimeout(ctx, limit)
+	}
+	defer cancel()
+	result, err := c.Wait(waiting, id)
+	end, ended := errors.AsType[*client.EndError](err)
+	switch {
+	case err == nil:
+		return show(result)
+	case ended:
+		return r.badEnd(ctx, c, id, end)
+	case ctx.Err() != nil:
+		r.say("interrupted; the job goes on. Its result: bullpen get %s --wait --result; to stop it: bullpen cancel %s", id, id)
+		return status(exitInterrupted)
+	case waiting.Err() != nil:
+		return r.stillGoing(ctx, c, id, limit)
+	}
+	return ofJob(id, err)
+}
+
+// badEnd tells of a job that ended otherwise than well.
+func (r *remote) badEnd(ctx context.Context, c *client.Client, id string, end *client.EndError) error {
+	if !r.asJSON {
+		return end
+	}
+	info, err := c.Get(ctx, id)
+	if err != nil {
+		return errors.Join(end, ofJob(id, err))
+	}
+	if err := r.raw(info.Raw); err != nil {
+		return err
+	}
+	return status(exitFailed)
+}
+
+// stillGoing tells of a job that has not ended in the time of a wait.
+func (r *remote) stillGoing(ctx context.Context, c *client.Client, id string, limit time.Duration) error {
+	info, err := c.Get(ctx, id)
+	if err != nil {
+		return ofJob(id, err)
+	}
+	if r.asJSON {
+		if err := r.raw(info.Raw); err != nil {
+			return err
+		}
+	} else {
+		r.say("the job is %s after %v, and goes on. Its result: bullpen get %s --wait --result; to stop it: bullpen cancel %s", info.State, limit, id, id)
+	}
+	return status(exitNotEnded)
+}
+
+// result writes the result of a job: as it is, but to a terminal only what people
+// can read; with --json as a part of the job's object.
+func (r *remote) result(ctx context.Context, c *client.Client, id string, result bullpen.Result) error {
+	if !r.asJSON {
+		return r.bytes(result.Payload, "the result", "bullpen get "+id+" --result > FILE")
+	}
+	info, err := c.Get(ctx, id)
+	if err != nil {
+		return ofJob(id, err)
+	}
+	text, err := withResult(info.Raw, result.Payload)
+	if err != nil {
+		return err
+	}
+	return r.raw(text)
+}
+
+// bytes writes bytes that are not ours to standard output, as they are. A
+// terminal gets them only where they do nothing to it; how says how to have them.
+func (r *remote) bytes(b []byte, what, how string) error {
+	terminal := isTerminal(r.stdout)
+	if terminal && !readable(b) {
+		r.say("%s is %s of binary data, which a terminal does not show: %s", what, sizeText(int64(len(b))), how)
+		return nil
+	}
+	if _, err := r.out.Write(b); err != nil {
+		return err
+	}
+	if terminal && len(b) > 0 && b[len(b)-1] != '\n' {
+		return r.out.WriteByte('\n')
+	}
+	return nil
+}
+
+// isFileTerminal tells whether people type what f gives.
+func isFileTerminal(from any) bool {
+	f, ok := from.(*os.File)
+	return ok && isTerminal(f)
+}
