@@ -46,6 +46,24 @@ func TestSlowHeaders(t *testing.T) {
 	}
 }
 
+// TestOptionsOfAll has a request that net/http would answer by itself, before
+// anything has looked at it.
+func TestOptionsOfAll(t *testing.T) {
+	t.Parallel()
+	s := serve(t, Config{HTTP: settings.HTTP{MaxConnections: 2}}, testRoutes())
+	for range 3 {
+		c := s.dial(t)
+		fmt.Fprint(c, "OPTIONS * HTTP/1.1\r\nHost: evil.example\r\nContent-Length: 10\r\n\r\n")
+		if a, err := answer(c); err != nil || a.status != http.StatusForbidden {
+			t.Errorf("the answer is %v, %v", a, err)
+		}
+	}
+	c := s.dial(t)
+	fmt.Fprint(c, "OPTIONS * HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n")
+	gone(t, c)
+	s.want(t, 200, "", "GET", "/livez", "")
+}
+
 func TestHugeHeaders(t *testing.T) {
 	t.Parallel()
 	s := serve(t, Config{}, testRoutes())
@@ -289,7 +307,7 @@ func TestTLS(t *testing.T) {
 		t.Errorf("plain HTTP gets %q", text)
 	}
 	writeFile(t, cert, "no certificate")
-	eventually(t, "the fault is told", func() bool { return strings.Contains(s.log.String(), "the old content holds on") })
+	eventually(t, "the fault is told", func() bool { return strings.Contains(s.log.String(), "cannot be used") })
 	if n := serial(); n != 1 {
 		t.Error("the old pair is gone, certificate", n)
 	}

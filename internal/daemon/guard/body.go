@@ -33,6 +33,8 @@ type body struct {
 
 	ended atomic.Bool  // it was read to its end, or has failed
 	until atomic.Int64 // the deadline in force, in Unix nanoseconds; 0 for none
+	// stopped says that nothing more is to be read.
+	stopped atomic.Bool
 
 	// These are the reader's own.
 	err    error
@@ -58,6 +60,9 @@ func (b *body) Read(p []byte) (int, error) {
 	}
 	before := time.Now()
 	b.roll(before)
+	if b.stopped.Load() { // seen here, or the deadline of Interrupt is behind ours
+		return 0, b.fail(errInterrupted)
+	}
 	n, err := b.src.Read(p)
 	b.read += int64(n)
 	if err == nil {
@@ -191,6 +196,17 @@ func Release(r *http.Request) {
 	if b, ok := r.Body.(*body); ok && b.ended.Load() {
 		b.owner.guard.room.give(&b.hold, 0, true)
 	}
+}
+
+var errInterrupted = errors.New("the body is read no more")
+
+// Interrupt makes reading the body of r fail from now on, a read that waits too. It
+// may be called from another goroutine than the reader's.
+func Interrupt(w http.ResponseWriter, r *http.Request) {
+	if b, ok := r.Body.(*body); ok {
+		b.stopped.Store(true)
+	}
+	http.NewResponseController(w).SetReadDeadline(time.Now()) //nolint:errcheck // a server without deadlines does not wait either
 }
 
 // Close closes the body.

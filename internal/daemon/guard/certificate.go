@@ -16,7 +16,11 @@ type certificate struct {
 func (c *certificate) load() error {
 	pair, err := tls.LoadX509KeyPair(c.cert, c.key)
 	if err != nil {
-		return fmt.Errorf("http.tls: %s and %s are no certificate with its key: %w", c.cert, c.key, err)
+		err = fmt.Errorf("http.tls: %s and %s are no certificate with its key: %w", c.cert, c.key, err)
+		if c.pair.Load() != nil {
+			err = fmt.Errorf("%w; the old content holds on", err)
+		}
+		return err
 	}
 	c.pair.Store(&pair)
 	return nil

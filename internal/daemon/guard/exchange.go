@@ -78,6 +78,26 @@ func (x *exchange) Write(p []byte) (int, error) {
 	if x.swallow {
 		return len(p), nil
 	}
+	if x.request.ProtoMajor < 2 {
+		return x.ResponseWriter.Write(p)
+	}
+	// A slow reader of much is no reader that does not read: each part has its time.
+	written := 0
+	for {
+		part := p[written:min(written+streamPart, len(p))]
+		n, err := x.writePart(part)
+		written += n
+		if err != nil || written == len(p) {
+			return written, err
+		}
+	}
+}
+
+// streamPart is how many bytes of an answer over HTTP/2 have a deadline of their
+// own.
+const streamPart = 64 << 10
+
+func (x *exchange) writePart(p []byte) (int, error) {
 	defer x.bound()()
 	return x.ResponseWriter.Write(p)
 }
@@ -90,7 +110,9 @@ func (x *exchange) WriteString(s string) (int, error) {
 	if x.swallow {
 		return len(s), nil
 	}
-	defer x.bound()()
+	if x.request.ProtoMajor >= 2 {
+		return x.Write([]byte(s))
+	}
 	return io.WriteString(x.ResponseWriter, s)
 }
 

@@ -17,7 +17,9 @@ func (g *Guard) Server(h http.Handler) *http.Server {
 		IdleTimeout:       g.times.Idle,
 		MaxHeaderBytes:    maxHeaderBytes,
 		ConnState:         onState,
-		ErrorLog:          slog.NewLogLogger(serverLog{g.log.Handler()}, slog.LevelWarn),
+		// OPTIONS * goes through the guard like all else.
+		DisableGeneralOptionsHandler: true,
+		ErrorLog:                     slog.NewLogLogger(serverLog{g.log.Handler()}, slog.LevelWarn),
 		// There is no WriteTimeout, nor ReadTimeout: a job may be waited for, and a
 		// large body take its time. Deadlines roll instead.
 		HTTP2: &http.HTTP2Config{

@@ -8,11 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/netip"
+	"io/fs"
 	"os"
 	"runtime"
 	"strings"
-	"sync"
 	"sync/atomic"
 )
 
@@ -22,7 +21,6 @@ const (
 	leastTokenSize = 16
 	mostTokenSize  = 512
 	mostNameSize   = 64
-	mostKnown      = 1024 // addresses that are kept for a token
 )
 
 // token is one line of the file. The token itself is not kept.
@@ -30,38 +28,46 @@ type token struct {
 	role   Role
 	name   string
 	digest [sha256.Size]byte
-
-	mu    sync.Mutex
-	known map[netip.Addr]struct{} // guarded by mu; addresses that have used it
 }
 
 // tokens is a file of tokens, as it was when it was last right.
 type tokens struct {
 	path string
 	all  atomic.Pointer[[]*token]
+	gone bool // there were none when it was last looked at; owned by the caller of load
 }
 
-// load reads the file again. On an error the tokens stay as they were.
+// errNoToken says that a file has no token in it.
+var errNoToken = errors.New("there is no token in it, so nobody could call: add a line ROLE NAME TOKEN")
+
+// load reads the file again. With a faulty file the tokens stay as they were, so
+// that a slip of the pen shuts nobody out. With one that is gone or has none left
+// they end, which is how people take them back in a hurry: but only when it is
+// still so at a second look, because not all who write a file do it in one step.
 func (t *tokens) load() error {
+	var all []*token
 	text, err := readTokens(t.path)
-	if err != nil {
-		return fmt.Errorf("http.tokens: %w", err)
-	}
-	all, err := parseTokens(text)
-	if err != nil {
-		return fmt.Errorf("http.tokens: %s has faults:\n%w", t.path, err)
-	}
-	if old := t.all.Load(); old != nil {
-		for _, n := range all {
-			for _, o := range *old {
-				if n.digest == o.digest {
-					n.known = o.copyKnown()
-				}
-			}
+	if err == nil {
+		if all, err = parseTokens(text); err != nil {
+			err = fmt.Errorf("%s has faults:\n%w", t.path, err)
 		}
 	}
+	switch {
+	case err == nil:
+		t.gone = false
+		t.all.Store(&all)
+		return nil
+	case t.all.Load() == nil:
+		return fmt.Errorf("http.tokens: %w", err)
+	case !errors.Is(err, errNoToken) && !errors.Is(err, fs.ErrNotExist):
+		t.gone = false
+		return fmt.Errorf("http.tokens: %w; the old content holds on", err)
+	case !t.gone:
+		t.gone = true
+		return fmt.Errorf("http.tokens: %w; the old content holds on for a moment", err)
+	}
 	t.all.Store(&all)
-	return nil
+	return fmt.Errorf("http.tokens: %w; all tokens have ended", err)
 }
 
 // readTokens reads a file that only its owner and group may read.
@@ -121,7 +127,7 @@ func parseTokens(text []byte) ([]*token, error) {
 		all = append(all, t)
 	}
 	if len(all) == 0 && len(faults) == 0 {
-		faults = append(faults, errors.New("there is no token in it, so nobody could call: add a line ROLE NAME TOKEN"))
+		faults = append(faults, errNoToken)
 	}
 	if len(all) > maxTokens {
 		faults = append(faults, fmt.Errorf("there are %d tokens, more than %d: remove those that nobody uses", len(all), maxTokens))
@@ -213,41 +219,4 @@ func (t *tokens) find(secret string) *token {
 		return nil
 	}
 	return all[found]
-}
-
-// knows tells whether a was the address of a caller with this token.
-func (t *token) knows(a netip.Addr) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	_, ok := t.known[a]
-	return ok
-}
-
-// learn notes that a caller with this token came from a.
-func (t *token) learn(a netip.Addr) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if _, ok := t.known[a]; ok {
-		return
-	}
-	if t.known == nil {
-		t.known = map[netip.Addr]struct{}{}
-	}
-	if len(t.known) >= mostKnown {
-		for other := range t.known {
-			delete(t.known, other)
-			break
-		}
-	}
-	t.known[a] = struct{}{}
-}
-
-func (t *token) copyKnown() map[netip.Addr]struct{} {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	known := make(map[netip.Addr]struct{}, len(t.known))
-	for a := range t.known {
-		known[a] = struct{}{}
-	}
-	return known
 }

@@ -57,7 +57,7 @@ func (w *watched) check(log *slog.Logger) {
 	w.seen = now
 	if err := w.load(); err != nil {
 		if err.Error() != w.fault {
-			log.Error("a file has changed and cannot be used: the old content holds on", "what", w.name, "error", err)
+			log.Error("a file has changed and cannot be used", "what", w.name, "error", err)
 		}
 		w.fault = err.Error()
 		return

@@ -124,22 +124,21 @@ func (g *Guard) identify(x *exchange, r *http.Request) *problem.Problem {
 	if scheme, secret, ok := strings.Cut(values[0], " "); ok && len(values) == 1 && strings.EqualFold(scheme, "Bearer") {
 		found = g.tokens.find(strings.TrimLeft(secret, " "))
 	}
-	// An address that has failed too often is shut, but for callers that were there
-	// before: many can stand behind one address, and one of them must not shut out
-	// the others.
-	wait, shut := g.failures.spent(who, now)
-	if found != nil && (!shut || found.knows(who.addr)) {
-		found.learn(who.addr)
+	// An address that has failed too often is shut for wrong tokens only: many can
+	// stand behind one, and one of them must not shut out the others. Who guesses
+	// right has a token of at least 16 characters, and no need to be told more slowly.
+	if found != nil {
 		x.role, x.caller = found.role, found.name
 		return nil
 	}
+	wait, shut := g.failures.spent(who, now)
 	if shut {
 		p := problem.New(problem.Rate, "too many requests with wrong tokens came from this address: wait, and use the right one")
 		p.RetryAfter = max(wait, time.Second)
 		return p
 	}
 	g.failures.take(who, now)
-	if _, shut = g.failures.spent(who, now); shut {
+	if _, shut := g.failures.spent(who, now); shut {
 		g.log.Warn("an address has sent too many wrong tokens and is shut for a while", "address", who.addr)
 	}
 	x.Header().Set("WWW-Authenticate", `Bearer realm="bullpen", error="invalid_token"`)
