@@ -1,63 +1,67 @@
 package live
 
-import (
-	"fmt"
-	"strconv"
-	"strings"
-	"time"
+import "sync/atomic"
 
-	"github.com/bullpen-run/bullpen"
-)
+// feedRoom is how many events a feed holds for a reader that is late, beyond
+// those that had happened when it began.
+const feedRoom = 256
 
-// Place is where in the story of a task an event stands: which attempt, and how
-// many events of it came before. It is the id of a server-sent event.
-type Place struct {
-	Attempt int
-	N       uint64
+// Feed gives the events of one task as they happen. A reader that is slower than
+// its task loses events, never slows it.
+type Feed struct {
+	// C gives the events; it is closed when the attempt has ended, and by Close.
+	C <-chan Event
+
+	events  chan Event // C; written and closed with story.mu held
+	story   *story     // whose events it gets; nil where all have happened
+	closed  bool       // guarded by story.mu
+	dropped atomic.Uint64
 }
 
-// String gives p as ParsePlace reads it: "attempt.n".
-func (p Place) String() string { return strconv.Itoa(p.Attempt) + "." + strconv.FormatUint(p.N, 10) }
-
-// After tells whether p stands behind o.
-func (p Place) After(o Place) bool {
-	return p.Attempt > o.Attempt || p.Attempt == o.Attempt && p.N > o.N
-}
-
-// ParsePlace reads what String gives.
-func ParsePlace(text string) (Place, error) {
-	attempt, n, found := strings.Cut(text, ".")
-	a, err := strconv.ParseUint(attempt, 10, 31)
-	var m uint64
-	if found && err == nil {
-		m, err = strconv.ParseUint(n, 10, 64)
+// newFeed returns a feed that begins with what has happened.
+func newFeed(s *story, past []Event, room int) *Feed {
+	f := &Feed{events: make(chan Event, len(past)+room), story: s}
+	f.C = f.events
+	for i := range past {
+		f.events <- past[i]
 	}
-	if !found || err != nil {
-		return Place{}, fmt.Errorf("%q is no place in a stream of events: give back the id of the last event, such as 1.12", text)
+	return f
+}
+
+// Close ends the feed. It may be called again.
+func (f *Feed) Close() {
+	s := f.story
+	if s == nil {
+		return
 	}
-	return Place{Attempt: int(a), N: m}, nil
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if f.closed {
+		return
+	}
+	f.end()
+	for i := range s.feeds {
+		if s.feeds[i] == f {
+			s.feeds = append(s.feeds[:i], s.feeds[i+1:]...)
+			return
+		}
+	}
 }
 
-// Kind is the kind of an Event.
-type Kind uint8
-
-const (
-	// Began: an attempt was handed to a worker.
-	Began Kind = iota + 1
-	// Progressed: the handler told how far it is.
-	Progressed
-	// Logged: the handler logged or printed a line.
-	Logged
-	// Ended: the attempt has ended; the job may be tried again.
-	Ended
-)
-
-// Event is one thing that a task which runs here said of itself.
-type Event struct {
-	Place    Place
-	Kind     Kind
-	Time     time.Time
-	Fraction float64         // of Progressed
-	Note     string          // of Progressed
-	Line     bullpen.LogLine // of Logged
+// end closes C. story.mu is held, and f is not closed.
+func (f *Feed) end() {
+	f.closed = true
+	close(f.events)
 }
+
+// tell gives f an event. story.mu is held.
+func (f *Feed) tell(e *Event) {
+	select {
+	case f.events <- *e:
+	default:
+		f.dropped.Add(1)
+	}
+}
+
+// Dropped tells how many events this feed has missed.
+func (f *Feed) Dropped() uint64 { return f.dropped.Load() }

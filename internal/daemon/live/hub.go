@@ -1,14 +1,226 @@
 package live
 
-// Feed gives the events of one task as they happen. A reader that is slower than
-// its task loses events, never slows it.
-type Feed struct {
-	// C gives the events; it is closed when the attempt has ended, and by Close.
-	C <-chan Event
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Config says how much a Hub keeps. The zero value works.
+type Config struct {
+	// Bytes bounds what all tasks together have said of themselves; what is oldest
+	// goes first. Default 32 MiB.
+	Bytes int64
+	// TaskBytes and TaskEvents bound what is kept of one task. Default 256 KiB and
+	// 1000.
+	TaskBytes, TaskEvents int
+	// Keep is how long a task that has ended is kept for those who come late.
+	// Default 30 s.
+	Keep time.Duration
 }
 
-// Close ends the feed. It may be called again.
-func (f *Feed) Close() {}
+func (c Config) withDefaults() Config {
+	c.Bytes = cmp.Or(c.Bytes, 32<<20)
+	c.TaskBytes = cmp.Or(c.TaskBytes, 256<<10)
+	c.TaskEvents = cmp.Or(c.TaskEvents, 1000)
+	c.Keep = cmp.Or(c.Keep, 30*time.Second)
+	return c
+}
 
-// Dropped tells how many events this feed has missed.
-func (f *Feed) Dropped() uint64 { return 0 }
+func (c Config) check() error {
+	var errs []error
+	for _, b := range []struct {
+		name  string
+		value int64
+	}{{"Bytes", c.Bytes}, {"TaskBytes", int64(c.TaskBytes)}, {"TaskEvents", int64(c.TaskEvents)}, {"Keep", int64(c.Keep)}} {
+		if b.value < 0 {
+			errs = append(errs, fmt.Errorf("%s is %d: use a positive number, or 0 for the default", b.name, b.value))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// shards is how many parts the table of tasks has, each with a lock of its own.
+const shards = 32
+
+// attemptsKept is how many ended attempts of one task are kept.
+const attemptsKept = 4
+
+// Hub knows the tasks that run here, and for a while those that ran here. All
+// methods are safe for concurrent use.
+type Hub struct {
+	config Config
+	seed   maphash.Seed
+	shards [shards]shard
+	used   atomic.Int64 // bytes of events
+
+	mu   sync.Mutex
+	kept []*story    // stories that have ended, oldest first; guarded by mu
+	old  *time.Timer // forgets them; nil while there are none; guarded by mu
+}
+
+// shard is a part of the table.
+type shard struct {
+	mu   sync.Mutex
+	runs map[string]*story   // guarded by mu
+	kept map[string][]*story // ended attempts, oldest first; guarded by mu
+}
+
+// New makes a Hub. All faults of c are reported at once.
+func New(c Config) (*Hub, error) {
+	if err := c.check(); err != nil {
+		return nil, fmt.Errorf("live: %w", err)
+	}
+	h := &Hub{config: c.withDefaults(), seed: maphash.MakeSeed()}
+	for i := range h.shards {
+		h.shards[i].runs = map[string]*story{}
+	}
+	return h, nil
+}
+
+func (h *Hub) shard(id string) *shard {
+	return &h.shards[maphash.String(h.seed, id)%shards]
+}
+
+// Where tells in which pool a task runs here.
+func (h *Hub) Where(id string) (pool string, ok bool) {
+	p := h.shard(id)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := p.runs[id]
+	if s == nil {
+		return "", false
+	}
+	return s.pool, true
+}
+
+// Follow gives the events of a task that runs here or did so lately: first those
+// kept that lie behind after. It is nil for a task that is not known, and where
+// nothing is left to tell of one that has ended. The feed must be closed.
+func (h *Hub) Follow(id string, after Place) *Feed {
+	p := h.shard(id)
+	p.mu.Lock()
+	s, kept := p.runs[id], slices.Clone(p.kept[id])
+	p.mu.Unlock()
+	var past []Event
+	for _, k := range kept {
+		k.mu.Lock()
+		past = k.past(past, after)
+		k.mu.Unlock()
+	}
+	if s == nil {
+		return finished(past)
+	}
+	return s.follow(past, after)
+}
+
+// begin enters s among those that run.
+func (h *Hub) begin(s *story) {
+	p := h.shard(s.id)
+	p.mu.Lock()
+	p.runs[s.id] = s
+	p.mu.Unlock()
+}
+
+// drop takes s out of those that run.
+func (h *Hub) drop(s *story) {
+	p := h.shard(s.id)
+	p.mu.Lock()
+	if p.runs[s.id] == s {
+		delete(p.runs, s.id)
+	}
+	p.mu.Unlock()
+}
+
+// end moves s from those that run to those that are kept, if it has said
+// something.
+func (h *Hub) end(s *story) {
+	if !s.end() {
+		h.drop(s)
+		return
+	}
+	var extra *story
+	p := h.shard(s.id)
+	p.mu.Lock()
+	if p.runs[s.id] == s {
+		delete(p.runs, s.id)
+	}
+	if p.kept == nil {
+		p.kept = map[string][]*story{}
+	}
+	all := append(p.kept[s.id], s)
+	if len(all) > attemptsKept {
+		extra = all[0]
+		all = slices.Delete(all, 0, 1)
+	}
+	p.kept[s.id] = all
+	p.mu.Unlock()
+	if extra != nil {
+		extra.forget() // its entry in h.kept goes with its time
+	}
+	h.keep(s)
+}
+
+// keep has s forgotten when its time is over.
+func (h *Hub) keep(s *story) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s.until = time.Now().Add(h.config.Keep)
+	h.kept = append(h.kept, s)
+	if h.old == nil {
+		h.old = time.AfterFunc(h.config.Keep, h.expire)
+	}
+}
+
+// expire forgets those whose time is over. It runs on a timer while some are kept.
+func (h *Hub) expire() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	now := time.Now()
+	for len(h.kept) > 0 && !h.kept[0].until.After(now) {
+		h.forgetFirst()
+	}
+	if len(h.kept) == 0 {
+		h.kept, h.old = nil, nil
+		return
+	}
+	h.old.Reset(max(h.kept[0].until.Sub(now), time.Second))
+}
+
+// forgetFirst forgets the story that was kept longest. h.mu is held.
+func (h *Hub) forgetFirst() {
+	s := h.kept[0]
+	h.kept[0] = nil
+	h.kept = h.kept[1:]
+	p := h.shard(s.id)
+	p.mu.Lock()
+	if i := slices.Index(p.kept[s.id], s); i >= 0 {
+		rest := slices.Delete(p.kept[s.id], i, i+1)
+		if len(rest) == 0 {
+			delete(p.kept, s.id)
+		} else {
+			p.kept[s.id] = rest
+		}
+	}
+	p.mu.Unlock()
+	s.forget()
+}
+
+// use counts bytes of events, and makes room among those kept where all is used.
+func (h *Hub) use(bytes int) {
+	if h.used.Add(int64(bytes)); bytes <= 0 || !h.over() {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for h.over() && len(h.kept) > 0 {
+		h.forgetFirst()
+	}
+}
+
+func (h *Hub) over() bool { return h.used.Load() > h.config.Bytes }

@@ -1,0 +1,125 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/client"
+)
+
+// connect returns a client of a site.
+func (s *site) connect() *client.Client {
+	s.t.Helper()
+	c, err := client.New(client.Config{URL: s.http.URL})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(c.Close)
+	return c
+}
+
+// TestClientRuns has the Go client hand in work and learn how it ends.
+func TestClientRuns(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	c := s.connect()
+	ref, result, err := c.Run(t.Context(), "main", client.Job{Task: "meta", Payload: []byte("x"), Meta: map[string]string{"a b": "\x00&=%ü"}})
+	if err != nil || ref.ID == "" || string(result.Payload) != `a b="\x00&=%ü"` {
+		t.Errorf("a job gives %+v %q, %v", ref, result.Payload, err)
+	}
+	_, _, err = c.Run(t.Context(), "main", client.Job{Task: "fail"})
+	var end *client.EndError
+	if !errors.As(err, &end) || end.Outcome != bullpen.Failed || end.Reason != client.Final || end.Attempts != 1 || end.Task == nil || end.Task.Message != "no <such> file" {
+		t.Errorf("one that fails gives %v, %+v", err, end)
+	}
+	for task, want := range map[string]error{"nope": bullpen.ErrUnknownTask, "echo": nil} {
+		r, err := c.RunEphemeral(t.Context(), "main", bullpen.Task{Name: task, Payload: []byte("y")})
+		if !errors.Is(err, want) || err == nil && string(r.Payload) != "y" {
+			t.Errorf("an ephemeral task %s gives %q, %v", task, r.Payload, err)
+		}
+	}
+	if _, err := c.RunEphemeral(t.Context(), "kept", bullpen.Task{Name: "echo"}); !errors.Is(err, client.ErrForbidden) {
+		t.Errorf("a pool without ephemeral tasks gives %v", err)
+	}
+	seen := &watched{news: make(chan struct{}, 1)}
+	if _, err := c.RunEphemeral(t.Context(), "main", bullpen.Task{Name: "talk", Observer: seen}); err != nil || len(seen.lines) != 3 || seen.progress == nil {
+		t.Errorf("one that is watched says %d lines, %v", len(seen.lines), err)
+	}
+}
+
+// TestClientLooks has the Go client look at jobs, follow one and look after the
+// dead.
+func TestClientLooks(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	c := s.connect()
+	jobs := make([]client.Job, 700)
+	for i := range jobs {
+		jobs[i] = client.Job{Payload: fmt.Append(nil, i, "\xff"), Delay: time.Hour, Key: fmt.Sprint("k", i), Limits: bullpen.Limits{Timeout: 1500 * time.Millisecond}, Deadline: time.Now().Add(90 * time.Minute)}
+	}
+	refs, err := c.EnqueueAll(t.Context(), "main", jobs)
+	if err != nil || len(refs) != len(jobs) || refs[699].State != client.Scheduled {
+		t.Fatalf("%d of %d were enqueued, %v", len(refs), len(jobs), err)
+	}
+	n := 0
+	for info, err := range c.Jobs(t.Context(), client.Filter{State: client.Scheduled, Limit: 300}) {
+		if err != nil || info.Pool != "main" || info.At.IsZero() {
+			t.Fatalf("the list has %+v, %v", info, err)
+		}
+		n++
+	}
+	if n != len(jobs) {
+		t.Errorf("the list has %d jobs", n)
+	}
+	if b, err := c.Payload(t.Context(), refs[7].ID); err != nil || string(b) != "7\xff" {
+		t.Errorf("a payload is %q, %v", b, err)
+	}
+	if info, err := c.Cancel(t.Context(), refs[7].ID); err != nil || info.State != client.Canceled {
+		t.Errorf("canceling gives %+v, %v", info, err)
+	}
+	var lines []string
+	talk := s.submit("task=talk", "me")
+	for e, err := range c.Follow(t.Context(), talk, "") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Kind == client.Logged {
+			lines = append(lines, e.Line.Text)
+		}
+	}
+	if len(lines) != 3 || lines[2] != "line 2\nof me" {
+		t.Errorf("the lines are %q", lines)
+	}
+	dead := s.dead("evidence")
+	if info, err := c.GetDead(t.Context(), dead); err != nil || string(info.Payload) != "evidence" || info.Failure == nil || info.History[0].Outcome != bullpen.Failed {
+		t.Errorf("a dead job is %+v, %v", info, err)
+	}
+	if swept, err := c.RetryDeadAll(t.Context(), client.Filter{Task: "fail"}); err != nil || swept.Count != 1 || swept.More {
+		t.Errorf("trying the dead again gives %+v, %v", swept, err)
+	}
+	s.clientOfPools(t.Context(), c)
+}
+
+func (s *site) clientOfPools(ctx context.Context, c *client.Client) {
+	s.t.Helper()
+	four := 4
+	if p, err := c.Scale(ctx, "main", client.Scale{Max: &four}); err != nil || p.StartP50 != time.Second/2 {
+		s.t.Errorf("scaling gives %+v, %v", p, err)
+	}
+	if p, err := c.Pause(ctx, "far"); err != nil || !p.Paused {
+		s.t.Errorf("pausing gives %+v, %v", p, err)
+	}
+	if all, err := c.Pools(ctx); err != nil || len(all) != 3 {
+		s.t.Errorf("the pools are %+v, %v", all, err)
+	}
+	if changed, err := c.Reload(ctx); err != nil || len(changed) != 1 {
+		s.t.Errorf("reloading gives %v, %v", changed, err)
+	}
+	if status, err := c.Status(ctx); err != nil || status.Uptime < time.Minute || status.Store.Kind != "memory" {
+		s.t.Errorf("the status is %+v, %v", status, err)
+	}
+}

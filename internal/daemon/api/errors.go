@@ -1,0 +1,105 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/internal/daemon/problem"
+	"github.com/bullpen-run/bullpen/queue"
+)
+
+// answers is the table of what an error is answered with. The first row that
+// fits counts.
+var answers = []struct {
+	err   error
+	cause problem.Cause
+	todo  string // what to do, where the error does not say
+}{
+	{ErrNoPool, problem.UnknownPool, "GET /v1/pools lists the pools; a pool is added in bullpen.yaml"},
+	{ErrNotEphemeral, problem.Forbidden, "set ephemeral: true for it in bullpen.yaml, or submit a durable job to /v1/pools/{pool}/jobs"},
+	{ErrNested, problem.Nested, ""},
+	{ErrBusyID, problem.BusyID, "use another id, or none"},
+	{ErrQueueOnly, problem.Refused, "give it a command in bullpen.yaml, or submit a durable job, which another node works off"},
+	{queue.ErrNotFound, problem.NotFound, ""},
+	{queue.ErrEnded, problem.Ended, ""},
+	{queue.ErrUnconfirmed, problem.Unconfirmed, "ask GET /v1/jobs/{id} whether it is there, or submit it again with the same Idempotency-Key"},
+	{queue.ErrFull, problem.Full, "try again later, raise queue.keep.jobs, or add workers"},
+	{queue.ErrClosed, problem.Closed, "try again after a moment"},
+	{queue.ErrDamaged, problem.Internal, "what the store has of it is not what was stored: look at the disk"},
+	{queue.ErrStore, problem.Store, "try again after a moment; the log of the daemon says more"},
+	{bullpen.ErrClosed, problem.Closed, "try again after a moment"},
+	{bullpen.ErrOverloaded, problem.Overloaded, "try again after a moment, or raise workers.max or queue of the pool"},
+	{bullpen.ErrUnknownTask, problem.UnknownTask, "use the name of a task that the workers of this pool have"},
+	{bullpen.ErrRefused, problem.Refused, "leave out the limit, or raise what the pool allows"},
+	{bullpen.ErrStart, problem.StartFailed, "mend the command of the pool in bullpen.yaml"},
+}
+
+// problemOf says what an error of the queue, of an executor or of the daemon is
+// answered with.
+func problemOf(err error) *problem.Problem {
+	var end *queue.EndError
+	if errors.As(err, &end) {
+		p := problem.New(problem.EndedBadly, end.Error())
+		p.Outcome, p.Reason, p.Job, p.Attempts = end.Outcome.String(), string(end.Reason), end.ID, end.Attempts
+		p.Failure = problem.FailureOf(end.Task)
+		return p
+	}
+	var task *bullpen.TaskError
+	if errors.As(err, &task) {
+		p := problem.New(problem.EndedBadly, task.Error())
+		p.Outcome, p.Failure = task.Outcome.String(), problem.FailureOf(task)
+		return p
+	}
+	for _, row := range answers {
+		if errors.Is(err, row.err) {
+			return problem.New(row.cause, detailOf(err, row.todo))
+		}
+	}
+	// A task that was taken back before it started has an outcome and no failure.
+	outcome := bullpen.Canceled
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		outcome = bullpen.Timeout
+	case !errors.Is(err, context.Canceled):
+		return problem.New(problem.Internal, detailOf(err, "look into the log of the daemon"))
+	}
+	p := problem.New(problem.EndedBadly, "it had not started: "+err.Error())
+	p.Outcome = outcome.String()
+	return p
+}
+
+func detailOf(err error, todo string) string {
+	if todo == "" {
+		return err.Error()
+	}
+	return err.Error() + ": " + todo
+}
+
+// onJob names the job that a problem is about.
+func onJob(p *problem.Problem, id string) *problem.Problem {
+	if p.Job == "" {
+		p.Job = id
+	}
+	return p
+}
+
+// faultsOf gives the faults that err tells of, of which each is on a line.
+func faultsOf(err error) []string {
+	var all []string
+	for line := range strings.SplitSeq(err.Error(), "\n") {
+		if line = strings.TrimSpace(line); line != "" {
+			all = append(all, line)
+		}
+	}
+	return all
+}
+
+// manyFaults gives a problem with all faults that err tells of.
+func manyFaults(cause problem.Cause, before string, err error) *problem.Problem {
+	f := faults{texts: faultsOf(err)}
+	p := problem.New(cause, before+f.first())
+	p.Faults = f.texts
+	return p
+}

@@ -1,0 +1,124 @@
+package api
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// The headers of requests, as net/http spells them.
+const (
+	headerKey    = "Idempotency-Key"
+	headerPrefer = "Prefer"
+	headerMeta   = "Bullpen-Meta"
+	headerParent = "Bullpen-Parent"
+	headerType   = "Content-Type"
+	headerTrace  = "Traceparent"
+	headerState  = "Tracestate"
+)
+
+// formType is what curl says of a body when it is not told otherwise.
+const formType = "application/x-www-form-urlencoded"
+
+// first returns a header without making its name anew.
+func first(h http.Header, name string) string {
+	if v := h[name]; len(v) > 0 {
+		return v[0]
+	}
+	return ""
+}
+
+// readHeaders adds to an order what its headers say.
+func (o *order) readHeaders(h http.Header, f *faults) {
+	o.readMeta(h, f)
+	o.readParent(h, f)
+}
+
+// readParent takes the id of the task that waits.
+func (o *order) readParent(h http.Header, f *faults) {
+	if v, there := h[headerParent]; there {
+		o.parent = v[0]
+		if err := checkID(o.parent); err != nil {
+			f.add(headerParent + " is " + quoted(o.parent) + ": give the id of the task that waits")
+		}
+	}
+}
+
+// readKey takes the key of a job from its header.
+func (o *order) readKey(h http.Header, f *faults) {
+	v := first(h, headerKey)
+	switch {
+	case v == "":
+		return
+	case o.job.Key != "" && o.job.Key != v:
+		f.add("key and " + headerKey + " differ: give one of them")
+	}
+	if err := checkText(v, longestKey); err != nil || !visible(strings.ReplaceAll(v, " ", "")) {
+		f.add(headerKey + " is not at most " + strconv.Itoa(longestKey) + " visible characters of ASCII: use such ones, or the parameter key")
+	}
+	o.job.Key = v
+}
+
+// readMeta takes meta from the headers that carry it.
+func (o *order) readMeta(h http.Header, f *faults) {
+	for _, of := range []struct{ header, key string }{{headerTrace, "traceparent"}, {headerState, "tracestate"}, {headerType, "content-type"}} {
+		if v := first(h, of.header); v != "" && v != formType {
+			o.addMeta(of.key, v)
+		}
+	}
+	for _, v := range h[headerMeta] {
+		for more := v != ""; more; {
+			var part string
+			part, v, more = strings.Cut(v, "&")
+			name, value, found := strings.Cut(part, "=")
+			name, okName := unescape(name)
+			value, okValue := unescape(value)
+			if !found || name == "" || !okName || !okValue || !visible(part) {
+				f.add(headerMeta + " has the part " + quoted(part) + ": write key=value, with spaces and all but ASCII as percent escapes, and % and & and = as %25, %26 and %3D")
+				continue
+			}
+			o.addMeta(name, value)
+		}
+	}
+}
+
+// visible tells whether s is of the visible characters of ASCII only.
+func visible(s string) bool {
+	for i := range len(s) {
+		if s[i] <= ' ' || s[i] > '~' {
+			return false
+		}
+	}
+	return true
+}
+
+func (o *order) addMeta(key, value string) {
+	if o.job.Meta == nil {
+		o.job.Meta = make(map[string]string, 4)
+	}
+	o.job.Meta[key] = value
+}
+
+// readPrefer takes the wait from the header of RFC 7240, where the query has
+// none. What it does not know there it ignores, as the RFC asks.
+func (o *order) readPrefer(h http.Header) {
+	if o.waits {
+		return
+	}
+	for _, line := range h[headerPrefer] {
+		for line != "" {
+			var part string
+			part, line, _ = strings.Cut(line, ",")
+			part, _, _ = strings.Cut(part, ";")
+			name, value, _ := strings.Cut(strings.TrimSpace(part), "=")
+			if !strings.EqualFold(strings.TrimSpace(name), "wait") {
+				continue
+			}
+			n, err := strconv.ParseUint(strings.Trim(strings.TrimSpace(value), `"`), 10, 31)
+			if err == nil && !o.waits {
+				o.wait, o.waits = time.Duration(n)*time.Second, true
+			}
+		}
+	}
+}

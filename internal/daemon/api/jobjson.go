@@ -1,0 +1,141 @@
+package api
+
+import (
+	"encoding/base64"
+	"errors"
+	"time"
+
+	"github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/internal/daemon/problem"
+	"github.com/bullpen-run/bullpen/queue"
+)
+
+// Job is a job as it is told. Durations are in seconds, times are as RFC 3339
+// has them. What is not known is left out.
+type Job struct {
+	ID         string            `json:"id"`
+	Pool       string            `json:"pool,omitempty"`
+	Task       string            `json:"task,omitempty"`
+	State      string            `json:"state"`
+	Key        string            `json:"key,omitempty"`
+	Priority   string            `json:"priority,omitempty"`
+	Enqueued   string            `json:"enqueued,omitempty"`
+	At         string            `json:"at,omitempty"`
+	Deadline   string            `json:"deadline,omitempty"`
+	Attempts   int               `json:"attempts"`
+	Crashes    int               `json:"crashes,omitempty"`
+	Node       string            `json:"node,omitempty"`
+	Worker     string            `json:"worker,omitempty"`
+	Progress   float64           `json:"progress,omitempty"`
+	Note       string            `json:"note,omitempty"`
+	Ended      string            `json:"ended,omitempty"`
+	Outcome    string            `json:"outcome,omitempty"`
+	Reason     string            `json:"reason,omitempty"`
+	Error      string            `json:"error,omitempty"`
+	PayloadLen int               `json:"payload_size,omitempty"`
+	ResultLen  int               `json:"result_size,omitempty"`
+	Waited     float64           `json:"waited,omitempty"`
+	Ran        float64           `json:"ran,omitempty"`
+	PeakMemory int64             `json:"peak_memory,omitempty"`
+	Parent     string            `json:"parent,omitempty"`
+	Compensate string            `json:"compensate,omitempty"`
+	Meta       map[string]string `json:"meta,omitempty"`
+	History    []Attempt         `json:"history,omitempty"`
+	Lines      []Line            `json:"lines,omitempty"`
+	Failure    *problem.Failure  `json:"failure,omitempty"`
+	// Payload is told of dead jobs only, as evidence.
+	Payload string `json:"payload_base64,omitempty"`
+}
+
+// Attempt is one attempt of a job.
+type Attempt struct {
+	Number     int     `json:"number"`
+	Outcome    string  `json:"outcome"`
+	Ended      string  `json:"ended,omitempty"`
+	Ran        float64 `json:"ran,omitempty"`
+	Node       string  `json:"node,omitempty"`
+	Worker     string  `json:"worker,omitempty"`
+	Error      string  `json:"error,omitempty"`
+	Signal     string  `json:"signal,omitempty"`
+	ExitCode   *int    `json:"exit_code,omitempty"`
+	PeakMemory int64   `json:"peak_memory,omitempty"`
+}
+
+// Line is one line that a task logged or printed.
+type Line struct {
+	Time   string `json:"time,omitempty"`
+	Level  int    `json:"level"`
+	Stream string `json:"stream,omitempty"`
+	Text   string `json:"text"`
+}
+
+// Page is a part of a list.
+type Page struct {
+	Jobs []Job `json:"jobs"`
+	// Next is for after; it is left out on the last page.
+	Next string `json:"next,omitempty"`
+}
+
+// brief gives what a list tells of a job.
+func brief(i *queue.Info) Job {
+	j := Job{
+		ID: i.ID, Pool: i.Queue, Task: i.Name, State: i.State.String(), Key: i.Key,
+		Enqueued: stamp(i.Enqueued), At: stamp(i.At), Deadline: stamp(i.Deadline),
+		Attempts: i.Attempts, Crashes: i.Crashes, Node: i.Node, Worker: i.Worker, Progress: i.Progress, Note: i.Note,
+		PayloadLen: len(i.Payload), ResultLen: len(i.Result),
+		Waited: i.Stats.Waited.Seconds(), Ran: i.Stats.Ran.Seconds(), PeakMemory: i.Stats.PeakMemory,
+		Parent: i.Parent, Compensate: i.Compensate, Meta: i.Meta, Reason: string(i.Reason),
+	}
+	if i.Queue != "" { // of a damaged one the priority is not known
+		j.Priority = i.Priority.String()
+	}
+	if i.State.Ended() {
+		j.Ended, j.Outcome = stamp(i.Ended), i.Outcome.String()
+	}
+	if i.Err != nil {
+		j.Error = i.Err.Error()
+	} else if n := len(i.History); n > 0 && i.State != queue.Done {
+		j.Error = i.History[n-1].Error
+	}
+	return j
+}
+
+// whole gives all that is known of a job but its payload.
+func whole(i *queue.Info) Job {
+	j := brief(i)
+	for n := range i.History {
+		j.History = append(j.History, attemptOf(&i.History[n]))
+	}
+	for n := range i.Lines {
+		j.Lines = append(j.Lines, lineOf(i.Lines[n]))
+	}
+	var end *queue.EndError
+	if errors.As(i.Err, &end) {
+		j.Failure = problem.FailureOf(end.Task)
+	}
+	return j
+}
+
+// evidence gives what is known of a dead job.
+func evidence(i *queue.Info) Job {
+	j := whole(i)
+	j.Payload = base64.StdEncoding.EncodeToString(i.Payload)
+	return j
+}
+
+func attemptOf(a *queue.Attempt) Attempt {
+	t := Attempt{
+		Number: a.Number, Outcome: a.Outcome.String(), Ended: stamp(a.Ended), Ran: a.Ran.Seconds(), Node: a.Node, Worker: a.Worker,
+		Error: a.Error, Signal: a.Signal, PeakMemory: a.PeakMemory,
+	}
+	if a.ExitCode >= 0 && a.Outcome != bullpen.OK {
+		code := a.ExitCode
+		t.ExitCode = &code
+	}
+	return t
+}
+
+// lineOf gives a line as it is told, with its time as it is stored.
+func lineOf(l bullpen.LogLine) Line {
+	return Line{Time: stamp(l.Time.Truncate(time.Microsecond)), Level: l.Level, Stream: l.Stream, Text: l.Text}
+}

@@ -1,0 +1,153 @@
+package api
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/bullpen-run/bullpen/internal/daemon/problem"
+)
+
+var errLongLine = errors.New("the line is too long")
+
+// lineReader reads lines of bounded length.
+type lineReader struct {
+	from    *bufio.Reader
+	longest int
+}
+
+func newLineReader(r io.Reader, longest int) *lineReader {
+	return &lineReader{from: bufio.NewReaderSize(r, 32<<10), longest: longest}
+}
+
+// next returns the next line without its end and the space around it; it is the
+// caller's. errLongLine says that a line was left out.
+func (l *lineReader) next() ([]byte, error) {
+	var line []byte
+	long := false
+	for {
+		part, err := l.from.ReadSlice('\n')
+		if long = long || len(line)+len(part) > l.longest; long {
+			line = nil
+		} else {
+			line = append(line, part...)
+		}
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+			continue
+		case err != nil && (!errors.Is(err, io.EOF) || len(line) == 0 && !long):
+			return nil, err
+		case long:
+			return nil, errLongLine
+		}
+		return bytes.TrimSpace(line), nil
+	}
+}
+
+// readLine reads a line of a bulk.
+func readLine(text []byte, maxPayload int, now time.Time) (order, *problem.Problem) {
+	var o order
+	var f faults
+	payloads := 0
+	err := eachMember(text, &f, lineFields, func(name string, value []byte) error {
+		switch name {
+		case "payload":
+			payloads++
+			var s string
+			err := readString(value, &s)
+			o.job.Payload = []byte(s)
+			return err
+		case "payload_base64":
+			payloads++
+			var s string
+			err := readString(value, &s)
+			if err == nil {
+				if o.job.Payload, err = base64.StdEncoding.DecodeString(s); err != nil {
+					err = errors.New("use standard base64 with padding")
+				}
+			}
+			return err
+		case "meta":
+			return o.readMetaObject(value)
+		}
+		return o.readField(settingOf(name), value)
+	})
+	if err != nil {
+		f.add("the line " + err.Error())
+	}
+	if payloads > 1 {
+		f.add("payload and payload_base64 are both there: give one")
+	}
+	o.settle(now, &f)
+	if p := f.problem(); p != nil {
+		return o, p
+	}
+	if n := len(o.job.Payload); n > maxPayload {
+		return o, problem.New(problem.TooLarge, fmt.Sprintf("the payload has %d bytes, more than the %d that queue.max_payload allows: put the data elsewhere and its name into the payload.", n, maxPayload))
+	}
+	return o, nil
+}
+
+// readField takes one setting of a line: a string as in a query, or a number.
+func (o *order) readField(s *setting, value []byte) error {
+	text := string(value)
+	isNumber := text[0] == '-' || text[0] >= '0' && text[0] <= '9'
+	switch {
+	case text[0] == '"':
+		if err := json.Unmarshal(value, &text); err != nil {
+			return err
+		}
+		if s.kind == number || s.kind == flag {
+			return errors.New("use a value without quotes")
+		}
+	case isNumber && s.kind == span:
+		v, err := strconv.ParseFloat(text, 64)
+		if err != nil {
+			return errDuration
+		}
+		d, err := seconds(v)
+		if err != nil {
+			return err
+		}
+		text = strings.TrimPrefix(d.String(), "-")
+	case isNumber && (s.kind == size || s.kind == number):
+		text = wholeNumber(text)
+	case s.kind == flag:
+	case s.kind == span:
+		return errDuration
+	case s.kind == size:
+		return errSize
+	case s.kind == number:
+		return errors.New("use a number")
+	default:
+		return errors.New("use a string")
+	}
+	return s.set(o, text)
+}
+
+// readMetaObject reads meta: an object of strings.
+func (o *order) readMetaObject(value []byte) error {
+	var bad error
+	err := members(value, func(name string, value []byte) {
+		var text string
+		switch err := readString(value, &text); {
+		case err != nil:
+			bad = errors.New("its values must be strings")
+		case name == "":
+			bad = errors.New("it has an empty key")
+		default:
+			o.addMeta(name, text)
+		}
+	})
+	if err != nil {
+		return errors.New("use an object of strings")
+	}
+	return bad
+}

@@ -1,0 +1,251 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/internal/daemon/problem"
+	"github.com/bullpen-run/bullpen/queue"
+)
+
+const (
+	defaultLimit = 100
+	mostLimit    = 1000
+	// listTime is how long one call of a list looks for jobs that fit; then it
+	// gives those that it has, and a place to go on.
+	listTime = 2 * time.Second
+)
+
+// lister reads jobs from one or more parts of a queue, one after the other, a
+// page at a time.
+type lister struct {
+	queue  *queue.Queue
+	parts  []int // of the queue, by their place in parts
+	filter queue.Filter
+	// fits tells whether a job belongs to the list; fresh ones are looked up
+	// before, for what a list of the queue does not tell.
+	fits  func(*queue.Info) bool
+	fresh bool
+}
+
+// parts are where jobs are in a queue, in the order of a list of all.
+var parts = [...]queue.State{queue.Scheduled, queue.Queued, queue.Done, queue.Dead}
+
+const (
+	partScheduled = iota
+	partQueued
+	partEnded
+	partDead
+)
+
+// cursor is where a list goes on: "part.sequence". It is a place in the list of
+// all jobs, and so means something for every filter.
+type cursor struct {
+	part  int
+	after uint64
+}
+
+func (c cursor) String() string {
+	return strconv.Itoa(c.part) + "." + strconv.FormatUint(c.after, 10)
+}
+
+func readCursor(s string) (cursor, error) {
+	part, after, _ := strings.Cut(s, ".")
+	p, err := strconv.ParseUint(part, 10, 8)
+	var n uint64
+	if err == nil {
+		n, err = strconv.ParseUint(after, 10, 63)
+	}
+	if err != nil || int(p) >= len(parts) || len(part) > 1 || len(after) > 18 {
+		return cursor{}, errors.New(`give back what "next" of the page before said`)
+	}
+	return cursor{int(p), n}, nil
+}
+
+// from returns where to read for a place: in a part that l has. False says that
+// nothing lies behind.
+func (l *lister) from(at cursor) (cursor, bool) {
+	for _, p := range l.parts {
+		if p == at.part {
+			return at, true
+		}
+		if p > at.part {
+			return cursor{part: p}, true
+		}
+	}
+	return at, false
+}
+
+// page reads on from at. Where there is more, next says where.
+func (l *lister) page(ctx context.Context, at cursor, limit int) (jobs []queue.Info, next *cursor, err error) {
+	end := time.Now().Add(listTime)
+	at, more := l.from(at)
+	for more {
+		f := l.filter
+		f.State, f.After, f.Limit = parts[at.part], at.after, limit-len(jobs)
+		page, err := l.queue.List(ctx, f)
+		if err != nil {
+			return nil, nil, err
+		}
+		for i := range page.Jobs {
+			info, err := l.look(ctx, &page.Jobs[i])
+			if err != nil {
+				return nil, nil, err
+			}
+			if info != nil && l.fits(info) {
+				jobs = append(jobs, *info)
+			}
+		}
+		if at.after = page.Next; at.after == 0 {
+			at, more = l.from(cursor{part: at.part + 1})
+		}
+		if more && (len(jobs) >= limit || time.Now().After(end)) {
+			return jobs, &at, nil
+		}
+	}
+	return jobs, nil, nil
+}
+
+// look gives what there is to know of a job of a list, nil when it is gone.
+func (l *lister) look(ctx context.Context, i *queue.Info) (*queue.Info, error) {
+	if !l.fresh || i.State.Ended() || i.Reason == queue.Corrupt {
+		return i, nil
+	}
+	info, err := l.queue.Get(ctx, i.ID)
+	switch {
+	case errors.Is(err, queue.ErrNotFound), errors.Is(err, queue.ErrDamaged):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case info.State.Ended() && i.State != info.State:
+		return nil, nil // it has ended meanwhile, and is listed there
+	}
+	return info, nil
+}
+
+// partsOf says in which parts of a queue jobs of a state are.
+func partsOf(state queue.State) []int {
+	switch state {
+	case queue.Scheduled:
+		return []int{partScheduled}
+	case queue.Retrying:
+		return []int{partScheduled, partQueued}
+	case queue.Queued, queue.Running:
+		return []int{partQueued}
+	case queue.Dead:
+		return []int{partDead}
+	default:
+		return []int{partEnded}
+	}
+}
+
+func anyJob(*queue.Info) bool { return true }
+
+// lister makes a lister of what a query of /v1/jobs asks.
+func (a *API) lister(q query, f *faults) *lister {
+	l := &lister{queue: a.backend.Queue(), fits: anyJob, fresh: true}
+	l.filter.Queue, l.filter.Name = readPool(q, f), q.get("task")
+	word, there := q.look("state")
+	if !there {
+		l.parts = []int{partScheduled, partQueued, partEnded}
+		return l
+	}
+	state, err := queue.ParseState(word)
+	if err != nil {
+		f.add(err.Error())
+	}
+	l.parts = partsOf(state)
+	l.fits = func(i *queue.Info) bool { return i.State == state }
+	return l
+}
+
+// readPool takes the name of a pool, of which the queue has jobs or not.
+func readPool(q query, f *faults) string {
+	name, there := q.look("pool")
+	f.addErr(checkPool(name, there))
+	return name
+}
+
+func checkPool(name string, there bool) error {
+	const longest = 64
+	bad := there && (name == "" || len(name) > longest)
+	for i := 0; i < len(name) && !bad; i++ {
+		c := name[i]
+		bad = (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' && c != '_'
+	}
+	if bad {
+		return fmt.Errorf("pool is %s: use 1 to %d lower-case letters, digits, - and _", quoted(name), longest)
+	}
+	return nil
+}
+
+// list tells of jobs, a page of them.
+func (a *API) list(w http.ResponseWriter, r *http.Request, q query) *problem.Problem {
+	var f faults
+	l := a.lister(q, &f)
+	return a.answerList(w, r, q, l, &f)
+}
+
+// answerList reads a page and answers with it.
+func (a *API) answerList(w http.ResponseWriter, r *http.Request, q query, l *lister, f *faults) *problem.Problem {
+	limit := defaultLimit
+	if text, there := q.look("limit"); there {
+		n, err := readCount(text, 1, mostLimit)
+		if err != nil {
+			f.add("limit is " + quoted(text) + ": " + err.Error())
+		}
+		limit = n
+	}
+	var at cursor
+	if text, there := q.look("after"); there {
+		var err error
+		if at, err = readCursor(text); err != nil {
+			f.add("after is " + quoted(text) + ": " + err.Error())
+		}
+	}
+	if p := f.problem(); p != nil {
+		return p
+	}
+	infos, next, err := l.page(r.Context(), at, limit)
+	if err != nil {
+		return problemOf(err)
+	}
+	page := Page{Jobs: make([]Job, len(infos))}
+	for i := range infos {
+		page.Jobs[i] = brief(&infos[i])
+	}
+	if next != nil {
+		page.Next = next.String()
+	}
+	return writeJSON(w, http.StatusOK, page)
+}
+
+// deadLister makes a lister of what /v1/dead asks.
+func (a *API) deadLister(pool, task, reason, outcome string, f *faults) *lister {
+	l := &lister{queue: a.backend.Queue(), parts: []int{partDead}}
+	l.filter.Queue, l.filter.Name = pool, task
+	if reason != "" && !slices.Contains(reasons, reason) {
+		f.add("reason is " + quoted(reason) + ": use one of " + strings.Join(reasons, ", "))
+	}
+	if outcome != "" {
+		_, err := bullpen.ParseOutcome(outcome)
+		f.addErr(err)
+	}
+	l.fits = func(i *queue.Info) bool {
+		return (reason == "" || string(i.Reason) == reason) && (outcome == "" || i.Outcome.String() == outcome)
+	}
+	return l
+}
+
+// reasons are the words of queue.Reason that a dead job may have.
+var reasons = []string{
+	string(queue.Exhausted), string(queue.Final), string(queue.Quarantined), string(queue.Expired),
+	string(queue.Refused), string(queue.Corrupt), string(queue.Vanished),
+}

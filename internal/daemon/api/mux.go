@@ -1,0 +1,50 @@
+package api
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/bullpen-run/bullpen/internal/daemon/guard"
+	"github.com/bullpen-run/bullpen/internal/daemon/problem"
+)
+
+// Mux serves routes; what no route serves is answered as by Fallback.
+func Mux(routes []guard.Route) http.Handler {
+	mux := http.NewServeMux()
+	for _, r := range routes {
+		mux.Handle(r.Method+" "+r.Pattern, r.Handler)
+	}
+	mux.Handle("/", Fallback(routes))
+	return mux
+}
+
+// Fallback answers what no route serves with a problem; a wrong method with those
+// that are allowed. It calls no handler of a route.
+func Fallback(routes []guard.Route) http.Handler {
+	allowed := map[string][]string{}
+	for _, r := range routes {
+		allowed[r.Pattern] = append(allowed[r.Pattern], r.Method)
+		if r.Method == http.MethodGet {
+			allowed[r.Pattern] = append(allowed[r.Pattern], http.MethodHead)
+		}
+	}
+	mux := http.NewServeMux()
+	for pattern, methods := range allowed {
+		slices.Sort(methods)
+		mux.Handle(pattern, wrongMethod(strings.Join(slices.Compact(methods), ", ")))
+	}
+	mux.Handle("/", http.HandlerFunc(nothingHere))
+	return mux
+}
+
+func wrongMethod(allow string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Allow", allow)
+		problem.New(problem.Method, r.Method+" is not allowed here: use "+allow+".").Write(w)
+	})
+}
+
+func nothingHere(w http.ResponseWriter, _ *http.Request) {
+	problem.New(problem.NotFound, "There is nothing at this path: see docs/openapi.yaml for what there is.").Write(w)
+}

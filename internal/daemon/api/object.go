@@ -1,0 +1,130 @@
+package api
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"slices"
+	"unicode/utf8"
+
+	"github.com/bullpen-run/bullpen/internal/daemon/problem"
+)
+
+// mostObject is the largest body of a request that is one small object.
+const mostObject = 64 << 10
+
+// readObject reads a body that is one object of JSON, and calls set for each of
+// its members. An empty body is an empty object.
+func readObject(r *http.Request, known []string, f *faults, set func(name string, value []byte) error) *problem.Problem {
+	if p := checkType(r, jsonType); p != nil {
+		return p
+	}
+	body, p := readBody(r, mostObject, "the API", "this takes a small object of JSON")
+	if p != nil || len(body) == 0 {
+		return p
+	}
+	if err := eachMember(body, f, known, set); err != nil {
+		f.add("the body " + err.Error())
+	}
+	return f.problem()
+}
+
+// eachMember calls set for each member of an object of JSON whose name is known,
+// and collects the faults of the others. The error says that b is no object.
+// Names are taken as they are, a small letter is no capital one, which is why
+// this is not encoding/json.
+func eachMember(b []byte, f *faults, known []string, set func(name string, value []byte) error) error {
+	var seen []string
+	return members(b, func(name string, value []byte) {
+		switch {
+		case !slices.Contains(known, name):
+			f.add(unknown("field", name, known))
+		case slices.Contains(seen, name):
+			f.add("the field " + name + " is there twice: give it once")
+		case isNull(value):
+			f.add("the field " + name + " is null: leave it out")
+		default:
+			if err := set(name, value); err != nil {
+				f.add(name + " is " + shown(value) + ": " + err.Error())
+			}
+		}
+		seen = append(seen, name)
+	})
+}
+
+// shown gives a value of JSON as it is told back.
+func shown(value []byte) string {
+	const most = 80
+	if len(value) > most {
+		return string(value[:most]) + "…"
+	}
+	return string(value)
+}
+
+// members calls f for each member of an object of JSON.
+func members(b []byte, f func(name string, value []byte)) error {
+	switch {
+	case !utf8.Valid(b):
+		return errors.New("is not UTF-8: give bytes that are no text as payload_base64")
+	case !json.Valid(b):
+		return errors.New("is not valid JSON")
+	}
+	at := skipSpace(b, 0)
+	if b[at] != '{' {
+		return errors.New("is not an object of JSON: write {...}")
+	}
+	// From here on b is known to be valid, so that nothing runs over its end.
+	for at = skipSpace(b, at+1); b[at] != '}'; {
+		end := skipValue(b, at)
+		var name string
+		if err := json.Unmarshal(b[at:end], &name); err != nil {
+			return err
+		}
+		at = skipSpace(b, skipSpace(b, end)+1) // behind the colon
+		end = skipValue(b, at)
+		f(name, b[at:end])
+		if at = skipSpace(b, end); b[at] == ',' {
+			at = skipSpace(b, at+1)
+		}
+	}
+	return nil
+}
+
+func skipSpace(b []byte, at int) int {
+	for at < len(b) && (b[at] == ' ' || b[at] == '\t' || b[at] == '\n' || b[at] == '\r') {
+		at++
+	}
+	return at
+}
+
+// skipValue returns where the value ends that begins at at.
+func skipValue(b []byte, at int) int {
+	depth := 0
+	for i := at; i < len(b); i++ {
+		switch b[i] {
+		case '"':
+			for i++; b[i] != '"'; i++ {
+				if b[i] == '\\' {
+					i++
+				}
+			}
+			if depth == 0 {
+				return i + 1
+			}
+		case '{', '[':
+			depth++
+		case '}', ']':
+			if depth == 0 {
+				return i // the end of what the value is in
+			}
+			if depth--; depth == 0 {
+				return i + 1
+			}
+		case ',', ' ', '\t', '\n', '\r', ':':
+			if depth == 0 {
+				return i
+			}
+		}
+	}
+	return len(b)
+}

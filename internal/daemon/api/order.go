@@ -1,0 +1,182 @@
+package api
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/queue"
+)
+
+// order is what somebody wants done: a job, or an ephemeral task.
+type order struct {
+	job    queue.Job
+	wait   time.Duration
+	waits  bool // wait was given
+	id     string
+	parent string
+}
+
+// The bounds of a job, as package queue has them.
+const (
+	longestName = 256
+	longestKey  = 1024
+	longestID   = 64
+	mostMeta    = 64
+	metaBytes   = 16 << 10
+	mostTries   = 1 << 16
+)
+
+// setting is one parameter of an order, for queries and for lines of a bulk.
+type setting struct {
+	name string
+	kind settingKind
+	set  func(o *order, v string) error
+}
+
+// settingKind says which numbers JSON may have for it.
+type settingKind uint8
+
+const (
+	plain  settingKind = iota // a string only
+	span                      // seconds
+	size                      // bytes
+	number                    // itself
+	flag                      // true and false
+)
+
+// settings is the table of parameters of orders.
+var settings = []setting{
+	{"task", plain, func(o *order, v string) error { o.job.Name = v; return checkText(v, longestName) }},
+	{"key", plain, func(o *order, v string) error { o.job.Key = v; return checkText(v, longestKey) }},
+	{"priority", plain, func(o *order, v string) (err error) { o.job.Priority, err = queue.ParsePriority(v); return err }},
+	{"delay", span, func(o *order, v string) (err error) { o.job.Delay, err = readDuration(v); return err }},
+	{"at", plain, func(o *order, v string) (err error) { o.job.At, err = readTime(v); return err }},
+	{"deadline", plain, func(o *order, v string) (err error) { o.job.Deadline, err = readTime(v); return err }},
+	{"timeout", span, func(o *order, v string) (err error) { o.job.Limits.Timeout, err = readDuration(v); return err }},
+	{"memory", size, func(o *order, v string) (err error) { o.job.Limits.Memory, err = readSize(v); return err }},
+	{"cpu", number, func(o *order, v string) (err error) { o.job.Limits.CPU, err = readCPU(v); return err }},
+	{"output", size, func(o *order, v string) error {
+		n, err := readSize(v)
+		o.job.Limits.Output = int(n)
+		return err
+	}},
+	{"attempts", number, func(o *order, v string) (err error) {
+		o.job.Retry.Attempts, err = readCount(v, 1, mostTries)
+		return err
+	}},
+	{"backoff", span, func(o *order, v string) (err error) { o.job.Retry.Backoff, err = readDuration(v); return err }},
+	{"max_backoff", span, func(o *order, v string) (err error) { o.job.Retry.MaxBackoff, err = readDuration(v); return err }},
+	{"crashes", number, func(o *order, v string) (err error) {
+		o.job.Retry.Crashes, err = readCount(v, 1, mostTries)
+		return err
+	}},
+	{"idempotent", flag, func(o *order, v string) (err error) { o.job.Idempotent, err = readFlag(v); return err }},
+	{"compensate", plain, func(o *order, v string) error { o.job.Compensate = v; return checkText(v, longestName) }},
+	{"wait", span, func(o *order, v string) (err error) { o.wait, err = readDuration(v); o.waits = true; return err }},
+	{"id", plain, func(o *order, v string) error { o.id = v; return checkID(v) }},
+}
+
+// The names of what may be set where.
+var (
+	submitParams = names("id")
+	runParams    = []string{"task", "timeout", "memory", "cpu", "output", "deadline", "id"}
+	lineParams   = names("id", "wait")
+	lineFields   = append([]string{"payload", "payload_base64", "meta"}, lineParams...)
+)
+
+// names returns the names of all settings but some.
+func names(but ...string) []string {
+	var all []string
+	for _, s := range settings {
+		if !slices.Contains(but, s.name) {
+			all = append(all, s.name)
+		}
+	}
+	return all
+}
+
+func settingOf(name string) *setting {
+	for i := range settings {
+		if settings[i].name == name {
+			return &settings[i]
+		}
+	}
+	return nil
+}
+
+// readOrder reads the parameters of an order.
+func readOrder(q query, f *faults) order {
+	var o order
+	for i := range q {
+		if err := settingOf(q[i].name).set(&o, q[i].value); err != nil {
+			f.add(q[i].name + " is " + quoted(q[i].value) + ": " + err.Error())
+		}
+	}
+	return o
+}
+
+// quoted gives a value of a caller's as it is told back.
+func quoted(v string) string {
+	const most = 80
+	if len(v) > most {
+		return strconv.Quote(v[:most]) + "…"
+	}
+	return strconv.Quote(v)
+}
+
+func checkText(v string, most int) error {
+	if len(v) > most {
+		return fmt.Errorf("it has %d bytes, use %d at most", len(v), most)
+	}
+	if !utf8.ValidString(v) {
+		return errors.New("it is not UTF-8")
+	}
+	return nil
+}
+
+func checkID(v string) error {
+	ok := v != "" && len(v) <= longestID
+	for i := 0; i < len(v) && ok; i++ {
+		c := v[i] | 0x20 // the small letter
+		ok = c >= 'a' && c <= 'z' || v[i] >= '0' && v[i] <= '9' || v[i] == '-' || v[i] == '_'
+	}
+	if !ok {
+		return fmt.Errorf("use 1 to %d letters, digits, - and _", longestID)
+	}
+	return nil
+}
+
+// settle checks what depends on several settings, and makes delays times.
+func (o *order) settle(now time.Time, f *faults) {
+	j := &o.job
+	if j.Delay > 0 {
+		if !j.At.IsZero() {
+			f.add("delay and at are both there: give one")
+		}
+		j.At, j.Delay = now.Add(j.Delay), 0
+	}
+	if !j.Deadline.IsZero() && j.At.After(j.Deadline) {
+		f.add("deadline is before the job may start: give a later one, or none")
+	}
+	size := 0
+	for k, v := range j.Meta {
+		size += len(k) + len(v)
+		if strings.HasPrefix(k, "bullpen.") {
+			f.add("the meta key " + quoted(k) + ` begins with "bullpen.": use another`)
+		}
+	}
+	if len(j.Meta) > mostMeta || size > metaBytes {
+		f.add(fmt.Sprintf("meta has %d keys and %d bytes: use %d keys and %d bytes at most", len(j.Meta), size, mostMeta, metaBytes))
+	}
+}
+
+// task gives an ephemeral task.
+func (o *order) task() bullpen.Task {
+	return bullpen.Task{ID: o.id, Name: o.job.Name, Payload: o.job.Payload, Meta: o.job.Meta, Limits: o.job.Limits}
+}

@@ -1,0 +1,162 @@
+package api
+
+import (
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/bullpen-run/bullpen/internal/daemon/problem"
+)
+
+// faults collects all that is wrong with a request, so that it is told at once.
+type faults struct{ texts []string }
+
+const mostFaults = 32
+
+func (f *faults) add(text string) {
+	switch {
+	case len(f.texts) < mostFaults:
+		f.texts = append(f.texts, text)
+	case len(f.texts) == mostFaults:
+		f.texts = append(f.texts, "and more")
+	}
+}
+
+func (f *faults) addErr(err error) {
+	if err != nil {
+		f.add(err.Error())
+	}
+}
+
+// problem gives what was collected, nil when nothing was.
+func (f *faults) problem() *problem.Problem {
+	if len(f.texts) == 0 {
+		return nil
+	}
+	p := problem.New(problem.BadRequest, f.first())
+	p.Faults = f.texts
+	return p
+}
+
+// first gives the first fault and how many more there are.
+func (f *faults) first() string {
+	switch n := len(f.texts) - 1; {
+	case n > 0:
+		return f.texts[0] + " (and " + strconv.Itoa(n) + " more, see faults)"
+	case n == 0:
+		return f.texts[0]
+	}
+	return ""
+}
+
+// query is what the query of a request says, each parameter once.
+type query []parameter
+
+type parameter struct{ name, value string }
+
+// get returns the value of a parameter, empty where there is none.
+func (q query) get(name string) string {
+	v, _ := q.look(name)
+	return v
+}
+
+func (q query) look(name string) (value string, there bool) {
+	for i := range q {
+		if q[i].name == name {
+			return q[i].value, true
+		}
+	}
+	return "", false
+}
+
+// readQuery reads a query of which only known names are allowed. It does nothing
+// when there is none, and keeps no copy of what has no escapes.
+func readQuery(raw string, known []string, f *faults) query {
+	if raw == "" {
+		return nil
+	}
+	q := make(query, 0, 4)
+	for raw != "" {
+		var part string
+		part, raw, _ = strings.Cut(raw, "&")
+		if part == "" {
+			continue
+		}
+		name, value, _ := strings.Cut(part, "=")
+		name, okName := unescape(name)
+		value, okValue := unescape(value)
+		_, twice := q.look(name)
+		switch {
+		case !okName || !okValue:
+			f.add("the query has a part with a broken escape, " + strconv.Quote(part) + ": write % as %25")
+		case !slices.Contains(known, name):
+			f.add(unknown("parameter", name, known))
+		case twice:
+			f.add("the parameter " + name + " is there twice: give it once")
+		default:
+			q = append(q, parameter{name, value})
+		}
+	}
+	return q
+}
+
+// unescape undoes the escapes of a query.
+func unescape(s string) (string, bool) {
+	if !strings.ContainsAny(s, "%+;") {
+		return s, true
+	}
+	s, err := url.QueryUnescape(s)
+	return s, err == nil
+}
+
+// unknown says that there is no such name, and which one may be meant.
+func unknown(what, name string, known []string) string {
+	if len(name) > 64 {
+		name = name[:64]
+	}
+	text := "there is no " + what + " " + strconv.Quote(name)
+	if near := nearest(name, known); near != "" {
+		return text + "; did you mean " + strconv.Quote(near) + "?"
+	}
+	if len(known) == 0 {
+		return text + "; this takes none"
+	}
+	return text + "; there are: " + strings.Join(known, ", ")
+}
+
+// nearest returns the known name that is least different from name, empty when
+// all are very different.
+func nearest(name string, known []string) string {
+	best, least := "", max(len(name)/2, 2)
+	for _, k := range known {
+		if d := distance(strings.ToLower(strings.ReplaceAll(name, "-", "_")), k); d <= least && d < len(k) {
+			best, least = k, d-1
+		}
+	}
+	return best
+}
+
+// distance is how many letters must be added, removed, changed or swapped to
+// make b of a.
+func distance(a, b string) int {
+	before, last, next := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range last {
+		last[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		next[0] = i
+		for j := 1; j <= len(b); j++ {
+			change := 1
+			if a[i-1] == b[j-1] {
+				change = 0
+			}
+			next[j] = min(last[j]+1, next[j-1]+1, last[j-1]+change)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				next[j] = min(next[j], before[j-2]+1)
+			}
+		}
+		before, last, next = last, next, before
+	}
+	return last[len(b)]
+}

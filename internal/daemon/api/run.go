@@ -1,0 +1,239 @@
+package api
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+
+	"github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/internal/daemon/problem"
+)
+
+// run runs an ephemeral task and answers when it has ended.
+func (a *API) run(w http.ResponseWriter, r *http.Request, q query) *problem.Problem {
+	if a.stopping() {
+		return errStops()
+	}
+	var faults faults
+	o := readOrder(q, &faults)
+	o.readHeaders(r.Header, &faults)
+	if _, there := r.Header[headerKey]; there {
+		faults.add(headerKey + " is not for ephemeral tasks, which are kept nowhere: leave it out, or submit a job")
+	}
+	o.settle(time.Now(), &faults)
+	name := r.PathValue("pool")
+	whole, err := a.backend.Complete(name, o.job)
+	if err != nil {
+		return problemOf(err)
+	}
+	if p := faults.problem(); p != nil {
+		return p
+	}
+	o.job.Name = whole.Name
+	body, p := readBody(r, a.config.MaxBody, "http.max_body", "send less, or raise it in bullpen.yaml")
+	if p != nil {
+		return p
+	}
+	o.job.Payload = body
+	done, p := a.parentWaits(o.parent)
+	if p != nil {
+		return p
+	}
+	defer done()
+	ctx := r.Context()
+	if !o.job.Deadline.IsZero() {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, o.job.Deadline)
+		defer cancel()
+	}
+	if wantsEvents(r) {
+		return a.runStream(ctx, w, name, o.task())
+	}
+	id, result, err := a.backend.Run(ctx, name, o.task())
+	if err != nil {
+		if id != "" {
+			w.Header()[headerTask] = []string{id}
+		}
+		return problemOf(err)
+	}
+	writeResult(w, headerTask, id, 1, &result)
+	return nil
+}
+
+// cancelRun takes an ephemeral task back.
+func (a *API) cancelRun(w http.ResponseWriter, r *http.Request, _ query) *problem.Problem {
+	id := r.PathValue("id")
+	if !a.backend.CancelRun(id) {
+		return problem.New(problem.NotFound, "No ephemeral task with the id "+quoted(id)+" runs here: it has ended, or another node has it.")
+	}
+	noContent(w)
+	return nil
+}
+
+// RunResult is the data of the event "result" of an ephemeral task.
+type RunResult struct {
+	Payload string   `json:"payload_base64"`
+	Stats   RunStats `json:"stats"`
+}
+
+// RunStats says where the time of an ephemeral task went.
+type RunStats struct {
+	Waited     float64 `json:"waited,omitempty"`
+	Ran        float64 `json:"ran,omitempty"`
+	Worker     string  `json:"worker,omitempty"`
+	PeakMemory int64   `json:"peak_memory,omitempty"`
+}
+
+// watched is what a task that is run as a stream of events says of itself,
+// until it is sent. It is bounded: what does not fit is counted and left out,
+// and of progress only the last word counts.
+type watched struct {
+	news chan struct{} // has room for one: there is something
+
+	mu       sync.Mutex
+	lines    []bullpen.LogLine // guarded by mu
+	bytes    int               // of the texts of lines; guarded by mu
+	dropped  uint64            // guarded by mu
+	progress *Progress         // guarded by mu
+}
+
+const (
+	mostWatched  = 1024
+	watchedBytes = 1 << 20
+)
+
+// Progress takes a word of progress.
+func (o *watched) Progress(fraction float64, note string) {
+	o.mu.Lock()
+	o.progress = &Progress{fraction, note}
+	o.mu.Unlock()
+	o.tell()
+}
+
+// Log takes a line.
+func (o *watched) Log(line bullpen.LogLine) {
+	o.mu.Lock()
+	if len(o.lines) < mostWatched && o.bytes < watchedBytes {
+		o.lines = append(o.lines, line)
+		o.bytes += len(line.Text)
+	} else {
+		o.dropped++
+	}
+	o.mu.Unlock()
+	o.tell()
+}
+
+func (o *watched) tell() {
+	select {
+	case o.news <- struct{}{}:
+	default:
+	}
+}
+
+// write writes what there is.
+func (o *watched) write(s *stream) error {
+	o.mu.Lock()
+	lines, dropped, progress := o.lines, o.dropped, o.progress
+	o.lines, o.bytes, o.dropped, o.progress = nil, 0, 0, nil
+	o.mu.Unlock()
+	for i := range lines {
+		if err := s.eventOf("log", "", lineOf(lines[i])); err != nil {
+			return err
+		}
+	}
+	if dropped > 0 {
+		s.gap(dropped)
+	}
+	if progress != nil {
+		return s.eventOf("progress", "", progress)
+	}
+	return nil
+}
+
+// ran is how an ephemeral task has ended.
+type ran struct {
+	result bullpen.Result
+	err    error
+}
+
+// runStream runs a task and tells of it as it happens. A task that never started
+// before anything was told is answered with a plain problem.
+func (a *API) runStream(ctx context.Context, w http.ResponseWriter, pool string, t bullpen.Task) *problem.Problem {
+	if t.ID == "" {
+		t.ID = ulid.Make().String() // it is told before the end
+	}
+	w.Header()[headerTask] = []string{t.ID}
+	seen := &watched{news: make(chan struct{}, 1)}
+	t.Observer = seen
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ended := make(chan ran, 1)
+	go func() { // ends with the task, whose end is waited for below
+		_, result, err := a.backend.Run(ctx, pool, t)
+		ended <- ran{result, err}
+	}()
+	keep := time.NewTicker(a.config.KeepAlive)
+	defer keep.Stop()
+	var s *stream
+	defer func() {
+		if s != nil {
+			s.close()
+		}
+	}()
+	for {
+		alive := false
+		select {
+		case end := <-ended:
+			if _, started := bullpen.OutcomeOf(end.err); s == nil && !started {
+				return problemOf(end.err)
+			}
+			if s == nil {
+				s = a.stream(w, eventsType)
+			}
+			seen.writeEnd(s, &end)
+			return nil
+		case <-seen.news:
+		case <-keep.C:
+			alive = true
+		}
+		if s == nil {
+			s = a.stream(w, eventsType)
+		}
+		if alive {
+			s.comment("still running")
+		}
+		if err := errors.Join(seen.write(s), s.flush()); err != nil {
+			cancel() // nobody reads any more
+			<-ended
+			return nil
+		}
+	}
+}
+
+// writeEnd writes what is left, and the end.
+func (o *watched) writeEnd(s *stream, end *ran) {
+	err := o.write(s)
+	if end.err != nil {
+		s.event("problem", "", problemOf(end.err).JSON())
+	} else {
+		err = errors.Join(err, s.eventOf("result", "", resultOf(&end.result)))
+	}
+	if err == nil {
+		s.flush() //nolint:errcheck // who does not listen any more is not told
+	}
+}
+
+// resultOf gives the data of a good end.
+func resultOf(r *bullpen.Result) RunResult {
+	return RunResult{
+		Payload: base64.StdEncoding.EncodeToString(r.Payload),
+		Stats: RunStats{
+			Waited: r.Stats.Waited.Seconds(), Ran: r.Stats.Ran.Seconds(), Worker: r.Stats.Worker, PeakMemory: r.Stats.PeakMemory,
+		},
+	}
+}

@@ -1,0 +1,139 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/internal/daemon/problem"
+	"github.com/bullpen-run/bullpen/queue"
+)
+
+// errWaited is why waiting ends when the time that the caller gave is over.
+var errWaited = errors.New("the wait is over")
+
+// surely is how long a wait must be for storing and waiting to be one call, which
+// is cheaper, but gives up both at its end: the disk has surely answered by then.
+const surely = 5 * time.Second
+
+// submit puts a job into its queue and, if asked, waits for its end.
+func (a *API) submit(w http.ResponseWriter, r *http.Request, q query) *problem.Problem {
+	if a.stopping() {
+		return errStops()
+	}
+	var faults faults
+	o := readOrder(q, &faults)
+	o.readHeaders(r.Header, &faults)
+	o.readKey(r.Header, &faults)
+	o.readPrefer(r.Header)
+	o.settle(time.Now(), &faults)
+	o.job.Queue = r.PathValue("pool")
+	job, err := a.backend.Complete(o.job.Queue, o.job)
+	if err != nil {
+		return problemOf(err)
+	}
+	if p := faults.problem(); p != nil {
+		return p
+	}
+	body, p := readBody(r, int64(a.config.MaxPayload), "queue.max_payload", "put the data elsewhere and its name into the payload, or raise it in bullpen.yaml")
+	if p != nil {
+		return p
+	}
+	job.Payload = body
+	wait := min(o.wait, a.config.MaxWait)
+	if wait <= 0 {
+		ref, err := a.backend.Queue().Enqueue(r.Context(), job)
+		if err != nil {
+			return a.notStored(ref, err)
+		}
+		accepted(w, ref, job.Queue)
+		return nil
+	}
+	done, p := a.parentWaits(o.parent)
+	if p != nil {
+		return p
+	}
+	defer done()
+	return a.submitAndWait(w, r, job, wait)
+}
+
+// parentWaits says that a task waits, until done is called.
+func (a *API) parentWaits(id string) (done func(), p *problem.Problem) {
+	if id == "" {
+		return nobodyWaits, nil
+	}
+	done, err := a.backend.Waits(id)
+	if err != nil {
+		return nil, problemOf(err)
+	}
+	return done, nil
+}
+
+func nobodyWaits() {}
+
+func (a *API) notStored(ref queue.Ref, err error) *problem.Problem {
+	p := problemOf(err)
+	if ref.ID != "" {
+		p.Job = ref.ID
+	}
+	return p
+}
+
+func (a *API) submitAndWait(w http.ResponseWriter, r *http.Request, job queue.Job, wait time.Duration) *problem.Problem {
+	ctx, cancel := context.WithTimeoutCause(r.Context(), wait, errWaited)
+	defer a.waits.end(a.waits.begin(cancel))
+	var ref queue.Ref
+	var result bullpen.Result
+	var err error
+	if wait >= surely {
+		ref, result, err = a.backend.Queue().Run(ctx, job)
+	} else if ref, err = a.backend.Queue().Enqueue(r.Context(), job); err == nil {
+		result, err = a.backend.Queue().Wait(ctx, ref.ID)
+	}
+	switch {
+	case err == nil:
+		writeResult(w, headerJob, ref.ID, 0, &result)
+		return nil
+	case waitIsOver(ctx, err) && ref.ID != "":
+		accepted(w, ref, job.Queue)
+		return nil
+	}
+	return a.notStored(ref, err)
+}
+
+// waitIsOver tells whether err says that waiting ended before the job, of which
+// it is known that it is stored.
+func waitIsOver(ctx context.Context, err error) bool {
+	var end *queue.EndError
+	return ctx.Err() != nil && !errors.As(err, &end) && !errors.Is(err, queue.ErrUnconfirmed)
+}
+
+// Ref is the answer to a job that was taken.
+type Ref struct {
+	ID       string `json:"id"`
+	Pool     string `json:"pool,omitempty"`
+	State    string `json:"state"`
+	Existing bool   `json:"existing,omitempty"`
+}
+
+// accepted answers that a job is stored and goes on.
+func accepted(w http.ResponseWriter, ref queue.Ref, pool string) {
+	location := "/v1/jobs/" + ref.ID
+	body := make([]byte, 0, 128)
+	body = append(append(append(body, `{"id":"`...), ref.ID...), `","pool":"`...)
+	body = append(append(append(body, pool...), `","state":"`...), ref.State.String()...)
+	body = append(body, '"')
+	if ref.Existing {
+		body = append(body, `,"existing":true`...)
+	}
+	body = append(body, "}\n"...)
+	values := [...]string{location, jsonType}
+	h := w.Header()
+	h["Location"] = values[0:1:1]
+	h["Content-Type"] = values[1:2:2]
+	plainHeaders(h)
+	w.WriteHeader(http.StatusAccepted)
+	w.Write(body) //nolint:errcheck // who does not listen any more is not told
+}

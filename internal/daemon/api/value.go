@@ -1,0 +1,172 @@
+package api
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// The values of parameters. What is taken is what docs/openapi.yaml says, to the
+// letter, so that nobody comes to depend on more.
+
+// units are the units of durations, each with the most digits that a number of
+// it may have, so that no sum overflows.
+var units = []struct {
+	name   string
+	digits int
+}{{"ns", 18}, {"us", 15}, {"µs", 15}, {"ms", 12}, {"h", 5}, {"m", 7}, {"s", 9}}
+
+const mostUnits = 6
+
+var errDuration = errors.New(`use a duration such as "30s", "1h30m" or "250ms"`)
+
+// readDuration reads what time.Duration's String writes, and similar things.
+func readDuration(s string) (time.Duration, error) {
+	if s == "0" {
+		return 0, nil
+	}
+	rest := s
+	for range mostUnits {
+		whole := digits(rest)
+		if whole == 0 {
+			return 0, errDuration
+		}
+		rest = rest[whole:]
+		if strings.HasPrefix(rest, ".") {
+			n := digits(rest[1:])
+			if n == 0 || n > 9 {
+				return 0, errDuration
+			}
+			rest = rest[1+n:]
+		}
+		unit := ""
+		for _, u := range units {
+			if strings.HasPrefix(rest, u.name) && whole <= u.digits {
+				unit = u.name
+				break
+			}
+		}
+		if unit == "" {
+			return 0, errDuration
+		}
+		if rest = rest[len(unit):]; rest == "" {
+			d, err := time.ParseDuration(s)
+			if err != nil {
+				return 0, errDuration
+			}
+			return d, nil
+		}
+	}
+	return 0, errDuration
+}
+
+// digits is how many decimal digits s begins with.
+func digits(s string) int {
+	n := 0
+	for n < len(s) && s[n] >= '0' && s[n] <= '9' {
+		n++
+	}
+	return n
+}
+
+var errSize = errors.New(`use a number of bytes, or a size such as "512MiB" or "2GB"`)
+
+const mostSizeDigits, mostUnitDigits = 15, 6
+
+// readSize reads bytes.
+func readSize(s string) (int64, error) {
+	n := digits(s)
+	number, unit := s[:n], s[n:]
+	most := mostUnitDigits
+	factor := int64(0)
+	switch unit {
+	case "":
+		factor, most = 1, mostSizeDigits
+	case "B":
+		factor = 1
+	case "KiB":
+		factor = 1 << 10
+	case "MiB":
+		factor = 1 << 20
+	case "GiB":
+		factor = 1 << 30
+	case "TiB":
+		factor = 1 << 40
+	case "kB", "KB":
+		factor = 1e3
+	case "MB":
+		factor = 1e6
+	case "GB":
+		factor = 1e9
+	case "TB":
+		factor = 1e12
+	}
+	if factor == 0 || n == 0 || n > most {
+		return 0, errSize
+	}
+	v, err := strconv.ParseInt(number, 10, 64)
+	if err != nil {
+		return 0, errSize
+	}
+	return v * factor, nil
+}
+
+// readCount reads a number from least to most.
+func readCount(s string, least, most int) (int, error) {
+	n, err := strconv.Atoi(s)
+	if err != nil || digits(s) != len(s) || s[0] == '0' && s != "0" || n < least || n > most {
+		return 0, fmt.Errorf("use a number from %d to %d", least, most)
+	}
+	return n, nil
+}
+
+const mostCPU = 65536
+
+// readCPU reads a number of processors.
+func readCPU(s string) (float64, error) {
+	v, err := strconv.ParseFloat(s, 64)
+	if err != nil || digits(s) == 0 || !json.Valid([]byte(s)) || v > mostCPU { // numbers as JSON has them
+		return 0, fmt.Errorf("use a number of processors from 0 to %d, such as 0.5", mostCPU)
+	}
+	return v, nil
+}
+
+// readFlag reads true or false.
+func readFlag(s string) (bool, error) {
+	switch s {
+	case "true":
+		return true, nil
+	case "false":
+		return false, nil
+	}
+	return false, errors.New("use true or false")
+}
+
+// readTime reads a time as RFC 3339 has it; letters may be small there.
+func readTime(s string) (time.Time, error) {
+	t, err := time.Parse(time.RFC3339, strings.ToUpper(s))
+	if err == nil {
+		if t.IsZero() { // which would be none
+			t = t.Add(time.Second)
+		}
+		return t, nil
+	}
+	text := `use a time such as "2030-01-02T15:04:05Z"`
+	if strings.Contains(s, " ") {
+		text += "; in a query + is written as %2B"
+	}
+	return time.Time{}, errors.New(text)
+}
+
+// seconds gives a duration that JSON has as a number.
+func seconds(v float64) (time.Duration, error) {
+	const most = 99999 * 3600 // 99999 hours
+	if !(v >= 0 && v <= most) {
+		return 0, fmt.Errorf("use a number of seconds from 0 to %d", most)
+	}
+	return time.Duration(math.Round(v * 1e9)), nil
+}

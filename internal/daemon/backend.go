@@ -1,0 +1,176 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/internal/daemon/api"
+	"github.com/bullpen-run/bullpen/internal/daemon/live"
+	"github.com/bullpen-run/bullpen/process"
+	"github.com/bullpen-run/bullpen/queue"
+)
+
+// backend is the daemon as the API sees it.
+type backend struct{ *Daemon }
+
+var _ api.Backend = backend{}
+
+// Queue is as in [api.Backend].
+func (d backend) Queue() *queue.Queue { return d.queue }
+
+// Stopping is as in [api.Backend]: it is closed once no pool runs anything, so
+// that who waits for what still could end is told how it ended. Nothing is accepted
+// from earlier on.
+func (d backend) Stopping() <-chan struct{} { return d.pooled }
+
+// Pools is as in [api.Backend].
+func (d backend) Pools() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Sorted(maps.Keys(d.pools))
+}
+
+// find returns a pool.
+func (d *Daemon) find(name string) (*pool, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if p := d.pools[name]; p != nil {
+		return p, nil
+	}
+	return nil, fmt.Errorf("%w: %q", api.ErrNoPool, name)
+}
+
+// Complete is as in [api.Backend].
+func (d backend) Complete(name string, j queue.Job) (queue.Job, error) {
+	if d.state.State() != Serving {
+		return j, fmt.Errorf("the daemon is %v: %w", d.state.State(), bullpen.ErrClosed)
+	}
+	p, err := d.find(name)
+	if err != nil {
+		return j, err
+	}
+	s := p.config()
+	j.Queue = name
+	if j.Name == "" {
+		j.Name = s.Task
+	}
+	j.Retry = over(j.Retry, s.Retry)
+	return j, nil
+}
+
+// over fills what r leaves open.
+func over(r, by queue.Retry) queue.Retry {
+	fill(&r.Attempts, by.Attempts)
+	fill(&r.Backoff, by.Backoff)
+	fill(&r.MaxBackoff, by.MaxBackoff)
+	fill(&r.Crashes, by.Crashes)
+	fill(&r.Nodes, by.Nodes)
+	if len(r.On) == 0 {
+		r.On = by.On
+	}
+	return r
+}
+
+func fill[T comparable](to *T, by T) {
+	var zero T
+	if *to == zero {
+		*to = by
+	}
+}
+
+// Waits is as in [api.Backend].
+func (d backend) Waits(parent string) (done func(), err error) {
+	name, here := d.hub.Where(parent)
+	if !here {
+		return func() {}, nil
+	}
+	p, err := d.find(name)
+	if err != nil {
+		return func() {}, nil //nolint:nilerr // a reload has taken the pool away, and its workers take nothing more
+	}
+	return p.wait(parent)
+}
+
+// Follow is as in [api.Backend].
+func (d backend) Follow(id string, after live.Place) *live.Feed { return d.hub.Follow(id, after) }
+
+// Scale is as in [api.Backend].
+func (d backend) Scale(name string, minimum, maximum int) error {
+	p, err := d.find(name)
+	if err != nil {
+		return err
+	}
+	return p.scale(minimum, maximum)
+}
+
+// ReloadPool is as in [api.Backend].
+func (d backend) ReloadPool(ctx context.Context, name string) error {
+	p, err := d.find(name)
+	if err != nil {
+		return err
+	}
+	g := p.generation()
+	if g == nil {
+		return fmt.Errorf("%w: %q has no command in the configuration of this daemon", api.ErrQueueOnly, name)
+	}
+	return g.workers.Reload(ctx)
+}
+
+// Status is as in [api.Backend].
+func (d backend) Status() api.Status {
+	s := d.config()
+	return api.Status{
+		Version: d.version, Node: s.Node, Started: d.started, Ready: d.readiness().ok(), Live: d.liveness().ok(),
+		Stopping: d.state.State() > Serving, LogLinesDropped: d.logLost(),
+	}
+}
+
+// Pool is as in [api.Backend].
+func (d backend) Pool(_ context.Context, name string) (api.Pool, error) {
+	p, err := d.find(name)
+	if err != nil {
+		return api.Pool{}, err
+	}
+	return p.describe(), nil
+}
+
+// describe tells what there is to know of p.
+func (p *pool) describe() api.Pool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	a := api.Pool{Name: p.name, State: "queue-only", Task: p.settings.Task, Ephemeral: p.settings.Ephemeral}
+	g := p.now
+	if g == nil {
+		return a
+	}
+	c, s := g.workers.Config(), g.workers.Stats()
+	a.State, a.Protocol, a.Program = s.State.String(), c.Protocol.String(), p.settings.Process.Command[0]
+	a.Min, a.Max, a.Helpers = p.min, p.max, p.helpers()
+	a.Starting, a.Idle, a.Busy, a.Leaving = s.Starting, s.Idle, s.Busy, s.Leaving
+	a.Queued, a.Blocked, a.InHand = s.Queued, s.Blocked, s.InHand
+	a.Accepted, a.NeverStarted, a.Refused = s.Accepted, s.NeverStarted, s.Refused
+	a.Started, a.Stopped, a.FailedStarts = s.Started, s.Stopped, s.FailedStarts
+	a.Outcomes = make(map[bullpen.Outcome]uint64)
+	for o, n := range s.Outcomes {
+		if n > 0 {
+			a.Outcomes[bullpen.Outcome(o)] = n
+		}
+	}
+	a.Deaths = deaths(s.Deaths)
+	a.WaitP50, a.WaitP99 = s.QueueTime.Quantile(0.5), s.QueueTime.Quantile(0.99)
+	a.RunP50, a.RunP99 = s.RunTime.Quantile(0.5), s.RunTime.Quantile(0.99)
+	a.StartP50, a.StartP99 = s.StartTime.Quantile(0.5), s.StartTime.Quantile(0.99)
+	a.Error = g.startError()
+	return a
+}
+
+func deaths(by map[process.Cause]uint64) map[string]uint64 {
+	all := make(map[string]uint64, len(by))
+	for cause, n := range by {
+		all[cause.String()] = n
+	}
+	return all
+}

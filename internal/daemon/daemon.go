@@ -1,0 +1,261 @@
+// Package daemon is what `bullpen serve` runs: pools of worker processes that
+// take jobs from queues, behind an HTTP API, under one configuration. Its parts
+// stand in packages of their own (settings, api, guard, live, logs); here they are
+// joined, started, reloaded and ended.
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/bullpen-run/bullpen/internal/daemon/guard"
+	"github.com/bullpen-run/bullpen/internal/daemon/live"
+	"github.com/bullpen-run/bullpen/internal/daemon/settings"
+	"github.com/bullpen-run/bullpen/internal/lifecycle"
+	"github.com/bullpen-run/bullpen/process"
+	"github.com/bullpen-run/bullpen/process/processprom"
+	"github.com/bullpen-run/bullpen/queue"
+)
+
+// Config says what a daemon runs. Only Settings is needed.
+type Config struct {
+	// Settings are what settings.Load has read.
+	Settings *settings.Settings
+	// Load reads the configuration again, for a reload; nil refuses reloads.
+	Load func() (*settings.Settings, error)
+	// Logger gets what happens; nil logs nothing.
+	Logger *slog.Logger
+	// LogLost tells how many lines the logger has dropped; nil means none.
+	LogLost func() uint64
+	// Version is that of the program.
+	Version string
+}
+
+// OpenError says what the daemon could not open: its queue or an address.
+type OpenError struct {
+	// What it is, for people.
+	What string
+	Err  error
+}
+
+// Error gives both on one line.
+func (e *OpenError) Error() string { return e.What + " cannot be opened: " + e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *OpenError) Unwrap() error { return e.Err }
+
+// ErrAborted says that Close ended the daemon before what ran had ended.
+var ErrAborted = errors.New("the daemon was aborted")
+
+// errStopped is the cause of a stop that was asked for.
+var errStopped = errors.New("it was asked to stop")
+
+// Daemon is a node: queues, pools, and the API in front of them. All methods are
+// safe for concurrent use.
+type Daemon struct {
+	log     *slog.Logger
+	load    func() (*settings.Settings, error)
+	logLost func() uint64
+	version string
+	started time.Time
+	state   lifecycle.Machine[State]
+
+	guard  *guard.Guard
+	queue  *queue.Queue
+	budget *process.Budget // nil for none
+	hub    *live.Hub
+	// processes shows the workers of all pools to Prometheus.
+	processes *processprom.Collector
+	runs      runs
+	health    health
+
+	listener net.Listener
+	probes   *probes // nil for none
+
+	stopping  chan struct{} // closed by Stop
+	stopOnce  sync.Once
+	aborted   chan struct{} // closed by Close
+	abortOnce sync.Once
+	pooled    chan struct{} // closed when all pools have ended: whoever waits is answered
+	ready     chan struct{} // closed when the daemon was ready for the first time
+	readyOnce sync.Once
+	failed    chan error // of pools that cannot take jobs; capacity 1
+
+	reloading sync.Mutex     // held over a reload
+	retiring  sync.WaitGroup // generations that a reload has replaced
+
+	mu       sync.Mutex
+	settings *settings.Settings // guarded by mu
+	pools    map[string]*pool   // guarded by mu
+	taking   bool               // pools take jobs; guarded by mu
+
+	reloads reloads
+}
+
+// reloads counts reloads of the configuration.
+type reloads struct {
+	good, bad atomic.Uint64
+	last      atomic.Int64 // when the last good one was, in Unix seconds
+	failing   atomic.Bool  // the last one was bad
+}
+
+// New opens addresses, queue and pools. The daemon serves once Run is called, and
+// must be run or closed. An error is an *OpenError, or has all faults of the
+// settings.
+func New(ctx context.Context, c Config) (*Daemon, error) {
+	if c.Settings == nil {
+		return nil, errors.New("daemon: Settings are nil: load them with settings.Load")
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.LogLost == nil {
+		c.LogLost = func() uint64 { return 0 }
+	}
+	d := &Daemon{
+		log: c.Logger, load: c.Load, logLost: c.LogLost, version: c.Version, started: time.Now(), settings: c.Settings,
+		stopping: make(chan struct{}), aborted: make(chan struct{}), pooled: make(chan struct{}), ready: make(chan struct{}),
+		failed: make(chan error, 1), pools: map[string]*pool{},
+	}
+	d.state.Init(&States, Starting)
+	d.reloads.last.Store(d.started.Unix())
+	if err := d.open(ctx); err != nil {
+		d.abandon() //nolint:contextcheck // it aborts, and waits for nobody
+		return nil, err
+	}
+	return d, nil
+}
+
+// Run serves until ctx ends or Stop is called, finishes what runs, and returns
+// nil; after Close it returns ErrAborted. Any other error says which part of the
+// daemon has ended it. Run is called once.
+func (d *Daemon) Run(ctx context.Context) error {
+	if d.state.Move(Starting, Serving) != nil {
+		return d.unserved() //nolint:contextcheck // nothing runs, and nobody is waited for
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	context.AfterFunc(ctx, d.Stop)
+	go func() { // ends with Run at the latest, by cancel
+		select {
+		case <-d.stopping:
+			cancel(errStopped)
+		case <-ctx.Done():
+		}
+	}()
+	actors, err := d.actors()
+	if err != nil {
+		d.abandon() //nolint:contextcheck // it aborts, and waits for nobody
+		return err
+	}
+	err = runActors(ctx, d.log, actors)
+	_, _ = d.state.MoveAny(Stopping) // an actor may have ended the others
+	if _, closed := d.state.MoveAny(Closed); closed != nil {
+		err = errors.Join(err, closed)
+	}
+	if d.isAborted() {
+		return errors.Join(ErrAborted, err)
+	}
+	return err
+}
+
+// unserved ends a daemon that was told to before it served.
+func (d *Daemon) unserved() error {
+	aborted := d.isAborted()
+	d.abandon()
+	if aborted {
+		return ErrAborted
+	}
+	return nil
+}
+
+func (d *Daemon) isAborted() bool {
+	select {
+	case <-d.aborted:
+		return true
+	default:
+		return false
+	}
+}
+
+// Stop makes Run end: nothing more is taken, what has not started goes back to
+// its queue, and what runs may end within the grace. It does not wait.
+func (d *Daemon) Stop() {
+	d.stopOnce.Do(func() {
+		_, _ = d.state.MoveAny(Stopping) // Close may have been faster
+		close(d.stopping)
+	})
+}
+
+// Close makes Run end soon: what runs is canceled and goes back to its queue. It
+// does not wait.
+func (d *Daemon) Close() {
+	d.abortOnce.Do(func() {
+		_, _ = d.state.MoveAny(Closing) // Run may be over
+		close(d.aborted)
+	})
+	d.Stop()
+}
+
+// Addr returns the address of the API.
+func (d *Daemon) Addr() net.Addr { return d.listener.Addr() }
+
+// ProbesAddr returns the address of the probes, nil where they have none of their
+// own.
+func (d *Daemon) ProbesAddr() net.Addr {
+	if d.probes == nil {
+		return nil
+	}
+	return d.probes.listener.Addr()
+}
+
+// Ready is closed when the daemon is ready for the first time.
+func (d *Daemon) Ready() <-chan struct{} { return d.ready }
+
+// actors are the parts of the daemon, in the order in which they end.
+func (d *Daemon) actors() ([]actor, error) {
+	server, err := d.server()
+	if err != nil {
+		return nil, err
+	}
+	all := []actor{
+		{"the health watcher", d.watchHealth},
+		{"the store", d.watchStore},
+		{"the pools", d.runPools},
+		{"the API", server.run},
+		{"the queue", d.closeQueue},
+	}
+	if d.probes != nil {
+		all = append(all, actor{"the probes", d.probes.run})
+	}
+	return all, nil
+}
+
+// watchStore ends when the store of the queue has failed.
+func (d *Daemon) watchStore(ctx context.Context) error {
+	select {
+	case <-d.queue.Failed():
+		return fmt.Errorf("nothing more can be stored: %w", d.queue.Err())
+	case <-ctx.Done():
+		return nil
+	}
+}
+
+// closeQueue closes the queue in its turn.
+func (d *Daemon) closeQueue(ctx context.Context) error {
+	<-ctx.Done()
+	return d.queue.Close() //nolint:contextcheck // its turn has come because ctx has ended
+}
+
+// config returns the settings in force.
+func (d *Daemon) config() *settings.Settings {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.settings
+}

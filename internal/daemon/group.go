@@ -1,0 +1,66 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+)
+
+// actor is a part of the daemon that runs as long as the daemon does. run returns
+// when its context ends, and an error when it cannot go on.
+type actor struct {
+	name string
+	run  func(context.Context) error
+}
+
+// ended says how an actor ended.
+type ended struct {
+	index int
+	err   error
+}
+
+// runActors runs all actors until the first of them ends, or ctx does. Then it
+// ends them one after the other, in the order of the list: each has ended before
+// the next one is told to. The error says which actor ended the others, and what
+// went wrong while they ended; nil says that ctx did it and that all went well.
+func runActors(ctx context.Context, log *slog.Logger, actors []actor) error {
+	ends := make(chan ended, len(actors))
+	stops := make([]context.CancelFunc, len(actors))
+	for i, a := range actors {
+		own, stop := context.WithCancel(context.WithoutCancel(ctx))
+		defer stop() // it was called before
+		stops[i] = stop
+		go func() { // ends when it fails or is stopped; waited for below
+			ends <- ended{i, a.run(own)}
+		}()
+	}
+	var errs []error
+	gone := make([]bool, len(actors))
+	select {
+	case <-ctx.Done():
+		log.Info("the daemon stops", "cause", context.Cause(ctx))
+	case e := <-ends:
+		gone[e.index] = true
+		err := e.err
+		if err == nil {
+			err = errors.New("it ended by itself")
+		}
+		err = fmt.Errorf("%s: %w", actors[e.index].name, err)
+		log.Error("the daemon stops because a part of it has ended", "part", actors[e.index].name, "error", err)
+		errs = append(errs, err)
+	}
+	for i, a := range actors {
+		stops[i]()
+		for !gone[i] {
+			e := <-ends
+			gone[e.index] = true
+			if e.err != nil {
+				log.Error("a part of the daemon did not end in order", "part", actors[e.index].name, "error", e.err)
+				errs = append(errs, fmt.Errorf("%s: %w", actors[e.index].name, e.err))
+			}
+		}
+		log.Debug("a part of the daemon has ended", "part", a.name)
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,149 @@
+package live
+
+import (
+	"sync"
+	"time"
+
+	"github.com/bullpen-run/bullpen"
+)
+
+// story is what one attempt of a task has said of itself. It is the task's
+// observer, and passes on to the one that the task had.
+type story struct {
+	hub     *Hub
+	id      string
+	pool    string
+	attempt int
+	began   time.Time
+	inner   bullpen.Observer            // nil for none
+	done    func(bullpen.Result, error) // of the caller of Submit
+	until   time.Time                   // to be forgotten then; guarded by hub.mu
+
+	mu     sync.Mutex
+	ended  bool    // guarded by mu
+	n      uint64  // events until now, that of the beginning not counted; guarded by mu
+	first  int     // of events, those before are gone; guarded by mu
+	events []Event // guarded by mu
+	bytes  int     // of events; guarded by mu
+	feeds  []*Feed // guarded by mu
+}
+
+// Progress notes how far the task is.
+func (s *story) Progress(fraction float64, note string) {
+	s.add(Event{Kind: Progressed, Time: time.Now(), Fraction: fraction, Note: cut(note)})
+	if s.inner != nil {
+		s.inner.Progress(fraction, note)
+	}
+}
+
+// Log notes a line.
+func (s *story) Log(line bullpen.LogLine) {
+	e := Event{Kind: Logged, Time: line.Time, Line: line}
+	e.Line.Text = cut(line.Text)
+	s.add(e)
+	if s.inner != nil {
+		s.inner.Log(line)
+	}
+}
+
+// add notes an event and tells it to those who follow.
+func (s *story) add(e Event) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended {
+		return
+	}
+	s.append(&e)
+}
+
+// append is add for who holds s.mu.
+func (s *story) append(e *Event) {
+	s.n++
+	e.Place = Place{Attempt: s.attempt, N: s.n}
+	size := e.size()
+	s.events = append(s.events, *e)
+	s.bytes += size
+	s.hub.use(size)
+	for len(s.events)-s.first > 1 && (s.bytes > s.hub.config.TaskBytes || len(s.events)-s.first > s.hub.config.TaskEvents || s.hub.over()) {
+		s.dropFirst()
+	}
+	if s.first > len(s.events)/2 { // each event is moved once for each that is added, on the average
+		rest := copy(s.events, s.events[s.first:])
+		clear(s.events[rest:])
+		s.events, s.first = s.events[:rest], 0
+	}
+	for _, f := range s.feeds {
+		f.tell(e)
+	}
+}
+
+// dropFirst forgets the oldest event. s.mu is held.
+func (s *story) dropFirst() {
+	size := s.events[s.first].size()
+	s.events[s.first] = Event{}
+	s.first++
+	s.bytes -= size
+	s.hub.use(-size)
+}
+
+// forget drops all events of a story that has ended.
+func (s *story) forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.hub.use(-s.bytes)
+	s.events, s.first, s.bytes = nil, 0, 0
+}
+
+// end notes the end of the attempt, and tells whether there is something to be
+// kept for those who come late.
+func (s *story) end() (keep bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	keep = len(s.events) > s.first
+	if keep || len(s.feeds) > 0 {
+		s.append(&Event{Kind: Ended, Time: time.Now()})
+	}
+	s.ended = true
+	for _, f := range s.feeds {
+		f.end()
+	}
+	s.feeds = nil
+	return keep
+}
+
+// past returns the events kept that lie behind after. s.mu is held.
+func (s *story) past(to []Event, after Place) []Event {
+	if p := (Place{Attempt: s.attempt}); p.After(after) {
+		to = append(to, Event{Place: p, Kind: Began, Time: s.began})
+	}
+	for i := range s.events[s.first:] {
+		if e := &s.events[s.first+i]; e.Place.After(after) {
+			to = append(to, *e)
+		}
+	}
+	return to
+}
+
+// follow returns a feed of s that begins with past, and with what s has behind
+// after. It is nil where nothing is left to tell.
+func (s *story) follow(past []Event, after Place) *Feed {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	past = s.past(past, after)
+	if s.ended {
+		return finished(past)
+	}
+	f := newFeed(s, past, feedRoom)
+	s.feeds = append(s.feeds, f)
+	return f
+}
+
+// finished returns a feed of what has happened, nil for nothing.
+func finished(past []Event) *Feed {
+	if len(past) == 0 {
+		return nil
+	}
+	f := newFeed(nil, past, 0)
+	f.end()
+	return f
+}

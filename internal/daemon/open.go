@@ -1,0 +1,111 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/bullpen-run/bullpen/internal/daemon/guard"
+	"github.com/bullpen-run/bullpen/internal/daemon/live"
+	"github.com/bullpen-run/bullpen/internal/daemon/settings"
+	"github.com/bullpen-run/bullpen/process"
+	"github.com/bullpen-run/bullpen/process/processprom"
+	"github.com/bullpen-run/bullpen/queue"
+)
+
+// open does all of New that may fail. What it has opened before it failed is
+// closed by abandon.
+func (d *Daemon) open(ctx context.Context) error {
+	s := d.settings
+	var err error
+	if d.processes, err = processprom.New(); err != nil {
+		return err
+	}
+	if d.hub, err = live.New(live.Config{}); err != nil {
+		return err
+	}
+	if d.guard, err = guard.New(guard.Config{HTTP: s.HTTP, Probes: s.Probes, Logger: d.log}); err != nil {
+		return err
+	}
+	// The probes answer while the queue is opened, which takes long where it has
+	// much to read.
+	if s.Probes.Listen != "" {
+		if err := d.openProbes(ctx); err != nil {
+			return err
+		}
+	}
+	if d.listener, err = d.guard.Listen(ctx); err != nil {
+		return &OpenError{"the address of the API", err}
+	}
+	// Workers start while the queue is opened.
+	if err := d.openPools(); err != nil { //nolint:contextcheck // pools bound their own starts
+		return err
+	}
+	c := s.Queue
+	c.Logger, c.Node = d.log, s.Node
+	if d.queue, err = queue.Open(ctx, c); err != nil {
+		return &OpenError{"the queue", err}
+	}
+	return nil
+}
+
+// openPools makes all pools, and reports all that cannot be made.
+func (d *Daemon) openPools() error {
+	s := d.settings
+	if s.Budget != nil {
+		b := *s.Budget
+		b.Logger = d.log
+		var err error
+		if d.budget, err = process.NewBudget(b); err != nil {
+			return fmt.Errorf("budget: %w", err)
+		}
+		if err = d.processes.AddBudget("all", d.budget, b); err != nil {
+			return err
+		}
+	}
+	errs := make([]error, 0, len(s.Pools))
+	for _, name := range slices.Sorted(maps.Keys(s.Pools)) {
+		g, err := d.generation(name, s.Pools[name])
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		d.pools[name] = newPool(name, s.Pools[name], g)
+		if g != nil {
+			errs = append(errs, d.processes.Add(g.workers))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// generation makes the workers of a pool, nil where it has no command.
+func (d *Daemon) generation(name string, s settings.Pool) (*generation, error) {
+	if len(s.Process.Command) == 0 {
+		return nil, nil //nolint:nilnil // no workers are no error
+	}
+	return newGeneration(name, s, d.budget, d.hub, d.log, d.judge)
+}
+
+// abandon closes what open has opened.
+func (d *Daemon) abandon() {
+	d.Close()
+	for _, p := range d.pools {
+		if err := p.end(context.Background(), closing); err != nil {
+			d.log.Error("a pool did not end", "error", err)
+		}
+	}
+	if d.queue != nil {
+		if err := d.queue.Close(); err != nil {
+			d.log.Error("the queue was not closed in order", "error", err)
+		}
+	}
+	if d.listener != nil {
+		_ = d.listener.Close()
+	}
+	if d.probes != nil {
+		_ = d.probes.close()
+	}
+	_, _ = d.state.MoveAny(Closed)
+}

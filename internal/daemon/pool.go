@@ -1,0 +1,155 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/bullpen-run/bullpen/internal/daemon/api"
+	"github.com/bullpen-run/bullpen/internal/daemon/settings"
+	"github.com/bullpen-run/bullpen/process"
+)
+
+// pool is one entry of the configuration: a queue, and where it has a command
+// the workers that take jobs from it.
+type pool struct {
+	name string
+
+	mu       sync.Mutex
+	settings settings.Pool  // guarded by mu
+	now      *generation    // nil where there is no command; guarded by mu
+	min, max int            // of the workers, without helpers; guarded by mu
+	waiting  map[string]int // tasks that run here and wait for what they have submitted, with how many requests; guarded by mu
+}
+
+// newPool makes a pool of a generation, which is nil where it has no workers.
+func newPool(name string, s settings.Pool, g *generation) *pool {
+	p := &pool{name: name, settings: s, now: g, waiting: map[string]int{}}
+	if g != nil {
+		c := g.workers.Config()
+		p.min, p.max = c.Min, c.Max
+	}
+	return p
+}
+
+// generation returns the workers that take tasks now, nil for none.
+func (p *pool) generation() *generation {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.now
+}
+
+// config returns the settings in force.
+func (p *pool) config() settings.Pool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.settings
+}
+
+// replace makes next the workers of the pool and returns those before.
+func (p *pool) replace(s settings.Pool, next *generation) (before *generation) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	before, p.now, p.settings = p.now, next, s
+	if next != nil {
+		c := next.workers.Config()
+		p.min, p.max = c.Min, c.Max
+		_ = p.resize() // where the budget has no room for helpers, there are none: the next who waits is told
+	}
+	return before
+}
+
+// scale changes the bounds of the workers; a negative number leaves one as it is.
+func (p *pool) scale(minimum, maximum int) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.now == nil {
+		return fmt.Errorf("%w: %q has no command in the configuration of this daemon", api.ErrQueueOnly, p.name)
+	}
+	oldMin, oldMax := p.min, p.max
+	if minimum >= 0 {
+		p.min = minimum
+	}
+	if maximum >= 0 {
+		p.max = maximum
+	}
+	if p.max < 1 || p.min > p.max {
+		err := fmt.Errorf("pool %q cannot have %d to %d workers: say 0 <= min <= max, and max at least 1; to stop it, pause it", p.name, p.min, p.max)
+		p.min, p.max = oldMin, oldMax
+		return err
+	}
+	if err := p.resize(); err != nil {
+		p.min, p.max = oldMin, oldMax
+		return err
+	}
+	return nil
+}
+
+// resize gives the workers the bounds that hold now, with helpers for tasks that
+// wait. p.mu is held.
+func (p *pool) resize() error {
+	least := p.min
+	if n := len(p.waiting); n > 0 && p.now.workers.Config().Budget != nil {
+		// The budget promises that one of the workers does not wait.
+		least = max(least, min(n+1, p.max+p.helpers()))
+	}
+	if err := p.now.workers.Resize(least, p.max+p.helpers()); err != nil {
+		return err
+	}
+	p.now.resized(len(p.waiting))
+	return nil
+}
+
+// helpers is how many workers beyond max there may be now. p.mu is held.
+func (p *pool) helpers() int { return min(len(p.waiting), p.settings.Helpers) }
+
+// wait notes that the task parent, which a worker of this pool runs, waits for what
+// it has submitted, and gives the pool a worker more. It fails where no worker
+// would be left that does not wait.
+func (p *pool) wait(parent string) (done func(), err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.now == nil {
+		return func() {}, nil // a reload has taken the workers away
+	}
+	if p.waiting[parent]++; p.waiting[parent] > 1 {
+		return p.waited(parent), nil
+	}
+	if n := len(p.waiting); n >= p.max+p.helpers() {
+		delete(p.waiting, parent)
+		return nil, fmt.Errorf("%w: pool %q has %d workers and %d helpers at most, and %d of its tasks would wait for others: raise helpers or workers.max of the pool, submit to another pool, or do not wait",
+			api.ErrNested, p.name, p.max, p.settings.Helpers, n)
+	}
+	if err := p.resize(); err != nil {
+		delete(p.waiting, parent)
+		return nil, fmt.Errorf("%w: pool %q needs one worker more while the task waits: %w; raise the budget, submit to another pool, or do not wait", api.ErrNested, p.name, err)
+	}
+	return p.waited(parent), nil
+}
+
+// waited returns what ends one request of parent.
+func (p *pool) waited(parent string) func() {
+	return sync.OnceFunc(func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.waiting[parent]--; p.waiting[parent] > 0 {
+			return
+		}
+		delete(p.waiting, parent)
+		if p.now != nil {
+			_ = p.resize() // to less than the budget has granted before; a pool that has ended needs none
+		}
+	})
+}
+
+// end ends the workers of the pool.
+func (p *pool) end(ctx context.Context, how func(*process.Pool) func(context.Context) error) error {
+	g := p.generation()
+	if g == nil {
+		return nil
+	}
+	if err := g.end(ctx, how(g.workers)); err != nil {
+		return fmt.Errorf("pool %q: %w", p.name, err)
+	}
+	return nil
+}

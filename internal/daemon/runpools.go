@@ -1,0 +1,100 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/bullpen-run/bullpen/process"
+)
+
+// The ways to end the workers of a pool.
+func stopping(p *process.Pool) func(context.Context) error { return p.Stop }
+func draining(p *process.Pool) func(context.Context) error { return p.Drain }
+func closing(p *process.Pool) func(context.Context) error {
+	return func(context.Context) error { return p.Close() }
+}
+
+// runPools lets all pools take jobs until ctx ends, then ends them: at the same
+// time no more jobs are taken, those that have not started go back, and those that
+// run may end within the grace.
+func (d *Daemon) runPools(ctx context.Context) error {
+	d.mu.Lock()
+	d.taking = true
+	for _, p := range d.pools {
+		d.take(p.generation()) //nolint:contextcheck // endPools ends it
+	}
+	d.mu.Unlock()
+	d.judge()
+	var err error
+	select {
+	case err = <-d.failed:
+	case <-ctx.Done():
+	}
+	d.Stop()                              // reloads end, and nothing is accepted any more
+	return errors.Join(err, d.endPools()) //nolint:contextcheck // ctx has ended, and the grace begins
+}
+
+// take begins to take jobs for g, which may be nil.
+func (d *Daemon) take(g *generation) {
+	if g == nil {
+		return
+	}
+	g.take(d.queue, func(err error) {
+		select {
+		case d.failed <- err:
+		default: // the first one ends the daemon
+		}
+	})
+}
+
+// endPools ends all pools, within the grace or at once after Close.
+func (d *Daemon) endPools() error {
+	d.reloading.Lock() // a reload that has begun is waited for; the next one is refused
+	defer d.reloading.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), d.config().Grace)
+	defer cancel()
+	stop := until(d.aborted, cancel)
+	defer stop()
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	var errs []error // guarded by mu
+	for _, p := range d.list() {
+		all.Go(func() { // ends with the pool, soon after the grace at the latest
+			if err := p.end(ctx, stopping); err != nil {
+				mu.Lock()
+				errs = append(errs, err)
+				mu.Unlock()
+			}
+		})
+	}
+	all.Wait()
+	d.retiring.Wait()
+	close(d.pooled)
+	return errors.Join(errs...)
+}
+
+// until calls f when c is closed, unless stop was called before.
+func until(c <-chan struct{}, f func()) (stop func()) {
+	over := make(chan struct{})
+	var waiting sync.WaitGroup
+	waiting.Go(func() { // ends by stop at the latest, which waits for it
+		select {
+		case <-c:
+			f()
+		case <-over:
+		}
+	})
+	return sync.OnceFunc(func() { close(over); waiting.Wait() })
+}
+
+// list returns the pools.
+func (d *Daemon) list() []*pool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	all := make([]*pool, 0, len(d.pools))
+	for _, p := range d.pools {
+		all = append(all, p)
+	}
+	return all
+}

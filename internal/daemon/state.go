@@ -1,0 +1,36 @@
+package daemon
+
+import "github.com/bullpen-run/bullpen/internal/lifecycle"
+
+// State is the state of a daemon.
+type State uint8
+
+// The states of a daemon.
+const (
+	// Starting opens the queue and the pools.
+	Starting State = iota
+	// Serving takes jobs and runs them.
+	Serving
+	// Stopping takes none, and finishes what runs within the grace.
+	Stopping
+	// Closing aborts what runs.
+	Closing
+	// Closed has nothing left.
+	Closed
+)
+
+// States is the table of a daemon's states.
+var States = lifecycle.Table[State]{
+	Name:   "daemon",
+	States: map[State]string{Starting: "starting", Serving: "serving", Stopping: "stopping", Closing: "closing", Closed: "closed"},
+	Moves: map[State][]State{
+		Starting: {Serving, Stopping, Closing, Closed},
+		Serving:  {Stopping, Closing},
+		Stopping: {Closing, Closed},
+		Closing:  {Closed},
+		Closed:   {},
+	},
+}
+
+// String returns the word for s.
+func (s State) String() string { return States.Word(s) }
