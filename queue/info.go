@@ -96,6 +96,8 @@ type Ref struct {
 	Existing bool
 	// State is where it was just now.
 	State State
+	// Attempts counts those that started, of a job whose end Run has told; else 0.
+	Attempts int
 }
 
 // Info is what there is to know of a job.

@@ -111,6 +111,13 @@ func (e *ending) give() (bullpen.Result, error) {
 	return bullpen.Result{Payload: e.result, Stats: e.stats}, e.err()
 }
 
+// tell gives the end of the job that ref names.
+func (e *ending) tell(ref Ref) (Ref, bullpen.Result, error) {
+	ref.Attempts = e.tries.started
+	r, err := e.give()
+	return ref, r, err
+}
+
 // askAgain is how often a waiter asks the store itself, for the case that the
 // word of another node was lost.
 const askAgain = 5 * time.Second
@@ -225,16 +232,14 @@ func (q *Queue) Run(ctx context.Context, j Job) (ref Ref, r bullpen.Result, err 
 		if err != nil {
 			return ref, bullpen.Result{}, err
 		}
-		r, err = e.give()
-		return ref, r, err
+		return e.tell(ref)
 	}
 	select {
 	case w := <-c:
 		if w.err != nil {
 			return ref, bullpen.Result{}, w.err
 		}
-		r, err = w.ending.give()
-		return ref, r, err
+		return w.ending.tell(ref)
 	case <-ctx.Done():
 		return ref, bullpen.Result{}, gaveUp(ctx, id)
 	}

@@ -91,8 +91,8 @@ func testDefaults(f *fixture) {
 	f.open(queue.Config{})
 	f.staff(1, echo)
 	ref, r, err := f.Run(f.ctx(), queue.Job{})
-	if err != nil || len(r.Payload) != 0 {
-		f.t.Fatalf("Run of the zero job = %q, %v, want a good end", r.Payload, err)
+	if err != nil || len(r.Payload) != 0 || ref.Attempts != 1 {
+		f.t.Fatalf("Run of the zero job = %+v, %q, %v, want a good end after one attempt", ref, r.Payload, err)
 	}
 	i := f.get(ref.ID)
 	if i.Queue != "default" || i.Priority != queue.Normal || i.State != queue.Done || i.Node == "" {
