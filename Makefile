@@ -39,7 +39,7 @@ test-all: $(GOTEST) ## the same with the long tests, three times, and every fuzz
 	go -C tools vet ./gotest ./vm/...
 	tools/python.sh
 	tools/fuzz.sh $(FUZZTIME)
-	tools/openapi.sh 200
+	tools/openapi/run.sh 200
 	BULLPEN_LONG=1 $(GOTEST) -race -count=3 -timeout 60m ./...
 
 .PHONY: test-vm
@@ -67,7 +67,7 @@ soak: ## an hour of everything at once for the daemon: submit, cancel, scale, re
 .PHONY: openapi
 openapi: ## drive the daemon's API from docs/openapi.yaml by schemathesis
 	@tools/need.sh go python3
-	tools/openapi.sh
+	tools/openapi/run.sh
 
 .PHONY: lint
 lint: ## check the style (builds golangci-lint at first use, in a minute or two)

@@ -3,9 +3,9 @@
 # tool: whatever it makes up, there must be no server error, no answer that the file
 # does not name, no accepted request that the file forbids.
 #
-#     openapi.sh [EXAMPLES]     how many requests for each operation (50)
+#     run.sh [EXAMPLES]     how many requests for each operation (50)
 set -euo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 
 venv=.cache/openapi-venv
 want=schemathesis==4.32.5
@@ -30,7 +30,7 @@ cat >"$work/bullpen.yaml" <<END
 http: {listen: "127.0.0.1:$port", max_wait: 2s}
 grace: 1s
 pools:
-  echo: {command: [cat], protocol: lines, workers: {max: 2}, ephemeral: true}
+  thumbnails: {command: [cat], protocol: lines, workers: {max: 2}, ephemeral: true}
 END
 .cache/bin/bullpen serve --config "$work/bullpen.yaml" >"$work/log" 2>&1 &
 daemon=$!
@@ -38,9 +38,13 @@ for _ in $(seq 100); do
 	curl -sf "http://127.0.0.1:$port/readyz" >/dev/null && break
 	sleep 0.1
 done
-# Answers take as long as their jobs do, and a job is given two seconds.
-if ! .cache/openapi-venv/bin/schemathesis run docs/openapi.yaml --url "http://127.0.0.1:$port" \
-	--max-examples "${1:-50}" --request-timeout 20 --seed 1 --no-color; then
+# Answers take as long as their jobs do, and a job is given two seconds. What the tool
+# keeps of a run goes into the folder that is removed.
+root=$PWD
+if ! (cd "$work" && PYTHONPATH=$root/tools/openapi PYTHONDONTWRITEBYTECODE=1 SCHEMATHESIS_HOOKS=hooks \
+	"$root/$venv/bin/schemathesis" --config-file "$root/tools/openapi/schemathesis.toml" \
+	run "$root/docs/openapi.yaml" --url "http://127.0.0.1:$port" \
+	--max-examples "${1:-50}" --request-timeout 20 --seed 1 --no-color); then
 	tail -30 "$work/log" >&2
 	exit 1
 fi
