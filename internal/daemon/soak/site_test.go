@@ -80,7 +80,7 @@ func (s *site) configure(t *testing.T, most int) {
 	}
 	text := fmt.Sprintf(`http: {listen: %q}
 grace: 5s
-queue: {dir: %q, lease: 2s, keep: {outcome_count: 5000, dead: 8MiB}}
+queue: {dir: %q, lease: 2s, keep: {outcome_count: 20000, dead: 8MiB}}
 pools:
   one:
     command: [%q, %q]
