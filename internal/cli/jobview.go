@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -76,13 +75,12 @@ func endCause(j *client.Info) string {
 	if te := j.Failure; te != nil {
 		return strings.TrimSuffix(te.Outcome.String()+": "+causeOf(te), ": ")
 	}
-	// A list has the one line only, which names what stands beside it already.
+	// A list has the cause alone.
 	outcome := j.Outcome.String()
-	name := j.ID + " " + outcome
-	if at := strings.LastIndex(j.Error, name); at >= 0 {
-		return strings.TrimSuffix(outcome+": "+strings.TrimLeft(j.Error[at+len(name):], ": "), ": ")
+	if j.Error == outcome {
+		return outcome
 	}
-	return cmp.Or(j.Error, outcome)
+	return strings.TrimSuffix(outcome+": "+j.Error, ": ")
 }
 
 // pairs are names with their values, for people; what is empty is left out.

@@ -54,7 +54,7 @@ var serveFlags = []struct{ name, key, kind, usage string }{
 	{"listen", "http.listen", "ADDR", "where the API is served (host:port)"},
 	{"tokens", "http.tokens", "FILE", "tokens that callers must have"},
 	{"dir", "queue.dir", "DIR", "folder that jobs are kept in"},
-	{"url", "queue.url", "URL", "NATS server that jobs are kept on, instead of a folder"},
+	{"url", "queue.url", "URL", "NATS server that jobs are kept on, instead of a folder; a user and password in it would show in ps: use queue.credentials or BULLPEN_QUEUE_URL for them"},
 	{"node", "node", "NAME", "name of this daemon in records of jobs"},
 	{"grace", "grace", "TIME", "how long what runs may go on after SIGTERM"},
 	{"log-level", "log.level", "LEVEL", "debug, info, warn or error"},
@@ -63,7 +63,8 @@ var serveFlags = []struct{ name, key, kind, usage string }{
 
 // serve is one call of the command.
 type serve struct {
-	config   string
+	config   string // --config
+	file     string // the configuration file, empty for none; settled at the start
 	check    bool
 	help     bool
 	settings map[string]*text // by key
@@ -126,10 +127,20 @@ func (s *serve) load() (*settings.Settings, error) {
 	for key, t := range s.settings {
 		flags[key] = t.value
 	}
-	return settings.Load(settings.Source{Path: s.path(), Env: os.Environ(), Flags: flags})
+	return settings.Load(settings.Source{Path: s.file, Env: os.Environ(), Flags: flags})
+}
+
+// again reads the configuration again.
+func (s *serve) again() (*settings.Settings, error) {
+	if s.file == "" {
+		return nil, settings.Faults{{File: "configuration", Text: "there is no file to read again, as none was there at the start: write " +
+			defaultConfig + " and start again, or start with --config FILE"}}
+	}
+	return s.load()
 }
 
 func (s *serve) run() error {
+	s.file = s.path()
 	if s.help {
 		_, err := io.WriteString(s.stdout, settings.Reference())
 		return err
@@ -180,13 +191,19 @@ func (s *serve) serve(c *settings.Settings, log *logs.Log) error {
 	defer func() { close(ended); <-watched }()
 
 	d, err := daemon.New(opening, daemon.Config{
-		Settings: c, Load: s.load, Logger: logger, LogLost: log.Dropped, Version: version(),
+		Settings: c, Load: s.again, Logger: logger, LogLost: log.Dropped, Version: version(),
 	})
 	if err != nil {
 		return s.notOpened(err, opening.Err() != nil)
 	}
 	ready <- d
 	s.say(greeting(c, d))
+	tending := make(chan struct{})
+	go func() { // ends with opening; waited for below
+		defer close(tending)
+		tendHeap(opening)
+	}()
+	defer func() { opened(); <-tending }()
 	err = d.Run(context.Background())
 	switch {
 	case err == nil:
@@ -218,23 +235,23 @@ func (s *serve) notOpened(err error, interrupted bool) error {
 func (s *serve) obey(signals <-chan os.Signal, grace time.Duration, giveUp func(), ready <-chan *daemon.Daemon, ended <-chan struct{}) {
 	var d *daemon.Daemon
 	again, stopped := false, false
-	reload := func() {
-		go d.Reload(context.Background()) //nolint:errcheck // it logs its faults; ends with the daemon at the latest
-	}
+	var reloads reloader
+	defer reloads.end()
 	for {
 		select {
 		case <-ended:
 			return
 		case d = <-ready:
+			reloads.begin(d)
 			if again {
-				reload()
+				reloads.ask()
 			}
 		case sig := <-signals:
 			switch {
 			case sig == syscall.SIGHUP && d == nil:
 				again = true
 			case sig == syscall.SIGHUP:
-				reload()
+				reloads.ask()
 			case d == nil:
 				giveUp()
 			case stopped:

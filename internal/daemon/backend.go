@@ -116,15 +116,19 @@ func (d backend) ReloadPool(ctx context.Context, name string) error {
 	if g == nil {
 		return fmt.Errorf("%w: %q has no command in the configuration of this daemon", api.ErrQueueOnly, name)
 	}
-	return g.workers.Reload(ctx)
+	return told(g.workers.Reload(ctx))
 }
 
 // Status is as in [api.Backend].
 func (d backend) Status() api.Status {
-	s := d.config()
+	s, fault := d.config(), ""
+	if f := d.reloads.fault.Load(); f != nil {
+		fault = *f
+	}
 	return api.Status{
 		Version: d.version, Node: s.Node, Started: d.started, Ready: d.readiness().ok(), Live: d.liveness().ok(),
 		Stopping: d.state.State() > Serving, LogLinesDropped: d.logLost(),
+		ReloadFailed: fault,
 	}
 }
 

@@ -75,6 +75,7 @@ type Daemon struct {
 	runs      runs
 	health    health
 
+	opening  atomic.Bool // the queue is being opened
 	listener net.Listener
 	probes   *probes // nil for none
 
@@ -87,7 +88,8 @@ type Daemon struct {
 	readyOnce sync.Once
 	failed    chan error // of pools that cannot take jobs; capacity 1
 
-	reloading sync.Mutex     // held over a reload
+	turn      chan struct{}  // capacity 1: has one while the configuration is read again and taken over
+	reloading chan struct{}  // capacity 1: has one while it is taken over
 	retiring  sync.WaitGroup // generations that a reload has replaced
 
 	mu       sync.Mutex
@@ -101,8 +103,8 @@ type Daemon struct {
 // reloads counts reloads of the configuration.
 type reloads struct {
 	good, bad atomic.Uint64
-	last      atomic.Int64 // when the last good one was, in Unix seconds
-	failing   atomic.Bool  // the last one was bad
+	last      atomic.Int64           // when the last good one was, in Unix seconds
+	fault     atomic.Pointer[string] // why the last one was bad, nil where it was not
 }
 
 // New opens addresses, queue and pools. The daemon serves once Run is called, and
@@ -121,7 +123,7 @@ func New(ctx context.Context, c Config) (*Daemon, error) {
 	d := &Daemon{
 		log: c.Logger, load: c.Load, logLost: c.LogLost, version: c.Version, started: time.Now(), settings: c.Settings,
 		stopping: make(chan struct{}), aborted: make(chan struct{}), pooled: make(chan struct{}), ready: make(chan struct{}),
-		failed: make(chan error, 1), pools: map[string]*pool{},
+		failed: make(chan error, 1), turn: make(chan struct{}, 1), reloading: make(chan struct{}, 1), pools: map[string]*pool{},
 	}
 	d.state.Init(&States, Starting)
 	d.reloads.last.Store(d.started.Unix())

@@ -10,6 +10,7 @@ import (
 
 	"github.com/bullpen-run/bullpen"
 	"github.com/bullpen-run/bullpen/internal/daemon/api"
+	"github.com/bullpen-run/bullpen/internal/daemon/live"
 )
 
 // errTakenBack is the cause of a task that was canceled by its id.
@@ -70,17 +71,19 @@ func (d backend) Run(ctx context.Context, name string, t bullpen.Task) (id strin
 		t.Name = s.Task
 	}
 	if t.ID == "" {
-		t.ID = ulid.Make().String()
+		t.ID = "run-" + ulid.Make().String() // it must not look like that of a job
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	_, job := d.hub.Where(t.ID)
-	if job || !d.runs.begin(t.ID, cancel) {
+	if !d.runs.begin(t.ID, cancel) {
 		return t.ID, r, fmt.Errorf("%w: %s", api.ErrBusyID, t.ID)
 	}
 	defer d.runs.end(t.ID)
 	r, err = d.execute(ctx, p, t)
-	return t.ID, r, err
+	if errors.Is(err, live.ErrLive) { // a job has that id
+		err = fmt.Errorf("%w: %s", api.ErrBusyID, t.ID)
+	}
+	return t.ID, r, told(err)
 }
 
 // execute runs t on the workers of p. Where a reload replaces them before t has
@@ -94,7 +97,7 @@ func (d *Daemon) execute(ctx context.Context, p *pool, t bullpen.Task) (bullpen.
 		if g == nil {
 			return bullpen.Result{}, fmt.Errorf("%w: %q", api.ErrQueueOnly, p.name)
 		}
-		r, err := bullpen.Execute(ctx, g.executor, t)
+		r, err := bullpen.Execute(ctx, g.direct, t)
 		g.roomCame()
 		if _, started := bullpen.OutcomeOf(err); started || !errors.Is(err, bullpen.ErrClosed) || p.generation() == g {
 			return r, err

@@ -29,6 +29,10 @@ type node struct {
 	folder  string
 	journal *journal
 
+	token string        // sent with requests; empty for none
+	hang  chan struct{} // until it is closed, the configuration cannot be read; nil for always
+	tries chan struct{} // gets one for each reading; nil for nothing
+
 	mu   sync.Mutex
 	text string // of the configuration; guarded by mu
 }
@@ -71,6 +75,12 @@ func mine(t testing.TB, name, more string) string {
 
 // load reads the configuration as it is now.
 func (n *node) load() (*settings.Settings, error) {
+	if n.tries != nil {
+		n.tries <- struct{}{}
+	}
+	if n.hang != nil {
+		<-n.hang
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return settings.Load(settings.Source{Path: filepath.Join(n.folder, "bullpen.yaml"), Text: []byte(n.text)})
@@ -89,8 +99,27 @@ func (n *node) write(pools ...string) {
 // open makes a daemon with pools that does not run yet.
 func open(t *testing.T, pools ...string) *node {
 	t.Helper()
-	n := &node{t: t, folder: t.TempDir(), journal: &journal{}, ended: make(chan struct{})}
+	n := newNode(t)
 	n.write(pools...)
+	return n.open()
+}
+
+func newNode(t *testing.T) *node {
+	t.Helper()
+	return &node{t: t, folder: t.TempDir(), journal: &journal{}, ended: make(chan struct{})}
+}
+
+// openText is open with a whole configuration.
+func openText(t *testing.T, text string) *node {
+	t.Helper()
+	n := newNode(t)
+	n.text = text
+	return n.open()
+}
+
+func (n *node) open() *node {
+	t := n.t
+	t.Helper()
 	s, err := n.load()
 	if err != nil {
 		t.Fatal(err)
@@ -168,6 +197,9 @@ func (n *node) send(ctx context.Context, method, path, body string) (answer, err
 		return answer{}, err
 	}
 	r.Header.Set("Content-Type", "application/json")
+	if n.token != "" {
+		r.Header.Set("Authorization", "Bearer "+n.token)
+	}
 	got, err := http.DefaultClient.Do(r)
 	if err != nil {
 		return answer{}, err

@@ -67,7 +67,7 @@ func (g *gate) Submit(ctx context.Context, t bullpen.Task, done func(bullpen.Res
 	g.held.Add(1)
 	err := g.Executor.Submit(ctx, t, func(r bullpen.Result, err error) {
 		g.held.Add(-1)
-		done(r, err)
+		done(r, told(err))
 		if g.stale.Load() {
 			g.freed()
 		}
@@ -75,5 +75,5 @@ func (g *gate) Submit(ctx context.Context, t bullpen.Task, done func(bullpen.Res
 	if err != nil {
 		g.held.Add(-1)
 	}
-	return err
+	return told(err)
 }

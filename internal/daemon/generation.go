@@ -21,7 +21,8 @@ import (
 type generation struct {
 	name     string
 	workers  *process.Pool
-	executor bullpen.Executor // the workers, with their tasks known to the hub
+	executor bullpen.Executor // the workers, with their tasks known to the hub as jobs
+	direct   bullpen.Executor // the same, with tasks that are no jobs
 	feed     *process.Feed
 	changed  func() // called after workers have come or failed to
 	watching chan struct{}
@@ -47,8 +48,8 @@ func newGeneration(name string, s settings.Pool, budget *process.Budget, hub *li
 		return nil, fmt.Errorf("pool %q: %w", name, err)
 	}
 	g := &generation{
-		name: name, settings: s, workers: workers, executor: hub.Wrap(name, workers),
-		feed: workers.Events(64), changed: changed,
+		name: name, settings: s, workers: workers, feed: workers.Events(64), changed: changed,
+		executor: hub.Wrap(name, workers), direct: hub.WrapEphemeral(name, workers),
 		watching: make(chan struct{}), restart: make(chan struct{}, 1), room: make(chan struct{}, 1),
 	}
 	go g.watch() // ends with the workers; end waits for it
@@ -61,7 +62,7 @@ func (g *generation) watch() {
 	for e := range g.feed.C {
 		switch e.Kind {
 		case process.StartFailed:
-			g.setStartError(e.Text)
+			g.setStartError(toldText(e.Text, g.workers.Config().Command))
 		case process.Ready, process.Mended:
 			g.setStartError("")
 		case process.Stopped, process.Died:

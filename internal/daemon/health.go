@@ -2,14 +2,8 @@ package daemon
 
 import (
 	"context"
-	"fmt"
-	"net/http"
-	"slices"
-	"strings"
 	"sync"
 	"time"
-
-	"github.com/bullpen-run/bullpen/internal/daemon/guard"
 )
 
 const (
@@ -63,6 +57,15 @@ type pulse struct {
 	since time.Time // see standing
 }
 
+// stuck is for how long the pool has taken nothing at a time although it could, 0
+// unless that is too long.
+func (p *pulse) stuck(at time.Time) time.Duration {
+	if p.since.IsZero() || at.Sub(p.since) < stuckAfter {
+		return 0
+	}
+	return at.Sub(p.since)
+}
+
 // watchHealth looks at the pools from time to time, until ctx ends.
 func (d *Daemon) watchHealth(ctx context.Context) error {
 	tick := time.NewTicker(sampleEvery)
@@ -94,6 +97,9 @@ func (d *Daemon) examine(ctx context.Context) {
 		next := &pulse{last: s}
 		if b := before[name]; b != nil {
 			next.since = standing(b.since, b.last, s)
+			if stuck := next.stuck(s.at); stuck > 0 && b.stuck(b.last.at) == 0 {
+				d.log.Error("a pool takes no jobs although its workers have room", "pool", name, "waiting", s.waiting, "for", stuck.Round(time.Second))
+			}
 		}
 		h.pools[name] = next
 	}
@@ -111,162 +117,4 @@ func (d *Daemon) sample(ctx context.Context, g *generation) sample {
 		s.paused = s.paused || level.Paused
 	}
 	return s
-}
-
-// check is one line of a probe's answer.
-type check struct {
-	good bool
-	name string
-	says string
-}
-
-// checks are the answer of a probe.
-type checks []check
-
-func (c checks) ok() bool {
-	return !slices.ContainsFunc(c, func(one check) bool { return !one.good })
-}
-
-func (c *checks) add(good bool, name, format string, args ...any) {
-	*c = append(*c, check{good, name, fmt.Sprintf(format, args...)})
-}
-
-// String gives a line for each check.
-func (c checks) String() string {
-	var b strings.Builder
-	for _, one := range c {
-		word := "ok  "
-		if !one.good {
-			word = "FAIL"
-		}
-		fmt.Fprintf(&b, "%s %s: %s\n", word, one.name, one.says)
-	}
-	return b.String()
-}
-
-// liveness tells whether the program should go on: pools take what they could
-// take. It does not depend on how much waits, nor on a store elsewhere.
-func (d *Daemon) liveness() (c checks) {
-	state := d.state.State()
-	c.add(state != Closed, "daemon", "%v", state)
-	if state != Serving {
-		return c
-	}
-	if err := d.queue.Err(); err != nil {
-		c.add(false, "queue", "its store has failed, and can be used again after a restart: %v", err)
-	}
-	now := time.Now()
-	d.health.mu.Lock()
-	defer d.health.mu.Unlock()
-	for _, p := range d.list() {
-		pulse := d.health.pools[p.name]
-		switch {
-		case pulse == nil:
-		case !pulse.since.IsZero() && now.Sub(pulse.since) >= stuckAfter:
-			c.add(false, "pool "+p.name, "%d jobs wait, workers have room, and none was taken for %v", pulse.last.waiting, now.Sub(pulse.since).Round(time.Second))
-		default:
-			c.add(true, "pool "+p.name, "it takes what it can")
-		}
-	}
-	return c
-}
-
-// readiness tells whether jobs should be sent here. When the program starts, one of
-// the pools must have shown that it can run something, so that a rollout of what
-// cannot stops; later on the queue takes jobs although no worker starts, and the
-// pool's state and the log say so.
-func (d *Daemon) readiness() (c checks) {
-	state := d.state.State()
-	c.add(state == Serving, "daemon", "%v", state)
-	if state != Serving {
-		return c
-	}
-	if err := d.queue.Err(); err != nil {
-		c.add(false, "queue", "its store has failed: %v", err)
-	} else {
-		c.add(true, "queue", "it takes jobs")
-	}
-	d.mu.Lock()
-	taking := d.taking
-	d.mu.Unlock()
-	d.health.mu.Lock()
-	before := d.health.ready
-	d.health.mu.Unlock()
-	able, pools := 0, d.list()
-	slices.SortFunc(pools, func(a, b *pool) int { return strings.Compare(a.name, b.name) })
-	var says checks
-	with := 0
-	for _, p := range pools {
-		g := p.generation()
-		if g == nil {
-			continue
-		}
-		with++
-		can, text := g.able()
-		if can {
-			able++
-		}
-		says.add(can, "pool "+p.name, "%s", text)
-	}
-	enough := before || with == 0 || able > 0
-	for _, one := range says {
-		c = append(c, check{one.good || enough, one.name, one.says})
-	}
-	if !taking {
-		c.add(false, "pools", "they do not take jobs yet")
-	}
-	return c
-}
-
-// able tells whether g has a worker, or may well have one when it needs it.
-func (g *generation) able() (can bool, says string) {
-	s := g.workers.Stats()
-	if s.Idle+s.Busy > 0 {
-		return true, fmt.Sprintf("%d workers idle, %d busy", s.Idle, s.Busy)
-	}
-	if err := g.startError(); err != "" {
-		return false, "its workers do not start: " + err
-	}
-	if g.workers.Config().Min > 0 {
-		return false, "its first worker is starting"
-	}
-	return true, "it starts workers when jobs come"
-}
-
-// judge looks whether the daemon is ready for the first time.
-func (d *Daemon) judge() {
-	d.health.mu.Lock()
-	before := d.health.ready
-	d.health.mu.Unlock()
-	if before || d.state.State() != Serving || !d.readiness().ok() {
-		return
-	}
-	d.health.mu.Lock()
-	d.health.ready = true
-	d.health.mu.Unlock()
-	d.readyOnce.Do(func() {
-		d.log.Info("the daemon is ready", "took", time.Since(d.started).Round(time.Millisecond))
-		close(d.ready)
-	})
-}
-
-// checks are the routes of the probes.
-func (d *Daemon) checks() []guard.Route {
-	probe := func(ask func() checks) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			c := ask()
-			h := w.Header()
-			h.Set("Content-Type", "text/plain; charset=utf-8")
-			h.Set("Cache-Control", "no-store")
-			h.Set("X-Content-Type-Options", "nosniff")
-			if !c.ok() {
-				w.WriteHeader(http.StatusServiceUnavailable)
-			}
-			_, _ = w.Write([]byte(c.String())) // who asked may be gone
-		})
-	}
-	return []guard.Route{
-		{Method: http.MethodGet, Pattern: "/livez", Role: guard.None, Handler: probe(d.liveness)},
-		{Method: http.MethodGet, Pattern: "/readyz", Role: guard.None, Handler: probe(d.readiness)},
-	}
 }

@@ -63,7 +63,7 @@ func (d *Daemon) own() []prometheus.Collector {
 		info,
 		gauge("bullpen_ready", "1 while /readyz says yes.", func() float64 { return truth(d.readiness().ok()) }),
 		gauge("bullpen_live", "1 while /livez says yes.", func() float64 { return truth(d.liveness().ok()) }),
-		gauge("bullpen_config_last_reload_successful", "1 when the last reload of the configuration was taken over.", func() float64 { return truth(!d.reloads.failing.Load()) }),
+		gauge("bullpen_config_last_reload_successful", "1 when the last reload of the configuration was taken over.", func() float64 { return truth(d.reloads.fault.Load() == nil) }),
 		gauge("bullpen_config_last_reload_success_timestamp_seconds", "When the configuration in force was read.", func() float64 { return float64(d.reloads.last.Load()) }),
 		counter("bullpen_config_reloads_total", "Reloads of the configuration that were taken over.", d.reloads.good.Load),
 		counter("bullpen_config_reload_failures_total", "Reloads of the configuration that were refused.", d.reloads.bad.Load),

@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"runtime"
 	"slices"
+	"syscall"
+	"time"
 
 	"github.com/bullpen-run/bullpen/internal/daemon/guard"
 	"github.com/bullpen-run/bullpen/internal/daemon/live"
@@ -37,18 +40,87 @@ func (d *Daemon) open(ctx context.Context) error {
 		}
 	}
 	if d.listener, err = d.guard.Listen(ctx); err != nil {
-		return &OpenError{"the address of the API", err}
+		return &OpenError{"the address of the API", taken(err, "http.listen, or --listen")}
 	}
-	// Workers start while the queue is opened.
+	return d.openQueue(ctx)
+}
+
+const (
+	// headStart is how long the queue is opened before workers start: most of what
+	// can be wrong with it, such as that another daemon has it, is known then.
+	headStart = 10 * time.Millisecond
+	// tellWaiting and tellAgain are when the log says what the start waits for.
+	tellWaiting = 2 * time.Second
+	tellAgain   = 30 * time.Second
+)
+
+// openQueue opens the queue, and the pools meanwhile.
+func (d *Daemon) openQueue(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	c := d.settings.Queue
+	c.Logger, c.Node = d.log, d.settings.Node
+	d.opening.Store(true)
+	defer d.opening.Store(false)
+	opened := make(chan error, 1)
+	go func() { // ends when the queue is open, or with ctx; waited for below
+		var err error
+		if d.queue, err = queue.Open(ctx, c); err != nil {
+			err = &OpenError{"the queue", err}
+		}
+		opened <- err
+	}()
+	head := time.NewTimer(headStart)
+	defer head.Stop()
+	select {
+	case err := <-opened:
+		if err != nil {
+			return err
+		}
+		opened <- nil
+	case <-head.C:
+	}
 	if err := d.openPools(); err != nil { //nolint:contextcheck // pools bound their own starts
+		cancel()
+		<-opened
 		return err
 	}
-	c := s.Queue
-	c.Logger, c.Node = d.log, s.Node
-	if d.queue, err = queue.Open(ctx, c); err != nil {
-		return &OpenError{"the queue", err}
+	tell := time.NewTimer(tellWaiting)
+	defer tell.Stop()
+	for {
+		select {
+		case err := <-opened:
+			return err
+		case <-tell.C:
+			d.log.Warn("the daemon waits for the queue, and serves when that is open", "for", d.queueWaits())
+			tell.Reset(tellAgain)
+		}
 	}
-	return nil
+}
+
+// queueWaits says what it takes for the queue to be open.
+func (d *Daemon) queueWaits() string {
+	switch s := d.config().Store; {
+	case s.URL != "":
+		return "the server at " + s.URL + " must answer"
+	case s.Clustered():
+		return "more than half of the servers of the cluster " + s.Cluster.Name + " must run and reach each other"
+	}
+	return "it reads what it has kept"
+}
+
+// addressTaken is what Windows says of an address that is in use.
+const addressTaken syscall.Errno = 10048
+
+// taken adds to the error of an address that is in use what to do; where says by
+// which setting it is named.
+func taken(err error, where string) error {
+	var number syscall.Errno
+	windows := runtime.GOOS == "windows" && errors.As(err, &number) && number == addressTaken
+	if !windows && !errors.Is(err, syscall.EADDRINUSE) {
+		return err
+	}
+	return fmt.Errorf("%w: another program has it, perhaps another bullpen serve: end that, or set another address (%s)", err, where)
 }
 
 // openPools makes all pools, and reports all that cannot be made.

@@ -71,6 +71,7 @@ func serveIn(t *testing.T, folder string) *served {
 	if err := s.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { _ = s.cmd.Process.Kill() }) // of a test that has failed
 	said := make(chan string, 1)
 	go func() { // ends with the program; end waits for it
 		in := bufio.NewReader(errs)

@@ -8,10 +8,12 @@ import (
 	"reflect"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/internal/daemon/logs"
 	"github.com/bullpen-run/bullpen/internal/daemon/settings"
 	"github.com/bullpen-run/bullpen/process"
 )
@@ -25,28 +27,99 @@ func (d *Daemon) Reload(ctx context.Context) (changed []string, err error) {
 	if d.load == nil {
 		return nil, errors.New("this daemon was started without a way to read its configuration again")
 	}
-	d.reloading.Lock()
-	defer d.reloading.Unlock()
-	if state := d.state.State(); state != Serving {
-		return nil, fmt.Errorf("the daemon is %v: %w", state, bullpen.ErrClosed)
+	select {
+	case d.turn <- struct{}{}:
+	case <-d.stopping:
+		return nil, d.notServing()
+	case <-ctx.Done():
+		return nil, fmt.Errorf("another reload has not ended: %w", context.Cause(ctx))
 	}
-	next, err := d.load()
+	next, err := d.read(ctx)
+	if errors.Is(err, errUnread) { // the turn ends with the reading
+		return nil, err
+	}
+	defer func() { <-d.turn }()
+	// What ends the daemon waits for what is taken over, not for what is read: that
+	// may be on a disk which does not answer.
+	d.reloading <- struct{}{} // nobody has it but the end of the daemon
+	defer func() { <-d.reloading }()
+	if d.state.State() != Serving {
+		return nil, d.notServing()
+	}
 	if err == nil {
 		changed, err = d.takeOver(ctx, next)
 	}
+	d.note(changed, err)
 	if err != nil {
-		d.reloads.bad.Add(1)
-		d.reloads.failing.Store(true)
-		for _, fault := range each(err) {
-			d.log.Error("the configuration was not taken over, the one before stays in force", "fault", fault)
-		}
 		return nil, err
 	}
-	d.reloads.good.Add(1)
-	d.reloads.failing.Store(false)
-	d.reloads.last.Store(time.Now().Unix())
-	d.log.Info("the configuration was read again", "changed", changed)
 	return changed, nil
+}
+
+// notServing says why nothing is read again.
+func (d *Daemon) notServing() error {
+	return fmt.Errorf("the daemon is %v: %w", d.state.State(), bullpen.ErrClosed)
+}
+
+// errUnread says that nobody waits any more for a configuration to be read.
+var errUnread = errors.New("the configuration was not read in time: does the disk with the file answer?")
+
+// read reads the configuration. Where ctx or the daemon ends first, it returns
+// errUnread, and whoever reads ends the turn.
+func (d *Daemon) read(ctx context.Context) (next *settings.Settings, err error) {
+	got := make(chan func())
+	gone := make(chan struct{})
+	go func() { // ends when the file has been read; where it hangs nobody waits for it
+		s, fault := d.load()
+		select {
+		case got <- func() { next, err = s, fault }:
+		case <-gone:
+			<-d.turn
+		}
+	}()
+	select {
+	case take := <-got:
+		take()
+		return next, err
+	case <-ctx.Done():
+		err = fmt.Errorf("%w: %w", errUnread, context.Cause(ctx))
+	case <-d.stopping:
+		err = fmt.Errorf("%w: %w", errUnread, d.notServing())
+	}
+	close(gone)
+	return nil, err
+}
+
+// mostFault bounds what is kept of why a reload failed, in bytes.
+const mostFault = 4 << 10
+
+// note notes how a reload went.
+func (d *Daemon) note(changed []string, err error) {
+	if err == nil {
+		d.reloads.good.Add(1)
+		d.reloads.fault.Store(nil)
+		d.reloads.last.Store(time.Now().Unix())
+		d.log.Info("the configuration was read again", "changed", changed)
+		return
+	}
+	d.reloads.bad.Add(1)
+	text := logs.Clean(err.Error())
+	if len(text) > mostFault {
+		text = strings.ToValidUTF8(text[:mostFault], "") + "\n..."
+	}
+	d.reloads.fault.Store(&text)
+	for _, fault := range each(err) {
+		d.log.Error("the configuration was not taken over, the one before stays in force", "fault", fault)
+	}
+}
+
+// checkEmptied refuses a configuration without pools in place of one with some,
+// unless it says so: a file that is being written may be empty for a moment.
+func checkEmptied(old, next *settings.Settings) error {
+	if len(next.Pools) > 0 || len(old.Pools) == 0 || next.PoolsGiven {
+		return nil
+	}
+	return settings.Faults{{File: next.Path, Key: "pools", Text: fmt.Sprintf("there are none, and there were %d: write `pools: {}` to have none", len(old.Pools))}}
 }
 
 // each gives the errors that err joins.
@@ -77,7 +150,14 @@ func (d *Daemon) takeOver(ctx context.Context, next *settings.Settings) (changed
 	old := d.config()
 	changed = next.Diff(old)
 	restart := next.Restart(old)
+	if err := checkEmptied(old, next); err != nil {
+		return nil, err
+	}
 	plan, err := d.prepare(ctx, next)
+	if err == nil && d.state.State() != Serving {
+		d.undoAll(plan) //nolint:contextcheck // it is done although ctx may have ended
+		err = d.notServing()
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -125,10 +205,15 @@ func (d *Daemon) prepare(ctx context.Context, next *settings.Settings) ([]change
 	if err == nil {
 		return plan, nil
 	}
-	for i := range plan {
-		d.undo(&plan[i]) //nolint:contextcheck // it is done although ctx may have ended
-	}
+	d.undoAll(plan) //nolint:contextcheck // it is done although ctx may have ended
 	return nil, err
+}
+
+// undoAll takes back what prepare has done.
+func (d *Daemon) undoAll(plan []change) {
+	for i := range plan {
+		d.undo(&plan[i])
+	}
 }
 
 // undo takes back what prepareOne has done.
@@ -171,7 +256,7 @@ func (d *Daemon) prepareOne(ctx context.Context, c *change) error {
 	defer stop()
 	if err := g.workers.Ready(wait, n); err != nil {
 		// A fault of the configuration, not of the request: it is no ErrStart.
-		return fmt.Errorf("pool %q: %s", c.name, err.Error())
+		return fmt.Errorf("pool %q: %s", c.name, told(err).Error())
 	}
 	return nil
 }

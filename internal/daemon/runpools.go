@@ -50,12 +50,17 @@ func (d *Daemon) take(g *generation) {
 
 // endPools ends all pools, within the grace or at once after Close.
 func (d *Daemon) endPools() error {
-	d.reloading.Lock() // a reload that has begun is waited for; the next one is refused
-	defer d.reloading.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), d.config().Grace)
 	defer cancel()
 	stop := until(d.aborted, cancel)
 	defer stop()
+	// What is being taken over is given up soon, unless a disk that its workers are
+	// started from does not answer; the next reload is refused.
+	select {
+	case d.reloading <- struct{}{}:
+		defer func() { <-d.reloading }()
+	case <-ctx.Done():
+	}
 	var all sync.WaitGroup
 	var mu sync.Mutex
 	var errs []error // guarded by mu

@@ -73,7 +73,7 @@ func (d *Daemon) server() (*server, error) {
 		a.Close()
 		return nil, err
 	}
-	routes := append(a.Routes(), d.checks()...)
+	routes := append(a.Routes(), d.checks(false)...)
 	routes = append(routes, guard.Route{Method: http.MethodGet, Pattern: "/metrics", Role: guard.Read, Handler: metrics})
 	if d.probes != nil {
 		d.probes.serveMetrics(metrics)
@@ -97,10 +97,10 @@ type probes struct {
 func (d *Daemon) openProbes(ctx context.Context) error {
 	l, err := d.guard.ListenProbes(ctx)
 	if err != nil {
-		return &OpenError{"the address of the probes", err}
+		return &OpenError{"the address of the probes", taken(err, "probes.listen")}
 	}
 	p := &probes{listener: l, ended: make(chan error, 1)}
-	routes := append(d.checks(), guard.Route{Method: http.MethodGet, Pattern: "/metrics", Role: guard.None, Handler: &p.metrics})
+	routes := append(d.checks(true), guard.Route{Method: http.MethodGet, Pattern: "/metrics", Role: guard.None, Handler: &p.metrics})
 	p.server = &server{http: d.guard.Server(d.guard.WrapProbes(routes, nil)), listener: l, aborted: d.aborted}
 	var own context.Context
 	own, p.cancel = context.WithCancel(context.WithoutCancel(ctx))

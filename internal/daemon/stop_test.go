@@ -141,11 +141,12 @@ func TestFaults(t *testing.T) {
 	for name, c := range map[string]struct {
 		text string
 		open bool
+		says string
 	}{
-		"address in use": {"http: {listen: '" + n.Addr().String() + "'}\nqueue: {memory: true}", true},
-		"probes in use":  {base + "probes: {listen: '" + n.Addr().String() + "'}", true},
-		"no folder":      {"http: {listen: '127.0.0.1:0'}\nqueue: {dir: /dev/null/no}", true},
-		"no room":        {base + "budget: {workers: 1}\npools:\n  one: {command: [cat], protocol: lines, workers: {min: 2, max: 2}}\n  two: {command: [cat], protocol: lines, workers: {min: 2, max: 2}}", false},
+		"address in use": {"http: {listen: '" + n.Addr().String() + "'}\nqueue: {memory: true}", true, "another bullpen serve: end that, or set another address (http.listen, or --listen)"},
+		"probes in use":  {base + "probes: {listen: '" + n.Addr().String() + "'}", true, "set another address (probes.listen)"},
+		"no folder":      {"http: {listen: '127.0.0.1:0'}\nqueue: {dir: /dev/null/no}", true, "queue"},
+		"no room":        {base + "budget: {workers: 1}\npools:\n  one: {command: [cat], protocol: lines, workers: {min: 2, max: 2}}\n  two: {command: [cat], protocol: lines, workers: {min: 2, max: 2}}", false, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, err := settings.Load(settings.Source{Path: filepath.Join(t.TempDir(), "bullpen.yaml"), Text: []byte(c.text)})
@@ -163,6 +164,9 @@ func TestFaults(t *testing.T) {
 			var open *OpenError
 			if errors.As(err, &open) != c.open {
 				t.Errorf("New = %v; an OpenError: %v, want %v", err, !c.open, c.open)
+			}
+			if !strings.Contains(err.Error(), c.says) {
+				t.Errorf("New = %v, want it to say %q", err, c.says)
 			}
 		})
 	}

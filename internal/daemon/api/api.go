@@ -28,6 +28,9 @@ type Config struct {
 	// MaxWait is the longest that a request waits for the end of a job; longer
 	// waits are cut to it. Default 10 min.
 	MaxWait time.Duration
+	// MaxWaiting is how many requests may wait for the end of jobs, or follow them,
+	// at a time. Default 4096.
+	MaxWaiting int
 	// KeepAlive is how often a stream of events that has nothing to say shows that
 	// it lives. Default 15 s.
 	KeepAlive time.Duration
@@ -40,6 +43,7 @@ const (
 	defaultPayload   = 512 << 10
 	defaultBody      = 64 << 20
 	defaultMaxWait   = 10 * time.Minute
+	defaultWaiting   = 4096
 	defaultKeepAlive = 15 * time.Second
 	defaultPatience  = 30 * time.Second
 
@@ -57,6 +61,9 @@ func (c Config) check() error {
 	if c.MaxPayload < 0 || c.MaxBody < 0 {
 		errs = append(errs, fmt.Errorf("MaxPayload is %d and MaxBody %d: use positive numbers of bytes, or 0 for the default", c.MaxPayload, c.MaxBody))
 	}
+	if c.MaxWaiting < 0 {
+		errs = append(errs, fmt.Errorf("MaxWaiting is %d: use a positive number, or 0 for the default", c.MaxWaiting))
+	}
 	if c.MaxWait < 0 || c.KeepAlive < 0 || c.Patience < 0 {
 		errs = append(errs, fmt.Errorf("MaxWait is %v, KeepAlive %v and Patience %v: use positive durations, or 0 for the default", c.MaxWait, c.KeepAlive, c.Patience))
 	}
@@ -67,6 +74,7 @@ func (c Config) withDefaults() Config {
 	c.MaxPayload = cmp.Or(c.MaxPayload, defaultPayload)
 	c.MaxBody = cmp.Or(c.MaxBody, defaultBody)
 	c.MaxWait = cmp.Or(c.MaxWait, defaultMaxWait)
+	c.MaxWaiting = cmp.Or(c.MaxWaiting, defaultWaiting)
 	c.KeepAlive = cmp.Or(c.KeepAlive, defaultKeepAlive)
 	c.Patience = cmp.Or(c.Patience, defaultPatience)
 	if c.Logger == nil {

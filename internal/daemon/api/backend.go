@@ -60,8 +60,8 @@ type Backend interface {
 	Reload(ctx context.Context) (changed []string, err error)
 	// Status tells how the daemon does, without its store and queue.
 	Status() Status
-	// Stopping is closed when the daemon begins to stop: whoever waits is to
-	// be answered.
+	// Stopping is closed when the daemon stops and its pools have ended, so that
+	// what ran has had its time: whoever still waits is to be answered.
 	Stopping() <-chan struct{}
 }
 
@@ -89,4 +89,7 @@ type Status struct {
 	Ready, Live     bool
 	Stopping        bool
 	LogLinesDropped uint64
+	// ReloadFailed has the faults for which the last reload of the configuration was
+	// refused, a line each; empty where it was not.
+	ReloadFailed string
 }

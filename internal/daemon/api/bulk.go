@@ -10,17 +10,21 @@ import (
 	"sync"
 	"time"
 
+	"github.com/bullpen-run/bullpen/internal/daemon/guard"
 	"github.com/bullpen-run/bullpen/internal/daemon/problem"
 	"github.com/bullpen-run/bullpen/queue"
 )
 
-// The bounds of a batch. Another batch of the same size is read while one is put,
-// so that a request holds twice that and a line.
+// The bounds of a batch. While one is put, as its jobs and as what the queue makes
+// of them, another of the same size is read, and a line is begun: together that is
+// less than what guard counts for a stream.
 const (
 	batchLines = 500
-	batchBytes = 4 << 20
+	batchBytes = 1 << 20
 	// lineRoom is what a line may have beside its payload.
 	lineRoom = 128 << 10
+	// faultsKept is how many faults of lines are collected before they are sent.
+	faultsKept = 8 * mostFaults
 )
 
 var errGone = errors.New("the client is gone")
@@ -47,7 +51,7 @@ func (a *API) bulk(w http.ResponseWriter, r *http.Request, _ query) *problem.Pro
 	in.reading.Go(func() { // ends with the body; stop waits for it
 		in.read(r.Body, 4*(a.config.MaxPayload/3+1)+lineRoom)
 	})
-	defer in.stop(s.control)
+	defer in.stop(w, r)
 	b := &bulkRun{api: a, pool: pool, stream: s, keys: map[string]bool{}}
 	if s.flush() != nil {
 		return nil
@@ -61,8 +65,7 @@ func (a *API) bulk(w http.ResponseWriter, r *http.Request, _ query) *problem.Pro
 			cancel(errGone)
 			return nil
 		}
-		b.put(ctx, lines)
-		if s.flush() != nil {
+		if b.put(ctx, lines) != nil {
 			return nil
 		}
 	}
@@ -165,14 +168,14 @@ func (n *intake) next(ctx context.Context) ([]bulkLine, error) {
 }
 
 // stop ends the reading, which may wait for a client that sends nothing.
-func (n *intake) stop(control *http.ResponseController) {
+func (n *intake) stop(w http.ResponseWriter, r *http.Request) {
 	n.mu.Lock()
 	n.stopped = true
 	over := n.err != nil
 	n.mu.Unlock()
 	signal(n.room)
 	if !over {
-		control.SetReadDeadline(time.Now()) //nolint:errcheck // a body of a test does not wait
+		guard.Interrupt(w, r)
 	}
 	n.reading.Wait()
 }
@@ -188,12 +191,22 @@ type bulkRun struct {
 }
 
 // put puts a batch and writes an answer for each line. Of jobs with the same key
-// the first is put before the next, so that it is the one that stays.
-func (b *bulkRun) put(ctx context.Context, lines []bulkLine) {
+// the first is put before the next, so that it is the one that stays. The error
+// says that nobody reads the answers any more.
+func (b *bulkRun) put(ctx context.Context, lines []bulkLine) error {
 	answers := make([]lineAnswer, len(lines))
+	first, faults := 0, 0 // of what is not answered
 	for i := range lines {
 		job, p := b.job(&lines[i])
+		lines[i].text = nil // the job has what it needs of it
 		if answers[i].problem = p; p != nil {
+			if faults += len(p.Faults); faults >= faultsKept {
+				b.enqueue(ctx, answers)
+				if err := b.answer(lines[first:i+1], answers[first:i+1]); err != nil {
+					return err
+				}
+				first, faults = i+1, 0
+			}
 			continue
 		}
 		if job.Key != "" {
@@ -205,9 +218,21 @@ func (b *bulkRun) put(ctx context.Context, lines []bulkLine) {
 		b.jobs, b.of = append(b.jobs, job), append(b.of, i)
 	}
 	b.enqueue(ctx, answers)
+	return b.answer(lines[first:], answers[first:])
+}
+
+// answer sends the answers for some lines.
+func (b *bulkRun) answer(lines []bulkLine, answers []lineAnswer) error {
 	for i := range answers {
 		b.write(&lines[i], &answers[i])
+		answers[i] = lineAnswer{}
+		if len(b.stream.buffer) >= fullBuffer {
+			if err := b.stream.flush(); err != nil {
+				return err
+			}
+		}
 	}
+	return b.stream.flush()
 }
 
 // enqueue puts what was collected.

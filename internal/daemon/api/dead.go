@@ -147,19 +147,19 @@ func (a *API) many(w http.ResponseWriter, r *http.Request, do func(context.Conte
 	var done Many
 	end := time.Now().Add(manyTime)
 	for at := (&cursor{}); at != nil; {
-		infos, next, err := l.page(r.Context(), *at, min(m.limit-done.Count, defaultLimit))
+		jobs, next, err := l.page(r.Context(), *at, min(m.limit-done.Count, defaultLimit))
 		if err != nil {
 			return problemOf(err)
 		}
-		for i := range infos {
-			switch err := do(r.Context(), infos[i].ID); {
+		for i := range jobs {
+			switch err := do(r.Context(), jobs[i].ID); {
 			case err == nil:
 				done.Count++
 			case errors.Is(err, queue.ErrNotFound): // another was faster
 			case errors.Is(err, queue.ErrStore), errors.Is(err, queue.ErrClosed):
 				return problemOf(err)
 			default:
-				done.Failed = append(done.Failed, NotOne{ID: infos[i].ID, Error: err.Error()})
+				done.Failed = append(done.Failed, NotOne{ID: jobs[i].ID, Error: err.Error()})
 			}
 		}
 		at = next

@@ -47,6 +47,11 @@ func (a *API) events(w http.ResponseWriter, r *http.Request, q query) *problem.P
 		noContent(w) // which tells a browser not to come again
 		return nil
 	}
+	waiting, p := a.startWaiting(func() {}) // the follower says goodbye by itself
+	if p != nil {
+		return p
+	}
+	defer a.waits.end(waiting)
 	stream := a.stream(w, eventsType)
 	defer stream.close()
 	if r.Method == http.MethodHead {

@@ -68,7 +68,7 @@ func (o *order) readMeta(h http.Header, f *faults) {
 		}
 	}
 	for _, v := range h[headerMeta] {
-		for more := v != ""; more; {
+		for more := v != ""; more && !f.full(); {
 			var part string
 			part, v, more = strings.Cut(v, "&")
 			name, value, found := strings.Cut(part, "=")
@@ -93,9 +93,13 @@ func visible(s string) bool {
 	return true
 }
 
+// addMeta adds a key, and none beyond the first that is too many: settle says so.
 func (o *order) addMeta(key, value string) {
-	if o.job.Meta == nil {
+	switch {
+	case o.job.Meta == nil:
 		o.job.Meta = make(map[string]string, 4)
+	case len(o.job.Meta) > mostMeta:
+		return
 	}
 	o.job.Meta[key] = value
 }

@@ -93,11 +93,29 @@ func brief(i *queue.Info) Job {
 		j.Ended, j.Outcome = stamp(i.Ended), i.Outcome.String()
 	}
 	if i.Err != nil {
-		j.Error = i.Err.Error()
+		j.Error = causeOf(i.Err)
 	} else if n := len(i.History); n > 0 && i.State != queue.Done {
 		j.Error = i.History[n-1].Error
 	}
 	return j
+}
+
+// causeOf gives why a job ended badly, without what stands beside it: its id, its
+// outcome and its reason.
+func causeOf(err error) string {
+	var end *queue.EndError
+	if !errors.As(err, &end) {
+		return err.Error()
+	}
+	if end.Task == nil {
+		return end.Message
+	}
+	if f := problem.FailureOf(end.Task); f.Message != "" {
+		return f.Message
+	}
+	plain := *end.Task
+	plain.ID, plain.Task = "", ""
+	return plain.Error()
 }
 
 // whole gives all that is known of a job but its payload.

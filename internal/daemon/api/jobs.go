@@ -41,7 +41,11 @@ func (a *API) waitFor(ctx context.Context, id, parent string, d time.Duration) *
 	}
 	defer done()
 	ctx, cancel := context.WithTimeoutCause(ctx, d, errWaited)
-	defer a.waits.end(a.waits.begin(cancel))
+	waiting, p := a.startWaiting(cancel)
+	if p != nil {
+		return p
+	}
+	defer a.waits.end(waiting)
 	_, err := a.backend.Queue().Wait(ctx, id)
 	var end *queue.EndError
 	if err == nil || errors.As(err, &end) || waitIsOver(ctx, err) {

@@ -93,6 +93,11 @@ func TestDeadJobs(t *testing.T) {
 	if r := s.do("GET", "/v1/jobs/"+id+"/payload", ""); r.body != "\x00evidence" {
 		t.Errorf("its payload is %d %q", r.status, r.body)
 	}
+	for _, j := range append(decode[Page](t, s.do("GET", "/v1/dead", "")).Jobs, j) {
+		if j.Error != "no <such> file" {
+			t.Errorf("it ended for %q", j.Error)
+		}
+	}
 	isProblem(t, s.do("GET", "/v1/jobs/"+id+"/result", ""), problem.EndedBadly)
 	r = s.do("POST", "/v1/jobs/"+id+"/retry", "")
 	ref := decode[Ref](t, r)

@@ -135,7 +135,7 @@ func (o *order) readField(s *setting, value []byte) error {
 // readMetaObject reads meta: an object of strings.
 func (o *order) readMetaObject(value []byte) error {
 	var bad error
-	err := members(value, func(name string, value []byte) {
+	err := members(value, func(name string, value []byte) bool {
 		var text string
 		switch err := readString(value, &text); {
 		case err != nil:
@@ -145,6 +145,7 @@ func (o *order) readMetaObject(value []byte) error {
 		default:
 			o.addMeta(name, text)
 		}
+		return bad == nil && len(o.job.Meta) <= mostMeta
 	})
 	if err != nil {
 		return errors.New("use an object of strings")

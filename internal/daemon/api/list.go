@@ -18,9 +18,15 @@ import (
 const (
 	defaultLimit = 100
 	mostLimit    = 1000
-	// listTime is how long one call of a list looks for jobs that fit; then it
-	// gives those that it has, and a place to go on.
-	listTime = 2 * time.Second
+	// listTime is how long one call of a list looks for jobs that fit, listBytes about
+	// how much it tells; then it gives those that it has, and a place to go on.
+	listTime  = 2 * time.Second
+	listBytes = 1 << 20
+	// firstAsk and mostAsk are how many jobs a queue is asked for at a time, first and
+	// later; askBytes how many bytes of payloads and results may come with them.
+	firstAsk = 25
+	mostAsk  = 100
+	askBytes = 8 << 20
 )
 
 // lister reads jobs from one or more parts of a queue, one after the other, a
@@ -84,33 +90,101 @@ func (l *lister) from(at cursor) (cursor, bool) {
 }
 
 // page reads on from at. Where there is more, next says where.
-func (l *lister) page(ctx context.Context, at cursor, limit int) (jobs []queue.Info, next *cursor, err error) {
+func (l *lister) page(ctx context.Context, at cursor, limit int) (jobs []Job, next *cursor, err error) {
 	end := time.Now().Add(listTime)
+	ask, size := firstAsk, 0
 	at, more := l.from(at)
-	for more {
+	for first := true; more; first = false {
 		f := l.filter
-		f.State, f.After, f.Limit = parts[at.part], at.after, limit-len(jobs)
+		f.State, f.After, f.Limit = parts[at.part], at.after, min(ask, limit-len(jobs))
 		page, err := l.queue.List(ctx, f)
 		if err != nil {
 			return nil, nil, err
 		}
-		for i := range page.Jobs {
-			info, err := l.look(ctx, &page.Jobs[i])
-			if err != nil {
-				return nil, nil, err
-			}
-			if info != nil && l.fits(info) {
-				jobs = append(jobs, *info)
-			}
+		some, err := l.choose(ctx, page.Jobs, first, end)
+		switch {
+		case errors.Is(err, errLate): // of what was asked for last nothing is told: the queue has places only behind what it gives
+			return jobs, &at, nil
+		case err != nil:
+			return nil, nil, err
 		}
+		jobs = append(jobs, some...)
+		for i := range some {
+			size += jsonSize(&some[i])
+		}
+		ask = nextAsk(ask, page.Jobs, size, len(jobs))
 		if at.after = page.Next; at.after == 0 {
 			at, more = l.from(cursor{part: at.part + 1})
 		}
-		if more && (len(jobs) >= limit || time.Now().After(end)) {
+		if more && (len(jobs) >= limit || size >= listBytes || time.Now().After(end)) {
 			return jobs, &at, nil
 		}
 	}
 	return jobs, nil, nil
+}
+
+// errLate says that the time of a call is over.
+var errLate = errors.New("the time is over")
+
+// choose gives those that fit of what a queue has told, and errLate when the time
+// ends before. The first are looked at in any case, so that each call goes on.
+func (l *lister) choose(ctx context.Context, infos []queue.Info, first bool, end time.Time) (some []Job, err error) {
+	for i := range infos {
+		if !first && time.Now().After(end) {
+			return nil, errLate
+		}
+		info, err := l.look(ctx, &infos[i])
+		if err != nil {
+			return nil, err
+		}
+		if info != nil && l.fits(info) {
+			some = append(some, brief(info))
+		}
+	}
+	return some, nil
+}
+
+// nextAsk says how many jobs to ask for after so many were asked for and these
+// came: twice as many, as far as the bounds on bytes allow for jobs like these. size
+// is how much is told of told jobs.
+func nextAsk(asked int, came []queue.Info, size, told int) int {
+	held := 0
+	for i := range came {
+		held += len(came[i].Payload) + len(came[i].Result)
+	}
+	ask := min(2*asked, mostAsk)
+	if held > 0 {
+		ask = min(ask, askBytes*len(came)/held)
+	}
+	if told > 0 {
+		ask = min(ask, 1+max(listBytes-size, 0)*told/size)
+	}
+	return max(ask, 1)
+}
+
+// jsonSize is about how many bytes j is as JSON.
+func jsonSize(j *Job) int {
+	const rest = 400 // names, times and numbers
+	n := rest + textSize(j.Task) + textSize(j.Key) + textSize(j.Note) + textSize(j.Error) + textSize(j.Compensate)
+	for k, v := range j.Meta {
+		n += textSize(k) + textSize(v)
+	}
+	return n
+}
+
+// textSize is about how many bytes a text is as JSON, where characters that may not
+// stand there take more.
+func textSize(s string) int {
+	n := len(s) + len(`"",`)
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c < ' ':
+			n += len(`\u0000`) - 1
+		case c == '"' || c == '\\':
+			n++
+		}
+	}
+	return n
 }
 
 // look gives what there is to know of a job of a list, nil when it is gone.
@@ -213,13 +287,13 @@ func (a *API) answerList(w http.ResponseWriter, r *http.Request, q query, l *lis
 	if p := f.problem(); p != nil {
 		return p
 	}
-	infos, next, err := l.page(r.Context(), at, limit)
+	jobs, next, err := l.page(r.Context(), at, limit)
 	if err != nil {
 		return problemOf(err)
 	}
-	page := Page{Jobs: make([]Job, len(infos))}
-	for i := range infos {
-		page.Jobs[i] = brief(&infos[i])
+	page := Page{Jobs: jobs}
+	if jobs == nil {
+		page.Jobs = []Job{}
 	}
 	if next != nil {
 		page.Next = next.String()

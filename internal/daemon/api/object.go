@@ -30,12 +30,13 @@ func readObject(r *http.Request, known []string, f *faults, set func(name string
 }
 
 // eachMember calls set for each member of an object of JSON whose name is known,
-// and collects the faults of the others. The error says that b is no object.
+// and collects the faults of the others, until there are as many as are told. The
+// error says that b is no object.
 // Names are taken as they are, a small letter is no capital one, which is why
 // this is not encoding/json.
 func eachMember(b []byte, f *faults, known []string, set func(name string, value []byte) error) error {
-	var seen []string
-	return members(b, func(name string, value []byte) {
+	var seen []string // of known names, each once, so that it stays short
+	return members(b, func(name string, value []byte) bool {
 		switch {
 		case !slices.Contains(known, name):
 			f.add(unknown("field", name, known))
@@ -44,11 +45,12 @@ func eachMember(b []byte, f *faults, known []string, set func(name string, value
 		case isNull(value):
 			f.add("the field " + name + " is null: leave it out")
 		default:
+			seen = append(seen, name)
 			if err := set(name, value); err != nil {
 				f.add(name + " is " + shown(value) + ": " + err.Error())
 			}
 		}
-		seen = append(seen, name)
+		return !f.full()
 	})
 }
 
@@ -61,8 +63,8 @@ func shown(value []byte) string {
 	return string(value)
 }
 
-// members calls f for each member of an object of JSON.
-func members(b []byte, f func(name string, value []byte)) error {
+// members calls f for each member of an object of JSON, until f returns false.
+func members(b []byte, f func(name string, value []byte) (goesOn bool)) error {
 	switch {
 	case !utf8.Valid(b):
 		return errors.New("is not UTF-8: give bytes that are no text as payload_base64")
@@ -82,7 +84,9 @@ func members(b []byte, f func(name string, value []byte)) error {
 		}
 		at = skipSpace(b, skipSpace(b, end)+1) // behind the colon
 		end = skipValue(b, at)
-		f(name, b[at:end])
+		if !f(name, b[at:end]) {
+			return nil
+		}
 		if at = skipSpace(b, end); b[at] == ',' {
 			at = skipSpace(b, at+1)
 		}

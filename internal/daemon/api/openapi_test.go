@@ -182,7 +182,7 @@ func FuzzParameters(f *testing.F) {
 	for _, v := range []string{
 		"", "0", "1", "-1", "+1", "01", "65536", "65537", "1.5", "1e3", "0x1", "NaN", "Inf", "true", "false", "yes", "high", "30s", "1h30m", "1.5h", ".5s", "1.s",
 		"99999h", "100000h", "1µs", "1us1ns", "1h1h1h1h1h1h", "1h1h1h1h1h1h1h", "999999999999999", "1000000000000000", "512MiB", "1.5GiB", "999999TB", "1000000TB", "1 GB",
-		"a-b_C9", "a.b", strings.Repeat("x", 64), strings.Repeat("x", 65), strings.Repeat("x", 256), strings.Repeat("x", 257), "2030-01-01T00:00:00Z", "\xff",
+		"a-b_C9", "a.b", nobody, strings.ToLower(nobody), nobody + "0", "run-" + nobody, strings.Repeat("x", 64), strings.Repeat("x", 65), strings.Repeat("x", 256), strings.Repeat("x", 257), "2030-01-01T00:00:00Z", "\xff",
 	} {
 		f.Add(v)
 	}
@@ -266,7 +266,7 @@ func FuzzLine(f *testing.F) {
 
 // FuzzQuery reads whole queries.
 func FuzzQuery(f *testing.F) {
-	for _, v := range []string{"", "task=a&wait=1s", "task=%41+b", "a=b;c=d", "task", "=", "&&", "task=a&task=b", "%zz=1", "wiat=1s"} {
+	for _, v := range []string{"", "task=a&wait=1s", "task=%41+b", "a=b;c=d", "task=;", "task=a%3B", "task", "=", "&&", "task=a&task=b", "%zz=1", "wiat=1s"} {
 		f.Add(v)
 	}
 	f.Fuzz(func(t *testing.T, raw string) {

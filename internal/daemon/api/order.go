@@ -9,6 +9,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/oklog/ulid/v2"
+
 	"github.com/bullpen-run/bullpen"
 	"github.com/bullpen-run/bullpen/queue"
 )
@@ -79,7 +81,7 @@ var settings = []setting{
 	{"idempotent", flag, func(o *order, v string) (err error) { o.job.Idempotent, err = readFlag(v); return err }},
 	{"compensate", plain, func(o *order, v string) error { o.job.Compensate = v; return checkText(v, longestName) }},
 	{"wait", span, func(o *order, v string) (err error) { o.wait, err = readDuration(v); o.waits = true; return err }},
-	{"id", plain, func(o *order, v string) error { o.id = v; return checkID(v) }},
+	{"id", plain, func(o *order, v string) error { o.id = v; return checkRunID(v) }},
 }
 
 // The names of what may be set where.
@@ -152,6 +154,15 @@ func checkID(v string) error {
 	return nil
 }
 
+// checkRunID checks the id of an ephemeral task, which must not be taken for that
+// of a job.
+func checkRunID(v string) error {
+	if _, err := ulid.ParseStrict(v); err == nil {
+		return errors.New("it has the form of a job's id: use another, such as one with - in it, or none")
+	}
+	return checkID(v)
+}
+
 // settle checks what depends on several settings, and makes delays times.
 func (o *order) settle(now time.Time, f *faults) {
 	j := &o.job
@@ -172,7 +183,7 @@ func (o *order) settle(now time.Time, f *faults) {
 		}
 	}
 	if len(j.Meta) > mostMeta || size > metaBytes {
-		f.add(fmt.Sprintf("meta has %d keys and %d bytes: use %d keys and %d bytes at most", len(j.Meta), size, mostMeta, metaBytes))
+		f.add(fmt.Sprintf("meta has more than %d keys or %d bytes: use fewer", mostMeta, metaBytes))
 	}
 }
 

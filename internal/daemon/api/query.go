@@ -12,9 +12,19 @@ import (
 // faults collects all that is wrong with a request, so that it is told at once.
 type faults struct{ texts []string }
 
-const mostFaults = 32
+// mostFaults is how many faults are told, longestFault how many bytes of one.
+const (
+	mostFaults   = 32
+	longestFault = 1 << 10
+)
+
+// full says that no more faults are told, so that nobody need look for them.
+func (f *faults) full() bool { return len(f.texts) > mostFaults }
 
 func (f *faults) add(text string) {
+	if len(text) > longestFault {
+		text = strings.ToValidUTF8(text[:longestFault], "") + "…"
+	}
 	switch {
 	case len(f.texts) < mostFaults:
 		f.texts = append(f.texts, text)
@@ -77,7 +87,7 @@ func readQuery(raw string, known []string, f *faults) query {
 		return nil
 	}
 	q := make(query, 0, 4)
-	for raw != "" {
+	for raw != "" && !f.full() {
 		var part string
 		part, raw, _ = strings.Cut(raw, "&")
 		if part == "" {
@@ -88,8 +98,10 @@ func readQuery(raw string, known []string, f *faults) query {
 		value, okValue := unescape(value)
 		_, twice := q.look(name)
 		switch {
+		case strings.Contains(part, ";"): // to some it is a &, so that it means nothing certain
+			f.add("the query has a part with a semicolon, " + quoted(part) + ": write & between parameters, and ; as %3B")
 		case !okName || !okValue:
-			f.add("the query has a part with a broken escape, " + strconv.Quote(part) + ": write % as %25")
+			f.add("the query has a part with a broken escape, " + quoted(part) + ": write % as %25")
 		case !slices.Contains(known, name):
 			f.add(unknown("parameter", name, known))
 		case twice:
@@ -103,7 +115,7 @@ func readQuery(raw string, known []string, f *faults) query {
 
 // unescape undoes the escapes of a query.
 func unescape(s string) (string, bool) {
-	if !strings.ContainsAny(s, "%+;") {
+	if !strings.ContainsAny(s, "%+") {
 		return s, true
 	}
 	s, err := url.QueryUnescape(s)

@@ -39,6 +39,8 @@ func (a *API) run(w http.ResponseWriter, r *http.Request, q query) *problem.Prob
 	if p != nil {
 		return p
 	}
+	// The payload stays here until the task has ended, and so does its room among all
+	// bodies (http.max_inflight).
 	o.job.Payload = body
 	done, p := a.parentWaits(o.parent)
 	if p != nil {
@@ -165,7 +167,7 @@ type ran struct {
 // before anything was told is answered with a plain problem.
 func (a *API) runStream(ctx context.Context, w http.ResponseWriter, pool string, t bullpen.Task) *problem.Problem {
 	if t.ID == "" {
-		t.ID = ulid.Make().String() // it is told before the end
+		t.ID = "run-" + ulid.Make().String() // it is told before the end, and no job has such an id
 	}
 	w.Header()[headerTask] = []string{t.ID}
 	seen := &watched{news: make(chan struct{}, 1)}

@@ -54,6 +54,7 @@ func TestRunIsRefused(t *testing.T) {
 		{"a key", "/v1/pools/main/run", "", []string{"Idempotency-Key", "x"}, problem.BadRequest, "Idempotency-Key"},
 		{"a parameter of jobs", "/v1/pools/main/run?delay=1s", "", nil, problem.BadRequest, "delay"},
 		{"a bad id", "/v1/pools/main/run?id=a.b", "", nil, problem.BadRequest, "id is"},
+		{"the id of a job", "/v1/pools/main/run?id=" + nobody, "", nil, problem.BadRequest, "form of a job's id"},
 		{"too large", "/v1/pools/main/run", strings.Repeat("x", 128<<10+1), nil, problem.TooLarge, "http.max_body"},
 		{"nested", "/v1/pools/main/run", "", []string{"Bullpen-Parent", "deep"}, problem.Nested, "helpers"},
 	} {
@@ -136,6 +137,9 @@ func TestRunStream(t *testing.T) {
 	all := readEvents(t, resp.Body)
 	if resp.StatusCode != http.StatusOK || resp.Header.Get("Content-Type") != "text/event-stream" || resp.Header.Get("Bullpen-Task") == "" {
 		t.Fatalf("%d %v", resp.StatusCode, resp.Header)
+	}
+	if id := resp.Header.Get("Bullpen-Task"); !strings.HasPrefix(id, "run-") || checkRunID(id) != nil {
+		t.Errorf("the daemon has made the id %q", id)
 	}
 	text := all.String()
 	for _, want := range []string{`progress {"fraction":0.5,"note":"half"}`, `"level":4,"stream":"log","text":"line 2\nof me"`} {

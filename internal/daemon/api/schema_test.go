@@ -165,6 +165,9 @@ func acceptsText(s map[string]any, text string) bool {
 	if pattern, ok := s["pattern"].(string); ok && !regexp.MustCompile(pattern).MatchString(text) {
 		return false
 	}
+	if not := object(s["not"]); not != nil && acceptsText(not, text) {
+		return false
+	}
 	if most, ok := s["maxLength"].(int); ok && utf8.RuneCountInString(text) > most {
 		return false
 	}

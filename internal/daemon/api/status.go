@@ -18,6 +18,7 @@ type StatusInfo struct {
 	Store           StoreInfo `json:"store"`
 	Queue           QueueInfo `json:"queue"`
 	LogLinesDropped uint64    `json:"log_lines_dropped,omitempty"`
+	ReloadError     string    `json:"reload_error,omitempty"`
 }
 
 // StoreInfo is what the store says of itself. Error says why it does not answer.
@@ -74,7 +75,7 @@ func (a *API) status(w http.ResponseWriter, r *http.Request, _ query) *problem.P
 	s := a.backend.Status()
 	info := StatusInfo{
 		Version: s.Version, Node: s.Node, Uptime: since(s.Started), Ready: s.Ready, Live: s.Live, Stopping: s.Stopping,
-		Queue: queueInfo(a.backend.Queue().Stats()), LogLinesDropped: s.LogLinesDropped,
+		Queue: queueInfo(a.backend.Queue().Stats()), LogLinesDropped: s.LogLinesDropped, ReloadError: s.ReloadFailed,
 	}
 	store, err := a.backend.Queue().Status(r.Context())
 	info.Store = storeInfo(store)

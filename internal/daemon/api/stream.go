@@ -24,15 +24,22 @@ func (a *API) stream(w http.ResponseWriter, contentType string) *stream {
 	return &stream{w: w, control: http.NewResponseController(w), patience: a.config.Patience}
 }
 
+// partSize is how many bytes have a limit of their own: a reader of much is slow,
+// and not gone, as long as it takes this much in time.
+const partSize = 64 << 10
+
 // flush sends what was written. The error says that nobody reads any more.
 func (s *stream) flush() error {
 	s.limit(s.patience)
-	if len(s.buffer) > 0 {
-		_, err := s.w.Write(s.buffer)
-		s.buffer = s.buffer[:0]
-		if err != nil {
+	for rest := s.buffer; len(rest) > 0; s.limit(s.patience) {
+		n, err := s.w.Write(rest[:min(len(rest), partSize)])
+		if rest = rest[n:]; err != nil {
 			return err
 		}
+	}
+	s.buffer = s.buffer[:0]
+	if cap(s.buffer) > 4*partSize {
+		s.buffer = nil // it was for one large event
 	}
 	return s.control.Flush()
 }

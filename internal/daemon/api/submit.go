@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/internal/daemon/guard"
 	"github.com/bullpen-run/bullpen/internal/daemon/problem"
 	"github.com/bullpen-run/bullpen/queue"
 )
@@ -16,7 +17,12 @@ var errWaited = errors.New("the wait is over")
 
 // surely is how long a wait must be for storing and waiting to be one call, which
 // is cheaper, but gives up both at its end: the disk has surely answered by then.
-const surely = 5 * time.Second
+// That call does not tell when the job is stored, so that its payload counts no more
+// among all bodies while it still is on its way to the disk: only small ones may.
+const (
+	surely       = 5 * time.Second
+	smallPayload = 16 << 10
+)
 
 // submit puts a job into its queue and, if asked, waits for its end.
 func (a *API) submit(w http.ResponseWriter, r *http.Request, q query) *problem.Problem {
@@ -56,7 +62,7 @@ func (a *API) submit(w http.ResponseWriter, r *http.Request, q query) *problem.P
 		return p
 	}
 	defer done()
-	return a.submitAndWait(w, r, job, wait)
+	return a.submitAndWait(w, r, &job, wait)
 }
 
 // parentWaits says that a task waits, until done is called.
@@ -81,26 +87,55 @@ func (a *API) notStored(ref queue.Ref, err error) *problem.Problem {
 	return p
 }
 
-func (a *API) submitAndWait(w http.ResponseWriter, r *http.Request, job queue.Job, wait time.Duration) *problem.Problem {
+// submitAndWait stores a job and waits for its end. It takes the job's payload: who
+// waits must hold neither the payload nor its room among all bodies
+// (http.max_inflight), or those who wait shut out those who work.
+func (a *API) submitAndWait(w http.ResponseWriter, r *http.Request, job *queue.Job, wait time.Duration) *problem.Problem {
 	ctx, cancel := context.WithTimeoutCause(r.Context(), wait, errWaited)
-	defer a.waits.end(a.waits.begin(cancel))
+	waiting, p := a.startWaiting(cancel)
+	if p != nil {
+		return p
+	}
+	defer a.waits.end(waiting)
+	pool := job.Queue
 	var ref queue.Ref
 	var result bullpen.Result
 	var err error
-	if wait >= surely {
-		ref, result, err = a.backend.Queue().Run(ctx, job)
-	} else if ref, err = a.backend.Queue().Enqueue(r.Context(), job); err == nil {
+	if wait >= surely && len(job.Payload) <= smallPayload {
+		guard.Release(r)
+		ref, result, err = a.backend.Queue().Run(ctx, taken(job))
+	} else if ref, err = a.backend.Queue().Enqueue(r.Context(), taken(job)); err == nil {
+		guard.Release(r)
 		result, err = a.backend.Queue().Wait(ctx, ref.ID)
 	}
 	switch {
 	case err == nil:
-		writeResult(w, headerJob, ref.ID, 0, &result)
+		writeResult(w, headerJob, ref.ID, a.attemptsOf(r.Context(), &ref), &result)
 		return nil
 	case waitIsOver(ctx, err) && ref.ID != "":
-		accepted(w, ref, job.Queue)
+		accepted(w, ref, pool)
 		return nil
 	}
 	return a.notStored(ref, err)
+}
+
+// taken empties a job and returns it, so that the caller keeps nothing of it.
+func taken(job *queue.Job) (j queue.Job) {
+	j, *job = *job, j
+	return j
+}
+
+// attemptsOf tells after how many attempts a job has ended well: as Run has told,
+// or as it is recorded. 0 says that nobody knows any more.
+func (a *API) attemptsOf(ctx context.Context, ref *queue.Ref) int {
+	if ref.Attempts > 0 {
+		return ref.Attempts
+	}
+	info, err := a.backend.Queue().Get(ctx, ref.ID)
+	if err != nil {
+		return 0
+	}
+	return info.Attempts
 }
 
 // waitIsOver tells whether err says that waiting ended before the job, of which

@@ -43,6 +43,8 @@ func TestSubmitAndWait(t *testing.T) {
 		{"bytes", "/v1/pools/main/jobs?wait=20s", "\x00\xff\xfe", "\x00\xff\xfe"},
 		{"nothing", "/v1/pools/main/jobs?wait=20s", "", ""},
 		{"a short wait", "/v1/pools/main/jobs?wait=4s&task=echo", "x", "x"},
+		{"a key", "/v1/pools/main/jobs?wait=20s&key=k", "", ""},
+		{"the same key", "/v1/pools/main/jobs?wait=20s&key=k", "", ""},
 		{"a large one", "/v1/pools/main/jobs?wait=20s", strings.Repeat("y", 64<<10), strings.Repeat("y", 64<<10)},
 	} {
 		r := s.do("POST", c.path, c.body)
@@ -53,6 +55,9 @@ func TestSubmitAndWait(t *testing.T) {
 			if got := r.header.Get(name); got != want {
 				t.Errorf("%s: %s is %q", c.name, name, got)
 			}
+		}
+		if got := r.header.Get("Bullpen-Attempts"); got != "1" {
+			t.Errorf("%s: it took %q attempts", c.name, got)
 		}
 		if r.header.Get("Bullpen-Ran") == "" || r.header.Get("Bullpen-Waited") == "" {
 			t.Errorf("%s: no times in %v", c.name, r.header)
@@ -131,6 +136,7 @@ func TestSubmitIsRefused(t *testing.T) {
 			[]string{"wait is", "attempts is", "priority", "memory is", "cpu is", "idempotent is", "at is"}},
 		{"twice", "/v1/pools/main/jobs?task=a&task=b", "", nil, problem.BadRequest, []string{"twice"}},
 		{"a broken escape", "/v1/pools/main/jobs?task=%zz", "", nil, problem.BadRequest, []string{"escape"}},
+		{"a semicolon", "/v1/pools/main/jobs?task=a;key=b", "", nil, problem.BadRequest, []string{"%3B"}},
 		{"delay and at", "/v1/pools/main/jobs?delay=1s&at=2030-01-01T00:00:00Z", "", nil, problem.BadRequest, []string{"delay and at"}},
 		{"two keys", "/v1/pools/main/jobs?key=a", "", []string{"Idempotency-Key", "b"}, problem.BadRequest, []string{"differ"}},
 		{"a time with a plus", "/v1/pools/main/jobs?at=2030-01-01T00:00:00+02:00", "", nil, problem.BadRequest, []string{"%2B"}},

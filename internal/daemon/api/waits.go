@@ -2,11 +2,15 @@ package api
 
 import (
 	"context"
+	"strconv"
 	"sync"
+
+	"github.com/bullpen-run/bullpen/internal/daemon/problem"
 )
 
-// waits are the requests that wait for something, so that they can be answered
-// when the daemon stops. That is cheaper than a goroutine for each.
+// waits are the requests that wait for something or follow it, so that they can be
+// answered when the daemon stops, and are not too many. That is cheaper than a
+// goroutine for each.
 type waits struct {
 	mu    sync.Mutex
 	all   map[*waiting]struct{} // guarded by mu
@@ -16,14 +20,28 @@ type waits struct {
 // waiting is one request that waits.
 type waiting struct{ cancel context.CancelFunc }
 
-// begin has cancel called when the daemon stops, until end.
-func (w *waits) begin(cancel context.CancelFunc) *waiting {
+// startWaiting has cancel called when the daemon stops, until the waits end it. The
+// problem says that too many wait.
+func (a *API) startWaiting(cancel context.CancelFunc) (*waiting, *problem.Problem) {
+	if c := a.waits.begin(cancel, a.config.MaxWaiting); c != nil {
+		return c, nil
+	}
+	cancel()
+	return nil, problem.New(problem.Rate, "As many requests as may ("+strconv.Itoa(a.config.MaxWaiting)+") wait for the end of jobs or follow them already: try again later, or without waiting.")
+}
+
+// begin has cancel called when the daemon stops, until end. It returns nil where
+// as many as may be wait already.
+func (w *waits) begin(cancel context.CancelFunc, most int) *waiting {
 	c := &waiting{cancel}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.ended {
 		cancel()
 		return c
+	}
+	if len(w.all) >= most {
+		return nil
 	}
 	if w.all == nil {
 		w.all = make(map[*waiting]struct{})

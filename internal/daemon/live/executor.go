@@ -12,25 +12,34 @@ import (
 type executor struct {
 	bullpen.Executor
 
-	hub  *Hub
-	pool string
+	hub       *Hub
+	pool      string
+	ephemeral bool
 }
 
-// Wrap returns e with its tasks known to h as those of a pool. Tasks without an
-// id are passed on as they are.
+// Wrap returns e with its tasks known to h as jobs of the queue of a pool. Tasks
+// without an id are passed on as they are.
 func (h *Hub) Wrap(pool string, e bullpen.Executor) bullpen.Executor {
 	return &executor{Executor: e, hub: h, pool: pool}
 }
 
-// story begins the story of t, and becomes its observer.
-func (x *executor) story(t *bullpen.Task) *story {
-	s := &story{hub: x.hub, id: t.ID, pool: x.pool, attempt: 1, began: time.Now(), inner: t.Observer}
-	if len(t.Meta) > 0 {
-		s.attempt = queue.AttemptOf(*t).Attempt
+// WrapEphemeral is Wrap for tasks that are no jobs: Where finds them, Follow does
+// not, and one with the id of a task that runs already is refused by ErrLive.
+func (h *Hub) WrapEphemeral(pool string, e bullpen.Executor) bullpen.Executor {
+	return &executor{Executor: e, hub: h, pool: pool, ephemeral: true}
+}
+
+// story begins the story of t. It becomes the observer of a job.
+func (x *executor) story(t *bullpen.Task) (*story, error) {
+	s := &story{hub: x.hub, key: key{t.ID, x.ephemeral}, pool: x.pool}
+	if !x.ephemeral {
+		s.attempt, s.began, s.inner = 1, time.Now(), t.Observer
+		if len(t.Meta) > 0 {
+			s.attempt = queue.AttemptOf(*t).Attempt
+		}
+		t.Observer = s
 	}
-	t.Observer = s
-	x.hub.begin(s)
-	return s
+	return s, x.hub.begin(s)
 }
 
 // Submit hands t over.
@@ -38,9 +47,12 @@ func (x *executor) Submit(ctx context.Context, t bullpen.Task, done func(bullpen
 	if t.ID == "" || done == nil {
 		return x.Executor.Submit(ctx, t, done)
 	}
-	s := x.story(&t)
+	s, err := x.story(&t)
+	if err != nil {
+		return err
+	}
 	s.done = done
-	err := x.Executor.Submit(ctx, t, s.finish)
+	err = x.Executor.Submit(ctx, t, s.finish)
 	if err != nil {
 		x.hub.end(s)
 	}
@@ -58,7 +70,10 @@ func (x *executor) Execute(ctx context.Context, t bullpen.Task) (bullpen.Result,
 	if t.ID == "" {
 		return bullpen.Execute(ctx, x.Executor, t)
 	}
-	s := x.story(&t)
+	s, err := x.story(&t)
+	if err != nil {
+		return bullpen.Result{}, err
+	}
 	defer x.hub.end(s)
 	return bullpen.Execute(ctx, x.Executor, t)
 }

@@ -67,9 +67,19 @@ type Hub struct {
 // shard is a part of the table.
 type shard struct {
 	mu   sync.Mutex
-	runs map[string]*story   // guarded by mu
-	kept map[string][]*story // ended attempts, oldest first; guarded by mu
+	runs map[key]*story      // guarded by mu
+	kept map[string][]*story // ended attempts of jobs, oldest first; guarded by mu
 }
+
+// key is by what a task that runs is known: jobs have ids of their own, and those
+// of ephemeral tasks are what callers say.
+type key struct {
+	id        string
+	ephemeral bool
+}
+
+// ErrLive says that a task with that id runs already.
+var ErrLive = errors.New("a task with this id runs already")
 
 // New makes a Hub. All faults of c are reported at once.
 func New(c Config) (*Hub, error) {
@@ -78,7 +88,7 @@ func New(c Config) (*Hub, error) {
 	}
 	h := &Hub{config: c.withDefaults(), seed: maphash.MakeSeed()}
 	for i := range h.shards {
-		h.shards[i].runs = map[string]*story{}
+		h.shards[i].runs = map[key]*story{}
 	}
 	return h, nil
 }
@@ -87,25 +97,29 @@ func (h *Hub) shard(id string) *shard {
 	return &h.shards[maphash.String(h.seed, id)%shards]
 }
 
-// Where tells in which pool a task runs here.
+// Where tells in which pool a task runs here: a job, or else an ephemeral task, of
+// that id, which is what its worker knows it by.
 func (h *Hub) Where(id string) (pool string, ok bool) {
 	p := h.shard(id)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	s := p.runs[id]
+	s := p.runs[key{id: id}]
+	if s == nil {
+		s = p.runs[key{id: id, ephemeral: true}]
+	}
 	if s == nil {
 		return "", false
 	}
 	return s.pool, true
 }
 
-// Follow gives the events of a task that runs here or did so lately: first those
-// kept that lie behind after. It is nil for a task that is not known, and where
+// Follow gives the events of a job that runs here or did so lately: first those
+// kept that lie behind after. It is nil for a job that is not known, and where
 // nothing is left to tell of one that has ended. The feed must be closed.
 func (h *Hub) Follow(id string, after Place) *Feed {
 	p := h.shard(id)
 	p.mu.Lock()
-	s, kept := p.runs[id], slices.Clone(p.kept[id])
+	s, kept := p.runs[key{id: id}], slices.Clone(p.kept[id])
 	p.mu.Unlock()
 	var past []Event
 	for _, k := range kept {
@@ -119,20 +133,26 @@ func (h *Hub) Follow(id string, after Place) *Feed {
 	return s.follow(past, after)
 }
 
-// begin enters s among those that run.
-func (h *Hub) begin(s *story) {
-	p := h.shard(s.id)
+// begin enters s among those that run. An ephemeral task is refused while another
+// task of its id runs. A job is not: its id is not what a caller says, and a new
+// attempt may begin before the end of one that was lost.
+func (h *Hub) begin(s *story) error {
+	p := h.shard(s.key.id)
 	p.mu.Lock()
-	p.runs[s.id] = s
-	p.mu.Unlock()
+	defer p.mu.Unlock()
+	if s.key.ephemeral && (p.runs[s.key] != nil || p.runs[key{id: s.key.id}] != nil) {
+		return fmt.Errorf("%w: %s", ErrLive, s.key.id)
+	}
+	p.runs[s.key] = s
+	return nil
 }
 
 // drop takes s out of those that run.
 func (h *Hub) drop(s *story) {
-	p := h.shard(s.id)
+	p := h.shard(s.key.id)
 	p.mu.Lock()
-	if p.runs[s.id] == s {
-		delete(p.runs, s.id)
+	if p.runs[s.key] == s {
+		delete(p.runs, s.key)
 	}
 	p.mu.Unlock()
 }
@@ -140,25 +160,25 @@ func (h *Hub) drop(s *story) {
 // end moves s from those that run to those that are kept, if it has said
 // something.
 func (h *Hub) end(s *story) {
-	if !s.end() {
+	if s.key.ephemeral || !s.end() {
 		h.drop(s)
 		return
 	}
 	var extra *story
-	p := h.shard(s.id)
+	p := h.shard(s.key.id)
 	p.mu.Lock()
-	if p.runs[s.id] == s {
-		delete(p.runs, s.id)
+	if p.runs[s.key] == s {
+		delete(p.runs, s.key)
 	}
 	if p.kept == nil {
 		p.kept = map[string][]*story{}
 	}
-	all := append(p.kept[s.id], s)
+	all := append(p.kept[s.key.id], s)
 	if len(all) > attemptsKept {
 		extra = all[0]
 		all = slices.Delete(all, 0, 1)
 	}
-	p.kept[s.id] = all
+	p.kept[s.key.id] = all
 	p.mu.Unlock()
 	if extra != nil {
 		extra.forget() // its entry in h.kept goes with its time
@@ -197,14 +217,14 @@ func (h *Hub) forgetFirst() {
 	s := h.kept[0]
 	h.kept[0] = nil
 	h.kept = h.kept[1:]
-	p := h.shard(s.id)
+	p, id := h.shard(s.key.id), s.key.id
 	p.mu.Lock()
-	if i := slices.Index(p.kept[s.id], s); i >= 0 {
-		rest := slices.Delete(p.kept[s.id], i, i+1)
+	if i := slices.Index(p.kept[id], s); i >= 0 {
+		rest := slices.Delete(p.kept[id], i, i+1)
 		if len(rest) == 0 {
-			delete(p.kept, s.id)
+			delete(p.kept, id)
 		} else {
-			p.kept[s.id] = rest
+			p.kept[id] = rest
 		}
 	}
 	p.mu.Unlock()

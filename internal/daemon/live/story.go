@@ -11,7 +11,7 @@ import (
 // observer, and passes on to the one that the task had.
 type story struct {
 	hub     *Hub
-	id      string
+	key     key
 	pool    string
 	attempt int
 	began   time.Time

@@ -367,3 +367,17 @@ func FuzzClean(f *testing.F) {
 		_ = blank([]string{text}, slog.String(text, text))
 	})
 }
+
+func TestClean(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"":                              "",
+		"plain\ntext\n":                 "plain\ntext\n",
+		"no way to\nnats://a:b@c:4222/": "no way to\nnats://a:[hidden]@c:4222/",
+		"Authorization: Bearer abc\nx":  "Authorization: Bearer [hidden]\nx",
+	} {
+		if got := Clean(text); got != want {
+			t.Errorf("Clean(%q) = %q, want %q", text, got, want)
+		}
+	}
+}

@@ -62,6 +62,16 @@ func isSecret(key string) bool {
 	return false
 }
 
+// Clean leaves out of a text of several lines what a log line of it would not show:
+// what follows "Bearer", and users with passwords in addresses.
+func Clean(text string) string {
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		lines[i] = clean(line)
+	}
+	return strings.Join(lines, "\n")
+}
+
 // clean hides what follows "Bearer" or a header's "Basic", and the password of
 // each address in text.
 func clean(text string) string {

@@ -96,7 +96,7 @@ func TestEveryKeyIsReached(t *testing.T) {
 		}
 		return d
 	}, samples)
-	wantNoZero(t, reflect.ValueOf(all), "Settings", "Path", "Pools", "Queue.Store", "Queue.Node", "Queue.Logger", "Queue.Retry", "Budget.Logger", "Store.clustered")
+	wantNoZero(t, reflect.ValueOf(all), "Settings", "Path", "Pools", "PoolsGiven", "Queue.Store", "Queue.Node", "Queue.Logger", "Queue.Retry", "Budget.Logger", "Store.clustered")
 	pool := everyKey(t, poolTable, func() (p Pool) {
 		if err := poolTable.defaults(&p); err != nil {
 			t.Fatal(err)

@@ -1,11 +1,13 @@
 package settings
 
 import (
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 )
 
 // Source says where a configuration comes from.
@@ -83,13 +85,31 @@ func (l *loader) text(source Source) (text []byte, ok bool) {
 	return text, true
 }
 
-// readFile reads a file, a little more than mostBytes of it at most.
+// errIrregular says that something is no file that can be read from its beginning
+// to its end whenever that is needed.
+var errIrregular = errors.New("it is no regular file, but a folder, a pipe or a device: name a file")
+
+// readFile reads a file, a little more than mostBytes of it at most. It does not
+// wait for anybody to write into a pipe.
 func readFile(path string) ([]byte, error) {
-	f, err := os.Open(path)
+	info, err := os.Stat(path)
+	if err == nil && !info.Mode().IsRegular() {
+		err = errIrregular
+	}
+	if err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe may have come in its place
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
+	if info, err = f.Stat(); err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, errIrregular
+	}
 	return io.ReadAll(io.LimitReader(f, mostBytes+1))
 }
 
@@ -127,6 +147,7 @@ func (l *loader) pools(v value) {
 		l.journal.add(v.place, "pools", "it is %s: use names of pools with their settings", shapeWords[v.shape])
 		return
 	case isMapping:
+		l.settings.PoolsGiven = true
 	}
 	for i, p := range v.pairs {
 		if i == mostPools {

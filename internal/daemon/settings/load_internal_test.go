@@ -156,6 +156,19 @@ pools:
 	}
 }
 
+// TestPoolsGiven tells a file that means to have no pools from an empty one.
+func TestPoolsGiven(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]bool{"": false, "node: a": false, "pools:": false, "pools: {}": true, "pools: {far: }": true} {
+		if got := good(t, t.TempDir(), text).PoolsGiven; got != want {
+			t.Errorf("%q: PoolsGiven is %v, want %v", text, got, want)
+		}
+	}
+	if _, err := Load(Source{Path: filepath.Join(t.TempDir(), "bullpen.yaml")}); err == nil || !strings.Contains(err.Error(), "it cannot be read") {
+		t.Errorf("a missing file: %v, want a fault", err)
+	}
+}
+
 func TestAnchorsAndMerges(t *testing.T) {
 	t.Parallel()
 	s := good(t, t.TempDir(), `

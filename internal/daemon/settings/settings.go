@@ -33,6 +33,8 @@ type Settings struct {
 	// Logger is not set.
 	Budget *process.BudgetConfig
 	Pools  map[string]Pool
+	// PoolsGiven tells that the file has a mapping under "pools", be it empty.
+	PoolsGiven bool
 }
 
 // HTTP says how the API is served.

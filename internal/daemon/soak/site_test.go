@@ -228,6 +228,26 @@ func (s *site) orphans(t *testing.T) {
 	}
 }
 
+// tell says what the daemon knows of a job that does not end, and of itself.
+func (s *site) tell(t *testing.T, id string) string {
+	t.Helper()
+	var text strings.Builder
+	for _, path := range []string{"/v1/jobs/" + id, "/v1/pools", "/v1/status", "/livez", "/readyz"} {
+		status, page := s.get(t, path)
+		fmt.Fprintf(&text, "%s: %d %s\n", path, status, page)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.command != nil {
+		// The runtime writes all goroutines, and ends.
+		_ = s.command.Process.Signal(syscall.SIGQUIT)
+		<-s.ended
+		s.command = nil
+	}
+	fmt.Fprintf(&text, "the daemon said:\n%s", s.said)
+	return text.String()
+}
+
 // removeDead forgets the dead jobs, so that their number does not count as growth.
 func (s *site) removeDead(t *testing.T) {
 	t.Helper()

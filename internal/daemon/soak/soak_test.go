@@ -168,7 +168,7 @@ func (s *soak) settle() {
 		result, err := s.site.client.Wait(ctx, id)
 		outcome, ended := outcomeOf(err)
 		if !ended {
-			s.t.Fatalf("job %s of %d: %v", id, len(ids), err)
+			s.t.Fatalf("job %s of %d: %v\n%s", id, len(ids), err, s.site.tell(s.t, id))
 		}
 		s.tell(id, outcome)
 		s.mu.Lock()

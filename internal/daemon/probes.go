@@ -1,0 +1,212 @@
+package daemon
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bullpen-run/bullpen/internal/daemon/guard"
+	"github.com/bullpen-run/bullpen/internal/daemon/logs"
+)
+
+// The names of checks, which everybody may read.
+const (
+	checkDaemon = "daemon"
+	checkQueue  = "queue"
+	checkPools  = "pools"
+)
+
+// seeLog ends what everybody may read of a fault.
+const seeLog = " (the log says why)"
+
+// check is one thing that a probe has looked at.
+type check struct {
+	good  bool
+	name  string // one of the names above
+	fault string // what is wrong, for everybody: a fixed text without names
+	pool  string // which it is about; empty for none
+	says  string // all there is to say, for those who may read
+}
+
+// checks are the answer of a probe.
+type checks []check
+
+func (c checks) ok() bool {
+	return !slices.ContainsFunc(c, func(one check) bool { return !one.good })
+}
+
+// String gives a line for each check, with all there is to say.
+func (c checks) String() string {
+	var b strings.Builder
+	for _, one := range c {
+		word := "ok  "
+		if !one.good {
+			word = "FAIL"
+		}
+		about := one.name
+		if one.pool != "" {
+			about = "pool " + one.pool
+		}
+		fmt.Fprintf(&b, "%s %s: %s\n", word, about, one.says)
+	}
+	return b.String()
+}
+
+// public gives a line for each name, with nothing that is not for everybody.
+func (c checks) public() string {
+	var b strings.Builder
+	seen := map[string]bool{}
+	for _, one := range c {
+		if seen[one.name] {
+			continue
+		}
+		seen[one.name] = true
+		fault := slices.IndexFunc(c, func(other check) bool { return other.name == one.name && !other.good })
+		if fault < 0 {
+			fmt.Fprintf(&b, "ok %s\n", one.name)
+			continue
+		}
+		fmt.Fprintf(&b, "FAIL %s: %s\n", one.name, c[fault].fault)
+	}
+	return b.String()
+}
+
+// liveness tells whether the program should go on: pools take what they could
+// take. It does not depend on how much waits, nor on a store elsewhere.
+func (d *Daemon) liveness() (c checks) {
+	state := d.state.State()
+	c = append(c, check{state != Closed, checkDaemon, "it has ended", "", state.String()})
+	if state != Serving {
+		return c
+	}
+	if err := d.queue.Err(); err != nil {
+		c = append(c, check{false, checkQueue, "its store has failed" + seeLog, "", "its store has failed, and can be used again after a restart: " + logs.Clean(err.Error())})
+	}
+	now := time.Now()
+	d.health.mu.Lock()
+	defer d.health.mu.Unlock()
+	for _, p := range d.list() {
+		pulse := d.health.pools[p.name]
+		if pulse == nil {
+			continue
+		}
+		one := check{true, checkPools, "jobs wait, workers have room, and none is taken" + seeLog, p.name, "it takes what it can"}
+		if stuck := pulse.stuck(now); stuck > 0 {
+			one.good, one.says = false, fmt.Sprintf("%d jobs wait, workers have room, and none was taken for %v", pulse.last.waiting, stuck.Round(time.Second))
+		}
+		c = append(c, one)
+	}
+	return c
+}
+
+// readiness tells whether jobs should be sent here. When the program starts, one of
+// the pools must have shown that it can run something, so that a rollout of what
+// cannot stops; later on the queue takes jobs although no worker starts, and the
+// pool's state and the log say so.
+func (d *Daemon) readiness() (c checks) {
+	state := d.state.State()
+	says := "it is " + state.String()
+	c = append(c, check{state == Serving, checkDaemon, says, "", says})
+	switch {
+	case state == Starting && d.opening.Load():
+		return append(c, check{false, checkQueue, "the daemon waits for the queue" + seeLog, "", "the daemon waits for the queue: " + d.queueWaits()})
+	case state != Serving:
+		return c
+	}
+	if err := d.queue.Err(); err != nil {
+		c = append(c, check{false, checkQueue, "its store has failed" + seeLog, "", "its store has failed: " + logs.Clean(err.Error())})
+	} else {
+		c = append(c, check{true, checkQueue, "", "", "it takes jobs"})
+	}
+	d.mu.Lock()
+	taking := d.taking
+	d.mu.Unlock()
+	c = append(c, d.poolsReady()...)
+	if !taking {
+		const says = "they do not take jobs yet"
+		c = append(c, check{false, checkPools, says, "", says})
+	}
+	return c
+}
+
+// poolsReady tells of each pool whether it can run something.
+func (d *Daemon) poolsReady() (c checks) {
+	d.health.mu.Lock()
+	enough := d.health.ready
+	d.health.mu.Unlock()
+	pools := d.list()
+	slices.SortFunc(pools, func(a, b *pool) int { return strings.Compare(a.name, b.name) })
+	for _, p := range pools {
+		if g := p.generation(); g != nil {
+			one := g.able()
+			enough = enough || one.good
+			c = append(c, one)
+		}
+	}
+	for i := range c {
+		c[i].good = c[i].good || enough
+	}
+	return c
+}
+
+// able tells whether g has a worker, or may well have one when it needs it.
+func (g *generation) able() check {
+	s := g.workers.Stats()
+	c := check{good: true, name: checkPools, pool: g.name}
+	switch err := g.startError(); {
+	case s.Idle+s.Busy > 0:
+		c.says = fmt.Sprintf("%d workers idle, %d busy", s.Idle, s.Busy)
+	case err != "":
+		c.good, c.says, c.fault = false, "its workers do not start: "+err, "no worker starts"+seeLog
+	case g.workers.Config().Min > 0:
+		c.good, c.says, c.fault = false, "its first worker is starting", "the first workers are starting"
+	default:
+		c.says = "it starts workers when jobs come"
+	}
+	return c
+}
+
+// judge looks whether the daemon is ready for the first time.
+func (d *Daemon) judge() {
+	d.health.mu.Lock()
+	before := d.health.ready
+	d.health.mu.Unlock()
+	if before || d.state.State() != Serving || !d.readiness().ok() {
+		return
+	}
+	d.health.mu.Lock()
+	d.health.ready = true
+	d.health.mu.Unlock()
+	d.readyOnce.Do(func() {
+		d.log.Info("the daemon is ready", "took", time.Since(d.started).Round(time.Millisecond))
+		close(d.ready)
+	})
+}
+
+// checks are the routes of the probes. Names and causes are for those who may read;
+// open says that nobody is asked who he is, and may be anybody.
+func (d *Daemon) checks(open bool) []guard.Route {
+	probe := func(ask func() checks) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			c := ask()
+			text := c.public()
+			if !open && guard.RoleOf(r.Context()) >= guard.Read {
+				text = c.String()
+			}
+			h := w.Header()
+			h.Set("Content-Type", "text/plain; charset=utf-8")
+			h.Set("Cache-Control", "no-store")
+			h.Set("X-Content-Type-Options", "nosniff")
+			if !c.ok() {
+				w.WriteHeader(http.StatusServiceUnavailable)
+			}
+			_, _ = w.Write([]byte(text)) // who asked may be gone
+		})
+	}
+	return []guard.Route{
+		{Method: http.MethodGet, Pattern: "/livez", Role: guard.None, Handler: probe(d.liveness)},
+		{Method: http.MethodGet, Pattern: "/readyz", Role: guard.None, Handler: probe(d.readiness)},
+	}
+}
