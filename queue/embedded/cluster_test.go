@@ -98,7 +98,7 @@ func freeAddresses(t *testing.T, n int) []string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer l.Close() //nolint:errcheck // it takes nobody
+		defer l.Close()
 		all = append(all, l.Addr().String())
 	}
 	return all

@@ -87,14 +87,14 @@ func TestTokenFileAccess(t *testing.T) {
 	if err := os.WriteFile(open, []byte("admin me "+adminToken), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Chmod(open, 0o644); err != nil { //nolint:gosec // that is what is refused
+	if err := os.Chmod(open, 0o644); err != nil {
 		t.Fatal(err)
 	}
 	mounted := filepath.Join(folder, "mounted")
 	if err := os.WriteFile(mounted, []byte("admin me "+adminToken), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Chmod(mounted, 0o440); err != nil { //nolint:gosec // as secrets are mounted for a group
+	if err := os.Chmod(mounted, 0o440); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := readTokens(mounted); err != nil {

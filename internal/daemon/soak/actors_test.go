@@ -89,13 +89,12 @@ func (s *soak) hand(ctx context.Context, random *rand.Rand, pool string, j clien
 
 func (s *soak) cancel(ctx context.Context, id string) {
 	info, err := s.site.client.Cancel(ctx, id)
-	switch {
-	case err == nil:
-		s.tell(id, info.Outcome.String())
-		s.note("canceled")
-	default:
+	if err != nil {
 		s.note("cancel: " + wordOf(err))
+		return
 	}
+	s.tell(id, info.Outcome.String())
+	s.note("canceled")
 }
 
 // wordOf says in few words what an error is.
