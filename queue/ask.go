@@ -74,6 +74,11 @@ func (r *runner) ask() time.Duration {
 	for i := range r.levels {
 		free -= r.levels[i].outstanding(Priority(i) == active)
 	}
+	// An executor that has become smaller may have all its places kept for a level
+	// that was active before.
+	if l := &r.levels[active]; free <= 0 && l.asked+l.standing == 0 {
+		blind = true
+	}
 	if blind || r.known() > free {
 		r.recall()
 	}

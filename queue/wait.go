@@ -113,7 +113,9 @@ func (e *ending) give() (bullpen.Result, error) {
 
 // tell gives the end of the job that ref names.
 func (e *ending) tell(ref Ref) (Ref, bullpen.Result, error) {
-	ref.Attempts = e.tries.started
+	if ref.Attempts = e.tries.started; ref.Attempts == 0 && e.outcome == bullpen.OK {
+		ref.Attempts = 1 // nothing is recorded of a first one that ends well
+	}
 	r, err := e.give()
 	return ref, r, err
 }
