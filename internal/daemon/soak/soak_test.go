@@ -130,7 +130,7 @@ func (s *soak) work(d time.Duration) {
 	defer cancel()
 	var actors sync.WaitGroup
 	for i := range 6 {
-		actors.Go(func() { s.submit(ctx, rand.New(rand.NewPCG(uint64(i), uint64(d)))) }) // ends with ctx, as all of them
+		actors.Go(func() { s.submit(ctx, rand.New(rand.NewPCG(uint64(i), rand.Uint64()))) }) // ends with ctx, as all of them
 	}
 	actors.Go(func() { s.every(ctx, 300*time.Millisecond, s.killWorker) })
 	actors.Go(func() { s.every(ctx, 700*time.Millisecond, s.scale) })
