@@ -35,7 +35,7 @@ test: $(GOTEST) ## pass all tests: Go with the race detector, the Python SDK
 
 .PHONY: test-all
 test-all: $(GOTEST) ## the same with the long tests, three times, and every fuzz test
-	@tools/need.sh go gcc python3
+	@tools/need.sh go gcc python3 curl
 	go vet ./...
 	go -C tools vet ./gotest ./vm/...
 	tools/python.sh
@@ -68,7 +68,7 @@ soak: ## an hour of everything at once for the daemon: submit, cancel, scale, re
 
 .PHONY: openapi
 openapi: ## drive the daemon's API from docs/openapi.yaml by schemathesis
-	@tools/need.sh go python3
+	@tools/need.sh go python3 curl
 	tools/openapi/run.sh
 
 .PHONY: lint

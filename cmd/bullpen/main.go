@@ -1,5 +1,6 @@
-// Bullpen runs streams of tasks through warm, isolated worker processes: bullpen
-// map is its main command, bullpen doctor tells what the machine can do.
+// Bullpen runs tasks in warm, isolated worker processes: streams of them by bullpen
+// map, durable jobs by the daemon bullpen serve and the commands that talk to it.
+// bullpen doctor tells what the machine can do.
 package main
 
 import (

@@ -38,8 +38,9 @@ var rules = []rule{
 	{folder: "pool/poolhttp", ours: []string{".", "pool"}},
 	{folder: "pool/poolprom", ours: []string{".", "pool"}, theirs: []string{"github.com/prometheus/client_golang"}},
 	{folder: "process", ours: []string{".", "protocol", "internal/wire", "internal/confine", "internal/probe"}},
-	{folder: "process/processprom", ours: []string{".", "process"}, theirs: []string{"github.com/prometheus/client_golang"}},
-	{folder: "queue/queueprom", ours: []string{".", "queue"}, theirs: []string{"github.com/prometheus/client_golang"}},
+	{folder: "process/processprom", ours: []string{".", "process"}, theirs: []string{"github.com/prometheus/client_golang"}, tests: []string{"internal/metriclist"}},
+	{folder: "queue/queueprom", ours: []string{".", "queue"}, theirs: []string{"github.com/prometheus/client_golang"}, tests: []string{"internal/metriclist"}},
+	{folder: "internal/metriclist", theirs: []string{"github.com/prometheus/client_golang"}},
 	{folder: "wasm", ours: []string{"."}, theirs: []string{"github.com/tetratelabs/wazero"}},
 	{
 		folder: "queue",
@@ -92,7 +93,7 @@ var forTests = rule{
 }
 
 // testingAllowed lists the rows whose product code may import testing.
-var testingAllowed = []string{"executortest", "internal/engine/enginetest", "internal/leak", "queue/queuetest"}
+var testingAllowed = []string{"executortest", "internal/engine/enginetest", "internal/leak", "internal/metriclist", "queue/queuetest"}
 
 // rawCallsAllowed lists the rows that may make system calls by number. The
 // wrappers of package syscall are free to all.

@@ -1,6 +1,8 @@
-// Package cli is the bullpen command: it reads flags, runs pools, and talks to
-// people and to other programs of a shell pipeline. What it does with workers
-// stands in package process; here is only what a command adds to a pool.
+// Package cli is the bullpen command: it reads flags, and talks to people and to
+// other programs of a shell pipeline. What it does with workers stands in package
+// process (bullpen map), what the daemon does in internal/daemon (bullpen serve), and
+// how to ask a daemon in package client (all other commands); here is only what a
+// command adds to these.
 package cli
 
 import (
