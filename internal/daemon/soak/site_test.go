@@ -84,12 +84,12 @@ queue: {dir: %q, lease: 2s, keep: {outcome_count: 20000, dead: 8MiB}}
 pools:
   one:
     command: [%q, %q]
-    workers: {min: 1, max: 2, idle: 2s}
+    workers: {min: 1, max: 2, idle: 1s}
     ephemeral: true
     recycle: {tasks: 500}
   two:
     command: [%q, %q]
-    workers: {max: 2}
+    workers: {max: 2, idle: 1s}
     ephemeral: true
     env: {VERSION: "%d"}
     limits: {timeout: 5s}
@@ -266,6 +266,11 @@ func (s *site) removeDead(t *testing.T) {
 func (s *site) sample(t *testing.T) sample {
 	t.Helper()
 	s.client.Close()
+	// Each worker has descriptors and goroutines of the daemon: those that idle leave
+	// first, but for one where scaling has left a minimum.
+	for end := time.Now().Add(20 * time.Second); len(s.workers()) > 1 && time.Now().Before(end); {
+		<-time.After(20 * time.Millisecond)
+	}
 	s.mu.Lock()
 	pid := s.command.Process.Pid
 	s.mu.Unlock()
@@ -307,7 +312,7 @@ func flat(t *testing.T, samples []sample) {
 	if last.memory > first.memory*3/2+(32<<20) {
 		t.Errorf("the daemon holds %v in the end, and held %v", last, first)
 	}
-	if last.descriptors > first.descriptors+10 {
+	if last.descriptors > first.descriptors+16 { // a worker more or less
 		t.Errorf("the daemon has %v in the end, and had %v", last, first)
 	}
 	if last.goroutines > first.goroutines+20 {
