@@ -58,6 +58,12 @@ const (
 	endParent
 	endCompensate
 	endJob
+	endGroup
+	endBatch
+	endIndex
+	endNext
+	endSchedule
+	endBury
 )
 
 // encode returns the record of e.

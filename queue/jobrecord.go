@@ -21,6 +21,10 @@ type stored struct {
 	parent string
 	// undoes is the outcome of parent, if this job compensates it.
 	undoes string
+	// derived says that the id follows from what the job is for (see derivedID), so
+	// that it may have been enqueued and have ended before: its outcome is looked up
+	// before it runs.
+	derived bool
 }
 
 // The tags of a job's record.
@@ -48,6 +52,13 @@ const (
 	tagParent
 	tagUndoes
 	tagOnNothing
+	tagDerived
+	tagGroup
+	tagBatch
+	tagIndex
+	tagChain
+	tagSchedule
+	tagBury
 )
 
 // encode returns the record of s.
@@ -82,6 +93,7 @@ func (s *stored) encode() []byte {
 	w.flag(tagIdempotent, j.Idempotent)
 	w.text(tagCompensate, j.Compensate)
 	w.flag(tagAgain, s.again)
+	w.flag(tagDerived, s.derived)
 	w.text(tagParent, s.parent)
 	w.text(tagUndoes, s.undoes)
 	w.bytes(tagPayload, j.Payload)
@@ -161,6 +173,8 @@ func (s *stored) numberAt(tag uint64) any {
 		return &j.Idempotent
 	case tagAgain:
 		return &s.again
+	case tagDerived:
+		return &s.derived
 	default:
 		return nil
 	}

@@ -215,7 +215,7 @@ func (r *runner) begin(d engine.Delivery) {
 		// The server has moved it from its time to its queue by itself.
 		q.engine.Settle(func(error) {})
 	}
-	if d.Deliveries > 1 || d.Old || d.Again || s.again || s.job.Key != "" {
+	if d.Deliveries > 1 || d.Old || d.Again || s.again || s.derived || s.job.Key != "" {
 		r.looking++
 		a.background(a.lookUp, func() { r.arrived(arrival{looked: a}) })
 		return
