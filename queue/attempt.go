@@ -62,6 +62,7 @@ type attempt struct {
 	tries  tries
 	tried  bool         // what is known of its attempts lies in the store
 	number atomic.Int64 // which attempt it is, once it is handed over
+	handed time.Time    // when it was; written before
 
 	seen     observed
 	extended atomic.Int64 // when its lease was last renewed, in Unix nanoseconds
@@ -165,10 +166,14 @@ func (a *attempt) handOver() {
 		return
 	}
 	a.number.Store(int64(a.tries.started + 1))
+	a.handed = now
+	waited := now.Sub(a.due())
 	a.runner.held.Add(1)
 	if err := a.runner.executor.Submit(a.ctx, a.task(), a.done); err != nil {
 		a.done(bullpen.Result{}, err)
+		return
 	}
+	a.runner.tally.wait.add(waited)
 }
 
 // move makes a move that nobody else can make at the same time. A refused one is
@@ -190,6 +195,7 @@ func (a *attempt) done(r bullpen.Result, err error) {
 	cause := context.Cause(a.ctx)
 	if _, started := bullpen.OutcomeOf(err); started {
 		a.runner.works.Store(true)
+		a.countRun(&end)
 	}
 	end.interrupted = errors.Is(cause, errAborted)
 	if o, started := bullpen.OutcomeOf(err); err != nil && errors.Is(cause, errTakenBack) && (!started || o == bullpen.Canceled) {

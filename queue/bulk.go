@@ -93,7 +93,7 @@ func (b *bulk) put(ctx context.Context, i int) {
 			b.end(i, ref, err)
 			return
 		}
-		q.count.enqueued.Add(1)
+		q.tallies.of(s.job.Queue).enqueued.Add(1)
 		b.end(i, Ref{ID: s.id, State: s.first()}, nil)
 	})
 }

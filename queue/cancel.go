@@ -53,7 +53,7 @@ func (q *Queue) takeBack(ctx context.Context, info *Info) (done bool, err error)
 	if err != nil {
 		return false, err
 	}
-	q.count.ended[bullpen.Canceled].Add(1)
+	q.tallies.of(e.queue).ended[bullpen.Canceled].Add(1)
 	q.journal.emit(Event{Kind: TookBack, Queue: e.queue, Task: e.name, Job: e.id, Text: info.State.String()})
 	q.announce(e)
 	q.interrupt(e.id)

@@ -71,13 +71,13 @@ func (q *Queue) enqueue(ctx context.Context, s *stored) (Ref, error) {
 	if err := q.put(ctx, s.message()); err != nil {
 		return q.notEnqueued(s, err)
 	}
-	q.count.enqueued.Add(1)
+	q.tallies.of(s.job.Queue).enqueued.Add(1)
 	return Ref{ID: s.id, State: s.first()}, nil
 }
 
 func (q *Queue) notEnqueued(s *stored, err error) (Ref, error) {
 	if errors.Is(err, ErrFull) {
-		q.count.refused.Add(1)
+		q.tallies.of(s.job.Queue).refused.Add(1)
 		q.journal.emit(Event{Kind: Full, Queue: s.job.Queue, Text: err.Error()})
 	}
 	if errors.Is(err, ErrUnconfirmed) {
@@ -201,7 +201,7 @@ func (q *Queue) enqueueUnder(ctx context.Context, s *stored, existing bool) (Ref
 	err := q.put(ctx, m)
 	switch {
 	case err == nil:
-		q.count.enqueued.Add(1)
+		q.tallies.of(s.job.Queue).enqueued.Add(1)
 	case !errors.Is(err, engine.ErrConflict):
 		return q.notEnqueued(s, err)
 	default:
@@ -231,7 +231,7 @@ func (q *Queue) keyHolder(ctx context.Context, s *stored, subject string) (ref R
 		if time.Since(k.ended) > q.config.KeyWindow {
 			return Ref{}, m.Seq, nil
 		}
-		q.count.duplicates.Add(1)
+		q.tallies.of(s.job.Queue).duplicates.Add(1)
 		return Ref{ID: k.id, Existing: true, State: k.state}, 0, nil
 	}
 	info, err := q.Get(ctx, k.id)
@@ -246,7 +246,7 @@ func (q *Queue) keyHolder(ctx context.Context, s *stored, subject string) (ref R
 	}
 	switch {
 	case err == nil:
-		q.count.duplicates.Add(1)
+		q.tallies.of(s.job.Queue).duplicates.Add(1)
 		return Ref{ID: k.id, Existing: true, State: info.State}, 0, nil
 	case !errors.Is(err, ErrNotFound):
 		return Ref{}, 0, err

@@ -37,6 +37,23 @@ func example(handlers map[string]bullpen.Handler) (q *queue.Queue, end func()) {
 
 func upper(_ context.Context, t bullpen.Task) ([]byte, error) { return append(t.Payload, '!'), nil }
 
+func ExampleQueue_QueueStats() {
+	ctx := context.Background()
+	q, err := queue.Open(ctx, queue.Config{Store: queue.Memory()})
+	if err != nil {
+		panic(err)
+	}
+	defer q.Close()
+	before := q.QueueStats("mail")
+	if _, err := q.Enqueue(ctx, queue.Job{Queue: "mail", Name: "send"}); err != nil {
+		panic(err)
+	}
+	now := q.QueueStats("mail")
+	waits := now.Wait.Minus(&before.Wait) // of what started between the two
+	fmt.Println(q.QueueNames(), now.Enqueued, waits.Count, waits.Quantile(0.99))
+	// Output: [mail] 1 0 0s
+}
+
 func ExampleQueue_Enqueue() {
 	q, end := example(map[string]bullpen.Handler{"greet": upper})
 	defer end()

@@ -75,7 +75,7 @@ func (a *attempt) startLookedUp() {
 	now := time.Now()
 	if a.tries.open || !a.tried && d.Orphan && !a.stored.again {
 		a.tries.cut(now)
-		q.count.redelivered.Add(1)
+		a.runner.tally.redelivered.Add(1)
 		q.journal.emit(Event{Kind: Redelivered, Queue: a.stored.job.Queue, Task: a.stored.job.Name, Job: a.id(), Attempt: a.tries.started + 1})
 	}
 	if a.tries.lost >= a.policy.Nodes {

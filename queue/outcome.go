@@ -75,7 +75,7 @@ func (a *attempt) recordOutcome(e *ending) {
 // leaves the queue.
 func (a *attempt) recorded(e *ending) {
 	q := a.queue
-	q.count.ended[e.outcome].Add(1)
+	a.runner.tally.ended[e.outcome].Add(1)
 	if e.state() == Dead {
 		q.buried(e)
 	}
@@ -98,9 +98,10 @@ func (a *attempt) ended(e *ending) {
 }
 
 func (q *Queue) buried(e *ending) {
-	q.count.dead.Add(1)
+	t := q.tallies.of(e.queue)
+	t.dead.Add(1)
 	if e.reason == Quarantined {
-		q.count.quarantined.Add(1)
+		t.quarantined.Add(1)
 	}
 	q.journal.emit(Event{Kind: Buried, Queue: e.queue, Task: e.name, Job: e.id, Attempt: e.tries.started, Text: string(e.reason) + ": " + e.err().Error()})
 }
@@ -182,7 +183,7 @@ func (a *attempt) clearUp() {
 // that a long wait takes up no place among the jobs that are handed out.
 func (a *attempt) retry(d decision, end attemptEnd) {
 	q, t := a.queue, &a.tries
-	q.count.retried.Add(1)
+	a.runner.tally.retried.Add(1)
 	q.journal.emit(Event{Kind: Retried, Queue: a.stored.job.Queue, Task: a.stored.job.Name, Job: a.id(), Attempt: t.started, Text: errorText(end.err)})
 	far := d.delay > q.config.Lease
 	t.retryAt = time.Time{}
@@ -221,7 +222,7 @@ func (a *attempt) reschedule(at time.Time) {
 func (a *attempt) giveBack() {
 	q := a.queue
 	if a.number.Load() > 0 {
-		q.count.gaveBack.Add(1)
+		a.runner.tally.gaveBack.Add(1)
 		q.journal.emit(Event{Kind: GaveBack, Queue: a.stored.job.Queue, Task: a.stored.job.Name, Job: a.id()})
 	}
 	a.tries.open = false

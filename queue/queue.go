@@ -19,6 +19,7 @@ type Queue struct {
 	engine  engine.Engine
 	journal journal
 	count   counters
+	tallies tallies
 	waits   waiters
 	confirm sync.Pool // of *confirmation
 

@@ -16,6 +16,7 @@ type runner struct {
 	queue     *Queue
 	executor  bullpen.Executor
 	config    WorkConfig
+	tally     *tally          // of its queue
 	jobs      context.Context //nolint:containedctx // of all jobs; its end interrupts them
 	abortJobs context.CancelCauseFunc
 	left      chan struct{} // closed when Work returns
@@ -191,7 +192,7 @@ func (r *runner) takeIn(a *arrival) {
 // the job was looked up, where there may be something.
 func (r *runner) begin(d engine.Delivery) {
 	q := r.queue
-	q.count.taken.Add(1)
+	r.tally.taken.Add(1)
 	q.count.hands.Add(1)
 	r.all.Add(1)
 	a := q.newAttempt(r, d)

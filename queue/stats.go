@@ -9,14 +9,10 @@ import (
 	"github.com/bullpen-run/bullpen/internal/engine"
 )
 
-// counters are what this program has done since Open.
+// counters are what this program has done since Open, besides the tallies.
 type counters struct {
-	enqueued, duplicates, refused  atomic.Uint64
-	taken, redelivered             atomic.Uint64
-	retried, gaveBack, quarantined atomic.Uint64
-	dead, damaged, missing         atomic.Uint64
-	hands, recording               atomic.Int64
-	ended                          [bullpen.Lost + 1]atomic.Uint64
+	damaged, missing atomic.Uint64
+	hands, recording atomic.Int64
 }
 
 // Stats is what this program has done on a queue since Open, and what it has in
@@ -46,21 +42,16 @@ type Stats struct {
 	EventsLost uint64
 }
 
-// Stats returns counts. It is cheap and asks nobody.
+// Stats returns counts of all queues together; [Queue.QueueStats] tells those of
+// one. It is cheap and asks nobody.
 func (q *Queue) Stats() Stats {
 	c := &q.count
 	s := Stats{
-		Enqueued: c.enqueued.Load(), Duplicates: c.duplicates.Load(), Refused: c.refused.Load(),
-		Taken: c.taken.Load(), Redelivered: c.redelivered.Load(), Retried: c.retried.Load(), GaveBack: c.gaveBack.Load(),
-		Dead: c.dead.Load(), Quarantined: c.quarantined.Load(), Damaged: c.damaged.Load(), Missing: c.missing.Load(),
+		Damaged: c.damaged.Load(), Missing: c.missing.Load(),
 		Hands: int(c.hands.Load()), Recording: int(c.recording.Load()), EventsLost: q.journal.lost.Load(),
 		Ended: make(map[bullpen.Outcome]uint64),
 	}
-	for o := range c.ended {
-		if n := c.ended[o].Load(); n > 0 {
-			s.Ended[bullpen.Outcome(o)] = n
-		}
-	}
+	q.tallies.all(func(_ string, t *tally) { t.addTo(&s) })
 	return s
 }
 

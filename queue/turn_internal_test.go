@@ -173,7 +173,7 @@ func play(t *testing.T, places int, c WorkConfig) *played {
 		p.running = append(p.running, done)
 		return nil
 	}
-	r := &runner{queue: openOn(t, Config{}), executor: e, config: c, wake: make(chan struct{}, 1), left: make(chan struct{})}
+	r := &runner{queue: openOn(t, Config{}), executor: e, config: c, tally: new(tally), wake: make(chan struct{}, 1), left: make(chan struct{})}
 	r.jobs, r.abortJobs = context.WithCancelCause(context.Background())
 	t.Cleanup(func() {
 		for len(p.running) > 0 {

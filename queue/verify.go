@@ -91,7 +91,7 @@ func (q *Queue) reportMissing(missing map[string]struct{}) error {
 			return fmt.Errorf("job %s: %w", id, err)
 		}
 		q.count.missing.Add(1)
-		q.count.ended[bullpen.Lost].Add(1)
+		q.tallies.of("").ended[bullpen.Lost].Add(1) // of which queue is not known
 		q.journal.emit(Event{Kind: Missing, Job: id, Text: e.message})
 		q.announce(e)
 	}

@@ -4,8 +4,8 @@
 //	if err != nil { … }
 //	prometheus.MustRegister(c)
 //
-// What this program has done is read from [queue.Queue.Stats] when the collector
-// is scraped. How much waits, and how the store does, must be asked of the store
+// What this program has done is read from [queue.Queue.Stats] and
+// [queue.Queue.QueueStats] when the collector is scraped. How much waits, and how the store does, must be asked of the store
 // ([queue.Queue.Depth], [queue.Queue.Status]): a scrape waits for the answers for
 // a second at most and goes without those that are missing, and asks again after
 // a second at the earliest. A program that does not import this package does not
@@ -36,23 +36,27 @@
 //
 // Of what this program has done since it opened the queue, and has in hand:
 //
-//	bullpen_queue_enqueued_total                      counter  jobs that were confirmed
-//	bullpen_queue_duplicates_total                    counter  those that had the key of a job that was there
-//	bullpen_queue_refused_total                       counter  jobs for which the queue was full
-//	bullpen_queue_taken_total                         counter  jobs that were handed to this program
-//	bullpen_queue_redelivered_total                   counter  those that another program had when it died
-//	bullpen_queue_ended_total{outcome}                counter  outcomes that were recorded
-//	bullpen_queue_retried_total                       counter  attempts that another one followed
-//	bullpen_queue_gave_back_total                     counter  jobs that were given back unstarted
-//	bullpen_queue_dead_total                          counter  jobs that failed for good
-//	bullpen_queue_quarantined_total                   counter  those that killed too many workers or programs
+//	bullpen_queue_enqueued_total{queue}               counter  jobs that were confirmed
+//	bullpen_queue_duplicates_total{queue}             counter  those that had the key of a job that was there
+//	bullpen_queue_refused_total{queue}                counter  jobs for which the queue was full
+//	bullpen_queue_taken_total{queue}                  counter  jobs that were handed to this program
+//	bullpen_queue_redelivered_total{queue}            counter  those that another program had when it died
+//	bullpen_queue_ended_total{queue,outcome}          counter  outcomes that were recorded
+//	bullpen_queue_retried_total{queue}                counter  attempts that another one followed
+//	bullpen_queue_gave_back_total{queue}              counter  jobs that were given back unstarted
+//	bullpen_queue_dead_total{queue}                   counter  jobs that failed for good
+//	bullpen_queue_quarantined_total{queue}            counter  those that killed too many workers or programs
+//	bullpen_queue_wait_seconds{queue}                 histogram  from when a job could start, or start again, to its hand-over to a pool
+//	bullpen_queue_run_seconds{queue}                  histogram  of attempts that have ended
 //	bullpen_queue_damaged_total                       counter  stored records with a wrong checksum
 //	bullpen_queue_missing_total                       counter  jobs that were confirmed and are no more in the store
 //	bullpen_queue_hands                               gauge    jobs in hand
 //	bullpen_queue_recording                           gauge    those that have ended and wait for the disk
 //	bullpen_queue_lost_events_total                   counter  events that the logger was too slow for
 //
-// The outcomes are the words of [bullpen.Outcome], the priorities those of
+// Those by queue are of the queues that the list names and of all on which the
+// program has done something; beyond a thousand the rest is counted under the empty
+// name, as is what is known of no queue. The outcomes are the words of [bullpen.Outcome], the priorities those of
 // [queue.Priority].
 package queueprom
 
@@ -80,6 +84,8 @@ const (
 // source is what the collector needs of a [queue.Queue].
 type source interface {
 	Stats() queue.Stats
+	QueueStats(queue string) queue.QueueStats
+	QueueNames() []string
 	Depth(ctx context.Context, queue string) ([]queue.Depth, error)
 	Status(ctx context.Context) (queue.Status, error)
 	Err() error
@@ -135,6 +141,10 @@ func (c *Collector) Describe(to chan<- *prometheus.Desc) {
 func (c *Collector) Collect(to chan<- prometheus.Metric) {
 	s := c.source.Stats()
 	collectStats(&s, to)
+	for _, name := range slices.Compact(slices.Sorted(slices.Values(slices.Concat(c.list(), c.source.QueueNames())))) {
+		n := c.source.QueueStats(name)
+		collectQueue(name, &n, to)
+	}
 	one(to, failed, prometheus.GaugeValue, truth(c.source.Err() != nil))
 
 	c.turn <- struct{}{}

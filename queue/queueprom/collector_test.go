@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -94,10 +96,12 @@ func TestAQueueInMemory(t *testing.T) {
 	wantSeries(t, c, `
 # HELP bullpen_queue_duplicates_total Jobs that had the key of a job that was there.
 # TYPE bullpen_queue_duplicates_total counter
-bullpen_queue_duplicates_total 1
+bullpen_queue_duplicates_total{queue="mail"} 1
+bullpen_queue_duplicates_total{queue="post"} 0
 # HELP bullpen_queue_enqueued_total Jobs that were confirmed to this program.
 # TYPE bullpen_queue_enqueued_total counter
-bullpen_queue_enqueued_total 2
+bullpen_queue_enqueued_total{queue="mail"} 2
+bullpen_queue_enqueued_total{queue="post"} 0
 # HELP bullpen_queue_hands Jobs that this program has in hand.
 # TYPE bullpen_queue_hands gauge
 bullpen_queue_hands 0
@@ -134,6 +138,7 @@ bullpen_store_failed 0
 // fake is a queue whose store answers as it is told.
 type fake struct {
 	stats  queue.Stats
+	queues map[string]queue.QueueStats
 	status queue.Status
 	oldest time.Time
 	err    error
@@ -144,8 +149,10 @@ type fake struct {
 	hold chan struct{}
 }
 
-func (f *fake) Stats() queue.Stats { return f.stats }
-func (f *fake) Err() error         { return f.err }
+func (f *fake) Stats() queue.Stats                      { return f.stats }
+func (f *fake) QueueStats(name string) queue.QueueStats { return f.queues[name] }
+func (f *fake) QueueNames() []string                    { return slices.Collect(maps.Keys(f.queues)) }
+func (f *fake) Err() error                              { return f.err }
 
 func (f *fake) Status(ctx context.Context) (queue.Status, error) {
 	select {
@@ -178,8 +185,10 @@ func TestAStoreWithADisk(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := answering()
-		f.stats = queue.Stats{Ended: map[bullpen.Outcome]uint64{}, Taken: 9, Hands: 2, Recording: 1}
-		f.stats.Ended[bullpen.OK], f.stats.Ended[bullpen.Lost] = 7, 1
+		f.stats = queue.Stats{Taken: 9, Hands: 2, Recording: 1}
+		mail := queue.QueueStats{Ended: map[bullpen.Outcome]uint64{}, Taken: 9}
+		mail.Ended[bullpen.OK], mail.Ended[bullpen.Lost] = 7, 1
+		f.queues = map[string]queue.QueueStats{"mail": mail, "elsewhere": {Dead: 4}}
 		f.status = queue.Status{
 			Kind: "embedded", Fallback: "slow", Replicas: 1, Jobs: queue.Usage{Messages: 5, Bytes: 1000},
 			Sync: queue.Sync{Syncs: 10, Confirms: 40, P50: time.Millisecond, P99: 2 * time.Millisecond, Max: 3 * time.Millisecond, Last: 4 * time.Millisecond},
@@ -189,6 +198,10 @@ func TestAStoreWithADisk(t *testing.T) {
 # HELP bullpen_queue_oldest_age_seconds Time for which the oldest job has been in the queue, 0 for none.
 # TYPE bullpen_queue_oldest_age_seconds gauge
 bullpen_queue_oldest_age_seconds{priority="high",queue="mail"} 90
+# HELP bullpen_queue_dead_total Jobs that failed for good.
+# TYPE bullpen_queue_dead_total counter
+bullpen_queue_dead_total{queue="elsewhere"} 4
+bullpen_queue_dead_total{queue="mail"} 0
 # HELP bullpen_queue_recording Jobs that have ended and wait for their outcome to reach the disk.
 # TYPE bullpen_queue_recording gauge
 bullpen_queue_recording 1
@@ -217,8 +230,8 @@ bullpen_store_sync_seconds{statistic="p99"} 0.002
 # TYPE bullpen_store_syncs_total counter
 bullpen_store_syncs_total 10
 `)
-		if n := testutil.CollectAndCount(collector(f, nil), "bullpen_queue_ended_total"); n != 10 {
-			t.Errorf("%d outcomes have a series, want 10", n)
+		if n := testutil.CollectAndCount(collector(f, names("mail", "new")), "bullpen_queue_ended_total"); n != 30 {
+			t.Errorf("%d outcomes of three queues have a series, want 10 each", n)
 		}
 	})
 }
@@ -251,9 +264,9 @@ func TestASilentStore(t *testing.T) {
 			t.Errorf("the store was asked %d times, want 20", n)
 		}
 		wantSeries(t, c, `
-# HELP bullpen_queue_taken_total Jobs that were handed to this program.
-# TYPE bullpen_queue_taken_total counter
-bullpen_queue_taken_total 0
+# HELP bullpen_queue_hands Jobs that this program has in hand.
+# TYPE bullpen_queue_hands gauge
+bullpen_queue_hands 0
 # HELP bullpen_store_ask_failures_total Asks of the store that had no answer.
 # TYPE bullpen_store_ask_failures_total counter
 bullpen_store_ask_failures_total{what="depth"} 20

@@ -9,27 +9,36 @@ import (
 	"github.com/bullpen-run/bullpen/queue"
 )
 
-// counters are what this program has done.
-var counters = []struct {
+// counter is one number that only grows.
+type counter[S any] struct {
 	desc  *prometheus.Desc
-	value func(*queue.Stats) uint64
-}{
-	{describe("queue_enqueued_total", "Jobs that were confirmed to this program."), func(s *queue.Stats) uint64 { return s.Enqueued }},
-	{describe("queue_duplicates_total", "Jobs that had the key of a job that was there."), func(s *queue.Stats) uint64 { return s.Duplicates }},
-	{describe("queue_refused_total", "Jobs for which the queue was full."), func(s *queue.Stats) uint64 { return s.Refused }},
-	{describe("queue_taken_total", "Jobs that were handed to this program."), func(s *queue.Stats) uint64 { return s.Taken }},
-	{describe("queue_redelivered_total", "Jobs that another program had when it died."), func(s *queue.Stats) uint64 { return s.Redelivered }},
-	{describe("queue_retried_total", "Attempts that another one followed."), func(s *queue.Stats) uint64 { return s.Retried }},
-	{describe("queue_gave_back_total", "Jobs that were given back unstarted."), func(s *queue.Stats) uint64 { return s.GaveBack }},
-	{describe("queue_dead_total", "Jobs that failed for good."), func(s *queue.Stats) uint64 { return s.Dead }},
-	{describe("queue_quarantined_total", "Jobs that killed too many workers or programs."), func(s *queue.Stats) uint64 { return s.Quarantined }},
+	value func(*S) uint64
+}
+
+// byQueue are what this program has done on each queue, counters what it has done
+// on none in particular.
+var byQueue = []counter[queue.QueueStats]{
+	{describe("queue_enqueued_total", "Jobs that were confirmed to this program.", "queue"), func(s *queue.QueueStats) uint64 { return s.Enqueued }},
+	{describe("queue_duplicates_total", "Jobs that had the key of a job that was there.", "queue"), func(s *queue.QueueStats) uint64 { return s.Duplicates }},
+	{describe("queue_refused_total", "Jobs for which the queue was full.", "queue"), func(s *queue.QueueStats) uint64 { return s.Refused }},
+	{describe("queue_taken_total", "Jobs that were handed to this program.", "queue"), func(s *queue.QueueStats) uint64 { return s.Taken }},
+	{describe("queue_redelivered_total", "Jobs that another program had when it died.", "queue"), func(s *queue.QueueStats) uint64 { return s.Redelivered }},
+	{describe("queue_retried_total", "Attempts that another one followed.", "queue"), func(s *queue.QueueStats) uint64 { return s.Retried }},
+	{describe("queue_gave_back_total", "Jobs that were given back unstarted.", "queue"), func(s *queue.QueueStats) uint64 { return s.GaveBack }},
+	{describe("queue_dead_total", "Jobs that failed for good.", "queue"), func(s *queue.QueueStats) uint64 { return s.Dead }},
+	{describe("queue_quarantined_total", "Jobs that killed too many workers or programs.", "queue"), func(s *queue.QueueStats) uint64 { return s.Quarantined }},
+}
+
+var counters = []counter[queue.Stats]{
 	{describe("queue_damaged_total", "Stored records with a wrong checksum."), func(s *queue.Stats) uint64 { return s.Damaged }},
 	{describe("queue_missing_total", "Jobs that were confirmed and are no more in the store."), func(s *queue.Stats) uint64 { return s.Missing }},
 	{describe("queue_lost_events_total", "Events that the logger was too slow for."), func(s *queue.Stats) uint64 { return s.EventsLost }},
 }
 
 var (
-	ended     = describe("queue_ended_total", "Outcomes that this program has recorded.", "outcome")
+	ended     = describe("queue_ended_total", "Outcomes that this program has recorded.", "queue", "outcome")
+	waits     = describe("queue_wait_seconds", "Time from when a job could start to its hand-over to the pool.", "queue")
+	runs      = describe("queue_run_seconds", "How long attempts ran.", "queue")
 	hands     = describe("queue_hands", "Jobs that this program has in hand.")
 	recording = describe("queue_recording", "Jobs that have ended and wait for their outcome to reach the disk.")
 
@@ -57,10 +66,13 @@ func describe(name, help string, labels ...string) *prometheus.Desc {
 // descriptions are all metrics.
 func descriptions() []*prometheus.Desc {
 	all := []*prometheus.Desc{
-		ended, hands, recording, waiting, taken, oldest, paused,
+		ended, waits, runs, hands, recording, waiting, taken, oldest, paused,
 		info, fallback, failed, replicas, messages, bytes, syncs, confirms, syncTime, askFailures,
 	}
 	for _, n := range counters {
+		all = append(all, n.desc)
+	}
+	for _, n := range byQueue {
 		all = append(all, n.desc)
 	}
 	return all
@@ -83,11 +95,20 @@ func collectStats(s *queue.Stats, to chan<- prometheus.Metric) {
 	for _, n := range counters {
 		one(to, n.desc, prometheus.CounterValue, float64(n.value(s)))
 	}
-	for o := bullpen.OK; o <= bullpen.Lost; o++ { // all, so that a rate sees the first one
-		one(to, ended, prometheus.CounterValue, float64(s.Ended[o]), o.String())
-	}
 	one(to, hands, prometheus.GaugeValue, float64(s.Hands))
 	one(to, recording, prometheus.GaugeValue, float64(s.Recording))
+}
+
+// collectQueue shows what was done on one queue.
+func collectQueue(name string, s *queue.QueueStats, to chan<- prometheus.Metric) {
+	for _, n := range byQueue {
+		one(to, n.desc, prometheus.CounterValue, float64(n.value(s)), name)
+	}
+	for o := bullpen.OK; o <= bullpen.Lost; o++ { // all, so that a rate sees the first one
+		one(to, ended, prometheus.CounterValue, float64(s.Ended[o]), name, o.String())
+	}
+	to <- histogram(waits, &s.Wait, name)
+	to <- histogram(runs, &s.Run, name)
 }
 
 // collectDepth shows one priority of a queue, and what is said of the queue as a

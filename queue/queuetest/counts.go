@@ -48,6 +48,10 @@ func testStats(f *fixture) {
 		s.Dead != 4 || s.Quarantined != 1 || s.Damaged != 0 || s.Missing != 0 || s.Redelivered != 0 || s.Taken != 11 {
 		f.t.Errorf("Stats = %+v, want 9 enqueued, 1 duplicate, 11 taken, ended %v, 3 retried, 4 dead, 1 quarantined", s, ended)
 	}
+	if one := f.QueueStats("default"); one.Enqueued != s.Enqueued || one.Taken != s.Taken || !maps.Equal(one.Ended, ended) ||
+		one.Retried != 3 || one.Dead != 4 || one.Quarantined != 1 || one.Duplicates != 1 || one.Wait.Count != 11 || one.Run.Count != 11 {
+		f.t.Errorf("QueueStats = %+v, want those of all queues, and 11 waits and runs", one)
+	}
 	if n := len(c.of("")); n != 11 {
 		f.t.Errorf("%d attempts started, want 11", n)
 	}

@@ -1,0 +1,106 @@
+package queue
+
+import (
+	"math"
+	"math/bits"
+	"sync/atomic"
+	"time"
+)
+
+// histogramBuckets are four for each doubling, from a nanosecond to six days.
+const histogramBuckets = 192
+
+// Histogram is a snapshot of how long something took. As it only grows, what came
+// between two moments is the later one [Histogram.Minus] the earlier.
+type Histogram struct {
+	Count uint64
+	Sum   time.Duration
+	// Buckets has the counts, by [Histogram.Bound].
+	Buckets [histogramBuckets]uint64
+}
+
+// Bound returns the smallest duration that lies above bucket i. The last bucket
+// counts all that is longer, too.
+func (*Histogram) Bound(i int) time.Duration {
+	if i++; i < 4 {
+		return time.Duration(i)
+	}
+	return time.Duration(4|i&3) << (i>>2 - 1)
+}
+
+// Minus returns what h has more than an earlier one of the same.
+func (h *Histogram) Minus(earlier *Histogram) Histogram {
+	d := Histogram{Count: h.Count - earlier.Count, Sum: h.Sum - earlier.Sum}
+	for i := range h.Buckets {
+		d.Buckets[i] = h.Buckets[i] - earlier.Buckets[i]
+	}
+	return d
+}
+
+// Plus returns h and other together, as of two queues.
+func (h *Histogram) Plus(other *Histogram) Histogram {
+	s := Histogram{Count: h.Count + other.Count, Sum: h.Sum + other.Sum}
+	for i := range h.Buckets {
+		s.Buckets[i] = h.Buckets[i] + other.Buckets[i]
+	}
+	return s
+}
+
+// Mean returns the mean, 0 where nothing was measured.
+func (h *Histogram) Mean() time.Duration {
+	if h.Count == 0 {
+		return 0
+	}
+	return h.Sum / time.Duration(h.Count)
+}
+
+// Quantile returns a duration that the part q (0 to 1) of all does not exceed, 0
+// where nothing was measured. It may be too long by a quarter, never too short but
+// for what took more than six days.
+func (h *Histogram) Quantile(q float64) time.Duration {
+	if h.Count == 0 {
+		return 0
+	}
+	rank := uint64(0) // of the one that is looked for, from 0
+	if q > 0 {
+		rank = uint64(math.Ceil(min(q, 1)*float64(h.Count))) - 1
+	}
+	for i, n := range h.Buckets {
+		if rank < n {
+			return h.Bound(i)
+		}
+		rank -= n
+	}
+	return h.Bound(histogramBuckets - 1)
+}
+
+// histogram counts durations. It is written by many goroutines at a time.
+type histogram struct {
+	sum     atomic.Int64
+	buckets [histogramBuckets]atomic.Uint64
+}
+
+func (h *histogram) add(d time.Duration) {
+	ns := max(int64(d), 0) // the clocks of two nodes may differ
+	h.sum.Add(ns)
+	h.buckets[bucketOf(uint64(ns))].Add(1)
+}
+
+// bucketOf gives the bucket of a duration: two bits behind the leading one.
+func bucketOf(ns uint64) int {
+	if ns < 4 {
+		return int(ns)
+	}
+	n := bits.Len64(ns)
+	return min((n-2)<<2|int(ns>>(n-3)&3), histogramBuckets-1)
+}
+
+func (h *histogram) snapshot() Histogram {
+	s := Histogram{Sum: time.Duration(h.sum.Load())}
+	for i := range h.buckets {
+		n := h.buckets[i].Load()
+		s.Buckets[i] = n
+		s.Count += n
+	}
+	return s
+}
