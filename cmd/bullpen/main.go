@@ -5,6 +5,7 @@ package main
 
 import (
 	"os"
+	_ "time/tzdata" // the zones of schedules: containers often have no files of them
 
 	"github.com/bullpen-run/bullpen/internal/cli"
 )
