@@ -42,6 +42,7 @@ test-all: $(GOTEST) ## the same with the long tests, three times, and every fuzz
 	tools/pyclient.sh
 	tools/fuzz.sh $(FUZZTIME)
 	tools/openapi/run.sh 200
+	BULLPEN_LONG=1 $(GOTEST) -timeout 60m -run TestFiftyYears ./internal/schedule
 	BULLPEN_LONG=1 $(GOTEST) -race -count=3 -timeout 60m ./...
 
 .PHONY: test-vm

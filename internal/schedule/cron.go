@@ -58,7 +58,8 @@ func shorthands() map[string]string {
 // (9-17), one of these two with a step (*/15, 9-17/2), or a list of such. Months and
 // days of the week have English names of three letters; Sunday is 0 and 7. Days of
 // month and days of week add up when there is a * in neither, and otherwise both have
-// to match. A nil zone is UTC.
+// to match. A nil zone is UTC. Let rules of one zone share it: time.LoadLocation takes
+// 5 kB and 25 µs each time.
 //
 // The error has all faults, each with its field and what to write instead. That no
 // day ever matches (0 0 31 2 *) is one of them.

@@ -107,6 +107,7 @@ const (
 
 func newWalk(z *time.Location, from, to time.Time) *walk {
 	w := &walk{from: from.Unix() / 60, to: to.Unix() / 60}
+	w.shown = make([]int64, 0, w.to-w.from+2*margin+1)
 	highest := int64(never)
 	w.lowest = 1 << 62
 	for m := w.from - margin; m <= w.to+margin; m++ {
