@@ -68,7 +68,7 @@ func Cron(text string, zone *time.Location) (*Rule, error) {
 		zone = time.UTC
 	}
 	if len(text) > longest {
-		return nil, fmt.Errorf("cron %q...: it has %d characters; write at most %d, or make two schedules of it", text[:20], len(text), longest)
+		return nil, fmt.Errorf("cron %q...: it has %d bytes; write at most %d, or make two schedules of it", text[:20], len(text), longest)
 	}
 	parts, err := split(text)
 	if err != nil {
