@@ -40,6 +40,7 @@ type Broker struct {
 	room       *room
 	lock       *os.File
 	closeFD    func() error // of the descriptor for syncfs; nil when there is none
+	closeGuard func() error // of the guard of the server's folders; nil when there is none
 	durability string
 	fallback   string
 	damage     []string
@@ -152,7 +153,13 @@ func (b *Broker) startServer(ctx context.Context) error {
 			why = canGroup(sys, fs, fd)
 		}
 		if why == nil {
+			why = sys.inherits(filepath.Join(b.c.Dir, probeDir))
+		}
+		if why == nil {
 			b.late, why = selfTest(ctx, b.c, fd)
+		}
+		if why == nil {
+			b.closeGuard, why = sys.guard(filepath.Join(b.c.Dir, serverDir), b.c.Logger, func(err error) { _ = b.failure.set(err) })
 		}
 		if why != nil && ctx.Err() != nil {
 			return why
@@ -293,6 +300,9 @@ func (b *Broker) abandon() error {
 	var errs []error
 	if b.server != nil {
 		stopServer(b.server)
+	}
+	if b.closeGuard != nil {
+		errs = append(errs, b.closeGuard())
 	}
 	if b.gate != nil && b.gate.sync != nil && b.failure.get() == nil {
 		errs = append(errs, b.gate.sync())

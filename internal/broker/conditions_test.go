@@ -2,6 +2,7 @@ package broker
 
 import (
 	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -41,6 +42,14 @@ func TestEachConditionHasItsOwnWords(t *testing.T) {
 			s.open = func(string) (int, func() error, error) { return -1, nil, errors.New("too many open files") }
 		}, "too many open files"},
 		{"syncfs", func(s *system) { s.syncfs = func(int) error { return errors.New("function not implemented") } }, "syncfs does not work"},
+		{"attribute", func(s *system) {
+			s.inherits = func(string) error { return errors.New("chattr says no") }
+		}, "chattr says no"},
+		{"guard", func(s *system) {
+			s.guard = func(string, *slog.Logger, func(error)) (func() error, error) {
+				return nil, errors.New("too many watches")
+			}
+		}, "too many watches"},
 		{"self test", func(s *system) { s.holds = func(string, int, []byte) error { return errNotHeld } }, "in none of the server's files"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

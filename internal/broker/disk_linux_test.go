@@ -36,6 +36,13 @@ func mount(t *testing.T, source, kind string, flags uintptr, data string) string
 // mountImage mounts a new file system of so many bytes, or skips the test.
 func mountImage(t *testing.T, kind string, size int64) string {
 	t.Helper()
+	dir, _ := mountImageOf(t, kind, size)
+	return dir
+}
+
+// mountImageOf is mountImage that also tells where the image is.
+func mountImageOf(t *testing.T, kind string, size int64) (dir, image string) {
+	t.Helper()
 	mkfs, err := exec.LookPath("mkfs." + kind)
 	if err != nil {
 		t.Skipf("there is no mkfs.%s here", kind)
@@ -43,7 +50,7 @@ func mountImage(t *testing.T, kind string, size int64) string {
 	if os.Getuid() != 0 {
 		t.Skip("only root may mount")
 	}
-	image := filepath.Join(t.TempDir(), "image")
+	image = filepath.Join(t.TempDir(), "image")
 	if err := os.WriteFile(image, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -53,8 +60,14 @@ func mountImage(t *testing.T, kind string, size int64) string {
 	if out, err := exec.CommandContext(t.Context(), mkfs, image).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
+	return mountLoop(t, image, "loop"), image
+}
+
+// mountLoop mounts an image, or skips the test.
+func mountLoop(t *testing.T, image, options string) string {
+	t.Helper()
 	dir := t.TempDir()
-	if out, err := exec.CommandContext(t.Context(), "mount", "-o", "loop", image, dir).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "mount", "-o", options, image, dir).CombinedOutput(); err != nil {
 		t.Skipf("no loop device can be mounted here: %v: %s", err, out)
 	}
 	t.Cleanup(func() {

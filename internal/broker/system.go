@@ -2,6 +2,7 @@ package broker
 
 import (
 	"errors"
+	"log/slog"
 	"os"
 	"strings"
 )
@@ -23,6 +24,12 @@ type system struct {
 	// holds tells whether the files below a folder hold some bytes, on the same
 	// file system as the folder fd.
 	holds func(dir string, fd int, bytes []byte) error
+	// inherits returns nil when files that are made in a folder can be made such
+	// that each write is a sync. It makes dir for that, and removes it.
+	inherits func(dir string) error
+	// guard has each file that is made below dir synced by each write, apart from
+	// blocks that messages are appended to. fail gets the error when that ends.
+	guard func(dir string, log *slog.Logger, fail func(error)) (closeGuard func() error, err error)
 }
 
 // fileSystem is a kind of file system.

@@ -13,6 +13,7 @@ func thisSystem() *system {
 	return &system{
 		kernel: kernelRelease, fileSystem: fileSystemOf, open: openFolder,
 		syncfs: syncfs, space: spaceOf, holds: filesHold,
+		inherits: inherits, guard: openGuard,
 	}
 }
 

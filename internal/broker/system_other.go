@@ -2,7 +2,10 @@
 
 package broker
 
-import "os"
+import (
+	"log/slog"
+	"os"
+)
 
 // thisSystem has no syncfs, so that the server has to sync each message.
 func thisSystem() *system {
@@ -13,6 +16,8 @@ func thisSystem() *system {
 		syncfs:     func(int) error { return errNoSyncfs },
 		space:      spaceOf,
 		holds:      filesHold,
+		inherits:   func(string) error { return errNoSyncfs },
+		guard:      func(string, *slog.Logger, func(error)) (func() error, error) { return nil, errNoSyncfs },
 	}
 }
 
