@@ -144,6 +144,7 @@ func (b *Broker) startServer(ctx context.Context) error {
 	sys := b.c.instead
 	fs, why := sys.fileSystem(b.c.Dir)
 	fd := -1
+	gate := newGate(nil, b.count, b.check, b.failure)
 	group := b.c.Cluster == nil && b.c.Sync == SyncAuto
 	if group {
 		if why == nil {
@@ -159,7 +160,9 @@ func (b *Broker) startServer(ctx context.Context) error {
 			b.late, why = selfTest(ctx, b.c, fd)
 		}
 		if why == nil {
-			b.closeGuard, why = sys.guard(filepath.Join(b.c.Dir, serverDir), b.c.Logger, func(err error) { _ = b.failure.set(err) })
+			b.closeGuard, why = sys.guard(filepath.Join(b.c.Dir, serverDir), b.c.Logger,
+				func() { gate.confirm(waiter{engine.Entry{}, func(error) {}}) },
+				func(err error) { _ = b.failure.set(err) })
 		}
 		if why != nil && ctx.Err() != nil {
 			return why
@@ -171,12 +174,11 @@ func (b *Broker) startServer(ctx context.Context) error {
 		return err
 	}
 	b.damage = append(b.damage, l.complaints()...)
-	var sync func() error
 	if group {
-		sync = func() error { return sys.syncfs(fd) }
+		gate.sync = func() error { return sys.syncfs(fd) }
 	}
 	b.describe(fs, group, why)
-	b.gate = newGate(sync, b.count, b.check, b.failure)
+	b.gate = gate
 	if b.ledger != nil {
 		b.gate.flush = b.ledger.flush
 	}

@@ -46,7 +46,7 @@ func TestEachConditionHasItsOwnWords(t *testing.T) {
 			s.inherits = func(string) error { return errors.New("chattr says no") }
 		}, "chattr says no"},
 		{"guard", func(s *system) {
-			s.guard = func(string, *slog.Logger, func(error)) (func() error, error) {
+			s.guard = func(string, *slog.Logger, func(), func(error)) (func() error, error) {
 				return nil, errors.New("too many watches")
 			}
 		}, "too many watches"},

@@ -32,19 +32,23 @@ const (
 // So the folders have the attribute S, which all that is made in them inherits. A
 // block that messages are appended to is freed of it as soon as it appears; until
 // then it is slow and just as safe.
+//
+// A name that goes is as fast, and some messages the server moves by itself: a job
+// whose time has come, from one block to another. So what has just been written is
+// synced as soon as a block goes or is replaced.
 type guard struct {
 	root  string
 	log   *slog.Logger
-	fail  func(error)
+	moved func()      // has all that was written synced
+	fail  func(error) // gets the error when a new folder cannot be guarded
 	watch *os.File
 	ended chan struct{} // closed when run has returned
 
 	folders map[int32]string // by the number of their watch; of run, after openGuard
 }
 
-// openGuard guards the folder dir, and all in it, until it is closed. fail gets
-// the error when a new folder in it cannot be guarded.
-func openGuard(dir string, log *slog.Logger, fail func(error)) (closeGuard func() error, err error) {
+// openGuard guards the folder dir, and all in it, until it is closed.
+func openGuard(dir string, log *slog.Logger, moved func(), fail func(error)) (closeGuard func() error, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
@@ -53,7 +57,7 @@ func openGuard(dir string, log *slog.Logger, fail func(error)) (closeGuard func(
 		return nil, fmt.Errorf("inotify: %w; let the user have more instances (fs.inotify.max_user_instances)", err)
 	}
 	g := &guard{
-		root: dir, log: log, fail: fail, watch: os.NewFile(uintptr(fd), "inotify"),
+		root: dir, log: log, moved: moved, fail: fail, watch: os.NewFile(uintptr(fd), "inotify"),
 		ended: make(chan struct{}), folders: map[int32]string{},
 	}
 	if err := errors.Join(g.take(dir)...); err != nil {
@@ -89,7 +93,7 @@ func (g *guard) run() {
 	}
 }
 
-// event says that something has appeared in a folder.
+// event says that something has appeared in a folder, or gone.
 type event struct {
 	watch int32
 	mask  uint32
@@ -117,7 +121,7 @@ func eventsIn(b []byte) func(yield func(event) bool) {
 	}
 }
 
-// see looks after what has appeared.
+// see looks after what an event tells of.
 func (g *guard) see(e event) {
 	folder, known := g.folders[e.watch]
 	path := filepath.Join(folder, e.name)
@@ -125,13 +129,17 @@ func (g *guard) see(e event) {
 	switch {
 	case e.mask&unix.IN_Q_OVERFLOW != 0:
 		errs = g.take(g.root)
+		g.moved()
 	case !known:
 	case e.mask&unix.IN_IGNORED != 0: // the folder is gone
 		delete(g.folders, e.watch)
-	case e.mask&unix.IN_ISDIR != 0:
+	case e.mask&unix.IN_ISDIR != 0 && e.mask&unix.IN_DELETE == 0:
 		errs = g.folder(path)
 	case strings.HasSuffix(e.name, blockSuffix):
 		errs = free(path)
+		if e.mask&unix.IN_CREATE == 0 {
+			g.moved()
+		}
 	}
 	for _, err := range errs {
 		if errors.Is(err, errOpen) {
@@ -194,7 +202,7 @@ func (g *guard) add(dir string) (watch int32, err error) {
 	var n int
 	var fault error
 	err = raw.Control(func(fd uintptr) {
-		n, fault = unix.InotifyAddWatch(int(fd), dir, unix.IN_CREATE|unix.IN_MOVED_TO|unix.IN_ONLYDIR|unix.IN_DONT_FOLLOW)
+		n, fault = unix.InotifyAddWatch(int(fd), dir, unix.IN_CREATE|unix.IN_MOVED_TO|unix.IN_DELETE|unix.IN_ONLYDIR|unix.IN_DONT_FOLLOW)
 	})
 	return int32(n), errors.Join(err, fault)
 }

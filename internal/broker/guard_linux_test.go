@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/sys/unix"
 
 	"github.com/bullpen-run/bullpen/internal/engine"
@@ -116,6 +118,93 @@ func replaceAndCut(t *testing.T, kind string, sys *system) (lost int) {
 	return lost
 }
 
+// The server itself moves a job whose time has come, and removes the block in which
+// it waited, for that was the last message there. When the power goes soon after,
+// the job is in its new place: it is synced as soon as the block is gone.
+func TestMovedMessageSurvivesALossOfPower(t *testing.T) {
+	for _, kind := range []string{"ext4", "xfs"} {
+		t.Run(kind, func(t *testing.T) {
+			const size, messages = 16 << 10, 700 // a block is of 8 MiB
+			dir, image := mountImageOf(t, kind, 320<<20)
+			b := open(t, Config{Dir: filepath.Join(dir, "store")})
+			js, hangUp := connect(t, b)
+			c := jetstream.StreamConfig{Name: "S", Subjects: []string{"s.>"}, AllowMsgSchedules: true}
+			s, err := js.UpdateStream(t.Context(), c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			publishAt(t, js, time.Now().Add(4*time.Second))
+			for n := range messages {
+				if _, err := js.Publish(t.Context(), "s."+number(n), make([]byte, size)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			block := filepath.Join(dir, "store", serverDir, "$G", "streams", "S", "msgs", "1.blk")
+			for n := range messages - 100 {
+				if err := s.DeleteMsg(t.Context(), uint64(n+2)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := confirm(b, engine.Entry{}); err != nil {
+				t.Fatal(err)
+			}
+			before := int64(0)
+			waits(t, "its block is gone, and what was written is synced", func() bool {
+				syncs := b.SyncStats().Syncs
+				if _, err := os.Stat(block); !errors.Is(err, os.ErrNotExist) {
+					before = syncs
+				}
+				return syncs > before
+			})
+			copied := cutPower(t, kind, dir, image)
+			hangUp()
+			shut(t, b)
+
+			b = open(t, Config{Dir: filepath.Join(copied, "store")})
+			nc, err := nats.Connect("", nats.InProcessServer(b.Server()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if js, err = jetstream.New(nc); err == nil {
+				s, err = js.Stream(t.Context(), "S")
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, subject := range []string{"s.now", "s.later"} {
+				if _, err = s.GetLastMsgForSubject(t.Context(), subject); err == nil {
+					break
+				}
+			}
+			if err != nil {
+				t.Errorf("the message that was confirmed to come later is nowhere: %v", err)
+			}
+			nc.Close()
+			shut(t, b) // before it is unmounted
+		})
+	}
+}
+
+// publishAt publishes a message to s.later that the server moves to s.now.
+func publishAt(t *testing.T, js jetstream.JetStream, at time.Time) {
+	t.Helper()
+	m := nats.NewMsg("s.later")
+	m.Header.Set("Nats-Schedule", "@at "+at.UTC().Format(time.RFC3339Nano))
+	m.Header.Set("Nats-Schedule-Target", "s.now")
+	if _, err := js.PublishMsg(t.Context(), m); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func waits(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); !is(); <-time.After(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("this does not happen: %s", what)
+		}
+	}
+}
+
 func inode(t *testing.T, path string) uint64 {
 	t.Helper()
 	var s unix.Stat_t
@@ -132,7 +221,7 @@ func guarded(t *testing.T, dir string) (closeGuard func() error, fault func() er
 		t.Skipf("the folder for temporary files is on a file system on which nothing is guarded: %v", err)
 	}
 	f, said := newFailure(), &journal{}
-	closeGuard, err := openGuard(dir, slog.New(slog.NewTextHandler(said, nil)), func(err error) { _ = f.set(err) })
+	closeGuard, err := openGuard(dir, slog.New(slog.NewTextHandler(said, nil)), func() {}, func(err error) { _ = f.set(err) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,15 +231,10 @@ func guarded(t *testing.T, dir string) (closeGuard func() error, fault func() er
 // becomes waits until a file has the attribute S or not.
 func becomes(t *testing.T, path string, want bool) {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Second); ; <-time.After(time.Millisecond) {
+	waits(t, path+" gets or loses its attribute", func() bool {
 		on, err := hasFlag(path)
-		if err == nil && on == want {
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatalf("%s has the attribute: %t, %v, want %t", path, on, err, want)
-		}
-	}
+		return err == nil && on == want
+	})
 }
 
 func write(t *testing.T, path string) {
@@ -207,7 +291,7 @@ func TestGuardAfterAnOverflow(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "1.blk"))
-	g := &guard{root: dir, folders: map[int32]string{}, log: slog.New(slog.DiscardHandler), fail: func(err error) { t.Error(err) }}
+	g := &guard{root: dir, folders: map[int32]string{}, log: slog.New(slog.DiscardHandler), moved: func() {}, fail: func(err error) { t.Error(err) }}
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC)
 	if err != nil {
 		t.Fatal(err)
@@ -232,7 +316,7 @@ func TestGuardThatFails(t *testing.T) {
 		t.Error("inherits() = nil on a file system without files of its own")
 	}
 	var faults []error
-	g := &guard{root: dir, folders: map[int32]string{1: dir}, log: slog.New(slog.DiscardHandler), fail: func(err error) { faults = append(faults, err) }}
+	g := &guard{root: dir, folders: map[int32]string{1: dir}, log: slog.New(slog.DiscardHandler), moved: func() {}, fail: func(err error) { faults = append(faults, err) }}
 	g.see(event{watch: 1, mask: unix.IN_CREATE | unix.IN_ISDIR, name: "sys"})
 	if len(faults) != 1 || !errors.Is(faults[0], errOpen) {
 		t.Errorf("a folder without the attribute: %v", faults)

@@ -54,7 +54,7 @@ func grouped() *system {
 	}
 	// Tests may stand on any file system; those of the guard ask for the real one.
 	s.inherits = func(string) error { return nil }
-	s.guard = func(string, *slog.Logger, func(error)) (func() error, error) {
+	s.guard = func(string, *slog.Logger, func(), func(error)) (func() error, error) {
 		return func() error { return nil }, nil
 	}
 	return s

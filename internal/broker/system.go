@@ -28,8 +28,9 @@ type system struct {
 	// that each write is a sync. It makes dir for that, and removes it.
 	inherits func(dir string) error
 	// guard has each file that is made below dir synced by each write, apart from
-	// blocks that messages are appended to. fail gets the error when that ends.
-	guard func(dir string, log *slog.Logger, fail func(error)) (closeGuard func() error, err error)
+	// blocks that messages are appended to. It calls moved when a block has gone or
+	// was replaced, and gives fail the error when it cannot guard a new folder.
+	guard func(dir string, log *slog.Logger, moved func(), fail func(error)) (closeGuard func() error, err error)
 }
 
 // fileSystem is a kind of file system.

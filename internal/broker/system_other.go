@@ -17,7 +17,7 @@ func thisSystem() *system {
 		space:      spaceOf,
 		holds:      filesHold,
 		inherits:   func(string) error { return errNoSyncfs },
-		guard:      func(string, *slog.Logger, func(error)) (func() error, error) { return nil, errNoSyncfs },
+		guard:      func(string, *slog.Logger, func(), func(error)) (func() error, error) { return nil, errNoSyncfs },
 	}
 }
 
