@@ -233,7 +233,8 @@ func TestDamageDiskFails(t *testing.T) {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			disk, image := smallDisk(t, 256<<20)
 			b := newBook()
-			c := powerLoad(filepath.Join(disk, "store"))
+			c := powerLoad()
+			c.Dir = filepath.Join(disk, "store")
 			n := startNode(t, c, b)
 			n.ready(t, b)
 			n.loaded(t, b, 200+rand.IntN(2000))
@@ -247,7 +248,7 @@ func TestDamageDiskFails(t *testing.T) {
 			t.Logf("%d jobs were confirmed; then: %s", len(b.confirmed), b.faults[0])
 			unmount(t, disk)
 			command(t, "mount", "-o", "loop", image, disk)
-			afterCut(t, c.Dir, b)
+			afterCut(t, &wreck{book: b, dir: c.Dir, after: messageFiles(t, c.Dir)})
 		})
 	}
 }
