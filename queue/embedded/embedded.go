@@ -8,7 +8,7 @@
 // # What survives
 //
 // A confirmed job, and a recorded outcome, survive a loss of power. On Linux, on
-// ext4, xfs and btrfs, all that wait for that share one call of syncfs(2), which
+// ext4 and xfs, all that wait for that share one call of syncfs(2), which
 // is about eight times as fast as the server's own way of one fsync(2) a message;
 // whether this works is tried at the start, and where it does not, the server's
 // way is used: Queue.Status says so, and the log. syncfs flushes the whole file
