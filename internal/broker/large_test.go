@@ -2,8 +2,10 @@ package broker
 
 import (
 	"bytes"
+	"context"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go"
 )
@@ -36,12 +38,15 @@ func TestLargeMessages(t *testing.T) {
 	shut(t, b)
 	b = open(t, c)
 	js, _ = connect(t, b)
-	s, err := js.Stream(t.Context(), "S")
+	// The client's own 5 s are too few for 33 MB on a busy machine with race detector.
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	s, err := js.Stream(ctx, "S")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i, n := range sizes {
-		m, err := s.GetMsg(t.Context(), uint64(i+1))
+		m, err := s.GetMsg(ctx, uint64(i+1))
 		if err != nil || !bytes.Equal(m.Data, large[:n]) {
 			t.Errorf("the message of %d bytes cannot be read again: %v", n, err)
 		}
