@@ -91,6 +91,10 @@ type Delivered struct {
 	Parent string
 	// Undoes is the outcome of Parent, for a compensation, and Task its name.
 	Undoes, Task string
+	// Since is when the job began to wait for this attempt: when it was enqueued, or
+	// the attempt before ended; Due is the time that it had to wait for, zero for
+	// none. Both are known only to the executor that the queue gave the task to.
+	Since, Due time.Time
 }
 
 // AttemptOf tells a handler which attempt of its job it runs. Of a task that
@@ -102,6 +106,9 @@ func AttemptOf(t bullpen.Task) Delivered {
 	}
 	if n, err := strconv.Atoi(t.Meta[metaAttempt]); err == nil && n > 0 {
 		d.Attempt = n
+	}
+	if o, ok := t.Observer.(*observed); ok {
+		d.Since, d.Due = o.since, o.due
 	}
 	return d
 }
@@ -134,6 +141,13 @@ func (a *attempt) is(s *stored) {
 // task gives the job as the executor gets it.
 func (a *attempt) task() bullpen.Task {
 	j := &a.stored.job
+	a.seen.since, a.seen.due = a.stored.enqueued, j.At
+	if a.tries.started > 0 {
+		a.seen.due = a.tries.retryAt
+		if n := len(a.tries.history); n > 0 {
+			a.seen.since = a.tries.history[n-1].Ended
+		}
+	}
 	t := bullpen.Task{ID: a.stored.id, Name: j.Name, Payload: j.Payload, Meta: j.Meta, Limits: j.Limits, Observer: &a.seen}
 	if a.tries.started == 0 && a.stored.parent == "" {
 		return t
@@ -293,6 +307,8 @@ func (q *Queue) release(a *attempt) {
 // observed is what a job says of itself while it runs.
 type observed struct {
 	queue *Queue
+	// since and due are those of Delivered; written before the job is handed over.
+	since, due time.Time
 
 	mu       sync.Mutex
 	progress float64           // guarded by mu

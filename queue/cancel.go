@@ -55,6 +55,7 @@ func (q *Queue) takeBack(ctx context.Context, info *Info) (done bool, err error)
 	}
 	q.tallies.of(e.queue).ended[bullpen.Canceled].Add(1)
 	q.journal.emit(Event{Kind: TookBack, Queue: e.queue, Task: e.name, Job: e.id, Text: info.State.String()})
+	q.tellEnded(e, info.Meta)
 	q.announce(e)
 	q.interrupt(e.id)
 	if q.engine.Shared() {

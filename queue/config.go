@@ -44,6 +44,10 @@ type Config struct {
 	MaxPayload, MaxResult int
 	// Logger gets what happens; nil logs nothing.
 	Logger *slog.Logger
+	// Ended is called once for each job whose end this program has recorded, when
+	// that survives a loss of power. It has the job's Meta and not its Payload. It
+	// must not block, nor change anything. Nil is called for none and costs nothing.
+	Ended func(*Info)
 }
 
 // Store is where jobs are kept. Its implementations are [Server], [Memory] and

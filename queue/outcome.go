@@ -79,6 +79,7 @@ func (a *attempt) recorded(e *ending) {
 	if e.state() == Dead {
 		q.buried(e)
 	}
+	q.tellEnded(e, a.stored.job.Meta)
 	q.endKey(e)
 	if e.outcome != bullpen.OK && e.compensate != "" && e.started() {
 		a.background(func(ctx context.Context) error {
@@ -95,6 +96,16 @@ func (a *attempt) ended(e *ending) {
 	a.clearUp()
 	a.answered()
 	a.queue.announce(e)
+}
+
+// tellEnded tells Config.Ended of an end that this program has recorded.
+func (q *Queue) tellEnded(e *ending, meta map[string]string) {
+	if q.config.Ended == nil {
+		return
+	}
+	i := e.info()
+	i.Meta = meta
+	q.config.Ended(i)
 }
 
 func (q *Queue) buried(e *ending) {

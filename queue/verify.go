@@ -93,6 +93,7 @@ func (q *Queue) reportMissing(missing map[string]struct{}) error {
 		q.count.missing.Add(1)
 		q.tallies.of("").ended[bullpen.Lost].Add(1) // of which queue is not known
 		q.journal.emit(Event{Kind: Missing, Job: id, Text: e.message})
+		q.tellEnded(e, nil)
 		q.announce(e)
 	}
 	return nil

@@ -1,0 +1,112 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	bullpen "github.com/bullpen-run/bullpen"
+)
+
+// ends collects what Config.Ended is told.
+type ends struct {
+	mu  sync.Mutex
+	all map[string][]Info // by the job; guarded by mu
+}
+
+func (e *ends) take(i *Info) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.all == nil {
+		e.all = map[string][]Info{}
+	}
+	e.all[i.ID] = append(e.all[i.ID], *i)
+}
+
+func (e *ends) of(id string) []Info {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.all[id]
+}
+
+// TestEnded wants each end to be told once, before who waits for it hears of it.
+func TestEnded(t *testing.T) {
+	t.Parallel()
+	var told ends
+	q := openOn(t, Config{Ended: told.take, Retry: Retry{Backoff: time.Millisecond}})
+	tries := map[string]int{}
+	var mu sync.Mutex
+	workOn(t, q, newTeam(2, func(_ context.Context, task bullpen.Task) ([]byte, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if tries[task.ID]++; task.Name == "never" || task.Name == "late" && tries[task.ID] < 3 {
+			return nil, errors.New("not yet")
+		}
+		return nil, nil
+	}), WorkConfig{})
+	meta := map[string]string{"traceparent": "00-ab"}
+	for _, c := range []struct {
+		job      Job
+		state    State
+		attempts int
+	}{
+		{Job{Name: "good", Meta: meta}, Done, 1},
+		{Job{Name: "late", Meta: meta}, Done, 3},
+		{Job{Name: "never", Meta: meta, Retry: Retry{Attempts: 2}}, Dead, 2},
+		{Job{Name: "good", Meta: meta, Delay: time.Hour}, Canceled, 0},
+	} {
+		ref := enqueued(t, q, c.job)
+		if c.state == Canceled {
+			if err := q.Cancel(t.Context(), ref.ID); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_, _ = q.Wait(t.Context(), ref.ID) // how it ended is told
+		all := told.of(ref.ID)
+		if len(all) != 1 {
+			t.Errorf("%s that is %v was told %d times", c.job.Name, c.state, len(all))
+			continue
+		}
+		i := all[0]
+		if i.State != c.state || i.Attempts != c.attempts || i.Meta["traceparent"] != "00-ab" || i.Queue != "default" || i.Ended.Before(i.Enqueued) {
+			t.Errorf("%s was told as %+v, want it %v after %d attempts", c.job.Name, i, c.state, c.attempts)
+		}
+	}
+}
+
+// TestSince wants an executor to know since when a job waits and for what.
+func TestSince(t *testing.T) {
+	t.Parallel()
+	q := openOn(t, Config{Retry: Retry{Backoff: 20 * time.Millisecond}})
+	given := make(chan Delivered, 4)
+	inner := newTeam(1, func(_ context.Context, task bullpen.Task) ([]byte, error) {
+		if AttemptOf(task).Attempt == 1 {
+			return nil, errors.New("not yet")
+		}
+		return nil, nil
+	})
+	outer := *inner
+	outer.submit = func(ctx context.Context, task bullpen.Task, done func(bullpen.Result, error)) error {
+		given <- AttemptOf(task)
+		return inner.Submit(ctx, task, done)
+	}
+	workOn(t, q, &outer, WorkConfig{})
+	before := time.Now()
+	ref := enqueued(t, q, Job{Name: "x", Delay: 10 * time.Millisecond})
+	if _, err := q.Wait(t.Context(), ref.ID); err != nil {
+		t.Fatal(err)
+	}
+	after := time.Now()
+	first, second := <-given, <-given
+	if first.Since.Before(before.Truncate(time.Millisecond)) || first.Due.Sub(first.Since) < 9*time.Millisecond {
+		t.Errorf("the first attempt waits since %v for %v, and was enqueued after %v", first.Since, first.Due, before)
+	}
+	if second.Since.Before(first.Due) || second.Due.Sub(second.Since) < 9*time.Millisecond || second.Due.After(after) {
+		t.Errorf("the second attempt waits since %v for %v, after the first that was due %v", second.Since, second.Due, first.Due)
+	}
+	if d := AttemptOf(bullpen.Task{}); !d.Since.IsZero() || !d.Due.IsZero() {
+		t.Errorf("a task of no queue waits since %v for %v", d.Since, d.Due)
+	}
+}
