@@ -211,3 +211,12 @@ func shortPath(r *http.Request) string {
 	}
 	return r.URL.Path
 }
+
+// Status is the status that w was answered with, 200 where nothing was said. w is
+// what a handler behind the guard was given.
+func Status(w http.ResponseWriter) int {
+	if x, ok := w.(*exchange); ok && x.status != 0 {
+		return x.status
+	}
+	return http.StatusOK
+}

@@ -29,6 +29,7 @@ func (l *loader) complete() {
 		s.Budget = nil
 	}
 	l.completeStore()
+	l.completeTraces()
 	s.Queue.Node = s.Node
 	s.Queue.Store = l.store()
 	for name, p := range s.Pools {

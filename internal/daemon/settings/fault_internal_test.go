@@ -131,6 +131,16 @@ var faultCases = map[string]struct {
 	"longest wait":          {"http: {max_wait: 25h}\n", []string{"bullpen.yaml:1:18: http.max_wait: \"25h\": use a duration"}},
 	"backwards":             {"pools: {a: {retry: {backoff: 5m..1s}}}\n", []string{`bullpen.yaml:1:30: pools.a.retry.backoff: "5m..1s": use a duration such as 1s, or a range`}},
 	"too much for a server": {"queue: {max_payload: 32M, max_result: 33M}\n", []string{"bullpen.yaml:1:22: queue.max_payload: it is 32MiB: use 31MiB at most", "bullpen.yaml:1:39: queue.max_result: it is 33MiB: use"}},
+	"traces nowhere":        {"traces: {endpoint: localhost}\n", []string{"bullpen.yaml:1:20: traces.endpoint: it is no URL of a collector: use such as"}},
+	"traces with a user":    {"traces: {endpoint: 'http://u:hidden@a:1'}\n", []string{"bullpen.yaml:1:20: traces.endpoint: it has a user, a query or a fragment"}},
+	"too many samples":      {"traces: {sample: 1.5}\n", []string{`bullpen.yaml:1:18: traces.sample: "1.5": use a share from 0 to 1`}},
+	"headers are a text":    {"traces: {headers: hidden}\n", []string{"bullpen.yaml:1:19: traces.headers: use names with values"}},
+	"a header is a list":    {"traces: {headers: {A: [hidden]}}\n", []string{`bullpen.yaml:1:19: traces.headers: "A" has a list: use a text`}},
+	"no name of a header":   {"traces: {headers: {'A B': hidden}}\n", []string{"bullpen.yaml:1:19: traces.headers: it has a name that is none of a header"}},
+	"a header of its own":   {"traces: {headers: {content-type: hidden}}\n", []string{"bullpen.yaml:1:19: traces.headers: content-type is set by the daemon itself"}},
+	"a header twice":        {"traces: {headers: {a: hidden, A: hidden}}\n", []string{"bullpen.yaml:1:19: traces.headers: it has \"A\" twice"}},
+	"a header of two lines": {"traces: {headers: {A: \"hidden\\nb\"}}\n", []string{"bullpen.yaml:1:19: traces.headers: the value of A has other characters"}},
+	"a file of no headers":  {"traces: {headers: {A: b}, headers_file: headers}\n", []string{"bullpen.yaml:1:41: traces.headers_file: line 1 of the file has no colon", "bullpen.yaml:1:41: traces.headers_file: line 3 of the file: A is there already"}},
 	"hosts with a scheme":   {"http: {hosts: ['http://a']}\n", []string{"bullpen.yaml:1:15: http.hosts: it is a list: use names of hosts"}},
 }
 
@@ -140,7 +150,7 @@ func TestFaults(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			folder := t.TempDir()
-			writeFiles(t, folder, map[string]string{"empty": ""})
+			writeFiles(t, folder, map[string]string{"empty": "", "headers": "hidden\n\na: hidden\n"})
 			_, err := load(t, folder, c.text)
 			if err == nil && len(c.want) > 0 {
 				t.Fatalf("no fault is told of %q", c.want)

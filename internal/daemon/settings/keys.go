@@ -10,7 +10,7 @@ import (
 )
 
 // daemonTable has all keys but those of pools.
-var daemonTable = newTable(append(daemonKeys(), queueKeys()...))
+var daemonTable = newTable(append(append(daemonKeys(), queueKeys()...), tracesKeys()...))
 
 // levels are the words for slog.Level.
 var levels = word([]string{"debug", "info", "warn", "error"},

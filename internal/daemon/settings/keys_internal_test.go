@@ -25,6 +25,7 @@ var samples = map[string]string{
 	"queue.keep.dead_age": "1h", "queue.keep.lines": "0", "queue.keep.line_bytes": "1K",
 	"queue.cluster.name": "c", "queue.cluster.node": "n1", "queue.cluster.listen": ":6222", "queue.cluster.routes": "['b:6222']", "queue.cluster.client": ":4222",
 	"queue.cluster.user": "u", "queue.cluster.password_file": "password", "queue.cluster.replicas": "5",
+	"traces.endpoint": "http://localhost:4318", "traces.sample": "0.5", "traces.headers": "{A: b}", "traces.headers_file": "headers", "traces.timeout": "1s", "traces.service": "jobs",
 }
 
 var poolSamples = map[string]string{
@@ -96,7 +97,7 @@ func TestEveryKeyIsReached(t *testing.T) {
 		}
 		return d
 	}, samples)
-	wantNoZero(t, reflect.ValueOf(all), "Settings", "Path", "Pools", "PoolsGiven", "Queue.Store", "Queue.Node", "Queue.Logger", "Queue.Retry", "Budget.Logger", "Store.clustered")
+	wantNoZero(t, reflect.ValueOf(all), "Settings", "Path", "Pools", "PoolsGiven", "Queue.Store", "Queue.Node", "Queue.Logger", "Queue.Ended", "Queue.Retry", "Budget.Logger", "Store.clustered")
 	pool := everyKey(t, poolTable, func() (p Pool) {
 		if err := poolTable.defaults(&p); err != nil {
 			t.Fatal(err)

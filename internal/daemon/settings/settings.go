@@ -25,6 +25,7 @@ type Settings struct {
 	HTTP   HTTP
 	Probes Probes
 	Log    Log
+	Traces Traces
 	// Queue is complete but for its Logger. Its Store is made from Store, and may
 	// hold secrets: log Store instead.
 	Queue queue.Config

@@ -1,0 +1,199 @@
+package settings
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Traces says where spans go.
+type Traces struct {
+	// Endpoint is the address of a collector of OpenTelemetry, empty for none.
+	Endpoint string
+	// Sample is the share of the traces that begin here which are told of.
+	Sample float64
+	// Headers go with each request, those of HeadersFile too.
+	Headers     Headers
+	HeadersFile string
+	// Timeout is the longest that a request may take.
+	Timeout time.Duration
+	// Service is the name of this service in traces.
+	Service string
+}
+
+// Headers are secrets, mostly: they are not printed.
+type Headers map[string]string
+
+// String shows the names of h.
+func (h Headers) String() string {
+	return "[" + strings.Join(slices.Sorted(maps.Keys(h)), " ") + "]"
+}
+
+// GoString is as String.
+func (h Headers) GoString() string { return h.String() }
+
+// LogValue is as String.
+func (h Headers) LogValue() slog.Value { return slog.StringValue(h.String()) }
+
+// Check tells all that is wrong with t. It shows no value of a header, and not the
+// endpoint, which may have a secret in it by mistake.
+func (t Traces) Check() error {
+	var errs []error
+	if t.Endpoint != "" {
+		errs = append(errs, checkCollector(t.Endpoint))
+	}
+	if !(t.Sample >= 0 && t.Sample <= 1) {
+		errs = append(errs, fmt.Errorf("traces.sample: it is %v: %s", t.Sample, shareUse))
+	}
+	if t.Timeout < 0 {
+		errs = append(errs, fmt.Errorf("traces.timeout: it is %v: %s", t.Timeout, durationUse))
+	}
+	for _, name := range slices.Sorted(maps.Keys(t.Headers)) {
+		errs = append(errs, checkHeader(name, t.Headers[name]))
+	}
+	return errors.Join(errs...)
+}
+
+const shareUse = "use a share from 0 to 1"
+
+// checkCollector tells what is wrong with the address of a collector.
+func checkCollector(endpoint string) error {
+	u, err := url.Parse(endpoint)
+	switch {
+	case err != nil, u.Scheme != "http" && u.Scheme != "https", u.Hostname() == "", u.Opaque != "":
+		return errors.New("it is no URL of a collector: use such as http://localhost:4318")
+	case u.User != nil, u.RawQuery != "", u.ForceQuery, u.Fragment != "":
+		return errors.New("it has a user, a query or a fragment: leave that out, and put what the collector wants to know into traces.headers")
+	}
+	return nil
+}
+
+// ownHeaders are set by the daemon itself.
+var ownHeaders = []string{"Content-Type", "Content-Length", "Content-Encoding", "Transfer-Encoding", "Connection", "Host"}
+
+// checkHeader tells what is wrong with a header, without its value.
+func checkHeader(name, value string) error {
+	switch {
+	case !isHeader(name):
+		return errors.New("it has a name that is none of a header: use such as Authorization")
+	case strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r > '~' }):
+		return fmt.Errorf("the value of %s has other characters than the visible ones of ASCII: leave them out", name)
+	case slices.Contains(ownHeaders, http.CanonicalHeaderKey(name)):
+		return fmt.Errorf("%s is set by the daemon itself: leave it out", name)
+	}
+	return nil
+}
+
+func isHeader(name string) bool {
+	return name != "" && len(name) <= 256 && !strings.ContainsFunc(name, func(r rune) bool {
+		return r <= ' ' || r > '~' || strings.ContainsRune(`()<>@,;:\"/[]?={}`, r)
+	})
+}
+
+// collector is the address of a collector.
+var collector = kind[string]{name: "URL", use: "use the URL of a collector, such as http://localhost:4318", parse: func(v value) (string, error) {
+	s, err := text.parse(v)
+	if err == nil {
+		err = checkCollector(s)
+	}
+	return s, err
+}}
+
+// headers are names with values; in the environment "name=value" with commas
+// between them.
+var headers = kind[Headers]{name: "mapping", use: "use names with values, such as {Authorization: Bearer abc}", parse: func(v value) (Headers, error) {
+	all := Headers{}
+	add := func(name, text string) error {
+		if _, there := all[http.CanonicalHeaderKey(name)]; there {
+			return fmt.Errorf("it has %s twice: give it once", quote(name))
+		}
+		all[http.CanonicalHeaderKey(name)] = text
+		return checkHeader(name, text)
+	}
+	switch {
+	case v.shape == isMapping:
+		for _, p := range v.pairs {
+			if p.value.shape != isScalar {
+				return nil, fmt.Errorf("%s has %s: use a text", quote(p.name), shapeWords[p.value.shape])
+			}
+			if err := add(p.name, p.value.text); err != nil {
+				return nil, err
+			}
+		}
+		return all, nil
+	case v.shape == isScalar && v.flat:
+		for _, part := range splitList(v.text) {
+			name, text, found := strings.Cut(part, "=")
+			if !found {
+				return nil, errors.New("it has a part without =: use name=value, with commas between several")
+			}
+			if err := add(strings.TrimSpace(name), strings.TrimSpace(text)); err != nil {
+				return nil, err
+			}
+		}
+		return all, nil
+	}
+	return nil, errUse
+}}
+
+func tracesKeys() []key[Settings] {
+	return []key[Settings]{
+		hidden(row("traces.endpoint", collector, "(none)", "collector of OpenTelemetry that is told what becomes of jobs, by OTLP over HTTP; `/v1/traces` is added. Without it there are no traces",
+			func(s *Settings) *string { return &s.Traces.Endpoint })),
+		row("traces.sample", fraction(0, 1, shareUse), "1", "share of the traces that are told of, from 0 to 1; a caller's traceparent says it for its own", func(s *Settings) *float64 { return &s.Traces.Sample }),
+		hidden(row("traces.headers", headers, "(none)", "headers for the collector, such as `{Authorization: Bearer abc}`; in the environment `name=value`, with commas between several",
+			func(s *Settings) *Headers { return &s.Traces.Headers })),
+		hidden(row("traces.headers_file", path, "(none)", "file with more of them, one a line as `Name: value`, where they are secrets",
+			func(s *Settings) *string { return &s.Traces.HeadersFile })),
+		row("traces.timeout", span(100*time.Millisecond), "10s", "longest that a request to the collector may take", func(s *Settings) *time.Duration { return &s.Traces.Timeout }),
+		row("traces.service", text, "bullpen", "name of this service in traces", func(s *Settings) *string { return &s.Traces.Service }),
+	}
+}
+
+const mostHeaders = 64 << 10
+
+// completeTraces adds the headers of the file.
+func (l *loader) completeTraces() {
+	t := &l.settings.Traces
+	const at = "traces.headers_file"
+	if t.HeadersFile == "" || !l.checkFile(at, t.HeadersFile) {
+		return
+	}
+	content, err := readFile(t.HeadersFile)
+	if err != nil || len(content) > mostHeaders {
+		l.fault(at, "the file cannot be read, or is larger than %s", bytesText(mostHeaders))
+		return
+	}
+	number := 0
+	for line := range strings.Lines(string(content)) {
+		number++
+		line = strings.TrimSpace(line)
+		if line == "" {
+			continue
+		}
+		name, value, found := strings.Cut(line, ":")
+		name, value = http.CanonicalHeaderKey(strings.TrimSpace(name)), strings.TrimSpace(value)
+		if !found {
+			l.fault(at, "line %d of the file has no colon: write a header a line, as Name: value", number)
+			continue
+		}
+		if err := checkHeader(name, value); err != nil {
+			l.fault(at, "line %d of the file: %v", number, err)
+			continue
+		}
+		if _, there := t.Headers[name]; there {
+			l.fault(at, "line %d of the file: %s is there already: give it once", number, name)
+			continue
+		}
+		if t.Headers == nil {
+			t.Headers = Headers{}
+		}
+		t.Headers[name] = value
+	}
+}

@@ -1,0 +1,76 @@
+package trace
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/bullpen-run/bullpen/internal/daemon/settings"
+)
+
+// Config says where traces go. Only Traces.Endpoint is needed.
+type Config struct {
+	// Traces are the settings. Without an Endpoint there are no traces, and New
+	// returns nil. A Sample of 0 tells of the traces of callers only.
+	Traces settings.Traces
+	// Node and Version are told with all spans.
+	Node, Version string
+	// Buffer is how many spans wait for the collector at most, besides as many that
+	// are on their way. Default 8192, about 14 MiB when both are full.
+	Buffer int
+	// Pause is the longest that a span waits for others to go with. Default 1 s.
+	Pause time.Duration
+	// Logger is told when the collector takes nothing; nil logs nothing.
+	Logger *slog.Logger
+}
+
+const (
+	defaultTimeout = 10 * time.Second
+	defaultBuffer  = 8 << 10
+	defaultPause   = time.Second
+	// batchSize is how many spans go with one request.
+	batchSize = 1 << 10
+	tracePath = "/v1/traces"
+)
+
+func (c Config) withDefaults() Config {
+	c.Traces.Timeout = cmp.Or(c.Traces.Timeout, defaultTimeout)
+	c.Traces.Service = cmp.Or(c.Traces.Service, "bullpen")
+	c.Buffer = cmp.Or(c.Buffer, defaultBuffer)
+	c.Pause = cmp.Or(c.Pause, defaultPause)
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+func (c Config) check() error {
+	errs := []error{c.Traces.Check()}
+	if c.Pause < 0 || c.Buffer < 0 {
+		errs = append(errs, fmt.Errorf("Pause is %v and Buffer %d: use positive ones, or 0 for the default", c.Pause, c.Buffer))
+	}
+	return errors.Join(errs...)
+}
+
+// target is where requests go.
+func (c *Config) target() string {
+	base := strings.TrimRight(c.Traces.Endpoint, "/")
+	if strings.HasSuffix(base, tracePath) {
+		return base
+	}
+	return base + tracePath
+}
+
+func (c *Config) resource() []attribute {
+	var s span
+	s.text("service.name", c.Traces.Service)
+	s.text("service.version", c.Version)
+	s.text("service.instance.id", c.Node)
+	s.text("telemetry.sdk.name", "bullpen")
+	s.text("telemetry.sdk.language", "go")
+	s.text("telemetry.sdk.version", c.Version)
+	return s.attributes
+}

@@ -1,0 +1,286 @@
+package trace
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Counts is what became of spans.
+type Counts struct {
+	// Sent were taken by the collector; Dropped were not, because the buffer was
+	// full, or the collector refused them or did not answer for too long.
+	Sent, Dropped uint64
+	// Failures are requests that the collector did not take.
+	Failures uint64
+	// Waiting are those in the buffer.
+	Waiting int
+}
+
+// exporter sends spans. Its goroutine is started by newExporter and ends by close,
+// which waits for it.
+type exporter struct {
+	config  Config
+	client  *http.Client
+	encoder encoder
+
+	sent, dropped, failures atomic.Uint64
+
+	wake chan struct{}   // capacity 1: there is a whole batch, or closed is set
+	live context.Context //nolint:containedctx // of requests; ended by the end of close
+	kill context.CancelFunc
+	done chan struct{} // closed when the goroutine has ended
+
+	mu      sync.Mutex
+	waiting []span // guarded by mu
+	closed  bool   // guarded by mu
+}
+
+func newExporter(c Config) *exporter {
+	transport := &http.Transport{
+		Proxy: http.ProxyFromEnvironment, MaxIdleConns: 1, MaxIdleConnsPerHost: 1, IdleConnTimeout: time.Minute,
+		TLSHandshakeTimeout: c.Traces.Timeout, ForceAttemptHTTP2: true,
+	}
+	e := &exporter{
+		config: c, encoder: encoder{resource: c.resource(), version: c.Version},
+		client: &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
+		wake:   make(chan struct{}, 1), done: make(chan struct{}),
+	}
+	e.live, e.kill = context.WithCancel(context.Background())
+	go e.run() // ends after close
+	return e
+}
+
+// put takes spans over, or drops them.
+func (e *exporter) put(spans ...span) {
+	e.mu.Lock()
+	room := min(e.config.Buffer-len(e.waiting), len(spans))
+	if e.closed {
+		room = 0
+	}
+	before := len(e.waiting)
+	e.waiting = append(e.waiting, spans[:room]...)
+	whole := before < batchSize && len(e.waiting) >= batchSize
+	e.mu.Unlock()
+	if room < len(spans) {
+		e.dropped.Add(uint64(len(spans) - room))
+	}
+	if whole {
+		e.nudge()
+	}
+}
+
+func (e *exporter) nudge() {
+	select {
+	case e.wake <- struct{}{}:
+	default: // it will look
+	}
+}
+
+// take takes all spans that wait, and gives the room of those before in exchange.
+func (e *exporter) take(spent []span) (all []span, closed bool) {
+	clear(spent)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	all, e.waiting = e.waiting, spent[:0]
+	return all, e.closed
+}
+
+// run sends batches until all is sent after close.
+func (e *exporter) run() {
+	defer close(e.done)
+	defer e.client.CloseIdleConnections()
+	look := time.NewTicker(e.config.Pause)
+	defer look.Stop()
+	var all []span
+	for {
+		var closed bool
+		all, closed = e.take(all)
+		for batch := range slices.Chunk(all, batchSize) {
+			e.send(batch)
+		}
+		if len(all) >= batchSize {
+			continue
+		}
+		if closed {
+			return
+		}
+		select {
+		case <-e.wake:
+		case <-look.C:
+		}
+	}
+}
+
+const (
+	// patience is how long one batch is sent again; what comes meanwhile fills the
+	// buffer.
+	patience   = 30 * time.Second
+	firstPause = 500 * time.Millisecond
+	lastPause  = 8 * time.Second
+	// quiet is how often the log is told that the collector takes nothing.
+	quiet = time.Minute
+)
+
+// send sends a batch, again where that may help.
+func (e *exporter) send(batch []span) {
+	n := 0
+	for i := range batch {
+		n += e.encode(&batch[i])
+	}
+	body := e.encoder.take()
+	begun := time.Now()
+	var told time.Time
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		refused, err := e.post(body)
+		if err == nil {
+			e.sent.Add(uint64(max(n-refused, 0)))
+			e.dropped.Add(uint64(min(refused, n)))
+			if !told.IsZero() {
+				e.config.Logger.Info("traces are sent again")
+			}
+			return
+		}
+		e.failures.Add(1)
+		again := refusal(err)
+		if time.Since(told) >= quiet {
+			told = time.Now()
+			e.config.Logger.Warn("traces cannot be sent, those for which there is no room are dropped", slog.Any("error", err), slog.Uint64("dropped", e.dropped.Load()))
+		}
+		pause := max(pause, again.after)
+		if again.final || e.live.Err() != nil || time.Since(begun)+pause > patience || !e.rest(pause) {
+			e.dropped.Add(uint64(n))
+			return
+		}
+	}
+}
+
+// encode encodes a span and what hangs on it, and tells how many these are.
+func (e *exporter) encode(s *span) int {
+	n := 1
+	if s.starts != nil {
+		if began := s.starts.of(s); began != nil {
+			e.encoder.add(began)
+			n++
+		}
+	}
+	e.encoder.add(s)
+	return n
+}
+
+// rest waits; false says that there is no time for another try.
+func (e *exporter) rest(pause time.Duration) bool {
+	t := time.NewTimer(pause)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-e.live.Done():
+		return false
+	}
+}
+
+// refused is an answer other than that all is well.
+type refused struct {
+	status int
+	text   string
+	after  time.Duration // how long to wait, where the collector says so
+	final  bool          // the same again would be refused again
+}
+
+func (r *refused) Error() string {
+	return fmt.Sprintf("the collector answers %d %s: %s", r.status, http.StatusText(r.status), r.text)
+}
+
+// refusal gives what an error says about trying again.
+func refusal(err error) refused {
+	var r *refused
+	if errors.As(err, &r) {
+		return *r
+	}
+	return refused{}
+}
+
+// mostAnswer bounds what is read of an answer.
+const mostAnswer = 64 << 10
+
+// post sends one request, and tells how many of its spans the collector refuses.
+func (e *exporter) post(body []byte) (refusedSpans int, err error) {
+	ctx, cancel := context.WithTimeout(e.live, e.config.Traces.Timeout)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, e.config.target(), bytes.NewReader(body))
+	if err != nil {
+		return 0, err
+	}
+	for name, value := range e.config.Traces.Headers {
+		r.Header.Set(name, value)
+	}
+	r.Header.Set("Content-Type", "application/x-protobuf")
+	if r.Header.Get("User-Agent") == "" {
+		r.Header.Set("User-Agent", "bullpen/"+e.config.Version)
+	}
+	answer, err := e.client.Do(r)
+	if err != nil {
+		return 0, err
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(answer.Body, mostAnswer))
+	if answer.StatusCode == http.StatusOK || answer.StatusCode == http.StatusAccepted || answer.StatusCode == http.StatusNoContent {
+		return int(rejected(text)), nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	no := &refused{status: answer.StatusCode, text: printable(text), final: true}
+	switch answer.StatusCode {
+	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		no.final = false
+		if s, err := strconv.ParseUint(answer.Header.Get("Retry-After"), 10, 16); err == nil {
+			no.after = time.Duration(s) * time.Second
+		}
+	}
+	return 0, no
+}
+
+// printable gives the beginning of an answer for the log.
+func printable(text []byte) string {
+	const most = 200
+	text = bytes.ToValidUTF8(text[:min(len(text), most)], nil)
+	return string(bytes.Map(func(r rune) rune {
+		if r < ' ' {
+			return -1
+		}
+		return r
+	}, text))
+}
+
+// close takes no more spans and sends what waits, until ctx ends.
+func (e *exporter) close(ctx context.Context) {
+	e.mu.Lock()
+	e.closed = true
+	e.mu.Unlock()
+	e.nudge()
+	select {
+	case <-e.done:
+	case <-ctx.Done():
+		e.kill()
+		<-e.done
+	}
+	e.kill()
+}
+
+func (e *exporter) counts() Counts {
+	e.mu.Lock()
+	waiting := len(e.waiting)
+	e.mu.Unlock()
+	return Counts{Sent: e.sent.Load(), Dropped: e.dropped.Load(), Failures: e.failures.Load(), Waiting: waiting}
+}

@@ -1,0 +1,115 @@
+package trace
+
+import (
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/bullpen-run/bullpen/internal/daemon/guard"
+)
+
+// The headers that carry a context, and those that tell of a job or a task, as
+// net/http spells them.
+const (
+	headerParent   = "Traceparent"
+	headerState    = "Tracestate"
+	headerJob      = "Bullpen-Job"
+	headerTask     = "Bullpen-Task"
+	headerLocation = "Location"
+	jobLocation    = "/v1/jobs/"
+)
+
+// Routes returns routes with their requests traced: those that a caller has put into
+// a trace, and those that submit. What is submitted is below the request.
+func (t *Tracer) Routes(routes []guard.Route) []guard.Route {
+	if t == nil {
+		return routes
+	}
+	all := make([]guard.Route, len(routes))
+	for i, r := range routes {
+		begins := r.Method == http.MethodPost && r.Role == guard.Submit
+		r.Handler = &requests{tracer: t, next: r.Handler, name: r.Method + " " + r.Pattern, route: r.Pattern, begins: begins, each: r.Streams}
+		all[i] = r
+	}
+	return all
+}
+
+// requests traces those of one route.
+type requests struct {
+	tracer *Tracer
+	next   http.Handler
+	name   string
+	route  string
+	begins bool // a trace, where the caller has none
+	each   bool // the request submits many jobs, each of which has a trace of its own unless the caller says otherwise
+}
+
+func (h *requests) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	caller, given := Parse(first(r.Header, headerParent))
+	if !given && !h.begins {
+		h.next.ServeHTTP(w, r)
+		return
+	}
+	own := Context{caller.Trace, newSpanID(), caller.Sampled}
+	if !given {
+		own.Trace = newID()
+		own.Sampled = h.tracer.sampler.takes(own.Trace)
+		delete(r.Header, headerState)
+	}
+	// What is submitted gets the header of the request as its own.
+	if given || !h.each {
+		r.Header[headerParent] = []string{own.String()}
+	} else {
+		delete(r.Header, headerParent)
+	}
+	if !own.Sampled {
+		h.next.ServeHTTP(w, r)
+		return
+	}
+	s := span{trace: own.Trace, id: own.Span, parent: caller.Span, state: first(r.Header, headerState), name: h.name, kind: kindServer, start: time.Now()}
+	ended := false
+	defer func() { // also of a handler that panics, which guard tells the caller
+		h.end(&s, w, r, ended)
+	}()
+	h.next.ServeHTTP(w, r)
+	ended = true
+}
+
+// end tells of a request that was answered.
+func (h *requests) end(s *span, w http.ResponseWriter, r *http.Request, ended bool) {
+	s.end = time.Now()
+	s.text(keyMethod, r.Method)
+	s.text(keyRoute, h.route)
+	s.text(keyPool, r.PathValue("pool"))
+	s.text(keyJob, jobOf(w.Header()))
+	s.text(keyRun, first(w.Header(), headerTask))
+	status := guard.Status(w)
+	if !ended {
+		status = http.StatusInternalServerError
+	}
+	s.number(keyStatus, int64(status))
+	if status >= http.StatusInternalServerError {
+		s.text(keyError, http.StatusText(status))
+		s.fail(http.StatusText(status))
+	}
+	h.tracer.exporter.put(*s)
+}
+
+// jobOf finds the job that an answer is about.
+func jobOf(h http.Header) string {
+	if id := first(h, headerJob); id != "" {
+		return id
+	}
+	id, _ := strings.CutPrefix(first(h, headerLocation), jobLocation)
+	if strings.Contains(id, "/") {
+		return ""
+	}
+	return id
+}
+
+func first(h http.Header, name string) string {
+	if v := h[name]; len(v) > 0 {
+		return v[0]
+	}
+	return ""
+}

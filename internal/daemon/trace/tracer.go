@@ -1,0 +1,107 @@
+package trace
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/bullpen-run/bullpen"
+)
+
+// Tracer makes spans and sends them. A nil one does nothing, and costs nothing. All
+// methods are safe for concurrent use.
+type Tracer struct {
+	exporter *exporter
+	sampler  sampler
+	node     string
+	known    known
+}
+
+// New starts a Tracer, nil where c has no endpoint. It must be ended by Close. All
+// faults of c are reported at once.
+func New(c Config) (*Tracer, error) {
+	if c.Traces.Endpoint == "" {
+		return nil, nil //nolint:nilnil // no traces are no error
+	}
+	if err := c.check(); err != nil {
+		return nil, fmt.Errorf("traces: %w", err)
+	}
+	c = c.withDefaults()
+	return &Tracer{exporter: newExporter(c), sampler: newSampler(c.Traces.Sample), node: c.Node}, nil
+}
+
+// Close takes no more spans, sends those that wait until ctx ends, and drops the
+// rest.
+func (t *Tracer) Close(ctx context.Context) {
+	if t != nil {
+		t.exporter.close(ctx)
+	}
+}
+
+// Counts tells what became of spans.
+func (t *Tracer) Counts() Counts {
+	if t == nil {
+		return Counts{}
+	}
+	return t.exporter.counts()
+}
+
+// The keys of metadata that carry a context.
+const (
+	metaParent = "traceparent"
+	metaState  = "tracestate"
+)
+
+// place is where the spans of a job or task belong.
+type place struct {
+	Context        // its own span, below which the others are
+	above   SpanID // the caller's span; none for a trace of its own
+	state   string
+}
+
+// job finds the place of a job.
+func (t *Tracer) job(id string, meta map[string]string) place {
+	own, span := jobSpan(id)
+	if c, ok := Parse(meta[metaParent]); ok {
+		return place{Context{c.Trace, span, c.Sampled}, c.Span, meta[metaState]}
+	}
+	return place{Context: Context{own, span, t.sampler.takes(own)}}
+}
+
+// task finds the place of an ephemeral task, whose spans are below the caller's.
+func (t *Tracer) task(meta map[string]string) place {
+	if c, ok := Parse(meta[metaParent]); ok {
+		return place{Context: c, state: meta[metaState]}
+	}
+	own := newID()
+	return place{Context: Context{Trace: own, Sampled: t.sampler.takes(own)}}
+}
+
+// below begins a span below the one of p.
+func (p *place) below(name string, kind spanKind) span {
+	return span{trace: p.Trace, id: newSpanID(), parent: p.Span, state: p.state, name: name, kind: kind}
+}
+
+// named is a name of a span: what it does, and with which task.
+func named(what, task string) string {
+	if task == "" {
+		return what
+	}
+	return what + " " + task
+}
+
+// outcomeWord says how something ended.
+func outcomeWord(o bullpen.Outcome, started bool) string {
+	if !started {
+		return "never_started"
+	}
+	return o.String()
+}
+
+// instant gives t as text, nothing for none.
+func instant(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339Nano)
+}
