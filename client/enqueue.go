@@ -54,7 +54,7 @@ func (c *Client) Run(ctx context.Context, pool string, j Job) (Ref, bullpen.Resu
 	if err := a.json(&ref); err != nil {
 		return ref, bullpen.Result{}, &Error{Status: a.status, Cause: causeUnconfirmed, Err: err}
 	}
-	res, err := c.wait(ctx, ref.ID, c.submitHeader(nil, j.Parent, false))
+	res, err := c.wait(ctx, ref.ID, c.submitHeader(ctx, nil, j.Parent, false))
 	if err == nil {
 		ref.State = Done
 	} else if errors.As(err, &end) {
@@ -84,15 +84,19 @@ func (c *Client) submission(ctx context.Context, pool string, j *Job) call {
 		j.Parent = parentOf(ctx)
 	}
 	r := call{method: http.MethodPost, path: poolPath(pool, "/jobs"), body: newSource(j.Payload), again: j.Key != ""}
-	r.header = c.submitHeader(j.Meta, j.Parent, false)
+	r.header = c.submitHeader(ctx, j.Meta, j.Parent, false)
 	return r
 }
 
 // submitHeader is nil where the template's says all. own leaves out the metadata
-// that is Bullpen's.
-func (c *Client) submitHeader(meta map[string]string, parent string, own bool) http.Header {
-	text := encodeMeta(meta, own)
-	if text == "" && parent == "" {
+// that is Bullpen's. Metadata without a trace is in that of the task in ctx.
+func (c *Client) submitHeader(ctx context.Context, meta map[string]string, parent string, own bool) http.Header {
+	text, trace := encodeMeta(meta, own), meta
+	if _, given := meta["traceparent"]; !given {
+		trace = taskOf(ctx).trace
+	}
+	inTrace := traced(trace)
+	if text == "" && parent == "" && !inTrace {
 		return nil
 	}
 	header := c.header()
@@ -101,6 +105,11 @@ func (c *Client) submitHeader(meta map[string]string, parent string, own bool) h
 	}
 	if parent != "" {
 		header["Bullpen-Parent"] = []string{parent}
+	}
+	for key, name := range traceHeaders {
+		if value := trace[key]; inTrace && value != "" {
+			header[name] = []string{value}
+		}
 	}
 	return header
 }
@@ -116,15 +125,28 @@ func enqueueError(err error) error {
 
 type parentKey struct{}
 
+// task is what a context knows of the task whose handler makes calls.
+type task struct {
+	id    string
+	trace map[string]string // its metadata that says in which trace it runs; nil for none
+}
+
 // WithParent returns a context for calls that a handler makes while it runs t: the
 // jobs and tasks that it submits, and waits for, say that they are t's. So a task
 // that waits for its own pool cannot hang it: the pool gets a worker more for the
-// time, or the answer is [ErrNested].
+// time, or the answer is [ErrNested]. And they are in its trace, unless their Meta
+// names another.
 func WithParent(ctx context.Context, t bullpen.Task) context.Context {
-	return context.WithValue(ctx, parentKey{}, t.ID)
+	parent := task{id: t.ID}
+	if traced(t.Meta) {
+		parent.trace = map[string]string{"traceparent": t.Meta["traceparent"], "tracestate": t.Meta["tracestate"]}
+	}
+	return context.WithValue(ctx, parentKey{}, parent)
 }
 
-func parentOf(ctx context.Context) string {
-	id, _ := ctx.Value(parentKey{}).(string)
-	return id
+func taskOf(ctx context.Context) task {
+	t, _ := ctx.Value(parentKey{}).(task)
+	return t
 }
+
+func parentOf(ctx context.Context) string { return taskOf(ctx).id }

@@ -35,7 +35,7 @@ func (e *ephemeral) try(ctx context.Context, r *run, sent *sending) (bullpen.Res
 		q.time("deadline", end)
 	}
 	c := call{method: http.MethodPost, path: e.path, query: q.String(), body: newSource(r.task.Payload), long: true}
-	c.header = e.client.submitHeader(r.task.Meta, r.parent, true)
+	c.header = e.client.submitHeader(r.ctx, r.task.Meta, r.parent, true)
 	defer c.body.release()
 	if r.task.Observer != nil {
 		return e.watched(ctx, c, r.task.Observer, sent)

@@ -2,6 +2,7 @@ package client
 
 import (
 	"net/url"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -92,11 +93,13 @@ func (f *Filter) query(dead bool) string {
 	return q.String()
 }
 
-// encodeMeta writes metadata as the header Bullpen-Meta takes it.
+// encodeMeta writes metadata as the header Bullpen-Meta takes it, but for what has
+// a header of its own.
 func encodeMeta(meta map[string]string, own bool) string {
 	var q query
+	inTrace := traced(meta)
 	for key, value := range meta {
-		if own && strings.HasPrefix(key, reservedMeta) {
+		if own && strings.HasPrefix(key, reservedMeta) || inTrace && traceHeaders[key] != "" {
 			continue
 		}
 		if q.b.Len() > 0 {
@@ -111,3 +114,17 @@ func encodeMeta(meta map[string]string, own bool) string {
 
 // reservedMeta begins the keys that are Bullpen's.
 const reservedMeta = "bullpen."
+
+// traceHeaders are the metadata that say to which trace a request belongs, by the
+// header that each has of its own. With them the daemon has the request itself in
+// the trace, and the job below it.
+var traceHeaders = map[string]string{"traceparent": "Traceparent", "tracestate": "Tracestate"}
+
+// traced tells whether metadata names a trace as the W3C Trace Context has it. All
+// else travels as it is.
+func traced(meta map[string]string) bool {
+	parent, state := meta["traceparent"], meta["tracestate"]
+	return traceparent.MatchString(parent) && !strings.ContainsFunc(state, func(r rune) bool { return r < ' ' || r > '~' })
+}
+
+var traceparent = regexp.MustCompile(`^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$`)
