@@ -52,7 +52,7 @@ func (a *API) bulk(w http.ResponseWriter, r *http.Request, _ query) *problem.Pro
 		in.read(r.Body, 4*(a.config.MaxPayload/3+1)+lineRoom)
 	})
 	defer in.stop(w, r)
-	b := &bulkRun{api: a, pool: pool, stream: s, keys: map[string]bool{}}
+	b := &bulkRun{api: a, pool: pool, stream: s, keys: map[string]bool{}, trace: readTrace(r.Header)}
 	if s.flush() != nil {
 		return nil
 	}
@@ -188,6 +188,7 @@ type bulkRun struct {
 	jobs   []queue.Job
 	of     []int           // the lines of jobs
 	keys   map[string]bool // of jobs
+	trace  trace           // of the request
 }
 
 // put puts a batch and writes an answer for each line. Of jobs with the same key
@@ -271,6 +272,7 @@ func (b *bulkRun) job(l *bulkLine) (queue.Job, *problem.Problem) {
 	if p != nil {
 		return queue.Job{}, p
 	}
+	o.addTrace(b.trace)
 	o.job.Queue = b.pool
 	job, err := b.api.backend.Complete(b.pool, o.job)
 	if err != nil {

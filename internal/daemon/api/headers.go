@@ -83,6 +83,22 @@ func (o *order) readMeta(h http.Header, f *faults) {
 	}
 }
 
+// trace is to which trace a request belongs, empty for none.
+type trace struct{ parent, state string }
+
+func readTrace(h http.Header) trace { return trace{first(h, headerTrace), first(h, headerState)} }
+
+// addTrace puts an order into the trace of its request, unless it names one itself.
+func (o *order) addTrace(t trace) {
+	if _, own := o.job.Meta["traceparent"]; own || t.parent == "" {
+		return
+	}
+	o.addMeta("traceparent", t.parent)
+	if _, own := o.job.Meta["tracestate"]; !own && t.state != "" {
+		o.addMeta("tracestate", t.state)
+	}
+}
+
 // visible tells whether s is of the visible characters of ASCII only.
 func visible(s string) bool {
 	for i := range len(s) {
