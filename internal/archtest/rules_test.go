@@ -62,12 +62,20 @@ var rules = []rule{
 		folder: "internal/daemon",
 		ours: []string{
 			".", "protocol", "pool", "pool/poolprom", "process", "process/processprom", "wasm", "queue", "queue/queueprom", "queue/embedded", "client",
-			"internal/broker", "internal/confine", "internal/dashboard", "internal/probe", "internal/schedule", "internal/wire",
+			"internal/broker", "internal/confine", "internal/daemon/trace", "internal/dashboard", "internal/probe", "internal/schedule", "internal/wire",
 		},
 		theirs: []string{
-			"github.com/prometheus/client_golang", "go.opentelemetry.io/otel", "go.yaml.in/yaml/v3", "github.com/oklog/ulid/v2", "github.com/nats-io/nats.go",
+			"github.com/prometheus/client_golang", "go.yaml.in/yaml/v3", "github.com/oklog/ulid/v2", "github.com/nats-io/nats.go",
 		},
+		tests: []string{"internal/daemon/trace/tracetest"},
 	},
+	{
+		folder: "internal/daemon/trace",
+		ours:   []string{".", "internal/daemon", "process", "queue"},
+		theirs: []string{"google.golang.org/protobuf"},
+		tests:  []string{"internal/daemon/trace/tracetest", "pool"},
+	},
+	{folder: "internal/daemon/trace/tracetest", theirs: []string{"go.opentelemetry.io/proto/slim/otlp", "google.golang.org/protobuf"}},
 	{folder: "internal/dashboard", ours: []string{"."}},
 	{
 		folder: "internal/cli",

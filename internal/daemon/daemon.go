@@ -17,6 +17,7 @@ import (
 	"github.com/bullpen-run/bullpen/internal/daemon/guard"
 	"github.com/bullpen-run/bullpen/internal/daemon/live"
 	"github.com/bullpen-run/bullpen/internal/daemon/settings"
+	"github.com/bullpen-run/bullpen/internal/daemon/trace"
 	"github.com/bullpen-run/bullpen/internal/lifecycle"
 	"github.com/bullpen-run/bullpen/process"
 	"github.com/bullpen-run/bullpen/process/processprom"
@@ -70,6 +71,7 @@ type Daemon struct {
 	queue  *queue.Queue
 	budget *process.Budget // nil for none
 	hub    *live.Hub
+	tracer *trace.Tracer // nil for no traces
 	// processes shows the workers of all pools to Prometheus.
 	processes *processprom.Collector
 	runs      runs
@@ -233,6 +235,9 @@ func (d *Daemon) actors() ([]actor, error) {
 		{"the API", server.run},
 		{"the queue", d.closeQueue},
 	}
+	if d.tracer != nil {
+		all = append(all, actor{"the traces", d.closeTraces})
+	}
 	if d.probes != nil {
 		all = append(all, actor{"the probes", d.probes.run})
 	}
@@ -253,6 +258,20 @@ func (d *Daemon) watchStore(ctx context.Context) error {
 func (d *Daemon) closeQueue(ctx context.Context) error {
 	<-ctx.Done()
 	return d.queue.Close() //nolint:contextcheck // its turn has come because ctx has ended
+}
+
+// lastTraces is how long the collector has to take the last traces.
+const lastTraces = 2 * time.Second
+
+// closeTraces sends the last traces in its turn, for a moment and within the grace.
+func (d *Daemon) closeTraces(ctx context.Context) error {
+	<-ctx.Done()
+	end, cancel := context.WithTimeout(context.Background(), min(lastTraces, d.config().Grace)) //nolint:contextcheck // as in closeQueue
+	defer cancel()
+	stop := until(d.aborted, cancel)
+	defer stop()
+	d.tracer.Close(end)
+	return nil
 }
 
 // config returns the settings in force.

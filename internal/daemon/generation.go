@@ -4,14 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"math"
 	"sync"
 	"time"
 
 	"github.com/bullpen-run/bullpen"
-	"github.com/bullpen-run/bullpen/internal/daemon/live"
 	"github.com/bullpen-run/bullpen/internal/daemon/settings"
+	"github.com/bullpen-run/bullpen/internal/daemon/trace"
 	"github.com/bullpen-run/bullpen/process"
 	"github.com/bullpen-run/bullpen/queue"
 )
@@ -24,7 +23,8 @@ type generation struct {
 	executor bullpen.Executor // the workers, with their tasks known to the hub as jobs
 	direct   bullpen.Executor // the same, with tasks that are no jobs
 	feed     *process.Feed
-	changed  func() // called after workers have come or failed to
+	starts   *trace.Starts // of the workers, for traces; nil for none
+	changed  func()        // called after workers have come or failed to
 	watching chan struct{}
 	counts   counts
 
@@ -40,16 +40,17 @@ type generation struct {
 }
 
 // newGeneration starts the workers of a pool. They take no jobs yet.
-func newGeneration(name string, s settings.Pool, budget *process.Budget, hub *live.Hub, log *slog.Logger, changed func()) (*generation, error) {
+func newGeneration(name string, s settings.Pool, d *Daemon) (*generation, error) {
 	c := s.Process
-	c.Name, c.Budget, c.Logger, c.Overflow = name, budget, log, process.Reject
+	c.Name, c.Budget, c.Logger, c.Overflow = name, d.budget, d.log, process.Reject
 	workers, err := process.New(c)
 	if err != nil {
 		return nil, fmt.Errorf("pool %q: %w", name, err)
 	}
+	starts := d.tracer.Starts()
 	g := &generation{
-		name: name, settings: s, workers: workers, feed: workers.Events(64), changed: changed,
-		executor: hub.Wrap(name, workers), direct: hub.WrapEphemeral(name, workers),
+		name: name, settings: s, workers: workers, feed: workers.Events(64), changed: d.judge, starts: starts,
+		executor: d.tracer.Wrap(name, d.hub.Wrap(name, workers), starts), direct: d.tracer.WrapEphemeral(name, d.hub.WrapEphemeral(name, workers), starts),
 		watching: make(chan struct{}), restart: make(chan struct{}, 1), room: make(chan struct{}, 1),
 	}
 	go g.watch() // ends with the workers; end waits for it
@@ -60,6 +61,7 @@ func newGeneration(name string, s settings.Pool, budget *process.Budget, hub *li
 func (g *generation) watch() {
 	defer close(g.watching)
 	for e := range g.feed.C {
+		g.starts.Note(&e)
 		switch e.Kind {
 		case process.StartFailed:
 			g.setStartError(toldText(e.Text, g.workers.Config().Command))

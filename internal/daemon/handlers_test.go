@@ -19,12 +19,33 @@ import (
 // handlers are what the workers of these tests can do.
 func handlers() map[string]bullpen.Handler {
 	return map[string]bullpen.Handler{
-		"echo": func(_ context.Context, t bullpen.Task) ([]byte, error) { return t.Payload, nil },
-		"mark": mark,
-		"nest": nest,
-		"hold": hold,
-		"tell": func(_ context.Context, _ bullpen.Task) ([]byte, error) { return []byte(os.Getenv("TELL")), nil },
+		"echo":  func(_ context.Context, t bullpen.Task) ([]byte, error) { return t.Payload, nil },
+		"mark":  mark,
+		"nest":  nest,
+		"hold":  hold,
+		"flaky": flaky,
+		"trace": func(_ context.Context, t bullpen.Task) ([]byte, error) { return []byte(t.Meta["traceparent"]), nil },
+		"tell":  func(_ context.Context, _ bullpen.Task) ([]byte, error) { return []byte(os.Getenv("TELL")), nil },
 	}
+}
+
+// flaky does in its first attempt what its payload says, and says in the next in
+// which trace it runs.
+func flaky(_ context.Context, t bullpen.Task) ([]byte, error) {
+	if queue.AttemptOf(t).Attempt > 1 {
+		return []byte(t.Meta["traceparent"]), nil
+	}
+	if string(t.Payload) == "die" {
+		self, err := os.FindProcess(os.Getpid())
+		if err != nil {
+			return nil, err
+		}
+		if err := self.Kill(); err != nil {
+			return nil, err
+		}
+		select {} // until it is dead
+	}
+	return nil, errors.New("not yet")
 }
 
 // marked is what a job of "mark" does: it notes its start in a file, and runs for

@@ -68,5 +68,8 @@ func (d *Daemon) own() []prometheus.Collector {
 		counter("bullpen_config_reloads_total", "Reloads of the configuration that were taken over.", d.reloads.good.Load),
 		counter("bullpen_config_reload_failures_total", "Reloads of the configuration that were refused.", d.reloads.bad.Load),
 		counter("bullpen_log_lines_dropped_total", "Lines of the log that were dropped because the writer was too slow.", d.logLost),
+		counter("bullpen_traces_sent_total", "Spans that the collector of traces has taken.", func() uint64 { return d.tracer.Counts().Sent }),
+		counter("bullpen_traces_dropped_total", "Spans that were dropped because the collector of traces was too slow or refused them.", func() uint64 { return d.tracer.Counts().Dropped }),
+		counter("bullpen_traces_failures_total", "Requests that the collector of traces did not take.", func() uint64 { return d.tracer.Counts().Failures }),
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/bullpen-run/bullpen/internal/daemon/guard"
 	"github.com/bullpen-run/bullpen/internal/daemon/live"
 	"github.com/bullpen-run/bullpen/internal/daemon/settings"
+	"github.com/bullpen-run/bullpen/internal/daemon/trace"
 	"github.com/bullpen-run/bullpen/process"
 	"github.com/bullpen-run/bullpen/process/processprom"
 	"github.com/bullpen-run/bullpen/queue"
@@ -23,6 +24,11 @@ import (
 func (d *Daemon) open(ctx context.Context) error {
 	s := d.settings
 	var err error
+	d.tracer, err = trace.New(trace.Config{Traces: s.Traces, Node: s.Node, Version: d.version, Logger: d.log})
+	if err != nil {
+		return err
+	}
+	d.log = d.tracer.Logger(d.log)
 	if d.processes, err = processprom.New(); err != nil {
 		return err
 	}
@@ -60,6 +66,9 @@ func (d *Daemon) openQueue(ctx context.Context) error {
 	defer cancel()
 	c := d.settings.Queue
 	c.Logger, c.Node = d.log, d.settings.Node
+	if d.tracer != nil {
+		c.Ended = d.tracer.Ended
+	}
 	d.opening.Store(true)
 	defer d.opening.Store(false)
 	opened := make(chan error, 1)
@@ -157,7 +166,7 @@ func (d *Daemon) generation(name string, s settings.Pool) (*generation, error) {
 	if len(s.Process.Command) == 0 {
 		return nil, nil //nolint:nilnil // no workers are no error
 	}
-	return newGeneration(name, s, d.budget, d.hub, d.log, d.judge)
+	return newGeneration(name, s, d)
 }
 
 // abandon closes what open has opened.
@@ -179,5 +188,8 @@ func (d *Daemon) abandon() {
 	if d.probes != nil {
 		_ = d.probes.close()
 	}
+	end, cancel := context.WithCancel(context.Background())
+	cancel() // nothing was served that is worth waiting for
+	d.tracer.Close(end)
 	_, _ = d.state.MoveAny(Closed)
 }

@@ -73,7 +73,7 @@ func (d *Daemon) server() (*server, error) {
 		a.Close()
 		return nil, err
 	}
-	routes := append(a.Routes(), d.checks(false)...)
+	routes := append(d.tracer.Routes(a.Routes()), d.checks(false)...)
 	routes = append(routes, guard.Route{Method: http.MethodGet, Pattern: "/metrics", Role: guard.Read, Handler: metrics})
 	if d.probes != nil {
 		d.probes.serveMetrics(metrics)

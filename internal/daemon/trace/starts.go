@@ -33,6 +33,15 @@ const memory = time.Minute
 // mostGone bounds those that have gone, where workers last for one task each.
 const mostGone = 1 << 14
 
+// Starts returns what knows of workers that are to be started, nil where there are
+// no traces.
+func (t *Tracer) Starts() *Starts {
+	if t == nil {
+		return nil
+	}
+	return new(Starts)
+}
+
 // Note takes an event of the pool.
 func (s *Starts) Note(e *process.Event) {
 	if s == nil {
