@@ -32,6 +32,34 @@ type asked struct {
 	Header     http.Header // those of ours
 }
 
+// traceRequests are calls that name a trace.
+func traceRequests() map[string]request {
+	return map[string]request{
+		"Enqueue in a trace": {
+			func(ctx context.Context, c *client.Client) (any, error) {
+				return c.Enqueue(ctx, "p", client.Job{Meta: map[string]string{"traceparent": traceparent, "tracestate": "a=b", "k": "v"}})
+			},
+			202, refText,
+			asked{"POST /v1/pools/p/jobs", "", http.Header{"Bullpen-Meta": {"k=v"}, "Traceparent": {traceparent}, "Tracestate": {"a=b"}}},
+		},
+		"Enqueue in what is no trace": {
+			func(ctx context.Context, c *client.Client) (any, error) {
+				return c.Enqueue(ctx, "p", client.Job{Meta: map[string]string{"traceparent": "00-1"}})
+			},
+			202, refText,
+			asked{"POST /v1/pools/p/jobs", "", http.Header{"Bullpen-Meta": {"traceparent=00-1"}}},
+		},
+		"Enqueue in the trace of a task": {
+			func(ctx context.Context, c *client.Client) (any, error) {
+				t := bullpen.Task{ID: "01Q", Meta: map[string]string{"traceparent": traceparent, "k": "v"}}
+				return c.Enqueue(client.WithParent(ctx, t), "p", client.Job{})
+			},
+			202, refText,
+			asked{"POST /v1/pools/p/jobs", "", http.Header{"Bullpen-Parent": {"01Q"}, "Traceparent": {traceparent}}},
+		},
+	}
+}
+
 // traceparent is that of somebody's span.
 const traceparent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
@@ -79,28 +107,6 @@ func jobRequests() map[string]request {
 					"&attempts=3&backoff=1s&max_backoff=1m0s&crashes=2&idempotent=true&compensate=undo",
 				"x\x00", http.Header{"Bullpen-Meta": {"%C3%A9=%00%0A"}, "Bullpen-Parent": {"01P"}},
 			},
-		},
-		"Enqueue in a trace": {
-			func(ctx context.Context, c *client.Client) (any, error) {
-				return c.Enqueue(ctx, "p", client.Job{Meta: map[string]string{"traceparent": traceparent, "tracestate": "a=b", "k": "v"}})
-			},
-			202, refText,
-			asked{"POST /v1/pools/p/jobs", "", http.Header{"Bullpen-Meta": {"k=v"}, "Traceparent": {traceparent}, "Tracestate": {"a=b"}}},
-		},
-		"Enqueue in what is no trace": {
-			func(ctx context.Context, c *client.Client) (any, error) {
-				return c.Enqueue(ctx, "p", client.Job{Meta: map[string]string{"traceparent": "00-1"}})
-			},
-			202, refText,
-			asked{"POST /v1/pools/p/jobs", "", http.Header{"Bullpen-Meta": {"traceparent=00-1"}}},
-		},
-		"Enqueue in the trace of a task": {
-			func(ctx context.Context, c *client.Client) (any, error) {
-				t := bullpen.Task{ID: "01Q", Meta: map[string]string{"traceparent": traceparent, "k": "v"}}
-				return c.Enqueue(client.WithParent(ctx, t), "p", client.Job{})
-			},
-			202, refText,
-			asked{"POST /v1/pools/p/jobs", "", http.Header{"Bullpen-Parent": {"01Q"}, "Traceparent": {traceparent}}},
 		},
 		"Enqueue from a task": {
 			func(ctx context.Context, c *client.Client) (any, error) {
@@ -181,6 +187,7 @@ func otherRequests() map[string]request {
 func TestRequests(t *testing.T) {
 	t.Parallel()
 	all := jobRequests()
+	maps.Copy(all, traceRequests())
 	maps.Copy(all, otherRequests())
 	for name, c := range all {
 		t.Run(name, func(t *testing.T) {

@@ -65,7 +65,7 @@ const lateStory = 5 * time.Second
 func (d *durable) submission(ctx context.Context, r *run, wait time.Duration) call {
 	j := d.jobOf(r)
 	c := d.client.submission(ctx, d.pool, &j)
-	c.header = d.client.submitHeader(r.ctx, r.task.Meta, r.parent, true)
+	c.header = d.client.submitHeader(r.task.Meta, r.parent, true, r.trace)
 	c.query, c.wait = j.query(wait), wait
 	return c
 }

@@ -54,7 +54,7 @@ func (c *Client) Run(ctx context.Context, pool string, j Job) (Ref, bullpen.Resu
 	if err := a.json(&ref); err != nil {
 		return ref, bullpen.Result{}, &Error{Status: a.status, Cause: causeUnconfirmed, Err: err}
 	}
-	res, err := c.wait(ctx, ref.ID, c.submitHeader(ctx, nil, j.Parent, false))
+	res, err := c.wait(ctx, ref.ID, c.submitHeader(nil, j.Parent, false, taskOf(ctx).trace))
 	if err == nil {
 		ref.State = Done
 	} else if errors.As(err, &end) {
@@ -84,16 +84,16 @@ func (c *Client) submission(ctx context.Context, pool string, j *Job) call {
 		j.Parent = parentOf(ctx)
 	}
 	r := call{method: http.MethodPost, path: poolPath(pool, "/jobs"), body: newSource(j.Payload), again: j.Key != ""}
-	r.header = c.submitHeader(ctx, j.Meta, j.Parent, false)
+	r.header = c.submitHeader(j.Meta, j.Parent, false, taskOf(ctx).trace)
 	return r
 }
 
 // submitHeader is nil where the template's says all. own leaves out the metadata
-// that is Bullpen's. Metadata without a trace is in that of the task in ctx.
-func (c *Client) submitHeader(ctx context.Context, meta map[string]string, parent string, own bool) http.Header {
-	text, trace := encodeMeta(meta, own), meta
-	if _, given := meta["traceparent"]; !given {
-		trace = taskOf(ctx).trace
+// that is Bullpen's. trace is for metadata that names none.
+func (c *Client) submitHeader(meta map[string]string, parent string, own bool, trace map[string]string) http.Header {
+	text := encodeMeta(meta, own)
+	if _, given := meta["traceparent"]; given {
+		trace = meta
 	}
 	inTrace := traced(trace)
 	if text == "" && parent == "" && !inTrace {

@@ -35,7 +35,7 @@ func (e *ephemeral) try(ctx context.Context, r *run, sent *sending) (bullpen.Res
 		q.time("deadline", end)
 	}
 	c := call{method: http.MethodPost, path: e.path, query: q.String(), body: newSource(r.task.Payload), long: true}
-	c.header = e.client.submitHeader(r.ctx, r.task.Meta, r.parent, true)
+	c.header = e.client.submitHeader(r.task.Meta, r.parent, true, r.trace)
 	defer c.body.release()
 	if r.task.Observer != nil {
 		return e.watched(ctx, c, r.task.Observer, sent)
@@ -151,7 +151,7 @@ const ephemeralGrace = 10 * time.Second
 // run runs a task and takes it back when ctx ends. It is given again while it
 // certainly did not start, as often as the client's Retries allow.
 func (e *ephemeral) run(ctx context.Context, r *run) (bullpen.Result, error) {
-	r.ctx, r.parent = ctx, parentOf(ctx)
+	r.ctx, r.parent, r.trace = ctx, parentOf(ctx), taskOf(ctx).trace
 	unwatch := context.AfterFunc(ctx, func() { r.withdraw(context.Cause(ctx)) })
 	defer unwatch()
 	for n := 0; ; n++ {

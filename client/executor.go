@@ -211,7 +211,7 @@ func (e *Executor) newRun(ctx context.Context, t *bullpen.Task, done func(bullpe
 		return nil, fmt.Errorf("%w: %w", bullpen.ErrRefused, err)
 	}
 	r := newRun(e.way.id(t.ID), t)
-	r.ctx, r.parent, r.done = ctx, parentOf(ctx), done
+	r.ctx, r.parent, r.trace, r.done = ctx, parentOf(ctx), taskOf(ctx).trace, done
 	e.findParent(r)
 	return r, nil
 }

@@ -38,7 +38,8 @@ type run struct {
 	task      bullpen.Task
 	ctx       context.Context //nolint:containedctx // the caller's, which bounds the task and not a call
 	parent    string
-	parentKey string // of a parent that is a job, where that was looked up
+	trace     map[string]string // that of the parent; nil for none
+	parentKey string            // of a parent that is a job, where that was looked up
 	accepted  time.Time
 	done      func(bullpen.Result, error)
 

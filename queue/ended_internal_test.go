@@ -87,12 +87,12 @@ func TestSince(t *testing.T) {
 		}
 		return nil, nil
 	})
-	outer := *inner
+	outer := &team{size: 1}
 	outer.submit = func(ctx context.Context, task bullpen.Task, done func(bullpen.Result, error)) error {
 		given <- AttemptOf(task)
 		return inner.Submit(ctx, task, done)
 	}
-	workOn(t, q, &outer, WorkConfig{})
+	workOn(t, q, outer, WorkConfig{})
 	before := time.Now()
 	ref := enqueued(t, q, Job{Name: "x", Delay: 10 * time.Millisecond})
 	if _, err := q.Wait(t.Context(), ref.ID); err != nil {

@@ -266,7 +266,7 @@ const lastTraces = 2 * time.Second
 // closeTraces sends the last traces in its turn, for a moment and within the grace.
 func (d *Daemon) closeTraces(ctx context.Context) error {
 	<-ctx.Done()
-	end, cancel := context.WithTimeout(context.Background(), min(lastTraces, d.config().Grace)) //nolint:contextcheck // as in closeQueue
+	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), min(lastTraces, d.config().Grace))
 	defer cancel()
 	stop := until(d.aborted, cancel)
 	defer stop()

@@ -24,7 +24,7 @@ import (
 func (d *Daemon) open(ctx context.Context) error {
 	s := d.settings
 	var err error
-	d.tracer, err = trace.New(trace.Config{Traces: s.Traces, Node: s.Node, Version: d.version, Logger: d.log})
+	d.tracer, err = trace.New(trace.Config{Traces: s.Traces, Node: s.Node, Version: d.version, Logger: d.log}) //nolint:contextcheck // it outlives the call
 	if err != nil {
 		return err
 	}

@@ -54,28 +54,27 @@ type attempt struct {
 // begin prepares t: its worker gets the run's traceparent. It is nil where nothing is
 // told of t.
 func (x *executor) begin(t *bullpen.Task) *attempt {
-	at := x.tracer.task
-	if x.jobs && t.ID != "" {
-		at = func(meta map[string]string) place { return x.tracer.job(t.ID, meta) }
-	}
-	a := &attempt{tracer: x.tracer, at: at(t.Meta), pool: x.pool, starts: x.starts, job: x.jobs && t.ID != "", accepted: time.Now()}
-	a.run = Context{a.at.Trace, newSpanID(), a.at.Sampled}
-	_, has := t.Meta[metaParent]
-	if !a.at.Sampled && has {
+	job := x.jobs && t.ID != ""
+	at := x.tracer.place(job, t)
+	if _, has := t.Meta[metaParent]; has && !at.Sampled {
 		return nil // the worker hears from it that nothing is told
 	}
+	run := Context{at.Trace, newSpanID(), at.Sampled}
 	meta := make(map[string]string, len(t.Meta)+1)
 	maps.Copy(meta, t.Meta)
-	meta[metaParent] = a.run.String()
+	meta[metaParent] = run.String()
 	t.Meta = meta
-	if !a.at.Sampled {
+	if !at.Sampled {
 		return nil
 	}
-	if a.job {
+	a := &attempt{
+		tracer: x.tracer, at: at, run: run, pool: x.pool, starts: x.starts, job: job, accepted: time.Now(),
+		task: bullpen.Task{ID: t.ID, Name: t.Name},
+	}
+	if job {
 		a.delivered = queue.AttemptOf(*t)
 	}
-	a.task = bullpen.Task{ID: t.ID, Name: t.Name}
-	x.tracer.known.begin(t.ID, a.at.Trace)
+	x.tracer.known.begin(t.ID, at.Trace)
 	return a
 }
 

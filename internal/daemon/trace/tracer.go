@@ -61,8 +61,12 @@ type place struct {
 
 // job finds the place of a job.
 func (t *Tracer) job(id string, meta map[string]string) place {
+	c, ok := Parse(meta[metaParent])
+	if ok && !c.Sampled {
+		return place{Context: c}
+	}
 	own, span := jobSpan(id)
-	if c, ok := Parse(meta[metaParent]); ok {
+	if ok {
 		return place{Context{c.Trace, span, c.Sampled}, c.Span, meta[metaState]}
 	}
 	return place{Context: Context{own, span, t.sampler.takes(own)}}
@@ -77,9 +81,17 @@ func (t *Tracer) task(meta map[string]string) place {
 	return place{Context: Context{Trace: own, Sampled: t.sampler.takes(own)}}
 }
 
+// place finds where the spans of a job or another task belong.
+func (t *Tracer) place(job bool, of *bullpen.Task) place {
+	if job {
+		return t.job(of.ID, of.Meta)
+	}
+	return t.task(of.Meta)
+}
+
 // below begins a span below the one of p.
 func (p *place) below(name string, kind spanKind) span {
-	return span{trace: p.Trace, id: newSpanID(), parent: p.Span, state: p.state, name: name, kind: kind}
+	return span{trace: p.Trace, id: newSpanID(), parent: p.Span, state: p.state, name: name, kind: kind, attributes: make([]attribute, 0, 16)}
 }
 
 // named is a name of a span: what it does, and with which task.
