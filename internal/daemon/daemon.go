@@ -72,6 +72,8 @@ type Daemon struct {
 	budget *process.Budget // nil for none
 	hub    *live.Hub
 	tracer *trace.Tracer // nil for no traces
+	// requests count what the API is asked.
+	requests *requests
 	// processes shows the workers of all pools to Prometheus.
 	processes *processprom.Collector
 	runs      runs

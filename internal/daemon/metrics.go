@@ -2,6 +2,8 @@ package daemon
 
 import (
 	"net/http"
+	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -33,12 +35,76 @@ func (d *Daemon) metrics() (http.Handler, error) {
 		return nil, err
 	}
 	r := prometheus.NewRegistry()
-	for _, c := range append(d.own(), d.processes, queues, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})) {
+	for _, c := range append(append(d.own(), d.limits()...), d.requests.answered, d.requests.took, d.processes, queues, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})) {
 		if err := r.Register(c); err != nil {
 			return nil, err
 		}
 	}
 	return promhttp.HandlerFor(r, promhttp.HandlerOpts{Timeout: 10 * time.Second, MaxRequestsInFlight: 4}), nil
+}
+
+// requests are the metrics of the API.
+type requests struct {
+	answered *prometheus.CounterVec
+	took     *prometheus.HistogramVec
+	byRoute  sync.Map // *routeMetrics by the name of the route
+}
+
+// routeMetrics are those of one route, looked up once.
+type routeMetrics struct {
+	took     prometheus.Observer
+	answered [6]prometheus.Counter // by the first digit of the status
+}
+
+func newRequests() *requests {
+	return &requests{
+		answered: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "bullpen_http_requests_total", Help: "Requests that were answered, by route and class of status, such as 2xx.",
+		}, []string{"route", "code"}),
+		took: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "bullpen_http_request_seconds", Help: "How long requests took, with the time that their callers asked to wait.",
+			Buckets: []float64{0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 60},
+		}, []string{"route"}),
+	}
+}
+
+// observe counts one request.
+func (r *requests) observe(route string, status int, took time.Duration) {
+	found, ok := r.byRoute.Load(route)
+	if !ok {
+		label := route
+		if label == "" || label == "/" {
+			label = "other"
+		}
+		m := &routeMetrics{took: r.took.WithLabelValues(label)}
+		for class := range m.answered {
+			if class >= 2 {
+				m.answered[class] = r.answered.WithLabelValues(label, strconv.Itoa(class)+"xx")
+			}
+		}
+		found, _ = r.byRoute.LoadOrStore(route, m)
+	}
+	m, ok := found.(*routeMetrics)
+	if !ok {
+		return // nothing else is stored
+	}
+	m.took.Observe(took.Seconds())
+	if class := status / 100; class >= 2 && class < len(m.answered) {
+		m.answered[class].Inc()
+	}
+}
+
+// limits are the bounds of what the store keeps.
+func (d *Daemon) limits() []prometheus.Collector {
+	k := d.config().Queue.Keep
+	bound := func(stream string, bytes int64) prometheus.Collector {
+		g := prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "bullpen_store_limit_bytes", Help: "Most that a stream of the store may hold.", ConstLabels: prometheus.Labels{"stream": stream},
+		})
+		g.Set(float64(bytes))
+		return g
+	}
+	return []prometheus.Collector{bound("jobs", k.Jobs), bound("outcomes", k.Outcomes), bound("dead", k.Dead)}
 }
 
 // own are the metrics of the daemon itself.

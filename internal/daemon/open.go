@@ -28,14 +28,14 @@ func (d *Daemon) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.log = d.tracer.Logger(d.log)
+	d.log, d.requests = d.tracer.Logger(d.log), newRequests()
 	if d.processes, err = processprom.New(); err != nil {
 		return err
 	}
 	if d.hub, err = live.New(live.Config{}); err != nil {
 		return err
 	}
-	if d.guard, err = guard.New(guard.Config{HTTP: s.HTTP, Probes: s.Probes, Logger: d.log}); err != nil {
+	if d.guard, err = guard.New(guard.Config{HTTP: s.HTTP, Probes: s.Probes, Logger: d.log, Observe: d.requests.observe}); err != nil {
 		return err
 	}
 	// The probes answer while the queue is opened, which takes long where it has

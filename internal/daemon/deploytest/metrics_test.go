@@ -56,6 +56,7 @@ func daemonMetrics(t *testing.T) []metric {
 		t.Fatal(err)
 	}
 	var all []metric
+	vectors := map[ast.Expr]ast.Expr{} // the labels of vectors, by their options
 	add := func(kind string, name, help, labels ast.Expr) {
 		n, h := literal(name), literal(help)
 		if strings.HasPrefix(n, "bullpen_") {
@@ -65,6 +66,9 @@ func daemonMetrics(t *testing.T) []metric {
 	ast.Inspect(file, func(node ast.Node) bool {
 		switch n := node.(type) {
 		case *ast.CallExpr:
+			if len(n.Args) == 2 && len(opts(n.Args[0])) > 0 { // of NewCounterVec and its like
+				vectors[n.Args[0]] = n.Args[1]
+			}
 			if f, ok := n.Fun.(*ast.Ident); ok && len(n.Args) >= 2 && (f.Name == "gauge" || f.Name == "counter") {
 				add(f.Name, n.Args[0], n.Args[1], nil)
 			}
@@ -73,13 +77,12 @@ func daemonMetrics(t *testing.T) []metric {
 			if !ok || !strings.HasSuffix(s.Sel.Name, "Opts") {
 				break
 			}
-			fields := map[string]ast.Expr{}
-			for _, e := range n.Elts {
-				if pair, ok := e.(*ast.KeyValueExpr); ok {
-					fields[fmt.Sprint(pair.Key)] = pair.Value
-				}
+			fields := opts(n)
+			labels := fields["ConstLabels"]
+			if by := vectors[n]; by != nil {
+				labels = by
 			}
-			add(strings.ToLower(strings.TrimSuffix(s.Sel.Name, "Opts")), fields["Name"], fields["Help"], fields["ConstLabels"])
+			add(strings.ToLower(strings.TrimSuffix(s.Sel.Name, "Opts")), fields["Name"], fields["Help"], labels)
 		}
 		return true
 	})
@@ -89,12 +92,29 @@ func daemonMetrics(t *testing.T) []metric {
 	return all
 }
 
-// keys are the keys of a literal of a map.
+// opts are the fields of a literal of options of a metric.
+func opts(e ast.Expr) map[string]ast.Expr {
+	c, ok := e.(*ast.CompositeLit)
+	if !ok {
+		return nil
+	}
+	fields := map[string]ast.Expr{}
+	for _, e := range c.Elts {
+		if pair, ok := e.(*ast.KeyValueExpr); ok {
+			fields[fmt.Sprint(pair.Key)] = pair.Value
+		}
+	}
+	return fields
+}
+
+// keys are the keys of a literal of a map, or the values of one of a list.
 func keys(e ast.Expr) (all []string) {
 	if c, ok := e.(*ast.CompositeLit); ok {
 		for _, e := range c.Elts {
 			if pair, ok := e.(*ast.KeyValueExpr); ok {
 				all = append(all, literal(pair.Key))
+			} else {
+				all = append(all, literal(e))
 			}
 		}
 	}

@@ -17,7 +17,8 @@ type exchange struct {
 	http.ResponseWriter
 	guard   *Guard
 	request *http.Request // as the server gave it
-	start   time.Time     // zero where nobody logs
+	start   time.Time     // zero where nobody logs or observes
+	route   string        // as it was registered; empty for none
 	role    Role
 	caller  string // the name of its token
 
@@ -180,10 +181,13 @@ func (x *exchange) end() {
 // report logs the request, without its query and its headers: secrets can stand
 // there.
 func (x *exchange) report() {
+	if g := x.guard; g.observe != nil {
+		g.observe(x.route, x.status, time.Since(x.start))
+	}
 	level := slog.LevelDebug
 	if x.status >= http.StatusInternalServerError && !probe(x.request.URL.Path) {
 		level = slog.LevelWarn
-	} else if x.start.IsZero() {
+	} else if x.start.IsZero() || !x.guard.log.Enabled(x.request.Context(), level) {
 		return
 	}
 	attrs := []slog.Attr{

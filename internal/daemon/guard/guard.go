@@ -21,6 +21,10 @@ type Config struct {
 	// Logger is told of every request at debug level, and of faults at warn; nil
 	// logs nothing.
 	Logger *slog.Logger
+	// Observe is told of every request that was answered: by which route, empty for
+	// none, with which status, and how long it took. It must not block. Nil is told
+	// nothing.
+	Observe func(route string, status int, took time.Duration)
 }
 
 // Times are the bounds on waiting. Zero values have the defaults that are said.
@@ -66,6 +70,7 @@ type Guard struct {
 	probes   settings.Probes
 	times    Times
 	log      *slog.Logger
+	observe  func(route string, status int, took time.Duration) // nil for nobody
 	hosts    []host
 	tokens   *tokens      // nil where callers need none
 	cert     *certificate // nil without TLS
@@ -78,7 +83,7 @@ type Guard struct {
 // New checks c and reads the tokens and the certificate. Its error has all that
 // is wrong.
 func New(c Config) (*Guard, error) {
-	g := &Guard{http: c.HTTP, probes: c.Probes, times: c.Times.withDefaults(), log: c.Logger}
+	g := &Guard{http: c.HTTP, probes: c.Probes, times: c.Times.withDefaults(), log: c.Logger, observe: c.Observe}
 	if g.log == nil {
 		g.log = slog.New(slog.DiscardHandler)
 	}

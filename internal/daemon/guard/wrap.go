@@ -51,7 +51,7 @@ func notFound(w http.ResponseWriter, _ *http.Request) {
 func (e *edge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	g := e.guard
 	x := &exchange{ResponseWriter: w, guard: g, request: r}
-	if g.log.Enabled(r.Context(), slog.LevelDebug) {
+	if g.observe != nil || g.log.Enabled(r.Context(), slog.LevelDebug) {
 		x.start = time.Now()
 	}
 	defer x.end() //nolint:contextcheck // it takes that of the request
@@ -147,12 +147,14 @@ func (g *Guard) identify(x *exchange, r *http.Request) *problem.Problem {
 
 // route returns the handler of a route, which asks for its role.
 func (e *edge) route(r Route) http.Handler {
+	name := strings.TrimSpace(r.Method + " " + r.Pattern)
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		x, ok := w.(*exchange)
 		if !ok { // the mux hands on what it was given
 			problem.New(problem.Internal, "the request did not come through the guard").Write(w)
 			return
 		}
+		x.route = name
 		if x.role < r.Role {
 			x.refuse(lacking(x, r.Role))
 			return

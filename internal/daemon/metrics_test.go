@@ -1,0 +1,32 @@
+package daemon
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// TestRequestsAreCounted wants requests by their routes, whatever they are answered.
+func TestRequestsAreCounted(t *testing.T) {
+	t.Parallel()
+	n := start(t, mine(t, "p", "workers: {min: 1, max: 1}"))
+	n.want(http.StatusOK, http.MethodPost, "/v1/pools/p/run?task=echo", "x")
+	n.want(http.StatusNotFound, http.MethodPost, "/v1/pools/q/run?task=echo", "x")
+	n.want(http.StatusNotFound, http.MethodGet, "/v1/nothing?secret=x", "")
+	n.want(http.StatusMethodNotAllowed, http.MethodPut, "/v1/pools/p", "")
+	text := n.want(http.StatusOK, http.MethodGet, "/metrics", "").body
+	for _, line := range []string{
+		`bullpen_http_requests_total{code="2xx",route="POST /v1/pools/{pool}/run"} 1`,
+		`bullpen_http_requests_total{code="4xx",route="POST /v1/pools/{pool}/run"} 1`,
+		`bullpen_http_requests_total{code="4xx",route="other"} 2`,
+		`bullpen_http_request_seconds_count{route="POST /v1/pools/{pool}/run"} 2`,
+		`bullpen_store_limit_bytes{stream="jobs"} 4.294967296e+09`,
+	} {
+		if !strings.Contains(text, line+"\n") {
+			t.Errorf("the metrics have no line %s", line)
+		}
+	}
+	if strings.Contains(text, "secret") || strings.Contains(text, "v1/nothing") {
+		t.Error("the metrics show the path of a request")
+	}
+}
