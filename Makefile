@@ -76,6 +76,7 @@ openapi: ## drive the daemon's API from docs/openapi.yaml by schemathesis
 lint: ## check the style (builds golangci-lint at first use, in a minute or two)
 	@tools/need.sh go
 	$(LINT) run ./...
+	@go -C tools/promql run . ../..
 
 .PHONY: fuzz
 fuzz: ## run every fuzz test for FUZZTIME (30s)

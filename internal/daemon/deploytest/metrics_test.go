@@ -194,7 +194,7 @@ func TestEveryNamedMetricIsThere(t *testing.T) {
 		}
 	}
 	name := regexp.MustCompile(`\bbullpen_[a-z0-9_]+`)
-	for _, path := range []string{"deploy/compose/alerts.yaml", "deploy/README.md", "docs/metrics.md"} {
+	for _, path := range []string{"deploy/grafana/alerts.yaml", "deploy/grafana/bullpen.json", "deploy/README.md", "docs/metrics.md", "docs/operations.md", "docs/traces.md"} {
 		found := name.FindAllString(read(t, path), -1)
 		slices.Sort(found)
 		for _, f := range slices.Compact(found) {
