@@ -55,6 +55,11 @@ class Task:
         return self._meta
 
     @property
+    def traceparent(self) -> str:
+        """The trace that this run belongs to, as the W3C Trace Context has it; empty for none."""
+        return self.meta.get("traceparent", "")
+
+    @property
     def canceled(self) -> bool:
         """Whether this task was asked to end. For handlers that run in threads, and for loops that look."""
         return self._reason != 0 or self._session.asked_for(self.number)
