@@ -14,6 +14,8 @@
 //     and when the handler returns. A handler that answers with the context's
 //     error ends as timeout or canceled, with any other error as failed
 //     ([bullpen.Fail] says whether another try is of use).
+//   - Its Meta has the traceparent of the run, where there is one, so that the
+//     handler's own spans hang below it (docs/traces.md).
 //   - A panic or runtime.Goexit ends the task, not the worker. What Go cannot
 //     recover from (a concurrent map write, no memory left, os.Exit) ends the
 //     worker, and the host says that the task crashed.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/internal/daemon/logs"
 	"github.com/bullpen-run/bullpen/queue"
 )
 
@@ -116,7 +117,7 @@ func (a *attempt) end(r *bullpen.Result, err error) {
 			wait.text(keyOutcome, outcomeWord(outcome, false))
 			if !errors.Is(err, context.Canceled) {
 				wait.text(keyError, outcomeWord(outcome, false))
-				wait.fail(firstLine(err))
+				wait.fail(neverStarted(err))
 			}
 			a.tracer.exporter.put(wait)
 		}
@@ -196,10 +197,22 @@ func (a *attempt) ran(r *bullpen.Result, outcome bullpen.Outcome, err error) spa
 	return s
 }
 
+// firstLine is the first line of an error, without what looks like a secret.
 func firstLine(err error) string {
 	if err == nil {
 		return ""
 	}
 	line, _, _ := strings.Cut(err.Error(), "\n")
-	return line
+	return logs.Clean(line)
+}
+
+// neverStarted says why a task did not start, in few words: the whole may have the
+// command line of the worker, which is not for a collector.
+func neverStarted(err error) string {
+	for _, why := range []error{bullpen.ErrStart, bullpen.ErrOverloaded, bullpen.ErrUnknownTask, bullpen.ErrRefused, bullpen.ErrClosed, context.DeadlineExceeded} {
+		if errors.Is(err, why) {
+			return why.Error()
+		}
+	}
+	return "it did not start"
 }

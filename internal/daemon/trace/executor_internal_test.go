@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"maps"
@@ -129,6 +130,8 @@ func TestRuns(t *testing.T) {
 		"given back":       {ends{err: bullpen.ErrClosed}, true, nil, false, nil},
 		"refused job":      {ends{refused: bullpen.ErrOverloaded}, true, nil, false, nil},
 		"refused task":     {ends{refused: bullpen.ErrOverloaded}, false, []string{"wait"}, true, map[string]any{keyOutcome: "never_started"}},
+		"no worker":        {ends{err: fmt.Errorf("%w: [pass-word command]", bullpen.ErrStart)}, false, []string{"wait"}, true, nil},
+		"secret":           {ends{err: &bullpen.TaskError{Message: "nats://me:pass-word@host", Outcome: bullpen.Failed}}, true, []string{"wait", "run x"}, true, nil},
 		"never started":    {ends{err: bullpen.ErrUnknownTask}, false, []string{"wait"}, true, map[string]any{keyError: "never_started"}},
 		"canceled waiting": {ends{err: context.Canceled}, false, []string{"wait"}, false, map[string]any{keyError: nil}},
 	} {
@@ -154,7 +157,7 @@ func TestRuns(t *testing.T) {
 				return
 			}
 			last := all[len(all)-1]
-			if last.Failed != c.failed || strings.Contains(last.Message, "\n") {
+			if last.Failed != c.failed || strings.Contains(last.Message, "\n") || strings.Contains(last.Message, "pass-word") {
 				t.Errorf("the last is %+v", last)
 			}
 			for key, want := range c.want {

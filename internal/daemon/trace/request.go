@@ -28,7 +28,7 @@ func (t *Tracer) Routes(routes []guard.Route) []guard.Route {
 	all := make([]guard.Route, len(routes))
 	for i, r := range routes {
 		begins := r.Method == http.MethodPost && r.Role == guard.Submit
-		r.Handler = &requests{tracer: t, next: r.Handler, name: r.Method + " " + r.Pattern, route: r.Pattern, begins: begins, each: r.Streams}
+		r.Handler = &requests{tracer: t, next: r.Handler, name: r.Method + " " + r.Pattern, route: r.Pattern, begins: begins, each: r.Streams || strings.HasPrefix(r.Pattern, "/v1/batches")}
 		all[i] = r
 	}
 	return all
