@@ -164,7 +164,10 @@ func TestANodeThatEnds(t *testing.T) {
 			if took := at[0].Sub(start); took > lease {
 				t.Errorf("it came %v after the death, want %v at most", took, lease)
 			}
-			if calls[0] != (Delivered{Attempt: deaths + 1, Redelivered: true}) {
+			if since := calls[0].Since; since.Before(start) || since.After(at[0]) {
+				t.Errorf("it waits since %v, want the death before %v", since, at[0])
+			}
+			if calls[0].Since = (time.Time{}); calls[0] != (Delivered{Attempt: deaths + 1, Redelivered: true}) {
 				t.Errorf("after %d deaths it is told %+v", deaths, calls[0])
 			}
 			info, err := last.Get(t.Context(), ref.ID)
