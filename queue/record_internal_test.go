@@ -16,7 +16,7 @@ func stamp(n int64) time.Time { return time.UnixMicro(1_790_000_000_000_000 + n)
 
 func allOfJob() *stored {
 	return &stored{
-		id: newID(), enqueued: stamp(1), again: true, parent: newID(), undoes: "lost",
+		id: newID(), enqueued: stamp(1), again: true, derived: true, parent: newID(), undoes: "lost",
 		job: Job{
 			Name: "resize", Payload: []byte("\x00 payload"), Meta: map[string]string{"traceparent": "00-1", "": "", "k": ""},
 			Key: "order 17", At: stamp(2), Deadline: stamp(3),

@@ -122,6 +122,18 @@ type Receipt interface {
 	Extend()
 }
 
+// Walk says where [Engine.Walk] goes.
+type Walk struct {
+	// From is the first sequence number that is looked at; 0 is the first one that
+	// there is, or the last one for a walk that is Back.
+	From uint64
+	// Back walks from the last to the first.
+	Back bool
+	// Largest is about how large a message may be, so that not too many are under
+	// way at a time; 0 is a megabyte.
+	Largest int
+}
+
 // Taker asks one consumer for messages.
 type Taker interface {
 	// Request asks for up to n more messages. With wait they may come later, as
@@ -194,6 +206,13 @@ type Engine interface {
 	// number from on, in their order; a last token ">" matches all the rest.
 	// Fewer than limit say that there are no more.
 	Scan(ctx context.Context, s Stream, subject string, from uint64, limit int) ([]Message, error)
+	// Walk calls visit for each message of a stream from w.From on, one after the
+	// other, until visit returns false or nothing is left, and returns where to go
+	// on: 0 for nowhere. It holds about 64 MiB of messages at most.
+	Walk(ctx context.Context, s Stream, w Walk, visit func(Message) bool) (next uint64, err error)
+	// Matching returns how many messages there are whose subject matches. It costs
+	// the store a few milliseconds for 100 000 of them.
+	Matching(ctx context.Context, s Stream, subject string) (int64, error)
 	// Take begins to take messages of c, which is made if it is not there.
 	// deliver and returned are called by one goroutine, one call after the
 	// other, and must not block.

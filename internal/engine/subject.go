@@ -18,3 +18,22 @@ func JobSubject(c Consumer, id string) string {
 func LastToken(subject string) string {
 	return subject[strings.LastIndexByte(subject, '.')+1:]
 }
+
+// Matches tells whether subject is one of those that pattern names: a token "*"
+// matches any, a last token ">" all the rest.
+func Matches(pattern, subject string) bool {
+	for {
+		p, prest, pmore := strings.Cut(pattern, ".")
+		if p == ">" && !pmore {
+			return true
+		}
+		s, srest, smore := strings.Cut(subject, ".")
+		if p != "*" && p != s || pmore != smore {
+			return false
+		}
+		if !pmore {
+			return true
+		}
+		pattern, subject = prest, srest
+	}
+}

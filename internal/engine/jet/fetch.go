@@ -185,6 +185,11 @@ func (e *Engine) fromLeader(ctx context.Context, s engine.Stream, question []byt
 	if err != nil {
 		return engine.Message{}, err
 	}
+	return e.leaderMessage(s, m)
+}
+
+// leaderMessage reads a stored message from the answer of a leader.
+func (e *Engine) leaderMessage(s engine.Stream, m *nats.Msg) (engine.Message, error) {
 	var answer struct {
 		Error   *apiError `json:"error"`
 		Message *struct {

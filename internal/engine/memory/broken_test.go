@@ -55,6 +55,15 @@ var faults = []fault{
 	{name: "forgets the last of a page", clause: "ScanInPages", breakIt: func(f *faulty, _ int) {
 		f.scan = func(ms []engine.Message) []engine.Message { return ms[:len(ms)-len(ms)/8] }
 	}},
+	{name: "stays where it is", clause: "WalkBothWays", breakIt: func(f *faulty, _ int) {
+		f.walk = func(ctx context.Context, s engine.Stream, w engine.Walk, visit func(engine.Message) bool) (uint64, error) {
+			next, err := f.Engine.Walk(ctx, s, w, visit)
+			if next > 1 && w.Back {
+				next--
+			}
+			return next, err
+		}
+	}},
 	{name: "gives the newest first", clause: "TakeInOrder", breakIt: func(f *faulty, _ int) { reverse(f) }},
 	{name: "swallows what was asked for", clause: "RequestsAddUp", breakIt: func(f *faulty, _ int) {
 		f.take = func(c engine.Consumer, deliver func(engine.Delivery), returned func(int)) (engine.Taker, error) {

@@ -16,6 +16,7 @@ type faulty struct {
 	put    func(p engine.Put, done func(uint64, error))
 	get    func(m engine.Message, err error) (engine.Message, error)
 	delete func(s engine.Stream, seq uint64) error
+	walk   func(context.Context, engine.Stream, engine.Walk, func(engine.Message) bool) (uint64, error)
 	scan   func(ms []engine.Message) []engine.Message
 	take   func(c engine.Consumer, deliver func(engine.Delivery), returned func(int)) (engine.Taker, error)
 	pause  func(c engine.Consumer, paused bool) error
@@ -59,6 +60,13 @@ func (f *faulty) Scan(ctx context.Context, s engine.Stream, subject string, from
 		ms = f.scan(ms)
 	}
 	return ms, err
+}
+
+func (f *faulty) Walk(ctx context.Context, s engine.Stream, w engine.Walk, visit func(engine.Message) bool) (uint64, error) {
+	if f.walk != nil {
+		return f.walk(ctx, s, w, visit)
+	}
+	return f.Engine.Walk(ctx, s, w, visit)
 }
 
 func (f *faulty) Take(c engine.Consumer, deliver func(engine.Delivery), returned func(int)) (engine.Taker, error) {

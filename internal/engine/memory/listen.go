@@ -79,7 +79,7 @@ func (e *Engine) Send(subject string, data []byte) error {
 		return err
 	}
 	for l := range e.space.listeners {
-		if matches(l.subject, subject) {
+		if engine.Matches(l.subject, subject) {
 			l.hear(subject, data)
 		}
 	}

@@ -69,11 +69,89 @@ func (e *Engine) Scan(ctx context.Context, s engine.Stream, subject string, from
 		if len(found) >= limit {
 			break
 		}
-		if !r.isGone() && matches(subject, r.Subject) {
+		if !r.isGone() && engine.Matches(subject, r.Subject) {
 			found = append(found, r.message())
 		}
 	}
 	return found, nil
+}
+
+// Walk calls visit for each message from a place on.
+func (e *Engine) Walk(ctx context.Context, s engine.Stream, w engine.Walk, visit func(engine.Message) bool) (next uint64, err error) {
+	at := w.From
+	for {
+		page, err := e.page(ctx, s, at, w.Back)
+		if err != nil {
+			return at, err
+		}
+		for _, m := range page {
+			at = m.Seq + 1
+			if w.Back {
+				at = m.Seq - 1
+			}
+			if !visit(m) {
+				return at, nil
+			}
+		}
+		if len(page) == 0 || at == 0 {
+			return 0, nil
+		}
+	}
+}
+
+// walkPage is how many messages are copied at a time.
+const walkPage = 64
+
+// page gives the next messages of a walk. It begins at the end where at is 0.
+func (e *Engine) page(ctx context.Context, s engine.Stream, at uint64, back bool) ([]engine.Message, error) {
+	if err := e.begin(ctx, Operation{Name: "walk", Stream: s}); err != nil {
+		return nil, err
+	}
+	defer e.store.mu.Unlock()
+	st, err := e.stream(s)
+	if err != nil {
+		return nil, err
+	}
+	records := st.records.from(at)
+	if back {
+		all := st.records.from(0)
+		if records = all; at > 0 {
+			records = all[:len(all)-len(st.records.from(at+1))]
+		}
+	}
+	var found []engine.Message
+	for i := range records {
+		r := records[i]
+		if back {
+			r = records[len(records)-1-i]
+		}
+		if !r.isGone() {
+			found = append(found, r.message())
+		}
+		if len(found) == walkPage {
+			break
+		}
+	}
+	return found, nil
+}
+
+// Matching returns how many messages there are whose subject matches.
+func (e *Engine) Matching(ctx context.Context, s engine.Stream, subject string) (int64, error) {
+	if err := e.begin(ctx, Operation{Name: "matching", Stream: s, Subject: subject}); err != nil {
+		return 0, err
+	}
+	defer e.store.mu.Unlock()
+	st, err := e.stream(s)
+	if err != nil {
+		return 0, err
+	}
+	n := int64(0)
+	for _, r := range st.records.from(0) {
+		if !r.isGone() && engine.Matches(subject, r.Subject) {
+			n++
+		}
+	}
+	return n, nil
 }
 
 func (e *Engine) stream(s engine.Stream) (*stream, error) {

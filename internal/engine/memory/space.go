@@ -46,37 +46,19 @@ func newSpace(s *Store) *space {
 	return sp
 }
 
-// matches tells whether subject is one of those that pattern names.
-func matches(pattern, subject string) bool {
-	for {
-		p, prest, pmore := strings.Cut(pattern, ".")
-		if p == ">" && !pmore {
-			return true
-		}
-		s, srest, smore := strings.Cut(subject, ".")
-		if p != "*" && p != s || pmore != smore {
-			return false
-		}
-		if !pmore {
-			return true
-		}
-		pattern, subject = prest, srest
-	}
-}
-
 // newest returns the newest record whose subject matches, nil for none.
 func (st *stream) newest(pattern string) *record {
 	token := engine.LastToken(pattern)
 	if token != "*" && token != ">" {
 		for r := st.tokens[token]; r != nil; r = r.older {
-			if matches(pattern, r.Subject) {
+			if engine.Matches(pattern, r.Subject) {
 				return r
 			}
 		}
 		return nil
 	}
 	for _, r := range slices.Backward(st.records.records) {
-		if !r.isGone() && matches(pattern, r.Subject) {
+		if !r.isGone() && engine.Matches(pattern, r.Subject) {
 			return r
 		}
 	}
