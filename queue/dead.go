@@ -30,6 +30,7 @@ func (q *Queue) GetDead(ctx context.Context, id string) (*Info, error) {
 	info := e.info()
 	if s != nil {
 		info.Payload, info.Meta, info.Deadline = s.job.Payload, s.job.Meta, s.job.Deadline
+		info.PayloadSize = len(info.Payload)
 	}
 	return info, nil
 }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/oklog/ulid/v2"
 
-	bullpen "github.com/bullpen-run/bullpen"
 	"github.com/bullpen-run/bullpen/internal/engine"
 )
 
@@ -136,7 +135,7 @@ func queued(m engine.Message) (*Info, error) {
 	j := &s.job
 	return &Info{
 		ID: id, Queue: c.Queue, Name: j.Name, Key: j.Key, Priority: p, State: Queued,
-		Enqueued: s.enqueued, Deadline: j.Deadline, Payload: j.Payload, Meta: j.Meta, Parent: s.parent,
+		Enqueued: s.enqueued, Deadline: j.Deadline, Payload: j.Payload, PayloadSize: len(j.Payload), Meta: j.Meta, Parent: s.parent,
 		Compensate: j.Compensate,
 	}, nil
 }
@@ -179,124 +178,4 @@ func (q *Queue) addLive(ctx context.Context, info *Info) error {
 	info.Attempts = max(info.Attempts, e.tries.started)
 	info.Progress, info.Note, info.Lines = e.progress, e.note, e.lines
 	return nil
-}
-
-// Filter selects jobs for [Queue.List] and [Queue.ListDead].
-type Filter struct {
-	// Queue and Name select by queue and by task; empty is all.
-	Queue, Name string
-	// State is what to list: Scheduled (also those that wait for another
-	// attempt), Queued (also those that run), Done (all that have ended, Canceled
-	// and Dead too) or Dead.
-	State State
-	// Limit is the most jobs; default 100.
-	Limit int
-	// After goes on behind the last call's Page.Next; empty begins.
-	After uint64
-}
-
-// Page is a part of a list.
-type Page struct {
-	Jobs []Info
-	// Next is for Filter.After; 0 says that this was the last page.
-	Next uint64
-}
-
-const (
-	defaultPage = 100
-	mostPage    = 10_000
-	// scanPage is how many messages are read at a time; scanMost how many one
-	// call looks at for those that the filter selects.
-	scanPage = 256
-	scanMost = 20_000
-)
-
-// List returns jobs in the order in which they came into the state that f names.
-// A page may have fewer than f.Limit jobs, or none, and yet be followed by
-// another: one call looks at 20 000 jobs at most.
-func (q *Queue) List(ctx context.Context, f Filter) (Page, error) {
-	stream, subject, err := f.place()
-	if err != nil {
-		return Page{}, err
-	}
-	limit := min(f.Limit, mostPage)
-	if limit <= 0 {
-		limit = defaultPage
-	}
-	page, from := Page{}, f.After+1
-	for looked := 0; looked < scanMost; {
-		messages, err := q.engine.Scan(ctx, stream, subject, from, scanPage)
-		if err != nil {
-			return page, storeError(err)
-		}
-		for _, m := range messages {
-			from, looked = m.Seq+1, looked+1
-			if info := q.listed(m); info != nil && f.selects(info) {
-				page.Jobs = append(page.Jobs, *info)
-			}
-			if len(page.Jobs) == limit {
-				page.Next = m.Seq
-				return page, nil
-			}
-		}
-		if len(messages) < scanPage {
-			return page, nil
-		}
-	}
-	page.Next = from - 1
-	return page, nil
-}
-
-// place says where the jobs of a filter lie.
-func (f Filter) place() (engine.Stream, string, error) {
-	queue := f.Queue
-	if queue == "" {
-		queue = "*"
-	} else if err := checkToken("Filter.Queue", queue); err != nil {
-		return 0, "", err
-	}
-	switch f.State {
-	case Scheduled, Retrying:
-		return engine.Jobs, "at.*", nil
-	case Queued, Running:
-		return engine.Jobs, "job." + queue + ".*.*", nil
-	case Dead:
-		return engine.Dead, "dead." + queue + ".*", nil
-	default:
-		return engine.Outcomes, "out.*", nil
-	}
-}
-
-func (f Filter) selects(i *Info) bool {
-	return (f.Queue == "" || i.Queue == f.Queue) && (f.Name == "" || i.Name == f.Name)
-}
-
-// listed gives what a message of a list tells by itself. What is damaged is
-// listed with what is known.
-func (q *Queue) listed(m engine.Message) *Info {
-	if m.Stream == engine.Jobs {
-		info, err := queued(m)
-		if err != nil {
-			return &Info{ID: engine.LastToken(m.Subject), State: Queued, Reason: Corrupt, Err: err}
-		}
-		if !m.At.IsZero() {
-			info.State, info.At = Scheduled, m.At
-		} else if q.running(info.ID) {
-			info.State, info.Node = Running, q.config.Node
-		}
-		return info
-	}
-	id := engine.LastToken(m.Subject)
-	e, err := decodeEnding(id, m.Data)
-	if err != nil {
-		return &Info{ID: id, State: Dead, Outcome: bullpen.Lost, Reason: Corrupt, Err: err}
-	}
-	return e.info()
-}
-
-func (q *Queue) running(id string) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	a := q.hands[id]
-	return a != nil && a.state.State() != attemptTaken
 }

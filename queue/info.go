@@ -111,7 +111,10 @@ type Info struct {
 	Deadline time.Time
 	// Payload is the input; of a job that is Done or Canceled it is no more kept.
 	Payload []byte
-	Meta    map[string]string
+	// PayloadSize and ResultSize are in bytes; a list tells them and leaves the
+	// payload and the result out.
+	PayloadSize, ResultSize int
+	Meta                    map[string]string
 	// Node and Worker say who runs it or ran it last.
 	Node, Worker string
 	// Attempts counts those that started, Crashes those of them that killed
@@ -232,7 +235,7 @@ func (e *ending) info() *Info {
 		Enqueued: e.enqueued, Node: e.node, Worker: e.stats.Worker,
 		Attempts: e.tries.started, Crashes: e.tries.crashes, History: e.tries.history,
 		Progress: e.progress, Note: e.note, Lines: e.lines,
-		Ended: e.ended, Outcome: e.outcome, Reason: e.reason, Result: e.result, Stats: e.stats, Err: e.err(),
+		Ended: e.ended, Outcome: e.outcome, Reason: e.reason, Result: e.result, ResultSize: len(e.result), Stats: e.stats, Err: e.err(),
 		Parent: e.parent, Compensate: e.compensate,
 	}
 	if i.Attempts == 0 && e.outcome == bullpen.OK {

@@ -20,6 +20,7 @@ type Queue struct {
 	journal journal
 	count   counters
 	tallies tallies
+	matched matched
 	waits   waiters
 	confirm sync.Pool // of *confirmation
 

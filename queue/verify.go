@@ -33,6 +33,9 @@ func (q *Queue) verify() {
 	q.verified.Store(true)
 }
 
+// scanPage is how many messages are read at a time.
+const scanPage = 256
+
 // readAll reads all jobs that were there at the start, takes them out of missing,
 // and has those counted that were not.
 func (q *Queue) readAll(missing map[string]struct{}, counted bool) (n int, err error) {

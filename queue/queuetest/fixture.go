@@ -200,7 +200,7 @@ func (f *fixture) list(filter queue.Filter) []queue.Info {
 		if p.Next == 0 {
 			return all
 		}
-		if p.Next <= filter.After || pages > 10_000 {
+		if (p.Next <= filter.After) != (filter.Newest && filter.After > 0) || pages > 10_000 {
 			f.t.Fatalf("List goes from %d to %d: the pages do not come to an end", filter.After, p.Next)
 		}
 		filter.After = p.Next

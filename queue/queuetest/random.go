@@ -209,7 +209,7 @@ func (m *model) check(ids []string) {
 				f.t.Errorf("job %s is %v, %v, %s, want it to fail for good", id, info.State, info.Outcome, info.Reason)
 			}
 		default:
-			if want := fmt.Sprint("done ", i); info.State != queue.Done || err != nil || string(r.Payload) != want || string(info.Result) != want {
+			if want := fmt.Sprint("done ", i); info.State != queue.Done || err != nil || string(r.Payload) != want || info.ResultSize != len(want) || info.Result != nil {
 				f.t.Errorf("job %s is %v, %v, with %q, want done with %q", id, info.State, err, r.Payload, want)
 			}
 			if m.good[id] < 1 || m.restarts == 0 && m.good[id] != 1 {

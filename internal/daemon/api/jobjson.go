@@ -82,7 +82,7 @@ func brief(i *queue.Info) Job {
 		ID: i.ID, Pool: i.Queue, Task: i.Name, State: i.State.String(), Key: i.Key,
 		Enqueued: stamp(i.Enqueued), At: stamp(i.At), Deadline: stamp(i.Deadline),
 		Attempts: i.Attempts, Crashes: i.Crashes, Node: i.Node, Worker: i.Worker, Progress: i.Progress, Note: i.Note,
-		PayloadLen: len(i.Payload), ResultLen: len(i.Result),
+		PayloadLen: i.PayloadSize, ResultLen: i.ResultSize,
 		Waited: i.Stats.Waited.Seconds(), Ran: i.Stats.Ran.Seconds(), PeakMemory: i.Stats.PeakMemory,
 		Parent: i.Parent, Compensate: i.Compensate, Meta: i.Meta, Reason: string(i.Reason),
 	}

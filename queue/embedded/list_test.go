@@ -1,0 +1,81 @@
+package embedded_test
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/bullpen-run/bullpen/queue"
+	"github.com/bullpen-run/bullpen/queue/embedded"
+)
+
+// TestPagesOfAMillion wants each page of a list of a million jobs soon, whatever the
+// filter selects, and the memory of a walk bounded. It logs the figures.
+func TestPagesOfAMillion(t *testing.T) {
+	if os.Getenv("BULLPEN_LONG") == "" {
+		t.Skip("it enqueues a million jobs, which takes a minute; set BULLPEN_LONG")
+	}
+	const n, part, allowed = 1_000_000, 10_000, 20 * 200 * time.Millisecond
+	q, err := queue.Open(t.Context(), queue.Config{Store: embedded.At(t.TempDir())})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer q.Close()
+	var last []queue.Ref
+	for i := range n / part {
+		jobs := make([]queue.Job, part)
+		for k := range jobs {
+			jobs[k] = queue.Job{Queue: "mail", Name: "send", Payload: fmt.Appendf(nil, "%0100d", k)}
+			if i == n/part/2 && k < 10 {
+				jobs[k].Queue = "rare"
+			}
+		}
+		if last, err = q.EnqueueAll(t.Context(), jobs); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		name   string
+		filter queue.Filter
+	}{
+		{"first", queue.Filter{State: queue.Queued}},
+		{"newest", queue.Filter{State: queue.Queued, Newest: true}},
+		{"newest from the middle", queue.Filter{State: queue.Queued, Newest: true, After: n / 2}},
+		{"a rare queue", queue.Filter{State: queue.Queued, Queue: "rare"}},
+		{"no match", queue.Filter{State: queue.Queued, Search: "nowhere", Newest: true}},
+		{"none scheduled", queue.Filter{State: queue.Scheduled}},
+		{"none dead", queue.Filter{State: queue.Dead}},
+	} {
+		var took []time.Duration
+		found := 0
+		for range 30 {
+			begin := time.Now()
+			page, err := q.List(t.Context(), c.filter)
+			if err != nil {
+				t.Fatal(err)
+			}
+			took = append(took, time.Since(begin))
+			found += len(page.Jobs)
+			if c.filter.After = page.Next; page.Next == 0 {
+				break
+			}
+		}
+		slices.Sort(took)
+		t.Logf("%-24s %2d pages of %d jobs in all, p50 %v, longest %v", c.name, len(took), found, took[len(took)/2], took[len(took)-1])
+		if longest := took[len(took)-1]; longest > allowed {
+			t.Errorf("%s: a page took %v, want %v at most", c.name, longest, allowed)
+		}
+	}
+	begin := time.Now()
+	counts, err := q.Counts(t.Context(), "mail")
+	if err != nil || counts.Waiting != n-10 {
+		t.Errorf("Counts = %+v, %v, want all that wait", counts, err)
+	}
+	t.Logf("counting took %v", time.Since(begin))
+	page, err := q.List(t.Context(), queue.Filter{State: queue.Queued, Newest: true, Limit: 1})
+	if err != nil || len(page.Jobs) != 1 || page.Jobs[0].ID != last[part-1].ID {
+		t.Errorf("the newest is %+v, %v, want the last one that was enqueued", page, err)
+	}
+}
