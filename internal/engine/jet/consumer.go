@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -112,12 +113,36 @@ func (e *Engine) Depth(ctx context.Context, c engine.Consumer) (engine.Depth, er
 	if d.Waiting+d.Taken == 0 {
 		return d, nil
 	}
-	m, err := e.next(ctx, engine.Jobs, filter(c))
+	m, err := e.oldest(ctx, c, d.Waiting+d.Taken, info.AckFloor.Stream)
 	if err != nil && !errors.Is(err, engine.ErrNotFound) {
 		return engine.Depth{}, err
 	}
 	d.Oldest = m.Time
 	return d, nil
+}
+
+// manyJobs is from how many jobs on the server's own way to the first of them is the
+// longer one.
+const manyJobs = 10_000
+
+// oldest returns the first message of a consumer that has n of them, none of which
+// lies at floor or before. The server, asked from the beginning of the stream on,
+// looks at every subject that matches, 50 ms for a million; asked from behind it, it
+// reads on to the next message.
+func (e *Engine) oldest(ctx context.Context, c engine.Consumer, n int, floor uint64) (engine.Message, error) {
+	if n < manyJobs {
+		return e.next(ctx, engine.Jobs, filter(c), 1)
+	}
+	info, err := e.streamInfo(ctx, engine.Jobs)
+	if err != nil {
+		return engine.Message{}, err
+	}
+	from := max(floor+1, info.State.FirstSeq)
+	m, err := e.bySequence(ctx, engine.Jobs, from)
+	if err == nil && engine.Matches(filter(c), m.Subject) || err != nil && !errors.Is(err, engine.ErrNotFound) {
+		return m, err
+	}
+	return e.next(ctx, engine.Jobs, filter(c), from+1)
 }
 
 // firstLook is how long the first try of looking at a consumer may take.
@@ -146,9 +171,18 @@ func (e *Engine) lookAt(ctx context.Context, name string) (jetstream.Consumer, e
 	}
 }
 
-// next returns the first message of a subject.
-func (e *Engine) next(ctx context.Context, s engine.Stream, subject string) (engine.Message, error) {
-	question := e.nextQuestion(subject, 1, 0)
+// next returns the first message of a subject from a sequence number on.
+func (e *Engine) next(ctx context.Context, s engine.Stream, subject string, from uint64) (engine.Message, error) {
+	return e.read(ctx, s, e.nextQuestion(subject, from, 0))
+}
+
+// bySequence returns the message with a sequence number.
+func (e *Engine) bySequence(ctx context.Context, s engine.Stream, seq uint64) (engine.Message, error) {
+	return e.read(ctx, s, append(strconv.AppendUint([]byte(`{"seq":`), seq, 10), '}'))
+}
+
+// read asks who has the newest for one message.
+func (e *Engine) read(ctx context.Context, s engine.Stream, question []byte) (engine.Message, error) {
 	if e.config.Replicas > 1 {
 		return e.fromLeader(ctx, s, question)
 	}

@@ -56,11 +56,7 @@ func (e *Engine) Settle(done func(err error)) {
 
 // Get implements [engine.Engine].
 func (e *Engine) Get(ctx context.Context, s engine.Stream, subject string) (engine.Message, error) {
-	question := append(append([]byte(`{"last_by_subj":"`), e.prefix+subject...), `"}`...)
-	if e.config.Replicas > 1 {
-		return e.fromLeader(ctx, s, question)
-	}
-	return e.direct(ctx, s, question)
+	return e.read(ctx, s, append(append([]byte(`{"last_by_subj":"`), e.prefix+subject...), `"}`...))
 }
 
 // direct asks any replica.
