@@ -78,6 +78,9 @@ const (
 	metaParent      = "bullpen.parent"
 	metaUndoes      = "bullpen.undoes"
 	metaTask        = "bullpen.task"
+	metaReason      = "bullpen.reason"
+	metaOutcome     = "bullpen.outcome"
+	metaError       = "bullpen.error"
 )
 
 // Delivered is what the queue tells a handler of the attempt it runs.
@@ -87,14 +90,19 @@ type Delivered struct {
 	// Redelivered says that an earlier attempt may have run to any point without
 	// anybody having heard of its end: its node or its worker died.
 	Redelivered bool
-	// Parent is the id of the job that this one tries again, or compensates.
+	// Parent is the id of the job that this one tries again, compensates, or is told
+	// of.
 	Parent string
-	// Undoes is the outcome of Parent, for a compensation, and Task its name.
+	// Undoes is the outcome of Parent, for a compensation. Task is its name.
 	Undoes, Task string
 	// Since is when the job began to wait for this attempt: when it was enqueued, or
 	// the attempt before ended; Due is the time that it had to wait for, zero for
 	// none. Both are known only to the executor that the queue gave the task to.
 	Since, Due time.Time
+	// Reason, Outcome and Error are why Parent is dead, for a job that is told of it
+	// (Job.Bury); Error is on one line. [Queue.GetDead] tells the rest.
+	Reason         Reason
+	Outcome, Error string
 }
 
 // AttemptOf tells a handler which attempt of its job it runs. Of a task that
@@ -103,6 +111,7 @@ func AttemptOf(t bullpen.Task) Delivered {
 	d := Delivered{
 		Attempt: 1, Redelivered: t.Meta[metaRedelivered] != "", Parent: t.Meta[metaParent],
 		Undoes: t.Meta[metaUndoes], Task: t.Meta[metaTask],
+		Reason: Reason(t.Meta[metaReason]), Outcome: t.Meta[metaOutcome], Error: t.Meta[metaError],
 	}
 	if n, err := strconv.Atoi(t.Meta[metaAttempt]); err == nil && n > 0 {
 		d.Attempt = n

@@ -43,7 +43,7 @@ func (q *Queue) takeBack(ctx context.Context, info *Info) (done bool, err error)
 	e := &ending{
 		id: info.ID, queue: info.Queue, name: info.Name, key: info.Key, priority: info.Priority,
 		outcome: bullpen.Canceled, reason: TakenBack, enqueued: info.Enqueued, ended: time.Now(), node: q.config.Node,
-		message: "taken back while " + info.State.String(), parent: info.Parent, compensate: info.Compensate,
+		message: "taken back while " + info.State.String(), parent: info.Parent, compensate: info.Compensate, bury: info.Bury,
 		tries: tries{started: info.Attempts, crashes: info.Crashes, history: info.History},
 	}
 	err = q.put(ctx, engine.Put{Stream: engine.Outcomes, Subject: "out." + e.id, Data: e.encode(), Durable: true, New: true})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/oklog/ulid/v2"
@@ -170,6 +171,31 @@ func (q *Queue) compensate(ctx context.Context, e *ending, task string, payload 
 		q.journal.emit(Event{Kind: Compensated, Queue: e.queue, Task: task, Job: e.id, Text: "by " + s.id})
 	}
 	return err
+}
+
+// bury enqueues the job that is told of the death of another, once.
+func (q *Queue) bury(ctx context.Context, e *ending, j *Job) error {
+	meta := map[string]string{
+		metaTask: e.name, metaReason: string(e.reason), metaOutcome: e.outcome.String(), metaError: errorLine(e.err()),
+	}
+	for k, v := range j.Meta {
+		if !strings.HasPrefix(k, "bullpen.") {
+			meta[k] = v
+		}
+	}
+	id, err := ulid.ParseStrict(e.id)
+	if err != nil {
+		return nil //nolint:nilerr // no job of ours has such an id: somebody else put it into the store
+	}
+	s := &stored{
+		id: derivedID(id.Timestamp(), "bury", e.id), enqueued: time.Now(), parent: e.id,
+		job: Job{Queue: e.queue, Name: j.Bury, Payload: j.Payload, Priority: e.priority, Meta: meta},
+	}
+	if _, err := q.enqueueDerived(ctx, s); err != nil {
+		return err
+	}
+	q.journal.emit(Event{Kind: ToldOfDeath, Queue: e.queue, Task: j.Bury, Job: e.id, Text: "by " + s.id})
+	return nil
 }
 
 // started tells whether the handler of an ended job may have run.

@@ -30,6 +30,7 @@ type ending struct {
 	lines      []bullpen.LogLine
 	parent     string
 	compensate string
+	bury       string
 	job        []byte // the record of the job, of a dead one
 }
 
@@ -96,6 +97,7 @@ func (e *ending) encode() []byte {
 	}
 	w.text(endParent, e.parent)
 	w.text(endCompensate, e.compensate)
+	w.text(endBury, e.bury)
 	w.bytes(endJob, e.job)
 	w.bytes(endResult, e.result)
 	return w.seal(e.id)
@@ -165,6 +167,8 @@ func (e *ending) textAt(tag uint64) *string {
 		return &e.parent
 	case endCompensate:
 		return &e.compensate
+	case endBury:
+		return &e.bury
 	default:
 		return nil
 	}

@@ -23,6 +23,8 @@ const (
 	TookBack
 	// Compensated: the job that undoes another was enqueued.
 	Compensated
+	// ToldOfDeath: the job that is told of a dead one was enqueued.
+	ToldOfDeath
 	// TriedAgain: a dead job was enqueued again.
 	TriedAgain
 	// Damaged: a stored record does not have the checksum it was stored with.
@@ -49,7 +51,7 @@ const (
 
 var eventNames = [...]string{
 	Redelivered: "redelivered", Retried: "will be tried again", GaveBack: "given back", Buried: "dead",
-	TookBack: "canceled", Compensated: "compensation enqueued", TriedAgain: "dead job enqueued again",
+	TookBack: "canceled", Compensated: "compensation enqueued", ToldOfDeath: "its bury task enqueued", TriedAgain: "dead job enqueued again",
 	Damaged: "stored record is damaged", Missing: "confirmed job is missing", NotKept: "not stored",
 	Full: "enqueue refused", Paused: "queue paused", Resumed: "queue resumed", Verified: "store verified",
 	HeldOff: "holding off", StoreFailed: "store failed",

@@ -133,11 +133,11 @@ type Info struct {
 	Result  []byte
 	Stats   bullpen.Stats
 	Err     error // nil or an *EndError
-	// Parent is the dead job that this one tries again, or the job that it
-	// compensates.
+	// Parent is the dead job that this one tries again or is told of, or the job that
+	// it compensates.
 	Parent string
-	// Compensate is as in Job.
-	Compensate string
+	// Compensate and Bury are as in Job.
+	Compensate, Bury string
 }
 
 // The errors of calls that name a job or a queue.
@@ -236,7 +236,7 @@ func (e *ending) info() *Info {
 		Attempts: e.tries.started, Crashes: e.tries.crashes, History: e.tries.history,
 		Progress: e.progress, Note: e.note, Lines: e.lines,
 		Ended: e.ended, Outcome: e.outcome, Reason: e.reason, Result: e.result, ResultSize: len(e.result), Stats: e.stats, Err: e.err(),
-		Parent: e.parent, Compensate: e.compensate,
+		Parent: e.parent, Compensate: e.compensate, Bury: e.bury,
 	}
 	if i.Attempts == 0 && e.outcome == bullpen.OK {
 		i.Attempts = 1

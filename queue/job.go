@@ -80,6 +80,11 @@ type Job struct {
 	// is enqueued to the same queue, once, with the job's payload and id (see
 	// [AttemptOf]), when the job has started and ended for good otherwise than ok.
 	Compensate string
+	// Bury names a task that is told when the job is dead, whatever the reason (see
+	// [Reason]) and whether it ever started, but not when it was canceled: it is
+	// enqueued to the same queue, once, with the job's payload and metadata, and
+	// [AttemptOf] tells it of which job and why. It has no Bury of its own.
+	Bury string
 }
 
 const (
@@ -95,8 +100,8 @@ func (j *Job) check(c *Config) error {
 	if j.Queue != "" {
 		errs = append(errs, checkToken("Queue", j.Queue))
 	}
-	if len(j.Name) > longestName || len(j.Compensate) > longestName {
-		errs = append(errs, fmt.Errorf("Name has %d and Compensate %d bytes: use %d at most", len(j.Name), len(j.Compensate), longestName))
+	if len(j.Name) > longestName || len(j.Compensate) > longestName || len(j.Bury) > longestName {
+		errs = append(errs, fmt.Errorf("Name has %d, Compensate %d and Bury %d bytes: use %d at most", len(j.Name), len(j.Compensate), len(j.Bury), longestName))
 	}
 	if len(j.Key) > longestKey {
 		errs = append(errs, fmt.Errorf("Key has %d bytes: use %d at most, for example a hash of it", len(j.Key), longestKey))

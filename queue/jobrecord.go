@@ -92,6 +92,7 @@ func (s *stored) encode() []byte {
 	}
 	w.flag(tagIdempotent, j.Idempotent)
 	w.text(tagCompensate, j.Compensate)
+	w.text(tagBury, j.Bury)
 	w.flag(tagAgain, s.again)
 	w.flag(tagDerived, s.derived)
 	w.text(tagParent, s.parent)
@@ -120,6 +121,8 @@ func (s *stored) read(f field) error {
 		j.Key = string(f.v)
 	case tagCompensate:
 		j.Compensate = string(f.v)
+	case tagBury:
+		j.Bury = string(f.v)
 	case tagParent:
 		s.parent = string(f.v)
 	case tagUndoes:

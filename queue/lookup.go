@@ -101,8 +101,10 @@ func (a *attempt) startLookedUp() {
 
 var errNodesDied = errors.New("as many nodes died with it in hand as its policy allows (Retry.Nodes)")
 
-// corrupt buries a job whose record is damaged. It is not run.
+// corrupt buries a job whose record is damaged. It is not run. What it says is not
+// known, so that who works the queue says whom to tell.
 func (a *attempt) corrupt(err error) {
+	a.stored.job.Bury = a.runner.config.Bury
 	a.queue.damaged(a.stored.job.Queue, a.id(), err)
 	a.conclude(decision{step: stepRecord, outcome: bullpen.Lost, reason: Corrupt}, attemptEnd{
 		at: time.Now(), node: a.queue.config.Node, err: err,

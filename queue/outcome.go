@@ -15,7 +15,7 @@ func (a *attempt) ending(d decision, end attemptEnd) *ending {
 	e := &ending{
 		id: a.stored.id, queue: j.Queue, name: j.Name, key: j.Key, priority: j.Priority,
 		outcome: d.outcome, reason: d.reason, enqueued: a.stored.enqueued, ended: end.at,
-		stats: end.result.Stats, node: a.queue.config.Node, tries: a.tries, parent: a.stored.parent, compensate: j.Compensate,
+		stats: end.result.Stats, node: a.queue.config.Node, tries: a.tries, parent: a.stored.parent, compensate: j.Compensate, bury: j.Bury,
 	}
 	e.progress, e.note, e.lines = a.seen.snapshot()
 	var te *bullpen.TaskError
@@ -81,13 +81,34 @@ func (a *attempt) recorded(e *ending) {
 	}
 	q.tellEnded(e, a.stored.job.Meta)
 	q.endKey(e)
-	if e.outcome != bullpen.OK && e.compensate != "" && e.started() {
-		a.background(func(ctx context.Context) error {
-			return q.compensate(ctx, e, e.compensate, a.stored.job.Payload)
-		}, func() { a.ended(e) })
+	if follow := a.follows(e, e.started()); follow != nil {
+		a.background(follow, func() { a.ended(e) })
 		return
 	}
 	a.ended(e)
+}
+
+// follows gives what enqueues the jobs that follow from the end of this one, nil
+// where there are none. It may be called again: each is enqueued once. started says
+// that the job may have run.
+func (a *attempt) follows(e *ending, started bool) func(context.Context) error {
+	q, j := a.queue, &a.stored.job
+	undo := e.outcome != bullpen.OK && j.Compensate != "" && started
+	bury := e.state() == Dead && j.Bury != ""
+	if !undo && !bury {
+		return nil
+	}
+	return func(ctx context.Context) error {
+		if undo {
+			if err := q.compensate(ctx, e, j.Compensate, j.Payload); err != nil {
+				return err
+			}
+		}
+		if !bury {
+			return nil
+		}
+		return q.bury(ctx, e, j)
+	}
 }
 
 // ended acknowledges the job and tells who waits for it.
@@ -142,8 +163,8 @@ func (a *attempt) settled(started bool) {
 		if err := q.settleKey(ctx, e); err != nil {
 			return err
 		}
-		if e.outcome != bullpen.OK && a.stored.job.Compensate != "" && (started || e.started()) {
-			return q.compensate(ctx, e, a.stored.job.Compensate, a.stored.job.Payload)
+		if follow := a.follows(e, started || e.started()); follow != nil {
+			return follow(ctx)
 		}
 		return nil
 	}, func() { a.ended(e) })

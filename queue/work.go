@@ -24,6 +24,9 @@ type WorkConfig struct {
 	// Grace is how long jobs that run may go on after the end of ctx. Default 30 s;
 	// -1 ends them at once.
 	Grace time.Duration
+	// Bury is as Job.Bury, for jobs whose record is damaged so that what they say is
+	// not known. Its job has no payload. Empty tells nobody.
+	Bury string
 }
 
 const defaultGrace = 30 * time.Second
@@ -32,6 +35,9 @@ func (c WorkConfig) check() error {
 	var errs []error
 	if c.Queue != "" {
 		errs = append(errs, checkToken("Queue", c.Queue))
+	}
+	if len(c.Bury) > longestName {
+		errs = append(errs, fmt.Errorf("Bury has %d bytes: use %d at most", len(c.Bury), longestName))
 	}
 	if c.Concurrency < 0 {
 		errs = append(errs, fmt.Errorf("Concurrency is %d: use a positive number, or 0 for what the executor can start", c.Concurrency))

@@ -143,6 +143,7 @@ func looking() []clause {
 		{name: "RemoveDeadAll", test: testRemoveDeadAll},
 		{name: "Compensate", test: testCompensate},
 		{name: "CompensateOnlyWhatStarted", test: testNoCompensation},
+		{name: "Bury", test: testBury},
 	}
 }
 

@@ -1,0 +1,142 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	bullpen "github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/internal/engine/memory"
+)
+
+// burial is what the task that is told of dead jobs was told.
+type burial struct {
+	mu   sync.Mutex
+	told map[string]Delivered // by the id of the job that told it; guarded by mu
+	more bool                 // one was told otherwise the second time; guarded by mu
+}
+
+// handle fails for good, but what is told of that.
+func (b *burial) handle(_ context.Context, t bullpen.Task) ([]byte, error) {
+	if t.Name != "tell" {
+		return nil, bullpen.Fail("no", false)
+	}
+	d := AttemptOf(t)
+	d.Attempt, d.Redelivered = 1, false
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if before, there := b.told[t.ID]; there && before != d || string(t.Payload) != "p" || t.Meta["k"] != "v" {
+		b.more = true
+	}
+	if b.told == nil {
+		b.told = map[string]Delivered{}
+	}
+	b.told[t.ID] = d
+	return nil, nil
+}
+
+// TestBurySurvivesACrash lets a node die at each step of the death of a job: after
+// the n-th thing that it asks the store for, which is done or not. When another has
+// taken over, the task was told by one job.
+func TestBurySurvivesACrash(t *testing.T) {
+	t.Parallel()
+	for _, stored := range []bool{false, true} {
+		for n := 1; ; n++ {
+			died := false
+			synctest.Test(t, func(t *testing.T) { died = crashAt(t, n, stored) })
+			if !died {
+				if n < 8 {
+					t.Errorf("all was done after %d steps, want at least 8", n)
+				}
+				break
+			}
+		}
+	}
+}
+
+func crashAt(t *testing.T, n int, stored bool) (died bool) {
+	s := &memory.Store{Shared: true}
+	var b burial
+	q, err := Open(t.Context(), Config{Store: s, Lease: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ref := enqueued(t, q, Job{Name: "work", Payload: []byte("p"), Meta: map[string]string{"k": "v"}, Bury: "tell"})
+	var count atomic.Int64
+	s.Inject(func(memory.Operation) memory.Fault {
+		switch step := count.Add(1); {
+		case step < int64(n):
+			return memory.Fault{}
+		default:
+			return memory.Fault{Err: errors.New("the node dies"), Stored: stored && step == int64(n)}
+		}
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { // ends with ctx, and the queue; see below
+		defer close(ended)
+		q.Work(ctx, newTeam(1, b.handle), WorkConfig{}) //nolint:errcheck // it dies
+	}()
+	<-time.After(500 * time.Millisecond)
+	died = count.Load() >= int64(n)
+	cancel()
+	q.Close() //nolint:errcheck // it dies
+	<-ended
+	s.Inject(nil)
+
+	q = openOn(t, Config{Store: s, Lease: time.Second})
+	stop := workOn(t, q, newTeam(1, b.handle), WorkConfig{})
+	if _, err := q.Wait(t.Context(), ref.ID); err == nil {
+		t.Errorf("step %d: the job has ended well", n)
+	}
+	<-time.After(time.Minute)
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for id, d := range b.told {
+		if want := (Delivered{Attempt: 1, Parent: ref.ID, Task: "work", Reason: Final, Outcome: "failed", Error: "no"}); d != want {
+			t.Errorf("step %d: %s was told %+v, want %+v", n, id, d, want)
+		}
+		if info, err := q.Get(t.Context(), id); err != nil || info.State != Done || info.Parent != ref.ID {
+			t.Errorf("step %d: Get = %+v, %v, want that it is done", n, info, err)
+		}
+	}
+	if len(b.told) != 1 || b.more {
+		t.Errorf("step %d, stored %v: the task was told by %d jobs, want one", n, stored, len(b.told))
+	}
+	if _, err := q.GetDead(t.Context(), ref.ID); err != nil {
+		t.Errorf("step %d: the job is not among the dead: %v", n, err)
+	}
+	return died
+}
+
+// TestBuryOfADamagedJob wants whom Work names to be told, as what the job says is
+// not known.
+func TestBuryOfADamagedJob(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, damaged, _, _ := damagedStore(t)
+		q := openOn(t, Config{Store: s})
+		told := make(chan Delivered, 9)
+		workOn(t, q, newTeam(8, func(_ context.Context, task bullpen.Task) ([]byte, error) {
+			if task.Name == "tell" && len(task.Payload) == 0 {
+				told <- AttemptOf(task)
+			}
+			return nil, nil
+		}), WorkConfig{Bury: "tell"})
+		d := <-told
+		if d.Parent != damaged || d.Reason != Corrupt || d.Outcome != "lost" || d.Error == "" || d.Task != "" {
+			t.Errorf("the task was told %+v, want that %s is corrupt", d, damaged)
+		}
+		<-time.After(time.Minute)
+		if len(told) != 0 {
+			t.Error("it was told again")
+		}
+	})
+}

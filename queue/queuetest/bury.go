@@ -1,0 +1,107 @@
+package queuetest
+
+import (
+	"context"
+	"time"
+
+	bullpen "github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/queue"
+)
+
+// testBury wants the task of each dead job told once, whatever it died of and whether
+// it started or not.
+func testBury(f *fixture) {
+	f.open(queue.Config{Retry: queue.Retry{Attempts: 2}})
+	g := newGate()
+	c := f.mortals(g)
+	wants := map[string]queue.Delivered{}
+	dies := func(j queue.Job, o bullpen.Outcome, reason queue.Reason) string {
+		id := f.enqueue(j).ID
+		wants[id] = queue.Delivered{Attempt: 1, Parent: id, Task: j.Name, Reason: reason, Outcome: o.String()}
+		f.bad(id, o, reason)
+		return id
+	}
+	failed := dies(mortal("fail"), bullpen.Failed, queue.Final)
+	dies(mortal("retry"), bullpen.Failed, queue.Exhausted)
+	dies(mortal("crash"), bullpen.Crashed, queue.Quarantined)
+	dies(mortal("unknown"), bullpen.Failed, queue.Refused)
+	late, both, self := mortal("late"), mortal("fail"), mortal("fail")
+	late.Deadline, both.Compensate, self.Bury = time.Now(), "undo", "told and fails"
+	dies(late, bullpen.Timeout, queue.Expired)
+	dies(both, bullpen.Failed, queue.Final)
+	dies(self, bullpen.Failed, queue.Final)
+	f.good(f.enqueue(mortal("ok")).ID)
+	canceled := f.enqueue(mortal("gate")).ID
+	await(f, "it runs", g.started)
+	f.cancel(f.Queue, canceled)
+
+	f.eventually("all are told", func() bool { return len(toldOf(c)) >= len(wants) })
+	f.pass(moment)
+	f.checkTold(toldOf(c), wants)
+	if i := f.get(failed); i.Bury != "told" {
+		f.t.Errorf("Get of a dead job = %+v, want its Bury", i)
+	}
+	again, err := f.RetryDead(f.ctx(), failed)
+	if err != nil {
+		f.t.Fatalf("RetryDead = %v", err)
+	}
+	f.bad(again.ID, bullpen.Failed, queue.Final)
+	f.eventually("its second death is told too", func() bool { return len(toldOf(c)) == len(wants)+1 })
+}
+
+// mortal is a job whose death is told.
+func mortal(name string) queue.Job {
+	return queue.Job{Name: name, Payload: []byte(name), Meta: map[string]string{"k": "v"}, Priority: queue.High, Bury: "told"}
+}
+
+// mortals work, and die of what their task says.
+func (f *fixture) mortals(g *gate) *crew {
+	f.t.Helper()
+	c := newCrew(4, func(ctx context.Context, t bullpen.Task) ([]byte, error) {
+		switch t.Name {
+		case "crash":
+			return nil, ends(bullpen.Crashed)
+		case "told and fails":
+			return nil, bullpen.Fail("no", false)
+		default:
+			return byName(g)(ctx, t)
+		}
+	})
+	c.refusing(func(t bullpen.Task) error {
+		if t.Name == "unknown" {
+			return bullpen.ErrUnknownTask
+		}
+		return nil
+	})
+	f.work(f.Queue, c, queue.WorkConfig{})
+	return c
+}
+
+// toldOf are the jobs that were told of a death.
+func toldOf(c *crew) (all []start) {
+	for _, s := range c.of("") {
+		if s.Reason != "" {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// checkTold wants each death told once.
+func (f *fixture) checkTold(told []start, wants map[string]queue.Delivered) {
+	f.t.Helper()
+	seen := map[string]bool{}
+	for _, s := range told {
+		want := wants[s.Parent]
+		if want.Error = s.Error; s.Delivered != want || s.Error == "" || string(s.task.Payload) != s.Task || s.task.Meta["k"] != "v" || seen[s.Parent] {
+			f.t.Errorf("the task is told %+v with %q, want %+v with payload and metadata, once", s.Delivered, s.task.Payload, want)
+		}
+		seen[s.Parent] = true
+		if i := f.get(s.task.ID); i.Parent != s.Parent || i.Priority != queue.High || i.Bury != "" {
+			f.t.Errorf("Get of the job that tells it = %+v, want its parent and no Bury of its own", i)
+		}
+	}
+	if len(seen) != len(wants) || len(told) != len(wants) {
+		f.t.Errorf("%d deaths were told %d times, want %d once each", len(seen), len(told), len(wants))
+	}
+}
