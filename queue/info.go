@@ -136,6 +136,8 @@ type Info struct {
 	// Parent is the dead job that this one tries again or is told of, or the job that
 	// it compensates.
 	Parent string
+	// After, of a job in a list, is for Filter.After: a list that goes on behind it.
+	After uint64
 	// Compensate and Bury are as in Job.
 	Compensate, Bury string
 }

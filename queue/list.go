@@ -78,7 +78,8 @@ func (q *Queue) look(ctx context.Context, s *selection, d time.Duration, found f
 		}
 		if engine.Matches(s.subject, m.Subject) {
 			matched = true
-			if info := q.listed(m); s.selects(info) && !found(info) {
+			info := q.listed(m)
+			if info.After = m.Seq; s.selects(info) && !found(info) {
 				return false
 			}
 		}
@@ -124,7 +125,8 @@ func (q *Queue) lookAtFew(ctx context.Context, s *selection, at uint64, found fu
 		if s.Newest && m.Seq > at || !s.Newest && (m.Seq < at || s.upTo > 0 && m.Seq > s.upTo) {
 			continue
 		}
-		if info := q.listed(m); s.selects(info) && !found(info) {
+		info := q.listed(m)
+		if info.After = m.Seq; s.selects(info) && !found(info) {
 			return m.Seq, nil
 		}
 	}

@@ -65,7 +65,20 @@ type Status struct {
 	Replicas             int
 	// Jobs, Outcomes, State and Dead say how much the streams hold.
 	Jobs, Outcomes, State, Dead Usage
-	Sync                        Sync
+	// DeadKept says how long the dead are kept.
+	DeadKept Kept
+	Sync     Sync
+}
+
+// Kept is how long something is kept: until it is too old, or newer ones need the
+// bytes.
+type Kept struct {
+	// MaxBytes and MaxAge are the bounds, as in Config.Keep.
+	MaxBytes int64
+	MaxAge   time.Duration
+	// Oldest is when the oldest of them was stored, and Expires when it is too old; zero
+	// where there is none.
+	Oldest, Expires time.Time
 }
 
 // Usage is how much a stream holds.
@@ -84,12 +97,28 @@ func (q *Queue) Status(ctx context.Context) (Status, error) {
 	if err != nil {
 		return Status{}, storeError(err)
 	}
+	kept, err := q.deadKept(ctx, i.Streams[engine.Dead].Messages > 0)
+	if err != nil {
+		return Status{}, err
+	}
 	of := func(s engine.Stream) Usage { return Usage{i.Streams[s].Messages, i.Streams[s].Bytes} }
 	return Status{
 		Kind: i.Kind, Durability: i.Durability, Fallback: i.Fallback, Replicas: i.Replicas,
-		Jobs: of(engine.Jobs), Outcomes: of(engine.Outcomes), State: of(engine.State), Dead: of(engine.Dead),
+		Jobs: of(engine.Jobs), Outcomes: of(engine.Outcomes), State: of(engine.State), Dead: of(engine.Dead), DeadKept: kept,
 		Sync: Sync{i.Sync.Syncs, i.Sync.Confirms, i.Sync.P50, i.Sync.P99, i.Sync.Max, i.Sync.Last},
 	}, nil
+}
+
+func (q *Queue) deadKept(ctx context.Context, any bool) (Kept, error) {
+	k := Kept{MaxBytes: q.config.Keep.Dead, MaxAge: q.config.Keep.DeadAge}
+	if !any {
+		return k, nil
+	}
+	_, err := q.engine.Walk(ctx, engine.Dead, engine.Walk{}, func(m engine.Message) bool {
+		k.Oldest, k.Expires = m.Time, m.Time.Add(k.MaxAge)
+		return false
+	})
+	return k, storeError(err)
 }
 
 // Failed is closed when the store has failed: nothing more is confirmed until the

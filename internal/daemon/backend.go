@@ -58,6 +58,7 @@ func (d backend) Complete(name string, j queue.Job) (queue.Job, error) {
 		j.Name = s.Task
 	}
 	j.Retry = over(j.Retry, s.Retry)
+	fill(&j.Bury, s.Bury)
 	return j, nil
 }
 

@@ -116,7 +116,7 @@ func (g *generation) work(ctx context.Context, q *queue.Queue, failed func(error
 		gate := g.nextGate() // before the next turn can make its own
 		calls.Go(func() {    // ends with turn, and what it has in hand
 			defer over()
-			err := q.Work(turn, gate, queue.WorkConfig{Queue: g.name, Strict: g.strict(), Grace: forever})
+			err := q.Work(turn, gate, queue.WorkConfig{Queue: g.name, Strict: g.strict(), Grace: forever, Bury: g.buries()})
 			if err != nil && turn.Err() == nil {
 				failed(fmt.Errorf("pool %q takes no more jobs: %w", g.name, err))
 			}
@@ -191,6 +191,12 @@ func (g *generation) nextGate() *gate {
 	}
 	g.gate = newGate(g.executor, g.settings.Jobs, &g.counts, g.roomCame)
 	return g.gate
+}
+
+func (g *generation) buries() string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.settings.Bury
 }
 
 func (g *generation) strict() bool {

@@ -29,6 +29,9 @@
 //	bullpen_store_replicas                            gauge    on how many servers each job lies
 //	bullpen_store_messages{stream}                    gauge    what a stream holds: jobs, outcomes, state, dead
 //	bullpen_store_bytes{stream}                       gauge    its size
+//	bullpen_store_dead_limit_bytes                    gauge    the most bytes of dead jobs; beyond it the oldest go
+//	bullpen_store_dead_oldest_age_seconds             gauge    for how long the oldest dead job has been kept, 0 for none
+//	bullpen_store_dead_limit_age_seconds              gauge    for how long dead jobs are kept at most
 //	bullpen_store_syncs_total                         counter  syncs of the disk, where this program runs the store
 //	bullpen_store_confirms_total                      counter  writes that they have confirmed
 //	bullpen_store_sync_seconds{statistic}             gauge    of the last 1024 syncs: p50, p99, max, last
@@ -158,7 +161,7 @@ func (c *Collector) Collect(to chan<- prometheus.Metric) {
 		collectDepth(&d, i == 0 || c.depths[i-1].Queue != d.Queue, now, to)
 	}
 	if c.status != nil {
-		collectStatus(c.status, to)
+		collectStatus(c.status, now, to)
 	}
 	one(to, askFailures, prometheus.CounterValue, float64(c.failures[askDepth]), "depth")
 	one(to, askFailures, prometheus.CounterValue, float64(c.failures[askStatus]), "status")

@@ -193,6 +193,7 @@ func TestAStoreWithADisk(t *testing.T) {
 			Kind: "embedded", Fallback: "slow", Replicas: 1, Jobs: queue.Usage{Messages: 5, Bytes: 1000},
 			Sync: queue.Sync{Syncs: 10, Confirms: 40, P50: time.Millisecond, P99: 2 * time.Millisecond, Max: 3 * time.Millisecond, Last: 4 * time.Millisecond},
 		}
+		f.status.DeadKept.Oldest = time.Now().Add(-time.Hour)
 		f.oldest = time.Now().Add(-90 * time.Second)
 		wantSeries(t, collector(f, names("mail")), `
 # HELP bullpen_queue_oldest_age_seconds Time for which the oldest job has been in the queue, 0 for none.
@@ -208,6 +209,9 @@ bullpen_queue_recording 1
 # HELP bullpen_store_confirms_total Writes that syncs of the disk have confirmed.
 # TYPE bullpen_store_confirms_total counter
 bullpen_store_confirms_total 40
+# HELP bullpen_store_dead_oldest_age_seconds For how long the oldest dead job has been kept, 0 for none.
+# TYPE bullpen_store_dead_oldest_age_seconds gauge
+bullpen_store_dead_oldest_age_seconds 3600
 # HELP bullpen_store_fallback 1 while a slower way of confirming is in use than the default.
 # TYPE bullpen_store_fallback gauge
 bullpen_store_fallback 1

@@ -53,6 +53,9 @@ var (
 	replicas    = describe("store_replicas", "On how many servers each job lies.")
 	messages    = describe("store_messages", "Messages that a stream of the store holds.", "stream")
 	bytes       = describe("store_bytes", "Size of a stream of the store.", "stream")
+	deadBytes   = describe("store_dead_limit_bytes", "The most bytes of dead jobs; beyond it the oldest go.")
+	deadOldest  = describe("store_dead_oldest_age_seconds", "For how long the oldest dead job has been kept, 0 for none.")
+	deadAge     = describe("store_dead_limit_age_seconds", "For how long dead jobs are kept at most.")
 	syncs       = describe("store_syncs_total", "Syncs of the disk, where this program runs the store.")
 	confirms    = describe("store_confirms_total", "Writes that syncs of the disk have confirmed.")
 	syncTime    = describe("store_sync_seconds", "How long the last 1024 syncs of the disk took.", "statistic")
@@ -67,7 +70,7 @@ func describe(name, help string, labels ...string) *prometheus.Desc {
 func descriptions() []*prometheus.Desc {
 	all := []*prometheus.Desc{
 		ended, waits, runs, hands, recording, waiting, taken, oldest, paused,
-		info, fallback, failed, replicas, messages, bytes, syncs, confirms, syncTime, askFailures,
+		info, fallback, failed, replicas, messages, bytes, deadBytes, deadOldest, deadAge, syncs, confirms, syncTime, askFailures,
 	}
 	for _, n := range counters {
 		all = append(all, n.desc)
@@ -127,7 +130,7 @@ func collectDepth(d *queue.Depth, first bool, now time.Time, to chan<- prometheu
 	}
 }
 
-func collectStatus(s *queue.Status, to chan<- prometheus.Metric) {
+func collectStatus(s *queue.Status, now time.Time, to chan<- prometheus.Metric) {
 	one(to, info, prometheus.GaugeValue, 1, s.Kind)
 	one(to, fallback, prometheus.GaugeValue, truth(s.Fallback != ""))
 	one(to, replicas, prometheus.GaugeValue, float64(s.Replicas))
@@ -135,6 +138,13 @@ func collectStatus(s *queue.Status, to chan<- prometheus.Metric) {
 		one(to, messages, prometheus.GaugeValue, float64(u.Messages), stream)
 		one(to, bytes, prometheus.GaugeValue, float64(u.Bytes), stream)
 	}
+	one(to, deadBytes, prometheus.GaugeValue, float64(s.DeadKept.MaxBytes))
+	one(to, deadAge, prometheus.GaugeValue, s.DeadKept.MaxAge.Seconds())
+	age := 0.0
+	if !s.DeadKept.Oldest.IsZero() {
+		age = max(0, now.Sub(s.DeadKept.Oldest).Seconds())
+	}
+	one(to, deadOldest, prometheus.GaugeValue, age)
 	if s.Sync == (queue.Sync{}) {
 		return // the store runs elsewhere, or needs no disk
 	}

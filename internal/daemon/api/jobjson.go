@@ -39,6 +39,7 @@ type Job struct {
 	PeakMemory int64             `json:"peak_memory,omitempty"`
 	Parent     string            `json:"parent,omitempty"`
 	Compensate string            `json:"compensate,omitempty"`
+	Bury       string            `json:"bury,omitempty"`
 	Meta       map[string]string `json:"meta,omitempty"`
 	History    []Attempt         `json:"history,omitempty"`
 	Lines      []Line            `json:"lines,omitempty"`
@@ -84,7 +85,7 @@ func brief(i *queue.Info) Job {
 		Attempts: i.Attempts, Crashes: i.Crashes, Node: i.Node, Worker: i.Worker, Progress: i.Progress, Note: i.Note,
 		PayloadLen: i.PayloadSize, ResultLen: i.ResultSize,
 		Waited: i.Stats.Waited.Seconds(), Ran: i.Stats.Ran.Seconds(), PeakMemory: i.Stats.PeakMemory,
-		Parent: i.Parent, Compensate: i.Compensate, Meta: i.Meta, Reason: string(i.Reason),
+		Parent: i.Parent, Compensate: i.Compensate, Bury: i.Bury, Meta: i.Meta, Reason: string(i.Reason),
 	}
 	if i.Queue != "" { // of a damaged one the priority is not known
 		j.Priority = i.Priority.String()

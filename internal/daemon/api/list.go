@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bullpen-run/bullpen"
 	"github.com/bullpen-run/bullpen/internal/daemon/problem"
 	"github.com/bullpen-run/bullpen/queue"
 )
@@ -20,13 +19,10 @@ const (
 	mostLimit    = 1000
 	// listTime is how long one call of a list looks for jobs that fit, listBytes about
 	// how much it tells; then it gives those that it has, and a place to go on.
-	listTime  = 2 * time.Second
+	listTime  = 120 * time.Millisecond
 	listBytes = 1 << 20
-	// firstAsk and mostAsk are how many jobs a queue is asked for at a time, first and
-	// later; askBytes how many bytes of payloads and results may come with them.
-	firstAsk = 25
-	mostAsk  = 100
-	askBytes = 8 << 20
+	// listAsk is how many jobs a queue is asked for at a time.
+	listAsk = 100
 )
 
 // lister reads jobs from one or more parts of a queue, one after the other, a
@@ -75,46 +71,69 @@ func readCursor(s string) (cursor, error) {
 	return cursor{int(p), n}, nil
 }
 
+// orders are the orders of the parts in a list of all.
+var orders = map[bool][]int{
+	false: {partScheduled, partQueued, partEnded, partDead},
+	true:  {partQueued, partScheduled, partEnded, partDead}, // the newest first
+}
+
 // from returns where to read for a place: in a part that l has. False says that
-// nothing lies behind.
-func (l *lister) from(at cursor) (cursor, bool) {
-	for _, p := range l.parts {
-		if p == at.part {
-			return at, true
+// nothing lies behind. No place is the beginning.
+func (l *lister) from(at *cursor) (cursor, bool) {
+	behind := at == nil
+	for _, p := range orders[l.filter.Newest] {
+		switch has := slices.Contains(l.parts, p); {
+		case behind && has:
+			return cursor{part: p}, true
+		case behind || p != at.part:
+		case has:
+			return *at, true
+		default:
+			behind = true
 		}
-		if p > at.part {
+	}
+	return cursor{}, false
+}
+
+// behind returns the beginning of the part after one.
+func (l *lister) behind(part int) (cursor, bool) {
+	all := orders[l.filter.Newest]
+	for _, p := range all[slices.Index(all, part)+1:] {
+		if slices.Contains(l.parts, p) {
 			return cursor{part: p}, true
 		}
 	}
-	return at, false
+	return cursor{}, false
 }
 
-// page reads on from at. Where there is more, next says where.
-func (l *lister) page(ctx context.Context, at cursor, limit int) (jobs []Job, next *cursor, err error) {
-	end := time.Now().Add(listTime)
-	ask, size := firstAsk, 0
-	at, more := l.from(at)
-	for first := true; more; first = false {
+// page reads on from a place. Where there is more, next says where. Each call gets on
+// by one job at least.
+func (l *lister) page(ctx context.Context, from *cursor, limit int) (jobs []Job, next *cursor, err error) {
+	end, looked, size := time.Now().Add(listTime), 0, 0
+	at, more := l.from(from)
+	for more {
 		f := l.filter
-		f.State, f.After, f.Limit = parts[at.part], at.after, min(ask, limit-len(jobs))
+		f.State, f.After, f.Limit = parts[at.part], at.after, min(listAsk, limit-len(jobs))
 		page, err := l.queue.List(ctx, f)
 		if err != nil {
 			return nil, nil, err
 		}
-		some, err := l.choose(ctx, page.Jobs, first, end)
-		switch {
-		case errors.Is(err, errLate): // of what was asked for last nothing is told: the queue has places only behind what it gives
-			return jobs, &at, nil
-		case err != nil:
-			return nil, nil, err
+		for i := range page.Jobs {
+			if looked > 0 && (size >= listBytes || time.Now().After(end)) {
+				return jobs, &at, nil
+			}
+			info, err := l.look(ctx, &page.Jobs[i])
+			if err != nil {
+				return nil, nil, err
+			}
+			if looked++; info != nil && l.fits(info) {
+				jobs = append(jobs, brief(info))
+				size += jsonSize(&jobs[len(jobs)-1])
+			}
+			at.after = page.Jobs[i].After
 		}
-		jobs = append(jobs, some...)
-		for i := range some {
-			size += jsonSize(&some[i])
-		}
-		ask = nextAsk(ask, page.Jobs, size, len(jobs))
 		if at.after = page.Next; at.after == 0 {
-			at, more = l.from(cursor{part: at.part + 1})
+			at, more = l.behind(at.part)
 		}
 		if more && (len(jobs) >= limit || size >= listBytes || time.Now().After(end)) {
 			return jobs, &at, nil
@@ -123,49 +142,10 @@ func (l *lister) page(ctx context.Context, at cursor, limit int) (jobs []Job, ne
 	return jobs, nil, nil
 }
 
-// errLate says that the time of a call is over.
-var errLate = errors.New("the time is over")
-
-// choose gives those that fit of what a queue has told, and errLate when the time
-// ends before. The first are looked at in any case, so that each call goes on.
-func (l *lister) choose(ctx context.Context, infos []queue.Info, first bool, end time.Time) (some []Job, err error) {
-	for i := range infos {
-		if !first && time.Now().After(end) {
-			return nil, errLate
-		}
-		info, err := l.look(ctx, &infos[i])
-		if err != nil {
-			return nil, err
-		}
-		if info != nil && l.fits(info) {
-			some = append(some, brief(info))
-		}
-	}
-	return some, nil
-}
-
-// nextAsk says how many jobs to ask for after so many were asked for and these
-// came: twice as many, as far as the bounds on bytes allow for jobs like these. size
-// is how much is told of told jobs.
-func nextAsk(asked int, came []queue.Info, size, told int) int {
-	held := 0
-	for i := range came {
-		held += len(came[i].Payload) + len(came[i].Result)
-	}
-	ask := min(2*asked, mostAsk)
-	if held > 0 {
-		ask = min(ask, askBytes*len(came)/held)
-	}
-	if told > 0 {
-		ask = min(ask, 1+max(listBytes-size, 0)*told/size)
-	}
-	return max(ask, 1)
-}
-
 // jsonSize is about how many bytes j is as JSON.
 func jsonSize(j *Job) int {
 	const rest = 400 // names, times and numbers
-	n := rest + textSize(j.Task) + textSize(j.Key) + textSize(j.Note) + textSize(j.Error) + textSize(j.Compensate)
+	n := rest + textSize(j.Task) + textSize(j.Key) + textSize(j.Note) + textSize(j.Error) + textSize(j.Compensate) + textSize(j.Bury)
 	for k, v := range j.Meta {
 		n += textSize(k) + textSize(v)
 	}
@@ -222,29 +202,21 @@ func partsOf(state queue.State) []int {
 
 func anyJob(*queue.Info) bool { return true }
 
-// lister makes a lister of what a query of /v1/jobs asks.
-func (a *API) lister(q query, f *faults) *lister {
-	l := &lister{queue: a.backend.Queue(), fits: anyJob, fresh: true}
-	l.filter.Queue, l.filter.Name = readPool(q, f), q.get("task")
-	word, there := q.look("state")
-	if !there {
+// lister makes a lister of jobs in any state.
+func (a *API) lister(c choice) *lister {
+	l := &lister{queue: a.backend.Queue(), filter: c.filter, fits: anyJob, fresh: true}
+	if !c.given {
 		l.parts = []int{partScheduled, partQueued, partEnded}
 		return l
 	}
-	state, err := queue.ParseState(word)
-	if err != nil {
-		f.add(err.Error())
-	}
-	l.parts = partsOf(state)
-	l.fits = func(i *queue.Info) bool { return i.State == state }
+	l.parts = partsOf(c.state)
+	l.fits = func(i *queue.Info) bool { return i.State == c.state }
 	return l
 }
 
-// readPool takes the name of a pool, of which the queue has jobs or not.
-func readPool(q query, f *faults) string {
-	name, there := q.look("pool")
-	f.addErr(checkPool(name, there))
-	return name
+// deadLister makes a lister of dead jobs.
+func (a *API) deadLister(c choice) *lister {
+	return &lister{queue: a.backend.Queue(), filter: c.filter, parts: []int{partDead}, fits: anyJob}
 }
 
 func checkPool(name string, there bool) error {
@@ -263,8 +235,7 @@ func checkPool(name string, there bool) error {
 // list tells of jobs, a page of them.
 func (a *API) list(w http.ResponseWriter, r *http.Request, q query) *problem.Problem {
 	var f faults
-	l := a.lister(q, &f)
-	return a.answerList(w, r, q, l, &f)
+	return a.answerList(w, r, q, a.lister(readChoice(q, &f)), &f)
 }
 
 // answerList reads a page and answers with it.
@@ -277,10 +248,10 @@ func (a *API) answerList(w http.ResponseWriter, r *http.Request, q query, l *lis
 		}
 		limit = n
 	}
-	var at cursor
+	var at *cursor
 	if text, there := q.look("after"); there {
-		var err error
-		if at, err = readCursor(text); err != nil {
+		c, err := readCursor(text)
+		if at = &c; err != nil {
 			f.add("after is " + quoted(text) + ": " + err.Error())
 		}
 	}
@@ -299,23 +270,6 @@ func (a *API) answerList(w http.ResponseWriter, r *http.Request, q query, l *lis
 		page.Next = next.String()
 	}
 	return writeJSON(w, http.StatusOK, page)
-}
-
-// deadLister makes a lister of what /v1/dead asks.
-func (a *API) deadLister(pool, task, reason, outcome string, f *faults) *lister {
-	l := &lister{queue: a.backend.Queue(), parts: []int{partDead}}
-	l.filter.Queue, l.filter.Name = pool, task
-	if reason != "" && !slices.Contains(reasons, reason) {
-		f.add("reason is " + quoted(reason) + ": use one of " + strings.Join(reasons, ", "))
-	}
-	if outcome != "" {
-		_, err := bullpen.ParseOutcome(outcome)
-		f.addErr(err)
-	}
-	l.fits = func(i *queue.Info) bool {
-		return (reason == "" || string(i.Reason) == reason) && (outcome == "" || i.Outcome.String() == outcome)
-	}
-	return l
 }
 
 // reasons are the words of queue.Reason that a dead job may have.

@@ -68,7 +68,7 @@ func TestOperationsAreDocumented(t *testing.T) {
 var schemas = map[string]any{
 	"Ref": Ref{}, "Job": Job{}, "Attempt": Attempt{}, "Line": Line{}, "State": State{}, "Progress": Progress{},
 	"RunResult": RunResult{}, "RunStats": RunStats{}, "Page": Page{}, "Pools": Pools{}, "Pool": PoolInfo{}, "Workers": Workers{}, "Depth": Depth{},
-	"Many": Many{}, "NotOne": NotOne{}, "Changed": Changed{}, "Status": StatusInfo{}, "Store": StoreInfo{}, "Usage": Usage{}, "Sync": SyncInfo{},
+	"Many": Many{}, "NotOne": NotOne{}, "Kept": Kept{}, "Causes": Causes{}, "Cause": Cause{}, "Changed": Changed{}, "Status": StatusInfo{}, "Store": StoreInfo{}, "Usage": Usage{}, "Sync": SyncInfo{},
 	"QueueStats": QueueInfo{}, "Problem": problem.Problem{}, "Failure": problem.Failure{},
 }
 
@@ -123,9 +123,11 @@ func TestFieldsAreDocumented(t *testing.T) {
 	if want := slices.Sorted(slices.Values(lineFields)); !slices.Equal(line, want) {
 		t.Errorf("a line of a bulk has %v, documented are %v", want, line)
 	}
-	filter := slices.Sorted(maps.Keys(object(d.at(d.root, "components", "schemas", "Filter", "properties"))))
-	if want := slices.Sorted(slices.Values(manyFields)); !slices.Equal(filter, want) {
-		t.Errorf("a filter has %v, documented are %v", want, filter)
+	for name, fields := range map[string][]string{"Filter": manyDead, "CancelMany": manyCancel, "RetryMany": manyRetry} {
+		filter := slices.Sorted(maps.Keys(object(d.at(d.root, "components", "schemas", name, "properties"))))
+		if want := slices.Sorted(slices.Values(fields)); !slices.Equal(filter, want) {
+			t.Errorf("%s has %v, documented are %v", name, want, filter)
+		}
 	}
 }
 

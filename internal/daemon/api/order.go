@@ -80,6 +80,7 @@ var settings = []setting{
 	}},
 	{"idempotent", flag, func(o *order, v string) (err error) { o.job.Idempotent, err = readFlag(v); return err }},
 	{"compensate", plain, func(o *order, v string) error { o.job.Compensate = v; return checkText(v, longestName) }},
+	{"bury", plain, func(o *order, v string) error { o.job.Bury = v; return checkText(v, longestName) }},
 	{"wait", span, func(o *order, v string) (err error) { o.wait, err = readDuration(v); o.waits = true; return err }},
 	{"id", plain, func(o *order, v string) error { o.id = v; return checkRunID(v) }},
 }

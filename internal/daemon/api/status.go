@@ -31,6 +31,7 @@ type StoreInfo struct {
 	Outcomes   Usage    `json:"outcomes"`
 	State      Usage    `json:"state"`
 	Dead       Usage    `json:"dead"`
+	DeadKept   Kept     `json:"dead_kept"`
 	Sync       SyncInfo `json:"sync"`
 	Error      string   `json:"error,omitempty"`
 }
@@ -39,6 +40,15 @@ type StoreInfo struct {
 type Usage struct {
 	Messages int64 `json:"messages,omitempty"`
 	Bytes    int64 `json:"bytes,omitempty"`
+}
+
+// Kept is how long dead jobs are kept: until they are so old in seconds, or newer ones
+// need the bytes; and since when the oldest is there, and until when.
+type Kept struct {
+	MaxBytes int64   `json:"max_bytes,omitempty"`
+	MaxAge   float64 `json:"max_age,omitempty"`
+	Oldest   string  `json:"oldest,omitempty"`
+	Expires  string  `json:"expires,omitempty"`
 }
 
 // SyncInfo is how fast the disk is, in seconds.
@@ -89,6 +99,7 @@ func storeInfo(s queue.Status) StoreInfo {
 	return StoreInfo{
 		Kind: s.Kind, Durability: s.Durability, Fallback: s.Fallback, Replicas: s.Replicas,
 		Jobs: Usage(s.Jobs), Outcomes: Usage(s.Outcomes), State: Usage(s.State), Dead: Usage(s.Dead),
+		DeadKept: Kept{s.DeadKept.MaxBytes, s.DeadKept.MaxAge.Seconds(), stamp(s.DeadKept.Oldest), stamp(s.DeadKept.Expires)},
 		Sync: SyncInfo{s.Sync.Syncs, s.Sync.Confirms, s.Sync.P50.Seconds(), s.Sync.P99.Seconds(), s.Sync.Max.Seconds(), s.Sync.Last.Seconds()},
 	}
 }

@@ -170,3 +170,43 @@ func seconds(v float64) (time.Duration, error) {
 	}
 	return time.Duration(math.Round(v * 1e9)), nil
 }
+
+// isNull tells whether a value of JSON is null.
+func isNull(value []byte) bool { return string(value) == "null" }
+
+// readWhole reads a whole number of JSON.
+func readWhole(value []byte, least, most int, to *int) (err error) {
+	*to, err = readCount(wholeNumber(string(value)), least, most)
+	return err
+}
+
+// wholeNumber gives a number of JSON without its fraction where that is nothing:
+// to JSON 8.0 and 8 are the same.
+func wholeNumber(s string) string {
+	const most = 1 << 53
+	if v, err := strconv.ParseFloat(s, 64); err == nil && strings.ContainsAny(s, ".eE") && v == math.Trunc(v) && math.Abs(v) < most {
+		return strconv.FormatInt(int64(v), 10)
+	}
+	return s
+}
+
+func readTruth(value []byte, to *bool) (err error) {
+	*to, err = readFlag(string(value))
+	return err
+}
+
+func readString(value []byte, to *string) error {
+	if len(value) == 0 || value[0] != '"' {
+		return errors.New("use a string")
+	}
+	return json.Unmarshal(value, to)
+}
+
+// readFilled reads a string that must not be empty.
+func readFilled(value []byte, to *string) error {
+	err := readString(value, to)
+	if err == nil && *to == "" {
+		return errors.New("it is empty: leave it out")
+	}
+	return err
+}

@@ -80,6 +80,8 @@ func policyKeys() []key[Pool] {
 		backoff,
 		row("retry.crashes", count(1, mostAttempts), "3", "workers that a job may kill before it is quarantined", func(p *Pool) *int { return &p.Retry.Crashes }),
 		row("retry.nodes", count(1, mostAttempts), "10", "nodes that may die with a job in hand before it is quarantined", func(p *Pool) *int { return &p.Retry.Nodes }),
+		row("retry.bury", scalar("text", "use the name of a task, of at most 256 bytes", func(s string) (string, bool) { return s, s != "" && len(s) <= 256 }), "(none)",
+			"task that is told of dead jobs of the pool, with their payload", func(p *Pool) *string { return &p.Bury }),
 		row("retry.on", outcomes, "failed,panic,timeout,protocol", "outcomes after which a job is tried again", func(p *Pool) *[]bullpen.Outcome { return &p.Retry.On }),
 		row("recycle.tasks", count(1, math.MaxInt), "(never)", "replaces a worker after so many tasks", func(p *Pool) *int { return &p.Process.Recycle.Tasks }),
 		row("recycle.age", span(time.Second), "(never)", "replaces a worker after this time", func(p *Pool) *time.Duration { return &p.Process.Recycle.Age }),

@@ -83,6 +83,8 @@ type Pool struct {
 	Task string
 	// Retry is the policy of jobs that have none of their own.
 	Retry queue.Retry
+	// Bury is the task that is told of dead jobs which name none of their own.
+	Bury string
 	// Ephemeral allows tasks that bypass the queue.
 	Ephemeral bool
 	// Jobs is the most jobs of the queue in hand at a time; 0 is what the workers

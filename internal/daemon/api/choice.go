@@ -1,0 +1,151 @@
+package api
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/queue"
+)
+
+// choice is which jobs a request is about.
+type choice struct {
+	filter queue.Filter
+	state  queue.State
+	given  bool // of state: without one all are meant
+}
+
+// choosing is one parameter of a choice, in queries and in bodies.
+type choosing struct {
+	name string
+	set  func(c *choice, v string) error
+}
+
+// choosings is the table of parameters of choices.
+var choosings = []choosing{
+	{"pool", func(c *choice, v string) error { c.filter.Queue = v; return checkPool(v, true) }},
+	{"task", func(c *choice, v string) error { c.filter.Name = v; return checkText(v, longestName) }},
+	{"state", func(c *choice, v string) (err error) { c.state, err = queue.ParseState(v); c.given = true; return err }},
+	{"reason", func(c *choice, v string) error {
+		c.filter.Reason = queue.Reason(v)
+		if !slices.Contains(reasons, v) {
+			return errors.New("use one of " + strings.Join(reasons, ", "))
+		}
+		return nil
+	}},
+	{"outcome", func(c *choice, v string) error {
+		c.filter.Outcome = v
+		_, err := bullpen.ParseOutcome(v)
+		return err
+	}},
+	{"cause", func(c *choice, v string) error { c.filter.Cause = v; return checkCause(v) }},
+	{"search", func(c *choice, v string) error { c.filter.Search = v; return checkSearch(v) }},
+	{"since", func(c *choice, v string) (err error) { c.filter.Since, err = readTime(v); return err }},
+	{"before", func(c *choice, v string) (err error) { c.filter.Before, err = readTime(v); return err }},
+	{"order", func(c *choice, v string) error {
+		c.filter.Newest = v == "newest"
+		if v != "newest" && v != "oldest" {
+			return errors.New("use newest or oldest")
+		}
+		return nil
+	}},
+}
+
+// What may be chosen by where.
+var (
+	listChoices  = []string{"pool", "task", "state", "search", "since", "before", "order"}
+	deadChoices  = []string{"pool", "task", "reason", "outcome", "cause", "search", "since", "before", "order"}
+	causeChoices = []string{"pool", "task", "reason", "outcome", "search", "since", "before"}
+)
+
+const (
+	longestSearch = 256
+	causeDigits   = 12
+)
+
+func checkSearch(v string) error {
+	switch {
+	case v == "":
+		return errors.New("it is empty: leave it out")
+	case len(v) > longestSearch:
+		return fmt.Errorf("it has %d bytes, use %d at most", len(v), longestSearch)
+	case !utf8.ValidString(v):
+		return errors.New("it is not UTF-8")
+	}
+	return nil
+}
+
+func checkCause(v string) error {
+	if len(v) != causeDigits || strings.Trim(v, "0123456789abcdef") != "" {
+		return fmt.Errorf("use the %d hexadecimal digits that /v1/dead/causes gives", causeDigits)
+	}
+	return nil
+}
+
+func choosingOf(name string) *choosing {
+	for i := range choosings {
+		if choosings[i].name == name {
+			return &choosings[i]
+		}
+	}
+	return nil
+}
+
+// readChoice reads which jobs a query is about.
+func readChoice(q query, f *faults) choice {
+	var c choice
+	for i := range q {
+		if set := choosingOf(q[i].name); set != nil {
+			if err := set.set(&c, q[i].value); err != nil {
+				f.add(q[i].name + " is " + quoted(q[i].value) + ": " + err.Error())
+			}
+		}
+	}
+	c.check(f)
+	return c
+}
+
+// check checks what depends on several parameters.
+func (c *choice) check(f *faults) {
+	if s, b := c.filter.Since, c.filter.Before; !s.IsZero() && !b.IsZero() && !s.Before(b) {
+		f.add("since is not before before: exchange them")
+	}
+}
+
+// Causes is the answer of /v1/dead/causes.
+type Causes struct {
+	Causes []Cause `json:"causes"`
+	// Jobs is how many were looked at. More says that there are older ones, which
+	// the time did not suffice for.
+	Jobs int  `json:"jobs"`
+	More bool `json:"more,omitempty"`
+}
+
+// Cause is why some jobs are dead.
+type Cause struct {
+	Cause   string `json:"cause"`
+	Pool    string `json:"pool,omitempty"`
+	Task    string `json:"task,omitempty"`
+	Reason  string `json:"reason,omitempty"`
+	Outcome string `json:"outcome"`
+	Error   string `json:"error,omitempty"`
+	Count   int    `json:"count"`
+	First   string `json:"first,omitempty"`
+	Last    string `json:"last,omitempty"`
+	Sample  string `json:"sample"`
+}
+
+func causesOf(found queue.Causes) Causes {
+	all := Causes{Causes: []Cause{}, Jobs: found.Jobs, More: found.More}
+	for i := range found.Causes {
+		c := &found.Causes[i]
+		all.Causes = append(all.Causes, Cause{
+			Cause: c.Fingerprint, Pool: c.Queue, Task: c.Name, Reason: string(c.Reason), Outcome: c.Outcome.String(),
+			Error: c.Error, Count: c.Count, First: stamp(c.First), Last: stamp(c.Last), Sample: c.Sample,
+		})
+	}
+	return all
+}

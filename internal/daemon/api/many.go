@@ -1,0 +1,264 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/bullpen-run/bullpen/internal/daemon/problem"
+	"github.com/bullpen-run/bullpen/queue"
+)
+
+// Many is the answer of what was done to many jobs.
+type Many struct {
+	Count  int      `json:"count"`
+	Failed []NotOne `json:"failed,omitempty"`
+	// More says that there are more than one call does: call again, with After as
+	// Next says, or without where none failed.
+	More bool   `json:"more,omitempty"`
+	Next string `json:"next,omitempty"`
+}
+
+// NotOne is a job of which it did not succeed.
+type NotOne struct {
+	ID    string `json:"id"`
+	Error string `json:"error"`
+}
+
+const (
+	// manyTime bounds one call that does something to many jobs, mostNot how many
+	// failures it tells and still goes on.
+	manyTime = 10 * time.Second
+	mostNot  = 100
+	// manyAbreast is for how many jobs it is done at the same time.
+	manyAbreast = 16
+)
+
+// selection is what a body says of the jobs that something is to be done to.
+type selection struct {
+	choice
+
+	ids   []string
+	limit int
+	after *cursor
+	all   bool
+}
+
+// The fields of bodies that select jobs.
+var (
+	manyDead   = []string{"pool", "task", "reason", "outcome", "cause", "search", "since", "before", "order", "limit", "after", "all"}
+	manyCancel = []string{"ids", "pool", "task", "state", "search", "since", "before", "order", "limit", "after", "all"}
+	manyRetry  = []string{"ids", "pool", "task", "state", "reason", "outcome", "cause", "search", "since", "before", "order", "limit", "after", "all"}
+)
+
+// readSelection reads a body.
+func readSelection(r *http.Request, known []string) (*selection, *problem.Problem) {
+	s := &selection{limit: mostLimit}
+	var f faults
+	if p := readObject(r, known, &f, s.set); p != nil {
+		return nil, p
+	}
+	s.check(&f)
+	chosen := s.filter
+	chosen.Newest = false
+	nothing := chosen == queue.Filter{} && !s.given && !s.all
+	switch {
+	case s.ids != nil && (!nothing || s.after != nil):
+		f.add("ids and a selection are both there: give one")
+	case s.ids == nil && nothing && slices.Contains(known, "reason"):
+		f.add(`nothing says which dead jobs are meant: give pool, task, reason, outcome, cause, search, since or before, or "all": true`)
+	case s.ids == nil && nothing:
+		f.add(`nothing says which jobs are meant: give ids, pool, task, state, search, since or before, or "all": true`)
+	}
+	return s, f.problem()
+}
+
+func (s *selection) set(name string, value []byte) (err error) {
+	switch name {
+	case "ids":
+		return s.readIDs(value)
+	case "limit":
+		return readWhole(value, 1, mostLimit, &s.limit)
+	case "all":
+		return readTruth(value, &s.all)
+	}
+	var text string
+	if err := readFilled(value, &text); err != nil {
+		return err
+	}
+	if name != "after" {
+		return choosingOf(name).set(&s.choice, text)
+	}
+	at, err := readCursor(text)
+	s.after = &at
+	return err
+}
+
+func (s *selection) readIDs(value []byte) error {
+	if len(value) == 0 || value[0] != '[' {
+		return errors.New("use a list of ids")
+	}
+	if err := json.Unmarshal(value, &s.ids); err != nil || len(s.ids) == 0 || len(s.ids) > mostLimit || slices.Contains(s.ids, "") {
+		return errors.New("use a list of 1 to 1000 ids")
+	}
+	return nil
+}
+
+// retryAll enqueues dead jobs again.
+func (a *API) retryAll(w http.ResponseWriter, r *http.Request, _ query) *problem.Problem {
+	if a.stopping() {
+		return errStops()
+	}
+	s, p := readSelection(r, manyDead)
+	if p != nil {
+		return p
+	}
+	return a.answerDead(w, r, s, a.backend.Queue().RetryDeadAll)
+}
+
+// removeAll forgets dead jobs.
+func (a *API) removeAll(w http.ResponseWriter, r *http.Request, _ query) *problem.Problem {
+	s, p := readSelection(r, manyDead)
+	if p != nil {
+		return p
+	}
+	return a.answerDead(w, r, s, a.backend.Queue().RemoveDeadAll)
+}
+
+// retryMany enqueues dead jobs again, by their ids or as a selection says.
+func (a *API) retryMany(w http.ResponseWriter, r *http.Request, _ query) *problem.Problem {
+	if a.stopping() {
+		return errStops()
+	}
+	s, p := readSelection(r, manyRetry)
+	if p != nil {
+		return p
+	}
+	q := a.backend.Queue()
+	if s.ids != nil {
+		return a.answerIDs(w, r, s.ids, func(ctx context.Context, id string) error {
+			_, err := q.RetryDead(ctx, id)
+			return err
+		})
+	}
+	if s.given && s.state != queue.Dead {
+		return problem.New(problem.BadRequest, "state is "+quoted(s.state.String())+": only dead jobs are tried again, so use dead, or leave it out")
+	}
+	return a.answerDead(w, r, s, q.RetryDeadAll)
+}
+
+// answerDead does something to the dead jobs of a selection.
+func (a *API) answerDead(w http.ResponseWriter, r *http.Request, s *selection, do func(context.Context, queue.Filter, int) (queue.Bulk, error)) *problem.Problem {
+	if s.after != nil {
+		s.filter.After = s.after.after
+	}
+	done, err := do(r.Context(), s.filter, s.limit)
+	if err != nil {
+		return problemOf(err)
+	}
+	m := Many{Count: done.Count, More: done.Next != 0}
+	for _, f := range done.Failed {
+		m.Failed = append(m.Failed, NotOne{f.ID, f.Err.Error()})
+	}
+	if m.More {
+		m.Next = cursor{partDead, done.Next}.String()
+	}
+	return writeJSON(w, http.StatusOK, m)
+}
+
+// answerIDs does something to the jobs that a body names, and tells of each that it
+// was not done to.
+func (a *API) answerIDs(w http.ResponseWriter, r *http.Request, ids []string, do func(context.Context, string) error) *problem.Problem {
+	var m Many
+	if err := m.do(r.Context(), ids, do, func(error) bool { return false }); err != nil {
+		return problemOf(err)
+	}
+	return writeJSON(w, http.StatusOK, m)
+}
+
+// cancelMany takes back jobs that have not ended, by their ids or as a selection says.
+func (a *API) cancelMany(w http.ResponseWriter, r *http.Request, _ query) *problem.Problem {
+	s, p := readSelection(r, manyCancel)
+	if p != nil {
+		return p
+	}
+	cancel := a.backend.Queue().Cancel
+	if s.ids != nil {
+		return a.answerIDs(w, r, s.ids, cancel)
+	}
+	l := a.lister(s.choice)
+	switch {
+	case !s.given:
+		l.parts = []int{partScheduled, partQueued}
+	case s.state.Ended():
+		return problem.New(problem.BadRequest, "state is "+quoted(s.state.String())+": use one of jobs that have not ended: scheduled, queued, running or retrying")
+	}
+	if now := time.Now(); l.filter.Before.IsZero() || l.filter.Before.After(now) {
+		l.filter.Before = now // what comes later is not meant
+	}
+	return a.cancelListed(w, r, s, l)
+}
+
+// cancelListed takes back the jobs of a list, within bounds.
+func (a *API) cancelListed(w http.ResponseWriter, r *http.Request, s *selection, l *lister) *problem.Problem {
+	var m Many
+	end := time.Now().Add(manyTime)
+	for at, first := s.after, true; at != nil || first; first = false {
+		jobs, next, err := l.page(r.Context(), at, min(s.limit-m.Count, defaultLimit))
+		if err != nil {
+			return problemOf(err)
+		}
+		ids := make([]string, len(jobs))
+		for i := range jobs {
+			ids[i] = jobs[i].ID
+		}
+		if err := m.do(r.Context(), ids, a.backend.Queue().Cancel, func(err error) bool {
+			return errors.Is(err, queue.ErrNotFound) || errors.Is(err, queue.ErrEnded) // it ended meanwhile
+		}); err != nil {
+			return problemOf(err)
+		}
+		at = next
+		if m.Count >= s.limit || len(m.Failed) >= mostNot || time.Now().After(end) {
+			if m.More = next != nil; m.More {
+				m.Next = next.String()
+			}
+			break
+		}
+	}
+	return writeJSON(w, http.StatusOK, m)
+}
+
+// do does something to jobs, to several at the same time. An error that passes does
+// not count as a failure; one that do returns is of the store.
+func (m *Many) do(ctx context.Context, ids []string, do func(context.Context, string) error, passes func(error) bool) error {
+	errs := make([]error, len(ids))
+	next := make(chan int, len(ids))
+	for i := range ids {
+		next <- i
+	}
+	close(next)
+	var all sync.WaitGroup
+	for range min(manyAbreast, len(ids)) {
+		all.Go(func() { // ends with its calls, which end with ctx; do waits
+			for i := range next {
+				errs[i] = do(ctx, ids[i])
+			}
+		})
+	}
+	all.Wait()
+	for i, err := range errs {
+		switch {
+		case err == nil:
+			m.Count++
+		case errors.Is(err, queue.ErrStore), errors.Is(err, queue.ErrClosed):
+			return err
+		case !passes(err):
+			m.Failed = append(m.Failed, NotOne{ID: ids[i], Error: err.Error()})
+		}
+	}
+	return nil
+}
