@@ -312,23 +312,24 @@ type wireJob struct {
 	MaxBackoff string            `json:"max_backoff,omitempty"`
 	Idempotent bool              `json:"idempotent,omitempty"`
 	Compensate string            `json:"compensate,omitempty"`
+	Bury       string            `json:"bury,omitempty"`
 	Meta       map[string]string `json:"meta,omitempty"`
 }
 
 // encodeBulk writes a job as a line of a bulk.
 func encodeBulk(j *Job) ([]byte, error) {
-	sound := utf8.ValidString(j.Task) && utf8.ValidString(j.Key) && utf8.ValidString(j.Compensate)
+	sound := utf8.ValidString(j.Task) && utf8.ValidString(j.Key) && utf8.ValidString(j.Compensate) && utf8.ValidString(j.Bury)
 	for key, value := range j.Meta {
 		sound = sound && utf8.ValidString(key) && utf8.ValidString(value)
 	}
 	if !sound {
-		return nil, &Error{Cause: "bad-request", Detail: "Task, Key, Compensate and Meta of a job in a bulk must be UTF-8: use Enqueue, or put the bytes into Payload"}
+		return nil, &Error{Cause: "bad-request", Detail: "Task, Key, Compensate, Bury and Meta of a job in a bulk must be UTF-8: use Enqueue, or put the bytes into Payload"}
 	}
 	w := wireJob{
 		Task: j.Task, Key: j.Key, Priority: j.Priority, Delay: durationText(j.Delay), At: timeOrNil(j.At), Deadline: timeOrNil(j.Deadline),
 		Timeout: durationText(j.Limits.Timeout), Memory: j.Limits.Memory, CPU: j.Limits.CPU, Output: j.Limits.Output,
 		Attempts: j.Attempts, Crashes: j.Crashes, Backoff: durationText(j.Backoff), MaxBackoff: durationText(j.MaxBackoff),
-		Idempotent: j.Idempotent, Compensate: j.Compensate, Meta: j.Meta,
+		Idempotent: j.Idempotent, Compensate: j.Compensate, Bury: j.Bury, Meta: j.Meta,
 	}
 	if utf8.Valid(j.Payload) {
 		w.Payload = string(j.Payload)

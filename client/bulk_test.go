@@ -30,7 +30,7 @@ func TestBulkLines(t *testing.T) {
 		{Task: "t", Payload: []byte("text <&>\n")},
 		{
 			Payload: []byte{0xff}, Key: "k", Priority: client.Low, Delay: time.Second, At: when, Deadline: when, Attempts: 1, Crashes: 2, Backoff: 3, MaxBackoff: 4,
-			Limits: bullpen.Limits{Timeout: 1, Memory: 2, CPU: 0.5, Output: 4}, Idempotent: true, Compensate: "u", Meta: map[string]string{"a": "b"},
+			Limits: bullpen.Limits{Timeout: 1, Memory: 2, CPU: 0.5, Output: 4}, Idempotent: true, Compensate: "u", Bury: "b", Meta: map[string]string{"a": "b"},
 		},
 		{Task: "no room"},
 		{Key: "\xff"},
@@ -47,7 +47,7 @@ func TestBulkLines(t *testing.T) {
 		Line: "POST /v1/pools/p/bulk", Header: http.Header{"Content-Type": {"application/x-ndjson"}},
 		Body: `{"task":"t","payload":"text \u003c\u0026\u003e\n"}` + "\n" +
 			`{"payload_base64":"/w==","key":"k","priority":"low","delay":"1s","at":"2026-11-21T12:00:00Z","deadline":"2026-11-21T12:00:00Z","timeout":"1ns","memory":2,"cpu":0.5,"output":4,` +
-			`"attempts":1,"crashes":2,"backoff":"3ns","max_backoff":"4ns","idempotent":true,"compensate":"u","meta":{"a":"b"}}` + "\n" +
+			`"attempts":1,"crashes":2,"backoff":"3ns","max_backoff":"4ns","idempotent":true,"compensate":"u","bury":"b","meta":{"a":"b"}}` + "\n" +
 			`{"task":"no room"}` + "\n",
 	}
 	if d := cmp.Diff(want, got); d != "" {

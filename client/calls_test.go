@@ -89,6 +89,45 @@ type request struct {
 	want   asked
 }
 
+// manyRequests are about many jobs.
+func manyRequests() map[string]request {
+	when := time.Date(2026, 11, 21, 13, 0, 0, 5, time.UTC)
+	return map[string]request{
+		"List the newest": {
+			func(ctx context.Context, c *client.Client) (any, error) {
+				return c.List(ctx, client.Filter{Search: "a b", Since: when, Before: when.Add(time.Hour), Newest: true, Cause: "0"})
+			},
+			200, pageText, asked{Line: "GET /v1/jobs?search=a+b&since=2026-11-21T13%3A00%3A00.000000005Z&before=2026-11-21T14%3A00%3A00.000000005Z&order=newest", Header: http.Header{}},
+		},
+		"DeadCauses": {
+			func(ctx context.Context, c *client.Client) (any, error) {
+				return c.DeadCauses(ctx, client.Filter{Pool: "p", Search: "x", Newest: true, Limit: 3, Cause: "0"})
+			},
+			200, `{"causes":[{"cause":"89af7e51c13b","outcome":"failed","count":2,"sample":"01J"}],"jobs":2}`, asked{Line: "GET /v1/dead/causes?pool=p&search=x", Header: http.Header{}},
+		},
+		"RetryDeadAll of a cause": {
+			func(ctx context.Context, c *client.Client) (any, error) {
+				return c.RetryDeadAll(ctx, client.Filter{Cause: "89af7e51c13b", Since: when, After: "3.1", State: client.Queued})
+			},
+			200, `{"count":2}`, asked{Line: "POST /v1/dead/retry", Body: `{"cause":"89af7e51c13b","since":"2026-11-21T13:00:00.000000005Z","after":"3.1"}`, Header: http.Header{"Content-Type": {"application/json"}}},
+		},
+		"CancelAll": {
+			func(ctx context.Context, c *client.Client) (any, error) {
+				return c.CancelAll(ctx, client.Filter{Pool: "p", State: client.Queued, Newest: true})
+			},
+			200, `{"count":2}`, asked{Line: "POST /v1/jobs/cancel", Body: `{"pool":"p","state":"queued","order":"newest"}`, Header: http.Header{"Content-Type": {"application/json"}}},
+		},
+		"RetryIDs": {
+			func(ctx context.Context, c *client.Client) (any, error) { return c.RetryIDs(ctx, "01J", "01K") },
+			200, `{"count":2}`, asked{Line: "POST /v1/jobs/retry", Body: `{"ids":["01J","01K"]}`, Header: http.Header{"Content-Type": {"application/json"}}},
+		},
+		"CancelIDs": {
+			func(ctx context.Context, c *client.Client) (any, error) { return c.CancelIDs(ctx, "01J") },
+			200, `{"count":1}`, asked{Line: "POST /v1/jobs/cancel", Body: `{"ids":["01J"]}`, Header: http.Header{"Content-Type": {"application/json"}}},
+		},
+	}
+}
+
 func jobRequests() map[string]request {
 	when := time.Date(2026, 11, 21, 13, 0, 0, 5, time.UTC)
 	return map[string]request{
@@ -97,14 +136,14 @@ func jobRequests() map[string]request {
 				return c.Enqueue(ctx, "p", client.Job{
 					Task: "a b", Payload: []byte("x\x00"), Key: "k&1", Priority: client.High, Delay: time.Minute, Deadline: when,
 					Limits:   bullpen.Limits{Timeout: time.Second, Memory: 1 << 20, CPU: 0.5, Output: 100},
-					Attempts: 3, Crashes: 2, Backoff: time.Second, MaxBackoff: time.Minute, Idempotent: true, Compensate: "undo",
+					Attempts: 3, Crashes: 2, Backoff: time.Second, MaxBackoff: time.Minute, Idempotent: true, Compensate: "undo", Bury: "tell",
 					Meta: map[string]string{"é": "\x00\n"}, Parent: "01P",
 				})
 			},
 			202, refText,
 			asked{
 				"POST /v1/pools/p/jobs?task=a+b&key=k%261&priority=high&delay=1m0s&deadline=2026-11-21T13%3A00%3A00.000000005Z&timeout=1s&memory=1048576&cpu=0.5&output=100" +
-					"&attempts=3&backoff=1s&max_backoff=1m0s&crashes=2&idempotent=true&compensate=undo",
+					"&attempts=3&backoff=1s&max_backoff=1m0s&crashes=2&idempotent=true&compensate=undo&bury=tell",
 				"x\x00", http.Header{"Bullpen-Meta": {"%C3%A9=%00%0A"}, "Bullpen-Parent": {"01P"}},
 			},
 		},
@@ -188,6 +227,7 @@ func TestRequests(t *testing.T) {
 	t.Parallel()
 	all := jobRequests()
 	maps.Copy(all, traceRequests())
+	maps.Copy(all, manyRequests())
 	maps.Copy(all, otherRequests())
 	for name, c := range all {
 		t.Run(name, func(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"iter"
 	"net/http"
+	"time"
 )
 
 func deadPath(id, verb string) string { return "/v1/dead/" + escape(id) + verb }
@@ -47,25 +48,111 @@ func (c *Client) RemoveDead(ctx context.Context, id string) error {
 // RetryDeadAll enqueues again the dead jobs that f selects; a selection is needed,
 // or f.All.
 func (c *Client) RetryDeadAll(ctx context.Context, f Filter) (Swept, error) {
+	f.State = ""
 	return c.sweep(ctx, "/v1/dead/retry", f)
 }
 
 // RemoveDeadAll forgets the dead jobs that f selects; a selection is needed, or
 // f.All.
 func (c *Client) RemoveDeadAll(ctx context.Context, f Filter) (Swept, error) {
+	f.State = ""
 	return c.sweep(ctx, "/v1/dead/remove", f)
+}
+
+// DeadCauses tells of what the dead jobs that f selects have died, most of them
+// first. The daemon looks at the last ones, for a tenth of a second.
+func (c *Client) DeadCauses(ctx context.Context, f Filter) (Causes, error) {
+	f.Cause, f.Newest, f.Limit, f.After = "", false, 0, ""
+	var all Causes
+	err := c.getJSON(ctx, "/v1/dead/causes", f.query(true), &all)
+	return all, err
+}
+
+// Causes is what [Client.DeadCauses] tells.
+type Causes struct {
+	Causes []Cause `json:"causes"`
+	// Jobs is how many jobs were looked at. More says that there are older ones, which
+	// the counts leave out.
+	Jobs int  `json:"jobs"`
+	More bool `json:"more"`
+}
+
+// Cause is what some jobs have died of.
+type Cause struct {
+	// Cause stands for the rest, and is for [Filter.Cause].
+	Cause   string `json:"cause"`
+	Pool    string `json:"pool"`
+	Task    string `json:"task"`
+	Reason  Reason `json:"reason"`
+	Outcome string `json:"outcome"`
+	// Error is the first line of the error, with "#" for numbers and ids and "…" for
+	// quoted parts.
+	Error string `json:"error"`
+	// Count is how many jobs have died of it, First and Last when the first and the
+	// last of them did, and Sample the id of the last.
+	Count  int       `json:"count"`
+	First  time.Time `json:"first"`
+	Last   time.Time `json:"last"`
+	Sample string    `json:"sample"`
+}
+
+// CancelAll takes back the jobs that f selects and that have not ended; a selection
+// is needed, or f.All.
+func (c *Client) CancelAll(ctx context.Context, f Filter) (Swept, error) {
+	return c.sweep(ctx, "/v1/jobs/cancel", f)
+}
+
+// CancelIDs takes back jobs, a thousand at most.
+func (c *Client) CancelIDs(ctx context.Context, ids ...string) (Swept, error) {
+	return c.sweepIDs(ctx, "/v1/jobs/cancel", ids)
+}
+
+// RetryIDs enqueues dead jobs again, a thousand at most.
+func (c *Client) RetryIDs(ctx context.Context, ids ...string) (Swept, error) {
+	return c.sweepIDs(ctx, "/v1/jobs/retry", ids)
+}
+
+func (c *Client) sweepIDs(ctx context.Context, path string, ids []string) (Swept, error) {
+	var s Swept
+	if len(ids) == 0 {
+		return s, nil
+	}
+	err := c.callJSON(ctx, call{method: http.MethodPost, path: path}, map[string][]string{"ids": ids}, &s)
+	return s, err
 }
 
 func (c *Client) sweep(ctx context.Context, path string, f Filter) (Swept, error) {
 	body := struct {
-		Pool    string `json:"pool,omitempty"`
-		Task    string `json:"task,omitempty"`
-		Reason  Reason `json:"reason,omitempty"`
-		Outcome string `json:"outcome,omitempty"`
-		Limit   int    `json:"limit,omitempty"`
-		All     bool   `json:"all,omitempty"`
-	}{f.Pool, f.Task, f.Reason, f.Outcome, f.Limit, f.All}
+		Pool    string     `json:"pool,omitempty"`
+		Task    string     `json:"task,omitempty"`
+		State   State      `json:"state,omitempty"`
+		Reason  Reason     `json:"reason,omitempty"`
+		Outcome string     `json:"outcome,omitempty"`
+		Cause   string     `json:"cause,omitempty"`
+		Search  string     `json:"search,omitempty"`
+		Since   *time.Time `json:"since,omitempty"`
+		Before  *time.Time `json:"before,omitempty"`
+		Order   string     `json:"order,omitempty"`
+		Limit   int        `json:"limit,omitempty"`
+		After   string     `json:"after,omitempty"`
+		All     bool       `json:"all,omitempty"`
+	}{
+		Pool: f.Pool, Task: f.Task, State: f.State, Reason: f.Reason, Outcome: f.Outcome, Cause: f.Cause, Search: f.Search,
+		Since: moment(f.Since), Before: moment(f.Before), Limit: f.Limit, After: f.After, All: f.All,
+	}
+	if f.Newest {
+		body.Order = "newest"
+	}
 	var s Swept
 	err := c.callJSON(ctx, call{method: http.MethodPost, path: path}, body, &s)
 	return s, err
+}
+
+// moment gives a time as JSON has it, nil for none.
+func moment(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	t = t.UTC()
+	return &t
 }

@@ -48,11 +48,12 @@ type Info struct {
 	PayloadSize int64  `json:"payload_size"`
 	ResultSize  int64  `json:"result_size"`
 	Payload     []byte `json:"payload_base64"`
-	// Parent is the dead job that this one tries again, or the job that it
-	// compensates.
+	// Parent is the dead job that this one tries again or is told of, or the job that
+	// it compensates.
 	Parent string `json:"parent"`
-	// Compensate is as in Job.
+	// Compensate and Bury are as in Job.
 	Compensate string `json:"compensate"`
+	Bury       string `json:"bury"`
 	// Raw is the job as the daemon gave it, in JSON.
 	Raw json.RawMessage `json:"-"`
 }
@@ -140,12 +141,21 @@ type Filter struct {
 	// Reason and Outcome select dead jobs by why and how they died; empty is all.
 	Reason  Reason
 	Outcome string
+	// Cause selects dead jobs by what they died of, as [Client.DeadCauses] tells it.
+	Cause string
+	// Search selects jobs that have this text in their id, task, key or, once they have
+	// ended, error.
+	Search string
+	// Since and Before select by when the job ended, or was enqueued if it has not.
+	Since, Before time.Time
+	// Newest lists the last ones first.
+	Newest bool
 	// Limit is the most jobs of one page; 0 is the daemon's default. For
-	// [Client.RetryDeadAll] and [Client.RemoveDeadAll] it is the most jobs.
+	// [Client.RetryDeadAll] and what else is done to many jobs it is the most of them.
 	Limit int
-	// After goes on behind [Page.Next]; empty begins.
+	// After goes on behind [Page.Next] or [Swept.Next]; empty begins.
 	After string
-	// All lets RetryDeadAll and RemoveDeadAll take all dead jobs, which they
+	// All lets RetryDeadAll, RemoveDeadAll and CancelAll take all jobs, which they
 	// otherwise do for a selection only.
 	All bool
 }
@@ -157,7 +167,7 @@ type Page struct {
 	Next string `json:"next"`
 }
 
-// Swept is what became of dead jobs that were retried or removed together.
+// Swept is what became of jobs that were retried, removed or canceled together.
 type Swept struct {
 	// Count is how many it was done to.
 	Count int `json:"count"`
@@ -166,6 +176,8 @@ type Swept struct {
 		ID    string `json:"id"`
 		Error string `json:"error"`
 	} `json:"failed"`
-	// More says that there are more than Filter.Limit allowed.
-	More bool `json:"more"`
+	// More says that there are more than one call does; Next is for [Filter.After] of
+	// another that goes on behind those that this one has looked at.
+	More bool   `json:"more"`
+	Next string `json:"next"`
 }

@@ -101,6 +101,8 @@ type Job struct {
 	Idempotent bool
 	// Compensate names a task that undoes what the job may have done by half.
 	Compensate string
+	// Bury names a task that is told once the job is dead, whatever the reason.
+	Bury string
 	// Parent is the id of the job or task that submits this one, see [WithParent].
 	Parent string
 }

@@ -73,6 +73,7 @@ func (j *Job) query(wait time.Duration) string {
 		q.text("idempotent", "true")
 	}
 	q.text("compensate", j.Compensate)
+	q.text("bury", j.Bury)
 	q.duration("wait", wait)
 	return q.String()
 }
@@ -85,8 +86,15 @@ func (f *Filter) query(dead bool) string {
 	if dead {
 		q.text("reason", string(f.Reason))
 		q.text("outcome", f.Outcome)
+		q.text("cause", f.Cause)
 	} else {
 		q.text("state", string(f.State))
+	}
+	q.text("search", f.Search)
+	q.time("since", f.Since)
+	q.time("before", f.Before)
+	if f.Newest {
+		q.text("order", "newest")
 	}
 	q.number("limit", int64(f.Limit))
 	q.text("after", f.After)
