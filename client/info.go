@@ -179,5 +179,5 @@ type Swept struct {
 	// More says that there are more than one call does; Next is for [Filter.After] of
 	// another that goes on behind those that this one has looked at.
 	More bool   `json:"more"`
-	Next string `json:"next"`
+	Next string `json:"next,omitempty"`
 }

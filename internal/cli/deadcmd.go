@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -15,7 +16,7 @@ import (
 
 func newDead(each func() *remote) *cobra.Command {
 	group := groupOf("dead", "Look after jobs that have failed for good", "deads")
-	group.AddCommand(newDeadLs(each()), newDeadShow(each()), newDeadRetry(each()), newDeadRm(each()))
+	group.AddCommand(newDeadLs(each()), newDeadCauses(each()), newDeadShow(each()), newDeadRetry(each()), newDeadRm(each()))
 	return group
 }
 
@@ -36,10 +37,12 @@ func outcomeWords() []string {
 }
 
 // deadFlags adds what selects dead jobs.
-func deadFlags(f flagSet, filter *client.Filter) {
+func deadFlags(r *remote, f flagSet, filter *client.Filter) {
 	add(f, &filter.Pool, "pool", "p", "NAME", "", word, "jobs of this pool only")
 	add(f, &filter.Task, "task", "t", "NAME", "", word, "jobs of this task only")
+	findFlags(r, f, filter)
 	deadWhy(f, filter)
+	add(f, &filter.Cause, "cause", "", "ID", "", word, "jobs that died of this only: see bullpen dead causes")
 }
 
 func deadWhy(f flagSet, filter *client.Filter) {
@@ -65,8 +68,9 @@ func newDeadLs(r *remote) *cobra.Command {
 		long: "Ls lists the jobs that have failed for good, with the reason: exhausted (all attempts\nfailed), final (another is of no use), quarantined (it has killed too many workers),\nexpired (its deadline passed), refused (no workers take it), corrupt or vanished\n(what was stored is damaged or gone).",
 		args: wants(0, 0, "bullpen dead ls --pool NAME --reason WORD"),
 		flags: func(f flagSet) {
-			l.define(f)
+			l.define(r, f)
 			deadWhy(f, &l.filter)
+			add(f, &l.filter.Cause, "cause", "", "ID", "", word, "jobs that died of this only: see bullpen dead causes")
 		},
 		do: func(ctx context.Context, c *client.Client, _ []string) error {
 			return r.list(ctx, &l, c.ListDead, "bullpen dead ls", "no dead jobs")
@@ -122,13 +126,14 @@ type sweeping struct {
 	yes    bool
 
 	verb, done string // "try again", "tried again"
+	what       string // "dead job"
 	self       string // the command itself
 	one        func(ctx context.Context, c *client.Client, id string) error
 	many       func(ctx context.Context, c *client.Client, f client.Filter) (client.Swept, error)
 }
 
 func newDeadRetry(r *remote) *cobra.Command {
-	s := &sweeping{remote: r, verb: "try again", done: "tried again", self: "bullpen dead retry"}
+	s := &sweeping{remote: r, verb: "try again", done: "tried again", what: "dead job", self: "bullpen dead retry"}
 	s.one = func(ctx context.Context, c *client.Client, id string) error {
 		return r.again(id, func() (client.Ref, error) { return c.RetryDead(ctx, id) })
 	}
@@ -136,18 +141,18 @@ func newDeadRetry(r *remote) *cobra.Command {
 		return c.RetryDeadAll(ctx, f)
 	}
 	return s.command("retry", "Try dead jobs again: some, or all of a kind",
-		"Retry tries dead jobs again, each as a new job with the same payload: those that are\nnamed, whose new ids are printed, or all that --pool, --task, --reason and --outcome\nselect. --all takes every dead job, and asks first.",
-		"  bullpen dead retry --pool reports --outcome crashed")
+		"Retry tries dead jobs again, each as a new job with the same payload: those that are\nnamed, whose new ids are printed, or all that --pool, --task, --cause, --reason,\n--outcome, --search, --since and --before select. --all takes every dead job, and asks first.",
+		"  bullpen dead retry --pool reports --outcome crashed\n  bullpen dead retry --cause 89af7e51c13b --since 1h")
 }
 
 func newDeadRm(r *remote) *cobra.Command {
-	s := &sweeping{remote: r, verb: "forget", done: "forgotten", self: "bullpen dead rm"}
+	s := &sweeping{remote: r, verb: "forget", done: "forgotten", what: "dead job", self: "bullpen dead rm"}
 	s.one = func(ctx context.Context, c *client.Client, id string) error { return c.RemoveDead(ctx, id) }
 	s.many = func(ctx context.Context, c *client.Client, f client.Filter) (client.Swept, error) {
 		return c.RemoveDeadAll(ctx, f)
 	}
 	return s.command("rm", "Forget dead jobs: some, or all of a kind",
-		"Rm forgets dead jobs, with their evidence and their payload: those that are named, or\nall that --pool, --task, --reason and --outcome select. --all takes every dead job,\nand asks first.",
+		"Rm forgets dead jobs, with their evidence and their payload: those that are named, or\nall that --pool, --task, --cause, --reason, --outcome, --search, --since and --before\nselect. --all takes every dead job, and asks first.",
 		"  bullpen dead rm --reason expired")
 }
 
@@ -156,7 +161,7 @@ func (s *sweeping) command(name, short, long, example string) *cobra.Command {
 		use: name + " [ID...]", short: short, long: long, example: example,
 		args: s.arguments, complete: s.completeJob(string(client.Dead)),
 		flags: func(f flagSet) {
-			deadFlags(f, &s.filter)
+			deadFlags(s.remote, f, &s.filter)
 			add(f, &s.filter.Limit, "limit", "n", "N", "", number(1, math.MaxInt32), "most jobs")
 			f.BoolVarP(&s.filter.All, "all", "a", false, "every dead job; asks first")
 			f.BoolVarP(&s.yes, "yes", "y", false, "do not ask")
@@ -167,16 +172,21 @@ func (s *sweeping) command(name, short, long, example string) *cobra.Command {
 
 // selects tells whether flags select jobs.
 func (s *sweeping) selects() bool {
-	f := s.filter
-	return f.Pool != "" || f.Task != "" || f.Reason != "" || f.Outcome != "" || f.All
+	return chooses(s.filter)
+}
+
+// chooses tells whether a filter says which jobs are meant.
+func chooses(f client.Filter) bool {
+	f.Limit, f.Newest, f.After = 0, false, ""
+	return f != client.Filter{}
 }
 
 func (s *sweeping) arguments(_ *cobra.Command, args []string) error {
 	switch {
 	case len(args) > 0 && (s.selects() || s.filter.Limit > 0):
-		return fmt.Errorf("both jobs and a selection are given: name jobs, or select them by --pool, --task, --reason, --outcome or --all")
+		return fmt.Errorf("both jobs and a selection are given: name jobs, or select them by --pool, --task, --cause, --reason, --outcome, --search, --since, --before or --all")
 	case len(args) == 0 && !s.selects() && len(s.bad) == 0:
-		return fmt.Errorf("which jobs? %s ID..., or --pool NAME, --task NAME, --reason WORD, --outcome WORD or --all; see: bullpen dead ls", s.self)
+		return fmt.Errorf("which jobs? %s ID..., or --pool NAME, --task NAME, --cause ID, --reason WORD, --search TEXT or --all; see: bullpen dead ls", s.self)
 	}
 	return nil
 }
@@ -190,25 +200,60 @@ func (s *sweeping) sweep(ctx context.Context, c *client.Client, args []string) e
 			return err
 		}
 	}
-	var all client.Swept
-	f := s.filter
+	all, err := sweepAll(ctx, c, s.filter, s.many)
+	if err != nil {
+		s.say("%s %s before this happened", plural(all.Count, "dead job"), s.done)
+		return ofPool(s.filter.Pool, err)
+	}
+	return s.tell(&all)
+}
+
+// sweepAll does something to all jobs that a filter selects, a part at a time, and
+// goes on behind those that it cannot be done to.
+func sweepAll(ctx context.Context, c *client.Client, f client.Filter, do func(context.Context, *client.Client, client.Filter) (client.Swept, error)) (all client.Swept, err error) {
+	most := f.Limit
 	for {
-		if s.filter.Limit > 0 {
-			f.Limit = s.filter.Limit - all.Count
+		if most > 0 {
+			f.Limit = min(most-all.Count, mostOfPage)
 		}
-		part, err := s.many(ctx, c, f)
+		part, err := do(ctx, c, f)
 		all.Count += part.Count
 		all.Failed = append(all.Failed, part.Failed...)
 		all.More = part.More
-		if err != nil {
-			s.say("%s %s before this happened", plural(all.Count, "dead job"), s.done)
-			return ofPool(f.Pool, err)
+		stands := part.Count == 0 && (part.Next == "" || part.Next == f.After)
+		if err != nil || !part.More || stands || most > 0 && all.Count >= most {
+			return all, err
 		}
-		if !part.More || part.Count == 0 || s.filter.Limit > 0 && all.Count >= s.filter.Limit {
-			break
+		f.After = part.Next
+	}
+}
+
+// countTime is how long jobs are counted.
+const countTime = 5 * time.Second
+
+// countListed counts the jobs of a list; more says that the time did not suffice.
+func countListed(ctx context.Context, f client.Filter, list func(context.Context, client.Filter) (client.Page, error)) (n int, more bool, err error) {
+	f.Limit = mostOfPage
+	for end := time.Now().Add(countTime); ; {
+		page, err := list(ctx, f)
+		if err != nil {
+			return n, false, err
+		}
+		n += len(page.Jobs)
+		if page.Next == "" || page.Next == f.After {
+			return n, false, nil
+		}
+		if f.After = page.Next; time.Now().After(end) {
+			return n, true, nil
 		}
 	}
-	return s.tell(&all)
+}
+
+func howMany(n int, more bool, what string) string {
+	if more {
+		return "more than " + plural(n, what)
+	}
+	return plural(n, what)
 }
 
 // tell says what became of the jobs that were selected.
@@ -224,7 +269,7 @@ func (s *sweeping) tell(all *client.Swept) error {
 			return err
 		}
 	} else {
-		s.printf("%s %s\n", plural(all.Count, "dead job"), s.done)
+		s.printf("%s %s\n", plural(all.Count, s.what), s.done)
 	}
 	if len(all.Failed) == 0 {
 		return nil
@@ -243,14 +288,13 @@ func (s *sweeping) confirm(ctx context.Context, c *client.Client) error {
 	if !isFileTerminal(s.stdin) || !isTerminal(s.stderr) {
 		return usageError{fmt.Errorf("--all takes every dead job: add --yes to say that it is meant")}
 	}
-	page, err := c.ListDead(ctx, client.Filter{Pool: s.filter.Pool, Task: s.filter.Task, Reason: s.filter.Reason, Outcome: s.filter.Outcome, Limit: mostOfPage})
+	f := s.filter
+	f.Limit, f.All = 0, false
+	n, more, err := countListed(ctx, f, c.ListDead)
 	if err != nil {
 		return err
 	}
-	how := plural(len(page.Jobs), "dead job")
-	if page.Next != "" {
-		how = fmt.Sprintf("more than %d dead jobs", len(page.Jobs))
-	}
+	how := howMany(n, more, "dead job")
 	fmt.Fprintf(s.stderr, "bullpen: %s %s? [y/N] ", s.verb, how)
 	answer := make(chan string, 1)
 	go func() { // ends with the line, or with the process: nobody waits for it

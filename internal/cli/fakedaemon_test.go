@@ -67,6 +67,8 @@ func (d *fakeDaemon) handler() http.Handler {
 	mux.HandleFunc("GET /v1/pools/{pool}", func(w http.ResponseWriter, r *http.Request) { d.pool(w, r, nil) })
 	mux.HandleFunc("POST /v1/pools/{pool}/{verb}", d.poolVerb)
 	mux.HandleFunc("GET /v1/dead", d.list)
+	mux.HandleFunc("POST /v1/jobs/cancel", d.cancelMany)
+	mux.HandleFunc("GET /v1/dead/causes", d.causes)
 	mux.HandleFunc("GET /v1/dead/{id}", d.get)
 	mux.HandleFunc("POST /v1/dead/{id}/{verb}", d.verb)
 	mux.HandleFunc("DELETE /v1/dead/{id}", d.verb)

@@ -54,3 +54,28 @@ func (d *fakeDaemon) sweep(w http.ResponseWriter, r *http.Request) {
 	}
 	answer(w, http.StatusOK, map[string]any{"count": len(all), "failed": []any{}, "more": more})
 }
+
+func (d *fakeDaemon) cancelMany(w http.ResponseWriter, r *http.Request) {
+	var f struct{ Pool, State string }
+	_ = json.NewDecoder(r.Body).Decode(&f)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	all := d.chosen(f.Pool, f.State, "")
+	for _, info := range all {
+		info["state"] = "canceled"
+	}
+	answer(w, http.StatusOK, map[string]any{"count": len(all), "failed": []any{map[string]any{"id": "01X", "error": "it hangs"}}})
+}
+
+func (d *fakeDaemon) causes(w http.ResponseWriter, r *http.Request) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	all := d.chosen(r.URL.Query().Get("pool"), "dead", "")
+	causes := []any{}
+	if len(all) > 0 {
+		causes = append(causes, map[string]any{
+			"cause": "89af7e51c13b", "pool": all[0]["pool"], "reason": "exhausted", "outcome": "failed", "error": "row # \x1b[2J", "count": len(all), "sample": all[0]["id"],
+		})
+	}
+	answer(w, http.StatusOK, map[string]any{"causes": causes, "jobs": len(all), "more": r.URL.Query().Get("search") == "much"})
+}

@@ -107,12 +107,22 @@ type listing struct {
 // mostOfPage is the most jobs that a daemon gives at once.
 const mostOfPage = 1000
 
-func (l *listing) define(f flagSet) {
+func (l *listing) define(r *remote, f flagSet) {
 	l.filter.Limit = 50
 	add(f, &l.filter.Pool, "pool", "p", "NAME", "", word, "jobs of this pool only")
 	add(f, &l.filter.Task, "task", "t", "NAME", "", word, "jobs of this task only")
 	add(f, &l.filter.Limit, "limit", "n", "N", "50", number(1, math.MaxInt32), "most jobs")
+	findFlags(r, f, &l.filter)
+	f.BoolVar(&l.filter.Newest, "newest", false, "the last ones first")
 	f.BoolVarP(&l.all, "all", "a", false, "all jobs, however many")
+}
+
+// findFlags adds what finds jobs in any list.
+func findFlags(r *remote, f flagSet, filter *client.Filter) {
+	now := r.now()
+	add(f, &filter.Search, "search", "", "TEXT", "", word, "jobs with this text in their id, task, key or, once they have ended, error")
+	add(f, &filter.Since, "since", "", "TIME", "", past(now), "jobs that ended since then, or were enqueued if they have not ended; a duration counts back from now")
+	add(f, &filter.Before, "before", "", "TIME", "", past(now), "jobs that ended before then, or were enqueued if they have not ended")
 }
 
 func newLs(r *remote) *cobra.Command {
@@ -120,11 +130,11 @@ func newLs(r *remote) *cobra.Command {
 	cmd := r.command(verb{
 		use: "ls", short: "List jobs",
 		long:    "Ls lists the jobs of the daemon. Those that ended are kept for a while, the dead ones\nlonger: see also bullpen dead ls.",
-		example: "  bullpen ls --state running\n  bullpen ls --pool thumbnails --all --json | jq -r 'select(.attempts > 1).id'",
+		example: "  bullpen ls --state running\n  bullpen ls --newest --search order-4711\n  bullpen ls --pool thumbnails --all --json | jq -r 'select(.attempts > 1).id'",
 		args:    wants(0, 0, "bullpen ls --pool NAME --state WORD --task NAME"),
 		flags: func(f flagSet) {
 			add(f, &l.filter.State, "state", "s", "WORD", "", parseJobState, "jobs in this state only: scheduled, queued, running, retrying, done, dead or canceled")
-			l.define(f)
+			l.define(r, f)
 		},
 		do: func(ctx context.Context, c *client.Client, _ []string) error {
 			return r.list(ctx, &l, c.List, "bullpen ls", "no jobs")

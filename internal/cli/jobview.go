@@ -172,6 +172,7 @@ func jobText(j *client.Info, now time.Time, s style) string {
 	p.add("payload", sizeOf(j.PayloadSize))
 	p.add("result", sizeOf(j.ResultSize))
 	p.add("compensate", j.Compensate)
+	p.add("bury", j.Bury)
 	p.add("parent", j.Parent)
 	for _, name := range slices.Sorted(maps.Keys(j.Meta)) {
 		p.add("meta "+name, j.Meta[name])

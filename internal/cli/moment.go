@@ -38,3 +38,21 @@ func moment(now time.Time) func(string) (time.Time, error) {
 		return time.Time{}, fmt.Errorf("use a time such as 2027-01-01T03:00Z, \"2027-01-01 03:00\" or 03:00 (local), or a duration from now on such as 90s or 2h")
 	}
 }
+
+// past parses a time that has been: with its day, a time of day (the last one), or a
+// duration ago.
+func past(now time.Time) func(string) (time.Time, error) {
+	return func(s string) (time.Time, error) {
+		if d, err := time.ParseDuration(s); err == nil && d > 0 {
+			return now.Add(-d), nil
+		}
+		t, err := moment(now)(s)
+		if err != nil {
+			return t, fmt.Errorf("use a time such as 2027-01-01T03:00Z, \"2027-01-01 03:00\" or 03:00 (local), or a duration ago such as 90s or 2h")
+		}
+		if day := t.AddDate(0, 0, -1); len(s) <= len("15:04:05") && t.After(now) && !day.After(now) {
+			return day, nil
+		}
+		return t, nil
+	}
+}

@@ -77,6 +77,31 @@ func TestMoment(t *testing.T) {
 	}
 }
 
+func TestPast(t *testing.T) {
+	t.Parallel()
+	zone := time.FixedZone("there", 2*60*60)
+	now := time.Date(2026, 11, 21, 14, 30, 0, 0, zone)
+	for text, want := range map[string]time.Time{
+		"2025-01-01T03:00Z": time.Date(2025, 1, 1, 3, 0, 0, 0, time.UTC),
+		"2027-01-01":        time.Date(2027, 1, 1, 0, 0, 0, 0, zone),
+		"15:00":             time.Date(2026, 11, 20, 15, 0, 0, 0, zone),
+		"14:00":             time.Date(2026, 11, 21, 14, 0, 0, 0, zone),
+		"14:00:05":          time.Date(2026, 11, 21, 14, 0, 5, 0, zone),
+		"90s":               now.Add(-90 * time.Second),
+		"24h":               now.Add(-24 * time.Hour),
+	} {
+		got, err := past(now)(text)
+		if err != nil || !got.Equal(want) {
+			t.Errorf("past(%q) = %v, %v; want %v", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"", "yesterday", "-5s", "25:00", "0s"} {
+		if got, err := past(now)(text); err == nil {
+			t.Errorf("past(%q) = %v, want an error", text, got)
+		}
+	}
+}
+
 func FuzzPlain(f *testing.F) {
 	for _, s := range []string{"", "text", "a\x1b[31mb", "\u009b2J", "a\u202eb", "tab\tline\n", "\xff\xfe", "日本語"} {
 		f.Add(s)

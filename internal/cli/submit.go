@@ -30,7 +30,7 @@ is canceled when this program ends. The pool must allow it.
 With --bulk each line of standard input is the payload of a job; with --ndjson it
 is a JSON object with the job's own payload (or payload_base64), task, key,
 priority, delay, at, deadline, timeout, memory, cpu, output, attempts, backoff,
-max_backoff, crashes, idempotent, compensate and meta, and what it leaves out is
+max_backoff, crashes, idempotent, compensate, bury and meta, and what it leaves out is
 as the flags say. The ids are printed in the order of the lines, an empty line for
 each job that was refused.`
 
@@ -93,6 +93,7 @@ func (s *submission) define(f flagSet) {
 	add(f, &j.Crashes, "crashes", "", "N", "", number(1, math.MaxInt32), "how many workers the job may kill before it is put aside")
 	f.BoolVar(&j.Idempotent, "idempotent", false, "running it twice does no harm: it is tried again also when its worker was lost")
 	add(f, &j.Compensate, "compensate", "", "NAME", "", word, "task that undoes what is left of the job when it ends badly")
+	add(f, &j.Bury, "bury", "", "NAME", "", word, "task that is told when the job is dead, with its payload; by default the pool's retry.bury")
 	f.StringArrayVar(&s.meta, "meta", nil, "`NAME=VALUE` that travels to the handler, repeatable")
 	add(f, &j.Parent, "parent", "", "ID", "", word, "job that submits this one and waits for it")
 	f.BoolVar(&s.ephemeral, "ephemeral", false, "run it at once, without the queue, and wait for its end")
@@ -134,8 +135,8 @@ func (s *submission) arguments(_ *cobra.Command, args []string) error {
 	if !s.job.At.IsZero() && s.job.Delay > 0 {
 		bad.add("--at and --delay: use one of them")
 	}
-	if s.ephemeral && (s.job.Key != "" || !s.job.At.IsZero() || s.job.Delay > 0 || s.job.Attempts > 0 || s.job.Compensate != "" || s.job.Priority != "") {
-		bad.add("--ephemeral runs a task once and at once: --key, --at, --delay, --priority, --attempts and --compensate are for jobs of the queue")
+	if s.ephemeral && (s.job.Key != "" || !s.job.At.IsZero() || s.job.Delay > 0 || s.job.Attempts > 0 || s.job.Compensate != "" || s.job.Bury != "" || s.job.Priority != "") {
+		bad.add("--ephemeral runs a task once and at once: --key, --at, --delay, --priority, --attempts, --compensate and --bury are for jobs of the queue")
 	}
 	s.job.Meta = map[string]string{}
 	for _, m := range s.meta {

@@ -3,33 +3,117 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math"
 
 	"github.com/spf13/cobra"
 
 	"github.com/bullpen-run/bullpen/client"
 )
 
+// canceling is the flags of bullpen cancel.
+type canceling struct {
+	*remote
+	filter client.Filter
+	yes    bool
+}
+
 func newCancel(r *remote) *cobra.Command {
-	return r.command(verb{
-		use: "cancel ID...", short: "Take jobs back, whether they wait or run",
-		long:     "Cancel takes jobs back. One that waits never starts; one that runs is asked to end,\nand its worker is killed if it does not. One that has ended is left as it is, which\nis told, and the exit status is 1.",
-		example:  "  bullpen ls --pool reports --state queued --all --json | jq -r .id | xargs bullpen cancel",
-		args:     wants(1, mostArguments, "bullpen cancel ID...; see: bullpen ls"),
+	k := &canceling{remote: r}
+	cmd := r.command(verb{
+		use: "cancel [ID...]", short: "Take jobs back, whether they wait or run: some, or all of a kind",
+		long:     "Cancel takes jobs back. One that waits never starts; one that runs is asked to end,\nand its worker is killed if it does not. One that has ended is left as it is, which\nis told, and the exit status is 1. Many are taken back as --pool, --task, --state,\n--search, --since and --before select them; without --yes it is only told how many\nthey are.",
+		example:  "  bullpen cancel 01K9GZ3Q7V8X5T2M4N6P8R0S1A\n  bullpen cancel --pool reports --state queued --yes",
+		args:     k.arguments,
 		complete: r.completeJob("live"),
-		do: func(ctx context.Context, c *client.Client, args []string) error {
-			return r.eachID(ctx, c, args, func(id string) error {
-				info, err := c.Cancel(ctx, id)
-				if err != nil {
-					return err
-				}
-				if r.asJSON {
-					return r.raw(info.Raw)
-				}
-				r.printf("%s %s\n", plain(id), info.State)
-				return nil
-			})
+		flags: func(f flagSet) {
+			add(f, &k.filter.Pool, "pool", "p", "NAME", "", word, "jobs of this pool only")
+			add(f, &k.filter.Task, "task", "t", "NAME", "", word, "jobs of this task only")
+			add(f, &k.filter.State, "state", "s", "WORD", "", parseLiveState, "jobs in this state only: scheduled, queued, running or retrying")
+			findFlags(r, f, &k.filter)
+			f.BoolVar(&k.filter.Newest, "newest", false, "the last ones first")
+			add(f, &k.filter.Limit, "limit", "n", "N", "", number(1, math.MaxInt32), "most jobs")
+			f.BoolVarP(&k.filter.All, "all", "a", false, "every job that has not ended")
+			f.BoolVarP(&k.yes, "yes", "y", false, "do it; without it, only tell how many")
 		},
+		do: k.cancel,
 	})
+	fixed(cmd, "state", liveStates...)
+	_ = cmd.RegisterFlagCompletionFunc("pool", r.completePool) // it exists
+	return cmd
+}
+
+// liveStates are the words for states of jobs that have not ended.
+var liveStates = []string{string(client.Scheduled), string(client.Queued), string(client.Running), string(client.Retrying)}
+
+func parseLiveState(text string) (client.State, error) {
+	s, err := near(liveStates)(text)
+	return client.State(s), err
+}
+
+func (k *canceling) arguments(_ *cobra.Command, args []string) error {
+	switch {
+	case len(args) > 0 && (chooses(k.filter) || k.filter.Limit > 0):
+		return fmt.Errorf("both jobs and a selection are given: name jobs, or select them by --pool, --task, --state, --search, --since, --before or --all")
+	case len(args) == 0 && !chooses(k.filter) && len(k.bad) == 0:
+		return fmt.Errorf("which jobs? bullpen cancel ID..., or --pool NAME, --task NAME, --state WORD, --search TEXT or --all; see: bullpen ls")
+	}
+	return nil
+}
+
+func (k *canceling) cancel(ctx context.Context, c *client.Client, args []string) error {
+	if len(args) > 0 {
+		return k.eachID(ctx, c, args, func(id string) error {
+			info, err := c.Cancel(ctx, id)
+			if err != nil {
+				return err
+			}
+			if k.asJSON {
+				return k.raw(info.Raw)
+			}
+			k.printf("%s %s\n", plain(id), info.State)
+			return nil
+		})
+	}
+	if !k.yes {
+		return k.foretell(ctx, c)
+	}
+	all, err := sweepAll(ctx, c, k.filter, func(ctx context.Context, c *client.Client, f client.Filter) (client.Swept, error) {
+		return c.CancelAll(ctx, f)
+	})
+	if err != nil {
+		k.say("%s canceled before this happened", plural(all.Count, "job"))
+		return ofPool(k.filter.Pool, err)
+	}
+	s := &sweeping{remote: k.remote, what: "job", done: "canceled"}
+	return s.tell(&all)
+}
+
+// foretell says how many jobs would be canceled.
+func (k *canceling) foretell(ctx context.Context, c *client.Client) error {
+	f := k.filter
+	f.Limit, f.All = 0, false
+	states := []client.State{f.State}
+	if f.State == "" {
+		states = nil
+		for _, word := range liveStates {
+			states = append(states, client.State(word))
+		}
+	}
+	all, more := 0, false
+	for _, f.State = range states {
+		n, rest, err := countListed(ctx, f, c.List)
+		if err != nil {
+			return ofPool(k.filter.Pool, err)
+		}
+		all, more = all+n, more || rest
+	}
+	how := howMany(all, more, "job")
+	if most := k.filter.Limit; most > 0 {
+		how += fmt.Sprintf(", of which %d at most", most)
+	}
+	k.say("this would cancel %s: add --yes to do it", how)
+	return status(exitFailed)
 }
 
 func newRetry(r *remote) *cobra.Command {

@@ -1,0 +1,65 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bullpen-run/bullpen/client"
+)
+
+func newDeadCauses(r *remote) *cobra.Command {
+	var filter client.Filter
+	return completeDead(r, r.command(verb{
+		use: "causes", short: "Tell of what jobs are dead, most of them first",
+		long:    "Causes groups the dead jobs by pool, task, reason, outcome and the first line of their\nerror; numbers, ids and quoted parts of it make no difference. With the id of a cause\nits jobs are listed, tried again or forgotten. The last ones are looked at, as many as\nthe daemon can in a tenth of a second.",
+		example: "  bullpen dead causes --since 24h\n  bullpen dead retry --cause 89af7e51c13b",
+		args:    wants(0, 0, "bullpen dead causes --pool NAME"),
+		flags: func(f flagSet) {
+			add(f, &filter.Pool, "pool", "p", "NAME", "", word, "jobs of this pool only")
+			add(f, &filter.Task, "task", "t", "NAME", "", word, "jobs of this task only")
+			findFlags(r, f, &filter)
+			deadWhy(f, &filter)
+		},
+		do: func(ctx context.Context, c *client.Client, _ []string) error {
+			all, err := c.DeadCauses(ctx, filter)
+			if err != nil {
+				return ofPool(filter.Pool, err)
+			}
+			return r.tellCauses(&all)
+		},
+	}))
+}
+
+func (r *remote) tellCauses(all *client.Causes) error {
+	if r.asJSON {
+		for i := range all.Causes {
+			if err := r.object(all.Causes[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	t := newTable(">JOBS", "CAUSE", "POOL", "TASK", "REASON", "OUTCOME", ">FIRST", ">LAST", "SAMPLE", "ERROR")
+	t.spare = []int{8, 6, 5} //nolint:mnd // the places of columns
+	for _, c := range all.Causes {
+		t.addCells(
+			cell{text: fmt.Sprint(c.Count)}, cell{text: c.Cause}, cell{text: c.Pool}, cell{text: c.Task}, cell{string(c.Reason), toneBad}, cell{text: c.Outcome},
+			cell{text: sinceText(c.First, r.now())}, cell{text: sinceText(c.Last, r.now())}, cell{text: c.Sample}, cell{text: c.Error},
+		)
+	}
+	if len(all.Causes) > 0 {
+		r.printf("%s", t.draw(r.style))
+	}
+	if err := r.flush(); err != nil {
+		return err
+	}
+	switch {
+	case all.More:
+		r.say("these are the causes of the last %s; for older ones: --before TIME", plural(all.Jobs, "dead job"))
+	case len(all.Causes) == 0:
+		r.say("no dead jobs")
+	}
+	return nil
+}
