@@ -69,7 +69,7 @@ class JobInfo(NamedTuple):
     outcome: str
     reason: str
     error: str
-    #: The job that this one tries again, or undoes.
+    #: The job that this one tries again, undoes, or is told of.
     parent: str
     meta: Dict[str, str]
     lines: Tuple[Line, ...]

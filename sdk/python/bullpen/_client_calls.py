@@ -182,6 +182,10 @@ class Calls(Caller):
         """A request whose answer is an object as it is, and which is not repeated."""
         return answers.load_object((yield from self.ok(request, False)))
 
+    def look(self, request: Request) -> Call[Dict[str, Any]]:
+        """A request whose answer is an object as it is, and which may be repeated."""
+        return answers.load_object((yield from self.ok(request, True)))
+
     def status(self) -> Call[Dict[str, Any]]:
         """How the server does."""
         return answers.load_object((yield from self.ok(Request("GET", path("status")), True)))

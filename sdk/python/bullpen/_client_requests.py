@@ -45,6 +45,7 @@ class Options(Limits, total=False):
     crashes: int
     idempotent: bool
     compensate: str
+    bury: str  # the task that is told when the job is dead
 
 
 class Filter(TypedDict, total=False):
@@ -53,6 +54,10 @@ class Filter(TypedDict, total=False):
     pool: str
     task: str
     state: str
+    search: str  # text in id, task, key or error
+    since: Moment  # of the end, or of the submission where it has not ended
+    before: Moment
+    order: str  # oldest or newest first
 
 
 class DeadFilter(TypedDict, total=False):
@@ -62,6 +67,11 @@ class DeadFilter(TypedDict, total=False):
     task: str
     reason: str
     outcome: str
+    cause: str  # as causes tells it
+    search: str
+    since: Moment
+    before: Moment
+    order: str
 
 
 def text(value: object) -> str:
@@ -115,7 +125,7 @@ _LIMITS: Dict[str, Callable[[object], str]] = {
 }
 _OPTIONS: Dict[str, Callable[[object], str]] = {
     **_LIMITS, "key": text, "priority": text, "delay": duration, "at": moment, "attempts": number, "backoff": duration,
-    "max_backoff": duration, "crashes": number, "idempotent": flag, "compensate": text,
+    "max_backoff": duration, "crashes": number, "idempotent": flag, "compensate": text, "bury": text,
 }
 _HEADERS = ("meta", "content_type", "parent")
 
@@ -287,8 +297,12 @@ class Batch:
 
 
 _LISTS: Dict[str, Callable[[object], str]] = {
-    "pool": text, "task": text, "state": text, "reason": text, "outcome": text,
+    "pool": text, "task": text, "state": text, "reason": text, "outcome": text, "cause": text, "search": text,
+    "since": moment, "before": moment, "order": text,
 }
+JOBS = ("pool", "task", "state", "search", "since", "before", "order")
+DEAD = ("pool", "task", "reason", "outcome", "cause", "search", "since", "before", "order")
+CAUSES = ("pool", "task", "reason", "outcome", "search", "since", "before")
 
 
 def listing(words: Tuple[str, ...], names: Tuple[str, ...], options: Mapping[str, Any], page: int, after: str) -> Request:
@@ -300,14 +314,20 @@ def listing(words: Tuple[str, ...], names: Tuple[str, ...], options: Mapping[str
     return Request("GET", path(*words, query=query))
 
 
-def filtered(verb: str, options: Mapping[str, Any], everything: bool, limit: Optional[int]) -> Request:
-    """The request that does something with all dead jobs of a filter."""
-    body: Dict[str, Any] = dict(read_options(options, {name: _LISTS[name] for name in ("pool", "task", "reason", "outcome")}))
+def filtered(words: Tuple[str, ...], names: Tuple[str, ...], options: Mapping[str, Any], everything: bool,
+             limit: Optional[int]) -> Request:
+    """The request that does something with all jobs of a filter."""
+    body: Dict[str, Any] = dict(read_options(options, {name: _LISTS[name] for name in names}))
     if everything:
         body["all"] = True
     if limit is not None:
         body["limit"] = limit
-    return post(path("dead", verb), body)
+    return post(path(*words), body)
+
+
+def causes(options: Mapping[str, Any]) -> Request:
+    """The request for what jobs have died of."""
+    return Request("GET", path("dead", "causes", query=read_options(options, {name: _LISTS[name] for name in CAUSES})))
 
 
 def post(where: str, body: Optional[Dict[str, Any]] = None) -> Request:

@@ -160,12 +160,16 @@ class Client:
         return self._drive(self._calls.result(id, timeout))
 
     def list(self, *, page: int = 100, **filter: "Unpack[Filter]") -> Iterator[JobInfo]:
-        """All jobs, or those of a pool, task or state; page of them are asked for at a time."""
-        return self._pages(("jobs",), ("pool", "task", "state"), filter, page)
+        """All jobs, or those that a filter selects; page of them are asked for at a time."""
+        return self._pages(("jobs",), requests.JOBS, filter, page)
 
     def cancel(self, id: str) -> JobInfo:
         """Cancel a job. Ended when it has ended before."""
         return self._drive(self._calls.cancel(id))
+
+    def cancel_all(self, *, all: bool = False, limit: Optional[int] = None, **filter: "Unpack[Filter]") -> Dict[str, Any]:
+        """Cancel the jobs of a filter that have not ended: ``count``, ``failed`` and whether there are ``more``."""
+        return self._drive(self._calls.many(requests.filtered(("jobs", "cancel"), requests.JOBS, filter, all, limit)))
 
     def cancel_run(self, id: str) -> None:
         """Cancel an ephemeral task that runs on this server."""
@@ -183,7 +187,11 @@ class Client:
 
     def list_dead(self, *, page: int = 100, **filter: "Unpack[DeadFilter]") -> Iterator[JobInfo]:
         """The dead jobs; ``reason="quarantined"`` are those that killed too many workers."""
-        return self._pages(("dead",), ("pool", "task", "reason", "outcome"), filter, page)
+        return self._pages(("dead",), requests.DEAD, filter, page)
+
+    def causes(self, **filter: "Unpack[DeadFilter]") -> Dict[str, Any]:
+        """What the last dead jobs died of, in ``causes``, most of them first; ``cause`` of each is for a filter."""
+        return self._drive(self._calls.look(requests.causes(filter)))
 
     def get_dead(self, id: str) -> JobInfo:
         """A dead job with its evidence, which `raw` has."""
@@ -199,11 +207,11 @@ class Client:
 
     def retry_all_dead(self, *, all: bool = False, limit: Optional[int] = None, **filter: "Unpack[DeadFilter]") -> Dict[str, Any]:
         """Enqueue the dead jobs of a filter again: ``count``, ``failed`` and whether there are ``more``."""
-        return self._drive(self._calls.many(requests.filtered("retry", filter, all, limit)))
+        return self._drive(self._calls.many(requests.filtered(("dead", "retry"), requests.DEAD, filter, all, limit)))
 
     def remove_all_dead(self, *, all: bool = False, limit: Optional[int] = None, **filter: "Unpack[DeadFilter]") -> Dict[str, Any]:
         """Forget the dead jobs of a filter: ``count``, ``failed`` and whether there are ``more``."""
-        return self._drive(self._calls.many(requests.filtered("remove", filter, all, limit)))
+        return self._drive(self._calls.many(requests.filtered(("dead", "remove"), requests.DEAD, filter, all, limit)))
 
     # Pools, and the server.
 

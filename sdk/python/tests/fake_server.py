@@ -335,7 +335,13 @@ class Handler(BaseHTTPRequestHandler):
     def on_post_pools_reload(self) -> None:
         self.problem(503, "start-failed", "the workers do not start: no such file", "1")
 
+    def on_post_jobs(self) -> None:
+        self.on_post_dead()
+
     def on_get_dead(self) -> None:
+        if self.words[1:] == ["causes"]:
+            self.tell(200, {"causes": [], "jobs": 0, "wanted": self.query})
+            return
         if len(self.words) > 1:
             job = self.job()
             if job is not None:

@@ -31,7 +31,7 @@ def client(request: Any, server: Server) -> Iterator[Any]:
 def test_enqueue_and_result(client: Any, server: Server) -> None:
     job = client.enqueue("thumbs/x", b"data", task="upper", key="k\u00e4y 1", priority="high", delay=1.5, timeout="1m30s",
                          deadline=datetime(2027, 1, 1, 8, tzinfo=timezone(timedelta(hours=1))), attempts=3, memory="512MiB",
-                         cpu=0.5, output=1000, backoff=timedelta(seconds=2), idempotent=True, compensate="undo",
+                         cpu=0.5, output=1000, backoff=timedelta(seconds=2), idempotent=True, compensate="undo", bury="tell",
                          meta={"a b": "1&2", "raw": b"\xff"}, content_type="image/jpeg", parent="P1")
     assert (job.id, job.pool, job.existing) == ("J0", "thumbs/x", False)
     seen = server.seen[0]
@@ -39,7 +39,7 @@ def test_enqueue_and_result(client: Any, server: Server) -> None:
     assert seen.query == {
         "task": "upper", "key": "k\u00e4y 1", "priority": "high", "delay": "1.5s", "timeout": "1m30s", "attempts": "3",
         "deadline": "2027-01-01T07:00:00Z", "memory": "512MiB", "cpu": "0.5", "output": "1000", "backoff": "2s",
-        "idempotent": "true", "compensate": "undo"}
+        "idempotent": "true", "compensate": "undo", "bury": "tell"}
     assert seen.headers["bullpen-meta"] == "a+b=1%262&raw=%FF"
     assert (seen.headers["content-type"], seen.headers["bullpen-parent"]) == ("image/jpeg", "P1")
     assert job.result() == b"DATA"
@@ -134,6 +134,10 @@ def test_lists(client: Any) -> None:
     with pytest.raises(api.NotFound):
         client.remove_dead("J0")
     assert client.retry_all_dead(pool="p", limit=5)["wanted"] == {"pool": "p", "limit": 5}
+    assert client.retry_all_dead(cause="89af7e51c13b", since=datetime(2027, 1, 1, tzinfo=timezone.utc))["wanted"] == {
+        "cause": "89af7e51c13b", "since": "2027-01-01T00:00:00Z"}
+    assert client.cancel_all(pool="p", state="queued", order="newest")["wanted"] == {"pool": "p", "state": "queued", "order": "newest"}
+    assert client.causes(pool="p", search="x y")["wanted"] == {"pool": "p", "search": "x y"}
     assert client.remove_all_dead(all=True)["wanted"] == {"all": True}
     with pytest.raises(api.BadRequest):
         client.remove_all_dead()
