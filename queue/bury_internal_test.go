@@ -59,6 +59,7 @@ func TestBurySurvivesACrash(t *testing.T) {
 }
 
 func crashAt(t *testing.T, n int, stored bool) (died bool) {
+	t.Helper()
 	s := &memory.Store{Shared: true}
 	var b burial
 	q, err := Open(t.Context(), Config{Store: s, Lease: time.Second})
@@ -84,7 +85,7 @@ func crashAt(t *testing.T, n int, stored bool) (died bool) {
 	<-time.After(500 * time.Millisecond)
 	died = count.Load() >= int64(n)
 	cancel()
-	q.Close() //nolint:errcheck // it dies
+	_ = q.Close() // it dies
 	<-ended
 	s.Inject(nil)
 

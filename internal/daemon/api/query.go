@@ -33,12 +33,6 @@ func (f *faults) add(text string) {
 	}
 }
 
-func (f *faults) addErr(err error) {
-	if err != nil {
-		f.add(err.Error())
-	}
-}
-
 // problem gives what was collected, nil when nothing was.
 func (f *faults) problem() *problem.Problem {
 	if len(f.texts) == 0 {
@@ -64,12 +58,6 @@ func (f *faults) first() string {
 type query []parameter
 
 type parameter struct{ name, value string }
-
-// get returns the value of a parameter, empty where there is none.
-func (q query) get(name string) string {
-	v, _ := q.look(name)
-	return v
-}
 
 func (q query) look(name string) (value string, there bool) {
 	for i := range q {

@@ -100,7 +100,7 @@ func storeInfo(s queue.Status) StoreInfo {
 		Kind: s.Kind, Durability: s.Durability, Fallback: s.Fallback, Replicas: s.Replicas,
 		Jobs: Usage(s.Jobs), Outcomes: Usage(s.Outcomes), State: Usage(s.State), Dead: Usage(s.Dead),
 		DeadKept: Kept{s.DeadKept.MaxBytes, s.DeadKept.MaxAge.Seconds(), stamp(s.DeadKept.Oldest), stamp(s.DeadKept.Expires)},
-		Sync: SyncInfo{s.Sync.Syncs, s.Sync.Confirms, s.Sync.P50.Seconds(), s.Sync.P99.Seconds(), s.Sync.Max.Seconds(), s.Sync.Last.Seconds()},
+		Sync:     SyncInfo{s.Sync.Syncs, s.Sync.Confirms, s.Sync.P50.Seconds(), s.Sync.P99.Seconds(), s.Sync.Max.Seconds(), s.Sync.Last.Seconds()},
 	}
 }
 
