@@ -21,6 +21,10 @@ const (
 	mostPage    = 10_000
 	// listTime is how long a call of List looks for jobs that the filter selects.
 	listTime = 60 * time.Millisecond
+	// lookLeast and lookBytes are how many jobs, and how many bytes of them, are
+	// looked at in any case, so that a short list is one page on a busy machine too.
+	lookLeast = 64
+	lookBytes = 4 << 20
 	// listAround is how far the time at which the store has got an outcome may be
 	// from the time of the outcome: the clocks of nodes differ, and a store that is
 	// away gets it late.
@@ -53,7 +57,7 @@ func (q *Queue) List(ctx context.Context, f Filter) (Page, error) {
 
 // look calls found for each job that is selected, until found returns false, d is
 // over or there are no more, and returns what Filter.After needs to go on, 0 at the
-// end. Each call gets on by one job at least.
+// end.
 func (q *Queue) look(ctx context.Context, s *selection, d time.Duration, found func(*Info) bool) (next uint64, err error) {
 	w := engine.Walk{Back: s.Newest, Largest: max(q.config.MaxPayload, q.config.MaxResult) + recordRoom}
 	if w.From = s.After; s.After > 0 && !s.Newest {
@@ -66,7 +70,7 @@ func (q *Queue) look(ctx context.Context, s *selection, d time.Duration, found f
 	if s.Newest && s.upTo > 0 && (w.From == 0 || w.From > s.upTo) {
 		w.From = s.upTo
 	}
-	end, matched := time.Now().Add(d), false
+	end, matched, looked, read := time.Now().Add(d), false, 0, 0
 	at, err := q.engine.Walk(ctx, s.stream, w, func(m engine.Message) bool {
 		if !s.Newest && s.upTo > 0 && m.Seq > s.upTo {
 			next = noMore
@@ -83,7 +87,8 @@ func (q *Queue) look(ctx context.Context, s *selection, d time.Duration, found f
 				return false
 			}
 		}
-		return time.Now().Before(end)
+		looked, read = looked+1, read+len(m.Data)
+		return looked < lookLeast && read < lookBytes || time.Now().Before(end)
 	})
 	switch {
 	case err != nil:

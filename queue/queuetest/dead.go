@@ -22,18 +22,23 @@ func fails(_ context.Context, t bullpen.Task) ([]byte, error) {
 
 func (f *fixture) dead(filter queue.Filter) []string {
 	f.t.Helper()
-	p, err := f.ListDead(f.ctx(), filter)
-	if err != nil {
-		f.t.Fatalf("ListDead = %v", err)
-	}
 	var ids []string
-	for _, i := range p.Jobs {
-		if i.State != queue.Dead || i.Err == nil {
-			f.t.Errorf("ListDead gives %+v, want dead jobs with their errors", i)
+	for {
+		p, err := f.ListDead(f.ctx(), filter)
+		if err != nil {
+			f.t.Fatalf("ListDead = %v", err)
 		}
-		ids = append(ids, i.ID)
+		for _, i := range p.Jobs {
+			if i.State != queue.Dead || i.Err == nil {
+				f.t.Errorf("ListDead gives %+v, want dead jobs with their errors", i)
+			}
+			ids = append(ids, i.ID)
+		}
+		if p.Next == 0 || len(ids) > 0 && len(ids) == filter.Limit {
+			return ids
+		}
+		filter.After = p.Next
 	}
-	return ids
 }
 
 func testDead(f *fixture) {

@@ -21,6 +21,8 @@ const (
 	// how much it tells; then it gives those that it has, and a place to go on.
 	listTime  = 120 * time.Millisecond
 	listBytes = 1 << 20
+	// listLeast is how many jobs are looked at in any case.
+	listLeast = 8
 	// listAsk is how many jobs a queue is asked for at a time.
 	listAsk = 100
 )
@@ -119,7 +121,7 @@ func (l *lister) page(ctx context.Context, from *cursor, limit int) (jobs []Job,
 			return nil, nil, err
 		}
 		for i := range page.Jobs {
-			if looked > 0 && (size >= listBytes || time.Now().After(end)) {
+			if looked > 0 && size >= listBytes || looked >= listLeast && time.Now().After(end) {
 				return jobs, &at, nil
 			}
 			info, err := l.look(ctx, &page.Jobs[i])
@@ -132,10 +134,11 @@ func (l *lister) page(ctx context.Context, from *cursor, limit int) (jobs []Job,
 			}
 			at.after = page.Jobs[i].After
 		}
+		long := looked >= listLeast || page.Next != 0 // where it is 0, it was a short list
 		if at.after = page.Next; at.after == 0 {
 			at, more = l.behind(at.part)
 		}
-		if more && (len(jobs) >= limit || size >= listBytes || time.Now().After(end)) {
+		if more && (len(jobs) >= limit || size >= listBytes || long && time.Now().After(end)) {
 			return jobs, &at, nil
 		}
 	}
