@@ -29,7 +29,6 @@
 //	bullpen_store_replicas                            gauge    on how many servers each job lies
 //	bullpen_store_messages{stream}                    gauge    what a stream holds: jobs, outcomes, state, dead
 //	bullpen_store_bytes{stream}                       gauge    its size
-//	bullpen_store_dead_limit_bytes                    gauge    the most bytes of dead jobs; beyond it the oldest go
 //	bullpen_store_dead_oldest_age_seconds             gauge    for how long the oldest dead job has been kept, 0 for none
 //	bullpen_store_dead_limit_age_seconds              gauge    for how long dead jobs are kept at most
 //	bullpen_store_syncs_total                         counter  syncs of the disk, where this program runs the store

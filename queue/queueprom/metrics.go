@@ -53,7 +53,6 @@ var (
 	replicas    = describe("store_replicas", "On how many servers each job lies.")
 	messages    = describe("store_messages", "Messages that a stream of the store holds.", "stream")
 	bytes       = describe("store_bytes", "Size of a stream of the store.", "stream")
-	deadBytes   = describe("store_dead_limit_bytes", "The most bytes of dead jobs; beyond it the oldest go.")
 	deadOldest  = describe("store_dead_oldest_age_seconds", "For how long the oldest dead job has been kept, 0 for none.")
 	deadAge     = describe("store_dead_limit_age_seconds", "For how long dead jobs are kept at most.")
 	syncs       = describe("store_syncs_total", "Syncs of the disk, where this program runs the store.")
@@ -70,7 +69,7 @@ func describe(name, help string, labels ...string) *prometheus.Desc {
 func descriptions() []*prometheus.Desc {
 	all := []*prometheus.Desc{
 		ended, waits, runs, hands, recording, waiting, taken, oldest, paused,
-		info, fallback, failed, replicas, messages, bytes, deadBytes, deadOldest, deadAge, syncs, confirms, syncTime, askFailures,
+		info, fallback, failed, replicas, messages, bytes, deadOldest, deadAge, syncs, confirms, syncTime, askFailures,
 	}
 	for _, n := range counters {
 		all = append(all, n.desc)
@@ -138,7 +137,6 @@ func collectStatus(s *queue.Status, now time.Time, to chan<- prometheus.Metric) 
 		one(to, messages, prometheus.GaugeValue, float64(u.Messages), stream)
 		one(to, bytes, prometheus.GaugeValue, float64(u.Bytes), stream)
 	}
-	one(to, deadBytes, prometheus.GaugeValue, float64(s.DeadKept.MaxBytes))
 	one(to, deadAge, prometheus.GaugeValue, s.DeadKept.MaxAge.Seconds())
 	age := 0.0
 	if !s.DeadKept.Oldest.IsZero() {
