@@ -26,7 +26,7 @@ func (b *burial) handle(_ context.Context, t bullpen.Task) ([]byte, error) {
 		return nil, bullpen.Fail("no", false)
 	}
 	d := AttemptOf(t)
-	d.Attempt, d.Redelivered = 1, false
+	d.Attempt, d.Redelivered, d.Since, d.Due = 1, false, time.Time{}, time.Time{}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if before, there := b.told[t.ID]; there && before != d || string(t.Payload) != "p" || t.Meta["k"] != "v" {

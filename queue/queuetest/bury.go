@@ -93,6 +93,7 @@ func (f *fixture) checkTold(told []start, wants map[string]queue.Delivered) {
 	seen := map[string]bool{}
 	for _, s := range told {
 		want := wants[s.Parent]
+		want.Since, want.Due = s.Since, s.Due
 		if want.Error = s.Error; s.Delivered != want || s.Error == "" || string(s.task.Payload) != s.Task || s.task.Meta["k"] != "v" || seen[s.Parent] {
 			f.t.Errorf("the task is told %+v with %q, want %+v with payload and metadata, once", s.Delivered, s.task.Payload, want)
 		}
