@@ -33,6 +33,7 @@ type Broker struct {
 	server     *server.Server
 	gate       *gate
 	failure    *failure
+	pulse      *pulse
 	ledger     *ledger // of the gate's goroutine until that has ended; nil in a cluster
 	unended    []id
 	counted    bool // unended is known
@@ -73,6 +74,7 @@ func Open(ctx context.Context, c Config) (*Broker, error) {
 	}
 	c.Dir = dir
 	b := &Broker{c: c, failure: newFailure(), closed: make(chan struct{})}
+	b.pulse = &pulse{dir: c.Dir, failure: b.failure}
 	if err := b.open(ctx); err != nil {
 		if b.late != nil {
 			go func() { // ends when the server has read the store and stopped again; nobody waits, but the lock is held until then
@@ -239,6 +241,9 @@ func (b *Broker) Marked(c engine.Consumer) (seq uint64, sure bool) { return b.ma
 // Room is as in [engine.Disk].
 func (b *Broker) Room(size int64) error { return b.room.ask(size) }
 
+// Probe is as in [engine.Disk].
+func (b *Broker) Probe() { b.pulse.beat() }
+
 // Count is as in [engine.Disk].
 func (b *Broker) Count(id string) {
 	b.gate.confirm(waiter{engine.Entry{Kind: engine.Accepted, ID: id}, func(error) {}})
@@ -289,6 +294,7 @@ func (b *Broker) Close(ctx context.Context) error {
 
 func (b *Broker) close() {
 	defer close(b.closed)
+	b.pulse.close()
 	b.gate.close()
 	b.closeOf = b.abandon()
 	if b.closeOf != nil {

@@ -40,6 +40,9 @@ type Disk interface {
 	// Room is nil, or why no job of so many bytes is taken: too little space is
 	// left on the disk for what is under way to be ended. It wraps ErrFull.
 	Room(size int64) error
+	// Probe has the disk written and synced in the background, for the case that
+	// the server does not answer any more: if that goes wrong the disk has failed.
+	Probe()
 	// Count and Unended are as in [Engine].
 	Count(id string)
 	Unended() (ids []string, known bool)

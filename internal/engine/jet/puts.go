@@ -217,3 +217,15 @@ func (t *puts) takeAll(forever bool) (over []pending) {
 	}
 	return over
 }
+
+// silence returns for how many ticks the longest put has been without an answer.
+func (t *puts) silence(tick int64) (longest int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for at := range t.slots {
+		if s := &t.slots[at]; s.used && !s.sending && s.resend == 0 {
+			longest = max(longest, tick-s.sent)
+		}
+	}
+	return longest
+}

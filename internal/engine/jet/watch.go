@@ -91,10 +91,25 @@ func (e *Engine) allTakers() []*taker {
 // sweep ends what is overdue.
 func (e *Engine) sweep() {
 	e.sweepPuts(!e.connected.Load())
+	e.probe()
 	for _, t := range e.allTakers() {
 		t.sweep()
 	}
 	e.sweepLeaving()
+}
+
+// probeAfter is how many ticks an embedded server may leave puts unanswered before
+// its disk is asked.
+const probeAfter = int64(2 * time.Second / tick)
+
+// probe asks the disk when the server answers no more: on one that has failed the
+// server may say nothing at all.
+func (e *Engine) probe() {
+	if d := e.config.Disk; d != nil {
+		if n := e.puts.silence(e.ticks.Load()); n > 0 && n%probeAfter == 0 {
+			d.Probe()
+		}
+	}
 }
 
 // look asks how full the stream of jobs is when that is to be known.
