@@ -135,6 +135,10 @@ type Info struct {
 	Parent string
 	// Compensate is as in Job.
 	Compensate string
+	// Schedule is the name of the schedule that enqueued the job, and Tick the
+	// moment it is for.
+	Schedule string
+	Tick     time.Time
 }
 
 // The errors of calls that name a job or a queue.
@@ -233,7 +237,7 @@ func (e *ending) info() *Info {
 		Attempts: e.tries.started, Crashes: e.tries.crashes, History: e.tries.history,
 		Progress: e.progress, Note: e.note, Lines: e.lines,
 		Ended: e.ended, Outcome: e.outcome, Reason: e.reason, Result: e.result, Stats: e.stats, Err: e.err(),
-		Parent: e.parent, Compensate: e.compensate,
+		Parent: e.parent, Compensate: e.compensate, Schedule: e.schedule, Tick: e.tick,
 	}
 	if i.Attempts == 0 && e.outcome == bullpen.OK {
 		i.Attempts = 1

@@ -16,7 +16,8 @@ func stamp(n int64) time.Time { return time.UnixMicro(1_790_000_000_000_000 + n)
 
 func allOfJob() *stored {
 	return &stored{
-		id: newID(), enqueued: stamp(1), again: true, parent: newID(), undoes: "lost",
+		id: newID(), enqueued: stamp(1), again: true, derived: true, parent: newID(), undoes: "lost",
+		schedule: "nightly", tick: stamp(10),
 		job: Job{
 			Name: "resize", Payload: []byte("\x00 payload"), Meta: map[string]string{"traceparent": "00-1", "": "", "k": ""},
 			Key: "order 17", At: stamp(2), Deadline: stamp(3),
@@ -50,6 +51,7 @@ func allOfEnding() *ending {
 		},
 		stats: bullpen.Stats{Waited: 3, Ran: 4, Worker: "w-2", PeakMemory: 5},
 		tries: allOfTries(), progress: 0.25, note: "a quarter", parent: newID(), compensate: "undo", job: []byte("job"),
+		schedule: "nightly", tick: stamp(10),
 		lines: []bullpen.LogLine{{Time: stamp(8), Level: -4, Stream: "log", Text: "one"}, {Time: stamp(9), Level: 8, Stream: "stderr", Text: "two"}},
 	}
 }
