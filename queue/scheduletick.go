@@ -211,14 +211,13 @@ func (f *firer) count(e *entry, s advance) {
 // failed notes why a tick could not be dealt with. It is tried again until the
 // next one is due.
 func (f *firer) failed(e *entry, err error) {
-	q := f.queue
-	if q.hopeless(err) {
-		return
-	}
-	tick := e.rule.Next(e.after())
-	q.count.schedules.failed.Add(1)
+	q, tick := f.queue, e.rule.Next(e.after())
 	first := !e.trying.Equal(tick)
 	e.trying, e.pause = tick, min(max(2*e.pause, firstPause), lastPause)
+	if q.hopeless(err) {
+		return // FireSchedules ends, and says why
+	}
+	q.count.schedules.failed.Add(1)
 	if !first {
 		return
 	}
