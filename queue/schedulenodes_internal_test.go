@@ -264,6 +264,43 @@ func killed(t *testing.T, shared bool, overlap Overlap, n int, after bool) (aliv
 	return alive
 }
 
+// TestScheduleDoubt kills a node when it has put a job and not noted it. Until it is
+// started again, somebody sends the schedule's jobs elsewhere: the tick has its job
+// all the same, and gets no second one.
+func TestScheduleDoubt(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := &memory.Store{}
+		watcher := openOn(t, Config{Store: store})
+		begin := time.Now()
+		s := Schedule{Name: "a", Every: time.Minute, Job: Job{Name: "a"}}
+		putSchedule(t, watcher, s)
+		dying := newMortals(store, true)
+		first := openOn(t, Config{Store: dying})
+		stop := fireOn(t, first)
+		synctest.Wait()
+		dying.left.Store(1)
+		<-time.After(time.Minute)
+		synctest.Wait()
+		stop()
+		if got := ticked(t, watcher, "a", begin); len(got) != 1 || getSchedule(t, watcher, "a").Fired != 0 {
+			t.Fatalf("the test wants a job that is not noted: %v", got)
+		}
+		s.Job.Queue, s.Job.Priority = "other", High
+		putSchedule(t, watcher, s)
+		<-time.After(5 * time.Second) // so soon it is not missed
+		fireOn(t, openOn(t, Config{Store: store}))
+		<-time.After(time.Minute)
+		synctest.Wait()
+		if got, want := ticked(t, watcher, "a", begin), every(time.Minute, 1, 2); !slices.Equal(got, want) {
+			t.Errorf("the ticks %v, want %v", got, want)
+		}
+		if i := getSchedule(t, watcher, "a"); i.Fired != 2 {
+			t.Errorf("%+v", i)
+		}
+	})
+}
+
 // TestScheduleChaos has three nodes whose clocks differ by seconds, and that are
 // killed and started again at any time. Each tick runs once.
 func TestScheduleChaos(t *testing.T) {
