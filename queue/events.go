@@ -45,11 +45,10 @@ const (
 	HeldOff
 	// ScheduleFired: a schedule has enqueued a job; Text says for which tick.
 	ScheduleFired
-	// TickSkipped: a tick enqueued no job, because the last one has not ended, or
-	// because it could not before the next tick; Text says why.
+	// TickSkipped: a tick enqueued no job, because the last one has not ended.
 	TickSkipped
-	// TicksMissed: ticks passed while no node was there for them, and have enqueued
-	// no job; Count says how many.
+	// TicksMissed: ticks passed that no node could enqueue a job for in time, and
+	// have none; Count says how many.
 	TicksMissed
 	// ScheduleFailed: a tick could not enqueue its job, which is tried until the
 	// next tick; or a schedule cannot tick at all. Text says why.

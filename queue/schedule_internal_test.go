@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,99 +14,6 @@ import (
 	"github.com/bullpen-run/bullpen/internal/engine"
 	"github.com/bullpen-run/bullpen/internal/engine/memory"
 )
-
-// skewed is a store whose nodes have a wrong clock.
-type skewed struct {
-	Store
-	clock *skew
-}
-
-// skew is how much a clock is ahead.
-type skew struct {
-	mu sync.Mutex
-	by time.Duration // guarded by mu
-}
-
-func (s *skew) set(by time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.by = by
-}
-
-// Now is engine.Clock.
-func (s *skew) Now() time.Time {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return time.Now().Add(s.by)
-}
-
-func (s skewed) Open(ctx context.Context, o engine.Options) (engine.Engine, error) {
-	e, err := s.Store.Open(ctx, o)
-	return struct {
-		engine.Engine
-		*skew
-	}{e, s.clock}, err
-}
-
-// fireOn runs FireSchedules until the test ends or stop is called.
-func fireOn(t testing.TB, q *Queue) (stop func()) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- q.FireSchedules(ctx) }() // ends with ctx; stop waits
-	stop = sync.OnceFunc(func() {
-		cancel()
-		if err := <-ended; err != nil && !errors.Is(err, ErrClosed) {
-			t.Error(err)
-		}
-	})
-	t.Cleanup(stop)
-	return stop
-}
-
-func putSchedule(t testing.TB, q *Queue, s Schedule) ScheduleInfo {
-	t.Helper()
-	i, err := q.PutSchedule(t.Context(), s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return i
-}
-
-func getSchedule(t testing.TB, q *Queue, name string) ScheduleInfo {
-	t.Helper()
-	i, err := q.GetSchedule(t.Context(), name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return i
-}
-
-// ticked gives the ticks of the jobs of a schedule that wait, as offsets from a
-// moment, in the order in which they were put.
-func ticked(t testing.TB, q *Queue, name string, from time.Time) []time.Duration {
-	t.Helper()
-	page, err := q.List(t.Context(), Filter{State: Queued, Limit: mostPage})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var all []time.Duration
-	for i := range page.Jobs {
-		if page.Jobs[i].Schedule == name {
-			all = append(all, page.Jobs[i].Tick.Sub(from))
-		}
-	}
-	return all
-}
-
-// every gives n times d, 2d and so on, from the first on.
-func every(d time.Duration, first, n int) []time.Duration {
-	all := make([]time.Duration, n)
-	for i := range all {
-		all[i] = time.Duration(first+i) * d
-	}
-	return all
-}
 
 func TestScheduleTicks(t *testing.T) {
 	t.Parallel()
@@ -140,7 +46,7 @@ func TestScheduleTicks(t *testing.T) {
 					t.Errorf("its last job is %+v, %v", job, err)
 				}
 				s := q.Stats().Schedules
-				if s.Fired != 21 || s.Known != 2 || s.Late.Count != 21 || s.Late.Max > time.Millisecond || s.Late.Within[0] != 21 {
+				if s.Fired != 21 || s.Known != 2 || s.Late.Count != 21 || s.Late.Quantile(1) > time.Millisecond {
 					t.Errorf("the stats are %+v", s)
 				}
 				feed.Close()
@@ -286,84 +192,6 @@ func TestScheduleOverlap(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestScheduleChanges pauses, resumes, replaces, removes and fires by hand.
-func TestScheduleChanges(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		q := openOn(t, Config{Store: &memory.Store{}})
-		fireOn(t, q)
-		begin := time.Now()
-		s := Schedule{Name: "a.b", Every: 10 * time.Second, Job: Job{Name: "a"}}
-		putSchedule(t, q, s)
-		until := func(seconds int) {
-			<-time.After(time.Until(begin.Add(time.Duration(seconds) * time.Second)))
-			synctest.Wait()
-		}
-		want := func(what string, seconds ...int) {
-			t.Helper()
-			var all []time.Duration
-			for _, s := range seconds {
-				all = append(all, time.Duration(s)*time.Second)
-			}
-			if got := ticked(t, q, "a.b", begin); !slices.Equal(got, all) {
-				t.Errorf("%s: %v, want %v", what, got, all)
-			}
-		}
-		until(25)
-		i, err := q.PauseSchedule(t.Context(), "a.b", true)
-		if err != nil || !i.Paused || !i.Next.IsZero() || i.Fired != 2 {
-			t.Errorf("paused: %+v, %v", i, err)
-		}
-		until(127)
-		want("paused", 10, 20)
-		if s := q.Stats().Schedules; s.Known != 0 {
-			t.Errorf("%d are known, want none that is paused", s.Known)
-		}
-		if i, err = q.PauseSchedule(t.Context(), "a.b", false); err != nil || !i.Next.Equal(begin.Add(130*time.Second)) || i.Skipped != 0 {
-			t.Errorf("resumed: %+v, %v", i, err)
-		}
-		until(145)
-		want("resumed", 10, 20, 130, 140)
-		s.Job.Payload = []byte("other")
-		if i = putSchedule(t, q, s); !i.Next.Equal(begin.Add(150*time.Second)) || i.Fired != 4 {
-			t.Errorf("with another job: %+v", i)
-		}
-		until(146)
-		if ref, err := q.FireSchedule(t.Context(), "a.b"); err != nil || ref.State != Queued {
-			t.Errorf("by hand: %v, %v", ref, err)
-		} else if i = getSchedule(t, q, "a.b"); i.LastJob != ref.ID || i.Fired != 4 {
-			t.Errorf("after it was fired by hand: %+v", i)
-		}
-		until(155)
-		want("with another job", 10, 20, 130, 140, 146, 150)
-		s.Every = 20 * time.Second
-		if i = putSchedule(t, q, s); !i.Next.Equal(begin.Add(175 * time.Second)) {
-			t.Errorf("with another rule: %+v", i)
-		}
-		until(180)
-		want("with another rule", 10, 20, 130, 140, 146, 150, 175)
-		if err := q.RemoveSchedule(t.Context(), "a.b"); err != nil {
-			t.Error(err)
-		}
-		until(300)
-		want("removed", 10, 20, 130, 140, 146, 150, 175)
-		for what, err := range map[string]error{
-			"remove": q.RemoveSchedule(t.Context(), "a.b"),
-			"get":    second(q.GetSchedule(t.Context(), "a.b")),
-			"pause":  second(q.PauseSchedule(t.Context(), "a.b", true)),
-			"fire":   second(q.FireSchedule(t.Context(), "a.b")),
-			"odd":    second(q.GetSchedule(t.Context(), "A b")),
-		} {
-			if !errors.Is(err, ErrNoSchedule) {
-				t.Errorf("%s: %v", what, err)
-			}
-		}
-		if all, err := q.ListSchedules(t.Context()); err != nil || len(all) != 0 {
-			t.Errorf("there are still %v, %v", all, err)
-		}
-	})
 }
 
 func second[T any](_ T, err error) error { return err }

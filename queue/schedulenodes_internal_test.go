@@ -84,8 +84,9 @@ func TestScheduleNodes(t *testing.T) {
 				l.check(t, fmt.Sprint("s", i), begin, every(10*time.Second, 1, int(time.Since(begin)/(10*time.Second))))
 			}
 			for _, q := range nodes {
-				if s := q.Stats().Schedules; s.Late.Max > most {
-					t.Errorf("%s: one was %v late, want %v at most", what, s.Late.Max, most)
+				late := q.Stats().Schedules.Late
+				if d := late.Quantile(1); d > most+most/4+time.Millisecond {
+					t.Errorf("%s: one was %v late, want %v at most", what, d, most)
 				}
 			}
 		}
@@ -305,7 +306,7 @@ func TestScheduleDoubt(t *testing.T) {
 // killed and started again at any time. Each tick runs once.
 func TestScheduleChaos(t *testing.T) {
 	t.Parallel()
-	seed, rounds := uint64(time.Now().UnixNano()), 10
+	seed, rounds := uint64(time.Now().UnixNano()), 5
 	if os.Getenv("BULLPEN_LONG") != "" {
 		rounds = 300
 	}

@@ -115,11 +115,6 @@ func (q *Queue) readSchedule(ctx context.Context, name string) (r *scheduleRecor
 	return r, m.Seq, err
 }
 
-func (q *Queue) damagedSchedule(err error) {
-	q.count.damaged.Add(1)
-	q.journal.emit(Event{Kind: Damaged, Text: err.Error()})
-}
-
 // readTick reads how far a schedule is. One that never ticked has seq 0, a damaged
 // one is as if it never had.
 func (q *Queue) readTick(ctx context.Context, name string) (r tickRecord, seq uint64, err error) {

@@ -78,8 +78,10 @@ func (f *firer) deal(e *entry, d *due) (again bool, err error) {
 		}
 	}
 	for _, tick := range d.fire {
-		if f.leaving.Err() != nil {
+		select {
+		case <-f.leaving.Done():
 			return false, nil
+		default:
 		}
 		if err := f.fireTick(e, tick, d.late); err != nil {
 			return false, err
