@@ -39,6 +39,8 @@ type Job struct {
 	PeakMemory int64             `json:"peak_memory,omitempty"`
 	Parent     string            `json:"parent,omitempty"`
 	Compensate string            `json:"compensate,omitempty"`
+	Schedule   string            `json:"schedule,omitempty"`
+	Tick       string            `json:"tick,omitempty"`
 	Meta       map[string]string `json:"meta,omitempty"`
 	History    []Attempt         `json:"history,omitempty"`
 	Lines      []Line            `json:"lines,omitempty"`
@@ -85,6 +87,7 @@ func brief(i *queue.Info) Job {
 		PayloadLen: len(i.Payload), ResultLen: len(i.Result),
 		Waited: i.Stats.Waited.Seconds(), Ran: i.Stats.Ran.Seconds(), PeakMemory: i.Stats.PeakMemory,
 		Parent: i.Parent, Compensate: i.Compensate, Meta: i.Meta, Reason: string(i.Reason),
+		Schedule: i.Schedule, Tick: stamp(i.Tick),
 	}
 	if i.Queue != "" { // of a damaged one the priority is not known
 		j.Priority = i.Priority.String()

@@ -69,6 +69,7 @@ var schemas = map[string]any{
 	"Ref": Ref{}, "Job": Job{}, "Attempt": Attempt{}, "Line": Line{}, "State": State{}, "Progress": Progress{},
 	"RunResult": RunResult{}, "RunStats": RunStats{}, "Page": Page{}, "Pools": Pools{}, "Pool": PoolInfo{}, "Workers": Workers{}, "Depth": Depth{},
 	"Many": Many{}, "NotOne": NotOne{}, "Changed": Changed{}, "Status": StatusInfo{}, "Store": StoreInfo{}, "Usage": Usage{}, "Sync": SyncInfo{},
+	"Schedule": Schedule{}, "Schedules": Schedules{}, "ScheduleJob": ScheduleJob{},
 	"QueueStats": QueueInfo{}, "Problem": problem.Problem{}, "Failure": problem.Failure{},
 }
 
@@ -122,6 +123,10 @@ func TestFieldsAreDocumented(t *testing.T) {
 	line := slices.Sorted(maps.Keys(object(d.at(d.root, "components", "schemas", "BulkLine", "properties"))))
 	if want := slices.Sorted(slices.Values(lineFields)); !slices.Equal(line, want) {
 		t.Errorf("a line of a bulk has %v, documented are %v", want, line)
+	}
+	put := slices.Sorted(maps.Keys(object(d.at(d.root, "components", "schemas", "PutSchedule", "properties"))))
+	if want := slices.Sorted(slices.Values(scheduleFields)); !slices.Equal(put, want) {
+		t.Errorf("a schedule that is put has %v, documented are %v", want, put)
 	}
 	filter := slices.Sorted(maps.Keys(object(d.at(d.root, "components", "schemas", "Filter", "properties"))))
 	if want := slices.Sorted(slices.Values(manyFields)); !slices.Equal(filter, want) {

@@ -1,0 +1,123 @@
+package api
+
+import (
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bullpen-run/bullpen/internal/daemon/problem"
+	"github.com/bullpen-run/bullpen/queue"
+)
+
+func TestSchedules(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	h := s.house
+	const body = `{"pool":"kept","cron":"30 2 * * *","zone":"Europe/Berlin","overlap":"forbid","missed":"all",` +
+		`"job":{"payload":"daily","meta":{"k":"v"},"timeout":90,"memory":"64MiB","attempts":3,"backoff":"2s","idempotent":true,"compensate":"undo","priority":"low"}}`
+	got := decode[Schedule](t, s.want(http.StatusOK, "PUT", "/v1/schedules/reports.nightly", body))
+	want := Schedule{
+		Name: "reports.nightly", Pool: "kept", Cron: "30 2 * * *", Zone: "Europe/Berlin", Missed: "all", Overlap: "forbid",
+		Job: &ScheduleJob{
+			Payload: "daily", Task: "echo", Timeout: 90, Memory: 64 << 20, Attempts: 3, Backoff: 2, Idempotent: true, Compensate: "undo", Priority: "low",
+		}, Next: got.Next,
+	}
+	if got.Job == nil || got.Job.Meta["k"] != "v" {
+		t.Fatalf("the job is %+v", got.Job)
+	}
+	got.Job.Meta = nil
+	if fmt.Sprintf("%+v", *got.Job) != fmt.Sprintf("%+v", *want.Job) {
+		t.Errorf("the job is %+v\nwant %+v", *got.Job, *want.Job)
+	}
+	got.Job, want.Job = nil, nil
+	if got != want || got.Next == "" {
+		t.Errorf("it is %+v\nwant %+v", got, want)
+	}
+	binary := base64.StdEncoding.EncodeToString([]byte{0xff, 0})
+	every := decode[Schedule](t, s.want(http.StatusOK, "PUT", "/v1/schedules/a", `{"pool":"main","every":1.5,"job":{"payload_base64":"`+binary+`"}}`))
+	if every.Every != 1.5 || every.Job.PayloadBase64 != binary || every.Missed != "once" || every.Overlap != "allow" {
+		t.Errorf("it is %+v %+v", every, every.Job)
+	}
+	all := decode[Schedules](t, s.want(http.StatusOK, "GET", "/v1/schedules", "")).Schedules
+	if len(all) != 2 || all[0].Name != "a" || all[0].Job.PayloadBase64 != "" || all[1].Job.Payload != "" || all[1].Job.Task != "echo" {
+		t.Errorf("the list is %+v", all)
+	}
+	if p := decode[Schedule](t, s.want(http.StatusOK, "POST", "/v1/schedules/a/pause", "")); !p.Paused || p.Next != "" {
+		t.Errorf("paused it is %+v", p)
+	}
+	ref := decode[Ref](t, s.want(http.StatusAccepted, "POST", "/v1/schedules/a/run", ""))
+	if ref.Pool != "main" || ref.ID == "" {
+		t.Errorf("its job is %+v", ref)
+	}
+	if _, err := h.queue.Wait(t.Context(), ref.ID); err != nil {
+		t.Error(err)
+	}
+	job := decode[Job](t, s.want(http.StatusOK, "GET", "/v1/jobs/"+ref.ID, ""))
+	if job.Schedule != "a" || job.Tick == "" {
+		t.Errorf("its job is told as %+v", job)
+	}
+	if p := decode[Schedule](t, s.want(http.StatusOK, "POST", "/v1/schedules/a/resume", "")); p.Paused || p.LastJob != ref.ID || p.LastState != "done" {
+		t.Errorf("resumed it is %+v", p)
+	}
+	s.want(http.StatusNoContent, "DELETE", "/v1/schedules/a", "")
+	isProblem(t, s.do("GET", "/v1/schedules/a", ""), problem.NotFound)
+	isProblem(t, s.do("DELETE", "/v1/schedules/a", ""), problem.NotFound)
+}
+
+// want asks, and wants an answer of a status.
+func (s *site) want(status int, method, path, body string) reply {
+	s.t.Helper()
+	r := s.do(method, path, body)
+	if r.status != status {
+		s.t.Fatalf("%s %s answers %d %s, want %d", method, path, r.status, r.body, status)
+	}
+	return r
+}
+
+func TestSchedulesRefuse(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	h := s.house
+	for body, words := range map[string][]string{
+		``:   {"pool is missing"},
+		`[]`: {"is not an object"},
+		`{"pool":"main","cron":"0 0 31 2 *","zone":"Mars/Olympus"}`: {"Mars/Olympus"},
+		`{"pool":"main","cron":"* * * *"}`:                          {"Cron"},
+		`{"pool":"main"}`:                                           {"both empty"},
+		`{"pool":"main","every":0.001}`:                             {"100ms"},
+		`{"pool":"main","every":"soon"}`:                            {"every is"},
+		`{"pool":"main","cron":"* * * * *","missed":"some","overlap":"no","kron":1}`: {"once, skip or all", "allow or forbid", "kron"},
+		`{"pool":"main","cron":"* * * * *","job":{"key":"k","delay":1}}`:            {"leave them out"},
+		`{"pool":"main","cron":"* * * * *","job":{"prio":"high","at":1}}`:           {"prio", "at is"},
+		`{"pool":"main","cron":"* * * * *","job":"x"}`:                              {"job"},
+		`{"pool":"Main","cron":"* * * * *"}`:                                        {"pool is"},
+	} {
+		p := isProblem(t, s.do("PUT", "/v1/schedules/a", body), problem.BadRequest)
+		for _, w := range words {
+			if !strings.Contains(p.Detail+strings.Join(p.Faults, "\n"), w) {
+				t.Errorf("%s: %+v, want %q", body, p, w)
+			}
+		}
+	}
+	isProblem(t, s.do("PUT", "/v1/schedules/No%20Name", `{"pool":"main","every":1}`), problem.BadRequest)
+	isProblem(t, s.do("PUT", "/v1/schedules/a", `{"pool":"none","every":1}`), problem.UnknownPool)
+	isProblem(t, s.do("PUT", "/v1/schedules/a", `{"pool":"main","every":1,"job":{"payload":"`+strings.Repeat("x", defaultPayload+1)+`"}}`), problem.TooLarge)
+	mine := queue.Schedule{Name: "mine", Every: time.Hour, Overlap: queue.OverlapForbid, Origin: OriginConfig, Job: queue.Job{Queue: "far", Name: "echo"}}
+	if _, err := h.queue.PutSchedule(t.Context(), mine); err != nil {
+		t.Fatal(err)
+	}
+	isProblem(t, s.do("PUT", "/v1/schedules/mine", `{"pool":"main","every":1}`), problem.Managed)
+	isProblem(t, s.do("DELETE", "/v1/schedules/mine", ""), problem.Managed)
+	s.want(http.StatusOK, "POST", "/v1/schedules/mine/pause", "")
+	s.want(http.StatusAccepted, "POST", "/v1/schedules/mine/run", "")
+	isProblem(t, s.do("POST", "/v1/schedules/mine/run", ""), problem.Overlap)
+	for _, verb := range []string{"pause", "resume", "run"} {
+		isProblem(t, s.do("POST", "/v1/schedules/none/"+verb, ""), problem.NotFound)
+	}
+	h.end()
+	isProblem(t, s.do("PUT", "/v1/schedules/a", `{"pool":"main","every":1}`), problem.Closed)
+	isProblem(t, s.do("POST", "/v1/schedules/mine/run", ""), problem.Closed)
+}
