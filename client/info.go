@@ -53,6 +53,10 @@ type Info struct {
 	Parent string `json:"parent"`
 	// Compensate is as in Job.
 	Compensate string `json:"compensate"`
+	// Schedule is the name of the schedule that has enqueued the job, and Tick the
+	// moment it is for.
+	Schedule string    `json:"schedule"`
+	Tick     time.Time `json:"tick"`
 	// Raw is the job as the daemon gave it, in JSON.
 	Raw json.RawMessage `json:"-"`
 }

@@ -2,12 +2,15 @@ package api
 
 import (
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/client"
 	"github.com/bullpen-run/bullpen/internal/daemon/problem"
 	"github.com/bullpen-run/bullpen/queue"
 )
@@ -120,4 +123,55 @@ func TestSchedulesRefuse(t *testing.T) {
 	h.end()
 	isProblem(t, s.do("PUT", "/v1/schedules/a", `{"pool":"main","every":1}`), problem.Closed)
 	isProblem(t, s.do("POST", "/v1/schedules/mine/run", ""), problem.Closed)
+}
+
+// TestClientSchedules has the Go client put a schedule and get it back.
+func TestClientSchedules(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	c := s.connect()
+	want := client.Schedule{
+		Name: "a.b", Pool: "kept", Every: 90 * time.Minute, Missed: client.MissedSkip, Overlap: client.OverlapForbid,
+		Job: client.Job{
+			Task: "echo", Payload: []byte("\xff\x00"), Meta: map[string]string{"k": "v"}, Priority: client.High,
+			Limits:   bullpen.Limits{Timeout: 1500 * time.Millisecond, Memory: 1 << 30, CPU: 1.5, Output: 1 << 20},
+			Attempts: 2, Crashes: 3, Backoff: time.Second, MaxBackoff: time.Minute, Idempotent: true, Compensate: "undo",
+		},
+	}
+	info, err := c.PutSchedule(t.Context(), want)
+	if err != nil || fmt.Sprintf("%+v", info.Schedule) != fmt.Sprintf("%+v", want) || info.Next.IsZero() {
+		t.Errorf("put it is %+v, %v\nwant %+v", info, err, want)
+	}
+	ref, err := c.RunSchedule(t.Context(), "a.b")
+	if err != nil || ref.Pool != "kept" {
+		t.Errorf("run it gives %+v, %v", ref, err)
+	}
+	if _, err := c.Wait(t.Context(), ref.ID); err != nil {
+		t.Error(err)
+	}
+	if j, err := c.Get(t.Context(), ref.ID); err != nil || j.Schedule != "a.b" || time.Since(j.Tick) > time.Minute {
+		t.Errorf("its job is %+v, %v", j, err)
+	}
+	if all, err := c.Schedules(t.Context()); err != nil || len(all) != 1 || all[0].LastJob != ref.ID || len(all[0].Job.Payload) != 0 {
+		t.Errorf("the list is %+v, %v", all, err)
+	}
+	if info, err = c.PauseSchedule(t.Context(), "a.b"); err != nil || !info.Paused {
+		t.Errorf("paused it is %+v, %v", info, err)
+	}
+	if info, err = c.ResumeSchedule(t.Context(), "a.b"); err != nil || info.Paused {
+		t.Errorf("resumed it is %+v, %v", info, err)
+	}
+	if err := c.RemoveSchedule(t.Context(), "a.b"); err != nil {
+		t.Error(err)
+	}
+	if _, err := c.Schedule(t.Context(), "a.b"); !errors.Is(err, client.ErrNotFound) {
+		t.Errorf("removed it is %v", err)
+	}
+	if _, err := c.PutSchedule(t.Context(), client.Schedule{Name: "a", Pool: "main", Every: 1, Job: client.Job{Delay: 1}}); err == nil {
+		t.Error("a job with a delay is taken")
+	}
+	var e *client.Error
+	if _, err := c.PutSchedule(t.Context(), client.Schedule{Name: "a", Pool: "main", Cron: "60 * * * *"}); !errors.As(err, &e) || len(e.Faults) == 0 {
+		t.Errorf("a bad rule gives %v", err)
+	}
 }
