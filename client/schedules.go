@@ -66,6 +66,8 @@ type ScheduleInfo struct {
 	// Next is the next tick, zero while it is paused; Last the last one that was
 	// dealt with, fired or skipped.
 	Next, Last time.Time
+	// Upcoming are the next three ticks, in Zone; empty in a list.
+	Upcoming []time.Time
 	// LastJob is the id of the job that was enqueued last, LastState how it is;
 	// empty when nothing is known of it any more.
 	LastJob   string
@@ -91,6 +93,7 @@ type wireSchedule struct {
 	Job       *wireScheduleJob `json:"job,omitempty"`
 	Origin    string           `json:"origin,omitempty"`
 	Next      time.Time        `json:"next,omitzero"`
+	Upcoming  []time.Time      `json:"upcoming,omitempty"`
 	Last      time.Time        `json:"last,omitzero"`
 	LastJob   string           `json:"last_job,omitempty"`
 	LastState State            `json:"last_state,omitempty"`
@@ -128,7 +131,7 @@ func (i *ScheduleInfo) UnmarshalJSON(text []byte) error {
 		Schedule: Schedule{
 			Name: w.Name, Pool: w.Pool, Cron: w.Cron, Every: w.Every.duration(), Zone: w.Zone, Missed: w.Missed, Overlap: w.Overlap, Paused: w.Paused,
 		},
-		Origin: w.Origin, Next: w.Next, Last: w.Last, LastJob: w.LastJob, LastState: w.LastState,
+		Origin: w.Origin, Next: w.Next, Upcoming: w.Upcoming, Last: w.Last, LastJob: w.LastJob, LastState: w.LastState,
 		Fired: w.Fired, Skipped: w.Skipped, Err: w.Err, Raw: append(json.RawMessage(nil), text...),
 	}
 	if w.Job == nil {

@@ -116,6 +116,8 @@ type ScheduleInfo struct {
 	// Next is the next tick, zero while the schedule is paused; Last the last one
 	// that was dealt with, fired or skipped.
 	Next, Last time.Time
+	// Upcoming are the next three ticks, Next the first of them.
+	Upcoming []time.Time
 	// LastJob is the id of the job that was enqueued last, and LastState the word
 	// for its State; empty where nothing is known of it any more.
 	LastJob, LastState string

@@ -148,6 +148,8 @@ func (q *Queue) scheduleInfo(ctx context.Context, r *scheduleRecord) (ScheduleIn
 	return i, q.addLastState(ctx, &i)
 }
 
+const mostUpcoming = 3
+
 // infoOf gives what two records tell.
 func (q *Queue) infoOf(r *scheduleRecord, t *tickRecord) ScheduleInfo {
 	i := ScheduleInfo{Schedule: r.Schedule, Last: t.last, LastJob: t.job, Fired: t.fired, Skipped: t.skipped, Err: t.err}
@@ -163,7 +165,12 @@ func (q *Queue) infoOf(r *scheduleRecord, t *tickRecord) ScheduleInfo {
 	if now := q.now(); now.After(after) {
 		after = now
 	}
-	i.Next = rule.Next(after)
+	for t := rule.Next(after); len(i.Upcoming) < mostUpcoming && !t.IsZero(); t = rule.Next(t) {
+		i.Upcoming = append(i.Upcoming, t)
+	}
+	if len(i.Upcoming) > 0 {
+		i.Next = i.Upcoming[0]
+	}
 	return i
 }
 

@@ -2,12 +2,14 @@ package api
 
 import (
 	"encoding/base64"
+	"time"
 	"unicode/utf8"
 
 	"github.com/bullpen-run/bullpen/queue"
 )
 
-// Schedule is a schedule as it is told. Every is in seconds.
+// Schedule is a schedule as it is told. Every is in seconds; the times in Upcoming
+// are in its zone.
 type Schedule struct {
 	Name      string       `json:"name"`
 	Pool      string       `json:"pool,omitempty"`
@@ -20,6 +22,7 @@ type Schedule struct {
 	Origin    string       `json:"origin,omitempty"`
 	Job       *ScheduleJob `json:"job,omitempty"`
 	Next      string       `json:"next,omitempty"`
+	Upcoming  []string     `json:"upcoming,omitempty"`
 	Last      string       `json:"last,omitempty"`
 	LastJob   string       `json:"last_job,omitempty"`
 	LastState string       `json:"last_state,omitempty"`
@@ -60,6 +63,12 @@ func scheduleOf(i *queue.ScheduleInfo) Schedule {
 		Missed: i.Missed.String(), Overlap: i.Overlap.String(), Paused: i.Paused, Origin: i.Origin,
 		Next: stamp(i.Next), Last: stamp(i.Last), LastJob: i.LastJob, LastState: i.LastState,
 		Fired: i.Fired, Skipped: i.Skipped, Error: i.Err,
+	}
+	for _, t := range i.Upcoming {
+		if i.Every != 0 {
+			t = t.UTC()
+		}
+		s.Upcoming = append(s.Upcoming, t.Format(time.RFC3339Nano))
 	}
 	if i.Job.Queue == "" {
 		return s // its record is damaged

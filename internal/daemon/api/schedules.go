@@ -38,6 +38,7 @@ func (a *API) schedules(w http.ResponseWriter, r *http.Request, _ query) *proble
 	all := Schedules{Schedules: make([]Schedule, len(infos))}
 	for i := range infos {
 		all.Schedules[i] = scheduleOf(&infos[i])
+		all.Schedules[i].Upcoming = nil
 		if j := all.Schedules[i].Job; j != nil {
 			j.Payload, j.PayloadBase64 = "", ""
 		}

@@ -36,7 +36,11 @@ func TestSchedules(t *testing.T) {
 		t.Errorf("the job is %+v\nwant %+v", *got.Job, *want.Job)
 	}
 	got.Job, want.Job = nil, nil
-	if got != want || got.Next == "" {
+	if len(got.Upcoming) != 3 || !strings.Contains(got.Upcoming[2], "T02:30:00+") {
+		t.Errorf("it comes up at %v", got.Upcoming)
+	}
+	got.Upcoming = nil
+	if fmt.Sprintf("%+v", got) != fmt.Sprintf("%+v", want) || got.Next == "" {
 		t.Errorf("it is %+v\nwant %+v", got, want)
 	}
 	binary := base64.StdEncoding.EncodeToString([]byte{0xff, 0})
@@ -87,16 +91,16 @@ func TestSchedulesRefuse(t *testing.T) {
 	for body, words := range map[string][]string{
 		``:   {"pool is missing"},
 		`[]`: {"is not an object"},
-		`{"pool":"main","cron":"0 0 31 2 *","zone":"Mars/Olympus"}`: {"Mars/Olympus"},
-		`{"pool":"main","cron":"* * * *"}`:                          {"Cron"},
-		`{"pool":"main"}`:                                           {"both empty"},
-		`{"pool":"main","every":0.001}`:                             {"100ms"},
-		`{"pool":"main","every":"soon"}`:                            {"every is"},
+		`{"pool":"main","cron":"0 0 31 2 *","zone":"Mars/Olympus"}`:                  {"Mars/Olympus"},
+		`{"pool":"main","cron":"* * * *"}`:                                           {"Cron"},
+		`{"pool":"main"}`:                                                            {"both empty"},
+		`{"pool":"main","every":0.001}`:                                              {"100ms"},
+		`{"pool":"main","every":"soon"}`:                                             {"every is"},
 		`{"pool":"main","cron":"* * * * *","missed":"some","overlap":"no","kron":1}`: {"once, skip or all", "allow or forbid", "kron"},
-		`{"pool":"main","cron":"* * * * *","job":{"key":"k","delay":1}}`:            {"leave them out"},
-		`{"pool":"main","cron":"* * * * *","job":{"prio":"high","at":1}}`:           {"prio", "at is"},
-		`{"pool":"main","cron":"* * * * *","job":"x"}`:                              {"job"},
-		`{"pool":"Main","cron":"* * * * *"}`:                                        {"pool is"},
+		`{"pool":"main","cron":"* * * * *","job":{"key":"k","delay":1}}`:             {"leave them out"},
+		`{"pool":"main","cron":"* * * * *","job":{"prio":"high","at":1}}`:            {"prio", "at is"},
+		`{"pool":"main","cron":"* * * * *","job":"x"}`:                               {"job"},
+		`{"pool":"Main","cron":"* * * * *"}`:                                         {"pool is"},
 	} {
 		p := isProblem(t, s.do("PUT", "/v1/schedules/a", body), problem.BadRequest)
 		for _, w := range words {
@@ -131,7 +135,7 @@ func TestClientSchedules(t *testing.T) {
 	s := newSite(t)
 	c := s.connect()
 	want := client.Schedule{
-		Name: "a.b", Pool: "kept", Every: 90 * time.Minute, Missed: client.MissedSkip, Overlap: client.OverlapForbid,
+		Name: "a.b", Pool: "far", Every: 90 * time.Minute, Missed: client.MissedSkip, Overlap: client.OverlapForbid,
 		Job: client.Job{
 			Task: "echo", Payload: []byte("\xff\x00"), Meta: map[string]string{"k": "v"}, Priority: client.High,
 			Limits:   bullpen.Limits{Timeout: 1500 * time.Millisecond, Memory: 1 << 30, CPU: 1.5, Output: 1 << 20},
@@ -143,11 +147,11 @@ func TestClientSchedules(t *testing.T) {
 		t.Errorf("put it is %+v, %v\nwant %+v", info, err, want)
 	}
 	ref, err := c.RunSchedule(t.Context(), "a.b")
-	if err != nil || ref.Pool != "kept" {
+	if err != nil || ref.Pool != "far" {
 		t.Errorf("run it gives %+v, %v", ref, err)
 	}
-	if _, err := c.Wait(t.Context(), ref.ID); err != nil {
-		t.Error(err)
+	if _, err := c.RunSchedule(t.Context(), "a.b"); !errors.Is(err, client.ErrOverlap) {
+		t.Errorf("run it again gives %v", err)
 	}
 	if j, err := c.Get(t.Context(), ref.ID); err != nil || j.Schedule != "a.b" || time.Since(j.Tick) > time.Minute {
 		t.Errorf("its job is %+v, %v", j, err)
