@@ -8,11 +8,9 @@ import (
 
 	"github.com/bullpen-run/bullpen/internal/daemon/guard"
 	"github.com/bullpen-run/bullpen/internal/daemon/problem"
+	config "github.com/bullpen-run/bullpen/internal/daemon/settings" // settings is the table of this package
 	"github.com/bullpen-run/bullpen/queue"
 )
-
-// OriginConfig is the origin of schedules that the configuration has.
-const OriginConfig = "config"
 
 // ErrManaged says that a schedule is changed in the configuration only.
 var ErrManaged = errors.New("the schedule is from the configuration")
@@ -86,7 +84,7 @@ func (a *API) putSchedule(w http.ResponseWriter, r *http.Request, _ query) *prob
 // managed says of a schedule of the configuration that it is changed there.
 func (a *API) managed(r *http.Request, name string) error {
 	info, err := a.backend.Queue().GetSchedule(r.Context(), name)
-	if err == nil && info.Origin == OriginConfig {
+	if err == nil && info.Origin == config.OriginConfig {
 		return fmt.Errorf("%w: %q", ErrManaged, name)
 	}
 	if err != nil && !errors.Is(err, queue.ErrNoSchedule) && !errors.Is(err, queue.ErrDamaged) {
