@@ -59,7 +59,7 @@ var errFiring = errors.New("queue: FireSchedules runs already on this Queue: one
 // ErrClosed after Close, and says why else there will be no more ticks. A store
 // that is away for a moment ends nothing. It costs one message and one sync of the
 // disk for each tick, which ticks at the same time share, and a small message
-// more; and about 1 kB of memory for each schedule.
+// more; and about 2 kB of memory for each schedule, the store's part included.
 func (q *Queue) FireSchedules(ctx context.Context) error {
 	f := &firer{
 		queue: q, leaving: ctx, shared: q.engine.Shared(), wake: make(chan struct{}, 1),
