@@ -83,7 +83,7 @@ func ParseOverlap(word string) (Overlap, error) {
 // Schedule is a rule that enqueues a job at each of its ticks, once, however many
 // nodes fire it. Name, Job and one of Cron and Every are needed.
 type Schedule struct {
-	// Name is of up to 128 lower-case letters, digits, "-", "_" and ".".
+	// Name is of up to 128 lower-case letters, digits, "-", "_" and "."; not "." first.
 	Name string
 	// Cron has five fields: minute, hour, day of the month, month and day of the
 	// week; or is @hourly, @daily, @weekly, @monthly or @yearly. See
@@ -151,6 +151,8 @@ func checkScheduleName(name string) error {
 		return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-' && r != '_' && r != '.'
 	}):
 		return fmt.Errorf("Name is %q: use lower-case letters, digits, \"-\", \"_\" and \".\" only", name)
+	case name[0] == '.':
+		return fmt.Errorf("Name is %q: begin with another character than \".\", so that it can stand in a path", name)
 	}
 	return nil
 }

@@ -150,8 +150,8 @@ func (e *entry) dueAt(now time.Time) *due {
 // them.
 type ruleCache struct {
 	mu    sync.Mutex
-	zones map[string]*time.Location // guarded by mu
-	rules map[[2]string]*schedule.Rule
+	zones map[string]*time.Location    // guarded by mu
+	rules map[[2]string]*schedule.Rule // by text and zone; guarded by mu
 }
 
 // mostRules bounds the cache: who changes schedules all the time fills it.

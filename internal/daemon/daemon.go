@@ -102,8 +102,10 @@ type Daemon struct {
 	taking   bool               // pools take jobs; guarded by mu
 
 	reloads reloads
-	// planned is told when the configuration has other schedules; capacity 1.
-	planned chan struct{}
+	// planned is told when schedules of the configuration are to be put again;
+	// capacity 1. planning is held while they are put.
+	planned  chan struct{}
+	planning sync.Mutex
 }
 
 // reloads counts reloads of the configuration.

@@ -171,7 +171,9 @@ func (d *Daemon) takeOver(ctx context.Context, next *settings.Settings) (changed
 	for i := range plan {
 		d.carryOut(&plan[i]) //nolint:contextcheck // what it begins outlives the call
 	}
-	d.replan()
+	if !d.putPlanned(ctx) {
+		d.replan()
+	}
 	for _, key := range restart {
 		d.log.Warn("a changed setting needs a restart of the daemon to have an effect", "key", key)
 		if i := slices.Index(changed, key); i >= 0 {

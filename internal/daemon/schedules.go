@@ -16,7 +16,7 @@ import (
 // not take are put again.
 const replanSoon = 5 * time.Second
 
-// replan has the schedules of the configuration put again.
+// replan has the schedules of the configuration put again after a while.
 func (d *Daemon) replan() {
 	select {
 	case d.planned <- struct{}{}:
@@ -44,11 +44,11 @@ func (d *Daemon) runSchedules(ctx context.Context) error {
 			}
 			return err
 		case <-d.planned:
-		case <-again:
-		}
-		again = nil
-		if !d.putPlanned(ctx) {
 			again = time.After(replanSoon)
+		case <-again:
+			if again = nil; !d.putPlanned(ctx) {
+				again = time.After(replanSoon)
+			}
 		}
 	}
 }
@@ -68,12 +68,14 @@ func waits(ctx context.Context, span time.Duration) bool {
 // putPlanned makes the schedules that are of the configuration what it says. What
 // somebody has paused stays so. It is to be called again when it returns false.
 func (d *Daemon) putPlanned(ctx context.Context) bool {
-	s := d.config()
+	d.planning.Lock()
+	defer d.planning.Unlock()
+	s := d.config() // under the lock, so that the last one to put has the newest
 	if !s.SchedulesGiven {
 		return true // another daemon's configuration may have some
 	}
 	err := d.putSchedules(ctx, s)
-	if err != nil && ctx.Err() == nil {
+	if err != nil && !errors.Is(err, queue.ErrClosed) {
 		d.log.Error("the schedules of the configuration are not all in force", "again", replanSoon, "error", err)
 	}
 	return err == nil

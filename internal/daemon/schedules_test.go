@@ -50,15 +50,15 @@ func TestSchedules(t *testing.T) {
 			t.Errorf("%s is not among what has changed: %s", key, a.body)
 		}
 	}
-	eventually(t, "the new ones are there", func() bool { by = n.planned(); return len(by) == 3 })
-	if s := by["slow"]; s.Cron != "@daily" || !s.Paused || by["mine"].Origin != "" || by["new"].Every != 3600 {
+	by = n.planned()
+	if s := by["slow"]; len(by) != 3 || s.Cron != "@daily" || !s.Paused || by["mine"].Origin != "" || by["new"].Every != 3600 {
 		t.Errorf("they are %+v", by)
 	}
 
 	n.write(mine(t, "one", ""), "schedules: {}\n")
 	n.want(http.StatusOK, http.MethodPost, "/v1/reload", "")
-	eventually(t, "those of the configuration are gone", func() bool { by = n.planned(); return len(by) == 1 })
-	if _, there := by["mine"]; !there {
+	by = n.planned()
+	if _, there := by["mine"]; !there || len(by) != 1 {
 		t.Errorf("they are %+v", by)
 	}
 }

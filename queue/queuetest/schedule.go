@@ -137,6 +137,7 @@ func testScheduleFaults(f *fixture) {
 	}{
 		{func(s *queue.Schedule) { s.Name = "" }, "Name is empty"},
 		{func(s *queue.Schedule) { s.Name = "No Name" }, "lower-case letters"},
+		{func(s *queue.Schedule) { s.Name = ".." }, "begin with another character"},
 		{func(s *queue.Schedule) { s.Name = strings.Repeat("x", 129) }, "128 at most"},
 		{func(s *queue.Schedule) { s.Every = time.Minute }, "both set"},
 		{func(s *queue.Schedule) { s.Cron = "" }, "both empty"},
