@@ -46,6 +46,10 @@ var (
 	// ErrNested says that the task would wait for itself: its parent holds the
 	// last worker.
 	ErrNested = errors.New("the task would wait for itself")
+	// ErrOverlap says that the last job of a schedule has not ended.
+	ErrOverlap = errors.New("the last job of the schedule has not ended")
+	// ErrManaged says that a schedule is changed in the daemon's configuration only.
+	ErrManaged = errors.New("it is changed in the configuration of the daemon")
 	// ErrBusyID says that a task with this id runs already.
 	ErrBusyID = errors.New("a task with this id runs already")
 	// ErrStore says that the store of the queue failed or does not answer.
@@ -84,6 +88,8 @@ var causes = map[string][]error{
 	"not-dead":       {ErrNotDead},
 	"nested":         {ErrNested, bullpen.ErrOverloaded},
 	"busy-id":        {ErrBusyID},
+	"overlap":        {ErrOverlap},
+	"managed":        {ErrManaged},
 	"bad-config":     {ErrBadConfig},
 	"unknown-task":   {bullpen.ErrUnknownTask},
 	"refused":        {bullpen.ErrRefused},

@@ -126,3 +126,19 @@ func FuzzAnswers(f *testing.F) {
 		_ = json.Unmarshal(text, &s)
 	})
 }
+
+// FuzzSchedule reads schedules: whatever they say, there is one or an error.
+func FuzzSchedule(f *testing.F) {
+	f.Add([]byte(`{"name":"a","pool":"p","every":1.5,"missed":"once","job":{"payload_base64":"/w==","timeout":2},"next":"2026-11-22T01:30:00Z","fired":7}`))
+	f.Add([]byte(`{"job":{"payload_base64":"?"}}`))
+	f.Add([]byte(`{"every":1e300,"job":null}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		var i ScheduleInfo
+		if err := i.UnmarshalJSON(text); err != nil {
+			return
+		}
+		if string(i.Raw) != string(text) {
+			t.Errorf("%s is kept as %s", text, i.Raw)
+		}
+	})
+}

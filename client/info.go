@@ -54,6 +54,10 @@ type Info struct {
 	// Compensate and Bury are as in Job.
 	Compensate string `json:"compensate"`
 	Bury       string `json:"bury"`
+	// Schedule is the name of the schedule that has enqueued the job, and Tick the
+	// moment it is for.
+	Schedule string    `json:"schedule"`
+	Tick     time.Time `json:"tick"`
 	// Raw is the job as the daemon gave it, in JSON.
 	Raw json.RawMessage `json:"-"`
 }

@@ -81,6 +81,8 @@ const (
 	metaReason      = "bullpen.reason"
 	metaOutcome     = "bullpen.outcome"
 	metaError       = "bullpen.error"
+	metaSchedule    = "bullpen.schedule"
+	metaTick        = "bullpen.tick"
 )
 
 // Delivered is what the queue tells a handler of the attempt it runs.
@@ -103,6 +105,10 @@ type Delivered struct {
 	// (Job.Bury); Error is on one line. [Queue.GetDead] tells the rest.
 	Reason         Reason
 	Outcome, Error string
+	// Schedule is the name of the schedule that the job is of, and Tick the moment
+	// it is for, which may be long ago: a tick that was missed, or a retry.
+	Schedule string
+	Tick     time.Time
 }
 
 // AttemptOf tells a handler which attempt of its job it runs. Of a task that
@@ -112,6 +118,10 @@ func AttemptOf(t bullpen.Task) Delivered {
 		Attempt: 1, Redelivered: t.Meta[metaRedelivered] != "", Parent: t.Meta[metaParent],
 		Undoes: t.Meta[metaUndoes], Task: t.Meta[metaTask],
 		Reason: Reason(t.Meta[metaReason]), Outcome: t.Meta[metaOutcome], Error: t.Meta[metaError],
+		Schedule: t.Meta[metaSchedule],
+	}
+	if at, err := time.Parse(time.RFC3339Nano, t.Meta[metaTick]); err == nil {
+		d.Tick = at
 	}
 	if n, err := strconv.Atoi(t.Meta[metaAttempt]); err == nil && n > 0 {
 		d.Attempt = n
@@ -158,10 +168,10 @@ func (a *attempt) task() bullpen.Task {
 		}
 	}
 	t := bullpen.Task{ID: a.stored.id, Name: j.Name, Payload: j.Payload, Meta: j.Meta, Limits: j.Limits, Observer: &a.seen}
-	if a.tries.started == 0 && a.stored.parent == "" {
+	if a.tries.started == 0 && a.stored.parent == "" && a.stored.schedule == "" {
 		return t
 	}
-	t.Meta = make(map[string]string, len(j.Meta)+4)
+	t.Meta = make(map[string]string, len(j.Meta)+6)
 	maps.Copy(t.Meta, j.Meta)
 	t.Meta[metaAttempt] = strconv.Itoa(a.tries.started + 1)
 	if a.tries.cutOff() {
@@ -172,6 +182,9 @@ func (a *attempt) task() bullpen.Task {
 	}
 	if a.stored.undoes != "" {
 		t.Meta[metaUndoes] = a.stored.undoes
+	}
+	if a.stored.schedule != "" {
+		t.Meta[metaSchedule], t.Meta[metaTick] = a.stored.schedule, a.stored.tick.UTC().Format(time.RFC3339Nano)
 	}
 	return t
 }

@@ -31,6 +31,8 @@ type ending struct {
 	parent     string
 	compensate string
 	bury       string
+	schedule   string // whose tick the job was for
+	tick       time.Time
 	job        []byte // the record of the job, of a dead one
 }
 
@@ -98,6 +100,7 @@ func (e *ending) encode() []byte {
 	w.text(endParent, e.parent)
 	w.text(endCompensate, e.compensate)
 	w.text(endBury, e.bury)
+	w.tick(endSchedule, e.schedule, e.tick)
 	w.bytes(endJob, e.job)
 	w.bytes(endResult, e.result)
 	return w.seal(e.id)
@@ -133,6 +136,8 @@ func (e *ending) read(f field) error {
 		return e.readLine(f.v)
 	case endPriority, endOutcome, endProgress:
 		return e.readSmall(f)
+	case endSchedule:
+		return f.tick(&e.schedule, &e.tick)
 	case endEnqueued:
 		return f.into(&e.enqueued)
 	case endEnded:

@@ -45,6 +45,16 @@ const (
 	// HeldOff: a node takes no jobs for a moment, because its executor cannot
 	// start workers or is full; Text says why.
 	HeldOff
+	// ScheduleFired: a schedule has enqueued a job; Text says for which tick.
+	ScheduleFired
+	// TickSkipped: a tick enqueued no job, because the last one has not ended.
+	TickSkipped
+	// TicksMissed: ticks passed that no node could enqueue a job for in time, and
+	// have none; Count says how many.
+	TicksMissed
+	// ScheduleFailed: a tick could not enqueue its job, which is tried until the
+	// next tick; or a schedule cannot tick at all. Text says why.
+	ScheduleFailed
 	// StoreFailed: the store can promise nothing any more.
 	StoreFailed
 )
@@ -54,7 +64,8 @@ var eventNames = [...]string{
 	TookBack: "canceled", Compensated: "compensation enqueued", ToldOfDeath: "its bury task enqueued", TriedAgain: "dead job enqueued again",
 	Damaged: "stored record is damaged", Missing: "confirmed job is missing", NotKept: "not stored",
 	Full: "enqueue refused", Paused: "queue paused", Resumed: "queue resumed", Verified: "store verified",
-	HeldOff: "holding off", StoreFailed: "store failed",
+	HeldOff: "holding off", ScheduleFired: "schedule fired", TickSkipped: "tick of a schedule skipped",
+	TicksMissed: "ticks of a schedule missed", ScheduleFailed: "schedule cannot fire", StoreFailed: "store failed",
 }
 
 // String returns the words for k.
@@ -70,8 +81,10 @@ func (k EventKind) level() slog.Level {
 	switch k {
 	case Damaged, Missing, StoreFailed:
 		return slog.LevelError
-	case Buried, Full, NotKept, HeldOff, Redelivered:
+	case Buried, Full, NotKept, HeldOff, Redelivered, TickSkipped, TicksMissed, ScheduleFailed:
 		return slog.LevelWarn
+	case ScheduleFired:
+		return slog.LevelDebug
 	default:
 		return slog.LevelInfo
 	}
@@ -82,8 +95,9 @@ type Event struct {
 	Time             time.Time
 	Kind             EventKind
 	Queue, Task, Job string // empty where there is none
+	Schedule         string // of what a schedule does
 	Attempt          int    // of Retried, Redelivered and Buried
-	Count            int    // of Verified and Missing
+	Count            int    // of Verified, Missing and TicksMissed
 	Text             string // more, for people
 }
 
@@ -92,6 +106,9 @@ func (e Event) String() string {
 	s := e.Kind.String()
 	if e.Job != "" {
 		s = "job " + e.Job + " " + s
+	}
+	if e.Schedule != "" {
+		s += fmt.Sprintf(" schedule %q", e.Schedule)
 	}
 	if e.Queue != "" {
 		s += fmt.Sprintf(" queue %q", e.Queue)

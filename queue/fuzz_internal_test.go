@@ -105,6 +105,37 @@ func FuzzKey(f *testing.F) {
 		})
 }
 
+func FuzzScheduleRecord(f *testing.F) {
+	all := allOfSchedule()
+	all.Job.Meta = nil // a map has no order
+	fuzzRecord(f, cronSubjects+scheduleToken(all.Name), [][]byte{all.encode()},
+		func(b []byte) (*scheduleRecord, error) { return decodeSchedule(all.Name, b) },
+		func(r *scheduleRecord) []byte {
+			if len(r.Job.Meta) > 1 {
+				r.Job.Meta = nil
+			}
+			return r.encode()
+		}, func(t *testing.T, r *scheduleRecord) {
+			t.Helper()
+			if r.Name != all.Name || r.Missed >= missedRules || r.Overlap >= overlapRules || r.Job.Priority >= priorities {
+				t.Fatalf("%+v is no schedule", r)
+			}
+		})
+}
+
+func FuzzTickRecord(f *testing.F) {
+	const name = "a.b"
+	all := allOfTick()
+	fuzzRecord(f, tickSubjects+scheduleToken(name), [][]byte{all.encode(name)},
+		func(b []byte) (tickRecord, error) { return decodeTick(name, b) },
+		func(r tickRecord) []byte { return r.encode(name) }, func(t *testing.T, r tickRecord) {
+			t.Helper()
+			if after := r.after(stamp(1)); after.Before(stamp(1)) {
+				t.Fatalf("ticks after %v count, before the rule was put", after)
+			}
+		})
+}
+
 // TestRecordsOfChance has jobs, endings and attempts with any of their fields.
 func TestRecordsOfChance(t *testing.T) {
 	t.Parallel()

@@ -140,6 +140,10 @@ type Info struct {
 	After uint64
 	// Compensate and Bury are as in Job.
 	Compensate, Bury string
+	// Schedule is the name of the schedule that enqueued the job, and Tick the
+	// moment it is for.
+	Schedule string
+	Tick     time.Time
 }
 
 // The errors of calls that name a job or a queue.
@@ -239,6 +243,7 @@ func (e *ending) info() *Info {
 		Progress: e.progress, Note: e.note, Lines: e.lines,
 		Ended: e.ended, Outcome: e.outcome, Reason: e.reason, Result: e.result, ResultSize: len(e.result), Stats: e.stats, Err: e.err(),
 		Parent: e.parent, Compensate: e.compensate, Bury: e.bury,
+		Schedule: e.schedule, Tick: e.tick,
 	}
 	if i.Attempts == 0 && e.outcome == bullpen.OK {
 		i.Attempts = 1

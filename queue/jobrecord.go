@@ -21,6 +21,10 @@ type stored struct {
 	parent string
 	// undoes is the outcome of parent, if this job compensates it.
 	undoes string
+	// schedule is the name of the schedule that this job is of, and tick the moment
+	// it is for; empty for others.
+	schedule string
+	tick     time.Time
 	// derived says that the id follows from what the job is for (see derivedID), so
 	// that it may have been enqueued and have ended before: its outcome is looked up
 	// before it runs.
@@ -97,6 +101,7 @@ func (s *stored) encode() []byte {
 	w.flag(tagDerived, s.derived)
 	w.text(tagParent, s.parent)
 	w.text(tagUndoes, s.undoes)
+	w.tick(tagSchedule, s.schedule, s.tick)
 	w.bytes(tagPayload, j.Payload)
 	return w.seal(s.id)
 }
@@ -127,6 +132,8 @@ func (s *stored) read(f field) error {
 		s.parent = string(f.v)
 	case tagUndoes:
 		s.undoes = string(f.v)
+	case tagSchedule:
+		return f.tick(&s.schedule, &s.tick)
 	case tagMeta:
 		return s.readMeta(f)
 	case tagOn, tagOnNothing:

@@ -33,6 +33,7 @@ type Queue struct {
 	mu      sync.Mutex
 	hands   map[string]*attempt  // by id: what this node has in hand; guarded by mu
 	runners map[*runner]struct{} // the calls of Work; guarded by mu
+	firer   *firer               // the call of FireSchedules, nil when there is none; guarded by mu
 	closed  bool                 // guarded by mu
 	stops   []func()             // end the listening; written before Open returns
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"math"
+	"strconv"
 	"time"
 )
 
@@ -106,6 +107,13 @@ func (w *recordWriter) pair(tag uint64, key, value string) {
 	w.b = append(w.b, value...)
 }
 
+// tick stores the name of a schedule and a moment of it.
+func (w *recordWriter) tick(tag uint64, schedule string, at time.Time) {
+	if schedule != "" {
+		w.pair(tag, schedule, strconv.FormatInt(at.UnixMicro(), 10))
+	}
+}
+
 func uvarintLen(v uint64) int {
 	n := 1
 	for ; v >= 0x80; v >>= 7 {
@@ -181,6 +189,20 @@ func (f field) pair() (key, value string, err error) {
 		return "", "", fmt.Errorf("%w: field %d is not a pair", errCorrupt, f.tag)
 	}
 	return string(f.v[n : n+int(size)]), string(f.v[n+int(size):]), nil
+}
+
+// tick reads the name of a schedule and a moment of it.
+func (f field) tick(schedule *string, at *time.Time) error {
+	name, moment, err := f.pair()
+	if err != nil {
+		return err
+	}
+	micro, err := strconv.ParseInt(moment, 10, 64)
+	if err != nil {
+		return fmt.Errorf("%w: field %d has no moment", errCorrupt, f.tag)
+	}
+	*schedule, *at = name, time.UnixMicro(micro)
+	return nil
 }
 
 // into stores the field's number into one of the kinds of numbers of records.

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"reflect"
@@ -17,6 +18,7 @@ func stamp(n int64) time.Time { return time.UnixMicro(1_790_000_000_000_000 + n)
 func allOfJob() *stored {
 	return &stored{
 		id: newID(), enqueued: stamp(1), again: true, derived: true, parent: newID(), undoes: "lost",
+		schedule: "nightly", tick: stamp(10),
 		job: Job{
 			Name: "resize", Payload: []byte("\x00 payload"), Meta: map[string]string{"traceparent": "00-1", "": "", "k": ""},
 			Key: "order 17", At: stamp(2), Deadline: stamp(3),
@@ -50,8 +52,26 @@ func allOfEnding() *ending {
 		},
 		stats: bullpen.Stats{Waited: 3, Ran: 4, Worker: "w-2", PeakMemory: 5},
 		tries: allOfTries(), progress: 0.25, note: "a quarter", parent: newID(), compensate: "undo", bury: "bury", job: []byte("job"),
+		schedule: "nightly", tick: stamp(10),
 		lines: []bullpen.LogLine{{Time: stamp(8), Level: -4, Stream: "log", Text: "one"}, {Time: stamp(9), Level: 8, Stream: "stderr", Text: "two"}},
 	}
+}
+
+func allOfSchedule() *scheduleRecord {
+	r := &scheduleRecord{
+		Schedule: Schedule{
+			Name: "a.b-c_1", Cron: "30 2 * * *", Every: time.Hour, Zone: "Europe/Berlin", Missed: MissedAll, Overlap: OverlapForbid,
+			Paused: true, Origin: "config", Job: allOfJob().job,
+		},
+		since: stamp(1), anchor: stamp(2),
+	}
+	r.Job.Queue, r.Job.Priority = "images", Low
+	r.job = (&stored{id: scheduleJob, job: r.Job}).encode()
+	return r
+}
+
+func allOfTick() tickRecord {
+	return tickRecord{since: stamp(1), last: stamp(2), job: newID(), node: "n-1", fired: 3, skipped: 4, err: "full"}
 }
 
 // TestRecordsKeepAll has records whose every field is set, so that a field which
@@ -60,9 +80,10 @@ func TestRecordsKeepAll(t *testing.T) {
 	t.Parallel()
 	s, e, a := allOfJob(), allOfEnding(), allOfTries()
 	k := keyRecord{id: newID(), state: Canceled, ended: stamp(1), priority: Low, at: stamp(2)}
+	r, n := allOfSchedule(), allOfTick()
 	// These are told by the subject, or not of a job any more once it is stored.
-	elsewhere := []string{"job.Queue", "job.Priority", "job.Delay", "failure.ID", "failure.Err"}
-	for name, v := range map[string]any{"job": *s, "ending": *e, "tries": a, "key": k} {
+	elsewhere := []string{"job.Queue", "job.Priority", "job.Delay", "failure.ID", "failure.Err", "Schedule.Job.Delay"}
+	for name, v := range map[string]any{"job": *s, "ending": *e, "tries": a, "key": k, "schedule": *r, "tick": n} {
 		for _, field := range unset(reflect.ValueOf(v), "") {
 			if !slices.Contains(elsewhere, field) {
 				t.Errorf("%s: the test leaves %s unset", name, field)
@@ -86,6 +107,17 @@ func TestRecordsKeepAll(t *testing.T) {
 	if got, err := decodeKey("key.a.b", k.encode("key.a.b")); err != nil || got != k {
 		t.Errorf("key: %+v, %v\nwant %+v", got, err, k)
 	}
+	// A map has no order, so the record of the job is not always the same bytes.
+	got, err := decodeSchedule(r.Name, r.encode())
+	if err == nil {
+		got.job = r.job
+	}
+	if err != nil || !reflect.DeepEqual(got, r) {
+		t.Errorf("schedule: %+v, %v\nwant %+v", got, err, r)
+	}
+	if got, err := decodeTick("a", n.encode("a")); err != nil || got != n {
+		t.Errorf("tick: %+v, %v\nwant %+v", got, err, n)
+	}
 }
 
 // unset lists the fields of a struct that have their zero value.
@@ -106,7 +138,8 @@ func unset(v reflect.Value, path string) []string {
 	return found
 }
 
-// recordKind is one of the four kinds of records, of the job id.
+// recordKind is one of the kinds of records, of the job id or the schedule of
+// that name.
 type recordKind struct {
 	name   string
 	record []byte
@@ -116,7 +149,11 @@ type recordKind struct {
 func recordKinds(id string) []recordKind {
 	s, e, a := allOfJob(), allOfEnding(), allOfTries()
 	s.id, e.id = id, id
+	r, n := allOfSchedule(), allOfTick()
+	r.Name = id
 	return []recordKind{
+		{"schedule", r.encode(), func(id string, b []byte) error { _, err := decodeSchedule(id, b); return err }},
+		{"tick", n.encode(id), func(id string, b []byte) error { _, err := decodeTick(id, b); return err }},
 		{"job", s.encode(), func(id string, b []byte) error { _, err := decodeJob(id, b); return err }},
 		{"ending", e.encode(), func(id string, b []byte) error { _, err := decodeEnding(id, b); return err }},
 		{"tries", a.encode(id), func(id string, b []byte) error { _, err := decodeTries(id, b); return err }},
@@ -242,7 +279,8 @@ func TestLaterRecords(t *testing.T) {
 		if k.name == "key" {
 			of = ""
 		}
-		if err := k.decode(of, resealed(of, body)); err != nil {
+		sealed := map[string]string{"schedule": cronSubjects + id, "tick": tickSubjects + id}[k.name]
+		if err := k.decode(of, resealed(cmp.Or(sealed, of), body)); err != nil {
 			t.Errorf("%s with an unknown field: %v, want it skipped", k.name, err)
 		}
 	}

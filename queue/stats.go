@@ -13,6 +13,7 @@ import (
 type counters struct {
 	damaged, missing atomic.Uint64
 	hands, recording atomic.Int64
+	schedules        scheduleCounters
 }
 
 // Stats is what this program has done on a queue since Open, and what it has in
@@ -34,6 +35,8 @@ type Stats struct {
 	// Damaged records did not have their checksum; Missing jobs were confirmed
 	// and are no more in the store.
 	Damaged, Missing uint64
+	// Schedules is what FireSchedules of this program has done.
+	Schedules ScheduleStats
 	// Hands is how many jobs this program has in hand now, Recording how many of
 	// these have ended and wait for their outcome to reach the disk; these hold
 	// no worker.
@@ -48,7 +51,7 @@ func (q *Queue) Stats() Stats {
 	c := &q.count
 	s := Stats{
 		Damaged: c.damaged.Load(), Missing: c.missing.Load(),
-		Hands: int(c.hands.Load()), Recording: int(c.recording.Load()), EventsLost: q.journal.lost.Load(),
+		Hands: int(c.hands.Load()), Recording: int(c.recording.Load()), Schedules: c.schedules.stats(), EventsLost: q.journal.lost.Load(),
 		Ended: make(map[bullpen.Outcome]uint64),
 	}
 	q.tallies.all(func(_ string, t *tally) { t.addTo(&s) })

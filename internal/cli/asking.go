@@ -12,7 +12,7 @@ func newAsking(stdin io.Reader, stdout, stderr *os.File) []*cobra.Command {
 	each := func() *remote { return newRemote(stdin, stdout, stderr) }
 	return []*cobra.Command{
 		newSubmit(each()), newGet(each()), newLs(each()), newLogs(each()), newCancel(each()), newRetry(each()),
-		newDead(each), newPool(each), newTop(each()), newStatus(each()), newReload(each()),
+		newDead(each), newPool(each), newSchedule(each), newTop(each()), newStatus(each()), newReload(each()),
 	}
 }
 
@@ -27,7 +27,7 @@ const (
 var groups = map[string]string{
 	"map": groupHere, "doctor": groupHere,
 	"submit": groupJobs, "get": groupJobs, "ls": groupJobs, "logs": groupJobs, "cancel": groupJobs, "retry": groupJobs, "dead": groupJobs,
-	"serve": groupDaemon, "pool": groupDaemon, "top": groupDaemon, "status": groupDaemon, "reload": groupDaemon,
+	"serve": groupDaemon, "pool": groupDaemon, "schedule": groupDaemon, "top": groupDaemon, "status": groupDaemon, "reload": groupDaemon,
 }
 
 // arrange orders the commands of the help.

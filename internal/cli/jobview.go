@@ -174,6 +174,8 @@ func jobText(j *client.Info, now time.Time, s style) string {
 	p.add("compensate", j.Compensate)
 	p.add("bury", j.Bury)
 	p.add("parent", j.Parent)
+	p.add("schedule", j.Schedule)
+	p.add("tick", whenText(j.Tick, now))
 	for _, name := range slices.Sorted(maps.Keys(j.Meta)) {
 		p.add("meta "+name, j.Meta[name])
 	}

@@ -102,6 +102,10 @@ type Daemon struct {
 	taking   bool               // pools take jobs; guarded by mu
 
 	reloads reloads
+	// planned is told when schedules of the configuration are to be put again;
+	// capacity 1. planning is held while they are put.
+	planned  chan struct{}
+	planning sync.Mutex
 }
 
 // reloads counts reloads of the configuration.
@@ -128,6 +132,7 @@ func New(ctx context.Context, c Config) (*Daemon, error) {
 		log: c.Logger, load: c.Load, logLost: c.LogLost, version: c.Version, started: time.Now(), settings: c.Settings,
 		stopping: make(chan struct{}), aborted: make(chan struct{}), pooled: make(chan struct{}), ready: make(chan struct{}),
 		failed: make(chan error, 1), turn: make(chan struct{}, 1), reloading: make(chan struct{}, 1), pools: map[string]*pool{},
+		planned: make(chan struct{}, 1),
 	}
 	d.state.Init(&States, Starting)
 	d.reloads.last.Store(d.started.Unix())
@@ -233,6 +238,7 @@ func (d *Daemon) actors() ([]actor, error) {
 	all := []actor{
 		{"the health watcher", d.watchHealth},
 		{"the store", d.watchStore},
+		{"the schedules", d.runSchedules},
 		{"the pools", d.runPools},
 		{"the API", server.run},
 		{"the queue", d.closeQueue},

@@ -164,11 +164,15 @@ func (d *Daemon) takeOver(ctx context.Context, next *settings.Settings) (changed
 	// What only a restart changes is as it was, so that the next reload tells of it again.
 	kept := *old
 	kept.Pools, kept.Grace = next.Pools, next.Grace
+	kept.Schedules, kept.SchedulesGiven = next.Schedules, next.SchedulesGiven || old.SchedulesGiven
 	d.mu.Lock()
 	d.settings = &kept
 	d.mu.Unlock()
 	for i := range plan {
 		d.carryOut(&plan[i]) //nolint:contextcheck // what it begins outlives the call
+	}
+	if !d.putPlanned(ctx) {
+		d.replan()
 	}
 	for _, key := range restart {
 		d.log.Warn("a changed setting needs a restart of the daemon to have an effect", "key", key)

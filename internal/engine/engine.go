@@ -247,6 +247,10 @@ type Engine interface {
 	Close(ctx context.Context) error
 }
 
+// Clock is an engine with a time of its own, by which the schedules of the queue on
+// it tick: that of a node whose clock is wrong, in tests.
+type Clock interface{ Now() time.Time }
+
 // Options are what an engine is opened with.
 type Options struct {
 	// Namespace keeps several queues on one server apart. Lower-case letters,

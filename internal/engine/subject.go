@@ -9,6 +9,7 @@ import "strings"
 //	Jobs      job.<queue>.<priority>.<id>, and at.<id> for those with a time (made by the engine)
 //	Outcomes  out.<id>
 //	State     key.<queue>.<hash>   try.<id>   live.<id>
+//	          set.cron.<name> and set.tick.<name> of a schedule, with "=" for "."
 //	Dead      dead.<queue>.<id>
 func JobSubject(c Consumer, id string) string {
 	return "job." + c.Queue + "." + c.Priority + "." + id

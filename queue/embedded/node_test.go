@@ -60,14 +60,21 @@ func role() bool {
 		worker.Main(worker.Config{Handlers: handlers})
 		return true
 	}
-	text := os.Getenv(nodeVar)
-	if text == "" {
-		return false
-	}
-	var c nodeConfig
-	err := json.Unmarshal([]byte(text), &c)
-	if err == nil {
-		err = c.run()
+	var err error
+	if text := os.Getenv(clockVar); text != "" {
+		var c clockConfig
+		if err = json.Unmarshal([]byte(text), &c); err == nil {
+			err = c.run()
+		}
+	} else {
+		text = os.Getenv(nodeVar)
+		if text == "" {
+			return false
+		}
+		var c nodeConfig
+		if err = json.Unmarshal([]byte(text), &c); err == nil {
+			err = c.run()
+		}
 	}
 	if err != nil {
 		fmt.Printf("fault %v\n", err)

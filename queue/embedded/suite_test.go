@@ -41,7 +41,7 @@ func TestContractOfClusters(t *testing.T) {
 	only := []string{
 		"RoundTrip", "Bulk", "Key", "KeySurvivesReopen", "Retry", "Quarantine", "HandlerKnowsItsAttempt", "Wait",
 		"WaitFromAnotherNode", "SeenFromAnotherNode", "CancelRunning", "CancelByAnotherNode", "PauseOnAllNodes",
-		"RetryDead", "Compensate", "ListNewest", "RetryDeadAll", "Bury",
+		"RetryDead", "Compensate", "ListNewest", "RetryDeadAll", "Bury", "ScheduleIsKept", "ScheduleOnThreeNodes",
 	}
 	if os.Getenv("BULLPEN_LONG") != "" {
 		only = nil

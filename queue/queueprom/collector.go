@@ -55,6 +55,12 @@
 //	bullpen_queue_hands                               gauge    jobs in hand
 //	bullpen_queue_recording                           gauge    those that have ended and wait for the disk
 //	bullpen_queue_lost_events_total                   counter  events that the logger was too slow for
+//	bullpen_schedules                                 gauge    schedules that this program fires, paused ones left out
+//	bullpen_schedule_fired_total                      counter  ticks that have enqueued a job
+//	bullpen_schedule_skipped_total                    counter  ticks that found the last job still there
+//	bullpen_schedule_missed_total                     counter  ticks that no program could enqueue a job for in time
+//	bullpen_schedule_failures_total                   counter  tries of a tick that could not enqueue its job
+//	bullpen_schedule_late_seconds                     histogram how late the jobs of ticks were confirmed, missed ticks left out
 //
 // Those by queue are of the queues that the list names and of all on which the
 // program has done something; beyond a thousand the rest is counted under the empty

@@ -33,6 +33,10 @@ var counters = []counter[queue.Stats]{
 	{describe("queue_damaged_total", "Stored records with a wrong checksum."), func(s *queue.Stats) uint64 { return s.Damaged }},
 	{describe("queue_missing_total", "Jobs that were confirmed and are no more in the store."), func(s *queue.Stats) uint64 { return s.Missing }},
 	{describe("queue_lost_events_total", "Events that the logger was too slow for."), func(s *queue.Stats) uint64 { return s.EventsLost }},
+	{describe("schedule_fired_total", "Ticks of schedules that have enqueued a job."), func(s *queue.Stats) uint64 { return s.Schedules.Fired }},
+	{describe("schedule_skipped_total", "Ticks of schedules that found the last job still there."), func(s *queue.Stats) uint64 { return s.Schedules.Skipped }},
+	{describe("schedule_missed_total", "Ticks of schedules that no program could enqueue a job for in time."), func(s *queue.Stats) uint64 { return s.Schedules.Missed }},
+	{describe("schedule_failures_total", "Tries of ticks of schedules that could not enqueue their job."), func(s *queue.Stats) uint64 { return s.Schedules.Failed }},
 }
 
 var (
@@ -40,6 +44,8 @@ var (
 	waits     = describe("queue_wait_seconds", "Time from when a job could start to its hand-over to the pool.", "queue")
 	runs      = describe("queue_run_seconds", "How long attempts ran.", "queue")
 	hands     = describe("queue_hands", "Jobs that this program has in hand.")
+	schedules = describe("schedules", "Schedules that this program fires, without those that are paused.")
+	late      = describe("schedule_late_seconds", "How late the jobs of ticks were confirmed, missed ticks left out.")
 	recording = describe("queue_recording", "Jobs that have ended and wait for their outcome to reach the disk.")
 
 	waiting = describe("queue_jobs_waiting", "Jobs that can start.", "queue", "priority")
@@ -68,7 +74,7 @@ func describe(name, help string, labels ...string) *prometheus.Desc {
 // descriptions are all metrics.
 func descriptions() []*prometheus.Desc {
 	all := []*prometheus.Desc{
-		ended, waits, runs, hands, recording, waiting, taken, oldest, paused,
+		ended, waits, runs, hands, recording, schedules, late, waiting, taken, oldest, paused,
 		info, fallback, failed, replicas, messages, bytes, deadOldest, deadAge, syncs, confirms, syncTime, askFailures,
 	}
 	for _, n := range counters {
@@ -99,6 +105,8 @@ func collectStats(s *queue.Stats, to chan<- prometheus.Metric) {
 	}
 	one(to, hands, prometheus.GaugeValue, float64(s.Hands))
 	one(to, recording, prometheus.GaugeValue, float64(s.Recording))
+	one(to, schedules, prometheus.GaugeValue, float64(s.Schedules.Known))
+	to <- histogram(late, &s.Schedules.Late)
 }
 
 // collectQueue shows what was done on one queue.

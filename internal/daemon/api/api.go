@@ -212,7 +212,7 @@ func (a *API) Routes() []guard.Route {
 
 func (a *API) routes() []route {
 	const read, submit, admin = guard.Read, guard.Submit, guard.Admin
-	return []route{
+	return append(a.scheduleRoutes(), []route{
 		a.on("POST", "/v1/pools/{pool}/jobs", submit, (*API).submit, submitParams...),
 		a.streaming(a.on("POST", "/v1/pools/{pool}/bulk", submit, (*API).bulk)),
 		a.on("POST", "/v1/pools/{pool}/run", submit, (*API).run, runParams...),
@@ -241,7 +241,7 @@ func (a *API) routes() []route {
 		a.on("POST", "/v1/dead/remove", admin, (*API).removeAll),
 		a.on("GET", "/v1/status", read, (*API).status),
 		a.on("POST", "/v1/reload", admin, (*API).reload),
-	}
+	}...)
 }
 
 // Handler answers all routes without asking for roles, and says with a problem

@@ -40,6 +40,8 @@ type Job struct {
 	Parent     string            `json:"parent,omitempty"`
 	Compensate string            `json:"compensate,omitempty"`
 	Bury       string            `json:"bury,omitempty"`
+	Schedule   string            `json:"schedule,omitempty"`
+	Tick       string            `json:"tick,omitempty"`
 	Meta       map[string]string `json:"meta,omitempty"`
 	History    []Attempt         `json:"history,omitempty"`
 	Lines      []Line            `json:"lines,omitempty"`
@@ -86,6 +88,7 @@ func brief(i *queue.Info) Job {
 		PayloadLen: i.PayloadSize, ResultLen: i.ResultSize,
 		Waited: i.Stats.Waited.Seconds(), Ran: i.Stats.Ran.Seconds(), PeakMemory: i.Stats.PeakMemory,
 		Parent: i.Parent, Compensate: i.Compensate, Bury: i.Bury, Meta: i.Meta, Reason: string(i.Reason),
+		Schedule: i.Schedule, Tick: stamp(i.Tick),
 	}
 	if i.Queue != "" { // of a damaged one the priority is not known
 		j.Priority = i.Priority.String()

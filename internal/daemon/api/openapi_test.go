@@ -69,6 +69,7 @@ var schemas = map[string]any{
 	"Ref": Ref{}, "Job": Job{}, "Attempt": Attempt{}, "Line": Line{}, "State": State{}, "Progress": Progress{},
 	"RunResult": RunResult{}, "RunStats": RunStats{}, "Page": Page{}, "Pools": Pools{}, "Pool": PoolInfo{}, "Workers": Workers{}, "Depth": Depth{},
 	"Many": Many{}, "NotOne": NotOne{}, "Kept": Kept{}, "Causes": Causes{}, "Cause": Cause{}, "Changed": Changed{}, "Status": StatusInfo{}, "Store": StoreInfo{}, "Usage": Usage{}, "Sync": SyncInfo{},
+	"Schedule": Schedule{}, "Schedules": Schedules{}, "ScheduleJob": ScheduleJob{},
 	"QueueStats": QueueInfo{}, "Problem": problem.Problem{}, "Failure": problem.Failure{},
 }
 
@@ -128,6 +129,10 @@ func TestFieldsAreDocumented(t *testing.T) {
 		if want := slices.Sorted(slices.Values(fields)); !slices.Equal(filter, want) {
 			t.Errorf("%s has %v, documented are %v", name, want, filter)
 		}
+	}
+	put := slices.Sorted(maps.Keys(object(d.at(d.root, "components", "schemas", "PutSchedule", "properties"))))
+	if want := slices.Sorted(slices.Values(scheduleFields)); !slices.Equal(put, want) {
+		t.Errorf("a schedule that is put has %v, documented are %v", want, put)
 	}
 }
 

@@ -27,8 +27,12 @@ const (
 	NotDead      Cause = "not-dead"
 	Nested       Cause = "nested"
 	BusyID       Cause = "busy-id"
-	TooLarge     Cause = "too-large"
-	MediaType    Cause = "media-type"
+	// Overlap says that the last job of a schedule has not ended, Managed that a
+	// schedule is changed in the configuration only.
+	Overlap   Cause = "overlap"
+	Managed   Cause = "managed"
+	TooLarge  Cause = "too-large"
+	MediaType Cause = "media-type"
 	// EndedBadly says that a task or job has ended otherwise than well.
 	EndedBadly Cause = "ended-badly"
 	BadConfig  Cause = "bad-config"
@@ -70,6 +74,8 @@ var kinds = [...]kind{
 	{NotDead, http.StatusConflict, "The job is not dead", 0},
 	{Nested, http.StatusConflict, "The task would wait for itself", 0},
 	{BusyID, http.StatusConflict, "A task with this id runs", 0},
+	{Overlap, http.StatusConflict, "The last job of the schedule has not ended", 0},
+	{Managed, http.StatusConflict, "It is changed in the configuration", 0},
 	{TooLarge, http.StatusRequestEntityTooLarge, "The body is too large", 0},
 	{MediaType, http.StatusUnsupportedMediaType, "The body has the wrong media type", 0},
 	{EndedBadly, http.StatusUnprocessableEntity, "The task has ended otherwise than well", 0},

@@ -23,6 +23,7 @@ func (l *loader) check() {
 		p := l.settings.Pools[name]
 		l.checkPool(name, &p)
 	}
+	l.checkSchedules()
 	l.checkBudget()
 	if len(l.journal.faults) > 0 {
 		return

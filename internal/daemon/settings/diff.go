@@ -42,7 +42,7 @@ func (s *Settings) differ(old *Settings, all bool) []string {
 			paths = append(paths, x.diff(&y, "pools."+name)...)
 		}
 	}
-	return paths
+	return append(paths, s.diffSchedules(old)...)
 }
 
 // whole is s with nothing that is nil, so that its fields can be compared.

@@ -50,6 +50,8 @@ func TestDocsHaveEveryKey(t *testing.T) {
 	markdown(&b, daemonTable, true)
 	b.WriteString("\n### A pool\n\nBelow `pools` and its name. All of them may be changed by a reload.\n\n")
 	markdown(&b, poolTable, false)
+	b.WriteString("\n### A schedule\n\nBelow `schedules` and its name. All of them may be changed by a reload.\n\n")
+	markdown(&b, scheduleTable, false)
 	b.WriteString("\n" + end + after)
 	if *update {
 		if err := os.WriteFile(docs, []byte(b.String()), 0o644); err != nil {

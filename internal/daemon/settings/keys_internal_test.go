@@ -97,13 +97,21 @@ func TestEveryKeyIsReached(t *testing.T) {
 		}
 		return d
 	}, samples)
-	wantNoZero(t, reflect.ValueOf(all), "Settings", "Path", "Pools", "PoolsGiven", "Queue.Store", "Queue.Node", "Queue.Logger", "Queue.Ended", "Queue.Retry", "Budget.Logger", "Store.clustered")
+	wantNoZero(t, reflect.ValueOf(all), "Settings", "Path", "Pools", "PoolsGiven", "Schedules", "SchedulesGiven", "Queue.Store", "Queue.Node", "Queue.Logger", "Queue.Ended", "Queue.Retry", "Budget.Logger", "Store.clustered")
 	pool := everyKey(t, poolTable, func() (p Pool) {
 		if err := poolTable.defaults(&p); err != nil {
 			t.Fatal(err)
 		}
 		return p
 	}, poolSamples)
+	schedule := everyKey(t, scheduleTable, func() (s queue.Schedule) {
+		if err := scheduleTable.defaults(&s); err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}, scheduleSamples)
+	wantNoZero(t, reflect.ValueOf(schedule), "Schedule", "Name", "Paused", "Origin", "Job.Key", "Job.Delay", "Job.At", "Job.Deadline",
+		"Job.Limits.Memory", "Job.Limits.CPU", "Job.Limits.Output", "Job.Retry.Backoff", "Job.Retry.MaxBackoff", "Job.Retry.Crashes", "Job.Retry.Nodes", "Job.Retry.On")
 	// The overflow is that of the daemon, which answers that it is overloaded.
 	wantNoZero(t, reflect.ValueOf(pool), "Pool", "Process.Name", "Process.Overflow", "Process.Budget", "Process.Logger")
 }
@@ -330,6 +338,11 @@ func TestReference(t *testing.T) {
 	}
 	for _, k := range poolTable.keys {
 		if !strings.Contains(text, "\npools.NAME."+k.path+"\n") {
+			t.Errorf("%s is missing", k.path)
+		}
+	}
+	for _, k := range scheduleTable.keys {
+		if !strings.Contains(text, "\nschedules.NAME."+k.path+"\n") {
 			t.Errorf("%s is missing", k.path)
 		}
 	}

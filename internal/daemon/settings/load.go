@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+
+	"github.com/bullpen-run/bullpen/queue"
 )
 
 // Source says where a configuration comes from.
@@ -29,7 +31,7 @@ type Source struct {
 // as a sandbox that this system cannot make, it does not find.
 func Load(source Source) (*Settings, error) {
 	l := &loader{
-		settings: &Settings{Path: source.Path, Pools: make(map[string]Pool)}, places: make(map[string]place),
+		settings: &Settings{Path: source.Path, Pools: make(map[string]Pool), Schedules: make(map[string]queue.Schedule)}, places: make(map[string]place),
 		env: make(map[string]string),
 	}
 	l.journal.file = source.Path
@@ -128,6 +130,9 @@ func (l *loader) file(v value) {
 		case p.name == "pools":
 			l.places["pools"] = p.place
 			l.pools(p.value)
+		case p.name == "schedules":
+			l.places["schedules"] = p.place
+			l.schedules(p.value)
 		case strings.HasPrefix(p.name, "x-"): // a place for anchors
 		default:
 			rest.pairs = append(rest.pairs, p)

@@ -6,7 +6,8 @@ import (
 )
 
 const preface = `The configuration of the daemon: flags go before the environment, that before the
-file (bullpen.yaml), and that before the defaults. Pools are set in the file only.
+file (bullpen.yaml), and that before the defaults. Pools and schedules are set
+in the file only.
 Durations are written as 500ms, 10s or 2h (a plain number means seconds), sizes as
 500K, 64MiB or 1.5G. Relative paths in the file start at its folder.
 `
@@ -22,6 +23,9 @@ func Reference() string {
 	}
 	for i := range poolTable.keys {
 		describe(&b, &poolTable.keys[i], "pools.NAME.")
+	}
+	for i := range scheduleTable.keys {
+		describe(&b, &scheduleTable.keys[i], "schedules.NAME.")
 	}
 	return b.String()
 }

@@ -36,6 +36,10 @@ type Settings struct {
 	Pools  map[string]Pool
 	// PoolsGiven tells that the file has a mapping under "pools", be it empty.
 	PoolsGiven bool
+	// Schedules are what the configuration has of them, by name; SchedulesGiven tells
+	// that it has a mapping of them, be it empty: then others of its origin are removed.
+	Schedules      map[string]queue.Schedule
+	SchedulesGiven bool
 }
 
 // HTTP says how the API is served.

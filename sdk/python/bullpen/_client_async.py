@@ -13,6 +13,7 @@ from ._client_answers import Event, JobInfo, PoolInfo, Ref
 from ._client_calls import Calls
 from ._client_errors import ClientError
 from ._client_requests import DeadFilter, Filter, Limits, Options, Payload
+from ._client_schedules import AsyncSchedules
 from ._client_stream import Connection
 from ._client_steps import Broken, Call, Emit, Exchange, Open, Pause, Stream
 from ._client_sync import MAX_ANSWER, TIMEOUT, URL, fixed_headers
@@ -60,7 +61,7 @@ class AsyncJob:
         return self._client.follow(self.id, after)
 
 
-class AsyncClient:
+class AsyncClient(AsyncSchedules):
     """Submits jobs to a Bullpen server and asks for them, as `Client` does, on an event loop.
 
     A call that is canceled closes its connection, and does nothing else: what was

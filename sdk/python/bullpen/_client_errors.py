@@ -83,6 +83,18 @@ class Ended(ClientError):
     __module__ = "bullpen.client"
 
 
+class Overlap(ClientError):
+    """The last job of a schedule has not ended, and it forbids another."""
+
+    __module__ = "bullpen.client"
+
+
+class Managed(ClientError):
+    """The schedule is changed in the server's configuration only."""
+
+    __module__ = "bullpen.client"
+
+
 class NotDead(ClientError):
     """Only a dead job can be tried again."""
 

@@ -13,6 +13,7 @@ from ._client_answers import Event, JobInfo, PoolInfo, Ref
 from ._client_calls import Calls
 from ._client_errors import ClientError
 from ._client_requests import DeadFilter, Filter, Limits, Options, Payload
+from ._client_schedules import Schedules
 from ._client_steps import Broken, Call, Emit, Exchange, Open, Pause, Stream
 from ._client_wire import Connection, tls_context, words_of
 from ._http import Answer, Malformed, Parser, Request, parse_url, write_head
@@ -61,7 +62,7 @@ class Job:
         return self._client.follow(self.id, after)
 
 
-class Client:
+class Client(Schedules):
     """Submits jobs to a Bullpen server and asks for them. Safe for use by several threads.
 
     timeout is how many seconds a call may take beside the time that it waits for a

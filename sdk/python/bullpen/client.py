@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 from ._client_answers import Event, JobInfo, Line, PoolInfo, Progress
 from ._client_errors import (BadAnswer, BadConfig, BadRequest, BusyId, ClientError, Closed, Ended, Forbidden, JobFailed, Lost,
-                             Nested, NeverStarted, NotDead, NotEnded, NotFound, Overloaded, Refused, ServerError, StartFailed,
+                             Managed, Nested, NeverStarted, NotDead, NotEnded, NotFound, Overlap, Overloaded, Refused, ServerError, StartFailed,
                              StoreFailed, TooLarge, Unauthorized, Unconfirmed, UnknownTask, Unreachable)
 from ._client_requests import DeadFilter, Filter, Limits, Options
+from ._client_schedules import ScheduleOptions
 from ._client_sync import Client, Job
 
 if TYPE_CHECKING:
@@ -25,8 +26,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AsyncClient", "AsyncJob", "BadAnswer", "BadConfig", "BadRequest", "BusyId", "Client", "ClientError", "Closed",
-    "DeadFilter", "Ended", "Event", "Filter", "Forbidden", "Job", "JobFailed", "JobInfo", "Limits", "Line", "Lost", "Nested",
-    "NeverStarted", "NotDead", "NotEnded", "NotFound", "Options", "Overloaded", "PoolInfo", "Progress", "Refused",
+    "DeadFilter", "Ended", "Event", "Filter", "Forbidden", "Job", "JobFailed", "JobInfo", "Limits", "Line", "Lost", "Managed",
+    "Nested",
+    "NeverStarted", "NotDead", "NotEnded", "NotFound", "Options", "Overlap", "Overloaded", "PoolInfo", "Progress", "Refused",
+    "ScheduleOptions",
     "ServerError", "StartFailed", "StoreFailed", "TooLarge", "Unauthorized", "Unconfirmed", "UnknownTask", "Unreachable",
 ]
 

@@ -11,6 +11,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 from urllib.parse import parse_qs, parse_qsl, unquote, urlsplit
 
+from fake_schedules import FakeSchedules
+
 PATIENCE = 10.0
 Fault = Callable[["Handler"], None]
 
@@ -75,6 +77,7 @@ class Server(ThreadingHTTPServer):
         self.lock = threading.Lock()
         self.jobs: Dict[str, Kept] = {}
         self.keys: Dict[str, str] = {}
+        self.schedules: Dict[str, Dict[str, Any]] = {}
         self.seen: List[Seen] = []
         self.faults: List[Optional[Fault]] = []
         self.token = ""
@@ -118,7 +121,7 @@ class Server(ThreadingHTTPServer):
         return job, False
 
 
-class Handler(BaseHTTPRequestHandler):
+class Handler(FakeSchedules, BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
     server: Server
@@ -142,7 +145,7 @@ class Handler(BaseHTTPRequestHandler):
         else:
             self.route()
 
-    do_GET = do_POST = do_DELETE = serve
+    do_GET = do_POST = do_PUT = do_DELETE = serve
 
     def route(self) -> None:
         name = "_".join([self.command.lower(), *self.words[:1], *(word for word in self.words[2:])])

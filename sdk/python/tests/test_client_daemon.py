@@ -77,6 +77,18 @@ def client(request: Any) -> Iterator[Any]:
         yield one
 
 
+def test_schedules(client: Any) -> None:
+    name = "s." + uuid.uuid4().hex
+    made = client.put_schedule(name, POOL, b"ab\xff", cron="30 2 * * *", zone="Europe/Berlin", overlap="forbid",
+                               task="upper", attempts=2, timeout=30, meta={"a": "b"})
+    assert made["job"]["payload_base64"] == "YWL/" and made["job"]["timeout"] == 30 and len(made["upcoming"]) == 3
+    assert client.wait(client.run_schedule(name), 60).outcome == "ok"
+    assert client.pause_schedule(name)["paused"] and "next" in client.resume_schedule(name)
+    client.remove_schedule(name)
+    with pytest.raises(api.NotFound):
+        client.schedule(name)
+
+
 def test_results(client: Any) -> None:
     assert client.run(POOL, b"ab", task="upper") == b"AB"
     assert client.run_ephemeral(POOL, b"ab", task="upper", timeout=30, id=uuid.uuid4().hex) == b"AB"

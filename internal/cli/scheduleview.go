@@ -1,0 +1,95 @@
+package cli
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bullpen-run/bullpen/client"
+)
+
+// ruleText is when a schedule is due.
+func ruleText(s *client.ScheduleInfo) string {
+	switch {
+	case s.Every > 0:
+		return "every " + s.Every.String()
+	case s.Zone != "":
+		return s.Cron + " " + s.Zone
+	}
+	return s.Cron
+}
+
+// upcomingText is the next ticks, in the zone of the schedule.
+func upcomingText(s *client.ScheduleInfo) string {
+	form := "2006-01-02 15:04 -07:00"
+	if s.Every > 0 {
+		form = "2006-01-02 15:04:05Z"
+	}
+	var all []string
+	for _, t := range s.Upcoming {
+		all = append(all, t.Format(form))
+	}
+	if len(all) == 0 {
+		return "never"
+	}
+	return strings.Join(all, ", then ")
+}
+
+func scheduleTable(all []client.ScheduleInfo, now time.Time) *table {
+	t := newTable("NAME", "POOL", "RULE", "NEXT", ">LAST", "LAST JOB", ">FIRED", ">SKIPPED", "NOTE")
+	for i := range all {
+		s := &all[i]
+		next := cell{text: sinceText(s.Next, now)}
+		if s.Paused {
+			next = cell{"paused", toneWarn}
+		}
+		t.addCells(
+			cell{text: s.Name}, cell{text: s.Pool}, cell{text: ruleText(s)}, next, cell{text: sinceText(s.Last, now)},
+			cell{string(s.LastState), toneOf(s.LastState)}, cell{text: fmt.Sprint(s.Fired)}, cell{text: moreThan(s.Skipped)}, cell{s.Err, toneBad},
+		)
+	}
+	return t
+}
+
+// scheduleText is all about a schedule for people.
+func scheduleText(s *client.ScheduleInfo, now time.Time, style style) string {
+	var p pairs
+	p.add("schedule", s.Name)
+	p.add("pool", s.Pool)
+	p.add("rule", ruleText(s))
+	if s.Paused {
+		p.addTone("state", "paused", toneWarn)
+	} else {
+		p.add("next", upcomingText(s))
+	}
+	p.add("missed ticks", string(s.Missed))
+	p.add("overlap", string(s.Overlap))
+	p.add("origin", s.Origin)
+	p.add("last tick", whenText(s.Last, now))
+	last := s.LastJob
+	if s.LastState != "" {
+		last += " (" + string(s.LastState) + ")"
+	}
+	p.addTone("last job", last, toneOf(s.LastState))
+	p.add("fired", fmt.Sprint(s.Fired))
+	p.add("skipped", moreThan(s.Skipped))
+	p.addTone("error", s.Err, toneBad)
+	j := &s.Job
+	p.add("task", j.Task)
+	p.add("priority", string(j.Priority))
+	p.add("timeout", spanText(j.Limits.Timeout))
+	p.add("memory", sizeOf(j.Limits.Memory))
+	p.add("attempts", moreThan(j.Attempts))
+	p.add("compensate", j.Compensate)
+	for _, name := range slices.Sorted(maps.Keys(j.Meta)) {
+		p.add("meta "+name, j.Meta[name])
+	}
+	if readable(j.Payload) {
+		p.add("payload", shorten(string(j.Payload), 200))
+	} else {
+		p.add("payload", sizeOf(int64(len(j.Payload)))+" of binary data")
+	}
+	return p.draw(style)
+}

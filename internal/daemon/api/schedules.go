@@ -1,0 +1,205 @@
+package api
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/bullpen-run/bullpen/internal/daemon/guard"
+	"github.com/bullpen-run/bullpen/internal/daemon/problem"
+	config "github.com/bullpen-run/bullpen/internal/daemon/settings" // settings is the table of this package
+	"github.com/bullpen-run/bullpen/queue"
+)
+
+// ErrManaged says that a schedule is changed in the configuration only.
+var ErrManaged = errors.New("the schedule is from the configuration")
+
+func (a *API) scheduleRoutes() []route {
+	const read, submit, admin = guard.Read, guard.Submit, guard.Admin
+	return []route{
+		a.on("GET", "/v1/schedules", read, (*API).schedules),
+		a.on("GET", "/v1/schedules/{name}", read, (*API).schedule),
+		a.on("PUT", "/v1/schedules/{name}", admin, (*API).putSchedule),
+		a.on("DELETE", "/v1/schedules/{name}", admin, (*API).removeSchedule),
+		a.on("POST", "/v1/schedules/{name}/pause", admin, (*API).pauseSchedule),
+		a.on("POST", "/v1/schedules/{name}/resume", admin, (*API).resumeSchedule),
+		a.on("POST", "/v1/schedules/{name}/run", submit, (*API).runSchedule),
+	}
+}
+
+func (a *API) schedules(w http.ResponseWriter, r *http.Request, _ query) *problem.Problem {
+	infos, err := a.backend.Queue().ListSchedules(r.Context())
+	if err != nil {
+		return problemOf(err)
+	}
+	all := Schedules{Schedules: make([]Schedule, len(infos))}
+	for i := range infos {
+		all.Schedules[i] = scheduleOf(&infos[i])
+		all.Schedules[i].Upcoming = nil
+		if j := all.Schedules[i].Job; j != nil {
+			j.Payload, j.PayloadBase64 = "", ""
+		}
+	}
+	return writeJSON(w, http.StatusOK, all)
+}
+
+func (a *API) schedule(w http.ResponseWriter, r *http.Request, _ query) *problem.Problem {
+	info, err := a.backend.Queue().GetSchedule(r.Context(), r.PathValue("name"))
+	return answerSchedule(w, &info, err)
+}
+
+func answerSchedule(w http.ResponseWriter, info *queue.ScheduleInfo, err error) *problem.Problem {
+	if err != nil {
+		return problemOf(err)
+	}
+	return writeJSON(w, http.StatusOK, scheduleOf(info))
+}
+
+// putSchedule makes a schedule, or replaces it.
+func (a *API) putSchedule(w http.ResponseWriter, r *http.Request, _ query) *problem.Problem {
+	if a.stopping() {
+		return errStops()
+	}
+	s, p := a.readSchedule(r)
+	if p != nil {
+		return p
+	}
+	q, name := a.backend.Queue(), r.PathValue("name")
+	s.Name = name
+	var err error
+	if s.Job, err = a.backend.Complete(s.Job.Queue, s.Job); err != nil {
+		return problemOf(err)
+	}
+	if err := s.Check(queue.Config{MaxPayload: a.config.MaxPayload}); err != nil {
+		return manyFaults(problem.BadRequest, "", err)
+	}
+	if err := a.managed(r, name); err != nil {
+		return problemOf(err)
+	}
+	info, err := q.PutSchedule(r.Context(), s)
+	return answerSchedule(w, &info, err)
+}
+
+// managed says of a schedule of the configuration that it is changed there.
+func (a *API) managed(r *http.Request, name string) error {
+	info, err := a.backend.Queue().GetSchedule(r.Context(), name)
+	if err == nil && info.Origin == config.OriginConfig {
+		return fmt.Errorf("%w: %q", ErrManaged, name)
+	}
+	if err != nil && !errors.Is(err, queue.ErrNoSchedule) && !errors.Is(err, queue.ErrDamaged) {
+		return err
+	}
+	return nil
+}
+
+func (a *API) removeSchedule(w http.ResponseWriter, r *http.Request, _ query) *problem.Problem {
+	name := r.PathValue("name")
+	err := a.managed(r, name)
+	if err == nil {
+		err = a.backend.Queue().RemoveSchedule(r.Context(), name)
+	}
+	if err != nil {
+		return problemOf(err)
+	}
+	noContent(w)
+	return nil
+}
+
+func (a *API) pauseSchedule(w http.ResponseWriter, r *http.Request, _ query) *problem.Problem {
+	info, err := a.backend.Queue().PauseSchedule(r.Context(), r.PathValue("name"), true)
+	return answerSchedule(w, &info, err)
+}
+
+func (a *API) resumeSchedule(w http.ResponseWriter, r *http.Request, _ query) *problem.Problem {
+	info, err := a.backend.Queue().PauseSchedule(r.Context(), r.PathValue("name"), false)
+	return answerSchedule(w, &info, err)
+}
+
+// runSchedule enqueues a job of a schedule now.
+func (a *API) runSchedule(w http.ResponseWriter, r *http.Request, _ query) *problem.Problem {
+	if a.stopping() {
+		return errStops()
+	}
+	info, err := a.backend.Queue().GetSchedule(r.Context(), r.PathValue("name"))
+	if err != nil {
+		return problemOf(err)
+	}
+	ref, err := a.backend.Queue().FireSchedule(r.Context(), info.Name)
+	if err != nil {
+		return a.notStored(ref, err)
+	}
+	accepted(w, ref, info.Job.Queue)
+	return nil
+}
+
+var scheduleFields = []string{"pool", "cron", "every", "zone", "missed", "overlap", "paused", "job"}
+
+// readSchedule reads the body of a schedule.
+func (a *API) readSchedule(r *http.Request) (queue.Schedule, *problem.Problem) {
+	var s queue.Schedule
+	if p := checkType(r, jsonType); p != nil {
+		return s, p
+	}
+	most := int64(4*(a.config.MaxPayload/3+1) + lineRoom)
+	body, p := readBody(r, most, "queue.max_payload", "put the payload elsewhere and its name into the job")
+	if p != nil {
+		return s, p
+	}
+	var f faults
+	var pool string
+	var job order
+	err := eachMember(body, &f, scheduleFields, func(name string, value []byte) (err error) {
+		switch name {
+		case "pool":
+			return errors.Join(readString(value, &pool), checkPool(pool, false))
+		case "job":
+			job, p = readLine(value, a.config.MaxPayload, time.Now())
+			return nil
+		case "every":
+			var o order
+			err := o.readField(&setting{name, span, func(_ *order, v string) (err error) { s.Every, err = readDuration(v); return err }}, value)
+			return err
+		case "paused":
+			return readTruth(value, &s.Paused)
+		}
+		return readWord(name, value, &s)
+	})
+	if err != nil {
+		f.add("the body " + err.Error())
+	}
+	if p != nil {
+		if len(p.Faults) == 0 {
+			return s, p
+		}
+		for _, fault := range p.Faults {
+			f.add("job: " + fault)
+		}
+	}
+	if len(body) == 0 || pool == "" && !f.full() {
+		f.add(`pool is missing: say to which the jobs go, as in {"pool": "reports", "cron": "30 2 * * *", "job": {"payload": "daily"}}`)
+	}
+	s.Job = job.job
+	s.Job.Queue = pool
+	return s, f.problem()
+}
+
+// readWord reads a field that is a text.
+func readWord(name string, value []byte, s *queue.Schedule) error {
+	var word string
+	err := readFilled(value, &word)
+	if err != nil {
+		return err
+	}
+	switch name {
+	case "cron":
+		s.Cron = word
+	case "zone":
+		s.Zone = word
+	case "missed":
+		s.Missed, err = queue.ParseMissed(word)
+	case "overlap":
+		s.Overlap, err = queue.ParseOverlap(word)
+	}
+	return err
+}

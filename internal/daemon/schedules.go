@@ -1,0 +1,121 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/bullpen-run/bullpen/internal/daemon/settings"
+	"github.com/bullpen-run/bullpen/queue"
+)
+
+// replanSoon is after how long schedules of the configuration that the store did
+// not take are put again.
+const replanSoon = 5 * time.Second
+
+// replan has the schedules of the configuration put again after a while.
+func (d *Daemon) replan() {
+	select {
+	case d.planned <- struct{}{}:
+	default: // it will look anyway
+	}
+}
+
+// runSchedules puts the schedules of the configuration, then fires all schedules
+// until ctx ends. The first putting comes first, so that no tick fires by a rule that
+// the configuration has no more.
+func (d *Daemon) runSchedules(ctx context.Context) error {
+	for !d.putPlanned(ctx) {
+		if !waits(ctx, replanSoon) {
+			return nil
+		}
+	}
+	fired := make(chan error, 1)
+	go func() { fired <- d.queue.FireSchedules(ctx) }() // ends with ctx or the queue; waited for below
+	var again <-chan time.Time
+	for {
+		select {
+		case err := <-fired:
+			if errors.Is(err, queue.ErrClosed) {
+				return nil
+			}
+			return err
+		case <-d.planned:
+			again = time.After(replanSoon)
+		case <-again:
+			if again = nil; !d.putPlanned(ctx) {
+				again = time.After(replanSoon)
+			}
+		}
+	}
+}
+
+// waits lets time pass; false says that ctx has ended.
+func waits(ctx context.Context, span time.Duration) bool {
+	timer := time.NewTimer(span)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// putPlanned makes the schedules that are of the configuration what it says. What
+// somebody has paused stays so. It is to be called again when it returns false.
+func (d *Daemon) putPlanned(ctx context.Context) bool {
+	d.planning.Lock()
+	defer d.planning.Unlock()
+	s := d.config() // under the lock, so that the last one to put has the newest
+	if !s.SchedulesGiven {
+		return true // another daemon's configuration may have some
+	}
+	err := d.putSchedules(ctx, s)
+	if err != nil && !errors.Is(err, queue.ErrClosed) {
+		d.log.Error("the schedules of the configuration are not all in force", "again", replanSoon, "error", err)
+	}
+	return err == nil
+}
+
+func (d *Daemon) putSchedules(ctx context.Context, s *settings.Settings) error {
+	all, err := d.queue.ListSchedules(ctx)
+	if err != nil {
+		return fmt.Errorf("they cannot be read: %w", err)
+	}
+	there := make(map[string]*queue.ScheduleInfo, len(all))
+	for i := range all {
+		there[all[i].Name] = &all[i]
+	}
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(s.Schedules)) {
+		one := s.Schedules[name]
+		if old := there[name]; old != nil {
+			one.Paused = old.Paused
+			if old.Origin != settings.OriginConfig {
+				d.log.Warn("a schedule of the configuration takes the place of one that was put by a caller", "schedule", name)
+			}
+		}
+		p := s.Pools[one.Job.Queue]
+		if one.Job.Name == "" {
+			one.Job.Name = p.Task
+		}
+		one.Job.Retry = over(one.Job.Retry, p.Retry)
+		_, err := d.queue.PutSchedule(ctx, one)
+		errs = append(errs, err)
+	}
+	for i := range all {
+		if _, planned := s.Schedules[all[i].Name]; all[i].Origin == settings.OriginConfig && !planned {
+			err := d.queue.RemoveSchedule(ctx, all[i].Name)
+			if err == nil {
+				d.log.Info("a schedule is removed that the configuration has no more", "schedule", all[i].Name)
+			} else if !errors.Is(err, queue.ErrNoSchedule) {
+				errs = append(errs, err)
+			}
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,148 @@
+package settings
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bullpen-run/bullpen/queue"
+)
+
+// scheduleTable has all keys of a schedule.
+var scheduleTable = newTable(scheduleKeys())
+
+// mostSchedules is far beyond what people write into a file.
+const mostSchedules = 10_000
+
+const leastEvery = 100 * time.Millisecond
+
+// metadata are names with their values.
+var metadata = kind[map[string]string]{
+	name: "mapping", use: "use names with values, such as {tenant: acme}", parse: func(v value) (map[string]string, error) {
+		if v.shape != isMapping {
+			return nil, errUse
+		}
+		all := make(map[string]string, len(v.pairs))
+		for _, p := range v.pairs {
+			if p.value.shape != isScalar || p.name == "" {
+				return nil, fmt.Errorf("%s has %s: use a text", quote(p.name), shapeWords[p.value.shape])
+			}
+			all[p.name] = p.value.text
+		}
+		return all, nil
+	},
+}
+
+func scheduleKeys() []key[queue.Schedule] {
+	type s = queue.Schedule
+	return []key[s]{
+		row("pool", token, "(none)", "pool that the jobs go to; it must be set", func(s *s) *string { return &s.Job.Queue }),
+		row("cron", text, "(none)", "when: minute, hour, day of the month, month and day of the week, such as \"30 2 * * *\"; or @hourly, @daily, @weekly, @monthly, @yearly", func(s *s) *string { return &s.Cron }),
+		row("every", span(leastEvery), "(none)", "when: from tick to tick, counted from when the schedule was first put; instead of cron", func(s *s) *time.Duration { return &s.Every }),
+		row("zone", text, "(UTC)", "time zone of cron, such as Europe/Berlin", func(s *s) *string { return &s.Zone }),
+		row("missed", parsed([]string{"once", "skip", "all"}, queue.ParseMissed), "once", "what becomes of ticks that no daemon ran for: the latest fires once, they are skipped, or all fire", func(s *s) *queue.Missed { return &s.Missed }),
+		row("overlap", parsed([]string{"allow", "forbid"}, queue.ParseOverlap), "allow", "whether a tick enqueues a job while the last one has not ended", func(s *s) *queue.Overlap { return &s.Overlap }),
+		row("payload", bytesKind, "(none)", "payload of the jobs", func(s *s) *[]byte { return &s.Job.Payload }),
+		row("task", scalar("text", "use a text of at most 256 bytes", func(s string) (string, bool) { return s, s != "" && len(s) <= 256 }),
+			"(that of the pool)", "name of their task", func(s *s) *string { return &s.Job.Name }),
+		row("meta", metadata, "(none)", "names with values that travel to their handler", func(s *s) *map[string]string { return &s.Job.Meta }),
+		row("priority", parsed([]string{"high", "normal", "low"}, queue.ParsePriority), "normal", "their priority", func(s *s) *queue.Priority { return &s.Job.Priority }),
+		row("timeout", span(time.Millisecond), "(that of the pool)", "longest run time of an attempt", func(s *s) *time.Duration { return &s.Job.Limits.Timeout }),
+		row("attempts", count(1, mostAttempts), "(that of the pool)", "attempts that may end badly by themselves before a job is dead", func(s *s) *int { return &s.Job.Retry.Attempts }),
+		row("idempotent", flag, "false", "says that running a job twice does no harm", func(s *s) *bool { return &s.Job.Idempotent }),
+		row("compensate", text, "(none)", "task that undoes what a job may have done by half", func(s *s) *string { return &s.Job.Compensate }),
+	}
+}
+
+// bytesKind is any text.
+var bytesKind = kind[[]byte]{name: "text", use: "use a text", parse: func(v value) ([]byte, error) {
+	if v.shape != isScalar {
+		return nil, errUse
+	}
+	return []byte(v.text), nil
+}}
+
+// schedules takes the mapping of schedules.
+func (l *loader) schedules(v value) {
+	switch v.shape {
+	case isNull:
+		return
+	case isScalar, isList:
+		l.journal.add(v.place, "schedules", "it is %s: use names of schedules with their settings", shapeWords[v.shape])
+		return
+	case isMapping:
+		l.settings.SchedulesGiven = true
+	}
+	for i, p := range v.pairs {
+		if i == mostSchedules {
+			l.journal.add(p.place, "schedules", "there are %d: use %d at most, and put more by the API", len(v.pairs), mostSchedules)
+			return
+		}
+		at := join("schedules", p.name)
+		l.places[at] = p.place
+		s := queue.Schedule{Name: p.name, Origin: OriginConfig}
+		if err := scheduleTable.defaults(&s); err != nil {
+			l.journal.add(p.place, at, "%v", err)
+			continue
+		}
+		before := len(l.journal.faults)
+		if p.value.shape != isNull {
+			walk(l, scheduleTable, &s, p.value, at+".", "")
+		}
+		if len(l.journal.faults) == before {
+			l.settings.Schedules[p.name] = s
+		}
+	}
+}
+
+// OriginConfig is the origin of schedules that the configuration has.
+const OriginConfig = "config"
+
+// checkSchedules finds what is wrong with schedules whose values are right by
+// themselves.
+func (l *loader) checkSchedules() {
+	s := l.settings
+	for _, name := range slices.Sorted(maps.Keys(s.Schedules)) {
+		one, at := s.Schedules[name], join("schedules", name)
+		if one.Job.Queue == "" {
+			l.fault(at, "it has no pool: say to which its jobs go, such as pool: reports")
+			continue
+		}
+		if _, there := s.Pools[one.Job.Queue]; !there {
+			l.fault(at+".pool", "%s is no pool of this configuration: name one of \"pools\", which needs no command where others work it off", quote(one.Job.Queue))
+		}
+		if err := one.Check(s.Queue); err != nil {
+			for _, leaf := range leaves(err) {
+				l.fault(at, "%s", strings.ReplaceAll(leaf.Error(), "\n", " "))
+			}
+		}
+	}
+}
+
+// diffSchedules lists the paths of the schedules that differ.
+func (s *Settings) diffSchedules(old *Settings) []string {
+	names := make(map[string]bool)
+	for _, all := range []map[string]queue.Schedule{s.Schedules, old.Schedules} {
+		for name := range all {
+			names[name] = true
+		}
+	}
+	var paths []string
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		a, here := s.Schedules[name]
+		b, there := old.Schedules[name]
+		at := "schedules." + name
+		if here != there {
+			paths = append(paths, at)
+			continue
+		}
+		for _, k := range scheduleTable.keys {
+			if !k.same(&a, &b) {
+				paths = append(paths, at+"."+k.path)
+			}
+		}
+	}
+	return paths
+}

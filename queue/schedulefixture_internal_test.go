@@ -1,0 +1,104 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/bullpen-run/bullpen/internal/engine"
+)
+
+// skewed is a store whose nodes have a wrong clock.
+type skewed struct {
+	Store
+	clock *skew
+}
+
+// skew is how much a clock is ahead.
+type skew struct {
+	mu sync.Mutex
+	by time.Duration // guarded by mu
+}
+
+func (s *skew) set(by time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.by = by
+}
+
+// Now is engine.Clock.
+func (s *skew) Now() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return time.Now().Add(s.by)
+}
+
+func (s skewed) Open(ctx context.Context, o engine.Options) (engine.Engine, error) {
+	e, err := s.Store.Open(ctx, o)
+	return struct {
+		engine.Engine
+		*skew
+	}{e, s.clock}, err
+}
+
+// fireOn runs FireSchedules until the test ends or stop is called.
+func fireOn(t testing.TB, q *Queue) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- q.FireSchedules(ctx) }() // ends with ctx; stop waits
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-ended; err != nil && !errors.Is(err, ErrClosed) {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(stop)
+	return stop
+}
+
+func putSchedule(t testing.TB, q *Queue, s Schedule) ScheduleInfo {
+	t.Helper()
+	i, err := q.PutSchedule(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return i
+}
+
+func getSchedule(t testing.TB, q *Queue, name string) ScheduleInfo {
+	t.Helper()
+	i, err := q.GetSchedule(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return i
+}
+
+// ticked gives the ticks of the jobs of a schedule that wait, as offsets from a
+// moment, in the order in which they were put.
+func ticked(t testing.TB, q *Queue, name string, from time.Time) []time.Duration {
+	t.Helper()
+	page, err := q.List(t.Context(), Filter{State: Queued, Limit: mostPage})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []time.Duration
+	for i := range page.Jobs {
+		if page.Jobs[i].Schedule == name {
+			all = append(all, page.Jobs[i].Tick.Sub(from))
+		}
+	}
+	return all
+}
+
+// every gives n times d, 2d and so on, from the first on.
+func every(d time.Duration, first, n int) []time.Duration {
+	all := make([]time.Duration, n)
+	for i := range all {
+		all[i] = time.Duration(first+i) * d
+	}
+	return all
+}
