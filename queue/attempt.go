@@ -78,6 +78,10 @@ const (
 	metaParent      = "bullpen.parent"
 	metaUndoes      = "bullpen.undoes"
 	metaTask        = "bullpen.task"
+	metaChain       = "bullpen.chain"
+	metaLink        = "bullpen.link"
+	metaBatch       = "bullpen.batch"
+	metaIndex       = "bullpen.index"
 )
 
 // Delivered is what the queue tells a handler of the attempt it runs.
@@ -95,6 +99,14 @@ type Delivered struct {
 	// the attempt before ended; Due is the time that it had to wait for, zero for
 	// none. Both are known only to the executor that the queue gave the task to.
 	Since, Due time.Time
+	// Chain is the id of the first job of the chain that this one belongs to, and
+	// Link its number there, from 1. Empty and 0: it is in no chain.
+	Chain string
+	Link  int
+	// Batch is the id of the batch that this job is a member of, with its Index
+	// there, or of which it is a callback, with Index -1.
+	Batch string
+	Index int
 }
 
 // AttemptOf tells a handler which attempt of its job it runs. Of a task that
@@ -102,13 +114,22 @@ type Delivered struct {
 func AttemptOf(t bullpen.Task) Delivered {
 	d := Delivered{
 		Attempt: 1, Redelivered: t.Meta[metaRedelivered] != "", Parent: t.Meta[metaParent],
-		Undoes: t.Meta[metaUndoes], Task: t.Meta[metaTask],
+		Undoes: t.Meta[metaUndoes], Task: t.Meta[metaTask], Chain: t.Meta[metaChain], Batch: t.Meta[metaBatch],
 	}
 	if n, err := strconv.Atoi(t.Meta[metaAttempt]); err == nil && n > 0 {
 		d.Attempt = n
 	}
 	if o, ok := t.Observer.(*observed); ok {
 		d.Since, d.Due = o.since, o.due
+	}
+	if n, err := strconv.Atoi(t.Meta[metaLink]); err == nil && n > 0 {
+		d.Link = n
+	}
+	if d.Batch != "" {
+		d.Index = -1
+	}
+	if n, err := strconv.Atoi(t.Meta[metaIndex]); err == nil && n >= 0 {
+		d.Index = n
 	}
 	return d
 }
@@ -149,7 +170,8 @@ func (a *attempt) task() bullpen.Task {
 		}
 	}
 	t := bullpen.Task{ID: a.stored.id, Name: j.Name, Payload: j.Payload, Meta: j.Meta, Limits: j.Limits, Observer: &a.seen}
-	if a.tries.started == 0 && a.stored.parent == "" {
+	s := a.stored
+	if a.tries.started == 0 && s.parent == "" && s.chain.first == "" && s.batch == "" {
 		return t
 	}
 	t.Meta = make(map[string]string, len(j.Meta)+4)
@@ -158,11 +180,16 @@ func (a *attempt) task() bullpen.Task {
 	if a.tries.cutOff() {
 		t.Meta[metaRedelivered] = "true"
 	}
-	if a.stored.parent != "" {
-		t.Meta[metaParent] = a.stored.parent
+	for _, m := range []struct{ key, value string }{{metaParent, s.parent}, {metaUndoes, s.undoes}, {metaChain, s.chain.first}, {metaBatch, s.batch}} {
+		if m.value != "" {
+			t.Meta[m.key] = m.value
+		}
 	}
-	if a.stored.undoes != "" {
-		t.Meta[metaUndoes] = a.stored.undoes
+	if s.chain.number > 0 {
+		t.Meta[metaLink] = strconv.Itoa(s.chain.number)
+	}
+	if s.batch != "" {
+		t.Meta[metaIndex] = strconv.Itoa(s.index)
 	}
 	return t
 }
@@ -219,7 +246,7 @@ func (a *attempt) done(r bullpen.Result, err error) {
 	if _, started := bullpen.OutcomeOf(err); !started && cause == nil {
 		a.runner.heldOff(err)
 	}
-	a.conclude(decide(&a.stored.job, a.policy, a.queue.config.MaxResult, &a.tries, end, random()), end)
+	a.conclude(decide(&a.stored.job, a.policy, a.stored.maxResult(&a.queue.config), &a.tries, end, random()), end)
 }
 
 // conclude does what was decided. From here on the job holds no worker.

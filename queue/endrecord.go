@@ -31,6 +31,10 @@ type ending struct {
 	parent     string
 	compensate string
 	job        []byte // the record of the job, of a dead one
+	chain      place
+	next       string // the id of the next job of the chain, of one that ended well and is not the last
+	batch      string
+	index      int
 }
 
 // The tags of an ending's record.
@@ -96,6 +100,9 @@ func (e *ending) encode() []byte {
 	}
 	w.text(endParent, e.parent)
 	w.text(endCompensate, e.compensate)
+	w.bytes(endNext, nextFields(e.chain, e.next))
+	w.text(endBatch, e.batch)
+	w.number(endIndex, uint64(e.index))
 	w.bytes(endJob, e.job)
 	w.bytes(endResult, e.result)
 	return w.seal(e.id)
@@ -122,6 +129,8 @@ func (e *ending) read(f field) error {
 		e.job = f.v
 	case endReason:
 		e.reason = Reason(f.v)
+	case endNext:
+		return e.readNext(f)
 	case endTries:
 		return e.tries.readFields(f.v)
 	case endFailure:
@@ -141,6 +150,8 @@ func (e *ending) read(f field) error {
 		return f.into(&e.stats.Ran)
 	case endPeak:
 		return f.into(&e.stats.PeakMemory)
+	case endIndex:
+		return f.into(&e.index)
 	}
 	return nil
 }
@@ -165,6 +176,8 @@ func (e *ending) textAt(tag uint64) *string {
 		return &e.parent
 	case endCompensate:
 		return &e.compensate
+	case endBatch:
+		return &e.batch
 	default:
 		return nil
 	}

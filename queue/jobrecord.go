@@ -25,6 +25,11 @@ type stored struct {
 	// that it may have been enqueued and have ended before: its outcome is looked up
 	// before it runs.
 	derived bool
+	// chain is its place among jobs one after the other; what follows is in job.Then.
+	chain place
+	// batch is the id of the batch whose member index it is or belongs to.
+	batch string
+	index int
 }
 
 // The tags of a job's record.
@@ -63,14 +68,27 @@ const (
 
 // encode returns the record of s.
 func (s *stored) encode() []byte {
-	j := &s.job
-	w := newRecord(len(j.Payload) + len(j.Name) + 64 + 64*len(j.Meta))
+	w := newRecord(len(s.job.Payload) + len(s.job.Name) + 64 + 64*len(s.job.Meta))
+	w.flag(tagAgain, s.again)
+	w.flag(tagDerived, s.derived)
+	w.text(tagParent, s.parent)
+	w.text(tagUndoes, s.undoes)
+	w.moment(tagEnqueued, s.enqueued)
+	w.bytes(tagChain, chainFields(s.chain, s.job.Then))
+	w.text(tagBatch, s.batch)
+	w.number(tagIndex, uint64(s.index))
+	s.job.write(&w)
+	return w.seal(s.id)
+}
+
+// write adds what a record says of the job itself. What its subject says (queue
+// and priority) and what follows it (Then) is not among that.
+func (j *Job) write(w *recordWriter) {
 	w.text(tagName, j.Name)
 	for k, v := range j.Meta {
 		w.pair(tagMeta, k, v)
 	}
 	w.text(tagKey, j.Key)
-	w.moment(tagEnqueued, s.enqueued)
 	w.moment(tagAt, j.At)
 	w.moment(tagDeadline, j.Deadline)
 	w.span(tagTimeout, j.Limits.Timeout)
@@ -92,12 +110,7 @@ func (s *stored) encode() []byte {
 	}
 	w.flag(tagIdempotent, j.Idempotent)
 	w.text(tagCompensate, j.Compensate)
-	w.flag(tagAgain, s.again)
-	w.flag(tagDerived, s.derived)
-	w.text(tagParent, s.parent)
-	w.text(tagUndoes, s.undoes)
 	w.bytes(tagPayload, j.Payload)
-	return w.seal(s.id)
 }
 
 // decodeJob reads the record of the job id; its payload is a part of b.
@@ -124,6 +137,10 @@ func (s *stored) read(f field) error {
 		s.parent = string(f.v)
 	case tagUndoes:
 		s.undoes = string(f.v)
+	case tagBatch:
+		s.batch = string(f.v)
+	case tagChain:
+		return s.readChain(f)
 	case tagMeta:
 		return s.readMeta(f)
 	case tagOn, tagOnNothing:
@@ -175,6 +192,8 @@ func (s *stored) numberAt(tag uint64) any {
 		return &s.again
 	case tagDerived:
 		return &s.derived
+	case tagIndex:
+		return &s.index
 	default:
 		return nil
 	}
