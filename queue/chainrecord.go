@@ -16,6 +16,7 @@ const (
 	linkPriority
 	linkDelay
 	linkJob
+	linkChain // of a callback of a batch: what follows it
 )
 
 func (p *place) write(w *recordWriter) {

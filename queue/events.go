@@ -45,6 +45,14 @@ const (
 	HeldOff
 	// StoreFailed: the store can promise nothing any more.
 	StoreFailed
+	// BatchProgress: members of a batch have ended; Count says how many by now. It is
+	// told once a second at most.
+	BatchProgress
+	// BatchFailed: the first member has failed for good, and the callback for that is
+	// enqueued. BatchEnded: all have ended. BatchTookBack: it was canceled.
+	BatchFailed
+	BatchEnded
+	BatchTookBack
 )
 
 var eventNames = [...]string{
@@ -53,6 +61,7 @@ var eventNames = [...]string{
 	Damaged: "stored record is damaged", Missing: "confirmed job is missing", NotKept: "not stored",
 	Full: "enqueue refused", Paused: "queue paused", Resumed: "queue resumed", Verified: "store verified",
 	HeldOff: "holding off", StoreFailed: "store failed",
+	BatchProgress: "batch goes on", BatchFailed: "first member of a batch failed", BatchEnded: "batch ended", BatchTookBack: "batch canceled",
 }
 
 // String returns the words for k.
@@ -70,6 +79,8 @@ func (k EventKind) level() slog.Level {
 		return slog.LevelError
 	case Buried, Full, NotKept, HeldOff, Redelivered:
 		return slog.LevelWarn
+	case BatchProgress:
+		return slog.LevelDebug
 	default:
 		return slog.LevelInfo
 	}
@@ -80,8 +91,9 @@ type Event struct {
 	Time             time.Time
 	Kind             EventKind
 	Queue, Task, Job string // empty where there is none
+	Batch            string // its id, of what is about one
 	Attempt          int    // of Retried, Redelivered and Buried
-	Count            int    // of Verified and Missing
+	Count            int    // of Verified, Missing and of batches
 	Text             string // more, for people
 }
 
@@ -90,6 +102,9 @@ func (e Event) String() string {
 	s := e.Kind.String()
 	if e.Job != "" {
 		s = "job " + e.Job + " " + s
+	}
+	if e.Batch != "" {
+		s += " batch " + e.Batch
 	}
 	if e.Queue != "" {
 		s += fmt.Sprintf(" queue %q", e.Queue)

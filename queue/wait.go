@@ -79,6 +79,7 @@ func (w *waiters) failAll(err error) {
 
 // announce tells of an end that is recorded.
 func (q *Queue) announce(e *ending) {
+	q.noteEnd(e)
 	for _, c := range q.waits.take(e.id) {
 		c <- waited{ending: e}
 	}
