@@ -167,7 +167,7 @@ func (b *batches) loop() {
 	stop := b.hear()
 	defer stop()
 	b.again(b.readAll)
-	timer := time.NewTimer(tickPause)
+	timer := time.NewTimer(0)
 	defer timer.Stop()
 	armed := true
 	for q.live.Err() == nil {
@@ -332,17 +332,17 @@ func (b *batches) readRecords(first bool) error {
 			return
 		}
 		t := b.known(r.id)
-		if r.final() || t != nil {
+		if r.final() || t != nil && !first {
 			b.learn(r)
 			return
 		}
 		t = b.of(r.id)
-		t.mu.Lock()
 		if first {
+			t.mu.Lock()
 			t.lookAt = time.Now()
+			t.cancels = !q.engine.Shared()
+			t.mu.Unlock()
 		}
-		t.cancels = first && !q.engine.Shared()
-		t.mu.Unlock()
 		t.learn(r)
 		if !first {
 			b.scan("set.bend."+t.id+".>", 1, func(m engine.Message) { b.readBits(m, t) }) //nolint:errcheck // it is found out from the outcomes
