@@ -340,7 +340,7 @@ func (b *batches) readRecords(first bool) error {
 		if first {
 			t.mu.Lock()
 			t.lookAt = time.Now()
-			t.cancels = !q.engine.Shared()
+			t.cancels = t.cancels || !q.engine.Shared()
 			t.mu.Unlock()
 		}
 		t.learn(r)
