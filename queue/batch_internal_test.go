@@ -266,7 +266,7 @@ func TestBatchFaults(t *testing.T) {
 		t.Error("callbacks that are too large were taken")
 	}
 	_, err = q.EnqueueBatch(ctx, Batch{}, []Job{{}, {Key: "x"}, {Delay: -1}})
-	if err == nil || !strings.Contains(err.Error(), "member 1: it has a key") || !strings.Contains(err.Error(), "member 2: ") {
+	if err == nil || !strings.Contains(err.Error(), "job 1: it has a key") || !strings.Contains(err.Error(), "job 2: ") {
 		t.Errorf("bad members: %v", err)
 	}
 	if _, err := q.AddToBatch(ctx, newID(), MostMembers, []Job{{}}); err == nil || errors.Is(err, ErrNotFound) {

@@ -19,7 +19,7 @@ func (q *Queue) prepareMembers(offset int, jobs []Job) ([]*stored, error) {
 			err = errors.New("it has a key: leave it out, the batch and the number of the member stand for it")
 		}
 		if err != nil {
-			errs = append(errs, fmt.Errorf("member %d: %w", offset+i, err))
+			errs = append(errs, fmt.Errorf("job %d: %w", i, err))
 		}
 		all[i] = s
 	}
@@ -51,6 +51,9 @@ func (q *Queue) AddToBatch(ctx context.Context, id string, offset int, jobs []Jo
 			}
 		}
 		lost = fmt.Errorf("%w: batch %s was canceled", ErrEnded, id)
+	}
+	if lost == nil {
+		return refs, err
 	}
 	return refs, errors.Join(err, lost)
 }

@@ -39,6 +39,12 @@ type Job struct {
 	PeakMemory int64             `json:"peak_memory,omitempty"`
 	Parent     string            `json:"parent,omitempty"`
 	Compensate string            `json:"compensate,omitempty"`
+	Chain      string            `json:"chain,omitempty"`
+	Link       int               `json:"link,omitempty"`
+	Links      int               `json:"links,omitempty"`
+	Next       string            `json:"next,omitempty"`
+	Batch      string            `json:"batch,omitempty"`
+	Index      *int              `json:"index,omitempty"`
 	Meta       map[string]string `json:"meta,omitempty"`
 	History    []Attempt         `json:"history,omitempty"`
 	Lines      []Line            `json:"lines,omitempty"`
@@ -85,6 +91,10 @@ func brief(i *queue.Info) Job {
 		PayloadLen: len(i.Payload), ResultLen: len(i.Result),
 		Waited: i.Stats.Waited.Seconds(), Ran: i.Stats.Ran.Seconds(), PeakMemory: i.Stats.PeakMemory,
 		Parent: i.Parent, Compensate: i.Compensate, Meta: i.Meta, Reason: string(i.Reason),
+	}
+	if j.Chain, j.Link, j.Links, j.Next, j.Batch = i.Chain, i.Link, i.Links, i.Next, i.Batch; i.Batch != "" {
+		index := i.Index
+		j.Index = &index
 	}
 	if i.Queue != "" { // of a damaged one the priority is not known
 		j.Priority = i.Priority.String()
