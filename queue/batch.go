@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/oklog/ulid/v2"
@@ -356,10 +357,5 @@ func (q *Queue) ListBatches(ctx context.Context, f BatchFilter) (BatchPage, erro
 }
 
 func (f *BatchFilter) selects(s BatchState) bool {
-	for _, want := range f.States {
-		if want == s {
-			return true
-		}
-	}
-	return len(f.States) == 0
+	return len(f.States) == 0 || slices.Contains(f.States, s)
 }

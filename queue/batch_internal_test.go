@@ -97,7 +97,7 @@ func TestBatch(t *testing.T) {
 		t.Errorf("the callback has %v", m)
 	}
 	var report struct {
-		Batch, First_failed     string //nolint:revive,staticcheck // as in the JSON
+		Batch, First_failed     string
 		Total, OK, Failed, Lost int
 	}
 	if err := json.Unmarshal(then[0].Payload, &report); err != nil || report.Batch != i.ID || report.OK != 90 || report.First_failed != i.FirstFailed {
@@ -309,7 +309,7 @@ func TestListBatches(t *testing.T) {
 			ended(t, q, b.ID)
 		}
 	}
-	for state, want := range map[BatchState][]string{BatchOpen: {ids[1], ids[3]}, BatchDone: {ids[0], ids[2], ids[4]}, BatchRunning: nil} {
+	for state, want := range map[BatchState][]string{BatchOpen: {ids[1], ids[3]}, BatchDone: {ids[0], ids[2], ids[4]}, BatchRunning: nil, BatchCanceled: nil} {
 		var got []string
 		for f := (BatchFilter{States: []BatchState{state}, Limit: 1}); ; {
 			p, err := q.ListBatches(ctx, f)

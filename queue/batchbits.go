@@ -25,7 +25,7 @@ const (
 )
 
 func fateOf(e *ending) fate {
-	switch e.state() { //nolint:exhaustive // an ending has one of three
+	switch e.state() {
 	case Done:
 		return fateOK
 	case Canceled:

@@ -118,7 +118,7 @@ func life(t *testing.T, c *crash, l *ledger) (BatchInfo, error) {
 	}
 	stop()
 	worked.Wait()
-	q.Close() //nolint:errcheck // it may have died
+	q.Close() // it may have died
 	return i, err
 }
 
@@ -143,7 +143,7 @@ func (l *ledger) check(t *testing.T, c *crash, i BatchInfo, crashes int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer q.Close() //nolint:errcheck // only read
+	defer q.Close() // it is only read
 	page, err := q.List(t.Context(), Filter{State: Done, Limit: 100})
 	if err != nil || len(page.Jobs) != len(l.runs) {
 		t.Errorf("%d outcomes, %v, want %d", len(page.Jobs), err, len(l.runs))

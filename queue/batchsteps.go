@@ -227,11 +227,9 @@ func (q *Queue) callBack(ctx context.Context, id string, j *Job, i *BatchInfo) e
 	}
 	s.job.Meta = make(map[string]string, len(j.Meta)+4)
 	maps.Copy(s.job.Meta, j.Meta)
-	for k, v := range map[string]string{
+	maps.Copy(s.job.Meta, map[string]string{
 		metaBatch: i.ID, metaTotal: strconv.Itoa(i.Total), metaOK: strconv.Itoa(i.OK), metaFailed: strconv.Itoa(i.Failed),
-	} {
-		s.job.Meta[k] = v
-	}
+	})
 	if len(j.Payload) == 0 {
 		b, err := json.Marshal(i.report())
 		if err != nil {

@@ -148,14 +148,14 @@ func TestCancelBatchAfterACrash(t *testing.T) {
 				}
 				return memory.Fault{}
 			})
-			if i, err = q.CancelBatch(t.Context(), i.ID); err != nil && !errors.Is(err, ErrClosed) {
+			if _, err = q.CancelBatch(t.Context(), i.ID); err != nil && !errors.Is(err, ErrClosed) {
 				t.Fatal(err)
 			}
 			synctest.Wait()
 			if !dead.Load() {
 				t.Fatal("no member was canceled")
 			}
-			q.Close() //nolint:errcheck // it has died
+			q.Close() // it has died
 			s.Inject(nil)
 			q = openOn(t, Config{Store: s})
 			began := time.Now()

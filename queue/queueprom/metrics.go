@@ -32,6 +32,9 @@ var byQueue = []counter[queue.QueueStats]{
 var counters = []counter[queue.Stats]{
 	{describe("queue_damaged_total", "Stored records with a wrong checksum."), func(s *queue.Stats) uint64 { return s.Damaged }},
 	{describe("queue_missing_total", "Jobs that were confirmed and are no more in the store."), func(s *queue.Stats) uint64 { return s.Missing }},
+	{describe("queue_batches_total", "Batches that this program has opened."), func(s *queue.Stats) uint64 { return s.Batches }},
+	{describe("queue_batches_ended_total", "Batches that this program has found to have ended."), func(s *queue.Stats) uint64 { return s.BatchesEnded }},
+	{describe("queue_batch_callbacks_total", "Callbacks of batches that this program has enqueued."), func(s *queue.Stats) uint64 { return s.Callbacks }},
 	{describe("queue_lost_events_total", "Events that the logger was too slow for."), func(s *queue.Stats) uint64 { return s.EventsLost }},
 }
 
@@ -41,6 +44,8 @@ var (
 	runs      = describe("queue_run_seconds", "How long attempts ran.", "queue")
 	hands     = describe("queue_hands", "Jobs that this program has in hand.")
 	recording = describe("queue_recording", "Jobs that have ended and wait for their outcome to reach the disk.")
+
+	batches = describe("queue_batches_open", "Batches that have not ended, on this store.")
 
 	waiting = describe("queue_jobs_waiting", "Jobs that can start.", "queue", "priority")
 	taken   = describe("queue_jobs_taken", "Jobs in the hands of programs, or that wait a short time for another attempt.", "queue", "priority")
@@ -66,7 +71,7 @@ func describe(name, help string, labels ...string) *prometheus.Desc {
 // descriptions are all metrics.
 func descriptions() []*prometheus.Desc {
 	all := []*prometheus.Desc{
-		ended, waits, runs, hands, recording, waiting, taken, oldest, paused,
+		ended, waits, runs, hands, recording, batches, waiting, taken, oldest, paused,
 		info, fallback, failed, replicas, messages, bytes, syncs, confirms, syncTime, askFailures,
 	}
 	for _, n := range counters {
@@ -97,6 +102,7 @@ func collectStats(s *queue.Stats, to chan<- prometheus.Metric) {
 	}
 	one(to, hands, prometheus.GaugeValue, float64(s.Hands))
 	one(to, recording, prometheus.GaugeValue, float64(s.Recording))
+	one(to, batches, prometheus.GaugeValue, float64(s.BatchesOpen))
 }
 
 // collectQueue shows what was done on one queue.

@@ -84,7 +84,7 @@ func testChain(f *fixture) {
 
 func testChainFails(f *fixture) {
 	f.open(queue.Config{})
-	c := f.staff(1, says)
+	f.staff(1, says)
 	id := f.chain(queue.Job{Name: "a"}, queue.Job{Name: "fails"}, queue.Job{Name: "c"})
 	_, err := f.WaitChain(f.ctx(), id)
 	var end *queue.EndError
@@ -92,8 +92,7 @@ func testChainFails(f *fixture) {
 		f.t.Fatalf("WaitChain = %v, want the failure of the second job", err)
 	}
 	f.reopen()
-	c = newCrew(1, says)
-	f.work(f.Queue, c, queue.WorkConfig{})
+	f.work(f.Queue, newCrew(1, says), queue.WorkConfig{})
 	again, err := f.RetryDead(f.ctx(), end.ID)
 	if err != nil {
 		f.t.Fatalf("RetryDead = %v", err)

@@ -204,63 +204,80 @@ func (a *API) badJobs(ref queue.Ref, err error) *problem.Problem {
 
 var batchFields = []string{"key", "pool", "then", "failed", "meta", "jobs"}
 
+// batchOrder is a batch that somebody wants made.
+type batchOrder struct {
+	order // its key and meta
+
+	pool         string
+	then, failed []queue.Job // one or none
+	jobs         []queue.Job
+	sealed       bool // jobs was given
+}
+
+func (a *API) readBatch(r *http.Request) (*batchOrder, *problem.Problem) {
+	now := time.Now()
+	b := &batchOrder{}
+	one := func(value []byte) ([]queue.Job, error) {
+		return a.readJobs(append(append([]byte{'['}, value...), ']'), now)
+	}
+	p := a.readJobObject(r, batchFields, func(name string, value []byte) (err error) {
+		switch name {
+		case "key":
+			return errors.Join(readFilled(value, &b.job.Key), checkText(b.job.Key, longestKey))
+		case "pool":
+			return errors.Join(readString(value, &b.pool), checkPool(b.pool, true))
+		case "then":
+			b.then, err = one(value)
+		case "failed":
+			b.failed, err = one(value)
+		case "meta":
+			return b.readMetaObject(value)
+		default:
+			b.sealed = true
+			b.jobs, err = a.readJobs(value, now)
+		}
+		return err
+	})
+	if p != nil {
+		return nil, p
+	}
+	var f faults
+	b.readKey(r.Header, &f)
+	b.settle(now, &f)
+	if p := f.problem(); p != nil {
+		return nil, p
+	}
+	for _, some := range [][]queue.Job{b.then, b.failed, b.jobs} {
+		if p := a.completeAll(b.pool, some); p != nil {
+			return nil, p
+		}
+	}
+	return b, nil
+}
+
 // makeBatch opens a batch. One that has its jobs with it is sealed at once.
 func (a *API) makeBatch(w http.ResponseWriter, r *http.Request, _ query) *problem.Problem {
 	if a.stopping() {
 		return errStops()
 	}
-	now := time.Now()
-	var o order
-	var pool string
-	var then, failed, jobs []queue.Job
-	sealed := false
-	one := func(value []byte) ([]queue.Job, error) { return a.readJobs(append(append([]byte{'['}, value...), ']'), now) }
-	p := a.readJobObject(r, batchFields, func(name string, value []byte) (err error) {
-		switch name {
-		case "key":
-			return errors.Join(readFilled(value, &o.job.Key), checkText(o.job.Key, longestKey))
-		case "pool":
-			return errors.Join(readString(value, &pool), checkPool(pool, true))
-		case "then":
-			then, err = one(value)
-		case "failed":
-			failed, err = one(value)
-		case "meta":
-			return o.readMetaObject(value)
-		default:
-			sealed = true
-			jobs, err = a.readJobs(value, now)
-		}
-		return err
-	})
+	o, p := a.readBatch(r)
 	if p != nil {
 		return p
 	}
-	var f faults
-	o.readKey(r.Header, &f)
-	o.settle(now, &f)
-	if p := f.problem(); p != nil {
-		return p
-	}
 	b := queue.Batch{Key: o.job.Key, Meta: o.job.Meta}
-	for _, some := range [][]queue.Job{then, failed, jobs} {
-		if p := a.completeAll(pool, some); p != nil {
-			return p
-		}
+	if len(o.then) > 0 {
+		b.Then = &o.then[0]
 	}
-	if len(then) > 0 {
-		b.Then = &then[0]
+	if len(o.failed) > 0 {
+		b.Failed = &o.failed[0]
 	}
-	if len(failed) > 0 {
-		b.Failed = &failed[0]
+	var i queue.BatchInfo
+	var err error
+	if o.sealed {
+		i, err = a.backend.Queue().EnqueueBatch(r.Context(), b, o.jobs)
+	} else {
+		i, err = a.backend.Queue().OpenBatch(r.Context(), b)
 	}
-	make := a.backend.Queue().OpenBatch
-	if sealed {
-		make = func(ctx context.Context, b queue.Batch) (queue.BatchInfo, error) {
-			return a.backend.Queue().EnqueueBatch(ctx, b, jobs)
-		}
-	}
-	i, err := make(r.Context(), b)
 	if err != nil {
 		return a.badJobs(queue.Ref{}, err)
 	}

@@ -124,8 +124,8 @@ func (s *site) clientOfPools(ctx context.Context, c *client.Client) {
 	}
 }
 
-// TestClientBatches has the Go client make chains and batches.
-func TestClientBatches(t *testing.T) {
+// TestClientChains has the Go client make a chain.
+func TestClientChains(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	c := s.connect()
@@ -143,6 +143,14 @@ func TestClientBatches(t *testing.T) {
 	if _, err := c.Enqueue(ctx, "main", client.Job{Then: []client.Job{{}}}); err == nil {
 		t.Error("Enqueue took a chain")
 	}
+}
+
+// TestClientBatches has the Go client make batches.
+func TestClientBatches(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	c := s.connect()
+	ctx := t.Context()
 	jobs := make([]client.Job, 1200)
 	for i := range jobs {
 		jobs[i] = client.Job{Task: []string{"echo", "fail"}[i%100/99], Payload: fmt.Append(nil, i)}
@@ -173,6 +181,12 @@ func TestClientBatches(t *testing.T) {
 	if p, err := c.ListBatches(ctx, client.BatchFilter{State: client.BatchDone, Limit: 5}); err != nil || len(p.Batches) != 1 {
 		t.Errorf("the batches are %+v, %v", p, err)
 	}
+	s.clientOfOpenBatches(ctx, c)
+}
+
+func (s *site) clientOfOpenBatches(ctx context.Context, c *client.Client) {
+	t := s.t
+	t.Helper()
 	open, err := c.OpenBatch(ctx, "main", client.Batch{})
 	if err != nil {
 		t.Fatal(err)
