@@ -61,6 +61,19 @@ func role() bool {
 		return true
 	}
 	text := os.Getenv(nodeVar)
+	if of := os.Getenv(batchVar); of != "" {
+		var batches int
+		var dir string
+		_, err := fmt.Sscan(of, &batches, &dir)
+		if err == nil {
+			err = runBatches(dir, batches)
+		}
+		if err != nil {
+			fmt.Printf("fault %v\n", err)
+			os.Exit(1)
+		}
+		return true
+	}
 	if text == "" {
 		return false
 	}
