@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/oklog/ulid/v2"
+
 	"github.com/bullpen-run/bullpen/internal/engine"
 	"github.com/bullpen-run/bullpen/internal/lifecycle"
 )
@@ -216,10 +218,15 @@ func (r *batchRecord) info() BatchInfo {
 	return i
 }
 
-// member returns the id of the first job of member index.
+// member returns the id of the first job of member index. Ids of neighbours are
+// neighbours, as those of other jobs are: the store finds them faster.
 func (r *batchRecord) member(index int) string {
-	var b [20]byte
-	return derivedID(r.created, "member", r.id, string(binary.AppendUvarint(b[:0], uint64(index))))
+	id, err := ulid.ParseStrict(derivedID(r.created, "member", r.id))
+	if err != nil {
+		return "" // there is no derived id that is none
+	}
+	binary.BigEndian.PutUint32(id[len(id)-4:], uint32(index))
+	return id.String()
 }
 
 func (r *batchRecord) thenID() string   { return derivedID(r.created, "then", r.id) }

@@ -220,8 +220,12 @@ func (q *Queue) findGone(ctx context.Context, r *batchRecord, m foundMember) (fo
 	case !errors.Is(err, engine.ErrNotFound):
 		return m, err
 	}
-	// One that is about to be put is not lost.
+	// One that is about to be put is not lost, and one that never was is canceled with
+	// its batch.
 	m.ended, m.fate = r.state != BatchOpen, fateLost
+	if len(r.begun) > 0 && !r.there.has(m.index) {
+		m.fate = fateCanceled
+	}
 	return m, nil
 }
 
@@ -296,9 +300,6 @@ func (q *Queue) cancelMember(ctx context.Context, t *roster, index int) error {
 	m, err := q.findMember(ctx, t, index)
 	if err != nil || !m.ended {
 		return err
-	}
-	if m.fate == fateLost && !r.there.has(index) {
-		m.fate = fateCanceled // it was never enqueued
 	}
 	if err := q.settle(ctx); err != nil {
 		return err

@@ -33,8 +33,8 @@ func (q *Queue) EnqueueAll(ctx context.Context, jobs []Job) ([]Ref, error) {
 	return q.enqueueStored(ctx, all)
 }
 
-// enqueueStored puts jobs that were checked. Members of a batch are put where they
-// are not there already.
+// enqueueStored puts jobs that were checked. Members of a batch that may have been
+// put before are put where they are not there.
 func (q *Queue) enqueueStored(ctx context.Context, all []*stored) ([]Ref, error) {
 	b := &bulk{
 		queue: q, jobs: all, ends: make([]bulkEnd, len(all)), left: len(all),
@@ -96,7 +96,8 @@ func (b *bulk) put(ctx context.Context, i int) {
 		return
 	}
 	m := s.message()
-	m.New = s.batch != ""
+	// Of a member that nobody may have put, nobody need look.
+	m.New = s.batch != "" && s.derived
 	q.engine.Put(m, func(_ uint64, err error) {
 		if m.New && errors.Is(err, engine.ErrConflict) {
 			q.engine.Settle(func(err error) { b.existed(i, err) })
