@@ -127,7 +127,7 @@ func TestChaosBatches(t *testing.T) {
 			t.Fatal(err)
 		}
 		if killed < kills {
-			kill := time.AfterFunc(100*time.Millisecond+rand.N(900*time.Millisecond), func() { cmd.Process.Kill() }) //nolint:errcheck // it may have ended
+			kill := time.AfterFunc(100*time.Millisecond+rand.N(900*time.Millisecond), func() { cmd.Process.Kill() })
 			defer kill.Stop()
 		}
 		var exit *exec.ExitError
