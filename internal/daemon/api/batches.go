@@ -169,6 +169,7 @@ func (a *API) chain(w http.ResponseWriter, r *http.Request, _ query) *problem.Pr
 	var f faults
 	o := order{job: jobs[0]}
 	o.readKey(r.Header, &f)
+	o.addTrace(readTrace(r.Header))
 	first := o.job
 	for i := range jobs[1:] {
 		l := jobs[1+i]
