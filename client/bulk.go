@@ -86,7 +86,8 @@ func (c *Client) EnqueueAll(ctx context.Context, pool string, jobs []Job) ([]Ref
 // ends. When the consumer leaves the loop, jobs that were read from the sequence
 // and not yielded may have been enqueued.
 //
-// Key, Task and Meta must be UTF-8; Payload need not be. Parent does not travel.
+// Key, Task and Meta must be UTF-8; Payload need not be. Parent and Pool do not
+// travel.
 func (c *Client) EnqueueSeq(ctx context.Context, pool string, jobs iter.Seq[Job]) iter.Seq2[Ref, error] {
 	return func(yield func(Ref, error) bool) {
 		b := c.newBatch(pool)
@@ -112,6 +113,20 @@ type batch struct {
 	pool    string
 	entries []bulkEntry
 	size    int
+	// Of members of a batch: which, and the number of the first.
+	members string
+	offset  int
+}
+
+// request is the request that enqueues what is open, from number first on.
+func (b *batch) request(first int) call {
+	if b.members == "" {
+		return call{method: http.MethodPost, path: poolPath(b.pool, "/bulk")}
+	}
+	var q query
+	q.number("offset", int64(b.offset+first))
+	q.text("pool", b.pool)
+	return call{method: http.MethodPost, path: batchPath(b.members, "/jobs"), query: q.String()}
 }
 
 // bulkEntry is one job and what became of it.
@@ -127,10 +142,13 @@ type bulkEntry struct {
 func (c *Client) newBatch(pool string) *batch { return &batch{client: c, pool: pool} }
 
 func (b *batch) add(j Job) {
-	if j.Key == "" && b.client.config.Keys {
+	if j.Key == "" && b.client.config.Keys && b.members == "" {
 		j.Key = rand.Text()
 	}
-	e := bulkEntry{keyed: j.Key != ""}
+	if b.members == "" {
+		j.Pool = "" // it is that of the bulk
+	}
+	e := bulkEntry{keyed: j.Key != "" || b.members != ""}
 	if e.line, e.err = encodeBulk(&j); e.err != nil {
 		e.known = true
 	}
@@ -210,7 +228,8 @@ func (b *batch) once(ctx context.Context, open []int) error {
 	for _, i := range open {
 		text.Write(b.entries[i].line)
 	}
-	r := call{method: http.MethodPost, path: poolPath(b.pool, "/bulk"), body: newSource(text.Bytes())}
+	r := b.request(open[0])
+	r.body = newSource(text.Bytes())
 	defer r.body.release()
 	r.header = b.client.header()
 	r.header["Content-Type"] = []string{"application/x-ndjson"}
@@ -292,8 +311,9 @@ func lineError(text json.RawMessage) error {
 	return enqueueError(readProblem(p.Status, nil, text))
 }
 
-// wireJob is a line of a bulk.
+// wireJob is a line of a bulk, or a job of a chain or a batch.
 type wireJob struct {
+	Pool       string            `json:"pool,omitempty"`
 	Task       string            `json:"task,omitempty"`
 	Payload    string            `json:"payload,omitempty"`
 	Base64     string            `json:"payload_base64,omitempty"`
@@ -314,19 +334,32 @@ type wireJob struct {
 	Compensate string            `json:"compensate,omitempty"`
 	Bury       string            `json:"bury,omitempty"`
 	Meta       map[string]string `json:"meta,omitempty"`
+	Then       []wireJob         `json:"then,omitempty"`
 }
 
 // encodeBulk writes a job as a line of a bulk.
 func encodeBulk(j *Job) ([]byte, error) {
+	w, err := wireOf(j)
+	if err != nil {
+		return nil, err
+	}
+	line, err := json.Marshal(&w)
+	if err != nil {
+		return nil, &Error{Cause: "bad-request", Detail: "the job cannot be written as JSON: look at its numbers and times", Err: err}
+	}
+	return append(line, '\n'), nil
+}
+
+func wireOf(j *Job) (wireJob, error) {
 	sound := utf8.ValidString(j.Task) && utf8.ValidString(j.Key) && utf8.ValidString(j.Compensate) && utf8.ValidString(j.Bury)
 	for key, value := range j.Meta {
 		sound = sound && utf8.ValidString(key) && utf8.ValidString(value)
 	}
 	if !sound {
-		return nil, &Error{Cause: "bad-request", Detail: "Task, Key, Compensate, Bury and Meta of a job in a bulk must be UTF-8: use Enqueue, or put the bytes into Payload"}
+		return wireJob{}, &Error{Cause: "bad-request", Detail: "Task, Key, Compensate, Bury and Meta of a job in a bulk must be UTF-8: use Enqueue, or put the bytes into Payload"}
 	}
 	w := wireJob{
-		Task: j.Task, Key: j.Key, Priority: j.Priority, Delay: durationText(j.Delay), At: timeOrNil(j.At), Deadline: timeOrNil(j.Deadline),
+		Pool: j.Pool, Task: j.Task, Key: j.Key, Priority: j.Priority, Delay: durationText(j.Delay), At: timeOrNil(j.At), Deadline: timeOrNil(j.Deadline),
 		Timeout: durationText(j.Limits.Timeout), Memory: j.Limits.Memory, CPU: j.Limits.CPU, Output: j.Limits.Output,
 		Attempts: j.Attempts, Crashes: j.Crashes, Backoff: durationText(j.Backoff), MaxBackoff: durationText(j.MaxBackoff),
 		Idempotent: j.Idempotent, Compensate: j.Compensate, Bury: j.Bury, Meta: j.Meta,
@@ -336,11 +369,14 @@ func encodeBulk(j *Job) ([]byte, error) {
 	} else {
 		w.Base64 = base64.StdEncoding.EncodeToString(j.Payload)
 	}
-	line, err := json.Marshal(&w)
-	if err != nil {
-		return nil, &Error{Cause: "bad-request", Detail: "the job cannot be written as JSON: look at its numbers and times", Err: err}
+	for i := range j.Then {
+		l, err := wireOf(&j.Then[i])
+		if err != nil {
+			return wireJob{}, err
+		}
+		w.Then = append(w.Then, l)
 	}
-	return append(line, '\n'), nil
+	return w, nil
 }
 
 func durationText(d time.Duration) string {

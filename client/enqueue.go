@@ -15,6 +15,9 @@ import (
 // not; any other says that it is not. A job with a Key is given again after a
 // broken connection, see [Config.Retries] and [Config.Keys].
 func (c *Client) Enqueue(ctx context.Context, pool string, j Job) (Ref, error) {
+	if len(j.Then) > 0 {
+		return Ref{}, errThen
+	}
 	r := c.submission(ctx, pool, &j)
 	r.query = j.query(0)
 	a, err := c.do(ctx, r)
@@ -32,6 +35,9 @@ func (c *Client) Enqueue(ctx context.Context, pool string, j Job) (Ref, error) {
 // job, whose id is in Ref if it is known by then: [Client.Wait] goes on. A job that
 // did not end well gives an [*EndError].
 func (c *Client) Run(ctx context.Context, pool string, j Job) (Ref, bullpen.Result, error) {
+	if len(j.Then) > 0 {
+		return Ref{}, bullpen.Result{}, errThen
+	}
 	r := c.submission(ctx, pool, &j)
 	r.query, r.wait = j.query(c.config.Wait), c.config.Wait
 	a, err := c.do(ctx, r)
@@ -62,6 +68,8 @@ func (c *Client) Run(ctx context.Context, pool string, j Job) (Ref, bullpen.Resu
 	}
 	return ref, res, err
 }
+
+var errThen = &Error{Cause: "bad-request", Detail: "the job has jobs in Then: enqueue it by EnqueueChain or EnqueueAll, and wait by WaitChain"}
 
 // state is where the end leaves the job.
 func (e *EndError) state() State {

@@ -20,6 +20,7 @@ func thumbnails() (url string, end func()) {
 	const job = `{"id":"01J","pool":"thumbnails","task":"thumbnail","state":"%s","attempts":2,"outcome":"%s","reason":"%s"` +
 		`,"failure":{"outcome":"crashed","task":"thumbnail","signal":"killed","detail":"out of cheese"},"payload_base64":"anBlZw=="}`
 	const pool = `{"name":"thumbnails","state":"open","min":1,"max":8,"paused":%v,"workers":{"idle":2,"busy":1}}`
+	const batch = `{"id":"01B","state":"%s","total":2,"ended":2,"ok":%d,"ended_at":"2026-01-01T00:00:00Z","then":{"pool":"mail"},"then_id":"01T"}`
 	answers := map[string]string{
 		"POST /v1/pools/thumbnails/jobs":   `{"id":"01J","pool":"thumbnails","state":"queued"}`,
 		"POST /v1/pools/thumbnails/bulk":   `{"id":"01J","state":"queued"}` + "\n" + `{"id":"01K","state":"done","existing":true}`,
@@ -48,6 +49,14 @@ func thumbnails() (url string, end func()) {
 		"POST /v1/pools/thumbnails/reload": fmt.Sprintf(pool, false),
 		"GET /v1/status":                   `{"version":"1.0","ready":true,"uptime":90}`,
 		"POST /v1/reload":                  `{"changed":["thumbnails"]}`,
+		"POST /v1/chains":                  `{"id":"01J","pool":"thumbnails","state":"queued"}`,
+		"POST /v1/batches":                 `{"id":"01B","state":"open","total":0}`,
+		"POST /v1/batches/01B/jobs":        `{"id":"01J","state":"queued"}` + "\n" + `{"id":"01K","state":"queued"}`,
+		"POST /v1/batches/01B/seal":        fmt.Sprintf(batch, "running", 0),
+		"POST /v1/batches/01B/cancel":      fmt.Sprintf(batch, "canceled", 1),
+		"GET /v1/batches/01B":              fmt.Sprintf(batch, "done", 2),
+		"GET /v1/batches/01B/jobs":         `{"jobs":[` + fmt.Sprintf(job, "done", "ok", "") + `]}`,
+		"GET /v1/batches":                  `{"batches":[` + fmt.Sprintf(batch, "done", 2) + `]}`,
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		text, known := answers[r.Method+" "+r.URL.Path]
@@ -57,6 +66,7 @@ func thumbnails() (url string, end func()) {
 			text = `{"cause":"not-found","status":404}`
 		case strings.HasSuffix(r.URL.Path, "/events"):
 			w.Header().Set("Content-Type", "text/event-stream")
+		case strings.HasPrefix(r.URL.Path, "/v1/batches"):
 		case strings.HasSuffix(r.URL.Path, "/jobs") && r.URL.Query().Get("wait") != "":
 			text = "small picture"
 			w.Header().Set("Bullpen-Job", "01J")

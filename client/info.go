@@ -58,6 +58,15 @@ type Info struct {
 	// moment it is for.
 	Schedule string    `json:"schedule"`
 	Tick     time.Time `json:"tick"`
+	// Chain is the first job of the chain that this one belongs to: number Link of
+	// Links. Next is the job that followed it. Empty and 0: it is in none.
+	Chain string `json:"chain"`
+	Link  int    `json:"link"`
+	Links int    `json:"links"`
+	Next  string `json:"next"`
+	// Batch is the batch that it is a member of, with its Index there.
+	Batch string `json:"batch"`
+	Index int    `json:"index"`
 	// Raw is the job as the daemon gave it, in JSON.
 	Raw json.RawMessage `json:"-"`
 }

@@ -105,6 +105,13 @@ type Job struct {
 	Bury string
 	// Parent is the id of the job or task that submits this one, see [WithParent].
 	Parent string
+	// Pool is where the job goes, of one that Then has or that is of a batch. Empty
+	// is the pool of the job before it, or that of the batch.
+	Pool string
+	// Then has jobs that follow one after the other, each with the result of the one
+	// before as its payload, while all end well. They have neither Payload nor Key.
+	// Enqueue and Run do not take them: see [Client.EnqueueChain].
+	Then []Job
 }
 
 // Ref names a job that was enqueued.

@@ -83,6 +83,10 @@ const (
 	metaError       = "bullpen.error"
 	metaSchedule    = "bullpen.schedule"
 	metaTick        = "bullpen.tick"
+	metaChain       = "bullpen.chain"
+	metaLink        = "bullpen.link"
+	metaBatch       = "bullpen.batch"
+	metaIndex       = "bullpen.index"
 )
 
 // Delivered is what the queue tells a handler of the attempt it runs.
@@ -109,6 +113,14 @@ type Delivered struct {
 	// it is for, which may be long ago: a tick that was missed, or a retry.
 	Schedule string
 	Tick     time.Time
+	// Chain is the id of the first job of the chain that this one belongs to, and
+	// Link its number there, from 1. Empty and 0: it is in no chain.
+	Chain string
+	Link  int
+	// Batch is the id of the batch that this job is a member of, with its Index
+	// there, or of which it is a callback, with Index -1.
+	Batch string
+	Index int
 }
 
 // AttemptOf tells a handler which attempt of its job it runs. Of a task that
@@ -116,7 +128,7 @@ type Delivered struct {
 func AttemptOf(t bullpen.Task) Delivered {
 	d := Delivered{
 		Attempt: 1, Redelivered: t.Meta[metaRedelivered] != "", Parent: t.Meta[metaParent],
-		Undoes: t.Meta[metaUndoes], Task: t.Meta[metaTask],
+		Undoes: t.Meta[metaUndoes], Task: t.Meta[metaTask], Chain: t.Meta[metaChain], Batch: t.Meta[metaBatch],
 		Reason: Reason(t.Meta[metaReason]), Outcome: t.Meta[metaOutcome], Error: t.Meta[metaError],
 		Schedule: t.Meta[metaSchedule],
 	}
@@ -128,6 +140,15 @@ func AttemptOf(t bullpen.Task) Delivered {
 	}
 	if o, ok := t.Observer.(*observed); ok {
 		d.Since, d.Due = o.since, o.due
+	}
+	if n, err := strconv.Atoi(t.Meta[metaLink]); err == nil && n > 0 {
+		d.Link = n
+	}
+	if d.Batch != "" {
+		d.Index = -1
+	}
+	if n, err := strconv.Atoi(t.Meta[metaIndex]); err == nil && n >= 0 {
+		d.Index = n
 	}
 	return d
 }
@@ -168,7 +189,8 @@ func (a *attempt) task() bullpen.Task {
 		}
 	}
 	t := bullpen.Task{ID: a.stored.id, Name: j.Name, Payload: j.Payload, Meta: j.Meta, Limits: j.Limits, Observer: &a.seen}
-	if a.tries.started == 0 && a.stored.parent == "" && a.stored.schedule == "" {
+	s := a.stored
+	if a.tries.started == 0 && s.parent == "" && s.schedule == "" && s.chain.first == "" && s.batch == "" {
 		return t
 	}
 	t.Meta = make(map[string]string, len(j.Meta)+6)
@@ -177,14 +199,19 @@ func (a *attempt) task() bullpen.Task {
 	if a.tries.cutOff() {
 		t.Meta[metaRedelivered] = "true"
 	}
-	if a.stored.parent != "" {
-		t.Meta[metaParent] = a.stored.parent
+	for _, m := range []struct{ key, value string }{{metaParent, s.parent}, {metaUndoes, s.undoes}, {metaChain, s.chain.first}, {metaBatch, s.batch}} {
+		if m.value != "" {
+			t.Meta[m.key] = m.value
+		}
 	}
-	if a.stored.undoes != "" {
-		t.Meta[metaUndoes] = a.stored.undoes
+	if s.chain.number > 0 {
+		t.Meta[metaLink] = strconv.Itoa(s.chain.number)
 	}
-	if a.stored.schedule != "" {
-		t.Meta[metaSchedule], t.Meta[metaTick] = a.stored.schedule, a.stored.tick.UTC().Format(time.RFC3339Nano)
+	if s.batch != "" {
+		t.Meta[metaIndex] = strconv.Itoa(s.index)
+	}
+	if s.schedule != "" {
+		t.Meta[metaSchedule], t.Meta[metaTick] = s.schedule, s.tick.UTC().Format(time.RFC3339Nano)
 	}
 	return t
 }
@@ -241,7 +268,7 @@ func (a *attempt) done(r bullpen.Result, err error) {
 	if _, started := bullpen.OutcomeOf(err); !started && cause == nil {
 		a.runner.heldOff(err)
 	}
-	a.conclude(decide(&a.stored.job, a.policy, a.queue.config.MaxResult, &a.tries, end, random()), end)
+	a.conclude(decide(&a.stored.job, a.policy, a.stored.maxResult(&a.queue.config), &a.tries, end, random()), end)
 }
 
 // conclude does what was decided. From here on the job holds no worker.

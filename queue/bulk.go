@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+
+	"github.com/bullpen-run/bullpen/internal/engine"
 )
 
 // bulkWindow is how many jobs EnqueueAll has under way.
@@ -28,6 +30,12 @@ func (q *Queue) EnqueueAll(ctx context.Context, jobs []Job) ([]Ref, error) {
 	if err := errors.Join(errs...); err != nil {
 		return make([]Ref, len(jobs)), err
 	}
+	return q.enqueueStored(ctx, all)
+}
+
+// enqueueStored puts jobs that were checked. Members of a batch that may have been
+// put before are put where they are not there.
+func (q *Queue) enqueueStored(ctx context.Context, all []*stored) ([]Ref, error) {
 	b := &bulk{
 		queue: q, jobs: all, ends: make([]bulkEnd, len(all)), left: len(all),
 		room: make(chan struct{}, bulkWindow), done: make(chan struct{}),
@@ -87,7 +95,14 @@ func (b *bulk) put(ctx context.Context, i int) {
 		}()
 		return
 	}
-	q.engine.Put(s.message(), func(_ uint64, err error) {
+	m := s.message()
+	// Of a member that nobody may have put, nobody need look.
+	m.New = s.batch != "" && s.derived
+	q.engine.Put(m, func(_ uint64, err error) {
+		if m.New && errors.Is(err, engine.ErrConflict) {
+			q.engine.Settle(func(err error) { b.existed(i, err) })
+			return
+		}
 		if err != nil {
 			ref, err := q.notEnqueued(s, storeError(err))
 			b.end(i, ref, err)
@@ -96,6 +111,16 @@ func (b *bulk) put(ctx context.Context, i int) {
 		q.tallies.of(s.job.Queue).enqueued.Add(1)
 		b.end(i, Ref{ID: s.id, State: s.first()}, nil)
 	})
+}
+
+// existed ends a member of a batch that was there.
+func (b *bulk) existed(i int, err error) {
+	if err != nil {
+		ref, err := b.queue.notEnqueued(b.jobs[i], storeError(err))
+		b.end(i, ref, err)
+		return
+	}
+	b.end(i, Ref{ID: b.jobs[i].id, Existing: true, State: b.jobs[i].first()}, nil)
 }
 
 func (b *bulk) end(i int, ref Ref, err error) {

@@ -45,6 +45,7 @@ func (q *Queue) takeBack(ctx context.Context, info *Info) (done bool, err error)
 		outcome: bullpen.Canceled, reason: TakenBack, enqueued: info.Enqueued, ended: time.Now(), node: q.config.Node,
 		message: "taken back while " + info.State.String(), parent: info.Parent, compensate: info.Compensate, bury: info.Bury,
 		tries: tries{started: info.Attempts, crashes: info.Crashes, history: info.History},
+		chain: place{info.Chain, info.Link, info.Links}, batch: info.Batch, index: info.Index,
 	}
 	err = q.put(ctx, engine.Put{Stream: engine.Outcomes, Subject: "out." + e.id, Data: e.encode(), Durable: true, New: true})
 	if errors.Is(err, engine.ErrConflict) {

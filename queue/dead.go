@@ -62,7 +62,8 @@ func (q *Queue) dead(ctx context.Context, id string) (m engine.Message, e *endin
 // RetryDead enqueues a dead job again, as a new job with attempts of its own
 // whose Parent is the old one, and removes it from the dead. Called again after a
 // crash in its midst it gives back the same new job. A deadline that has passed
-// is left out.
+// is left out. The chain of a job goes on when the new one ends well. A batch has
+// counted the job as failed, and does not count the new one.
 func (q *Queue) RetryDead(ctx context.Context, id string) (Ref, error) {
 	m, e, s, err := q.dead(ctx, id)
 	if err != nil {
@@ -73,6 +74,7 @@ func (q *Queue) RetryDead(ctx context.Context, id string) (Ref, error) {
 	}
 	again := *s
 	again.id, again.parent, again.again = ulid.Make().String(), id, false
+	again.batch, again.index = "", 0
 	again.job.Key = "bullpen.retry/" + id
 	again.job.At = time.Time{}
 	if again.enqueued = time.Now(); again.job.Deadline.Before(again.enqueued) {

@@ -9,6 +9,8 @@
 //
 //   - To put a job into the queue: [Queue.Enqueue]; many: [Queue.EnqueueAll];
 //     and to wait for its outcome: [Queue.Run], or [Queue.Wait] from anywhere.
+//   - Jobs that follow one after the other: [Queue.EnqueueChain]; that are counted
+//     together, with one that runs when all have ended: [Queue.EnqueueBatch].
 //   - To work them off: [Queue.Work].
 //   - To see them: [Queue.Get], [Queue.List]; to take one back: [Queue.Cancel];
 //     to stop and start a queue: [Queue.Pause], [Queue.Resume].

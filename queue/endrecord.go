@@ -34,6 +34,10 @@ type ending struct {
 	schedule   string // whose tick the job was for
 	tick       time.Time
 	job        []byte // the record of the job, of a dead one
+	chain      place
+	next       string // the id of the next job of the chain, of one that ended well and is not the last
+	batch      string
+	index      int
 }
 
 // The tags of an ending's record.
@@ -101,6 +105,9 @@ func (e *ending) encode() []byte {
 	w.text(endCompensate, e.compensate)
 	w.text(endBury, e.bury)
 	w.tick(endSchedule, e.schedule, e.tick)
+	w.bytes(endNext, nextFields(e.chain, e.next))
+	w.text(endBatch, e.batch)
+	w.number(endIndex, uint64(e.index))
 	w.bytes(endJob, e.job)
 	w.bytes(endResult, e.result)
 	return w.seal(e.id)
@@ -127,6 +134,8 @@ func (e *ending) read(f field) error {
 		e.job = f.v
 	case endReason:
 		e.reason = Reason(f.v)
+	case endNext:
+		return e.readNext(f)
 	case endTries:
 		return e.tries.readFields(f.v)
 	case endFailure:
@@ -148,6 +157,8 @@ func (e *ending) read(f field) error {
 		return f.into(&e.stats.Ran)
 	case endPeak:
 		return f.into(&e.stats.PeakMemory)
+	case endIndex:
+		return f.into(&e.index)
 	}
 	return nil
 }
@@ -174,6 +185,8 @@ func (e *ending) textAt(tag uint64) *string {
 		return &e.compensate
 	case endBury:
 		return &e.bury
+	case endBatch:
+		return &e.batch
 	default:
 		return nil
 	}

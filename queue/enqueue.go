@@ -19,6 +19,10 @@ func (q *Queue) prepare(j *Job) (*stored, error) {
 		return nil, err
 	}
 	s := &stored{id: ulid.Make().String(), job: *j, enqueued: time.Now()}
+	if len(j.Then) > 0 {
+		s.job.Then = links(j.Then, j.Queue)
+		s.chain = place{first: s.id, number: 1, of: 1 + len(j.Then)}
+	}
 	if s.job.Queue == "" {
 		s.job.Queue = "default"
 	}
@@ -250,6 +254,9 @@ func (q *Queue) keyHolder(ctx context.Context, s *stored, subject string) (ref R
 		return Ref{ID: k.id, Existing: true, State: info.State}, 0, nil
 	case !errors.Is(err, ErrNotFound):
 		return Ref{}, 0, err
+	}
+	if s.chain.first == s.id {
+		s.chain.first = k.id
 	}
 	s.id, s.job.Priority, s.job.At = k.id, k.priority, k.at
 	ref, err = q.enqueueUnder(ctx, s, true)

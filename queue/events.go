@@ -57,6 +57,14 @@ const (
 	ScheduleFailed
 	// StoreFailed: the store can promise nothing any more.
 	StoreFailed
+	// BatchProgress: members of a batch have ended; Count says how many by now. It is
+	// told once a second at most.
+	BatchProgress
+	// BatchFailed: the first member has failed for good, and the callback for that is
+	// enqueued. BatchEnded: all have ended. BatchTookBack: it was canceled.
+	BatchFailed
+	BatchEnded
+	BatchTookBack
 )
 
 var eventNames = [...]string{
@@ -66,6 +74,7 @@ var eventNames = [...]string{
 	Full: "enqueue refused", Paused: "queue paused", Resumed: "queue resumed", Verified: "store verified",
 	HeldOff: "holding off", ScheduleFired: "schedule fired", TickSkipped: "tick of a schedule skipped",
 	TicksMissed: "ticks of a schedule missed", ScheduleFailed: "schedule cannot fire", StoreFailed: "store failed",
+	BatchProgress: "batch goes on", BatchFailed: "first member of a batch failed", BatchEnded: "batch ended", BatchTookBack: "batch canceled",
 }
 
 // String returns the words for k.
@@ -83,7 +92,7 @@ func (k EventKind) level() slog.Level {
 		return slog.LevelError
 	case Buried, Full, NotKept, HeldOff, Redelivered, TickSkipped, TicksMissed, ScheduleFailed:
 		return slog.LevelWarn
-	case ScheduleFired:
+	case ScheduleFired, BatchProgress:
 		return slog.LevelDebug
 	default:
 		return slog.LevelInfo
@@ -96,8 +105,9 @@ type Event struct {
 	Kind             EventKind
 	Queue, Task, Job string // empty where there is none
 	Schedule         string // of what a schedule does
+	Batch            string // its id, of what is about one
 	Attempt          int    // of Retried, Redelivered and Buried
-	Count            int    // of Verified, Missing and TicksMissed
+	Count            int    // of Verified, Missing, TicksMissed and of batches
 	Text             string // more, for people
 }
 
@@ -109,6 +119,9 @@ func (e Event) String() string {
 	}
 	if e.Schedule != "" {
 		s += fmt.Sprintf(" schedule %q", e.Schedule)
+	}
+	if e.Batch != "" {
+		s += " batch " + e.Batch
 	}
 	if e.Queue != "" {
 		s += fmt.Sprintf(" queue %q", e.Queue)

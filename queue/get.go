@@ -137,7 +137,8 @@ func queued(m engine.Message) (*Info, error) {
 		ID: id, Queue: c.Queue, Name: j.Name, Key: j.Key, Priority: p, State: Queued,
 		Enqueued: s.enqueued, Deadline: j.Deadline, Payload: j.Payload, PayloadSize: len(j.Payload), Meta: j.Meta, Parent: s.parent,
 		Compensate: j.Compensate, Bury: j.Bury,
-		Schedule: s.schedule, Tick: s.tick,
+		Schedule: s.schedule, Tick: s.tick, Batch: s.batch, Index: s.index,
+		Chain: s.chain.first, Link: s.chain.number, Links: s.chain.of,
 	}, nil
 }
 

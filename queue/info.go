@@ -144,6 +144,16 @@ type Info struct {
 	// moment it is for.
 	Schedule string
 	Tick     time.Time
+	// Chain is the id of the first job of the chain that this one belongs to, empty
+	// for none; it is number Link of Links there. Next is the id of the one that
+	// followed it.
+	Chain       string
+	Link, Links int
+	Next        string
+	// Batch is the id of the batch that this job is a member of, empty for none, and
+	// Index its place there.
+	Batch string
+	Index int
 }
 
 // The errors of calls that name a job or a queue.
@@ -244,6 +254,8 @@ func (e *ending) info() *Info {
 		Ended: e.ended, Outcome: e.outcome, Reason: e.reason, Result: e.result, ResultSize: len(e.result), Stats: e.stats, Err: e.err(),
 		Parent: e.parent, Compensate: e.compensate, Bury: e.bury,
 		Schedule: e.schedule, Tick: e.tick,
+		Next: e.next, Batch: e.batch, Index: e.index,
+		Chain: e.chain.first, Link: e.chain.number, Links: e.chain.of,
 	}
 	if i.Attempts == 0 && e.outcome == bullpen.OK {
 		i.Attempts = 1

@@ -85,6 +85,13 @@ type Job struct {
 	// enqueued to the same queue, once, with the job's payload and metadata, and
 	// [AttemptOf] tells it of which job and why. It has no Bury of its own.
 	Bury string
+	// Then makes the job the first of a chain: when it has ended well these follow,
+	// one after the other, each with the result of the one before as its payload.
+	// The chain ends at the first that ends otherwise. They have neither payload nor
+	// key of their own, and a Delay counts from when the job is enqueued. At most 63;
+	// the payload of the first job and what is stored of these share
+	// Config.MaxPayload, and theirs is at most half of it.
+	Then []Job
 }
 
 const (
@@ -121,7 +128,7 @@ func (j *Job) check(c *Config) error {
 	if at := j.At; !j.Deadline.IsZero() && (at.After(j.Deadline) || j.Delay > 0 && j.Delay > time.Until(j.Deadline)) {
 		errs = append(errs, fmt.Errorf("Deadline %v is before the job may start: set a later one, or none", j.Deadline.Format(time.RFC3339)))
 	}
-	errs = append(errs, j.checkMeta(), j.Limits.Check())
+	errs = append(errs, j.checkMeta(), j.Limits.Check(), j.checkThen(c))
 	errs = append(errs, j.Retry.check("Retry")...)
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("job %q is not valid: %w", j.Name, err)

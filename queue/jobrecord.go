@@ -29,6 +29,11 @@ type stored struct {
 	// that it may have been enqueued and have ended before: its outcome is looked up
 	// before it runs.
 	derived bool
+	// chain is its place among jobs one after the other; what follows is in job.Then.
+	chain place
+	// batch is the id of the batch whose member index it is or belongs to.
+	batch string
+	index int
 }
 
 // The tags of a job's record.
@@ -67,14 +72,28 @@ const (
 
 // encode returns the record of s.
 func (s *stored) encode() []byte {
-	j := &s.job
-	w := newRecord(len(j.Payload) + len(j.Name) + 64 + 64*len(j.Meta))
+	w := newRecord(len(s.job.Payload) + len(s.job.Name) + 64 + 64*len(s.job.Meta))
+	w.flag(tagAgain, s.again)
+	w.flag(tagDerived, s.derived)
+	w.text(tagParent, s.parent)
+	w.tick(tagSchedule, s.schedule, s.tick)
+	w.text(tagUndoes, s.undoes)
+	w.moment(tagEnqueued, s.enqueued)
+	w.bytes(tagChain, chainFields(s.chain, s.job.Then))
+	w.text(tagBatch, s.batch)
+	w.number(tagIndex, uint64(s.index))
+	s.job.write(&w)
+	return w.seal(s.id)
+}
+
+// write adds what a record says of the job itself. What its subject says (queue
+// and priority) and what follows it (Then) is not among that.
+func (j *Job) write(w *recordWriter) {
 	w.text(tagName, j.Name)
 	for k, v := range j.Meta {
 		w.pair(tagMeta, k, v)
 	}
 	w.text(tagKey, j.Key)
-	w.moment(tagEnqueued, s.enqueued)
 	w.moment(tagAt, j.At)
 	w.moment(tagDeadline, j.Deadline)
 	w.span(tagTimeout, j.Limits.Timeout)
@@ -97,13 +116,7 @@ func (s *stored) encode() []byte {
 	w.flag(tagIdempotent, j.Idempotent)
 	w.text(tagCompensate, j.Compensate)
 	w.text(tagBury, j.Bury)
-	w.flag(tagAgain, s.again)
-	w.flag(tagDerived, s.derived)
-	w.text(tagParent, s.parent)
-	w.text(tagUndoes, s.undoes)
-	w.tick(tagSchedule, s.schedule, s.tick)
 	w.bytes(tagPayload, j.Payload)
-	return w.seal(s.id)
 }
 
 // decodeJob reads the record of the job id; its payload is a part of b.
@@ -134,6 +147,10 @@ func (s *stored) read(f field) error {
 		s.undoes = string(f.v)
 	case tagSchedule:
 		return f.tick(&s.schedule, &s.tick)
+	case tagBatch:
+		s.batch = string(f.v)
+	case tagChain:
+		return s.readChain(f)
 	case tagMeta:
 		return s.readMeta(f)
 	case tagOn, tagOnNothing:
@@ -185,6 +202,8 @@ func (s *stored) numberAt(tag uint64) any {
 		return &s.again
 	case tagDerived:
 		return &s.derived
+	case tagIndex:
+		return &s.index
 	default:
 		return nil
 	}

@@ -46,7 +46,7 @@ func (j *journal) log(logger *slog.Logger, lines <-chan Event) {
 	defer close(j.logged)
 	for e := range lines {
 		attrs := make([]slog.Attr, 0, 7)
-		for _, a := range []struct{ key, value string }{{"queue", e.Queue}, {"task", e.Task}, {"job", e.Job}, {"schedule", e.Schedule}, {"text", e.Text}} {
+		for _, a := range []struct{ key, value string }{{"queue", e.Queue}, {"task", e.Task}, {"job", e.Job}, {"schedule", e.Schedule}, {"batch", e.Batch}, {"text", e.Text}} {
 			if a.value != "" {
 				attrs = append(attrs, slog.String(a.key, a.value))
 			}

@@ -17,12 +17,14 @@ func (a *attempt) ending(d decision, end attemptEnd) *ending {
 		outcome: d.outcome, reason: d.reason, enqueued: a.stored.enqueued, ended: end.at,
 		stats: end.result.Stats, node: a.queue.config.Node, tries: a.tries, parent: a.stored.parent, compensate: j.Compensate, bury: j.Bury,
 		schedule: a.stored.schedule, tick: a.stored.tick,
+		chain: a.stored.chain, batch: a.stored.batch, index: a.stored.index,
 	}
 	e.progress, e.note, e.lines = a.seen.snapshot()
 	var te *bullpen.TaskError
 	switch {
 	case d.outcome == bullpen.OK:
 		e.result = end.result.Payload
+		e.next = a.stored.next(e.ended)
 	case errors.As(end.err, &te):
 		e.failure = sound(te)
 	case end.err != nil:
@@ -30,7 +32,7 @@ func (a *attempt) ending(d decision, end attemptEnd) *ending {
 	case d.outcome == bullpen.Output:
 		e.failure = &bullpen.TaskError{
 			Outcome: bullpen.Output, Task: j.Name, Worker: e.stats.Worker, ExitCode: -1,
-			Message: "the result is larger than Config.MaxResult",
+			Message: a.stored.tooLarge(len(end.result.Payload), &a.queue.config),
 		}
 	}
 	return e
@@ -84,6 +86,10 @@ func (a *attempt) recorded(e *ending) {
 	q.endKey(e)
 	if follow := a.follows(e, e.started()); follow != nil {
 		a.background(follow, func() { a.ended(e) })
+		return
+	}
+	if e.next != "" {
+		a.background(func(ctx context.Context) error { return q.goOn(ctx, e, a.stored) }, func() { a.ended(e) })
 		return
 	}
 	a.ended(e)
@@ -167,7 +173,7 @@ func (a *attempt) settled(started bool) {
 		if follow := a.follows(e, started || e.started()); follow != nil {
 			return follow(ctx)
 		}
-		return nil
+		return q.goOn(ctx, e, a.stored)
 	}, func() { a.ended(e) })
 }
 
@@ -182,6 +188,7 @@ func (q *Queue) renewOutcome(ctx context.Context, s *stored, damage error) (*end
 		id: s.id, queue: s.job.Queue, name: s.job.Name, key: s.job.Key, priority: s.job.Priority, outcome: bullpen.Lost,
 		reason: Corrupt, enqueued: s.enqueued, ended: time.Now(), node: q.config.Node, message: damage.Error(), parent: s.parent,
 		schedule: s.schedule, tick: s.tick,
+		chain: s.chain, batch: s.batch, index: s.index,
 	}
 	err = q.put(ctx, engine.Put{Stream: engine.Outcomes, Subject: "out." + s.id, Data: e.encode(), Durable: true, After: m.Seq})
 	if err != nil {

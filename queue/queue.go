@@ -22,6 +22,7 @@ type Queue struct {
 	tallies tallies
 	matched matched
 	waits   waiters
+	batches batches
 	confirm sync.Pool // of *confirmation
 
 	// live is open until Close: its end stops what runs in the background.
@@ -61,11 +62,13 @@ func Open(ctx context.Context, c Config) (*Queue, error) {
 	q := &Queue{config: c, engine: e, hands: make(map[string]*attempt), runners: make(map[*runner]struct{})}
 	q.live, q.end = context.WithCancel(context.Background())
 	q.journal.open(c.Logger)
+	q.batches.init(q)
 	if err := errors.Join(q.listen(), q.checkSizes(ctx)); err != nil {
 		return nil, errors.Join(fmt.Errorf("queue: %w", err), q.Close())
 	}
-	q.background.Go(q.watch)  // ends with live
-	q.background.Go(q.verify) // ends when all is read, or with live
+	q.background.Go(q.watch)        // ends with live
+	q.background.Go(q.verify)       // ends when all is read, or with live
+	q.background.Go(q.batches.loop) // ends with live
 	return q, nil
 }
 

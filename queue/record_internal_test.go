@@ -19,12 +19,17 @@ func allOfJob() *stored {
 	return &stored{
 		id: newID(), enqueued: stamp(1), again: true, derived: true, parent: newID(), undoes: "lost",
 		schedule: "nightly", tick: stamp(10),
+		chain: place{first: newID(), number: 3, of: 5}, batch: newID(), index: 77,
 		job: Job{
 			Name: "resize", Payload: []byte("\x00 payload"), Meta: map[string]string{"traceparent": "00-1", "": "", "k": ""},
 			Key: "order 17", At: stamp(2), Deadline: stamp(3),
 			Limits:     bullpen.Limits{Timeout: time.Second + 1, Memory: 1 << 40, CPU: 1.5, Output: 1 << 20},
 			Retry:      Retry{Attempts: 7, Backoff: 3, MaxBackoff: time.Hour, Crashes: 2, Nodes: 9, On: []bullpen.Outcome{bullpen.Failed, bullpen.Protocol}},
 			Idempotent: true, Compensate: "undo", Bury: "bury",
+			Then: []Job{
+				{Queue: "other", Name: "next", Priority: High, Delay: time.Minute, Meta: map[string]string{"k": "v"}, Retry: Retry{Attempts: 2}},
+				{Queue: "default", Name: "last", At: stamp(4), Compensate: "undo"},
+			},
 		},
 	}
 }
@@ -53,6 +58,7 @@ func allOfEnding() *ending {
 		stats: bullpen.Stats{Waited: 3, Ran: 4, Worker: "w-2", PeakMemory: 5},
 		tries: allOfTries(), progress: 0.25, note: "a quarter", parent: newID(), compensate: "undo", bury: "bury", job: []byte("job"),
 		schedule: "nightly", tick: stamp(10),
+		chain: place{first: newID(), number: 3, of: 5}, next: newID(), batch: newID(), index: 77,
 		lines: []bullpen.LogLine{{Time: stamp(8), Level: -4, Stream: "log", Text: "one"}, {Time: stamp(9), Level: 8, Stream: "stderr", Text: "two"}},
 	}
 }
@@ -239,6 +245,8 @@ func TestStrangeRecords(t *testing.T) {
 		body       []byte
 	}{
 		{"too many keys of Meta", "job", meta.b},
+		{"too many jobs of a chain", "job", nested(tagChain, func(w *recordWriter) { w.b = many(chainLink, linkFields(&Job{Queue: "q"})) })},
+		{"a job of a chain that has a priority that is none", "job", nested(tagChain, func(w *recordWriter) { w.b = nested(chainLink, func(w *recordWriter) { w.number(linkPriority, 3) }) })},
 		{"an outcome that is none to try after", "job", number(tagOn, 99)},
 		{"half a number", "job", []byte{tagAttempts, 1, 0x80}},
 		{"a number that is none", "job", []byte{tagAttempts, 0}},

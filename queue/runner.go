@@ -216,7 +216,7 @@ func (r *runner) begin(d engine.Delivery) {
 		// The server has moved it from its time to its queue by itself.
 		q.engine.Settle(func(error) {})
 	}
-	if d.Deliveries > 1 || d.Old || d.Again || s.again || s.derived || s.job.Key != "" {
+	if d.Deliveries > 1 || d.Old || d.Again || s.again || s.derived || s.job.Key != "" || q.counted(s) {
 		r.looking++
 		a.background(a.lookUp, func() { r.arrived(arrival{looked: a}) })
 		return

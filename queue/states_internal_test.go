@@ -13,7 +13,7 @@ var update = flag.Bool("update", false, "write docs/job-states.md from the table
 func TestStatesDocument(t *testing.T) {
 	t.Parallel()
 	for name, err := range map[string]error{
-		"job": jobStates.Check(Scheduled, Queued), "attempt": attemptStates.Check(attemptTaken),
+		"job": jobStates.Check(Scheduled, Queued), "attempt": attemptStates.Check(attemptTaken), "batch": batchStates.Check(BatchOpen),
 	} {
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -28,7 +28,9 @@ func TestStatesDocument(t *testing.T) {
 		jobStates.Markdown() +
 		"\n## Job in the hands of a node\n\nFrom its delivery to its answer. From `storing` on it holds no worker: what has become of it is on its\n" +
 		"way to the disk. When the node dies before `answered`, another gets the job after its lease.\n\n" +
-		attemptStates.Markdown()
+		attemptStates.Markdown() +
+		"\n## Batch\n\nEach move is one conditioned message. A batch that is `canceled` has ended when all its members have.\n\n" +
+		batchStates.Markdown()
 	file := filepath.Join("..", "docs", "job-states.md")
 	if *update {
 		if err := os.WriteFile(file, []byte(want), 0o644); err != nil {

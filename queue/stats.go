@@ -11,9 +11,11 @@ import (
 
 // counters are what this program has done since Open, besides the tallies.
 type counters struct {
-	damaged, missing atomic.Uint64
-	hands, recording atomic.Int64
-	schedules        scheduleCounters
+	schedules             scheduleCounters
+	damaged, missing      atomic.Uint64
+	batches, batchesEnded atomic.Uint64
+	callbacks             atomic.Uint64
+	hands, recording      atomic.Int64
 }
 
 // Stats is what this program has done on a queue since Open, and what it has in
@@ -37,6 +39,11 @@ type Stats struct {
 	Damaged, Missing uint64
 	// Schedules is what FireSchedules of this program has done.
 	Schedules ScheduleStats
+	// Batches were opened by this program, BatchesEnded were found by it to have
+	// ended, and Callbacks of batches were enqueued. BatchesOpen is how many it counts
+	// now, which is all on this store that have not ended.
+	Batches, BatchesEnded, Callbacks uint64
+	BatchesOpen                      int
 	// Hands is how many jobs this program has in hand now, Recording how many of
 	// these have ended and wait for their outcome to reach the disk; these hold
 	// no worker.
@@ -52,6 +59,7 @@ func (q *Queue) Stats() Stats {
 	s := Stats{
 		Damaged: c.damaged.Load(), Missing: c.missing.Load(),
 		Hands: int(c.hands.Load()), Recording: int(c.recording.Load()), Schedules: c.schedules.stats(), EventsLost: q.journal.lost.Load(),
+		Batches: c.batches.Load(), BatchesEnded: c.batchesEnded.Load(), Callbacks: c.callbacks.Load(), BatchesOpen: q.batches.size(),
 		Ended: make(map[bullpen.Outcome]uint64),
 	}
 	q.tallies.all(func(_ string, t *tally) { t.addTo(&s) })

@@ -79,6 +79,7 @@ func (w *waiters) failAll(err error) {
 
 // announce tells of an end that is recorded.
 func (q *Queue) announce(e *ending) {
+	q.noteEnd(e)
 	for _, c := range q.waits.take(e.id) {
 		c <- waited{ending: e}
 	}
@@ -94,17 +95,22 @@ func (q *Queue) announce(e *ending) {
 //
 // What it returns survives a loss of power.
 func (q *Queue) Wait(ctx context.Context, id string) (bullpen.Result, error) {
-	if err := checkID(id); err != nil {
-		return bullpen.Result{}, err
-	}
-	c := make(chan waited, 1)
-	q.waits.add(id, c)
-	defer q.waits.remove(id, c)
-	e, err := q.wait(ctx, id, c)
+	e, err := q.waitEnd(ctx, id)
 	if err != nil {
 		return bullpen.Result{}, err
 	}
 	return e.give()
+}
+
+// waitEnd waits for the end of a job.
+func (q *Queue) waitEnd(ctx context.Context, id string) (*ending, error) {
+	if err := checkID(id); err != nil {
+		return nil, err
+	}
+	c := make(chan waited, 1)
+	q.waits.add(id, c)
+	defer q.waits.remove(id, c)
+	return q.wait(ctx, id, c)
 }
 
 func (e *ending) give() (bullpen.Result, error) {

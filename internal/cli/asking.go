@@ -12,7 +12,7 @@ func newAsking(stdin io.Reader, stdout, stderr *os.File) []*cobra.Command {
 	each := func() *remote { return newRemote(stdin, stdout, stderr) }
 	return []*cobra.Command{
 		newSubmit(each()), newGet(each()), newLs(each()), newLogs(each()), newCancel(each()), newRetry(each()),
-		newDead(each), newPool(each), newSchedule(each), newTop(each()), newStatus(each()), newReload(each()),
+		newDead(each), newBatch(each), newPool(each), newSchedule(each), newTop(each()), newStatus(each()), newReload(each()),
 	}
 }
 
@@ -26,7 +26,7 @@ const (
 // groups says where each command stands in the help; others stand below.
 var groups = map[string]string{
 	"map": groupHere, "doctor": groupHere,
-	"submit": groupJobs, "get": groupJobs, "ls": groupJobs, "logs": groupJobs, "cancel": groupJobs, "retry": groupJobs, "dead": groupJobs,
+	"submit": groupJobs, "get": groupJobs, "ls": groupJobs, "logs": groupJobs, "cancel": groupJobs, "retry": groupJobs, "dead": groupJobs, "batch": groupJobs,
 	"serve": groupDaemon, "pool": groupDaemon, "schedule": groupDaemon, "top": groupDaemon, "status": groupDaemon, "reload": groupDaemon,
 }
 

@@ -24,6 +24,9 @@ badly is told on standard error, and the exit status is 1. Ctrl-C during --wait
 leaves the job alone. With --key the same job is taken once, however often it is
 submitted.
 
+With --then another task follows when the job has ended well, with its result as
+payload; given more than once, one after the other. --wait waits for the last.
+
 With --ephemeral the task bypasses the queue: it is run at once, is not stored, and
 is canceled when this program ends. The pool must allow it.
 
@@ -36,6 +39,7 @@ each job that was refused.`
 
 const submitExample = `  bullpen submit thumbnails @photo.jpg --wait > small.jpg
   bullpen submit reports '{"kind":"monthly"}' --at 2027-01-01T03:00Z --key 2026-12
+  bullpen submit pages https://example.org --task fetch --then extract --then index@search
   id=$(bullpen submit reports '{"kind":"daily"}') && bullpen logs -f "$id"
   bullpen submit mails --bulk --task welcome < addresses.txt`
 
@@ -49,6 +53,7 @@ type submission struct {
 	ephemeral   bool
 	bulk        bool
 	ndjson      bool
+	then        []string
 	payload     string // the argument
 	havePayload bool
 }
@@ -95,6 +100,7 @@ func (s *submission) define(f flagSet) {
 	add(f, &j.Compensate, "compensate", "", "NAME", "", word, "task that undoes what is left of the job when it ends badly")
 	add(f, &j.Bury, "bury", "", "NAME", "", word, "task that is told when the job is dead, with its payload; by default the pool's retry.bury")
 	f.StringArrayVar(&s.meta, "meta", nil, "`NAME=VALUE` that travels to the handler, repeatable")
+	f.StringArrayVar(&s.then, "then", nil, "`TASK[@POOL]` that follows when the job has ended well, with its result as payload; repeatable, one after the other")
 	add(f, &j.Parent, "parent", "", "ID", "", word, "job that submits this one and waits for it")
 	f.BoolVar(&s.ephemeral, "ephemeral", false, "run it at once, without the queue, and wait for its end")
 	f.BoolVar(&s.bulk, "bulk", false, "a job for each line of standard input")
@@ -147,6 +153,16 @@ func (s *submission) arguments(_ *cobra.Command, args []string) error {
 		}
 		s.job.Meta[name] = value
 	}
+	for _, text := range s.then {
+		l, err := linkOf(text)
+		if err != nil {
+			bad.add("--then %q: %v", text, err)
+		}
+		s.job.Then = append(s.job.Then, l)
+	}
+	if len(s.then) > 0 && (s.ephemeral || s.job.Parent != "") {
+		bad.add("--then is for jobs of the queue: leave out --ephemeral and --parent")
+	}
 	s.job.Limits.Output = int(min(s.most, math.MaxInt32))
 	if s.retries == 0 {
 		s.retries = -1
@@ -184,7 +200,15 @@ func (s *submission) submit(ctx context.Context, c *client.Client, pool string) 
 	if s.ephemeral {
 		return s.runOnce(ctx, c, pool, job)
 	}
-	ref, err := c.Enqueue(ctx, pool, job)
+	enqueue := c.Enqueue
+	if len(job.Then) > 0 {
+		enqueue = func(ctx context.Context, pool string, j client.Job) (client.Ref, error) {
+			then := j.Then
+			j.Then = nil
+			return c.EnqueueChain(ctx, pool, append([]client.Job{j}, then...)...)
+		}
+	}
+	ref, err := enqueue(ctx, pool, job)
 	if err != nil {
 		return ofPool(pool, err)
 	}
@@ -192,6 +216,15 @@ func (s *submission) submit(ctx context.Context, c *client.Client, pool string) 
 		s.say("a job with this key is there already: it is %s", ref.State)
 	}
 	if s.wait.limit != 0 {
+		if len(job.Then) > 0 {
+			return s.awaitBy(ctx, (*client.Client).WaitChain, ref.ID, s.wait.limit, func(result bullpen.Result) error {
+				id, err := lastOf(ctx, c, ref.ID)
+				if err != nil {
+					return err
+				}
+				return s.result(ctx, c, id, result)
+			})
+		}
 		return s.await(ctx, ref.ID, s.wait.limit, func(result bullpen.Result) error { return s.result(ctx, c, ref.ID, result) })
 	}
 	if s.asJSON {

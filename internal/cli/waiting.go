@@ -41,6 +41,11 @@ func (w *waitFlag) parse(text string) (time.Duration, error) {
 // await waits for the end of a job, for limit at most, and hands its result to
 // show. The job goes on when the waiting ends first.
 func (r *remote) await(ctx context.Context, id string, limit time.Duration, show func(bullpen.Result) error) error {
+	return r.awaitBy(ctx, (*client.Client).Wait, id, limit, show)
+}
+
+// awaitBy is await with another way to wait.
+func (r *remote) awaitBy(ctx context.Context, wait func(*client.Client, context.Context, string) (bullpen.Result, error), id string, limit time.Duration, show func(bullpen.Result) error) error {
 	c, err := r.patient()
 	if err != nil {
 		return err
@@ -51,7 +56,7 @@ func (r *remote) await(ctx context.Context, id string, limit time.Duration, show
 		waiting, cancel = context.WithTimeout(ctx, limit)
 	}
 	defer cancel()
-	result, err := c.Wait(waiting, id)
+	result, err := wait(c, waiting, id)
 	end, ended := errors.AsType[*client.EndError](err)
 	switch {
 	case err == nil:
@@ -65,6 +70,17 @@ func (r *remote) await(ctx context.Context, id string, limit time.Duration, show
 		return r.stillGoing(ctx, c, id, limit)
 	}
 	return ofJob(id, err)
+}
+
+// lastOf returns the last job of a chain that has ended.
+func lastOf(ctx context.Context, c *client.Client, id string) (string, error) {
+	for {
+		info, err := c.Get(ctx, id)
+		if err != nil || info.Next == "" {
+			return id, ofJob(id, err)
+		}
+		id = info.Next
+	}
 }
 
 // badEnd tells of a job that ended otherwise than well.

@@ -8,8 +8,9 @@ import "strings"
 //
 //	Jobs      job.<queue>.<priority>.<id>, and at.<id> for those with a time (made by the engine)
 //	Outcomes  out.<id>
-//	State     key.<queue>.<hash>   try.<id>   live.<id>
+//	State     key.<queue>.<hash>   try.<id>   live.<id>   set.<what>.<token>, of which
 //	          set.cron.<name> and set.tick.<name> of a schedule, with "=" for "."
+//	          set.batch.<id>   set.bend.<batch>.<chunk>.<run of a node>: members that have ended
 //	Dead      dead.<queue>.<id>
 func JobSubject(c Consumer, id string) string {
 	return "job." + c.Queue + "." + c.Priority + "." + id

@@ -60,27 +60,43 @@ func role() bool {
 		worker.Main(worker.Config{Handlers: handlers})
 		return true
 	}
-	var err error
-	if text := os.Getenv(clockVar); text != "" {
-		var c clockConfig
-		if err = json.Unmarshal([]byte(text), &c); err == nil {
-			err = c.run()
-		}
-	} else {
-		text = os.Getenv(nodeVar)
-		if text == "" {
-			return false
-		}
-		var c nodeConfig
-		if err = json.Unmarshal([]byte(text), &c); err == nil {
-			err = c.run()
-		}
+	runs, err := roleOf()
+	if !runs {
+		return false
 	}
 	if err != nil {
 		fmt.Printf("fault %v\n", err)
 		os.Exit(1)
 	}
 	return true
+}
+
+// roleOf runs this process as what its environment says, if that is no worker.
+func roleOf() (runs bool, err error) {
+	if text := os.Getenv(clockVar); text != "" {
+		var c clockConfig
+		if err = json.Unmarshal([]byte(text), &c); err == nil {
+			err = c.run()
+		}
+		return true, err
+	}
+	if of := os.Getenv(batchVar); of != "" {
+		var batches int
+		var dir string
+		if _, err = fmt.Sscan(of, &batches, &dir); err == nil {
+			err = runBatches(dir, batches)
+		}
+		return true, err
+	}
+	text := os.Getenv(nodeVar)
+	if text == "" {
+		return false, nil
+	}
+	var c nodeConfig
+	if err = json.Unmarshal([]byte(text), &c); err == nil {
+		err = c.run()
+	}
+	return true, err
 }
 
 // noting gives the handlers that append who ran, when path and life are given, and

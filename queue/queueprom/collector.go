@@ -52,6 +52,10 @@
 //	bullpen_queue_run_seconds{queue}                  histogram  of attempts that have ended
 //	bullpen_queue_damaged_total                       counter  stored records with a wrong checksum
 //	bullpen_queue_missing_total                       counter  jobs that were confirmed and are no more in the store
+//	bullpen_queue_batches_total                       counter  batches that were opened
+//	bullpen_queue_batches_ended_total                 counter  those that were found here to have ended
+//	bullpen_queue_batch_callbacks_total               counter  callbacks of batches that were enqueued
+//	bullpen_queue_batches_open                        gauge    batches that have not ended; all programs on one store say the same
 //	bullpen_queue_hands                               gauge    jobs in hand
 //	bullpen_queue_recording                           gauge    those that have ended and wait for the disk
 //	bullpen_queue_lost_events_total                   counter  events that the logger was too slow for

@@ -32,6 +32,9 @@ var byQueue = []counter[queue.QueueStats]{
 var counters = []counter[queue.Stats]{
 	{describe("queue_damaged_total", "Stored records with a wrong checksum."), func(s *queue.Stats) uint64 { return s.Damaged }},
 	{describe("queue_missing_total", "Jobs that were confirmed and are no more in the store."), func(s *queue.Stats) uint64 { return s.Missing }},
+	{describe("queue_batches_total", "Batches that this program has opened."), func(s *queue.Stats) uint64 { return s.Batches }},
+	{describe("queue_batches_ended_total", "Batches that this program has found to have ended."), func(s *queue.Stats) uint64 { return s.BatchesEnded }},
+	{describe("queue_batch_callbacks_total", "Callbacks of batches that this program has enqueued."), func(s *queue.Stats) uint64 { return s.Callbacks }},
 	{describe("queue_lost_events_total", "Events that the logger was too slow for."), func(s *queue.Stats) uint64 { return s.EventsLost }},
 	{describe("schedule_fired_total", "Ticks of schedules that have enqueued a job."), func(s *queue.Stats) uint64 { return s.Schedules.Fired }},
 	{describe("schedule_skipped_total", "Ticks of schedules that found the last job still there."), func(s *queue.Stats) uint64 { return s.Schedules.Skipped }},
@@ -47,6 +50,8 @@ var (
 	schedules = describe("schedules", "Schedules that this program fires, without those that are paused.")
 	late      = describe("schedule_late_seconds", "How late the jobs of ticks were confirmed, missed ticks left out.")
 	recording = describe("queue_recording", "Jobs that have ended and wait for their outcome to reach the disk.")
+
+	batches = describe("queue_batches_open", "Batches that have not ended, on this store.")
 
 	waiting = describe("queue_jobs_waiting", "Jobs that can start.", "queue", "priority")
 	taken   = describe("queue_jobs_taken", "Jobs in the hands of programs, or that wait a short time for another attempt.", "queue", "priority")
@@ -74,7 +79,7 @@ func describe(name, help string, labels ...string) *prometheus.Desc {
 // descriptions are all metrics.
 func descriptions() []*prometheus.Desc {
 	all := []*prometheus.Desc{
-		ended, waits, runs, hands, recording, schedules, late, waiting, taken, oldest, paused,
+		ended, waits, runs, hands, recording, schedules, late, batches, waiting, taken, oldest, paused,
 		info, fallback, failed, replicas, messages, bytes, deadOldest, deadAge, syncs, confirms, syncTime, askFailures,
 	}
 	for _, n := range counters {
@@ -107,6 +112,7 @@ func collectStats(s *queue.Stats, to chan<- prometheus.Metric) {
 	one(to, recording, prometheus.GaugeValue, float64(s.Recording))
 	one(to, schedules, prometheus.GaugeValue, float64(s.Schedules.Known))
 	to <- histogram(late, &s.Schedules.Late)
+	one(to, batches, prometheus.GaugeValue, float64(s.BatchesOpen))
 }
 
 // collectQueue shows what was done on one queue.

@@ -161,7 +161,7 @@ func BenchmarkReadLine(b *testing.B) {
 	now := time.Now()
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, p := readLine(line, 1<<10, now); p != nil {
+		if _, p := readLine(line, lineFields, 1<<10, now); p != nil {
 			b.Fatal(p.Detail)
 		}
 	}

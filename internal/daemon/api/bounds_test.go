@@ -147,7 +147,7 @@ func TestManyFaultsCostLittle(t *testing.T) {
 		}
 		return b.String()
 	}
-	line := func(text string, _ *faults) { readLine([]byte(text), 1<<10, time.Now()) }
+	line := func(text string, _ *faults) { readLine([]byte(text), lineFields, 1<<10, time.Now()) }
 	query := func(text string, f *faults) { readQuery(text, submitParams, f) }
 	headers := func(text string, f *faults) { new(order).readHeaders(http.Header{headerMeta: {text}}, f) }
 	for _, c := range []struct {
@@ -173,7 +173,7 @@ func TestManyFaultsCostLittle(t *testing.T) {
 		}
 	}
 	large := `{"priority":"` + strings.Repeat("\\u0001", 10000) + `"}`
-	if _, p := readLine([]byte(large), 1<<20, time.Now()); len(p.JSON()) > 20*longestFault {
+	if _, p := readLine([]byte(large), lineFields, 1<<20, time.Now()); len(p.JSON()) > 20*longestFault {
 		t.Errorf("one fault is told in %d bytes", len(p.JSON()))
 	}
 }

@@ -39,6 +39,16 @@ func (a *API) bulk(w http.ResponseWriter, r *http.Request, _ query) *problem.Pro
 	if _, err := a.backend.Complete(pool, queue.Job{Queue: pool}); err != nil {
 		return problemOf(err)
 	}
+	return a.bulkRun(pool).serve(w, r)
+}
+
+func (a *API) bulkRun(pool string) *bulkRun {
+	return &bulkRun{api: a, pool: pool, known: lineFields, keys: map[string]bool{}, enqueues: a.backend.Queue().EnqueueAll}
+}
+
+// serve puts the lines of a body and answers a line for each.
+func (b *bulkRun) serve(w http.ResponseWriter, r *http.Request) *problem.Problem {
+	a := b.api
 	if p := checkType(r, linesType, "application/ndjson", "application/jsonl", "application/jsonlines"); p != nil {
 		return p
 	}
@@ -52,8 +62,8 @@ func (a *API) bulk(w http.ResponseWriter, r *http.Request, _ query) *problem.Pro
 		in.read(r.Body, 4*(a.config.MaxPayload/3+1)+lineRoom)
 	})
 	defer in.stop(w, r)
-	b := &bulkRun{api: a, pool: pool, stream: s, keys: map[string]bool{}, trace: readTrace(r.Header)}
-	if s.flush() != nil {
+	b.trace = readTrace(r.Header)
+	if b.stream = s; s.flush() != nil {
 		return nil
 	}
 	for {
@@ -189,6 +199,13 @@ type bulkRun struct {
 	of     []int           // the lines of jobs
 	keys   map[string]bool // of jobs
 	trace  trace           // of the request
+	known  []string        // the fields that a line may have
+
+	enqueues func(context.Context, []queue.Job) ([]queue.Ref, error)
+	// Of members of a batch: which one the first of jobs is. A line that is none
+	// leaves a gap.
+	numbered bool
+	number   int
 }
 
 // put puts a batch and writes an answer for each line. Of jobs with the same key
@@ -201,6 +218,10 @@ func (b *bulkRun) put(ctx context.Context, lines []bulkLine) error {
 		job, p := b.job(&lines[i])
 		lines[i].text = nil // the job has what it needs of it
 		if answers[i].problem = p; p != nil {
+			if b.numbered {
+				b.enqueue(ctx, answers)
+				b.number++
+			}
 			if faults += len(p.Faults); faults >= faultsKept {
 				b.enqueue(ctx, answers)
 				if err := b.answer(lines[first:i+1], answers[first:i+1]); err != nil {
@@ -241,12 +262,18 @@ func (b *bulkRun) enqueue(ctx context.Context, answers []lineAnswer) {
 	if len(b.jobs) == 0 {
 		return
 	}
-	refs, err := b.api.backend.Queue().EnqueueAll(ctx, b.jobs)
+	refs, err := b.enqueues(ctx, b.jobs)
+	if refs == nil {
+		refs = make([]queue.Ref, len(b.jobs))
+	}
+	b.number += len(b.jobs)
 	reasons := eachReason(err)
 	for k, i := range b.of {
 		answers[i].ref = refs[k]
 		if e := reasons.of(k); e != nil {
 			answers[i].problem = b.api.notStored(refs[k], e)
+		} else if refs[k].ID == "" {
+			answers[i].problem = problem.New(problem.BadRequest, "it was not put because of another job that came with it: send it again.")
 		}
 	}
 	clear(b.jobs)
@@ -268,13 +295,15 @@ func (b *bulkRun) job(l *bulkLine) (queue.Job, *problem.Problem) {
 	if l.err != nil {
 		return queue.Job{}, problem.New(problem.TooLarge, "The line is longer than the queue's largest payload (queue.max_payload) with what comes along: put the data elsewhere and its name into the payload.")
 	}
-	o, p := readLine(l.text, b.api.config.MaxPayload, time.Now())
+	o, p := readLine(l.text, b.known, b.api.config.MaxPayload, time.Now())
 	if p != nil {
 		return queue.Job{}, p
 	}
 	o.addTrace(b.trace)
-	o.job.Queue = b.pool
-	job, err := b.api.backend.Complete(b.pool, o.job)
+	if o.job.Queue == "" && b.pool == "" {
+		return queue.Job{}, problem.New(problem.BadRequest, "it names no pool: give it the field pool, or the request the parameter pool.")
+	}
+	job, err := b.api.complete(b.pool, o.job)
 	if err != nil {
 		return queue.Job{}, problemOf(err)
 	}

@@ -123,3 +123,84 @@ func (s *site) clientOfPools(ctx context.Context, c *client.Client) {
 		s.t.Errorf("the status is %+v, %v", status, err)
 	}
 }
+
+// TestClientChains has the Go client make a chain.
+func TestClientChains(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	c := s.connect()
+	ctx := t.Context()
+	ref, err := c.EnqueueChain(ctx, "main", client.Job{Task: "echo", Payload: []byte("\xffx")}, client.Job{Task: "echo", Pool: "kept"}, client.Job{Task: "echo"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r, err := c.WaitChain(ctx, ref.ID); err != nil || string(r.Payload) != "\xffx" {
+		t.Errorf("the chain gives %q, %v", r.Payload, err)
+	}
+	if info, err := c.Get(ctx, ref.ID); err != nil || info.Link != 1 || info.Links != 3 || info.Next == "" {
+		t.Errorf("its first job is %+v, %v", info, err)
+	}
+	if _, err := c.Enqueue(ctx, "main", client.Job{Then: []client.Job{{}}}); err == nil {
+		t.Error("Enqueue took a chain")
+	}
+}
+
+// TestClientBatches has the Go client make batches.
+func TestClientBatches(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	c := s.connect()
+	ctx := t.Context()
+	jobs := make([]client.Job, 1200)
+	for i := range jobs {
+		jobs[i] = client.Job{Task: []string{"echo", "fail"}[i%100/99], Payload: fmt.Append(nil, i)}
+	}
+	b := client.Batch{Key: "b", Then: &client.Job{Task: "echo"}, Failed: &client.Job{Task: "echo", Pool: "kept"}, Meta: map[string]string{"a": "b"}}
+	i, err := c.EnqueueBatch(ctx, "main", b, jobs)
+	if err != nil || i.Total != 1200 {
+		t.Fatalf("the batch is %+v, %v", i, err)
+	}
+	if i, err = c.WaitBatch(ctx, i.ID); err != nil || i.OK != 1188 || i.Failed != 12 || i.ThenID == "" || i.FailedID == "" || i.Meta["a"] != "b" {
+		t.Errorf("the batch is %+v, %v", i, err)
+	}
+	if again, err := c.EnqueueBatch(ctx, "main", b, jobs); err != nil || again.ID != i.ID || !again.Existing {
+		t.Errorf("again it is %+v, %v", again, err)
+	}
+	n, dead := 0, 0
+	for info, err := range c.BatchJobs(ctx, i.ID) {
+		if err != nil || info.Batch != i.ID || info.Index != n {
+			t.Fatalf("member %d is %+v, %v", n, info, err)
+		}
+		if n++; info.State == client.Dead {
+			dead++
+		}
+	}
+	if n != 1200 || dead != 12 {
+		t.Errorf("there are %d members, %d of them dead", n, dead)
+	}
+	if p, err := c.ListBatches(ctx, client.BatchFilter{State: client.BatchDone, Limit: 5}); err != nil || len(p.Batches) != 1 {
+		t.Errorf("the batches are %+v, %v", p, err)
+	}
+	s.clientOfOpenBatches(ctx, c)
+}
+
+func (s *site) clientOfOpenBatches(ctx context.Context, c *client.Client) {
+	t := s.t
+	t.Helper()
+	open, err := c.OpenBatch(ctx, "main", client.Batch{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.AddToBatch(ctx, open.ID, 1, "main", []client.Job{{Task: "echo", Delay: time.Hour}}); err != nil {
+		t.Error(err)
+	}
+	if _, err := c.SealBatch(ctx, open.ID, 2); err == nil {
+		t.Error("a batch with a gap was sealed")
+	}
+	if _, err := c.CancelBatch(ctx, open.ID); err != nil {
+		t.Error(err)
+	}
+	if i, err := c.WaitBatch(ctx, open.ID); err != nil || i.Canceled != 2 {
+		t.Errorf("canceled it is %+v, %v", i, err)
+	}
+}

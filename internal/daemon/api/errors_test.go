@@ -74,6 +74,7 @@ func TestEveryErrorHasItsAnswer(t *testing.T) {
 		"api.ErrQueueOnly":       {ErrQueueOnly, problem.Refused},
 		"queue.ErrNotFound":      {queue.ErrNotFound, problem.NotFound},
 		"queue.ErrEnded":         {queue.ErrEnded, problem.Ended},
+		"queue.ErrIncomplete":    {queue.ErrIncomplete, problem.BadRequest},
 		"queue.ErrFull":          {queue.ErrFull, problem.Full},
 		"queue.ErrClosed":        {queue.ErrClosed, problem.Closed},
 		"queue.ErrStore":         {queue.ErrStore, problem.Store},

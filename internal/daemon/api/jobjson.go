@@ -42,6 +42,12 @@ type Job struct {
 	Bury       string            `json:"bury,omitempty"`
 	Schedule   string            `json:"schedule,omitempty"`
 	Tick       string            `json:"tick,omitempty"`
+	Chain      string            `json:"chain,omitempty"`
+	Link       int               `json:"link,omitempty"`
+	Links      int               `json:"links,omitempty"`
+	Next       string            `json:"next,omitempty"`
+	Batch      string            `json:"batch,omitempty"`
+	Index      *int              `json:"index,omitempty"`
 	Meta       map[string]string `json:"meta,omitempty"`
 	History    []Attempt         `json:"history,omitempty"`
 	Lines      []Line            `json:"lines,omitempty"`
@@ -89,6 +95,10 @@ func brief(i *queue.Info) Job {
 		Waited: i.Stats.Waited.Seconds(), Ran: i.Stats.Ran.Seconds(), PeakMemory: i.Stats.PeakMemory,
 		Parent: i.Parent, Compensate: i.Compensate, Bury: i.Bury, Meta: i.Meta, Reason: string(i.Reason),
 		Schedule: i.Schedule, Tick: stamp(i.Tick),
+	}
+	if j.Chain, j.Link, j.Links, j.Next, j.Batch = i.Chain, i.Link, i.Links, i.Next, i.Batch; i.Batch != "" {
+		index := i.Index
+		j.Index = &index
 	}
 	if i.Queue != "" { // of a damaged one the priority is not known
 		j.Priority = i.Priority.String()

@@ -8,11 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/bullpen-run/bullpen/internal/daemon/problem"
+	"github.com/bullpen-run/bullpen/queue"
 )
 
 var errLongLine = errors.New("the line is too long")
@@ -51,13 +53,29 @@ func (l *lineReader) next() ([]byte, error) {
 	}
 }
 
-// readLine reads a line of a bulk.
-func readLine(text []byte, maxPayload int, now time.Time) (order, *problem.Problem) {
-	var o order
+// readLine reads a job of JSON, such as a line of a bulk, which may have the known
+// fields.
+func readLine(text []byte, known []string, maxPayload int, now time.Time) (order, *problem.Problem) {
 	var f faults
+	o := readJob(text, known, now, &f)
+	if p := f.problem(); p != nil {
+		return o, p
+	}
+	if n := len(o.job.Payload); n > maxPayload {
+		return o, problem.New(problem.TooLarge, fmt.Sprintf("the payload has %d bytes, more than the %d that queue.max_payload allows: put the data elsewhere and its name into the payload.", n, maxPayload))
+	}
+	return o, nil
+}
+
+func readJob(text []byte, known []string, now time.Time, f *faults) order {
+	var o order
 	payloads := 0
-	err := eachMember(text, &f, lineFields, func(name string, value []byte) error {
+	err := eachMember(text, f, known, func(name string, value []byte) error {
 		switch name {
+		case "pool":
+			return errors.Join(readString(value, &o.job.Queue), checkPool(o.job.Queue, true))
+		case "then":
+			return o.readThen(value, now)
 		case "payload":
 			payloads++
 			var s string
@@ -85,14 +103,53 @@ func readLine(text []byte, maxPayload int, now time.Time) (order, *problem.Probl
 	if payloads > 1 {
 		f.add("payload and payload_base64 are both there: give one")
 	}
-	o.settle(now, &f)
-	if p := f.problem(); p != nil {
-		return o, p
+	delay := o.job.Delay
+	o.settle(now, f)
+	if slices.Equal(known, linkFields) && delay > 0 { // it counts from when the job is enqueued
+		o.job.Delay, o.job.At = delay, time.Time{}
 	}
-	if n := len(o.job.Payload); n > maxPayload {
-		return o, problem.New(problem.TooLarge, fmt.Sprintf("the payload has %d bytes, more than the %d that queue.max_payload allows: put the data elsewhere and its name into the payload.", n, maxPayload))
+	return o
+}
+
+// readThen reads the jobs that follow another.
+func (o *order) readThen(value []byte, now time.Time) error {
+	var all []json.RawMessage
+	if err := json.Unmarshal(value, &all); err != nil {
+		return errors.New("use an array of objects")
 	}
-	return o, nil
+	if len(all) >= longestChain {
+		return fmt.Errorf("it has %d jobs: a chain has %d at most", len(all), longestChain)
+	}
+	for i, text := range all {
+		var f faults
+		l := readJob(text, linkFields, now, &f)
+		if p := f.problem(); p != nil {
+			return fmt.Errorf("job %d: %s", i, p.Detail)
+		}
+		o.job.Then = append(o.job.Then, l.job)
+	}
+	return nil
+}
+
+// complete fills in what a job and those that follow it leave to their pools. One
+// that names no pool goes to that of the one before it.
+func (a *API) complete(pool string, j queue.Job) (queue.Job, error) {
+	if j.Queue == "" {
+		j.Queue = pool
+	}
+	j, err := a.backend.Complete(j.Queue, j)
+	pool = j.Queue
+	for i := range j.Then {
+		l := &j.Then[i]
+		if l.Queue == "" {
+			l.Queue = pool
+		}
+		if err == nil {
+			*l, err = a.backend.Complete(l.Queue, *l)
+		}
+		pool = l.Queue
+	}
+	return j, err
 }
 
 // readField takes one setting of a line: a string as in a query, or a number.

@@ -243,14 +243,7 @@ func (a *API) list(w http.ResponseWriter, r *http.Request, q query) *problem.Pro
 
 // answerList reads a page and answers with it.
 func (a *API) answerList(w http.ResponseWriter, r *http.Request, q query, l *lister, f *faults) *problem.Problem {
-	limit := defaultLimit
-	if text, there := q.look("limit"); there {
-		n, err := readCount(text, 1, mostLimit)
-		if err != nil {
-			f.add("limit is " + quoted(text) + ": " + err.Error())
-		}
-		limit = n
-	}
+	limit := readLimit(q, f)
 	var at *cursor
 	if text, there := q.look("after"); there {
 		c, err := readCursor(text)
@@ -273,6 +266,19 @@ func (a *API) answerList(w http.ResponseWriter, r *http.Request, q query, l *lis
 		page.Next = next.String()
 	}
 	return writeJSON(w, http.StatusOK, page)
+}
+
+// readLimit reads how many a page has at most.
+func readLimit(q query, f *faults) int {
+	text, there := q.look("limit")
+	if !there {
+		return defaultLimit
+	}
+	n, err := readCount(text, 1, mostLimit)
+	if err != nil {
+		f.add("limit is " + quoted(text) + ": " + err.Error())
+	}
+	return n
 }
 
 // reasons are the words of queue.Reason that a dead job may have.

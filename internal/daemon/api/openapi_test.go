@@ -70,7 +70,7 @@ var schemas = map[string]any{
 	"RunResult": RunResult{}, "RunStats": RunStats{}, "Page": Page{}, "Pools": Pools{}, "Pool": PoolInfo{}, "Workers": Workers{}, "Depth": Depth{},
 	"Many": Many{}, "NotOne": NotOne{}, "Kept": Kept{}, "Causes": Causes{}, "Cause": Cause{}, "Changed": Changed{}, "Status": StatusInfo{}, "Store": StoreInfo{}, "Usage": Usage{}, "Sync": SyncInfo{},
 	"Schedule": Schedule{}, "Schedules": Schedules{}, "ScheduleJob": ScheduleJob{},
-	"QueueStats": QueueInfo{}, "Problem": problem.Problem{}, "Failure": problem.Failure{},
+	"Batch": Batch{}, "Batches": Batches{}, "JobLine": JobLine{}, "QueueStats": QueueInfo{}, "Problem": problem.Problem{}, "Failure": problem.Failure{},
 }
 
 func TestFieldsAreDocumented(t *testing.T) {
@@ -251,7 +251,7 @@ func FuzzLine(f *testing.F) {
 		f.Add([]byte(v))
 	}
 	f.Fuzz(func(t *testing.T, line []byte) {
-		o, p := readLine(line, 1<<10, time.Now())
+		o, p := readLine(line, lineFields, 1<<10, time.Now())
 		if p != nil {
 			if p.Detail == "" || p.Status/100 != 4 {
 				t.Errorf("%q: %+v", line, p)

@@ -32,6 +32,8 @@ const (
 	mostMeta    = 64
 	metaBytes   = 16 << 10
 	mostTries   = 1 << 16
+
+	longestChain = 64
 )
 
 // setting is one parameter of an order, for queries and for lines of a bulk.
@@ -90,7 +92,12 @@ var (
 	submitParams = names("id")
 	runParams    = []string{"task", "timeout", "memory", "cpu", "output", "deadline", "id"}
 	lineParams   = names("id", "wait")
-	lineFields   = append([]string{"payload", "payload_base64", "meta"}, lineParams...)
+	lineFields   = append([]string{"payload", "payload_base64", "meta", "then"}, lineParams...)
+	// memberFields are of a job that says which pool it goes to, linkFields of one
+	// that follows another.
+	scheduleJobFields = slices.DeleteFunc(slices.Clone(lineFields), func(f string) bool { return f == "then" })
+	memberFields      = append([]string{"pool"}, lineFields...)
+	linkFields        = append([]string{"pool", "meta"}, names("id", "wait", "key")...)
 )
 
 // names returns the names of all settings but some.

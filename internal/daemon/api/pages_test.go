@@ -225,7 +225,8 @@ func TestBulkKeepsFewFaults(t *testing.T) {
 		}
 		w.lines = append(w.lines, bulkLine{number: n + 1, text: []byte(text)})
 	}
-	b := &bulkRun{api: a, pool: "main", stream: a.stream(w, linesType), keys: map[string]bool{}}
+	b := a.bulkRun("main")
+	b.stream = a.stream(w, linesType)
 	if err := b.put(t.Context(), w.lines); err != nil {
 		t.Fatal(err)
 	}

@@ -154,7 +154,7 @@ func (a *API) readSchedule(r *http.Request) (queue.Schedule, *problem.Problem) {
 		case "pool":
 			return errors.Join(readString(value, &pool), checkPool(pool, false))
 		case "job":
-			job, p = readLine(value, a.config.MaxPayload, time.Now())
+			job, p = readLine(value, scheduleJobFields, a.config.MaxPayload, time.Now())
 			return nil
 		case "every":
 			var o order

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from typing import (TYPE_CHECKING, Any, AsyncIterable, AsyncIterator, Deque, Dict, Iterable, List, Mapping, Optional, Tuple,
-                    TypeVar, Union)
+from typing import (TYPE_CHECKING, Any, AsyncIterable, AsyncIterator, Deque, Dict, Iterable, List, Mapping, Optional, Sequence,
+                    Tuple, TypeVar, Union)
 
 from . import _client_requests as requests
 from ._client_answers import Event, JobInfo, PoolInfo, Ref
@@ -140,6 +140,32 @@ class AsyncClient(AsyncSchedules):
     async def _send(self, pool: str, batch: requests.Batch) -> List[Union[AsyncJob, ClientError]]:
         found = await self._drive(self._calls.bulk(pool, *batch.take()))
         return [one if isinstance(one, ClientError) else AsyncJob(self, one._replace(pool=one.pool or pool)) for one in found]
+
+    async def chain(self, pool: str, jobs: "Sequence[Union[Payload, Mapping[str, Any]]]", **options: "Unpack[Options]") -> AsyncJob:
+        """Submit jobs that run one after the other, each with the result of the one before as payload.
+
+        jobs are as for `enqueue_many`; only the first has a payload, and each may have a
+        ``pool`` of its own. The Job is the first; ``raw["next"]`` of the info of one that
+        has ended is the id of the one that follows.
+        """
+        return AsyncJob(self, await self._drive(self._calls.chain(pool, jobs, options)))
+
+    async def batch(self, pool: str, jobs: "Iterable[Union[Payload, Mapping[str, Any]]]", *, key: Optional[str] = None,
+              then: "Union[Payload, Mapping[str, Any], None]" = None, failed: "Union[Payload, Mapping[str, Any], None]" = None,
+              meta: Optional[Mapping[str, str]] = None, **options: Any) -> Dict[str, Any]:
+        """Submit jobs that are counted together, and tell of the batch.
+
+        then is a job that is enqueued when all have ended, failed one when the first has
+        failed for good: mappings with ``task`` and other options, and ``pool`` where it
+        is not that of the jobs. With a key the batch is made once, and a second call
+        finishes what the first did not. Other options are those of `Options`, for each job.
+        """
+        order = {"key": key, "then": then, "failed": failed, "meta": meta}
+        return await self._drive(self._calls.batch(pool, jobs, order, options))
+
+    async def get_batch(self, id: str, timeout: Optional[float] = 0.0) -> Dict[str, Any]:
+        """How a batch does, after waiting timeout seconds for its end at most; for ever with None."""
+        return await self._drive(self._calls.get_batch(id, timeout))
 
     # Jobs.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple, Union
+from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, Union
 
 from . import _client_answers as answers
 from . import _client_errors as errors
@@ -54,9 +54,64 @@ class Calls(Caller):
             return answer.body
         raise answers.error_of(answer)
 
-    def bulk(self, pool: str, entries: List[Entry], headers: Tuple[Tuple[str, str], ...]
+    def chain(self, pool: str, items: Sequence[Any], options: Mapping[str, Any]) -> Call[Ref]:
+        """Submit jobs that run one after the other."""
+        trace = dict(requests.here().trace)
+        defaults = {key: value for key, value in options.items() if key not in ("key", "parent")}
+        jobs = [requests.member(item, defaults, trace) for item in items]
+        if jobs:
+            jobs[0]["pool"] = pool
+            if options.get("key"):
+                jobs[0]["key"] = options["key"]
+            for job in jobs[1:]:
+                if not (job.get("payload") or job.get("payload_base64")):
+                    job.pop("payload", None)
+        answer = yield from self.ok(requests.post(path("chains"), {"jobs": jobs}), bool(options.get("key")))
+        return answers.ref(answers.load_object(answer))
+
+    def batch(self, pool: str, items: Iterable[Any], order: Mapping[str, Any], options: Mapping[str, Any]) -> Call[Dict[str, Any]]:
+        """Submit jobs that are counted together."""
+        trace = dict(requests.here().trace)
+        body: Dict[str, Any] = {"pool": pool}
+        for name in ("then", "failed"):
+            if order.get(name) is not None:
+                body[name] = requests.member(order[name], {}, trace)
+        body.update({name: order[name] for name in ("key", "meta") if order.get(name)})
+        made = answers.load_object((yield from self.ok(requests.post(path("batches"), body), bool(order.get("key")))))
+        if made.get("state") != "open":
+            return made
+        id, at, piece = answers.field(made, "id", str), 0, requests.Batch(options, True)
+        for item in items:
+            if piece.add(item):
+                at = yield from self._add(pool, id, at, piece)
+        if piece.entries:
+            at = yield from self._add(pool, id, at, piece)
+        answer = yield from self.ok(requests.post(path("batches", id, "seal"), {"total": at}), True)
+        return answers.load_object(answer)
+
+    def _add(self, pool: str, id: str, at: int, piece: requests.Batch) -> Call[int]:
+        """Add jobs to an open batch; the number behind the last."""
+        for one in (yield from self.bulk(pool, *piece.take(), batch=(id, at))):
+            if isinstance(one, errors.ClientError):
+                raise one
+            at += 1
+        return at
+
+    def get_batch(self, id: str, timeout: Optional[float]) -> Call[Dict[str, Any]]:
+        """How a batch does, after waiting for its end."""
+        user, backoff = Timer(timeout), Backoff()
+        while True:
+            part, begun = user.left(SLICE), time.monotonic()
+            request = Request("GET", path("batches", id, query=[("wait", duration(part))]))
+            found = answers.load_object((yield from self.ok(request, True, part)))
+            if found.get("ended_at") and ("then" not in found or found.get("then_id")) or user.left() == 0.0:
+                return found
+            if time.monotonic() - begun < part / 2:  # the server did not wait: it is about to stop
+                yield Pause(user.left(backoff.delay()))
+
+    def bulk(self, pool: str, entries: List[Entry], headers: Tuple[Tuple[str, str], ...], batch: Optional[Tuple[str, int]] = None
              ) -> Call[List[Union[Ref, errors.ClientError]]]:
-        """Submit a batch; what came of each job, in order. It raises where nothing was taken."""
+        """Submit many jobs, to a batch from a number on; what came of each, in order. It raises where nothing was taken."""
         results: Dict[int, Union[Ref, errors.ClientError]] = {}
         pending = list(range(len(entries)))
         timer, backoff = Timer(self.timeout), Backoff()
@@ -64,7 +119,10 @@ class Calls(Caller):
         while pending:
             why = "the answer ends too early"
             body = b"".join([entries[i].line for i in pending])
-            request = Request("POST", path("pools", pool, "bulk"), headers, body)
+            where = path("pools", pool, "bulk")
+            if batch is not None:
+                where = path("batches", batch[0], "jobs", query=[("offset", str(batch[1] + pending[0])), ("pool", pool)])
+            request = Request("POST", where, headers, body)
             try:
                 answer = yield Exchange(request, timer.within())
             except Broken as broken:

@@ -256,6 +256,18 @@ def entry(item: Union[Payload, Mapping[str, Any]], defaults: Mapping[str, Any], 
     return Entry(json.dumps(job, separators=(",", ":")).encode("ascii") + b"\n", bool(options.get("key")))
 
 
+def member(item: Union[Payload, Mapping[str, Any]], defaults: Mapping[str, Any], trace: Mapping[str, str]) -> Dict[str, Any]:
+    """A job of a chain or a batch: as a line of a bulk request, with the ``pool`` that a mapping may have."""
+    where = None
+    if isinstance(item, Mapping) and "pool" in item:
+        item = dict(item)
+        where = text(item.pop("pool"))
+    job: Dict[str, Any] = json.loads(entry(item, defaults, trace).line)
+    if where is not None:
+        job["pool"] = where
+    return job
+
+
 def _bulk_meta(options: Mapping[str, Any], trace: Mapping[str, str]) -> Dict[str, str]:
     """The meta of a line, with what is a header of a request of its own."""
     given = options.get("meta") or {}
@@ -276,7 +288,8 @@ class Batch:
     MOST = 500
     BYTES = 256 << 10
 
-    def __init__(self, defaults: Mapping[str, Any]) -> None:
+    def __init__(self, defaults: Mapping[str, Any], members: bool = False) -> None:
+        self._members = members  # of a batch: they may have a pool, and may be sent again
         self._defaults = dict(defaults)
         self._parent = self._defaults.pop("parent", None)
         self._trace = dict(here().trace)
@@ -285,7 +298,11 @@ class Batch:
 
     def add(self, item: Union[Payload, Mapping[str, Any]]) -> bool:
         """Take a job; True when the batch is full."""
-        one = entry(item, self._defaults, self._trace)
+        if self._members:
+            line = json.dumps(member(item, self._defaults, self._trace), separators=(",", ":"))
+            one = Entry(line.encode("ascii") + b"\n", True)
+        else:
+            one = entry(item, self._defaults, self._trace)
         self.entries.append(one)
         self.bytes += len(one.line)
         return len(self.entries) >= self.MOST or self.bytes >= self.BYTES

@@ -181,6 +181,21 @@ def test_bulk_and_lists(client: Any) -> None:
     assert {job.id for job in jobs[-50:]} <= listed
 
 
+def test_chains_and_batches(client: Any) -> None:
+    job = client.chain(POOL, [{"payload": "x", "task": "upper"}, {"task": "upper"}])
+    assert job.result(60) == b"X"
+    following = job.info().raw["next"]
+    assert client.result(following, 60) == b"X"
+    key = uuid.uuid4().hex
+    jobs = [{"payload": str(i), "task": "no" if i == 7 else "upper"} for i in range(700)]
+    made = client.batch(POOL, jobs, key=key, then={"task": "upper"}, meta={"a": "b"}, priority="high")
+    assert made["total"] == 700
+    ended = client.get_batch(made["id"], 60)
+    assert (ended["state"], ended["ok"], ended["failed"], ended["meta"]) == ("done", 699, 1, {"a": "b"})
+    assert b'"TOTAL":700' in client.result(ended["then_id"], 60)
+    assert client.batch(POOL, jobs, key=key)["existing"]
+
+
 def test_nested(client: Any) -> None:
     data = f"{URL} {POOL},{TOKEN or ''},{CA or ''}"
     assert client.run(POOL, data, task="nests", attempts=1, timeout=30) == b"CHILD-E"

@@ -1,0 +1,336 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bullpen-run/bullpen/client"
+)
+
+func newBatch(each func() *remote) *cobra.Command {
+	group := groupOf("batch", "Give jobs to the daemon that are counted together, and look after them", "batches")
+	group.AddCommand(newBatchSubmit(each()), newBatchLs(each()), newBatchShow(each()), newBatchCancel(each()))
+	return group
+}
+
+var batchStates = []string{string(client.BatchOpen), string(client.BatchRunning), string(client.BatchDone), string(client.BatchCanceled)}
+
+func parseBatchState(text string) (client.BatchState, error) {
+	s, err := near(batchStates)(text)
+	return client.BatchState(s), err
+}
+
+// callback parses TASK, TASK@POOL or @POOL.
+func callback(text string) (*client.Job, error) {
+	j, err := linkOf(text)
+	return &j, err
+}
+
+func linkOf(text string) (client.Job, error) {
+	task, pool, found := strings.Cut(text, "@")
+	if text == "" || found && pool == "" {
+		return client.Job{}, fmt.Errorf("use TASK or TASK@POOL")
+	}
+	return client.Job{Task: task, Pool: pool}, nil
+}
+
+// batching is the flags of bullpen batch submit.
+type batching struct {
+	*submission
+	batch client.Batch
+}
+
+func newBatchSubmit(r *remote) *cobra.Command {
+	r.retries = bulkRetries
+	b := &batching{submission: &submission{remote: r}}
+	b.ndjson, b.bulk = false, true
+	cmd := r.command(verb{
+		use: "submit [flags] POOL", short: "Make a batch of the lines of standard input",
+		long: "Submit makes a batch: each line of standard input is the payload of a job, or with\n--ndjson a job as bullpen submit --bulk takes it. The id of the batch is printed. --then\nis a task that runs once when all have ended, with the counts as its payload; --failed\none that runs once when the first has failed for good. With --key the batch is made\nonce: after an interruption run the same command again, and it goes on.",
+		example: "  bullpen batch submit thumbnails --then report@mail --wait < names.txt\n" +
+			"  jq -c '.[] | {task: \"resize\", payload: .url}' photos.json | bullpen batch submit thumbnails --ndjson --key import-7",
+		args: wants(1, 1, "bullpen batch submit POOL < FILE; see the pools: bullpen pool ls"), complete: r.completePool,
+		flags: func(f flagSet) {
+			add(f, &b.batch.Then, "then", "", "TASK[@POOL]", "", callback, "task that runs when all have ended; by default in the same pool")
+			add(f, &b.batch.Failed, "failed", "", "TASK[@POOL]", "", callback, "task that runs when the first has failed for good")
+			add(f, &b.batch.Key, "key", "k", "TEXT", "", word, "a name of the batch's own: a batch with the same key is not made twice")
+			add(f, &b.job.Task, "task", "t", "NAME", "", word, "name of the task; by default the pool's")
+			add(f, &b.job.Priority, "priority", "", "WORD", "normal", parsePriority, "high, normal or low")
+			add(f, &b.job.Attempts, "attempts", "", "N", "", number(1, math.MaxInt32), "how many attempts may end badly")
+			f.BoolVar(&b.ndjson, "ndjson", false, "each line is a JSON object")
+			b.wait.define(f, "wait until all have ended, or so long, and print how")
+		},
+		do: func(ctx context.Context, c *client.Client, args []string) error {
+			return b.submitBatch(ctx, c, args[0])
+		},
+	})
+	b.wait.optional(cmd)
+	fixed(cmd, "priority", "high", "normal", "low")
+	return cmd
+}
+
+func (b *batching) submitBatch(ctx context.Context, c *client.Client, pool string) error {
+	info, err := c.OpenBatch(ctx, pool, b.batch)
+	if err != nil {
+		return ofPool(pool, err)
+	}
+	if info.State != client.BatchOpen {
+		b.say("a batch with this key is there already: it is %s", info.State)
+		return b.made(ctx, info)
+	}
+	total, err := b.addAll(ctx, c, info.ID, pool)
+	if err != nil {
+		return b.unfinished(ctx, c, info.ID, err)
+	}
+	sealed, err := c.SealBatch(ctx, info.ID, total)
+	if err != nil {
+		return b.unfinished(ctx, c, info.ID, err)
+	}
+	return b.made(ctx, sealed)
+}
+
+// unfinished tells what is left of a batch that was not sealed. Without a key nobody
+// could go on with it.
+func (b *batching) unfinished(ctx context.Context, c *client.Client, id string, err error) error {
+	if b.batch.Key != "" {
+		b.say("batch %s is open: run the same command again, and it goes on", id)
+		return err
+	}
+	if _, failed := c.CancelBatch(context.WithoutCancel(ctx), id); failed != nil {
+		b.say("batch %s is open and could not be canceled (%v): bullpen batch cancel %s", id, failed, id)
+	} else {
+		b.say("batch %s was canceled", id)
+	}
+	return err
+}
+
+// addAll adds a job for each line of standard input, and returns how many there are.
+func (b *batching) addAll(ctx context.Context, c *client.Client, id, pool string) (total int, err error) {
+	reading, stop := context.WithCancel(ctx)
+	defer stop()
+	lines, failed := make(chan bulkLine, batchJobs), make(chan error, 1)
+	go func() { // ends with the input, or when the command is over and a read returns
+		defer close(lines)
+		failed <- b.readLines(reading, lines)
+	}()
+	for {
+		piece := gather(ctx, lines)
+		if len(piece) == 0 {
+			break
+		}
+		jobs := make([]client.Job, len(piece))
+		for i := range piece {
+			if piece[i].err != nil {
+				return total, usageError{fmt.Errorf("line %d: %w", piece[i].number, piece[i].err)}
+			}
+			jobs[i] = piece[i].job
+		}
+		if _, err := c.AddToBatch(ctx, id, total, pool, jobs); err != nil {
+			return total, ofPool(pool, err)
+		}
+		total += len(jobs)
+	}
+	if ctx.Err() != nil {
+		return total, status(exitInterrupted)
+	}
+	if err := <-failed; err != nil {
+		return total, usageError{err}
+	}
+	return total, nil
+}
+
+// made prints the id of a batch, or waits for its end and prints that.
+func (b *batching) made(ctx context.Context, info *client.BatchInfo) error {
+	if b.wait.limit == 0 {
+		if b.asJSON {
+			return b.raw(info.Raw)
+		}
+		b.printf("%s\n", plain(info.ID))
+		return nil
+	}
+	c, err := b.patient()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	waiting, cancel := ctx, context.CancelFunc(func() {})
+	if b.wait.limit != forever {
+		waiting, cancel = context.WithTimeout(ctx, b.wait.limit)
+	}
+	defer cancel()
+	ended, err := c.WaitBatch(waiting, info.ID)
+	switch {
+	case err == nil:
+	case ctx.Err() != nil:
+		b.say("interrupted; the batch goes on: bullpen batch show %s", info.ID)
+		return status(exitInterrupted)
+	case waiting.Err() != nil:
+		b.say("the batch goes on: bullpen batch show %s", info.ID)
+		return status(exitFailed)
+	default:
+		return err
+	}
+	if err := b.tellBatch(ended); err != nil {
+		return err
+	}
+	if ended.OK < ended.Total {
+		return status(exitFailed)
+	}
+	return nil
+}
+
+func (r *remote) tellBatch(i *client.BatchInfo) error {
+	if r.asJSON {
+		return r.raw(i.Raw)
+	}
+	r.printf("%s", batchText(i, r.now()))
+	return nil
+}
+
+// batchText tells all about a batch.
+func batchText(i *client.BatchInfo, now time.Time) string {
+	var b strings.Builder
+	line := func(name, value string) {
+		if value != "" {
+			fmt.Fprintf(&b, "%-13s %s\n", name, plain(value))
+		}
+	}
+	line("batch", i.ID)
+	line("key", i.Key)
+	line("state", string(i.State))
+	line("jobs", batchCounts(i))
+	line("created", whenText(i.Created, now))
+	if !i.EndedAt.IsZero() {
+		line("ended", whenText(i.EndedAt, now))
+	}
+	line("first failed", i.FirstFailed)
+	line("then", i.ThenID)
+	line("failed job", i.FailedID)
+	return b.String()
+}
+
+func batchCounts(i *client.BatchInfo) string {
+	return fmt.Sprintf("%d of %d ended: %s", i.Ended, i.Total, phrase(
+		fmt.Sprintf("%d ok", i.OK), countOf(int64(i.Failed), "failed"), countOf(int64(i.Canceled), "canceled"), countOf(int64(i.Lost), "lost")))
+}
+
+func newBatchLs(r *remote) *cobra.Command {
+	f := client.BatchFilter{Limit: 50}
+	cmd := r.command(verb{
+		use: "ls", short: "List batches",
+		long: "Ls lists batches, the one that changed last at the end. Those that ended are kept as\nlong as the outcomes of jobs.",
+		args: wants(0, 0, "bullpen batch ls --state WORD"),
+		flags: func(fs flagSet) {
+			add(fs, &f.State, "state", "s", "WORD", "", parseBatchState, "batches in this state only: "+strings.Join(batchStates, ", "))
+			add(fs, &f.Limit, "limit", "n", "N", "50", number(1, math.MaxInt32), "most batches")
+		},
+		do: func(ctx context.Context, c *client.Client, _ []string) error { return r.listBatches(ctx, c, f) },
+	})
+	fixed(cmd, "state", batchStates...)
+	return cmd
+}
+
+func (r *remote) listBatches(ctx context.Context, c *client.Client, f client.BatchFilter) error {
+	t := newTable("ID", "STATE", ">JOBS", ">ENDED", ">FAILED", ">AGE", "KEY")
+	left := f.Limit
+	for {
+		f.Limit = min(left, mostOfPage)
+		p, err := c.ListBatches(ctx, f)
+		if err != nil {
+			return err
+		}
+		for i := range p.Batches {
+			b := &p.Batches[i]
+			if r.asJSON {
+				if err := r.raw(b.Raw); err != nil {
+					return err
+				}
+				continue
+			}
+			failed := cell{text: fmt.Sprint(b.Failed)}
+			if b.Failed > 0 {
+				failed.tone = toneBad
+			}
+			t.addCells(cell{text: b.ID}, cell{text: string(b.State)}, cell{text: fmt.Sprint(b.Total)}, cell{text: fmt.Sprint(b.Ended)},
+				failed, cell{text: sinceText(b.Created, r.now())}, cell{text: b.Key})
+		}
+		left -= len(p.Batches)
+		if f.After = p.Next; f.After == "" || left <= 0 {
+			break
+		}
+	}
+	switch {
+	case len(t.rows) > 0:
+		r.printf("%s", t.draw(r.style))
+	case !r.asJSON:
+		r.say("no batches")
+	}
+	if f.After != "" && !r.asJSON {
+		r.say("there are more: bullpen batch ls --limit N")
+	}
+	return nil
+}
+
+func newBatchShow(r *remote) *cobra.Command {
+	jobs := false
+	return r.command(verb{
+		use: "show ID", short: "Tell how a batch does",
+		long: "Show tells how many jobs of a batch have ended and how, and the ids of its callbacks.\nWith --jobs it lists its jobs, in the order in which they were given.",
+		args: wants(1, 1, "bullpen batch show ID; see: bullpen batch ls"),
+		flags: func(f flagSet) {
+			f.BoolVar(&jobs, "jobs", false, "list the jobs of the batch")
+		},
+		do: func(ctx context.Context, c *client.Client, args []string) error {
+			if jobs {
+				return r.listMembers(ctx, c, args[0])
+			}
+			info, err := c.GetBatch(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			return r.tellBatch(info)
+		},
+	})
+}
+
+func (r *remote) listMembers(ctx context.Context, c *client.Client, id string) error {
+	var table, page []client.Info
+	for info, err := range c.BatchJobs(ctx, id) {
+		if err != nil {
+			return err
+		}
+		if page = append(page, info); len(page) == mostOfPage {
+			if err := r.rows(&table, page); err != nil {
+				return err
+			}
+			page = page[:0]
+		}
+	}
+	if err := r.rows(&table, page); err != nil {
+		return err
+	}
+	if len(table) > 0 {
+		r.printf("%s", jobTable(table, r.now()).draw(r.style))
+	}
+	return nil
+}
+
+func newBatchCancel(r *remote) *cobra.Command {
+	return r.command(verb{
+		use: "cancel ID", short: "Take back all jobs of a batch that have not ended",
+		long: "Cancel takes back all jobs of a batch that wait or run. Its callback runs all the\nsame, and learns how many there were.",
+		args: wants(1, 1, "bullpen batch cancel ID; see: bullpen batch ls"),
+		do: func(ctx context.Context, c *client.Client, args []string) error {
+			info, err := c.CancelBatch(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			return r.tellBatch(info)
+		},
+	})
+}

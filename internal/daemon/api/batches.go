@@ -1,0 +1,352 @@
+package api
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+	"unicode/utf8"
+
+	"github.com/bullpen-run/bullpen/internal/daemon/problem"
+	"github.com/bullpen-run/bullpen/queue"
+)
+
+// Batch is a batch as it is told.
+type Batch struct {
+	ID          string            `json:"id"`
+	Key         string            `json:"key,omitempty"`
+	State       string            `json:"state"`
+	Total       int               `json:"total"`
+	Ended       int               `json:"ended"`
+	OK          int               `json:"ok"`
+	Failed      int               `json:"failed"`
+	Canceled    int               `json:"canceled"`
+	Lost        int               `json:"lost,omitempty"`
+	Created     string            `json:"created"`
+	EndedAt     string            `json:"ended_at,omitempty"`
+	FirstFailed string            `json:"first_failed,omitempty"`
+	Then        *JobLine          `json:"then,omitempty"`
+	FailedJob   *JobLine          `json:"failed_job,omitempty"`
+	ThenID      string            `json:"then_id,omitempty"`
+	FailedID    string            `json:"failed_id,omitempty"`
+	Meta        map[string]string `json:"meta,omitempty"`
+	Existing    bool              `json:"existing,omitempty"`
+}
+
+// Batches is a part of a list of batches.
+type Batches struct {
+	Batches []Batch `json:"batches"`
+	Next    string  `json:"next,omitempty"`
+}
+
+// JobLine is a job that is to be enqueued, as it is told: what a line of a bulk has,
+// with its pool.
+type JobLine struct {
+	Pool       string            `json:"pool"`
+	Task       string            `json:"task,omitempty"`
+	Payload    string            `json:"payload,omitempty"`
+	Base64     string            `json:"payload_base64,omitempty"`
+	Priority   string            `json:"priority,omitempty"`
+	Delay      float64           `json:"delay,omitempty"`
+	At         string            `json:"at,omitempty"`
+	Deadline   string            `json:"deadline,omitempty"`
+	Timeout    float64           `json:"timeout,omitempty"`
+	Memory     int64             `json:"memory,omitempty"`
+	CPU        float64           `json:"cpu,omitempty"`
+	Output     int               `json:"output,omitempty"`
+	Attempts   int               `json:"attempts,omitempty"`
+	Backoff    float64           `json:"backoff,omitempty"`
+	MaxBackoff float64           `json:"max_backoff,omitempty"`
+	Crashes    int               `json:"crashes,omitempty"`
+	Idempotent bool              `json:"idempotent,omitempty"`
+	Compensate string            `json:"compensate,omitempty"`
+	Meta       map[string]string `json:"meta,omitempty"`
+	Then       []JobLine         `json:"then,omitempty"`
+}
+
+// lineOfJob gives a job as it could be handed in.
+func lineOfJob(j *queue.Job) JobLine {
+	l := JobLine{
+		Pool: j.Queue, Task: j.Name, Delay: j.Delay.Seconds(), At: stamp(j.At), Deadline: stamp(j.Deadline),
+		Timeout: j.Limits.Timeout.Seconds(), Memory: j.Limits.Memory, CPU: j.Limits.CPU, Output: j.Limits.Output,
+		Attempts: j.Retry.Attempts, Backoff: j.Retry.Backoff.Seconds(), MaxBackoff: j.Retry.MaxBackoff.Seconds(), Crashes: j.Retry.Crashes,
+		Idempotent: j.Idempotent, Compensate: j.Compensate, Meta: j.Meta,
+	}
+	if j.Priority != queue.Normal {
+		l.Priority = j.Priority.String()
+	}
+	if utf8.Valid(j.Payload) {
+		l.Payload = string(j.Payload)
+	} else {
+		l.Base64 = base64.StdEncoding.EncodeToString(j.Payload)
+	}
+	for i := range j.Then {
+		l.Then = append(l.Then, lineOfJob(&j.Then[i]))
+	}
+	return l
+}
+
+func batchOf(i *queue.BatchInfo) Batch {
+	b := Batch{
+		ID: i.ID, Key: i.Key, State: i.State.String(), Total: i.Total, Ended: i.Ended, OK: i.OK, Failed: i.Failed, Canceled: i.Canceled, Lost: i.Lost,
+		Created: stamp(i.Created), EndedAt: stamp(i.EndedAt), FirstFailed: i.FirstFailed, ThenID: i.ThenID, FailedID: i.FailedID, Meta: i.Meta,
+		Existing: i.Existing,
+	}
+	if i.ThenJob != nil {
+		l := lineOfJob(i.ThenJob)
+		b.Then = &l
+	}
+	if i.FailedJob != nil {
+		l := lineOfJob(i.FailedJob)
+		b.FailedJob = &l
+	}
+	return b
+}
+
+// readJobs reads an array of jobs, each with its pool.
+func (a *API) readJobs(value []byte, now time.Time) ([]queue.Job, error) {
+	var all []json.RawMessage
+	if err := json.Unmarshal(value, &all); err != nil {
+		return nil, errors.New("use an array of objects")
+	}
+	jobs := make([]queue.Job, len(all))
+	for i, text := range all {
+		o, p := readLine(text, memberFields, a.config.MaxPayload, now)
+		if p != nil {
+			return nil, errors.New("job " + strconv.Itoa(i) + ": " + p.Detail)
+		}
+		jobs[i] = o.job
+	}
+	return jobs, nil
+}
+
+// mostJobs is the largest body of a request that has jobs in an array, beside the
+// room of a largest line.
+const mostJobs = 1 << 20
+
+// readJobObject reads a body that is an object which has jobs.
+func (a *API) readJobObject(r *http.Request, known []string, set func(name string, value []byte) error) *problem.Problem {
+	if p := checkType(r, jsonType); p != nil {
+		return p
+	}
+	body, p := readBody(r, int64(4*(a.config.MaxPayload/3+1)+lineRoom+mostJobs), "the API", "open a batch, add its jobs by POST /v1/batches/{id}/jobs in pieces, and seal it")
+	if p != nil {
+		return p
+	}
+	var f faults
+	if len(body) > 0 {
+		if err := eachMember(body, &f, known, set); err != nil {
+			f.add("the body " + err.Error())
+		}
+	}
+	return f.problem()
+}
+
+// chain enqueues the first of some jobs, which the others follow.
+func (a *API) chain(w http.ResponseWriter, r *http.Request, _ query) *problem.Problem {
+	if a.stopping() {
+		return errStops()
+	}
+	now := time.Now()
+	var jobs []queue.Job
+	p := a.readJobObject(r, []string{"jobs"}, func(_ string, value []byte) (err error) {
+		jobs, err = a.readJobs(value, now)
+		return err
+	})
+	switch {
+	case p != nil:
+		return p
+	case len(jobs) == 0:
+		return problem.New(problem.BadRequest, `there is no job: write {"jobs":[{"pool":…},…]}.`)
+	case len(jobs) > longestChain:
+		return problem.New(problem.BadRequest, "a chain has "+strconv.Itoa(longestChain)+" jobs at most: let the last one enqueue more.")
+	case jobs[0].Queue == "":
+		return problem.New(problem.BadRequest, "the first job names no pool: give it the field pool.")
+	}
+	var f faults
+	o := order{job: jobs[0]}
+	o.readKey(r.Header, &f)
+	o.addTrace(readTrace(r.Header))
+	first := o.job
+	for i := range jobs[1:] {
+		l := jobs[1+i]
+		if len(l.Then) > 0 {
+			f.add("job " + strconv.Itoa(1+i) + " has jobs in then: list all in jobs")
+		}
+		first.Then = append(first.Then, l)
+	}
+	if p := f.problem(); p != nil {
+		return p
+	}
+	job, err := a.complete("", first)
+	if err != nil {
+		return problemOf(err)
+	}
+	ref, err := a.backend.Queue().Enqueue(r.Context(), job)
+	if err != nil {
+		return a.badJobs(ref, err)
+	}
+	accepted(w, ref, job.Queue)
+	return nil
+}
+
+// badJobs tells of jobs that were not enqueued: what the store has not refused is a
+// fault of theirs.
+func (a *API) badJobs(ref queue.Ref, err error) *problem.Problem {
+	p := a.notStored(ref, err)
+	if p.Cause == problem.Internal && !errors.Is(err, queue.ErrDamaged) && !errors.Is(err, context.Canceled) {
+		return manyFaults(problem.BadRequest, "", err)
+	}
+	return p
+}
+
+var batchFields = []string{"key", "pool", "then", "failed", "meta", "jobs"}
+
+// batchOrder is a batch that somebody wants made.
+type batchOrder struct {
+	order // its key and meta
+
+	pool         string
+	then, failed []queue.Job // one or none
+	jobs         []queue.Job
+	sealed       bool // jobs was given
+}
+
+func (a *API) readBatch(r *http.Request) (*batchOrder, *problem.Problem) {
+	now := time.Now()
+	b := &batchOrder{}
+	one := func(value []byte) ([]queue.Job, error) {
+		return a.readJobs(append(append([]byte{'['}, value...), ']'), now)
+	}
+	p := a.readJobObject(r, batchFields, func(name string, value []byte) (err error) {
+		switch name {
+		case "key":
+			return errors.Join(readFilled(value, &b.job.Key), checkText(b.job.Key, longestKey))
+		case "pool":
+			return errors.Join(readString(value, &b.pool), checkPool(b.pool, true))
+		case "then":
+			b.then, err = one(value)
+		case "failed":
+			b.failed, err = one(value)
+		case "meta":
+			return b.readMetaObject(value)
+		default:
+			b.sealed = true
+			b.jobs, err = a.readJobs(value, now)
+		}
+		return err
+	})
+	if p != nil {
+		return nil, p
+	}
+	var f faults
+	b.readKey(r.Header, &f)
+	b.settle(now, &f)
+	if p := f.problem(); p != nil {
+		return nil, p
+	}
+	for _, some := range [][]queue.Job{b.then, b.failed, b.jobs} {
+		if p := a.completeAll(b.pool, some); p != nil {
+			return nil, p
+		}
+	}
+	return b, nil
+}
+
+// makeBatch opens a batch. One that has its jobs with it is sealed at once.
+func (a *API) makeBatch(w http.ResponseWriter, r *http.Request, _ query) *problem.Problem {
+	if a.stopping() {
+		return errStops()
+	}
+	o, p := a.readBatch(r)
+	if p != nil {
+		return p
+	}
+	b := queue.Batch{Key: o.job.Key, Meta: o.job.Meta}
+	if len(o.then) > 0 {
+		b.Then = &o.then[0]
+	}
+	if len(o.failed) > 0 {
+		b.Failed = &o.failed[0]
+	}
+	var i queue.BatchInfo
+	var err error
+	if o.sealed {
+		i, err = a.backend.Queue().EnqueueBatch(r.Context(), b, o.jobs)
+	} else {
+		i, err = a.backend.Queue().OpenBatch(r.Context(), b)
+	}
+	if err != nil {
+		return a.badJobs(queue.Ref{}, err)
+	}
+	status := http.StatusCreated
+	if i.Existing {
+		status = http.StatusOK
+	}
+	w.Header()["Location"] = []string{"/v1/batches/" + i.ID}
+	return writeJSON(w, status, batchOf(&i))
+}
+
+// completeAll fills in what jobs leave to their pools.
+func (a *API) completeAll(pool string, jobs []queue.Job) *problem.Problem {
+	for i := range jobs {
+		if jobs[i].Queue == "" && pool == "" {
+			return problem.New(problem.BadRequest, "a job names no pool: give it the field pool, or one to all with the batch's field pool.")
+		}
+		var err error
+		if jobs[i], err = a.complete(pool, jobs[i]); err != nil {
+			return problemOf(err)
+		}
+	}
+	return nil
+}
+
+// addMembers puts members of a batch, a job a line, as bulk does.
+func (a *API) addMembers(w http.ResponseWriter, r *http.Request, q query) *problem.Problem {
+	if a.stopping() {
+		return errStops()
+	}
+	id := r.PathValue("id")
+	var f faults
+	offset := 0
+	if v, there := q.look("offset"); there {
+		n, err := readCount(v, 0, queue.MostMembers)
+		if err != nil {
+			f.add("offset is " + quoted(v) + ": " + err.Error())
+		}
+		offset = n
+	}
+	pool := readPool(q, &f)
+	if p := f.problem(); p != nil {
+		return p
+	}
+	if pool != "" {
+		if _, err := a.backend.Complete(pool, queue.Job{Queue: pool}); err != nil {
+			return problemOf(err)
+		}
+	}
+	i, err := a.backend.Queue().GetBatch(r.Context(), id)
+	if err == nil && i.State != queue.BatchOpen {
+		return problem.New(problem.Ended, "Batch "+id+" is "+i.State.String()+" and takes no more members.")
+	}
+	if err != nil {
+		return problemOf(err)
+	}
+	b := &bulkRun{api: a, pool: pool, known: memberFields, keys: map[string]bool{}, numbered: true, number: offset}
+	b.enqueues = func(ctx context.Context, jobs []queue.Job) ([]queue.Ref, error) {
+		return a.backend.Queue().AddToBatch(ctx, id, b.number, jobs)
+	}
+	return b.serve(w, r)
+}
+
+// readPool reads the pool of what names none of its own.
+func readPool(q query, f *faults) string {
+	name, there := q.look("pool")
+	if err := checkPool(name, there); err != nil {
+		f.add(err.Error())
+	}
+	return name
+}

@@ -1,0 +1,132 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+
+	"github.com/bullpen-run/bullpen/internal/daemon/problem"
+	"github.com/bullpen-run/bullpen/queue"
+)
+
+// getBatch tells of a batch, after waiting for its end as far as the query asks.
+func (a *API) getBatch(w http.ResponseWriter, r *http.Request, q query) *problem.Problem {
+	id := r.PathValue("id")
+	var f faults
+	o := readOrder(q, &f)
+	o.readParent(r.Header, &f)
+	if p := f.problem(); p != nil {
+		return p
+	}
+	if o.wait > 0 {
+		done, p := a.parentWaits(o.parent)
+		if p != nil {
+			return p
+		}
+		defer done()
+		ctx, cancel := context.WithTimeoutCause(r.Context(), min(o.wait, a.config.MaxWait), errWaited)
+		waiting, p := a.startWaiting(cancel)
+		if p != nil {
+			return p
+		}
+		defer a.waits.end(waiting)
+		if _, err := a.backend.Queue().WaitBatch(ctx, id); err != nil && ctx.Err() == nil {
+			return problemOf(err)
+		}
+	}
+	i, err := a.backend.Queue().GetBatch(r.Context(), id)
+	return answerBatch(w, &i, err)
+}
+
+func answerBatch(w http.ResponseWriter, i *queue.BatchInfo, err error) *problem.Problem {
+	if err != nil {
+		return problemOf(err)
+	}
+	return writeJSON(w, http.StatusOK, batchOf(i))
+}
+
+// listBatches tells of batches, a page of them.
+func (a *API) listBatches(w http.ResponseWriter, r *http.Request, q query) *problem.Problem {
+	var f faults
+	filter := queue.BatchFilter{Limit: readLimit(q, &f)}
+	if v, there := q.look("state"); there {
+		s, err := queue.ParseBatchState(v)
+		if err != nil {
+			f.add("state is " + quoted(v) + ": use open, running, done or canceled")
+		}
+		filter.States = []queue.BatchState{s}
+	}
+	if v, there := q.look("after"); there {
+		n, err := strconv.ParseUint(v, 10, 63)
+		if err != nil {
+			f.add("after is " + quoted(v) + `: give back what "next" of the page before said`)
+		}
+		filter.After = n
+	}
+	if p := f.problem(); p != nil {
+		return p
+	}
+	page, err := a.backend.Queue().ListBatches(r.Context(), filter)
+	if err != nil {
+		return problemOf(err)
+	}
+	all := Batches{Batches: make([]Batch, len(page.Batches))}
+	for i := range page.Batches {
+		all.Batches[i] = batchOf(&page.Batches[i])
+	}
+	if page.Next > 0 {
+		all.Next = strconv.FormatUint(page.Next, 10)
+	}
+	return writeJSON(w, http.StatusOK, all)
+}
+
+// listMembers tells of the members of a batch, in their order, a page of them.
+func (a *API) listMembers(w http.ResponseWriter, r *http.Request, q query) *problem.Problem {
+	var f faults
+	limit, from := readLimit(q, &f), 0
+	if v, there := q.look("after"); there {
+		n, err := readCount(v, 0, queue.MostMembers)
+		if err != nil {
+			f.add("after is " + quoted(v) + `: give back what "next" of the page before said`)
+		}
+		from = n
+	}
+	if p := f.problem(); p != nil {
+		return p
+	}
+	jobs, next, err := a.backend.Queue().BatchJobs(r.Context(), r.PathValue("id"), from, limit)
+	if err != nil {
+		return problemOf(err)
+	}
+	page := Page{Jobs: make([]Job, len(jobs))}
+	for i := range jobs {
+		page.Jobs[i] = brief(&jobs[i])
+	}
+	if next > 0 {
+		page.Next = strconv.Itoa(next)
+	}
+	return writeJSON(w, http.StatusOK, page)
+}
+
+// sealBatch says that a batch has all its members.
+func (a *API) sealBatch(w http.ResponseWriter, r *http.Request, _ query) *problem.Problem {
+	var f faults
+	total := -1
+	p := readObject(r, []string{"total"}, &f, func(_ string, value []byte) error {
+		return readWhole(value, 0, queue.MostMembers, &total)
+	})
+	switch {
+	case p != nil:
+		return p
+	case total < 0:
+		return problem.New(problem.BadRequest, `total is missing: write {"total": N}, how many members the batch has.`)
+	}
+	i, err := a.backend.Queue().SealBatch(r.Context(), r.PathValue("id"), total)
+	return answerBatch(w, &i, err)
+}
+
+// cancelBatch takes a batch back.
+func (a *API) cancelBatch(w http.ResponseWriter, r *http.Request, _ query) *problem.Problem {
+	i, err := a.backend.Queue().CancelBatch(r.Context(), r.PathValue("id"))
+	return answerBatch(w, &i, err)
+}
