@@ -121,6 +121,11 @@ func (q *Queue) pause(ctx context.Context, queue string, paused bool) error {
 			return storeError(err)
 		}
 	}
+	// Jobs with a group wait in the nodes, which hold them there.
+	if y := q.yard(queue); y != nil {
+		y.pause(paused)
+	}
+	q.tellNodes("pause", queue)
 	kind := Resumed
 	if paused {
 		kind = Paused
@@ -152,7 +157,22 @@ func (q *Queue) Depth(ctx context.Context, queue string) ([]Depth, error) {
 		if err != nil {
 			return nil, storeError(err)
 		}
-		all = append(all, Depth{Queue: queue, Priority: p, Waiting: d.Waiting, Taken: d.Taken, Paused: d.Paused, Oldest: d.Oldest})
+		g, err := q.engine.Depth(ctx, engine.Consumer{Queue: queue, Priority: p.String(), Grouped: true})
+		if err != nil {
+			return nil, storeError(err)
+		}
+		// What waits in this node for its turn is taken for the store only.
+		kept := 0
+		if y := q.yard(queue); y != nil {
+			kept = min(y.keeps(p), g.Taken)
+		}
+		if d.Oldest.IsZero() || !g.Oldest.IsZero() && g.Oldest.Before(d.Oldest) {
+			d.Oldest = g.Oldest
+		}
+		all = append(all, Depth{
+			Queue: queue, Priority: p, Waiting: d.Waiting + g.Waiting + kept, Taken: d.Taken + g.Taken - kept,
+			Paused: d.Paused, Oldest: d.Oldest,
+		})
 	}
 	return all, nil
 }
@@ -163,7 +183,7 @@ func (q *Queue) compensate(ctx context.Context, e *ending, task string, payload 
 		id: ulid.Make().String(), enqueued: e.ended, parent: e.id, undoes: e.outcome.String(),
 		job: Job{
 			Queue: e.queue, Name: task, Payload: payload, Priority: e.priority,
-			Key: "bullpen.undo/" + e.id, Meta: map[string]string{metaTask: e.name},
+			Key: "bullpen.undo/" + e.id, Group: e.group, Meta: map[string]string{metaTask: e.name},
 		},
 	}
 	_, err := q.enqueueKeyed(ctx, s)

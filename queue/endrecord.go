@@ -31,6 +31,7 @@ type ending struct {
 	parent     string
 	compensate string
 	bury       string
+	group      string
 	job        []byte // the record of the job, of a dead one
 }
 
@@ -98,6 +99,7 @@ func (e *ending) encode() []byte {
 	w.text(endParent, e.parent)
 	w.text(endCompensate, e.compensate)
 	w.text(endBury, e.bury)
+	w.text(endGroup, e.group)
 	w.bytes(endJob, e.job)
 	w.bytes(endResult, e.result)
 	return w.seal(e.id)
@@ -165,6 +167,8 @@ func (e *ending) textAt(tag uint64) *string {
 		return &e.note
 	case endParent:
 		return &e.parent
+	case endGroup:
+		return &e.group
 	case endCompensate:
 		return &e.compensate
 	case endBury:

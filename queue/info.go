@@ -138,8 +138,8 @@ type Info struct {
 	Parent string
 	// After, of a job in a list, is for Filter.After: a list that goes on behind it.
 	After uint64
-	// Compensate and Bury are as in Job.
-	Compensate, Bury string
+	// Compensate, Bury and Group are as in Job.
+	Compensate, Bury, Group string
 }
 
 // The errors of calls that name a job or a queue.
@@ -238,7 +238,7 @@ func (e *ending) info() *Info {
 		Attempts: e.tries.started, Crashes: e.tries.crashes, History: e.tries.history,
 		Progress: e.progress, Note: e.note, Lines: e.lines,
 		Ended: e.ended, Outcome: e.outcome, Reason: e.reason, Result: e.result, ResultSize: len(e.result), Stats: e.stats, Err: e.err(),
-		Parent: e.parent, Compensate: e.compensate, Bury: e.bury,
+		Parent: e.parent, Compensate: e.compensate, Bury: e.bury, Group: e.group,
 	}
 	if i.Attempts == 0 && e.outcome == bullpen.OK {
 		i.Attempts = 1

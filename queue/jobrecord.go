@@ -70,6 +70,7 @@ func (s *stored) encode() []byte {
 		w.pair(tagMeta, k, v)
 	}
 	w.text(tagKey, j.Key)
+	w.text(tagGroup, j.Group)
 	w.moment(tagEnqueued, s.enqueued)
 	w.moment(tagAt, j.At)
 	w.moment(tagDeadline, j.Deadline)
@@ -119,6 +120,8 @@ func (s *stored) read(f field) error {
 		j.Payload = f.v
 	case tagKey:
 		j.Key = string(f.v)
+	case tagGroup:
+		j.Group = string(f.v)
 	case tagCompensate:
 		j.Compensate = string(f.v)
 	case tagBury:

@@ -16,6 +16,7 @@ func (a *attempt) ending(d decision, end attemptEnd) *ending {
 		id: a.stored.id, queue: j.Queue, name: j.Name, key: j.Key, priority: j.Priority,
 		outcome: d.outcome, reason: d.reason, enqueued: a.stored.enqueued, ended: end.at,
 		stats: end.result.Stats, node: a.queue.config.Node, tries: a.tries, parent: a.stored.parent, compensate: j.Compensate, bury: j.Bury,
+		group: j.Group,
 	}
 	e.progress, e.note, e.lines = a.seen.snapshot()
 	var te *bullpen.TaskError
@@ -145,7 +146,7 @@ func (a *attempt) settled(started bool) {
 		if !a.move(from, attemptStoring) {
 			return
 		}
-		a.runner.freed(from == attemptHanded)
+		a.freed(from)
 		a.queue.count.recording.Add(1)
 	}
 	q := a.queue
@@ -180,6 +181,7 @@ func (q *Queue) renewOutcome(ctx context.Context, s *stored, damage error) (*end
 	e := &ending{
 		id: s.id, queue: s.job.Queue, name: s.job.Name, key: s.job.Key, priority: s.job.Priority, outcome: bullpen.Lost,
 		reason: Corrupt, enqueued: s.enqueued, ended: time.Now(), node: q.config.Node, message: damage.Error(), parent: s.parent,
+		group: s.job.Group,
 	}
 	err = q.put(ctx, engine.Put{Stream: engine.Outcomes, Subject: "out." + s.id, Data: e.encode(), Durable: true, After: m.Seq})
 	if err != nil {

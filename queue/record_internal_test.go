@@ -22,7 +22,7 @@ func allOfJob() *stored {
 			Key: "order 17", At: stamp(2), Deadline: stamp(3),
 			Limits:     bullpen.Limits{Timeout: time.Second + 1, Memory: 1 << 40, CPU: 1.5, Output: 1 << 20},
 			Retry:      Retry{Attempts: 7, Backoff: 3, MaxBackoff: time.Hour, Crashes: 2, Nodes: 9, On: []bullpen.Outcome{bullpen.Failed, bullpen.Protocol}},
-			Idempotent: true, Compensate: "undo", Bury: "bury",
+			Idempotent: true, Compensate: "undo", Bury: "bury", Group: "tenant 7",
 		},
 	}
 }
@@ -49,7 +49,7 @@ func allOfEnding() *ending {
 			Worker: "w-2", ExitCode: 9, Signal: "SIGKILL", Detail: "stderr",
 		},
 		stats: bullpen.Stats{Waited: 3, Ran: 4, Worker: "w-2", PeakMemory: 5},
-		tries: allOfTries(), progress: 0.25, note: "a quarter", parent: newID(), compensate: "undo", bury: "bury", job: []byte("job"),
+		tries: allOfTries(), progress: 0.25, note: "a quarter", parent: newID(), compensate: "undo", bury: "bury", group: "tenant 7", job: []byte("job"),
 		lines: []bullpen.LogLine{{Time: stamp(8), Level: -4, Stream: "log", Text: "one"}, {Time: stamp(9), Level: 8, Stream: "stderr", Text: "two"}},
 	}
 }
