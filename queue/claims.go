@@ -100,7 +100,7 @@ func (y *yard) wakeAgain(g *group) {
 	if n := g.claim.tries; n < 7 {
 		pause = claimPause << n
 	}
-	if g.claim.tries++; g.claim.tries == 2 {
+	if g.claim.tries++; g.claim.tries > 1 {
 		y.queue.tellNodes("want", y.name)
 	}
 	if g.limits.Rate > 0 {
@@ -235,10 +235,17 @@ func (q *Queue) giveUp(queue string) {
 	}
 	y.mu.Lock()
 	defer y.mu.Unlock()
+	y.wanted = time.Now()
 	for _, g := range y.groups {
-		if g.claim.have > g.running+g.waiting {
-			y.ask(g)
-		}
+		y.giveUp(g)
+	}
+}
+
+// giveUp gives back the places of a group that another node may want and that this
+// one has no use for. y.mu is held.
+func (y *yard) giveUp(g *group) {
+	if g.claim.have > g.running+g.waiting && time.Since(y.wanted) < 2*claimPauseMost {
+		y.ask(g)
 	}
 }
 

@@ -1,7 +1,6 @@
 package queue
 
 import (
-	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -41,6 +40,7 @@ type yard struct {
 	closed   bool                     // guarded by mu
 	ticking  *time.Timer              // guarded by mu; nil before the first job
 	looked   time.Time                // when the limits were last read; guarded by mu
+	wanted   time.Time                // when another node last wanted a place; guarded by mu
 }
 
 const (
@@ -99,180 +99,7 @@ func (q *Queue) enterYard(r *runner) (*yard, error) {
 	return y, nil
 }
 
-// take begins to take from the consumers. y.mu is held.
-func (y *yard) take() error {
-	for p := range Priority(priorities) {
-		if y.takers[p] != nil {
-			continue
-		}
-		t, err := y.queue.engine.Take(y.consumer(p), func(d engine.Delivery) { y.arrived(p, d) }, func(n int) { y.returned(p, n) })
-		if err != nil {
-			return err
-		}
-		y.takers[p] = t
-		y.asked[p] = 0
-		y.fill(p)
-	}
-	return nil
-}
-
-func (y *yard) consumer(p Priority) engine.Consumer {
-	return engine.Consumer{Queue: y.name, Priority: p.String(), Grouped: true}
-}
-
 // leave says that r takes no more. On a store that others share the last one
-// gives back what is kept.
-func (y *yard) leave(r *runner) {
-	y.mu.Lock()
-	delete(y.runners, r)
-	last := len(y.runners) == 0
-	y.mu.Unlock()
-	if last && y.shared {
-		y.stop(true)
-	}
-}
-
-// stop ends the taking, and gives back what is kept, where that is of use.
-func (y *yard) stop(giveBack bool) {
-	y.mu.Lock()
-	y.closed = true
-	takers := y.takers
-	y.takers = [priorities]engine.Taker{}
-	if y.ticking != nil {
-		y.ticking.Stop()
-		y.ticking = nil
-	}
-	y.mu.Unlock()
-	for _, t := range takers {
-		if t != nil {
-			t.Stop()
-		}
-	}
-	y.mu.Lock()
-	defer y.mu.Unlock()
-	for _, k := range y.jobs {
-		if y.forget(k); giveBack {
-			k.delivery.Nak(0)
-		}
-	}
-	for _, g := range y.groups {
-		y.quiet(g)
-		g.lanes, g.blocked = [priorities]lane{}, false
-		y.drop(g)
-	}
-	y.signs, y.rings = nil, [priorities][]*group{}
-	y.runnable.Store(0)
-}
-
-// arrived keeps a job that came.
-func (y *yard) arrived(p Priority, d engine.Delivery) {
-	now := time.Now()
-	k := &kept{delivery: d, id: engine.LastToken(d.Subject), level: p, came: now, extended: now}
-	s, err := decodeJob(k.id, d.Data)
-	name := ""
-	if err == nil {
-		name = s.job.Group
-		k.stored = s
-	}
-	y.mu.Lock()
-	y.asked[p]--
-	if y.takers[p] == nil || y.jobs[k.id] != nil {
-		// Nobody works any more, or its lease ended while it was kept here.
-		if other := y.jobs[k.id]; other != nil {
-			other.delivery, k = d, nil
-		} else {
-			d.Nak(0)
-		}
-		y.fill(p)
-		y.mu.Unlock()
-		return
-	}
-	g := y.group(name)
-	k.group = g
-	if at, aside := y.aside(k, now); aside {
-		y.fill(p)
-		y.mu.Unlock()
-		y.queue.putAside(s, d, at)
-		return
-	}
-	if y.cached++; y.cached > mostCached {
-		y.cached--
-		k.stored, k.delivery.Data = nil, nil
-	}
-	y.jobs[k.id] = k
-	y.signs = append(y.signs, k)
-	g.lanes[p].push(k)
-	g.waiting++
-	y.waiting[p]++
-	y.line(g, p)
-	y.tick()
-	y.fill(p)
-	y.mu.Unlock()
-	y.signal()
-}
-
-// aside tells whether a job is put aside, and until when: on a store that others
-// share, where its group has enough here. y.mu is held.
-func (y *yard) aside(k *kept, now time.Time) (at time.Time, aside bool) {
-	if !y.shared || k.stored == nil {
-		return time.Time{}, false
-	}
-	g, kept := k.group, k.group.lanes[k.level].count
-	if kept < g.pace.second() && !(g.blocked && len(y.jobs) >= plenty) {
-		return time.Time{}, false
-	}
-	return g.pace.aside(now, k.stored.again, kept), true
-}
-
-// putAside lets a job come again later.
-func (q *Queue) putAside(s *stored, d engine.Delivery, at time.Time) {
-	c, _, _ := parseSubject(d.Message)
-	s.job.Queue = c.Queue
-	s.job.Priority, _ = ParsePriority(c.Priority) // the consumer's name is one
-	s.again, s.job.At = true, at
-	q.engine.Put(s.message(), func(_ uint64, err error) {
-		if err != nil {
-			d.Nak(soonest)
-			return
-		}
-		d.Ack()
-	})
-}
-
-// returned counts requests that were not served, and makes new ones.
-func (y *yard) returned(p Priority, n int) {
-	y.mu.Lock()
-	defer y.mu.Unlock()
-	y.asked[p] -= n
-	y.fill(p)
-}
-
-// fill requests as many more jobs as may be kept. y.mu is held.
-func (y *yard) fill(p Priority) {
-	if y.takers[p] == nil {
-		return
-	}
-	ahead, room := keptAhead, mostKept-y.waiting[p]
-	if y.shared {
-		ahead = y.pace.second()
-		room = max(2*ahead-y.canBegin(), 0)
-	}
-	if n := min(ahead, room) - y.asked[p]; n > ahead/2 {
-		y.asked[p] += n
-		y.takers[p].Request(n, true)
-	}
-}
-
-// canBegin is how many jobs wait for a place only. y.mu is held.
-func (y *yard) canBegin() (n int) {
-	for _, g := range y.groups {
-		if !g.blocked {
-			n += g.waiting
-		}
-	}
-	return n
-}
-
 // group returns what is known of a group. y.mu is held.
 func (y *yard) group(name string) *group {
 	g := y.groups[name]
@@ -282,17 +109,6 @@ func (y *yard) group(name string) *group {
 		y.groups[name] = g
 	}
 	return g
-}
-
-// limitsOf gives the limits of a group. y.mu is held.
-func (y *yard) limitsOf(name string) (l GroupLimits, own bool) {
-	if l, own = y.set[name]; own && name != "" {
-		return l, true
-	}
-	if l, set := y.set[""]; set {
-		return l, false
-	}
-	return y.defaults, false
 }
 
 // line lets a group have its turns, if it has something. y.mu is held.
@@ -389,14 +205,6 @@ func (y *yard) unblock(g *group) {
 	}
 }
 
-// quiet ends what a group waits for. y.mu is held.
-func (y *yard) quiet(g *group) {
-	if g.wake != nil {
-		g.wake.Stop()
-		g.wake = nil
-	}
-}
-
 // freed says that a job of a group runs no more.
 func (y *yard) freed(g *group) {
 	y.mu.Lock()
@@ -406,6 +214,7 @@ func (y *yard) freed(g *group) {
 		y.unblock(g)
 	}
 	again = again && g.waiting > 0
+	y.giveUp(g)
 	y.drop(g)
 	y.mu.Unlock()
 	if again {
@@ -414,23 +223,6 @@ func (y *yard) freed(g *group) {
 }
 
 // drop forgets a group that has nothing. One with a rate is kept until its bucket
-// is full, or it would be full at once. y.mu is held.
-func (y *yard) drop(g *group) {
-	if g.waiting > 0 || g.running > 0 || g.claim.held() {
-		return
-	}
-	if g.limits.Rate > 0 && !g.bucket.at.IsZero() {
-		g.bucket.fill(g.limits, time.Now())
-		if g.bucket.tokens < g.limits.burst() {
-			return
-		}
-	}
-	if y.groups[g.name] == g {
-		y.quiet(g)
-		delete(y.groups, g.name)
-	}
-}
-
 // forget lets a job wait no more. y.mu is held.
 func (y *yard) forget(k *kept) {
 	if k.gone {
@@ -447,116 +239,11 @@ func (y *yard) forget(k *kept) {
 	y.waiting[k.level]--
 }
 
-// remove takes out a job that is canceled, and ends it in the store.
-func (y *yard) remove(id string) bool {
-	y.mu.Lock()
-	defer y.mu.Unlock()
-	k := y.jobs[id]
-	if k == nil {
-		return false
-	}
-	k.group.lanes[k.level].count--
-	y.forget(k)
-	k.delivery.Ack()
-	y.drop(k.group)
-	y.fill(k.level)
-	return true
-}
-
-// keeps is how many jobs of a priority wait here.
-func (y *yard) keeps(p Priority) int {
-	y.mu.Lock()
-	defer y.mu.Unlock()
-	return y.waiting[p]
-}
-
 // signal wakes the calls of Work.
 func (y *yard) signal() {
 	y.mu.Lock()
 	defer y.mu.Unlock()
 	for r := range y.runners {
 		r.signal()
-	}
-}
-
-// pause holds all turns, or lets them go on.
-func (y *yard) pause(paused bool) {
-	y.mu.Lock()
-	y.paused = paused
-	y.mu.Unlock()
-	y.signal()
-}
-
-// limit takes the limits that are set.
-func (y *yard) limit(set map[string]GroupLimits) {
-	y.mu.Lock()
-	y.set, y.looked = set, time.Now()
-	for _, g := range y.groups {
-		before := g.limits
-		if g.limits, g.own = y.limitsOf(g.name); g.limits == before {
-			continue
-		}
-		if g.bucket.tokens = min(g.bucket.tokens, g.limits.burst()); g.limits.Rate == 0 {
-			g.bucket = bucket{}
-		}
-		y.quiet(g)
-		y.unblock(g)
-	}
-	y.mu.Unlock()
-	y.signal()
-}
-
-// tick sets the timer that gives signs of life. y.mu is held.
-func (y *yard) tick() {
-	if y.ticking == nil && y.takers[Normal] != nil {
-		// Its goroutine ends at once; stop ends it before it begins.
-		y.ticking = time.AfterFunc(y.queue.config.Lease/12, y.ticked)
-	}
-}
-
-// ticked gives signs of life for what is kept, and looks for what is overdue.
-func (y *yard) ticked() {
-	now := time.Now()
-	lease := y.queue.config.Lease
-	y.mu.Lock()
-	y.ticking = nil
-	n := 0
-	for ; n < len(y.signs) && now.Sub(y.signs[n].extended) >= lease/4; n++ {
-		if k := y.signs[n]; !k.gone {
-			k.extended = now
-			k.delivery.Extend()
-			y.signs = append(y.signs, k)
-		}
-	}
-	clear(y.signs[:n])
-	y.signs = y.signs[n:]
-	for _, g := range y.groups {
-		y.upkeep(g, now)
-		y.drop(g)
-	}
-	if len(y.groups) > 0 {
-		y.tick()
-	}
-	stale := y.shared && now.Sub(y.looked) >= limitsAge
-	if stale {
-		y.looked = now
-	}
-	y.mu.Unlock()
-	if stale {
-		y.queue.spawn(y.look) // ends with its calls, at the latest with live
-	}
-}
-
-// look reads what other nodes may have changed.
-func (y *yard) look() {
-	q := y.queue
-	if set, err := q.setLimits(q.live, y.name); err == nil {
-		y.limit(set)
-	}
-	plain, err := q.engine.Depth(q.live, engine.Consumer{Queue: y.name, Priority: Normal.String()})
-	if err == nil {
-		y.pause(plain.Paused)
-	} else if !q.hopeless(err) && !errors.Is(err, engine.ErrNotFound) {
-		q.journal.emit(Event{Kind: NotKept, Queue: y.name, Text: "the limits of its groups: " + err.Error()})
 	}
 }

@@ -1,0 +1,149 @@
+package queue
+
+import (
+	"errors"
+	"time"
+
+	"github.com/bullpen-run/bullpen/internal/engine"
+)
+
+// limitsOf gives the limits of a group. y.mu is held.
+func (y *yard) limitsOf(name string) (l GroupLimits, own bool) {
+	if l, own = y.set[name]; own && name != "" {
+		return l, true
+	}
+	if l, set := y.set[""]; set {
+		return l, false
+	}
+	return y.defaults, false
+}
+
+// quiet ends what a group waits for. y.mu is held.
+func (y *yard) quiet(g *group) {
+	if g.wake != nil {
+		g.wake.Stop()
+		g.wake = nil
+	}
+}
+
+// is full, or it would be full at once. y.mu is held.
+func (y *yard) drop(g *group) {
+	if g.waiting > 0 || g.running > 0 || g.claim.held() {
+		return
+	}
+	if g.limits.Rate > 0 && !g.bucket.at.IsZero() {
+		g.bucket.fill(g.limits, time.Now())
+		if g.bucket.tokens < g.limits.burst() {
+			return
+		}
+	}
+	if y.groups[g.name] == g {
+		y.quiet(g)
+		delete(y.groups, g.name)
+	}
+}
+
+// remove takes out a job that is canceled, and ends it in the store.
+func (y *yard) remove(id string) bool {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	k := y.jobs[id]
+	if k == nil {
+		return false
+	}
+	k.group.lanes[k.level].count--
+	y.forget(k)
+	k.delivery.Ack()
+	y.drop(k.group)
+	y.fill(k.level)
+	return true
+}
+
+// keeps is how many jobs of a priority wait here.
+func (y *yard) keeps(p Priority) int {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	return y.waiting[p]
+}
+
+// pause holds all turns, or lets them go on.
+func (y *yard) pause(paused bool) {
+	y.mu.Lock()
+	y.paused = paused
+	y.mu.Unlock()
+	y.signal()
+}
+
+// limit takes the limits that are set.
+func (y *yard) limit(set map[string]GroupLimits) {
+	y.mu.Lock()
+	y.set, y.looked = set, time.Now()
+	for _, g := range y.groups {
+		before := g.limits
+		if g.limits, g.own = y.limitsOf(g.name); g.limits == before {
+			continue
+		}
+		if g.bucket.tokens = min(g.bucket.tokens, g.limits.burst()); g.limits.Rate == 0 {
+			g.bucket = bucket{}
+		}
+		y.quiet(g)
+		y.unblock(g)
+	}
+	y.mu.Unlock()
+	y.signal()
+}
+
+// tick sets the timer that gives signs of life. y.mu is held.
+func (y *yard) tick() {
+	if y.ticking == nil && y.takers[Normal] != nil {
+		// Its goroutine ends at once; stop ends it before it begins.
+		y.ticking = time.AfterFunc(y.queue.config.Lease/12, y.ticked)
+	}
+}
+
+// ticked gives signs of life for what is kept, and looks for what is overdue.
+func (y *yard) ticked() {
+	now := time.Now()
+	lease := y.queue.config.Lease
+	y.mu.Lock()
+	y.ticking = nil
+	n := 0
+	for ; n < len(y.signs) && now.Sub(y.signs[n].extended) >= lease/4; n++ {
+		if k := y.signs[n]; !k.gone {
+			k.extended = now
+			k.delivery.Extend()
+			y.signs = append(y.signs, k)
+		}
+	}
+	clear(y.signs[:n])
+	y.signs = y.signs[n:]
+	for _, g := range y.groups {
+		y.upkeep(g, now)
+		y.drop(g)
+	}
+	if len(y.groups) > 0 {
+		y.tick()
+	}
+	stale := y.shared && now.Sub(y.looked) >= limitsAge
+	if stale {
+		y.looked = now
+	}
+	y.mu.Unlock()
+	if stale {
+		y.queue.spawn(y.look) // ends with its calls, at the latest with live
+	}
+}
+
+// look reads what other nodes may have changed.
+func (y *yard) look() {
+	q := y.queue
+	if set, err := q.setLimits(q.live, y.name); err == nil {
+		y.limit(set)
+	}
+	plain, err := q.engine.Depth(q.live, engine.Consumer{Queue: y.name, Priority: Normal.String()})
+	if err == nil {
+		y.pause(plain.Paused)
+	} else if !q.hopeless(err) && !errors.Is(err, engine.ErrNotFound) {
+		q.journal.emit(Event{Kind: NotKept, Queue: y.name, Text: "the limits of its groups: " + err.Error()})
+	}
+}
