@@ -51,9 +51,10 @@ type Info struct {
 	// Parent is the dead job that this one tries again or is told of, or the job that
 	// it compensates.
 	Parent string `json:"parent"`
-	// Compensate and Bury are as in Job.
+	// Compensate, Bury and Group are as in Job.
 	Compensate string `json:"compensate"`
 	Bury       string `json:"bury"`
+	Group      string `json:"group"`
 	// Raw is the job as the daemon gave it, in JSON.
 	Raw json.RawMessage `json:"-"`
 }
