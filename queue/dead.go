@@ -141,6 +141,9 @@ type Depth struct {
 	// Waiting jobs can start; Taken ones are in the hands of nodes or wait a
 	// short time for another attempt. Scheduled jobs are counted nowhere here.
 	Waiting, Taken int
+	// Held are those of Waiting which only the limits of their groups keep from
+	// starting, as far as this node knows.
+	Held int
 	// Oldest is when the job that has been here longest was stored; zero for none.
 	Oldest time.Time
 	Paused bool
@@ -162,15 +165,18 @@ func (q *Queue) Depth(ctx context.Context, queue string) ([]Depth, error) {
 			return nil, storeError(err)
 		}
 		// What waits in this node for its turn is taken for the store only.
-		kept := 0
+		kept, held := 0, 0
 		if y := q.yard(queue); y != nil {
-			kept = min(y.keeps(p), g.Taken)
+			kept, held = y.keeps(p)
+			if kept = min(kept, g.Taken); held > 0 && held >= kept {
+				held = kept + g.Waiting // what waits behind them too
+			}
 		}
 		if d.Oldest.IsZero() || !g.Oldest.IsZero() && g.Oldest.Before(d.Oldest) {
 			d.Oldest = g.Oldest
 		}
 		all = append(all, Depth{
-			Queue: queue, Priority: p, Waiting: d.Waiting + g.Waiting + kept, Taken: d.Taken + g.Taken - kept,
+			Queue: queue, Priority: p, Waiting: d.Waiting + g.Waiting + kept, Taken: d.Taken + g.Taken - kept, Held: held,
 			Paused: d.Paused, Oldest: d.Oldest,
 		})
 	}

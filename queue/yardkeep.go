@@ -59,11 +59,17 @@ func (y *yard) remove(id string) bool {
 	return true
 }
 
-// keeps is how many jobs of a priority wait here.
-func (y *yard) keeps(p Priority) int {
+// keeps is how many jobs of a priority wait here, and how many of them for the
+// limits of their groups.
+func (y *yard) keeps(p Priority) (all, held int) {
 	y.mu.Lock()
 	defer y.mu.Unlock()
-	return y.waiting[p]
+	for _, g := range y.groups {
+		if g.blocked {
+			held += g.lanes[p].count
+		}
+	}
+	return y.waiting[p], held
 }
 
 // pause holds all turns, or lets them go on.

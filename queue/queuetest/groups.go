@@ -371,8 +371,8 @@ func testGroupView(f *fixture) {
 		f.t.Errorf("of b is told %+v, want its limits", b)
 	}
 	d, err := f.Depth(f.ctx(), "default")
-	if err != nil || d[1].Waiting != 3 || d[1].Taken != 1 {
-		f.t.Errorf("Depth = %+v, %v, want 3 waiting and 1 taken", d, err)
+	if err != nil || d[1].Waiting != 3 || d[1].Taken != 1 || d[1].Held != 3 {
+		f.t.Errorf("Depth = %+v, %v, want 3 waiting, held by the limit, and 1 taken", d, err)
 	}
 	g.open()
 }

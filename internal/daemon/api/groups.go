@@ -82,7 +82,9 @@ func (a *API) setGroup(w http.ResponseWriter, r *http.Request, q query) *problem
 		}
 	})
 	if p == nil {
-		f.addErr(l.Check())
+		if err := l.Check(); err != nil {
+			f.add(err.Error())
+		}
 		p = f.problem()
 	}
 	if p != nil {
