@@ -215,9 +215,12 @@ func (r *runner) begin(d engine.Delivery, k *kept) {
 	a := q.newAttempt(r, d)
 	var s *stored
 	var err error
+	look := false // it may have been canceled, and this node not heard of it
 	if k != nil {
 		a.kept.Store(k)
 		s = k.stored
+		look = s == nil || r.yard.shared && a.taken.Sub(k.came) > keptLong
+		k.stored, k.delivery = nil, engine.Delivery{} // the attempt has it
 	}
 	if s == nil {
 		s, err = decodeJob(a.id(), d.Data)
@@ -241,7 +244,7 @@ func (r *runner) begin(d engine.Delivery, k *kept) {
 		// The server has moved it from its time to its queue by itself.
 		q.engine.Settle(func(error) {})
 	}
-	if d.Deliveries > 1 || d.Old || d.Again || s.again || s.derived || s.job.Key != "" {
+	if look || d.Deliveries > 1 || d.Old || d.Again || s.again || s.derived || s.job.Key != "" {
 		r.looking++
 		a.background(a.lookUp, func() { r.arrived(arrival{looked: a}) })
 		return

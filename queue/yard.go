@@ -40,6 +40,7 @@ type yard struct {
 	closed   bool                     // guarded by mu
 	ticking  *time.Timer              // guarded by mu; nil before the first job
 	looked   time.Time                // when the limits were last read; guarded by mu
+	upkept   time.Time                // when overdue things were last looked for; guarded by mu
 	wanted   time.Time                // when another node last wanted a place; guarded by mu
 }
 
@@ -54,7 +55,10 @@ const (
 	// in a second, and of all that can begin twice as many as that; not fewer than
 	// fewest, not more than plenty. Of what may not begin now it keeps plenty.
 	fewest = 32
-	plenty = 4096
+	// keptLong is for how long a job may be kept until it is looked up whether it was
+	// canceled, on a store where another node may have done that.
+	keptLong = time.Second
+	plenty   = 4096
 )
 
 // yard returns the yard of a queue, nil where no call of Work has made one.

@@ -27,6 +27,7 @@ func FuzzLimits(f *testing.F) {
 		group, l, err := decodeLimits(subject, b)
 		return both{group, l}, err
 	}, func(v both) []byte { return v.limits.encode(subject, v.group) }, func(t *testing.T, v both) {
+		t.Helper()
 		if err := v.limits.Check(); err != nil {
 			t.Errorf("limits that are not valid were read: %v", err)
 		}
@@ -39,6 +40,7 @@ func FuzzSlots(f *testing.F) {
 	fuzzRecord(f, subject, [][]byte{s.encode(subject), new(slots).encode(subject)}, func(b []byte) (slots, error) {
 		return decodeSlots(subject, b)
 	}, func(s slots) []byte { return s.encode(subject) }, func(t *testing.T, s slots) {
+		t.Helper()
 		if math.IsNaN(s.tokens) || s.others("") < 0 {
 			t.Errorf("%+v was read", s)
 		}

@@ -99,33 +99,30 @@ func (y *yard) limit(set map[string]GroupLimits) {
 	y.signal()
 }
 
+// tickPause is how often signs of life are given, a part of them each time, so that
+// many do not come together.
+const tickPause = 100 * time.Millisecond
+
 // tick sets the timer that gives signs of life. y.mu is held.
 func (y *yard) tick() {
 	if y.ticking == nil && y.takers[Normal] != nil {
 		// Its goroutine ends at once; stop ends it before it begins.
-		y.ticking = time.AfterFunc(y.queue.config.Lease/12, y.ticked)
+		y.ticking = time.AfterFunc(min(tickPause, y.queue.config.Lease/12), y.ticked)
 	}
 }
 
 // ticked gives signs of life for what is kept, and looks for what is overdue.
 func (y *yard) ticked() {
 	now := time.Now()
-	lease := y.queue.config.Lease
 	y.mu.Lock()
 	y.ticking = nil
-	n := 0
-	for ; n < len(y.signs) && now.Sub(y.signs[n].extended) >= lease/4; n++ {
-		if k := y.signs[n]; !k.gone {
-			k.extended = now
-			k.delivery.Extend()
-			y.signs = append(y.signs, k)
+	due := y.due(now)
+	if now.Sub(y.upkept) >= y.queue.config.Lease/12 {
+		y.upkept = now
+		for _, g := range y.groups {
+			y.upkeep(g, now)
+			y.drop(g)
 		}
-	}
-	clear(y.signs[:n])
-	y.signs = y.signs[n:]
-	for _, g := range y.groups {
-		y.upkeep(g, now)
-		y.drop(g)
 	}
 	if len(y.groups) > 0 {
 		y.tick()
@@ -135,9 +132,36 @@ func (y *yard) ticked() {
 		y.looked = now
 	}
 	y.mu.Unlock()
+	for _, r := range due {
+		r.Extend()
+	}
 	if stale {
 		y.queue.spawn(y.look) // ends with its calls, at the latest with live
 	}
+}
+
+// due returns those whose sign of life is due: after a quarter of the lease, or
+// before that so many that all had one by then. y.mu is held.
+func (y *yard) due(now time.Time) (all []engine.Receipt) {
+	quarter := y.queue.config.Lease / 4
+	pause := min(tickPause, y.queue.config.Lease/12)
+	share := int(float64(len(y.signs))*float64(pause)/float64(quarter)) + 1
+	n := 0
+	for most := len(y.signs); n < most; n++ {
+		k := y.signs[n]
+		if k.gone {
+			continue
+		}
+		if since := now.Sub(k.extended); since < quarter && (len(all) >= share || since < quarter/2) {
+			break
+		}
+		k.extended = now
+		all = append(all, k.delivery.Receipt)
+		y.signs = append(y.signs, k)
+	}
+	clear(y.signs[:n])
+	y.signs = y.signs[n:]
+	return all
 }
 
 // look reads what other nodes may have changed.

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"slices"
 	"time"
 
 	"github.com/bullpen-run/bullpen/internal/engine"
@@ -85,7 +86,7 @@ func (y *yard) arrived(p Priority, d engine.Delivery) {
 	if y.takers[p] == nil || y.jobs[k.id] != nil {
 		// Nobody works any more, or its lease ended while it was kept here.
 		if other := y.jobs[k.id]; other != nil {
-			other.delivery, k = d, nil
+			other.delivery = d
 		} else {
 			d.Nak(0)
 		}
@@ -106,6 +107,9 @@ func (y *yard) arrived(p Priority, d engine.Delivery) {
 		k.stored, k.delivery.Data = nil, nil
 	}
 	y.jobs[k.id] = k
+	if len(y.signs) > 2*len(y.jobs)+mostCached {
+		y.signs = slices.DeleteFunc(y.signs, func(k *kept) bool { return k.gone })
+	}
 	y.signs = append(y.signs, k)
 	g.lanes[p].push(k)
 	g.waiting++
