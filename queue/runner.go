@@ -220,6 +220,7 @@ func (r *runner) begin(d engine.Delivery, k *kept) {
 		a.kept.Store(k)
 		s = k.stored
 		look = s == nil || r.yard.shared && a.taken.Sub(k.came) > keptLong
+		a.extended.Store(k.extended.UnixNano())
 		k.stored, k.delivery = nil, engine.Delivery{} // the attempt has it
 	}
 	if s == nil {

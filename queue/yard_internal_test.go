@@ -210,3 +210,54 @@ func TestPlacesAreKept(t *testing.T) {
 		}
 	})
 }
+
+// TestMoreThanIsCached has more jobs wait than the yard keeps with their payloads:
+// each runs once with its own, but for those that were canceled.
+func TestMoreThanIsCached(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := &memory.Store{}
+		q := openOn(t, Config{Store: store, Lease: 10 * time.Second})
+		const most = mostCached + 500
+		if err := q.Pause(t.Context(), "default"); err != nil {
+			t.Fatal(err)
+		}
+		var mu sync.Mutex
+		ran := map[string]int{}
+		workOn(t, q, newTeam(8, func(_ context.Context, task bullpen.Task) ([]byte, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			ran[string(task.Payload)]++
+			return task.Payload, nil
+		}), WorkConfig{})
+		ids := make([]string, most)
+		for i := range ids {
+			ids[i] = enqueued(t, q, Job{Group: "a", Payload: fmt.Append(nil, i)}).ID
+		}
+		<-time.After(time.Minute) // many leases
+		if d, err := q.Depth(t.Context(), "default"); err != nil || d[1].Waiting != most || d[1].Taken != 0 {
+			t.Errorf("Depth = %+v, %v, want %d waiting", d, err, most)
+		}
+		if err := q.Cancel(t.Context(), ids[most-1]); err != nil {
+			t.Error(err)
+		}
+		if err := q.Resume(t.Context(), "default"); err != nil {
+			t.Fatal(err)
+		}
+		<-time.After(time.Second)
+		mu.Lock()
+		defer mu.Unlock()
+		if len(ran) != most-1 || ran[fmt.Sprint(most-1)] != 0 {
+			t.Errorf("%d jobs ran, want all but the one that was canceled, %d", len(ran), most-1)
+		}
+		for payload, n := range ran {
+			if n != 1 {
+				t.Errorf("the job with the payload %s ran %d times", payload, n)
+			}
+		}
+		q.inHand(t, 0)
+		if n := q.Stats().Redelivered; n != 0 {
+			t.Errorf("%d jobs are taken for ones whose node died", n)
+		}
+	})
+}

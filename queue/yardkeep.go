@@ -140,19 +140,19 @@ func (y *yard) ticked() {
 	}
 }
 
-// due returns those whose sign of life is due: after a quarter of the lease, or
-// before that so many that all had one by then. y.mu is held.
+// due returns those whose sign of life is due: after half the lease, or before that
+// so many that all have had one by then. y.mu is held.
 func (y *yard) due(now time.Time) (all []engine.Receipt) {
-	quarter := y.queue.config.Lease / 4
+	half := y.queue.config.Lease / 2
 	pause := min(tickPause, y.queue.config.Lease/12)
-	share := int(float64(len(y.signs))*float64(pause)/float64(quarter)) + 1
+	share := int(float64(len(y.signs))*float64(pause)/float64(half)) + 1
 	n := 0
 	for most := len(y.signs); n < most; n++ {
 		k := y.signs[n]
 		if k.gone {
 			continue
 		}
-		if since := now.Sub(k.extended); since < quarter && (len(all) >= share || since < quarter/2) {
+		if since := now.Sub(k.extended); since < half && (len(all) >= share || since < half/2) {
 			break
 		}
 		k.extended = now
