@@ -134,9 +134,9 @@ func testGroupRate(f *fixture) {
 
 func testGroupRateNodes(f *fixture) {
 	f.open(queue.Config{})
-	a, b := newCrew(16, short), newCrew(16, short)
+	a, b, other := newCrew(16, short), newCrew(16, short), f.another()
 	f.work(f.Queue, a, queue.WorkConfig{Group: slowly})
-	f.work(f.another(), b, queue.WorkConfig{Group: slowly})
+	f.work(other, b, queue.WorkConfig{Group: slowly})
 	f.enqueueAll(grouped(200, "a"))
 	f.measured(a, b)
 }
