@@ -318,6 +318,7 @@ type wireJob struct {
 	Payload    string            `json:"payload,omitempty"`
 	Base64     string            `json:"payload_base64,omitempty"`
 	Key        string            `json:"key,omitempty"`
+	Group      string            `json:"group,omitempty"`
 	Priority   Priority          `json:"priority,omitempty"`
 	Delay      string            `json:"delay,omitempty"`
 	At         *time.Time        `json:"at,omitempty"`
@@ -351,15 +352,15 @@ func encodeBulk(j *Job) ([]byte, error) {
 }
 
 func wireOf(j *Job) (wireJob, error) {
-	sound := utf8.ValidString(j.Task) && utf8.ValidString(j.Key) && utf8.ValidString(j.Compensate) && utf8.ValidString(j.Bury)
+	sound := utf8.ValidString(j.Task) && utf8.ValidString(j.Key) && utf8.ValidString(j.Group) && utf8.ValidString(j.Compensate) && utf8.ValidString(j.Bury)
 	for key, value := range j.Meta {
 		sound = sound && utf8.ValidString(key) && utf8.ValidString(value)
 	}
 	if !sound {
-		return wireJob{}, &Error{Cause: "bad-request", Detail: "Task, Key, Compensate, Bury and Meta of a job in a bulk must be UTF-8: use Enqueue, or put the bytes into Payload"}
+		return wireJob{}, &Error{Cause: "bad-request", Detail: "Task, Key, Group, Compensate, Bury and Meta of a job in a bulk must be UTF-8: use Enqueue, or put the bytes into Payload"}
 	}
 	w := wireJob{
-		Pool: j.Pool, Task: j.Task, Key: j.Key, Priority: j.Priority, Delay: durationText(j.Delay), At: timeOrNil(j.At), Deadline: timeOrNil(j.Deadline),
+		Pool: j.Pool, Task: j.Task, Key: j.Key, Group: j.Group, Priority: j.Priority, Delay: durationText(j.Delay), At: timeOrNil(j.At), Deadline: timeOrNil(j.Deadline),
 		Timeout: durationText(j.Limits.Timeout), Memory: j.Limits.Memory, CPU: j.Limits.CPU, Output: j.Limits.Output,
 		Attempts: j.Attempts, Crashes: j.Crashes, Backoff: durationText(j.Backoff), MaxBackoff: durationText(j.MaxBackoff),
 		Idempotent: j.Idempotent, Compensate: j.Compensate, Bury: j.Bury, Meta: j.Meta,

@@ -51,7 +51,7 @@ type Info struct {
 	// Parent is the dead job that this one tries again or is told of, or the job that
 	// it compensates.
 	Parent string `json:"parent"`
-	// Compensate and Bury are as in Job.
+	// Compensate, Bury and Group are as in Job.
 	Compensate string `json:"compensate"`
 	Bury       string `json:"bury"`
 	// Schedule is the name of the schedule that has enqueued the job, and Tick the
@@ -67,6 +67,7 @@ type Info struct {
 	// Batch is the batch that it is a member of, with its Index there.
 	Batch string `json:"batch"`
 	Index int    `json:"index"`
+	Group string `json:"group"`
 	// Raw is the job as the daemon gave it, in JSON.
 	Raw json.RawMessage `json:"-"`
 }

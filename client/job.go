@@ -76,6 +76,10 @@ type Job struct {
 	// Meta travels with the job to its handler. Keys that begin with "bullpen."
 	// are Bullpen's.
 	Meta map[string]string
+	// Group is whose job it is: the groups of a pool have their turns one after the
+	// other, and each may be limited (see [Client.SetGroup]). Empty is what the pool's
+	// configuration takes from Meta, or none.
+	Group string
 	// Key makes enqueuing idempotent: while a job of this pool with this key is
 	// not done, and a time after its end, another one gives back the first.
 	Key string

@@ -60,6 +60,7 @@ func (j *Job) query(wait time.Duration) string {
 	var q query
 	q.text("task", j.Task)
 	q.text("key", j.Key)
+	q.text("group", j.Group)
 	q.text("priority", string(j.Priority))
 	q.duration("delay", j.Delay)
 	q.time("at", j.At)

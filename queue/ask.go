@@ -55,6 +55,7 @@ const (
 // for never.
 func (r *runner) ask() time.Duration {
 	r.handOver()
+	lately := r.takeTurns()
 	held := int(r.held.Load())
 	free := r.places() - len(r.ready) - r.looking
 	if int(r.all.Load())-held >= mostRecording {
@@ -62,6 +63,9 @@ func (r *runner) ask() time.Duration {
 	}
 	least := max(1, (held+free)/4)
 	r.low.Store(int64(held - least))
+	if lately {
+		r.watchLevels()
+	}
 	if free <= 0 {
 		if held == 0 && r.looking == 0 {
 			return r.press()
@@ -69,6 +73,12 @@ func (r *runner) ask() time.Duration {
 		return 0
 	}
 	r.noPlace = time.Time{}
+	if lately {
+		if free -= r.promised(); free > 0 && r.busy() > 0 {
+			r.share(free)
+		}
+		return groupedLately
+	}
 	active := r.target()
 	blind := r.keepEyes(active, free)
 	for i := range r.levels {
@@ -102,7 +112,7 @@ func (r *runner) press() time.Duration {
 	if now.Sub(r.noPlace) < busyPatience {
 		return busyPause
 	}
-	if len(r.ready) == 0 {
+	if len(r.ready) == 0 && !r.pressKept() {
 		if l := &r.levels[r.target()]; l.asked+l.standing == 0 {
 			l.standing = 1
 			l.taker.Request(1, true)
@@ -110,6 +120,9 @@ func (r *runner) press() time.Duration {
 		return busyPatience
 	}
 	r.noPlace = time.Time{}
+	if len(r.ready) == 0 {
+		return busyPatience // it is read first
+	}
 	first := r.ready[0]
 	r.ready = append(r.ready[:0], r.ready[1:]...)
 	r.queue.spawn(first.handOver) // ends when the executor takes the job or its context ends

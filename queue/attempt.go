@@ -64,6 +64,7 @@ type attempt struct {
 	number atomic.Int64 // which attempt it is, once it is handed over
 	handed time.Time    // when it was; written before
 
+	kept     atomic.Pointer[kept] // where it has a group and counts among those that run; else nil
 	seen     observed
 	extended atomic.Int64 // when its lease was last renewed, in Unix nanoseconds
 	liveSeq  atomic.Uint64
@@ -231,6 +232,7 @@ func (a *attempt) handOver() {
 	a.number.Store(int64(a.tries.started + 1))
 	a.handed = now
 	waited := now.Sub(a.due())
+	a.delivery.Begin()
 	a.runner.held.Add(1)
 	if err := a.runner.executor.Submit(a.ctx, a.task(), a.done); err != nil {
 		a.done(bullpen.Result{}, err)
@@ -277,7 +279,7 @@ func (a *attempt) conclude(d decision, end attemptEnd) {
 	if !a.move(from, attemptStoring) {
 		return
 	}
-	a.runner.freed(from == attemptHanded)
+	a.freed(from)
 	a.queue.count.recording.Add(1)
 	switch d.step {
 	case stepRecord:
@@ -298,11 +300,17 @@ func (a *attempt) answered() {
 	if from == attemptStoring {
 		a.queue.count.recording.Add(-1)
 	} else {
-		a.runner.freed(from == attemptHanded)
+		a.freed(from)
 	}
 	a.stop(nil)
 	a.queue.forget(a)
 	a.runner.finished()
+}
+
+// freed says that the attempt, which was in state from, holds no worker any more.
+func (a *attempt) freed(from attemptState) {
+	a.freeGroup()
+	a.runner.freed(from == attemptHanded)
 }
 
 // back gives the job back, to be handed out again after a delay: perhaps to this

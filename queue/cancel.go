@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	bullpen "github.com/bullpen-run/bullpen"
@@ -43,7 +45,7 @@ func (q *Queue) takeBack(ctx context.Context, info *Info) (done bool, err error)
 	e := &ending{
 		id: info.ID, queue: info.Queue, name: info.Name, key: info.Key, priority: info.Priority,
 		outcome: bullpen.Canceled, reason: TakenBack, enqueued: info.Enqueued, ended: time.Now(), node: q.config.Node,
-		message: "taken back while " + info.State.String(), parent: info.Parent, compensate: info.Compensate, bury: info.Bury,
+		message: "taken back while " + info.State.String(), parent: info.Parent, compensate: info.Compensate, bury: info.Bury, group: info.Group,
 		tries: tries{started: info.Attempts, crashes: info.Crashes, history: info.History},
 		chain: place{info.Chain, info.Link, info.Links}, batch: info.Batch, index: info.Index,
 	}
@@ -98,13 +100,21 @@ func (q *Queue) held(id string) bool {
 	return q.hands[id] != nil
 }
 
-// interrupt cancels a job that this node has in hand.
+// interrupt cancels a job that this node has in hand, or that waits in it for its
+// turn.
 func (q *Queue) interrupt(id string) {
 	q.mu.Lock()
 	a := q.hands[id]
+	yards := slices.Collect(maps.Values(q.yards))
 	q.mu.Unlock()
 	if a != nil {
 		a.cancel(errTakenBack)
+		return
+	}
+	for _, y := range yards {
+		if y.remove(id) {
+			return
+		}
 	}
 }
 

@@ -123,6 +123,11 @@ func (q *Queue) pause(ctx context.Context, queue string, paused bool) error {
 			return storeError(err)
 		}
 	}
+	// Jobs with a group wait in the nodes, which hold them there.
+	if y := q.yard(queue); y != nil {
+		y.pause(paused)
+	}
+	q.tellNodes("pause", queue)
 	kind := Resumed
 	if paused {
 		kind = Paused
@@ -138,6 +143,9 @@ type Depth struct {
 	// Waiting jobs can start; Taken ones are in the hands of nodes or wait a
 	// short time for another attempt. Scheduled jobs are counted nowhere here.
 	Waiting, Taken int
+	// Held are those of Waiting which only the limits of their groups keep from
+	// starting, as far as this node knows.
+	Held int
 	// Oldest is when the job that has been here longest was stored; zero for none.
 	Oldest time.Time
 	Paused bool
@@ -154,7 +162,25 @@ func (q *Queue) Depth(ctx context.Context, queue string) ([]Depth, error) {
 		if err != nil {
 			return nil, storeError(err)
 		}
-		all = append(all, Depth{Queue: queue, Priority: p, Waiting: d.Waiting, Taken: d.Taken, Paused: d.Paused, Oldest: d.Oldest})
+		g, err := q.engine.Depth(ctx, engine.Consumer{Queue: queue, Priority: p.String(), Grouped: true})
+		if err != nil {
+			return nil, storeError(err)
+		}
+		// What waits in this node for its turn is taken for the store only.
+		kept, held := 0, 0
+		if y := q.yard(queue); y != nil {
+			kept, held = y.keeps(p)
+			if kept = min(kept, g.Taken); held > 0 && held >= kept {
+				held = kept + g.Waiting // what waits behind them too
+			}
+		}
+		if d.Oldest.IsZero() || !g.Oldest.IsZero() && g.Oldest.Before(d.Oldest) {
+			d.Oldest = g.Oldest
+		}
+		all = append(all, Depth{
+			Queue: queue, Priority: p, Waiting: d.Waiting + g.Waiting + kept, Taken: d.Taken + g.Taken - kept, Held: held,
+			Paused: d.Paused, Oldest: d.Oldest,
+		})
 	}
 	return all, nil
 }
@@ -165,7 +191,7 @@ func (q *Queue) compensate(ctx context.Context, e *ending, task string, payload 
 		id: ulid.Make().String(), enqueued: e.ended, parent: e.id, undoes: e.outcome.String(),
 		job: Job{
 			Queue: e.queue, Name: task, Payload: payload, Priority: e.priority,
-			Key: "bullpen.undo/" + e.id, Meta: map[string]string{metaTask: e.name},
+			Key: "bullpen.undo/" + e.id, Group: e.group, Meta: map[string]string{metaTask: e.name},
 		},
 	}
 	_, err := q.enqueueKeyed(ctx, s)

@@ -33,6 +33,7 @@ type ending struct {
 	bury       string
 	schedule   string // whose tick the job was for
 	tick       time.Time
+	group      string
 	job        []byte // the record of the job, of a dead one
 	chain      place
 	next       string // the id of the next job of the chain, of one that ended well and is not the last
@@ -108,6 +109,7 @@ func (e *ending) encode() []byte {
 	w.bytes(endNext, nextFields(e.chain, e.next))
 	w.text(endBatch, e.batch)
 	w.number(endIndex, uint64(e.index))
+	w.text(endGroup, e.group)
 	w.bytes(endJob, e.job)
 	w.bytes(endResult, e.result)
 	return w.seal(e.id)
@@ -181,6 +183,8 @@ func (e *ending) textAt(tag uint64) *string {
 		return &e.note
 	case endParent:
 		return &e.parent
+	case endGroup:
+		return &e.group
 	case endCompensate:
 		return &e.compensate
 	case endBury:

@@ -36,7 +36,7 @@ func (q *Queue) prepare(j *Job) (*stored, error) {
 }
 
 func (s *stored) consumer() engine.Consumer {
-	return engine.Consumer{Queue: s.job.Queue, Priority: s.job.Priority.String()}
+	return engine.Consumer{Queue: s.job.Queue, Priority: s.job.Priority.String(), Grouped: s.job.Group != ""}
 }
 
 // message gives s as it is put into the stream of jobs.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/oklog/ulid/v2"
 
@@ -78,11 +77,7 @@ func parseSubject(m engine.Message) (c engine.Consumer, id string, ok bool) {
 	if m.Target != "" {
 		subject = m.Target
 	}
-	t := strings.Split(subject, ".")
-	if len(t) != 4 || t[0] != "job" {
-		return engine.Consumer{}, "", false
-	}
-	return engine.Consumer{Queue: t[1], Priority: t[2]}, t[3], true
+	return engine.ParseJob(subject)
 }
 
 // waiting tells what is known of a job that has not ended.
@@ -136,9 +131,9 @@ func queued(m engine.Message) (*Info, error) {
 	return &Info{
 		ID: id, Queue: c.Queue, Name: j.Name, Key: j.Key, Priority: p, State: Queued,
 		Enqueued: s.enqueued, Deadline: j.Deadline, Payload: j.Payload, PayloadSize: len(j.Payload), Meta: j.Meta, Parent: s.parent,
-		Compensate: j.Compensate, Bury: j.Bury,
 		Schedule: s.schedule, Tick: s.tick, Batch: s.batch, Index: s.index,
 		Chain: s.chain.first, Link: s.chain.number, Links: s.chain.of,
+		Compensate: j.Compensate, Bury: j.Bury, Group: j.Group,
 	}, nil
 }
 

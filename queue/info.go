@@ -138,8 +138,6 @@ type Info struct {
 	Parent string
 	// After, of a job in a list, is for Filter.After: a list that goes on behind it.
 	After uint64
-	// Compensate and Bury are as in Job.
-	Compensate, Bury string
 	// Schedule is the name of the schedule that enqueued the job, and Tick the
 	// moment it is for.
 	Schedule string
@@ -154,6 +152,8 @@ type Info struct {
 	// Index its place there.
 	Batch string
 	Index int
+	// Compensate, Bury and Group are as in Job.
+	Compensate, Bury, Group string
 }
 
 // The errors of calls that name a job or a queue.
@@ -252,10 +252,10 @@ func (e *ending) info() *Info {
 		Attempts: e.tries.started, Crashes: e.tries.crashes, History: e.tries.history,
 		Progress: e.progress, Note: e.note, Lines: e.lines,
 		Ended: e.ended, Outcome: e.outcome, Reason: e.reason, Result: e.result, ResultSize: len(e.result), Stats: e.stats, Err: e.err(),
-		Parent: e.parent, Compensate: e.compensate, Bury: e.bury,
 		Schedule: e.schedule, Tick: e.tick,
 		Next: e.next, Batch: e.batch, Index: e.index,
 		Chain: e.chain.first, Link: e.chain.number, Links: e.chain.of,
+		Parent: e.parent, Compensate: e.compensate, Bury: e.bury, Group: e.group,
 	}
 	if i.Attempts == 0 && e.outcome == bullpen.OK {
 		i.Attempts = 1

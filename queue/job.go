@@ -59,6 +59,11 @@ type Job struct {
 	// not done, and Config.KeyWindow after its end, a second Enqueue gives back
 	// the first job, whatever else it says. Empty is no key.
 	Key string
+	// Group is whose job it is: a tenant, a customer, a host. The groups of a queue
+	// have their turns one after the other, however much each has waiting, and each
+	// may be limited (see GroupLimits). Empty is none; all jobs without a group have
+	// their turn together, as one.
+	Group string
 	// Priority is Normal, High or Low.
 	Priority Priority
 	// Delay and At say when the job may start at the earliest; set one. Zero is
@@ -128,7 +133,7 @@ func (j *Job) check(c *Config) error {
 	if at := j.At; !j.Deadline.IsZero() && (at.After(j.Deadline) || j.Delay > 0 && j.Delay > time.Until(j.Deadline)) {
 		errs = append(errs, fmt.Errorf("Deadline %v is before the job may start: set a later one, or none", j.Deadline.Format(time.RFC3339)))
 	}
-	errs = append(errs, j.checkMeta(), j.Limits.Check(), j.checkThen(c))
+	errs = append(errs, checkGroup(j.Group), j.checkMeta(), j.Limits.Check(), j.checkThen(c))
 	errs = append(errs, j.Retry.check("Retry")...)
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("job %q is not valid: %w", j.Name, err)

@@ -94,6 +94,7 @@ func (j *Job) write(w *recordWriter) {
 		w.pair(tagMeta, k, v)
 	}
 	w.text(tagKey, j.Key)
+	w.text(tagGroup, j.Group)
 	w.moment(tagAt, j.At)
 	w.moment(tagDeadline, j.Deadline)
 	w.span(tagTimeout, j.Limits.Timeout)
@@ -137,6 +138,8 @@ func (s *stored) read(f field) error {
 		j.Payload = f.v
 	case tagKey:
 		j.Key = string(f.v)
+	case tagGroup:
+		j.Group = string(f.v)
 	case tagCompensate:
 		j.Compensate = string(f.v)
 	case tagBury:

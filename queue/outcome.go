@@ -18,6 +18,7 @@ func (a *attempt) ending(d decision, end attemptEnd) *ending {
 		stats: end.result.Stats, node: a.queue.config.Node, tries: a.tries, parent: a.stored.parent, compensate: j.Compensate, bury: j.Bury,
 		schedule: a.stored.schedule, tick: a.stored.tick,
 		chain: a.stored.chain, batch: a.stored.batch, index: a.stored.index,
+		group: j.Group,
 	}
 	e.progress, e.note, e.lines = a.seen.snapshot()
 	var te *bullpen.TaskError
@@ -152,7 +153,7 @@ func (a *attempt) settled(started bool) {
 		if !a.move(from, attemptStoring) {
 			return
 		}
-		a.runner.freed(from == attemptHanded)
+		a.freed(from)
 		a.queue.count.recording.Add(1)
 	}
 	q := a.queue
@@ -189,6 +190,7 @@ func (q *Queue) renewOutcome(ctx context.Context, s *stored, damage error) (*end
 		reason: Corrupt, enqueued: s.enqueued, ended: time.Now(), node: q.config.Node, message: damage.Error(), parent: s.parent,
 		schedule: s.schedule, tick: s.tick,
 		chain: s.chain, batch: s.batch, index: s.index,
+		group: s.job.Group,
 	}
 	err = q.put(ctx, engine.Put{Stream: engine.Outcomes, Subject: "out." + s.id, Data: e.encode(), Durable: true, After: m.Seq})
 	if err != nil {

@@ -4,9 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/oklog/ulid/v2"
 
 	"github.com/bullpen-run/bullpen/internal/engine"
 )
@@ -16,6 +20,7 @@ import (
 // or in many.
 type Queue struct {
 	config  Config
+	self    string // this opening of the queue, among all nodes
 	engine  engine.Engine
 	journal journal
 	count   counters
@@ -35,6 +40,7 @@ type Queue struct {
 	hands   map[string]*attempt  // by id: what this node has in hand; guarded by mu
 	runners map[*runner]struct{} // the calls of Work; guarded by mu
 	firer   *firer               // the call of FireSchedules, nil when there is none; guarded by mu
+	yards   map[string]*yard     // by queue: jobs with a group that wait for their turn; guarded by mu
 	closed  bool                 // guarded by mu
 	stops   []func()             // end the listening; written before Open returns
 
@@ -59,7 +65,7 @@ func Open(ctx context.Context, c Config) (*Queue, error) {
 	if err != nil {
 		return nil, fmt.Errorf("queue: %w", err)
 	}
-	q := &Queue{config: c, engine: e, hands: make(map[string]*attempt), runners: make(map[*runner]struct{})}
+	q := &Queue{config: c, self: ulid.Make().String(), engine: e, hands: make(map[string]*attempt), runners: make(map[*runner]struct{}), yards: make(map[string]*yard)}
 	q.live, q.end = context.WithCancel(context.Background())
 	q.journal.open(c.Logger)
 	q.batches.init(q)
@@ -91,17 +97,43 @@ func (q *Queue) checkSizes(ctx context.Context) error {
 	return nil
 }
 
-// listen hears of jobs that other nodes cancel.
+// listen hears of jobs that other nodes cancel, and of what they set.
 func (q *Queue) listen() error {
 	if !q.engine.Shared() {
 		return nil
 	}
-	stop, err := q.engine.Listen("cancel", func(_ string, id []byte) { q.interrupt(string(id)) })
-	if err != nil {
-		return err
+	for subject, heard := range map[string]func(string){
+		"cancel": q.interrupt,
+		"limits": q.lookAtYard,
+		"pause":  q.lookAtYard,
+		"slots":  q.contend,
+		"want":   q.giveUp,
+	} {
+		stop, err := q.engine.Listen(subject, func(_ string, data []byte) { heard(string(data)) })
+		if err != nil {
+			return err
+		}
+		q.stops = append(q.stops, stop)
 	}
-	q.stops = append(q.stops, stop)
 	return nil
+}
+
+// lookAtYard lets the yard of a queue read what another node has changed.
+func (q *Queue) lookAtYard(queue string) {
+	if y := q.yard(queue); y != nil {
+		q.spawn(y.look) // ends with its calls, at the latest with live
+	}
+}
+
+// closeYards ends the taking of jobs with a group. On a store of its own what is
+// kept is there again when it is opened; elsewhere it was given back.
+func (q *Queue) closeYards() {
+	q.mu.Lock()
+	all := slices.Collect(maps.Values(q.yards))
+	q.mu.Unlock()
+	for _, y := range all {
+		y.stop(y.shared)
+	}
 }
 
 // watch says when the store fails.
@@ -142,6 +174,7 @@ func (q *Queue) Close() error {
 	for _, stop := range q.stops {
 		stop()
 	}
+	q.closeYards()
 	ctx, cancel := context.WithTimeout(context.Background(), closePatience)
 	defer cancel()
 	err := q.engine.Close(ctx)
@@ -169,6 +202,18 @@ func (q *Queue) spawn(f func()) {
 		defer q.background.Done()
 		f()
 	}()
+}
+
+// spawnLocked is spawn for a caller that holds a lock: after Close it does nothing,
+// and says so.
+func (q *Queue) spawnLocked(f func()) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed {
+		return false
+	}
+	q.background.Go(f) // see the comment of spawn
+	return true
 }
 
 // confirmation waits for one Put. It is used again when its answer has come.

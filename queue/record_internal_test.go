@@ -25,7 +25,7 @@ func allOfJob() *stored {
 			Key: "order 17", At: stamp(2), Deadline: stamp(3),
 			Limits:     bullpen.Limits{Timeout: time.Second + 1, Memory: 1 << 40, CPU: 1.5, Output: 1 << 20},
 			Retry:      Retry{Attempts: 7, Backoff: 3, MaxBackoff: time.Hour, Crashes: 2, Nodes: 9, On: []bullpen.Outcome{bullpen.Failed, bullpen.Protocol}},
-			Idempotent: true, Compensate: "undo", Bury: "bury",
+			Idempotent: true, Compensate: "undo", Bury: "bury", Group: "tenant 7",
 			Then: []Job{
 				{Queue: "other", Name: "next", Priority: High, Delay: time.Minute, Meta: map[string]string{"k": "v"}, Retry: Retry{Attempts: 2}},
 				{Queue: "default", Name: "last", At: stamp(4), Compensate: "undo"},
@@ -55,10 +55,10 @@ func allOfEnding() *ending {
 			Outcome: bullpen.Memory, Task: "resize", Type: "MemoryError", Message: "no more", Stack: "at a\nat b", Retryable: true,
 			Worker: "w-2", ExitCode: 9, Signal: "SIGKILL", Detail: "stderr",
 		},
-		stats: bullpen.Stats{Waited: 3, Ran: 4, Worker: "w-2", PeakMemory: 5},
-		tries: allOfTries(), progress: 0.25, note: "a quarter", parent: newID(), compensate: "undo", bury: "bury", job: []byte("job"),
+		stats:    bullpen.Stats{Waited: 3, Ran: 4, Worker: "w-2", PeakMemory: 5},
 		schedule: "nightly", tick: stamp(10),
 		chain: place{first: newID(), number: 3, of: 5}, next: newID(), batch: newID(), index: 77,
+		tries: allOfTries(), progress: 0.25, note: "a quarter", parent: newID(), compensate: "undo", bury: "bury", group: "tenant 7", job: []byte("job"),
 		lines: []bullpen.LogLine{{Time: stamp(8), Level: -4, Stream: "log", Text: "one"}, {Time: stamp(9), Level: 8, Stream: "stderr", Text: "two"}},
 	}
 }

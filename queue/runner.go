@@ -17,6 +17,8 @@ type runner struct {
 	executor  bullpen.Executor
 	config    WorkConfig
 	tally     *tally          // of its queue
+	yard      *yard           // of the jobs with a group; written before the first is taken
+	grouped   time.Time       // when such a job last could begin; owned by the goroutine of Work
 	jobs      context.Context //nolint:containedctx // of all jobs; its end interrupts them
 	abortJobs context.CancelCauseFunc
 	left      chan struct{} // closed when Work returns
@@ -49,6 +51,7 @@ type level struct {
 	standing int  // requested and not come, of those that wait
 	recalled bool // those are on their way back
 	active   bool // it was the last to deliver
+	others   int  // jobs with a group that began since one without had its turn
 }
 
 // arrival is what a taker has to say.
@@ -58,6 +61,7 @@ type arrival struct {
 	returned int      // that many requested ones do not come; then there is no delivery
 	looked   *attempt // one whose look-up is over; then there is no delivery
 	begun    *attempt // one whose record says that an attempt begins; then there is no delivery
+	read     *kept    // one with a group that was read again; then there is no delivery
 }
 
 func (r *runner) consumer(p Priority) engine.Consumer {
@@ -85,10 +89,19 @@ func (r *runner) take() error {
 		r.levels[p].waiting = d.Waiting
 	}
 	r.levels[Normal].active = true
+	yard, err := r.queue.enterYard(r)
+	if err != nil {
+		r.stopTaking()
+		return err
+	}
+	r.yard = yard
 	return nil
 }
 
 func (r *runner) stopTaking() {
+	if r.yard != nil {
+		r.yard.leave(r)
+	}
 	for i := range r.levels {
 		if t := r.levels[i].taker; t != nil {
 			t.Stop()
@@ -164,6 +177,9 @@ func (r *runner) takeIn(a *arrival) {
 		r.looking--
 		r.ready = append(r.ready, a.begun)
 		return
+	case a.read != nil:
+		r.readAgain(a.read)
+		return
 	}
 	l := &r.levels[a.level]
 	if a.returned > 0 {
@@ -185,18 +201,31 @@ func (r *runner) takeIn(a *arrival) {
 	for i := range r.levels {
 		r.levels[i].active = Priority(i) == a.level
 	}
-	r.begin(a.delivery)
+	r.begin(a.delivery, nil)
 }
 
 // begin makes an attempt of a delivery and hands it over, after what is known of
-// the job was looked up, where there may be something.
-func (r *runner) begin(d engine.Delivery) {
+// the job was looked up, where there may be something. k is not nil where the job
+// has a group and its turn.
+func (r *runner) begin(d engine.Delivery, k *kept) {
 	q := r.queue
 	r.tally.taken.Add(1)
 	q.count.hands.Add(1)
 	r.all.Add(1)
 	a := q.newAttempt(r, d)
-	s, err := decodeJob(a.id(), d.Data)
+	var s *stored
+	var err error
+	look := false // it may have been canceled, and this node not heard of it
+	if k != nil {
+		a.kept.Store(k)
+		s = k.stored
+		look = s == nil || r.yard.shared && a.taken.Sub(k.came) > keptLong
+		a.extended.Store(k.extended.UnixNano())
+		k.stored, k.delivery = nil, engine.Delivery{} // the attempt has it
+	}
+	if s == nil {
+		s, err = decodeJob(a.id(), d.Data)
+	}
 	if err == nil {
 		a.is(s)
 	} else {
@@ -216,7 +245,7 @@ func (r *runner) begin(d engine.Delivery) {
 		// The server has moved it from its time to its queue by itself.
 		q.engine.Settle(func(error) {})
 	}
-	if d.Deliveries > 1 || d.Old || d.Again || s.again || s.derived || s.job.Key != "" || q.counted(s) {
+	if look || d.Deliveries > 1 || d.Old || d.Again || s.again || s.derived || s.job.Key != "" || q.counted(s) {
 		r.looking++
 		a.background(a.lookUp, func() { r.arrived(arrival{looked: a}) })
 		return

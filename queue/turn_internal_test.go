@@ -102,6 +102,7 @@ type silent struct{}
 func (silent) Ack()              {}
 func (silent) Nak(time.Duration) {}
 func (silent) Extend()           {}
+func (silent) Begin()            {}
 
 // source is a consumer of one level that a test plays, and its taker.
 type source struct {

@@ -21,6 +21,10 @@ type WorkConfig struct {
 	// Strict makes jobs of a higher priority go first always, so that low ones
 	// may wait for ever. Default: 8 high, 4 normal, 1 low.
 	Strict bool
+	// Group is what holds for each group of the queue that has no limits of its own
+	// (see Queue.SetGroupLimits). Of several calls on one queue in a program the last
+	// one counts; those of all nodes should say the same.
+	Group GroupLimits
 	// Grace is how long jobs that run may go on after the end of ctx. Default 30 s;
 	// -1 ends them at once.
 	Grace time.Duration
@@ -41,6 +45,9 @@ func (c WorkConfig) check() error {
 	}
 	if c.Concurrency < 0 {
 		errs = append(errs, fmt.Errorf("Concurrency is %d: use a positive number, or 0 for what the executor can start", c.Concurrency))
+	}
+	if err := c.Group.Check(); err != nil {
+		errs = append(errs, fmt.Errorf("Group: %w", err))
 	}
 	return errors.Join(errs...)
 }

@@ -238,6 +238,15 @@ func (b *Broker) Mark(c engine.Consumer, seq uint64) error { return b.marks.mark
 // Marked is as in [engine.Disk].
 func (b *Broker) Marked(c engine.Consumer) (seq uint64, sure bool) { return b.marks.marked(c) }
 
+// Begin is as in [engine.Disk].
+func (b *Broker) Begin(seq uint64) error { return b.marks.begin(seq) }
+
+// End is as in [engine.Disk].
+func (b *Broker) End(seq uint64) { b.marks.end(seq) }
+
+// Begun is as in [engine.Disk].
+func (b *Broker) Begun(seq uint64) bool { return b.marks.wasBegun(seq) }
+
 // Room is as in [engine.Disk].
 func (b *Broker) Room(size int64) error { return b.room.ask(size) }
 

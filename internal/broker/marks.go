@@ -21,6 +21,9 @@ import (
 //
 //	head  "BPMARKS1", flags, 3 zero, hash of the boot id (16), checksum
 //	slot  hash of the consumer (16), mark, checksum, 4 zero
+//
+// A slot with begunKey in place of the hash holds the number of one message that
+// begins to run; when that has ended, the slot is written over by another.
 const (
 	marksHead  = "BPMARKS1"
 	markSize   = 32
@@ -40,17 +43,21 @@ const (
 type consumerKey [16]byte
 
 func keyOf(c engine.Consumer) (k consumerKey) {
-	sum := sha256.Sum256([]byte(c.Queue + "\x00" + c.Priority))
+	sum := sha256.Sum256([]byte(c.Queue + "\x00" + c.Level()))
 	copy(k[:], sum[:])
 	return k
 }
 
+// begunKey stands where others have the hash of a consumer.
+var begunKey = consumerKey([]byte("begun one by one"))
+
 // marked is what a file of marks says.
 type marked struct {
-	seqs map[consumerKey]uint64
-	boot [16]byte
-	flag byte
-	bad  bool // something in it does not hold
+	seqs  map[consumerKey]uint64
+	begun map[uint64]struct{}
+	boot  [16]byte
+	flag  byte
+	bad   bool // something in it does not hold
 }
 
 // marks notes how far consumers have handed out.
@@ -58,12 +65,15 @@ type marks struct {
 	path string
 	boot [16]byte // of this start of the machine
 	old  map[consumerKey]uint64
-	sure bool // old is complete
+	left map[uint64]struct{} // what earlier processes left begun
+	sure bool                // old and left are complete
 
 	mu    sync.Mutex
 	file  *os.File                 // guarded by mu
 	slots map[engine.Consumer]slot // guarded by mu
 	count int64                    // guarded by mu: slots in the file
+	begun map[uint64]int64         // guarded by mu: where what has begun has its slot
+	free  []int64                  // guarded by mu: such slots that may be written over
 }
 
 // slot is where a consumer has its mark.
@@ -84,7 +94,7 @@ func bootHash(boot string) (h [16]byte) {
 
 // openMarks reads what earlier processes left in dir and begins anew with it.
 func openMarks(dir, boot string, fresh bool) (m *marks, damage []string, err error) {
-	m = &marks{path: filepath.Join(dir, marksFile), boot: bootHash(boot), slots: map[engine.Consumer]slot{}}
+	m = &marks{path: filepath.Join(dir, marksFile), boot: bootHash(boot), slots: map[engine.Consumer]slot{}, begun: map[uint64]int64{}}
 	data, err := os.ReadFile(m.path)
 	missing := errors.Is(err, fs.ErrNotExist)
 	if err != nil && !missing {
@@ -98,7 +108,7 @@ func openMarks(dir, boot string, fresh bool) (m *marks, damage []string, err err
 		damage = append(damage, m.path+" is damaged: which jobs were being handed out is not known for sure")
 	}
 	sameBoot := boot != "" && left.boot == m.boot
-	m.old = left.seqs
+	m.old, m.left = left.seqs, left.begun
 	m.sure = missing && fresh || !missing && !left.bad && (left.flag&cleanFlag != 0 || sameBoot && left.flag&unsureFlag == 0)
 	var flag byte
 	if !m.sure {
@@ -119,6 +129,11 @@ func (m *marks) encode(flag byte) []byte {
 	b := appendMarksHead(nil, flag, m.boot)
 	for k, seq := range m.old {
 		b = appendMark(b, k, seq)
+		m.count++
+	}
+	for seq := range m.left {
+		m.begun[seq] = int64(len(b))
+		b = appendMark(b, begunKey, seq)
 		m.count++
 	}
 	return b
@@ -142,7 +157,7 @@ func appendMark(b []byte, k consumerKey, seq uint64) []byte {
 
 // readMarks reads a file of marks. What does not hold is left out and told.
 func readMarks(b []byte) marked {
-	out := marked{seqs: map[consumerKey]uint64{}}
+	out := marked{seqs: map[consumerKey]uint64{}, begun: map[uint64]struct{}{}}
 	if len(b) < markSize || !bytes.HasPrefix(b, []byte(marksHead)) ||
 		binary.LittleEndian.Uint32(b[28:]) != crc32.Checksum(b[:28], castagnoli) {
 		out.bad = true
@@ -158,6 +173,10 @@ func readMarks(b []byte) marked {
 			continue
 		}
 		k := consumerKey(s[:16])
+		if k == begunKey {
+			out.begun[binary.LittleEndian.Uint64(s[markAt:])] = struct{}{}
+			continue
+		}
 		out.seqs[k] = max(out.seqs[k], binary.LittleEndian.Uint64(s[markAt:]))
 	}
 	return out
@@ -192,6 +211,51 @@ func (m *marks) mark(c engine.Consumer, seq uint64) error {
 	s.seq = seq
 	m.slots[c] = s
 	return nil
+}
+
+// begin notes that the message seq begins to run.
+func (m *marks) begin(seq uint64) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if _, known := m.begun[seq]; known {
+		return nil
+	}
+	if m.file == nil {
+		return engine.ErrClosed
+	}
+	var room [2 * markSize]byte
+	b := appendMark(room[:0], begunKey, seq)
+	at := markSize * (1 + m.count)
+	var err error
+	if n := len(m.free); n > 0 {
+		at = m.free[n-1]
+		if _, err = m.file.WriteAt(b[markAt:markAt+markLength], at+markAt); err == nil {
+			m.free = m.free[:n-1]
+		}
+	} else if _, err = m.file.WriteAt(b, at); err == nil {
+		m.count++
+	}
+	if err != nil {
+		return fmt.Errorf("noting that message %d begins: %w", seq, err)
+	}
+	m.begun[seq] = at
+	return nil
+}
+
+// end lets the slot of seq be written over.
+func (m *marks) end(seq uint64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if at, known := m.begun[seq]; known {
+		delete(m.begun, seq)
+		m.free = append(m.free, at)
+	}
+}
+
+// wasBegun tells whether an earlier process left seq begun.
+func (m *marks) wasBegun(seq uint64) bool {
+	_, was := m.left[seq]
+	return was
 }
 
 // marked returns what earlier processes left.

@@ -63,6 +63,48 @@ func TestMarksOfAnEarlierProcess(t *testing.T) {
 	}
 }
 
+// TestBegun lets messages begin and end: of each process that is killed the next
+// knows which had begun.
+func TestBegun(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	m := slate(t, dir, "boot", true)
+	note(t, m, mail, 3)
+	for _, seq := range []uint64{7, 5, 6, 5} {
+		if err := m.begin(seq); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m.end(5)
+	m.end(99)
+	if err := m.begin(8); err != nil {
+		t.Fatal(err)
+	}
+	if m.wasBegun(7) {
+		t.Error("what this process lets begin was left by an earlier one")
+	}
+	for round := range 3 { // what is not ended stays
+		m = slate(t, dir, "boot", false)
+		for seq, want := range map[uint64]bool{5: false, 6: true, 7: true, 8: true, 3: false} {
+			if got := m.wasBegun(seq); got != want {
+				t.Errorf("process %d: wasBegun(%d) = %v, want %v", round, seq, got, want)
+			}
+		}
+		wantMark(t, m, mail, 3, true)
+	}
+	m.end(7)
+	if err := m.begin(20); err != nil {
+		t.Fatal(err)
+	}
+	m = slate(t, dir, "boot", false)
+	if m.wasBegun(7) || !m.wasBegun(20) {
+		t.Error("the slot of what has ended was not written over")
+	}
+	if info, err := os.Stat(m.path); err != nil || info.Size() != 5*markSize {
+		t.Errorf("the file has %v bytes, %v, want room for a mark and three", info.Size(), err)
+	}
+}
+
 func TestMarksAfterANewStartOfTheMachine(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -12,7 +12,7 @@ func newAsking(stdin io.Reader, stdout, stderr *os.File) []*cobra.Command {
 	each := func() *remote { return newRemote(stdin, stdout, stderr) }
 	return []*cobra.Command{
 		newSubmit(each()), newGet(each()), newLs(each()), newLogs(each()), newCancel(each()), newRetry(each()),
-		newDead(each), newBatch(each), newPool(each), newSchedule(each), newTop(each()), newStatus(each()), newReload(each()),
+		newDead(each), newBatch(each), newPool(each), newGroup(each), newSchedule(each), newTop(each()), newStatus(each()), newReload(each()),
 	}
 }
 

@@ -171,6 +171,7 @@ func jobText(j *client.Info, now time.Time, s style) string {
 	p.add("peak memory", sizeOf(j.Stats.PeakMemory))
 	p.add("payload", sizeOf(j.PayloadSize))
 	p.add("result", sizeOf(j.ResultSize))
+	p.add("group", j.Group)
 	p.add("compensate", j.Compensate)
 	p.add("bury", j.Bury)
 	p.add("parent", j.Parent)

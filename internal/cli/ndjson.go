@@ -20,6 +20,7 @@ var jobFields = map[string]func(j *client.Job, now time.Time, raw json.RawMessag
 	"task":       func(j *client.Job, _ time.Time, raw json.RawMessage) error { return textField(raw, &j.Task) },
 	"key":        func(j *client.Job, _ time.Time, raw json.RawMessage) error { return textField(raw, &j.Key) },
 	"bury":       func(j *client.Job, _ time.Time, raw json.RawMessage) error { return textField(raw, &j.Bury) },
+	"group":      func(j *client.Job, _ time.Time, raw json.RawMessage) error { return textField(raw, &j.Group) },
 	"compensate": func(j *client.Job, _ time.Time, raw json.RawMessage) error { return textField(raw, &j.Compensate) },
 	"priority": func(j *client.Job, _ time.Time, raw json.RawMessage) error {
 		return parsedField(raw, &j.Priority, parsePriority)

@@ -32,7 +32,7 @@ is canceled when this program ends. The pool must allow it.
 
 With --bulk each line of standard input is the payload of a job; with --ndjson it
 is a JSON object with the job's own payload (or payload_base64), task, key,
-priority, delay, at, deadline, timeout, memory, cpu, output, attempts, backoff,
+group, priority, delay, at, deadline, timeout, memory, cpu, output, attempts, backoff,
 max_backoff, crashes, idempotent, compensate, bury and meta, and what it leaves out is
 as the flags say. The ids are printed in the order of the lines, an empty line for
 each job that was refused.`
@@ -84,6 +84,7 @@ func (s *submission) define(f flagSet) {
 	s.wait.define(f, "wait for the job's end, or so long, and print its result")
 	add(f, &j.Task, "task", "t", "NAME", "", word, "name of the task: which of its handlers a worker runs; by default the pool's")
 	add(f, &j.Key, "key", "k", "TEXT", "", word, "a name of the job's own: a job with the same key is not taken twice")
+	add(f, &j.Group, "group", "", "NAME", "", word, "whose job it is: the groups of a pool have their turns one after the other, each within its limits")
 	add(f, &j.Priority, "priority", "", "WORD", "normal", parsePriority, "high, normal or low")
 	add(f, &j.Delay, "delay", "", "TIME", "", positive, "start the job after so long")
 	add(f, &j.At, "at", "", "TIME", "", moment(now), "start the job at a time: 2027-01-01T03:00Z, or 03:00 (the next one)")
@@ -141,8 +142,8 @@ func (s *submission) arguments(_ *cobra.Command, args []string) error {
 	if !s.job.At.IsZero() && s.job.Delay > 0 {
 		bad.add("--at and --delay: use one of them")
 	}
-	if s.ephemeral && (s.job.Key != "" || !s.job.At.IsZero() || s.job.Delay > 0 || s.job.Attempts > 0 || s.job.Compensate != "" || s.job.Bury != "" || s.job.Priority != "") {
-		bad.add("--ephemeral runs a task once and at once: --key, --at, --delay, --priority, --attempts, --compensate and --bury are for jobs of the queue")
+	if s.ephemeral && (s.job.Key != "" || s.job.Group != "" || !s.job.At.IsZero() || s.job.Delay > 0 || s.job.Attempts > 0 || s.job.Compensate != "" || s.job.Bury != "" || s.job.Priority != "") {
+		bad.add("--ephemeral runs a task once and at once: --key, --group, --at, --delay, --priority, --attempts, --compensate and --bury are for jobs of the queue")
 	}
 	s.job.Meta = map[string]string{}
 	for _, m := range s.meta {

@@ -57,6 +57,9 @@ func (d backend) Complete(name string, j queue.Job) (queue.Job, error) {
 	if j.Name == "" {
 		j.Name = s.Task
 	}
+	if j.Group == "" && s.GroupMeta != "" {
+		j.Group = j.Meta[s.GroupMeta]
+	}
 	j.Retry = over(j.Retry, s.Retry)
 	fill(&j.Bury, s.Bury)
 	return j, nil

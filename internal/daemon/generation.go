@@ -116,7 +116,7 @@ func (g *generation) work(ctx context.Context, q *queue.Queue, failed func(error
 		gate := g.nextGate() // before the next turn can make its own
 		calls.Go(func() {    // ends with turn, and what it has in hand
 			defer over()
-			err := q.Work(turn, gate, queue.WorkConfig{Queue: g.name, Strict: g.strict(), Grace: forever, Bury: g.buries()})
+			err := q.Work(turn, gate, queue.WorkConfig{Queue: g.name, Strict: g.strict(), Group: g.groups(), Grace: forever, Bury: g.buries()})
 			if err != nil && turn.Err() == nil {
 				failed(fmt.Errorf("pool %q takes no more jobs: %w", g.name, err))
 			}
@@ -199,6 +199,13 @@ func (g *generation) buries() string {
 	return g.settings.Bury
 }
 
+// groups are the limits of groups that have none of their own.
+func (g *generation) groups() queue.GroupLimits {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.settings.Groups
+}
+
 func (g *generation) strict() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -208,7 +215,7 @@ func (g *generation) strict() bool {
 // retune gives g settings that need no other workers.
 func (g *generation) retune(s settings.Pool) {
 	g.mu.Lock()
-	same := g.settings.Strict == s.Strict && g.settings.Jobs == s.Jobs
+	same := g.settings.Strict == s.Strict && g.settings.Jobs == s.Jobs && g.settings.Groups == s.Groups
 	g.settings = s
 	g.mu.Unlock()
 	if !same {

@@ -113,7 +113,7 @@ func (d *Daemon) sample(ctx context.Context, g *generation) sample {
 	depth, err := d.queue.Depth(ctx, g.name)
 	s.known = err == nil
 	for _, level := range depth {
-		s.waiting += level.Waiting
+		s.waiting += level.Waiting - level.Held
 		s.paused = s.paused || level.Paused
 	}
 	return s

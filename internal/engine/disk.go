@@ -37,6 +37,12 @@ type Disk interface {
 	// the machine has been started anew since, or the file was damaged, what it
 	// says may be too low: then sure is false.
 	Marked(c Consumer) (seq uint64, sure bool)
+	// Begin notes, as Mark does, that the message seq of Jobs begins to run, of a
+	// consumer whose order of handing out says nothing of that; End that it does no
+	// more. Begun tells whether an earlier process left it begun.
+	Begin(seq uint64) error
+	End(seq uint64)
+	Begun(seq uint64) bool
 	// Room is nil, or why no job of so many bytes is taken: too little space is
 	// left on the disk for what is under way to be ended. It wraps ErrFull.
 	Room(size int64) error

@@ -120,6 +120,9 @@ type Receipt interface {
 	Nak(delay time.Duration)
 	// Extend begins the lease anew.
 	Extend()
+	// Begin says that what was handed out is about to start. Of a consumer that is
+	// Grouped, Orphan of a later delivery tells of what had begun only.
+	Begin()
 }
 
 // Walk says where [Engine.Walk] goes.
@@ -149,8 +152,14 @@ type Taker interface {
 	Stop()
 }
 
-// Consumer names one consumer: one queue and one priority.
-type Consumer struct{ Queue, Priority string }
+// Consumer names one consumer: one queue and one priority, and of these the jobs
+// that have a group or those that have none. One who takes jobs with a group may
+// keep them before they begin, to share out turns: what was handed out counts as
+// begun for them only after Receipt.Begin.
+type Consumer struct {
+	Queue, Priority string
+	Grouped         bool
+}
 
 // Depth says how much a consumer has.
 type Depth struct {

@@ -6,14 +6,39 @@ import "strings"
 // between them; the engine puts its namespace in front. These are all that the
 // queue uses:
 //
-//	Jobs      job.<queue>.<priority>.<id>, and at.<id> for those with a time (made by the engine)
+//	Jobs      job.<queue>.<priority>.<id>, or job.<queue>.<priority>-g.<id> for those with a group,
+//	          and at.<id> for those with a time (made by the engine)
 //	Outcomes  out.<id>
 //	State     key.<queue>.<hash>   try.<id>   live.<id>   set.<what>.<token>, of which
 //	          set.cron.<name> and set.tick.<name> of a schedule, with "=" for "."
 //	          set.batch.<id>   set.bend.<batch>.<chunk>.<run of a node>: members that have ended
+//	          set.lim.<queue>.<hash> (limits of groups)   set.slot.<queue>.<hash> (who has their places)
 //	Dead      dead.<queue>.<id>
 func JobSubject(c Consumer, id string) string {
-	return "job." + c.Queue + "." + c.Priority + "." + id
+	return "job." + c.Queue + "." + c.Level() + "." + id
+}
+
+// groupedEnd ends the token of the priority of jobs that have a group.
+const groupedEnd = "-g"
+
+// Level returns the token by which subjects tell the priority of c.
+func (c Consumer) Level() string {
+	if c.Grouped {
+		return c.Priority + groupedEnd
+	}
+	return c.Priority
+}
+
+// ParseJob takes the subject of a job apart; ok is false when it is none.
+func ParseJob(subject string) (c Consumer, id string, ok bool) {
+	kind, rest, _ := strings.Cut(subject, ".")
+	queue, rest, _ := strings.Cut(rest, ".")
+	level, id, _ := strings.Cut(rest, ".")
+	if kind != "job" || queue == "" || level == "" || id == "" || strings.Contains(id, ".") {
+		return Consumer{}, "", false
+	}
+	priority, grouped := strings.CutSuffix(level, groupedEnd)
+	return Consumer{Queue: queue, Priority: priority, Grouped: grouped}, id, true
 }
 
 // LastToken returns what stands after the last dot.

@@ -171,7 +171,9 @@ func (c *nodeConfig) run() error {
 			return err
 		}
 		go func() { // ends with the process
-			r.line("fault the end of Work: %v", q.Work(ctx, e, queue.WorkConfig{Queue: workQueue, Concurrency: c.Concurrency}))
+			r.line("fault the end of Work: %v", q.Work(ctx, e, queue.WorkConfig{
+				Queue: workQueue, Concurrency: c.Concurrency, Group: queue.GroupLimits{Concurrency: 3},
+			}))
 		}()
 		go c.watch(q, r) // ends with the process
 	}
@@ -199,6 +201,9 @@ func (c *nodeConfig) watch(q *queue.Queue, r *report) {
 func (c *nodeConfig) enqueue(ctx context.Context, q *queue.Queue, r *report, random *rand.Rand) {
 	for {
 		j := queue.Job{Queue: workQueue, Name: "note", Payload: payload(random, c.Payload)}
+		if random.IntN(2) == 0 {
+			j.Group = fmt.Sprint("group ", random.IntN(6))
+		}
 		waited := random.IntN(100) < c.Waited
 		if random.IntN(100) < c.Kept {
 			j.Queue, waited = keptQueue, false

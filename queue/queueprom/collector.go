@@ -17,6 +17,7 @@
 // take max by (queue, priority) of them, not the sum:
 //
 //	bullpen_queue_jobs_waiting{queue,priority}        gauge    jobs that can start
+//	bullpen_queue_jobs_held{queue,priority}           gauge    jobs that could start but for the limits of their groups
 //	bullpen_queue_jobs_taken{queue,priority}          gauge    jobs in the hands of programs, or that wait a short time for another attempt
 //	bullpen_queue_oldest_age_seconds{queue,priority}  gauge    for how long the oldest job has been here, 0 for none
 //	bullpen_queue_paused{queue}                       gauge    1 while no jobs are handed out

@@ -109,6 +109,14 @@ bullpen_queue_hands 0
 # TYPE bullpen_queue_paused gauge
 bullpen_queue_paused{queue="mail"} 0
 bullpen_queue_paused{queue="post"} 1
+# HELP bullpen_queue_jobs_held Jobs that could start but for the limits of their groups.
+# TYPE bullpen_queue_jobs_held gauge
+bullpen_queue_jobs_held{priority="high",queue="mail"} 0
+bullpen_queue_jobs_held{priority="high",queue="post"} 0
+bullpen_queue_jobs_held{priority="low",queue="mail"} 0
+bullpen_queue_jobs_held{priority="low",queue="post"} 0
+bullpen_queue_jobs_held{priority="normal",queue="mail"} 0
+bullpen_queue_jobs_held{priority="normal",queue="post"} 0
 # HELP bullpen_queue_jobs_taken Jobs in the hands of programs, or that wait a short time for another attempt.
 # TYPE bullpen_queue_jobs_taken gauge
 bullpen_queue_jobs_taken{priority="high",queue="mail"} 0

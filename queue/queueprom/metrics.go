@@ -54,6 +54,7 @@ var (
 	batches = describe("queue_batches_open", "Batches that have not ended, on this store.")
 
 	waiting = describe("queue_jobs_waiting", "Jobs that can start.", "queue", "priority")
+	held    = describe("queue_jobs_held", "Jobs that could start but for the limits of their groups.", "queue", "priority")
 	taken   = describe("queue_jobs_taken", "Jobs in the hands of programs, or that wait a short time for another attempt.", "queue", "priority")
 	oldest  = describe("queue_oldest_age_seconds", "Time for which the oldest job has been in the queue, 0 for none.", "queue", "priority")
 	paused  = describe("queue_paused", "1 while no jobs of the queue are handed out.", "queue")
@@ -79,7 +80,7 @@ func describe(name, help string, labels ...string) *prometheus.Desc {
 // descriptions are all metrics.
 func descriptions() []*prometheus.Desc {
 	all := []*prometheus.Desc{
-		ended, waits, runs, hands, recording, schedules, late, batches, waiting, taken, oldest, paused,
+		ended, waits, runs, hands, recording, schedules, late, batches, waiting, held, taken, oldest, paused,
 		info, fallback, failed, replicas, messages, bytes, deadOldest, deadAge, syncs, confirms, syncTime, askFailures,
 	}
 	for _, n := range counters {
@@ -132,6 +133,7 @@ func collectQueue(name string, s *queue.QueueStats, to chan<- prometheus.Metric)
 func collectDepth(d *queue.Depth, first bool, now time.Time, to chan<- prometheus.Metric) {
 	priority := d.Priority.String()
 	one(to, waiting, prometheus.GaugeValue, float64(d.Waiting), d.Queue, priority)
+	one(to, held, prometheus.GaugeValue, float64(d.Held), d.Queue, priority)
 	one(to, taken, prometheus.GaugeValue, float64(d.Taken), d.Queue, priority)
 	age := 0.0
 	if !d.Oldest.IsZero() {

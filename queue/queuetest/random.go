@@ -72,6 +72,9 @@ func (m *model) job() queue.Job {
 	if m.intn(4) == 0 {
 		j.Delay = time.Duration(m.intn(100)) * time.Millisecond
 	}
+	if m.intn(2) == 0 {
+		j.Group = fmt.Sprint("group ", m.intn(5))
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	j.Payload = fmt.Append(nil, len(m.plans))
@@ -137,7 +140,7 @@ func (m *model) staff(q *queue.Queue) *work {
 	m.f.t.Helper()
 	c := newCrew(6, m.handle)
 	c.refusing(m.refuse)
-	return m.f.work(q, c, queue.WorkConfig{Grace: time.Duration(m.intn(20)) * time.Millisecond})
+	return m.f.work(q, c, queue.WorkConfig{Grace: time.Duration(m.intn(20)) * time.Millisecond, Group: queue.GroupLimits{Concurrency: 2}})
 }
 
 // enqueue enqueues n jobs, cancels some of them, and returns their ids.

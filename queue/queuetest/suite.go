@@ -62,7 +62,7 @@ type clause struct {
 }
 
 func contract() []clause {
-	return slices.Concat(timed(), enqueuing(), running(), looking(), working(), scheduling(), together())
+	return slices.Concat(timed(), enqueuing(), running(), looking(), working(), scheduling(), together(), grouping())
 }
 
 // enqueuing are the clauses on what goes in.

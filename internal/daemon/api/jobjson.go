@@ -18,6 +18,7 @@ type Job struct {
 	Task       string            `json:"task,omitempty"`
 	State      string            `json:"state"`
 	Key        string            `json:"key,omitempty"`
+	Group      string            `json:"group,omitempty"`
 	Priority   string            `json:"priority,omitempty"`
 	Enqueued   string            `json:"enqueued,omitempty"`
 	At         string            `json:"at,omitempty"`
@@ -88,7 +89,7 @@ type Page struct {
 // brief gives what a list tells of a job.
 func brief(i *queue.Info) Job {
 	j := Job{
-		ID: i.ID, Pool: i.Queue, Task: i.Name, State: i.State.String(), Key: i.Key,
+		ID: i.ID, Pool: i.Queue, Task: i.Name, State: i.State.String(), Key: i.Key, Group: i.Group,
 		Enqueued: stamp(i.Enqueued), At: stamp(i.At), Deadline: stamp(i.Deadline),
 		Attempts: i.Attempts, Crashes: i.Crashes, Node: i.Node, Worker: i.Worker, Progress: i.Progress, Note: i.Note,
 		PayloadLen: i.PayloadSize, ResultLen: i.ResultSize,

@@ -148,7 +148,7 @@ func (l *lister) page(ctx context.Context, from *cursor, limit int) (jobs []Job,
 // jsonSize is about how many bytes j is as JSON.
 func jsonSize(j *Job) int {
 	const rest = 400 // names, times and numbers
-	n := rest + textSize(j.Task) + textSize(j.Key) + textSize(j.Note) + textSize(j.Error) + textSize(j.Compensate) + textSize(j.Bury)
+	n := rest + textSize(j.Task) + textSize(j.Key) + textSize(j.Note) + textSize(j.Error) + textSize(j.Compensate) + textSize(j.Bury) + textSize(j.Group)
 	for k, v := range j.Meta {
 		n += textSize(k) + textSize(v)
 	}

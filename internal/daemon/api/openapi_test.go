@@ -67,7 +67,7 @@ func TestOperationsAreDocumented(t *testing.T) {
 // schemas are the structs that answers are made of.
 var schemas = map[string]any{
 	"Ref": Ref{}, "Job": Job{}, "Attempt": Attempt{}, "Line": Line{}, "State": State{}, "Progress": Progress{},
-	"RunResult": RunResult{}, "RunStats": RunStats{}, "Page": Page{}, "Pools": Pools{}, "Pool": PoolInfo{}, "Workers": Workers{}, "Depth": Depth{},
+	"RunResult": RunResult{}, "RunStats": RunStats{}, "Page": Page{}, "Pools": Pools{}, "Pool": PoolInfo{}, "Workers": Workers{}, "Depth": Depth{}, "Groups": Groups{}, "Group": Group{}, "GroupLimits": GroupLimits{},
 	"Many": Many{}, "NotOne": NotOne{}, "Kept": Kept{}, "Causes": Causes{}, "Cause": Cause{}, "Changed": Changed{}, "Status": StatusInfo{}, "Store": StoreInfo{}, "Usage": Usage{}, "Sync": SyncInfo{},
 	"Schedule": Schedule{}, "Schedules": Schedules{}, "ScheduleJob": ScheduleJob{},
 	"Batch": Batch{}, "Batches": Batches{}, "JobLine": JobLine{}, "QueueStats": QueueInfo{}, "Problem": problem.Problem{}, "Failure": problem.Failure{},

@@ -58,6 +58,7 @@ const (
 var settings = []setting{
 	{"task", plain, func(o *order, v string) error { o.job.Name = v; return checkText(v, longestName) }},
 	{"key", plain, func(o *order, v string) error { o.job.Key = v; return checkText(v, longestKey) }},
+	{"group", plain, func(o *order, v string) error { o.job.Group = v; return checkText(v, longestName) }},
 	{"priority", plain, func(o *order, v string) (err error) { o.job.Priority, err = queue.ParsePriority(v); return err }},
 	{"delay", span, func(o *order, v string) (err error) { o.job.Delay, err = readDuration(v); return err }},
 	{"at", plain, func(o *order, v string) (err error) { o.job.At, err = readTime(v); return err }},

@@ -11,6 +11,11 @@ import (
 
 func (l *loader) checkPool(name string, p *Pool) {
 	at := "pools." + name
+	if err := p.Groups.Check(); err != nil {
+		for _, one := range leaves(err) {
+			l.fault(at+".groups", "%v", one)
+		}
+	}
 	if !l.given(at + ".command") {
 		if of := l.workersOnly(at); len(of) > 0 {
 			l.fault(at, "it has %s, which is for workers, and no command: set command, or leave that out for a pool that is only a queue here", strings.Join(of, ", "))
@@ -49,7 +54,7 @@ func (l *loader) workersOnly(at string) []string {
 	var all []string
 	for _, k := range poolTable.keys {
 		name, _, _ := strings.Cut(k.path, ".")
-		if name != "task" && name != "retry" && l.given(at+"."+k.path) && !slices.Contains(all, name) {
+		if name != "task" && name != "retry" && name != "groups" && l.given(at+"."+k.path) && !slices.Contains(all, name) {
 			all = append(all, name)
 		}
 	}

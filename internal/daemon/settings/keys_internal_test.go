@@ -33,6 +33,7 @@ var poolSamples = map[string]string{
 	"workers.min": "2", "workers.max": "20", "workers.spare": "1", "workers.idle": "never", "workers.window": "3", "workers.start_timeout": "1s", "workers.ping": "1s",
 	"workers.need": "1M", "limits.timeout": "1s", "limits.memory": "1M", "limits.cpu": "0.5", "limits.output": "1K", "limits.pids": "7", "limits.weight": "9",
 	"retry.attempts": "1", "retry.backoff": "2s..3s", "retry.crashes": "1", "retry.nodes": "1", "retry.bury": "tell", "retry.on": "[timeout]",
+	"groups.concurrency": "2", "groups.rate": "0.5", "groups.burst": "3", "groups.meta": "tenant",
 	"recycle.tasks": "5", "recycle.age": "1h", "recycle.memory": "1G", "recycle.jitter": "0", "sandbox": "strict", "sandbox.profile": "strict",
 	"sandbox.allow": "[., '/usr:ro']", "sandbox.network": "true", "sandbox.temp": "1M", "sandbox.best_effort": "true", "env": "{A: b, C: null}", "dir": "sub",
 	"preload": "[json]", "nice": "host", "cpus": "[0, 1]", "io": "idle", "oom_score": "0", "grace": "1s", "close_grace": "1s", "null": "true", "arena": "0",

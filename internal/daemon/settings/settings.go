@@ -96,6 +96,11 @@ type Pool struct {
 	Jobs int
 	// Strict makes jobs of a higher priority go first always.
 	Strict bool
+	// Groups are the limits of each group of jobs that has none of its own, and
+	// GroupMeta the key of a job's metadata that names its group where the job names
+	// none.
+	Groups    queue.GroupLimits
+	GroupMeta string
 	// Helpers is the most workers beyond Process.Max while tasks wait for others
 	// that they have submitted.
 	Helpers int

@@ -80,6 +80,8 @@ var contract = []clause{
 	{"RedeliveryFirst", testRedeliveryFirst},
 	{"LeaseEnds", testLeaseEnds},
 	{"ExtendKeepsLease", testExtend},
+	{"GroupedApart", testGroupedApart},
+	{"GroupedBegun", testGroupedBegun},
 	{"TwoTakers", testTwoTakers},
 	{"NothingStrands", testNothingStrands},
 	{"StopEndsCallbacks", testStop},

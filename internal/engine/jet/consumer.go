@@ -19,15 +19,17 @@ import (
 const (
 	mostTaken    = 65536
 	mostRequests = 65536
+	// mostKept is the same for jobs with a group, which are kept before they begin.
+	mostKept = 1 << 20
 )
 
 // pauseFor is how long a pause lasts that has no end.
 const pauseFor = 100 * 365 * 24 * time.Hour
 
-func consumerName(c engine.Consumer) string { return "w_" + c.Queue + "_" + c.Priority }
+func consumerName(c engine.Consumer) string { return "w_" + c.Queue + "_" + c.Level() }
 
 // filter is what a consumer takes.
-func filter(c engine.Consumer) string { return "job." + c.Queue + "." + c.Priority + ".>" }
+func filter(c engine.Consumer) string { return "job." + c.Queue + "." + c.Level() + ".>" }
 
 // consumer returns the name of c on the server, where it is made or brought up
 // to date when this engine sees it for the first time.
@@ -45,7 +47,7 @@ func (e *Engine) consumer(ctx context.Context, c engine.Consumer) (string, error
 	if c.Queue == "" || c.Priority == "" || strings.ContainsAny(c.Queue+c.Priority, ". *>/\\\t\r\n") {
 		return "", fmt.Errorf("jet: a consumer of the queue %q and the priority %q: each is one token", c.Queue, c.Priority)
 	}
-	_, err := e.js.CreateOrUpdateConsumer(ctx, e.places[engine.Jobs].name, jetstream.ConsumerConfig{
+	config := jetstream.ConsumerConfig{
 		Durable:       name,
 		Description:   "who works " + c.Queue + ", " + c.Priority,
 		FilterSubject: e.prefix + filter(c),
@@ -55,7 +57,14 @@ func (e *Engine) consumer(ctx context.Context, c engine.Consumer) (string, error
 		MaxDeliver:    -1,
 		MaxAckPending: mostTaken,
 		MaxWaiting:    mostRequests,
-	})
+	}
+	if c.Grouped {
+		config.MaxAckPending = mostKept
+		// The process that keeps them ends with the server: then nobody has them any
+		// more, and those that were kept are there again at once.
+		config.MemoryStorage = e.config.Disk != nil
+	}
+	_, err := e.js.CreateOrUpdateConsumer(ctx, e.places[engine.Jobs].name, config)
 	if err != nil {
 		return "", e.trouble("making the consumer "+name, err)
 	}

@@ -79,7 +79,7 @@ func (t *taker) readMark() error {
 	if d == nil {
 		return nil
 	}
-	if t.mark, t.sure = d.Marked(c); t.sure || last <= t.mark {
+	if t.mark, t.sure = d.Marked(c); t.sure || last <= t.mark || c.Grouped {
 		return nil
 	}
 	if err := d.Mark(c, last); err != nil {
@@ -173,7 +173,7 @@ func (t *taker) delivered(f *feed, m *nats.Msg) {
 		t.refuse(m.Reply, h)
 		return
 	}
-	if disk := e.config.Disk; disk != nil && h.seq > t.marked {
+	if disk := e.config.Disk; disk != nil && h.seq > t.marked && !t.consumer.Grouped {
 		if err := disk.Mark(t.consumer, h.seq); err != nil {
 			e.log.Error("jet: it could not be noted what is handed out; after a crash it may look as if it never was", "error", err)
 		}
@@ -218,7 +218,8 @@ func (t *taker) orphan(h handout) bool {
 
 // earlier tells whether an earlier process on the same disk may have had seq.
 func (t *taker) earlier(seq uint64) bool {
-	return seq <= t.mark || !t.sure && seq <= t.engine.lastOpen
+	d := t.engine.config.Disk
+	return seq <= t.mark || !t.sure && seq <= t.engine.lastOpen || t.consumer.Grouped && d != nil && d.Begun(seq)
 }
 
 // headerSize is about what the headers of a message take.

@@ -158,6 +158,15 @@ func (r *receipt) Nak(delay time.Duration) {
 	}
 }
 
+// Begin notes who lets the job begin.
+func (r *receipt) Begin() {
+	r.engine.store.mu.Lock()
+	defer r.engine.store.mu.Unlock()
+	if !r.answered && r.current() && r.record.state.State() == taken {
+		r.record.had = r.engine
+	}
+}
+
 // Extend begins the lease anew.
 func (r *receipt) Extend() {
 	if !r.first("extend") {

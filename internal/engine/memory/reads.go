@@ -171,7 +171,7 @@ func (e *Engine) Take(c engine.Consumer, deliver func(engine.Delivery), returned
 		return nil, err
 	}
 	t := &taker{
-		engine: e, consumer: e.space.consumer(c), deliver: deliver, returned: returned,
+		engine: e, consumer: e.space.consumer(c), grouped: c.Grouped, deliver: deliver, returned: returned,
 		wake: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{}),
 	}
 	t.consumer.takers = append(t.consumer.takers, t)
@@ -182,7 +182,7 @@ func (e *Engine) Take(c engine.Consumer, deliver func(engine.Delivery), returned
 }
 
 func of(name string, c engine.Consumer) Operation {
-	return Operation{Name: name, Stream: engine.Jobs, Subject: "job." + c.Queue + "." + c.Priority}
+	return Operation{Name: name, Stream: engine.Jobs, Subject: "job." + c.Queue + "." + c.Level()}
 }
 
 // Depth returns how much c has.

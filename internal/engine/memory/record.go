@@ -49,7 +49,7 @@ type record struct {
 	state      lifecycle.Machine[state]
 	consumer   *consumer // of a job; nil for others
 	deliveries int
-	had        *Engine // that it was handed out to last; compared only
+	had        *Engine // that it was handed out to last, or began for; compared only
 
 	due  time.Time // when something happens to it by itself
 	slot int       // in agenda, counted from 1; 0 is none

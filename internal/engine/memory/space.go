@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/bullpen-run/bullpen/internal/engine"
@@ -154,10 +153,8 @@ func (sp *space) job(m engine.Message) *record {
 
 // consumerOf takes a job's subject apart, which was checked.
 func consumerOf(subject string) engine.Consumer {
-	_, rest, _ := strings.Cut(subject, ".")
-	queue, rest, _ := strings.Cut(rest, ".")
-	priority, _, _ := strings.Cut(rest, ".")
-	return engine.Consumer{Queue: queue, Priority: priority}
+	c, _, _ := engine.ParseJob(subject)
+	return c
 }
 
 func (sp *space) consumer(name engine.Consumer) *consumer {

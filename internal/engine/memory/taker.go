@@ -15,6 +15,7 @@ const most = 64
 type taker struct {
 	engine   *Engine
 	consumer *consumer
+	grouped  bool // of the consumer: what is handed out has not begun
 	deliver  func(engine.Delivery)
 	returned func(int)
 
@@ -148,8 +149,10 @@ func (t *taker) take(batch []delivered) (_ []delivered, back int) {
 // delivery is what is told of r. The store is locked.
 func (t *taker) delivery(r *record) delivered {
 	answer := &receipt{engine: t.engine, record: r, delivery: r.deliveries}
-	orphan := r.deliveries > 1 && r.had != t.engine
-	r.had = t.engine
+	orphan := r.deliveries > 1 && r.had != nil && r.had != t.engine
+	if !t.grouped {
+		r.had = t.engine
+	}
 	return delivered{
 		Delivery: engine.Delivery{
 			Message: r.message(), Receipt: answer, Deliveries: r.deliveries,

@@ -36,6 +36,7 @@ class Options(Limits, total=False):
     """How a job is kept and tried."""
 
     key: str  # of all jobs with one key only the first is taken
+    group: str  # whose job it is: the groups of a pool have their turns one after the other
     priority: str  # high, normal or low
     delay: Duration
     at: Moment
@@ -124,7 +125,7 @@ _LIMITS: Dict[str, Callable[[object], str]] = {
     "task": text, "timeout": duration, "memory": size, "cpu": number, "output": size, "deadline": moment,
 }
 _OPTIONS: Dict[str, Callable[[object], str]] = {
-    **_LIMITS, "key": text, "priority": text, "delay": duration, "at": moment, "attempts": number, "backoff": duration,
+    **_LIMITS, "key": text, "group": text, "priority": text, "delay": duration, "at": moment, "attempts": number, "backoff": duration,
     "max_backoff": duration, "crashes": number, "idempotent": flag, "compensate": text, "bury": text,
 }
 _HEADERS = ("meta", "content_type", "parent")

@@ -1,0 +1,147 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bullpen-run/bullpen/client"
+)
+
+// newGroup makes bullpen group and its commands. each makes what one command has
+// of its own.
+func newGroup(each func() *remote) *cobra.Command {
+	group := groupOf("group", "Look after the groups of a pool's jobs, and their limits", "groups")
+	group.AddCommand(newGroupLs(each()), newGroupSet(each()), newGroupReset(each()))
+	return group
+}
+
+func newGroupLs(r *remote) *cobra.Command {
+	return r.command(verb{
+		use: "ls POOL", short: "List the groups of a pool that have jobs or limits of their own",
+		long: "Ls lists the groups of a pool that have jobs waiting or running, or limits of their own,\nwith the age of the oldest job that waits. The groups have their turns one after the\nother, however much each has waiting. The limits of the first line hold for the groups\nthat have none of their own.",
+		args: wants(1, 1, "bullpen group ls POOL; see: bullpen pool ls"), complete: r.completePool,
+		do: func(ctx context.Context, c *client.Client, args []string) error {
+			g, err := c.Groups(ctx, args[0])
+			if err != nil {
+				return ofPool(args[0], err)
+			}
+			return r.showGroups(&g)
+		},
+	})
+}
+
+// showGroups writes groups as a table.
+func (r *remote) showGroups(g *client.Groups) error {
+	if r.asJSON {
+		return r.raw(g.Raw)
+	}
+	t := newTable("GROUP", ">WAITING", ">RUNNING", ">OLDEST", "LIMITS")
+	t.add("(all others)", "", "", "", limitsText(g.Limits))
+	now := r.now()
+	for i := range g.Groups {
+		one := &g.Groups[i]
+		age := ""
+		if !one.Oldest.IsZero() {
+			age = ageText(now.Sub(one.Oldest))
+		}
+		limits := ""
+		if one.Own {
+			limits = limitsText(one.Limits)
+		}
+		t.add(plain(one.Group), strconv.Itoa(one.Waiting), strconv.Itoa(one.Running), age, limits)
+	}
+	r.printf("%s", t.draw(r.style))
+	if g.More {
+		r.say("there are more groups than the daemon tells at once")
+	}
+	return nil
+}
+
+// limitsText says limits in words.
+func limitsText(l client.GroupLimits) string {
+	var parts []string
+	if l.Concurrency > 0 {
+		parts = append(parts, fmt.Sprintf("%d at a time", l.Concurrency))
+	}
+	if l.Rate > 0 {
+		parts = append(parts, strconv.FormatFloat(l.Rate, 'g', -1, 64)+" a second")
+	}
+	if l.Burst > 0 {
+		parts = append(parts, fmt.Sprintf("%d at once", l.Burst))
+	}
+	if len(parts) == 0 {
+		return "no limit"
+	}
+	return strings.Join(parts, ", ")
+}
+
+// groupName is the second argument, empty where there is none.
+func groupName(args []string) string {
+	if len(args) < 2 {
+		return ""
+	}
+	return args[1]
+}
+
+func newGroupSet(r *remote) *cobra.Command {
+	concurrency, burst := -1, -1
+	rate := -1.0
+	return r.command(verb{
+		use: "set POOL [GROUP] [--concurrency N] [--rate N] [--burst N]", short: "Set the limits of a group",
+		long: "Set limits how many jobs of a group run at the same time, on all nodes together, and how\nmany begin in a second. It holds at once, and until it is set anew or reset. What is left\nout is no limit. Without GROUP it sets the limits of all groups that have none of their\nown.",
+		args: func(cmd *cobra.Command, args []string) error {
+			if err := wants(1, 2, "bullpen group set POOL [GROUP] --concurrency N --rate N; see: bullpen group ls POOL")(cmd, args); err != nil {
+				return err
+			}
+			if concurrency < 0 && rate < 0 && len(r.bad) == 0 {
+				return errors.New("no limit is given: give --concurrency N, --rate N, or both; 0 is no limit")
+			}
+			return nil
+		},
+		complete: r.completePool,
+		flags: func(f flagSet) {
+			add(f, &concurrency, "concurrency", "c", "N", "", number(0, 1<<20), "most jobs at the same time; 0 is no limit")
+			add(f, &rate, "rate", "r", "N", "", rateOf, "most jobs that begin in a second, such as 10 or 0.5; 0 is no limit")
+			add(f, &burst, "burst", "b", "N", "", number(0, 1<<20), "most jobs that begin at once after a pause; by default as many as in a second")
+		},
+		do: func(ctx context.Context, c *client.Client, args []string) error {
+			g, err := c.SetGroup(ctx, args[0], groupName(args), client.GroupLimits{
+				Concurrency: max(concurrency, 0), Rate: max(rate, 0), Burst: max(burst, 0),
+			})
+			if err != nil {
+				return ofPool(args[0], err)
+			}
+			return r.showGroups(&g)
+		},
+	})
+}
+
+// rateOf parses jobs a second.
+func rateOf(text string) (float64, error) {
+	n, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(n >= 0 && n <= math.MaxInt32) {
+		return 0, errors.New("use a number of jobs a second, such as 10 or 0.5")
+	}
+	return n, nil
+}
+
+func newGroupReset(r *remote) *cobra.Command {
+	return r.command(verb{
+		use: "reset POOL [GROUP]", short: "Take back the limits that were set for a group",
+		long: "Reset takes back what bullpen group set has set: from then on the group has the limits of\nall groups. Without GROUP it takes back those of all groups, so that the configuration\nholds.",
+		args: wants(1, 2, "bullpen group reset POOL [GROUP]; see: bullpen group ls POOL"), complete: r.completePool,
+		do: func(ctx context.Context, c *client.Client, args []string) error {
+			g, err := c.ResetGroup(ctx, args[0], groupName(args))
+			if err != nil {
+				return ofPool(args[0], err)
+			}
+			return r.showGroups(&g)
+		},
+	})
+}

@@ -1,0 +1,116 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+
+	"github.com/bullpen-run/bullpen/internal/daemon/problem"
+	"github.com/bullpen-run/bullpen/queue"
+)
+
+// GroupLimits bound the jobs of one group of a pool; 0 is no limit.
+type GroupLimits struct {
+	Concurrency int     `json:"concurrency"`
+	Rate        float64 `json:"rate"`
+	Burst       int     `json:"burst"`
+}
+
+// Group is a group of a pool's jobs.
+type Group struct {
+	Group   string      `json:"group"`
+	Waiting int         `json:"waiting"`
+	Running int         `json:"running"`
+	Oldest  string      `json:"oldest,omitempty"`
+	Limits  GroupLimits `json:"limits"`
+	Own     bool        `json:"own"`
+}
+
+// Groups is the answer of /v1/pools/{pool}/groups.
+type Groups struct {
+	// Limits hold for the groups that have none of their own.
+	Limits GroupLimits `json:"limits"`
+	Groups []Group     `json:"groups"`
+	// More says that there are more groups than are told.
+	More bool `json:"more,omitempty"`
+}
+
+// mostGroups is how many groups are told.
+const mostGroups = 10_000
+
+// groups tells the groups of a pool.
+func (a *API) groups(w http.ResponseWriter, r *http.Request, _ query) *problem.Problem {
+	pool := r.PathValue("pool")
+	if _, err := a.backend.Pool(r.Context(), pool); err != nil {
+		return problemOf(err)
+	}
+	return a.answerGroups(w, r, pool)
+}
+
+func (a *API) answerGroups(w http.ResponseWriter, r *http.Request, pool string) *problem.Problem {
+	q := a.backend.Queue()
+	all, err := q.Groups(r.Context(), pool)
+	if err != nil {
+		return problemOf(err)
+	}
+	defaults, err := q.GroupDefaults(r.Context(), pool)
+	if err != nil {
+		return problemOf(err)
+	}
+	answer := Groups{Limits: GroupLimits(defaults), Groups: []Group{}, More: len(all) > mostGroups}
+	for _, g := range all[:min(len(all), mostGroups)] {
+		answer.Groups = append(answer.Groups, Group{
+			Group: g.Group, Waiting: g.Waiting, Running: g.Running, Oldest: stamp(g.Oldest), Limits: GroupLimits(g.Limits), Own: g.Own,
+		})
+	}
+	return writeJSON(w, http.StatusOK, answer)
+}
+
+// setGroup sets the limits of a group, or without one those of all that have none
+// of their own.
+func (a *API) setGroup(w http.ResponseWriter, r *http.Request, q query) *problem.Problem {
+	var l queue.GroupLimits
+	var f faults
+	p := readObject(r, []string{"concurrency", "rate", "burst"}, &f, func(name string, value []byte) error {
+		switch name {
+		case "concurrency":
+			return readWhole(value, 0, 1<<20, &l.Concurrency)
+		case "burst":
+			return readWhole(value, 0, 1<<20, &l.Burst)
+		default:
+			return json.Unmarshal(value, &l.Rate)
+		}
+	})
+	if p == nil {
+		if err := l.Check(); err != nil {
+			f.add(err.Error())
+		}
+		p = f.problem()
+	}
+	if p != nil {
+		return p
+	}
+	return a.changeGroup(w, r, q, func(ctx context.Context, pool, group string) error {
+		return a.backend.Queue().SetGroupLimits(ctx, pool, group, l)
+	})
+}
+
+// resetGroup takes back what setGroup has set.
+func (a *API) resetGroup(w http.ResponseWriter, r *http.Request, q query) *problem.Problem {
+	return a.changeGroup(w, r, q, a.backend.Queue().ResetGroupLimits)
+}
+
+func (a *API) changeGroup(w http.ResponseWriter, r *http.Request, q query, do func(ctx context.Context, pool, group string) error) *problem.Problem {
+	pool := r.PathValue("pool")
+	if _, err := a.backend.Pool(r.Context(), pool); err != nil {
+		return problemOf(err)
+	}
+	group, named := q.look("group")
+	if err := checkText(group, longestName); err != nil || named && group == "" {
+		return problem.New(problem.BadRequest, "group is "+quoted(group)+": give the name of a group of 1 to 256 bytes of UTF-8, or leave it out for all groups that have no limits of their own.")
+	}
+	if err := do(r.Context(), pool, group); err != nil {
+		return problemOf(err)
+	}
+	return a.answerGroups(w, r, pool)
+}

@@ -1,0 +1,168 @@
+package queuetest
+
+import (
+	"time"
+
+	"github.com/bullpen-run/bullpen/queue"
+)
+
+func testGroupLimits(f *fixture) {
+	f.open(queue.Config{})
+	g := newGate()
+	c := newCrew(8, g.handle)
+	f.work(f.Queue, c, queue.WorkConfig{Group: queue.GroupLimits{Concurrency: 1}})
+	ids := f.enqueueAll(grouped(8, "a"))
+	starts := func(n int, when string) {
+		f.t.Helper()
+		for range n {
+			await(f, "one more starts "+when, g.started)
+		}
+		f.pass(moment)
+		if more := len(g.started); more != 0 {
+			f.t.Errorf("%d more than %d jobs start %s", more, n, when)
+		}
+	}
+	set := func(group string, l queue.GroupLimits) {
+		f.t.Helper()
+		if err := f.SetGroupLimits(f.ctx(), "default", group, l); err != nil {
+			f.t.Fatal(err)
+		}
+	}
+	starts(1, "with the limit of Work")
+	set("", queue.GroupLimits{Concurrency: 3})
+	starts(2, "with the limit of all groups")
+	set("a", queue.GroupLimits{Concurrency: 2})
+	starts(0, "with a lower limit")
+	set("a", queue.GroupLimits{Concurrency: 5})
+	starts(2, "with a limit of its own")
+	if err := f.ResetGroupLimits(f.ctx(), "default", "a"); err != nil {
+		f.t.Fatal(err)
+	}
+	set("", queue.GroupLimits{})
+	starts(3, "without a limit")
+	g.open()
+	for _, id := range ids {
+		f.good(id)
+	}
+}
+
+func testGroupReopen(f *fixture) {
+	f.open(queue.Config{Lease: f.subject.Lease})
+	g := newGate()
+	w := f.work(f.Queue, newCrew(4, g.handle), queue.WorkConfig{Grace: -1})
+	if err := f.SetGroupLimits(f.ctx(), "default", "a", queue.GroupLimits{Concurrency: 2, Rate: 1000}); err != nil {
+		f.t.Fatal(err)
+	}
+	ids := f.enqueueAll(grouped(30, "a"))
+	await(f, "one runs", g.started)
+	w.stop()
+	f.reopen()
+	y := newTally()
+	c := newCrew(8, y.around(slow))
+	f.work(f.Queue, c, queue.WorkConfig{})
+	ran := 0
+	for _, id := range ids {
+		f.good(id)
+		for _, s := range c.of(id) {
+			if ran++; s.Redelivered && s.Attempt == 1 {
+				f.t.Errorf("job %s is told %+v", id, s.Delivered)
+			}
+		}
+	}
+	if most := y.peak("a"); most != 2 || ran != len(ids) {
+		f.t.Errorf("after a restart %d jobs ran, %d at the same time; want %d and 2", ran, most, len(ids))
+	}
+	f.once(ids...)
+	f.empty()
+}
+
+func testGroupFaults(f *fixture) {
+	f.open(queue.Config{})
+	for name, l := range map[string]queue.GroupLimits{
+		"a negative concurrency": {Concurrency: -1}, "a negative rate": {Rate: -1}, "a burst of nothing": {Burst: 3},
+		"a negative burst": {Rate: 1, Burst: -1},
+	} {
+		if err := f.SetGroupLimits(f.ctx(), "default", "a", l); err == nil {
+			f.t.Errorf("%s was taken", name)
+		}
+	}
+	if err := f.SetGroupLimits(f.ctx(), "No Queue", "a", queue.GroupLimits{}); err == nil {
+		f.t.Error("limits of a queue that cannot be were taken")
+	}
+	if err := f.ResetGroupLimits(f.ctx(), "default", "never set"); err != nil {
+		f.t.Errorf("resetting what was never set = %v, want nil", err)
+	}
+	long := string(make([]byte, 300))
+	if _, err := f.Enqueue(f.ctx(), queue.Job{Group: long}); err == nil {
+		f.t.Error("a group of 300 bytes was taken")
+	}
+}
+
+// measured counts the starts of a rate of 40 a second in two seconds.
+func (f *fixture) measured(crews ...*crew) {
+	f.t.Helper()
+	count := func() (n int) {
+		for _, c := range crews {
+			n += len(c.of(""))
+		}
+		return n
+	}
+	f.eventually("the burst is over", func() bool { return count() >= 10 })
+	f.pass(200 * time.Millisecond)
+	before, begin := count(), time.Now()
+	f.pass(2 * time.Second)
+	n, want := float64(count()-before), 40*time.Since(begin).Seconds()
+	if n < 0.85*want-1 || n > 1.1*want+1 {
+		f.t.Errorf("%v jobs started, want %.1f", n, want)
+	}
+}
+
+var slowly = queue.GroupLimits{Rate: 40, Burst: 4}
+
+func testGroupRate(f *fixture) {
+	f.open(queue.Config{})
+	f.enqueueAll(grouped(200, "a"))
+	c := newCrew(16, short)
+	f.work(f.Queue, c, queue.WorkConfig{Group: slowly})
+	f.measured(c)
+	// Without the limit the rest begins at once.
+	if err := f.SetGroupLimits(f.ctx(), "default", "a", queue.GroupLimits{}); err != nil {
+		f.t.Fatal(err)
+	}
+	f.eventually("all run", func() bool { return len(c.of("")) == 200 })
+}
+
+func testGroupRateNodes(f *fixture) {
+	f.open(queue.Config{})
+	a, b, other := newCrew(16, short), newCrew(16, short), f.another()
+	f.work(f.Queue, a, queue.WorkConfig{Group: slowly})
+	f.work(other, b, queue.WorkConfig{Group: slowly})
+	f.enqueueAll(grouped(200, "a"))
+	f.measured(a, b)
+}
+
+func testGroupNodes(f *fixture) {
+	f.open(queue.Config{Lease: 2 * time.Second})
+	y := newTally()
+	limits := queue.WorkConfig{Group: queue.GroupLimits{Concurrency: 2}}
+	for _, q := range []*queue.Queue{f.Queue, f.another(), f.another()} {
+		f.work(q, newCrew(4, y.around(slow)), limits)
+	}
+	var all []queue.Job
+	for i := range 40 {
+		for _, g := range []string{"a", "b"} {
+			all = append(all, queue.Job{Name: g, Group: g, Priority: queue.Priority(i % 3)})
+		}
+	}
+	ids := f.enqueueAll(all)
+	for _, id := range ids {
+		f.good(id)
+	}
+	for _, g := range []string{"a", "b"} {
+		if most := y.peak(g); most > 2 {
+			f.t.Errorf("of group %s %d jobs ran at the same time on three nodes, want 2 at most", g, most)
+		}
+	}
+	f.once(ids...)
+	f.empty()
+}

@@ -1,0 +1,253 @@
+package queue
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/bullpen-run/bullpen/internal/engine"
+)
+
+// yard is where jobs of one queue that have a group wait in this program, so that
+// the groups have their turns one after the other, each within its limits. It
+// takes them from the store as they come, before there is a place for them, and
+// renews their leases; the calls of Work of the queue take them from here.
+//
+// On a store that other nodes share it keeps few of each group, so that the others
+// have some too, and puts the rest aside in the store for a time.
+type yard struct {
+	queue  *Queue
+	name   string
+	shared bool
+
+	// runnable is how many lanes may have a job that can begin.
+	runnable atomic.Int64
+
+	mu       sync.Mutex
+	takers   [priorities]engine.Taker // guarded by mu
+	asked    [priorities]int          // requested and not come; guarded by mu
+	rings    [priorities][]*group     // whose turn it is, at the front; guarded by mu
+	groups   map[string]*group        // guarded by mu
+	jobs     map[string]*kept         // by id; guarded by mu
+	signs    []*kept                  // in the order of their last signs of life; guarded by mu
+	cached   int                      // of jobs, those that hold their records; guarded by mu
+	waiting  [priorities]int          // guarded by mu
+	set      map[string]GroupLimits   // guarded by mu
+	defaults GroupLimits              // of the last call of Work; guarded by mu
+	pace     pace                     // of all groups; guarded by mu
+	runners  map[*runner]struct{}     // guarded by mu
+	paused   bool                     // guarded by mu
+	closed   bool                     // guarded by mu
+	ticking  *time.Timer              // guarded by mu; nil before the first job
+	looked   time.Time                // when the limits were last read; guarded by mu
+	upkept   time.Time                // when overdue things were last looked for; guarded by mu
+	wanted   time.Time                // when another node last wanted a place; guarded by mu
+}
+
+const (
+	// mostKept is how many jobs of a priority a yard keeps of a store of its own,
+	// and mostCached how many of all with their payloads.
+	mostKept   = 1 << 17
+	mostCached = 4096
+	// keptAhead is how many are requested at a time.
+	keptAhead = 512
+	// On a store that others share it keeps about as many of a group as begin here
+	// in a second, and of all that can begin twice as many as that; not fewer than
+	// fewest, not more than plenty. Of what may not begin now it keeps plenty.
+	fewest = 32
+	// keptLong is for how long a job may be kept until it is looked up whether it was
+	// canceled, on a store where another node may have done that.
+	keptLong = time.Second
+	plenty   = 4096
+)
+
+// yard returns the yard of a queue, nil where no call of Work has made one.
+func (q *Queue) yard(queue string) *yard {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.yards[queue]
+}
+
+// enterYard lets r take jobs from the yard of its queue, which is made for the
+// first one.
+func (q *Queue) enterYard(r *runner) (*yard, error) {
+	q.mu.Lock()
+	y := q.yards[r.config.Queue]
+	if y == nil {
+		y = &yard{
+			queue: q, name: r.config.Queue, shared: q.engine.Shared(), groups: map[string]*group{}, jobs: map[string]*kept{},
+			set: map[string]GroupLimits{}, runners: map[*runner]struct{}{},
+		}
+		q.yards[r.config.Queue] = y
+	}
+	q.mu.Unlock()
+	set, err := q.setLimits(q.live, y.name)
+	if err != nil {
+		return nil, err
+	}
+	plain, err := q.engine.Depth(q.live, engine.Consumer{Queue: y.name, Priority: Normal.String()})
+	if err != nil {
+		return nil, err
+	}
+	y.mu.Lock()
+	y.runners[r] = struct{}{}
+	y.defaults, y.paused, y.looked = r.config.Group, plain.Paused, time.Now()
+	y.closed = false
+	err = y.take()
+	y.mu.Unlock()
+	if err != nil {
+		y.leave(r)
+		return nil, err
+	}
+	y.limit(set)
+	return y, nil
+}
+
+// leave says that r takes no more. On a store that others share the last one
+// group returns what is known of a group. y.mu is held.
+func (y *yard) group(name string) *group {
+	g := y.groups[name]
+	if g == nil {
+		g = &group{name: name}
+		g.limits, g.own = y.limitsOf(name)
+		y.groups[name] = g
+	}
+	return g
+}
+
+// line lets a group have its turns, if it has something. y.mu is held.
+func (y *yard) line(g *group, p Priority) {
+	if l := &g.lanes[p]; l.count > 0 && !l.inRing && !g.blocked {
+		l.inRing = true
+		y.rings[p] = append(y.rings[p], g)
+		y.runnable.Add(1)
+	}
+}
+
+// has tells whether a job of a priority may begin.
+func (y *yard) has(p Priority) bool {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	return len(y.rings[p]) > 0 && !y.paused
+}
+
+// turns is how many groups of a priority have turns.
+func (y *yard) turns(p Priority) int {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	return len(y.rings[p])
+}
+
+// next gives the job whose turn it is, nil when none may begin. Its group has one
+// more running from now on, until freed.
+func (y *yard) next(p Priority) *kept {
+	now := time.Now()
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	for len(y.rings[p]) > 0 && !y.paused {
+		g := y.rings[p][0]
+		y.rings[p][0] = nil
+		y.rings[p] = y.rings[p][1:]
+		g.lanes[p].inRing = false
+		y.runnable.Add(-1)
+		if g.lanes[p].count == 0 || !y.admit(g, now) {
+			continue
+		}
+		k := g.lanes[p].pop()
+		y.forget(k)
+		y.line(g, p)
+		y.fill(p)
+		return k
+	}
+	return nil
+}
+
+// admit tells whether one more job of a group may begin, and counts it. One that
+// may not is out of turn until it may. y.mu is held.
+func (y *yard) admit(g *group, now time.Time) bool {
+	if most := g.limits.Concurrency; most > 0 && g.running >= y.places(g, most, now) {
+		g.blocked = true
+		return false
+	}
+	if g.limits.Rate > 0 {
+		if wait := y.token(g, now); wait > 0 {
+			g.blocked = true
+			y.wakeLater(g, wait)
+			return false
+		}
+	}
+	g.running++
+	g.pace.began(now)
+	y.pace.began(now)
+	return true
+}
+
+// wakeLater lets a group have its turns again after a time. y.mu is held.
+func (y *yard) wakeLater(g *group, wait time.Duration) {
+	if g.wake == nil {
+		// Its goroutine ends at once; stop ends it before it begins.
+		g.wake = time.AfterFunc(wait, func() { y.awake(g) })
+	}
+}
+
+func (y *yard) awake(g *group) {
+	y.mu.Lock()
+	g.wake = nil
+	y.unblock(g)
+	y.mu.Unlock()
+	y.signal()
+}
+
+// unblock lets a group have its turns again. y.mu is held.
+func (y *yard) unblock(g *group) {
+	g.blocked = false
+	for p := range Priority(priorities) {
+		y.line(g, p)
+		if y.shared {
+			y.fill(p)
+		}
+	}
+}
+
+// freed says that a job of a group runs no more.
+func (y *yard) freed(g *group) {
+	y.mu.Lock()
+	g.running--
+	again := g.blocked && (g.wake == nil || y.shared)
+	if again {
+		y.unblock(g)
+	}
+	again = again && g.waiting > 0
+	y.giveUp(g)
+	y.drop(g)
+	y.mu.Unlock()
+	if again {
+		y.signal()
+	}
+}
+
+// drop forgets a group that has nothing. One with a rate is kept until its bucket
+// forget lets a job wait no more. y.mu is held.
+func (y *yard) forget(k *kept) {
+	if k.gone {
+		return
+	}
+	k.gone = true
+	if y.jobs[k.id] == k {
+		delete(y.jobs, k.id)
+	}
+	if k.stored != nil {
+		y.cached--
+	}
+	k.group.waiting--
+	y.waiting[k.level]--
+}
+
+// signal wakes the calls of Work.
+func (y *yard) signal() {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	for r := range y.runners {
+		r.signal()
+	}
+}
