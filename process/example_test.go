@@ -232,6 +232,27 @@ func ExamplePool_Reload() {
 	// Output: 4 started, 2 stopped, 2 idle
 }
 
+// A worker that has grown odd is replaced by hand, without hurting its task.
+func ExamplePool_Recycle() {
+	pool, err := process.New(process.Config{Command: []string{"cat"}, Protocol: process.Lines, Min: 1, Max: 2})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer pool.Close()
+	if err := pool.Ready(context.Background(), 1); err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, w := range pool.Workers() {
+		fmt.Println(w.State, w.Served, pool.Recycle(w.Name))
+	}
+	fmt.Println(errors.Is(pool.Recycle("nobody"), process.ErrNoWorker))
+	// Output:
+	// idle 0 <nil>
+	// true
+}
+
 // What this machine can promise.
 func ExamplePool_Guarantees() {
 	pool, err := process.New(process.Config{Command: []string{"cat"}, Protocol: process.Lines})
