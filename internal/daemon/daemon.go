@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/bullpen-run/bullpen/internal/daemon/guard"
+	"github.com/bullpen-run/bullpen/internal/daemon/history"
 	"github.com/bullpen-run/bullpen/internal/daemon/live"
 	"github.com/bullpen-run/bullpen/internal/daemon/settings"
 	"github.com/bullpen-run/bullpen/internal/daemon/trace"
@@ -67,11 +68,12 @@ type Daemon struct {
 	started time.Time
 	state   lifecycle.Machine[State]
 
-	guard  *guard.Guard
-	queue  *queue.Queue
-	budget *process.Budget // nil for none
-	hub    *live.Hub
-	tracer *trace.Tracer // nil for no traces
+	guard   *guard.Guard
+	queue   *queue.Queue
+	budget  *process.Budget // nil for none
+	hub     *live.Hub
+	history *history.History // of what pools looked like
+	tracer  *trace.Tracer    // nil for no traces
 	// requests count what the API is asked.
 	requests *requests
 	// processes shows the workers of all pools to Prometheus.
@@ -237,6 +239,7 @@ func (d *Daemon) actors() ([]actor, error) {
 	}
 	all := []actor{
 		{"the health watcher", d.watchHealth},
+		{"the history", d.keepHistory},
 		{"the store", d.watchStore},
 		{"the schedules", d.runSchedules},
 		{"the pools", d.runPools},

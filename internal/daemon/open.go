@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/bullpen-run/bullpen/internal/daemon/guard"
+	"github.com/bullpen-run/bullpen/internal/daemon/history"
 	"github.com/bullpen-run/bullpen/internal/daemon/live"
 	"github.com/bullpen-run/bullpen/internal/daemon/settings"
 	"github.com/bullpen-run/bullpen/internal/daemon/trace"
@@ -33,6 +34,9 @@ func (d *Daemon) open(ctx context.Context) error {
 		return err
 	}
 	if d.hub, err = live.New(live.Config{}); err != nil {
+		return err
+	}
+	if d.history, err = history.New(history.Config{}); err != nil {
 		return err
 	}
 	if d.guard, err = guard.New(guard.Config{HTTP: s.HTTP, Probes: s.Probes, Logger: d.log, Observe: d.requests.observe}); err != nil {

@@ -34,6 +34,9 @@ type Config struct {
 	// KeepAlive is how often a stream of events that has nothing to say shows that
 	// it lives. Default 15 s.
 	KeepAlive time.Duration
+	// OverviewEvery is how often streams of the overview look for something new, and
+	// for how long one look serves all. Default 1 s.
+	OverviewEvery time.Duration
 	// Patience is how long a reader of a stream may take none of it before it is
 	// cut off. Default 30 s.
 	Patience time.Duration
@@ -46,6 +49,7 @@ const (
 	defaultWaiting   = 4096
 	defaultKeepAlive = 15 * time.Second
 	defaultPatience  = 30 * time.Second
+	defaultOverview  = time.Second
 
 	// lastMoments is how long requests that wait for a job may still wait when the
 	// daemon begins to stop: most jobs that run then end within it, and what was
@@ -64,8 +68,8 @@ func (c Config) check() error {
 	if c.MaxWaiting < 0 {
 		errs = append(errs, fmt.Errorf("MaxWaiting is %d: use a positive number, or 0 for the default", c.MaxWaiting))
 	}
-	if c.MaxWait < 0 || c.KeepAlive < 0 || c.Patience < 0 {
-		errs = append(errs, fmt.Errorf("MaxWait is %v, KeepAlive %v and Patience %v: use positive durations, or 0 for the default", c.MaxWait, c.KeepAlive, c.Patience))
+	if c.MaxWait < 0 || c.KeepAlive < 0 || c.Patience < 0 || c.OverviewEvery < 0 {
+		errs = append(errs, fmt.Errorf("MaxWait is %v, KeepAlive %v, OverviewEvery %v and Patience %v: use positive durations, or 0 for the default", c.MaxWait, c.KeepAlive, c.OverviewEvery, c.Patience))
 	}
 	return errors.Join(errs...)
 }
@@ -77,6 +81,7 @@ func (c Config) withDefaults() Config {
 	c.MaxWaiting = cmp.Or(c.MaxWaiting, defaultWaiting)
 	c.KeepAlive = cmp.Or(c.KeepAlive, defaultKeepAlive)
 	c.Patience = cmp.Or(c.Patience, defaultPatience)
+	c.OverviewEvery = cmp.Or(c.OverviewEvery, defaultOverview)
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -96,6 +101,7 @@ type API struct {
 	// watching is the goroutine that ends live; Close waits for it.
 	watching sync.WaitGroup
 	waits    waits
+	glances  glances
 }
 
 // errStopping is why waiting ends when the daemon stops.
@@ -109,6 +115,7 @@ func New(c Config) (*API, error) {
 	}
 	c = c.withDefaults()
 	a := &API{config: c, backend: c.Backend, log: c.Logger}
+	a.glances.turn = make(chan struct{}, 1)
 	a.live, a.end = context.WithCancelCause(context.Background())
 	a.watching.Go(a.watch) // ends with live
 	return a, nil
@@ -228,6 +235,11 @@ func (a *API) routes() []route {
 		a.on("POST", "/v1/jobs/{id}/retry", submit, (*API).retry),
 		a.on("GET", "/v1/pools", read, (*API).pools),
 		a.on("GET", "/v1/pools/{pool}", read, (*API).pool),
+		a.on("GET", "/v1/overview", read, (*API).overview),
+		a.on("GET", "/v1/overview/events", read, (*API).overviewEvents),
+		a.on("GET", "/v1/history", read, (*API).history, "pool", "span"),
+		a.on("GET", "/v1/workers", read, (*API).workers, "pool"),
+		a.on("POST", "/v1/workers/{worker}/recycle", admin, (*API).recycle, "pool"),
 		a.on("POST", "/v1/pools/{pool}/scale", admin, (*API).scale),
 		a.on("POST", "/v1/pools/{pool}/pause", admin, (*API).pause),
 		a.on("POST", "/v1/pools/{pool}/resume", admin, (*API).resume),
@@ -250,6 +262,7 @@ func (a *API) routes() []route {
 		a.streaming(a.on("POST", "/v1/batches/{id}/jobs", submit, (*API).addMembers, "offset", "pool")),
 		a.on("POST", "/v1/batches/{id}/seal", submit, (*API).sealBatch),
 		a.on("POST", "/v1/batches/{id}/cancel", submit, (*API).cancelBatch),
+		a.on("GET", "/v1/me", read, (*API).me),
 		a.on("GET", "/v1/status", read, (*API).status),
 		a.on("POST", "/v1/reload", admin, (*API).reload),
 	}...)

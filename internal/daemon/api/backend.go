@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/internal/daemon/history"
 	"github.com/bullpen-run/bullpen/internal/daemon/live"
 	"github.com/bullpen-run/bullpen/queue"
 )
@@ -23,6 +24,8 @@ var (
 	ErrBusyID = errors.New("a task with this id runs already")
 	// ErrQueueOnly says that the pool has no workers here.
 	ErrQueueOnly = errors.New("the pool has no workers here")
+	// ErrNoWorker says that the pool has no worker of that name, or no more.
+	ErrNoWorker = errors.New("no such worker")
 )
 
 // Backend is what the API asks of the daemon. All methods are safe for concurrent
@@ -52,6 +55,17 @@ type Backend interface {
 	// Follow gives the events of a job that runs here, those kept that lie behind
 	// after first; nil when it does not run here.
 	Follow(id string, after live.Place) *live.Feed
+	// Overview tells what all pools look like now, by name.
+	Overview(ctx context.Context) (Overview, error)
+	// History gives the points of a pool up to now, of all pools for an empty name.
+	// The error is ErrNoPool.
+	History(pool string, span time.Duration) (history.Series, error)
+	// Workers tells of the workers of a pool, the oldest first. The error is ErrNoPool.
+	Workers(pool string) ([]Worker, error)
+	// Recycle replaces a worker of a pool once what it has in hand has ended. Errors
+	// are ErrNoPool, ErrQueueOnly, ErrNoWorker, errors.ErrUnsupported where each task
+	// has a process of its own, and bullpen.ErrClosed.
+	Recycle(pool, worker string) error
 	// Scale changes the bounds of a pool; a negative number leaves one as it is.
 	Scale(pool string, minimum, maximum int) error
 	// ReloadPool replaces the workers of a pool.
@@ -80,6 +94,39 @@ type Pool struct {
 	StartP50, StartP99                   time.Duration
 	// Error says why workers do not start, empty where they do.
 	Error string
+}
+
+// Overview is what all pools look like at one time.
+type Overview struct {
+	Pools []PoolNow
+	// Total has the sums of all, without a name and a state.
+	Total PoolNow
+}
+
+// PoolNow is what a pool looks like at one time.
+type PoolNow struct {
+	Name, State string
+	Paused      bool
+	Error       string
+	// Point has what is waiting and running, and rates and durations of the last ten
+	// seconds or so.
+	history.Point
+	// Taken is how many jobs are in the hands of nodes.
+	Taken int
+	// Oldest is when the job was stored that has been there longest.
+	Oldest       time.Time
+	Workers, Max int
+}
+
+// Worker is what the daemon tells of one worker.
+type Worker struct {
+	Name, State            string
+	PID                    int
+	Served, InHand, Window int
+	Age, Idle, TaskAge     time.Duration
+	Memory                 int64
+	TaskID, TaskName       string
+	Recycling              bool
 }
 
 // Status is what the daemon tells of itself.

@@ -25,6 +25,8 @@ var answers = []struct {
 	{ErrManaged, problem.Managed, "change it in bullpen.yaml and reload; it can be paused, resumed and run here"},
 	{queue.ErrNoSchedule, problem.NotFound, ""},
 	{queue.ErrOverlap, problem.Overlap, "wait for its end, or cancel it"},
+	{ErrNoWorker, problem.NotFound, "GET /v1/workers lists the workers; it may just have been replaced"},
+	{errors.ErrUnsupported, problem.Refused, ""},
 	{queue.ErrNotFound, problem.NotFound, ""},
 	{queue.ErrEnded, problem.Ended, ""},
 	{queue.ErrUnconfirmed, problem.Unconfirmed, "ask GET /v1/jobs/{id} whether it is there, or submit it again with the same Idempotency-Key"},

@@ -71,6 +71,7 @@ var schemas = map[string]any{
 	"Many": Many{}, "NotOne": NotOne{}, "Kept": Kept{}, "Causes": Causes{}, "Cause": Cause{}, "Changed": Changed{}, "Status": StatusInfo{}, "Store": StoreInfo{}, "Usage": Usage{}, "Sync": SyncInfo{},
 	"Schedule": Schedule{}, "Schedules": Schedules{}, "ScheduleJob": ScheduleJob{},
 	"Batch": Batch{}, "Batches": Batches{}, "JobLine": JobLine{}, "QueueStats": QueueInfo{}, "Problem": problem.Problem{}, "Failure": problem.Failure{},
+	"Overview": OverviewInfo{}, "PoolNow": NowInfo{}, "History": HistoryInfo{}, "Series": SeriesInfo{}, "WorkerList": WorkersInfo{}, "Worker": WorkerInfo{}, "Me": Me{},
 }
 
 func TestFieldsAreDocumented(t *testing.T) {

@@ -103,7 +103,13 @@ func (d *document) validate(where string, schema, v any) []string {
 	if enum, ok := s["enum"].([]any); ok && !slices.Contains(enum, v) {
 		bad("%v is none of %v", v, enum)
 	}
-	switch s["type"] {
+	kind := s["type"]
+	if list, ok := kind.([]any); ok { // one type, or null
+		if kind = list[0]; v == nil && slices.Contains(list, any("null")) {
+			return faults
+		}
+	}
+	switch kind {
 	case "object":
 		m, ok := v.(map[string]any)
 		if !ok {

@@ -1,0 +1,263 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/bullpen-run/bullpen/internal/daemon/guard"
+	"github.com/bullpen-run/bullpen/internal/daemon/history"
+	"github.com/bullpen-run/bullpen/internal/daemon/problem"
+)
+
+// OverviewInfo is the answer of /v1/overview: what pools look like now.
+type OverviewInfo struct {
+	Now    string    `json:"now"`
+	Pools  []NowInfo `json:"pools"`
+	Totals NowInfo   `json:"totals"`
+}
+
+// NowInfo is what one pool looks like, or all. Rates are those of about the last ten
+// seconds, in tasks a second; durations are in seconds.
+type NowInfo struct {
+	Name    string  `json:"name,omitempty"`
+	State   string  `json:"state,omitempty"`
+	Paused  bool    `json:"paused,omitempty"`
+	Error   string  `json:"error,omitempty"`
+	Waiting int     `json:"waiting"`
+	Taken   int     `json:"taken"`
+	Oldest  string  `json:"oldest,omitempty"`
+	Running int     `json:"running"`
+	Workers int     `json:"workers"`
+	Max     int     `json:"max"`
+	Rate    float32 `json:"rate"`
+	Errors  float32 `json:"errors"`
+	WaitP50 float32 `json:"wait_p50,omitempty"`
+	WaitP99 float32 `json:"wait_p99,omitempty"`
+	RunP50  float32 `json:"run_p50,omitempty"`
+	RunP99  float32 `json:"run_p99,omitempty"`
+}
+
+func nowOf(p *PoolNow) NowInfo {
+	return NowInfo{
+		Name: p.Name, State: p.State, Paused: p.Paused, Error: p.Error, Waiting: int(known(p.Waiting)), Taken: p.Taken, Oldest: stamp(p.Oldest),
+		Running: int(known(p.Running)), Workers: p.Workers, Max: p.Max, Rate: known(p.Rate), Errors: known(p.Errors),
+		WaitP50: known(p.WaitP50), WaitP99: known(p.WaitP99), RunP50: known(p.RunP50), RunP99: known(p.RunP99),
+	}
+}
+
+// known gives 0 for what is not known.
+func known(v float32) float32 {
+	if v != v {
+		return 0
+	}
+	return v
+}
+
+// glance is one look at all pools.
+type glance struct {
+	at   time.Time
+	info OverviewInfo
+	body []byte // its pools and totals as JSON, by which a change is seen
+	err  error
+}
+
+// glances keeps the last look at all pools, so that however many ask, the store is
+// asked once in a while.
+type glances struct {
+	turn chan struct{} // capacity 1: has one while somebody looks
+
+	mu   sync.Mutex
+	last *glance // guarded by mu
+}
+
+func (g *glances) recent(within time.Duration) *glance {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.last == nil || time.Since(g.last.at) >= within {
+		return nil
+	}
+	return g.last
+}
+
+// glance gives a look at all pools that is not older than OverviewEvery.
+func (a *API) glance(ctx context.Context) (*glance, error) {
+	fresh := a.config.OverviewEvery * 9 / 10 // so that a reader each OverviewEvery sees each look
+	if g := a.glances.recent(fresh); g != nil {
+		return g, g.err
+	}
+	select {
+	case a.glances.turn <- struct{}{}:
+		defer func() { <-a.glances.turn }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	if g := a.glances.recent(fresh); g != nil {
+		return g, g.err // another one has just looked
+	}
+	g := a.lookNow(ctx)
+	if ctx.Err() == nil || g.err == nil { // that one caller has gone is nothing to the others
+		a.glances.mu.Lock()
+		a.glances.last = g
+		a.glances.mu.Unlock()
+	}
+	return g, g.err
+}
+
+func (a *API) lookNow(ctx context.Context) *glance {
+	g := &glance{at: time.Now()}
+	o, err := a.backend.Overview(ctx)
+	if err != nil {
+		g.err = err
+		return g
+	}
+	g.info = OverviewInfo{Now: stamp(g.at), Pools: make([]NowInfo, len(o.Pools)), Totals: nowOf(&o.Total)}
+	for i := range o.Pools {
+		g.info.Pools[i] = nowOf(&o.Pools[i])
+	}
+	g.body, g.err = encode(struct {
+		Pools  []NowInfo
+		Totals NowInfo
+	}{g.info.Pools, g.info.Totals})
+	return g
+}
+
+// overview tells what all pools look like now.
+func (a *API) overview(w http.ResponseWriter, r *http.Request, _ query) *problem.Problem {
+	g, err := a.glance(r.Context())
+	if err != nil {
+		return problemOf(err)
+	}
+	return writeJSON(w, http.StatusOK, g.info)
+}
+
+// overviewEvents tells what all pools look like, whenever that changes.
+func (a *API) overviewEvents(w http.ResponseWriter, r *http.Request, _ query) *problem.Problem {
+	ctx, cancel := context.WithCancel(r.Context())
+	waiting, p := a.startWaiting(cancel)
+	if p != nil {
+		return p
+	}
+	defer a.waits.end(waiting)
+	s := a.stream(w, eventsType)
+	defer s.close()
+	if r.Method == http.MethodHead {
+		return nil
+	}
+	tick := time.NewTicker(a.config.OverviewEvery)
+	defer tick.Stop()
+	var told []byte
+	spoke := time.Now()
+	for {
+		g, err := a.glance(ctx)
+		switch {
+		case ctx.Err() != nil:
+			if a.live.Err() != nil {
+				s.comment("the daemon stops: ask again, perhaps another node")
+				s.flush() //nolint:errcheck // this is the end of it
+			}
+			return nil
+		case err != nil && time.Since(spoke) >= a.config.KeepAlive:
+			s.comment("the pools cannot be looked at: " + oneLine(err.Error()))
+		case err == nil && (told == nil || !bytes.Equal(told, g.body)):
+			told = g.body
+			if s.eventOf("overview", "", g.info) != nil {
+				return nil
+			}
+		case time.Since(spoke) >= a.config.KeepAlive:
+			s.comment("still there")
+		}
+		if len(s.buffer) > 0 {
+			if s.flush() != nil {
+				return nil
+			}
+			spoke = time.Now()
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// HistoryInfo is the answer of /v1/history.
+type HistoryInfo struct {
+	// Step is the time between two points in seconds, From that of the first.
+	Step   float64    `json:"step"`
+	From   string     `json:"from"`
+	Series SeriesInfo `json:"series"`
+}
+
+// SeriesInfo has the values of all points; what is not known is null.
+type SeriesInfo struct {
+	Waiting numbers `json:"waiting"`
+	Oldest  numbers `json:"oldest"`
+	Running numbers `json:"running"`
+	Rate    numbers `json:"rate"`
+	Errors  numbers `json:"errors"`
+	WaitP50 numbers `json:"wait_p50"`
+	WaitP99 numbers `json:"wait_p99"`
+	RunP50  numbers `json:"run_p50"`
+	RunP99  numbers `json:"run_p99"`
+}
+
+// longestSpan is how much history there is.
+const longestSpan = time.Hour
+
+// history tells what a pool looked like, or all.
+func (a *API) history(w http.ResponseWriter, r *http.Request, q query) *problem.Problem {
+	var f faults
+	pool := poolOf(q, &f)
+	span := longestSpan
+	if text, there := q.look("span"); there {
+		d, err := readDuration(text)
+		if err != nil {
+			f.add("span is " + quoted(text) + ": " + err.Error())
+		}
+		span = min(d, longestSpan)
+	}
+	if p := f.problem(); p != nil {
+		return p
+	}
+	s, err := a.backend.History(pool, span)
+	if err != nil {
+		return problemOf(err)
+	}
+	return writeJSON(w, http.StatusOK, HistoryInfo{Step: s.Step.Seconds(), From: stamp(s.From), Series: seriesOf(s.Points)})
+}
+
+func seriesOf(points []history.Point) SeriesInfo {
+	column := func(value func(*history.Point) float32) numbers {
+		all := make(numbers, len(points))
+		for i := range points {
+			all[i] = value(&points[i])
+		}
+		return all
+	}
+	return SeriesInfo{
+		Waiting: column(func(p *history.Point) float32 { return p.Waiting }),
+		Oldest:  column(func(p *history.Point) float32 { return p.Oldest }),
+		Running: column(func(p *history.Point) float32 { return p.Running }),
+		Rate:    column(func(p *history.Point) float32 { return p.Rate }),
+		Errors:  column(func(p *history.Point) float32 { return p.Errors }),
+		WaitP50: column(func(p *history.Point) float32 { return p.WaitP50 }),
+		WaitP99: column(func(p *history.Point) float32 { return p.WaitP99 }),
+		RunP50:  column(func(p *history.Point) float32 { return p.RunP50 }),
+		RunP99:  column(func(p *history.Point) float32 { return p.RunP99 }),
+	}
+}
+
+// Me is the answer of /v1/me: who asks, and what that one may do.
+type Me struct {
+	Role    string `json:"role"`
+	Node    string `json:"node,omitempty"`
+	Version string `json:"version,omitempty"`
+}
+
+// me tells the caller which role it has.
+func (a *API) me(w http.ResponseWriter, r *http.Request, _ query) *problem.Problem {
+	s := a.backend.Status()
+	return writeJSON(w, http.StatusOK, Me{Role: guard.RoleOf(r.Context()).String(), Node: s.Node, Version: s.Version})
+}

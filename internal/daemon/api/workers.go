@@ -1,0 +1,100 @@
+package api
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/bullpen-run/bullpen/internal/daemon/problem"
+)
+
+// WorkersInfo is the answer of /v1/workers.
+type WorkersInfo struct {
+	Workers []WorkerInfo `json:"workers"`
+}
+
+// WorkerInfo is a worker as it is told.
+type WorkerInfo struct {
+	Pool  string `json:"pool"`
+	ID    string `json:"id"`
+	PID   int    `json:"pid,omitempty"`
+	State string `json:"state"`
+	// Tasks counts those that it has ended, InHand those that it has, of at most
+	// Window.
+	Tasks  int     `json:"tasks"`
+	InHand int     `json:"in_hand,omitempty"`
+	Window int     `json:"window,omitempty"`
+	Age    float64 `json:"age"`
+	Idle   float64 `json:"idle,omitempty"`
+	Memory int64   `json:"memory,omitempty"`
+	// Task is the id of what it has had in hand for longest, TaskName its kind and
+	// TaskAge for how long it has been the first.
+	Task      string  `json:"task,omitempty"`
+	TaskName  string  `json:"task_name,omitempty"`
+	TaskAge   float64 `json:"task_age,omitempty"`
+	Recycling bool    `json:"recycling,omitempty"`
+}
+
+func workerOf(pool string, w *Worker) WorkerInfo {
+	return WorkerInfo{
+		Pool: pool, ID: w.Name, PID: w.PID, State: w.State, Tasks: w.Served, InHand: w.InHand, Window: w.Window,
+		Age: w.Age.Seconds(), Idle: w.Idle.Seconds(), Memory: w.Memory,
+		Task: w.TaskID, TaskName: w.TaskName, TaskAge: w.TaskAge.Seconds(), Recycling: w.Recycling,
+	}
+}
+
+// poolOf takes the name of a pool; without one all are meant.
+func poolOf(q query, f *faults) string {
+	name, there := q.look("pool")
+	if err := checkPool(name, there); err != nil {
+		f.add(err.Error())
+	}
+	return name
+}
+
+// workers tells of the workers of a pool here, or of all pools.
+func (a *API) workers(w http.ResponseWriter, _ *http.Request, q query) *problem.Problem {
+	var f faults
+	pool := poolOf(q, &f)
+	if p := f.problem(); p != nil {
+		return p
+	}
+	names := []string{pool}
+	if pool == "" {
+		names = a.backend.Pools()
+	}
+	all := WorkersInfo{Workers: []WorkerInfo{}}
+	for _, name := range names {
+		workers, err := a.backend.Workers(name)
+		if errors.Is(err, ErrNoPool) && pool == "" {
+			continue // a reload has just removed it
+		}
+		if err != nil {
+			return problemOf(err)
+		}
+		for i := range workers {
+			all.Workers = append(all.Workers, workerOf(name, &workers[i]))
+		}
+	}
+	return writeJSON(w, http.StatusOK, all)
+}
+
+// recycle replaces a worker once what it has in hand has ended.
+func (a *API) recycle(w http.ResponseWriter, r *http.Request, q query) *problem.Problem {
+	var f faults
+	pool, there := q.look("pool")
+	if !there {
+		f.add("the query needs a pool: that of the worker, as GET /v1/workers tells it")
+	}
+	if err := checkPool(pool, there); err != nil {
+		f.add(err.Error())
+	}
+	if p := f.problem(); p != nil {
+		return p
+	}
+	if err := a.backend.Recycle(pool, r.PathValue("worker")); err != nil {
+		return problemOf(err)
+	}
+	plainHeaders(w.Header())
+	w.WriteHeader(http.StatusAccepted)
+	return nil
+}

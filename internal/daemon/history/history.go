@@ -1,0 +1,174 @@
+// Package history keeps what pools looked like during the last hour, in memory: one
+// point for each ten seconds, in rings that never grow. It is pure: it is told the
+// time and what was read.
+package history
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/bullpen-run/bullpen/queue"
+)
+
+// All is the name under which all pools together are kept; no pool has it.
+const All = ""
+
+// Config says how much is kept. Zero values have the defaults that are said.
+type Config struct {
+	// Step is the time between two points: 10 s.
+	Step time.Duration
+	// Span is how far back they reach: 1 h.
+	Span time.Duration
+}
+
+const (
+	defaultStep = 10 * time.Second
+	defaultSpan = time.Hour
+	mostPoints  = 1 << 16
+)
+
+func (c Config) withDefaults() Config {
+	if c.Step == 0 {
+		c.Step = defaultStep
+	}
+	if c.Span == 0 {
+		c.Span = defaultSpan
+	}
+	return c
+}
+
+func (c Config) check() error {
+	var errs []error
+	if c.Step < time.Second {
+		errs = append(errs, fmt.Errorf("Step is %v: use a second or more, or 0 for %v", c.Step, defaultStep))
+	}
+	if c.Span < c.Step {
+		errs = append(errs, fmt.Errorf("Span is %v: use at least Step (%v), or 0 for %v", c.Span, c.Step, defaultSpan))
+	}
+	if len(errs) == 0 && c.Span/c.Step > mostPoints {
+		errs = append(errs, fmt.Errorf("Span is %v, which is %d times Step: use at most %d times Step", c.Span, c.Span/c.Step, mostPoints))
+	}
+	return errors.Join(errs...)
+}
+
+// Reading is what a pool looked like at one time.
+type Reading struct {
+	// Known says that the store has told Waiting and Oldest.
+	Known   bool
+	Waiting int
+	// Oldest is how long ago the job that has been there longest was stored; 0 for
+	// none.
+	Oldest time.Duration
+	// Running is how many tasks the workers have in hand.
+	Running int
+	// Ended and Failed count the tasks that have ended, and those of them that ended
+	// badly; Wait and Run how long they waited and ran. They only grow: one that is
+	// smaller than before is taken as counted anew from 0.
+	Ended, Failed uint64
+	Wait, Run     queue.Histogram
+}
+
+// History keeps points of pools. It is safe for concurrent use.
+type History struct {
+	config Config
+	size   int // of a ring
+
+	mu    sync.Mutex
+	pools map[string]*series // guarded by mu
+	// last and before are what was read for the last two points.
+	last, before readings // guarded by mu
+}
+
+// readings is what was read at one time.
+type readings struct {
+	at    time.Time
+	pools map[string]Reading
+}
+
+// New returns a History without points.
+func New(c Config) (*History, error) {
+	c = c.withDefaults()
+	if err := c.check(); err != nil {
+		return nil, fmt.Errorf("history: the config is not valid: %w", err)
+	}
+	return &History{config: c, size: int(c.Span / c.Step), pools: map[string]*series{}}, nil
+}
+
+// Step returns the time between two points.
+func (h *History) Step() time.Duration { return h.config.Step }
+
+// Add notes what all pools looked like at a time, which makes a point: the last of
+// a step counts. Pools that have not been there for as long as is kept are forgotten.
+func (h *History) Add(at time.Time, pools map[string]Reading) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !at.After(h.last.at) {
+		return // the clock was set back, or two asked at once
+	}
+	step := h.stepOf(at)
+	now := readings{at, pools}
+	for name, p := range points(&h.last, &now) {
+		s := h.pools[name]
+		if s == nil {
+			s = newSeries(h.size)
+			h.pools[name] = s
+		}
+		s.put(step, p)
+	}
+	for name, s := range h.pools {
+		if step-s.newest >= int64(h.size) {
+			delete(h.pools, name)
+		}
+	}
+	h.before, h.last = h.last, now
+}
+
+// Now returns a point of each pool, and of [All], for what pools look like at a time,
+// without keeping it. Rates and durations are those since the last point, or the one
+// before where that is younger than half a step.
+func (h *History) Now(at time.Time, pools map[string]Reading) map[string]Point {
+	h.mu.Lock()
+	since := h.last
+	if at.Sub(since.at) < h.config.Step/2 && !h.before.at.IsZero() {
+		since = h.before
+	}
+	h.mu.Unlock()
+	return points(&since, &readings{at, pools})
+}
+
+// Series is a part of the history of a pool.
+type Series struct {
+	// From is the time of the first point; there is one each Step.
+	From time.Time
+	Step time.Duration
+	// Points are those of the span, the newest last. What is not known is NaN.
+	Points []Point
+}
+
+// Series returns the points of a pool, or of [All], up to a time; a pool of which
+// nothing is kept has points without values.
+func (h *History) Series(pool string, span time.Duration, to time.Time) Series {
+	n := int(min(max(span, h.config.Step), h.config.Span) / h.config.Step)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	end := h.stepOf(to)
+	if h.stepOf(h.last.at) < end {
+		end-- // the point of this step is yet to come
+	}
+	first := end - int64(n) + 1
+	s := h.pools[pool]
+	all := Series{From: time.Unix(0, first*int64(h.config.Step)).UTC(), Step: h.config.Step, Points: make([]Point, n)}
+	for i := range all.Points {
+		all.Points[i] = s.at(first + int64(i))
+	}
+	return all
+}
+
+func (h *History) stepOf(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixNano() / int64(h.config.Step)
+}

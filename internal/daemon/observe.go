@@ -1,0 +1,179 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/internal/daemon/api"
+	"github.com/bullpen-run/bullpen/internal/daemon/history"
+	"github.com/bullpen-run/bullpen/process"
+	"github.com/bullpen-run/bullpen/queue"
+)
+
+// keepHistory looks at all pools at each step of the history, until ctx ends.
+func (d *Daemon) keepHistory(ctx context.Context) error {
+	tick := time.NewTicker(d.history.Step())
+	defer tick.Stop()
+	d.remember(ctx)
+	for {
+		select {
+		case <-tick.C:
+			d.remember(ctx)
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// remember adds a point to the history.
+func (d *Daemon) remember(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, samplePatience)
+	defer cancel()
+	at := time.Now()
+	_, readings, _ := d.observe(ctx, at) // of what the store does not tell nothing is known
+	d.history.Add(at, readings)
+}
+
+// observe looks at all pools. The error is why the store did not tell of one; the
+// rest holds all the same.
+func (d *Daemon) observe(ctx context.Context, at time.Time) (now []api.PoolNow, readings map[string]history.Reading, err error) {
+	pools := d.list()
+	slices.SortFunc(pools, func(a, b *pool) int { return strings.Compare(a.name, b.name) })
+	now, readings = make([]api.PoolNow, len(pools)), make(map[string]history.Reading, len(pools))
+	for i, p := range pools {
+		now[i] = api.PoolNow{Name: p.name, State: "queue-only"}
+		r := history.Reading{Wait: d.queue.QueueStats(p.name).Wait}
+		p.count(&now[i], &r)
+		depth, fault := d.queue.Depth(ctx, p.name)
+		if err = errors.Join(err, fault); fault == nil {
+			r.Known = true
+			measure(depth, &now[i], &r, at)
+		}
+		readings[p.name] = r
+	}
+	return now, readings, err
+}
+
+// measure tells what the queue of a pool has.
+func measure(depth []queue.Depth, n *api.PoolNow, r *history.Reading, at time.Time) {
+	for _, level := range depth {
+		r.Waiting += level.Waiting
+		n.Taken += level.Taken
+		n.Paused = n.Paused || level.Paused
+		if !level.Oldest.IsZero() && (n.Oldest.IsZero() || level.Oldest.Before(n.Oldest)) {
+			n.Oldest = level.Oldest
+		}
+	}
+	if !n.Oldest.IsZero() {
+		r.Oldest = at.Sub(n.Oldest)
+	}
+}
+
+// count tells what the workers of p do.
+func (p *pool) count(n *api.PoolNow, r *history.Reading) {
+	p.mu.Lock()
+	g := p.now
+	n.Max = p.max + p.helpers()
+	p.mu.Unlock()
+	if g == nil {
+		n.Max = 0
+		return
+	}
+	s := g.workers.Stats()
+	n.State, n.Error, n.Workers = s.State.String(), g.startError(), s.Starting+s.Idle+s.Busy+s.Leaving
+	r.Running = s.InHand
+	for o, count := range s.Outcomes {
+		r.Ended += count
+		if bullpen.Outcome(o) != bullpen.OK {
+			r.Failed += count
+		}
+	}
+	r.Run = runHistogram(&s.RunTime)
+}
+
+// runHistogram gives how long tasks ran as the queue counts it: both have four
+// buckets for each doubling.
+func runHistogram(h *process.Histogram) queue.Histogram {
+	r := queue.Histogram{Count: h.Count, Sum: h.Sum}
+	copy(r.Buckets[:], h.Buckets[:])
+	return r
+}
+
+// Overview is as in [api.Backend].
+func (d backend) Overview(ctx context.Context) (api.Overview, error) {
+	ctx, cancel := context.WithTimeout(ctx, samplePatience)
+	defer cancel()
+	at := time.Now()
+	now, readings, err := d.observe(ctx, at)
+	if err != nil {
+		return api.Overview{}, err
+	}
+	points := d.history.Now(at, readings)
+	var o api.Overview
+	o.Pools, o.Total.Point = now, points[history.All]
+	for i := range now {
+		n := &now[i]
+		n.Point = points[n.Name]
+		o.Total.Taken += n.Taken
+		o.Total.Workers += n.Workers
+		o.Total.Max += n.Max
+		if !n.Oldest.IsZero() && (o.Total.Oldest.IsZero() || n.Oldest.Before(o.Total.Oldest)) {
+			o.Total.Oldest = n.Oldest
+		}
+	}
+	return o, nil
+}
+
+// History is as in [api.Backend].
+func (d backend) History(pool string, span time.Duration) (history.Series, error) {
+	if pool != history.All {
+		if _, err := d.find(pool); err != nil {
+			return history.Series{}, err
+		}
+	}
+	return d.history.Series(pool, span, time.Now()), nil
+}
+
+// Workers is as in [api.Backend].
+func (d backend) Workers(name string) ([]api.Worker, error) {
+	p, err := d.find(name)
+	if err != nil {
+		return nil, err
+	}
+	g := p.generation()
+	if g == nil {
+		return nil, nil
+	}
+	infos := g.workers.Workers()
+	all := make([]api.Worker, len(infos))
+	for i := range infos {
+		w := &infos[i]
+		all[i] = api.Worker{
+			Name: w.Name, State: w.State.String(), PID: w.PID, Served: w.Served, InHand: w.InHand, Window: w.Window,
+			Age: w.Age, Idle: w.Idle, TaskAge: w.TaskAge, Memory: w.Memory, TaskID: w.TaskID, TaskName: w.TaskName, Recycling: w.Recycling,
+		}
+	}
+	return all, nil
+}
+
+// Recycle is as in [api.Backend].
+func (d backend) Recycle(name, worker string) error {
+	p, err := d.find(name)
+	if err != nil {
+		return err
+	}
+	g := p.generation()
+	if g == nil {
+		return fmt.Errorf("%w: %q has no command in the configuration of this daemon", api.ErrQueueOnly, name)
+	}
+	err = g.workers.Recycle(worker)
+	if errors.Is(err, process.ErrNoWorker) {
+		return fmt.Errorf("%w: pool %q has none that is called %q", api.ErrNoWorker, name, worker)
+	}
+	return err
+}
