@@ -67,6 +67,33 @@ func ExampleClient_Reload() {
 	// Output: [thumbnails] <nil>
 }
 
+func ExampleClient_Overview() {
+	c, end := example()
+	defer end()
+	o, err := c.Overview(context.Background())
+	for _, p := range o.Pools {
+		fmt.Println(p.Name, p.Waiting, p.Rate, p.WaitP99, err)
+	}
+	// Output: thumbnails 7 12.5 250ms <nil>
+}
+
+func ExampleClient_Workers() {
+	c, end := example()
+	defer end()
+	workers, err := c.Workers(context.Background(), "thumbnails")
+	for _, w := range workers {
+		fmt.Println(w.ID, w.State, w.Task, w.TaskAge, err)
+	}
+	// Output: thumbnails-1 busy 01J 1.5s <nil>
+}
+
+func ExampleClient_Recycle() {
+	c, end := example()
+	defer end()
+	fmt.Println(c.Recycle(context.Background(), "thumbnails", "w1"))
+	// Output: <nil>
+}
+
 func ExampleClient_Status() {
 	c, end := example()
 	defer end()

@@ -48,6 +48,9 @@ func thumbnails() (url string, end func()) {
 		"POST /v1/pools/thumbnails/pause":    fmt.Sprintf(pool, true),
 		"POST /v1/pools/thumbnails/resume":   fmt.Sprintf(pool, false),
 		"POST /v1/pools/thumbnails/reload":   fmt.Sprintf(pool, false),
+		"GET /v1/overview":                   `{"now":"2026-01-01T00:00:00Z","pools":[{"name":"thumbnails","waiting":7,"rate":12.5,"errors":0.5,"wait_p99":0.25}],"totals":{"waiting":7}}`,
+		"GET /v1/workers":                    `{"workers":[{"pool":"thumbnails","id":"thumbnails-1","state":"busy","tasks":3,"age":90,"task":"01J","task_age":1.5}]}`,
+		"POST /v1/workers/w1/recycle":        "",
 		"GET /v1/status":                     `{"version":"1.0","ready":true,"uptime":90}`,
 		"POST /v1/reload":                    `{"changed":["thumbnails"]}`,
 		"POST /v1/chains":                    `{"id":"01J","pool":"thumbnails","state":"queued"}`,
@@ -71,6 +74,8 @@ func thumbnails() (url string, end func()) {
 		case strings.HasSuffix(r.URL.Path, "/events"):
 			w.Header().Set("Content-Type", "text/event-stream")
 		case strings.HasPrefix(r.URL.Path, "/v1/batches"):
+		case strings.HasSuffix(r.URL.Path, "/recycle"):
+			w.WriteHeader(http.StatusAccepted)
 		case strings.HasSuffix(r.URL.Path, "/jobs") && r.URL.Query().Get("wait") != "":
 			text = "small picture"
 			w.Header().Set("Bullpen-Job", "01J")
