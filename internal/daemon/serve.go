@@ -10,6 +10,7 @@ import (
 
 	"github.com/bullpen-run/bullpen/internal/daemon/api"
 	"github.com/bullpen-run/bullpen/internal/daemon/guard"
+	"github.com/bullpen-run/bullpen/internal/dashboard"
 )
 
 // lastAnswers is how long requests may take to be answered once nothing runs any
@@ -75,6 +76,19 @@ func (d *Daemon) server() (*server, error) {
 	}
 	routes := append(d.tracer.Routes(a.Routes()), d.checks(false)...)
 	routes = append(routes, guard.Route{Method: http.MethodGet, Pattern: "/metrics", Role: guard.Read, Handler: metrics})
+	if s.Dashboard {
+		ui, err := dashboard.New()
+		if err != nil {
+			a.Close()
+			return nil, err
+		}
+		// It tells nothing by itself, so that it needs no role: what it asks the API for
+		// does.
+		routes = append(routes,
+			guard.Route{Method: http.MethodGet, Pattern: "/{$}", Role: guard.None, Handler: http.HandlerFunc(ui.Entry)},
+			guard.Route{Method: http.MethodGet, Pattern: "/ui/{version}/{file}", Role: guard.None, Handler: http.HandlerFunc(ui.File)},
+		)
+	}
 	if d.probes != nil {
 		d.probes.serveMetrics(metrics)
 	}

@@ -48,6 +48,8 @@ func daemonKeys() []key[Settings] {
 			return d, ok && d > 0 && d <= mostWait
 		}), "10m", "longest that a request waits for the end of a job", func(s *Settings) *time.Duration { return &s.HTTP.MaxWait }),
 
+		row("dashboard", flag, "true", "serves the dashboard at the root of the API", func(s *Settings) *bool { return &s.Dashboard }),
+
 		row("probes.listen", address, "(nowhere)", "where /livez, /readyz and /metrics are served, without tokens, besides the API", func(s *Settings) *string { return &s.Probes.Listen }),
 
 		row("log.level", levels, "info", "least level that is logged", func(s *Settings) *slog.Level { return &s.Log.Level }),

@@ -17,7 +17,7 @@ import (
 var samples = map[string]string{
 	"node": "n", "grace": "7s", "http.listen": "127.0.0.1:1", "http.tls.cert": "cert.pem", "http.tls.key": "key.pem", "http.tokens": "tokens",
 	"http.hosts": "[a, 'b:1']", "http.max_body": "1K", "http.max_inflight": "1G", "http.max_connections": "5", "http.rate": "0.5", "http.max_wait": "1m",
-	"probes.listen": ":1", "log.level": "debug", "log.format": "json", "budget.memory": "1T", "budget.workers": "1000", "budget.starts": "3",
+	"dashboard": "false", "probes.listen": ":1", "log.level": "debug", "log.format": "json", "budget.memory": "1T", "budget.workers": "1000", "budget.starts": "3",
 	"queue.dir": "q", "queue.url": "nats://u:p@a:1,b:1", "queue.memory": "true", "queue.replicas": "3", "queue.credentials": "creds",
 	"queue.tls.ca": "ca.pem", "queue.tls.cert": "cert.pem", "queue.tls.key": "key.pem", "queue.reserve": "1G", "queue.sync_always": "true",
 	"queue.namespace": "other", "queue.lease": "5s", "queue.key_window": "1h", "queue.max_payload": "1M", "queue.max_result": "2M",
@@ -98,7 +98,7 @@ func TestEveryKeyIsReached(t *testing.T) {
 		}
 		return d
 	}, samples)
-	wantNoZero(t, reflect.ValueOf(all), "Settings", "Path", "Pools", "PoolsGiven", "Schedules", "SchedulesGiven", "Queue.Store", "Queue.Node", "Queue.Logger", "Queue.Ended", "Queue.Retry", "Budget.Logger", "Store.clustered")
+	wantNoZero(t, reflect.ValueOf(all), "Settings", "Dashboard", "Path", "Pools", "PoolsGiven", "Schedules", "SchedulesGiven", "Queue.Store", "Queue.Node", "Queue.Logger", "Queue.Ended", "Queue.Retry", "Budget.Logger", "Store.clustered")
 	pool := everyKey(t, poolTable, func() (p Pool) {
 		if err := poolTable.defaults(&p); err != nil {
 			t.Fatal(err)

@@ -26,6 +26,8 @@ type Settings struct {
 	Probes Probes
 	Log    Log
 	Traces Traces
+	// Dashboard serves the page at the root of the API.
+	Dashboard bool
 	// Queue is complete but for its Logger. Its Store is made from Store, and may
 	// hold secrets: log Store instead.
 	Queue queue.Config
