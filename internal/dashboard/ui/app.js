@@ -1,8 +1,8 @@
 // The frame of all pages: who is asking, which page it is, and the live connection.
-import { draw, h, span } from "./dom.js";
+import { h, draw, span } from "./dom.js";
 import { follow, get, hasToken, setToken, whenUnauthorized } from "./net.js";
 import { app, confirm, may, note, paintWith, redraw } from "./state.js";
-import { dialog, fault, link, loading } from "./parts.js";
+import { button, dialog, link, loading } from "./parts.js";
 import { overview, pool } from "./pools.js";
 import { jobs } from "./jobs.js";
 import { job } from "./job.js";
@@ -12,17 +12,17 @@ import { schedule, schedules } from "./schedules.js";
 import { batch, batches } from "./batches.js";
 
 const menu = [
-  { name: "Overview", to: "/", key: "o", pages: ["", "pools"] },
-  { name: "Jobs", to: "/jobs", key: "j", pages: ["jobs"] },
-  { name: "Dead letters", to: "/dead", key: "d", pages: ["dead"] },
-  { name: "Workers", to: "/workers", key: "w", pages: ["workers"] },
-  { name: "Schedules", to: "/schedules", key: "s", pages: ["schedules"], part: "schedules" },
-  { name: "Batches", to: "/batches", key: "b", pages: ["batches"], part: "batches" },
+	{ name: "Overview", to: "/", key: "o", pages: ["", "pools"] },
+	{ name: "Jobs", to: "/jobs", key: "j", pages: ["jobs"] },
+	{ name: "Dead letters", to: "/dead", key: "d", pages: ["dead"] },
+	{ name: "Workers", to: "/workers", key: "w", pages: ["workers"] },
+	{ name: "Schedules", to: "/schedules", key: "s", pages: ["schedules"] },
+	{ name: "Batches", to: "/batches", key: "b", pages: ["batches"] },
 ];
 
 const pages = {
-  "": [overview], pools: [overview, (name) => pool({ name })], jobs: [jobs, (id) => job({ id })], dead: [dead, (id) => job({ id })],
-  workers: [workers], schedules: [schedules, (name) => schedule({ name })], batches: [batches, (id) => batch({ id })],
+	"": [overview], pools: [overview, (name) => pool({ name })], jobs: [jobs, (id) => job({ id })], dead: [dead, (id) => job({ id })],
+	workers: [workers], schedules: [schedules, (name) => schedule({ name })], batches: [batches, (id) => batch({ id })],
 };
 
 let page = null, place = "", stopLive = null;
@@ -31,32 +31,32 @@ const root = document.getElementById("app");
 // --- which page it is ---
 
 function read() {
-  const [where, text] = location.hash.replace(/^#\/?/, "").split("?");
-  const parts = where.split("/").filter(Boolean).map((p) => { try { return decodeURIComponent(p); } catch { return p; } });
-  return { name: parts[0] || "", id: parts[1], params: Object.fromEntries(new URLSearchParams(text || "")) };
+	const [where, text] = location.hash.replace(/^#\/?/, "").split("?");
+	const parts = where.split("/").filter(Boolean).map((p) => { try { return decodeURIComponent(p); } catch { return p; } });
+	return { name: parts[0] || "", id: parts[1], params: Object.fromEntries(new URLSearchParams(text || "")) };
 }
 
 function open() {
-  if (!app.me) return;
-  const at = read();
-  const [all, one] = pages[at.name] || [];
-  page?.close?.();
-  const make = at.id !== undefined ? one && (() => one(at.id)) : all && (() => all(at.params));
-  page = make ? make() : { title: "Not found", view: () => [h("h1", null, "There is no such page"), h("p", null, link("/", "To the overview"))] };
-  const moved = place !== at.name + "/" + (at.id || "");
-  place = at.name + "/" + (at.id || "");
-  app.ask?.answer(false);
-  page.start?.();
-  page.tick?.();
-  redraw();
-  if (moved) {
-    window.scrollTo(0, 0);
-    requestAnimationFrame(() => requestAnimationFrame(() => {
-      // Who reads by ear hears which page it is now; nobody else sees a change.
-      if (document.activeElement === document.body || document.activeElement?.closest("nav")) return;
-      document.getElementById("main")?.focus({ preventScroll: true });
-    }));
-  }
+	if (!app.me) return;
+	const at = read();
+	const [all, one] = pages[at.name] || [];
+	page?.close?.();
+	const make = at.id !== undefined ? one && (() => one(at.id)) : all && (() => all(at.params));
+	page = make ? make() : { title: "Not found", view: () => [h("h1", null, "There is no such page"), h("p", null, link("/", "To the overview"))] };
+	const moved = place !== at.name + "/" + (at.id || "");
+	place = at.name + "/" + (at.id || "");
+	app.ask?.answer(false);
+	page.start?.();
+	page.tick?.();
+	redraw();
+	if (moved) {
+		window.scrollTo(0, 0);
+		requestAnimationFrame(() => requestAnimationFrame(() => {
+			// Who reads by ear hears which page it is now; nobody else sees a change.
+			if (document.activeElement === document.body || document.activeElement?.closest("nav")) return;
+			document.getElementById("main")?.focus({ preventScroll: true });
+		}));
+	}
 }
 
 // --- who is asking ---
@@ -64,108 +64,105 @@ function open() {
 let loginFault = "";
 
 async function begin() {
-  try {
-    app.me = await get("/v1/me");
-    app.login = false;
-    loginFault = "";
-  } catch (e) {
-    if (e.status === 401) return;
-    app.startFault = e;
-    redraw();
-    setTimeout(begin, 2000);
-    return;
-  }
-  app.startFault = null;
-  for (const part of ["schedules", "batches"]) {
-    get("/v1/" + part + (part === "batches" ? "?limit=1" : "")).catch((e) => { if (e.nowhere) { app.missing.add(part); redraw(); } });
-  }
-  stopLive?.();
-  stopLive = follow("/v1/overview/events", {
-    open: () => { app.lost = 0; redraw(); },
-    lost: () => { app.lost ||= Date.now(); redraw(); },
-    refused: (e) => { if (e.status !== 401) note(e.message, true); },
-    event: (kind, data) => {
-      if (kind !== "overview") return;
-      app.overview = data;
-      app.lost = 0;
-      page?.live?.();
-      redraw();
-    },
-  });
-  open();
+	try {
+		app.me = await get("/v1/me");
+		app.login = false;
+		loginFault = "";
+	} catch (e) {
+		if (e.status === 401) return;
+		app.startFault = e;
+		redraw();
+		setTimeout(begin, 2000);
+		return;
+	}
+	app.startFault = null;
+	stopLive?.();
+	stopLive = follow("/v1/overview/events", {
+		open: () => { app.lost = 0; redraw(); },
+		lost: () => { app.lost ||= Date.now(); redraw(); },
+		refused: (e) => { if (e.status !== 401) note(e.message, true); },
+		event: (kind, data) => {
+			if (kind !== "overview") return;
+			app.overview = data;
+			app.lost = 0;
+			page?.live?.();
+			redraw();
+		},
+	});
+	open();
 }
 
 whenUnauthorized((body) => {
-  if (app.login && !hasToken()) return;
-  loginFault = hasToken() ? body.detail || "The token is not valid here." : "";
-  setToken("");
-  stopLive?.();
-  stopLive = null;
-  page?.close?.();
-  page = null;
-  app.me = null;
-  app.overview = null;
-  app.login = true;
-  redraw();
+	if (app.login && !hasToken()) return;
+	loginFault = hasToken() ? body.detail || "The token is not valid here." : "";
+	setToken("");
+	stopLive?.();
+	stopLive = null;
+	page?.close?.();
+	page = null;
+	app.me = null;
+	app.overview = null;
+	app.login = true;
+	redraw();
 });
 
 function logout() {
-  setToken("");
-  stopLive?.();
-  page?.close?.();
-  page = null;
-  app.me = app.overview = null;
-  begin();
+	setToken("");
+	stopLive?.();
+	page?.close?.();
+	page = null;
+	app.me = app.overview = null;
+	begin();
 }
 
 function loginView() {
-  return h("main", { class: "login", id: "main", tabindex: -1 },
-    h("form", {
-      onsubmit: (e) => {
-        e.preventDefault();
-        const t = e.target.querySelector("input").value.trim();
-        if (!t) return;
-        setToken(t);
-        begin();
-      },
-    },
-    h("h1", null, "Bullpen"),
-    h("p", null, "This daemon asks for a token: one of the file ", h("code", null, "http.tokens"), " of its configuration."),
-    h("label", { class: "field" }, h("span", null, "Token"), h("input", { type: "password", name: "token", autocomplete: "current-password", required: true, autofocus: true, made: (el) => el.focus(), "aria-describedby": "kept" })),
-    loginFault ? h("p", { class: "bad", role: "alert" }, loginFault) : null,
-    h("button", { type: "submit", class: "button primary" }, "Go on"),
-    h("p", { class: "quiet", id: "kept" }, "It is kept in this tab until the tab is closed.")));
+	return h("main", { class: "login", id: "main", tabindex: -1 },
+		h("form", {
+			onsubmit: (e) => {
+				e.preventDefault();
+				const t = e.target.querySelector("input").value.trim();
+				if (!t) return;
+				setToken(t);
+				begin();
+			},
+		},
+		h("h1", null, "Bullpen"),
+		h("p", null, "This daemon asks for a token: one of the file ", h("code", null, "http.tokens"), " of its configuration."),
+		h("label", { class: "field" }, h("span", null, "Token"), h("input", { type: "password", name: "token", autocomplete: "current-password", required: true, autofocus: true, made: (el) => el.focus(), "aria-describedby": "kept" })),
+		loginFault ? h("p", { class: "bad", role: "alert" }, loginFault) : null,
+		h("button", { type: "submit", class: "button primary" }, "Go on"),
+		h("p", { class: "quiet", id: "kept" }, "It is kept in this tab until the tab is closed.")));
 }
 
 // --- the frame ---
 
 function frame() {
-  const here = read().name;
-  const ill = (app.overview?.pools || []).filter((p) => p.error).length;
-  document.title = (ill ? "(" + ill + ") " : "") + (typeof page?.title === "string" ? page.title : "Job") + " · Bullpen";
-  return [
-    h("a", { class: "skip", href: "#main", onclick: (e) => { e.preventDefault(); document.getElementById("main").focus(); } }, "Skip to the content"),
-    h("header", null,
-      h("a", { class: "brand", href: "#/" }, "Bullpen"),
-      h("nav", { "aria-label": "Pages" }, menu.filter((m) => !app.missing.has(m.part)).map((m) => link(m.to, [m.name], { key: m.name, "aria-current": m.pages.includes(here) ? "page" : undefined }))),
-      h("div", { class: "who" },
-        app.me.node ? h("span", { class: "node", title: "This node, version " + (app.me.version || "unknown") }, app.me.node) : null,
-        may("admin") ? null : h("span", { class: "badge warn", title: "Your token has the role " + app.me.role + ": what needs more is switched off." }, app.me.role === "read" ? "read-only" : app.me.role),
-        h("span", { class: "live " + (app.lost ? "off" : app.overview ? "on" : ""), role: "img", "aria-label": app.lost ? "not connected" : "live", title: app.lost ? "Not connected" : "Live" }),
-        h("button", { type: "button", class: "button bare", "aria-label": "Keyboard shortcuts", title: "Keyboard shortcuts (?)", onclick: help }, "?"),
-        hasToken() ? h("button", { type: "button", class: "button bare", onclick: logout }, "Log out") : null)),
-    app.lost && Date.now() - app.lost > 1500 ? h("div", { class: "banner", role: "status" }, "The connection to the daemon is lost. What you see is " + span(Math.floor((Date.now() - app.lost) / 1000)) + " old; it goes on by itself.") : null,
-    h("main", { id: "main", tabindex: -1, key: "main" + place }, page ? page.view() : loading()),
-    h("div", { class: "notes" }, app.notes.map((n) => h("div", { class: "note" + (n.bad ? " bad" : ""), key: n.id, role: n.bad ? "alert" : undefined }, h("span", null, n.text),
-      h("button", { type: "button", class: "button bare", "aria-label": "Dismiss", onclick: () => { app.notes = app.notes.filter((o) => o !== n); redraw(); } }, "×")))),
-    dialog(),
-  ];
+	const here = read().name;
+	const ill = (app.overview?.pools || []).filter((p) => p.error).length;
+	document.title = (ill ? "(" + ill + ") " : "") + (page?.title || "") + " · Bullpen";
+	return [
+		h("a", { class: "skip", href: "#main", onclick: (e) => { e.preventDefault(); document.getElementById("main").focus(); } }, "Skip to the content"),
+		h("header", null,
+			h("a", { class: "brand", href: "#/" }, "Bullpen"),
+			h("nav", { "aria-label": "Pages" }, menu.map((m) => link(m.to, [m.name], { key: m.name, "aria-current": m.pages.includes(here) ? "page" : undefined }))),
+			h("div", { class: "who" },
+				app.me.node ? h("span", { class: "node", title: "This node, version " + (app.me.version || "unknown") }, app.me.node) : null,
+				may("admin") ? null : h("span", { class: "badge warn", title: "Your token has the role " + app.me.role + ": what needs more is switched off." }, app.me.role === "read" ? "read-only" : app.me.role),
+				h("span", { class: "live " + (app.lost ? "off" : app.overview ? "on" : ""), role: "img", "aria-label": app.lost ? "not connected" : "live", title: app.lost ? "Not connected" : "Live" }),
+				button("?", "read", help, { bare: true, "aria-label": "Keyboard shortcuts", title: "Keyboard shortcuts (?)" }),
+				hasToken() ? button("Log out", "none", logout, { bare: true }) : null)),
+		app.lost && Date.now() - app.lost > 1500 ? h("div", { class: "banner", role: "status" }, "The connection to the daemon is lost. What you see is " + span(Math.floor((Date.now() - app.lost) / 1000)) + " old; it goes on by itself.") : null,
+		h("main", { id: "main", tabindex: -1, key: "main" + place }, page ? page.view() : loading()),
+		h("div", { class: "notes" }, app.notes.map((n) => h("div", { class: "note" + (n.bad ? " bad" : ""), key: n.id, role: n.bad ? "alert" : undefined }, h("span", null, n.text),
+			button("×", "none", () => { app.notes = app.notes.filter((o) => o !== n); redraw(); }, { bare: true, "aria-label": "Dismiss" })))),
+		dialog(),
+	];
 }
 
 paintWith(() => {
-  if (app.login) draw(root, loginView());
-  else if (!app.me) draw(root, h("main", { class: "login", id: "main", tabindex: -1 }, app.startFault ? fault(app.startFault) : loading()));
-  else draw(root, frame());
+	if (app.login) draw(root, loginView());
+	else if (!app.me) draw(root, h("main", { class: "login", id: "main", tabindex: -1 }, app.startFault ? h("p", { class: "fault" }, app.startFault.message) : loading()));
+	else draw(root, frame());
 });
 
 // --- keys ---
@@ -173,44 +170,44 @@ paintWith(() => {
 const keys = [["/", "search"], ["?", "this list"], ["Esc", "close, or pick none"], ...menu.map((m) => ["g " + m.key, m.name])];
 
 function help() {
-  confirm({
-    title: "Keyboard shortcuts",
-    body: () => h("dl", { class: "keys" }, keys.map(([k, what]) => h("div", { key: k }, h("dt", null, k.split(" ").map((p) => h("kbd", null, p))), h("dd", null, what)))),
-  });
+	confirm({
+		title: "Keyboard shortcuts",
+		body: () => h("dl", { class: "keys" }, keys.map(([k, what]) => h("div", { key: k }, h("dt", null, k.split(" ").map((p) => h("kbd", null, p))), h("dd", null, what)))),
+	});
 }
 
 let going = 0;
 document.addEventListener("keydown", (e) => {
-  if (!app.me || app.ask || e.ctrlKey || e.metaKey || e.altKey) return;
-  const typing = /^(INPUT|TEXTAREA|SELECT)$/.test(e.target.tagName) && e.target.type !== "checkbox";
-  if (e.key === "Escape" && typing) return e.target.blur();
-  if (typing) return;
-  if (e.key === "/") {
-    const box = document.querySelector("input.search");
-    if (!box) return;
-    e.preventDefault();
-    box.focus();
-    box.select();
-  } else if (e.key === "?") {
-    e.preventDefault();
-    help();
-  } else if (e.key === "g") {
-    going = Date.now();
-    return;
-  } else if (Date.now() - going < 1500) {
-    const m = menu.find((o) => o.key === e.key && !app.missing.has(o.part));
-    if (m) location.hash = "#" + m.to;
-  } else if (e.key === "Escape" && page?.escape) {
-    page.escape();
-  }
-  going = 0;
+	if (!app.me || app.ask || e.ctrlKey || e.metaKey || e.altKey) return;
+	const typing = /^(INPUT|TEXTAREA|SELECT)$/.test(e.target.tagName) && e.target.type !== "checkbox";
+	if (e.key === "Escape" && typing) return e.target.blur();
+	if (typing) return;
+	if (e.key === "/") {
+		const box = document.querySelector("input.search");
+		if (!box) return;
+		e.preventDefault();
+		box.focus();
+		box.select();
+	} else if (e.key === "?") {
+		e.preventDefault();
+		help();
+	} else if (e.key === "g") {
+		going = Date.now();
+		return;
+	} else if (Date.now() - going < 1500) {
+		const m = menu.find((o) => o.key === e.key);
+		if (m) location.hash = "#" + m.to;
+	} else if (e.key === "Escape" && page?.escape) {
+		page.escape();
+	}
+	going = 0;
 });
 
 window.addEventListener("hashchange", open);
 setInterval(() => {
-  if (document.hidden || !app.me) return;
-  page?.tick?.();
-  redraw(); // how long ago things were
+	if (document.hidden || !app.me) return;
+	page?.tick?.();
+	redraw(); // how long ago things were
 }, 1000);
 document.addEventListener("visibilitychange", () => { if (!document.hidden) { page?.tick?.(); redraw(); } });
 

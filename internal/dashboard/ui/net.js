@@ -6,118 +6,114 @@ const tokenKey = "bullpen-token";
 let token = sessionStorage.getItem(tokenKey) || "";
 
 export function setToken(t) {
-  token = t;
-  if (t) sessionStorage.setItem(tokenKey, t);
-  else sessionStorage.removeItem(tokenKey);
+	token = t;
+	if (t) sessionStorage.setItem(tokenKey, t);
+	else sessionStorage.removeItem(tokenKey);
 }
 
 export const hasToken = () => token !== "";
 
 // Problem is what the daemon says of a request that it did not do.
 export class Problem extends Error {
-  constructor(status, body) {
-    super(body.detail || body.title || "The daemon answered " + status + ".");
-    this.status = status;
-    this.cause = body.cause;
-    this.faults = body.faults || [];
-  }
-  // nowhere tells that this daemon does not have what was asked for at all.
-  get nowhere() {
-    return this.status === 404 && this.cause === "not-found" && /nothing at this path/.test(this.message);
-  }
+	constructor(status, body) {
+		super(body.detail || body.title || "The daemon answered " + status + ".");
+		this.status = status;
+		this.cause = body.cause;
+		this.faults = body.faults || [];
+	}
 }
 
 let onUnauthorized = () => {};
 export const whenUnauthorized = (f) => { onUnauthorized = f; };
 
 function headers(more) {
-  const all = { Accept: "application/json", ...more };
-  if (token) all.Authorization = "Bearer " + token;
-  return all;
+	const all = { Accept: "application/json", ...more };
+	if (token) all.Authorization = "Bearer " + token;
+	return all;
 }
 
 // path joins parts of a path, each escaped. A part of dots alone would be a step.
 export function path(...parts) {
-  return parts.map((p) => "/" + (/^\.{0,2}$/.test(p) ? "%00" : encodeURIComponent(p))).join("");
+	return parts.map((p) => "/" + (/^\.{0,2}$/.test(p) ? "%00" : encodeURIComponent(p))).join("");
 }
 
 // query makes a query of what is set.
 export function query(values) {
-  const q = new URLSearchParams();
-  for (const k in values) if (values[k] !== undefined && values[k] !== "" && values[k] !== null) q.set(k, values[k]);
-  const text = q.toString();
-  return text ? "?" + text : "";
+	const q = new URLSearchParams();
+	for (const k in values) if (values[k] !== undefined && values[k] !== "" && values[k] !== null) q.set(k, values[k]);
+	const text = q.toString();
+	return text ? "?" + text : "";
 }
 
 async function ask(method, where, options = {}) {
-  let r;
-  try {
-    r = await fetch(where, { method, cache: "no-store", credentials: "omit", redirect: "error", ...options });
-  } catch (e) {
-    if (options.signal?.aborted) throw e;
-    throw new Problem(0, { detail: "The daemon cannot be reached.", cause: "unreachable" });
-  }
-  if (r.ok) return r;
-  let body = {};
-  try { body = await r.json(); } catch { /* it was not the daemon that answered */ }
-  if (r.status === 401) onUnauthorized(body);
-  throw new Problem(r.status, body);
+	let r;
+	try {
+		r = await fetch(where, { method, cache: "no-store", credentials: "omit", redirect: "error", ...options });
+	} catch (e) {
+		if (options.signal?.aborted) throw e;
+		throw new Problem(0, { detail: "The daemon cannot be reached.", cause: "unreachable" });
+	}
+	if (r.ok) return r;
+	let body = {};
+	try { body = await r.json(); } catch { /* it was not the daemon that answered */ }
+	if (r.status === 401) onUnauthorized(body);
+	throw new Problem(r.status, body);
 }
 
 export async function get(where, signal) {
-  return (await ask("GET", where, { headers: headers(), signal })).json();
+	return (await ask("GET", where, { headers: headers(), signal })).json();
 }
 
 // send asks for a change; body is an object, or nothing.
 export async function send(method, where, body) {
-  const options = { headers: headers() };
-  if (body !== undefined) {
-    options.headers = headers({ "Content-Type": "application/json" });
-    options.body = JSON.stringify(body);
-  }
-  const r = await ask(method, where, options);
-  const text = await r.text();
-  return text ? JSON.parse(text) : null;
+	const options = { headers: headers() };
+	if (body !== undefined) {
+		options.headers = headers({ "Content-Type": "application/json" });
+		options.body = JSON.stringify(body);
+	}
+	const r = await ask(method, where, options);
+	const text = await r.text();
+	return text ? JSON.parse(text) : null;
 }
 
 // peek reads the beginning of an answer, at most so many bytes.
 export async function peek(where, most, signal) {
-  const r = await ask("GET", where, { headers: headers({ Accept: "*/*" }), signal });
-  const size = Number(r.headers.get("Content-Length") || NaN);
-  const reader = r.body.getReader();
-  const parts = [];
-  let have = 0;
-  for (;;) {
-    const { done, value } = await reader.read();
-    if (done) break;
-    parts.push(value);
-    have += value.length;
-    if (have > most) {
-      reader.cancel().catch(() => {});
-      break;
-    }
-  }
-  const all = new Uint8Array(Math.min(have, most));
-  let at = 0;
-  for (const p of parts) {
-    const part = p.subarray(0, most - at);
-    all.set(part, at);
-    at += part.length;
-  }
-  return { bytes: all, cut: have > most, size: have > most ? size : have };
+	const r = await ask("GET", where, { headers: headers({ Accept: "*/*" }), signal });
+	const size = Number(r.headers.get("Content-Length") || NaN);
+	const reader = r.body.getReader();
+	const parts = [];
+	let have = 0;
+	for (;;) {
+		const { done, value } = await reader.read();
+		if (done) break;
+		parts.push(value);
+		have += value.length;
+		if (have > most) {
+			reader.cancel().catch(() => {});
+			break;
+		}
+	}
+	const all = new Uint8Array(Math.min(have, most));
+	let at = 0;
+	for (const p of parts) {
+		const part = p.subarray(0, most - at);
+		all.set(part, at);
+		at += part.length;
+	}
+	return { bytes: all, cut: have > most, size: have > most ? size : have };
 }
 
 // save lets the browser keep an answer as a file.
 export async function save(where, name) {
-  const r = await ask("GET", where, { headers: headers({ Accept: "*/*" }) });
-  const url = URL.createObjectURL(await r.blob());
-  const a = document.createElement("a");
-  a.href = url;
-  a.download = name;
-  document.body.append(a);
-  a.click();
-  a.remove();
-  setTimeout(() => URL.revokeObjectURL(url), 60000);
+	const r = await ask("GET", where, { headers: headers({ Accept: "*/*" }) });
+	const url = URL.createObjectURL(await r.blob());
+	const a = document.createElement("a");
+	a.href = url;
+	a.download = name;
+	document.body.append(a);
+	a.click();
+	a.remove();
+	setTimeout(() => URL.revokeObjectURL(url), 60000);
 }
 
 const silence = 40000; // the daemon shows every 15 s that a stream lives
@@ -126,105 +122,105 @@ const silence = 40000; // the daemon shows every 15 s that a stream lives
 // connection is lost. (EventSource cannot send a token.) While the tab is hidden it
 // has no connection: browsers allow six to one address for all tabs together.
 export function follow(where, on) {
-  let over = false, control = null, timer = 0, hiding = 0, tries = 0, last = "";
+	let over = false, control = null, timer = 0, hiding = 0, tries = 0, last = "";
 
-  async function run() {
-    control = new AbortController();
-    const mine = control;
-    let watch = 0;
-    const alive = () => {
-      clearTimeout(watch);
-      watch = setTimeout(() => mine.abort(), silence);
-    };
-    try {
-      alive();
-      const more = { Accept: "text/event-stream" };
-      if (last) more["Last-Event-ID"] = last;
-      const r = await ask("GET", where, { headers: headers(more), signal: mine.signal });
-      if (r.status === 204) return end();
-      on.open?.();
-      await read(r.body.getReader(), () => { alive(); tries = 0; });
-      if (!over) again();
-    } catch (e) {
-      if (over || mine !== control) return;
-      if (e instanceof Problem && e.status >= 400 && e.status < 500 && e.status !== 429) {
-        end();
-        on.refused?.(e);
-        return;
-      }
-      again();
-    } finally {
-      clearTimeout(watch);
-    }
-  }
+	async function run() {
+		control = new AbortController();
+		const mine = control;
+		let watch = 0;
+		const alive = () => {
+			clearTimeout(watch);
+			watch = setTimeout(() => mine.abort(), silence);
+		};
+		try {
+			alive();
+			const more = { Accept: "text/event-stream" };
+			if (last) more["Last-Event-ID"] = last;
+			const r = await ask("GET", where, { headers: headers(more), signal: mine.signal });
+			if (r.status === 204) return end();
+			on.open?.();
+			await read(r.body.getReader(), () => { alive(); tries = 0; });
+			if (!over) again();
+		} catch (e) {
+			if (over || mine !== control) return;
+			if (e instanceof Problem && e.status >= 400 && e.status < 500 && e.status !== 429) {
+				end();
+				on.refused?.(e);
+				return;
+			}
+			again();
+		} finally {
+			clearTimeout(watch);
+		}
+	}
 
-  async function read(reader, alive) {
-    const text = new TextDecoder();
-    let rest = "", kind = "", data = [];
-    for (;;) {
-      const { done, value } = await reader.read();
-      if (done) return;
-      alive();
-      const lines = (rest + text.decode(value, { stream: true })).split("\n");
-      rest = lines.pop();
-      for (const raw of lines) {
-        const line = raw.endsWith("\r") ? raw.slice(0, -1) : raw;
-        if (line === "") {
-          if (data.length && !over) on.event(kind || "message", JSON.parse(data.join("\n")));
-          kind = "";
-          data = [];
-          continue;
-        }
-        const colon = line.indexOf(":");
-        const field = colon < 0 ? line : line.slice(0, colon);
-        const v = colon < 0 ? "" : line.slice(colon + 1).replace(/^ /, "");
-        if (field === "event") kind = v;
-        else if (field === "data") data.push(v);
-        else if (field === "id") last = v;
-        else if (field === "" && /^gap/.test(v)) on.gap?.();
-      }
-    }
-  }
+	async function read(reader, alive) {
+		const text = new TextDecoder();
+		let rest = "", kind = "", data = [];
+		for (;;) {
+			const { done, value } = await reader.read();
+			if (done) return;
+			alive();
+			const lines = (rest + text.decode(value, { stream: true })).split("\n");
+			rest = lines.pop();
+			for (const raw of lines) {
+				const line = raw.endsWith("\r") ? raw.slice(0, -1) : raw;
+				if (line === "") {
+					if (data.length && !over) on.event(kind || "message", JSON.parse(data.join("\n")));
+					kind = "";
+					data = [];
+					continue;
+				}
+				const colon = line.indexOf(":");
+				const field = colon < 0 ? line : line.slice(0, colon);
+				const v = colon < 0 ? "" : line.slice(colon + 1).replace(/^ /, "");
+				if (field === "event") kind = v;
+				else if (field === "data") data.push(v);
+				else if (field === "id") last = v;
+				else if (field === "" && /^gap/.test(v)) on.gap?.();
+			}
+		}
+	}
 
-  function again() {
-    on.lost?.();
-    const pause = Math.min(500 * 2 ** tries++, 10000);
-    timer = setTimeout(run, pause * (0.7 + 0.6 * Math.random()));
-  }
+	function again() {
+		on.lost?.();
+		const pause = Math.min(500 * 2 ** tries++, 10000);
+		timer = setTimeout(run, pause * (0.7 + 0.6 * Math.random()));
+	}
 
-  function seen() {
-    clearTimeout(hiding);
-    if (document.hidden) {
-      hiding = setTimeout(() => {
-        clearTimeout(timer);
-        control?.abort();
-        control = null;
-      }, 5000);
-    } else if (!control) {
-      tries = 0;
-      run();
-    }
-  }
+	function seen() {
+		clearTimeout(hiding);
+		if (document.hidden) {
+			hiding = setTimeout(() => {
+				clearTimeout(timer);
+				control?.abort();
+				control = null;
+			}, 5000);
+		} else if (!control) {
+			tries = 0;
+			run();
+		}
+	}
 
-  function end() {
-    over = true;
-    clearTimeout(timer);
-    clearTimeout(hiding);
-    control?.abort();
-    document.removeEventListener("visibilitychange", seen);
-    window.removeEventListener("online", now);
-  }
+	function end() {
+		over = true;
+		clearTimeout(timer);
+		clearTimeout(hiding);
+		control?.abort();
+		document.removeEventListener("visibilitychange", seen);
+		window.removeEventListener("online", now);
+	}
 
-  function now() {
-    if (over || !control) return;
-    clearTimeout(timer);
-    control.abort();
-    tries = 0;
-    run();
-  }
+	function now() {
+		if (over || !control) return;
+		clearTimeout(timer);
+		control.abort();
+		tries = 0;
+		run();
+	}
 
-  document.addEventListener("visibilitychange", seen);
-  window.addEventListener("online", now);
-  run();
-  return end;
+	document.addEventListener("visibilitychange", seen);
+	window.addEventListener("online", now);
+	run();
+	return end;
 }

@@ -1,11 +1,11 @@
 // The pieces that pages are made of.
-import { h, when } from "./dom.js";
-import { app, may, redraw } from "./state.js";
+import { h } from "./dom.js";
+import { app, busy, may, redraw } from "./state.js";
 
 const looks = {
-  open: "ok", done: "ok", ok: "ok", idle: "quiet", running: "go", busy: "go", starting: "go", queued: "quiet", scheduled: "quiet",
-  retrying: "warn", paused: "warn", draining: "warn", leaving: "warn", canceled: "warn", "queue-only": "quiet", stopping: "warn",
-  sealed: "go", closing: "warn", closed: "bad",
+	open: "ok", done: "ok", ok: "ok", idle: "quiet", running: "go", busy: "go", starting: "go", queued: "quiet", scheduled: "quiet",
+	retrying: "warn", paused: "warn", draining: "warn", leaving: "warn", canceled: "warn", "queue-only": "quiet", stopping: "warn",
+	sealed: "go", closing: "warn", closed: "bad",
 };
 
 // badge is a word for a state, told by its color and its text.
@@ -13,18 +13,17 @@ export const badge = (word, look) => (word ? h("span", { class: "badge " + (look
 
 // button does something, where the caller may. Who may not sees why.
 export function button(label, role, press, more = {}) {
-  const allowed = may(role);
-  const { danger, primary, busy, title, ...rest } = more;
-  return h("button", {
-    type: "button",
-    class: "button" + (danger ? " danger" : "") + (primary ? " primary" : ""),
-    disabled: !allowed || busy || rest.off,
-    title: allowed ? title : "This needs the role " + role + "; your token has the role " + (app.me?.role || "none") + ".",
-    onclick: press,
-    "aria-busy": busy ? "true" : undefined,
-    "aria-label": rest["aria-label"],
-    key: rest.key,
-  }, label);
+	const allowed = may(role);
+	const { danger, primary, bare, busy, title, off, ...rest } = more;
+	return h("button", {
+		type: "button",
+		class: "button" + (danger ? " danger" : primary ? " primary" : bare ? " bare" : ""),
+		disabled: !allowed || busy || off,
+		title: allowed ? title : "This needs the role " + role + "; your token has the role " + (app.me?.role || "none") + ".",
+		onclick: press,
+		"aria-busy": busy ? "true" : undefined,
+		...rest,
+	}, label);
 }
 
 export const link = (to, text, more) => h("a", { href: "#" + to, ...more }, text);
@@ -39,79 +38,100 @@ export const poolLink = (name) => (name ? link(to("pools", name), name) : null);
 
 // table shows rows as a table, and on narrow screens as cards. A column has a name,
 // a cell for a row, and a look; the first one is the title of a card.
-export function table(name, cols, rows, keyOf, more = {}) {
-  const shown = cols.filter(Boolean);
-  return h("div", { class: "scroll", key: more.key },
-    h("table", { class: "cards " + (more.class || "") },
-      h("caption", { class: "away" }, name),
-      h("thead", null, h("tr", null, shown.map((c) => h("th", { scope: "col", class: c.look }, c.head || (c.hide ? h("span", { class: "away" }, c.name) : c.name))))),
-      h("tbody", null, rows.map((row) => h("tr", { key: keyOf(row), class: more.row?.(row) },
-        shown.map((c) => h("td", { "data-name": c.hide ? undefined : c.name, class: c.look }, c.cell(row))))))));
+export function table(name, cols, rows, keyOf) {
+	const all = cols.filter(Boolean);
+	const cell = (c, row) => {
+		const v = c.cell(row);
+		return h("td", { "data-name": c.hide ? undefined : c.name, class: (c.look || "") + (v === "–" ? " none" : "") }, v);
+	};
+	return h("div", { class: "scroll" },
+		h("table", { class: "cards" },
+			h("caption", { class: "away" }, name),
+			h("thead", null, h("tr", null, all.map((c) => h("th", { scope: "col", class: c.look }, c.head || (c.hide ? h("span", { class: "away" }, c.name) : c.name))))),
+			h("tbody", null, rows.map((row) => h("tr", { key: keyOf(row) }, all.map((c) => cell(c, row)))))));
 }
+
+// shown is what a feed has read, or why it has not.
+export const shown = (feed, show, none) => [
+	feed.error ? (feed.error.status === 404 && none ? empty(none) : h("div", { class: "fault", role: "alert" }, h("p", null, h("strong", null, "This could not be loaded. "), feed.error.message), button("Try again", "read", feed.again))) : null,
+	feed.data ? show(feed.data) : feed.error ? null : loading(),
+];
+
+export const quiet = (...text) => h("span", { class: "quiet" }, text);
+
+// chip is a small button that is on or off.
+export const chip = (label, on, press, more) => h("button", { type: "button", class: "chip", key: label, "aria-pressed": on === undefined ? undefined : String(Boolean(on)), onclick: press, ...more }, label);
+
+// taken is a filter that can be taken away.
+export const taken = (label, press) => chip(label + " ×", undefined, press, { title: "Take this filter away" });
+
+// crumbs is the heading of a page below another.
+export const crumbs = (up, name, ...more) => h("h1", null, link(up, name, { class: "quiet" }), " / ", more);
+
+// col and num are columns of a table: of text, and of numbers.
+export const col = (name, cell, look) => ({ name, cell, look });
+export const num = (name, cell) => col(name, cell, "number");
+export const tools = (cell) => ({ name: "Actions", cell, look: "end", hide: true });
 
 export const empty = (text, ...more) => h("div", { class: "empty" }, h("p", null, text), more);
 
 export const loading = () => h("p", { class: "quiet loading" }, "Loading …");
 
-export const fault = (e, again) => h("div", { class: "fault", role: "alert" },
-  h("p", null, h("strong", null, "This could not be loaded. "), e.message), again ? h("button", { type: "button", class: "button", onclick: again }, "Try again") : null);
-
 // facts is a list of names and values; what has no value is left out.
 export const facts = (list) => h("dl", { class: "facts" },
-  list.filter((f) => f && f[1] !== undefined && f[1] !== null && f[1] !== "" && f[1] !== false).map(([name, value]) =>
-    h("div", { key: name }, h("dt", null, name), h("dd", null, value))));
+	list.filter((f) => f && f[1] !== undefined && f[1] !== null && f[1] !== "" && f[1] !== false).map(([name, value]) =>
+		h("div", { key: name }, h("dt", null, name), h("dd", null, value))));
 
 export const bar = (part, all, label) => h("progress", { max: all || 1, value: part, "aria-label": label });
 
 // section is a part of a page with a heading.
 export const section = (title, actions, ...kids) => h("section", null,
-  h("div", { class: "head" }, h("h2", null, title), actions ? h("div", { class: "actions" }, actions) : null), kids);
+	h("div", { class: "head" }, h("h2", null, title), actions ? h("div", { class: "actions" }, actions) : null), kids);
 
 // field is an input with a label.
 export function field(label, input) {
-  return h("label", { class: "field" }, h("span", null, label), input);
+	return h("label", { class: "field" }, h("span", null, label), input);
 }
 
 export const choice = (label, value, options, change) => field(label,
-  h("select", { value, onchange: (e) => change(e.target.value) },
-    options.map(([v, text]) => h("option", { value: v, key: "o" + v }, text))));
+	h("select", { value, onchange: (e) => change(e.target.value) },
+		options.map(([v, text]) => h("option", { value: v, key: "o" + v }, text))));
+
+export const poolChoice = (value, change) => choice("Pool", value, [["", "all pools"], ...(app.overview?.pools || []).map((p) => [p.name, p.name])], change);
 
 // searchBox is the field that the key / leads to. It asks once typing has paused.
-export function searchBox(value, label, change) {
-  return field(label, h("input", {
-    type: "search", class: "search", value, maxlength: 256, autocomplete: "off", spellcheck: "false", "aria-keyshortcuts": "/",
-    oninput: (e) => {
-      clearTimeout(e.target._pause);
-      e.target._pause = setTimeout(() => change(e.target.value), 300);
-    },
-    onkeydown: (e) => { if (e.key === "Enter") { clearTimeout(e.target._pause); change(e.target.value); } },
-  }));
+export function searchBox(value, change) {
+	return field("Search id, task, key, group, error", h("input", {
+		type: "search", class: "search", value, maxlength: 256, autocomplete: "off", spellcheck: "false", "aria-keyshortcuts": "/",
+		oninput: (e) => {
+			clearTimeout(e.target._pause);
+			e.target._pause = setTimeout(() => change(e.target.value), 300);
+		},
+		onkeydown: (e) => { if (e.key === "Enter") { clearTimeout(e.target._pause); change(e.target.value); } },
+	}));
 }
 
 // dialog shows what a person is asked. The browser keeps the focus within it.
 export function dialog() {
-  const a = app.ask;
-  if (!a) return null;
-  const done = (yes) => { if (app.ask === a) a.answer(yes && (a.fields ? a.values : true)); };
-  a.values ||= Object.fromEntries((a.fields || []).map((f) => [f.name, f.value ?? ""]));
-  return h("dialog", {
-    key: "ask", "aria-labelledby": "ask-title", class: a.wide ? "wide" : "",
-    made: (el) => { el._back = document.activeElement; el.showModal(); },
-    oncancel: (e) => { e.preventDefault(); done(false); },
-    onclick: (e) => { if (e.target.tagName === "DIALOG") done(false); },
-  },
-  h("form", { onsubmit: (e) => { e.preventDefault(); done(true); } },
-    h("h2", { id: "ask-title" }, a.title),
-    a.text ? h("p", null, a.text) : null,
-    a.body ? a.body() : null,
-    (a.fields || []).map((f) => field(f.label, h("input", {
-      type: f.type || "text", name: f.name, value: a.values[f.name], min: f.min, max: f.max, step: f.step, required: f.required, inputmode: f.type === "number" ? "decimal" : undefined,
-      oninput: (e) => { a.values[f.name] = e.target.value; redraw(); },
-    }))),
-    h("div", { class: "actions end" },
-      a.verb ? h("button", { type: "button", class: "button", onclick: () => done(false) }, "Cancel") : null,
-      h("button", { type: "submit", class: "button " + (a.danger ? "danger" : "primary") }, a.verb || "Close"))));
+	const a = app.ask;
+	if (!a) return null;
+	const done = (yes) => { if (app.ask === a) a.answer(yes && (a.fields ? a.values : true)); };
+	a.values ||= Object.fromEntries((a.fields || []).map((f) => [f.name, f.value ?? ""]));
+	return h("dialog", {
+		key: "ask", "aria-labelledby": "ask-title", class: a.wide ? "wide" : "",
+		made: (el) => el.showModal(),
+		oncancel: (e) => { e.preventDefault(); done(false); },
+		onclick: (e) => { if (e.target.tagName === "DIALOG") done(false); },
+	},
+	h("form", { onsubmit: (e) => { e.preventDefault(); done(true); } },
+		h("h2", { id: "ask-title" }, a.title),
+		a.text ? h("p", null, a.text, a.danger ? " This cannot be undone." : "") : null,
+		a.body ? a.body() : null,
+		(a.fields || []).map((f) => field(f.label, h("input", {
+			type: f.type || "text", name: f.name, value: a.values[f.name], min: f.min, max: f.max, step: f.step, required: f.required, inputmode: f.type === "number" ? "decimal" : undefined,
+			oninput: (e) => { a.values[f.name] = e.target.value; redraw(); },
+		}))),
+		h("div", { class: "actions end" },
+			a.verb ? button("Cancel", "read", () => done(false)) : null,
+			h("button", { type: "submit", class: "button " + (a.danger ? "danger" : "primary") }, a.verb || "Close"))));
 }
-
-// timeCell shows a time in a table.
-export const timeCell = (text) => when(text);

@@ -2,13 +2,12 @@
 import { send } from "./net.js";
 
 export const app = {
-  me: null, // role, node, version
-  overview: null,
-  at: 0, // when it came
-  lost: 0, // since when there is no connection, 0 for there is one
-  missing: new Set(), // parts of the API that this daemon does not have
-  notes: [], // what was done or went wrong
-  ask: null, // a dialog that is open
+	me: null, // role, node, version
+	overview: null,
+	at: 0, // when it came
+	lost: 0, // since when there is no connection, 0 for there is one
+	notes: [], // what was done or went wrong
+	ask: null, // a dialog that is open
 };
 
 let redrawing = false;
@@ -17,12 +16,12 @@ export const paintWith = (f) => { painter = f; };
 
 // redraw shows what has changed, at the next frame.
 export function redraw() {
-  if (redrawing) return;
-  redrawing = true;
-  requestAnimationFrame(() => {
-    redrawing = false;
-    painter();
-  });
+	if (redrawing) return;
+	redrawing = true;
+	requestAnimationFrame(() => {
+		redrawing = false;
+		painter();
+	});
 }
 
 const roles = { none: 0, read: 1, submit: 2, admin: 3 };
@@ -30,21 +29,21 @@ export const may = (role) => roles[app.me?.role || "none"] >= roles[role];
 
 // note tells what was done, note.bad what was not.
 export function note(text, bad) {
-  app.notes = app.notes.filter((n) => n.text !== text).slice(-2);
-  const n = { text, bad, id: Math.random() };
-  app.notes.push(n);
-  if (bad) {
-    // A fault stays until it is dismissed.
-  } else {
-    document.getElementById("said").textContent = text;
-    setTimeout(() => { app.notes = app.notes.filter((o) => o !== n); redraw(); }, 5000);
-  }
-  redraw();
+	app.notes = app.notes.filter((n) => n.text !== text).slice(-2);
+	const n = { text, bad, id: Math.random() };
+	app.notes.push(n);
+	if (bad) {
+		// A fault stays until it is dismissed.
+	} else {
+		document.getElementById("said").textContent = text;
+		setTimeout(() => { app.notes = app.notes.filter((o) => o !== n); redraw(); }, 5000);
+	}
+	redraw();
 }
 
 export function fail(e) {
-  if (e?.name === "AbortError") return;
-  note([e.message, ...(e.faults || []).slice(0, 5).filter((f) => !e.message.includes(f))].join(" "), true);
+	if (e?.name === "AbortError") return;
+	note([e.message, ...(e.faults || []).slice(0, 5).filter((f) => !e.message.includes(f))].join(" "), true);
 }
 
 const running = new Set();
@@ -52,47 +51,75 @@ export const busy = (name) => running.has(name);
 
 // act asks the daemon for a change, once at a time, and tells how it went.
 export async function act(name, done, work) {
-  if (running.has(name)) return false;
-  running.add(name);
-  redraw();
-  try {
-    const said = await work();
-    const text = typeof done === "function" ? done(said) : done;
-    if (text) note(text);
-    return true;
-  } catch (e) {
-    fail(e);
-    return false;
-  } finally {
-    running.delete(name);
-    redraw();
-  }
+	if (running.has(name)) return false;
+	running.add(name);
+	redraw();
+	try {
+		const said = await work();
+		const text = typeof done === "function" ? done(said) : done;
+		if (text) note(text);
+		return true;
+	} catch (e) {
+		fail(e);
+		return false;
+	} finally {
+		running.delete(name);
+		redraw();
+	}
 }
 
 // confirm asks a person, and answers true when the person agrees. What is asked has
 // a title, a text, the verb of its button, and whether it cannot be undone.
 export function confirm(ask) {
-  return new Promise((answer) => {
-    app.ask = { ...ask, answer: (yes) => { app.ask = null; redraw(); answer(yes); } };
-    redraw();
-  });
+	const from = document.activeElement;
+	return new Promise((answer) => {
+		app.ask = { ...ask, answer: (yes) => { app.ask = null; painter(); from?.focus?.(); answer(yes); } };
+		redraw();
+	});
 }
 
-// many does the same to many jobs by requests that each take a part, and tells how
-// it went.
+// sure asks first, and then does it.
+export async function sure(ask, name, done, work) {
+	const said = await confirm(ask);
+	return said && act(name, done, () => work(said));
+}
+
+// many does the same to many jobs by requests that each take a part, and gives how
+// many it was.
 export async function many(where, body, verb) {
-  let count = 0, failed = [];
-  for (let more = true; more;) {
-    const r = await send("POST", where, body);
-    count += r.count || 0;
-    failed = failed.concat(r.failed || []);
-    more = Boolean(r.more) && (r.count || 0) > 0 && !body.ids && failed.length < 100;
-    if (more) {
-      document.getElementById("said").textContent = verb + " " + count;
-    }
-  }
-  if (failed.length) {
-    note(failed.length + " not " + verb + ": " + failed[0].id + ": " + failed[0].error, true);
-  }
-  return count;
+	const failed = [];
+	let count = 0;
+	for (let more = true; more;) {
+		const r = await send("POST", where, body);
+		count += r.count || 0;
+		failed.push(...(r.failed || []));
+		more = r.more && r.count > 0 && !body.ids;
+	}
+	if (failed.length) note(failed.length + " not " + verb + ". The first, " + failed[0].id + ": " + failed[0].error, true);
+	return count;
+}
+
+// Feed reads something again and again, and keeps what it was last.
+export class Feed {
+	constructor(read, every = 2500) {
+		this.read = read;
+		this.every = every;
+		this.due = this.turn = 0;
+		this.again = () => this.load(true);
+	}
+	async load(force) {
+		if (!force && Date.now() < this.due) return;
+		this.due = Date.now() + this.every;
+		const turn = ++this.turn;
+		let data, error = null;
+		try {
+			data = await this.read();
+		} catch (e) {
+			error = e;
+		}
+		if (turn !== this.turn) return; // it was asked again meanwhile
+		this.error = error;
+		if (!error) this.data = data;
+		redraw();
+	}
 }
