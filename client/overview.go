@@ -15,6 +15,8 @@ type Overview struct {
 	Pools []PoolNow `json:"pools"`
 	// Totals has the sums over all pools, and durations of all together.
 	Totals PoolNow `json:"totals"`
+	// Scheduled is how many jobs of all pools wait for their time.
+	Scheduled int `json:"scheduled"`
 	// Raw is all that the daemon said, in JSON.
 	Raw json.RawMessage `json:"-"`
 }
@@ -27,9 +29,10 @@ type PoolNow struct {
 	Paused bool   `json:"paused"`
 	Error  string `json:"error"`
 	// Waiting jobs could start, Taken ones are in the hands of nodes, Running tasks
-	// in those of the workers of this one.
+	// in those of the workers of this one, Dead ones have failed for good.
 	Waiting int `json:"waiting"`
 	Taken   int `json:"taken"`
+	Dead    int `json:"dead"`
 	Running int `json:"running"`
 	// Oldest is when the job that has been here longest was stored.
 	Oldest  time.Time `json:"oldest"`

@@ -49,10 +49,9 @@ func (d *Daemon) observe(ctx context.Context, at time.Time) (now []api.PoolNow, 
 		now[i] = api.PoolNow{Name: p.name, State: "queue-only"}
 		r := history.Reading{Wait: d.queue.QueueStats(p.name).Wait}
 		p.count(&now[i], &r)
-		depth, fault := d.queue.Depth(ctx, p.name)
+		counts, fault := d.queue.Counts(ctx, p.name)
 		if err = errors.Join(err, fault); fault == nil {
-			r.Known = true
-			measure(depth, &now[i], &r, at)
+			measure(counts, &now[i], &r, at)
 		}
 		readings[p.name] = r
 	}
@@ -60,15 +59,9 @@ func (d *Daemon) observe(ctx context.Context, at time.Time) (now []api.PoolNow, 
 }
 
 // measure tells what the queue of a pool has.
-func measure(depth []queue.Depth, n *api.PoolNow, r *history.Reading, at time.Time) {
-	for _, level := range depth {
-		r.Waiting += level.Waiting
-		n.Taken += level.Taken
-		n.Paused = n.Paused || level.Paused
-		if !level.Oldest.IsZero() && (n.Oldest.IsZero() || level.Oldest.Before(n.Oldest)) {
-			n.Oldest = level.Oldest
-		}
-	}
+func measure(c queue.Counts, n *api.PoolNow, r *history.Reading, at time.Time) {
+	r.Known, r.Waiting = true, int(c.Waiting)
+	n.Taken, n.Dead, n.Paused, n.Oldest = int(c.Taken), int(c.Dead), c.Paused, c.Oldest
 	if !n.Oldest.IsZero() {
 		r.Oldest = at.Sub(n.Oldest)
 	}
@@ -113,13 +106,18 @@ func (d backend) Overview(ctx context.Context) (api.Overview, error) {
 	if err != nil {
 		return api.Overview{}, err
 	}
+	scheduled, err := d.queue.Scheduled(ctx)
+	if err != nil {
+		return api.Overview{}, err
+	}
 	points := d.history.Now(at, readings)
-	var o api.Overview
+	o := api.Overview{Scheduled: int(scheduled)}
 	o.Pools, o.Total.Point = now, points[history.All]
 	for i := range now {
 		n := &now[i]
 		n.Point = points[n.Name]
 		o.Total.Taken += n.Taken
+		o.Total.Dead += n.Dead
 		o.Total.Workers += n.Workers
 		o.Total.Max += n.Max
 		if !n.Oldest.IsZero() && (o.Total.Oldest.IsZero() || n.Oldest.Before(o.Total.Oldest)) {

@@ -152,6 +152,20 @@ func (d *daemon) submit(pool, query, payload string) string {
 	return ref.ID
 }
 
+// bulk hands in many jobs, of which each is a line.
+func (d *daemon) bulk(pool, lines string) {
+	d.t.Helper()
+	r, err := http.Post(d.url+"/v1/pools/"+pool+"/bulk", "application/x-ndjson", strings.NewReader(lines))
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	defer r.Body.Close()
+	answer, err := io.ReadAll(r.Body)
+	if err != nil || r.StatusCode != http.StatusOK || strings.Contains(string(answer), `"error"`) {
+		d.t.Fatalf("%d %s: %v", r.StatusCode, answer, err)
+	}
+}
+
 // job is what the daemon tells of a job.
 type job struct {
 	ID, State, Reason, Error string

@@ -83,6 +83,7 @@ func TestPausePool(t *testing.T) {
 	b.press("Cancel")
 	b.hides("No node hands out jobs")
 	b.press("Pause")
+	b.shows("No node hands out jobs")
 	b.press("Pause") // that of the dialog
 	b.until("the pool is paused", `document.querySelector("h1 .badge").innerText === "paused"`)
 	id := d.submit("mail", "task=upper", "x")

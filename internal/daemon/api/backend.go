@@ -101,6 +101,8 @@ type Overview struct {
 	Pools []PoolNow
 	// Total has the sums of all, without a name and a state.
 	Total PoolNow
+	// Scheduled is how many jobs of all queues wait for their time.
+	Scheduled int
 }
 
 // PoolNow is what a pool looks like at one time.
@@ -111,8 +113,9 @@ type PoolNow struct {
 	// Point has what is waiting and running, and rates and durations of the last ten
 	// seconds or so.
 	history.Point
-	// Taken is how many jobs are in the hands of nodes.
-	Taken int
+	// Taken is how many jobs are in the hands of nodes, Dead how many have failed for
+	// good and are kept.
+	Taken, Dead int
 	// Oldest is when the job was stored that has been there longest.
 	Oldest       time.Time
 	Workers, Max int

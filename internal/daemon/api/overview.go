@@ -17,6 +17,8 @@ type OverviewInfo struct {
 	Now    string    `json:"now"`
 	Pools  []NowInfo `json:"pools"`
 	Totals NowInfo   `json:"totals"`
+	// Scheduled is how many jobs of all queues wait for their time.
+	Scheduled int `json:"scheduled"`
 }
 
 // NowInfo is what one pool looks like, or all. Rates are those of about the last ten
@@ -28,6 +30,7 @@ type NowInfo struct {
 	Error   string  `json:"error,omitempty"`
 	Waiting int     `json:"waiting"`
 	Taken   int     `json:"taken"`
+	Dead    int     `json:"dead"`
 	Oldest  string  `json:"oldest,omitempty"`
 	Running int     `json:"running"`
 	Workers int     `json:"workers"`
@@ -42,7 +45,7 @@ type NowInfo struct {
 
 func nowOf(p *PoolNow) NowInfo {
 	return NowInfo{
-		Name: p.Name, State: p.State, Paused: p.Paused, Error: p.Error, Waiting: int(known(p.Waiting)), Taken: p.Taken, Oldest: stamp(p.Oldest),
+		Name: p.Name, State: p.State, Paused: p.Paused, Error: p.Error, Waiting: int(known(p.Waiting)), Taken: p.Taken, Dead: p.Dead, Oldest: stamp(p.Oldest),
 		Running: int(known(p.Running)), Workers: p.Workers, Max: p.Max, Rate: known(p.Rate), Errors: known(p.Errors),
 		WaitP50: known(p.WaitP50), WaitP99: known(p.WaitP99), RunP50: known(p.RunP50), RunP99: known(p.RunP99),
 	}
@@ -113,14 +116,13 @@ func (a *API) lookNow(ctx context.Context) *glance {
 		g.err = err
 		return g
 	}
-	g.info = OverviewInfo{Now: stamp(g.at), Pools: make([]NowInfo, len(o.Pools)), Totals: nowOf(&o.Total)}
+	g.info = OverviewInfo{Now: stamp(g.at), Pools: make([]NowInfo, len(o.Pools)), Totals: nowOf(&o.Total), Scheduled: o.Scheduled}
 	for i := range o.Pools {
 		g.info.Pools[i] = nowOf(&o.Pools[i])
 	}
-	g.body, g.err = encode(struct {
-		Pools  []NowInfo
-		Totals NowInfo
-	}{g.info.Pools, g.info.Totals})
+	timeless := g.info
+	timeless.Now = ""
+	g.body, g.err = encode(timeless)
 	return g
 }
 

@@ -49,14 +49,13 @@ function open() {
 	page.start?.();
 	page.tick?.();
 	redraw();
-	if (moved) {
-		window.scrollTo(0, 0);
-		requestAnimationFrame(() => requestAnimationFrame(() => {
-			// Who reads by ear hears which page it is now; nobody else sees a change.
-			if (document.activeElement === document.body || document.activeElement?.closest("nav")) return;
-			document.getElementById("main")?.focus({ preventScroll: true });
-		}));
-	}
+	if (!moved) return;
+	window.scrollTo(0, 0);
+	const from = document.activeElement;
+	// Who was within the page is led to its beginning; who is in the menu stays there.
+	if (from !== document.body && !from.closest("nav")) requestAnimationFrame(() => {
+		if ([from, document.body].includes(document.activeElement)) document.getElementById("main")?.focus({ preventScroll: true });
+	});
 }
 
 // --- who is asking ---

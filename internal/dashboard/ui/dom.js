@@ -72,7 +72,8 @@ function fill(node, v, svg) {
 	for (const name in before) if (!(name in v.props)) set(node, name, undefined);
 	for (const name in v.props) if (name !== "value" && before[name] !== v.props[name]) set(node, name, v.props[name]);
 	patch(node, v.kids, svg || v.tag === "svg");
-	if ("value" in v.props && node.value !== String(v.props.value)) node.value = v.props.value;
+	// What a person types stays until the page itself means another value.
+	if ("value" in v.props && before.value !== v.props.value && node.value !== String(v.props.value)) node.value = v.props.value;
 }
 
 const asProperty = new Set(["checked", "indeterminate", "disabled", "open"]);

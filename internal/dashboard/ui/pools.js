@@ -38,15 +38,15 @@ class Hour extends Feed {
 const tile = (name, value, more, look) => h("div", { class: "tile " + (look || ""), key: name }, quiet(name), h("b", null, value), h("small", { class: "quiet" }, more || "\u00a0"));
 
 // tiles are the numbers of a pool, or of all.
-function tiles(p, dead) {
+function tiles(p, scheduled) {
 	return h("div", { class: "tiles" },
-		tile("Waiting", count(p.waiting), p.oldest ? "oldest " + span(Math.floor(since(p.oldest))) : "nothing waits"),
+		tile("Waiting", count(p.waiting), (p.oldest ? "oldest " + span(Math.floor(since(p.oldest))) : "nothing waits") + (scheduled ? " · " + count(scheduled) + " scheduled" : "")),
 		tile("Running", count(p.running), p.max ? "on " + count(p.workers) + " of " + count(p.max) + " workers" : "no workers here"),
 		tile("Ended", rate(p.rate) + "/s", "in the last seconds"),
 		tile("Errors", share(p.errors, p.rate), rate(p.errors) + "/s end badly", p.errors > 0 ? "bad" : ""),
 		tile("Waited", span(p.wait_p50), "p99 " + span(p.wait_p99)),
 		tile("Ran", span(p.run_p50), "p99 " + span(p.run_p99)),
-		dead === undefined ? null : tile("Dead letters", count(dead), dead ? link("/dead", "look at them") : "none", dead ? "warn" : ""));
+		tile("Dead letters", count(p.dead), p.dead ? link("/dead" + query({ pool: p.name }), "look at them") : "none", p.dead ? "warn" : ""));
 }
 
 const number = (name, label, value, min = 0) => ({ name, label, type: "number", min, max: 65536, step: 1, value, required: true });
@@ -55,7 +55,6 @@ const stateOf = (p) => [p.paused ? badge("paused") : badge(p.state), p.error ? b
 
 export function overview() {
 	const hour = new Hour();
-	const status = new Feed(() => get("/v1/status"), 10000);
 	const sparks = new Feed(async () => {
 		const all = {};
 		for (const p of app.overview.pools.slice(0, 24)) all[p.name] = (await get("/v1/history" + query({ pool: p.name }))).series.rate;
@@ -70,7 +69,7 @@ export function overview() {
 		}
 		return [
 			h("h1", null, "Overview"),
-			tiles(o.totals, status.data && (status.data.store.dead.messages || 0)),
+			tiles(o.totals, o.scheduled),
 			section("Pools", null, table("Pools", [
 				col("Pool", (p) => h("strong", null, poolLink(p.name))),
 				col("State", stateOf),
@@ -87,7 +86,7 @@ export function overview() {
 			section("The last hour", null, hour.view()),
 		];
 	}
-	return { title: "Overview", view, tick: () => { hour.load(); status.load(); if (app.overview) sparks.load(); } };
+	return { title: "Overview", view, tick: () => { hour.load(); if (app.overview) sparks.load(); } };
 }
 
 export function pool({ name }) {

@@ -32,11 +32,10 @@ export function note(text, bad) {
 	app.notes = app.notes.filter((n) => n.text !== text).slice(-2);
 	const n = { text, bad, id: Math.random() };
 	app.notes.push(n);
-	if (bad) {
-		// A fault stays until it is dismissed.
-	} else {
-		document.getElementById("said").textContent = text;
-		setTimeout(() => { app.notes = app.notes.filter((o) => o !== n); redraw(); }, 5000);
+	if (!bad) { // a fault stays until it is dismissed
+		const said = document.getElementById("said");
+		said.textContent = text;
+		setTimeout(() => { app.notes = app.notes.filter((o) => o !== n); said.textContent = ""; redraw(); }, 5000);
 	}
 	redraw();
 }
@@ -93,7 +92,8 @@ export async function many(where, body, verb) {
 		const r = await send("POST", where, body);
 		count += r.count || 0;
 		failed.push(...(r.failed || []));
-		more = r.more && r.count > 0 && !body.ids;
+		more = r.more && (r.next || r.count > 0);
+		body = { ...body, after: r.next };
 	}
 	if (failed.length) note(failed.length + " not " + verb + ". The first, " + failed[0].id + ": " + failed[0].error, true);
 	return count;

@@ -1,0 +1,100 @@
+package browser
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Many jobs are picked and canceled at once.
+func TestBulkCancel(t *testing.T) {
+	d := start(t, "")
+	for n := range 5 {
+		d.submit("reports", "task=nightly", fmt.Sprint(n))
+	}
+	b := newTab(t, d.url, desktop)
+	b.open("#/jobs?pool=reports&state=queued")
+	b.until("five jobs are listed", `document.querySelectorAll("tbody tr").length === 5`)
+	b.run(`document.querySelector("thead input").click()`)
+	b.shows("5 jobs picked")
+	b.run(`document.querySelector("tbody input").click()`)
+	b.shows("4 jobs picked")
+	b.press("Cancel jobs")
+	b.shows("This cannot be undone.")
+	b.press("Cancel 4 jobs")
+	b.shows("4 jobs canceled")
+	b.until("one is left", `document.querySelectorAll("tbody tr").length === 1`)
+	b.open("#/jobs?pool=reports&state=canceled")
+	b.until("four are canceled", `document.querySelectorAll("tbody tr").length === 4`)
+}
+
+func TestSearchAndPages(t *testing.T) {
+	d := start(t, "")
+	var bulk strings.Builder
+	for n := range 120 {
+		fmt.Fprintf(&bulk, `{"task":"nightly","payload":"%d","key":"customer-%03d"}`+"\n", n, n)
+	}
+	d.bulk("reports", bulk.String())
+	b := newTab(t, d.url, desktop)
+	b.open("#/jobs")
+	b.until("a page of fifty is shown", `document.querySelectorAll("tbody tr").length === 50`)
+	first := b.run(`document.querySelector("tbody tr a").title`)
+	b.press("Older")
+	b.shows("page 2")
+	b.press("Older")
+	b.until("the rest is shown", `document.querySelectorAll("tbody tr").length === 20`)
+	b.press("Newer")
+	b.press("Newer")
+	b.until("the first page is there again", fmt.Sprintf(`document.querySelector("tbody tr a").title === %q`, first))
+	b.key("/")
+	b.fill("input.search", "customer-077")
+	b.until("one is found", `document.querySelectorAll("tbody tr").length === 1`)
+	b.until("the address tells what is searched", `location.hash.includes("search=customer-077")`)
+	b.fill("input.search", "nobody-at-all")
+	b.shows("No job fits.")
+}
+
+// Dead letters are grouped by cause, and tried again or dropped all at once.
+func TestDeadByCause(t *testing.T) {
+	d := start(t, "")
+	file := filepath.Join(t.TempDir(), "mended")
+	var ids []string
+	for range 4 {
+		ids = append(ids, d.submit("mail", "task=mends", file))
+	}
+	for n := range 3 {
+		ids = append(ids, d.submit("mail", "task=fails", fmt.Sprintf("no room on disk %d", n)))
+	}
+	for _, id := range ids {
+		d.becomes(id, "dead")
+	}
+	b := newTab(t, d.url, desktop)
+	b.open("#/dead")
+	b.until("there are two causes", `document.querySelectorAll(".cause").length === 2`)
+	counts := b.run(`[...document.querySelectorAll(".cause .big")].map((e) => e.innerText).join()`)
+	if counts != "4,3" {
+		t.Errorf("the causes have %s jobs", counts)
+	}
+	b.picture("dead-causes")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b.press("Retry all") // of the first cause
+	b.shows("Retry 4 jobs?")
+	b.press("Retry 4 jobs")
+	b.shows("4 jobs enqueued again")
+	b.until("one cause is left", `document.querySelectorAll(".cause").length === 1`)
+	b.press("Show the 3 jobs")
+	b.until("its jobs are listed", `document.querySelectorAll("tbody tr").length === 3`)
+	b.run(`document.querySelector("tbody input").click()`)
+	b.press("Drop")
+	b.press("Drop 1 job")
+	b.until("two are left", `document.querySelectorAll("tbody tr").length === 2`)
+	b.press("Drop all")
+	b.press("Drop all of this cause")
+	b.shows("2 jobs dropped")
+	b.open("#/dead")
+	b.shows("There are no dead letters.")
+}
