@@ -31,6 +31,7 @@ test: $(GOTEST) ## pass all tests: Go with the race detector, the Python SDK
 	go vet ./...
 	tools/python.sh
 	tools/pyclient.sh
+	tools/browser.sh
 	$(GOTEST) -race -timeout 10m ./...
 
 .PHONY: test-all
@@ -40,6 +41,7 @@ test-all: $(GOTEST) ## the same with the long tests, three times, and every fuzz
 	go -C tools vet ./gotest ./vm/...
 	tools/python.sh
 	tools/pyclient.sh
+	tools/browser.sh
 	tools/fuzz.sh $(FUZZTIME)
 	tools/openapi/run.sh 200
 	BULLPEN_LONG=1 $(GOTEST) -timeout 60m -run TestFiftyYears ./internal/schedule
@@ -66,6 +68,11 @@ chaos: $(GOTEST) ## the long tests of the durable queue: kills, power cuts, dama
 soak: ## an hour of everything at once for the daemon: submit, cancel, scale, reload, kill (SOAK=1h)
 	@tools/need.sh go gcc
 	BULLPEN_SOAK=$(SOAK) go test -v -count=1 -timeout 0 -run TestSoak ./internal/daemon/soak
+
+.PHONY: browser
+browser: ## test the dashboard in headless Chromium against a real daemon
+	@tools/need.sh go python3
+	tools/browser.sh
 
 .PHONY: openapi
 openapi: ## drive the daemon's API from docs/openapi.yaml by schemathesis
