@@ -77,7 +77,7 @@ export function jobs(params) {
 	const picked = new Picked();
 	const filter = {};
 	for (const k of ["state", "pool", "task", "search", "group", "schedule", "batch"]) filter[k] = params[k] || "";
-	const pages = new Pages((after) => get("/v1/jobs" + query({ ...filter, limit: 50,  after })));
+	const pages = new Pages((after) => get("/v1/jobs" + query({ ...filter, limit: 50, order: "newest", after })));
 	const go = (more) => { location.hash = "#/jobs" + query({ ...filter, ...more }); };
 
 	const each = (verb, done, ask) => sure({ ...ask, verb: ask.verb + " " + plural(picked.size, "job") }, verb, (n) => plural(n, "job") + " " + done, async () => {
