@@ -72,6 +72,7 @@ func TestEveryErrorHasItsAnswer(t *testing.T) {
 		"queue.ErrNoSchedule":    {queue.ErrNoSchedule, problem.NotFound},
 		"queue.ErrOverlap":       {queue.ErrOverlap, problem.Overlap},
 		"api.ErrQueueOnly":       {ErrQueueOnly, problem.Refused},
+		"api.ErrNoWorker":        {ErrNoWorker, problem.NotFound},
 		"queue.ErrNotFound":      {queue.ErrNotFound, problem.NotFound},
 		"queue.ErrEnded":         {queue.ErrEnded, problem.Ended},
 		"queue.ErrIncomplete":    {queue.ErrIncomplete, problem.BadRequest},
