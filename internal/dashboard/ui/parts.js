@@ -118,7 +118,7 @@ export function dialog() {
 	const done = (yes) => { if (app.ask === a) a.answer(yes && (a.fields ? a.values : true)); };
 	a.values ||= Object.fromEntries((a.fields || []).map((f) => [f.name, f.value ?? ""]));
 	return h("dialog", {
-		key: "ask", "aria-labelledby": "ask-title", class: a.wide ? "wide" : "",
+		key: "ask", "aria-labelledby": "ask-title",
 		made: (el) => el.showModal(),
 		oncancel: (e) => { e.preventDefault(); done(false); },
 		onclick: (e) => { if (e.target.tagName === "DIALOG") done(false); },

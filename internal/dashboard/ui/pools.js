@@ -6,15 +6,25 @@ import { badge, button, col, crumbs, empty, facts, link, loading, num, poolLink,
 import { chart, spark, values } from "./chart.js";
 import { workersTable } from "./workers.js";
 
+// past reads the history of a pool, or of all. What was before the daemon is left out,
+// but for five minutes.
+async function past(pool) {
+	const d = await get("/v1/history" + query({ pool }));
+	const all = d.series.running;
+	const from = Math.max(0, Math.min(all.findIndex((v) => v !== null), all.length - 30));
+	for (const k in d.series) d.series[k] = d.series[k].slice(from);
+	return { ...d, from: Date.parse(d.from) + from * d.step * 1000 };
+}
+
 // Hour is the history of a pool, or of all, as it comes in.
 class Hour extends Feed {
 	constructor(pool) {
-		super(() => get("/v1/history" + query({ pool })), 10000);
+		super(() => past(pool), 10000);
 		this.at = null;
 		this.open = false;
 	}
 	view() {
-		return shown(this, ({ series, from, step }) => this.charts(series, Date.parse(from), step));
+		return shown(this, ({ series, from, step }) => this.charts(series, from, step));
 	}
 	charts(s, from, step) {
 		const common = { from, step, at: this.at, point: (i) => { if (this.at !== i) { this.at = i; redraw(); } } };
@@ -57,7 +67,7 @@ export function overview() {
 	const hour = new Hour();
 	const sparks = new Feed(async () => {
 		const all = {};
-		for (const p of app.overview.pools.slice(0, 24)) all[p.name] = (await get("/v1/history" + query({ pool: p.name }))).series.rate;
+		for (const p of app.overview.pools.slice(0, 24)) all[p.name] = (await past(p.name)).series.rate;
 		return all;
 	}, 30000);
 

@@ -4,7 +4,6 @@ import { send } from "./net.js";
 export const app = {
 	me: null, // role, node, version
 	overview: null,
-	at: 0, // when it came
 	lost: 0, // since when there is no connection, 0 for there is one
 	notes: [], // what was done or went wrong
 	ask: null, // a dialog that is open
