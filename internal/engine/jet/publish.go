@@ -53,6 +53,9 @@ func (e *Engine) Put(p engine.Put, done func(seq uint64, err error)) {
 	if waits := e.puts.sent(token); err == nil && !waits {
 		err = fmt.Errorf("jet: %w: the store was closed meanwhile", engine.ErrUnknown)
 	}
+	if err == nil {
+		err = e.Err() // what failed while this was being sent has not ended it
+	}
 	if err != nil {
 		if w, mine := e.puts.take(token); mine {
 			e.endPut(&w, verdict{}, err)

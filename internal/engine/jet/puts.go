@@ -218,13 +218,14 @@ func (t *puts) takeAll(forever bool) (over []pending) {
 	return over
 }
 
-// silence returns for how many ticks the longest put has been without an answer.
+// silence returns for how many ticks the longest put has been without an answer that
+// says how it ended: the server may refuse it for a reason that could pass.
 func (t *puts) silence(tick int64) (longest int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for at := range t.slots {
-		if s := &t.slots[at]; s.used && !s.sending && s.resend == 0 {
-			longest = max(longest, tick-s.sent)
+		if s := &t.slots[at]; s.used && !s.sending {
+			longest = max(longest, tick-s.began)
 		}
 	}
 	return longest
