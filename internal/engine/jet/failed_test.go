@@ -43,7 +43,7 @@ func TestFailureWhileSending(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer b.Close(t.Context()) //nolint:errcheck // what is tested is over by then
+	defer b.Close(t.Context())
 	conn, err := nats.Connect("", nats.InProcessServer(b.Server()))
 	if err != nil {
 		t.Fatal(err)
@@ -53,7 +53,7 @@ func TestFailureWhileSending(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer e.Close(t.Context()) //nolint:errcheck // see above
+	defer e.Close(t.Context())
 	// Nobody answers: what is put cannot be told by the server.
 	if err := e.answers.Unsubscribe(); err != nil {
 		t.Fatal(err)
