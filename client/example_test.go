@@ -15,14 +15,14 @@ import (
 	"github.com/bullpen-run/bullpen/client"
 )
 
-// thumbnails is a daemon of one pool, for the examples: what it says is fixed.
-func thumbnails() (url string, end func()) {
+// thumbnailAnswers are what the daemon of the examples says.
+func thumbnailAnswers() map[string]string {
 	const job = `{"id":"01J","pool":"thumbnails","task":"thumbnail","state":"%s","attempts":2,"outcome":"%s","reason":"%s"` +
 		`,"failure":{"outcome":"crashed","task":"thumbnail","signal":"killed","detail":"out of cheese"},"payload_base64":"anBlZw=="}`
 	const pool = `{"name":"thumbnails","state":"open","min":1,"max":8,"paused":%v,"workers":{"idle":2,"busy":1}}`
 	const groups = `{"limits":{"concurrency":2,"rate":0,"burst":0},"groups":[{"group":"cats","waiting":3,"running":1,"limits":{"concurrency":1,"rate":0.5,"burst":0},"own":true}]}`
 	const batch = `{"id":"01B","state":"%s","total":2,"ended":2,"ok":%d,"ended_at":"2026-01-01T00:00:00Z","then":{"pool":"mail"},"then_id":"01T"}`
-	answers := map[string]string{
+	return map[string]string{
 		"POST /v1/pools/thumbnails/jobs":     `{"id":"01J","pool":"thumbnails","state":"queued"}`,
 		"POST /v1/pools/thumbnails/bulk":     `{"id":"01J","state":"queued"}` + "\n" + `{"id":"01K","state":"done","existing":true}`,
 		"POST /v1/pools/thumbnails/run":      "small picture",
@@ -65,6 +65,11 @@ func thumbnails() (url string, end func()) {
 		"PUT /v1/pools/thumbnails/groups":    groups,
 		"DELETE /v1/pools/thumbnails/groups": groups,
 	}
+}
+
+// thumbnails is a daemon of one pool, for the examples: what it says is fixed.
+func thumbnails() (url string, end func()) {
+	answers := thumbnailAnswers()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		text, known := answers[r.Method+" "+r.URL.Path]
 		switch {
