@@ -111,7 +111,9 @@ func TestEveryKeyIsReached(t *testing.T) {
 		}
 		return s
 	}, scheduleSamples)
-	wantNoZero(t, reflect.ValueOf(schedule), "Schedule", "Name", "Paused", "Origin", "Job.Key", "Job.Delay", "Job.At", "Job.Deadline",
+	// Jobs that follow are left out: a configuration says what begins, and a handler
+	// that begins a chain says what follows.
+	wantNoZero(t, reflect.ValueOf(schedule), "Schedule", "Name", "Paused", "Origin", "Job.Key", "Job.Then", "Job.Delay", "Job.At", "Job.Deadline",
 		"Job.Limits.Memory", "Job.Limits.CPU", "Job.Limits.Output", "Job.Retry.Backoff", "Job.Retry.MaxBackoff", "Job.Retry.Crashes", "Job.Retry.Nodes", "Job.Retry.On")
 	// The overflow is that of the daemon, which answers that it is overloaded.
 	wantNoZero(t, reflect.ValueOf(pool), "Pool", "Process.Name", "Process.Overflow", "Process.Budget", "Process.Logger")

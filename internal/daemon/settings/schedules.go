@@ -53,6 +53,8 @@ func scheduleKeys() []key[queue.Schedule] {
 		row("attempts", count(1, mostAttempts), "(that of the pool)", "attempts that may end badly by themselves before a job is dead", func(s *s) *int { return &s.Job.Retry.Attempts }),
 		row("idempotent", flag, "false", "says that running a job twice does no harm", func(s *s) *bool { return &s.Job.Idempotent }),
 		row("compensate", text, "(none)", "task that undoes what a job may have done by half", func(s *s) *string { return &s.Job.Compensate }),
+		row("bury", text, "(that of the pool)", "task that is told of each job that is dead", func(s *s) *string { return &s.Job.Bury }),
+		row("group", text, "(none)", "their group, whose limits and turns they have", func(s *s) *string { return &s.Job.Group }),
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 
 var scheduleSamples = map[string]string{
 	"pool": "reports", "cron": `"30 2 * * *"`, "every": "5m", "zone": "Europe/Berlin", "missed": "all", "overlap": "forbid", "payload": "daily", "task": "render",
-	"meta": "{a: b}", "priority": "low", "timeout": "1m", "attempts": "2", "idempotent": "true", "compensate": "undo",
+	"meta": "{a: b}", "priority": "low", "timeout": "1m", "attempts": "2", "idempotent": "true", "compensate": "undo", "bury": "tell", "group": "acme",
 }
 
 func TestSchedules(t *testing.T) {
