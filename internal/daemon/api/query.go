@@ -129,8 +129,9 @@ func unknown(what, name string, known []string) string {
 // all are very different.
 func nearest(name string, known []string) string {
 	best, least := "", max(len(name)/2, 2)
+	name = strings.ToLower(strings.ReplaceAll(name, "-", "_"))
 	for _, k := range known {
-		if d := distance(strings.ToLower(strings.ReplaceAll(name, "-", "_")), k); d <= least && d < len(k) {
+		if d := distance(name, k); d <= least && d < len(k) {
 			best, least = k, d-1
 		}
 	}
@@ -140,7 +141,13 @@ func nearest(name string, known []string) string {
 // distance is how many letters must be added, removed, changed or swapped to
 // make b of a.
 func distance(a, b string) int {
-	before, last, next := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
+	const short = 31 // as the names of settings are: their rows need no memory of the heap
+	var room [3 * (short + 1)]int
+	rows, n := room[:], len(b)+1
+	if n > short+1 {
+		rows = make([]int, 3*n)
+	}
+	before, last, next := rows[:n], rows[n:2*n], rows[2*n:3*n]
 	for j := range last {
 		last[j] = j
 	}
