@@ -119,6 +119,8 @@ type wireScheduleJob struct {
 	Crashes       int               `json:"crashes,omitempty"`
 	Idempotent    bool              `json:"idempotent,omitempty"`
 	Compensate    string            `json:"compensate,omitempty"`
+	Bury          string            `json:"bury,omitempty"`
+	Group         string            `json:"group,omitempty"`
 }
 
 // UnmarshalJSON reads a schedule as the daemon gives it.
@@ -143,7 +145,10 @@ func (i *ScheduleInfo) UnmarshalJSON(text []byte) error {
 }
 
 func (w *wireScheduleJob) job() (Job, error) {
-	j := Job{Task: w.Task, Payload: []byte(w.Payload), Meta: w.Meta, Priority: w.Priority, Idempotent: w.Idempotent, Compensate: w.Compensate}
+	j := Job{
+		Task: w.Task, Payload: []byte(w.Payload), Meta: w.Meta, Priority: w.Priority, Idempotent: w.Idempotent,
+		Compensate: w.Compensate, Bury: w.Bury, Group: w.Group,
+	}
 	j.Limits.Timeout, j.Limits.Memory, j.Limits.CPU, j.Limits.Output = w.Timeout.duration(), w.Memory, w.CPU, w.Output
 	j.Attempts, j.Crashes = w.Attempts, w.Crashes
 	j.Backoff, j.MaxBackoff = w.Backoff.duration(), w.MaxBackoff.duration()
@@ -163,7 +168,7 @@ func wireJobOf(j *Job) *wireScheduleJob {
 		PayloadBase64: base64.StdEncoding.EncodeToString(j.Payload), Meta: j.Meta, Task: j.Task, Priority: j.Priority,
 		Timeout: seconds(j.Limits.Timeout.Seconds()), Memory: j.Limits.Memory, CPU: j.Limits.CPU, Output: j.Limits.Output,
 		Attempts: j.Attempts, Backoff: seconds(j.Backoff.Seconds()), MaxBackoff: seconds(j.MaxBackoff.Seconds()),
-		Crashes: j.Crashes, Idempotent: j.Idempotent, Compensate: j.Compensate,
+		Crashes: j.Crashes, Idempotent: j.Idempotent, Compensate: j.Compensate, Bury: j.Bury, Group: j.Group,
 	}
 }
 

@@ -138,6 +138,8 @@ func (s *scheduling) define(f flagSet) {
 	add(f, &j.Crashes, "crashes", "", "N", "", number(1, math.MaxInt32), "how many workers the job may kill before it is put aside")
 	f.BoolVar(&j.Idempotent, "idempotent", false, "running it twice does no harm: it is tried again also when its worker was lost")
 	add(f, &j.Compensate, "compensate", "", "NAME", "", word, "task that undoes what is left of the job when it ends badly")
+	add(f, &j.Bury, "bury", "", "NAME", "", word, "task that is told of each job that is dead, with its payload; by default the pool's retry.bury")
+	add(f, &j.Group, "group", "", "NAME", "", word, "the group of the jobs, whose limits and turns they have")
 	f.StringArrayVar(&s.meta, "meta", nil, "`NAME=VALUE` that travels to the handler, repeatable")
 }
 

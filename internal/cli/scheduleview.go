@@ -83,6 +83,8 @@ func scheduleText(s *client.ScheduleInfo, now time.Time, style style) string {
 	p.add("memory", sizeOf(j.Limits.Memory))
 	p.add("attempts", moreThan(j.Attempts))
 	p.add("compensate", j.Compensate)
+	p.add("bury", j.Bury)
+	p.add("group", j.Group)
 	for _, name := range slices.Sorted(maps.Keys(j.Meta)) {
 		p.add("meta "+name, j.Meta[name])
 	}

@@ -47,6 +47,7 @@ type Batches struct {
 type JobLine struct {
 	Pool       string            `json:"pool"`
 	Task       string            `json:"task,omitempty"`
+	Group      string            `json:"group,omitempty"`
 	Payload    string            `json:"payload,omitempty"`
 	Base64     string            `json:"payload_base64,omitempty"`
 	Priority   string            `json:"priority,omitempty"`
@@ -63,6 +64,7 @@ type JobLine struct {
 	Crashes    int               `json:"crashes,omitempty"`
 	Idempotent bool              `json:"idempotent,omitempty"`
 	Compensate string            `json:"compensate,omitempty"`
+	Bury       string            `json:"bury,omitempty"`
 	Meta       map[string]string `json:"meta,omitempty"`
 	Then       []JobLine         `json:"then,omitempty"`
 }
@@ -70,10 +72,10 @@ type JobLine struct {
 // lineOfJob gives a job as it could be handed in.
 func lineOfJob(j *queue.Job) JobLine {
 	l := JobLine{
-		Pool: j.Queue, Task: j.Name, Delay: j.Delay.Seconds(), At: stamp(j.At), Deadline: stamp(j.Deadline),
+		Pool: j.Queue, Task: j.Name, Group: j.Group, Delay: j.Delay.Seconds(), At: stamp(j.At), Deadline: stamp(j.Deadline),
 		Timeout: j.Limits.Timeout.Seconds(), Memory: j.Limits.Memory, CPU: j.Limits.CPU, Output: j.Limits.Output,
 		Attempts: j.Retry.Attempts, Backoff: j.Retry.Backoff.Seconds(), MaxBackoff: j.Retry.MaxBackoff.Seconds(), Crashes: j.Retry.Crashes,
-		Idempotent: j.Idempotent, Compensate: j.Compensate, Meta: j.Meta,
+		Idempotent: j.Idempotent, Compensate: j.Compensate, Bury: j.Bury, Meta: j.Meta,
 	}
 	if j.Priority != queue.Normal {
 		l.Priority = j.Priority.String()

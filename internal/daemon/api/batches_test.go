@@ -66,11 +66,11 @@ func TestChains(t *testing.T) {
 func TestBatches(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	body := `{"key":"k","pool":"main","meta":{"a":"b"},"then":{"task":"echo","pool":"kept","attempts":2,"delay":0.01},"failed":{"task":"echo","payload_base64":"/w=="},
+	body := `{"key":"k","pool":"main","meta":{"a":"b"},"then":{"task":"echo","pool":"kept","group":"acme","bury":"tell","attempts":2,"delay":0.01},"failed":{"task":"echo","payload_base64":"/w=="},
 		"jobs":[{"task":"echo"},{"pool":"kept","task":"fail"},{"task":"echo","then":[{"task":"echo"}]}]}`
 	r := s.do("POST", "/v1/batches", body)
 	made := decode[Batch](t, r)
-	if r.status != http.StatusCreated || r.header.Get("Location") != "/v1/batches/"+made.ID || made.Total != 3 || made.Then == nil || made.Then.Pool != "kept" ||
+	if r.status != http.StatusCreated || r.header.Get("Location") != "/v1/batches/"+made.ID || made.Total != 3 || made.Then == nil || made.Then.Pool != "kept" || made.Then.Group != "acme" || made.Then.Bury != "tell" ||
 		made.FailedJob == nil || made.FailedJob.Base64 != "/w==" || made.Meta["a"] != "b" {
 		t.Fatalf("%d %v %s", r.status, r.header, r.body)
 	}

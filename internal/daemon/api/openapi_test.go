@@ -129,7 +129,7 @@ func TestBodiesAreDocumented(t *testing.T) {
 	t.Parallel()
 	d := openAPI(t)
 	for name, fields := range map[string][]string{
-		"BulkLine": lineFields, "Filter": manyDead, "CancelMany": manyCancel, "RetryMany": manyRetry, "PutSchedule": scheduleFields,
+		"BulkLine": lineFields, "Member": memberFields, "LinkLine": linkFields, "Filter": manyDead, "CancelMany": manyCancel, "RetryMany": manyRetry, "PutSchedule": scheduleFields,
 	} {
 		got := slices.Sorted(maps.Keys(object(d.at(d.root, "components", "schemas", name, "properties"))))
 		if want := slices.Sorted(slices.Values(fields)); !slices.Equal(got, want) {

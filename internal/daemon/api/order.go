@@ -94,11 +94,13 @@ var (
 	runParams    = []string{"task", "timeout", "memory", "cpu", "output", "deadline", "id"}
 	lineParams   = names("id", "wait")
 	lineFields   = append([]string{"payload", "payload_base64", "meta", "then"}, lineParams...)
+	// scheduleJobFields are of the job of a schedule, which nothing follows. Its key
+	// and times are taken, to be refused with the reason.
+	scheduleJobFields = slices.DeleteFunc(slices.Clone(lineFields), func(f string) bool { return f == "then" })
 	// memberFields are of a job that says which pool it goes to, linkFields of one
 	// that follows another.
-	scheduleJobFields = slices.DeleteFunc(slices.Clone(lineFields), func(f string) bool { return f == "then" })
-	memberFields      = append([]string{"pool"}, lineFields...)
-	linkFields        = append([]string{"pool", "meta"}, names("id", "wait", "key")...)
+	memberFields = append([]string{"pool"}, lineFields...)
+	linkFields   = append([]string{"pool", "meta"}, names("id", "wait", "key")...)
 )
 
 // names returns the names of all settings but some.

@@ -50,6 +50,8 @@ type ScheduleJob struct {
 	Crashes       int               `json:"crashes,omitempty"`
 	Idempotent    bool              `json:"idempotent,omitempty"`
 	Compensate    string            `json:"compensate,omitempty"`
+	Bury          string            `json:"bury,omitempty"`
+	Group         string            `json:"group,omitempty"`
 }
 
 // Schedules is the answer of /v1/schedules.
@@ -77,7 +79,7 @@ func scheduleOf(i *queue.ScheduleInfo) Schedule {
 	s.Job = &ScheduleJob{
 		Meta: j.Meta, Task: j.Name, Timeout: j.Limits.Timeout.Seconds(), Memory: j.Limits.Memory, CPU: j.Limits.CPU, Output: j.Limits.Output,
 		Attempts: j.Retry.Attempts, Backoff: j.Retry.Backoff.Seconds(), MaxBackoff: j.Retry.MaxBackoff.Seconds(), Crashes: j.Retry.Crashes,
-		Idempotent: j.Idempotent, Compensate: j.Compensate,
+		Idempotent: j.Idempotent, Compensate: j.Compensate, Bury: j.Bury, Group: j.Group,
 	}
 	if j.Priority != queue.Normal {
 		s.Job.Priority = j.Priority.String()

@@ -21,12 +21,12 @@ func TestSchedules(t *testing.T) {
 	s := newSite(t)
 	h := s.house
 	const body = `{"pool":"kept","cron":"30 2 * * *","zone":"Europe/Berlin","overlap":"forbid","missed":"all",` +
-		`"job":{"payload":"daily","meta":{"k":"v"},"timeout":90,"memory":"64MiB","attempts":3,"backoff":"2s","idempotent":true,"compensate":"undo","priority":"low"}}`
+		`"job":{"payload":"daily","meta":{"k":"v"},"timeout":90,"memory":"64MiB","attempts":3,"backoff":"2s","idempotent":true,"compensate":"undo","bury":"tell","group":"acme","priority":"low"}}`
 	got := decode[Schedule](t, s.want(http.StatusOK, "PUT", "/v1/schedules/reports.nightly", body))
 	want := Schedule{
 		Name: "reports.nightly", Pool: "kept", Cron: "30 2 * * *", Zone: "Europe/Berlin", Missed: "all", Overlap: "forbid",
 		Job: &ScheduleJob{
-			Payload: "daily", Task: "echo", Timeout: 90, Memory: 64 << 20, Attempts: 3, Backoff: 2, Idempotent: true, Compensate: "undo", Priority: "low",
+			Payload: "daily", Task: "echo", Timeout: 90, Memory: 64 << 20, Attempts: 3, Backoff: 2, Idempotent: true, Compensate: "undo", Bury: "tell", Group: "acme", Priority: "low",
 		}, Next: got.Next,
 	}
 	if got.Job == nil || got.Job.Meta["k"] != "v" {
@@ -140,7 +140,7 @@ func TestClientSchedules(t *testing.T) {
 		Job: client.Job{
 			Task: "echo", Payload: []byte("\xff\x00"), Meta: map[string]string{"k": "v"}, Priority: client.High,
 			Limits:   bullpen.Limits{Timeout: 1500 * time.Millisecond, Memory: 1 << 30, CPU: 1.5, Output: 1 << 20},
-			Attempts: 2, Crashes: 3, Backoff: time.Second, MaxBackoff: time.Minute, Idempotent: true, Compensate: "undo",
+			Attempts: 2, Crashes: 3, Backoff: time.Second, MaxBackoff: time.Minute, Idempotent: true, Compensate: "undo", Bury: "tell", Group: "acme",
 		},
 	}
 	info, err := c.PutSchedule(t.Context(), want)

@@ -30,6 +30,8 @@ class ScheduleOptions(Limits, total=False):
     crashes: int
     idempotent: bool
     compensate: str
+    bury: str
+    group: str
 
 
 def put(name: str, pool: str, payload: Payload, rule: Mapping[str, Any], options: Mapping[str, Any]) -> Request:

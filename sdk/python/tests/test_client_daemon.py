@@ -80,7 +80,8 @@ def client(request: Any) -> Iterator[Any]:
 def test_schedules(client: Any) -> None:
     name = "s." + uuid.uuid4().hex
     made = client.put_schedule(name, POOL, b"ab\xff", cron="30 2 * * *", zone="Europe/Berlin", overlap="forbid",
-                               task="upper", attempts=2, timeout=30, meta={"a": "b"})
+                               task="upper", attempts=2, timeout=30, meta={"a": "b"}, group="acme", bury="upper")
+    assert (made["job"]["group"], made["job"]["bury"]) == ("acme", "upper")
     assert made["job"]["payload_base64"] == "YWL/" and made["job"]["timeout"] == 30 and len(made["upcoming"]) == 3
     assert client.wait(client.run_schedule(name), 60).outcome == "ok"
     assert client.pause_schedule(name)["paused"] and "next" in client.resume_schedule(name)
