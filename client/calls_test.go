@@ -95,9 +95,9 @@ func manyRequests() map[string]request {
 	return map[string]request{
 		"List the newest": {
 			func(ctx context.Context, c *client.Client) (any, error) {
-				return c.List(ctx, client.Filter{Search: "a b", Since: when, Before: when.Add(time.Hour), Newest: true, Cause: "0"})
+				return c.List(ctx, client.Filter{Group: "g", Schedule: "s", Batch: "01B", Search: "a b", Since: when, Before: when.Add(time.Hour), Newest: true, Cause: "0"})
 			},
-			200, pageText, asked{Line: "GET /v1/jobs?search=a+b&since=2026-11-21T13%3A00%3A00.000000005Z&before=2026-11-21T14%3A00%3A00.000000005Z&order=newest", Header: http.Header{}},
+			200, pageText, asked{Line: "GET /v1/jobs?group=g&schedule=s&batch=01B&search=a+b&since=2026-11-21T13%3A00%3A00.000000005Z&before=2026-11-21T14%3A00%3A00.000000005Z&order=newest", Header: http.Header{}},
 		},
 		"DeadCauses": {
 			func(ctx context.Context, c *client.Client) (any, error) {
@@ -107,9 +107,9 @@ func manyRequests() map[string]request {
 		},
 		"RetryDeadAll of a cause": {
 			func(ctx context.Context, c *client.Client) (any, error) {
-				return c.RetryDeadAll(ctx, client.Filter{Cause: "89af7e51c13b", Since: when, After: "3.1", State: client.Queued})
+				return c.RetryDeadAll(ctx, client.Filter{Group: "g", Schedule: "s", Batch: "01B", Cause: "89af7e51c13b", Since: when, After: "3.1", State: client.Queued})
 			},
-			200, `{"count":2}`, asked{Line: "POST /v1/dead/retry", Body: `{"cause":"89af7e51c13b","since":"2026-11-21T13:00:00.000000005Z","after":"3.1"}`, Header: http.Header{"Content-Type": {"application/json"}}},
+			200, `{"count":2}`, asked{Line: "POST /v1/dead/retry", Body: `{"group":"g","schedule":"s","batch":"01B","cause":"89af7e51c13b","since":"2026-11-21T13:00:00.000000005Z","after":"3.1"}`, Header: http.Header{"Content-Type": {"application/json"}}},
 		},
 		"CancelAll": {
 			func(ctx context.Context, c *client.Client) (any, error) {

@@ -123,21 +123,24 @@ func (c *Client) sweepIDs(ctx context.Context, path string, ids []string) (Swept
 
 func (c *Client) sweep(ctx context.Context, path string, f Filter) (Swept, error) {
 	body := struct {
-		Pool    string     `json:"pool,omitempty"`
-		Task    string     `json:"task,omitempty"`
-		State   State      `json:"state,omitempty"`
-		Reason  Reason     `json:"reason,omitempty"`
-		Outcome string     `json:"outcome,omitempty"`
-		Cause   string     `json:"cause,omitempty"`
-		Search  string     `json:"search,omitempty"`
-		Since   *time.Time `json:"since,omitempty"`
-		Before  *time.Time `json:"before,omitempty"`
-		Order   string     `json:"order,omitempty"`
-		Limit   int        `json:"limit,omitempty"`
-		After   string     `json:"after,omitempty"`
-		All     bool       `json:"all,omitempty"`
+		Pool     string     `json:"pool,omitempty"`
+		Task     string     `json:"task,omitempty"`
+		Group    string     `json:"group,omitempty"`
+		Schedule string     `json:"schedule,omitempty"`
+		Batch    string     `json:"batch,omitempty"`
+		State    State      `json:"state,omitempty"`
+		Reason   Reason     `json:"reason,omitempty"`
+		Outcome  string     `json:"outcome,omitempty"`
+		Cause    string     `json:"cause,omitempty"`
+		Search   string     `json:"search,omitempty"`
+		Since    *time.Time `json:"since,omitempty"`
+		Before   *time.Time `json:"before,omitempty"`
+		Order    string     `json:"order,omitempty"`
+		Limit    int        `json:"limit,omitempty"`
+		After    string     `json:"after,omitempty"`
+		All      bool       `json:"all,omitempty"`
 	}{
-		Pool: f.Pool, Task: f.Task, State: f.State, Reason: f.Reason, Outcome: f.Outcome, Cause: f.Cause, Search: f.Search,
+		Pool: f.Pool, Task: f.Task, Group: f.Group, Schedule: f.Schedule, Batch: f.Batch, State: f.State, Reason: f.Reason, Outcome: f.Outcome, Cause: f.Cause, Search: f.Search,
 		Since: moment(f.Since), Before: moment(f.Before), Limit: f.Limit, After: f.After, All: f.All,
 	}
 	if f.Newest {

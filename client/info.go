@@ -150,6 +150,8 @@ func (a *Attempt) UnmarshalJSON(text []byte) error {
 type Filter struct {
 	// Pool and Task select by these; empty is all.
 	Pool, Task string
+	// Group, Schedule and Batch select by these; empty is all. Batch is an id.
+	Group, Schedule, Batch string
 	// State selects by state; empty is all. It is not looked at for dead jobs.
 	State State
 	// Reason and Outcome select dead jobs by why and how they died; empty is all.
@@ -157,8 +159,8 @@ type Filter struct {
 	Outcome string
 	// Cause selects dead jobs by what they died of, as [Client.DeadCauses] tells it.
 	Cause string
-	// Search selects jobs that have this text in their id, task, key or, once they have
-	// ended, error.
+	// Search selects jobs that have this text in their id, task, key, group or, once they
+	// have ended, error.
 	Search string
 	// Since and Before select by when the job ended, or was enqueued if it has not.
 	Since, Before time.Time

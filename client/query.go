@@ -84,6 +84,9 @@ func (f *Filter) query(dead bool) string {
 	var q query
 	q.text("pool", f.Pool)
 	q.text("task", f.Task)
+	q.text("group", f.Group)
+	q.text("schedule", f.Schedule)
+	q.text("batch", f.Batch)
 	if dead {
 		q.text("reason", string(f.Reason))
 		q.text("outcome", f.Outcome)

@@ -16,12 +16,15 @@ import (
 type Filter struct {
 	// Queue and Name select by queue and by task.
 	Queue, Name string
+	// Group, Schedule and Batch select by the group, the schedule that enqueued the
+	// job, and the batch that it is of, as a member or as a callback.
+	Group, Schedule, Batch string
 	// State is what to list: Scheduled (also those that wait for another
 	// attempt), Queued (also those that run), Done (all that have ended, Canceled
 	// and Dead too) or Dead.
 	State State
-	// Search selects jobs that have this text in their id, task, key or, once they
-	// have ended, error; whether its letters are large or small makes no difference.
+	// Search selects jobs that have this text in their id, task, key, group or,
+	// once they have ended, error; whether its letters are large or small makes no difference.
 	Search string
 	// Reason, Outcome (the word) and Cause select jobs that have ended; a cause is
 	// a Fingerprint that [Queue.DeadCauses] gives.
@@ -101,6 +104,9 @@ func (s *selection) selects(i *Info) bool {
 	if s.Queue != "" && i.Queue != s.Queue || s.Name != "" && i.Name != s.Name {
 		return false
 	}
+	if s.Group != "" && i.Group != s.Group || s.Schedule != "" && i.Schedule != s.Schedule || s.Batch != "" && i.Batch != s.Batch {
+		return false
+	}
 	if (s.Reason != "" || s.Outcome != "" || s.Cause != "") && !i.State.Ended() {
 		return false
 	}
@@ -122,7 +128,7 @@ func (s *selection) selects(i *Info) bool {
 
 // found looks for the text of Search.
 func (s *selection) found(i *Info) bool {
-	for _, text := range []string{i.ID, i.Name, i.Key} {
+	for _, text := range []string{i.ID, i.Name, i.Key, i.Group} {
 		if contains(text, s.needle) {
 			return true
 		}

@@ -141,7 +141,7 @@ func newDeadRetry(r *remote) *cobra.Command {
 		return c.RetryDeadAll(ctx, f)
 	}
 	return s.command("retry", "Try dead jobs again: some, or all of a kind",
-		"Retry tries dead jobs again, each as a new job with the same payload: those that are\nnamed, whose new ids are printed, or all that --pool, --task, --cause, --reason,\n--outcome, --search, --since and --before select. --all takes every dead job, and asks first.",
+		"Retry tries dead jobs again, each as a new job with the same payload: those that are\nnamed, whose new ids are printed, or all that --pool, --task, --group, --schedule,\n--batch, --cause, --reason, --outcome, --search, --since and --before select. --all\ntakes every dead job, and asks first.",
 		"  bullpen dead retry --pool reports --outcome crashed\n  bullpen dead retry --cause 89af7e51c13b --since 1h")
 }
 
@@ -152,7 +152,7 @@ func newDeadRm(r *remote) *cobra.Command {
 		return c.RemoveDeadAll(ctx, f)
 	}
 	return s.command("rm", "Forget dead jobs: some, or all of a kind",
-		"Rm forgets dead jobs, with their evidence and their payload: those that are named, or\nall that --pool, --task, --cause, --reason, --outcome, --search, --since and --before\nselect. --all takes every dead job, and asks first.",
+		"Rm forgets dead jobs, with their evidence and their payload: those that are named, or\nall that --pool, --task, --group, --schedule, --batch, --cause, --reason, --outcome,\n--search, --since and --before select. --all takes every dead job, and asks first.",
 		"  bullpen dead rm --reason expired")
 }
 
@@ -184,7 +184,7 @@ func chooses(f client.Filter) bool {
 func (s *sweeping) arguments(_ *cobra.Command, args []string) error {
 	switch {
 	case len(args) > 0 && (s.selects() || s.filter.Limit > 0):
-		return fmt.Errorf("both jobs and a selection are given: name jobs, or select them by --pool, --task, --cause, --reason, --outcome, --search, --since, --before or --all")
+		return fmt.Errorf("both jobs and a selection are given: name jobs, or select them by --pool, --task, --group, --schedule, --batch, --cause, --reason, --outcome, --search, --since, --before or --all")
 	case len(args) == 0 && !s.selects() && len(s.bad) == 0:
 		return fmt.Errorf("which jobs? %s ID..., or --pool NAME, --task NAME, --cause ID, --reason WORD, --search TEXT or --all; see: bullpen dead ls", s.self)
 	}

@@ -22,7 +22,7 @@ func newCancel(r *remote) *cobra.Command {
 	k := &canceling{remote: r}
 	cmd := r.command(verb{
 		use: "cancel [ID...]", short: "Take jobs back, whether they wait or run: some, or all of a kind",
-		long:     "Cancel takes jobs back. One that waits never starts; one that runs is asked to end,\nand its worker is killed if it does not. One that has ended is left as it is, which\nis told, and the exit status is 1. Many are taken back as --pool, --task, --state,\n--search, --since and --before select them; without --yes it is only told how many\nthey are.",
+		long:     "Cancel takes jobs back. One that waits never starts; one that runs is asked to end,\nand its worker is killed if it does not. One that has ended is left as it is, which\nis told, and the exit status is 1. Many are taken back as --pool, --task, --group,\n--schedule, --batch, --state, --search, --since and --before select them; without\n--yes it is only told how many they are.",
 		example:  "  bullpen cancel 01K9GZ3Q7V8X5T2M4N6P8R0S1A\n  bullpen cancel --pool reports --state queued --yes",
 		args:     k.arguments,
 		complete: r.completeJob("live"),
@@ -54,7 +54,7 @@ func parseLiveState(text string) (client.State, error) {
 func (k *canceling) arguments(_ *cobra.Command, args []string) error {
 	switch {
 	case len(args) > 0 && (chooses(k.filter) || k.filter.Limit > 0):
-		return fmt.Errorf("both jobs and a selection are given: name jobs, or select them by --pool, --task, --state, --search, --since, --before or --all")
+		return fmt.Errorf("both jobs and a selection are given: name jobs, or select them by --pool, --task, --group, --schedule, --batch, --state, --search, --since, --before or --all")
 	case len(args) == 0 && !chooses(k.filter) && len(k.bad) == 0:
 		return fmt.Errorf("which jobs? bullpen cancel ID..., or --pool NAME, --task NAME, --state WORD, --search TEXT or --all; see: bullpen ls")
 	}

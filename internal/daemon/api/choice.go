@@ -28,6 +28,9 @@ type choosing struct {
 var choosings = []choosing{
 	{"pool", func(c *choice, v string) error { c.filter.Queue = v; return checkPool(v, true) }},
 	{"task", func(c *choice, v string) error { c.filter.Name = v; return checkText(v, longestName) }},
+	{"group", func(c *choice, v string) error { c.filter.Group = v; return checkText(v, longestName) }},
+	{"schedule", func(c *choice, v string) error { c.filter.Schedule = v; return checkText(v, longestName) }},
+	{"batch", func(c *choice, v string) error { c.filter.Batch = v; return checkID(v) }},
 	{"state", func(c *choice, v string) (err error) { c.state, err = queue.ParseState(v); c.given = true; return err }},
 	{"reason", func(c *choice, v string) error {
 		c.filter.Reason = queue.Reason(v)
@@ -56,9 +59,9 @@ var choosings = []choosing{
 
 // What may be chosen by where.
 var (
-	listChoices  = []string{"pool", "task", "state", "search", "since", "before", "order"}
-	deadChoices  = []string{"pool", "task", "reason", "outcome", "cause", "search", "since", "before", "order"}
-	causeChoices = []string{"pool", "task", "reason", "outcome", "search", "since", "before"}
+	listChoices  = []string{"pool", "task", "group", "schedule", "batch", "state", "search", "since", "before", "order"}
+	deadChoices  = []string{"pool", "task", "group", "schedule", "batch", "reason", "outcome", "cause", "search", "since", "before", "order"}
+	causeChoices = []string{"pool", "task", "group", "schedule", "batch", "reason", "outcome", "search", "since", "before"}
 )
 
 const (

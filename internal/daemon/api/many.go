@@ -50,9 +50,9 @@ type selection struct {
 
 // The fields of bodies that select jobs.
 var (
-	manyDead   = []string{"pool", "task", "reason", "outcome", "cause", "search", "since", "before", "order", "limit", "after", "all"}
-	manyCancel = []string{"ids", "pool", "task", "state", "search", "since", "before", "order", "limit", "after", "all"}
-	manyRetry  = []string{"ids", "pool", "task", "state", "reason", "outcome", "cause", "search", "since", "before", "order", "limit", "after", "all"}
+	manyDead   = []string{"pool", "task", "group", "schedule", "batch", "reason", "outcome", "cause", "search", "since", "before", "order", "limit", "after", "all"}
+	manyCancel = []string{"ids", "pool", "task", "group", "schedule", "batch", "state", "search", "since", "before", "order", "limit", "after", "all"}
+	manyRetry  = []string{"ids", "pool", "task", "group", "schedule", "batch", "state", "reason", "outcome", "cause", "search", "since", "before", "order", "limit", "after", "all"}
 )
 
 // readSelection reads a body.
@@ -70,9 +70,9 @@ func readSelection(r *http.Request, known []string) (*selection, *problem.Proble
 	case s.ids != nil && (!nothing || s.after != nil):
 		f.add("ids and a selection are both there: give one")
 	case s.ids == nil && nothing && slices.Contains(known, "reason"):
-		f.add(`nothing says which dead jobs are meant: give pool, task, reason, outcome, cause, search, since or before, or "all": true`)
+		f.add(`nothing says which dead jobs are meant: give pool, task, group, schedule, batch, reason, outcome, cause, search, since or before, or "all": true`)
 	case s.ids == nil && nothing:
-		f.add(`nothing says which jobs are meant: give ids, pool, task, state, search, since or before, or "all": true`)
+		f.add(`nothing says which jobs are meant: give ids, pool, task, group, schedule, batch, state, search, since or before, or "all": true`)
 	}
 	return s, f.problem()
 }

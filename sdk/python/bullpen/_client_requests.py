@@ -54,8 +54,11 @@ class Filter(TypedDict, total=False):
 
     pool: str
     task: str
+    group: str
+    schedule: str
+    batch: str  # its id
     state: str
-    search: str  # text in id, task, key or error
+    search: str  # text in id, task, key, group or error
     since: Moment  # of the end, or of the submission where it has not ended
     before: Moment
     order: str  # oldest or newest first
@@ -66,6 +69,9 @@ class DeadFilter(TypedDict, total=False):
 
     pool: str
     task: str
+    group: str
+    schedule: str
+    batch: str  # its id
     reason: str
     outcome: str
     cause: str  # as causes tells it
@@ -315,12 +321,12 @@ class Batch:
 
 
 _LISTS: Dict[str, Callable[[object], str]] = {
-    "pool": text, "task": text, "state": text, "reason": text, "outcome": text, "cause": text, "search": text,
-    "since": moment, "before": moment, "order": text,
+    "pool": text, "task": text, "group": text, "schedule": text, "batch": text, "state": text, "reason": text,
+    "outcome": text, "cause": text, "search": text, "since": moment, "before": moment, "order": text,
 }
-JOBS = ("pool", "task", "state", "search", "since", "before", "order")
-DEAD = ("pool", "task", "reason", "outcome", "cause", "search", "since", "before", "order")
-CAUSES = ("pool", "task", "reason", "outcome", "search", "since", "before")
+JOBS = ("pool", "task", "group", "schedule", "batch", "state", "search", "since", "before", "order")
+DEAD = ("pool", "task", "group", "schedule", "batch", "reason", "outcome", "cause", "search", "since", "before", "order")
+CAUSES = ("pool", "task", "group", "schedule", "batch", "reason", "outcome", "search", "since", "before")
 
 
 def listing(words: Tuple[str, ...], names: Tuple[str, ...], options: Mapping[str, Any], page: int, after: str) -> Request:
