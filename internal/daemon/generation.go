@@ -215,7 +215,7 @@ func (g *generation) strict() bool {
 // retune gives g settings that need no other workers.
 func (g *generation) retune(s settings.Pool) {
 	g.mu.Lock()
-	same := g.settings.Strict == s.Strict && g.settings.Jobs == s.Jobs && g.settings.Groups == s.Groups
+	same := g.settings.Strict == s.Strict && g.settings.Jobs == s.Jobs && g.settings.Groups == s.Groups && g.settings.Bury == s.Bury
 	g.settings = s
 	g.mu.Unlock()
 	if !same {

@@ -58,6 +58,32 @@ func TestReload(t *testing.T) {
 	n.want(http.StatusOK, http.MethodGet, "/metrics", "")
 }
 
+// TestReloadOfWhatWorkTakes shows that what only Work needs to know reaches it, and
+// leaves the workers as they are.
+func TestReloadOfWhatWorkTakes(t *testing.T) {
+	t.Parallel()
+	settings := []string{"retry: {bury: old}", "retry: {bury: new}", "retry: {bury: new}, groups: {concurrency: 1}", "retry: {bury: new}, groups: {concurrency: 1}, jobs: 2"}
+	n := start(t, mine(t, "p", settings[0]))
+	p, err := n.find("p")
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := p.generation()
+	for _, s := range settings[1:] {
+		eventually(t, "the pool takes jobs", func() bool { return g.newest() != nil })
+		before := g.newest()
+		n.write(mine(t, "p", s))
+		n.want(http.StatusOK, http.MethodPost, "/v1/reload", "")
+		eventually(t, s+" reaches Work", func() bool { return g.newest() != before })
+		if p.generation() != g {
+			t.Errorf("%s: the pool got other workers", s)
+		}
+	}
+	if g.buries() != "new" || g.groups().Concurrency != 1 {
+		t.Errorf("Work is told %q and %+v", g.buries(), g.groups())
+	}
+}
+
 // TestReloadFaulty shows that a configuration that does not work changes nothing.
 func TestReloadFaulty(t *testing.T) {
 	t.Parallel()
