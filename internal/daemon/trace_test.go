@@ -288,6 +288,58 @@ func TestTracesOfABulk(t *testing.T) {
 	}
 }
 
+// TestTracesOfManyJobs wants the jobs of a chain and of a batch, also those that are
+// added to it, and its callbacks in the trace of the caller, below the requests that
+// brought them.
+func TestTracesOfManyJobs(t *testing.T) {
+	t.Parallel()
+	n := tracedNode(t, "", mine(t, "p", "workers: {min: 1, max: 1}"))
+	for body, want := range map[string]int{
+		`/v1/chains {"jobs":[{"pool":"p","task":"trace"},{"task":"trace"},{"task":"trace"}]}`:                                                             3,
+		`/v1/batches {"pool":"p","jobs":[{"task":"trace","then":[{"task":"trace"}]},{"task":"trace"}],"then":{"task":"trace"},"failed":{"task":"trace"}}`: 4,
+	} {
+		path, body, _ := strings.Cut(body, " ")
+		if a := n.call(callerSays, path, body); a.status >= 300 {
+			t.Fatalf("%s: %d %s", path, a.status, a.body)
+		}
+		n.wantJobs(path, "POST "+path, want)
+	}
+	var open struct{ ID string }
+	a := n.call("", "/v1/batches", `{"pool":"p","then":{"task":"trace"}}`)
+	if err := json.Unmarshal([]byte(a.body), &open); err != nil {
+		t.Fatalf("%s: %v", a.body, err)
+	}
+	path := "/v1/batches/" + open.ID + "/jobs?pool=p"
+	if a := n.call(callerSays, path, `{"task":"trace"}`+"\n"+`{"task":"trace","then":[{"task":"trace"}]}`+"\n"); a.status != http.StatusOK {
+		t.Fatalf("%s: %d %s", path, a.status, a.body)
+	}
+	n.wantJobs(path, "POST /v1/batches/{id}/jobs", 3)
+}
+
+// wantJobs wants so many jobs below a request of the caller's trace.
+func (n *traced) wantJobs(what, request string, count int) {
+	n.t.Helper()
+	ctx, cancel := context.WithTimeout(n.t.Context(), 30*time.Second)
+	defer cancel()
+	below := func(all []tracetest.Span) (jobs int) {
+		ids := map[string]bool{}
+		for _, s := range all {
+			if s.Trace == callerTrace && s.Name == request {
+				ids[s.ID] = true
+			}
+		}
+		for _, s := range all {
+			if s.Name == "job trace" && ids[s.Parent] {
+				jobs++
+			}
+		}
+		return jobs
+	}
+	if all, err := n.to.Await(ctx, func(all []tracetest.Span) bool { return below(all) >= count }); err != nil || below(all) != count {
+		n.t.Errorf("%s: %d jobs are below the request, want %d: %v", what, below(all), count, err)
+	}
+}
+
 // pythonWorker says in which trace it runs, and where OpenTelemetry is installed
 // below which span its own hang.
 const pythonWorker = `

@@ -171,7 +171,6 @@ func (a *API) chain(w http.ResponseWriter, r *http.Request, _ query) *problem.Pr
 	var f faults
 	o := order{job: jobs[0]}
 	o.readKey(r.Header, &f)
-	o.addTrace(readTrace(r.Header))
 	first := o.job
 	for i := range jobs[1:] {
 		l := jobs[1+i]
@@ -180,6 +179,7 @@ func (a *API) chain(w http.ResponseWriter, r *http.Request, _ query) *problem.Pr
 		}
 		first.Then = append(first.Then, l)
 	}
+	readTrace(r.Header).put(&first)
 	if p := f.problem(); p != nil {
 		return p
 	}
@@ -250,7 +250,11 @@ func (a *API) readBatch(r *http.Request) (*batchOrder, *problem.Problem) {
 	if p := f.problem(); p != nil {
 		return nil, p
 	}
+	in := readTrace(r.Header)
 	for _, some := range [][]queue.Job{b.then, b.failed, b.jobs} {
+		for i := range some {
+			in.put(&some[i])
+		}
 		if p := a.completeAll(b.pool, some); p != nil {
 			return nil, p
 		}

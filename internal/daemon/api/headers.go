@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/bullpen-run/bullpen/queue"
 )
 
 // The headers of requests, as net/http spells them.
@@ -88,14 +90,30 @@ type trace struct{ parent, state string }
 
 func readTrace(h http.Header) trace { return trace{first(h, headerTrace), first(h, headerState)} }
 
-// addTrace puts an order into the trace of its request, unless it names one itself.
+// addTrace puts an order, and what follows it, into the trace of its request, unless
+// a job names one itself.
 func (o *order) addTrace(t trace) {
-	if _, own := o.job.Meta["traceparent"]; own || t.parent == "" {
+	t.put(&o.job)
+}
+
+// put puts jobs, and what follows them, into a trace; one that names a trace itself
+// stays there.
+func (t trace) put(jobs ...*queue.Job) {
+	if t.parent == "" {
 		return
 	}
-	o.addMeta("traceparent", t.parent)
-	if _, own := o.job.Meta["tracestate"]; !own && t.state != "" {
-		o.addMeta("tracestate", t.state)
+	for _, j := range jobs {
+		o := order{job: *j}
+		if _, own := j.Meta["traceparent"]; !own {
+			o.addMeta("traceparent", t.parent)
+			if _, own := j.Meta["tracestate"]; !own && t.state != "" {
+				o.addMeta("tracestate", t.state)
+			}
+		}
+		j.Meta = o.job.Meta
+		for i := range j.Then {
+			t.put(&j.Then[i])
+		}
 	}
 }
 
