@@ -98,9 +98,6 @@ func newTab(t *testing.T, home string, v view) *tab {
 	if err := chromedp.Run(ctx); err != nil { // the tab lives as long as the context that it is first used with
 		t.Fatalf("no tab: %v", err)
 	}
-	if !has(t, home, "/v1/pools/mail/groups") {
-		b.may("/groups")
-	}
 	scheme := "light"
 	if v.dark {
 		scheme = "dark"

@@ -166,17 +166,6 @@ func (d *daemon) bulk(pool, lines string) {
 	}
 }
 
-// has tells whether a daemon has a part of the API.
-func has(t *testing.T, home, path string) bool {
-	t.Helper()
-	r, err := http.Get(home + path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.Body.Close()
-	return r.StatusCode == http.StatusOK
-}
-
 // job is what the daemon tells of a job.
 type job struct {
 	ID, State, Reason, Error string

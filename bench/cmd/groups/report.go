@@ -14,23 +14,26 @@ import (
 
 // run is what one call of the command has measured.
 type run struct {
-	Date    time.Time           `json:"date"`
-	Command string              `json:"command"`
-	Rounds  int                 `json:"rounds"`
-	Span    string              `json:"span"`
-	Backlog int                 `json:"backlog"`
+	Date    time.Time       `json:"date"`
+	Command string          `json:"command"`
+	Rounds  int             `json:"rounds"`
+	Span    string          `json:"span"`
+	Backlog int             `json:"backlog"`
 	Machine machine.Machine `json:"machine"`
-	Load    string              `json:"load"`
-	Rates   []rateFigure        `json:"rates"`
-	Waits   []waitFigure        `json:"waits"`
+	Load    string          `json:"load"`
+	Rates   []rateFigure    `json:"rates"`
+	Waits   []waitFigure    `json:"waits"`
 }
+
+// raw is the name of the file with the raw figures.
+func (r *run) raw() string { return r.Date.Format(time.DateOnly) + "-groups.json" }
 
 func (r *run) save(folder string) error {
 	raw, err := json.MarshalIndent(r, "", " ")
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(folder, "groups.json"), append(raw, '\n'), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(folder, r.raw()), append(raw, '\n'), 0o644); err != nil {
 		return err
 	}
 	return os.WriteFile(filepath.Join(folder, "groups.md"), []byte(r.table()), 0o644)
@@ -47,7 +50,7 @@ func median[V int64 | float64](all []V) V {
 func (r *run) table() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# Limits and fairness by group: %s\n\n", r.Date.Format(time.DateOnly))
-	fmt.Fprintf(&b, "`%s`: %d rounds, %s a cell, medians. Raw figures: groups.json.\n\n", r.Command, r.Rounds, r.Span)
+	fmt.Fprintf(&b, "`%s`: %d rounds, %s a cell, medians. Raw figures: %s.\n\n", r.Command, r.Rounds, r.Span, r.raw())
 	m := r.Machine
 	fmt.Fprintf(&b, "Machine: %s, %d processors, %s. Load average before: %s.\n\n", m.Processor, m.Processors, m.Kernel, r.Load)
 	if len(r.Rates) > 0 {
