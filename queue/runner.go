@@ -35,6 +35,8 @@ type runner struct {
 	all  atomic.Int64  // jobs in hand, those too whose outcome is on its way
 	low  atomic.Int64  // wake when held falls to this
 
+	saving atomic.Bool // a timer will wake for the places that are free by then
+
 	works atomic.Bool // the executor has run a job since it last did not start one
 
 	mu       sync.Mutex
@@ -245,6 +247,7 @@ func (r *runner) begin(d engine.Delivery, k *kept) {
 		// The server has moved it from its time to its queue by itself.
 		q.engine.Settle(func(error) {})
 	}
+	look = look || k != nil && q.wasTakenBack(a.id())
 	if look || d.Deliveries > 1 || d.Old || d.Again || s.again || s.derived || s.job.Key != "" || q.counted(s) {
 		r.looking++
 		a.background(a.lookUp, func() { r.arrived(arrival{looked: a}) })

@@ -137,10 +137,25 @@ func (q *Queue) leave(r *runner) {
 
 // freed says that a job holds no worker any more.
 func (r *runner) freed(handed bool) {
-	if handed && r.held.Add(-1) <= r.low.Load() {
+	if !handed {
+		return
+	}
+	if r.held.Add(-1) <= r.low.Load() {
 		r.signal()
+		return
+	}
+	// Few free places are saved up, so that a wake-up serves several; but not for
+	// longer than this, or they stay free while what runs elsewhere takes long.
+	if r.saving.CompareAndSwap(false, true) {
+		time.AfterFunc(placesSaved, func() {
+			r.saving.Store(false)
+			r.signal()
+		})
 	}
 }
+
+// placesSaved is for how long places stay free that are fewer than a wake-up is worth.
+const placesSaved = time.Millisecond
 
 // finished says that a job is out of hand.
 func (r *runner) finished() {
