@@ -9,6 +9,7 @@ import (
 	"github.com/bullpen-run/bullpen"
 	"github.com/bullpen-run/bullpen/internal/daemon/api"
 	"github.com/bullpen-run/bullpen/internal/daemon/live"
+	"github.com/bullpen-run/bullpen/internal/daemon/settings"
 	"github.com/bullpen-run/bullpen/process"
 	"github.com/bullpen-run/bullpen/queue"
 )
@@ -52,17 +53,20 @@ func (d backend) Complete(name string, j queue.Job) (queue.Job, error) {
 	if err != nil {
 		return j, err
 	}
-	s := p.config()
 	j.Queue = name
-	if j.Name == "" {
-		j.Name = s.Task
-	}
-	if j.Group == "" && s.GroupMeta != "" {
-		j.Group = j.Meta[s.GroupMeta]
+	s := p.config()
+	complete(&j, &s)
+	return j, nil
+}
+
+// complete fills in what a job leaves to its pool.
+func complete(j *queue.Job, s *settings.Pool) {
+	fill(&j.Name, s.Task)
+	if s.GroupMeta != "" {
+		fill(&j.Group, j.Meta[s.GroupMeta])
 	}
 	j.Retry = over(j.Retry, s.Retry)
 	fill(&j.Bury, s.Bury)
-	return j, nil
 }
 
 // over fills what r leaves open.

@@ -100,10 +100,7 @@ func (d *Daemon) putSchedules(ctx context.Context, s *settings.Settings) error {
 			}
 		}
 		p := s.Pools[one.Job.Queue]
-		if one.Job.Name == "" {
-			one.Job.Name = p.Task
-		}
-		one.Job.Retry = over(one.Job.Retry, p.Retry)
+		complete(&one.Job, &p)
 		_, err := d.queue.PutSchedule(ctx, one)
 		errs = append(errs, err)
 	}

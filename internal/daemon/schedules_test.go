@@ -62,3 +62,13 @@ func TestSchedules(t *testing.T) {
 		t.Errorf("they are %+v", by)
 	}
 }
+
+// TestSchedulesAreCompleted has schedules of the configuration whose jobs leave to the
+// pool who is told of their death and how their group is found.
+func TestSchedulesAreCompleted(t *testing.T) {
+	t.Parallel()
+	n := start(t, mine(t, "one", "retry: {bury: told}, groups: {meta: tenant}"), "schedules:\n  weekly: {pool: one, cron: '@weekly', meta: {tenant: acme}}\n")
+	if j := n.planned()["weekly"].Job; j.Bury != "told" || j.Group != "acme" {
+		t.Errorf("its job is told of by %q and has the group %q, want told and acme", j.Bury, j.Group)
+	}
+}
