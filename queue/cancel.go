@@ -48,6 +48,7 @@ func (q *Queue) takeBack(ctx context.Context, info *Info) (done bool, err error)
 		message: "taken back while " + info.State.String(), parent: info.Parent, compensate: info.Compensate, bury: info.Bury, group: info.Group,
 		tries: tries{started: info.Attempts, crashes: info.Crashes, history: info.History},
 		chain: place{info.Chain, info.Link, info.Links}, batch: info.Batch, index: info.Index,
+		schedule: info.Schedule, tick: info.Tick,
 	}
 	err = q.put(ctx, engine.Put{Stream: engine.Outcomes, Subject: "out." + e.id, Data: e.encode(), Durable: true, New: true})
 	if errors.Is(err, engine.ErrConflict) {
@@ -104,6 +105,7 @@ func (q *Queue) held(id string) bool {
 // turn.
 func (q *Queue) interrupt(id string) {
 	q.mu.Lock()
+	q.takenBack.add(id, time.Now())
 	a := q.hands[id]
 	yards := slices.Collect(maps.Values(q.yards))
 	q.mu.Unlock()

@@ -36,13 +36,14 @@ type Queue struct {
 	// background counts the goroutines that Close waits for.
 	background sync.WaitGroup
 
-	mu      sync.Mutex
-	hands   map[string]*attempt  // by id: what this node has in hand; guarded by mu
-	runners map[*runner]struct{} // the calls of Work; guarded by mu
-	firer   *firer               // the call of FireSchedules, nil when there is none; guarded by mu
-	yards   map[string]*yard     // by queue: jobs with a group that wait for their turn; guarded by mu
-	closed  bool                 // guarded by mu
-	stops   []func()             // end the listening; written before Open returns
+	mu        sync.Mutex
+	hands     map[string]*attempt  // by id: what this node has in hand; guarded by mu
+	runners   map[*runner]struct{} // the calls of Work; guarded by mu
+	firer     *firer               // the call of FireSchedules, nil when there is none; guarded by mu
+	yards     map[string]*yard     // by queue: jobs with a group that wait for their turn; guarded by mu
+	takenBack takenBack            // guarded by mu
+	closed    bool                 // guarded by mu
+	stops     []func()             // end the listening; written before Open returns
 
 	verified atomic.Bool // all that was stored at the start has been read
 }

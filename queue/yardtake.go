@@ -81,8 +81,15 @@ func (y *yard) arrived(p Priority, d engine.Delivery) {
 		name = s.job.Group
 		k.stored = s
 	}
+	// Whoever cancels it from here on finds it in the yard, or has been seen here.
 	y.mu.Lock()
 	y.asked[p]--
+	if y.queue.wasTakenBack(k.id) {
+		d.Ack()
+		y.fill(p)
+		y.mu.Unlock()
+		return
+	}
 	if y.takers[p] == nil || y.jobs[k.id] != nil {
 		// Nobody works any more, or its lease ended while it was kept here.
 		if other := y.jobs[k.id]; other != nil {
