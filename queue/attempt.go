@@ -197,7 +197,7 @@ func (a *attempt) conclude(d decision, end attemptEnd) {
 	if !a.move(from, attemptStoring) {
 		return
 	}
-	a.freed(from)
+	a.freed(from, d.step == stepGiveBack)
 	a.queue.count.recording.Add(1)
 	switch d.step {
 	case stepRecord:
@@ -218,16 +218,17 @@ func (a *attempt) answered() {
 	if from == attemptStoring {
 		a.queue.count.recording.Add(-1)
 	} else {
-		a.freed(from)
+		a.freed(from, false)
 	}
 	a.stop(nil)
 	a.queue.forget(a)
 	a.runner.finished()
 }
 
-// freed says that the attempt, which was in state from, holds no worker any more.
-func (a *attempt) freed(from attemptState) {
-	a.freeGroup()
+// freed says that the attempt, which was in state from, holds no worker any more;
+// back says that it goes back without having started.
+func (a *attempt) freed(from attemptState, back bool) {
+	a.freeGroup(back || from == attemptTaken)
 	a.runner.freed(from == attemptHanded)
 }
 

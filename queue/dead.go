@@ -217,7 +217,7 @@ func (q *Queue) bury(ctx context.Context, e *ending, j *Job) error {
 	}
 	s := &stored{
 		id: derivedID(id.Timestamp(), "bury", e.id), enqueued: time.Now(), parent: e.id,
-		job: Job{Queue: e.queue, Name: j.Bury, Payload: j.Payload, Priority: e.priority, Meta: meta},
+		job: Job{Queue: e.queue, Name: j.Bury, Payload: j.Payload, Priority: e.priority, Group: e.group, Meta: meta},
 	}
 	if _, err := q.enqueueDerived(ctx, s); err != nil {
 		return err

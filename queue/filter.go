@@ -17,7 +17,7 @@ type Filter struct {
 	// Queue and Name select by queue and by task.
 	Queue, Name string
 	// Group, Schedule and Batch select by the group, the schedule that enqueued the
-	// job, and the batch that it is of, as a member or as a callback.
+	// job, and the batch that it is a member of.
 	Group, Schedule, Batch string
 	// State is what to list: Scheduled (also those that wait for another
 	// attempt), Queued (also those that run), Done (all that have ended, Canceled

@@ -153,7 +153,7 @@ func (a *attempt) settled(started bool) {
 		if !a.move(from, attemptStoring) {
 			return
 		}
-		a.freed(from)
+		a.freed(from, false)
 		a.queue.count.recording.Add(1)
 	}
 	q := a.queue

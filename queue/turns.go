@@ -143,15 +143,16 @@ func (r *runner) readAgain(k *kept) {
 	defer r.finished()
 	if k.delivery.Data == nil { // it was canceled meanwhile
 		k.delivery.Ack()
-		r.yard.freed(k.group)
+		r.yard.freed(k.group, true)
 		return
 	}
 	r.begin(k.delivery, k)
 }
 
-// freeGroup says that a job runs no more, if it has a group.
-func (a *attempt) freeGroup() {
+// freeGroup says that a job runs no more, if it has a group; unused says that it
+// never began.
+func (a *attempt) freeGroup(unused bool) {
 	if k := a.kept.Swap(nil); k != nil {
-		a.runner.yard.freed(k.group)
+		a.runner.yard.freed(k.group, unused)
 	}
 }

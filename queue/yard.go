@@ -209,10 +209,15 @@ func (y *yard) unblock(g *group) {
 	}
 }
 
-// freed says that a job of a group runs no more.
-func (y *yard) freed(g *group) {
+// freed says that a job of a group runs no more. One that never began gives its part
+// of the rate back.
+func (y *yard) freed(g *group, unused bool) {
 	y.mu.Lock()
 	g.running--
+	if unused && g.limits.Rate > 0 {
+		g.bucket.tokens = min(g.bucket.tokens+1, g.limits.burst())
+		y.quiet(g)
+	}
 	again := g.blocked && (g.wake == nil || y.shared)
 	if again {
 		y.unblock(g)

@@ -261,3 +261,25 @@ func TestMoreThanIsCached(t *testing.T) {
 		}
 	})
 }
+
+// TestUnusedRate has jobs of a group with a rate end before they begin: what the
+// group may begin is left to those that do.
+func TestUnusedRate(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		q := openOn(t, Config{Store: &memory.Store{}})
+		for range 8 {
+			enqueued(t, q, Job{Group: "a", Deadline: time.Now().Add(time.Second)})
+		}
+		<-time.After(2 * time.Second)
+		ref := enqueued(t, q, Job{Group: "a"})
+		begin := time.Now()
+		workOn(t, q, newTeam(4, echoes), WorkConfig{Group: GroupLimits{Rate: 0.01, Burst: 1}})
+		if _, err := q.Wait(t.Context(), ref.ID); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(begin); took > time.Second {
+			t.Errorf("it started after %v, behind 8 that had expired", took)
+		}
+	})
+}

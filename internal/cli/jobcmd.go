@@ -122,7 +122,7 @@ func findFlags(r *remote, f flagSet, filter *client.Filter) {
 	now := r.now()
 	add(f, &filter.Group, "group", "", "NAME", "", word, "jobs of this group only")
 	add(f, &filter.Schedule, "schedule", "", "NAME", "", word, "jobs that this schedule has enqueued only")
-	add(f, &filter.Batch, "batch", "", "ID", "", word, "jobs of this batch only, its callbacks too")
+	add(f, &filter.Batch, "batch", "", "ID", "", word, "members of this batch only")
 	add(f, &filter.Search, "search", "", "TEXT", "", word, "jobs with this text in their id, task, key, group or, once they have ended, error")
 	add(f, &filter.Since, "since", "", "TIME", "", past(now), "jobs that ended since then, or were enqueued if they have not ended; a duration counts back from now")
 	add(f, &filter.Before, "before", "", "TIME", "", past(now), "jobs that ended before then, or were enqueued if they have not ended")

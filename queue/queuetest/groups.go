@@ -125,8 +125,13 @@ func testGroupTurns(f *fixture) {
 		id := f.enqueue(queue.Job{Name: name, Group: name}).ID
 		before := len(c.of(""))
 		f.good(id)
-		// One runs, one has its turn, and some start while it is on its way.
-		if n := c.position(name) - before; n > 10 {
+		// One runs, one has its turn, and some start while it is on its way. On a store
+		// that others share a node has more than a turn of the large group in hand.
+		most := 10
+		if f.subject.OneNode == "" {
+			most = 100
+		}
+		if n := c.position(name) - before; n > most {
 			f.t.Errorf("job %d of a small group started after %d others, want after those of one turn", i, n)
 		}
 	}
