@@ -6,6 +6,8 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -18,7 +20,7 @@ type Many struct {
 	Count  int      `json:"count"`
 	Failed []NotOne `json:"failed,omitempty"`
 	// More says that there are more than one call does: call again, with After as
-	// Next says, or without where none failed.
+	// Next says, which also keeps out what came after the first call.
 	More bool   `json:"more,omitempty"`
 	Next string `json:"next,omitempty"`
 }
@@ -45,7 +47,44 @@ type selection struct {
 	ids   []string
 	limit int
 	after *cursor
+	began time.Time // when the first of the calls began, of which this is one
 	all   bool
+}
+
+// placeText gives where the call after this one goes on, with the moment at which the
+// first began: "part.sequence.moment", in nanoseconds.
+func (s *selection) placeText(at cursor) string {
+	return at.String() + "." + strconv.FormatInt(s.began.UnixNano(), 10)
+}
+
+// readPlace reads what placeText gave. Without a moment it is of a list, and this is
+// the first call.
+func (s *selection) readPlace(text string) error {
+	const longest = 19 // digits of a moment
+	place, moment, there := text, "", false
+	if i := strings.LastIndexByte(text, '.'); strings.Count(text, ".") > 1 {
+		place, moment, there = text[:i], text[i+1:], true
+	}
+	at, err := readCursor(place)
+	s.after = &at
+	if err != nil || !there {
+		return err
+	}
+	n, err := strconv.ParseUint(moment, 10, 63)
+	if err != nil || len(moment) > longest {
+		return errors.New(`give back what "next" of the answer before said`)
+	}
+	s.began = time.Unix(0, int64(n)) // of 63 bits
+	return nil
+}
+
+// bound leaves out what came after the first call began. It returns false when
+// nothing can be left.
+func (s *selection) bound(f *queue.Filter) bool {
+	if f.Before.IsZero() || f.Before.After(s.began) {
+		f.Before = s.began
+	}
+	return f.Since.Before(f.Before)
 }
 
 // The fields of bodies that select jobs.
@@ -57,7 +96,7 @@ var (
 
 // readSelection reads a body.
 func readSelection(r *http.Request, known []string) (*selection, *problem.Problem) {
-	s := &selection{limit: mostLimit}
+	s := &selection{limit: mostLimit, began: time.Now()}
 	var f faults
 	if p := readObject(r, known, &f, s.set); p != nil {
 		return nil, p
@@ -93,9 +132,7 @@ func (s *selection) set(name string, value []byte) (err error) {
 	if name != "after" {
 		return choosingOf(name).set(&s.choice, text)
 	}
-	at, err := readCursor(text)
-	s.after = &at
-	return err
+	return s.readPlace(text)
 }
 
 func (s *selection) readIDs(value []byte) error {
@@ -155,6 +192,9 @@ func (a *API) retryMany(w http.ResponseWriter, r *http.Request, _ query) *proble
 func (a *API) answerDead(w http.ResponseWriter, r *http.Request, s *selection, do func(context.Context, queue.Filter, int) (queue.Bulk, error)) *problem.Problem {
 	if s.after != nil {
 		s.filter.After = s.after.after
+		if !s.bound(&s.filter) { // the first call leaves out itself what dies after it began
+			return writeJSON(w, http.StatusOK, Many{})
+		}
 	}
 	done, err := do(r.Context(), s.filter, s.limit)
 	if err != nil {
@@ -165,7 +205,7 @@ func (a *API) answerDead(w http.ResponseWriter, r *http.Request, s *selection, d
 		m.Failed = append(m.Failed, NotOne{f.ID, f.Err.Error()})
 	}
 	if m.More {
-		m.Next = cursor{partDead, done.Next}.String()
+		m.Next = s.placeText(cursor{partDead, done.Next})
 	}
 	return writeJSON(w, http.StatusOK, m)
 }
@@ -197,8 +237,8 @@ func (a *API) cancelMany(w http.ResponseWriter, r *http.Request, _ query) *probl
 	case s.state.Ended():
 		return problem.New(problem.BadRequest, "state is "+quoted(s.state.String())+": use one of jobs that have not ended: scheduled, queued, running or retrying")
 	}
-	if now := time.Now(); l.filter.Before.IsZero() || l.filter.Before.After(now) {
-		l.filter.Before = now // what comes later is not meant
+	if !s.bound(&l.filter) {
+		return writeJSON(w, http.StatusOK, Many{})
 	}
 	return a.cancelListed(w, r, s, l)
 }
@@ -224,7 +264,7 @@ func (a *API) cancelListed(w http.ResponseWriter, r *http.Request, s *selection,
 		at = next
 		if m.Count >= s.limit || len(m.Failed) >= mostNot || time.Now().After(end) {
 			if m.More = next != nil; m.More {
-				m.Next = next.String()
+				m.Next = s.placeText(*next)
 			}
 			break
 		}

@@ -148,6 +148,48 @@ func TestCancelMany(t *testing.T) {
 	}
 }
 
+// TestManyOfTheFirstCall has several calls of one action: what came after the first is
+// not meant.
+func TestManyOfTheFirstCall(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	for range 3 {
+		s.submit("delay=1h&task=many", "")
+	}
+	m := decode[Many](t, s.do("POST", "/v1/jobs/cancel", `{"task":"many","limit":2}`))
+	late := s.submit("delay=1h&task=many", "")
+	if m.Count != 2 || !m.More {
+		t.Fatalf("canceling two of three answers %+v", m)
+	}
+	next := decode[Many](t, s.do("POST", "/v1/jobs/cancel", `{"task":"many","after":"`+m.Next+`"}`))
+	if j := decode[Job](t, s.do("GET", "/v1/jobs/"+late, "")); next.Count != 1 || next.More || j.State != "scheduled" {
+		t.Errorf("the second call answers %+v, and what came after the first is %s", next, j.State)
+	}
+	for range 3 {
+		s.dead("")
+	}
+	m = decode[Many](t, s.do("POST", "/v1/dead/retry", `{"all":true,"limit":2}`))
+	if m.Count != 2 || !m.More {
+		t.Fatalf("trying two of three again answers %+v", m)
+	}
+	s.house.waitDead(t, 3) // these two have died again
+	next = decode[Many](t, s.do("POST", "/v1/jobs/retry", `{"all":true,"after":"`+m.Next+`"}`))
+	if next.Count != 1 || next.More {
+		t.Errorf("the second call answers %+v, want the one that was dead when the first began", next)
+	}
+	since := time.Now().Add(time.Hour).UTC().Format(time.RFC3339)
+	for _, path := range []string{"/v1/jobs/cancel", "/v1/jobs/retry"} {
+		if m := decode[Many](t, s.do("POST", path, `{"since":"`+since+`"}`)); m.Count != 0 || m.More {
+			t.Errorf("%s of what is yet to come answers %+v", path, m)
+		}
+		for _, after := range []string{m.Next + "x", m.Next + ".1", "1.2.-3", "1.2.", "1.2.99999999999999999999"} {
+			if p := isProblem(t, s.do("POST", path, `{"all":true,"after":"`+after+`"}`), problem.BadRequest); !strings.Contains(p.Detail, "give back") {
+				t.Errorf("%s: after %q gives %q", path, after, p.Detail)
+			}
+		}
+	}
+}
+
 func TestRetryMany(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
