@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"net/http"
 	"strconv"
@@ -108,22 +107,34 @@ func batchOf(i *queue.BatchInfo) Batch {
 	return b
 }
 
-// readJobs reads an array of jobs, each with its pool.
-func (a *API) readJobs(value []byte, now time.Time) ([]queue.Job, error) {
-	var all []json.RawMessage
-	if err := json.Unmarshal(value, &all); err != nil {
-		return nil, errors.New("use an array of objects")
+// readJobs reads an array of jobs, each with its pool. The array is counted before
+// a job is read, and with those the jobs that follow them, as each takes far more
+// room than its line.
+func (a *API) readJobs(value []byte, most int, todo string, now time.Time) ([]queue.Job, error) {
+	all, err := elements(value, most)
+	tooMany := errors.New("there are more than " + strconv.Itoa(most) + " jobs: " + todo)
+	switch {
+	case errors.Is(err, errTooMany):
+		return nil, tooMany
+	case err != nil:
+		return nil, err
 	}
-	jobs := make([]queue.Job, len(all))
+	jobs, n := make([]queue.Job, len(all)), 0
 	for i, text := range all {
 		o, p := readLine(text, memberFields, a.config.MaxPayload, now)
 		if p != nil {
 			return nil, errors.New("job " + strconv.Itoa(i) + ": " + p.Detail)
 		}
+		if n += 1 + len(o.job.Then); n > most {
+			return nil, tooMany
+		}
 		jobs[i] = o.job
 	}
 	return jobs, nil
 }
+
+// mostMembers is how many jobs one body of a batch has, with those that follow others.
+const mostMembers = 10_000
 
 // mostJobs is the largest body of a request that has jobs in an array, beside the
 // room of a largest line.
@@ -155,7 +166,7 @@ func (a *API) chain(w http.ResponseWriter, r *http.Request, _ query) *problem.Pr
 	now := time.Now()
 	var jobs []queue.Job
 	p := a.readJobObject(r, []string{"jobs"}, func(_ string, value []byte) (err error) {
-		jobs, err = a.readJobs(value, now)
+		jobs, err = a.readJobs(value, longestChain, "a chain has "+strconv.Itoa(longestChain)+" jobs at most, let the last one enqueue more", now)
 		return err
 	})
 	switch {
@@ -163,8 +174,6 @@ func (a *API) chain(w http.ResponseWriter, r *http.Request, _ query) *problem.Pr
 		return p
 	case len(jobs) == 0:
 		return problem.New(problem.BadRequest, `there is no job: write {"jobs":[{"pool":…},…]}.`)
-	case len(jobs) > longestChain:
-		return problem.New(problem.BadRequest, "a chain has "+strconv.Itoa(longestChain)+" jobs at most: let the last one enqueue more.")
 	case jobs[0].Queue == "":
 		return problem.New(problem.BadRequest, "the first job names no pool: give it the field pool.")
 	}
@@ -221,7 +230,11 @@ func (a *API) readBatch(r *http.Request) (*batchOrder, *problem.Problem) {
 	now := time.Now()
 	b := &batchOrder{}
 	one := func(value []byte) ([]queue.Job, error) {
-		return a.readJobs(append(append([]byte{'['}, value...), ']'), now)
+		o, p := readLine(value, memberFields, a.config.MaxPayload, now)
+		if p != nil {
+			return nil, errors.New(p.Detail)
+		}
+		return []queue.Job{o.job}, nil
 	}
 	p := a.readJobObject(r, batchFields, func(name string, value []byte) (err error) {
 		switch name {
@@ -237,7 +250,7 @@ func (a *API) readBatch(r *http.Request) (*batchOrder, *problem.Problem) {
 			return b.readMetaObject(value)
 		default:
 			b.sealed = true
-			b.jobs, err = a.readJobs(value, now)
+			b.jobs, err = a.readJobs(value, mostMembers, "leave out jobs, add them by POST /v1/batches/{id}/jobs, and seal the batch", now)
 		}
 		return err
 	})

@@ -49,9 +49,13 @@ func TestChains(t *testing.T) {
 		`{"jobs":{}}`: "use an array",
 		`{"jobs":[{"pool":"main"},{"delay":"x"}]}`:       "job 1: ",
 		`{"jobs":[` + strings.Repeat("{},", 64) + `{}]}`: "64 jobs at most",
-		`{"jobs":[{"pool":"main","then":7}]}`:            "use an array",
-		`{"jobs":[{"pool":"UP"}]}`:                       "pool",
-		`{"job":[]}`:                                     `did you mean "jobs"`,
+		// They are counted before they are read, with those that are in then.
+		`{"jobs":[` + strings.Repeat("7,", 64) + `7]}`:                               "64 jobs at most",
+		`{"jobs":[{"pool":"main","then":[` + strings.Repeat("{},", 62) + `{}]},{}]}`: "64 jobs at most",
+		`{"jobs":[{"pool":"main","then":[` + strings.Repeat("7,", 63) + `7]}]}`:      "64 at most",
+		`{"jobs":[{"pool":"main","then":7}]}`:                                        "use an array",
+		`{"jobs":[{"pool":"UP"}]}`:                                                   "pool",
+		`{"job":[]}`:                                                                 `did you mean "jobs"`,
 	} {
 		if p := isProblem(t, s.do("POST", "/v1/chains", body), problem.BadRequest); !strings.Contains(p.Detail, says) {
 			t.Errorf("%.60s is answered with %q, want %q", body, p.Detail, says)
@@ -171,6 +175,8 @@ func TestBatchFaults(t *testing.T) {
 		`{"pool":"main","jobs":[{},{"at":1}]}`: "job 1: ",
 		`{"pool":"main","jobs":"x"}`:           "use an array",
 		`[]`:                                   "not an object",
+		`{"pool":"main","jobs":[` + strings.Repeat("7,", 10_000) + `7]}`:                                        "more than 10000 jobs: leave out jobs, add them by POST /v1/batches/{id}/jobs",
+		`{"pool":"main","jobs":[` + strings.Repeat(`{"then":[`+strings.Repeat("{},", 49)+`{}]},`, 200) + `{}]}`: "more than 10000 jobs",
 	} {
 		if p := isProblem(t, s.do("POST", "/v1/batches", body), problem.BadRequest); !strings.Contains(fmt.Sprint(p.Detail, p.Faults), says) {
 			t.Errorf("%s is answered with %q, want %q", body, p.Detail, says)

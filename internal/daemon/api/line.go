@@ -113,12 +113,12 @@ func readJob(text []byte, known []string, now time.Time, f *faults) order {
 
 // readThen reads the jobs that follow another.
 func (o *order) readThen(value []byte, now time.Time) error {
-	var all []json.RawMessage
-	if err := json.Unmarshal(value, &all); err != nil {
-		return errors.New("use an array of objects")
+	all, err := elements(value, longestChain-1)
+	if errors.Is(err, errTooMany) {
+		return fmt.Errorf("it has %d jobs or more: a chain has %d at most", longestChain, longestChain)
 	}
-	if len(all) >= longestChain {
-		return fmt.Errorf("it has %d jobs: a chain has %d at most", len(all), longestChain)
+	if err != nil {
+		return err
 	}
 	for i, text := range all {
 		var f faults

@@ -94,6 +94,28 @@ func members(b []byte, f func(name string, value []byte) (goesOn bool)) error {
 	return nil
 }
 
+var errTooMany = errors.New("there are too many")
+
+// elements gives the values of an array of valid JSON, most of them at most, as parts
+// of b. The error is errTooMany when there are more.
+func elements(b []byte, most int) (all [][]byte, err error) {
+	at := skipSpace(b, 0)
+	if b[at] != '[' {
+		return nil, errors.New("use an array of objects")
+	}
+	for at = skipSpace(b, at+1); b[at] != ']'; {
+		if len(all) == most {
+			return nil, errTooMany
+		}
+		end := skipValue(b, at)
+		all = append(all, b[at:end])
+		if at = skipSpace(b, end); b[at] == ',' {
+			at = skipSpace(b, at+1)
+		}
+	}
+	return all, nil
+}
+
 func skipSpace(b []byte, at int) int {
 	for at < len(b) && (b[at] == ' ' || b[at] == '\t' || b[at] == '\n' || b[at] == '\r') {
 		at++
