@@ -210,6 +210,8 @@ func (c *Client) CancelBatch(ctx context.Context, id string) (*BatchInfo, error)
 type BatchFilter struct {
 	// State selects by state; empty is all.
 	State BatchState
+	// Newest lists those that changed last first.
+	Newest bool
 	// Limit is the most batches of one page; 0 is the daemon's default.
 	Limit int
 	// After goes on behind [BatchPage.Next]; empty begins.
@@ -223,10 +225,14 @@ type BatchPage struct {
 	Next string `json:"next"`
 }
 
-// ListBatches returns a page of batches, in the order of their last change of state.
+// ListBatches returns a page of batches, in the order of their last change of state
+// or the other way round, without the payloads of their callbacks.
 func (c *Client) ListBatches(ctx context.Context, f BatchFilter) (BatchPage, error) {
 	var q query
 	q.text("state", string(f.State))
+	if f.Newest {
+		q.text("order", "newest")
+	}
 	q.number("limit", int64(f.Limit))
 	q.text("after", f.After)
 	var p BatchPage

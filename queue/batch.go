@@ -308,6 +308,8 @@ func (q *Queue) WaitBatch(ctx context.Context, id string) (BatchInfo, error) {
 type BatchFilter struct {
 	// States are those to list; nil is all.
 	States []BatchState
+	// Newest lists those that changed last first.
+	Newest bool
 	// Limit is the most batches; default 100. After goes on behind the last call's
 	// BatchPage.Next.
 	Limit int
@@ -319,44 +321,6 @@ type BatchPage struct {
 	Batches []BatchInfo
 	// Next is for BatchFilter.After; 0 says that this was the last page.
 	Next uint64
-}
-
-// mostLooked is how many batches one call of ListBatches looks at.
-const mostLooked = 20_000
-
-// ListBatches returns batches in the order of their last change of state.
-func (q *Queue) ListBatches(ctx context.Context, f BatchFilter) (BatchPage, error) {
-	limit := min(f.Limit, mostPage)
-	if limit <= 0 {
-		limit = defaultPage
-	}
-	page, from := BatchPage{}, f.After+1
-	for looked := 0; looked < mostLooked; {
-		messages, err := q.engine.Scan(ctx, engine.State, "set.batch.*", from, scanPage)
-		if err != nil {
-			return page, storeError(err)
-		}
-		for _, m := range messages {
-			from, looked = m.Seq+1, looked+1
-			r, err := decodeBatch(m)
-			if err != nil || !f.selects(r.state) {
-				continue
-			}
-			i, err := q.batchInfo(ctx, r, false)
-			if err != nil {
-				return page, err
-			}
-			if page.Batches = append(page.Batches, i); len(page.Batches) == limit {
-				page.Next = m.Seq
-				return page, nil
-			}
-		}
-		if len(messages) < scanPage {
-			return page, nil
-		}
-	}
-	page.Next = from - 1
-	return page, nil
 }
 
 func (f *BatchFilter) selects(s BatchState) bool {

@@ -307,9 +307,17 @@ func TestListBatches(t *testing.T) {
 			ended(t, q, b.ID)
 		}
 	}
-	for state, want := range map[BatchState][]string{BatchOpen: {ids[1], ids[3]}, BatchDone: {ids[0], ids[2], ids[4]}, BatchRunning: nil, BatchCanceled: nil} {
+	for _, c := range []struct {
+		state  BatchState
+		newest bool
+		want   []string
+	}{
+		{BatchOpen, false, []string{ids[1], ids[3]}}, {BatchDone, false, []string{ids[0], ids[2], ids[4]}}, {BatchRunning, false, nil}, {BatchCanceled, false, nil},
+		{BatchOpen, true, []string{ids[3], ids[1]}}, {BatchDone, true, []string{ids[4], ids[2], ids[0]}}, {BatchRunning, true, nil},
+	} {
+		state, want := c.state, c.want
 		var got []string
-		for f := (BatchFilter{States: []BatchState{state}, Limit: 1}); ; {
+		for f := (BatchFilter{States: []BatchState{state}, Newest: c.newest, Limit: 1}); ; {
 			p, err := q.ListBatches(ctx, f)
 			if err != nil {
 				t.Fatal(err)
@@ -323,6 +331,40 @@ func TestListBatches(t *testing.T) {
 		}
 		if fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("%v: %v, want %v", state, got, want)
+		}
+	}
+}
+
+// TestListBatchesOfSize ends pages by their bytes: callbacks may be large.
+func TestListBatchesOfSize(t *testing.T) {
+	t.Parallel()
+	q := openOn(t, Config{})
+	ctx := t.Context()
+	for range 12 {
+		if _, err := q.OpenBatch(ctx, Batch{Then: &Job{Queue: "main", Payload: make([]byte, 500_000)}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, newest := range []bool{false, true} {
+		var sizes []int
+		for f := (BatchFilter{Newest: newest}); ; {
+			p, err := q.ListBatches(ctx, f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sizes = append(sizes, len(p.Batches))
+			if f.After = p.Next; f.After == 0 {
+				break
+			}
+		}
+		sum := 0
+		for _, n := range sizes {
+			if sum += n; n > 9 {
+				t.Errorf("a page has %d batches of half a megabyte, want about 4 MB (newest %v)", n, newest)
+			}
+		}
+		if sum != 12 {
+			t.Errorf("the pages have %v batches, want 12 (newest %v)", sizes, newest)
 		}
 	}
 }

@@ -220,10 +220,10 @@ func batchCounts(i *client.BatchInfo) string {
 }
 
 func newBatchLs(r *remote) *cobra.Command {
-	f := client.BatchFilter{Limit: 50}
+	f := client.BatchFilter{Limit: 50, Newest: true}
 	cmd := r.command(verb{
 		use: "ls", short: "List batches",
-		long: "Ls lists batches, the one that changed last at the end. Those that ended are kept as\nlong as the outcomes of jobs.",
+		long: "Ls lists batches, the one that changed last first. Those that ended are kept as\nlong as the outcomes of jobs.",
 		args: wants(0, 0, "bullpen batch ls --state WORD"),
 		flags: func(fs flagSet) {
 			add(fs, &f.State, "state", "s", "WORD", "", parseBatchState, "batches in this state only: "+strings.Join(batchStates, ", "))

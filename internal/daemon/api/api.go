@@ -256,7 +256,7 @@ func (a *API) routes() []route {
 		a.on("POST", "/v1/dead/remove", admin, (*API).removeAll),
 		a.on("POST", "/v1/chains", submit, (*API).chain),
 		a.on("POST", "/v1/batches", submit, (*API).makeBatch),
-		a.on("GET", "/v1/batches", read, (*API).listBatches, "state", "limit", "after"),
+		a.on("GET", "/v1/batches", read, (*API).listBatches, "state", "order", "limit", "after"),
 		a.on("GET", "/v1/batches/{id}", read, (*API).getBatch, "wait"),
 		a.on("GET", "/v1/batches/{id}/jobs", read, (*API).listMembers, "limit", "after"),
 		a.streaming(a.on("POST", "/v1/batches/{id}/jobs", submit, (*API).addMembers, "offset", "pool")),

@@ -49,6 +49,7 @@ type JobLine struct {
 	Group      string            `json:"group,omitempty"`
 	Payload    string            `json:"payload,omitempty"`
 	Base64     string            `json:"payload_base64,omitempty"`
+	PayloadLen int               `json:"payload_size,omitempty"` // in lists, instead of the payload
 	Priority   string            `json:"priority,omitempty"`
 	Delay      float64           `json:"delay,omitempty"`
 	At         string            `json:"at,omitempty"`

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -106,6 +107,39 @@ func TestBatches(t *testing.T) {
 	isProblem(t, s.do("POST", "/v1/batches/"+b.ID+"/cancel", ""), problem.Ended)
 }
 
+// TestListOfBatches has both orders, and lists without the payloads of callbacks.
+func TestListOfBatches(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	var ids, back []string
+	for range 3 {
+		b := decode[Batch](t, s.do("POST", "/v1/batches", `{"pool":"main","then":{"payload":"`+strings.Repeat("x", 1000)+`"},"failed":{"task":"echo"}}`))
+		ids, back = append(ids, b.ID), append([]string{b.ID}, back...)
+	}
+	for order, want := range map[string][]string{"": ids, "&order=oldest": ids, "&order=newest": back} {
+		var got []string
+		for next := ""; ; {
+			r := s.do("GET", "/v1/batches?limit=2"+order+next, "")
+			page := decode[Batches](t, r)
+			for i := range page.Batches {
+				b := &page.Batches[i]
+				if got = append(got, b.ID); b.Then.PayloadLen != 1000 || b.Then.Payload != "" || b.FailedJob.Task != "echo" || b.FailedJob.PayloadLen != 0 {
+					t.Errorf("in the list is %+v, want the size of the payload alone", b)
+				}
+			}
+			if next = "&after=" + page.Next; page.Next == "" || len(got) > 3 {
+				break
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("order %q gives %v, want %v", order, got, want)
+		}
+	}
+	if b := decode[Batch](t, s.do("GET", "/v1/batches/"+ids[0], "")); len(b.Then.Payload) != 1000 || b.Then.PayloadLen != 0 {
+		t.Errorf("by itself it is %+v, want the payload", b)
+	}
+}
+
 func TestBatchInPieces(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -189,7 +223,7 @@ func TestBatchFaults(t *testing.T) {
 		isProblem(t, s.do(c[0], "/v1/batches/"+nobody+c[1], ""), problem.NotFound)
 	}
 	isProblem(t, s.do("POST", "/v1/batches/"+nobody+"/seal", `{"total":1}`), problem.NotFound)
-	for _, path := range []string{"?state=x", "?after=x", "?limit=0", "/" + nobody + "/jobs?after=-1"} {
+	for _, path := range []string{"?state=x", "?order=best", "?after=x", "?limit=0", "/" + nobody + "/jobs?after=-1"} {
 		isProblem(t, s.do("GET", "/v1/batches"+path, ""), problem.BadRequest)
 	}
 	held := decode[Batch](t, s.do("POST", "/v1/batches", `{"pool":"main","jobs":[{"task":"wait"},{"task":"echo","delay":"1h"}],"then":{"task":"echo"}}`))

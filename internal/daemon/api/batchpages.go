@@ -56,6 +56,11 @@ func (a *API) listBatches(w http.ResponseWriter, r *http.Request, q query) *prob
 		}
 		filter.States = []queue.BatchState{s}
 	}
+	if v, there := q.look("order"); there {
+		if filter.Newest = v == "newest"; !filter.Newest && v != "oldest" {
+			f.add("order is " + quoted(v) + ": use newest or oldest")
+		}
+	}
 	if v, there := q.look("after"); there {
 		n, err := strconv.ParseUint(v, 10, 63)
 		if err != nil {
@@ -72,12 +77,34 @@ func (a *API) listBatches(w http.ResponseWriter, r *http.Request, q query) *prob
 	}
 	all := Batches{Batches: make([]Batch, len(page.Batches))}
 	for i := range page.Batches {
-		all.Batches[i] = batchOf(&page.Batches[i])
+		all.Batches[i] = briefBatch(page.Batches[i])
 	}
 	if page.Next > 0 {
 		all.Next = strconv.FormatUint(page.Next, 10)
 	}
 	return writeJSON(w, http.StatusOK, all)
+}
+
+// briefBatch gives a batch of a list, without what is handed to its callbacks.
+func briefBatch(i queue.BatchInfo) Batch {
+	brief := func(j **queue.Job) (size int) {
+		if *j == nil {
+			return 0
+		}
+		short := **j
+		size, short.Payload = len(short.Payload), nil
+		*j = &short
+		return size
+	}
+	then, failed := brief(&i.ThenJob), brief(&i.FailedJob)
+	b := batchOf(&i)
+	if b.Then != nil {
+		b.Then.PayloadLen = then
+	}
+	if b.FailedJob != nil {
+		b.FailedJob.PayloadLen = failed
+	}
+	return b
 }
 
 // listMembers tells of the members of a batch, in their order, a page of them.
