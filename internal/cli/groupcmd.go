@@ -89,6 +89,18 @@ func groupName(args []string) string {
 	return args[1]
 }
 
+// groupArguments are a pool, and a group that may be left out but is not empty: that
+// would be an unset variable of a script, and mean the limits of all groups.
+func groupArguments(cmd *cobra.Command, args []string, how string) error {
+	if err := wants(1, 2, how)(cmd, args); err != nil {
+		return err
+	}
+	if len(args) == 2 && args[1] == "" {
+		return errors.New("the name of the group is empty: give one, or leave it out for the limits of all groups that have none of their own")
+	}
+	return nil
+}
+
 func newGroupSet(r *remote) *cobra.Command {
 	concurrency, burst := -1, -1
 	rate := -1.0
@@ -96,7 +108,7 @@ func newGroupSet(r *remote) *cobra.Command {
 		use: "set POOL [GROUP] [--concurrency N] [--rate N] [--burst N]", short: "Set the limits of a group",
 		long: "Set limits how many jobs of a group run at the same time, on all nodes together, and how\nmany begin in a second. It holds at once, and until it is set anew or reset. What is left\nout is no limit. Without GROUP it sets the limits of all groups that have none of their\nown.",
 		args: func(cmd *cobra.Command, args []string) error {
-			if err := wants(1, 2, "bullpen group set POOL [GROUP] --concurrency N --rate N; see: bullpen group ls POOL")(cmd, args); err != nil {
+			if err := groupArguments(cmd, args, "bullpen group set POOL [GROUP] --concurrency N --rate N; see: bullpen group ls POOL"); err != nil {
 				return err
 			}
 			if concurrency < 0 && rate < 0 && len(r.bad) == 0 {
@@ -135,7 +147,10 @@ func newGroupReset(r *remote) *cobra.Command {
 	return r.command(verb{
 		use: "reset POOL [GROUP]", short: "Take back the limits that were set for a group",
 		long: "Reset takes back what bullpen group set has set: from then on the group has the limits of\nall groups. Without GROUP it takes back those of all groups, so that the configuration\nholds.",
-		args: wants(1, 2, "bullpen group reset POOL [GROUP]; see: bullpen group ls POOL"), complete: r.completePool,
+		args: func(cmd *cobra.Command, args []string) error {
+			return groupArguments(cmd, args, "bullpen group reset POOL [GROUP]; see: bullpen group ls POOL")
+		},
+		complete: r.completePool,
 		do: func(ctx context.Context, c *client.Client, args []string) error {
 			g, err := c.ResetGroup(ctx, args[0], groupName(args))
 			if err != nil {

@@ -71,7 +71,9 @@ func (a *API) answerGroups(w http.ResponseWriter, r *http.Request, pool string) 
 func (a *API) setGroup(w http.ResponseWriter, r *http.Request, q query) *problem.Problem {
 	var l queue.GroupLimits
 	var f faults
+	given := false
 	p := readObject(r, []string{"concurrency", "rate", "burst"}, &f, func(name string, value []byte) error {
+		given = true
 		switch name {
 		case "concurrency":
 			return readWhole(value, 0, 1<<20, &l.Concurrency)
@@ -82,6 +84,9 @@ func (a *API) setGroup(w http.ResponseWriter, r *http.Request, q query) *problem
 		}
 	})
 	if p == nil {
+		if !given { // taking away all limits is said, not left out
+			f.add("there are no limits: give at least one of concurrency, rate and burst, where 0 is no limit; DELETE takes back what was set")
+		}
 		if err := l.Check(); err != nil {
 			f.add(err.Error())
 		}
