@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/bullpen-run/bullpen/internal/daemon/guard"
 	"github.com/bullpen-run/bullpen/internal/daemon/problem"
 	"github.com/bullpen-run/bullpen/queue"
 )
@@ -166,7 +167,8 @@ func (a *API) removeAll(w http.ResponseWriter, r *http.Request, _ query) *proble
 	return a.answerDead(w, r, s, a.backend.Queue().RemoveDeadAll)
 }
 
-// retryMany enqueues dead jobs again, by their ids or as a selection says.
+// retryMany enqueues dead jobs again, by their ids or, for administrators as in
+// retryAll, as a selection says.
 func (a *API) retryMany(w http.ResponseWriter, r *http.Request, _ query) *problem.Problem {
 	if a.stopping() {
 		return errStops()
@@ -181,6 +183,9 @@ func (a *API) retryMany(w http.ResponseWriter, r *http.Request, _ query) *proble
 			_, err := q.RetryDead(ctx, id)
 			return err
 		})
+	}
+	if role := guard.RoleOf(r.Context()); role < guard.Admin && role != guard.None { // none: nobody asks for roles
+		return problem.New(problem.Forbidden, "retrying what a filter selects needs the role admin, and the caller has "+role.String()+": give the jobs by ids, or use another token")
 	}
 	if s.given && s.state != queue.Dead {
 		return problem.New(problem.BadRequest, "state is "+quoted(s.state.String())+": only dead jobs are tried again, so use dead, or leave it out")

@@ -3,11 +3,13 @@ package api
 import (
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/bullpen-run/bullpen/internal/daemon/guard"
 	"github.com/bullpen-run/bullpen/internal/daemon/problem"
 	"github.com/bullpen-run/bullpen/queue"
 )
@@ -216,6 +218,28 @@ func TestRetryMany(t *testing.T) {
 	for body, says := range map[string]string{`{"state":"done"}`: "not ended", `{"reason":"final"}`: "reason", `{"limit":3}`: "which jobs", `{"all":false}`: "which jobs"} {
 		if p := isProblem(t, s.do("POST", "/v1/jobs/cancel", body), problem.BadRequest); !strings.Contains(p.Detail, says) {
 			t.Errorf("%s: %q is not in %q", body, says, p.Detail)
+		}
+	}
+}
+
+// TestRetryByRole has what a filter selects for administrators only.
+func TestRetryByRole(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	id := s.dead("a")
+	for _, c := range []struct {
+		role   guard.Role
+		body   string
+		status int
+	}{
+		{guard.Submit, `{"all":true}`, http.StatusForbidden}, {guard.Submit, `{"pool":"main"}`, http.StatusForbidden},
+		{guard.Submit, `{"ids":["` + id + `"]}`, http.StatusOK}, {guard.Admin, `{"all":true}`, http.StatusOK},
+	} {
+		w := httptest.NewRecorder()
+		r := httptest.NewRequestWithContext(guard.WithRole(t.Context(), c.role), "POST", "/v1/jobs/retry", strings.NewReader(c.body))
+		s.api.Handler().ServeHTTP(w, r)
+		if w.Code != c.status || c.status == http.StatusForbidden && !strings.Contains(w.Body.String(), "role admin") {
+			t.Errorf("%v with %s: %d %s, want %d", c.role, c.body, w.Code, w.Body, c.status)
 		}
 	}
 }
