@@ -99,7 +99,11 @@ var (
 func readSelection(r *http.Request, known []string) (*selection, *problem.Problem) {
 	s := &selection{limit: mostLimit, began: time.Now()}
 	var f faults
-	if p := readObject(r, known, &f, s.set); p != nil {
+	fields := 0
+	if p := readObject(r, known, &f, func(name string, value []byte) error {
+		fields++
+		return s.set(name, value)
+	}); p != nil {
 		return nil, p
 	}
 	s.check(&f)
@@ -107,8 +111,8 @@ func readSelection(r *http.Request, known []string) (*selection, *problem.Proble
 	chosen.Newest = false
 	nothing := chosen == queue.Filter{} && !s.given && !s.all
 	switch {
-	case s.ids != nil && (!nothing || s.after != nil):
-		f.add("ids and a selection are both there: give one")
+	case s.ids != nil && fields > 1:
+		f.add("ids and other fields are both there: give ids alone, or a selection")
 	case s.ids == nil && nothing && slices.Contains(known, "reason"):
 		f.add(`nothing says which dead jobs are meant: give pool, task, group, schedule, batch, reason, outcome, cause, search, since or before, or "all": true`)
 	case s.ids == nil && nothing:

@@ -207,7 +207,8 @@ func TestRetryMany(t *testing.T) {
 		t.Errorf("trying a pool again answers %+v, want 2: %s and another", m, two)
 	}
 	for body, says := range map[string]string{
-		`{}`: "which dead jobs", `{"state":"queued"}`: "only dead", `{"ids":[]}`: "1 to 1000", `{"ids":["a"],"pool":"main"}`: "ids and", `{"ids":"a"}`: "list",
+		`{}`: "which dead jobs", `{"state":"queued"}`: "only dead", `{"ids":[]}`: "1 to 1000", `{"ids":["a"],"pool":"main"}`: "ids and",
+		`{"ids":["a"],"limit":5}`: "ids alone", `{"ids":["a"],"order":"newest"}`: "ids alone", `{"ids":"a"}`: "list",
 		`{"ids":[7]}`: "ids", `{"cause":"x"}`: "hexadecimal", `{"search":""}`: "empty", `{"after":"x","all":true}`: "after", `{"order":"newest"}`: "which dead jobs",
 		`{"since":"2030-01-01T00:00:00Z","before":"2030-01-01T00:00:00Z"}`: "exchange", `{"searches":"x"}`: `did you mean "search"`,
 	} {
