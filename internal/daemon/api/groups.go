@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 
 	"github.com/bullpen-run/bullpen/internal/daemon/problem"
@@ -80,7 +81,10 @@ func (a *API) setGroup(w http.ResponseWriter, r *http.Request, q query) *problem
 		case "burst":
 			return readWhole(value, 0, 1<<20, &l.Burst)
 		default:
-			return json.Unmarshal(value, &l.Rate)
+			if err := json.Unmarshal(value, &l.Rate); err != nil {
+				return errors.New("use a number of jobs a second without quotes, such as 10 or 0.5; 0 is no limit")
+			}
+			return nil
 		}
 	})
 	if p == nil {

@@ -15,10 +15,11 @@ func TestSetGroup(t *testing.T) {
 		t.Errorf("set, the groups are %+v", g)
 	}
 	for body, says := range map[string]string{
-		"":            "at least one of concurrency, rate and burst",
-		"{}":          "at least one of concurrency, rate and burst",
-		`{"limit":1}`: `there is no field "limit"`,
-		`{"burst":3}`: "Burst is set without Rate",
+		"":             "at least one of concurrency, rate and burst",
+		"{}":           "at least one of concurrency, rate and burst",
+		`{"rate":"5"}`: "use a number of jobs a second without quotes",
+		`{"limit":1}`:  `there is no field "limit"`,
+		`{"burst":3}`:  "Burst is set without Rate",
 	} {
 		if p := isProblem(t, s.do("PUT", path+"?group=acme", body), problem.BadRequest); !strings.Contains(p.Detail, says) {
 			t.Errorf("%s: %q is not in %q", body, says, p.Detail)
