@@ -235,17 +235,25 @@ func (r *batchRecord) failedID() string { return derivedID(r.created, "failed", 
 // readBatch reads the record of a batch.
 func (q *Queue) readBatch(ctx context.Context, id string) (*batchRecord, error) {
 	if err := checkID(id); err != nil {
-		return nil, fmt.Errorf("%w: %q is not an id of a batch", ErrNotFound, id)
+		return nil, noBatch(fmt.Sprintf("no such batch: %q is not an id of a batch", id))
 	}
 	m, err := q.engine.Get(ctx, engine.State, batchSubject(id))
 	if errors.Is(err, engine.ErrNotFound) {
-		return nil, fmt.Errorf("%w: there is no batch %s, or it ended so long ago that it is no more kept", ErrNotFound, id)
+		return nil, noBatch(fmt.Sprintf("no such batch: %s is not there, or ended so long ago that it is no more kept", id))
 	}
 	if err != nil {
 		return nil, storeError(err)
 	}
 	return decodeBatch(m)
 }
+
+// noBatch is an ErrNotFound that is about a batch, and so does not speak of a job.
+type noBatch string
+
+func (e noBatch) Error() string { return string(e) }
+
+// Is tells that it is an ErrNotFound.
+func (e noBatch) Is(target error) bool { return target == ErrNotFound } //nolint:errorlint // Is compares with one that is not wrapped.
 
 // errUnchanged says that a batch is as it should be.
 var errUnchanged = errors.New("nothing to change")

@@ -50,7 +50,7 @@ func (q *Queue) PauseSchedule(ctx context.Context, name string, paused bool) (Sc
 }
 
 func noSchedule(name string) error {
-	return fmt.Errorf("%w: %q; ListSchedules tells which there are", ErrNoSchedule, name)
+	return fmt.Errorf("%w: %q", ErrNoSchedule, name)
 }
 
 // changeSchedule stores what change makes of a schedule; old is nil where there is
