@@ -205,6 +205,11 @@ func (s *sweeping) sweep(ctx context.Context, c *client.Client, args []string) e
 		s.say("%s %s before this happened", plural(all.Count, "dead job"), s.done)
 		return ofPool(s.filter.Pool, err)
 	}
+	if all.Count == 0 && len(all.Failed) == 0 {
+		if err := knowsPool(ctx, c, s.filter.Pool); err != nil {
+			return err
+		}
+	}
 	return s.tell(&all)
 }
 

@@ -85,8 +85,23 @@ func (k *canceling) cancel(ctx context.Context, c *client.Client, args []string)
 		k.say("%s canceled before this happened", plural(all.Count, "job"))
 		return ofPool(k.filter.Pool, err)
 	}
+	if all.Count == 0 && len(all.Failed) == 0 {
+		if err := knowsPool(ctx, c, k.filter.Pool); err != nil {
+			return err
+		}
+	}
 	s := &sweeping{remote: k.remote, what: "job", done: "canceled"}
 	return s.tell(&all)
+}
+
+// knowsPool is asked where a pool has no jobs: jobs of one that is not configured any
+// more can be selected as well.
+func knowsPool(ctx context.Context, c *client.Client, name string) error {
+	if name == "" {
+		return nil
+	}
+	_, err := c.Pool(ctx, name)
+	return ofPool(name, err)
 }
 
 // foretell says how many jobs would be canceled.
@@ -107,6 +122,11 @@ func (k *canceling) foretell(ctx context.Context, c *client.Client) error {
 			return ofPool(k.filter.Pool, err)
 		}
 		all, more = all+n, more || rest
+	}
+	if all == 0 {
+		if err := knowsPool(ctx, c, k.filter.Pool); err != nil {
+			return err
+		}
 	}
 	how := howMany(all, more, "job")
 	if most := k.filter.Limit; most > 0 {
