@@ -7,6 +7,8 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -158,6 +160,10 @@ func tracesKeys() []key[Settings] {
 
 const mostHeaders = 64 << 10
 
+// othersRead are the rights that nobody may have to a file of secrets, as with
+// http.tokens: its group may read it, which is how secrets are mounted.
+const othersRead = 0o037
+
 // completeTraces adds the headers of the file.
 func (l *loader) completeTraces() {
 	t := &l.settings.Traces
@@ -168,6 +174,10 @@ func (l *loader) completeTraces() {
 	content, err := readFile(t.HeadersFile)
 	if err != nil || len(content) > mostHeaders {
 		l.fault(at, "the file cannot be read, or is larger than %s", bytesText(mostHeaders))
+		return
+	}
+	if info, err := os.Stat(t.HeadersFile); err == nil && runtime.GOOS != "windows" && info.Mode().Perm()&othersRead != 0 {
+		l.fault(at, "the file may be read or written by others than its owner and group (mode %04o), and has secrets: run chmod 600 %s", info.Mode().Perm(), t.HeadersFile)
 		return
 	}
 	number := 0

@@ -2,7 +2,9 @@ package settings
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -37,6 +39,25 @@ func TestTraces(t *testing.T) {
 	}
 	if s := good(t, folder, ""); s.Traces.Endpoint != "" || s.Traces.Sample != 1 || s.Traces.Timeout != 10*time.Second {
 		t.Errorf("nothing configured gives %+v", s.Traces)
+	}
+}
+
+// TestTracesSecret refuses a file of headers that others may read, as one of tokens.
+func TestTracesSecret(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS == "windows" {
+		t.Skip("its files have no such rights")
+	}
+	for mode, refused := range map[os.FileMode]bool{0o600: false, 0o640: false, 0o644: true, 0o604: true, 0o660: true} {
+		folder := t.TempDir()
+		writeFiles(t, folder, map[string]string{"headers": "a: hidden"})
+		if err := os.Chmod(filepath.Join(folder, "headers"), mode); err != nil {
+			t.Fatal(err)
+		}
+		_, err := load(t, folder, "traces: {headers_file: headers}\n")
+		if refused && (err == nil || !strings.Contains(err.Error(), "run chmod 600") || strings.Contains(err.Error(), "hidden")) || !refused && err != nil {
+			t.Errorf("mode %04o: %v", mode, err)
+		}
 	}
 }
 
