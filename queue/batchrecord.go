@@ -253,7 +253,7 @@ type noBatch string
 func (e noBatch) Error() string { return string(e) }
 
 // Is tells that it is an ErrNotFound.
-func (e noBatch) Is(target error) bool { return target == ErrNotFound } //nolint:errorlint // Is compares with one that is not wrapped.
+func (e noBatch) Is(target error) bool { return target == ErrNotFound }
 
 // errUnchanged says that a batch is as it should be.
 var errUnchanged = errors.New("nothing to change")

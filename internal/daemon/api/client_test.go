@@ -178,7 +178,7 @@ func TestClientBatches(t *testing.T) {
 	if n != 1200 || dead != 12 {
 		t.Errorf("there are %d members, %d of them dead", n, dead)
 	}
-	if p, err := c.ListBatches(ctx, client.BatchFilter{State: client.BatchDone, Limit: 5}); err != nil || len(p.Batches) != 1 {
+	if p, err := c.ListBatches(ctx, client.BatchFilter{State: client.BatchDone, Newest: true, Limit: 5}); err != nil || len(p.Batches) != 1 {
 		t.Errorf("the batches are %+v, %v", p, err)
 	}
 	s.clientOfOpenBatches(ctx, c)

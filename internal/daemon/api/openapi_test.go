@@ -248,7 +248,7 @@ func FuzzMeta(f *testing.F) {
 func FuzzLine(f *testing.F) {
 	for _, v := range []string{
 		`{}`, `{"payload":"x","meta":{"a":"b"},"delay":1.5}`, `{"payload_base64":"eA==","key":"\u00e4"}`, `[1,2]`, `{"a":{"b":[1,"}"]}}`, `{"at":"2030-01-01T00:00:00Z"} `,
-		`{"memory":"1KiB","cpu":0.5,"attempts":3,"idempotent":true}`, `{"payload":"\ud800"}`, "{\"payload\":\"\x00\"}", `{"delay":1e300}`, `"{"`, `{"task" : "a" , "task" : "b"}`,
+		`{"memory":"1KiB","cpu":0.5,"attempts":3,"idempotent":true}`, `{"payload":"\ud800"}`, "{\"payload\":\"\x00\"}", `{"delay":1e300}`, `"{"`, `{"then" : [ {} , {"task":"]"} ]}`, `{"then":[1,"]",[]]}`, `{"task" : "a" , "task" : "b"}`,
 	} {
 		f.Add([]byte(v))
 	}
