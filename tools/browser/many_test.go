@@ -36,7 +36,7 @@ func TestSearchAndPages(t *testing.T) {
 	for n := range 120 {
 		fmt.Fprintf(&bulk, `{"task":"nightly","payload":"%d","key":"customer-%03d"}`+"\n", n, n)
 	}
-	d.bulk("reports", bulk.String())
+	d.bulk("/v1/pools/reports/bulk", bulk.String())
 	b := newTab(t, d.url, desktop)
 	b.open("#/jobs")
 	b.until("a page of fifty is shown", `document.querySelectorAll("tbody tr").length === 50`)
