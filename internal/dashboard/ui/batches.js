@@ -8,7 +8,7 @@ import { columns, Pages, plural } from "./jobs.js";
 const over = (b) => b.state === "done" || b.state === "canceled";
 const settled = (b) => b?.ended_at && (!b.then || b.then_id);
 const state = (b) => badge(b.state, { open: "go", done: b.failed ? "warn" : "ok" }[b.state]);
-const progress = (b) => h("span", { class: "progress" }, bar(b.ended || 0, b.total || 1, "Ended of all"), h("span", null, count(b.ended || 0) + " of " + (b.state === "open" ? "so far " : "") + count(b.total || 0)), b.failed ? h("span", { class: "bad" }, count(b.failed) + " failed") : null);
+const progress = (b) => h("span.progress", null, bar(b.ended || 0, b.total || 1, "Ended of all"), h("span", null, count(b.ended || 0) + " of " + (b.state === "open" ? "so far " : "") + count(b.total || 0)), b.failed ? h("span.bad", null, count(b.failed) + " failed") : null);
 
 export function batches() {
 	const pages = new Pages((after) => get("/v1/batches" + query({ limit: 50, after })));
@@ -35,7 +35,7 @@ export function batch({ id }) {
 		"cancel" + id, "the batch is canceled", async () => { feed.data = await send("POST", where + "/cancel"); pages.load(true); });
 	const follower = (job, id) => (job ? [job.task || "a job", " in ", job.pool, " ", jobLink(id)] : "");
 	const show = (b) => [
-		h("p", { class: "id" }, id),
+		h("p.id", null, id),
 		progress(b),
 		facts([
 			["Well", count(b.ok || 0)], ["Failed", count(b.failed || 0) + (b.failed ? ", " + share(b.failed, b.ended) + " of those that ended" : "")], ["Canceled", b.canceled ? count(b.canceled) : ""],
@@ -50,8 +50,8 @@ export function batch({ id }) {
 	const view = () => {
 		const b = feed.data;
 		return [
-			h("div", { class: "head" }, crumbs("/batches", "Batches", b?.key || short(id), " ", b ? state(b) : null),
-				!b || over(b) ? null : h("div", { class: "actions" }, button("Cancel", "submit", cancel, { danger: true, busy: busy("cancel" + id), key: "cancel" }))),
+			h("div.head", null, crumbs("/batches", "Batches", b?.key || short(id), " ", b ? state(b) : null),
+				!b || over(b) ? null : h("div.actions", null, button("Cancel", "submit", cancel, { danger: true, busy: busy("cancel" + id), key: "cancel" }))),
 			shown(feed, show, "There is no such batch, or no more."),
 		];
 	};

@@ -4,9 +4,11 @@
 
 const SVG = "http://www.w3.org/2000/svg";
 
-// h describes an element. Children that are null or false keep their place.
-export function h(tag, props, ...kids) {
-	return { tag, props: props || {}, kids: flat(kids, []) };
+// h describes an element, such as "p.quiet" with its classes. Children that are null or
+// false keep their place.
+export function h(name, props, ...kids) {
+	const [tag, ...looks] = name.split(".");
+	return { tag, props: looks[0] ? { ...props, class: looks.join(" ") } : props || {}, kids: flat(kids, []) };
 }
 
 function flat(kids, into) {
@@ -159,7 +161,7 @@ export function relative(text, now = Date.now()) {
 
 // when shows a time as how long ago it was, with the exact time at hand.
 export function when(text) {
-	if (!text) return h("span", { class: "quiet" }, "–");
+	if (!text) return h("span.quiet", null, "–");
 	return h("time", { datetime: text, title: exactOf(text) }, relative(text));
 }
 
