@@ -73,19 +73,22 @@ class Content {
 export function job({ id }) {
 	const where = path("v1", "jobs", id);
 	const feed = new Feed(() => get(where));
-	let info, stop = null, lost = false, gap = false, stuck = true;
+	let info, stop = null, later = 0, closed = false, lost = false, gap = false, stuck = true;
 	const lines = [];
 	const payload = new Content(where + "/payload", "payload");
 	const result = new Content(where + "/result", "result");
 
 	async function load() {
 		await feed.load(true);
-		info = feed.data;
+		if (!feed.error) info = feed.data;
 	}
 
 	async function start() {
 		await load();
-		if (feed.error) return;
+		if (closed || feed.error) return;
+		stop?.();
+		lines.length = 0;
+		gap = false;
 		if (ended(info.state)) lines.push(...(info.lines || []));
 		else listen();
 		if (info.state === "done" || info.state === "canceled") payload.error = { status: 404 }; // it is not kept
@@ -95,7 +98,6 @@ export function job({ id }) {
 	}
 
 	function listen() {
-		let later = 0;
 		const soon = () => { clearTimeout(later); later = setTimeout(load, 200); };
 		stop = follow(where + "/events", {
 			open: () => { lost = false; redraw(); },
@@ -121,6 +123,14 @@ export function job({ id }) {
 			},
 		});
 	}
+
+	function close() {
+		closed = true;
+		clearTimeout(later);
+		stop?.();
+	}
+
+	feed.again = start;
 
 	const cancel = () => sure({ title: "Cancel this job?", text: info.state === "running" ? "It is asked to end, and its worker is ended where it does not." : "It never starts.", verb: "Cancel job", danger: true },
 		"cancel" + id, "the job is canceled", async () => { info = { ...info, ...(await send("POST", where + "/cancel")) }; });
@@ -189,5 +199,5 @@ export function job({ id }) {
 			meta.length ? section("Meta", null, facts(meta.map(([k, v]) => [k, h("code", null, v)]))) : null,
 		];
 	}
-	return { title: "Job", view, start, close: () => stop?.() };
+	return { title: "Job", view, start, close };
 }
