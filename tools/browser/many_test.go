@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/chromedp/chromedp"
 )
 
 // Many jobs are picked and canceled at once.
@@ -54,6 +56,25 @@ func TestSearchAndPages(t *testing.T) {
 	b.until("the address tells what is searched", `location.hash.includes("search=customer-077")`)
 	b.fill("input.search", "nobody-at-all")
 	b.shows("No job fits.")
+}
+
+// A link tells what is shown, and the filters say so, also once the pools are known.
+func TestFiltersOfLink(t *testing.T) {
+	d := start(t, "")
+	id := d.submit("mail", "task=fails", "x")
+	d.becomes(id, "dead")
+	b := newTab(t, d.url, desktop)
+	for _, place := range []string{"#/jobs?pool=thumbnails", "#/dead?pool=thumbnails", "#/workers?pool=thumbnails"} {
+		b.do(chromedp.Navigate("about:blank"))
+		b.open(place)
+		b.until("the pools are known", `document.querySelector("select")?.length === 4`)
+		if got := b.run(`document.querySelector("select").value`); got != "thumbnails" {
+			t.Errorf("the filter of %s says %q", place, got)
+		}
+	}
+	b.may("/v1/jobs?pool=gone")
+	b.open("#/jobs?pool=gone")
+	b.until("a pool that is not there is named", `document.querySelector("select")?.value === "gone" && document.querySelector("select").length === 5`)
 }
 
 // Dead letters are grouped by cause, and tried again or dropped all at once.

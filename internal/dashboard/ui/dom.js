@@ -74,9 +74,12 @@ function fill(node, v, svg) {
 	for (const name in before) if (!(name in v.props)) set(node, name, undefined);
 	for (const name in v.props) if (name !== "value" && before[name] !== v.props[name]) set(node, name, v.props[name]);
 	patch(node, v.kids, svg || v.tag === "svg");
-	// What a person types stays until the page itself means another value.
-	if ("value" in v.props && before.value !== v.props.value && node.value !== String(v.props.value)) node.value = v.props.value;
+	// What a person types stays until the page itself means another value, or other options
+	// are there to be chosen from.
+	if ("value" in v.props && (before.value !== v.props.value || options(old) !== options(v)) && node.value !== String(v.props.value)) node.value = v.props.value;
 }
+
+const options = (v) => v?.tag === "select" && v.kids.map((k) => k.props.value).join("\n");
 
 const asProperty = new Set(["checked", "indeterminate", "disabled", "open"]);
 

@@ -97,7 +97,12 @@ export const choice = (label, value, options, change) => field(label,
 	h("select", { value, onchange: (e) => change(e.target.value) },
 		options.map(([v, text]) => h("option", { value: v, key: "o" + v }, text))));
 
-export const poolChoice = (value, change) => choice("Pool", value, [["", "all pools"], ...(app.overview?.pools || []).map((p) => [p.name, p.name])], change);
+// poolChoice also has the pool of a link that is not there, or not known yet.
+export function poolChoice(value, change) {
+	const names = (app.overview?.pools || []).map((p) => p.name);
+	if (value && !names.includes(value)) names.push(value);
+	return choice("Pool", value, [["", "all pools"], ...names.map((n) => [n, n])], change);
+}
 
 // searchBox is the field that the key / leads to. It asks once typing has paused.
 export function searchBox(value, change) {
