@@ -119,3 +119,44 @@ func TestDeadByCause(t *testing.T) {
 	b.open("#/dead")
 	b.shows("There are no dead letters.")
 }
+
+// What somebody else has done meanwhile to some of the dead letters that were picked
+// stops nothing.
+func TestDeadPicked(t *testing.T) {
+	d := start(t, "")
+	var ids []string
+	for range 4 {
+		ids = append(ids, d.submit("mail", "task=fails", "x"))
+	}
+	for _, id := range ids {
+		d.becomes(id, "dead")
+	}
+	b := newTab(t, d.url, desktop)
+	b.may("404")
+	pick := func(rows int) {
+		b.open("#/dead?by=job&pool=mail")
+		b.until(fmt.Sprintf("%d are listed", rows), fmt.Sprintf(`document.querySelectorAll("tbody tr").length === %d`, rows))
+		b.run(`document.querySelector("thead input").click()`)
+		b.shows(fmt.Sprintf("%d jobs picked", rows))
+	}
+	pick(4)
+	d.ask("DELETE", "/v1/dead/"+ids[3], "") // the newest, which goes first
+	b.press("Drop")
+	b.press("Drop 4 jobs")
+	b.shows("1 not dropped. The first, " + ids[3])
+	b.shows("3 jobs dropped")
+	b.shows("No dead letter fits.")
+	for range 3 {
+		ids = append(ids, d.submit("mail", "task=fails", "x"))
+	}
+	for _, id := range ids[4:] {
+		d.becomes(id, "dead")
+	}
+	b.open("#/jobs") // another page, so that the list is read again
+	pick(3)
+	d.ask("DELETE", "/v1/dead/"+ids[6], "")
+	b.press("Retry")
+	b.press("Retry 3 jobs")
+	b.shows("1 not enqueued again. The first, " + ids[6])
+	b.shows("2 jobs enqueued again")
+}

@@ -1,7 +1,7 @@
 // Dead letters and quarantine: by cause, and one by one.
 import { h, count, when } from "./dom.js";
 import { get, path, query, send } from "./net.js";
-import { busy, many, may, redraw, sure } from "./state.js";
+import { busy, many, may, redraw, sure, tellFailed } from "./state.js";
 import { badge, button, chip, choice, col, empty, jobLink, num, poolChoice, poolLink, searchBox, shown, table, taken } from "./parts.js";
 import { columns, Pages, Picked, plural } from "./jobs.js";
 
@@ -36,18 +36,31 @@ export function dead(params) {
 	const retryAll = (what, more) => act("Retry", again, false, what, "enqueued again", () => many("/v1/dead/retry", all(more), "enqueued again"));
 	const dropAll = (what, more) => act("Drop", gone, true, what, "dropped", () => many("/v1/dead/remove", all(more), "dropped"));
 
-	// each does something to all that are picked, one after the other.
-	async function each(one) {
+	const retryPicked = () => act("Retry", again, false, plural(picked.size, "job"), "enqueued again", async () => {
+		const n = await many("/v1/jobs/retry", { ids: [...picked] }, "enqueued again");
+		picked.clear();
+		return n;
+	});
+
+	// drop drops all that are picked, one after the other. What somebody else has tried
+	// again or dropped meanwhile is no reason to stop.
+	async function drop() {
+		const failed = [];
 		let n = 0;
 		for (const id of [...picked]) {
-			await one(id);
+			try {
+				await send("DELETE", path("v1", "dead", id));
+				n++;
+			} catch (e) {
+				failed.push({ id, error: e.message });
+				if (e.status !== 404) break;
+			}
 			picked.delete(id);
-			n++;
 		}
+		tellFailed(failed, "dropped");
 		return n;
 	}
-	const retryPicked = () => act("Retry", again, false, plural(picked.size, "job"), "enqueued again", () => each((id) => send("POST", path("v1", "dead", id, "retry"))));
-	const dropPicked = () => act("Drop", gone, true, plural(picked.size, "job"), "dropped", () => each((id) => send("DELETE", path("v1", "dead", id))));
+	const dropPicked = () => act("Drop", gone, true, plural(picked.size, "job"), "dropped", drop);
 
 	const reasonOf = (j) => [badge(j.reason, "bad"), j.outcome && j.outcome !== j.reason ? badge(j.outcome, "bad") : null];
 	const nothing = () => empty(filtered ? "No dead letter fits." : "There are no dead letters.", filtered ? h("p", null, h("a", { href: "#/dead" }, "Show all")) : h("p", null, "Jobs that have failed for good wait here, with their evidence, to be tried again or dropped."));
