@@ -45,7 +45,7 @@ export function batch({ id }) {
 		]),
 		section("Its jobs", null,
 			shown(pages, ({ jobs }) => (jobs.length ? table("Jobs", [num("Number", (j) => j.index ?? 0), columns.id, columns.task, columns.pool, columns.state, columns.attempts, columns.ran, columns.says], jobs, (j) => j.id) : empty("There are none."))),
-			pages.bar()),
+			pages.bar("Back", "Further")),
 	];
 	const view = () => {
 		const b = feed.data;

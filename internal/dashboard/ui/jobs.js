@@ -42,14 +42,14 @@ export class Pages extends Feed {
 		this.stale = false;
 		this.load();
 	}
-	bar() {
+	bar(back = "Newer", on = "Older") {
 		const next = this.data?.next;
 		if (!this.before.length && !next) return null;
 		const turn = (label, can, f) => button(label, "read", () => { f(); this.load(true).then(() => window.scrollTo(0, 0)); }, { off: !can });
 		return h("nav.pages", { "aria-label": "Pages of the list" },
-			turn("Newer", this.before.length, () => { this.at = this.before.pop(); }),
+			turn(back, this.before.length, () => { this.at = this.before.pop(); }),
 			quiet("page " + (this.before.length + 1)),
-			turn("Older", next, () => { this.before.push(this.at); this.at = next; }));
+			turn(on, next, () => { this.before.push(this.at); this.at = next; }));
 	}
 }
 
