@@ -74,6 +74,8 @@ func TestBatchesLive(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.until("the batch is listed", `document.querySelector("tbody")?.innerText.includes("slowly")`)
+	d.ask("POST", "/v1/batches", `{"key":"later","pool":"reports"}`)
+	b.until("the newest is listed first", `/later[^]*slowly/.test(document.querySelector("tbody").innerText)`)
 	list, one := b, newTab(t, d.url, desktop)
 	one.open("#/batches/" + made.ID)
 	one.shows("There are none.")

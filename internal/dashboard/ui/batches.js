@@ -11,7 +11,7 @@ const state = (b) => badge(b.state, { open: "go", done: b.failed ? "warn" : "ok"
 const progress = (b) => h("span.progress", null, bar(b.ended || 0, b.total || 1, "Ended of all"), h("span", null, count(b.ended || 0) + " of " + (b.state === "open" ? "so far " : "") + count(b.total || 0)), b.failed ? h("span.bad", null, count(b.failed) + " failed") : null);
 
 export function batches() {
-	const pages = new Pages((after) => get("/v1/batches" + query({ limit: 50, after })));
+	const pages = new Pages((after) => get("/v1/batches" + query({ limit: 50, order: "newest", after })));
 	const view = () => [
 		h("h1", null, "Batches"),
 		shown(pages, ({ batches }) => (batches.length ? table("Batches", [
