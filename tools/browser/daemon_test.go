@@ -153,9 +153,9 @@ func (d *daemon) submit(pool, query, payload string) string {
 }
 
 // bulk hands in many jobs, of which each is a line.
-func (d *daemon) bulk(pool, lines string) {
+func (d *daemon) bulk(path, lines string) {
 	d.t.Helper()
-	r, err := http.Post(d.url+"/v1/pools/"+pool+"/bulk", "application/x-ndjson", strings.NewReader(lines))
+	r, err := http.Post(d.url+path, "application/x-ndjson", strings.NewReader(lines))
 	if err != nil {
 		d.t.Fatal(err)
 	}

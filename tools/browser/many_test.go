@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/chromedp/chromedp"
 )
 
 // Many jobs are picked and canceled at once.
@@ -36,7 +38,7 @@ func TestSearchAndPages(t *testing.T) {
 	for n := range 120 {
 		fmt.Fprintf(&bulk, `{"task":"nightly","payload":"%d","key":"customer-%03d"}`+"\n", n, n)
 	}
-	d.bulk("reports", bulk.String())
+	d.bulk("/v1/pools/reports/bulk", bulk.String())
 	b := newTab(t, d.url, desktop)
 	b.open("#/jobs")
 	b.until("a page of fifty is shown", `document.querySelectorAll("tbody tr").length === 50`)
@@ -54,6 +56,25 @@ func TestSearchAndPages(t *testing.T) {
 	b.until("the address tells what is searched", `location.hash.includes("search=customer-077")`)
 	b.fill("input.search", "nobody-at-all")
 	b.shows("No job fits.")
+}
+
+// A link tells what is shown, and the filters say so, also once the pools are known.
+func TestFiltersOfLink(t *testing.T) {
+	d := start(t, "")
+	id := d.submit("mail", "task=fails", "x")
+	d.becomes(id, "dead")
+	b := newTab(t, d.url, desktop)
+	for _, place := range []string{"#/jobs?pool=thumbnails", "#/dead?pool=thumbnails", "#/workers?pool=thumbnails"} {
+		b.do(chromedp.Navigate("about:blank"))
+		b.open(place)
+		b.until("the pools are known", `document.querySelector("select")?.length === 4`)
+		if got := b.run(`document.querySelector("select").value`); got != "thumbnails" {
+			t.Errorf("the filter of %s says %q", place, got)
+		}
+	}
+	b.may("/v1/jobs?pool=gone")
+	b.open("#/jobs?pool=gone")
+	b.until("a pool that is not there is named", `document.querySelector("select")?.value === "gone" && document.querySelector("select").length === 5`)
 }
 
 // Dead letters are grouped by cause, and tried again or dropped all at once.
@@ -97,4 +118,45 @@ func TestDeadByCause(t *testing.T) {
 	b.shows("2 jobs dropped")
 	b.open("#/dead")
 	b.shows("There are no dead letters.")
+}
+
+// What somebody else has done meanwhile to some of the dead letters that were picked
+// stops nothing.
+func TestDeadPicked(t *testing.T) {
+	d := start(t, "")
+	var ids []string
+	for range 4 {
+		ids = append(ids, d.submit("mail", "task=fails", "x"))
+	}
+	for _, id := range ids {
+		d.becomes(id, "dead")
+	}
+	b := newTab(t, d.url, desktop)
+	b.may("404")
+	pick := func(rows int) {
+		b.open("#/dead?by=job&pool=mail")
+		b.until(fmt.Sprintf("%d are listed", rows), fmt.Sprintf(`document.querySelectorAll("tbody tr").length === %d`, rows))
+		b.run(`document.querySelector("thead input").click()`)
+		b.shows(fmt.Sprintf("%d jobs picked", rows))
+	}
+	pick(4)
+	d.ask("DELETE", "/v1/dead/"+ids[3], "") // the newest, which goes first
+	b.press("Drop")
+	b.press("Drop 4 jobs")
+	b.shows("1 not dropped. The first, " + ids[3])
+	b.shows("3 jobs dropped")
+	b.shows("No dead letter fits.")
+	for range 3 {
+		ids = append(ids, d.submit("mail", "task=fails", "x"))
+	}
+	for _, id := range ids[4:] {
+		d.becomes(id, "dead")
+	}
+	b.open("#/jobs") // another page, so that the list is read again
+	pick(3)
+	d.ask("DELETE", "/v1/dead/"+ids[6], "")
+	b.press("Retry")
+	b.press("Retry 3 jobs")
+	b.shows("1 not enqueued again. The first, " + ids[6])
+	b.shows("2 jobs enqueued again")
 }

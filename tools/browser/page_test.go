@@ -331,6 +331,7 @@ func TestKeyboardOnly(t *testing.T) {
 	b.hides("Keyboard shortcuts")
 	b.key("g", "o")
 	b.shows("The last hour")
+	b.until("the charts are there", `document.querySelector(".plot") !== null`)
 	b.run(`document.querySelector(".plot").focus()`)
 	b.key(kb.ArrowLeft, kb.ArrowLeft)
 	b.until("a chart tells a time", `document.querySelectorAll(".chart figcaption .quiet").length === 6`)

@@ -63,6 +63,32 @@ func TestBatches(t *testing.T) {
 	b.until("the list of jobs has its own", `document.querySelectorAll("tbody tr").length === 4`)
 }
 
+// What becomes of batches is shown without loading the page again, to the end.
+func TestBatchesLive(t *testing.T) {
+	d := start(t, "")
+	b := newTab(t, d.url, desktop)
+	b.open("#/batches")
+	b.shows("There are no batches.")
+	var made struct{ ID string }
+	if err := json.Unmarshal(d.ask("POST", "/v1/batches", `{"key":"slowly","pool":"reports"}`), &made); err != nil {
+		t.Fatal(err)
+	}
+	b.until("the batch is listed", `document.querySelector("tbody")?.innerText.includes("slowly")`)
+	d.ask("POST", "/v1/batches", `{"key":"later","pool":"reports"}`)
+	b.until("the newest is listed first", `/later[^]*slowly/.test(document.querySelector("tbody").innerText)`)
+	list, one := b, newTab(t, d.url, desktop)
+	one.open("#/batches/" + made.ID)
+	one.shows("There are none.")
+	d.bulk("/v1/batches/"+made.ID+"/jobs?offset=0", `{"pool":"mail","task":"upper","payload":"a"}`+"\n"+`{"pool":"reports","task":"later"}`+"\n")
+	one.until("its jobs are shown as they are", `/done[^]*queued/.test(document.querySelector("tbody")?.innerText)`)
+	list.until("one is counted", `/1 of so far 2/.test(document.querySelector("tbody").innerText)`)
+	d.ask("POST", "/v1/batches/"+made.ID+"/seal", `{"total":2}`)
+	list.until("it is sealed", `/1 of 2/.test(document.querySelector("tbody").innerText)`)
+	d.ask("POST", "/v1/batches/"+made.ID+"/cancel", "")
+	list.until("its end is listed", `/canceled[^]*2 of 2/.test(document.querySelector("tbody").innerText)`)
+	one.until("its jobs are shown as they ended", `/done[^]*canceled/.test(document.querySelector("tbody").innerText)`)
+}
+
 func TestGroups(t *testing.T) {
 	d := start(t, "")
 	for _, group := range []string{"acme", "acme", "umbrella"} {

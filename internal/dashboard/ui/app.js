@@ -115,7 +115,7 @@ function logout() {
 }
 
 function loginView() {
-	return h("main", { class: "login", id: "main", tabindex: -1 },
+	return h("main.login", { id: "main", tabindex: -1 },
 		h("form", {
 			onsubmit: (e) => {
 				e.preventDefault();
@@ -127,10 +127,10 @@ function loginView() {
 		},
 		h("h1", null, "Bullpen"),
 		h("p", null, "This daemon asks for a token: one of the file ", h("code", null, "http.tokens"), " of its configuration."),
-		h("label", { class: "field" }, h("span", null, "Token"), h("input", { type: "password", name: "token", autocomplete: "current-password", required: true, autofocus: true, made: (el) => el.focus(), "aria-describedby": "kept" })),
-		loginFault ? h("p", { class: "bad", role: "alert" }, loginFault) : null,
+		h("label.field", null, h("span", null, "Token"), h("input", { type: "password", name: "token", autocomplete: "current-password", required: true, autofocus: true, made: (el) => el.focus(), "aria-describedby": "kept" })),
+		loginFault ? h("p.bad", { role: "alert" }, loginFault) : null,
 		h("button", { type: "submit", class: "button primary" }, "Go on"),
-		h("p", { class: "quiet", id: "kept" }, "It is kept in this tab until the tab is closed.")));
+		h("p.quiet", { id: "kept" }, "It is kept in this tab until the tab is closed.")));
 }
 
 // --- the frame ---
@@ -140,19 +140,19 @@ function frame() {
 	const ill = (app.overview?.pools || []).filter((p) => p.error).length;
 	document.title = (ill ? "(" + ill + ") " : "") + (page?.title || "") + " · Bullpen";
 	return [
-		h("a", { class: "skip", href: "#main", onclick: (e) => { e.preventDefault(); document.getElementById("main").focus(); } }, "Skip to the content"),
+		h("a.skip", { href: "#main", onclick: (e) => { e.preventDefault(); document.getElementById("main").focus(); } }, "Skip to the content"),
 		h("header", null,
-			h("a", { class: "brand", href: "#/" }, "Bullpen"),
+			h("a.brand", { href: "#/" }, "Bullpen"),
 			h("nav", { "aria-label": "Pages" }, menu.map((m) => link(m.to, [m.name], { key: m.name, "aria-current": m.pages.includes(here) ? "page" : undefined }))),
-			h("div", { class: "who" },
-				app.me.node ? h("span", { class: "node", title: "This node, version " + (app.me.version || "unknown") }, app.me.node) : null,
-				may("admin") ? null : h("span", { class: "badge warn", title: "Your token has the role " + app.me.role + ": what needs more is switched off." }, app.me.role === "read" ? "read-only" : app.me.role),
+			h("div.who", null,
+				app.me.node ? h("span.node", { title: "This node, version " + (app.me.version || "unknown") }, app.me.node) : null,
+				may("admin") ? null : h("span.badge.warn", { title: "Your token has the role " + app.me.role + ": what needs more is switched off." }, app.me.role === "read" ? "read-only" : app.me.role),
 				h("span", { class: "live " + (app.lost ? "off" : app.overview ? "on" : ""), role: "img", "aria-label": app.lost ? "not connected" : "live", title: app.lost ? "Not connected" : "Live" }),
 				button("?", "read", help, { bare: true, "aria-label": "Keyboard shortcuts", title: "Keyboard shortcuts (?)" }),
 				hasToken() ? button("Log out", "none", logout, { bare: true }) : null)),
-		app.lost && Date.now() - app.lost > 1500 ? h("div", { class: "banner", role: "status" }, "The connection to the daemon is lost. What you see is " + span(Math.floor((Date.now() - app.lost) / 1000)) + " old; it goes on by itself.") : null,
+		app.lost && Date.now() - app.lost > 1500 ? h("div.banner", { role: "status" }, "The connection to the daemon is lost. What you see is " + span(Math.floor((Date.now() - app.lost) / 1000)) + " old; it goes on by itself.") : null,
 		h("main", { id: "main", tabindex: -1, key: "main" + place }, page ? page.view() : loading()),
-		h("div", { class: "notes" }, app.notes.map((n) => h("div", { class: "note" + (n.bad ? " bad" : ""), key: n.id, role: n.bad ? "alert" : undefined }, h("span", null, n.text),
+		h("div.notes", null, app.notes.map((n) => h("div", { class: "note" + (n.bad ? " bad" : ""), key: n.id, role: n.bad ? "alert" : undefined }, h("span", null, n.text),
 			button("×", "none", () => { app.notes = app.notes.filter((o) => o !== n); redraw(); }, { bare: true, "aria-label": "Dismiss" })))),
 		dialog(),
 	];
@@ -160,7 +160,7 @@ function frame() {
 
 paintWith(() => {
 	if (app.login) draw(root, loginView());
-	else if (!app.me) draw(root, h("main", { class: "login", id: "main", tabindex: -1 }, app.startFault ? h("p", { class: "fault" }, app.startFault.message) : loading()));
+	else if (!app.me) draw(root, h("main.login", { id: "main", tabindex: -1 }, app.startFault ? h("p.fault", null, app.startFault.message) : loading()));
 	else draw(root, frame());
 });
 
@@ -171,7 +171,7 @@ const keys = [["/", "search"], ["?", "this list"], ["Esc", "close, or pick none"
 function help() {
 	confirm({
 		title: "Keyboard shortcuts",
-		body: () => h("dl", { class: "keys" }, keys.map(([k, what]) => h("div", { key: k }, h("dt", null, k.split(" ").map((p) => h("kbd", null, p))), h("dd", null, what)))),
+		body: () => h("dl.keys", null, keys.map(([k, what]) => h("div", { key: k }, h("dt", null, k.split(" ").map((p) => h("kbd", null, p))), h("dd", null, what)))),
 	});
 }
 

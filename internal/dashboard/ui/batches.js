@@ -6,11 +6,12 @@ import { badge, bar, button, col, crumbs, empty, facts, jobLink, link, num, sect
 import { columns, Pages, plural } from "./jobs.js";
 
 const over = (b) => b.state === "done" || b.state === "canceled";
+const settled = (b) => b?.ended_at && (!b.then || b.then_id);
 const state = (b) => badge(b.state, { open: "go", done: b.failed ? "warn" : "ok" }[b.state]);
-const progress = (b) => h("span", { class: "progress" }, bar(b.ended || 0, b.total || 1, "Ended of all"), h("span", null, count(b.ended || 0) + " of " + (b.state === "open" ? "so far " : "") + count(b.total || 0)), b.failed ? h("span", { class: "bad" }, count(b.failed) + " failed") : null);
+const progress = (b) => h("span.progress", null, bar(b.ended || 0, b.total || 1, "Ended of all"), h("span", null, count(b.ended || 0) + " of " + (b.state === "open" ? "so far " : "") + count(b.total || 0)), b.failed ? h("span.bad", null, count(b.failed) + " failed") : null);
 
 export function batches() {
-	const pages = new Pages((after) => get("/v1/batches" + query({ limit: 50, after })));
+	const pages = new Pages((after) => get("/v1/batches" + query({ limit: 50, order: "newest", after })));
 	const view = () => [
 		h("h1", null, "Batches"),
 		shown(pages, ({ batches }) => (batches.length ? table("Batches", [
@@ -22,18 +23,19 @@ export function batches() {
 		], batches, (b) => b.id) : empty("There are no batches.", h("p", null, "A batch is jobs that are counted together, with a job that follows when all have ended: ", h("code", null, "bullpen batch submit"), "."))), "This daemon has no batches."),
 		pages.bar(),
 	];
-	return { title: "Batches", view, tick: () => pages.renew() };
+	return { title: "Batches", view, tick: () => { pages.stale = true; pages.renew(); } };
 }
 
 export function batch({ id }) {
 	const where = path("v1", "batches", id);
 	const feed = new Feed(() => get(where), 2000);
+	let last = false; // whether its jobs were read after its end
 	const pages = new Pages((after) => get(where + "/jobs" + query({ limit: 50, after })));
 	const cancel = () => sure({ title: "Cancel this batch?", text: "Of its " + plural(feed.data.total - (feed.data.ended || 0), "job") + " that have not ended, those that wait never start and those that run are asked to end.", verb: "Cancel batch", danger: true },
 		"cancel" + id, "the batch is canceled", async () => { feed.data = await send("POST", where + "/cancel"); pages.load(true); });
 	const follower = (job, id) => (job ? [job.task || "a job", " in ", job.pool, " ", jobLink(id)] : "");
 	const show = (b) => [
-		h("p", { class: "id" }, id),
+		h("p.id", null, id),
 		progress(b),
 		facts([
 			["Well", count(b.ok || 0)], ["Failed", count(b.failed || 0) + (b.failed ? ", " + share(b.failed, b.ended) + " of those that ended" : "")], ["Canceled", b.canceled ? count(b.canceled) : ""],
@@ -43,15 +45,24 @@ export function batch({ id }) {
 		]),
 		section("Its jobs", null,
 			shown(pages, ({ jobs }) => (jobs.length ? table("Jobs", [num("Number", (j) => j.index ?? 0), columns.id, columns.task, columns.pool, columns.state, columns.attempts, columns.ran, columns.says], jobs, (j) => j.id) : empty("There are none."))),
-			pages.bar()),
+			pages.bar("Back", "Further")),
 	];
 	const view = () => {
 		const b = feed.data;
 		return [
-			h("div", { class: "head" }, crumbs("/batches", "Batches", b?.key || short(id), " ", b ? state(b) : null),
-				!b || over(b) ? null : h("div", { class: "actions" }, button("Cancel", "submit", cancel, { danger: true, busy: busy("cancel" + id), key: "cancel" }))),
+			h("div.head", null, crumbs("/batches", "Batches", b?.key || short(id), " ", b ? state(b) : null),
+				!b || over(b) ? null : h("div.actions", null, button("Cancel", "submit", cancel, { danger: true, busy: busy("cancel" + id), key: "cancel" }))),
 			shown(feed, show, "There is no such batch, or no more."),
 		];
 	};
-	return { title: "Batch", view, start: () => pages.load(true), tick: () => { if (!feed.data || !over(feed.data)) { feed.load(); if (pages.data) pages.renew(); } } };
+	function tick() {
+		if (!settled(feed.data)) {
+			feed.load();
+			pages.renew();
+		} else if (!last) {
+			last = true;
+			pages.load(true);
+		}
+	}
+	return { title: "Batch", view, tick, live: () => { pages.stale = true; } };
 }

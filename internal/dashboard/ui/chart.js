@@ -67,22 +67,22 @@ export function chart({ title, lines, from, step, say, at, point }) {
 		e.stopPropagation();
 	};
 	const words = lines.map((l) => (lines.length > 1 ? l.name + " " : "") + say(told(l))).join(", ");
-	return h("figure", { class: "chart" },
+	return h("figure.chart", null,
 		h("figcaption", null,
-			h("span", { class: "title" }, title),
-			time === null ? null : h("span", { class: "quiet" }, clockOf(time)),
-			h("span", { class: "told" }, lines.map((l) => h("span", { class: "key " + l.look }, lines.length > 1 ? l.name + " " : "", h("b", null, say(told(l))))))),
-		h("div", { class: "plot", tabindex: 0, role: "img", "aria-label": `${title}, ${time === null ? "now" : clockOf(time)}: ${words}. Highest in the last hour: ${say(most)}. Arrow keys move through time.`, onkeydown: keys, onpointermove: move, onpointerdown: move, onpointerleave: () => point(null), onblur: () => point(null) },
+			h("span.title", null, title),
+			time === null ? null : h("span.quiet", null, clockOf(time)),
+			h("span.told", null, lines.map((l) => h("span", { class: "key " + l.look }, lines.length > 1 ? l.name + " " : "", h("b", null, say(told(l))))))),
+		h("div.plot", { tabindex: 0, role: "img", "aria-label": `${title}, ${time === null ? "now" : clockOf(time)}: ${words}. Highest in the last hour: ${say(most)}. Arrow keys move through time.`, onkeydown: keys, onpointermove: move, onpointerdown: move, onpointerleave: () => point(null), onblur: () => point(null) },
 			h("svg", { viewBox: `0 0 ${n} ${high}`, preserveAspectRatio: "none", "aria-hidden": "true" },
-				h("path", { class: "grid", d: `M0 ${high - 0.5}H${n}M0 ${high / 2}H${n}M0 1H${n}` }),
+				h("path.grid", { d: `M0 ${high - 0.5}H${n}M0 ${high / 2}H${n}M0 1H${n}` }),
 				lines.map((l, i) => {
 					const p = pathOf(l.values, top);
-					return h("g", { class: "line " + l.look }, i === 0 ? h("path", { class: "area", d: p.area }) : null, h("path", { class: "stroke", d: p.line }), h("path", { class: "dots", d: p.dots }));
+					return h("g", { class: "line " + l.look }, i === 0 ? h("path.area", { d: p.area }) : null, h("path.stroke", { d: p.line }), h("path.dots", { d: p.dots }));
 				}),
-				at === null ? null : h("path", { class: "cursor", d: `M${at + 0.5} 0V${high}` })),
-			h("span", { class: "top" }, say(top)),
-			lines.every((l) => last(l.values) === null) ? h("span", { class: "none" }, "nothing yet") : null),
-		h("div", { class: "times", "aria-hidden": "true" }, h("span", null, hourOf(from)), h("span", null, hourOf(from + (n * step * 1000) / 2)), h("span", null, "now")));
+				at === null ? null : h("path.cursor", { d: `M${at + 0.5} 0V${high}` })),
+			h("span.top", null, say(top)),
+			lines.every((l) => last(l.values) === null) ? h("span.none", null, "nothing yet") : null),
+		h("div.times", { "aria-hidden": "true" }, h("span", null, hourOf(from)), h("span", null, hourOf(from + (n * step * 1000) / 2)), h("span", null, "now")));
 }
 
 // spark is a small line without words.
@@ -90,8 +90,8 @@ export function spark(values) {
 	let most = 0;
 	for (const v of values) if (v > most) most = v;
 	const p = pathOf(values, nice(most));
-	return h("svg", { class: "spark line a", viewBox: `0 0 ${values.length} ${high}`, preserveAspectRatio: "none", "aria-hidden": "true" },
-		h("path", { class: "area", d: p.area }), h("path", { class: "stroke", d: p.line }));
+	return h("svg.spark.line.a", { viewBox: `0 0 ${values.length} ${high}`, preserveAspectRatio: "none", "aria-hidden": "true" },
+		h("path.area", { d: p.area }), h("path.stroke", { d: p.line }));
 }
 
 // values is all that the charts show, as a table of one row a minute, newest first.
@@ -100,8 +100,8 @@ export function values(columns, from, step) {
 	const every = Math.max(1, Math.round(60 / step));
 	const rows = [];
 	for (let i = n - 1; i >= 0; i -= every) rows.push(i);
-	return h("div", { class: "scroll" }, h("table", { class: "plain" },
-		h("caption", { class: "away" }, "The last hour, a row a minute"),
+	return h("div.scroll", null, h("table.plain", null,
+		h("caption.away", null, "The last hour, a row a minute"),
 		h("thead", null, h("tr", null, h("th", { scope: "col" }, "Time"), columns.map((c) => h("th", { scope: "col", class: "number" }, c.title)))),
-		h("tbody", null, rows.map((i) => h("tr", { key: i }, h("th", { scope: "row" }, clockOf(from + i * step * 1000)), columns.map((c) => h("td", { class: "number" }, c.values[i] === null ? "–" : c.say(c.values[i]))))))));
+		h("tbody", null, rows.map((i) => h("tr", { key: i }, h("th", { scope: "row" }, clockOf(from + i * step * 1000)), columns.map((c) => h("td.number", null, c.values[i] === null ? "–" : c.say(c.values[i]))))))));
 }

@@ -1,7 +1,7 @@
 // Dead letters and quarantine: by cause, and one by one.
 import { h, count, when } from "./dom.js";
 import { get, path, query, send } from "./net.js";
-import { busy, many, may, redraw, sure } from "./state.js";
+import { busy, many, may, redraw, sure, tellFailed } from "./state.js";
 import { badge, button, chip, choice, col, empty, jobLink, num, poolChoice, poolLink, searchBox, shown, table, taken } from "./parts.js";
 import { columns, Pages, Picked, plural } from "./jobs.js";
 
@@ -36,32 +36,45 @@ export function dead(params) {
 	const retryAll = (what, more) => act("Retry", again, false, what, "enqueued again", () => many("/v1/dead/retry", all(more), "enqueued again"));
 	const dropAll = (what, more) => act("Drop", gone, true, what, "dropped", () => many("/v1/dead/remove", all(more), "dropped"));
 
-	// each does something to all that are picked, one after the other.
-	async function each(one) {
+	const retryPicked = () => act("Retry", again, false, plural(picked.size, "job"), "enqueued again", async () => {
+		const n = await many("/v1/jobs/retry", { ids: [...picked] }, "enqueued again");
+		picked.clear();
+		return n;
+	});
+
+	// drop drops all that are picked, one after the other. What somebody else has tried
+	// again or dropped meanwhile is no reason to stop.
+	async function drop() {
+		const failed = [];
 		let n = 0;
 		for (const id of [...picked]) {
-			await one(id);
+			try {
+				await send("DELETE", path("v1", "dead", id));
+				n++;
+			} catch (e) {
+				failed.push({ id, error: e.message });
+				if (e.status !== 404) break;
+			}
 			picked.delete(id);
-			n++;
 		}
+		tellFailed(failed, "dropped");
 		return n;
 	}
-	const retryPicked = () => act("Retry", again, false, plural(picked.size, "job"), "enqueued again", () => each((id) => send("POST", path("v1", "dead", id, "retry"))));
-	const dropPicked = () => act("Drop", gone, true, plural(picked.size, "job"), "dropped", () => each((id) => send("DELETE", path("v1", "dead", id))));
+	const dropPicked = () => act("Drop", gone, true, plural(picked.size, "job"), "dropped", drop);
 
 	const reasonOf = (j) => [badge(j.reason, "bad"), j.outcome && j.outcome !== j.reason ? badge(j.outcome, "bad") : null];
 	const nothing = () => empty(filtered ? "No dead letter fits." : "There are no dead letters.", filtered ? h("p", null, h("a", { href: "#/dead" }, "Show all")) : h("p", null, "Jobs that have failed for good wait here, with their evidence, to be tried again or dropped."));
 
 	const causes = ({ causes, more }) => (causes.length ? [
-		h("div", { class: "causes" }, causes.map((c) => h("article", { class: "cause", key: c.cause },
-			h("div", { class: "head" }, h("b", { class: "big" }, count(c.count)), reasonOf(c), poolLink(c.pool), h("span", { class: "clip" }, c.task),
-				h("div", { class: "actions" },
-					h("a", { class: "button", href: "#/dead" + query({ pool: filter.pool, cause: c.cause }), "aria-label": "Show the " + plural(c.count, "job") }, "Show"),
+		h("div.causes", null, causes.map((c) => h("article.cause", { key: c.cause },
+			h("div.head", null, h("b.big", null, count(c.count)), reasonOf(c), poolLink(c.pool), h("span.clip", null, c.task),
+				h("div.actions", null,
+					h("a.button", { href: "#/dead" + query({ pool: filter.pool, cause: c.cause }), "aria-label": "Show the " + plural(c.count, "job") }, "Show"),
 					button("Retry all", "admin", () => retryAll(plural(c.count, "job"), { cause: c.cause }), { busy: busy("dead"), key: "r" }),
 					button("Drop all", "admin", () => dropAll(plural(c.count, "job"), { cause: c.cause }), { danger: true, busy: busy("dead"), key: "d" }))),
-			h("pre", { class: "error" }, c.error || "It did not say why."),
-			h("p", { class: "quiet" }, "first ", when(c.first), ", last ", when(c.last), c.sample ? [", such as ", jobLink(c.sample)] : null)))),
-		more ? h("p", { class: "quiet" }, "There are more than could be counted at once: narrow them down by pool, reason or search.") : null,
+			h("pre.error", null, c.error || "It did not say why."),
+			h("p.quiet", null, "first ", when(c.first), ", last ", when(c.last), c.sample ? [", such as ", jobLink(c.sample)] : null)))),
+		more ? h("p.quiet", null, "There are more than could be counted at once: narrow them down by pool, reason or search.") : null,
 	] : nothing());
 
 	const letters = ({ jobs, next }) => (jobs.length || next ? [
@@ -73,12 +86,12 @@ export function dead(params) {
 	function view() {
 		const what = filter.cause ? "all of this cause" : filtered ? "all that fit" : "all of them";
 		return [
-			h("div", { class: "head" }, h("h1", null, "Dead letters"), byCause || !list.data?.jobs.length ? null : h("div", { class: "actions" },
+			h("div.head", null, h("h1", null, "Dead letters"), byCause || !list.data?.jobs.length ? null : h("div.actions", null,
 				button("Retry all", "admin", () => retryAll(what), { busy: busy("dead"), key: "ra" }),
 				button("Drop all", "admin", () => dropAll(what), { danger: true, busy: busy("dead"), key: "da" }))),
-			h("div", { class: "chips", role: "group", "aria-label": "Show" }, chip("by cause", byCause, () => go({ by: "", cause: "" })), chip("job by job", !byCause, () => go({ by: "job", cause: "" })),
+			h("div.chips", { role: "group", "aria-label": "Show" }, chip("by cause", byCause, () => go({ by: "", cause: "" })), chip("job by job", !byCause, () => go({ by: "job", cause: "" })),
 				filter.cause ? taken("cause " + filter.cause, () => go({ cause: "" })) : null),
-			h("div", { class: "filters" },
+			h("div.filters", null,
 				poolChoice(filter.pool, (v) => go({ pool: v })),
 				choice("Reason", filter.reason, [["", "all reasons"], ...reasons.map((r) => [r, r])], (v) => go({ reason: v })),
 				searchBox(filter.search, (v) => { if (v !== filter.search) go({ search: v }); })),

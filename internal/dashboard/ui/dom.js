@@ -4,9 +4,11 @@
 
 const SVG = "http://www.w3.org/2000/svg";
 
-// h describes an element. Children that are null or false keep their place.
-export function h(tag, props, ...kids) {
-	return { tag, props: props || {}, kids: flat(kids, []) };
+// h describes an element, such as "p.quiet" with its classes. Children that are null or
+// false keep their place.
+export function h(name, props, ...kids) {
+	const [tag, ...looks] = name.split(".");
+	return { tag, props: looks[0] ? { ...props, class: looks.join(" ") } : props || {}, kids: flat(kids, []) };
 }
 
 function flat(kids, into) {
@@ -72,9 +74,12 @@ function fill(node, v, svg) {
 	for (const name in before) if (!(name in v.props)) set(node, name, undefined);
 	for (const name in v.props) if (name !== "value" && before[name] !== v.props[name]) set(node, name, v.props[name]);
 	patch(node, v.kids, svg || v.tag === "svg");
-	// What a person types stays until the page itself means another value.
-	if ("value" in v.props && before.value !== v.props.value && node.value !== String(v.props.value)) node.value = v.props.value;
+	// What a person types stays until the page itself means another value, or other options
+	// are there to be chosen from.
+	if ("value" in v.props && (before.value !== v.props.value || options(old) !== options(v)) && node.value !== String(v.props.value)) node.value = v.props.value;
 }
+
+const options = (v) => v?.tag === "select" && v.kids.map((k) => k.props.value).join("\n");
 
 const asProperty = new Set(["checked", "indeterminate", "disabled", "open"]);
 
@@ -159,7 +164,7 @@ export function relative(text, now = Date.now()) {
 
 // when shows a time as how long ago it was, with the exact time at hand.
 export function when(text) {
-	if (!text) return h("span", { class: "quiet" }, "–");
+	if (!text) return h("span.quiet", null, "–");
 	return h("time", { datetime: text, title: exactOf(text) }, relative(text));
 }
 

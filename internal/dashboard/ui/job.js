@@ -55,17 +55,17 @@ class Content {
 		redraw();
 	}
 	view() {
-		if (this.error) return h("p", { class: "quiet" }, this.error.status === 404 ? "It is no longer kept." : this.error.message);
+		if (this.error) return h("p.quiet", null, this.error.status === 404 ? "It is no longer kept." : this.error.message);
 		if (!this.got) return loading();
 		const g = this.got;
-		if (!g.bytes.length) return h("p", { class: "quiet" }, "It is empty.");
+		if (!g.bytes.length) return h("p.quiet", null, "It is empty.");
 		const size = g.size >= 0 ? bytes(g.size) : "more than " + bytes(preview);
 		return [
-			h("div", { class: "actions" },
-				h("div", { class: "chips", role: "group", "aria-label": "How to show the " + this.name }, Object.keys(this.views).filter((k) => this.views[k] !== null).map((k) => chip(k, this.as === k, () => { this.as = k; redraw(); }))),
+			h("div.actions", null,
+				h("div.chips", { role: "group", "aria-label": "How to show the " + this.name }, Object.keys(this.views).filter((k) => this.views[k] !== null).map((k) => chip(k, this.as === k, () => { this.as = k; redraw(); }))),
 				quiet(size + (g.cut ? ", of which the beginning is shown" : "") + (this.as === "hex" && g.bytes.length > 4096 ? ", the first 4 KiB" : "")),
 				button("Download", "read", () => save(this.where, this.name + ".bin").catch(fail))),
-			h("pre", { class: "content", tabindex: 0, "aria-label": this.name }, this.views[this.as]),
+			h("pre.content", { tabindex: 0, "aria-label": this.name }, this.views[this.as]),
 		];
 	}
 }
@@ -73,19 +73,22 @@ class Content {
 export function job({ id }) {
 	const where = path("v1", "jobs", id);
 	const feed = new Feed(() => get(where));
-	let info, stop = null, lost = false, gap = false, stuck = true;
+	let info, stop = null, later = 0, closed = false, lost = false, gap = false, stuck = true;
 	const lines = [];
 	const payload = new Content(where + "/payload", "payload");
 	const result = new Content(where + "/result", "result");
 
 	async function load() {
 		await feed.load(true);
-		info = feed.data;
+		if (!feed.error) info = feed.data;
 	}
 
 	async function start() {
 		await load();
-		if (feed.error) return;
+		if (closed || feed.error) return;
+		stop?.();
+		lines.length = 0;
+		gap = false;
 		if (ended(info.state)) lines.push(...(info.lines || []));
 		else listen();
 		if (info.state === "done" || info.state === "canceled") payload.error = { status: 404 }; // it is not kept
@@ -95,7 +98,6 @@ export function job({ id }) {
 	}
 
 	function listen() {
-		let later = 0;
 		const soon = () => { clearTimeout(later); later = setTimeout(load, 200); };
 		stop = follow(where + "/events", {
 			open: () => { lost = false; redraw(); },
@@ -122,6 +124,14 @@ export function job({ id }) {
 		});
 	}
 
+	function close() {
+		closed = true;
+		clearTimeout(later);
+		stop?.();
+	}
+
+	feed.again = start;
+
 	const cancel = () => sure({ title: "Cancel this job?", text: info.state === "running" ? "It is asked to end, and its worker is ended where it does not." : "It never starts.", verb: "Cancel job", danger: true },
 		"cancel" + id, "the job is canceled", async () => { info = { ...info, ...(await send("POST", where + "/cancel")) }; });
 	const retry = () => act("retry" + id, "enqueued again as a new job", async () => {
@@ -134,27 +144,27 @@ export function job({ id }) {
 			location.hash = "#/dead";
 		});
 
-	const point = (key, look, head, ...more) => h("li", { key, class: "attempt " + look }, h("div", { class: "head" }, head), more);
+	const point = (key, look, head, ...more) => h("li", { key, class: "attempt " + look }, h("div.head", null, head), more);
 	const on = (a) => [a.worker ? "on " + a.worker : null, a.node ? "at " + a.node : null, a.exit_code === undefined ? null : "exit code " + a.exit_code, a.signal ? "signal " + a.signal : null, a.peak_memory ? "at most " + bytes(a.peak_memory) : null].filter(Boolean).join(" · ");
 
 	function attempts() {
 		const i = info, all = i.history || [], over = ended(i.state), missing = i.attempts - all.length - (i.state === "running" ? 1 : 0);
-		return h("ol", { class: "timeline" },
+		return h("ol.timeline", null,
 			point("in", "", [h("b", null, "Handed in"), when(i.enqueued)]),
 			missing > 0 ? point("cut", "", quiet(missing === 1 ? "an attempt of which no more is kept" : missing + " attempts of which no more is kept")) : null,
-			all.map((a) => point("a" + a.number, a.outcome === "ok" ? "ok" : "bad", [h("b", null, "Attempt " + a.number), badge(a.outcome), a.ran ? h("span", null, "ran " + span(a.ran)) : null, quiet(on(a)), when(a.ended)], a.error ? h("pre", { class: "error" }, a.error) : null)),
-			over ? point("end", i.state === "done" ? "ok" : "bad", [h("b", null, "Ended"), badge(i.state), i.reason && i.reason !== i.state ? badge(i.reason, "bad") : null, i.ran && !all.length ? h("span", null, "ran " + span(i.ran)) : null, !all.length ? quiet(on(i)) : null, when(i.ended)], i.error && !all.length ? h("pre", { class: "error" }, i.error) : null)
+			all.map((a) => point("a" + a.number, a.outcome === "ok" ? "ok" : "bad", [h("b", null, "Attempt " + a.number), badge(a.outcome), a.ran ? h("span", null, "ran " + span(a.ran)) : null, quiet(on(a)), when(a.ended)], a.error ? h("pre.error", null, a.error) : null)),
+			over ? point("end", i.state === "done" ? "ok" : "bad", [h("b", null, "Ended"), badge(i.state), i.reason && i.reason !== i.state ? badge(i.reason, "bad") : null, i.ran && !all.length ? h("span", null, "ran " + span(i.ran)) : null, !all.length ? quiet(on(i)) : null, when(i.ended)], i.error && !all.length ? h("pre.error", null, i.error) : null)
 				: i.state === "running" ? point("now", "go", [h("b", null, "Attempt " + i.attempts), badge("running"), quiet(on(i))])
 				: point("now", "", [badge(i.state), i.at ? ["may start ", when(i.at)] : "waits for a worker"]));
 	}
 
 	function output() {
-		if (!lines.length && ended(info.state)) return h("p", { class: "quiet" }, "It said nothing, or nothing of it is kept.");
+		if (!lines.length && ended(info.state)) return h("p.quiet", null, "It said nothing, or nothing of it is kept.");
 		return [
-			lost ? h("p", { class: "quiet" }, "The connection is lost; it comes back by itself.") : null,
-			gap ? h("p", { class: "quiet" }, "Some earlier lines are missing here.") : null,
-			h("div", { class: "log", tabindex: 0, role: "log", "aria-label": "Output", onscroll: (e) => { stuck = e.target.scrollHeight - e.target.scrollTop - e.target.clientHeight < 40; }, made: (el) => { el._stick = () => { if (stuck) el.scrollTop = el.scrollHeight; }; new MutationObserver(el._stick).observe(el, { childList: true }); el._stick(); } },
-				lines.length ? lines.map((l) => h("div", { class: "row" + (l.stream === "stderr" ? " err" : "") }, h("time", { title: l.time ? exactOf(l.time) : undefined }, l.time ? clockOf(Date.parse(l.time)) : ""), h("span", null, l.text))) : h("div", { class: "quiet" }, "Nothing yet.")),
+			lost ? h("p.quiet", null, "The connection is lost; it comes back by itself.") : null,
+			gap ? h("p.quiet", null, "Some earlier lines are missing here.") : null,
+			h("div.log", { tabindex: 0, role: "log", "aria-label": "Output", onscroll: (e) => { stuck = e.target.scrollHeight - e.target.scrollTop - e.target.clientHeight < 40; }, made: (el) => { el._stick = () => { if (stuck) el.scrollTop = el.scrollHeight; }; new MutationObserver(el._stick).observe(el, { childList: true }); el._stick(); } },
+				lines.length ? lines.map((l) => h("div", { class: "row" + (l.stream === "stderr" ? " err" : "") }, h("time", { title: l.time ? exactOf(l.time) : undefined }, l.time ? clockOf(Date.parse(l.time)) : ""), h("span", null, l.text))) : h("div.quiet", null, "Nothing yet.")),
 		];
 	}
 
@@ -166,13 +176,13 @@ export function job({ id }) {
 		const i = info;
 		const meta = Object.entries(i.meta || {});
 		return [
-			h("div", { class: "head" },
+			h("div.head", null,
 				crumbs("/jobs", "Jobs", i.task || "job", " ", badge(i.state)),
-				h("div", { class: "actions" },
+				h("div.actions", null,
 					i.state === "dead" ? [button("Retry", "submit", retry, { primary: true, busy: busy("retry" + id), key: "retry" }), button("Drop", "admin", drop, { danger: true, busy: busy("drop" + id), key: "drop" })] : null,
 					ended(i.state) ? null : button("Cancel", "submit", cancel, { danger: true, busy: busy("cancel" + id), key: "cancel" }))),
-			h("p", { class: "id" }, id),
-			i.state === "running" ? h("div", { class: "progress" }, i.progress ? [bar(i.progress, 1, "Progress"), h("span", null, Math.round(i.progress * 100) + "% " + (i.note || ""))] : quiet(i.note || "It runs.")) : null,
+			h("p.id", null, id),
+			i.state === "running" ? h("div.progress", null, i.progress ? [bar(i.progress, 1, "Progress"), h("span", null, Math.round(i.progress * 100) + "% " + (i.note || ""))] : quiet(i.note || "It runs.")) : null,
 			facts([
 				["Pool", poolLink(i.pool)], ["Priority", i.priority && i.priority !== "normal" ? i.priority : ""], ["Key", i.key], ["Group", i.group ? link("/jobs" + query({ pool: i.pool, group: i.group }), i.group) : ""],
 				["Handed in", when(i.enqueued)], ["Starts", i.at && !ended(i.state) ? when(i.at) : ""], ["Deadline", i.deadline ? when(i.deadline) : ""], ["Ended", i.ended ? when(i.ended) : ""],
@@ -182,12 +192,12 @@ export function job({ id }) {
 				["Undone by", i.compensate], ["When it is dead", i.bury],
 			]),
 			section("What became of it", null, attempts()),
-			i.failure?.stack || i.failure?.detail ? section("Failure", null, i.failure.type ? h("p", null, h("code", null, i.failure.type), " ", i.failure.message) : null, i.failure.detail ? h("p", null, i.failure.detail) : null, i.failure.stack ? h("pre", { class: "content", tabindex: 0, "aria-label": "Stack" }, i.failure.stack) : null) : null,
+			i.failure?.stack || i.failure?.detail ? section("Failure", null, i.failure.type ? h("p", null, h("code", null, i.failure.type), " ", i.failure.message) : null, i.failure.detail ? h("p", null, i.failure.detail) : null, i.failure.stack ? h("pre.content", { tabindex: 0, "aria-label": "Stack" }, i.failure.stack) : null) : null,
 			section("Output", null, output()),
 			i.state === "done" ? section("Result", null, result.view()) : null,
 			section("Payload", null, payload.view()),
 			meta.length ? section("Meta", null, facts(meta.map(([k, v]) => [k, h("code", null, v)]))) : null,
 		];
 	}
-	return { title: "Job", view, start, close: () => stop?.() };
+	return { title: "Job", view, start, close };
 }

@@ -23,7 +23,7 @@ export class Picked extends Set {
 	}
 	// bar shows how many are picked, and what can be done with them.
 	bar(...actions) {
-		return this.size ? h("div", { class: "picked", role: "region", "aria-label": "Picked jobs" }, h("b", null, plural(this.size, "job") + " picked"), actions,
+		return this.size ? h("div.picked", { role: "region", "aria-label": "Picked jobs" }, h("b", null, plural(this.size, "job") + " picked"), actions,
 			button("Pick none", "read", () => { this.clear(); redraw(); })) : null;
 	}
 }
@@ -42,14 +42,14 @@ export class Pages extends Feed {
 		this.stale = false;
 		this.load();
 	}
-	bar() {
+	bar(back = "Newer", on = "Older") {
 		const next = this.data?.next;
 		if (!this.before.length && !next) return null;
 		const turn = (label, can, f) => button(label, "read", () => { f(); this.load(true).then(() => window.scrollTo(0, 0)); }, { off: !can });
-		return h("nav", { class: "pages", "aria-label": "Pages of the list" },
-			turn("Newer", this.before.length, () => { this.at = this.before.pop(); }),
+		return h("nav.pages", { "aria-label": "Pages of the list" },
+			turn(back, this.before.length, () => { this.at = this.before.pop(); }),
 			quiet("page " + (this.before.length + 1)),
-			turn("Older", next, () => { this.before.push(this.at); this.at = next; }));
+			turn(on, next, () => { this.before.push(this.at); this.at = next; }));
 	}
 }
 
@@ -57,19 +57,19 @@ const states = ["queued", "running", "scheduled", "retrying", "done", "canceled"
 
 const says = (j) => {
 	if (j.error) return h("span", { class: j.state === "done" ? "quiet clip" : "bad clip", title: j.error }, j.error);
-	if (j.state === "running" && j.progress) return h("span", { class: "clip" }, Math.round(j.progress * 100) + "% " + (j.note || ""));
+	if (j.state === "running" && j.progress) return h("span.clip", null, Math.round(j.progress * 100) + "% " + (j.note || ""));
 	return j.at && (j.state === "scheduled" || j.state === "retrying") ? quiet(relative(j.at)) : null;
 };
 
 export const columns = {
 	id: col("Job", (j) => h("strong", null, jobLink(j.id))),
-	task: col("Task", (j) => h("span", { class: "clip", title: j.task }, j.task || "–")),
+	task: col("Task", (j) => h("span.clip", { title: j.task }, j.task || "–")),
 	pool: col("Pool", (j) => poolLink(j.pool)),
 	state: col("State", (j) => badge(j.state)),
 	attempts: num("Attempts", (j) => j.attempts || "–"),
 	enqueued: num("Handed in", (j) => when(j.enqueued)),
 	ran: num("Ran", (j) => (j.ran ? span(j.ran) : "–")),
-	group: col("Group", (j) => h("span", { class: "clip", title: j.group }, j.group || "–")),
+	group: col("Group", (j) => h("span.clip", { title: j.group }, j.group || "–")),
 	says: col("Says", says, "wide"),
 };
 
@@ -95,9 +95,9 @@ export function jobs(params) {
 			next ? null : h("p", null, filter.search || others.length ? h("a", { href: "#/jobs" }, "Show all jobs") : ["Hand one in: ", h("code", null, "bullpen submit POOL 'payload'")]));
 		return [
 			h("h1", null, "Jobs"),
-			h("div", { class: "chips", role: "group", "aria-label": "State" }, ["", ...states].map((s) => chip(s || "all", filter.state === s, () => go({ state: s }))),
-				h("a", { class: "chip", href: "#/dead" + query({ pool: filter.pool }) }, "dead")),
-			h("div", { class: "filters" },
+			h("div.chips", { role: "group", "aria-label": "State" }, ["", ...states].map((s) => chip(s || "all", filter.state === s, () => go({ state: s }))),
+				h("a.chip", { href: "#/dead" + query({ pool: filter.pool }) }, "dead")),
+			h("div.filters", null,
 				poolChoice(filter.pool, (v) => go({ pool: v })),
 				searchBox(filter.search, (v) => { if (v !== filter.search) go({ search: v }); }),
 				others.map((k) => taken(k + ": " + filter[k], () => go({ [k]: "" })))),

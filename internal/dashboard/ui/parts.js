@@ -44,20 +44,20 @@ export function table(name, cols, rows, keyOf) {
 		const v = c.cell(row);
 		return h("td", { "data-name": c.hide ? undefined : c.name, class: (c.look || "") + (v === "–" ? " none" : "") }, v);
 	};
-	return h("div", { class: "scroll" },
-		h("table", { class: "cards" },
-			h("caption", { class: "away" }, name),
-			h("thead", null, h("tr", null, all.map((c) => h("th", { scope: "col", class: c.look }, c.head || (c.hide ? h("span", { class: "away" }, c.name) : c.name))))),
+	return h("div.scroll", null,
+		h("table.cards", null,
+			h("caption.away", null, name),
+			h("thead", null, h("tr", null, all.map((c) => h("th", { scope: "col", class: c.look }, c.head || (c.hide ? h("span.away", null, c.name) : c.name))))),
 			h("tbody", null, rows.map((row) => h("tr", { key: keyOf(row) }, all.map((c) => cell(c, row)))))));
 }
 
 // shown is what a feed has read, or why it has not.
 export const shown = (feed, show, none) => [
-	feed.error ? (feed.error.status === 404 && none ? empty(none) : h("div", { class: "fault", role: "alert" }, h("p", null, h("strong", null, "This could not be loaded. "), feed.error.message), button("Try again", "read", feed.again))) : null,
+	feed.error ? (feed.error.status === 404 && none ? empty(none) : h("div.fault", { role: "alert" }, h("p", null, h("strong", null, "This could not be loaded. "), feed.error.message), button("Try again", "read", feed.again))) : null,
 	feed.data ? show(feed.data) : feed.error ? null : loading(),
 ];
 
-export const quiet = (...text) => h("span", { class: "quiet" }, text);
+export const quiet = (...text) => h("span.quiet", null, text);
 
 // chip is a small button that is on or off.
 export const chip = (label, on, press, more) => h("button", { type: "button", class: "chip", key: label, "aria-pressed": on === undefined ? undefined : String(Boolean(on)), onclick: press, ...more }, label);
@@ -73,12 +73,12 @@ export const col = (name, cell, look) => ({ name, cell, look });
 export const num = (name, cell) => col(name, cell, "number");
 export const tools = (cell) => ({ name: "Actions", cell, look: "end", hide: true });
 
-export const empty = (text, ...more) => h("div", { class: "empty" }, h("p", null, text), more);
+export const empty = (text, ...more) => h("div.empty", null, h("p", null, text), more);
 
-export const loading = () => h("p", { class: "quiet loading" }, "Loading …");
+export const loading = () => h("p.quiet.loading", null, "Loading …");
 
 // facts is a list of names and values; what has no value is left out.
-export const facts = (list) => h("dl", { class: "facts" },
+export const facts = (list) => h("dl.facts", null,
 	list.filter((f) => f && f[1] !== undefined && f[1] !== null && f[1] !== "" && f[1] !== false).map(([name, value]) =>
 		h("div", { key: name }, h("dt", null, name), h("dd", null, value))));
 
@@ -86,18 +86,23 @@ export const bar = (part, all, label) => h("progress", { max: all || 1, value: p
 
 // section is a part of a page with a heading.
 export const section = (title, actions, ...kids) => h("section", null,
-	h("div", { class: "head" }, h("h2", null, title), actions ? h("div", { class: "actions" }, actions) : null), kids);
+	h("div.head", null, h("h2", null, title), actions ? h("div.actions", null, actions) : null), kids);
 
 // field is an input with a label.
 export function field(label, input) {
-	return h("label", { class: "field" }, h("span", null, label), input);
+	return h("label.field", null, h("span", null, label), input);
 }
 
 export const choice = (label, value, options, change) => field(label,
 	h("select", { value, onchange: (e) => change(e.target.value) },
 		options.map(([v, text]) => h("option", { value: v, key: "o" + v }, text))));
 
-export const poolChoice = (value, change) => choice("Pool", value, [["", "all pools"], ...(app.overview?.pools || []).map((p) => [p.name, p.name])], change);
+// poolChoice also has the pool of a link that is not there, or not known yet.
+export function poolChoice(value, change) {
+	const names = (app.overview?.pools || []).map((p) => p.name);
+	if (value && !names.includes(value)) names.push(value);
+	return choice("Pool", value, [["", "all pools"], ...names.map((n) => [n, n])], change);
+}
 
 // searchBox is the field that the key / leads to. It asks once typing has paused.
 export function searchBox(value, change) {
@@ -131,7 +136,7 @@ export function dialog() {
 			type: f.type || "text", name: f.name, value: a.values[f.name], min: f.min, max: f.max, step: f.step, required: f.required, inputmode: f.type === "number" ? "decimal" : undefined,
 			oninput: (e) => { a.values[f.name] = e.target.value; redraw(); },
 		}))),
-		h("div", { class: "actions end" },
+		h("div.actions.end", null,
 			a.verb ? button("Cancel", "read", () => done(false)) : null,
 			h("button", { type: "submit", class: "button " + (a.danger ? "danger" : "primary") }, a.verb || "Close"))));
 }

@@ -38,18 +38,18 @@ class Hour extends Feed {
 			{ title: "Time run", say: span, lines: [line("p99", s.run_p99, "b"), line("p50", s.run_p50, "a")] },
 		];
 		return [
-			h("div", { class: "charts" }, all.map((c) => chart({ ...common, ...c }))),
+			h("div.charts", null, all.map((c) => chart({ ...common, ...c }))),
 			h("details", { ontoggle: (e) => { this.open = e.target.open; redraw(); } }, h("summary", null, "The same as a table"),
 				this.open ? values(all.flatMap((c) => c.lines.map((l) => ({ title: c.lines.length > 1 ? c.title + ", " + l.name : c.title, values: l.values, say: c.say }))), from, step) : null),
 		];
 	}
 }
 
-const tile = (name, value, more, look) => h("div", { class: "tile " + (look || ""), key: name }, quiet(name), h("b", null, value), h("small", { class: "quiet" }, more || "\u00a0"));
+const tile = (name, value, more, look) => h("div", { class: "tile " + (look || ""), key: name }, quiet(name), h("b", null, value), h("small.quiet", null, more || "\u00a0"));
 
 // tiles are the numbers of a pool, or of all.
 function tiles(p, scheduled) {
-	return h("div", { class: "tiles" },
+	return h("div.tiles", null,
 		tile("Waiting", count(p.waiting), (p.oldest ? "oldest " + span(Math.floor(since(p.oldest))) : "nothing waits") + (scheduled ? " · " + count(scheduled) + " scheduled" : "")),
 		tile("Running", count(p.running), p.max ? "on " + count(p.workers) + " of " + count(p.max) + " workers" : "no workers here"),
 		tile("Ended", rate(p.rate) + "/s", "in the last seconds"),
@@ -126,7 +126,7 @@ export function pool({ name }) {
 	const limit = (l) => (l && (l.concurrency || l.rate) ? [l.concurrency ? l.concurrency + " at a time" : null, l.rate ? rate(l.rate) + "/s" + (l.burst ? ", " + l.burst + " at once" : "") : null].filter(Boolean).join(" · ") : "none");
 
 	const groupsView = (d) => [
-		h("p", { class: "quiet" }, "Each group that has no limits of its own: " + limit(d.limits) + "."),
+		h("p.quiet", null, "Each group that has no limits of its own: " + limit(d.limits) + "."),
 		d.groups?.length ? table("Groups", [
 			col("Group", (g) => link("/jobs" + query({ pool: name, group: g.group }), g.group)),
 			num("Waiting", (g) => count(g.waiting || 0)),
@@ -157,18 +157,18 @@ export function pool({ name }) {
 		const p = info.data;
 		const now = app.overview?.pools.find((o) => o.name === name);
 		return [
-			h("div", { class: "head" },
+			h("div.head", null,
 				crumbs("/", "Pools", name, " ", p ? stateOf(p) : null),
-				p ? h("div", { class: "actions" },
+				p ? h("div.actions", null,
 					p.paused ? button("Resume", "admin", resume, { primary: true, busy: busy("resume"), key: "resume" }) : button("Pause", "admin", pause, { busy: busy("pause"), key: "pause" }),
 					p.state === "queue-only" ? null : [
 						button("Scale", "admin", scale, { busy: busy("scale"), key: "scale" }),
 						button("Replace workers", "admin", reload, { busy: busy("reload"), key: "reload" }),
 					]) : null),
 			shown(info, () => [
-				p.error ? h("div", { class: "fault" }, h("p", null, h("strong", null, "Its workers do not start. "), h("code", null, p.error))) : null,
+				p.error ? h("div.fault", null, h("p", null, h("strong", null, "Its workers do not start. "), h("code", null, p.error))) : null,
 				now ? tiles(now) : null,
-				h("p", { class: "links" }, link("/jobs" + query({ pool: name }), "Its jobs"), link("/dead" + query({ pool: name }), "Its dead letters")),
+				h("p.links", null, link("/jobs" + query({ pool: name }), "Its jobs"), link("/dead" + query({ pool: name }), "Its dead letters")),
 				section("The last hour", null, hour.view()),
 				section("Groups", groups.data ? button("Limits of all", "admin", () => limits({ limits: groups.data.limits })) : null, shown(groups, groupsView, "This daemon has no groups.")),
 				p.state === "queue-only" ? null : section("Workers", null, shown(workers, (d) => workersTable(d.workers, workers.again))),

@@ -32,7 +32,7 @@ export function schedules() {
 			col("Last", last),
 			num("Fired", (s) => count(s.fired || 0)),
 			num("Skipped", (s) => (s.skipped ? count(s.skipped) : "–")),
-			d.schedules.some((s) => s.error) ? col("Fault", (s) => (s.error ? h("span", { class: "bad clip", title: s.error }, s.error) : null), "wide") : null,
+			d.schedules.some((s) => s.error) ? col("Fault", (s) => (s.error ? h("span.bad.clip", { title: s.error }, s.error) : null), "wide") : null,
 			tools((s) => actions(s, all.again)),
 		], d.schedules, (s) => s.name) : empty("There are no schedules.", h("p", null, "Add one to bullpen.yaml under ", h("code", null, "schedules:"), ", or by ", h("code", null, "bullpen schedule add"), "."))), "This daemon has no schedules."),
 	];
@@ -45,20 +45,20 @@ export function schedule({ name }) {
 	const remove = () => sure({ title: "Remove " + name + "?", text: "It fires no more. Jobs that it has enqueued stay.", verb: "Remove", danger: true },
 		"remove" + name, name + " is removed", async () => { await send("DELETE", where); location.hash = "#/schedules"; });
 	const show = (s) => [
-		s.error ? h("div", { class: "fault" }, h("p", null, s.error)) : null,
+		s.error ? h("div.fault", null, h("p", null, s.error)) : null,
 		facts([
 			["Rule", rule(s)], ["Next", s.paused ? "" : when(s.next)], ["Last", last(s)], ["Fired", count(s.fired || 0)], ["Skipped", count(s.skipped || 0)],
 			["Missed ticks", { once: "made up for once", skip: "left out", all: "each made up for" }[s.missed] || s.missed], ["While one runs", s.overlap === "forbid" ? "no second one" : "another one may run"],
 			["Comes from", s.origin === "config" ? "bullpen.yaml: it is changed there" : "the API"], ["Pool", poolLink(s.pool)], ["Task", s.job?.task], ["Group", s.job?.group],
 		]),
-		h("p", { class: "links" }, link("/jobs" + query({ schedule: name }), "Its jobs")),
-		s.job?.payload ? section("Payload", null, h("pre", { class: "content", tabindex: 0 }, s.job.payload)) : null,
+		h("p.links", null, link("/jobs" + query({ schedule: name }), "Its jobs")),
+		s.job?.payload ? section("Payload", null, h("pre.content", { tabindex: 0 }, s.job.payload)) : null,
 	];
 	const view = () => {
 		const s = feed.data;
 		return [
-			h("div", { class: "head" }, crumbs("/schedules", "Schedules", name, " ", s?.paused ? badge("paused") : null),
-				s ? h("div", { class: "actions" }, actions(s, feed.again), s.origin === "config" ? null : button("Remove", "admin", remove, { danger: true, busy: busy("remove" + name), key: "remove" })) : null),
+			h("div.head", null, crumbs("/schedules", "Schedules", name, " ", s?.paused ? badge("paused") : null),
+				s ? h("div.actions", null, actions(s, feed.again), s.origin === "config" ? null : button("Remove", "admin", remove, { danger: true, busy: busy("remove" + name), key: "remove" })) : null),
 			shown(feed, show, "There is no such schedule."),
 		];
 	};

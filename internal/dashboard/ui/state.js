@@ -86,16 +86,18 @@ export async function sure(ask, name, done, work) {
 // many it was.
 export async function many(where, body, verb) {
 	const failed = [];
-	let count = 0;
-	for (let more = true; more;) {
-		const r = await send("POST", where, body);
+	let count = 0, r;
+	do {
+		r = await send("POST", where, { ...body, after: r?.next }); // which also keeps to what was there at the first
 		count += r.count || 0;
 		failed.push(...(r.failed || []));
-		more = r.more && (r.next || r.count > 0);
-		body = { ...body, after: r.next };
-	}
-	if (failed.length) note(failed.length + " not " + verb + ". The first, " + failed[0].id + ": " + failed[0].error, true);
+	} while (r.next);
+	tellFailed(failed, verb);
 	return count;
+}
+
+export function tellFailed(failed, verb) {
+	if (failed.length) note(failed.length + " not " + verb + ". The first, " + failed[0].id + ": " + failed[0].error, true);
 }
 
 // Feed reads something again and again, and keeps what it was last.

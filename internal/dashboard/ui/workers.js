@@ -11,7 +11,7 @@ export function workersTable(workers, changed, withPool) {
 		"recycle" + w.id, w.id + " is being replaced", () => send("POST", path("v1", "workers", w.id, "recycle") + query({ pool: w.pool })).then(changed));
 	const hand = (w) => (w.in_hand ? [
 		w.task_name ? w.task_name + " " : null,
-		w.task ? (isJob(w.task) ? jobLink(w.task) : h("span", { class: "id" }, w.task)) : null,
+		w.task ? (isJob(w.task) ? jobLink(w.task) : h("span.id", null, w.task)) : null,
 		quiet((w.task_age ? " for " + span(w.task_age) : "") + (w.in_hand > 1 ? " and " + (w.in_hand - 1) + " more" : "")),
 	] : quiet(w.idle ? "idle for " + span(w.idle) : "–"));
 	if (!workers.length) return empty("There is no worker now. One starts when a task comes.");
@@ -32,9 +32,9 @@ export function workers({ pool }) {
 	const all = new Feed(() => get("/v1/workers" + query({ pool })), 2000);
 	const view = () => [
 		h("h1", null, "Workers"),
-		h("div", { class: "filters" }, poolChoice(pool || "", (v) => { location.hash = "#/workers" + query({ pool: v }); })),
+		h("div.filters", null, poolChoice(pool || "", (v) => { location.hash = "#/workers" + query({ pool: v }); })),
 		shown(all, (d) => workersTable(d.workers, all.again, true)),
-		h("p", { class: "quiet" }, "These are the workers of the node that serves this page" + (app.me.node ? ", " + app.me.node : "") + "."),
+		h("p.quiet", null, "These are the workers of the node that serves this page" + (app.me.node ? ", " + app.me.node : "") + "."),
 	];
 	return { title: "Workers", view, tick: () => all.load() };
 }
