@@ -11,11 +11,14 @@
 //     and to wait for its outcome: [Queue.Run], or [Queue.Wait] from anywhere.
 //   - Jobs that follow one after the other: [Queue.EnqueueChain]; that are counted
 //     together, with one that runs when all have ended: [Queue.EnqueueBatch].
-//   - To work them off: [Queue.Work].
+//   - Jobs at set times: [Queue.PutSchedule], which [Queue.FireSchedules] enqueues.
+//   - To work them off: [Queue.Work]; groups of them (Job.Group) have their turns, within
+//     limits of their own: [Queue.SetGroupLimits].
 //   - To see them: [Queue.Get], [Queue.List]; to take one back: [Queue.Cancel];
 //     to stop and start a queue: [Queue.Pause], [Queue.Resume].
 //   - What failed for good: [Queue.ListDead], [Queue.GetDead], [Queue.RetryDead],
-//     [Queue.RemoveDead].
+//     [Queue.RemoveDead]; by cause and many at once: [Queue.DeadCauses],
+//     [Queue.RetryDeadAll], [Queue.RemoveDeadAll].
 //
 // # What holds
 //
