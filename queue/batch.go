@@ -237,11 +237,11 @@ func (q *Queue) EnqueueBatch(ctx context.Context, b Batch, jobs []Job) (BatchInf
 		return BatchInfo{ID: r.id, Key: r.key, Created: r.created, Existing: existing},
 			errors.Join(fmt.Errorf("batch %s is still open: %w", r.id, err), lost)
 	}
-	r, err = q.seal(ctx, r.id, len(jobs), func(r *batchRecord) { r.there.add(0, len(jobs)) })
+	sealed, err := q.seal(ctx, r.id, len(jobs), func(r *batchRecord) { r.there.add(0, len(jobs)) })
 	if err != nil {
-		return BatchInfo{ID: r.id}, err
+		return BatchInfo{ID: r.id, Key: r.key, Created: r.created, Existing: existing}, fmt.Errorf("batch %s may still be open: %w", r.id, err)
 	}
-	return q.batchInfo(ctx, r, existing)
+	return q.batchInfo(ctx, sealed, existing)
 }
 
 // batchInfo tells what a record says, and of a batch that has not ended what is

@@ -170,3 +170,33 @@ func TestCancelBatchAfterACrash(t *testing.T) {
 		})
 	}
 }
+
+// TestEnqueueBatchCannotSeal has the record of a batch out of reach once its members
+// are there: whoever enqueues it again must know which batch that is.
+func TestEnqueueBatchCannotSeal(t *testing.T) {
+	s := new(memory.Store)
+	q, err := Open(t.Context(), Config{Store: s})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer q.Close() // nothing is in hand
+	var put atomic.Bool
+	away := errors.New("away")
+	s.Inject(func(o memory.Operation) memory.Fault {
+		switch {
+		case o.Name == "put" && o.Stream == engine.Jobs:
+			put.Store(true)
+		case o.Name == "get" && put.Load() && strings.HasPrefix(o.Subject, "set.batch."):
+			return memory.Fault{Err: away}
+		}
+		return memory.Fault{}
+	})
+	i, err := q.EnqueueBatch(t.Context(), Batch{Key: "b"}, make([]Job, 3))
+	if !errors.Is(err, away) || i.ID == "" {
+		t.Fatalf("EnqueueBatch = %+v, %v, want the id and why", i, err)
+	}
+	s.Inject(nil)
+	if again, err := q.EnqueueBatch(t.Context(), Batch{Key: "b"}, make([]Job, 3)); err != nil || again.ID != i.ID || again.State != BatchRunning {
+		t.Errorf("EnqueueBatch again = %+v, %v, want %s to run", again, err, i.ID)
+	}
+}

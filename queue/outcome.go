@@ -275,10 +275,15 @@ func (a *attempt) giveBack() {
 }
 
 // abandoned leaves a job alone whose end cannot be stored: the store is closed or
-// has failed. It runs again after its lease, or after the next start.
+// has failed. It runs again after its lease, or after the next start; at once where
+// nothing is wrong but that this program closes it.
 func (a *attempt) abandoned(err error) {
 	if !errors.Is(err, engine.ErrClosed) {
 		a.queue.journal.emit(Event{Kind: NotKept, Queue: a.stored.job.Queue, Job: a.id(), Text: err.Error()})
+	}
+	if a.queue.live.Err() != nil {
+		a.back(0)
+		return
 	}
 	a.answered()
 }

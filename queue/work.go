@@ -164,18 +164,20 @@ func (r *runner) finished() {
 	}
 }
 
-// finish gives back what came last, and waits for what is in hand: first for c.Grace, then with all contexts
-// canceled, then no more. What is left is given again after its lease.
+// finish gives back what came last, and waits for what is in hand: first for
+// c.Grace, then with all contexts canceled, then no more. What is left is given
+// again after its lease.
 func (r *runner) finish() {
 	r.returnLast()
-	if r.config.Grace > 0 && !r.wait(r.config.Grace) {
+	graced := r.config.Grace > 0
+	if graced && r.wait(r.config.Grace) {
 		r.abortJobs(errAborted)
+		return
 	}
-	if r.config.Grace <= 0 {
-		r.abortJobs(errAborted)
-	}
-	r.wait(abortPatience)
 	r.abortJobs(errAborted)
+	if !graced || r.queue.live.Err() == nil {
+		r.wait(abortPatience)
+	}
 }
 
 // returnLast gives back what has not been handed over.
@@ -193,7 +195,12 @@ func (r *runner) returnLast() {
 // abortPatience is how long Work waits for an executor to end what was canceled.
 const abortPatience = 10 * time.Second
 
-// wait waits until nothing is in hand, for d at most or until the queue closes.
+// closingPatience is how long Close waits for what it has interrupted to come back:
+// a job that does is with another node at once, one that does not after its lease.
+const closingPatience = 100 * time.Millisecond
+
+// wait waits until nothing is in hand, for d at most, and for closingPatience once
+// the queue closes.
 func (r *runner) wait(d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -205,7 +212,8 @@ func (r *runner) wait(d time.Duration) bool {
 		case <-timer.C:
 			return false
 		case <-closed:
-			return false
+			closed = nil
+			timer.Reset(min(d, closingPatience))
 		}
 	}
 	return true

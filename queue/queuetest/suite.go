@@ -159,6 +159,7 @@ func working() []clause {
 		{name: "GraceEnds", test: testGraceEnds},
 		{name: "GraceOfNothing", test: testNoGrace},
 		{name: "CloseWhileWorking", test: testCloseWorking},
+		{name: "CloseGivesBack", test: testCloseGivesBack},
 		{name: "ReopenKeepsAll", test: testReopen},
 		{name: "StatsAndEvents", test: testStats},
 		{name: "NothingIsLeftBehind", test: testNothingLeft},

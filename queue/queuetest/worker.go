@@ -3,6 +3,7 @@ package queuetest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -170,6 +171,41 @@ func testNoGrace(f *fixture) { f.interrupted(-1) }
 
 // testCloseWorking closes the queue under a call of Work. Nothing is lost, and
 // all ends once.
+// testCloseGivesBack closes the queue while it hands out jobs that are looked up
+// first, as those with a key are. No lease ends here, so those that it does not give
+// back never run.
+func testCloseGivesBack(f *fixture) {
+	f.open(queue.Config{Lease: longLease})
+	until := func(ctx context.Context, t bullpen.Task) ([]byte, error) {
+		if t.Name != "long" {
+			return nil, nil
+		}
+		<-ctx.Done()
+		return nil, context.Cause(ctx)
+	}
+	var ids []string
+	for round := range 5 {
+		begun := make(chan struct{}, 64)
+		f.staff(4, func(ctx context.Context, t bullpen.Task) ([]byte, error) {
+			begun <- struct{}{}
+			return until(ctx, t)
+		})
+		for i := range 12 {
+			j := queue.Job{Key: fmt.Sprintf("%d-%d", round, i)}
+			if i%4 == 3 {
+				j.Name = "long"
+			}
+			ids = append(ids, f.enqueue(j).ID)
+		}
+		await(f, "one has begun", begun)
+		f.reopen()
+	}
+	f.staff(4, echo)
+	for _, id := range ids {
+		f.good(id)
+	}
+}
+
 func testCloseWorking(f *fixture) {
 	f.open(queue.Config{Lease: f.subject.Lease})
 	var n atomic.Int64
