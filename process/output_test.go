@@ -71,9 +71,9 @@ func TestPrintNamesTheRunningTask(t *testing.T) {
 	}
 }
 
-// Any amount of chatter neither stops the worker nor grows the host.
+// Any amount of chatter neither stops the worker nor grows the host. It is not
+// parallel: the memory of this process is also that of the tests beside it.
 func TestEndlessChatter(t *testing.T) {
-	t.Parallel()
 	j := newJournal()
 	release := make(chan struct{})
 	var once sync.Once

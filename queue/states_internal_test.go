@@ -27,7 +27,7 @@ func TestStatesDocument(t *testing.T) {
 		"could not start it; the outcome is stored before the job leaves its queue.\n\n" +
 		jobStates.Markdown() +
 		"\n## Job in the hands of a node\n\nFrom its delivery to its answer. From `storing` on it holds no worker: what has become of it is on its\n" +
-		"way to the disk. When the node dies before `answered`, another gets the job after its lease.\n\n" +
+		"way to the disk. When the node dies before `answered`, another gets the job after its lease,\nor the next start of the node where the store is a folder of its own.\n\n" +
 		attemptStates.Markdown() +
 		"\n## Batch\n\nEach move is one conditioned message. A batch that is `canceled` has ended when all its members have.\n\n" +
 		batchStates.Markdown()

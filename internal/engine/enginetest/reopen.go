@@ -63,6 +63,48 @@ func testReopenTaken(t *testing.T, f Factory) {
 	d.Ack()
 }
 
+// testReopenAtOnce has all that was handed out there again when a store is opened
+// that nobody else can be on.
+func testReopenAtOnce(t *testing.T, f Factory) {
+	fx := f.open(t, engine.Options{Lease: time.Hour})
+	if fx.Shared() {
+		t.Skip("other nodes may have what was handed out")
+	}
+	subjects := fx.jobs(normal, 20)
+	h := fx.take(normal)
+	for n := range subjects {
+		if d := h.next(); n%5 == 4 {
+			d.Ack()
+		}
+	}
+	eventually(t, "some are gone", func() bool { return len(fx.scan(engine.Jobs, ">")) == 16 })
+	for range 2 { // the second time nothing is left of the first one
+		fx.reopen()
+		h = fx.take(normal)
+		for n, subject := range subjects {
+			if n%5 == 4 {
+				continue
+			}
+			if d := h.next(); d.Subject != subject || !d.Old || !d.Again || !d.Orphan {
+				t.Fatalf("%s, Old %v, Again %v, Orphan %v, was delivered, want %s again", d.Subject, d.Old, d.Again, d.Orphan, subject)
+			}
+		}
+		h.nothing("more than was handed out")
+	}
+	pause(fx, true)
+	fx.reopen()
+	h = fx.take(normal)
+	h.nothing("while the consumer is paused")
+	pause(fx, false)
+	for range 16 {
+		h.next().Ack()
+	}
+	more := fx.jobs(normal, 1)
+	if d := h.next(); d.Subject != more[0] || d.Old || d.Again || d.Orphan {
+		t.Errorf("%s, Old %v, Again %v, Orphan %v, was delivered, want one that was put just now", d.Subject, d.Old, d.Again, d.Orphan)
+	}
+}
+
 func testNamespaces(t *testing.T, f Factory) {
 	fx := f.open(t, engine.Options{})
 	first := fx.options

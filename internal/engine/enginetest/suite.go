@@ -99,6 +99,7 @@ var contract = []clause{
 	{"StateTTL", testStateTTL},
 	{"ReopenKeepsAll", testReopen},
 	{"ReopenHandsOutAgain", testReopenTaken},
+	{"ReopenHandsOutAtOnce", testReopenAtOnce},
 	{"Namespaces", testNamespaces},
 	{"Unended", testUnended},
 	{"Info", testInfo},

@@ -64,14 +64,51 @@ func (e *Engine) consumer(ctx context.Context, c engine.Consumer) (string, error
 		// more, and those that were kept are there again at once.
 		config.MemoryStorage = e.config.Disk != nil
 	}
-	_, err := e.js.CreateOrUpdateConsumer(ctx, e.places[engine.Jobs].name, config)
-	if err != nil {
+	if err := e.makeConsumer(ctx, c, config); err != nil {
 		return "", e.trouble("making the consumer "+name, err)
+	}
+	return name, nil
+}
+
+// makeConsumer makes a consumer or brings it up to date. Where no other node can be
+// on the store, nobody has what an earlier process was handed: the consumer is made
+// anew then, so that all of it is there again at once, instead of after its leases.
+func (e *Engine) makeConsumer(ctx context.Context, c engine.Consumer, config jetstream.ConsumerConfig) error {
+	stream := e.places[engine.Jobs].name
+	if e.config.Disk != nil {
+		// Nobody takes from it before the first call is through.
+		e.first.Lock()
+		defer e.first.Unlock()
+		e.mu.Lock()
+		_, known := e.consumers[c]
+		e.mu.Unlock()
+		if known {
+			return nil
+		}
+	}
+	handle, err := e.js.CreateOrUpdateConsumer(ctx, stream, config)
+	if err != nil {
+		return err
+	}
+	if info := handle.CachedInfo(); e.config.Disk != nil && !e.met[c] && info.NumAckPending > 0 {
+		if info.Paused {
+			until := time.Now().Add(pauseFor)
+			config.PauseUntil = &until
+		}
+		if err := e.js.DeleteConsumer(ctx, stream, config.Durable); err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
+			return err
+		}
+		if _, err := e.js.CreateOrUpdateConsumer(ctx, stream, config); err != nil {
+			return err
+		}
+	}
+	if e.config.Disk != nil {
+		e.met[c] = true
 	}
 	e.mu.Lock()
 	e.consumers[c] = struct{}{}
 	e.mu.Unlock()
-	return name, nil
+	return nil
 }
 
 // forget makes the consumer be looked at anew: it was removed by someone. Once at

@@ -41,6 +41,9 @@ type Engine struct {
 	lastOpen   uint64        // of Jobs, when this engine was opened
 	old        atomic.Uint64 // up to here a delivery is old
 
+	first sync.Mutex               // held while a consumer of a lone store is made
+	met   map[engine.Consumer]bool // guarded by first: those that were made by this engine, or taken over
+
 	mu        sync.Mutex
 	consumers map[engine.Consumer]struct{} // guarded by mu: those that are there
 	making    map[engine.Consumer]struct{} // guarded by mu: those that are made anew just now
@@ -75,6 +78,7 @@ func newEngine(c Config, js jetstream.JetStream) *Engine {
 		jobs:      room{bound: c.Options.Jobs},
 		puts:      newPuts(),
 		patience:  int64(patienceElsewhere / tick),
+		met:       map[engine.Consumer]bool{},
 		consumers: map[engine.Consumer]struct{}{},
 		making:    map[engine.Consumer]struct{}{},
 		takers:    map[*taker]struct{}{},

@@ -13,10 +13,12 @@
 package memory
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -92,6 +94,9 @@ func (s *Store) open(o engine.Options) (*Engine, error) {
 	}
 	sp.options = o
 	sp.enforce()
+	if !s.Shared && sp.engines == 0 {
+		sp.takeBack()
+	}
 	e := &Engine{
 		store: s, space: sp, failed: s.failed, ended: make(chan struct{}),
 		opened: sp.streams[engine.Jobs].last, unended: sp.uncounted(),
@@ -100,6 +105,16 @@ func (s *Store) open(o engine.Options) (*Engine, error) {
 	sp.engines++
 	sp.arm()
 	return e, nil
+}
+
+// takeBack puts what earlier engines were handed in line again: nobody can have it
+// any more where an engine is alone with its store. The store is locked.
+func (sp *space) takeBack() {
+	had := slices.DeleteFunc(slices.Clone(sp.agenda), func(r *record) bool { return r.state.State() != taken })
+	slices.SortFunc(had, func(a, b *record) int { return cmp.Compare(a.Seq, b.Seq) })
+	for _, r := range had {
+		r.consumer.giveBack(r, taken)
+	}
 }
 
 // Fail lets the store fail for good, as a disk does: Failed of all engines is
