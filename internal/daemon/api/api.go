@@ -180,6 +180,12 @@ func (a *API) streaming(r route) route {
 	return r
 }
 
+// following marks a route that tells of what happens as it does.
+func (a *API) following(r route) route {
+	r.Follows = true
+	return r
+}
+
 // handler reads the query and answers.
 type handler struct {
 	api     *API
@@ -230,13 +236,13 @@ func (a *API) routes() []route {
 		a.on("GET", "/v1/jobs/{id}", read, (*API).get, "wait"),
 		a.on("GET", "/v1/jobs/{id}/result", read, (*API).result, "wait"),
 		a.on("GET", "/v1/jobs/{id}/payload", read, (*API).payload),
-		a.on("GET", "/v1/jobs/{id}/events", read, (*API).events, "after"),
+		a.following(a.on("GET", "/v1/jobs/{id}/events", read, (*API).events, "after")),
 		a.on("POST", "/v1/jobs/{id}/cancel", submit, (*API).cancel),
 		a.on("POST", "/v1/jobs/{id}/retry", submit, (*API).retry),
 		a.on("GET", "/v1/pools", read, (*API).pools),
 		a.on("GET", "/v1/pools/{pool}", read, (*API).pool),
 		a.on("GET", "/v1/overview", read, (*API).overview),
-		a.on("GET", "/v1/overview/events", read, (*API).overviewEvents),
+		a.following(a.on("GET", "/v1/overview/events", read, (*API).overviewEvents)),
 		a.on("GET", "/v1/history", read, (*API).history, "pool", "span"),
 		a.on("GET", "/v1/workers", read, (*API).workers, "pool"),
 		a.on("POST", "/v1/workers/{worker}/recycle", admin, (*API).recycle, "pool"),

@@ -21,6 +21,7 @@ type exchange struct {
 	route   string        // as it was registered; empty for none
 	role    Role
 	caller  string // the name of its token
+	token   *token // nil for none
 
 	status  int  // 0 before there is one
 	swallow bool // the guard has answered: what the handler writes goes nowhere

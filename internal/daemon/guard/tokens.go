@@ -35,6 +35,8 @@ type tokens struct {
 	path string
 	all  atomic.Pointer[[]*token]
 	gone bool // there were none when it was last looked at; owned by the caller of load
+
+	followers followers
 }
 
 // errNoToken says that a file has no token in it.
@@ -55,7 +57,7 @@ func (t *tokens) load() error {
 	switch {
 	case err == nil:
 		t.gone = false
-		t.all.Store(&all)
+		t.use(all)
 		return nil
 	case t.all.Load() == nil:
 		return fmt.Errorf("http.tokens: %w", err)
@@ -66,7 +68,7 @@ func (t *tokens) load() error {
 		t.gone = true
 		return fmt.Errorf("http.tokens: %w; the old content holds on for a moment", err)
 	}
-	t.all.Store(&all)
+	t.use(all)
 	return fmt.Errorf("http.tokens: %w; all tokens have ended", err)
 }
 

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -223,6 +224,65 @@ func TestRotation(t *testing.T) {
 	}
 	if text := s.log.String(); strings.Contains(text, "0123456789abcdef") {
 		t.Error("the log shows a token:", text)
+	}
+}
+
+// TestFollowersEnd takes a token back while its caller follows something.
+func TestFollowersEnd(t *testing.T) {
+	t.Parallel()
+	path := tokenFile(t)
+	routes := append(testRoutes(), Route{Method: "GET", Pattern: "/v1/events", Role: Submit, Follows: true, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		send(w, "begun\n")
+		http.NewResponseController(w).Flush() //nolint:errcheck // the reader would miss the line
+		<-r.Context().Done()
+	})})
+	s := serve(t, Config{HTTP: settings.HTTP{Tokens: path}, Times: Times{Look: 20 * time.Millisecond}}, routes)
+	follow := func(token string) (ended chan error) {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+"/v1/events", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Bearer "+token)
+		resp, err := s.client.Do(req)
+		if err != nil || resp.StatusCode != http.StatusOK {
+			t.Fatalf("%v, %v, want a stream", resp, err)
+		}
+		if _, err := io.ReadFull(resp.Body, make([]byte, len("begun\n"))); err != nil {
+			t.Fatal(err)
+		}
+		ended = make(chan error, 1)
+		go func() { // ends with the answer, at the latest with the server
+			defer resp.Body.Close()
+			_, err := io.Copy(io.Discard, resp.Body)
+			ended <- err
+		}()
+		return ended
+	}
+	writeFile(t, path, "submit a gone-0123456789abcdef\nsubmit dash "+submitToken+"\nadmin ops "+adminToken+"\n")
+	eventually(t, "the file is in use", func() bool { return strings.Contains(s.log.String(), "in use now") })
+	gone, lowered, stays := follow("gone-0123456789abcdef"), follow(submitToken), follow(adminToken)
+	writeFile(t, path, "read dash "+submitToken+"\nadmin ops "+adminToken+"\n")
+	for name, c := range map[string]chan error{"the token is gone": gone, "its role is less": lowered} {
+		select {
+		case err := <-c:
+			if err != nil {
+				t.Errorf("%s: %v, want an orderly end", name, err)
+			}
+		case <-time.After(10 * time.Second):
+			t.Errorf("%s: it is followed still", name)
+		}
+	}
+	writeFile(t, path, "submit ops "+adminToken+"\n")
+	eventually(t, "the next file is in use", func() bool { return strings.Count(s.log.String(), "in use now") == 3 })
+	select {
+	case err := <-stays:
+		t.Errorf("a token that may follow was ended: %v", err)
+	default:
+	}
+	writeFile(t, path, "# taken back\n")
+	if err := <-stays; err != nil {
+		t.Error(err)
 	}
 }
 

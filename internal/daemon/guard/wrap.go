@@ -128,7 +128,7 @@ func (g *Guard) identify(x *exchange, r *http.Request) *problem.Problem {
 	// stand behind one, and one of them must not shut out the others. Who guesses
 	// right has a token of at least 16 characters, and no need to be told more slowly.
 	if found != nil {
-		x.role, x.caller = found.role, found.name
+		x.role, x.caller, x.token = found.role, found.name, found
 		return nil
 	}
 	wait, shut := g.failures.spent(who, now)
@@ -165,6 +165,11 @@ func (e *edge) route(r Route) http.Handler {
 		if x.body.src != nil && x.body.announced > x.body.most {
 			x.refuse(largeProblem(x.body.most))
 			return
+		}
+		if r.Follows && x.token != nil {
+			ctx, stop := e.guard.tokens.follow(req.Context(), x.token, r.Role)
+			defer stop()
+			req = req.WithContext(ctx)
 		}
 		r.Handler.ServeHTTP(x, req)
 	})

@@ -35,7 +35,7 @@ func daemonKeys() []key[Settings] {
 		row("http.tls.cert", path, "(none)", "file with the certificate for TLS and those that it rests on; it is read again when it changes",
 			func(s *Settings) *string { return &s.HTTP.Cert }),
 		row("http.tls.key", path, "(none)", "file with the private key of the certificate", func(s *Settings) *string { return &s.HTTP.Key }),
-		hidden(row("http.tokens", path, "(none)", "file with the tokens that callers must have; it is read again when it changes. Without it every caller on this machine may do everything",
+		hidden(row("http.tokens", path, "(none)", "file with the tokens that callers must have; it is read again when it changes, and what is followed with a token that is taken back ends. Without it every caller on this machine may do everything",
 			func(s *Settings) *string { return &s.HTTP.Tokens })),
 		row("http.hosts", hosts, "(none)", "names, besides those of this machine, by which the API may be called", func(s *Settings) *[]string { return &s.HTTP.Hosts }),
 		row("http.max_body", size[int64](1, mostBody), "64MiB", "largest body of a request", func(s *Settings) *int64 { return &s.HTTP.MaxBody }),

@@ -1,0 +1,67 @@
+package guard
+
+import (
+	"context"
+	"errors"
+	"sync"
+)
+
+// errTokenEnded is why what a caller follows ends.
+var errTokenEnded = errors.New("the token has ended")
+
+// followers are the requests that last as long as their tokens.
+type followers struct {
+	mu  sync.Mutex
+	all map[*follower]struct{} // guarded by mu
+}
+
+// follower is such a request.
+type follower struct {
+	token *token
+	need  Role
+	end   context.CancelCauseFunc
+}
+
+// follow returns a context that ends with ctx, with stop, and when there is no such
+// token any more or it lacks the role.
+func (t *tokens) follow(ctx context.Context, of *token, need Role) (_ context.Context, stop func()) {
+	ctx, end := context.WithCancelCause(ctx)
+	f := &follower{token: of, need: need, end: end}
+	t.followers.mu.Lock()
+	defer t.followers.mu.Unlock()
+	if t.followers.all == nil {
+		t.followers.all = make(map[*follower]struct{})
+	}
+	t.followers.all[f] = struct{}{}
+	if !f.may(*t.all.Load()) { // it has ended since it was looked at
+		end(errTokenEnded)
+	}
+	return ctx, func() {
+		end(nil)
+		t.followers.mu.Lock()
+		defer t.followers.mu.Unlock()
+		delete(t.followers.all, f)
+	}
+}
+
+// may tells whether one of the tokens is that of f and has the role.
+func (f *follower) may(tokens []*token) bool {
+	for _, t := range tokens {
+		if t.digest == f.token.digest { // both are of the file: nobody is told how long it takes
+			return t.role >= f.need
+		}
+	}
+	return false
+}
+
+// use begins with other tokens, and ends what is followed with those that have ended.
+func (t *tokens) use(all []*token) {
+	t.followers.mu.Lock()
+	defer t.followers.mu.Unlock()
+	t.all.Store(&all)
+	for f := range t.followers.all {
+		if !f.may(all) {
+			f.end(errTokenEnded)
+		}
+	}
+}
