@@ -1,9 +1,11 @@
 package queue
 
 import (
+	"context"
 	"errors"
 	"math"
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	"github.com/bullpen-run/bullpen/internal/engine"
@@ -69,7 +71,7 @@ func (y *yard) ask(g *group) {
 // asks runs until nothing more is to be asked for a group.
 func (y *yard) asks(g *group) {
 	for got := false; ; {
-		more, err := y.askOnce(g)
+		more, err := y.askOnce(y.queue.live, g)
 		got = got || more
 		y.mu.Lock()
 		again := g.claim.again && err == nil
@@ -116,13 +118,13 @@ const claimTries = 8
 
 // askOnce takes what the group needs here and gives back what it does not. It tells
 // whether there is more than before.
-func (y *yard) askOnce(g *group) (got bool, err error) {
+func (y *yard) askOnce(ctx context.Context, g *group) (got bool, err error) {
 	q := y.queue
 	subject := "set.slot." + y.name + "." + groupToken(g.name)
 	for range claimTries {
 		var s slots
 		put := engine.Put{Stream: engine.State, Subject: subject, New: true}
-		m, err := q.engine.Get(q.live, engine.State, subject)
+		m, err := q.engine.Get(ctx, engine.State, subject)
 		switch {
 		case err == nil:
 			put.New, put.After = false, m.Seq
@@ -138,7 +140,7 @@ func (y *yard) askOnce(g *group) (got bool, err error) {
 			return false, nil
 		}
 		put.Data = s.encode(subject)
-		err = q.put(q.live, put)
+		err = q.put(ctx, put)
 		if errors.Is(err, engine.ErrConflict) {
 			continue
 		}
@@ -244,9 +246,38 @@ func (q *Queue) giveUp(queue string) {
 // giveUp gives back the places of a group that another node may want and that this
 // one has no use for. y.mu is held.
 func (y *yard) giveUp(g *group) {
-	if g.claim.have > g.running+g.waiting && time.Since(y.wanted) < 2*claimPauseMost {
+	if g.claim.have > g.running+g.waiting && (y.closed || time.Since(y.wanted) < 2*claimPauseMost) {
 		y.ask(g)
 	}
+}
+
+// release gives back the places of all groups, but for those of jobs that still run,
+// when the queue closes. What it cannot give back is free when it is stale.
+func (y *yard) release(ctx context.Context) {
+	var held []*group
+	y.mu.Lock()
+	for _, g := range y.groups {
+		if g.claim.have > g.running {
+			held = append(held, g)
+		}
+	}
+	y.mu.Unlock()
+	next := make(chan *group)
+	var all sync.WaitGroup
+	for range min(lookers, len(held)) {
+		all.Go(func() { // ends when next is closed, which release waits for
+			for g := range next {
+				if ctx.Err() == nil {
+					y.askOnce(ctx, g) //nolint:errcheck // see above
+				}
+			}
+		})
+	}
+	for _, g := range held {
+		next <- g
+	}
+	close(next)
+	all.Wait()
 }
 
 // contend looks at once for places that another node has given back.

@@ -18,7 +18,9 @@ type kept struct {
 	level    Priority
 	came     time.Time
 	extended time.Time
-	gone     bool // it waits no more
+	deadline time.Time // zero for none
+	late     bool      // its deadline has passed: it waits in no lane, and for no limit
+	gone     bool      // it waits no more
 }
 
 // group is what a yard knows of one group. Its fields are guarded by the lock of
@@ -57,7 +59,7 @@ func (l *lane) pop() *kept {
 		if l.jobs = l.jobs[1:]; len(l.jobs) == 0 {
 			l.jobs = nil // what was taken from its front is let go
 		}
-		if !k.gone {
+		if !k.gone && !k.late {
 			l.count--
 			return k
 		}
@@ -68,7 +70,7 @@ func (l *lane) pop() *kept {
 // oldest returns the first that is there, nil when there is none.
 func (l *lane) oldest() *kept {
 	for _, k := range l.jobs {
-		if !k.gone {
+		if !k.gone && !k.late {
 			return k
 		}
 	}

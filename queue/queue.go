@@ -132,10 +132,18 @@ func (q *Queue) closeYards() {
 	q.mu.Lock()
 	all := slices.Collect(maps.Values(q.yards))
 	q.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), releasePatience)
+	defer cancel()
 	for _, y := range all {
-		y.stop(y.shared)
+		if y.stop(y.shared); y.shared {
+			y.release(ctx)
+		}
 	}
 }
+
+// releasePatience bounds how long Close waits for a store to take back the places of
+// groups.
+const releasePatience = time.Second
 
 // watch says when the store fails.
 func (q *Queue) watch() {

@@ -153,6 +153,6 @@ func (r *runner) readAgain(k *kept) {
 // never began.
 func (a *attempt) freeGroup(unused bool) {
 	if k := a.kept.Swap(nil); k != nil {
-		a.runner.yard.freed(k.group, unused)
+		a.runner.yard.freed(k.group, unused && !k.late) // a late one has taken nothing of the rate
 	}
 }

@@ -20,7 +20,8 @@ type yard struct {
 	name   string
 	shared bool
 
-	// runnable is how many lanes may have a job that can begin.
+	// runnable is how many lanes may have a job that can begin, and how many jobs are
+	// to be told that they are late.
 	runnable atomic.Int64
 
 	mu       sync.Mutex
@@ -30,6 +31,8 @@ type yard struct {
 	groups   map[string]*group        // guarded by mu
 	jobs     map[string]*kept         // by id; guarded by mu
 	signs    []*kept                  // in the order of their last signs of life; guarded by mu
+	dues     deadlines                // of those that have one; guarded by mu
+	late     [priorities][]*kept      // past their deadlines; guarded by mu
 	cached   int                      // of jobs, those that hold their records; guarded by mu
 	waiting  [priorities]int          // guarded by mu
 	set      map[string]GroupLimits   // guarded by mu
@@ -128,7 +131,7 @@ func (y *yard) line(g *group, p Priority) {
 func (y *yard) has(p Priority) bool {
 	y.mu.Lock()
 	defer y.mu.Unlock()
-	return len(y.rings[p]) > 0 && !y.paused
+	return len(y.rings[p])+len(y.late[p]) > 0 && !y.paused
 }
 
 // turns is how many groups of a priority have turns.
@@ -144,6 +147,9 @@ func (y *yard) next(p Priority) *kept {
 	now := time.Now()
 	y.mu.Lock()
 	defer y.mu.Unlock()
+	if k := y.nextLate(p); k != nil {
+		return k
+	}
 	for len(y.rings[p]) > 0 && !y.paused {
 		g := y.rings[p][0]
 		y.rings[p][0] = nil

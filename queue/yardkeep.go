@@ -51,7 +51,9 @@ func (y *yard) remove(id string) bool {
 	if k == nil {
 		return false
 	}
-	k.group.lanes[k.level].count--
+	if !k.late {
+		k.group.lanes[k.level].count--
+	}
 	y.forget(k)
 	k.delivery.Ack()
 	y.drop(k.group)
@@ -117,6 +119,7 @@ func (y *yard) ticked() {
 	y.mu.Lock()
 	y.ticking = nil
 	due := y.due(now)
+	late := y.expire(now)
 	if now.Sub(y.upkept) >= y.queue.config.Lease/12 {
 		y.upkept = now
 		for _, g := range y.groups {
@@ -132,6 +135,9 @@ func (y *yard) ticked() {
 		y.looked = now
 	}
 	y.mu.Unlock()
+	if late {
+		y.signal()
+	}
 	for _, r := range due {
 		r.Extend()
 	}

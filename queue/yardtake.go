@@ -65,9 +65,11 @@ func (y *yard) stop(giveBack bool) {
 	for _, g := range y.groups {
 		y.quiet(g)
 		g.lanes, g.blocked = [priorities]lane{}, false
+		y.giveUp(g)
 		y.drop(g)
 	}
 	y.signs, y.rings = nil, [priorities][]*group{}
+	y.dues, y.late = nil, [priorities][]*kept{}
 	y.runnable.Store(0)
 }
 
@@ -79,7 +81,7 @@ func (y *yard) arrived(p Priority, d engine.Delivery) {
 	name := ""
 	if err == nil {
 		name = s.job.Group
-		k.stored = s
+		k.stored, k.deadline = s, s.job.Deadline
 	}
 	// Whoever cancels it from here on finds it in the yard, or has been seen here.
 	y.mu.Lock()
@@ -118,6 +120,7 @@ func (y *yard) arrived(p Priority, d engine.Delivery) {
 		y.signs = slices.DeleteFunc(y.signs, func(k *kept) bool { return k.gone })
 	}
 	y.signs = append(y.signs, k)
+	y.dueAt(k)
 	g.lanes[p].push(k)
 	g.waiting++
 	y.waiting[p]++

@@ -42,7 +42,7 @@ func TestContractOfClusters(t *testing.T) {
 		"RoundTrip", "Bulk", "Key", "KeySurvivesReopen", "Retry", "Quarantine", "HandlerKnowsItsAttempt", "Wait",
 		"WaitFromAnotherNode", "SeenFromAnotherNode", "CancelRunning", "CancelByAnotherNode", "PauseOnAllNodes",
 		"RetryDead", "Compensate", "ListNewest", "RetryDeadAll", "Bury", "ScheduleIsKept", "ScheduleOnThreeNodes",
-		"GroupsHaveTurns", "GroupLimitsChange", "GroupConcurrencyOnNodes",
+		"GroupsHaveTurns", "GroupLimitsChange", "GroupDeadline", "GroupPlacesGivenBack", "GroupConcurrencyOnNodes",
 	}
 	if os.Getenv("BULLPEN_LONG") != "" {
 		only = nil

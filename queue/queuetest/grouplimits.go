@@ -3,6 +3,7 @@ package queuetest
 import (
 	"time"
 
+	bullpen "github.com/bullpen-run/bullpen"
 	"github.com/bullpen-run/bullpen/queue"
 )
 
@@ -41,6 +42,70 @@ func testGroupLimits(f *fixture) {
 	set("", queue.GroupLimits{})
 	starts(3, "without a limit")
 	g.open()
+	for _, id := range ids {
+		f.good(id)
+	}
+}
+
+// testGroupDeadline lets the deadlines of jobs pass while the limits of their group
+// hold them: they end then, and not when their turn comes.
+func testGroupDeadline(f *fixture) {
+	f.open(queue.Config{})
+	g := newGate()
+	f.work(f.Queue, newCrew(4, g.handle), queue.WorkConfig{Group: queue.GroupLimits{Concurrency: 1}})
+	first := f.enqueue(queue.Job{Group: "a"}).ID
+	await(f, "one runs", g.started)
+	before := f.enqueue(queue.Job{Group: "a"}).ID
+	soon := time.Now().Add(300 * time.Millisecond)
+	var late []string
+	for n := range 6 {
+		late = append(late, f.enqueue(queue.Job{Group: "a", Priority: queue.Priority(n % 3), Deadline: soon}).ID)
+	}
+	canceled := f.enqueue(queue.Job{Group: "a", Deadline: soon}).ID
+	after := f.enqueue(queue.Job{Group: "a", Deadline: time.Now().Add(time.Hour)}).ID
+	if err := f.Cancel(f.ctx(), canceled); err != nil {
+		f.t.Errorf("Cancel = %v", err)
+	}
+	for _, id := range late {
+		f.bad(id, bullpen.Timeout, queue.Expired)
+	}
+	f.bad(canceled, bullpen.Canceled, queue.TakenBack)
+	for _, id := range []string{first, before, after} {
+		if i := f.get(id); i.State.Ended() {
+			f.t.Errorf("job %s is %v, want it not ended", id, i.State)
+		}
+	}
+	g.open()
+	for _, id := range []string{first, before, after} {
+		f.good(id)
+	}
+	f.once(append(late, first, before, canceled, after)...)
+	f.empty()
+}
+
+// testGroupGivenBack has the places of a group on another node as soon as this one
+// works no more, or is closed. No lease ends here.
+func testGroupGivenBack(f *fixture) {
+	f.open(queue.Config{Lease: longLease})
+	other := f.another()
+	if err := f.SetGroupLimits(f.ctx(), "default", "a", queue.GroupLimits{Concurrency: 2}); err != nil {
+		f.t.Fatal(err)
+	}
+	begin := func(q *queue.Queue) *work {
+		f.t.Helper()
+		g := newGate()
+		w := f.work(q, newCrew(4, g.handle), queue.WorkConfig{Grace: -1})
+		await(f, "one runs", g.started)
+		await(f, "another runs", g.started)
+		return w
+	}
+	ids := f.enqueueAll(grouped(8, "a"))
+	w := begin(f.Queue)
+	w.stop() // its node goes on
+	begin(other)
+	f.shut(other)
+	c := newCrew(8, echo)
+	f.work(f.another(), c, queue.WorkConfig{})
 	for _, id := range ids {
 		f.good(id)
 	}

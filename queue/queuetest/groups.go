@@ -21,6 +21,8 @@ func grouping() []clause {
 		{name: "GroupConcurrency", test: testGroupConcurrency},
 		{name: "GroupLimitsChange", test: testGroupLimits},
 		{name: "GroupLimitsSurviveReopen", test: testGroupReopen},
+		{name: "GroupDeadline", test: testGroupDeadline},
+		{name: "GroupPlacesGivenBack", test: testGroupGivenBack, nodes: true},
 		{name: "GroupFaults", test: testGroupFaults},
 		{name: "GroupCancel", test: testGroupCancel},
 		{name: "GroupPause", test: testGroupPause},

@@ -244,7 +244,7 @@ func TestFollowersEnd(t *testing.T) {
 			t.Fatal(err)
 		}
 		req.Header.Set("Authorization", "Bearer "+token)
-		resp, err := s.client.Do(req)
+		resp, err := s.client.Do(req) //nolint:bodyclose // the goroutine below closes it
 		if err != nil || resp.StatusCode != http.StatusOK {
 			t.Fatalf("%v, %v, want a stream", resp, err)
 		}
