@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"slices"
 	"strconv"
@@ -156,6 +157,10 @@ func rate(ctx context.Context, groups int, span time.Duration) (rateFigure, erro
 	return f, s.close()
 }
 
+// about is between half of d and half as much again: things that last equally long
+// fall into step with each other, and what is measured then is that.
+func about(d time.Duration) time.Duration { return d/2 + rand.N(d) }
+
 // waitFigure is how long jobs waited from the confirm of their enqueuing to their
 // start.
 type waitFigure struct {
@@ -179,7 +184,7 @@ func wait(ctx context.Context, backlog, limit int, span time.Duration) (waitFigu
 			began[t.ID] = time.Now()
 			mu.Unlock()
 		}
-		<-time.After(works)
+		<-time.After(about(works))
 	}}
 	s, err := open(ctx, c, queue.WorkConfig{Group: queue.GroupLimits{Concurrency: limit}})
 	if err != nil {
@@ -194,9 +199,7 @@ func wait(ctx context.Context, backlog, limit int, span time.Duration) (waitFigu
 	}
 	<-time.After(span / 4)
 	sent := map[string]time.Time{}
-	tick := time.NewTicker(every)
-	defer tick.Stop()
-	for begin := time.Now(); time.Since(begin) < span; <-tick.C {
+	for begin := time.Now(); time.Since(begin) < span; <-time.After(about(every)) {
 		at := time.Now()
 		ref, err := s.Enqueue(ctx, queue.Job{Name: "small", Group: "small"})
 		if err != nil {

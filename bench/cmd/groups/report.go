@@ -64,7 +64,7 @@ func (r *run) table() string {
 		b.WriteString("\n")
 	}
 	if len(r.Waits) > 0 {
-		fmt.Fprintf(&b, "How long jobs of one group wait, one each %v, %d places, jobs of %v:\n\n", every, places, works)
+		fmt.Fprintf(&b, "How long jobs of one group wait, one each %v, %d places, jobs of %v, each within a half of it:\n\n", every, places, works)
 		b.WriteString("| limit of each group | jobs of another group | wait p50 | p99 | × alone (p99) |\n|---|---|---|---|---|\n")
 		for _, limit := range []int{places / 2, 0} {
 			for _, backlog := range []int{0, r.Backlog} {
