@@ -148,8 +148,8 @@ func (c *Client) AddToBatch(ctx context.Context, id string, offset int, pool str
 	return refs, nil
 }
 
-// SealBatch says that an open batch has total jobs and gets no more. The error names
-// the numbers that are missing.
+// SealBatch says that an open batch has total jobs and gets no more. Where that is not
+// so the error is [ErrIncomplete], and names the numbers that are missing.
 func (c *Client) SealBatch(ctx context.Context, id string, total int) (*BatchInfo, error) {
 	return c.batch(ctx, call{method: http.MethodPost, path: batchPath(id, "/seal"), again: true}, map[string]int{"total": total})
 }

@@ -46,6 +46,9 @@ var (
 	// ErrNested says that the task would wait for itself: its parent holds the
 	// last worker.
 	ErrNested = errors.New("the task would wait for itself")
+	// ErrIncomplete says that a batch does not have the jobs that it was to be sealed
+	// with.
+	ErrIncomplete = errors.New("the batch does not have these jobs")
 	// ErrOverlap says that the last job of a schedule has not ended.
 	ErrOverlap = errors.New("the last job of the schedule has not ended")
 	// ErrManaged says that a schedule is changed in the daemon's configuration only.
@@ -88,6 +91,7 @@ var causes = map[string][]error{
 	"not-dead":       {ErrNotDead},
 	"nested":         {ErrNested, bullpen.ErrOverloaded},
 	"busy-id":        {ErrBusyID},
+	"incomplete":     {ErrIncomplete},
 	"overlap":        {ErrOverlap},
 	"managed":        {ErrManaged},
 	"bad-config":     {ErrBadConfig},

@@ -30,6 +30,7 @@ func TestCauses(t *testing.T) {
 		"not-dead":     {409, []error{client.ErrNotDead}},
 		"nested":       {409, []error{client.ErrNested, bullpen.ErrOverloaded}},
 		"busy-id":      {409, []error{client.ErrBusyID}},
+		"incomplete":   {409, []error{client.ErrIncomplete}},
 		"overlap":      {409, []error{client.ErrOverlap}},
 		"managed":      {409, []error{client.ErrManaged}},
 		"too-large":    {413, []error{client.ErrTooLarge}},

@@ -92,6 +92,7 @@ var answers = []struct {
 	{client.ErrForbidden, exitRefused, "not allowed: %s"},
 	{client.ErrBadRequest, exitUsage, "%s"},
 	{client.ErrManaged, exitFailed, "%s"},
+	{client.ErrIncomplete, exitFailed, "%s"},
 	{client.ErrOverlap, exitFailed, "%s; see: bullpen schedule show NAME"},
 	{client.ErrEnded, exitFailed, "%s; see: bullpen get %s"},
 	{client.ErrNotDead, exitFailed, "%s; only dead jobs are tried again, see: bullpen dead ls"},

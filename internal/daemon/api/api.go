@@ -196,7 +196,10 @@ type handler struct {
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var faults faults
 	q := readQuery(r.URL.RawQuery, h.params, &faults)
-	p := faults.problem()
+	p := notAJob(w, r)
+	if p == nil {
+		p = faults.problem()
+	}
 	if p == nil {
 		p = h.answers(h.api, w, r, q)
 	}

@@ -170,7 +170,7 @@ func TestBatchInPieces(t *testing.T) {
 	if len(all) != 3 || all[0].ID == "" || all[1].Error == nil || all[2].ID == "" {
 		t.Errorf("the answers are %+v", all)
 	}
-	if p := isProblem(t, s.do("POST", path+"/seal", `{"total":5}`), problem.BadRequest); !strings.Contains(p.Detail, "members 0 to 1, 3 are not there") {
+	if p := isProblem(t, s.do("POST", path+"/seal", `{"total":5}`), problem.Incomplete); !strings.Contains(p.Detail, "members 0 to 1, 3 are not there") {
 		t.Errorf("sealed with gaps: %q", p.Detail)
 	}
 	if all = add("?offset=3", `{"task":"echo"}`); all[0].Error == nil || !strings.Contains(all[0].Error.Detail, "names no pool") {

@@ -29,9 +29,6 @@ func (a *API) causes(w http.ResponseWriter, r *http.Request, q query) *problem.P
 // getDead tells of a dead job, with its evidence.
 func (a *API) getDead(w http.ResponseWriter, r *http.Request, _ query) *problem.Problem {
 	id := r.PathValue("id")
-	if p := notAJob(w, r, id); p != nil {
-		return p
-	}
 	info, err := a.backend.Queue().GetDead(r.Context(), id)
 	if err != nil {
 		return onJob(problemOf(err), id)
@@ -42,9 +39,6 @@ func (a *API) getDead(w http.ResponseWriter, r *http.Request, _ query) *problem.
 // removeDead forgets a dead job.
 func (a *API) removeDead(w http.ResponseWriter, r *http.Request, _ query) *problem.Problem {
 	id := r.PathValue("id")
-	if p := notAJob(w, r, id); p != nil {
-		return p
-	}
 	if err := a.backend.Queue().RemoveDead(r.Context(), id); err != nil {
 		return onJob(problemOf(err), id)
 	}
@@ -55,9 +49,9 @@ func (a *API) removeDead(w http.ResponseWriter, r *http.Request, _ query) *probl
 // verbs are names that stand where the id of a job may, and by which method.
 var verbs = map[string]string{"retry": http.MethodPost, "remove": http.MethodPost, "cancel": http.MethodPost, "causes": http.MethodGet}
 
-// notAJob answers who takes a call for the name of a job.
-func notAJob(w http.ResponseWriter, r *http.Request, id string) *problem.Problem {
-	method := verbs[id]
+// notAJob answers who takes a call for the name of a job. Batches are never called so.
+func notAJob(w http.ResponseWriter, r *http.Request) *problem.Problem {
+	method := verbs[r.PathValue("id")]
 	if method == "" {
 		return nil
 	}

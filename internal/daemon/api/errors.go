@@ -30,7 +30,7 @@ var answers = []struct {
 	{queue.ErrNotFound, problem.NotFound, ""},
 	{queue.ErrEnded, problem.Ended, ""},
 	{queue.ErrUnconfirmed, problem.Unconfirmed, "ask GET /v1/jobs/{id} whether it is there, or submit it again with the same Idempotency-Key"},
-	{queue.ErrIncomplete, problem.BadRequest, ""},
+	{queue.ErrIncomplete, problem.Incomplete, ""},
 	{queue.ErrFull, problem.Full, "try again later, raise queue.keep.jobs, or add workers"},
 	{queue.ErrClosed, problem.Closed, "try again after a moment"},
 	{queue.ErrDamaged, problem.Internal, "what the store has of it is not what was stored: look at the disk"},

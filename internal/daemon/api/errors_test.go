@@ -75,7 +75,7 @@ func TestEveryErrorHasItsAnswer(t *testing.T) {
 		"api.ErrNoWorker":        {ErrNoWorker, problem.NotFound},
 		"queue.ErrNotFound":      {queue.ErrNotFound, problem.NotFound},
 		"queue.ErrEnded":         {queue.ErrEnded, problem.Ended},
-		"queue.ErrIncomplete":    {queue.ErrIncomplete, problem.BadRequest},
+		"queue.ErrIncomplete":    {queue.ErrIncomplete, problem.Incomplete},
 		"queue.ErrFull":          {queue.ErrFull, problem.Full},
 		"queue.ErrClosed":        {queue.ErrClosed, problem.Closed},
 		"queue.ErrStore":         {queue.ErrStore, problem.Store},

@@ -56,9 +56,6 @@ func (a *API) waitFor(ctx context.Context, id, parent string, d time.Duration) *
 
 // get tells of a job.
 func (a *API) get(w http.ResponseWriter, r *http.Request, q query) *problem.Problem {
-	if p := notAJob(w, r, r.PathValue("id")); p != nil {
-		return p
-	}
 	info, p := a.look(r, q)
 	if p != nil {
 		return p

@@ -112,6 +112,7 @@ func TestDeadCauses(t *testing.T) {
 		t.Errorf("POST to the causes answers %d", r.status)
 	}
 	isProblem(t, s.do("DELETE", "/v1/dead/causes", ""), problem.Method)
+	isProblem(t, s.do("DELETE", "/v1/dead/causes?pool=main", ""), problem.Method)
 	isProblem(t, s.do("GET", "/v1/jobs/cancel", ""), problem.Method)
 }
 

@@ -27,6 +27,8 @@ const (
 	NotDead      Cause = "not-dead"
 	Nested       Cause = "nested"
 	BusyID       Cause = "busy-id"
+	// Incomplete says that a batch does not have the jobs that it is to be sealed with.
+	Incomplete Cause = "incomplete"
 	// Overlap says that the last job of a schedule has not ended, Managed that a
 	// schedule is changed in the configuration only.
 	Overlap   Cause = "overlap"
@@ -74,6 +76,7 @@ var kinds = [...]kind{
 	{NotDead, http.StatusConflict, "The job is not dead", 0},
 	{Nested, http.StatusConflict, "The task would wait for itself", 0},
 	{BusyID, http.StatusConflict, "A task with this id runs", 0},
+	{Incomplete, http.StatusConflict, "The batch does not have these jobs", 0},
 	{Overlap, http.StatusConflict, "The last job of the schedule has not ended", 0},
 	{Managed, http.StatusConflict, "It is changed in the configuration", 0},
 	{TooLarge, http.StatusRequestEntityTooLarge, "The body is too large", 0},

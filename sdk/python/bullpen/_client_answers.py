@@ -19,7 +19,7 @@ _CLASSES: Dict[str, Type[errors.ClientError]] = {
     "too-large": errors.TooLarge, "bad-config": errors.BadConfig, "unauthorized": errors.Unauthorized,
     "forbidden": errors.Forbidden, "not-found": errors.NotFound, "unknown-pool": errors.NotFound,
     "ended": errors.Ended, "not-dead": errors.NotDead, "nested": errors.Nested, "busy-id": errors.BusyId,
-    "overlap": errors.Overlap, "managed": errors.Managed,
+    "incomplete": errors.Incomplete, "overlap": errors.Overlap, "managed": errors.Managed,
     "ended-badly": errors.JobFailed, "unknown-task": errors.UnknownTask, "refused": errors.Refused,
     "overloaded": errors.Overloaded, "full": errors.Overloaded, "rate": errors.Overloaded, "closed": errors.Closed,
     "start-failed": errors.StartFailed, "store": errors.StoreFailed, "unconfirmed": errors.Unconfirmed,

@@ -83,6 +83,12 @@ class Ended(ClientError):
     __module__ = "bullpen.client"
 
 
+class Incomplete(ClientError):
+    """The batch does not have the jobs that it was to be sealed with."""
+
+    __module__ = "bullpen.client"
+
+
 class Overlap(ClientError):
     """The last job of a schedule has not ended, and it forbids another."""
 

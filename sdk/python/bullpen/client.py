@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ._client_answers import Event, JobInfo, Line, PoolInfo, Progress
-from ._client_errors import (BadAnswer, BadConfig, BadRequest, BusyId, ClientError, Closed, Ended, Forbidden, JobFailed, Lost,
+from ._client_errors import (BadAnswer, BadConfig, BadRequest, BusyId, ClientError, Closed, Ended, Forbidden, Incomplete, JobFailed, Lost,
                              Managed, Nested, NeverStarted, NotDead, NotEnded, NotFound, Overlap, Overloaded, Refused, ServerError, StartFailed,
                              StoreFailed, TooLarge, Unauthorized, Unconfirmed, UnknownTask, Unreachable)
 from ._client_requests import DeadFilter, Filter, Limits, Options
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AsyncClient", "AsyncJob", "BadAnswer", "BadConfig", "BadRequest", "BusyId", "Client", "ClientError", "Closed",
-    "DeadFilter", "Ended", "Event", "Filter", "Forbidden", "Job", "JobFailed", "JobInfo", "Limits", "Line", "Lost", "Managed",
+    "DeadFilter", "Ended", "Event", "Filter", "Forbidden", "Incomplete", "Job", "JobFailed", "JobInfo", "Limits", "Line", "Lost", "Managed",
     "Nested",
     "NeverStarted", "NotDead", "NotEnded", "NotFound", "Options", "Overlap", "Overloaded", "PoolInfo", "Progress", "Refused",
     "ScheduleOptions",
