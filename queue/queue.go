@@ -161,8 +161,9 @@ const closePatience = 10 * time.Second
 // Close ends all calls of Work without waiting for what they run (their jobs
 // run again elsewhere, or here at the next start), stops an embedded server and
 // returns. What has not begun, and what ends within a tenth of a second when its
-// context does, is given back at once; the rest runs again after its lease. To finish what runs, end the contexts of the calls of Work and wait
-// for them first. It may be called again.
+// context does, is given back at once; on a store that other nodes share the rest runs
+// again after its lease. To finish what runs, end the contexts of the calls of Work and
+// wait for them first. It may be called again.
 func (q *Queue) Close() error {
 	q.mu.Lock()
 	first := !q.closed
