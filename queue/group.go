@@ -46,6 +46,16 @@ type lane struct {
 	inRing bool    // it has its turn among the groups of its priority
 }
 
+// inRing tells whether the group has turns, be it with nothing.
+func (g *group) inRing() bool {
+	for i := range g.lanes {
+		if g.lanes[i].inRing {
+			return true
+		}
+	}
+	return false
+}
+
 func (l *lane) push(k *kept) {
 	l.jobs = append(l.jobs, k)
 	l.count++

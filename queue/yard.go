@@ -27,7 +27,7 @@ type yard struct {
 	mu       sync.Mutex
 	takers   [priorities]engine.Taker // guarded by mu
 	asked    [priorities]int          // requested and not come; guarded by mu
-	rings    [priorities][]*group     // whose turn it is, at the front; guarded by mu
+	rings    [priorities]ring         // whose turn it is; guarded by mu
 	groups   map[string]*group        // guarded by mu
 	jobs     map[string]*kept         // by id; guarded by mu
 	signs    []*kept                  // in the order of their last signs of life; guarded by mu
@@ -122,7 +122,16 @@ func (y *yard) group(name string) *group {
 func (y *yard) line(g *group, p Priority) {
 	if l := &g.lanes[p]; l.count > 0 && !l.inRing && !g.blocked {
 		l.inRing = true
-		y.rings[p] = append(y.rings[p], g)
+		y.rings[p].known = append(y.rings[p].known, g)
+		y.runnable.Add(1)
+	}
+}
+
+// lineFresh is line for a group to which a job has come. y.mu is held.
+func (y *yard) lineFresh(g *group, p Priority) {
+	if l := &g.lanes[p]; !l.inRing && !g.blocked {
+		l.inRing = true
+		y.rings[p].fresh = append(y.rings[p].fresh, g)
 		y.runnable.Add(1)
 	}
 }
@@ -131,14 +140,14 @@ func (y *yard) line(g *group, p Priority) {
 func (y *yard) has(p Priority) bool {
 	y.mu.Lock()
 	defer y.mu.Unlock()
-	return len(y.rings[p])+len(y.late[p]) > 0 && !y.paused
+	return y.rings[p].size()+len(y.late[p]) > 0 && !y.paused
 }
 
 // turns is how many groups of a priority have turns.
 func (y *yard) turns(p Priority) int {
 	y.mu.Lock()
 	defer y.mu.Unlock()
-	return len(y.rings[p])
+	return y.rings[p].size()
 }
 
 // next gives the job whose turn it is, nil when none may begin. Its group has one
@@ -150,18 +159,26 @@ func (y *yard) next(p Priority) *kept {
 	if k := y.nextLate(p); k != nil {
 		return k
 	}
-	for len(y.rings[p]) > 0 && !y.paused {
-		g := y.rings[p][0]
-		y.rings[p][0] = nil
-		y.rings[p] = y.rings[p][1:]
-		g.lanes[p].inRing = false
-		y.runnable.Add(-1)
-		if g.lanes[p].count == 0 || !y.admit(g, now) {
+	for !y.paused {
+		g, fresh := y.rings[p].pop()
+		if g == nil {
+			return nil
+		}
+		l := &g.lanes[p]
+		if l.count == 0 {
+			l.inRing = false
+			y.runnable.Add(-1)
+			y.drop(g)
 			continue
 		}
-		k := g.lanes[p].pop()
+		if !y.admit(g, now) {
+			l.inRing = false
+			y.runnable.Add(-1)
+			continue
+		}
+		k := l.pop()
 		y.forget(k)
-		y.line(g, p)
+		y.rings[p].used(g, fresh)
 		y.fill(p)
 		return k
 	}

@@ -28,7 +28,7 @@ func (y *yard) quiet(g *group) {
 
 // is full, or it would be full at once. y.mu is held.
 func (y *yard) drop(g *group) {
-	if g.waiting > 0 || g.running > 0 || g.claim.held() {
+	if g.waiting > 0 || g.running > 0 || g.claim.held() || g.inRing() {
 		return
 	}
 	if g.limits.Rate > 0 && !g.bucket.at.IsZero() {
@@ -122,6 +122,9 @@ func (y *yard) ticked() {
 	late := y.expire(now)
 	if now.Sub(y.upkept) >= y.queue.config.Lease/12 {
 		y.upkept = now
+		for p := range y.rings {
+			y.runnable.Add(-int64(y.rings[p].dropEmpty(Priority(p))))
+		}
 		for _, g := range y.groups {
 			y.upkeep(g, now)
 			y.drop(g)

@@ -68,7 +68,7 @@ func (y *yard) stop(giveBack bool) {
 		y.giveUp(g)
 		y.drop(g)
 	}
-	y.signs, y.rings = nil, [priorities][]*group{}
+	y.signs, y.rings = nil, [priorities]ring{}
 	y.dues, y.late = nil, [priorities][]*kept{}
 	y.runnable.Store(0)
 }
@@ -124,7 +124,7 @@ func (y *yard) arrived(p Priority, d engine.Delivery) {
 	g.lanes[p].push(k)
 	g.waiting++
 	y.waiting[p]++
-	y.line(g, p)
+	y.lineFresh(g, p)
 	y.tick()
 	y.fill(p)
 	y.mu.Unlock()
