@@ -178,7 +178,12 @@ func (y *yard) next(p Priority) *kept {
 		}
 		k := l.pop()
 		y.forget(k)
-		y.rings[p].used(g, fresh)
+		if l.count > 0 || y.rings[p].size() > 0 {
+			y.rings[p].used(g, fresh)
+		} else { // there is nobody to stand behind
+			l.inRing = false
+			y.runnable.Add(-1)
+		}
 		y.fill(p)
 		return k
 	}
