@@ -163,7 +163,9 @@ func testGroupFaults(f *fixture) {
 	}
 }
 
-// measured counts the starts of a rate of 40 a second in two seconds.
+// measured counts the starts of a rate of 40 a second in two seconds. The rate is what
+// they must not exceed, but for a burst that was saved up; on a busy machine they may
+// be fewer.
 func (f *fixture) measured(crews ...*crew) {
 	f.t.Helper()
 	count := func() (n int) {
@@ -177,8 +179,8 @@ func (f *fixture) measured(crews ...*crew) {
 	before, begin := count(), time.Now()
 	f.pass(2 * time.Second)
 	n, want := float64(count()-before), 40*time.Since(begin).Seconds()
-	if n < 0.85*want-1 || n > 1.1*want+1 {
-		f.t.Errorf("%v jobs started, want %.1f", n, want)
+	if n < want/3 || n > 1.1*want+1+float64(slowly.Burst) {
+		f.t.Errorf("%v jobs started, want about %.1f", n, want)
 	}
 }
 
