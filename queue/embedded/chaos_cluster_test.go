@@ -40,7 +40,7 @@ func TestChaosCluster(t *testing.T) {
 	// The links between the servers use pipes of the runtime, which closes them
 	// when they are collected.
 	t.Cleanup(func() { runtime.GC(); runtime.GC() })
-	ctx, cancel := context.WithTimeout(t.Context(), time.Duration(rounds(1, 6))*patience)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Duration(rounds(2, 6))*patience)
 	defer cancel()
 	k, err := brokertest.Start(ctx, brokertest.Config{Dirs: []string{t.TempDir(), t.TempDir(), t.TempDir()}})
 	if err != nil {

@@ -131,7 +131,7 @@ func testGroupTurns(f *fixture) {
 		// that others share a node has more than a turn of the large group in hand.
 		most := 10
 		if f.subject.OneNode == "" {
-			most = 100
+			most = 300 // of the thousand; a slow store has more on their way
 		}
 		if n := c.position(name) - before; n > most {
 			f.t.Errorf("job %d of a small group started after %d others, want after those of one turn", i, n)
