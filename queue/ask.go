@@ -84,13 +84,8 @@ func (r *runner) ask() time.Duration {
 	for i := range r.levels {
 		free -= r.levels[i].outstanding(Priority(i) == active)
 	}
-	// An executor that has become smaller may have all its places kept for a level
-	// that was active before.
-	if l := &r.levels[active]; free <= 0 && l.asked+l.standing == 0 {
-		blind = true
-	}
-	if blind || r.known() > free {
-		r.recall()
+	if starved := blind || free <= 0 && r.hungry(active); starved || r.known() > free {
+		r.recall(active, starved)
 	}
 	switch {
 	case free <= 0:
@@ -192,14 +187,42 @@ func (r *runner) known() int {
 	return n
 }
 
-// recall takes back the places that are kept for levels which have nothing.
-func (r *runner) recall() {
+// hungry tells whether jobs wait of which none was asked for. When there is no place
+// for them, the places may be kept for jobs that somebody else took meanwhile, or by an
+// executor that has become smaller for a level that was active before.
+func (r *runner) hungry(active Priority) bool {
 	for i := range r.levels {
-		if l := &r.levels[i]; l.standing > 1 && l.known() <= 0 && !l.recalled {
-			l.recalled = true
-			l.taker.Recall()
+		if l := &r.levels[i]; l.asked+l.standing == 0 && (l.known() > 0 || Priority(i) == active) {
+			return true
 		}
 	}
+	return false
+}
+
+// recall takes back the places that are kept for levels which have nothing; those too
+// that seem to have something, when others are starved.
+func (r *runner) recall(active Priority, starved bool) {
+	for i := range r.levels {
+		l := &r.levels[i]
+		kept := l.outstanding(Priority(i) == active) - l.asked - l.recalled
+		if kept > 0 && (starved || l.known() <= 0) {
+			l.recall()
+		}
+	}
+}
+
+// recall takes back all requests that wait.
+func (l *level) recall() {
+	l.recalled = l.standing
+	l.taker.Recall()
+}
+
+// stood accounts for n requests that waited and do so no more. Of those taken back
+// and those made since, whichever comes back first counts as taken back: to take back
+// once more than is needed does no harm, to do so once less would keep places for ever.
+func (l *level) stood(n int) {
+	l.standing = max(l.standing-n, 0)
+	l.recalled = max(l.recalled-n, 0)
 }
 
 // busy returns how many levels have jobs waiting.
@@ -286,9 +309,8 @@ func (r *runner) standBack() {
 	standing := 0
 	for i := range r.levels {
 		l := &r.levels[i]
-		if standing += l.standing; l.standing > 0 && !l.recalled {
-			l.recalled = true
-			l.taker.Recall()
+		if standing += l.standing; l.standing > l.recalled {
+			l.recall()
 		}
 	}
 	if standing == 0 {

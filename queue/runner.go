@@ -51,7 +51,7 @@ type level struct {
 	waiting  int  // how many more there were at the last delivery
 	asked    int  // requested and not come, of those that do not wait
 	standing int  // requested and not come, of those that wait
-	recalled bool // those are on their way back
+	recalled int  // how many of those may be on their way back
 	active   bool // it was the last to deliver
 	others   int  // jobs with a group that began since one without had its turn
 }
@@ -153,7 +153,10 @@ func (r *runner) run(ctx context.Context) error {
 		}
 		clear(batch)
 		if reason != nil {
-			if err := r.hold(reason); err != nil {
+			switch err := r.hold(reason); {
+			case ctx.Err() != nil:
+				return nil // whoever ends both may close the executor first
+			case err != nil:
 				return err
 			}
 		}
@@ -189,16 +192,14 @@ func (r *runner) takeIn(a *arrival) {
 		// Those that did not wait come back first: they are answered at once.
 		n := min(a.returned, l.asked)
 		l.asked -= n
-		l.standing = max(l.standing-(a.returned-n), 0)
-		l.recalled = l.recalled && l.standing > 0
+		l.stood(a.returned - n)
 		return
 	}
 	if l.asked > 0 {
 		l.asked--
-	} else if l.standing > 0 {
-		l.standing--
+	} else {
+		l.stood(1)
 	}
-	l.recalled = l.recalled && l.standing > 0
 	l.waiting = int(min(a.delivery.Waiting, 1<<30))
 	for i := range r.levels {
 		r.levels[i].active = Priority(i) == a.level

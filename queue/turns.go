@@ -96,9 +96,8 @@ func (r *runner) watchLevels() {
 	for i := range r.levels {
 		l := &r.levels[i]
 		switch {
-		case l.standing > 1 && !l.recalled:
-			l.recalled = true
-			l.taker.Recall()
+		case l.standing > l.recalled+1:
+			l.recall()
 		case l.standing+l.asked == 0 && l.waiting <= 0:
 			l.standing = 1
 			l.taker.Request(1, true)

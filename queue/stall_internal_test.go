@@ -1,0 +1,179 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	bullpen "github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/internal/engine"
+	"github.com/bullpen-run/bullpen/internal/engine/memory"
+)
+
+// tardy is a store whose takers tell late, and not in order, what they have to tell.
+type tardy struct {
+	engine.Store
+
+	late func() time.Duration
+}
+
+func (s tardy) Open(ctx context.Context, o engine.Options) (engine.Engine, error) {
+	e, err := s.Store.Open(ctx, o)
+	return &tardyEngine{e, s.late}, err
+}
+
+type tardyEngine struct {
+	engine.Engine
+
+	late func() time.Duration
+}
+
+// Take implements [engine.Engine].
+func (e *tardyEngine) Take(c engine.Consumer, deliver func(engine.Delivery), returned func(int)) (engine.Taker, error) {
+	t := &tardyTaker{late: e.late}
+	taker, err := e.Engine.Take(c, func(d engine.Delivery) { t.soon(func() { deliver(d) }) }, func(n int) {
+		for part := n / 2; part > 0 && part < n; n -= part { // it may come in parts
+			t.soon(func() { returned(part) })
+		}
+		t.soon(func() { returned(n) })
+	})
+	t.Taker = taker
+	return t, err
+}
+
+type tardyTaker struct {
+	engine.Taker
+
+	late func() time.Duration
+	told sync.WaitGroup // what is on its way
+}
+
+func (t *tardyTaker) soon(tell func()) {
+	t.told.Add(1)
+	time.AfterFunc(t.late(), func() {
+		defer t.told.Done()
+		tell()
+	})
+}
+
+// Stop implements [engine.Taker].
+func (t *tardyTaker) Stop() {
+	t.Taker.Stop()
+	t.told.Wait()
+}
+
+// TestNoStall lets jobs of all priorities come, in bursts and alone, some with a group
+// and some canceled, to executors whose places come and go, on one node or two, from a
+// store that answers late: as long as there is a place, whatever waits is seen.
+func TestNoStall(t *testing.T) {
+	t.Parallel()
+	seeds := uint64(48)
+	if os.Getenv("BULLPEN_LONG") != "" {
+		seeds = 4000
+	}
+	for seed := range seeds {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) { noStall(t, seed) })
+		})
+	}
+}
+
+func noStall(t *testing.T, seed uint64) {
+	var mu sync.Mutex
+	rnd := rand.New(rand.NewPCG(seed, 7))
+	n := func(most int) int {
+		mu.Lock()
+		defer mu.Unlock()
+		return rnd.IntN(most)
+	}
+	late := func() time.Duration { return time.Duration(n(5000)) * time.Microsecond }
+	store := tardy{&memory.Store{Shared: seed%4 == 3}, late}
+	var nodes []*Queue
+	for range 1 + seed%4/3 {
+		q := openOn(t, Config{Store: store})
+		e := &fitful{n: n}
+		e.places.Store(4)
+		workOn(t, q, e, WorkConfig{Strict: seed%2 == 0})
+		nodes = append(nodes, q)
+	}
+	groups := seed%3 == 0
+	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+	defer cancel()
+	var open []string
+	for range 200 {
+		p := Priority(n(int(priorities)))
+		for range 1 + n(3)*n(40) {
+			j := Job{Priority: p}
+			if groups && n(3) == 0 {
+				j.Group = string(rune('a' + n(3)))
+			}
+			open = append(open, enqueued(t, nodes[0], j).ID)
+		}
+		for range n(10) / 9 * n(10) {
+			if err := nodes[0].Cancel(ctx, open[n(len(open))]); err != nil && !errors.Is(err, ErrEnded) {
+				t.Fatal(err)
+			}
+		}
+		switch n(4) {
+		case 0: // at once
+		case 1:
+			time.Sleep(late()) // of the bubble's time
+		default:
+			for _, id := range open {
+				began := time.Now()
+				if _, err := nodes[0].Wait(ctx, id); errors.Is(err, context.DeadlineExceeded) || time.Since(began) > 10*time.Second {
+					t.Fatalf("job %s waited for %v: %v; %s", id, time.Since(began), err, standingOf(nodes))
+				}
+			}
+			open = open[:0]
+		}
+	}
+}
+
+// fitful is an executor whose places change whenever a task begins.
+type fitful struct {
+	submit
+	n       func(int) int
+	places  atomic.Int64
+	running atomic.Int64
+}
+
+func (f *fitful) Capacity() int { return max(0, int(f.places.Load()-f.running.Load())) }
+
+func (f *fitful) Submit(_ context.Context, _ bullpen.Task, done func(bullpen.Result, error)) error {
+	f.running.Add(1)
+	f.places.Store(int64(1 + f.n(3)*f.n(20)))
+	time.AfterFunc(time.Duration(f.n(20))*time.Millisecond, func() {
+		f.running.Add(-1)
+		done(bullpen.Result{}, nil)
+	})
+	return nil
+}
+
+// standingOf says what the calls of Work wait for.
+func standingOf(nodes []*Queue) string {
+	synctest.Wait()
+	var s strings.Builder
+	for _, q := range nodes {
+		q.mu.Lock()
+		for r := range q.runners {
+			fmt.Fprintf(&s, "there are %d places, %d jobs looked up, %d ready", r.executor.Capacity(), r.looking, len(r.ready))
+			for i := range r.levels {
+				l := &r.levels[i]
+				fmt.Fprintf(&s, "; %v: waiting %d, asked %d, standing %d, recalled %d, active %v", Priority(i), l.waiting, l.asked, l.standing, l.recalled, l.active)
+			}
+			s.WriteString("\n")
+		}
+		q.mu.Unlock()
+	}
+	return s.String()
+}
