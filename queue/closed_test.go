@@ -52,6 +52,39 @@ func TestExecutorClosedWhileIdle(t *testing.T) {
 	}
 }
 
+// closing is an executor that is closed, by whoever ends the work too.
+type closing struct {
+	bullpen.Executor
+
+	end func()
+}
+
+func (c closing) Submit(context.Context, bullpen.Task, func(bullpen.Result, error)) error {
+	c.end()
+	return bullpen.ErrClosed
+}
+
+// TestExecutorClosedWithWork ends Work and its executor at the same time: Work has no
+// complaint.
+func TestExecutorClosedWithWork(t *testing.T) {
+	t.Parallel()
+	q := open(t, queue.Config{})
+	p, err := pool.New(pool.Config{Max: 1, Handlers: map[string]bullpen.Handler{"echo": echo}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	if _, err := q.Enqueue(t.Context(), queue.Job{Name: "echo"}); err != nil {
+		t.Fatal(err)
+	}
+	for range 20 { // whether the end of the context or the complaint is seen first is up to chance
+		ctx, cancel := context.WithCancel(t.Context())
+		if err := q.Work(ctx, closing{p, cancel}, queue.WorkConfig{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // TestExecutorBusyWithOthers has an executor whose only place others keep: the
 // job waits in its queue and runs when the place is free.
 func TestExecutorBusyWithOthers(t *testing.T) {
