@@ -2,9 +2,8 @@ package queue
 
 import (
 	"context"
-	"runtime"
-	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/oklog/ulid/v2"
@@ -39,31 +38,34 @@ func TestDerivedID(t *testing.T) {
 // and its outcome stays.
 func TestDerivedRunsOnce(t *testing.T) {
 	t.Parallel()
-	var runs atomic.Int32
-	q := openOn(t, Config{})
-	workOn(t, q, newTeam(1, func(context.Context, bullpen.Task) ([]byte, error) {
-		runs.Add(1)
-		return []byte("done"), nil
-	}), WorkConfig{})
-	ctx := t.Context()
-	id := derivedID(time.Now(), "test")
-	for i := range 3 {
-		s, err := q.prepare(&Job{Name: "test"})
-		if err != nil {
-			t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) {
+		runs := 0
+		q := openOn(t, Config{})
+		workOn(t, q, newTeam(1, func(context.Context, bullpen.Task) ([]byte, error) {
+			runs++
+			return []byte("done"), nil
+		}), WorkConfig{})
+		ctx := t.Context()
+		id := derivedID(time.Now(), "test")
+		for i := range 3 {
+			s, err := q.prepare(&Job{Name: "test"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.id = id
+			if ref, err := q.enqueueDerived(ctx, s); err != nil || ref.ID != id {
+				t.Fatalf("enqueued as %v: %v", ref, err)
+			}
+			if r, err := q.Wait(ctx, id); err != nil || string(r.Payload) != "done" {
+				t.Fatalf("its end is %q, %v", r.Payload, err)
+			}
+			synctest.Wait() // until the second one has found the outcome
+			if taken := q.Stats().Taken; taken != uint64(i+1) {
+				t.Errorf("taken %d times, want %d", taken, i+1)
+			}
 		}
-		s.id = id
-		if ref, err := q.enqueueDerived(ctx, s); err != nil || ref.ID != id {
-			t.Fatalf("enqueued as %v: %v", ref, err)
+		if runs != 1 {
+			t.Errorf("it ran %d times", runs)
 		}
-		if r, err := q.Wait(ctx, id); err != nil || string(r.Payload) != "done" {
-			t.Fatalf("its end is %q, %v", r.Payload, err)
-		}
-		for q.Stats().Taken < uint64(i+1) || q.held(id) {
-			runtime.Gosched() // until the second one has found the outcome
-		}
-	}
-	if n := runs.Load(); n != 1 {
-		t.Errorf("it ran %d times", n)
-	}
+	})
 }

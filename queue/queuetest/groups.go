@@ -285,10 +285,13 @@ func testGroupView(f *fixture) {
 	if b.Group != "b" || b.Waiting+b.Running != 0 || !b.Own || b.Limits != own {
 		f.t.Errorf("of b is told %+v, want its limits", b)
 	}
-	d, err := f.Depth(f.ctx(), "default")
-	if err != nil || d[1].Waiting != 3 || d[1].Taken != 1 || d[1].Held != 3 {
-		f.t.Errorf("Depth = %+v, %v, want 3 waiting, held by the limit, and 1 taken", d, err)
-	}
+	f.eventually("Depth has 3 waiting, held by the limit, and 1 taken", func() bool {
+		d, err := f.Depth(f.ctx(), "default")
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		return d[1].Waiting == 3 && d[1].Taken == 1 && d[1].Held == 3
+	})
 	g.open()
 }
 
