@@ -171,7 +171,8 @@ type answer func(a *API, w http.ResponseWriter, r *http.Request, q query) *probl
 
 // on makes a route of an answer.
 func (a *API) on(method, pattern string, role guard.Role, answers answer, params ...string) route {
-	return route{guard.Route{Method: method, Pattern: pattern, Role: role, Handler: &handler{a, answers, params}}, params}
+	h := &handler{api: a, answers: answers, params: params, verbs: verbs[pattern]}
+	return route{guard.Route{Method: method, Pattern: pattern, Role: role, Handler: h}, params}
 }
 
 // streaming marks a route whose body is worked off while it comes.
@@ -191,12 +192,13 @@ type handler struct {
 	api     *API
 	answers answer
 	params  []string
+	verbs   map[string]string // that are no ids here; nil where every id may be
 }
 
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var faults faults
 	q := readQuery(r.URL.RawQuery, h.params, &faults)
-	p := notAJob(w, r)
+	p := h.notAnID(w, r)
 	if p == nil {
 		p = faults.problem()
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/bullpen-run/bullpen/internal/daemon/problem"
 )
 
-// whole waits for the end of a batch.
+// batch waits for the end of a batch.
 func (s *site) batch(id string) Batch {
 	s.t.Helper()
 	b := decode[Batch](s.t, s.do("GET", "/v1/batches/"+id+"?wait=20s", ""))

@@ -325,7 +325,7 @@ func (b *bulkRun) write(l *bulkLine, a *lineAnswer) {
 	s.buffer = append(s.buffer, "}\n"...)
 }
 
-// reasons are why some jobs of a batch were not enqueued, by their index.
+// bulkReasons are why some jobs of a batch were not enqueued, by their index.
 type bulkReasons struct {
 	byIndex map[int]error
 	all     error // of an error that names no job

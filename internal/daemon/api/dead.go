@@ -46,12 +46,16 @@ func (a *API) removeDead(w http.ResponseWriter, r *http.Request, _ query) *probl
 	return nil
 }
 
-// verbs are names that stand where the id of a job may, and by which method.
-var verbs = map[string]string{"retry": http.MethodPost, "remove": http.MethodPost, "cancel": http.MethodPost, "causes": http.MethodGet}
+// verbs are names that stand where the id of a job may, and by which method, by the
+// pattern of the path.
+var verbs = map[string]map[string]string{
+	"/v1/jobs/{id}": {"cancel": http.MethodPost, "retry": http.MethodPost},
+	"/v1/dead/{id}": {"retry": http.MethodPost, "remove": http.MethodPost, "causes": http.MethodGet},
+}
 
-// notAJob answers who takes a call for the name of a job. Batches are never called so.
-func notAJob(w http.ResponseWriter, r *http.Request) *problem.Problem {
-	method := verbs[r.PathValue("id")]
+// notAnID answers who takes a call for the id of a job, whatever else he says.
+func (h *handler) notAnID(w http.ResponseWriter, r *http.Request) *problem.Problem {
+	method := h.verbs[r.PathValue("id")]
 	if method == "" {
 		return nil
 	}

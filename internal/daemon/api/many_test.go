@@ -113,6 +113,7 @@ func TestDeadCauses(t *testing.T) {
 	}
 	isProblem(t, s.do("DELETE", "/v1/dead/causes", ""), problem.Method)
 	isProblem(t, s.do("DELETE", "/v1/dead/causes?pool=main", ""), problem.Method)
+	isProblem(t, s.do("DELETE", "/v1/run/cancel", ""), problem.NotFound) // an ephemeral task may be called so
 	isProblem(t, s.do("GET", "/v1/jobs/cancel", ""), problem.Method)
 }
 

@@ -46,7 +46,7 @@ func TestOverviewWithoutStore(t *testing.T) {
 	}
 }
 
-// feed reads events of a stream.
+// changes reads the events of a stream.
 type changes struct {
 	t    *testing.T
 	body *bufio.Scanner
