@@ -106,7 +106,6 @@ func (q *Queue) enterYard(r *runner) (*yard, error) {
 	return y, nil
 }
 
-// leave says that r takes no more. On a store that others share the last one
 // group returns what is known of a group. y.mu is held.
 func (y *yard) group(name string) *group {
 	g := y.groups[name]
@@ -259,7 +258,6 @@ func (y *yard) freed(g *group, unused bool) {
 	}
 }
 
-// drop forgets a group that has nothing. One with a rate is kept until its bucket
 // forget lets a job wait no more. y.mu is held.
 func (y *yard) forget(k *kept) {
 	if k.gone {

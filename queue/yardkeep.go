@@ -26,6 +26,7 @@ func (y *yard) quiet(g *group) {
 	}
 }
 
+// drop forgets a group that has nothing. One with a rate is kept until its bucket
 // is full, or it would be full at once. y.mu is held.
 func (y *yard) drop(g *group) {
 	if g.waiting > 0 || g.running > 0 || g.claim.held() || g.inRing() {

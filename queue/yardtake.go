@@ -28,6 +28,7 @@ func (y *yard) consumer(p Priority) engine.Consumer {
 	return engine.Consumer{Queue: y.name, Priority: p.String(), Grouped: true}
 }
 
+// leave says that r takes no more. On a store that others share the last one
 // gives back what is kept.
 func (y *yard) leave(r *runner) {
 	y.mu.Lock()

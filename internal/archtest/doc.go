@@ -1,6 +1,6 @@
 // Package archtest holds tests of the house itself: who may import whom, the
-// sizes of files and functions, package docs, package names, and the waiting
-// that must not be done by sleeping. It reads the source of the whole checkout,
+// sizes of files and functions, package docs, names, what comments begin with, and
+// the waiting that must not be done by sleeping. It reads the source of the whole checkout,
 // for every system at once, and has nothing to import.
 //
 // Someone who adds a package adds a row to the table in rules_test.go, and

@@ -82,6 +82,49 @@ func checkNames(sources []*source) []fault {
 	return faults
 }
 
+// checkComments finds comments that name something else than what they stand at, as
+// those do that a cut between files has torn off.
+func checkComments(sources []*source) []fault {
+	var faults []fault
+	for _, s := range sources {
+		look := func(name *ast.Ident, doc *ast.CommentGroup) {
+			first, _, _ := strings.Cut(strings.TrimSpace(doc.Text()), " ")
+			first = strings.TrimRight(first, ",.:\n")
+			if first != "" && first[0] >= 'a' && first[0] <= 'z' && first != name.Name {
+				faults = append(faults, fault{"comment", s.path, "the comment of " + name.Name + " begins with " + first + ": begin it with the name, or with a capital letter"})
+			}
+		}
+		for _, d := range s.file.Decls {
+			switch d := d.(type) {
+			case *ast.FuncDecl:
+				look(d.Name, d.Doc)
+			case *ast.GenDecl:
+				if len(d.Specs) != 1 {
+					continue
+				}
+				if t, is := d.Specs[0].(*ast.TypeSpec); is {
+					look(t.Name, d.Doc)
+				}
+			}
+		}
+	}
+	return faults
+}
+
+func TestComments(t *testing.T) {
+	t.Parallel()
+	report(t, checkComments(checkout(t)), "comment")
+}
+
+func TestBadCommentsAreFound(t *testing.T) {
+	t.Parallel()
+	wantFaults(t, checkComments(synthetic(t, map[string]string{
+		"torn/a.go": "package torn\n\n// is left of another.\nfunc a() {}\n",
+		"old/a.go":  "package old\n\n// before was its name.\ntype now struct{}\n",
+		"good/a.go": "package good\n\n// a does it.\nfunc a() {}\n\n// Of b this says all.\nfunc b() {}\n\n// t, which holds all.\ntype t int\n\nfunc c() {}\n",
+	})), "comment: old/a.go: the comment of now begins with before", "comment: torn/a.go: the comment of a begins with is")
+}
+
 func TestPackageDocs(t *testing.T) {
 	t.Parallel()
 	report(t, checkDocs(checkout(t)), "doc")

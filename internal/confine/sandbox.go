@@ -119,7 +119,7 @@ func (p *Prepared) handOver() (release func()) {
 	return release
 }
 
-// check reports all faults of s that can be seen in itself, and fills in what
+// complete reports all faults of s that can be seen in itself, and fills in what
 // its zero values stand for.
 func (s Strict) complete() (Strict, error) {
 	var faults []error

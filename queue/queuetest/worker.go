@@ -169,8 +169,6 @@ func testGraceEnds(f *fixture) { f.interrupted(100 * time.Millisecond) }
 
 func testNoGrace(f *fixture) { f.interrupted(-1) }
 
-// testCloseWorking closes the queue under a call of Work. Nothing is lost, and
-// all ends once.
 // testCloseGivesBack closes the queue while it hands out jobs that are looked up
 // first, as those with a key are, and while some run. Of a store that this node is
 // alone on all are there again at once; others may have to wait for the lease of a
@@ -215,6 +213,8 @@ func testCloseGivesBack(f *fixture) {
 	}
 }
 
+// testCloseWorking closes the queue under a call of Work. Nothing is lost, and
+// all ends once.
 func testCloseWorking(f *fixture) {
 	f.open(queue.Config{Lease: f.subject.Lease})
 	var n atomic.Int64

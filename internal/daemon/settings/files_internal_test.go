@@ -27,7 +27,7 @@ func writeFiles(t *testing.T, folder string, files map[string]string) {
 	}
 }
 
-// pair makes a certificate with its key, in PEM.
+// newPair makes a certificate with its key, in PEM.
 func newPair(t *testing.T) (cert, key string) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
