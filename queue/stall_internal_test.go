@@ -88,6 +88,7 @@ func TestNoStall(t *testing.T) {
 }
 
 func noStall(t *testing.T, seed uint64) {
+	t.Helper()
 	var mu sync.Mutex
 	rnd := rand.New(rand.NewPCG(seed, 7))
 	n := func(most int) int {
@@ -126,7 +127,7 @@ func noStall(t *testing.T, seed uint64) {
 		switch n(4) {
 		case 0: // at once
 		case 1:
-			time.Sleep(late()) // of the bubble's time
+			<-time.After(late())
 		default:
 			for _, id := range open {
 				began := time.Now()
