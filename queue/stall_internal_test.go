@@ -70,14 +70,15 @@ func (t *tardyTaker) Stop() {
 	t.told.Wait()
 }
 
-// TestNoStall lets jobs of all priorities come, in bursts and alone, some with a group
-// and some canceled, to executors whose places come and go, on one node or two, from a
-// store that answers late: as long as there is a place, whatever waits is seen.
+// TestNoStall lets jobs of all priorities come, in bursts and alone, some with a group,
+// some with a key, some canceled, to executors whose places come and go, some of which
+// fail or refuse, by one call of Work or several, on one node or two, from a store that
+// answers late: as long as there is a place, whatever waits is seen.
 func TestNoStall(t *testing.T) {
 	t.Parallel()
 	seeds := uint64(48)
 	if os.Getenv("BULLPEN_LONG") != "" {
-		seeds = 4000
+		seeds = 300
 	}
 	for seed := range seeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -100,15 +101,21 @@ func noStall(t *testing.T, seed uint64) {
 	store := tardy{&memory.Store{Shared: seed%4 == 3}, late}
 	var nodes []*Queue
 	for range 1 + seed%4/3 {
-		q := openOn(t, Config{Store: store})
-		e := &fitful{n: n}
-		e.places.Store(4)
-		workOn(t, q, e, WorkConfig{Strict: seed%2 == 0})
+		q := openOn(t, Config{Store: store, Retry: Retry{Attempts: 3, Backoff: 10 * time.Millisecond}})
+		for range 1 + seed%5/4 {
+			e := &fitful{n: n, refuses: seed%7 == 0, fails: seed%11 < 3}
+			e.places.Store(4)
+			workOn(t, q, e, WorkConfig{Strict: seed%2 == 0})
+		}
 		nodes = append(nodes, q)
 	}
-	groups := seed%3 == 0
+	groups, keys := seed%3 == 0, seed%5 < 2
 	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 	defer cancel()
+	longest := 10 * time.Second
+	if seed%7 == 0 {
+		longest += fullHold
+	}
 	var open []string
 	for range 200 {
 		p := Priority(n(int(priorities)))
@@ -116,6 +123,9 @@ func noStall(t *testing.T, seed uint64) {
 			j := Job{Priority: p}
 			if groups && n(3) == 0 {
 				j.Group = string(rune('a' + n(3)))
+			}
+			if keys && n(3) == 0 {
+				j.Key = fmt.Sprint(n(20))
 			}
 			open = append(open, enqueued(t, nodes[0], j).ID)
 		}
@@ -131,7 +141,7 @@ func noStall(t *testing.T, seed uint64) {
 		default:
 			for _, id := range open {
 				began := time.Now()
-				if _, err := nodes[0].Wait(ctx, id); errors.Is(err, context.DeadlineExceeded) || time.Since(began) > 10*time.Second {
+				if _, err := nodes[0].Wait(ctx, id); errors.Is(err, context.DeadlineExceeded) || time.Since(began) > longest {
 					t.Fatalf("job %s waited for %v: %v; %s", id, time.Since(began), err, standingOf(nodes))
 				}
 			}
@@ -143,19 +153,28 @@ func noStall(t *testing.T, seed uint64) {
 // fitful is an executor whose places change whenever a task begins.
 type fitful struct {
 	submit
-	n       func(int) int
-	places  atomic.Int64
-	running atomic.Int64
+
+	n              func(int) int
+	refuses, fails bool // sometimes
+	places         atomic.Int64
+	running        atomic.Int64
 }
 
 func (f *fitful) Capacity() int { return max(0, int(f.places.Load()-f.running.Load())) }
 
 func (f *fitful) Submit(_ context.Context, _ bullpen.Task, done func(bullpen.Result, error)) error {
+	if f.refuses && f.n(10) == 0 {
+		return bullpen.ErrOverloaded
+	}
 	f.running.Add(1)
 	f.places.Store(int64(1 + f.n(3)*f.n(20)))
+	var err error
+	if f.fails && f.n(4) == 0 {
+		err = failure(bullpen.Failed)
+	}
 	time.AfterFunc(time.Duration(f.n(20))*time.Millisecond, func() {
 		f.running.Add(-1)
-		done(bullpen.Result{}, nil)
+		done(bullpen.Result{}, err)
 	})
 	return nil
 }
