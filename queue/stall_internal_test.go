@@ -98,17 +98,7 @@ func noStall(t *testing.T, seed uint64) {
 		return rnd.IntN(most)
 	}
 	late := func() time.Duration { return time.Duration(n(5000)) * time.Microsecond }
-	store := tardy{&memory.Store{Shared: seed%4 == 3}, late}
-	var nodes []*Queue
-	for range 1 + seed%4/3 {
-		q := openOn(t, Config{Store: store, Retry: Retry{Attempts: 3, Backoff: 10 * time.Millisecond}})
-		for range 1 + seed%5/4 {
-			e := &fitful{n: n, refuses: seed%7 == 0, fails: seed%11 < 3}
-			e.places.Store(4)
-			workOn(t, q, e, WorkConfig{Strict: seed%2 == 0})
-		}
-		nodes = append(nodes, q)
-	}
+	nodes := fitfulNodes(t, seed, n, late)
 	groups, keys := seed%3 == 0, seed%5 < 2
 	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 	defer cancel()
@@ -148,6 +138,22 @@ func noStall(t *testing.T, seed uint64) {
 			open = open[:0]
 		}
 	}
+}
+
+// fitfulNodes opens a queue on one node or two, each with a call of Work or two.
+func fitfulNodes(t *testing.T, seed uint64, n func(int) int, late func() time.Duration) (nodes []*Queue) {
+	t.Helper()
+	store := tardy{&memory.Store{Shared: seed%4 == 3}, late}
+	for range 1 + seed%4/3 {
+		q := openOn(t, Config{Store: store, Retry: Retry{Attempts: 3, Backoff: 10 * time.Millisecond}})
+		for range 1 + seed%5/4 {
+			e := &fitful{n: n, refuses: seed%7 == 0, fails: seed%11 < 3}
+			e.places.Store(4)
+			workOn(t, q, e, WorkConfig{Strict: seed%2 == 0})
+		}
+		nodes = append(nodes, q)
+	}
+	return nodes
 }
 
 // fitful is an executor whose places change whenever a task begins.

@@ -20,6 +20,7 @@ type crew struct {
 	size    int
 	handler bullpen.Handler
 	refuse  atomic.Pointer[func(bullpen.Task) error] // what Submit answers; nil accepts
+	places  func() int                               // what Capacity says in place of size; nil for none
 	peak    atomic.Int64                             // the most that were accepted at a time
 	held    atomic.Int64
 	slots   chan struct{}
@@ -170,7 +171,13 @@ func (c *crew) of(id string) []start {
 }
 
 // Capacity tells how many tasks could start now.
-func (c *crew) Capacity() int { return max(0, c.size-int(c.held.Load())) }
+func (c *crew) Capacity() int {
+	size := c.size
+	if c.places != nil {
+		size = c.places()
+	}
+	return max(0, size-int(c.held.Load()))
+}
 
 // Guarantees tells that it learns of every end.
 func (c *crew) Guarantees() bullpen.Guarantees { return bullpen.Guarantees{Exact: true} }

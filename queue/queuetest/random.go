@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	bullpen "github.com/bullpen-run/bullpen"
@@ -275,4 +276,28 @@ func testRandomNodes(f *fixture) {
 	m.check(slices.Concat(mine, theirs))
 	f.nobodyDied(f.Queue)
 	f.nobodyDied(other)
+}
+
+// testPlaces runs bursts of one priority after the other on an executor whose places
+// come and go: none of a priority has to wait for places that are kept for another.
+func testPlaces(f *fixture) {
+	f.open(queue.Config{})
+	m := newModel(f)
+	var places atomic.Int64
+	c := newCrew(60, func(context.Context, bullpen.Task) ([]byte, error) {
+		places.Store(int64(1 + m.intn(3)*m.intn(20)))
+		return nil, nil
+	})
+	places.Store(int64(c.size))
+	c.places = func() int { return int(places.Load()) }
+	f.work(f.Queue, c, queue.WorkConfig{})
+	for range 40 {
+		var ids []string
+		for range 1 + m.intn(3) {
+			ids = append(ids, f.enqueueAll(jobs(1+m.intn(2)*m.intn(120), queue.Job{Name: "burst", Priority: queue.Priority(m.intn(3))}))...)
+		}
+		for _, id := range ids {
+			f.good(id)
+		}
+	}
 }

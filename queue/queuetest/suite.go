@@ -153,6 +153,7 @@ func working() []clause {
 		{name: "BackPressure", test: testBackPressure},
 		{name: "BackPressureOfPriorities", test: testBackPressureMixed},
 		{name: "Concurrency", test: testConcurrency},
+		{name: "PlacesComeAndGo", test: testPlaces},
 		{name: "TwoWorkOnOneNode", test: testTwoWork},
 		{name: "TwoNodes", test: testTwoNodes, nodes: true},
 		{name: "GraceLetsFinish", test: testGrace},
