@@ -84,9 +84,7 @@ func (r *runner) ask() time.Duration {
 	for i := range r.levels {
 		free -= r.levels[i].outstanding(Priority(i) == active)
 	}
-	if starved := blind || free <= 0 && r.hungry(active); starved || r.known() > free {
-		r.recall(active, starved)
-	}
+	again := r.makeRoom(active, free, blind)
 	switch {
 	case free <= 0:
 	case r.busy() > 1:
@@ -94,7 +92,7 @@ func (r *runner) ask() time.Duration {
 	default:
 		r.stand(active, free, least)
 	}
-	return 0
+	return again
 }
 
 // press waits for a place in an executor that runs none of this runner's jobs,
@@ -187,6 +185,39 @@ func (r *runner) known() int {
 	return n
 }
 
+// To take back what is on its way holds its places up for a moment: it is done only
+// when others have starved for starvedPatience, or the executor has had fewer places
+// than are kept for shrunkPatience.
+const (
+	starvedPatience = 10 * time.Millisecond
+	shrunkPatience  = time.Second
+)
+
+// makeRoom takes back places that are kept in vain. It returns when to look again
+// although nothing happened, 0 for never.
+func (r *runner) makeRoom(active Priority, free int, blind bool) time.Duration {
+	if known := r.known(); blind || known > 0 && known > free {
+		r.recall(active, false)
+	}
+	patience := shrunkPatience
+	switch {
+	case blind || free <= 0 && r.hungry(active):
+		patience = starvedPatience
+	case free >= 0:
+		r.cramped = time.Time{}
+		return 0
+	}
+	now := time.Now()
+	if r.cramped.IsZero() {
+		r.cramped = now
+	}
+	if rest := patience - now.Sub(r.cramped); rest > 0 {
+		return rest
+	}
+	r.recall(active, true)
+	return 0
+}
+
 // hungry tells whether jobs wait of which none was asked for. When there is no place
 // for them, the places may be kept for jobs that somebody else took meanwhile, or by an
 // executor that has become smaller for a level that was active before.
@@ -199,13 +230,12 @@ func (r *runner) hungry(active Priority) bool {
 	return false
 }
 
-// recall takes back the places that are kept for levels which have nothing; those too
-// that seem to have something, when others are starved.
-func (r *runner) recall(active Priority, starved bool) {
+// recall takes back the places that are kept for levels which have nothing, or for all.
+func (r *runner) recall(active Priority, all bool) {
 	for i := range r.levels {
 		l := &r.levels[i]
 		kept := l.outstanding(Priority(i) == active) - l.asked - l.recalled
-		if kept > 0 && (starved || l.known() <= 0) {
+		if kept > 0 && (all || l.known() <= 0) {
 			l.recall()
 		}
 	}

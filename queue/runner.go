@@ -28,6 +28,7 @@ type runner struct {
 	pause     time.Duration
 	ready     []*attempt // looked up, and waiting for a place; owned by the goroutine of Work
 	looking   int        // jobs that are looked up; owned by the goroutine of Work
+	cramped   time.Time  // since when places are kept that others need, or that the executor does not have; owned by the goroutine of Work
 	noPlace   time.Time  // since when the executor has no place and runs none of ours; owned by the goroutine of Work
 
 	wake chan struct{} // capacity 1: something has happened
