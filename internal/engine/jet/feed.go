@@ -1,6 +1,7 @@
 package jet
 
 import (
+	"context"
 	"strconv"
 	"strings"
 	"time"
@@ -125,9 +126,24 @@ func (f *feed) asked(subject string) int {
 // drain ends the subscription: the server drops its requests, what is on its
 // way still comes. It does not wait.
 func (f *feed) drain() {
-	if !f.taker.engine.connected.Load() || f.sub.Drain() != nil {
+	e := f.taker.engine
+	if !e.connected.Load() || f.sub.Drain() != nil {
 		_ = f.sub.Unsubscribe() // It fails when the subscription has ended already.
+		return
 	}
+	e.background(f.hurry) // Else the client library finds the end, a little later.
+}
+
+// hurry ends a subscription that is drained as soon as all has come that was on its
+// way. The client library itself looks at once, and then ten times a second.
+func (f *feed) hurry() {
+	e := f.taker.engine
+	ctx, cancel := context.WithTimeout(e.life, stopPatience)
+	defer cancel()
+	if e.conn.FlushWithContext(ctx) != nil {
+		return
+	}
+	_ = e.conn.Barrier(func() { _ = f.sub.Unsubscribe() }) // Both fail when it has ended already.
 }
 
 // ended returns what did not come. It is the last that the subscription does.

@@ -101,3 +101,54 @@ func TestRecall(t *testing.T) {
 		t.Errorf("%d deliveries of %d messages, %d requests open, want each once and none open", came, messages, open)
 	}
 }
+
+// TestRecallIsSoonOver takes requests back while a delivery is at work and another
+// behind it: what is not delivered is returned when these are through, and not when
+// the client library next looks, ten times a second.
+func TestRecallIsSoonOver(t *testing.T) {
+	e := bare(t, true)
+	a := &account{came: map[uint64]int{}, news: make(chan struct{}, 1)}
+	gate := make(chan struct{})
+	taken, err := e.Take(mail, func(d engine.Delivery) { <-gate; a.deliver(d) }, a.back)
+	if err != nil {
+		t.Fatal(err)
+	}
+	taker, stored := taken.(*taker), make(chan error, 2) //nolint:forcetypeassert // it is
+	var took time.Duration
+	const rounds = 10
+	for round := range rounds {
+		a.mu.Lock()
+		a.asked += 4
+		a.mu.Unlock()
+		taker.Request(4, true)
+		for i := range 2 {
+			subject := engine.JobSubject(mail, jobID(uint64(2*round+i)))
+			e.Put(engine.Put{Stream: engine.Jobs, Subject: subject}, func(_ uint64, err error) { stored <- err })
+		}
+		for range 2 {
+			if err := <-stored; err != nil {
+				t.Fatal(err)
+			}
+		}
+		feed := taker.feeds[slow]
+		for came := 0; came < 2; { // one is at work, and one behind it
+			if err := e.conn.Flush(); err != nil {
+				t.Fatal(err)
+			}
+			if came, _, err = feed.sub.Pending(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		taker.Recall()
+		<-time.After(20 * time.Millisecond) // until the library has looked, which it tells nobody
+		began := time.Now()
+		gate <- struct{}{}
+		gate <- struct{}{}
+		a.until(t, "what was taken back is returned", func() bool { _, _, open := a.counts(); return open == 0 })
+		took += time.Since(began)
+	}
+	if took > rounds*40*time.Millisecond {
+		t.Errorf("%d times what was taken back was returned after %v on average, want it soon", rounds, took/rounds)
+	}
+	taker.Stop()
+}
