@@ -66,6 +66,9 @@ func (r *runner) ask() time.Duration {
 	if lately {
 		r.watchLevels()
 	}
+	if free <= 0 || lately {
+		r.cramped = time.Time{} // it is not what is kept that others lack
+	}
 	if free <= 0 {
 		if held == 0 && r.looking == 0 {
 			return r.press()
