@@ -1,6 +1,7 @@
 package jet
 
 import (
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -114,9 +115,8 @@ func TestRecallIsSoonOver(t *testing.T) {
 		t.Fatal(err)
 	}
 	taker, stored := taken.(*taker), make(chan error, 2) //nolint:forcetypeassert // it is
-	var took time.Duration
-	const rounds = 10
-	for round := range rounds {
+	var took [10]time.Duration
+	for round := range took {
 		a.mu.Lock()
 		a.asked += 4
 		a.mu.Unlock()
@@ -145,10 +145,11 @@ func TestRecallIsSoonOver(t *testing.T) {
 		gate <- struct{}{}
 		gate <- struct{}{}
 		a.until(t, "what was taken back is returned", func() bool { _, _, open := a.counts(); return open == 0 })
-		took += time.Since(began)
+		took[round] = time.Since(began)
 	}
-	if took > rounds*40*time.Millisecond {
-		t.Errorf("%d times what was taken back was returned after %v on average, want it soon", rounds, took/rounds)
+	slices.Sort(took[:])
+	if took[len(took)/2] > 40*time.Millisecond {
+		t.Errorf("what was taken back was returned after %v, want it soon", took)
 	}
 	taker.Stop()
 }
