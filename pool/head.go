@@ -170,13 +170,23 @@ func (h *head) tell() { h.tellAll(h.word.Load()) }
 
 func (h *head) tellAll(word uint64) (waited bool) {
 	if word&hasWaiter != 0 {
-		h.token.Load().c <- struct{}{} // there is room: one token a wait
+		h.wake()
 		waited = true
 	}
 	if word&isKept != 0 {
 		waited = h.dismissCrowd() || waited
 	}
 	return waited
+}
+
+// wake gives the token to who waits. Where there is one that he has not taken, that will
+// do: he looks at the state when he has. To wait for him would be wrong, for this may be
+// he himself, told that his context has ended, with a poke in between.
+func (h *head) wake() {
+	select {
+	case h.token.Load().c <- struct{}{}:
+	default:
+	}
 }
 
 // over tells whether a task in this state has its outcome.

@@ -94,10 +94,7 @@ func (c *taskContext) poke() { c.head.poke() }
 // object is no other's.
 func (h *head) poke() {
 	if word := h.word.Load(); stateOf(word) == TaskQueued && word&hasWaiter != 0 {
-		select {
-		case h.token.Load().c <- struct{}{}:
-		default:
-		}
+		h.wake()
 	}
 }
 

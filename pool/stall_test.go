@@ -2,6 +2,8 @@ package pool
 
 import (
 	"context"
+	"errors"
+	"runtime"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -112,4 +114,56 @@ func TestLongTasksAreNoStall(t *testing.T) {
 			t.Errorf("%d workers, want 2", most)
 		}
 	})
+}
+
+// TestPokedWhileTold pokes a caller who is told of the end of his task's context, and so
+// tells himself that the task has ended.
+func TestPokedWhileTold(t *testing.T) {
+	t.Parallel()
+	p, err := New(Config{Max: 1, Queue: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	gate := make(chan struct{})
+	defer close(gate)
+	f := NewFunc(p, func(_ context.Context, wait bool) (int, error) {
+		if wait {
+			<-gate
+		}
+		return 0, nil
+	})
+	if _, err := f.Submit(bg, true); err != nil {
+		t.Fatal(err)
+	}
+	for n := range 200 {
+		ctx, cancel := context.WithCancel(bg)
+		future, err := f.Submit(ctx, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		told := make(chan error, 1)
+		go func() { // ends when the task has: the loop waits for it
+			_, err := future.Take(bg)
+			told <- err
+		}()
+		h := &future.task.head
+		for h.word.Load()&hasWaiter == 0 {
+			runtime.Gosched() // until he waits
+		}
+		cancel()
+		patience := time.After(20 * time.Second)
+		for over := false; !over; {
+			h.poke()
+			select {
+			case err := <-told:
+				if over = true; !errors.Is(err, context.Canceled) {
+					t.Fatalf("task %d: %v, want that it was canceled", n, err)
+				}
+			case <-patience:
+				t.Fatalf("task %d: its caller is not told of its end", n)
+			default:
+			}
+		}
+	}
 }
