@@ -83,6 +83,9 @@ func run(jobs, rounds int, out string) error {
 	if out == "" {
 		return nil
 	}
+	if err := os.MkdirAll(out, 0o755); err != nil {
+		return err
+	}
 	raw, err := json.MarshalIndent(r, "", " ")
 	if err != nil {
 		return err
