@@ -102,6 +102,9 @@ type Daemon struct {
 	settings *settings.Settings // guarded by mu
 	pools    map[string]*pool   // guarded by mu
 	taking   bool               // pools take jobs; guarded by mu
+	// scheduled says that the schedules of the configuration were stored once since
+	// the start; guarded by mu.
+	scheduled bool
 
 	reloads reloads
 	// planned is told when schedules of the configuration are to be put again;

@@ -138,12 +138,18 @@ func start(t *testing.T, pools ...string) *node {
 	t.Helper()
 	n := open(t, pools...)
 	n.begin()
+	n.awaitReady()
+	return n
+}
+
+// awaitReady waits until n is ready.
+func (n *node) awaitReady() {
+	n.t.Helper()
 	select {
 	case <-n.Ready():
 	case <-time.After(30 * time.Second):
-		t.Fatalf("not ready after 30 s\n%s", n.journal)
+		n.t.Fatalf("not ready after 30 s\n%s", n.journal)
 	}
-	return n
 }
 
 // begin runs n.

@@ -13,9 +13,10 @@ import (
 
 // The names of checks, which everybody may read.
 const (
-	checkDaemon = "daemon"
-	checkQueue  = "queue"
-	checkPools  = "pools"
+	checkDaemon    = "daemon"
+	checkQueue     = "queue"
+	checkPools     = "pools"
+	checkSchedules = "schedules"
 )
 
 // seeLog ends what everybody may read of a fault.
@@ -121,12 +122,16 @@ func (d *Daemon) readiness() (c checks) {
 		c = append(c, check{true, checkQueue, "", "", "it takes jobs"})
 	}
 	d.mu.Lock()
-	taking := d.taking
+	taking, scheduled := d.taking, d.scheduled
 	d.mu.Unlock()
 	c = append(c, d.poolsReady()...)
 	if !taking {
 		const says = "they do not take jobs yet"
 		c = append(c, check{false, checkPools, says, "", says})
+	}
+	if !scheduled {
+		const says = "those of the configuration are not stored yet"
+		c = append(c, check{false, checkSchedules, says + seeLog, "", says})
 	}
 	return c
 }

@@ -26,13 +26,17 @@ func (d *Daemon) replan() {
 
 // runSchedules puts the schedules of the configuration, then fires all schedules
 // until ctx ends. The first putting comes first, so that no tick fires by a rule that
-// the configuration has no more.
+// the configuration has no more; the daemon is not ready before.
 func (d *Daemon) runSchedules(ctx context.Context) error {
 	for !d.putPlanned(ctx) {
 		if !waits(ctx, replanSoon) {
 			return nil
 		}
 	}
+	d.mu.Lock()
+	d.scheduled = true
+	d.mu.Unlock()
+	d.judge()
 	fired := make(chan error, 1)
 	go func() { fired <- d.queue.FireSchedules(ctx) }() // ends with ctx or the queue; waited for below
 	var again <-chan time.Time

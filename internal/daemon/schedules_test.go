@@ -3,7 +3,9 @@ package daemon
 import (
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/bullpen-run/bullpen/internal/daemon/api"
@@ -30,9 +32,12 @@ func TestSchedules(t *testing.T) {
 	n := start(t, mine(t, "one", ""), "schedules:\n  fast: {pool: one, every: 100ms, payload: hello}\n  slow: {pool: one, cron: '@yearly', task: tell}\n")
 	eventually(t, "it fires", func() bool { return n.planned()["fast"].Fired >= 2 })
 	by := n.planned()
-	fast := by["fast"]
-	if fast.Origin != "config" || fast.Job.Task != "echo" || by["slow"].Job.Task != "tell" {
-		t.Errorf("they are %+v %+v and %+v", fast, fast.Job, by["slow"].Job)
+	fast, slow := by["fast"], by["slow"]
+	if fast.Job == nil || slow.Job == nil {
+		t.Fatalf("they are %+v, want both with their jobs", by)
+	}
+	if fast.Origin != "config" || fast.Job.Task != "echo" || slow.Job.Task != "tell" {
+		t.Errorf("they are %+v %+v and %+v", fast, fast.Job, slow.Job)
 	}
 	if a := n.want(http.StatusOK, http.MethodGet, "/v1/jobs/"+fast.LastJob+"/result?wait=20s", ""); a.body != "hello" {
 		t.Errorf("its job gives %q", a.body)
@@ -63,12 +68,45 @@ func TestSchedules(t *testing.T) {
 	}
 }
 
+// TestReadyWithSchedules shows that a daemon is ready only when the schedules of its
+// configuration are stored.
+func TestReadyWithSchedules(t *testing.T) {
+	t.Parallel()
+	n := open(t, mine(t, "one", ""), "schedules:\n  weekly: {pool: one, cron: '@weekly'}\n")
+	n.planning.Lock() // nothing is stored meanwhile
+	stored := sync.OnceFunc(n.planning.Unlock)
+	n.begin()
+	t.Cleanup(stored) // comes before the end of n, which waits for the lock
+	var before checks
+	eventually(t, "all but the schedules is ready", func() bool {
+		before = n.readiness()
+		faults := slices.DeleteFunc(slices.Clone(before), func(c check) bool { return c.good })
+		return len(faults) == 0 || len(faults) == 1 && faults[0].name == "schedules"
+	})
+	if before.ok() {
+		t.Errorf("it is ready before its schedules are stored:\n%s", before)
+	}
+	if a := n.want(http.StatusServiceUnavailable, http.MethodGet, "/readyz", ""); !strings.Contains(a.body, "FAIL schedules: those of the configuration are not stored yet") {
+		t.Errorf("readyz says %s", a.body)
+	}
+	stored()
+	n.awaitReady()
+	n.want(http.StatusOK, http.MethodGet, "/readyz", "")
+	if _, there := n.planned()["weekly"]; !there {
+		t.Error("it is ready, and its schedule is not there")
+	}
+}
+
 // TestSchedulesAreCompleted has schedules of the configuration whose jobs leave to the
 // pool who is told of their death and how their group is found.
 func TestSchedulesAreCompleted(t *testing.T) {
 	t.Parallel()
 	n := start(t, mine(t, "one", "retry: {bury: told}, groups: {meta: tenant}"), "schedules:\n  weekly: {pool: one, cron: '@weekly', meta: {tenant: acme}}\n")
-	if j := n.planned()["weekly"].Job; j.Bury != "told" || j.Group != "acme" {
+	j := n.planned()["weekly"].Job
+	if j == nil {
+		t.Fatal("there is no schedule with that name, or it has no job")
+	}
+	if j.Bury != "told" || j.Group != "acme" {
 		t.Errorf("its job is told of by %q and has the group %q, want told and acme", j.Bury, j.Group)
 	}
 }
