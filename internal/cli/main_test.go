@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -114,7 +115,7 @@ func TestScripts(t *testing.T) {
 		},
 		Condition: able,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"waitlines": waitLines, "sequence": sequence, "sorted": sorted, "append": appendTo,
+			"waitlines": waitLines, "waitgrep": waitGrep, "sequence": sequence, "sorted": sorted, "append": appendTo,
 		},
 	})
 }
@@ -123,18 +124,30 @@ func TestScripts(t *testing.T) {
 func waitLines(ts *testscript.TestScript, _ bool, args []string) {
 	want, err := strconv.Atoi(args[1])
 	ts.Check(err)
+	awaitFile(ts, args[0], args[1]+" lines", func(content []byte) bool { return bytes.Count(content, []byte("\n")) >= want })
+}
+
+// waitGrep waits until a file has a line that matches.
+func waitGrep(ts *testscript.TestScript, _ bool, args []string) {
+	pattern, err := regexp.Compile("(?m)" + args[1])
+	ts.Check(err)
+	awaitFile(ts, args[0], "a line that matches "+args[1], pattern.Match)
+}
+
+// awaitFile waits until a file, which may not be there yet, has what is wanted.
+func awaitFile(ts *testscript.TestScript, name, wanted string, has func(content []byte) bool) {
 	deadline := time.After(time.Minute)
-	tick := time.NewTicker(2 * time.Millisecond)
+	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		content, _ := os.ReadFile(ts.MkAbs(args[0]))
-		if bytes.Count(content, []byte("\n")) >= want {
+		content, _ := os.ReadFile(ts.MkAbs(name))
+		if has(content) {
 			return
 		}
 		select {
 		case <-tick.C:
 		case <-deadline:
-			ts.Fatalf("%s has not %d lines after a minute: %q", args[0], want, content)
+			ts.Fatalf("after a minute %s has not %s: %q", name, wanted, content)
 		}
 	}
 }

@@ -4,10 +4,8 @@ package cli
 
 import (
 	"net/http/httptest"
-	"os"
 	"regexp"
 	"testing"
-	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
@@ -59,19 +57,11 @@ var apiAddress = regexp.MustCompile(`API at (http://[0-9.:]+)`)
 // address waits until a daemon has written to a file where it listens, and makes
 // the commands ask it.
 func address(ts *testscript.TestScript, _ bool, args []string) {
-	deadline := time.After(time.Minute)
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		content, _ := os.ReadFile(ts.MkAbs(args[0])) // it may not be there yet
-		if found := apiAddress.FindSubmatch(content); found != nil {
+	awaitFile(ts, args[0], "the address of a daemon", func(content []byte) bool {
+		found := apiAddress.FindSubmatch(content)
+		if found != nil {
 			ts.Setenv("BULLPEN_URL", string(found[1]))
-			return
 		}
-		select {
-		case <-tick.C:
-		case <-deadline:
-			ts.Fatalf("no daemon listens after a minute: %s", content)
-		}
-	}
+		return found != nil
+	})
 }
