@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -149,10 +150,13 @@ func report(t *testing.T, faults []fault, rules ...string) {
 	}
 }
 
-// checkout loads the files of this checkout once for all tests.
+// whole loads the files of this checkout once for all tests, which change none.
+var whole = sync.OnceValues(func() ([]*source, error) { return load(filepath.Join("..", "..")) })
+
+// checkout returns the files of this checkout.
 func checkout(t *testing.T) []*source {
 	t.Helper()
-	all, err := load(filepath.Join("..", ".."))
+	all, err := whole()
 	if err != nil {
 		t.Fatal(err)
 	}
