@@ -298,3 +298,25 @@ func helperCommand(t testing.TB, name string, env ...string) *exec.Cmd {
 	cmd.Stderr = os.Stderr
 	return cmd
 }
+
+// wrongDescriptors says which descriptors of a process are not as they should be.
+func wrongDescriptors(t *testing.T, pid int, want map[int]string) (faults []string) {
+	t.Helper()
+	got := descriptors(t, pid)
+	for fd := range inheritable(t) {
+		if _, ours := want[fd]; !ours {
+			delete(got, fd) // made so by whoever started this test
+		}
+	}
+	for fd, file := range got {
+		if want[fd] != file && fd < 10 { // a shell moves what it redirects to 10
+			faults = append(faults, fmt.Sprintf("descriptor %d is %s, want %q", fd, file, want[fd]))
+		}
+	}
+	for fd := range want {
+		if got[fd] == "" {
+			faults = append(faults, fmt.Sprintf("descriptor %d is not there", fd))
+		}
+	}
+	return faults
+}
