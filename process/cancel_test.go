@@ -114,11 +114,8 @@ func TestCancelWhileQueued(t *testing.T) {
 	running(t, p, 1)
 	queued := submit(t, p, bullpen.Task{Name: "echo"})
 	queued.cancel(errWhy)
-	d, err := queued.outcome(t)
+	_, err := queued.outcome(t) // while the long one runs
 	wantNeverStarted(t, err, errWhy)
-	if d > time.Second {
-		t.Errorf("it took %v", d)
-	}
 	long.cancel(errWhy)
 	if _, err := long.outcome(t); !errors.Is(err, errWhy) {
 		t.Error(err)
@@ -131,13 +128,12 @@ func TestTasksBehindALongOne(t *testing.T) {
 	t.Parallel()
 	p := selfPool(t, func(c *Config) { c.Min, c.Max, c.Window = 1, 2, 8 })
 	awaitReady(t, p, 1)
-	long := submit(t, p, bullpen.Task{Name: "stubborn", Payload: []byte("3s")})
+	long := submit(t, p, bullpen.Task{Name: "block"})
 	var behind []*asked
 	for i := range 4 {
 		behind = append(behind, submit(t, p, bullpen.Task{Name: "echo", Payload: []byte{byte(i)}}))
 	}
 	behind[2].cancel(errWhy)
-	began := time.Now()
 	_, err := behind[2].outcome(t)
 	if !errors.Is(err, errWhy) && err != nil {
 		t.Error(err)
@@ -150,10 +146,8 @@ func TestTasksBehindALongOne(t *testing.T) {
 			t.Errorf("task %d: %v", i, err)
 		}
 	}
-	if d := time.Since(began); d > 2*time.Second {
-		t.Errorf("what stood behind a task of 3 s took %v", d)
-	}
-	if _, err := long.outcome(t); err != nil {
+	long.cancel(errWhy) // all the others have ended before it
+	if _, err := long.outcome(t); !errors.Is(err, errWhy) {
 		t.Errorf("the long one: %v", err)
 	}
 	if s := p.Stats(); s.Replayed == 0 {
@@ -166,16 +160,14 @@ func TestCancelBehindALongOne(t *testing.T) {
 	t.Parallel()
 	p := selfPool(t, func(c *Config) { c.Min, c.Max, c.Window = 1, 1, 8 })
 	awaitReady(t, p, 1)
-	long := submit(t, p, bullpen.Task{Name: "stubborn", Payload: []byte("2s")})
+	long := submit(t, p, bullpen.Task{Name: "block"})
 	first, second := submit(t, p, bullpen.Task{Name: "echo"}), submit(t, p, bullpen.Task{Name: "echo"})
 	pause(20 * ms)
 	first.cancel(errWhy)
-	d, err := first.outcome(t)
+	_, err := first.outcome(t)
 	wantNeverStarted(t, err, errWhy)
-	if d > time.Second {
-		t.Errorf("it took %v to take back what had not started", d)
-	}
-	if _, err := long.outcome(t); err != nil {
+	long.cancel(errWhy)
+	if _, err := long.outcome(t); !errors.Is(err, errWhy) {
 		t.Errorf("the long one: %v", err)
 	}
 	if _, err := second.outcome(t); err != nil {

@@ -115,18 +115,16 @@ func resident(t *testing.T) int64 {
 	return pages * int64(os.Getpagesize())
 }
 
-// A slow logger does not slow tasks.
+// Many tasks that print do not wait for the logger either.
 func TestSlowLogger(t *testing.T) {
 	t.Parallel()
 	j := newJournal()
-	j.slow = func() { pause(5 * ms) }
+	release := make(chan struct{})
+	j.slow = func() { <-release }
 	p := selfPool(t, func(c *Config) { c.Logger = j.logger() })
-	began := time.Now()
+	defer close(release)
 	for range 200 {
 		do(t, p, "print", "x")
-	}
-	if d := time.Since(began); d > 1900*ms {
-		t.Errorf("200 tasks with 400 lines took %v; the logger alone takes 2 s", d)
 	}
 }
 

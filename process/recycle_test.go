@@ -265,6 +265,9 @@ func TestStartFailures(t *testing.T) {
 		return !errors.Is(err, bullpen.ErrStart) || len(j.events(StartFailed)) >= 8
 	})
 	failed := j.events(StartFailed)
+	if len(failed) < 8 {
+		t.Fatalf("%d starts failed, want 8", len(failed))
+	}
 	if early, late := failed[2].time.Sub(failed[1].time), failed[7].time.Sub(failed[6].time); late < backoff(7) || late < early {
 		t.Errorf("the second start was tried after %v, the eighth after %v, want %v", early, late, backoff(7))
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -109,6 +110,25 @@ func TestTaskNumbersGoRound(t *testing.T) {
 	}
 }
 
+// killing kills all workers again and again, until stop is called.
+func killing(p *Pool, every time.Duration) (stop func()) {
+	over := make(chan struct{})
+	var killer sync.WaitGroup
+	killer.Go(func() { // ends by stop, which waits for it
+		look := time.NewTicker(every)
+		defer look.Stop()
+		for {
+			select {
+			case <-look.C:
+				signalWorkers(p, syscall.SIGKILL)
+			case <-over:
+				return
+			}
+		}
+	})
+	return func() { close(over); killer.Wait() }
+}
+
 // Many short tasks in the window of workers that are killed all the time: each
 // task runs once at the most, and those that had not started run all the same.
 func TestKillsUnderShortTasks(t *testing.T) {
@@ -117,26 +137,20 @@ func TestKillsUnderShortTasks(t *testing.T) {
 	j := newJournal()
 	p := selfPool(t, func(c *Config) { c.Max, c.Window, c.Logger = 2, 32, j.logger() })
 	doAll(t, p, batchOf(2, "echo", "warm"))
-	tasks := make([]bullpen.Task, 6000)
-	for i := range tasks {
-		tasks[i] = bullpen.Task{Name: "mark", Payload: fmt.Appendf(nil, "%s %d 0s", file, i)}
+	kills := uint64(40)
+	if testing.Short() {
+		kills = 8
 	}
-	stop, stopped := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(stopped)
-		for look := time.NewTicker(25 * ms); ; {
-			select {
-			case <-look.C:
-				signalWorkers(p, syscall.SIGKILL)
-			case <-stop:
-				look.Stop()
-				return
-			}
+	stop := killing(p, 25*ms)
+	var ended []bullpen.Ended
+	for ctx := within(t, 60*time.Second); ctx.Err() == nil && p.Stats().Deaths[BySignal] < kills; {
+		tasks := make([]bullpen.Task, 500)
+		for i := range tasks {
+			tasks[i] = bullpen.Task{Name: "mark", Payload: fmt.Appendf(nil, "%s %d 0s", file, len(ended)+i)}
 		}
-	}()
-	ended := p.ExecuteAll(within(t, 60*time.Second), tasks)
-	close(stop)
-	<-stopped
+		ended = append(ended, p.ExecuteAll(ctx, tasks)...)
+	}
+	stop()
 	marks, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
