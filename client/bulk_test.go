@@ -39,7 +39,7 @@ func TestBulkLines(t *testing.T) {
 		t.Error(d)
 	}
 	var bulk *client.BulkError
-	if !errors.As(err, &bulk) || bulk.Errs[0] != nil || !errors.Is(bulk.Errs[2], client.ErrFull) || !errors.Is(bulk.Errs[3], client.ErrBadRequest) ||
+	if !errors.As(err, &bulk) || len(bulk.Errs) != 4 || bulk.Errs[0] != nil || !errors.Is(bulk.Errs[2], client.ErrFull) || !errors.Is(bulk.Errs[3], client.ErrBadRequest) ||
 		!errors.Is(err, bullpen.ErrOverloaded) || !strings.HasPrefix(err.Error(), "2 of 4 jobs were not enqueued, the first is job 2: ") {
 		t.Errorf("EnqueueAll() = %v", err)
 	}

@@ -279,7 +279,7 @@ func TestAnswers(t *testing.T) {
 		t.Errorf("Info = %+v", i)
 	}
 	p, err := c.Pool(t.Context(), "p")
-	if err != nil || p.WaitP50 != time.Millisecond || p.StartP50 != 2*time.Second || p.Jobs[0].Waiting != 4 || p.Outcomes["ok"] != 5 || p.Raw == nil {
+	if err != nil || p.WaitP50 != time.Millisecond || p.StartP50 != 2*time.Second || len(p.Jobs) == 0 || p.Jobs[0].Waiting != 4 || p.Outcomes["ok"] != 5 || p.Raw == nil {
 		t.Errorf("Pool() = %+v, %v", p, err)
 	}
 	s, err := c.Status(t.Context())

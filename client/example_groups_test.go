@@ -22,8 +22,12 @@ func ExampleClient_SetGroup() {
 	c, end := example()
 	defer end()
 	all, err := c.SetGroup(context.Background(), "thumbnails", "cats", client.GroupLimits{Concurrency: 1, Rate: 0.5})
-	fmt.Println(all.Groups[0].Limits.Rate, err)
-	// Output: 0.5 <nil>
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(all.Groups[0].Limits.Rate)
+	// Output: 0.5
 }
 
 func ExampleClient_ResetGroup() {

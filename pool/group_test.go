@@ -154,6 +154,9 @@ func TestGroupFirstError(t *testing.T) {
 				t.Errorf("the context ended with %v", ended)
 			}
 			errs := g.Errors()
+			if len(errs) == 0 {
+				t.Fatal("there are no errors")
+			}
 			wantOutcome(t, errs[0], bullpen.Canceled)
 			for _, err := range errs[2:] {
 				if _, started := bullpen.OutcomeOf(err); err != nil && started {

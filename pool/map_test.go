@@ -159,7 +159,7 @@ func TestBatchCanceledWhileItRuns(t *testing.T) {
 	})
 	values, err := f.All(ctx, upTo(10000))
 	var errs Failures
-	if !errors.As(err, &errs) || len(values) != 10000 {
+	if !errors.As(err, &errs) || len(values) != 10000 || len(errs) != 10000 {
 		t.Fatal(len(values), err)
 	}
 	wantOutcome(t, errs[20], bullpen.Canceled)

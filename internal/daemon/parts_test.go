@@ -168,6 +168,9 @@ func TestGate(t *testing.T) {
 	if next.wasFull(time.Hour) {
 		t.Error("full for an hour")
 	}
+	if len(e.dones) == 0 {
+		t.Fatal("the executor was given no task")
+	}
 	e.dones[0](bullpen.Result{}, nil)
 	if freed != 1 {
 		t.Error("the end of a job of an earlier call is not told")
@@ -191,7 +194,7 @@ func TestOver(t *testing.T) {
 	if got := over(queue.Retry{}, by); fmt.Sprint(got) != fmt.Sprint(by) {
 		t.Errorf("over of nothing = %v", got)
 	}
-	if got := over(queue.Retry{Attempts: 1, On: []bullpen.Outcome{bullpen.Panic}}, by); got.Attempts != 1 || got.On[0] != bullpen.Panic || got.Crashes != 2 {
+	if got := over(queue.Retry{Attempts: 1, On: []bullpen.Outcome{bullpen.Panic}}, by); got.Attempts != 1 || len(got.On) != 1 || got.On[0] != bullpen.Panic || got.Crashes != 2 {
 		t.Errorf("over = %v", got)
 	}
 }
@@ -280,6 +283,10 @@ func TestStuckPool(t *testing.T) {
 	n.examine(t.Context())
 	n.want(http.StatusOK, http.MethodGet, "/livez", "")
 	n.health.mu.Lock()
+	if n.health.pools["one"] == nil {
+		n.health.mu.Unlock()
+		t.Fatal("the pool was not examined")
+	}
 	n.health.pools["one"].since = time.Now().Add(-2 * stuckAfter)
 	n.health.mu.Unlock()
 	if a := n.want(http.StatusServiceUnavailable, http.MethodGet, "/livez", ""); !strings.Contains(a.body, "FAIL pool one") {

@@ -178,7 +178,11 @@ func TestTraceOfTries(t *testing.T) {
 	t.Parallel()
 	n := tracedNode(t, "", mine(t, "p", "workers: {min: 1, max: 1}, retry: {backoff: 1ms..2ms, attempts: 2}"))
 	a := n.call("", "/v1/pools/p/jobs?task=flaky&wait=20s", "fail")
-	trace := strings.Split(a.body, "-")[1]
+	parts := strings.Split(a.body, "-")
+	if len(parts) != 4 {
+		t.Fatalf("the handler answers %q, want the traceparent that it was given", a.body)
+	}
+	trace := parts[1]
 	all := n.await(trace, 7)
 	wantBelow(t, all, "POST /v1/pools/{pool}/jobs", "job flaky")
 	wantBelow(t, all, "job flaky", "wait 1", "run flaky 1", "wait 2", "run flaky 2", "outcome")

@@ -66,7 +66,7 @@ func testChain(f *fixture) {
 		ids = append(ids, i.Next)
 	}
 	if len(ids) != 3 {
-		f.t.Errorf("the chain is %v, want three jobs", ids)
+		f.t.Fatalf("the chain is %v, want three jobs", ids)
 	}
 	for i, s := range c.of("") {
 		if s.Chain != id || s.Link != i+1 || s.task.ID != ids[i] {

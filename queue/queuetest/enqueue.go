@@ -62,7 +62,7 @@ func testRoundTrip(f *fixture) {
 	if d := await(f, "the handler runs", deadlines); !near(d, j.Deadline) {
 		f.t.Errorf("the handler has the deadline %v, want %v", d, j.Deadline)
 	}
-	t := c.of(ref.ID)[0].task
+	t := f.numbered(c, ref.ID, 1)[0].task
 	if t.ID != ref.ID || t.Name != j.Name || !bytes.Equal(t.Payload, j.Payload) || t.Limits != j.Limits {
 		f.t.Errorf("the handler got %+v, want the id, name, payload and limits of %+v", t, j)
 	}

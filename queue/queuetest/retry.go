@@ -152,9 +152,9 @@ func testRetryReopen(f *fixture) {
 	f.good(id)
 	starts := c.of(id)
 	if len(starts) != 2 || starts[0].Attempt != 2 || starts[1].Attempt != 3 || starts[0].Redelivered {
-		f.t.Errorf("after a restart it started %+v, want attempts 2 and 3, not redelivered", starts)
+		f.t.Fatalf("after a restart it started %+v, want attempts 2 and 3, not redelivered", starts)
 	}
-	if gap := starts[0].at.Sub(first.of(id)[0].at); gap < 200*time.Millisecond {
+	if gap := starts[0].at.Sub(f.numbered(first, id, 1)[0].at); gap < 200*time.Millisecond {
 		f.t.Errorf("after a restart it started %v after the attempt before, want 200ms at least", gap)
 	}
 }

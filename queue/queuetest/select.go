@@ -72,7 +72,11 @@ func testListSelects(f *fixture) {
 	f.bad(expired, bullpen.Timeout, queue.Expired)
 	good := f.enqueue(queue.Job{Name: "ok"}).ID
 	f.good(good)
-	cause := f.causes(queue.Filter{Name: "late"})[0].Fingerprint
+	causes := f.causes(queue.Filter{Name: "late"})
+	if len(causes) != 1 {
+		f.t.Fatalf("DeadCauses = %+v, want one", causes)
+	}
+	cause := causes[0].Fingerprint
 	for _, c := range []struct {
 		filter queue.Filter
 		want   []string

@@ -95,7 +95,7 @@ func TestClientLooks(t *testing.T) {
 		t.Errorf("the lines are %q", lines)
 	}
 	dead := s.dead("evidence")
-	if info, err := c.GetDead(t.Context(), dead); err != nil || string(info.Payload) != "evidence" || info.Failure == nil || info.History[0].Outcome != bullpen.Failed {
+	if info, err := c.GetDead(t.Context(), dead); err != nil || string(info.Payload) != "evidence" || info.Failure == nil || len(info.History) == 0 || info.History[0].Outcome != bullpen.Failed {
 		t.Errorf("a dead job is %+v, %v", info, err)
 	}
 	if swept, err := c.RetryDeadAll(t.Context(), client.Filter{Task: "fail"}); err != nil || swept.Count != 1 || swept.More {
@@ -161,7 +161,7 @@ func TestClientBatches(t *testing.T) {
 		t.Fatalf("the batch is %+v, %v", i, err)
 	}
 	if i, err = c.WaitBatch(ctx, i.ID); err != nil || i.OK != 1188 || i.Failed != 12 || i.ThenID == "" || i.FailedID == "" || i.Meta["a"] != "b" {
-		t.Errorf("the batch is %+v, %v", i, err)
+		t.Fatalf("the batch is %+v, %v", i, err)
 	}
 	if again, err := c.EnqueueBatch(ctx, "main", b, jobs); err != nil || again.ID != i.ID || !again.Existing {
 		t.Errorf("again it is %+v, %v", again, err)

@@ -125,7 +125,7 @@ func TestEveryEndIsNoServerError(t *testing.T) {
 		}
 		failure := &bullpen.TaskError{Outcome: o, Task: "t", Message: "m", Err: bullpen.ErrClosed} // its cause does not count
 		p := problemOf(fmt.Errorf("x: %w", failure))
-		if p.Cause != problem.EndedBadly || p.Outcome != o.String() || p.Failure.Outcome != o.String() || p.Status != 422 {
+		if p.Cause != problem.EndedBadly || p.Outcome != o.String() || p.Failure == nil || p.Failure.Outcome != o.String() || p.Status != 422 {
 			t.Errorf("a task that ended %v is answered with %+v", o, p)
 		}
 		for _, r := range reasons {

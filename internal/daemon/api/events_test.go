@@ -192,7 +192,7 @@ func TestEventsOfManyAttempts(t *testing.T) {
 	for _, e := range all.of("state") {
 		states = append(states, e.data)
 	}
-	if states[0] != `{"state":"scheduled","attempt":0}` || !strings.Contains(strings.Join(states, " "), `"retrying"`) {
+	if len(states) == 0 || states[0] != `{"state":"scheduled","attempt":0}` || !strings.Contains(strings.Join(states, " "), `"retrying"`) {
 		t.Errorf("the states were %v", states)
 	}
 	if last := all[len(all)-1]; last.kind != "end" || !strings.Contains(last.data, `"reason":"exhausted"`) || last.id != "4.0" {

@@ -64,7 +64,11 @@ func TestListsFindJobs(t *testing.T) {
 			t.Errorf("%s gives %v, want %v", path, got, want)
 		}
 	}
-	if j := decode[Page](t, s.do("GET", "/v1/jobs?state=scheduled&limit=1", "")).Jobs[0]; j.PayloadLen != 5 {
+	first := decode[Page](t, s.do("GET", "/v1/jobs?state=scheduled&limit=1", "")).Jobs
+	if len(first) != 1 {
+		t.Fatalf("the first of the jobs that are scheduled are %+v, want one", first)
+	}
+	if j := first[0]; j.PayloadLen != 5 {
 		t.Errorf("a job of a list is %+v, want the size of its payload", j)
 	}
 	for path, says := range map[string]string{

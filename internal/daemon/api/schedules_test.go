@@ -46,11 +46,11 @@ func TestSchedules(t *testing.T) {
 	}
 	binary := base64.StdEncoding.EncodeToString([]byte{0xff, 0})
 	every := decode[Schedule](t, s.want(http.StatusOK, "PUT", "/v1/schedules/a", `{"pool":"main","every":1.5,"job":{"payload_base64":"`+binary+`"}}`))
-	if every.Every != 1.5 || every.Job.PayloadBase64 != binary || every.Missed != "once" || every.Overlap != "allow" {
+	if every.Every != 1.5 || every.Job == nil || every.Job.PayloadBase64 != binary || every.Missed != "once" || every.Overlap != "allow" {
 		t.Errorf("it is %+v %+v", every, every.Job)
 	}
 	all := decode[Schedules](t, s.want(http.StatusOK, "GET", "/v1/schedules", "")).Schedules
-	if len(all) != 2 || all[0].Name != "a" || all[0].Job.PayloadBase64 != "" || all[1].Job.Payload != "" || all[1].Job.Task != "echo" {
+	if len(all) != 2 || all[0].Job == nil || all[1].Job == nil || all[0].Name != "a" || all[0].Job.PayloadBase64 != "" || all[1].Job.Payload != "" || all[1].Job.Task != "echo" {
 		t.Errorf("the list is %+v", all)
 	}
 	if p := decode[Schedule](t, s.want(http.StatusOK, "POST", "/v1/schedules/a/pause", "")); !p.Paused || p.Next != "" {

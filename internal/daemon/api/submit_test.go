@@ -111,7 +111,7 @@ func TestSubmitEndsBadly(t *testing.T) {
 		t.Errorf("exhausted: %+v", p)
 	}
 	p = isProblem(t, s.do("POST", "/v1/pools/main/jobs?wait=20s&task=panic&attempts=1", ""), problem.EndedBadly)
-	if p.Outcome != "panic" || p.Failure.Stack == "" {
+	if p.Outcome != "panic" || p.Failure == nil || p.Failure.Stack == "" {
 		t.Errorf("panic: %+v", p)
 	}
 	p = isProblem(t, s.do("POST", "/v1/pools/main/jobs?wait=20s&task=wait&timeout=20ms&attempts=1", ""), problem.EndedBadly)

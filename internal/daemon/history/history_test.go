@@ -88,6 +88,9 @@ func TestPoints(t *testing.T) {
 		}
 	}
 	all := h.Series(All, time.Minute, after(12*time.Second)).Points
+	if len(all) < 6 {
+		t.Fatalf("the points are %+v, want six at least", all)
+	}
 	if p := all[4]; !isNaN(p.Waiting) || p.Running != 1 {
 		t.Errorf("of all pools the store has not told of one: %+v", p)
 	}

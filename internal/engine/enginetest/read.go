@@ -80,6 +80,9 @@ func testDeleteOfJobs(t *testing.T, f Factory) {
 	h := fx.take(normal)
 	taken := h.next()
 	all := fx.scan(engine.Jobs, "job.>")
+	if len(all) != 4 {
+		t.Fatalf("Scan gives %d messages, want 4", len(all))
+	}
 	for _, m := range []engine.Message{all[0], all[2]} { // one is taken, one waits
 		if err := fx.Delete(fx.ctx(), engine.Jobs, m.Seq); err != nil {
 			t.Fatalf("Delete = %v", err)
