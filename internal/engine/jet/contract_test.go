@@ -53,7 +53,5 @@ func newEmbedded(t *testing.T) engine.Store {
 }
 
 func TestContractEmbedded(t *testing.T) {
-	enginetest.Run(t, enginetest.Factory{
-		New: newEmbedded,
-	})
+	enginetest.Run(t, enginetest.Factory{New: newEmbedded, Parallel: true})
 }

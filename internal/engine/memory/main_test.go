@@ -1,9 +1,16 @@
 package memory
 
 import (
+	"flag"
 	"testing"
 
 	"github.com/bullpen-run/bullpen/internal/leak"
 )
 
-func TestMain(m *testing.M) { leak.Main(m) }
+func TestMain(m *testing.M) {
+	// Most of these tests wait for the end of a lease, or for a broken engine in vain.
+	if err := flag.Set("test.parallel", "8"); err != nil {
+		panic(err)
+	}
+	leak.Main(m)
+}
