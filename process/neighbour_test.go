@@ -17,6 +17,9 @@ func TestNeighbours(t *testing.T) {
 
 // TestNeighboursInStrictProfile is the same with workers that see nothing.
 func TestNeighboursInStrictProfile(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes a quarter of a minute: run it without -short")
+	}
 	p, err := New(Config{Command: []string{self()}, Sandbox: Sandbox{Profile: ProfileStrict}})
 	if err != nil {
 		t.Skip("this machine cannot keep the profile: ", err)

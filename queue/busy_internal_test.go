@@ -142,8 +142,12 @@ func TestGetWhileItEnds(t *testing.T) {
 		}
 		return nil, nil
 	}), WorkConfig{})
+	jobs := 100
+	if testing.Short() {
+		jobs = 20
+	}
 	var wg sync.WaitGroup
-	for n := range 100 {
+	for n := range jobs {
 		ref := enqueued(t, q, Job{Name: "a", Retry: Retry{Backoff: 1, MaxBackoff: 1}, Deadline: time.Now().Add(time.Hour)})
 		wg.Go(func() {
 			for n%2 == 0 {

@@ -77,8 +77,11 @@ func (t *tardyTaker) Stop() {
 func TestNoStall(t *testing.T) {
 	t.Parallel()
 	seeds := uint64(48)
-	if os.Getenv("BULLPEN_LONG") != "" {
+	switch {
+	case os.Getenv("BULLPEN_LONG") != "":
 		seeds = 300
+	case testing.Short():
+		seeds = 12
 	}
 	for seed := range seeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

@@ -20,6 +20,9 @@ func TestMain(m *testing.M) { leak.Main(m) }
 
 // TestRun runs the program twice against a daemon.
 func TestRun(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it builds the command: run it without -short")
+	}
 	url := startDaemon(t)
 	for range 2 {
 		var out bytes.Buffer

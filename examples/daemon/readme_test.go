@@ -23,7 +23,7 @@ func TestMain(m *testing.M) { leak.Main(m) }
 // line does; the second one uses it.
 func TestReadme(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it builds the command")
+		t.Skip("it builds the command: run it without -short")
 	}
 	for _, program := range []string{"bash", "curl", "python3"} {
 		if _, err := exec.LookPath(program); err != nil {

@@ -14,6 +14,9 @@ import (
 // after the next start. It also shows that the server's advice against them is
 // no complaint about the store.
 func TestLargeMessages(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it stores 60 MB: run it without -short")
+	}
 	t.Parallel()
 	var log journal
 	c := Config{Dir: t.TempDir(), Logger: log.logger()}

@@ -19,6 +19,9 @@ import (
 // 100 MB; then everything comes out in order.
 func TestMemoryIsBounded(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("it maps 100 MB: run it without -short")
+	}
 	const lines, width = 200_000, 500
 	cmd := mapCommand(t)
 	in, err := cmd.StdinPipe()

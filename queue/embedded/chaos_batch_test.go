@@ -111,6 +111,9 @@ func membersOf() []queue.Job {
 // The node that has batches is killed again and again. In the end each member has
 // one outcome, and each callback was one job.
 func TestChaosBatches(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes a quarter of a minute: run it without -short")
+	}
 	t.Parallel()
 	dir, batches, kills := t.TempDir(), rounds(6, 40), rounds(8, 60)
 	exe, err := os.Executable()

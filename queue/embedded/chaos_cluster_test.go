@@ -36,6 +36,9 @@ type clusterLoad struct {
 // Three servers, two nodes under load: one server at a time is killed or cut off,
 // at random. In the end each confirmed job has exactly one outcome.
 func TestChaosCluster(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it starts three servers: run it without -short")
+	}
 	t.Parallel()
 	// The links between the servers use pipes of the runtime, which closes them
 	// when they are collected.

@@ -20,6 +20,9 @@ import (
 // other, as people and schedulers do: the first ones wait for the last instead of
 // giving up.
 func TestClusterOfPrograms(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it starts three servers: run it without -short")
+	}
 	t.Parallel()
 	// The links between the servers use pipes of the runtime, which closes them
 	// when they are collected.

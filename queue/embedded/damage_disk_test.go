@@ -159,6 +159,9 @@ func (g *gated) ends(t *testing.T, q *queue.Queue) {
 // The jobs fill the disk: the next is refused in clear words, those that run
 // end, and when they have made room there is room.
 func TestDamageFullDisk(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it fills a disk of 64 MiB: run it without -short")
+	}
 	t.Parallel()
 	disk, _ := smallDisk(t, 64<<20)
 	events := newEventLog()

@@ -36,8 +36,11 @@ func TestContract(t *testing.T) {
 // TestContractOfClusters holds three servers, on each of which every job lies,
 // against the same contract: only the address is another.
 func TestContractOfClusters(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it starts three servers: run it without -short")
+	}
 	// Three servers with copies of everything are slow on one machine: the whole
-	// contract is for make test-all.
+	// contract is for make test-all, and this part of it for .ci/run.
 	only := []string{
 		"RoundTrip", "Bulk", "Key", "KeySurvivesReopen", "Retry", "Quarantine", "HandlerKnowsItsAttempt", "Wait",
 		"WaitFromAnotherNode", "SeenFromAnotherNode", "CancelRunning", "CancelByAnotherNode", "PauseOnAllNodes",

@@ -91,6 +91,9 @@ func count(ctx context.Context, t *testing.T, js jetstream.JetStream) uint64 {
 }
 
 func TestOneOfThreeIsKilledAndComesBack(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it starts three servers: run it without -short")
+	}
 	k, ctx := start(t)
 	js := client(t, k.URLs()...)
 	create(ctx, t, js)
@@ -129,6 +132,9 @@ func TestOneOfThreeIsKilledAndComesBack(t *testing.T) {
 }
 
 func TestOneOfThreeIsCutOff(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it starts three servers: run it without -short")
+	}
 	k, ctx := start(t)
 	js := client(t, k.URLs()...)
 	create(ctx, t, js)

@@ -39,11 +39,12 @@ func newSite(t *testing.T) *site {
 	t.Helper()
 	dir := t.TempDir()
 	s := &site{dir: dir, program: filepath.Join(dir, "bullpen"), mark: fmt.Sprint("soak-", os.Getpid(), "-", time.Now().UnixNano())}
-	args := []string{"build", "-o", s.program}
-	if os.Getenv("BULLPEN_SOAK_RACE") != "" {
-		args = append(args, "-race")
+	race := os.Getenv("BULLPEN_SOAK_RACE") != ""
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", s.program, fmt.Sprint("-race=", race), "../../../cmd/bullpen")
+	if !race {
+		build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	}
-	if out, err := exec.CommandContext(t.Context(), "go", append(args, "../../../cmd/bullpen")...).CombinedOutput(); err != nil {
+	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")

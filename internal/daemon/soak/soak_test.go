@@ -105,6 +105,9 @@ func (s *soak) tell(id, outcome string) {
 const step = 20 * time.Second
 
 func TestSoak(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes half a minute: run it without -short")
+	}
 	total := span(t)
 	s := &soak{t: t, site: newSite(t), accepted: map[string]string{}, told: map[string]string{}, notes: map[string]int{}}
 	s.site.start(t)

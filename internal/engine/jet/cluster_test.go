@@ -202,6 +202,9 @@ func putUntilStored(t *testing.T, e engine.Engine, subject string) {
 // TestNodesLost loses one server after the other under load: every job that was
 // stored is handed out, and the account of requests is kept.
 func TestNodesLost(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes a quarter of a minute: run it without -short")
+	}
 	k := startCluster(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Second)
 	defer cancel()

@@ -53,6 +53,9 @@ func (k cluster) leads(ctx context.Context, t *testing.T, e *Engine) int {
 // TestCutOff cuts off from the others the server that a node is connected with:
 // the node goes to another one by itself, and puts, reads and takes again.
 func TestCutOff(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes half a minute: run it without -short")
+	}
 	for _, c := range []struct {
 		name    string
 		leading bool // the server leads the stream
