@@ -7,6 +7,10 @@ SHELL := bash
 FUZZTIME ?= 30s
 SOAK ?= 1h
 GOTEST := .cache/bin/gotest
+# All packages, first those whose tests take long.
+PACKAGES := ./process ./queue/embedded ./internal/cli ./internal/daemon ./executortest ./queue ./...
+# The race detector waits for a second at the end of each process, also of workers.
+export GORACE ?= atexit_sleep_ms=0
 # A cache of our own: entries made in another checkout carry its paths, which the
 # rules for paths do not match.
 LINT := GOLANGCI_LINT_CACHE=$(CURDIR)/.cache/golangci-lint go tool -modfile=tools/go.mod golangci-lint
@@ -25,14 +29,28 @@ main-job: ## hash every file of the Go source through an elastic pool of Python 
 	@tools/need.sh go python3
 	examples/hashtree/run.sh
 
+# All that is built on the way, also by the tests themselves, has the race detector, so
+# that nothing is compiled twice.
 .PHONY: test
-test: $(GOTEST) ## pass all tests: Go with the race detector, the Python SDK
+test: export GOFLAGS = $(strip $(shell go env GOFLAGS) -race)
+test: $(GOTEST) ## the tests before a commit: Go with the race detector, the Python SDK
 	@tools/need.sh go gcc python3
 	go vet ./...
 	tools/python.sh
 	tools/pyclient.sh
+	$(GOTEST) -short -vet=off -timeout 10m $(PACKAGES)
+
+# The tests last, so that their closing lines are the last ones. Without the race
+# detector all is as it is released: built without C.
+.PHONY: test-ci
+test-ci: export CGO_ENABLED = 0
+test-ci: $(GOTEST) ## the tests of .ci/run: at full length, with and without the race detector, in a browser
+	@tools/need.sh go gcc python3
+	tools/python.sh
+	tools/pyclient.sh
 	tools/browser.sh
-	$(GOTEST) -race -timeout 10m ./...
+	$(GOTEST) plain: -short -vet=off -timeout 20m -bench . -benchtime 1x $(PACKAGES) + \
+		race: CGO_ENABLED=1 GOFLAGS="$(strip $(shell go env GOFLAGS) -race)" -vet=off -timeout 20m $(PACKAGES)
 
 .PHONY: test-all
 test-all: $(GOTEST) ## the same with the long tests, three times, and every fuzz test

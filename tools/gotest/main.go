@@ -2,7 +2,16 @@
 // go test keeps to itself: which tests were skipped and why, and how many passed,
 // failed and were skipped.
 //
-// Its arguments are those of go test; its exit status is that of go test.
+//	gotest [WORD:] [NAME=VALUE...] [FLAGS OF go test] [PACKAGES] [+ [WORD:] ...]
+//
+// It makes one run for each part between the words "+", all of them whatever becomes
+// of the first, with what the part adds to the environment. The closing lines of a part
+// begin with its word, which may be left out; where there are several parts, the last
+// line has their sum. Its exit status is that of go test, of the first part that has
+// failed.
+//
+// Unless -p is given, twice as many packages are tested at a time as there are
+// processors: tests wait more than they work.
 package main
 
 import (
@@ -10,6 +19,10 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
 )
 
 func main() {
@@ -21,9 +34,64 @@ func main() {
 	os.Exit(code)
 }
 
+// run makes all runs, and closes with what has become of them.
 func run(args []string) (code int, err error) {
-	test := exec.Command("go", append([]string{"test", "-json"}, args...)...)
-	test.Stderr = os.Stderr
+	var reports []*report
+	for _, p := range split(args) {
+		r := newReport(os.Stdout, p.word)
+		reports = append(reports, r)
+		failed, err := p.test(r)
+		if err != nil {
+			return 0, err
+		}
+		if code == 0 {
+			code = failed
+		}
+	}
+	closeAll(os.Stdout, reports)
+	return code, nil
+}
+
+// part is one run of go test.
+type part struct {
+	word string   // before its closing lines, such as "race:"; may be empty
+	env  []string // besides that of this program
+	args []string // of go test
+}
+
+// setting is an argument that belongs to the environment.
+var setting = regexp.MustCompile(`^[A-Z][A-Z0-9_]*=`)
+
+// split cuts arguments into parts.
+func split(args []string) (parts []part) {
+	for {
+		end := slices.Index(args, "+")
+		one := args
+		if end >= 0 {
+			one = args[:end]
+		}
+		var p part
+		if len(one) > 0 && strings.HasSuffix(one[0], ":") {
+			p.word, one = one[0], one[1:]
+		}
+		for len(one) > 0 && setting.MatchString(one[0]) {
+			p.env, one = append(p.env, one[0]), one[1:]
+		}
+		p.args = append([]string{"test", "-json"}, one...)
+		if !slices.ContainsFunc(one, func(a string) bool { return a == "-p" || strings.HasPrefix(a, "-p=") }) {
+			p.args = slices.Insert(p.args, 2, fmt.Sprint("-p=", 2*runtime.NumCPU()))
+		}
+		if parts = append(parts, p); end < 0 {
+			return parts
+		}
+		args = args[end+1:]
+	}
+}
+
+// test makes one run.
+func (p *part) test(r *report) (code int, err error) {
+	test := exec.Command("go", p.args...)
+	test.Stderr, test.Env = os.Stderr, append(os.Environ(), p.env...)
 	events, err := test.StdoutPipe()
 	if err != nil {
 		return 0, err
@@ -31,10 +99,8 @@ func run(args []string) (code int, err error) {
 	if err := test.Start(); err != nil {
 		return 0, err
 	}
-	r := newReport(os.Stdout)
 	readErr := r.read(events)
 	failure := test.Wait()
-	r.close()
 	var exit *exec.ExitError
 	switch {
 	case errors.As(failure, &exit):

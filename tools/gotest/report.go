@@ -22,13 +22,17 @@ type event struct {
 // report makes text of events.
 type report struct {
 	out                     io.Writer
+	word                    string                 // before each of the closing lines; may be empty
 	lines                   map[[2]string][]string // what open tests printed, by package and test
 	passed, failed, skipped int
 	reasons                 map[string][]string // names of skipped tests by reason
 }
 
-func newReport(out io.Writer) *report {
-	return &report{out: out, lines: map[[2]string][]string{}, reasons: map[string][]string{}}
+func newReport(out io.Writer, word string) *report {
+	if word != "" {
+		word += " "
+	}
+	return &report{out: out, word: word, lines: map[[2]string][]string{}, reasons: map[string][]string{}}
 }
 
 // read reports the events of one run. A line that is no event is shown as it is.
@@ -94,15 +98,18 @@ func (r *report) show(key [2]string) {
 }
 
 // showOpen shows what the tests said that were still open when their package
-// ended, as it does by a crash.
+// ended, as it does by a crash. Benchmarks are always open: nothing tells their end.
 func (r *report) showOpen(pkg string) {
 	open := slices.Collect(maps.Keys(r.lines))
 	slices.SortFunc(open, func(a, b [2]string) int { return strings.Compare(a[1], b[1]) })
 	for _, key := range open {
-		if key[0] == pkg {
-			r.failed++
-			r.show(key)
+		if key[0] != pkg {
+			continue
 		}
+		if !strings.HasPrefix(key[1], "Benchmark") {
+			r.failed++
+		}
+		r.show(key)
 	}
 }
 
@@ -125,7 +132,7 @@ const most = 4
 // close prints the closing lines.
 func (r *report) close() {
 	if r.skipped == 0 {
-		fmt.Fprintln(r.out, "0 tests skipped")
+		fmt.Fprintln(r.out, r.word+"0 tests skipped")
 	}
 	for _, why := range slices.Sorted(maps.Keys(r.reasons)) {
 		names := r.reasons[why]
@@ -139,7 +146,23 @@ func (r *report) close() {
 		if n == 1 {
 			tests = "test"
 		}
-		fmt.Fprintf(r.out, "%d %s skipped: %s (%s)\n", n, tests, why, shown)
+		fmt.Fprintf(r.out, "%s%d %s skipped: %s (%s)\n", r.word, n, tests, why, shown)
 	}
-	fmt.Fprintf(r.out, "%d passed, %d failed, %d skipped\n", r.passed, r.failed, r.skipped)
+	count(r.out, r.word, r.passed, r.failed, r.skipped)
+}
+
+// closeAll prints the closing lines of all, and their sum where there are several.
+func closeAll(out io.Writer, all []*report) {
+	var passed, failed, skipped int
+	for _, r := range all {
+		r.close()
+		passed, failed, skipped = passed+r.passed, failed+r.failed, skipped+r.skipped
+	}
+	if len(all) > 1 {
+		count(out, "", passed, failed, skipped)
+	}
+}
+
+func count(out io.Writer, word string, passed, failed, skipped int) {
+	fmt.Fprintf(out, "%s%d passed, %d failed, %d skipped\n", word, passed, failed, skipped)
 }

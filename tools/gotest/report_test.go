@@ -1,6 +1,9 @@
 package main
 
 import (
+	"fmt"
+	"reflect"
+	"runtime"
 	"strings"
 	"testing"
 )
@@ -42,7 +45,7 @@ not an event
 		"1 test skipped: no reason given (TestMute)\n" +
 		"1 passed, 2 failed, 2 skipped\n"
 	var out strings.Builder
-	r := newReport(&out)
+	r := newReport(&out, "")
 	if err := r.read(strings.NewReader(events)); err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +58,7 @@ not an event
 func TestManySkipsForOneReason(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
-	r := newReport(&out)
+	r := newReport(&out, "")
 	for _, name := range strings.Fields("E D C B A") {
 		r.take(event{Action: "output", Package: "p", Test: name, Output: "    x_test.go:1: no cgroups: not root\n"})
 		r.take(event{Action: "skip", Package: "p", Test: name})
@@ -67,10 +70,44 @@ func TestManySkipsForOneReason(t *testing.T) {
 	}
 }
 
+func TestParts(t *testing.T) {
+	t.Parallel()
+	got := split([]string{"plain:", "CGO_ENABLED=0", "A_1=", "-short", "./...", "+", "race:", "-race", "-p", "3", "./a", "+", "./b"})
+	twice := fmt.Sprint("-p=", 2*runtime.NumCPU())
+	want := []part{
+		{"plain:", []string{"CGO_ENABLED=0", "A_1="}, []string{"test", "-json", twice, "-short", "./..."}},
+		{"race:", nil, []string{"test", "-json", "-race", "-p", "3", "./a"}},
+		{"", nil, []string{"test", "-json", twice, "./b"}},
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("the parts are %q, want %q", got, want)
+	}
+}
+
+func TestSum(t *testing.T) {
+	t.Parallel()
+	var out strings.Builder
+	plain, race := newReport(&out, "plain:"), newReport(&out, "race:")
+	plain.take(event{Action: "pass", Package: "p", Test: "A"})
+	plain.take(event{Action: "output", Package: "p", Test: "BenchmarkA", Output: "BenchmarkA\n"})
+	plain.take(event{Action: "fail", Package: "p", Test: "B"})
+	plain.take(event{Action: "fail", Package: "p"})
+	race.take(event{Action: "pass", Package: "p", Test: "A"})
+	race.take(event{Action: "output", Package: "p", Test: "C", Output: "    x_test.go:1: slow\n"})
+	race.take(event{Action: "skip", Package: "p", Test: "C"})
+	closeAll(&out, []*report{plain, race})
+	const want = "BenchmarkA\nplain: 0 tests skipped\nplain: 1 passed, 1 failed, 0 skipped\n" +
+		"race: 1 test skipped: slow (C)\nrace: 1 passed, 0 failed, 1 skipped\n" +
+		"2 passed, 1 failed, 1 skipped\n"
+	if out.String() != want {
+		t.Errorf("closing lines are\n%s\nwant\n%s", out.String(), want)
+	}
+}
+
 func TestNoSkips(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
-	newReport(&out).close()
+	newReport(&out, "").close()
 	if want := "0 tests skipped\n0 passed, 0 failed, 0 skipped\n"; out.String() != want {
 		t.Errorf("closing lines are\n%s\nwant\n%s", out.String(), want)
 	}
