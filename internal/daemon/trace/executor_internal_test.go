@@ -43,6 +43,9 @@ func TestContract(t *testing.T) {
 	tr, _ := tracer(t, 1)
 	for name, wrap := range map[string]func(string, bullpen.Executor, *Starts) bullpen.Executor{"jobs": tr.Wrap, "tasks": tr.WrapEphemeral} {
 		t.Run(name, func(t *testing.T) {
+			if testing.Short() && name != "jobs" {
+				t.Skip("the contract runs once with -short")
+			}
 			executortest.Run(t, executortest.Factory{New: func(t *testing.T, o executortest.Options) bullpen.Executor {
 				t.Helper()
 				p, err := pool.New(pool.Config{
