@@ -42,6 +42,7 @@ type Pool struct {
 
 	state   lifecycle.Machine[State]
 	guests  atomic.Int64 // tasks that run, or are being answered, outside of workers
+	spare   sync.Pool    // of *worker: guests that run nothing
 	min     atomic.Int64
 	stuck   atomic.Int64 // bodies that run on although their tasks were answered
 	keeper  keeper
