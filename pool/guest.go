@@ -48,12 +48,16 @@ func (p *Pool) runHere(it item) error {
 	return nil
 }
 
-// help runs a task that waits in a queue and was just made running by the caller.
-func (p *Pool) help(h *head) {
-	h.queue.forget()
+// help runs a task in this goroutine if it still waits in a queue. The guest is there
+// before the task runs, so that the pool has not ended in between.
+func (p *Pool) help(h *head, gen uint64) {
 	w, _ := p.invite(true)
-	p.tallies.helped.Add(1)
 	defer p.dismissGuest(w, h.self)
+	if !h.step(gen, TaskQueued, TaskRunning, 0) {
+		return
+	}
+	h.queue.forget()
+	p.tallies.helped.Add(1)
 	w.inTask = true
 	h.self.execute(w)
 	w.inTask = false

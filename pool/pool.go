@@ -138,19 +138,33 @@ func (p *Pool) work() bool {
 }
 
 // hire starts a worker that is counted already, as searching.
-func (p *Pool) hire() { p.employ(func(w *worker) { w.searching = true }) }
+func (p *Pool) hire() {
+	if !p.employ(func(w *worker) { w.searching = true }) {
+		p.discount(oneWorker + oneSearching)
+	}
+}
 
-// hireFor starts a worker that is counted already, with its first item.
-func (p *Pool) hireFor(it item) {
-	p.employ(func(w *worker) {
+// hireFor starts a worker that is counted already, with its first item; false when
+// the pool has ended.
+func (p *Pool) hireFor(it item) bool {
+	hired := p.employ(func(w *worker) {
 		w.items[0], w.stamps[0], w.first = it, stampOf(p.now(), 1), true
 		w.own.Store(pack(1, 1))
 	})
+	if !hired {
+		p.discount(oneWorker)
+	}
+	return hired
 }
 
-func (p *Pool) employ(prepare func(*worker)) {
+// employ starts a worker, which from then on keeps the pool from ending; false when
+// it has ended since the worker was counted.
+func (p *Pool) employ(prepare func(*worker)) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.state.State() == Closed {
+		return false
+	}
 	p.hired++
 	p.alive++
 	w := &worker{
@@ -163,6 +177,7 @@ func (p *Pool) employ(prepare func(*worker)) {
 	w.emit(Event{Kind: Started})
 	p.stir()    // the keeper sets its pace by who is here
 	go w.main() // ends by surplus, retire, quits or loss; the endings wait for alive
+	return true
 }
 
 // name gives the worker's name in events and results.
