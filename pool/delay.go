@@ -225,9 +225,10 @@ func (p *Pool) arrivals() {
 	p.lessWaits()
 }
 
-// lessWaits is called when something ended without a worker that may have been
-// the last in a pool that ends.
+// lessWaits is called when something ended without a worker: there is more room, and
+// it may have been the last in a pool that ends.
 func (p *Pool) lessWaits() {
+	p.madeRoom()
 	if p.ending() {
 		p.hold(0)
 	}

@@ -94,6 +94,7 @@ func (p *Pool) raise(level State) {
 		p.cancelRunning(reason)
 	}
 	p.dismissAll()
+	p.room.Tell()
 	p.hold(-1)
 }
 

@@ -215,6 +215,7 @@ func (p *Pool) park(w *worker) wakeUp {
 	if p.work() {
 		p.callOne() // perhaps itself
 	}
+	p.madeRoom()
 	if p.ending() {
 		p.dismissAll()
 	}

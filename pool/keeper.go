@@ -222,6 +222,7 @@ func (p *Pool) overrun(w *worker, c *taskContext, why error) {
 	if replaced {
 		w.relieve()
 		p.call()
+		p.madeRoom()
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/bullpen-run/bullpen"
 	"github.com/bullpen-run/bullpen/internal/lifecycle"
 )
 
@@ -43,6 +44,7 @@ type Pool struct {
 	state   lifecycle.Machine[State]
 	guests  atomic.Int64 // tasks that run, or are being answered, outside of workers
 	spare   sync.Pool    // of *worker: guests that run nothing
+	room    bullpen.RoomSignal
 	min     atomic.Int64
 	stuck   atomic.Int64 // bodies that run on although their tasks were answered
 	keeper  keeper
@@ -214,6 +216,7 @@ func (p *Pool) surplus(w *worker) bool {
 			if p.work() {
 				p.callOne() // who brought something may have relied on this one
 			}
+			p.madeRoom()
 			return true
 		}
 	}
@@ -242,6 +245,7 @@ func (p *Pool) Resize(minimum, maximum int) error {
 	if p.work() {
 		p.call()
 	}
+	p.madeRoom()
 	return nil
 }
 
