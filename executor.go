@@ -5,6 +5,8 @@ import "context"
 // Executor is anything that runs tasks. All methods are safe for concurrent
 // use.
 //
+// One that its callers share should be a [RoomTeller] besides.
+//
 // The contract, which package executortest checks for every executor:
 //
 //  1. Every accepted task has exactly one outcome, whatever happens.

@@ -124,6 +124,7 @@ func (e *Executor) begin(s executorState) {
 	}
 	e.telling += len(failed)
 	e.checkIdle()
+	e.room.Tell()
 	e.mu.Unlock()
 	for _, r := range asked {
 		r.withdraw(bullpen.ErrClosed)

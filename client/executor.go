@@ -108,6 +108,7 @@ type Executor struct {
 	state    lifecycle.Machine[executorState]
 	stopping chan struct{} // closed by Stop and Close: what has not started fails
 	idle     chan struct{} // closed when an ending has begun and nothing is left
+	room     bullpen.RoomSignal
 
 	mu sync.Mutex
 	// active counts the places that are taken. It may exceed Inflight by what
@@ -287,6 +288,16 @@ func (e *Executor) Capacity() int {
 	return max(0, e.config.Inflight-e.active)
 }
 
+// Room returns a channel that is closed as soon as Capacity is above 0, and when the
+// executor begins to end; see [bullpen.RoomTeller].
+func (e *Executor) Room() <-chan struct{} {
+	c := e.room.Next()
+	if e.Capacity() > 0 || e.state.State() != executorOpen {
+		e.room.Tell()
+	}
+	return c
+}
+
 // Guarantees returns ExecutorConfig.Promises, without Exact.
 func (e *Executor) Guarantees() bullpen.Guarantees {
 	g := e.config.Promises
@@ -334,4 +345,4 @@ func plain(id string) bool {
 	return true
 }
 
-var _ bullpen.Executor = (*Executor)(nil)
+var _ bullpen.RoomTeller = (*Executor)(nil)

@@ -146,6 +146,8 @@ func (e *Executor) release(r *run) *run {
 	next := e.next()
 	if next != nil {
 		e.place(next)
+	} else if e.active < e.config.Inflight {
+		e.room.Tell()
 	}
 	e.checkIdle()
 	return next

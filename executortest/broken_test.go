@@ -24,6 +24,7 @@ type faulty struct {
 
 	submit   func(ctx context.Context, t bullpen.Task, done func(bullpen.Result, error)) error
 	capacity func() int
+	room     func() <-chan struct{}
 	drain    func(context.Context) error
 	stop     func(context.Context) error
 	close    func() error
@@ -41,6 +42,13 @@ func (f faulty) Capacity() int {
 		return f.capacity()
 	}
 	return f.Executor.Capacity()
+}
+
+func (f faulty) Room() <-chan struct{} {
+	if f.room != nil {
+		return f.room()
+	}
+	return bullpen.Room(f.Executor)
 }
 
 func (f faulty) Drain(ctx context.Context) error {
@@ -115,7 +123,7 @@ func options(change func(o *Options)) func(Options) bullpen.Executor {
 	}
 }
 
-var faults = append(answerFaults, endingFaults...)
+var faults = append(append(answerFaults, endingFaults...), roomFaults...)
 
 var answerFaults = []fault{
 	{"answers twice", "SameResultsAsDirectCalls", wrapped(func(f *faulty) {
@@ -264,6 +272,22 @@ var endingFaults = []fault{
 	{"does not escalate a stop", "StopEscalates", wrapped(func(f *faulty) {
 		f.stop = func(context.Context) error { return f.Executor.Stop(context.Background()) }
 	})},
+	{"hides what its drain aborted", "DrainEscalates", wrapped(func(f *faulty) {
+		f.drain = func(ctx context.Context) error { _ = f.Executor.Drain(ctx); return nil }
+	})},
+	{"hides what its stop aborted", "StopEscalates", wrapped(func(f *faulty) {
+		f.stop = func(ctx context.Context) error { _ = f.Executor.Stop(ctx); return nil }
+	})},
+	{"hides what a Close aborted", "CloseDuringDrain", wrapped(func(f *faulty) {
+		f.drain = func(ctx context.Context) error { _ = f.Executor.Drain(ctx); return context.Cause(ctx) }
+		f.stop = func(ctx context.Context) error { _ = f.Executor.Stop(ctx); return context.Cause(ctx) }
+	})},
+	{"calls a good drain aborted", "EndingsThatAbortNothing", wrapped(func(f *faulty) {
+		f.drain = func(ctx context.Context) error { return errors.Join(f.Executor.Drain(ctx), context.Cause(ctx)) }
+	})},
+	{"calls a good stop aborted", "EndingsThatAbortNothing", wrapped(func(f *faulty) {
+		f.stop = func(ctx context.Context) error { return errors.Join(f.Executor.Stop(ctx), context.Cause(ctx)) }
+	})},
 	{"serializes its endings", "CloseDuringDrain", wrapped(func(f *faulty) {
 		var mu sync.Mutex
 		f.drain = func(ctx context.Context) error { mu.Lock(); defer mu.Unlock(); return f.Executor.Drain(ctx) }
@@ -309,8 +333,8 @@ func TestBrokenExecutor(t *testing.T) {
 	if name == "" {
 		return // this is not the helper process
 	}
-	if name != "nothing" {
-		patience = time.Second // most are broken so that they never answer
+	if name != "nothing" { // a sound executor is given the time that a busy machine takes
+		patience = time.Second
 	}
 	for _, f := range append(faults, fault{name: "nothing", make: func(o Options) bullpen.Executor { return newMortal(o) }}) {
 		if f.name == name {
@@ -345,7 +369,7 @@ func TestSuiteCatches(t *testing.T) {
 	}
 	t.Run("nothing", func(t *testing.T) {
 		t.Parallel()
-		if out, err := runClause(t, "nothing", "Random|Close|Stop|Drain|SlowCallback"); err != nil {
+		if out, err := runClause(t, "nothing", "Random|Close|Stop|Drain|SlowCallback|Room"); err != nil {
 			t.Errorf("the suite fails a sound executor: %v\n%s", err, out)
 		}
 	})

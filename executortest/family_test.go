@@ -71,28 +71,38 @@ type reply struct {
 }
 
 // serveFamily is the main function of a worker. What handlers print goes to
-// standard error.
+// standard error. It reads on while a task runs, so that the end of its host ends
+// that too, and a task that waits for nothing else is no deadlock to the runtime.
 func serveFamily() {
+	ctx, hostEnds := context.WithCancel(context.Background())
+	tasks := make(chan bullpen.Task)
 	in, out := gob.NewDecoder(os.Stdin), gob.NewEncoder(os.Stdout)
 	os.Stdout = os.Stderr
-	for {
-		var t bullpen.Task
-		if in.Decode(&t) != nil {
-			return
+	go func() { // ends with the process or its input
+		defer close(tasks)
+		defer hostEnds()
+		for {
+			var t bullpen.Task
+			if in.Decode(&t) != nil {
+				return
+			}
+			tasks <- t
 		}
-		if out.Encode(serveOne(t)) != nil {
+	}()
+	for t := range tasks {
+		if out.Encode(serveOne(ctx, t)) != nil {
 			return
 		}
 	}
 }
 
-func serveOne(t bullpen.Task) (r reply) {
+func serveOne(ctx context.Context, t bullpen.Task) (r reply) {
 	defer func() {
 		if thrown := recover(); thrown != nil {
 			r = reply{Failed: true, Panic: true, Message: fmt.Sprint(thrown)}
 		}
 	}()
-	payload, err := Handlers()[t.Name](context.Background(), t)
+	payload, err := Handlers()[t.Name](ctx, t)
 	if err != nil {
 		return reply{Failed: true, Message: err.Error()}
 	}

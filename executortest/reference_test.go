@@ -24,8 +24,9 @@ type reference struct {
 	running map[*job]struct{} // +checklocks:mu
 	free    int               // places for running tasks; +checklocks:mu
 	open    int               // accepted and not answered; +checklocks:mu
-	change  chan struct{}     // closed and made anew whenever any of these changes; +checklocks:mu
-	stuck   chan struct{}     // closed when the grace after Close is over
+	room    bullpen.RoomSignal
+	change  chan struct{} // closed and made anew whenever any of these changes; +checklocks:mu
+	stuck   chan struct{} // closed when the grace after Close is over
 }
 
 const (
@@ -108,6 +109,16 @@ func (e *reference) Capacity() int {
 	return e.free
 }
 
+func (e *reference) Room() <-chan struct{} {
+	c := e.room.Next()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.free > 0 || e.level > 0 {
+		e.room.Tell()
+	}
+	return c
+}
+
 func (e *reference) Submit(ctx context.Context, t bullpen.Task, done func(bullpen.Result, error)) error {
 	if err := t.Limits.Check(); err != nil {
 		return fmt.Errorf("%w: %w", bullpen.ErrRefused, err)
@@ -162,6 +173,9 @@ func (e *reference) offer(ctx context.Context, j *job) (<-chan struct{}, error) 
 }
 
 func (e *reference) changed() {
+	if e.free > 0 || e.level > 0 {
+		e.room.Tell()
+	}
 	close(e.change)
 	e.change = make(chan struct{})
 }

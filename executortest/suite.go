@@ -158,6 +158,7 @@ var contract = []clause{
 	{"LimitsKeptOrRefused", testRefusedLimits},
 	{"Stats", testStats},
 	{"WorkersRunAtOnce", testWorkersRunAtOnce},
+	{"Room", testRoom},
 	{"TimeoutOfRunTime", testTimeout},
 	{"TimeoutDoesNotCountWaiting", testTimeoutNotWaiting},
 	{"DeadlineWhileRunning", testDeadlineRunning},

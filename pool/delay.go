@@ -141,13 +141,16 @@ func (p *Pool) delay(at *placement, q *queue, it item) error {
 		l.due = math.MaxInt64
 	}
 	d.mu.Lock()
-	defer d.mu.Unlock()
-	if p.ending() { // otherwise who ends the pool will find the task
+	d.n.Add(1) // before the look at the state: so who ends the pool will find the task
+	if p.ending() {
+		d.n.Add(-1)
+		d.mu.Unlock()
 		q.gate.free(1)
 		p.tallies.refused.Add(1)
+		p.lessWaits()
 		return p.closedError()
 	}
-	d.n.Add(1)
+	defer d.mu.Unlock()
 	q.gate.delayed.Add(1)
 	l.number = d.count
 	d.count++
@@ -222,9 +225,10 @@ func (p *Pool) arrivals() {
 	p.lessWaits()
 }
 
-// lessWaits is called when something ended without a worker that may have been
-// the last in a pool that ends.
+// lessWaits is called when something ended without a worker: there is more room, and
+// it may have been the last in a pool that ends.
 func (p *Pool) lessWaits() {
+	p.madeRoom()
 	if p.ending() {
 		p.hold(0)
 	}

@@ -74,7 +74,6 @@ func (p *Pool) raise(level State) {
 	}
 	reason := p.closedError()
 	empty := level >= Stopping
-	p.hold(1) // until what waited has been told
 	dropped := 0
 	for _, g := range p.gates() {
 		g.close(reason)
@@ -95,9 +94,12 @@ func (p *Pool) raise(level State) {
 		p.cancelRunning(reason)
 	}
 	p.dismissAll()
+	p.room.Tell()
 	p.hold(-1)
 }
 
+// moveTo moves the pool to level, or tells that it has come so far already. It holds
+// the pool, until what waits has been told.
 func (p *Pool) moveTo(level State) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -107,6 +109,7 @@ func (p *Pool) moveTo(level State) bool {
 			return false
 		}
 		if p.state.Move(now, level) == nil {
+			p.alive++
 			p.journal.emit(Event{Kind: Changed, Text: level.String()})
 			return true
 		}

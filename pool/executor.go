@@ -9,8 +9,8 @@ import (
 	"github.com/bullpen-run/bullpen"
 )
 
-// A Pool with handlers is an executor.
-var _ bullpen.Executor = (*Pool)(nil)
+// A Pool with handlers is an executor that says when there is room.
+var _ bullpen.RoomTeller = (*Pool)(nil)
 
 // served is a bullpen.Task in the pool. The worker writes stats before the task
 // is done.
@@ -123,6 +123,21 @@ func (p *Pool) Capacity() int {
 		return 0
 	}
 	return max(0, int(p.max.Load())-p.handsNow().busy()-p.waiting())
+}
+
+// Room returns a channel that is closed as soon as Capacity is above 0, and when the
+// pool begins to end; see [bullpen.RoomTeller].
+func (p *Pool) Room() <-chan struct{} {
+	c := p.room.Next()
+	p.madeRoom()
+	return c
+}
+
+// madeRoom tells those who wait for it that there is room, or that none will be.
+func (p *Pool) madeRoom() {
+	if p.room.Awaited() && (p.Capacity() > 0 || p.ending()) {
+		p.room.Tell()
+	}
 }
 
 // Guarantees tells what holds for tasks in goroutines. It costs nothing.

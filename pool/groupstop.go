@@ -106,9 +106,7 @@ func (q *queue) remove(match func(item) bool) (taken []item) {
 	if q.gate.blocked.Load() > 0 {
 		q.gate.admit(1)
 	}
-	if q.lane != nil {
-		q.pool.lessWaits()
-	}
+	q.pool.lessWaits()
 	return taken
 }
 

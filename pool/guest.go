@@ -1,13 +1,11 @@
 package pool
 
-import (
-	"runtime/debug"
-	"sync"
-)
+import "runtime/debug"
 
 // A guest is a worker without a goroutine of its own: it runs a task in the
-// goroutine of a caller.
-var guests = sync.Pool{New: func() any { return &worker{guest: true} }}
+// goroutine of a caller. It belongs to one pool for good, and between two tasks it
+// is gone, because a body may leave its context to others: what they do with that
+// then counts for no task, and for no other pool.
 
 // invite makes a guest of the pool; false when the pool takes no more tasks.
 func (p *Pool) invite(accepted bool) (*worker, bool) {
@@ -16,10 +14,12 @@ func (p *Pool) invite(accepted bool) (*worker, bool) {
 		p.farewell()
 		return nil, false
 	}
-	w := guests.Get().(*worker)
-	if w.pool != p {
-		w.pool, w.home = p, p.tallies.stripe(0)
+	w, _ := p.spare.Get().(*worker)
+	if w == nil {
+		w = &worker{guest: true, pool: p, home: p.tallies.stripe(0)}
 		w.ctx = &workerContext{worker: w}
+	} else {
+		w.flags.Store(0)
 	}
 	return w, true
 }
@@ -48,12 +48,16 @@ func (p *Pool) runHere(it item) error {
 	return nil
 }
 
-// help runs a task that waits in a queue and was just made running by the caller.
-func (p *Pool) help(h *head) {
-	h.queue.forget()
+// help runs a task in this goroutine if it still waits in a queue. The guest is there
+// before the task runs, so that the pool has not ended in between.
+func (p *Pool) help(h *head, gen uint64) {
 	w, _ := p.invite(true)
-	p.tallies.helped.Add(1)
 	defer p.dismissGuest(w, h.self)
+	if !h.step(gen, TaskQueued, TaskRunning, 0) {
+		return
+	}
+	h.queue.forget()
+	p.tallies.helped.Add(1)
 	w.inTask = true
 	h.self.execute(w)
 	w.inTask = false
@@ -71,11 +75,7 @@ func (p *Pool) dismissGuest(w *worker, it item) {
 		p.journal.emit(Event{Kind: Panicked, Worker: "caller", Task: k.name, Text: t.err(k.name).Message, Stack: t.stack})
 	}
 	w.flush()
-	if w.flags.Load() == 0 {
-		w.context.Store(nil)
-		guests.Put(w)
-	} else {
-		w.gone()
-	}
+	w.gone()
+	p.spare.Put(w)
 	p.farewell()
 }

@@ -32,6 +32,9 @@ func (h hands) busy() int      { return h.size() - h.parked() - h.searching() }
 
 func (p *Pool) handsNow() hands { return hands(p.hands.Load()) }
 
+// discount takes back what was added to hands.
+func (p *Pool) discount(delta uint64) { p.hands.Add(-delta) }
+
 // most is how many workers there may be now: the maximum, and one more for each
 // task that has handed work to this pool and may be waiting for it.
 func (p *Pool) most() int { return int(p.max.Load()) + int(p.nesting.Load()) }
@@ -102,11 +105,22 @@ func (p *Pool) hand(it item, force bool) bool {
 		h = p.handsNow()
 	}
 	if h.parked() == 0 {
-		p.hireFor(it)
-		return true
+		return p.hireFor(it)
 	}
+	return p.handParked(it)
+}
+
+// handParked gives an item to a worker that was counted off the parked ones; false
+// when Close has given that one up meanwhile.
+func (p *Pool) handParked(it item) bool {
 	p.bench.mu.Lock()
 	w := p.bench.take()
+	if w.flags.Load()&flagForsaken != 0 {
+		p.bench.mu.Unlock()
+		p.discount(oneWorker)
+		w.wake <- wakeGo
+		return false
+	}
 	w.receive(it) // with the lock held, as who gives up the worker reads its items so
 	p.bench.mu.Unlock()
 	w.wake <- wakeRun
@@ -201,6 +215,7 @@ func (p *Pool) park(w *worker) wakeUp {
 	if p.work() {
 		p.callOne() // perhaps itself
 	}
+	p.madeRoom()
 	if p.ending() {
 		p.dismissAll()
 	}

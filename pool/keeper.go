@@ -222,6 +222,7 @@ func (p *Pool) overrun(w *worker, c *taskContext, why error) {
 	if replaced {
 		w.relieve()
 		p.call()
+		p.madeRoom()
 	}
 }
 
@@ -273,6 +274,8 @@ func (w *worker) surrender() []item {
 // relieve gives back what a worker has not started, to the head of the queue.
 func (w *worker) relieve() {
 	p := w.pool
+	p.guests.Add(1) // the pool has not ended while nobody has them
+	defer p.farewell()
 	taken := w.surrender()
 	if len(taken) == 0 {
 		return

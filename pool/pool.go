@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/bullpen-run/bullpen"
 	"github.com/bullpen-run/bullpen/internal/lifecycle"
 )
 
@@ -42,6 +43,8 @@ type Pool struct {
 
 	state   lifecycle.Machine[State]
 	guests  atomic.Int64 // tasks that run, or are being answered, outside of workers
+	spare   sync.Pool    // of *worker: guests that run nothing
+	room    bullpen.RoomSignal
 	min     atomic.Int64
 	stuck   atomic.Int64 // bodies that run on although their tasks were answered
 	keeper  keeper
@@ -137,19 +140,33 @@ func (p *Pool) work() bool {
 }
 
 // hire starts a worker that is counted already, as searching.
-func (p *Pool) hire() { p.employ(func(w *worker) { w.searching = true }) }
+func (p *Pool) hire() {
+	if !p.employ(func(w *worker) { w.searching = true }) {
+		p.discount(oneWorker + oneSearching)
+	}
+}
 
-// hireFor starts a worker that is counted already, with its first item.
-func (p *Pool) hireFor(it item) {
-	p.employ(func(w *worker) {
+// hireFor starts a worker that is counted already, with its first item; false when
+// the pool has ended.
+func (p *Pool) hireFor(it item) bool {
+	hired := p.employ(func(w *worker) {
 		w.items[0], w.stamps[0], w.first = it, stampOf(p.now(), 1), true
 		w.own.Store(pack(1, 1))
 	})
+	if !hired {
+		p.discount(oneWorker)
+	}
+	return hired
 }
 
-func (p *Pool) employ(prepare func(*worker)) {
+// employ starts a worker, which from then on keeps the pool from ending; false when
+// it has ended since the worker was counted.
+func (p *Pool) employ(prepare func(*worker)) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.state.State() == Closed {
+		return false
+	}
 	p.hired++
 	p.alive++
 	w := &worker{
@@ -162,6 +179,7 @@ func (p *Pool) employ(prepare func(*worker)) {
 	w.emit(Event{Kind: Started})
 	p.stir()    // the keeper sets its pace by who is here
 	go w.main() // ends by surplus, retire, quits or loss; the endings wait for alive
+	return true
 }
 
 // name gives the worker's name in events and results.
@@ -198,6 +216,7 @@ func (p *Pool) surplus(w *worker) bool {
 			if p.work() {
 				p.callOne() // who brought something may have relied on this one
 			}
+			p.madeRoom()
 			return true
 		}
 	}
@@ -226,6 +245,7 @@ func (p *Pool) Resize(minimum, maximum int) error {
 	if p.work() {
 		p.call()
 	}
+	p.madeRoom()
 	return nil
 }
 

@@ -137,6 +137,7 @@ func (l *Lane) take(w *worker) bool {
 		if l.gate.blocked.Load() > 0 {
 			l.gate.admit(1)
 		}
+		p.madeRoom() // it waits no more, and other workers may be free
 	}
 	return taken
 }

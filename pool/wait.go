@@ -37,8 +37,8 @@ func (h *head) await(ctx context.Context, gen uint64) (mine bool, err error) {
 // task here, or look for its end for a while.
 func (h *head) hasten(gen uint64) bool {
 	p := h.place.pool
-	if p.config.Help && h.place.lane == nil && h.place.delay == 0 && h.step(gen, TaskQueued, TaskRunning, 0) {
-		p.help(h)
+	if p.config.Help && h.place.lane == nil && h.place.delay == 0 && stateOf(h.word.Load()) == TaskQueued {
+		p.help(h, gen)
 	}
 	if !p.config.Spin || p.procs == 1 {
 		return h.isDone(gen)

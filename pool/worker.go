@@ -128,12 +128,7 @@ func (w *worker) shift() (again bool) {
 // place.
 func (w *worker) unflag() bool {
 	flags := w.flags.Swap(0)
-	if flags&flagNesting != 0 {
-		w.pool.nesting.Add(-1)
-	}
-	if flags&flagStuck != 0 {
-		w.pool.stuck.Add(-1)
-	}
+	w.uncount(flags)
 	if flags&(flagLost|flagForsaken) != 0 {
 		w.relieve()
 		w.gone()
@@ -158,9 +153,15 @@ func (w *worker) nests() {
 }
 
 // gone takes the last flags of a worker that leaves.
-func (w *worker) gone() {
-	if w.flags.Swap(flagGone)&flagNesting != 0 {
+func (w *worker) gone() { w.uncount(w.flags.Swap(flagGone)) }
+
+// uncount takes back what the flags have counted.
+func (w *worker) uncount(flags uint32) {
+	if flags&flagNesting != 0 {
 		w.pool.nesting.Add(-1)
+	}
+	if flags&flagStuck != 0 {
+		w.pool.stuck.Add(-1)
 	}
 }
 

@@ -321,9 +321,15 @@ func (p *Pool) afterAnswers(w *worker, now int64) {
 		p.startSucceeded()
 	}
 	p.serve(w, now)
-	if w.count > 0 {
-		return
+	if w.count == 0 {
+		p.emptied(w, now)
 	}
+	p.madeRoom()
+}
+
+// emptied decides what becomes of w, which has nothing in hand any more. Pool.mu is
+// held.
+func (p *Pool) emptied(w *worker, now int64) {
 	switch w.state.State() {
 	case WorkerBusy:
 		if err := w.state.Move(WorkerBusy, WorkerIdle); err != nil {

@@ -169,13 +169,22 @@ func (b *Budget) promise(a *account, minimum int) error {
 	}
 	b.ledger.reclaim(b.now())
 	b.ledger.advance()
+	b.madeRoom()
 	return nil
+}
+
+// madeRoom tells those who wait for room in a pool that there may be some. mu is held.
+func (b *Budget) madeRoom() {
+	for _, a := range b.ledger.accounts {
+		a.room.Tell()
+	}
 }
 
 // leave closes the account of a pool that has ended.
 func (b *Budget) leave(a *account) {
 	b.mu.Lock()
 	b.ledger.leave(a, b.now())
+	b.madeRoom()
 	notes := b.notes
 	if len(b.ledger.accounts) > 0 {
 		notes = nil
@@ -246,6 +255,7 @@ func (b *Budget) release(a *account, bytes int64, how departure) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.ledger.release(a, bytes, how, b.now())
+	b.madeRoom()
 }
 
 // weigh books what was measured, see ledger.weigh.
@@ -253,6 +263,7 @@ func (b *Budget) weigh(a *account, more, need int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.ledger.weigh(a, more, need, b.now())
+	b.madeRoom()
 	u := b.ledger.usage()
 	over := b.config.Memory > 0 && u.bytes > b.config.Memory && b.ledger.short.Load()
 	if over && !b.over {

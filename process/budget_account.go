@@ -3,6 +3,8 @@ package process
 import (
 	"math"
 	"sync/atomic"
+
+	"github.com/bullpen-run/bullpen"
 )
 
 // purpose is what a start is for. The waiting are served in this order, and
@@ -21,9 +23,10 @@ const (
 // writes.
 type account struct {
 	name     string
-	declared bool   // its need is told, not measured
-	gives    bool   // it has workers that idle
-	poke     func() // makes the pool's keeper look; does not wait
+	declared bool                // its need is told, not measured
+	gives    bool                // it has workers that idle
+	poke     func()              // makes the pool's keeper look; does not wait
+	room     *bullpen.RoomSignal // of the pool
 
 	rested atomic.Int64 // since when the worker that idles longest does; 0: none
 	idle   atomic.Int32 // workers that idle

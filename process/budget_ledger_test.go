@@ -4,13 +4,15 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/bullpen-run/bullpen"
 )
 
 // newAccount is a pool without processes; pokes are counted.
 func newAccount(name string, minimum int, need int64, pokes *int) *account {
 	return &account{
 		name: name, min: minimum, plan: need, need: need, gives: true, declared: true, turn: int64(time.Second),
-		poke: func() { *pokes++ },
+		poke: func() { *pokes++ }, room: &bullpen.RoomSignal{},
 	}
 }
 

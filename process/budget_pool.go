@@ -29,7 +29,7 @@ func (p *Pool) joinBudget() error {
 	if c.Budget == nil {
 		return nil
 	}
-	a := &account{name: c.Name, min: c.Min, plan: DefaultNeed, gives: c.Protocol != Exec, poke: p.nudge}
+	a := &account{name: c.Name, min: c.Min, plan: DefaultNeed, gives: c.Protocol != Exec, poke: p.nudge, room: &p.room}
 	for _, told := range []int64{c.Need, c.Limits.Memory} {
 		if told > 0 {
 			a.plan, a.declared = told, true

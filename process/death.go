@@ -80,6 +80,7 @@ func (p *Pool) settle(w *worker) {
 	p.workers = slices.DeleteFunc(p.workers, func(other *worker) bool { return other == w })
 	p.wakeReady()
 	p.wakeBy(0)
+	p.madeRoom()
 	p.mu.Unlock()
 }
 

@@ -87,6 +87,7 @@ func (p *Pool) escalate(to State) {
 	}
 	p.wakeReady()
 	p.wakeBy(0)
+	p.madeRoom()
 }
 
 // abort ends what w has in hand. Pool.mu is held.

@@ -69,6 +69,7 @@ func (p *Pool) tend(now int64) (claimed []*worker, ended bool) {
 	p.tendAge(now)
 	p.tendSize(now)
 	p.tendBudget(now)
+	p.madeRoom()
 	return claimed, p.tendEnd(now)
 }
 

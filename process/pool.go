@@ -27,6 +27,7 @@ type Pool struct {
 	logs    *logs
 	spin    spinner
 	late    late
+	room    bullpen.RoomSignal
 
 	share   *share   // nil without a budget
 	nursery *nursery // nil without modules to preload
@@ -69,7 +70,7 @@ type Pool struct {
 	gaveUp    chan struct{} // closed when closeBy has passed; +checklocks:mu
 }
 
-var _ bullpen.Executor = (*Pool)(nil)
+var _ bullpen.RoomTeller = (*Pool)(nil)
 
 // New checks c and makes a pool of it. All faults of c are reported at once. It
 // starts Min workers and does not wait for them; [Pool.Ready] does. It costs
@@ -140,6 +141,11 @@ func (p *Pool) Guarantees() bullpen.Guarantees {
 func (p *Pool) Capacity() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	return p.capacity()
+}
+
+// capacity is Capacity with Pool.mu held.
+func (p *Pool) capacity() int {
 	if p.state.State() != Open {
 		return 0
 	}
@@ -154,6 +160,25 @@ func (p *Pool) Capacity() int {
 		return max(0, p.placesFree()-p.queue.n)
 	}
 	return max(0, n+p.startable(p.max-len(p.workers))-p.queue.n)
+}
+
+// Room returns a channel that is closed as soon as Capacity is above 0, and when the
+// pool begins to end; see [bullpen.RoomTeller]. With a Budget it may be closed too
+// when another pool has made room and Capacity is still 0.
+func (p *Pool) Room() <-chan struct{} {
+	c := p.room.Next()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.madeRoom()
+	return c
+}
+
+// madeRoom tells those who wait for it that there is room, or that none will be.
+// Pool.mu is held.
+func (p *Pool) madeRoom() {
+	if p.room.Awaited() && (p.state.State() != Open || p.capacity() > 0) {
+		p.room.Tell()
+	}
 }
 
 // Ready starts workers until n are ready (idle or busy), or as many as Max, and
@@ -218,6 +243,7 @@ func (p *Pool) Resize(minimum, maximum int) error {
 	}
 	p.min, p.max = minimum, maximum
 	p.wakeBy(0)
+	p.madeRoom()
 	return nil
 }
 

@@ -283,6 +283,7 @@ func (p *Pool) cancelLocked(c *call, cause error) bool {
 		if c.in == &p.queue {
 			p.queue.remove(c)
 			p.admit()
+			p.madeRoom()
 		} else {
 			p.blocked.remove(c)
 		}

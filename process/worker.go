@@ -363,6 +363,7 @@ func (p *Pool) welcome(w *worker, hello *frames.Hello, now int64) {
 	p.showIdle()
 	p.wakeReady()
 	p.serve(w, now)
+	p.madeRoom()
 	p.wakeBy(now) // the keeper learns of its deadlines
 }
 

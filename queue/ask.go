@@ -41,23 +41,14 @@ func (s *smooth) next(wants func(Priority) bool) (Priority, bool) {
 // disk; beyond it no more are taken.
 const mostRecording = 8192
 
-// busyPause is how soon Work looks again at an executor that has no place and
-// runs none of its jobs, because others keep it busy. After busyPatience one job
-// is handed over all the same: to wait in the executor's own queue, or to hear
-// that it has been closed.
-const (
-	busyPause    = 5 * time.Millisecond
-	busyPatience = 500 * time.Millisecond
-)
-
 // ask hands over what is ready and requests as many jobs as the executor can
 // start beyond that. It returns when to look again although nothing happened, 0
 // for never.
 func (r *runner) ask() time.Duration {
 	r.handOver()
 	lately := r.takeTurns()
-	held := int(r.held.Load())
-	free := r.places() - len(r.ready) - r.looking
+	held, places := int(r.held.Load()), r.places()
+	free := places - len(r.ready) - r.looking
 	if int(r.all.Load())-held >= mostRecording {
 		free = 0
 	}
@@ -70,10 +61,7 @@ func (r *runner) ask() time.Duration {
 		r.cramped = time.Time{} // it is not what is kept that others lack
 	}
 	if free <= 0 {
-		if held == 0 && r.looking == 0 {
-			return r.press()
-		}
-		return 0
+		return r.awaitPlace(held, places)
 	}
 	r.noPlace = time.Time{}
 	if lately {
@@ -96,33 +84,6 @@ func (r *runner) ask() time.Duration {
 		r.stand(active, free, least)
 	}
 	return again
-}
-
-// press waits for a place in an executor that runs none of this runner's jobs,
-// and in the end hands over one without. It returns when to look again.
-func (r *runner) press() time.Duration {
-	now := time.Now()
-	if r.noPlace.IsZero() {
-		r.noPlace = now
-	}
-	if now.Sub(r.noPlace) < busyPatience {
-		return busyPause
-	}
-	if len(r.ready) == 0 && !r.pressKept() {
-		if l := &r.levels[r.target()]; l.asked+l.standing == 0 {
-			l.standing = 1
-			l.taker.Request(1, true)
-		}
-		return busyPatience
-	}
-	r.noPlace = time.Time{}
-	if len(r.ready) == 0 {
-		return busyPatience // it is read first
-	}
-	first := r.ready[0]
-	r.ready = append(r.ready[:0], r.ready[1:]...)
-	r.queue.spawn(first.handOver) // ends when the executor takes the job or its context ends
-	return busyPatience
 }
 
 // keepEyes gives each level that is not active, and of which no jobs are known, a

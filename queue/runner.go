@@ -26,10 +26,12 @@ type runner struct {
 	turn      smooth
 	pausedTo  time.Time // owned by the goroutine of Work
 	pause     time.Duration
-	ready     []*attempt // looked up, and waiting for a place; owned by the goroutine of Work
-	looking   int        // jobs that are looked up; owned by the goroutine of Work
-	cramped   time.Time  // since when places are kept that others need, or that the executor does not have; owned by the goroutine of Work
-	noPlace   time.Time  // since when the executor has no place and runs none of ours; owned by the goroutine of Work
+	ready     []*attempt      // looked up, and waiting for a place; owned by the goroutine of Work
+	looking   int             // jobs that are looked up; owned by the goroutine of Work
+	cramped   time.Time       // since when places are kept that others need, or that the executor does not have; owned by the goroutine of Work
+	told      <-chan struct{} // closed when the executor has room; nil while that is not waited for; owned by the goroutine of Work
+	quiet     bool            // nothing has happened since it was last asked for more; owned by the goroutine of Work
+	noPlace   time.Time       // since when the executor has no place and runs none of ours; owned by the goroutine of Work
 
 	wake chan struct{} // capacity 1: something has happened
 	held atomic.Int64  // jobs in the hands of the executor
@@ -134,6 +136,7 @@ func (r *runner) run(ctx context.Context) error {
 	defer timer.Stop()
 	var batch []arrival
 	for {
+		r.quiet = false
 		select {
 		case <-ctx.Done():
 			return nil
@@ -142,7 +145,10 @@ func (r *runner) run(ctx context.Context) error {
 		case <-r.queue.engine.Failed():
 			return r.queue.Err()
 		case <-timer.C:
+			r.quiet = true
 		case <-r.wake:
+		case <-r.told:
+			r.told = nil
 		}
 		r.mu.Lock()
 		batch, r.inbox = r.inbox, batch[:0]

@@ -98,7 +98,6 @@ func (d *Daemon) execute(ctx context.Context, p *pool, t bullpen.Task) (bullpen.
 			return bullpen.Result{}, fmt.Errorf("%w: %q", api.ErrQueueOnly, p.name)
 		}
 		r, err := bullpen.Execute(ctx, g.direct, t)
-		g.roomCame()
 		if _, started := bullpen.OutcomeOf(err); started || !errors.Is(err, bullpen.ErrClosed) || p.generation() == g {
 			return r, err
 		}

@@ -2,63 +2,77 @@ package daemon
 
 import (
 	"context"
-	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/bullpen-run/bullpen"
 )
 
-// gate is the executor as one call of Work sees it: it keeps the bound of jobs in
-// hand, and knows whether Work has been told that there is no room, so that it can
-// be told when there is some again.
+// gate is the executor of a pool as Work sees it: it bounds the jobs in hand, of all
+// calls of Work together.
 type gate struct {
 	bullpen.Executor
-	*counts
 
-	jobs  int         // the most in hand, 0 for no bound; written before the gate is used
-	stale atomic.Bool // there is another call of Work, which does not hear of the ends of these jobs
-	freed func()      // called after such an end
-
-	mu    sync.Mutex
-	full  bool      // what Capacity said last; guarded by mu
-	asked time.Time // when it said so; guarded by mu
-}
-
-// counts are of all gates of a generation.
-type counts struct {
+	most  atomic.Int64  // jobs in hand, 0 for no bound
+	extra atomic.Int64  // so many of those in hand wait for others, and do not count for the bound
 	held  atomic.Int64  // jobs in hand
-	extra atomic.Int64  // so many of these wait for others, and do not count for the bound
 	taken atomic.Uint64 // ever handed over
+
+	room     bullpen.RoomSignal
+	watching atomic.Bool // a goroutine waits for room in the executor inside
 }
 
-// newGate makes a gate.
-func newGate(e bullpen.Executor, jobs int, c *counts, freed func()) *gate {
-	return &gate{Executor: e, counts: c, jobs: jobs, freed: freed}
+// newGate makes a gate for so many jobs, 0 for no bound.
+func newGate(e bullpen.Executor, most int) *gate {
+	g := &gate{Executor: e}
+	g.most.Store(int64(most))
+	return g
+}
+
+// bound changes how many jobs may be in hand, and extra how many of those wait for
+// others.
+func (g *gate) bound(most int) {
+	g.most.Store(int64(most))
+	g.room.Tell()
+}
+
+func (g *gate) waiting(extra int) {
+	g.extra.Store(int64(extra))
+	g.room.Tell()
+}
+
+// places is how many more jobs the bound allows.
+func (g *gate) places() int {
+	most := g.most.Load()
+	if most == 0 {
+		return 1 << 30
+	}
+	return int(max(most+g.extra.Load()-g.held.Load(), 0))
 }
 
 // Capacity tells how many more jobs may be handed over.
-func (g *gate) Capacity() int {
-	// The lock is held over the question, so that a pool which grows now is seen
-	// either in its answer or by wasFull.
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	n := g.Executor.Capacity()
-	if g.jobs > 0 {
-		n = max(min(n, g.jobs+int(g.extra.Load()-g.held.Load())), 0)
-	}
-	if g.full = n == 0; g.full {
-		g.asked = time.Now()
-	}
-	return n
-}
+func (g *gate) Capacity() int { return min(g.Executor.Capacity(), g.places()) }
 
-// wasFull tells whether Work was told that there is no room, so long ago at least.
-// It asks again by itself only when one of its jobs ends.
-func (g *gate) wasFull(before time.Duration) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.full && (before == 0 || time.Since(g.asked) >= before)
+// Room tells of room for another job, within the bound and in the executor inside.
+func (g *gate) Room() <-chan struct{} {
+	inner := bullpen.Room(g.Executor)
+	if inner == nil {
+		return nil
+	}
+	c := g.room.Next()
+	switch {
+	case g.Executor.Capacity() == 0:
+		if g.watching.CompareAndSwap(false, true) {
+			go func() { // ends when the executor inside has room, or begins to end
+				<-inner
+				g.watching.Store(false)
+				g.room.Tell()
+			}()
+		}
+	case g.places() > 0:
+		g.room.Tell()
+	default: // whoever changes what the bound is made of tells
+	}
+	return c
 }
 
 // Submit hands a job over.
@@ -68,12 +82,11 @@ func (g *gate) Submit(ctx context.Context, t bullpen.Task, done func(bullpen.Res
 	err := g.Executor.Submit(ctx, t, func(r bullpen.Result, err error) {
 		g.held.Add(-1)
 		done(r, told(err))
-		if g.stale.Load() {
-			g.freed()
-		}
+		g.room.Tell()
 	})
 	if err != nil {
 		g.held.Add(-1)
+		g.room.Tell()
 	}
 	return told(err)
 }

@@ -107,7 +107,7 @@ func (d *Daemon) examine(ctx context.Context) {
 
 // sample looks at one pool.
 func (d *Daemon) sample(ctx context.Context, g *generation) sample {
-	s := sample{at: time.Now(), room: g.workers.Capacity() > 0, failing: g.startError() != "", taken: g.takes()}
+	s := sample{at: time.Now(), room: g.workers.Capacity() > 0, failing: g.startError() != "", taken: g.gate.taken.Load()}
 	ctx, cancel := context.WithTimeout(ctx, samplePatience)
 	defer cancel()
 	depth, err := d.queue.Depth(ctx, g.name)

@@ -123,12 +123,21 @@ func TestRunActors(t *testing.T) {
 type rooms struct {
 	bullpen.Executor
 
-	free  int
-	dones []func(bullpen.Result, error)
-	fault error
+	free   int
+	signal bullpen.RoomSignal
+	dones  []func(bullpen.Result, error)
+	fault  error
 }
 
 func (e *rooms) Capacity() int { return e.free }
+
+func (e *rooms) Room() <-chan struct{} {
+	c := e.signal.Next()
+	if e.free > 0 {
+		e.signal.Tell()
+	}
+	return c
+}
 
 func (e *rooms) Submit(_ context.Context, _ bullpen.Task, done func(bullpen.Result, error)) error {
 	if e.fault != nil {
@@ -138,54 +147,87 @@ func (e *rooms) Submit(_ context.Context, _ bullpen.Task, done func(bullpen.Resu
 	return nil
 }
 
+// TestGate: the bound of jobs in hand holds, whatever room there is beyond it.
 func TestGate(t *testing.T) {
 	t.Parallel()
 	e := &rooms{free: 5}
-	var c counts
-	freed := 0
-	g := newGate(e, 2, &c, func() { freed++ })
-	done := func(bullpen.Result, error) {}
-	submit := func(g *gate) {
+	g := newGate(e, 2)
+	submit := func() error {
+		return g.Submit(t.Context(), bullpen.Task{}, func(bullpen.Result, error) {})
+	}
+	capacity := func(want int) {
 		t.Helper()
-		if err := g.Submit(t.Context(), bullpen.Task{}, done); err != nil {
+		if n := g.Capacity(); n != want {
+			t.Errorf("Capacity = %d, want %d", n, want)
+		}
+	}
+	for want := 2; want > 0; want-- {
+		capacity(want)
+		if err := submit(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	capacity := func(g *gate, want int, full bool) {
-		t.Helper()
-		if n := g.Capacity(); n != want || g.wasFull(0) != full {
-			t.Errorf("Capacity = %d, full %v, want %d, %v", n, g.wasFull(0), want, full)
-		}
-	}
-	capacity(g, 2, false)
-	submit(g)
-	capacity(g, 1, false)
-	submit(g)
-	capacity(g, 0, true)
-	g.stale.Store(true)
-	next := newGate(e, 2, &c, nil) // those that the one before has in hand count
-	capacity(next, 0, true)
-	if next.wasFull(time.Hour) {
-		t.Error("full for an hour")
-	}
-	if len(e.dones) == 0 {
-		t.Fatal("the executor was given no task")
-	}
+	capacity(0)
 	e.dones[0](bullpen.Result{}, nil)
-	if freed != 1 {
-		t.Error("the end of a job of an earlier call is not told")
-	}
-	capacity(next, 1, false)
+	capacity(1)
 	e.fault = bullpen.ErrOverloaded
-	if err := next.Submit(t.Context(), bullpen.Task{}, done); !errors.Is(err, bullpen.ErrOverloaded) {
+	if err := submit(); !errors.Is(err, bullpen.ErrOverloaded) {
 		t.Errorf("Submit = %v", err)
 	}
-	capacity(next, 1, false)
+	capacity(1)
+	g.waiting(1)
+	capacity(2)
+	g.bound(0)
+	capacity(5)
 	e.free = 0
-	capacity(next, 0, true)
-	if n := next.taken.Load(); n != 3 {
+	capacity(0)
+	if n := g.taken.Load(); n != 3 {
 		t.Errorf("%d jobs were handed over, want 3", n)
 	}
+}
+
+// TestRoomOfGate has each way in which room comes behind a gate.
+func TestRoomOfGate(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		e := &rooms{free: 1}
+		g := newGate(e, 1)
+		open := func() <-chan struct{} {
+			t.Helper()
+			room := g.Room()
+			select {
+			case <-room:
+				t.Error("the gate tells of room and has none")
+			default:
+			}
+			return room
+		}
+		if g.Capacity() == 1 {
+			<-g.Room()
+		}
+		if err := g.Submit(t.Context(), bullpen.Task{}, func(bullpen.Result, error) {}); err != nil {
+			t.Fatal(err)
+		}
+		room := open() // within, not by the bound
+		g.waiting(1)
+		<-room
+		g.waiting(0)
+		room = open()
+		g.bound(2)
+		<-room
+		g.bound(1)
+		room = open()
+		e.dones[0](bullpen.Result{}, nil)
+		<-room
+
+		e.free = 0
+		one, two := open(), open() // by the bound, not within
+		e.free = 1
+		e.signal.Tell()
+		<-one
+		<-two
+		<-g.Room()
+	})
 }
 
 func TestOver(t *testing.T) {

@@ -70,17 +70,22 @@ func TestReloadOfWhatWorkTakes(t *testing.T) {
 	}
 	g := p.generation()
 	for _, s := range settings[1:] {
-		eventually(t, "the pool takes jobs", func() bool { return g.newest() != nil })
-		before := g.newest()
 		n.write(mine(t, "p", s))
 		n.want(http.StatusOK, http.MethodPost, "/v1/reload", "")
-		eventually(t, s+" reaches Work", func() bool { return g.newest() != before })
+		eventually(t, "another call of Work begins", func() bool { return len(g.restart) == 0 })
 		if p.generation() != g {
 			t.Errorf("%s: the pool got other workers", s)
 		}
 	}
-	if g.buries() != "new" || g.groups().Concurrency != 1 {
-		t.Errorf("Work is told %q and %+v", g.buries(), g.groups())
+	if c := g.workConfig(); c.Bury != "new" || c.Group.Concurrency != 1 {
+		t.Errorf("Work is told %+v", c)
+	}
+	eventually(t, "the limits of groups reach Work", func() bool {
+		limits, err := n.queue.GroupDefaults(t.Context(), "p")
+		return err == nil && limits.Concurrency == 1
+	})
+	if n := g.gate.places(); n != 2 {
+		t.Errorf("there are places for %d jobs, want 2", n)
 	}
 }
 

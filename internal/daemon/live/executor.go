@@ -29,6 +29,9 @@ func (h *Hub) WrapEphemeral(pool string, e bullpen.Executor) bullpen.Executor {
 	return &executor{Executor: e, hub: h, pool: pool, ephemeral: true}
 }
 
+// Room passes on what the executor inside says.
+func (x *executor) Room() <-chan struct{} { return bullpen.Room(x.Executor) }
+
 // story begins the story of t. It becomes the observer of a job.
 func (x *executor) story(t *bullpen.Task) (*story, error) {
 	s := &story{hub: x.hub, key: key{t.ID, x.ephemeral}, pool: x.pool}

@@ -39,6 +39,9 @@ func (t *Tracer) WrapEphemeral(pool string, e bullpen.Executor, starts *Starts) 
 	return &executor{e, t, pool, starts, false}
 }
 
+// Room passes on what the executor inside says.
+func (x *executor) Room() <-chan struct{} { return bullpen.Room(x.Executor) }
+
 // attempt is one task on its way, of which is told.
 type attempt struct {
 	tracer    *Tracer
