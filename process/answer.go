@@ -298,7 +298,7 @@ func (p *Pool) account(w *worker, c *call, m *wire.Message, now, pace int64) {
 // their order. Pool.mu is held.
 func (p *Pool) takeBack(w *worker, in *input) {
 	for _, c := range slices.Backward(in.returned) {
-		c.replays++ // a worker that gives everything back is not asked for ever
+		c.returns++ // a worker that gives everything back is not asked for ever
 		p.replay(c)
 	}
 	p.endRecall(w)

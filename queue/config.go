@@ -83,8 +83,10 @@ type Retry struct {
 	// MaxBackoff at most. The real delay is a random part of it, at least half.
 	// Default 1 s and 5 min.
 	Backoff, MaxBackoff time.Duration
-	// Crashes is how many workers the job may kill (outcomes crashed and memory)
-	// before it is quarantined. It runs again at once after each. Default 3.
+	// Crashes is how many workers may die with the job in hand before it is
+	// quarantined: those that it killed (outcomes crashed and memory; it runs again
+	// at once after each), and those that ended without having said that it started.
+	// Default 3.
 	Crashes int
 	// Nodes is how many nodes may die with the job in hand before it is
 	// quarantined; a node that is killed on purpose counts too. Default 10.

@@ -72,6 +72,7 @@ const (
 	endNext
 	endSchedule
 	endBury
+	endDeaths
 )
 
 // encode returns the record of e.
@@ -90,6 +91,7 @@ func (e *ending) encode() []byte {
 	w.span(endRan, e.stats.Ran)
 	w.text(endWorker, e.stats.Worker)
 	w.number(endPeak, uint64(max(e.stats.PeakMemory, 0)))
+	w.number(endDeaths, uint64(e.stats.Deaths))
 	w.text(endNode, e.node)
 	if e.tries.started > 0 || len(e.tries.history) > 0 || e.tries.lost > 0 {
 		w.bytes(endTries, e.tries.fields())
@@ -161,6 +163,8 @@ func (e *ending) read(f field) error {
 		return f.into(&e.stats.PeakMemory)
 	case endIndex:
 		return f.into(&e.index)
+	case endDeaths:
+		return f.into(&e.stats.Deaths)
 	}
 	return nil
 }

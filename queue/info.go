@@ -117,8 +117,8 @@ type Info struct {
 	Meta                    map[string]string
 	// Node and Worker say who runs it or ran it last.
 	Node, Worker string
-	// Attempts counts those that started, Crashes those of them that killed
-	// their worker; History has the last of them.
+	// Attempts counts those that started, Crashes the workers that died with the job
+	// in hand; History has the last attempts.
 	Attempts, Crashes int
 	History           []Attempt
 	// Progress is from 0 to 1, as the handler last told, with its note; Lines

@@ -261,7 +261,8 @@ func (a *attempt) reschedule(at time.Time) {
 
 // giveBack returns a job that never started, at once and without an attempt
 // spent. That it was handed out and not started is stored, or it would count as
-// the death of a node; losing that does no harm beyond this.
+// the death of a node; losing that does no harm beyond this. Workers that died with
+// it in hand are not forgotten.
 func (a *attempt) giveBack() {
 	q := a.queue
 	if a.number.Load() > 0 {
@@ -269,7 +270,7 @@ func (a *attempt) giveBack() {
 		q.journal.emit(Event{Kind: GaveBack, Queue: a.stored.job.Queue, Task: a.stored.job.Name, Job: a.id()})
 	}
 	a.tries.open = false
-	q.engine.Put(engine.Put{Stream: engine.State, Subject: "try." + a.id(), Data: a.tries.encode(a.id())}, func(uint64, error) {
+	q.engine.Put(engine.Put{Stream: engine.State, Subject: "try." + a.id(), Data: a.tries.encode(a.id()), Durable: a.tries.crashes > 0}, func(uint64, error) {
 		a.back(0)
 	})
 }

@@ -55,7 +55,7 @@ func allOfEnding() *ending {
 			Outcome: bullpen.Memory, Task: "resize", Type: "MemoryError", Message: "no more", Stack: "at a\nat b", Retryable: true,
 			Worker: "w-2", ExitCode: 9, Signal: "SIGKILL", Detail: "stderr",
 		},
-		stats:    bullpen.Stats{Waited: 3, Ran: 4, Worker: "w-2", PeakMemory: 5},
+		stats:    bullpen.Stats{Waited: 3, Ran: 4, Worker: "w-2", PeakMemory: 5, Deaths: 2},
 		schedule: "nightly", tick: stamp(10),
 		chain: place{first: newID(), number: 3, of: 5}, next: newID(), batch: newID(), index: 77,
 		tries: allOfTries(), progress: 0.25, note: "a quarter", parent: newID(), compensate: "undo", bury: "bury", group: "tenant 7", job: []byte("job"),

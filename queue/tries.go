@@ -37,7 +37,7 @@ const mostHistory = 16
 type tries struct {
 	started  int  // attempts that started, whatever came of them
 	failures int  // of these, by the handler's doing: against Retry.Attempts
-	crashes  int  // of these, that killed their worker: against Retry.Crashes
+	crashes  int  // workers that died with the job in hand: against Retry.Crashes
 	lost     int  // of these, whose node died: against Retry.Nodes
 	open     bool // an attempt has begun, and its end is not stored: it was cut off if another comes
 	refused  int  // times that an executor refused it, none of them started
