@@ -120,7 +120,7 @@ type kind struct {
 
 // kindStripe is the part of the counts that some of the workers write.
 type kindStripe struct {
-	outcomes  [10]atomic.Uint64
+	outcomes  [bullpen.OutcomeCount]atomic.Uint64
 	wait, run histogram
 	_         [64]byte
 }

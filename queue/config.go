@@ -171,12 +171,12 @@ func (r Retry) check(where string) []error {
 	if r.Backoff < 0 || r.MaxBackoff < 0 {
 		errs = append(errs, fmt.Errorf("%s: Backoff is %v and MaxBackoff %v: use positive durations, or 0 for the default", where, r.Backoff, r.MaxBackoff))
 	}
-	if len(r.On) > len(bullpen.Outcomes()) {
+	if len(r.On) > bullpen.OutcomeCount {
 		errs = append(errs, fmt.Errorf("%s.On has %d outcomes, some of them twice: name each once", where, len(r.On)))
 	}
 	for _, o := range r.On {
 		switch {
-		case int(o) >= len(bullpen.Outcomes()):
+		case int(o) >= bullpen.OutcomeCount:
 			errs = append(errs, fmt.Errorf("%s.On has the unknown %v", where, o))
 		case o == bullpen.OK, o == bullpen.Canceled, o == bullpen.Lost:
 			errs = append(errs, fmt.Errorf("%s.On has %v, which is not tried again for being listed: leave it out (lost is tried again for jobs that are Idempotent)", where, o))

@@ -63,7 +63,7 @@ func decide(j *Job, policy Retry, maxResult int, t *tries, end attemptEnd, rando
 // sound gives te with an outcome that there is and that is no good one: what an
 // executor tells otherwise is not known.
 func sound(te *bullpen.TaskError) *bullpen.TaskError {
-	if te.Outcome != bullpen.OK && int(te.Outcome) < len(bullpen.Outcomes()) {
+	if te.Outcome != bullpen.OK && int(te.Outcome) < bullpen.OutcomeCount {
 		return te
 	}
 	fixed := *te

@@ -151,12 +151,7 @@ func (a *Attempt) readFields(b []byte) error {
 		case attemptNumber:
 			return f.into(&a.Number)
 		case attemptOutcome:
-			v, err := f.number()
-			if err == nil && v >= uint64(len(bullpen.Outcomes())) {
-				err = fmt.Errorf("%w: it names an outcome %d", errCorrupt, v)
-			}
-			a.Outcome = bullpen.Outcome(v)
-			return err
+			return f.into(&a.Outcome)
 		case attemptEnded:
 			return f.into(&a.Ended)
 		case attemptRan:
