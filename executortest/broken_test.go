@@ -264,6 +264,22 @@ var endingFaults = []fault{
 	{"does not escalate a stop", "StopEscalates", wrapped(func(f *faulty) {
 		f.stop = func(context.Context) error { return f.Executor.Stop(context.Background()) }
 	})},
+	{"hides what its drain aborted", "DrainEscalates", wrapped(func(f *faulty) {
+		f.drain = func(ctx context.Context) error { _ = f.Executor.Drain(ctx); return nil }
+	})},
+	{"hides what its stop aborted", "StopEscalates", wrapped(func(f *faulty) {
+		f.stop = func(ctx context.Context) error { _ = f.Executor.Stop(ctx); return nil }
+	})},
+	{"hides what a Close aborted", "CloseDuringDrain", wrapped(func(f *faulty) {
+		f.drain = func(ctx context.Context) error { _ = f.Executor.Drain(ctx); return context.Cause(ctx) }
+		f.stop = func(ctx context.Context) error { _ = f.Executor.Stop(ctx); return context.Cause(ctx) }
+	})},
+	{"calls a good drain aborted", "EndingsThatAbortNothing", wrapped(func(f *faulty) {
+		f.drain = func(ctx context.Context) error { return errors.Join(f.Executor.Drain(ctx), context.Cause(ctx)) }
+	})},
+	{"calls a good stop aborted", "EndingsThatAbortNothing", wrapped(func(f *faulty) {
+		f.stop = func(ctx context.Context) error { return errors.Join(f.Executor.Stop(ctx), context.Cause(ctx)) }
+	})},
 	{"serializes its endings", "CloseDuringDrain", wrapped(func(f *faulty) {
 		var mu sync.Mutex
 		f.drain = func(ctx context.Context) error { mu.Lock(); defer mu.Unlock(); return f.Executor.Drain(ctx) }

@@ -177,6 +177,7 @@ var contract = []clause{
 	{"CloseOfStubbornTask", testCloseStubborn},
 	{"DrainEscalates", testDrainEscalates},
 	{"StopEscalates", testStopEscalates},
+	{"EndingsThatAbortNothing", testEndingsThatAbortNothing},
 	{"CloseDuringDrain", testCloseDuringDrain},
 	{"EndingsTogether", testEndingsTogether},
 	{"SubmitAfterClose", testSubmitAfterClose},

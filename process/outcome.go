@@ -18,10 +18,18 @@ func (p *Pool) end(c *call, r bullpen.Result, err error) bool {
 	}
 	r.Stats.Deaths = c.deaths
 	c.result, c.err = r, err
-	if o, started := bullpen.OutcomeOf(err); started {
+	byEnd := p.state.State() >= Stopping && errors.Is(err, bullpen.ErrClosed)
+	switch o, started := bullpen.OutcomeOf(err); {
+	case started:
 		p.tally.outcomes[o]++
-	} else {
+		if byEnd || o == bullpen.Lost && errors.Is(c.cause, bullpen.ErrClosed) {
+			p.tally.aborted.running++
+		}
+	default:
 		p.tally.neverStarted++
+		if byEnd {
+			p.tally.aborted.waiting++
+		}
 	}
 	return true
 }

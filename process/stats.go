@@ -115,6 +115,7 @@ type Stats struct {
 type tally struct {
 	accepted, neverStarted, refused, replayed uint64
 	outcomes                                  [bullpen.OutcomeCount]uint64
+	aborted                                   aborted
 	started, stopped, failedStarts            uint64
 	stops, deaths                             [causes]uint64
 	blocked, queue, run, back, start          Histogram
