@@ -101,3 +101,25 @@ func TestTasksBesideADeniedOneEndWell(t *testing.T) {
 		})
 	}
 }
+
+// A job that comes again after an attempt that was cut off has a worker for itself: so
+// it can neither be blamed for another task, nor have its own death blamed on one.
+func TestRedeliveredTasksRunAlone(t *testing.T) {
+	t.Parallel()
+	p := zooPool(t, func(c *Config) { c.Window = 16 }, "denies-exit")
+	tasks := batchOf(40, "any", "good")
+	for i := range tasks {
+		tasks[i].Meta = map[string]string{metaRedelivered: "true"}
+	}
+	tasks[20] = bullpen.Task{Payload: []byte("bad")}
+	for i, e := range p.ExecuteAll(within(t, 60*time.Second), tasks) {
+		if i == 20 {
+			wantOutcome(t, e.Err, bullpen.Crashed)
+		} else if e.Err != nil {
+			t.Errorf("task %d: %v", i, e.Err)
+		}
+	}
+	if n := p.Stats().Replayed; n != maxDeaths-1 {
+		t.Errorf("%d tasks were in the hand of a worker that died and had not started them, want the bad one, %d times", n, maxDeaths-1)
+	}
+}
