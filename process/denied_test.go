@@ -51,7 +51,7 @@ func TestWhatRunsIsNotTakenBack(t *testing.T) {
 	tasks := batchOf(4, "any", "good")
 	tasks[0].Payload, tasks[0].Limits.Timeout = []byte("bad"), 100*ms
 	ended := p.ExecuteAll(within(t, 20*time.Second), tasks)
-	wantOutcome(t, ended[0].Err, bullpen.Timeout)
+	_ = wantOutcome(t, ended[0].Err, bullpen.Timeout)
 	for _, e := range ended[1:] {
 		if e.Err != nil {
 			t.Errorf("task %d, behind it: %v", e.Index, e.Err)
@@ -90,7 +90,7 @@ func TestTasksBesideADeniedOneEndWell(t *testing.T) {
 			for i, e := range p.ExecuteAll(within(t, 60*time.Second), tasks) {
 				switch {
 				case i%40 == 3:
-					wantOutcome(t, e.Err, bullpen.Crashed)
+					_ = wantOutcome(t, e.Err, bullpen.Crashed)
 				case e.Err != nil:
 					t.Errorf("task %d, beside a bad one: %v", i, e.Err)
 				}
@@ -114,7 +114,7 @@ func TestRedeliveredTasksRunAlone(t *testing.T) {
 	tasks[20] = bullpen.Task{Payload: []byte("bad")}
 	for i, e := range p.ExecuteAll(within(t, 60*time.Second), tasks) {
 		if i == 20 {
-			wantOutcome(t, e.Err, bullpen.Crashed)
+			_ = wantOutcome(t, e.Err, bullpen.Crashed)
 		} else if e.Err != nil {
 			t.Errorf("task %d: %v", i, e.Err)
 		}

@@ -57,6 +57,7 @@ func TestOutcomesOfALaterVersion(t *testing.T) {
 }
 
 func (c *laterEnd) run(t *testing.T) {
+	t.Helper()
 	s := &memory.Store{Shared: true}
 	raw := rawEngine(t, s)
 	id := newID()
