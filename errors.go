@@ -36,14 +36,18 @@ const (
 	Lost Outcome = 9
 )
 
-var outcomeNames = [...]string{
+// OutcomeCount is how many outcomes there are: they are the numbers below it. A
+// later version may have more, so what is stored or sent may name others.
+const OutcomeCount = int(Lost) + 1
+
+var outcomeNames = [OutcomeCount]string{
 	OK: "ok", Failed: "failed", Panic: "panic", Timeout: "timeout", Canceled: "canceled",
 	Crashed: "crashed", Memory: "memory", Output: "output", Protocol: "protocol", Lost: "lost",
 }
 
 // Outcomes returns all outcomes in the order of their wire numbers.
 func Outcomes() []Outcome {
-	all := make([]Outcome, len(outcomeNames))
+	all := make([]Outcome, OutcomeCount)
 	for i := range all {
 		all[i] = Outcome(i)
 	}
@@ -52,7 +56,7 @@ func Outcomes() []Outcome {
 
 // String returns the word for o.
 func (o Outcome) String() string {
-	if int(o) < len(outcomeNames) {
+	if int(o) < OutcomeCount {
 		return outcomeNames[o]
 	}
 	return fmt.Sprintf("outcome(%d)", uint8(o))

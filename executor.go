@@ -34,13 +34,20 @@ type Executor interface {
 	Guarantees() Guarantees
 	// Drain refuses new tasks, finishes all accepted ones, and ends. When ctx
 	// ends first it goes on as Close.
+	//
+	// Drain and Stop return nil if and only if each task that they were to finish
+	// was finished, however it ended by itself: also when ctx has ended meanwhile.
+	// When a stronger ending aborted one, the error wraps the cause of ctx, or
+	// [ErrClosed] where ctx has not ended and another call was the stronger one.
+	// What does not end at all is named in the error, as by Close.
 	Drain(ctx context.Context) error
 	// Stop refuses new tasks, fails those that have not started, finishes those
 	// that have, and ends. When ctx ends first it goes on as Close.
 	Stop(ctx context.Context) error
 	// Close refuses new tasks, fails those that have not started, cancels and
 	// then kills those that have, and ends. Drain, Stop and Close may be called
-	// again, at the same time, and from many places: the strongest wins.
+	// again, at the same time, and from many places: the strongest wins. Close
+	// returns nil when nothing is left; else the error names what does not end.
 	Close() error
 }
 

@@ -81,6 +81,9 @@ type Stats struct {
 	// PeakMemory is the worker's peak resident memory in bytes, where the
 	// executor measures it; 0 otherwise.
 	PeakMemory int64
+	// Deaths is how many worker processes ended with the task in hand although
+	// none had said that it started it. It is 0 for a task that a worker answered.
+	Deaths int
 }
 
 // Handler is the one shape of a task's code in Go. The same value serves a

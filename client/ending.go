@@ -44,11 +44,13 @@ var executorStates = lifecycle.Table[executorState]{
 func (e *Executor) State() string { return e.state.String() }
 
 // Drain refuses new tasks, finishes all accepted ones, and ends. When ctx ends
-// first it goes on as Close.
+// first it goes on as Close. The error is nil if all tasks were finished; see
+// [bullpen.Executor].
 func (e *Executor) Drain(ctx context.Context) error { return e.end(ctx, executorDraining) }
 
 // Stop refuses new tasks, fails those that are not at the daemon, finishes the
-// others, and ends. When ctx ends first it goes on as Close.
+// others, and ends. When ctx ends first it goes on as Close. The error is nil if
+// those that had started were all finished; see [bullpen.Executor].
 func (e *Executor) Stop(ctx context.Context) error { return e.end(ctx, executorStopping) }
 
 // Close refuses new tasks, fails those that are not at the daemon, asks the daemon
@@ -78,17 +80,50 @@ func (e *Executor) Close() error {
 
 // end begins an ending and waits for its end.
 func (e *Executor) end(ctx context.Context, s executorState) error {
+	before := e.abortedFor(s)
 	e.begin(s)
+	var err error
 	select {
 	case <-e.idle:
-		return nil
-	default:
-	}
-	select {
-	case <-e.idle:
-		return nil
 	case <-ctx.Done():
-		return errors.Join(fmt.Errorf("the executor of %s was closed instead: %w", e.pool, context.Cause(ctx)), e.Close())
+		err = e.Close()
+	}
+	n := e.abortedFor(s) - before
+	if n == 0 {
+		return err
+	}
+	cause := context.Cause(ctx)
+	if cause == nil {
+		cause = bullpen.ErrClosed // by another caller
+	}
+	return errors.Join(fmt.Errorf("ending the executor of %s: %d tasks were aborted: %w", e.pool, n, cause), err)
+}
+
+// abortedFor is how many tasks were aborted of those that an ending is to finish.
+func (e *Executor) abortedFor(s executorState) int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if s == executorDraining {
+		return e.aborted + e.unsent
+	}
+	return e.aborted
+}
+
+// noteEnd notes a task that Close has asked to end and that did not end well, and
+// one that was not sent because the executor ends.
+func (e *Executor) noteEnd(r *run, err error) {
+	if err == nil || !errors.Is(err, bullpen.ErrClosed) && !errors.Is(r.asked(), bullpen.ErrClosed) {
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	o, started := bullpen.OutcomeOf(err)
+	switch {
+	case e.state.State() < executorStopping:
+	case !started:
+		e.unsent++
+	case e.state.State() == executorClosing && (o == bullpen.Canceled || o == bullpen.Lost):
+		e.aborted++
 	}
 }
 
@@ -123,6 +158,7 @@ func (e *Executor) begin(s executorState) {
 		}
 	}
 	e.telling += len(failed)
+	e.unsent += len(failed)
 	e.checkIdle()
 	e.room.Tell()
 	e.mu.Unlock()

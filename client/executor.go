@@ -118,6 +118,8 @@ type Executor struct {
 	waiting list.List       // *run; +checklocks:mu
 	telling int             // tasks that waited and are being told that they never started; +checklocks:mu
 	cut     []string        // tasks whose connection was cut by Close; +checklocks:mu
+	aborted int             // tasks that Close has ended; +checklocks:mu
+	unsent  int             // tasks that Stop or Close has ended before the daemon took them; +checklocks:mu
 	blocked list.List       // *run whose Submit waits; +checklocks:mu
 }
 
@@ -232,6 +234,7 @@ func (e *Executor) perform(r *run) {
 		r.unwatch()
 	}
 	e.move(r, runEnded)
+	e.noteEnd(r, err)
 	r.done(res, err)
 }
 

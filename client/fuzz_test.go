@@ -25,7 +25,7 @@ func FuzzProblem(f *testing.F) {
 		var end *EndError
 		switch {
 		case errors.As(err, &end):
-			if end.Outcome == bullpen.OK || int(end.Outcome) >= len(bullpen.Outcomes()) {
+			if end.Outcome == bullpen.OK || int(end.Outcome) >= bullpen.OutcomeCount {
 				t.Errorf("an end that is an error has outcome %v", end.Outcome)
 			}
 		case errors.As(err, &no):

@@ -59,6 +59,9 @@ const (
 	Refused Reason = "refused"
 	// Corrupt: what is stored of it is damaged; it was not run.
 	Corrupt Reason = "corrupt"
+	// Newer: a later version of Bullpen has recorded its end, and the daemon cannot
+	// read the record. It is kept.
+	Newer Reason = "newer"
 	// Vanished: the store had confirmed it and has it no more.
 	Vanished Reason = "vanished"
 	// TakenBack: it was canceled.

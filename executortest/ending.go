@@ -177,17 +177,56 @@ func escalates(t *testing.T, f Factory, end func(*subject, context.Context) erro
 	s := f.open(t, Options{Workers: 1})
 	_, first := s.hold(t.Context())
 	waiting := s.queued(3)
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	defer cancel(nil)
 	ended := begin(func() error { return end(s, ctx) })
 	s.awaitRefusal()
 	if first.known() || len(ended) != 0 {
 		t.Error("the running task was ended before the context was")
 	}
-	cancel()
+	cancel(errPatience)
 	wantAborted(t, first, waiting)
-	_ = finish(t, "an ending whose context has ended", ended) // whether that is an error is the executor's to say
+	if err := finish(t, "an ending whose context has ended", ended); !errors.Is(err, errPatience) {
+		t.Errorf("an ending that aborted a task = %v, want an error that wraps the cause of its context", err)
+	}
 	s.wantGone()
+}
+
+// errPatience is why the context of an ending ends.
+var errPatience = errors.New("patience is over")
+
+// testEndingsThatAbortNothing ends executors with a context that has ended already,
+// when there is nothing to abort, or what is asked to end ends well all the same.
+func testEndingsThatAbortNothing(t *testing.T, f Factory) {
+	for _, way := range []struct {
+		name string
+		end  func(s *subject, ctx context.Context) error
+		all  bool // it promises to finish what has not started, too
+	}{
+		{"Drain", func(s *subject, ctx context.Context) error { return s.Drain(ctx) }, true},
+		{"Stop", func(s *subject, ctx context.Context) error { return s.Stop(ctx) }, false},
+	} {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		cancel(errPatience)
+		s := f.open(t, Options{Workers: 1})
+		s.works()
+		if err := within(t, way.name, func() error { return way.end(s, ctx) }); err != nil {
+			t.Errorf("%s of an executor that has no task = %v, want nil whatever its context says", way.name, err)
+		}
+		s.wantGone()
+
+		s = f.open(t, Options{Workers: 1})
+		s.works() // so that a worker is warm
+		a := s.give(t.Context(), task("stubborn", "300ms"))
+		_ = wait(t.Context(), 100*time.Millisecond) // such a task cannot say that it has started
+		err := within(t, way.name, func() error { return way.end(s, ctx) })
+		_, outcome := a.wait(t)
+		_, started := bullpen.OutcomeOf(outcome)
+		if kept := outcome == nil || !started && !way.all; kept != (err == nil) {
+			t.Errorf("%s = %v, though its task ended with %v", way.name, err, outcome)
+		}
+		s.wantGone()
+	}
 }
 
 func testCloseDuringDrain(t *testing.T, f Factory) {
@@ -205,8 +244,11 @@ func testCloseDuringDrain(t *testing.T, f Factory) {
 		t.Errorf("Close() = %v", err)
 	}
 	wantAborted(t, first, waiting)
-	_ = finish(t, "Drain during Close", drained) // it did not do what it was asked to; an error may say so
-	_ = finish(t, "Stop during Close", stopped)
+	for name, ended := range map[string]<-chan error{"Drain": drained, "Stop": stopped} {
+		if finish(t, name+" during Close", ended) == nil {
+			t.Errorf("%s() = nil, though Close aborted a task that it was to finish", name)
+		}
+	}
 	s.wantGone()
 }
 

@@ -25,6 +25,7 @@ type reference struct {
 	free    int               // places for running tasks; +checklocks:mu
 	open    int               // accepted and not answered; +checklocks:mu
 	room    bullpen.RoomSignal
+	aborted [closing]int  // tasks that were to be finished by an ending of this level, and were not; +checklocks:mu
 	change  chan struct{} // closed and made anew whenever any of these changes; +checklocks:mu
 	stuck   chan struct{} // closed when the grace after Close is over
 }
@@ -43,6 +44,7 @@ type job struct {
 	done    func(bullpen.Result, error)
 	unwatch func() bool // ends the watch for the end of ctx while queued
 	given   time.Time
+	closed  bool // Close asked it to end; +checklocks:reference.mu
 	nested  bool // it runs beside its parent and has no place of its own
 	result  bullpen.Result
 	err     error
@@ -272,6 +274,10 @@ func (j *job) fault(o bullpen.Outcome, err error) error {
 func (e *reference) finish(j *job) {
 	e.mu.Lock()
 	delete(e.running, j)
+	if j.closed && j.err != nil {
+		e.aborted[draining]++
+		e.aborted[stopping]++
+	}
 	if !j.nested {
 		e.free++
 	}
@@ -295,9 +301,30 @@ func (e *reference) answer(j *job) {
 	e.changed()
 }
 
-func (e *reference) Drain(ctx context.Context) error { return e.end(ctx, draining) }
-func (e *reference) Stop(ctx context.Context) error  { return e.end(ctx, stopping) }
+func (e *reference) Drain(ctx context.Context) error { return e.keep(ctx, draining) }
+func (e *reference) Stop(ctx context.Context) error  { return e.keep(ctx, stopping) }
 func (e *reference) Close() error                    { return e.end(context.Background(), closing) }
+
+// keep ends the executor, and says so when a stronger ending aborted what this one
+// was to finish.
+func (e *reference) keep(ctx context.Context, level int) error {
+	before := e.abortedFor(level)
+	err := e.end(ctx, level)
+	if e.abortedFor(level) == before {
+		return err
+	}
+	why := context.Cause(ctx)
+	if why == nil {
+		why = bullpen.ErrClosed
+	}
+	return errors.Join(fmt.Errorf("tasks were aborted: %w", why), err)
+}
+
+func (e *reference) abortedFor(level int) int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.aborted[level]
+}
 
 func (e *reference) end(ctx context.Context, level int) error {
 	e.raise(level)
@@ -329,11 +356,13 @@ func (e *reference) raise(level int) {
 	e.changed()
 	if level >= stopping {
 		for len(e.queue) > 0 {
+			e.aborted[draining]++
 			e.drop(e.queue[0], bullpen.ErrClosed)
 		}
 	}
 	if level == closing {
 		for j := range e.running {
+			j.closed = true
 			j.cancel(bullpen.ErrClosed)
 		}
 		time.AfterFunc(e.options.Grace, func() { close(e.stuck) })

@@ -211,7 +211,7 @@ func (a *answer) check(can bullpen.Guarantees) error {
 	switch {
 	case a.refused:
 		return fmt.Errorf("Submit returned a *TaskError, which says that the task started: %w", a.err)
-	case te.Outcome == bullpen.OK || int(te.Outcome) >= len(bullpen.Outcomes()):
+	case te.Outcome == bullpen.OK || int(te.Outcome) >= bullpen.OutcomeCount:
 		return fmt.Errorf("the outcome of an error is %v: %w", te.Outcome, a.err)
 	case te.Outcome == bullpen.Lost && can.Exact:
 		return fmt.Errorf("the outcome is lost, which the executor promises not to give (Guarantees.Exact): %w", a.err)

@@ -178,6 +178,7 @@ var contract = []clause{
 	{"CloseOfStubbornTask", testCloseStubborn},
 	{"DrainEscalates", testDrainEscalates},
 	{"StopEscalates", testStopEscalates},
+	{"EndingsThatAbortNothing", testEndingsThatAbortNothing},
 	{"CloseDuringDrain", testCloseDuringDrain},
 	{"EndingsTogether", testEndingsTogether},
 	{"SubmitAfterClose", testSubmitAfterClose},

@@ -358,12 +358,16 @@ func (c *taskContext) late() error {
 	if c.ended.Load() == endedByDeadline {
 		outcome = bullpen.Timeout
 	}
+	return taskError(c.named().name, outcome, fmt.Errorf("went on for longer than %v after its end: %w", c.pool().config.Grace, c.cause()))
+}
+
+// cause is why the context has ended.
+func (c *taskContext) cause() error {
 	m := c.extra()
 	m.mu.Lock()
-	cause := m.cause
-	m.mu.Unlock()
-	if cause == nil {
-		cause = c.Err()
+	defer m.mu.Unlock()
+	if m.cause != nil {
+		return m.cause
 	}
-	return taskError(c.named().name, outcome, fmt.Errorf("went on for longer than %v after its end: %w", c.pool().config.Grace, cause))
+	return c.Err()
 }

@@ -2,6 +2,7 @@ package pool
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,12 +18,14 @@ func (p *Pool) State() State { return p.state.State() }
 func (p *Pool) ending() bool { return p.state.State() != Open }
 
 // Drain takes no more tasks, finishes all that it has, delayed ones too, and
-// ends. When ctx ends first it goes on as Close.
+// ends. When ctx ends first it goes on as Close. The error is nil if all tasks were
+// finished; see [bullpen.Executor].
 func (p *Pool) Drain(ctx context.Context) error { return p.end(ctx, Draining) }
 
 // Stop takes no more tasks, fails those that have not started with
 // bullpen.ErrClosed, finishes those that have, and ends. When ctx ends first it
-// goes on as Close.
+// goes on as Close. The error is nil if all tasks that had started were finished;
+// see [bullpen.Executor].
 func (p *Pool) Stop(ctx context.Context) error { return p.end(ctx, Stopping) }
 
 // Close takes no more tasks, fails those that have not started, cancels those
@@ -32,6 +35,7 @@ func (p *Pool) Stop(ctx context.Context) error { return p.end(ctx, Stopping) }
 func (p *Pool) Close() error { return p.end(context.Background(), Closing) }
 
 func (p *Pool) end(ctx context.Context, level State) error {
+	before := p.abortedFor(level)
 	p.raise(level)
 	select {
 	case <-p.gone:
@@ -45,13 +49,44 @@ func (p *Pool) end(ctx context.Context, level State) error {
 			f()
 		}
 	})
+	return errors.Join(p.shortfall(ctx, level, before), p.stuckBodies())
+}
+
+// shortfall is the error of an ending when a stronger one has aborted some of the
+// tasks that it was to finish; before is how many were aborted before it began.
+func (p *Pool) shortfall(ctx context.Context, level State, before uint64) error {
+	n := p.abortedFor(level) - before
+	if n == 0 {
+		return nil
+	}
+	cause := context.Cause(ctx)
+	if cause == nil {
+		cause = bullpen.ErrClosed // by another caller
+	}
+	return fmt.Errorf("pool %q: %d tasks were aborted: %w", p.config.Name, n, cause)
+}
+
+// abortedFor is how many tasks the end of the pool has aborted of those that an
+// ending is to finish.
+func (p *Pool) abortedFor(level State) (n uint64) {
+	if level == Draining {
+		n = p.tallies.unstarted.Load()
+	}
+	if level <= Stopping {
+		n += p.tallies.aborted.Load()
+	}
+	return n
+}
+
+// stuckBodies names what goes on after the end.
+func (p *Pool) stuckBodies() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.left) > 0 {
-		return fmt.Errorf("pool %q is closed, but %d bodies go on after their cancellation: %s",
-			p.config.Name, len(p.left), strings.Join(p.left, ", "))
+	if len(p.left) == 0 {
+		return nil
 	}
-	return nil
+	return fmt.Errorf("pool %q is closed, but %d bodies go on after their cancellation: %s",
+		p.config.Name, len(p.left), strings.Join(p.left, ", "))
 }
 
 // atEnd lets f be called when the pool has ended.
@@ -89,6 +124,7 @@ func (p *Pool) raise(level State) {
 			dropped += p.failAll(w.surrender(), reason)
 		}
 	}
+	p.tallies.unstarted.Add(uint64(dropped))
 	p.dropped(dropped)
 	if level == Closing {
 		p.cancelRunning(reason)
@@ -209,6 +245,7 @@ func (w *worker) forsake() string {
 	k := p.kindOf(it)
 	if f, ok := it.(forsaker); ok && f.forsake() {
 		w.home.of(k).outcomes[bullpen.Canceled].Add(1)
+		p.tallies.aborted.Add(1)
 	}
 	return k.name + " in " + w.name()
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -64,7 +65,16 @@ func (c ending) test(t *testing.T) {
 		futures = append(futures, future)
 	}
 	synctest.Wait()
-	if err := c.end(p); err != nil {
+	err := c.end(p)
+	if strings.HasSuffix(c.name, "with a deadline") {
+		lost := "2 tasks"
+		if c.name == "drain with a deadline" {
+			lost = "20 tasks"
+		}
+		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), lost) {
+			t.Errorf("%s: %v, want that %s were aborted", c.name, err, lost)
+		}
+	} else if err != nil {
 		t.Errorf("%s: %v", c.name, err)
 	}
 	for i, future := range futures {

@@ -35,8 +35,9 @@ type Stats struct {
 	// Accepted tasks are those that have ended, run or wait. While short tasks
 	// run it may be behind by up to 63 for each worker.
 	Accepted uint64
-	// Outcomes of the tasks that have started, by bullpen.Outcome.
-	Outcomes [10]uint64
+	// Outcomes of the tasks that have started: how many had which. An outcome that
+	// none had is missing.
+	Outcomes map[bullpen.Outcome]uint64
 	// NeverStarted tasks were accepted and ended without being started.
 	NeverStarted uint64
 	// Refused tasks were not accepted: closed, overloaded, the caller's context.
@@ -58,7 +59,7 @@ type Stats struct {
 
 // TaskStats are the tasks of one name.
 type TaskStats struct {
-	Outcomes     [10]uint64
+	Outcomes     map[bullpen.Outcome]uint64 // as in Stats
 	NeverStarted uint64
 	// Wait is the time from acceptance to start, Run that of the body. Tasks of
 	// less than about five microseconds are measured by sample; see [Histogram].
@@ -75,7 +76,7 @@ func (p *Pool) Stats() Stats {
 		Callers: int(max(p.guests.Load(), 0)), Stuck: int(p.stuck.Load()), Nesting: int(p.nesting.Load()),
 		Blocked: int(t.blocked.Load()), Refused: t.refused.Load(), Overruns: t.overruns.Load(), Late: t.late.Load(),
 		Helped: t.helped.Load(), LostLogLines: p.journal.lost.Load(),
-		Tasks: map[string]TaskStats{},
+		Tasks: map[string]TaskStats{}, Outcomes: map[bullpen.Outcome]uint64{},
 	}
 	s.Size, s.Idle, s.Searching, s.Busy = h.size(), h.parked(), h.searching(), h.busy()
 	for _, k := range t.all() {
@@ -119,11 +120,13 @@ func (t *tallies) all() []*kind {
 
 // snapshot adds up what the stripes have.
 func (k *kind) snapshot() TaskStats {
-	s := TaskStats{NeverStarted: k.never.Load()}
+	s := TaskStats{NeverStarted: k.never.Load(), Outcomes: map[bullpen.Outcome]uint64{}}
 	for i := range k.stripes {
 		from := &k.stripes[i]
 		for o := range from.outcomes {
-			s.Outcomes[o] += from.outcomes[o].Load()
+			if n := from.outcomes[o].Load(); n > 0 {
+				s.Outcomes[bullpen.Outcome(o)] += n
+			}
 		}
 		s.Wait.merge(&from.wait)
 		s.Run.merge(&from.run)
@@ -148,18 +151,18 @@ func (g *gate) count() int {
 }
 
 // Total returns the number of tasks that have ended, started or not.
-func (s Stats) Total() uint64 { return total(&s.Outcomes, s.NeverStarted) }
+func (s Stats) Total() uint64 { return total(s.Outcomes, s.NeverStarted) }
 
 // Failed returns the number of tasks that did not end with a result.
 func (s Stats) Failed() uint64 { return s.Total() - s.Outcomes[bullpen.OK] }
 
 // Total returns the number of tasks that have ended, started or not.
-func (s TaskStats) Total() uint64 { return total(&s.Outcomes, s.NeverStarted) }
+func (s TaskStats) Total() uint64 { return total(s.Outcomes, s.NeverStarted) }
 
 // Failed returns the number of tasks that did not end with a result.
 func (s TaskStats) Failed() uint64 { return s.Total() - s.Outcomes[bullpen.OK] }
 
-func total(outcomes *[10]uint64, never uint64) uint64 {
+func total(outcomes map[bullpen.Outcome]uint64, never uint64) uint64 {
 	for _, o := range outcomes {
 		never += o
 	}

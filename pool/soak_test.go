@@ -39,13 +39,13 @@ type soak struct {
 	t                       *testing.T
 	accepted, told, refused atomic.Int64
 	closures, ran           atomic.Int64
-	outcomes                [11]atomic.Int64
+	outcomes                [bullpen.OutcomeCount + 1]atomic.Int64
 	fns                     []*Func[int, int]
 	pool                    *Pool
 	callersRun              bool // tasks may run in the goroutines of callers
 }
 
-const neverStarted = 10
+const neverStarted = bullpen.OutcomeCount
 
 // body is a task that does whatever tasks do, decided by its argument.
 func (s *soak) body(ctx context.Context, n int) (int, error) {

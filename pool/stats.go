@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"errors"
 	"math"
 	"math/bits"
 	"runtime"
@@ -120,7 +121,7 @@ type kind struct {
 
 // kindStripe is the part of the counts that some of the workers write.
 type kindStripe struct {
-	outcomes  [10]atomic.Uint64
+	outcomes  [bullpen.OutcomeCount]atomic.Uint64
 	wait, run histogram
 	_         [64]byte
 }
@@ -144,6 +145,9 @@ func (s stripe) of(k *kind) *kindStripe { return &k.stripes[s] }
 // count gives the counter for tasks that end with err.
 func (s stripe) count(k *kind, err error) *atomic.Uint64 {
 	if o, started := bullpen.OutcomeOf(err); started {
+		if o == bullpen.Canceled && errors.Is(err, bullpen.ErrClosed) && k.pool.state.State() >= Closing {
+			k.pool.tallies.aborted.Add(1)
+		}
 		return &s.of(k).outcomes[o]
 	}
 	return &k.never
@@ -161,6 +165,9 @@ type tallies struct {
 	overruns atomic.Uint64
 	late     atomic.Uint64 // bodies that ended after their tasks were answered
 	helped   atomic.Uint64 // tasks that callers ran
+	// aborted tasks were canceled by Close, unstarted ones were ended by Stop or Close
+	// before they started.
+	aborted, unstarted atomic.Uint64
 
 	mu    sync.Mutex
 	kinds map[string]*kind // guarded by mu

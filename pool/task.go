@@ -96,7 +96,29 @@ func judge(ctx context.Context, k *kind, err error) error {
 			outcome = bullpen.Timeout
 		}
 	}
-	return taskError(k.name, outcome, err)
+	te := taskError(k.name, outcome, err)
+	if outcome == bullpen.Canceled {
+		te.Err = withCause(ctx, err)
+	}
+	return te
+}
+
+// withCause is the error of a body whose context has ended because a pool was closed,
+// with that said, for errors.Is.
+func withCause(ctx context.Context, err error) error {
+	var cause error
+	switch c := ctx.(type) {
+	case *taskContext:
+		cause = c.cause()
+	case *workerContext:
+		cause = c.worker.pool.closedError() // nothing else ends it
+	default:
+		cause = context.Cause(ctx)
+	}
+	if !errors.Is(cause, bullpen.ErrClosed) || errors.Is(err, bullpen.ErrClosed) {
+		return err
+	}
+	return fmt.Errorf("%w (%w)", err, cause)
 }
 
 func taskError(name string, outcome bullpen.Outcome, err error) *bullpen.TaskError {

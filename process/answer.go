@@ -288,6 +288,10 @@ func (p *Pool) account(w *worker, c *call, m *wire.Message, now, pace int64) {
 	switch {
 	case m.Kind == protocol.Error:
 		outcome = bullpen.Outcome(m.Code)
+		if (outcome == bullpen.Canceled || outcome == bullpen.Timeout) && errors.Is(c.cause, bullpen.ErrClosed) {
+			outcome = bullpen.Canceled // as errorOf tells
+			p.tally.aborted.running++
+		}
 	case len(m.Body) > c.output:
 		outcome = bullpen.Output
 	}
@@ -298,7 +302,7 @@ func (p *Pool) account(w *worker, c *call, m *wire.Message, now, pace int64) {
 // their order. Pool.mu is held.
 func (p *Pool) takeBack(w *worker, in *input) {
 	for _, c := range slices.Backward(in.returned) {
-		c.replays++ // a worker that gives everything back is not asked for ever
+		c.returns++ // a worker that gives everything back is not asked for ever
 		p.replay(c)
 	}
 	p.endRecall(w)

@@ -88,7 +88,7 @@ func (p *Pool) acceptChunk(ctx context.Context, b *batch, tasks []bullpen.Task, 
 // added to mine when the caller has to write to it. Pool.mu is held.
 func (p *Pool) place(c *call, w *waiter, now int64, mine []*worker) ([]*worker, *waiter) {
 	if p.queue.n == 0 && !p.full() {
-		if to := p.pick(); to != nil {
+		if to := p.pick(c.alone()); to != nil {
 			p.give(to, c, now)
 			if p.claim(to) {
 				mine = append(mine, to)

@@ -21,7 +21,7 @@ type budgetSoak struct {
 	config Config
 	soak   *soak // for its kill
 
-	outcomes [10]int
+	outcomes [bullpen.OutcomeCount]int
 	never    int
 }
 

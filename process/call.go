@@ -19,15 +19,20 @@ type call struct {
 	task    bullpen.Task
 	timeout time.Duration // run time, 0 for none
 	output  int           // largest result
-	memory  int64         // most memory of a process of its own (Exec), 0 for no bound
-	cpu     float64       // most processors' time of that, 0 for no bound
+	// redelivered: an earlier attempt of the job was cut off, see alone.
+	redelivered bool
+	memory      int64   // most memory of a process of its own (Exec), 0 for no bound
+	cpu         float64 // most processors' time of that, 0 for no bound
 
 	state      lifecycle.Machine[taskState]
 	next, prev *call // neighbours in a list
 	in         *list // the list it stands in, nil for none
 	worker     *worker
 	number     uint32 // at worker
-	replays    int    // times it came back without having started
+	replays    int    // workers that died before it was sent to them
+	returns    int    // workers that gave it back
+	recalls    int    // times it was taken back from behind another task
+	deaths     int    // workers that ended with it in hand, and had not said that it started
 	asked      bool   // its worker was asked to end it
 
 	// Times since the pool's epoch.

@@ -154,6 +154,7 @@ func (p *Pool) recall(w *worker, first uint32, now int64) {
 	}
 	w.mine = first
 	for _, c := range slices.Backward(back) {
+		c.recalls++
 		p.replay(c)
 	}
 	w.nudgeIfHeld(now)
@@ -195,7 +196,13 @@ func (p *Pool) tendBehind(w *worker, now int64) {
 	if started == w.page.Finished() {
 		return // between two tasks
 	}
-	if first := protocol.Next(started); protocol.Before(first, w.next) {
+	// What runs has no answer yet, so it is not before the oldest in hand. A worker
+	// that says otherwise keeps that one: it is called to account by it.
+	first := protocol.Next(started)
+	if oldest := protocol.Next(w.oldest); protocol.Before(first, oldest) {
+		first = oldest
+	}
+	if protocol.Before(first, w.next) {
 		p.meanRun.add(now - max(oldest.started, oldest.sent)) // at least so long
 		p.recall(w, first, now)
 	}

@@ -15,13 +15,13 @@ const wakeCost = 20 * time.Microsecond
 // pick finds a worker with room: the one that idled last, so that the others
 // grow cold and leave, else the busy one with the least in hand. Of the shortest
 // tasks a worker gets more as long as it will be through with what it has before
-// another one could be awake, if they can be taken back should that be wrong.
-// Pool.mu is held.
-func (p *Pool) pick() *worker {
+// another one could be awake, if they can be taken back should that be wrong. With
+// alone, only one that has nothing in hand will do. Pool.mu is held.
+func (p *Pool) pick(alone bool) *worker {
 	if p.config.Protocol == Exec && p.share != nil {
 		return p.freePlace()
 	}
-	if w := p.last; w != nil && w.page != nil && time.Duration(p.meanRun) <= shortest && w.state.State() == WorkerBusy &&
+	if w := p.last; !alone && w != nil && w.page != nil && time.Duration(p.meanRun) <= shortest && w.state.State() == WorkerBusy &&
 		time.Duration(w.count)*time.Duration(p.meanRun) < wakeCost && w.room() > 0 {
 		return w
 	}
@@ -36,6 +36,9 @@ func (p *Pool) pick() *worker {
 			return p.idle[n-1]
 		}
 		return nil // it took the first of those that wait
+	}
+	if alone {
+		return nil
 	}
 	var best *worker
 	for _, w := range p.workers {
@@ -81,7 +84,7 @@ func (p *Pool) give(w *worker, c *call, now int64) {
 	c.worker, c.number, c.sent = w, w.next, now
 	w.flight[int(w.next)&(len(w.flight)-1)] = c
 	if w.count == 0 {
-		w.oldest = w.next
+		w.oldest, w.alone = w.next, c.alone()
 	}
 	w.next = protocol.Next(w.next)
 	w.count++
@@ -102,6 +105,9 @@ func (p *Pool) give(w *worker, c *call, now int64) {
 func (p *Pool) serve(w *worker, now int64) {
 	for p.queue.n > 0 && w.room() > 0 {
 		c := p.queue.first
+		if w.count > 0 && c.alone() {
+			break
+		}
 		p.queue.remove(c)
 		if w.codec != nil {
 			if err := w.codec.Check(&c.task); err != nil {

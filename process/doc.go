@@ -54,6 +54,13 @@
 // without its answer sent is [bullpen.Lost]. Protocol Lines cannot tell these
 // apart: there, lines that the worker had read are Lost.
 //
+// What had started is what the worker says, and a hostile one may lie. So a task
+// that was in the hand of a worker that died is given to the next one alone, and
+// when three have died with it in hand it ends as if it had run in the last one.
+// [bullpen.Stats].Deaths counts them, and package queue counts them against the
+// job. A worker that is to end after some tasks is ended by [Recycle].Tasks: one
+// that exits by itself may exit with a task in hand.
+//
 // # What happens when the host dies
 //
 // On Linux, with the right to make PID namespaces, the kernel kills every worker

@@ -11,13 +11,13 @@ import (
 
 // Drain refuses new tasks, finishes all accepted ones, and ends the workers. It
 // returns when nothing of the pool is left. When ctx ends first, Drain goes on
-// as Close, and returns an error that wraps the cause of ctx.
+// as Close. The error is nil if all tasks were finished; see [bullpen.Executor].
 func (p *Pool) Drain(ctx context.Context) error { return p.finishBy(ctx, Draining) }
 
 // Stop refuses new tasks, ends those that have not started with
 // bullpen.ErrClosed, finishes those that have, and ends the workers. When ctx
-// ends first, Stop goes on as Close, and returns an error that wraps the cause
-// of ctx.
+// ends first, Stop goes on as Close. The error is nil if all tasks that had
+// started were finished; see [bullpen.Executor].
 func (p *Pool) Stop(ctx context.Context) error { return p.finishBy(ctx, Stopping) }
 
 // Close refuses new tasks, ends those that have not started with
@@ -31,20 +31,40 @@ func (p *Pool) Close() error {
 }
 
 func (p *Pool) finishBy(ctx context.Context, to State) error {
+	before := p.abortedFor(to)
 	p.escalate(to)
 	select {
 	case <-p.over:
-		return p.wait()
 	case <-ctx.Done():
+		p.escalate(Closing)
 	}
-	// What ended at the same moment needs no Close.
-	select {
-	case <-p.over:
-		return p.wait()
-	default:
+	err := p.wait()
+	n := p.abortedFor(to) - before
+	if n == 0 {
+		return err
 	}
-	p.escalate(Closing)
-	return errors.Join(fmt.Errorf("process: aborted: %w", context.Cause(ctx)), p.wait())
+	cause := context.Cause(ctx)
+	if cause == nil {
+		cause = bullpen.ErrClosed // by another caller
+	}
+	return errors.Join(fmt.Errorf("process: %d tasks were aborted: %w", n, cause), err)
+}
+
+// aborted counts the tasks that the end of the pool has ended.
+type aborted struct {
+	waiting int // that had not started
+	running int
+}
+
+// abortedFor is how many tasks were aborted of those that an ending is to finish.
+func (p *Pool) abortedFor(to State) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := p.tally.aborted.running
+	if to == Draining {
+		n += p.tally.aborted.waiting
+	}
+	return n
 }
 
 // wait waits for the end of the pool, or for Close to give up.

@@ -193,7 +193,8 @@ func TestEndsFromManyPlacesAtOnce(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range 12 {
 		all.Go(func() {
-			if err := ways[i%3].end(p, t.Context()); err != nil {
+			// The strongest wins; the others may say that it has aborted what they were to finish.
+			if err := ways[i%3].end(p, t.Context()); err != nil && !(ways[i%3].wait && errors.Is(err, bullpen.ErrClosed)) {
 				t.Errorf("%s: %v", ways[i%3].name, err)
 			}
 			if p.Stats().State != Closed {

@@ -78,7 +78,7 @@ func (p *Pool) tend(now int64) (claimed []*worker, ended bool) {
 func (p *Pool) spread(now int64) {
 	for p.queue.n > 0 {
 		waiting := p.queue.n
-		w := p.pick()
+		w := p.pick(p.queue.first.alone())
 		if w == nil && p.queue.n < waiting {
 			continue // a new place for a process took one
 		}

@@ -16,11 +16,20 @@ func (p *Pool) end(c *call, r bullpen.Result, err error) bool {
 		p.logs.fault(fmt.Errorf("second outcome for a task that is %v: %w", taskStates.States[from], e))
 		return false
 	}
+	r.Stats.Deaths = c.deaths
 	c.result, c.err = r, err
-	if o, started := bullpen.OutcomeOf(err); started {
+	byEnd := p.state.State() >= Stopping && errors.Is(err, bullpen.ErrClosed)
+	switch o, started := bullpen.OutcomeOf(err); {
+	case started:
 		p.tally.outcomes[o]++
-	} else {
+		if byEnd || o == bullpen.Lost && errors.Is(c.cause, bullpen.ErrClosed) {
+			p.tally.aborted.running++
+		}
+	default:
 		p.tally.neverStarted++
+		if byEnd {
+			p.tally.aborted.waiting++
+		}
 	}
 	return true
 }
@@ -110,8 +119,10 @@ func (p *Pool) replay(c *call) {
 		p.endLater(c, c.cause)
 	case p.state.State() >= Stopping:
 		p.endLater(c, bullpen.ErrClosed)
+	case c.returns >= maxReplays:
+		p.endLater(c, fmt.Errorf("%w: workers gave this task back %d times", bullpen.ErrRefused, c.returns))
 	case c.replays >= maxReplays:
-		p.endLater(c, fmt.Errorf("%w: this task was given to workers %d times, and none started it", bullpen.ErrStart, c.replays))
+		p.endLater(c, fmt.Errorf("%w: %d workers ended before this task could be sent to them", bullpen.ErrStart, c.replays))
 	default:
 		if err := c.state.Move(taskSent, taskWaiting); err != nil {
 			p.logs.fault(err)
@@ -124,8 +135,18 @@ func (p *Pool) replay(c *call) {
 	}
 }
 
-// maxReplays bounds how often a task is given again because its worker died
-// before starting it, or gave it back.
+// maxReplays bounds how often a task is given again because its worker died before
+// the task was sent, and because a worker gave it back.
 const maxReplays = 10
+
+// maxRecalls is how often a task is taken back from behind another one before it is
+// given to a worker alone. What a worker had in hand then is read from the shared
+// page, so that one could have it taken back each time and run it nevertheless.
+const maxRecalls = 3
+
+// alone reports whether c is given to a worker that has nothing else in hand, and
+// that gets nothing else until it has answered. So a task that was beside a bad one
+// is acquitted by its answer, and a bad one is the only one left to blame.
+func (c *call) alone() bool { return c.deaths > 0 || c.recalls >= maxRecalls || c.redelivered }
 
 var errNoAnswer = errors.New("the worker closed its end of the channel")

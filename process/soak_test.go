@@ -38,8 +38,8 @@ type soak struct {
 	tasks    int64        // accepted by any pool
 	accepted atomic.Int64 // by Submit
 	answered atomic.Int64
-	outcomes [11]atomic.Int64 // the last: never started
-	ending   atomic.Bool      // the pool is being ended
+	outcomes [bullpen.OutcomeCount + 1]atomic.Int64 // the last: never started
+	ending   atomic.Bool                            // the pool is being ended
 }
 
 func (s *soak) run() {
@@ -200,7 +200,7 @@ func (s *soak) submit(ctx context.Context, p *Pool, free bool) {
 func (s *soak) judge(task bullpen.Task, r bullpen.Result, err error, free bool) {
 	o, started := bullpen.OutcomeOf(err)
 	if !started {
-		s.outcomes[10].Add(1)
+		s.outcomes[bullpen.OutcomeCount].Add(1)
 		if errors.Is(err, bullpen.ErrOverloaded) || errors.Is(err, bullpen.ErrClosed) || !free && isContext(err) {
 			return
 		}

@@ -82,10 +82,10 @@ type Stats struct {
 	// Window is the number of tasks that a worker may have in hand now.
 	Window int
 
-	// Accepted tasks, and how they ended: Outcomes by bullpen.Outcome, and those
-	// that never started.
+	// Accepted tasks, and how they ended: how many had which outcome, and those that
+	// never started. An outcome that none had is missing.
 	Accepted     uint64
-	Outcomes     [10]uint64
+	Outcomes     map[bullpen.Outcome]uint64
 	NeverStarted uint64
 	// Refused tasks were not accepted: closed, overloaded, limits, unknown.
 	Refused uint64
@@ -114,7 +114,8 @@ type Stats struct {
 // it.
 type tally struct {
 	accepted, neverStarted, refused, replayed uint64
-	outcomes                                  [10]uint64
+	outcomes                                  [bullpen.OutcomeCount]uint64
+	aborted                                   aborted
 	started, stopped, failedStarts            uint64
 	stops, deaths                             [causes]uint64
 	blocked, queue, run, back, start          Histogram
@@ -128,7 +129,7 @@ func (p *Pool) Stats() Stats {
 	s := Stats{
 		State: p.state.State(), Queued: p.queue.n, Blocked: p.blockedCallers(), InHand: p.inHand,
 		Starting: p.starting, Idle: len(p.idle), Leaving: p.leaving,
-		Window: p.window(), Accepted: t.accepted, Outcomes: t.outcomes,
+		Window: p.window(), Accepted: t.accepted, Outcomes: byOutcome(&t.outcomes),
 		NeverStarted: t.neverStarted, Refused: t.refused, Replayed: t.replayed,
 		Started: t.started, Stopped: t.stopped, FailedStarts: t.failedStarts,
 		Stops: byCause(&t.stops), Deaths: byCause(&t.deaths), LostLogLines: p.logs.lost.Load(),
@@ -136,6 +137,16 @@ func (p *Pool) Stats() Stats {
 	}
 	s.Busy = p.inState(WorkerBusy)
 	return s
+}
+
+func byOutcome(counts *[bullpen.OutcomeCount]uint64) map[bullpen.Outcome]uint64 {
+	m := map[bullpen.Outcome]uint64{}
+	for o, n := range counts {
+		if n > 0 {
+			m[bullpen.Outcome(o)] = n
+		}
+	}
+	return m
 }
 
 func byCause(counts *[causes]uint64) map[Cause]uint64 {

@@ -101,7 +101,7 @@ func (p *Pool) submit(ctx context.Context, c *call, t bullpen.Task, w *waiter, s
 	}
 	p.tally.accepted++
 	if p.queue.n == 0 && !p.full() {
-		if to := p.pick(); to != nil {
+		if to := p.pick(c.alone()); to != nil {
 			w.admit()
 			p.handOver(to, c, spinOn)
 			return nil
@@ -174,6 +174,10 @@ func (p *Pool) enqueue(c *call) {
 	}
 }
 
+// metaRedelivered is set by package queue where an earlier attempt of a job was cut
+// off: a worker may have blamed it for what another job did.
+const metaRedelivered = "bullpen.redelivered"
+
 // fill makes c the call of t, with the limits in force.
 func (p *Pool) fill(c *call, t bullpen.Task) error {
 	c.task = t
@@ -185,6 +189,7 @@ func (p *Pool) fill(c *call, t bullpen.Task) error {
 		}
 	}
 	if len(t.Meta) > 0 {
+		c.redelivered = t.Meta[metaRedelivered] != ""
 		return checkMeta(t.Meta)
 	}
 	return nil

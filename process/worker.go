@@ -55,6 +55,7 @@ type worker struct {
 	state       lifecycle.Machine[WorkerState]
 	flight      []*call // tasks in hand by number, a ring
 	count       int     // of them
+	alone       bool    // the one in hand is to have no others beside it
 	bytes       int     // of their payloads in the pipe
 	oldest      uint32  // number of the oldest in hand; next where there is none
 	next        uint32  // number of the next task
@@ -144,7 +145,7 @@ func (w *worker) room() int {
 	default:
 		return 0
 	}
-	if w.recalled != 0 || w.bytes >= pipeRoom || !w.sound() || w.pool.share != nil && !w.place.held {
+	if w.alone && w.count > 0 || w.recalled != 0 || w.bytes >= pipeRoom || !w.sound() || w.pool.share != nil && !w.place.held {
 		return 0
 	}
 	room := max(w.pool.window(), w.concurrency) - w.count

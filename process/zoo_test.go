@@ -4,8 +4,10 @@ package process
 
 import (
 	"bufio"
+	"bytes"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -49,9 +51,10 @@ func zoo(role string, args []string) {
 		_, _ = out.WriteString("Welcome to my worker!\n")
 		<-time.After(time.Hour)
 	}
-	hello := protocol.BeginPairs(nil, 2)
+	hello := protocol.BeginPairs(nil, 3)
 	hello = protocol.AppendPair(hello, "tasks", "any")
 	hello = protocol.AppendPair(hello, "sdk", "zoo/1")
+	hello = protocol.AppendPair(hello, "caps", caps(role))
 	write(out, protocol.Header{Kind: protocol.Hello, Code: protocol.Version}, hello)
 	served := 0
 	for {
@@ -63,6 +66,9 @@ func zoo(role string, args []string) {
 			continue
 		}
 		served++
+		if denies(role, out, h, body) {
+			continue
+		}
 		if len(args) > 0 && strconv.Itoa(served) != args[0] {
 			write(out, protocol.Header{Kind: protocol.Result, ID: h.ID, Aux: 1}, body)
 			continue
@@ -110,6 +116,56 @@ func misbehave(role string, out *os.File, h protocol.Header, body []byte) {
 		answer.Flags = protocol.Arena
 		write(out, answer, make([]byte, protocol.ReplyReference))
 	}
+}
+
+// deniers keep the shared page, by their word, and never write to it.
+var deniers = []string{"denies-exit", "denies-hang", "denies-close", "denies-return", "denies-oldest"}
+
+func caps(role string) string {
+	if slices.Contains(deniers, role) {
+		return "page"
+	}
+	return ""
+}
+
+// denyOldest says that a task runs which was answered long ago.
+func denyOldest() {
+	memory, err := syscall.Mmap(5, 0, protocol.PageSize, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED)
+	if err != nil {
+		panic(err)
+	}
+	page, err := protocol.NewPage(memory)
+	if err != nil {
+		panic(err)
+	}
+	page.End(1)
+}
+
+// denies is a worker that answers like any other, but denies that it has started a
+// task whose payload ends in "bad", and does as its role says.
+func denies(role string, out *os.File, h protocol.Header, body []byte) bool {
+	if !slices.Contains(deniers, role) {
+		return false
+	}
+	if !bytes.HasSuffix(body, []byte("bad")) {
+		write(out, protocol.Header{Kind: protocol.Result, ID: h.ID, Aux: 1}, body)
+		return true
+	}
+	switch role {
+	case "denies-exit":
+		os.Exit(0)
+	case "denies-close":
+		_ = out.Close()
+		<-time.After(time.Hour)
+	case "denies-oldest":
+		denyOldest()
+		fallthrough
+	case "denies-hang":
+		<-time.After(time.Hour)
+	case "denies-return":
+		write(out, protocol.Header{Kind: protocol.Returned, ID: h.ID}, nil)
+	}
+	return true
 }
 
 func write(out *os.File, h protocol.Header, body []byte) {

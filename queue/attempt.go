@@ -109,7 +109,7 @@ func (a *attempt) task() bullpen.Task {
 	}
 	t := bullpen.Task{ID: a.stored.id, Name: j.Name, Payload: j.Payload, Meta: j.Meta, Limits: j.Limits, Observer: &a.seen}
 	s := a.stored
-	if a.tries.started == 0 && s.parent == "" && s.schedule == "" && s.chain.first == "" && s.batch == "" {
+	if a.tries.started == 0 && a.tries.crashes == 0 && s.parent == "" && s.schedule == "" && s.chain.first == "" && s.batch == "" {
 		return t
 	}
 	t.Meta = make(map[string]string, len(j.Meta)+6)
@@ -188,7 +188,11 @@ func (a *attempt) done(r bullpen.Result, err error) {
 	if _, started := bullpen.OutcomeOf(err); !started && cause == nil {
 		a.runner.heldOff(err)
 	}
-	a.conclude(decide(&a.stored.job, a.policy, a.stored.maxResult(&a.queue.config), &a.tries, end, random()), end)
+	d := decide(&a.stored.job, a.policy, a.stored.maxResult(&a.queue.config), &a.tries, end, random())
+	if _, started := bullpen.OutcomeOf(err); !started && d.reason == Quarantined {
+		end.err = fmt.Errorf("%d workers died with it in hand (Retry.Crashes), and none had said that it started: %w", a.tries.crashes, err)
+	}
+	a.conclude(d, end)
 }
 
 // conclude does what was decided. From here on the job holds no worker.

@@ -83,8 +83,10 @@ type Retry struct {
 	// MaxBackoff at most. The real delay is a random part of it, at least half.
 	// Default 1 s and 5 min.
 	Backoff, MaxBackoff time.Duration
-	// Crashes is how many workers the job may kill (outcomes crashed and memory)
-	// before it is quarantined. It runs again at once after each. Default 3.
+	// Crashes is how many workers may die with the job in hand before it is
+	// quarantined: those that it killed (outcomes crashed and memory; it runs again
+	// at once after each), and those that ended without having said that it started.
+	// Default 3.
 	Crashes int
 	// Nodes is how many nodes may die with the job in hand before it is
 	// quarantined; a node that is killed on purpose counts too. Default 10.
@@ -169,12 +171,12 @@ func (r Retry) check(where string) []error {
 	if r.Backoff < 0 || r.MaxBackoff < 0 {
 		errs = append(errs, fmt.Errorf("%s: Backoff is %v and MaxBackoff %v: use positive durations, or 0 for the default", where, r.Backoff, r.MaxBackoff))
 	}
-	if len(r.On) > len(bullpen.Outcomes()) {
+	if len(r.On) > bullpen.OutcomeCount {
 		errs = append(errs, fmt.Errorf("%s.On has %d outcomes, some of them twice: name each once", where, len(r.On)))
 	}
 	for _, o := range r.On {
 		switch {
-		case int(o) >= len(bullpen.Outcomes()):
+		case int(o) >= bullpen.OutcomeCount:
 			errs = append(errs, fmt.Errorf("%s.On has the unknown %v", where, o))
 		case o == bullpen.OK, o == bullpen.Canceled, o == bullpen.Lost:
 			errs = append(errs, fmt.Errorf("%s.On has %v, which is not tried again for being listed: leave it out (lost is tried again for jobs that are Idempotent)", where, o))

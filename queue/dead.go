@@ -228,5 +228,5 @@ func (q *Queue) bury(ctx context.Context, e *ending, j *Job) error {
 
 // started tells whether the handler of an ended job may have run.
 func (e *ending) started() bool {
-	return e.tries.started > 0 || e.failure != nil && e.failure.Outcome != bullpen.OK
+	return e.tries.started > 0 || e.tries.crashes > 0 || e.failure != nil && e.failure.Outcome != bullpen.OK
 }

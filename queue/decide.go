@@ -63,7 +63,7 @@ func decide(j *Job, policy Retry, maxResult int, t *tries, end attemptEnd, rando
 // sound gives te with an outcome that there is and that is no good one: what an
 // executor tells otherwise is not known.
 func sound(te *bullpen.TaskError) *bullpen.TaskError {
-	if te.Outcome != bullpen.OK && int(te.Outcome) < len(bullpen.Outcomes()) {
+	if te.Outcome != bullpen.OK && int(te.Outcome) < bullpen.OutcomeCount {
 		return te
 	}
 	fixed := *te
@@ -76,13 +76,13 @@ func decideStarted(j *Job, policy Retry, t *tries, te *bullpen.TaskError, end at
 		return decision{step: stepRecord, outcome: te.Outcome, reason: reason}
 	}
 	late := j.late(end.at)
+	died := te.Outcome == bullpen.Crashed || te.Outcome == bullpen.Memory
+	if t.crashes += end.deaths(died); end.deaths(died) > 0 && t.crashes >= policy.Crashes {
+		return record(Quarantined)
+	}
 	switch te.Outcome { //nolint:exhaustive // for the rest the policy alone decides
 	case bullpen.Crashed, bullpen.Memory:
-		t.crashes++
-		switch {
-		case t.crashes >= policy.Crashes:
-			return record(Quarantined)
-		case late:
+		if late {
 			return record(Expired)
 		}
 		return decision{step: stepRetry}
@@ -113,7 +113,11 @@ func decideStarted(j *Job, policy Retry, t *tries, te *bullpen.TaskError, end at
 }
 
 func decideNeverStarted(j *Job, policy Retry, t *tries, end attemptEnd, random float64) decision {
+	deaths := end.deaths(false)
+	t.crashes += deaths
 	switch {
+	case deaths > 0 && t.crashes >= policy.Crashes:
+		return decision{step: stepRecord, outcome: bullpen.Crashed, reason: Quarantined}
 	case j.late(end.at):
 		return decision{step: stepRecord, outcome: bullpen.Timeout, reason: Expired}
 	case errors.Is(end.err, bullpen.ErrUnknownTask), errors.Is(end.err, bullpen.ErrRefused):
@@ -125,6 +129,15 @@ func decideNeverStarted(j *Job, policy Retry, t *tries, end attemptEnd, random f
 	default:
 		return decision{step: stepGiveBack}
 	}
+}
+
+// deaths is how many workers the attempt has cost: those that ended with the job in
+// hand and had not said that they started it, or the one that ran it and died.
+func (end *attemptEnd) deaths(died bool) int {
+	if died {
+		return max(end.result.Stats.Deaths, 1)
+	}
+	return end.result.Stats.Deaths
 }
 
 // within shortens a delay that would end after the deadline: then the job is

@@ -21,6 +21,7 @@ type attempted struct {
 	before   tries
 	err      error
 	result   int // bytes
+	deaths   int // of workers that had not said that they started it
 	stopped  bool
 	want     decision
 	counters tries // as they must be after
@@ -102,6 +103,16 @@ func endsOfOthers() []attempted {
 			attempted{name: "late: " + err.Error(), job: past, err: err, want: recorded(bullpen.Timeout, Expired)},
 		)
 	}
+	for _, o := range []bullpen.Outcome{bullpen.Crashed, bullpen.Memory, bullpen.Protocol, bullpen.Timeout, bullpen.Lost, bullpen.Canceled} {
+		cases = append(cases, attempted{
+			name: "three workers denied it: " + o.String(), deaths: 3, err: failure(o), want: recorded(o, Quarantined), counters: tries{started: 1, crashes: 3},
+		})
+	}
+	cases = append(cases,
+		attempted{name: "two workers denied it, then it was closed", deaths: 2, err: bullpen.ErrClosed, want: back, counters: tries{crashes: 2}},
+		attempted{name: "closed after the last worker", before: tries{crashes: 2}, deaths: 1, err: bullpen.ErrClosed, want: recorded(bullpen.Crashed, Quarantined), counters: tries{crashes: 3}},
+		attempted{name: "two workers denied it, the third ran it", deaths: 2, err: failure(bullpen.Panic), want: decision{step: stepRetry, delay: 1500 * time.Millisecond}, counters: tries{started: 1, failures: 1, crashes: 2}},
+	)
 	for _, o := range []bullpen.Outcome{bullpen.Crashed, bullpen.Memory} {
 		for _, on := range [][]bullpen.Outcome{nil, {}} {
 			cases = append(cases,
@@ -126,7 +137,7 @@ func TestDecide(t *testing.T) {
 			policy.Backoff = 2 * time.Second
 		}
 		got := c.before
-		end := attemptEnd{err: c.err, at: now, node: "n", interrupted: c.stopped, result: bullpen.Result{Payload: make([]byte, c.result)}}
+		end := attemptEnd{err: c.err, at: now, node: "n", interrupted: c.stopped, result: bullpen.Result{Payload: make([]byte, c.result), Stats: bullpen.Stats{Deaths: c.deaths}}}
 		if d := decide(&c.job, policy, 100, &got, end, random); d != c.want {
 			t.Errorf("%s: %+v, want %+v", c.name, d, c.want)
 		}

@@ -72,6 +72,7 @@ const (
 	endNext
 	endSchedule
 	endBury
+	endDeaths
 )
 
 // encode returns the record of e.
@@ -90,6 +91,7 @@ func (e *ending) encode() []byte {
 	w.span(endRan, e.stats.Ran)
 	w.text(endWorker, e.stats.Worker)
 	w.number(endPeak, uint64(max(e.stats.PeakMemory, 0)))
+	w.number(endDeaths, uint64(e.stats.Deaths))
 	w.text(endNode, e.node)
 	if e.tries.started > 0 || len(e.tries.history) > 0 || e.tries.lost > 0 {
 		w.bytes(endTries, e.tries.fields())
@@ -145,7 +147,9 @@ func (e *ending) read(f field) error {
 		return readFailure(f.v, e.failure)
 	case endLine:
 		return e.readLine(f.v)
-	case endPriority, endOutcome, endProgress:
+	case endOutcome:
+		return f.into(&e.outcome)
+	case endPriority, endProgress:
 		return e.readSmall(f)
 	case endSchedule:
 		return f.tick(&e.schedule, &e.tick)
@@ -161,6 +165,8 @@ func (e *ending) read(f field) error {
 		return f.into(&e.stats.PeakMemory)
 	case endIndex:
 		return f.into(&e.index)
+	case endDeaths:
+		return f.into(&e.stats.Deaths)
 	}
 	return nil
 }
@@ -207,11 +213,6 @@ func (e *ending) readSmall(f field) error {
 			return fmt.Errorf("%w: it names a priority %d", errCorrupt, v)
 		}
 		e.priority = Priority(v)
-	case endOutcome:
-		if v >= uint64(len(bullpen.Outcomes())) {
-			return fmt.Errorf("%w: it names an outcome %d", errCorrupt, v)
-		}
-		e.outcome = bullpen.Outcome(v)
 	case endProgress:
 		if e.progress = math.Float64frombits(v); !(e.progress >= 0 && e.progress <= 1) {
 			return fmt.Errorf("%w: its progress is %v", errCorrupt, e.progress)
@@ -319,12 +320,7 @@ func readFailure(b []byte, t *bullpen.TaskError) error {
 			t.ExitCode--
 			return err
 		case failOutcome:
-			v, err := f.number()
-			if err == nil && v >= uint64(len(bullpen.Outcomes())) {
-				err = fmt.Errorf("%w: it names an outcome %d", errCorrupt, v)
-			}
-			t.Outcome = bullpen.Outcome(v)
-			return err
+			return f.into(&t.Outcome)
 		}
 		return nil
 	})

@@ -29,6 +29,9 @@ const (
 	TriedAgain
 	// Damaged: a stored record does not have the checksum it was stored with.
 	Damaged
+	// Unreadable: a later version has recorded the end of a job, and this one cannot
+	// read it; the record and the job are left to that version.
+	Unreadable
 	// Missing: a job that was confirmed is no more in the store.
 	Missing
 	// NotKept: something could not be stored and will be tried again, or is not
@@ -70,7 +73,7 @@ const (
 var eventNames = [...]string{
 	Redelivered: "redelivered", Retried: "will be tried again", GaveBack: "given back", Buried: "dead",
 	TookBack: "canceled", Compensated: "compensation enqueued", ToldOfDeath: "its bury task enqueued", TriedAgain: "dead job enqueued again",
-	Damaged: "stored record is damaged", Missing: "confirmed job is missing", NotKept: "not stored",
+	Damaged: "stored record is damaged", Unreadable: "outcome is of a later version", Missing: "confirmed job is missing", NotKept: "not stored",
 	Full: "enqueue refused", Paused: "queue paused", Resumed: "queue resumed", Verified: "store verified",
 	HeldOff: "holding off", ScheduleFired: "schedule fired", TickSkipped: "tick of a schedule skipped",
 	TicksMissed: "ticks of a schedule missed", ScheduleFailed: "schedule cannot fire", StoreFailed: "store failed",
@@ -90,7 +93,7 @@ func (k EventKind) level() slog.Level {
 	switch k {
 	case Damaged, Missing, StoreFailed:
 		return slog.LevelError
-	case Buried, Full, NotKept, HeldOff, Redelivered, TickSkipped, TicksMissed, ScheduleFailed:
+	case Buried, Unreadable, Full, NotKept, HeldOff, Redelivered, TickSkipped, TicksMissed, ScheduleFailed:
 		return slog.LevelWarn
 	case ScheduleFired, BatchProgress:
 		return slog.LevelDebug

@@ -83,6 +83,9 @@ const (
 	Refused Reason = "refused"
 	// Corrupt: what is stored of it is damaged; it was not run.
 	Corrupt Reason = "corrupt"
+	// Newer: a later version of Bullpen has recorded its end, and this one cannot read
+	// the record; see ErrNewer.
+	Newer Reason = "newer"
 	// Vanished: the store had confirmed it and has it no more.
 	Vanished Reason = "vanished"
 	// TakenBack: it was canceled.
@@ -117,8 +120,8 @@ type Info struct {
 	Meta                    map[string]string
 	// Node and Worker say who runs it or ran it last.
 	Node, Worker string
-	// Attempts counts those that started, Crashes those of them that killed
-	// their worker; History has the last of them.
+	// Attempts counts those that started, Crashes the workers that died with the job
+	// in hand; History has the last attempts.
 	Attempts, Crashes int
 	History           []Attempt
 	// Progress is from 0 to 1, as the handler last told, with its note; Lines
@@ -172,6 +175,10 @@ var (
 	// ErrDamaged says that what is stored is not what was stored: its checksum is
 	// wrong. A damaged job is not run; it is buried when its turn comes.
 	ErrDamaged = errors.New("the stored record is damaged")
+	// ErrNewer says that a later version of Bullpen wrote what is stored, in a way that
+	// this one cannot read, or that a job has an outcome that only a later version
+	// knows. It is kept as it is: use that version.
+	ErrNewer = errors.New("written by a later version of Bullpen")
 	// ErrUnconfirmed says that a job may be in the queue or not: the answer was
 	// not awaited or got lost. Enqueue it again with the same key to be sure.
 	ErrUnconfirmed = errors.New("not confirmed")
@@ -196,6 +203,9 @@ func (e *EndError) Error() string {
 	if e.Reason != "" && e.Reason != TakenBack {
 		s += " (" + string(e.Reason) + ")"
 	}
+	if int(e.Outcome) >= bullpen.OutcomeCount {
+		s += ", " + ErrNewer.Error()
+	}
 	switch {
 	case e.Task != nil:
 		s += fmt.Sprintf(" after %d attempts: %v", e.Attempts, e.Task)
@@ -214,8 +224,12 @@ func (e *EndError) Unwrap() error {
 }
 
 // Is makes errors.Is work as for a task: with context.DeadlineExceeded for
-// Timeout and context.Canceled for Canceled.
+// Timeout and context.Canceled for Canceled; and with ErrNewer for an outcome that
+// this version does not know.
 func (e *EndError) Is(target error) bool {
+	if int(e.Outcome) >= bullpen.OutcomeCount && target == ErrNewer {
+		return true
+	}
 	return (&bullpen.TaskError{Outcome: e.Outcome}).Is(target)
 }
 
@@ -235,8 +249,8 @@ func (e *ending) err() error {
 
 func (e *ending) state() State {
 	switch {
-	case e.outcome == bullpen.OK:
-		return Done
+	case e.outcome == bullpen.OK, int(e.outcome) >= bullpen.OutcomeCount && e.reason == "":
+		return Done // of an outcome that is not known, the reason says whether it is a bad one
 	case e.reason == TakenBack:
 		return Canceled
 	default:

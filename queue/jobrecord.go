@@ -236,11 +236,9 @@ func (s *stored) readOn(f field) error {
 		s.job.Retry.On = []bullpen.Outcome{}
 		return nil
 	}
-	if v == 0 || v > uint64(len(bullpen.Outcomes())) {
-		return fmt.Errorf("%w: it names an outcome %d", errCorrupt, v)
+	o, err := outcomeOf(v - 1)
+	if err == nil && len(s.job.Retry.On) <= math.MaxUint8 {
+		s.job.Retry.On = append(s.job.Retry.On, o)
 	}
-	if len(s.job.Retry.On) < len(bullpen.Outcomes()) {
-		s.job.Retry.On = append(s.job.Retry.On, bullpen.Outcome(v-1))
-	}
-	return nil
+	return err
 }

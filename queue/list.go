@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -158,7 +159,10 @@ func (q *Queue) listed(m engine.Message) *Info {
 	}
 	id := engine.LastToken(m.Subject)
 	e, err := decodeEnding(id, m.Data)
-	if err != nil {
+	switch {
+	case errors.Is(err, ErrNewer):
+		return &Info{ID: id, State: Dead, Outcome: bullpen.Lost, Reason: Newer, Err: err}
+	case err != nil:
 		return &Info{ID: id, State: Dead, Outcome: bullpen.Lost, Reason: Corrupt, Err: err}
 	}
 	return e.info()

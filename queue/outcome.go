@@ -101,7 +101,7 @@ func (a *attempt) recorded(e *ending) {
 // that the job may have run.
 func (a *attempt) follows(e *ending, started bool) func(context.Context) error {
 	q, j := a.queue, &a.stored.job
-	undo := e.outcome != bullpen.OK && j.Compensate != "" && started
+	undo := e.state() != Done && j.Compensate != "" && started
 	bury := e.state() == Dead && j.Bury != ""
 	if !undo && !bury {
 		return nil
@@ -158,8 +158,14 @@ func (a *attempt) settled(started bool) {
 	}
 	q := a.queue
 	var e *ending
+	var unread error
 	a.background(func(ctx context.Context) (err error) {
-		if e, err = q.outcome(ctx, a.id()); errors.Is(err, ErrDamaged) {
+		e, err = q.outcome(ctx, a.id())
+		switch {
+		case errors.Is(err, ErrNewer):
+			unread = err
+			return nil
+		case errors.Is(err, ErrDamaged):
 			e, err = q.renewOutcome(ctx, a.stored, err)
 		}
 		if err == nil {
@@ -175,7 +181,24 @@ func (a *attempt) settled(started bool) {
 			return follow(ctx)
 		}
 		return q.goOn(ctx, e, a.stored)
-	}, func() { a.ended(e) })
+	}, func() {
+		if unread != nil {
+			a.leaveToNewer(unread)
+			return
+		}
+		a.ended(e)
+	})
+}
+
+// newerPause is how long a job rests whose end a later version has recorded.
+const newerPause = time.Minute
+
+// leaveToNewer gives a job back whose outcome only a later version can read. What
+// follows from the end is for that version to do: the outcome is kept, and the job
+// stays until it comes to a node that can.
+func (a *attempt) leaveToNewer(err error) {
+	a.queue.journal.emit(Event{Kind: Unreadable, Queue: a.stored.job.Queue, Job: a.id(), Text: err.Error()})
+	a.back(newerPause)
 }
 
 // renewOutcome puts a readable record in the place of a damaged outcome: the job
@@ -261,7 +284,8 @@ func (a *attempt) reschedule(at time.Time) {
 
 // giveBack returns a job that never started, at once and without an attempt
 // spent. That it was handed out and not started is stored, or it would count as
-// the death of a node; losing that does no harm beyond this.
+// the death of a node; losing that does no harm beyond this. Workers that died with
+// it in hand are not forgotten.
 func (a *attempt) giveBack() {
 	q := a.queue
 	if a.number.Load() > 0 {
@@ -269,7 +293,7 @@ func (a *attempt) giveBack() {
 		q.journal.emit(Event{Kind: GaveBack, Queue: a.stored.job.Queue, Task: a.stored.job.Name, Job: a.id()})
 	}
 	a.tries.open = false
-	q.engine.Put(engine.Put{Stream: engine.State, Subject: "try." + a.id(), Data: a.tries.encode(a.id())}, func(uint64, error) {
+	q.engine.Put(engine.Put{Stream: engine.State, Subject: "try." + a.id(), Data: a.tries.encode(a.id()), Durable: a.tries.crashes > 0}, func(uint64, error) {
 		a.back(0)
 	})
 }

@@ -7,13 +7,16 @@ import (
 	"math"
 	"strconv"
 	"time"
+
+	bullpen "github.com/bullpen-run/bullpen"
 )
 
 // A record is what the queue stores of a job, an outcome, or another thing: a
 // version byte, a CRC-32C, then fields of a tag, a length and that many bytes,
 // numbers as in encoding/binary's varints. The checksum covers the id of the job
 // too, so that a record which stands in the wrong place is found out. Unknown
-// tags are skipped, which lets a later version add fields.
+// tags are skipped, which lets a later version add fields. Whatever a later version
+// changes besides, these first five bytes stay.
 
 const (
 	recordVersion = 1
@@ -146,13 +149,35 @@ func readRecord(id string, b []byte, each func(field) error) error {
 	if len(b) < recordHead {
 		return fmt.Errorf("%w: it has %d bytes", errCorrupt, len(b))
 	}
-	if b[0] != recordVersion {
-		return fmt.Errorf("%w: its version is %d, this program knows %d; if a newer one wrote it, use that", errCorrupt, b[0], recordVersion)
-	}
 	if want := binary.LittleEndian.Uint32(b[1:]); want != checksum(id, b) {
 		return fmt.Errorf("%w: checksum %08x instead of %08x", errCorrupt, checksum(id, b), want)
 	}
+	switch {
+	case b[0] > recordVersion:
+		return newer{b[0]}
+	case b[0] < recordVersion:
+		return fmt.Errorf("%w: its version is %d, and the first one was %d", errCorrupt, b[0], recordVersion)
+	}
 	return readFields(b[recordHead:], each)
+}
+
+// newer is the error for a record of a later version. What is not made for it takes
+// it for damage: as little is known of it.
+type newer struct{ version byte }
+
+func (n newer) Error() string {
+	return fmt.Sprintf("%v: its version is %d, this program knows %d", ErrNewer, n.version, recordVersion)
+}
+
+func (n newer) Is(target error) bool { return target == ErrNewer || target == ErrDamaged }
+
+// outcomeOf gives the outcome with a number. One that this program does not know is
+// of a later version, and is no damage.
+func outcomeOf(v uint64) (bullpen.Outcome, error) {
+	if v > math.MaxUint8 {
+		return 0, fmt.Errorf("%w: it names an outcome %d", errCorrupt, v)
+	}
+	return bullpen.Outcome(v), nil
 }
 
 func readFields(b []byte, each func(field) error) error {
@@ -228,6 +253,9 @@ func (f field) into(to any) error {
 		*to = time.Duration(v)
 	case *time.Time:
 		*to = time.UnixMicro(int64(v))
+	case *bullpen.Outcome:
+		*to, err = outcomeOf(v)
+		return err
 	default:
 		return fmt.Errorf("field %d: no way to read a number into %T", f.tag, to)
 	}

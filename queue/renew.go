@@ -48,7 +48,9 @@ func (r *runner) renew() {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(mine) == 0 || q.live.Err() != nil {
+	// Not mine: a job may have come since, and relies on this timer. It was counted
+	// before it looked whether there is one.
+	if r.all.Load() == 0 || q.live.Err() != nil {
 		r.renewing = false
 		return
 	}

@@ -82,7 +82,7 @@ func TestEndingsOfAnyExecutorCanBeRead(t *testing.T) {
 		end := attemptEnd{err: te, at: stamp(1), result: bullpen.Result{Stats: bullpen.Stats{PeakMemory: -1, Ran: -1}}}
 		d := decide(&s.job, config.Retry, config.MaxResult, &a.tries, end, 0.5)
 		e := a.ending(decision{step: stepRecord, outcome: d.outcome, reason: Exhausted}, end)
-		if d.step == stepRecord && int(d.outcome) >= len(bullpen.Outcomes()) {
+		if d.step == stepRecord && int(d.outcome) >= bullpen.OutcomeCount {
 			t.Errorf("%s: it is to be recorded as %v, which is no outcome", name, d.outcome)
 		}
 		if _, err := decodeEnding(e.id, e.encode()); err != nil {

@@ -37,7 +37,7 @@ type tally struct {
 	taken, redelivered            atomic.Uint64
 	retried, gaveBack             atomic.Uint64
 	dead, quarantined             atomic.Uint64
-	ended                         [bullpen.Lost + 1]atomic.Uint64
+	ended                         [bullpen.OutcomeCount]atomic.Uint64
 	wait, run                     histogram
 }
 

@@ -37,7 +37,7 @@ const mostHistory = 16
 type tries struct {
 	started  int  // attempts that started, whatever came of them
 	failures int  // of these, by the handler's doing: against Retry.Attempts
-	crashes  int  // of these, that killed their worker: against Retry.Crashes
+	crashes  int  // workers that died with the job in hand: against Retry.Crashes
 	lost     int  // of these, whose node died: against Retry.Nodes
 	open     bool // an attempt has begun, and its end is not stored: it was cut off if another comes
 	refused  int  // times that an executor refused it, none of them started
@@ -151,12 +151,7 @@ func (a *Attempt) readFields(b []byte) error {
 		case attemptNumber:
 			return f.into(&a.Number)
 		case attemptOutcome:
-			v, err := f.number()
-			if err == nil && v >= uint64(len(bullpen.Outcomes())) {
-				err = fmt.Errorf("%w: it names an outcome %d", errCorrupt, v)
-			}
-			a.Outcome = bullpen.Outcome(v)
-			return err
+			return f.into(&a.Outcome)
 		case attemptEnded:
 			return f.into(&a.Ended)
 		case attemptRan:

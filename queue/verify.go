@@ -77,8 +77,8 @@ func (q *Queue) readAll(missing map[string]struct{}, counted bool) (n int, err e
 func (q *Queue) reportMissing(missing map[string]struct{}) error {
 	for id := range missing {
 		_, err := q.Get(q.live, id)
-		if err == nil {
-			continue
+		if err == nil || errors.Is(err, ErrDamaged) {
+			continue // it has an outcome, if one that cannot be read
 		}
 		if !errors.Is(err, ErrNotFound) {
 			return err

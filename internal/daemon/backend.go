@@ -165,12 +165,7 @@ func (p *pool) describe() api.Pool {
 	a.Queued, a.Blocked, a.InHand = s.Queued, s.Blocked, s.InHand
 	a.Accepted, a.NeverStarted, a.Refused = s.Accepted, s.NeverStarted, s.Refused
 	a.Started, a.Stopped, a.FailedStarts = s.Started, s.Stopped, s.FailedStarts
-	a.Outcomes = make(map[bullpen.Outcome]uint64)
-	for o, n := range s.Outcomes {
-		if n > 0 {
-			a.Outcomes[bullpen.Outcome(o)] = n
-		}
-	}
+	a.Outcomes = s.Outcomes
 	a.Deaths = deaths(s.Deaths)
 	a.WaitP50, a.WaitP99 = s.QueueTime.Quantile(0.5), s.QueueTime.Quantile(0.99)
 	a.RunP50, a.RunP99 = s.RunTime.Quantile(0.5), s.RunTime.Quantile(0.99)

@@ -82,7 +82,7 @@ func (p *pool) count(n *api.PoolNow, r *history.Reading) {
 	r.Running = s.InHand
 	for o, count := range s.Outcomes {
 		r.Ended += count
-		if bullpen.Outcome(o) != bullpen.OK {
+		if o != bullpen.OK {
 			r.Failed += count
 		}
 	}

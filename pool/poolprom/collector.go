@@ -236,8 +236,8 @@ func collectTask(name, task string, t *pool.TaskStats, to chan<- prometheus.Metr
 	count := func(outcome string, n uint64) {
 		to <- prometheus.MustNewConstMetric(tasks, prometheus.CounterValue, float64(n), name, task, outcome)
 	}
-	for o, n := range t.Outcomes {
-		if o := bullpen.Outcome(o); n > 0 || possible(o) {
+	for _, o := range bullpen.Outcomes() {
+		if n := t.Outcomes[o]; n > 0 || possible(o) {
 			count(o.String(), n)
 		}
 	}

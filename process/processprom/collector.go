@@ -251,9 +251,7 @@ func add(sum, s *process.Stats) {
 	sum.Busy += s.Busy
 	sum.Leaving += s.Leaving
 	sum.Accepted += s.Accepted
-	for i, n := range s.Outcomes {
-		sum.Outcomes[i] += n
-	}
+	addCounts(&sum.Outcomes, s.Outcomes)
 	sum.NeverStarted += s.NeverStarted
 	sum.Refused += s.Refused
 	sum.Replayed += s.Replayed
@@ -261,8 +259,8 @@ func add(sum, s *process.Stats) {
 	sum.Stopped += s.Stopped
 	sum.FailedStarts += s.FailedStarts
 	sum.LostLogLines += s.LostLogLines
-	addCauses(&sum.Stops, s.Stops)
-	addCauses(&sum.Deaths, s.Deaths)
+	addCounts(&sum.Stops, s.Stops)
+	addCounts(&sum.Deaths, s.Deaths)
 	merge(&sum.BlockedTime, &s.BlockedTime)
 	merge(&sum.QueueTime, &s.QueueTime)
 	merge(&sum.RunTime, &s.RunTime)
@@ -270,9 +268,9 @@ func add(sum, s *process.Stats) {
 	merge(&sum.StartTime, &s.StartTime)
 }
 
-func addCauses(sum *map[process.Cause]uint64, counts map[process.Cause]uint64) {
+func addCounts[K comparable](sum *map[K]uint64, counts map[K]uint64) {
 	if *sum == nil {
-		*sum = make(map[process.Cause]uint64, len(counts))
+		*sum = make(map[K]uint64, len(counts))
 	}
 	for cause, n := range counts {
 		(*sum)[cause] += n

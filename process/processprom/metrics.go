@@ -151,8 +151,8 @@ func collect(name string, minimum, maximum int, s *process.Stats, to chan<- prom
 	for _, n := range counters {
 		count(n.desc, n.value(s))
 	}
-	for o, n := range s.Outcomes {
-		count(tasks, n, bullpen.Outcome(o).String())
+	for _, o := range bullpen.Outcomes() {
+		count(tasks, s.Outcomes[o], o.String())
 	}
 	count(tasks, s.NeverStarted, neverStarted)
 	byCause := func(d *prometheus.Desc, usual []process.Cause, counts map[process.Cause]uint64) {

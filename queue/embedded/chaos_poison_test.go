@@ -37,6 +37,14 @@ func poisons() map[string]bullpen.Handler {
 			// of this signal.
 			return nil, syscall.Exec("/bin/sh", []string{"sh", "-c", "ulimit -c 0; kill -SEGV $$; sleep 60"}, os.Environ())
 		},
+		"deny": func(_ context.Context, t bullpen.Task) ([]byte, error) {
+			stamp(t, "start")
+			if err := denyStart(); err != nil {
+				return nil, err
+			}
+			os.Exit(0)
+			return nil, nil
+		},
 		"hog": func(_ context.Context, t bullpen.Task) ([]byte, error) {
 			stamp(t, "start")
 			fmt.Fprintln(os.Stderr, "about to take too much memory")

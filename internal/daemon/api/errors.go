@@ -33,6 +33,7 @@ var answers = []struct {
 	{queue.ErrIncomplete, problem.Incomplete, ""},
 	{queue.ErrFull, problem.Full, "try again later, raise queue.keep.jobs, or add workers"},
 	{queue.ErrClosed, problem.Closed, "try again after a moment"},
+	{queue.ErrNewer, problem.Internal, "use the version of Bullpen that wrote it, or a later one"},
 	{queue.ErrDamaged, problem.Internal, "what the store has of it is not what was stored: look at the disk"},
 	{queue.ErrStore, problem.Store, "try again after a moment; the log of the daemon says more"},
 	{bullpen.ErrClosed, problem.Closed, "try again after a moment"},
@@ -48,7 +49,7 @@ func problemOf(err error) *problem.Problem {
 	var end *queue.EndError
 	if errors.As(err, &end) {
 		p := problem.New(problem.EndedBadly, end.Error())
-		p.Outcome, p.Reason, p.Job, p.Attempts = end.Outcome.String(), string(end.Reason), end.ID, end.Attempts
+		p.Outcome, p.Reason, p.Job, p.Attempts = problem.Outcome(end.Outcome), string(end.Reason), end.ID, end.Attempts
 		p.Failure = problem.FailureOf(end.Task)
 		return p
 	}

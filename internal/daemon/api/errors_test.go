@@ -80,6 +80,7 @@ func TestEveryErrorHasItsAnswer(t *testing.T) {
 		"queue.ErrClosed":        {queue.ErrClosed, problem.Closed},
 		"queue.ErrStore":         {queue.ErrStore, problem.Store},
 		"queue.ErrDamaged":       {queue.ErrDamaged, problem.Internal},
+		"queue.ErrNewer":         {queue.ErrNewer, problem.Internal},
 		"queue.ErrUnconfirmed":   {queue.ErrUnconfirmed, problem.Unconfirmed},
 		"bullpen.ErrClosed":      {bullpen.ErrClosed, problem.Closed},
 		"bullpen.ErrOverloaded":  {bullpen.ErrOverloaded, problem.Overloaded},
@@ -138,6 +139,20 @@ func TestEveryEndIsNoServerError(t *testing.T) {
 	p := problemOf(&queue.EndError{ID: nobody, Outcome: bullpen.Timeout, Reason: queue.Expired})
 	if p.Failure != nil || p.Outcome != "timeout" {
 		t.Errorf("a job that never ran is answered with %+v", p)
+	}
+}
+
+// What a later version has recorded is told in the words that the API has.
+func TestAnOutcomeOfALaterVersion(t *testing.T) {
+	t.Parallel()
+	const later = bullpen.Outcome(bullpen.OutcomeCount)
+	err := &queue.EndError{ID: nobody, Outcome: later, Task: &bullpen.TaskError{Outcome: later, Message: "made way"}}
+	if p := problemOf(err); p.Outcome != "lost" || p.Failure.Outcome != "lost" || !strings.Contains(p.Detail, "later version") {
+		t.Errorf("it is answered with %+v", p)
+	}
+	j := whole(&queue.Info{ID: nobody, State: queue.Done, Outcome: later, Err: err, History: []queue.Attempt{{Outcome: later}}})
+	if j.Outcome != "lost" || j.Reason != "newer" || !strings.Contains(j.Error, "later version") || j.History[0].Outcome != "lost" {
+		t.Errorf("the job is %+v", j)
 	}
 }
 

@@ -105,7 +105,10 @@ func brief(i *queue.Info) Job {
 		j.Priority = i.Priority.String()
 	}
 	if i.State.Ended() {
-		j.Ended, j.Outcome = stamp(i.Ended), i.Outcome.String()
+		j.Ended, j.Outcome = stamp(i.Ended), problem.Outcome(i.Outcome)
+	}
+	if errors.Is(i.Err, queue.ErrNewer) && j.Reason == "" {
+		j.Reason = string(queue.Newer)
 	}
 	if i.Err != nil {
 		j.Error = causeOf(i.Err)
@@ -121,6 +124,9 @@ func causeOf(err error) string {
 	var end *queue.EndError
 	if !errors.As(err, &end) {
 		return err.Error()
+	}
+	if errors.Is(err, queue.ErrNewer) {
+		return end.Error()
 	}
 	if end.Task == nil {
 		return end.Message
@@ -158,7 +164,7 @@ func evidence(i *queue.Info) Job {
 
 func attemptOf(a *queue.Attempt) Attempt {
 	t := Attempt{
-		Number: a.Number, Outcome: a.Outcome.String(), Ended: stamp(a.Ended), Ran: a.Ran.Seconds(), Node: a.Node, Worker: a.Worker,
+		Number: a.Number, Outcome: problem.Outcome(a.Outcome), Ended: stamp(a.Ended), Ran: a.Ran.Seconds(), Node: a.Node, Worker: a.Worker,
 		Error: a.Error, Signal: a.Signal, PeakMemory: a.PeakMemory,
 	}
 	if a.ExitCode >= 0 && a.Outcome != bullpen.OK {

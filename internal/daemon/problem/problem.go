@@ -155,13 +155,22 @@ type Failure struct {
 	Detail    string `json:"detail,omitempty"`
 }
 
+// Outcome gives the word of an outcome. One of a later version is lost: how the task
+// ended is not known here.
+func Outcome(o bullpen.Outcome) string {
+	if int(o) >= bullpen.OutcomeCount {
+		o = bullpen.Lost
+	}
+	return o.String()
+}
+
 // FailureOf gives a task's end as it is told over HTTP, nil for nil.
 func FailureOf(e *bullpen.TaskError) *Failure {
 	if e == nil {
 		return nil
 	}
 	f := &Failure{
-		Outcome: e.Outcome.String(), Task: e.Task, Type: e.Type, Message: e.Message, Stack: e.Stack,
+		Outcome: Outcome(e.Outcome), Task: e.Task, Type: e.Type, Message: e.Message, Stack: e.Stack,
 		Retryable: e.Retryable, Worker: e.Worker, Signal: e.Signal, Detail: e.Detail,
 	}
 	if f.Message == "" && e.Err != nil {

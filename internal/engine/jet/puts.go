@@ -26,11 +26,12 @@ type pending struct {
 func (p *pending) repeatable() bool { return p.put.New || p.put.After > 0 }
 
 // puts is the table of the puts that are under way. An answer finds its put by
-// a token: the place in the table, and a count that tells those apart that had
-// the same place one after the other.
+// a token: the place in the table, and the number of the put, which tells those
+// apart that had the same place one after the other.
 type puts struct {
 	mu     sync.Mutex
 	slots  []slot   // guarded by mu
+	turn   uint32   // guarded by mu: how many puts there were
 	free   []uint32 // guarded by mu: places that are empty
 	open   int      // guarded by mu: puts whose done was not called yet, in the table or not
 	closed bool     // guarded by mu: no more are taken
@@ -61,8 +62,9 @@ func (t *puts) add(p *pending) (token uint64, err error) {
 		at = uint32(len(t.slots))
 		t.slots = append(t.slots, slot{})
 	}
+	t.turn++
 	s := &t.slots[at]
-	s.turn++
+	s.turn = t.turn
 	s.used = true
 	s.pending = *p
 	s.sending = true
@@ -201,7 +203,31 @@ func (t *puts) sweep(tick, patience int64, lost bool) (retry []again, over []pen
 			retry = append(retry, again{token: s.token(uint32(at)), put: p})
 		}
 	}
+	t.shrink()
 	return retry, over
+}
+
+// leastSlots is how many places the table keeps in any case.
+const leastSlots = 256
+
+// shrink gives back the memory of places behind the last put that is under way, when
+// few are used, and has those in front taken first, so that the others become empty.
+// t.mu is held.
+func (t *puts) shrink() {
+	n := len(t.slots)
+	if n <= max(leastSlots, 4*(n-len(t.free))) {
+		return
+	}
+	for n > leastSlots && !t.slots[n-1].used {
+		n--
+	}
+	t.slots = append(make([]slot, 0, n), t.slots[:n]...)
+	t.free = make([]uint32, 0, n)
+	for at := n - 1; at >= 0; at-- {
+		if !t.slots[at].used {
+			t.free = append(t.free, uint32(at))
+		}
+	}
 }
 
 // takeAll empties the table, but for what is just being sent. forever says that

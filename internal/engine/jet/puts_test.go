@@ -114,6 +114,52 @@ func TestPutsUnderDisconnections(t *testing.T) {
 	}
 }
 
+// TestPutsShrink has a burst of puts: when it is over the table is small again, also
+// while a late one is under way, and no token of the burst means another put.
+func TestPutsShrink(t *testing.T) {
+	t.Parallel()
+	const burst = 10_000
+	table := newPuts()
+	add := func(n int) (tokens []uint64) {
+		for range n {
+			token, err := table.add(&pending{done: func(uint64, error) {}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			table.sent(token)
+			tokens = append(tokens, token)
+		}
+		return tokens
+	}
+	end := func(tokens []uint64) {
+		for _, token := range tokens {
+			if _, ok := table.take(token); !ok {
+				t.Fatalf("the put %x is not there", token)
+			}
+			table.ended()
+		}
+	}
+	first := add(burst)
+	late := first[burst-1:]
+	end(first[:burst-1])
+	table.sweep(1, 100, false) // the late one has the last place
+	next := add(leastSlots / 4)
+	end(late)
+	table.sweep(2, 100, false)
+	if n, free := cap(table.slots), cap(table.free); n > leastSlots || free > leastSlots {
+		t.Errorf("after a burst of %d the table has %d places, %d of them for empty ones", burst, n, free)
+	}
+	end(next)
+	again := add(burst)
+	for _, token := range first {
+		if _, ok := table.take(token); ok {
+			t.Fatalf("the token %x of a put that has ended is that of another one", token)
+		}
+	}
+	end(again)
+	<-table.close()
+}
+
 func TestLostPuts(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -1,0 +1,206 @@
+package process
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/internal/wire/lines"
+	"github.com/bullpen-run/bullpen/protocol"
+)
+
+// maxDeaths is how many workers may end with a task in hand that, as far as they
+// said, none of them had started. What a worker says of that is its own word: one
+// that is not to be trusted may take it back.
+const maxDeaths = 3
+
+// mostDeaths is how many workers may end with a task in hand. With Lines the kernel
+// says which lines a worker has not read, and programs exit by themselves.
+func (w *worker) mostDeaths() int {
+	if w.talk == nil {
+		return maxReplays
+	}
+	return maxDeaths
+}
+
+// verdicts decides what became of the tasks that w had in hand. Tasks that were
+// not started go back to the queue; the others are returned, ended. Pool.mu is
+// held.
+func (p *Pool) verdicts(w *worker) (ended []*call) {
+	var unstarted []*call
+	number := w.oldest
+	for range len(w.flight) {
+		c := w.flight[int(number)&(len(w.flight)-1)]
+		if c != nil && c.number == number {
+			switch v := w.verdict(c); {
+			case v == notStarted && w.written(c):
+				// The worker may have run it all the same, and lie.
+				if c.deaths++; c.deaths < w.mostDeaths() {
+					unstarted = append(unstarted, c)
+					break
+				}
+				ended = append(ended, p.convict(w, c)...)
+			case v == notStarted:
+				c.replays++
+				unstarted = append(unstarted, c)
+			case v == suspect:
+				ended = append(ended, p.convict(w, c)...)
+			default:
+				ended = append(ended, p.lose(w, c)...)
+			}
+		}
+		if number == w.next {
+			break
+		}
+		number = protocol.Next(number)
+	}
+	for _, c := range slices.Backward(unstarted) {
+		w.drop(c)
+		p.replay(c)
+	}
+	w.pending = nil
+	return ended
+}
+
+// verdict is what can be said of a task whose worker died.
+type verdict uint8
+
+const (
+	notStarted verdict = iota
+	suspect            // it ran
+	unknown            // it had ended, or nobody knows
+)
+
+// verdict reads from the shared page, or from what the worker had read, how far
+// c had come: protocol/SPEC.md section 6.1. Pool.mu is held.
+func (w *worker) verdict(c *call) verdict {
+	switch {
+	case !w.written(c):
+		return notStarted
+	case w.talk == nil:
+		return w.lineVerdict(c)
+	case w.page == nil:
+		if w.concurrency > 1 || c.number == w.oldest {
+			return suspect
+		}
+		return notStarted
+	case protocol.Before(w.page.Started(), c.number):
+		return notStarted
+	case w.concurrency == 1:
+		if w.page.Started() == c.number && w.page.Finished() != c.number {
+			return suspect
+		}
+		return unknown
+	}
+	for k := range w.concurrency {
+		if w.page.RunningAt(k) == c.number {
+			return suspect
+		}
+	}
+	return unknown
+}
+
+// lineVerdict judges a task of the protocol Lines: bytes that the worker has not
+// read stand in the pipe, the last ones last.
+func (w *worker) lineVerdict(c *call) verdict {
+	if w.fault != nil {
+		return suspect
+	}
+	unread, err := w.in.Unread()
+	if err != nil {
+		return unknown
+	}
+	unread += w.input.unwritten
+	for number := w.sentTo.Load(); unread > 0; number-- {
+		other := w.flight[int(number)&(len(w.flight)-1)]
+		if other == nil || other.number != number {
+			break
+		}
+		unread -= len(other.task.Payload) + 1
+		if unread >= 0 && other == c {
+			return notStarted
+		}
+	}
+	if c == w.victim {
+		return suspect
+	}
+	return unknown
+}
+
+// convict ends a task because its worker died: the task ran, or too many workers
+// died with it in hand. Pool.mu is held.
+func (p *Pool) convict(w *worker, c *call) []*call {
+	w.drop(c)
+	te := c.failed(w, bullpen.Crashed, w.fault)
+	switch {
+	case w.starved():
+		te.Outcome, te.Err = bullpen.Memory, &MemoryError{Bound: w.bound, Peak: w.usage.Peak}
+	case w.fault != nil && errors.Is(w.fault, lines.ErrLong):
+		te.Outcome, te.Retryable = bullpen.Output, false
+	case w.fault != nil:
+		te.Outcome = bullpen.Protocol
+	case w.killed && w.cause == BySilence:
+		te.Outcome, te.Err = bullpen.Protocol, errNoAnswer
+	case w.killed && c.cause != nil && (c == w.victim || c.asked):
+		te.Outcome, te.Err = reason(c.cause), c.cause
+	case w.killed && w.cause == ByEnd:
+		te.Outcome, te.Err = bullpen.Canceled, bullpen.ErrClosed
+	}
+	if c.deaths >= w.mostDeaths() {
+		te.Err = &denied{c.deaths, te.Err}
+	}
+	w.describe(te)
+	if p.end(c, bullpen.Result{Stats: w.statsOf(c)}, te) {
+		return []*call{c}
+	}
+	return nil
+}
+
+// denied is the cause of a task's end that as many workers had in hand when they
+// ended as may, each without a sign that the task had started.
+type denied struct {
+	deaths int
+	last   error // why the last of them ended, as far as it is known
+}
+
+func (d *denied) Error() string {
+	s := fmt.Sprintf("%d workers ended with this task in hand, and none had said that it started", d.deaths)
+	if d.last != nil {
+		s += ": " + d.last.Error()
+	}
+	return s
+}
+
+func (d *denied) Unwrap() error { return d.last }
+
+// lose ends a task of which nobody knows how it ended. Pool.mu is held.
+func (p *Pool) lose(w *worker, c *call) []*call {
+	w.drop(c)
+	te := c.failed(w, bullpen.Lost, errors.New("the worker ended before it had answered"))
+	if w.hint != nil {
+		te.Err = w.hint
+	}
+	w.describe(te)
+	if p.end(c, bullpen.Result{Stats: w.statsOf(c)}, te) {
+		return []*call{c}
+	}
+	return nil
+}
+
+func (w *worker) statsOf(c *call) bullpen.Stats {
+	return bullpen.Stats{
+		Waited: time.Duration(c.sent - c.accepted), Worker: w.name, PeakMemory: max(w.exit.MaxRSS, w.usage.Peak),
+		Ran: time.Duration(max(0, w.pool.now()-max(c.started, c.sent))),
+	}
+}
+
+// describe adds how the worker ended.
+func (w *worker) describe(te *bullpen.TaskError) {
+	te.ExitCode = w.exit.Code
+	if w.exit.Signal != 0 {
+		te.ExitCode, te.Signal = -1, w.exit.Signal.String()
+	}
+	te.Detail = w.tail.text()
+}

@@ -1,0 +1,105 @@
+package queue
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	bullpen "github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/internal/engine"
+	"github.com/bullpen-run/bullpen/internal/engine/memory"
+)
+
+// unknownOutcome is one that only a later version has.
+const unknownOutcome = bullpen.Outcome(bullpen.OutcomeCount + 2)
+
+// laterEnd is a job that a later version has ended, and that is still in the queue.
+type laterEnd struct {
+	name  string
+	stays bool // in the queue: what follows from its end is not known here
+	write func(e *ending) []byte
+}
+
+func laterEnds() []laterEnd {
+	return []laterEnd{
+		{"an outcome that is not known", false, func(e *ending) []byte {
+			e.outcome, e.reason = unknownOutcome, Final
+			e.failure = &bullpen.TaskError{Outcome: unknownOutcome, Message: "made way", ExitCode: -1}
+			e.tries = tries{started: 1, history: []Attempt{{Number: 1, Outcome: unknownOutcome, ExitCode: -1}}}
+			return e.encode()
+		}},
+		{"a good outcome that is not known", false, func(e *ending) []byte {
+			e.outcome = unknownOutcome
+			return e.encode()
+		}},
+		{"a record in another form", true, func(e *ending) []byte {
+			b := e.encode()
+			b[0] = recordVersion + 1
+			return b
+		}},
+	}
+}
+
+// What a later version has recorded is neither taken for damage nor overwritten,
+// and whoever asks is told.
+func TestOutcomesOfALaterVersion(t *testing.T) {
+	t.Parallel()
+	for _, c := range laterEnds() {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) { c.run(t) })
+		})
+	}
+}
+
+func (c *laterEnd) run(t *testing.T) {
+	t.Helper()
+	s := &memory.Store{Shared: true}
+	raw := rawEngine(t, s)
+	id := newID()
+	job := &stored{id: id, job: Job{Name: "a", Queue: "default", Retry: Retry{On: []bullpen.Outcome{unknownOutcome}}}, again: true}
+	record := c.write(&ending{id: id, queue: "default", name: "a", ended: now})
+	putRaw(t, raw, engine.Put{Subject: engine.JobSubject(job.consumer(), id), Data: job.encode()})
+	putRaw(t, raw, engine.Put{Stream: engine.Outcomes, Subject: "out." + id, Data: record})
+	q := openOn(t, Config{Store: s})
+	workOn(t, q, newTeam(1, echoes), WorkConfig{})
+	<-time.After(5 * time.Minute)
+
+	if m, err := raw.Get(t.Context(), engine.Outcomes, "out."+id); err != nil || !bytes.Equal(m.Data, record) {
+		t.Errorf("the outcome is not what the later version wrote: %v", err)
+	}
+	_, err := raw.Get(t.Context(), engine.Jobs, "job.*.*."+id)
+	if stays := err == nil; stays != c.stays {
+		t.Errorf("the job is in the queue: %v, want %v (%v)", stays, c.stays, err)
+	}
+	if n := q.Stats().Damaged; n > 0 {
+		t.Errorf("%d damaged records are told of", n)
+	}
+	if _, err := q.Wait(t.Context(), id); !errors.Is(err, ErrNewer) || !strings.Contains(err.Error(), "later version") || strings.Contains(err.Error(), "damaged") {
+		t.Errorf("Wait: %v", err)
+	}
+	if info, err := q.Get(t.Context(), id); c.stays {
+		if !errors.Is(err, ErrNewer) {
+			t.Errorf("Get: %+v, %v", info, err)
+		}
+	} else if err != nil || info.Outcome != unknownOutcome || !errors.Is(info.Err, ErrNewer) {
+		t.Errorf("Get: %+v, %v", info, err)
+	}
+	for _, state := range []State{Done, Dead} {
+		page, err := q.List(t.Context(), Filter{State: state})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i := slices.IndexFunc(page.Jobs, func(i Info) bool { return i.ID == id }); i >= 0 {
+			if got := page.Jobs[i]; !errors.Is(got.Err, ErrNewer) || got.Reason == Corrupt {
+				t.Errorf("in the list of those that are %v it is %+v", state, got)
+			}
+			return
+		}
+	}
+	t.Error("no list has it")
+}
