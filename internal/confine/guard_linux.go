@@ -174,7 +174,7 @@ func (g *guard) run(program []byte, link int) error {
 // fork starts the program at path as first process of a new PID namespace.
 func (g *guard) fork(path string, link int) error {
 	pidfd := -1
-	pid, err := syscall.ForkExec(path, []string{"bullpen-guard"}, &syscall.ProcAttr{
+	pid, err := forkExec(path, []string{"bullpen-guard"}, &syscall.ProcAttr{
 		Dir:   "/", // keeps no file system busy
 		Files: []uintptr{uintptr(link)},
 		Sys: &syscall.SysProcAttr{

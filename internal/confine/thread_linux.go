@@ -243,7 +243,7 @@ func (t *thread) fork(s *start) (*Child, error) {
 	if late {
 		sys.UseCgroupFD = false
 	}
-	pid, err := syscall.ForkExec(s.spec.Path, s.spec.Args, &syscall.ProcAttr{
+	pid, err := forkExec(s.spec.Path, s.spec.Args, &syscall.ProcAttr{
 		Dir: s.spec.Dir, Env: s.spec.Env, Files: s.files, Sys: sys,
 	})
 	if err == nil && late {
