@@ -35,6 +35,16 @@ func setIDOpen(flags int) []clause {
 	return []clause{{unix.EPERM, []condition{{flags, anyBit, makes}, {flags + 1, anyBit, setIDBits}}}}
 }
 
+// others denies a call for a process or thread but the caller, which argument
+// arg names by 0. A filter does not know the numbers of the caller's threads.
+func others(arg int) []clause { return []clause{{unix.EPERM, []condition{{arg, differs, 0}}}} }
+
+// othersBut is the same for a call whose first argument says what the second
+// one names: user of them says that it is a user, all of whose processes are meant.
+func othersBut(user uint32) []clause {
+	return append(others(1), clause{unix.EPERM, []condition{{0, equal, user}}})
+}
+
 // deniedGroups lists what the filter denies, by the reason why. With network
 // the network stays; without, bare says that there is no network namespace to
 // keep a child from it, so that the filter has to.
@@ -47,6 +57,9 @@ func deniedGroups(network, bare bool) []deniedGroup {
 		},
 	})
 }
+
+// ioWhoUser is IOPRIO_WHO_USER.
+const ioWhoUser = 3
 
 // families denies sockets. The first clause names the families that stay.
 func families(network, bare bool) []clause {
@@ -139,6 +152,13 @@ func processGroups() []deniedGroup {
 			{"process_vm_readv", unix.SYS_PROCESS_VM_READV, never}, {"process_vm_writev", unix.SYS_PROCESS_VM_WRITEV, never},
 			{"process_madvise", unix.SYS_PROCESS_MADVISE, never}, {"pidfd_getfd", unix.SYS_PIDFD_GETFD, never},
 			{"migrate_pages", unix.SYS_MIGRATE_PAGES, never},
+		}},
+		{"neighbours", "ends, slows down or starves other processes of the user; for the calling thread, named by 0, it is allowed", []deniedCall{
+			{"prlimit64 (others)", unix.SYS_PRLIMIT64, others(0)}, {"sched_setaffinity (others)", unix.SYS_SCHED_SETAFFINITY, others(0)},
+			{"sched_setscheduler (others)", unix.SYS_SCHED_SETSCHEDULER, others(0)}, {"sched_setparam (others)", unix.SYS_SCHED_SETPARAM, others(0)},
+			{"sched_setattr (others)", unix.SYS_SCHED_SETATTR, others(0)}, {"move_pages (others)", unix.SYS_MOVE_PAGES, others(0)},
+			{"setpriority (others)", unix.SYS_SETPRIORITY, othersBut(unix.PRIO_USER)}, {"ioprio_set (others)", unix.SYS_IOPRIO_SET, othersBut(ioWhoUser)},
+			{"prctl (PR_SCHED_CORE)", unix.SYS_PRCTL, []clause{{unix.EPERM, []condition{{0, equal, unix.PR_SCHED_CORE}}}}},
 		}},
 		{"terminals", "types for the user into the terminal of the host", []deniedCall{
 			{"ioctl (TIOCSTI, TIOCLINUX, TIOCCONS)", unix.SYS_IOCTL, []clause{
