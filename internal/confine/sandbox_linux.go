@@ -32,7 +32,16 @@ type sandbox struct {
 	weaker  []string // what it does less well than newer ones
 }
 
-const withoutView = "a child sees which files there are outside, can change modes and times of those of its own user, can connect to Unix sockets there, and has no /dev/shm"
+const withoutView = "a child sees which files and processes there are outside, can change modes and times of files of its own user, and has no /dev/shm"
+
+// shared says what of the host's the filter has to keep from children, since
+// no namespace does, and what they are to have.
+type shared struct {
+	network    bool // they are to have the network
+	interfaces bool // there is no network namespace
+	keys       bool // there is no IPC namespace
+	files      bool // there is no mount namespace
+}
 
 // newSandbox finds out what can be had. With guarded, children are in a PID
 // namespace.
@@ -52,6 +61,12 @@ func newSandbox(s Strict, guarded bool) (*sandbox, error) {
 	b.findLandlock(guarded)
 	b.findNamespaces()
 	b.findFilter()
+	if !b.viewed {
+		if err := b.withoutView(probe.MountNamespace().Detail); err != nil {
+			b.close()
+			return nil, fmt.Errorf("confine: %w", err)
+		}
+	}
 	b.findNetwork()
 	return b, nil
 }
@@ -85,28 +100,46 @@ func (b *sandbox) findLandlock(guarded bool) {
 }
 
 func (b *sandbox) findNamespaces() {
-	f := probe.MountNamespace()
-	if b.viewed = f.OK; !f.OK {
-		b.lacks("mount namespace", f.Detail, withoutView)
-	}
-	f = probe.IPCNamespace()
-	if b.separated = f.OK; !f.OK {
-		b.lacks("IPC and UTS namespaces", f.Detail, "a child can use the System V shared memory and the message queues of its user")
-	}
+	b.viewed = probe.MountNamespace().OK
+	b.separated = probe.IPCNamespace().OK
 }
 
 func (b *sandbox) findFilter() {
 	const consequence = "a child has all system calls, of which some are often attacked"
+	var err error
 	if f := probe.Seccomp(); !f.OK {
-		b.lacks("system-call filter", f.Detail, consequence)
+		err = errors.New(f.Detail)
+	} else {
+		b.filter, err = newFilter(b.shared())
+	}
+	if err == nil {
 		return
 	}
-	filter, err := newFilter(b.strict.Network, !probe.NetworkNamespace().OK)
-	if err != nil {
-		b.lacks("system-call filter", err.Error(), consequence)
-		return
+	b.lacks("system-call filter", err.Error(), consequence)
+	if !b.separated {
+		b.lacks("IPC and UTS namespaces", probe.IPCNamespace().Detail, "a child can use the System V shared memory and the message queues of its user")
 	}
+}
+
+// shared says what the filter has to do instead of namespaces.
+func (b *sandbox) shared() shared {
+	return shared{network: b.strict.Network, interfaces: !probe.NetworkNamespace().OK, keys: !b.separated, files: !b.viewed}
+}
+
+// withoutView gives up the mount namespace, for the reason why.
+func (b *sandbox) withoutView(why string) error {
+	b.viewed = false
+	consequence := withoutView
+	if b.strict.Network || len(b.filter) == 0 {
+		consequence += "; it can connect to Unix sockets there"
+	}
+	b.lacks("mount namespace", why, consequence)
+	if len(b.filter) == 0 {
+		return nil
+	}
+	filter, err := newFilter(b.shared())
 	b.filter = filter
+	return err
 }
 
 // findNetwork comes last: a shared network namespace needs the other parts.

@@ -31,9 +31,10 @@ func (s *Spawner) prepared() (*thread, error) {
 	}
 	t, err := s.firstThread()
 	if err != nil && b.viewed && p.BestEffort && errors.As(err, new(*sandboxError)) {
-		b.viewed, s.why = false, ""
-		b.lacks("mount namespace", err.Error(), withoutView)
-		t, err = s.firstThread()
+		s.why = ""
+		if err = b.withoutView(err.Error()); err == nil {
+			t, err = s.firstThread()
+		}
 	}
 	if err != nil {
 		return nil, err

@@ -45,36 +45,49 @@ func othersBut(user uint32) []clause {
 	return append(others(1), clause{unix.EPERM, []condition{{0, equal, user}}})
 }
 
-// deniedGroups lists what the filter denies, by the reason why. With network
-// the network stays; without, bare says that there is no network namespace to
-// keep a child from it, so that the filter has to.
-func deniedGroups(network, bare bool) []deniedGroup {
-	return append(baseGroups(), deniedGroup{
+// deniedGroups lists what the filter denies, by the reason why.
+func deniedGroups(s shared) []deniedGroup {
+	groups := append(baseGroups(), deniedGroup{
 		"sockets", "other families than Unix and the Internet are attack surface, or lead to the host of a virtual machine",
 		[]deniedCall{
-			{"socket (families)", unix.SYS_SOCKET, families(network, bare)},
-			{"socketpair (families)", unix.SYS_SOCKETPAIR, []clause{families(network, bare)[0]}},
+			{"socket (families)", unix.SYS_SOCKET, families(s)},
+			// What has no name leads to nobody else.
+			{"socketpair (families)", unix.SYS_SOCKETPAIR, []clause{families(shared{network: s.network, interfaces: s.interfaces})[0]}},
 		},
 	})
+	if s.keys {
+		groups = append(groups, deniedGroup{"keys of the user", "there is no IPC namespace: others of the user have the same memory, queues and semaphores", []deniedCall{
+			{"shmget", unix.SYS_SHMGET, unknown}, {"shmat", unix.SYS_SHMAT, unknown}, {"shmctl", unix.SYS_SHMCTL, unknown},
+			{"msgget", unix.SYS_MSGGET, unknown}, {"msgctl", unix.SYS_MSGCTL, unknown},
+			{"msgsnd", unix.SYS_MSGSND, unknown}, {"msgrcv", unix.SYS_MSGRCV, unknown},
+			{"semget", unix.SYS_SEMGET, unknown}, {"semctl", unix.SYS_SEMCTL, unknown},
+			{"semop", unix.SYS_SEMOP, unknown}, {"semtimedop", unix.SYS_SEMTIMEDOP, unknown},
+			{"mq_open", unix.SYS_MQ_OPEN, unknown}, {"mq_unlink", unix.SYS_MQ_UNLINK, unknown},
+		}})
+	}
+	return groups
 }
 
 // ioWhoUser is IOPRIO_WHO_USER.
 const ioWhoUser = 3
 
 // families denies sockets. The first clause names the families that stay.
-func families(network, bare bool) []clause {
-	stay := []uint32{unix.AF_UNIX}
-	if network || !bare {
+func families(s shared) []clause {
+	var stay []uint32
+	if s.network || !s.files {
+		stay = append(stay, unix.AF_UNIX)
+	}
+	if s.network || !s.interfaces {
 		stay = append(stay, unix.AF_INET, unix.AF_INET6, unix.AF_NETLINK)
 	}
-	if network {
+	if s.network {
 		stay = append(stay, unix.AF_VSOCK)
 	}
 	other := clause{errno: unix.EAFNOSUPPORT}
 	for _, family := range stay {
 		other.conditions = append(other.conditions, condition{0, differs, family})
 	}
-	if network {
+	if s.network {
 		return []clause{other}
 	}
 	// Children may share an empty network namespace; this keeps them from
@@ -184,7 +197,7 @@ func processGroups() []deniedGroup {
 // no system calls at all.
 func DeniedCalls() []CallGroup {
 	var list []CallGroup
-	for _, g := range deniedGroups(false, false) {
+	for _, g := range deniedGroups(shared{}) {
 		shown := CallGroup{Name: g.name, Reason: g.reason}
 		for _, c := range g.calls {
 			shown.Calls = append(shown.Calls, c.name)
@@ -195,9 +208,9 @@ func DeniedCalls() []CallGroup {
 }
 
 // newFilter makes the filter of a Spawner; see deniedGroups.
-func newFilter(network, bare bool) ([]unix.SockFilter, error) {
+func newFilter(s shared) ([]unix.SockFilter, error) {
 	var calls []deniedCall
-	for _, g := range deniedGroups(network, bare) {
+	for _, g := range deniedGroups(s) {
 		calls = append(calls, g.calls...)
 	}
 	return buildFilter(filterArch, filterAlien, calls)

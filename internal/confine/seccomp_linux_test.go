@@ -71,9 +71,9 @@ func errnoOfAction(t testing.TB, action uint32) unix.Errno {
 	return 0
 }
 
-func filter(t testing.TB, network, bare bool) []unix.SockFilter {
+func filter(t testing.TB, s shared) []unix.SockFilter {
 	t.Helper()
-	program, err := newFilter(network, bare)
+	program, err := newFilter(s)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,8 +82,10 @@ func filter(t testing.TB, network, bare bool) []unix.SockFilter {
 
 func TestFilterArguments(t *testing.T) {
 	const high = 1 << 32 // the kernel does not look there, so it must not matter
-	shut, open, bare := filter(t, false, false), filter(t, true, false), filter(t, false, true)
-	all := [][]unix.SockFilter{shut, open, bare}
+	shut, open, bare := filter(t, shared{}), filter(t, shared{network: true}), filter(t, shared{interfaces: true})
+	exposed := filter(t, shared{interfaces: true, keys: true, files: true})
+	unseparated := filter(t, shared{network: true, keys: true, files: true})
+	all := [][]unix.SockFilter{shut, open, bare, exposed, unseparated}
 	for _, c := range []struct {
 		name     string
 		number   uint32
@@ -107,7 +109,12 @@ func TestFilterArguments(t *testing.T) {
 		{"make 600", unix.SYS_OPENAT, [6]uint64{0, 0, unix.O_CREAT | unix.O_WRONLY, 0o600}, 0, all},
 		{"make 4755", unix.SYS_OPENAT, [6]uint64{0, 0, unix.O_CREAT | unix.O_WRONLY, 0o4755}, unix.EPERM, all},
 		{"temporary 4755", unix.SYS_OPENAT, [6]uint64{0, 0, unix.O_TMPFILE | unix.O_WRONLY, 0o4755}, unix.EPERM, all},
-		{"Unix socket", unix.SYS_SOCKET, [6]uint64{unix.AF_UNIX, unix.SOCK_STREAM}, 0, all},
+		{"Unix socket", unix.SYS_SOCKET, [6]uint64{unix.AF_UNIX, unix.SOCK_STREAM}, 0, [][]unix.SockFilter{shut, open, bare, unseparated}},
+		{"Unix socket", unix.SYS_SOCKET, [6]uint64{unix.AF_UNIX, unix.SOCK_STREAM}, unix.EAFNOSUPPORT, [][]unix.SockFilter{exposed}},
+		{"shared memory", unix.SYS_SHMGET, [6]uint64{1, 4096}, 0, [][]unix.SockFilter{shut, open, bare}},
+		{"shared memory", unix.SYS_SHMGET, [6]uint64{1, 4096}, unix.ENOSYS, [][]unix.SockFilter{exposed, unseparated}},
+		{"queue", unix.SYS_MSGSND, [6]uint64{1}, unix.ENOSYS, [][]unix.SockFilter{exposed, unseparated}},
+		{"queue by name", unix.SYS_MQ_OPEN, [6]uint64{}, unix.ENOSYS, [][]unix.SockFilter{exposed, unseparated}},
 		{"Unix socket pair", unix.SYS_SOCKETPAIR, [6]uint64{high | unix.AF_UNIX, unix.SOCK_STREAM}, 0, all},
 		{"kernel cryptography", unix.SYS_SOCKET, [6]uint64{unix.AF_ALG}, unix.EAFNOSUPPORT, all},
 		{"packets", unix.SYS_SOCKET, [6]uint64{high | unix.AF_PACKET}, unix.EAFNOSUPPORT, all},
@@ -145,10 +152,10 @@ func TestFilterArguments(t *testing.T) {
 
 // TestFilterNumbers runs each number there is, and more, through the filter.
 func TestFilterNumbers(t *testing.T) {
-	program := filter(t, false, false)
+	program := filter(t, shared{})
 	denied := map[uint32]deniedCall{}
 	named := 0
-	for _, g := range deniedGroups(false, false) {
+	for _, g := range deniedGroups(shared{}) {
 		if g.name == "" || g.reason == "" {
 			t.Errorf("a group without name or reason: %+v", g)
 		}
@@ -219,9 +226,9 @@ func FuzzFilter(f *testing.F) {
 	f.Add(uint32(unix.SYS_SOCKET), uint64(unix.AF_NETLINK), uint64(3), uint64(2))
 	f.Add(uint32(unix.SYS_OPENAT), uint64(1), uint64(unix.O_CREAT), uint64(0o4000))
 	f.Add(uint32(100000), uint64(1), uint64(2), uint64(3))
-	program := filter(f, false, false)
+	program := filter(f, shared{})
 	clauses := map[uint32][]clause{}
-	for _, g := range deniedGroups(false, false) {
+	for _, g := range deniedGroups(shared{}) {
 		for _, c := range g.calls {
 			clauses[c.number] = c.clauses
 		}
