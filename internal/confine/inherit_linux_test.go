@@ -81,7 +81,7 @@ func TestDescriptorsOfChildren(t *testing.T) {
 func TestDescriptorsOfTheGuard(t *testing.T) {
 	needGuard(t, newSpawner(t, Profile{Guard: true}))
 	leave(t, 98)
-	g, err := startGuard()
+	g, err := startGuard(false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,8 +20,9 @@ type sandbox struct {
 	land   *landlock         // nil: there is none
 	filter []unix.SockFilter // empty: there is none
 
-	viewed    bool // each child has a mount namespace
-	separated bool // each child has IPC and UTS namespaces
+	unprivileged bool // children come from stages, in a user namespace
+	viewed       bool // each child has a mount namespace
+	separated    bool // each child has IPC and UTS namespaces
 	// network is an empty network namespace, which children share as long as
 	// nothing in it lets them talk to each other; -1: there is none. With
 	// ownNetwork each has one of its own, which costs 0.4 ms.
@@ -44,13 +45,14 @@ type shared struct {
 }
 
 // newSandbox finds out what can be had. With guarded, children are in a PID
-// namespace.
-func newSandbox(s Strict, guarded bool) (*sandbox, error) {
+// namespace, with unprivileged in a user namespace, in which they may have all
+// others.
+func newSandbox(s Strict, guarded, unprivileged bool) (*sandbox, error) {
 	s, err := s.complete()
 	if err != nil {
 		return nil, err
 	}
-	b := &sandbox{strict: s, proc: -1, network: -1}
+	b := &sandbox{strict: s, proc: -1, network: -1, unprivileged: unprivileged}
 	if b.grants, err = newGrants(s); err != nil {
 		return nil, err
 	}
@@ -100,8 +102,8 @@ func (b *sandbox) findLandlock(guarded bool) {
 }
 
 func (b *sandbox) findNamespaces() {
-	b.viewed = probe.MountNamespace().OK
-	b.separated = probe.IPCNamespace().OK
+	b.viewed = b.unprivileged || probe.MountNamespace().OK
+	b.separated = b.unprivileged || probe.IPCNamespace().OK
 }
 
 func (b *sandbox) findFilter() {
@@ -123,7 +125,7 @@ func (b *sandbox) findFilter() {
 
 // shared says what the filter has to do instead of namespaces.
 func (b *sandbox) shared() shared {
-	return shared{network: b.strict.Network, interfaces: !probe.NetworkNamespace().OK, keys: !b.separated, files: !b.viewed}
+	return shared{network: b.strict.Network, interfaces: !b.unprivileged && !probe.NetworkNamespace().OK, keys: !b.separated, files: !b.viewed}
 }
 
 // withoutView gives up the mount namespace, for the reason why.
@@ -145,6 +147,10 @@ func (b *sandbox) withoutView(why string) error {
 // findNetwork comes last: a shared network namespace needs the other parts.
 func (b *sandbox) findNetwork() {
 	if b.strict.Network {
+		return
+	}
+	if b.unprivileged {
+		b.ownNetwork = true
 		return
 	}
 	if f := probe.NetworkNamespace(); !f.OK {
@@ -214,15 +220,20 @@ func (b *sandbox) checkTemp(path string) error {
 // enter puts the calling thread, which has to be of its own and to end, into
 // the namespaces of a child.
 func (b *sandbox) enter(v *view, temp string) error {
-	flags := unix.CLONE_FS // without it a thread can enter no mount namespace
+	flags := 0
+	if v != nil {
+		flags |= unix.CLONE_FS // without it a thread can enter no mount namespace
+	}
 	if b.separated {
 		flags |= unix.CLONE_NEWIPC | unix.CLONE_NEWUTS
 	}
 	if b.ownNetwork {
 		flags |= unix.CLONE_NEWNET
 	}
-	if err := unix.Unshare(flags); err != nil {
-		return fmt.Errorf("namespaces: %w", err)
+	if flags != 0 { // some containers forbid even what needs no rights
+		if err := unix.Unshare(flags); err != nil {
+			return fmt.Errorf("namespaces: %w", err)
+		}
 	}
 	if b.network >= 0 {
 		if err := unix.Setns(b.network, unix.CLONE_NEWNET); err != nil {

@@ -86,13 +86,7 @@ func TestFilterArguments(t *testing.T) {
 	exposed := filter(t, shared{interfaces: true, keys: true, files: true})
 	unseparated := filter(t, shared{network: true, keys: true, files: true})
 	all := [][]unix.SockFilter{shut, open, bare, exposed, unseparated}
-	for _, c := range []struct {
-		name     string
-		number   uint32
-		args     [6]uint64
-		want     unix.Errno
-		programs [][]unix.SockFilter
-	}{
+	checkFilters(t, []filterCase{
 		{"fork", unix.SYS_CLONE, [6]uint64{unix.CLONE_VM | unix.CLONE_VFORK | uint64(unix.SIGCHLD)}, 0, all},
 		{"thread", unix.SYS_CLONE, [6]uint64{unix.CLONE_VM | unix.CLONE_FS | unix.CLONE_FILES | unix.CLONE_THREAD | unix.CLONE_SIGHAND | unix.CLONE_SETTLS}, 0, all},
 		{"user namespace", unix.SYS_CLONE, [6]uint64{unix.CLONE_NEWUSER | uint64(unix.SIGCHLD)}, unix.EPERM, all},
@@ -123,6 +117,39 @@ func TestFilterArguments(t *testing.T) {
 		{"TCP", unix.SYS_SOCKET, [6]uint64{unix.AF_INET, unix.SOCK_STREAM, 0}, 0, [][]unix.SockFilter{shut, open}},
 		{"TCP", unix.SYS_SOCKET, [6]uint64{unix.AF_INET, unix.SOCK_STREAM, 0}, unix.EAFNOSUPPORT, [][]unix.SockFilter{bare}},
 		{"multipath TCP", unix.SYS_SOCKET, [6]uint64{unix.AF_INET6, unix.SOCK_STREAM, unix.IPPROTO_MPTCP}, unix.EPROTONOSUPPORT, [][]unix.SockFilter{shut}},
+		{"routes", unix.SYS_SOCKET, [6]uint64{unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_ROUTE}, 0, [][]unix.SockFilter{shut, open}},
+		{"talk by netlink", unix.SYS_SOCKET, [6]uint64{unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_USERSOCK}, unix.EPROTONOSUPPORT, [][]unix.SockFilter{shut}},
+	})
+}
+
+// filterCase is a call, and what programs make of it.
+type filterCase struct {
+	name     string
+	number   uint32
+	args     [6]uint64
+	want     unix.Errno
+	programs [][]unix.SockFilter
+}
+
+func checkFilters(t *testing.T, cases []filterCase) {
+	t.Helper()
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			for _, program := range c.programs {
+				action, _ := run(t, program, seccompData{c.number, filterArch, c.args})
+				if got := errnoOfAction(t, action); got != c.want {
+					t.Errorf("got %v, want %v", got, c.want)
+				}
+			}
+		})
+	}
+}
+
+// TestFilterOthers: what a call does to its caller is allowed, and to nobody else.
+func TestFilterOthers(t *testing.T) {
+	const high = 1 << 32
+	all := [][]unix.SockFilter{filter(t, shared{}), filter(t, shared{network: true}), filter(t, shared{interfaces: true, keys: true, files: true})}
+	checkFilters(t, []filterCase{
 		{"own limit", unix.SYS_PRLIMIT64, [6]uint64{0, unix.RLIMIT_CPU}, 0, all},
 		{"own limit, high bits", unix.SYS_PRLIMIT64, [6]uint64{high, unix.RLIMIT_CPU}, 0, all},
 		{"another's limit", unix.SYS_PRLIMIT64, [6]uint64{7, unix.RLIMIT_CPU}, unix.EPERM, all},
@@ -136,18 +163,7 @@ func TestFilterArguments(t *testing.T) {
 		{"I/O priority of the user", unix.SYS_IOPRIO_SET, [6]uint64{ioWhoUser, 0}, unix.EPERM, all},
 		{"name of a thread", unix.SYS_PRCTL, [6]uint64{unix.PR_SET_NAME}, 0, all},
 		{"core scheduling", unix.SYS_PRCTL, [6]uint64{unix.PR_SCHED_CORE, 1, 7}, unix.EPERM, all},
-		{"routes", unix.SYS_SOCKET, [6]uint64{unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_ROUTE}, 0, [][]unix.SockFilter{shut, open}},
-		{"talk by netlink", unix.SYS_SOCKET, [6]uint64{unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_USERSOCK}, unix.EPROTONOSUPPORT, [][]unix.SockFilter{shut}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			for _, program := range c.programs {
-				action, _ := run(t, program, seccompData{c.number, filterArch, c.args})
-				if got := errnoOfAction(t, action); got != c.want {
-					t.Errorf("got %v, want %v", got, c.want)
-				}
-			}
-		})
-	}
+	})
 }
 
 // TestFilterNumbers runs each number there is, and more, through the filter.
