@@ -179,6 +179,7 @@ func (r *resolved) profile() confine.Profile {
 		profile.Strict = &confine.Strict{
 			Read: append(read, confine.ProgramPaths(r.path)...), Write: write,
 			Network: r.Sandbox.Network, TempSize: r.Sandbox.Temp, BestEffort: r.Sandbox.BestEffort,
+			ForkServer: len(r.Preload) > 0,
 		}
 	}
 	return profile

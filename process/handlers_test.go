@@ -102,9 +102,10 @@ func moreHandlers() map[string]bullpen.Handler {
 			line, _, _ := strings.Cut(rest, "\n")
 			return []byte(strings.TrimSpace(line)), err
 		},
-		"grow":   handleGrow,
-		"become": handleBecome,
-		"detach": handleDetach,
+		"inherited": func(context.Context, bullpen.Task) ([]byte, error) { return []byte(inherited()), nil },
+		"grow":      handleGrow,
+		"become":    handleBecome,
+		"detach":    handleDetach,
 		"count": func(context.Context, bullpen.Task) ([]byte, error) {
 			return strconv.AppendInt(nil, served.Add(1), 10), nil
 		},
@@ -112,6 +113,27 @@ func moreHandlers() map[string]bullpen.Handler {
 		"report":  handleReport,
 		"hash":    handleHash,
 	}
+}
+
+// mostDescriptors is beyond the numbers of all files that these tests open.
+const mostDescriptors = 200
+
+// inherited lists the descriptors that this process has got from the one that
+// started it: execve closes what it opens itself.
+func inherited() string {
+	var open []string
+	for fd := range mostDescriptors {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/self/fdinfo/%d", fd))
+		if err != nil {
+			continue
+		}
+		_, rest, _ := strings.Cut(string(text), "flags:")
+		line, _, _ := strings.Cut(rest, "\n")
+		if flags, err := strconv.ParseInt(strings.TrimSpace(line), 8, 64); err == nil && flags&syscall.O_CLOEXEC == 0 {
+			open = append(open, strconv.Itoa(fd))
+		}
+	}
+	return strings.Join(open, " ")
 }
 
 // handleHash is the work of the article of 2020: SHA-512 in base64.

@@ -26,6 +26,10 @@ func TestMain(m *testing.M) {
 		host(os.Args[2])
 		return
 	}
+	if len(os.Args) > 2 && os.Args[1] == "ordinary-host" {
+		ordinaryHost(os.Args[2])
+		return
+	}
 	if len(os.Args) > 2 && os.Args[1] == "busy-host" {
 		python := append(os.Args[3:], "", "")
 		busyHost(os.Args[2], python[0], python[1])

@@ -27,7 +27,8 @@ const (
 	// names, write only to their temporary folder, have no network, no
 	// capabilities, no view of other processes, and lack the system calls that
 	// attacks on the kernel need. It needs Linux with landlock and seccomp, and
-	// the right to make namespaces (CAP_SYS_ADMIN and CAP_SYS_CHROOT).
+	// the right to make namespaces (CAP_SYS_ADMIN and CAP_SYS_CHROOT) or, without
+	// Preload, to make user namespaces.
 	ProfileStrict
 )
 

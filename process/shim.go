@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/bullpen-run/bullpen/internal/confine"
 )
 
 // Version managers put a shell script in front of an interpreter, which looks
@@ -62,7 +64,11 @@ func ask(path string, args, env []string, dir string) string {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Env, cmd.Dir, cmd.WaitDelay = env, dir, time.Second
-	out, err := cmd.Output()
+	var out []byte
+	err := confine.CloseOnExec()
+	if err == nil {
+		out, err = cmd.Output()
+	}
 	found := string(bytes.TrimSpace(out))
 	if err != nil || !filepath.IsAbs(found) || isScript(found) {
 		return path

@@ -8,6 +8,7 @@ import (
 	"os"
 	"reflect"
 	"runtime"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -91,7 +92,31 @@ func examine() (*examination, error) {
 		return nil, err
 	}
 	e.Guarantees = pool.Guarantees()
-	return e, pool.Close()
+	if err := pool.Close(); err != nil {
+		return nil, err
+	}
+	strict, err := process.New(process.Config{Command: []string{program}, Sandbox: process.Sandbox{Profile: process.ProfileStrict}})
+	if err != nil {
+		return e, nil //nolint:nilerr // the notes of the pool above say what it lacks
+	}
+	e.lend()
+	return e, strict.Close()
+}
+
+// lent are the features that a user namespace gives to workers of the profile
+// strict, the only ones that use them.
+var lent = []string{"mount-namespace", "ipc-namespace", "network-namespace"}
+
+// lend takes what a user namespace gives from what is missing, where the profile
+// strict is whole.
+func (e *examination) lend() {
+	for i, f := range e.Features {
+		if !f.OK && slices.Contains(lent, f.Name) {
+			e.Features[i].Detail += "; the profile strict has it in a user namespace"
+			e.Features[i].Lost = ""
+		}
+	}
+	e.Missing = slices.DeleteFunc(e.Missing, func(name string) bool { return slices.Contains(lent, name) })
 }
 
 // strongest makes a pool, no worker of which is started, with all that this

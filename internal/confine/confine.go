@@ -77,8 +77,8 @@ type Spec struct {
 	Dir  string   // folder to start in; empty: that of the host
 	// Files are the descriptors of the child: Files[i] becomes descriptor i,
 	// nil becomes /dev/null. Descriptors 0 to 2 are always there. Everything
-	// else this package and the Go runtime open is closed in the child;
-	// descriptors that the program itself has made inheritable are not.
+	// else is closed in the child: each start marks the descriptors of this
+	// process close-on-exec, see [CloseOnExec].
 	// The files stay the caller's, who may close them when Start returns;
 	// their blocking mode is not changed. Make pipes by [HostWritePipe] and
 	// [HostReadPipe]: the end of the child has to be in blocking mode.

@@ -223,13 +223,13 @@ func TestGuardFromFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, path := &guard{}, ""
+	g, path := &guard{userns: -1, pidns: -1}, ""
 	ended := make(chan struct{})
 	started := make(chan error)
 	onOwnThread(func() { // the guard dies with its thread
 		started <- withFileProgram(guardProgram(), func(p string) (err error) {
 			path = p
-			if ctlErr := conn.Control(func(fd uintptr) { err = g.fork(p, int(fd)) }); ctlErr != nil {
+			if ctlErr := conn.Control(func(fd uintptr) { err = g.fork(p, int(fd), false) }); ctlErr != nil {
 				return ctlErr
 			}
 			return err

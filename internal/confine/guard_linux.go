@@ -17,10 +17,13 @@ import (
 type guard struct {
 	pid   int
 	pidfd int
-	link  int           // the host's end of the guard's descriptor 0; closing it ends the guard
-	users int           // +checklocks:guards.mu
-	last  chan struct{} // closed when the last user has released it
-	gone  chan struct{} // closed when it is reaped, its thread about to end
+	link  int // the host's end of the guard's descriptor 0; closing it ends the guard
+	users int // +checklocks:guards.mu
+	// Of a guard in a user namespace of its own: descriptors of that and of its
+	// PID namespace; else -1.
+	userns, pidns int
+	last          chan struct{} // closed when the last user has released it
+	gone          chan struct{} // closed when it is reaped, its thread about to end
 }
 
 // guards holds the guard that the Spawners of this process share.
@@ -33,7 +36,7 @@ var guards struct {
 // caller has to release it.
 func acquireGuard(alone bool) (*guard, error) {
 	if alone {
-		return startGuard()
+		return startGuard(false)
 	}
 	guards.mu.Lock()
 	defer guards.mu.Unlock()
@@ -41,7 +44,7 @@ func acquireGuard(alone bool) (*guard, error) {
 		g.users++
 		return g, nil
 	}
-	g, err := startGuard()
+	g, err := startGuard(false)
 	if err != nil {
 		return nil, err
 	}
@@ -99,10 +102,11 @@ func (g *guard) enter() error {
 	return nil
 }
 
-// startGuard starts one, with one user. The thread it is started from lives
+// startGuard starts one, with one user, in a user namespace of its own or in
+// that of the host. The thread it is started from lives
 // as long as it does, because the guard's parent-death signal comes at the
 // end of that thread.
-func startGuard() (*guard, error) {
+func startGuard(inUserNamespace bool) (*guard, error) {
 	type result struct {
 		g   *guard
 		err error
@@ -111,7 +115,7 @@ func startGuard() (*guard, error) {
 	// Ends when the guard is reaped and released; who releases it last waits
 	// for gone.
 	onOwnThread(func() {
-		g, err := newGuard()
+		g, err := newGuard(inUserNamespace)
 		started <- result{g, err}
 		if err == nil {
 			g.keep()
@@ -131,12 +135,16 @@ func (g *guard) keep() {
 		}
 	}
 	<-g.last
-	unix.Close(g.pidfd)
+	for _, fd := range []int{g.pidfd, g.userns, g.pidns} {
+		if fd >= 0 {
+			unix.Close(fd)
+		}
+	}
 	close(g.gone)
 }
 
 // newGuard starts the guard program from the calling thread.
-func newGuard() (*guard, error) {
+func newGuard(inUserNamespace bool) (*guard, error) {
 	program := guardProgram()
 	if program == nil {
 		return nil, errors.New("there is no guard program for this processor architecture")
@@ -146,22 +154,41 @@ func newGuard() (*guard, error) {
 		return nil, fmt.Errorf("socketpair for the guard: %w", err)
 	}
 	defer unix.Close(pair[1])
-	g := &guard{link: pair[0], users: 1, last: make(chan struct{}), gone: make(chan struct{})}
-	if err := g.run(program, pair[1]); err != nil {
+	g := &guard{link: pair[0], users: 1, userns: -1, pidns: -1, last: make(chan struct{}), gone: make(chan struct{})}
+	if err := g.run(program, pair[1], inUserNamespace); err != nil {
 		unix.Close(g.link)
 		return nil, err
+	}
+	if inUserNamespace {
+		if err := g.openNamespaces(); err != nil {
+			unix.Close(g.link)
+			close(g.last)
+			g.keep()
+			return nil, err
+		}
 	}
 	return g, nil
 }
 
+// openNamespaces lets others enter g's namespaces.
+func (g *guard) openNamespaces() (err error) {
+	for name, fd := range map[string]*int{"user": &g.userns, "pid": &g.pidns} {
+		path := fmt.Sprintf("/proc/%d/ns/%s", g.pid, name)
+		if *fd, err = unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0); err != nil {
+			return &os.PathError{Op: "open", Path: path, Err: err}
+		}
+	}
+	return nil
+}
+
 // run starts program from memory or, where that is forbidden, from a file.
-func (g *guard) run(program []byte, link int) error {
-	start := func(path string) error { return g.fork(path, link) }
+func (g *guard) run(program []byte, link int, inUserNamespace bool) error {
+	start := func(path string) error { return g.fork(path, link, inUserNamespace) }
 	err := withMemoryProgram(program, start)
 	if err == nil {
 		return nil
 	}
-	if f := probe.PIDNamespace(); !f.OK {
+	if f := probe.PIDNamespace(); !f.OK && !inUserNamespace {
 		return errors.New("PID namespace: " + f.Detail)
 	}
 	fileErr := withFileProgram(program, start)
@@ -172,9 +199,9 @@ func (g *guard) run(program []byte, link int) error {
 }
 
 // fork starts the program at path as first process of a new PID namespace.
-func (g *guard) fork(path string, link int) error {
+func (g *guard) fork(path string, link int, inUserNamespace bool) error {
 	pidfd := -1
-	pid, err := syscall.ForkExec(path, []string{"bullpen-guard"}, &syscall.ProcAttr{
+	attr := &syscall.ProcAttr{
 		Dir:   "/", // keeps no file system busy
 		Files: []uintptr{uintptr(link)},
 		Sys: &syscall.SysProcAttr{
@@ -183,7 +210,14 @@ func (g *guard) fork(path string, link int) error {
 			Pdeathsig:  syscall.SIGKILL,
 			PidFD:      &pidfd,
 		},
-	})
+	}
+	if inUserNamespace {
+		// The user is the same inside: he may map none but himself.
+		attr.Sys.Cloneflags |= unix.CLONE_NEWUSER
+		attr.Sys.UidMappings = []syscall.SysProcIDMap{{ContainerID: os.Geteuid(), HostID: os.Geteuid(), Size: 1}}
+		attr.Sys.GidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getegid(), HostID: os.Getegid(), Size: 1}}
+	}
+	pid, err := forkExec(path, []string{"bullpen-guard"}, attr)
 	if err != nil {
 		return err
 	}

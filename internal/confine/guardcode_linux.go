@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"runtime"
+	"slices"
 )
 
 // The guard is a program of its own, about 300 bytes, instead of a mode of
@@ -107,38 +108,46 @@ func guardProgram() []byte {
 	return c.executable()
 }
 
-// executable puts a header in front of the code: one segment that is read and
-// run, and the mark that the stack is not to be run.
+// What a program may do with its own image.
+const (
+	imageRun, imageWrite, imageRead = 1, 2, 4
+)
+
 func (c guardCode) executable() []byte {
+	return executable(c.machine, imageRead|imageRun, slices.Concat(c.code, guardData))
+}
+
+// executable puts a header in front of an image, which begins with code at
+// loadAddress+codeOffset: one segment with the rights access, and the mark that
+// the stack is not to be run.
+func executable(machine uint16, access uint32, image []byte) []byte {
 	const (
 		typeExecutable      = 2
 		segmentLoad         = 1
 		segmentGNUStack     = 0x6474e551
-		run, write, read    = 1, 2, 4
 		largestPage, quad   = 0x10000, 16
 		classAndByteOrder   = "\x7fELF\x02\x01\x01" // 64 bits, little endian, version 1
 		identificationBytes = 16
 	)
-	size := uint64(codeOffset + len(c.code) + len(guardData))
+	size := uint64(codeOffset + len(image))
 	var b bytes.Buffer
 	b.WriteString(classAndByteOrder)
 	b.Write(make([]byte, identificationBytes-len(classAndByteOrder)))
 	for _, field := range []any{
-		uint16(typeExecutable), c.machine, uint32(1), // type, machine, version
+		uint16(typeExecutable), machine, uint32(1), // type, machine, version
 		uint64(loadAddress + codeOffset), uint64(headerSize), uint64(0), // entry, segments at, sections at
 		uint32(0), uint16(headerSize), uint16(segmentSize), uint16(2), // flags, sizes, number of segments
 		uint16(0), uint16(0), uint16(0), // no sections
 
-		uint32(segmentLoad), uint32(read | run), uint64(0), uint64(loadAddress), uint64(loadAddress),
+		uint32(segmentLoad), access, uint64(0), uint64(loadAddress), uint64(loadAddress),
 		size, size, uint64(largestPage),
 
-		uint32(segmentGNUStack), uint32(read | write), uint64(0), uint64(0), uint64(0),
+		uint32(segmentGNUStack), uint32(imageRead | imageWrite), uint64(0), uint64(0), uint64(0),
 		uint64(0), uint64(0), uint64(quad),
 	} {
 		// Writing fixed-size integers to a bytes.Buffer cannot fail.
 		_ = binary.Write(&b, binary.LittleEndian, field)
 	}
-	b.Write(c.code)
-	b.Write(guardData)
+	b.Write(image)
 	return b.Bytes()
 }

@@ -39,6 +39,8 @@ var helpers = map[string]func() error{
 	"proof": helperProof,
 	"try":   helperTry,
 	"weak":  helperWeak,
+
+	"ordinary": helperOrdinary,
 }
 
 // detach is a shell script that starts a spinning process in a session of its

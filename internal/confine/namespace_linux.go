@@ -3,9 +3,7 @@ package confine
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -104,13 +102,7 @@ func (v *view) mounts(root, users int, g *grants, pid int) (loose []looseMount, 
 			return loose, err
 		}
 		loose = append(loose, looseMount{one.path, fd})
-		attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_NOSUID}
-		if !one.write {
-			attr.Attr_set |= unix.MOUNT_ATTR_RDONLY
-		}
-		if !one.device() {
-			attr.Attr_set |= unix.MOUNT_ATTR_NODEV
-		}
+		attr := unix.MountAttr{Attr_set: one.attributes()}
 		if err := unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &attr); err != nil {
 			return loose, fmt.Errorf("attributes of the mount of %s: %w", one.path, err)
 		}
@@ -137,60 +129,26 @@ func (v *view) mounts(root, users int, g *grants, pid int) (loose []looseMount, 
 	return loose, err
 }
 
-// places makes the folders and files that mounts are put on, and the links.
+// places makes the folders and files that mounts are put on, and the links. The
+// skeleton is one that nobody else has yet.
 func (v *view) places(g *grants) error {
-	mounts := g.mounts()
-	add := func(path string, folder bool) error {
-		if err := v.mkdirAll(filepath.Dir(path)); err != nil {
-			return err
-		}
+	list := append(g.places(), place{path: "/" + emptyFile}, place{path: "/" + emptyFolder, folder: true})
+	for _, p := range list {
 		var err error
-		if folder {
-			err = unix.Mkdirat(v.skeleton, path[1:], 0o755)
-		} else {
-			err = unix.Mknodat(v.skeleton, path[1:], unix.S_IFREG, 0)
+		switch {
+		case p.link != "":
+			err = unix.Symlinkat(p.link, v.skeleton, p.path[1:])
+		case p.folder:
+			err = unix.Mkdirat(v.skeleton, p.path[1:], 0o755)
+		default:
+			err = unix.Mknodat(v.skeleton, p.path[1:], unix.S_IFREG, 0)
 		}
 		if err != nil && !errors.Is(err, unix.EEXIST) {
-			return &os.PathError{Op: "make in the sandbox", Path: path, Err: err}
+			return &os.PathError{Op: "make in the sandbox", Path: p.path, Err: err}
 		}
-		return nil
-	}
-	for _, one := range mounts {
-		if err := add(one.path, one.folder); err != nil {
-			return err
-		}
-	}
-	if err := errors.Join(add("/proc", true), add("/dev/shm", true), add("/"+emptyFile, false), add("/"+emptyFolder, true)); err != nil {
-		return err
 	}
 	if err := unix.Fchmodat(v.skeleton, emptyFolder, 0, 0); err != nil {
 		return fmt.Errorf("making the sandbox: %w", err)
-	}
-	links := maps.Clone(g.links)
-	for name, target := range map[string]string{"fd": "fd", "stdin": "fd/0", "stdout": "fd/1", "stderr": "fd/2"} {
-		links["/dev/"+name] = "/proc/self/" + target
-	}
-	for _, path := range slices.Sorted(maps.Keys(links)) {
-		if slices.ContainsFunc(mounts, func(outer grant) bool { return inside(path, outer.path) }) {
-			continue // it is in there already
-		}
-		if err := v.mkdirAll(filepath.Dir(path)); err != nil {
-			return err
-		}
-		if err := unix.Symlinkat(links[path], v.skeleton, path[1:]); err != nil && !errors.Is(err, unix.EEXIST) {
-			return &os.PathError{Op: "make in the sandbox", Path: path, Err: err}
-		}
-	}
-	return nil
-}
-
-// mkdirAll makes a folder and those it is in, in a skeleton that nobody else
-// has yet.
-func (v *view) mkdirAll(path string) error {
-	for _, p := range prefixes(path) {
-		if err := unix.Mkdirat(v.skeleton, p[1:], 0o755); err != nil && !errors.Is(err, unix.EEXIST) {
-			return &os.PathError{Op: "make in the sandbox", Path: path, Err: err}
-		}
 	}
 	return nil
 }

@@ -38,7 +38,10 @@ const defaultTempSize = 256 << 20
 //   - IPC and UTS namespaces and, unless Network, a network namespace in which
 //     no interface is up, not even lo.
 //
-// With Profile.Guard children are in a PID namespace as well. It does not keep
+// With Profile.Guard children are in a PID namespace as well. A user without the
+// right to make namespaces gets all of this in a user namespace, with
+// Profile.Guard and where the system lets him make one; other users and groups
+// than his own then show as nobody, and a start takes about twice as long. It does not keep
 // a child from using up memory, processes or CPU time: see [Groups]. It keeps
 // the descriptors in Spec.Files open, whatever they are.
 type Strict struct {
@@ -53,6 +56,9 @@ type Strict struct {
 	// TempSize is how many bytes the child's Spec.Temp may hold, and again
 	// its /dev/shm. Both are memory. 0: 256 MiB.
 	TempSize int64
+	// ForkServer says that [Spawner.Prepare] and [Spawner.StartServer] are to be
+	// used. They need the right to make namespaces without a user namespace.
+	ForkServer bool
 	// BestEffort leaves out what this system lacks, see [Spawner.Missing],
 	// instead of refusing.
 	BestEffort bool
@@ -150,6 +156,6 @@ func (s Strict) complete() (Strict, error) {
 
 // missingError says that a profile cannot be kept.
 func missingError(missing []string) error {
-	return fmt.Errorf("confine: the sandbox cannot be kept here: %s; run as root or grant CAP_SYS_ADMIN and CAP_SYS_CHROOT on a kernel that has the rest, or ask for best effort: %w",
+	return fmt.Errorf("confine: the sandbox cannot be kept here: %s; allow user namespaces, run as root or grant CAP_SYS_ADMIN and CAP_SYS_CHROOT, on a kernel that has the rest, or ask for best effort: %w",
 		strings.Join(missing, "; "), errors.ErrUnsupported)
 }

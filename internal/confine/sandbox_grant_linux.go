@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -146,6 +147,60 @@ func (g *grants) mounts() []grant {
 		}
 	}
 	return list
+}
+
+// place is what a view needs before anything is mounted in it.
+type place struct {
+	path   string
+	folder bool
+	link   string // where a symbolic link points; empty: it is none
+}
+
+// places are the folders and files that the mounts of g are put on, /proc and
+// /dev/shm among them, and the links, each behind the folders that it is in.
+func (g *grants) places() (list []place) {
+	made := map[string]bool{}
+	add := func(p place) {
+		for _, folder := range append(prefixes(filepath.Dir(p.path)), p.path) {
+			if made[folder] {
+				continue
+			}
+			made[folder] = true
+			if folder != p.path {
+				list = append(list, place{path: folder, folder: true})
+			} else {
+				list = append(list, p)
+			}
+		}
+	}
+	mounts := g.mounts()
+	for _, one := range mounts {
+		add(place{path: one.path, folder: one.folder})
+	}
+	add(place{path: "/proc", folder: true})
+	add(place{path: "/dev/shm", folder: true})
+	links := maps.Clone(g.links)
+	for name, target := range map[string]string{"fd": "fd", "stdin": "fd/0", "stdout": "fd/1", "stderr": "fd/2"} {
+		links["/dev/"+name] = "/proc/self/" + target
+	}
+	for _, path := range slices.Sorted(maps.Keys(links)) {
+		if !slices.ContainsFunc(mounts, func(outer grant) bool { return inside(path, outer.path) }) { // else it is in there already
+			add(place{path: path, link: links[path]})
+		}
+	}
+	return list
+}
+
+// attributes are those of the mount of g in a view.
+func (g grant) attributes() uint64 {
+	attr := uint64(unix.MOUNT_ATTR_NOSUID)
+	if !g.write {
+		attr |= unix.MOUNT_ATTR_RDONLY
+	}
+	if !g.device() {
+		attr |= unix.MOUNT_ATTR_NODEV
+	}
+	return attr
 }
 
 // device tells whether a mount of g must let devices be opened.

@@ -20,8 +20,9 @@ type sandbox struct {
 	land   *landlock         // nil: there is none
 	filter []unix.SockFilter // empty: there is none
 
-	viewed    bool // each child has a mount namespace
-	separated bool // each child has IPC and UTS namespaces
+	unprivileged bool // children come from stages, in a user namespace
+	viewed       bool // each child has a mount namespace
+	separated    bool // each child has IPC and UTS namespaces
 	// network is an empty network namespace, which children share as long as
 	// nothing in it lets them talk to each other; -1: there is none. With
 	// ownNetwork each has one of its own, which costs 0.4 ms.
@@ -32,16 +33,26 @@ type sandbox struct {
 	weaker  []string // what it does less well than newer ones
 }
 
-const withoutView = "a child sees which files there are outside, can change modes and times of those of its own user, can connect to Unix sockets there, and has no /dev/shm"
+const withoutView = "a child sees which files and processes there are outside, can change modes and times of files of its own user, and has no /dev/shm"
+
+// shared says what of the host's the filter has to keep from children, since
+// no namespace does, and what they are to have.
+type shared struct {
+	network    bool // they are to have the network
+	interfaces bool // there is no network namespace
+	keys       bool // there is no IPC namespace
+	files      bool // there is no mount namespace
+}
 
 // newSandbox finds out what can be had. With guarded, children are in a PID
-// namespace.
-func newSandbox(s Strict, guarded bool) (*sandbox, error) {
+// namespace, with unprivileged in a user namespace, in which they may have all
+// others.
+func newSandbox(s Strict, guarded, unprivileged bool) (*sandbox, error) {
 	s, err := s.complete()
 	if err != nil {
 		return nil, err
 	}
-	b := &sandbox{strict: s, proc: -1, network: -1}
+	b := &sandbox{strict: s, proc: -1, network: -1, unprivileged: unprivileged}
 	if b.grants, err = newGrants(s); err != nil {
 		return nil, err
 	}
@@ -52,6 +63,12 @@ func newSandbox(s Strict, guarded bool) (*sandbox, error) {
 	b.findLandlock(guarded)
 	b.findNamespaces()
 	b.findFilter()
+	if !b.viewed {
+		if err := b.withoutView(probe.MountNamespace().Detail); err != nil {
+			b.close()
+			return nil, fmt.Errorf("confine: %w", err)
+		}
+	}
 	b.findNetwork()
 	return b, nil
 }
@@ -85,33 +102,55 @@ func (b *sandbox) findLandlock(guarded bool) {
 }
 
 func (b *sandbox) findNamespaces() {
-	f := probe.MountNamespace()
-	if b.viewed = f.OK; !f.OK {
-		b.lacks("mount namespace", f.Detail, withoutView)
-	}
-	f = probe.IPCNamespace()
-	if b.separated = f.OK; !f.OK {
-		b.lacks("IPC and UTS namespaces", f.Detail, "a child can use the System V shared memory and the message queues of its user")
-	}
+	b.viewed = b.unprivileged || probe.MountNamespace().OK
+	b.separated = b.unprivileged || probe.IPCNamespace().OK
 }
 
 func (b *sandbox) findFilter() {
 	const consequence = "a child has all system calls, of which some are often attacked"
+	var err error
 	if f := probe.Seccomp(); !f.OK {
-		b.lacks("system-call filter", f.Detail, consequence)
+		err = errors.New(f.Detail)
+	} else {
+		b.filter, err = newFilter(b.shared())
+	}
+	if err == nil {
 		return
 	}
-	filter, err := newFilter(b.strict.Network, !probe.NetworkNamespace().OK)
-	if err != nil {
-		b.lacks("system-call filter", err.Error(), consequence)
-		return
+	b.lacks("system-call filter", err.Error(), consequence)
+	if !b.separated {
+		b.lacks("IPC and UTS namespaces", probe.IPCNamespace().Detail, "a child can use the System V shared memory and the message queues of its user")
 	}
+}
+
+// shared says what the filter has to do instead of namespaces.
+func (b *sandbox) shared() shared {
+	return shared{network: b.strict.Network, interfaces: !b.unprivileged && !probe.NetworkNamespace().OK, keys: !b.separated, files: !b.viewed}
+}
+
+// withoutView gives up the mount namespace, for the reason why.
+func (b *sandbox) withoutView(why string) error {
+	b.viewed = false
+	consequence := withoutView
+	if b.strict.Network || len(b.filter) == 0 {
+		consequence += "; it can connect to Unix sockets there"
+	}
+	b.lacks("mount namespace", why, consequence)
+	if len(b.filter) == 0 {
+		return nil
+	}
+	filter, err := newFilter(b.shared())
 	b.filter = filter
+	return err
 }
 
 // findNetwork comes last: a shared network namespace needs the other parts.
 func (b *sandbox) findNetwork() {
 	if b.strict.Network {
+		return
+	}
+	if b.unprivileged {
+		b.ownNetwork = true
 		return
 	}
 	if f := probe.NetworkNamespace(); !f.OK {
@@ -181,15 +220,20 @@ func (b *sandbox) checkTemp(path string) error {
 // enter puts the calling thread, which has to be of its own and to end, into
 // the namespaces of a child.
 func (b *sandbox) enter(v *view, temp string) error {
-	flags := unix.CLONE_FS // without it a thread can enter no mount namespace
+	flags := 0
+	if v != nil {
+		flags |= unix.CLONE_FS // without it a thread can enter no mount namespace
+	}
 	if b.separated {
 		flags |= unix.CLONE_NEWIPC | unix.CLONE_NEWUTS
 	}
 	if b.ownNetwork {
 		flags |= unix.CLONE_NEWNET
 	}
-	if err := unix.Unshare(flags); err != nil {
-		return fmt.Errorf("namespaces: %w", err)
+	if flags != 0 { // some containers forbid even what needs no rights
+		if err := unix.Unshare(flags); err != nil {
+			return fmt.Errorf("namespaces: %w", err)
+		}
 	}
 	if b.network >= 0 {
 		if err := unix.Setns(b.network, unix.CLONE_NEWNET); err != nil {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -37,7 +38,8 @@ func helperWeak() error {
 	c, err := s.Start(Spec{
 		Path: exe, Env: []string{helperEnv + "=try", "GORACE=atexit_sleep_ms=0"}, Files: []*os.File{nil, os.Stdout, os.Stderr}, Temp: temp,
 		Args: []string{"try", "read " + os.Getenv("TRY_SECRET"), "write " + temp + "/new", "write /dev/shm/new", "dial tcp 192.0.2.1:80", "socket 2", "unshare",
-			"dial unix " + os.Getenv("TRY_ABSTRACT"), "status Seccomp NoNewPrivs CapEff", "read /etc/passwd", "kill " + fmt.Sprint(os.Getpid())},
+			"dial unix " + os.Getenv("TRY_ABSTRACT"), "status Seccomp NoNewPrivs CapEff", "read /etc/passwd", "kill " + fmt.Sprint(os.Getpid()),
+			"dial unix " + os.Getenv("TRY_SOCKET"), "shm 4711", "msg 4711", "sem 4711", "mqueue bullpen", "prlimit " + fmt.Sprint(os.Getpid()), "nice 2 0"},
 	})
 	if err != nil {
 		return err
@@ -54,7 +56,12 @@ func TestStrictWithoutRights(t *testing.T) {
 		t.Skip("only root can give up rights")
 	}
 	temp, secret := temporary(t), put(t, temporary(t)+"/secret")
-	cmd := helperCommand(t, "weak", "TRY_TEMP="+temp, "TRY_SECRET="+secret, fmt.Sprintf("TRY_ABSTRACT=@nobody-%d", os.Getpid()))
+	named, err := net.Listen("unix", temporary(t)+"/socket")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer named.Close()
+	cmd := helperCommand(t, "weak", "TRY_SOCKET="+named.Addr().String(), "TRY_TEMP="+temp, "TRY_SECRET="+secret, fmt.Sprintf("TRY_ABSTRACT=@nobody-%d", os.Getpid()))
 	var out bytes.Buffer
 	cmd.Stdout = &out
 	started := make(chan error)
@@ -76,10 +83,12 @@ func TestStrictWithoutRights(t *testing.T) {
 		t.Fatalf("%q", lines)
 	}
 	for i, wants := range [][]string{
-		{"cannot be kept", "mount namespace", "IPC and UTS", "PID namespace", "CAP_SYS_ADMIN", "best effort"},
-		{"mount namespace", "IPC and UTS", "PID namespace"},
+		{"cannot be kept", "mount namespace", "PID namespace", "CAP_SYS_ADMIN", "best effort"},
+		{"mount namespace", "processes there are outside", "PID namespace"},
 		{"true true"},
-		{"denied", `,"",`, "address family not supported", `"operation not permitted"`, "CapEff=0000000000000000 NoNewPrivs=1 Seccomp=2"},
+		{"denied", `,"",`, "address family not supported", `"operation not permitted"`, "CapEff=0000000000000000 NoNewPrivs=1 Seccomp=2",
+			`socket: socket: address family not supported by protocol","function not implemented","function not implemented",` +
+				`"function not implemented","function not implemented","operation not permitted","operation not permitted"]`},
 		{"exit code 0"},
 	} {
 		for _, want := range wants {
@@ -88,7 +97,7 @@ func TestStrictWithoutRights(t *testing.T) {
 			}
 		}
 	}
-	if strings.Contains(lines[1], "landlock") || strings.Contains(lines[1], "system-call filter (") {
+	if strings.Contains(lines[1], "landlock") || strings.Contains(lines[1], "sockets") || strings.Contains(lines[1], "IPC") || strings.Contains(lines[1], "system-call filter (") {
 		t.Errorf("missing although it is there: %s", lines[1])
 	}
 }

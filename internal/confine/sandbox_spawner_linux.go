@@ -17,8 +17,17 @@ func (s *Spawner) prepared() (*thread, error) {
 	if p == nil {
 		return s.firstThread()
 	}
+	why := ""
+	if s.profile.Guard && !p.ForkServer && mayUseUserNamespace() {
+		t, err := s.unprivileged(*p)
+		if err == nil || !errors.As(err, new(*sandboxError)) {
+			return t, err
+		}
+		why = fmt.Sprintf("user namespace (%v): what follows cannot be had in one", err)
+		s.sandbox.close()
+	}
 	guarded := s.profile.Guard && probe.PIDNamespace().OK
-	b, err := newSandbox(*p, guarded)
+	b, err := newSandbox(*p, guarded, false)
 	if err != nil {
 		return nil, err
 	}
@@ -26,14 +35,18 @@ func (s *Spawner) prepared() (*thread, error) {
 	if s.profile.Guard && !guarded {
 		b.lacks("PID namespace", probe.PIDNamespace().Detail, "a child can outlive the host")
 	}
+	if why != "" {
+		b.missing = slices.Insert(b.missing, 0, why)
+	}
 	if len(b.missing) > 0 && !p.BestEffort {
 		return nil, missingError(b.missing)
 	}
 	t, err := s.firstThread()
 	if err != nil && b.viewed && p.BestEffort && errors.As(err, new(*sandboxError)) {
-		b.viewed, s.why = false, ""
-		b.lacks("mount namespace", err.Error(), withoutView)
-		t, err = s.firstThread()
+		s.why = ""
+		if err = b.withoutView(err.Error()); err == nil {
+			t, err = s.firstThread()
+		}
 	}
 	if err != nil {
 		return nil, err
@@ -44,16 +57,48 @@ func (s *Spawner) prepared() (*thread, error) {
 	if t.view != nil && t.view.open != "" {
 		b.lacks("a /proc of its own", t.view.open, "a child sees the names of all processes")
 	}
-	if len(b.missing) > 0 && !p.BestEffort {
-		close(t.quit)
-		<-t.gone
-		t.close()
-		if t.guard != nil {
-			t.guard.release()
-		}
-		return nil, missingError(b.missing)
+	return s.orRefuse(t)
+}
+
+// orRefuse is t, unless something is missing that is needed.
+func (s *Spawner) orRefuse(t *thread) (*thread, error) {
+	missing := s.sandbox.missing
+	if len(missing) == 0 || s.profile.Strict.BestEffort {
+		return t, nil
 	}
-	return t, nil
+	close(t.quit)
+	<-t.gone
+	t.close()
+	if t.guard != nil {
+		t.guard.release()
+	}
+	return nil, missingError(missing)
+}
+
+// mayUseUserNamespace tells whether a sandbox may be had in a user namespace,
+// and in no other way.
+func mayUseUserNamespace() bool {
+	// Root is no owner of its files outside of its namespace, and is to have
+	// what only root may read kept from its children.
+	return os.Geteuid() != 0 && newScript() != nil && !(probe.MountNamespace().OK && probe.PIDNamespace().OK) && probe.UserNamespace().OK
+}
+
+// unprivileged makes the sandbox and the first thread in a user namespace. A
+// sandboxError says that it is not possible here.
+func (s *Spawner) unprivileged(p Strict) (*thread, error) {
+	b, err := newSandbox(p, true, true)
+	if err != nil {
+		return nil, err
+	}
+	s.sandbox = b
+	t, err := s.guardedThread()
+	if err != nil {
+		if !errors.As(err, new(*sandboxError)) {
+			err = &sandboxError{err}
+		}
+		return nil, err
+	}
+	return s.orRefuse(t)
 }
 
 // Missing lists what the sandbox lacks here, in sentences for people; it is

@@ -47,6 +47,15 @@ func errnoOf(errno unix.Errno) error {
 	return errno
 }
 
+// calls makes a call with a number in decimal.
+func calls(number string, call func(int) error) error {
+	n, err := strconv.Atoi(number)
+	if err != nil {
+		return err
+	}
+	return call(n)
+}
+
 // outcome is an error of its own kind, so that whoever follows data through
 // this program sees that trials are no callbacks of the package.
 type outcome interface{ error }
@@ -156,6 +165,112 @@ var tries = map[string]func(string) outcome{
 			return err
 		}
 		return unix.Kill(n, 0)
+	},
+	"prlimit": func(pid string) outcome {
+		n, err := strconv.Atoi(pid)
+		if err != nil {
+			return err
+		}
+		var limit unix.Rlimit
+		if err := unix.Prlimit(n, unix.RLIMIT_CPU, nil, &limit); err != nil {
+			return err
+		}
+		return unix.Prlimit(n, unix.RLIMIT_CPU, &limit, nil)
+	},
+	// These are asked for a process's affinity, policy and so on as they are
+	// now, or for less than that: an error is a refusal.
+	"affinity": func(pid string) outcome {
+		var set unix.CPUSet
+		return errors.Join(unix.SchedGetaffinity(0, &set), calls(pid, func(n int) error { return unix.SchedSetaffinity(n, &set) }))
+	},
+	"scheduler": func(pid string) outcome {
+		var param int32
+		return calls(pid, func(n int) error {
+			_, _, errno := unix.Syscall(unix.SYS_SCHED_SETSCHEDULER, uintptr(n), unix.SCHED_BATCH, uintptr(unsafe.Pointer(&param)))
+			return errnoOf(errno)
+		})
+	},
+	"parameter": func(pid string) outcome {
+		var param int32
+		return calls(pid, func(n int) error {
+			_, _, errno := unix.Syscall(unix.SYS_SCHED_SETPARAM, uintptr(n), uintptr(unsafe.Pointer(&param)), 0)
+			return errnoOf(errno)
+		})
+	},
+	"attributes": func(pid string) outcome {
+		return calls(pid, func(n int) error {
+			return unix.SchedSetAttr(n, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_IDLE}, 0)
+		})
+	},
+	"nice": func(who string) outcome { // "WHICH WHO"
+		which, who, _ := strings.Cut(who, " ")
+		kind, err := strconv.Atoi(which)
+		return errors.Join(err, calls(who, func(n int) error { return unix.Setpriority(kind, n, 19) }))
+	},
+	"ioprio": func(who string) outcome { // "WHICH WHO"
+		const idle = 3 << 13
+		which, who, _ := strings.Cut(who, " ")
+		kind, err := strconv.Atoi(which)
+		return errors.Join(err, calls(who, func(n int) error {
+			_, _, errno := unix.Syscall(unix.SYS_IOPRIO_SET, uintptr(kind), uintptr(n), idle)
+			return errnoOf(errno)
+		}))
+	},
+	"move_pages": func(pid string) outcome {
+		return calls(pid, func(n int) error {
+			_, _, errno := unix.Syscall6(unix.SYS_MOVE_PAGES, uintptr(n), 0, 0, 0, 0, 0)
+			return errnoOf(errno)
+		})
+	},
+	"core": func(pid string) outcome { // shares hyper-threads of a core with nobody but pid
+		const create, process = 1, 1
+		return calls(pid, func(n int) error { return unix.Prctl(unix.PR_SCHED_CORE, create, uintptr(n), process, 0) })
+	},
+	"read_memory": func(pid string) outcome {
+		var b [1]byte
+		return calls(pid, func(n int) error {
+			_, err := unix.ProcessVMReadv(n, []unix.Iovec{{Base: &b[0], Len: 1}}, []unix.RemoteIovec{{Base: 0x400000, Len: 1}}, 0)
+			return err
+		})
+	},
+	"kcmp": func(pid string) outcome {
+		return calls(pid, func(n int) error {
+			_, _, errno := unix.Syscall6(unix.SYS_KCMP, uintptr(n), uintptr(n), 0, 0, 0, 0)
+			return errnoOf(errno)
+		})
+	},
+	"getfd": func(pid string) outcome {
+		return calls(pid, func(n int) error {
+			pidfd, err := unix.PidfdOpen(n, 0)
+			if err != nil {
+				return err
+			}
+			_, err = unix.PidfdGetfd(pidfd, 0, 0)
+			return err
+		})
+	},
+	"shm": func(key string) outcome {
+		return calls(key, func(n int) error { _, err := unix.SysvShmGet(n, 4096, unix.IPC_CREAT|0o600); return err })
+	},
+	"msg": func(key string) outcome {
+		return calls(key, func(n int) error {
+			_, _, errno := unix.Syscall(unix.SYS_MSGGET, uintptr(n), unix.IPC_CREAT|0o600, 0)
+			return errnoOf(errno)
+		})
+	},
+	"sem": func(key string) outcome {
+		return calls(key, func(n int) error {
+			_, _, errno := unix.Syscall(unix.SYS_SEMGET, uintptr(n), 1, unix.IPC_CREAT|0o600)
+			return errnoOf(errno)
+		})
+	},
+	"mqueue": func(name string) outcome {
+		path, err := unix.BytePtrFromString(name)
+		if err != nil {
+			return err
+		}
+		_, _, errno := unix.Syscall6(unix.SYS_MQ_OPEN, uintptr(unsafe.Pointer(path)), unix.O_CREAT|unix.O_RDWR, 0o600, 0, 0, 0)
+		return errnoOf(errno)
 	},
 	"processes": func(string) outcome {
 		all, err := filepath.Glob("/proc/[0-9]*")

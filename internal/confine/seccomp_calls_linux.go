@@ -35,33 +35,59 @@ func setIDOpen(flags int) []clause {
 	return []clause{{unix.EPERM, []condition{{flags, anyBit, makes}, {flags + 1, anyBit, setIDBits}}}}
 }
 
-// deniedGroups lists what the filter denies, by the reason why. With network
-// the network stays; without, bare says that there is no network namespace to
-// keep a child from it, so that the filter has to.
-func deniedGroups(network, bare bool) []deniedGroup {
-	return append(baseGroups(), deniedGroup{
-		"sockets", "other families than Unix and the Internet are attack surface, or lead to the host of a virtual machine",
-		[]deniedCall{
-			{"socket (families)", unix.SYS_SOCKET, families(network, bare)},
-			{"socketpair (families)", unix.SYS_SOCKETPAIR, []clause{families(network, bare)[0]}},
-		},
-	})
+// others denies a call for a process or thread but the caller, which argument
+// arg names by 0. A filter does not know the numbers of the caller's threads.
+func others(arg int) []clause { return []clause{{unix.EPERM, []condition{{arg, differs, 0}}}} }
+
+// othersBut is the same for a call whose first argument says what the second
+// one names: user of them says that it is a user, all of whose processes are meant.
+func othersBut(user uint32) []clause {
+	return append(others(1), clause{unix.EPERM, []condition{{0, equal, user}}})
 }
 
+// deniedGroups lists what the filter denies, by the reason why.
+func deniedGroups(s shared) []deniedGroup {
+	groups := append(baseGroups(), deniedGroup{
+		"sockets", "other families than Unix and the Internet are attack surface, or lead to the host of a virtual machine",
+		[]deniedCall{
+			{"socket (families)", unix.SYS_SOCKET, families(s)},
+			// What has no name leads to nobody else.
+			{"socketpair (families)", unix.SYS_SOCKETPAIR, []clause{families(shared{network: s.network, interfaces: s.interfaces})[0]}},
+		},
+	})
+	if s.keys {
+		groups = append(groups, deniedGroup{"keys of the user", "there is no IPC namespace: others of the user have the same memory, queues and semaphores", []deniedCall{
+			{"shmget", unix.SYS_SHMGET, unknown}, {"shmat", unix.SYS_SHMAT, unknown}, {"shmctl", unix.SYS_SHMCTL, unknown},
+			{"msgget", unix.SYS_MSGGET, unknown}, {"msgctl", unix.SYS_MSGCTL, unknown},
+			{"msgsnd", unix.SYS_MSGSND, unknown}, {"msgrcv", unix.SYS_MSGRCV, unknown},
+			{"semget", unix.SYS_SEMGET, unknown}, {"semctl", unix.SYS_SEMCTL, unknown},
+			{"semop", unix.SYS_SEMOP, unknown}, {"semtimedop", unix.SYS_SEMTIMEDOP, unknown},
+			{"mq_open", unix.SYS_MQ_OPEN, unknown}, {"mq_unlink", unix.SYS_MQ_UNLINK, unknown},
+		}})
+	}
+	return groups
+}
+
+// ioWhoUser is IOPRIO_WHO_USER.
+const ioWhoUser = 3
+
 // families denies sockets. The first clause names the families that stay.
-func families(network, bare bool) []clause {
-	stay := []uint32{unix.AF_UNIX}
-	if network || !bare {
+func families(s shared) []clause {
+	var stay []uint32
+	if s.network || !s.files {
+		stay = append(stay, unix.AF_UNIX)
+	}
+	if s.network || !s.interfaces {
 		stay = append(stay, unix.AF_INET, unix.AF_INET6, unix.AF_NETLINK)
 	}
-	if network {
+	if s.network {
 		stay = append(stay, unix.AF_VSOCK)
 	}
 	other := clause{errno: unix.EAFNOSUPPORT}
 	for _, family := range stay {
 		other.conditions = append(other.conditions, condition{0, differs, family})
 	}
-	if network {
+	if s.network {
 		return []clause{other}
 	}
 	// Children may share an empty network namespace; this keeps them from
@@ -140,6 +166,13 @@ func processGroups() []deniedGroup {
 			{"process_madvise", unix.SYS_PROCESS_MADVISE, never}, {"pidfd_getfd", unix.SYS_PIDFD_GETFD, never},
 			{"migrate_pages", unix.SYS_MIGRATE_PAGES, never},
 		}},
+		{"neighbours", "ends, slows down or starves other processes of the user; for the calling thread, named by 0, it is allowed", []deniedCall{
+			{"prlimit64 (others)", unix.SYS_PRLIMIT64, others(0)}, {"sched_setaffinity (others)", unix.SYS_SCHED_SETAFFINITY, others(0)},
+			{"sched_setscheduler (others)", unix.SYS_SCHED_SETSCHEDULER, others(0)}, {"sched_setparam (others)", unix.SYS_SCHED_SETPARAM, others(0)},
+			{"sched_setattr (others)", unix.SYS_SCHED_SETATTR, others(0)}, {"move_pages (others)", unix.SYS_MOVE_PAGES, others(0)},
+			{"setpriority (others)", unix.SYS_SETPRIORITY, othersBut(unix.PRIO_USER)}, {"ioprio_set (others)", unix.SYS_IOPRIO_SET, othersBut(ioWhoUser)},
+			{"prctl (PR_SCHED_CORE)", unix.SYS_PRCTL, []clause{{unix.EPERM, []condition{{0, equal, unix.PR_SCHED_CORE}}}}},
+		}},
 		{"terminals", "types for the user into the terminal of the host", []deniedCall{
 			{"ioctl (TIOCSTI, TIOCLINUX, TIOCCONS)", unix.SYS_IOCTL, []clause{
 				{unix.EPERM, []condition{{1, equal, unix.TIOCSTI}}},
@@ -164,7 +197,7 @@ func processGroups() []deniedGroup {
 // no system calls at all.
 func DeniedCalls() []CallGroup {
 	var list []CallGroup
-	for _, g := range deniedGroups(false, false) {
+	for _, g := range deniedGroups(shared{}) {
 		shown := CallGroup{Name: g.name, Reason: g.reason}
 		for _, c := range g.calls {
 			shown.Calls = append(shown.Calls, c.name)
@@ -175,9 +208,9 @@ func DeniedCalls() []CallGroup {
 }
 
 // newFilter makes the filter of a Spawner; see deniedGroups.
-func newFilter(network, bare bool) ([]unix.SockFilter, error) {
+func newFilter(s shared) ([]unix.SockFilter, error) {
 	var calls []deniedCall
-	for _, g := range deniedGroups(network, bare) {
+	for _, g := range deniedGroups(s) {
 		calls = append(calls, g.calls...)
 	}
 	return buildFilter(filterArch, filterAlien, calls)

@@ -71,9 +71,9 @@ func errnoOfAction(t testing.TB, action uint32) unix.Errno {
 	return 0
 }
 
-func filter(t testing.TB, network, bare bool) []unix.SockFilter {
+func filter(t testing.TB, s shared) []unix.SockFilter {
 	t.Helper()
-	program, err := newFilter(network, bare)
+	program, err := newFilter(s)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,15 +82,11 @@ func filter(t testing.TB, network, bare bool) []unix.SockFilter {
 
 func TestFilterArguments(t *testing.T) {
 	const high = 1 << 32 // the kernel does not look there, so it must not matter
-	shut, open, bare := filter(t, false, false), filter(t, true, false), filter(t, false, true)
-	all := [][]unix.SockFilter{shut, open, bare}
-	for _, c := range []struct {
-		name     string
-		number   uint32
-		args     [6]uint64
-		want     unix.Errno
-		programs [][]unix.SockFilter
-	}{
+	shut, open, bare := filter(t, shared{}), filter(t, shared{network: true}), filter(t, shared{interfaces: true})
+	exposed := filter(t, shared{interfaces: true, keys: true, files: true})
+	unseparated := filter(t, shared{network: true, keys: true, files: true})
+	all := [][]unix.SockFilter{shut, open, bare, exposed, unseparated}
+	checkFilters(t, []filterCase{
 		{"fork", unix.SYS_CLONE, [6]uint64{unix.CLONE_VM | unix.CLONE_VFORK | uint64(unix.SIGCHLD)}, 0, all},
 		{"thread", unix.SYS_CLONE, [6]uint64{unix.CLONE_VM | unix.CLONE_FS | unix.CLONE_FILES | unix.CLONE_THREAD | unix.CLONE_SIGHAND | unix.CLONE_SETTLS}, 0, all},
 		{"user namespace", unix.SYS_CLONE, [6]uint64{unix.CLONE_NEWUSER | uint64(unix.SIGCHLD)}, unix.EPERM, all},
@@ -107,7 +103,12 @@ func TestFilterArguments(t *testing.T) {
 		{"make 600", unix.SYS_OPENAT, [6]uint64{0, 0, unix.O_CREAT | unix.O_WRONLY, 0o600}, 0, all},
 		{"make 4755", unix.SYS_OPENAT, [6]uint64{0, 0, unix.O_CREAT | unix.O_WRONLY, 0o4755}, unix.EPERM, all},
 		{"temporary 4755", unix.SYS_OPENAT, [6]uint64{0, 0, unix.O_TMPFILE | unix.O_WRONLY, 0o4755}, unix.EPERM, all},
-		{"Unix socket", unix.SYS_SOCKET, [6]uint64{unix.AF_UNIX, unix.SOCK_STREAM}, 0, all},
+		{"Unix socket", unix.SYS_SOCKET, [6]uint64{unix.AF_UNIX, unix.SOCK_STREAM}, 0, [][]unix.SockFilter{shut, open, bare, unseparated}},
+		{"Unix socket", unix.SYS_SOCKET, [6]uint64{unix.AF_UNIX, unix.SOCK_STREAM}, unix.EAFNOSUPPORT, [][]unix.SockFilter{exposed}},
+		{"shared memory", unix.SYS_SHMGET, [6]uint64{1, 4096}, 0, [][]unix.SockFilter{shut, open, bare}},
+		{"shared memory", unix.SYS_SHMGET, [6]uint64{1, 4096}, unix.ENOSYS, [][]unix.SockFilter{exposed, unseparated}},
+		{"queue", unix.SYS_MSGSND, [6]uint64{1}, unix.ENOSYS, [][]unix.SockFilter{exposed, unseparated}},
+		{"queue by name", unix.SYS_MQ_OPEN, [6]uint64{}, unix.ENOSYS, [][]unix.SockFilter{exposed, unseparated}},
 		{"Unix socket pair", unix.SYS_SOCKETPAIR, [6]uint64{high | unix.AF_UNIX, unix.SOCK_STREAM}, 0, all},
 		{"kernel cryptography", unix.SYS_SOCKET, [6]uint64{unix.AF_ALG}, unix.EAFNOSUPPORT, all},
 		{"packets", unix.SYS_SOCKET, [6]uint64{high | unix.AF_PACKET}, unix.EAFNOSUPPORT, all},
@@ -118,7 +119,21 @@ func TestFilterArguments(t *testing.T) {
 		{"multipath TCP", unix.SYS_SOCKET, [6]uint64{unix.AF_INET6, unix.SOCK_STREAM, unix.IPPROTO_MPTCP}, unix.EPROTONOSUPPORT, [][]unix.SockFilter{shut}},
 		{"routes", unix.SYS_SOCKET, [6]uint64{unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_ROUTE}, 0, [][]unix.SockFilter{shut, open}},
 		{"talk by netlink", unix.SYS_SOCKET, [6]uint64{unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_USERSOCK}, unix.EPROTONOSUPPORT, [][]unix.SockFilter{shut}},
-	} {
+	})
+}
+
+// filterCase is a call, and what programs make of it.
+type filterCase struct {
+	name     string
+	number   uint32
+	args     [6]uint64
+	want     unix.Errno
+	programs [][]unix.SockFilter
+}
+
+func checkFilters(t *testing.T, cases []filterCase) {
+	t.Helper()
+	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			for _, program := range c.programs {
 				action, _ := run(t, program, seccompData{c.number, filterArch, c.args})
@@ -130,12 +145,33 @@ func TestFilterArguments(t *testing.T) {
 	}
 }
 
+// TestFilterOthers: what a call does to its caller is allowed, and to nobody else.
+func TestFilterOthers(t *testing.T) {
+	const high = 1 << 32
+	all := [][]unix.SockFilter{filter(t, shared{}), filter(t, shared{network: true}), filter(t, shared{interfaces: true, keys: true, files: true})}
+	checkFilters(t, []filterCase{
+		{"own limit", unix.SYS_PRLIMIT64, [6]uint64{0, unix.RLIMIT_CPU}, 0, all},
+		{"own limit, high bits", unix.SYS_PRLIMIT64, [6]uint64{high, unix.RLIMIT_CPU}, 0, all},
+		{"another's limit", unix.SYS_PRLIMIT64, [6]uint64{7, unix.RLIMIT_CPU}, unix.EPERM, all},
+		{"own affinity", unix.SYS_SCHED_SETAFFINITY, [6]uint64{0, 8}, 0, all},
+		{"another's affinity", unix.SYS_SCHED_SETAFFINITY, [6]uint64{high | 7, 8}, unix.EPERM, all},
+		{"own nice value", unix.SYS_SETPRIORITY, [6]uint64{unix.PRIO_PROCESS, 0, 5}, 0, all},
+		{"nice value of the own group", unix.SYS_SETPRIORITY, [6]uint64{unix.PRIO_PGRP, 0, 5}, 0, all},
+		{"another's nice value", unix.SYS_SETPRIORITY, [6]uint64{unix.PRIO_PROCESS, 7, 5}, unix.EPERM, all},
+		{"nice value of the user", unix.SYS_SETPRIORITY, [6]uint64{high | unix.PRIO_USER, 0, 5}, unix.EPERM, all},
+		{"own I/O priority", unix.SYS_IOPRIO_SET, [6]uint64{1, 0}, 0, all},
+		{"I/O priority of the user", unix.SYS_IOPRIO_SET, [6]uint64{ioWhoUser, 0}, unix.EPERM, all},
+		{"name of a thread", unix.SYS_PRCTL, [6]uint64{unix.PR_SET_NAME}, 0, all},
+		{"core scheduling", unix.SYS_PRCTL, [6]uint64{unix.PR_SCHED_CORE, 1, 7}, unix.EPERM, all},
+	})
+}
+
 // TestFilterNumbers runs each number there is, and more, through the filter.
 func TestFilterNumbers(t *testing.T) {
-	program := filter(t, false, false)
+	program := filter(t, shared{})
 	denied := map[uint32]deniedCall{}
 	named := 0
-	for _, g := range deniedGroups(false, false) {
+	for _, g := range deniedGroups(shared{}) {
 		if g.name == "" || g.reason == "" {
 			t.Errorf("a group without name or reason: %+v", g)
 		}
@@ -206,9 +242,9 @@ func FuzzFilter(f *testing.F) {
 	f.Add(uint32(unix.SYS_SOCKET), uint64(unix.AF_NETLINK), uint64(3), uint64(2))
 	f.Add(uint32(unix.SYS_OPENAT), uint64(1), uint64(unix.O_CREAT), uint64(0o4000))
 	f.Add(uint32(100000), uint64(1), uint64(2), uint64(3))
-	program := filter(f, false, false)
+	program := filter(f, shared{})
 	clauses := map[uint32][]clause{}
-	for _, g := range deniedGroups(false, false) {
+	for _, g := range deniedGroups(shared{}) {
 		for _, c := range g.calls {
 			clauses[c.number] = c.clauses
 		}

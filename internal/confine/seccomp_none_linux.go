@@ -13,6 +13,6 @@ import (
 func DeniedCalls() []CallGroup { return nil }
 
 // newFilter fails: the numbers of this architecture are not written down.
-func newFilter(bool, bool) ([]unix.SockFilter, error) {
+func newFilter(shared) ([]unix.SockFilter, error) {
 	return nil, fmt.Errorf("no filter for %s: %w", runtime.GOARCH, ErrUnsupported)
 }

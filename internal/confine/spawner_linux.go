@@ -78,7 +78,13 @@ func (s *Spawner) firstThread() (*thread, error) {
 }
 
 func (s *Spawner) guardedThread() (*thread, error) {
-	g, err := acquireGuard(s.profile.GuardAlone)
+	var g *guard
+	var err error
+	if s.sandbox != nil && s.sandbox.unprivileged {
+		g, err = startGuard(true)
+	} else {
+		g, err = acquireGuard(s.profile.GuardAlone)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -109,7 +115,7 @@ func (s *Spawner) Start(spec Spec) (*Child, error) {
 		}
 	}
 	r := &start{spec: spec}
-	if s.sandbox != nil && len(s.sandbox.filter) > 0 && spec.Group != nil {
+	if s.sandbox != nil && (len(s.sandbox.filter) > 0 || s.sandbox.unprivileged) && spec.Group != nil {
 		if r.entry, err = spec.Group.Entry(); err != nil {
 			return nil, err
 		}

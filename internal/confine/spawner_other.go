@@ -87,6 +87,9 @@ func (s *Spawner) Start(spec Spec) (*Child, error) {
 	if s.closed {
 		return nil, ErrClosed
 	}
+	if err := CloseOnExec(); err != nil {
+		return nil, err
+	}
 	process, err := os.StartProcess(spec.Path, spec.Args, &os.ProcAttr{
 		Dir: spec.Dir, Env: spec.Env, Files: files, Sys: attributes(s.profile),
 	})

@@ -7,6 +7,10 @@ import (
 	"syscall"
 )
 
+// CloseOnExec has nothing to do: children get the files that are named for
+// them, and no others.
+func CloseOnExec() error { return nil }
+
 func attributes(Profile) *syscall.SysProcAttr { return nil }
 
 func afterStart(Profile, int) {}

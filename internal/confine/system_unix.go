@@ -3,11 +3,29 @@
 package confine
 
 import (
+	"fmt"
 	"os"
 	"runtime"
+	"strconv"
 	"syscall"
 	"time"
 )
+
+// CloseOnExec marks all descriptors of this process but the standard ones
+// close-on-exec.
+func CloseOnExec() error {
+	const firstOther = 3
+	all, err := os.ReadDir("/dev/fd")
+	if err != nil {
+		return fmt.Errorf("confine: closing the descriptors of the host: %w", err)
+	}
+	for _, one := range all {
+		if fd, err := strconv.Atoi(one.Name()); err == nil && fd >= firstOther {
+			syscall.CloseOnExec(fd) // one that was closed meanwhile needs it no longer
+		}
+	}
+	return nil
+}
 
 // attributes makes each child first of its session and process group.
 func attributes(Profile) *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }

@@ -13,6 +13,10 @@ const (
 	aboveNormalPriority = 0x8000
 )
 
+// CloseOnExec has nothing to do: children get the files that are named for
+// them, and no others.
+func CloseOnExec() error { return nil }
+
 // attributes translates the nice value to a priority class, and makes each
 // child the first of its process group.
 func attributes(p Profile) *syscall.SysProcAttr {

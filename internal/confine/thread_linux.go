@@ -88,14 +88,18 @@ func (t *thread) apply() error {
 	if err := t.profile.apply(); err != nil {
 		return err
 	}
-	if t.guard != nil {
+	if t.guard != nil && t.guard.userns < 0 {
 		return t.guard.enter()
 	}
 	return nil
 }
 
-// look makes the view of a sandbox, on a thread that ends.
+// look makes the view of a sandbox, on a thread that ends; where each child
+// makes its own, it tries how that goes.
 func (t *thread) look() error {
+	if t.guard != nil && t.guard.userns >= 0 {
+		return t.tryStage()
+	}
 	if !t.sandbox.viewed {
 		return nil
 	}
@@ -160,6 +164,10 @@ func (t *thread) distribute() {
 func (t *thread) single(s *start) started {
 	if err := t.apply(); err != nil {
 		return started{err: err}
+	}
+	if t.guard != nil && t.guard.userns >= 0 {
+		c, err := t.stage(s)
+		return started{child: c, err: err}
 	}
 	if s.unconfined {
 		c, err := t.fork(s)
@@ -243,7 +251,7 @@ func (t *thread) fork(s *start) (*Child, error) {
 	if late {
 		sys.UseCgroupFD = false
 	}
-	pid, err := syscall.ForkExec(s.spec.Path, s.spec.Args, &syscall.ProcAttr{
+	pid, err := forkExec(s.spec.Path, s.spec.Args, &syscall.ProcAttr{
 		Dir: s.spec.Dir, Env: s.spec.Env, Files: s.files, Sys: sys,
 	})
 	if err == nil && late {

@@ -53,7 +53,7 @@ var (
 	noNewPrivs = once(feature{"no-new-privs",
 		"making sure that a worker gains no rights by running another program", tryNoNewPrivs})
 	userNamespace = once(feature{"user-namespace",
-		"namespaces for workers without being root", tryUserNamespace})
+		"the whole of the sandbox strict for a user who is not root; the user gets its best effort", tryUserNamespace})
 	mountNamespace = once(feature{"mount-namespace",
 		"a view of the files for each worker in which there is nothing but what its sandbox names", tryMountNamespace})
 	ipcNamespace = once(feature{"ipc-namespace",
