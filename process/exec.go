@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -95,19 +96,11 @@ func (o *oneShot) run() {
 	o.feed(&made, usesInput)
 }
 
-// spec says what to start: the payload in the place of {}, or on standard input.
+// spec says what to start, and whether the payload goes to standard input.
 func (o *oneShot) spec(made *pipes) (spec confine.Spec, usesInput bool) {
 	cfg := o.w.pool.config
 	t := &o.c.task
-	args := make([]string, len(cfg.args))
-	usesInput = true
-	for i, a := range cfg.args {
-		args[i] = a
-		if i > 0 && strings.Contains(a, "{}") {
-			args[i] = strings.ReplaceAll(a, "{}", string(t.Payload))
-			usesInput = false
-		}
-	}
+	args, usesInput := o.arguments()
 	env := append([]string{}, cfg.env...)
 	if t.ID != "" {
 		env = append(env, "TASK_ID="+t.ID)
@@ -128,6 +121,37 @@ func (o *oneShot) spec(made *pipes) (spec confine.Spec, usesInput bool) {
 		files[0] = nil
 	}
 	return confine.Spec{Path: cfg.path, Args: args, Env: env, Dir: cfg.Dir, Files: files}, usesInput
+}
+
+// arguments makes those of the process: its configuration's, or the command's with
+// the payload in the place of {}.
+func (o *oneShot) arguments() (args []string, usesInput bool) {
+	cfg := o.w.pool.config
+	if cfg.Arguments != nil {
+		args, usesInput = cfg.Arguments(o.c.task, o.w.slot)
+		return append(cfg.args[:1:1], args...), usesInput
+	}
+	args = make([]string, len(cfg.args))
+	usesInput = true
+	for i, a := range cfg.args {
+		args[i] = a
+		if i > 0 && strings.Contains(a, "{}") {
+			args[i] = strings.ReplaceAll(a, "{}", string(o.c.task.Payload))
+			usesInput = false
+		}
+	}
+	return args, usesInput
+}
+
+// freeSlot is the lowest number that no place for a process has. Pool.mu is held.
+func (p *Pool) freeSlot() int {
+	taken := make([]bool, len(p.workers)+2)
+	for _, w := range p.workers {
+		if w.slot < len(taken) {
+			taken[w.slot] = true
+		}
+	}
+	return 1 + slices.Index(taken[1:], false)
 }
 
 // feed writes the payload, reads the output, and waits for the end.
@@ -169,8 +193,13 @@ func (o *oneShot) collect(file *os.File) {
 	}
 }
 
-// hear turns standard error into log records.
+// hear turns standard error into log records, unless the task's observer wants it
+// whole.
 func (o *oneShot) hear(file *os.File) {
+	if to, ok := o.c.task.Observer.(StderrObserver); ok {
+		o.hearAll(file, to)
+		return
+	}
 	hear(file, newSplitter(o.w, o.c, o.tail, "stderr"))
 }
 

@@ -28,6 +28,7 @@ const (
 type worker struct {
 	pool   *Pool
 	name   string
+	slot   int   // of a process (Exec), from 1; the lowest that is free
 	born   int64 // times since the pool's epoch
 	age    int   // generation of the code it runs
 	codec  wire.Codec
@@ -126,6 +127,9 @@ func (p *Pool) launch() {
 	}
 	if r.Age > 0 {
 		w.expires = now + p.vary(int64(r.Age))
+	}
+	if p.config.Protocol == Exec {
+		w.slot = p.freeSlot()
 	}
 	p.workers = append(p.workers, w)
 	p.starting++
