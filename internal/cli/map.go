@@ -74,12 +74,16 @@ func newMap(stdin io.Reader, stdout, stderr *os.File) *cobra.Command {
 	var o options
 	var bad faults
 	cmd := &cobra.Command{
-		Use:     "map [flags] -- COMMAND [ARG...]",
+		Use:     "map [flags] -- COMMAND [ARG...] [::: TASK...]",
+		Version: version(),
 		Short:   "Run each line of standard input as a task, through warm worker processes",
 		Long:    mapLong,
 		Example: mapExample,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o.command = args
+			var err error
+			if o.command, o.lists, err = cutLists(args); err != nil {
+				bad.add("%w", err)
+			}
 			o.check(cmd.Flags(), &bad)
 			if len(bad) > 0 {
 				return errors.Join(bad...)
@@ -117,9 +121,13 @@ func mapMain(o *options, stdin io.Reader, stdout, stderr *os.File) int {
 		say.print(text)
 		return code
 	}
-	r.out, err = newWriter(o, stdout)
+	in, done, err := o.sources(stdin)
+	if err == nil {
+		defer done()
+		r.out, err = newWriter(o, say.results(stdout))
+	}
 	if err == nil && o.joblog != "" {
-		r.log, err = openJoblog(o.joblog, o.resume)
+		r.log, err = openJoblog(o)
 		r.timed = true
 	}
 	if err != nil {
@@ -127,7 +135,8 @@ func mapMain(o *options, stdin io.Reader, stdout, stderr *os.File) int {
 		_ = r.pool.Close() // nothing has started
 		return exitUsage
 	}
-	return r.do(stdin)
+	say.print(o.adviseEnv())
+	return r.do(in)
 }
 
 // faultOf says what is wrong with a pool that cannot be made: without its
@@ -162,7 +171,7 @@ type logHandler struct {
 
 // Enabled tells whether records of the level are wanted.
 func (h *logHandler) Enabled(_ context.Context, level slog.Level) bool {
-	return h.verbose && level >= slog.LevelInfo || level >= slog.LevelError
+	return h.verbose || level >= slog.LevelError
 }
 
 // Handle prints a record on one line: what a worker said behind its name, the
@@ -189,14 +198,18 @@ func (h *logHandler) Handle(_ context.Context, rec slog.Record) error {
 	if text != "" && stream == "" {
 		rest.WriteString(": " + text)
 	}
+	at := ""
+	if h.verbose {
+		at = rec.Time.Format("15:04:05.000 ")
+	}
 	switch {
 	case stream != "" && !h.verbose:
 	case stream != "":
-		h.screen.print(fmt.Sprintf("[%s] %s\n", worker, printable(text)))
+		h.screen.print(fmt.Sprintf("%s[%s] %s\n", at, worker, printable(text)))
 	case worker != "":
-		h.screen.print(fmt.Sprintf("bullpen: worker %s: %s%s\n", worker, what, printable(rest.String())))
+		h.screen.print(fmt.Sprintf("%sbullpen: worker %s: %s%s\n", at, worker, what, printable(rest.String())))
 	default:
-		h.screen.print(fmt.Sprintf("bullpen: %s%s\n", what, printable(rest.String())))
+		h.screen.print(fmt.Sprintf("%sbullpen: %s%s\n", at, what, printable(rest.String())))
 	}
 	return nil
 }
