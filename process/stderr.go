@@ -34,6 +34,7 @@ func (o *oneShot) hearAll(from io.Reader, to StderrObserver) {
 	}
 	for {
 		n, err := from.Read(chunk)
+		o.wrote += n
 		held = append(held, chunk[:n]...)
 		if err != nil {
 			tell(held)

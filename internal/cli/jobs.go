@@ -3,9 +3,12 @@ package cli
 import (
 	"fmt"
 	"math"
+	"os"
 	"runtime"
 	"strconv"
 	"strings"
+
+	"github.com/bullpen-run/bullpen/process"
 )
 
 // parseJobs reads the most workers: a number, or +N, -N or P% in relation to the
@@ -30,6 +33,16 @@ func parseJobs(s string) (int, error) {
 		return max(1, cpus+int(n)), nil
 	}
 	return int(n), nil
+}
+
+// fewProcessors gives the program itself a processor for two processes that run at a
+// time, where each task is a process of its own: starting them and taking what they say
+// is little work, and goroutines that wake each other across processors cost more than
+// that. GOMAXPROCS in the environment has the last word.
+func (o *options) fewProcessors() {
+	if o.protocol == process.Exec && os.Getenv("GOMAXPROCS") == "" {
+		runtime.GOMAXPROCS(min(runtime.GOMAXPROCS(0), max(1, o.max/2)))
+	}
 }
 
 func errJobs(cpus int) error {
