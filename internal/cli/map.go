@@ -16,8 +16,8 @@ import (
 	"github.com/bullpen-run/bullpen/process"
 )
 
-const mapLong = `Map reads tasks from standard input, one a line, runs them through an elastic
-pool of worker processes that stay warm between tasks, and writes one result for
+const mapLong = `Map reads tasks from standard input, one a line (or from -a FILE, or behind
+::: in the command), runs them through an elastic pool of worker processes that stay warm between tasks, and writes one result for
 each. Results come as tasks end, or in the order of the input with -k. A failure
 is told on standard error and stops nothing but its task.
 
@@ -29,7 +29,12 @@ Workers speak one of three protocols (-p):
   frames  programs that use a worker SDK (Go, Python). Payloads may be binary;
           what workers print does not disturb their results.
   exec    one process a task: the task is its standard input, or stands where the
-          command has {}; an exit status other than 0 is a failure.
+          command has {}; an exit status other than 0 is a failure. As in GNU
+          parallel, {.} is the line without extension, {/} without folder, {//}
+          the folder, {/.} the bare name, {#} the number of the task, {%} the
+          slot, {1} a column (--colsep, -n). No shell is involved: write
+          sh -c '... "$1" ...' _ {} where you need one. -I {} or --literal pass
+          other things in braces as they are.
 
 Workers get the variables PATH, HOME, LANG, TMPDIR and TZ and those named with
 --env, and nothing else of the environment, and each a temporary folder of its
@@ -41,7 +46,8 @@ Memory stays bounded however long the input is: at most --queue tasks and
 64 MiB of tasks and results are held; beyond that, reading waits.
 
 Each line of --joblog is a JSON object: index (place in the input, from 1), hash
-(of the task's bytes), name (of the file), outcome, attempts, waited and ran
+(of the task's bytes), name (of the file), input and command (where they are
+short, see --joblog-input), outcome, attempts, waited and ran
 (seconds), worker, exit, signal, error, start, end. With --resume, tasks that
 ended well are skipped; a task whose result was written just before bullpen was
 killed may run again.
@@ -65,7 +71,10 @@ const mapExample = `  # one line in, one line out, in order, through four warm p
       --allow ./scripts:ro -- sh ./scripts/check.sh {} < submissions.txt
 
   # names with any characters
-  find . -name '*.flac' -print0 | bullpen map -0 -p exec -- ffmpeg -i {} -y {}.ogg
+  find . -name '*.flac' -print0 | bullpen map -0 -p exec -- ffmpeg -i {} -y {.}.ogg
+
+  # each with each, and what would be run
+  bullpen map -p exec --dry-run -- convert {1} -resize {2} {1/.}-{2}.png ::: *.jpg ::: 100 800
 
   # everything about each task as JSON
   bullpen map -o json --tag -- ./check < hosts.txt | jq 'select(.outcome != "ok")'`
