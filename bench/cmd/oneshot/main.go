@@ -198,7 +198,7 @@ func (r *run) table(raw string) string {
 	fmt.Fprintf(&b, "# A process a line: %s\n\n`%s`: %d times `true`, %d at a time, %d rounds; medians, in brackets the least and the most. Raw figures: %s.\n\n",
 		r.Date.Format("2006-01-02"), r.Command, r.Tasks, r.Slots, len(r.Rounds), raw)
 	fmt.Fprintf(&b, "Machine: %s, %d processors, Linux %s.\n", r.Machine.Processor, r.Machine.Processors, r.Machine.Kernel)
-	busy, least, most := r.median(func(rd round) float64 { return rd.Others * 100 })
+	busy, least, most := r.median(func(rd round) float64 { return rd.Others })
 	fmt.Fprintf(&b, "Before the rounds other programs kept the processors %.0f %% busy (%.0f..%.0f).\n\n", busy, least, most)
 	b.WriteString("| program | wall, s | against xargs | time of processors, s | against xargs |\n|---|---|---|---|---|\n")
 	var names []string
