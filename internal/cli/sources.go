@@ -167,7 +167,7 @@ func (p *product) next() ([]record, error) {
 			p.at = make([]int, len(p.lists))
 		}
 		r := p.records[0]
-		more := true
+		var more bool
 		switch {
 		case slices.ContainsFunc(p.lists, func(l []string) bool { return len(l) == 0 }):
 			more = false // no combination
@@ -194,7 +194,7 @@ func (p *product) next() ([]record, error) {
 
 // step moves on to the next combination, and reports whether there is one.
 func (p *product) step() bool {
-	for i := len(p.at) - 1; i >= 0; i-- {
+	for i := range slices.Backward(p.at) {
 		if p.at[i]++; p.at[i] < len(p.lists[i]) {
 			return true
 		}
