@@ -112,8 +112,11 @@ func (r *resolved) bounds() confine.Bounds {
 }
 
 // newCage makes a cage with bounds b.
-func (p *Pool) newCage(b confine.Bounds) (c cage, err error) {
-	if p.scratch != nil {
+func (p *Pool) newCage(b confine.Bounds) (cage, error) { return p.fillCage(cage{}, b) }
+
+// fillCage makes what c lacks of a cage with bounds b.
+func (p *Pool) fillCage(c cage, b confine.Bounds) (_ cage, err error) {
+	if p.scratch != nil && c.temp == "" {
 		if c.temp, err = p.scratch.Folder(); err != nil {
 			return cage{}, fmt.Errorf("temporary folder of the worker: %w", err)
 		}

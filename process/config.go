@@ -104,6 +104,13 @@ type Config struct {
 	Command []string
 	// Protocol that the workers speak.
 	Protocol Protocol
+	// Arguments, with Exec, makes the arguments of the process for a task, where
+	// those of Command, with the payload in the place of {}, are not enough. It
+	// returns what stands behind the program, and whether the payload goes to
+	// standard input. slot is that of the process: from 1 to Max, and no two that
+	// run at a time have the same. It must be quick, and safe for concurrent use.
+	// Nil means those of Command.
+	Arguments func(t bullpen.Task, slot int) (args []string, stdin bool)
 
 	// Min workers are started by New and kept; 0 starts the first with the first
 	// task. Max is the most at a time; 0 means as many as there are

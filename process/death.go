@@ -63,6 +63,9 @@ func (p *Pool) settle(w *worker) {
 	p.leave(w, from)
 	ended := p.verdicts(w)
 	p.report(w, from, now)
+	if w.spare != "" {
+		w.cage.temp, w.spare = w.spare, ""
+	}
 	p.mu.Unlock()
 	p.closeEnds(w)
 	for _, c := range ended {

@@ -167,7 +167,9 @@ func (p *Pool) emit(e Event) {
 			f.dropped.Add(1)
 		}
 	}
-	p.logs.put(record{event: e})
+	if !p.logs.deaf(e) {
+		p.logs.put(record{event: e})
+	}
 }
 
 // closeFeeds ends all subscriptions. Pool.mu is held.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -16,16 +17,39 @@ import (
 )
 
 // execute runs the task that was given to w, a place for one process, on a
-// goroutine of its own. The caller has claimed w.
+// goroutine of its own, and those that w gets next. The caller has claimed w.
 func (p *Pool) execute(w *worker) {
 	p.mu.Lock()
+	batch := p.take(w)
+	p.release(w)
+	if len(batch) > 0 {
+		p.tasks.Go(func() { p.runAll(w, batch) }) // ends when w has nothing to run
+	}
+}
+
+// take takes what was given to w. Pool.mu is held.
+func (p *Pool) take(w *worker) []*call {
 	batch := w.pending
 	w.pending = nil
 	for _, c := range batch {
 		w.sentTo.Store(c.number)
-		p.tasks.Go(func() { p.runOnce(w, c) }) // ends with the process
 	}
-	p.release(w)
+	return batch
+}
+
+// runAll starts a process for each task of the batch, and for what w is given
+// meanwhile.
+func (p *Pool) runAll(w *worker, batch []*call) {
+	for len(batch) > 0 {
+		c := batch[0]
+		batch = batch[1:]
+		if p.runOnce(w, c) {
+			p.mu.Lock()
+			batch = append(batch, p.take(w)...)
+			p.release(w)
+		}
+	}
+	p.tidy(w)
 }
 
 // oneShot is one process of the protocol Exec.
@@ -33,49 +57,62 @@ type oneShot struct {
 	w      *worker
 	c      *call
 	tail   *tail
-	cage   cage
+	left   leftover
 	usage  confine.Usage
 	child  *confine.Child
 	output bytes.Buffer
+	wrote  int  // bytes of standard error
 	over   bool // the output was larger than its bound
 	exit   confine.Exit
 	err    error // it could not be started
 }
 
-// runOnce starts a process for c, feeds it, and tells its outcome.
-func (p *Pool) runOnce(w *worker, c *call) {
+// runOnce starts a process for c, feeds it, and tells its outcome. It reports
+// whether the caller has claimed w for what it was given next.
+func (p *Pool) runOnce(w *worker, c *call) bool {
 	o := &oneShot{w: w, c: c, tail: newTail()}
 	began := p.now()
 	o.run()
-	p.concluded(o, began)
-	if err := p.freeCage(&o.cage); err != nil {
-		p.logs.fault(fmt.Errorf("process of %s: what it left behind: %w", w.name, err))
-	}
+	return p.concluded(o, began)
 }
 
 func (o *oneShot) run() {
-	var made pipes
-	if o.err = made.open(); o.err != nil {
-		made.closeChild()
-		made.closeHost()
-		return
-	}
-	_ = made.out.child.Close()
-	_ = made.out.host.Close()
-	made.out = ends{}
 	p := o.w.pool
-	if o.cage, o.err = p.newCage(p.boundsOf(o.c)); o.err != nil {
+	args, usesInput := o.arguments()
+	var made pipes
+	fail := func(err error) {
 		made.closeChild()
 		made.closeHost()
+		o.err = err
+	}
+	if err := made.openExec(usesInput); err != nil {
+		fail(err)
 		return
 	}
-	spec, usesInput := o.spec(&made)
-	o.cage.enter(&spec)
+	if n := len(o.c.task.Payload); usesInput && n <= atOnce {
+		// Fits into the pipe, so nobody has to wait for the process to read it.
+		_, err := made.in.host.Write(o.c.task.Payload)
+		_ = made.in.host.Close()
+		made.in.host = nil
+		if err != nil {
+			fail(err)
+			return
+		}
+	}
+	p.mu.Lock()
+	o.left.cage.temp, o.w.spare = o.w.spare, ""
+	p.mu.Unlock()
+	var err error
+	if o.left.cage, err = p.fillCage(o.left.cage, p.boundsOf(o.c)); err != nil {
+		fail(err)
+		return
+	}
+	spec := o.spec(args, &made)
+	o.left.cage.enter(&spec)
 	child, err := p.startProcess(spec)
 	made.closeChild()
 	if err != nil {
-		made.closeHost()
-		o.err = err
+		fail(err)
 		return
 	}
 	o.child = child
@@ -92,23 +129,16 @@ func (o *oneShot) run() {
 		p.wakeBy(o.c.started + int64(o.c.timeout))
 	}
 	p.mu.Unlock()
-	o.feed(&made, usesInput)
+	o.left.pipes = [...]*os.File{made.stdout.host, made.stderr.host}
+	p.tidy(o.w)
+	o.feed(&made)
 }
 
-// spec says what to start: the payload in the place of {}, or on standard input.
-func (o *oneShot) spec(made *pipes) (spec confine.Spec, usesInput bool) {
+// spec says what to start.
+func (o *oneShot) spec(args []string, made *pipes) confine.Spec {
 	cfg := o.w.pool.config
 	t := &o.c.task
-	args := make([]string, len(cfg.args))
-	usesInput = true
-	for i, a := range cfg.args {
-		args[i] = a
-		if i > 0 && strings.Contains(a, "{}") {
-			args[i] = strings.ReplaceAll(a, "{}", string(t.Payload))
-			usesInput = false
-		}
-	}
-	env := append([]string{}, cfg.env...)
+	env := append(make([]string, 0, len(cfg.env)+6), cfg.env...)
 	if t.ID != "" {
 		env = append(env, "TASK_ID="+t.ID)
 	}
@@ -124,26 +154,79 @@ func (o *oneShot) spec(made *pipes) (spec confine.Spec, usesInput bool) {
 		}
 	}
 	files := []*os.File{made.in.child, made.stdout.child, made.stderr.child}
-	if !usesInput {
-		files[0] = nil
-	}
-	return confine.Spec{Path: cfg.path, Args: args, Env: env, Dir: cfg.Dir, Files: files}, usesInput
+	return confine.Spec{Path: cfg.path, Args: args, Env: env, Dir: cfg.Dir, Files: files}
 }
 
-// feed writes the payload, reads the output, and waits for the end.
-func (o *oneShot) feed(made *pipes, usesInput bool) {
-	var all sync.WaitGroup
-	all.Go(func() { // ends when the process has read all, or is dead
-		if usesInput {
-			_, _ = made.in.host.Write(o.c.task.Payload) // a process need not read it
+// arguments makes those of the process: its configuration's, or the command's with
+// the payload in the place of {}.
+func (o *oneShot) arguments() (args []string, usesInput bool) {
+	cfg := o.w.pool.config
+	if cfg.Arguments != nil {
+		args, usesInput = cfg.Arguments(o.c.task, o.w.slot)
+		return append(cfg.args[:1:1], args...), usesInput
+	}
+	args = make([]string, len(cfg.args))
+	usesInput = true
+	for i, a := range cfg.args {
+		args[i] = a
+		if i > 0 && strings.Contains(a, "{}") {
+			args[i] = strings.ReplaceAll(a, "{}", string(o.c.task.Payload))
+			usesInput = false
 		}
-		_ = made.in.host.Close()
-	})
-	all.Go(func() { o.collect(made.stdout.host) }) // ends at its deadline or end of file
-	all.Go(func() { o.hear(made.stderr.host) })    // the same
-	exit, err := o.child.Wait()
-	o.exit, o.err, o.usage = exit, err, o.cage.usage()
+	}
+	return args, usesInput
+}
+
+// freeSlot is the lowest number that no place for a process has. Pool.mu is held.
+func (p *Pool) freeSlot() int {
+	taken := make([]bool, len(p.workers)+2)
+	for _, w := range p.workers {
+		if w.slot < len(taken) {
+			taken[w.slot] = true
+		}
+	}
+	return 1 + slices.Index(taken[1:], false)
+}
+
+const (
+	// atOnce is how many bytes every pipe has room for.
+	atOnce = 4 << 10
+	// listenAfter is how long a process may run before somebody reads what it says:
+	// most are through by then, and what they said lies in the pipes. One that fills a
+	// pipe waits as long.
+	listenAfter = 2 * time.Millisecond
+	// muchSaid is how much a process has to say for the next one in its place to be
+	// listened to from the start.
+	muchSaid = 16 << 10
+)
+
+// feed writes what is left of the payload, reads the output, and waits for the end.
+func (o *oneShot) feed(made *pipes) {
 	p := o.w.pool
+	var all sync.WaitGroup
+	if made.in.host != nil {
+		all.Go(func() { // ends when the process has read all, or is dead
+			_, _ = made.in.host.Write(o.c.task.Payload) // a process need not read it
+			_ = made.in.host.Close()
+		})
+	}
+	listen := func() {
+		all.Go(func() { o.collect(made.stdout.host) }) // ends at its deadline or end of file
+		all.Go(func() { o.hear(made.stderr.host) })    // the same
+	}
+	stop := func() bool { return false }
+	if o.w.talks {
+		listen()
+	} else {
+		all.Add(1)
+		timer := time.AfterFunc(listenAfter, func() {
+			defer all.Done()
+			listen()
+		})
+		stop = timer.Stop
+	}
+	exit, err := o.child.Wait()
+	o.exit, o.err, o.usage = exit, err, o.left.cage.usage()
 	p.mu.Lock()
 	o.w.exited = true
 	p.giveBack(o.w)
@@ -151,12 +234,18 @@ func (o *oneShot) feed(made *pipes, usesInput bool) {
 	// What it has left behind holds nobody up: Wait has killed its group, and
 	// what has detached itself may keep the pipes.
 	soon := time.Now().Add(p.config.Grace)
-	_ = made.in.host.SetWriteDeadline(time.Unix(1, 0))
+	if made.in.host != nil {
+		_ = made.in.host.SetWriteDeadline(time.Unix(1, 0))
+	}
 	_ = made.stdout.host.SetReadDeadline(soon)
 	_ = made.stderr.host.SetReadDeadline(soon)
+	if stop() {
+		all.Done()
+		o.collect(made.stdout.host)
+		o.hear(made.stderr.host)
+	}
 	all.Wait()
-	_ = made.stdout.host.Close()
-	_ = made.stderr.host.Close()
+	o.w.talks = o.output.Len() > muchSaid || o.wrote > muchSaid
 }
 
 // collect reads the result, up to its bound; what is beyond is read and dropped,
@@ -169,18 +258,27 @@ func (o *oneShot) collect(file *os.File) {
 	}
 }
 
-// hear turns standard error into log records.
+// hear turns standard error into log records, unless the task's observer wants it
+// whole.
 func (o *oneShot) hear(file *os.File) {
-	hear(file, newSplitter(o.w, o.c, o.tail, "stderr"))
+	if to, ok := o.c.task.Observer.(StderrObserver); ok {
+		o.hearAll(file, to)
+		return
+	}
+	s := newSplitter(o.w, o.c, o.tail, "stderr")
+	hear(file, s)
+	o.wrote = s.read
 }
 
-// concluded tells the outcome of a process and frees its place.
-func (p *Pool) concluded(o *oneShot, began int64) {
+// concluded tells the outcome of a process and frees its place. It reports whether the
+// caller has claimed that for what it was given next.
+func (p *Pool) concluded(o *oneShot, began int64) bool {
 	w, c := o.w, o.c
 	now := p.now()
 	p.mu.Lock()
 	o.usage.Peak = max(o.usage.Peak, w.usage.Peak) // where it was watched
 	err := o.verdict()
+	w.leave(o.left)
 	w.drop(c)
 	w.served++
 	w.oldest = w.next
@@ -205,9 +303,7 @@ func (p *Pool) concluded(o *oneShot, began int64) {
 	mine := p.claim(w)
 	p.mu.Unlock()
 	p.deliver(c)
-	if mine {
-		p.flush(w, false)
-	}
+	return mine
 }
 
 // verdict says how the process ended.

@@ -168,7 +168,7 @@ func TestBufferingFilterIsRecognised(t *testing.T) {
 		}
 		began := time.Now()
 		_, err := p.Execute(within(t, 20*time.Second), bullpen.Task{Payload: []byte(payload)})
-		if !errors.Is(err, errBuffered) || !strings.Contains(err.Error(), "sed -u") {
+		if !errors.Is(err, ErrUnanswered) || !strings.Contains(err.Error(), "sed -u") {
 			t.Errorf("%s: the error is %v", command[0], err)
 		}
 		if d := time.Since(began); d < silentFor || d > 10*silentFor {

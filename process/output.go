@@ -46,9 +46,11 @@ type logs struct {
 	tell   func(*call) // tells the outcome of a task that waited for its observer
 	queue  chan record
 	lost   atomic.Uint64
-	done   chan struct{}
-	once   sync.Once
-	ended  chan struct{}
+	// deafUntil is until when, in nanoseconds of Unix, events up to Info are not wanted.
+	deafUntil atomic.Int64
+	done      chan struct{}
+	once      sync.Once
+	ended     chan struct{}
 }
 
 func newLogs(logger *slog.Logger, tell func(*call)) *logs {
@@ -56,6 +58,16 @@ func newLogs(logger *slog.Logger, tell func(*call)) *logs {
 	// Ends when the pool closes l; close waits for it.
 	go l.run()
 	return l
+}
+
+// deafFor is for how long an event of a level that the logger does not want is not
+// handed to it: it may be told to want it meanwhile, and is not asked under a lock.
+const deafFor = time.Second
+
+// deaf reports whether the logger has lately not wanted events such as e. It is not
+// woken for them, which would take as long as the rest of an event.
+func (l *logs) deaf(e Event) bool {
+	return e.level() <= slog.LevelInfo && e.Time.UnixNano() < l.deafUntil.Load()
 }
 
 // put hands r over, or drops it and reports false. It never waits.
@@ -145,6 +157,12 @@ func (l *logs) write(r record) {
 }
 
 func (l *logs) writeEvent(ctx context.Context, e Event) {
+	if level := e.level(); level <= slog.LevelInfo && !l.logger.Enabled(ctx, slog.LevelInfo) {
+		l.deafUntil.Store(e.Time.Add(deafFor).UnixNano())
+		if !l.logger.Enabled(ctx, level) {
+			return
+		}
+	}
 	attrs := []slog.Attr{slog.String("event", e.Kind.String())}
 	if e.Worker != "" {
 		attrs = append(attrs, slog.String("worker", e.Worker), slog.Int("pid", e.PID))

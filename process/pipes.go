@@ -29,6 +29,21 @@ func (p *pipes) open() (err error) {
 	return nil
 }
 
+// openExec opens what a process of its own (Exec) needs.
+func (p *pipes) openExec(input bool) (err error) {
+	if input {
+		if p.in.child, p.in.host, err = confine.HostWritePipe(); err != nil {
+			return err
+		}
+	}
+	for _, e := range []*ends{&p.stdout, &p.stderr} {
+		if e.child, e.host, err = confine.HostReadPipe(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (p *pipes) closeChild() {
 	for _, e := range []ends{p.in, p.out, p.stdout, p.stderr} {
 		if e.child != nil {

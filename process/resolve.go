@@ -132,6 +132,9 @@ func (r *resolved) checkRest() error {
 	if r.NUL && r.Protocol != Lines {
 		bad("NUL is for the protocol Lines only")
 	}
+	if r.Arguments != nil && r.Protocol != Exec {
+		bad("Arguments is for the protocol Exec only: other workers are started before there is a task")
+	}
 	return errors.Join(errs...)
 }
 

@@ -11,10 +11,10 @@ import (
 // the pool looks what it does.
 const silentFor = 500 * time.Millisecond
 
-// errBuffered tells users what is wrong with a filter that does not answer.
-var errBuffered = errors.New("the worker has read its input, waits for more, and has not answered: " +
-	"it is probably buffering its output (cure: sed -u, grep --line-buffered, jq --unbuffered, python3 -u, " +
-	"mawk -W interactive, perl with $|=1, or stdbuf -oL before the command), or it does not answer every line")
+// ErrUnanswered is the cause of the end of a worker (Lines) that has read all its
+// input, waits for more, and owes an answer.
+var ErrUnanswered = errors.New("it has read the line and does not answer: it is probably buffering its output " +
+	"(use sed -u, grep --line-buffered, jq --unbuffered, python3 -u, or stdbuf -oL), or does not answer every line")
 
 // tendSilence finds a filter that has dealt with all its input and still owes
 // an answer, so that its caller does not wait for ever. Pool.mu is held.
@@ -36,7 +36,7 @@ func (p *Pool) tendSilence(w *worker, now int64) {
 	if n, err := w.in.Unread(); err != nil || n > 0 || !confine.WaitsForInput(w.pid) {
 		return
 	}
-	w.hint = errBuffered
+	w.hint = ErrUnanswered
 	if w.served == 0 {
 		p.failures = breakAfter - 1 // another one would do the same
 	}

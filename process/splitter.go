@@ -25,6 +25,7 @@ type splitter struct {
 
 	flood bool // the log could not take all; the stream has not run dry since
 	after int  // bytes read since the process has ended
+	read  int  // bytes read by hear
 }
 
 func newSplitter(w *worker, c *call, tail *tail, stream string) *splitter {
@@ -163,6 +164,7 @@ func hear(file *os.File, s *splitter) {
 	for {
 		began := time.Now()
 		n, err := file.Read(s.buffer)
+		s.read += n
 		s.flood = s.flood && n == len(s.buffer) // else it has run dry
 		s.took(s.buffer[:n], began)
 		if err != nil {

@@ -28,6 +28,7 @@ const (
 type worker struct {
 	pool   *Pool
 	name   string
+	slot   int   // of a process (Exec), from 1; the lowest that is free
 	born   int64 // times since the pool's epoch
 	age    int   // generation of the code it runs
 	codec  wire.Codec
@@ -41,6 +42,7 @@ type worker struct {
 	out    *wire.Reader
 	memory *confine.Memory
 	cage   cage
+	talks  bool // the last process (Exec) had much to say; of who runs them
 
 	// sentTo is the number of the last task that was encoded: an answer to a
 	// later one is a lie. The encoder writes, the decoder reads.
@@ -90,6 +92,8 @@ type worker struct {
 	streams     int            // of its output that are still read
 	wakeStreams []*wire.Reader // they, for its end to wake their readers
 	exit        confine.Exit
+	left        []leftover    // of processes (Exec), to be put away
+	spare       string        // temporary folder for the next one
 	usage       confine.Usage // what the kernel counted for it, once it has ended
 	bound       int64         // bytes above which it is killed where memory is watched
 	startErr    error         // it could not be started
@@ -127,6 +131,9 @@ func (p *Pool) launch() {
 	}
 	if r.Age > 0 {
 		w.expires = now + p.vary(int64(r.Age))
+	}
+	if p.config.Protocol == Exec {
+		w.slot = p.freeSlot()
 	}
 	p.workers = append(p.workers, w)
 	p.starting++

@@ -19,6 +19,7 @@ var rules = []rule{
 	{folder: "protocol"},
 	{folder: "internal/lifecycle"},
 	{folder: "internal/schedule"},
+	{folder: "internal/command"},
 	{folder: "internal/archtest"},
 	{folder: "internal/leak", theirs: []string{"go.uber.org/goleak"}},
 	{folder: "internal/probe", theirs: []string{"golang.org/x/sys"}},
@@ -79,7 +80,7 @@ var rules = []rule{
 	{folder: "internal/dashboard", ours: []string{"."}},
 	{
 		folder: "internal/cli",
-		ours:   []string{".", "client", "process", "internal/daemon", "internal/probe"},
+		ours:   []string{".", "client", "process", "internal/command", "internal/daemon", "internal/probe"},
 		theirs: []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/term"},
 	},
 	{folder: "cmd/bullpen", ours: []string{"internal/cli"}},

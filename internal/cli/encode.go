@@ -60,6 +60,18 @@ func appendOutcome(b []byte, it *item) []byte {
 	return appendText(append(b, `,"error":`...), reason(it.err))
 }
 
+// said is what the item's process, or its worker, wrote to standard error: all of it
+// with exec, the last lines of a worker that failed otherwise.
+func (it *item) said() string {
+	if len(it.stderr) > 0 {
+		return string(it.stderr)
+	}
+	if te, ok := errors.AsType[*bullpen.TaskError](it.err); ok {
+		return te.Detail
+	}
+	return ""
+}
+
 // object appends the JSON object of an item that has ended. file is where its
 // result stands, empty where it is part of the object.
 func (w *writer) object(b []byte, it *item, file string) []byte {
@@ -72,11 +84,11 @@ func (w *writer) object(b []byte, it *item, file string) []byte {
 		b = appendText(append(b, `,"input":`...), it.line)
 	}
 	b = appendOutcome(b, it)
+	if text := it.said(); text != "" {
+		b = appendText(append(b, `,"stderr":`...), text)
+	}
 	switch {
 	case it.err != nil:
-		if te, ok := errors.AsType[*bullpen.TaskError](it.err); ok && te.Detail != "" {
-			b = appendText(append(b, `,"stderr":`...), te.Detail)
-		}
 	case file != "":
 		b = appendText(append(b, `,"file":`...), file)
 	case w.options.json:

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -32,12 +33,8 @@ type feeder struct {
 // feed runs until the input or the run is at its end. A read that waits for
 // input cannot be broken off, so nobody waits for feed after the run has been
 // stopped: it ends with the process at the latest.
-func (f *feeder) feed(in io.Reader) {
+func (f *feeder) feed(s source) {
 	o := f.run.options
-	end := byte('\n')
-	if o.null {
-		end = 0
-	}
 	if o.files {
 		f.files = make(chan *item)
 		for range loaders {
@@ -46,7 +43,6 @@ func (f *feeder) feed(in io.Reader) {
 		defer f.loading.Wait()
 		defer close(f.files)
 	}
-	s := newSplitter(in, end, int(o.maxLine))
 	for {
 		records, err := s.next()
 		for len(records) > 0 {
@@ -85,6 +81,7 @@ func (f *feeder) hand(records []record) {
 		it.index, it.place = f.index, f.place
 		f.place++
 		it.line, it.payload, it.bytes = r.text, r.text, int64(len(r.text))
+		f.columns(it, r)
 		if err := f.check(it, r); err != nil {
 			f.run.end(it, bullpen.Result{}, err)
 			continue
@@ -95,6 +92,17 @@ func (f *feeder) hand(records []record) {
 			continue
 		}
 		f.run.start(it)
+	}
+}
+
+// columns notes the values of an item that has several.
+func (f *feeder) columns(it *item, r record) {
+	it.values = r.values
+	if r.values != nil {
+		it.line = []byte(strings.Join(r.values, " "))
+	}
+	if sep := f.run.options.colsep; sep != nil {
+		it.values = sep.Cut(r.columns())
 	}
 }
 
@@ -168,6 +176,10 @@ func readFile(name string, limit int64) ([]byte, error) {
 
 // start gives an item its first attempt, unless an earlier run has done it.
 func (r *run) start(it *item) {
+	if r.options.dryRun {
+		r.end(it, bullpen.Result{Payload: r.options.rehearsal(it)}, nil)
+		return
+	}
 	if r.log != nil {
 		it.hash = digestOf(it.payload)
 		if hash, done := r.log.known.done(it.index); done {
@@ -196,6 +208,10 @@ func (r *run) submit(it *item) {
 	if r.options.protocol != process.Lines {
 		t.ID = strconv.FormatInt(it.index, 10)
 	}
+	if r.options.protocol == process.Exec {
+		it.stderr, it.spill = nil, r.spill
+		t.Observer = it
+	}
 	err := r.pool.Submit(context.Background(), t, func(res bullpen.Result, err error) { r.end(it, res, err) })
 	if err != nil {
 		it.attempts--
@@ -218,12 +234,13 @@ func (r *run) end(it *item, res bullpen.Result, err error) {
 		if r.options.json {
 			r.checkJSON(it)
 		}
-		if it.err == nil && !r.options.tag {
+	}
+	it.logged = r.options.logs(it)
+	if it.err == nil && !it.logged {
+		it.payload, it.values = nil, nil
+		if !r.options.tag {
 			it.line = nil
 		}
-	}
-	if it.err == nil {
-		it.payload = nil
 	}
 	r.flow.end(it)
 }

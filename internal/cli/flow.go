@@ -86,7 +86,7 @@ func (f *flow) end(it *item) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if it.err == nil {
-		now := int64(len(it.result.Payload))
+		now := int64(len(it.result.Payload) + len(it.stderr))
 		f.bytes += now - it.bytes
 		it.bytes = now
 	}

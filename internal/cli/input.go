@@ -12,10 +12,11 @@ const (
 	blockLeft = 4 << 10 // a block with less room is not read into again
 )
 
-// record is one line of the input, without its end.
+// record is one task of the input: a line without its end, or several values.
 type record struct {
-	text []byte
-	size int64 // of a line that is too long, which has no text; 0 otherwise
+	text   []byte
+	size   int64    // of a line that is too long, which has no text; 0 otherwise
+	values []string // where there are several; text has them all
 }
 
 // splitter reads large blocks and cuts them into lines. The text of a record
@@ -49,7 +50,7 @@ func (s *splitter) next() ([]record, error) {
 		return s.records, nil
 	}
 	if !errors.Is(err, io.EOF) {
-		return s.records, fmt.Errorf("reading standard input: %w", err)
+		return s.records, fmt.Errorf("reading the input: %w", err)
 	}
 	if s.filled > s.cut || s.dropped > 0 {
 		s.take(s.filled) // the last line need not have an end

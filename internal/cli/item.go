@@ -13,22 +13,47 @@ import (
 // item is one task of a run, from the line that was read to the result that is
 // written. It has one holder at a time: who reads, the pool, who writes.
 type item struct {
-	index    int64  // place in the input, from 1
-	place    int64  // place among those that are handed on, from 0
-	line     []byte // as read
-	name     []byte // of the file, nil without --files
+	index    int64    // place in the input, from 1
+	place    int64    // place among those that are handed on, from 0
+	line     []byte   // as read; of several values, with spaces between them
+	values   []string // columns; nil: the payload, or the file's name, is the only one
+	name     []byte   // of the file, nil without --files
 	payload  []byte
 	bytes    int64  // that count against the bound
 	hash     digest // of the payload, with --joblog
+	logged   bool   // input and command are for the log
 	skip     bool   // it ended well in an earlier run
 	attempts int
+	slot     int  // of its process (exec)
 	final    bool // no further attempt is possible
 
 	handed time.Time // when it was given to the pool last; zero unless wanted
 	ended  time.Time
 	result bullpen.Result
 	err    error
+	stderr []byte         // of its process (exec)
+	spill  func(b []byte) // takes what stderr must not hold
 }
+
+// stderrMost is the most standard error of a task that is held until its end.
+const stderrMost = 64 << 10
+
+// Stderr takes standard error of the item's process, for its end. What is too much to
+// be held is shown at once.
+func (it *item) Stderr(text []byte) {
+	if len(it.stderr)+len(text) > stderrMost {
+		it.spill(append(it.stderr, text...))
+		it.stderr = nil
+		return
+	}
+	it.stderr = append(it.stderr, text...)
+}
+
+// Progress is for workers that tell it.
+func (it *item) Progress(float64, string) {}
+
+// Log is for lines, which Stderr has.
+func (it *item) Log(bullpen.LogLine) {}
 
 // began is about when its handler did.
 func (it *item) began() time.Time {

@@ -98,20 +98,22 @@ func readHistory(from io.Reader) (h *history, size int64, err error) {
 // joblog writes a line about each task. It is written behind the results: what
 // it calls ok has been handed on.
 type joblog struct {
-	file  *os.File
-	out   *bufio.Writer
-	line  []byte
-	known *history // nil unless an earlier run is resumed
+	options *options
+	file    *os.File
+	out     *bufio.Writer
+	line    []byte
+	known   *history // nil unless an earlier run is resumed
 }
 
 // openJoblog makes a new log, or goes on with one. One that exists is never
 // overwritten: it may be all that is left of hours of work.
-func openJoblog(name string, resume bool) (*joblog, error) {
+func openJoblog(o *options) (*joblog, error) {
+	name, resume := o.joblog, o.resume
 	file, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o666) //nolint:gosec // the umask decides, as it does for > in a shell
 	if err != nil {
 		return nil, fmt.Errorf("--joblog: %w", err)
 	}
-	l := &joblog{file: file, out: bufio.NewWriterSize(file, 64<<10)}
+	l := &joblog{options: o, file: file, out: bufio.NewWriterSize(file, 64<<10)}
 	if err := l.begin(name, resume); err != nil {
 		_ = file.Close()
 		return nil, err
@@ -146,6 +148,38 @@ func (l *joblog) begin(name string, resume bool) error {
 	return nil
 }
 
+// joblogShort is the length up to which input and command stand in the log unasked.
+const joblogShort = 256
+
+// logs reports whether input and command of the item are for the log.
+func (o *options) logs(it *item) bool {
+	return o.joblog != "" && (o.joblogInput || o.joblogShort && len(it.line) <= joblogShort)
+}
+
+// appendSource appends what the task was, and what ran it.
+func (o *options) appendSource(b []byte, it *item) []byte {
+	if !it.logged {
+		return b
+	}
+	b = appendText(append(b, `,"input":`...), it.line)
+	words := o.commandOf(it)
+	size := 0
+	for _, w := range words {
+		size += len(w)
+	}
+	if size > joblogShort && !o.joblogInput {
+		return b
+	}
+	b = append(b, `,"command":[`...)
+	for i, w := range words {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendText(b, w)
+	}
+	return append(b, ']')
+}
+
 // add writes the line of a task that has ended, to memory.
 func (l *joblog) add(it *item) error {
 	b := append(l.line[:0], `{"index":`...)
@@ -156,6 +190,7 @@ func (l *joblog) add(it *item) error {
 	if it.name != nil {
 		b = appendText(append(b, `,"name":`...), it.name)
 	}
+	b = l.options.appendSource(b, it)
 	b = appendOutcome(b, it)
 	b = append(b, `,"start":"`...)
 	b = it.began().UTC().AppendFormat(b, time.RFC3339Nano)

@@ -16,8 +16,8 @@ import (
 	"github.com/bullpen-run/bullpen/process"
 )
 
-const mapLong = `Map reads tasks from standard input, one a line, runs them through an elastic
-pool of worker processes that stay warm between tasks, and writes one result for
+const mapLong = `Map reads tasks from standard input, one a line (or from -a FILE, or behind
+::: in the command), runs them through an elastic pool of worker processes that stay warm between tasks, and writes one result for
 each. Results come as tasks end, or in the order of the input with -k. A failure
 is told on standard error and stops nothing but its task.
 
@@ -29,7 +29,12 @@ Workers speak one of three protocols (-p):
   frames  programs that use a worker SDK (Go, Python). Payloads may be binary;
           what workers print does not disturb their results.
   exec    one process a task: the task is its standard input, or stands where the
-          command has {}; an exit status other than 0 is a failure.
+          command has {}; an exit status other than 0 is a failure. As in GNU
+          parallel, {.} is the line without extension, {/} without folder, {//}
+          the folder, {/.} the bare name, {#} the number of the task, {%} the
+          slot, {1} a column (--colsep, -n). No shell is involved: write
+          sh -c '... "$1" ...' _ {} where you need one. -I {} or --literal pass
+          other things in braces as they are.
 
 Workers get the variables PATH, HOME, LANG, TMPDIR and TZ and those named with
 --env, and nothing else of the environment, and each a temporary folder of its
@@ -41,7 +46,8 @@ Memory stays bounded however long the input is: at most --queue tasks and
 64 MiB of tasks and results are held; beyond that, reading waits.
 
 Each line of --joblog is a JSON object: index (place in the input, from 1), hash
-(of the task's bytes), name (of the file), outcome, attempts, waited and ran
+(of the task's bytes), name (of the file), input and command (where they are
+short, see --joblog-input), outcome, attempts, waited and ran
 (seconds), worker, exit, signal, error, start, end. With --resume, tasks that
 ended well are skipped; a task whose result was written just before bullpen was
 killed may run again.
@@ -65,7 +71,10 @@ const mapExample = `  # one line in, one line out, in order, through four warm p
       --allow ./scripts:ro -- sh ./scripts/check.sh {} < submissions.txt
 
   # names with any characters
-  find . -name '*.flac' -print0 | bullpen map -0 -p exec -- ffmpeg -i {} -y {}.ogg
+  find . -name '*.flac' -print0 | bullpen map -0 -p exec -- ffmpeg -i {} -y {.}.ogg
+
+  # each with each, and what would be run
+  bullpen map -p exec --dry-run -- convert {1} -resize {2} {1/.}-{2}.png ::: *.jpg ::: 100 800
 
   # everything about each task as JSON
   bullpen map -o json --tag -- ./check < hosts.txt | jq 'select(.outcome != "ok")'`
@@ -74,12 +83,16 @@ func newMap(stdin io.Reader, stdout, stderr *os.File) *cobra.Command {
 	var o options
 	var bad faults
 	cmd := &cobra.Command{
-		Use:     "map [flags] -- COMMAND [ARG...]",
+		Use:     "map [flags] -- COMMAND [ARG...] [::: TASK...]",
+		Version: version(),
 		Short:   "Run each line of standard input as a task, through warm worker processes",
 		Long:    mapLong,
 		Example: mapExample,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o.command = args
+			var err error
+			if o.command, o.lists, err = cutLists(args); err != nil {
+				bad.add("%w", err)
+			}
 			o.check(cmd.Flags(), &bad)
 			if len(bad) > 0 {
 				return errors.Join(bad...)
@@ -104,6 +117,7 @@ func newMap(stdin io.Reader, stdout, stderr *os.File) *cobra.Command {
 
 // mapMain makes what a run needs, runs it, and returns the exit status.
 func mapMain(o *options, stdin io.Reader, stdout, stderr *os.File) int {
+	o.fewProcessors()
 	say := newScreen(stderr, o.progress)
 	r := &run{
 		options: o, flow: newFlow(o.ahead()), screen: say,
@@ -117,9 +131,13 @@ func mapMain(o *options, stdin io.Reader, stdout, stderr *os.File) int {
 		say.print(text)
 		return code
 	}
-	r.out, err = newWriter(o, stdout)
+	in, done, err := o.sources(stdin)
+	if err == nil {
+		defer done()
+		r.out, err = newWriter(o, say.results(stdout))
+	}
 	if err == nil && o.joblog != "" {
-		r.log, err = openJoblog(o.joblog, o.resume)
+		r.log, err = openJoblog(o)
 		r.timed = true
 	}
 	if err != nil {
@@ -127,7 +145,8 @@ func mapMain(o *options, stdin io.Reader, stdout, stderr *os.File) int {
 		_ = r.pool.Close() // nothing has started
 		return exitUsage
 	}
-	return r.do(stdin)
+	say.print(o.adviseEnv())
+	return r.do(in)
 }
 
 // faultOf says what is wrong with a pool that cannot be made: without its
@@ -162,7 +181,7 @@ type logHandler struct {
 
 // Enabled tells whether records of the level are wanted.
 func (h *logHandler) Enabled(_ context.Context, level slog.Level) bool {
-	return h.verbose && level >= slog.LevelInfo || level >= slog.LevelError
+	return h.verbose || level >= slog.LevelError
 }
 
 // Handle prints a record on one line: what a worker said behind its name, the
@@ -189,14 +208,18 @@ func (h *logHandler) Handle(_ context.Context, rec slog.Record) error {
 	if text != "" && stream == "" {
 		rest.WriteString(": " + text)
 	}
+	at := ""
+	if h.verbose {
+		at = rec.Time.Format("15:04:05.000 ")
+	}
 	switch {
 	case stream != "" && !h.verbose:
 	case stream != "":
-		h.screen.print(fmt.Sprintf("[%s] %s\n", worker, printable(text)))
+		h.screen.print(fmt.Sprintf("%s[%s] %s\n", at, worker, printable(text)))
 	case worker != "":
-		h.screen.print(fmt.Sprintf("bullpen: worker %s: %s%s\n", worker, what, printable(rest.String())))
+		h.screen.print(fmt.Sprintf("%sbullpen: worker %s: %s%s\n", at, worker, what, printable(rest.String())))
 	default:
-		h.screen.print(fmt.Sprintf("bullpen: %s%s\n", what, printable(rest.String())))
+		h.screen.print(fmt.Sprintf("%sbullpen: %s%s\n", at, what, printable(rest.String())))
 	}
 	return nil
 }

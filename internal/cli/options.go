@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/internal/command"
 	"github.com/bullpen-run/bullpen/process"
 )
 
@@ -23,7 +24,9 @@ const (
 
 // options are the flags of bullpen map.
 type options struct {
-	command []string
+	command  []string
+	lists    [][]string // behind :::
+	template *command.Template
 
 	protocol process.Protocol
 	task     string
@@ -31,6 +34,11 @@ type options struct {
 	files    bool
 	json     bool
 	maxLine  int64
+	argFiles []string
+	perTask  int
+	colsep   *command.Separator
+	replace  string
+	literal  bool
 
 	min, max, spare int
 	idle            time.Duration
@@ -38,6 +46,7 @@ type options struct {
 	nice            int
 	cpus            []int
 	env             []string
+	envAll          bool
 	dir             string
 	grace           time.Duration
 	recycleTasks    int
@@ -57,15 +66,19 @@ type options struct {
 	retries  int
 	halt     halt
 	failFast bool
+	dryRun   bool
 
-	results  string
-	tag      bool
-	output   string
-	joblog   string
-	resume   bool
-	progress string
-	summary  bool
-	verbose  bool
+	results     string
+	tag         bool
+	output      string
+	joblog      string
+	joblogInput bool // of long lines too
+	joblogShort bool // of short lines
+	resume      bool
+	progress    string
+	bar, eta    bool
+	summary     bool
+	verbose     bool
 }
 
 // define adds the flags of o to set; what is wrong with them goes to bad.
@@ -86,6 +99,11 @@ func (o *options) define(set *pflag.FlagSet, bad *faults) {
 func (o *options) defineInput(f flagSet) {
 	add(f, &o.protocol, "protocol", "p", "WORD", "lines", process.ParseProtocol,
 		"how to talk to workers: lines (any filter: a line in, a line out), frames (programs that use a worker SDK), exec (one process a task)")
+	f.StringArrayVarP(&o.argFiles, "arg-file", "a", nil, "read tasks from `FILE`, not from standard input; - is standard input; several are combined, each line with each")
+	add(f, &o.perTask, "max-args", "n", "N", "1", number(1, 1<<20), "take N lines as one task (exec, frames)")
+	add(f, &o.colsep, "colsep", "C", "SEP", "", command.ParseSeparator, "cut lines into {1}, {2} and so on (exec); a character, or a regular expression such as '\\t' or ' +'")
+	add(f, &o.replace, "replace", "I", "TEXT", "", word, "TEXT in the command stands for the line, and nothing else is a placeholder (exec); -I {} leaves only {}")
+	f.BoolVar(&o.literal, "literal", false, "nothing in the command is a placeholder: the line goes to standard input")
 	add(f, &o.task, "task", "t", "NAME", "", word, "name of the task: which of its handlers a worker runs (frames)")
 	f.BoolVarP(&o.null, "null", "0", false, "tasks and results end with a NUL byte instead of a line feed")
 	f.BoolVar(&o.files, "files", false, "each line names a file: its content is the task (with exec and {}: its name)")
@@ -94,7 +112,7 @@ func (o *options) defineInput(f flagSet) {
 }
 
 func (o *options) defineWorkers(f flagSet) {
-	add(f, &o.max, "max", "j", "N", fmt.Sprint(runtime.GOMAXPROCS(0)), number(1, math.MaxInt32), "most workers at a time; by default one for each processor")
+	add(f, &o.max, "max", "j", "N", fmt.Sprint(runtime.GOMAXPROCS(0)), parseJobs, "most workers at a time; by default one for each processor; +N, -N and P% count from the processors")
 	add(f, &o.min, "min", "", "N", "0", number(0, math.MaxInt32), "workers that are started at once and kept")
 	add(f, &o.spare, "spare", "", "N", "0", number(0, math.MaxInt32), "workers kept warm beyond those that are busy")
 	add(f, &o.idle, "idle", "", "TIME", "10s", duration, "how long a worker stays without work")
@@ -103,6 +121,7 @@ func (o *options) defineWorkers(f flagSet) {
 	add(f, &o.nice, "nice", "", "N", fmt.Sprint(process.DefaultNice), number(-20, 19), "priority of workers; 0 is that of bullpen itself")
 	add(f, &o.cpus, "cpus", "", "LIST", "all", process.ParseCPUs, "processors that workers may use, such as 0-3,7 or the mask 0x8f")
 	f.StringArrayVar(&o.env, "env", nil, "environment of workers, repeatable: `NAME[=VALUE]` sets the variable or passes it on, besides PATH, HOME, LANG, TMPDIR and TZ")
+	f.BoolVar(&o.envAll, "env-all", false, "pass the whole environment on to workers")
 	add(f, &o.dir, "dir", "", "DIR", "", word, "working directory of workers")
 	add(f, &o.grace, "grace", "", "TIME", "500ms", duration, "time between asking a task to end and killing its worker")
 	add(f, &o.recycleTasks, "recycle-tasks", "", "N", "", number(1, math.MaxInt32), "replace a worker after so many tasks")
@@ -125,18 +144,23 @@ func (o *options) defineRun(f flagSet) {
 	f.BoolVarP(&o.keep, "keep-order", "k", false, "write results in the order of the input")
 	add(f, &o.timeout, "timeout", "", "TIME", "", positive, "longest run time of a task")
 	add(f, &o.retries, "retries", "", "N", "0", number(0, math.MaxInt32), "try again, up to N times, tasks that failed, crashed, timed out or were lost")
-	add(f, &o.halt, "halt", "", "N|P%", "", parseHalt,
-		fmt.Sprintf("stop after N failures, or once P%% of the tasks (and at least %d) have failed; what runs is finished", leastOfPercent))
+	add(f, &o.halt, "halt", "", "N|P%|WHEN,WHAT=N", "", parseHalt,
+		fmt.Sprintf("stop after N failures, or once P%% of the tasks that have ended (and at least %d) have failed; what runs is finished. "+
+			"Or as GNU parallel: now (kill what runs) or soon, fail, success or done, such as now,fail=1; never", leastOfPercent))
 	f.BoolVar(&o.failFast, "fail-fast", false, "stop at the first failure, as --halt 1")
+	f.BoolVar(&o.dryRun, "dry-run", false, "show the commands that would be run, and run none (exec); no job log and no results are written")
 	add(f, &o.joblog, "joblog", "", "FILE", "", word, "write a line of JSON about each task that has ended")
+	f.BoolVar(&o.joblogInput, "joblog-input", false, fmt.Sprintf("have input and command in the job log, however long; by default those of up to %d bytes; =false leaves them out", joblogShort))
 	f.BoolVar(&o.resume, "resume", false, "skip the tasks that ended well according to --joblog, and go on with it")
 }
 
 func (o *options) defineOutput(f flagSet) {
 	add(f, &o.output, "output", "o", "WORD", "text", oneOf("text", "json"), "text (results as they are) or json (an object for each task, failed ones too)")
 	add(f, &o.results, "results", "", "DIR", "", word, "write each result to a file of its own below DIR, not to standard output")
-	f.BoolVar(&o.tag, "tag", false, "begin each result with its task and a tab")
+	f.BoolVar(&o.tag, "tag", false, "begin each line of a result with its task and a tab")
 	add(f, &o.progress, "progress", "", "WORD", "auto", oneOf("auto", "always", "never"), "show progress on standard error; auto: when it is a terminal")
+	f.BoolVar(&o.bar, "bar", false, "show progress as a bar")
+	f.BoolVar(&o.eta, "eta", false, "show progress, with the time that is left, as --progress always")
 	f.BoolVar(&o.summary, "summary", false, "end with a summary on standard error also when nothing failed")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "show what workers print, and what becomes of them, on standard error")
 }
@@ -144,9 +168,8 @@ func (o *options) defineOutput(f flagSet) {
 // check finds what is wrong with flags that are fine by themselves, and
 // completes o.
 func (o *options) check(set *pflag.FlagSet, bad *faults) {
-	if len(o.command) == 0 {
-		bad.add("no command: name the program of the workers, as in: bullpen map -- COMMAND [ARG...]")
-	}
+	o.checkCommand(bad)
+	o.checkInput(bad)
 	if o.max > 0 && o.min > o.max {
 		bad.add("--min %d is more than --max %d", o.min, o.max)
 	}
@@ -165,6 +188,16 @@ func (o *options) check(set *pflag.FlagSet, bad *faults) {
 	if o.resume && o.joblog == "" {
 		bad.add("--resume needs --joblog FILE: the log says what has been done")
 	}
+	if o.bar || o.eta {
+		if o.progress == "never" {
+			bad.add("--bar and --eta show progress, which --progress never forbids")
+		}
+		o.progress = "always"
+	}
+	if o.dryRun {
+		o.results, o.joblog, o.resume = "", "", false
+	}
+	o.joblogShort = o.joblogInput || !set.Changed("joblog-input")
 	o.checkSandbox(bad)
 	if o.maxLine > math.MaxInt32 {
 		bad.add("--max-line: the most is 2 GiB less one byte")
@@ -182,7 +215,7 @@ func (o *options) check(set *pflag.FlagSet, bad *faults) {
 		}
 	}
 	if o.failFast {
-		o.halt = halt{count: 1}
+		o.halt = failures(1)
 	}
 	if o.max == 0 {
 		o.max = max(runtime.GOMAXPROCS(0), o.min)
@@ -208,15 +241,7 @@ func (o *options) checkSandbox(bad *faults) {
 // byName tells whether the line itself is handed over although it names a file:
 // the command wants the name in the place of {}.
 func (o *options) byName() bool {
-	if !o.files || o.protocol != process.Exec {
-		return false
-	}
-	for _, a := range o.command[1:] {
-		if strings.Contains(a, "{}") {
-			return true
-		}
-	}
-	return false
+	return o.files && o.template != nil && o.template.Input()
 }
 
 // ahead is the most tasks between being read and being written.
@@ -242,6 +267,16 @@ func (o *options) config() process.Config {
 		NUL:     o.null && o.protocol == process.Lines,
 		PIDs:    o.pids, Preload: o.preload,
 		Sandbox: process.Sandbox{Profile: o.sandbox, Allow: o.allow, Network: o.network, BestEffort: o.bestEffort},
+	}
+	if o.protocol == process.Exec {
+		c.Arguments = o.arguments
+	}
+	if o.envAll {
+		for _, e := range os.Environ() {
+			if name, _, _ := strings.Cut(e, "="); name != "" { // Windows has such
+				c.Env = append(c.Env, name)
+			}
+		}
 	}
 	if o.nice == 0 {
 		c.Nice = process.HostNice

@@ -151,7 +151,7 @@ func TestValues(t *testing.T) {
 			t.Errorf("share(%q) = %v", in, got)
 		}
 	}
-	for _, in := range []string{"", "0", "-1", "x", "0%", "101%", "NaN%", "%"} {
+	for _, in := range []string{"", "0", "-1", "x", "0%", "101%", "NaN%", "%", "now", "now,", "now,fail", "now,fail=0", "later,fail=1", "soon,x=1", "soon,fail=1x", "never,fail=1"} {
 		if got, err := parseHalt(in); err == nil {
 			t.Errorf("parseHalt(%q) = %v", in, got)
 		}
@@ -166,14 +166,20 @@ func TestHalt(t *testing.T) {
 		want          bool
 	}{
 		{"2", 1, 1, false}, {"2", 2, 9, true}, {"50%", 2, 2, false}, {"50%", 3, 6, true}, {"50%", 3, 7, false},
+		{"never", 9, 9, false}, {"now,fail=1", 0, 9, false}, {"now,fail=1", 1, 9, true}, {"soon,fail=3", 2, 9, false},
+		{"soon,success=1", 9, 9, false}, {"now,success=1", 8, 9, true}, {"soon,success=50%", 4, 6, false}, {"soon,success=50%", 3, 6, true},
+		{"now,done=5", 0, 4, false}, {"now,done=5", 5, 5, true}, {"soon,done=10%", 0, 1, false}, {"soon,done=10%", 0, 2, true},
 	} {
 		h, err := parseHalt(c.at)
-		if err != nil || h.reached(c.failed, c.ended) != c.want {
+		if err != nil || h.reached(progress{failed: c.failed, ended: c.ended, total: 20}) != c.want {
 			t.Errorf("--halt %s, %d of %d failed: want %v (%v)", c.at, c.failed, c.ended, c.want, err)
 		}
 	}
-	if (halt{}).reached(1000, 1000) {
+	if (halt{}).reached(progress{failed: 1000, ended: 1000, total: 1000}) {
 		t.Error("a run without --halt stopped")
+	}
+	if h, _ := parseHalt("soon,done=10%"); h.reached(progress{ended: 1000, total: -1}) {
+		t.Error("a part of an input was reached whose size is not known")
 	}
 }
 
@@ -205,7 +211,7 @@ func TestFailureText(t *testing.T) {
 		Outcome: bullpen.Crashed, Signal: "killed", ExitCode: -1, Worker: "w-3", Detail: "one\n\x1b[2Jtwo",
 	}}
 	want := `bullpen: task 17 ("` + strings.Repeat("i", 60) + `…"): crashed: signal killed (worker w-3, 2 attempts)` + "\n  | one\n  | [2Jtwo\n"
-	if diff := cmp.Diff(want, failure(it)); diff != "" {
+	if diff := cmp.Diff(want, (&run{}).failure(it)); diff != "" {
 		t.Error(diff)
 	}
 	for _, c := range []struct {

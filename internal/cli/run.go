@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"runtime"
@@ -33,11 +32,15 @@ type run struct {
 	// The writer's own.
 	ring     []*item // with --keep-order: what has ended, by place
 	next     int64   // place that is written next
+	halted   bool    // by --halt
+	hinted   bool    // the cure for a program that buffers has been shown
 	outcomes map[string]int64
 	written  int   // items to release
 	bytes    int64 // the same
 
 	ended, failed, skipped, notRun atomic.Int64
+
+	exitedWell atomic.Bool // a worker that answers lines ended by itself, with status 0
 
 	once    sync.Once          // to stop
 	stopped chan struct{}      // closed when the pool has been stopped early
@@ -84,7 +87,7 @@ func (r *run) close() {
 }
 
 // do runs everything and returns the exit status.
-func (r *run) do(in io.Reader) int {
+func (r *run) do(in source) int {
 	r.begun = time.Now()
 	quit := make(chan struct{})
 	var helpers sync.WaitGroup
@@ -136,6 +139,9 @@ func (r *run) heed(sigs chan os.Signal, quit chan struct{}) {
 // first such line on, their results belonged to other tasks.
 func (r *run) watch(events *process.Feed) {
 	for e := range events.C {
+		if e.Cause == process.ByExit && e.Text == "exit code 0" && (e.Kind == process.Died || e.Kind == process.Stopped) {
+			r.exitedWell.Store(true)
+		}
 		if strings.Contains(e.Text, "that no task asked for") {
 			r.fail(exitFailed, fmt.Errorf("worker %s: %s: with --protocol lines each line must have exactly one line as its answer; "+
 				"results of this worker may belong to other tasks", e.Worker, strings.TrimPrefix(e.Text, "protocol: ")))
@@ -198,7 +204,7 @@ func (r *run) judge(it *item) {
 			r.skipped.Add(1)
 			return
 		}
-		r.ended.Add(1)
+		r.checkHalt(progress{failed: r.failed.Load(), ended: r.ended.Add(1)})
 		return
 	}
 	if _, started := bullpen.OutcomeOf(it.err); !started {
@@ -218,11 +224,30 @@ func (r *run) judge(it *item) {
 	}
 	r.outcomes[it.outcome()]++
 	ended, failed := r.ended.Add(1), r.failed.Add(1)
-	if r.out.broken == nil { // otherwise we ended it, because nobody would have its result
-		r.screen.print(failure(it))
+	killed := r.halted && r.options.halt.now && it.outcome() == bullpen.Canceled.String()
+	if r.out.broken == nil && !killed { // otherwise we ended it: nobody would have its result, or --halt says so
+		r.screen.print(r.failure(it))
 	}
-	if r.options.halt.reached(failed, ended) {
-		r.stop()
+	r.checkHalt(progress{failed: failed, ended: ended})
+}
+
+// checkHalt stops the run where --halt asks for it.
+func (r *run) checkHalt(p progress) {
+	h := r.options.halt
+	if h.what == "" || r.halted {
+		return
+	}
+	p.total = -1
+	if read, all := r.flow.seen(); all {
+		p.total = read - r.skipped.Load()
+	}
+	if !h.reached(p) {
+		return
+	}
+	r.halted = true
+	r.stop()
+	if h.now {
+		r.close()
 	}
 }
 
@@ -243,6 +268,12 @@ func (r *run) emit(it *item) {
 		return
 	}
 	err := r.out.write(it)
+	if it.err == nil && len(it.stderr) > 0 && r.options.output != "json" {
+		if r.screen.joint {
+			err = errors.Join(err, r.out.flush()) // result first, on one terminal
+		}
+		r.spill(it.stderr)
+	}
 	if err == nil && r.log != nil {
 		err = r.log.add(it)
 	}

@@ -1,16 +1,13 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/bullpen-run/bullpen"
-	"github.com/bullpen-run/bullpen/process"
 )
 
 // How often progress is shown: where its line is rewritten, and where every
@@ -28,9 +25,11 @@ type screen struct {
 	out      *os.File
 	terminal bool
 	progress bool
+	joint    bool // results go to a terminal too, the same in all likelihood
 
-	mu    sync.Mutex
-	shown bool // a line of progress stands there; +checklocks:mu
+	mu     sync.Mutex
+	shown  bool // a line of progress stands there; +checklocks:mu
+	within bool // the last result did not end its line; +checklocks:mu
 }
 
 func newScreen(out *os.File, progress string) *screen {
@@ -51,15 +50,49 @@ func isTerminal(f *os.File) bool {
 	return err != nil || !os.SameFile(info, null)
 }
 
-// print writes text, which ends with a line feed.
+// print writes text, which ends with a line feed or is empty.
 func (s *screen) print(text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.shown {
+	switch {
+	case s.shown:
 		text = eraseLine + text
 		s.shown = false
+	case s.within && text != "":
+		text = "\n" + text
+		s.within = false
 	}
 	fmt.Fprint(s.out, text)
+}
+
+// results returns what results are written to: to itself, or where it is a terminal
+// that shows progress too, to one without the line of progress.
+func (s *screen) results(to *os.File) io.Writer {
+	s.joint = s.terminal && isTerminal(to)
+	if !s.joint {
+		return to
+	}
+	return &besideProgress{screen: s, to: to}
+}
+
+// besideProgress takes the line of progress away before it writes.
+type besideProgress struct {
+	screen *screen
+	to     io.Writer
+}
+
+func (w *besideProgress) Write(b []byte) (int, error) {
+	s := w.screen
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.shown {
+		fmt.Fprint(s.out, eraseLine)
+		s.shown = false
+	}
+	if len(b) > 0 {
+		s.within = b[len(b)-1] != '\n'
+	}
+	return w.to.Write(b)
 }
 
 // follow shows what status says until quit is closed.
@@ -92,6 +125,9 @@ func (s *screen) show(text string) {
 		fmt.Fprintln(s.out, text)
 		return
 	}
+	if s.within {
+		return // it would take the beginning of a result away
+	}
 	fmt.Fprint(s.out, eraseLine+text)
 	s.shown = true
 }
@@ -108,10 +144,24 @@ func (r *run) status() string {
 	}
 	text := fmt.Sprintf("bullpen: %d/%d%s done, %s/s, %d running, %d workers, %d failed",
 		ended+skipped, read, more, figure(rate), stats.InHand, stats.Idle+stats.Busy, failed)
+	if r.options.bar {
+		part := 0.0
+		if all && read > 0 {
+			part = float64(ended+skipped) / float64(read)
+		}
+		text = fmt.Sprintf("%s %d/%d%s, %s/s, %d failed", bar(part), ended+skipped, read, more, figure(rate), failed)
+	}
 	if left := read - ended - skipped - r.notRun.Load(); all && left > 0 && rate > 0 {
 		text += ", ETA " + time.Duration(float64(left)/rate*float64(time.Second)).Round(time.Second).String()
 	}
 	return text
+}
+
+// bar draws a part of one.
+func bar(part float64) string {
+	const width = 30
+	full := int(min(max(part, 0), 1) * width)
+	return fmt.Sprintf("[%s%s] %3d%%", strings.Repeat("#", full), strings.Repeat(".", width-full), int(part*100))
 }
 
 func (r *run) rate(ended int64) float64 {
@@ -124,49 +174,6 @@ func figure(rate float64) string {
 		return fmt.Sprintf("%.0f", rate)
 	}
 	return fmt.Sprintf("%.3g", rate)
-}
-
-// failure tells of a task that failed.
-func failure(it *item) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "bullpen: task %d", it.index)
-	if len(it.line) > 0 {
-		fmt.Fprintf(&b, " (%q)", it.excerpt())
-	}
-	fmt.Fprintf(&b, ": %s", it.outcome())
-	if why := reason(it.err); why != "" {
-		b.WriteString(": " + printable(why))
-	}
-	te, _ := errors.AsType[*bullpen.TaskError](it.err)
-	var notes []string
-	if te != nil && te.Worker != "" {
-		notes = append(notes, "worker "+te.Worker)
-	}
-	if it.attempts > 1 {
-		notes = append(notes, fmt.Sprintf("%d attempts", it.attempts))
-	}
-	if len(notes) > 0 {
-		b.WriteString(" (" + strings.Join(notes, ", ") + ")")
-	}
-	b.WriteByte('\n')
-	if te != nil {
-		indent(&b, te.Stack)
-		if !strings.Contains(te.Stack, te.Detail) && !strings.HasSuffix(te.Message, te.Detail) {
-			indent(&b, te.Detail)
-		}
-	}
-	return b.String()
-}
-
-// indent appends the last lines of a text that is not ours.
-func indent(b *strings.Builder, text string) {
-	const most = 20
-	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
-	for _, line := range lines[max(0, len(lines)-most):] {
-		if line != "" {
-			b.WriteString("  | " + printable(line) + "\n")
-		}
-	}
 }
 
 // printable takes control characters out of a text that is not ours, so that it
@@ -186,7 +193,7 @@ func (r *run) conclude() int {
 	code, cause := r.code, r.cause
 	r.mu.Unlock()
 	failed := r.failed.Load()
-	if code == exitOK && failed > 0 {
+	if code == exitOK && failed > 0 && !(r.halted && r.options.halt.what == "success") {
 		code = exitFailed
 	}
 	if code == exitPipe {
@@ -195,27 +202,17 @@ func (r *run) conclude() int {
 	if cause != nil {
 		r.screen.print(r.explain(code, cause))
 	}
+	if r.exitedWell.Load() && (cause != nil || failed > 0) {
+		r.screen.print(fmt.Sprintf("bullpen: %s exits with status 0 before it has answered: --protocol lines wants a program that answers each line with one line, "+
+			"until its input ends; for a process for each task add -p exec\n", r.options.command[0]))
+	}
+	if r.halted {
+		r.screen.print(fmt.Sprintf("bullpen: stopped by --halt %s\n", r.options.halt.text))
+	}
 	if r.screen.progress || r.options.summary || failed > 0 || code == exitInterrupted {
 		r.screen.print(r.total())
 	}
 	return code
-}
-
-func (r *run) explain(code int, cause error) string {
-	if errors.Is(cause, bullpen.ErrUnknownTask) {
-		return fmt.Sprintf("bullpen: %v; choose one with --task\n", cause)
-	}
-	if code != exitStart {
-		return fmt.Sprintf("bullpen: %v\n", cause)
-	}
-	first, rest, _ := strings.Cut(cause.Error(), "\n")
-	var b strings.Builder
-	fmt.Fprintf(&b, "bullpen: the workers could not start: %s\n", strings.TrimPrefix(first, bullpen.ErrStart.Error()+": "))
-	indent(&b, rest)
-	if start, ok := errors.AsType[*process.StartError](cause); ok && start.Exit != "" && r.options.protocol == process.Frames {
-		b.WriteString("Workers of --protocol frames use a worker SDK; for a filter such as grep leave --protocol out.\n")
-	}
-	return b.String()
 }
 
 // total is the summary of a run.

@@ -138,37 +138,3 @@ func word(s string) (string, error) {
 	}
 	return s, nil
 }
-
-// halt says after how many failures a run stops: so many, or so many percent of
-// the tasks that have ended; zero for never.
-type halt struct {
-	count   int64
-	percent float64
-}
-
-// leastOfPercent is how many tasks must have failed before a percentage counts:
-// the first task would else decide alone.
-const leastOfPercent = 3
-
-func parseHalt(s string) (halt, error) {
-	if text, ok := strings.CutSuffix(s, "%"); ok {
-		p, err := strconv.ParseFloat(text, 64)
-		if err == nil && p > 0 && p <= 100 {
-			return halt{percent: p}, nil
-		}
-	} else if n, err := strconv.ParseInt(s, 10, 64); err == nil && n > 0 {
-		return halt{count: n}, nil
-	}
-	return halt{}, fmt.Errorf("use a number of failures, such as 5, or a part of all tasks, such as 10%%")
-}
-
-// reached tells whether the run is to stop.
-func (h halt) reached(failed, ended int64) bool {
-	switch {
-	case h.count > 0:
-		return failed >= h.count
-	case h.percent > 0:
-		return failed >= leastOfPercent && float64(failed)*100 >= h.percent*float64(ended)
-	}
-	return false
-}

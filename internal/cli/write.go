@@ -2,12 +2,15 @@ package cli
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/bullpen-run/bullpen/process"
 )
 
 // writer writes results: to standard output, or to a file each.
@@ -61,15 +64,13 @@ func (w *writer) write(it *item) error {
 // text writes a result as it is. One that ends with a line feed of its own gets
 // no second one.
 func (w *writer) text(it *item) error {
-	if w.options.tag {
-		if _, err := w.out.Write(it.line); err != nil {
-			return err
-		}
-		if err := w.out.WriteByte('\t'); err != nil {
-			return err
-		}
-	}
 	b := it.result.Payload
+	if len(b) == 0 && w.options.protocol == process.Exec {
+		return nil // a process that printed nothing
+	}
+	if w.options.tag {
+		b = tagged(it.line, b)
+	}
 	if _, err := w.out.Write(b); err != nil {
 		return err
 	}
@@ -77,6 +78,22 @@ func (w *writer) text(it *item) error {
 		return nil
 	}
 	return w.out.WriteByte(w.end)
+}
+
+// tagged puts a tag before each line.
+func tagged(tag, text []byte) []byte {
+	out := make([]byte, 0, len(tag)+1+len(text))
+	for {
+		line, rest, more := bytes.Cut(text, []byte{'\n'})
+		out = append(append(append(out, tag...), '\t'), line...)
+		if more {
+			out = append(out, '\n')
+		}
+		if len(rest) == 0 {
+			return out
+		}
+		text = rest
+	}
 }
 
 func (w *writer) flush() error {

@@ -36,7 +36,7 @@ func (c *Child) niceSession(n, tries int) {
 	if c.reaped {
 		return
 	}
-	err := os.WriteFile(fmt.Sprintf("/proc/%d/autogroup", c.pid), []byte(strconv.Itoa(n)), 0)
+	err := writeProc(fmt.Sprintf("/proc/%d/autogroup", c.pid), strconv.Itoa(n))
 	if errors.Is(err, unix.EAGAIN) && tries > 1 {
 		// Stopped when the child is reaped, and harmless if it fires then.
 		c.nicer = time.AfterFunc(autogroupPause, func() { c.niceSession(n, tries-1) })

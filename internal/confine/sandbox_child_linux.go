@@ -6,6 +6,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -20,13 +21,9 @@ func (c *Child) SetOOMScore(delta int) error {
 	if delta < 0 {
 		return fmt.Errorf("confine: OOM score %d: it can be raised only", delta)
 	}
-	text, err := os.ReadFile("/proc/self/oom_score_adj")
+	own, err := ownOOMScore()
 	if err != nil {
-		return fmt.Errorf("confine: OOM score: %w", err)
-	}
-	own, err := strconv.Atoi(strings.TrimSpace(string(text)))
-	if err != nil {
-		return fmt.Errorf("confine: OOM score: %w", err)
+		return err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -40,14 +37,28 @@ func (c *Child) SetOOMScore(delta int) error {
 	return nil
 }
 
-// writeProc writes to a file that exists.
-func writeProc(path, text string) error {
-	file, err := os.OpenFile(path, os.O_WRONLY, 0)
+// ownOOMScore is the score of this process when it was first asked for.
+var ownOOMScore = sync.OnceValues(func() (int, error) {
+	text, err := os.ReadFile("/proc/self/oom_score_adj")
 	if err != nil {
-		return err
+		return 0, fmt.Errorf("confine: OOM score: %w", err)
 	}
-	_, err = file.WriteString(text)
-	return errors.Join(err, file.Close())
+	own, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		return 0, fmt.Errorf("confine: OOM score: %w", err)
+	}
+	return own, nil
+})
+
+// writeProc writes to a file that exists. An os.File would ask the poller first, which
+// takes none of /proc.
+func writeProc(path, text string) error {
+	fd, err := unix.Open(path, unix.O_WRONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return &os.PathError{Op: "open", Path: path, Err: err}
+	}
+	_, err = unix.Write(fd, []byte(text))
+	return errors.Join(err, unix.Close(fd))
 }
 
 // noCore keeps the process from leaving cores. 1 byte instead of 0: too small
