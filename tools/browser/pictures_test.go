@@ -37,7 +37,7 @@ func TestPictures(t *testing.T) {
 		b := newTab(t, home, v)
 		for what, place := range places {
 			b.open(place)
-			b.until(what+" is loaded", `document.querySelector("main h1") && !document.querySelector(".loading")`)
+			b.until(what+" is loaded", `document.querySelector("main h1") && !document.querySelector(".loading") && (location.hash !== "#/" || document.querySelector(".spark"))`)
 			if wide := b.run(`document.documentElement.scrollWidth - innerWidth`); wide != "0" && wide[0] != '-' {
 				t.Errorf("%s, %s: the page is %s pixels too wide: %s", what, name, wide, b.run(`[...document.querySelectorAll("main *, header *")].filter((e) => e.getBoundingClientRect().right > innerWidth + 1 && !e.closest(".scroll, nav, svg")).slice(0, 3).map((e) => e.outerHTML.slice(0, 120)).join(" | ")`))
 			}
