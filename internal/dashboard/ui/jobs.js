@@ -45,7 +45,14 @@ export class Pages extends Feed {
 	bar(back = "Newer", on = "Older") {
 		const next = this.data?.next;
 		if (!this.before.length && !next) return null;
-		const turn = (label, can, f) => button(label, "read", () => { f(); this.load(true).then(() => window.scrollTo(0, 0)); }, { off: !can });
+		const turn = (label, can, f) => button(label, "read", async () => {
+			f();
+			this.turning = true; // its next page is not known yet
+			await this.load(true);
+			this.turning = false;
+			redraw();
+			window.scrollTo(0, 0);
+		}, { off: !can || this.turning });
 		return h("nav.pages", { "aria-label": "Pages of the list" },
 			turn(back, this.before.length, () => { this.at = this.before.pop(); }),
 			quiet("page " + (this.before.length + 1)),
