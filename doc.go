@@ -5,9 +5,8 @@
 // A task enters at a caller, waits in exactly one bounded place, is handed to
 // exactly one worker at a time, and leaves with exactly one outcome. Every
 // executor keeps that contract, whatever stands behind it: a goroutine pool,
-// worker processes (package process), WebAssembly instances or a daemon. So a
-// kind of task moves to a stronger isolation level by configuration, not by
-// code.
+// worker processes (package process) or a daemon (package client). So a kind of
+// task moves to a stronger isolation level by configuration, not by code.
 //
 // There are three ways to hand work to an [Executor]:
 //

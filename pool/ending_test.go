@@ -12,7 +12,7 @@ import (
 	"github.com/bullpen-run/bullpen"
 )
 
-// TestStopTellsAll (T3, T16, F-C3, C6): in each ending every caller is told an
+// TestStopTellsAll: in each ending every caller is told an
 // outcome: what waits never started.
 func TestStopTellsAll(t *testing.T) {
 	t.Parallel()

@@ -13,7 +13,7 @@ import (
 	"github.com/bullpen-run/bullpen"
 )
 
-// TestDefaults (T24, F-C19): the documented defaults are the real ones.
+// TestDefaults: the documented defaults are the real ones.
 func TestDefaults(t *testing.T) {
 	t.Parallel()
 	p := open(t, Config{})
@@ -27,7 +27,7 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-// TestNeverMoreThanMax (T20, F-A1): however many bring tasks at once.
+// TestNeverMoreThanMax: no more workers than Max run, however many bring tasks at once.
 func TestNeverMoreThanMax(t *testing.T) {
 	t.Parallel()
 	for range 20 {
@@ -59,7 +59,7 @@ func TestNeverMoreThanMax(t *testing.T) {
 	}
 }
 
-// TestFewStarts (T25): tasks that come one after the other find a worker, and do not
+// TestFewStarts: tasks that come one after the other find a worker, and do not
 // start one each.
 func TestFewStarts(t *testing.T) {
 	t.Parallel()
@@ -77,7 +77,7 @@ func TestFewStarts(t *testing.T) {
 	}
 }
 
-// TestNothingRunsAfterTheEnd (T13): a pool that has ended runs nothing, whatever
+// TestNothingRunsAfterTheEnd: a pool that has ended runs nothing, whatever
 // submits race with the end.
 func TestNothingRunsAfterTheEnd(t *testing.T) {
 	t.Parallel()
@@ -111,8 +111,8 @@ func TestNothingRunsAfterTheEnd(t *testing.T) {
 	}
 }
 
-// TestViewWhileBusy (T6, F-C10, F-C11): with all workers busy, and while the pool
-// drains, its view answers and submits are refused at once.
+// TestViewWhileBusy: with all workers busy, and while the pool drains, its view answers
+// and submits are refused at once.
 func TestViewWhileBusy(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -138,7 +138,7 @@ func TestViewWhileBusy(t *testing.T) {
 	})
 }
 
-// TestOldHandle (F-C14): a handle of a task that was taken reaches nothing of the
+// TestOldHandle: a handle of a task that was taken reaches nothing of the
 // task that uses its memory now.
 func TestOldHandle(t *testing.T) {
 	t.Parallel()
@@ -166,7 +166,7 @@ func TestOldHandle(t *testing.T) {
 	}
 }
 
-// TestBigAndSmall (F-C18): a big batch does not starve a lone task.
+// TestBigAndSmall: a big batch does not starve a lone task.
 func TestBigAndSmall(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -191,7 +191,7 @@ func TestBigAndSmall(t *testing.T) {
 	})
 }
 
-// TestGroupDeadline (F-C16): the end of a group's context ends the wait, with an
+// TestGroupDeadline: the end of a group's context ends the wait, with an
 // outcome for each task.
 func TestGroupDeadline(t *testing.T) {
 	t.Parallel()

@@ -103,7 +103,7 @@ func TestStates(t *testing.T) {
 	}
 }
 
-// TestStatesKeepTheirPlaces (F-E2): a failure at any step of a checkout leaves the
+// TestStatesKeepTheirPlaces: a failure at any step of a checkout leaves the
 // capacity whole.
 func TestStatesKeepTheirPlaces(t *testing.T) {
 	t.Parallel()
@@ -148,7 +148,7 @@ func TestStatesKeepTheirPlaces(t *testing.T) {
 	}
 }
 
-// TestStatesLog (E5): the logger carries the ids of the task, and none in between.
+// TestStatesLog: the logger carries the ids of the task, and none in between.
 func TestStatesLog(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer

@@ -46,7 +46,7 @@ var nests = map[string]func(f *Func[int, int], depth int) (int, error){
 	},
 }
 
-// TestNestedWithoutContext (B3, T14): tasks that wait for others in their own pool
+// TestNestedWithoutContext: tasks that wait for others in their own pool
 // with a context that is not theirs, or from a closure that has none, five deep, in
 // a pool of one worker.
 func TestNestedWithoutContext(t *testing.T) {

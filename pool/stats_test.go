@@ -93,7 +93,7 @@ func TestHistogram(t *testing.T) {
 	}
 }
 
-// TestKnownDurations runs tasks whose lengths are known (F-C13).
+// TestKnownDurations runs tasks whose lengths are known.
 func TestKnownDurations(t *testing.T) {
 	t.Parallel()
 	for _, d := range []time.Duration{
@@ -347,7 +347,7 @@ func TestRefusedCallersAreCounted(t *testing.T) {
 	})
 }
 
-// TestStatsUnderLoad reads all the time while tasks run (F-C11): it returns, and
+// TestStatsUnderLoad reads all the time while tasks run: it returns, and
 // what has ended never becomes less.
 func TestStatsUnderLoad(t *testing.T) {
 	t.Parallel()

@@ -36,8 +36,8 @@ func wantNeverStarted(t *testing.T, err, why error) {
 	}
 }
 
-// TestGoexit (T7, T8): a task that calls Goexit is answered, and its worker's
-// place is filled, many times over.
+// TestGoexit: a task that calls Goexit is answered, and its worker's place is filled,
+// many times over.
 func TestGoexit(t *testing.T) {
 	t.Parallel()
 	p := open(t, Config{Max: 2})
@@ -60,8 +60,8 @@ func TestGoexit(t *testing.T) {
 	}
 }
 
-// TestPanics (T5, T9, T10, F-C6, F-C7): each of many panicking tasks has its
-// error, with value and stack, and is never seen as done without.
+// TestPanics: each of many panicking tasks has its error, with value and stack, and is
+// never seen as done without.
 func TestPanics(t *testing.T) {
 	t.Parallel()
 	p := open(t, Config{Max: 4})
@@ -90,7 +90,7 @@ func TestPanics(t *testing.T) {
 	all.Wait()
 }
 
-// TestPanicOfClosure (T9): it does not end the program, and is counted.
+// TestPanicOfClosure: a panic of a closure does not end the program, and is counted.
 func TestPanicOfClosure(t *testing.T) {
 	t.Parallel()
 	p := open(t, Config{Max: 1})
@@ -107,9 +107,9 @@ func TestPanicOfClosure(t *testing.T) {
 	}
 }
 
-// TestOverrun (T1, F-C1, F-C17): the caller is answered at the deadline, the
-// context ends, the worker's place is filled, the stuck body is counted, and its
-// late end is harmless.
+// TestOverrun: the caller of a task that runs over its deadline is answered then, the
+// context ends, the worker's place is filled, the stuck body is counted, and its late end
+// is harmless.
 func TestOverrun(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -189,7 +189,7 @@ func TestStuckIsBounded(t *testing.T) {
 	})
 }
 
-// TestNoTimeout (T2, F-C5): zero means none, at every level.
+// TestNoTimeout: a timeout of zero means none, at every level.
 func TestNoTimeout(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -213,7 +213,7 @@ func TestNoTimeout(t *testing.T) {
 	})
 }
 
-// TestDeadlineAtCompletion (T2): tasks that end just at their deadline have one
+// TestDeadlineAtCompletion: tasks that end just at their deadline have one
 // outcome each, and the pool goes on.
 func TestDeadlineAtCompletion(t *testing.T) {
 	t.Parallel()
@@ -245,7 +245,7 @@ func TestDeadlineAtCompletion(t *testing.T) {
 	}
 }
 
-// TestNestedCalls (T14, B3): tasks that submit to their own pool and wait, five
+// TestNestedCalls: tasks that submit to their own pool and wait, five
 // deep, in a pool of one worker and a queue of one.
 func TestNestedCalls(t *testing.T) {
 	t.Parallel()

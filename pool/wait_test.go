@@ -73,7 +73,7 @@ func openShards(t testing.TB, c Config, shards int) *Pool {
 	return p
 }
 
-// TestCancelWhileQueued (F-C15, T15): the end of the caller's context, and Cancel,
+// TestCancelWhileQueued: the end of the caller's context, and Cancel,
 // end a queued task at once, free its place, and let a blocked caller in.
 func TestCancelWhileQueued(t *testing.T) {
 	t.Parallel()
@@ -143,8 +143,8 @@ func TestManyCanceled(t *testing.T) {
 	}
 }
 
-// TestBlockedCallers (T12, T15, F-C9): in order, given up by ctx, refused when the
-// pool ends, and counted.
+// TestBlockedCallers: callers that are blocked get in in their order, give up when their
+// context ends, are refused when the pool ends, and are counted.
 func TestBlockedCallers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -114,7 +114,7 @@ func TestDeadlinesOfAConcurrentWorker(t *testing.T) {
 	do(t, p, "echo", "after")
 }
 
-// A4: what the host has in its variables is not seen by a worker.
+// What the host has in its variables is not seen by a worker.
 func TestStaticsAreNotShared(t *testing.T) {
 	t.Parallel()
 	served.Store(543)

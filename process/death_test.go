@@ -15,7 +15,7 @@ import (
 	"github.com/bullpen-run/bullpen"
 )
 
-// F-A2: a dead worker is never a result, and says how it died.
+// A dead worker is never a result, and says how it died.
 func TestDeathInMidTask(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -64,7 +64,7 @@ func TestDeathInMidTask(t *testing.T) {
 	}
 }
 
-// F-A7, F-A3: whatever a worker says, the host lives and the caller is told.
+// Whatever a worker says, the host lives and the caller is told.
 func TestBadWorkers(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -121,7 +121,8 @@ func TestSecondAnswerEndsTheWorkerAndNotTheTask(t *testing.T) {
 	}
 }
 
-// F-A4: workers that never answer, in every slot.
+// Workers that never answer, in every slot, are killed at the timeout of their tasks, and
+// the tasks behind them get others.
 func TestHungWorkersInEverySlot(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []Protocol{Frames, Lines, Exec} {
@@ -145,7 +146,7 @@ func TestHungWorkersInEverySlot(t *testing.T) {
 	}
 }
 
-// F-A8: an error of the handler is the task's, not the worker's.
+// An error of the handler is the task's, not the worker's.
 func TestFailureLeavesTheWorkerWarm(t *testing.T) {
 	t.Parallel()
 	p := selfPool(t, nil)
@@ -195,7 +196,7 @@ func TestIdleWorkerKilledLosesNothing(t *testing.T) {
 	}
 }
 
-// F-A15: a process that is gone before its priority is set.
+// A process that is gone before its priority is set is a failed start like any other.
 func TestWorkerThatEndsAtOnceWithPriorityAndProcessors(t *testing.T) {
 	t.Parallel()
 	p := open(t, Config{Command: []string{"true"}, Max: 2, Nice: 15, CPUs: []int{0}})

@@ -46,7 +46,7 @@ func TestFiveLongTasksRunAtOnce(t *testing.T) {
 	}
 }
 
-// Many workers idle out in the same instant (F-A12); a floor of two stays.
+// Many workers idle out in the same instant; a floor of two stays.
 func TestIdleWorkersLeaveInTimeAndNeverBelowMin(t *testing.T) {
 	t.Parallel()
 	j := newJournal()
@@ -144,7 +144,8 @@ func TestTimelineOf2020(t *testing.T) {
 	timeline(t, batchOf(100, "hash", string(bytes.Repeat([]byte("x"), 1<<20))), 3*time.Second, 10*time.Second)
 }
 
-// F-A1: the article's pool counts a process after it has checked the bound.
+// However many bring tasks at once, no more than Max processes live: each is counted when
+// the bound is checked, not when it has started.
 func TestNeverMoreProcessesThanMax(t *testing.T) {
 	t.Parallel()
 	mark := markOf(t)
@@ -172,7 +173,7 @@ func TestNeverMoreProcessesThanMax(t *testing.T) {
 	}
 }
 
-// F-A6: a task that comes just when the last worker leaves.
+// A task that comes just when the last worker leaves is answered.
 func TestTaskAtTheMomentOfLeaving(t *testing.T) {
 	t.Parallel()
 	const idle = 3 * ms
@@ -193,7 +194,7 @@ func TestTaskAtTheMomentOfLeaving(t *testing.T) {
 	}
 }
 
-// F-A10: min is started at once and replaced.
+// As many workers as Min start at once, and are replaced when they die.
 func TestMinIsKept(t *testing.T) {
 	t.Parallel()
 	p := selfPool(t, func(c *Config) { c.Min, c.Max = 3, 3 })
@@ -212,7 +213,7 @@ func TestMinIsKept(t *testing.T) {
 	}
 }
 
-// F-A13: a worker that has just taken a task is no idle one.
+// A worker that has just taken a task is no idle one.
 func TestSecondLongTaskDoesNotWaitForTheFirst(t *testing.T) {
 	t.Parallel()
 	p := selfPool(t, func(c *Config) { c.Min, c.Max = 1, 2 })
@@ -223,7 +224,7 @@ func TestSecondLongTaskDoesNotWaitForTheFirst(t *testing.T) {
 	running(t, p, 2) // at the same time, as there is room for two
 }
 
-// F-A17: a load that swings about the threshold.
+// A load that swings about the threshold of growth starts no more workers than it needs.
 func TestSwingingLoadDoesNotStartWorkersAgainAndAgain(t *testing.T) {
 	t.Parallel()
 	p := selfPool(t, func(c *Config) { c.Max, c.Idle = 4, 3*time.Second })

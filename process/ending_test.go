@@ -40,7 +40,7 @@ func wantGone(t *testing.T, p *Pool, mark string) {
 	}
 }
 
-// F-A5: when it returns, every outcome is final and no process lives.
+// When an ending returns, every outcome is final and no process lives.
 func TestEndWithWork(t *testing.T) {
 	t.Parallel()
 	for _, way := range ways {

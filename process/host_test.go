@@ -122,7 +122,7 @@ func startHost(t *testing.T, env []string, args ...string) *exec.Cmd {
 	return c
 }
 
-// F-A16: nothing outlives the host, not even what spins, does not read, ignores
+// Nothing outlives the host, not even what spins, does not read, ignores
 // signals or has detached itself. The figure is 500 ms.
 func TestHostKilled(t *testing.T) {
 	t.Parallel()

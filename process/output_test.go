@@ -14,7 +14,7 @@ import (
 	"github.com/bullpen-run/bullpen"
 )
 
-// F-A7: what a task prints is no answer, and says whose it is.
+// What a task prints is no answer, and says whose it is.
 func TestPrintsBecomeRecords(t *testing.T) {
 	t.Parallel()
 	j := newJournal()

@@ -314,7 +314,7 @@ func TestBadStarts(t *testing.T) {
 	}
 }
 
-// F-A11: what is restarted again and again leaves nothing behind.
+// What is restarted again and again leaves nothing behind.
 func TestRestartsLeaveNothing(t *testing.T) {
 	rounds := 150
 	if long() {

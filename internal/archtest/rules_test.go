@@ -42,7 +42,6 @@ var rules = []rule{
 	{folder: "process/processprom", ours: []string{".", "process"}, theirs: []string{"github.com/prometheus/client_golang"}, tests: []string{"internal/metriclist"}},
 	{folder: "queue/queueprom", ours: []string{".", "queue"}, theirs: []string{"github.com/prometheus/client_golang"}, tests: []string{"internal/metriclist"}},
 	{folder: "internal/metriclist", theirs: []string{"github.com/prometheus/client_golang"}},
-	{folder: "wasm", ours: []string{"."}, theirs: []string{"github.com/tetratelabs/wazero"}},
 	{
 		folder: "queue",
 		ours:   []string{".", "internal/schedule", "internal/engine", "internal/engine/jet", "internal/engine/memory"},
@@ -62,7 +61,7 @@ var rules = []rule{
 	{
 		folder: "internal/daemon",
 		ours: []string{
-			".", "protocol", "pool", "pool/poolprom", "process", "process/processprom", "wasm", "queue", "queue/queueprom", "queue/embedded", "client",
+			".", "protocol", "pool", "pool/poolprom", "process", "process/processprom", "queue", "queue/queueprom", "queue/embedded", "client",
 			"internal/broker", "internal/confine", "internal/daemon/trace", "internal/dashboard", "internal/probe", "internal/schedule", "internal/wire",
 		},
 		theirs: []string{
@@ -81,11 +80,10 @@ var rules = []rule{
 	{
 		folder: "internal/cli",
 		ours:   []string{".", "client", "process", "internal/command", "internal/daemon", "internal/probe"},
-		theirs: []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/term"},
+		theirs: []string{"github.com/spf13/cobra", "github.com/spf13/pflag"},
 	},
 	{folder: "cmd/bullpen", ours: []string{"internal/cli"}},
-	{folder: "examples", ours: []string{".", "client", "pool", "process", "queue", "queue/embedded", "wasm", "worker"}},
-	{folder: "lab", ours: []string{".", "client", "pool", "process", "queue", "wasm", "worker"}},
+	{folder: "examples", ours: []string{".", "client", "pool", "process", "queue", "queue/embedded", "worker"}},
 }
 
 // lifecycleBarred lists the rows that may not use the state machine. All others

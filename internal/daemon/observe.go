@@ -80,6 +80,7 @@ func (p *pool) count(n *api.PoolNow, r *history.Reading) {
 	s := g.workers.Stats()
 	n.State, n.Error, n.Workers = s.State.String(), g.startError(), s.Starting+s.Idle+s.Busy+s.Leaving
 	r.Running = s.InHand
+	r.Stuck = n.Error != "" && s.InHand == 0
 	for o, count := range s.Outcomes {
 		r.Ended += count
 		if o != bullpen.OK {
@@ -120,7 +121,7 @@ func (d backend) Overview(ctx context.Context) (api.Overview, error) {
 		o.Total.Dead += n.Dead
 		o.Total.Workers += n.Workers
 		o.Total.Max += n.Max
-		if !n.Oldest.IsZero() && (o.Total.Oldest.IsZero() || n.Oldest.Before(o.Total.Oldest)) {
+		if !n.Oldest.IsZero() && !readings[n.Name].Stuck && (o.Total.Oldest.IsZero() || n.Oldest.Before(o.Total.Oldest)) {
 			o.Total.Oldest = n.Oldest
 		}
 	}

@@ -37,6 +37,27 @@ func TestOverviewOfRealPools(t *testing.T) {
 	n.want(http.StatusNotFound, "GET", "/v1/history?pool=nope", "")
 }
 
+// The oldest job of all is not one that waits for workers that do not start: their pool
+// says so itself.
+func TestOldestOfABrokenPool(t *testing.T) {
+	t.Parallel()
+	n := start(t, "  bad: {command: [sh, -c, 'exit 3'], grace: 100ms}\n", "  far: {}\n")
+	n.want(http.StatusAccepted, "POST", "/v1/pools/bad/jobs", "x")
+	n.want(http.StatusAccepted, "POST", "/v1/pools/far/jobs", "x")
+	eventually(t, "the pool is known to be broken", func() bool {
+		var o api.OverviewInfo
+		n.decode(&o, "GET", "/v1/overview")
+		if len(o.Pools) != 2 || o.Pools[0].Error == "" {
+			return false
+		}
+		bad, far := o.Pools[0], o.Pools[1]
+		if bad.Oldest == "" || far.Oldest == "" || o.Totals.Oldest != far.Oldest || bad.Oldest >= far.Oldest {
+			t.Errorf("the oldest is that of %s: bad %s, far %s", o.Totals.Oldest, bad.Oldest, far.Oldest)
+		}
+		return true
+	})
+}
+
 func TestRecycleARealWorker(t *testing.T) {
 	t.Parallel()
 	n := start(t, mine(t, "main", "workers: {min: 1, max: 1}"), "  far: {}\n")

@@ -172,7 +172,7 @@ var contrasts = []struct {
 	{"accent", "paper", 4.5},
 	{"accent", "raised", 4.5},
 	{"accent", "accent-soft", 4.5},
-	{"on-accent", "accent", 4.5},
+	{"paper", "accent", 4.5},
 	{"ok", "paper", 4.5},
 	{"ok", "ok-soft", 4.5},
 	{"warn", "paper", 4.5},
@@ -180,9 +180,12 @@ var contrasts = []struct {
 	{"bad", "page", 4.5},
 	{"bad", "paper", 4.5},
 	{"bad", "bad-soft", 4.5},
+	{"text", "bad-soft", 4.5},
+	{"quiet", "bad-soft", 4.5},
+	{"accent", "bad-soft", 4.5},
+	{"paper", "bad", 4.5},
 	{"edge", "paper", 3},
 	{"edge", "page", 3},
-	{"series-a", "paper", 3},
 	{"series-b", "paper", 3},
 }
 

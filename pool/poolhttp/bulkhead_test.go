@@ -11,7 +11,7 @@ import (
 	"github.com/bullpen-run/bullpen/pool"
 )
 
-// TestBulkhead (D2, D6): while the lane of a slow endpoint is full to the brim, all
+// TestBulkhead: while the lane of a slow endpoint is full to the brim, all
 // requests to another one are answered, and no more than the limit of slow ones run.
 func TestBulkhead(t *testing.T) {
 	t.Parallel()

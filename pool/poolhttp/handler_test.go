@@ -265,7 +265,7 @@ func TestPanics(t *testing.T) {
 	}
 }
 
-// TestClientGoes (F-D3): the request of a client that has gone is removed from the
+// TestClientGoes: the request of a client that has gone is removed from the
 // queue, and the context of a running one ends.
 func TestClientGoes(t *testing.T) {
 	t.Parallel()

@@ -198,7 +198,7 @@ bullpen_pool_queued{pool="p"} 2
 }
 
 // TestRunTimesLandInTheirBuckets runs tasks of known lengths, at the article's
-// bounds of 0.1 to 1000 ms (C16, F-C13).
+// bounds of 0.1 to 1000 ms.
 func TestRunTimesLandInTheirBuckets(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

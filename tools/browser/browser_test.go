@@ -80,7 +80,7 @@ type view struct {
 	dark          bool
 }
 
-var desktop, phone = view{1280, 800, false}, view{390, 844, false}
+var desktop, phone = view{1280, 800, false}, view{375, 812, false}
 
 func newTab(t *testing.T, home string, v view) *tab {
 	t.Helper()

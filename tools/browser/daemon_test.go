@@ -29,9 +29,9 @@ type daemon struct {
 // token is the token of a role.
 func token(role string) string { return "Sesame-0123456789-" + role }
 
-// start runs a daemon with two pools of workers and one without. more is further
-// settings of http.
-func start(t *testing.T, more string) *daemon {
+// start runs a daemon with two pools of workers and one without, and further pools. more
+// is further settings of http.
+func start(t *testing.T, more string, pools ...string) *daemon {
 	t.Helper()
 	d := &daemon{t: t, folder: t.TempDir()}
 	address := freeAddress(t)
@@ -49,6 +49,9 @@ pools:
   thumbnails: {command: [python3, %[4]q], workers: {min: 1, max: 4}, retry: {attempts: 2, backoff: 50ms}, env: {PYTHONDONTWRITEBYTECODE: "1"}}
   reports: {}
 `, address, more, filepath.Join(d.folder, "data"), worker)
+	for _, p := range pools {
+		text += "  " + p + "\n"
+	}
 	if err := os.WriteFile(filepath.Join(d.folder, "bullpen.yaml"), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,7 @@ func TestLeaveJobWhileItLoads(t *testing.T) {
 	id := d.submit("reports", "", "x")
 	b := newTab(t, d.url, desktop)
 	b.open("")
-	b.shows("The last hour")
+	b.shows("Last hour")
 	b.run(fmt.Sprintf(`(() => {
 		window.streams = 0; window.loaded = 0;
 		const ask = window.fetch;
@@ -42,7 +42,7 @@ func TestTryJobAgain(t *testing.T) {
 	id := d.submit("mail", "task=talks", "of hope")
 	b := newTab(t, d.url, desktop)
 	b.open("")
-	b.shows("The last hour")
+	b.shows("Last hour")
 	b.run(fmt.Sprintf(`(() => {
 		const ask = window.fetch;
 		window.fetch = (where, options) => {

@@ -58,6 +58,25 @@ func TestSearchAndPages(t *testing.T) {
 	b.shows("No job fits.")
 }
 
+// A page that is on its way is turned to once.
+func TestTurnOnce(t *testing.T) {
+	d := start(t, "")
+	d.bulk("/v1/pools/reports/bulk", strings.Repeat(`{"task":"nightly"}`+"\n", 120))
+	b := newTab(t, d.url, desktop)
+	b.open("#/jobs")
+	b.until("a page of fifty is shown", `document.querySelectorAll("tbody tr").length === 50`)
+	b.run(`(() => {
+		const ask = window.fetch, held = new Promise((go) => { window.go = go; });
+		window.fetch = async (where, options) => { if (where.includes("&after=")) await held; return ask(where, options); };
+	})()`)
+	b.press("Older")
+	b.shows("page 2")
+	b.run(`[...document.querySelectorAll("nav.pages button")].forEach((e) => e.click())`)
+	b.run(`window.go()`)
+	b.press("Older")
+	b.until("the last page is the third", `document.querySelectorAll("tbody tr").length === 20 && document.body.innerText.includes("page 3")`)
+}
+
 // A link tells what is shown, and the filters say so, also once the pools are known.
 func TestFiltersOfLink(t *testing.T) {
 	d := start(t, "")

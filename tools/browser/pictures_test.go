@@ -3,10 +3,11 @@ package browser
 import (
 	"fmt"
 	"os"
+	"strings"
 	"testing"
 )
 
-var views = map[string]view{"desktop": desktop, "phone": phone, "desktop-dark": {1280, 800, true}, "phone-dark": {390, 844, true}}
+var views = map[string]view{"desktop": desktop, "phone": phone, "desktop-dark": {1280, 800, true}, "phone-dark": {375, 812, true}}
 
 // TestPictures looks at all pages, large and small, light and dark: nothing is cut
 // off at the side. PICTURES names a folder for what they look like.
@@ -28,12 +29,15 @@ func TestPictures(t *testing.T) {
 	home := d.url
 	if other := os.Getenv("LOOK"); other != "" { // another daemon, for people at work on this
 		home, places = other, map[string]string{"overview": "#/", "jobs": "#/jobs", "dead": "#/dead", "workers": "#/workers", "pool": "#/pools/thumbnails", "schedules": "#/schedules", "batches": "#/batches"}
+		for n, place := range strings.Fields(os.Getenv("PLACES")) {
+			places[fmt.Sprint("place-", n)] = place
+		}
 	}
 	for name, v := range views {
 		b := newTab(t, home, v)
 		for what, place := range places {
 			b.open(place)
-			b.until(what+" is loaded", `document.querySelector("main h1") && !document.querySelector(".loading")`)
+			b.until(what+" is loaded", `document.querySelector("main h1") && !document.querySelector(".loading") && (location.hash !== "#/" || document.querySelector(".spark"))`)
 			if wide := b.run(`document.documentElement.scrollWidth - innerWidth`); wide != "0" && wide[0] != '-' {
 				t.Errorf("%s, %s: the page is %s pixels too wide: %s", what, name, wide, b.run(`[...document.querySelectorAll("main *, header *")].filter((e) => e.getBoundingClientRect().right > innerWidth + 1 && !e.closest(".scroll, nav, svg")).slice(0, 3).map((e) => e.outerHTML.slice(0, 120)).join(" | ")`))
 			}

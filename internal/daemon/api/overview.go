@@ -14,9 +14,11 @@ import (
 
 // OverviewInfo is the answer of /v1/overview: what pools look like now.
 type OverviewInfo struct {
-	Now    string    `json:"now"`
-	Pools  []NowInfo `json:"pools"`
-	Totals NowInfo   `json:"totals"`
+	Now   string    `json:"now"`
+	Pools []NowInfo `json:"pools"`
+	// Totals is what all look like together. Its Oldest leaves out pools whose workers do
+	// not start.
+	Totals NowInfo `json:"totals"`
 	// Scheduled is how many jobs of all queues wait for their time.
 	Scheduled int `json:"scheduled"`
 }

@@ -61,6 +61,9 @@ type Reading struct {
 	// Oldest is how long ago the job that has been there longest was stored; 0 for
 	// none.
 	Oldest time.Duration
+	// Stuck says that the workers do not start and none runs. What waits for them is
+	// left out of the Oldest of [All], which would tell of nothing else.
+	Stuck bool
 	// Running is how many tasks the workers have in hand.
 	Running int
 	// Ended and Failed count the tasks that have ended, and those of them that ended

@@ -104,6 +104,21 @@ func TestPoints(t *testing.T) {
 	}
 }
 
+// A pool whose workers do not start has an age of its own, which does not hide those of
+// the others.
+func TestStuckPoolDoesNotHideTheOldest(t *testing.T) {
+	t.Parallel()
+	h := open(t, Config{})
+	h.Add(after(0), map[string]Reading{
+		"good":  {Known: true, Waiting: 1, Oldest: 2 * time.Second},
+		"stuck": {Known: true, Waiting: 3, Oldest: time.Hour, Stuck: true},
+	})
+	point := func(pool string) Point { return h.Series(pool, 10*time.Second, after(0)).Points[0] }
+	if all, stuck := point(All), point("stuck"); all.Oldest != 2 || all.Waiting != 4 || stuck.Oldest != 3600 {
+		t.Errorf("all are %+v, the stuck one %+v", all, stuck)
+	}
+}
+
 // A pool whose workers a reload has replaced counts from 0 again.
 func TestCountedAnew(t *testing.T) {
 	t.Parallel()

@@ -76,7 +76,9 @@ func minus(a, b *queue.Histogram) queue.Histogram {
 func (g *growth) add(o *growth) {
 	g.Known = g.Known && o.Known
 	g.Waiting += o.Waiting
-	g.Oldest = max(g.Oldest, o.Oldest)
+	if !o.Stuck {
+		g.Oldest = max(g.Oldest, o.Oldest)
+	}
 	g.Running += o.Running
 	g.ended += o.ended
 	g.failed += o.failed

@@ -2,7 +2,7 @@
 import { h, draw, span } from "./dom.js";
 import { follow, get, hasToken, setToken, whenUnauthorized } from "./net.js";
 import { app, confirm, may, note, paintWith, redraw } from "./state.js";
-import { button, dialog, link, loading } from "./parts.js";
+import { button, code, dialog, ill, link, loading } from "./parts.js";
 import { overview, pool } from "./pools.js";
 import { jobs } from "./jobs.js";
 import { job } from "./job.js";
@@ -14,7 +14,7 @@ import { batch, batches } from "./batches.js";
 const menu = [
 	{ name: "Overview", to: "/", key: "o", pages: ["", "pools"] },
 	{ name: "Jobs", to: "/jobs", key: "j", pages: ["jobs"] },
-	{ name: "Dead letters", to: "/dead", key: "d", pages: ["dead"] },
+	{ name: ["Dead", h("span.more", " letters")], to: "/dead", key: "d", pages: ["dead"] },
 	{ name: "Workers", to: "/workers", key: "w", pages: ["workers"] },
 	{ name: "Schedules", to: "/schedules", key: "s", pages: ["schedules"] },
 	{ name: "Batches", to: "/batches", key: "b", pages: ["batches"] },
@@ -28,8 +28,6 @@ const pages = {
 let page = null, place = "", stopLive = null;
 const root = document.getElementById("app");
 
-// --- which page it is ---
-
 function read() {
 	const [where, text] = location.hash.replace(/^#\/?/, "").split("?");
 	const parts = where.split("/").filter(Boolean).map((p) => { try { return decodeURIComponent(p); } catch { return p; } });
@@ -42,7 +40,7 @@ function open() {
 	const [all, one] = pages[at.name] || [];
 	page?.close?.();
 	const make = at.id !== undefined ? one && (() => one(at.id)) : all && (() => all(at.params));
-	page = make ? make() : { title: "Not found", view: () => [h("h1", null, "There is no such page"), h("p", null, link("/", "To the overview"))] };
+	page = make ? make() : { title: "Not found", view: () => [h("h1", "There is no such page"), h("p", link("/", "To the overview"))] };
 	const moved = place !== at.name + "/" + (at.id || "");
 	place = at.name + "/" + (at.id || "");
 	app.ask?.answer(false);
@@ -52,13 +50,11 @@ function open() {
 	if (!moved) return;
 	window.scrollTo(0, 0);
 	const from = document.activeElement;
-	// Who was within the page is led to its beginning; who is in the menu stays there.
+	// The focus moves from a page that is gone to the new one; in the menu it stays.
 	if (from !== document.body && !from.closest("nav")) requestAnimationFrame(() => {
 		if ([from, document.body].includes(document.activeElement)) document.getElementById("main")?.focus({ preventScroll: true });
 	});
 }
-
-// --- who is asking ---
 
 let loginFault = "";
 
@@ -94,24 +90,16 @@ async function begin() {
 whenUnauthorized((body) => {
 	if (app.login && !hasToken()) return;
 	loginFault = hasToken() ? body.detail || "The token is not valid here." : "";
-	setToken("");
-	stopLive?.();
-	stopLive = null;
-	page?.close?.();
-	page = null;
-	app.me = null;
-	app.overview = null;
+	leave();
 	app.login = true;
 	redraw();
 });
 
-function logout() {
+function leave() {
 	setToken("");
 	stopLive?.();
 	page?.close?.();
-	page = null;
-	app.me = app.overview = null;
-	begin();
+	stopLive = page = app.me = app.overview = null;
 }
 
 function loginView() {
@@ -125,34 +113,32 @@ function loginView() {
 				begin();
 			},
 		},
-		h("h1", null, "Bullpen"),
-		h("p", null, "This daemon asks for a token: one of the file ", h("code", null, "http.tokens"), " of its configuration."),
-		h("label.field", null, h("span", null, "Token"), h("input", { type: "password", name: "token", autocomplete: "current-password", required: true, autofocus: true, made: (el) => el.focus(), "aria-describedby": "kept" })),
+		h("h1", "Bullpen"),
+		h("p", "This daemon asks for a token: one of the file ", code("http.tokens"), " of its configuration."),
+		h("label.field", h("span", "Token"), h("input", { type: "password", name: "token", autocomplete: "current-password", required: true, autofocus: true, made: (el) => el.focus(), "aria-describedby": "kept" })),
 		loginFault ? h("p.bad", { role: "alert" }, loginFault) : null,
-		h("button", { type: "submit", class: "button primary" }, "Go on"),
+		h("button", { type: "submit", class: "button primary" }, "Log in"),
 		h("p.quiet", { id: "kept" }, "It is kept in this tab until the tab is closed.")));
 }
 
-// --- the frame ---
-
 function frame() {
 	const here = read().name;
-	const ill = (app.overview?.pools || []).filter((p) => p.error).length;
-	document.title = (ill ? "(" + ill + ") " : "") + (page?.title || "") + " · Bullpen";
+	const bad = (app.overview?.pools || []).filter(ill).length;
+	document.title = (bad ? "(" + bad + ") " : "") + (page?.title || "") + " · Bullpen";
 	return [
 		h("a.skip", { href: "#main", onclick: (e) => { e.preventDefault(); document.getElementById("main").focus(); } }, "Skip to the content"),
-		h("header", null,
+		h("header",
 			h("a.brand", { href: "#/" }, "Bullpen"),
-			h("nav", { "aria-label": "Pages" }, menu.map((m) => link(m.to, [m.name], { key: m.name, "aria-current": m.pages.includes(here) ? "page" : undefined }))),
-			h("div.who", null,
+			h("nav", { "aria-label": "Pages" }, menu.map((m) => link(m.to, m.name, { key: m.key, "aria-current": m.pages.includes(here) ? "page" : undefined }))),
+			h("div.who",
 				app.me.node ? h("span.node", { title: "This node, version " + (app.me.version || "unknown") }, app.me.node) : null,
 				may("admin") ? null : h("span.badge.warn", { title: "Your token has the role " + app.me.role + ": what needs more is switched off." }, app.me.role === "read" ? "read-only" : app.me.role),
 				h("span", { class: "live " + (app.lost ? "off" : app.overview ? "on" : ""), role: "img", "aria-label": app.lost ? "not connected" : "live", title: app.lost ? "Not connected" : "Live" }),
 				button("?", "read", help, { bare: true, "aria-label": "Keyboard shortcuts", title: "Keyboard shortcuts (?)" }),
-				hasToken() ? button("Log out", "none", logout, { bare: true }) : null)),
-		app.lost && Date.now() - app.lost > 1500 ? h("div.banner", { role: "status" }, "The connection to the daemon is lost. What you see is " + span(Math.floor((Date.now() - app.lost) / 1000)) + " old; it goes on by itself.") : null,
+				hasToken() ? button("Log out", "none", () => { leave(); begin(); }, { bare: true }) : null)),
+		app.lost && Date.now() - app.lost > 1500 ? h("div.banner", { role: "status" }, "The connection to the daemon is lost. What you see is " + span(Math.floor((Date.now() - app.lost) / 1000)) + " old. Reconnecting …") : null,
 		h("main", { id: "main", tabindex: -1, key: "main" + place }, page ? page.view() : loading()),
-		h("div.notes", null, app.notes.map((n) => h("div", { class: "note" + (n.bad ? " bad" : ""), key: n.id, role: n.bad ? "alert" : undefined }, h("span", null, n.text),
+		h("div.notes", app.notes.map((n) => h("div", { class: "note" + (n.bad ? " bad" : ""), key: n.id, role: n.bad ? "alert" : undefined }, h("span", n.text),
 			button("×", "none", () => { app.notes = app.notes.filter((o) => o !== n); redraw(); }, { bare: true, "aria-label": "Dismiss" })))),
 		dialog(),
 	];
@@ -160,18 +146,16 @@ function frame() {
 
 paintWith(() => {
 	if (app.login) draw(root, loginView());
-	else if (!app.me) draw(root, h("main.login", { id: "main", tabindex: -1 }, app.startFault ? h("p.fault", null, app.startFault.message) : loading()));
+	else if (!app.me) draw(root, h("main.login", { id: "main", tabindex: -1 }, app.startFault ? h("p.fault", app.startFault.message) : loading()));
 	else draw(root, frame());
 });
-
-// --- keys ---
 
 const keys = [["/", "search"], ["?", "this list"], ["Esc", "close, or pick none"], ...menu.map((m) => ["g " + m.key, m.name])];
 
 function help() {
 	confirm({
 		title: "Keyboard shortcuts",
-		body: () => h("dl.keys", null, keys.map(([k, what]) => h("div", { key: k }, h("dt", null, k.split(" ").map((p) => h("kbd", null, p))), h("dd", null, what)))),
+		body: () => h("dl.keys", keys.map(([k, what]) => h("div", { key: k }, h("dt", k.split(" ").map((p) => h("kbd", p))), h("dd", what)))),
 	});
 }
 

@@ -1,26 +1,26 @@
 // Batches: how far they are, and what is in them.
-import { h, count, share, when } from "./dom.js";
+import { h, at, count, share, when } from "./dom.js";
 import { get, path, query, send } from "./net.js";
-import { busy, Feed, sure } from "./state.js";
-import { badge, bar, button, col, crumbs, empty, facts, jobLink, link, num, section, short, shown, table, to } from "./parts.js";
-import { columns, Pages, plural } from "./jobs.js";
+import { Feed, sure } from "./state.js";
+import { badge, bar, button, code, col, crumbs, empty, facts, jobLink, link, num, quiet, section, short, shown, state, table, to } from "./parts.js";
+import { columns, Pages, plural, some } from "./jobs.js";
 
 const over = (b) => b.state === "done" || b.state === "canceled";
 const settled = (b) => b?.ended_at && (!b.then || b.then_id);
-const state = (b) => badge(b.state, { open: "go", done: b.failed ? "warn" : "ok" }[b.state]);
-const progress = (b) => h("span.progress", null, bar(b.ended || 0, b.total || 1, "Ended of all"), h("span", null, count(b.ended || 0) + " of " + (b.state === "open" ? "so far " : "") + count(b.total || 0)), b.failed ? h("span.bad", null, count(b.failed) + " failed") : null);
+const stateOf = (b) => badge(b.state, { open: "go", done: b.failed ? "warn" : "ok" }[b.state]);
+const progress = (b) => h("span.progress", bar(b.ended || 0, b.total || 1, "Ended of all"), h("span", count(b.ended || 0) + " of " + count(b.total || 0) + (b.state === "open" ? " so far" : "")), b.failed ? h("span.bad", count(b.failed) + " failed") : null);
 
 export function batches() {
 	const pages = new Pages((after) => get("/v1/batches" + query({ limit: 50, order: "newest", after })));
 	const view = () => [
-		h("h1", null, "Batches"),
+		h("h1", "Batches"),
 		shown(pages, ({ batches }) => (batches.length ? table("Batches", [
-			col("Batch", (b) => h("strong", null, link(to("batches", b.id), b.key || short(b.id), { title: b.id }))),
-			col("State", state),
+			col("Batch", (b) => [h("strong", link(to("batches", b.id), b.key || short(b.id), { title: b.id })), b.key ? null : quiet(" without a key")]),
+			state(stateOf),
 			col("Progress", progress, "wide"),
-			num("Made", (b) => when(b.created)),
+			num("Created", (b) => when(b.created)),
 			num("Ended", (b) => when(b.ended_at)),
-		], batches, (b) => b.id) : empty("There are no batches.", h("p", null, "A batch is jobs that are counted together, with a job that follows when all have ended: ", h("code", null, "bullpen batch submit"), "."))), "This daemon has no batches."),
+		], batches, (b) => b.id) : empty("There are no batches.", h("p", "A batch is jobs that are counted together, with a job that follows when all have ended: ", code("bullpen batch submit"), "."))), "This daemon has no batches."),
 		pages.bar(),
 	];
 	return { title: "Batches", view, tick: () => { pages.stale = true; pages.renew(); } };
@@ -35,24 +35,24 @@ export function batch({ id }) {
 		"cancel" + id, "the batch is canceled", async () => { feed.data = await send("POST", where + "/cancel"); pages.load(true); });
 	const follower = (job, id) => (job ? [job.task || "a job", " in ", job.pool, " ", jobLink(id)] : "");
 	const show = (b) => [
-		h("p.id", null, id),
+		h("p.id", id),
 		progress(b),
 		facts([
-			["Well", count(b.ok || 0)], ["Failed", count(b.failed || 0) + (b.failed ? ", " + share(b.failed, b.ended) + " of those that ended" : "")], ["Canceled", b.canceled ? count(b.canceled) : ""],
-			["First failed", jobLink(b.first_failed)], ["Made", when(b.created)], ["Ended", b.ended_at ? when(b.ended_at) : ""],
-			["When all have ended", follower(b.then, b.then_id)], ["When one has failed", follower(b.failed_job, b.failed_id)],
-			...Object.entries(b.meta || {}).map(([k, v]) => [k, h("code", null, v)]),
+			["OK", count(b.ok || 0)], ["Failed", count(b.failed || 0) + (b.failed ? ", " + share(b.failed, b.ended) + " of those that ended" : "")], ["Canceled", b.canceled ? count(b.canceled) : ""],
+			["First failed", jobLink(b.first_failed)], ["Created", at(b.created)], ["Ended", at(b.ended_at)],
+			["Then", follower(b.then, b.then_id)], ["If one fails", follower(b.failed_job, b.failed_id)],
+			...Object.entries(b.meta || {}).map(([k, v]) => [k, code(v)]),
 		]),
-		section("Its jobs", null,
-			shown(pages, ({ jobs }) => (jobs.length ? table("Jobs", [num("Number", (j) => j.index ?? 0), columns.id, columns.task, columns.pool, columns.state, columns.attempts, columns.ran, columns.says], jobs, (j) => j.id) : empty("There are none."))),
-			pages.bar("Back", "Further")),
+		section("Jobs", null,
+			shown(pages, ({ jobs }) => (jobs.length ? table("Jobs", [num("Number", (j) => j.index ?? 0), columns.id, columns.task, some(jobs, "key"), columns.pool, columns.state, columns.attempts, columns.ran, some(jobs, "error")], jobs, (j) => j.id) : empty("It has no jobs yet."))),
+			pages.bar("Previous", "Next")),
 	];
 	const view = () => {
 		const b = feed.data;
 		return [
-			h("div.head", null, crumbs("/batches", "Batches", b?.key || short(id), " ", b ? state(b) : null),
-				!b || over(b) ? null : h("div.actions", null, button("Cancel", "submit", cancel, { danger: true, busy: busy("cancel" + id), key: "cancel" }))),
-			shown(feed, show, "There is no such batch, or no more."),
+			h("div.head", crumbs("/batches", "Batches", b?.key || short(id), " ", b ? stateOf(b) : null),
+				!b || over(b) ? null : h("div.actions", button("Cancel", "submit", cancel, { danger: true, does: "cancel" + id }))),
+			shown(feed, show, "There is no such batch, or it is no longer kept."),
 		];
 	};
 	function tick() {

@@ -67,11 +67,11 @@ export function chart({ title, lines, from, step, say, at, point }) {
 		e.stopPropagation();
 	};
 	const words = lines.map((l) => (lines.length > 1 ? l.name + " " : "") + say(told(l))).join(", ");
-	return h("figure.chart", null,
-		h("figcaption", null,
-			h("span.title", null, title),
-			time === null ? null : h("span.quiet", null, clockOf(time)),
-			h("span.told", null, lines.map((l) => h("span", { class: "key " + l.look }, lines.length > 1 ? l.name + " " : "", h("b", null, say(told(l))))))),
+	return h("figure.chart",
+		h("figcaption",
+			h("b", title),
+			time === null ? null : h("span.quiet", clockOf(time)),
+			h("span.told", lines.map((l) => h("span", { class: "line-key " + l.look }, lines.length > 1 ? l.name + " " : "", h("b", say(told(l))))))),
 		h("div.plot", { tabindex: 0, role: "img", "aria-label": `${title}, ${time === null ? "now" : clockOf(time)}: ${words}. Highest in the last hour: ${say(most)}. Arrow keys move through time.`, onkeydown: keys, onpointermove: move, onpointerdown: move, onpointerleave: () => point(null), onblur: () => point(null) },
 			h("svg", { viewBox: `0 0 ${n} ${high}`, preserveAspectRatio: "none", "aria-hidden": "true" },
 				h("path.grid", { d: `M0 ${high - 0.5}H${n}M0 ${high / 2}H${n}M0 1H${n}` }),
@@ -80,9 +80,9 @@ export function chart({ title, lines, from, step, say, at, point }) {
 					return h("g", { class: "line " + l.look }, i === 0 ? h("path.area", { d: p.area }) : null, h("path.stroke", { d: p.line }), h("path.dots", { d: p.dots }));
 				}),
 				at === null ? null : h("path.cursor", { d: `M${at + 0.5} 0V${high}` })),
-			h("span.top", null, say(top)),
-			lines.every((l) => last(l.values) === null) ? h("span.none", null, "nothing yet") : null),
-		h("div.times", { "aria-hidden": "true" }, h("span", null, hourOf(from)), h("span", null, hourOf(from + (n * step * 1000) / 2)), h("span", null, "now")));
+			h("span.top", say(top)),
+			lines.every((l) => last(l.values) === null) ? h("span.none", "nothing yet") : null),
+		h("div.times", { "aria-hidden": "true" }, h("span", hourOf(from)), h("span", hourOf(from + (n * step * 1000) / 2)), h("span", "now")));
 }
 
 // spark is a small line without words.
@@ -100,8 +100,8 @@ export function values(columns, from, step) {
 	const every = Math.max(1, Math.round(60 / step));
 	const rows = [];
 	for (let i = n - 1; i >= 0; i -= every) rows.push(i);
-	return h("div.scroll", null, h("table.plain", null,
-		h("caption.away", null, "The last hour, a row a minute"),
-		h("thead", null, h("tr", null, h("th", { scope: "col" }, "Time"), columns.map((c) => h("th", { scope: "col", class: "number" }, c.title)))),
-		h("tbody", null, rows.map((i) => h("tr", { key: i }, h("th", { scope: "row" }, clockOf(from + i * step * 1000)), columns.map((c) => h("td.number", null, c.values[i] === null ? "–" : c.say(c.values[i]))))))));
+	return h("div.scroll", h("table.plain",
+		h("caption.away", "The last hour, a row a minute"),
+		h("thead", h("tr", h("th", { scope: "col" }, "Time"), columns.map((c) => h("th", { scope: "col", class: "number" }, c.title)))),
+		h("tbody", rows.map((i) => h("tr", { key: i }, h("th", { scope: "row" }, clockOf(from + i * step * 1000)), columns.map((c) => h("td.number", c.values[i] === null ? "–" : c.say(c.values[i]))))))));
 }

@@ -1,9 +1,9 @@
 // Dead letters and quarantine: by cause, and one by one.
 import { h, count, when } from "./dom.js";
 import { get, path, query, send } from "./net.js";
-import { busy, many, may, redraw, sure, tellFailed } from "./state.js";
-import { badge, button, chip, choice, col, empty, jobLink, num, poolChoice, poolLink, searchBox, shown, table, taken } from "./parts.js";
-import { columns, Pages, Picked, plural } from "./jobs.js";
+import { many, may, redraw, sure, tellFailed } from "./state.js";
+import { badge, button, chip, choice, col, empty, jobLink, num, poolChoice, poolLink, quiet, searchBox, shown, table, taken } from "./parts.js";
+import { columns, Pages, Picked, plural, some } from "./jobs.js";
 
 const reasons = ["exhausted", "final", "quarantined", "expired", "refused", "corrupt", "vanished"];
 
@@ -63,35 +63,34 @@ export function dead(params) {
 	const dropPicked = () => act("Drop", gone, true, plural(picked.size, "job"), "dropped", drop);
 
 	const reasonOf = (j) => [badge(j.reason, "bad"), j.outcome && j.outcome !== j.reason ? badge(j.outcome, "bad") : null];
-	const nothing = () => empty(filtered ? "No dead letter fits." : "There are no dead letters.", filtered ? h("p", null, h("a", { href: "#/dead" }, "Show all")) : h("p", null, "Jobs that have failed for good wait here, with their evidence, to be tried again or dropped."));
+	const nothing = () => empty(filtered ? "No dead letter fits." : "There are no dead letters.", filtered ? h("p", h("a", { href: "#/dead" }, "Show all")) : h("p", "Jobs that have failed for good wait here, with their evidence, to be tried again or dropped."));
 
 	const causes = ({ causes, more }) => (causes.length ? [
-		h("div.causes", null, causes.map((c) => h("article.cause", { key: c.cause },
-			h("div.head", null, h("b.big", null, count(c.count)), reasonOf(c), poolLink(c.pool), h("span.clip", null, c.task),
-				h("div.actions", null,
+		h("div.causes", causes.map((c) => h("article.cause", { key: c.cause },
+			h("div.head", h("b.big", count(c.count)), reasonOf(c), poolLink(c.pool), h("span.clip", c.task), quiet("first ", when(c.first), ", last ", when(c.last), c.sample ? [", for example ", jobLink(c.sample)] : null),
+				h("div.actions",
 					h("a.button", { href: "#/dead" + query({ pool: filter.pool, cause: c.cause }), "aria-label": "Show the " + plural(c.count, "job") }, "Show"),
-					button("Retry all", "admin", () => retryAll(plural(c.count, "job"), { cause: c.cause }), { busy: busy("dead"), key: "r" }),
-					button("Drop all", "admin", () => dropAll(plural(c.count, "job"), { cause: c.cause }), { danger: true, busy: busy("dead"), key: "d" }))),
-			h("pre.error", null, c.error || "It did not say why."),
-			h("p.quiet", null, "first ", when(c.first), ", last ", when(c.last), c.sample ? [", such as ", jobLink(c.sample)] : null)))),
-		more ? h("p.quiet", null, "There are more than could be counted at once: narrow them down by pool, reason or search.") : null,
+					button("Retry all", "admin", () => retryAll(plural(c.count, "job"), { cause: c.cause }), { does: "dead", key: "r" }),
+					button("Drop all", "admin", () => dropAll(plural(c.count, "job"), { cause: c.cause }), { danger: true, does: "dead", key: "d" }))),
+			h("pre.error", c.error || "No error text.")))),
+		more ? h("p.quiet", "There are more than could be counted at once: narrow them down by pool, reason or search.") : null,
 	] : nothing());
 
 	const letters = ({ jobs, next }) => (jobs.length || next ? [
-		picked.bar(button("Retry", "submit", retryPicked, { busy: busy("dead"), key: "r" }), button("Drop", "admin", dropPicked, { danger: true, busy: busy("dead"), key: "d" })),
-		table("Dead letters", [may("submit") ? picked.column(jobs) : null, columns.id, columns.task, filter.pool ? null : columns.pool, col("Reason", reasonOf), columns.attempts, num("Died", (j) => when(j.ended)), columns.says], jobs, (j) => j.id),
+		picked.bar(button("Retry", "submit", retryPicked, { does: "dead", key: "r" }), button("Drop", "admin", dropPicked, { danger: true, does: "dead", key: "d" })),
+		table("Dead letters", [may("submit") ? picked.column(jobs) : null, columns.id, columns.task, some(jobs, "key"), filter.pool ? null : columns.pool, col("Reason", reasonOf, "state"), columns.attempts, num("Ended", (j) => when(j.ended)), some(jobs, "group", "error")], jobs, (j) => j.id),
 		list.bar(),
 	] : nothing());
 
 	function view() {
 		const what = filter.cause ? "all of this cause" : filtered ? "all that fit" : "all of them";
 		return [
-			h("div.head", null, h("h1", null, "Dead letters"), byCause || !list.data?.jobs.length ? null : h("div.actions", null,
-				button("Retry all", "admin", () => retryAll(what), { busy: busy("dead"), key: "ra" }),
-				button("Drop all", "admin", () => dropAll(what), { danger: true, busy: busy("dead"), key: "da" }))),
+			h("div.head", h("h1", "Dead letters"), byCause || !list.data?.jobs.length ? null : h("div.actions",
+				button("Retry all", "admin", () => retryAll(what), { does: "dead", key: "ra" }),
+				button("Drop all", "admin", () => dropAll(what), { danger: true, does: "dead", key: "da" }))),
 			h("div.chips", { role: "group", "aria-label": "Show" }, chip("by cause", byCause, () => go({ by: "", cause: "" })), chip("job by job", !byCause, () => go({ by: "job", cause: "" })),
 				filter.cause ? taken("cause " + filter.cause, () => go({ cause: "" })) : null),
-			h("div.filters", null,
+			h("div.filters",
 				poolChoice(filter.pool, (v) => go({ pool: v })),
 				choice("Reason", filter.reason, [["", "all reasons"], ...reasons.map((r) => [r, r])], (v) => go({ reason: v })),
 				searchBox(filter.search, (v) => { if (v !== filter.search) go({ search: v }); })),

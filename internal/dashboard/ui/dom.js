@@ -4,11 +4,14 @@
 
 const SVG = "http://www.w3.org/2000/svg";
 
-// h describes an element, such as "p.quiet" with its classes. Children that are null or
-// false keep their place.
-export function h(name, props, ...kids) {
+// h describes an element, such as "p.quiet" with its classes, then its properties if it
+// has any, then its children. Those that are null or false keep their place.
+export function h(name, ...kids) {
 	const [tag, ...looks] = name.split(".");
-	return { tag, props: looks[0] ? { ...props, class: looks.join(" ") } : props || {}, kids: flat(kids, []) };
+	const first = kids[0];
+	const props = first && typeof first === "object" && !first.tag && !Array.isArray(first) ? { ...kids.shift() } : {};
+	if (looks[0]) props.class ||= looks.join(" ");
+	return { tag, props, kids: flat(kids, []) };
 }
 
 function flat(kids, into) {
@@ -74,8 +77,7 @@ function fill(node, v, svg) {
 	for (const name in before) if (!(name in v.props)) set(node, name, undefined);
 	for (const name in v.props) if (name !== "value" && before[name] !== v.props[name]) set(node, name, v.props[name]);
 	patch(node, v.kids, svg || v.tag === "svg");
-	// What a person types stays until the page itself means another value, or other options
-	// are there to be chosen from.
+	// What a person types stays until the page has another value or other options.
 	if ("value" in v.props && (before.value !== v.props.value || options(old) !== options(v)) && node.value !== String(v.props.value)) node.value = v.props.value;
 }
 
@@ -90,9 +92,6 @@ function set(node, name, value) {
 		const kind = name.slice(2);
 		if (!(kind in node._on)) node.addEventListener(kind, (e) => node._on[kind]?.(e));
 		node._on[kind] = value;
-	} else if (name === "css") {
-		// Set through the object model, which the policy allows; a style attribute it does not.
-		for (const p in value || {}) node.style.setProperty(p, value[p]);
 	} else if (asProperty.has(name)) {
 		node[name] = Boolean(value);
 	} else if (value === undefined || value === null || value === false) {
@@ -139,6 +138,9 @@ export function span(s) {
 	return Math.floor(s / parts[i][0]) + " " + parts[i][1] + (rest ? " " + rest + " " + parts[i + 1][1] : "");
 }
 
+// brief is a time with one unit.
+export const brief = (s) => (!(s >= 60) ? span(s) : s < 3600 ? Math.round(s / 60) + " min" : +(s < 86400 ? s / 3600 : s / 86400).toPrecision(2) + (s < 86400 ? " h" : " d"));
+
 export function bytes(n) {
 	if (n === undefined || n === null) return "–";
 	const units = ["B", "KiB", "MiB", "GiB", "TiB"];
@@ -147,13 +149,15 @@ export function bytes(n) {
 	return (i === 0 || n >= 100 ? Math.round(n) : +n.toPrecision(3)) + " " + units[i];
 }
 
-const exact = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
+const exact = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "long" }); // which names the zone
 const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit" });
 const hour = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" });
 
 export const clockOf = (ms) => clock.format(ms);
 export const hourOf = (ms) => hour.format(ms);
-export const exactOf = (text) => exact.format(Date.parse(text)) + " · " + text;
+export const exactOf = (text) => exact.format(Date.parse(text));
+// zone is the zone of all times that are shown without one.
+export const zone = exact.formatToParts().find((p) => p.type === "timeZoneName").value;
 
 export function relative(text, now = Date.now()) {
 	const s = (now - Date.parse(text)) / 1000, ago = Math.abs(s);
@@ -164,9 +168,12 @@ export function relative(text, now = Date.now()) {
 
 // when shows a time as how long ago it was, with the exact time at hand.
 export function when(text) {
-	if (!text) return h("span.quiet", null, "–");
-	return h("time", { datetime: text, title: exactOf(text) }, relative(text));
+	if (!text) return "–";
+	return h("time", { datetime: text, title: exactOf(text) + " · " + text }, relative(text));
 }
+
+// at shows both, for who has no pointer to ask with.
+export const at = (text) => (text ? [when(text), " ", h("span.quiet", exactOf(text))] : "");
 
 // since is how many seconds ago a time was.
 export const since = (text) => (text ? Math.max(0, (Date.now() - Date.parse(text)) / 1000) : 0);

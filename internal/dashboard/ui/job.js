@@ -1,74 +1,12 @@
 // One job: what became of it, attempt by attempt, and what it says as it runs.
-import { h, bytes, clockOf, count, exactOf, span, when } from "./dom.js";
-import { follow, get, path, peek, query, save, send } from "./net.js";
-import { act, busy, fail, Feed, redraw, sure } from "./state.js";
-import { badge, bar, button, chip, crumbs, facts, jobLink, link, loading, poolLink, quiet, section, shown, to } from "./parts.js";
+import { h, at, bytes, clockOf, count, exactOf, span, zone } from "./dom.js";
+import { follow, get, path, query, send } from "./net.js";
+import { act, Feed, redraw, sure } from "./state.js";
+import { badge, bar, batchName, button, code, crumbs, facts, jobLink, link, poolLink, quiet, section, shown, to } from "./parts.js";
+import { Content } from "./content.js";
 
 const mostLines = 2000;
-const preview = 64 << 10;
 const ended = (s) => s === "done" || s === "dead" || s === "canceled";
-
-// asText is bytes as text, or null for what is no text.
-function asText(b, cut) {
-	try {
-		const text = new TextDecoder("utf-8", { fatal: true }).decode(cut ? b.subarray(0, b.length - 4) : b, { stream: cut });
-		return /[\u0000-\u0008\u000e-\u001f]/.test(text) ? null : text;
-	} catch {
-		return null;
-	}
-}
-
-function asJSON(text) {
-	if (!/^\s*[[{]/.test(text)) return null;
-	try { return JSON.stringify(JSON.parse(text), null, 2); } catch { return null; }
-}
-
-function asHex(b) {
-	const lines = [];
-	for (let i = 0; i < b.length && i < 4096; i += 16) {
-		const row = [...b.subarray(i, i + 16)];
-		lines.push(i.toString(16).padStart(6, "0") + "  " + row.map((v) => v.toString(16).padStart(2, "0")).join(" ").padEnd(48) + " " + row.map((v) => (v > 31 && v < 127 ? String.fromCharCode(v) : ".")).join(""));
-	}
-	return lines.join("\n");
-}
-
-// Content shows the bytes of a payload or a result.
-class Content {
-	constructor(where, name) {
-		this.where = where;
-		this.name = name;
-	}
-	async load() {
-		if (this.wanted) return;
-		this.wanted = true;
-		redraw();
-		try {
-			const got = await peek(this.where, preview);
-			this.got = got;
-			const text = asText(got.bytes, got.cut);
-			const json = text !== null && !got.cut ? asJSON(text) : null;
-			this.views = { JSON: json, text, hex: asHex(got.bytes) };
-			this.as = json !== null ? "JSON" : text !== null ? "text" : "hex";
-		} catch (e) {
-			this.error = e;
-		}
-		redraw();
-	}
-	view() {
-		if (this.error) return h("p.quiet", null, this.error.status === 404 ? "It is no longer kept." : this.error.message);
-		if (!this.got) return loading();
-		const g = this.got;
-		if (!g.bytes.length) return h("p.quiet", null, "It is empty.");
-		const size = g.size >= 0 ? bytes(g.size) : "more than " + bytes(preview);
-		return [
-			h("div.actions", null,
-				h("div.chips", { role: "group", "aria-label": "How to show the " + this.name }, Object.keys(this.views).filter((k) => this.views[k] !== null).map((k) => chip(k, this.as === k, () => { this.as = k; redraw(); }))),
-				quiet(size + (g.cut ? ", of which the beginning is shown" : "") + (this.as === "hex" && g.bytes.length > 4096 ? ", the first 4 KiB" : "")),
-				button("Download", "read", () => save(this.where, this.name + ".bin").catch(fail))),
-			h("pre.content", { tabindex: 0, "aria-label": this.name }, this.views[this.as]),
-		];
-	}
-}
 
 export function job({ id }) {
 	const where = path("v1", "jobs", id);
@@ -91,8 +29,7 @@ export function job({ id }) {
 		gap = false;
 		if (ended(info.state)) lines.push(...(info.lines || []));
 		else listen();
-		if (info.state === "done" || info.state === "canceled") payload.error = { status: 404 }; // it is not kept
-		else payload.load();
+		payload.load();
 		if (info.state === "done") result.load();
 		redraw();
 	}
@@ -144,59 +81,60 @@ export function job({ id }) {
 			location.hash = "#/dead";
 		});
 
-	const point = (key, look, head, ...more) => h("li", { key, class: "attempt " + look }, h("div.head", null, head), more);
-	const on = (a) => [a.worker ? "on " + a.worker : null, a.node ? "at " + a.node : null, a.exit_code === undefined ? null : "exit code " + a.exit_code, a.signal ? "signal " + a.signal : null, a.peak_memory ? "at most " + bytes(a.peak_memory) : null].filter(Boolean).join(" · ");
+	const point = (key, look, head, ...more) => h("li", { key, class: "attempt " + look }, h("div.head", head), more);
+	const on = (a) => [a.worker ? "on " + a.worker : null, a.node ? "node " + a.node : null, a.exit_code === undefined ? null : "exit code " + a.exit_code, a.signal ? "signal " + a.signal : null, a.peak_memory ? bytes(a.peak_memory) + " of memory" : null].filter(Boolean).join(" · ");
 
 	function attempts() {
-		const i = info, all = i.history || [], over = ended(i.state), missing = i.attempts - all.length - (i.state === "running" ? 1 : 0);
-		return h("ol.timeline", null,
-			point("in", "", [h("b", null, "Handed in"), when(i.enqueued)]),
-			missing > 0 ? point("cut", "", quiet(missing === 1 ? "an attempt of which no more is kept" : missing + " attempts of which no more is kept")) : null,
-			all.map((a) => point("a" + a.number, a.outcome === "ok" ? "ok" : "bad", [h("b", null, "Attempt " + a.number), badge(a.outcome), a.ran ? h("span", null, "ran " + span(a.ran)) : null, quiet(on(a)), when(a.ended)], a.error ? h("pre.error", null, a.error) : null)),
-			over ? point("end", i.state === "done" ? "ok" : "bad", [h("b", null, "Ended"), badge(i.state), i.reason && i.reason !== i.state ? badge(i.reason, "bad") : null, i.ran && !all.length ? h("span", null, "ran " + span(i.ran)) : null, !all.length ? quiet(on(i)) : null, when(i.ended)], i.error && !all.length ? h("pre.error", null, i.error) : null)
-				: i.state === "running" ? point("now", "go", [h("b", null, "Attempt " + i.attempts), badge("running"), quiet(on(i))])
-				: point("now", "", [badge(i.state), i.at ? ["may start ", when(i.at)] : "waits for a worker"]));
+		const i = info, all = i.history || [], over = ended(i.state), told = all.at(-1)?.number === i.attempts; // the last one, by itself
+		const missing = i.attempts - all.length - (i.state === "running" || (over && !told) ? 1 : 0);
+		return h("ol.timeline",
+			point("in", "", [h("b", "Enqueued"), at(i.enqueued)]),
+			missing > 0 ? point("cut", "", quiet(missing === 1 ? "1 attempt is no longer kept" : missing + " attempts are no longer kept")) : null,
+			all.map((a) => point("a" + a.number, a.outcome === "ok" ? "ok" : "bad", [h("b", "Attempt " + a.number), badge(a.outcome), a.ran ? h("span", "ran " + span(a.ran)) : null, quiet(on(a)), at(a.ended)], a.error ? h("pre.error", a.error) : null)),
+			over ? point("end", i.state === "done" ? "ok" : "bad", [h("b", "Ended"), badge(i.state), i.reason && i.reason !== i.state ? badge(i.reason, "bad") : null, i.ran && !told ? h("span", "ran " + span(i.ran)) : null, told ? null : quiet(on(i)), at(i.ended)], i.error && !told ? h("pre.error", i.error) : null)
+				: i.state === "running" ? point("now", "go", [h("b", "Attempt " + i.attempts), badge("running"), quiet(on(i))])
+				: point("now", "", [badge(i.state), i.at ? ["starts ", at(i.at)] : "waiting for a worker"]));
 	}
 
 	function output() {
-		if (!lines.length && ended(info.state)) return h("p.quiet", null, "It said nothing, or nothing of it is kept.");
+		if (!lines.length && ended(info.state)) return h("p.quiet", "No output, or it is no longer kept.");
 		return [
-			lost ? h("p.quiet", null, "The connection is lost; it comes back by itself.") : null,
-			gap ? h("p.quiet", null, "Some earlier lines are missing here.") : null,
+			lost ? h("p.quiet", "The connection is lost. Reconnecting …") : null,
+			gap ? h("p.quiet", "Earlier lines are missing.") : null,
 			h("div.log", { tabindex: 0, role: "log", "aria-label": "Output", onscroll: (e) => { stuck = e.target.scrollHeight - e.target.scrollTop - e.target.clientHeight < 40; }, made: (el) => { el._stick = () => { if (stuck) el.scrollTop = el.scrollHeight; }; new MutationObserver(el._stick).observe(el, { childList: true }); el._stick(); } },
-				lines.length ? lines.map((l) => h("div", { class: "row" + (l.stream === "stderr" ? " err" : "") }, h("time", { title: l.time ? exactOf(l.time) : undefined }, l.time ? clockOf(Date.parse(l.time)) : ""), h("span", null, l.text))) : h("div.quiet", null, "Nothing yet.")),
+				lines.length ? lines.map((l) => h("div", { class: "row" + (l.stream === "stderr" ? " err" : "") }, h("time", { title: l.time ? exactOf(l.time) : undefined }, l.time ? clockOf(Date.parse(l.time)) : ""), h("span", l.text))) : h("div.quiet", "Nothing yet.")),
 		];
 	}
 
 	function view() {
-		return info ? [show(), feed.error ? shown({ ...feed, data: true }, () => null) : null].flat() : [h("h1", null, "Job"), shown(feed, () => null, "There is no such job, or no more: what has ended is kept for a while only.")];
+		return info ? [show(), feed.error ? shown({ ...feed, data: true }, () => null) : null].flat() : [h("h1", "Job"), shown(feed, () => null, "There is no such job, or it is no longer kept.")];
 	}
 
 	function show() {
 		const i = info;
 		const meta = Object.entries(i.meta || {});
 		return [
-			h("div.head", null,
+			h("div.head",
 				crumbs("/jobs", "Jobs", i.task || "job", " ", badge(i.state)),
-				h("div.actions", null,
-					i.state === "dead" ? [button("Retry", "submit", retry, { primary: true, busy: busy("retry" + id), key: "retry" }), button("Drop", "admin", drop, { danger: true, busy: busy("drop" + id), key: "drop" })] : null,
-					ended(i.state) ? null : button("Cancel", "submit", cancel, { danger: true, busy: busy("cancel" + id), key: "cancel" }))),
-			h("p.id", null, id),
-			i.state === "running" ? h("div.progress", null, i.progress ? [bar(i.progress, 1, "Progress"), h("span", null, Math.round(i.progress * 100) + "% " + (i.note || ""))] : quiet(i.note || "It runs.")) : null,
+				h("div.actions",
+					// What has ended can be enqueued again while its payload is there.
+					i.state === "dead" || (ended(i.state) && payload.got) ? button(i.state === "dead" ? "Retry" : "Run again", "submit", retry, { primary: i.state === "dead", does: "retry" + id }) : null,
+					i.state === "dead" ? button("Drop", "admin", drop, { danger: true, does: "drop" + id }) : null,
+					ended(i.state) ? null : button("Cancel", "submit", cancel, { danger: true, does: "cancel" + id }))),
+			h("p.id", id),
+			i.state === "running" ? h("div.progress", i.progress ? [bar(i.progress, 1, "Progress"), h("span", Math.round(i.progress * 100) + "% " + (i.note || ""))] : quiet(i.note || "No progress reported.")) : null,
 			facts([
 				["Pool", poolLink(i.pool)], ["Priority", i.priority && i.priority !== "normal" ? i.priority : ""], ["Key", i.key], ["Group", i.group ? link("/jobs" + query({ pool: i.pool, group: i.group }), i.group) : ""],
-				["Handed in", when(i.enqueued)], ["Starts", i.at && !ended(i.state) ? when(i.at) : ""], ["Deadline", i.deadline ? when(i.deadline) : ""], ["Ended", i.ended ? when(i.ended) : ""],
-				["Attempts", i.attempts ? count(i.attempts) : ""], ["Workers it killed", i.crashes ? count(i.crashes) : ""], ["Node", i.node], ["Worker", i.worker],
-				["Waited", i.waited ? span(i.waited) : ""], ["Ran", i.ran ? span(i.ran) : ""], ["Peak memory", i.peak_memory ? bytes(i.peak_memory) : ""],
-				["Comes from", jobLink(i.parent)], ["Next in its chain", jobLink(i.next)], ["Batch", i.batch ? link(to("batches", i.batch), i.batch, { class: "id" }) : ""], ["Schedule", i.schedule ? link(to("schedules", i.schedule), i.schedule) : ""],
-				["Undone by", i.compensate], ["When it is dead", i.bury],
+				["Deadline", at(i.deadline)], ["Attempts", count(i.attempts)], ["Worker crashes", count(i.crashes)], ["Wait time", span(i.waited)], ["Run time", span(i.ran)],
+				["Parent", jobLink(i.parent)], ["Next in chain", jobLink(i.next)], ["Batch", i.batch ? link(to("batches", i.batch), batchName(i.batch), { title: i.batch }) : ""], ["Schedule", i.schedule ? link(to("schedules", i.schedule), i.schedule) : ""],
+				["Compensated by", i.compensate], ["Buried by", i.bury],
 			]),
-			section("What became of it", null, attempts()),
-			i.failure?.stack || i.failure?.detail ? section("Failure", null, i.failure.type ? h("p", null, h("code", null, i.failure.type), " ", i.failure.message) : null, i.failure.detail ? h("p", null, i.failure.detail) : null, i.failure.stack ? h("pre.content", { tabindex: 0, "aria-label": "Stack" }, i.failure.stack) : null) : null,
-			section("Output", null, output()),
+			section("Timeline", null, attempts()),
+			i.failure?.stack || i.failure?.detail ? section("Failure", null, i.failure.type ? h("p", code(i.failure.type), " ", i.failure.message) : null, i.failure.detail ? h("p", i.failure.detail) : null, i.failure.stack ? h("pre.content", { tabindex: 0, "aria-label": "Stack" }, i.failure.stack) : null) : null,
+			section(["Output ", lines.length ? quiet("times in " + zone) : null], null, output()),
 			i.state === "done" ? section("Result", null, result.view()) : null,
 			section("Payload", null, payload.view()),
-			meta.length ? section("Meta", null, facts(meta.map(([k, v]) => [k, h("code", null, v)]))) : null,
+			meta.length ? section("Meta", null, facts(meta.map(([k, v]) => [k, code(v)]))) : null,
 		];
 	}
 	return { title: "Job", view, start, close };

@@ -1,7 +1,6 @@
 // Requests to the daemon that this page came from, and to nobody else.
 
-// The token is kept for this tab only, until it is closed: a link, a cookie or another
-// tab would carry it further than the person meant. It never stands in an address.
+// The token is kept for this tab only, until it is closed, and never stands in an address.
 const tokenKey = "bullpen-token";
 let token = sessionStorage.getItem(tokenKey) || "";
 
@@ -26,12 +25,6 @@ export class Problem extends Error {
 let onUnauthorized = () => {};
 export const whenUnauthorized = (f) => { onUnauthorized = f; };
 
-function headers(more) {
-	const all = { Accept: "application/json", ...more };
-	if (token) all.Authorization = "Bearer " + token;
-	return all;
-}
-
 // path joins parts of a path, each escaped. A part of dots alone would be a step.
 export function path(...parts) {
 	return parts.map((p) => "/" + (/^\.{0,2}$/.test(p) ? "%00" : encodeURIComponent(p))).join("");
@@ -48,7 +41,9 @@ export function query(values) {
 async function ask(method, where, options = {}) {
 	let r;
 	try {
-		r = await fetch(where, { method, cache: "no-store", credentials: "omit", redirect: "error", ...options });
+		const headers = { Accept: "application/json", ...options.headers };
+		if (token) headers.Authorization = "Bearer " + token;
+		r = await fetch(where, { method, cache: "no-store", credentials: "omit", redirect: "error", ...options, headers });
 	} catch (e) {
 		if (options.signal?.aborted) throw e;
 		throw new Problem(0, { detail: "The daemon cannot be reached.", cause: "unreachable" });
@@ -60,52 +55,34 @@ async function ask(method, where, options = {}) {
 	throw new Problem(r.status, body);
 }
 
-export async function get(where, signal) {
-	return (await ask("GET", where, { headers: headers(), signal })).json();
-}
+export const get = async (where) => (await ask("GET", where)).json();
 
 // send asks for a change; body is an object, or nothing.
 export async function send(method, where, body) {
-	const options = { headers: headers() };
-	if (body !== undefined) {
-		options.headers = headers({ "Content-Type": "application/json" });
-		options.body = JSON.stringify(body);
-	}
-	const r = await ask(method, where, options);
+	const r = await ask(method, where, body && { headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
 	const text = await r.text();
 	return text ? JSON.parse(text) : null;
 }
 
 // peek reads the beginning of an answer, at most so many bytes.
-export async function peek(where, most, signal) {
-	const r = await ask("GET", where, { headers: headers({ Accept: "*/*" }), signal });
-	const size = Number(r.headers.get("Content-Length") || NaN);
-	const reader = r.body.getReader();
-	const parts = [];
-	let have = 0;
+export async function peek(where, most) {
+	const r = await ask("GET", where, { headers: { Accept: "*/*" } });
+	const reader = r.body.getReader(), all = new Uint8Array(most);
+	let size = 0;
 	for (;;) {
 		const { done, value } = await reader.read();
-		if (done) break;
-		parts.push(value);
-		have += value.length;
-		if (have > most) {
-			reader.cancel().catch(() => {});
-			break;
-		}
+		if (done) return { bytes: all.subarray(0, size), cut: false, size };
+		all.set(value.subarray(0, most - size), size);
+		size += value.length;
+		if (size > most) break;
 	}
-	const all = new Uint8Array(Math.min(have, most));
-	let at = 0;
-	for (const p of parts) {
-		const part = p.subarray(0, most - at);
-		all.set(part, at);
-		at += part.length;
-	}
-	return { bytes: all, cut: have > most, size: have > most ? size : have };
+	reader.cancel().catch(() => {});
+	return { bytes: all, cut: true, size: Number(r.headers.get("Content-Length") || NaN) };
 }
 
 // save lets the browser keep an answer as a file.
 export async function save(where, name) {
-	const r = await ask("GET", where, { headers: headers({ Accept: "*/*" }) });
+	const r = await ask("GET", where, { headers: { Accept: "*/*" } });
 	const url = URL.createObjectURL(await r.blob());
 	const a = document.createElement("a");
 	a.href = url;
@@ -136,7 +113,7 @@ export function follow(where, on) {
 			alive();
 			const more = { Accept: "text/event-stream" };
 			if (last) more["Last-Event-ID"] = last;
-			const r = await ask("GET", where, { headers: headers(more), signal: mine.signal });
+			const r = await ask("GET", where, { headers: more, signal: mine.signal });
 			if (r.status === 204) return end();
 			on.open?.();
 			await read(r.body.getReader(), () => { alive(); tries = 0; });

@@ -1,13 +1,12 @@
 // The overview of all pools, and the page of one pool.
-import { h, count, rate, share, since, span, when } from "./dom.js";
+import { h, brief, count, rate, share, since, span, when, zone } from "./dom.js";
 import { get, path, query, send } from "./net.js";
-import { act, app, busy, Feed, redraw, sure } from "./state.js";
-import { badge, button, col, crumbs, empty, facts, link, loading, num, poolLink, quiet, section, shown, table, tools } from "./parts.js";
+import { act, app, Feed, redraw, sure } from "./state.js";
+import { badge, button, code, col, crumbs, empty, facts, ill, link, loading, num, poolLink, quiet, section, shown, state, table, to, tools } from "./parts.js";
 import { chart, spark, values } from "./chart.js";
 import { workersTable } from "./workers.js";
 
-// past reads the history of a pool, or of all. What was before the daemon is left out,
-// but for five minutes.
+// past reads the history of a pool, or of all, from five minutes before the daemon began.
 async function past(pool) {
 	const d = await get("/v1/history" + query({ pool }));
 	const all = d.series.running;
@@ -24,7 +23,7 @@ class Hour extends Feed {
 		this.open = false;
 	}
 	view() {
-		return shown(this, ({ series, from, step }) => this.charts(series, from, step));
+		return section(["Last hour ", quiet("times in " + zone)], null, shown(this, ({ series, from, step }) => this.charts(series, from, step)));
 	}
 	charts(s, from, step) {
 		const common = { from, step, at: this.at, point: (i) => { if (this.at !== i) { this.at = i; redraw(); } } };
@@ -33,35 +32,41 @@ class Hour extends Feed {
 			{ title: "Waiting", say: count, lines: [line("waiting", s.waiting, "a")] },
 			{ title: "Oldest job", say: span, lines: [line("oldest", s.oldest, "a")] },
 			{ title: "Running", say: count, lines: [line("running", s.running, "a")] },
-			{ title: "Ended per second", say: rate, lines: [line("all", s.rate, "a"), line("badly", s.errors, "bad")] },
-			{ title: "Time waited", say: span, lines: [line("p99", s.wait_p99, "b"), line("p50", s.wait_p50, "a")] },
-			{ title: "Time run", say: span, lines: [line("p99", s.run_p99, "b"), line("p50", s.run_p50, "a")] },
+			{ title: "Finished per second", say: rate, lines: [line("all", s.rate, "a"), line("errors", s.errors, "bad")] },
+			{ title: "Wait time", say: span, lines: [line("p99", s.wait_p99, "b"), line("p50", s.wait_p50, "a")] },
+			{ title: "Run time", say: span, lines: [line("p99", s.run_p99, "b"), line("p50", s.run_p50, "a")] },
 		];
 		return [
-			h("div.charts", null, all.map((c) => chart({ ...common, ...c }))),
-			h("details", { ontoggle: (e) => { this.open = e.target.open; redraw(); } }, h("summary", null, "The same as a table"),
+			h("div.charts", all.map((c) => chart({ ...common, ...c }))),
+			h("details", { ontoggle: (e) => { this.open = e.target.open; redraw(); } }, h("summary", "Show as a table"),
 				this.open ? values(all.flatMap((c) => c.lines.map((l) => ({ title: c.lines.length > 1 ? c.title + ", " + l.name : c.title, values: l.values, say: c.say }))), from, step) : null),
 		];
 	}
 }
 
-const tile = (name, value, more, look) => h("div", { class: "tile " + (look || ""), key: name }, quiet(name), h("b", null, value), h("small.quiet", null, more || "\u00a0"));
+const tile = (name, value, more, look) => h("div", { class: "tile " + (look || ""), key: name }, quiet(name), h("b", value), h("small.quiet", more || "\u00a0"));
 
-// tiles are the numbers of a pool, or of all.
+const age = (p) => brief(Math.floor(since(p.oldest)));
+
+// tiles are the numbers of a pool, or of all: then also how many jobs are scheduled.
 function tiles(p, scheduled) {
-	return h("div.tiles", null,
-		tile("Waiting", count(p.waiting), (p.oldest ? "oldest " + span(Math.floor(since(p.oldest))) : "nothing waits") + (scheduled ? " · " + count(scheduled) + " scheduled" : "")),
+	const of = p.name ? "" : app.overview.pools.find((o) => o.oldest === p.oldest)?.name;
+	return h("div.tiles",
+		tile("Waiting", count(p.waiting), p.oldest ? (of ? link(to("pools", of), "oldest " + age(p), { title: "in " + of }) : "oldest " + age(p)) : p.waiting ? "" : "nothing waits"),
 		tile("Running", count(p.running), p.max ? "on " + count(p.workers) + " of " + count(p.max) + " workers" : "no workers here"),
-		tile("Ended", rate(p.rate) + "/s", "in the last seconds"),
-		tile("Errors", share(p.errors, p.rate), rate(p.errors) + "/s end badly", p.errors > 0 ? "bad" : ""),
-		tile("Waited", span(p.wait_p50), "p99 " + span(p.wait_p99)),
-		tile("Ran", span(p.run_p50), "p99 " + span(p.run_p99)),
-		tile("Dead letters", count(p.dead), p.dead ? link("/dead" + query({ pool: p.name }), "look at them") : "none", p.dead ? "warn" : ""));
+		scheduled ? tile("Scheduled", count(scheduled), link("/jobs?state=scheduled", "show")) : null,
+		tile("Finished", rate(p.rate) + "/s", "in the last seconds"),
+		tile("Errors", share(p.errors, p.rate), rate(p.errors) + "/s", p.errors > 0 ? "bad" : ""),
+		tile("Wait time", brief(p.wait_p50), "p99 " + brief(p.wait_p99)),
+		tile("Run time", brief(p.run_p50), "p99 " + brief(p.run_p99)),
+		tile("Dead letters", count(p.dead), p.dead ? link("/dead" + query({ pool: p.name }), "show") : "none", p.dead ? "warn" : ""));
 }
 
 const number = (name, label, value, min = 0) => ({ name, label, type: "number", min, max: 65536, step: 1, value, required: true });
 
-const stateOf = (p) => [p.paused ? badge("paused") : badge(p.state), p.error ? badge("does not start", "bad") : null];
+const stateOf = (p) => [p.error ? badge("does not start") : null, p.paused ? badge("paused") : p.error ? null : badge(p.state), !p.error && ill(p) ? badge("failing") : null];
+
+const why = (p, key) => h("div.fault", { key }, h("p", h("strong", key ? [poolLink(key), " has workers that do not start. "] : "Its workers do not start. "), code(p.error)));
 
 export function overview() {
 	const hour = new Hour();
@@ -75,25 +80,26 @@ export function overview() {
 		const o = app.overview;
 		if (!o) return loading();
 		if (o.pools.length === 0) {
-			return [h("h1", null, "Overview"), empty("There is no pool yet.", h("p", null, "Add one to bullpen.yaml under ", h("code", null, "pools:"), " and run ", h("code", null, "bullpen reload"), "."))];
+			return [h("h1", "Overview"), empty("There is no pool yet.", h("p", "Add one to bullpen.yaml under ", code("pools:"), " and run ", code("bullpen reload"), "."))];
 		}
 		return [
-			h("h1", null, "Overview"),
+			h("h1", "Overview"),
 			tiles(o.totals, o.scheduled),
+			o.pools.filter((p) => p.error).slice(0, 3).map((p) => why(p, p.name)),
 			section("Pools", null, table("Pools", [
-				col("Pool", (p) => h("strong", null, poolLink(p.name))),
-				col("State", stateOf),
+				col("Pool", (p) => h("strong", poolLink(p.name))),
+				state(stateOf),
 				num("Waiting", (p) => count(p.waiting)),
-				num("Oldest", (p) => (p.oldest ? h("span", { title: p.oldest }, span(Math.floor(since(p.oldest)))) : "–")),
+				num("Oldest", (p) => (p.oldest ? h("span", { title: p.oldest }, age(p)) : "–")),
 				num("Running", (p) => count(p.running)),
 				num("Workers", (p) => (p.max ? p.workers + "/" + p.max : "–")),
-				num("Ended/s", (p) => rate(p.rate)),
+				num("Finished/s", (p) => rate(p.rate)),
 				num("Errors", (p) => h("span", { class: p.errors ? "bad" : "quiet" }, share(p.errors, p.rate))),
-				num("Waited p50 · p99", (p) => (p.wait_p99 ? span(p.wait_p50) + " · " + span(p.wait_p99) : "–")),
-				num("Ran p50 · p99", (p) => (p.run_p99 ? span(p.run_p50) + " · " + span(p.run_p99) : "–")),
-				col("Ended/s, last hour", (p) => (sparks.data?.[p.name] ? spark(sparks.data[p.name]) : null), "wide"),
-			], o.pools, (p) => p.name)),
-			section("The last hour", null, hour.view()),
+				num("Wait p50 · p99", (p) => (p.wait_p99 ? brief(p.wait_p50) + " · " + brief(p.wait_p99) : "–")),
+				num("Run p50 · p99", (p) => (p.run_p99 ? brief(p.run_p50) + " · " + brief(p.run_p99) : "–")),
+				col("Finished/s, last hour", (p) => (sparks.data?.[p.name] ? spark(sparks.data[p.name]) : null), "wide"),
+			], o.pools, (p) => p.name, (p) => (ill(p) ? "ill" : ""))),
+			hour.view(),
 		];
 	}
 	return { title: "Overview", view, tick: () => { hour.load(); if (app.overview) sparks.load(); } };
@@ -126,7 +132,7 @@ export function pool({ name }) {
 	const limit = (l) => (l && (l.concurrency || l.rate) ? [l.concurrency ? l.concurrency + " at a time" : null, l.rate ? rate(l.rate) + "/s" + (l.burst ? ", " + l.burst + " at once" : "") : null].filter(Boolean).join(" · ") : "none");
 
 	const groupsView = (d) => [
-		h("p.quiet", null, "Each group that has no limits of its own: " + limit(d.limits) + "."),
+		h("p.quiet", "Each group that has no limits of its own: " + limit(d.limits) + "."),
 		d.groups?.length ? table("Groups", [
 			col("Group", (g) => link("/jobs" + query({ pool: name, group: g.group }), g.group)),
 			num("Waiting", (g) => count(g.waiting || 0)),
@@ -143,33 +149,33 @@ export function pool({ name }) {
 	const words = (counts) => Object.entries(counts || {}).filter(([, n]) => n).sort((a, b) => b[1] - a[1]).map(([w, n]) => w + " " + count(n)).join(" · ");
 
 	const factsOf = (p) => facts([
-		["Program", p.program ? h("code", null, p.program) : "none here: other nodes work the jobs off"],
+		["Program", p.program ? code(p.program) : "none here: other nodes run its jobs"],
 		["Protocol", p.protocol], ["Task", p.task],
 		["Workers", p.max ? (p.min || 0) + " to " + p.max + (p.helpers ? ", and " + p.helpers + " helpers" : "") : ""],
 		["Takes ephemeral tasks", p.ephemeral ? "yes" : ""],
 		["By priority", (p.jobs || []).filter((j) => j.waiting || j.taken).map((j) => j.priority + ": " + count(j.waiting || 0) + " waiting, " + count(j.taken || 0) + " taken").join(" · ")],
-		["Outcomes since the start", words(p.outcomes)], ["Never started", p.never_started ? count(p.never_started) : ""],
-		["Workers started", p.started ? count(p.started) : ""], ["Unplanned ends", words(p.deaths)], ["Failed starts", p.failed_starts ? count(p.failed_starts) : ""],
-		["Time to start a worker", p.start_p50 ? span(p.start_p50) : ""],
+		["Outcomes since start", words(p.outcomes)], ["Never started", count(p.never_started)],
+		["Workers started", count(p.started)], ["Unplanned exits", words(p.deaths)], ["Failed starts", count(p.failed_starts)],
+		["Time to start a worker", span(p.start_p50)],
 	]);
 
 	function view() {
 		const p = info.data;
 		const now = app.overview?.pools.find((o) => o.name === name);
 		return [
-			h("div.head", null,
+			h("div.head",
 				crumbs("/", "Pools", name, " ", p ? stateOf(p) : null),
-				p ? h("div.actions", null,
-					p.paused ? button("Resume", "admin", resume, { primary: true, busy: busy("resume"), key: "resume" }) : button("Pause", "admin", pause, { busy: busy("pause"), key: "pause" }),
+				p ? h("div.actions",
+					p.paused ? button("Resume", "admin", resume, { primary: true, does: "resume" }) : button("Pause", "admin", pause, { does: "pause" }),
 					p.state === "queue-only" ? null : [
-						button("Scale", "admin", scale, { busy: busy("scale"), key: "scale" }),
-						button("Replace workers", "admin", reload, { busy: busy("reload"), key: "reload" }),
+						button("Scale", "admin", scale, { does: "scale" }),
+						button("Replace workers", "admin", reload, { does: "reload" }),
 					]) : null),
 			shown(info, () => [
-				p.error ? h("div.fault", null, h("p", null, h("strong", null, "Its workers do not start. "), h("code", null, p.error))) : null,
+				p.error ? why(p) : null,
 				now ? tiles(now) : null,
-				h("p.links", null, link("/jobs" + query({ pool: name }), "Its jobs"), link("/dead" + query({ pool: name }), "Its dead letters")),
-				section("The last hour", null, hour.view()),
+				h("p.links", link("/jobs" + query({ pool: name }), "Show jobs"), link("/dead" + query({ pool: name }), "Show dead letters")),
+				hour.view(),
 				section("Groups", groups.data ? button("Limits of all", "admin", () => limits({ limits: groups.data.limits })) : null, shown(groups, groupsView, "This daemon has no groups.")),
 				p.state === "queue-only" ? null : section("Workers", null, shown(workers, (d) => workersTable(d.workers, workers.again))),
 				section("Facts", null, factsOf(p)),

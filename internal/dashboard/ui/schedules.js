@@ -1,10 +1,11 @@
 // Schedules: when they come next, and how it went last.
-import { h, count, span, when } from "./dom.js";
+import { h, count, exactOf, span, when } from "./dom.js";
 import { get, path, query, send } from "./net.js";
-import { act, busy, Feed, sure } from "./state.js";
-import { badge, button, col, crumbs, empty, facts, jobLink, link, num, poolLink, quiet, section, shown, table, to, tools } from "./parts.js";
+import { act, Feed, sure } from "./state.js";
+import { Content } from "./content.js";
+import { badge, button, code, col, crumbs, empty, facts, jobLink, link, num, poolLink, quiet, section, shown, table, to, tools } from "./parts.js";
 
-const rule = (s) => (s.cron ? [h("code", null, s.cron), s.zone ? quiet(" " + s.zone) : null] : "every " + span(s.every));
+const rule = (s) => (s.cron ? [code(s.cron), s.zone ? quiet(" " + s.zone) : null] : "every " + span(s.every));
 
 function actions(s, changed) {
 	const where = path("v1", "schedules", s.name);
@@ -13,8 +14,8 @@ function actions(s, changed) {
 	const verb = s.paused ? "Resume" : "Pause";
 	const turn = () => act("pause" + s.name, s.name + (s.paused ? " goes on" : " is paused"), async () => { await send("POST", where + "/" + verb.toLowerCase()); changed(); });
 	return [
-		button("Run now", "submit", run, { busy: busy("run" + s.name), "aria-label": "Run " + s.name + " now", key: "run" }),
-		button(verb, "admin", turn, { busy: busy("pause" + s.name), "aria-label": verb + " " + s.name, key: "pause" }),
+		button("Run now", "submit", run, { does: "run" + s.name, "aria-label": "Run " + s.name + " now" }),
+		button(verb, "admin", turn, { does: "pause" + s.name, "aria-label": verb + " " + s.name }),
 	];
 }
 
@@ -23,18 +24,18 @@ const last = (s) => [s.last ? when(s.last) : quiet("never"), " ", jobLink(s.last
 export function schedules() {
 	const all = new Feed(() => get("/v1/schedules"));
 	const view = () => [
-		h("h1", null, "Schedules"),
+		h("h1", "Schedules"),
 		shown(all, (d) => (d.schedules.length ? table("Schedules", [
-			col("Schedule", (s) => h("strong", null, link(to("schedules", s.name), s.name))),
+			col("Schedule", (s) => h("strong", link(to("schedules", s.name), s.name))),
 			col("Rule", rule),
 			col("Pool", (s) => poolLink(s.pool)),
 			num("Next", (s) => (s.paused ? badge("paused") : when(s.next))),
 			col("Last", last),
 			num("Fired", (s) => count(s.fired || 0)),
 			num("Skipped", (s) => (s.skipped ? count(s.skipped) : "–")),
-			d.schedules.some((s) => s.error) ? col("Fault", (s) => (s.error ? h("span.bad.clip", { title: s.error }, s.error) : null), "wide") : null,
+			d.schedules.some((s) => s.error) ? col("Error", (s) => (s.error ? h("span.bad.clip", { title: s.error }, s.error) : null), "wide") : null,
 			tools((s) => actions(s, all.again)),
-		], d.schedules, (s) => s.name) : empty("There are no schedules.", h("p", null, "Add one to bullpen.yaml under ", h("code", null, "schedules:"), ", or by ", h("code", null, "bullpen schedule add"), "."))), "This daemon has no schedules."),
+		], d.schedules, (s) => s.name) : empty("There are no schedules.", h("p", "Add one to bullpen.yaml under ", code("schedules:"), ", or by ", code("bullpen schedule add"), "."))), "This daemon has no schedules."),
 	];
 	return { title: "Schedules", view, tick: () => all.load() };
 }
@@ -42,23 +43,35 @@ export function schedules() {
 export function schedule({ name }) {
 	const where = path("v1", "schedules", name);
 	const feed = new Feed(() => get(where));
-	const remove = () => sure({ title: "Remove " + name + "?", text: "It fires no more. Jobs that it has enqueued stay.", verb: "Remove", danger: true },
+	const remove = () => sure({ title: "Remove " + name + "?", text: "It enqueues no further jobs. Those that it has enqueued stay.", verb: "Remove", danger: true },
 		"remove" + name, name + " is removed", async () => { await send("DELETE", where); location.hash = "#/schedules"; });
+	let content, payload;
+	// shownPayload is what its jobs get, text or bytes.
+	function shownPayload(j) {
+		const now = j?.payload_base64 || j?.payload;
+		if (!now) return null;
+		if (now !== payload) {
+			payload = now;
+			const b = j.payload_base64 ? Uint8Array.from(atob(now), (c) => c.charCodeAt(0)) : new TextEncoder().encode(now);
+			content = new Content("", "payload").take({ bytes: b, cut: false, size: b.length });
+		}
+		return section("Payload", null, content.view());
+	}
 	const show = (s) => [
-		s.error ? h("div.fault", null, h("p", null, s.error)) : null,
+		s.error ? h("div.fault", h("p", s.error)) : null,
 		facts([
-			["Rule", rule(s)], ["Next", s.paused ? "" : when(s.next)], ["Last", last(s)], ["Fired", count(s.fired || 0)], ["Skipped", count(s.skipped || 0)],
-			["Missed ticks", { once: "made up for once", skip: "left out", all: "each made up for" }[s.missed] || s.missed], ["While one runs", s.overlap === "forbid" ? "no second one" : "another one may run"],
-			["Comes from", s.origin === "config" ? "bullpen.yaml: it is changed there" : "the API"], ["Pool", poolLink(s.pool)], ["Task", s.job?.task], ["Group", s.job?.group],
+			["Rule", rule(s)], ["Next", s.paused ? "" : (s.upcoming || []).map((t) => h("div", when(t), " ", quiet(t)))], ["Last", [last(s), " ", s.last ? quiet(exactOf(s.last)) : null]], ["Fired", count(s.fired || 0)], ["Skipped", count(s.skipped || 0)],
+			["Missed ticks", { once: "run once", skip: "skipped", all: "each run" }[s.missed] || s.missed], ["Overlap", s.overlap === "forbid" ? "forbidden" : "allowed"],
+			["Defined in", s.origin === "config" ? "bullpen.yaml: change it there" : "the API"], ["Pool", poolLink(s.pool)], ["Task", s.job?.task], ["Group", s.job?.group],
 		]),
-		h("p.links", null, link("/jobs" + query({ schedule: name }), "Its jobs")),
-		s.job?.payload ? section("Payload", null, h("pre.content", { tabindex: 0 }, s.job.payload)) : null,
+		h("p.links", link("/jobs" + query({ schedule: name }), "Show jobs")),
+		shownPayload(s.job),
 	];
 	const view = () => {
 		const s = feed.data;
 		return [
-			h("div.head", null, crumbs("/schedules", "Schedules", name, " ", s?.paused ? badge("paused") : null),
-				s ? h("div.actions", null, actions(s, feed.again), s.origin === "config" ? null : button("Remove", "admin", remove, { danger: true, busy: busy("remove" + name), key: "remove" })) : null),
+			h("div.head", crumbs("/schedules", "Schedules", name, " ", s?.paused ? badge("paused") : null),
+				s ? h("div.actions", actions(s, feed.again), s.origin === "config" ? null : button("Remove", "admin", remove, { danger: true, does: "remove" + name })) : null),
 			shown(feed, show, "There is no such schedule."),
 		];
 	};

@@ -66,8 +66,7 @@ export async function act(name, done, work) {
 	}
 }
 
-// confirm asks a person, and answers true when the person agrees. What is asked has
-// a title, a text, the verb of its button, and whether it cannot be undone.
+// confirm asks a person, and resolves to true when the person agrees.
 export function confirm(ask) {
 	const from = document.activeElement;
 	return new Promise((answer) => {
@@ -82,8 +81,7 @@ export async function sure(ask, name, done, work) {
 	return said && act(name, done, () => work(said));
 }
 
-// many does the same to many jobs by requests that each take a part, and gives how
-// many it was.
+// many does the same to many jobs, a part at a time, and returns how many it was.
 export async function many(where, body, verb) {
 	const failed = [];
 	let count = 0, r;

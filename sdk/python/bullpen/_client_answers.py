@@ -191,9 +191,16 @@ def moment(data: Dict[str, Any], key: str) -> Optional[datetime]:
         raise bad(f"{key!r} is {text[:40]!r}, which is no time") from None
 
 
-def _counts(data: Dict[str, Any], key: str) -> Dict[str, int]:
+def moments(data: Dict[str, Any], key: str) -> Tuple[datetime, ...]:
+    """data[key], which is a list of times."""
+    given: List[Any] = field(data, key, list)
+    found = [moment({key: one}, key) for one in given]
+    return tuple([one for one in found if one is not None])
+
+
+def counts(data: Dict[str, Any], key: str) -> Dict[str, int]:
     found: Dict[str, Any] = field(data, key, dict)
-    return {word: number for word, number in found.items() if isinstance(number, int)}
+    return {word: number for word, number in found.items() if isinstance(number, int) and not isinstance(number, bool)}
 
 
 def _line(data: Dict[str, Any]) -> Line:
@@ -227,8 +234,8 @@ def pool(data: Dict[str, Any]) -> PoolInfo:
         raise bad("it is no pool: it has no name")
     return PoolInfo(
         text("name"), text("state"), field(data, "paused", bool), text("protocol"), text("task"),
-        field(data, "ephemeral", bool), field(data, "min", int), field(data, "max", int), _counts(data, "workers"),
-        field(data, "queued", int), _counts(data, "outcomes"), text("error"), data)
+        field(data, "ephemeral", bool), field(data, "min", int), field(data, "max", int), counts(data, "workers"),
+        field(data, "queued", int), counts(data, "outcomes"), text("error"), data)
 
 
 def ref(data: Dict[str, Any]) -> Ref:

@@ -8,7 +8,9 @@ from . import _client_requests as requests
 from ._client_answers import Event, JobInfo, PoolInfo, Ref
 from ._client_async_drive import AsyncDriver
 from ._client_errors import ClientError
-from ._client_requests import DeadFilter, Filter, Limits, Options, Payload
+from ._client_infos import BatchInfo, StatusInfo
+from ._client_lines import Batch
+from ._client_requests import DeadFilter, Filter, Limits, Link, Options, Payload
 from ._client_schedules import AsyncSchedules
 
 if TYPE_CHECKING:
@@ -63,12 +65,19 @@ class AsyncClient(AsyncDriver, AsyncSchedules):
     # Submitting.
 
     async def enqueue(self, pool: str, payload: Payload = b"", **options: "Unpack[Options]") -> AsyncJob:
-        """Submit a job and go on. Options are those of `Options`."""
+        """Submit a job and go on. Options are those of `Options`.
+
+        then names what follows when it has ended well: TASK, TASK@POOL, a mapping with
+        ``task``, ``pool`` and other options, or a list of these, one after the other.
+        """
         return AsyncJob(self, await self._drive(self._calls.enqueue(pool, payload, options)))
 
     async def run(self, pool: str, payload: Payload = b"", *, wait: Optional[float] = None,
                   **options: "Unpack[Options]") -> bytes:
-        """Submit a job and wait for its result. NotEnded after wait seconds: the job goes on."""
+        """Submit a job and wait for its result, with then for that of the last one.
+
+        NotEnded after wait seconds: the job goes on.
+        """
         return await self._drive(self._calls.run(pool, payload, options, wait))
 
     submit = run
@@ -89,7 +98,7 @@ class AsyncClient(AsyncDriver, AsyncSchedules):
         taken. jobs, which may be an async iterable, is read as the results are; a few
         hundred are on their way at a time.
         """
-        batch = requests.Batch(options)
+        batch = Batch(options)
         async for item in _each(jobs):
             if batch.add(item):
                 for one in await self._send(pool, batch):
@@ -98,7 +107,7 @@ class AsyncClient(AsyncDriver, AsyncSchedules):
             for one in await self._send(pool, batch):
                 yield one
 
-    async def _send(self, pool: str, batch: requests.Batch) -> List[Union[AsyncJob, ClientError]]:
+    async def _send(self, pool: str, batch: Batch) -> List[Union[AsyncJob, ClientError]]:
         found = await self._drive(self._calls.bulk(pool, *batch.take()))
         return [one if isinstance(one, ClientError) else AsyncJob(self, one._replace(pool=one.pool or pool)) for one in found]
 
@@ -106,25 +115,29 @@ class AsyncClient(AsyncDriver, AsyncSchedules):
         """Submit jobs that run one after the other, each with the result of the one before as payload.
 
         jobs are as for `enqueue_many`; only the first has a payload, and each may have a
-        ``pool`` of its own. The Job is the first; ``raw["next"]`` of the info of one that
-        has ended is the id of the one that follows.
+        ``pool`` of its own. The Job is the first; `chain_result` waits for the last, and
+        ``raw["next"]`` of the info of one that has ended is the id of the one that follows.
         """
         return AsyncJob(self, await self._drive(self._calls.chain(pool, jobs, options)))
 
     async def batch(self, pool: str, jobs: "Iterable[Union[Payload, Mapping[str, Any]]]", *, key: Optional[str] = None,
-              then: "Union[Payload, Mapping[str, Any], None]" = None, failed: "Union[Payload, Mapping[str, Any], None]" = None,
-              meta: Optional[Mapping[str, str]] = None, **options: Any) -> Dict[str, Any]:
+              then: Optional[Link] = None, failed: Optional[Link] = None,
+              meta: Optional[Mapping[str, str]] = None, **options: Any) -> BatchInfo:
         """Submit jobs that are counted together, and tell of the batch.
 
         then is a job that is enqueued when all have ended, failed one when the first has
-        failed for good: mappings with ``task`` and other options, and ``pool`` where it
-        is not that of the jobs. With a key the batch is made once, and a second call
+        failed for good: TASK, TASK@POOL, or mappings with ``task`` and other options, and
+        ``pool`` where it is not that of the jobs. With a key the batch is made once, and a second call
         finishes what the first did not. Other options are those of `Options`, for each job.
         """
         order = {"key": key, "then": then, "failed": failed, "meta": meta}
         return await self._drive(self._calls.batch(pool, jobs, order, options))
 
-    async def get_batch(self, id: str, timeout: Optional[float] = 0.0) -> Dict[str, Any]:
+    async def chain_result(self, id: str, timeout: Optional[float] = None) -> bytes:
+        """Wait for the result of the last job of a chain, whose first one has that id."""
+        return await self._drive(self._calls.chain_result(id, timeout))
+
+    async def get_batch(self, id: str, timeout: Optional[float] = 0.0) -> BatchInfo:
         """How a batch does, after waiting timeout seconds for its end at most; for ever with None."""
         return await self._drive(self._calls.get_batch(id, timeout))
 
@@ -236,7 +249,7 @@ class AsyncClient(AsyncDriver, AsyncSchedules):
         """Let the server read its configuration again. BadConfig tells what is wrong with it."""
         return await self._drive(self._calls.many(requests.post("/v1/reload")))
 
-    async def status(self) -> Dict[str, Any]:
+    async def status(self) -> StatusInfo:
         """How the server does."""
         return await self._drive(self._calls.status())
 

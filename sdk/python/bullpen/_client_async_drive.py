@@ -10,7 +10,8 @@ from typing import Any, AsyncIterator, Deque, Mapping, Optional, Tuple, TypeVar
 from . import _client_requests as requests
 from ._client_answers import Event, JobInfo
 from ._client_calls import Calls
-from ._client_drive import MAX_ANSWER, TIMEOUT, URL, fixed_headers
+from ._client_drive import MAX_ANSWER, TIMEOUT, fixed_headers
+from ._client_environment import address, token_for
 from ._client_steps import Broken, Call, Emit, Exchange, Open, Pause, Stream
 from ._client_stream import Connection
 from ._client_wire import tls_context
@@ -23,11 +24,12 @@ T = TypeVar("T")
 class AsyncDriver:
     """What `AsyncClient` does not say itself: see there for the parameters."""
 
-    def __init__(self, url: str = URL, token: Optional[str] = None, timeout: Optional[float] = TIMEOUT,
-                 ca: Optional[str] = None, *, connections: int = 16, at_once: int = 256, max_answer: int = MAX_ANSWER) -> None:
-        self._target = parse_url(url)
+    def __init__(self, url: Optional[str] = None, token: Optional[str] = None, timeout: Optional[float] = TIMEOUT,
+                 ca: Optional[str] = None, *, token_file: Optional[str] = None, connections: int = 16, at_once: int = 256,
+                 max_answer: int = MAX_ANSWER) -> None:
+        self._target = parse_url(address(url))
         self._context = tls_context(self._target, ca)
-        self._headers = fixed_headers(token)
+        self._headers = fixed_headers(token_for(self._target, token, token_file))
         self._calls = Calls(str(self._target), timeout)
         self._most = connections
         self._at_once = at_once

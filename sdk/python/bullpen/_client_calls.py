@@ -7,9 +7,12 @@ from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Seque
 
 from . import _client_answers as answers
 from . import _client_errors as errors
+from . import _client_infos as infos
 from . import _client_requests as requests
 from ._client_answers import JobInfo, PoolInfo, Ref
-from ._client_requests import Entry, Payload, duration
+from ._client_infos import BatchInfo, StatusInfo
+from ._client_lines import Batch, Entry, link, links, member
+from ._client_requests import Payload, duration
 from ._client_steps import Backoff, Broken, Call, Caller, Emit, Exchange, Open, Pause, Read, Stream, Timer, lost, unconfirmed
 from ._http import Answer, Request, path
 
@@ -26,15 +29,23 @@ class Calls(Caller):
     # Submitting.
 
     def enqueue(self, pool: str, payload: Payload, options: Mapping[str, Any]) -> Call[Ref]:
-        """Submit a job and go on."""
+        """Submit a job and go on, with those that follow it."""
+        if "then" in options:
+            options, then = {key: value for key, value in options.items() if key != "then"}, options["then"]
+            if then:
+                return (yield from self._followed(pool, payload, options, then))
         answer = yield from self.ok(requests.submit(pool, "jobs", payload, options), bool(options.get("key")))
         return answers.ref(answers.load_object(answer))
 
     def run(self, pool: str, payload: Payload, options: Mapping[str, Any], wait: Optional[float]) -> Call[bytes]:
         """Submit a job and wait for its result."""
         user = Timer(wait)
+        if options.get("then"):
+            first = yield from self.enqueue(pool, payload, options)
+            return (yield from self.chain_result(first.id, user.within()))
         # The server lends the pool of a task that waits a worker, but for this request only.
         part = user.left(_NESTED_SLICE if requests.as_parent(options.get("parent")) else SLICE)
+        options = {key: value for key, value in options.items() if key != "then"}
         request = requests.submit(pool, "jobs", payload, options, part)
         answer = yield from self.exchange(request, bool(options.get("key")), part)
         if answer.status == 200:
@@ -57,8 +68,8 @@ class Calls(Caller):
     def chain(self, pool: str, items: Sequence[Any], options: Mapping[str, Any]) -> Call[Ref]:
         """Submit jobs that run one after the other."""
         trace = dict(requests.here().trace)
-        defaults = {key: value for key, value in options.items() if key not in ("key", "parent")}
-        jobs = [requests.member(item, defaults, trace) for item in items]
+        defaults = {key: value for key, value in options.items() if key not in ("key", "parent", "then")}
+        jobs = [member(item, defaults, trace) for item in items]
         if jobs:
             jobs[0]["pool"] = pool
             if options.get("key"):
@@ -66,30 +77,61 @@ class Calls(Caller):
             for job in jobs[1:]:
                 if not (job.get("payload") or job.get("payload_base64")):
                     job.pop("payload", None)
-        answer = yield from self.ok(requests.post(path("chains"), {"jobs": jobs}), bool(options.get("key")))
+            jobs += links(options.get("then") or [], trace)
+        return (yield from self._chained(jobs))
+
+    def _followed(self, pool: str, payload: Payload, options: Mapping[str, Any], then: Any) -> Call[Ref]:
+        """Submit a job with those that follow it."""
+        if options.get("parent"):
+            raise errors.BadRequest("then: nobody waits for a job that others follow; leave out parent", faults=["parent"])
+        trace = dict(requests.here().trace)
+        first = {key: value for key, value in options.items() if key != "parent"}
+        return (yield from self._chained([member({**first, "payload": payload, "pool": pool}, {}, trace), *links(then, trace)]))
+
+    def _chained(self, jobs: List[Dict[str, Any]]) -> Call[Ref]:
+        keyed = bool(jobs and jobs[0].get("key"))
+        answer = yield from self.ok(requests.post(path("chains"), {"jobs": jobs}), keyed)
         return answers.ref(answers.load_object(answer))
 
-    def batch(self, pool: str, items: Iterable[Any], order: Mapping[str, Any], options: Mapping[str, Any]) -> Call[Dict[str, Any]]:
+    def chain_result(self, id: str, timeout: Optional[float]) -> Call[bytes]:
+        """Wait for the result of the last job of a chain."""
+        user, backoff = Timer(timeout), Backoff()
+        there: Optional[Timer] = None  # within it the one that follows is to be found
+        while True:
+            try:
+                result = yield from self.result(id, user.within())
+                id = answers.field((yield from self.get(id)).raw, "next", str)
+            except errors.NotFound:
+                delay = backoff.delay()
+                if there is None or min(there.left(), user.left()) <= delay:
+                    raise
+                yield Pause(delay)
+                continue
+            if not id:
+                return result
+            there, backoff = Timer(self.timeout), Backoff()
+
+    def batch(self, pool: str, items: Iterable[Any], order: Mapping[str, Any], options: Mapping[str, Any]) -> Call[BatchInfo]:
         """Submit jobs that are counted together."""
         trace = dict(requests.here().trace)
         body: Dict[str, Any] = {"pool": pool}
         for name in ("then", "failed"):
             if order.get(name) is not None:
-                body[name] = requests.member(order[name], {}, trace)
+                body[name] = link(order[name], trace)
         body.update({name: order[name] for name in ("key", "meta") if order.get(name)})
         made = answers.load_object((yield from self.ok(requests.post(path("batches"), body), bool(order.get("key")))))
         if made.get("state") != "open":
-            return made
-        id, at, piece = answers.field(made, "id", str), 0, requests.Batch(options, True)
+            return infos.batch(made)
+        id, at, piece = answers.field(made, "id", str), 0, Batch(options, True)
         for item in items:
             if piece.add(item):
                 at = yield from self._add(pool, id, at, piece)
         if piece.entries:
             at = yield from self._add(pool, id, at, piece)
         answer = yield from self.ok(requests.post(path("batches", id, "seal"), {"total": at}), True)
-        return answers.load_object(answer)
+        return infos.batch(answers.load_object(answer))
 
-    def _add(self, pool: str, id: str, at: int, piece: requests.Batch) -> Call[int]:
+    def _add(self, pool: str, id: str, at: int, piece: Batch) -> Call[int]:
         """Add jobs to an open batch; the number behind the last."""
         for one in (yield from self.bulk(pool, *piece.take(), batch=(id, at))):
             if isinstance(one, errors.ClientError):
@@ -97,7 +139,7 @@ class Calls(Caller):
             at += 1
         return at
 
-    def get_batch(self, id: str, timeout: Optional[float]) -> Call[Dict[str, Any]]:
+    def get_batch(self, id: str, timeout: Optional[float]) -> Call[BatchInfo]:
         """How a batch does, after waiting for its end."""
         user, backoff = Timer(timeout), Backoff()
         while True:
@@ -105,7 +147,7 @@ class Calls(Caller):
             request = Request("GET", path("batches", id, query=[("wait", duration(part))]))
             found = answers.load_object((yield from self.ok(request, True, part)))
             if found.get("ended_at") and ("then" not in found or found.get("then_id")) or user.left() == 0.0:
-                return found
+                return infos.batch(found)
             if time.monotonic() - begun < part / 2:  # the server did not wait: it is about to stop
                 yield Pause(user.left(backoff.delay()))
 
@@ -244,9 +286,9 @@ class Calls(Caller):
         """A request whose answer is an object as it is, and which may be repeated."""
         return answers.load_object((yield from self.ok(request, True)))
 
-    def status(self) -> Call[Dict[str, Any]]:
+    def status(self) -> Call[StatusInfo]:
         """How the server does."""
-        return answers.load_object((yield from self.ok(Request("GET", path("status")), True)))
+        return infos.status(answers.load_object((yield from self.ok(Request("GET", path("status")), True))))
 
     def pools(self) -> Call[List[PoolInfo]]:
         """All pools."""

@@ -11,6 +11,7 @@ from typing import Any, Deque, Iterator, Mapping, Optional, Tuple, TypeVar
 from . import _client_requests as requests
 from ._client_answers import Event, JobInfo
 from ._client_calls import Calls
+from ._client_environment import address, token_for
 from ._client_steps import Broken, Call, Emit, Exchange, Open, Pause, Stream
 from ._client_wire import Connection, tls_context, words_of
 from ._http import Answer, Malformed, Parser, Request, parse_url, write_head
@@ -18,7 +19,6 @@ from ._http import Answer, Malformed, Parser, Request, parse_url, write_head
 D = TypeVar("D", bound="Driver")
 T = TypeVar("T")
 
-URL = "http://127.0.0.1:8650"
 TIMEOUT = 30.0
 MAX_ANSWER = 256 << 20
 
@@ -26,11 +26,12 @@ MAX_ANSWER = 256 << 20
 class Driver:
     """What `Client` does not say itself: see there for the parameters."""
 
-    def __init__(self, url: str = URL, token: Optional[str] = None, timeout: Optional[float] = TIMEOUT,
-                 ca: Optional[str] = None, *, connections: int = 8, max_answer: int = MAX_ANSWER) -> None:
-        self._target = parse_url(url)
+    def __init__(self, url: Optional[str] = None, token: Optional[str] = None, timeout: Optional[float] = TIMEOUT,
+                 ca: Optional[str] = None, *, token_file: Optional[str] = None, connections: int = 8,
+                 max_answer: int = MAX_ANSWER) -> None:
+        self._target = parse_url(address(url))
         self._context = tls_context(self._target, ca)
-        self._headers = fixed_headers(token)
+        self._headers = fixed_headers(token_for(self._target, token, token_file))
         self._calls = Calls(str(self._target), timeout)
         self._most = connections
         self._max_answer = max_answer

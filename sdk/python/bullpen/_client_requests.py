@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import base64
 import json
 from datetime import datetime, timedelta, timezone
-from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Tuple, TypedDict, Union
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, TypedDict, Union
 from urllib.parse import urlencode
 
 from . import _client_errors as errors
@@ -16,6 +15,9 @@ Payload = Union[bytes, bytearray, memoryview, str]
 Duration = Union[int, float, timedelta, str]
 Moment = Union[datetime, str]
 Size = Union[int, str]
+#: A job that follows: TASK, TASK@POOL, or a mapping with ``task``, ``pool`` and other options.
+Link = Union[str, Mapping[str, Any]]
+Then = Union[Link, Sequence[Link]]
 
 
 class Limits(TypedDict, total=False):
@@ -47,6 +49,7 @@ class Options(Limits, total=False):
     idempotent: bool
     compensate: str
     bury: str  # the task that is told when the job is dead
+    then: Then  # what follows when the job has ended well, with its result as payload
 
 
 class Filter(TypedDict, total=False):
@@ -130,7 +133,7 @@ def flag(value: object) -> str:
 _LIMITS: Dict[str, Callable[[object], str]] = {
     "task": text, "timeout": duration, "memory": size, "cpu": number, "output": size, "deadline": moment,
 }
-_OPTIONS: Dict[str, Callable[[object], str]] = {
+OPTIONS: Dict[str, Callable[[object], str]] = {
     **_LIMITS, "key": text, "group": text, "priority": text, "delay": duration, "at": moment, "attempts": number, "backoff": duration,
     "max_backoff": duration, "crashes": number, "idempotent": flag, "compensate": text, "bury": text,
 }
@@ -196,7 +199,7 @@ def here() -> Here:
 
 def submit(pool: str, verb: str, payload: Payload, options: Mapping[str, Any], wait: Optional[float] = None) -> Request:
     """The request that submits a payload; verb is jobs or run."""
-    known = dict(_OPTIONS) if verb == "jobs" else {**_LIMITS, "id": text}
+    known = dict(OPTIONS) if verb == "jobs" else {**_LIMITS, "id": text}
     query = read_options(options, known, _HEADERS)
     if wait is not None:
         query.append(("wait", duration(wait)))
@@ -228,96 +231,6 @@ def as_parent(parent: Optional[str] = None) -> Tuple[Tuple[str, str], ...]:
     """The header of a request that waits for a job."""
     parent = here().parent if parent is None else parent
     return (("Bullpen-Parent", parent),) if parent else ()
-
-
-class Entry(NamedTuple):
-    """One job of a bulk request."""
-
-    line: bytes
-    keyed: bool
-
-
-def entry(item: Union[Payload, Mapping[str, Any]], defaults: Mapping[str, Any], trace: Mapping[str, str]) -> Entry:
-    """A line of a bulk request, of a payload or of a mapping with ``payload`` and options."""
-    options = dict(defaults)
-    payload: Payload = b""
-    if isinstance(item, Mapping):
-        options.update(item)
-        payload = options.pop("payload", b"")
-    else:
-        payload = item
-    job: Dict[str, Any] = dict(read_options(options, _OPTIONS, ("meta", "content_type")))
-    if "idempotent" in job:
-        job["idempotent"] = job["idempotent"] == "true"
-    for name in ("attempts", "crashes", "cpu"):
-        if name in job:
-            job[name] = options[name]
-    meta = _bulk_meta(options, trace)
-    if meta:
-        job["meta"] = meta
-    body = payload_bytes(payload)
-    if isinstance(payload, str):
-        job["payload"] = payload
-    elif body:
-        job["payload_base64"] = base64.b64encode(body).decode("ascii")
-    return Entry(json.dumps(job, separators=(",", ":")).encode("ascii") + b"\n", bool(options.get("key")))
-
-
-def member(item: Union[Payload, Mapping[str, Any]], defaults: Mapping[str, Any], trace: Mapping[str, str]) -> Dict[str, Any]:
-    """A job of a chain or a batch: as a line of a bulk request, with the ``pool`` that a mapping may have."""
-    where = None
-    if isinstance(item, Mapping) and "pool" in item:
-        item = dict(item)
-        where = text(item.pop("pool"))
-    job: Dict[str, Any] = json.loads(entry(item, defaults, trace).line)
-    if where is not None:
-        job["pool"] = where
-    return job
-
-
-def _bulk_meta(options: Mapping[str, Any], trace: Mapping[str, str]) -> Dict[str, str]:
-    """The meta of a line, with what is a header of a request of its own."""
-    given = options.get("meta") or {}
-    try:
-        meta = {key: value.decode("utf-8") if isinstance(value, bytes) else text(value) for key, value in given.items()}
-    except (TypeError, AttributeError, ValueError):
-        raise errors.BadRequest("meta is a mapping of str to str; in bulk its bytes are UTF-8", faults=["meta"]) from None
-    if "traceparent" not in meta:
-        meta = {**trace, **meta}
-    if options.get("content_type"):
-        meta.setdefault("content-type", text(options["content_type"]))
-    return meta
-
-
-class Batch:
-    """Collects jobs for one bulk request."""
-
-    MOST = 500
-    BYTES = 256 << 10
-
-    def __init__(self, defaults: Mapping[str, Any], members: bool = False) -> None:
-        self._members = members  # of a batch: they may have a pool, and may be sent again
-        self._defaults = dict(defaults)
-        self._parent = self._defaults.pop("parent", None)
-        self._trace = dict(here().trace)
-        self.entries: List[Entry] = []
-        self.bytes = 0
-
-    def add(self, item: Union[Payload, Mapping[str, Any]]) -> bool:
-        """Take a job; True when the batch is full."""
-        if self._members:
-            line = json.dumps(member(item, self._defaults, self._trace), separators=(",", ":"))
-            one = Entry(line.encode("ascii") + b"\n", True)
-        else:
-            one = entry(item, self._defaults, self._trace)
-        self.entries.append(one)
-        self.bytes += len(one.line)
-        return len(self.entries) >= self.MOST or self.bytes >= self.BYTES
-
-    def take(self) -> Tuple[List[Entry], Tuple[Tuple[str, str], ...]]:
-        """The jobs, and the headers to send with them."""
-        taken, self.entries, self.bytes = self.entries, [], 0
-        return taken, as_parent(self._parent)
 
 
 _LISTS: Dict[str, Callable[[object], str]] = {

@@ -6,10 +6,13 @@ import json
 from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, TypeVar
 
 from . import _client_answers as answers
+from . import _client_infos as infos
 from . import _client_requests as requests
 from ._client_answers import Ref
 from ._client_calls import Calls
 from ._client_errors import BadRequest
+from ._client_infos import ScheduleInfo
+from ._client_lines import entry
 from ._client_requests import Duration, Limits, Payload
 from ._client_steps import Call
 from ._http import Request, path
@@ -36,25 +39,25 @@ class ScheduleOptions(Limits, total=False):
 
 def put(name: str, pool: str, payload: Payload, rule: Mapping[str, Any], options: Mapping[str, Any]) -> Request:
     """The request that makes a schedule."""
-    for word in ("key", "delay", "at", "deadline"):
+    for word in ("key", "delay", "at", "deadline", "then"):
         if options.get(word) is not None:
             raise BadRequest(f"{word}: a schedule enqueues many jobs, leave it out", faults=[word])
     body: Dict[str, Any] = {key: value for key, value in rule.items() if value is not None}
     if "every" in body:
         body["every"] = requests.duration(body["every"])
     body["pool"] = pool
-    body["job"] = json.loads(requests.entry({**options, "payload": payload}, {}, {}).line)
+    body["job"] = json.loads(entry({**options, "payload": payload}, {}, {}).line)
     headers = (("Content-Type", "application/json"),)
     return Request("PUT", path("schedules", name), headers, json.dumps(body).encode("utf-8"))
 
 
-def _one(calls: Calls, request: Request) -> Call[Dict[str, Any]]:
-    return answers.load_object((yield from calls.ok(request, True)))
+def _one(calls: Calls, request: Request) -> Call[ScheduleInfo]:
+    return infos.schedule(answers.load_object((yield from calls.ok(request, True))))
 
 
-def _all(calls: Calls) -> Call[List[Dict[str, Any]]]:
+def _all(calls: Calls) -> Call[List[ScheduleInfo]]:
     data = answers.load_object((yield from calls.ok(Request("GET", path("schedules")), True)))
-    return answers.objects(data, "schedules")
+    return [infos.schedule(one) for one in answers.objects(data, "schedules")]
 
 
 def _remove(calls: Calls, name: str) -> Call[None]:
@@ -67,25 +70,25 @@ def _run(calls: Calls, name: str) -> Call[Ref]:
 
 
 class Schedules:
-    """The calls of `Client` that are about schedules. A schedule is told as a dict, as the server has it."""
+    """The calls of `Client` that are about schedules."""
 
     _calls: Calls
 
     def _drive(self, call: Call[T]) -> T:
         raise NotImplementedError
 
-    def schedules(self) -> List[Dict[str, Any]]:
+    def schedules(self) -> List[ScheduleInfo]:
         """All schedules, without the payloads of their jobs."""
         return self._drive(_all(self._calls))
 
-    def schedule(self, name: str) -> Dict[str, Any]:
+    def schedule(self, name: str) -> ScheduleInfo:
         """One schedule."""
         return self._drive(_one(self._calls, Request("GET", path("schedules", name))))
 
     def put_schedule(self, name: str, pool: str, payload: Payload = b"", *, cron: Optional[str] = None,
                      every: Optional[Duration] = None, zone: Optional[str] = None, missed: Optional[str] = None,
                      overlap: Optional[str] = None, paused: Optional[bool] = None,
-                     **options: "Unpack[ScheduleOptions]") -> Dict[str, Any]:
+                     **options: "Unpack[ScheduleOptions]") -> ScheduleInfo:
         """Make a schedule, or replace it: a job at each tick of cron (five fields, in zone) or of every."""
         rule = {"cron": cron, "every": every, "zone": zone, "missed": missed, "overlap": overlap, "paused": paused}
         return self._drive(_one(self._calls, put(name, pool, payload, rule, options)))
@@ -94,11 +97,11 @@ class Schedules:
         """Remove a schedule; its jobs stay. Managed when it is one of the server's configuration."""
         self._drive(_remove(self._calls, name))
 
-    def pause_schedule(self, name: str) -> Dict[str, Any]:
+    def pause_schedule(self, name: str) -> ScheduleInfo:
         """Stop the ticks of a schedule; none is missed meanwhile."""
         return self._drive(_one(self._calls, requests.post(path("schedules", name, "pause"))))
 
-    def resume_schedule(self, name: str) -> Dict[str, Any]:
+    def resume_schedule(self, name: str) -> ScheduleInfo:
         """Let a schedule go on, with its next tick."""
         return self._drive(_one(self._calls, requests.post(path("schedules", name, "resume"))))
 
@@ -115,18 +118,18 @@ class AsyncSchedules:
     async def _drive(self, call: Call[T]) -> T:
         raise NotImplementedError
 
-    async def schedules(self) -> List[Dict[str, Any]]:
+    async def schedules(self) -> List[ScheduleInfo]:
         """All schedules, without the payloads of their jobs."""
         return await self._drive(_all(self._calls))
 
-    async def schedule(self, name: str) -> Dict[str, Any]:
+    async def schedule(self, name: str) -> ScheduleInfo:
         """One schedule."""
         return await self._drive(_one(self._calls, Request("GET", path("schedules", name))))
 
     async def put_schedule(self, name: str, pool: str, payload: Payload = b"", *, cron: Optional[str] = None,
                            every: Optional[Duration] = None, zone: Optional[str] = None, missed: Optional[str] = None,
                            overlap: Optional[str] = None, paused: Optional[bool] = None,
-                           **options: "Unpack[ScheduleOptions]") -> Dict[str, Any]:
+                           **options: "Unpack[ScheduleOptions]") -> ScheduleInfo:
         """Make a schedule, or replace it: a job at each tick of cron (five fields, in zone) or of every."""
         rule = {"cron": cron, "every": every, "zone": zone, "missed": missed, "overlap": overlap, "paused": paused}
         return await self._drive(_one(self._calls, put(name, pool, payload, rule, options)))
@@ -135,11 +138,11 @@ class AsyncSchedules:
         """Remove a schedule; its jobs stay. Managed when it is one of the server's configuration."""
         await self._drive(_remove(self._calls, name))
 
-    async def pause_schedule(self, name: str) -> Dict[str, Any]:
+    async def pause_schedule(self, name: str) -> ScheduleInfo:
         """Stop the ticks of a schedule; none is missed meanwhile."""
         return await self._drive(_one(self._calls, requests.post(path("schedules", name, "pause"))))
 
-    async def resume_schedule(self, name: str) -> Dict[str, Any]:
+    async def resume_schedule(self, name: str) -> ScheduleInfo:
         """Let a schedule go on, with its next tick."""
         return await self._drive(_one(self._calls, requests.post(path("schedules", name, "resume"))))
 

@@ -8,7 +8,9 @@ from . import _client_requests as requests
 from ._client_answers import Event, JobInfo, PoolInfo, Ref
 from ._client_drive import Driver
 from ._client_errors import ClientError
-from ._client_requests import DeadFilter, Filter, Limits, Options, Payload
+from ._client_infos import BatchInfo, StatusInfo
+from ._client_lines import Batch
+from ._client_requests import DeadFilter, Filter, Limits, Link, Options, Payload
 from ._client_schedules import Schedules
 
 if TYPE_CHECKING:
@@ -53,19 +55,28 @@ class Client(Driver, Schedules):
     """Submits jobs to a Bullpen server and asks for them. Safe for use by several threads.
 
     timeout is how many seconds a call may take beside the time that it waits for a
-    job; it covers tries that are made again. token is sent to the server; ca is a
-    file with the certificates to trust, in PEM. Up to connections are kept open
+    job; it covers tries that are made again. token, or that in token_file, is sent to
+    the server; ca is a file with the certificates to trust, in PEM. Without url it asks
+    $BULLPEN_URL, or http://127.0.0.1:8650; without a token it sends $BULLPEN_TOKEN, or
+    that in the file $BULLPEN_TOKEN_FILE, and with token="" none. Up to connections are kept open
     between calls. An answer of more than max_answer bytes is an error.
     """
 
     # Submitting.
 
     def enqueue(self, pool: str, payload: Payload = b"", **options: "Unpack[Options]") -> Job:
-        """Submit a job and go on. Options are those of `Options`."""
+        """Submit a job and go on. Options are those of `Options`.
+
+        then names what follows when it has ended well: TASK, TASK@POOL, a mapping with
+        ``task``, ``pool`` and other options, or a list of these, one after the other.
+        """
         return Job(self, self._drive(self._calls.enqueue(pool, payload, options)))
 
     def run(self, pool: str, payload: Payload = b"", *, wait: Optional[float] = None, **options: "Unpack[Options]") -> bytes:
-        """Submit a job and wait for its result. NotEnded after wait seconds: the job goes on."""
+        """Submit a job and wait for its result, with then for that of the last one.
+
+        NotEnded after wait seconds: the job goes on.
+        """
         return self._drive(self._calls.run(pool, payload, options, wait))
 
     submit = run
@@ -85,14 +96,14 @@ class Client(Driver, Schedules):
         Yields for each, in order, its Job or the error that says why it was not taken.
         jobs is read as the results are; a few hundred are on their way at a time.
         """
-        batch = requests.Batch(options)
+        batch = Batch(options)
         for item in jobs:
             if batch.add(item):
                 yield from self._send(pool, batch)
         if batch.entries:
             yield from self._send(pool, batch)
 
-    def _send(self, pool: str, batch: requests.Batch) -> Iterator[Union[Job, ClientError]]:
+    def _send(self, pool: str, batch: Batch) -> Iterator[Union[Job, ClientError]]:
         for one in self._drive(self._calls.bulk(pool, *batch.take())):
             yield one if isinstance(one, ClientError) else Job(self, one._replace(pool=one.pool or pool))
 
@@ -100,25 +111,29 @@ class Client(Driver, Schedules):
         """Submit jobs that run one after the other, each with the result of the one before as payload.
 
         jobs are as for `enqueue_many`; only the first has a payload, and each may have a
-        ``pool`` of its own. The Job is the first; ``raw["next"]`` of the info of one that
-        has ended is the id of the one that follows.
+        ``pool`` of its own. The Job is the first; `chain_result` waits for the last, and
+        ``raw["next"]`` of the info of one that has ended is the id of the one that follows.
         """
         return Job(self, self._drive(self._calls.chain(pool, jobs, options)))
 
     def batch(self, pool: str, jobs: "Iterable[Union[Payload, Mapping[str, Any]]]", *, key: Optional[str] = None,
-              then: "Union[Payload, Mapping[str, Any], None]" = None, failed: "Union[Payload, Mapping[str, Any], None]" = None,
-              meta: Optional[Mapping[str, str]] = None, **options: Any) -> Dict[str, Any]:
+              then: Optional[Link] = None, failed: Optional[Link] = None,
+              meta: Optional[Mapping[str, str]] = None, **options: Any) -> BatchInfo:
         """Submit jobs that are counted together, and tell of the batch.
 
         then is a job that is enqueued when all have ended, failed one when the first has
-        failed for good: mappings with ``task`` and other options, and ``pool`` where it
-        is not that of the jobs. With a key the batch is made once, and a second call
+        failed for good: TASK, TASK@POOL, or mappings with ``task`` and other options, and
+        ``pool`` where it is not that of the jobs. With a key the batch is made once, and a second call
         finishes what the first did not. Other options are those of `Options`, for each job.
         """
         order = {"key": key, "then": then, "failed": failed, "meta": meta}
         return self._drive(self._calls.batch(pool, jobs, order, options))
 
-    def get_batch(self, id: str, timeout: Optional[float] = 0.0) -> Dict[str, Any]:
+    def chain_result(self, id: str, timeout: Optional[float] = None) -> bytes:
+        """Wait for the result of the last job of a chain, whose first one has that id."""
+        return self._drive(self._calls.chain_result(id, timeout))
+
+    def get_batch(self, id: str, timeout: Optional[float] = 0.0) -> BatchInfo:
         """How a batch does, after waiting timeout seconds for its end at most; for ever with None."""
         return self._drive(self._calls.get_batch(id, timeout))
 
@@ -228,6 +243,6 @@ class Client(Driver, Schedules):
         """Let the server read its configuration again. BadConfig tells what is wrong with it."""
         return self._drive(self._calls.many(requests.post("/v1/reload")))
 
-    def status(self) -> Dict[str, Any]:
+    def status(self) -> StatusInfo:
         """How the server does."""
         return self._drive(self._calls.status())

@@ -17,7 +17,8 @@ from ._client_answers import Event, JobInfo, Line, PoolInfo, Progress
 from ._client_errors import (BadAnswer, BadConfig, BadRequest, BusyId, ClientError, Closed, Ended, Forbidden, Incomplete, JobFailed, Lost,
                              Managed, Nested, NeverStarted, NotDead, NotEnded, NotFound, Overlap, Overloaded, Refused, ServerError, StartFailed,
                              StoreFailed, TooLarge, Unauthorized, Unconfirmed, UnknownTask, Unreachable)
-from ._client_requests import DeadFilter, Filter, Limits, Options
+from ._client_infos import BatchInfo, ScheduleInfo, StatusInfo, StoreInfo
+from ._client_requests import DeadFilter, Filter, Limits, Link, Options
 from ._client_schedules import ScheduleOptions
 from ._client_sync import Client, Job
 
@@ -25,12 +26,12 @@ if TYPE_CHECKING:
     from ._client_async import AsyncClient, AsyncJob
 
 __all__ = [
-    "AsyncClient", "AsyncJob", "BadAnswer", "BadConfig", "BadRequest", "BusyId", "Client", "ClientError", "Closed",
-    "DeadFilter", "Ended", "Event", "Filter", "Forbidden", "Incomplete", "Job", "JobFailed", "JobInfo", "Limits", "Line", "Lost", "Managed",
+    "AsyncClient", "AsyncJob", "BadAnswer", "BadConfig", "BadRequest", "BatchInfo", "BusyId", "Client", "ClientError", "Closed",
+    "DeadFilter", "Ended", "Event", "Filter", "Forbidden", "Incomplete", "Job", "JobFailed", "JobInfo", "Limits", "Line", "Link", "Lost", "Managed",
     "Nested",
     "NeverStarted", "NotDead", "NotEnded", "NotFound", "Options", "Overlap", "Overloaded", "PoolInfo", "Progress", "Refused",
-    "ScheduleOptions",
-    "ServerError", "StartFailed", "StoreFailed", "TooLarge", "Unauthorized", "Unconfirmed", "UnknownTask", "Unreachable",
+    "ScheduleInfo", "ScheduleOptions",
+    "ServerError", "StartFailed", "StatusInfo", "StoreFailed", "StoreInfo", "TooLarge", "Unauthorized", "Unconfirmed", "UnknownTask", "Unreachable",
 ]
 
 

@@ -18,6 +18,13 @@ def interruptible() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.fixture(autouse=True)
+def nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No server or token of the person who runs the tests."""
+    for name in ("BULLPEN_URL", "BULLPEN_TOKEN", "BULLPEN_TOKEN_FILE"):
+        monkeypatch.delenv(name, raising=False)
+
+
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Start]:
     """Start a worker from its source text, or the one of the vectors; it is gone after the test."""

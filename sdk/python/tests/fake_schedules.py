@@ -32,6 +32,9 @@ class FakeSchedules:
 
     def on_put_schedules(self) -> None:
         made = {"paused": False, **json.loads(self.body), "name": self.words[1]}
+        if "every" in made:
+            made["every"] = {"5m": 300, "60s": 60}[made["every"]]
+            made.update(next="2026-01-31T08:05:00+09:00", upcoming=["2026-01-31T08:05:00+09:00", "2026-01-31T08:10:00+09:00"])
         self.server.schedules[self.words[1]] = made
         self.tell(200, made)
 

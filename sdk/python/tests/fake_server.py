@@ -11,6 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 from urllib.parse import parse_qs, parse_qsl, unquote, urlsplit
 
+from fake_batches import FakeBatches
 from fake_schedules import FakeSchedules
 
 PATIENCE = 10.0
@@ -35,6 +36,7 @@ class Kept:
         self.problem: Dict[str, Any] = {}
         self.meta: Dict[str, str] = {}
         self.parent = ""
+        self.next = ""
         self.over = threading.Event()
 
     def end(self) -> None:
@@ -55,6 +57,8 @@ class Kept:
             job["key"] = self.query["key"]
         if self.parent:
             job["parent"] = self.parent
+        if self.next and self.state == "done":
+            job["next"] = self.next
         return job
 
 
@@ -78,6 +82,8 @@ class Server(ThreadingHTTPServer):
         self.jobs: Dict[str, Kept] = {}
         self.keys: Dict[str, str] = {}
         self.schedules: Dict[str, Dict[str, Any]] = {}
+        self.members = 0  # of its batch
+        self.status: Dict[str, Any] = {"version": "0.1.0", "ready": True}
         self.seen: List[Seen] = []
         self.faults: List[Optional[Fault]] = []
         self.token = ""
@@ -121,7 +127,7 @@ class Server(ThreadingHTTPServer):
         return job, False
 
 
-class Handler(FakeSchedules, BaseHTTPRequestHandler):
+class Handler(FakeSchedules, FakeBatches, BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
     server: Server
@@ -374,7 +380,7 @@ class Handler(FakeSchedules, BaseHTTPRequestHandler):
         self.answer(204)
 
     def on_get_status(self) -> None:
-        self.tell(200, {"version": "0.1.0", "ready": True})
+        self.tell(200, self.server.status)
 
     def on_post_reload(self) -> None:
         self.problem(422, "bad-config", "the configuration is faulty", faults=["bullpen.yaml:3: unknown key"])

@@ -31,7 +31,7 @@ def test_canceled_calls_close_their_connection(server: Server) -> None:
                     await task
                 assert await asyncio.get_running_loop().run_in_executor(None, server.gone.wait, PATIENCE)
                 server.gone.clear()
-                assert (await client.status())["ready"]  # by another connection
+                assert (await client.status()).ready  # by another connection
             task = asyncio.ensure_future(client.status())
             task.cancel()  # before it has begun
             with pytest.raises(asyncio.CancelledError):

@@ -81,10 +81,11 @@ def test_schedules(client: Any) -> None:
     name = "s." + uuid.uuid4().hex
     made = client.put_schedule(name, POOL, b"ab\xff", cron="30 2 * * *", zone="Europe/Berlin", overlap="forbid",
                                task="upper", attempts=2, timeout=30, meta={"a": "b"}, group="acme", bury="upper")
-    assert (made["job"]["group"], made["job"]["bury"]) == ("acme", "upper")
-    assert made["job"]["payload_base64"] == "YWL/" and made["job"]["timeout"] == 30 and len(made["upcoming"]) == 3
+    assert (made.raw["job"]["group"], made.raw["job"]["bury"]) == ("acme", "upper")
+    assert made.raw["job"]["payload_base64"] == "YWL/" and made.raw["job"]["timeout"] == 30 and len(made.upcoming) == 3
+    assert (made.name, made.cron, made.zone, made.overlap) == (name, "30 2 * * *", "Europe/Berlin", "forbid")
     assert client.wait(client.run_schedule(name), 60).outcome == "ok"
-    assert client.pause_schedule(name)["paused"] and "next" in client.resume_schedule(name)
+    assert client.pause_schedule(name).paused and client.resume_schedule(name).next
     client.remove_schedule(name)
     with pytest.raises(api.NotFound):
         client.schedule(name)
@@ -187,14 +188,17 @@ def test_chains_and_batches(client: Any) -> None:
     assert job.result(60) == b"X"
     following = job.info().raw["next"]
     assert client.result(following, 60) == b"X"
+    assert client.run(POOL, "x", task="upper", then=["upper", f"upper@{POOL}", {"task": "upper"}], wait=60) == b"X"
+    bulk = [one for one in client.enqueue_many(POOL, [{"payload": "y", "task": "upper", "then": "upper"}])]
+    assert client.chain_result(bulk[0].id, 60) == b"Y"
     key = uuid.uuid4().hex
     jobs = [{"payload": str(i), "task": "no" if i == 7 else "upper"} for i in range(700)]
-    made = client.batch(POOL, jobs, key=key, then={"task": "upper"}, meta={"a": "b"}, priority="high")
-    assert made["total"] == 700
-    ended = client.get_batch(made["id"], 60)
-    assert (ended["state"], ended["ok"], ended["failed"], ended["meta"]) == ("done", 699, 1, {"a": "b"})
-    assert b'"TOTAL":700' in client.result(ended["then_id"], 60)
-    assert client.batch(POOL, jobs, key=key)["existing"]
+    made = client.batch(POOL, jobs, key=key, then="upper", failed={"task": "upper"}, meta={"a": "b"}, priority="high")
+    assert made.total == 700
+    ended = client.get_batch(made.id, 60)
+    assert (ended.state, ended.ok, ended.failed, ended.meta) == ("done", 699, 1, {"a": "b"})
+    assert b'"TOTAL":700' in client.result(ended.then_id, 60)
+    assert client.batch(POOL, jobs, key=key).existing
 
 
 def test_nested(client: Any) -> None:
@@ -203,7 +207,7 @@ def test_nested(client: Any) -> None:
 
 
 def test_server(client: Any) -> None:
-    assert client.status()["version"]
+    assert client.status().version and client.status().store.kind
     assert POOL in [pool.name for pool in client.pools()]
     assert client.pause(POOL).paused
     assert not client.resume(POOL).paused

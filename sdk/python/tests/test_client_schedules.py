@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime, timezone
 from typing import Any, Iterator
 
 import pytest
@@ -27,7 +28,9 @@ def client(request: Any, server: Server) -> Iterator[Any]:
 def test_put(client: Any, server: Server) -> None:
     made = client.put_schedule("a.b", "reports", b"\xff", every="5m", overlap="forbid", task="t", attempts=2, idempotent=True,
                                meta={"k": "v"}, timeout=1.5)
-    assert made["name"] == "a.b"
+    assert (made.name, made.pool, made.every, made.overlap, made.paused) == ("a.b", "reports", 300.0, "forbid", False)
+    assert made.next == datetime(2026, 1, 30, 23, 5, tzinfo=timezone.utc) == made.upcoming[0] and len(made.upcoming) == 2
+    assert (made.cron, made.last, made.fired, made.raw["job"]["task"]) == ("", None, 0, "t")
     seen = server.seen[0]
     assert (seen.method, seen.path, seen.headers["content-type"]) == ("PUT", "/v1/schedules/a.b", "application/json")
     assert json.loads(seen.body) == {
@@ -36,15 +39,15 @@ def test_put(client: Any, server: Server) -> None:
     client.put_schedule("a", "reports", "text", cron="@daily", zone="Europe/Berlin", missed="all", paused=False)
     assert json.loads(server.seen[1].body) == {
         "pool": "reports", "cron": "@daily", "zone": "Europe/Berlin", "missed": "all", "paused": False, "job": {"payload": "text"}}
-    for bad in ({"key": "k"}, {"delay": 1}, {"tsak": "t"}):
+    for bad in ({"key": "k"}, {"delay": 1}, {"then": "t"}, {"tsak": "t"}):
         with pytest.raises(api.BadRequest):
             client.put_schedule("a", "reports", **bad)
 
 
 def test_others(client: Any) -> None:
     client.put_schedule("a", "reports", every=60)
-    assert [one["name"] for one in client.schedules()] == ["a"]
-    assert client.pause_schedule("a")["paused"] and not client.resume_schedule("a")["paused"]
+    assert [one.name for one in client.schedules()] == ["a"]
+    assert client.pause_schedule("a").paused and not client.resume_schedule("a").paused
     assert client.run_schedule("a") == "J0"
     with pytest.raises(api.Overlap):
         client.run_schedule("a")
