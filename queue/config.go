@@ -42,6 +42,11 @@ type Config struct {
 	// Default 512 KiB both: a message of the server, 1 MiB where nobody has set
 	// it otherwise, has room for either with its evidence.
 	MaxPayload, MaxResult int
+	// Refuse is asked before a job is stored whether the queue's executors, wherever
+	// they are, could run it; an error refuses the job. It must not block. Nil asks
+	// nobody. Executors that work on the queue in this program are asked anyway, where
+	// they are a [bullpen.Checker]: a job that all of them refuse is not stored.
+	Refuse func(queue string, t bullpen.Task) error
 	// Logger gets what happens; nil logs nothing.
 	Logger *slog.Logger
 	// Ended is called once for each job whose end this program has recorded, when

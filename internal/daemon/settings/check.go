@@ -39,7 +39,11 @@ func (l *loader) check() {
 func (l *loader) checkHTTP() {
 	h := &l.settings.HTTP
 	l.checkPair("http.tls", h.Cert, h.Key)
-	l.checkFile("http.tokens", h.Tokens)
+	if l.checkFile("http.tokens", h.Tokens) && h.Tokens != "" && l.checkTokens != nil {
+		for _, one := range leaves(l.checkTokens(h.Tokens)) {
+			l.fault("http.tokens", "%v", one)
+		}
+	}
 	if h.MaxInflight < h.MaxBody {
 		at := "http.max_inflight"
 		if !l.given(at) {

@@ -98,7 +98,7 @@ func TestEveryKeyIsReached(t *testing.T) {
 		}
 		return d
 	}, samples)
-	wantNoZero(t, reflect.ValueOf(all), "Settings", "Dashboard", "Path", "Pools", "PoolsGiven", "Schedules", "SchedulesGiven", "Queue.Store", "Queue.Node", "Queue.Logger", "Queue.Ended", "Queue.Retry", "Budget.Logger", "Store.clustered")
+	wantNoZero(t, reflect.ValueOf(all), "Settings", "Dashboard", "Path", "Pools", "PoolsGiven", "Schedules", "SchedulesGiven", "Queue.Store", "Queue.Node", "Queue.Logger", "Queue.Ended", "Queue.Refuse", "Queue.Retry", "Budget.Logger", "Store.clustered")
 	pool := everyKey(t, poolTable, func() (p Pool) {
 		if err := poolTable.defaults(&p); err != nil {
 			t.Fatal(err)
