@@ -77,6 +77,11 @@ type Keep struct {
 	// Lines is how many of the last log lines of a job are kept, of at most
 	// LineBytes in all. Default 50 and 8 KiB; -1 keeps none.
 	Lines, LineBytes int
+	// Payloads is the most bytes of a job, payload and metadata together, that is kept
+	// with its outcome when it is Done or Canceled, within Outcomes and OutcomeAge: then
+	// [Queue.Payload] and [Queue.Retry] have it. Default 8 KiB; -1 keeps none. Dead
+	// jobs are kept whole.
+	Payloads int
 }
 
 // Retry says how often a job may run.
@@ -127,6 +132,7 @@ func (c Config) withDefaults() Config {
 	c.Keep.DeadAge = cmp.Or(c.Keep.DeadAge, 30*24*time.Hour)
 	c.Keep.Lines = cmp.Or(c.Keep.Lines, defaultLines)
 	c.Keep.LineBytes = cmp.Or(c.Keep.LineBytes, 8<<10)
+	c.Keep.Payloads = cmp.Or(c.Keep.Payloads, 8<<10)
 	if c.Node == "" {
 		host, err := os.Hostname()
 		if err != nil {

@@ -198,10 +198,9 @@ func TestRetryMany(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	one, two := s.dead("a"), s.dead("b")
-	done := s.submit("", "x")
-	s.ended(done)
-	m := decode[Many](t, s.do("POST", "/v1/jobs/retry", `{"ids":["`+one+`","`+done+`"]}`))
-	if m.Count != 1 || len(m.Failed) != 1 || m.Failed[0].ID != done {
+	waits := s.submit("delay=1h", "x")
+	m := decode[Many](t, s.do("POST", "/v1/jobs/retry", `{"ids":["`+one+`","`+waits+`"]}`))
+	if m.Count != 1 || len(m.Failed) != 1 || m.Failed[0].ID != waits {
 		t.Errorf("trying again by ids answers %+v", m)
 	}
 	s.house.waitDead(t, 2) // the other, and the new one

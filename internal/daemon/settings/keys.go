@@ -124,6 +124,8 @@ func keepKeys() []key[Settings] {
 		row("queue.keep.dead_age", span(time.Second), "720h", "how long dead jobs are kept", func(s *Settings) *time.Duration { return &s.Queue.Keep.DeadAge }),
 		row("queue.keep.lines", orNone(count(1, mostLines)), "50", "how many of the last log lines of a job are kept; 0 keeps none", func(s *Settings) *int { return &s.Queue.Keep.Lines }),
 		row("queue.keep.line_bytes", size[int](1, mostLineText), "8KiB", "bytes of these lines together", func(s *Settings) *int { return &s.Queue.Keep.LineBytes }),
+		row("queue.keep.payloads", orNone(size[int](1, mostPayload)), "8KiB", "largest job, payload and metadata, that is kept with its result, so that it can be looked at and tried again; 0 keeps none",
+			func(s *Settings) *int { return &s.Queue.Keep.Payloads }),
 	}
 }
 

@@ -22,7 +22,7 @@ var samples = map[string]string{
 	"queue.tls.ca": "ca.pem", "queue.tls.cert": "cert.pem", "queue.tls.key": "key.pem", "queue.reserve": "1G", "queue.sync_always": "true",
 	"queue.namespace": "other", "queue.lease": "5s", "queue.key_window": "1h", "queue.max_payload": "1M", "queue.max_result": "2M",
 	"queue.keep.jobs": "1G", "queue.keep.outcomes": "2G", "queue.keep.outcome_count": "5", "queue.keep.outcome_age": "1h", "queue.keep.dead": "2G",
-	"queue.keep.dead_age": "1h", "queue.keep.lines": "0", "queue.keep.line_bytes": "1K",
+	"queue.keep.dead_age": "1h", "queue.keep.lines": "0", "queue.keep.line_bytes": "1K", "queue.keep.payloads": "4KiB",
 	"queue.cluster.name": "c", "queue.cluster.node": "n1", "queue.cluster.listen": ":6222", "queue.cluster.routes": "['b:6222']", "queue.cluster.client": ":4222",
 	"queue.cluster.user": "u", "queue.cluster.password_file": "password", "queue.cluster.replicas": "5",
 	"traces.endpoint": "http://localhost:4318", "traces.sample": "0.5", "traces.headers": "{A: b}", "traces.headers_file": "headers", "traces.timeout": "1s", "traces.service": "jobs",
@@ -218,7 +218,7 @@ func TestDefaultsOfQueue(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	keep := queue.Keep{
-		Jobs: 4 << 30, Outcomes: 1 << 30, OutcomeCount: 1_000_000, OutcomeAge: 24 * time.Hour, Dead: 1 << 30, DeadAge: 30 * 24 * time.Hour, Lines: 50, LineBytes: 8 << 10,
+		Jobs: 4 << 30, Outcomes: 1 << 30, OutcomeCount: 1_000_000, OutcomeAge: 24 * time.Hour, Dead: 1 << 30, DeadAge: 30 * 24 * time.Hour, Lines: 50, LineBytes: 8 << 10, Payloads: 8 << 10,
 	}
 	if s.Queue.Keep != keep || s.Queue.Lease != 30*time.Second || s.Queue.KeyWindow != 24*time.Hour || s.Queue.Namespace != "main" {
 		t.Errorf("%+v", s.Queue)

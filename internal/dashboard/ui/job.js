@@ -55,7 +55,7 @@ class Content {
 		redraw();
 	}
 	view() {
-		if (this.error) return h("p.quiet", null, this.error.status === 404 ? "It is no longer kept." : this.error.message);
+		if (this.error) return h("p.quiet", null, this.error.status === 404 || this.error.status === 410 ? "It is no longer kept." : this.error.message);
 		if (!this.got) return loading();
 		const g = this.got;
 		if (!g.bytes.length) return h("p.quiet", null, "It is empty.");
@@ -91,8 +91,7 @@ export function job({ id }) {
 		gap = false;
 		if (ended(info.state)) lines.push(...(info.lines || []));
 		else listen();
-		if (info.state === "done" || info.state === "canceled") payload.error = { status: 404 }; // it is not kept
-		else payload.load();
+		payload.load();
 		if (info.state === "done") result.load();
 		redraw();
 	}
@@ -179,7 +178,8 @@ export function job({ id }) {
 			h("div.head", null,
 				crumbs("/jobs", "Jobs", i.task || "job", " ", badge(i.state)),
 				h("div.actions", null,
-					i.state === "dead" ? [button("Retry", "submit", retry, { primary: true, busy: busy("retry" + id), key: "retry" }), button("Drop", "admin", drop, { danger: true, busy: busy("drop" + id), key: "drop" })] : null,
+					i.state === "dead" ? [button("Retry", "submit", retry, { primary: true, busy: busy("retry" + id), key: "retry" }), button("Drop", "admin", drop, { danger: true, busy: busy("drop" + id), key: "drop" })]
+						: ended(i.state) ? button("Run again", "submit", retry, { busy: busy("retry" + id), key: "retry" }) : null,
 					ended(i.state) ? null : button("Cancel", "submit", cancel, { danger: true, busy: busy("cancel" + id), key: "cancel" }))),
 			h("p.id", null, id),
 			i.state === "running" ? h("div.progress", null, i.progress ? [bar(i.progress, 1, "Progress"), h("span", null, Math.round(i.progress * 100) + "% " + (i.note || ""))] : quiet(i.note || "It runs.")) : null,
