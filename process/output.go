@@ -45,14 +45,16 @@ type logs struct {
 	logger *slog.Logger
 	tell   func(*call) // tells the outcome of a task that waited for its observer
 	queue  chan record
+	rate   logRate
 	lost   atomic.Uint64
+	over   atomic.Uint64 // lines that the rate left out
 	done   chan struct{}
 	once   sync.Once
 	ended  chan struct{}
 }
 
-func newLogs(logger *slog.Logger, tell func(*call)) *logs {
-	l := &logs{logger: logger, tell: tell, queue: make(chan record, logDepth), done: make(chan struct{}), ended: make(chan struct{})}
+func newLogs(logger *slog.Logger, rate int64, tell func(*call)) *logs {
+	l := &logs{logger: logger, rate: logRate{logger: logger, rate: float64(rate), quotas: map[string]*quota{}}, tell: tell, queue: make(chan record, logDepth), done: make(chan struct{}), ended: make(chan struct{})}
 	// Ends when the pool closes l; close waits for it.
 	go l.run()
 	return l
@@ -99,10 +101,13 @@ func (l *logs) close() {
 
 func (l *logs) run() {
 	defer close(l.ended)
+	defer l.rate.tell()
 	for {
 		select {
 		case r := <-l.queue:
 			l.write(r)
+		case <-l.rate.timer:
+			l.rate.tell()
 		case <-l.done:
 			for {
 				select {
@@ -138,6 +143,10 @@ func (l *logs) write(r record) {
 			r.observer.Log(r.line)
 		}
 		if level := slog.Level(r.line.Level); l.logger.Enabled(ctx, level) {
+			if !l.rate.allows(r.worker, len(r.line.Text)+1, r.line.Time) {
+				l.over.Add(1)
+				return
+			}
 			l.logger.LogAttrs(ctx, level, "output", slog.String("text", r.line.Text), slog.String("worker", r.worker), slog.String("task", r.task),
 				slog.String("id", r.id), slog.String("stream", r.line.Stream))
 		}
