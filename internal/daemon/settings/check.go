@@ -51,6 +51,9 @@ func (l *loader) checkHTTP() {
 		}
 		l.fault(at, "http.max_inflight is %s and http.max_body %s: use a max_inflight that has room for the largest body", bytesText(h.MaxInflight), bytesText(h.MaxBody))
 	}
+	if h.MaxStreams >= h.MaxConnections && h.MaxStreams > 1 {
+		l.fault("http.max_streams", "it is %d and http.max_connections %d: use fewer streams than connections, so that other requests find one", h.MaxStreams, h.MaxConnections)
+	}
 	if isLoopback(h.Listen) {
 		return
 	}
