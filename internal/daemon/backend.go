@@ -159,7 +159,13 @@ func (d backend) Pool(_ context.Context, name string) (api.Pool, error) {
 	if err != nil {
 		return api.Pool{}, err
 	}
-	return p.describe(), nil
+	a := p.describe()
+	// A job waits in the durable queue, and the workers' pool takes only what it can
+	// start. Tasks that bypass the queue are told of where no job has started.
+	if jobs := d.queue.QueueStats(name).Wait; jobs.Count > 0 {
+		a.WaitP50, a.WaitP99 = jobs.Quantile(0.5), jobs.Quantile(0.99)
+	}
+	return a, nil
 }
 
 // describe tells what there is to know of p.

@@ -50,7 +50,7 @@ func TestListsFindJobs(t *testing.T) {
 		"/v1/jobs?state=scheduled&order=newest":         back,
 		"/v1/jobs?state=scheduled&order=newest&limit=2": back,
 		"/v1/jobs?state=scheduled&order=oldest&limit=2": waits,
-		"/v1/jobs?order=newest&limit=3":                 slices.Concat([]string{queued}, back, []string{dead, done}),
+		"/v1/jobs?order=newest&limit=3":                 slices.Concat([]string{queued, dead, done}, back),
 		"/v1/jobs?search=order":                         append(slices.Clone(waits), done),
 		"/v1/jobs?search=ORDER-3":                       {waits[3]},
 		"/v1/jobs?search=such%20%3Cfile":                nil,
