@@ -54,7 +54,7 @@ func try(ctx context.Context, name string, c process.Config) Trial {
 	}
 	c.Name, c.Logger = name, slog.New(slog.DiscardHandler)
 	c.Min, c.Max, c.Spare = 0, 1, 0
-	workers, err := process.New(c)
+	workers, err := process.New(c) //nolint:contextcheck // a pool bounds its own starts
 	if err != nil {
 		t.Err = err
 		return t

@@ -22,11 +22,11 @@ type places [partEnded + 1]uint64
 const placeOver = 1
 
 func (p *places) String() string {
-	text := "n"
+	text := []string{"n"}
 	for _, at := range p {
-		text += "." + strconv.FormatUint(at, 10)
+		text = append(text, strconv.FormatUint(at, 10))
 	}
-	return text
+	return strings.Join(text, ".")
 }
 
 func readPlaces(s string) (*places, error) {

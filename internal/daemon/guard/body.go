@@ -113,10 +113,13 @@ func (b *body) room(p []byte) ([]byte, error) {
 // about to make room for in memory. When there is none in time, reading fails as well.
 func Grow(r *http.Request, size int64) error {
 	b, ok := r.Body.(*body)
-	if !ok || b.err != nil || size <= b.asked {
+	if !ok || size <= b.asked {
 		return nil
 	}
-	if err := b.owner.guard.room.take(b.owner.request.Context(), &b.hold, size-b.asked); err != nil {
+	if b.err != nil {
+		return b.err
+	}
+	if err := b.owner.guard.room.take(r.Context(), &b.hold, size-b.asked); err != nil {
 		return b.fail(err)
 	}
 	b.asked = size

@@ -33,15 +33,15 @@ func withConn(ctx context.Context, nc net.Conn) context.Context {
 
 // mayPass finds a common place for a request that is not for a spare one, and reports
 // whether the request may be served.
-func (x *exchange) mayPass(r *Route) bool {
-	c, _ := x.request.Context().Value(connKey{}).(*conn)
+func (x *exchange) mayPass(ctx context.Context, r *Route) bool {
+	c, _ := ctx.Value(connKey{}).(*conn)
 	if c == nil || !c.spare.Load() {
 		return true
 	}
 	if !r.Follows && (monitored(x.request.URL.Path) || r.Role == Admin || x.role == Admin && x.guard.tokens != nil) {
 		return true
 	}
-	return c.from.promote(x.request.Context(), c)
+	return c.from.promote(ctx, c)
 }
 
 // monitored reports whether a path is asked for by what watches the daemon.

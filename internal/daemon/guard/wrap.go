@@ -163,7 +163,7 @@ func (e *edge) route(r Route) http.Handler {
 			x.refuse(lacking(x, r.Role))
 			return
 		}
-		if !x.mayPass(&r) {
+		if !x.mayPass(req.Context(), &r) {
 			x.refuse(noPlace(x))
 			return
 		}
