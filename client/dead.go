@@ -107,7 +107,7 @@ func (c *Client) CancelIDs(ctx context.Context, ids ...string) (Swept, error) {
 	return c.sweepIDs(ctx, "/v1/jobs/cancel", ids)
 }
 
-// RetryIDs enqueues dead jobs again, a thousand at most.
+// RetryIDs enqueues jobs that have ended again, each as Retry does, a thousand at most.
 func (c *Client) RetryIDs(ctx context.Context, ids ...string) (Swept, error) {
 	return c.sweepIDs(ctx, "/v1/jobs/retry", ids)
 }

@@ -30,6 +30,8 @@ var (
 	ErrNotEnded = errors.New("the job has not ended")
 	// ErrNotDead says that the job is not among the dead.
 	ErrNotDead = errors.New("the job is not dead")
+	// ErrPayloadGone says that the job has ended and that its payload is no longer kept.
+	ErrPayloadGone = errors.New("the payload is no longer kept")
 	// ErrUnauthorized says that the token is missing or not known.
 	ErrUnauthorized = errors.New("not authorized")
 	// ErrForbidden says that the token, or the pool, does not allow it.
@@ -89,6 +91,7 @@ var causes = map[string][]error{
 	"media-type":     {ErrBadRequest},
 	"ended":          {ErrEnded},
 	"not-dead":       {ErrNotDead},
+	"payload-gone":   {ErrPayloadGone},
 	"nested":         {ErrNested, bullpen.ErrOverloaded},
 	"busy-id":        {ErrBusyID},
 	"incomplete":     {ErrIncomplete},

@@ -28,6 +28,8 @@ func TestCauses(t *testing.T) {
 		"method":       {405, []error{client.ErrBadRequest}},
 		"ended":        {409, []error{client.ErrEnded}},
 		"not-dead":     {409, []error{client.ErrNotDead}},
+		"not-ended":    {409, []error{client.ErrNotEnded}},
+		"payload-gone": {410, []error{client.ErrPayloadGone}},
 		"nested":       {409, []error{client.ErrNested, bullpen.ErrOverloaded}},
 		"busy-id":      {409, []error{client.ErrBusyID}},
 		"incomplete":   {409, []error{client.ErrIncomplete}},

@@ -58,7 +58,7 @@ func (c *Client) Get(ctx context.Context, id string) (*Info, error) {
 	return i, nil
 }
 
-// Payload returns the input of a job, while it is kept; then [ErrNotFound].
+// Payload returns the input of a job, while it is kept; then [ErrPayloadGone].
 func (c *Client) Payload(ctx context.Context, id string) ([]byte, error) {
 	a, err := c.do(ctx, call{method: http.MethodGet, path: jobPath(id, "/payload"), again: true})
 	if err != nil {
@@ -116,8 +116,8 @@ func (c *Client) Cancel(ctx context.Context, id string) (*Info, error) {
 	return i, nil
 }
 
-// Retry enqueues a dead job again, as a new job with attempts of its own. One that
-// is not dead gives [ErrNotDead].
+// Retry enqueues a job that has ended again, as a new job with attempts of its own. One
+// that has not gives [ErrNotEnded], one whose payload is not kept [ErrPayloadGone].
 func (c *Client) Retry(ctx context.Context, id string) (Ref, error) {
 	var ref Ref
 	err := c.callJSON(ctx, call{method: http.MethodPost, path: jobPath(id, "/retry")}, nil, &ref)

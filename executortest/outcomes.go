@@ -126,6 +126,15 @@ func testGoexit(t *testing.T, f Factory) {
 
 func testUnknownTask(t *testing.T, f Factory) {
 	s := f.open(t, Options{})
+	s.works() // by now it is known which tasks there are
+	if checker, says := s.Executor.(bullpen.Checker); says {
+		if err := checker.Check(task("nobody-serves-this", "x")); !errors.Is(err, bullpen.ErrUnknownTask) {
+			t.Errorf("Check of an unknown task gave %v, want ErrUnknownTask", err)
+		}
+		if err := checker.Check(task("echo", "x")); err != nil {
+			t.Errorf("Check of a task that runs gave %v", err)
+		}
+	}
 	_, err := s.run(task("nobody-serves-this", "x"))
 	wantNeverStarted(t, err, bullpen.ErrUnknownTask)
 	s.works()
@@ -162,6 +171,11 @@ func testRefusedLimits(t *testing.T, f Factory) {
 	} {
 		k := task("echo", "x")
 		k.Limits = c.limits
+		if checker, says := s.Executor.(bullpen.Checker); says {
+			if err := checker.Check(k); errors.Is(err, bullpen.ErrRefused) != c.refused {
+				t.Errorf("Check of a task with %s gave %v; refused is %v", c.name, err, c.refused)
+			}
+		}
 		_, err := s.run(k)
 		switch {
 		case c.refused && !errors.Is(err, bullpen.ErrRefused):

@@ -151,3 +151,11 @@ func (p *Pool) Guarantees() bullpen.Guarantees {
 		},
 	}
 }
+
+var _ bullpen.Checker = (*Pool)(nil)
+
+// Check reports why the pool would refuse t, see [bullpen.Checker].
+func (p *Pool) Check(t bullpen.Task) error {
+	_, err := p.serves(t)
+	return err
+}

@@ -203,6 +203,10 @@ type Config struct {
 
 	// Logger gets the pool's events and the workers' output; nil means none.
 	Logger *slog.Logger
+	// LogRate is the most bytes a second of one worker's output that Logger gets; of
+	// what is more a line a second says how much was left out. A worker that was quiet
+	// may log four seconds of it at once. Observers get all. 0 means no bound.
+	LogRate int64
 }
 
 // Recycle says when a worker is replaced by plan: its successor is started

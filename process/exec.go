@@ -89,7 +89,7 @@ func (o *oneShot) run() {
 		fail(err)
 		return
 	}
-	if n := len(o.c.task.Payload); usesInput && n <= atOnce {
+	if n := len(o.c.task.Payload); usesInput && n <= leastRoom {
 		// Fits into the pipe, so nobody has to wait for the process to read it.
 		_, err := made.in.host.Write(o.c.task.Payload)
 		_ = made.in.host.Close()
@@ -189,8 +189,8 @@ func (p *Pool) freeSlot() int {
 }
 
 const (
-	// atOnce is how many bytes every pipe has room for.
-	atOnce = 4 << 10
+	// leastRoom is how many bytes every pipe has room for.
+	leastRoom = 4 << 10
 	// listenAfter is how long a process may run before somebody reads what it says:
 	// most are through by then, and what they said lies in the pipes. One that fills a
 	// pipe waits as long.

@@ -43,7 +43,7 @@ func newPuppet(t *testing.T, concurrency string) *puppet {
 	}
 	p.state.Init(&PoolStates, Open)
 	p.late.pool = p
-	p.logs = newLogs(slog.New(slog.DiscardHandler), p.tell)
+	p.logs = newLogs(slog.New(slog.DiscardHandler), 0, p.tell)
 	t.Cleanup(p.logs.close)
 
 	w := &worker{pool: p, name: "puppet-1", concurrency: 1, flight: make([]*call, 64), oldest: 1, next: 1, tail: newTail()}

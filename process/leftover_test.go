@@ -62,7 +62,7 @@ func TestEarlyAndLateWords(t *testing.T) {
 func TestPayloadSizes(t *testing.T) {
 	t.Parallel()
 	p := open(t, Config{Command: []string{"sh", "-c", `test "$TASK_NAME" = deaf || cat`}, Protocol: Exec, Max: 1})
-	for _, size := range []int{0, 1, atOnce, atOnce + 1, 1 << 20} {
+	for _, size := range []int{0, 1, leastRoom, leastRoom + 1, 1 << 20} {
 		payload := bytes.Repeat([]byte("x"), size)
 		r, err := p.Execute(context.Background(), bullpen.Task{Payload: payload})
 		if err != nil || !bytes.Equal(r.Payload, payload) {
@@ -92,7 +92,7 @@ func (h levelHandler) Handle(context.Context, slog.Record) error {
 func TestLoggerWantsLater(t *testing.T) {
 	t.Parallel()
 	h := levelHandler{Handler: slog.DiscardHandler, on: new(atomic.Bool), events: new(atomic.Int64)}
-	l := newLogs(slog.New(h), func(*call) {})
+	l := newLogs(slog.New(h), 0, func(*call) {})
 	defer l.close()
 	e := Event{Kind: Started, Time: time.Now()}
 	l.put(record{event: e})

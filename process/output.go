@@ -45,7 +45,9 @@ type logs struct {
 	logger *slog.Logger
 	tell   func(*call) // tells the outcome of a task that waited for its observer
 	queue  chan record
+	rate   logRate
 	lost   atomic.Uint64
+	over   atomic.Uint64 // lines that the rate left out
 	// deafUntil is until when, in nanoseconds of Unix, events up to Info are not wanted.
 	deafUntil atomic.Int64
 	done      chan struct{}
@@ -53,8 +55,8 @@ type logs struct {
 	ended     chan struct{}
 }
 
-func newLogs(logger *slog.Logger, tell func(*call)) *logs {
-	l := &logs{logger: logger, tell: tell, queue: make(chan record, logDepth), done: make(chan struct{}), ended: make(chan struct{})}
+func newLogs(logger *slog.Logger, rate int64, tell func(*call)) *logs {
+	l := &logs{logger: logger, rate: logRate{logger: logger, rate: float64(rate), quotas: map[string]*quota{}}, tell: tell, queue: make(chan record, logDepth), done: make(chan struct{}), ended: make(chan struct{})}
 	// Ends when the pool closes l; close waits for it.
 	go l.run()
 	return l
@@ -111,10 +113,13 @@ func (l *logs) close() {
 
 func (l *logs) run() {
 	defer close(l.ended)
+	defer l.rate.tell()
 	for {
 		select {
 		case r := <-l.queue:
 			l.write(r)
+		case <-l.rate.timer:
+			l.rate.tell()
 		case <-l.done:
 			for {
 				select {
@@ -150,6 +155,10 @@ func (l *logs) write(r record) {
 			r.observer.Log(r.line)
 		}
 		if level := slog.Level(r.line.Level); l.logger.Enabled(ctx, level) {
+			if !l.rate.allows(r.worker, len(r.line.Text)+1, r.line.Time) {
+				l.over.Add(1)
+				return
+			}
 			l.logger.LogAttrs(ctx, level, "output", slog.String("text", r.line.Text), slog.String("worker", r.worker), slog.String("task", r.task),
 				slog.String("id", r.id), slog.String("stream", r.line.Stream))
 		}

@@ -98,7 +98,7 @@ func New(c Config) (*Pool, error) {
 	}
 	p.state.Init(&PoolStates, Open)
 	p.late.pool = p
-	p.logs = newLogs(r.Logger.With("pool", r.Name), p.tell)
+	p.logs = newLogs(r.Logger.With("pool", r.Name), r.LogRate, p.tell)
 	p.spin.init()
 	p.openNursery()
 	// The keeper and the log writer end with the pool; the keeper closes over.

@@ -100,6 +100,8 @@ type Stats struct {
 	FailedStarts     uint64
 	// LostLogLines were dropped because the logger was slower than the workers.
 	LostLogLines uint64
+	// LimitedLogLines were not logged because their workers were above Config.LogRate.
+	LimitedLogLines uint64
 
 	// Where the time went. Blocked: from Submit to a place in the queue, for
 	// tasks that had to wait for one. Queue: from there to the hand-over.
@@ -132,7 +134,7 @@ func (p *Pool) Stats() Stats {
 		Window: p.window(), Accepted: t.accepted, Outcomes: byOutcome(&t.outcomes),
 		NeverStarted: t.neverStarted, Refused: t.refused, Replayed: t.replayed,
 		Started: t.started, Stopped: t.stopped, FailedStarts: t.failedStarts,
-		Stops: byCause(&t.stops), Deaths: byCause(&t.deaths), LostLogLines: p.logs.lost.Load(),
+		Stops: byCause(&t.stops), Deaths: byCause(&t.deaths), LostLogLines: p.logs.lost.Load(), LimitedLogLines: p.logs.over.Load(),
 		BlockedTime: t.blocked, QueueTime: t.queue, RunTime: t.run, ReturnTime: t.back, StartTime: t.start,
 	}
 	s.Busy = p.inState(WorkerBusy)

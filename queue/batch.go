@@ -133,6 +133,23 @@ func (b *Batch) check(c *Config) error {
 	return nil
 }
 
+// checkBatch reports the faults of a batch, and callbacks that cannot run. What the
+// payload of one will be is not known yet.
+func (q *Queue) checkBatch(b *Batch) error {
+	if err := b.check(&q.config); err != nil {
+		return err
+	}
+	for _, j := range []*Job{b.Then, b.Failed} {
+		if j == nil {
+			continue
+		}
+		if err := q.admit(j, ""); err != nil {
+			return fmt.Errorf("the batch cannot have this callback: %w", err)
+		}
+	}
+	return nil
+}
+
 // record makes the record of a new batch.
 func (b *Batch) record() *batchRecord {
 	r := &batchRecord{key: b.Key, meta: b.Meta, created: time.Now()}
@@ -161,7 +178,7 @@ func callback(j *Job) *Job {
 // with Existing. One that stays open is forgotten Config.Keep.DeadAge after the last
 // addition; its members run like any jobs. It costs one message.
 func (q *Queue) OpenBatch(ctx context.Context, b Batch) (BatchInfo, error) {
-	if err := b.check(&q.config); err != nil {
+	if err := q.checkBatch(&b); err != nil {
 		return BatchInfo{}, err
 	}
 	r, existing, err := q.openBatch(ctx, b.record())
@@ -205,7 +222,7 @@ func (q *Queue) openBatch(ctx context.Context, r *batchRecord) (_ *batchRecord, 
 // Beside the jobs it costs two messages. While the batch is not done a node holds
 // about 1 kB for it, and one to three bits for each member.
 func (q *Queue) EnqueueBatch(ctx context.Context, b Batch, jobs []Job) (BatchInfo, error) {
-	if err := b.check(&q.config); err != nil {
+	if err := q.checkBatch(&b); err != nil {
 		return BatchInfo{}, err
 	}
 	members, err := q.prepareMembers(0, jobs)

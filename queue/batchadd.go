@@ -14,7 +14,7 @@ func (q *Queue) prepareMembers(offset int, jobs []Job) ([]*stored, error) {
 	all := make([]*stored, len(jobs))
 	var errs []error
 	for i := range jobs {
-		s, err := q.prepare(&jobs[i])
+		s, err := q.accept(&jobs[i])
 		if err == nil && jobs[i].Key != "" {
 			err = errors.New("it has a key: leave it out, the batch and the number of the member stand for it")
 		}

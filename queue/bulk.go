@@ -21,7 +21,7 @@ func (q *Queue) EnqueueAll(ctx context.Context, jobs []Job) ([]Ref, error) {
 	all := make([]*stored, len(jobs))
 	var errs []error
 	for i := range jobs {
-		s, err := q.prepare(&jobs[i])
+		s, err := q.accept(&jobs[i])
 		if err != nil {
 			errs = append(errs, fmt.Errorf("job %d: %w", i, err))
 		}

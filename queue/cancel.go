@@ -48,8 +48,9 @@ func (q *Queue) takeBack(ctx context.Context, info *Info) (done bool, err error)
 		message: "taken back while " + info.State.String(), parent: info.Parent, compensate: info.Compensate, bury: info.Bury, group: info.Group,
 		tries: tries{started: info.Attempts, crashes: info.Crashes, history: info.History},
 		chain: place{info.Chain, info.Link, info.Links}, batch: info.Batch, index: info.Index,
-		schedule: info.Schedule, tick: info.Tick,
+		schedule: info.Schedule, tick: info.Tick, size: info.PayloadSize,
 	}
+	e.keep(info.record, &q.config)
 	err = q.put(ctx, engine.Put{Stream: engine.Outcomes, Subject: "out." + e.id, Data: e.encode(), Durable: true, New: true})
 	if errors.Is(err, engine.ErrConflict) {
 		return false, nil

@@ -42,6 +42,11 @@ type Config struct {
 	// Default 512 KiB both: a message of the server, 1 MiB where nobody has set
 	// it otherwise, has room for either with its evidence.
 	MaxPayload, MaxResult int
+	// Refuse is asked before a job is stored whether the queue's executors, wherever
+	// they are, could run it; an error refuses the job. It must not block. Nil asks
+	// nobody. Executors that work on the queue in this program are asked anyway, where
+	// they are a [bullpen.Checker]: a job that all of them refuse is not stored.
+	Refuse func(queue string, t bullpen.Task) error
 	// Logger gets what happens; nil logs nothing.
 	Logger *slog.Logger
 	// Ended is called once for each job whose end this program has recorded, when
@@ -72,6 +77,11 @@ type Keep struct {
 	// Lines is how many of the last log lines of a job are kept, of at most
 	// LineBytes in all. Default 50 and 8 KiB; -1 keeps none.
 	Lines, LineBytes int
+	// Payloads is the most bytes of a job, payload and metadata together, that is kept
+	// with its outcome when it is Done or Canceled, within Outcomes and OutcomeAge: then
+	// [Queue.Payload] and [Queue.Retry] have it. Default 8 KiB; -1 keeps none. Dead
+	// jobs are kept whole.
+	Payloads int
 }
 
 // Retry says how often a job may run.
@@ -124,6 +134,7 @@ func (c Config) withDefaults() Config {
 	c.Keep.DeadAge = cmp.Or(c.Keep.DeadAge, 30*24*time.Hour)
 	c.Keep.Lines = cmp.Or(c.Keep.Lines, defaultLines)
 	c.Keep.LineBytes = cmp.Or(c.Keep.LineBytes, 8<<10)
+	c.Keep.Payloads = cmp.Or(c.Keep.Payloads, 8<<10)
 	if c.Node == "" {
 		host, err := os.Hostname()
 		if err != nil {

@@ -84,7 +84,7 @@ func TestConfigTellsAllFaults(t *testing.T) {
 		t.Errorf("the zero value with a store: %v", err)
 	}
 	for _, field := range unset(reflect.ValueOf(good.withDefaults()), "") {
-		if field != "Logger" && field != "Ended" {
+		if field != "Logger" && field != "Ended" && field != "Refuse" {
 			t.Errorf("%s has no default", field)
 		}
 	}

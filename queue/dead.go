@@ -72,15 +72,7 @@ func (q *Queue) RetryDead(ctx context.Context, id string) (Ref, error) {
 	if s == nil {
 		return Ref{}, fmt.Errorf("job %s cannot be tried again: its payload is damaged (%s); enqueue it anew", id, e.message)
 	}
-	again := *s
-	again.id, again.parent, again.again = ulid.Make().String(), id, false
-	again.batch, again.index = "", 0
-	again.job.Key = "bullpen.retry/" + id
-	again.job.At = time.Time{}
-	if again.enqueued = time.Now(); again.job.Deadline.Before(again.enqueued) {
-		again.job.Deadline = time.Time{}
-	}
-	ref, err := q.enqueueKeyed(ctx, &again)
+	ref, err := q.putAgain(ctx, s, id, id)
 	if err != nil {
 		return ref, err
 	}

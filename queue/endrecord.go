@@ -34,11 +34,12 @@ type ending struct {
 	schedule   string // whose tick the job was for
 	tick       time.Time
 	group      string
-	job        []byte // the record of the job, of a dead one
+	job        []byte // the record of the job, of a dead one and where it is kept
 	chain      place
 	next       string // the id of the next job of the chain, of one that ended well and is not the last
 	batch      string
 	index      int
+	size       int // of the payload
 }
 
 // The tags of an ending's record.
@@ -73,6 +74,7 @@ const (
 	endSchedule
 	endBury
 	endDeaths
+	endSize
 )
 
 // encode returns the record of e.
@@ -112,6 +114,7 @@ func (e *ending) encode() []byte {
 	w.text(endBatch, e.batch)
 	w.number(endIndex, uint64(e.index))
 	w.text(endGroup, e.group)
+	w.number(endSize, uint64(e.size))
 	w.bytes(endJob, e.job)
 	w.bytes(endResult, e.result)
 	return w.seal(e.id)
@@ -167,6 +170,8 @@ func (e *ending) read(f field) error {
 		return f.into(&e.index)
 	case endDeaths:
 		return f.into(&e.stats.Deaths)
+	case endSize:
+		return f.into(&e.size)
 	}
 	return nil
 }

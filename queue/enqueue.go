@@ -13,6 +13,15 @@ import (
 	"github.com/bullpen-run/bullpen/internal/engine"
 )
 
+// accept prepares a job that a caller hands in, unless it cannot run.
+func (q *Queue) accept(j *Job) (*stored, error) {
+	s, err := q.prepare(j)
+	if err == nil {
+		err = q.admit(j, "")
+	}
+	return s, err
+}
+
 // prepare checks a job and gives it an id.
 func (q *Queue) prepare(j *Job) (*stored, error) {
 	if err := j.check(&q.config); err != nil {
@@ -58,10 +67,13 @@ func (s *stored) first() State {
 // power and has one outcome in the end. An error that is ErrUnconfirmed says that
 // the job may be there or not; any other says that it is not.
 //
+// A job that no executor could run (see Config.Refuse) is refused by
+// [bullpen.ErrRefused] or [bullpen.ErrUnknownTask].
+//
 // It costs one message to the store and one sync of the disk, which calls at the
 // same time share; with a Key one message more.
 func (q *Queue) Enqueue(ctx context.Context, j Job) (Ref, error) {
-	s, err := q.prepare(&j)
+	s, err := q.accept(&j)
 	if err != nil {
 		return Ref{}, err
 	}

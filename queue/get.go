@@ -58,7 +58,11 @@ func (q *Queue) getEnded(ctx context.Context, id string) (*Info, error) {
 	if err != nil {
 		return nil, err
 	}
-	return e.info(), nil
+	info := e.info()
+	if s := e.kept(); s != nil && info.State != Dead {
+		info.Payload, info.Meta, info.Deadline = s.job.Payload, s.job.Meta, s.job.Deadline
+	}
+	return info, nil
 }
 
 // outcome reads the recorded outcome of a job.
@@ -134,6 +138,7 @@ func queued(m engine.Message) (*Info, error) {
 		Schedule: s.schedule, Tick: s.tick, Batch: s.batch, Index: s.index,
 		Chain: s.chain.first, Link: s.chain.number, Links: s.chain.of,
 		Compensate: j.Compensate, Bury: j.Bury, Group: j.Group,
+		record: m.Data,
 	}, nil
 }
 

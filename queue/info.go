@@ -112,7 +112,8 @@ type Info struct {
 	// At is when the job may start, of one that is Scheduled or Retrying.
 	At       time.Time
 	Deadline time.Time
-	// Payload is the input; of a job that is Done or Canceled it is no more kept.
+	// Payload is the input; of a job that is Done or Canceled as long as it is kept
+	// (Keep.Payloads), of a dead one in GetDead.
 	Payload []byte
 	// PayloadSize and ResultSize are in bytes; a list tells them and leaves the
 	// payload and the result out.
@@ -136,8 +137,8 @@ type Info struct {
 	Result  []byte
 	Stats   bullpen.Stats
 	Err     error // nil or an *EndError
-	// Parent is the dead job that this one tries again or is told of, or the job that
-	// it compensates.
+	// Parent is the job that this one tries again or compensates, or the dead one that
+	// it is told of.
 	Parent string
 	// After, of a job in a list, is for Filter.After: a list that goes on behind it.
 	After uint64
@@ -157,6 +158,8 @@ type Info struct {
 	Index int
 	// Compensate, Bury and Group are as in Job.
 	Compensate, Bury, Group string
+
+	record []byte // of a job that has not ended, as it is stored
 }
 
 // The errors of calls that name a job or a queue.
@@ -270,6 +273,7 @@ func (e *ending) info() *Info {
 		Next: e.next, Batch: e.batch, Index: e.index,
 		Chain: e.chain.first, Link: e.chain.number, Links: e.chain.of,
 		Parent: e.parent, Compensate: e.compensate, Bury: e.bury, Group: e.group,
+		PayloadSize: e.size,
 	}
 	if i.Attempts == 0 && e.outcome == bullpen.OK {
 		i.Attempts = 1

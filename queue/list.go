@@ -49,7 +49,7 @@ func (q *Queue) List(ctx context.Context, f Filter) (Page, error) {
 	}
 	var page Page
 	page.Next, err = q.look(ctx, s, listTime, func(i *Info) bool {
-		i.Payload, i.Result = nil, nil
+		i.Payload, i.Result, i.record = nil, nil, nil
 		page.Jobs = append(page.Jobs, *i)
 		return len(page.Jobs) < limit
 	})

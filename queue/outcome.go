@@ -18,7 +18,7 @@ func (a *attempt) ending(d decision, end attemptEnd) *ending {
 		stats: end.result.Stats, node: a.queue.config.Node, tries: a.tries, parent: a.stored.parent, compensate: j.Compensate, bury: j.Bury,
 		schedule: a.stored.schedule, tick: a.stored.tick,
 		chain: a.stored.chain, batch: a.stored.batch, index: a.stored.index,
-		group: j.Group,
+		group: j.Group, size: len(j.Payload),
 	}
 	e.progress, e.note, e.lines = a.seen.snapshot()
 	var te *bullpen.TaskError
@@ -44,6 +44,7 @@ func (a *attempt) ending(d decision, end attemptEnd) *ending {
 func (a *attempt) record(d decision, end attemptEnd) {
 	e := a.ending(d, end)
 	if e.state() != Dead {
+		e.keep(a.delivery.Data, &a.queue.config)
 		a.recordOutcome(e)
 		return
 	}

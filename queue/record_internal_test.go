@@ -57,7 +57,7 @@ func allOfEnding() *ending {
 		},
 		stats:    bullpen.Stats{Waited: 3, Ran: 4, Worker: "w-2", PeakMemory: 5, Deaths: 2},
 		schedule: "nightly", tick: stamp(10),
-		chain: place{first: newID(), number: 3, of: 5}, next: newID(), batch: newID(), index: 77,
+		chain: place{first: newID(), number: 3, of: 5}, next: newID(), batch: newID(), index: 77, size: 78,
 		tries: allOfTries(), progress: 0.25, note: "a quarter", parent: newID(), compensate: "undo", bury: "bury", group: "tenant 7", job: []byte("job"),
 		lines: []bullpen.LogLine{{Time: stamp(8), Level: -4, Stream: "log", Text: "one"}, {Time: stamp(9), Level: 8, Stream: "stderr", Text: "two"}},
 	}

@@ -173,10 +173,16 @@ func (s *Schedule) check(c *Config) error {
 		errs = append(errs, errors.New(`Cron and Every are both empty: set one, such as Cron "30 2 * * *" or Every 5m`))
 	case s.Every != 0 && s.Zone != "":
 		errs = append(errs, errors.New("Zone is set with Every: leave it out, only Cron knows zones"))
-	default:
-		if _, err := s.rule(time.Unix(0, 0), loadZone); err != nil {
-			errs = append(errs, err)
-		}
+	}
+	if s.Cron != "" {
+		_, err := cronRule(s.Cron, s.Zone, loadZone)
+		errs = append(errs, err)
+	} else if _, err := loadZone(s.Zone); err != nil {
+		errs = append(errs, err)
+	}
+	if s.Every != 0 {
+		_, err := s.rule(time.Unix(0, 0), loadZone)
+		errs = append(errs, err)
 	}
 	if s.Missed >= missedRules {
 		errs = append(errs, fmt.Errorf("Missed is %v: use MissedOnce, MissedSkip or MissedAll", s.Missed))
@@ -208,13 +214,21 @@ func (s *Schedule) rule(anchor time.Time, zone func(string) (*time.Location, err
 		}
 		return r, nil
 	}
-	z, err := zone(s.Zone)
-	if err != nil {
-		return nil, err
+	return cronRule(s.Cron, s.Zone, zone)
+}
+
+// cronRule makes a rule of cron in a zone, and reports the faults of both at once.
+func cronRule(cron, in string, zone func(string) (*time.Location, error)) (*schedule.Rule, error) {
+	z, wrong := zone(in)
+	if wrong != nil {
+		z = time.UTC
 	}
-	r, err := schedule.Cron(s.Cron, z)
+	r, err := schedule.Cron(cron, z)
 	if err != nil {
-		return nil, fmt.Errorf("Cron: %w", err)
+		err = fmt.Errorf("Cron: %w", err)
+	}
+	if err := errors.Join(wrong, err); err != nil {
+		return nil, err
 	}
 	return r, nil
 }

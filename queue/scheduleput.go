@@ -30,6 +30,9 @@ func (q *Queue) PutSchedule(ctx context.Context, s Schedule) (ScheduleInfo, erro
 	if err := s.check(&q.config); err != nil {
 		return ScheduleInfo{}, err
 	}
+	if err := q.admit(&s.Job, ""); err != nil {
+		return ScheduleInfo{}, fmt.Errorf("schedule %q: %w", s.Name, err)
+	}
 	if s.Job.Queue == "" {
 		s.Job.Queue = "default"
 	}
@@ -324,7 +327,7 @@ func (q *Queue) FireSchedule(ctx context.Context, name string) (Ref, error) {
 			return Ref{}, fmt.Errorf("%w: %s of schedule %q", ErrOverlap, t.job, name)
 		}
 	}
-	s, err := q.prepare(&r.Job)
+	s, err := q.accept(&r.Job)
 	if err != nil {
 		return Ref{}, err
 	}

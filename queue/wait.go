@@ -219,7 +219,7 @@ func (q *Queue) ended(ctx context.Context, id string) (*ending, error) {
 // Run enqueues j and waits for its end: Enqueue and Wait in one, and cheaper.
 // When ctx ends first the job goes on; ref names it.
 func (q *Queue) Run(ctx context.Context, j Job) (ref Ref, r bullpen.Result, err error) {
-	s, err := q.prepare(&j)
+	s, err := q.accept(&j)
 	if err != nil {
 		return Ref{}, bullpen.Result{}, err
 	}

@@ -95,6 +95,8 @@ var answers = []struct {
 	{client.ErrIncomplete, exitFailed, "%s"},
 	{client.ErrOverlap, exitFailed, "%s; see: bullpen schedule show NAME"},
 	{client.ErrEnded, exitFailed, "%s; see: bullpen get %s"},
+	{client.ErrPayloadGone, exitMissing, "%s"},
+	{client.ErrNotEnded, exitFailed, "%s; see: bullpen get %s"},
 	{client.ErrNotDead, exitFailed, "%s; only dead jobs are tried again, see: bullpen dead ls"},
 	{client.ErrBadConfig, exitFailed, "the configuration has faults, and the old one stays: %s; check it: bullpen serve --check"},
 	{client.ErrFull, exitDaemon, "the queue is full: %s; see: bullpen pool ls"},

@@ -3,9 +3,9 @@ package cli
 import (
 	"context"
 	"os"
+	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
-	"time"
 )
 
 // The daemon's heap is small, and full of what lives for a request. Collecting it
@@ -34,15 +34,13 @@ func tendHeap(ctx context.Context) {
 	}
 	before := debug.SetGCPercent(mostPercent)
 	defer debug.SetGCPercent(before)
-	tick := time.NewTicker(5 * time.Second)
-	defer tick.Stop()
 	alive := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	now := mostPercent
-	for {
+	for collected := collections(ctx); ; {
 		select {
 		case <-ctx.Done():
 			return
-		case <-tick.C:
+		case <-collected:
 		}
 		metrics.Read(alive)
 		if alive[0].Value.Kind() != metrics.KindUint64 {
@@ -55,3 +53,27 @@ func tendHeap(ctx context.Context) {
 		}
 	}
 }
+
+// collections tells of each collection of the heap until ctx ends. Looking now and
+// then is too late: a heap that was small may have grown by hundreds of megabytes.
+func collections(ctx context.Context) <-chan struct{} {
+	told := make(chan struct{}, 1)
+	var arm func()
+	arm = func() {
+		runtime.SetFinalizer(new(sentinel), func(*sentinel) {
+			select {
+			case told <- struct{}{}:
+			default: // it is known
+			}
+			if ctx.Err() == nil {
+				arm()
+			}
+		})
+	}
+	arm()
+	return told
+}
+
+// sentinel is collected by the next collection. It has a pointer, so that it has memory
+// of its own.
+type sentinel struct{ _ *sentinel }

@@ -113,7 +113,7 @@ func (l *listing) define(r *remote, f flagSet) {
 	add(f, &l.filter.Task, "task", "t", "NAME", "", word, "jobs of this task only")
 	add(f, &l.filter.Limit, "limit", "n", "N", "50", number(1, math.MaxInt32), "most jobs")
 	findFlags(r, f, &l.filter)
-	f.BoolVar(&l.filter.Newest, "newest", false, "the last ones first")
+	f.BoolVar(&l.filter.Newest, "newest", false, "the last ones first: by when they ended, or else were enqueued")
 	f.BoolVarP(&l.all, "all", "a", false, "all jobs, however many")
 }
 

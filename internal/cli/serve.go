@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bullpen-run/bullpen/internal/daemon"
+	"github.com/bullpen-run/bullpen/internal/daemon/guard"
 	"github.com/bullpen-run/bullpen/internal/daemon/logs"
 	"github.com/bullpen-run/bullpen/internal/daemon/settings"
 )
@@ -37,7 +38,7 @@ second one aborts these, and they run again after the next start. SIGHUP reads t
 configuration again, as does bullpen reload: new workers are ready before old ones
 go, and a faulty configuration changes nothing.
 
-Exit status: 0 it was stopped; 1 a part of it failed; 2 wrong usage or
+Exit status: 0 it was stopped; 1 a part of it failed, or with --check --start a worker; 2 wrong usage or
 configuration; 3 the queue or an address could not be opened; 130 it was aborted.`
 
 const serveExample = `  # jobs in ./bullpen-data, API at http://127.0.0.1:8650, pools as in ./bullpen.yaml
@@ -45,6 +46,9 @@ const serveExample = `  # jobs in ./bullpen-data, API at http://127.0.0.1:8650, 
 
   # what is wrong with a configuration, all of it, with file and line
   bullpen serve --config /etc/bullpen/bullpen.yaml --check
+
+  # the same, and whether the workers start
+  bullpen serve --check --start
 
   # jobs on a NATS server
   bullpen serve --url nats://nats.internal:4222 --node worker-7`
@@ -66,6 +70,7 @@ type serve struct {
 	config   string // --config
 	file     string // the configuration file, empty for none; settled at the start
 	check    bool
+	start    bool // --start, for check
 	help     bool
 	settings map[string]*text // by key
 	stdout   io.Writer
@@ -94,6 +99,7 @@ func newServe(stdout, stderr io.Writer) *cobra.Command {
 	f.SortFlags = false
 	f.Var(&text{kind: "FILE"}, "config", "configuration file")
 	f.BoolVar(&s.check, "check", false, "check the configuration and end")
+	f.BoolVar(&s.start, "start", false, "with --check, start one worker of each pool as well, say how it went and end")
 	f.BoolVar(&s.help, "help-config", false, "show all that can be configured and end")
 	for _, flag := range serveFlags {
 		s.settings[flag.key] = &text{kind: flag.kind}
@@ -127,7 +133,7 @@ func (s *serve) load() (*settings.Settings, error) {
 	for key, t := range s.settings {
 		flags[key] = t.value
 	}
-	return settings.Load(settings.Source{Path: s.file, Env: os.Environ(), Flags: flags})
+	return settings.Load(settings.Source{Path: s.file, Env: os.Environ(), Flags: flags, CheckTokens: guard.CheckTokens})
 }
 
 // again reads the configuration again.
@@ -145,14 +151,17 @@ func (s *serve) run() error {
 		_, err := io.WriteString(s.stdout, settings.Reference())
 		return err
 	}
+	if s.start && !s.check {
+		fmt.Fprintln(s.stderr, "bullpen: --start is for --check: use both, or neither to serve")
+		return status(exitUsage)
+	}
 	c, err := s.load()
 	if err != nil {
 		fmt.Fprintf(s.stderr, "%v\n", err)
 		return status(exitUsage)
 	}
 	if s.check {
-		_, err := fmt.Fprintf(s.stdout, "%s: ok (%s)\n", orNone(c.Path), poolsOf(c))
-		return err
+		return s.checked(c)
 	}
 	log, err := logs.New(logs.Config{Writer: s.stderr, JSON: c.Log.JSON, Level: c.Log.Level})
 	if err != nil {

@@ -138,8 +138,8 @@ func (k *canceling) foretell(ctx context.Context, c *client.Client) error {
 
 func newRetry(r *remote) *cobra.Command {
 	return r.command(verb{
-		use: "retry ID...", short: "Try dead jobs again, as new jobs",
-		long:     "Retry tries jobs again that have failed for good: each becomes a new job with the same\npayload, whose id is printed. Many at once: bullpen dead retry.",
+		use: "retry ID...", short: "Run jobs that have ended again, as new jobs",
+		long:     "Retry runs jobs again that have ended, well or not: each becomes a new job with the same\npayload, whose id is printed. Of those that ended well it needs the payload to be kept\nstill. Many dead ones at once: bullpen dead retry.",
 		args:     wants(1, mostArguments, "bullpen retry ID...; see: bullpen dead ls"),
 		complete: r.completeJob(string(client.Dead)),
 		do: func(ctx context.Context, c *client.Client, args []string) error {
@@ -151,7 +151,7 @@ func newRetry(r *remote) *cobra.Command {
 // mostArguments bounds no command line: the system does.
 const mostArguments = 1 << 30
 
-// again tries a dead job again and prints the id of the new one.
+// again runs a job again and prints the id of the new one.
 func (r *remote) again(id string, retry func() (client.Ref, error)) error {
 	ref, err := retry()
 	if err != nil {

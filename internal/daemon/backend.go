@@ -59,6 +59,19 @@ func (d backend) Complete(name string, j queue.Job) (queue.Job, error) {
 	return j, nil
 }
 
+// refuse reports why the workers of a pool could not run a task, nil where it has
+// none here. It is asked before a job is stored.
+func (d *Daemon) refuse(name string, t bullpen.Task) error {
+	p, err := d.find(name)
+	if err != nil {
+		return nil //nolint:nilerr // it is worked off elsewhere, or a reload has taken it away
+	}
+	if g := p.generation(); g != nil {
+		return g.workers.Check(t)
+	}
+	return nil
+}
+
 // complete fills in what a job leaves to its pool.
 func complete(j *queue.Job, s *settings.Pool) {
 	fill(&j.Name, s.Task)
@@ -146,7 +159,13 @@ func (d backend) Pool(_ context.Context, name string) (api.Pool, error) {
 	if err != nil {
 		return api.Pool{}, err
 	}
-	return p.describe(), nil
+	a := p.describe()
+	// A job waits in the durable queue, and the workers' pool takes only what it can
+	// start. Tasks that bypass the queue are told of where no job has started.
+	if jobs := d.queue.QueueStats(name).Wait; jobs.Count > 0 {
+		a.WaitP50, a.WaitP99 = jobs.Quantile(0.5), jobs.Quantile(0.99)
+	}
+	return a, nil
 }
 
 // describe tells what there is to know of p.

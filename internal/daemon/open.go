@@ -69,7 +69,7 @@ func (d *Daemon) openQueue(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	c := d.settings.Queue
-	c.Logger, c.Node = d.log, d.settings.Node
+	c.Logger, c.Node, c.Refuse = d.log, d.settings.Node, d.refuse
 	if d.tracer != nil {
 		c.Ended = d.tracer.Ended
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/bullpen-run/bullpen"
 	"github.com/bullpen-run/bullpen/internal/daemon/settings"
 	"github.com/bullpen-run/bullpen/queue"
 )
@@ -106,6 +107,11 @@ func (d *Daemon) putSchedules(ctx context.Context, s *settings.Settings) error {
 		p := s.Pools[one.Job.Queue]
 		complete(&one.Job, &p)
 		_, err := d.queue.PutSchedule(ctx, one)
+		if errors.Is(err, bullpen.ErrRefused) || errors.Is(err, bullpen.ErrUnknownTask) {
+			// The others must not wait for it.
+			d.log.Error("a schedule of the configuration is not in force: change it or its pool, and reload", "error", err)
+			continue
+		}
 		errs = append(errs, err)
 	}
 	for i := range all {

@@ -29,6 +29,7 @@
 //	bullpen_process_worker_deaths_total{pool,cause}  counter    workers that have ended otherwise
 //	bullpen_process_worker_start_failures_total{pool}  counter    processes that did not become ready
 //	bullpen_process_lost_log_lines_total{pool}       counter    lines of workers that the logger was too slow for
+//	bullpen_process_limited_log_lines_total{pool}    counter    lines of workers that printed more than Config.LogRate
 //	bullpen_process_task_blocked_seconds{pool}       histogram  from Submit to a place in the queue, of tasks that had to wait for one
 //	bullpen_process_task_queue_seconds{pool}         histogram  from there to the hand-over to a worker
 //	bullpen_process_task_run_seconds{pool}           histogram  the handler, by the worker's clock
@@ -259,6 +260,7 @@ func add(sum, s *process.Stats) {
 	sum.Stopped += s.Stopped
 	sum.FailedStarts += s.FailedStarts
 	sum.LostLogLines += s.LostLogLines
+	sum.LimitedLogLines += s.LimitedLogLines
 	addCounts(&sum.Stops, s.Stops)
 	addCounts(&sum.Deaths, s.Deaths)
 	merge(&sum.BlockedTime, &s.BlockedTime)

@@ -30,6 +30,7 @@ var counters = []struct {
 	{describe("worker_starts_total", "Worker processes that were started."), func(s *process.Stats) uint64 { return s.Started }},
 	{describe("worker_start_failures_total", "Worker processes that did not become ready."), func(s *process.Stats) uint64 { return s.FailedStarts }},
 	{describe("lost_log_lines_total", "Lines of workers that the logger was too slow for."), func(s *process.Stats) uint64 { return s.LostLogLines }},
+	{describe("limited_log_lines_total", "Lines of workers that printed more than Config.LogRate."), func(s *process.Stats) uint64 { return s.LimitedLogLines }},
 }
 
 var histograms = []struct {

@@ -75,6 +75,11 @@ var _ queue.Store = Store{}
 
 // Open starts the server. It is called by queue.Open.
 func (s Store) Open(ctx context.Context, o engine.Options) (engine.Engine, error) {
+	if s.Dir != "" {
+		if err := secure(s.Dir, o.Logger); err != nil {
+			return nil, err
+		}
+	}
 	c := broker.Config{Dir: s.Dir, Reserve: s.Reserve, Logger: o.Logger}
 	if s.SyncAlways {
 		c.Sync = broker.SyncAlways

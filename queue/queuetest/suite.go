@@ -135,6 +135,8 @@ func looking() []clause {
 		{name: "PauseOnAllNodes", test: testPauseElsewhere, nodes: true},
 		{name: "Dead", test: testDead},
 		{name: "RetryDead", test: testRetryDead},
+		{name: "RetryDone", test: testRetryDone},
+		{name: "PayloadKept", test: testPayloadKept},
 		{name: "RetryDeadRace", test: testRetryDeadRace},
 		{name: "RemoveDead", test: testRemoveDead},
 		{name: "DeadCauses", test: testDeadCauses},

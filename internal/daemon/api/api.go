@@ -261,7 +261,7 @@ func (a *API) routes() []route {
 		a.on("GET", "/v1/dead", read, (*API).listDead, append([]string{"limit", "after"}, deadChoices...)...),
 		a.on("GET", "/v1/dead/causes", read, (*API).causes, causeChoices...),
 		a.on("GET", "/v1/dead/{id}", read, (*API).getDead),
-		a.on("POST", "/v1/dead/{id}/retry", submit, (*API).retry),
+		a.on("POST", "/v1/dead/{id}/retry", submit, (*API).retryDead),
 		a.on("DELETE", "/v1/dead/{id}", admin, (*API).removeDead),
 		a.on("POST", "/v1/dead/retry", admin, (*API).retryAll),
 		a.on("POST", "/v1/dead/remove", admin, (*API).removeAll),

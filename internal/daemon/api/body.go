@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/bullpen-run/bullpen/internal/daemon/guard"
 	"github.com/bullpen-run/bullpen/internal/daemon/problem"
 )
 
@@ -17,7 +18,8 @@ const firstRead = 4 << 10
 
 // readBody reads a whole body of most bytes at most; name and todo say what has
 // that bound. A body that tells its length is read into a slice of it, at first
-// of a part, so that a length alone costs little memory.
+// of a part, so that a length alone costs little memory. What it makes room for in
+// memory counts among all bodies (http.max_inflight), and not only what has come.
 func readBody(r *http.Request, most int64, name, todo string) ([]byte, *problem.Problem) {
 	if r.ContentLength > most {
 		return nil, tooLarge(most, name, todo)
@@ -32,7 +34,13 @@ func readBody(r *http.Request, most int64, name, todo string) ([]byte, *problem.
 	body := make([]byte, 0, room)
 	for {
 		if len(body) == cap(body) {
-			body = grow(body, r.ContentLength)
+			room := nextRoom(len(body), r.ContentLength)
+			if err := guard.Grow(r, room); err != nil {
+				return nil, brokenBody(err)
+			}
+			larger := make([]byte, len(body), room)
+			copy(larger, body)
+			body = larger
 		}
 		n, err := r.Body.Read(body[len(body):cap(body)])
 		body = body[:len(body)+n]
@@ -47,15 +55,14 @@ func readBody(r *http.Request, most int64, name, todo string) ([]byte, *problem.
 	}
 }
 
-// grow gives a body twice its room, or what it needs in all if that is less.
-func grow(body []byte, length int64) []byte {
-	room := 2 * cap(body)
-	if length >= int64(len(body)) {
-		room = min(room, int(length)+1)
+// nextRoom is how much is made ready for a body of which so much has come: sixteen
+// times as much where it has told its length, so that little is copied, and twice
+// otherwise.
+func nextRoom(come int, length int64) int64 {
+	if length >= int64(come) {
+		return min(16*int64(come), length+1)
 	}
-	larger := make([]byte, len(body), room)
-	copy(larger, body)
-	return larger
+	return 2 * int64(come)
 }
 
 func tooLarge(most int64, name, todo string) *problem.Problem {

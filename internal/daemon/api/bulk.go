@@ -307,6 +307,10 @@ func (b *bulkRun) job(l *bulkLine) (queue.Job, *problem.Problem) {
 	if err != nil {
 		return queue.Job{}, problemOf(err)
 	}
+	// Of jobs that are put together one that is refused would hold up the others.
+	if err := b.api.backend.Queue().Check(job); err != nil {
+		return queue.Job{}, problemOf(err)
+	}
 	return job, nil
 }
 

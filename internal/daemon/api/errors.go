@@ -29,6 +29,8 @@ var answers = []struct {
 	{errors.ErrUnsupported, problem.Refused, ""},
 	{queue.ErrNotFound, problem.NotFound, ""},
 	{queue.ErrEnded, problem.Ended, ""},
+	{queue.ErrNotEnded, problem.NotEnded, "wait for its end, or cancel it"},
+	{queue.ErrPayloadGone, problem.PayloadGone, "queue.keep.payloads says which are kept"},
 	{queue.ErrUnconfirmed, problem.Unconfirmed, "ask GET /v1/jobs/{id} whether it is there, or submit it again with the same Idempotency-Key"},
 	{queue.ErrIncomplete, problem.Incomplete, ""},
 	{queue.ErrFull, problem.Full, "try again later, raise queue.keep.jobs, or add workers"},

@@ -75,6 +75,8 @@ func TestEveryErrorHasItsAnswer(t *testing.T) {
 		"api.ErrNoWorker":        {ErrNoWorker, problem.NotFound},
 		"queue.ErrNotFound":      {queue.ErrNotFound, problem.NotFound},
 		"queue.ErrEnded":         {queue.ErrEnded, problem.Ended},
+		"queue.ErrNotEnded":      {queue.ErrNotEnded, problem.NotEnded},
+		"queue.ErrPayloadGone":   {queue.ErrPayloadGone, problem.PayloadGone},
 		"queue.ErrIncomplete":    {queue.ErrIncomplete, problem.Incomplete},
 		"queue.ErrFull":          {queue.ErrFull, problem.Full},
 		"queue.ErrClosed":        {queue.ErrClosed, problem.Closed},

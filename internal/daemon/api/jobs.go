@@ -81,22 +81,15 @@ func (a *API) result(w http.ResponseWriter, r *http.Request, q query) *problem.P
 // payload gives what a job was handed in with.
 func (a *API) payload(w http.ResponseWriter, r *http.Request, _ query) *problem.Problem {
 	id := r.PathValue("id")
-	q := a.backend.Queue()
-	info, err := q.Get(r.Context(), id)
-	if err == nil && info.State == queue.Dead {
-		info, err = q.GetDead(r.Context(), id)
-	}
+	payload, err := a.backend.Queue().Payload(r.Context(), id)
 	if err != nil {
 		return onJob(problemOf(err), id)
-	}
-	if info.State == queue.Done || info.State == queue.Canceled {
-		return onJob(problem.New(problem.NotFound, "The payload of job "+id+" is no more kept: the job is "+info.State.String()+"."), id)
 	}
 	h := w.Header()
 	h[headerJob] = []string{id}
 	h["Content-Type"] = octets
 	plainHeaders(h)
-	w.Write(info.Payload) //nolint:errcheck // who does not listen any more is not told
+	w.Write(payload) //nolint:errcheck // who does not listen any more is not told
 	return nil
 }
 
@@ -114,8 +107,27 @@ func (a *API) cancel(w http.ResponseWriter, r *http.Request, _ query) *problem.P
 	return writeJSON(w, http.StatusOK, whole(info))
 }
 
-// retry enqueues a dead job again.
+// retry enqueues a job that has ended again.
 func (a *API) retry(w http.ResponseWriter, r *http.Request, _ query) *problem.Problem {
+	if a.stopping() {
+		return errStops()
+	}
+	id := r.PathValue("id")
+	q := a.backend.Queue()
+	info, err := q.Get(r.Context(), id)
+	if err != nil {
+		return onJob(problemOf(err), id)
+	}
+	ref, err := q.Retry(r.Context(), id)
+	if err != nil {
+		return onJob(problemOf(err), id)
+	}
+	accepted(w, ref, info.Queue)
+	return nil
+}
+
+// retryDead enqueues a dead job again.
+func (a *API) retryDead(w http.ResponseWriter, r *http.Request, _ query) *problem.Problem {
 	if a.stopping() {
 		return errStops()
 	}

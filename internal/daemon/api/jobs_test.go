@@ -52,7 +52,6 @@ func TestLookAtJobs(t *testing.T) {
 	if r := s.do("GET", "/v1/jobs/"+later+"/result?wait=1ms", ""); r.status != http.StatusAccepted || decode[Job](t, r).State != "scheduled" {
 		t.Errorf("its result is %d %q", r.status, r.body)
 	}
-	isProblem(t, s.do("GET", "/v1/jobs/"+id+"/payload", ""), problem.NotFound)
 	for _, path := range []string{"", "/result", "/payload", "/events", "?wait=1s"} {
 		p := isProblem(t, s.do("GET", "/v1/jobs/"+nobody+path, ""), problem.NotFound)
 		if p.Job != nobody {
@@ -77,7 +76,43 @@ func TestCancelJob(t *testing.T) {
 	if p.Outcome != "canceled" || p.Reason != "canceled" || p.Failure != nil {
 		t.Errorf("its result is %+v", p)
 	}
-	isProblem(t, s.do("POST", "/v1/jobs/"+id+"/retry", ""), problem.NotDead)
+	if r := s.do("POST", "/v1/jobs/"+id+"/retry", ""); r.status != http.StatusAccepted {
+		t.Errorf("trying it again answers %d %s", r.status, r.body)
+	}
+}
+
+// TestPayloadAfterTheEnd wants payloads to be kept with outcomes, a job to be run again
+// from one, and true words where it is gone.
+func TestPayloadAfterTheEnd(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	small := s.submit("", "small")
+	if j := s.ended(small); j.State != "done" || j.PayloadLen != len("small") {
+		t.Fatalf("the job is %+v", j)
+	}
+	if r := s.do("GET", "/v1/jobs/"+small+"/payload", ""); r.status != http.StatusOK || r.body != "small" {
+		t.Errorf("its payload is %d %q", r.status, r.body)
+	}
+	r := s.do("POST", "/v1/jobs/"+small+"/retry", "")
+	ref := decode[Ref](t, r)
+	if r.status != http.StatusAccepted || ref.ID == small {
+		t.Fatalf("running it again answers %d %s", r.status, r.body)
+	}
+	if j := s.ended(ref.ID); j.Parent != small || j.State != "done" {
+		t.Errorf("the new job is %+v", j)
+	}
+	if m := decode[Many](t, s.do("POST", "/v1/jobs/retry", `{"ids":["`+small+`"]}`)); m.Count != 1 || len(m.Failed) > 0 {
+		t.Errorf("running it again by its id: %+v", m)
+	}
+	large := s.submit("", strings.Repeat("x", 10_000))
+	s.ended(large)
+	for _, r := range []reply{s.do("GET", "/v1/jobs/"+large+"/payload", ""), s.do("POST", "/v1/jobs/"+large+"/retry", "")} {
+		if p := isProblem(t, r, problem.PayloadGone); p.Job != large || !strings.Contains(p.Detail, "queue.keep.payloads") || !strings.Contains(p.Detail, "10000") {
+			t.Errorf("a payload that is not kept: %+v", p)
+		}
+	}
+	later := s.submit("delay=1h", "")
+	isProblem(t, s.do("POST", "/v1/jobs/"+later+"/retry", ""), problem.NotEnded)
 }
 
 func TestDeadJobs(t *testing.T) {
@@ -108,6 +143,7 @@ func TestDeadJobs(t *testing.T) {
 		t.Errorf("the new job is %+v", j)
 	}
 	isProblem(t, s.do("POST", "/v1/dead/"+id+"/retry", ""), problem.NotDead)
+	isProblem(t, s.do("POST", "/v1/jobs/"+id+"/retry", ""), problem.PayloadGone)
 	isProblem(t, s.do("POST", "/v1/dead/"+nobody+"/retry", ""), problem.NotFound)
 	isProblem(t, s.do("GET", "/v1/dead/"+id, ""), problem.NotFound)
 	if r := s.do("DELETE", "/v1/dead/"+ref.ID, ""); r.status != http.StatusNoContent {

@@ -238,7 +238,41 @@ func checkPool(name string, there bool) error {
 // list tells of jobs, a page of them.
 func (a *API) list(w http.ResponseWriter, r *http.Request, q query) *problem.Problem {
 	var f faults
-	return a.answerList(w, r, q, a.lister(readChoice(q, &f)), &f)
+	c := readChoice(q, &f)
+	// A place says of which order it is.
+	text, there := q.look("after")
+	if merged := strings.HasPrefix(text, newestPrefix); merged || !there && c.filter.Newest && !c.given {
+		c.filter.Newest = true
+		return a.answerNewest(w, r, q, a.lister(c), &f)
+	}
+	return a.answerList(w, r, q, a.lister(c), &f)
+}
+
+// answerNewest answers with a page of all jobs, the newest first.
+func (a *API) answerNewest(w http.ResponseWriter, r *http.Request, q query, l *lister, f *faults) *problem.Problem {
+	limit := readLimit(q, f)
+	var at *places
+	if text, there := q.look("after"); there {
+		var err error
+		if at, err = readPlaces(text); err != nil {
+			f.add("after is " + quoted(text) + ": " + err.Error())
+		}
+	}
+	if p := f.problem(); p != nil {
+		return p
+	}
+	jobs, next, err := l.newest(r.Context(), at, limit)
+	if err != nil {
+		return problemOf(err)
+	}
+	page := Page{Jobs: jobs}
+	if jobs == nil {
+		page.Jobs = []Job{}
+	}
+	if next != nil {
+		page.Next = next.String()
+	}
+	return writeJSON(w, http.StatusOK, page)
 }
 
 // answerList reads a page and answers with it.

@@ -171,7 +171,7 @@ func (a *API) removeAll(w http.ResponseWriter, r *http.Request, _ query) *proble
 	return a.answerDead(w, r, s, a.backend.Queue().RemoveDeadAll)
 }
 
-// retryMany enqueues dead jobs again, by their ids or, for administrators as in
+// retryMany enqueues jobs again, by their ids or, those that are dead and for administrators as in
 // retryAll, as a selection says.
 func (a *API) retryMany(w http.ResponseWriter, r *http.Request, _ query) *problem.Problem {
 	if a.stopping() {
@@ -184,7 +184,7 @@ func (a *API) retryMany(w http.ResponseWriter, r *http.Request, _ query) *proble
 	q := a.backend.Queue()
 	if s.ids != nil {
 		return a.answerIDs(w, r, s.ids, func(ctx context.Context, id string) error {
-			_, err := q.RetryDead(ctx, id)
+			_, err := q.Retry(ctx, id)
 			return err
 		})
 	}

@@ -50,7 +50,7 @@ func TestListsFindJobs(t *testing.T) {
 		"/v1/jobs?state=scheduled&order=newest":         back,
 		"/v1/jobs?state=scheduled&order=newest&limit=2": back,
 		"/v1/jobs?state=scheduled&order=oldest&limit=2": waits,
-		"/v1/jobs?order=newest&limit=3":                 slices.Concat([]string{queued}, back, []string{dead, done}),
+		"/v1/jobs?order=newest&limit=3":                 slices.Concat([]string{queued, dead, done}, back),
 		"/v1/jobs?search=order":                         append(slices.Clone(waits), done),
 		"/v1/jobs?search=ORDER-3":                       {waits[3]},
 		"/v1/jobs?search=such%20%3Cfile":                nil,
@@ -202,10 +202,9 @@ func TestRetryMany(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	one, two := s.dead("a"), s.dead("b")
-	done := s.submit("", "x")
-	s.ended(done)
-	m := decode[Many](t, s.do("POST", "/v1/jobs/retry", `{"ids":["`+one+`","`+done+`"]}`))
-	if m.Count != 1 || len(m.Failed) != 1 || m.Failed[0].ID != done {
+	waits := s.submit("delay=1h", "x")
+	m := decode[Many](t, s.do("POST", "/v1/jobs/retry", `{"ids":["`+one+`","`+waits+`"]}`))
+	if m.Count != 1 || len(m.Failed) != 1 || m.Failed[0].ID != waits {
 		t.Errorf("trying again by ids answers %+v", m)
 	}
 	s.house.waitDead(t, 2) // the other, and the new one

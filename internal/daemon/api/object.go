@@ -1,10 +1,13 @@
 package api
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"net/http"
 	"slices"
+	"strconv"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/bullpen-run/bullpen/internal/daemon/problem"
@@ -71,6 +74,9 @@ func members(b []byte, f func(name string, value []byte) (goesOn bool)) error {
 	case !json.Valid(b):
 		return errors.New("is not valid JSON")
 	}
+	if half := loneSurrogate(b); half != "" {
+		return errors.New("has " + half + ", half of a character: write both halves, or give bytes that are no text as payload_base64")
+	}
 	at := skipSpace(b, 0)
 	if b[at] != '{' {
 		return errors.New("is not an object of JSON: write {...}")
@@ -92,6 +98,41 @@ func members(b []byte, f func(name string, value []byte) (goesOn bool)) error {
 		}
 	}
 	return nil
+}
+
+// loneSurrogate returns the first escape of valid JSON that is half of a character of
+// UTF-16 without the other half, empty for none. encoding/json makes the same character
+// of all of them, so that different names, keys and payloads would become one.
+func loneSurrogate(b []byte) string {
+	const size = len(`\u0000`)
+	for at := 0; ; {
+		i := bytes.IndexByte(b[at:], '\\')
+		if i < 0 {
+			return ""
+		}
+		at += i
+		if b[at+1] != 'u' {
+			at += 2
+			continue
+		}
+		switch r := escaped(b[at:]); {
+		case !utf16.IsSurrogate(r):
+			at += size
+		case len(b) >= at+2*size && b[at+size] == '\\' && b[at+size+1] == 'u' && utf16.DecodeRune(r, escaped(b[at+size:])) != utf8.RuneError:
+			at += 2 * size
+		default:
+			return string(b[at : at+size])
+		}
+	}
+}
+
+// escaped gives the number of an escape such as \u00e4, of valid JSON.
+func escaped(b []byte) rune {
+	n, err := strconv.ParseUint(string(b[2:6]), 16, 16)
+	if err != nil {
+		return utf8.RuneError
+	}
+	return rune(n)
 }
 
 var errTooMany = errors.New("there are too many")

@@ -189,10 +189,17 @@ func TestPlaces(t *testing.T) {
 	for range 4 {
 		<-here
 	}
-	text := gone(t, s.dial(t))
-	if a, err := answer(strings.NewReader(text)); err != nil || a.status != 429 || a.header.Get("Retry-After") == "" || a.text != refusalBody {
+	newcomer := s.dial(t)
+	fmt.Fprint(newcomer, "GET /v1/jobs/1 HTTP/1.1\r\nHost: localhost\r\n\r\n")
+	text := gone(t, newcomer)
+	if a, err := answer(strings.NewReader(text)); err != nil || a.status != 429 || a.header.Get("Retry-After") == "" || !strings.Contains(a.text, "http.max_connections") {
 		t.Errorf("a newcomer while all are at work: %q %v", text, err)
 	}
+	for range 3 * spareConnections {
+		s.dial(t) // they say nothing, and have all spare places
+	}
+	s.want(t, 200, "", "GET", "/livez", "")
+	s.client.CloseIdleConnections()
 	close(leave)
 	all.Wait()
 	s.want(t, 200, "", "GET", "/livez", "")

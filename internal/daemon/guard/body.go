@@ -109,6 +109,24 @@ func (b *body) room(p []byte) ([]byte, error) {
 	return p, nil
 }
 
+// Grow takes room among all bodies for size bytes of the body of r, which its reader is
+// about to make room for in memory. When there is none in time, reading fails as well.
+func Grow(r *http.Request, size int64) error {
+	b, ok := r.Body.(*body)
+	if !ok || size <= b.asked {
+		return nil
+	}
+	if b.err != nil {
+		return b.err
+	}
+	if err := b.owner.guard.room.take(r.Context(), &b.hold, size-b.asked); err != nil {
+		return b.fail(err)
+	}
+	b.asked = size
+	b.owner.guard.room.litter.add(b.read)
+	return nil
+}
+
 // roll sets the deadline of the next read.
 func (b *body) roll(now time.Time) {
 	pause := b.owner.guard.times.Body

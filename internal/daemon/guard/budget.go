@@ -20,6 +20,7 @@ var errNoRoom = errors.New("there is no room for the body now")
 type budget struct {
 	size     int64
 	patience time.Duration
+	litter   *litter
 	waits    atomic.Int32 // claims that wait, for those that want to know how tight it is
 
 	mu      sync.Mutex
@@ -44,7 +45,7 @@ type claim struct {
 }
 
 func newBudget(size int64, patience time.Duration) *budget {
-	return &budget{size: size, patience: patience, free: size}
+	return &budget{size: size, patience: patience, litter: newLitter(size), free: size}
 }
 
 // take gives h more bytes, or an error when there are none in time.
@@ -100,6 +101,7 @@ func (b *budget) give(h *hold, bytes int64, all bool) {
 	defer b.mu.Unlock()
 	if all {
 		bytes, h.done = h.bytes, true
+		b.litter.add(bytes)
 	}
 	if bytes == 0 {
 		return

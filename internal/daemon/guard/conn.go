@@ -1,7 +1,6 @@
 package guard
 
 import (
-	"crypto/tls"
 	"errors"
 	"net"
 	"net/http"
@@ -21,6 +20,8 @@ type conn struct {
 	// waits is since when no request has been here, in nanoseconds after the
 	// listener began; atWork while there is one.
 	waits atomic.Int64
+	// spare says that it has a spare place; written with from.mu held.
+	spare atomic.Bool
 
 	until atomic.Int64 // the write deadline in force, in Unix nanoseconds
 	own   atomic.Bool  // a handler or the server has set a deadline of its own
@@ -98,11 +99,8 @@ func (c *conn) Close() error {
 
 // onState notes whether a connection waits for a request or has one.
 func onState(nc net.Conn, s http.ConnState) {
-	if t, ok := nc.(*tls.Conn); ok {
-		nc = t.NetConn()
-	}
-	c, ok := nc.(*conn)
-	if !ok {
+	c := connOf(nc)
+	if c == nil {
 		return
 	}
 	switch s {

@@ -77,6 +77,7 @@ type Guard struct {
 	rates    *buckets     // nil without a bound
 	failures *buckets
 	room     *budget
+	streams  *shares
 	files    []*watched // handed to who watches them
 }
 
@@ -91,6 +92,8 @@ func New(c Config) (*Guard, error) {
 	setDefault(&g.http.MaxBody, defaultBody)
 	setDefault(&g.http.MaxInflight, max(defaultInflight, g.http.MaxBody))
 	setDefault(&g.http.MaxConnections, defaultConnections)
+	setDefault(&g.http.MaxStreams, max(g.http.MaxConnections/2, 1))
+	setDefault(&g.http.MaxClientStreams, max(g.http.MaxStreams/2, 1))
 	faults := check(g.http)
 	hosts, err := parseHosts(g.http.Hosts)
 	if err != nil {
@@ -116,6 +119,7 @@ func New(c Config) (*Guard, error) {
 		g.rates = newBuckets(g.http.Rate, max(2*g.http.Rate, 1), maxClients)
 	}
 	g.failures = newBuckets(failedTries/60.0, failedTries, maxClients)
+	g.streams = newShares(g.http.MaxStreams, g.http.MaxClientStreams)
 	g.room = newBudget(g.http.MaxInflight, g.times.Room)
 	return g, nil
 }
@@ -143,7 +147,7 @@ func check(h settings.HTTP) []error {
 	for _, n := range []struct {
 		key   string
 		value int64
-	}{{"max_body", h.MaxBody}, {"max_inflight", h.MaxInflight}, {"max_connections", int64(h.MaxConnections)}} {
+	}{{"max_body", h.MaxBody}, {"max_inflight", h.MaxInflight}, {"max_connections", int64(h.MaxConnections)}, {"max_streams", int64(h.MaxStreams)}, {"max_client_streams", int64(h.MaxClientStreams)}} {
 		if n.value < 0 {
 			faults = append(faults, fmt.Errorf("http.%s: %d is negative: set a positive number, or leave it out", n.key, n.value))
 		}

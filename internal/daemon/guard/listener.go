@@ -15,10 +15,11 @@ import (
 // longest for a request, or for the rest of its headers: a client that opens many
 // connections and says nothing shuts nobody out. While every connection is at
 // work, newcomers wait for a moment, and are refused when that does not help;
-// left in the backlog of the kernel they would not know why nobody answers.
+// left in the backlog of the kernel they would not know why nobody answers. Some more
+// places are for probes and administrators, see spare.go.
 type listener struct {
 	net.Listener
-	most                    int
+	most, spare             int
 	answer, settle, patient time.Duration
 	secure                  bool // refusals in plain text would not be understood
 	began                   time.Time
@@ -26,6 +27,9 @@ type listener struct {
 	mu   sync.Mutex
 	open map[*conn]struct{} // guarded by mu
 	full time.Time          // guarded by mu; since when every connection is at work
+	// spared is how many of open have a spare place, rising how many of these wait for
+	// a common one; guarded by mu.
+	spared, rising int
 
 	left      chan struct{} // has room for one; a place was given back
 	done      chan struct{} // closed by Close
@@ -38,7 +42,7 @@ type listener struct {
 // long as the listener is open, changed files of tokens and certificates are
 // read again.
 func (g *Guard) Listen(ctx context.Context) (net.Listener, error) {
-	l, err := g.listen(ctx, g.http.Listen, g.http.MaxConnections)
+	l, err := g.listen(ctx, g.http.Listen, g.http.MaxConnections, spareConnections)
 	if err != nil {
 		return nil, fmt.Errorf("http.listen: %w", err)
 	}
@@ -59,21 +63,21 @@ func (g *Guard) Listen(ctx context.Context) (net.Listener, error) {
 
 // ListenProbes opens the address for probes.
 func (g *Guard) ListenProbes(ctx context.Context) (net.Listener, error) {
-	l, err := g.listen(ctx, g.probes.Listen, probeConnections)
+	l, err := g.listen(ctx, g.probes.Listen, probeConnections, 0)
 	if err != nil {
 		return nil, fmt.Errorf("probes.listen: %w", err)
 	}
 	return l, nil
 }
 
-func (g *Guard) listen(ctx context.Context, address string, most int) (*listener, error) {
+func (g *Guard) listen(ctx context.Context, address string, most, spare int) (*listener, error) {
 	var c net.ListenConfig
 	inner, err := c.Listen(ctx, "tcp", address)
 	if err != nil {
 		return nil, err
 	}
 	return &listener{
-		Listener: inner, most: most,
+		Listener: inner, most: most, spare: spare,
 		answer: g.times.Answer, settle: g.times.Settle, patient: g.times.Place, began: time.Now(),
 		open: map[*conn]struct{}{}, left: make(chan struct{}, 1), done: make(chan struct{}),
 	}, nil
@@ -131,38 +135,58 @@ func (l *listener) place(c *conn) bool {
 func (l *listener) enter(c *conn) (oldest *conn, wait time.Duration, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.open) < l.most {
+	if len(l.open)-l.spared < l.most {
 		l.open[c] = struct{}{}
 		l.full = time.Time{}
 		return nil, 0, true
 	}
-	since := int64(0)
-	for o := range l.open {
-		if w := o.waits.Load(); w != atWork && (oldest == nil || w < since) {
-			oldest, since = o, w
-		}
+	oldest, since := l.oldest(func(*conn) bool { return true })
+	age := time.Duration(l.now() - since)
+	if oldest != nil && age >= l.settle {
+		delete(l.open, oldest)
+		c.spare.Store(oldest.spare.Load())
+		l.open[c] = struct{}{}
+		l.full = time.Time{}
+		return oldest, 0, true
+	}
+	if l.spared < l.spare {
+		c.spare.Store(true)
+		l.spared++
+		l.open[c] = struct{}{}
+		return nil, 0, true
 	}
 	if oldest != nil {
-		age := time.Duration(l.now() - since)
-		if age >= l.settle {
-			delete(l.open, oldest)
-			l.open[c] = struct{}{}
-			l.full = time.Time{}
-			return oldest, 0, true
-		}
 		return nil, l.settle - age, false
 	}
 	if l.full.IsZero() {
 		l.full = time.Now()
 	}
-	const look = 100 * time.Millisecond // whether one has come to rest
-	return nil, min(l.patient-time.Since(l.full), look), false
+	return nil, min(l.patient-time.Since(l.full), lookAgain), false
+}
+
+// lookAgain is how often is looked whether a connection has come to rest.
+const lookAgain = 100 * time.Millisecond
+
+// oldest returns the connection of some that has waited longest for a request, and
+// since when; nil where all are at work. The caller holds mu.
+func (l *listener) oldest(of func(*conn) bool) (oldest *conn, since int64) {
+	for o := range l.open {
+		if w := o.waits.Load(); w != atWork && (oldest == nil || w < since) && of(o) {
+			oldest, since = o, w
+		}
+	}
+	return oldest, since
 }
 
 // leave gives the place of c back.
 func (l *listener) leave(c *conn) {
 	l.mu.Lock()
-	delete(l.open, c)
+	if _, there := l.open[c]; there {
+		delete(l.open, c)
+		if c.spare.Load() {
+			l.spared--
+		}
+	}
 	l.full = time.Time{}
 	l.mu.Unlock()
 	select {

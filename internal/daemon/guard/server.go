@@ -17,6 +17,7 @@ func (g *Guard) Server(h http.Handler) *http.Server {
 		IdleTimeout:       g.times.Idle,
 		MaxHeaderBytes:    maxHeaderBytes,
 		ConnState:         onState,
+		ConnContext:       withConn,
 		// OPTIONS * goes through the guard like all else.
 		DisableGeneralOptionsHandler: true,
 		ErrorLog:                     slog.NewLogLogger(serverLog{g.log.Handler()}, slog.LevelWarn),

@@ -101,6 +101,15 @@ func readTokens(path string) ([]byte, error) {
 	return text, nil
 }
 
+// CheckTokens reports all that is wrong with a file of tokens.
+func CheckTokens(path string) error {
+	text, err := readTokens(path)
+	if err == nil {
+		_, err = parseTokens(text)
+	}
+	return err
+}
+
 // parseTokens reads lines of "ROLE NAME TOKEN" or "ROLE NAME sha256:HEX". Its
 // error has every fault with its line, and nothing of what stands there: a token
 // may stand in a wrong place.

@@ -355,15 +355,16 @@ func TestBuckets(t *testing.T) {
 func TestRate(t *testing.T) {
 	t.Parallel()
 	s := serve(t, Config{HTTP: settings.HTTP{Rate: 0.01}}, testRoutes())
-	s.want(t, 200, "", "GET", "/livez", "")
-	status, h, text := s.do(t, "GET", "/livez", "")
+	s.want(t, 200, "", "GET", "/v1/jobs/1", "")
+	status, h, text := s.do(t, "GET", "/v1/jobs/1", "")
 	if status != 429 || h.Get("Retry-After") != "100" || !strings.Contains(text, "http.rate") {
 		t.Errorf("status %d, Retry-After %q: %s", status, h.Get("Retry-After"), text)
 	}
+	s.want(t, 200, "", "GET", "/livez", "") // probes have no rate
 	tokens := serve(t, Config{HTTP: settings.HTTP{Rate: 0.01, Tokens: tokenFile(t)}}, testRoutes())
 	for _, token := range []string{readToken, adminToken} { // each has a rate of its own
-		tokens.want(t, 200, "", "GET", "/livez", "", "Authorization", "Bearer "+token)
-		tokens.want(t, 429, "rate", "GET", "/livez", "", "Authorization", "Bearer "+token)
+		tokens.want(t, 200, "", "GET", "/v1/jobs/1", "", "Authorization", "Bearer "+token)
+		tokens.want(t, 429, "rate", "GET", "/v1/jobs/1", "", "Authorization", "Bearer "+token)
 	}
 }
 

@@ -97,19 +97,23 @@ func (e *edge) admit(x *exchange, r *http.Request) *problem.Problem {
 	} else if p := g.identify(x, r); p != nil {
 		return p
 	}
-	if g.rates == nil {
+	if g.rates == nil || probe(r.URL.Path) {
 		return nil
 	}
-	who := client{name: x.caller}
-	if who.name == "" {
-		who.addr = clientAddress(r.RemoteAddr)
-	}
-	if wait, ok := g.rates.take(who, time.Now()); !ok {
+	if wait, ok := g.rates.take(x.client(), time.Now()); !ok {
 		p := problem.New(problem.Rate, fmt.Sprintf("more than %g requests a second (http.rate): send fewer, or many jobs in one bulk request", g.http.Rate))
 		p.RetryAfter = max(wait, time.Second)
 		return p
 	}
 	return nil
+}
+
+// client is who has sent the request: a token, else an address.
+func (x *exchange) client() client {
+	if x.caller != "" {
+		return client{name: x.caller}
+	}
+	return client{addr: clientAddress(x.request.RemoteAddr)}
 }
 
 // identify finds the token of a caller. Who has none may see what needs no role.
@@ -158,6 +162,18 @@ func (e *edge) route(r Route) http.Handler {
 		if x.role < r.Role {
 			x.refuse(lacking(x, r.Role))
 			return
+		}
+		if !x.mayPass(req.Context(), &r) {
+			x.refuse(noPlace(x))
+			return
+		}
+		if r.Follows {
+			who := x.client()
+			if full := e.guard.streams.enter(who); full != "" {
+				x.refuse(problem.New(problem.Rate, "as many event streams as may ("+full+") are open already: close some, or try again later"))
+				return
+			}
+			defer e.guard.streams.leave(who)
 		}
 		if r.Streams {
 			x.body.streams, x.body.most = true, 1<<62

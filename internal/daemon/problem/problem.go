@@ -24,9 +24,12 @@ const (
 	UnknownPool  Cause = "unknown-pool"
 	Method       Cause = "method"
 	Ended        Cause = "ended"
+	NotEnded     Cause = "not-ended"
 	NotDead      Cause = "not-dead"
 	Nested       Cause = "nested"
 	BusyID       Cause = "busy-id"
+	// PayloadGone says that a job has ended and that its payload is no longer kept.
+	PayloadGone Cause = "payload-gone"
 	// Incomplete says that a batch does not have the jobs that it is to be sealed with.
 	Incomplete Cause = "incomplete"
 	// Overlap says that the last job of a schedule has not ended, Managed that a
@@ -73,12 +76,14 @@ var kinds = [...]kind{
 	{UnknownPool, http.StatusNotFound, "There is no such pool", 0},
 	{Method, http.StatusMethodNotAllowed, "The method is not allowed here", 0},
 	{Ended, http.StatusConflict, "The job has ended", 0},
+	{NotEnded, http.StatusConflict, "The job has not ended", 0},
 	{NotDead, http.StatusConflict, "The job is not dead", 0},
 	{Nested, http.StatusConflict, "The task would wait for itself", 0},
 	{BusyID, http.StatusConflict, "A task with this id runs", 0},
 	{Incomplete, http.StatusConflict, "The batch does not have these jobs", 0},
 	{Overlap, http.StatusConflict, "The last job of the schedule has not ended", 0},
 	{Managed, http.StatusConflict, "It is changed in the configuration", 0},
+	{PayloadGone, http.StatusGone, "The payload is no longer kept", 0},
 	{TooLarge, http.StatusRequestEntityTooLarge, "The body is too large", 0},
 	{MediaType, http.StatusUnsupportedMediaType, "The body has the wrong media type", 0},
 	{EndedBadly, http.StatusUnprocessableEntity, "The task has ended otherwise than well", 0},

@@ -39,13 +39,20 @@ func (l *loader) check() {
 func (l *loader) checkHTTP() {
 	h := &l.settings.HTTP
 	l.checkPair("http.tls", h.Cert, h.Key)
-	l.checkFile("http.tokens", h.Tokens)
+	if l.checkFile("http.tokens", h.Tokens) && h.Tokens != "" && l.checkTokens != nil {
+		for _, one := range leaves(l.checkTokens(h.Tokens)) {
+			l.fault("http.tokens", "%v", one)
+		}
+	}
 	if h.MaxInflight < h.MaxBody {
 		at := "http.max_inflight"
 		if !l.given(at) {
 			at = "http.max_body"
 		}
 		l.fault(at, "http.max_inflight is %s and http.max_body %s: use a max_inflight that has room for the largest body", bytesText(h.MaxInflight), bytesText(h.MaxBody))
+	}
+	if h.MaxStreams >= h.MaxConnections && h.MaxStreams > 1 {
+		l.fault("http.max_streams", "it is %d and http.max_connections %d: use fewer streams than connections, so that other requests find one", h.MaxStreams, h.MaxConnections)
 	}
 	if isLoopback(h.Listen) {
 		return

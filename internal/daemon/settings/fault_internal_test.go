@@ -1,6 +1,7 @@
 package settings
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -108,6 +109,9 @@ var faultCases = map[string]struct {
 	"key alone":             {"http: {tls: {key: empty}}\n", []string{"bullpen.yaml:1:19: http.tls.key: a private key needs its certificate"}},
 	"no pair":               {"queue: {url: a, tls: {cert: empty, key: empty}}\n", []string{"bullpen.yaml:1:29: queue.tls.cert: it does not go with queue.tls.key: "}},
 	"a folder":              {"http: {tokens: /}\n", []string{"bullpen.yaml:1:16: http.tokens: the file is no regular file"}},
+	"a pool of a bad name":  {"pools: {A: {command: nothing-of-this-name, workrs: 1, workers: {min: 2, max: 1}}}\n", []string{`bullpen.yaml:1:9: pools.A: "A" is no name of a pool`, `bullpen.yaml:1:22: pools.A.command: "nothing-of-this-name"`, "bullpen.yaml:1:44: pools.A.workrs: no such key", "bullpen.yaml:1:78: pools.A.workers.max: it is 1 and workers.min 2"}},
+	"cron and its zone":     {"pools: {a: }\nschedules: {s: {pool: a, cron: '61 * * * *', zone: Nowhere, missed: never}}\n", []string{"bullpen.yaml:2:13: schedules.s: Zone \"Nowhere\" is not known", `bullpen.yaml:2:13: schedules.s: cron "61 * * * *": minute: 61`, "bullpen.yaml:2:69: schedules.s.missed"}},
+	"no time and no pool":   {"schedules: {s: {pool: A, every: never, zone: Nowhere}}\n", []string{"bullpen.yaml:1:23: schedules.s.pool: ", "bullpen.yaml:1:33: schedules.s.every: "}},
 	"no certificate":        {"queue: {url: a, tls: {ca: empty}}\n", []string{`bullpen.yaml:1:27: queue.tls.ca: "empty" has no certificate`}},
 	"of a server":           {"queue: {replicas: 3, tls: {ca: x}}\n", []string{"bullpen.yaml:1:19: queue.replicas: it is for jobs in queue.url, and they are in queue.dir", "bullpen.yaml:1:22: queue.tls: it is for", "bullpen.yaml:1:32: queue.tls.ca: "}},
 	"of a folder":           {"queue: {url: a, reserve: 1G}\n", []string{"bullpen.yaml:1:26: queue.reserve: it is for jobs in queue.dir, and they are in queue.url"}},
@@ -240,4 +244,24 @@ func TestNearest(t *testing.T) {
 			t.Errorf("distance of %q and %q is %d, want %d", c.a, c.b, got, c.want)
 		}
 	}
+}
+
+// TestTokensAreChecked wants what is wrong with a file of tokens among the other faults.
+func TestTokensAreChecked(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	file := filepath.Join(folder, "tokens")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Load(Source{
+		Path: filepath.Join(folder, "bullpen.yaml"), Text: []byte("nod: a\nhttp: {tokens: tokens}\n"),
+		CheckTokens: func(path string) error {
+			if path != file {
+				t.Errorf("asked about %s, want %s", path, file)
+			}
+			return errors.Join(errors.New("one"), errors.New("two"))
+		},
+	})
+	wantFaults(t, err, folder, "bullpen.yaml:1:1: nod: ", "bullpen.yaml:2:16: http.tokens: one", "bullpen.yaml:2:16: http.tokens: two")
 }

@@ -40,7 +40,9 @@ func daemonKeys() []key[Settings] {
 		row("http.hosts", hosts, "(none)", "names, besides those of this machine, by which the API may be called", func(s *Settings) *[]string { return &s.HTTP.Hosts }),
 		row("http.max_body", size[int64](1, mostBody), "64MiB", "largest body of a request", func(s *Settings) *int64 { return &s.HTTP.MaxBody }),
 		row("http.max_inflight", size[int64](1, 1<<50), "256MiB", "most bytes of all bodies at a time", func(s *Settings) *int64 { return &s.HTTP.MaxInflight }),
-		row("http.max_connections", count(1, mostConnections), "4096", "most connections at a time", func(s *Settings) *int { return &s.HTTP.MaxConnections }),
+		row("http.max_connections", count(1, mostConnections), "4096", "most connections at a time; 32 more are for probes and administrators", func(s *Settings) *int { return &s.HTTP.MaxConnections }),
+		row("http.max_streams", count(1, mostConnections), "(half of max_connections)", "most event streams at a time", func(s *Settings) *int { return &s.HTTP.MaxStreams }),
+		row("http.max_client_streams", count(1, mostConnections), "(half of max_streams)", "most event streams of one client: of a token, without one of an address", func(s *Settings) *int { return &s.HTTP.MaxClientStreams }),
 		row("http.rate", fraction(0, 1e9, "use requests a second, or 0 for no bound"), "0", "most requests of one caller a second; 0 is no bound",
 			func(s *Settings) *float64 { return &s.HTTP.Rate }),
 		row("http.max_wait", scalar("duration", durationUse+fmt.Sprintf("; the most is %v", mostWait), func(s string) (time.Duration, bool) {
@@ -124,6 +126,8 @@ func keepKeys() []key[Settings] {
 		row("queue.keep.dead_age", span(time.Second), "720h", "how long dead jobs are kept", func(s *Settings) *time.Duration { return &s.Queue.Keep.DeadAge }),
 		row("queue.keep.lines", orNone(count(1, mostLines)), "50", "how many of the last log lines of a job are kept; 0 keeps none", func(s *Settings) *int { return &s.Queue.Keep.Lines }),
 		row("queue.keep.line_bytes", size[int](1, mostLineText), "8KiB", "bytes of these lines together", func(s *Settings) *int { return &s.Queue.Keep.LineBytes }),
+		row("queue.keep.payloads", orNone(size[int](1, mostPayload)), "8KiB", "largest job, payload and metadata, that is kept with its result, so that it can be looked at and tried again; 0 keeps none",
+			func(s *Settings) *int { return &s.Queue.Keep.Payloads }),
 	}
 }
 

@@ -16,13 +16,13 @@ import (
 // samples are values other than the defaults, for each key.
 var samples = map[string]string{
 	"node": "n", "grace": "7s", "http.listen": "127.0.0.1:1", "http.tls.cert": "cert.pem", "http.tls.key": "key.pem", "http.tokens": "tokens",
-	"http.hosts": "[a, 'b:1']", "http.max_body": "1K", "http.max_inflight": "1G", "http.max_connections": "5", "http.rate": "0.5", "http.max_wait": "1m",
+	"http.hosts": "[a, 'b:1']", "http.max_body": "1K", "http.max_inflight": "1G", "http.max_connections": "5", "http.max_streams": "3", "http.max_client_streams": "2", "http.rate": "0.5", "http.max_wait": "1m",
 	"dashboard": "false", "probes.listen": ":1", "log.level": "debug", "log.format": "json", "budget.memory": "1T", "budget.workers": "1000", "budget.starts": "3",
 	"queue.dir": "q", "queue.url": "nats://u:p@a:1,b:1", "queue.memory": "true", "queue.replicas": "3", "queue.credentials": "creds",
 	"queue.tls.ca": "ca.pem", "queue.tls.cert": "cert.pem", "queue.tls.key": "key.pem", "queue.reserve": "1G", "queue.sync_always": "true",
 	"queue.namespace": "other", "queue.lease": "5s", "queue.key_window": "1h", "queue.max_payload": "1M", "queue.max_result": "2M",
 	"queue.keep.jobs": "1G", "queue.keep.outcomes": "2G", "queue.keep.outcome_count": "5", "queue.keep.outcome_age": "1h", "queue.keep.dead": "2G",
-	"queue.keep.dead_age": "1h", "queue.keep.lines": "0", "queue.keep.line_bytes": "1K",
+	"queue.keep.dead_age": "1h", "queue.keep.lines": "0", "queue.keep.line_bytes": "1K", "queue.keep.payloads": "4KiB",
 	"queue.cluster.name": "c", "queue.cluster.node": "n1", "queue.cluster.listen": ":6222", "queue.cluster.routes": "['b:6222']", "queue.cluster.client": ":4222",
 	"queue.cluster.user": "u", "queue.cluster.password_file": "password", "queue.cluster.replicas": "5",
 	"traces.endpoint": "http://localhost:4318", "traces.sample": "0.5", "traces.headers": "{A: b}", "traces.headers_file": "headers", "traces.timeout": "1s", "traces.service": "jobs",
@@ -36,7 +36,7 @@ var poolSamples = map[string]string{
 	"groups.concurrency": "2", "groups.rate": "0.5", "groups.burst": "3", "groups.meta": "tenant",
 	"recycle.tasks": "5", "recycle.age": "1h", "recycle.memory": "1G", "recycle.jitter": "0", "sandbox": "strict", "sandbox.profile": "strict",
 	"sandbox.allow": "[., '/usr:ro']", "sandbox.network": "true", "sandbox.temp": "1M", "sandbox.best_effort": "true", "env": "{A: b, C: null}", "dir": "sub",
-	"preload": "[json]", "nice": "host", "cpus": "[0, 1]", "io": "idle", "oom_score": "0", "grace": "1s", "close_grace": "1s", "null": "true", "arena": "0",
+	"preload": "[json]", "nice": "host", "cpus": "[0, 1]", "io": "idle", "oom_score": "0", "grace": "1s", "close_grace": "1s", "null": "true", "log_rate": "1MiB", "arena": "0",
 }
 
 // sampleValue reads a sample as it would stand in a file.
@@ -98,7 +98,7 @@ func TestEveryKeyIsReached(t *testing.T) {
 		}
 		return d
 	}, samples)
-	wantNoZero(t, reflect.ValueOf(all), "Settings", "Dashboard", "Path", "Pools", "PoolsGiven", "Schedules", "SchedulesGiven", "Queue.Store", "Queue.Node", "Queue.Logger", "Queue.Ended", "Queue.Retry", "Budget.Logger", "Store.clustered")
+	wantNoZero(t, reflect.ValueOf(all), "Settings", "Dashboard", "Path", "Pools", "PoolsGiven", "Schedules", "SchedulesGiven", "Queue.Store", "Queue.Node", "Queue.Logger", "Queue.Ended", "Queue.Refuse", "Queue.Retry", "Budget.Logger", "Store.clustered")
 	pool := everyKey(t, poolTable, func() (p Pool) {
 		if err := poolTable.defaults(&p); err != nil {
 			t.Fatal(err)
@@ -116,7 +116,7 @@ func TestEveryKeyIsReached(t *testing.T) {
 	wantNoZero(t, reflect.ValueOf(schedule), "Schedule", "Name", "Paused", "Origin", "Job.Key", "Job.Then", "Job.Delay", "Job.At", "Job.Deadline",
 		"Job.Limits.Memory", "Job.Limits.CPU", "Job.Limits.Output", "Job.Retry.Backoff", "Job.Retry.MaxBackoff", "Job.Retry.Crashes", "Job.Retry.Nodes", "Job.Retry.On")
 	// The overflow is that of the daemon, which answers that it is overloaded.
-	wantNoZero(t, reflect.ValueOf(pool), "Pool", "Process.Name", "Process.Overflow", "Process.Budget", "Process.Logger")
+	wantNoZero(t, reflect.ValueOf(pool), "Pool", "Process.Name", "Process.Arguments", "Process.Overflow", "Process.Budget", "Process.Logger")
 }
 
 // wantNoZero finds fields that no key has set.
@@ -201,6 +201,7 @@ func TestDefaultsOfProcess(t *testing.T) {
 			t.Error(err)
 		}
 	}
+	want.LogRate = 256 << 10 // a library logs all unless it is asked not to
 	if got.Logger, want.Logger = nil, nil; !reflect.DeepEqual(got, want) {
 		t.Errorf("with the defaults of the table\n%+v\nwithout\n%+v", got, want)
 	}
@@ -218,7 +219,7 @@ func TestDefaultsOfQueue(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	keep := queue.Keep{
-		Jobs: 4 << 30, Outcomes: 1 << 30, OutcomeCount: 1_000_000, OutcomeAge: 24 * time.Hour, Dead: 1 << 30, DeadAge: 30 * 24 * time.Hour, Lines: 50, LineBytes: 8 << 10,
+		Jobs: 4 << 30, Outcomes: 1 << 30, OutcomeCount: 1_000_000, OutcomeAge: 24 * time.Hour, Dead: 1 << 30, DeadAge: 30 * 24 * time.Hour, Lines: 50, LineBytes: 8 << 10, Payloads: 8 << 10,
 	}
 	if s.Queue.Keep != keep || s.Queue.Lease != 30*time.Second || s.Queue.KeyWindow != 24*time.Hour || s.Queue.Namespace != "main" {
 		t.Errorf("%+v", s.Queue)

@@ -140,6 +140,8 @@ func systemKeys() []key[Pool] {
 		row("oom_score", orNone(count(1, 1000)), "500", "added to the score by which the kernel chooses what to kill when memory is out; 0 leaves it as it is", func(p *Pool) *int { return &p.Process.OOMScore }),
 		row("grace", span(time.Millisecond), "500ms", "time between asking a task to end and killing its worker", func(p *Pool) *time.Duration { return &p.Process.Grace }),
 		row("close_grace", span(time.Millisecond), "5s", "how long the end of the pool may take when its tasks are ended", func(p *Pool) *time.Duration { return &p.Process.CloseGrace }),
+		row("log_rate", orNone(size[int64](1, math.MaxInt64)), "256KiB", "most bytes a second of the output of one worker in the daemon's log, four times as many at once after a pause; a line says how much was left out; 0 is no bound",
+			func(p *Pool) *int64 { return &p.Process.LogRate }),
 		row("null", flag, "false", "separates lines by NUL bytes, with lines", func(p *Pool) *bool { return &p.Process.NUL }),
 		row("arena", orNone(size[int](1<<12, math.MaxInt32)), "64MiB", "shared memory of a worker for large payloads and results, with frames; 0 is none", func(p *Pool) *int { return &p.Process.Arena }),
 	}

@@ -23,6 +23,9 @@ type Source struct {
 	// Flags are values by the paths of their keys; one that is empty is as if it
 	// was not there.
 	Flags map[string]string
+	// CheckTokens reports what is wrong with the file of http.tokens, which can be
+	// read; nil does not look into it.
+	CheckTokens func(path string) error
 }
 
 // Load reads and checks a configuration: flags go before the environment, that
@@ -32,7 +35,7 @@ type Source struct {
 func Load(source Source) (*Settings, error) {
 	l := &loader{
 		settings: &Settings{Path: source.Path, Pools: make(map[string]Pool), Schedules: make(map[string]queue.Schedule)}, places: make(map[string]place),
-		env: make(map[string]string),
+		env: make(map[string]string), checkTokens: source.CheckTokens,
 	}
 	l.journal.file = source.Path
 	if source.Path == "" {
@@ -64,6 +67,8 @@ type loader struct {
 	folder   string           // of the file, absolute; empty without one
 	places   map[string]place // of all that was set, by path; also of mappings
 	env      map[string]string
+
+	checkTokens func(path string) error // nil does not look
 }
 
 // text returns what the file has. false is none, or one that cannot be read.
@@ -162,7 +167,6 @@ func (l *loader) pools(v value) {
 		at := join("pools", p.name)
 		if !isToken(p.name) {
 			l.journal.add(p.place, at, "%s is no name of a pool: %s", quote(p.name), nameUse)
-			continue
 		}
 		l.places[at] = p.place
 		var pool Pool

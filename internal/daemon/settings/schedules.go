@@ -89,13 +89,10 @@ func (l *loader) schedules(v value) {
 			l.journal.add(p.place, at, "%v", err)
 			continue
 		}
-		before := len(l.journal.faults)
 		if p.value.shape != isNull {
 			walk(l, scheduleTable, &s, p.value, at+".", "")
 		}
-		if len(l.journal.faults) == before {
-			l.settings.Schedules[p.name] = s
-		}
+		l.settings.Schedules[p.name] = s
 	}
 }
 
@@ -108,17 +105,19 @@ func (l *loader) checkSchedules() {
 	s := l.settings
 	for _, name := range slices.Sorted(maps.Keys(s.Schedules)) {
 		one, at := s.Schedules[name], join("schedules", name)
-		if one.Job.Queue == "" {
+		_, there := s.Pools[one.Job.Queue]
+		switch {
+		case l.given(at+".pool") && one.Job.Queue == "": // what it has is no name
+		case one.Job.Queue == "":
 			l.fault(at, "it has no pool: say to which its jobs go, such as pool: reports")
-			continue
-		}
-		if _, there := s.Pools[one.Job.Queue]; !there {
+		case !there:
 			l.fault(at+".pool", "%s is no pool of this configuration: name one of \"pools\", which needs no command where others work it off", quote(one.Job.Queue))
 		}
-		if err := one.Check(s.Queue); err != nil {
-			for _, leaf := range leaves(err) {
-				l.fault(at, "%s", strings.ReplaceAll(leaf.Error(), "\n", " "))
-			}
+		if one.Cron == "" && one.Every == 0 && (l.given(at+".cron") || l.given(at+".every")) {
+			one.Every, one.Zone = leastEvery, "" // what it has is no time, which was said
+		}
+		for _, leaf := range leaves(one.Check(s.Queue)) {
+			l.fault(at, "%s", strings.ReplaceAll(leaf.Error(), "\n", " "))
 		}
 	}
 }

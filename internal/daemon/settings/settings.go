@@ -61,6 +61,9 @@ type HTTP struct {
 	MaxBody, MaxInflight int64
 	// MaxConnections is the most connections at a time.
 	MaxConnections int
+	// MaxStreams is the most event streams at a time, MaxClientStreams the most of one
+	// client; 0 is half of the number before.
+	MaxStreams, MaxClientStreams int
 	// Rate is the most requests of one client a second; 0 is no bound.
 	Rate float64
 	// MaxWait is the longest that a request waits for the end of a job.

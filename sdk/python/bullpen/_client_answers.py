@@ -18,7 +18,7 @@ _CLASSES: Dict[str, Type[errors.ClientError]] = {
     "bad-request": errors.BadRequest, "method": errors.BadRequest, "media-type": errors.BadRequest,
     "too-large": errors.TooLarge, "bad-config": errors.BadConfig, "unauthorized": errors.Unauthorized,
     "forbidden": errors.Forbidden, "not-found": errors.NotFound, "unknown-pool": errors.NotFound,
-    "ended": errors.Ended, "not-dead": errors.NotDead, "nested": errors.Nested, "busy-id": errors.BusyId,
+    "ended": errors.Ended, "not-ended": errors.NotEnded, "payload-gone": errors.PayloadGone, "not-dead": errors.NotDead, "nested": errors.Nested, "busy-id": errors.BusyId,
     "incomplete": errors.Incomplete, "overlap": errors.Overlap, "managed": errors.Managed,
     "ended-badly": errors.JobFailed, "unknown-task": errors.UnknownTask, "refused": errors.Refused,
     "overloaded": errors.Overloaded, "full": errors.Overloaded, "rate": errors.Overloaded, "closed": errors.Closed,

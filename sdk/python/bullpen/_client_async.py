@@ -180,7 +180,7 @@ class AsyncClient(AsyncDriver, AsyncSchedules):
         await self._drive(self._calls.cancel_run(id))
 
     async def retry(self, id: str) -> AsyncJob:
-        """Enqueue a dead job again, as a new job. NotDead where it is not dead."""
+        """Enqueue a job that has ended again, as a new job. PayloadGone where its payload is not kept."""
         return AsyncJob(self, await self._drive(self._calls.retry(id)))
 
     def follow(self, id: str, after: str = "") -> AsyncIterator[Event]:

@@ -107,6 +107,12 @@ class NotDead(ClientError):
     __module__ = "bullpen.client"
 
 
+class PayloadGone(ClientError):
+    """The job has ended, and its payload is no longer kept."""
+
+    __module__ = "bullpen.client"
+
+
 class NotEnded(ClientError, TimeoutError):
     """The wait is over, and the job goes on."""
 

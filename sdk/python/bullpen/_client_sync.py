@@ -176,7 +176,7 @@ class Client(Driver, Schedules):
         self._drive(self._calls.cancel_run(id))
 
     def retry(self, id: str) -> Job:
-        """Enqueue a dead job again, as a new job. NotDead where it is not dead."""
+        """Enqueue a job that has ended again, as a new job. PayloadGone where its payload is not kept."""
         return Job(self, self._drive(self._calls.retry(id)))
 
     def follow(self, id: str, after: str = "") -> Iterator[Event]:

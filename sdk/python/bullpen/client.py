@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ._client_answers import Event, JobInfo, Line, PoolInfo, Progress
 from ._client_errors import (BadAnswer, BadConfig, BadRequest, BusyId, ClientError, Closed, Ended, Forbidden, Incomplete, JobFailed, Lost,
-                             Managed, Nested, NeverStarted, NotDead, NotEnded, NotFound, Overlap, Overloaded, Refused, ServerError, StartFailed,
+                             Managed, Nested, NeverStarted, NotDead, NotEnded, NotFound, Overlap, Overloaded, PayloadGone, Refused, ServerError, StartFailed,
                              StoreFailed, TooLarge, Unauthorized, Unconfirmed, UnknownTask, Unreachable)
 from ._client_infos import BatchInfo, ScheduleInfo, StatusInfo, StoreInfo
 from ._client_requests import DeadFilter, Filter, Limits, Link, Options
@@ -29,7 +29,7 @@ __all__ = [
     "AsyncClient", "AsyncJob", "BadAnswer", "BadConfig", "BadRequest", "BatchInfo", "BusyId", "Client", "ClientError", "Closed",
     "DeadFilter", "Ended", "Event", "Filter", "Forbidden", "Incomplete", "Job", "JobFailed", "JobInfo", "Limits", "Line", "Link", "Lost", "Managed",
     "Nested",
-    "NeverStarted", "NotDead", "NotEnded", "NotFound", "Options", "Overlap", "Overloaded", "PoolInfo", "Progress", "Refused",
+    "NeverStarted", "NotDead", "NotEnded", "NotFound", "Options", "Overlap", "Overloaded", "PayloadGone", "PoolInfo", "Progress", "Refused",
     "ScheduleInfo", "ScheduleOptions",
     "ServerError", "StartFailed", "StatusInfo", "StoreFailed", "StoreInfo", "TooLarge", "Unauthorized", "Unconfirmed", "UnknownTask", "Unreachable",
 ]

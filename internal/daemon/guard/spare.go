@@ -1,0 +1,147 @@
+package guard
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/bullpen-run/bullpen/internal/daemon/problem"
+)
+
+// spareConnections are the places beside http.max_connections. A connection that gets
+// one serves probes and administrators only, until it finds a common place.
+const spareConnections = 32
+
+// connKey is where the context of a request has its *conn.
+type connKey struct{}
+
+// connOf finds our connection below what the server was given.
+func connOf(nc net.Conn) *conn {
+	if t, ok := nc.(*tls.Conn); ok {
+		nc = t.NetConn()
+	}
+	c, _ := nc.(*conn)
+	return c
+}
+
+func withConn(ctx context.Context, nc net.Conn) context.Context {
+	return context.WithValue(ctx, connKey{}, connOf(nc))
+}
+
+// mayPass finds a common place for a request that is not for a spare one, and reports
+// whether the request may be served.
+func (x *exchange) mayPass(ctx context.Context, r *Route) bool {
+	c, _ := ctx.Value(connKey{}).(*conn)
+	if c == nil || !c.spare.Load() {
+		return true
+	}
+	if !r.Follows && (monitored(x.request.URL.Path) || r.Role == Admin || x.role == Admin && x.guard.tokens != nil) {
+		return true
+	}
+	return c.from.promote(ctx, c)
+}
+
+// monitored reports whether a path is asked for by what watches the daemon.
+func monitored(path string) bool { return probe(path) || path == "/metrics" }
+
+func noPlace(w http.ResponseWriter) *problem.Problem {
+	w.Header().Set("Connection", "close")
+	p := problem.New(problem.Rate, "all connections (http.max_connections) are at work: try again later, or let clients use connections more than once")
+	p.RetryAfter = 5 * time.Second
+	return p
+}
+
+// promote gives c a common place in the stead of its spare one, and waits for that.
+func (l *listener) promote(ctx context.Context, c *conn) bool {
+	l.mu.Lock()
+	crowded := l.rising >= max(l.spare/2, 1)
+	if !crowded {
+		l.rising++
+	}
+	l.mu.Unlock()
+	if crowded { // the others are for probes
+		return false
+	}
+	defer func() {
+		l.mu.Lock()
+		l.rising--
+		l.mu.Unlock()
+	}()
+	end := time.NewTimer(l.settle + l.patient)
+	defer end.Stop()
+	look := time.NewTicker(lookAgain)
+	defer look.Stop()
+	for !l.rise(c) {
+		select {
+		case <-look.C:
+		case <-end.C:
+			return false
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return true
+}
+
+// rise gives c a common place if there is one.
+func (l *listener) rise(c *conn) bool {
+	l.mu.Lock()
+	var oldest *conn
+	if len(l.open)-l.spared >= l.most {
+		var since int64
+		oldest, since = l.oldest(func(o *conn) bool { return !o.spare.Load() })
+		if oldest == nil || time.Duration(l.now()-since) < l.settle {
+			l.mu.Unlock()
+			return false
+		}
+		delete(l.open, oldest)
+	}
+	if c.spare.CompareAndSwap(true, false) {
+		l.spared--
+	}
+	l.mu.Unlock()
+	if oldest != nil {
+		_ = oldest.Close()
+	}
+	return true
+}
+
+// shares count the event streams that are open, in all and by client.
+type shares struct {
+	most, each int
+
+	mu  sync.Mutex
+	all int            // guarded by mu
+	of  map[client]int // guarded by mu
+}
+
+func newShares(most, each int) *shares {
+	return &shares{most: most, each: each, of: make(map[client]int)}
+}
+
+// enter begins a stream; full names the bound that does not allow it.
+func (s *shares) enter(who client) (full string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.all >= s.most:
+		return "http.max_streams"
+	case s.of[who] >= s.each:
+		return "http.max_client_streams"
+	}
+	s.all++
+	s.of[who]++
+	return ""
+}
+
+func (s *shares) leave(who client) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.all--
+	if s.of[who]--; s.of[who] == 0 {
+		delete(s.of, who)
+	}
+}

@@ -1,0 +1,95 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/bullpen-run/bullpen/internal/daemon/settings"
+	"github.com/bullpen-run/bullpen/process"
+)
+
+// Trial says how the start of one worker of a pool went.
+type Trial struct {
+	Pool string
+	// Started is false where there is nothing to start: the pool has no command, or
+	// starts a process for each task.
+	Started bool
+	// Took is how long it was until the worker was ready.
+	Took time.Duration
+	// Err says why it does not start, or why its bounds and sandbox cannot be made.
+	Err error
+}
+
+// trialsAtOnce is how many pools are tried at a time.
+const trialsAtOnce = 4
+
+// Try starts one worker of each pool and ends it again, without opening queue and
+// addresses. The trials are in the order of the names.
+func Try(ctx context.Context, s *settings.Settings) []Trial {
+	names := slices.Sorted(maps.Keys(s.Pools))
+	trials := make([]Trial, len(names))
+	room := make(chan struct{}, trialsAtOnce)
+	var all sync.WaitGroup
+	for i, name := range names {
+		all.Go(func() { // ends with its trial, soon after the pool's StartTimeout
+			room <- struct{}{}
+			defer func() { <-room }()
+			trials[i] = try(ctx, name, s.Pools[name].Process)
+		})
+	}
+	all.Wait()
+	return trials
+}
+
+// try starts a worker of one pool.
+func try(ctx context.Context, name string, c process.Config) Trial {
+	t := Trial{Pool: name}
+	if len(c.Command) == 0 {
+		return t
+	}
+	c.Name, c.Logger = name, slog.New(slog.DiscardHandler)
+	c.Min, c.Max, c.Spare = 0, 1, 0
+	workers, err := process.New(c) //nolint:contextcheck // a pool bounds its own starts
+	if err != nil {
+		t.Err = err
+		return t
+	}
+	feed := workers.Events(0)
+	if c.Protocol != process.Exec {
+		t.Started = true
+		begun := time.Now()
+		t.Err = firstStart(ctx, workers, feed)
+		t.Took = time.Since(begun)
+	}
+	if err := workers.Close(); t.Err == nil {
+		t.Err = err
+	}
+	feed.Close()
+	return t
+}
+
+// firstStart waits until a worker is ready, or has not become so.
+func firstStart(ctx context.Context, workers *process.Pool, feed *process.Feed) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, workers.Config().StartTimeout+time.Second, errors.New("the worker was not ready in time"))
+	defer cancel()
+	ready := make(chan error, 1)
+	go func() { ready <- workers.Ready(ctx, 1) }() // ends with ctx; waited for below
+	for {
+		select {
+		case err := <-ready:
+			return err
+		case e := <-feed.C:
+			if e.Kind != process.StartFailed {
+				continue
+			}
+			cancel() // the pool would start another
+			<-ready
+			return errors.New(e.Text)
+		}
+	}
+}
