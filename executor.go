@@ -5,7 +5,7 @@ import "context"
 // Executor is anything that runs tasks. All methods are safe for concurrent
 // use.
 //
-// One that its callers share should be a [RoomTeller] besides.
+// An executor that several callers share should also be a [RoomNotifier].
 //
 // The contract, which package executortest checks for every executor:
 //

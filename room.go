@@ -2,44 +2,43 @@ package bullpen
 
 import "sync/atomic"
 
-// RoomTeller is what an [Executor] may be besides: one that says when there is
-// room for another task, to callers that hand over no more than Capacity says. It
-// is for those that share an executor: the end of a task of their own they see by
-// themselves, that of somebody else's task only so.
+// RoomNotifier is an [Executor] that also signals when it has room for another task.
+// It serves callers that share the executor and hand over no more than Capacity says:
+// they see the ends of their own tasks, but not those of other callers' tasks.
 //
-// An executor gets it from a [RoomSignal]; one that wraps another passes the
-// method on by [Room]. Package executortest checks it for executors that have it.
-type RoomTeller interface {
+// An executor implements it with a [RoomSignal]; one that wraps another passes the
+// method on with [Room]. Package executortest checks executors that have it.
+type RoomNotifier interface {
 	Executor
 	// Room returns a channel that is closed as soon as Capacity is above 0, at once
-	// where it is, and when the executor begins to end. Others may have taken the
-	// room by then: ask Capacity again, and Room for the next time. A channel
-	// that nobody looks at any more needs no care. Nil, for an executor that wraps
-	// another, says that the inner one cannot tell.
+	// where it already is, and when the executor begins to end. By then another caller
+	// may have taken the room: ask Capacity again, and call Room again to wait again.
+	// A channel that is no longer needed can be dropped. Nil, from an executor that
+	// wraps another, means that the inner one is not a RoomNotifier.
 	Room() <-chan struct{}
 }
 
-// Room is the method Room of e, and nil where e has none. A caller that gets nil
-// has to ask Capacity from time to time.
+// Room returns e's Room channel, or nil where e has none. A caller that gets nil has
+// to ask Capacity from time to time.
 func Room(e Executor) <-chan struct{} {
-	if t, ok := e.(RoomTeller); ok {
-		return t.Room()
+	if n, ok := e.(RoomNotifier); ok {
+		return n.Room()
 	}
 	return nil
 }
 
-// RoomSignal is how an executor keeps [RoomTeller]. Its method Room is
+// RoomSignal implements [RoomNotifier] for an executor, whose method Room is
 //
 //	c := signal.Next()
 //	if there is room, or the end has begun {
-//		signal.Tell()
+//		signal.Notify()
 //	}
 //	return c
 //
-// and each step of its own that may have made room, and that begins its end, calls
-// Tell when it is done, where Awaited says so. In this order no wake-up is lost:
-// those who wait take their channel first and look for room then, those who make
-// room look for who waits last.
+// Each step of the executor that may have made room, or that begins its end, calls
+// Notify when it is done; HasWaiters reports whether that is worth a look. In this
+// order no wake-up is lost: who waits takes the channel first and looks for room
+// then, who makes room looks for waiters last.
 //
 // The zero value is ready. All methods are safe for concurrent use, take no lock,
 // and cost one atomic load while nobody waits.
@@ -47,7 +46,7 @@ type RoomSignal struct {
 	next atomic.Pointer[chan struct{}] // nil while nobody waits
 }
 
-// Next returns the channel that the next Tell closes.
+// Next returns the channel that the next Notify closes.
 func (s *RoomSignal) Next() <-chan struct{} {
 	for {
 		if c := s.next.Load(); c != nil {
@@ -60,12 +59,12 @@ func (s *RoomSignal) Next() <-chan struct{} {
 	}
 }
 
-// Awaited reports whether somebody waits for Tell, or has waited since the last.
-func (s *RoomSignal) Awaited() bool { return s.next.Load() != nil }
+// HasWaiters reports whether Next was called since the last Notify.
+func (s *RoomSignal) HasWaiters() bool { return s.next.Load() != nil }
 
-// Tell closes the channel that those have who wait.
-func (s *RoomSignal) Tell() {
-	if !s.Awaited() {
+// Notify closes the channel that Next has returned since the last Notify, if any.
+func (s *RoomSignal) Notify() {
+	if !s.HasWaiters() {
 		return
 	}
 	if c := s.next.Swap(nil); c != nil {

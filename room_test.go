@@ -29,7 +29,7 @@ func (d *desk) Capacity() int {
 func (d *desk) Room() <-chan struct{} {
 	c := d.signal.Next()
 	if d.Capacity() > 0 {
-		d.signal.Tell()
+		d.signal.Notify()
 	}
 	return c
 }
@@ -38,7 +38,7 @@ func (d *desk) take() bool { return d.taken.CompareAndSwap(false, true) }
 
 func (d *desk) free() {
 	d.taken.Store(false)
-	d.signal.Tell()
+	d.signal.Notify()
 }
 
 // TestRoomSignal has many who wait for the one place of an executor: none waits for
@@ -79,7 +79,7 @@ func TestRoomOfWhoCannotTell(t *testing.T) {
 // TestRoomSignalCosts: nothing is allocated while nobody waits.
 func TestRoomSignalCosts(t *testing.T) {
 	var s bullpen.RoomSignal
-	if n := testing.AllocsPerRun(100, s.Tell); n > 0 {
+	if n := testing.AllocsPerRun(100, s.Notify); n > 0 {
 		t.Errorf("Tell allocates %v times while nobody waits", n)
 	}
 }
@@ -105,11 +105,11 @@ func ExampleRoom() {
 func ExampleRoomSignal() {
 	var s bullpen.RoomSignal
 	a, b := s.Next(), s.Next() // any number may wait
-	fmt.Println(s.Awaited())
-	s.Tell()
+	fmt.Println(s.HasWaiters())
+	s.Notify()
 	<-a
 	<-b
-	fmt.Println(s.Awaited())
+	fmt.Println(s.HasWaiters())
 	// Output:
 	// true
 	// false

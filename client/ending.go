@@ -160,7 +160,7 @@ func (e *Executor) begin(s executorState) {
 	e.telling += len(failed)
 	e.unsent += len(failed)
 	e.checkIdle()
-	e.room.Tell()
+	e.room.Notify()
 	e.mu.Unlock()
 	for _, r := range asked {
 		r.withdraw(bullpen.ErrClosed)

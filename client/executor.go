@@ -292,11 +292,11 @@ func (e *Executor) Capacity() int {
 }
 
 // Room returns a channel that is closed as soon as Capacity is above 0, and when the
-// executor begins to end; see [bullpen.RoomTeller].
+// executor begins to end; see [bullpen.RoomNotifier].
 func (e *Executor) Room() <-chan struct{} {
 	c := e.room.Next()
 	if e.Capacity() > 0 || e.state.State() != executorOpen {
-		e.room.Tell()
+		e.room.Notify()
 	}
 	return c
 }
@@ -348,4 +348,4 @@ func plain(id string) bool {
 	return true
 }
 
-var _ bullpen.RoomTeller = (*Executor)(nil)
+var _ bullpen.RoomNotifier = (*Executor)(nil)

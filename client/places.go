@@ -147,7 +147,7 @@ func (e *Executor) release(r *run) *run {
 	if next != nil {
 		e.place(next)
 	} else if e.active < e.config.Inflight {
-		e.room.Tell()
+		e.room.Notify()
 	}
 	e.checkIdle()
 	return next

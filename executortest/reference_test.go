@@ -116,7 +116,7 @@ func (e *reference) Room() <-chan struct{} {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.free > 0 || e.level > 0 {
-		e.room.Tell()
+		e.room.Notify()
 	}
 	return c
 }
@@ -176,7 +176,7 @@ func (e *reference) offer(ctx context.Context, j *job) (<-chan struct{}, error) 
 
 func (e *reference) changed() {
 	if e.free > 0 || e.level > 0 {
-		e.room.Tell()
+		e.room.Notify()
 	}
 	close(e.change)
 	e.change = make(chan struct{})

@@ -49,7 +49,7 @@ var roomFaults = []fault{
 			return s.Next()
 		}
 		f.submit = func(ctx context.Context, t bullpen.Task, done func(bullpen.Result, error)) error {
-			return f.Executor.Submit(ctx, t, func(r bullpen.Result, err error) { s.Tell(); done(r, err) })
+			return f.Executor.Submit(ctx, t, func(r bullpen.Result, err error) { s.Notify(); done(r, err) })
 		}
 	})},
 	{"does not tell of room at its end", "Room", wrapped(func(f *faulty) {
@@ -61,7 +61,7 @@ var roomFaults = []fault{
 			return s.Next()
 		}
 		f.submit = func(ctx context.Context, t bullpen.Task, done func(bullpen.Result, error)) error {
-			return f.Executor.Submit(ctx, t, func(r bullpen.Result, err error) { done(r, err); s.Tell() })
+			return f.Executor.Submit(ctx, t, func(r bullpen.Result, err error) { done(r, err); s.Notify() })
 		}
 	})},
 }

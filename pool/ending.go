@@ -130,7 +130,7 @@ func (p *Pool) raise(level State) {
 		p.cancelRunning(reason)
 	}
 	p.dismissAll()
-	p.room.Tell()
+	p.room.Notify()
 	p.hold(-1)
 }
 

@@ -10,7 +10,7 @@ import (
 )
 
 // A Pool with handlers is an executor that says when there is room.
-var _ bullpen.RoomTeller = (*Pool)(nil)
+var _ bullpen.RoomNotifier = (*Pool)(nil)
 
 // served is a bullpen.Task in the pool. The worker writes stats before the task
 // is done.
@@ -126,7 +126,7 @@ func (p *Pool) Capacity() int {
 }
 
 // Room returns a channel that is closed as soon as Capacity is above 0, and when the
-// pool begins to end; see [bullpen.RoomTeller].
+// pool begins to end; see [bullpen.RoomNotifier].
 func (p *Pool) Room() <-chan struct{} {
 	c := p.room.Next()
 	p.madeRoom()
@@ -135,8 +135,8 @@ func (p *Pool) Room() <-chan struct{} {
 
 // madeRoom tells those who wait for it that there is room, or that none will be.
 func (p *Pool) madeRoom() {
-	if p.room.Awaited() && (p.Capacity() > 0 || p.ending()) {
-		p.room.Tell()
+	if p.room.HasWaiters() && (p.Capacity() > 0 || p.ending()) {
+		p.room.Notify()
 	}
 }
 

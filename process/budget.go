@@ -176,7 +176,7 @@ func (b *Budget) promise(a *account, minimum int) error {
 // madeRoom tells those who wait for room in a pool that there may be some. mu is held.
 func (b *Budget) madeRoom() {
 	for _, a := range b.ledger.accounts {
-		a.room.Tell()
+		a.room.Notify()
 	}
 }
 

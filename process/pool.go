@@ -70,7 +70,7 @@ type Pool struct {
 	gaveUp    chan struct{} // closed when closeBy has passed; +checklocks:mu
 }
 
-var _ bullpen.RoomTeller = (*Pool)(nil)
+var _ bullpen.RoomNotifier = (*Pool)(nil)
 
 // New checks c and makes a pool of it. All faults of c are reported at once. It
 // starts Min workers and does not wait for them; [Pool.Ready] does. It costs
@@ -163,7 +163,7 @@ func (p *Pool) capacity() int {
 }
 
 // Room returns a channel that is closed as soon as Capacity is above 0, and when the
-// pool begins to end; see [bullpen.RoomTeller]. With a Budget it may be closed too
+// pool begins to end; see [bullpen.RoomNotifier]. With a Budget it may be closed too
 // when another pool has made room and Capacity is still 0.
 func (p *Pool) Room() <-chan struct{} {
 	c := p.room.Next()
@@ -176,8 +176,8 @@ func (p *Pool) Room() <-chan struct{} {
 // madeRoom tells those who wait for it that there is room, or that none will be.
 // Pool.mu is held.
 func (p *Pool) madeRoom() {
-	if p.room.Awaited() && (p.state.State() != Open || p.capacity() > 0) {
-		p.room.Tell()
+	if p.room.HasWaiters() && (p.state.State() != Open || p.capacity() > 0) {
+		p.room.Notify()
 	}
 }
 

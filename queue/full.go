@@ -16,7 +16,7 @@ const (
 )
 
 // roomPause is how soon Work looks again at an executor that has no place, runs some
-// of its jobs, and does not tell when others make room (bullpen.RoomTeller). One that
+// of its jobs, and does not tell when others make room (bullpen.RoomNotifier). One that
 // does is asked to when nothing has happened for busyPause: while jobs of this call
 // end all the time, their ends tell enough.
 const roomPause = 50 * time.Millisecond

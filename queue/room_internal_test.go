@@ -42,14 +42,14 @@ func (s *telling) Room() <-chan struct{} {
 	s.waits.Add(1)
 	c := s.signal.Next()
 	if s.team.Capacity() > 0 || s.ended.Load() {
-		s.signal.Tell()
+		s.signal.Notify()
 	}
 	return c
 }
 
 func (s *telling) free() {
 	s.shared.free()
-	s.signal.Tell()
+	s.signal.Notify()
 }
 
 // tasked is an executor of which others take places.
@@ -162,7 +162,7 @@ func TestRoomOfWhoEnds(t *testing.T) {
 		enqueued(t, q, Job{Name: "long"})
 		synctest.Wait()
 		s.ended.Store(true)
-		e.(*telling).signal.Tell()
+		e.(*telling).signal.Notify()
 		before := s.asked.Load()
 		<-time.After(time.Minute)
 		if n := s.asked.Load() - before; n > 4*int64(time.Minute/busyPause) {

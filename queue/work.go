@@ -62,7 +62,7 @@ var errAborted = errors.New("the node ends")
 //
 // It takes what the executor can start and no more: at most one job of each other
 // priority waits in a hand beyond that. When others use the executor too, one that
-// tells of room (bullpen.RoomTeller) is waited for, and any other one is asked from
+// tells of room (bullpen.RoomNotifier) is waited for, and any other one is asked from
 // time to time. While a job runs, its lease is renewed as long
 // as the executor has it, never by the worker itself.
 //

@@ -32,12 +32,12 @@ func newGate(e bullpen.Executor, most int) *gate {
 // others.
 func (g *gate) bound(most int) {
 	g.most.Store(int64(most))
-	g.room.Tell()
+	g.room.Notify()
 }
 
 func (g *gate) waiting(extra int) {
 	g.extra.Store(int64(extra))
-	g.room.Tell()
+	g.room.Notify()
 }
 
 // places is how many more jobs the bound allows.
@@ -65,11 +65,11 @@ func (g *gate) Room() <-chan struct{} {
 			go func() { // ends when the executor inside has room, or begins to end
 				<-inner
 				g.watching.Store(false)
-				g.room.Tell()
+				g.room.Notify()
 			}()
 		}
 	case g.places() > 0:
-		g.room.Tell()
+		g.room.Notify()
 	default: // whoever changes what the bound is made of tells
 	}
 	return c
@@ -82,11 +82,11 @@ func (g *gate) Submit(ctx context.Context, t bullpen.Task, done func(bullpen.Res
 	err := g.Executor.Submit(ctx, t, func(r bullpen.Result, err error) {
 		g.held.Add(-1)
 		done(r, told(err))
-		g.room.Tell()
+		g.room.Notify()
 	})
 	if err != nil {
 		g.held.Add(-1)
-		g.room.Tell()
+		g.room.Notify()
 	}
 	return told(err)
 }

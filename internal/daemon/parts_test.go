@@ -134,7 +134,7 @@ func (e *rooms) Capacity() int { return e.free }
 func (e *rooms) Room() <-chan struct{} {
 	c := e.signal.Next()
 	if e.free > 0 {
-		e.signal.Tell()
+		e.signal.Notify()
 	}
 	return c
 }
@@ -223,7 +223,7 @@ func TestRoomOfGate(t *testing.T) {
 		e.free = 0
 		one, two := open(), open() // by the bound, not within
 		e.free = 1
-		e.signal.Tell()
+		e.signal.Notify()
 		<-one
 		<-two
 		<-g.Room()
