@@ -184,7 +184,7 @@ func (g *guard) openNamespaces() (err error) {
 // run starts program from memory or, where that is forbidden, from a file.
 func (g *guard) run(program []byte, link int, inUserNamespace bool) error {
 	start := func(path string) error { return g.fork(path, link, inUserNamespace) }
-	err := withMemoryProgram(program, start)
+	err := withMemoryProgram(program, 1, start)
 	if err == nil {
 		return nil
 	}
@@ -225,8 +225,9 @@ func (g *guard) fork(path string, link int, inUserNamespace bool) error {
 	return nil
 }
 
-// withMemoryProgram calls f with a path to program in a memory file.
-func withMemoryProgram(program []byte, f func(path string) error) error {
+// withMemoryProgram calls f with a path to program in a memory file. Its descriptor is
+// none of the first files, which a child that runs it gets anew.
+func withMemoryProgram(program []byte, files int, f func(path string) error) error {
 	fd, err := unix.MemfdCreate("bullpen-guard", unix.MFD_CLOEXEC|unix.MFD_EXEC)
 	if errors.Is(err, unix.EINVAL) { // before 6.3 every memory file may be run
 		fd, err = unix.MemfdCreate("bullpen-guard", unix.MFD_CLOEXEC)
@@ -238,7 +239,12 @@ func withMemoryProgram(program []byte, f func(path string) error) error {
 	if n, err := unix.Write(fd, program); err != nil || n != len(program) {
 		return fmt.Errorf("writing %d bytes to a memory file: wrote %d: %w", len(program), n, err)
 	}
-	return f(fmt.Sprintf("/proc/self/fd/%d", fd))
+	high, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, files)
+	if err != nil {
+		return fmt.Errorf("a descriptor for a memory file: %w", err)
+	}
+	defer unix.Close(high)
+	return f(fmt.Sprintf("/proc/self/fd/%d", high))
 }
 
 // withFileProgram calls f with a path to program in a file that is removed

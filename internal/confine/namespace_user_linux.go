@@ -38,7 +38,7 @@ func emptyUserNamespace() (fd int, err error) {
 	defer unix.Close(pair[0]) // which would end it as well
 	defer unix.Close(pair[1])
 	none := []syscall.SysProcIDMap{{ContainerID: nobody, HostID: nobody, Size: 1}}
-	err = withMemoryProgram(program, func(path string) error {
+	err = withMemoryProgram(program, 1, func(path string) error {
 		pid, err := forkExec(path, []string{"bullpen-guard"}, &syscall.ProcAttr{
 			Dir: "/", Files: []uintptr{uintptr(pair[1])},
 			Sys: &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWUSER, UidMappings: none, GidMappings: none},

@@ -175,3 +175,13 @@ func BenchmarkUnprivilegedStart(b *testing.B) {
 		}
 	}
 }
+
+// TestStageOfManyFiles: the child's descriptors must not take the place of the one
+// that its program is run from.
+func TestStageOfManyFiles(t *testing.T) {
+	s := unprivilegedSpawner(t)
+	c := begin(t, s, shell("exit 3", make([]*os.File, 200)...))
+	if e, err := c.Wait(); err != nil || e.Code != 3 {
+		t.Error(e, err)
+	}
+}

@@ -57,7 +57,7 @@ func (t *thread) runStage(spec *Spec, files []uintptr) (pid, pidfd int, err erro
 	}
 	parent := 0
 	if err == nil {
-		err = withMemoryProgram(script.program(len(files)+stageErrors), func(path string) (err error) {
+		err = withMemoryProgram(script.program(len(files)+stageErrors), len(given), func(path string) (err error) {
 			parent, err = forkExec(path, []string{"bullpen-stage"}, &syscall.ProcAttr{Files: given})
 			return err
 		})
