@@ -44,10 +44,8 @@ test: $(GOTEST) ## the tests before a commit: Go with the race detector, the Pyt
 # detector all is as it is released: built without C.
 .PHONY: test-ci
 test-ci: export CGO_ENABLED = 0
-test-ci: $(GOTEST) ## the tests of .ci/run: at full length, with and without the race detector, in a browser
+test-ci: $(GOTEST) ## what .ci/run adds to make test: full length, no race detector, benchmarks, a browser
 	@tools/need.sh go gcc python3
-	tools/python.sh
-	tools/pyclient.sh
 	tools/browser.sh
 	$(GOTEST) plain: -short -vet=off -timeout 20m -bench . -benchtime 1x $(PACKAGES) + \
 		race: CGO_ENABLED=1 GOFLAGS="$(strip $(shell go env GOFLAGS) -race)" -vet=off -timeout 20m $(PACKAGES)
