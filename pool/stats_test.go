@@ -339,6 +339,7 @@ func TestRefusedCallersAreCounted(t *testing.T) {
 		if err := p.Go(t.Context(), func() {}); !errors.Is(err, bullpen.ErrClosed) {
 			t.Errorf("a caller after the end got %v", err)
 		}
+		synctest.Wait() // until the task that waits has been ended
 		close(free)
 		stop.Wait()
 		if s := p.Stats(); s.Refused != 4 || s.NeverStarted != 1 || s.Outcomes[bullpen.OK] != 1 || s.Accepted != 2 || s.Blocked != 0 {
