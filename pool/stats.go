@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/internal/durations"
 )
 
-// buckets is the number of buckets of a histogram: four for each doubling, from
-// one nanosecond to half an hour.
+// buckets is the number of buckets of a histogram, from one nanosecond to 50 minutes.
 const buckets = 160
 
 // histogram counts durations. It is written with atomic operations by several
@@ -27,7 +27,7 @@ type histogram struct {
 func (h *histogram) add(ns int64, weight uint64) {
 	ns = max(ns, 0)
 	h.sum.Add(ns * int64(weight))
-	h.buckets[bucketOf(uint64(ns))].Add(weight)
+	h.buckets[bucketOf(ns)].Add(weight)
 	for {
 		most := h.max.Load()
 		if ns <= most || h.max.CompareAndSwap(most, ns) {
@@ -36,14 +36,8 @@ func (h *histogram) add(ns int64, weight uint64) {
 	}
 }
 
-// bucketOf gives the bucket of a duration: two bits behind the leading one.
-func bucketOf(ns uint64) int {
-	if ns < 4 {
-		return int(ns)
-	}
-	e := bits.Len64(ns) - 1
-	return min((e-1)<<2|int(ns>>(e-2)&3), buckets-1)
-}
+// bucketOf gives the bucket of a duration.
+func bucketOf(ns int64) int { return min(durations.Bucket(time.Duration(ns)), buckets-1) }
 
 // Histogram is a snapshot of how long something took. Where tasks take less than
 // about five microseconds, one of 64 is measured and counts for all of them; so
@@ -66,21 +60,13 @@ func (h *Histogram) merge(from *histogram) {
 	}
 }
 
-// Bound returns the largest duration that bucket i counts. The last one counts all
-// that are longer, too.
+// Bound returns the largest duration that bucket i counts, a round number of seconds.
+// The last bucket counts all that are longer, too.
 func (*Histogram) Bound(i int) time.Duration {
-	switch {
-	case i < 3:
-		return time.Duration(i)
-	case i >= buckets-1:
+	if i >= buckets-1 {
 		return math.MaxInt64
 	}
-	next := uint64(i + 1)
-	if next < 8 {
-		return time.Duration(next - 1)
-	}
-	e := next>>2 + 1
-	return time.Duration((4+next&3)<<(e-2) - 1)
+	return durations.Edge(i)
 }
 
 // Mean returns the mean, 0 where nothing was measured.

@@ -21,7 +21,7 @@ func TestBucketsHaveNoGaps(t *testing.T) {
 	t.Parallel()
 	var h Histogram
 	for i := range buckets - 1 {
-		bound := uint64(h.Bound(i))
+		bound := int64(h.Bound(i))
 		if got := bucketOf(bound); got != i {
 			t.Errorf("bucketOf(%d) = %d, want %d, whose bound it is", bound, got, i)
 		}
@@ -29,12 +29,12 @@ func TestBucketsHaveNoGaps(t *testing.T) {
 			t.Errorf("bucketOf(%d) = %d, want %d, which begins there", bound+1, got, i+1)
 		}
 		if i >= 8 {
-			if low := uint64(h.Bound(i-1)) + 1; float64(bound-low+1) > float64(low)/4 {
+			if low := int64(h.Bound(i-1)) + 1; float64(bound-low+1) > float64(low)/4 {
 				t.Errorf("bucket %d goes from %d to %d: more than a quarter", i, low, bound)
 			}
 		}
 	}
-	for _, ns := range []uint64{uint64(h.Bound(buckets-2)) + 1, uint64(time.Hour), math.MaxInt64} {
+	for _, ns := range []int64{int64(h.Bound(buckets-2)) + 1, int64(time.Hour), math.MaxInt64} {
 		if got := bucketOf(ns); got != buckets-1 {
 			t.Errorf("bucketOf(%d) = %d, want the last one", ns, got)
 		}
@@ -124,9 +124,9 @@ func TestKnownDurations(t *testing.T) {
 func wantRun(t *testing.T, s Stats, task string, n uint64, d time.Duration) {
 	t.Helper()
 	run := s.Tasks[task].Run
-	if run.Count != n || run.Max != d || run.Sum != time.Duration(n)*d || run.Buckets[bucketOf(uint64(d))] != n {
+	if run.Count != n || run.Max != d || run.Sum != time.Duration(n)*d || run.Buckets[bucketOf(int64(d))] != n {
 		t.Errorf("%d tasks of %v are seen as %d with the sum %v and the longest %v, %d of them in the right bucket",
-			n, d, run.Count, run.Sum, run.Max, run.Buckets[bucketOf(uint64(d))])
+			n, d, run.Count, run.Sum, run.Max, run.Buckets[bucketOf(int64(d))])
 	}
 }
 
@@ -339,6 +339,7 @@ func TestRefusedCallersAreCounted(t *testing.T) {
 		if err := p.Go(t.Context(), func() {}); !errors.Is(err, bullpen.ErrClosed) {
 			t.Errorf("a caller after the end got %v", err)
 		}
+		synctest.Wait() // until the task that waits has been ended
 		close(free)
 		stop.Wait()
 		if s := p.Stats(); s.Refused != 4 || s.NeverStarted != 1 || s.Outcomes[bullpen.OK] != 1 || s.Accepted != 2 || s.Blocked != 0 {

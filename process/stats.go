@@ -1,49 +1,39 @@
 package process
 
 import (
-	"math/bits"
+	"math"
 	"time"
 
 	"github.com/bullpen-run/bullpen"
 	"github.com/bullpen-run/bullpen/internal/confine"
+	"github.com/bullpen-run/bullpen/internal/durations"
 )
 
-// Histogram counts durations in buckets whose width is a quarter of a power of
-// two, so a quantile is right within a fifth.
+// Histogram counts durations in buckets that are a quarter of their durations wide at
+// most, so a quantile is right within a fifth.
 type Histogram struct {
 	Count uint64
 	Sum   time.Duration
 	Max   time.Duration
-	// Buckets[i] counts durations d with bucket(d) == i; see Bound.
+	// Buckets has the counts, by [Histogram.Bound].
 	Buckets [160]uint64
 }
 
 func (h *Histogram) add(ns int64) {
-	if ns < 0 {
-		ns = 0
-	}
+	d := time.Duration(max(ns, 0))
 	h.Count++
-	h.Sum += time.Duration(ns)
-	h.Max = max(h.Max, time.Duration(ns))
-	h.Buckets[bucket(uint64(ns))]++
+	h.Sum += d
+	h.Max = max(h.Max, d)
+	h.Buckets[min(durations.Bucket(d), len(h.Buckets)-1)]++
 }
 
-// bucket is the number of the bucket of ns: two bits behind the highest one.
-func bucket(ns uint64) int {
-	if ns < 4 {
-		return int(ns)
-	}
-	n := bits.Len64(ns)
-	return min((n-2)<<2|int(ns>>(n-3)&3), 159)
-}
-
-// Bound returns the smallest duration that lies above bucket i.
+// Bound returns the largest duration that bucket i counts, a round number of seconds.
+// The last bucket counts all that are longer, too.
 func (h *Histogram) Bound(i int) time.Duration {
-	i++
-	if i < 4 {
-		return time.Duration(i)
+	if i >= len(h.Buckets)-1 {
+		return math.MaxInt64
 	}
-	return time.Duration(4|i&3) << (i>>2 - 1)
+	return durations.Edge(i)
 }
 
 // Mean returns the average, 0 when nothing was counted.
@@ -60,9 +50,6 @@ func (h *Histogram) Quantile(q float64) time.Duration {
 	rank := uint64(q * float64(h.Count))
 	for i, n := range h.Buckets {
 		if rank < n {
-			if i == len(h.Buckets)-1 {
-				return h.Max // it has all that is longer than half an hour
-			}
 			return min(h.Bound(i), h.Max)
 		}
 		rank -= n

@@ -2,12 +2,13 @@ package queue
 
 import (
 	"math"
-	"math/bits"
 	"sync/atomic"
 	"time"
+
+	"github.com/bullpen-run/bullpen/internal/durations"
 )
 
-// histogramBuckets are four for each doubling, from a nanosecond to six days.
+// histogramBuckets are from a nanosecond to eleven days.
 const histogramBuckets = 192
 
 // Histogram is a snapshot of how long something took. As it only grows, what came
@@ -19,13 +20,10 @@ type Histogram struct {
 	Buckets [histogramBuckets]uint64
 }
 
-// Bound returns the smallest duration that lies above bucket i. The last bucket
-// counts all that is longer, too.
+// Bound returns the largest duration that bucket i counts, a round number of seconds.
+// The last bucket counts all that are longer, too.
 func (*Histogram) Bound(i int) time.Duration {
-	if i++; i < 4 {
-		return time.Duration(i)
-	}
-	return time.Duration(4|i&3) << (i>>2 - 1)
+	return durations.Edge(min(i, histogramBuckets-1))
 }
 
 // Minus returns what h has more than an earlier one of the same.
@@ -56,7 +54,7 @@ func (h *Histogram) Mean() time.Duration {
 
 // Quantile returns a duration that the part q (0 to 1) of all does not exceed, 0
 // where nothing was measured. It may be too long by a quarter, never too short but
-// for what took more than six days.
+// for what took more than eleven days.
 func (h *Histogram) Quantile(q float64) time.Duration {
 	if h.Count == 0 {
 		return 0
@@ -81,19 +79,13 @@ type histogram struct {
 }
 
 func (h *histogram) add(d time.Duration) {
-	ns := max(int64(d), 0) // the clocks of two nodes may differ
-	h.sum.Add(ns)
-	h.buckets[bucketOf(uint64(ns))].Add(1)
+	d = max(d, 0) // the clocks of two nodes may differ
+	h.sum.Add(int64(d))
+	h.buckets[bucketOf(d)].Add(1)
 }
 
-// bucketOf gives the bucket of a duration: two bits behind the leading one.
-func bucketOf(ns uint64) int {
-	if ns < 4 {
-		return int(ns)
-	}
-	n := bits.Len64(ns)
-	return min((n-2)<<2|int(ns>>(n-3)&3), histogramBuckets-1)
-}
+// bucketOf gives the bucket of a duration.
+func bucketOf(d time.Duration) int { return min(durations.Bucket(d), histogramBuckets-1) }
 
 func (h *histogram) snapshot() Histogram {
 	s := Histogram{Sum: time.Duration(h.sum.Load())}

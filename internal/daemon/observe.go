@@ -90,8 +90,8 @@ func (p *pool) count(n *api.PoolNow, r *history.Reading) {
 	r.Run = runHistogram(&s.RunTime)
 }
 
-// runHistogram gives how long tasks ran as the queue counts it: both have four
-// buckets for each doubling.
+// runHistogram gives how long tasks ran as the queue counts it: both have the same
+// buckets.
 func runHistogram(h *process.Histogram) queue.Histogram {
 	r := queue.Histogram{Count: h.Count, Sum: h.Sum}
 	copy(r.Buckets[:], h.Buckets[:])

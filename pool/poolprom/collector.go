@@ -35,9 +35,9 @@
 //	bullpen_pool_lane_started_total{pool,lane}      counter    tasks of the lane that were given to a worker
 //	bullpen_pool_lane_refused_total{pool,lane}      counter    tasks that the lane did not accept
 //
-// The outcomes are the words of [bullpen.Outcome]. The histograms' bounds are
-// those of [pool.Histogram] next above 1, 5, 10, 50 and so on from a microsecond
-// to 100 seconds, so that no duration is counted in the wrong bucket. Tasks
+// The outcomes are the words of [bullpen.Outcome]. The edges of the histograms are
+// 1, 2.5 and 5 of each decade from a microsecond to 100 seconds; [pool.Histogram] has
+// the same edges, so no duration is counted in the wrong bucket. Tasks
 // of less than about five microseconds are measured by sample: use
 // bullpen_pool_tasks_total for rates.
 //

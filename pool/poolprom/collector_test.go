@@ -3,7 +3,6 @@ package poolprom
 import (
 	"context"
 	"errors"
-	"math"
 	"os/exec"
 	"strings"
 	"testing"
@@ -14,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/bullpen-run/bullpen/internal/leak"
+	"github.com/bullpen-run/bullpen/internal/metriclist"
 	"github.com/bullpen-run/bullpen/pool"
 )
 
@@ -197,8 +197,8 @@ bullpen_pool_queued{pool="p"} 2
 	})
 }
 
-// TestRunTimesLandInTheirBuckets runs tasks of known lengths, at the article's
-// bounds of 0.1 to 1000 ms.
+// TestRunTimesLandInTheirBuckets runs tasks of known lengths. The edges are round numbers
+// of seconds, from a microsecond to 100 seconds, and count what is not longer.
 func TestRunTimesLandInTheirBuckets(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -208,8 +208,8 @@ func TestRunTimesLandInTheirBuckets(t *testing.T) {
 			return 0, nil
 		})
 		naps := []time.Duration{
-			100 * time.Microsecond, 5 * time.Millisecond, 10 * time.Millisecond, 50 * time.Millisecond,
-			100 * time.Millisecond, 500 * time.Millisecond, time.Second,
+			100 * time.Microsecond, 2500 * time.Microsecond, 2500*time.Microsecond + 1, 10 * time.Millisecond, 50 * time.Millisecond,
+			100 * time.Millisecond, 500 * time.Millisecond, time.Second, 100 * time.Second, 100*time.Second + 1,
 		}
 		for _, d := range naps {
 			if _, err := f.Call(t.Context(), d); err != nil {
@@ -218,72 +218,25 @@ func TestRunTimesLandInTheirBuckets(t *testing.T) {
 		}
 		synctest.Wait()
 		h := p.Stats().Tasks["nap"].Run
-		counts, sum := cumulate(&h)
-		for _, d := range naps {
-			n := uint64(0) // how many are not longer
-			for _, other := range naps {
-				if other <= d {
+		if h.Count != uint64(len(naps)) {
+			t.Errorf("%d tasks were counted, want %d", h.Count, len(naps))
+		}
+		buckets := metriclist.Buckets(t, histogram(run, &h, "p", "nap"))
+		if first, last := buckets[0].Edge, buckets[len(buckets)-1].Edge; len(buckets) != 25 || first != 1e-6 || last != 100 {
+			t.Errorf("%d edges from %v to %v, want 1, 2.5 and 5 of each decade from 1e-06 to 100", len(buckets), first, last)
+		}
+		for _, b := range buckets {
+			n := uint64(0)
+			for _, d := range naps {
+				if float64(d) <= b.Edge*1e9 {
 					n++
 				}
 			}
-			if got := atMost(counts, d); got != n {
-				t.Errorf("%d tasks are not longer than %v, the histogram says %d", n, d, got)
+			if b.Count != n {
+				t.Errorf("%d tasks are not longer than %v s, want %d", b.Count, b.Edge, n)
 			}
 		}
-		if sum != uint64(len(naps)) || h.Count != sum {
-			t.Errorf("the buckets have %d tasks and the count is %d, want %d", sum, h.Count, len(naps))
-		}
 	})
-}
-
-// atMost is the count of the first bucket that has all up to d.
-func atMost(counts map[float64]uint64, d time.Duration) uint64 {
-	best := math.Inf(1)
-	for le := range counts {
-		if le >= d.Seconds() {
-			best = min(best, le)
-		}
-	}
-	return counts[best]
-}
-
-// TestBounds wants bounds that rise, begin near a microsecond, end near 100
-// seconds, and are those of the pool's histogram.
-func TestBounds(t *testing.T) {
-	t.Parallel()
-	var h pool.Histogram
-	all := bounds()
-	for i, b := range all {
-		if d := h.Bound(b.index); b.le != d.Seconds() {
-			t.Errorf("bound %d is %v, but bucket %d ends at %v", i, b.le, b.index, d)
-		}
-		if i > 0 && b.index <= all[i-1].index {
-			t.Errorf("bound %d is not above the one before", i)
-		}
-	}
-	first, last := all[0].le, all[len(all)-1].le
-	if first < 1e-6 || first > 1.25e-6 || last < 100 || last > 125 || len(all) != 17 {
-		t.Errorf("%d bounds from %v to %v", len(all), first, last)
-	}
-}
-
-// TestEveryDurationIsInOneBucket has one duration in each bucket of the pool.
-func TestEveryDurationIsInOneBucket(t *testing.T) {
-	t.Parallel()
-	var h pool.Histogram
-	for i := range h.Buckets {
-		h.Buckets[i]++
-		h.Count++
-	}
-	counts, total := cumulate(&h)
-	for _, b := range bounds() {
-		if counts[b.le] != uint64(b.index)+1 {
-			t.Errorf("%d buckets end at %v or before, counted are %d", b.index+1, b.le, counts[b.le])
-		}
-	}
-	if beyond := h.Count - total; beyond == 0 {
-		t.Error("no bucket is beyond the last bound")
-	}
 }
 
 func TestNewRefuses(t *testing.T) {

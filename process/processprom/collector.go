@@ -54,9 +54,9 @@
 //
 // The outcomes are the words of [bullpen.Outcome], the causes those of
 // [process.Cause], the states those of [process.State] and [process.WorkerState].
-// The histograms' bounds are those of [process.Histogram] next above 1, 5, 10, 50
-// and so on from a microsecond to 100 seconds, so that no duration is counted in
-// the wrong bucket.
+// The edges of the histograms are 1, 2.5 and 5 of each decade from a microsecond to
+// 100 seconds; [process.Histogram] has the same edges, so no duration is counted in the
+// wrong bucket.
 package processprom
 
 import (

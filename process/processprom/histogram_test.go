@@ -3,47 +3,38 @@ package processprom
 import (
 	"testing"
 
+	"github.com/bullpen-run/bullpen/internal/metriclist"
 	"github.com/bullpen-run/bullpen/process"
 )
 
-// TestBounds wants bounds that rise, begin near a microsecond, end near 100
-// seconds, and are those of the pool's histogram.
-func TestBounds(t *testing.T) {
-	t.Parallel()
-	var h process.Histogram
-	all := bounds()
-	for i, b := range all {
-		if d := h.Bound(b.index) - 1; b.le != d.Seconds() {
-			t.Errorf("bound %d is %v, but bucket %d ends at %v", i, b.le, b.index, d)
-		}
-		if i > 0 && b.index <= all[i-1].index {
-			t.Errorf("bound %d is not above the one before", i)
-		}
-	}
-	first, last := all[0].le, all[len(all)-1].le
-	if first < 1e-6 || first > 1.25e-6 || last < 100 || last > 125 || len(all) != 17 {
-		t.Errorf("%d bounds from %v to %v", len(all), first, last)
-	}
-}
-
-// TestEveryDurationIsInOneBucket has one duration in each bucket of the pool.
-func TestEveryDurationIsInOneBucket(t *testing.T) {
+// TestHistogram has one duration in each bucket of two pools, which are shown together:
+// twice as many as there are buckets up to an edge are not longer than it, and the edges
+// are round numbers of seconds, from a microsecond to 100 seconds.
+func TestHistogram(t *testing.T) {
 	t.Parallel()
 	var h process.Histogram
 	for i := range h.Buckets {
 		h.Buckets[i]++
 		h.Count++
 	}
-	var twice process.Histogram
-	merge(&twice, &h)
-	merge(&twice, &h)
-	counts, total := cumulate(&twice)
-	for _, b := range bounds() {
-		if counts[b.le] != 2*(uint64(b.index)+1) {
-			t.Errorf("%d buckets end at %v or before, counted are %d", b.index+1, b.le, counts[b.le])
+	var both process.Histogram
+	merge(&both, &h)
+	merge(&both, &h)
+	buckets := metriclist.Buckets(t, histogram(budgetWait, &both, "budget"))
+	first, last := buckets[0], buckets[len(buckets)-1]
+	if len(buckets) != 25 || first.Edge != 1e-6 || last.Edge != 100 {
+		t.Errorf("%d edges from %v to %v, want 1, 2.5 and 5 of each decade from 1e-06 to 100", len(buckets), first.Edge, last.Edge)
+	}
+	i := 0
+	for _, b := range buckets {
+		for h.Bound(i).Seconds() <= b.Edge {
+			i++
+		}
+		if b.Count != 2*uint64(i) || h.Bound(i-1).Seconds() != b.Edge {
+			t.Errorf("%d are not longer than %v s, want %d: bucket %d ends with %v", b.Count, b.Edge, 2*i, i-1, h.Bound(i-1))
 		}
 	}
-	if twice.Count <= total {
-		t.Error("no bucket is beyond the last bound")
+	if both.Count <= last.Count {
+		t.Error("no bucket is beyond the last edge")
 	}
 }

@@ -1,43 +1,35 @@
 package queueprom
 
 import (
-	"maps"
-	"slices"
 	"testing"
 	"time"
 
+	"github.com/bullpen-run/bullpen/internal/metriclist"
 	"github.com/bullpen-run/bullpen/queue"
 )
 
-// TestHistogram wants each duration under every bound that is not shorter, and
-// bounds close above 1 and 5 of each decade.
+// TestHistogram wants each duration under every edge that is not shorter, and edges that
+// are round numbers of seconds, from 100 microseconds to more than a day.
 func TestHistogram(t *testing.T) {
 	t.Parallel()
-	durations := []time.Duration{0, 90 * time.Microsecond, time.Millisecond, 2 * time.Second, 26 * time.Hour, 100 * time.Hour}
+	durations := []time.Duration{0, 90 * time.Microsecond, time.Millisecond, time.Millisecond + 1, 2 * time.Second, 26 * time.Hour, 100 * time.Hour}
 	h := queue.Histogram{Count: uint64(len(durations))}
 	for _, d := range durations {
 		h.Buckets[index(&h, d)]++
 	}
-	counts := cumulate(&h)
-	if len(counts) != 19 {
-		t.Errorf("there are %d bounds, want 19", len(counts))
+	buckets := metriclist.Buckets(t, histogram(late, &h))
+	if first, last := buckets[0].Edge, buckets[len(buckets)-1].Edge; len(buckets) != 28 || first != 1e-4 || last != 1e5 {
+		t.Errorf("%d edges from %v to %v, want 1, 2.5 and 5 of each decade from 0.0001 to 100000", len(buckets), first, last)
 	}
-	want := shortest
-	for i, le := range slices.Sorted(maps.Keys(counts)) {
-		if le < want.Seconds() || le > 1.3*want.Seconds() {
-			t.Errorf("bound %d is %v, want it close above %v", i, le, want.Seconds())
-		}
+	for _, b := range buckets {
 		n := uint64(0)
 		for _, d := range durations {
-			if d.Seconds() <= le {
+			if float64(d) <= b.Edge*1e9 {
 				n++
 			}
 		}
-		if counts[le] != n {
-			t.Errorf("%d are not longer than %v s, want %d", counts[le], le, n)
-		}
-		if want *= 5; i%2 == 1 {
-			want = want / 25 * 10
+		if b.Count != n {
+			t.Errorf("%d are not longer than %v s, want %d", b.Count, b.Edge, n)
 		}
 	}
 }
@@ -45,7 +37,7 @@ func TestHistogram(t *testing.T) {
 // index is the bucket of a duration.
 func index(h *queue.Histogram, d time.Duration) int {
 	i := 0
-	for h.Bound(i) <= d {
+	for h.Bound(i) < d {
 		i++
 	}
 	return i

@@ -30,7 +30,7 @@ func after(d time.Duration) time.Time { return start.Add(d) }
 func spread(t *testing.T, d time.Duration, n uint64) (h queue.Histogram) {
 	t.Helper()
 	for i := range h.Buckets {
-		if h.Bound(i) > d {
+		if h.Bound(i) >= d {
 			h.Count, h.Buckets[i], h.Sum = n, n, time.Duration(n)*d
 			return h
 		}
