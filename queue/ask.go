@@ -45,9 +45,10 @@ const mostRecording = 8192
 // start beyond that. It returns when to look again although nothing happened, 0
 // for never.
 func (r *runner) ask() time.Duration {
-	r.handOver()
-	lately := r.takeTurns()
-	held, places := int(r.held.Load()), r.places()
+	places := r.handOver()
+	lately := r.takeTurns(places)
+	places = r.start(places) // what had its turn
+	held := int(r.held.Load())
 	free := places - len(r.ready) - r.looking
 	if int(r.all.Load())-held >= mostRecording {
 		free = 0

@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -125,6 +126,53 @@ func TestRoomMadeByOthers(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// fleeting is an executor that others leave right after it has said that it is full.
+type fleeting struct {
+	tasked
+
+	leave atomic.Bool // they do so at the next look
+}
+
+func (f *fleeting) Capacity() int {
+	n := f.tasked.Capacity()
+	if n == 0 && f.leave.CompareAndSwap(true, false) {
+		f.free()
+	}
+	return n
+}
+
+func (f *fleeting) Room() <-chan struct{} { return bullpen.Room(f.tasked) }
+
+// TestRoomBetweenTwoLooks has others leave the executor between the look that finds no
+// place for a job and the next one, while nothing else happens.
+func TestRoomBetweenTwoLooks(t *testing.T) {
+	t.Parallel()
+	for _, group := range []string{"", "g"} {
+		for _, told := range []bool{true, false} {
+			t.Run(fmt.Sprintf("group %q, told %v", group, told), func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					q := openOn(t, Config{})
+					shared, _ := newShared(2, told)
+					e := &fleeting{tasked: shared}
+					workOn(t, q, e, WorkConfig{Grace: -1})
+					enqueued(t, q, Job{Name: "long"})
+					synctest.Wait()
+					e.take()
+					<-time.After(time.Minute)
+					e.leave.Store(true)
+					ref := enqueued(t, q, Job{Name: "short", Group: group})
+					ctx, cancel := context.WithTimeout(t.Context(), 2*roomPause)
+					defer cancel()
+					if _, err := q.Wait(ctx, ref.ID); err != nil {
+						t.Errorf("a job beside a free place: %v", err)
+					}
+				})
+			})
+		}
 	}
 }
 

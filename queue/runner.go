@@ -264,19 +264,30 @@ func (r *runner) begin(d engine.Delivery, k *kept) {
 	r.ready = append(r.ready, a)
 }
 
-// handOver gives the executor what is ready, as far as it has places.
-func (r *runner) handOver() {
-	if len(r.ready) == 0 {
-		return
+// handOver gives the executor what is ready, as far as it has places, and returns how
+// many places are left. While a job is still ready that is 0: a place that somebody
+// frees between two looks goes to that job at once, or awaitPlace waits for it.
+func (r *runner) handOver() (left int) {
+	for {
+		places := max(r.places(), 0)
+		if places == 0 || len(r.ready) == 0 {
+			return places
+		}
+		r.start(places)
 	}
-	places := r.places()
-	n := 0
-	for ; n < len(r.ready) && n < places; n++ {
-		r.ready[n].handOver()
+}
+
+// start hands over as many of the ready jobs as there are places, and returns how many
+// places are left.
+func (r *runner) start(places int) (left int) {
+	n := min(places, len(r.ready))
+	for _, a := range r.ready[:n] {
+		a.handOver()
 	}
-	left := copy(r.ready, r.ready[n:])
-	clear(r.ready[left:])
-	r.ready = r.ready[:left]
+	rest := copy(r.ready, r.ready[n:])
+	clear(r.ready[rest:])
+	r.ready = r.ready[:rest]
+	return places - n
 }
 
 // places is how many jobs the executor can start now.

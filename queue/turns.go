@@ -13,10 +13,11 @@ import (
 const groupedLately = 250 * time.Millisecond
 
 // takeTurns lets jobs with a group begin, in turn with those that have none, as far
-// as there are places. Between the levels the weights decide; in a level all groups
-// have their turns one after the other, and the jobs without a group have theirs
-// among them. It tells whether there were jobs with a group a moment ago.
-func (r *runner) takeTurns() (lately bool) {
+// as there are places, and leaves them ready. Between the levels the weights decide;
+// in a level all groups have their turns one after the other, and the jobs without a
+// group have theirs among them. It tells whether there were jobs with a group a
+// moment ago.
+func (r *runner) takeTurns(places int) (lately bool) {
 	if r.yard == nil {
 		return false
 	}
@@ -24,7 +25,7 @@ func (r *runner) takeTurns() (lately bool) {
 		return time.Since(r.grouped) < groupedLately
 	}
 	r.grouped = time.Now()
-	room := r.room()
+	room := r.room(places)
 	var wanted [priorities]int
 	plain := func(p Priority) bool { return r.levels[p].known() > wanted[p] }
 	for room > 0 {
@@ -55,17 +56,16 @@ func (r *runner) takeTurns() (lately bool) {
 			r.levels[i].taker.Request(n, false)
 		}
 	}
-	r.handOver()
 	return true
 }
 
-// room is how many jobs may be begun or requested beyond those that are on their
-// way for sure.
-func (r *runner) room() int {
+// room is how many jobs may be begun or requested for so many places beyond those that
+// are on their way for sure.
+func (r *runner) room(places int) int {
 	if int(r.all.Load()-r.held.Load()) >= mostRecording {
 		return 0
 	}
-	return r.places() - len(r.ready) - r.looking - r.promised()
+	return places - len(r.ready) - r.looking - r.promised()
 }
 
 // promised is how many jobs without a group were requested that were known.
