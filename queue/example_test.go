@@ -11,14 +11,22 @@ import (
 	"github.com/bullpen-run/bullpen/queue"
 )
 
-// example opens a queue in memory and works its jobs off in goroutines. A real
-// program keeps them with embedded.At("folder") or queue.Server{URL: "nats://…"}.
+// example opens a queue in memory, and runs its jobs in goroutines where there are
+// handlers; a pool without the handler of a job would refuse it. A real program keeps
+// jobs with embedded.At("folder") or queue.Server{URL: "nats://…"}.
 func example(handlers map[string]bullpen.Handler) (q *queue.Queue, end func()) {
 	q, err := queue.Open(context.Background(), queue.Config{
 		Store: queue.Memory(), Retry: queue.Retry{Attempts: 3, Backoff: time.Millisecond},
 	})
 	if err != nil {
 		panic(err)
+	}
+	if handlers == nil {
+		return q, func() {
+			if err := q.Close(); err != nil {
+				panic(err)
+			}
+		}
 	}
 	p, err := pool.New(pool.Config{Max: 4, Handlers: handlers})
 	if err != nil {
