@@ -19,7 +19,7 @@ import (
 // the whole machine and refuses the others, so they are tried again.
 const (
 	autogroupPause = 110 * time.Millisecond
-	autogroupTries = 50
+	autogroupTries = 500
 )
 
 // autogrouped tells whether the kernel schedules by sessions.

@@ -125,7 +125,7 @@ func helperSessions(s *Spawner) error {
 	for _, c := range children {
 		for tries := 0; ; tries++ {
 			text, err := os.ReadFile(fmt.Sprintf("/proc/%d/autogroup", c.Pid()))
-			if err != nil || tries == 500 {
+			if err != nil || tries == 5000 { // others may use up the kernel's rate for long
 				return fmt.Errorf("the session of process %d has %q (%w), want nice 5", c.Pid(), text, err)
 			}
 			if strings.HasSuffix(string(text), " nice 5\n") {
