@@ -255,7 +255,8 @@ func (r *runner) begin(d engine.Delivery, k *kept) {
 		// The server has moved it from its time to its queue by itself.
 		q.engine.Settle(func(error) {})
 	}
-	look = look || k != nil && q.wasTakenBack(a.id())
+	// Whoever cancels it from here on finds it in hand, or has been seen here.
+	look = look || q.wasTakenBack(a.id())
 	if look || d.Deliveries > 1 || d.Old || d.Again || s.again || s.derived || s.job.Key != "" || q.counted(s) {
 		r.looking++
 		a.background(a.lookUp, func() { r.arrived(arrival{looked: a}) })

@@ -3,6 +3,8 @@ package queue
 import (
 	"context"
 	"errors"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -71,5 +73,74 @@ func TestCanceledKeepsWhatItWas(t *testing.T) {
 	}
 	if _, err := q.Wait(t.Context(), s.id); !errors.Is(err, context.Canceled) {
 		t.Errorf("it ended with %v", err)
+	}
+}
+
+// halting is a team whose Capacity waits while it is halted, and Work with it.
+type halting struct {
+	*team
+	halted sync.RWMutex
+	asked  chan struct{} // one for each question, as far as there is room
+}
+
+func (h *halting) Capacity() int {
+	select {
+	case h.asked <- struct{}{}:
+	default:
+	}
+	h.halted.RLock()
+	defer h.halted.RUnlock()
+	return h.team.Capacity()
+}
+
+// TestCanceledBetweenStoreAndHand has a job canceled when the store has delivered it and
+// no hand has it yet: it must not start.
+func TestCanceledBetweenStoreAndHand(t *testing.T) {
+	t.Parallel()
+	q := openOn(t, Config{})
+	h := &halting{asked: make(chan struct{}, 1)}
+	var ran atomic.Bool
+	h.team = newTeam(2, func(_ context.Context, task bullpen.Task) ([]byte, error) {
+		switch task.Name {
+		case "canceled":
+			ran.Store(true)
+		case "first":
+			h.halted.Lock() // Work halts when it hears of the end of this job
+			select {
+			case <-h.asked:
+			default:
+			}
+		}
+		return nil, nil
+	})
+	workOn(t, q, h, WorkConfig{})
+	enqueued(t, q, Job{Name: "first"})
+	for !(h.team.most.Load() > 0 && h.team.running.Load() == 0) {
+		<-time.After(time.Millisecond)
+	}
+	<-h.asked
+	ref := enqueued(t, q, Job{Name: "canceled"})
+	delivered := func() bool {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		for r := range q.runners {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			return len(r.inbox) > 0
+		}
+		return false
+	}
+	for !delivered() {
+		<-time.After(time.Millisecond)
+	}
+	if err := q.Cancel(t.Context(), ref.ID); err != nil {
+		t.Error(err)
+	}
+	h.halted.Unlock()
+	if _, err := q.Wait(t.Context(), enqueued(t, q, Job{Name: "last"}).ID); err != nil {
+		t.Error(err)
+	}
+	if ran.Load() {
+		t.Error("the canceled job has run")
 	}
 }
