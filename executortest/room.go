@@ -71,7 +71,7 @@ func (f Factory) testRoomMade(t *testing.T) {
 	const workers, listeners = 2, 3
 	s := f.open(t, Options{Workers: workers})
 	gates := s.crowd(workers)
-	eventually(t, "the channel of Room stays open while there is none", s.stays)
+	eventually(t, "the channel of Room stays open while the executor is full", s.stays)
 	var rooms []<-chan struct{}
 	for range listeners {
 		rooms = append(rooms, bullpen.Room(s.Executor))
@@ -102,7 +102,7 @@ func (f Factory) testRoomAtTheEnd(t *testing.T) {
 	const workers = 1
 	s := f.open(t, Options{Workers: workers})
 	gates := s.crowd(workers)
-	eventually(t, "the channel of Room stays open while there is none", s.stays)
+	eventually(t, "the channel of Room stays open while the executor is full", s.stays)
 	room := bullpen.Room(s.Executor)
 	ended := make(chan error, 1)
 	go func() { ended <- s.Drain(t.Context()) }() // ends when the gates open; the test waits for it

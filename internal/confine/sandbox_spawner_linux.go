@@ -75,7 +75,7 @@ func (s *Spawner) orRefuse(t *thread) (*thread, error) {
 	return nil, missingError(missing)
 }
 
-// mayUseUserNamespace tells whether a sandbox may be had in a user namespace,
+// mayUseUserNamespace reports whether a sandbox is possible in a user namespace,
 // and in no other way.
 func mayUseUserNamespace() bool {
 	// Root is no owner of its files outside of its namespace, and is to have

@@ -232,7 +232,7 @@ func TestNothingOutlivesAnOrdinaryUser(t *testing.T) {
 	}
 }
 
-// commandWith tells whether a process has argument among its arguments.
+// commandWith reports whether a process has argument among its arguments.
 func commandWith(t *testing.T, argument string) bool {
 	t.Helper()
 	all, err := filepath.Glob("/proc/[0-9]*/cmdline")

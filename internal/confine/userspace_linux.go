@@ -78,8 +78,8 @@ func (b *sandbox) inUserNamespace(spec *Spec, files int, home string) (*script, 
 	return s, nil
 }
 
-// birth makes the child. The op that it returns has to be told where the parent
-// goes on.
+// birth makes the child. The caller has to set, in the op that it returns, where the
+// parent goes on.
 func (s *script) birth(users, pids uint64) (parent int) {
 	s.call("entering the user namespace", unix.SYS_SETNS, users, unix.CLONE_NEWUSER)
 	s.call("entering the guard's PID namespace", unix.SYS_SETNS, pids, unix.CLONE_NEWPID)

@@ -37,7 +37,7 @@ func (t *thread) tryStage() error {
 
 // runStage runs a stage for spec; see sandbox.inUserNamespace.
 func (t *thread) runStage(spec *Spec, files []uintptr) (pid, pidfd int, err error) {
-	home, _ := unix.Getwd() // if there is none, another one is taken
+	home, _ := unix.Getwd() // an empty one is replaced
 	script, err := t.sandbox.inUserNamespace(spec, len(files), home)
 	if err != nil {
 		return 0, -1, &sandboxError{err}

@@ -9,7 +9,7 @@ import (
 // listDead tells of dead jobs, a page of them.
 func (a *API) listDead(w http.ResponseWriter, r *http.Request, q query) *problem.Problem {
 	var f faults
-	return a.answerList(w, r, q, a.deadLister(readChoice(q, &f)), &f)
+	return answerPage(w, r, q, &f, readCursor, a.deadLister(readChoice(q, &f)).page)
 }
 
 // causes tells of what jobs are dead.

@@ -60,7 +60,7 @@ func (c cursor) String() string {
 	return strconv.Itoa(c.part) + "." + strconv.FormatUint(c.after, 10)
 }
 
-func readCursor(s string) (cursor, error) {
+func readCursor(s string) (*cursor, error) {
 	part, after, _ := strings.Cut(s, ".")
 	p, err := strconv.ParseUint(part, 10, 8)
 	var n uint64
@@ -68,9 +68,9 @@ func readCursor(s string) (cursor, error) {
 		n, err = strconv.ParseUint(after, 10, 63)
 	}
 	if err != nil || int(p) >= len(parts) || len(part) > 1 || len(after) > 18 {
-		return cursor{}, errors.New(`give back what "next" of the page before said`)
+		return nil, errors.New(`give back what "next" of the page before said`)
 	}
-	return cursor{int(p), n}, nil
+	return &cursor{int(p), n}, nil
 }
 
 // orders are the orders of the parts in a list of all.
@@ -243,63 +243,40 @@ func (a *API) list(w http.ResponseWriter, r *http.Request, q query) *problem.Pro
 	text, there := q.look("after")
 	if merged := strings.HasPrefix(text, newestPrefix); merged || !there && c.filter.Newest && !c.given {
 		c.filter.Newest = true
-		return a.answerNewest(w, r, q, a.lister(c), &f)
+		return answerPage(w, r, q, &f, readPlaces, a.lister(c).newest)
 	}
-	return a.answerList(w, r, q, a.lister(c), &f)
+	return answerPage(w, r, q, &f, readCursor, a.lister(c).page)
 }
 
-// answerNewest answers with a page of all jobs, the newest first.
-func (a *API) answerNewest(w http.ResponseWriter, r *http.Request, q query, l *lister, f *faults) *problem.Problem {
+// answerPage reads which page of jobs is asked for, from a place that read makes of its
+// text, and answers with it.
+func answerPage[P interface {
+	comparable
+	fmt.Stringer
+}](w http.ResponseWriter, r *http.Request, q query, f *faults, read func(string) (P, error), page func(context.Context, P, int) ([]Job, P, error)) *problem.Problem {
 	limit := readLimit(q, f)
-	var at *places
+	var at, end P
 	if text, there := q.look("after"); there {
 		var err error
-		if at, err = readPlaces(text); err != nil {
+		if at, err = read(text); err != nil {
 			f.add("after is " + quoted(text) + ": " + err.Error())
 		}
 	}
 	if p := f.problem(); p != nil {
 		return p
 	}
-	jobs, next, err := l.newest(r.Context(), at, limit)
+	jobs, next, err := page(r.Context(), at, limit)
 	if err != nil {
 		return problemOf(err)
 	}
-	page := Page{Jobs: jobs}
+	answer := Page{Jobs: jobs}
 	if jobs == nil {
-		page.Jobs = []Job{}
+		answer.Jobs = []Job{}
 	}
-	if next != nil {
-		page.Next = next.String()
+	if next != end {
+		answer.Next = next.String()
 	}
-	return writeJSON(w, http.StatusOK, page)
-}
-
-// answerList reads a page and answers with it.
-func (a *API) answerList(w http.ResponseWriter, r *http.Request, q query, l *lister, f *faults) *problem.Problem {
-	limit := readLimit(q, f)
-	var at *cursor
-	if text, there := q.look("after"); there {
-		c, err := readCursor(text)
-		if at = &c; err != nil {
-			f.add("after is " + quoted(text) + ": " + err.Error())
-		}
-	}
-	if p := f.problem(); p != nil {
-		return p
-	}
-	jobs, next, err := l.page(r.Context(), at, limit)
-	if err != nil {
-		return problemOf(err)
-	}
-	page := Page{Jobs: jobs}
-	if jobs == nil {
-		page.Jobs = []Job{}
-	}
-	if next != nil {
-		page.Next = next.String()
-	}
-	return writeJSON(w, http.StatusOK, page)
+	return writeJSON(w, http.StatusOK, answer)
 }
 
 // readLimit reads how many a page has at most.

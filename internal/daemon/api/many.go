@@ -67,7 +67,7 @@ func (s *selection) readPlace(text string) error {
 		place, moment, there = text[:i], text[i+1:], true
 	}
 	at, err := readCursor(place)
-	s.after = &at
+	s.after = at
 	if err != nil || !there {
 		return err
 	}
