@@ -115,7 +115,7 @@ func TestCanceledBetweenStoreAndHand(t *testing.T) {
 	})
 	workOn(t, q, h, WorkConfig{})
 	enqueued(t, q, Job{Name: "first"})
-	for !(h.team.most.Load() > 0 && h.team.running.Load() == 0) {
+	for h.most.Load() == 0 || h.running.Load() > 0 {
 		<-time.After(time.Millisecond)
 	}
 	<-h.asked
