@@ -112,6 +112,9 @@ func flagError(cmd *cobra.Command, err error) error {
 	if !found {
 		return err
 	}
+	if f := cmd.Flags().Lookup(elsewhere[name]); f != nil {
+		return fmt.Errorf("%w; did you mean --%s?", err, f.Name)
+	}
 	var names []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
 	if n := nearest(name, names); n != "" {
@@ -119,6 +122,9 @@ func flagError(cmd *cobra.Command, err error) error {
 	}
 	return err
 }
+
+// elsewhere has flags that have another name in GNU parallel and xargs.
+var elsewhere = map[string]string{"jobs": "max", "max-procs": "max", "workers": "max"}
 
 // fixed completes a flag with words.
 func fixed(cmd *cobra.Command, flag string, words ...string) {
