@@ -22,6 +22,7 @@ type runner struct {
 	jobs      context.Context //nolint:containedctx // of all jobs; its end interrupts them
 	abortJobs context.CancelCauseFunc
 	left      chan struct{} // closed when Work returns
+	ended     func() error  // not nil once the context of the call has ended
 	levels    [priorities]level
 	turn      smooth
 	pausedTo  time.Time // owned by the goroutine of Work

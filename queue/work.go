@@ -80,7 +80,7 @@ func (q *Queue) Work(ctx context.Context, executor bullpen.Executor, c WorkConfi
 	}
 	c.Queue = cmp.Or(c.Queue, "default")
 	c.Grace = cmp.Or(c.Grace, defaultGrace)
-	r := &runner{queue: q, executor: executor, config: c, tally: q.tallies.of(c.Queue), wake: make(chan struct{}, 1), left: make(chan struct{})}
+	r := &runner{queue: q, executor: executor, config: c, tally: q.tallies.of(c.Queue), wake: make(chan struct{}, 1), left: make(chan struct{}), ended: ctx.Err}
 	r.jobs, r.abortJobs = context.WithCancelCause(context.WithoutCancel(ctx))
 	if !q.enter(r) {
 		return ErrClosed

@@ -94,7 +94,10 @@ func (q *Queue) enterYard(r *runner) (*yard, error) {
 	}
 	y.mu.Lock()
 	y.runners[r] = struct{}{}
-	y.defaults, y.paused, y.looked = r.config.Group, plain.Paused, time.Now()
+	if r.ended() == nil { // or a later call, which began after this one had ended, has said what holds
+		y.defaults = r.config.Group
+	}
+	y.paused, y.looked = plain.Paused, time.Now()
 	y.closed = false
 	err = y.take()
 	y.mu.Unlock()
