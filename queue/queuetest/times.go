@@ -204,8 +204,8 @@ func testBackoff(f *fixture) {
 	}
 }
 
-// testCrashAtOnce wants the next attempt of a job whose worker died within 640 ms (32 on a quiet machine),
-// whatever else waits.
+// testCrashAtOnce wants the next attempt of a job whose worker died within 640 ms,
+// twenty times what it takes on a quiet machine, whatever else waits.
 func testCrashAtOnce(f *fixture) {
 	f.open(queue.Config{})
 	const crashes, within = 9, 640 * time.Millisecond
