@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/bullpen-run/bullpen/internal/confine"
 	"github.com/bullpen-run/bullpen/process"
 )
 
@@ -42,6 +43,14 @@ func parseJobs(s string) (int, error) {
 func (o *options) fewProcessors() {
 	if o.protocol == process.Exec && os.Getenv("GOMAXPROCS") == "" {
 		runtime.GOMAXPROCS(min(runtime.GOMAXPROCS(0), max(1, o.max/2)))
+	}
+}
+
+// forbidGains keeps this program from gaining rights, where its workers must not gain
+// any either: it then starts them sooner. Where that is not possible they start later.
+func (o *options) forbidGains() {
+	if o.protocol == process.Exec && o.sandbox == process.ProfileDefault {
+		_ = confine.ForbidGains()
 	}
 }
 

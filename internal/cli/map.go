@@ -118,6 +118,7 @@ func newMap(stdin io.Reader, stdout, stderr *os.File) *cobra.Command {
 // mapMain makes what a run needs, runs it, and returns the exit status.
 func mapMain(o *options, stdin io.Reader, stdout, stderr *os.File) int {
 	o.fewProcessors()
+	o.forbidGains()
 	say := newScreen(stderr, o.progress)
 	r := &run{
 		options: o, flow: newFlow(o.ahead()), screen: say,

@@ -3,7 +3,6 @@ package confine
 import (
 	"errors"
 	"os"
-	"runtime"
 	"strings"
 	"testing"
 
@@ -20,8 +19,7 @@ func TestAmbientCapabilitiesEndAtTheHost(t *testing.T) {
 		err           error
 	}
 	told := make(chan found)
-	go func() { // ends with its thread, which has rights of its own; waited for below
-		runtime.LockOSThread()
+	onOwnThread(func() { // has rights of its own; waited for below
 		var f found
 		defer func() { told <- f }()
 		header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
@@ -39,7 +37,7 @@ func TestAmbientCapabilitiesEndAtTheHost(t *testing.T) {
 		f.before = ambient()
 		f.err = Profile{NoNewPrivs: true}.apply()
 		f.after = ambient()
-	}()
+	})
 	f := <-told
 	if errors.Is(f.err, unix.EPERM) {
 		t.Skip("this user has no capability that it could hand on")

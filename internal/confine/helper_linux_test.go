@@ -41,6 +41,7 @@ var helpers = map[string]func() error{
 	"weak":  helperWeak,
 
 	"ordinary": helperOrdinary,
+	"gains":    helperGains,
 }
 
 // detach is a shell script that starts a spinning process in a session of its

@@ -23,6 +23,8 @@ type thread struct {
 	work    chan *start // taken only until quit is closed
 	quit    chan struct{}
 	gone    chan struct{} // closed when the last start is answered
+	home    int           // where the caller's thread goes after a start on it: see lend; -1: there are none
+	lent    sync.RWMutex  // read-held by starts on threads of callers
 	// parents are threads that live as long as the child that they have
 	// started, whose parent-death signal comes at their end.
 	parents sync.WaitGroup
@@ -58,14 +60,14 @@ var errThreadEnded = errors.New("confine: the spawner thread has ended")
 // in the namespace of g and go into the sandbox b, if these are not nil.
 func newThread(p Profile, g *guard, b *sandbox) (*thread, error) {
 	t := &thread{
-		profile: p, guard: g, sandbox: b,
+		profile: p, guard: g, sandbox: b, home: -1,
 		work: make(chan *start), quit: make(chan struct{}), gone: make(chan struct{}),
 	}
 	ready := make(chan error)
 	// Ends when quit is closed, and who closes it waits for gone; or, with a
 	// sandbox, at once.
 	onOwnThread(func() {
-		err := t.apply()
+		err := t.lend()
 		if err == nil && b != nil {
 			err = t.look()
 		}
@@ -121,6 +123,8 @@ func (t *thread) run() {
 	for {
 		select {
 		case <-t.quit:
+			t.lent.Lock() // starts under way on other threads end first
+			t.lent.Unlock()
 			return
 		case s := <-t.work:
 			c, err := t.fork(s)
@@ -221,6 +225,9 @@ func (t *thread) inside(s *start, release func()) started {
 
 // do has the thread answer s.
 func (t *thread) do(s *start) started {
+	if t.home >= 0 && s.spec.Group == nil {
+		return t.onCaller(s)
+	}
 	select {
 	case t.work <- s:
 	case <-t.quit:
@@ -233,6 +240,9 @@ func (t *thread) do(s *start) started {
 func (t *thread) close() {
 	if t.view != nil {
 		t.view.close()
+	}
+	if t.home >= 0 {
+		unix.Close(t.home)
 	}
 }
 

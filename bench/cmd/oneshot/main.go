@@ -104,6 +104,7 @@ func bench(ctx context.Context, o options) error {
 		o.bullpen = filepath.Join(place, "bullpen")
 		build := exec.CommandContext(ctx, "go", "build", "-o", o.bullpen, "./cmd/bullpen")
 		build.Dir, build.Stderr = filepath.Dir(folder), os.Stderr
+		build.Env = append(os.Environ(), "CGO_ENABLED=0") // as make build does
 		if err := build.Run(); err != nil {
 			return fmt.Errorf("building bullpen: %w", err)
 		}

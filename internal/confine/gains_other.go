@@ -1,0 +1,6 @@
+//go:build !linux
+
+package confine
+
+// ForbidGains is for Linux only.
+func ForbidGains() error { return ErrUnsupported }
