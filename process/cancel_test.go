@@ -263,7 +263,7 @@ func TestSpareServesTheTaskAfterATimeout(t *testing.T) {
 func TestCancelAtAnyMoment(t *testing.T) {
 	t.Parallel()
 	j := newJournal()
-	p := selfPool(t, func(c *Config) { c.Max, c.Logger = 1, j.logger() })
+	p := selfPool(t, func(c *Config) { c.Max, c.Grace, c.Logger = 1, time.Minute, j.logger() })
 	pid := do(t, p, "pid", "")
 	for i := range 300 {
 		ctx, cancel := context.WithCancelCause(t.Context())
