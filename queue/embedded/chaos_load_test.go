@@ -122,7 +122,7 @@ func (l *eventLog) tail() string {
 }
 
 // patience bounds every wait of these tests; on a machine at rest all are short.
-const patience = 60 * time.Second
+const patience = 120 * time.Second
 
 // openQueue opens the queue and closes it at the end of the test.
 func openQueue(t *testing.T, c queue.Config) *queue.Queue {
