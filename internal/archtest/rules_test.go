@@ -35,6 +35,7 @@ var rules = []rule{
 	},
 	{folder: "internal/engine/memory", ours: []string{"internal/engine"}, tests: []string{"internal/engine/enginetest"}},
 	{folder: "internal/engine/enginetest", ours: []string{"internal/engine"}},
+	{folder: "internal/natstest", theirs: []string{"github.com/nats-io/nats.go"}},
 	{folder: "internal/broker", ours: []string{"internal/engine", "internal/probe"}, theirs: []string{"golang.org/x/sys", "github.com/nats-io/nats-server", "github.com/nats-io/nats.go"}},
 	{folder: "pool", ours: []string{".", "internal/durations"}},
 	{folder: "pool/poolhttp", ours: []string{".", "pool"}},
@@ -101,7 +102,7 @@ var forTests = rule{
 }
 
 // testingAllowed lists the rows whose product code may import testing.
-var testingAllowed = []string{"executortest", "internal/engine/enginetest", "internal/leak", "internal/metriclist", "queue/queuetest"}
+var testingAllowed = []string{"executortest", "internal/engine/enginetest", "internal/leak", "internal/metriclist", "internal/natstest", "queue/queuetest"}
 
 // rawCallsAllowed lists the rows that may make system calls by number. The
 // wrappers of package syscall are free to all.
