@@ -69,7 +69,7 @@ var rules = []rule{
 		theirs: []string{
 			"github.com/prometheus/client_golang", "go.yaml.in/yaml/v3", "github.com/oklog/ulid/v2", "github.com/nats-io/nats.go",
 		},
-		tests: []string{"internal/daemon/trace/tracetest"},
+		tests: []string{"internal/daemon/trace/tracetest", "internal/natstest"},
 	},
 	{
 		folder: "internal/daemon/trace",

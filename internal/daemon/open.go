@@ -114,10 +114,10 @@ func (d *Daemon) openQueue(ctx context.Context) error {
 // queueWaits says what it takes for the queue to be open.
 func (d *Daemon) queueWaits() string {
 	switch s := d.config().Store; {
+	case s.URL != "" && s.Replicas > 1:
+		return "more than half of the servers at " + s.URL + " must run and reach each other"
 	case s.URL != "":
 		return "the server at " + s.URL + " must answer"
-	case s.Clustered():
-		return "more than half of the servers of the cluster " + s.Cluster.Name + " must run and reach each other"
 	}
 	return "it reads what it has kept"
 }

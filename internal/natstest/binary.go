@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"testing"
 )
 
 // moduleFolder has the module that pins the server.
@@ -32,6 +33,16 @@ var binary = sync.OnceValues(func() (string, error) {
 	}
 	return strings.TrimSpace(string(out)), nil
 })
+
+// Program returns the path of the server, for tests of what it is to read.
+func Program(tb testing.TB) string {
+	tb.Helper()
+	path, err := binary()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return path
+}
 
 // module looks for moduleFolder in the folder of the test and those above it.
 func module() (string, error) {

@@ -229,9 +229,6 @@ func (e *Engine) durability() string {
 	if n := e.config.Replicas; n > 1 {
 		who = fmt.Sprintf("%d of %d servers", n/2+1, n)
 	}
-	if e.config.Kind == "embedded" {
-		return who + " of this cluster have the message, each synced to its disk"
-	}
 	return who + " at " + e.conn.ConnectedUrlRedacted() + " has the message; that it is on disk before the confirm is a setting there " +
 		"(jetstream sync_interval: always), which a client cannot see"
 }
