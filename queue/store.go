@@ -19,9 +19,9 @@ type Server struct {
 	// URL is one address, or several of one cluster with commas between them:
 	// "nats://a:4222,nats://b:4222".
 	URL string
-	// Replicas is on how many servers each job lies: 1, 3 or 5. Default 1. With
-	// 1, what survives a loss of power is up to the server: set its sync_interval
-	// to always.
+	// Replicas is on how many servers each job lies: 1, 3 or 5. Default 1. With 1,
+	// what survives a loss of power is up to the server: set its sync_interval to
+	// always. A number below that of the jobs which are there is refused.
 	Replicas int
 	// Options are for what else a connection needs: TLS, credentials.
 	Options []nats.Option
