@@ -49,8 +49,8 @@ func (d *Daemon) open(ctx context.Context) error {
 			return err
 		}
 	}
-	if d.listener, err = d.guard.Listen(ctx); err != nil {
-		return &OpenError{"the address of the API", taken(err, "http.listen, or --listen")}
+	if err := d.openFront(ctx); err != nil {
+		return err
 	}
 	return d.openQueue(ctx)
 }
@@ -186,8 +186,8 @@ func (d *Daemon) abandon() {
 			d.log.Error("the queue was not closed in order", "error", err)
 		}
 	}
-	if d.listener != nil {
-		_ = d.listener.Close()
+	if d.front != nil {
+		_ = d.front.close()
 	}
 	if d.probes != nil {
 		_ = d.probes.close()

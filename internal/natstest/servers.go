@@ -39,6 +39,7 @@ type Servers struct {
 func Start(tb testing.TB, c Config) *Servers {
 	tb.Helper()
 	k := &Servers{tb: tb}
+	dir := tb.TempDir() // which is removed after close
 	tb.Cleanup(k.close)
 	n := max(c.Servers, 1)
 	for i := range n {
@@ -57,7 +58,7 @@ func Start(tb testing.TB, c Config) *Servers {
 		}
 		k.links = append(k.links, row)
 		s := &server{name: fmt.Sprintf("node%d", i), c: c, routes: routes, client: anyPort, cluster: anyPort, monitor: anyPort}
-		s.dir = filepath.Join(tb.TempDir(), s.name)
+		s.dir = filepath.Join(dir, s.name)
 		if err := os.Mkdir(s.dir, 0o700); err != nil {
 			tb.Fatal(err)
 		}
