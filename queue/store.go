@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -27,8 +26,6 @@ type Server struct {
 	Options []nats.Option
 }
 
-const connectPatience = 5 * time.Second
-
 // Open connects to the server.
 func (s Server) Open(ctx context.Context, o engine.Options) (engine.Engine, error) {
 	var errs []error
@@ -41,13 +38,9 @@ func (s Server) Open(ctx context.Context, o engine.Options) (engine.Engine, erro
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	options := append([]nats.Option{
-		nats.Name("bullpen " + o.Namespace), nats.MaxReconnects(-1), nats.Timeout(connectPatience),
-		nats.ReconnectWait(200 * time.Millisecond), nats.ReconnectJitter(200*time.Millisecond, 200*time.Millisecond),
-	}, s.Options...)
-	conn, err := nats.Connect(s.URL, options...)
+	conn, err := jet.Connect(s.URL, "bullpen "+o.Namespace, s.Options...)
 	if err != nil {
-		return nil, fmt.Errorf("no server of NATS answers at %s: %w", s.URL, err)
+		return nil, err
 	}
 	e, err := jet.Open(ctx, jet.Config{Conn: conn, Owned: true, Kind: "server", Replicas: max(s.Replicas, 1), Options: o})
 	if err != nil {
