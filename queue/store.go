@@ -42,7 +42,7 @@ func (s Server) Open(ctx context.Context, o engine.Options) (engine.Engine, erro
 	if err != nil {
 		return nil, err
 	}
-	e, err := jet.Open(ctx, jet.Config{Conn: conn, Owned: true, Kind: "server", Replicas: max(s.Replicas, 1), Options: o})
+	e, err := jet.Open(ctx, jet.Config{Conn: conn, Owned: true, Replicas: max(s.Replicas, 1), Options: o})
 	if err != nil {
 		conn.Close()
 		return nil, err

@@ -198,7 +198,7 @@ func (e *Engine) Info(ctx context.Context) (engine.Info, error) {
 		return engine.Info{}, engine.ErrClosed
 	}
 	info := engine.Info{
-		Kind:       e.config.Kind,
+		Kind:       "server",
 		Replicas:   1,
 		MaxMessage: max(int(e.conn.MaxPayload())-mostHeader, 0),
 		Streams:    map[engine.Stream]engine.Usage{},
@@ -218,7 +218,7 @@ func (e *Engine) Info(ctx context.Context) (engine.Info, error) {
 		}
 	}
 	if d := e.config.Disk; d != nil {
-		info.Durability, info.Fallback, info.Sync = d.Durability(), d.Fallback(), d.SyncStats()
+		info.Kind, info.Durability, info.Fallback, info.Sync = "embedded", d.Durability(), d.Fallback(), d.SyncStats()
 	}
 	return info, nil
 }
