@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -19,15 +18,13 @@ type Server struct {
 	// URL is one address, or several of one cluster with commas between them:
 	// "nats://a:4222,nats://b:4222".
 	URL string
-	// Replicas is on how many servers each job lies: 1, 3 or 5. Default 1. With
-	// 1, what survives a loss of power is up to the server: set its sync_interval
-	// to always.
+	// Replicas is on how many servers each job lies: 1, 3 or 5. Default 1. With 1,
+	// what survives a loss of power is up to the server: set its sync_interval to
+	// always. A number below that of the jobs which are there is refused.
 	Replicas int
 	// Options are for what else a connection needs: TLS, credentials.
 	Options []nats.Option
 }
-
-const connectPatience = 5 * time.Second
 
 // Open connects to the server.
 func (s Server) Open(ctx context.Context, o engine.Options) (engine.Engine, error) {
@@ -41,15 +38,11 @@ func (s Server) Open(ctx context.Context, o engine.Options) (engine.Engine, erro
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	options := append([]nats.Option{
-		nats.Name("bullpen " + o.Namespace), nats.MaxReconnects(-1), nats.Timeout(connectPatience),
-		nats.ReconnectWait(200 * time.Millisecond), nats.ReconnectJitter(200*time.Millisecond, 200*time.Millisecond),
-	}, s.Options...)
-	conn, err := nats.Connect(s.URL, options...)
+	conn, err := jet.Connect(s.URL, "bullpen "+o.Namespace, s.Options...)
 	if err != nil {
-		return nil, fmt.Errorf("no server of NATS answers at %s: %w", s.URL, err)
+		return nil, err
 	}
-	e, err := jet.Open(ctx, jet.Config{Conn: conn, Owned: true, Kind: "server", Replicas: max(s.Replicas, 1), Options: o})
+	e, err := jet.Open(ctx, jet.Config{Conn: conn, Owned: true, Replicas: max(s.Replicas, 1), Options: o})
 	if err != nil {
 		conn.Close()
 		return nil, err

@@ -31,10 +31,11 @@ var rules = []rule{
 		folder: "internal/engine/jet",
 		ours:   []string{"internal/engine"},
 		theirs: []string{"github.com/nats-io/nats.go"},
-		tests:  []string{"internal/broker", "internal/engine/enginetest"},
+		tests:  []string{"internal/broker", "internal/engine/enginetest", "internal/natstest"},
 	},
 	{folder: "internal/engine/memory", ours: []string{"internal/engine"}, tests: []string{"internal/engine/enginetest"}},
 	{folder: "internal/engine/enginetest", ours: []string{"internal/engine"}},
+	{folder: "internal/natstest", theirs: []string{"github.com/nats-io/nats.go"}},
 	{folder: "internal/broker", ours: []string{"internal/engine", "internal/probe"}, theirs: []string{"golang.org/x/sys", "github.com/nats-io/nats-server", "github.com/nats-io/nats.go"}},
 	{folder: "pool", ours: []string{".", "internal/durations"}},
 	{folder: "pool/poolhttp", ours: []string{".", "pool"}},
@@ -54,7 +55,7 @@ var rules = []rule{
 		folder: "queue/embedded",
 		ours:   []string{"queue", "internal/broker", "internal/engine", "internal/engine/jet"},
 		theirs: []string{"github.com/nats-io/nats.go"},
-		tests:  []string{"pool", "process", "queue/queuetest"},
+		tests:  []string{"pool", "process", "queue/queuetest", "internal/natstest"},
 	},
 	{folder: "client", ours: []string{"."}, tests: []string{"pool", "process"}},
 	{folder: "worker", ours: []string{".", "protocol"}},
@@ -68,7 +69,7 @@ var rules = []rule{
 		theirs: []string{
 			"github.com/prometheus/client_golang", "go.yaml.in/yaml/v3", "github.com/oklog/ulid/v2", "github.com/nats-io/nats.go",
 		},
-		tests: []string{"internal/daemon/trace/tracetest"},
+		tests: []string{"internal/daemon/trace/tracetest", "internal/natstest"},
 	},
 	{
 		folder: "internal/daemon/trace",
@@ -101,7 +102,7 @@ var forTests = rule{
 }
 
 // testingAllowed lists the rows whose product code may import testing.
-var testingAllowed = []string{"executortest", "internal/engine/enginetest", "internal/leak", "internal/metriclist", "queue/queuetest"}
+var testingAllowed = []string{"executortest", "internal/engine/enginetest", "internal/leak", "internal/metriclist", "internal/natstest", "queue/queuetest"}
 
 // rawCallsAllowed lists the rows that may make system calls by number. The
 // wrappers of package syscall are free to all.

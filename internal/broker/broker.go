@@ -34,7 +34,7 @@ type Broker struct {
 	gate       *gate
 	failure    *failure
 	pulse      *pulse
-	ledger     *ledger // of the gate's goroutine until that has ended; nil in a cluster
+	ledger     *ledger // of the gate's goroutine until that has ended
 	unended    []id
 	counted    bool // unended is known
 	marks      *marks
@@ -108,10 +108,8 @@ func (b *Broker) open(ctx context.Context) error {
 		return err
 	}
 	b.damage = append(b.damage, damage...)
-	if b.c.Cluster == nil {
-		if err := b.openLedger(fresh); err != nil {
-			return err
-		}
+	if err := b.openLedger(fresh); err != nil {
+		return err
 	}
 	if fresh {
 		if err := writeFormat(b.c.Dir); err != nil {
@@ -147,7 +145,7 @@ func (b *Broker) startServer(ctx context.Context) error {
 	fs, why := sys.fileSystem(b.c.Dir)
 	fd := -1
 	gate := newGate(nil, b.count, b.check, b.failure)
-	group := b.c.Cluster == nil && b.c.Sync == SyncAuto
+	group := b.c.Sync == SyncAuto
 	if group {
 		if why == nil {
 			fd, b.closeFD, why = sys.open(b.c.Dir)
@@ -190,14 +188,12 @@ func (b *Broker) startServer(ctx context.Context) error {
 // describe says how messages are made durable, and why not better.
 func (b *Broker) describe(fs fileSystem, group bool, why error) {
 	switch {
-	case b.c.Cluster != nil:
-		b.durability = "a confirmed message is on the disks of most servers that keep a copy; each syncs its log before it answers"
 	case group:
 		b.durability = "a confirmed message is on the disk: one syncfs of " + fs.name + " for all that wait"
 	default:
 		b.durability = "a confirmed message is on the disk: the server syncs each one"
 	}
-	if b.c.Cluster == nil && b.c.Sync == SyncAuto && !group {
+	if b.c.Sync == SyncAuto && !group {
 		b.fallback = "one sync cannot confirm a group: " + why.Error()
 		b.c.Logger.Warn("each message is synced by itself, which is safe and slow", "folder", b.c.Dir, "reason", why)
 	}

@@ -34,7 +34,7 @@ func (l *serverLog) write(level slog.Level, format string, args []any) {
 		return
 	}
 	l.mu.Lock()
-	if l.starting && !rebuilds(text) && !ofCluster(text) {
+	if l.starting && !rebuilds(text) {
 		l.damage = append(l.damage, text)
 	}
 	l.mu.Unlock()
@@ -60,18 +60,6 @@ func rebuilds(text string) bool {
 	}
 	for _, s := range []string{"] Stream state ", "state is outdated", "state from index errored", " took "} {
 		if strings.Contains(text, s) {
-			return true
-		}
-	}
-	return false
-}
-
-// ofCluster knows lines that a server of a cluster says while it starts, which are
-// not about the store. Passwords are kept as they are because the other servers are
-// asked with them.
-func ofCluster(text string) bool {
-	for _, s := range []string{"Plaintext passwords detected", "Error trying to connect to route", "Waiting for routing", "JetStream has not established contact"} {
-		if strings.HasPrefix(text, s) {
 			return true
 		}
 	}

@@ -35,9 +35,9 @@ const (
 )
 
 // options returns what the server is to be.
-func options(c Config, syncAlways bool) (*server.Options, error) {
-	o := &server.Options{
-		ServerName:             c.Name,
+func options(c Config, syncAlways bool) *server.Options {
+	return &server.Options{
+		ServerName:             "bullpen",
 		DontListen:             true,
 		NoSigs:                 true,
 		JetStream:              true,
@@ -52,35 +52,12 @@ func options(c Config, syncAlways bool) (*server.Options, error) {
 		StreamMaxBufferedSize:  inflowBytes,
 		DisableJetStreamBanner: true,
 	}
-	if c.Cluster == nil {
-		return o, nil
-	}
-	var errs [2]error
-	o.DontListen = false
-	o.Host, o.Port, errs[0] = splitAddress(c.Cluster.Client)
-	o.Cluster.Host, o.Cluster.Port, errs[1] = splitAddress(c.Cluster.Listen)
-	if o.Port == 0 {
-		o.Port = server.RANDOM_PORT
-	}
-	if o.Cluster.Port == 0 {
-		o.Cluster.Port = server.RANDOM_PORT
-	}
-	o.Cluster.Name = c.Cluster.Name
-	o.Cluster.Advertise = c.Cluster.Advertise
-	o.Cluster.Username, o.Cluster.Password = c.Cluster.User, c.Cluster.Password
-	o.Routes = c.Cluster.urls()
-	o.Username, o.Password, o.Authorization = c.Cluster.User, c.Cluster.Password, c.Cluster.Token
-	return o, errors.Join(errs[:]...)
 }
 
 // startServer returns a server that is ready. When ctx ends first it returns an
 // error and what is closed when the server has stopped again.
 func startServer(ctx context.Context, c Config, syncAlways bool, l *serverLog) (*server.Server, <-chan struct{}, error) {
-	o, err := options(c, syncAlways)
-	if err != nil {
-		return nil, nil, err
-	}
-	s, err := server.NewServer(o)
+	s, err := server.NewServer(options(c, syncAlways))
 	if err != nil {
 		return nil, nil, fmt.Errorf("making the server: %w", err)
 	}

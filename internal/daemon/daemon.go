@@ -81,9 +81,9 @@ type Daemon struct {
 	runs      runs
 	health    health
 
-	opening  atomic.Bool // the queue is being opened
-	listener net.Listener
-	probes   *probes // nil for none
+	opening atomic.Bool // the queue is being opened
+	front   *front
+	probes  *probes // nil for none
 
 	stopping  chan struct{} // closed by Stop
 	stopOnce  sync.Once
@@ -220,7 +220,7 @@ func (d *Daemon) Close() {
 }
 
 // Addr returns the address of the API.
-func (d *Daemon) Addr() net.Addr { return d.listener.Addr() }
+func (d *Daemon) Addr() net.Addr { return d.front.listener.Addr() }
 
 // ProbesAddr returns the address of the probes, nil where they have none of their
 // own.
@@ -236,7 +236,7 @@ func (d *Daemon) Ready() <-chan struct{} { return d.ready }
 
 // actors are the parts of the daemon, in the order in which they end.
 func (d *Daemon) actors() ([]actor, error) {
-	server, err := d.server()
+	serve, err := d.serveAPI()
 	if err != nil {
 		return nil, err
 	}
@@ -246,7 +246,7 @@ func (d *Daemon) actors() ([]actor, error) {
 		{"the store", d.watchStore},
 		{"the schedules", d.runSchedules},
 		{"the pools", d.runPools},
-		{"the API", server.run},
+		{"the API", serve},
 		{"the queue", d.closeQueue},
 	}
 	if d.tracer != nil {

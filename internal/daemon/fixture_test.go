@@ -29,6 +29,7 @@ type node struct {
 	folder  string
 	journal *journal
 
+	fresh bool          // each request has a connection of its own
 	token string        // sent with requests; empty for none
 	hang  chan struct{} // until it is closed, the configuration cannot be read; nil for always
 	tries chan struct{} // gets one for each reading; nil for nothing
@@ -203,6 +204,7 @@ func (n *node) send(ctx context.Context, method, path, body string) (answer, err
 		return answer{}, err
 	}
 	r.Header.Set("Content-Type", "application/json")
+	r.Close = n.fresh
 	if n.token != "" {
 		r.Header.Set("Authorization", "Bearer "+n.token)
 	}

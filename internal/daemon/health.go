@@ -7,8 +7,9 @@ import (
 )
 
 const (
-	// sampleEvery is how often is looked whether pools take what waits for them.
-	sampleEvery = 15 * time.Second
+	// sampleEvery is how often is looked whether pools take what waits for them, and
+	// whether the store tells.
+	sampleEvery = 5 * time.Second
 	// samplePatience bounds how long the store may take to tell.
 	samplePatience = 5 * time.Second
 	// stuckAfter is how long jobs may wait although there is room.
@@ -55,6 +56,8 @@ type health struct {
 type pulse struct {
 	last  sample
 	since time.Time // see standing
+	// silent is since when the store has not told how much waits; zero when it has.
+	silent time.Time
 }
 
 // stuck is for how long the pool has taken nothing at a time although it could, 0
@@ -82,12 +85,7 @@ func (d *Daemon) watchHealth(ctx context.Context) error {
 
 // examine takes a sample of each pool.
 func (d *Daemon) examine(ctx context.Context) {
-	now := map[string]sample{}
-	for _, p := range d.list() {
-		if g := p.generation(); g != nil {
-			now[p.name] = d.sample(ctx, g)
-		}
-	}
+	now := d.samples(ctx)
 	h := &d.health
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -95,7 +93,14 @@ func (d *Daemon) examine(ctx context.Context) {
 	h.pools = make(map[string]*pulse, len(now))
 	for name, s := range now {
 		next := &pulse{last: s}
-		if b := before[name]; b != nil {
+		b := before[name]
+		if !s.known {
+			next.silent = s.at
+			if b != nil && !b.silent.IsZero() {
+				next.silent = b.silent
+			}
+		}
+		if b != nil {
 			next.since = standing(b.since, b.last, s)
 			if stuck := next.stuck(s.at); stuck > 0 && b.stuck(b.last.at) == 0 {
 				d.log.Error("a pool takes no jobs although its workers have room", "pool", name, "waiting", s.waiting, "for", stuck.Round(time.Second))
@@ -103,6 +108,28 @@ func (d *Daemon) examine(ctx context.Context) {
 		}
 		h.pools[name] = next
 	}
+}
+
+// samples looks at all pools at the same time: one whose queue does not answer holds
+// up no other.
+func (d *Daemon) samples(ctx context.Context) map[string]sample {
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	now := map[string]sample{} // guarded by mu
+	for _, p := range d.list() {
+		g := p.generation()
+		if g == nil {
+			continue
+		}
+		all.Go(func() { // ends within samplePatience; waited for below
+			s := d.sample(ctx, g)
+			mu.Lock()
+			defer mu.Unlock()
+			now[p.name] = s
+		})
+	}
+	all.Wait()
+	return now
 }
 
 // sample looks at one pool.

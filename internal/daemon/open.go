@@ -49,8 +49,8 @@ func (d *Daemon) open(ctx context.Context) error {
 			return err
 		}
 	}
-	if d.listener, err = d.guard.Listen(ctx); err != nil {
-		return &OpenError{"the address of the API", taken(err, "http.listen, or --listen")}
+	if err := d.openFront(ctx); err != nil {
+		return err
 	}
 	return d.openQueue(ctx)
 }
@@ -114,10 +114,10 @@ func (d *Daemon) openQueue(ctx context.Context) error {
 // queueWaits says what it takes for the queue to be open.
 func (d *Daemon) queueWaits() string {
 	switch s := d.config().Store; {
+	case s.URL != "" && s.Replicas > 1:
+		return "more than half of the servers at " + s.URL + " must run and reach each other"
 	case s.URL != "":
 		return "the server at " + s.URL + " must answer"
-	case s.Clustered():
-		return "more than half of the servers of the cluster " + s.Cluster.Name + " must run and reach each other"
 	}
 	return "it reads what it has kept"
 }
@@ -186,8 +186,8 @@ func (d *Daemon) abandon() {
 			d.log.Error("the queue was not closed in order", "error", err)
 		}
 	}
-	if d.listener != nil {
-		_ = d.listener.Close()
+	if d.front != nil {
+		_ = d.front.close()
 	}
 	if d.probes != nil {
 		_ = d.probes.close()

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/bullpen-run/bullpen/internal/daemon/settings"
+	"github.com/bullpen-run/bullpen/internal/natstest"
 )
 
 // freeAddress is an address of this machine that nobody listens on.
@@ -25,14 +26,16 @@ func freeAddress(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// TestWaitsForQueue shows what is told while the queue is not open: here the server
-// is alone in its cluster. It ends when it is told to.
+// TestWaitsForQueue shows what is told while the queue is not open: here one server of
+// three runs. It ends when it is told to.
 func TestWaitsForQueue(t *testing.T) {
 	t.Parallel()
-	probes := freeAddress(t)
-	text := fmt.Sprintf("http: {listen: '127.0.0.1:0'}\nprobes: {listen: %q}\nnode: n1\n"+
-		"queue: {cluster: {name: c, listen: %q, client: %q, routes: [%q, %q], replicas: 3}}\npools:\n%s",
-		probes, freeAddress(t), freeAddress(t), freeAddress(t), freeAddress(t), mine(t, "one", "workers: {min: 1}"))
+	k := natstest.Start(t, natstest.Config{Servers: 3, Lazy: true})
+	k.Kill(1)
+	k.Kill(2)
+	probes, api := freeAddress(t), freeAddress(t)
+	text := fmt.Sprintf("http: {listen: %q}\nprobes: {listen: %q}\nqueue: {url: %q, replicas: 3}\npools:\n%s",
+		api, probes, k.URL(), mine(t, "one", "workers: {min: 1}"))
 	s, err := settings.Load(settings.Source{Path: filepath.Join(t.TempDir(), "bullpen.yaml"), Text: []byte(text)})
 	if err != nil {
 		t.Fatal(err)
@@ -48,15 +51,17 @@ func TestWaitsForQueue(t *testing.T) {
 		}
 		ended <- err
 	}()
-	n := &node{t: t, url: "http://" + probes}
-	eventually(t, "the probes answer", func() bool {
-		_, err := n.send(t.Context(), http.MethodGet, "/livez", "")
-		return err == nil
-	})
-	eventually(t, "it says what it waits for", func() bool { return strings.Contains(j.String(), "the daemon waits for the queue") })
-	n.want(http.StatusOK, http.MethodGet, "/livez", "")
-	if a := n.want(http.StatusServiceUnavailable, http.MethodGet, "/readyz", ""); !strings.Contains(a.body, "FAIL queue: the daemon waits for the queue") {
-		t.Errorf("readyz says %s", a.body)
+	for _, address := range []string{probes, api} {
+		n := &node{t: t, url: "http://" + address}
+		eventually(t, "the probes answer", func() bool {
+			_, err := n.send(t.Context(), http.MethodGet, "/livez", "")
+			return err == nil
+		})
+		eventually(t, "it says what it waits for", func() bool { return strings.Contains(j.String(), "the daemon waits for the queue") })
+		n.want(http.StatusOK, http.MethodGet, "/livez", "")
+		if a := n.want(http.StatusServiceUnavailable, http.MethodGet, "/readyz", ""); !strings.Contains(a.body, "FAIL queue: the daemon waits for the queue") {
+			t.Errorf("readyz says %s", a.body)
+		}
 	}
 	cancel()
 	if err := <-ended; !errors.Is(err, context.Canceled) {

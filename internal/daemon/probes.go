@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -9,6 +10,12 @@ import (
 
 	"github.com/bullpen-run/bullpen/internal/daemon/guard"
 	"github.com/bullpen-run/bullpen/internal/daemon/logs"
+)
+
+// The paths of the probes.
+const (
+	livePath  = "/livez"
+	readyPath = "/readyz"
 )
 
 // The names of checks, which everybody may read.
@@ -116,9 +123,13 @@ func (d *Daemon) readiness() (c checks) {
 	case state != Serving:
 		return c
 	}
-	if err := d.queue.Err(); err != nil {
+	silent := d.silences()
+	switch err := d.queue.Err(); {
+	case err != nil:
 		c = append(c, check{false, checkQueue, "its store has failed" + seeLog, "", "its store has failed: " + logs.Clean(err.Error())})
-	} else {
+	case len(silent) > 0:
+		c = append(c, silent...)
+	default:
 		c = append(c, check{true, checkQueue, "", "", "it takes jobs"})
 	}
 	d.mu.Lock()
@@ -132,6 +143,20 @@ func (d *Daemon) readiness() (c checks) {
 	if !scheduled {
 		const says = "those of the configuration are not stored yet"
 		c = append(c, check{false, checkSchedules, says + seeLog, "", says})
+	}
+	return c
+}
+
+// silences names the pools whose queue the store did not tell of when it was last asked:
+// nothing can be put there, and nothing be taken.
+func (d *Daemon) silences() (c checks) {
+	d.health.mu.Lock()
+	defer d.health.mu.Unlock()
+	for _, name := range slices.Sorted(maps.Keys(d.health.pools)) {
+		if since := d.health.pools[name].silent; !since.IsZero() {
+			c = append(c, check{false, checkQueue, "its store does not answer" + seeLog, name,
+				"its queue cannot be worked: the store has not answered for " + time.Since(since).Round(time.Second).String()})
+		}
 	}
 	return c
 }
@@ -211,7 +236,7 @@ func (d *Daemon) checks(open bool) []guard.Route {
 		})
 	}
 	return []guard.Route{
-		{Method: http.MethodGet, Pattern: "/livez", Role: guard.None, Handler: probe(d.liveness)},
-		{Method: http.MethodGet, Pattern: "/readyz", Role: guard.None, Handler: probe(d.readiness)},
+		{Method: http.MethodGet, Pattern: livePath, Role: guard.None, Handler: probe(d.liveness)},
+		{Method: http.MethodGet, Pattern: readyPath, Role: guard.None, Handler: probe(d.readiness)},
 	}
 }

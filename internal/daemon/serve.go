@@ -10,6 +10,7 @@ import (
 
 	"github.com/bullpen-run/bullpen/internal/daemon/api"
 	"github.com/bullpen-run/bullpen/internal/daemon/guard"
+	"github.com/bullpen-run/bullpen/internal/daemon/problem"
 	"github.com/bullpen-run/bullpen/internal/dashboard"
 )
 
@@ -17,19 +18,15 @@ import (
 // more.
 const lastAnswers = 5 * time.Second
 
-// server serves HTTP on one listener, as an actor.
+// server serves HTTP on one listener.
 type server struct {
 	http     *http.Server
 	listener net.Listener
-	ended    func()          // called at the end; nil for nothing
 	aborted  <-chan struct{} // then nobody is waited for
 }
 
 // run serves until ctx ends; then the requests under way are answered.
 func (s *server) run(ctx context.Context) error {
-	if s.ended != nil {
-		defer s.ended()
-	}
 	failed := make(chan error, 1)
 	go func() { // ends with the server; waited for below
 		failed <- s.http.Serve(s.listener)
@@ -60,19 +57,132 @@ func (s *server) run(ctx context.Context) error {
 	return nil
 }
 
-// server joins the API, the probes and the metrics behind the guard.
-func (d *Daemon) server() (*server, error) {
+// early serves from before the queue is opened until its turn to end has come.
+type early struct {
+	listener net.Listener
+	cancel   context.CancelFunc
+	ended    chan error
+}
+
+// serveEarly begins to serve a listener.
+func (d *Daemon) serveEarly(ctx context.Context, l net.Listener, h http.Handler) *early {
+	s := &server{http: d.guard.Server(h), listener: l, aborted: d.aborted}
+	e := &early{listener: l, ended: make(chan error, 1)}
+	ctx, e.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	go func() { // ends by cancel; run and close wait for it
+		e.ended <- s.run(ctx)
+	}()
+	return e
+}
+
+// run waits for the end of ctx, and ends the serving.
+func (e *early) run(ctx context.Context) error {
+	select {
+	case err := <-e.ended:
+		e.ended <- nil
+		return err
+	case <-ctx.Done():
+		return e.close()
+	}
+}
+
+// close ends the serving.
+func (e *early) close() error {
+	e.cancel()
+	err := <-e.ended
+	e.ended <- nil
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return err
+}
+
+// front is what the address of the API serves: probes at once, and all else when the
+// queue is open.
+type front struct {
+	*early
+
+	before http.Handler // until then: probes, and that the daemon is starting
+	after  http.Handler // written before open is closed
+	open   chan struct{}
+}
+
+// openPatience is how long a request waits for the queue to be opened. Most of the
+// time it is, some milliseconds later.
+const openPatience = 5 * time.Second
+
+// openFront begins to serve the address of the API.
+func (d *Daemon) openFront(ctx context.Context) error {
+	l, err := d.guard.Listen(ctx)
+	if err != nil {
+		return &OpenError{"the address of the API", taken(err, "http.listen, or --listen")}
+	}
+	d.front = &front{open: make(chan struct{}), before: d.guard.Wrap(d.checks(false), http.HandlerFunc(d.starting))}
+	d.front.early = d.serveEarly(ctx, l, d.front)
+	return nil
+}
+
+// starting answers requests that the daemon cannot serve yet.
+func (d *Daemon) starting(w http.ResponseWriter, _ *http.Request) {
+	problem.New(problem.Store, "the daemon is starting and waits for the queue: "+d.queueWaits()).Write(w)
+}
+
+func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path != livePath && r.URL.Path != readyPath {
+		f.wait(r.Context())
+	}
+	select {
+	case <-f.open:
+		f.after.ServeHTTP(w, r)
+	default:
+		f.before.ServeHTTP(w, r)
+	}
+}
+
+// wait waits for a moment until the queue is open.
+func (f *front) wait(ctx context.Context) {
+	select {
+	case <-f.open:
+		return
+	default: // a timer is needed
+	}
+	timer := time.NewTimer(openPatience)
+	defer timer.Stop()
+	select {
+	case <-f.open:
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// serveAPI lets the address of the API serve the API, and returns what ends that.
+func (d *Daemon) serveAPI() (run func(context.Context) error, err error) {
+	a, h, err := d.api()
+	if err != nil {
+		return nil, err
+	}
+	d.front.after = h
+	close(d.front.open)
+	return func(ctx context.Context) error {
+		defer a.Close()
+		// The API answers by itself who still waits when the pools have ended.
+		return d.front.run(ctx)
+	}, nil
+}
+
+// api joins the API, the probes and the metrics behind the guard.
+func (d *Daemon) api() (*api.API, http.Handler, error) {
 	s := d.config()
 	a, err := api.New(api.Config{
 		Backend: backend{d}, Logger: d.log, MaxPayload: s.Queue.MaxPayload, MaxBody: s.HTTP.MaxBody, MaxWait: s.HTTP.MaxWait,
 	})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	metrics, err := d.metrics()
 	if err != nil {
 		a.Close()
-		return nil, err
+		return nil, nil, err
 	}
 	routes := append(d.tracer.Routes(a.Routes()), d.checks(false)...)
 	routes = append(routes, guard.Route{Method: http.MethodGet, Pattern: "/metrics", Role: guard.Read, Handler: metrics})
@@ -80,7 +190,7 @@ func (d *Daemon) server() (*server, error) {
 		ui, err := dashboard.New()
 		if err != nil {
 			a.Close()
-			return nil, err
+			return nil, nil, err
 		}
 		// It tells nothing by itself, so that it needs no role: what it asks the API for
 		// does.
@@ -90,21 +200,17 @@ func (d *Daemon) server() (*server, error) {
 		)
 	}
 	if d.probes != nil {
-		d.probes.serveMetrics(metrics)
+		d.probes.metrics.set(metrics)
 	}
-	h := d.guard.Wrap(routes, api.Fallback(routes))
-	// The API answers by itself who still waits when the pools have ended.
-	return &server{http: d.guard.Server(h), listener: d.listener, aborted: d.aborted, ended: a.Close}, nil
+	return a, d.guard.Wrap(routes, api.Fallback(routes)), nil
 }
 
-// probes serves what orchestrators and Prometheus ask, from before the queue is
-// opened until after all else has ended.
+// probes serves what orchestrators and Prometheus ask, where it has an address of its
+// own, until after all else has ended.
 type probes struct {
-	server   *server
-	listener net.Listener
-	cancel   context.CancelFunc
-	ended    chan error
-	metrics  lateHandler
+	*early
+
+	metrics lateHandler
 }
 
 // openProbes begins to serve probes.
@@ -113,38 +219,9 @@ func (d *Daemon) openProbes(ctx context.Context) error {
 	if err != nil {
 		return &OpenError{"the address of the probes", taken(err, "probes.listen")}
 	}
-	p := &probes{listener: l, ended: make(chan error, 1)}
+	p := &probes{}
 	routes := append(d.checks(true), guard.Route{Method: http.MethodGet, Pattern: "/metrics", Role: guard.None, Handler: &p.metrics})
-	p.server = &server{http: d.guard.Server(d.guard.WrapProbes(routes, nil)), listener: l, aborted: d.aborted}
-	var own context.Context
-	own, p.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	go func() { // ends by cancel; run and close wait for it
-		p.ended <- p.server.run(own)
-	}()
+	p.early = d.serveEarly(ctx, l, d.guard.WrapProbes(routes, nil))
 	d.probes = p
 	return nil
 }
-
-// run waits for the end of the probes.
-func (p *probes) run(ctx context.Context) error {
-	select {
-	case err := <-p.ended:
-		p.ended <- nil
-		return err
-	case <-ctx.Done():
-		return p.close()
-	}
-}
-
-// close ends the probes.
-func (p *probes) close() error {
-	p.cancel()
-	err := <-p.ended
-	p.ended <- nil
-	if errors.Is(err, http.ErrServerClosed) {
-		return nil
-	}
-	return err
-}
-
-func (p *probes) serveMetrics(h http.Handler) { p.metrics.set(h) }

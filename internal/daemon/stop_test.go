@@ -124,7 +124,7 @@ func TestEndBeforeRun(t *testing.T) {
 func TestActorThatDies(t *testing.T) {
 	t.Parallel()
 	n := start(t, mine(t, "one", "workers: {min: 1, max: 1}"))
-	if err := n.listener.Close(); err != nil {
+	if err := n.front.listener.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if err := n.wait(); err == nil || !strings.Contains(err.Error(), "the API") {

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"runtime"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -17,7 +15,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	bullpen "github.com/bullpen-run/bullpen"
-	"github.com/bullpen-run/bullpen/internal/broker/brokertest"
+	"github.com/bullpen-run/bullpen/internal/natstest"
 	"github.com/bullpen-run/bullpen/pool"
 	"github.com/bullpen-run/bullpen/queue"
 )
@@ -33,27 +31,16 @@ type clusterLoad struct {
 	sent map[string][]byte // the payload of each confirmed job; guarded by mu
 }
 
-// Three servers, two nodes under load: one server at a time is killed or cut off,
-// at random. In the end each confirmed job has exactly one outcome.
+// Three servers, two nodes under load: one server at a time is killed, halted or cut
+// off, at random. In the end each confirmed job has exactly one outcome.
 func TestChaosCluster(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it starts three servers: run it without -short")
 	}
 	t.Parallel()
-	// The links between the servers use pipes of the runtime, which closes them
-	// when they are collected.
-	t.Cleanup(func() { runtime.GC(); runtime.GC() })
+	k := natstest.Start(t, natstest.Config{Servers: 3})
 	ctx, cancel := context.WithTimeout(t.Context(), time.Duration(rounds(2, 6))*patience)
 	defer cancel()
-	k, err := brokertest.Start(ctx, brokertest.Config{Dirs: []string{t.TempDir(), t.TempDir(), t.TempDir()}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := k.Close(context.Background()); err != nil {
-			t.Error(err)
-		}
-	})
 	l := &clusterLoad{t: t, sent: make(map[string][]byte)}
 	// A client stays with a server that is cut off. So that load goes on, there is
 	// no server which both nodes can be connected with.
@@ -63,8 +50,9 @@ func TestChaosCluster(t *testing.T) {
 	stop := l.start()
 	l.more(50)
 	faults := 0
-	for i := range rounds(2, 20) {
-		if err := l.strike(ctx, k, rand.IntN(3), i%2 == 0); err != nil {
+	first := rand.IntN(3)
+	for i := range rounds(2, 21) {
+		if err := l.strike(ctx, k, rand.IntN(3), []fault{killed, halted, cutOff}[(first+i)%3]); err != nil {
 			t.Fatal(err)
 		}
 		faults++
@@ -171,42 +159,51 @@ func (l *clusterLoad) more(jobs int) {
 	until(l.t, fmt.Sprintf("%d more jobs are confirmed and run", jobs), func() bool { return size() >= confirmed && l.ran.Load() >= ran })
 }
 
-// strike kills a server, or cuts it off, and repairs it while the load goes on.
-func (l *clusterLoad) strike(ctx context.Context, k *brokertest.Cluster, i int, kill bool) error {
+// fault is what happens to a server.
+type fault string
+
+const (
+	killed fault = "killed"
+	halted fault = "halted"
+	cutOff fault = "cut off"
+)
+
+// strike kills a server, halts it or cuts it off, and repairs it while the load goes on.
+func (l *clusterLoad) strike(ctx context.Context, k *natstest.Servers, i int, fault fault) error {
 	l.t.Helper()
 	began := time.Now()
-	if kill {
-		if err := k.Kill(ctx, i); err != nil {
-			return err
-		}
-	} else {
+	switch fault {
+	case killed:
+		k.Kill(i)
+	case halted:
+		k.Pause(i)
+	case cutOff:
 		k.Cut(i)
 	}
 	l.more(50)
 	without := time.Since(began)
-	if kill {
-		if err := k.Restart(ctx, i); err != nil {
-			return err
-		}
-	} else {
+	switch fault {
+	case killed:
+		k.Restart(i)
+	case halted:
+		k.Resume(i)
+	case cutOff:
 		k.Heal(i)
 	}
-	if err := k.Wait(ctx); err != nil {
-		return err
-	}
+	k.Wait()
 	// Were the next one struck before this one has caught up, two would be gone.
 	if err := whole(ctx, k); err != nil {
 		return err
 	}
 	l.more(20)
-	l.t.Logf("server %d gone (killed %t): 50 jobs within %v", i, kill, without.Round(time.Millisecond))
+	l.t.Logf("server %d %s: 50 jobs within %v", i, fault, without.Round(time.Millisecond))
 	return nil
 }
 
 // whole waits until all streams and consumers have a leader and three copies that
 // are up to date.
-func whole(ctx context.Context, k *brokertest.Cluster) error {
-	conn, err := nats.Connect(strings.Join(k.URLs(), ","), nats.MaxReconnects(-1))
+func whole(ctx context.Context, k *natstest.Servers) error {
+	conn, err := nats.Connect(k.URL(), nats.MaxReconnects(-1))
 	if err != nil {
 		return err
 	}

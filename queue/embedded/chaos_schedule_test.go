@@ -12,7 +12,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -20,8 +19,8 @@ import (
 	"time"
 
 	bullpen "github.com/bullpen-run/bullpen"
-	"github.com/bullpen-run/bullpen/internal/broker/brokertest"
 	"github.com/bullpen-run/bullpen/internal/engine"
+	"github.com/bullpen-run/bullpen/internal/natstest"
 	"github.com/bullpen-run/bullpen/pool"
 	"github.com/bullpen-run/bullpen/queue"
 	"github.com/bullpen-run/bullpen/queue/embedded"
@@ -302,23 +301,11 @@ func TestSchedulesCluster(t *testing.T) {
 		t.Skip("it starts three servers: run it without -short")
 	}
 	t.Parallel()
-	// See TestChaosCluster.
-	t.Cleanup(func() { runtime.GC(); runtime.GC() })
-	ctx, cancel := context.WithTimeout(t.Context(), time.Duration(rounds(2, 6))*patience)
-	defer cancel()
-	k, err := brokertest.Start(ctx, brokertest.Config{Dirs: []string{t.TempDir(), t.TempDir(), t.TempDir()}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := k.Close(context.Background()); err != nil {
-			t.Error(err)
-		}
-	})
+	k := natstest.Start(t, natstest.Config{Servers: 3})
 	ran := filepath.Join(t.TempDir(), "ran")
 	at := func(i int) clockConfig {
 		return clockConfig{
-			URL: strings.Join(k.URLs(), ","), Node: fmt.Sprint("n", i), Ran: ran,
+			URL: k.URL(), Node: fmt.Sprint("n", i), Ran: ran,
 			Ahead: []time.Duration{-2 * time.Second, 0, 3 * time.Second}[i],
 		}
 	}

@@ -43,29 +43,6 @@ type Store struct {
 	// taken, so that those under way can end. Default 128 MiB; on a disk below
 	// 6.4 GB a fiftieth of it, but 16 MiB at least (a quarter of the disk at most).
 	Reserve int64
-	// Cluster makes this program's server one of several; nil is one by itself.
-	Cluster *Cluster
-}
-
-// Cluster makes the server of this program one of several that hold each job on
-// Replicas of them. Then each message is synced by the servers that hold it, and
-// the others are reached over the network: put them into one that is trusted, or
-// set User and Password.
-type Cluster struct {
-	// Name is that of the cluster, Node that of this server in it; it keeps it
-	// for ever.
-	Name, Node string
-	// Listen is where the other servers connect to, "host:port"; Routes are their
-	// addresses.
-	Listen string
-	Routes []string
-	// Client is where programs connect to that are no part of the cluster,
-	// "host:port".
-	Client string
-	// User and Password are asked of all who connect, where they are set.
-	User, Password string
-	// Replicas is on how many servers each job lies: 3 (the default) or 5.
-	Replicas int
 }
 
 // At is the store in a folder, with everything else as it is by default.
@@ -84,21 +61,11 @@ func (s Store) Open(ctx context.Context, o engine.Options) (engine.Engine, error
 	if s.SyncAlways {
 		c.Sync = broker.SyncAlways
 	}
-	replicas := 1
-	if k := s.Cluster; k != nil {
-		c.Name = k.Node
-		c.Cluster = &broker.ClusterConfig{
-			Name: k.Name, Listen: k.Listen, Routes: k.Routes, Client: k.Client, User: k.User, Password: k.Password,
-		}
-		if replicas = k.Replicas; replicas == 0 {
-			replicas = 3
-		}
-	}
 	b, err := broker.Open(ctx, c)
 	if err != nil {
 		return nil, err
 	}
-	e, err := s.connect(ctx, b, o, replicas)
+	e, err := connect(ctx, b, o)
 	if err != nil {
 		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopPatience)
 		defer cancel()
@@ -110,20 +77,12 @@ func (s Store) Open(ctx context.Context, o engine.Options) (engine.Engine, error
 // stopPatience bounds how long a server may take to stop after a failed start.
 const stopPatience = 5 * time.Second
 
-func (s Store) connect(ctx context.Context, b *broker.Broker, o engine.Options, replicas int) (*jet.Engine, error) {
-	options := []nats.Option{nats.InProcessServer(b.Server()), nats.Name("bullpen " + o.Namespace), nats.MaxReconnects(-1)}
-	if k := s.Cluster; k != nil && k.User != "" {
-		options = append(options, nats.UserInfo(k.User, k.Password))
-	}
-	conn, err := nats.Connect("", options...)
+func connect(ctx context.Context, b *broker.Broker, o engine.Options) (*jet.Engine, error) {
+	conn, err := nats.Connect("", nats.InProcessServer(b.Server()), nats.Name("bullpen "+o.Namespace), nats.MaxReconnects(-1))
 	if err != nil {
 		return nil, fmt.Errorf("the embedded server takes no connection: %w", err)
 	}
-	c := jet.Config{Conn: conn, Owned: true, Kind: "embedded", Replicas: replicas, Options: o}
-	if s.Cluster == nil {
-		c.Disk = b
-	}
-	e, err := jet.Open(ctx, c)
+	e, err := jet.Open(ctx, jet.Config{Conn: conn, Owned: true, Disk: b, Options: o})
 	if err != nil {
 		conn.Close()
 		return nil, err

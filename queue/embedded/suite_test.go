@@ -12,7 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/bullpen-run/bullpen/internal/broker/brokertest"
+	"github.com/bullpen-run/bullpen/internal/natstest"
 	"github.com/bullpen-run/bullpen/queue"
 	"github.com/bullpen-run/bullpen/queue/embedded"
 	"github.com/bullpen-run/bullpen/queue/queuetest"
@@ -50,18 +50,7 @@ func TestContractOfClusters(t *testing.T) {
 	if os.Getenv("BULLPEN_LONG") != "" {
 		only = nil
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	cluster, err := brokertest.Start(ctx, brokertest.Config{Dirs: []string{t.TempDir(), t.TempDir(), t.TempDir()}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := cluster.Close(context.WithoutCancel(ctx)); err != nil {
-			t.Error(err)
-		}
-	})
-	url := strings.Join(cluster.URLs(), ",")
+	url := natstest.Start(t, natstest.Config{Servers: 3, Lazy: true}).URL()
 	queuetest.Run(t, queuetest.Subject{
 		Open: func(t *testing.T, c queue.Config) *queue.Queue {
 			t.Helper()
@@ -69,8 +58,9 @@ func TestContractOfClusters(t *testing.T) {
 			c.Store = queue.Server{URL: url, Replicas: 3}
 			return queuetest.Open(t, c)
 		},
-		Lease: 2 * time.Second,
-		Only:  only,
+		Lease:    2 * time.Second,
+		Only:     only,
+		Parallel: true,
 	})
 }
 

@@ -30,7 +30,7 @@ func place(t *testing.T) string {
 	for name, text := range map[string][]byte{
 		"server.pem": cert, "server.key": key, "bullpen.pem": cert, "bullpen.key": key, "client.pem": cert, "client.key": key,
 		"ca.pem": cert, "nats-ca.pem": cert, "nats.creds": []byte("-----BEGIN NATS USER JWT-----\n"),
-		"tokens": []byte("admin me 0123456789abcdef0123456789abcdef\n"), "cluster.password": []byte("0123456789abcdef\n"),
+		"tokens": []byte("admin me 0123456789abcdef0123456789abcdef\n"),
 	} {
 		if err := os.WriteFile(filepath.Join(folder, name), text, 0o600); err != nil {
 			t.Fatal(err)
@@ -114,17 +114,12 @@ func TestConfigurationsLoad(t *testing.T) {
 	load(t, folder, "the example", strings.ReplaceAll(strings.Replace(read(t, "deploy/systemd/bullpen.yaml"), "pools: {}", "pools:", 1), "\n#  ", "\n  "))
 
 	examples := blocks(t)
-	want := []string{"Beyond this machine", "Embedded: one machine", "External server: many daemons", "Three nodes: no server beside"}
+	want := []string{"Beyond this machine", "Embedded: one machine", "External server: many daemons"}
 	if got := slices.Sorted(maps.Keys(examples)); !slices.Equal(got, want) {
 		t.Errorf("README.md has configurations below %q, want %q", got, want)
 	}
 	for name, text := range examples {
 		load(t, folder, name, text)
-	}
-	first := examples["Three nodes: no server beside"]
-	second := strings.NewReplacer("n1", "n2", "n2", "n1").Replace(first)
-	if s := load(t, folder, "the second node", second); s != nil && s.Node != "n2" {
-		t.Errorf("the second node is %q", s.Node)
 	}
 }
 

@@ -139,7 +139,6 @@ func (l *loader) checkListeners() {
 	s := l.settings
 	all := []struct{ at, address string }{
 		{"http.listen", s.HTTP.Listen}, {"probes.listen", s.Probes.Listen},
-		{"queue.cluster.listen", s.Store.Cluster.Listen}, {"queue.cluster.client", s.Store.Cluster.Client},
 	}
 	for i, one := range all {
 		for _, other := range all[:i] {
@@ -184,7 +183,7 @@ func (l *loader) checkStore() {
 	}
 	for _, only := range []struct{ of, at string }{
 		{"queue.url", "queue.replicas"}, {"queue.url", "queue.credentials"}, {"queue.url", "queue.tls"},
-		{"queue.dir", "queue.reserve"}, {"queue.dir", "queue.sync_always"}, {"queue.dir", "queue.cluster"},
+		{"queue.dir", "queue.reserve"}, {"queue.dir", "queue.sync_always"},
 	} {
 		if only.of != of && (l.given(only.at) || l.givenBelow(only.at)) {
 			l.fault(l.first(only.at), "it is for jobs in %s, and they are in %s: leave it out", only.of, of)
@@ -199,9 +198,6 @@ func (l *loader) checkStore() {
 		if text, err := readFile(s.CA); err == nil && !x509.NewCertPool().AppendCertsFromPEM(text) {
 			l.fault("queue.tls.ca", "%s has no certificate: use a file in PEM", quote(s.CA))
 		}
-	}
-	if s.clustered {
-		l.checkCluster()
 	}
 }
 
@@ -231,22 +227,6 @@ func (l *loader) first(path string) string {
 		}
 	}
 	return path
-}
-
-func (l *loader) checkCluster() {
-	at := l.first("queue.cluster")
-	var missing []string
-	for _, name := range []string{"name", "listen", "client", "routes"} {
-		if !l.given("queue.cluster." + name) {
-			missing = append(missing, "queue.cluster."+name)
-		}
-	}
-	if len(missing) > 0 {
-		l.fault(at, "a cluster needs %s too", strings.Join(missing, ", "))
-	}
-	if user, password := l.given("queue.cluster.user"), l.given("queue.cluster.password_file"); user != password {
-		l.fault(at, "queue.cluster.user and queue.cluster.password_file go together: set both, or neither")
-	}
 }
 
 // checkBudget checks that the workers which must be there fit into the budget.

@@ -39,20 +39,12 @@ func (l *loader) complete() {
 }
 
 func (l *loader) completeStore() {
-	s, k := &l.settings.Store, &l.settings.Store.Cluster
+	s := &l.settings.Store
 	if s.Dir == "" && s.URL == "" && !s.Memory {
 		if state, _, _ := strings.Cut(l.env["STATE_DIRECTORY"], ":"); state != "" {
 			s.Dir = filepath.Join(state, "queue")
 		} else {
 			s.Dir = filepath.Join(l.folder, "bullpen-data")
-		}
-	}
-	if s.clustered = l.givenBelow("queue.cluster"); s.clustered {
-		if k.Node == "" {
-			k.Node = l.settings.Node
-		}
-		if k.Replicas == 0 {
-			k.Replicas = 3
 		}
 	}
 	if s.URL != "" {
@@ -75,14 +67,7 @@ func (l *loader) store() queue.Store {
 	case s.URL != "":
 		return queue.Server{URL: s.URL, Replicas: s.Replicas, Options: s.options()}
 	}
-	store := embedded.Store{Dir: s.Dir, SyncAlways: s.SyncAlways, Reserve: s.Reserve}
-	if k := s.Cluster; s.clustered {
-		store.Cluster = &embedded.Cluster{
-			Name: k.Name, Node: k.Node, Listen: k.Listen, Client: k.Client, Routes: k.Routes, User: k.User, Replicas: k.Replicas,
-			Password: l.password(),
-		}
-	}
-	return store
+	return embedded.Store{Dir: s.Dir, SyncAlways: s.SyncAlways, Reserve: s.Reserve}
 }
 
 // options are what a connection to the server needs besides its address.
@@ -106,30 +91,6 @@ func (s *Store) options() []nats.Option {
 	}
 	return options
 }
-
-// password reads the password of the cluster.
-func (l *loader) password() string {
-	file := l.settings.Store.Cluster.PasswordFile
-	const at = "queue.cluster.password_file"
-	if file == "" || !l.checkFile(at, file) {
-		return ""
-	}
-	text, err := readFile(file)
-	if err != nil {
-		l.fault(at, "the file cannot be read: %v", reason(err))
-		return ""
-	}
-	password := strings.TrimRight(string(text), "\r\n")
-	switch {
-	case password == "":
-		l.fault(at, "the file is empty: write the password into it")
-	case strings.ContainsAny(password, "\r\n\x00") || len(password) > longestPassword:
-		l.fault(at, "the file has more than a password: write one line of at most %d bytes into it", longestPassword)
-	}
-	return password
-}
-
-const longestPassword = 1 << 10
 
 func (l *loader) completePool(name string, p *Pool) {
 	at := "pools." + name + "."

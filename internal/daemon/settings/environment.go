@@ -28,6 +28,8 @@ func (l *loader) environment(env []string) {
 		case k != nil || !looksLikeKey(name) || ofService(name):
 		case strings.HasPrefix(name, "BULLPEN_POOLS_"):
 			l.journal.add(at, name, "no variable sets a pool: use the configuration file")
+		case insteadOf(name) != "":
+			l.journal.add(at, name, "%s", insteadOf(name))
 		default:
 			says := "no such variable"
 			if near := nearest(name, slices.Sorted(maps.Keys(byName))); near != "" {
@@ -69,6 +71,8 @@ func (l *loader) flags(flags map[string]string) {
 		switch {
 		case k == nil && strings.HasPrefix(path, "pools."):
 			l.journal.add(at, path, "no flag sets a pool: use the configuration file")
+		case k == nil && instead(path) != "":
+			l.journal.add(at, path, "%s", instead(path))
 		case k == nil:
 			says := "no such key"
 			var names []string

@@ -82,7 +82,6 @@ const (
 )
 
 var (
-	routes   = list("host:port", "use addresses of the other servers, such as [node2:6222, node3:6222]", isAddress)
 	replicas = word([]string{"1", "3", "5"}, []int{1, 3, 5})
 	amount   = size[int64](1, math.MaxInt64)
 )
@@ -113,7 +112,7 @@ func queueKeys() []key[Settings] {
 		row("queue.key_window", span(time.Second), "24h", "how long after the end of a job its key still stands for it", func(s *Settings) *time.Duration { return &s.Queue.KeyWindow }),
 		row("queue.max_payload", size[int](1, mostPayload), "(8MiB, with url 512KiB)", "largest payload of a job", func(s *Settings) *int { return &s.Queue.MaxPayload }),
 		row("queue.max_result", size[int](1, mostPayload), "(8MiB, with url 512KiB)", "largest result of a job; a larger one is the outcome output", func(s *Settings) *int { return &s.Queue.MaxResult }),
-	}, append(keepKeys(), clusterKeys()...)...)
+	}, keepKeys()...)
 }
 
 func keepKeys() []key[Settings] {
@@ -128,18 +127,5 @@ func keepKeys() []key[Settings] {
 		row("queue.keep.line_bytes", size[int](1, mostLineText), "8KiB", "bytes of these lines together", func(s *Settings) *int { return &s.Queue.Keep.LineBytes }),
 		row("queue.keep.payloads", orNone(size[int](1, mostPayload)), "8KiB", "largest job, payload and metadata, that is kept with its result, so that it can be looked at and tried again; 0 keeps none",
 			func(s *Settings) *int { return &s.Queue.Keep.Payloads }),
-	}
-}
-
-func clusterKeys() []key[Settings] {
-	return []key[Settings]{
-		row("queue.cluster.name", text, "(none)", "makes the embedded server one of several of this name, which hold each job together", func(s *Settings) *string { return &s.Store.Cluster.Name }),
-		row("queue.cluster.node", text, "(that of node)", "name of this server in the cluster, which it keeps for ever", func(s *Settings) *string { return &s.Store.Cluster.Node }),
-		row("queue.cluster.listen", address, "(none)", "where the other servers connect to", func(s *Settings) *string { return &s.Store.Cluster.Listen }),
-		row("queue.cluster.routes", routes, "(none)", "addresses of the other servers", func(s *Settings) *[]string { return &s.Store.Cluster.Routes }),
-		row("queue.cluster.client", address, "(none)", "where programs connect to that are no part of the cluster", func(s *Settings) *string { return &s.Store.Cluster.Client }),
-		row("queue.cluster.user", text, "(none)", "name that is asked of all who connect", func(s *Settings) *string { return &s.Store.Cluster.User }),
-		hidden(row("queue.cluster.password_file", path, "(none)", "file with the password that is asked of all who connect", func(s *Settings) *string { return &s.Store.Cluster.PasswordFile })),
-		row("queue.cluster.replicas", word([]string{"3", "5"}, []int{3, 5}), "(3)", "on how many servers each job lies", func(s *Settings) *int { return &s.Store.Cluster.Replicas }),
 	}
 }

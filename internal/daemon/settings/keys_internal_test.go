@@ -23,8 +23,6 @@ var samples = map[string]string{
 	"queue.namespace": "other", "queue.lease": "5s", "queue.key_window": "1h", "queue.max_payload": "1M", "queue.max_result": "2M",
 	"queue.keep.jobs": "1G", "queue.keep.outcomes": "2G", "queue.keep.outcome_count": "5", "queue.keep.outcome_age": "1h", "queue.keep.dead": "2G",
 	"queue.keep.dead_age": "1h", "queue.keep.lines": "0", "queue.keep.line_bytes": "1K", "queue.keep.payloads": "4KiB",
-	"queue.cluster.name": "c", "queue.cluster.node": "n1", "queue.cluster.listen": ":6222", "queue.cluster.routes": "['b:6222']", "queue.cluster.client": ":4222",
-	"queue.cluster.user": "u", "queue.cluster.password_file": "password", "queue.cluster.replicas": "5",
 	"traces.endpoint": "http://localhost:4318", "traces.sample": "0.5", "traces.headers": "{A: b}", "traces.headers_file": "headers", "traces.timeout": "1s", "traces.service": "jobs",
 }
 
@@ -147,16 +145,12 @@ func wantNoZero(t *testing.T, v reflect.Value, of string, but ...string) {
 func TestEveryStoreSettingIsReached(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
-	writeFiles(t, folder, map[string]string{"password": "hidden\n"})
-	s := good(t, folder, `queue: {dir: d, reserve: 1M, sync_always: true, cluster: {name: c, listen: ':1', client: ':2', routes: ['b:1'], user: u, password_file: password}}`)
+	s := good(t, folder, `queue: {dir: d, reserve: 1M, sync_always: true}`)
 	store, ok := s.Queue.Store.(embedded.Store)
 	if !ok {
 		t.Fatalf("the store is %T", s.Queue.Store)
 	}
 	wantNoZero(t, reflect.ValueOf(store), "Store")
-	if store.Cluster.Password != "hidden" || store.Cluster.Replicas != 3 || store.Cluster.Node != s.Node {
-		t.Errorf("%+v", store.Cluster)
-	}
 	server, ok := good(t, folder, "queue: {url: 'u:p@a', replicas: 3}").Queue.Store.(queue.Server)
 	if !ok || server.URL != "nats://a" || server.Replicas != 3 || len(server.Options) != 1 {
 		t.Errorf("%+v", server)
@@ -295,12 +289,10 @@ func TestDiff(t *testing.T) {
 func TestSecretsAreNotShown(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
-	writeFiles(t, folder, map[string]string{"password": "hidden\n"})
 	for name, text := range map[string]string{
-		"server":  "queue: {url: 'nats://user:hidden@a'}\n",
-		"token":   "queue: {url: 'nats://hidden@a'}\n",
-		"cluster": "queue: {cluster: {name: c, listen: ':1', client: ':2', routes: ['b:1'], user: u, password_file: password}}\n",
-		"env":     "pools: {a: {command: [go, hidden], env: {KEY: hidden}}}\n",
+		"server": "queue: {url: 'nats://user:hidden@a'}\n",
+		"token":  "queue: {url: 'nats://hidden@a'}\n",
+		"env":    "pools: {a: {command: [go, hidden], env: {KEY: hidden}}}\n",
 	} {
 		s := good(t, folder, text)
 		for _, shown := range []string{

@@ -199,7 +199,12 @@ func walk[D any](l *loader, t *table[D], d *D, v value, prefix, section string) 
 		k, names := t.byPath[path], t.sections[path]
 		switch {
 		case strings.ContainsRune(p.name, '.') || k == nil && names == nil:
-			l.journal.add(p.place, join(strings.TrimSuffix(prefix+section, "."), p.name), "%s", t.unknown(section, p.name))
+			at := join(strings.TrimSuffix(prefix+section, "."), p.name)
+			says := instead(at)
+			if says == "" {
+				says = t.unknown(section, p.name)
+			}
+			l.journal.add(p.place, at, "%s", says)
 		case names != nil && (k == nil || p.value.shape == isMapping):
 			l.places[prefix+path] = p.place
 			if p.value.shape != isNull {

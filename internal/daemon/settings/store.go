@@ -27,23 +27,9 @@ type Store struct {
 	// Reserve and SyncAlways are for the embedded server.
 	Reserve    int64
 	SyncAlways bool
-	// Cluster is that of the embedded server, where it has a name.
-	Cluster Cluster
 
-	login     *url.Userinfo // of URL; nil for none
-	clustered bool
+	login *url.Userinfo // of URL; nil for none
 }
-
-// Cluster makes the embedded server one of several.
-type Cluster struct {
-	Name, Node, Listen, Client string
-	Routes                     []string
-	User, PasswordFile         string
-	Replicas                   int
-}
-
-// Clustered tells whether the embedded server is one of several.
-func (s Store) Clustered() bool { return s.clustered }
 
 // String says where the jobs are.
 func (s Store) String() string {
@@ -52,8 +38,6 @@ func (s Store) String() string {
 		return "memory"
 	case s.URL != "":
 		return s.URL
-	case s.clustered:
-		return s.Dir + " in the cluster " + s.Cluster.Name
 	}
 	return s.Dir
 }

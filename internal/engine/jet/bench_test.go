@@ -2,6 +2,7 @@ package jet
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -13,26 +14,31 @@ import (
 
 	"github.com/bullpen-run/bullpen/internal/broker"
 	"github.com/bullpen-run/bullpen/internal/engine"
+	"github.com/bullpen-run/bullpen/internal/natstest"
 )
 
 // callers is how many wait for an answer at the same time.
 const callers = 64
 
-// bare returns an engine on an embedded server, with nothing that makes
-// messages durable: what is measured is the engine and the server.
+// bare returns an engine on an embedded server with its disk, or on one elsewhere that
+// syncs now and then: what is measured there is the engine and the server.
 func bare(tb testing.TB, disk bool) *Engine {
 	tb.Helper()
-	b, err := broker.Open(tb.Context(), broker.Config{Dir: tb.TempDir()})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	conn, err := nats.Connect("", nats.InProcessServer(b.Server()))
-	if err != nil {
-		tb.Fatal(err)
-	}
-	c := Config{Conn: conn, Owned: true, Options: engine.Options{Namespace: "bench", Jobs: 8 << 30}}
+	c := Config{Owned: true, Options: engine.Options{Namespace: "bench", Jobs: 8 << 30}}
+	stop := func(context.Context) error { return nil }
+	var err error
 	if disk {
-		c.Disk = b
+		var b *broker.Broker
+		if b, err = broker.Open(tb.Context(), broker.Config{Dir: tb.TempDir()}); err != nil {
+			tb.Fatal(err)
+		}
+		c.Disk, stop = b, b.Close
+		c.Conn, err = nats.Connect("", nats.InProcessServer(b.Server()))
+	} else {
+		c.Conn, err = Connect(natstest.Start(tb, natstest.Config{Lazy: true}).URL(), "bench")
+	}
+	if err != nil {
+		tb.Fatal(err)
 	}
 	e, err := Open(tb.Context(), c)
 	if err != nil {
@@ -41,10 +47,7 @@ func bare(tb testing.TB, disk bool) *Engine {
 	tb.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 		defer cancel()
-		if err := e.Close(ctx); err != nil {
-			tb.Error(err)
-		}
-		if err := b.Close(ctx); err != nil {
+		if err := errors.Join(e.Close(ctx), stop(ctx)); err != nil {
 			tb.Error(err)
 		}
 	})

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"os"
-	"path/filepath"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -14,37 +12,24 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/bullpen-run/bullpen/internal/broker/brokertest"
 	"github.com/bullpen-run/bullpen/internal/engine"
 	"github.com/bullpen-run/bullpen/internal/engine/enginetest"
+	"github.com/bullpen-run/bullpen/internal/natstest"
 )
 
-// cluster is a store on three servers.
-type cluster struct{ *brokertest.Cluster }
+// cluster is a store on several servers, each of which has all of it.
+type cluster struct {
+	*natstest.Servers
+	replicas int
+}
 
 func startCluster(t *testing.T) cluster {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	dir := t.TempDir()
-	k, err := brokertest.Start(ctx, brokertest.Config{Dirs: []string{
-		filepath.Join(dir, "1"), filepath.Join(dir, "2"), filepath.Join(dir, "3"),
-	}})
-	if err != nil {
-		t.Fatalf("starting three servers: %v", err)
-	}
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-		defer cancel()
-		if err := k.Close(ctx); err != nil {
-			t.Errorf("stopping three servers: %v", err)
-		}
-	})
-	return cluster{k}
+	return cluster{natstest.Start(t, natstest.Config{Servers: 3}), 3}
 }
 
 func (k cluster) connect() (*nats.Conn, error) {
-	return nats.Connect(strings.Join(k.URLs(), ","), nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond))
+	return nats.Connect(k.URL(), nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond))
 }
 
 func (k cluster) Open(ctx context.Context, o engine.Options) (engine.Engine, error) {
@@ -52,7 +37,7 @@ func (k cluster) Open(ctx context.Context, o engine.Options) (engine.Engine, err
 	if err != nil {
 		return nil, err
 	}
-	e, err := Open(ctx, Config{Conn: conn, Replicas: 3, Owned: true, Options: o})
+	e, err := Open(ctx, Config{Conn: conn, Replicas: k.replicas, Owned: true, Options: o})
 	if err != nil {
 		conn.Close()
 		return nil, err
@@ -61,7 +46,7 @@ func (k cluster) Open(ctx context.Context, o engine.Options) (engine.Engine, err
 }
 
 // tidy is a store whose streams are removed at the end of a test: three servers
-// in one process have enough to do with those of one namespace.
+// on one machine have enough to do with those of one namespace.
 type tidy struct {
 	cluster
 
@@ -112,6 +97,14 @@ func (s *tidy) remove(ctx context.Context) error {
 	return nil
 }
 
+func TestContractServer(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it starts a server: run it without -short")
+	}
+	k := cluster{natstest.Start(t, natstest.Config{}), 1}
+	enginetest.Run(t, enginetest.Factory{New: func(t *testing.T) engine.Store { t.Helper(); return newTidy(t, k) }, Parallel: true})
+}
+
 func TestContractCluster(t *testing.T) {
 	if os.Getenv("BULLPEN_LONG") == "" {
 		t.Skip("takes two minutes: set BULLPEN_LONG=1")
@@ -124,17 +117,11 @@ func TestContractCluster(t *testing.T) {
 }
 
 // lose kills one server and starts it again.
-func (k cluster) lose(ctx context.Context, t *testing.T, i int) {
+func (k cluster) lose(t *testing.T, i int) {
 	t.Helper()
-	if err := k.Kill(ctx, i); err != nil {
-		t.Fatalf("killing server %d: %v", i, err)
-	}
-	if err := k.Restart(ctx, i); err != nil {
-		t.Fatalf("starting server %d again: %v", i, err)
-	}
-	if err := k.Wait(ctx); err != nil {
-		t.Fatalf("waiting for server %d: %v", i, err)
-	}
+	k.Kill(i)
+	k.Restart(i)
+	k.Wait()
 }
 
 // hand takes jobs, counts what it asked for, and acknowledges each.
@@ -233,7 +220,7 @@ func TestNodesLost(t *testing.T) {
 	}
 	for i := range step {
 		<-step[i]
-		k.lose(ctx, t, i)
+		k.lose(t, i)
 	}
 	all.Wait()
 	select {

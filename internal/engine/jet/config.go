@@ -25,8 +25,6 @@ type Config struct {
 	Disk engine.Disk
 	// Replicas is how many servers hold each message; 0 is 1.
 	Replicas int
-	// Kind is what Info says: by default "embedded" with a Disk, else "server".
-	Kind string
 	// Owned says that Close closes Conn too.
 	Owned bool
 	// Options are as for every engine. Zero sizes and ages are no bounds; Lease
@@ -76,12 +74,6 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Options.Logger == nil {
 		c.Options.Logger = slog.New(slog.DiscardHandler)
-	}
-	if c.Kind == "" {
-		c.Kind = "server"
-		if c.Disk != nil {
-			c.Kind = "embedded"
-		}
 	}
 	return c
 }

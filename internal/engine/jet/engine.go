@@ -198,14 +198,10 @@ func (e *Engine) Info(ctx context.Context) (engine.Info, error) {
 		return engine.Info{}, engine.ErrClosed
 	}
 	info := engine.Info{
-		Kind:       e.config.Kind,
-		Replicas:   e.config.Replicas,
+		Kind:       "server",
+		Replicas:   1,
 		MaxMessage: max(int(e.conn.MaxPayload())-mostHeader, 0),
-		Durability: e.durability(),
 		Streams:    map[engine.Stream]engine.Usage{},
-	}
-	if d := e.config.Disk; d != nil {
-		info.Durability, info.Fallback, info.Sync = d.Durability(), d.Fallback(), d.SyncStats()
 	}
 	for _, s := range engine.Streams() {
 		i, err := e.streamInfo(ctx, s)
@@ -216,25 +212,19 @@ func (e *Engine) Info(ctx context.Context) (engine.Info, error) {
 			Messages: int64(i.State.Msgs), Bytes: int64(i.State.Bytes),
 			First: i.State.FirstSeq, Last: i.State.LastSeq,
 		}
+		if s == engine.Jobs {
+			info.Replicas = max(i.Config.Replicas, 1)
+			info.Durability = durability(i, e.conn.ConnectedUrlRedacted())
+		}
+	}
+	if d := e.config.Disk; d != nil {
+		info.Kind, info.Durability, info.Fallback, info.Sync = "embedded", d.Durability(), d.Fallback(), d.SyncStats()
 	}
 	return info, nil
 }
 
 // mostHeader is more than the headers of a put take, which the server counts.
 const mostHeader = 1024
-
-// durability says what a confirm of a server elsewhere means.
-func (e *Engine) durability() string {
-	who := "the server"
-	if n := e.config.Replicas; n > 1 {
-		who = fmt.Sprintf("%d of %d servers", n/2+1, n)
-	}
-	if e.config.Kind == "embedded" {
-		return who + " of this cluster have the message, each synced to its disk"
-	}
-	return who + " at " + e.conn.ConnectedUrlRedacted() + " has the message; that it is on disk before the confirm is a setting there " +
-		"(jetstream sync_interval: always), which a client cannot see"
-}
 
 // Close implements [engine.Engine]. Only the first call does it; the others wait.
 func (e *Engine) Close(ctx context.Context) error {

@@ -96,8 +96,7 @@ func (e *Engine) makeStreams(ctx context.Context) error {
 		c := e.streamConfig(s)
 		stream, err := e.makeStream(ctx, c)
 		if err != nil {
-			return fmt.Errorf("jet: the stream %s can be neither made nor brought up to date: %w; "+
-				"look at what the server says of it, or take another namespace", c.Name, err)
+			return fmt.Errorf("jet: the stream %s can be neither made nor brought up to date: %w%s", c.Name, err, advice(err))
 		}
 		if s == engine.Jobs {
 			state := stream.CachedInfo().State
@@ -107,6 +106,18 @@ func (e *Engine) makeStreams(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// advice says what to do about an error that does not say so itself.
+func advice(err error) string {
+	var fault *jetstream.APIError
+	if !errors.As(err, &fault) {
+		return ""
+	}
+	if fault.ErrorCode == codeNoCluster {
+		return "; run three servers that know each other (cluster.routes), or set replicas to 1"
+	}
+	return "; look at what the server says of it, or take another namespace"
 }
 
 // makeStream makes one stream. A cluster that is just coming up has no leader yet, and
@@ -138,7 +149,17 @@ func (e *Engine) makeStream(ctx context.Context, c jetstream.StreamConfig) (jets
 func (e *Engine) tryStream(ctx context.Context, c jetstream.StreamConfig) (jetstream.Stream, error) {
 	ctx, cancel := context.WithTimeout(ctx, apiPatience)
 	defer cancel()
-	return e.js.CreateOrUpdateStream(ctx, c)
+	if err := e.keepsCopies(ctx, c); err != nil {
+		return nil, err
+	}
+	stream, err := e.js.CreateOrUpdateStream(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	if lacks := lacking(c, stream.CachedInfo().Config); lacks != "" {
+		return nil, fmt.Errorf("the server (version %s) takes the stream without %s: use nats-server 2.14 or later", e.conn.ConnectedServerVersion(), lacks)
+	}
+	return stream, nil
 }
 
 // passing tells whether what has hindered a stream may be over soon.
@@ -162,6 +183,7 @@ const makePatience = 3 * time.Second
 const (
 	codeNoPeers      = 10005 // no suitable peers for placement
 	codeStoreNotMade = 10049 // error creating store for stream
+	codeNoCluster    = 10074 // replicas > 1 not supported in non-clustered mode
 )
 
 // oldest is what Old compares with while it is not known how far the stream is.

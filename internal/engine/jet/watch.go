@@ -66,12 +66,12 @@ func (e *Engine) follow(reconnects uint64) uint64 {
 func (e *Engine) lostConnection() {
 	e.connected.Store(false)
 	e.old.Store(oldest)
-	e.log.Warn("jet: the connection to the store was lost", "server", e.config.Kind)
+	e.log.Warn("jet: the connection to the store was lost")
 	e.sweepPuts(true)
 }
 
 func (e *Engine) newConnection() {
-	e.log.Info("jet: connected to the store again", "server", e.config.Kind)
+	e.log.Info("jet: connected to the store again", "server", e.conn.ConnectedUrlRedacted())
 	e.background(e.lookAgain)
 	for _, t := range e.allTakers() {
 		t.reset()

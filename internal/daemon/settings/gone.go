@@ -1,0 +1,29 @@
+package settings
+
+import "strings"
+
+// gone has the sections that earlier versions had, each with what to do instead.
+var gone = map[string]string{
+	"queue.cluster": "the daemon runs no server of a cluster any more: run nats-server with JetStream on three machines, and set queue.url to their addresses " +
+		"and queue.replicas to 3; the notes on upgrading in CHANGELOG.md say how jobs are kept",
+}
+
+// instead says what to do instead of a key that is gone, empty where there was none.
+func instead(path string) string {
+	for section, advice := range gone {
+		if path == section || strings.HasPrefix(path, section+".") {
+			return advice
+		}
+	}
+	return ""
+}
+
+// insteadOf is instead for the variable of a key.
+func insteadOf(name string) string {
+	for section, advice := range gone {
+		if v := variable(section); name == v || strings.HasPrefix(name, v+"_") {
+			return advice
+		}
+	}
+	return ""
+}

@@ -1,0 +1,65 @@
+package jet
+
+import (
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+const (
+	// connectPatience bounds how long one server may take to let a client in.
+	connectPatience = 5 * time.Second
+	// stallPatience is how long a server may take nothing of what is sent to it.
+	stallPatience = 5 * time.Second
+	// writePiece is how much of a message is written at a time.
+	writePiece = 64 << 10
+)
+
+// Connect returns a connection to a server elsewhere, as an engine needs it: it is
+// made anew whenever it is lost, and given up when the server takes nothing any more.
+func Connect(url, name string, options ...nats.Option) (*nats.Conn, error) {
+	conn, err := nats.Connect(url, append([]nats.Option{
+		nats.Name(name), nats.MaxReconnects(-1), nats.Timeout(connectPatience),
+		nats.ReconnectWait(200 * time.Millisecond), nats.ReconnectJitter(200*time.Millisecond, 200*time.Millisecond),
+		nats.SetCustomDialer(dialer{net.Dialer{Timeout: connectPatience}}),
+	}, options...)...)
+	if err != nil {
+		return nil, fmt.Errorf("no server of NATS answers at %s: %w", url, err)
+	}
+	return conn, nil
+}
+
+// dialer makes connections that do not stall.
+type dialer struct{ net.Dialer }
+
+// Dial implements nats.CustomDialer.
+func (d dialer) Dial(network, address string) (net.Conn, error) {
+	conn, err := d.Dialer.Dial(network, address)
+	if err != nil {
+		return nil, err
+	}
+	return unstalled{conn}, nil
+}
+
+// unstalled ends a write when the other side takes nothing of it for stallPatience. A
+// server that was halted keeps its connections, and what is sent to it fills buffers
+// until a write blocks; the client library then holds a lock that everything else
+// needs, for a minute by its own bound, which is one for the whole of a message.
+type unstalled struct{ net.Conn }
+
+func (c unstalled) Write(b []byte) (written int, err error) {
+	for len(b) > 0 {
+		if err := c.SetWriteDeadline(time.Now().Add(stallPatience)); err != nil {
+			return written, err
+		}
+		n, err := c.Conn.Write(b[:min(len(b), writePiece)])
+		written += n
+		if err != nil {
+			return written, err
+		}
+		b = b[n:]
+	}
+	return written, nil
+}
