@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"time"
@@ -37,8 +38,8 @@ func takeHere(ctx context.Context, o options) (metrics, error) {
 	if err := json.Unmarshal([]byte(o.site), &s); err != nil {
 		return nil, fmt.Errorf("-site: %w", err)
 	}
-	if c.experiment.id == million {
-		return waiting(ctx, o, s)
+	if c.experiment.times > 0 {
+		return c.waiting(ctx, o, s)
 	}
 	return c.take(ctx, s, o.span)
 }
@@ -61,9 +62,16 @@ func (c cell) take(ctx context.Context, s site, span time.Duration) (m metrics, 
 	if c.experiment.work {
 		do = who.finish
 	}
-	return closedLoop(ctx, c.experiment.callers, span, func(ctx context.Context, caller int) error {
+	m, err = closedLoop(ctx, c.experiment.callers, span, func(ctx context.Context, caller int) error {
 		return do(ctx, payload(caller))
 	})
+	if c.system.kind == peer {
+		delete(m, "cpu_us") // its server's time is not in it
+	}
+	if more, ok := who.(interface{ figures() metrics }); ok && err == nil {
+		maps.Copy(m, more.figures())
+	}
+	return m, err
 }
 
 // disk is what one sync costs.

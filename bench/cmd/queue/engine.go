@@ -17,9 +17,9 @@ import (
 // cannot beat, and what its own safe mode costs.
 func engines() []system {
 	return []system{
-		{id: "engine", kind: floor, durable: "not for up to 2 min", skips: []string{million},
+		{id: "engine", kind: floor, durable: "not for up to 2 min",
 			title: "embedded NATS JetStream, default sync; pull consumer, outcome published to a second stream, then ack", open: openEngine(false)},
-		{id: "engine-always", kind: floor, durable: "sync always", skips: []string{million},
+		{id: "engine-always", kind: floor, durable: "sync always",
 			title: "the same, `sync_interval: always`", open: openEngine(true)},
 	}
 }

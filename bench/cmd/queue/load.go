@@ -62,13 +62,25 @@ func clock() int64 {
 	return t.Nano()
 }
 
+// processor is the time of the processors that this process has had.
+func processor() time.Duration {
+	var u unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
 // closedLoop lets callers repeat one for span, after a warm-up of a quarter of it,
-// and gives the rate and the times of what ended within span.
+// and gives the rate and the times of what ended within span, and the processor time
+// of this process for each, that of the warm-up included.
 func closedLoop(ctx context.Context, callers int, span time.Duration, one func(ctx context.Context, caller int) error) (metrics, error) {
 	from := clock() + int64(span/4)
 	to := from + int64(span)
 	times := make([][]time.Duration, callers)
 	errs := make([]error, callers)
+	var count atomic.Int64
+	before := processor()
 	var wait sync.WaitGroup
 	for caller := range callers {
 		// Started here, ends when span is over or at its first error; waited for below.
@@ -79,11 +91,13 @@ func closedLoop(ctx context.Context, callers int, span time.Duration, one func(c
 				if errs[caller] == nil && end >= from && end < to {
 					times[caller] = append(times[caller], time.Duration(end-begin))
 				}
+				count.Add(1)
 				begin = end
 			}
 		})
 	}
 	wait.Wait()
+	used := processor() - before
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
@@ -93,6 +107,7 @@ func closedLoop(ctx context.Context, callers int, span time.Duration, one func(c
 	}
 	m := quantiles(all)
 	m["rate"] = float64(len(all)) / span.Seconds()
+	m["cpu_us"] = float64(used.Nanoseconds()) / 1000 / float64(count.Load())
 	return m, nil
 }
 

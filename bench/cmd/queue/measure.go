@@ -26,6 +26,7 @@ type run struct {
 	Rounds  int             `json:"rounds"`
 	Span    string          `json:"span"`
 	Jobs    int             `json:"jobs"`
+	Stores  bool            `json:"stores,omitempty"` // a run of -stores
 	Took    string          `json:"took"`
 	Machine machine.Machine `json:"machine"`
 	Notes   []string        `json:"notes,omitempty"`
@@ -47,7 +48,8 @@ type measured struct {
 	Error    string  `json:"error,omitempty"`
 }
 
-// bound ends a cell that hangs; a million jobs may take longer.
+// bound ends a cell that hangs; a million jobs may take longer, and ten of them ten times
+// as long.
 const (
 	bound        = 2 * time.Minute
 	millionBound = 8 * time.Minute
@@ -194,8 +196,8 @@ func (d driver) command(ctx context.Context, c cell, s site) (*exec.Cmd, error) 
 
 func (d driver) run(ctx context.Context, c cell, s site, m *measured) error {
 	limit := bound
-	if c.experiment.id == million {
-		limit = millionBound
+	if c.experiment.times > 0 {
+		limit = millionBound * time.Duration(c.experiment.times)
 	}
 	ctx, stop := context.WithTimeout(ctx, limit)
 	defer stop()

@@ -12,87 +12,118 @@ import (
 	"runtime/debug"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
-
-	root "github.com/bullpen-run/bullpen"
-	"github.com/bullpen-run/bullpen/pool"
-	"github.com/bullpen-run/bullpen/queue"
-	"github.com/bullpen-run/bullpen/queue/embedded"
 )
 
 // The stages of the experiment million, each in a process of its own: what starts
-// must not have the memory of what has filled the queue.
+// must not have the memory of what has filled the store.
 const (
 	fillStage  = ""      // enqueue, and stop well
-	startStage = "start" // start, and work the first job
+	startStage = "start" // start, and hand out the first job
 	dieStage   = "die"   // start, enqueue some more, and be killed
 )
 
 const (
-	bulk = 10_000 // jobs for each call of EnqueueAll
-	// settle is how long the queue is left alone before its memory is read.
+	bulk = 10_000 // jobs for each call of EnqueueAll, and for each commit of a bare store
+	// ends is how many jobs are the first ones, and how many the last.
+	ends = 100_000
+	// settle is how long the store is left alone before its memory is read.
 	settle = time.Second
 	// more jobs come before the kill, so that it hits a store that is being written.
 	more = 20_000
 )
 
-// waiting measures a million jobs that wait.
-func waiting(ctx context.Context, o options, s site) (metrics, error) {
+// hoard is a store with jobs that wait.
+type hoard interface {
+	// put stores n more jobs, in bulk, and returns when all are confirmed.
+	put(ctx context.Context, n int) error
+	// first hands out the first job that waits, and returns when that was.
+	first(ctx context.Context) (time.Time, error)
+	// check fails unless least jobs wait, with those that first has handed out.
+	check(ctx context.Context, least int) error
+	// handed is how many jobs first has handed out, and taken off the store.
+	handed() int
+	close() error
+}
+
+// waiting measures many jobs that wait.
+func (c cell) waiting(ctx context.Context, o options, s site) (metrics, error) {
 	switch s.Stage {
 	case startStage:
-		return startWith(ctx, s)
+		return c.startWith(ctx, s)
 	case dieStage:
-		return nil, fillUntilKilled(ctx, s)
+		return nil, c.fillUntilKilled(ctx, s)
 	}
-	m, err := fill(ctx, o, s)
+	jobs := c.experiment.jobs(o)
+	m, err := c.fill(ctx, jobs, s)
 	if err != nil {
 		return nil, err
 	}
+	s.Least = jobs
 	for _, kind := range []string{"clean", "killed"} {
 		if kind == "killed" {
-			if err := killInWork(ctx, s); err != nil {
+			if err := c.killInWork(ctx, s); err != nil {
 				return nil, err
 			}
+			s.Least += more
 		}
-		s.Stage = startStage
-		said, err := stage(ctx, s)
+		said, err := c.stage(ctx, s)
 		if err != nil {
 			return nil, fmt.Errorf("the %s start: %w", kind, err)
 		}
+		s.Least -= int(said["handed"])
 		m[kind+"_s"], m[kind+"_open_s"] = said["first_s"], said["open_s"]
-		m[kind+"_rss_mb"], m[kind+"_peak_mb"] = said["rss_mb"], said["peak_mb"]
+		for _, key := range []string{"rss_mb", "own_mb", "peak_mb"} {
+			m[kind+"_"+key] = said[key]
+		}
 	}
 	return m, nil
 }
 
-// fill enqueues all jobs and stops the queue.
-func fill(ctx context.Context, o options, s site) (m metrics, err error) {
-	q, err := queue.Open(ctx, queue.Config{Store: embedded.At(s.Folder)})
+// fill enqueues all jobs and stops the store.
+func (c cell) fill(ctx context.Context, jobs int, s site) (m metrics, err error) {
+	h, err := c.system.hoard(ctx, s)
 	if err != nil {
 		return nil, err
 	}
-	m = metrics{"before_mb": resident("VmRSS"), "jobs": float64(o.jobs)}
-	begin := time.Now()
-	if err := enqueueMany(ctx, q, o.jobs); err != nil {
-		return nil, errors.Join(err, q.Close())
+	m = metrics{"before_mb": resident("VmRSS"), "jobs": float64(jobs)}
+	if err := putTimed(ctx, h, jobs, m); err != nil {
+		return nil, errors.Join(err, h.close())
 	}
-	m["enqueue_rate"] = float64(o.jobs) / time.Since(begin).Seconds()
 	rest(ctx)
-	m["rss_mb"], m["peak_mb"] = resident("VmRSS"), resident("VmHWM")
+	m["rss_mb"], m["own_mb"], m["peak_mb"] = resident("VmRSS"), resident("RssAnon"), resident("VmHWM")
 	debug.FreeOSMemory()
 	m["needed_mb"] = resident("VmRSS")
-	if m["disk_mb"], err = size(s.Folder); err != nil {
-		return nil, errors.Join(err, q.Close())
+	m["disk_mb"], err = size(s.Folder)
+	if err := errors.Join(err, h.check(ctx, jobs)); err != nil {
+		return nil, errors.Join(err, h.close())
 	}
-	begin = time.Now()
-	err = q.Close()
+	begin := time.Now()
+	err = h.close()
 	m["stop_s"] = time.Since(begin).Seconds()
 	return m, err
 }
 
-// rest lets the queue alone for a while.
+// putTimed enqueues jobs and gives their rate, and the rate of the last of them by that
+// of the first, which come to a store that is empty.
+func putTimed(ctx context.Context, h hoard, jobs int, m metrics) error {
+	end := max(1, min(ends, jobs/2))
+	begin := time.Now()
+	var took []time.Duration
+	for _, n := range []int{end, jobs - 2*end, end} {
+		part := time.Now()
+		if err := h.put(ctx, n); err != nil {
+			return err
+		}
+		took = append(took, time.Since(part))
+	}
+	m["enqueue_rate"] = float64(jobs) / time.Since(begin).Seconds()
+	m["kept"] = took[0].Seconds() / took[2].Seconds()
+	return nil
+}
+
+// rest lets the store alone for a while.
 func rest(ctx context.Context) {
 	select {
 	case <-time.After(settle):
@@ -100,77 +131,44 @@ func rest(ctx context.Context) {
 	}
 }
 
-func enqueueMany(ctx context.Context, q *queue.Queue, n int) error {
-	jobs := make([]queue.Job, 0, bulk)
-	for i := range n {
-		jobs = append(jobs, queue.Job{Queue: queueName, Name: "noop", Payload: payload(i)})
-		if len(jobs) < bulk && i < n-1 {
-			continue
-		}
-		if _, err := q.EnqueueAll(ctx, jobs); err != nil {
-			return err
-		}
-		jobs = jobs[:0]
-	}
-	return nil
-}
-
-// startWith opens what is there and works until the first job has started.
-func startWith(ctx context.Context, s site) (m metrics, err error) {
-	first := make(chan struct{})
-	var once sync.Once
-	p, err := pool.New(pool.Config{Max: 1, Handlers: map[string]root.Handler{
-		"noop": func(context.Context, root.Task) ([]byte, error) {
-			once.Do(func() { close(first) })
-			return nil, nil
-		}}})
+// startWith opens what is there and goes on until the first job has been handed out.
+func (c cell) startWith(ctx context.Context, s site) (m metrics, err error) {
+	begin := time.Now()
+	h, err := c.system.hoard(ctx, s)
 	if err != nil {
 		return nil, err
 	}
-	begin := time.Now()
-	q, err := queue.Open(ctx, queue.Config{Store: embedded.At(s.Folder)})
-	if err != nil {
-		return nil, errors.Join(err, p.Close())
-	}
-	defer func() { err = errors.Join(err, q.Close(), p.Close()) }()
+	defer func() { err = errors.Join(err, h.close()) }()
 	m = metrics{"open_s": time.Since(begin).Seconds()}
-	working, stop := context.WithCancel(ctx)
-	worked := make(chan error, 1)
-	// Started here, ends when stop is called; waited for below.
-	go func() {
-		worked <- q.Work(working, p, queue.WorkConfig{Queue: queueName, Concurrency: 1})
-	}()
-	select {
-	case <-first:
-		m["first_s"] = time.Since(begin).Seconds()
-	case <-ctx.Done():
-		err = context.Cause(ctx)
+	first, err := h.first(ctx)
+	if err != nil {
+		return nil, err
 	}
-	stop()
-	err = errors.Join(err, <-worked)
+	m["first_s"] = first.Sub(begin).Seconds()
 	rest(ctx)
-	m["rss_mb"], m["peak_mb"] = resident("VmRSS"), resident("VmHWM")
-	return m, err
+	m["rss_mb"], m["own_mb"], m["peak_mb"] = resident("VmRSS"), resident("RssAnon"), resident("VmHWM")
+	m["handed"] = float64(h.handed())
+	return m, h.check(ctx, s.Least)
 }
 
 // fillUntilKilled enqueues jobs, says that it does, and goes on until it is killed.
-func fillUntilKilled(ctx context.Context, s site) error {
-	q, err := queue.Open(ctx, queue.Config{Store: embedded.At(s.Folder)})
+func (c cell) fillUntilKilled(ctx context.Context, s site) error {
+	h, err := c.system.hoard(ctx, s)
 	if err != nil {
 		return err
 	}
 	for {
-		if err := enqueueMany(ctx, q, more); err != nil {
-			return errors.Join(err, q.Close())
+		if err := h.put(ctx, more); err != nil {
+			return errors.Join(err, h.close())
 		}
 		if _, err := fmt.Println("enqueued"); err != nil {
-			return errors.Join(err, q.Close())
+			return errors.Join(err, h.close())
 		}
 	}
 }
 
 // stageCommand is this program in another stage of the experiment.
-func stageCommand(ctx context.Context, s site) (*exec.Cmd, error) {
+func (c cell) stageCommand(ctx context.Context, s site) (*exec.Cmd, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -179,14 +177,15 @@ func stageCommand(ctx context.Context, s site) (*exec.Cmd, error) {
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(ctx, self, "-cell", bullpen+"/"+million, "-site", string(where))
+	cmd := exec.CommandContext(ctx, self, "-cell", c.id(), "-site", string(where))
 	cmd.Stderr = os.Stderr
 	return cmd, nil
 }
 
-// stage runs one stage and gives its figures.
-func stage(ctx context.Context, s site) (metrics, error) {
-	cmd, err := stageCommand(ctx, s)
+// stage starts with what is there, in a process of its own, and gives the figures.
+func (c cell) stage(ctx context.Context, s site) (metrics, error) {
+	s.Stage = startStage
+	cmd, err := c.stageCommand(ctx, s)
 	if err != nil {
 		return nil, err
 	}
@@ -204,10 +203,10 @@ func stage(ctx context.Context, s site) (metrics, error) {
 	return said.Metrics, nil
 }
 
-// killInWork starts the queue and kills its process while it enqueues.
-func killInWork(ctx context.Context, s site) error {
+// killInWork starts the store and kills its process while it enqueues.
+func (c cell) killInWork(ctx context.Context, s site) error {
 	s.Stage = dieStage
-	cmd, err := stageCommand(ctx, s)
+	cmd, err := c.stageCommand(ctx, s)
 	if err != nil {
 		return err
 	}

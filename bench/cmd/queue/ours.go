@@ -14,7 +14,7 @@ import (
 )
 
 func bullpens() []system {
-	return []system{{id: bullpen, kind: ours, durable: "group commit", needs: []part{worker}, open: openOurs,
+	return []system{{id: bullpen, kind: ours, durable: "group commit", needs: []part{worker}, open: openOurs, hoard: openOurHoard,
 		title: "Bullpen, embedded engine, 2 warm Go worker processes, `Run`; the durable outcome counts"}}
 }
 

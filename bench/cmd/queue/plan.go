@@ -42,8 +42,13 @@ type system struct {
 	skips []string
 	// only is not empty for a system that takes part in nothing else.
 	only []string
+	// storesOnly says that it takes part in runs of -stores only.
+	storesOnly bool
 	// open is nil for the systems whose cells are other programs.
 	open func(ctx context.Context, s site) (contender, error)
+	// hoard opens its store in the experiments million and tenmillion; nil where it takes
+	// no part in them.
+	hoard func(ctx context.Context, s site) (hoard, error)
 }
 
 // contender is a job queue under measurement, written in Go.
@@ -65,8 +70,10 @@ type site struct {
 	Worker   string `json:"worker,omitempty"`   // program of the warm worker processes
 	// Work says that jobs are worked, and not only enqueued.
 	Work bool `json:"work"`
-	// Stage is that of the experiment million.
+	// Stage is that of the experiments million and tenmillion, and Least how many jobs
+	// there must be.
 	Stage string `json:"stage,omitempty"`
+	Least int    `json:"least,omitempty"`
 	// Idle says that single jobs are awaited on an idle system.
 	Idle bool `json:"idle"`
 	// started is told that the handler of a job has started, and when by the
@@ -81,23 +88,45 @@ type experiment struct {
 	// callers is how many enqueue at the same time; zero for one job each tick.
 	callers int
 	work    bool
+	// times is how many times the jobs of -jobs wait; zero for none.
+	times int
 }
+
+// jobs is how many jobs wait.
+func (e experiment) jobs(o options) int { return e.times * o.jobs }
 
 // column is one figure of a table.
 type column struct {
 	key, title string
 	digits     int
+	// stores says that it is shown in runs of -stores only.
+	stores bool
 }
 
 const (
-	enqueue64 = "enqueue64"
-	enqueue1  = "enqueue1"
-	end2end64 = "end2end64"
-	idle      = "idle"
-	million   = "million"
+	enqueue64  = "enqueue64"
+	enqueue1   = "enqueue1"
+	end2end64  = "end2end64"
+	end2end1   = "end2end1"
+	idle       = "idle"
+	million    = "million"
+	tenmillion = "tenmillion"
 )
 
-var trip = []column{{"rate", "jobs/s", 0}, {"p50_ms", "p50 ms", 3}, {"p99_ms", "p99 ms", 3}}
+var (
+	trip = []column{{key: "rate", title: "jobs/s"}, {key: "p50_ms", title: "p50 ms", digits: 3}, {key: "p99_ms", title: "p99 ms", digits: 3},
+		{key: "cpu_us", title: "processor µs a job", digits: 1}, {key: "per_commit", title: "changes a commit", digits: 1, stores: true}}
+	waits = []column{{key: "jobs", title: "jobs"}, {key: "enqueue_rate", title: "enqueued/s"}, {key: "kept", title: "the last ones' rate by the first ones'", digits: 2},
+		{key: "disk_mb", title: "on disk MB"}, {key: "before_mb", title: "resident MB, empty"}, {key: "rss_mb", title: "with them"},
+		{key: "own_mb", title: "of which not pages of files", stores: true}, {key: "needed_mb", title: "of which needed"}, {key: "stop_s", title: "stop s", digits: 2},
+		{key: "clean_s", title: "start s", digits: 3}, {key: "clean_rss_mb", title: "then resident MB"},
+		{key: "killed_s", title: "start s after SIGKILL", digits: 3}, {key: "killed_rss_mb", title: "then resident MB"}}
+)
+
+// bareEnd says what a job is where there is no job queue.
+const bareEnd = "On a bare store nobody works: a job is put, and when that is confirmed its outcome is put and the job deleted, in one commit."
+
+const waiting = "Jobs of 100 bytes are enqueued in bulk and not worked. *Needed* is what stays resident when free memory is given back to the kernel. A start counts from opening the store until the handler of the first job runs, in a new process; the process before it stopped well, or was killed while it enqueued more. A bare store has an index of the jobs' subjects too; its start ends when the first job has been read."
 
 func experiments() []experiment {
 	return []experiment{
@@ -106,21 +135,23 @@ func experiments() []experiment {
 		{id: enqueue1, title: "Durable enqueue, one caller", columns: trip, callers: 1,
 			note: "The same with one caller. The disk's line is `write` and `fdatasync` of 100 bytes at the end of a file on the same disk."},
 		{id: end2end64, title: "Enqueue to outcome, 64 callers", columns: trip, callers: 64, work: true,
-			note: "Each caller enqueues a job that does nothing, waits until it has been worked, and enqueues the next: 64 jobs are under way all the time."},
-		{id: idle, title: "Idle: enqueue to start", columns: []column{{"p50_ms", "p50 ms", 3}, {"p99_ms", "p99 ms", 3}, {"most_ms", "most ms", 3}}, work: true,
+			note: "Each caller enqueues a job that does nothing, waits until it has been worked, and enqueues the next: 64 jobs are under way all the time. " + bareEnd},
+		{id: end2end1, title: "Enqueue to outcome, one caller", columns: trip, callers: 1, work: true,
+			note: "The same with one caller: one job is under way, and nobody to share a sync with. " + bareEnd},
+		{id: idle, title: "Idle: enqueue to start", columns: []column{{key: "p50_ms", title: "p50 ms", digits: 3}, {key: "p99_ms", title: "p99 ms", digits: 3}, {key: "most_ms", title: "most ms", digits: 3}}, work: true,
 			note: "One job every 20 ms on a system that does nothing else: from the call that enqueues it until its handler runs, over 500 jobs."},
-		{id: million, title: "A million jobs that wait", work: false, columns: []column{
-
-			{"jobs", "jobs", 0}, {"enqueue_rate", "enqueued/s", 0}, {"disk_mb", "on disk MB", 0}, {"before_mb", "resident MB, empty", 0},
-			{"rss_mb", "with them", 0}, {"needed_mb", "of which needed", 0}, {"stop_s", "stop s", 2},
-			{"clean_s", "start s", 2}, {"clean_rss_mb", "then resident MB", 0}, {"killed_s", "start s after SIGKILL", 2}, {"killed_rss_mb", "then resident MB", 0}},
-			note: "Jobs of 100 bytes are enqueued in bulk and not worked. *Needed* is what stays resident when free memory is given back to the kernel. A start counts from opening the store until the handler of the first job runs, in a new process; the process before it stopped well, or was killed while it enqueued more."},
+		{id: million, title: "A million jobs that wait", columns: waits, times: 1, note: waiting},
+		{id: tenmillion, title: "Ten million jobs that wait", columns: waits, times: 10, note: waiting},
 	}
 }
+
+// diskAlone is the system that is no store.
+const diskAlone = "disk"
 
 // systems lists all contenders.
 func systems() []system {
 	all := bullpens()
+	all = append(all, stores()...)
 	all = append(all, engines()...)
 	all = append(all, asynqs()...)
 	all = append(all, rivers()...)
@@ -129,11 +160,11 @@ func systems() []system {
 		bullmq = "BullMQ, 100 concurrent, in one process with the callers; its event that the job is complete counts"
 	)
 	return append(all,
-		system{id: "celery", kind: peer, durable: "AOF always", needs: []part{redis, python}, fsync: "always", skips: []string{million}, title: celery},
+		system{id: "celery", kind: peer, durable: "AOF always", needs: []part{redis, python}, fsync: "always", skips: []string{end2end1}, title: celery},
 		system{id: "celery-everysec", kind: peer, durable: "AOF everysec", needs: []part{redis, python}, fsync: "everysec", only: []string{end2end64}, title: celery},
-		system{id: "bullmq", kind: peer, durable: "AOF always", needs: []part{redis, node}, fsync: "always", skips: []string{million}, title: bullmq},
+		system{id: "bullmq", kind: peer, durable: "AOF always", needs: []part{redis, node}, fsync: "always", skips: []string{end2end1}, title: bullmq},
 		system{id: "bullmq-everysec", kind: peer, durable: "AOF everysec", needs: []part{redis, node}, fsync: "everysec", only: []string{end2end64}, title: bullmq},
-		system{id: "disk", kind: floor, durable: "fdatasync", title: "the disk alone", only: []string{enqueue1}, open: openDisk})
+		system{id: diskAlone, kind: floor, durable: "fdatasync", title: "the disk alone", only: []string{enqueue1}, open: openDisk})
 }
 
 // cell is one system in one experiment.
@@ -145,18 +176,43 @@ type cell struct {
 func (c cell) id() string { return c.system.id + "/" + c.experiment.id }
 
 // takes says whether the system takes part in the experiment.
-func (s system) takes(id string) bool {
-	if len(s.only) > 0 {
-		return slices.Contains(s.only, id)
+func (s system) takes(e experiment) bool {
+	if e.times > 0 {
+		return s.hoard != nil
 	}
-	return !slices.Contains(s.skips, id)
+	if len(s.only) > 0 {
+		return slices.Contains(s.only, e.id)
+	}
+	return !slices.Contains(s.skips, e.id)
 }
 
-// plan gives the cells whose names match.
-func plan(only *regexp.Regexp) (cells []cell) {
+// choice says which cells a run has.
+type choice struct {
+	only *regexp.Regexp
+	// stores is for the bare stores and the disk alone, ten for the experiment tenmillion
+	// too, and all for whatever there is.
+	stores, ten, all bool
+}
+
+func (w choice) has(c cell) bool {
+	switch {
+	case w.all:
+		return true
+	case w.stores && !c.system.bare(), !w.stores && c.system.storesOnly, !w.ten && c.experiment.id == tenmillion:
+		return false
+	default:
+		return w.only.MatchString(c.id())
+	}
+}
+
+// bare tells the systems of runs of -stores: what compares a store with others.
+func (s system) bare() bool { return s.storesOnly || s.id == pebbleStore || s.id == diskAlone }
+
+// plan gives the cells of a choice.
+func plan(w choice) (cells []cell) {
 	for _, e := range experiments() {
 		for _, s := range systems() {
-			if c := (cell{s, e}); s.takes(e.id) && only.MatchString(c.id()) {
+			if c := (cell{s, e}); s.takes(e) && w.has(c) {
 				cells = append(cells, c)
 			}
 		}
@@ -165,7 +221,7 @@ func plan(only *regexp.Regexp) (cells []cell) {
 }
 
 func lookUp(id string) (cell, error) {
-	for _, c := range plan(regexp.MustCompile("")) {
+	for _, c := range plan(choice{all: true}) {
 		if c.id() == id {
 			return c, nil
 		}

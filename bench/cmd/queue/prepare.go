@@ -250,7 +250,8 @@ func stamped(stamp string, input []byte, do func() error) error {
 }
 
 // compared are the modules whose versions matter.
-var compared = []string{"nats-io/nats-server", "nats-io/nats.go", "hibiken/asynq", "riverqueue/river"}
+var compared = []string{"nats-io/nats-server", "nats-io/nats.go", "hibiken/asynq", "riverqueue/river",
+	"cockroachdb/pebble", "etcd.io/bbolt", "modernc.org/sqlite"}
 
 // describe gives the machine and the versions of what is compiled in.
 func describe() machine.Machine {

@@ -13,9 +13,22 @@ import (
 )
 
 // tableFile is where the tables stand.
-const tableFile = "queue.md"
+func (r *run) tableFile() string {
+	if r.Stores {
+		return "store.md"
+	}
+	return "queue.md"
+}
 
-// save keeps the run as JSON, and its tables as queue.md.
+// reference is the system that the tables compare with all others, and its name.
+func (r *run) reference() (id, name string) {
+	if r.Stores {
+		return pebbleStore, "Pebble"
+	}
+	return bullpen, "Bullpen"
+}
+
+// save keeps the run as JSON, and its tables beside it.
 func (r *run) save(o options) error {
 	b, err := json.MarshalIndent(r, "", " ")
 	if err != nil {
@@ -25,7 +38,7 @@ func (r *run) save(o options) error {
 	if err := os.WriteFile(file, append(b, '\n'), 0o644); err != nil {
 		return err
 	}
-	table := filepath.Join(o.out, tableFile)
+	table := filepath.Join(o.out, r.tableFile())
 	fmt.Fprintln(os.Stderr, "results:", file, "and", table)
 	return os.WriteFile(table, []byte(r.markdown(filepath.Base(file))), 0o644)
 }
@@ -40,7 +53,7 @@ func rerender(o options) error {
 	if err := json.Unmarshal(b, &r); err != nil {
 		return fmt.Errorf("%s: %w", o.render, err)
 	}
-	return os.WriteFile(filepath.Join(o.out, tableFile), []byte(r.markdown(filepath.Base(o.render))), 0o644)
+	return os.WriteFile(filepath.Join(o.out, r.tableFile()), []byte(r.markdown(filepath.Base(o.render))), 0o644)
 }
 
 // in gives the figure of one round, false where that has none.
@@ -68,9 +81,13 @@ func (r *run) figure(system, experiment, key string) (figure.Spread, bool) {
 // markdown renders the run.
 func (r *run) markdown(file string) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# The durable queue beside its peers: %s\n\n", r.Date.Format("2006-01-02"))
-	fmt.Fprintf(&b, "`%s`: %d rounds of %s a rate, in %s; medians of the rounds, in brackets the least and the most. Raw figures: %s. How to read this: [README](../README.md#the-durable-queue).\n\n",
-		r.Command, r.Rounds, r.Span, r.Took, file)
+	title, anchor := "The durable queue beside its peers", "the-durable-queue"
+	if r.Stores {
+		title, anchor = "Bare stores beside each other", "bare-stores"
+	}
+	fmt.Fprintf(&b, "# %s: %s\n\n", title, r.Date.Format("2006-01-02"))
+	fmt.Fprintf(&b, "`%s`: %d rounds of %s a rate, in %s; medians of the rounds, in brackets the least and the most. Raw figures: %s. How to read this: [README](../README.md#%s).\n\n",
+		r.Command, r.Rounds, r.Span, r.Took, file, anchor)
 	fmt.Fprintf(&b, "Machine: %s, %d processors, %s, Linux %s. Load average before: %s.\n",
 		r.Machine.Processor, r.Machine.Processors, r.Machine.Memory, r.Machine.Kernel, r.Machine.Load)
 	versions := make([]string, 0, len(r.Machine.Versions))
@@ -83,7 +100,9 @@ func (r *run) markdown(file string) string {
 	for _, n := range r.Notes {
 		fmt.Fprintf(&b, "\nNote: %s\n", figure.CellText(n))
 	}
-	r.goalTable(&b)
+	if !r.Stores { // they have no goals
+		r.goalTable(&b)
+	}
 	for _, e := range experiments() {
 		r.table(&b, e)
 	}
@@ -127,22 +146,24 @@ func (r *run) table(b *strings.Builder, e experiment) {
 	if len(all) == 0 {
 		return
 	}
+	columns := slices.DeleteFunc(slices.Clone(e.columns), func(c column) bool { return c.stores && !r.Stores })
+	id, name := r.reference()
 	fmt.Fprintf(b, "\n## %s\n\n%s\n\n| | durable by |", e.title, e.note)
-	for _, c := range e.columns {
+	for _, c := range columns {
 		fmt.Fprintf(b, " %s |", strings.TrimSpace(c.title))
 	}
-	compares := e.columns[0].key == "rate"
+	compares := columns[0].key == "rate"
 	if compares {
-		b.WriteString(" Bullpen's rate is × this |")
+		fmt.Fprintf(b, " %s's rate is × this |", name)
 	}
-	b.WriteString("\n" + strings.Repeat("|---", len(e.columns)+2))
+	b.WriteString("\n" + strings.Repeat("|---", len(columns)+2))
 	if compares {
 		b.WriteString("|---")
 	}
 	b.WriteString("|\n")
 	for _, s := range all {
 		fmt.Fprintf(b, "| %s | %s |", s.shown(), s.durable)
-		for _, c := range e.columns {
+		for _, c := range columns {
 			text := "-"
 			if v, ok := r.figure(s.id, e.id, c.key); ok {
 				text = figure.Number(v.Median, c.digits)
@@ -154,7 +175,7 @@ func (r *run) table(b *strings.Builder, e experiment) {
 		}
 		if compares {
 			text := "-"
-			if v, ok := r.reached(goal{system: bullpen, against: s.id, experiment: e.id, key: "rate"}); ok && s.kind != ours {
+			if v, ok := r.reached(goal{system: id, against: s.id, experiment: e.id, key: "rate"}); ok && s.id != id {
 				text = figure.Ratio(v.Median)
 			}
 			fmt.Fprintf(b, " %s |", text)

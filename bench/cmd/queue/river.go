@@ -22,7 +22,7 @@ import (
 func rivers() []system {
 	const text = "River, single inserts, 100 workers, 16 connections, fetch cooldown 1 ms"
 	return []system{
-		{id: "river", kind: peer, durable: "commit", needs: []part{postgres}, skips: []string{million}, open: openRiver(false),
+		{id: "river", kind: peer, durable: "commit", needs: []part{postgres}, open: openRiver(false),
 			title: text + "; the end of the handler counts, not that of its bookkeeping"},
 		{id: "river-completed", kind: peer, durable: "commit", needs: []part{postgres}, only: []string{end2end64}, open: openRiver(true),
 			title: text + "; its event that the job is complete counts"},
