@@ -118,6 +118,9 @@ func (d driver) serve(ctx context.Context, c cell, m *measured) (err error) {
 		return err
 	}
 	s := site{Folder: filepath.Join(folder, "store"), Work: c.experiment.work, Idle: c.experiment.id == idle, Worker: d.p.worker()}
+	if c.experiment.beside {
+		s.Beside = max(1, d.o.jobs/10)
+	}
 	if err := os.Mkdir(s.Folder, 0o755); err != nil {
 		return err
 	}
@@ -158,7 +161,7 @@ const someSyncs = 100
 
 // syncs gives what a sync of the disk takes now, in milliseconds.
 func syncs(ctx context.Context, folder string) (p50, most float64, err error) {
-	d, err := openDisk(ctx, site{Folder: folder})
+	d, err := openDisk(false)(ctx, site{Folder: folder})
 	if err != nil {
 		return 0, 0, err
 	}

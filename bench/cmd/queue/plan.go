@@ -74,6 +74,9 @@ type site struct {
 	// there must be.
 	Stage string `json:"stage,omitempty"`
 	Least int    `json:"least,omitempty"`
+	// Beside is how many jobs wait in a bare store, with an index, while others come and
+	// go; zero for no index.
+	Beside int `json:"beside,omitempty"`
 	// Idle says that single jobs are awaited on an idle system.
 	Idle bool `json:"idle"`
 	// started is told that the handler of a job has started, and when by the
@@ -90,6 +93,9 @@ type experiment struct {
 	work    bool
 	// times is how many times the jobs of -jobs wait; zero for none.
 	times int
+	// beside is for bare stores only, with a tenth of the jobs of -jobs beside those that
+	// come and go.
+	beside bool
 }
 
 // jobs is how many jobs wait.
@@ -108,6 +114,7 @@ const (
 	enqueue1   = "enqueue1"
 	end2end64  = "end2end64"
 	end2end1   = "end2end1"
+	beside64   = "beside64"
 	idle       = "idle"
 	million    = "million"
 	tenmillion = "tenmillion"
@@ -138,6 +145,8 @@ func experiments() []experiment {
 			note: "Each caller enqueues a job that does nothing, waits until it has been worked, and enqueues the next: 64 jobs are under way all the time. " + bareEnd},
 		{id: end2end1, title: "Enqueue to outcome, one caller", columns: trip, callers: 1, work: true,
 			note: "The same with one caller: one job is under way, and nobody to share a sync with. " + bareEnd},
+		{id: beside64, title: "The same with an index, beside jobs that wait, 64 callers", columns: trip, callers: 64, work: true, beside: true,
+			note: "As with 64 callers above, but each job has an entry in an index under a key that is a hash, which its end takes away too; and 100 000 jobs with such entries wait in the store (a tenth of `-jobs`)."},
 		{id: idle, title: "Idle: enqueue to start", columns: []column{{key: "p50_ms", title: "p50 ms", digits: 3}, {key: "p99_ms", title: "p99 ms", digits: 3}, {key: "most_ms", title: "most ms", digits: 3}}, work: true,
 			note: "One job every 20 ms on a system that does nothing else: from the call that enqueues it until its handler runs, over 500 jobs."},
 		{id: million, title: "A million jobs that wait", columns: waits, times: 1, note: waiting},
@@ -164,7 +173,8 @@ func systems() []system {
 		system{id: "celery-everysec", kind: peer, durable: "AOF everysec", needs: []part{redis, python}, fsync: "everysec", only: []string{end2end64}, title: celery},
 		system{id: "bullmq", kind: peer, durable: "AOF always", needs: []part{redis, node}, fsync: "always", skips: []string{end2end1}, title: bullmq},
 		system{id: "bullmq-everysec", kind: peer, durable: "AOF everysec", needs: []part{redis, node}, fsync: "everysec", only: []string{end2end64}, title: bullmq},
-		system{id: diskAlone, kind: floor, durable: "fdatasync", title: "the disk alone", only: []string{enqueue1}, open: openDisk})
+		system{id: diskAlone, kind: floor, durable: "fdatasync", title: "the disk alone", only: []string{enqueue1}, open: openDisk(false)},
+		system{id: "disk-again", kind: floor, storesOnly: true, durable: "fdatasync", title: "the same over bytes that the file has already", only: []string{enqueue1}, open: openDisk(true)})
 }
 
 // cell is one system in one experiment.
@@ -177,8 +187,8 @@ func (c cell) id() string { return c.system.id + "/" + c.experiment.id }
 
 // takes says whether the system takes part in the experiment.
 func (s system) takes(e experiment) bool {
-	if e.times > 0 {
-		return s.hoard != nil
+	if e.times > 0 || e.beside {
+		return s.hoard != nil && (!e.beside || s.bare())
 	}
 	if len(s.only) > 0 {
 		return slices.Contains(s.only, e.id)
@@ -198,7 +208,7 @@ func (w choice) has(c cell) bool {
 	switch {
 	case w.all:
 		return true
-	case w.stores && !c.system.bare(), !w.stores && c.system.storesOnly, !w.ten && c.experiment.id == tenmillion:
+	case w.stores && !c.system.bare(), !w.stores && (c.system.storesOnly || c.experiment.beside), !w.ten && c.experiment.id == tenmillion:
 		return false
 	default:
 		return w.only.MatchString(c.id())

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"math"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -128,8 +130,8 @@ func TestChoice(t *testing.T) {
 		choice    choice
 		has, none []string
 	}{
-		"peers":  {choice{}, []string{"bullpen/enqueue64", "river/enqueue64", "pebble/enqueue64", "disk/enqueue1", "pebble/million"}, []string{"bbolt/enqueue64", "sqlite/million", "pebble-own/enqueue1", "bullpen/tenmillion"}},
-		"stores": {choice{stores: true}, []string{"pebble/end2end64", "bbolt/end2end64", "sqlite/million", "pebble-own/enqueue1", "disk/enqueue1"}, []string{"bullpen/enqueue64", "river/enqueue64", "engine/enqueue64", "sqlite/tenmillion"}},
+		"peers":  {choice{}, []string{"bullpen/enqueue64", "river/enqueue64", "pebble/enqueue64", "disk/enqueue1", "pebble/million"}, []string{"bbolt/enqueue64", "sqlite/million", "pebble-own/enqueue1", "bullpen/tenmillion", "pebble/beside64", "disk-again/enqueue1"}},
+		"stores": {choice{stores: true}, []string{"pebble/end2end64", "bbolt/end2end64", "sqlite/million", "pebble-own/enqueue1", "disk/enqueue1", "disk-again/enqueue1", "pebble/beside64"}, []string{"bullpen/enqueue64", "river/enqueue64", "engine/enqueue64", "sqlite/tenmillion"}},
 		"ten":    {choice{ten: true}, []string{"bullpen/tenmillion", "pebble/tenmillion"}, []string{"bbolt/tenmillion"}},
 	} {
 		want.choice.only = regexp.MustCompile("")
@@ -321,13 +323,31 @@ func TestServerThatEnds(t *testing.T) {
 
 func TestDisk(t *testing.T) {
 	t.Parallel()
-	c, err := lookUp("disk/enqueue1")
+	for _, id := range []string{"disk", "disk-again"} {
+		c, err := lookUp(id + "/enqueue1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := c.take(t.Context(), site{Folder: t.TempDir()}, 20*time.Millisecond)
+		if err != nil || m["rate"] <= 0 {
+			t.Errorf("%s: %v, %v", id, m, err)
+		}
+	}
+	dir := t.TempDir()
+	d, err := openDisk(true)(t.Context(), site{Folder: dir})
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := c.take(t.Context(), site{Folder: t.TempDir()}, 20*time.Millisecond)
-	if err != nil || m["rate"] <= 0 {
-		t.Errorf("%v, %v", m, err)
+	for range 2 { // once around
+		if err := d.enqueue(t.Context(), make([]byte, written-1)); err != nil {
+			t.Error(err)
+		}
+	}
+	if info, err := os.Stat(filepath.Join(dir, "log")); err != nil || info.Size() != written {
+		t.Errorf("the file that is written over has changed: %v, %v", info, err)
+	}
+	if err := d.close(); err != nil {
+		t.Error(err)
 	}
 }
 

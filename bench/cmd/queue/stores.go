@@ -2,6 +2,9 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"sync/atomic"
@@ -34,6 +37,8 @@ type bareStore struct {
 	store store.Store
 	group *store.Group // nil where each caller commits for itself
 	seq   atomic.Uint64
+	// beside is how many jobs wait all the time; zero where there is no index.
+	beside int
 	// put and ended count what has been confirmed.
 	put, ended atomic.Int64
 }
@@ -44,12 +49,36 @@ func openStore(k store.Kind, grouped bool) func(context.Context, site) (contende
 		if err != nil {
 			return nil, err
 		}
-		b := &bareStore{store: opened}
+		b := &bareStore{store: opened, beside: s.Beside}
+		for n := 0; n < s.Beside; n += bulk {
+			if err := b.fill(min(bulk, s.Beside-n)); err != nil {
+				return nil, errors.Join(err, opened.Close())
+			}
+		}
 		if grouped {
 			b.group = store.NewGroup(opened)
 		}
 		return b, nil
 	}
+}
+
+// fill stores n of the jobs that wait.
+func (b *bareStore) fill(n int) error {
+	changes := make([]store.Change, n)
+	for i := range changes {
+		seq := b.seq.Add(1)
+		changes[i] = store.Put(seq, store.Payload(seq, payloadSize), b.subject(seq))
+	}
+	return b.store.Commit(changes)
+}
+
+// subject is what the index has of a job; empty where there is none.
+func (b *bareStore) subject(seq uint64) string {
+	if b.beside == 0 {
+		return ""
+	}
+	h := sha256.Sum256(binary.BigEndian.AppendUint64(nil, seq))
+	return "key." + queueName + "." + hex.EncodeToString(h[:16])
 }
 
 func (b *bareStore) commit(c store.Change) error {
@@ -66,7 +95,7 @@ func (b *bareStore) enqueue(_ context.Context, payload []byte) error {
 
 func (b *bareStore) putJob(payload []byte) (seq uint64, err error) {
 	seq = b.seq.Add(1)
-	if err = b.commit(store.Put(seq, payload, "")); err == nil {
+	if err = b.commit(store.Put(seq, payload, b.subject(seq))); err == nil {
 		b.put.Add(1)
 	}
 	return seq, err
@@ -77,7 +106,7 @@ func (b *bareStore) finish(_ context.Context, payload []byte) error {
 	if err != nil {
 		return err
 	}
-	if err := b.commit(store.End(seq, "")); err != nil {
+	if err := b.commit(store.End(seq, b.subject(seq))); err != nil {
 		return err
 	}
 	b.ended.Add(1)
@@ -98,7 +127,10 @@ func (b *bareStore) close() error {
 		b.group.Close()
 	}
 	got, err := b.store.Count()
-	want := store.Counts{Jobs: int(b.put.Load() - b.ended.Load()), Outcomes: int(b.ended.Load())}
+	want := store.Counts{Jobs: b.beside + int(b.put.Load()-b.ended.Load()), Outcomes: int(b.ended.Load())}
+	if b.beside > 0 {
+		want.Subjects = want.Jobs
+	}
 	if err == nil && got != want {
 		err = fmt.Errorf("the store has %+v, and has confirmed %+v", got, want)
 	}

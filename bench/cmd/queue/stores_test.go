@@ -13,7 +13,10 @@ import (
 func TestStores(t *testing.T) {
 	t.Parallel()
 	for _, s := range stores() {
-		for _, experiment := range []string{enqueue64, enqueue1, end2end64, end2end1} {
+		for _, experiment := range []string{enqueue64, enqueue1, end2end64, end2end1, beside64} {
+			if experiment == beside64 && s.hoard == nil {
+				continue
+			}
 			c, err := lookUp(s.id + "/" + experiment)
 			if err != nil {
 				t.Error(err)
@@ -21,7 +24,11 @@ func TestStores(t *testing.T) {
 			}
 			t.Run(c.id(), func(t *testing.T) {
 				t.Parallel()
-				m, err := c.take(t.Context(), site{Folder: t.TempDir()}, 50*time.Millisecond)
+				where := site{Folder: t.TempDir()}
+				if c.experiment.beside {
+					where.Beside = 10 // of one bulk, and the count at the end includes them
+				}
+				m, err := c.take(t.Context(), where, 50*time.Millisecond)
 				if err != nil || m["rate"] <= 0 || m["cpu_us"] <= 0 {
 					t.Fatalf("%v, %v", m, err)
 				}
