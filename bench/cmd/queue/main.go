@@ -66,7 +66,7 @@ func parse() options {
 	var o options
 	flag.IntVar(&o.rounds, "rounds", 3, "how often every cell is taken")
 	flag.DurationVar(&o.span, "span", 4*time.Second, "how long a rate is measured, after a warm-up of a quarter of it")
-	flag.IntVar(&o.jobs, "jobs", 1_000_000, "how many jobs wait in the experiment million; in tenmillion ten times as many")
+	flag.IntVar(&o.jobs, "jobs", fullJobs, "how many jobs wait in the experiment million; in tenmillion ten times as many")
 	flag.StringVar(&o.only, "only", "", "take only cells whose SYSTEM/EXPERIMENT matches this regular expression")
 	flag.StringVar(&o.out, "out", "", "folder for the results (default results; with -quick or -only ../.cache/bench/results)")
 	flag.StringVar(&o.name, "name", "queue", "name of the run, in the name of its raw file (with -stores, store)")

@@ -67,6 +67,12 @@ func TestGoals(t *testing.T) {
 		}
 		delete(want, g.text)
 	}
+	r.Jobs = 1000
+	for _, g := range goals() {
+		if got, ok := r.reached(g); ok && g.experiment == million {
+			t.Errorf("%s: %v is reached with %d jobs", g.text, got, r.Jobs)
+		}
+	}
 	if len(want) > 0 {
 		t.Errorf("no such goals: %v", want)
 	}
