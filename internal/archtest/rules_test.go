@@ -34,6 +34,12 @@ var rules = []rule{
 		tests:  []string{"internal/broker", "internal/engine/enginetest"},
 	},
 	{folder: "internal/engine/memory", ours: []string{"internal/engine"}, tests: []string{"internal/engine/enginetest"}},
+	{
+		folder: "internal/engine/pebble",
+		ours:   []string{"internal/engine", "internal/lifecycle"},
+		theirs: []string{"github.com/cockroachdb/pebble"},
+		tests:  []string{"internal/engine/enginetest"},
+	},
 	{folder: "internal/engine/enginetest", ours: []string{"internal/engine"}},
 	{folder: "internal/broker", ours: []string{"internal/engine", "internal/probe"}, theirs: []string{"golang.org/x/sys", "github.com/nats-io/nats-server", "github.com/nats-io/nats.go"}},
 	{folder: "pool", ours: []string{".", "internal/durations"}},
