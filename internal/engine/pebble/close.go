@@ -52,28 +52,34 @@ func (e *Engine) shut() {
 	close(e.ended)
 }
 
-// closeData closes the database, if it is open, and gives the folder free. When the
-// store has failed it does neither, as what Pebble would do is not safe: the folder
-// is this process's until that ends.
+// closeData closes the database, if it is open, and gives the folder free. When Pebble
+// is halted it does neither: the folder is this process's until that ends.
 func (e *Engine) closeData() error {
-	if e.Err() != nil {
-		return nil // which has told
+	if e.isHalted() {
+		return nil // Err has told
 	}
 	e.open.Lock()
 	db := e.db
 	e.db = nil
 	e.open.Unlock()
-	if db != nil {
-		// What is flushed need not be read from the log when it is opened again.
-		err := e.guarded(func() error { return errors.Join(db.Flush(), db.Close()) })
-		if err == nil {
-			err = e.folder.explain(e.folder.seal())
-		}
-		if err != nil {
-			return err
-		}
+	if db == nil {
+		return e.held.Close()
 	}
-	return e.held.Close()
+	sound := e.Err() == nil
+	err := e.guarded(func() error {
+		if !sound {
+			return db.Close()
+		}
+		// What is flushed need not be read from the log when it is opened again.
+		return errors.Join(db.Flush(), db.Close())
+	})
+	if e.isHalted() {
+		return err
+	}
+	if sound && err == nil {
+		err = e.folder.explain(e.folder.seal())
+	}
+	return errors.Join(err, e.held.Close())
 }
 
 // Shared reports that nobody else can be on the same store.

@@ -87,7 +87,7 @@ func newEngine(c Config, f folder, held io.Closer) *Engine {
 		takers: map[*taker]struct{}{},
 	}
 	e.queue.wake = make(chan struct{}, 1)
-	e.failure.failed = make(chan struct{})
+	e.failure.failed, e.failure.halted = make(chan struct{}), make(chan struct{})
 	return e
 }
 
@@ -232,6 +232,9 @@ func (e *Engine) start() {
 // failure is why the engine can promise nothing any more.
 type failure struct {
 	failed chan struct{}
+	halted chan struct{} // closed when Pebble can be used no more, not even closed
+
+	once sync.Once // of halted
 
 	mu  sync.Mutex
 	err error // +checklocks:mu
@@ -260,7 +263,21 @@ func (e *Engine) tellFailure(cause error) {
 // goroutine does nothing more until the process ends.
 func (e *Engine) halt(cause error) {
 	e.fail(cause)
+	e.stopUse()
 	select {}
+}
+
+// stopUse ends all use of Pebble.
+func (e *Engine) stopUse() { e.failure.once.Do(func() { close(e.failure.halted) }) }
+
+// isHalted reports whether Pebble can be used no more.
+func (e *Engine) isHalted() bool {
+	select {
+	case <-e.failure.halted:
+		return true
+	default:
+		return false
+	}
 }
 
 // guarded calls what may halt or panic, and returns when it does. Then the goroutine
@@ -271,6 +288,7 @@ func (e *Engine) guarded(call func() error) error {
 		defer func() {
 			if r := recover(); r != nil {
 				e.fail(fmt.Errorf("the store: %v", r))
+				e.stopUse()
 			}
 		}()
 		result <- call()
@@ -278,7 +296,7 @@ func (e *Engine) guarded(call func() error) error {
 	select {
 	case err := <-result:
 		return err
-	case <-e.failure.failed:
+	case <-e.failure.halted:
 		return e.Err()
 	}
 }
