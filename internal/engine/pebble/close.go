@@ -52,11 +52,11 @@ func (e *Engine) shut() {
 	close(e.ended)
 }
 
-// closeData closes the database, if it is open, and gives the folder free. When Pebble
-// is halted it does neither: the folder is this process's until that ends.
+// closeData closes the database, if it is open, and gives the folder free. A Pebble
+// that has halted cannot be closed: its memory is lost until the process ends.
 func (e *Engine) closeData() error {
 	if e.isHalted() {
-		return nil // Err has told
+		return e.abandonData()
 	}
 	e.open.Lock()
 	db := e.db
@@ -74,12 +74,19 @@ func (e *Engine) closeData() error {
 		return errors.Join(db.Flush(), db.Close())
 	})
 	if e.isHalted() {
-		return err
+		return errors.Join(err, e.abandonData())
 	}
 	if sound && err == nil {
 		err = e.folder.explain(e.folder.seal())
 	}
 	return errors.Join(err, e.held.Close())
+}
+
+// abandonData gives the folder free when Pebble changes nothing in it any more.
+func (e *Engine) abandonData() error {
+	e.changing.Lock() // it waits for what is under way: nothing begins any more
+	defer e.changing.Unlock()
+	return e.held.Close()
 }
 
 // Shared reports that nobody else can be on the same store.

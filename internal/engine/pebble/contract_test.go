@@ -28,7 +28,7 @@ func (s store) Open(ctx context.Context, o engine.Options) (engine.Engine, error
 func TestContract(t *testing.T) {
 	t.Parallel()
 	enginetest.Run(t, enginetest.Factory{
-		New:      func(t *testing.T) engine.Store { return store{dir: t.TempDir()} },
+		New:      inFolder,
 		Lease:    300 * time.Millisecond,
 		Parallel: true,
 	})
@@ -41,4 +41,9 @@ func TestContractInMemory(t *testing.T) {
 		Lease:    300 * time.Millisecond,
 		Parallel: true,
 	})
+}
+
+func inFolder(t *testing.T) engine.Store {
+	t.Helper()
+	return store{dir: t.TempDir()}
 }

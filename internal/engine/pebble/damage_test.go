@@ -124,7 +124,7 @@ func readAll(t *testing.T, dir string, want map[string]string) error {
 	if err != nil {
 		return err
 	}
-	defer e.Close(context.Background()) //nolint:errcheck // the copy is thrown away
+	defer e.Close(context.Background())
 	found := 0
 	for _, s := range engine.Streams() {
 		var wrong error

@@ -33,6 +33,8 @@ type Engine struct {
 	recent  [4]recent        // the committer's
 	firsts  [4]atomic.Uint64 // no message is there with a lower number
 
+	changing sync.RWMutex // held for reading by Pebble while it changes files
+
 	open sync.RWMutex // held for reading by whoever uses db
 	db   *pebble.DB   // nil when it is closed; +checklocks:open
 
@@ -101,7 +103,7 @@ func (e *Engine) begin() error {
 	}
 	var db *pebble.DB
 	err := e.guarded(func() (err error) {
-		db, err = pebble.Open(e.folder.data().dir, options(e.folder.fs, e.log, e.fail, e.halt))
+		db, err = pebble.Open(e.folder.data().dir, e.pebble())
 		return err
 	})
 	if err != nil {

@@ -81,7 +81,7 @@ func checkSurvivors(t *testing.T, dir, told string) {
 	if err != nil {
 		t.Fatalf("the store does not open on a sound disk: %v", err)
 	}
-	defer e.Close(context.Background()) //nolint:errcheck // nothing is stored any more
+	defer e.Close(context.Background())
 	ended := false
 	for line := range strings.Lines(told) {
 		what, subject, _ := strings.Cut(strings.TrimSpace(line), " ")
@@ -138,7 +138,7 @@ func TestOnFailingDisk(t *testing.T) {
 		fmt.Println("Close =", err)
 	}
 	fmt.Println("end")
-	os.Exit(0) //nolint:revive // what is lost with the engine goes with the process
+	os.Exit(0)
 }
 
 // putUntilFailed puts jobs until the engine says that it has failed, and tells the
@@ -185,7 +185,7 @@ func TestNearlyFullDisk(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer e.Close(context.Background()) //nolint:errcheck // nothing depends on it
+	defer e.Close(context.Background())
 	put := func(p engine.Put) error { return e.(*Engine).wait(p) }
 	if err := put(engine.Put{Subject: "job.mail.normal.a"}); !errors.Is(err, engine.ErrFull) || !strings.Contains(err.Error(), "104857600 bytes free") {
 		t.Errorf("Put of a job = %v, want ErrFull and how much is free", err)
@@ -197,7 +197,7 @@ func TestNearlyFullDisk(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer small.Close(context.Background()) //nolint:errcheck // nothing depends on it
+	defer small.Close(context.Background())
 	if err := small.wait(engine.Put{Subject: "job.mail.normal.a"}); err != nil {
 		t.Errorf("Put of a job with a small reserve = %v", err)
 	}

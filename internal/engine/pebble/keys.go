@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/bullpen-run/bullpen/internal/engine"
@@ -133,7 +134,7 @@ func seqOf(key []byte) (uint64, bool) {
 // after is the first key behind all that begin with start.
 func after(start []byte) []byte {
 	end := bytes.Clone(start)
-	for i := len(end) - 1; i >= 0; i-- {
+	for i := range slices.Backward(end) {
 		if end[i]++; end[i] != 0 {
 			return end[:i+1]
 		}

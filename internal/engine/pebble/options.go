@@ -8,7 +8,6 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/bloom"
-	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
 // The memory of a store: what is waiting lies on the disk, so little is enough.
@@ -24,15 +23,14 @@ const (
 	logFormat = pebble.FormatTableFormatV6
 )
 
-// options are those of Pebble. fail is called when it has found damage, halt when it
-// can go on no more.
-func options(fs vfs.FS, log *slog.Logger, fail, halt func(error)) *pebble.Options {
+// pebble gives Pebble's options.
+func (e *Engine) pebble() *pebble.Options {
 	o := &pebble.Options{
-		FS: guard{fs, halt}, FormatMajorVersion: logFormat,
+		FS: guard{e.folder.fs, e, &e.changing}, FormatMajorVersion: logFormat,
 		CacheSize: cacheSize, MemTableSize: memTableSize, MemTableStopWritesThreshold: memTables, MaxOpenFiles: openFiles,
 		L0CompactionThreshold: 2,
-		Logger:                &logger{log: log, halt: halt},
-		EventListener:         events(log, fail, halt),
+		Logger:                &logger{log: e.log, halt: e.halt},
+		EventListener:         events(e.log, e.fail, e.halt),
 	}
 	for i := range o.Levels {
 		o.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
@@ -68,7 +66,8 @@ func (l *logger) Fatalf(format string, args ...any) {
 	l.halt(fmt.Errorf(format, args...))
 }
 
-// events listens to what matters.
+// events listens to what matters. fail is called when there is damage, halt when
+// Pebble can go on no more.
 func events(log *slog.Logger, fail, halt func(error)) *pebble.EventListener {
 	return &pebble.EventListener{
 		BackgroundError: func(err error) {

@@ -206,7 +206,7 @@ func (l *ledger) check(t *testing.T, c *cut) {
 		l.fault("after a cut at a %s the store does not open: %v", c.after, err)
 		return
 	}
-	defer e.Close(context.WithoutCancel(t.Context())) //nolint:errcheck // the copy is thrown away
+	defer e.Close(context.WithoutCancel(t.Context()))
 	found := book{}
 	info, err := e.Info(t.Context())
 	if err != nil {
