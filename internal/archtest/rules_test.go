@@ -58,8 +58,8 @@ var rules = []rule{
 	{folder: "queue/queuetest", ours: []string{".", "queue"}},
 	{
 		folder: "queue/embedded",
-		ours:   []string{"queue", "internal/broker", "internal/engine", "internal/engine/jet"},
-		theirs: []string{"github.com/nats-io/nats.go"},
+		ours:   []string{"queue", "internal/broker", "internal/engine", "internal/engine/jet", "internal/engine/pebble"},
+		theirs: []string{"github.com/cockroachdb/pebble", "github.com/nats-io/nats.go"},
 		tests:  []string{"pool", "process", "queue/queuetest"},
 	},
 	{folder: "client", ours: []string{"."}, tests: []string{"pool", "process"}},

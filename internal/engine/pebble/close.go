@@ -45,7 +45,7 @@ func (e *Engine) shut() {
 	e.queue.close()
 	<-e.writing
 	err := e.hands.close()
-	err = errors.Join(err, e.closeData())
+	err = errors.Join(err, e.closeData(), e.synced.file.Close())
 	e.mu.Lock()
 	e.closing = err
 	e.mu.Unlock()
@@ -84,8 +84,7 @@ func (e *Engine) closeData() error {
 
 // abandonData gives the folder free when Pebble changes nothing in it any more.
 func (e *Engine) abandonData() error {
-	e.changing.Lock() // it waits for what is under way: nothing begins any more
-	defer e.changing.Unlock()
+	e.files.close()
 	return e.held.Close()
 }
 

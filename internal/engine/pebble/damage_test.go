@@ -13,8 +13,10 @@ import (
 	"github.com/bullpen-run/bullpen/internal/engine"
 )
 
-// filled makes a store with messages in all streams, tables and a log, and closes it.
-func filled(t *testing.T, dir string) map[string]string {
+// filled makes a store with messages in all streams, and closes it. As it was before
+// that, it is copied to killed, if that is not empty: so a process leaves it that is
+// killed.
+func filled(t *testing.T, dir, killed string) map[string]string {
 	t.Helper()
 	e, err := store{dir: dir}.Open(t.Context(), engine.Options{})
 	if err != nil {
@@ -39,18 +41,31 @@ func filled(t *testing.T, dir string) map[string]string {
 			t.Fatal(err)
 		}
 	}
+	if killed != "" {
+		if err := os.CopyFS(killed, os.DirFS(dir)); err != nil {
+			t.Fatal(err)
+		}
+	}
 	if err := e.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return want
 }
 
-// A bit that is flipped in any file of a closed store is named as damage, or does no
-// harm: no wrong message is found, and none is missing in silence.
+// A bit that is flipped in any file of a store, one that was closed or one whose
+// process was killed, is named as damage, or does no harm: no wrong message is found,
+// and none is missing in silence.
 func TestFlippedBits(t *testing.T) {
 	t.Parallel()
-	dir := filepath.Join(t.TempDir(), "store")
-	want := filled(t, dir)
+	closed, killed := filepath.Join(t.TempDir(), "store"), filepath.Join(t.TempDir(), "store")
+	want := filled(t, closed, killed)
+	t.Run("closed", func(t *testing.T) { flipAll(t, closed, want, ".sst", "MANIFEST", formatFile) })
+	t.Run("killed", func(t *testing.T) { flipAll(t, killed, want, ".log", "MANIFEST", formatFile) })
+}
+
+// flipAll flips bits in all files of a store. Those of some kinds have to matter.
+func flipAll(t *testing.T, dir string, want map[string]string, matter ...string) {
+	t.Helper()
 	var files []string
 	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
 		if err == nil && !d.IsDir() {
@@ -69,41 +84,14 @@ func TestFlippedBits(t *testing.T) {
 	}
 	named := map[string]int{}
 	for _, file := range files {
-		whole, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for range min(rounds, 8*len(whole)) {
-			bit := rand.IntN(8 * len(whole))
-			name := filepath.Base(file)
-			copied := filepath.Join(t.TempDir(), "store")
-			if err := os.CopyFS(copied, os.DirFS(dir)); err != nil {
-				t.Fatal(err)
-			}
-			flipped := append([]byte(nil), whole...)
-			flipped[bit/8] ^= 1 << (bit % 8)
-			inCopy := filepath.Join(copied, strings.TrimPrefix(file, dir))
-			if err := os.WriteFile(inCopy, flipped, 0o600); err != nil {
-				t.Fatal(err)
-			}
-			err := readAll(t, copied, want)
-			switch {
-			case err == nil:
-			case errors.Is(err, errSilent):
-				t.Errorf("bit %d of byte %d of %s: %v", bit%8, bit/8, name, err)
-			default:
-				named[name]++
-				if text := err.Error(); !strings.Contains(text, copied) {
-					t.Errorf("bit %d of byte %d of %s: the error names no file or folder: %v", bit%8, bit/8, name, err)
-				}
-			}
-			if err := os.RemoveAll(copied); err != nil {
-				t.Fatal(err)
+		for range rounds {
+			if flipIn(t, dir, strings.TrimPrefix(file, dir), want) {
+				named[filepath.Base(file)]++
 			}
 		}
 	}
 	t.Logf("named as damage, of %d flips a file: %v", rounds, named)
-	for _, kind := range []string{".sst", "MANIFEST", formatFile} {
+	for _, kind := range matter {
 		found := false
 		for name := range named {
 			found = found || strings.Contains(name, kind)
@@ -112,6 +100,37 @@ func TestFlippedBits(t *testing.T) {
 			t.Errorf("no flip in a file %s was named: the test has flipped nothing that matters", kind)
 		}
 	}
+}
+
+// flipIn flips a bit in a copy of one file of a store, and reports whether that is
+// named as damage.
+func flipIn(t *testing.T, dir, file string, want map[string]string) (named bool) {
+	t.Helper()
+	copied := filepath.Join(t.TempDir(), "store")
+	if err := os.CopyFS(copied, os.DirFS(dir)); err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(copied)
+	bits, err := os.ReadFile(filepath.Join(dir, file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(bits) == 0 {
+		return false
+	}
+	bit := rand.IntN(8 * len(bits))
+	bits[bit/8] ^= 1 << (bit % 8)
+	if err := os.WriteFile(filepath.Join(copied, file), bits, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	err = readAll(t, copied, want)
+	switch {
+	case errors.Is(err, errSilent):
+		t.Errorf("bit %d of byte %d of %s: %v", bit%8, bit/8, file, err)
+	case err != nil && !strings.Contains(err.Error(), copied):
+		t.Errorf("bit %d of byte %d of %s: the error names no file or folder: %v", bit%8, bit/8, file, err)
+	}
+	return err != nil
 }
 
 var errSilent = errors.New("damage in silence")
@@ -164,7 +183,7 @@ func readAll(t *testing.T, dir string, want map[string]string) error {
 func TestMissingFiles(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "store")
-	want := filled(t, dir)
+	want := filled(t, dir, "")
 	entries, err := os.ReadDir(filepath.Join(dir, dataDir))
 	if err != nil {
 		t.Fatal(err)

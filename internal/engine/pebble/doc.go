@@ -34,6 +34,7 @@
 //	format     the layout of the folder: "bullpen-store 2"
 //	lock       is locked by the program that has the store; holder has its number
 //	hands      which messages were handed out, or had begun
+//	synced     how far logs and manifests were synced, with checksums
 //	closed     checksums of the other files, after an orderly end
 //	data/      Pebble's
 package pebble

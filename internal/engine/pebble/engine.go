@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/bullpen-run/bullpen/internal/engine"
 )
@@ -24,6 +25,7 @@ type Engine struct {
 	space   space
 	opened  uint64 // the last sequence number of Jobs when it was opened
 	hands   *hands
+	synced  *synced
 	room    *room
 	held    io.Closer // the lock of the folder
 	queue   queue
@@ -33,7 +35,7 @@ type Engine struct {
 	recent  [4]recent        // the committer's
 	firsts  [4]atomic.Uint64 // no message is there with a lower number
 
-	changing sync.RWMutex // held for reading by Pebble while it changes files
+	files files // of Pebble
 
 	open sync.RWMutex // held for reading by whoever uses db
 	db   *pebble.DB   // nil when it is closed; +checklocks:open
@@ -83,11 +85,13 @@ func Open(ctx context.Context, c Config) (*Engine, error) {
 
 func newEngine(c Config, f folder, held io.Closer) *Engine {
 	e := &Engine{
-		folder: f, options: c.Options, log: c.Options.Logger, held: held, room: newRoom(c),
+		folder: f, options: c.Options, log: c.Options.Logger, held: held,
 		stop: make(chan struct{}), ended: make(chan struct{}), writing: make(chan struct{}), wakeClock: make(chan struct{}, 1),
 		consumers: map[engine.Consumer]*consumer{}, records: map[uint64]*record{}, hidden: map[uint64]struct{}{},
 		takers: map[*taker]struct{}{},
 	}
+	e.room = newRoom(c, e.tableDebt)
+	e.files.open = map[vfs.File]struct{}{}
 	e.queue.wake = make(chan struct{}, 1)
 	e.failure.failed, e.failure.halted = make(chan struct{}), make(chan struct{})
 	return e
@@ -101,8 +105,15 @@ func (e *Engine) begin() error {
 	if err := e.folder.breakSeal(e.log); err != nil {
 		return err
 	}
+	if err := e.folder.checkSynced(); err != nil {
+		return err
+	}
+	var err error
+	if e.synced, err = e.folder.openSynced(); err != nil {
+		return err
+	}
 	var db *pebble.DB
-	err := e.guarded(func() (err error) {
+	err = e.guarded(func() (err error) {
 		db, err = pebble.Open(e.folder.data().dir, e.pebble())
 		return err
 	})
@@ -188,7 +199,11 @@ func (e *Engine) abandon() error {
 	if e.hands != nil {
 		errs = append(errs, e.hands.close())
 	}
-	return errors.Join(append(errs, e.closeData())...)
+	errs = append(errs, e.closeData())
+	if e.synced != nil {
+		errs = append(errs, e.synced.file.Close())
+	}
+	return errors.Join(errs...)
 }
 
 // numberOf gives the number of a namespace, which it gets the first time.

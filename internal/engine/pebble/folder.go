@@ -24,6 +24,7 @@ const (
 	holderFile = "holder"
 	handsFile  = "hands"
 	sealFile   = "closed"
+	syncedFile = "synced"
 	dataDir    = "data"
 	serverDir  = "jetstream" // of layout 1
 	formatWord = "bullpen-store "

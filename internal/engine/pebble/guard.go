@@ -17,20 +17,51 @@ type guard struct {
 	vfs.FS
 
 	engine *Engine
-	// changing is held for reading by what changes files.
-	changing *sync.RWMutex
+	files  *files
+}
+
+// files are those that Pebble has open.
+type files struct {
+	// changing is held for reading by what changes them.
+	changing sync.RWMutex
+
+	mu   sync.Mutex
+	open map[vfs.File]struct{} // +checklocks:mu
+}
+
+// close closes them all, when Pebble is halted and changes nothing any more.
+func (f *files) close() {
+	f.changing.Lock() // waits for what is under way: nothing begins any more
+	defer f.changing.Unlock()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for file := range f.open {
+		file.Close() // an error is nothing new
+	}
+	clear(f.open)
+}
+
+// keep notes that a file is open, or is not any more.
+func (f *files) keep(file vfs.File, open bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if open {
+		f.open[file] = struct{}{}
+	} else {
+		delete(f.open, file)
+	}
 }
 
 // change does what changes files, and does not return when that fails, or when
 // something has failed before.
 func (g guard) change(what, name string, do func() error) {
-	g.changing.RLock()
+	g.files.changing.RLock()
 	halted := g.engine.isHalted()
 	var err error
 	if !halted {
 		err = do()
 	}
-	g.changing.RUnlock()
+	g.files.changing.RUnlock()
 	if err != nil {
 		g.engine.halt(fmt.Errorf("%s %s: %w", what, name, err))
 	}
@@ -45,7 +76,13 @@ func (g guard) file(what, name string, open func() (vfs.File, error)) (vfs.File,
 		f, err = open()
 		return err
 	})
-	return guarded{f, g, name}, nil
+	g.files.keep(f, true)
+	wrapped := guarded{f, g, name}
+	base := g.PathBase(name)
+	if slot, ok := slotOf(base); ok {
+		return &noted{guarded: wrapped, slot: slot, note: note{name: base}}, nil
+	}
+	return wrapped, nil
 }
 
 // Create makes a file.
@@ -56,6 +93,16 @@ func (g guard) Create(name string, category vfs.DiskWriteCategory) (vfs.File, er
 // ReuseForWrite renames a file and opens it.
 func (g guard) ReuseForWrite(oldName, newName string, category vfs.DiskWriteCategory) (vfs.File, error) {
 	return g.file("reuse", newName, func() (vfs.File, error) { return g.FS.ReuseForWrite(oldName, newName, category) })
+}
+
+// Open opens a file for reading.
+func (g guard) Open(name string, options ...vfs.OpenOption) (vfs.File, error) {
+	f, err := g.FS.Open(name, options...)
+	if err != nil {
+		return nil, err
+	}
+	g.files.keep(f, true)
+	return guarded{f, g, name}, nil
 }
 
 // OpenDir opens a folder, whose names are then synced.
@@ -102,7 +149,7 @@ func (g guard) GetDiskUsage(dir string) (vfs.DiskUsage, error) {
 	return usage, nil
 }
 
-// guarded is a file that is written.
+// guarded is an open file.
 type guarded struct {
 	vfs.File
 
@@ -110,6 +157,13 @@ type guarded struct {
 	name string
 }
 
+// Close closes the file.
+func (f guarded) Close() error {
+	f.of.files.keep(f.File, false)
+	return f.File.Close()
+}
+
+// Write writes on.
 func (f guarded) Write(b []byte) (n int, err error) {
 	f.of.change("write", f.name, func() (err error) {
 		n, err = f.File.Write(b)
@@ -118,6 +172,7 @@ func (f guarded) Write(b []byte) (n int, err error) {
 	return n, nil
 }
 
+// WriteAt writes at a place.
 func (f guarded) WriteAt(b []byte, at int64) (n int, err error) {
 	f.of.change("write", f.name, func() (err error) {
 		n, err = f.File.WriteAt(b, at)
@@ -126,16 +181,19 @@ func (f guarded) WriteAt(b []byte, at int64) (n int, err error) {
 	return n, nil
 }
 
+// Sync has the file survive a loss of power.
 func (f guarded) Sync() error {
 	f.of.change("sync", f.name, f.File.Sync)
 	return nil
 }
 
+// SyncData is Sync, but for what the file system notes of the file.
 func (f guarded) SyncData() error {
 	f.of.change("sync", f.name, f.File.SyncData)
 	return nil
 }
 
+// SyncTo syncs the file up to a length.
 func (f guarded) SyncTo(length int64) (whole bool, err error) {
 	f.of.change("sync", f.name, func() (err error) {
 		whole, err = f.File.SyncTo(length)

@@ -13,7 +13,9 @@ import (
 // The memory of a store: what is waiting lies on the disk, so little is enough.
 const (
 	cacheSize    = 8 << 20
-	memTableSize = 8 << 20
+	memTableSize = 8 << 20 // and a part of a small disk, as logs are as large
+	smallTable   = 1 << 20
+	diskPart     = 64
 	// memTables may wait to be flushed before writers have to.
 	memTables = 4
 	openFiles = 500
@@ -25,9 +27,13 @@ const (
 
 // pebble gives Pebble's options.
 func (e *Engine) pebble() *pebble.Options {
+	size := int64(memTableSize)
+	if usage, err := e.folder.fs.GetDiskUsage(e.folder.dir); err == nil {
+		size = min(size, max(clamp(usage.TotalBytes)/diskPart, smallTable))
+	}
 	o := &pebble.Options{
-		FS: guard{e.folder.fs, e, &e.changing}, FormatMajorVersion: logFormat,
-		CacheSize: cacheSize, MemTableSize: memTableSize, MemTableStopWritesThreshold: memTables, MaxOpenFiles: openFiles,
+		FS: guard{e.folder.fs, e, &e.files}, FormatMajorVersion: logFormat,
+		CacheSize: cacheSize, MemTableSize: uint64(size), LBaseMaxBytes: baseSize, MemTableStopWritesThreshold: memTables, MaxOpenFiles: openFiles,
 		L0CompactionThreshold: 2,
 		Logger:                &logger{log: e.log, halt: e.halt},
 		EventListener:         events(e.log, e.fail, e.halt),

@@ -64,6 +64,18 @@ func FuzzHand(f *testing.F) {
 	})
 }
 
+func FuzzNote(f *testing.F) {
+	f.Add(note{"000007.log", 1 << 40, 77}.encode())
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if len(b) != noteSize {
+			return
+		}
+		if n, ok := readNote(b); ok && !bytes.Equal(n.encode(), b) {
+			t.Errorf("%x is read as %v", b, n)
+		}
+	})
+}
+
 // Keys sort as what they name does, and their subject can be read.
 func TestKeys(t *testing.T) {
 	t.Parallel()

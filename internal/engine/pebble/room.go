@@ -22,6 +22,8 @@ const (
 	smallReserve = 16 << 20
 	// spaceAge is how long an answer about free space holds.
 	spaceAge = time.Second
+	// baseSize is that of the first level of tables below those that were flushed.
+	baseSize = 64 << 20
 )
 
 // room says whether the disk has room for more jobs.
@@ -29,7 +31,9 @@ type room struct {
 	fs      vfs.FS
 	dir     string
 	reserve int64 // 0 is the default
-	log     *slog.Logger
+	// debt is how much more room the store takes for a time, to sort itself out.
+	debt func() int64
+	log  *slog.Logger
 
 	mu    sync.Mutex
 	asked time.Time // +checklocks:mu
@@ -38,8 +42,29 @@ type room struct {
 	blind bool      // it was told that the answer is not known; +checklocks:mu
 }
 
-func newRoom(c Config) *room {
-	return &room{fs: c.FS, dir: c.Dir, reserve: c.Reserve, log: c.Options.Logger}
+func newRoom(c Config, debt func() int64) *room {
+	return &room{fs: c.FS, dir: c.Dir, reserve: c.Reserve, debt: debt, log: c.Options.Logger}
+}
+
+// tableDebt is how much room the store takes until what it is sorting is sorted: what
+// is in memory is written as a table, and tables are written anew before the old ones
+// go, of which the first level below is bounded to baseSize.
+func (e *Engine) tableDebt() (debt int64) {
+	if e.reading() != nil {
+		return 0
+	}
+	defer e.open.RUnlock()
+	_ = e.guarded(func() error { // an error says that the store has failed, which others tell
+		m := e.db.Metrics()
+		top := m.Levels[0].TablesSize
+		below := int64(0)
+		for _, level := range m.Levels[1:] {
+			below += level.TablesSize
+		}
+		debt = int64(m.MemTable.Size) + 2*top + min(below, baseSize)
+		return nil
+	})
+	return debt
 }
 
 // ask returns nil, or why there is no room for size bytes more. What is taken
@@ -71,8 +96,9 @@ func (r *room) look() error {
 	if reserve == 0 {
 		reserve = min(defaultReserve, max(total/fraction, min(smallReserve, total/4)))
 	}
+	reserve += r.debt()
 	// A job costs more than its own bytes: its outcome, and what is written twice.
-	r.left = (free - reserve) / 4
+	r.left = (free - reserve) / 8
 	if free < reserve {
 		return fmt.Errorf("%w: the disk of %s has %d bytes free, and %d are kept for jobs under way: free some space, or lower the reserve",
 			engine.ErrFull, r.dir, free, reserve)

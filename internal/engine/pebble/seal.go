@@ -13,10 +13,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// A seal says, after an orderly end, what the files of the store were: Pebble takes
-// a manifest or a log that is damaged in the right place for one that a crash has
-// cut off, and goes on without what came after. Tables have checksums of their own
-// for each block; of them only the size is sealed.
+// A seal says, after an orderly end, what the files of the store were. Tables have
+// checksums of their own for each block; of them only the size is sealed.
 //
 //	one line a file: checksum, size, name; then the checksum of these lines
 
