@@ -21,6 +21,7 @@ const (
 type consumer struct {
 	engine  *Engine
 	name    engine.Consumer
+	number  numbered  // how many are there
 	fresh   []*record // never handed out, in the order of their sequence numbers; some may be gone
 	bytes   int64     // of fresh
 	again   []*record // given back, in the order in which they came; some may be gone
@@ -38,8 +39,8 @@ type consumer struct {
 func (e *Engine) consumer(name engine.Consumer) *consumer {
 	c := e.consumers[name]
 	if c == nil {
-		c = &consumer{engine: e, name: name}
-		if e.sums.numbers[c.numbered()] > 0 {
+		c = e.newConsumer(name)
+		if c.stored() > 0 {
 			c.top = e.sums.streams[engine.Jobs].last
 		}
 		e.consumers[name] = c
@@ -47,12 +48,12 @@ func (e *Engine) consumer(name engine.Consumer) *consumer {
 	return c
 }
 
-func (c *consumer) numbered() numbered {
-	return numbered{engine.Jobs, "job." + c.name.Queue + "." + c.name.Level()}
+func (e *Engine) newConsumer(name engine.Consumer) *consumer {
+	return &consumer{engine: e, name: name, number: numbered{engine.Jobs, "job." + name.Queue + "." + name.Level()}}
 }
 
 // stored is how many messages are there.
-func (c *consumer) stored() int { return int(c.engine.sums.numbers[c.numbered()]) }
+func (c *consumer) stored() int { return int(c.engine.sums.numbers[c.number]) }
 
 // ready is how many can be handed out.
 func (c *consumer) ready() int {

@@ -138,11 +138,13 @@ type noted struct {
 
 // Write writes more.
 func (f *noted) Write(b []byte) (int, error) {
-	n, err := f.guarded.Write(b)
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	// Before it is written: a file system may change b then, and does so in tests.
+	sum := crc32.Update(f.note.sum, castagnoli, b)
+	n, err := f.guarded.Write(b) // all of it, or it does not return
 	f.note.length += int64(n)
-	f.note.sum = crc32.Update(f.note.sum, castagnoli, b[:n])
+	f.note.sum = sum
 	return n, err
 }
 

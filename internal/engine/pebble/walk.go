@@ -127,7 +127,7 @@ func (e *Engine) Depth(ctx context.Context, name engine.Consumer) (engine.Depth,
 	e.mu.Lock()
 	c := e.consumers[name]
 	if c == nil {
-		c = &consumer{engine: e, name: name}
+		c = e.newConsumer(name)
 	}
 	d := engine.Depth{Waiting: max(c.stored()-c.held, 0), Taken: c.held, Paused: c.paused}
 	stored, from := c.stored(), c.oldest
