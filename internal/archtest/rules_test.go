@@ -34,6 +34,12 @@ var rules = []rule{
 		tests:  []string{"internal/broker", "internal/engine/enginetest", "internal/natstest"},
 	},
 	{folder: "internal/engine/memory", ours: []string{"internal/engine"}, tests: []string{"internal/engine/enginetest"}},
+	{
+		folder: "internal/engine/pebble",
+		ours:   []string{"internal/engine", "internal/lifecycle"},
+		theirs: []string{"github.com/cockroachdb/pebble"},
+		tests:  []string{"internal/engine/enginetest"},
+	},
 	{folder: "internal/engine/enginetest", ours: []string{"internal/engine"}},
 	{folder: "internal/natstest", theirs: []string{"github.com/nats-io/nats.go"}},
 	{folder: "internal/broker", ours: []string{"internal/engine", "internal/probe"}, theirs: []string{"golang.org/x/sys", "github.com/nats-io/nats-server", "github.com/nats-io/nats.go"}},
@@ -53,8 +59,7 @@ var rules = []rule{
 	{folder: "queue/queuetest", ours: []string{".", "queue"}},
 	{
 		folder: "queue/embedded",
-		ours:   []string{"queue", "internal/broker", "internal/engine", "internal/engine/jet"},
-		theirs: []string{"github.com/nats-io/nats.go"},
+		ours:   []string{"queue", "internal/engine", "internal/engine/pebble"},
 		tests:  []string{"pool", "process", "queue/queuetest", "internal/natstest"},
 	},
 	{folder: "client", ours: []string{"."}, tests: []string{"pool", "process"}},

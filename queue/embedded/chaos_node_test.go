@@ -16,11 +16,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go"
+	"github.com/cockroachdb/pebble/v2/vfs"
 
-	"github.com/bullpen-run/bullpen/internal/broker"
 	"github.com/bullpen-run/bullpen/internal/engine"
-	"github.com/bullpen-run/bullpen/internal/engine/jet"
+	"github.com/bullpen-run/bullpen/internal/engine/pebble"
 	"github.com/bullpen-run/bullpen/queue"
 	"github.com/bullpen-run/bullpen/queue/embedded"
 )
@@ -32,7 +31,6 @@ type book struct {
 	ended     map[string]string // in which life the outcome was durable; guarded by mu
 	hands     map[string]int    // the most jobs in hand in a life; guarded by mu
 	faults    []string          // guarded by mu
-	fallback  string            // guarded by mu
 }
 
 func newBook() *book {
@@ -47,7 +45,6 @@ func (b *book) note(life, line string) (up bool) {
 	id, more, _ := strings.Cut(rest, " ")
 	switch word {
 	case "up":
-		b.fallback = rest
 		return true
 	case "confirmed":
 		b.confirmed[id] = more
@@ -181,33 +178,29 @@ func storeOf(c *nodeConfig) queue.Store {
 	return embedded.At(c.Dir)
 }
 
-// lazyStore is the control: the same server and the same engine, in which a
-// confirm does not wait for a sync. The server's own default syncs every two
-// minutes.
+// lazyStore is the control: the same store, on a file system that syncs nothing of what
+// is written.
 type lazyStore struct{ dir string }
 
 func (s lazyStore) Open(ctx context.Context, o engine.Options) (engine.Engine, error) {
-	b, err := broker.Open(ctx, broker.Config{Dir: s.dir})
-	if err != nil {
-		return nil, err
-	}
-	conn, err := nats.Connect("", nats.InProcessServer(b.Server()))
-	if err != nil {
-		return nil, err
-	}
-	d := &lazyDisk{Broker: b, confirms: make(chan func(error), 1<<16)}
-	go func() { // ends with the process
-		for done := range d.confirms {
-			done(nil)
-		}
-	}()
-	return jet.Open(ctx, jet.Config{Conn: conn, Owned: true, Disk: d, Options: o})
+	return pebble.Open(ctx, pebble.Config{Dir: s.dir, FS: lazyFS{vfs.Default}, Options: o})
 }
 
-// lazyDisk confirms what the server has answered at once.
-type lazyDisk struct {
-	*broker.Broker
-	confirms chan func(error)
+// lazyFS syncs no file that it opens for writing.
+type lazyFS struct{ vfs.FS }
+
+func (f lazyFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	file, err := f.FS.Create(name, category)
+	return lazyFile{file}, err
 }
 
-func (d *lazyDisk) Confirm(_ engine.Entry, done func(error)) { d.confirms <- done }
+func (f lazyFS) ReuseForWrite(oldName, newName string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	file, err := f.FS.ReuseForWrite(oldName, newName, category)
+	return lazyFile{file}, err
+}
+
+type lazyFile struct{ vfs.File }
+
+func (lazyFile) Sync() error                { return nil }
+func (lazyFile) SyncData() error            { return nil }
+func (lazyFile) SyncTo(int64) (bool, error) { return false, nil }

@@ -3,12 +3,10 @@ package embedded_test
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -19,19 +17,13 @@ import (
 	"github.com/bullpen-run/bullpen/queue/embedded"
 )
 
-// blocks gives the files that hold the messages of a stream, in their order.
-func blocks(t *testing.T, dir, stream string) []string {
+// dataFiles gives the files that hold what is stored.
+func dataFiles(t *testing.T, dir string) []string {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(dir, "jetstream", "*", "streams", "BP_main_"+stream, "msgs", "*.blk"))
+	files, err := filepath.Glob(filepath.Join(dir, "data", "*"))
 	if err != nil || len(files) == 0 {
-		t.Fatalf("no block files of %s in %s: %v", stream, dir, err)
+		t.Fatalf("no files in %s: %v", dir, err)
 	}
-	slices.SortFunc(files, func(a, b string) int {
-		if len(a) != len(b) {
-			return len(a) - len(b)
-		}
-		return strings.Compare(a, b)
-	})
 	return files
 }
 
@@ -80,65 +72,71 @@ func fill(t *testing.T, dir string, jobs int) map[string][]byte {
 	return sent
 }
 
-// settle opens a damaged store, works everything off, and finds each job either
-// done with its own payload (nil stands for one that is not known), or lost and
-// reported by its id. It returns how many are lost.
-func settle(t *testing.T, dir string, sent map[string][]byte) (lost int) {
+// settle opens a store that may be damaged and works everything off. Each job is done
+// with its own payload (nil stands for one that is not known), or the queue refuses to
+// open, or fails, and its error names a file of the store. It gives that error.
+func settle(t *testing.T, dir string, sent map[string][]byte) error {
 	t.Helper()
 	events := newEventLog()
-	q := openQueue(t, queue.Config{Store: embedded.At(dir), Lease: time.Second, Logger: events.logger()})
+	q, err := queue.Open(t.Context(), queue.Config{Store: embedded.At(dir), Lease: time.Second, Logger: events.logger()})
+	if err != nil {
+		return named(t, dir, err)
+	}
 	handler := func(_ context.Context, task bullpen.Task) ([]byte, error) { return task.Payload, nil }
 	e, err := pool.New(pool.Config{Handlers: map[string]bullpen.Handler{"note": handler}})
 	closing(t, e, err)
-	stop := startWork(t, q, e, queue.WorkConfig{Queue: workQueue})
 	ctx, cancel := context.WithTimeout(t.Context(), patience/2)
 	defer cancel()
-	select {
-	case <-events.verified:
-	case <-ctx.Done():
-		t.Errorf("the queue has not read what is stored:\n%s", events.tail())
-	}
-	missing, damaged, silent := events.of(queue.Missing), events.of(queue.Damaged), 0
+	working, stop := context.WithCancel(ctx)
+	worked := make(chan error, 1)
+	go func() { worked <- q.Work(working, e, queue.WorkConfig{Queue: workQueue}) }() // ends with working; waited for below
 	for id, want := range sent {
 		r, err := q.Wait(ctx, id)
-		var end *queue.EndError
-		switch {
-		case err == nil && (bytes.Equal(r.Payload, want) || want == nil && intact(r.Payload) == nil):
-		case errors.As(err, &end) && end.Outcome == bullpen.Lost && (end.Reason == queue.Vanished && missing[id] || end.Reason == queue.Corrupt && damaged[id]):
-			lost++
-		case err == nil:
-			t.Errorf("job %s ran with another payload, silently", id)
-		default:
-			if silent++; silent <= 3 {
-				t.Errorf("job %s is lost without a report: %v", id, err)
-			}
+		if err == nil && (bytes.Equal(r.Payload, want) || want == nil && intact(r.Payload) == nil) {
+			continue
 		}
+		if err == nil {
+			t.Errorf("job %s ran with another payload, silently", id)
+		} else if q.Err() == nil {
+			t.Errorf("job %s is lost without a report: %v\n%s", id, err, events.tail())
+		}
+		break
 	}
+	failed := q.Err()
 	stop()
-	if silent > 0 {
-		t.Errorf("%d of %d jobs are lost without a report; %d missing and %d damaged are told:\n%s", silent, len(sent), len(missing), len(damaged), events.tail())
+	if err := <-worked; err != nil && failed == nil {
+		t.Errorf("Work = %v", err)
 	}
-	if err := q.Close(); err != nil {
+	if err := q.Close(); err != nil && failed == nil {
 		t.Error(err)
 	}
-	return lost
+	return named(t, dir, failed)
 }
 
-// One flipped bit in the files of the jobs, while the store is closed.
+// named wants an error to name a file of a store, and gives it back.
+func named(t *testing.T, dir string, err error) error {
+	t.Helper()
+	if err != nil && !strings.Contains(err.Error(), dir) {
+		t.Errorf("the error names no file: %v", err)
+	}
+	return err
+}
+
+// One flipped bit in the files of a closed store: the queue names it and does not open.
 func TestDamageFlippedBit(t *testing.T) {
 	t.Parallel()
 	for i := range rounds(4, 60) {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "store")
 			sent := fill(t, dir, 300)
-			where := flip(t, blocks(t, dir, "JOBS"))
-			lost := settle(t, dir, sent)
-			t.Logf("%s: %d of %d jobs lost, all of them reported", where, lost, len(sent))
+			where := flip(t, dataFiles(t, dir))
+			t.Logf("%s: %v", where, settle(t, dir, sent))
 		})
 	}
 }
 
-// The end of the jobs is cut off, by some bytes or by most.
+// The end of a file of a closed store is cut off, by some bytes or by most: the queue
+// names the file and does not open.
 func TestDamageTruncatedTail(t *testing.T) {
 	t.Parallel()
 	for _, cut := range []int64{1, 37, 5000, 100_000} {
@@ -146,53 +144,58 @@ func TestDamageTruncatedTail(t *testing.T) {
 			t.Parallel()
 			dir := filepath.Join(t.TempDir(), "store")
 			sent := fill(t, dir, 300)
-			files := blocks(t, dir, "JOBS")
-			last := files[len(files)-1]
-			info, err := os.Stat(last)
-			if err == nil {
-				err = os.Truncate(last, info.Size()-cut)
+			shortened := 0
+			for _, file := range dataFiles(t, dir) {
+				info, err := os.Stat(file)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if info.Size() < cut {
+					continue
+				}
+				shortened++
+				whole, err := os.ReadFile(file)
+				if err == nil {
+					err = os.Truncate(file, info.Size()-cut)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				q, err := queue.Open(t.Context(), queue.Config{Store: embedded.At(dir)})
+				if err == nil {
+					t.Fatalf("%s is %d bytes shorter, and the store opens (%v)", file, cut, q.Close())
+				}
+				if !strings.Contains(err.Error(), file) {
+					t.Errorf("%s is %d bytes shorter, and Open = %v", file, cut, err)
+				}
+				if err := os.WriteFile(file, whole, 0o600); err != nil {
+					t.Fatal(err)
+				}
 			}
-			if err != nil {
-				t.Fatal(err)
+			if shortened == 0 {
+				t.Error("no file is so long: the test has cut nothing")
 			}
-			lost := settle(t, dir, sent)
-			t.Logf("%d of %d bytes cut off: %d of %d jobs lost, all of them reported", cut, info.Size(), lost, len(sent))
-			if lost == 0 {
-				t.Error("no job is lost, though bytes are: the test has cut at the wrong place")
+			if err := settle(t, dir, sent); err != nil {
+				t.Errorf("with all files whole again: %v", err)
 			}
 		})
 	}
 }
 
-// One flipped bit in the outcomes: a job that has ended may run again or its
-// result be told damaged, but no other result comes in its place.
+// One flipped bit when all have ended: no outcome is told that is another one.
 func TestDamageOutcomes(t *testing.T) {
 	t.Parallel()
 	for i := range rounds(2, 20) {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "store")
 			sent := fill(t, dir, 100)
-			settle(t, dir, sent)
-			where := flip(t, blocks(t, dir, "OUT"))
-			gone := damagedOutcomes(t, dir, sent)
-			t.Logf("%s: %d of %d outcomes are gone", where, gone, len(sent))
+			if err := settle(t, dir, sent); err != nil {
+				t.Fatal(err)
+			}
+			where := flip(t, dataFiles(t, dir))
+			t.Logf("%s: %v", where, settle(t, dir, sent))
 		})
 	}
-}
-
-func damagedOutcomes(t *testing.T, dir string, sent map[string][]byte) (gone int) {
-	t.Helper()
-	q := openQueue(t, queue.Config{Store: embedded.At(dir)})
-	for id, want := range sent {
-		i, err := q.Get(t.Context(), id)
-		switch {
-		case err != nil:
-			gone++ // it says so
-		case i.Outcome == bullpen.OK && !bytes.Equal(i.Result, want):
-			t.Errorf("job %s has another result", id)
-		}
-	}
-	return gone
 }
 
 // A second program, or a second part of this one, cannot have the same store.

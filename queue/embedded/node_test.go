@@ -161,10 +161,6 @@ func (c *nodeConfig) run() error {
 		return err
 	}
 	r := &report{out: os.Stdout}
-	status, err := q.Status(ctx)
-	if err != nil {
-		return err
-	}
 	if c.Concurrency > 0 {
 		e, err := c.executor()
 		if err != nil {
@@ -177,7 +173,7 @@ func (c *nodeConfig) run() error {
 		}()
 		go c.watch(q, r) // ends with the process
 	}
-	r.line("up %s", status.Fallback)
+	r.line("up")
 	for i := range c.Enqueuers {
 		go c.enqueue(ctx, q, r, rand.New(rand.NewPCG(uint64(i), uint64(os.Getpid())))) // ends with the process
 	}

@@ -117,16 +117,16 @@ type moment int
 
 const (
 	anyMoment moment = iota // a random one under load
-	// replaced is right after a file of jobs was put in the place of another, and
-	// after the file system was made to write down its names, but no bytes.
-	replaced
+	// tableBegun is right after a table was begun, and after the file system was made
+	// to write down its names, but no bytes.
+	tableBegun
 )
 
 // wreck is what a cut leaves.
 type wreck struct {
 	book   *book             // what was told before the cut
 	dir    string            // of the store in the copy
-	before map[string]string // the files of messages at the cut: see messageFiles
+	before map[string]string // the files of the store at the cut: see messageFiles
 	after  map[string]string // those in the copy, before anything opened it
 	image  string            // another copy, which nothing has mounted; empty when there is none
 }
@@ -139,13 +139,10 @@ func (d *disk) cut(t *testing.T, c nodeConfig, when moment) *wreck {
 	c.Dir = filepath.Join(d.dir, "store")
 	n := startNode(t, c, b)
 	n.ready(t, b)
-	if slow := d.kind == "btrfs"; slow != (b.fallback != "") {
-		t.Fatalf("on %s the queue syncs each message: %q", d.kind, b.fallback)
-	}
 	// The control shall not fail for folders that nobody has synced yet.
 	command(t, "sync", "-f", d.dir)
-	if when == replaced {
-		wait := replacement(t, c.Dir)
+	if when == tableBegun {
+		wait := nextTable(t, c.Dir)
 		n.loaded(t, b, 100)
 		wait()
 		// It shall not sync any more of what it has just written.
@@ -194,13 +191,13 @@ func syncNames(t *testing.T, dir string) {
 	}
 }
 
-// messageFiles gives the files of messages in a store, with their sizes and how much of
+// messageFiles gives the files in which a store has its messages, with their sizes and how much of
 // that is zero.
 func messageFiles(t *testing.T, store string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
-	root := filepath.Join(store, "jetstream")
-	for _, path := range found(t, filepath.Join(root, "*", "streams", "*", "msgs", "*")) {
+	root := filepath.Join(store, "data")
+	for _, path := range found(t, filepath.Join(root, "*")) {
 		data, err := os.ReadFile(path)
 		if err != nil {
 			continue // it has gone meanwhile
@@ -241,7 +238,7 @@ func (w *wreck) tell(t *testing.T, lost []string) {
 	for _, id := range lost {
 		fmt.Fprintf(&text, "%s of queue %s, its outcome was told: %t\n", id, w.book.confirmed[id], w.book.ended[id] != "")
 	}
-	text.WriteString("the files of messages when the power went, and in the copy:\n")
+	text.WriteString("the files of the store when the power went, and in the copy:\n")
 	both := maps.Clone(w.before)
 	maps.Copy(both, w.after)
 	for _, name := range slices.Sorted(maps.Keys(both)) {
@@ -258,19 +255,16 @@ func (w *wreck) tell(t *testing.T, lost []string) {
 	t.Logf("what the cut left is in %s; it stays when the test is started with -artifacts", kept)
 }
 
-// replacement watches for a block of jobs that is put in the place of another,
-// and gives what waits for that.
-func replacement(t *testing.T, store string) (wait func()) {
+// nextTable watches for a table that is begun, and gives what waits for that.
+func nextTable(t *testing.T, store string) (wait func()) {
 	t.Helper()
 	fd, err := syscall.InotifyInit1(syscall.IN_CLOEXEC | syscall.IN_NONBLOCK)
 	if err != nil {
 		t.Fatal(err)
 	}
 	f := os.NewFile(uintptr(fd), "inotify")
-	for _, dir := range found(t, filepath.Join(store, "jetstream", "*", "streams", "*_JOBS", "msgs")) {
-		if _, err := syscall.InotifyAddWatch(fd, dir, syscall.IN_MOVED_TO); err != nil {
-			t.Fatal(err)
-		}
+	if _, err := syscall.InotifyAddWatch(fd, filepath.Join(store, "data"), syscall.IN_CREATE); err != nil {
+		t.Fatal(err)
 	}
 	return func() {
 		defer f.Close()
@@ -280,9 +274,9 @@ func replacement(t *testing.T, store string) (wait func()) {
 		for b := make([]byte, 4096); ; {
 			n, err := f.Read(b)
 			if err != nil {
-				t.Fatalf("no block of jobs was replaced: %v", err)
+				t.Fatalf("no table was begun: %v", err)
 			}
-			if bytes.Contains(b[:n], []byte(".blk\x00")) {
+			if bytes.Contains(b[:n], []byte(".sst\x00")) {
 				return
 			}
 		}

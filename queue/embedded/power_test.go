@@ -17,12 +17,12 @@ import (
 )
 
 // powerLoad is a node with 64 callers that enqueue without a pause; 7 of 10 jobs
-// are worked off at once, so that blocks are rewritten and compacted.
+// are worked off at once, so that tables are written and merged.
 func powerLoad() nodeConfig {
 	return nodeConfig{Lease: time.Second, Concurrency: 16, Enqueuers: 64, Kept: 30, Waited: 90, Payload: 4096, Life: "0"}
 }
 
-// disks are those whose power is cut. The queue does not group syncs on btrfs.
+// disks are those whose power is cut.
 var disks = []struct{ name, outer, kind string }{
 	{"ext4", "xfs", "ext4"},
 	{"ext4 on a slow disk", "btrfs", "ext4"},
@@ -34,16 +34,16 @@ var disks = []struct{ name, outer, kind string }{
 // outcome; each outcome that was told is there, and its job does not run again.
 func TestPowerLoss(t *testing.T) { testPowerLoss(t, anyMoment) }
 
-// The same when a block of jobs has just been replaced by a smaller one without
-// those that have ended: the messages in it were confirmed long before.
-func TestPowerLossWhenABlockIsReplaced(t *testing.T) { testPowerLoss(t, replaced) }
+// The same when a table has just been begun, into which jobs go that were confirmed
+// long before, while the file system has written down the names of files only.
+func TestPowerLossWhenATableIsWritten(t *testing.T) { testPowerLoss(t, tableBegun) }
 
 func testPowerLoss(t *testing.T, when moment) {
 	t.Helper()
 	for _, c := range disks {
 		t.Run(c.name, func(t *testing.T) {
 			if c.kind == "btrfs" && !long {
-				t.Skip("100 jobs a second: this takes a quarter of a minute; make chaos runs it")
+				t.Skip("a sync takes long there: make chaos runs it")
 			}
 			d := newDisk(t, c.outer, c.kind)
 			jobs, ended := 0, 0
@@ -70,7 +70,7 @@ func TestPowerLossControl(t *testing.T) {
 		jobs, missing = jobs+len(w.book.confirmed), missing+lostBy(t, w.dir, w.book)
 		w.drop(t)
 	}
-	t.Logf("with the server's default sync %d of %d confirmed jobs are missing", missing, jobs)
+	t.Logf("without a sync %d of %d confirmed jobs are missing", missing, jobs)
 	if missing == 0 {
 		t.Error("nothing is lost without syncing: this way of cutting the power tests nothing")
 	}

@@ -183,7 +183,7 @@ func (l *loader) checkStore() {
 	}
 	for _, only := range []struct{ of, at string }{
 		{"queue.url", "queue.replicas"}, {"queue.url", "queue.credentials"}, {"queue.url", "queue.tls"},
-		{"queue.dir", "queue.reserve"}, {"queue.dir", "queue.sync_always"},
+		{"queue.dir", "queue.reserve"},
 	} {
 		if only.of != of && (l.given(only.at) || l.givenBelow(only.at)) {
 			l.fault(l.first(only.at), "it is for jobs in %s, and they are in %s: leave it out", only.of, of)

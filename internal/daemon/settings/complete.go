@@ -67,7 +67,7 @@ func (l *loader) store() queue.Store {
 	case s.URL != "":
 		return queue.Server{URL: s.URL, Replicas: s.Replicas, Options: s.options()}
 	}
-	return embedded.Store{Dir: s.Dir, SyncAlways: s.SyncAlways, Reserve: s.Reserve}
+	return embedded.Store{Dir: s.Dir, Reserve: s.Reserve}
 }
 
 // options are what a connection to the server needs besides its address.

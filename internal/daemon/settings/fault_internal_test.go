@@ -115,7 +115,7 @@ var faultCases = map[string]struct {
 	"no certificate":        {"queue: {url: a, tls: {ca: empty}}\n", []string{`bullpen.yaml:1:27: queue.tls.ca: "empty" has no certificate`}},
 	"of a server":           {"queue: {replicas: 3, tls: {ca: x}}\n", []string{"bullpen.yaml:1:19: queue.replicas: it is for jobs in queue.url, and they are in queue.dir", "bullpen.yaml:1:22: queue.tls: it is for", "bullpen.yaml:1:32: queue.tls.ca: "}},
 	"of a folder":           {"queue: {url: a, reserve: 1G}\n", []string{"bullpen.yaml:1:26: queue.reserve: it is for jobs in queue.dir, and they are in queue.url"}},
-	"of memory":             {"queue: {memory: true, dir: a, sync_always: true}\n", []string{"bullpen.yaml:1:17: queue.memory: queue.dir and queue.memory exclude each other"}},
+	"of memory":             {"queue: {memory: true, dir: a}\n", []string{"bullpen.yaml:1:17: queue.memory: queue.dir and queue.memory exclude each other"}},
 	"a cluster of ours":     {"queue: {dir: a, cluster: {name: a, replicas: 3}}\n", []string{"bullpen.yaml:1:17: queue.cluster: the daemon runs no server of a cluster any more: run nats-server with JetStream on three machines, and set queue.url"}},
 	"a bad URL":             {"queue: {url: 'http://u:hidden@a'}\n", []string{"bullpen.yaml:1:14: queue.url: address 1 of it is none of a server"}},
 	"a worse URL":           {"queue: {url: ['a', 'nats://u:hidden@a:b']}\n", []string{"bullpen.yaml:1:14: queue.url: address 2 of it is no URL"}},

@@ -2,10 +2,11 @@ package settings
 
 import "strings"
 
-// gone has the sections that earlier versions had, each with what to do instead.
+// gone has the keys and sections that earlier versions had, each with what to do instead.
 var gone = map[string]string{
 	"queue.cluster": "the daemon runs no server of a cluster any more: run nats-server with JetStream on three machines, and set queue.url to their addresses " +
 		"and queue.replicas to 3; the notes on upgrading in CHANGELOG.md say how jobs are kept",
+	"queue.sync_always": "every confirm of the folder is synced now: remove the line",
 }
 
 // instead says what to do instead of a key that is gone, empty where there was none.

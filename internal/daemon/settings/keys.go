@@ -94,7 +94,7 @@ func queueKeys() []key[Settings] {
 		same: func(a, b *Settings) bool { return a.Store.sameURL(&b.Store) },
 	}
 	return append([]key[Settings]{
-		row("queue.dir", path, "($STATE_DIRECTORY/queue, else bullpen-data)", "folder with the jobs, of the embedded server. It belongs to one daemon at a time",
+		row("queue.dir", path, "($STATE_DIRECTORY/queue, else bullpen-data)", "folder with the jobs. It belongs to one daemon at a time",
 			func(s *Settings) *string { return &s.Store.Dir }),
 		url,
 		row("queue.memory", flag, "false", "keeps jobs in memory, for tests: none survives the end of the daemon", func(s *Settings) *bool { return &s.Store.Memory }),
@@ -105,7 +105,6 @@ func queueKeys() []key[Settings] {
 		row("queue.tls.key", path, "(none)", "with queue.url: file with its private key", func(s *Settings) *string { return &s.Store.Key }),
 		row("queue.reserve", size[int64](1, math.MaxInt64), "(128MiB, on small disks less)", "with queue.dir: what must be free on the disk for more jobs to be taken",
 			func(s *Settings) *int64 { return &s.Store.Reserve }),
-		row("queue.sync_always", flag, "false", "with queue.dir: syncs each message by itself: slower, and no safer where groups are synced", func(s *Settings) *bool { return &s.Store.SyncAlways }),
 		row("queue.namespace", token, "main", "keeps several queues on one server apart", func(s *Settings) *string { return &s.Queue.Namespace }),
 		row("queue.lease", span(leastLease), "30s", "how long a node may keep a job without a sign of life before another gets it; the same on all nodes",
 			func(s *Settings) *time.Duration { return &s.Queue.Lease }),

@@ -19,7 +19,7 @@ var samples = map[string]string{
 	"http.hosts": "[a, 'b:1']", "http.max_body": "1K", "http.max_inflight": "1G", "http.max_connections": "5", "http.max_streams": "3", "http.max_client_streams": "2", "http.rate": "0.5", "http.max_wait": "1m",
 	"dashboard": "false", "probes.listen": ":1", "log.level": "debug", "log.format": "json", "budget.memory": "1T", "budget.workers": "1000", "budget.starts": "3",
 	"queue.dir": "q", "queue.url": "nats://u:p@a:1,b:1", "queue.memory": "true", "queue.replicas": "3", "queue.credentials": "creds",
-	"queue.tls.ca": "ca.pem", "queue.tls.cert": "cert.pem", "queue.tls.key": "key.pem", "queue.reserve": "1G", "queue.sync_always": "true",
+	"queue.tls.ca": "ca.pem", "queue.tls.cert": "cert.pem", "queue.tls.key": "key.pem", "queue.reserve": "1G",
 	"queue.namespace": "other", "queue.lease": "5s", "queue.key_window": "1h", "queue.max_payload": "1M", "queue.max_result": "2M",
 	"queue.keep.jobs": "1G", "queue.keep.outcomes": "2G", "queue.keep.outcome_count": "5", "queue.keep.outcome_age": "1h", "queue.keep.dead": "2G",
 	"queue.keep.dead_age": "1h", "queue.keep.lines": "0", "queue.keep.line_bytes": "1K", "queue.keep.payloads": "4KiB",
@@ -145,7 +145,7 @@ func wantNoZero(t *testing.T, v reflect.Value, of string, but ...string) {
 func TestEveryStoreSettingIsReached(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
-	s := good(t, folder, `queue: {dir: d, reserve: 1M, sync_always: true}`)
+	s := good(t, folder, `queue: {dir: d, reserve: 1M}`)
 	store, ok := s.Queue.Store.(embedded.Store)
 	if !ok {
 		t.Fatalf("the store is %T", s.Queue.Store)

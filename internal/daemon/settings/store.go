@@ -24,9 +24,8 @@ type Store struct {
 	Replicas      int
 	Credentials   string
 	CA, Cert, Key string
-	// Reserve and SyncAlways are for the embedded server.
-	Reserve    int64
-	SyncAlways bool
+	// Reserve is for the embedded store.
+	Reserve int64
 
 	login *url.Userinfo // of URL; nil for none
 }

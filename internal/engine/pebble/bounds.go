@@ -1,0 +1,108 @@
+package pebble
+
+import (
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/bullpen-run/bullpen/internal/engine"
+)
+
+// oldest is the front of a stream that drops its oldest: the first messages, read ahead. It
+// belongs to the committer. Some may be gone already.
+type oldest struct {
+	line []aged
+	from uint64 // where to read on
+}
+
+// aged is a message as far as its dropping asks for.
+type aged struct {
+	seq     uint64
+	subject string
+	size    int64
+	time    int64
+}
+
+// readAhead is how many are read at a time.
+const readAhead = 256
+
+// enforce drops the oldest of a stream until its bounds are kept. Ages are looked at
+// when something is due only.
+func (g *group) enforce(s engine.Stream) error {
+	o := &g.engine.options
+	var most, count int64
+	switch s {
+	case engine.Outcomes:
+		most, count = o.Outcomes, o.OutcomeCount
+	case engine.Dead:
+		most = o.Dead
+	case engine.Jobs, engine.State:
+		return nil
+	}
+	age := g.engine.age(s)
+	for t := &g.streams[s]; t.messages > 0; {
+		full := most > 0 && t.bytes > most || count > 0 && t.messages > count
+		if !full && (age == 0 || !g.turned || len(g.gone) > mostOperations) {
+			return nil
+		}
+		first, ok, err := g.first(s)
+		if err != nil || !ok || !full && first.time+age > g.now {
+			return err
+		}
+		if err := g.drop(message{s, first.seq}, first.subject, first.size); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// first gives the oldest message of a stream.
+func (g *group) first(s engine.Stream) (aged, bool, error) {
+	o := &g.engine.oldest[s]
+	for {
+		for ; len(o.line) > 0; o.line = o.line[1:] {
+			places, err := g.places(s, o.line[0].subject)
+			if err != nil {
+				return aged{}, false, err
+			}
+			for _, p := range places {
+				if p.seq == o.line[0].seq {
+					return o.line[0], true, nil
+				}
+			}
+		}
+		if err := g.readOn(s, o); err != nil {
+			return aged{}, false, err
+		}
+		if len(o.line) == 0 {
+			break
+		}
+	}
+	// All that were stored are gone: the oldest is of this group.
+	var first aged
+	for m, i := range g.items {
+		if m.stream == s && (first.seq == 0 || m.seq < first.seq) {
+			first = aged{m.seq, i.subject, i.size(), i.time}
+		}
+	}
+	return first, first.seq > 0, nil
+}
+
+// readOn reads more of a stream ahead.
+func (g *group) readOn(s engine.Stream, o *oldest) error {
+	n := g.engine.space
+	iter, err := g.db.NewIter(&pebble.IterOptions{LowerBound: n.message(s, o.from), UpperBound: n.message(s+1, 0)})
+	if err != nil {
+		return err
+	}
+	o.line = o.line[:0]
+	for iter.First(); iter.Valid() && len(o.line) < readAhead; iter.Next() {
+		i, err := readItem(iter.Value())
+		seq, ok := seqOf(iter.Key())
+		if err != nil || !ok {
+			iter.Close() //nolint:errcheck // the other error is told
+			return errRecord
+		}
+		o.line = append(o.line, aged{seq, i.subject, i.size(), i.time})
+		o.from = seq + 1
+	}
+	return iter.Close()
+}

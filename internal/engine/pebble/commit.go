@@ -1,0 +1,201 @@
+package pebble
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/bullpen-run/bullpen/internal/engine"
+)
+
+// commitGroup does operations in one synced batch and answers them.
+func (e *Engine) commitGroup(operations []operation) {
+	e.open.RLock()
+	err := e.Err()
+	if e.db == nil && err == nil {
+		err = engine.ErrClosed
+	}
+	var g *group
+	if err == nil {
+		g = e.newGroup(e.db)
+		for i := range operations {
+			g.do(&operations[i])
+		}
+		err = e.write(g)
+	}
+	e.open.RUnlock()
+	if err != nil {
+		for i := range operations {
+			if done := operations[i].done; done != nil {
+				done(0, err)
+			}
+		}
+		return
+	}
+	for key, places := range g.index {
+		if s := engine.Stream(key[3]); s != engine.State {
+			e.recent[s].set(key, places)
+		}
+	}
+	e.publish(g)
+	for _, a := range g.answers {
+		if a.err != nil {
+			a.seq = 0
+		}
+		a.done(a.seq, a.err)
+	}
+	if g.turned {
+		e.plan()
+	}
+}
+
+// write makes the batch survive a loss of power, or ends the engine.
+func (e *Engine) write(g *group) error {
+	if err := e.Err(); err != nil { // damage was found while it was made
+		return errors.Join(err, g.batch.Close())
+	}
+	if g.batch.Empty() {
+		return g.batch.Close()
+	}
+	if err := g.writeSums(); err != nil {
+		e.fail(err)
+		return e.Err()
+	}
+	began := time.Now()
+	if err := e.guarded(func() error { return e.db.Apply(g.batch, pebble.Sync) }); err != nil {
+		e.fail(err)
+		return e.Err()
+	}
+	e.syncs.add(time.Since(began), len(g.answers))
+	return g.batch.Close()
+}
+
+// publish has the group seen by those who hand out and count.
+func (e *Engine) publish(g *group) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.sums.apply(g)
+	for _, m := range g.added {
+		i, ok := g.items[m]
+		if !ok {
+			continue // the same group has removed it
+		}
+		c, _, _ := engine.ParseJob(i.subject)
+		e.consumer(c).arrived(m.seq, &i)
+	}
+	for _, j := range g.ended {
+		delete(e.hidden, j.seq)
+		e.consumer(j.of).ended(j.seq)
+	}
+	for c, on := range g.paused {
+		e.consumer(c).paused = on
+		e.consumer(c).wake()
+	}
+}
+
+// hide has a job not handed out any more that is being removed.
+func (e *Engine) hide(c engine.Consumer, seq uint64) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.hidden[seq] = struct{}{}
+	e.consumer(c).hide(seq)
+}
+
+// turn does what is due: jobs whose time has come appear, messages that are too old
+// go.
+func (g *group) turn() error {
+	g.turned = true
+	n := g.engine.space
+	start := n.key(kindTimed, 0)
+	iter, err := g.db.NewIter(&pebble.IterOptions{LowerBound: start, UpperBound: n.timed(g.now+1, 0, 0)})
+	if err != nil {
+		return err
+	}
+	var due [][]byte
+	for iter.First(); iter.Valid() && len(due) < mostOperations; iter.Next() {
+		due = append(due, slices.Clone(iter.Key()))
+	}
+	if err := iter.Close(); err != nil {
+		return err
+	}
+	for _, key := range due {
+		if g.batch.Len() > mostBytes {
+			break // the rest is due in the next batch
+		}
+		if err := g.lapse(key); err != nil {
+			return err
+		}
+	}
+	for _, s := range []engine.Stream{engine.Outcomes, engine.Dead} {
+		if err := g.enforce(s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lapse does what was due of one message.
+func (g *group) lapse(key []byte) error {
+	at, s, seq, ok := readTimed(key)
+	if !ok {
+		return errRecord
+	}
+	m := message{s, seq}
+	i, found, err := g.find(m)
+	if err != nil {
+		return err
+	}
+	if !found || !i.timed || i.due != at { // it is there no more
+		return g.batch.Delete(key, nil)
+	}
+	if err := g.remove(m, "", 0); err != nil || i.target == "" {
+		return err
+	}
+	places, err := g.places(engine.Jobs, i.target)
+	if err == nil {
+		_, err = g.add(engine.Jobs, item{subject: i.target, data: i.data, time: g.now}, places)
+	}
+	return err
+}
+
+// plan notes when the store has something to do by itself.
+func (e *Engine) plan() {
+	e.open.RLock()
+	defer e.open.RUnlock()
+	if e.db == nil {
+		return
+	}
+	start := e.space.key(kindTimed, 0)
+	iter, err := e.db.NewIter(&pebble.IterOptions{LowerBound: start, UpperBound: after(start)})
+	if err != nil {
+		e.fail(err)
+		return
+	}
+	if iter.First() {
+		if at, _, _, ok := readTimed(iter.Key()); ok {
+			e.sooner(at)
+		}
+	}
+	if err := iter.Close(); err != nil {
+		e.fail(err)
+	}
+	for _, s := range []engine.Stream{engine.Outcomes, engine.Dead} {
+		if age := e.age(s); age > 0 && len(e.oldest[s].line) > 0 {
+			e.sooner(e.oldest[s].line[0].time + age)
+		}
+	}
+}
+
+// age is how long a message of s is kept, in nanoseconds; 0 is for ever.
+func (e *Engine) age(s engine.Stream) int64 {
+	switch s {
+	case engine.Outcomes:
+		return int64(e.options.OutcomeAge)
+	case engine.Dead:
+		return int64(e.options.DeadAge)
+	case engine.Jobs, engine.State:
+	}
+	return 0
+}

@@ -1,0 +1,340 @@
+package pebble
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/bullpen-run/bullpen/internal/engine"
+)
+
+// Engine is an [engine.Engine] on a folder.
+type Engine struct {
+	folder  folder
+	options engine.Options
+	log     *slog.Logger
+	space   space
+	opened  uint64 // the last sequence number of Jobs when it was opened
+	hands   *hands
+	synced  *synced
+	room    *room
+	held    io.Closer // the lock of the folder
+	queue   queue
+	syncs   syncs
+	failure failure
+	oldest  [4]oldest        // the committer's
+	recent  [4]recent        // the committer's
+	firsts  [4]atomic.Uint64 // no message is there with a lower number
+
+	files files // of Pebble
+
+	open sync.RWMutex // held for reading by whoever uses db
+	db   *pebble.DB   // nil when it is closed; +checklocks:open
+
+	stop    chan struct{}  // closed when Close begins
+	ended   chan struct{}  // closed when Close has ended
+	running sync.WaitGroup // takers and the clock
+	writing chan struct{}  // closed when the committer has ended
+
+	mu        sync.Mutex
+	closed    bool                          // +checklocks:mu
+	closing   error                         // what Close has to tell, when ended is closed; +checklocks:mu
+	consumers map[engine.Consumer]*consumer // +checklocks:mu
+	records   map[uint64]*record            // jobs that are in memory; +checklocks:mu
+	hidden    map[uint64]struct{}           // jobs that are being removed; +checklocks:mu
+	agenda    agenda                        // +checklocks:mu
+	sums      sums                          // what is stored, as of the last batch; +checklocks:mu
+	takers    map[*taker]struct{}           // +checklocks:mu
+
+	wakeClock chan struct{} // something is due earlier
+	next      atomic.Int64  // when the store has something to do by itself, in nanoseconds; 0 is never
+}
+
+var _ engine.Engine = (*Engine)(nil)
+
+// Open opens the store in a folder. It is for one engine at a time.
+func Open(ctx context.Context, c Config) (*Engine, error) {
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("open the store: %w", context.Cause(ctx))
+	}
+	c = c.withDefaults()
+	f := folder{c.FS, c.Dir}
+	held, err := f.lock()
+	if err != nil {
+		return nil, err
+	}
+	e := newEngine(c, f, held)
+	if err := e.begin(); err != nil {
+		return nil, errors.Join(err, e.abandon())
+	}
+	e.start()
+	return e, nil
+}
+
+func newEngine(c Config, f folder, held io.Closer) *Engine {
+	e := &Engine{
+		folder: f, options: c.Options, log: c.Options.Logger, held: held,
+		stop: make(chan struct{}), ended: make(chan struct{}), writing: make(chan struct{}), wakeClock: make(chan struct{}, 1),
+		consumers: map[engine.Consumer]*consumer{}, records: map[uint64]*record{}, hidden: map[uint64]struct{}{},
+		takers: map[*taker]struct{}{},
+	}
+	e.room = newRoom(c, e.tableDebt)
+	e.files.open = map[vfs.File]struct{}{}
+	e.queue.wake = make(chan struct{}, 1)
+	e.failure.failed, e.failure.halted = make(chan struct{}), make(chan struct{})
+	return e
+}
+
+// begin opens the files.
+func (e *Engine) begin() error {
+	if err := e.folder.checkFormat(); err != nil {
+		return err
+	}
+	if err := e.folder.breakSeal(e.log); err != nil {
+		return err
+	}
+	if err := e.folder.checkSynced(); err != nil {
+		return err
+	}
+	var err error
+	if e.synced, err = e.folder.openSynced(); err != nil {
+		return err
+	}
+	var db *pebble.DB
+	err = e.guarded(func() (err error) {
+		db, err = pebble.Open(e.folder.data().dir, e.pebble())
+		return err
+	})
+	if err != nil {
+		return e.openError(err)
+	}
+	e.open.Lock()
+	e.db = db
+	e.open.Unlock()
+	if e.space, err = e.numberOf(e.options.Namespace); err != nil {
+		return e.openError(err)
+	}
+	if e.sums, err = e.readSums(); err != nil {
+		return e.openError(err)
+	}
+	e.opened = e.sums.streams[engine.Jobs].last
+	if err := errors.Join(e.readPauses(), e.readHighest()); err != nil {
+		return e.openError(err)
+	}
+	e.hands, err = openHands(e.folder, func(h hand) (bool, error) {
+		_, closer, err := db.Get(h.space.message(engine.Jobs, h.seq))
+		if errors.Is(err, pebble.ErrNotFound) {
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		return true, closer.Close()
+	})
+	return err
+}
+
+// readHighest reads the highest keys of the indexes.
+func (e *Engine) readHighest() error {
+	for _, s := range []engine.Stream{engine.Jobs, engine.Outcomes, engine.Dead} {
+		start := e.space.indexFrom(s, "")
+		iter, err := e.db.NewIter(&pebble.IterOptions{LowerBound: start, UpperBound: after(start)})
+		if err != nil {
+			return err
+		}
+		highest := string(start)
+		if iter.Last() {
+			highest = string(iter.Key())
+		}
+		if err := iter.Close(); err != nil {
+			return err
+		}
+		e.recent[s].begin(highest)
+	}
+	return nil
+}
+
+// readPauses reads which consumers are paused.
+func (e *Engine) readPauses() error {
+	start := e.space.key(kindPaused, 0)
+	iter, err := e.db.NewIter(&pebble.IterOptions{LowerBound: start, UpperBound: after(start)})
+	if err != nil {
+		return err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for iter.First(); iter.Valid(); iter.Next() {
+		queue, level, ok := strings.Cut(strings.TrimSuffix(string(iter.Key()[len(start):]), "\x00"), "\x00")
+		if !ok {
+			return errors.Join(errRecord, iter.Close())
+		}
+		e.consumer(consumerOf("job." + queue + "." + level + ".id")).paused = true
+	}
+	return iter.Close()
+}
+
+// openError says why the store does not open.
+func (e *Engine) openError(err error) error {
+	if pebble.IsCorruptionError(err) {
+		return fmt.Errorf("the store in %s is damaged: %w: restore the folder from a copy, and look after the disk", e.folder.data().dir, err)
+	}
+	return e.folder.explain(err)
+}
+
+// abandon closes what begin has opened.
+func (e *Engine) abandon() error {
+	var errs []error
+	if e.hands != nil {
+		errs = append(errs, e.hands.close())
+	}
+	errs = append(errs, e.closeData())
+	if e.synced != nil {
+		errs = append(errs, e.synced.file.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// numberOf gives the number of a namespace, which it gets the first time.
+func (e *Engine) numberOf(name string) (space, error) {
+	text, closer, err := e.db.Get(nameKey(name))
+	if err == nil {
+		defer closer.Close()
+		if len(text) != 2 {
+			return 0, errRecord
+		}
+		return space(binary.BigEndian.Uint16(text)), nil
+	}
+	if !errors.Is(err, pebble.ErrNotFound) {
+		return 0, err
+	}
+	iter, err := e.db.NewIter(&pebble.IterOptions{LowerBound: nameKey(""), UpperBound: after(nameKey(""))})
+	if err != nil {
+		return 0, err
+	}
+	n := 1
+	for iter.First(); iter.Valid(); iter.Next() {
+		n++
+	}
+	if err := iter.Close(); err != nil {
+		return 0, err
+	}
+	if n > 1<<16-1 {
+		return 0, fmt.Errorf("the store has %d namespaces, which is all it can have", n-1)
+	}
+	return space(n), e.guarded(func() error {
+		return e.db.Set(nameKey(name), binary.BigEndian.AppendUint16(nil, uint16(n)), pebble.Sync)
+	})
+}
+
+// start begins to work.
+func (e *Engine) start() {
+	e.next.Store(1) // something may be due already
+	e.running.Add(1)
+	go e.commitLoop() // ends when Close has ended the takers and the clock; shut waits for it
+	go e.clock()      // ends with stop; shut waits for it
+}
+
+// failure is why the engine can promise nothing any more.
+type failure struct {
+	failed chan struct{}
+	halted chan struct{} // closed when Pebble can be used no more, not even closed
+
+	once sync.Once // of halted
+
+	mu  sync.Mutex
+	err error // +checklocks:mu
+}
+
+// fail ends the engine for good. It may be called by Pebble with its locks held.
+func (e *Engine) fail(cause error) {
+	e.failure.mu.Lock()
+	defer e.failure.mu.Unlock()
+	if e.failure.err != nil {
+		return
+	}
+	e.failure.err = fmt.Errorf("%w: %w; look after the disk and its free space, then start the program again", engine.ErrFailed, cause)
+	close(e.failure.failed)
+	go e.tellFailure(cause) // ends when it has told; nobody waits for it
+}
+
+// tellFailure does what fail cannot, which may be called with locks of Pebble.
+func (e *Engine) tellFailure(cause error) {
+	e.log.Error("the store has failed", "folder", e.folder.dir, "error", cause)
+	e.wakeAll()
+}
+
+// halt is fail for the places in which Pebble would end the program, and those in
+// which it would try again for ever: what it would do after that is not safe, so its
+// goroutine does nothing more until the process ends.
+func (e *Engine) halt(cause error) {
+	e.fail(cause)
+	e.stopUse()
+	select {}
+}
+
+// stopUse ends all use of Pebble.
+func (e *Engine) stopUse() { e.failure.once.Do(func() { close(e.failure.halted) }) }
+
+// isHalted reports whether Pebble can be used no more.
+func (e *Engine) isHalted() bool {
+	select {
+	case <-e.failure.halted:
+		return true
+	default:
+		return false
+	}
+}
+
+// guarded calls what may halt or panic, and returns when it does. Then the goroutine
+// of the call is lost.
+func (e *Engine) guarded(call func() error) error {
+	result := make(chan error, 1)
+	go func() { // ends with the call, or never when that halts
+		defer func() {
+			if r := recover(); r != nil {
+				e.fail(fmt.Errorf("the store: %v", r))
+				e.stopUse()
+			}
+		}()
+		result <- call()
+	}()
+	select {
+	case err := <-result:
+		return err
+	case <-e.failure.halted:
+		return e.Err()
+	}
+}
+
+// Failed is closed when the store has failed.
+func (e *Engine) Failed() <-chan struct{} { return e.failure.failed }
+
+// Err says why the store has failed.
+func (e *Engine) Err() error {
+	e.failure.mu.Lock()
+	defer e.failure.mu.Unlock()
+	return e.failure.err
+}
+
+// usable says why nothing can be asked of e.
+func (e *Engine) usable() error {
+	e.mu.Lock()
+	closed := e.closed
+	e.mu.Unlock()
+	if closed {
+		return engine.ErrClosed
+	}
+	return e.Err()
+}

@@ -1,0 +1,295 @@
+package pebble
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/bullpen-run/bullpen/internal/engine"
+)
+
+// message names one message of a stream.
+type message struct {
+	stream engine.Stream
+	seq    uint64
+}
+
+// group is a batch that is being made: what it adds to the store is seen by its own
+// later operations. It belongs to the committer.
+type group struct {
+	engine  *Engine
+	db      *pebble.DB
+	batch   *pebble.Batch
+	now     int64
+	streams totals             // what is stored with the batch
+	index   map[string][]place // what it has changed, by key
+	items   map[message]item   // what it has added
+	gone    map[message]bool   // what it has removed
+	numbers map[numbered]int64 // what it adds to the numbers below the fronts
+	added   []message          // jobs that are to be handed out, in their order
+	paused  map[engine.Consumer]bool
+	ended   []ended // jobs that were
+	answers []answer
+	turned  bool // it has looked at what is due
+}
+
+// ended is a job that was to be handed out, or was, and is removed.
+type ended struct {
+	seq uint64
+	of  engine.Consumer
+}
+
+// answer is what an operation is told.
+type answer struct {
+	done func(uint64, error)
+	seq  uint64
+	err  error
+}
+
+func (e *Engine) newGroup(db *pebble.DB) *group {
+	return &group{
+		engine: e, db: db, batch: db.NewBatch(), now: time.Now().UnixNano(), streams: e.sums.streams,
+		index: map[string][]place{}, items: map[message]item{}, gone: map[message]bool{}, numbers: map[numbered]int64{},
+		paused: map[engine.Consumer]bool{},
+	}
+}
+
+// do does one operation, and notes what it is to be told.
+func (g *group) do(o *operation) {
+	var seq uint64
+	var err error
+	switch o.kind {
+	case putting:
+		seq, err = g.put(&o.put)
+	case removing:
+		err = g.remove(message{o.stream, o.seq}, o.subject, o.size)
+	case pausing:
+		err = g.pause(o.of, o.on)
+	case turning:
+		err = g.turn()
+	case settling:
+	}
+	if err != nil && (pebble.IsCorruptionError(err) || errors.Is(err, errRecord)) {
+		g.engine.fail(err)
+	}
+	if o.done != nil {
+		g.answers = append(g.answers, answer{o.done, seq, err})
+	}
+}
+
+// put stores a message, if its conditions hold.
+func (g *group) put(p *engine.Put) (uint64, error) {
+	i := item{subject: p.Subject, data: p.Data, time: g.now}
+	switch {
+	case !p.At.IsZero():
+		i.subject, i.target, i.timed, i.due = later(p.Subject), p.Subject, true, p.At.UnixNano()
+	case p.TTL > 0:
+		i.timed, i.due = true, g.now+int64(p.TTL)
+	}
+	before, err := g.places(p.Stream, i.subject)
+	if err != nil {
+		return 0, err
+	}
+	newest := uint64(0)
+	if n := len(before); n > 0 {
+		newest = before[n-1].seq
+	}
+	if p.New && newest > 0 || p.After > 0 && newest != p.After {
+		return 0, fmt.Errorf("put %s: %w", i.subject, engine.ErrConflict)
+	}
+	if err := g.room(p.Stream, i.size()); err != nil {
+		return 0, fmt.Errorf("put %s: %w", i.subject, err)
+	}
+	if len(before) > 0 && (p.Stream != engine.Jobs || i.target != "") {
+		for _, old := range before { // one message a subject
+			if err := g.drop(message{p.Stream, old.seq}, i.subject, old.size); err != nil {
+				return 0, err
+			}
+		}
+		before = nil
+	}
+	seq, err := g.add(p.Stream, i, before)
+	if err == nil {
+		err = g.enforce(p.Stream)
+	}
+	return seq, err
+}
+
+// room says why a message of that size cannot be stored: for want of room in Jobs,
+// which drops nothing, or because it would not fit into an empty stream.
+func (g *group) room(s engine.Stream, size int64) error {
+	o, held := &g.engine.options, g.streams[s].bytes
+	bound := [...]int64{engine.Jobs: o.Jobs, engine.Outcomes: o.Outcomes, engine.State: 0, engine.Dead: o.Dead}[s]
+	if s != engine.Jobs {
+		held = 0
+	}
+	if bound == 0 || held+size <= bound {
+		return nil
+	}
+	return fmt.Errorf("%w: %v take %d of %d bytes, and this one wants %d more; let jobs be worked, cancel some, or raise the bound",
+		engine.ErrFull, s, held, bound, size)
+}
+
+// add stores an item that has been checked, on a subject on which these stand.
+func (g *group) add(s engine.Stream, i item, places []place) (uint64, error) {
+	t := &g.streams[s]
+	t.last++
+	m, n := message{s, t.last}, g.engine.space
+	size, key := i.size(), n.message(s, m.seq)
+	value := g.batch.SetDeferred(len(key), i.length())
+	copy(value.Key, key)
+	i.encode(value.Value[:0])
+	if err := value.Finish(); err != nil {
+		return 0, err
+	}
+	places = append(places[:len(places):len(places)], place{m.seq, size})
+	if err := g.setPlaces(s, i.subject, places); err != nil {
+		return 0, err
+	}
+	g.items[m] = i
+	t.messages++
+	t.bytes += size
+	g.count(s, i.subject, 1)
+	if i.timed {
+		g.engine.sooner(i.due)
+		if err := g.batch.Set(n.timed(i.due, s, m.seq), nil, nil); err != nil {
+			return 0, err
+		}
+	}
+	if age := g.engine.age(s); age > 0 {
+		g.engine.sooner(g.now + age)
+	}
+	if s != engine.Jobs || i.target != "" {
+		return m.seq, nil
+	}
+	c, _, _ := engine.ParseJob(i.subject)
+	g.added = append(g.added, m)
+	return m.seq, g.batch.Set(n.ready(c, m.seq), encodeTime(i.time), nil)
+}
+
+// places gives the messages on a subject, with what the group has changed.
+func (g *group) places(s engine.Stream, subject string) ([]place, error) {
+	key := g.engine.space.index(s, subject)
+	if places, ok := g.index[string(key)]; ok {
+		return places, nil
+	}
+	if places, known := g.engine.recent[s].get(string(key)); known {
+		return places, nil
+	}
+	return readIndex(g.db, key)
+}
+
+// readIndex reads the messages on a subject.
+func readIndex(db *pebble.DB, key []byte) ([]place, error) {
+	value, closer, err := db.Get(key)
+	if errors.Is(err, pebble.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	places, err := readPlaces(value)
+	return places, errors.Join(err, closer.Close())
+}
+
+func (g *group) setPlaces(s engine.Stream, subject string, places []place) error {
+	key := g.engine.space.index(s, subject)
+	g.index[string(key)] = places
+	if len(places) == 0 {
+		return g.batch.Delete(key, nil)
+	}
+	return g.batch.Set(key, appendPlaces(make([]byte, 0, 16*len(places)), places), nil)
+}
+
+// find gives a message that is stored. Its data is not for keeping.
+func (g *group) find(m message) (i item, found bool, err error) {
+	if g.gone[m] {
+		return i, false, nil
+	}
+	if i, found = g.items[m]; found {
+		return i, true, nil
+	}
+	return readMessage(g.db, g.engine.space.message(m.stream, m.seq))
+}
+
+// readMessage reads the message at a key, for keeping.
+func readMessage(db *pebble.DB, key []byte) (i item, found bool, err error) {
+	value, closer, err := db.Get(key)
+	if errors.Is(err, pebble.ErrNotFound) {
+		return i, false, nil
+	}
+	if err != nil {
+		return i, false, err
+	}
+	i, err = readItem(append([]byte(nil), value...))
+	return i, err == nil, errors.Join(err, closer.Close())
+}
+
+// remove removes a message, if it is there. Its subject is empty where the caller
+// does not know it.
+func (g *group) remove(m message, subject string, size int64) error {
+	if subject != "" {
+		return g.drop(m, subject, size)
+	}
+	i, found, err := g.find(m)
+	if err != nil || !found {
+		return err
+	}
+	if i.timed {
+		if err := g.batch.Delete(g.engine.space.timed(i.due, m.stream, m.seq), nil); err != nil {
+			return err
+		}
+	}
+	return g.drop(m, i.subject, i.size())
+}
+
+// drop removes a message from its subject, if it is there. Where it has a time, the
+// note of that stays until then.
+func (g *group) drop(m message, subject string, size int64) error {
+	n := g.engine.space
+	places, err := g.places(m.stream, subject)
+	if err != nil {
+		return err
+	}
+	var left []place
+	for _, p := range places {
+		if p.seq != m.seq {
+			left = append(left, p)
+		}
+	}
+	if len(left) == len(places) {
+		return nil
+	}
+	if err := g.setPlaces(m.stream, subject, left); err != nil {
+		return err
+	}
+	if err := g.batch.SingleDelete(n.message(m.stream, m.seq), nil); err != nil {
+		return err
+	}
+	t := &g.streams[m.stream]
+	t.messages--
+	t.bytes -= size
+	g.count(m.stream, subject, -1)
+	delete(g.items, m)
+	g.gone[m] = true
+	if m.stream != engine.Jobs || strings.HasPrefix(subject, "at.") {
+		return nil
+	}
+	c, _, _ := engine.ParseJob(subject)
+	g.ended = append(g.ended, ended{m.seq, c})
+	g.engine.hide(c, m.seq)
+	return g.batch.SingleDelete(n.ready(c, m.seq), nil)
+}
+
+// pause stops or starts the handing out of c.
+func (g *group) pause(c engine.Consumer, on bool) error {
+	key := g.engine.space.paused(c)
+	g.paused[c] = on
+	if on {
+		return g.batch.Set(key, nil, nil)
+	}
+	return g.batch.Delete(key, nil)
+}

@@ -1,0 +1,203 @@
+package pebble
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"sync"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// guard is the file system that Pebble sees: a write, a sync or a new name that fails
+// ends the engine there and then, and from then on Pebble changes nothing any more.
+// After a failure it would end the program, try again for ever, or panic with its locks
+// in disorder, by turns.
+type guard struct {
+	vfs.FS
+
+	engine *Engine
+	files  *files
+}
+
+// files are those that Pebble has open.
+type files struct {
+	// changing is held for reading by what changes them.
+	changing sync.RWMutex
+
+	mu   sync.Mutex
+	open map[vfs.File]struct{} // +checklocks:mu
+}
+
+// close closes them all, when Pebble is halted and changes nothing any more.
+func (f *files) close() {
+	f.changing.Lock() // waits for what is under way: nothing begins any more
+	defer f.changing.Unlock()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for file := range f.open {
+		file.Close() // an error is nothing new
+	}
+	clear(f.open)
+}
+
+// keep notes that a file is open, or is not any more.
+func (f *files) keep(file vfs.File, open bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if open {
+		f.open[file] = struct{}{}
+	} else {
+		delete(f.open, file)
+	}
+}
+
+// change does what changes files, and does not return when that fails, or when
+// something has failed before.
+func (g guard) change(what, name string, do func() error) {
+	g.files.changing.RLock()
+	halted := g.engine.isHalted()
+	var err error
+	if !halted {
+		err = do()
+	}
+	g.files.changing.RUnlock()
+	if err != nil {
+		g.engine.halt(fmt.Errorf("%s %s: %w", what, name, err))
+	}
+	if halted {
+		select {}
+	}
+}
+
+func (g guard) file(what, name string, open func() (vfs.File, error)) (vfs.File, error) {
+	var f vfs.File
+	g.change(what, name, func() (err error) {
+		f, err = open()
+		return err
+	})
+	g.files.keep(f, true)
+	wrapped := guarded{f, g, name}
+	base := g.PathBase(name)
+	if slot, ok := slotOf(base); ok {
+		return &noted{guarded: wrapped, slot: slot, note: note{name: base}}, nil
+	}
+	return wrapped, nil
+}
+
+// Create makes a file.
+func (g guard) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	return g.file("create", name, func() (vfs.File, error) { return g.FS.Create(name, category) })
+}
+
+// ReuseForWrite renames a file and opens it.
+func (g guard) ReuseForWrite(oldName, newName string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	return g.file("reuse", newName, func() (vfs.File, error) { return g.FS.ReuseForWrite(oldName, newName, category) })
+}
+
+// Open opens a file for reading.
+func (g guard) Open(name string, options ...vfs.OpenOption) (vfs.File, error) {
+	f, err := g.FS.Open(name, options...)
+	if err != nil {
+		return nil, err
+	}
+	g.files.keep(f, true)
+	return guarded{f, g, name}, nil
+}
+
+// OpenDir opens a folder, whose names are then synced.
+func (g guard) OpenDir(name string) (vfs.File, error) {
+	return g.file("open", name, func() (vfs.File, error) { return g.FS.OpenDir(name) })
+}
+
+// Rename gives a file another name.
+func (g guard) Rename(oldName, newName string) error {
+	g.change("rename", oldName, func() error { return g.FS.Rename(oldName, newName) })
+	return nil
+}
+
+// Remove removes a file. One that stays is no harm.
+func (g guard) Remove(name string) (err error) {
+	g.change("remove", name, func() error {
+		err = g.FS.Remove(name)
+		return nil
+	})
+	return err
+}
+
+// MkdirAll makes a folder.
+func (g guard) MkdirAll(dir string, mode os.FileMode) error {
+	g.change("make", dir, func() error { return g.FS.MkdirAll(dir, mode) })
+	return nil
+}
+
+// Lock locks nothing: the folder above is locked, and given free when Pebble has
+// halted and cannot give anything free.
+func (guard) Lock(string) (io.Closer, error) { return noLock{}, nil }
+
+type noLock struct{}
+
+func (noLock) Close() error { return nil }
+
+// GetDiskUsage says that it cannot tell where it fails: Pebble takes that for a failed
+// write.
+func (g guard) GetDiskUsage(dir string) (vfs.DiskUsage, error) {
+	usage, err := g.FS.GetDiskUsage(dir)
+	if err != nil {
+		return usage, vfs.ErrUnsupported
+	}
+	return usage, nil
+}
+
+// guarded is an open file.
+type guarded struct {
+	vfs.File
+
+	of   guard
+	name string
+}
+
+// Close closes the file.
+func (f guarded) Close() error {
+	f.of.files.keep(f.File, false)
+	return f.File.Close()
+}
+
+// Write writes on.
+func (f guarded) Write(b []byte) (n int, err error) {
+	f.of.change("write", f.name, func() (err error) {
+		n, err = f.File.Write(b)
+		return err
+	})
+	return n, nil
+}
+
+// WriteAt writes at a place.
+func (f guarded) WriteAt(b []byte, at int64) (n int, err error) {
+	f.of.change("write", f.name, func() (err error) {
+		n, err = f.File.WriteAt(b, at)
+		return err
+	})
+	return n, nil
+}
+
+// Sync has the file survive a loss of power.
+func (f guarded) Sync() error {
+	f.of.change("sync", f.name, f.File.Sync)
+	return nil
+}
+
+// SyncData is Sync, but for what the file system notes of the file.
+func (f guarded) SyncData() error {
+	f.of.change("sync", f.name, f.File.SyncData)
+	return nil
+}
+
+// SyncTo syncs the file up to a length.
+func (f guarded) SyncTo(length int64) (whole bool, err error) {
+	f.of.change("sync", f.name, func() (err error) {
+		whole, err = f.File.SyncTo(length)
+		return err
+	})
+	return whole, nil
+}

@@ -1,0 +1,175 @@
+package pebble
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/bullpen-run/bullpen/internal/engine"
+)
+
+// All keys begin with the number of a namespace, two bytes, and a kind. The
+// namespace 0 has the names of the others:
+//
+//	0  'N' name                                     number
+//	n  'm' stream seq                               message
+//	n  'i' stream subject (turned, see indexed)     seqs and sizes of the messages on it, oldest first
+//	n  'r' queue 0 level 0 seq                      time of a job that is to be handed out
+//	n  't' time stream seq                          nothing: something happens to the message then
+//	n  'c'                                          what the streams hold
+//	n  'n' stream subject without its last token    how many messages
+//	n  'p' queue 0 level                            nothing: the consumer is paused
+const (
+	kindName    = 'N'
+	kindMessage = 'm'
+	kindIndex   = 'i'
+	kindReady   = 'r'
+	kindTimed   = 't'
+	kindCounts  = 'c'
+	kindNumber  = 'n'
+	kindPaused  = 'p'
+)
+
+// space makes the keys of one namespace.
+type space uint16
+
+func (n space) key(kind byte, more int) []byte {
+	b := make([]byte, 3, 3+more)
+	binary.BigEndian.PutUint16(b, uint16(n))
+	b[2] = kind
+	return b
+}
+
+// nameKey is where the number of a namespace stands.
+func nameKey(name string) []byte { return append(space(0).key(kindName, len(name)), name...) }
+
+func (n space) message(s engine.Stream, seq uint64) []byte {
+	return binary.BigEndian.AppendUint64(append(n.key(kindMessage, 9), byte(s)), seq)
+}
+
+// indexed returns what the index has for a subject: of State the subject itself, so
+// that all that begin alike stand together; of the others the last token first, so
+// that "job.*.*.<id>" is found.
+func indexed(s engine.Stream, subject string) string {
+	if s == engine.State {
+		return subject
+	}
+	token := engine.LastToken(subject)
+	return token + "\x00" + strings.TrimSuffix(subject[:len(subject)-len(token)], ".")
+}
+
+func (n space) index(s engine.Stream, subject string) []byte {
+	return append(append(n.key(kindIndex, 2+len(subject)), byte(s)), indexed(s, subject)...)
+}
+
+// indexFrom is where the entries of the index begin that begin with start.
+func (n space) indexFrom(s engine.Stream, start string) []byte {
+	return append(append(n.key(kindIndex, 1+len(start)), byte(s)), start...)
+}
+
+// subjectAt gives the subject of a key of the index.
+func subjectAt(s engine.Stream, key []byte) (string, bool) {
+	if len(key) < 5 {
+		return "", false
+	}
+	text := string(key[4:])
+	if s == engine.State {
+		return text, true
+	}
+	token, front, ok := strings.Cut(text, "\x00")
+	if front == "" {
+		return token, ok
+	}
+	return front + "." + token, ok
+}
+
+func (n space) consumer(kind byte, c engine.Consumer, more int) []byte {
+	level := c.Level()
+	b := append(n.key(kind, len(c.Queue)+len(level)+2+more), c.Queue...)
+	return append(append(append(b, 0), level...), 0)
+}
+
+func (n space) ready(c engine.Consumer, seq uint64) []byte {
+	return binary.BigEndian.AppendUint64(n.consumer(kindReady, c, 8), seq)
+}
+
+func (n space) paused(c engine.Consumer) []byte { return n.consumer(kindPaused, c, 0) }
+
+func (n space) timed(at int64, s engine.Stream, seq uint64) []byte {
+	b := binary.BigEndian.AppendUint64(n.key(kindTimed, 17), ordered(at))
+	return binary.BigEndian.AppendUint64(append(b, byte(s)), seq)
+}
+
+// readTimed takes the key of something timed apart.
+func readTimed(key []byte) (at int64, s engine.Stream, seq uint64, ok bool) {
+	if len(key) != 20 {
+		return 0, 0, 0, false
+	}
+	return unordered(binary.BigEndian.Uint64(key[3:])), engine.Stream(key[11]), binary.BigEndian.Uint64(key[12:]), true
+}
+
+// ordered turns a time so that its bytes sort as it does, also before 1970.
+func ordered(at int64) uint64     { return uint64(at) ^ 1<<63 }
+func unordered(bits uint64) int64 { return int64(bits ^ 1<<63) }
+
+func (n space) number(s engine.Stream, front string) []byte {
+	return append(append(n.key(kindNumber, 1+len(front)), byte(s)), front...)
+}
+
+// front is a subject without its last token and the dot before that.
+func front(subject string) string {
+	return strings.TrimSuffix(subject[:len(subject)-len(engine.LastToken(subject))], ".")
+}
+
+// seqOf gives the number at the end of a key.
+func seqOf(key []byte) (uint64, bool) {
+	if len(key) < 8 {
+		return 0, false
+	}
+	return binary.BigEndian.Uint64(key[len(key)-8:]), true
+}
+
+// after is the first key behind all that begin with start.
+func after(start []byte) []byte {
+	end := bytes.Clone(start)
+	for i := range slices.Backward(end) {
+		if end[i]++; end[i] != 0 {
+			return end[:i+1]
+		}
+	}
+	return nil
+}
+
+// place is a message on a subject: what the index knows.
+type place struct {
+	seq  uint64
+	size int64
+}
+
+var errRecord = errors.New("a record is not as it was written")
+
+// appendPlaces encodes the messages of one subject, oldest first.
+func appendPlaces(b []byte, places []place) []byte {
+	for _, p := range places {
+		b = binary.BigEndian.AppendUint64(b, p.seq)
+		b = binary.BigEndian.AppendUint64(b, uint64(p.size))
+	}
+	return b
+}
+
+func readPlaces(b []byte) ([]place, error) {
+	if len(b) == 0 || len(b)%16 != 0 {
+		return nil, errRecord
+	}
+	places := make([]place, 0, len(b)/16)
+	for ; len(b) > 0; b = b[16:] {
+		p := place{binary.BigEndian.Uint64(b), int64(binary.BigEndian.Uint64(b[8:]))}
+		if p.size < 0 || len(places) > 0 && p.seq <= places[len(places)-1].seq {
+			return nil, errRecord
+		}
+		places = append(places, p)
+	}
+	return places, nil
+}

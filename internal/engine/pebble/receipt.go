@@ -1,0 +1,96 @@
+package pebble
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/bullpen-run/bullpen/internal/engine"
+)
+
+// receipt answers one delivery.
+type receipt struct {
+	engine   *Engine
+	record   *record
+	delivery int  // the number of the delivery that this is for
+	answered bool // +checklocks:engine.mu
+}
+
+// open reports whether there is still something to answer. The engine is locked.
+func (r *receipt) open() bool { return !r.answered && !r.engine.closed && r.engine.Err() == nil }
+
+// current reports whether nobody else has the message by now.
+func (r *receipt) current() bool {
+	return r.record.deliveries == r.delivery && r.record.state.State() == taken
+}
+
+// Ack ends the message, also when the lease has passed and it was handed out again.
+func (r *receipt) Ack() {
+	e := r.engine
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !r.open() {
+		return
+	}
+	r.answered = true
+	if _, err := r.record.state.MoveAny(gone); err != nil {
+		return // it is removed already
+	}
+	e.agenda.drop(r.record)
+	e.queue.give(operation{kind: removing, stream: engine.Jobs, seq: r.record.seq, subject: r.record.subject, size: r.record.size})
+}
+
+// Nak gives the message back.
+func (r *receipt) Nak(delay time.Duration) {
+	e := r.engine
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !r.open() {
+		return
+	}
+	r.answered = true
+	if !r.current() {
+		return
+	}
+	if !r.record.had || !r.record.consumer.name.Grouped {
+		e.handBack(r.record) // before somebody else gets it
+	}
+	switch {
+	case delay <= 0:
+		r.record.consumer.giveBack(r.record, taken)
+	case r.record.move(taken, delayed):
+		e.at(r.record, time.Now().Add(delay))
+	}
+}
+
+// Extend begins the lease anew.
+func (r *receipt) Extend() {
+	e := r.engine
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if r.open() && r.current() {
+		e.at(r.record, time.Now().Add(e.options.Lease))
+	}
+}
+
+// Begin notes that a job with a group begins.
+func (r *receipt) Begin() {
+	e := r.engine
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !r.open() || !r.current() || !r.record.consumer.name.Grouped {
+		return
+	}
+	r.record.had = false
+	if err := e.hands.take(hand{e.space, r.record.seq}); err != nil {
+		e.fail(fmt.Errorf("noting that a job begins: %w", err))
+	}
+	e.nudge()
+}
+
+// handBack notes that nobody has a job any more. The engine is locked, so that
+// nobody gets it meanwhile.
+func (e *Engine) handBack(r *record) {
+	if err := e.hands.back(hand{e.space, r.seq}); err != nil {
+		e.fail(fmt.Errorf("noting that a job was given back: %w", err))
+	}
+}

@@ -1,0 +1,218 @@
+package pebble
+
+import (
+	"time"
+
+	"github.com/bullpen-run/bullpen/internal/engine"
+	"github.com/bullpen-run/bullpen/internal/lifecycle"
+)
+
+// state is where a job is that is in memory.
+type state uint8
+
+const (
+	waiting state = iota // in the window of its consumer
+	taken                // handed out, and within its lease
+	delayed              // given back with a delay
+	again                // to be handed out before those that wait
+	gone                 // removed, or being removed
+)
+
+var recordStates = lifecycle.Table[state]{
+	Name:   "record",
+	States: map[state]string{waiting: "waiting", taken: "taken", delayed: "delayed", again: "again", gone: "gone"},
+	Moves: map[state][]state{
+		waiting: {taken, gone},
+		taken:   {delayed, again, gone},
+		delayed: {again, gone},
+		again:   {taken, gone},
+		gone:    {},
+	},
+}
+
+// record is a job that is in memory. Its fields are guarded by the mutex of the
+// engine.
+type record struct {
+	consumer   *consumer
+	seq        uint64
+	state      lifecycle.Machine[state]
+	deliveries int
+	held       bool  // counted by its consumer
+	had        bool  // it was in somebody's hands before this engine was opened
+	stored     *item // what is handed out next; nil when it has to be read
+	subject    string
+	size       int64
+
+	due  time.Time // when something happens to it by itself
+	slot int       // in agenda, counted from 1; 0 is none
+}
+
+// move reports whether r has made the move.
+func (r *record) move(from, to state) bool { return r.state.Move(from, to) == nil }
+
+func (r *record) isGone() bool { return r.state.State() == gone }
+
+// agenda is a heap of records by what is due first.
+type agenda []*record
+
+func (a *agenda) set(r *record, due time.Time) {
+	r.due = due
+	if r.slot == 0 {
+		*a = append(*a, r)
+		r.slot = len(*a)
+	}
+	a.fix(r)
+}
+
+func (a *agenda) drop(r *record) {
+	if r.slot == 0 {
+		return
+	}
+	i, end := r.slot-1, len(*a)-1
+	last := (*a)[end]
+	(*a)[end] = nil
+	*a = (*a)[:end]
+	r.slot = 0
+	if last != r {
+		(*a)[i], last.slot = last, i+1
+		a.fix(last)
+	}
+}
+
+func (a *agenda) first() *record {
+	if len(*a) == 0 {
+		return nil
+	}
+	return (*a)[0]
+}
+
+func (a agenda) swap(i, j int) {
+	a[i], a[j] = a[j], a[i]
+	a[i].slot, a[j].slot = i+1, j+1
+}
+
+// fix moves r up or down to where it belongs.
+func (a agenda) fix(r *record) {
+	i := r.slot - 1
+	for i > 0 && a[i].due.Before(a[(i-1)/2].due) {
+		a.swap(i, (i-1)/2)
+		i = (i - 1) / 2
+	}
+	for {
+		least := 2*i + 1
+		if least >= len(a) {
+			return
+		}
+		if least+1 < len(a) && a[least+1].due.Before(a[least].due) {
+			least++
+		}
+		if !a[least].due.Before(a[i].due) {
+			return
+		}
+		a.swap(i, least)
+		i = least
+	}
+}
+
+const (
+	// handsLag is how long a note in the file of hands may wait for the disk.
+	handsLag = 100 * time.Millisecond
+	// longestSleep bounds what a clock that was set may hold up.
+	longestSleep = 30 * time.Second
+)
+
+// sooner notes that the store has something to do by itself at a time.
+func (e *Engine) sooner(at int64) {
+	at = max(at, 1)
+	for {
+		next := e.next.Load()
+		if next != 0 && next <= at {
+			return
+		}
+		if e.next.CompareAndSwap(next, at) {
+			e.nudge()
+			return
+		}
+	}
+}
+
+// nudge has the clock look at what is due first.
+func (e *Engine) nudge() {
+	select {
+	case e.wakeClock <- struct{}{}:
+	default: // it will look anyway
+	}
+}
+
+// at notes that something happens to r by itself at due. The engine is locked.
+func (e *Engine) at(r *record, due time.Time) {
+	e.agenda.set(r, due)
+	if e.agenda.first() == r {
+		e.nudge()
+	}
+}
+
+// clock does what is due until the engine is closed.
+func (e *Engine) clock() {
+	defer e.running.Done()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	flushed := time.Now()
+	for {
+		select {
+		case <-e.stop:
+			return
+		case <-e.wakeClock:
+		case <-timer.C:
+		}
+		now := time.Now()
+		wait := longestSleep
+		if next := e.next.Load(); next != 0 {
+			if next <= now.UnixNano() {
+				if e.next.CompareAndSwap(next, 0) {
+					e.queue.give(operation{kind: turning})
+				}
+			} else {
+				wait = min(wait, time.Duration(next-now.UnixNano()))
+			}
+		}
+		if first := e.lapse(now); !first.IsZero() {
+			wait = min(wait, time.Until(first))
+		}
+		if e.hands.changed() {
+			if left := handsLag - now.Sub(flushed); left > 0 {
+				wait = min(wait, left)
+			} else {
+				flushed = now
+				if err := e.hands.sync(); err != nil {
+					e.fail(err)
+				}
+			}
+		}
+		timer.Reset(max(wait, 0))
+	}
+}
+
+// lapse ends leases and delays, and says when the next one ends.
+func (e *Engine) lapse(now time.Time) time.Time {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for r := e.agenda.first(); r != nil; r = e.agenda.first() {
+		if r.due.After(now) {
+			return r.due
+		}
+		switch s := r.state.State(); s {
+		case taken, delayed:
+			r.consumer.giveBack(r, s)
+		case waiting, again, gone: // nothing is due of these
+			e.agenda.drop(r)
+		}
+	}
+	return time.Time{}
+}
+
+// consumerOf takes a job's subject apart, which was checked.
+func consumerOf(subject string) engine.Consumer {
+	c, _, _ := engine.ParseJob(subject)
+	return c
+}
