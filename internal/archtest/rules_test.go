@@ -60,6 +60,7 @@ var rules = []rule{
 	{
 		folder: "queue/embedded",
 		ours:   []string{"queue", "internal/engine", "internal/engine/pebble"},
+		theirs: []string{"github.com/cockroachdb/pebble", "github.com/nats-io/nats.go"}, // for tests
 		tests:  []string{"pool", "process", "queue/queuetest", "internal/natstest"},
 	},
 	{folder: "client", ours: []string{"."}, tests: []string{"pool", "process"}},
