@@ -53,6 +53,7 @@ func (f Factory) open(t *testing.T, o Options) *subject {
 	if o.Grace == 0 {
 		o.Grace = 2 * time.Second
 	}
+	t.TempDir() // the first one of a test decides when all go: after the executor, whose tasks write there
 	e := f.New(t, o)
 	s := &subject{Executor: e, t: t, can: e.Guarantees()}
 	t.Cleanup(func() {

@@ -69,7 +69,7 @@ bullpen.run()
 		t.Fatal(err)
 	}
 	j := newJournal()
-	c.Command[1], c.Max, c.Grace, c.Logger = file, 1, 10*time.Second, j.logger()
+	c.Command[1], c.Max, c.Grace, c.Logger = file, 1, time.Minute, j.logger()
 	p := open(t, c)
 	heard := &notes{}
 	if _, err := p.Execute(within(t, 20*time.Second), bullpen.Task{Name: "report", Observer: heard}); err != nil {
@@ -88,7 +88,7 @@ bullpen.run()
 	})
 	began := time.Now()
 	_, err := p.Execute(within(t, 20*time.Second), bullpen.Task{Name: "loop", Limits: bullpen.Limits{Timeout: 100 * ms}})
-	if te := wantOutcome(t, err, bullpen.Timeout); te.Signal != "" || time.Since(began) > 5*time.Second {
+	if te := wantOutcome(t, err, bullpen.Timeout); te.Signal != "" || time.Since(began) > 15*time.Second {
 		t.Errorf("after %v: %+v", time.Since(began), te)
 	}
 	if s := p.Stats(); s.Started != 1 {
