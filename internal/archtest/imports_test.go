@@ -87,7 +87,7 @@ func (r rule) refuses(importPath string, test bool) string {
 		return ""
 	}
 	if within(importPath, "golang.org/x/sys") {
-		return "system calls stand in internal/confine, internal/probe, internal/broker and internal/wire only; ask one of these for what you need"
+		return "system calls stand in internal/confine, internal/probe and internal/wire only; ask one of these for what you need"
 	}
 	return "the row of " + r.folder + " does not list it; a new dependency wants a reason in RATIONALE.md and its place in rules"
 }

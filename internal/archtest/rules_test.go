@@ -31,7 +31,7 @@ var rules = []rule{
 		folder: "internal/engine/jet",
 		ours:   []string{"internal/engine"},
 		theirs: []string{"github.com/nats-io/nats.go"},
-		tests:  []string{"internal/broker", "internal/engine/enginetest", "internal/natstest"},
+		tests:  []string{"internal/engine/enginetest", "internal/natstest"},
 	},
 	{folder: "internal/engine/memory", ours: []string{"internal/engine"}, tests: []string{"internal/engine/enginetest"}},
 	{
@@ -42,7 +42,6 @@ var rules = []rule{
 	},
 	{folder: "internal/engine/enginetest", ours: []string{"internal/engine"}},
 	{folder: "internal/natstest", theirs: []string{"github.com/nats-io/nats.go"}},
-	{folder: "internal/broker", ours: []string{"internal/engine", "internal/probe"}, theirs: []string{"golang.org/x/sys", "github.com/nats-io/nats-server", "github.com/nats-io/nats.go"}},
 	{folder: "pool", ours: []string{".", "internal/durations"}},
 	{folder: "pool/poolhttp", ours: []string{".", "pool"}},
 	{folder: "pool/poolprom", ours: []string{".", "pool", "internal/durations"}, theirs: []string{"github.com/prometheus/client_golang"}, tests: []string{"internal/metriclist"}},
@@ -70,7 +69,7 @@ var rules = []rule{
 		folder: "internal/daemon",
 		ours: []string{
 			".", "protocol", "pool", "pool/poolprom", "process", "process/processprom", "queue", "queue/queueprom", "queue/embedded", "client",
-			"internal/broker", "internal/confine", "internal/daemon/trace", "internal/dashboard", "internal/probe", "internal/schedule", "internal/wire",
+			"internal/confine", "internal/daemon/trace", "internal/dashboard", "internal/probe", "internal/schedule", "internal/wire",
 		},
 		theirs: []string{
 			"github.com/prometheus/client_golang", "go.yaml.in/yaml/v3", "github.com/oklog/ulid/v2", "github.com/nats-io/nats.go",
@@ -112,7 +111,7 @@ var testingAllowed = []string{"executortest", "internal/engine/enginetest", "int
 
 // rawCallsAllowed lists the rows that may make system calls by number. The
 // wrappers of package syscall are free to all.
-var rawCallsAllowed = []string{"internal/confine", "internal/probe", "internal/broker", "internal/wire"}
+var rawCallsAllowed = []string{"internal/confine", "internal/probe", "internal/wire"}
 
 // badNames says of packages nothing, so none has one of them.
 var badNames = []string{"util", "utils", "common", "types", "pkg", "core", "manager", "managers", "helper", "helpers", "misc", "shared", "lib"}

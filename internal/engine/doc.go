@@ -1,7 +1,7 @@
 // Package engine says what the durable queue needs of the store under it, and
 // nothing more: four streams of messages, consumers that hand messages out and
 // take them back, and short messages between nodes. Package internal/engine/jet
-// keeps it with NATS JetStream (external or a cluster), package
+// keeps it with NATS JetStream on one server or a cluster, package
 // internal/engine/pebble in a folder of this machine, package
 // internal/engine/memory in the memory of this process, for tests. All pass
 // internal/engine/enginetest.

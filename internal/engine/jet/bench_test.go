@@ -2,17 +2,14 @@ package jet
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/bullpen-run/bullpen/internal/broker"
 	"github.com/bullpen-run/bullpen/internal/engine"
 	"github.com/bullpen-run/bullpen/internal/natstest"
 )
@@ -20,34 +17,22 @@ import (
 // callers is how many wait for an answer at the same time.
 const callers = 64
 
-// bare returns an engine on an embedded server with its disk, or on one elsewhere that
-// syncs now and then: what is measured there is the engine and the server.
-func bare(tb testing.TB, disk bool) *Engine {
+// bare returns an engine on a server that syncs now and then: what is measured is the
+// engine and the server.
+func bare(tb testing.TB) *Engine {
 	tb.Helper()
-	c := Config{Owned: true, Options: engine.Options{Namespace: "bench", Jobs: 8 << 30}}
-	stop := func(context.Context) error { return nil }
-	var err error
-	if disk {
-		var b *broker.Broker
-		if b, err = broker.Open(tb.Context(), broker.Config{Dir: tb.TempDir()}); err != nil {
-			tb.Fatal(err)
-		}
-		c.Disk, stop = b, b.Close
-		c.Conn, err = nats.Connect("", nats.InProcessServer(b.Server()))
-	} else {
-		c.Conn, err = Connect(natstest.Start(tb, natstest.Config{Lazy: true}).URL(), "bench")
-	}
+	conn, err := Connect(natstest.Start(tb, natstest.Config{Lazy: true}).URL(), "bench")
 	if err != nil {
 		tb.Fatal(err)
 	}
-	e, err := Open(tb.Context(), c)
+	e, err := Open(tb.Context(), Config{Conn: conn, Owned: true, Options: engine.Options{Namespace: "bench", Jobs: 8 << 30}})
 	if err != nil {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 		defer cancel()
-		if err := errors.Join(e.Close(ctx), stop(ctx)); err != nil {
+		if err := e.Close(ctx); err != nil {
 			tb.Error(err)
 		}
 	})
@@ -76,14 +61,13 @@ func each(b *testing.B, f func(n uint64)) {
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "per_s")
 }
 
-func benchmarkPut(b *testing.B, disk bool) {
-	b.Helper()
-	e := bare(b, disk)
+func BenchmarkPut(b *testing.B) {
+	e := bare(b)
 	data := make([]byte, 100)
 	answers := sync.Pool{New: func() any { return make(chan error, 1) }}
 	each(b, func(n uint64) {
 		answer := answers.Get().(chan error)
-		e.Put(engine.Put{Stream: engine.Jobs, Subject: engine.JobSubject(mail, jobID(n)), Data: data, Durable: disk}, func(_ uint64, err error) { answer <- err })
+		e.Put(engine.Put{Stream: engine.Jobs, Subject: engine.JobSubject(mail, jobID(n)), Data: data}, func(_ uint64, err error) { answer <- err })
 		if err := <-answer; err != nil {
 			b.Error(err)
 		}
@@ -91,12 +75,9 @@ func benchmarkPut(b *testing.B, disk bool) {
 	})
 }
 
-func BenchmarkPut(b *testing.B)        { benchmarkPut(b, false) }
-func BenchmarkPutDurable(b *testing.B) { benchmarkPut(b, true) }
-
 // BenchmarkPublishMsg is what the client library does for the same.
 func BenchmarkPublishMsg(b *testing.B) {
-	e := bare(b, false)
+	e := bare(b)
 	js, err := jetstream.New(e.conn)
 	if err != nil {
 		b.Fatal(err)
@@ -113,9 +94,9 @@ func BenchmarkPublishMsg(b *testing.B) {
 // put, and it is acknowledged; then the next is put. The jobs go round by
 // themselves, so that no goroutine of the benchmark is measured. Requests are
 // made as a queue makes them: for a number of free workers at once.
-func benchmarkLoop(b *testing.B, disk bool, together int64) {
+func benchmarkLoop(b *testing.B, together int64) {
 	b.Helper()
-	e := bare(b, disk)
+	e := bare(b)
 	data := make([]byte, 100)
 	var begun, ended, free atomic.Int64
 	over := make(chan struct{})
@@ -126,12 +107,12 @@ func benchmarkLoop(b *testing.B, disk bool, together int64) {
 	}
 	put := func() {
 		if n := begun.Add(1); n <= int64(b.N) {
-			e.Put(engine.Put{Stream: engine.Jobs, Subject: engine.JobSubject(mail, jobID(uint64(n))), Data: data, Durable: disk}, answered)
+			e.Put(engine.Put{Stream: engine.Jobs, Subject: engine.JobSubject(mail, jobID(uint64(n))), Data: data}, answered)
 		}
 	}
 	var taker engine.Taker
 	taker, err := e.Take(mail, func(d engine.Delivery) {
-		e.Put(engine.Put{Stream: engine.Outcomes, Subject: "out." + engine.LastToken(d.Subject), Data: data, Durable: disk}, func(seq uint64, err error) {
+		e.Put(engine.Put{Stream: engine.Outcomes, Subject: "out." + engine.LastToken(d.Subject), Data: data}, func(seq uint64, err error) {
 			answered(seq, err)
 			d.Ack()
 			if free.Add(1) == together {
@@ -160,8 +141,6 @@ func benchmarkLoop(b *testing.B, disk bool, together int64) {
 
 func BenchmarkLoop(b *testing.B) {
 	for _, together := range []int64{1, 8} {
-		b.Run(fmt.Sprintf("requests=%d", together), func(b *testing.B) { benchmarkLoop(b, false, together) })
+		b.Run(fmt.Sprintf("requests=%d", together), func(b *testing.B) { benchmarkLoop(b, together) })
 	}
 }
-
-func BenchmarkLoopDurable(b *testing.B) { benchmarkLoop(b, true, 8) }

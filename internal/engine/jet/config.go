@@ -17,12 +17,8 @@ import (
 // Config says what to open. Conn and a namespace are needed; for the rest the
 // zero value works.
 type Config struct {
-	// Conn is connected. For a server elsewhere it should never give up
-	// connecting again: nats.MaxReconnects(-1).
+	// Conn is connected, and never gives up connecting again: see [Connect].
 	Conn *nats.Conn
-	// Disk makes what an embedded server stores durable; nil for a server
-	// elsewhere, which does so by itself.
-	Disk engine.Disk
 	// Replicas is how many servers hold each message; 0 is 1.
 	Replicas int
 	// Owned says that Close closes Conn too.

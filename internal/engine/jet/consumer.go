@@ -60,55 +60,14 @@ func (e *Engine) consumer(ctx context.Context, c engine.Consumer) (string, error
 	}
 	if c.Grouped {
 		config.MaxAckPending = mostKept
-		// The process that keeps them ends with the server: then nobody has them any
-		// more, and those that were kept are there again at once.
-		config.MemoryStorage = e.config.Disk != nil
 	}
-	if err := e.makeConsumer(ctx, c, config); err != nil {
+	if _, err := e.js.CreateOrUpdateConsumer(ctx, e.places[engine.Jobs].name, config); err != nil {
 		return "", e.trouble("making the consumer "+name, err)
-	}
-	return name, nil
-}
-
-// makeConsumer makes a consumer or brings it up to date. Where no other node can be
-// on the store, nobody has what an earlier process was handed: the consumer is made
-// anew then, so that all of it is there again at once, instead of after its leases.
-func (e *Engine) makeConsumer(ctx context.Context, c engine.Consumer, config jetstream.ConsumerConfig) error {
-	stream := e.places[engine.Jobs].name
-	if e.config.Disk != nil {
-		// Nobody takes from it before the first call is through.
-		e.first.Lock()
-		defer e.first.Unlock()
-		e.mu.Lock()
-		_, known := e.consumers[c]
-		e.mu.Unlock()
-		if known {
-			return nil
-		}
-	}
-	handle, err := e.js.CreateOrUpdateConsumer(ctx, stream, config)
-	if err != nil {
-		return err
-	}
-	if info := handle.CachedInfo(); e.config.Disk != nil && !e.met[c] && info.NumAckPending > 0 {
-		if info.Paused {
-			until := time.Now().Add(pauseFor)
-			config.PauseUntil = &until
-		}
-		if err := e.js.DeleteConsumer(ctx, stream, config.Durable); err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
-			return err
-		}
-		if _, err := e.js.CreateOrUpdateConsumer(ctx, stream, config); err != nil {
-			return err
-		}
-	}
-	if e.config.Disk != nil {
-		e.met[c] = true
 	}
 	e.mu.Lock()
 	e.consumers[c] = struct{}{}
 	e.mu.Unlock()
-	return nil
+	return name, nil
 }
 
 // forget makes the consumer be looked at anew: it was removed by someone. Once at
@@ -204,10 +163,7 @@ func (e *Engine) lookAt(ctx context.Context, name string) (jetstream.Consumer, e
 		defer cancel()
 	}
 	for patience := firstLook; ; patience *= 2 {
-		try, cancel := ctx, context.CancelFunc(func() {})
-		if e.Shared() {
-			try, cancel = context.WithTimeout(ctx, patience)
-		}
+		try, cancel := context.WithTimeout(ctx, patience)
 		handle, err := e.js.Consumer(try, e.places[engine.Jobs].name, name)
 		silent := try.Err() != nil && ctx.Err() == nil
 		cancel()
@@ -247,7 +203,7 @@ func (e *Engine) Pause(ctx context.Context, c engine.Consumer, paused bool) erro
 	} else {
 		_, err = e.js.ResumeConsumer(ctx, stream, name)
 	}
-	if err == nil && e.Shared() {
+	if err == nil {
 		err = e.isPaused(ctx, name, paused)
 	}
 	if err == nil && !paused {

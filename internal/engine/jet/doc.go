@@ -1,8 +1,8 @@
-// Package jet keeps the store of jobs with NATS JetStream: on a server inside
-// this program, on one elsewhere, or on a cluster. It speaks the protocol over
-// core NATS itself where a job passes (storing, pulling, acknowledging), because
-// a job costs two confirmed messages and no goroutine or channel may be spent on
-// one; streams and consumers are managed through the client library.
+// Package jet keeps the store of jobs with NATS JetStream, on one server or a cluster
+// of them. It speaks the protocol over core NATS itself where a job passes (storing,
+// pulling, acknowledging), because a job costs two confirmed messages and no goroutine
+// or channel may be spent on one; streams and consumers are managed through the client
+// library.
 //
 // # What is where
 //

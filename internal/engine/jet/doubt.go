@@ -15,11 +15,9 @@ func (e *Engine) trust() { e.answeredAt.Store(time.Now().UnixNano()) }
 // judge notes whether an answer shows that the server reaches those who keep the
 // streams. One that is cut off still answers: that nobody is there, or no leader.
 func (e *Engine) judge(useful bool) {
-	switch {
-	case !e.Shared():
-	case useful:
+	if useful {
 		e.trust()
-	default:
+	} else {
 		e.doubt()
 	}
 }
@@ -28,7 +26,7 @@ func (e *Engine) judge(useful bool) {
 // connection is made anew, to another server where the address names one.
 func (e *Engine) doubt() {
 	last, now := e.answeredAt.Load(), time.Now().UnixNano()
-	if !e.Shared() || now-last < int64(doubtPatience) || !e.answeredAt.CompareAndSwap(last, now) {
+	if now-last < int64(doubtPatience) || !e.answeredAt.CompareAndSwap(last, now) {
 		return
 	}
 	e.log.Warn("jet: the server does nothing; trying another", "server", e.conn.ConnectedUrlRedacted())

@@ -45,9 +45,6 @@ var errFewer = errors.New("fewer copies are asked for than there are")
 // keepsCopies returns errFewer when a stream that is there has more replicas than c asks
 // for: another node has asked for them, and jobs would lie on fewer servers from then on.
 func (e *Engine) keepsCopies(ctx context.Context, c jetstream.StreamConfig) error {
-	if !e.Shared() {
-		return nil
-	}
 	stream, err := e.js.Stream(ctx, c.Name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return nil

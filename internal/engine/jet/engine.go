@@ -28,21 +28,16 @@ type Engine struct {
 	places  [4]place
 	inbox   string // the answers to puts come to this and a token
 	answers *nats.Subscription
-	backs   *nats.Subscription // what other nodes give back; nil where there is none
+	backs   *nats.Subscription // what other nodes give back
 
-	jobs     room
-	back     back
-	puts     *puts
-	patience int64 // how many ticks the answer to a put may take
-	ticks    atomic.Int64
+	jobs  room
+	back  back
+	puts  *puts
+	ticks atomic.Int64
 
 	connected  atomic.Bool
-	answeredAt atomic.Int64  // when a server of several last answered, in Unix nanoseconds
-	lastOpen   uint64        // of Jobs, when this engine was opened
+	answeredAt atomic.Int64  // when a server last answered, in Unix nanoseconds
 	old        atomic.Uint64 // up to here a delivery is old
-
-	first sync.Mutex               // held while a consumer of a lone store is made
-	met   map[engine.Consumer]bool // guarded by first: those that were made by this engine, or taken over
 
 	mu        sync.Mutex
 	consumers map[engine.Consumer]struct{} // guarded by mu: those that are there
@@ -60,12 +55,8 @@ type Engine struct {
 	ended      chan struct{} // closed when Close is through
 }
 
-// How long the answer to a put may take. An embedded server has no network in
-// between: there the answer only takes long when the disk does.
-const (
-	patienceElsewhere = 5 * time.Second
-	patienceEmbedded  = time.Minute
-)
+// patience is for how many ticks the answer to a put may take.
+const patience = int64(5 * time.Second / tick)
 
 func newEngine(c Config, js jetstream.JetStream) *Engine {
 	e := &Engine{
@@ -77,18 +68,12 @@ func newEngine(c Config, js jetstream.JetStream) *Engine {
 		places:    places(c.Options.Namespace),
 		jobs:      room{bound: c.Options.Jobs},
 		puts:      newPuts(),
-		patience:  int64(patienceElsewhere / tick),
-		met:       map[engine.Consumer]bool{},
 		consumers: map[engine.Consumer]struct{}{},
 		making:    map[engine.Consumer]struct{}{},
 		takers:    map[*taker]struct{}{},
 		ended:     make(chan struct{}),
 	}
-	if c.Disk == nil {
-		e.back.forget = c.Options.Lease
-	} else {
-		e.patience = int64(patienceEmbedded / tick)
-	}
+	e.back.forget = c.Options.Lease
 	e.trust()
 	e.spread = e.prefix + "tell."
 	e.inbox = c.Conn.NewInbox() + "."
@@ -108,11 +93,9 @@ func (e *Engine) start() error {
 		return fmt.Errorf("jet: listening for the answers to puts: %w", err)
 	}
 	e.answers = sub
-	if e.Shared() {
-		if e.backs, err = e.conn.Subscribe(e.prefix+backSubject, func(m *nats.Msg) { e.heardBack(m.Data) }); err != nil {
-			e.end()
-			return fmt.Errorf("jet: listening for what other nodes give back: %w", err)
-		}
+	if e.backs, err = e.conn.Subscribe(e.prefix+backSubject, func(m *nats.Msg) { e.heardBack(m.Data) }); err != nil {
+		e.end()
+		return fmt.Errorf("jet: listening for what other nodes give back: %w", err)
 	}
 	e.watch()
 	return nil
@@ -131,7 +114,7 @@ func (e *Engine) background(f func()) (started bool) {
 }
 
 // Shared implements [engine.Engine].
-func (e *Engine) Shared() bool { return e.config.Disk == nil }
+func (e *Engine) Shared() bool { return true }
 
 // Send implements [engine.Engine].
 func (e *Engine) Send(subject string, data []byte) error {
@@ -159,38 +142,17 @@ func (e *Engine) Listen(subject string, heard func(subject string, data []byte))
 	return sync.OnceFunc(func() { _ = sub.Unsubscribe() }), nil
 }
 
-// Unended implements [engine.Engine].
-func (e *Engine) Unended() (ids []string, known bool) {
-	if e.config.Disk == nil {
-		return nil, false
-	}
-	return e.config.Disk.Unended()
-}
+// Unended implements [engine.Engine]. What a server elsewhere has confirmed it counts.
+func (e *Engine) Unended() (ids []string, known bool) { return nil, false }
 
-// Failed implements [engine.Engine].
-func (e *Engine) Failed() <-chan struct{} {
-	if e.config.Disk == nil {
-		return nil // A server elsewhere comes back.
-	}
-	return e.config.Disk.Failed()
-}
+// Count implements [engine.Engine].
+func (e *Engine) Count(string) {}
+
+// Failed implements [engine.Engine]. A server elsewhere comes back.
+func (e *Engine) Failed() <-chan struct{} { return nil }
 
 // Err implements [engine.Engine].
-func (e *Engine) Err() error {
-	if e.config.Disk == nil {
-		return nil
-	}
-	select {
-	case <-e.config.Disk.Failed():
-		err := e.config.Disk.Err()
-		if !errors.Is(err, engine.ErrFailed) {
-			err = fmt.Errorf("jet: %w: %w", engine.ErrFailed, err)
-		}
-		return err
-	default:
-		return nil
-	}
-}
+func (e *Engine) Err() error { return nil }
 
 // Info implements [engine.Engine].
 func (e *Engine) Info(ctx context.Context) (engine.Info, error) {
@@ -216,9 +178,6 @@ func (e *Engine) Info(ctx context.Context) (engine.Info, error) {
 			info.Replicas = max(i.Config.Replicas, 1)
 			info.Durability = durability(i, e.conn.ConnectedUrlRedacted())
 		}
-	}
-	if d := e.config.Disk; d != nil {
-		info.Kind, info.Durability, info.Fallback, info.Sync = "embedded", d.Durability(), d.Fallback(), d.SyncStats()
 	}
 	return info, nil
 }
@@ -252,7 +211,7 @@ func (e *Engine) Close(ctx context.Context) error {
 	select {
 	case <-idle:
 	case <-ctx.Done():
-		over := e.puts.takeAll(true)
+		over := e.puts.takeAll()
 		faults = append(faults, fmt.Errorf("jet: closed with %d messages unanswered: %w", len(over), ctx.Err()))
 		e.unanswered(over, "the store was closed before it came")
 	}
@@ -268,9 +227,7 @@ func (e *Engine) Close(ctx context.Context) error {
 	e.end()
 	e.goroutines.Wait()
 	_ = e.answers.Unsubscribe() // It fails when the connection is closed already.
-	if e.backs != nil {
-		_ = e.backs.Unsubscribe()
-	}
+	_ = e.backs.Unsubscribe()
 	if e.config.Owned {
 		e.conn.Close()
 	}

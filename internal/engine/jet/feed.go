@@ -1,7 +1,6 @@
 package jet
 
 import (
-	"context"
 	"strconv"
 	"strings"
 	"time"
@@ -25,17 +24,12 @@ const (
 //   - of a slow request the server tells how much it did not get, when it ends
 //   - of a quick one it does not, so there is only one of them at a time
 //
-// The server inside this program is told that requests are taken back by the end
-// of the subscription: it drops requests that nobody hears, what is on its way is
-// delivered, and what is open then is returned. New requests are made by a new
-// feed.
-//
-// In a cluster that would lose messages until their lease ends: the server that
-// this program is connected with drops what another one sends before that has
-// heard of the end. There the requests live on until they expire, which is soon,
-// and only the account of the caller is closed: what is due is more than what is
-// open. What comes meanwhile is given to whatever is open, new requests take such
-// places over first, and the rest goes back to the server.
+// Requests are not taken back by the end of the subscription. In a cluster that would
+// lose messages until their lease ends: the server that this program is connected with
+// drops what another one sends before that has heard of the end. The requests live on
+// until they expire, which is soon, and only the account of the caller is closed: what
+// is due is more than what is open. What comes meanwhile is given to whatever is open,
+// new requests take such places over first, and the rest goes back to the server.
 type feed struct {
 	taker   *taker
 	kind    kind
@@ -54,42 +48,31 @@ type feed struct {
 	dry                      chan struct{} // guarded by taker.mu: closed when nothing is due; nil when nobody waits
 
 	retired bool // guarded by taker.mu: no request is made by it any more
-	late    bool // guarded by taker.mu: what is left is returned a tick later
 }
 
-// How long a request that may wait lives on the server. Elsewhere it cannot be
+// requestWaits is how long a request that may wait lives on the server. It cannot be
 // taken back safely, and its end tells that the server is still there.
-const (
-	waitElsewhere = 2 * time.Second
-	waitEmbedded  = 5 * time.Minute
-)
+const requestWaits = 2 * time.Second
 
 // shortSilence is how long the server may be silent about what it should
 // answer soon.
 const shortSilence = 4 * time.Second
 
-func (e *Engine) waits() time.Duration {
-	if e.Shared() {
-		return waitElsewhere
-	}
-	return waitEmbedded
-}
-
 // silence is how many ticks the server may say nothing about requests.
-func (e *Engine) silence(k kind) int64 {
+func silence(k kind) int64 {
 	if k == slow {
-		return int64((e.waits() + shortSilence) / tick)
+		return int64((requestWaits + shortSilence) / tick)
 	}
 	return int64(shortSilence / tick)
 }
 
 // question is a request for n messages in the server's words.
-func (e *Engine) question(k kind, n int) []byte {
+func question(k kind, n int) []byte {
 	q := strconv.AppendInt(append(make([]byte, 0, 96), `{"batch":`...), int64(n), 10)
 	if k == quick {
 		return append(q, `,"no_wait":true}`...)
 	}
-	return append(strconv.AppendInt(append(q, `,"expires":`...), int64(e.waits()), 10), '}')
+	return append(strconv.AppendInt(append(q, `,"expires":`...), int64(requestWaits), 10), '}')
 }
 
 // newFeed subscribes. t.mu is held.
@@ -126,24 +109,9 @@ func (f *feed) asked(subject string) int {
 // drain ends the subscription: the server drops its requests, what is on its
 // way still comes. It does not wait.
 func (f *feed) drain() {
-	e := f.taker.engine
-	if !e.connected.Load() || f.sub.Drain() != nil {
+	if !f.taker.engine.connected.Load() || f.sub.Drain() != nil {
 		_ = f.sub.Unsubscribe() // It fails when the subscription has ended already.
-		return
 	}
-	e.background(f.hurry) // Else the client library finds the end, a little later.
-}
-
-// hurry ends a subscription that is drained as soon as all has come that was on its
-// way. The client library itself looks at once, and then ten times a second.
-func (f *feed) hurry() {
-	e := f.taker.engine
-	ctx, cancel := context.WithTimeout(e.life, stopPatience)
-	defer cancel()
-	if e.conn.FlushWithContext(ctx) != nil {
-		return
-	}
-	_ = e.conn.Barrier(func() { _ = f.sub.Unsubscribe() }) // Both fail when it has ended already.
 }
 
 // ended returns what did not come. It is the last that the subscription does.
@@ -155,10 +123,6 @@ func (f *feed) ended() {
 	delete(t.retired, f)
 	if t.feeds[f.kind] == f {
 		t.feeds[f.kind] = nil // The connection was closed.
-	}
-	if f.late {
-		t.owed += n
-		n = 0
 	}
 	f.wake()
 	t.mu.Unlock()
@@ -218,13 +182,10 @@ func (f *feed) status(subject, code, description, pending string) {
 	case !ends(description):
 		t.owed += f.take(subject, pending)
 		refused = true
-	case t.engine.Shared():
+	default:
 		// All requests have ended, those that were not told of too; but what was sent
 		// before may still come.
 		t.owed += f.owe(0)
-		refused = true
-	default:
-		t.retire(f, true)
 		refused = true
 	}
 	if f.kind == quick && !t.stopping {

@@ -34,24 +34,14 @@ const (
 	codeDeleteFailed = 10057
 )
 
-// Count implements [engine.Engine].
-func (e *Engine) Count(id string) {
-	if d := e.config.Disk; d != nil && !e.closed.Load() {
-		d.Count(id)
-	}
-}
-
 // Settle implements [engine.Engine]. A server elsewhere answers no sooner than
 // it has made a message durable by its own means.
 func (e *Engine) Settle(done func(err error)) {
-	switch d := e.config.Disk; {
-	case e.closed.Load():
+	if e.closed.Load() {
 		done(engine.ErrClosed)
-	case d == nil:
-		done(nil)
-	default:
-		d.Confirm(engine.Entry{}, done)
+		return
 	}
+	done(nil)
 }
 
 // Get implements [engine.Engine].
@@ -135,9 +125,6 @@ func (e *Engine) askOnce(ctx context.Context, subject string, question []byte) (
 func (e *Engine) trouble(what string, err error) error {
 	if e.closed.Load() {
 		return engine.ErrClosed
-	}
-	if err := e.Err(); err != nil {
-		return err
 	}
 	return fmt.Errorf("jet: %s: %w", what, err)
 }

@@ -12,7 +12,7 @@ import (
 // TestOldestOfMany wants the oldest job told of a consumer with many, whichever has
 // gone from the front, and whatever else lies there.
 func TestOldestOfMany(t *testing.T) {
-	e := bare(t, false)
+	e := bare(t)
 	post := engine.Consumer{Queue: "post", Priority: "low"}
 	putJobs(t, e, post, 3)
 	putJobs(t, e, mail, manyJobs+5)

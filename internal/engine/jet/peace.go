@@ -66,9 +66,6 @@ func (b *back) forgive(seq uint64) {
 // the server hears of it. It may be lost: then the next one who has the message
 // takes it for one whose node died.
 func (e *Engine) sayBack(seq, deliveries uint64, delay time.Duration) {
-	if !e.Shared() {
-		return
-	}
 	e.back.calm(seq, deliveries, delay)
 	if err := e.conn.Publish(e.prefix+backSubject, backWords(seq, deliveries, delay)); err != nil {
 		e.log.Debug("jet: the other nodes could not be told what was given back", "error", err)

@@ -101,8 +101,8 @@ func (v verdict) passing() bool {
 func (v verdict) conflict() bool { return v.code == codeWrongLast }
 
 // err says what the verdict means for a put to the stream s; nil when it was
-// stored. ours says that the server is part of this program.
-func (v verdict) err(s engine.Stream, ours bool) error {
+// stored.
+func (v verdict) err(s engine.Stream) error {
 	switch v.code {
 	case 0:
 		return nil
@@ -113,9 +113,6 @@ func (v verdict) err(s engine.Stream, ours bool) error {
 	case codeStoreFailed:
 		if full(v.description) {
 			return fmt.Errorf("jet: %w: %s: %s (%d); free disk, or raise the limits of the stream", engine.ErrFull, s, v.description, v.code)
-		}
-		if ours {
-			return fmt.Errorf("jet: %w: %s: %s (%d); look at the disk, then start again", engine.ErrFailed, s, v.description, v.code)
 		}
 	case codeTooLarge, codeHeaderTooLarge:
 		return fmt.Errorf("jet: the message is too large for the server: %s (%d); make it smaller, or raise the server's bound", v.description, v.code)

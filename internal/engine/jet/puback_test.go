@@ -43,25 +43,23 @@ func TestVerdictErr(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		v    verdict
-		ours bool
 		want error
 	}{
-		{verdict{seq: 1}, true, nil},
-		{verdict{code: codeWrongLast}, false, engine.ErrConflict},
-		{verdict{code: codeNoStorage}, false, engine.ErrFull},
-		{verdict{code: codeNoResources}, true, engine.ErrFull},
-		{verdict{code: codeStoreFailed, description: "maximum bytes exceeded"}, true, engine.ErrFull},
-		{verdict{code: codeStoreFailed, description: "write: no space left on device"}, true, engine.ErrFull},
-		{verdict{code: codeStoreFailed, description: "store is closed"}, true, engine.ErrFailed},
-		{verdict{code: badAnswer}, false, engine.ErrUnknown},
+		{verdict{seq: 1}, nil},
+		{verdict{code: codeWrongLast}, engine.ErrConflict},
+		{verdict{code: codeNoStorage}, engine.ErrFull},
+		{verdict{code: codeNoResources}, engine.ErrFull},
+		{verdict{code: codeStoreFailed, description: "maximum bytes exceeded"}, engine.ErrFull},
+		{verdict{code: codeStoreFailed, description: "write: no space left on device"}, engine.ErrFull},
+		{verdict{code: badAnswer}, engine.ErrUnknown},
 	} {
-		if got := c.v.err(engine.Jobs, c.ours); !errors.Is(got, c.want) || (c.want == nil) != (got == nil) {
+		if got := c.v.err(engine.Jobs); !errors.Is(got, c.want) || (c.want == nil) != (got == nil) {
 			t.Errorf("%+v.err = %v, want %v", c.v, got, c.want)
 		}
 	}
 	// Nothing was stored, and the store has not failed: the reasons have words only.
 	for _, v := range []verdict{{code: noAnswerer}, {code: codeTooLarge}, {code: codeStoreFailed, description: "store is closed"}, {code: 10999}} {
-		err := v.err(engine.Jobs, false)
+		err := v.err(engine.Jobs)
 		for _, not := range []error{engine.ErrConflict, engine.ErrFull, engine.ErrFailed, engine.ErrUnknown} {
 			if err == nil || errors.Is(err, not) {
 				t.Errorf("%+v.err = %v, want an error that is not %v", v, err, not)

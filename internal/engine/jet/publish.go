@@ -46,15 +46,9 @@ func (e *Engine) Put(p engine.Put, done func(seq uint64, err error)) {
 		done(0, err)
 		return
 	}
-	err = e.Err() // it may have failed since it was asked
-	if err == nil {
-		err = e.publish(&p, token)
-	}
+	err = e.publish(&p, token)
 	if waits := e.puts.sent(token); err == nil && !waits {
 		err = fmt.Errorf("jet: %w: the store was closed meanwhile", engine.ErrUnknown)
-	}
-	if err == nil {
-		err = e.Err() // what failed while this was being sent has not ended it
 	}
 	if err != nil {
 		if w, mine := e.puts.take(token); mine {
@@ -75,9 +69,6 @@ func (e *Engine) refuse(p *engine.Put) error {
 	if e.closed.Load() {
 		return engine.ErrClosed
 	}
-	if err := e.Err(); err != nil {
-		return err
-	}
 	if int(p.Stream) >= len(e.places) {
 		return fmt.Errorf("jet: a put to %s (%d)", p.Stream, p.Stream)
 	}
@@ -89,9 +80,6 @@ func (e *Engine) refuse(p *engine.Put) error {
 	}
 	if !e.connected.Load() {
 		return e.away()
-	}
-	if p.Stream == engine.Jobs && e.config.Disk != nil {
-		return e.config.Disk.Room(int64(len(p.Data) + len(p.Subject) + conditionSize))
 	}
 	return nil
 }
@@ -183,7 +171,7 @@ func (e *Engine) answered(m *nats.Msg) {
 		e.settleLater(w, v)
 		return
 	}
-	err = v.err(w.put.Stream, e.config.Disk != nil)
+	err = v.err(w.put.Stream)
 	if err != nil && w.lost {
 		err = fmt.Errorf("jet: %w: an earlier try was not answered, and the last one said: %w", engine.ErrUnknown, err)
 	}
@@ -212,49 +200,22 @@ func (e *Engine) settle(w *pending, v verdict) {
 	case err == nil && m.Seq > w.put.After && bytes.Equal(m.Data, w.put.Data):
 		e.endPut(w, verdict{seq: m.Seq}, nil)
 	case err == nil, errors.Is(err, engine.ErrNotFound):
-		e.endPut(w, v, v.err(w.put.Stream, e.config.Disk != nil))
+		e.endPut(w, v, v.err(w.put.Stream))
 	default:
 		e.endPut(w, v, fmt.Errorf("jet: %w: it was sent again, was refused then, and what stands there cannot be read: %w", engine.ErrUnknown, err))
 	}
 }
 
-// endPut calls done for a put that was taken from the table, at once or when the
-// disk has it.
+// endPut calls done for a put that was taken from the table.
 func (e *Engine) endPut(w *pending, v verdict, err error) {
 	if w.size > 0 {
 		e.jobs.answered(w.size, err == nil || errors.Is(err, engine.ErrUnknown))
 	}
 	if err != nil {
-		w.done(0, err)
-		e.puts.ended()
-		return
+		v.seq = 0
 	}
-	if !w.put.Durable || e.config.Disk == nil {
-		w.done(v.seq, nil)
-		e.puts.ended()
-		return
-	}
-	done, seq := w.done, v.seq
-	e.config.Disk.Confirm(entry(&w.put), func(err error) {
-		if err != nil {
-			done(0, err)
-		} else {
-			done(seq, nil)
-		}
-		e.puts.ended()
-	})
-}
-
-// entry says what is counted of a confirmed put.
-func entry(p *engine.Put) engine.Entry {
-	switch p.Stream {
-	case engine.Jobs:
-		return engine.Entry{Kind: engine.Accepted, ID: engine.LastToken(p.Subject)}
-	case engine.Outcomes:
-		return engine.Entry{Kind: engine.Ended, ID: engine.LastToken(p.Subject)}
-	default:
-		return engine.Entry{}
-	}
+	w.done(v.seq, err)
+	e.puts.ended()
 }
 
 // unanswered ends puts whose answer is not waited for any longer.
@@ -264,7 +225,7 @@ func (e *Engine) unanswered(over []pending, why string) {
 		err := fmt.Errorf("jet: %w: %s", engine.ErrUnknown, why)
 		if !w.lost && w.resend > 0 {
 			// Each try was answered: with "not now".
-			err = verdict{code: noAnswerer}.err(w.put.Stream, false)
+			err = verdict{code: noAnswerer}.err(w.put.Stream)
 		}
 		e.endPut(w, verdict{}, err)
 	}
@@ -273,7 +234,7 @@ func (e *Engine) unanswered(over []pending, why string) {
 // sweepPuts tries puts again whose time has come and gives up those whose
 // answer is overdue.
 func (e *Engine) sweepPuts(lost bool) {
-	retry, over := e.puts.sweep(e.ticks.Load(), e.patience, lost)
+	retry, over := e.puts.sweep(e.ticks.Load(), patience, lost)
 	for _, r := range retry {
 		if err := e.publish(&r.put, r.token); err != nil {
 			e.log.Warn("jet: a put could not be sent again", "subject", r.put.Subject, "error", err)
@@ -281,7 +242,7 @@ func (e *Engine) sweepPuts(lost bool) {
 	}
 	why := "the connection was lost before it came"
 	if !lost {
-		why = fmt.Sprintf("none within %v", time.Duration(e.patience)*tick)
+		why = fmt.Sprintf("none within %v", time.Duration(patience)*tick)
 		if len(over) > 0 {
 			e.doubt()
 		}

@@ -230,29 +230,16 @@ func (t *puts) shrink() {
 	}
 }
 
-// takeAll empties the table, but for what is just being sent. forever says that
-// answers will not be waited for any more.
-func (t *puts) takeAll(forever bool) (over []pending) {
+// takeAll empties the table, but for what is just being sent. Answers will not be
+// waited for any more.
+func (t *puts) takeAll() (over []pending) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.over = t.over || forever
+	t.over = true
 	for at := range t.slots {
 		if s := &t.slots[at]; s.used && !s.sending {
 			over = append(over, t.remove(s, uint32(at)))
 		}
 	}
 	return over
-}
-
-// silence returns for how many ticks the longest put has been without an answer that
-// says how it ended: the server may refuse it for a reason that could pass.
-func (t *puts) silence(tick int64) (longest int64) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for at := range t.slots {
-		if s := &t.slots[at]; s.used && !s.sending {
-			longest = max(longest, tick-s.began)
-		}
-	}
-	return longest
 }

@@ -100,7 +100,7 @@ func TestPutsUnderDisconnections(t *testing.T) {
 	for range 20_000 {
 		steps[m.r.IntN(len(steps))]()
 	}
-	for _, p := range m.table.takeAll(true) {
+	for _, p := range m.table.takeAll() {
 		m.end(p)
 	}
 	<-m.table.close()

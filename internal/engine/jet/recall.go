@@ -42,16 +42,13 @@ func (t *taker) Recall() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	f := t.feeds[slow]
-	switch {
-	case f == nil || f.open == 0:
-	case !t.engine.Shared():
-		t.retire(f, false)
-	default:
-		f.recalled = f.open
-		if err := f.barrier(); err != nil {
-			// The requests expire soon, or the connection is lost.
-			t.engine.log.Debug("jet: requests could not be taken back", "consumer", consumerName(t.consumer), "error", err)
-		}
+	if f == nil || f.open == 0 {
+		return
+	}
+	f.recalled = f.open
+	if err := f.barrier(); err != nil {
+		// The requests expire soon, or the connection is lost.
+		t.engine.log.Debug("jet: requests could not be taken back", "consumer", consumerName(t.consumer), "error", err)
 	}
 }
 
@@ -122,13 +119,13 @@ func (e *Engine) leave(f *feed) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if f.due == 0 || !e.connected.Load() {
-		t.retire(f, false)
+		t.retire(f)
 		return
 	}
 	f.dry = make(chan struct{})
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.leaving = append(e.leaving, left{feed: f, dry: f.dry, until: time.Now().Add(e.waits() + tick)})
+	e.leaving = append(e.leaving, left{feed: f, dry: f.dry, until: time.Now().Add(requestWaits + tick)})
 }
 
 // left is a feed whose taker has stopped.
@@ -197,5 +194,5 @@ func (l *left) wait(ctx context.Context) {
 func (f *feed) retire() {
 	f.taker.mu.Lock()
 	defer f.taker.mu.Unlock()
-	f.taker.retire(f, false)
+	f.taker.retire(f)
 }

@@ -1,13 +1,10 @@
 package jet
 
 import (
-	"errors"
 	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
-
-	"github.com/bullpen-run/bullpen/internal/engine"
 )
 
 // handout is what the reply subject of a delivery tells of it.
@@ -73,31 +70,14 @@ type receipt struct {
 func (r *receipt) Ack() {
 	if r.end() {
 		r.taker.engine.jobs.freed(r.size)
-		if r.taker.engine.Shared() {
-			r.taker.engine.back.forgive(r.seq)
-		}
-		r.ended()
+		r.taker.engine.back.forgive(r.seq)
 		r.taker.engine.tell(r.reply, wordAck)
 	}
 }
 
-// Begin implements [engine.Receipt].
-func (r *receipt) Begin() {
-	e := r.taker.engine
-	if !r.taker.consumer.Grouped || e.config.Disk == nil || r.answered.Load() {
-		return
-	}
-	if err := e.config.Disk.Begin(r.seq); err != nil && !errors.Is(err, engine.ErrClosed) {
-		e.log.Error("jet: it could not be noted what begins; after a crash it may look as if it never had", "error", err)
-	}
-}
-
-// ended notes that nobody has it in hand.
-func (r *receipt) ended() {
-	if d := r.taker.engine.config.Disk; r.taker.consumer.Grouped && d != nil {
-		d.End(r.seq)
-	}
-}
+// Begin implements [engine.Receipt]. Nodes tell each other what they give back; of the
+// rest it is not known whether it had begun.
+func (r *receipt) Begin() {}
 
 // Nak implements [engine.Receipt].
 func (r *receipt) Nak(delay time.Duration) {
@@ -105,7 +85,6 @@ func (r *receipt) Nak(delay time.Duration) {
 		return
 	}
 	e := r.taker.engine
-	r.ended()
 	e.back.give(r.taker.consumer, r.seq, delay)
 	e.sayBack(r.seq, r.deliveries, delay)
 	if delay <= 0 {

@@ -100,7 +100,6 @@ func (e *Engine) makeStreams(ctx context.Context) error {
 		}
 		if s == engine.Jobs {
 			state := stream.CachedInfo().State
-			e.lastOpen = state.LastSeq
 			e.old.Store(state.LastSeq)
 			e.jobs.looked(state.Bytes, e.jobs.look())
 		}

@@ -2,7 +2,6 @@ package jet
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -24,9 +23,6 @@ type taker struct {
 	deliver  func(engine.Delivery)
 	returned func(int)
 
-	mark uint64 // what an earlier process may have had goes up to here
-	sure bool   // mark is not too low
-
 	mu       sync.Mutex
 	feeds    [2]*feed           // guarded by mu: for requests without and with wait; nil until there is one
 	queued   int                // guarded by mu: to be asked for without wait when the request before has ended
@@ -36,8 +32,7 @@ type taker struct {
 
 	// calls is held while deliver or returned is called.
 	calls   sync.Mutex
-	stopped bool   // guarded by calls: neither is called any more
-	marked  uint64 // guarded by calls: the highest mark that was written
+	stopped bool // guarded by calls: neither is called any more
 
 	once sync.Once
 }
@@ -56,11 +51,7 @@ func (e *Engine) Take(c engine.Consumer, deliver func(engine.Delivery), returned
 		subject:  "$JS.API.CONSUMER.MSG.NEXT." + e.places[engine.Jobs].name + "." + name,
 		deliver:  deliver,
 		returned: returned,
-		sure:     true,
 		retired:  map[*feed]struct{}{},
-	}
-	if err := t.readMark(); err != nil {
-		return nil, err
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -69,24 +60,6 @@ func (e *Engine) Take(c engine.Consumer, deliver func(engine.Delivery), returned
 	}
 	e.takers[t] = struct{}{}
 	return t, nil
-}
-
-// readMark reads what an earlier process has had. Where that is not sure, all that
-// was there when this engine was opened may have been handed out, and is marked
-// so: the next process would else believe what this one leaves when it closes.
-func (t *taker) readMark() error {
-	d, c, last := t.engine.config.Disk, t.consumer, t.engine.lastOpen
-	if d == nil {
-		return nil
-	}
-	if t.mark, t.sure = d.Marked(c); t.sure || last <= t.mark || c.Grouped {
-		return nil
-	}
-	if err := d.Mark(c, last); err != nil {
-		return fmt.Errorf("jet: marking what may have been handed out of %s: %w", consumerName(c), err)
-	}
-	t.marked = last
-	return nil
 }
 
 // Request implements [engine.Taker].
@@ -133,7 +106,7 @@ func (t *taker) ask(k kind, n int) {
 		}
 		t.feeds[k] = f
 	}
-	if err := t.engine.conn.PublishRequest(t.subject, f.reply(n), t.engine.question(k, n)); err != nil {
+	if err := t.engine.conn.PublishRequest(t.subject, f.reply(n), question(k, n)); err != nil {
 		t.engine.log.Debug("jet: a request for jobs could not be sent", "error", err)
 		t.owed += n
 		return
@@ -173,12 +146,6 @@ func (t *taker) delivered(f *feed, m *nats.Msg) {
 		t.refuse(m.Reply, h)
 		return
 	}
-	if disk := e.config.Disk; disk != nil && h.seq > t.marked && !t.consumer.Grouped {
-		if err := disk.Mark(t.consumer, h.seq); err != nil {
-			e.log.Error("jet: it could not be noted what is handed out; after a crash it may look as if it never was", "error", err)
-		}
-		t.marked = h.seq
-	}
 	t.deliver(d)
 }
 
@@ -205,21 +172,14 @@ func (t *taker) delivery(m *nats.Msg, h handout) engine.Delivery {
 		Deliveries: int(h.deliveries),
 		Waiting:    h.waiting,
 		Old:        h.seq <= e.old.Load(),
-		Again:      h.deliveries > 1 || t.earlier(h.seq),
+		Again:      h.deliveries > 1,
 		Orphan:     t.orphan(h),
 	}
 }
 
 // orphan tells whether somebody else may have had a delivery and not given it back.
 func (t *taker) orphan(h handout) bool {
-	e := t.engine
-	return t.earlier(h.seq) || e.Shared() && h.deliveries > 1 && !e.inPeace(h.seq, h.deliveries-1)
-}
-
-// earlier tells whether an earlier process on the same disk may have had seq.
-func (t *taker) earlier(seq uint64) bool {
-	d := t.engine.config.Disk
-	return seq <= t.mark || !t.sure && seq <= t.engine.lastOpen || t.consumer.Grouped && d != nil && d.Begun(seq)
+	return h.deliveries > 1 && !t.engine.inPeace(h.seq, h.deliveries-1)
 }
 
 // headerSize is about what the headers of a message take.
@@ -258,9 +218,9 @@ func (t *taker) sweep() {
 	t.owed = 0
 	if !t.stopping {
 		for k, f := range t.feeds {
-			if f != nil && f.due > 0 && now-f.heard > e.silence(kind(k)) && e.connected.Load() {
+			if f != nil && f.due > 0 && now-f.heard > silence(kind(k)) && e.connected.Load() {
 				e.log.Warn("jet: the server is silent about a request for jobs; asking anew", "consumer", consumerName(t.consumer))
-				t.retire(f, false)
+				t.retire(f)
 				silent = true
 			}
 		}
@@ -280,20 +240,19 @@ func (t *taker) reset() {
 	n := t.queued + t.owed
 	t.queued, t.owed = 0, 0
 	for _, f := range t.feeds {
-		t.retire(f, false)
+		t.retire(f)
 	}
 	t.mu.Unlock()
 	t.giveBack(n)
 }
 
 // retire lets go of f, which may be nil. What is on its way is delivered still,
-// then the rest is returned: a tick later if that is to be slow. It does not
-// wait. t.mu is held.
-func (t *taker) retire(f *feed, late bool) {
+// then the rest is returned. It does not wait. t.mu is held.
+func (t *taker) retire(f *feed) {
 	if f == nil || f.retired {
 		return
 	}
-	f.retired, f.late = true, late
+	f.retired = true
 	t.retired[f] = struct{}{}
 	if t.feeds[f.kind] == f {
 		t.feeds[f.kind] = nil
@@ -356,8 +315,8 @@ func (t *taker) stopAsking() (feeds []*feed, settled []<-chan struct{}, retired 
 		if f == nil {
 			continue
 		}
-		if !t.engine.Shared() || f.barrier() != nil {
-			t.retire(f, false)
+		if f.barrier() != nil {
+			t.retire(f)
 			continue
 		}
 		f.recalled, f.settled = f.open, make(chan struct{})

@@ -67,7 +67,7 @@ func (a *account) until(t *testing.T, what string, holds func() bool) {
 // of what was asked for is delivered or returned, each job comes once, and none
 // has to wait for its lease because it was on its way.
 func TestRecall(t *testing.T) {
-	e := bare(t, true)
+	e := bare(t)
 	const rounds, each = 250, 2
 	a := &account{came: map[uint64]int{}, news: make(chan struct{}, 1)}
 	taker, err := e.Take(mail, a.deliver, a.back)
@@ -107,7 +107,7 @@ func TestRecall(t *testing.T) {
 // behind it: what is not delivered is returned when these are through, and not when
 // the client library next looks, ten times a second.
 func TestRecallIsSoonOver(t *testing.T) {
-	e := bare(t, true)
+	e := bare(t)
 	a := &account{came: map[uint64]int{}, news: make(chan struct{}, 1)}
 	gate := make(chan struct{})
 	taken, err := e.Take(mail, func(d engine.Delivery) { <-gate; a.deliver(d) }, a.back)

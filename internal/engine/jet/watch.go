@@ -12,9 +12,8 @@ import (
 // tick is how often overdue answers and requests are looked for.
 const tick = 250 * time.Millisecond
 
-// watch starts the watcher: a goroutine that follows the connection and the
-// disk, and looks each tick for what is overdue. It ends when the engine is
-// closed, which waits for it.
+// watch starts the watcher: a goroutine that follows the connection, and looks each
+// tick for what is overdue. It ends when the engine is closed, which waits for it.
 func (e *Engine) watch() {
 	e.connected.Store(e.conn.IsConnected())
 	status := e.conn.StatusChanged(nats.CONNECTED, nats.RECONNECTING, nats.DISCONNECTED, nats.CLOSED)
@@ -23,15 +22,11 @@ func (e *Engine) watch() {
 		defer e.conn.RemoveStatusListener(status)
 		ticker := time.NewTicker(tick)
 		defer ticker.Stop()
-		failed := e.Failed()
 		changes := status
 		for {
 			select {
 			case <-e.life.Done():
 				return
-			case <-failed:
-				failed = nil
-				e.failed()
 			case _, open := <-changes:
 				if !open {
 					changes = nil
@@ -91,25 +86,10 @@ func (e *Engine) allTakers() []*taker {
 // sweep ends what is overdue.
 func (e *Engine) sweep() {
 	e.sweepPuts(!e.connected.Load())
-	e.probe()
 	for _, t := range e.allTakers() {
 		t.sweep()
 	}
 	e.sweepLeaving()
-}
-
-// probeAfter is how many ticks an embedded server may leave puts unanswered before
-// its disk is asked.
-const probeAfter = int64(2 * time.Second / tick)
-
-// probe asks the disk when the server answers no more: on one that has failed the
-// server may say nothing at all.
-func (e *Engine) probe() {
-	if d := e.config.Disk; d != nil {
-		if n := e.puts.silence(e.ticks.Load()); n > 0 && n%probeAfter == 0 {
-			d.Probe()
-		}
-	}
 }
 
 // look asks how full the stream of jobs is when that is to be known.
@@ -128,13 +108,4 @@ func (e *Engine) look() {
 		}
 		e.jobs.looked(info.State.Bytes, settled)
 	})
-}
-
-// failed ends all puts: the disk can promise nothing any more.
-func (e *Engine) failed() {
-	err := e.Err()
-	e.log.Error("jet: the store has failed", "error", err)
-	for _, w := range e.puts.takeAll(false) {
-		e.endPut(&w, verdict{}, err)
-	}
 }

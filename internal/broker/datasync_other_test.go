@@ -1,7 +1,0 @@
-//go:build !linux
-
-package broker
-
-import "os"
-
-func dataSync(f *os.File) error { return f.Sync() }
