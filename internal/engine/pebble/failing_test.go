@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -200,5 +201,91 @@ func TestNearlyFullDisk(t *testing.T) {
 	defer small.Close(context.Background())
 	if err := small.wait(engine.Put{Subject: "job.mail.normal.a"}); err != nil {
 		t.Errorf("Put of a job with a small reserve = %v", err)
+	}
+}
+
+// A read that fails while a batch is made lets nothing of the batch be written.
+func TestFailingRead(t *testing.T) {
+	t.Parallel()
+	mem := vfs.NewMem()
+	first, err := Open(t.Context(), Config{Dir: "store", FS: mem})
+	if err != nil {
+		t.Fatal(err)
+	}
+	state := func(i int) engine.Put {
+		return engine.Put{Stream: engine.State, Subject: fmt.Sprintf("set.name.%04d", i), Data: fmt.Append(nil, i)}
+	}
+	const n = 3000 // so that what is put stands in a block that nobody has read
+	for i := range n {
+		if err := first.wait(state(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := first.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var broken atomic.Bool
+	fs := errorfs.Wrap(mem, errorfs.InjectorFunc(func(o errorfs.Op) error {
+		if broken.Load() && o.Kind == errorfs.OpFileReadAt && strings.HasSuffix(o.Path, ".sst") {
+			return syscall.EIO
+		}
+		return nil
+	}))
+	e, err := Open(t.Context(), Config{Dir: "store", FS: fs})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(20 * time.Second); !e.db.Metrics().Table.InitialStatsCollectionComplete; runtime.Gosched() {
+		if time.Now().After(end) {
+			t.Fatal("the store still reads by itself")
+		}
+	}
+	broken.Store(true)
+	p := state(n / 2)
+	p.Data = []byte("another")
+	if err := e.wait(p); !errors.Is(err, engine.ErrFailed) || !errors.Is(err, syscall.EIO) {
+		t.Errorf("Put = %v, want ErrFailed and the cause", err)
+	}
+	broken.Store(false)
+	if err := e.Close(t.Context()); err != nil {
+		t.Errorf("Close = %v", err)
+	}
+	after, err := Open(t.Context(), Config{Dir: "store", FS: mem})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer after.Close(context.Background())
+	for i := range n {
+		want := state(i)
+		if m, err := after.Get(t.Context(), engine.State, want.Subject); err != nil || string(m.Data) != string(want.Data) {
+			t.Errorf("Get %s = %q, %v, want %q", want.Subject, m.Data, err, want.Data)
+		}
+	}
+}
+
+// A time beyond what is stored of one is not past.
+func TestFarTimes(t *testing.T) {
+	t.Parallel()
+	e, err := Open(t.Context(), Config{Dir: "store", FS: vfs.NewMem()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close(context.Background())
+	if err := e.wait(engine.Put{Subject: "job.mail.normal.a", At: time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)}); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.wait(engine.Put{Stream: engine.State, Subject: "set.name.a", TTL: 1<<63 - 1}); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.wait(engine.Put{Subject: "job.mail.normal.b", At: time.Now().Add(20 * time.Millisecond)}); err != nil {
+		t.Fatal(err)
+	}
+	takeSome(t, e, engine.Consumer{Queue: "mail", Priority: "normal"}, 1) // so the clock has looked at all
+	m, err := e.Get(t.Context(), engine.Jobs, "at.a")
+	if err != nil || m.At.Year() < 2262 {
+		t.Errorf("Get = %v at %v, want it to wait", err, m.At)
+	}
+	if _, err := e.Get(t.Context(), engine.State, "set.name.a"); err != nil {
+		t.Errorf("Get of what goes in 292 years = %v", err)
 	}
 }

@@ -3,6 +3,7 @@ package pebble
 import (
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -72,8 +73,8 @@ func (g *group) do(o *operation) {
 		err = g.turn()
 	case settling:
 	}
-	if err != nil && (pebble.IsCorruptionError(err) || errors.Is(err, errRecord)) {
-		g.engine.fail(err)
+	if err != nil && !errors.Is(err, engine.ErrConflict) && !errors.Is(err, engine.ErrFull) {
+		g.engine.fail(err) // some of it may stand in the batch, which is not written now
 	}
 	if o.done != nil {
 		g.answers = append(g.answers, answer{o.done, seq, err})
@@ -85,9 +86,9 @@ func (g *group) put(p *engine.Put) (uint64, error) {
 	i := item{subject: p.Subject, data: p.Data, time: g.now}
 	switch {
 	case !p.At.IsZero():
-		i.subject, i.target, i.timed, i.due = later(p.Subject), p.Subject, true, p.At.UnixNano()
+		i.subject, i.target, i.timed, i.due = later(p.Subject), p.Subject, true, nanoseconds(p.At)
 	case p.TTL > 0:
-		i.timed, i.due = true, g.now+int64(p.TTL)
+		i.timed, i.due = true, nanoseconds(time.Unix(0, g.now).Add(p.TTL))
 	}
 	before, err := g.places(p.Stream, i.subject)
 	if err != nil {
@@ -116,6 +117,14 @@ func (g *group) put(p *engine.Put) (uint64, error) {
 		err = g.enforce(p.Stream)
 	}
 	return seq, err
+}
+
+// nanoseconds is a time as it is stored: one beyond the year 2262 is the last of then.
+func nanoseconds(t time.Time) int64 {
+	if t.After(time.Unix(0, math.MaxInt64)) {
+		return math.MaxInt64
+	}
+	return t.UnixNano()
 }
 
 // room says why a message of that size cannot be stored: for want of room in Jobs,
