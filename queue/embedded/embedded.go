@@ -32,8 +32,9 @@ type Store struct {
 	// Dir is the folder; it is made if it is not there.
 	Dir string
 	// Reserve is how many bytes of the disk have to be free for more jobs to be
-	// taken, so that those under way can end. Default 128 MiB; on a disk below
-	// 6.4 GB a fiftieth of it, but 16 MiB at least (a quarter of the disk at most).
+	// taken, so that those under way can end; what the store takes for a time to sort
+	// itself out comes on top. Default 128 MiB; on a disk below 6.4 GB a fiftieth of
+	// it, but 16 MiB at least (a quarter of the disk at most).
 	Reserve int64
 }
 
