@@ -49,9 +49,8 @@ type Queue struct {
 }
 
 // Open connects to the store, makes there what is missing, and reports all
-// faults of c at once. With an embedded store it starts the server and checks
-// what it finds; that takes some milliseconds, and about a second for a million
-// jobs. With several Replicas it waits until the cluster has a leader and enough
+// faults of c at once. An embedded store checks what it finds, in some milliseconds.
+// With several Replicas it waits until the cluster has a leader and enough
 // servers, or ctx ends; the log says that it waits.
 func Open(ctx context.Context, c Config) (*Queue, error) {
 	if err := c.check(); err != nil {
@@ -159,7 +158,7 @@ func (q *Queue) watch() {
 const closePatience = 10 * time.Second
 
 // Close ends all calls of Work without waiting for what they run (their jobs
-// run again elsewhere, or here at the next start), stops an embedded server and
+// run again elsewhere, or here at the next start), closes the store and
 // returns. What has not begun, and what ends within a tenth of a second when its
 // context does, is given back at once; on a store that other nodes share the rest runs
 // again after its lease. To finish what runs, end the contexts of the calls of Work and

@@ -251,7 +251,7 @@ type Engine interface {
 	Err() error
 	// Info returns what there is to know.
 	Info(ctx context.Context) (Info, error)
-	// Close ends all takers and the connection, and stops an embedded server.
+	// Close ends all takers and the connection.
 	// What was put before is stored; its done has been called when Close returns.
 	Close(ctx context.Context) error
 }

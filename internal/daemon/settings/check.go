@@ -201,7 +201,7 @@ func (l *loader) checkStore() {
 	}
 }
 
-// mostEmbedded is what the embedded server takes as one payload or result.
+// mostEmbedded is what a queue in a folder takes as one payload or result.
 const mostEmbedded = 31 << 20
 
 func (l *loader) checkSizes() {
@@ -210,7 +210,7 @@ func (l *loader) checkSizes() {
 		size int
 	}{{"queue.max_payload", l.settings.Queue.MaxPayload}, {"queue.max_result", l.settings.Queue.MaxResult}} {
 		if n.size > mostEmbedded {
-			l.fault(n.at, "it is %s: use %s at most, which is what the embedded server takes; put what is larger into a file, and its path into the job",
+			l.fault(n.at, "it is %s: use %s at most, which is what a queue in a folder takes; put what is larger into a file, and its path into the job",
 				bytesText(int64(n.size)), bytesText(mostEmbedded))
 		}
 	}

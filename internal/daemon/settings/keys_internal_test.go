@@ -160,7 +160,7 @@ func TestEveryStoreSettingIsReached(t *testing.T) {
 	}
 }
 
-// The largest payloads that a file may ask for are taken by the embedded server.
+// The largest payloads that a file may ask for are taken by a queue in a folder.
 func TestEmbeddedServerTakesLargest(t *testing.T) {
 	t.Parallel()
 	s := good(t, t.TempDir(), "queue: {max_payload: 31M, max_result: 31M, keep: {lines: 1000, line_bytes: 256K}}")

@@ -13,7 +13,7 @@ import (
 // Store is where the jobs are, as it was configured; Settings.Queue.Store is made
 // from it.
 type Store struct {
-	// Dir is the folder of the embedded server.
+	// Dir is the folder of the embedded store.
 	Dir string
 	// URL is the addresses of a server elsewhere, without names and passwords;
 	// empty for the embedded one.
