@@ -1,6 +1,7 @@
 package pebble
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -161,6 +162,15 @@ type guarded struct {
 func (f guarded) Close() error {
 	f.of.files.keep(f.File, false)
 	return f.File.Close()
+}
+
+// ReadAt reads at a place.
+func (f guarded) ReadAt(b []byte, at int64) (int, error) {
+	n, err := f.File.ReadAt(b, at)
+	if err != nil && !errors.Is(err, io.EOF) && compacting() {
+		f.of.engine.halt(fmt.Errorf("read %s: %w", f.name, err))
+	}
+	return n, err
 }
 
 // Write writes on.

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
+	"strings"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/bloom"
@@ -81,7 +83,12 @@ func events(log *slog.Logger, fail, halt func(error)) *pebble.EventListener {
 				halt(err)
 			}
 		},
-		DataCorruption: func(i pebble.DataCorruptionInfo) { fail(damaged(i.Path, i.Details)) },
+		DataCorruption: func(i pebble.DataCorruptionInfo) {
+			if compacting() {
+				halt(damaged(i.Path, i.Details))
+			}
+			fail(damaged(i.Path, i.Details))
+		},
 		DiskSlow: func(i pebble.DiskSlowInfo) {
 			log.Warn("the disk of the store is slow", "file", i.Path, "for", i.Duration)
 		},
@@ -89,5 +96,21 @@ func events(log *slog.Logger, fail, halt func(error)) *pebble.EventListener {
 			log.Warn("writes wait for the store to sort itself out", "reason", i.Reason)
 		},
 		WriteStallEnd: func() { log.Info("writes go on") },
+	}
+}
+
+// compacting reports whether the caller is called by a compaction or a flush of Pebble.
+// Most errors of a read are panics there.
+func compacting() bool {
+	var callers [128]uintptr
+	frames := runtime.CallersFrames(callers[:runtime.Callers(2, callers[:])])
+	for {
+		frame, more := frames.Next()
+		if strings.HasSuffix(frame.Function, "pebble/v2.(*DB).runCompaction") {
+			return true
+		}
+		if !more {
+			return false
+		}
 	}
 }
