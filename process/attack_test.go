@@ -33,7 +33,7 @@ func TestStrictWorkerCannotTouchItsNeighbour(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := open(t, config)
-	if err := p.Ready(within(t, 20*time.Second), 2); err != nil {
+	if err := p.Ready(within(t, time.Minute), 2); err != nil {
 		t.Fatal(err)
 	}
 	workers := p.Workers()

@@ -52,7 +52,7 @@ func TestMemoryBoundIsKept(t *testing.T) {
 	if got := do(t, p, "hog", "8"); got != "8" {
 		t.Errorf("a modest task gives %q", got)
 	}
-	_, err := p.Execute(within(t, 20*time.Second), bullpen.Task{Name: "hog", Payload: []byte("512")})
+	_, err := p.Execute(within(t, time.Minute), bullpen.Task{Name: "hog", Payload: []byte("512")})
 	wantMemory(t, err)
 	if got := do(t, p, "hog", "8"); got != "8" {
 		t.Errorf("the next task gives %q", got)
@@ -104,10 +104,10 @@ func TestMemoryIsWatchedWithoutGroups(t *testing.T) {
 	if got := do(t, p, "hog", "8"); got != "8" {
 		t.Errorf("a modest task gives %q", got)
 	}
-	_, err := p.Execute(within(t, 20*time.Second), bullpen.Task{Name: "hog-and-stay", Payload: []byte("128")})
+	_, err := p.Execute(within(t, time.Minute), bullpen.Task{Name: "hog-and-stay", Payload: []byte("128")})
 	wantMemory(t, err)
 	e := open(t, Config{Command: []string{self(), "zoo", "hog-and-stay", "{}"}, Protocol: Exec, Limits: bullpen.Limits{Memory: 4 * hogBound}})
-	_, err = e.Execute(within(t, 20*time.Second), bullpen.Task{Payload: []byte("128"), Limits: bullpen.Limits{Memory: hogBound}})
+	_, err = e.Execute(within(t, time.Minute), bullpen.Task{Payload: []byte("128"), Limits: bullpen.Limits{Memory: hogBound}})
 	wantMemory(t, err)
 	for _, c := range []Config{{PIDs: 9}, {Weight: 9}, {Limits: bullpen.Limits{CPU: 1, Memory: hogBound}}} {
 		c.Command = []string{self()}
@@ -134,7 +134,7 @@ func TestTaskLimitsAreKeptOrRefused(t *testing.T) {
 		{bound, bullpen.Limits{Memory: hogBound / 2}, false},
 		{bound, bullpen.Limits{CPU: 0.5}, false},
 	} {
-		_, err := c.pool.Execute(within(t, 20*time.Second), bullpen.Task{Name: "pid", Limits: c.limits})
+		_, err := c.pool.Execute(within(t, time.Minute), bullpen.Task{Name: "pid", Limits: c.limits})
 		if c.ok && err != nil || !c.ok && !errors.Is(err, bullpen.ErrRefused) {
 			t.Errorf("%+v: %v", c.limits, err)
 		}
@@ -236,7 +236,7 @@ func TestStrictSandboxSaysHowToAllow(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	_, err = p.Execute(within(t, 20*time.Second), bullpen.Task{Name: "x"})
+	_, err = p.Execute(within(t, time.Minute), bullpen.Task{Name: "x"})
 	if !errors.Is(err, bullpen.ErrStart) || !strings.Contains(err.Error(), "Sandbox.Allow") {
 		t.Errorf("the error is %v", err)
 	}

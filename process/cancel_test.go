@@ -238,7 +238,7 @@ func TestTaskOfAStoppedWorkerRunsElsewhere(t *testing.T) {
 	p := selfPool(t, func(c *Config) { c.Max, c.Grace = 2, 100*ms })
 	pid := do(t, p, "pid", "")
 	stopWorkers(t, p)
-	r, err := p.Execute(within(t, 20*time.Second), bullpen.Task{Name: "pid", Limits: bullpen.Limits{Timeout: 200 * ms}})
+	r, err := p.Execute(within(t, time.Minute), bullpen.Task{Name: "pid", Limits: bullpen.Limits{Timeout: 200 * ms}})
 	if err != nil || string(r.Payload) == pid {
 		t.Errorf("the task ended as %q, %v in the stopped worker %s", r.Payload, err, pid)
 	}
@@ -292,7 +292,7 @@ func TestDeadlineBehindAHeldAnswer(t *testing.T) {
 		p := selfPool(t, func(c *Config) { c.Max, c.Window, c.Grace = 1, 8, 100*ms })
 		do(t, p, "pid", "")
 		began := time.Now()
-		ended := p.ExecuteAll(within(t, 20*time.Second), []bullpen.Task{
+		ended := p.ExecuteAll(within(t, time.Minute), []bullpen.Task{
 			{Name: "pid"}, {Name: name, Payload: []byte("1h"), Limits: bullpen.Limits{Timeout: 100 * ms}}, {Name: "pid"},
 		})
 		_ = wantOutcome(t, ended[1].Err, bullpen.Timeout)

@@ -90,10 +90,10 @@ func TestDeathOfAConcurrentWorker(t *testing.T) {
 
 func TestDeadlinesOfAConcurrentWorker(t *testing.T) {
 	t.Parallel()
-	p := concurrent(t, func(c *Config) { c.Grace = 200 * ms })
+	p := concurrent(t, func(c *Config) { c.Grace = 3 * time.Second })
 	pid := do(t, p, "pid", "")
 	listens := bullpen.Task{Name: "block", Limits: bullpen.Limits{Timeout: 50 * ms}}
-	_, err := p.Execute(within(t, 20*time.Second), listens)
+	_, err := p.Execute(within(t, time.Minute), listens)
 	if te := wantOutcome(t, err, bullpen.Timeout); te.Signal != "" {
 		t.Errorf("a task that listens was killed by %q", te.Signal)
 	}
@@ -107,7 +107,7 @@ func TestDeadlinesOfAConcurrentWorker(t *testing.T) {
 	if again := do(t, p, "pid", ""); again != pid {
 		t.Error("the worker was replaced although all tasks listened")
 	}
-	_, err = p.Execute(within(t, 20*time.Second), bullpen.Task{Name: "stubborn", Payload: []byte("1h"), Limits: bullpen.Limits{Timeout: 50 * ms}})
+	_, err = p.Execute(within(t, time.Minute), bullpen.Task{Name: "stubborn", Payload: []byte("1h"), Limits: bullpen.Limits{Timeout: 50 * ms}})
 	if te := wantOutcome(t, err, bullpen.Timeout); te.Signal != "killed" {
 		t.Errorf("a stubborn task was ended by %q", te.Signal)
 	}

@@ -44,7 +44,7 @@ func TestDeathInMidTask(t *testing.T) {
 				others.Go(func() {                               // more behind both
 					doAll(t, p, batchOf(10, "echo", "queued"))
 				})
-				_, err := p.Execute(within(t, 20*time.Second), bullpen.Task{
+				_, err := p.Execute(within(t, time.Minute), bullpen.Task{
 					Name: "become", ID: "doomed", Payload: []byte("echo last words >&2; date +%s%N >&2; " + c.how),
 				})
 				told := time.Now()
@@ -91,7 +91,7 @@ func TestBadWorkers(t *testing.T) {
 			if got := do(t, p, "any", "one"); got != "one" {
 				t.Fatalf("the first answer is %q", got)
 			}
-			_, err := p.Execute(within(t, 20*time.Second), bullpen.Task{Name: "any", Payload: []byte("two")})
+			_, err := p.Execute(within(t, time.Minute), bullpen.Task{Name: "any", Payload: []byte("two")})
 			te := wantOutcome(t, err, c.want)
 			if te.ExitCode != c.exit || !strings.Contains(err.Error(), c.text) {
 				t.Errorf("the error is %v with exit code %d, want %d and %q", err, te.ExitCode, c.exit, c.text)
@@ -200,7 +200,7 @@ func TestIdleWorkerKilledLosesNothing(t *testing.T) {
 func TestWorkerThatEndsAtOnceWithPriorityAndProcessors(t *testing.T) {
 	t.Parallel()
 	p := open(t, Config{Command: []string{"true"}, Max: 2, Nice: 15, CPUs: []int{0}})
-	_, err := p.Execute(within(t, 20*time.Second), bullpen.Task{Name: "any"})
+	_, err := p.Execute(within(t, time.Minute), bullpen.Task{Name: "any"})
 	var se *StartError
 	if !errors.As(err, &se) || se.Exit != "exit code 0" {
 		t.Errorf("the error is %v", err)

@@ -28,7 +28,7 @@ func TestDeniedStartsAreBounded(t *testing.T) {
 		t.Run(c.role, func(t *testing.T) {
 			t.Parallel()
 			p := zooPool(t, func(c *Config) { c.Grace = 50 * ms }, c.role)
-			r, err := p.Execute(within(t, 20*time.Second), bullpen.Task{Payload: []byte("bad"), Limits: bullpen.Limits{Timeout: c.timeout}})
+			r, err := p.Execute(within(t, time.Minute), bullpen.Task{Payload: []byte("bad"), Limits: bullpen.Limits{Timeout: c.timeout}})
 			te := wantOutcome(t, err, c.want)
 			if !strings.Contains(te.Error(), "3 workers ended with this task in hand") || r.Stats.Deaths != maxDeaths {
 				t.Errorf("the error is %q, with %d deaths", te, r.Stats.Deaths)
@@ -50,7 +50,7 @@ func TestWhatRunsIsNotTakenBack(t *testing.T) {
 	do(t, p, "any", "first")
 	tasks := batchOf(4, "any", "good")
 	tasks[0].Payload, tasks[0].Limits.Timeout = []byte("bad"), 100*ms
-	ended := p.ExecuteAll(within(t, 20*time.Second), tasks)
+	ended := p.ExecuteAll(within(t, time.Minute), tasks)
 	_ = wantOutcome(t, ended[0].Err, bullpen.Timeout)
 	for _, e := range ended[1:] {
 		if e.Err != nil {
@@ -63,7 +63,7 @@ func TestWhatRunsIsNotTakenBack(t *testing.T) {
 func TestReturnsAreBounded(t *testing.T) {
 	t.Parallel()
 	p := zooPool(t, nil, "denies-return")
-	_, err := p.Execute(within(t, 20*time.Second), bullpen.Task{Payload: []byte("bad")})
+	_, err := p.Execute(within(t, time.Minute), bullpen.Task{Payload: []byte("bad")})
 	wantNeverStarted(t, err, bullpen.ErrRefused)
 	if got := do(t, p, "any", "after"); got != "after" {
 		t.Errorf("the next task gave %q", got)

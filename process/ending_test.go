@@ -54,7 +54,7 @@ func TestEndWithWork(t *testing.T) {
 				awaitReady(t, p, 2)
 				var runs, waiting []*asked
 				for range 2 {
-					runs = append(runs, submit(t, p, bullpen.Task{Name: work, Payload: []byte("700ms")}))
+					runs = append(runs, submit(t, p, bullpen.Task{Name: work, Payload: []byte("3s")}))
 				}
 				running(t, p, 2)
 				for range 3 {
@@ -101,7 +101,7 @@ func TestEndWithoutWork(t *testing.T) {
 			"lines":           {Command: []string{"sh", "-c", "exec cat"}, Protocol: Lines, Min: 2},
 			"exec":            {Command: []string{"sh", "-c", "exec cat"}, Protocol: Exec, Min: 2},
 			"stays at end of file": {Command: []string{"sh", "-c", "trap '' TERM; while :; do sleep 0.01; done"}, Protocol: Lines, Min: 2,
-				CloseGrace: 400 * ms},
+				CloseGrace: 2 * time.Second},
 		} {
 			t.Run(way.name+" "+name, func(t *testing.T) {
 				t.Parallel()
@@ -116,7 +116,7 @@ func TestEndWithoutWork(t *testing.T) {
 				if err := way.end(p, t.Context()); err != nil {
 					t.Fatal(err)
 				}
-				if d := time.Since(began); d > 3*time.Second {
+				if d := time.Since(began); d > 20*time.Second {
 					t.Errorf("it took %v", d)
 				}
 				wantGone(t, p, mark)

@@ -65,7 +65,7 @@ func TestExecEnds(t *testing.T) {
 		{"kill -KILL $$", "killed", -1, bullpen.Crashed, ""},
 		{"kill -SEGV $$", "segmentation fault", -1, bullpen.Crashed, ""},
 	} {
-		_, err := p.Execute(within(t, 20*time.Second), bullpen.Task{Payload: []byte(c.script)})
+		_, err := p.Execute(within(t, time.Minute), bullpen.Task{Payload: []byte(c.script)})
 		te := wantOutcome(t, err, c.want)
 		if te.ExitCode != c.exit || te.Signal != c.signal || te.Message != c.message {
 			t.Errorf("%s: %+v", c.script, te)
@@ -83,11 +83,11 @@ func TestExecEnvironment(t *testing.T) {
 	t.Parallel()
 	p := execPool(t, func(c *Config) { c.Env = []string{"GIVEN=by the pool"} }, "sh", "-c",
 		`echo "$TASK_ID|$TASK_NAME|$TASK_META_color|$GIVEN|${TASK_DEADLINE_MS:-none}"`)
-	r, err := p.Execute(within(t, 20*time.Second), bullpen.Task{ID: "id-1", Name: "job", Meta: map[string]string{"color": "blue"}})
+	r, err := p.Execute(within(t, time.Minute), bullpen.Task{ID: "id-1", Name: "job", Meta: map[string]string{"color": "blue"}})
 	if err != nil || string(r.Payload) != "id-1|job|blue|by the pool|none\n" {
 		t.Errorf("the environment is %q, %v", r.Payload, err)
 	}
-	r, err = p.Execute(within(t, 20*time.Second), bullpen.Task{Limits: bullpen.Limits{Timeout: time.Minute}})
+	r, err = p.Execute(within(t, time.Minute), bullpen.Task{Limits: bullpen.Limits{Timeout: time.Minute}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +101,7 @@ func TestExecOutputBound(t *testing.T) {
 	t.Parallel()
 	p := execPool(t, func(c *Config) { c.Limits.Output = 1 << 20 }, "sh", "-c", "{}")
 	began := time.Now()
-	_, err := p.Execute(within(t, 20*time.Second), bullpen.Task{Payload: []byte("exec cat /dev/zero")})
+	_, err := p.Execute(within(t, time.Minute), bullpen.Task{Payload: []byte("exec cat /dev/zero")})
 	_ = wantOutcome(t, err, bullpen.Output)
 	if d := time.Since(began); d > 5*time.Second {
 		t.Errorf("endless output was ended after %v", d)
@@ -115,7 +115,7 @@ func TestExecRefusesWhatCannotBeAnArgument(t *testing.T) {
 	t.Parallel()
 	p := execPool(t, nil, "echo", "{}")
 	for _, payload := range []string{"a\x00b", strings.Repeat("x", 1<<20)} {
-		_, err := p.Execute(within(t, 20*time.Second), bullpen.Task{Payload: []byte(payload)})
+		_, err := p.Execute(within(t, time.Minute), bullpen.Task{Payload: []byte(payload)})
 		wantNeverStarted(t, err, bullpen.ErrRefused)
 	}
 	if got := do(t, p, "", "fine"); got != "fine\n" {
@@ -160,7 +160,7 @@ func TestExecOfWhatIsNoProgram(t *testing.T) {
 	t.Parallel()
 	p := execPool(t, func(c *Config) { c.Dir = t.TempDir() }, "sh", "-c", "exit 0")
 	p.config.path = "/no/such/program" // it is there when the pool is made, and gone later
-	_, err := p.Execute(within(t, 20*time.Second), bullpen.Task{})
+	_, err := p.Execute(within(t, time.Minute), bullpen.Task{})
 	var se *StartError
 	if !errors.As(err, &se) || !errors.Is(err, bullpen.ErrStart) {
 		t.Errorf("the error is %v", err)

@@ -114,7 +114,7 @@ func poll(t *testing.T, what string, done func() bool) {
 	t.Helper()
 	ticker := time.NewTicker(2 * time.Millisecond)
 	defer ticker.Stop()
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(time.Minute)
 	for !done() {
 		select {
 		case <-ticker.C:

@@ -60,7 +60,7 @@ func TestLinesOfAllLengths(t *testing.T) {
 			t.Errorf("a line of %d bytes came back with %d", n, len(got))
 		}
 	}
-	_, err := p.Execute(within(t, 20*time.Second), bullpen.Task{Payload: make([]byte, 4<<20)})
+	_, err := p.Execute(within(t, time.Minute), bullpen.Task{Payload: make([]byte, 4<<20)})
 	te := wantOutcome(t, err, bullpen.Output)
 	if te.Retryable {
 		t.Error("a line that is too long will be too long again")
@@ -68,7 +68,7 @@ func TestLinesOfAllLengths(t *testing.T) {
 	do(t, p, "", "after")
 	// A task may have a smaller bound of its own; the worker lives on.
 	before := workersOf(p)
-	_, err = p.Execute(within(t, 20*time.Second), bullpen.Task{Payload: []byte("12345"), Limits: bullpen.Limits{Output: 4}})
+	_, err = p.Execute(within(t, time.Minute), bullpen.Task{Payload: []byte("12345"), Limits: bullpen.Limits{Output: 4}})
 	_ = wantOutcome(t, err, bullpen.Output)
 	if !slices.Equal(before, workersOf(p)) {
 		t.Error("the worker was replaced")
@@ -84,7 +84,7 @@ func TestLinesRefuseWhatIsMoreThanOneLine(t *testing.T) {
 	}{{false, "a\nb", false}, {false, "a\x00b", true}, {true, "a\x00b", false}, {true, "a\nb", true}} {
 		command := []string{"cat"}
 		p := linesPool(t, func(k *Config) { k.NUL = c.nul }, command...)
-		r, err := p.Execute(within(t, 20*time.Second), bullpen.Task{Payload: []byte(c.payload)})
+		r, err := p.Execute(within(t, time.Minute), bullpen.Task{Payload: []byte(c.payload)})
 		switch {
 		case c.good && (err != nil || string(r.Payload) != c.payload):
 			t.Errorf("NUL %v: %q came back as %q, %v", c.nul, c.payload, r.Payload, err)
@@ -124,7 +124,7 @@ func TestLinesOfADeadWorker(t *testing.T) {
 	tasks := numbers(12)
 	tasks[2].Payload = []byte("die")
 	lost := 0
-	for i, e := range p.ExecuteAll(within(t, 20*time.Second), tasks) {
+	for i, e := range p.ExecuteAll(within(t, time.Minute), tasks) {
 		if e.Err == nil {
 			if string(e.Result.Payload) != string(tasks[i].Payload) {
 				t.Errorf("line %d came back as %q", i, e.Result.Payload)
@@ -167,7 +167,7 @@ func TestBufferingFilterIsRecognised(t *testing.T) {
 			})
 		}
 		began := time.Now()
-		_, err := p.Execute(within(t, 20*time.Second), bullpen.Task{Payload: []byte(payload)})
+		_, err := p.Execute(within(t, time.Minute), bullpen.Task{Payload: []byte(payload)})
 		if !errors.Is(err, ErrUnanswered) || !strings.Contains(err.Error(), "sed -u") {
 			t.Errorf("%s: the error is %v", command[0], err)
 		}
@@ -190,11 +190,11 @@ func TestSlowFilterIsNotSilent(t *testing.T) {
 func TestLinesThatEndAtOnce(t *testing.T) {
 	t.Parallel()
 	p := linesPool(t, nil, "sh", "-c", "echo usage: nonsense >&2; exit 2")
-	_, err := p.Execute(within(t, 20*time.Second), bullpen.Task{Payload: []byte("x")})
+	_, err := p.Execute(within(t, time.Minute), bullpen.Task{Payload: []byte("x")})
 	if err == nil || !strings.Contains(fmt.Sprintf("%v %+v", err, detailOf(err)), "usage: nonsense") {
 		t.Errorf("the error is %v with %q", err, detailOf(err))
 	}
-	_, err = p.Execute(within(t, 20*time.Second), bullpen.Task{Payload: []byte("x")})
+	_, err = p.Execute(within(t, time.Minute), bullpen.Task{Payload: []byte("x")})
 	if err == nil {
 		t.Error("a filter that is no filter gives results")
 	}

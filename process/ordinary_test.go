@@ -65,8 +65,11 @@ func TestStrictForAnOrdinaryUser(t *testing.T) {
 		t.Fatal(err)
 	}
 	exe, secret := filepath.Join(dir, "exe"), filepath.Join(dir, "secret")
-	if err := errors.Join(
-		os.Chmod(filepath.Dir(dir), 0o711), os.Chmod(dir, 0o755), os.WriteFile(exe, program, 0o755),
+	syscall.ForkLock.RLock() // a child born meanwhile would hold the program open for writing
+	err = os.WriteFile(exe, program, 0o755)
+	syscall.ForkLock.RUnlock()
+	if err := errors.Join(err,
+		os.Chmod(filepath.Dir(dir), 0o711), os.Chmod(dir, 0o755),
 		os.WriteFile(secret, []byte("s3cret"), 0o600), os.Chown(secret, nobody, nobody),
 	); err != nil {
 		t.Fatal(err)

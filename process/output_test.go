@@ -21,7 +21,7 @@ func TestPrintsBecomeRecords(t *testing.T) {
 	p := selfPool(t, func(c *Config) { c.Max, c.Logger = 2, j.logger() })
 	for i := range 20 {
 		text := fmt.Sprintf("text %d\r", i)
-		r, err := p.Execute(within(t, 20*time.Second), bullpen.Task{Name: "print", ID: fmt.Sprint("id-", i), Payload: []byte(text)})
+		r, err := p.Execute(within(t, time.Minute), bullpen.Task{Name: "print", ID: fmt.Sprint("id-", i), Payload: []byte(text)})
 		if err != nil || string(r.Payload) != text {
 			t.Fatalf("task %d: %q, %v", i, r.Payload, err)
 		}
@@ -60,7 +60,7 @@ func TestPrintNamesTheRunningTask(t *testing.T) {
 	t.Parallel()
 	j := newJournal()
 	p := execPool(t, func(c *Config) { c.Logger = j.logger() }, "sh", "-c", "echo chatter >&2; echo result")
-	r, err := p.Execute(within(t, 20*time.Second), bullpen.Task{ID: "id-7", Name: "talker"})
+	r, err := p.Execute(within(t, time.Minute), bullpen.Task{ID: "id-7", Name: "talker"})
 	if err != nil || string(r.Payload) != "result\n" {
 		t.Fatalf("%q, %v", r.Payload, err)
 	}
@@ -203,7 +203,7 @@ func TestObserverHearsItsTaskBeforeTheOutcome(t *testing.T) {
 	p := selfPool(t, func(c *Config) { c.Max = 2 })
 	for range 200 {
 		o := &notes{}
-		if _, err := p.Execute(within(t, 20*time.Second), bullpen.Task{Name: "report", Observer: o}); err != nil {
+		if _, err := p.Execute(within(t, time.Minute), bullpen.Task{Name: "report", Observer: o}); err != nil {
 			t.Fatal(err)
 		}
 		if !o.heard() {
@@ -226,7 +226,7 @@ func TestDeafObserverHoldsNoOutcomeUp(t *testing.T) {
 	defer close(d.let)
 	soon(t, "the outcome comes", 20*lastWords, func() time.Duration {
 		began := time.Now()
-		if _, err := p.Execute(within(t, 20*time.Second), bullpen.Task{Name: "report", Observer: d}); err != nil {
+		if _, err := p.Execute(within(t, time.Minute), bullpen.Task{Name: "report", Observer: d}); err != nil {
 			t.Error(err)
 		}
 		return time.Since(began)
@@ -244,7 +244,7 @@ func TestPanicsOfTheCallersCodeAreContained(t *testing.T) {
 	t.Parallel()
 	j := newJournal()
 	p := selfPool(t, func(c *Config) { c.Logger = j.logger() })
-	if _, err := p.Execute(within(t, 20*time.Second), bullpen.Task{Name: "report", Observer: panicky{}}); err != nil {
+	if _, err := p.Execute(within(t, time.Minute), bullpen.Task{Name: "report", Observer: panicky{}}); err != nil {
 		t.Error(err)
 	}
 	err := p.Submit(t.Context(), bullpen.Task{Name: "echo"}, func(bullpen.Result, error) { panic("in done") })

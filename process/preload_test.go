@@ -82,7 +82,7 @@ func TestPreloadForksWorkers(t *testing.T) {
 			t.Errorf("the worker lacks %s: %s", want, about)
 		}
 	}
-	_, err := p.Execute(within(t, 20*time.Second), bullpen.Task{Name: "end", Payload: []byte("7")})
+	_, err := p.Execute(within(t, time.Minute), bullpen.Task{Name: "end", Payload: []byte("7")})
 	if te := wantOutcome(t, err, bullpen.Crashed); te.ExitCode != 7 {
 		t.Errorf("the exit code is %d, want 7", te.ExitCode)
 	}
@@ -116,7 +116,7 @@ func TestPreloadingProcessKilled(t *testing.T) {
 	if s := p.Stats(); s.Started != 1 || s.Deaths[ByExit]+s.Deaths[BySignal] != 0 {
 		t.Errorf("after the death: %+v", s)
 	}
-	_, err := p.Execute(within(t, 20*time.Second), bullpen.Task{Name: "end", Payload: []byte("0")})
+	_, err := p.Execute(within(t, time.Minute), bullpen.Task{Name: "end", Payload: []byte("0")})
 	_ = wantOutcome(t, err, bullpen.Crashed)
 	do(t, p, "about", "")
 	if now := zygotePID(t, p); now == pid {
@@ -136,7 +136,7 @@ func TestPreloadKeepsBoundsAndFolders(t *testing.T) {
 	if got := do(t, p, "hog", "4"); got != strconv.Itoa(4<<20) {
 		t.Errorf("a modest task gives %q", got)
 	}
-	_, err := p.Execute(within(t, 20*time.Second), bullpen.Task{Name: "hog", Payload: []byte("300")})
+	_, err := p.Execute(within(t, time.Minute), bullpen.Task{Name: "hog", Payload: []byte("300")})
 	wantMemory(t, err)
 	if got := do(t, p, "hog", "4"); got != strconv.Itoa(4<<20) {
 		t.Errorf("the next worker gives %q", got)
@@ -160,9 +160,9 @@ func TestPreloadInTheStrictSandbox(t *testing.T) {
 	if got := do(t, p, "write", ""); got != "mine" {
 		t.Errorf("the temporary file has %q", got)
 	}
-	_, err := p.Execute(within(t, 20*time.Second), bullpen.Task{Name: "read", Payload: []byte(secret)})
+	_, err := p.Execute(within(t, time.Minute), bullpen.Task{Name: "read", Payload: []byte(secret)})
 	_ = wantOutcome(t, err, bullpen.Failed)
-	if _, err := p.Execute(within(t, 20*time.Second), bullpen.Task{Name: "read", Payload: []byte(c.Command[1])}); err != nil {
+	if _, err := p.Execute(within(t, time.Minute), bullpen.Task{Name: "read", Payload: []byte(c.Command[1])}); err != nil {
 		t.Errorf("its own script: %v", err)
 	}
 }
@@ -172,7 +172,7 @@ func TestPreloadOfWhatIsMissing(t *testing.T) {
 	c := preloaded(t, forkedWorker)
 	c.Preload = []string{"no_such_module"}
 	p := open(t, c)
-	_, err := p.Execute(within(t, 20*time.Second), bullpen.Task{Name: "about"})
+	_, err := p.Execute(within(t, time.Minute), bullpen.Task{Name: "about"})
 	if !errors.Is(err, bullpen.ErrStart) || !strings.Contains(err.Error(), "ModuleNotFoundError: No module named 'no_such_module'") {
 		t.Errorf("the error is %v", err)
 	}

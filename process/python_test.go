@@ -27,7 +27,7 @@ func TestPythonWorkers(t *testing.T) {
 			t.Fatalf("task %d: %d bytes, %v", i, len(e.Result.Payload), e.Err)
 		}
 	}
-	_, err := p.Execute(within(t, 20*time.Second), bullpen.Task{Name: "fail", Payload: []byte("!no")})
+	_, err := p.Execute(within(t, time.Minute), bullpen.Task{Name: "fail", Payload: []byte("!no")})
 	if te := wantOutcome(t, err, bullpen.Failed); te.Message != "!no" || te.Retryable {
 		t.Errorf("the error is %+v", te)
 	}
@@ -72,7 +72,7 @@ bullpen.run()
 	c.Command[1], c.Max, c.Grace, c.Logger = file, 1, time.Minute, j.logger()
 	p := open(t, c)
 	heard := &notes{}
-	if _, err := p.Execute(within(t, 20*time.Second), bullpen.Task{Name: "report", Observer: heard}); err != nil {
+	if _, err := p.Execute(within(t, time.Minute), bullpen.Task{Name: "report", Observer: heard}); err != nil {
 		t.Fatal(err)
 	}
 	poll(t, "the observer hears progress and log", heard.heard)
@@ -87,7 +87,7 @@ bullpen.run()
 		return seen["on stdout"] == "stdout" && seen["on stderr"] == "stderr"
 	})
 	began := time.Now()
-	_, err := p.Execute(within(t, 20*time.Second), bullpen.Task{Name: "loop", Limits: bullpen.Limits{Timeout: 100 * ms}})
+	_, err := p.Execute(within(t, time.Minute), bullpen.Task{Name: "loop", Limits: bullpen.Limits{Timeout: 100 * ms}})
 	if te := wantOutcome(t, err, bullpen.Timeout); te.Signal != "" || time.Since(began) > 15*time.Second {
 		t.Errorf("after %v: %+v", time.Since(began), te)
 	}

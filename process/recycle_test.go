@@ -239,7 +239,7 @@ func TestStartFailures(t *testing.T) {
 	command := script("test -e ready || { echo cannot import nonsense >&2; exit 7; }")
 	p := open(t, Config{Command: command, Dir: dir, Max: 2, Logger: j.logger()})
 	began := time.Now()
-	_, err := p.Execute(within(t, 20*time.Second), bullpen.Task{Name: "echo"})
+	_, err := p.Execute(within(t, time.Minute), bullpen.Task{Name: "echo"})
 	var se *StartError
 	if !errors.As(err, &se) || !errors.Is(err, bullpen.ErrStart) {
 		t.Fatalf("the error is %v", err)
@@ -261,7 +261,7 @@ func TestStartFailures(t *testing.T) {
 	}
 	// Somebody goes on trying, so starts are tried, at growing intervals.
 	poll(t, "eight failed starts", func() bool {
-		_, err := p.Execute(within(t, 20*time.Second), bullpen.Task{Name: "echo"})
+		_, err := p.Execute(within(t, time.Minute), bullpen.Task{Name: "echo"})
 		return !errors.Is(err, bullpen.ErrStart) || len(j.events(StartFailed)) >= 8
 	})
 	failed := j.events(StartFailed)
@@ -278,7 +278,7 @@ func TestStartFailures(t *testing.T) {
 		t.Fatal(err)
 	}
 	poll(t, "it mends", func() bool {
-		_, err := p.Execute(within(t, 20*time.Second), bullpen.Task{Name: "echo"})
+		_, err := p.Execute(within(t, time.Minute), bullpen.Task{Name: "echo"})
 		return err == nil
 	})
 	j.awaitEvents(t, Mended, 1)
@@ -304,7 +304,7 @@ func TestBadStarts(t *testing.T) {
 				}
 			}, role)
 			began := time.Now()
-			_, err := p.Execute(within(t, 20*time.Second), bullpen.Task{Name: "any"})
+			_, err := p.Execute(within(t, time.Minute), bullpen.Task{Name: "any"})
 			wantNeverStarted(t, err, bullpen.ErrStart)
 			if !strings.Contains(err.Error(), want) || time.Since(began) > 10*time.Second {
 				t.Errorf("after %v: %v, want %q", time.Since(began), err, want)
@@ -343,7 +343,7 @@ func TestRecycleByTasksKeepsMax(t *testing.T) {
 	p := open(t, Config{Command: []string{"cat"}, Protocol: Lines, Max: most, Queue: 200, Recycle: Recycle{Tasks: 1}})
 	feed := p.Events(1000)
 	doAll(t, p, batchOf(60, "", "x"))
-	if err := p.Drain(within(t, 20*time.Second)); err != nil {
+	if err := p.Drain(within(t, time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	live, peak := 0, 0

@@ -55,7 +55,7 @@ func TestFiveTimes(t *testing.T) {
 func TestStatsCountEveryOutcome(t *testing.T) {
 	t.Parallel()
 	p := selfPool(t, func(c *Config) { c.Max, c.Grace = 1, 50*ms })
-	execute := func(task bullpen.Task) { _, _ = p.Execute(within(t, 20*time.Second), task) }
+	execute := func(task bullpen.Task) { _, _ = p.Execute(within(t, time.Minute), task) }
 	execute(bullpen.Task{Name: "echo"})
 	execute(bullpen.Task{Name: "fail", Payload: []byte("plain:no")})
 	execute(bullpen.Task{Name: "panic"})

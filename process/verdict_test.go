@@ -186,7 +186,7 @@ func TestDeathIsSeenWhileAGrandchildKeepsThePipes(t *testing.T) {
 	p := selfPool(t, nil)
 	do(t, p, "detach", "sleep 30")
 	began := time.Now()
-	_, err := p.Execute(within(t, 20*time.Second), bullpen.Task{Name: "exit", Payload: []byte("4")})
+	_, err := p.Execute(within(t, time.Minute), bullpen.Task{Name: "exit", Payload: []byte("4")})
 	if te := wantOutcome(t, err, bullpen.Crashed); te.ExitCode != 4 {
 		t.Errorf("the exit code is %d", te.ExitCode)
 	}

@@ -117,3 +117,22 @@ func TestForbidGains(t *testing.T) {
 		t.Errorf("got %q, want %q", strings.TrimSpace(said), want)
 	}
 }
+
+// What is killed no longer waits behind others for the time that dying takes.
+func TestKilledHasThePriorityOfTheHost(t *testing.T) {
+	t.Parallel()
+	s := newSpawner(t, Profile{Nice: 7, NiceSet: true})
+	child, _ := readPipe(t)
+	c := begin(t, s, shell("exec sleep 1000", nil, child))
+	before, beforeErr := unix.Getpriority(unix.PRIO_PROCESS, c.Pid())
+	if err := c.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	after, err := unix.Getpriority(unix.PRIO_PROCESS, c.Pid()) // of what is not waited for yet
+	if err := errors.Join(beforeErr, err); err != nil || before != 20-7 || after != 20 && os.Geteuid() == 0 {
+		t.Errorf("the nice value was %d, and is %d (%v)", 20-before, 20-after, err)
+	}
+	if _, err := c.Wait(); err != nil {
+		t.Error(err)
+	}
+}

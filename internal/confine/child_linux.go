@@ -73,6 +73,11 @@ func (c *Child) signalLocked(sig syscall.Signal) error {
 func (c *Child) Kill() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if !c.reaped {
+		// To die takes processor time as well, of which a low priority gets little on
+		// a busy machine. Not everybody may raise it.
+		_ = unix.Setpriority(unix.PRIO_PGRP, c.pid, 0)
+	}
 	err := c.signalLocked(unix.SIGKILL)
 	if !c.reaped {
 		c.killGroupLocked()
