@@ -2,10 +2,9 @@
 // this program and of the machine. Any bullpen.Executor runs them: goroutines,
 // worker processes, sandboxed ones.
 //
-// The jobs lie in NATS JetStream. [Open] says where: package queue/embedded runs
-// it inside this program and keeps everything in one folder; [Server] uses one
-// server elsewhere or a cluster; [Memory] keeps nothing beyond the program, for
-// tests. Nothing else differs.
+// [Open] says where the jobs are kept: package queue/embedded keeps them in a folder
+// of this machine, [Server] on a server of NATS JetStream elsewhere or a cluster of
+// them, and [Memory] in this program, for tests. Nothing else differs.
 //
 //   - To put a job into the queue: [Queue.Enqueue]; many: [Queue.EnqueueAll];
 //     and to wait for its outcome: [Queue.Run], or [Queue.Wait] from anywhere.
