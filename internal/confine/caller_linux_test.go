@@ -48,6 +48,7 @@ func TestStartOnTheThreadOfTheCaller(t *testing.T) {
 
 // startNiced starts a child with one of its own, and asks both for their nice values.
 func startNiced(t *testing.T, s *Spawner) {
+	t.Helper()
 	input, say, err := HostWritePipe()
 	if err != nil {
 		t.Error(err)
