@@ -23,7 +23,7 @@ func (v *verifier) format() error {
 		version := 0
 		if _, err := fmt.Sscanf(string(text), formatWord+"%d\n", &version); err != nil || version < 1 {
 			v.report(Damage{Kind: "format", File: f.path(formatFile), Text: "it does not say which layout the store has"})
-			return nil
+			return nil //nolint:nilerr // it is reported
 		}
 		return f.checkFormat()
 	case !errors.Is(err, fs.ErrNotExist):

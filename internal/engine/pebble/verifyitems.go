@@ -15,22 +15,22 @@ import (
 // could not be read.
 
 // counts takes what the streams are said to hold.
-func (v *verifier) counts(n space, c *counted, key, value []byte) error {
+func (v *verifier) counts(_ space, c *counted, key, value []byte) error {
 	t, err := readTotals(value)
 	if err != nil || len(key) != 3 {
 		v.strange(key, "the counts are not as they were written")
-		return nil
+		return nil //nolint:nilerr // it is reported
 	}
 	c.said = t
 	return nil
 }
 
 // number takes how many messages are said to stand below a front.
-func (v *verifier) number(n space, c *counted, key, value []byte) error {
+func (v *verifier) number(_ space, c *counted, key, value []byte) error {
 	count, err := readCount(value)
 	if err != nil || len(key) < 4 || key[3] != byte(engine.Jobs) && key[3] != byte(engine.Dead) {
 		v.strange(key, "the number is not as it was written")
-		return nil
+		return nil //nolint:nilerr // it is reported
 	}
 	c.stated[numbered{engine.Stream(key[3]), string(key[4:])}] = count
 	return nil
@@ -56,8 +56,8 @@ func consumerIn(b []byte) (engine.Consumer, bool) {
 }
 
 // index holds an entry of the index against the messages that it names.
-func (v *verifier) index(n space, c *counted, key, value []byte) error {
-	if len(key) < 4 || int(key[3]) >= len(c.found) {
+func (v *verifier) index(n space, _ *counted, key, value []byte) error {
+	if len(key) < 4 || int(key[3]) >= len(engine.Streams()) {
 		v.strange(key, "it is of no stream")
 		return nil
 	}
@@ -65,7 +65,7 @@ func (v *verifier) index(n space, c *counted, key, value []byte) error {
 	subject, ok := subjectAt(s, key)
 	if !ok || checkSubject(subject) != nil {
 		v.strange(key, "it names no subject")
-		return nil
+		return nil //nolint:nilerr // it is reported
 	}
 	wrong := func(seq uint64, text string) {
 		v.report(Damage{Kind: "index", Namespace: v.names[n], Stream: s.String(), Subject: subject, Job: jobOf(s, subject), Seq: seq, Text: text})
@@ -73,7 +73,7 @@ func (v *verifier) index(n space, c *counted, key, value []byte) error {
 	places, err := readPlaces(value)
 	if err != nil {
 		wrong(0, "the entry is not as it was written")
-		return nil
+		return nil //nolint:nilerr // it is reported
 	}
 	for _, p := range places {
 		i, found, err := v.message(n, message{s, p.seq})
@@ -132,7 +132,7 @@ func (v *verifier) stored(n space, c *counted, key, value []byte) error {
 		d.Text = "it is not as it was written"
 		v.report(d)
 		v.broken = true // how large it was is not known
-		return nil
+		return nil      //nolint:nilerr // it is reported
 	}
 	d.Subject, d.Job = i.subject, jobOf(s, i.subject)
 	t := &c.found[s]
@@ -194,7 +194,7 @@ func (v *verifier) referred(n space, m message, i *item, d Damage) error {
 }
 
 // ready holds the note that a job is to be handed out against the job.
-func (v *verifier) ready(n space, c *counted, key, value []byte) error {
+func (v *verifier) ready(n space, _ *counted, key, value []byte) error {
 	seq, ok := seqOf(key)
 	of, is := engine.Consumer{}, false
 	if ok && len(key) >= 11 {
