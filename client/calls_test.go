@@ -218,6 +218,11 @@ func otherRequests() map[string]request {
 			200, poolText, asked{"POST /v1/pools/p/scale", `{"max":2}`, http.Header{"Content-Type": {"application/json"}}},
 		},
 		"Status": {func(ctx context.Context, c *client.Client) (any, error) { return c.Status(ctx) }, 200, `{"version":"1","uptime":2.5}`, asked{Line: "GET /v1/status", Header: http.Header{}}},
+		"Backup": {
+			func(ctx context.Context, c *client.Client) (any, error) { return nil, c.Backup(ctx, "/backups/1") },
+			200, `{"dir":"/backups/1"}`,
+			asked{"POST /v1/backup", `{"dir":"/backups/1"}`, http.Header{"Content-Type": {"application/json"}}},
+		},
 		"Reload": {func(ctx context.Context, c *client.Client) (any, error) { return c.Reload(ctx) }, 200, `{"changed":["p"]}`, asked{Line: "POST /v1/reload", Header: http.Header{}}},
 	}
 }

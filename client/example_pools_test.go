@@ -67,6 +67,14 @@ func ExampleClient_Reload() {
 	// Output: [thumbnails] <nil>
 }
 
+func ExampleClient_Backup() {
+	c, end := example()
+	defer end()
+	err := c.Backup(context.Background(), "/var/backups/bullpen-2026-11-22")
+	fmt.Println(err)
+	// Output: <nil>
+}
+
 func ExampleClient_Overview() {
 	c, end := example()
 	defer end()

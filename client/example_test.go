@@ -52,6 +52,7 @@ func thumbnailAnswers() map[string]string {
 		"GET /v1/workers":                    `{"workers":[{"pool":"thumbnails","id":"thumbnails-1","state":"busy","tasks":3,"age":90,"task":"01J","task_age":1.5}]}`,
 		"POST /v1/workers/w1/recycle":        "",
 		"GET /v1/status":                     `{"version":"1.0","ready":true,"uptime":90}`,
+		"POST /v1/backup":                    `{"dir":"/var/backups/bullpen-2026-11-22"}`,
 		"POST /v1/reload":                    `{"changed":["thumbnails"]}`,
 		"POST /v1/chains":                    `{"id":"01J","pool":"thumbnails","state":"queued"}`,
 		"POST /v1/batches":                   `{"id":"01B","state":"open","total":0}`,

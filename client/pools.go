@@ -189,6 +189,14 @@ func (c *Client) Status(ctx context.Context) (Status, error) {
 	return s, err
 }
 
+// Backup has the daemon copy all jobs and outcomes to a folder on its own machine, while
+// it works. dir is an absolute path, of a folder that is not there yet. What cannot be
+// done is refused (bullpen.ErrRefused).
+func (c *Client) Backup(ctx context.Context, dir string) error {
+	body := map[string]string{"dir": dir}
+	return c.callJSON(ctx, call{method: http.MethodPost, path: "/v1/backup", long: true}, body, nil)
+}
+
 // Reload lets the daemon read its configuration again and returns what has
 // changed. A configuration with faults changes nothing: the error is an [*Error]
 // with ErrBadConfig and all Faults.

@@ -86,7 +86,7 @@ var rules = []rule{
 	{folder: "internal/dashboard", ours: []string{"."}},
 	{
 		folder: "internal/cli",
-		ours:   []string{".", "client", "process", "internal/command", "internal/confine", "internal/daemon", "internal/probe"},
+		ours:   []string{".", "client", "process", "internal/command", "internal/confine", "internal/daemon", "internal/engine/pebble", "internal/probe"},
 		theirs: []string{"github.com/spf13/cobra", "github.com/spf13/pflag"},
 	},
 	{folder: "cmd/bullpen", ours: []string{"internal/cli"}},

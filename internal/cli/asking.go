@@ -27,7 +27,7 @@ const (
 var groups = map[string]string{
 	"map": groupHere, "doctor": groupHere,
 	"submit": groupJobs, "get": groupJobs, "ls": groupJobs, "logs": groupJobs, "cancel": groupJobs, "retry": groupJobs, "dead": groupJobs, "batch": groupJobs,
-	"serve": groupDaemon, "pool": groupDaemon, "schedule": groupDaemon, "top": groupDaemon, "status": groupDaemon, "reload": groupDaemon,
+	"serve": groupDaemon, "queue": groupDaemon, "pool": groupDaemon, "schedule": groupDaemon, "top": groupDaemon, "status": groupDaemon, "reload": groupDaemon,
 }
 
 // arrange orders the commands of the help.

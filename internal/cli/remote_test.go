@@ -3,8 +3,12 @@
 package cli
 
 import (
+	"errors"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -46,10 +50,25 @@ func TestDaemonScripts(t *testing.T) {
 		RequireExplicitExec: true,
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("GORACE", "atexit_sleep_ms=0")
-			return nil
+			return documented(e.WorkDir)
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"address": address},
 	})
+}
+
+// documented writes the example of docs/operations.md to a file.
+func documented(folder string) error {
+	page, err := os.ReadFile("../../docs/operations.md")
+	if err != nil {
+		return err
+	}
+	_, example, _ := strings.Cut(string(page), "# Backup and restore\n")
+	_, example, _ = strings.Cut(example, "```sh\n")
+	example, _, found := strings.Cut(example, "```\n")
+	if !found {
+		return errors.New("docs/operations.md has no example of a backup")
+	}
+	return os.WriteFile(filepath.Join(folder, "documented.sh"), []byte(example), 0o600)
 }
 
 var apiAddress = regexp.MustCompile(`API at (http://[0-9.:]+)`)

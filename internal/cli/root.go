@@ -68,7 +68,7 @@ func newRoot(stdin io.Reader, stdout, stderr *os.File) *cobra.Command {
 	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	root.AddCommand(newServe(stdout, stderr), newMap(stdin, stdout, stderr), newDoctor(), newVersion())
+	root.AddCommand(newServe(stdout, stderr), newMap(stdin, stdout, stderr), newQueue(newRemote(stdin, stdout, stderr)), newDoctor(), newVersion())
 	root.AddCommand(newAsking(stdin, stdout, stderr)...)
 	arrange(root)
 	return root

@@ -14,9 +14,9 @@
 // and its error names the file. A write that fails ends it as well (see
 // [queue.Queue.Failed]); what was confirmed before is there when it is opened again.
 //
-// The folder belongs to one program at a time. To copy it, stop the program. A folder of
-// an earlier release, in which a NATS server kept the jobs, is refused with words that
-// say how to empty it.
+// The folder belongs to one program at a time. [queue.Queue.Backup] copies it while the
+// program works; to copy it otherwise, stop the program. A folder of an earlier release,
+// in which a NATS server kept the jobs, is refused with words that say how to empty it.
 package embedded
 
 import (

@@ -276,6 +276,7 @@ func (a *API) routes() []route {
 		a.on("GET", "/v1/me", read, (*API).me),
 		a.on("GET", "/v1/status", read, (*API).status),
 		a.on("POST", "/v1/reload", admin, (*API).reload),
+		a.on("POST", "/v1/backup", admin, (*API).backup),
 	}...)
 }
 

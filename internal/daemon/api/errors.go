@@ -27,6 +27,7 @@ var answers = []struct {
 	{queue.ErrOverlap, problem.Overlap, "wait for its end, or cancel it"},
 	{ErrNoWorker, problem.NotFound, "GET /v1/workers lists the workers; it may just have been replaced"},
 	{errors.ErrUnsupported, problem.Refused, ""},
+	{queue.ErrBackup, problem.Refused, ""},
 	{queue.ErrNotFound, problem.NotFound, ""},
 	{queue.ErrEnded, problem.Ended, ""},
 	{queue.ErrNotEnded, problem.NotEnded, "wait for its end, or cancel it"},

@@ -69,6 +69,7 @@ func TestEveryErrorHasItsAnswer(t *testing.T) {
 		"api.ErrNested":          {ErrNested, problem.Nested},
 		"api.ErrBusyID":          {ErrBusyID, problem.BusyID},
 		"api.ErrManaged":         {ErrManaged, problem.Managed},
+		"queue.ErrBackup":        {queue.ErrBackup, problem.Refused},
 		"queue.ErrNoSchedule":    {queue.ErrNoSchedule, problem.NotFound},
 		"queue.ErrOverlap":       {queue.ErrOverlap, problem.Overlap},
 		"api.ErrQueueOnly":       {ErrQueueOnly, problem.Refused},

@@ -276,6 +276,9 @@ func TestPools(t *testing.T) {
 	if r := s.do("POST", "/v1/reload", ""); r.status != http.StatusOK || decode[Changed](t, r).Changed[0] != "pools.main" {
 		t.Errorf("reading the configuration answers %d %s", r.status, r.body)
 	}
+	if p := isProblem(t, s.do("POST", "/v1/backup", `{"dir":"/somewhere/new"}`), problem.Refused); !strings.Contains(p.Detail, "in the memory of this program") {
+		t.Errorf("a backup of what is in memory is refused with %+v", p)
+	}
 	for _, path := range []string{"scale", "pause", "resume", "reload"} {
 		isProblem(t, s.do("POST", "/v1/pools/nope/"+path, "{}"), problem.UnknownPool)
 	}

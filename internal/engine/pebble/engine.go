@@ -35,7 +35,8 @@ type Engine struct {
 	recent  [4]recent        // the committer's
 	firsts  [4]atomic.Uint64 // no message is there with a lower number
 
-	files files // of Pebble
+	files files  // of Pebble
+	aside backup // what it writes elsewhere
 
 	open sync.RWMutex // held for reading by whoever uses db
 	db   *pebble.DB   // nil when it is closed; +checklocks:open
@@ -92,6 +93,7 @@ func newEngine(c Config, f folder, held io.Closer) *Engine {
 	}
 	e.room = newRoom(c, e.tableDebt)
 	e.files.open = map[vfs.File]struct{}{}
+	e.aside.stop, e.aside.logs = e.stop, map[string]*noted{}
 	e.queue.wake = make(chan struct{}, 1)
 	e.failure.failed, e.failure.halted = make(chan struct{}), make(chan struct{})
 	return e

@@ -34,7 +34,7 @@ func (e *Engine) pebble() *pebble.Options {
 		size = min(size, max(clamp(usage.TotalBytes)/diskPart, smallTable))
 	}
 	o := &pebble.Options{
-		FS: guard{e.folder.fs, e, &e.files}, FormatMajorVersion: logFormat,
+		FS: aside{guard{e.folder.fs, e, &e.files}, &e.aside}, FormatMajorVersion: logFormat,
 		CacheSize: cacheSize, MemTableSize: uint64(size), LBaseMaxBytes: baseSize, MemTableStopWritesThreshold: memTables, MaxOpenFiles: openFiles,
 		L0CompactionThreshold: 2,
 		Logger:                &logger{log: e.log, halt: e.halt},

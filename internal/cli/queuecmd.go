@@ -1,0 +1,188 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os/signal"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bullpen-run/bullpen/client"
+	"github.com/bullpen-run/bullpen/internal/engine/pebble"
+)
+
+// newQueue makes bullpen queue and its commands.
+func newQueue(r *remote) *cobra.Command {
+	queue := groupOf("queue", "Save, check and restore the jobs of a daemon", "queues")
+	queue.AddCommand(newQueueBackup(r), newQueueVerify(), newQueueRestore())
+	return queue
+}
+
+func newQueueBackup(r *remote) *cobra.Command {
+	return r.command(verb{
+		use: "backup NEWFOLDER", short: "Have a daemon copy all its jobs to a folder, while it works",
+		long:    "Backup has the daemon copy all that its queue holds to a folder on the machine of the\ndaemon, which is not there yet. Everything is in it that was confirmed before. The folder\ngets its name when it is whole; what a crash leaves is named NEWFOLDER.unfinished. On the\nfile system of the queue it takes a moment, as most of it are links. A path that is not\nabsolute begins where this command runs.\n\nWithout a daemon a folder with jobs is copied by cp -a.",
+		example: "  bullpen queue backup /var/backups/bullpen-$(date +%F)",
+		args:    wants(1, 1, "bullpen queue backup NEWFOLDER"),
+		do: func(ctx context.Context, c *client.Client, args []string) error {
+			if args[0] == "" {
+				return usageError{errors.New("the name of the folder is empty")}
+			}
+			dir, err := filepath.Abs(args[0])
+			if err != nil {
+				return err
+			}
+			if err := c.Backup(ctx, dir); err != nil {
+				return err
+			}
+			if r.asJSON {
+				return r.object(map[string]string{"dir": dir})
+			}
+			r.printf("all jobs and outcomes are in %s\n", plain(dir))
+			return nil
+		},
+	})
+}
+
+// onFolder runs a command that works on a folder here until it has ended, or a signal
+// comes.
+func onFolder(do func(ctx context.Context) error) error {
+	ctx, stop := signal.NotifyContext(context.Background(), endings...)
+	defer stop()
+	err := do(ctx)
+	if err != nil && ctx.Err() != nil {
+		return status(exitInterrupted)
+	}
+	return err
+}
+
+// lineOf writes one JSON object on a line.
+func lineOf(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	return e.Encode(v)
+}
+
+func newQueueVerify() *cobra.Command {
+	asJSON := false
+	cmd := &cobra.Command{
+		Use: "verify FOLDER", Short: "Read a folder with jobs that no daemon has open, and name what is damaged",
+		Long: "Verify reads all of a folder in which a daemon keeps its jobs (queue.dir), or of a backup:\n" +
+			"checksums of all files and blocks, and whether jobs, indexes and counts agree. It changes\n" +
+			"nothing, names each damage, with the id of the job where it is known, and goes on where it\n" +
+			"can. No daemon may have the folder open.\n\n" +
+			"Exit status: 0 all is whole; 1 something is damaged; 2 it could not be verified.",
+		Args: wants(1, 1, "bullpen queue verify FOLDER"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return onFolder(func(ctx context.Context) error {
+				return verifyFolder(ctx, args[0], asJSON, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			})
+		},
+	}
+	cmd.SetFlagErrorFunc(flagError)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print each damage, and then the summary, as a JSON object on a line")
+	return cmd
+}
+
+// damages writes what is damaged.
+type damages struct {
+	asJSON bool
+	out    io.Writer
+	err    error // of writing
+}
+
+func (d *damages) report(one pebble.Damage) {
+	if d.asJSON {
+		d.err = errors.Join(d.err, lineOf(d.out, map[string]pebble.Damage{"damage": one}))
+		return
+	}
+	_, err := fmt.Fprintf(d.out, "damaged: %s\n", plain(one.String()))
+	d.err = errors.Join(d.err, err)
+}
+
+// summary writes what a folder holds, and gives the exit status.
+func (d *damages) summary(dir, verdict string, s pebble.Summary) error {
+	if d.asJSON {
+		d.err = errors.Join(d.err, lineOf(d.out, map[string]pebble.Summary{"summary": s}))
+	} else {
+		if s.Damages > 0 {
+			verdict = plural(s.Damages, "damage")
+		}
+		_, err := fmt.Fprintf(d.out, "%s: %s; %s\n", plain(dir), verdict, holdings(s))
+		d.err = errors.Join(d.err, err)
+	}
+	switch {
+	case s.Damages > 0:
+		return status(exitFailed)
+	case d.err != nil:
+		return status(exitPipe)
+	}
+	return nil
+}
+
+// verifyFolder tells what is damaged in a folder, and what it holds.
+func verifyFolder(ctx context.Context, dir string, asJSON bool, out, complain io.Writer) error {
+	d := damages{asJSON: asJSON, out: out}
+	s, err := pebble.Verify(ctx, pebble.Config{Dir: dir}, d.report)
+	if err != nil {
+		fmt.Fprintf(complain, "bullpen: %s\n", plain(err.Error()))
+		return status(exitUsage)
+	}
+	return d.summary(dir, "whole", s)
+}
+
+func newQueueRestore() *cobra.Command {
+	asJSON := false
+	cmd := &cobra.Command{
+		Use: "restore BACKUP FOLDER", Short: "Verify a backup and copy it to a new folder for a daemon",
+		Long: "Restore verifies a backup, as bullpen queue verify does, and copies it to a folder that is\n" +
+			"not there yet, for a daemon that is started with it (queue.dir). A damaged backup is not\n" +
+			"restored. The backup stays as it is.\n\n" +
+			"What has happened since the backup is not known in it: jobs that were running then, or\n" +
+			"waiting, run (again).\n\n" +
+			"Exit status: 0 restored; 1 the backup is damaged; 2 it could not be restored.",
+		Args: wants(2, 2, "bullpen queue restore BACKUP FOLDER"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return onFolder(func(ctx context.Context) error {
+				return restoreFolder(ctx, args[0], args[1], asJSON, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			})
+		},
+	}
+	cmd.SetFlagErrorFunc(flagError)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print each damage, and then the summary, as a JSON object on a line")
+	return cmd
+}
+
+// restoreFolder restores a backup and tells what it holds.
+func restoreFolder(ctx context.Context, backup, dir string, asJSON bool, out, complain io.Writer) error {
+	d := damages{asJSON: asJSON, out: out}
+	s, err := pebble.Restore(ctx, pebble.Config{Dir: backup}, dir, d.report)
+	if err != nil {
+		fmt.Fprintf(complain, "bullpen: %s\n", plain(err.Error()))
+		if errors.Is(err, pebble.ErrDamaged) {
+			return d.summary(backup, "", s)
+		}
+		return status(exitUsage)
+	}
+	if s.Taken > 0 {
+		fmt.Fprintf(complain, "bullpen: %s in hand at the time of the backup, and will run again\n", were(s.Taken))
+	}
+	return d.summary(dir, "restored", s)
+}
+
+// were counts jobs that did something.
+func were(n int64) string {
+	if n == 1 {
+		return "1 job was"
+	}
+	return fmt.Sprintf("%d jobs were", n)
+}
+
+// holdings says what a folder holds.
+func holdings(s pebble.Summary) string {
+	return fmt.Sprintf("%s waiting (%d for their time, %d in hand), %s, %d dead", plural(s.Jobs, "job"), s.Scheduled, s.Taken, plural(s.Outcomes, "outcome"), s.Dead)
+}

@@ -1,0 +1,133 @@
+package pebble
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/bullpen-run/bullpen/internal/engine"
+)
+
+var _ engine.Backuper = (*Engine)(nil)
+
+// unfinished ends the name of a folder that is being made.
+const unfinished = ".unfinished"
+
+// Backup copies the store to a folder while it works. Tables are linked where the file
+// system can do that.
+func (e *Engine) Backup(ctx context.Context, dir string) error {
+	if err := e.begun(ctx, "backup"); err != nil {
+		return err
+	}
+	defer e.open.RUnlock()
+	if !e.aside.one.TryLock() {
+		return fmt.Errorf("%w: another one is being made; wait for its end", engine.ErrBackup)
+	}
+	defer e.aside.one.Unlock()
+	if within(dir, e.folder.dir) {
+		return fmt.Errorf("%w: %s is in the folder of the store; name one elsewhere", engine.ErrBackup, dir)
+	}
+	half, err := begin(e.folder.fs, dir)
+	if err != nil {
+		return fmt.Errorf("%w: %w", engine.ErrBackup, err)
+	}
+	if err = e.copyTo(ctx, half); err == nil {
+		err = half.finish(dir)
+	}
+	if err == nil {
+		return nil
+	}
+	left := half.fs.RemoveAll(half.dir)
+	if failed := e.Err(); failed != nil {
+		return failed
+	}
+	if ended := e.aside.ended(); ended != nil {
+		err = ended // what it has led to says less
+	}
+	return fmt.Errorf("%w: %w", engine.ErrBackup, errors.Join(err, left))
+}
+
+// within reports whether a path is that of a folder, or below it.
+func within(path, dir string) bool {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return false
+	}
+	if dir, err = filepath.Abs(dir); err != nil {
+		return false
+	}
+	below, err := filepath.Rel(dir, path)
+	return err == nil && below != ".." && !strings.HasPrefix(below, ".."+string(filepath.Separator))
+}
+
+// copyTo copies all but the file format. open is locked for reading.
+func (e *Engine) copyTo(ctx context.Context, half folder) error {
+	e.aside.begin(ctx, half)
+	defer e.aside.end()
+	// A job that was in somebody's hands at the time of the checkpoint was so before,
+	// or is so after it.
+	held := e.hands.all(map[hand]struct{}{})
+	if err := e.guarded(func() error { return e.db.Checkpoint(half.data().dir) }); err != nil {
+		return err
+	}
+	var text []byte
+	for h := range e.hands.all(held) {
+		text = append(text, h.encode()...)
+	}
+	if err := errors.Join(half.write(handsFile, text), half.write(lockFile, nil)); err != nil {
+		return err
+	}
+	if err := half.seal(); err != nil {
+		return err
+	}
+	return e.aside.ended()
+}
+
+// all adds the messages that are in somebody's hands.
+func (h *hands) all(to map[hand]struct{}) map[hand]struct{} {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for note := range h.slots {
+		to[note] = struct{}{}
+	}
+	return to
+}
+
+// begin makes a folder that gets the name dir when it is finished.
+func begin(fsys vfs.FS, dir string) (half folder, err error) {
+	half = folder{fsys, dir + unfinished}
+	for path, words := range map[string]string{
+		dir: "is there already: name a folder that is not there yet", half.dir: "was left by one that was not ended: remove it",
+	} {
+		if _, err := fsys.Stat(path); err == nil {
+			return half, fmt.Errorf("%s %s", path, words)
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return half, half.explain(err)
+		}
+	}
+	return half, half.explain(half.make())
+}
+
+// finish makes a folder a store and gives it its name, in one step that survives a loss
+// of power. All other files have been synced.
+func (f folder) finish(dir string) error {
+	if err := f.sync(); err != nil {
+		return err
+	}
+	if err := f.replace(formatFile, []byte(formatWord+strconv.Itoa(formatVersion)+"\n")); err != nil {
+		return err
+	}
+	if _, err := f.fs.Stat(dir); err == nil {
+		return fmt.Errorf("%s is there now: name a folder that is not there yet", dir)
+	}
+	if err := f.fs.Rename(f.dir, dir); err != nil {
+		return err
+	}
+	return folder{f.fs, f.fs.PathDir(dir)}.sync()
+}

@@ -1,0 +1,76 @@
+package pebble
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// ErrDamaged says that a backup is damaged, and that nothing was restored.
+var ErrDamaged = errors.New("the backup is damaged")
+
+// Restore verifies the backup in the folder of c, as Verify does, and copies it to dir,
+// which must not be there yet and gets its name when it is whole. Jobs that were in
+// somebody's hands at the time of the backup run again. Where the backup is damaged
+// nothing is copied, and the error is ErrDamaged.
+func Restore(ctx context.Context, c Config, dir string, report func(Damage)) (s Summary, err error) {
+	if err := c.check(); err != nil {
+		return s, err
+	}
+	if dir == "" {
+		return s, errors.New("the folder to restore to has no name")
+	}
+	c = c.withDefaults()
+	from := folder{c.FS, c.Dir}
+	held, err := from.hold()
+	if err != nil {
+		return s, err
+	}
+	defer func() { err = errors.Join(err, held.Close()) }()
+	v := &verifier{ctx: ctx, folder: from, tell: report}
+	if err := v.run(c.Options.Logger); err != nil {
+		return v.summary, err
+	}
+	if v.summary.Damages > 0 {
+		return v.summary, fmt.Errorf("%s: %w: nothing was restored; take another one", c.Dir, ErrDamaged)
+	}
+	half, err := begin(c.FS, dir)
+	if err != nil {
+		return v.summary, err
+	}
+	if err = from.copyTo(ctx, half); err == nil {
+		err = half.finish(dir)
+	}
+	if err != nil {
+		err = errors.Join(half.explain(err), c.FS.RemoveAll(half.dir))
+	}
+	return v.summary, err
+}
+
+// copyTo copies all but the file format, and syncs it.
+func (f folder) copyTo(ctx context.Context, to folder) error {
+	if err := to.data().make(); err != nil {
+		return err
+	}
+	names, err := f.fs.List(f.data().dir)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if ctx.Err() != nil {
+			return fmt.Errorf("restore: %w", context.Cause(ctx))
+		}
+		if err := vfs.Copy(f.fs, f.data().path(name), to.data().path(name)); err != nil {
+			return err
+		}
+	}
+	for _, name := range []string{handsFile, sealFile, syncedFile} {
+		if err := vfs.Copy(f.fs, f.path(name), to.path(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return errors.Join(to.write(lockFile, nil), to.data().sync())
+}

@@ -1,0 +1,256 @@
+package pebble
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"strings"
+	"syscall"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/bloom"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/bullpen-run/bullpen/internal/engine"
+)
+
+// Damage is one thing in a store that is not as it was written, or that contradicts
+// another one.
+type Damage struct {
+	// Kind says of what: "format", "seal", "log", "manifest", "table", "file" or
+	// "hands", which are files, or "name", "message", "index", "ready", "timed",
+	// "counts", "number", "paused" or "key", which stand in the tables.
+	Kind string `json:"kind"`
+	// File is the path of the file, where one file is damaged.
+	File string `json:"file,omitempty"`
+	// Namespace and Stream are where it is, as far as that is known.
+	Namespace string `json:"namespace,omitempty"`
+	Stream    string `json:"stream,omitempty"`
+	// Subject is that of the message, and Job the id of its job.
+	Subject string `json:"subject,omitempty"`
+	Job     string `json:"job,omitempty"`
+	Seq     uint64 `json:"seq,omitempty"`
+	// Text says in words what is wrong.
+	Text string `json:"text"`
+}
+
+// String says all of d in words.
+func (d Damage) String() string {
+	var b strings.Builder
+	b.WriteString(d.Kind)
+	add := func(word, value string) {
+		if value != "" {
+			fmt.Fprintf(&b, " %s%s", word, value)
+		}
+	}
+	add("", d.File)
+	add("of ", d.Stream)
+	if d.Seq > 0 {
+		fmt.Fprintf(&b, " number %d", d.Seq)
+	}
+	add("on ", d.Subject)
+	if d.Namespace != "" {
+		fmt.Fprintf(&b, " in namespace %q", d.Namespace)
+	}
+	return b.String() + ": " + d.Text
+}
+
+// Summary says what a store holds, and how much of it is damaged.
+type Summary struct {
+	Jobs      int64 `json:"jobs"`      // those that have not ended; Scheduled of them wait for their time
+	Scheduled int64 `json:"scheduled"` //
+	Taken     int64 `json:"taken"`     // jobs that were in somebody's hands
+	Outcomes  int64 `json:"outcomes"`
+	Dead      int64 `json:"dead"`
+	State     int64 `json:"state"`
+	Keys      int64 `json:"keys"`   // that were read
+	Tables    int   `json:"tables"` // that were read
+	Bytes     int64 `json:"bytes"`  // of all files
+	// Closed reports whether the store was closed in order, so that there are
+	// checksums of all its files.
+	Closed  bool  `json:"closed"`
+	Damages int64 `json:"damages"`
+}
+
+// Verify reads all of the store in a folder that nobody has open, changes nothing, and
+// calls report for each damage. It goes on after a damage where it can. An error says
+// that it could not do so: there is no such store, it is in use, or ctx has ended.
+func Verify(ctx context.Context, c Config, report func(Damage)) (Summary, error) {
+	if err := c.check(); err != nil {
+		return Summary{}, err
+	}
+	c = c.withDefaults()
+	f := folder{c.FS, c.Dir}
+	held, err := f.hold()
+	if err != nil {
+		return Summary{}, err
+	}
+	v := &verifier{ctx: ctx, folder: f, tell: report}
+	err = errors.Join(v.run(c.Options.Logger), held.Close())
+	return v.summary, err
+}
+
+// hold locks a folder that is there already, so that nobody changes it meanwhile.
+func (f folder) hold() (io.Closer, error) {
+	if info, err := f.fs.Stat(f.dir); err != nil {
+		return nil, f.explain(err)
+	} else if !info.IsDir() {
+		return nil, f.explain(syscall.ENOTDIR)
+	}
+	if _, err := f.fs.Stat(f.path(lockFile)); errors.Is(err, fs.ErrNotExist) {
+		return noLock{}, nil // nobody has opened it yet
+	}
+	held, err := f.fs.Lock(f.path(lockFile))
+	switch {
+	case err == nil:
+		return held, nil
+	case errors.Is(err, syscall.EROFS):
+		return noLock{}, nil // nobody changes it
+	case errors.Is(err, fs.ErrPermission):
+		return nil, f.explain(err)
+	}
+	return nil, f.inUse(err)
+}
+
+// verifier reads a store once.
+type verifier struct {
+	ctx     context.Context //nolint:containedctx // it lives for one call
+	folder  folder
+	tell    func(Damage)
+	summary Summary
+
+	options *pebble.Options
+	db      *pebble.DB
+	spans   []span           // where tables are that cannot be read whole
+	names   map[space]string // of the namespaces
+	broken  bool             // some keys could not be read: counts say nothing
+}
+
+// span is from the lowest to the highest key of a table.
+type span struct{ low, high []byte }
+
+func (v *verifier) report(d Damage) {
+	v.summary.Damages++
+	v.tell(d)
+}
+
+func (v *verifier) run(log *slog.Logger) error {
+	if err := v.format(); err != nil {
+		return err
+	}
+	for _, look := range []func() error{v.sizes, v.seal, v.synced} {
+		if err := look(); err != nil {
+			return err
+		}
+	}
+	opened, err := v.open(log)
+	if err != nil || !opened {
+		return err
+	}
+	err = v.data()
+	if closed := recovered(v.db.Close); closed != nil && v.summary.Damages == 0 {
+		err = errors.Join(err, v.folder.explain(closed)) // else it has kept hold of what is damaged
+	}
+	return err
+}
+
+// data reads what Pebble has opened.
+func (v *verifier) data() error {
+	if err := v.tables(); err != nil {
+		return err
+	}
+	if err := v.keys(); err != nil {
+		return err
+	}
+	return v.hands()
+}
+
+// open opens the database for reading, and reports whether that could be done.
+func (v *verifier) open(log *slog.Logger) (bool, error) {
+	v.options = &pebble.Options{
+		FS: readOnly{v.folder.fs}, ReadOnly: true, ErrorIfNotExists: true, FormatMajorVersion: logFormat,
+		CacheSize: cacheSize, MaxOpenFiles: openFiles,
+		Logger: &logger{log: log, halt: func(err error) { panic(err) }},
+		// Whoever reads is told of it; without a listener Pebble would end the program.
+		EventListener: &pebble.EventListener{DataCorruption: func(pebble.DataCorruptionInfo) {}},
+	}
+	for i := range v.options.Levels {
+		v.options.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
+	}
+	v.options.EnsureDefaults()
+	err := recovered(func() (err error) {
+		v.db, err = pebble.Open(v.folder.data().dir, v.options)
+		return err
+	})
+	if err == nil {
+		return true, nil
+	}
+	if errors.Is(err, fs.ErrPermission) {
+		return false, v.folder.explain(err)
+	}
+	v.report(Damage{Kind: "file", File: v.folder.data().dir, Text: "the store cannot be opened: " + err.Error()})
+	return false, v.allTables()
+}
+
+// recovered calls what may panic at damage.
+func recovered(call func() error) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("the store: %v", r)
+		}
+	}()
+	return call()
+}
+
+// readOnly is a file system in which nothing can be changed.
+type readOnly struct{ vfs.FS }
+
+var errReadOnly = errors.New("the folder is read only, and not to be changed")
+
+// Create refuses.
+func (readOnly) Create(string, vfs.DiskWriteCategory) (vfs.File, error) { return nil, errReadOnly }
+
+// Link refuses.
+func (readOnly) Link(string, string) error { return errReadOnly }
+
+// OpenReadWrite refuses.
+func (readOnly) OpenReadWrite(string, vfs.DiskWriteCategory, ...vfs.OpenOption) (vfs.File, error) {
+	return nil, errReadOnly
+}
+
+// Remove refuses.
+func (readOnly) Remove(string) error { return errReadOnly }
+
+// RemoveAll refuses.
+func (readOnly) RemoveAll(string) error { return errReadOnly }
+
+// Rename refuses.
+func (readOnly) Rename(string, string) error { return errReadOnly }
+
+// ReuseForWrite refuses.
+func (readOnly) ReuseForWrite(string, string, vfs.DiskWriteCategory) (vfs.File, error) {
+	return nil, errReadOnly
+}
+
+// MkdirAll refuses what is not there.
+func (r readOnly) MkdirAll(dir string, _ fs.FileMode) error {
+	_, err := r.Stat(dir)
+	return err
+}
+
+// Lock locks nothing: the folder above is locked.
+func (readOnly) Lock(string) (io.Closer, error) { return noLock{}, nil }
+
+// Unwrap gives the file system that can be read.
+func (r readOnly) Unwrap() vfs.FS { return r.FS }
+
+// jobOf gives the id of the job that a message is about, if it is about one.
+func jobOf(s engine.Stream, subject string) string {
+	if s != engine.State || strings.HasPrefix(subject, "try.") || strings.HasPrefix(subject, "live.") {
+		return engine.LastToken(subject)
+	}
+	return ""
+}

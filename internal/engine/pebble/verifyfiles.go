@@ -1,0 +1,204 @@
+package pebble
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io/fs"
+	"path"
+	"strings"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/sstable"
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// format reads the layout of the folder.
+func (v *verifier) format() error {
+	f := v.folder
+	text, err := f.read(formatFile)
+	switch {
+	case err == nil:
+		version := 0
+		if _, err := fmt.Sscanf(string(text), formatWord+"%d\n", &version); err != nil || version < 1 {
+			v.report(Damage{Kind: "format", File: f.path(formatFile), Text: "it does not say which layout the store has"})
+			return nil //nolint:nilerr // it is reported
+		}
+		return f.checkFormat()
+	case !errors.Is(err, fs.ErrNotExist):
+		return f.explain(err)
+	}
+	if _, err := f.fs.Stat(f.path(dataDir)); err != nil {
+		return fmt.Errorf("%s is no store: it has no file %q and no folder %q", f.dir, formatFile, dataDir)
+	}
+	v.report(Damage{Kind: "format", File: f.path(formatFile), Text: "it is missing: the folder is a part of a store, or of a backup that was not ended"})
+	return nil
+}
+
+// sizes adds up the files.
+func (v *verifier) sizes() error {
+	for _, f := range []folder{v.folder, v.folder.data()} {
+		names, err := f.fs.List(f.dir)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return f.explain(err)
+		}
+		for _, name := range names {
+			if info, err := f.fs.Stat(f.path(name)); err == nil && !info.IsDir() {
+				v.summary.Bytes += info.Size()
+			}
+		}
+	}
+	return nil
+}
+
+// seal compares the files with the seal, if there is one.
+func (v *verifier) seal() error {
+	f := v.folder
+	all, err := f.read(sealFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return f.explain(err)
+	}
+	text, sum := "", string(all)
+	if i := strings.LastIndexByte(strings.TrimSuffix(sum, "\n"), '\n'); i >= 0 {
+		text, sum = sum[:i+1], sum[i+1:]
+	}
+	if sum != fmt.Sprintf("%08x\n", crc32.Checksum([]byte(text), castagnoli)) {
+		v.report(Damage{Kind: "seal", File: f.path(sealFile), Text: "it is not as it was written; the files are not compared with it"})
+		return nil
+	}
+	v.summary.Closed = true
+	for line := range strings.Lines(text) {
+		if err := v.ctx.Err(); err != nil {
+			return fmt.Errorf("verify: %w", context.Cause(v.ctx))
+		}
+		if err := f.compare(line); err != nil {
+			name := strings.TrimSpace(line[strings.LastIndexByte(line, ' ')+1:])
+			v.report(Damage{Kind: fileKind(name), File: f.data().path(name), Text: "it is not as the store has left it, or cannot be read"})
+		}
+	}
+	return nil
+}
+
+// fileKind says what a file of the data is.
+func fileKind(name string) string {
+	switch {
+	case strings.HasSuffix(name, ".log"):
+		return "log"
+	case strings.HasSuffix(name, ".sst"):
+		return "table"
+	case strings.HasPrefix(name, "MANIFEST"):
+		return "manifest"
+	}
+	return "file"
+}
+
+// synced compares logs and manifests with what is noted of them.
+func (v *verifier) synced() error {
+	if v.summary.Closed {
+		return nil // the seal says more
+	}
+	all, err := v.folder.read(syncedFile)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return v.folder.explain(err)
+	}
+	for ; len(all) >= noteSize; all = all[noteSize:] {
+		n, ok := readNote(all[:noteSize])
+		if _, has := slotOf(n.name); !ok || !has {
+			continue // none, or a torn one
+		}
+		if err := v.folder.data().checkNote(n); err != nil {
+			v.report(Damage{Kind: fileKind(n.name), File: v.folder.data().path(n.name), Text: "it is not as it was synced, or cannot be read"})
+		}
+	}
+	return nil
+}
+
+// tables reads all blocks of the tables that the database has.
+func (v *verifier) tables() error {
+	var levels [][]pebble.SSTableInfo
+	if err := recovered(func() (err error) { levels, err = v.db.SSTables(); return err }); err != nil {
+		return v.folder.explain(err)
+	}
+	for _, level := range levels {
+		for i := range level {
+			t := &level[i]
+			if err := v.ctx.Err(); err != nil {
+				return fmt.Errorf("verify: %w", context.Cause(v.ctx))
+			}
+			v.summary.Tables++
+			if err := v.table(t.BackingSSTNum.String() + ".sst"); err != nil {
+				v.spans = append(v.spans, span{t.Smallest.UserKey, t.Largest.UserKey})
+			}
+		}
+	}
+	return nil
+}
+
+// allTables reads the blocks of all tables that there are: which of them the database
+// has is not known.
+func (v *verifier) allTables() error {
+	names, err := v.folder.fs.List(v.folder.data().dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return v.folder.explain(err)
+	}
+	for _, name := range names {
+		if err := v.ctx.Err(); err != nil {
+			return fmt.Errorf("verify: %w", context.Cause(v.ctx))
+		}
+		if path.Ext(name) == ".sst" {
+			v.summary.Tables++
+			_ = v.table(name) // it is reported
+		}
+	}
+	return nil
+}
+
+// table reads all blocks of a table, whose checksums it compares.
+func (v *verifier) table(name string) error {
+	err := recovered(func() error {
+		file, err := v.folder.fs.Open(v.folder.data().path(name), vfs.SequentialReadsOption)
+		if err != nil {
+			return err
+		}
+		readable, err := sstable.NewSimpleReadable(file)
+		if err != nil {
+			return errors.Join(err, file.Close())
+		}
+		reader, err := sstable.NewReader(v.ctx, readable, v.options.MakeReaderOptions()) // closes it when that fails
+		if err != nil {
+			return err
+		}
+		return errors.Join(reader.ValidateBlockChecksums(), reader.Close())
+	})
+	if err != nil {
+		v.report(Damage{Kind: "table", File: v.folder.data().path(name), Text: err.Error()})
+	}
+	return err
+}
+
+// hands reads which jobs were in somebody's hands.
+func (v *verifier) hands() error {
+	all, err := v.folder.read(handsFile)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return v.folder.explain(err)
+	}
+	for at := 0; at+slotSize <= min(len(all), mostSlots*slotSize); at += slotSize {
+		slot := all[at : at+slotSize]
+		h, ok := readHand(slot)
+		if !ok {
+			if string(slot) != string(make([]byte, slotSize)) {
+				v.report(Damage{Kind: "hands", File: v.folder.path(handsFile),
+					Text: fmt.Sprintf("the note at byte %d is not as it was written: a job may run again as if it had not begun", at)})
+			}
+			continue
+		}
+		if i, found, _ := v.message(h.space, message{0, h.seq}); found && i.target == "" {
+			v.summary.Taken++
+		}
+	}
+	return nil
+}

@@ -1,0 +1,244 @@
+package pebble
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/bullpen-run/bullpen/internal/engine"
+)
+
+// These check one key each, of a namespace n. An error says that what belongs to it
+// could not be read.
+
+// counts takes what the streams are said to hold.
+func (v *verifier) counts(_ space, c *counted, key, value []byte) error {
+	t, err := readTotals(value)
+	if err != nil || len(key) != 3 {
+		v.strange(key, "the counts are not as they were written")
+		return nil //nolint:nilerr // it is reported
+	}
+	c.said = t
+	return nil
+}
+
+// number takes how many messages are said to stand below a front.
+func (v *verifier) number(_ space, c *counted, key, value []byte) error {
+	count, err := readCount(value)
+	if err != nil || len(key) < 4 || key[3] != byte(engine.Jobs) && key[3] != byte(engine.Dead) {
+		v.strange(key, "the number is not as it was written")
+		return nil //nolint:nilerr // it is reported
+	}
+	c.stated[numbered{engine.Stream(key[3]), string(key[4:])}] = count
+	return nil
+}
+
+// paused looks at the note that a consumer is paused.
+func (v *verifier) paused(_ space, _ *counted, key, _ []byte) error {
+	if _, ok := consumerIn(key[3:]); !ok {
+		v.strange(key, "it names no consumer")
+	}
+	return nil
+}
+
+// consumerIn takes the part of a key apart that names a consumer.
+func consumerIn(b []byte) (engine.Consumer, bool) {
+	queue, rest, _ := strings.Cut(string(b), "\x00")
+	level, end, ok := strings.Cut(rest, "\x00")
+	if !ok || end != "" {
+		return engine.Consumer{}, false
+	}
+	c, _, ok := engine.ParseJob("job." + queue + "." + level + ".id")
+	return c, ok
+}
+
+// index holds an entry of the index against the messages that it names.
+func (v *verifier) index(n space, _ *counted, key, value []byte) error {
+	if len(key) < 4 || int(key[3]) >= len(engine.Streams()) {
+		v.strange(key, "it is of no stream")
+		return nil
+	}
+	s := engine.Stream(key[3])
+	subject, ok := subjectAt(s, key)
+	if !ok || checkSubject(subject) != nil {
+		v.strange(key, "it names no subject")
+		return nil //nolint:nilerr // it is reported
+	}
+	wrong := func(seq uint64, text string) {
+		v.report(Damage{Kind: "index", Namespace: v.names[n], Stream: s.String(), Subject: subject, Job: jobOf(s, subject), Seq: seq, Text: text})
+	}
+	places, err := readPlaces(value)
+	if err != nil {
+		wrong(0, "the entry is not as it was written")
+		return nil //nolint:nilerr // it is reported
+	}
+	for _, p := range places {
+		i, found, err := v.message(n, message{s, p.seq})
+		switch {
+		case errors.Is(err, errRecord):
+			wrong(p.seq, "its message is not as it was written")
+		case err != nil:
+			wrong(p.seq, "its message cannot be read: "+err.Error())
+			v.broken = true
+		case !found:
+			wrong(p.seq, "its message is missing")
+		case i.subject != subject:
+			wrong(p.seq, "its message stands on "+i.subject)
+		}
+	}
+	return nil
+}
+
+// message reads a message.
+func (v *verifier) message(n space, m message) (i item, found bool, err error) {
+	err = recovered(func() (err error) {
+		i, found, err = readMessage(v.db, n.message(m.stream, m.seq))
+		return err
+	})
+	return i, found, err
+}
+
+// has reports whether a key is there.
+func (v *verifier) has(key []byte) (found bool, err error) {
+	err = recovered(func() error {
+		_, closer, err := v.db.Get(key)
+		if errors.Is(err, pebble.ErrNotFound) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		found = true
+		return closer.Close()
+	})
+	return found, err
+}
+
+// stored holds a message against what refers to it.
+func (v *verifier) stored(n space, c *counted, key, value []byte) error {
+	if len(key) != 12 || int(key[3]) >= len(c.found) {
+		v.strange(key, "it is no message of a stream")
+		return nil
+	}
+	s := engine.Stream(key[3])
+	seq, _ := seqOf(key)
+	c.last[s] = max(c.last[s], seq)
+	i, err := readItem(value)
+	d := Damage{Kind: "message", Namespace: v.names[n], Stream: s.String(), Seq: seq}
+	if err != nil || checkSubject(i.subject) != nil || i.target != "" && s != engine.Jobs {
+		d.Text = "it is not as it was written"
+		v.report(d)
+		v.broken = true // how large it was is not known
+		return nil      //nolint:nilerr // it is reported
+	}
+	d.Subject, d.Job = i.subject, jobOf(s, i.subject)
+	t := &c.found[s]
+	t.messages++
+	t.bytes += i.size()
+	if s == engine.Jobs || s == engine.Dead {
+		c.numbers[numbered{s, front(i.subject)}]++
+	}
+	return errors.Join(v.placed(n, message{s, seq}, &i, d), v.referred(n, message{s, seq}, &i, d))
+}
+
+// placed looks for a message in the index.
+func (v *verifier) placed(n space, m message, i *item, d Damage) error {
+	var places []place
+	err := recovered(func() (err error) {
+		places, err = readIndex(v.db, n.index(m.stream, i.subject))
+		return err
+	})
+	at := slices.IndexFunc(places, func(p place) bool { return p.seq == m.seq })
+	switch {
+	case errors.Is(err, errRecord):
+		return nil // it is told with the index
+	case err != nil:
+		return err
+	case at < 0:
+		d.Text = "it is missing in the index, so nobody finds it by its name"
+	case places[at].size != i.size():
+		d.Text = fmt.Sprintf("it has %d bytes, and the index says %d", i.size(), places[at].size)
+	default:
+		return nil
+	}
+	v.report(d)
+	return nil
+}
+
+// referred looks for the notes of what is to happen to a message.
+func (v *verifier) referred(n space, m message, i *item, d Damage) error {
+	refers := func(key []byte, text string) error {
+		found, err := v.has(key)
+		if err == nil && !found {
+			d.Text = text
+			v.report(d)
+		}
+		return err
+	}
+	if i.timed {
+		return refers(n.timed(i.due, m.stream, m.seq), "what is to happen at its time is not noted")
+	}
+	if m.stream != engine.Jobs {
+		return nil
+	}
+	of, _, ok := engine.ParseJob(i.subject)
+	if !ok {
+		d.Text = "it stands on the subject of no job"
+		v.report(d)
+		return nil
+	}
+	return refers(n.ready(of, m.seq), "it is not among those that are handed out")
+}
+
+// ready holds the note that a job is to be handed out against the job.
+func (v *verifier) ready(n space, _ *counted, key, value []byte) error {
+	seq, ok := seqOf(key)
+	of, is := engine.Consumer{}, false
+	if ok && len(key) >= 11 {
+		of, is = consumerIn(key[3 : len(key)-8])
+	}
+	if !is {
+		v.strange(key, "it names no consumer")
+		return nil
+	}
+	at, bad := readTime(value)
+	i, found, err := v.message(n, message{engine.Jobs, seq})
+	d := Damage{Kind: "ready", Namespace: v.names[n], Stream: engine.Jobs.String(), Subject: i.subject, Seq: seq}
+	if found {
+		d.Job = jobOf(engine.Jobs, i.subject)
+	}
+	switch is, _, _ := engine.ParseJob(i.subject); {
+	case errors.Is(err, errRecord):
+		return nil // it is told with the message
+	case err != nil:
+		return err
+	case !found:
+		d.Text = "there is no such job to hand out"
+	case i.target != "" || is != of:
+		d.Text = fmt.Sprintf("it is to be handed out as one of %s.%s", of.Queue, of.Level())
+	case bad != nil || at != i.time:
+		d.Text = "since when it waits is not as it was written"
+	default:
+		return nil
+	}
+	v.report(d)
+	return nil
+}
+
+// timed looks at what is to happen at a time. Its message may be gone: the note is
+// removed at that time.
+func (v *verifier) timed(n space, c *counted, key, _ []byte) error {
+	_, s, seq, ok := readTimed(key)
+	if !ok || int(s) >= len(c.found) {
+		v.strange(key, "it names no time and message")
+		return nil
+	}
+	if last := c.said[s].last; seq > last && !v.broken {
+		v.report(Damage{Kind: "timed", Namespace: v.names[n], Stream: s.String(), Seq: seq,
+			Text: fmt.Sprintf("something is to happen to it, and the last message has number %d", last)})
+	}
+	return nil
+}

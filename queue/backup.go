@@ -1,0 +1,43 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/bullpen-run/bullpen/internal/engine"
+)
+
+// ErrBackup says that no backup was made, and why; the queue goes on.
+var ErrBackup = engine.ErrBackup
+
+// Backup copies all that the queue holds to a folder that is not there yet, while it
+// goes on: all jobs and outcomes that were confirmed before the call. The folder gets its
+// name when it is whole and survives a loss of power; it can be opened as the queue's own
+// folder, where jobs that were running at the time of the backup run again. Where the
+// folder is on the same file system, most of it is links and takes a moment.
+//
+// Only a queue on a folder (package queue/embedded) can do that. Others answer with
+// errors.ErrUnsupported.
+func (q *Queue) Backup(ctx context.Context, dir string) error {
+	b, ok := q.engine.(engine.Backuper)
+	if !ok {
+		return fmt.Errorf("%w: %w: the jobs of this queue lie %s", ErrBackup, errors.ErrUnsupported, q.whereElse(ctx))
+	}
+	if dir == "" {
+		return fmt.Errorf("%w: the folder has no name", ErrBackup)
+	}
+	err := b.Backup(ctx, dir)
+	if errors.Is(err, ErrBackup) {
+		return err
+	}
+	return storeError(err)
+}
+
+// whereElse says where jobs lie that are in no folder, and how they are saved there.
+func (q *Queue) whereElse(ctx context.Context) string {
+	if i, err := q.engine.Info(ctx); err == nil && i.Kind == "memory" {
+		return "in the memory of this program: there is nothing to save"
+	}
+	return `on a NATS server: save its streams with "nats stream backup" or "nats account backup"`
+}
