@@ -72,7 +72,7 @@ func (b *bareStore) fill(n int) error {
 	return b.store.Commit(changes)
 }
 
-// subject is what the index has of a job; empty where there is none.
+// subject is what the index has of a job; empty without an index.
 func (b *bareStore) subject(seq uint64) string {
 	if b.beside == 0 {
 		return ""

@@ -20,7 +20,7 @@ type Group struct {
 	changes int     // +checklocks:mu
 }
 
-// call is one caller's change, and where its end is told.
+// call is one caller's change, and the channel for its result.
 type call struct {
 	change Change
 	done   chan error // has room for one

@@ -18,7 +18,7 @@ type Change struct {
 	Job []byte
 	// Outcome is the record of how the job ended, which takes its place.
 	Outcome []byte
-	// Subject is that of the job in the index of subjects; empty where there is none.
+	// Subject is that of the job in the index of subjects; empty without one.
 	Subject string
 }
 

@@ -76,7 +76,7 @@ func TestRecords(t *testing.T) {
 	}
 }
 
-// memory is a store that keeps what it is told, and fails when it is told to.
+// memory is a store in memory, which fails on demand.
 type memory struct {
 	commits [][]uint64
 	first   chan struct{} // closed by the first commit
@@ -137,7 +137,7 @@ func TestGroup(t *testing.T) {
 	}
 	for n, err := range errs {
 		if failed := n > 0; errors.Is(err, errFault) != failed {
-			t.Errorf("caller %d is told %v", n, err)
+			t.Errorf("caller %d got %v", n, err)
 		}
 	}
 	g.Close()

@@ -2,10 +2,8 @@ package memory
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -89,7 +87,7 @@ func (e *Engine) put(p engine.Put) (uint64, error) {
 	if err := e.usable(); err != nil {
 		return 0, err
 	}
-	if err := checkPut(p); err != nil {
+	if err := engine.CheckPut(p); err != nil {
 		return 0, err
 	}
 	sp, st := e.space, &e.space.streams[p.Stream]
@@ -159,34 +157,6 @@ func (sp *space) room(st *stream, size int64) error {
 		return full(st, size, o.Outcomes)
 	case st.name == engine.Dead && o.Dead > 0 && size > o.Dead:
 		return full(st, size, o.Dead)
-	}
-	return nil
-}
-
-// checkPut finds what no engine could store.
-func checkPut(p engine.Put) error {
-	if int(p.Stream) >= len(engine.Streams()) {
-		return fmt.Errorf("put %s: there is no stream %d", p.Subject, p.Stream)
-	}
-	faults := []error{checkSubject(p.Subject)}
-	if p.Stream == engine.Jobs && (!strings.HasPrefix(p.Subject, "job.") || strings.Count(p.Subject, ".") != 3) {
-		faults = append(faults, fmt.Errorf("put %s: a job is put to job.<queue>.<priority>.<id>", p.Subject))
-	}
-	if p.New && p.After > 0 {
-		faults = append(faults, fmt.Errorf("put %s: New and After cannot both hold", p.Subject))
-	}
-	if !p.At.IsZero() && p.Stream != engine.Jobs {
-		faults = append(faults, fmt.Errorf("put %s: only jobs have a time At", p.Subject))
-	}
-	if p.TTL != 0 && (p.Stream != engine.State || p.TTL < 0) {
-		faults = append(faults, fmt.Errorf("put %s: a TTL is for messages of state, and not negative", p.Subject))
-	}
-	return errors.Join(faults...)
-}
-
-func checkSubject(subject string) error {
-	if subject == "" || subject[0] == '.' || subject[len(subject)-1] == '.' || strings.Contains(subject, "..") || strings.ContainsAny(subject, "*> \t\r\n") {
-		return fmt.Errorf("subject %q: it has an empty token, a blank or a wildcard", subject)
 	}
 	return nil
 }

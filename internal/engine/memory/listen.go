@@ -75,7 +75,7 @@ func (e *Engine) Send(subject string, data []byte) error {
 	if err := e.usable(); err != nil {
 		return err
 	}
-	if err := checkSubject(subject); err != nil {
+	if err := engine.CheckSubject(subject); err != nil {
 		return err
 	}
 	for l := range e.space.listeners {

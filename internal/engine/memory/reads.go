@@ -167,7 +167,7 @@ func (e *Engine) Take(c engine.Consumer, deliver func(engine.Delivery), returned
 		return nil, err
 	}
 	defer e.store.mu.Unlock()
-	if err := checkSubject(engine.JobSubject(c, "id")); err != nil {
+	if err := engine.CheckSubject(engine.JobSubject(c, "id")); err != nil {
 		return nil, err
 	}
 	t := &taker{
@@ -203,7 +203,7 @@ func (e *Engine) Pause(ctx context.Context, c engine.Consumer, paused bool) erro
 		return err
 	}
 	defer e.store.mu.Unlock()
-	if err := checkSubject(engine.JobSubject(c, "id")); err != nil {
+	if err := engine.CheckSubject(engine.JobSubject(c, "id")); err != nil {
 		return err
 	}
 	found := e.space.consumer(c)

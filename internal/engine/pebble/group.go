@@ -43,7 +43,7 @@ type ended struct {
 	of  engine.Consumer
 }
 
-// answer is what an operation is told.
+// answer is the result of an operation.
 type answer struct {
 	done func(uint64, error)
 	seq  uint64

@@ -158,7 +158,7 @@ func (e *Engine) Put(p engine.Put, done func(seq uint64, err error)) {
 		done(0, err)
 		return
 	}
-	if err := checkPut(p); err != nil {
+	if err := engine.CheckPut(p); err != nil {
 		done(0, err)
 		return
 	}

@@ -50,7 +50,7 @@ func wild(pattern string) bool { return strings.ContainsAny(pattern, "*>") }
 
 // Get returns the newest message whose subject matches.
 func (e *Engine) Get(ctx context.Context, s engine.Stream, subject string) (engine.Message, error) {
-	if err := checkStream(s); err != nil {
+	if err := engine.CheckStream(s); err != nil {
 		return engine.Message{}, err
 	}
 	if err := e.begun(ctx, "get "+subject); err != nil {
@@ -200,7 +200,7 @@ func (e *Engine) page(s engine.Stream, p paging) (found []engine.Message, next u
 // Scan returns up to limit messages whose subject matches, from a sequence number
 // on.
 func (e *Engine) Scan(ctx context.Context, s engine.Stream, subject string, from uint64, limit int) ([]engine.Message, error) {
-	if err := checkStream(s); err != nil {
+	if err := engine.CheckStream(s); err != nil {
 		return nil, err
 	}
 	if limit <= 0 {

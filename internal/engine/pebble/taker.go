@@ -43,7 +43,7 @@ func (e *Engine) Take(c engine.Consumer, deliver func(engine.Delivery), returned
 	if err := e.usable(); err != nil {
 		return nil, err
 	}
-	if err := checkSubject(engine.JobSubject(c, "id")); err != nil {
+	if err := engine.CheckSubject(engine.JobSubject(c, "id")); err != nil {
 		return nil, err
 	}
 	e.mu.Lock()
@@ -195,7 +195,7 @@ func (t *taker) take(batch []delivered) (_ []delivered, back int) {
 	return batch, back
 }
 
-// delivery is what is told of r. The engine is locked.
+// delivery describes r to its receiver. The engine is locked.
 func (t *taker) delivery(r *record) delivered {
 	e := t.engine
 	d := delivered{record: r, receipt: &receipt{engine: e, record: r, delivery: r.deliveries}}

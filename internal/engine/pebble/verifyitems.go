@@ -63,7 +63,7 @@ func (v *verifier) index(n space, _ *counted, key, value []byte) error {
 	}
 	s := engine.Stream(key[3])
 	subject, ok := subjectAt(s, key)
-	if !ok || checkSubject(subject) != nil {
+	if !ok || engine.CheckSubject(subject) != nil {
 		v.strange(key, "it names no subject")
 		return nil //nolint:nilerr // it is reported
 	}
@@ -128,7 +128,7 @@ func (v *verifier) stored(n space, c *counted, key, value []byte) error {
 	c.last[s] = max(c.last[s], seq)
 	i, err := readItem(value)
 	d := Damage{Kind: "message", Namespace: v.names[n], Stream: s.String(), Seq: seq}
-	if err != nil || checkSubject(i.subject) != nil || i.target != "" && s != engine.Jobs {
+	if err != nil || engine.CheckSubject(i.subject) != nil || i.target != "" && s != engine.Jobs {
 		d.Text = "it is not as it was written"
 		v.report(d)
 		v.broken = true // how large it was is not known

@@ -20,7 +20,7 @@ const (
 
 // Walk calls visit for each message from a place on.
 func (e *Engine) Walk(ctx context.Context, s engine.Stream, w engine.Walk, visit func(engine.Message) bool) (next uint64, err error) {
-	if err := checkStream(s); err != nil {
+	if err := engine.CheckStream(s); err != nil {
 		return w.From, err
 	}
 	at := w.From
@@ -53,7 +53,7 @@ func (e *Engine) Walk(ctx context.Context, s engine.Stream, w engine.Walk, visit
 
 // Matching returns how many messages there are whose subject matches.
 func (e *Engine) Matching(ctx context.Context, s engine.Stream, subject string) (n int64, err error) {
-	if err := checkStream(s); err != nil {
+	if err := engine.CheckStream(s); err != nil {
 		return 0, err
 	}
 	if err := e.begun(ctx, "matching "+subject); err != nil {
@@ -83,7 +83,7 @@ func (e *Engine) Matching(ctx context.Context, s engine.Stream, subject string) 
 
 // Delete removes a message.
 func (e *Engine) Delete(ctx context.Context, s engine.Stream, seq uint64) error {
-	if err := checkStream(s); err != nil {
+	if err := engine.CheckStream(s); err != nil {
 		return err
 	}
 	return e.ask(ctx, "delete", operation{kind: removing, stream: s, seq: seq})
@@ -91,7 +91,7 @@ func (e *Engine) Delete(ctx context.Context, s engine.Stream, seq uint64) error 
 
 // Pause stops or starts the handing out of c.
 func (e *Engine) Pause(ctx context.Context, c engine.Consumer, paused bool) error {
-	if err := checkSubject(engine.JobSubject(c, "id")); err != nil {
+	if err := engine.CheckSubject(engine.JobSubject(c, "id")); err != nil {
 		return err
 	}
 	return e.ask(ctx, "pause", operation{kind: pausing, of: c, on: paused})
