@@ -25,7 +25,9 @@ import (
 // One flipped bit after the node was killed under load, when nothing has sealed the
 // files: what was synced is known all the same.
 func TestDamageFlippedBitAfterKill(t *testing.T) {
-	t.Parallel()
+	if !mayFail(t) {
+		return
+	}
 	for i := range rounds(2, 30) {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			dir, b := filepath.Join(t.TempDir(), "store"), newBook()
@@ -183,9 +185,7 @@ func TestDamageFullDisk(t *testing.T) {
 
 // Somebody else fills the disk to the last byte, while jobs run and more wait.
 func TestDamageDiskFilledByOthers(t *testing.T) {
-	if os.Getenv(lossVar) == "" {
-		t.Parallel()
-		inAnotherProcess(t)
+	if !mayFail(t) {
 		return
 	}
 	disk, _ := smallDisk(t, 64<<20)
@@ -226,18 +226,6 @@ func TestDamageDiskFilledByOthers(t *testing.T) {
 	}
 	g.ends(t, q)
 	t.Logf("%d jobs, all ended; last words: %s", len(g.sent), events.tail())
-}
-
-// inAnotherProcess runs the test once more, in a process in which a store may fail.
-func inAnotherProcess(t *testing.T) {
-	t.Helper()
-	again := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
-	again.Env = append(os.Environ(), lossVar+"=1")
-	out, err := again.CombinedOutput()
-	t.Logf("%s", out)
-	if err != nil {
-		t.Error(err)
-	}
 }
 
 // The disk fails under load: nothing is confirmed any more, the node says so, and

@@ -18,6 +18,5 @@ func TestMain(m *testing.M) {
 	leak.Main(m)
 }
 
-// lossVar is in the environment of a process in which a store may fail: what that has
-// under way is lost until the process ends, which is no leak of the test.
+// lossVar is in the environment of a process in which a store may fail: see mayFail.
 const lossVar = "BULLPEN_TEST_LOSS"
