@@ -18,6 +18,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"testing"
 	"time"
 
@@ -89,7 +90,42 @@ func (s *State) look() error {
 
 // Main runs the tests of a package and ends the process with their exit status,
 // or with 1 when they passed and left something behind.
-func Main(m *testing.M) { os.Exit(run(m, Patience)) }
+func Main(m *testing.M) {
+	if os.Getenv(apartVar) != "" {
+		os.Exit(m.Run())
+	}
+	os.Exit(run(m, Patience))
+}
+
+// apartVar is in the environment of the processes of [Apart].
+const apartVar = "BULLPEN_TEST_APART"
+
+// Apart reports whether t runs in a process of its own, where nothing that is left
+// behind counts. Elsewhere it runs t, a test that is no subtest, in such a process, in
+// parallel with other tests, and fails when that fails:
+//
+//	if !leak.Apart(t) {
+//		return
+//	}
+func Apart(t *testing.T) bool {
+	t.Helper()
+	if os.Getenv(apartVar) != "" {
+		return true
+	}
+	t.Parallel()
+	args := []string{"-test.run=^" + t.Name() + "$", "-test.v"}
+	if testing.Short() {
+		args = append(args, "-test.short")
+	}
+	again := exec.CommandContext(t.Context(), os.Args[0], args...)
+	again.Env = append(os.Environ(), apartVar+"=1")
+	out, err := again.CombinedOutput()
+	t.Logf("%s", out)
+	if err != nil {
+		t.Error(err)
+	}
+	return false
+}
 
 func run(m *testing.M, patience time.Duration) int {
 	before := Snapshot()

@@ -87,6 +87,12 @@ func TestMainFinds(t *testing.T) {
 	}
 }
 
+func TestApart(t *testing.T) {
+	if Apart(t) {
+		go leakedGoroutine(make(chan struct{})) // never ends, and nobody minds
+	}
+}
+
 // helper runs this test binary so that it leaks one thing, and waits for it.
 func helper(t *testing.T, kind string) (string, error) {
 	t.Helper()

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	bullpen "github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/internal/leak"
 	"github.com/bullpen-run/bullpen/pool"
 	"github.com/bullpen-run/bullpen/queue"
 	"github.com/bullpen-run/bullpen/queue/embedded"
@@ -25,7 +26,7 @@ import (
 // One flipped bit after the node was killed under load, when nothing has sealed the
 // files: what was synced is known all the same.
 func TestDamageFlippedBitAfterKill(t *testing.T) {
-	if !mayFail(t) {
+	if !leak.Apart(t) {
 		return
 	}
 	for i := range rounds(2, 30) {
@@ -185,7 +186,7 @@ func TestDamageFullDisk(t *testing.T) {
 
 // Somebody else fills the disk to the last byte, while jobs run and more wait.
 func TestDamageDiskFilledByOthers(t *testing.T) {
-	if !mayFail(t) {
+	if !leak.Apart(t) {
 		return
 	}
 	disk, _ := smallDisk(t, 64<<20)

@@ -6,36 +6,17 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	bullpen "github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/internal/leak"
 	"github.com/bullpen-run/bullpen/pool"
 	"github.com/bullpen-run/bullpen/queue"
 	"github.com/bullpen-run/bullpen/queue/embedded"
 )
-
-// mayFail reports whether the test runs in a process of its own, in which a store may
-// fail: what that has under way is lost until the process ends. Elsewhere it runs the
-// test in such a process, beside other tests.
-func mayFail(t *testing.T) bool {
-	t.Helper()
-	if os.Getenv(lossVar) != "" {
-		return true
-	}
-	t.Parallel()
-	again := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
-	again.Env = append(os.Environ(), lossVar+"=1")
-	out, err := again.CombinedOutput()
-	t.Logf("%s", out)
-	if err != nil {
-		t.Error(err)
-	}
-	return false
-}
 
 // dataFiles gives the files that hold what is stored.
 func dataFiles(t *testing.T, dir string) []string {
@@ -144,7 +125,7 @@ func named(t *testing.T, dir string, err error) error {
 
 // One flipped bit in the files of a closed store: the queue names it and does not open.
 func TestDamageFlippedBit(t *testing.T) {
-	if !mayFail(t) {
+	if !leak.Apart(t) {
 		return
 	}
 	for i := range rounds(4, 60) {
@@ -206,7 +187,7 @@ func TestDamageTruncatedTail(t *testing.T) {
 
 // One flipped bit when all have ended: no outcome is told that is another one.
 func TestDamageOutcomes(t *testing.T) {
-	if !mayFail(t) {
+	if !leak.Apart(t) {
 		return
 	}
 	for i := range rounds(2, 20) {

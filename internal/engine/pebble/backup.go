@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
-	"strconv"
 	"strings"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -120,7 +119,7 @@ func (f folder) finish(dir string) error {
 	if err := f.sync(); err != nil {
 		return err
 	}
-	if err := f.replace(formatFile, []byte(formatWord+strconv.Itoa(formatVersion)+"\n")); err != nil {
+	if err := f.replace(formatFile, layoutText(formatVersion)); err != nil {
 		return err
 	}
 	if _, err := f.fs.Stat(dir); err == nil {

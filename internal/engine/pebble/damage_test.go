@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/bullpen-run/bullpen/internal/engine"
+	"github.com/bullpen-run/bullpen/internal/leak"
 )
 
 // filled makes a store with messages in all streams, and closes it. As it was before
@@ -56,7 +57,9 @@ func filled(t *testing.T, dir, killed string) map[string]string {
 // process was killed, is named as damage, or does no harm: no wrong message is found,
 // and none is missing in silence.
 func TestFlippedBits(t *testing.T) {
-	t.Parallel()
+	if !leak.Apart(t) {
+		return
+	}
 	closed, killed := filepath.Join(t.TempDir(), "store"), filepath.Join(t.TempDir(), "store")
 	want := filled(t, closed, killed)
 	t.Run("closed", func(t *testing.T) { flipAll(t, closed, want, ".sst", "MANIFEST", formatFile) })
@@ -181,7 +184,9 @@ func readAll(t *testing.T, dir string, want map[string]string) error {
 
 // A file that is missing is named.
 func TestMissingFiles(t *testing.T) {
-	t.Parallel()
+	if !leak.Apart(t) {
+		return
+	}
 	dir := filepath.Join(t.TempDir(), "store")
 	want := filled(t, dir, "")
 	entries, err := os.ReadDir(filepath.Join(dir, dataDir))
@@ -199,5 +204,75 @@ func TestMissingFiles(t *testing.T) {
 		if err := readAll(t, copied, want); err == nil || !strings.Contains(err.Error(), entry.Name()) {
 			t.Errorf("without %s the store opens with %v, want an error that names it", entry.Name(), err)
 		}
+	}
+}
+
+// A table is damaged where the messages stand that were in somebody's hands, which are
+// looked up when the store is opened: the error says which store it is.
+func TestDamageOfWhatWasInHands(t *testing.T) {
+	if !leak.Apart(t) {
+		return
+	}
+	dir := filepath.Join(t.TempDir(), "store")
+	e, err := store{dir: dir}.Open(t.Context(), engine.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := engine.Consumer{Queue: "mail", Priority: "normal"}
+	for i := range 20 {
+		answer := make(chan error, 1)
+		e.Put(engine.Put{Subject: engine.JobSubject(c, rising(i)), Data: fmt.Appendf(nil, "%x", rand.Uint64())}, func(_ uint64, err error) { answer <- err })
+		if err := <-answer; err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, d := range takeSome(t, e, c, 20) {
+		if i%2 == 0 {
+			d.Ack()
+		}
+	}
+	if err := e.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	tables, err := filepath.Glob(filepath.Join(dir, dataDir, "*.sst"))
+	if err != nil || len(tables) == 0 {
+		t.Fatalf("%v, %v, want tables", tables, err)
+	}
+	named := 0
+	for _, table := range tables {
+		info, err := os.Stat(table)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for at := int64(0); at < info.Size(); at += 100 {
+			copied := filepath.Join(t.TempDir(), "store")
+			if err := os.CopyFS(copied, os.DirFS(dir)); err != nil {
+				t.Fatal(err)
+			}
+			flipAt(t, filepath.Join(copied, dataDir, filepath.Base(table)), at)
+			e, err := store{dir: copied}.Open(t.Context(), engine.Options{})
+			if err == nil {
+				e.Close(t.Context())
+			} else if named++; !strings.Contains(err.Error(), copied) {
+				t.Errorf("byte %d of %s is damaged, and Open = %v", at, filepath.Base(table), err)
+			}
+		}
+	}
+	t.Logf("%d damages kept the store from being opened", named)
+	if named == 0 {
+		t.Error("no damage kept the store from being opened: the test has damaged nothing that matters")
+	}
+}
+
+// flipAt flips the bits of a byte of a file.
+func flipAt(t *testing.T, file string, at int64) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err == nil {
+		text[at] ^= 0xff
+		err = os.WriteFile(file, text, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 }

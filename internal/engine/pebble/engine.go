@@ -120,20 +120,20 @@ func (e *Engine) begin() error {
 		return err
 	})
 	if err != nil {
-		return e.openError(err)
+		return e.storeError(err)
 	}
 	e.open.Lock()
 	e.db = db
 	e.open.Unlock()
 	if e.space, err = e.numberOf(e.options.Namespace); err != nil {
-		return e.openError(err)
+		return e.storeError(err)
 	}
 	if e.sums, err = e.readSums(); err != nil {
-		return e.openError(err)
+		return e.storeError(err)
 	}
 	e.opened = e.sums.streams[engine.Jobs].last
 	if err := errors.Join(e.readPauses(), e.readHighest()); err != nil {
-		return e.openError(err)
+		return e.storeError(err)
 	}
 	e.hands, err = openHands(e.folder, func(h hand) (bool, error) {
 		_, closer, err := db.Get(h.space.message(engine.Jobs, h.seq))
@@ -145,7 +145,7 @@ func (e *Engine) begin() error {
 		}
 		return true, closer.Close()
 	})
-	return err
+	return e.storeError(err)
 }
 
 // readHighest reads the highest keys of the indexes.
@@ -187,8 +187,11 @@ func (e *Engine) readPauses() error {
 	return iter.Close()
 }
 
-// openError says why the store does not open.
-func (e *Engine) openError(err error) error {
+// storeError says which store an error is about, and what to do.
+func (e *Engine) storeError(err error) error {
+	if err == nil {
+		return nil
+	}
 	if pebble.IsCorruptionError(err) {
 		return fmt.Errorf("the store in %s is damaged: %w: restore the folder from a copy, and look after the disk", e.folder.data().dir, err)
 	}

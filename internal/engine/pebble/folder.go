@@ -1,6 +1,7 @@
 package pebble
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -126,15 +127,14 @@ func (f folder) checkFormat() error {
 				return fmt.Errorf("%s holds the data of a store, but no file %q that says of which layout: restore it from a copy, or name another folder", f.dir, formatFile)
 			}
 		}
-		return f.explain(f.replace(formatFile, []byte(formatWord+strconv.Itoa(formatVersion)+"\n")))
+		return f.explain(f.replace(formatFile, layoutText(formatVersion)))
 	}
 	if err != nil {
 		return f.explain(err)
 	}
-	digits, ours := strings.CutPrefix(strings.TrimSpace(string(text)), formatWord)
-	version, err := strconv.Atoi(digits)
+	version := layoutOf(text)
 	switch {
-	case !ours || err != nil || version < 1:
+	case version == 0:
 		return fmt.Errorf("%s does not say which layout the store has: restore it from a copy, or name another folder", f.path(formatFile))
 	case version > formatVersion:
 		return fmt.Errorf("the store in %s has layout %d, of a newer version of this program, which knows up to %d: use the newer version, or name another folder", f.dir, version, formatVersion)
@@ -143,6 +143,19 @@ func (f folder) checkFormat() error {
 			"Run the release that wrote it until its queues are empty (stop what enqueues; outcomes and dead jobs stay behind), then move the folder away, or name another one for the new store", f.dir, version)
 	}
 	return nil
+}
+
+// layoutText is what the format file of a layout holds.
+func layoutText(version int) []byte { return fmt.Appendf(nil, "%s%d\n", formatWord, version) }
+
+// layoutOf is the layout of which a format file speaks, 0 if it speaks of none.
+func layoutOf(text []byte) int {
+	digits, _ := strings.CutPrefix(strings.TrimSuffix(string(text), "\n"), formatWord)
+	version, err := strconv.Atoi(digits)
+	if err != nil || version < 1 || !bytes.Equal(text, layoutText(version)) {
+		return 0
+	}
+	return version
 }
 
 func (f folder) read(name string) ([]byte, error) {

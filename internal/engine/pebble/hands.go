@@ -61,7 +61,7 @@ func readHand(b []byte) (hand, bool) {
 func openHands(f folder, stays func(hand) (bool, error)) (*hands, error) {
 	old, err := f.read(handsFile)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, f.explain(err)
+		return nil, err
 	}
 	h := &hands{slots: map[hand]int64{}}
 	for at := 0; at+slotSize <= min(len(old), mostSlots*slotSize); at += slotSize {
@@ -85,10 +85,10 @@ func openHands(f folder, stays func(hand) (bool, error)) (*hands, error) {
 		h.free = append(h.free, at)
 	}
 	if err := f.replace(handsFile, text); err != nil {
-		return nil, f.explain(err)
+		return nil, err
 	}
 	h.file, err = f.fs.OpenReadWrite(f.path(handsFile), vfs.WriteCategoryUnspecified)
-	return h, f.explain(err)
+	return h, err
 }
 
 // had reports whether a message was in somebody's hands when the last process died,

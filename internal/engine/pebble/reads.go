@@ -31,7 +31,7 @@ func (e *Engine) readError(err error) error {
 	case err == nil:
 		return nil
 	case pebble.IsCorruptionError(err), errors.Is(err, errRecord):
-		e.fail(err)
+		e.fail(e.storeError(err))
 		return e.Err()
 	}
 	return fmt.Errorf("reading the store: %w", err)
