@@ -221,7 +221,7 @@ func TestDamageOfWhatWasInHands(t *testing.T) {
 	c := engine.Consumer{Queue: "mail", Priority: "normal"}
 	for i := range 20 {
 		answer := make(chan error, 1)
-		e.Put(engine.Put{Subject: engine.JobSubject(c, rising(i)), Data: fmt.Appendf(nil, "%x", rand.Uint64())}, func(_ uint64, err error) { answer <- err })
+		e.Put(engine.Put{Subject: engine.JobSubject(c, rising(i)), Data: noise(4000)}, func(_ uint64, err error) { answer <- err })
 		if err := <-answer; err != nil {
 			t.Fatal(err)
 		}
@@ -244,7 +244,7 @@ func TestDamageOfWhatWasInHands(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for at := int64(0); at < info.Size(); at += 100 {
+		for at := int64(0); at < info.Size(); at += 1000 {
 			copied := filepath.Join(t.TempDir(), "store")
 			if err := os.CopyFS(copied, os.DirFS(dir)); err != nil {
 				t.Fatal(err)
@@ -275,4 +275,13 @@ func flipAt(t *testing.T, file string, at int64) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// noise gives bytes that cannot be compressed.
+func noise(n int) []byte {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = byte(rand.Uint32())
+	}
+	return b
 }
