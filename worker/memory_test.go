@@ -74,6 +74,26 @@ func TestAsk(t *testing.T) {
 	h.finish()
 }
 
+// The host asks for the end of a task that the worker has not begun: the signal finds
+// no task, and the task ends when it begins.
+func TestAskBeforeTheTaskBegins(t *testing.T) {
+	t.Parallel()
+	h := start(t, "zoo", true)
+	h.greet()
+	for id, reason := range []uint32{0, protocol.ReasonTimeout, protocol.ReasonCanceled} {
+		if id == 0 {
+			continue
+		}
+		h.ask(uint32(id), reason)
+		h.send(task(uint32(id), "block"))
+		h.expect(protocol.Progress, uint32(id))
+		h.failure(uint32(id), uint16(reason))
+	}
+	h.send(task(3, "echo", "x"))
+	h.result(3)
+	h.finish()
+}
+
 // TestSignalBringsHeldAnswers fetches the answer of a task while the one behind
 // it runs and says nothing.
 func TestSignalBringsHeldAnswers(t *testing.T) {

@@ -114,10 +114,13 @@ func (l *serial) task(h protocol.Header, body []byte) error {
 	}
 	// Before Begin: from then on the host may ask for the task's end.
 	l.current.Store(c)
-	if l.page != nil && !l.page.Begin(h.ID) {
-		l.current.Store(nil)
-		l.answers.add(protocol.Header{Kind: protocol.Returned, ID: h.ID}, nil)
-		return nil
+	if l.page != nil {
+		if !l.page.Begin(h.ID) {
+			l.current.Store(nil)
+			l.answers.add(protocol.Header{Kind: protocol.Returned, ID: h.ID}, nil)
+			return nil
+		}
+		l.heed(c) // the signal may have come before, and found no task
 	}
 	run(&l.job, l.done)
 	if l.page == nil || l.clock-l.flushed > holdTime {

@@ -155,12 +155,17 @@ func (s *session) listen() (end func()) {
 // over the answers that are held.
 func (s *session) asked() {
 	if c := s.current.Load(); c != nil {
-		if id, reason := s.page.Asked(); id == c.id && (reason == protocol.ReasonTimeout || reason == protocol.ReasonCanceled) {
-			c.stop(taskState(reason))
-		}
+		s.heed(c)
 	}
 	// A write error is seen by the loop at its next flush.
 	_ = s.answers.flush()
+}
+
+// heed ends a task if the host has asked for its end.
+func (s *session) heed(c *taskContext) {
+	if id, reason := s.page.Asked(); id == c.id && (reason == protocol.ReasonTimeout || reason == protocol.ReasonCanceled) {
+		c.stop(taskState(reason))
+	}
 }
 
 // control handles the frames that are not tasks, for both loops. drain is true

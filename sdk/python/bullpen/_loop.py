@@ -7,7 +7,7 @@ from typing import Any, Dict, Optional, Tuple
 from . import _frames
 from ._errors import Outcome, TaskEnded, outcome_of
 from ._frames import ACK, ARENA, ARENA_MIN, DRAIN, FLUSH_AT, HEADER, MAX_U32, META, PING, RESULT, RETURNED, TASK, Invalid
-from ._memory import FINISHED, NEEDS_SECOND_FENCE, RECALL, STARTED
+from ._memory import ASKED, FINISHED, NEEDS_SECOND_FENCE, RECALL, STARTED
 from ._registry import Entry
 from ._session import Session, clock
 from ._task import Task
@@ -102,6 +102,8 @@ class Loop:
                             words[FINISHED] = number
                             append(pack(0, RETURNED, 0, 0, number, 0))
                             continue
+                        if words[ASKED] == number:
+                            session.heed(number)  # the signal may have come before, and found no task
                     result = call(payload) if task is None else call(payload, task)
                     session.current = 0
                 except BaseException as error:

@@ -211,7 +211,12 @@ class Session:
         if not number or memory is None or self.forked:
             return
         self.channel.flush_shielded()  # a second signal may come while it writes
-        if memory.words[_memory.ASKED] == number and self._asked != number:
+        self.heed(number)
+
+    def heed(self, number: int) -> None:
+        """End the handler of task number if the host has asked for that, once. In the main thread."""
+        memory = self.memory
+        if memory is not None and memory.words[_memory.ASKED] == number and self._asked != number:
             self._asked = number
             self.channel.interrupt(ended(memory.words[_memory.REASON]))
 

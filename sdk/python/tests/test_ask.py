@@ -81,6 +81,19 @@ def test_signal_for_another_task_does_no_harm(start: Any) -> None:
     assert host.result() == b"b"
 
 
+def test_asked_before_it_begins(start: Any) -> None:
+    host = start(HANDLERS, mem=MEM)
+    for reason, kind in ((TIMEOUT, "bullpen.TaskTimeout"), (CANCELED, "bullpen.TaskCanceled")):
+        number = host.number + 1
+        host.ask(number, reason)  # the signal finds no task
+        assert host.task(WAIT) == number
+        got = host.expect(ERROR, number, skip=(PROGRESS,))
+        assert (got.code, got.pairs["type"]) == (reason, kind)
+    host.task(ECHO, b"lives")
+    assert host.result() == b"lives"
+    assert host.end() == (0, "", "")
+
+
 def test_signal_writes_held_answers(start: Any) -> None:
     host = start(HANDLERS.replace("    task.progress(0)\n    time.sleep(60)", "    time.sleep(60)", 1), mem=MEM)
     first = host.next_task(ECHO, b"held")
