@@ -127,15 +127,20 @@ func (q *Queue) endKey(e *ending) {
 	if e.key == "" {
 		return
 	}
-	subject := keySubject(e.queue, e.key)
-	q.engine.Put(engine.Put{
-		Stream: engine.State, Subject: subject, TTL: max(q.config.KeyWindow, time.Second),
-		Data: keyRecord{id: e.id, state: e.state(), ended: e.ended}.encode(subject),
-	}, func(_ uint64, err error) {
+	q.engine.Put(q.keyEnded(e), func(_ uint64, err error) {
 		if err != nil && !errors.Is(err, engine.ErrClosed) {
 			q.journal.emit(Event{Kind: NotKept, Queue: e.queue, Job: e.id, Text: "the end of its key: " + err.Error()})
 		}
 	})
+}
+
+// keyEnded is the record of a key whose job has ended.
+func (q *Queue) keyEnded(e *ending) engine.Put {
+	subject := keySubject(e.queue, e.key)
+	return engine.Put{
+		Stream: engine.State, Subject: subject, TTL: max(q.config.KeyWindow, time.Second),
+		Data: keyRecord{id: e.id, state: e.state(), ended: e.ended}.encode(subject),
+	}
 }
 
 // settleKey does what endKey does for a job that ended earlier, in case that was

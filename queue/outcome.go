@@ -41,30 +41,25 @@ func (a *attempt) ending(d decision, end attemptEnd) *ending {
 
 // record stores how the job ended. One that failed for good is put among the dead
 // first, so that a crash in between runs it once more at most, but never loses it.
+// Where nothing follows from the end, the job leaves the queue with it.
 func (a *attempt) record(d decision, end attemptEnd) {
-	e := a.ending(d, end)
-	if e.state() != Dead {
-		e.keep(a.delivery.Data, &a.queue.config)
-		a.recordOutcome(e)
-		return
+	q, e := a.queue, a.ending(d, end)
+	var puts []engine.Put
+	if e.state() == Dead {
+		dead := *e
+		dead.job = a.delivery.Data
+		puts = append(puts, engine.Put{Stream: engine.Dead, Subject: "dead." + e.queue + "." + e.id, Data: dead.encode(), Durable: true})
+	} else {
+		e.keep(a.delivery.Data, &q.config)
 	}
-	dead := *e
-	dead.job = a.delivery.Data
-	a.queue.keep(engine.Put{
-		Stream: engine.Dead, Subject: "dead." + e.queue + "." + e.id, Data: dead.encode(), Durable: true,
-	}, func(err error) {
-		if err != nil {
-			a.abandoned(err)
-			return
-		}
-		a.recordOutcome(e)
-	})
-}
-
-func (a *attempt) recordOutcome(e *ending) {
-	a.queue.keep(engine.Put{
-		Stream: engine.Outcomes, Subject: "out." + e.id, Data: e.encode(), Durable: true, New: true,
-	}, func(err error) {
+	puts = append(puts, engine.Put{Stream: engine.Outcomes, Subject: "out." + e.id, Data: e.encode(), Durable: true, New: true})
+	store := a.delivery.End
+	if e.next != "" || a.follows(e, e.started()) != nil {
+		store = func(puts []engine.Put, done func(error)) { q.putAll(puts, done) }
+	} else if e.key != "" {
+		puts = append(puts, q.keyEnded(e))
+	}
+	q.keep(e.id, func(done func(error)) { store(puts, done) }, func(err error) {
 		switch {
 		case err == nil:
 			a.recorded(e)
@@ -76,8 +71,7 @@ func (a *attempt) recordOutcome(e *ending) {
 	})
 }
 
-// recorded goes on when the outcome survives a loss of power: only now the job
-// leaves the queue.
+// recorded goes on when the outcome survives a loss of power.
 func (a *attempt) recorded(e *ending) {
 	q := a.queue
 	a.runner.tally.ended[e.outcome].Add(1)
@@ -85,12 +79,13 @@ func (a *attempt) recorded(e *ending) {
 		q.buried(e)
 	}
 	q.tellEnded(e, a.stored.job.Meta)
-	q.endKey(e)
 	if follow := a.follows(e, e.started()); follow != nil {
+		q.endKey(e)
 		a.background(follow, func() { a.ended(e) })
 		return
 	}
 	if e.next != "" {
+		q.endKey(e)
 		a.background(func(ctx context.Context) error { return q.goOn(ctx, e, a.stored) }, func() { a.ended(e) })
 		return
 	}
@@ -120,7 +115,8 @@ func (a *attempt) follows(e *ending, started bool) func(context.Context) error {
 	}
 }
 
-// ended acknowledges the job and tells who waits for it.
+// ended acknowledges the job, if it has not left the queue with its outcome, and tells
+// who waits for it.
 func (a *attempt) ended(e *ending) {
 	a.delivery.Ack()
 	a.clearUp()
@@ -258,7 +254,8 @@ func (a *attempt) retry(d decision, end attemptEnd) {
 		t.retryAt = end.at.Add(d.delay)
 	}
 	a.tried, t.open = true, false
-	q.keep(engine.Put{Stream: engine.State, Subject: "try." + a.id(), Data: t.encode(a.id()), Durable: true}, func(err error) {
+	known := engine.Put{Stream: engine.State, Subject: "try." + a.id(), Data: t.encode(a.id()), Durable: true}
+	q.keep(a.id(), func(done func(error)) { q.putAll([]engine.Put{known}, done) }, func(err error) {
 		switch {
 		case err != nil:
 			a.abandoned(err)
@@ -273,12 +270,11 @@ func (a *attempt) retry(d decision, end attemptEnd) {
 func (a *attempt) reschedule(at time.Time) {
 	s := *a.stored
 	s.again, s.job.At = true, at
-	a.queue.keep(s.message(), func(err error) {
+	a.queue.keep(a.id(), func(done func(error)) { a.delivery.End([]engine.Put{s.message()}, done) }, func(err error) {
 		if err != nil {
 			a.abandoned(err)
 			return
 		}
-		a.delivery.Ack()
 		a.answered()
 	})
 }
@@ -339,28 +335,46 @@ const (
 	lastPause  = 5 * time.Second
 )
 
-// keep stores p, again and again until it is stored or can never be. A conflict
-// is an answer.
-func (q *Queue) keep(p engine.Put, done func(error)) {
-	q.engine.Put(p, func(_ uint64, err error) {
+// keep calls store, which stores something of a job, again and again until it is
+// stored or can never be. A conflict is an answer.
+func (q *Queue) keep(id string, store func(done func(error)), done func(error)) {
+	store(func(err error) {
 		if err == nil || errors.Is(err, engine.ErrConflict) || q.hopeless(err) {
 			done(err)
 			return
 		}
-		q.spawn(func() { done(q.keepTrying(p, err)) }) // ends when it is stored, or with live
+		q.spawn(func() { done(q.keepTrying(id, store, err)) }) // ends when it is stored, or with live
 	})
 }
 
-func (q *Queue) keepTrying(p engine.Put, err error) error {
+func (q *Queue) keepTrying(id string, store func(done func(error)), err error) error {
 	for wait := firstPause; ; wait = min(2*wait, lastPause) {
-		q.journal.emit(Event{Kind: NotKept, Job: engine.LastToken(p.Subject), Text: err.Error()})
+		q.journal.emit(Event{Kind: NotKept, Job: id, Text: err.Error()})
 		if !q.pauseFor(wait) {
 			return engine.ErrClosed
 		}
-		if err = q.put(q.live, p); err == nil || errors.Is(err, engine.ErrConflict) || q.hopeless(err) {
+		answer := make(chan error, 1)
+		store(func(err error) { answer <- err })
+		select {
+		case err = <-answer:
+		case <-q.live.Done():
+			return engine.ErrClosed
+		}
+		if err == nil || errors.Is(err, engine.ErrConflict) || q.hopeless(err) {
 			return err
 		}
 	}
+}
+
+// putAll stores messages, one after the other, until one is refused.
+func (q *Queue) putAll(puts []engine.Put, done func(error)) {
+	q.engine.Put(puts[0], func(_ uint64, err error) {
+		if err != nil || len(puts) == 1 {
+			done(err)
+			return
+		}
+		q.putAll(puts[1:], done)
+	})
 }
 
 // hopeless tells whether an error of the store lasts.

@@ -15,10 +15,11 @@ import (
 // deaf is a receipt that notes what it is told.
 type deaf struct{ acked bool }
 
-func (d *deaf) Ack()            { d.acked = true }
-func (*deaf) Nak(time.Duration) {}
-func (*deaf) Extend()           {}
-func (*deaf) Begin()            {}
+func (d *deaf) Ack()                            { d.acked = true }
+func (*deaf) End(_ []engine.Put, _ func(error)) {}
+func (*deaf) Nak(time.Duration)                 {}
+func (*deaf) Extend()                           {}
+func (*deaf) Begin()                            {}
 
 // TestCanceledOnItsWay has a job with a group canceled while it is on its way from the
 // store: nobody finds it then, and it must not be kept to start later.

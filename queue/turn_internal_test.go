@@ -99,10 +99,11 @@ func TestStrictTurns(t *testing.T) {
 // silent is a receipt that nobody looks at.
 type silent struct{}
 
-func (silent) Ack()              {}
-func (silent) Nak(time.Duration) {}
-func (silent) Extend()           {}
-func (silent) Begin()            {}
+func (silent) Ack()                                 {}
+func (silent) End(_ []engine.Put, done func(error)) { done(nil) }
+func (silent) Nak(time.Duration)                    {}
+func (silent) Extend()                              {}
+func (silent) Begin()                               {}
 
 // source is a consumer of one level that a test plays, and its taker.
 type source struct {

@@ -116,6 +116,13 @@ type Receipt interface {
 	// Ack ends the message: it leaves the stream. An Ack may be lost, then the
 	// message is handed out again after the lease.
 	Ack()
+	// End stores puts and ends the message. An engine on one machine does so in one
+	// atomic change, so that nobody, also after a crash, sees a part of it; another
+	// stores one after the other, then the message leaves as by Ack. The first put that
+	// is refused is the error of done and ends it: then the message stays, and the
+	// delivery is still to be answered. done is called exactly once, as that of
+	// [Engine.Put], also when the delivery was answered before.
+	End(puts []Put, done func(error))
 	// Nak gives the message back, to be handed out again after delay.
 	Nak(delay time.Duration)
 	// Extend begins the lease anew.
@@ -123,6 +130,22 @@ type Receipt interface {
 	// Begin says that what was handed out is about to start. Of a consumer that is
 	// Grouped, Orphan of a later delivery tells of what had begun only.
 	Begin()
+}
+
+// EndInSteps is [Receipt.End] for an engine that stores one message at a time.
+func EndInSteps(e Engine, r Receipt, puts []Put, done func(error)) {
+	if len(puts) == 0 {
+		r.Ack()
+		done(nil)
+		return
+	}
+	e.Put(puts[0], func(_ uint64, err error) {
+		if err != nil {
+			done(err)
+			return
+		}
+		EndInSteps(e, r, puts[1:], done)
+	})
 }
 
 // Walk says where [Engine.Walk] goes.

@@ -75,6 +75,8 @@ var contract = []clause{
 	{"RequestsAddUp", testRequestsAddUp},
 	{"AckRemoves", testAckRemoves},
 	{"AnsweredOnce", testAnsweredOnce},
+	{"EndStoresAndRemoves", testEnd},
+	{"EndRefused", testEndRefused},
 	{"NakNow", testNakNow},
 	{"NakWithDelay", testNakWithDelay},
 	{"RedeliveryFirst", testRedeliveryFirst},

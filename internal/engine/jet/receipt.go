@@ -5,6 +5,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/bullpen-run/bullpen/internal/engine"
 )
 
 // handout is what the reply subject of a delivery tells of it.
@@ -73,6 +75,12 @@ func (r *receipt) Ack() {
 		r.taker.engine.back.forgive(r.seq)
 		r.taker.engine.tell(r.reply, wordAck)
 	}
+}
+
+// End implements [engine.Receipt], one step after the other: JetStream cannot change
+// two streams at once.
+func (r *receipt) End(puts []engine.Put, done func(error)) {
+	engine.EndInSteps(r.taker.engine, r, puts, done)
 }
 
 // Begin implements [engine.Receipt]. Nodes tell each other what they give back; of the

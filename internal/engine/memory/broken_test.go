@@ -83,6 +83,21 @@ var faults = []fault{
 		d.Receipt = answers{Receipt: d.Receipt, ack: func() {}}
 		return true
 	})},
+	{name: "stores what ends a job, which stays", clause: "EndStoresAndRemoves", breakIt: func(f *faulty, _ int) {
+		deliveries(func(d *engine.Delivery) bool {
+			d.Receipt = answers{Receipt: d.Receipt, end: func(puts []engine.Put, done func(error)) {
+				engine.EndInSteps(f.Engine, answers{ack: func() {}}, puts, done)
+			}}
+			return true
+		})(f, 1)
+	}},
+	{name: "ends a job whose end is refused", clause: "EndRefused", breakIt: deliveries(func(d *engine.Delivery) bool {
+		r := d.Receipt
+		d.Receipt = answers{Receipt: r, end: func(puts []engine.Put, done func(error)) {
+			r.End(puts, func(err error) { r.Ack(); done(err) })
+		}}
+		return true
+	})},
 	{name: "gives back at once, whatever the delay", clause: "NakWithDelay", breakIt: deliveries(func(d *engine.Delivery) bool {
 		r := d.Receipt
 		d.Receipt = answers{Receipt: r, nak: func(time.Duration) { r.Nak(0) }}

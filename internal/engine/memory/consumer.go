@@ -142,6 +142,11 @@ func (r *receipt) Ack() {
 	r.engine.space.remove(r.record)
 }
 
+// End stores messages, one after the other, and ends the message.
+func (r *receipt) End(puts []engine.Put, done func(error)) {
+	engine.EndInSteps(r.engine, r, puts, done)
+}
+
 // Nak gives the message back.
 func (r *receipt) Nak(delay time.Duration) {
 	if !r.first("nak") {

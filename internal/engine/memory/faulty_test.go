@@ -144,6 +144,15 @@ type answers struct {
 
 	ack, extend func()
 	nak         func(time.Duration)
+	end         func([]engine.Put, func(error))
+}
+
+func (a answers) End(puts []engine.Put, done func(error)) {
+	if a.end != nil {
+		a.end(puts, done)
+		return
+	}
+	a.Receipt.End(puts, done)
 }
 
 func (a answers) Ack() {

@@ -65,6 +65,8 @@ func (g *group) do(o *operation) {
 	switch o.kind {
 	case putting:
 		seq, err = g.put(&o.put)
+	case ending:
+		err = g.end(o.puts, o.ends)
 	case removing:
 		err = g.remove(message{o.stream, o.seq}, o.subject, o.size)
 	case pausing:
@@ -81,8 +83,29 @@ func (g *group) do(o *operation) {
 	}
 }
 
-// put stores a message, if its conditions hold.
-func (g *group) put(p *engine.Put) (uint64, error) {
+// end stores messages and removes the one of r, all or nothing.
+func (g *group) end(puts []engine.Put, r *receipt) error {
+	for i := 1; i < len(puts); i++ {
+		if _, _, err := g.check(&puts[i]); err != nil {
+			return err
+		}
+	}
+	for i := range puts {
+		if _, err := g.put(&puts[i]); err != nil && i > 0 {
+			return fmt.Errorf("a part of an end was refused after the rest of it was checked: %v", err) //nolint:errorlint // it ends the engine, whatever it is
+		} else if err != nil {
+			return err
+		}
+	}
+	if !r.leave() {
+		return nil
+	}
+	return g.drop(message{engine.Jobs, r.record.seq}, r.record.subject, r.record.size)
+}
+
+// check makes the item of a put and gives what stands on its subject, if its
+// conditions hold.
+func (g *group) check(p *engine.Put) (item, []place, error) {
 	i := item{subject: p.Subject, data: p.Data, time: g.now}
 	switch {
 	case !p.At.IsZero():
@@ -92,17 +115,26 @@ func (g *group) put(p *engine.Put) (uint64, error) {
 	}
 	before, err := g.places(p.Stream, i.subject)
 	if err != nil {
-		return 0, err
+		return i, nil, err
 	}
 	newest := uint64(0)
 	if n := len(before); n > 0 {
 		newest = before[n-1].seq
 	}
 	if p.New && newest > 0 || p.After > 0 && newest != p.After {
-		return 0, fmt.Errorf("put %s: %w", i.subject, engine.ErrConflict)
+		return i, nil, fmt.Errorf("put %s: %w", i.subject, engine.ErrConflict)
 	}
 	if err := g.room(p.Stream, i.size()); err != nil {
-		return 0, fmt.Errorf("put %s: %w", i.subject, err)
+		return i, nil, fmt.Errorf("put %s: %w", i.subject, err)
+	}
+	return i, before, nil
+}
+
+// put stores a message, if its conditions hold.
+func (g *group) put(p *engine.Put) (uint64, error) {
+	i, before, err := g.check(p)
+	if err != nil {
+		return 0, err
 	}
 	if len(before) > 0 && (p.Stream != engine.Jobs || i.target != "") {
 		for _, old := range before { // one message a subject

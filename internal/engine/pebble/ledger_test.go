@@ -105,13 +105,41 @@ func (l *ledger) remove(e engine.Engine, s engine.Stream, subject string) {
 	end(err == nil)
 }
 
-// deliver acknowledges what comes: from then on it may go.
+// deliver acknowledges what comes, or ends it with an outcome and a key: from then on
+// it may go.
 func (l *ledger) deliver(d engine.Delivery) {
+	id := engine.LastToken(d.Subject)
+	outcome, key := "end."+id, "key."+id
 	l.mu.Lock()
 	delete(l.sure, d.Subject)
 	l.maybe[d.Subject] = map[string]bool{"acknowledged": true}
+	ends := l.chance.IntN(2) == 0
 	l.mu.Unlock()
-	d.Ack()
+	if !ends {
+		d.Ack()
+		return
+	}
+	outcomeEnds, keyEnds := l.begin(outcome, "outcome"), l.begin(key, "key")
+	d.End([]engine.Put{
+		{Stream: engine.Outcomes, Subject: outcome, Data: []byte("outcome"), Durable: true, New: true},
+		{Stream: engine.State, Subject: key, Data: []byte("key"), TTL: time.Hour},
+	}, func(err error) {
+		outcomeEnds(err == nil)
+		keyEnds(err == nil)
+	})
+}
+
+// whole wants to find of each end all or nothing. mu is held.
+func (l *ledger) whole(c *cut, found book) {
+	for subject := range found {
+		id := engine.LastToken(subject)
+		_, key := found["key."+id]
+		_, outcome := found["end."+id]
+		_, job := found["job.mail.normal."+id]
+		if key != outcome || outcome && job {
+			l.fault("after %v a part of an end is there: outcome %v, key %v, job %v", c, outcome, key, job)
+		}
+	}
 }
 
 // compare wants to find what is sure, and nothing that is not.

@@ -229,6 +229,7 @@ func (l *ledger) check(t *testing.T, c *cut) {
 		}
 	}
 	l.compare(c, found)
+	l.whole(c, found)
 	d, err := e.Depth(t.Context(), engine.Consumer{Queue: "mail", Priority: "normal"})
 	n, err2 := e.Matching(t.Context(), engine.Jobs, "job.mail.normal.*")
 	if err := errors.Join(err, err2); err != nil || int64(d.Waiting) != n {

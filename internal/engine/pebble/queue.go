@@ -1,6 +1,7 @@
 package pebble
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -12,6 +13,8 @@ import (
 type operation struct {
 	kind    operationKind
 	put     engine.Put
+	puts    []engine.Put // stored together, when ends has its message leave
+	ends    *receipt
 	stream  engine.Stream
 	seq     uint64
 	subject string // of the message to remove, and its size, where they are known
@@ -21,10 +24,20 @@ type operation struct {
 	done    func(seq uint64, err error) // nil where nobody waits
 }
 
+// bytes is about how much the operation adds to a batch.
+func (o *operation) bytes() int {
+	n := len(o.put.Data)
+	for i := range o.puts {
+		n += len(o.puts[i].Data)
+	}
+	return n
+}
+
 type operationKind uint8
 
 const (
 	putting  operationKind = iota
+	ending                 // puts, and the message of ends is removed
 	removing               // the message seq of stream
 	pausing                // of, or not, by on
 	turning                // what is due
@@ -142,8 +155,8 @@ func (e *Engine) commit() {
 	line := e.queue.take()
 	for rest := line; len(rest) > 0; {
 		n, size := 0, 0
-		for n < len(rest) && n < mostOperations && (n == 0 || size+len(rest[n].put.Data) <= mostBytes) {
-			size += len(rest[n].put.Data)
+		for n < len(rest) && n < mostOperations && (n == 0 || size+rest[n].bytes() <= mostBytes) {
+			size += rest[n].bytes()
 			n++
 		}
 		e.commitGroup(rest[:n])
@@ -154,23 +167,27 @@ func (e *Engine) commit() {
 
 // Put stores p. done is called by the committer.
 func (e *Engine) Put(p engine.Put, done func(seq uint64, err error)) {
-	if err := e.usable(); err != nil {
+	if err := e.accept(&p); err != nil {
 		done(0, err)
 		return
-	}
-	if err := engine.CheckPut(p); err != nil {
-		done(0, err)
-		return
-	}
-	if p.Stream == engine.Jobs {
-		if err := e.room.ask(int64(len(p.Data))); err != nil {
-			done(0, fmt.Errorf("put %s: %w", p.Subject, err))
-			return
-		}
 	}
 	if e.queue.give(operation{kind: putting, put: p, done: done}) {
 		done(0, engine.ErrClosed)
 	}
+}
+
+// accept says why a message is not even given to the committer.
+func (e *Engine) accept(p *engine.Put) error {
+	if err := errors.Join(e.usable(), engine.CheckPut(*p)); err != nil {
+		return err
+	}
+	if p.Stream != engine.Jobs {
+		return nil
+	}
+	if err := e.room.ask(int64(len(p.Data))); err != nil {
+		return fmt.Errorf("put %s: %w", p.Subject, err)
+	}
+	return nil
 }
 
 // Settle calls done when all that was stored before has been synced.

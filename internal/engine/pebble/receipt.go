@@ -39,6 +39,35 @@ func (r *receipt) Ack() {
 	e.queue.give(operation{kind: removing, stream: engine.Jobs, seq: r.record.seq, subject: r.record.subject, size: r.record.size})
 }
 
+// End stores messages and ends the message in one batch.
+func (r *receipt) End(puts []engine.Put, done func(error)) {
+	for i := range puts {
+		if err := r.engine.accept(&puts[i]); err != nil {
+			done(err)
+			return
+		}
+	}
+	if r.engine.queue.give(operation{kind: ending, puts: puts, ends: r, done: func(_ uint64, err error) { done(err) }}) {
+		done(engine.ErrClosed)
+	}
+}
+
+// leave notes that the message ends, and reports whether it is still there.
+func (r *receipt) leave() bool {
+	e := r.engine
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if r.answered {
+		return false
+	}
+	r.answered = true
+	if _, err := r.record.state.MoveAny(gone); err != nil {
+		return false // it is removed already
+	}
+	e.agenda.drop(r.record)
+	return true
+}
+
 // Nak gives the message back.
 func (r *receipt) Nak(delay time.Duration) {
 	e := r.engine
