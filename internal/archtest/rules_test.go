@@ -40,6 +40,10 @@ var rules = []rule{
 		theirs: []string{"github.com/cockroachdb/pebble"},
 		tests:  []string{"internal/engine/enginetest"},
 	},
+	{
+		folder: "internal/engine/transfer", ours: []string{"internal/engine"},
+		tests: []string{"internal/engine/memory", "internal/engine/pebble", "internal/natstest", "queue"},
+	},
 	{folder: "internal/engine/enginetest", ours: []string{"internal/engine"}},
 	{folder: "internal/natstest", theirs: []string{"github.com/nats-io/nats.go"}},
 	{folder: "pool", ours: []string{".", "internal/durations"}},
@@ -86,8 +90,9 @@ var rules = []rule{
 	{folder: "internal/dashboard", ours: []string{"."}},
 	{
 		folder: "internal/cli",
-		ours:   []string{".", "client", "process", "internal/command", "internal/confine", "internal/daemon", "internal/engine/pebble", "internal/probe"},
+		ours:   []string{".", "client", "process", "internal/command", "internal/confine", "internal/daemon", "internal/engine", "internal/engine/pebble", "internal/engine/transfer", "internal/probe", "queue", "queue/embedded"},
 		theirs: []string{"github.com/spf13/cobra", "github.com/spf13/pflag"},
+		tests:  []string{"internal/natstest"},
 	},
 	{folder: "cmd/bullpen", ours: []string{"internal/cli"}},
 	{folder: "examples", ours: []string{".", "client", "pool", "process", "queue", "queue/embedded", "worker"}},

@@ -17,8 +17,8 @@ import (
 
 // newQueue makes bullpen queue and its commands.
 func newQueue(r *remote) *cobra.Command {
-	queue := groupOf("queue", "Save, check and restore the jobs of a daemon", "queues")
-	queue.AddCommand(newQueueBackup(r), newQueueVerify(), newQueueRestore())
+	queue := groupOf("queue", "Save, check, restore and move the jobs of a daemon", "queues")
+	queue.AddCommand(newQueueBackup(r), newQueueVerify(), newQueueRestore(), newQueueCopy(), newQueueExport(), newQueueImport())
 	return queue
 }
 

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/bullpen-run/bullpen/internal/natstest"
 )
 
 // TestRemoteScripts runs the commands that ask a daemon, each script with a
@@ -45,11 +47,13 @@ func TestRemoteScripts(t *testing.T) {
 // TestDaemonScripts runs the commands against bullpen serve itself.
 func TestDaemonScripts(t *testing.T) {
 	t.Parallel()
+	nats := natstest.Start(t, natstest.Config{})
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/daemon",
 		RequireExplicitExec: true,
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("GORACE", "atexit_sleep_ms=0")
+			e.Setenv("NATS_URL", nats.URL())
 			return documented(e.WorkDir)
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"address": address},

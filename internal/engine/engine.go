@@ -87,6 +87,8 @@ type Message struct {
 	// Target gives; zero for others.
 	At     time.Time
 	Target string
+	// Expires is when a message of State goes that has a TTL; zero for others.
+	Expires time.Time
 }
 
 // Delivery is a message of Jobs that a consumer has handed out.
@@ -254,6 +256,8 @@ type Engine interface {
 	// Pause stops or starts the handing out of c on all nodes, durably. c is
 	// made if it is not there.
 	Pause(ctx context.Context, c Consumer, paused bool) error
+	// Paused returns the consumers that hand nothing out, in any order.
+	Paused(ctx context.Context) ([]Consumer, error)
 	// Shared tells whether other nodes may be on the same store. Only then does
 	// it make sense to Send and Listen.
 	Shared() bool

@@ -134,6 +134,15 @@ func testStateTTL(t *testing.T, f Factory) {
 	if _, err := fx.Get(fx.ctx(), engine.State, goes); err != nil && time.Since(before) < ttl {
 		t.Errorf("Get %s = %v, before its TTL has passed", goes, err)
 	}
+	for subject, expires := range map[string]bool{stays: false, renewed: false, goes: true} {
+		m, err := fx.Get(fx.ctx(), engine.State, subject)
+		if err != nil && !(expires && errors.Is(err, engine.ErrNotFound)) || err == nil && m.Expires.IsZero() == expires {
+			t.Errorf("Get %s = %+v, %v; want that it has a time at which it goes: %v", subject, m, err, expires)
+		}
+		if off := m.Expires.Sub(before.Add(ttl)); err == nil && expires && (off < -time.Millisecond || off > f.Late) {
+			t.Errorf("%s says that it goes %v after it does", subject, off)
+		}
+	}
 	wantGone(fx, engine.State, goes, before, ttl)
 	fx.put(engine.Put{Stream: engine.State, Subject: goes, Data: []byte("new"), New: true})
 	fx.wantData(engine.State, goes, "new")

@@ -2,6 +2,7 @@ package enginetest
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -113,6 +114,7 @@ func testPause(t *testing.T, f Factory) {
 	other := engine.Consumer{Queue: normal.Queue, Priority: "high"}
 	fx.jobs(other, 1)
 	fx.take(other).next().Ack() // others are not paused
+	wantPaused(fx, normal)
 	if d, ok := h.first(); ok {
 		t.Errorf("%s was delivered while the consumer is paused", d.Subject)
 	}
@@ -125,6 +127,19 @@ func testPause(t *testing.T, f Factory) {
 		}
 	}
 	eventually(t, "Depth says that it is not paused", func() bool { return !fx.depth(normal).Paused })
+	wantPaused(fx)
+}
+
+// wantPaused wants just these consumers to be paused.
+func wantPaused(fx *fixture, want ...engine.Consumer) {
+	fx.t.Helper()
+	eventually(fx.t, fmt.Sprintf("just %v are paused", want), func() bool {
+		all, err := fx.Paused(fx.ctx())
+		if err != nil {
+			fx.t.Fatalf("Paused = %v", err)
+		}
+		return slices.Equal(all, want)
+	})
 }
 
 // waiting wants a consumer that is paused and has n jobs, none of them handed
@@ -155,6 +170,7 @@ func testPauseReopen(t *testing.T, f Factory) {
 	pause(fx, true)
 	subjects := fx.jobs(normal, 1)
 	fx.reopen()
+	wantPaused(fx, normal)
 	waiting(fx, 1)
 	h := fx.take(normal)
 	h.nothing("while the consumer is paused")

@@ -218,6 +218,28 @@ func (e *Engine) Pause(ctx context.Context, c engine.Consumer, paused bool) erro
 	return nil
 }
 
+// Paused implements [engine.Engine].
+func (e *Engine) Paused(ctx context.Context) (all []engine.Consumer, err error) {
+	if e.closed.Load() {
+		return nil, engine.ErrClosed
+	}
+	stream, err := e.js.Stream(ctx, e.places[engine.Jobs].name)
+	if err != nil {
+		return nil, e.trouble("looking at the stream of jobs", err)
+	}
+	list := stream.ListConsumers(ctx)
+	for info := range list.Info() {
+		of, ours := strings.CutPrefix(info.Config.FilterSubject, e.prefix)
+		if c, _, ok := engine.ParseJob(strings.TrimSuffix(of, ">") + "id"); ours && ok && info.Paused {
+			all = append(all, c)
+		}
+	}
+	if err := list.Err(); err != nil {
+		return nil, e.trouble("listing the consumers", err)
+	}
+	return all, nil
+}
+
 // isPaused waits until a consumer does what it was told: a cluster answers
 // before the server that hands out has heard of it.
 func (e *Engine) isPaused(ctx context.Context, name string, paused bool) error {

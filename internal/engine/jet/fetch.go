@@ -146,11 +146,20 @@ func (e *Engine) message(s engine.Stream, m *nats.Msg) (engine.Message, error) {
 		return engine.Message{}, fmt.Errorf("jet: the server's answer about %s cannot be read: %q", s, m.Header)
 	}
 	r := engine.Message{Stream: s, Subject: subject, Data: m.Data, Seq: seq, Time: stored}
-	return r, e.scheduled(&r, first(m.Header, headerSchedule), first(m.Header, headerTarget))
+	return r, e.timed(&r, func(header string) string { return first(m.Header, header) })
 }
 
-// scheduled fills in when and where a message appears that waits for its time.
-func (e *Engine) scheduled(m *engine.Message, schedule, target string) error {
+// timed fills in when and where a message appears that waits for its time, and when one
+// goes that has a TTL.
+func (e *Engine) timed(m *engine.Message, header func(string) string) error {
+	if ttl := header(headerTTL); ttl != "" {
+		seconds, err := strconv.ParseInt(ttl, 10, 64)
+		if err != nil {
+			return fmt.Errorf("jet: the time to live %q of %s cannot be read: %w", ttl, m.Subject, err)
+		}
+		m.Expires = m.Time.Add(time.Duration(seconds) * time.Second)
+	}
+	schedule := header(headerSchedule)
 	if schedule == "" {
 		return nil
 	}
@@ -158,7 +167,7 @@ func (e *Engine) scheduled(m *engine.Message, schedule, target string) error {
 	if err != nil {
 		return fmt.Errorf("jet: the time %q of %s cannot be read: %w", schedule, m.Subject, err)
 	}
-	m.At, m.Target = at, strings.TrimPrefix(target, e.prefix)
+	m.At, m.Target = at, strings.TrimPrefix(header(headerTarget), e.prefix)
 	return nil
 }
 
@@ -202,11 +211,11 @@ func (e *Engine) leaderMessage(s engine.Stream, m *nats.Msg) (engine.Message, er
 	if answer.Message.Header == "" {
 		return r, nil
 	}
-	schedule, target, err := scheduleOf(answer.Message.Header)
+	header, err := headersOf(answer.Message.Header)
 	if err != nil {
 		return engine.Message{}, fmt.Errorf("jet: the headers of %s cannot be read: %w", subject, err)
 	}
-	return r, e.scheduled(&r, schedule, target)
+	return r, e.timed(&r, header.Get)
 }
 
 // apiError is how the server's interface says that something is wrong.
@@ -215,22 +224,18 @@ type apiError struct {
 	Description string `json:"description"`
 }
 
-// scheduleOf reads the headers of a stored message as the server's interface
+// headersOf reads the headers of a stored message as the server's interface
 // gives them.
-func scheduleOf(encoded string) (schedule, target string, err error) {
+func headersOf(encoded string) (textproto.MIMEHeader, error) {
 	block, err := base64.StdEncoding.DecodeString(encoded)
 	if err != nil {
-		return "", "", err
+		return nil, err
 	}
 	_, fields, found := strings.Cut(string(block), "\r\n")
 	if !found {
-		return "", "", errors.New("they have no end of line")
+		return nil, errors.New("they have no end of line")
 	}
-	h, err := textproto.NewReader(bufio.NewReader(strings.NewReader(fields))).ReadMIMEHeader()
-	if err != nil {
-		return "", "", err
-	}
-	return h.Get(headerSchedule), h.Get(headerTarget), nil
+	return textproto.NewReader(bufio.NewReader(strings.NewReader(fields))).ReadMIMEHeader()
 }
 
 // Delete implements [engine.Engine].

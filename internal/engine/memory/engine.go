@@ -135,6 +135,9 @@ func (sp *space) keep(st *stream, m engine.Message, before *record, ttl time.Dur
 	}
 	if ttl > 0 {
 		sp.at(r, m.Time.Add(ttl))
+		if st.name == engine.State {
+			r.Expires = r.due
+		}
 	}
 	sp.enforce()
 	return r

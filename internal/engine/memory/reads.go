@@ -212,6 +212,20 @@ func (e *Engine) Pause(ctx context.Context, c engine.Consumer, paused bool) erro
 	return nil
 }
 
+// Paused returns the consumers that hand nothing out.
+func (e *Engine) Paused(ctx context.Context) (all []engine.Consumer, err error) {
+	if err := e.begin(ctx, Operation{Name: "paused"}); err != nil {
+		return nil, err
+	}
+	defer e.store.mu.Unlock()
+	for name, c := range e.space.consumers {
+		if c.paused {
+			all = append(all, name)
+		}
+	}
+	return all, nil
+}
+
 // Shared tells what the store says of itself.
 func (e *Engine) Shared() bool { return e.store.Shared }
 

@@ -94,8 +94,11 @@ func readItem(b []byte) (item, error) {
 // message gives the item to a receiver, who may keep it.
 func (i *item) message(s engine.Stream, seq uint64) engine.Message {
 	m := engine.Message{Stream: s, Subject: i.subject, Data: i.data, Seq: seq, Time: time.Unix(0, i.time), Target: i.target}
-	if i.target != "" {
+	switch {
+	case i.target != "":
 		m.At = time.Unix(0, i.due)
+	case i.timed:
+		m.Expires = time.Unix(0, i.due)
 	}
 	return m
 }

@@ -97,6 +97,22 @@ func (e *Engine) Pause(ctx context.Context, c engine.Consumer, paused bool) erro
 	return e.ask(ctx, "pause", operation{kind: pausing, of: c, on: paused})
 }
 
+// Paused returns the consumers that hand nothing out.
+func (e *Engine) Paused(ctx context.Context) (all []engine.Consumer, err error) {
+	if err := e.begun(ctx, "paused"); err != nil {
+		return nil, err
+	}
+	defer e.open.RUnlock()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for name, c := range e.consumers {
+		if c.paused {
+			all = append(all, name)
+		}
+	}
+	return all, nil
+}
+
 // ask gives the committer an operation and waits for its answer.
 func (e *Engine) ask(ctx context.Context, what string, o operation) error {
 	if ctx.Err() != nil {

@@ -1,0 +1,105 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/bullpen-run/bullpen/internal/daemon/settings"
+	"github.com/bullpen-run/bullpen/internal/engine"
+	"github.com/bullpen-run/bullpen/internal/engine/pebble"
+	"github.com/bullpen-run/bullpen/internal/engine/transfer"
+	"github.com/bullpen-run/bullpen/queue"
+)
+
+// aboutPlaces says how a command names a store.
+const aboutPlaces = "STORE is a folder, the URL of a NATS server (nats://…), or the configuration file of a daemon,\n" +
+	"which may say both, with credentials. No daemon may work on a store meanwhile: a folder that\n" +
+	"one has open is refused, a server that is worked on is found out at the end."
+
+// place is a store that a command reads or fills.
+type place struct {
+	name      string
+	dir       string // of a store in a folder
+	store     queue.Store
+	namespace string
+}
+
+// placeOf finds out which store a text names.
+func placeOf(text string, namespace string, replicas int) (place, error) {
+	source := settings.Source{Env: os.Environ()}
+	switch info, err := os.Stat(text); {
+	case text == "":
+		return place{}, usageError{errors.New("the name of a store is empty: name a folder, the URL of a NATS server, or the configuration file of a daemon")}
+	case strings.Contains(text, "://"):
+		source.Env, source.Flags = nil, map[string]string{"queue.url": text}
+	case err == nil && info.Mode().IsRegular():
+		source.Path = text
+	default:
+		source.Env, source.Flags = nil, map[string]string{"queue.dir": text}
+	}
+	if source.Flags == nil {
+		source.Flags = map[string]string{}
+	}
+	if namespace != "" {
+		source.Flags["queue.namespace"] = namespace
+	}
+	if replicas != 0 {
+		source.Flags["queue.replicas"] = fmt.Sprint(replicas)
+	}
+	s, err := settings.Load(source)
+	if err != nil {
+		return place{}, usageError{err}
+	}
+	if s.Store.Memory {
+		return place{}, usageError{fmt.Errorf("%s keeps jobs in memory: there is nothing to copy", text)}
+	}
+	return place{name: text, dir: s.Store.Dir, store: s.Queue.Store, namespace: s.Queue.Namespace}, nil
+}
+
+// options are those of an engine that drops nothing by itself.
+func (p place) options() engine.Options {
+	return engine.Options{Namespace: p.namespace, Lease: 30 * time.Second, Logger: slog.New(slog.DiscardHandler)}
+}
+
+// read opens the store, which must be there, for do.
+func (p place) read(ctx context.Context, do func(engine.Engine) (transfer.Summary, error)) (s transfer.Summary, err error) {
+	if p.dir != "" {
+		if _, err := os.Stat(filepath.Join(p.dir, "format")); errors.Is(err, fs.ErrNotExist) {
+			return s, usageError{fmt.Errorf("%s is no folder in which a daemon keeps jobs: it has no file %q", p.dir, "format")}
+		}
+	}
+	e, err := p.store.Open(ctx, p.options())
+	if err != nil {
+		return s, err
+	}
+	defer func() { err = errors.Join(err, e.Close(context.WithoutCancel(ctx))) }()
+	return do(e)
+}
+
+// fill opens the store for do, which puts into it all that it is to hold. A folder must
+// not be there yet.
+func (p place) fill(ctx context.Context, do func(engine.Engine) (transfer.Summary, error)) (s transfer.Summary, err error) {
+	if p.dir != "" {
+		err := pebble.Create(ctx, pebble.Config{Dir: p.dir, Options: p.options()}, func(e engine.Engine) (err error) {
+			s, err = do(e)
+			return err
+		})
+		return s, err
+	}
+	e, err := p.store.Open(ctx, p.options())
+	if err != nil {
+		return s, err
+	}
+	defer func() { err = errors.Join(err, e.Close(context.WithoutCancel(ctx))) }()
+	if s, err = do(e); err != nil && !errors.Is(err, transfer.ErrNotEmpty) {
+		err = fmt.Errorf("%w; %s holds a part of it: remove its streams before you copy again (nats stream rm)", err, p.name)
+	}
+	return s, err
+}
