@@ -137,6 +137,7 @@ func TestMapLeftEarlyCancelsAndWaits(t *testing.T) {
 			}
 			returned = true
 		}()
+		synctest.Wait() // so that others are open when the first ends
 		(<-s.given).answer()
 		synctest.Wait()
 		if returned {

@@ -31,6 +31,9 @@ func TestNothingIsDisclosed(t *testing.T) {
 	n.begin()
 	inside := &node{t: t, url: n.url, token: readerToken}
 	eventually(t, "the error is told", func() bool { return strings.Contains(inside.shown("hush").Error, "exit code 3") })
+	eventually(t, "the schedules are stored", func() bool {
+		return !strings.Contains(n.ask(http.MethodGet, "/readyz", "").body, "schedules")
+	})
 	probes := &node{t: t, url: "http://" + n.ProbesAddr().String()}
 	for name, c := range map[string]struct {
 		by    *node
