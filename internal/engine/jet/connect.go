@@ -3,6 +3,8 @@ package jet
 import (
 	"fmt"
 	"net"
+	"net/url"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -19,16 +21,39 @@ const (
 
 // Connect returns a connection to a server elsewhere, as an engine needs it: it is
 // made anew whenever it is lost, and given up when the server takes nothing any more.
-func Connect(url, name string, options ...nats.Option) (*nats.Conn, error) {
-	conn, err := nats.Connect(url, append([]nats.Option{
+func Connect(addresses, name string, options ...nats.Option) (*nats.Conn, error) {
+	shown, err := withoutLogins(addresses)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := nats.Connect(addresses, append([]nats.Option{
 		nats.Name(name), nats.MaxReconnects(-1), nats.Timeout(connectPatience),
 		nats.ReconnectWait(200 * time.Millisecond), nats.ReconnectJitter(200*time.Millisecond, 200*time.Millisecond),
 		nats.SetCustomDialer(dialer{net.Dialer{Timeout: connectPatience}}),
 	}, options...)...)
 	if err != nil {
-		return nil, fmt.Errorf("no server of NATS answers at %s: %w", url, err)
+		return nil, fmt.Errorf("no server of NATS answers at %s: %w", shown, err)
 	}
 	return conn, nil
+}
+
+// withoutLogins gives addresses without names and passwords, for errors. What is no
+// address is not shown: it may be a password.
+func withoutLogins(addresses string) (string, error) {
+	all := strings.Split(addresses, ",")
+	for i, address := range all {
+		address = strings.TrimSpace(address)
+		if !strings.Contains(address, "://") {
+			address = "nats://" + address
+		}
+		u, err := url.Parse(address)
+		if err != nil {
+			return "", fmt.Errorf("address %d of the server is no URL: use such as nats://127.0.0.1:4222", i+1)
+		}
+		u.User = nil
+		all[i] = u.String()
+	}
+	return strings.Join(all, ","), nil
 }
 
 // dialer makes connections that do not stall.

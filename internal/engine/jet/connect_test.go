@@ -2,6 +2,7 @@ package jet
 
 import (
 	"errors"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -66,5 +67,24 @@ func TestStalledServer(t *testing.T) {
 	}
 	if err := e.Close(t.Context()); err != nil {
 		t.Error(err)
+	}
+}
+
+// An error names the server, and no password.
+func TestConnectHidesLogins(t *testing.T) {
+	t.Parallel()
+	for addresses, want := range map[string]string{
+		"nats://me:secret@127.0.0.1:1":                        "no server of NATS answers at nats://127.0.0.1:1:",
+		"secret@127.0.0.1:1, nats://me:secret@127.0.0.1:2":    "at nats://127.0.0.1:1,nats://127.0.0.1:2:",
+		"nats://127.0.0.1:1,nats://me:secret@127.0.0.1:%zz%%": "address 2 of the server is no URL",
+	} {
+		conn, err := Connect(addresses, "test")
+		if err == nil {
+			conn.Close()
+			t.Fatalf("Connect(%q) has found a server", addresses)
+		}
+		if !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("Connect(%q) = %v, want %q and no password", addresses, err, want)
+		}
 	}
 }
