@@ -62,8 +62,6 @@ const (
 	// Newer: a later version of Bullpen has recorded its end, and the daemon cannot
 	// read the record. It is kept.
 	Newer Reason = "newer"
-	// Vanished: the store had confirmed it and has it no more.
-	Vanished Reason = "vanished"
 	// TakenBack: it was canceled.
 	TakenBack Reason = "canceled"
 )

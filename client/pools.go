@@ -161,10 +161,8 @@ type Status struct {
 type StoreStatus struct {
 	// Kind is "memory", "embedded" or "server".
 	Kind string `json:"kind"`
-	// Durability says what a confirmed job has survived, Fallback why a slower way
-	// of confirming is in use than the default, if it is.
+	// Durability says what a confirmed job has survived.
 	Durability string `json:"durability"`
-	Fallback   string `json:"fallback"`
 	Replicas   int    `json:"replicas"`
 }
 

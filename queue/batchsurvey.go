@@ -114,6 +114,7 @@ func (t *roster) survey() {
 		t.note(m.index, m.fate, m.id)
 	}
 	if lost > 0 {
+		q.count.missing.Add(uint64(lost))
 		q.journal.emit(Event{Kind: Missing, Batch: t.id, Count: lost, Text: "members are neither in the queue nor is kept how they ended: they count as lost"})
 	}
 }

@@ -122,7 +122,7 @@ func crashAt(t *testing.T, n int, stored bool) (died bool) {
 func TestBuryOfADamagedJob(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s, damaged, _, _ := damagedStore(t)
+		s, damaged := damagedStore(t)
 		q := openOn(t, Config{Store: s})
 		told := make(chan Delivered, 9)
 		workOn(t, q, newTeam(8, func(_ context.Context, task bullpen.Task) ([]byte, error) {

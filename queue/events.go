@@ -32,7 +32,8 @@ const (
 	// Unreadable: a later version has recorded the end of a job, and this one cannot
 	// read it; the record and the job are left to that version.
 	Unreadable
-	// Missing: a job that was confirmed is no more in the store.
+	// Missing: members of a batch are neither in the queue nor is it known how they
+	// ended.
 	Missing
 	// NotKept: something could not be stored and will be tried again, or is not
 	// needed for the outcome.

@@ -86,8 +86,6 @@ const (
 	// Newer: a later version of Bullpen has recorded its end, and this one cannot read
 	// the record; see ErrNewer.
 	Newer Reason = "newer"
-	// Vanished: the store had confirmed it and has it no more.
-	Vanished Reason = "vanished"
 	// TakenBack: it was canceled.
 	TakenBack Reason = "canceled"
 )

@@ -34,8 +34,8 @@ type Stats struct {
 	Retried, GaveBack uint64
 	// Dead jobs failed for good, Quarantined ones of them for killing workers.
 	Dead, Quarantined uint64
-	// Damaged records did not have their checksum; Missing jobs were confirmed
-	// and are no more in the store.
+	// Damaged records did not have their checksum; Missing members of batches were
+	// neither in the queue nor was it known how they ended.
 	Damaged, Missing uint64
 	// Schedules is what FireSchedules of this program has done.
 	Schedules ScheduleStats
@@ -70,10 +70,9 @@ func (q *Queue) Stats() Stats {
 type Status struct {
 	// Kind is "memory", "embedded" or "server".
 	Kind string
-	// Durability says in words what a confirmed Enqueue has survived. Fallback
-	// says why a slower way of confirming is in use than the default, if it is.
-	Durability, Fallback string
-	Replicas             int
+	// Durability says in words what a confirmed Enqueue has survived.
+	Durability string
+	Replicas   int
 	// Jobs, Outcomes, State and Dead say how much the streams hold.
 	Jobs, Outcomes, State, Dead Usage
 	// DeadKept says how long the dead are kept.
@@ -114,7 +113,7 @@ func (q *Queue) Status(ctx context.Context) (Status, error) {
 	}
 	of := func(s engine.Stream) Usage { return Usage{i.Streams[s].Messages, i.Streams[s].Bytes} }
 	return Status{
-		Kind: i.Kind, Durability: i.Durability, Fallback: i.Fallback, Replicas: i.Replicas,
+		Kind: i.Kind, Durability: i.Durability, Replicas: i.Replicas,
 		Jobs: of(engine.Jobs), Outcomes: of(engine.Outcomes), State: of(engine.State), Dead: of(engine.Dead), DeadKept: kept,
 		Sync: Sync{i.Sync.Syncs, i.Sync.Confirms, i.Sync.P50, i.Sync.P99, i.Sync.Max, i.Sync.Last},
 	}, nil

@@ -1,7 +1,6 @@
 package queue
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -11,74 +10,57 @@ import (
 	"time"
 
 	bullpen "github.com/bullpen-run/bullpen"
-	"github.com/bullpen-run/bullpen/internal/engine"
 	"github.com/bullpen-run/bullpen/internal/engine/memory"
 )
 
-// damagedStore has 600 good jobs, one that is damaged, one that has vanished, one
-// that has vanished after its end, and one with a time.
-func damagedStore(t *testing.T) (s *memory.Store, damaged, vanished, ended string) {
+// damagedStore has 600 good jobs, one that is damaged, and one with a time.
+func damagedStore(t *testing.T) (s *memory.Store, damaged string) {
 	t.Helper()
-	s = &memory.Store{Shared: true, Counted: true}
+	s = &memory.Store{Shared: true}
 	raw := rawEngine(t, s)
-	put := func(change func([]byte), at time.Time) (id string, seq uint64) {
+	put := func(change func([]byte), at time.Time) (id string) {
 		j := &stored{id: newID(), job: Job{Name: "a", Queue: "default", At: at}}
 		m := j.message()
 		change(m.Data)
-		return j.id, putRaw(t, raw, m)
+		putRaw(t, raw, m)
+		return j.id
 	}
 	same := func([]byte) {}
 	for range 300 {
 		put(same, time.Time{})
 	}
-	damaged, _ = put(func(b []byte) { b[len(b)-1] ^= 4 }, time.Time{})
-	vanished, seq := put(same, time.Time{})
-	if !s.Lose("main", engine.Jobs, seq) {
-		t.Fatal("the store has lost nothing")
-	}
-	ended, seq = put(same, time.Time{})
-	putRaw(t, raw, engine.Put{Stream: engine.Outcomes, Subject: "out." + ended, Data: (&ending{id: ended, ended: now}).encode()})
-	if err := raw.Delete(t.Context(), engine.Jobs, seq); err != nil {
-		t.Fatal(err)
-	}
+	damaged = put(func(b []byte) { b[len(b)-1] ^= 4 }, time.Time{})
 	put(same, time.Now().Add(time.Hour))
 	for range 300 {
 		put(same, time.Time{})
 	}
-	return s, damaged, vanished, ended
+	return s, damaged
 }
 
 func TestVerify(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s, damaged, vanished, ended := damagedStore(t)
+		s, damaged := damagedStore(t)
 		l := &logged{}
 		q := openOn(t, Config{Store: s, Logger: slog.New(l)})
 		synctest.Wait()
 		stats := q.Stats()
-		if !q.verified.Load() || stats.Damaged != 1 || stats.Missing != 1 {
-			t.Errorf("%d damaged and %d missing, want one of each", stats.Damaged, stats.Missing)
+		if !q.verified.Load() || stats.Damaged != 1 {
+			t.Errorf("%d damaged, want one", stats.Damaged)
 		}
 		for _, c := range []struct {
 			kind EventKind
 			key  string
 			want string
-		}{{Damaged, "job", damaged}, {Missing, "job", vanished}, {Verified, "count", fmt.Sprint(602)}} {
+		}{{Damaged, "job", damaged}, {Verified, "count", fmt.Sprint(602)}} {
 			if got := l.of("queue: "+c.kind.String(), c.key); !slices.Equal(got, []string{c.want}) {
 				t.Errorf("%v is told of %v, want %s", c.kind, got, c.want)
 			}
 		}
-		_, err := q.Wait(t.Context(), vanished)
-		var end *EndError
-		if !errors.As(err, &end) || end.Reason != Vanished || end.Outcome != bullpen.Lost || end.Attempts != 0 {
-			t.Errorf("the vanished job ends with %v", err)
-		}
-		if info, err := q.Get(t.Context(), ended); err != nil || info.State != Done {
-			t.Errorf("the job that had ended is %+v, %v", info, err)
-		}
 		workOn(t, q, newTeam(8, echoes), WorkConfig{})
 		<-time.After(time.Hour)
-		_, err = q.Wait(t.Context(), damaged)
+		_, err := q.Wait(t.Context(), damaged)
+		var end *EndError
 		if !errors.As(err, &end) || end.Reason != Corrupt || end.Outcome != bullpen.Lost || end.Task != nil {
 			t.Errorf("the damaged job ends with %v", err)
 		}
@@ -99,11 +81,11 @@ func TestVerify(t *testing.T) {
 // the queue works.
 func TestVerifyGoesOn(t *testing.T) {
 	t.Parallel()
-	for _, operation := range []string{"scan", "get", "put"} {
+	for _, operation := range []string{"scan"} {
 		t.Run(operation, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				s, _, _, _ := damagedStore(t)
+				s, _ := damagedStore(t)
 				s.Inject(func(o memory.Operation) memory.Fault {
 					if o.Name == operation {
 						return memory.Fault{Err: errDisk}
@@ -126,33 +108,11 @@ func TestVerifyGoesOn(t *testing.T) {
 	}
 }
 
-// TestVerifyAgain has the next start: what was reported missing has an outcome
-// now and is not reported again.
-func TestVerifyAgain(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s, _, vanished, _ := damagedStore(t)
-		for n := range 2 {
-			q := openOn(t, Config{Store: s})
-			synctest.Wait()
-			if missing := q.Stats().Missing; missing != uint64(1-n) {
-				t.Errorf("start %d: %d are missing", n, missing)
-			}
-			if _, err := q.Wait(context.Background(), vanished); err == nil {
-				t.Error("the vanished job has ended well")
-			}
-			if err := q.Close(); err != nil {
-				t.Error(err)
-			}
-		}
-	})
-}
-
 // TestErrorsOfDamage has the error of a call that meets a damaged record: it says
 // so, and not that the store is silent.
 func TestErrorsOfDamage(t *testing.T) {
 	t.Parallel()
-	s, damaged, _, _ := damagedStore(t)
+	s, damaged := damagedStore(t)
 	q := openOn(t, Config{Store: s})
 	_, err := q.Get(t.Context(), damaged)
 	if !errors.Is(err, errCorrupt) || errors.Is(err, ErrStore) {
@@ -164,7 +124,7 @@ func TestErrorsOfDamage(t *testing.T) {
 func TestWaitForADamagedJob(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s, damaged, _, _ := damagedStore(t)
+		s, damaged := damagedStore(t)
 		q := openOn(t, Config{Store: s})
 		ended := make(chan error, 1)
 		go func() { // ends when the job is buried

@@ -23,7 +23,7 @@ func newDead(each func() *remote) *cobra.Command {
 // deadReasons are the words for why a job is among the dead.
 var deadReasons = []string{
 	string(client.Exhausted), string(client.Final), string(client.Quarantined), string(client.Expired),
-	string(client.Refused), string(client.Corrupt), string(client.Vanished),
+	string(client.Refused), string(client.Corrupt),
 }
 
 func outcomeWords() []string {
@@ -65,7 +65,7 @@ func newDeadLs(r *remote) *cobra.Command {
 	var l listing
 	return completeDead(r, r.command(verb{
 		use: "ls", short: "List the dead jobs",
-		long: "Ls lists the jobs that have failed for good, with the reason: exhausted (all attempts\nfailed), final (another is of no use), quarantined (it has killed too many workers),\nexpired (its deadline passed), refused (no workers take it), corrupt or vanished\n(what was stored is damaged or gone).",
+		long: "Ls lists the jobs that have failed for good, with the reason: exhausted (all attempts\nfailed), final (another is of no use), quarantined (it has killed too many workers),\nexpired (its deadline passed), refused (no workers take it), corrupt\n(what was stored is damaged).",
 		args: wants(0, 0, "bullpen dead ls --pool NAME --reason WORD"),
 		flags: func(f flagSet) {
 			l.define(r, f)

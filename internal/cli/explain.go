@@ -216,7 +216,6 @@ func endText(e *client.EndError) string {
 	}
 	switch {
 	case e.ID == "" || e.Reason == client.TakenBack || e.Outcome == bullpen.Canceled:
-	case e.Reason == client.Vanished:
 	default:
 		text += "\nSee: bullpen dead show " + e.ID + "; again: bullpen retry " + e.ID
 	}

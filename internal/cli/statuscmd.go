@@ -54,7 +54,6 @@ func statusText(s *client.Status, address string, st style) string {
 	}
 	p.add("store", strings.Trim(store, ", "))
 	p.add("durability", s.Store.Durability)
-	p.addTone("fallback", s.Store.Fallback, toneWarn)
 	p.addTone("log lines dropped", moreThan(s.LogLinesDropped), toneWarn)
 	return p.draw(st)
 }

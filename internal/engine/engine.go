@@ -206,9 +206,7 @@ type Info struct {
 	Kind string
 	// Durability says in words what a durable confirm means here.
 	Durability string
-	// Fallback says why the slow way of confirming is in use, empty when it is not.
-	Fallback string
-	Replicas int
+	Replicas   int
 	// MaxMessage is the largest Data of a Put; 0 is no bound.
 	MaxMessage int
 	Streams    map[Stream]Usage
@@ -266,13 +264,6 @@ type Engine interface {
 	// Listen calls heard, one call after the other, for each message sent to
 	// subject, until stop is called.
 	Listen(subject string, heard func(subject string, data []byte)) (stop func(), err error)
-	// Unended gives the ids of jobs that were confirmed and of which no outcome
-	// was stored, as far as the engine keeps count of them apart from the
-	// streams themselves; known is false where it does not. As at the start.
-	Unended() (ids []string, known bool)
-	// Count notes that a job is in the store that Unended did not have: the count
-	// may lack the last ones before the death of a process.
-	Count(id string)
 	// Failed is closed when the store has failed; Err says why.
 	Failed() <-chan struct{}
 	Err() error

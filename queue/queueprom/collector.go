@@ -25,7 +25,6 @@
 // Of the store:
 //
 //	bullpen_store_info{kind}                          gauge    1; memory, embedded or server
-//	bullpen_store_fallback                            gauge    1 while a slower way of confirming is in use than the default
 //	bullpen_store_failed                              gauge    1 when the store can promise nothing any more
 //	bullpen_store_replicas                            gauge    on how many servers each job lies
 //	bullpen_store_messages{stream}                    gauge    what a stream holds: jobs, outcomes, state, dead
@@ -52,7 +51,7 @@
 //	bullpen_queue_wait_seconds{queue}                 histogram  from when a job could start, or start again, to its hand-over to a pool
 //	bullpen_queue_run_seconds{queue}                  histogram  of attempts that have ended
 //	bullpen_queue_damaged_total                       counter  stored records with a wrong checksum
-//	bullpen_queue_missing_total                       counter  jobs that were confirmed and are no more in the store
+//	bullpen_queue_missing_total                       counter  members of batches that were neither in the queue nor was it known how they ended
 //	bullpen_queue_batches_total                       counter  batches that were opened
 //	bullpen_queue_batches_ended_total                 counter  those that were found here to have ended
 //	bullpen_queue_batch_callbacks_total               counter  callbacks of batches that were enqueued

@@ -198,7 +198,7 @@ func TestAStoreWithADisk(t *testing.T) {
 		mail.Ended[bullpen.OK], mail.Ended[bullpen.Lost] = 7, 1
 		f.queues = map[string]queue.QueueStats{"mail": mail, "elsewhere": {Dead: 4}}
 		f.status = queue.Status{
-			Kind: "embedded", Fallback: "slow", Replicas: 1, Jobs: queue.Usage{Messages: 5, Bytes: 1000},
+			Kind: "embedded", Replicas: 1, Jobs: queue.Usage{Messages: 5, Bytes: 1000},
 			Sync: queue.Sync{Syncs: 10, Confirms: 40, P50: time.Millisecond, P99: 2 * time.Millisecond, Max: 3 * time.Millisecond, Last: 4 * time.Millisecond},
 		}
 		f.status.DeadKept.Oldest = time.Now().Add(-time.Hour)
@@ -220,9 +220,6 @@ bullpen_store_confirms_total 40
 # HELP bullpen_store_dead_oldest_age_seconds For how long the oldest dead job has been kept, 0 for none.
 # TYPE bullpen_store_dead_oldest_age_seconds gauge
 bullpen_store_dead_oldest_age_seconds 3600
-# HELP bullpen_store_fallback 1 while a slower way of confirming is in use than the default.
-# TYPE bullpen_store_fallback gauge
-bullpen_store_fallback 1
 # HELP bullpen_store_info 1 for the kind of store.
 # TYPE bullpen_store_info gauge
 bullpen_store_info{kind="embedded"} 1

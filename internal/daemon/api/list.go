@@ -295,5 +295,5 @@ func readLimit(q query, f *faults) int {
 // reasons are the words of queue.Reason that a dead job may have.
 var reasons = []string{
 	string(queue.Exhausted), string(queue.Final), string(queue.Quarantined), string(queue.Expired),
-	string(queue.Refused), string(queue.Corrupt), string(queue.Vanished),
+	string(queue.Refused), string(queue.Corrupt),
 }

@@ -25,7 +25,6 @@ type StatusInfo struct {
 type StoreInfo struct {
 	Kind       string   `json:"kind,omitempty"`
 	Durability string   `json:"durability,omitempty"`
-	Fallback   string   `json:"fallback,omitempty"`
 	Replicas   int      `json:"replicas,omitempty"`
 	Jobs       Usage    `json:"jobs"`
 	Outcomes   Usage    `json:"outcomes"`
@@ -97,7 +96,7 @@ func (a *API) status(w http.ResponseWriter, r *http.Request, _ query) *problem.P
 
 func storeInfo(s queue.Status) StoreInfo {
 	return StoreInfo{
-		Kind: s.Kind, Durability: s.Durability, Fallback: s.Fallback, Replicas: s.Replicas,
+		Kind: s.Kind, Durability: s.Durability, Replicas: s.Replicas,
 		Jobs: Usage(s.Jobs), Outcomes: Usage(s.Outcomes), State: Usage(s.State), Dead: Usage(s.Dead),
 		DeadKept: Kept{s.DeadKept.MaxBytes, s.DeadKept.MaxAge.Seconds(), stamp(s.DeadKept.Oldest), stamp(s.DeadKept.Expires)},
 		Sync:     SyncInfo{s.Sync.Syncs, s.Sync.Confirms, s.Sync.P50.Seconds(), s.Sync.P99.Seconds(), s.Sync.Max.Seconds(), s.Sync.Last.Seconds()},

@@ -5,7 +5,7 @@ import { many, may, redraw, sure, tellFailed } from "./state.js";
 import { badge, button, chip, choice, col, empty, jobLink, num, poolChoice, poolLink, quiet, searchBox, shown, table, taken } from "./parts.js";
 import { columns, Pages, Picked, plural, some } from "./jobs.js";
 
-const reasons = ["exhausted", "final", "quarantined", "expired", "refused", "corrupt", "vanished"];
+const reasons = ["exhausted", "final", "quarantined", "expired", "refused", "corrupt"];
 
 export function dead(params) {
 	const filter = {};

@@ -125,34 +125,6 @@ func testNamespaces(t *testing.T, f Factory) {
 	}
 }
 
-func testUnended(t *testing.T, f Factory) {
-	fx := f.open(t, engine.Options{})
-	if _, known := fx.Unended(); !known {
-		t.Skip("the engine says that it keeps no count of unended jobs")
-	}
-	var ids []string
-	for _, subject := range fx.jobs(normal, 3) {
-		ids = append(ids, engine.LastToken(subject))
-	}
-	id := newID()
-	fx.put(engine.Put{Stream: engine.Jobs, Subject: engine.JobSubject(normal, id), Durable: true})
-	scheduled, _ := fx.schedule(normal, time.Now().Add(time.Hour))
-	fx.put(engine.Put{Stream: engine.Outcomes, Subject: "out." + ids[1], Durable: true})
-	if before, known := fx.Unended(); !known || len(before) != 0 {
-		t.Errorf("Unended = %v, %v, want none: so it was at the start", before, known)
-	}
-	fx.reopen()
-	got, known := fx.Unended()
-	for _, want := range []string{id, scheduled} {
-		if !known || !slices.Contains(got, want) {
-			t.Errorf("Unended = %v, %v, which lacks %s", got, known, want)
-		}
-	}
-	if slices.Contains(got, ids[1]) {
-		t.Errorf("Unended = %v has %s, which has an outcome", got, ids[1])
-	}
-}
-
 func testInfo(t *testing.T, f Factory) {
 	fx := f.open(t, engine.Options{})
 	fx.jobs(normal, 3)

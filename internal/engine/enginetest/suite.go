@@ -8,8 +8,7 @@
 // Each clause is a subtest. What an engine cannot keep where it runs, its Factory
 // says in Without, with the reason; the clause is skipped with these words.
 // Nothing else is skipped, but what needs several nodes on one store where the
-// engine says that it is not Shared, and the count of what should be there where
-// Unended says that it is not known.
+// engine says that it is not Shared.
 //
 // Random tests print their seed; BULLPEN_SEED repeats it.
 package enginetest
@@ -103,7 +102,6 @@ var contract = []clause{
 	{"ReopenHandsOutAgain", testReopenTaken},
 	{"ReopenHandsOutAtOnce", testReopenAtOnce},
 	{"Namespaces", testNamespaces},
-	{"Unended", testUnended},
 	{"Info", testInfo},
 	{"CloseAnswersPuts", testCloseAnswersPuts},
 	{"CloseEndsCallbacks", testCloseEndsCallbacks},

@@ -142,12 +142,6 @@ func (e *Engine) Listen(subject string, heard func(subject string, data []byte))
 	return sync.OnceFunc(func() { _ = sub.Unsubscribe() }), nil
 }
 
-// Unended implements [engine.Engine]. What a server elsewhere has confirmed it counts.
-func (e *Engine) Unended() (ids []string, known bool) { return nil, false }
-
-// Count implements [engine.Engine].
-func (e *Engine) Count(string) {}
-
 // Failed implements [engine.Engine]. A server elsewhere comes back.
 func (e *Engine) Failed() <-chan struct{} { return nil }
 

@@ -11,7 +11,7 @@ import (
 func TestContract(t *testing.T) {
 	t.Parallel()
 	enginetest.Run(t, enginetest.Factory{
-		New:      func(*testing.T) engine.Store { return &Store{Shared: true, Counted: true} },
+		New:      func(*testing.T) engine.Store { return &Store{Shared: true} },
 		Lease:    200 * time.Millisecond,
 		Late:     500 * time.Millisecond,
 		Parallel: true,

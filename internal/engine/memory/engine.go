@@ -12,12 +12,11 @@ import (
 
 // Engine is an [engine.Engine] on a [Store].
 type Engine struct {
-	store   *Store
-	space   *space
-	opened  uint64        // the last sequence number of Jobs when it was opened
-	unended []string      // as it was then
-	failed  chan struct{} // the store's
-	ended   chan struct{} // closed when Close has ended
+	store  *Store
+	space  *space
+	opened uint64        // the last sequence number of Jobs when it was opened
+	failed chan struct{} // the store's
+	ended  chan struct{} // closed when Close has ended
 
 	running sync.WaitGroup // takers, listeners and answers that are held back
 
@@ -110,16 +109,13 @@ func (e *Engine) put(p engine.Put) (uint64, error) {
 // keep stores a message that has been checked. before is what stood on its
 // subject.
 func (sp *space) keep(st *stream, m engine.Message, before *record, ttl time.Duration) *record {
-	id := engine.LastToken(m.Subject)
 	if st.name == engine.Jobs && m.Target == "" {
-		sp.count(id)
 		return sp.job(m)
 	}
 	if before != nil {
 		sp.remove(before) // one message a subject
 	}
 	if st.name == engine.Jobs {
-		sp.count(id)
 		r := st.add(m, scheduled)
 		sp.at(r, m.At)
 		return r
@@ -128,7 +124,6 @@ func (sp *space) keep(st *stream, m engine.Message, before *record, ttl time.Dur
 	switch st.name {
 	case engine.Outcomes:
 		ttl = sp.options.OutcomeAge
-		delete(sp.counted, id)
 	case engine.Dead:
 		ttl = sp.options.DeadAge
 	case engine.Jobs, engine.State:
@@ -141,12 +136,6 @@ func (sp *space) keep(st *stream, m engine.Message, before *record, ttl time.Dur
 	}
 	sp.enforce()
 	return r
-}
-
-func (sp *space) count(id string) {
-	if sp.store.Counted {
-		sp.counted[id] = struct{}{}
-	}
 }
 
 // room says why a message of that size cannot be stored: for want of room in

@@ -9,9 +9,6 @@ import (
 	"github.com/bullpen-run/bullpen/internal/engine"
 )
 
-// Count does nothing: the count here is never behind.
-func (e *Engine) Count(string) {}
-
 // Settle calls done at once: nothing here survives a loss of power.
 func (e *Engine) Settle(done func(err error)) {
 	e.store.mu.Lock()
@@ -228,12 +225,6 @@ func (e *Engine) Paused(ctx context.Context) (all []engine.Consumer, err error) 
 
 // Shared tells what the store says of itself.
 func (e *Engine) Shared() bool { return e.store.Shared }
-
-// Unended gives the jobs that had no outcome when e was opened, of a store that
-// is Counted.
-func (e *Engine) Unended() (ids []string, known bool) {
-	return slices.Clone(e.unended), e.store.Counted
-}
 
 // Failed is closed by [Store.Fail].
 func (e *Engine) Failed() <-chan struct{} { return e.failed }

@@ -2,7 +2,6 @@ package memory
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -27,7 +26,6 @@ type space struct {
 	streams   [4]stream
 	consumers map[engine.Consumer]*consumer
 	listeners map[*listener]struct{}
-	counted   map[string]struct{} // ids of jobs that were stored and have no outcome
 
 	agenda agenda
 	timer  *time.Timer
@@ -37,7 +35,6 @@ type space struct {
 func newSpace(s *Store) *space {
 	sp := &space{
 		store: s, consumers: map[engine.Consumer]*consumer{}, listeners: map[*listener]struct{}{},
-		counted: map[string]struct{}{},
 	}
 	for i := range sp.streams {
 		sp.streams[i] = stream{name: engine.Stream(i), tokens: map[string]*record{}}
@@ -237,14 +234,6 @@ func (st *stream) usage() engine.Usage {
 		u.First = r.Seq
 	}
 	return u
-}
-
-// uncounted returns the ids of jobs that have no outcome.
-func (sp *space) uncounted() []string {
-	if !sp.store.Counted {
-		return nil
-	}
-	return slices.Sorted(maps.Keys(sp.counted))
 }
 
 // full says that a stream has no room for a message.

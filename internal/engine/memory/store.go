@@ -36,10 +36,6 @@ type Store struct {
 	// Shared is what engines say when they are asked whether other nodes may be
 	// on the same store. It is set before the first engine is opened.
 	Shared bool
-	// Counted makes engines keep count of the jobs that have no outcome yet, so
-	// that Unended knows them, as an embedded engine does. It is set before the
-	// first engine is opened.
-	Counted bool
 
 	faults atomic.Pointer[func(Operation) Fault]
 
@@ -99,7 +95,7 @@ func (s *Store) open(o engine.Options) (*Engine, error) {
 	}
 	e := &Engine{
 		store: s, space: sp, failed: s.failed, ended: make(chan struct{}),
-		opened: sp.streams[engine.Jobs].last, unended: sp.uncounted(),
+		opened: sp.streams[engine.Jobs].last,
 		takers: map[*taker]struct{}{}, late: map[*late]struct{}{},
 	}
 	sp.engines++
@@ -139,7 +135,7 @@ func (s *Store) Fail(cause error) {
 }
 
 // Lose takes a message out of a stream as a damaged disk does: nothing else
-// learns of it, also not the count of [Store.Counted].
+// learns of it.
 func (s *Store) Lose(namespace string, stream engine.Stream, seq uint64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

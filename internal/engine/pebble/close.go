@@ -102,11 +102,4 @@ func (e *Engine) Listen(string, func(subject string, data []byte)) (stop func(),
 	return func() {}, nil
 }
 
-// Unended says that no count is kept apart from the streams: damage is found by
-// checksums.
-func (e *Engine) Unended() (ids []string, known bool) { return nil, false }
-
-// Count does nothing.
-func (e *Engine) Count(string) {}
-
 var _ engine.Engine = (*Engine)(nil)

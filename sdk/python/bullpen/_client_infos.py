@@ -73,7 +73,6 @@ class StoreInfo(NamedTuple):
     kind: str
     #: What a job that was taken has survived.
     durability: str
-    fallback: str
     replicas: int
     #: Why it does not answer.
     error: str
@@ -142,6 +141,6 @@ def status(data: Dict[str, Any]) -> StatusInfo:
     queue: Dict[str, Any] = field(data, "queue", dict)
     return StatusInfo(
         text("version"), text("node"), field(data, "uptime", float), flag("ready"), flag("live"), flag("stopping"),
-        StoreInfo(field(store, "kind", str), field(store, "durability", str), field(store, "fallback", str),
+        StoreInfo(field(store, "kind", str), field(store, "durability", str),
                   field(store, "replicas", int), field(store, "error", str), store),
         counts(data, "queue"), counts(queue, "ended"), field(data, "log_lines_dropped", int), text("reload_error"), data)
