@@ -11,7 +11,10 @@ func CheckPut(p Put) error {
 	if err := CheckStream(p.Stream); err != nil {
 		return fmt.Errorf("put %s: %w", p.Subject, err)
 	}
-	faults := []error{CheckSubject(p.Subject)}
+	var faults []error
+	if err := CheckSubject(p.Subject); err != nil {
+		faults = append(faults, err)
+	}
 	if p.Stream == Jobs {
 		if _, _, ok := ParseJob(p.Subject); !ok {
 			faults = append(faults, fmt.Errorf("put %s: a job is put to job.<queue>.<priority>.<id>", p.Subject))

@@ -19,7 +19,8 @@ func (e *Engine) commitGroup(operations []operation) {
 	}
 	var g *group
 	if err == nil {
-		g = e.newGroup(e.db)
+		g = e.beginGroup(e.db)
+		defer g.forget()
 		for i := range operations {
 			g.do(&operations[i])
 		}

@@ -29,6 +29,7 @@ type Engine struct {
 	room    *room
 	held    io.Closer // the lock of the folder
 	queue   queue
+	group   group // of the committer
 	syncs   syncs
 	failure failure
 	oldest  [4]oldest        // the committer's

@@ -34,7 +34,9 @@ type group struct {
 	paused  map[engine.Consumer]bool
 	ended   []ended // jobs that were
 	answers []answer
-	turned  bool // it has looked at what is due
+	turned  bool   // it has looked at what is due
+	key     []byte // room for the key that is being made
+	value   []byte // and for a value
 }
 
 // ended is a job that was to be handed out, or was, and is removed.
@@ -50,12 +52,34 @@ type answer struct {
 	err  error
 }
 
-func (e *Engine) newGroup(db *pebble.DB) *group {
-	return &group{
-		engine: e, db: db, batch: db.NewBatch(), now: time.Now().UnixNano(), streams: e.sums.streams,
-		index: map[string][]place{}, items: map[message]item{}, gone: map[message]bool{}, numbers: map[numbered]int64{},
-		paused: map[engine.Consumer]bool{},
+// beginGroup begins a batch, in the room of the one before.
+func (e *Engine) beginGroup(db *pebble.DB) *group {
+	g := &e.group
+	if g.engine == nil {
+		g.engine = e
+		g.index, g.items, g.gone = map[string][]place{}, map[message]item{}, map[message]bool{}
+		g.numbers, g.paused = map[numbered]int64{}, map[engine.Consumer]bool{}
 	}
+	g.db, g.batch, g.now, g.streams, g.turned = db, db.NewBatch(), time.Now().UnixNano(), e.sums.streams, false
+	return g
+}
+
+// mostKept is how many messages a group may have had whose room is used again.
+const mostKept = 1024
+
+// forget lets go of all that the group has held.
+func (g *group) forget() {
+	if len(g.index) > mostKept {
+		*g = group{} // to clear the room of many costs time, also when it holds few
+		return
+	}
+	clear(g.index)
+	clear(g.items)
+	clear(g.gone)
+	clear(g.numbers)
+	clear(g.paused)
+	clear(g.answers)
+	g.added, g.ended, g.answers = g.added[:0], g.ended[:0], g.answers[:0]
 }
 
 // do does one operation, and notes what it is to be told.
@@ -179,9 +203,10 @@ func (g *group) add(s engine.Stream, i item, places []place) (uint64, error) {
 	t := &g.streams[s]
 	t.last++
 	m, n := message{s, t.last}, g.engine.space
-	size, key := i.size(), n.message(s, m.seq)
-	value := g.batch.SetDeferred(len(key), i.length())
-	copy(value.Key, key)
+	size := i.size()
+	g.key = n.appendMessage(g.key[:0], s, m.seq)
+	value := g.batch.SetDeferred(len(g.key), i.length())
+	copy(value.Key, g.key)
 	i.encode(value.Value[:0])
 	if err := value.Finish(); err != nil {
 		return 0, err
@@ -208,19 +233,20 @@ func (g *group) add(s engine.Stream, i item, places []place) (uint64, error) {
 	}
 	c, _, _ := engine.ParseJob(i.subject)
 	g.added = append(g.added, m)
-	return m.seq, g.batch.Set(n.ready(c, m.seq), encodeTime(i.time), nil)
+	g.key, g.value = n.appendReady(g.key[:0], c, m.seq), appendTime(g.value[:0], i.time)
+	return m.seq, g.batch.Set(g.key, g.value, nil)
 }
 
 // places gives the messages on a subject, with what the group has changed.
 func (g *group) places(s engine.Stream, subject string) ([]place, error) {
-	key := g.engine.space.index(s, subject)
-	if places, ok := g.index[string(key)]; ok {
+	g.key = g.engine.space.appendIndex(g.key[:0], s, subject)
+	if places, ok := g.index[string(g.key)]; ok {
 		return places, nil
 	}
-	if places, known := g.engine.recent[s].get(string(key)); known {
+	if places, known := g.engine.recent[s].get(g.key); known {
 		return places, nil
 	}
-	return readIndex(g.db, key)
+	return readIndex(g.db, g.key)
 }
 
 // readIndex reads the messages on a subject.
@@ -237,12 +263,13 @@ func readIndex(db *pebble.DB, key []byte) ([]place, error) {
 }
 
 func (g *group) setPlaces(s engine.Stream, subject string, places []place) error {
-	key := g.engine.space.index(s, subject)
-	g.index[string(key)] = places
+	g.key = g.engine.space.appendIndex(g.key[:0], s, subject)
+	g.index[string(g.key)] = places
 	if len(places) == 0 {
-		return g.batch.Delete(key, nil)
+		return g.batch.Delete(g.key, nil)
 	}
-	return g.batch.Set(key, appendPlaces(make([]byte, 0, 16*len(places)), places), nil)
+	g.value = appendPlaces(g.value[:0], places)
+	return g.batch.Set(g.key, g.value, nil)
 }
 
 // find gives a message that is stored. Its data is not for keeping.
@@ -307,7 +334,8 @@ func (g *group) drop(m message, subject string, size int64) error {
 	if err := g.setPlaces(m.stream, subject, left); err != nil {
 		return err
 	}
-	if err := g.batch.SingleDelete(n.message(m.stream, m.seq), nil); err != nil {
+	g.key = n.appendMessage(g.key[:0], m.stream, m.seq)
+	if err := g.batch.SingleDelete(g.key, nil); err != nil {
 		return err
 	}
 	t := &g.streams[m.stream]
@@ -322,7 +350,8 @@ func (g *group) drop(m message, subject string, size int64) error {
 	c, _, _ := engine.ParseJob(subject)
 	g.ended = append(g.ended, ended{m.seq, c})
 	g.engine.hide(c, m.seq)
-	return g.batch.SingleDelete(n.ready(c, m.seq), nil)
+	g.key = n.appendReady(g.key[:0], c, m.seq)
+	return g.batch.SingleDelete(g.key, nil)
 }
 
 // pause stops or starts the handing out of c.

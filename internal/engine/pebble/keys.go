@@ -15,7 +15,7 @@ import (
 //
 //	0  'N' name                                     number
 //	n  'm' stream seq                               message
-//	n  'i' stream subject (turned, see indexed)     seqs and sizes of the messages on it, oldest first
+//	n  'i' stream subject (turned, see appendIndex)     seqs and sizes of the messages on it, oldest first
 //	n  'r' queue 0 level 0 seq                      time of a job that is to be handed out
 //	n  't' time stream seq                          nothing: something happens to the message then
 //	n  'c'                                          what the streams hold
@@ -35,33 +35,40 @@ const (
 // space makes the keys of one namespace.
 type space uint16
 
-func (n space) key(kind byte, more int) []byte {
-	b := make([]byte, 3, 3+more)
-	binary.BigEndian.PutUint16(b, uint16(n))
-	b[2] = kind
-	return b
+func (n space) key(kind byte, more int) []byte { return n.begin(make([]byte, 0, 3+more), kind) }
+
+// begin appends what all keys begin with. What is built often is appended to room that
+// is used again.
+func (n space) begin(b []byte, kind byte) []byte {
+	return append(binary.BigEndian.AppendUint16(b, uint16(n)), kind)
 }
 
 // nameKey is where the number of a namespace stands.
 func nameKey(name string) []byte { return append(space(0).key(kindName, len(name)), name...) }
 
 func (n space) message(s engine.Stream, seq uint64) []byte {
-	return binary.BigEndian.AppendUint64(append(n.key(kindMessage, 9), byte(s)), seq)
+	return n.appendMessage(make([]byte, 0, 12), s, seq)
 }
 
-// indexed returns what the index has for a subject: of State the subject itself, so
-// that all that begin alike stand together; of the others the last token first, so
-// that "job.*.*.<id>" is found.
-func indexed(s engine.Stream, subject string) string {
-	if s == engine.State {
-		return subject
-	}
-	token := engine.LastToken(subject)
-	return token + "\x00" + strings.TrimSuffix(subject[:len(subject)-len(token)], ".")
+func (n space) appendMessage(b []byte, s engine.Stream, seq uint64) []byte {
+	return binary.BigEndian.AppendUint64(append(n.begin(b, kindMessage), byte(s)), seq)
 }
 
 func (n space) index(s engine.Stream, subject string) []byte {
-	return append(append(n.key(kindIndex, 2+len(subject)), byte(s)), indexed(s, subject)...)
+	return n.appendIndex(make([]byte, 0, 5+len(subject)), s, subject)
+}
+
+// appendIndex appends where the index has a subject: of State by the subject itself, so
+// that all that begin alike stand together; of the others the last token first, so that
+// "job.*.*.<id>" is found.
+func (n space) appendIndex(b []byte, s engine.Stream, subject string) []byte {
+	b = append(n.begin(b, kindIndex), byte(s))
+	if s == engine.State {
+		return append(b, subject...)
+	}
+	token := engine.LastToken(subject)
+	b = append(append(b, token...), 0)
+	return append(b, strings.TrimSuffix(subject[:len(subject)-len(token)], ".")...)
 }
 
 // indexFrom is where the entries of the index begin that begin with start.
@@ -85,17 +92,18 @@ func subjectAt(s engine.Stream, key []byte) (string, bool) {
 	return front + "." + token, ok
 }
 
-func (n space) consumer(kind byte, c engine.Consumer, more int) []byte {
-	level := c.Level()
-	b := append(n.key(kind, len(c.Queue)+len(level)+2+more), c.Queue...)
-	return append(append(append(b, 0), level...), 0)
+func (n space) appendConsumer(b []byte, kind byte, c engine.Consumer) []byte {
+	b = append(append(n.begin(b, kind), c.Queue...), 0)
+	return append(append(b, c.Level()...), 0)
 }
 
-func (n space) ready(c engine.Consumer, seq uint64) []byte {
-	return binary.BigEndian.AppendUint64(n.consumer(kindReady, c, 8), seq)
+func (n space) ready(c engine.Consumer, seq uint64) []byte { return n.appendReady(nil, c, seq) }
+
+func (n space) appendReady(b []byte, c engine.Consumer, seq uint64) []byte {
+	return binary.BigEndian.AppendUint64(n.appendConsumer(b, kindReady, c), seq)
 }
 
-func (n space) paused(c engine.Consumer) []byte { return n.consumer(kindPaused, c, 0) }
+func (n space) paused(c engine.Consumer) []byte { return n.appendConsumer(nil, kindPaused, c) }
 
 func (n space) timed(at int64, s engine.Stream, seq uint64) []byte {
 	b := binary.BigEndian.AppendUint64(n.key(kindTimed, 17), ordered(at))

@@ -20,14 +20,14 @@ func (r *recent) begin(highest string) {
 }
 
 // get gives what stands at a key; known says that this is so.
-func (r *recent) get(key string) (places []place, known bool) {
-	if !r.known || key <= r.floor {
+func (r *recent) get(key []byte) (places []place, known bool) {
+	if !r.known || string(key) <= r.floor {
 		return nil, false
 	}
-	if places, ok := r.new[key]; ok {
+	if places, ok := r.new[string(key)]; ok {
 		return places, true
 	}
-	return r.old[key], true
+	return r.old[string(key)], true
 }
 
 // set notes what stands at a key since the last batch.

@@ -148,8 +148,8 @@ func readCount(b []byte) (int64, error) {
 	return int64(n), nil
 }
 
-// encodeTime is what stands with a job that is to be handed out.
-func encodeTime(at int64) []byte { return binary.BigEndian.AppendUint64(nil, uint64(at)) }
+// appendTime appends what stands with a job that is to be handed out.
+func appendTime(b []byte, at int64) []byte { return binary.BigEndian.AppendUint64(b, uint64(at)) }
 
 func readTime(b []byte) (int64, error) {
 	if len(b) != 8 {

@@ -126,7 +126,7 @@ func TestRecent(t *testing.T) {
 		if i%3 == 0 {
 			look = fmt.Sprintf("k%08d", i+1)
 		}
-		if places, known := recent.get(look); known {
+		if places, known := recent.get([]byte(look)); known {
 			if knew++; !slices.Equal(places, all[look]) {
 				t.Fatalf("of %s %v is known, want %v", look, places, all[look])
 			}
