@@ -106,7 +106,7 @@ func (c *consumer) hide(seq uint64) {
 	if c.loading {
 		c.lost[seq] = struct{}{}
 	}
-	if r := c.engine.records[seq]; r != nil {
+	if r := c.engine.records[seq]; r != nil && !r.isGone() {
 		if _, err := r.state.MoveAny(gone); err == nil {
 			c.engine.agenda.drop(r)
 		}
