@@ -14,15 +14,15 @@ import (
 	"github.com/bullpen-run/bullpen/internal/engine/transfer"
 )
 
-// transferring is what copy, export and import share.
-type transferring struct {
+// transferFlags are the flags that copy, export and import share.
+type transferFlags struct {
 	asJSON    bool
 	namespace string
 	replicas  int
 }
 
 // command makes a command that works on stores.
-func (t *transferring) command(cmd *cobra.Command, do func(cmd *cobra.Command, args []string) error) *cobra.Command {
+func (t *transferFlags) command(cmd *cobra.Command, do func(cmd *cobra.Command, args []string) error) *cobra.Command {
 	cmd.RunE = do
 	cmd.SetFlagErrorFunc(flagError)
 	cmd.Flags().BoolVar(&t.asJSON, "json", false, "print the summary as a JSON object")
@@ -30,8 +30,8 @@ func (t *transferring) command(cmd *cobra.Command, do func(cmd *cobra.Command, a
 	return cmd
 }
 
-// told writes what was done, or why it was not.
-func (t *transferring) told(done string, s transfer.Summary, err error, out, complain io.Writer) error {
+// report writes what was done, or why it was not.
+func (t *transferFlags) report(done string, s transfer.Summary, err error, out, complain io.Writer) error {
 	switch {
 	case err == nil && t.asJSON:
 		err = lineOf(out, map[string]transfer.Summary{"summary": s})
@@ -52,7 +52,7 @@ func (t *transferring) told(done string, s transfer.Summary, err error, out, com
 }
 
 func newQueueCopy() *cobra.Command {
-	var t transferring
+	var t transferFlags
 	var from, to string
 	cmd := t.command(&cobra.Command{
 		Use: "copy --from STORE --to STORE", Short: "Copy all jobs of a store to another one, between folders and NATS",
@@ -70,7 +70,7 @@ func newQueueCopy() *cobra.Command {
 	}, func(cmd *cobra.Command, _ []string) error {
 		return onFolder(func(ctx context.Context) error {
 			s, err := t.copy(ctx, from, to)
-			return t.told("copied to "+to, s, err, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			return t.report("copied to "+to, s, err, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		})
 	})
 	cmd.Flags().StringVar(&from, "from", "", "the store to read")
@@ -79,7 +79,7 @@ func newQueueCopy() *cobra.Command {
 	return cmd
 }
 
-func (t *transferring) copy(ctx context.Context, from, to string) (s transfer.Summary, err error) {
+func (t *transferFlags) copy(ctx context.Context, from, to string) (s transfer.Summary, err error) {
 	source, err := placeOf(from, t.namespace, 0)
 	if err != nil {
 		return s, named("--from", err)
@@ -97,7 +97,7 @@ func (t *transferring) copy(ctx context.Context, from, to string) (s transfer.Su
 func named(flag string, err error) error { return usageError{fmt.Errorf("%s: %w", flag, err)} }
 
 func newQueueExport() *cobra.Command {
-	var t transferring
+	var t transferFlags
 	return t.command(&cobra.Command{
 		Use: "export STORE [NEWFILE]", Short: "Write all jobs of a store as lines of JSON",
 		Long: "Export writes all that a store holds as lines of JSON, to a file that is not there yet or to\n" +
@@ -112,15 +112,15 @@ func newQueueExport() *cobra.Command {
 		return onFolder(func(ctx context.Context) error {
 			if len(args) == 1 || args[1] == "-" {
 				s, err := t.export(ctx, args[0], cmd.OutOrStdout())
-				return t.told("exported", s, err, cmd.ErrOrStderr(), cmd.ErrOrStderr())
+				return t.report("exported", s, err, cmd.ErrOrStderr(), cmd.ErrOrStderr())
 			}
 			s, err := t.exportTo(ctx, args[0], args[1])
-			return t.told("exported to "+args[1], s, err, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			return t.report("exported to "+args[1], s, err, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		})
 	})
 }
 
-func (t *transferring) export(ctx context.Context, from string, w io.Writer) (transfer.Summary, error) {
+func (t *transferFlags) export(ctx context.Context, from string, w io.Writer) (transfer.Summary, error) {
 	source, err := placeOf(from, t.namespace, 0)
 	if err != nil {
 		return transfer.Summary{}, err
@@ -129,7 +129,7 @@ func (t *transferring) export(ctx context.Context, from string, w io.Writer) (tr
 }
 
 // exportTo exports to a file, of which nothing stays if that fails.
-func (t *transferring) exportTo(ctx context.Context, from, path string) (s transfer.Summary, err error) {
+func (t *transferFlags) exportTo(ctx context.Context, from, path string) (s transfer.Summary, err error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600) // as private as the folder
 	if err != nil {
 		return s, usageError{fmt.Errorf("name a file that is not there yet: %w", err)}
@@ -144,7 +144,7 @@ func (t *transferring) exportTo(ctx context.Context, from, path string) (s trans
 }
 
 func newQueueImport() *cobra.Command {
-	var t transferring
+	var t transferFlags
 	cmd := t.command(&cobra.Command{
 		Use: "import FILE STORE", Short: "Fill an empty store with the jobs of an export",
 		Long: "Import puts what bullpen queue export has written into a store; FILE is - for standard\n" +
@@ -156,14 +156,14 @@ func newQueueImport() *cobra.Command {
 	}, func(cmd *cobra.Command, args []string) error {
 		return onFolder(func(ctx context.Context) error {
 			s, err := t.imports(ctx, args[0], cmd.InOrStdin(), args[1])
-			return t.told("imported to "+args[1], s, err, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			return t.report("imported to "+args[1], s, err, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		})
 	})
 	cmd.Flags().IntVar(&t.replicas, "replicas", 0, "on how many servers each job lies: 1, 3 or 5 (1, or what the configuration file says)")
 	return cmd
 }
 
-func (t *transferring) imports(ctx context.Context, path string, in io.Reader, to string) (s transfer.Summary, err error) {
+func (t *transferFlags) imports(ctx context.Context, path string, in io.Reader, to string) (s transfer.Summary, err error) {
 	target, err := placeOf(to, t.namespace, t.replicas)
 	if err != nil {
 		return s, err
