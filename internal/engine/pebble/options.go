@@ -36,9 +36,8 @@ func (e *Engine) pebble() *pebble.Options {
 	o := &pebble.Options{
 		FS: aside{guard{e.folder.fs, e, &e.files}, &e.aside}, FormatMajorVersion: logFormat,
 		CacheSize: cacheSize, MemTableSize: uint64(size), LBaseMaxBytes: baseSize, MemTableStopWritesThreshold: memTables, MaxOpenFiles: openFiles,
-		L0CompactionThreshold: 2,
-		Logger:                &logger{log: e.log, halt: e.halt},
-		EventListener:         events(e.log, e.fail, e.halt),
+		Logger:        &logger{log: e.log, halt: e.halt},
+		EventListener: events(e.log, e.fail, e.halt),
 	}
 	for i := range o.Levels {
 		o.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
