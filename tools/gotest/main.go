@@ -10,6 +10,10 @@
 // line has their sum. Its exit status is that of go test, of the first part that has
 // failed.
 //
+// A package whose process the race detector has ended by a fault of its own ("CHECK
+// failed"), before any of its tests had failed, is tested once more, and the closing
+// lines say so.
+//
 // Unless -p is given, twice as many packages are tested at a time as there are
 // processors: tests wait more than they work.
 package main
@@ -43,6 +47,16 @@ func run(args []string) (code int, err error) {
 		failed, err := p.test(r)
 		if err != nil {
 			return 0, err
+		}
+		if len(r.again) > 0 {
+			others := r.failing > 0
+			repeated, err := p.repeat(r).test(r)
+			if err != nil {
+				return 0, err
+			}
+			if !others {
+				failed = repeated
+			}
 		}
 		if code == 0 {
 			code = failed
@@ -86,6 +100,14 @@ func split(args []string) (parts []part) {
 		}
 		args = args[end+1:]
 	}
+}
+
+// repeat is the run of the packages that are tested once more.
+func (p *part) repeat(r *report) *part {
+	args := slices.DeleteFunc(slices.Clone(p.args), func(a string) bool { return strings.HasPrefix(a, "./") || a == "." })
+	again := r.again
+	r.again, r.twice = nil, len(again)
+	return &part{p.word, p.env, append(args, again...)}
 }
 
 // test makes one run.

@@ -21,18 +21,42 @@ type event struct {
 
 // report makes text of events.
 type report struct {
-	out                     io.Writer
-	word                    string                 // before each of the closing lines; may be empty
-	lines                   map[[2]string][]string // what open tests printed, by package and test
+	out      io.Writer
+	word     string                 // before each of the closing lines; may be empty
+	lines    map[[2]string][]string // what open tests printed, by package and test
+	packages map[string]*tally      // what became of the tests, by package
+	failing  int                    // packages that have failed
+	// again are packages whose process the race detector has ended by a fault of its own,
+	// before any test of them had failed. They are tested once more.
+	again []string
+	twice int // how many packages were
+}
+
+// tally is what became of tests.
+type tally struct {
 	passed, failed, skipped int
 	reasons                 map[string][]string // names of skipped tests by reason
+	detector                bool                // the race detector has failed
 }
+
+// detectorFault begins the last words of a race detector that has found a fault in
+// itself.
+const detectorFault = "ThreadSanitizer: CHECK failed"
 
 func newReport(out io.Writer, word string) *report {
 	if word != "" {
 		word += " "
 	}
-	return &report{out: out, word: word, lines: map[[2]string][]string{}, reasons: map[string][]string{}}
+	return &report{out: out, word: word, lines: map[[2]string][]string{}, packages: map[string]*tally{}}
+}
+
+func (r *report) of(pkg string) *tally {
+	t := r.packages[pkg]
+	if t == nil {
+		t = &tally{reasons: map[string][]string{}}
+		r.packages[pkg] = t
+	}
+	return t
 }
 
 // read reports the events of one run. A line that is no event is shown as it is.
@@ -57,7 +81,8 @@ func (r *report) read(events io.Reader) error {
 }
 
 func (r *report) take(e event) {
-	key := [2]string{e.Package, e.Test}
+	key, t := [2]string{e.Package, e.Test}, r.of(e.Package)
+	t.detector = t.detector || strings.Contains(e.Output, detectorFault)
 	switch {
 	case e.Action == "build-output":
 		fmt.Fprint(r.out, e.Output)
@@ -68,20 +93,34 @@ func (r *report) take(e event) {
 	case e.Action == "output":
 		r.lines[key] = append(r.lines[key], e.Output)
 	case e.Test == "" && e.Action == "fail":
-		r.showOpen(e.Package)
+		r.failing++
+		if t.detector && t.failed == 0 && r.twice == 0 {
+			r.repeat(e.Package)
+		} else {
+			r.showOpen(e.Package)
+		}
 	case e.Test == "":
 	case e.Action == "pass":
-		r.passed++
+		t.passed++
 		delete(r.lines, key)
 	case e.Action == "skip":
-		r.skipped++
+		t.skipped++
 		why := reason(r.lines[key])
-		r.reasons[why] = append(r.reasons[why], e.Test)
+		t.reasons[why] = append(t.reasons[why], e.Test)
 		delete(r.lines, key)
 	case e.Action == "fail":
-		r.failed++
+		t.failed++
 		r.show(key)
 	}
+}
+
+// repeat forgets what became of the tests of a package, which is tested once more.
+func (r *report) repeat(pkg string) {
+	fmt.Fprintf(r.out, "%s: the race detector has failed (%s); the package is tested once more\n", pkg, detectorFault)
+	maps.DeleteFunc(r.lines, func(key [2]string, _ []string) bool { return key[0] == pkg })
+	delete(r.packages, pkg)
+	r.again = append(r.again, pkg)
+	r.failing--
 }
 
 // frame is a line that go test prints only with -v.
@@ -107,7 +146,7 @@ func (r *report) showOpen(pkg string) {
 			continue
 		}
 		if !strings.HasPrefix(key[1], "Benchmark") {
-			r.failed++
+			r.of(pkg).failed++
 		}
 		r.show(key)
 	}
@@ -129,13 +168,29 @@ func reason(lines []string) string {
 // most is how many names of skipped tests are shown for one reason.
 const most = 4
 
+// sum adds up all packages.
+func (r *report) sum() tally {
+	all := tally{reasons: map[string][]string{}}
+	for _, t := range r.packages {
+		all.passed, all.failed, all.skipped = all.passed+t.passed, all.failed+t.failed, all.skipped+t.skipped
+		for why, names := range t.reasons {
+			all.reasons[why] = append(all.reasons[why], names...)
+		}
+	}
+	return all
+}
+
 // close prints the closing lines.
-func (r *report) close() {
-	if r.skipped == 0 {
+func (r *report) close() tally {
+	all := r.sum()
+	if r.twice > 0 {
+		fmt.Fprintf(r.out, "%spackages tested twice, as the race detector had failed: %d\n", r.word, r.twice)
+	}
+	if all.skipped == 0 {
 		fmt.Fprintln(r.out, r.word+"0 tests skipped")
 	}
-	for _, why := range slices.Sorted(maps.Keys(r.reasons)) {
-		names := r.reasons[why]
+	for _, why := range slices.Sorted(maps.Keys(all.reasons)) {
+		names := all.reasons[why]
 		slices.Sort(names)
 		n := len(names)
 		shown := strings.Join(names[:min(n, most)], ", ")
@@ -148,15 +203,16 @@ func (r *report) close() {
 		}
 		fmt.Fprintf(r.out, "%s%d %s skipped: %s (%s)\n", r.word, n, tests, why, shown)
 	}
-	count(r.out, r.word, r.passed, r.failed, r.skipped)
+	count(r.out, r.word, all.passed, all.failed, all.skipped)
+	return all
 }
 
 // closeAll prints the closing lines of all, and their sum where there are several.
 func closeAll(out io.Writer, all []*report) {
 	var passed, failed, skipped int
 	for _, r := range all {
-		r.close()
-		passed, failed, skipped = passed+r.passed, failed+r.failed, skipped+r.skipped
+		t := r.close()
+		passed, failed, skipped = passed+t.passed, failed+t.failed, skipped+t.skipped
 	}
 	if len(all) > 1 {
 		count(out, "", passed, failed, skipped)

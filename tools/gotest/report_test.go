@@ -112,3 +112,51 @@ func TestNoSkips(t *testing.T) {
 		t.Errorf("closing lines are\n%s\nwant\n%s", out.String(), want)
 	}
 }
+
+// The race detector ends a package by a fault of its own: it is tested once more, and
+// counted once. A second time it counts as any other crash.
+func TestDetectorFault(t *testing.T) {
+	t.Parallel()
+	const crash = `{"Action":"pass","Package":"m/a","Test":"TestGood"}
+{"Action":"output","Package":"m/a","Test":"TestLong","Output":"    a_test.go:9: seed 7\n"}
+{"Action":"output","Package":"m/a","Test":"TestLong","Output":"ThreadSanitizer: CHECK failed: tsan_rtl.cpp:346\n"}
+{"Action":"fail","Package":"m/a"}
+`
+	p := part{"", nil, []string{"test", "-json", "-race", "./a", "./..."}}
+	for again, want := range map[string]string{
+		`{"Action":"pass","Package":"m/a","Test":"TestGood"}` + "\n" + `{"Action":"pass","Package":"m/a","Test":"TestLong"}` + "\n" + `{"Action":"pass","Package":"m/a"}`: "2 passed, 0 failed, 0 skipped\n",
+		crash: "1 passed, 1 failed, 0 skipped\n",
+	} {
+		var out strings.Builder
+		r := newReport(&out, "")
+		if err := r.read(strings.NewReader(crash)); err != nil {
+			t.Fatal(err)
+		}
+		if r.failing != 0 || len(r.again) != 1 {
+			t.Errorf("%d packages fail, %v are tested again", r.failing, r.again)
+		}
+		if got, want := p.repeat(r), (&part{"", nil, []string{"test", "-json", "-race", "m/a"}}); !reflect.DeepEqual(got, want) {
+			t.Errorf("the second run is %q, want %q", got, want)
+		}
+		if err := r.read(strings.NewReader(again)); err != nil {
+			t.Fatal(err)
+		}
+		r.close()
+		if !strings.HasSuffix(out.String(), "packages tested twice, as the race detector had failed: 1\n0 tests skipped\n"+want) {
+			t.Errorf("the report is %s", out.String())
+		}
+	}
+}
+
+// A package that has failed by itself is not tested again.
+func TestDetectorFaultAfterAFailure(t *testing.T) {
+	t.Parallel()
+	var out strings.Builder
+	r := newReport(&out, "")
+	r.take(event{Action: "fail", Package: "p", Test: "A"})
+	r.take(event{Action: "output", Package: "p", Output: detectorFault + "\n"})
+	r.take(event{Action: "fail", Package: "p"})
+	if len(r.again) > 0 || r.failing != 1 {
+		t.Errorf("%d packages fail, %v are tested again", r.failing, r.again)
+	}
+}
