@@ -82,7 +82,7 @@ func testRetryDead(f *fixture) {
 	c := f.staff(1, fails)
 	j := queue.Job{
 		Name: "work", Payload: []byte("p"), Meta: map[string]string{"k": "v"}, Key: "key", Priority: queue.Low,
-		Deadline: time.Now().Add(1500 * time.Millisecond), Limits: bullpen.Limits{Output: 77},
+		Deadline: time.Now().Add(6 * time.Second), Limits: bullpen.Limits{Output: 77}, // a cluster makes its consumers first
 	}
 	id := f.enqueue(j).ID
 	f.bad(id, bullpen.Failed, queue.Final)
