@@ -204,7 +204,12 @@ func TestOpenBatch(t *testing.T) {
 	if i := ended(t, q, b.ID); i.OK != 30 || runs.Load() != 30 {
 		t.Errorf("%d ran, the batch is %+v", runs.Load(), i)
 	}
-	if s := q.Stats(); s.Batches != 1 || s.BatchesEnded != 1 || s.BatchesOpen != 0 {
+	// It is counted after it is stored that it has ended.
+	s := q.Stats()
+	for end := time.Now().Add(20 * time.Second); (s.BatchesEnded == 0 || s.BatchesOpen > 0) && time.Now().Before(end); s = q.Stats() {
+		<-time.After(time.Millisecond)
+	}
+	if s.Batches != 1 || s.BatchesEnded != 1 || s.BatchesOpen != 0 {
 		t.Errorf("stats: %+v", s)
 	}
 }
