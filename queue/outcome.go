@@ -55,7 +55,7 @@ func (a *attempt) record(d decision, end attemptEnd) {
 	puts = append(puts, engine.Put{Stream: engine.Outcomes, Subject: "out." + e.id, Data: e.encode(), Durable: true, New: true})
 	store := a.delivery.End
 	if e.next != "" || a.follows(e, e.started()) != nil {
-		store = func(puts []engine.Put, done func(error)) { q.putAll(puts, done) }
+		store = func(puts []engine.Put, done func(error)) { engine.PutAll(q.engine, puts, done) }
 	} else if e.key != "" {
 		puts = append(puts, q.keyEnded(e))
 	}
@@ -255,7 +255,7 @@ func (a *attempt) retry(d decision, end attemptEnd) {
 	}
 	a.tried, t.open = true, false
 	known := engine.Put{Stream: engine.State, Subject: "try." + a.id(), Data: t.encode(a.id()), Durable: true}
-	q.keep(a.id(), func(done func(error)) { q.putAll([]engine.Put{known}, done) }, func(err error) {
+	q.keep(a.id(), func(done func(error)) { engine.PutAll(q.engine, []engine.Put{known}, done) }, func(err error) {
 		switch {
 		case err != nil:
 			a.abandoned(err)

@@ -65,23 +65,12 @@ func (q *Queue) keepTrying(id string, store func(done func(error)), err error) e
 	}
 }
 
-// putAll stores messages, one after the other, until one is refused.
-func (q *Queue) putAll(puts []engine.Put, done func(error)) {
-	q.engine.Put(puts[0], func(_ uint64, err error) {
-		if err != nil || len(puts) == 1 {
-			done(err)
-			return
-		}
-		q.putAll(puts[1:], done)
-	})
-}
-
-// hopeless tells whether an error of the store lasts.
+// hopeless reports whether an error of the store lasts.
 func (q *Queue) hopeless(err error) bool {
 	return q.live.Err() != nil || errors.Is(err, engine.ErrClosed) || errors.Is(err, ErrClosed) || errors.Is(err, engine.ErrFailed)
 }
 
-// pauseFor waits; false says that the queue was closed meanwhile.
+// pauseFor waits, and reports whether the queue is still open.
 func (q *Queue) pauseFor(d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()

@@ -31,24 +31,18 @@ type place struct {
 	namespace string
 }
 
-// placeOf finds out which store a text names.
-func placeOf(text string, namespace string, replicas int) (place, error) {
-	source := settings.Source{Env: os.Environ()}
+// placeOf returns the store that a text names.
+func placeOf(text, namespace string, replicas int) (place, error) {
+	source := settings.Source{Flags: map[string]string{"queue.namespace": namespace}}
 	switch info, err := os.Stat(text); {
 	case text == "":
 		return place{}, usageError{errors.New("the name of a store is empty: name a folder, the URL of a NATS server, or the configuration file of a daemon")}
 	case strings.Contains(text, "://"):
-		source.Env, source.Flags = nil, map[string]string{"queue.url": text}
+		source.Flags["queue.url"] = text
 	case err == nil && info.Mode().IsRegular():
-		source.Path = text
+		source.Path, source.Env = text, os.Environ()
 	default:
-		source.Env, source.Flags = nil, map[string]string{"queue.dir": text}
-	}
-	if source.Flags == nil {
-		source.Flags = map[string]string{}
-	}
-	if namespace != "" {
-		source.Flags["queue.namespace"] = namespace
+		source.Flags["queue.dir"] = text
 	}
 	if replicas != 0 {
 		source.Flags["queue.replicas"] = fmt.Sprint(replicas)

@@ -134,10 +134,9 @@ type Receipt interface {
 	Begin()
 }
 
-// EndInSteps is [Receipt.End] for an engine that stores one message at a time.
-func EndInSteps(e Engine, r Receipt, puts []Put, done func(error)) {
+// PutAll stores messages, one after the other, until one is refused.
+func PutAll(e Engine, puts []Put, done func(error)) {
 	if len(puts) == 0 {
-		r.Ack()
 		done(nil)
 		return
 	}
@@ -146,7 +145,17 @@ func EndInSteps(e Engine, r Receipt, puts []Put, done func(error)) {
 			done(err)
 			return
 		}
-		EndInSteps(e, r, puts[1:], done)
+		PutAll(e, puts[1:], done)
+	})
+}
+
+// EndInSteps is [Receipt.End] for an engine that stores one message at a time.
+func EndInSteps(e Engine, r Receipt, puts []Put, done func(error)) {
+	PutAll(e, puts, func(err error) {
+		if err == nil {
+			r.Ack()
+		}
+		done(err)
 	})
 }
 

@@ -128,7 +128,7 @@ type wreck struct {
 	dir    string            // of the store in the copy
 	before map[string]string // the files of the store at the cut: see messageFiles
 	after  map[string]string // those in the copy, before anything opened it
-	image  string            // another copy, which nothing has mounted; empty when there is none
+	image  string            // another copy, which nothing has mounted; may be empty
 }
 
 // cut runs a node with c on d, copies the image at a moment under load, kills the

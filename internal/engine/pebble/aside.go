@@ -30,7 +30,7 @@ type backup struct {
 
 	mu   sync.Mutex
 	ctx  context.Context   //nolint:containedctx // of the call of Backup; +checklocks:mu
-	dir  string            // its folder, empty when there is none; +checklocks:mu
+	dir  string            // its folder, empty without one; +checklocks:mu
 	logs map[string]*noted // those of the store that this process has made; +checklocks:mu
 }
 

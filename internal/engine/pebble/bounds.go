@@ -98,7 +98,7 @@ func (g *group) readOn(s engine.Stream, o *oldest) error {
 		i, err := readItem(iter.Value())
 		seq, ok := seqOf(iter.Key())
 		if err != nil || !ok {
-			iter.Close() //nolint:errcheck // the other error is told
+			iter.Close() //nolint:errcheck // the other error is returned
 			return errRecord
 		}
 		o.line = append(o.line, aged{seq, i.subject, i.size(), i.time})

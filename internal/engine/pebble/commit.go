@@ -64,8 +64,8 @@ func (e *Engine) write(g *group) error {
 		e.fail(err)
 		return e.Err()
 	}
-	began := time.Now()
-	if err := e.guarded(func() error { return e.db.Apply(g.batch, pebble.Sync) }); err != nil {
+	began, batch := time.Now(), g.batch // the call may go on when guarded has returned, and g is used again
+	if err := e.guarded(func() error { return e.db.Apply(batch, pebble.Sync) }); err != nil {
 		e.fail(err)
 		return e.Err()
 	}

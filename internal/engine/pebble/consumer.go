@@ -250,7 +250,7 @@ func (e *Engine) readReady(name engine.Consumer, from, top uint64, most int) (fo
 		seq, _ := seqOf(iter.Key())
 		i, there, err := readMessage(e.db, e.space.message(engine.Jobs, seq))
 		if err != nil {
-			iter.Close() //nolint:errcheck // the other error is told
+			iter.Close() //nolint:errcheck // the other error is returned
 			return found, false, e.readError(err)
 		}
 		if !there { // it was removed in between

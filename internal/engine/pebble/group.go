@@ -79,7 +79,7 @@ func (g *group) forget() {
 	clear(g.numbers)
 	clear(g.paused)
 	clear(g.answers)
-	g.added, g.ended, g.answers = g.added[:0], g.ended[:0], g.answers[:0]
+	g.added, g.ended, g.answers, g.batch = g.added[:0], g.ended[:0], g.answers[:0], nil
 }
 
 // do does one operation, and notes what it is to be told.

@@ -15,7 +15,7 @@ import (
 //
 //	0  'N' name                                     number
 //	n  'm' stream seq                               message
-//	n  'i' stream subject (turned, see appendIndex)     seqs and sizes of the messages on it, oldest first
+//	n  'i' stream subject (turned, see appendIndex) seqs and sizes of the messages on it, oldest first
 //	n  'r' queue 0 level 0 seq                      time of a job that is to be handed out
 //	n  't' time stream seq                          nothing: something happens to the message then
 //	n  'c'                                          what the streams hold

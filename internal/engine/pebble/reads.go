@@ -127,7 +127,7 @@ func (e *Engine) eachPlace(s engine.Stream, start, pattern string, visit func(pl
 		subject, ok := subjectAt(s, iter.Key())
 		places, err := readPlaces(iter.Value())
 		if !ok || err != nil {
-			iter.Close() //nolint:errcheck // the other error is told
+			iter.Close() //nolint:errcheck // the other error is returned
 			return errRecord
 		}
 		if !engine.Matches(pattern, subject) {
@@ -184,7 +184,7 @@ func (e *Engine) page(s engine.Stream, p paging) (found []engine.Message, next u
 		value := iter.Value()
 		i, err := readItem(value)
 		if err != nil || !ok {
-			iter.Close() //nolint:errcheck // the other error is told
+			iter.Close() //nolint:errcheck // the other error is returned
 			return found, 0, errRecord
 		}
 		if p.pattern != "" && !engine.Matches(p.pattern, i.subject) || e.acknowledged(s, seq) {

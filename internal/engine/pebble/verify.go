@@ -174,7 +174,7 @@ func (v *verifier) open(log *slog.Logger) (bool, error) {
 		FS: readOnly{v.folder.fs}, ReadOnly: true, ErrorIfNotExists: true, FormatMajorVersion: logFormat,
 		CacheSize: cacheSize, MaxOpenFiles: openFiles,
 		Logger: &logger{log: log, halt: func(err error) { panic(err) }},
-		// Whoever reads is told of it; without a listener Pebble would end the program.
+		// Whoever reads gets the error; without a listener Pebble would end the program.
 		EventListener: &pebble.EventListener{DataCorruption: func(pebble.DataCorruptionInfo) {}},
 	}
 	for i := range v.options.Levels {

@@ -154,7 +154,7 @@ func (v *verifier) placed(n space, m message, i *item, d Damage) error {
 	at := slices.IndexFunc(places, func(p place) bool { return p.seq == m.seq })
 	switch {
 	case errors.Is(err, errRecord):
-		return nil // it is told with the index
+		return nil // the index reports it
 	case err != nil:
 		return err
 	case at < 0:
@@ -212,7 +212,7 @@ func (v *verifier) ready(n space, _ *counted, key, value []byte) error {
 	}
 	switch is, _, _ := engine.ParseJob(i.subject); {
 	case errors.Is(err, errRecord):
-		return nil // it is told with the message
+		return nil // the message reports it
 	case err != nil:
 		return err
 	case !found:

@@ -50,7 +50,7 @@ func (v *verifier) keys() error {
 
 func (v *verifier) foreign(key, _ []byte) { v.strange(key, "it is of no namespace") }
 
-// end is the first key behind those of a namespace; nil when there is none.
+// end is the first key behind those of a namespace, nil behind the last one.
 func (n space) end() []byte { return after(n.key(0, 0)[:2]) }
 
 // each calls visit for the keys from low to before high. Where they cannot be read it
@@ -90,7 +90,7 @@ func (v *verifier) each(low, high []byte, visit func(key, value []byte)) error {
 	}
 }
 
-// unreadable notes that keys could not be read. That is told with the tables, unless
+// unreadable notes that keys could not be read. The tables report that, unless
 // all of these seem whole.
 func (v *verifier) unreadable(err error) {
 	if !v.broken && len(v.spans) == 0 {

@@ -158,7 +158,7 @@ func (e *Engine) Depth(ctx context.Context, name engine.Consumer) (engine.Depth,
 	if iter.First() {
 		at, err := readTime(iter.Value())
 		if err != nil {
-			iter.Close() //nolint:errcheck // the other error is told
+			iter.Close() //nolint:errcheck // the other error is returned
 			return d, e.readError(err)
 		}
 		d.Oldest = time.Unix(0, at)
