@@ -46,9 +46,10 @@ func (l leakless) Run() int {
 
 func TestMain(m *testing.M) {
 	testscript.Main(leakless{m}, map[string]func(){
-		"bullpen": func() { os.Exit(Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) },
-		"filter":  filter,
-		"status":  tellStatus,
+		"bullpen":    func() { os.Exit(Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) },
+		"filter":     filter,
+		"onterminal": onTerminal,
+		"status":     tellStatus,
 	})
 }
 
