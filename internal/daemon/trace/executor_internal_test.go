@@ -224,6 +224,11 @@ func TestStarts(t *testing.T) {
 	if began := s.of(&r); began == nil || !began.start.Equal(at(10)) || !began.end.Equal(at(20)) || began.parent != r.waiting || began.trace != r.trace || len(r.attributes) != 1 {
 		t.Errorf("the start is %+v of %+v", began, r)
 	}
+	early := run("w", 15)
+	early.start = at(19) // by another clock than the event's
+	if began := s.of(&early); began == nil || !early.start.Equal(at(20)) {
+		t.Errorf("the run begins at %v, before its worker was ready", early.start)
+	}
 	for name, r := range map[string]span{"it was ready before": run("w", 20), "it never was": run("bad", 15), "nobody knows it": run("x", 15), "nor this": run("unheard", 15)} {
 		if began := s.of(&r); began != nil {
 			t.Errorf("%s, and has %+v", name, began)

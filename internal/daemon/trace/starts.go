@@ -78,7 +78,8 @@ func (s *Starts) forget(now time.Time) {
 }
 
 // of adds to a run the process of its worker. Where the task has waited for that to
-// start, it returns a span of the start, nil otherwise.
+// start, it returns a span of the start, nil otherwise; then the run begins when the
+// worker was ready at the earliest, whatever moment was reckoned for it.
 func (s *Starts) of(run *span) *span {
 	s.mu.Lock()
 	b, ok := s.all[run.worker]
@@ -91,6 +92,9 @@ func (s *Starts) of(run *span) *span {
 	}
 	if !b.ready.After(run.accepted) || b.ready.After(run.end) {
 		return nil
+	}
+	if run.start.Before(b.ready) {
+		run.start = b.ready
 	}
 	began := span{
 		trace: run.trace, id: newSpanID(), parent: run.waiting, state: run.state, name: "start worker", kind: kindInternal,
