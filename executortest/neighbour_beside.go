@@ -177,7 +177,7 @@ func (i *innocents) await() {
 	select {
 	case <-i.enough:
 	case <-i.ended:
-	case <-time.After(patience / 2):
+	case <-time.After(min(patience/2, 10*time.Second)):
 	}
 }
 

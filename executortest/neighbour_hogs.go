@@ -64,7 +64,7 @@ func testForks(t *testing.T, f Factory) {
 	most := 0
 	p.beside(func() {
 		k := task("bad-forks", fmt.Sprint(forkShells, " ", mark))
-		k.Limits.Timeout = patience / 2
+		k.Limits.Timeout = min(patience/2, 10*time.Second)
 		a := p.give(t.Context(), k)
 		count := func() { most = max(most, len(marked(mark))) }
 		eventually(t, "the fork bomb ends", func() bool { count(); return a.known() })

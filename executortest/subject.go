@@ -12,7 +12,7 @@ import (
 )
 
 // patience bounds every wait of the suite: an executor that takes longer hangs.
-var patience = 20 * time.Second
+var patience = time.Minute
 
 // subject is an executor under test. It keeps what became of every task that it
 // was given, and at the end of the test holds each against the rules that hold

@@ -67,6 +67,7 @@ func (s *soak) round(d time.Duration) {
 	c := s.config
 	c.Min, c.Max, c.Queue, c.Grace = rand.IntN(2), 1+rand.IntN(4), 1+rand.IntN(64), 50*ms
 	c.Overflow, c.Window = Overflow(rand.IntN(3)), []int{0, 1, 8, 32}[rand.IntN(4)]
+	c.CloseGrace = time.Minute // on a busy machine the kernel takes its time to end a process
 	c.Idle, c.Logger = time.Duration(1+rand.IntN(200))*ms, s.journal.logger()
 	if rand.IntN(3) == 0 {
 		c.Recycle = Recycle{Tasks: 50, Age: 200 * ms}

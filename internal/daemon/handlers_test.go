@@ -110,7 +110,7 @@ type nested struct {
 	Pools    []string
 	Way      string // "jobs" or "run"
 	Priority string
-	Quit     time.Duration // gives up waiting then; 0 never
+	Quit     time.Duration // gives up waiting then, counted from when the leaf runs where there is one; 0 never
 	Leaf     string        // the last one runs until this file is there; empty not at all
 }
 
@@ -137,8 +137,9 @@ func nest(ctx context.Context, t bullpen.Task) ([]byte, error) {
 	}
 	if n.Quit > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, n.Quit)
+		ctx, cancel = context.WithCancel(ctx)
 		defer cancel()
+		go n.quit(ctx, cancel) // ends with ctx
 	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
 	if err != nil {
@@ -160,4 +161,18 @@ func nest(ctx context.Context, t bullpen.Task) ([]byte, error) {
 	}
 	below, err := strconv.Atoi(string(text))
 	return []byte(strconv.Itoa(below + 1)), err
+}
+
+// quit cancels the waiting when it has lasted for Quit.
+func (n *nested) quit(ctx context.Context, cancel func()) {
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for n.Leaf != "" && !exists(n.Leaf+".begun") && ctx.Err() == nil {
+		<-tick.C
+	}
+	select {
+	case <-time.After(n.Quit):
+		cancel()
+	case <-ctx.Done():
+	}
 }

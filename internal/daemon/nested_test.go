@@ -148,7 +148,7 @@ func TestNestedCutOff(t *testing.T) {
 			t.Parallel()
 			n := start(t, mine(t, "one", "workers: {min: 1, max: 1}, helpers: 2"))
 			leaf := filepath.Join(t.TempDir(), "go")
-			b, err := json.Marshal(nested{URL: n.url, Pools: []string{"one"}, Way: way, Priority: "normal", Quit: 10 * time.Second, Leaf: leaf})
+			b, err := json.Marshal(nested{URL: n.url, Pools: []string{"one"}, Way: way, Priority: "normal", Quit: 100 * time.Millisecond, Leaf: leaf})
 			if err != nil {
 				t.Fatal(err)
 			}
