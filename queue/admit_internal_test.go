@@ -8,6 +8,7 @@ import (
 	"time"
 
 	bullpen "github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/job"
 )
 
 // strict is a team that knows one task and keeps no limit of memory.
@@ -26,7 +27,7 @@ func (strict) Check(t bullpen.Task) error {
 // waitWorkers waits until n executors work on the queue "a".
 func waitWorkers(t *testing.T, q *Queue, n int) {
 	t.Helper()
-	for len(q.executors("a")) < n {
+	for len(q.jobs.Above.Executors("a")) < n {
 		select {
 		case <-time.After(time.Millisecond):
 		case <-t.Context().Done():
@@ -42,26 +43,26 @@ func TestRefusedAtTheDoor(t *testing.T) {
 	q := openOn(t, Config{})
 	workOn(t, q, strict{newTeam(1, echoes)}, WorkConfig{Queue: "a"})
 	waitWorkers(t, q, 1)
-	good := Job{Queue: "a", Name: "known"}
-	memory := Job{Queue: "a", Name: "known", Limits: bullpen.Limits{Memory: 1}}
-	unknown := Job{Queue: "a", Name: "unknown"}
+	good := job.Job{Queue: "a", Name: "known"}
+	memory := job.Job{Queue: "a", Name: "known", Limits: bullpen.Limits{Memory: 1}}
+	unknown := job.Job{Queue: "a", Name: "unknown"}
 	ctx := t.Context()
-	doors := map[string]func(j Job) error{
+	doors := map[string]func(j job.Job) error{
 		"Check":   q.Check,
-		"Enqueue": func(j Job) error { _, err := q.Enqueue(ctx, j); return err },
-		"Run":     func(j Job) error { _, _, err := q.Run(ctx, j); return err },
-		"All":     func(j Job) error { _, err := q.EnqueueAll(ctx, []Job{good, j}); return err },
-		"Then": func(j Job) error {
+		"Enqueue": func(j job.Job) error { _, err := q.Enqueue(ctx, j); return err },
+		"Run":     func(j job.Job) error { _, _, err := q.Run(ctx, j); return err },
+		"All":     func(j job.Job) error { _, err := q.EnqueueAll(ctx, []job.Job{good, j}); return err },
+		"Then": func(j job.Job) error {
 			first := good
 			j.Queue = "" // that of the first
-			first.Then = []Job{j}
+			first.Then = []job.Job{j}
 			_, err := q.Enqueue(ctx, first)
 			return err
 		},
-		"batch":    func(j Job) error { _, err := q.EnqueueBatch(ctx, Batch{}, []Job{j}); return err },
-		"callback": func(j Job) error { _, err := q.OpenBatch(ctx, Batch{Then: &j}); return err },
-		"schedule": func(j Job) error {
-			_, err := q.PutSchedule(ctx, Schedule{Name: "s", Every: time.Hour, Job: j})
+		"batch":    func(j job.Job) error { _, err := q.EnqueueBatch(ctx, job.Batch{}, []job.Job{j}); return err },
+		"callback": func(j job.Job) error { _, err := q.OpenBatch(ctx, job.Batch{Then: &j}); return err },
+		"schedule": func(j job.Job) error {
+			_, err := q.PutSchedule(ctx, job.Schedule{Name: "s", Every: time.Hour, Job: j})
 			return err
 		},
 	}
@@ -76,7 +77,7 @@ func TestRefusedAtTheDoor(t *testing.T) {
 			t.Errorf("%s of a job that can run: %v", name, err)
 		}
 	}
-	if _, err := q.Enqueue(ctx, Job{Queue: "elsewhere", Name: "unknown"}); err != nil {
+	if _, err := q.Enqueue(ctx, job.Job{Queue: "elsewhere", Name: "unknown"}); err != nil {
 		t.Errorf("a job of a queue that is worked off elsewhere: %v", err)
 	}
 	// One executor that can run it is enough, and one that does not say may.
@@ -96,11 +97,11 @@ func TestRefuse(t *testing.T) {
 		}
 		return nil
 	}})
-	j := Job{Queue: "a", Name: "first", Then: []Job{{Queue: "b", Name: "third"}, {Name: "second"}}}
+	j := job.Job{Queue: "a", Name: "first", Then: []job.Job{{Queue: "b", Name: "third"}, {Name: "second"}}}
 	if _, err := q.Enqueue(context.Background(), j); !errors.Is(err, reason) {
 		t.Errorf("Enqueue of a chain with a job that is refused: %v", err)
 	}
-	if info, err := q.List(t.Context(), Filter{}); err != nil || len(info.Jobs) > 0 {
+	if info, err := q.List(t.Context(), job.Filter{}); err != nil || len(info.Jobs) > 0 {
 		t.Errorf("after a refusal there are %d jobs, %v", len(info.Jobs), err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/bullpen-run/bullpen/internal/engine"
+	"github.com/bullpen-run/bullpen/internal/queue/jobs"
 )
 
 // ErrBackup says that no backup was made, and why; the queue goes on.
@@ -20,7 +21,7 @@ var ErrBackup = engine.ErrBackup
 // Only a queue on a folder (package queue/embedded) can do that. Others answer with
 // errors.ErrUnsupported.
 func (q *Queue) Backup(ctx context.Context, dir string) error {
-	b, ok := q.engine.(engine.Backuper)
+	b, ok := q.jobs.Engine.(engine.Backuper)
 	if !ok {
 		return fmt.Errorf("%w: %w: the jobs of this queue lie %s", ErrBackup, errors.ErrUnsupported, q.whereElse(ctx))
 	}
@@ -31,12 +32,12 @@ func (q *Queue) Backup(ctx context.Context, dir string) error {
 	if errors.Is(err, ErrBackup) {
 		return err
 	}
-	return storeError(err)
+	return jobs.StoreError(err)
 }
 
 // whereElse says where jobs lie that are in no folder, and how they are saved there.
 func (q *Queue) whereElse(ctx context.Context) string {
-	if i, err := q.engine.Info(ctx); err == nil && i.Kind == "memory" {
+	if i, err := q.jobs.Engine.Info(ctx); err == nil && i.Kind == "memory" {
 		return "in the memory of this program: there is nothing to save"
 	}
 	return `on a NATS server: save its streams with "nats stream backup" or "nats account backup"`

@@ -12,11 +12,13 @@ import (
 	"time"
 
 	bullpen "github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/internal/queue/record"
+	"github.com/bullpen-run/bullpen/job"
 )
 
 // members gives n jobs.
-func members(n int, j Job) []Job {
-	all := make([]Job, n)
+func members(n int, j job.Job) []job.Job {
+	all := make([]job.Job, n)
 	for i := range all {
 		all[i] = j
 		all[i].Payload = fmt.Appendf(nil, "%d", i)
@@ -45,7 +47,7 @@ func (c *callbacks) of(name string) []bullpen.Task {
 	return c.said[name]
 }
 
-func ended(t *testing.T, q *Queue, id string) BatchInfo {
+func ended(t *testing.T, q *Queue, id string) job.BatchInfo {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -59,7 +61,7 @@ func ended(t *testing.T, q *Queue, id string) BatchInfo {
 
 func TestBatch(t *testing.T) {
 	t.Parallel()
-	q := openOn(t, Config{Retry: Retry{Attempts: 1}})
+	q := openOn(t, Config{Retry: job.Retry{Attempts: 1}})
 	var said callbacks
 	workOn(t, q, newTeam(4, func(_ context.Context, task bullpen.Task) ([]byte, error) {
 		if task.Name != "member" {
@@ -74,14 +76,14 @@ func TestBatch(t *testing.T) {
 		}
 		return nil, nil
 	}), WorkConfig{})
-	i, err := q.EnqueueBatch(t.Context(), Batch{
-		Then: &Job{Name: "then", Meta: map[string]string{"k": "v"}}, Failed: &Job{Name: "failed", Payload: []byte("own")}, Meta: map[string]string{"a": "b"},
-	}, members(100, Job{Name: "member"}))
+	i, err := q.EnqueueBatch(t.Context(), job.Batch{
+		Then: &job.Job{Name: "then", Meta: map[string]string{"k": "v"}}, Failed: &job.Job{Name: "failed", Payload: []byte("own")}, Meta: map[string]string{"a": "b"},
+	}, members(100, job.Job{Name: "member"}))
 	if err != nil {
 		t.Fatal(err)
 	}
 	i = ended(t, q, i.ID)
-	if i.State != BatchDone || i.Total != 100 || i.Ended != 100 || i.OK != 90 || i.Failed != 10 || i.Meta["a"] != "b" || i.EndedAt.IsZero() {
+	if i.State != job.BatchDone || i.Total != 100 || i.Ended != 100 || i.OK != 90 || i.Failed != 10 || i.Meta["a"] != "b" || i.EndedAt.IsZero() {
 		t.Errorf("the batch is %+v", i)
 	}
 	for _, id := range []string{i.ThenID, i.FailedID} {
@@ -115,7 +117,7 @@ func TestBatch(t *testing.T) {
 // ended.
 func TestBatchOfChains(t *testing.T) {
 	t.Parallel()
-	q := openOn(t, Config{Retry: Retry{Attempts: 1}})
+	q := openOn(t, Config{Retry: job.Retry{Attempts: 1}})
 	var last atomic.Int32
 	workOn(t, q, newTeam(2, func(ctx context.Context, task bullpen.Task) ([]byte, error) {
 		if task.Name == "b" && task.Payload[0] == '1' {
@@ -126,7 +128,7 @@ func TestBatchOfChains(t *testing.T) {
 		}
 		return appends(ctx, task)
 	}), WorkConfig{})
-	i, err := q.EnqueueBatch(t.Context(), Batch{Failed: &Job{Name: "x"}}, members(5, Job{Name: "a", Then: []Job{{Name: "b"}, {Name: "c"}}}))
+	i, err := q.EnqueueBatch(t.Context(), job.Batch{Failed: &job.Job{Name: "x"}}, members(5, job.Job{Name: "a", Then: []job.Job{{Name: "b"}, {Name: "c"}}}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,14 +143,14 @@ func TestBatchOfChains(t *testing.T) {
 func TestBatchOfNothing(t *testing.T) {
 	t.Parallel()
 	q := openOn(t, Config{})
-	i, err := q.EnqueueBatch(t.Context(), Batch{Then: &Job{Name: "then"}}, nil)
+	i, err := q.EnqueueBatch(t.Context(), job.Batch{Then: &job.Job{Name: "then"}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if i = ended(t, q, i.ID); i.State != BatchDone || i.ThenID == "" {
+	if i = ended(t, q, i.ID); i.State != job.BatchDone || i.ThenID == "" {
 		t.Errorf("the batch is %+v", i)
 	}
-	if info, err := q.Get(t.Context(), i.ThenID); err != nil || info.State != Queued {
+	if info, err := q.Get(t.Context(), i.ThenID); err != nil || info.State != job.Queued {
 		t.Errorf("the callback is %+v, %v", info, err)
 	}
 }
@@ -163,28 +165,28 @@ func TestOpenBatch(t *testing.T) {
 		return nil, nil
 	}), WorkConfig{})
 	ctx := t.Context()
-	b, err := q.OpenBatch(ctx, Batch{Key: "b"})
-	if err != nil || b.State != BatchOpen || b.Existing {
+	b, err := q.OpenBatch(ctx, job.Batch{Key: "b"})
+	if err != nil || b.State != job.BatchOpen || b.Existing {
 		t.Fatalf("opened as %+v, %v", b, err)
 	}
-	if again, err := q.OpenBatch(ctx, Batch{Key: "b"}); err != nil || again.ID != b.ID || !again.Existing {
+	if again, err := q.OpenBatch(ctx, job.Batch{Key: "b"}); err != nil || again.ID != b.ID || !again.Existing {
 		t.Errorf("opened again as %+v, %v, want %s", again, err, b.ID)
 	}
-	all := members(30, Job{})
-	for _, p := range []span{{20, 30}, {0, 5}, {0, 10}} {
-		refs, err := q.AddToBatch(ctx, b.ID, p.from, all[p.from:p.to])
-		if err != nil || len(refs) != p.to-p.from {
+	all := members(30, job.Job{})
+	for _, p := range []record.Span{{From: 20, To: 30}, {From: 0, To: 5}, {From: 0, To: 10}} {
+		refs, err := q.AddToBatch(ctx, b.ID, p.From, all[p.From:p.To])
+		if err != nil || len(refs) != p.To-p.From {
 			t.Fatalf("added %v: %v, %v", p, refs, err)
 		}
-		if p.to == 10 && (!refs[4].Existing || refs[5].Existing) {
+		if p.To == 10 && (!refs[4].Existing || refs[5].Existing) {
 			t.Errorf("added again as %+v", refs)
 		}
 	}
 	_, err = q.SealBatch(ctx, b.ID, 30)
-	if !errors.Is(err, ErrIncomplete) || !strings.Contains(err.Error(), "10 to 19") {
+	if !errors.Is(err, job.ErrIncomplete) || !strings.Contains(err.Error(), "10 to 19") {
 		t.Errorf("sealed with members missing: %v", err)
 	}
-	if _, err := q.SealBatch(ctx, b.ID, 10); !errors.Is(err, ErrIncomplete) {
+	if _, err := q.SealBatch(ctx, b.ID, 10); !errors.Is(err, job.ErrIncomplete) {
 		t.Errorf("sealed with members too many: %v", err)
 	}
 	if _, err = q.AddToBatch(ctx, b.ID, 10, all[10:20]); err != nil {
@@ -195,10 +197,10 @@ func TestOpenBatch(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := q.SealBatch(ctx, b.ID, 31); !errors.Is(err, ErrEnded) {
+	if _, err := q.SealBatch(ctx, b.ID, 31); !errors.Is(err, job.ErrEnded) {
 		t.Errorf("sealed with another total: %v", err)
 	}
-	if _, err := q.AddToBatch(ctx, b.ID, 30, all[:1]); !errors.Is(err, ErrEnded) {
+	if _, err := q.AddToBatch(ctx, b.ID, 30, all[:1]); !errors.Is(err, job.ErrEnded) {
 		t.Errorf("added to a batch that is sealed: %v", err)
 	}
 	if i := ended(t, q, b.ID); i.OK != 30 || runs.Load() != 30 {
@@ -229,25 +231,25 @@ func TestCancelBatch(t *testing.T) {
 		return nil, ctx.Err()
 	}), WorkConfig{})
 	ctx := t.Context()
-	b, err := q.OpenBatch(ctx, Batch{Then: &Job{Name: "then"}, Failed: &Job{Name: "failed"}})
+	b, err := q.OpenBatch(ctx, job.Batch{Then: &job.Job{Name: "then"}, Failed: &job.Job{Name: "failed"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := q.AddToBatch(ctx, b.ID, 10, members(300, Job{})); err != nil {
+	if _, err := q.AddToBatch(ctx, b.ID, 10, members(300, job.Job{})); err != nil {
 		t.Fatal(err)
 	}
 	<-started
-	if i, err := q.CancelBatch(ctx, b.ID); err != nil || i.State != BatchCanceled {
+	if i, err := q.CancelBatch(ctx, b.ID); err != nil || i.State != job.BatchCanceled {
 		t.Fatalf("canceled: %+v, %v", i, err)
 	}
 	i := ended(t, q, b.ID)
-	if i.State != BatchCanceled || i.Canceled != 310 || i.Total != 310 || i.EndedAt.IsZero() || i.FailedID != "" {
+	if i.State != job.BatchCanceled || i.Canceled != 310 || i.Total != 310 || i.EndedAt.IsZero() || i.FailedID != "" {
 		t.Errorf("the batch is %+v", i)
 	}
 	if _, err := q.Wait(ctx, i.ThenID); err != nil || len(said.of("then")) != 1 || len(said.of("failed")) != 0 {
 		t.Errorf("callbacks: %v, %+v", err, said.said)
 	}
-	if _, err := q.CancelBatch(ctx, b.ID); !errors.Is(err, ErrEnded) {
+	if _, err := q.CancelBatch(ctx, b.ID); !errors.Is(err, job.ErrEnded) {
 		t.Errorf("canceled again: %v", err)
 	}
 	if err := stop(); err != nil {
@@ -259,22 +261,22 @@ func TestBatchFaults(t *testing.T) {
 	t.Parallel()
 	q := openOn(t, Config{MaxPayload: 1000})
 	ctx := t.Context()
-	_, err := q.EnqueueBatch(ctx, Batch{
-		Key: strings.Repeat("k", 2000), Then: &Job{Key: "x"}, Failed: &Job{Delay: -1}, Meta: map[string]string{"bullpen.x": ""},
+	_, err := q.EnqueueBatch(ctx, job.Batch{
+		Key: strings.Repeat("k", 2000), Then: &job.Job{Key: "x"}, Failed: &job.Job{Delay: -1}, Meta: map[string]string{"bullpen.x": ""},
 	}, nil)
 	for _, says := range []string{"Key has 2000 bytes", "Then has a key", "Failed: ", "Delay is -1ns", "keys that begin with"} {
 		if err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%v, want %q too", err, says)
 		}
 	}
-	if _, err := q.OpenBatch(ctx, Batch{Then: &Job{Payload: make([]byte, 600)}, Failed: &Job{Payload: make([]byte, 600)}}); err == nil {
+	if _, err := q.OpenBatch(ctx, job.Batch{Then: &job.Job{Payload: make([]byte, 600)}, Failed: &job.Job{Payload: make([]byte, 600)}}); err == nil {
 		t.Error("callbacks that are too large were taken")
 	}
-	_, err = q.EnqueueBatch(ctx, Batch{}, []Job{{}, {Key: "x"}, {Delay: -1}})
+	_, err = q.EnqueueBatch(ctx, job.Batch{}, []job.Job{{}, {Key: "x"}, {Delay: -1}})
 	if err == nil || !strings.Contains(err.Error(), "job 1: it has a key") || !strings.Contains(err.Error(), "job 2: ") {
 		t.Errorf("bad members: %v", err)
 	}
-	if _, err := q.AddToBatch(ctx, newID(), MostMembers, []Job{{}}); err == nil || errors.Is(err, ErrNotFound) {
+	if _, err := q.AddToBatch(ctx, newID(), job.MostMembers, []job.Job{{}}); err == nil || errors.Is(err, job.ErrNotFound) {
 		t.Errorf("a member too many: %v", err)
 	}
 	for what, err := range map[string]error{
@@ -283,9 +285,9 @@ func TestBatchFaults(t *testing.T) {
 		"wait":   second(q.WaitBatch(ctx, newID())),
 		"cancel": second(q.CancelBatch(ctx, newID())),
 		"seal":   second(q.SealBatch(ctx, newID(), 1)),
-		"add":    second(q.AddToBatch(ctx, newID(), 0, []Job{{}})),
+		"add":    second(q.AddToBatch(ctx, newID(), 0, []job.Job{{}})),
 	} {
-		if !errors.Is(err, ErrNotFound) {
+		if !errors.Is(err, job.ErrNotFound) {
 			t.Errorf("%s of a batch that is not there: %v", what, err)
 		}
 	}
@@ -300,7 +302,7 @@ func TestListBatches(t *testing.T) {
 	ctx := t.Context()
 	var ids []string
 	for i := range 5 {
-		b, err := q.OpenBatch(ctx, Batch{})
+		b, err := q.OpenBatch(ctx, job.Batch{})
 		if err == nil && i%2 == 0 {
 			b, err = q.SealBatch(ctx, b.ID, 0)
 		}
@@ -313,16 +315,16 @@ func TestListBatches(t *testing.T) {
 		}
 	}
 	for _, c := range []struct {
-		state  BatchState
+		state  job.BatchState
 		newest bool
 		want   []string
 	}{
-		{BatchOpen, false, []string{ids[1], ids[3]}}, {BatchDone, false, []string{ids[0], ids[2], ids[4]}}, {BatchRunning, false, nil}, {BatchCanceled, false, nil},
-		{BatchOpen, true, []string{ids[3], ids[1]}}, {BatchDone, true, []string{ids[4], ids[2], ids[0]}}, {BatchRunning, true, nil},
+		{job.BatchOpen, false, []string{ids[1], ids[3]}}, {job.BatchDone, false, []string{ids[0], ids[2], ids[4]}}, {job.BatchRunning, false, nil}, {job.BatchCanceled, false, nil},
+		{job.BatchOpen, true, []string{ids[3], ids[1]}}, {job.BatchDone, true, []string{ids[4], ids[2], ids[0]}}, {job.BatchRunning, true, nil},
 	} {
 		state, want := c.state, c.want
 		var got []string
-		for f := (BatchFilter{States: []BatchState{state}, Newest: c.newest, Limit: 1}); ; {
+		for f := (job.BatchFilter{States: []job.BatchState{state}, Newest: c.newest, Limit: 1}); ; {
 			p, err := q.ListBatches(ctx, f)
 			if err != nil {
 				t.Fatal(err)
@@ -346,13 +348,13 @@ func TestListBatchesOfSize(t *testing.T) {
 	q := openOn(t, Config{})
 	ctx := t.Context()
 	for range 12 {
-		if _, err := q.OpenBatch(ctx, Batch{Then: &Job{Queue: "main", Payload: make([]byte, 500_000)}}); err != nil {
+		if _, err := q.OpenBatch(ctx, job.Batch{Then: &job.Job{Queue: "main", Payload: make([]byte, 500_000)}}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for _, newest := range []bool{false, true} {
 		var sizes []int
-		for f := (BatchFilter{Newest: newest}); ; {
+		for f := (job.BatchFilter{Newest: newest}); ; {
 			p, err := q.ListBatches(ctx, f)
 			if err != nil {
 				t.Fatal(err)

@@ -14,6 +14,8 @@ import (
 	bullpen "github.com/bullpen-run/bullpen"
 	"github.com/bullpen-run/bullpen/internal/engine"
 	"github.com/bullpen-run/bullpen/internal/engine/memory"
+	"github.com/bullpen-run/bullpen/internal/queue/batch"
+	"github.com/bullpen-run/bullpen/job"
 )
 
 // crash makes a store die at a put, for all who have it open, until it is healed.
@@ -76,23 +78,23 @@ func (l *ledger) ofName(name string) (ids []string) {
 	return ids
 }
 
-func crashBatch() (Batch, []Job) {
-	return Batch{
-			Key: "batch", Then: &Job{Name: "then", Then: []Job{{Name: "after"}}}, Failed: &Job{Name: "failed"},
-		}, []Job{
-			{Name: "a"}, {Name: "bad"}, {Name: "b", Then: []Job{{Name: "c"}, {Name: "d", Delay: time.Second}}}, {Name: "a"}, {Name: "b", Then: []Job{{Name: "bad"}, {Name: "never"}}},
+func crashBatch() (job.Batch, []job.Job) {
+	return job.Batch{
+			Key: "batch", Then: &job.Job{Name: "then", Then: []job.Job{{Name: "after"}}}, Failed: &job.Job{Name: "failed"},
+		}, []job.Job{
+			{Name: "a"}, {Name: "bad"}, {Name: "b", Then: []job.Job{{Name: "c"}, {Name: "d", Delay: time.Second}}}, {Name: "a"}, {Name: "b", Then: []job.Job{{Name: "bad"}, {Name: "never"}}},
 		}
 }
 
 // life opens the store, enqueues the batch, and works until all has ended or the
 // store has died.
-func life(t *testing.T, c *crash, l *ledger) (BatchInfo, error) {
+func life(t *testing.T, c *crash, l *ledger) (job.BatchInfo, error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	q, err := Open(ctx, Config{Store: c.store, Lease: 10 * time.Second, Retry: Retry{Attempts: 1, Nodes: 100}})
+	q, err := Open(ctx, Config{Store: c.store, Lease: 10 * time.Second, Retry: job.Retry{Attempts: 1, Nodes: 100}})
 	if err != nil {
-		return BatchInfo{}, err
+		return job.BatchInfo{}, err
 	}
 	work, stop := context.WithCancel(ctx)
 	var worked sync.WaitGroup
@@ -123,9 +125,9 @@ func life(t *testing.T, c *crash, l *ledger) (BatchInfo, error) {
 }
 
 // check holds what has happened against what must have.
-func (l *ledger) check(t *testing.T, c *crash, i BatchInfo, crashes int) {
+func (l *ledger) check(t *testing.T, c *crash, i job.BatchInfo, crashes int) {
 	t.Helper()
-	if i.State != BatchDone || i.Total != 5 || i.OK != 3 || i.Failed != 2 || i.Lost != 0 {
+	if i.State != job.BatchDone || i.Total != 5 || i.OK != 3 || i.Failed != 2 || i.Lost != 0 {
 		t.Errorf("the batch is %+v", i)
 	}
 	for name, want := range map[string]int{"a": 2, "bad": 2, "b": 2, "c": 1, "d": 1, "never": 0, "then": 1, "after": 1, "failed": 1} {
@@ -138,13 +140,13 @@ func (l *ledger) check(t *testing.T, c *crash, i BatchInfo, crashes int) {
 			t.Errorf("job %s (%s) ran %d times with %d crashes, and %d times before its outcome was there", id, l.name[id], n, crashes, l.ends[id])
 		}
 	}
-	<-time.After(2 * tickPause)
+	<-time.After(2 * batch.TickPause)
 	q, err := Open(t.Context(), Config{Store: c.store})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer q.Close() // it is only read
-	page, err := q.List(t.Context(), Filter{State: Done, Limit: 100})
+	page, err := q.List(t.Context(), job.Filter{State: job.Done, Limit: 100})
 	if err != nil || len(page.Jobs) != len(l.runs) {
 		t.Errorf("%d outcomes, %v, want %d", len(page.Jobs), err, len(l.runs))
 	}
@@ -176,7 +178,7 @@ func crashes(t *testing.T, shared bool, stored bool, at ...int64) (puts int64) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &crash{store: &memory.Store{Shared: shared}, stored: stored}
 		l := &ledger{runs: make(map[string]int), name: make(map[string]string), ends: make(map[string]int)}
-		var i BatchInfo
+		var i job.BatchInfo
 		n := 0
 		for _, c.at = range append(at, 0) {
 			c.puts.Store(0)

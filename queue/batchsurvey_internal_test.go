@@ -13,6 +13,7 @@ import (
 	bullpen "github.com/bullpen-run/bullpen"
 	"github.com/bullpen-run/bullpen/internal/engine"
 	"github.com/bullpen-run/bullpen/internal/engine/memory"
+	"github.com/bullpen-run/bullpen/job"
 )
 
 // forgetful is a store that does not keep what is counted of batches.
@@ -26,7 +27,7 @@ func forgetful(s *memory.Store) {
 }
 
 // worksOff opens a queue and lets n jobs end, then dies.
-func worksOff(t *testing.T, c Config, n int32, b Batch, jobs []Job) string {
+func worksOff(t *testing.T, c Config, n int32, b job.Batch, jobs []job.Job) string {
 	t.Helper()
 	q, err := Open(t.Context(), c)
 	if err != nil {
@@ -68,7 +69,7 @@ func TestBatchIsCountedAgain(t *testing.T) {
 		{"few", false, Config{}, 100, 0},
 		{"many", false, Config{}, 1000, 0},
 		{"shared", true, Config{}, 1000, 0},
-		{"forgotten", false, Config{Keep: Keep{OutcomeCount: 150}}, 1000, 350},
+		{"forgotten", false, Config{Keep: job.Keep{OutcomeCount: 150}}, 1000, 350},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -76,7 +77,7 @@ func TestBatchIsCountedAgain(t *testing.T) {
 				s := &memory.Store{Shared: c.shared}
 				forgetful(s)
 				c.config.Store = s
-				id := worksOff(t, c.config, int32(c.jobs/2), Batch{Then: &Job{Name: "then"}}, make([]Job, c.jobs))
+				id := worksOff(t, c.config, int32(c.jobs/2), job.Batch{Then: &job.Job{Name: "then"}}, make([]job.Job, c.jobs))
 				s.Inject(nil)
 				q := openOn(t, c.config)
 				<-time.After(time.Second)
@@ -102,7 +103,7 @@ func TestBatchOfDamage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &memory.Store{}
 		q := openOn(t, Config{Store: s})
-		i, err := q.EnqueueBatch(t.Context(), Batch{Failed: &Job{Name: "failed"}}, make([]Job, 10))
+		i, err := q.EnqueueBatch(t.Context(), job.Batch{Failed: &job.Job{Name: "failed"}}, make([]job.Job, 10))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -137,7 +138,7 @@ func TestCancelBatchAfterACrash(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			i, err := q.EnqueueBatch(t.Context(), Batch{}, make([]Job, 50))
+			i, err := q.EnqueueBatch(t.Context(), job.Batch{}, make([]job.Job, 50))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -148,7 +149,7 @@ func TestCancelBatchAfterACrash(t *testing.T) {
 				}
 				return memory.Fault{}
 			})
-			if _, err = q.CancelBatch(t.Context(), i.ID); err != nil && !errors.Is(err, ErrClosed) {
+			if _, err = q.CancelBatch(t.Context(), i.ID); err != nil && !errors.Is(err, job.ErrClosed) {
 				t.Fatal(err)
 			}
 			synctest.Wait()
@@ -159,11 +160,11 @@ func TestCancelBatchAfterACrash(t *testing.T) {
 			s.Inject(nil)
 			q = openOn(t, Config{Store: s})
 			began := time.Now()
-			page, err := q.ListBatches(t.Context(), BatchFilter{})
+			page, err := q.ListBatches(t.Context(), job.BatchFilter{})
 			if err != nil || len(page.Batches) != 1 {
 				t.Fatalf("%+v, %v", page, err)
 			}
-			if i = ended(t, q, page.Batches[0].ID); i.State != BatchCanceled || i.Canceled != 50 {
+			if i = ended(t, q, page.Batches[0].ID); i.State != job.BatchCanceled || i.Canceled != 50 {
 				t.Errorf("the batch is %+v, want 50 canceled", i)
 			}
 			t.Logf("shared %t: canceled after %v", shared, time.Since(began))
@@ -191,12 +192,12 @@ func TestEnqueueBatchCannotSeal(t *testing.T) {
 		}
 		return memory.Fault{}
 	})
-	i, err := q.EnqueueBatch(t.Context(), Batch{Key: "b"}, make([]Job, 3))
+	i, err := q.EnqueueBatch(t.Context(), job.Batch{Key: "b"}, make([]job.Job, 3))
 	if !errors.Is(err, away) || i.ID == "" {
 		t.Fatalf("EnqueueBatch = %+v, %v, want the id and why", i, err)
 	}
 	s.Inject(nil)
-	if again, err := q.EnqueueBatch(t.Context(), Batch{Key: "b"}, make([]Job, 3)); err != nil || again.ID != i.ID || again.State != BatchRunning {
+	if again, err := q.EnqueueBatch(t.Context(), job.Batch{Key: "b"}, make([]job.Job, 3)); err != nil || again.ID != i.ID || again.State != job.BatchRunning {
 		t.Errorf("EnqueueBatch again = %+v, %v, want %s to run", again, err, i.ID)
 	}
 }

@@ -11,13 +11,14 @@ import (
 
 	bullpen "github.com/bullpen-run/bullpen"
 	"github.com/bullpen-run/bullpen/internal/engine/memory"
+	"github.com/bullpen-run/bullpen/job"
 )
 
 // burial is what the task that is told of dead jobs was told.
 type burial struct {
 	mu   sync.Mutex
-	told map[string]Delivered // by the id of the job that told it; guarded by mu
-	more bool                 // one was told otherwise the second time; guarded by mu
+	told map[string]job.Delivered // by the id of the job that told it; guarded by mu
+	more bool                     // one was told otherwise the second time; guarded by mu
 }
 
 // handle fails for good, but what is told of that.
@@ -33,7 +34,7 @@ func (b *burial) handle(_ context.Context, t bullpen.Task) ([]byte, error) {
 		b.more = true
 	}
 	if b.told == nil {
-		b.told = map[string]Delivered{}
+		b.told = map[string]job.Delivered{}
 	}
 	b.told[t.ID] = d
 	return nil, nil
@@ -66,7 +67,7 @@ func crashAt(t *testing.T, n int, stored bool) (died bool) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ref := enqueued(t, q, Job{Name: "work", Payload: []byte("p"), Meta: map[string]string{"k": "v"}, Bury: "tell"})
+	ref := enqueued(t, q, job.Job{Name: "work", Payload: []byte("p"), Meta: map[string]string{"k": "v"}, Bury: "tell"})
 	var count atomic.Int64
 	s.Inject(func(memory.Operation) memory.Fault {
 		switch step := count.Add(1); {
@@ -101,10 +102,10 @@ func crashAt(t *testing.T, n int, stored bool) (died bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for id, d := range b.told {
-		if want := (Delivered{Attempt: 1, Parent: ref.ID, Task: "work", Reason: Final, Outcome: "failed", Error: "no"}); d != want {
+		if want := (job.Delivered{Attempt: 1, Parent: ref.ID, Task: "work", Reason: job.Final, Outcome: "failed", Error: "no"}); d != want {
 			t.Errorf("step %d: %s was told %+v, want %+v", n, id, d, want)
 		}
-		if info, err := q.Get(t.Context(), id); err != nil || info.State != Done || info.Parent != ref.ID {
+		if info, err := q.Get(t.Context(), id); err != nil || info.State != job.Done || info.Parent != ref.ID {
 			t.Errorf("step %d: Get = %+v, %v, want that it is done", n, info, err)
 		}
 	}
@@ -124,7 +125,7 @@ func TestBuryOfADamagedJob(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, damaged := damagedStore(t)
 		q := openOn(t, Config{Store: s})
-		told := make(chan Delivered, 9)
+		told := make(chan job.Delivered, 9)
 		workOn(t, q, newTeam(8, func(_ context.Context, task bullpen.Task) ([]byte, error) {
 			if task.Name == "tell" && len(task.Payload) == 0 {
 				told <- AttemptOf(task)
@@ -132,7 +133,7 @@ func TestBuryOfADamagedJob(t *testing.T) {
 			return nil, nil
 		}), WorkConfig{Bury: "tell"})
 		d := <-told
-		if d.Parent != damaged || d.Reason != Corrupt || d.Outcome != "lost" || d.Error == "" || d.Task != "" {
+		if d.Parent != damaged || d.Reason != job.Corrupt || d.Outcome != "lost" || d.Error == "" || d.Task != "" {
 			t.Errorf("the task was told %+v, want that %s is corrupt", d, damaged)
 		}
 		<-time.After(time.Minute)

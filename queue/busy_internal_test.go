@@ -12,6 +12,8 @@ import (
 	bullpen "github.com/bullpen-run/bullpen"
 	"github.com/bullpen-run/bullpen/internal/engine"
 	"github.com/bullpen-run/bullpen/internal/engine/memory"
+	"github.com/bullpen-run/bullpen/internal/queue/record"
+	"github.com/bullpen-run/bullpen/job"
 )
 
 // TestConcurrency has jobs of all priorities: never more than Concurrency run, and
@@ -23,8 +25,8 @@ func TestConcurrency(t *testing.T) {
 			q := openOn(t, Config{})
 			const each = 60
 			for range each {
-				for p := range Priority(priorities) {
-					enqueued(t, q, Job{Name: "a", Priority: p})
+				for p := range job.Priority(job.Priorities) {
+					enqueued(t, q, job.Job{Name: "a", Priority: p})
 				}
 			}
 			team := newTeam(16, func(context.Context, bullpen.Task) ([]byte, error) {
@@ -33,10 +35,10 @@ func TestConcurrency(t *testing.T) {
 			})
 			start := time.Now()
 			workOn(t, q, team, WorkConfig{Concurrency: most})
-			<-time.After((each*priorities + 10) * time.Second)
+			<-time.After((each*job.Priorities + 10) * time.Second)
 			q.inHand(t, 0)
-			if n := q.Stats().Ended[bullpen.OK]; n != each*priorities {
-				t.Errorf("%d jobs ended well within %v, want %d", n, time.Since(start), each*priorities)
+			if n := q.Stats().Ended[bullpen.OK]; n != each*job.Priorities {
+				t.Errorf("%d jobs ended well within %v, want %d", n, time.Since(start), each*job.Priorities)
 			}
 			if n := team.most.Load(); n != int64(most) {
 				t.Errorf("%d jobs ran at the same time, want %d", n, most)
@@ -54,8 +56,8 @@ func TestLookUpsKeepTheirPlaces(t *testing.T) {
 		s := &memory.Store{Shared: true}
 		raw := rawEngine(t, s)
 		for range 200 {
-			j := &stored{id: newID(), job: Job{Name: "a", Queue: "default"}}
-			putRaw(t, raw, j.message())
+			j := &record.Job{ID: newID(), Job: job.Job{Name: "a", Queue: "default"}}
+			putRaw(t, raw, j.Message())
 		}
 		q := openOn(t, Config{Store: s})
 		synctest.Wait()
@@ -76,7 +78,7 @@ func TestLookUpsKeepTheirPlaces(t *testing.T) {
 			synctest.Wait()
 			worst = max(worst, q.Stats().Hands)
 		}
-		if worst > places+priorities-1 {
+		if worst > places+job.Priorities-1 {
 			t.Errorf("%d jobs were in hand, and the executor can start %d", worst, places)
 		}
 		s.Inject(nil)
@@ -89,12 +91,12 @@ func TestAnExecutorThatRefuses(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		err   error
-		ended Reason
+		ended job.Reason
 	}{
 		"no worker starts": {bullpen.ErrStart, ""},
 		"full":             {bullpen.ErrOverloaded, ""},
-		"unknown task":     {bullpen.ErrUnknownTask, Refused},
-		"limits":           {bullpen.ErrRefused, Refused},
+		"unknown task":     {bullpen.ErrUnknownTask, job.Refused},
+		"limits":           {bullpen.ErrRefused, job.Refused},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -111,7 +113,7 @@ func TestAnExecutorThatRefuses(t *testing.T) {
 					return c.err
 				}
 				workOn(t, q, team, WorkConfig{})
-				ref := enqueued(t, q, Job{Name: "a", Retry: Retry{Crashes: 1, Nodes: 1}})
+				ref := enqueued(t, q, job.Job{Name: "a", Retry: job.Retry{Crashes: 1, Nodes: 1}})
 				<-time.After(10 * time.Minute)
 				synctest.Wait()
 				if n := calls.Load(); n < 5 || n > 60 {
@@ -119,7 +121,7 @@ func TestAnExecutorThatRefuses(t *testing.T) {
 				}
 				heals.Store(true)
 				_, err := q.Wait(t.Context(), ref.ID)
-				var end *EndError
+				var end *job.EndError
 				if c.ended != "" && (!errors.As(err, &end) || end.Reason != c.ended || end.Attempts != 0) || c.ended == "" && err != nil {
 					t.Errorf("it ends with %v", err)
 				}
@@ -148,7 +150,7 @@ func TestGetWhileItEnds(t *testing.T) {
 	}
 	var wg sync.WaitGroup
 	for n := range jobs {
-		ref := enqueued(t, q, Job{Name: "a", Retry: Retry{Backoff: 1, MaxBackoff: 1}, Deadline: time.Now().Add(time.Hour)})
+		ref := enqueued(t, q, job.Job{Name: "a", Retry: job.Retry{Backoff: 1, MaxBackoff: 1}, Deadline: time.Now().Add(time.Hour)})
 		wg.Go(func() {
 			for n%2 == 0 {
 				info, err := q.Get(t.Context(), ref.ID)
@@ -156,7 +158,7 @@ func TestGetWhileItEnds(t *testing.T) {
 					return // seen below
 				}
 			}
-			if err := q.Cancel(t.Context(), ref.ID); err != nil && !errors.Is(err, ErrEnded) {
+			if err := q.Cancel(t.Context(), ref.ID); err != nil && !errors.Is(err, job.ErrEnded) {
 				t.Errorf("Cancel: %v", err)
 			}
 		})
@@ -177,7 +179,7 @@ func TestCloseInFlight(t *testing.T) {
 	for _, wait := range []time.Duration{0, time.Millisecond, 50 * time.Millisecond, 700 * time.Millisecond} {
 		synctest.Test(t, func(t *testing.T) {
 			s := &memory.Store{Shared: true}
-			config := Config{Store: s, Lease: time.Second, Retry: Retry{Backoff: 50 * time.Millisecond, Nodes: 100}}
+			config := Config{Store: s, Lease: time.Second, Retry: job.Retry{Backoff: 50 * time.Millisecond, Nodes: 100}}
 			q := openOn(t, config)
 			feed := q.Events(1)
 			s.Inject(func(o memory.Operation) memory.Fault {
@@ -190,21 +192,21 @@ func TestCloseInFlight(t *testing.T) {
 			})
 			var wg sync.WaitGroup
 			for range 50 {
-				ref := enqueued(t, q, Job{Name: "a"})
+				ref := enqueued(t, q, job.Job{Name: "a"})
 				wg.Go(func() {
-					if _, err := q.Wait(context.Background(), ref.ID); err != nil && !errors.Is(err, ErrClosed) {
+					if _, err := q.Wait(context.Background(), ref.ID); err != nil && !errors.Is(err, job.ErrClosed) {
 						t.Errorf("Wait: %v", err)
 					}
 				})
 				wg.Go(func() {
-					if _, _, err := q.Run(context.Background(), Job{Name: "a", Key: ref.ID}); err != nil && !errors.Is(err, ErrClosed) {
+					if _, _, err := q.Run(context.Background(), job.Job{Name: "a", Key: ref.ID}); err != nil && !errors.Is(err, job.ErrClosed) {
 						t.Errorf("Run: %v", err)
 					}
 				})
 			}
 			for range 3 {
 				wg.Go(func() {
-					if err := q.Work(context.Background(), newTeam(4, slowOrFails), WorkConfig{Grace: time.Hour}); !errors.Is(err, ErrClosed) {
+					if err := q.Work(context.Background(), newTeam(4, slowOrFails), WorkConfig{Grace: time.Hour}); !errors.Is(err, job.ErrClosed) {
 						t.Errorf("Work: %v", err)
 					}
 				})
@@ -251,12 +253,12 @@ func (q *Queue) allEnded(t *testing.T) {
 	if err != nil || status.Jobs.Messages != 0 {
 		t.Errorf("%d jobs are left, %v", status.Jobs.Messages, err)
 	}
-	page, err := q.List(t.Context(), Filter{State: Done, Limit: 1000})
+	page, err := q.List(t.Context(), job.Filter{State: job.Done, Limit: 1000})
 	if err != nil || len(page.Jobs) < 50 || int64(len(page.Jobs)) != status.Outcomes.Messages {
 		t.Errorf("%d jobs have ended and %d outcomes are there, %v", len(page.Jobs), status.Outcomes.Messages, err)
 	}
 	for _, j := range page.Jobs {
-		if j.State != Done {
+		if j.State != job.Done {
 			t.Errorf("%s ended as %v: %v", j.ID, j.State, j.Err)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	bullpen "github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/job"
 )
 
 // appends answers with the payload and the name of its task.
@@ -19,12 +20,12 @@ func appends(_ context.Context, t bullpen.Task) ([]byte, error) {
 func TestChain(t *testing.T) {
 	t.Parallel()
 	q := openOn(t, Config{})
-	var saw []Delivered
+	var saw []job.Delivered
 	workOn(t, q, newTeam(1, func(ctx context.Context, task bullpen.Task) ([]byte, error) {
 		saw = append(saw, AttemptOf(task))
 		return appends(ctx, task)
 	}), WorkConfig{})
-	ref, err := q.EnqueueChain(t.Context(), Job{Name: "a", Payload: []byte("-")}, Job{Name: "b", Delay: 5 * time.Millisecond}, Job{Name: "c", Priority: High})
+	ref, err := q.EnqueueChain(t.Context(), job.Job{Name: "a", Payload: []byte("-")}, job.Job{Name: "b", Delay: 5 * time.Millisecond}, job.Job{Name: "c", Priority: job.High})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,7 +33,7 @@ func TestChain(t *testing.T) {
 	if err != nil || string(r.Payload) != "-abc" {
 		t.Fatalf("the chain gave %q, %v", r.Payload, err)
 	}
-	info := &Info{Next: ref.ID}
+	info := &job.Info{Next: ref.ID}
 	for i := 1; info.Next != ""; i++ {
 		id := info.Next
 		if info, err = q.Get(t.Context(), id); err != nil {
@@ -53,7 +54,7 @@ func TestChainOfOneKey(t *testing.T) {
 	t.Parallel()
 	q := openOn(t, Config{})
 	workOn(t, q, newTeam(1, appends), WorkConfig{})
-	j := Job{Key: "once", Then: []Job{{Name: "x"}}}
+	j := job.Job{Key: "once", Then: []job.Job{{Name: "x"}}}
 	first, again := enqueued(t, q, j), enqueued(t, q, j)
 	if first.ID != again.ID || !again.Existing {
 		t.Errorf("enqueued as %+v, then as %+v", first, again)
@@ -67,16 +68,16 @@ func TestChainFaults(t *testing.T) {
 	t.Parallel()
 	q := openOn(t, Config{MaxPayload: 4096})
 	for what, c := range map[string]struct {
-		job  Job
+		job  job.Job
 		says string
 	}{
-		"a payload of its own":  {Job{Then: []Job{{Payload: []byte("x")}}}, "Then[0] has a payload"},
-		"a key":                 {Job{Then: []Job{{}, {Key: "x"}}}, "Then[1] has a key"},
-		"a chain in a chain":    {Job{Then: []Job{{Then: []Job{{}}}}}, "Then[0] has jobs of its own"},
-		"a fault":               {Job{Then: []Job{{Delay: -1}}}, "Delay is -1ns"},
-		"too many":              {Job{Then: make([]Job, longestChain)}, "Then has 64 jobs"},
-		"too much":              {Job{Then: []Job{{Name: "x", Meta: map[string]string{"k": strings.Repeat("v", 3000)}}}}, "Config.MaxPayload"},
-		"too much with payload": {Job{Payload: make([]byte, 4000), Then: []Job{{}}}, "Config.MaxPayload"},
+		"a payload of its own":  {job.Job{Then: []job.Job{{Payload: []byte("x")}}}, "Then[0] has a payload"},
+		"a key":                 {job.Job{Then: []job.Job{{}, {Key: "x"}}}, "Then[1] has a key"},
+		"a chain in a chain":    {job.Job{Then: []job.Job{{Then: []job.Job{{}}}}}, "Then[0] has jobs of its own"},
+		"a fault":               {job.Job{Then: []job.Job{{Delay: -1}}}, "Delay is -1ns"},
+		"too many":              {job.Job{Then: make([]job.Job, job.LongestChain)}, "Then has 64 jobs"},
+		"too much":              {job.Job{Then: []job.Job{{Name: "x", Meta: map[string]string{"k": strings.Repeat("v", 3000)}}}}, "Config.MaxPayload"},
+		"too much with payload": {job.Job{Payload: make([]byte, 4000), Then: []job.Job{{}}}, "Config.MaxPayload"},
 	} {
 		if _, err := q.Enqueue(t.Context(), c.job); err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v, want %q", what, err, c.says)
@@ -85,7 +86,7 @@ func TestChainFaults(t *testing.T) {
 	if _, err := q.EnqueueChain(t.Context()); err == nil {
 		t.Error("a chain of nothing was enqueued")
 	}
-	if _, err := q.EnqueueChain(t.Context(), Job{Then: []Job{{}}}, Job{}); err == nil {
+	if _, err := q.EnqueueChain(t.Context(), job.Job{Then: []job.Job{{}}}, job.Job{}); err == nil {
 		t.Error("a chain with two ways to go on was enqueued")
 	}
 }
@@ -93,7 +94,7 @@ func TestChainFaults(t *testing.T) {
 // TestChainEnds has chains that do not reach their end, each for another reason.
 func TestChainEnds(t *testing.T) {
 	t.Parallel()
-	q := openOn(t, Config{MaxPayload: 4096, MaxResult: 8192, Retry: Retry{Attempts: 1}})
+	q := openOn(t, Config{MaxPayload: 4096, MaxResult: 8192, Retry: job.Retry{Attempts: 1}})
 	started := make(chan string, 1)
 	workOn(t, q, newTeam(1, func(ctx context.Context, task bullpen.Task) ([]byte, error) {
 		switch task.Name {
@@ -112,7 +113,7 @@ func TestChainEnds(t *testing.T) {
 		name    string
 		outcome bullpen.Outcome
 	}{{"fails", bullpen.Failed}, {"large", bullpen.Output}, {"hangs", bullpen.Canceled}} {
-		ref, err := q.EnqueueChain(t.Context(), Job{Name: "a"}, Job{Name: c.name}, Job{Name: "b"})
+		ref, err := q.EnqueueChain(t.Context(), job.Job{Name: "a"}, job.Job{Name: c.name}, job.Job{Name: "b"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -123,20 +124,20 @@ func TestChainEnds(t *testing.T) {
 			}
 		}
 		_, err = q.WaitChain(t.Context(), ref.ID)
-		var end *EndError
+		var end *job.EndError
 		if !errors.As(err, &end) || end.Outcome != c.outcome || end.ID == ref.ID {
 			t.Errorf("%s: %v, want outcome %v of the second job", c.name, err, c.outcome)
 		}
 	}
 	// The last one of a chain may have as large a result as any job.
-	ref, err := q.EnqueueChain(t.Context(), Job{Name: "a"}, Job{Name: "large"})
+	ref, err := q.EnqueueChain(t.Context(), job.Job{Name: "a"}, job.Job{Name: "large"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if r, err := q.WaitChain(t.Context(), ref.ID); err != nil || len(r.Payload) != 4096 {
 		t.Errorf("the last result has %d bytes, %v", len(r.Payload), err)
 	}
-	if err := q.CancelChain(t.Context(), ref.ID); !errors.Is(err, ErrEnded) {
+	if err := q.CancelChain(t.Context(), ref.ID); !errors.Is(err, job.ErrEnded) {
 		t.Errorf("a chain that has ended was canceled: %v", err)
 	}
 }
@@ -144,19 +145,19 @@ func TestChainEnds(t *testing.T) {
 // TestChainGoesOnAfterRetryDead has a dead job of a chain tried again.
 func TestChainGoesOnAfterRetryDead(t *testing.T) {
 	t.Parallel()
-	q := openOn(t, Config{Retry: Retry{Attempts: 1}})
+	q := openOn(t, Config{Retry: job.Retry{Attempts: 1}})
 	workOn(t, q, newTeam(1, func(ctx context.Context, task bullpen.Task) ([]byte, error) {
 		if d := AttemptOf(task); task.Name == "b" && d.Parent == "" {
 			return nil, fmt.Errorf("not the first time")
 		}
 		return appends(ctx, task)
 	}), WorkConfig{})
-	ref, err := q.EnqueueChain(t.Context(), Job{Name: "a"}, Job{Name: "b"}, Job{Name: "c"})
+	ref, err := q.EnqueueChain(t.Context(), job.Job{Name: "a"}, job.Job{Name: "b"}, job.Job{Name: "c"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, err = q.WaitChain(t.Context(), ref.ID)
-	var end *EndError
+	var end *job.EndError
 	if !errors.As(err, &end) {
 		t.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package queue_test
 import (
 	"testing"
 
+	"github.com/bullpen-run/bullpen/job"
 	"github.com/bullpen-run/bullpen/queue"
 )
 
@@ -11,7 +12,7 @@ func TestCheckIsThatOfOpen(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]queue.Config{
 		"nothing": {},
-		"several": {Store: queue.Memory(), Namespace: "A", Lease: 1, KeyWindow: -1, MaxPayload: -1, Keep: queue.Keep{Jobs: -1}, Retry: queue.Retry{Attempts: -1}},
+		"several": {Store: queue.Memory(), Namespace: "A", Lease: 1, KeyWindow: -1, MaxPayload: -1, Keep: job.Keep{Jobs: -1}, Retry: job.Retry{Attempts: -1}},
 	} {
 		q, err := queue.Open(t.Context(), c)
 		if err == nil {

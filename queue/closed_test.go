@@ -7,6 +7,7 @@ import (
 	"time"
 
 	bullpen "github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/job"
 	"github.com/bullpen-run/bullpen/pool"
 	"github.com/bullpen-run/bullpen/queue"
 )
@@ -23,13 +24,13 @@ func TestExecutorClosedWhileIdle(t *testing.T) {
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- q.Work(t.Context(), first, queue.WorkConfig{}) }() // ends with the executor
-	if _, _, err := q.Run(t.Context(), queue.Job{Name: "echo"}); err != nil {
+	if _, _, err := q.Run(t.Context(), job.Job{Name: "echo"}); err != nil {
 		t.Fatal(err)
 	}
 	if err := first.Close(); err != nil {
 		t.Fatal(err)
 	}
-	ref, err := q.Enqueue(t.Context(), queue.Job{Name: "echo"})
+	ref, err := q.Enqueue(t.Context(), job.Job{Name: "echo"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +75,7 @@ func TestExecutorClosedWithWork(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer p.Close()
-	if _, err := q.Enqueue(t.Context(), queue.Job{Name: "echo"}); err != nil {
+	if _, err := q.Enqueue(t.Context(), job.Job{Name: "echo"}); err != nil {
 		t.Fatal(err)
 	}
 	for range 20 { // whether the end of the context or the complaint is seen first is up to chance
@@ -104,7 +105,7 @@ func TestExecutorBusyWithOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	work(t, q, p)
-	ref, err := q.Enqueue(t.Context(), queue.Job{Name: "echo"})
+	ref, err := q.Enqueue(t.Context(), job.Job{Name: "echo"})
 	if err != nil {
 		t.Fatal(err)
 	}

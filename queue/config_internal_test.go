@@ -8,22 +8,8 @@ import (
 	"time"
 
 	bullpen "github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/job"
 )
-
-func TestTokens(t *testing.T) {
-	t.Parallel()
-	for _, good := range []string{"a", "default", "image-resize_2", "0", strings.Repeat("x", longestToken)} {
-		if err := checkToken("Queue", good); err != nil {
-			t.Errorf("%q: %v", good, err)
-		}
-	}
-	for _, bad := range []string{"", "A", "a.b", "a b", "a*", ">", "ä", "a/b", "\x00", "\xff", "a\n", strings.Repeat("x", longestToken+1)} {
-		err := checkToken("Queue", bad)
-		if err == nil || !strings.HasPrefix(err.Error(), "Queue ") || !strings.Contains(err.Error(), "use ") {
-			t.Errorf("%q: %v, want an error that says what to use", bad, err)
-		}
-	}
-}
 
 // faults counts the faults that an error has joined, and checks that each says
 // what to do.
@@ -52,8 +38,8 @@ func TestConfigTellsAllFaults(t *testing.T) {
 	t.Parallel()
 	bad := Config{
 		Namespace: "A.b", Lease: time.Millisecond, KeyWindow: -1, MaxPayload: -1,
-		Retry: Retry{Attempts: -1, Crashes: 1 << 20, Nodes: -2, Backoff: -1, On: []bullpen.Outcome{bullpen.OK, bullpen.Canceled, bullpen.Lost, 77}},
-		Keep:  Keep{Jobs: -1},
+		Retry: job.Retry{Attempts: -1, Crashes: 1 << 20, Nodes: -2, Backoff: -1, On: []bullpen.Outcome{bullpen.OK, bullpen.Canceled, bullpen.Lost, 77}},
+		Keep:  job.Keep{Jobs: -1},
 	}
 	if n := faults(t, bad.check()); n != 14 {
 		t.Errorf("%d faults are told of 14: %v", n, bad.check())
@@ -64,15 +50,15 @@ func TestConfigTellsAllFaults(t *testing.T) {
 	for name, c := range map[string]Config{
 		"negative lease":       {Lease: -1},
 		"MaxResult":            {MaxResult: -1},
-		"MaxBackoff":           {Retry: Retry{MaxBackoff: -1}},
-		"Keep.Outcomes":        {Keep: Keep{Outcomes: -1}},
-		"Keep.OutcomeCount":    {Keep: Keep{OutcomeCount: -1}},
-		"Keep.OutcomeAge":      {Keep: Keep{OutcomeAge: -1}},
-		"Keep.Dead":            {Keep: Keep{Dead: -1}},
-		"Keep.DeadAge":         {Keep: Keep{DeadAge: -1}},
-		"Keep.LineBytes":       {Keep: Keep{LineBytes: -1}},
-		"too many attempts":    {Retry: Retry{Attempts: largestAttempts + 1}},
-		"a namespace too long": {Namespace: strings.Repeat("x", longestToken+1)},
+		"MaxBackoff":           {Retry: job.Retry{MaxBackoff: -1}},
+		"Keep.Outcomes":        {Keep: job.Keep{Outcomes: -1}},
+		"Keep.OutcomeCount":    {Keep: job.Keep{OutcomeCount: -1}},
+		"Keep.OutcomeAge":      {Keep: job.Keep{OutcomeAge: -1}},
+		"Keep.Dead":            {Keep: job.Keep{Dead: -1}},
+		"Keep.DeadAge":         {Keep: job.Keep{DeadAge: -1}},
+		"Keep.LineBytes":       {Keep: job.Keep{LineBytes: -1}},
+		"too many attempts":    {Retry: job.Retry{Attempts: job.LargestAttempts + 1}},
+		"a namespace too long": {Namespace: strings.Repeat("x", job.LongestToken+1)},
 	} {
 		c.Store = Memory()
 		if c.check() == nil {
@@ -83,48 +69,10 @@ func TestConfigTellsAllFaults(t *testing.T) {
 	if err := errors.Join(good.check(), good.withDefaults().check()); err != nil {
 		t.Errorf("the zero value with a store: %v", err)
 	}
-	for _, field := range unset(reflect.ValueOf(good.withDefaults()), "") {
+	for _, field := range openFields(reflect.ValueOf(good.withDefaults()), "") {
 		if field != "Logger" && field != "Ended" && field != "Refuse" {
 			t.Errorf("%s has no default", field)
 		}
-	}
-}
-
-func TestJobTellsAllFaults(t *testing.T) {
-	t.Parallel()
-	config := Config{Store: Memory(), MaxPayload: 10}.withDefaults()
-	meta := map[string]string{"large": strings.Repeat("x", metaBytes)}
-	bad := Job{
-		Queue: "A", Name: strings.Repeat("x", longestName+1), Key: strings.Repeat("x", longestKey+1), Payload: make([]byte, 11),
-		Priority: priorities, Delay: -1, At: now, Meta: meta, Limits: bullpen.Limits{Timeout: -1, Memory: -1, CPU: -1, Output: -1},
-		Retry: Retry{Attempts: -1, On: []bullpen.Outcome{bullpen.OK}},
-	}
-	err := bad.check(&config)
-	if n := faults(t, err); n != 14 {
-		t.Errorf("%d faults are told of 14: %v", n, err)
-	}
-	many := map[string]string{}
-	for i := range mostMeta + 1 {
-		many[string(rune('a'+i))] = ""
-	}
-	for name, j := range map[string]Job{
-		"Compensate too long": {Compensate: strings.Repeat("x", longestName+1)},
-		"too many keys":       {Meta: many},
-		"Delay and At":        {Delay: 1, At: now},
-	} {
-		if j.check(&config) == nil {
-			t.Errorf("%s: no fault is told", name)
-		}
-	}
-	good := Job{
-		Name: strings.Repeat("x", longestName), Key: strings.Repeat("x", longestKey), Payload: make([]byte, 10), Priority: Low,
-		Deadline: now, Retry: Retry{Attempts: largestAttempts},
-	}
-	if err := good.check(&config); err != nil {
-		t.Errorf("a job at its bounds: %v", err)
-	}
-	if err := (&Job{}).check(&config); err != nil {
-		t.Errorf("the zero value: %v", err)
 	}
 }
 
@@ -140,4 +88,22 @@ func TestWorkConfigTellsAllFaults(t *testing.T) {
 	if err := q.Work(t.Context(), nil, WorkConfig{}); err == nil {
 		t.Error("Work begins without an executor")
 	}
+}
+
+// openFields lists the fields of a struct that have their zero value.
+func openFields(v reflect.Value, path string) []string {
+	var found []string
+	for i := range v.NumField() {
+		f, name := v.Field(i), path+v.Type().Field(i).Name
+		if f.Kind() == reflect.Pointer && !f.IsNil() {
+			f = f.Elem()
+		}
+		switch {
+		case f.IsZero():
+			found = append(found, name)
+		case f.Kind() == reflect.Struct && f.Type() != reflect.TypeFor[time.Time]():
+			found = append(found, openFields(f, name+".")...)
+		}
+	}
+	return found
 }

@@ -6,33 +6,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/oklog/ulid/v2"
-
 	bullpen "github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/internal/queue/record"
+	"github.com/bullpen-run/bullpen/job"
 )
-
-func TestDerivedID(t *testing.T) {
-	t.Parallel()
-	at := time.UnixMilli(1_700_000_000_123)
-	a := derivedID(at, "cron", "nightly")
-	if b := derivedID(at, "cron", "nightly"); a != b {
-		t.Errorf("two ids of one thing: %s and %s", a, b)
-	}
-	for _, other := range []string{derivedID(at, "cron", "nightl", "y"), derivedID(at, "cronnightly"), derivedID(at.Add(time.Millisecond), "cron", "nightly")} {
-		if other == a {
-			t.Errorf("another thing has the id %s too", a)
-		}
-	}
-	for _, at := range []time.Time{at, {}, time.Unix(1<<60, 0)} {
-		id, err := ulid.ParseStrict(derivedID(at, "x"))
-		if err != nil {
-			t.Errorf("%v: %v", at, err)
-		}
-		if at.UnixMilli() == 1_700_000_000_123 && id.Timestamp() != at {
-			t.Errorf("the id has the time %v, want %v", id.Timestamp(), at)
-		}
-	}
-}
 
 // TestDerivedRunsOnce enqueues a job again that has ended: it does not run again,
 // and its outcome stays.
@@ -46,14 +23,14 @@ func TestDerivedRunsOnce(t *testing.T) {
 			return []byte("done"), nil
 		}), WorkConfig{})
 		ctx := t.Context()
-		id := derivedID(time.Now(), "test")
+		id := record.DerivedID(time.Now(), "test")
 		for i := range 3 {
-			s, err := q.prepare(&Job{Name: "test"})
+			s, err := q.jobs.Prepare(&job.Job{Name: "test"})
 			if err != nil {
 				t.Fatal(err)
 			}
-			s.id = id
-			if ref, err := q.enqueueDerived(ctx, s); err != nil || ref.ID != id {
+			s.ID = id
+			if ref, err := q.jobs.EnqueueDerived(ctx, s); err != nil || ref.ID != id {
 				t.Fatalf("enqueued as %v: %v", ref, err)
 			}
 			if r, err := q.Wait(ctx, id); err != nil || string(r.Payload) != "done" {

@@ -6,6 +6,8 @@
 // of this machine, [Server] on a server of NATS JetStream elsewhere or a cluster of
 // them, and [Memory] in this program, for tests. Nothing else differs.
 //
+// What jobs are and what is told of them stands in package job.
+//
 //   - To put a job into the queue: [Queue.Enqueue]; many: [Queue.EnqueueAll];
 //     and to wait for its outcome: [Queue.Run], or [Queue.Wait] from anywhere.
 //   - Jobs that follow one after the other: [Queue.EnqueueChain]; that are counted

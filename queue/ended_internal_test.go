@@ -8,24 +8,25 @@ import (
 	"time"
 
 	bullpen "github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/job"
 )
 
 // ends collects what Config.Ended is told.
 type ends struct {
 	mu  sync.Mutex
-	all map[string][]Info // by the job; guarded by mu
+	all map[string][]job.Info // by the job; guarded by mu
 }
 
-func (e *ends) take(i *Info) {
+func (e *ends) take(i *job.Info) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.all == nil {
-		e.all = map[string][]Info{}
+		e.all = map[string][]job.Info{}
 	}
 	e.all[i.ID] = append(e.all[i.ID], *i)
 }
 
-func (e *ends) of(id string) []Info {
+func (e *ends) of(id string) []job.Info {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.all[id]
@@ -35,7 +36,7 @@ func (e *ends) of(id string) []Info {
 func TestEnded(t *testing.T) {
 	t.Parallel()
 	var told ends
-	q := openOn(t, Config{Ended: told.take, Retry: Retry{Backoff: time.Millisecond}})
+	q := openOn(t, Config{Ended: told.take, Retry: job.Retry{Backoff: time.Millisecond}})
 	tries := map[string]int{}
 	var mu sync.Mutex
 	workOn(t, q, newTeam(2, func(_ context.Context, task bullpen.Task) ([]byte, error) {
@@ -48,17 +49,17 @@ func TestEnded(t *testing.T) {
 	}), WorkConfig{})
 	meta := map[string]string{"traceparent": "00-ab"}
 	for _, c := range []struct {
-		job      Job
-		state    State
+		job      job.Job
+		state    job.State
 		attempts int
 	}{
-		{Job{Name: "good", Meta: meta}, Done, 1},
-		{Job{Name: "late", Meta: meta}, Done, 3},
-		{Job{Name: "never", Meta: meta, Retry: Retry{Attempts: 2}}, Dead, 2},
-		{Job{Name: "good", Meta: meta, Delay: time.Hour}, Canceled, 0},
+		{job.Job{Name: "good", Meta: meta}, job.Done, 1},
+		{job.Job{Name: "late", Meta: meta}, job.Done, 3},
+		{job.Job{Name: "never", Meta: meta, Retry: job.Retry{Attempts: 2}}, job.Dead, 2},
+		{job.Job{Name: "good", Meta: meta, Delay: time.Hour}, job.Canceled, 0},
 	} {
 		ref := enqueued(t, q, c.job)
-		if c.state == Canceled {
+		if c.state == job.Canceled {
 			if err := q.Cancel(t.Context(), ref.ID); err != nil {
 				t.Fatal(err)
 			}
@@ -79,8 +80,8 @@ func TestEnded(t *testing.T) {
 // TestSince wants an executor to know since when a job waits and for what.
 func TestSince(t *testing.T) {
 	t.Parallel()
-	q := openOn(t, Config{Retry: Retry{Backoff: 20 * time.Millisecond}})
-	given := make(chan Delivered, 4)
+	q := openOn(t, Config{Retry: job.Retry{Backoff: 20 * time.Millisecond}})
+	given := make(chan job.Delivered, 4)
 	inner := newTeam(1, func(_ context.Context, task bullpen.Task) ([]byte, error) {
 		if AttemptOf(task).Attempt == 1 {
 			return nil, errors.New("not yet")
@@ -94,7 +95,7 @@ func TestSince(t *testing.T) {
 	}
 	workOn(t, q, outer, WorkConfig{})
 	before := time.Now()
-	ref := enqueued(t, q, Job{Name: "x", Delay: 10 * time.Millisecond})
+	ref := enqueued(t, q, job.Job{Name: "x", Delay: 10 * time.Millisecond})
 	if _, err := q.Wait(t.Context(), ref.ID); err != nil {
 		t.Fatal(err)
 	}

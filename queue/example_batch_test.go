@@ -7,7 +7,7 @@ import (
 	"fmt"
 
 	bullpen "github.com/bullpen-run/bullpen"
-	"github.com/bullpen-run/bullpen/queue"
+	"github.com/bullpen-run/bullpen/job"
 )
 
 // Jobs that follow one after the other: each gets the result of the one before.
@@ -22,7 +22,7 @@ func ExampleQueue_EnqueueChain() {
 	})
 	defer done()
 	ctx := context.Background()
-	ref, err := q.EnqueueChain(ctx, queue.Job{Name: "fetch", Payload: []byte("example.org")}, queue.Job{Name: "count"})
+	ref, err := q.EnqueueChain(ctx, job.Job{Name: "fetch", Payload: []byte("example.org")}, job.Job{Name: "count"})
 	if err != nil {
 		panic(err)
 	}
@@ -46,8 +46,8 @@ func ExampleQueue_EnqueueBatch() {
 	})
 	defer done()
 	ctx := context.Background()
-	batch := queue.Batch{Key: "album 7", Then: &queue.Job{Name: "report"}}
-	b, err := q.EnqueueBatch(ctx, batch, []queue.Job{{Name: "resize"}, {Name: "resize"}, {Name: "resize"}})
+	batch := job.Batch{Key: "album 7", Then: &job.Job{Name: "report"}}
+	b, err := q.EnqueueBatch(ctx, batch, []job.Job{{Name: "resize"}, {Name: "resize"}, {Name: "resize"}})
 	if err != nil {
 		panic(err)
 	}
@@ -71,12 +71,12 @@ func ExampleQueue_OpenBatch() {
 	})
 	defer done()
 	ctx := context.Background()
-	b, err := q.OpenBatch(ctx, queue.Batch{})
+	b, err := q.OpenBatch(ctx, job.Batch{})
 	if err != nil {
 		panic(err)
 	}
 	for at := 0; at < 10; at += 2 { // adding a piece again does no harm
-		if _, err := q.AddToBatch(ctx, b.ID, at, []queue.Job{{Name: "resize"}, {Name: "resize"}}); err != nil {
+		if _, err := q.AddToBatch(ctx, b.ID, at, []job.Job{{Name: "resize"}, {Name: "resize"}}); err != nil {
 			panic(err)
 		}
 	}
@@ -85,8 +85,8 @@ func ExampleQueue_OpenBatch() {
 	}
 	_, err = q.WaitBatch(ctx, b.ID)
 	now, _ := q.GetBatch(ctx, b.ID)
-	page, _ := q.ListBatches(ctx, queue.BatchFilter{States: []queue.BatchState{queue.BatchDone}})
+	page, _ := q.ListBatches(ctx, job.BatchFilter{States: []job.BatchState{job.BatchDone}})
 	_, ended := q.CancelBatch(ctx, b.ID)
-	fmt.Println(now.OK, len(page.Batches), err, errors.Is(ended, queue.ErrEnded))
+	fmt.Println(now.OK, len(page.Batches), err, errors.Is(ended, job.ErrEnded))
 	// Output: 10 1 <nil> true
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	bullpen "github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/job"
 	"github.com/bullpen-run/bullpen/queue"
 )
 
@@ -14,10 +15,10 @@ func ExampleQueue_SetGroupLimits() {
 	q, end := example(map[string]bullpen.Handler{"greet": upper})
 	defer end()
 	ctx := context.Background()
-	if err := q.SetGroupLimits(ctx, "default", "tenant 7", queue.GroupLimits{Concurrency: 1, Rate: 10}); err != nil {
+	if err := q.SetGroupLimits(ctx, "default", "tenant 7", job.GroupLimits{Concurrency: 1, Rate: 10}); err != nil {
 		panic(err)
 	}
-	ref, err := q.Enqueue(ctx, queue.Job{Name: "greet", Group: "tenant 7", Payload: []byte("hello")})
+	ref, err := q.Enqueue(ctx, job.Job{Name: "greet", Group: "tenant 7", Payload: []byte("hello")})
 	if err != nil {
 		panic(err)
 	}
@@ -33,7 +34,7 @@ func ExampleQueue_ResetGroupLimits() {
 		panic(err)
 	}
 	defer q.Close()
-	fmt.Println(q.SetGroupLimits(ctx, "default", "", queue.GroupLimits{Concurrency: 2}))
+	fmt.Println(q.SetGroupLimits(ctx, "default", "", job.GroupLimits{Concurrency: 2}))
 	limits, err := q.GroupDefaults(ctx, "default")
 	fmt.Println(limits, err)
 	fmt.Println(q.ResetGroupLimits(ctx, "default", ""))
@@ -54,7 +55,7 @@ func ExampleQueue_Groups() {
 	}
 	defer q.Close()
 	for range 3 {
-		if _, err := q.Enqueue(ctx, queue.Job{Name: "greet", Group: "tenant 7"}); err != nil {
+		if _, err := q.Enqueue(ctx, job.Job{Name: "greet", Group: "tenant 7"}); err != nil {
 			panic(err)
 		}
 	}
@@ -75,9 +76,4 @@ func ExampleQueue_GroupDefaults() {
 	limits, err := q.GroupDefaults(ctx, "default")
 	fmt.Println(limits, err)
 	// Output: no limit <nil>
-}
-
-func ExampleGroupLimits_Check() {
-	fmt.Println(queue.GroupLimits{Concurrency: 2, Burst: 3}.Check())
-	// Output: Burst is set without Rate: set both, or none
 }

@@ -7,13 +7,14 @@ import (
 	"time"
 
 	bullpen "github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/job"
 	"github.com/bullpen-run/bullpen/queue"
 )
 
 // A schedule enqueues a job at each of its ticks, once, however many nodes are in
 // FireSchedules.
 func ExampleQueue_FireSchedules() {
-	ticks := make(chan queue.Delivered, 100)
+	ticks := make(chan job.Delivered, 100)
 	q, end := example(map[string]bullpen.Handler{"report": func(_ context.Context, t bullpen.Task) ([]byte, error) {
 		ticks <- queue.AttemptOf(t)
 		return nil, nil
@@ -21,7 +22,7 @@ func ExampleQueue_FireSchedules() {
 	ctx, stop := context.WithCancel(context.Background())
 	fired := make(chan error, 1)
 	go func() { fired <- q.FireSchedules(ctx) }()
-	_, err := q.PutSchedule(ctx, queue.Schedule{Name: "reports", Every: 100 * time.Millisecond, Job: queue.Job{Name: "report"}})
+	_, err := q.PutSchedule(ctx, job.Schedule{Name: "reports", Every: 100 * time.Millisecond, Job: job.Job{Name: "report"}})
 	if err != nil {
 		panic(err)
 	}
@@ -38,16 +39,16 @@ func ExampleQueue_FireSchedules() {
 func ExampleQueue_PutSchedule() {
 	q, end := example(nil)
 	defer end()
-	info, err := q.PutSchedule(context.Background(), queue.Schedule{
+	info, err := q.PutSchedule(context.Background(), job.Schedule{
 		Name: "nightly", Cron: "30 2 * * *", Zone: "Europe/Berlin", // once each night, also when clocks change
-		Overlap: queue.OverlapForbid,
-		Job:     queue.Job{Queue: "reports", Name: "render", Payload: []byte("daily")},
+		Overlap: job.OverlapForbid,
+		Job:     job.Job{Queue: "reports", Name: "render", Payload: []byte("daily")},
 	})
 	if err != nil {
 		panic(err)
 	}
 	fmt.Println(info.Next.Format("15:04"), info.Missed, info.Overlap, info.Fired)
-	_, err = q.PutSchedule(context.Background(), queue.Schedule{Name: "never", Cron: "0 0 31 2 *", Job: queue.Job{Name: "x"}})
+	_, err = q.PutSchedule(context.Background(), job.Schedule{Name: "never", Cron: "0 0 31 2 *", Job: job.Job{Name: "x"}})
 	fmt.Println(err != nil)
 	// Output:
 	// 02:30 once forbid 0
@@ -59,7 +60,7 @@ func ExampleQueue_ListSchedules() {
 	defer end()
 	ctx := context.Background()
 	for _, name := range []string{"b", "a"} {
-		if _, err := q.PutSchedule(ctx, queue.Schedule{Name: name, Every: time.Hour, Job: queue.Job{Name: "x"}}); err != nil {
+		if _, err := q.PutSchedule(ctx, job.Schedule{Name: name, Every: time.Hour, Job: job.Job{Name: "x"}}); err != nil {
 			panic(err)
 		}
 	}
@@ -72,7 +73,7 @@ func ExampleQueue_ListSchedules() {
 	}
 	fmt.Println(err)
 	_, err = q.GetSchedule(ctx, "b")
-	fmt.Println(errors.Is(err, queue.ErrNoSchedule))
+	fmt.Println(errors.Is(err, job.ErrNoSchedule))
 	// Output:
 	// a 1h0m0s 0
 	// <nil>
@@ -84,7 +85,7 @@ func ExampleQueue_PauseSchedule() {
 	q, end := example(nil)
 	defer end()
 	ctx := context.Background()
-	if _, err := q.PutSchedule(ctx, queue.Schedule{Name: "a", Every: time.Hour, Job: queue.Job{Name: "x"}}); err != nil {
+	if _, err := q.PutSchedule(ctx, job.Schedule{Name: "a", Every: time.Hour, Job: job.Job{Name: "x"}}); err != nil {
 		panic(err)
 	}
 	info, err := q.PauseSchedule(ctx, "a", true)
@@ -101,7 +102,7 @@ func ExampleQueue_FireSchedule() {
 	q, end := example(map[string]bullpen.Handler{"greet": upper})
 	defer end()
 	ctx := context.Background()
-	_, err := q.PutSchedule(ctx, queue.Schedule{Name: "yearly", Cron: "@yearly", Job: queue.Job{Name: "greet", Payload: []byte("new year")}})
+	_, err := q.PutSchedule(ctx, job.Schedule{Name: "yearly", Cron: "@yearly", Job: job.Job{Name: "greet", Payload: []byte("new year")}})
 	if err != nil {
 		panic(err)
 	}
@@ -116,46 +117,4 @@ func ExampleQueue_FireSchedule() {
 	// Output:
 	// new year! <nil>
 	// true done <nil>
-}
-
-func ExampleSchedule_Upcoming() {
-	s := queue.Schedule{Name: "working-hours", Cron: "0 9-17/4 * * mon-fri", Zone: "UTC"}
-	ticks, err := s.Upcoming(time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC), 3)
-	for _, t := range ticks {
-		fmt.Println(t.Format("Mon 15:04"))
-	}
-	fmt.Println(err)
-	// Output:
-	// Fri 13:00
-	// Fri 17:00
-	// Mon 09:00
-	// <nil>
-}
-
-func ExampleSchedule_Check() {
-	s := queue.Schedule{Name: "Nightly", Job: queue.Job{Name: "x"}}
-	fmt.Println(s.Check(queue.Config{}))
-	// Output:
-	// schedule "Nightly" is not valid: Name is "Nightly": use lower-case letters, digits, "-", "_" and "." only
-	// Cron and Every are both empty: set one, such as Cron "30 2 * * *" or Every 5m
-}
-
-func ExampleParseMissed() {
-	m, err := queue.ParseMissed("all")
-	fmt.Println(m == queue.MissedAll, err)
-	_, err = queue.ParseMissed("some")
-	fmt.Println(err)
-	// Output:
-	// true <nil>
-	// unknown rule for missed ticks "some": use once, skip or all
-}
-
-func ExampleParseOverlap() {
-	o, err := queue.ParseOverlap("forbid")
-	fmt.Println(o == queue.OverlapForbid, err)
-	_, err = queue.ParseOverlap("maybe")
-	fmt.Println(err)
-	// Output:
-	// true <nil>
-	// unknown rule for overlaps "maybe": use allow or forbid
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	bullpen "github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/job"
 	"github.com/bullpen-run/bullpen/pool"
 	"github.com/bullpen-run/bullpen/queue"
 )
@@ -16,7 +17,7 @@ import (
 // jobs with embedded.At("folder") or queue.Server{URL: "nats://…"}.
 func example(handlers map[string]bullpen.Handler) (q *queue.Queue, end func()) {
 	q, err := queue.Open(context.Background(), queue.Config{
-		Store: queue.Memory(), Retry: queue.Retry{Attempts: 3, Backoff: time.Millisecond},
+		Store: queue.Memory(), Retry: job.Retry{Attempts: 3, Backoff: time.Millisecond},
 	})
 	if err != nil {
 		panic(err)
@@ -53,7 +54,7 @@ func ExampleQueue_QueueStats() {
 	}
 	defer q.Close()
 	before := q.QueueStats("mail")
-	if _, err := q.Enqueue(ctx, queue.Job{Queue: "mail", Name: "send"}); err != nil {
+	if _, err := q.Enqueue(ctx, job.Job{Queue: "mail", Name: "send"}); err != nil {
 		panic(err)
 	}
 	now := q.QueueStats("mail")
@@ -66,11 +67,11 @@ func ExampleQueue_Enqueue() {
 	q, end := example(map[string]bullpen.Handler{"greet": upper})
 	defer end()
 	ctx := context.Background()
-	ref, err := q.Enqueue(ctx, queue.Job{Name: "greet", Payload: []byte("hello"), Key: "greeting 1"})
+	ref, err := q.Enqueue(ctx, job.Job{Name: "greet", Payload: []byte("hello"), Key: "greeting 1"})
 	if err != nil {
 		panic(err) // it is not in the queue
 	}
-	again, err := q.Enqueue(ctx, queue.Job{Name: "greet", Payload: []byte("hello"), Key: "greeting 1"})
+	again, err := q.Enqueue(ctx, job.Job{Name: "greet", Payload: []byte("hello"), Key: "greeting 1"})
 	fmt.Println(again.ID == ref.ID, again.Existing, err)
 	res, err := q.Wait(ctx, ref.ID)
 	fmt.Printf("%s %v\n", res.Payload, err)
@@ -82,9 +83,9 @@ func ExampleQueue_Enqueue() {
 func ExampleQueue_EnqueueAll() {
 	q, end := example(map[string]bullpen.Handler{"greet": upper})
 	defer end()
-	refs, err := q.EnqueueAll(context.Background(), []queue.Job{
+	refs, err := q.EnqueueAll(context.Background(), []job.Job{
 		{Name: "greet", Payload: []byte("one")},
-		{Name: "greet", Payload: []byte("two"), Priority: queue.High},
+		{Name: "greet", Payload: []byte("two"), Priority: job.High},
 	})
 	fmt.Println(len(refs), err)
 	for _, ref := range refs {
@@ -104,8 +105,8 @@ func ExampleQueue_Run() {
 		},
 	})
 	defer end()
-	_, _, err := q.Run(context.Background(), queue.Job{Name: "fail"})
-	var e *queue.EndError
+	_, _, err := q.Run(context.Background(), job.Job{Name: "fail"})
+	var e *job.EndError
 	if errors.As(err, &e) {
 		fmt.Println(e.Outcome, e.Reason, e.Attempts, e.Task.Message)
 	}
@@ -116,7 +117,7 @@ func ExampleQueue_Run() {
 func ExampleQueue_Wait() {
 	q, end := example(map[string]bullpen.Handler{"greet": upper})
 	defer end()
-	ref, err := q.Enqueue(context.Background(), queue.Job{Name: "greet", Payload: []byte("hello"), Delay: time.Hour})
+	ref, err := q.Enqueue(context.Background(), job.Job{Name: "greet", Payload: []byte("hello"), Delay: time.Hour})
 	if err != nil {
 		panic(err)
 	}
@@ -132,12 +133,12 @@ func ExampleQueue_Cancel() {
 	q, end := example(nil)
 	defer end()
 	ctx := context.Background()
-	ref, err := q.Enqueue(ctx, queue.Job{Name: "greet", Delay: time.Hour})
+	ref, err := q.Enqueue(ctx, job.Job{Name: "greet", Delay: time.Hour})
 	if err != nil {
 		panic(err)
 	}
 	fmt.Println(q.Cancel(ctx, ref.ID))
-	fmt.Println(errors.Is(q.Cancel(ctx, ref.ID), queue.ErrEnded))
+	fmt.Println(errors.Is(q.Cancel(ctx, ref.ID), job.ErrEnded))
 	info, err := q.Get(ctx, ref.ID)
 	fmt.Println(info.State, info.Outcome, err)
 	// Output:
@@ -151,11 +152,11 @@ func ExampleQueue_List() {
 	defer end()
 	ctx := context.Background()
 	for i := range 3 {
-		if _, err := q.Enqueue(ctx, queue.Job{Name: fmt.Sprint("job ", i), Delay: time.Hour}); err != nil {
+		if _, err := q.Enqueue(ctx, job.Job{Name: fmt.Sprint("job ", i), Delay: time.Hour}); err != nil {
 			panic(err)
 		}
 	}
-	f := queue.Filter{State: queue.Scheduled, Limit: 2}
+	f := job.Filter{State: job.Scheduled, Limit: 2}
 	for {
 		page, err := q.List(ctx, f)
 		if err != nil {
@@ -181,7 +182,7 @@ func ExampleQueue_Pause() {
 	if err := q.Pause(ctx, "default"); err != nil {
 		panic(err)
 	}
-	ref, err := q.Enqueue(ctx, queue.Job{Name: "greet", Payload: []byte("hello")})
+	ref, err := q.Enqueue(ctx, job.Job{Name: "greet", Payload: []byte("hello")})
 	if err != nil {
 		panic(err)
 	}
@@ -209,7 +210,7 @@ func ExampleQueue_RetryDead() {
 	})
 	defer end()
 	ctx := context.Background()
-	ref, _, err := q.Run(ctx, queue.Job{Name: "import"})
+	ref, _, err := q.Run(ctx, job.Job{Name: "import"})
 	fmt.Println(err != nil)
 	dead, err := q.GetDead(ctx, ref.ID)
 	if err != nil {
@@ -223,7 +224,7 @@ func ExampleQueue_RetryDead() {
 	}
 	res, err := q.Wait(ctx, again.ID)
 	fmt.Printf("%s %v\n", res.Payload, err)
-	page, err := q.ListDead(ctx, queue.Filter{})
+	page, err := q.ListDead(ctx, job.Filter{})
 	fmt.Println(len(page.Jobs), err)
 	// Output:
 	// true
@@ -250,7 +251,7 @@ func ExampleAttemptOf() {
 	}
 	q, end := example(map[string]bullpen.Handler{"charge": charge})
 	defer end()
-	_, res, err := q.Run(context.Background(), queue.Job{Name: "charge"})
+	_, res, err := q.Run(context.Background(), job.Job{Name: "charge"})
 	fmt.Printf("%s %v, charges: %d\n", res.Payload, err, len(bank))
 	// Output:
 	// made before <nil>, charges: 1
@@ -258,7 +259,7 @@ func ExampleAttemptOf() {
 
 // A job that cannot be finished names the task that undoes what it may have done
 // by half.
-func ExampleJob_compensate() {
+func ExampleQueue_Enqueue_compensate() {
 	undone := make(chan string, 1)
 	q, end := example(map[string]bullpen.Handler{
 		"book": func(context.Context, bullpen.Task) ([]byte, error) { return nil, bullpen.Fail("hotel is full", false) },
@@ -269,7 +270,7 @@ func ExampleJob_compensate() {
 		},
 	})
 	defer end()
-	_, _, err := q.Run(context.Background(), queue.Job{Name: "book", Payload: []byte("trip 9"), Compensate: "unbook"})
+	_, _, err := q.Run(context.Background(), job.Job{Name: "book", Payload: []byte("trip 9"), Compensate: "unbook"})
 	fmt.Println(err != nil)
 	fmt.Println(<-undone)
 	// Output:
@@ -280,7 +281,7 @@ func ExampleJob_compensate() {
 func ExampleQueue_Events() {
 	q, end := example(nil)
 	feed := q.Events(0)
-	ref, err := q.Enqueue(context.Background(), queue.Job{Name: "greet", Delay: time.Hour})
+	ref, err := q.Enqueue(context.Background(), job.Job{Name: "greet", Delay: time.Hour})
 	if err != nil {
 		panic(err)
 	}
@@ -288,7 +289,7 @@ func ExampleQueue_Events() {
 		panic(err)
 	}
 	for e := range feed.C {
-		if e.Kind == queue.TookBack {
+		if e.Kind == job.TookBack {
 			fmt.Println(e.Kind, e.Task)
 			break
 		}

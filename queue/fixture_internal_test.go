@@ -14,6 +14,7 @@ import (
 	bullpen "github.com/bullpen-run/bullpen"
 	"github.com/bullpen-run/bullpen/internal/engine"
 	"github.com/bullpen-run/bullpen/internal/engine/memory"
+	"github.com/bullpen-run/bullpen/job"
 )
 
 // openOn opens a queue and closes it at the end of the test.
@@ -46,14 +47,14 @@ func workOn(t testing.TB, q *Queue, e bullpen.Executor, c WorkConfig) (stop func
 		return <-ended
 	})
 	t.Cleanup(func() {
-		if err := stop(); err != nil && !errors.Is(err, ErrClosed) {
+		if err := stop(); err != nil && !errors.Is(err, job.ErrClosed) {
 			t.Error(err)
 		}
 	})
 	return stop
 }
 
-func enqueued(t testing.TB, q *Queue, j Job) Ref {
+func enqueued(t testing.TB, q *Queue, j job.Job) job.Ref {
 	t.Helper()
 	ref, err := q.Enqueue(t.Context(), j)
 	if err != nil {
@@ -121,6 +122,9 @@ func failure(o bullpen.Outcome) *bullpen.TaskError {
 
 // newID is the id of a job.
 func newID() string { return ulid.Make().String() }
+
+// moment returns a time to the microsecond, n of them after a fixed one.
+func moment(n int64) time.Time { return time.UnixMicro(1_790_000_000_000_000 + n) }
 
 // rawEngine opens an engine beside a queue, to look at the store and to change it.
 func rawEngine(t testing.TB, s engine.Store) engine.Engine {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	bullpen "github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/job"
 )
 
 // TestFreePlaceIsUsed has one place of many become free while all others are taken for
@@ -28,11 +29,11 @@ func TestFreePlaceIsUsed(t *testing.T) {
 				}
 				return nil, nil
 			}), WorkConfig{})
-			enqueued(t, q, Job{Name: "first", Group: group})
+			enqueued(t, q, job.Job{Name: "first", Group: group})
 			for range places - 1 {
-				enqueued(t, q, Job{Name: "long", Group: group})
+				enqueued(t, q, job.Job{Name: "long", Group: group})
 			}
-			waiter := enqueued(t, q, Job{Name: "waiter", Group: group})
+			waiter := enqueued(t, q, job.Job{Name: "waiter", Group: group})
 			close(first)
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 			defer cancel()

@@ -3,6 +3,8 @@ package queue
 import (
 	"context"
 	"testing"
+
+	"github.com/bullpen-run/bullpen/job"
 )
 
 // TestDefaultsOfACallThatHasEnded has a call of Work whose context had ended before it
@@ -12,7 +14,7 @@ func TestDefaultsOfACallThatHasEnded(t *testing.T) {
 	q := openOn(t, Config{})
 	work := func(ctx context.Context, most int) {
 		t.Helper()
-		if err := q.Work(ctx, newTeam(1, echoes), WorkConfig{Group: GroupLimits{Concurrency: most}}); err != nil {
+		if err := q.Work(ctx, newTeam(1, echoes), WorkConfig{Group: job.GroupLimits{Concurrency: most}}); err != nil {
 			t.Error(err)
 		}
 	}
@@ -22,7 +24,7 @@ func TestDefaultsOfACallThatHasEnded(t *testing.T) {
 		defer close(ended)
 		work(ctx, 3)
 	}()
-	if _, err := q.Wait(t.Context(), enqueued(t, q, Job{}).ID); err != nil {
+	if _, err := q.Wait(t.Context(), enqueued(t, q, job.Job{}).ID); err != nil {
 		t.Fatal(err)
 	}
 	over, end := context.WithCancel(t.Context())

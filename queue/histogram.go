@@ -2,14 +2,11 @@ package queue
 
 import (
 	"math"
-	"sync/atomic"
 	"time"
 
 	"github.com/bullpen-run/bullpen/internal/durations"
+	"github.com/bullpen-run/bullpen/internal/queue/jobs"
 )
-
-// histogramBuckets are from a nanosecond to eleven days.
-const histogramBuckets = 192
 
 // Histogram is a snapshot of how long something took. As it only grows, what came
 // between two moments is the later one [Histogram.Minus] the earlier.
@@ -17,13 +14,13 @@ type Histogram struct {
 	Count uint64
 	Sum   time.Duration
 	// Buckets has the counts, by [Histogram.Bound].
-	Buckets [histogramBuckets]uint64
+	Buckets [192]uint64
 }
 
 // Bound returns the largest duration that bucket i counts, a round number of seconds.
 // The last bucket counts all that are longer, too.
-func (*Histogram) Bound(i int) time.Duration {
-	return durations.Edge(min(i, histogramBuckets-1))
+func (h *Histogram) Bound(i int) time.Duration {
+	return durations.Edge(min(i, len(h.Buckets)-1))
 }
 
 // Minus returns what h has more than an earlier one of the same.
@@ -69,30 +66,5 @@ func (h *Histogram) Quantile(q float64) time.Duration {
 		}
 		rank -= n
 	}
-	return h.Bound(histogramBuckets - 1)
-}
-
-// histogram counts durations. It is written by many goroutines at a time.
-type histogram struct {
-	sum     atomic.Int64
-	buckets [histogramBuckets]atomic.Uint64
-}
-
-func (h *histogram) add(d time.Duration) {
-	d = max(d, 0) // the clocks of two nodes may differ
-	h.sum.Add(int64(d))
-	h.buckets[bucketOf(d)].Add(1)
-}
-
-// bucketOf gives the bucket of a duration.
-func bucketOf(d time.Duration) int { return min(durations.Bucket(d), histogramBuckets-1) }
-
-func (h *histogram) snapshot() Histogram {
-	s := Histogram{Sum: time.Duration(h.sum.Load())}
-	for i := range h.buckets {
-		n := h.buckets[i].Load()
-		s.Buckets[i] = n
-		s.Count += n
-	}
-	return s
+	return h.Bound(jobs.HistogramBuckets - 1)
 }

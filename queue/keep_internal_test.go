@@ -12,6 +12,9 @@ import (
 	bullpen "github.com/bullpen-run/bullpen"
 	"github.com/bullpen-run/bullpen/internal/engine"
 	"github.com/bullpen-run/bullpen/internal/engine/memory"
+	"github.com/bullpen-run/bullpen/internal/queue/jobs"
+	"github.com/bullpen-run/bullpen/internal/queue/record"
+	"github.com/bullpen-run/bullpen/job"
 )
 
 var errDisk = errors.New("the disk is slow today")
@@ -48,7 +51,7 @@ func TestKeepTrying(t *testing.T) {
 					return c.handler(ctx, task)
 				})
 				workOn(t, q, team, WorkConfig{})
-				ref := enqueued(t, q, Job{Name: "a", Payload: []byte("x")})
+				ref := enqueued(t, q, job.Job{Name: "a", Payload: []byte("x")})
 				<-time.After(time.Minute)
 				synctest.Wait()
 				if runs.Load() == 0 || team.Capacity() != 1 || q.Stats().Hands != 1 {
@@ -66,7 +69,7 @@ func TestKeepTrying(t *testing.T) {
 				feed.Close()
 				told := 0
 				for e := range feed.C {
-					if e.Kind == NotKept {
+					if e.Kind == job.NotKept {
 						told++
 					}
 				}
@@ -115,7 +118,7 @@ func TestTheStoreFailsForGood(t *testing.T) {
 				return nil, nil
 			}), WorkConfig{})
 		}()
-		ref := enqueued(t, q, Job{Name: "a"})
+		ref := enqueued(t, q, job.Job{Name: "a"})
 		<-began
 		waited := make(chan error, 1)
 		go func() { // ends when the store has failed, or with the queue
@@ -125,23 +128,23 @@ func TestTheStoreFailsForGood(t *testing.T) {
 		synctest.Wait()
 		s.Fail(errDisk)
 		close(ends)
-		if err := <-worked; !errors.Is(err, ErrStore) || !errors.Is(err, errDisk) {
+		if err := <-worked; !errors.Is(err, job.ErrStore) || !errors.Is(err, errDisk) {
 			t.Errorf("Work ended with %v, want why the store failed", err)
 		}
 		q.inHand(t, 0)
-		if _, err := q.Enqueue(t.Context(), Job{Name: "a"}); !errors.Is(err, ErrStore) {
+		if _, err := q.Enqueue(t.Context(), job.Job{Name: "a"}); !errors.Is(err, job.ErrStore) {
 			t.Errorf("Enqueue: %v", err)
 		}
 		<-q.Failed()
 		synctest.Wait()
 		feed.Close()
-		if all := kinds(feed); !slices.Contains(all, StoreFailed) || !errors.Is(q.Err(), errDisk) {
+		if all := kinds(feed); !slices.Contains(all, job.StoreFailed) || !errors.Is(q.Err(), errDisk) {
 			t.Errorf("the events %v, the error %v", all, q.Err())
 		}
-		<-time.After(2 * askAgain)
+		<-time.After(2 * jobs.AskAgain)
 		select {
 		case err := <-waited:
-			if !errors.Is(err, ErrStore) {
+			if !errors.Is(err, job.ErrStore) {
 				t.Errorf("Wait: %v", err)
 			}
 		default:
@@ -162,11 +165,11 @@ func TestADamagedOutcome(t *testing.T) {
 		s := &memory.Store{Shared: true}
 		raw := rawEngine(t, s)
 		id := newID()
-		job := &stored{id: id, job: Job{Name: "a", Queue: "default"}, again: true}
-		e := &ending{id: id, queue: "default", ended: now}
-		record := e.encode()
+		job := &record.Job{ID: id, Job: job.Job{Name: "a", Queue: "default"}, Again: true}
+		e := &record.End{ID: id, Queue: "default", Ended: moment(0)}
+		record := e.Encode()
 		record[len(record)-1] ^= 1
-		putRaw(t, raw, engine.Put{Subject: engine.JobSubject(job.consumer(), id), Data: job.encode()})
+		putRaw(t, raw, engine.Put{Subject: engine.JobSubject(job.Consumer(), id), Data: job.Encode()})
 		putRaw(t, raw, engine.Put{Stream: engine.Outcomes, Subject: "out." + id, Data: record})
 		q := openOn(t, Config{Store: s})
 		workOn(t, q, newTeam(1, echoes), WorkConfig{})
@@ -188,18 +191,18 @@ func TestDamagedAttempts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &memory.Store{Shared: true}
 		raw := rawEngine(t, s)
-		job := &stored{id: newID(), job: Job{Name: "a", Queue: "default"}, again: true}
-		record := (&tries{started: 3}).encode(job.id)
+		waiting := &record.Job{ID: newID(), Job: job.Job{Name: "a", Queue: "default"}, Again: true}
+		record := (&record.Tries{Started: 3}).Encode(waiting.ID)
 		record[len(record)-1] ^= 1
-		putRaw(t, raw, engine.Put{Stream: engine.State, Subject: "try." + job.id, Data: record})
-		putRaw(t, raw, engine.Put{Subject: engine.JobSubject(job.consumer(), job.id), Data: job.encode()})
+		putRaw(t, raw, engine.Put{Stream: engine.State, Subject: "try." + waiting.ID, Data: record})
+		putRaw(t, raw, engine.Put{Subject: engine.JobSubject(waiting.Consumer(), waiting.ID), Data: waiting.Encode()})
 		q := openOn(t, Config{Store: s})
-		if info, err := q.Get(t.Context(), job.id); err != nil || info.State != Queued {
+		if info, err := q.Get(t.Context(), waiting.ID); err != nil || info.State != job.Queued {
 			t.Errorf("Get before it runs: %+v, %v, want it queued, whatever is not known of its attempts", info, err)
 		}
 		workOn(t, q, newTeam(1, echoes), WorkConfig{})
 		<-time.After(time.Minute)
-		if info, err := q.Get(t.Context(), job.id); err != nil || info.State != Done || q.Stats().Damaged == 0 {
+		if info, err := q.Get(t.Context(), waiting.ID); err != nil || info.State != job.Done || q.Stats().Damaged == 0 {
 			t.Errorf("%+v, %v and %d damaged, want it done and told", info, err, q.Stats().Damaged)
 		}
 	})

@@ -12,6 +12,8 @@ import (
 	bullpen "github.com/bullpen-run/bullpen"
 	"github.com/bullpen-run/bullpen/internal/engine"
 	"github.com/bullpen-run/bullpen/internal/engine/memory"
+	"github.com/bullpen-run/bullpen/internal/queue/record"
+	"github.com/bullpen-run/bullpen/job"
 )
 
 // unknownOutcome is one that only a later version has.
@@ -21,24 +23,24 @@ const unknownOutcome = bullpen.Outcome(bullpen.OutcomeCount + 2)
 type laterEnd struct {
 	name  string
 	stays bool // in the queue: what follows from its end is not known here
-	write func(e *ending) []byte
+	write func(e *record.End) []byte
 }
 
 func laterEnds() []laterEnd {
 	return []laterEnd{
-		{"an outcome that is not known", false, func(e *ending) []byte {
-			e.outcome, e.reason = unknownOutcome, Final
-			e.failure = &bullpen.TaskError{Outcome: unknownOutcome, Message: "made way", ExitCode: -1}
-			e.tries = tries{started: 1, history: []Attempt{{Number: 1, Outcome: unknownOutcome, ExitCode: -1}}}
-			return e.encode()
+		{"an outcome that is not known", false, func(e *record.End) []byte {
+			e.Outcome, e.Reason = unknownOutcome, job.Final
+			e.Failure = &bullpen.TaskError{Outcome: unknownOutcome, Message: "made way", ExitCode: -1}
+			e.Tries = record.Tries{Started: 1, History: []job.Attempt{{Number: 1, Outcome: unknownOutcome, ExitCode: -1}}}
+			return e.Encode()
 		}},
-		{"a good outcome that is not known", false, func(e *ending) []byte {
-			e.outcome = unknownOutcome
-			return e.encode()
+		{"a good outcome that is not known", false, func(e *record.End) []byte {
+			e.Outcome = unknownOutcome
+			return e.Encode()
 		}},
-		{"a record in another form", true, func(e *ending) []byte {
-			b := e.encode()
-			b[0] = recordVersion + 1
+		{"a record in another form", true, func(e *record.End) []byte {
+			b := e.Encode()
+			b[0] = record.Version + 1
 			return b
 		}},
 	}
@@ -61,9 +63,9 @@ func (c *laterEnd) run(t *testing.T) {
 	s := &memory.Store{Shared: true}
 	raw := rawEngine(t, s)
 	id := newID()
-	job := &stored{id: id, job: Job{Name: "a", Queue: "default", Retry: Retry{On: []bullpen.Outcome{unknownOutcome}}}, again: true}
-	record := c.write(&ending{id: id, queue: "default", name: "a", ended: now})
-	putRaw(t, raw, engine.Put{Subject: engine.JobSubject(job.consumer(), id), Data: job.encode()})
+	waiting := &record.Job{ID: id, Job: job.Job{Name: "a", Queue: "default", Retry: job.Retry{On: []bullpen.Outcome{unknownOutcome}}}, Again: true}
+	record := c.write(&record.End{ID: id, Queue: "default", Name: "a", Ended: moment(0)})
+	putRaw(t, raw, engine.Put{Subject: engine.JobSubject(waiting.Consumer(), id), Data: waiting.Encode()})
 	putRaw(t, raw, engine.Put{Stream: engine.Outcomes, Subject: "out." + id, Data: record})
 	q := openOn(t, Config{Store: s})
 	workOn(t, q, newTeam(1, echoes), WorkConfig{})
@@ -79,23 +81,23 @@ func (c *laterEnd) run(t *testing.T) {
 	if n := q.Stats().Damaged; n > 0 {
 		t.Errorf("%d damaged records are told of", n)
 	}
-	if _, err := q.Wait(t.Context(), id); !errors.Is(err, ErrNewer) || !strings.Contains(err.Error(), "later version") || strings.Contains(err.Error(), "damaged") {
+	if _, err := q.Wait(t.Context(), id); !errors.Is(err, job.ErrNewer) || !strings.Contains(err.Error(), "later version") || strings.Contains(err.Error(), "damaged") {
 		t.Errorf("Wait: %v", err)
 	}
 	if info, err := q.Get(t.Context(), id); c.stays {
-		if !errors.Is(err, ErrNewer) {
+		if !errors.Is(err, job.ErrNewer) {
 			t.Errorf("Get: %+v, %v", info, err)
 		}
-	} else if err != nil || info.Outcome != unknownOutcome || !errors.Is(info.Err, ErrNewer) {
+	} else if err != nil || info.Outcome != unknownOutcome || !errors.Is(info.Err, job.ErrNewer) {
 		t.Errorf("Get: %+v, %v", info, err)
 	}
-	for _, state := range []State{Done, Dead} {
-		page, err := q.List(t.Context(), Filter{State: state})
+	for _, state := range []job.State{job.Done, job.Dead} {
+		page, err := q.List(t.Context(), job.Filter{State: state})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if i := slices.IndexFunc(page.Jobs, func(i Info) bool { return i.ID == id }); i >= 0 {
-			if got := page.Jobs[i]; !errors.Is(got.Err, ErrNewer) || got.Reason == Corrupt {
+		if i := slices.IndexFunc(page.Jobs, func(i job.Info) bool { return i.ID == id }); i >= 0 {
+			if got := page.Jobs[i]; !errors.Is(got.Err, job.ErrNewer) || got.Reason == job.Corrupt {
 				t.Errorf("in the list of those that are %v it is %+v", state, got)
 			}
 			return

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	bullpen "github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/job"
 	"github.com/bullpen-run/bullpen/queue"
 )
 
@@ -58,7 +59,7 @@ func TestRun(t *testing.T) {
 	work(t, q, newCrew(4, echo))
 	for i := range 100 {
 		want := fmt.Sprint("payload ", i)
-		_, r, err := q.Run(t.Context(), queue.Job{Name: "echo", Payload: []byte(want)})
+		_, r, err := q.Run(t.Context(), job.Job{Name: "echo", Payload: []byte(want)})
 		if err != nil || string(r.Payload) != want {
 			t.Fatalf("Run gave %q, %v; want %q", r.Payload, err, want)
 		}

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	bullpen "github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/internal/queue/run"
+	"github.com/bullpen-run/bullpen/job"
 )
 
 // shared is a team that others use too.
@@ -93,8 +95,8 @@ func TestRoomMadeByOthers(t *testing.T) {
 	}{
 		{"told with a job of its own", true, 1, 5 * time.Millisecond, 20},
 		{"told with two of its own", true, 2, 5 * time.Millisecond, 20},
-		{"not told with a job of its own", false, 1, 2 * roomPause, 3 * int64(time.Minute/roomPause)},
-		{"not told without one", false, 0, busyPatience, 3 * int64(time.Minute/busyPause)},
+		{"not told with a job of its own", false, 1, 2 * run.RoomPause, 3 * int64(time.Minute/run.RoomPause)},
+		{"not told without one", false, 0, run.BusyPatience, 3 * int64(time.Minute/run.BusyPause)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -103,15 +105,15 @@ func TestRoomMadeByOthers(t *testing.T) {
 				e, s := newShared(c.own+1, c.told)
 				workOn(t, q, e, WorkConfig{Grace: -1})
 				for range c.own {
-					enqueued(t, q, Job{Name: "long"})
+					enqueued(t, q, job.Job{Name: "long"})
 				}
 				synctest.Wait()
 				e.take()
 				<-time.After(time.Minute)
 				before := s.asked.Load()
-				ref := enqueued(t, q, Job{Name: "short"})
+				ref := enqueued(t, q, job.Job{Name: "short"})
 				if c.own == 0 { // it is pressed into the executor before long
-					<-time.After(busyPatience / 2)
+					<-time.After(run.BusyPatience / 2)
 				} else {
 					<-time.After(time.Minute)
 				}
@@ -159,13 +161,13 @@ func TestRoomBetweenTwoLooks(t *testing.T) {
 					shared, _ := newShared(2, told)
 					e := &fleeting{tasked: shared}
 					workOn(t, q, e, WorkConfig{Grace: -1})
-					enqueued(t, q, Job{Name: "long"})
+					enqueued(t, q, job.Job{Name: "long"})
 					synctest.Wait()
 					e.take()
 					<-time.After(time.Minute)
 					e.leave.Store(true)
-					ref := enqueued(t, q, Job{Name: "short", Group: group})
-					ctx, cancel := context.WithTimeout(t.Context(), 2*roomPause)
+					ref := enqueued(t, q, job.Job{Name: "short", Group: group})
+					ctx, cancel := context.WithTimeout(t.Context(), 2*run.RoomPause)
 					defer cancel()
 					if _, err := q.Wait(ctx, ref.ID); err != nil {
 						t.Errorf("a job beside a free place: %v", err)
@@ -185,8 +187,8 @@ func TestRoomOfAnEmptyCall(t *testing.T) {
 		e, s := newShared(1, true)
 		e.take()
 		workOn(t, q, e, WorkConfig{Grace: -1})
-		ref := enqueued(t, q, Job{Name: "short"})
-		<-time.After(busyPatience / 2)
+		ref := enqueued(t, q, job.Job{Name: "short"})
+		<-time.After(run.BusyPatience / 2)
 		if n := s.asked.Load(); n > 20 {
 			t.Errorf("the executor was asked %d times for its room, though it says when there is some", n)
 		}
@@ -207,13 +209,13 @@ func TestRoomOfWhoEnds(t *testing.T) {
 		q := openOn(t, Config{})
 		e, s := newShared(1, true)
 		stop := workOn(t, q, e, WorkConfig{Grace: -1})
-		enqueued(t, q, Job{Name: "long"})
+		enqueued(t, q, job.Job{Name: "long"})
 		synctest.Wait()
 		s.ended.Store(true)
 		e.(*telling).signal.Notify()
 		before := s.asked.Load()
 		<-time.After(time.Minute)
-		if n := s.asked.Load() - before; n > 4*int64(time.Minute/busyPause) {
+		if n := s.asked.Load() - before; n > 4*int64(time.Minute/run.BusyPause) {
 			t.Errorf("an executor that ends was asked %d times in a minute", n)
 		}
 		if err := stop(); err != nil && !errors.Is(err, bullpen.ErrClosed) {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	bullpen "github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/job"
 	"github.com/bullpen-run/bullpen/pool"
 	"github.com/bullpen-run/bullpen/queue"
 )
@@ -14,7 +15,7 @@ import (
 type full struct {
 	queue  *queue.Queue
 	pool   *pool.Pool
-	job    queue.Ref
+	job    job.Ref
 	other  *bullpen.Handle
 	ends   map[string]chan struct{} // of these two
 	worked func() error             // ends the call of Work
@@ -41,7 +42,7 @@ func fillPool(ctx context.Context, t *testing.T) *full {
 		stop()
 		return <-ended
 	}
-	if f.job, err = f.queue.Enqueue(ctx, queue.Job{Name: "wait", Payload: []byte("job")}); err != nil {
+	if f.job, err = f.queue.Enqueue(ctx, job.Job{Name: "wait", Payload: []byte("job")}); err != nil {
 		t.Fatal(err)
 	}
 	f.awaitCapacity(ctx, t, 1)
@@ -88,7 +89,7 @@ func TestWorkBesideOthers(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	f := fillPool(ctx, t)
-	short, err := f.queue.Enqueue(ctx, queue.Job{Name: "short"})
+	short, err := f.queue.Enqueue(ctx, job.Job{Name: "short"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,8 @@ import (
 	bullpen "github.com/bullpen-run/bullpen"
 	"github.com/bullpen-run/bullpen/internal/engine"
 	"github.com/bullpen-run/bullpen/internal/engine/memory"
+	"github.com/bullpen-run/bullpen/internal/queue/cron"
+	"github.com/bullpen-run/bullpen/job"
 )
 
 func TestScheduleTicks(t *testing.T) {
@@ -24,11 +26,11 @@ func TestScheduleTicks(t *testing.T) {
 				q := openOn(t, Config{Store: &memory.Store{Shared: shared}})
 				feed := q.Events(100)
 				begin := time.Now()
-				putSchedule(t, q, Schedule{Name: "before", Every: 10 * time.Second, Job: Job{Name: "a"}})
+				putSchedule(t, q, job.Schedule{Name: "before", Every: 10 * time.Second, Job: job.Job{Name: "a"}})
 				fireOn(t, q)
 				synctest.Wait()
 				<-time.After(5 * time.Second)
-				putSchedule(t, q, Schedule{Name: "after", Cron: "* * * * *", Job: Job{Name: "b", Queue: "other", Priority: High, Payload: []byte("x")}})
+				putSchedule(t, q, job.Schedule{Name: "after", Cron: "* * * * *", Job: job.Job{Name: "b", Queue: "other", Priority: job.High, Payload: []byte("x")}})
 				<-time.After(3 * time.Minute)
 				synctest.Wait()
 				if got, want := ticked(t, q, "before", begin), every(10*time.Second, 1, 18); !slices.Equal(got, want) {
@@ -41,16 +43,16 @@ func TestScheduleTicks(t *testing.T) {
 				if i.Fired != 3 || i.Skipped != 0 || !i.Last.Equal(begin.Add(3*time.Minute)) || !i.Next.Equal(begin.Add(4*time.Minute)) || i.LastState != "queued" || i.Err != "" {
 					t.Errorf("its info is %+v", i)
 				}
-				job, err := q.Get(t.Context(), i.LastJob)
-				if err != nil || job.Queue != "other" || job.Priority != High || string(job.Payload) != "x" || job.Schedule != "after" || !job.Tick.Equal(i.Last) {
-					t.Errorf("its last job is %+v, %v", job, err)
+				info, err := q.Get(t.Context(), i.LastJob)
+				if err != nil || info.Queue != "other" || info.Priority != job.High || string(info.Payload) != "x" || info.Schedule != "after" || !info.Tick.Equal(i.Last) {
+					t.Errorf("its last job is %+v, %v", info, err)
 				}
 				s := q.Stats().Schedules
 				if s.Fired != 21 || s.Known != 2 || s.Late.Count != 21 || s.Late.Quantile(1) > time.Millisecond {
 					t.Errorf("the stats are %+v", s)
 				}
 				feed.Close()
-				all := slices.DeleteFunc(kinds(feed), func(k EventKind) bool { return k != ScheduleFired })
+				all := slices.DeleteFunc(kinds(feed), func(k job.EventKind) bool { return k != job.ScheduleFired })
 				if len(all) != 21 {
 					t.Errorf("%d events, want one for each tick", len(all))
 				}
@@ -65,7 +67,7 @@ func TestScheduleTellsItsHandler(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		q := openOn(t, Config{})
-		told := make(chan Delivered, 10)
+		told := make(chan job.Delivered, 10)
 		workOn(t, q, newTeam(1, func(_ context.Context, task bullpen.Task) ([]byte, error) {
 			d := AttemptOf(task)
 			told <- d
@@ -75,7 +77,7 @@ func TestScheduleTellsItsHandler(t *testing.T) {
 			return nil, nil
 		}), WorkConfig{})
 		fireOn(t, q)
-		i := putSchedule(t, q, Schedule{Name: "a", Cron: "0 * * * *", Job: Job{Name: "a"}})
+		i := putSchedule(t, q, job.Schedule{Name: "a", Cron: "0 * * * *", Job: job.Job{Name: "a"}})
 		d := <-told
 		if d.Schedule != "a" || !d.Tick.Equal(i.Next) {
 			t.Errorf("it is told %+v, want the tick %v", d, i.Next)
@@ -99,19 +101,19 @@ func TestScheduleMissed(t *testing.T) {
 	t.Parallel()
 	const gap = 50 * time.Minute
 	for _, c := range []struct {
-		missed  Missed
+		missed  job.Missed
 		every   time.Duration
 		fired   []time.Duration // in the gap of 50 min after 10 min
 		skipped uint64
 	}{
-		{MissedOnce, 17 * time.Minute, []time.Duration{51 * time.Minute}, 2},
-		{MissedSkip, 17 * time.Minute, nil, 3},
-		{MissedAll, 17 * time.Minute, every(17*time.Minute, 1, 3), 0},
+		{job.MissedOnce, 17 * time.Minute, []time.Duration{51 * time.Minute}, 2},
+		{job.MissedSkip, 17 * time.Minute, nil, 3},
+		{job.MissedAll, 17 * time.Minute, every(17*time.Minute, 1, 3), 0},
 		// The last tick of the gap is just now.
-		{MissedSkip, 10 * time.Minute, []time.Duration{time.Hour}, 4},
-		{MissedOnce, 2 * time.Hour, nil, 0},
-		{MissedAll, time.Second, every(time.Second, 2601, 1000), 3600 - 600 - 1000},
-		{MissedOnce, 100 * time.Millisecond, []time.Duration{time.Hour}, mostCounted - 1},
+		{job.MissedSkip, 10 * time.Minute, []time.Duration{time.Hour}, 4},
+		{job.MissedOnce, 2 * time.Hour, nil, 0},
+		{job.MissedAll, time.Second, every(time.Second, 2601, 1000), 3600 - 600 - 1000},
+		{job.MissedOnce, 100 * time.Millisecond, []time.Duration{time.Hour}, cron.MostCounted - 1},
 	} {
 		t.Run(fmt.Sprint(c.missed, " ", c.every), func(t *testing.T) {
 			t.Parallel()
@@ -119,7 +121,7 @@ func TestScheduleMissed(t *testing.T) {
 				q := openOn(t, Config{Store: &memory.Store{}})
 				begin := time.Now()
 				stop := fireOn(t, q)
-				putSchedule(t, q, Schedule{Name: "a", Every: c.every, Missed: c.missed, Job: Job{Name: "a"}})
+				putSchedule(t, q, job.Schedule{Name: "a", Every: c.every, Missed: c.missed, Job: job.Job{Name: "a"}})
 				<-time.After(10 * time.Minute)
 				synctest.Wait()
 				stop()
@@ -160,9 +162,9 @@ func TestScheduleOverlap(t *testing.T) {
 			defer close(go1)
 			fireOn(t, q)
 			for _, name := range []string{"alone", "many"} {
-				s := Schedule{Name: name, Every: time.Minute, Job: Job{Name: name}}
+				s := job.Schedule{Name: name, Every: time.Minute, Job: job.Job{Name: name}}
 				if name == "alone" {
-					s.Overlap = OverlapForbid
+					s.Overlap = job.OverlapForbid
 				}
 				putSchedule(t, q, s)
 			}
@@ -172,7 +174,7 @@ func TestScheduleOverlap(t *testing.T) {
 			if alone.Fired != 1 || alone.Skipped != 1 || alone.LastState != "running" || many.Fired != 2 {
 				t.Errorf("%+v\n%+v", alone, many)
 			}
-			if _, err := q.FireSchedule(t.Context(), "alone"); !errors.Is(err, ErrOverlap) || !strings.Contains(err.Error(), alone.LastJob) {
+			if _, err := q.FireSchedule(t.Context(), "alone"); !errors.Is(err, job.ErrOverlap) || !strings.Contains(err.Error(), alone.LastJob) {
 				t.Errorf("fired by hand: %v", err)
 			}
 			for range 3 {
@@ -187,7 +189,7 @@ func TestScheduleOverlap(t *testing.T) {
 				t.Errorf("%+v", s)
 			}
 			feed.Close()
-			if all := kinds(feed); !slices.Contains(all, TickSkipped) {
+			if all := kinds(feed); !slices.Contains(all, job.TickSkipped) {
 				t.Errorf("the events %v", all)
 			}
 		})
@@ -205,7 +207,7 @@ func TestScheduleClock(t *testing.T) {
 		q := openOn(t, Config{Store: skewed{&memory.Store{}, clock}})
 		fireOn(t, q)
 		begin := time.Now()
-		putSchedule(t, q, Schedule{Name: "a", Every: 10 * time.Minute, Missed: MissedAll, Job: Job{Name: "a"}})
+		putSchedule(t, q, job.Schedule{Name: "a", Every: 10 * time.Minute, Missed: job.MissedAll, Job: job.Job{Name: "a"}})
 		pass := func(d time.Duration, want ...int) {
 			t.Helper()
 			<-time.After(d)
@@ -236,7 +238,7 @@ func TestScheduleFails(t *testing.T) {
 		feed := q.Events(1000)
 		fireOn(t, q)
 		begin := time.Now()
-		putSchedule(t, q, Schedule{Name: "a", Every: 10 * time.Minute, Missed: MissedSkip, Job: Job{Name: "a"}})
+		putSchedule(t, q, job.Schedule{Name: "a", Every: 10 * time.Minute, Missed: job.MissedSkip, Job: job.Job{Name: "a"}})
 		left := failing(s, "put", engine.Jobs, 1<<40, fmt.Errorf("%w: no room", engine.ErrFull))
 		<-time.After(11 * time.Minute)
 		synctest.Wait()
@@ -264,7 +266,7 @@ func TestScheduleFails(t *testing.T) {
 		feed.Close()
 		failed := 0
 		for e := range feed.C {
-			if e.Kind == ScheduleFailed {
+			if e.Kind == job.ScheduleFailed {
 				failed++
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/bullpen-run/bullpen/internal/engine/memory"
+	"github.com/bullpen-run/bullpen/job"
 )
 
 // TestScheduleChanges pauses, resumes, replaces, removes and fires by hand.
@@ -17,7 +18,7 @@ func TestScheduleChanges(t *testing.T) {
 		q := openOn(t, Config{Store: &memory.Store{}})
 		fireOn(t, q)
 		begin := time.Now()
-		s := Schedule{Name: "a.b", Every: 10 * time.Second, Job: Job{Name: "a"}}
+		s := job.Schedule{Name: "a.b", Every: 10 * time.Second, Job: job.Job{Name: "a"}}
 		putSchedule(t, q, s)
 		until := func(seconds int) {
 			<-time.After(time.Until(begin.Add(time.Duration(seconds) * time.Second)))
@@ -50,7 +51,7 @@ func TestScheduleChanges(t *testing.T) {
 			t.Errorf("with another job: %+v", i)
 		}
 		until(146)
-		if ref, err := q.FireSchedule(t.Context(), "a.b"); err != nil || ref.State != Queued {
+		if ref, err := q.FireSchedule(t.Context(), "a.b"); err != nil || ref.State != job.Queued {
 			t.Errorf("by hand: %v, %v", ref, err)
 		} else if i = getSchedule(t, q, "a.b"); i.LastJob != ref.ID || i.Fired != 4 {
 			t.Errorf("after it was fired by hand: %+v", i)
@@ -83,7 +84,7 @@ func inSeconds(seconds []int) []time.Duration {
 func TestScheduleIsNotThere(t *testing.T) {
 	t.Parallel()
 	q := openOn(t, Config{})
-	putSchedule(t, q, Schedule{Name: "a.b", Every: time.Hour, Job: Job{Name: "a"}})
+	putSchedule(t, q, job.Schedule{Name: "a.b", Every: time.Hour, Job: job.Job{Name: "a"}})
 	if err := q.RemoveSchedule(t.Context(), "a.b"); err != nil {
 		t.Error(err)
 	}
@@ -94,7 +95,7 @@ func TestScheduleIsNotThere(t *testing.T) {
 		"fire":   second(q.FireSchedule(t.Context(), "a.b")),
 		"odd":    second(q.GetSchedule(t.Context(), "A b")),
 	} {
-		if !errors.Is(err, ErrNoSchedule) {
+		if !errors.Is(err, job.ErrNoSchedule) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}

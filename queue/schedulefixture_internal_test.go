@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/bullpen-run/bullpen/internal/engine"
+	"github.com/bullpen-run/bullpen/internal/queue/jobs"
+	"github.com/bullpen-run/bullpen/job"
 )
 
 // skewed is a store whose nodes have a wrong clock.
@@ -51,7 +53,7 @@ func fireOn(t testing.TB, q *Queue) (stop func()) {
 	go func() { ended <- q.FireSchedules(ctx) }() // ends with ctx; stop waits
 	stop = sync.OnceFunc(func() {
 		cancel()
-		if err := <-ended; err != nil && !errors.Is(err, ErrClosed) {
+		if err := <-ended; err != nil && !errors.Is(err, job.ErrClosed) {
 			t.Error(err)
 		}
 	})
@@ -59,7 +61,7 @@ func fireOn(t testing.TB, q *Queue) (stop func()) {
 	return stop
 }
 
-func putSchedule(t testing.TB, q *Queue, s Schedule) ScheduleInfo {
+func putSchedule(t testing.TB, q *Queue, s job.Schedule) job.ScheduleInfo {
 	t.Helper()
 	i, err := q.PutSchedule(t.Context(), s)
 	if err != nil {
@@ -68,7 +70,7 @@ func putSchedule(t testing.TB, q *Queue, s Schedule) ScheduleInfo {
 	return i
 }
 
-func getSchedule(t testing.TB, q *Queue, name string) ScheduleInfo {
+func getSchedule(t testing.TB, q *Queue, name string) job.ScheduleInfo {
 	t.Helper()
 	i, err := q.GetSchedule(t.Context(), name)
 	if err != nil {
@@ -81,7 +83,7 @@ func getSchedule(t testing.TB, q *Queue, name string) ScheduleInfo {
 // moment, in the order in which they were put.
 func ticked(t testing.TB, q *Queue, name string, from time.Time) []time.Duration {
 	t.Helper()
-	page, err := q.List(t.Context(), Filter{State: Queued, Limit: mostPage})
+	page, err := q.List(t.Context(), job.Filter{State: job.Queued, Limit: jobs.MostPage})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,8 @@ import (
 	bullpen "github.com/bullpen-run/bullpen"
 	"github.com/bullpen-run/bullpen/internal/engine"
 	"github.com/bullpen-run/bullpen/internal/engine/memory"
+	"github.com/bullpen-run/bullpen/internal/queue/cron"
+	"github.com/bullpen-run/bullpen/job"
 )
 
 // tickLedger notes which ticks have run.
@@ -76,7 +78,7 @@ func TestScheduleNodes(t *testing.T) {
 		synctest.Wait()
 		begin := time.Now()
 		for i := range 20 {
-			putSchedule(t, nodes[i%3], Schedule{Name: fmt.Sprint("s", i), Every: 10 * time.Second, Job: Job{Name: "a"}})
+			putSchedule(t, nodes[i%3], job.Schedule{Name: fmt.Sprint("s", i), Every: 10 * time.Second, Job: job.Job{Name: "a"}})
 		}
 		late := func(what string, most time.Duration) {
 			t.Helper()
@@ -99,9 +101,9 @@ func TestScheduleNodes(t *testing.T) {
 			t.Error(err)
 		}
 		<-time.After(10 * time.Second)
-		late("one has died", holdBack+holdMore)
+		late("one has died", cron.HoldBack+cron.HoldMore)
 		<-time.After(time.Minute)
-		late("one is left", holdBack+holdMore)
+		late("one is left", cron.HoldBack+cron.HoldMore)
 		n := uint64(0)
 		for _, q := range nodes {
 			n += q.Stats().Schedules.Fired
@@ -193,7 +195,7 @@ func (s *mortals) Open(ctx context.Context, o engine.Options) (engine.Engine, er
 func TestScheduleKilled(t *testing.T) {
 	t.Parallel()
 	for _, shared := range []bool{false, true} {
-		for _, overlap := range []Overlap{OverlapAllow, OverlapForbid} {
+		for _, overlap := range []job.Overlap{job.OverlapAllow, job.OverlapForbid} {
 			t.Run(fmt.Sprint("shared ", shared, " ", overlap), func(t *testing.T) {
 				t.Parallel()
 				steps := 0
@@ -214,16 +216,16 @@ func TestScheduleKilled(t *testing.T) {
 }
 
 // killed has a node that dies at its nth operation; it tells whether it lived on.
-func killed(t *testing.T, shared bool, overlap Overlap, n int, after bool) (alive bool) {
+func killed(t *testing.T, shared bool, overlap job.Overlap, n int, after bool) (alive bool) {
 	t.Helper()
 	store := &memory.Store{Shared: shared}
 	var l tickLedger
 	watcher := openOn(t, Config{Store: store, Node: "watcher"})
 	l.work(t, watcher)
 	begin := time.Now()
-	names := map[string]Missed{"once": MissedOnce, "all": MissedAll}
+	names := map[string]job.Missed{"once": job.MissedOnce, "all": job.MissedAll}
 	for name, missed := range names {
-		putSchedule(t, watcher, Schedule{Name: name, Every: 15 * time.Second, Missed: missed, Overlap: overlap, Job: Job{Name: "a"}})
+		putSchedule(t, watcher, job.Schedule{Name: name, Every: 15 * time.Second, Missed: missed, Overlap: overlap, Job: job.Job{Name: "a"}})
 	}
 	dying := newMortals(store, after)
 	first := openOn(t, Config{Store: dying, Node: "first"})
@@ -246,7 +248,7 @@ func killed(t *testing.T, shared bool, overlap Overlap, n int, after bool) (aliv
 	}
 	<-time.After(30 * time.Second)
 	synctest.Wait()
-	if shared || overlap == OverlapAllow { // else most of the missed ones overlap
+	if shared || overlap == job.OverlapAllow { // else most of the missed ones overlap
 		l.check(t, "all", begin, every(15*time.Second, 1, 8))
 	}
 	l.mu.Lock()
@@ -274,7 +276,7 @@ func TestScheduleDoubt(t *testing.T) {
 		store := &memory.Store{}
 		watcher := openOn(t, Config{Store: store})
 		begin := time.Now()
-		s := Schedule{Name: "a", Every: time.Minute, Job: Job{Name: "a"}}
+		s := job.Schedule{Name: "a", Every: time.Minute, Job: job.Job{Name: "a"}}
 		putSchedule(t, watcher, s)
 		dying := newMortals(store, true)
 		first := openOn(t, Config{Store: dying})
@@ -287,7 +289,7 @@ func TestScheduleDoubt(t *testing.T) {
 		if got := ticked(t, watcher, "a", begin); len(got) != 1 || getSchedule(t, watcher, "a").Fired != 0 {
 			t.Fatalf("the test wants a job that is not noted: %v", got)
 		}
-		s.Job.Queue, s.Job.Priority = "other", High
+		s.Job.Queue, s.Job.Priority = "other", job.High
 		putSchedule(t, watcher, s)
 		<-time.After(5 * time.Second) // so soon it is not missed
 		fireOn(t, openOn(t, Config{Store: store}))
@@ -332,7 +334,7 @@ func chaos(t *testing.T, rnd *rand.Rand) {
 	periods := map[string]time.Duration{"a": time.Second, "b": 7 * time.Second, "c": 30 * time.Second}
 	begin := time.Now()
 	for name, d := range periods {
-		putSchedule(t, watcher, Schedule{Name: name, Every: d, Missed: MissedAll, Job: Job{Name: "a"}})
+		putSchedule(t, watcher, job.Schedule{Name: name, Every: d, Missed: job.MissedAll, Job: job.Job{Name: "a"}})
 	}
 	nodes := make([]*Queue, 3)
 	start := func(i int) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	bullpen "github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/job"
 )
 
 // shrinking is an executor whose places change while it is used.
@@ -39,10 +40,10 @@ func TestFewerPlaces(t *testing.T) {
 	defer cancel()
 	for _, step := range []struct {
 		places int64
-		p      Priority
-	}{{2, High}, {2, High}, {1, Normal}, {1, Normal}, {1, Normal}, {1, Low}, {1, Low}, {2, High}, {1, Low}, {1, Low}, {1, Normal}} {
+		p      job.Priority
+	}{{2, job.High}, {2, job.High}, {1, job.Normal}, {1, job.Normal}, {1, job.Normal}, {1, job.Low}, {1, job.Low}, {2, job.High}, {1, job.Low}, {1, job.Low}, {1, job.Normal}} {
 		e.places.Store(step.places)
-		if _, _, err := q.Run(ctx, Job{Priority: step.p}); err != nil {
+		if _, _, err := q.Run(ctx, job.Job{Priority: step.p}); err != nil {
 			t.Fatalf("a job of priority %v, with %d places: %v", step.p, step.places, err)
 		}
 	}

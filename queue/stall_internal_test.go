@@ -16,6 +16,8 @@ import (
 	bullpen "github.com/bullpen-run/bullpen"
 	"github.com/bullpen-run/bullpen/internal/engine"
 	"github.com/bullpen-run/bullpen/internal/engine/memory"
+	"github.com/bullpen-run/bullpen/internal/queue/run"
+	"github.com/bullpen-run/bullpen/job"
 )
 
 // tardy is a store whose takers tell late, and not in order, what they have to tell.
@@ -107,13 +109,13 @@ func noStall(t *testing.T, seed uint64) {
 	defer cancel()
 	longest := 10 * time.Second
 	if seed%7 == 0 {
-		longest += fullHold
+		longest += run.FullHold
 	}
 	var open []string
 	for range 200 {
-		p := Priority(n(int(priorities)))
+		p := job.Priority(n(int(job.Priorities)))
 		for range 1 + n(3)*n(40) {
-			j := Job{Priority: p}
+			j := job.Job{Priority: p}
 			if groups && n(3) == 0 {
 				j.Group = string(rune('a' + n(3)))
 			}
@@ -123,7 +125,7 @@ func noStall(t *testing.T, seed uint64) {
 			open = append(open, enqueued(t, nodes[0], j).ID)
 		}
 		for range n(10) / 9 * n(10) {
-			if err := nodes[0].Cancel(ctx, open[n(len(open))]); err != nil && !errors.Is(err, ErrEnded) {
+			if err := nodes[0].Cancel(ctx, open[n(len(open))]); err != nil && !errors.Is(err, job.ErrEnded) {
 				t.Fatal(err)
 			}
 		}
@@ -135,7 +137,7 @@ func noStall(t *testing.T, seed uint64) {
 			for _, id := range open {
 				began := time.Now()
 				if _, err := nodes[0].Wait(ctx, id); errors.Is(err, context.DeadlineExceeded) || time.Since(began) > longest {
-					t.Fatalf("job %s waited for %v: %v; %s", id, time.Since(began), err, standingOf(nodes))
+					t.Fatalf("job %s waited for %v: %v; %s", id, time.Since(began), err, standingOf(t, nodes))
 				}
 			}
 			open = open[:0]
@@ -148,7 +150,7 @@ func fitfulNodes(t *testing.T, seed uint64, n func(int) int, late func() time.Du
 	t.Helper()
 	store := tardy{&memory.Store{Shared: seed%4 == 3}, late}
 	for range 1 + seed%4/3 {
-		q := openOn(t, Config{Store: store, Retry: Retry{Attempts: 3, Backoff: 10 * time.Millisecond}})
+		q := openOn(t, Config{Store: store, Retry: job.Retry{Attempts: 3, Backoff: 10 * time.Millisecond}})
 		for range 1 + seed%5/4 {
 			e := &fitful{n: n, refuses: seed%7 == 0, fails: seed%11 < 3}
 			e.places.Store(4)
@@ -188,21 +190,14 @@ func (f *fitful) Submit(_ context.Context, _ bullpen.Task, done func(bullpen.Res
 	return nil
 }
 
-// standingOf says what the calls of Work wait for.
-func standingOf(nodes []*Queue) string {
+// standingOf says how much the nodes have in hand, and what waits.
+func standingOf(t *testing.T, nodes []*Queue) string {
+	t.Helper()
 	synctest.Wait()
 	var s strings.Builder
 	for _, q := range nodes {
-		q.mu.Lock()
-		for r := range q.runners {
-			fmt.Fprintf(&s, "there are %d places, %d jobs looked up, %d ready", r.executor.Capacity(), r.looking, len(r.ready))
-			for i := range r.levels {
-				l := &r.levels[i]
-				fmt.Fprintf(&s, "; %v: waiting %d, asked %d, standing %d, recalled %d, active %v", Priority(i), l.waiting, l.asked, l.standing, l.recalled, l.active)
-			}
-			s.WriteString("\n")
-		}
-		q.mu.Unlock()
+		depths, err := q.Depth(t.Context(), "default")
+		fmt.Fprintf(&s, "%+v, %+v, %v\n", q.Stats(), depths, err)
 	}
 	return s.String()
 }

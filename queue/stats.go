@@ -2,21 +2,12 @@ package queue
 
 import (
 	"context"
-	"sync/atomic"
 	"time"
 
 	bullpen "github.com/bullpen-run/bullpen"
 	"github.com/bullpen-run/bullpen/internal/engine"
+	"github.com/bullpen-run/bullpen/internal/queue/jobs"
 )
-
-// counters are what this program has done since Open, besides the tallies.
-type counters struct {
-	schedules             scheduleCounters
-	damaged, missing      atomic.Uint64
-	batches, batchesEnded atomic.Uint64
-	callbacks             atomic.Uint64
-	hands, recording      atomic.Int64
-}
 
 // Stats is what this program has done on a queue since Open, and what it has in
 // hand. For what waits in the queue ask Depth, for the store ask Status.
@@ -55,14 +46,14 @@ type Stats struct {
 // Stats returns counts of all queues together; [Queue.QueueStats] tells those of
 // one. It is cheap and asks nobody.
 func (q *Queue) Stats() Stats {
-	c := &q.count
+	list, b := q.jobs, q.batches
 	s := Stats{
-		Damaged: c.damaged.Load(), Missing: c.missing.Load(),
-		Hands: int(c.hands.Load()), Recording: int(c.recording.Load()), Schedules: c.schedules.stats(), EventsLost: q.journal.lost.Load(),
-		Batches: c.batches.Load(), BatchesEnded: c.batchesEnded.Load(), Callbacks: c.callbacks.Load(), BatchesOpen: q.batches.size(),
+		Damaged: list.Damages.Load(), Missing: b.Tally.Missing.Load(),
+		Hands: int(q.node.InHand.Load()), Recording: int(q.node.Recording.Load()), Schedules: ticksOf(&q.schedules.Ticks), EventsLost: list.Journal.Lost.Load(),
+		Batches: b.Tally.Opened.Load(), BatchesEnded: b.Tally.Ended.Load(), Callbacks: b.Tally.Callbacks.Load(), BatchesOpen: b.Size(),
 		Ended: make(map[bullpen.Outcome]uint64),
 	}
-	q.tallies.all(func(_ string, t *tally) { t.addTo(&s) })
+	list.Tallies.All(func(_ string, t *jobs.Tally) { addTo(&s, t) })
 	return s
 }
 
@@ -103,9 +94,9 @@ type Sync struct {
 
 // Status asks the store how it does.
 func (q *Queue) Status(ctx context.Context) (Status, error) {
-	i, err := q.engine.Info(ctx)
+	i, err := q.jobs.Engine.Info(ctx)
 	if err != nil {
-		return Status{}, storeError(err)
+		return Status{}, jobs.StoreError(err)
 	}
 	kept, err := q.deadKept(ctx, i.Streams[engine.Dead].Messages > 0)
 	if err != nil {
@@ -120,20 +111,24 @@ func (q *Queue) Status(ctx context.Context) (Status, error) {
 }
 
 func (q *Queue) deadKept(ctx context.Context, any bool) (Kept, error) {
-	k := Kept{MaxBytes: q.config.Keep.Dead, MaxAge: q.config.Keep.DeadAge}
+	k := Kept{MaxBytes: q.jobs.Config.Keep.Dead, MaxAge: q.jobs.Config.Keep.DeadAge}
 	if !any {
 		return k, nil
 	}
-	_, err := q.engine.Walk(ctx, engine.Dead, engine.Walk{}, func(m engine.Message) bool {
+	_, err := q.jobs.Engine.Walk(ctx, engine.Dead, engine.Walk{}, func(m engine.Message) bool {
 		k.Oldest, k.Expires = m.Time, m.Time.Add(k.MaxAge)
 		return false
 	})
-	return k, storeError(err)
+	return k, jobs.StoreError(err)
 }
 
 // Failed is closed when the store has failed: nothing more is confirmed until the
 // program is started again. What was confirmed is safe. Err says why.
-func (q *Queue) Failed() <-chan struct{} { return q.engine.Failed() }
+func (q *Queue) Failed() <-chan struct{} {
+	return q.jobs.Failed()
+}
 
 // Err returns why the store failed, nil while it has not.
-func (q *Queue) Err() error { return storeError(q.engine.Err()) }
+func (q *Queue) Err() error {
+	return q.jobs.Err()
+}

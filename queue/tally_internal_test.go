@@ -11,13 +11,15 @@ import (
 	"time"
 
 	bullpen "github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/internal/queue/jobs"
+	"github.com/bullpen-run/bullpen/job"
 )
 
 // TestHistogram wants each duration in the first bucket that does not end below it,
 // and quantiles that are right within a quarter.
 func TestHistogram(t *testing.T) {
 	t.Parallel()
-	var all histogram
+	var all jobs.Histogram
 	var durations []time.Duration
 	for i := range 2000 {
 		d := time.Duration(math.Exp2(rand.Float64() * 48))
@@ -25,16 +27,16 @@ func TestHistogram(t *testing.T) {
 			d = time.Duration(i)
 		}
 		durations = append(durations, d)
-		all.add(d)
+		all.Add(d)
 		var h Histogram
 		if n := bucketOf(d); h.Bound(n) < d || n > 0 && h.Bound(n-1) >= d {
 			t.Fatalf("%v is in bucket %d, which ends with %v and begins above %v", d, n, h.Bound(n), h.Bound(n-1))
 		}
 	}
-	all.add(-time.Second)
+	all.Add(-time.Second)
 	durations = append(durations, 0)
 	slices.Sort(durations)
-	h := all.snapshot()
+	h := Histogram(all.Snapshot())
 	for _, q := range []float64{-1, 0, 0.001, 0.5, 0.9, 0.99, 1, 2} {
 		rank := max(int(math.Ceil(min(q, 1)*float64(len(durations))))-1, 0)
 		want := durations[rank]
@@ -42,8 +44,8 @@ func TestHistogram(t *testing.T) {
 			t.Errorf("quantile %v is %v, want %v or up to a quarter more", q, got, want)
 		}
 	}
-	all.add(time.Minute)
-	later := all.snapshot()
+	all.Add(time.Minute)
+	later := Histogram(all.Snapshot())
 	if d := later.Minus(&h); d.Count != 1 || d.Sum != time.Minute || d.Quantile(1) < time.Minute || d.Quantile(1) > 75*time.Second || d.Mean() != time.Minute {
 		t.Errorf("between the two came %d of %v, quantile %v, want one of a minute", d.Count, d.Sum, d.Quantile(1))
 	}
@@ -54,8 +56,8 @@ func TestHistogram(t *testing.T) {
 	if none.Quantile(0.5) != 0 || none.Mean() != 0 {
 		t.Error("nothing took time")
 	}
-	all.add(math.MaxInt64)
-	if longest := all.snapshot(); longest.Quantile(1) != longest.Bound(histogramBuckets-1) {
+	all.Add(math.MaxInt64)
+	if longest := Histogram(all.Snapshot()); longest.Quantile(1) != longest.Bound(len(longest.Buckets)-1) {
 		t.Errorf("the longest is %v, want the last bound", longest.Quantile(1))
 	}
 }
@@ -65,9 +67,9 @@ func TestHistogram(t *testing.T) {
 func TestWaitAndRun(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		q := openOn(t, Config{Retry: Retry{Attempts: 2, Backoff: 10 * time.Second}})
-		job := enqueued(t, q, Job{Queue: "a", Name: "once", Delay: time.Hour})
-		late := enqueued(t, q, Job{Queue: "a", Name: "twice"})
+		q := openOn(t, Config{Retry: job.Retry{Attempts: 2, Backoff: 10 * time.Second}})
+		once := enqueued(t, q, job.Job{Queue: "a", Name: "once", Delay: time.Hour})
+		late := enqueued(t, q, job.Job{Queue: "a", Name: "twice"})
 		<-time.After(time.Minute)
 		workOn(t, q, newTeam(2, func(_ context.Context, task bullpen.Task) ([]byte, error) {
 			<-time.After(3 * time.Second)
@@ -76,7 +78,7 @@ func TestWaitAndRun(t *testing.T) {
 			}
 			return nil, nil
 		}), WorkConfig{Queue: "a"})
-		for _, ref := range []Ref{job, late} {
+		for _, ref := range []job.Ref{once, late} {
 			if _, err := q.Wait(t.Context(), ref.ID); err != nil {
 				t.Fatal(err)
 			}
@@ -104,30 +106,21 @@ func TestWaitAndRun(t *testing.T) {
 func TestMostTallies(t *testing.T) {
 	t.Parallel()
 	q := openOn(t, Config{})
-	for i := range mostTallies + 5 {
-		q.tallies.of(fmt.Sprint("q", i)).enqueued.Add(1)
+	for i := range jobs.MostTallies + 5 {
+		q.jobs.Tallies.Of(fmt.Sprint("q", i)).Enqueued.Add(1)
 	}
-	if n := len(q.QueueNames()); n != mostTallies+1 {
-		t.Errorf("%d queues are counted apart, want %d and one for the rest", n, mostTallies)
+	if n := len(q.QueueNames()); n != jobs.MostTallies+1 {
+		t.Errorf("%d queues are counted apart, want %d and one for the rest", n, jobs.MostTallies)
 	}
-	if rest := q.QueueStats(""); rest.Enqueued != 5 || q.Stats().Enqueued != mostTallies+5 {
-		t.Errorf("the rest is %d of %d, want 5 of %d", rest.Enqueued, q.Stats().Enqueued, mostTallies+5)
+	if rest := q.QueueStats(""); rest.Enqueued != 5 || q.Stats().Enqueued != jobs.MostTallies+5 {
+		t.Errorf("the rest is %d of %d, want 5 of %d", rest.Enqueued, q.Stats().Enqueued, jobs.MostTallies+5)
 	}
 }
 
-// BenchmarkTally measures what a job costs that is counted, while all processors
-// do so on one queue.
-func BenchmarkTally(b *testing.B) {
-	var all tallies
-	b.ReportAllocs()
-	b.RunParallel(func(pb *testing.PB) {
-		for pb.Next() {
-			c := all.of("mail")
-			c.enqueued.Add(1)
-			c.taken.Add(1)
-			c.wait.add(time.Millisecond)
-			c.run.add(time.Microsecond)
-			c.ended[0].Add(1)
-		}
-	})
+// bucketOf returns the bucket that counts a duration.
+func bucketOf(d time.Duration) int {
+	var one jobs.Histogram
+	one.Add(d)
+	counts := one.Snapshot().Buckets
+	return slices.Index(counts[:], 1)
 }

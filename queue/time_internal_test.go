@@ -11,13 +11,15 @@ import (
 
 	bullpen "github.com/bullpen-run/bullpen"
 	"github.com/bullpen-run/bullpen/internal/engine/memory"
+	"github.com/bullpen-run/bullpen/internal/queue/run"
+	"github.com/bullpen-run/bullpen/job"
 )
 
 // begun notes when a handler is called, and as what.
 type begun struct {
 	mu    sync.Mutex
-	at    []time.Time // guarded by mu
-	calls []Delivered // guarded by mu
+	at    []time.Time     // guarded by mu
+	calls []job.Delivered // guarded by mu
 }
 
 func (b *begun) note(task bullpen.Task) {
@@ -26,7 +28,7 @@ func (b *begun) note(task bullpen.Task) {
 	b.at, b.calls = append(b.at, time.Now()), append(b.calls, AttemptOf(task))
 }
 
-func (b *begun) all() ([]time.Time, []Delivered) {
+func (b *begun) all() ([]time.Time, []job.Delivered) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.at, b.calls
@@ -47,17 +49,17 @@ func TestBackOff(t *testing.T) {
 					b.note(task)
 					return nil, bullpen.Fail("no", true)
 				}), WorkConfig{})
-				policy := Retry{Attempts: 6, Backoff: time.Second, MaxBackoff: 5 * time.Second}
+				policy := job.Retry{Attempts: 6, Backoff: time.Second, MaxBackoff: 5 * time.Second}
 				start := time.Now()
-				ref := enqueued(t, q, Job{Name: "a", Retry: policy})
+				ref := enqueued(t, q, job.Job{Name: "a", Retry: policy})
 				<-time.After(time.Millisecond)
 				info, err := q.Get(t.Context(), ref.ID)
-				if err != nil || info.State != Retrying || info.At.Before(start.Add(500*time.Millisecond)) || info.At.After(start.Add(time.Second)) || info.Attempts != 1 {
+				if err != nil || info.State != job.Retrying || info.At.Before(start.Add(500*time.Millisecond)) || info.At.After(start.Add(time.Second)) || info.Attempts != 1 {
 					t.Errorf("after the first attempt: %+v, %v", info, err)
 				}
 				_, err = q.Wait(t.Context(), ref.ID)
-				var end *EndError
-				if !errors.As(err, &end) || end.Reason != Exhausted || end.Attempts != 6 {
+				var end *job.EndError
+				if !errors.As(err, &end) || end.Reason != job.Exhausted || end.Attempts != 6 {
 					t.Errorf("it ends with %v, want all 6 attempts used", err)
 				}
 				at, calls := b.all()
@@ -99,7 +101,7 @@ func TestLeasesAreRenewed(t *testing.T) {
 				workOn(t, q, newTeam(2, handler), WorkConfig{})
 			}
 			start := time.Now()
-			_, _, err := nodes[0].Run(t.Context(), Job{Name: "a"})
+			_, _, err := nodes[0].Run(t.Context(), job.Job{Name: "a"})
 			if at, _ := b.all(); err != nil || len(at) != 1 || time.Since(start) < 10*lease {
 				t.Errorf("lease %v: it began %d times, %v", lease, len(at), err)
 			}
@@ -130,7 +132,7 @@ func TestANodeThatEnds(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s, lease := Memory(), 10*time.Second
 			last := openOn(t, Config{Store: s, Lease: lease})
-			ref := enqueued(t, last, Job{Name: "a", Payload: []byte("x")})
+			ref := enqueued(t, last, job.Job{Name: "a", Payload: []byte("x")})
 			start := time.Now()
 			for n := range deaths {
 				q := openOn(t, Config{Store: s, Lease: lease})
@@ -147,7 +149,7 @@ func TestANodeThatEnds(t *testing.T) {
 				if err := q.Close(); err != nil {
 					t.Error(err)
 				}
-				if err := stop(); !errors.Is(err, ErrClosed) {
+				if err := stop(); !errors.Is(err, job.ErrClosed) {
 					t.Errorf("Work: %v", err)
 				}
 			}
@@ -167,7 +169,7 @@ func TestANodeThatEnds(t *testing.T) {
 			if since := calls[0].Since; since.Before(start) || since.After(at[0]) {
 				t.Errorf("it waits since %v, want the death before %v", since, at[0])
 			}
-			if calls[0].Since = (time.Time{}); calls[0] != (Delivered{Attempt: deaths + 1, Redelivered: true}) {
+			if calls[0].Since = (time.Time{}); calls[0] != (job.Delivered{Attempt: deaths + 1, Redelivered: true}) {
 				t.Errorf("after %d deaths it is told %+v", deaths, calls[0])
 			}
 			info, err := last.Get(t.Context(), ref.ID)
@@ -188,7 +190,7 @@ func TestTooManyNodesDied(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, lease := Memory(), time.Second
 		last := openOn(t, Config{Store: s, Lease: lease})
-		ref := enqueued(t, last, Job{Name: "a", Retry: Retry{Nodes: 3}, Idempotent: true})
+		ref := enqueued(t, last, job.Job{Name: "a", Retry: job.Retry{Nodes: 3}, Idempotent: true})
 		for n := range 4 {
 			q := openOn(t, Config{Store: s, Lease: lease})
 			executor, got := hanging()
@@ -202,7 +204,7 @@ func TestTooManyNodesDied(t *testing.T) {
 			}
 		}
 		info, err := last.Get(t.Context(), ref.ID)
-		if err != nil || info.State != Dead || info.Reason != Quarantined || info.Outcome != bullpen.Lost || info.Attempts != 3 {
+		if err != nil || info.State != job.Dead || info.Reason != job.Quarantined || info.Outcome != bullpen.Lost || info.Attempts != 3 {
 			t.Errorf("%+v, %v, want it quarantined after 3 deaths", info, err)
 		}
 	})
@@ -216,14 +218,14 @@ func TestWhatWorkLeavesBehind(t *testing.T) {
 		q := openOn(t, Config{Store: &memory.Store{Shared: true}, Lease: 10 * time.Second})
 		executor, got := hanging()
 		stop := workOn(t, q, executor, WorkConfig{Grace: -1})
-		ref := enqueued(t, q, Job{Name: "a"})
+		ref := enqueued(t, q, job.Job{Name: "a"})
 		synctest.Wait()
 		if got.Load() != 1 {
 			t.Fatal("it has not begun")
 		}
 		start := time.Now()
-		if err := stop(); err != nil || time.Since(start) != abortPatience {
-			t.Errorf("Work ended after %v with %v, want %v", time.Since(start), err, abortPatience)
+		if err := stop(); err != nil || time.Since(start) != run.AbortPatience {
+			t.Errorf("Work ended after %v with %v, want %v", time.Since(start), err, run.AbortPatience)
 		}
 		workOn(t, q, newTeam(1, echoes), WorkConfig{})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -238,12 +240,12 @@ func TestWhatWorkLeavesBehind(t *testing.T) {
 func TestDeadlines(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		job     Job
+		job     job.Job
 		started bool
 	}{
-		"while it runs":                   {Job{Name: "long"}, true},
-		"while it waits for another":      {Job{Name: "bad", Retry: Retry{Backoff: 10 * time.Minute, MaxBackoff: 10 * time.Minute}}, true},
-		"while it waits for another soon": {Job{Name: "bad", Retry: Retry{Backoff: 20 * time.Second}}, true},
+		"while it runs":                   {job.Job{Name: "long"}, true},
+		"while it waits for another":      {job.Job{Name: "bad", Retry: job.Retry{Backoff: 10 * time.Minute, MaxBackoff: 10 * time.Minute}}, true},
+		"while it waits for another soon": {job.Job{Name: "bad", Retry: job.Retry{Backoff: 20 * time.Second}}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -259,8 +261,8 @@ func TestDeadlines(t *testing.T) {
 				start := time.Now()
 				c.job.Deadline = start.Add(5 * time.Second)
 				_, _, err := q.Run(t.Context(), c.job)
-				var end *EndError
-				if !errors.As(err, &end) || end.Reason != Expired || !errors.Is(err, context.DeadlineExceeded) || (end.Attempts > 0) != c.started {
+				var end *job.EndError
+				if !errors.As(err, &end) || end.Reason != job.Expired || !errors.Is(err, context.DeadlineExceeded) || (end.Attempts > 0) != c.started {
 					t.Errorf("it ends with %v, want that its deadline passed", err)
 				}
 				if took := time.Since(start); took > 6*time.Second && c.job.Delay == 0 {

@@ -11,6 +11,8 @@ import (
 
 	bullpen "github.com/bullpen-run/bullpen"
 	"github.com/bullpen-run/bullpen/internal/engine/memory"
+	"github.com/bullpen-run/bullpen/internal/queue/record"
+	"github.com/bullpen-run/bullpen/job"
 )
 
 // damagedStore has 600 good jobs, one that is damaged, and one with a time.
@@ -19,11 +21,11 @@ func damagedStore(t *testing.T) (s *memory.Store, damaged string) {
 	s = &memory.Store{Shared: true}
 	raw := rawEngine(t, s)
 	put := func(change func([]byte), at time.Time) (id string) {
-		j := &stored{id: newID(), job: Job{Name: "a", Queue: "default", At: at}}
-		m := j.message()
+		j := &record.Job{ID: newID(), Job: job.Job{Name: "a", Queue: "default", At: at}}
+		m := j.Message()
 		change(m.Data)
 		putRaw(t, raw, m)
-		return j.id
+		return j.ID
 	}
 	same := func([]byte) {}
 	for range 300 {
@@ -45,14 +47,14 @@ func TestVerify(t *testing.T) {
 		q := openOn(t, Config{Store: s, Logger: slog.New(l)})
 		synctest.Wait()
 		stats := q.Stats()
-		if !q.verified.Load() || stats.Damaged != 1 {
+		if !q.jobs.Verified.Load() || stats.Damaged != 1 {
 			t.Errorf("%d damaged, want one", stats.Damaged)
 		}
 		for _, c := range []struct {
-			kind EventKind
+			kind job.EventKind
 			key  string
 			want string
-		}{{Damaged, "job", damaged}, {Verified, "count", fmt.Sprint(602)}} {
+		}{{job.Damaged, "job", damaged}, {job.Verified, "count", fmt.Sprint(602)}} {
 			if got := l.of("queue: "+c.kind.String(), c.key); !slices.Equal(got, []string{c.want}) {
 				t.Errorf("%v is told of %v, want %s", c.kind, got, c.want)
 			}
@@ -60,11 +62,11 @@ func TestVerify(t *testing.T) {
 		workOn(t, q, newTeam(8, echoes), WorkConfig{})
 		<-time.After(time.Hour)
 		_, err := q.Wait(t.Context(), damaged)
-		var end *EndError
-		if !errors.As(err, &end) || end.Reason != Corrupt || end.Outcome != bullpen.Lost || end.Task != nil {
+		var end *job.EndError
+		if !errors.As(err, &end) || end.Reason != job.Corrupt || end.Outcome != bullpen.Lost || end.Task != nil {
 			t.Errorf("the damaged job ends with %v", err)
 		}
-		if dead, err := q.GetDead(t.Context(), damaged); err != nil || dead.Payload != nil || dead.Reason != Corrupt {
+		if dead, err := q.GetDead(t.Context(), damaged); err != nil || dead.Payload != nil || dead.Reason != job.Corrupt {
 			t.Errorf("the damaged job is among the dead as %+v, %v", dead, err)
 		}
 		if _, err := q.RetryDead(t.Context(), damaged); err == nil {
@@ -95,12 +97,12 @@ func TestVerifyGoesOn(t *testing.T) {
 				l := &logged{}
 				q := openOn(t, Config{Store: s, Logger: slog.New(l)})
 				synctest.Wait()
-				if texts := l.of("queue: "+NotKept.String(), "text"); len(texts) != 1 {
+				if texts := l.of("queue: "+job.NotKept.String(), "text"); len(texts) != 1 {
 					t.Errorf("%q is told, want one line", texts)
 				}
 				s.Inject(nil)
 				workOn(t, q, newTeam(8, echoes), WorkConfig{})
-				if _, _, err := q.Run(t.Context(), Job{Name: "a"}); err != nil {
+				if _, _, err := q.Run(t.Context(), job.Job{Name: "a"}); err != nil {
 					t.Error(err)
 				}
 			})
@@ -115,7 +117,7 @@ func TestErrorsOfDamage(t *testing.T) {
 	s, damaged := damagedStore(t)
 	q := openOn(t, Config{Store: s})
 	_, err := q.Get(t.Context(), damaged)
-	if !errors.Is(err, errCorrupt) || errors.Is(err, ErrStore) {
+	if !errors.Is(err, job.ErrDamaged) || errors.Is(err, job.ErrStore) {
 		t.Errorf("Get: %v, want an error that tells of damage and not of a store that does not answer", err)
 	}
 }
@@ -133,8 +135,8 @@ func TestWaitForADamagedJob(t *testing.T) {
 		}()
 		synctest.Wait()
 		workOn(t, q, newTeam(8, echoes), WorkConfig{})
-		var end *EndError
-		if err := <-ended; !errors.As(err, &end) || end.Reason != Corrupt {
+		var end *job.EndError
+		if err := <-ended; !errors.As(err, &end) || end.Reason != job.Corrupt {
 			t.Errorf("Wait: %v, want that it is buried as corrupt", err)
 		}
 	})

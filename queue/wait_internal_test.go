@@ -3,72 +3,15 @@ package queue
 import (
 	"context"
 	"errors"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	bullpen "github.com/bullpen-run/bullpen"
 	"github.com/bullpen-run/bullpen/internal/engine/memory"
+	"github.com/bullpen-run/bullpen/internal/queue/jobs"
+	"github.com/bullpen-run/bullpen/job"
 )
-
-func TestWaiters(t *testing.T) {
-	t.Parallel()
-	var w waiters
-	cs := make([]chan waited, 6)
-	for i := range cs {
-		cs[i] = make(chan waited, 1)
-		w.add([]string{"a", "a", "a", "b", "c", "c"}[i], cs[i])
-	}
-	w.remove("a", cs[1])
-	w.remove("a", cs[1])
-	w.remove("x", cs[0])
-	w.remove("b", cs[3])
-	if got := w.take("a"); len(got) != 2 || got[0] != (chan<- waited)(cs[0]) || got[1] != (chan<- waited)(cs[2]) {
-		t.Errorf("%v wait for a, want the first and the third", got)
-	}
-	if got := w.take("a"); got != nil {
-		t.Errorf("%v wait for a that was taken", got)
-	}
-	if len(w.byID) != 1 {
-		t.Errorf("%d ids are waited for, want c alone", len(w.byID))
-	}
-	w.failAll(ErrClosed)
-	late := make(chan waited, 1)
-	w.add("d", late)
-	for i, c := range []chan waited{cs[4], cs[5], late} {
-		if got := <-c; !errors.Is(got.err, ErrClosed) {
-			t.Errorf("waiter %d hears %+v", i, got)
-		}
-	}
-	w.remove("c", cs[4])
-}
-
-// TestWaitersHammer has many wait for few ids while these end.
-func TestWaitersHammer(t *testing.T) {
-	t.Parallel()
-	q := &Queue{engine: rawEngine(t, new(memory.Store))}
-	var wg sync.WaitGroup
-	ids := []string{newID(), newID()}
-	for n := range 8 {
-		wg.Go(func() {
-			id := ids[n%2]
-			for range 500 {
-				c := make(chan waited, 1)
-				q.waits.add(id, c)
-				if n < 4 {
-					q.announce(&ending{id: id})
-					<-c // by this announcement or another
-				}
-				q.waits.remove(id, c)
-			}
-		})
-	}
-	wg.Wait()
-	if len(q.waits.byID) != 0 {
-		t.Errorf("%d ids are left", len(q.waits.byID))
-	}
-}
 
 // TestWaitWithoutWord has a store that loses what nodes tell each other: who waits
 // on another node learns of the end all the same.
@@ -88,9 +31,9 @@ func TestWaitWithoutWord(t *testing.T) {
 			<-time.After(time.Minute + time.Second)
 			return []byte("x"), nil
 		}), WorkConfig{})
-		_, r, err := here.Run(t.Context(), Job{Name: "a"})
-		if took := time.Since(start); err != nil || string(r.Payload) != "x" || took > time.Minute+time.Second+askAgain {
-			t.Errorf("%q, %v after %v, want the result within %v of its end", r.Payload, err, took, askAgain)
+		_, r, err := here.Run(t.Context(), job.Job{Name: "a"})
+		if took := time.Since(start); err != nil || string(r.Payload) != "x" || took > time.Minute+time.Second+jobs.AskAgain {
+			t.Errorf("%q, %v after %v, want the result within %v of its end", r.Payload, err, took, jobs.AskAgain)
 		}
 	})
 }
@@ -104,7 +47,7 @@ func TestWaitGivesUp(t *testing.T) {
 			cause := errors.New("enough")
 			ctx, cancel := context.WithTimeoutCause(t.Context(), time.Minute, cause)
 			defer cancel()
-			ref, _, err := q.Run(ctx, Job{Name: "a"})
+			ref, _, err := q.Run(ctx, job.Job{Name: "a"})
 			if !errors.Is(err, cause) || ref.ID == "" {
 				t.Errorf("Run: %+v, %v, want the job and why it was not waited for", ref, err)
 			}
@@ -112,12 +55,12 @@ func TestWaitGivesUp(t *testing.T) {
 				t.Errorf("Wait: %v", err)
 			}
 			for _, id := range []string{newID(), "", "x"} {
-				if _, err := q.Wait(t.Context(), id); !errors.Is(err, ErrNotFound) {
+				if _, err := q.Wait(t.Context(), id); !errors.Is(err, job.ErrNotFound) {
 					t.Errorf("Wait for %q: %v", id, err)
 				}
 			}
-			if len(q.waits.byID) != 0 {
-				t.Errorf("%d ids are still waited for", len(q.waits.byID))
+			if len(q.jobs.Waits.ByID) != 0 {
+				t.Errorf("%d ids are still waited for", len(q.jobs.Waits.ByID))
 			}
 			ended := make(chan error, 1)
 			go func() { // ends with the queue
@@ -128,10 +71,10 @@ func TestWaitGivesUp(t *testing.T) {
 			if err := errors.Join(q.Close(), q.Close()); err != nil {
 				t.Error(err)
 			}
-			if err := <-ended; !errors.Is(err, ErrClosed) {
+			if err := <-ended; !errors.Is(err, job.ErrClosed) {
 				t.Errorf("Wait at the end of the queue: %v", err)
 			}
-			if _, _, err := q.Run(t.Context(), Job{Name: "a"}); !errors.Is(err, ErrClosed) {
+			if _, _, err := q.Run(t.Context(), job.Job{Name: "a"}); !errors.Is(err, job.ErrClosed) {
 				t.Errorf("Run after the end of the queue: %v", err)
 			}
 		})

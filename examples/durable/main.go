@@ -9,6 +9,7 @@ import (
 	"os"
 
 	"github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/job"
 	"github.com/bullpen-run/bullpen/process"
 	"github.com/bullpen-run/bullpen/queue"
 	"github.com/bullpen-run/bullpen/queue/embedded"
@@ -42,7 +43,7 @@ func run(ctx context.Context, dir string) error {
 	worked := make(chan error, 1)
 	go func() { worked <- q.Work(working, pool, queue.WorkConfig{Queue: "mail"}) }()
 
-	mail := queue.Job{Queue: "mail", Name: "send", Payload: []byte("invoice 17"), Key: "invoice-17"}
+	mail := job.Job{Queue: "mail", Name: "send", Payload: []byte("invoice 17"), Key: "invoice-17"}
 	first, err := q.Enqueue(ctx, mail) // from here on it survives a loss of power
 	if err != nil {
 		return err

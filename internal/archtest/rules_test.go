@@ -42,7 +42,7 @@ var rules = []rule{
 	},
 	{
 		folder: "internal/engine/transfer", ours: []string{"internal/engine"},
-		tests: []string{"internal/engine/memory", "internal/engine/pebble", "internal/natstest", "queue"},
+		tests: []string{"internal/engine/memory", "internal/engine/pebble", "internal/natstest", "job", "queue"},
 	},
 	{folder: "internal/engine/enginetest", ours: []string{"internal/engine"}},
 	{folder: "internal/natstest", theirs: []string{"github.com/nats-io/nats.go"}},
@@ -51,18 +51,43 @@ var rules = []rule{
 	{folder: "pool/poolprom", ours: []string{".", "pool", "internal/durations"}, theirs: []string{"github.com/prometheus/client_golang"}, tests: []string{"internal/metriclist"}},
 	{folder: "process", ours: []string{".", "protocol", "internal/durations", "internal/wire", "internal/confine", "internal/probe"}},
 	{folder: "process/processprom", ours: []string{".", "process", "internal/durations"}, theirs: []string{"github.com/prometheus/client_golang"}, tests: []string{"internal/metriclist"}},
-	{folder: "queue/queueprom", ours: []string{".", "queue", "internal/durations"}, theirs: []string{"github.com/prometheus/client_golang"}, tests: []string{"internal/metriclist"}},
+	{folder: "queue/queueprom", ours: []string{".", "job", "queue", "internal/durations"}, theirs: []string{"github.com/prometheus/client_golang"}, tests: []string{"internal/metriclist"}},
 	{folder: "internal/metriclist", theirs: []string{"github.com/prometheus/client_golang"}},
+	{folder: "job", ours: []string{".", "internal/schedule"}},
+	// The layers of the queue: each imports what stands above it here, and queue is
+	// their public face.
+	{
+		folder: "internal/queue/record", ours: []string{".", "job", "internal/engine"},
+		theirs: []string{"github.com/oklog/ulid/v2"},
+	},
+	{
+		folder: "internal/queue/jobs", ours: []string{".", "job", "internal/durations", "internal/engine", "internal/queue/record"},
+		theirs: []string{"github.com/oklog/ulid/v2"},
+		tests:  []string{"internal/engine/memory"},
+	},
+	{
+		folder: "internal/queue/run", ours: []string{".", "job", "internal/engine", "internal/queue/record", "internal/queue/jobs"},
+		tests: []string{"internal/engine/memory"}, theirs: []string{"github.com/oklog/ulid/v2"}, // for tests
+	},
+	{
+		folder: "internal/queue/batch",
+		ours:   []string{".", "job", "internal/engine", "internal/queue/record", "internal/queue/jobs", "internal/queue/run"},
+		theirs: []string{"github.com/oklog/ulid/v2"},
+	},
+	{folder: "internal/queue/cron", ours: []string{".", "job", "internal/schedule", "internal/engine", "internal/queue/record", "internal/queue/jobs"}},
 	{
 		folder: "queue",
-		ours:   []string{".", "internal/durations", "internal/schedule", "internal/engine", "internal/engine/jet", "internal/engine/memory"},
+		ours: []string{
+			".", "job", "internal/durations", "internal/engine", "internal/engine/jet", "internal/engine/memory",
+			"internal/queue/record", "internal/queue/jobs", "internal/queue/run", "internal/queue/batch", "internal/queue/cron",
+		},
 		theirs: []string{"github.com/nats-io/nats.go", "github.com/oklog/ulid/v2"},
 		tests:  []string{"pool", "queue/queuetest"},
 	},
-	{folder: "queue/queuetest", ours: []string{".", "queue"}},
+	{folder: "queue/queuetest", ours: []string{".", "job", "queue"}},
 	{
 		folder: "queue/embedded",
-		ours:   []string{"queue", "internal/engine", "internal/engine/pebble"},
+		ours:   []string{"job", "queue", "internal/engine", "internal/engine/pebble"},
 		theirs: []string{"github.com/cockroachdb/pebble", "github.com/nats-io/nats.go"}, // for tests
 		tests:  []string{"pool", "process", "queue/queuetest", "internal/natstest"},
 	},
@@ -72,7 +97,7 @@ var rules = []rule{
 	{
 		folder: "internal/daemon",
 		ours: []string{
-			".", "protocol", "pool", "pool/poolprom", "process", "process/processprom", "queue", "queue/queueprom", "queue/embedded", "client",
+			".", "protocol", "pool", "pool/poolprom", "process", "process/processprom", "job", "queue", "queue/queueprom", "queue/embedded", "client",
 			"internal/confine", "internal/daemon/trace", "internal/dashboard", "internal/probe", "internal/schedule", "internal/wire",
 		},
 		theirs: []string{
@@ -82,7 +107,7 @@ var rules = []rule{
 	},
 	{
 		folder: "internal/daemon/trace",
-		ours:   []string{".", "internal/daemon", "process", "queue"},
+		ours:   []string{".", "internal/daemon", "job", "process", "queue"},
 		theirs: []string{"google.golang.org/protobuf"},
 		tests:  []string{"internal/daemon/trace/tracetest", "pool"},
 	},
@@ -90,12 +115,12 @@ var rules = []rule{
 	{folder: "internal/dashboard", ours: []string{"."}},
 	{
 		folder: "internal/cli",
-		ours:   []string{".", "client", "process", "internal/command", "internal/confine", "internal/daemon", "internal/engine", "internal/engine/pebble", "internal/engine/transfer", "internal/probe", "queue", "queue/embedded"},
+		ours:   []string{".", "client", "process", "internal/command", "internal/confine", "internal/daemon", "internal/engine", "internal/engine/pebble", "internal/engine/transfer", "internal/probe", "job", "queue", "queue/embedded"},
 		theirs: []string{"github.com/spf13/cobra", "github.com/spf13/pflag"},
 		tests:  []string{"internal/natstest"},
 	},
 	{folder: "cmd/bullpen", ours: []string{"internal/cli"}},
-	{folder: "examples", ours: []string{".", "client", "pool", "process", "queue", "queue/embedded", "worker"}},
+	{folder: "examples", ours: []string{".", "client", "job", "pool", "process", "queue", "queue/embedded", "worker"}},
 }
 
 // lifecycleBarred lists the rows that may not use the state machine. All others

@@ -10,6 +10,7 @@ import (
 	"github.com/bullpen-run/bullpen/internal/daemon/api"
 	"github.com/bullpen-run/bullpen/internal/daemon/live"
 	"github.com/bullpen-run/bullpen/internal/daemon/settings"
+	"github.com/bullpen-run/bullpen/job"
 	"github.com/bullpen-run/bullpen/process"
 	"github.com/bullpen-run/bullpen/queue"
 )
@@ -45,7 +46,7 @@ func (d *Daemon) find(name string) (*pool, error) {
 }
 
 // Complete is as in [api.Backend].
-func (d backend) Complete(name string, j queue.Job) (queue.Job, error) {
+func (d backend) Complete(name string, j job.Job) (job.Job, error) {
 	if d.state.State() != Serving {
 		return j, fmt.Errorf("the daemon is %v: %w", d.state.State(), bullpen.ErrClosed)
 	}
@@ -73,7 +74,7 @@ func (d *Daemon) refuse(name string, t bullpen.Task) error {
 }
 
 // complete fills in what a job leaves to its pool.
-func complete(j *queue.Job, s *settings.Pool) {
+func complete(j *job.Job, s *settings.Pool) {
 	fill(&j.Name, s.Task)
 	if s.GroupMeta != "" {
 		fill(&j.Group, j.Meta[s.GroupMeta])
@@ -83,7 +84,7 @@ func complete(j *queue.Job, s *settings.Pool) {
 }
 
 // over fills what r leaves open.
-func over(r, by queue.Retry) queue.Retry {
+func over(r, by job.Retry) job.Retry {
 	fill(&r.Attempts, by.Attempts)
 	fill(&r.Backoff, by.Backoff)
 	fill(&r.MaxBackoff, by.MaxBackoff)

@@ -11,6 +11,7 @@ import (
 	"github.com/bullpen-run/bullpen"
 	"github.com/bullpen-run/bullpen/internal/daemon/api"
 	"github.com/bullpen-run/bullpen/internal/daemon/history"
+	"github.com/bullpen-run/bullpen/job"
 	"github.com/bullpen-run/bullpen/process"
 	"github.com/bullpen-run/bullpen/queue"
 )
@@ -59,7 +60,7 @@ func (d *Daemon) observe(ctx context.Context, at time.Time) (now []api.PoolNow, 
 }
 
 // measure tells what the queue of a pool has.
-func measure(c queue.Counts, n *api.PoolNow, r *history.Reading, at time.Time) {
+func measure(c job.Counts, n *api.PoolNow, r *history.Reading, at time.Time) {
 	r.Known, r.Waiting = true, int(c.Waiting)
 	n.Taken, n.Dead, n.Paused, n.Oldest = int(c.Taken), int(c.Dead), c.Paused, c.Oldest
 	if !n.Oldest.IsZero() {

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/bullpen-run/bullpen"
-	"github.com/bullpen-run/bullpen/queue"
+	"github.com/bullpen-run/bullpen/job"
 )
 
 func TestStanding(t *testing.T) {
@@ -232,11 +232,11 @@ func TestRoomOfGate(t *testing.T) {
 
 func TestOver(t *testing.T) {
 	t.Parallel()
-	by := queue.Retry{Attempts: 7, Backoff: time.Second, MaxBackoff: time.Minute, Crashes: 2, Nodes: 3, On: []bullpen.Outcome{bullpen.Lost}}
-	if got := over(queue.Retry{}, by); fmt.Sprint(got) != fmt.Sprint(by) {
+	by := job.Retry{Attempts: 7, Backoff: time.Second, MaxBackoff: time.Minute, Crashes: 2, Nodes: 3, On: []bullpen.Outcome{bullpen.Lost}}
+	if got := over(job.Retry{}, by); fmt.Sprint(got) != fmt.Sprint(by) {
 		t.Errorf("over of nothing = %v", got)
 	}
-	if got := over(queue.Retry{Attempts: 1, On: []bullpen.Outcome{bullpen.Panic}}, by); got.Attempts != 1 || len(got.On) != 1 || got.On[0] != bullpen.Panic || got.Crashes != 2 {
+	if got := over(job.Retry{Attempts: 1, On: []bullpen.Outcome{bullpen.Panic}}, by); got.Attempts != 1 || len(got.On) != 1 || got.On[0] != bullpen.Panic || got.Crashes != 2 {
 		t.Errorf("over = %v", got)
 	}
 }

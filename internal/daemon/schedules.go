@@ -10,7 +10,7 @@ import (
 
 	"github.com/bullpen-run/bullpen"
 	"github.com/bullpen-run/bullpen/internal/daemon/settings"
-	"github.com/bullpen-run/bullpen/queue"
+	"github.com/bullpen-run/bullpen/job"
 )
 
 // replanSoon is after how long schedules of the configuration that the store did
@@ -44,7 +44,7 @@ func (d *Daemon) runSchedules(ctx context.Context) error {
 	for {
 		select {
 		case err := <-fired:
-			if errors.Is(err, queue.ErrClosed) {
+			if errors.Is(err, job.ErrClosed) {
 				return nil
 			}
 			return err
@@ -80,7 +80,7 @@ func (d *Daemon) putPlanned(ctx context.Context) bool {
 		return true // another daemon's configuration may have some
 	}
 	err := d.putSchedules(ctx, s)
-	if err != nil && !errors.Is(err, queue.ErrClosed) {
+	if err != nil && !errors.Is(err, job.ErrClosed) {
 		d.log.Error("the schedules of the configuration are not all in force", "again", replanSoon, "error", err)
 	}
 	return err == nil
@@ -91,7 +91,7 @@ func (d *Daemon) putSchedules(ctx context.Context, s *settings.Settings) error {
 	if err != nil {
 		return fmt.Errorf("they cannot be read: %w", err)
 	}
-	there := make(map[string]*queue.ScheduleInfo, len(all))
+	there := make(map[string]*job.ScheduleInfo, len(all))
 	for i := range all {
 		there[all[i].Name] = &all[i]
 	}
@@ -119,7 +119,7 @@ func (d *Daemon) putSchedules(ctx context.Context, s *settings.Settings) error {
 			err := d.queue.RemoveSchedule(ctx, all[i].Name)
 			if err == nil {
 				d.log.Info("a schedule is removed that the configuration has no more", "schedule", all[i].Name)
-			} else if !errors.Is(err, queue.ErrNoSchedule) {
+			} else if !errors.Is(err, job.ErrNoSchedule) {
 				errs = append(errs, err)
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/bullpen-run/bullpen/job"
 	"github.com/bullpen-run/bullpen/queue"
 	"github.com/bullpen-run/bullpen/queue/embedded"
 )
@@ -20,7 +21,7 @@ func TestBackup(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer q.Close()
-	id, err := q.Enqueue(t.Context(), queue.Job{Queue: "mails", Payload: []byte("send")})
+	id, err := q.Enqueue(t.Context(), job.Job{Queue: "mails", Payload: []byte("send")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,8 +39,8 @@ func TestBackup(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer copied.Close()
-	if job, err := copied.Get(t.Context(), id.ID); err != nil || job.State != queue.Queued {
-		t.Errorf("Get = %+v, %v, want the job that waits", job, err)
+	if info, err := copied.Get(t.Context(), id.ID); err != nil || info.State != job.Queued {
+		t.Errorf("Get = %+v, %v, want the job that waits", info, err)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	bullpen "github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/job"
 	"github.com/bullpen-run/bullpen/pool"
 	"github.com/bullpen-run/bullpen/queue"
 	"github.com/bullpen-run/bullpen/queue/embedded"
@@ -46,8 +47,8 @@ func BenchmarkMixedPriorities(b *testing.B) {
 	for c := range callers {
 		group.Go(func() {
 			for n := c; n < b.N; n += callers {
-				p, began := queue.Priority((c+n/(7*callers))%priorities), time.Now()
-				if _, _, err := q.Run(ctx, queue.Job{Name: "echo", Priority: p}); err != nil {
+				p, began := job.Priority((c+n/(7*callers))%priorities), time.Now()
+				if _, _, err := q.Run(ctx, job.Job{Name: "echo", Priority: p}); err != nil {
 					b.Error(err)
 					return
 				}
@@ -62,7 +63,7 @@ func BenchmarkMixedPriorities(b *testing.B) {
 	for p := range took {
 		if all := took[p]; len(all) > 0 {
 			slices.Sort(all)
-			name := queue.Priority(p).String()
+			name := job.Priority(p).String()
 			b.ReportMetric(all[len(all)/2].Seconds()*1e3, name+"-p50-ms")
 			b.ReportMetric(all[len(all)*99/100].Seconds()*1e3, name+"-p99-ms")
 		}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	bullpen "github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/job"
 	"github.com/bullpen-run/bullpen/pool"
 	"github.com/bullpen-run/bullpen/queue"
 	"github.com/bullpen-run/bullpen/queue/embedded"
@@ -38,7 +39,7 @@ func runBatches(dir string, batches int) error {
 	defer ran.Close()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	q, err := queue.Open(ctx, queue.Config{Store: embedded.At(filepath.Join(dir, "store")), Lease: time.Second, Retry: queue.Retry{Attempts: 1, Nodes: 1000}})
+	q, err := queue.Open(ctx, queue.Config{Store: embedded.At(filepath.Join(dir, "store")), Lease: time.Second, Retry: job.Retry{Attempts: 1, Nodes: 1000}})
 	if err != nil {
 		return err
 	}
@@ -91,18 +92,18 @@ func allBatchTasks(h bullpen.Handler) map[string]bullpen.Handler {
 	return all
 }
 
-func namedBatch(n int) queue.Batch {
-	return queue.Batch{Key: fmt.Sprint("batch ", n), Then: &queue.Job{Name: "then", Then: []queue.Job{{Name: "after"}}}, Failed: &queue.Job{Name: "failed"}}
+func namedBatch(n int) job.Batch {
+	return job.Batch{Key: fmt.Sprint("batch ", n), Then: &job.Job{Name: "then", Then: []job.Job{{Name: "after"}}}, Failed: &job.Job{Name: "failed"}}
 }
 
-func membersOf() []queue.Job {
-	all := make([]queue.Job, batchMembers)
+func membersOf() []job.Job {
+	all := make([]job.Job, batchMembers)
 	for i := range all {
 		if all[i].Name = "good"; i < batchFails {
 			all[i].Name = "fails"
 		}
 		if i%10 == 9 {
-			all[i].Then = []queue.Job{{Name: "second"}, {Name: "third"}}
+			all[i].Then = []job.Job{{Name: "second"}, {Name: "third"}}
 		}
 	}
 	return all
@@ -151,7 +152,7 @@ func checkBatches(t *testing.T, dir string, batches, killed int) {
 	q := openQueue(t, queue.Config{Store: embedded.At(filepath.Join(dir, "store"))})
 	for n := range batches {
 		i, err := q.OpenBatch(t.Context(), namedBatch(n))
-		if err != nil || i.State != queue.BatchDone || i.Total != batchMembers || i.Failed != batchFails || i.OK != batchMembers-batchFails {
+		if err != nil || i.State != job.BatchDone || i.Total != batchMembers || i.Failed != batchFails || i.OK != batchMembers-batchFails {
 			t.Errorf("batch %d is %+v, %v", n, i, err)
 		}
 	}
@@ -180,7 +181,7 @@ func checkBatches(t *testing.T, dir string, batches, killed int) {
 		again += n - 1
 	}
 	seen := map[string]bool{}
-	for f := (queue.Filter{State: queue.Done, Limit: 5000}); ; {
+	for f := (job.Filter{State: job.Done, Limit: 5000}); ; {
 		page, err := q.List(t.Context(), f)
 		if err != nil {
 			t.Fatal(err)

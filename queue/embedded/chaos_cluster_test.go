@@ -16,6 +16,7 @@ import (
 
 	bullpen "github.com/bullpen-run/bullpen"
 	"github.com/bullpen-run/bullpen/internal/natstest"
+	"github.com/bullpen-run/bullpen/job"
 	"github.com/bullpen-run/bullpen/pool"
 	"github.com/bullpen-run/bullpen/queue"
 )
@@ -68,7 +69,7 @@ func TestChaosCluster(t *testing.T) {
 func (l *clusterLoad) node(ctx context.Context, urls string, i int) {
 	l.t.Helper()
 	q, err := queue.Open(ctx, queue.Config{
-		Store: queue.Server{URL: urls, Replicas: 3}, Node: fmt.Sprint("node", i), Lease: 2 * time.Second, Retry: queue.Retry{Nodes: 1000},
+		Store: queue.Server{URL: urls, Replicas: 3}, Node: fmt.Sprint("node", i), Lease: 2 * time.Second, Retry: job.Retry{Nodes: 1000},
 	})
 	if err != nil {
 		l.t.Fatal(err)
@@ -90,7 +91,7 @@ func (l *clusterLoad) node(ctx context.Context, urls string, i int) {
 	worker.Go(func() { // ends with working; the end of the test waits
 		for working.Err() == nil {
 			// It may not begin while the servers elect a leader: then it begins again.
-			if err := q.Work(working, e, queue.WorkConfig{Queue: workQueue, Concurrency: 4}); err != nil && !errors.Is(err, queue.ErrStore) {
+			if err := q.Work(working, e, queue.WorkConfig{Queue: workQueue, Concurrency: 4}); err != nil && !errors.Is(err, job.ErrStore) {
 				l.t.Errorf("the end of Work: %v", err)
 				return
 			}
@@ -130,7 +131,7 @@ func (l *clusterLoad) start() (stop func()) {
 func (l *clusterLoad) enqueue(ctx context.Context, q *queue.Queue, key string, body []byte) {
 	for ctx.Err() == nil {
 		try, cancel := context.WithTimeout(ctx, 5*time.Second)
-		ref, err := q.Enqueue(try, queue.Job{Queue: workQueue, Name: "note", Key: key, Payload: body})
+		ref, err := q.Enqueue(try, job.Job{Queue: workQueue, Name: "note", Key: key, Payload: body})
 		cancel()
 		if err != nil {
 			l.failed.Add(1)
@@ -279,7 +280,7 @@ func (l *clusterLoad) wait(ctx context.Context, q *queue.Queue, id string) (bull
 	for {
 		began := time.Now()
 		r, err := q.Wait(ctx, id)
-		if errors.Is(err, queue.ErrStore) && ctx.Err() == nil && time.Since(began) < 30*time.Second {
+		if errors.Is(err, job.ErrStore) && ctx.Err() == nil && time.Since(began) < 30*time.Second {
 			continue
 		}
 		return r, err
@@ -299,7 +300,7 @@ func (l *clusterLoad) where(q *queue.Queue, id string) string {
 func (l *clusterLoad) once(ctx context.Context) {
 	l.t.Helper()
 	seen := make(map[string]int)
-	for f := (queue.Filter{State: queue.Done, Limit: 5000}); ; {
+	for f := (job.Filter{State: job.Done, Limit: 5000}); ; {
 		page, err := l.nodes[0].List(ctx, f)
 		if err != nil {
 			l.t.Fatal(err)

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	bullpen "github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/job"
 	"github.com/bullpen-run/bullpen/process"
 	"github.com/bullpen-run/bullpen/queue"
 	"github.com/bullpen-run/bullpen/queue/embedded"
@@ -82,7 +83,7 @@ func TestDeniedStartIsQuarantined(t *testing.T) {
 	e := &cutAfterOne{Executor: p, second: make(chan struct{})}
 	stop := startWork(t, first, e, queue.WorkConfig{Queue: workQueue, Grace: -1})
 	const crashes = 5
-	ref, err := first.Enqueue(t.Context(), queue.Job{Queue: workQueue, Name: "deny", Retry: queue.Retry{Crashes: crashes}})
+	ref, err := first.Enqueue(t.Context(), job.Job{Queue: workQueue, Name: "deny", Retry: job.Retry{Crashes: crashes}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,8 +108,8 @@ func TestDeniedStartIsQuarantined(t *testing.T) {
 	}()
 	err = beside(t, second, ended)
 
-	var end *queue.EndError
-	if !errors.As(err, &end) || end.Outcome != bullpen.Crashed || end.Reason != queue.Quarantined ||
+	var end *job.EndError
+	if !errors.As(err, &end) || end.Outcome != bullpen.Crashed || end.Reason != job.Quarantined ||
 		end.Task == nil || !strings.Contains(end.Task.Error(), "none had said that it started") {
 		t.Fatalf("the job ended so: %v", err)
 	}
@@ -130,7 +131,7 @@ func beside(t *testing.T, q *queue.Queue, ended <-chan error) (err error) {
 	longest, others := time.Duration(0), 0
 	for waiting := true; waiting || others < 20; others++ {
 		began := time.Now()
-		if _, _, err := q.Run(ctx, queue.Job{Queue: workQueue, Name: "note", Payload: payload(rand.New(rand.NewPCG(1, 2)), 100), Idempotent: true}); err != nil {
+		if _, _, err := q.Run(ctx, job.Job{Queue: workQueue, Name: "note", Payload: payload(rand.New(rand.NewPCG(1, 2)), 100), Idempotent: true}); err != nil {
 			t.Fatalf("another job: %v", err)
 		}
 		longest = max(longest, time.Since(began))

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	bullpen "github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/job"
 	"github.com/bullpen-run/bullpen/queue"
 	"github.com/bullpen-run/bullpen/queue/embedded"
 )
@@ -76,7 +77,7 @@ func finish(t *testing.T, c nodeConfig, b *book) int {
 	t.Helper()
 	events := newEventLog()
 	q := openQueue(t, queue.Config{
-		Store: embedded.At(c.Dir), Lease: c.Lease, Logger: events.logger(), Retry: queue.Retry{Nodes: 1000},
+		Store: embedded.At(c.Dir), Lease: c.Lease, Logger: events.logger(), Retry: job.Retry{Nodes: 1000},
 	})
 	e, err := c.executor()
 	closing(t, e, err)
@@ -100,7 +101,7 @@ func finish(t *testing.T, c nodeConfig, b *book) int {
 		return err == nil && s.Jobs.Messages == 0
 	})
 	stop()
-	if n := len(events.of(queue.Missing)) + len(events.of(queue.Damaged)); n > 0 {
+	if n := len(events.of(job.Missing)) + len(events.of(job.Damaged)); n > 0 {
 		t.Errorf("the queue reports %d missing or damaged jobs:\n%s", n, events.tail())
 	}
 	return outcomes(t, q, b)
@@ -110,7 +111,7 @@ func finish(t *testing.T, c nodeConfig, b *book) int {
 func outcomes(t *testing.T, q *queue.Queue, b *book) int {
 	t.Helper()
 	seen := make(map[string]bool)
-	for f := (queue.Filter{State: queue.Done, Limit: 5000}); ; {
+	for f := (job.Filter{State: job.Done, Limit: 5000}); ; {
 		page, err := q.List(t.Context(), f)
 		if err != nil {
 			t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	bullpen "github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/job"
 	"github.com/bullpen-run/bullpen/queue"
 )
 
@@ -89,7 +90,7 @@ func (l *eventLog) Handle(_ context.Context, r slog.Record) error {
 	if r.Level >= slog.LevelWarn {
 		l.lines = append(l.lines, line)
 	}
-	if r.Message == "queue: "+queue.Verified.String() && !l.done {
+	if r.Message == "queue: "+job.Verified.String() && !l.done {
 		l.done = true
 		close(l.verified)
 	}
@@ -97,7 +98,7 @@ func (l *eventLog) Handle(_ context.Context, r slog.Record) error {
 }
 
 // of gives the ids of the jobs of an event.
-func (l *eventLog) of(kind queue.EventKind) map[string]bool {
+func (l *eventLog) of(kind job.EventKind) map[string]bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	ids := make(map[string]bool)
@@ -149,7 +150,7 @@ func startWork(t *testing.T, q *queue.Queue, e bullpen.Executor, c queue.WorkCon
 	go func() { ended <- q.Work(ctx, e, c) }() // ends with ctx; stop waits
 	stop = sync.OnceFunc(func() {
 		cancel()
-		if err := <-ended; err != nil && q.Err() == nil && !errors.Is(err, queue.ErrClosed) {
+		if err := <-ended; err != nil && q.Err() == nil && !errors.Is(err, job.ErrClosed) {
 			t.Error(err)
 		}
 	})

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	bullpen "github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/job"
 	"github.com/bullpen-run/bullpen/process"
 	"github.com/bullpen-run/bullpen/queue"
 	"github.com/bullpen-run/bullpen/queue/embedded"
@@ -119,7 +120,7 @@ func (c *poisonCase) run(t *testing.T, q *queue.Queue, ran string) {
 	until(t, "the workers run", func() bool { return done.Load() > 300 })
 	alone := rate(&done, span)
 	sent := []byte("poison " + c.name)
-	ref, err := q.Enqueue(t.Context(), queue.Job{Queue: workQueue, Name: c.name, Payload: sent})
+	ref, err := q.Enqueue(t.Context(), job.Job{Queue: workQueue, Name: c.name, Payload: sent})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,7 +150,7 @@ func others(t *testing.T, q *queue.Queue, done *atomic.Int64) (stop func()) {
 	for range callers {
 		go func() { // ends with ctx; stop waits
 			for ctx.Err() == nil {
-				if _, _, err := q.Run(ctx, queue.Job{Queue: workQueue, Name: "note", Payload: sound, Idempotent: true}); err != nil && ctx.Err() == nil {
+				if _, _, err := q.Run(ctx, job.Job{Queue: workQueue, Name: "note", Payload: sound, Idempotent: true}); err != nil && ctx.Err() == nil {
 					ended <- err
 					return
 				}
@@ -178,8 +179,8 @@ func rate(n *atomic.Int64, span time.Duration) float64 {
 // evidence looks at what is kept of the job.
 func (c *poisonCase) evidence(t *testing.T, q *queue.Queue, id string, sent []byte, waited error) {
 	t.Helper()
-	var end *queue.EndError
-	if !errors.As(waited, &end) || end.Outcome != c.outcome || end.Reason != queue.Quarantined || end.Attempts != 3 {
+	var end *job.EndError
+	if !errors.As(waited, &end) || end.Outcome != c.outcome || end.Reason != job.Quarantined || end.Attempts != 3 {
 		t.Fatalf("the job ended so: %v", waited)
 	}
 	dead, err := q.GetDead(t.Context(), id)

@@ -21,6 +21,7 @@ import (
 	bullpen "github.com/bullpen-run/bullpen"
 	"github.com/bullpen-run/bullpen/internal/engine"
 	"github.com/bullpen-run/bullpen/internal/natstest"
+	"github.com/bullpen-run/bullpen/job"
 	"github.com/bullpen-run/bullpen/pool"
 	"github.com/bullpen-run/bullpen/queue"
 	"github.com/bullpen-run/bullpen/queue/embedded"
@@ -62,7 +63,7 @@ func (c *clockConfig) config() queue.Config {
 	if c.URL != "" {
 		store = queue.Server{URL: c.URL, Replicas: 3}
 	}
-	return queue.Config{Store: ahead{store, c.Ahead}, Node: c.Node, Lease: 2 * time.Second, Retry: queue.Retry{Nodes: 1000}}
+	return queue.Config{Store: ahead{store, c.Ahead}, Node: c.Node, Lease: 2 * time.Second, Retry: job.Retry{Nodes: 1000}}
 }
 
 // run makes this process the node, until it is killed or its input ends.
@@ -179,7 +180,7 @@ var clockSchedules = map[string]time.Duration{"fast": 100 * time.Millisecond, "s
 func putClockSchedules(t *testing.T, q *queue.Queue) {
 	t.Helper()
 	for name, d := range clockSchedules {
-		s := queue.Schedule{Name: name, Every: d, Missed: queue.MissedAll, Job: queue.Job{Queue: workQueue, Name: "note"}}
+		s := job.Schedule{Name: name, Every: d, Missed: job.MissedAll, Job: job.Job{Queue: workQueue, Name: "note"}}
 		if _, err := q.PutSchedule(t.Context(), s); err != nil {
 			t.Fatal(err)
 		}
@@ -191,7 +192,7 @@ func putClockSchedules(t *testing.T, q *queue.Queue) {
 func checkTicks(t *testing.T, q *queue.Queue, ran string) (ticks, again int) {
 	t.Helper()
 	byTick := make(map[string][]time.Time)
-	for f := (queue.Filter{State: queue.Done, Limit: 5000}); ; {
+	for f := (job.Filter{State: job.Done, Limit: 5000}); ; {
 		page, err := q.List(t.Context(), f)
 		if err != nil {
 			t.Fatal(err)

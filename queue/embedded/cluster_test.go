@@ -8,6 +8,7 @@ import (
 
 	bullpen "github.com/bullpen-run/bullpen"
 	"github.com/bullpen-run/bullpen/internal/natstest"
+	"github.com/bullpen-run/bullpen/job"
 	"github.com/bullpen-run/bullpen/pool"
 	"github.com/bullpen-run/bullpen/queue"
 )
@@ -57,7 +58,7 @@ func TestOpenWaitsForServers(t *testing.T) {
 	working, stop := context.WithCancel(ctx)
 	worked := make(chan error, 1)
 	go func() { worked <- q.Work(working, p, queue.WorkConfig{Queue: "q"}) }() // ends with working; waited for below
-	_, result, err := q.Run(ctx, queue.Job{Queue: "q", Name: "greet", Payload: []byte("you")})
+	_, result, err := q.Run(ctx, job.Job{Queue: "q", Name: "greet", Payload: []byte("you")})
 	if err != nil || string(result.Payload) != "hello you" {
 		t.Errorf("the job gave %q and %v", result.Payload, err)
 	}

@@ -18,6 +18,7 @@ import (
 
 	bullpen "github.com/bullpen-run/bullpen"
 	"github.com/bullpen-run/bullpen/internal/leak"
+	"github.com/bullpen-run/bullpen/job"
 	"github.com/bullpen-run/bullpen/pool"
 	"github.com/bullpen-run/bullpen/queue"
 	"github.com/bullpen-run/bullpen/queue/embedded"
@@ -137,7 +138,7 @@ func (g *gated) fillUp(t *testing.T, most int) error {
 	t.Helper()
 	random := rand.New(rand.NewPCG(1, 2))
 	for range most {
-		ref, err := g.queue.Enqueue(t.Context(), queue.Job{Queue: workQueue, Name: "note", Payload: payload(random, 100_000)})
+		ref, err := g.queue.Enqueue(t.Context(), job.Job{Queue: workQueue, Name: "note", Payload: payload(random, 100_000)})
 		if err != nil {
 			return err
 		}
@@ -169,13 +170,13 @@ func TestDamageFullDisk(t *testing.T) {
 	events := newEventLog()
 	g := newGated(t, filepath.Join(disk, "store"), events)
 	err := g.fillUp(t, 2000)
-	if !errors.Is(err, queue.ErrFull) || !strings.Contains(err.Error(), "bytes free") || !strings.Contains(err.Error(), disk) {
+	if !errors.Is(err, job.ErrFull) || !strings.Contains(err.Error(), "bytes free") || !strings.Contains(err.Error(), disk) {
 		t.Fatalf("the disk is full, and Enqueue says: %v", err)
 	}
 	if g.queue.Stats().Refused == 0 {
 		t.Error("the refusal is not counted")
 	}
-	until(t, "the refusal is told", func() bool { return events.said(queue.Full.String()) })
+	until(t, "the refusal is told", func() bool { return events.said(job.Full.String()) })
 	<-g.started // some run
 	g.open()
 	g.ends(t, g.queue)
@@ -202,7 +203,7 @@ func TestDamageDiskFilledByOthers(t *testing.T) {
 	}
 	until(t, "jobs are refused", func() bool {
 		err := g.fillUp(t, 1)
-		if err != nil && !errors.Is(err, queue.ErrFull) && !(errors.Is(err, queue.ErrStore) && errors.Is(g.queue.Err(), queue.ErrStore) && strings.Contains(err.Error(), "no space left")) {
+		if err != nil && !errors.Is(err, job.ErrFull) && !(errors.Is(err, job.ErrStore) && errors.Is(g.queue.Err(), job.ErrStore) && strings.Contains(err.Error(), "no space left")) {
 			t.Errorf("the disk is full, and Enqueue says: %v", err)
 		}
 		return err != nil

@@ -13,6 +13,7 @@ import (
 
 	bullpen "github.com/bullpen-run/bullpen"
 	"github.com/bullpen-run/bullpen/internal/leak"
+	"github.com/bullpen-run/bullpen/job"
 	"github.com/bullpen-run/bullpen/pool"
 	"github.com/bullpen-run/bullpen/queue"
 	"github.com/bullpen-run/bullpen/queue/embedded"
@@ -55,9 +56,9 @@ func fill(t *testing.T, dir string, jobs int) map[string][]byte {
 	t.Helper()
 	q := openQueue(t, queue.Config{Store: embedded.At(dir)})
 	random := rand.New(rand.NewPCG(rand.Uint64(), 1))
-	all := make([]queue.Job, jobs)
+	all := make([]job.Job, jobs)
 	for i := range all {
-		all[i] = queue.Job{Queue: workQueue, Name: "note", Payload: payload(random, 1500)}
+		all[i] = job.Job{Queue: workQueue, Name: "note", Payload: payload(random, 1500)}
 	}
 	refs, err := q.EnqueueAll(t.Context(), all)
 	if err != nil {
@@ -208,7 +209,7 @@ func TestDamageSecondOpener(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "store")
 	q := openQueue(t, queue.Config{Store: embedded.At(dir)})
-	ref, err := q.Enqueue(t.Context(), queue.Job{Name: "note"})
+	ref, err := q.Enqueue(t.Context(), job.Job{Name: "note"})
 	if err != nil {
 		t.Fatal(err)
 	}

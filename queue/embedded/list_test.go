@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bullpen-run/bullpen/job"
 	"github.com/bullpen-run/bullpen/queue"
 	"github.com/bullpen-run/bullpen/queue/embedded"
 )
@@ -26,15 +27,15 @@ func TestPagesOfAMillion(t *testing.T) {
 	last := enqueueMany(t, q, n)
 	for _, c := range []struct {
 		name   string
-		filter queue.Filter
+		filter job.Filter
 	}{
-		{"first", queue.Filter{State: queue.Queued}},
-		{"newest", queue.Filter{State: queue.Queued, Newest: true}},
-		{"newest from the middle", queue.Filter{State: queue.Queued, Newest: true, After: n / 2}},
-		{"a rare queue", queue.Filter{State: queue.Queued, Queue: "rare"}},
-		{"no match", queue.Filter{State: queue.Queued, Search: "nowhere", Newest: true}},
-		{"none scheduled", queue.Filter{State: queue.Scheduled}},
-		{"none dead", queue.Filter{State: queue.Dead}},
+		{"first", job.Filter{State: job.Queued}},
+		{"newest", job.Filter{State: job.Queued, Newest: true}},
+		{"newest from the middle", job.Filter{State: job.Queued, Newest: true, After: n / 2}},
+		{"a rare queue", job.Filter{State: job.Queued, Queue: "rare"}},
+		{"no match", job.Filter{State: job.Queued, Search: "nowhere", Newest: true}},
+		{"none scheduled", job.Filter{State: job.Scheduled}},
+		{"none dead", job.Filter{State: job.Dead}},
 	} {
 		turnPages(t, q, c.name, c.filter)
 	}
@@ -46,7 +47,7 @@ func TestPagesOfAMillion(t *testing.T) {
 		}
 		t.Logf("counting took %v", time.Since(begin))
 	}
-	page, err := q.List(t.Context(), queue.Filter{State: queue.Queued, Newest: true, Limit: 1})
+	page, err := q.List(t.Context(), job.Filter{State: job.Queued, Newest: true, Limit: 1})
 	if err != nil || len(page.Jobs) != 1 || page.Jobs[0].ID != last {
 		t.Errorf("the newest is %+v, %v, want the last one that was enqueued", page, err)
 	}
@@ -57,11 +58,11 @@ func TestPagesOfAMillion(t *testing.T) {
 func enqueueMany(t *testing.T, q *queue.Queue, n int) string {
 	t.Helper()
 	const part = 10_000
-	var last []queue.Ref
+	var last []job.Ref
 	for i := range n / part {
-		jobs := make([]queue.Job, part)
+		jobs := make([]job.Job, part)
 		for k := range jobs {
-			jobs[k] = queue.Job{Queue: "mail", Name: "send", Payload: fmt.Appendf(nil, "%0100d", k)}
+			jobs[k] = job.Job{Queue: "mail", Name: "send", Payload: fmt.Appendf(nil, "%0100d", k)}
 			if i == n/part/2 && k < 10 {
 				jobs[k].Queue = "rare"
 			}
@@ -75,7 +76,7 @@ func enqueueMany(t *testing.T, q *queue.Queue, n int) string {
 }
 
 // turnPages reads pages of a list, and tells how long they took.
-func turnPages(t *testing.T, q *queue.Queue, name string, filter queue.Filter) {
+func turnPages(t *testing.T, q *queue.Queue, name string, filter job.Filter) {
 	t.Helper()
 	const allowed = 20 * 200 * time.Millisecond
 	var took []time.Duration

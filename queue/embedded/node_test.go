@@ -16,6 +16,7 @@ import (
 	"time"
 
 	bullpen "github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/job"
 	"github.com/bullpen-run/bullpen/pool"
 	"github.com/bullpen-run/bullpen/process"
 	"github.com/bullpen-run/bullpen/queue"
@@ -156,7 +157,7 @@ func (r *report) line(format string, a ...any) {
 // standard input.
 func (c *nodeConfig) run() error {
 	ctx := context.Background()
-	q, err := queue.Open(ctx, queue.Config{Store: storeOf(c), Lease: c.Lease, Retry: queue.Retry{Nodes: 1000}})
+	q, err := queue.Open(ctx, queue.Config{Store: storeOf(c), Lease: c.Lease, Retry: job.Retry{Nodes: 1000}})
 	if err != nil {
 		return err
 	}
@@ -168,7 +169,7 @@ func (c *nodeConfig) run() error {
 		}
 		go func() { // ends with the process
 			r.line("fault the end of Work: %v", q.Work(ctx, e, queue.WorkConfig{
-				Queue: workQueue, Concurrency: c.Concurrency, Group: queue.GroupLimits{Concurrency: 3},
+				Queue: workQueue, Concurrency: c.Concurrency, Group: job.GroupLimits{Concurrency: 3},
 			}))
 		}()
 		go c.watch(q, r) // ends with the process
@@ -196,7 +197,7 @@ func (c *nodeConfig) watch(q *queue.Queue, r *report) {
 // those that it waits for when their outcome is.
 func (c *nodeConfig) enqueue(ctx context.Context, q *queue.Queue, r *report, random *rand.Rand) {
 	for {
-		j := queue.Job{Queue: workQueue, Name: "note", Payload: payload(random, c.Payload)}
+		j := job.Job{Queue: workQueue, Name: "note", Payload: payload(random, c.Payload)}
 		if random.IntN(2) == 0 {
 			j.Group = fmt.Sprint("group ", random.IntN(6))
 		}
@@ -214,7 +215,7 @@ func (c *nodeConfig) enqueue(ctx context.Context, q *queue.Queue, r *report, ran
 	}
 }
 
-func (c *nodeConfig) one(ctx context.Context, q *queue.Queue, r *report, j queue.Job, waited, run bool) error {
+func (c *nodeConfig) one(ctx context.Context, q *queue.Queue, r *report, j job.Job, waited, run bool) error {
 	if waited && run {
 		ref, result, err := q.Run(ctx, j)
 		if err != nil {

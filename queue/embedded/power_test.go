@@ -11,6 +11,7 @@ import (
 	"time"
 
 	bullpen "github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/job"
 	"github.com/bullpen-run/bullpen/pool"
 	"github.com/bullpen-run/bullpen/queue"
 	"github.com/bullpen-run/bullpen/queue/embedded"
@@ -89,7 +90,7 @@ func lostBy(t *testing.T, dir string, b *book) (missing int) {
 	defer q.Close()
 	for id := range b.confirmed {
 		_, err := q.Get(ctx, id)
-		if errors.Is(err, queue.ErrNotFound) {
+		if errors.Is(err, job.ErrNotFound) {
 			missing++
 		}
 	}
@@ -101,10 +102,10 @@ func afterCut(t *testing.T, w *wreck) {
 	t.Helper()
 	b, dir := w.book, w.dir
 	events := newEventLog()
-	q := openQueue(t, queue.Config{Store: embedded.At(dir), Lease: time.Second, Logger: events.logger(), Retry: queue.Retry{Nodes: 1000}})
+	q := openQueue(t, queue.Config{Store: embedded.At(dir), Lease: time.Second, Logger: events.logger(), Retry: job.Retry{Nodes: 1000}})
 	<-events.verified
 	missing := stillThere(t, q, b)
-	if n := len(events.of(queue.Missing)) + len(events.of(queue.Damaged)); n > 0 || len(missing) > 0 {
+	if n := len(events.of(job.Missing)) + len(events.of(job.Damaged)); n > 0 || len(missing) > 0 {
 		t.Errorf("%d of %d confirmed jobs are missing, the queue reports %d:\n%s", len(missing), len(b.confirmed), n, events.tail())
 		w.tell(t, missing)
 	}
@@ -146,7 +147,7 @@ func stillThere(t *testing.T, q *queue.Queue, b *book) (missing []string) {
 	for id, where := range b.confirmed {
 		i, err := q.Get(t.Context(), id)
 		switch {
-		case errors.Is(err, queue.ErrNotFound):
+		case errors.Is(err, job.ErrNotFound):
 			missing = append(missing, id)
 		case err != nil:
 			t.Errorf("job %s: %v", id, err)
@@ -158,7 +159,7 @@ func stillThere(t *testing.T, q *queue.Queue, b *book) (missing []string) {
 			if err != nil || intact(r.Payload) != nil {
 				t.Errorf("the outcome of job %s was told, and now: %v", id, err)
 			}
-		case where == keptQueue && (i.State != queue.Queued || intact(i.Payload) != nil):
+		case where == keptQueue && (i.State != job.Queued || intact(i.Payload) != nil):
 			t.Errorf("job %s waited and is %v now", id, i.State)
 		}
 	}

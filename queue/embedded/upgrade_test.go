@@ -12,6 +12,7 @@ import (
 
 	bullpen "github.com/bullpen-run/bullpen"
 	"github.com/bullpen-run/bullpen/internal/leak"
+	"github.com/bullpen-run/bullpen/job"
 	"github.com/bullpen-run/bullpen/pool"
 	"github.com/bullpen-run/bullpen/queue"
 	"github.com/bullpen-run/bullpen/queue/embedded"
@@ -32,7 +33,7 @@ type roles struct {
 // keepAll keeps what is older than this test.
 func keepAll(dir string) queue.Config {
 	const ages = 100 * 365 * 24 * time.Hour
-	return queue.Config{Store: embedded.At(dir), Lease: time.Second, Keep: queue.Keep{OutcomeAge: ages, DeadAge: ages}}
+	return queue.Config{Store: embedded.At(dir), Lease: time.Second, Keep: job.Keep{OutcomeAge: ages, DeadAge: ages}}
 }
 
 // writers run the jobs of old stores, and of this one.
@@ -64,7 +65,7 @@ func TestWriteOldStore(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	put := func(j queue.Job) string {
+	put := func(j job.Job) string {
 		t.Helper()
 		ref, err := q.Enqueue(ctx, j)
 		must(err)
@@ -73,8 +74,8 @@ func TestWriteOldStore(t *testing.T) {
 	work := writers(t)
 	stop := startWork(t, q, work, queue.WorkConfig{Queue: "ends"})
 	r := roles{
-		Done: put(queue.Job{Queue: "ends", Name: "upper", Payload: []byte("done")}),
-		Dead: put(queue.Job{Queue: "ends", Name: "fails", Payload: []byte("dead"), Retry: queue.Retry{Attempts: 1}}),
+		Done: put(job.Job{Queue: "ends", Name: "upper", Payload: []byte("done")}),
+		Dead: put(job.Job{Queue: "ends", Name: "fails", Payload: []byte("dead"), Retry: job.Retry{Attempts: 1}}),
 	}
 	for _, id := range []string{r.Done, r.Dead} {
 		if _, err := q.Wait(ctx, id); err != nil && id == r.Done {
@@ -82,15 +83,15 @@ func TestWriteOldStore(t *testing.T) {
 		}
 	}
 	stop()
-	r.Waiting = put(queue.Job{Queue: "waits", Name: "upper", Payload: []byte("waiting"), Meta: map[string]string{"a": "b"}, Priority: queue.High, Group: "tenant"})
-	r.Keyed = put(queue.Job{Queue: "waits", Name: "upper", Key: "the-key", Payload: []byte("keyed")})
-	r.Later = put(queue.Job{Queue: "waits", Name: "upper", Payload: []byte("later"), At: time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC)})
-	r.Canceled = put(queue.Job{Queue: "waits", Name: "upper"})
+	r.Waiting = put(job.Job{Queue: "waits", Name: "upper", Payload: []byte("waiting"), Meta: map[string]string{"a": "b"}, Priority: job.High, Group: "tenant"})
+	r.Keyed = put(job.Job{Queue: "waits", Name: "upper", Key: "the-key", Payload: []byte("keyed")})
+	r.Later = put(job.Job{Queue: "waits", Name: "upper", Payload: []byte("later"), At: time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC)})
+	r.Canceled = put(job.Job{Queue: "waits", Name: "upper"})
 	must(q.Cancel(ctx, r.Canceled))
-	chain, err := q.EnqueueChain(ctx, queue.Job{Queue: "waits", Name: "upper", Payload: []byte("chain")}, queue.Job{Queue: "waits", Name: "upper"})
+	chain, err := q.EnqueueChain(ctx, job.Job{Queue: "waits", Name: "upper", Payload: []byte("chain")}, job.Job{Queue: "waits", Name: "upper"})
 	must(err)
 	r.Chain = chain.ID
-	batch, err := q.EnqueueBatch(ctx, queue.Batch{Key: "the-batch"}, []queue.Job{{Queue: "waits", Name: "upper", Payload: []byte("1")}, {Queue: "waits", Name: "upper", Payload: []byte("2")}})
+	batch, err := q.EnqueueBatch(ctx, job.Batch{Key: "the-batch"}, []job.Job{{Queue: "waits", Name: "upper", Payload: []byte("1")}, {Queue: "waits", Name: "upper", Payload: []byte("2")}})
 	must(err)
 	r.Batch = batch.ID
 	members, _, err := q.BatchJobs(ctx, batch.ID, 0, 10)
@@ -98,9 +99,9 @@ func TestWriteOldStore(t *testing.T) {
 	for _, m := range members {
 		r.Members = append(r.Members, m.ID)
 	}
-	_, err = q.PutSchedule(ctx, queue.Schedule{Name: "nightly", Cron: "0 3 * * *", Zone: "UTC", Job: queue.Job{Queue: "waits", Name: "upper"}, Paused: true})
+	_, err = q.PutSchedule(ctx, job.Schedule{Name: "nightly", Cron: "0 3 * * *", Zone: "UTC", Job: job.Job{Queue: "waits", Name: "upper"}, Paused: true})
 	must(err)
-	must(q.SetGroupLimits(ctx, "waits", "tenant", queue.GroupLimits{Concurrency: 3}))
+	must(q.SetGroupLimits(ctx, "waits", "tenant", job.GroupLimits{Concurrency: 3}))
 	must(q.Pause(ctx, "paused"))
 	text, err := json.MarshalIndent(r, "", "\t")
 	must(err)
@@ -144,16 +145,16 @@ func readOld(t *testing.T, q *queue.Queue, r roles) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	states := map[string]queue.State{
-		r.Waiting: queue.Queued, r.Keyed: queue.Queued, r.Later: queue.Scheduled, r.Chain: queue.Queued,
-		r.Done: queue.Done, r.Dead: queue.Dead, r.Canceled: queue.Canceled, r.Members[0]: queue.Queued, r.Members[1]: queue.Queued,
+	states := map[string]job.State{
+		r.Waiting: job.Queued, r.Keyed: job.Queued, r.Later: job.Scheduled, r.Chain: job.Queued,
+		r.Done: job.Done, r.Dead: job.Dead, r.Canceled: job.Canceled, r.Members[0]: job.Queued, r.Members[1]: job.Queued,
 	}
 	for id, want := range states {
 		if i, err := q.Get(ctx, id); err != nil || i.State != want {
 			t.Errorf("job %s is %+v, %v; want it %v", id, i, err, want)
 		}
 	}
-	if i, err := q.Get(ctx, r.Waiting); err != nil || i.Meta["a"] != "b" || i.Priority != queue.High || i.Group != "tenant" || string(i.Payload) != "waiting" {
+	if i, err := q.Get(ctx, r.Waiting); err != nil || i.Meta["a"] != "b" || i.Priority != job.High || i.Group != "tenant" || string(i.Payload) != "waiting" {
 		t.Errorf("the job that waits is %+v, %v", i, err)
 	}
 	if result, err := q.Wait(ctx, r.Done); err != nil || string(result.Payload) != "done!" {
@@ -162,14 +163,14 @@ func readOld(t *testing.T, q *queue.Queue, r roles) {
 	if d, err := q.GetDead(ctx, r.Dead); err != nil || string(d.Payload) != "dead" {
 		t.Errorf("the dead job is %+v, %v", d, err)
 	}
-	if ref, err := q.Enqueue(ctx, queue.Job{Queue: "waits", Name: "upper", Key: "the-key"}); err != nil || ref.ID != r.Keyed || !ref.Existing {
+	if ref, err := q.Enqueue(ctx, job.Job{Queue: "waits", Name: "upper", Key: "the-key"}); err != nil || ref.ID != r.Keyed || !ref.Existing {
 		t.Errorf("a job of the same key is %+v, %v; want the old one, %s", ref, err, r.Keyed)
 	}
 	if s, err := q.GetSchedule(ctx, "nightly"); err != nil || s.Cron != "0 3 * * *" || !s.Paused {
 		t.Errorf("the schedule is %+v, %v", s, err)
 	}
 	groups, err := q.Groups(ctx, "waits")
-	if err != nil || !slices.ContainsFunc(groups, func(g queue.GroupInfo) bool { return g.Group == "tenant" && g.Limits.Concurrency == 3 }) {
+	if err != nil || !slices.ContainsFunc(groups, func(g job.GroupInfo) bool { return g.Group == "tenant" && g.Limits.Concurrency == 3 }) {
 		t.Errorf("the groups are %+v, %v", groups, err)
 	}
 	if d, err := q.Depth(ctx, "paused"); err != nil || !d[0].Paused {

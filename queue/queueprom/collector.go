@@ -83,6 +83,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/bullpen-run/bullpen/job"
 	"github.com/bullpen-run/bullpen/queue"
 )
 
@@ -100,7 +101,7 @@ type source interface {
 	Stats() queue.Stats
 	QueueStats(queue string) queue.QueueStats
 	QueueNames() []string
-	Depth(ctx context.Context, queue string) ([]queue.Depth, error)
+	Depth(ctx context.Context, queue string) ([]job.Depth, error)
 	Status(ctx context.Context) (queue.Status, error)
 	Err() error
 }
@@ -115,7 +116,7 @@ type Collector struct {
 	// that scrape at the same time wait and share the answers.
 	turn     chan struct{}
 	asked    time.Time     // when the last answers came; guarded by turn
-	depths   []queue.Depth // guarded by turn
+	depths   []job.Depth   // guarded by turn
 	status   *queue.Status // nil where there was no answer; guarded by turn
 	failures [2]uint64     // by what; guarded by turn
 }
@@ -184,7 +185,7 @@ func (c *Collector) ask() {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	names := slices.Compact(slices.Sorted(slices.Values(c.list())))
-	depths := make([][]queue.Depth, len(names))
+	depths := make([][]job.Depth, len(names))
 	errs := make([]error, len(names))
 	c.status = nil
 	var all sync.WaitGroup

@@ -19,6 +19,7 @@ import (
 
 	"github.com/bullpen-run/bullpen"
 	"github.com/bullpen-run/bullpen/internal/leak"
+	"github.com/bullpen-run/bullpen/job"
 	"github.com/bullpen-run/bullpen/queue"
 )
 
@@ -37,8 +38,8 @@ func open(t *testing.T) *queue.Queue {
 			t.Error(err)
 		}
 	})
-	for _, j := range []queue.Job{
-		{Queue: "mail", Name: "send", Key: "a"}, {Queue: "mail", Name: "send", Key: "a"}, {Queue: "mail", Name: "send", Priority: queue.Low},
+	for _, j := range []job.Job{
+		{Queue: "mail", Name: "send", Key: "a"}, {Queue: "mail", Name: "send", Key: "a"}, {Queue: "mail", Name: "send", Priority: job.Low},
 	} {
 		if _, err := q.Enqueue(t.Context(), j); err != nil {
 			t.Fatal(err)
@@ -171,13 +172,13 @@ func (f *fake) Status(ctx context.Context) (queue.Status, error) {
 	}
 }
 
-func (f *fake) Depth(ctx context.Context, name string) ([]queue.Depth, error) {
+func (f *fake) Depth(ctx context.Context, name string) ([]job.Depth, error) {
 	f.asks.Add(1)
 	f.most.Store(max(f.most.Load(), f.now.Add(1)))
 	defer f.now.Add(-1)
 	select {
 	case <-f.hold:
-		return []queue.Depth{{Queue: name, Priority: queue.High, Waiting: 3, Oldest: f.oldest}}, f.err
+		return []job.Depth{{Queue: name, Priority: job.High, Waiting: 3, Oldest: f.oldest}}, f.err
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}

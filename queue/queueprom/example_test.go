@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/bullpen-run/bullpen/job"
 	"github.com/bullpen-run/bullpen/queue"
 	"github.com/bullpen-run/bullpen/queue/queueprom"
 )
@@ -31,7 +32,7 @@ func Example() {
 	}
 	metrics := promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
 
-	if _, err := q.Enqueue(ctx, queue.Job{Queue: "mail", Name: "send"}); err != nil {
+	if _, err := q.Enqueue(ctx, job.Job{Queue: "mail", Name: "send"}); err != nil {
 		panic(err)
 	}
 

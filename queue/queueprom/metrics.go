@@ -6,6 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/job"
 	"github.com/bullpen-run/bullpen/queue"
 )
 
@@ -129,7 +130,7 @@ func collectQueue(name string, s *queue.QueueStats, to chan<- prometheus.Metric)
 
 // collectDepth shows one priority of a queue, and what is said of the queue as a
 // whole with the first.
-func collectDepth(d *queue.Depth, first bool, now time.Time, to chan<- prometheus.Metric) {
+func collectDepth(d *job.Depth, first bool, now time.Time, to chan<- prometheus.Metric) {
 	priority := d.Priority.String()
 	one(to, waiting, prometheus.GaugeValue, float64(d.Waiting), d.Queue, priority)
 	one(to, held, prometheus.GaugeValue, float64(d.Held), d.Queue, priority)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	bullpen "github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/job"
 	"github.com/bullpen-run/bullpen/queue"
 )
 
@@ -15,18 +16,18 @@ import (
 // and true words where they are not.
 func testPayloadKept(f *fixture) {
 	const bound = 1000
-	f.open(queue.Config{Keep: queue.Keep{Payloads: bound}})
+	f.open(queue.Config{Keep: job.Keep{Payloads: bound}})
 	f.staff(1, byName(newGate()))
 	small, meta := []byte("small"), map[string]string{"k": "v"}
-	done := f.enqueue(queue.Job{Name: "echo", Payload: small, Meta: meta}).ID
+	done := f.enqueue(job.Job{Name: "echo", Payload: small, Meta: meta}).ID
 	f.good(done)
-	empty := f.enqueue(queue.Job{Name: "echo"}).ID
+	empty := f.enqueue(job.Job{Name: "echo"}).ID
 	f.good(empty)
-	dead := f.enqueue(queue.Job{Name: "fail", Payload: bytes.Repeat(small, bound)}).ID
-	f.bad(dead, bullpen.Failed, queue.Final)
-	canceled := f.enqueue(queue.Job{Delay: time.Hour, Payload: small}).ID
-	waiting := f.enqueue(queue.Job{Delay: time.Hour, Payload: bytes.Repeat(small, bound)}).ID
-	large := f.enqueue(queue.Job{Name: "echo", Payload: bytes.Repeat(small, bound)}).ID
+	dead := f.enqueue(job.Job{Name: "fail", Payload: bytes.Repeat(small, bound)}).ID
+	f.bad(dead, bullpen.Failed, job.Final)
+	canceled := f.enqueue(job.Job{Delay: time.Hour, Payload: small}).ID
+	waiting := f.enqueue(job.Job{Delay: time.Hour, Payload: bytes.Repeat(small, bound)}).ID
+	large := f.enqueue(job.Job{Name: "echo", Payload: bytes.Repeat(small, bound)}).ID
 	f.good(large)
 	if err := f.Cancel(f.ctx(), canceled); err != nil {
 		f.t.Fatalf("Cancel = %v", err)
@@ -46,17 +47,17 @@ func testPayloadKept(f *fixture) {
 		"Payload": func() error { _, err := f.Payload(f.ctx(), large); return err },
 		"Retry":   func() error { _, err := f.Retry(f.ctx(), large); return err },
 	} {
-		if err := call(); !errors.Is(err, queue.ErrPayloadGone) || errors.Is(err, queue.ErrNotFound) || !strings.Contains(err.Error(), "Keep.Payloads") {
+		if err := call(); !errors.Is(err, job.ErrPayloadGone) || errors.Is(err, job.ErrNotFound) || !strings.Contains(err.Error(), "Keep.Payloads") {
 			f.t.Errorf("%s of a large job that is done = %v, want ErrPayloadGone with the bound", what, err)
 		}
 	}
 	if err := f.RemoveDead(f.ctx(), dead); err != nil {
 		f.t.Fatal(err)
 	}
-	if _, err := f.Payload(f.ctx(), dead); !errors.Is(err, queue.ErrPayloadGone) {
+	if _, err := f.Payload(f.ctx(), dead); !errors.Is(err, job.ErrPayloadGone) {
 		f.t.Errorf("Payload of a job that was removed from the dead = %v, want ErrPayloadGone", err)
 	}
-	if _, err := f.Retry(f.ctx(), waiting); !errors.Is(err, queue.ErrNotEnded) {
+	if _, err := f.Retry(f.ctx(), waiting); !errors.Is(err, job.ErrNotEnded) {
 		f.t.Errorf("Retry of a job that waits = %v, want ErrNotEnded", err)
 	}
 }
@@ -66,9 +67,9 @@ func testRetryDone(f *fixture) {
 	f.open(queue.Config{})
 	g := newGate()
 	c := f.staff(2, byName(g))
-	j := queue.Job{
-		Name: "echo", Payload: []byte("p"), Meta: map[string]string{"k": "v"}, Key: "key", Priority: queue.Low,
-		Limits: bullpen.Limits{Output: 77}, Then: []queue.Job{{Name: "echo"}},
+	j := job.Job{
+		Name: "echo", Payload: []byte("p"), Meta: map[string]string{"k": "v"}, Key: "key", Priority: job.Low,
+		Limits: bullpen.Limits{Output: 77}, Then: []job.Job{{Name: "echo"}},
 	}
 	id := f.enqueue(j).ID
 	if _, err := f.WaitChain(f.ctx(), id); err != nil {
@@ -84,17 +85,17 @@ func testRetryDone(f *fixture) {
 		f.t.Errorf("the handler is told %+v with %+v, want what the job %s was", s.Delivered, s.task, id)
 	}
 	i := f.get(ref.ID)
-	if i.Parent != id || i.Priority != queue.Low || i.State != queue.Done || i.Next != "" || i.Chain != "" {
+	if i.Parent != id || i.Priority != job.Low || i.State != job.Done || i.Next != "" || i.Chain != "" {
 		f.t.Errorf("Get = %+v, want a job alone with its parent", i)
 	}
-	if i := f.get(id); i.State != queue.Done || i.Next == "" {
+	if i := f.get(id); i.State != job.Done || i.Next == "" {
 		f.t.Errorf("the old job has become %+v", i)
 	}
 	if again, err := f.Retry(f.ctx(), id); err != nil || again.Existing || again.ID == ref.ID {
 		f.t.Errorf("Retry after the end of the new job = %+v, %v, want another one", again, err)
 	}
 	// Until it has ended, calling again gives back the same.
-	held := f.enqueue(queue.Job{Name: "gate"}).ID
+	held := f.enqueue(job.Job{Name: "gate"}).ID
 	if err := f.Cancel(f.ctx(), held); err != nil {
 		f.t.Fatal(err)
 	}
@@ -107,7 +108,7 @@ func testRetryDone(f *fixture) {
 	}
 	g.open()
 	f.good(first.ID)
-	if _, err := f.Retry(context.WithoutCancel(f.ctx()), strings.Repeat("0", 26)); !errors.Is(err, queue.ErrNotFound) {
+	if _, err := f.Retry(context.WithoutCancel(f.ctx()), strings.Repeat("0", 26)); !errors.Is(err, job.ErrNotFound) {
 		f.t.Errorf("Retry of a job that is not there = %v", err)
 	}
 }

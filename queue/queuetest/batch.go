@@ -10,6 +10,7 @@ import (
 	"time"
 
 	bullpen "github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/job"
 	"github.com/bullpen-run/bullpen/queue"
 )
 
@@ -38,7 +39,7 @@ func says(_ context.Context, t bullpen.Task) ([]byte, error) {
 	return append(slices.Clone(t.Payload), t.Name...), nil
 }
 
-func (f *fixture) chain(jobs ...queue.Job) string {
+func (f *fixture) chain(jobs ...job.Job) string {
 	f.t.Helper()
 	ref, err := f.EnqueueChain(f.ctx(), jobs...)
 	if err != nil {
@@ -56,7 +57,7 @@ func (f *fixture) chained(id, want string) {
 
 func testChain(f *fixture) {
 	f.open(queue.Config{})
-	id := f.chain(queue.Job{Name: "a", Payload: []byte("-")}, queue.Job{Queue: "other", Name: "b"}, queue.Job{Name: "c", Delay: 20 * time.Millisecond})
+	id := f.chain(job.Job{Name: "a", Payload: []byte("-")}, job.Job{Queue: "other", Name: "b"}, job.Job{Name: "c", Delay: 20 * time.Millisecond})
 	c := newCrew(2, says)
 	f.work(f.Queue, c, queue.WorkConfig{})
 	f.work(f.Queue, c, queue.WorkConfig{Queue: "other"})
@@ -85,9 +86,9 @@ func testChain(f *fixture) {
 func testChainFails(f *fixture) {
 	f.open(queue.Config{})
 	f.staff(1, says)
-	id := f.chain(queue.Job{Name: "a"}, queue.Job{Name: "fails"}, queue.Job{Name: "c"})
+	id := f.chain(job.Job{Name: "a"}, job.Job{Name: "fails"}, job.Job{Name: "c"})
 	_, err := f.WaitChain(f.ctx(), id)
-	var end *queue.EndError
+	var end *job.EndError
 	if !errors.As(err, &end) || end.ID == id || end.Outcome != bullpen.Failed {
 		f.t.Fatalf("WaitChain = %v, want the failure of the second job", err)
 	}
@@ -103,9 +104,9 @@ func testChainFails(f *fixture) {
 func testChainNodes(f *fixture) {
 	f.open(queue.Config{})
 	other := f.another()
-	var all []queue.Job
+	var all []job.Job
 	for i := range 8 {
-		all = append(all, queue.Job{Name: fmt.Sprint(i), Queue: []string{"default", "other"}[i%2]})
+		all = append(all, job.Job{Name: fmt.Sprint(i), Queue: []string{"default", "other"}[i%2]})
 	}
 	id := f.chain(all...)
 	f.work(f.Queue, newCrew(1, says), queue.WorkConfig{})
@@ -117,7 +118,7 @@ func testChainNodes(f *fixture) {
 }
 
 // batch enqueues a batch, which must succeed.
-func (f *fixture) batch(b queue.Batch, all []queue.Job) queue.BatchInfo {
+func (f *fixture) batch(b job.Batch, all []job.Job) job.BatchInfo {
 	f.t.Helper()
 	i, err := f.EnqueueBatch(f.ctx(), b, all)
 	if err != nil {
@@ -127,7 +128,7 @@ func (f *fixture) batch(b queue.Batch, all []queue.Job) queue.BatchInfo {
 }
 
 // whole waits for the end of a batch.
-func (f *fixture) whole(q *queue.Queue, id string) queue.BatchInfo {
+func (f *fixture) whole(q *queue.Queue, id string) job.BatchInfo {
 	f.t.Helper()
 	i, err := q.WaitBatch(f.ctx(), id)
 	if err != nil {
@@ -141,8 +142,8 @@ func (f *fixture) whole(q *queue.Queue, id string) queue.BatchInfo {
 }
 
 // callbacks are both callbacks of a batch.
-func callbacks(b queue.Batch) queue.Batch {
-	b.Then, b.Failed = &queue.Job{Name: "then"}, &queue.Job{Name: "failed"}
+func callbacks(b job.Batch) job.Batch {
+	b.Then, b.Failed = &job.Job{Name: "then"}, &job.Job{Name: "failed"}
 	return b
 }
 
@@ -165,15 +166,15 @@ func (f *fixture) called(want map[string]int, crews ...*crew) {
 func testBatch(f *fixture) {
 	f.open(queue.Config{})
 	c := f.staff(4, says)
-	all := append(jobs(90, queue.Job{Name: "good"}), jobs(10, queue.Job{Name: "fails"})...)
-	id := f.batch(callbacks(queue.Batch{Meta: map[string]string{"a": "b"}}), all).ID
+	all := append(jobs(90, job.Job{Name: "good"}), jobs(10, job.Job{Name: "fails"})...)
+	id := f.batch(callbacks(job.Batch{Meta: map[string]string{"a": "b"}}), all).ID
 	i := f.whole(f.Queue, id)
-	if i.State != queue.BatchDone || i.Total != 100 || i.OK != 90 || i.Failed != 10 || i.Meta["a"] != "b" {
+	if i.State != job.BatchDone || i.Total != 100 || i.OK != 90 || i.Failed != 10 || i.Meta["a"] != "b" {
 		f.t.Errorf("the batch is %+v, want 90 good and 10 failed", i)
 	}
 	f.good(i.ThenID)
 	f.good(i.FailedID)
-	f.bad(i.FirstFailed, bullpen.Failed, queue.Final)
+	f.bad(i.FirstFailed, bullpen.Failed, job.Final)
 	f.called(map[string]int{"then": 1, "failed": 1}, c)
 	// Another try of a member is none of the batch's.
 	again, err := f.RetryDead(f.ctx(), i.FirstFailed)
@@ -191,15 +192,15 @@ func testBatch(f *fixture) {
 
 func testBatchOnce(f *fixture) {
 	f.open(queue.Config{})
-	b := callbacks(queue.Batch{Key: "k"})
-	first := f.batch(b, jobs(20, queue.Job{}))
-	if again := f.batch(b, jobs(20, queue.Job{})); again.ID != first.ID || !again.Existing || first.Existing {
+	b := callbacks(job.Batch{Key: "k"})
+	first := f.batch(b, jobs(20, job.Job{}))
+	if again := f.batch(b, jobs(20, job.Job{})); again.ID != first.ID || !again.Existing || first.Existing {
 		f.t.Errorf("EnqueueBatch again = %+v, want the first, %s", again, first.ID)
 	}
 	c := f.staff(4, says)
 	i := f.whole(f.Queue, first.ID)
 	f.good(i.ThenID)
-	if i = f.batch(b, jobs(20, queue.Job{})); !i.Existing || i.OK != 20 || i.FailedID != "" {
+	if i = f.batch(b, jobs(20, job.Job{})); !i.Existing || i.OK != 20 || i.FailedID != "" {
 		f.t.Errorf("EnqueueBatch after the end = %+v, want the first with 20 good", i)
 	}
 	f.called(map[string]int{"then": 1}, c)
@@ -211,24 +212,24 @@ func testBatchOnce(f *fixture) {
 func testBatchPieces(f *fixture) {
 	f.open(queue.Config{})
 	c := f.staff(4, says)
-	b, err := f.OpenBatch(f.ctx(), callbacks(queue.Batch{}))
+	b, err := f.OpenBatch(f.ctx(), callbacks(job.Batch{}))
 	if err != nil {
 		f.t.Fatalf("OpenBatch = %v", err)
 	}
 	add := func(from, n int) {
 		f.t.Helper()
-		if refs, err := f.AddToBatch(f.ctx(), b.ID, from, jobs(n, queue.Job{})); err != nil || len(refs) != n {
+		if refs, err := f.AddToBatch(f.ctx(), b.ID, from, jobs(n, job.Job{})); err != nil || len(refs) != n {
 			f.t.Fatalf("AddToBatch = %d refs, %v", len(refs), err)
 		}
 	}
 	add(0, 50)
 	f.eventually("50 have ended", func() bool {
 		i, err := f.GetBatch(f.ctx(), b.ID)
-		return err == nil && i.State == queue.BatchOpen && i.OK == 50
+		return err == nil && i.State == job.BatchOpen && i.OK == 50
 	})
 	add(0, 50) // again, after they have ended
 	add(60, 10)
-	if _, err := f.SealBatch(f.ctx(), b.ID, 70); !errors.Is(err, queue.ErrIncomplete) {
+	if _, err := f.SealBatch(f.ctx(), b.ID, 70); !errors.Is(err, job.ErrIncomplete) {
 		f.t.Errorf("SealBatch with members missing = %v, want ErrIncomplete", err)
 	}
 	f.reopen()
@@ -262,25 +263,25 @@ func testBatchCanceled(f *fixture) {
 		}
 		return g.handle(ctx, t)
 	})
-	id := f.batch(callbacks(queue.Batch{}), jobs(50, queue.Job{})).ID
+	id := f.batch(callbacks(job.Batch{}), jobs(50, job.Job{})).ID
 	await(f, "a member runs", g.started)
-	if i, err := f.CancelBatch(f.ctx(), id); err != nil || i.State != queue.BatchCanceled {
+	if i, err := f.CancelBatch(f.ctx(), id); err != nil || i.State != job.BatchCanceled {
 		f.t.Fatalf("CancelBatch = %+v, %v", i, err)
 	}
 	i := f.whole(f.Queue, id)
-	if i.State != queue.BatchCanceled || i.Canceled != 50 {
+	if i.State != job.BatchCanceled || i.Canceled != 50 {
 		f.t.Errorf("the batch is %+v, want 50 canceled", i)
 	}
 	f.good(i.ThenID)
 	f.called(map[string]int{"then": 1}, c)
-	if _, err := f.CancelBatch(f.ctx(), id); !errors.Is(err, queue.ErrEnded) {
+	if _, err := f.CancelBatch(f.ctx(), id); !errors.Is(err, job.ErrEnded) {
 		f.t.Errorf("CancelBatch again = %v, want ErrEnded", err)
 	}
 }
 
 func testBatchReopen(f *fixture) {
 	f.open(queue.Config{})
-	id := f.batch(callbacks(queue.Batch{}), jobs(400, queue.Job{})).ID
+	id := f.batch(callbacks(job.Batch{}), jobs(400, job.Job{})).ID
 	c := newCrew(4, short)
 	w := f.work(f.Queue, c, queue.WorkConfig{})
 	f.eventually("some have ended", func() bool {
@@ -308,10 +309,10 @@ func testBatchNodes(f *fixture) {
 		crews = append(crews, c)
 		f.work(q, c, queue.WorkConfig{})
 	}
-	all := append(jobs(290, queue.Job{Name: "good"}), jobs(10, queue.Job{Name: "fails"})...)
-	id := f.batch(callbacks(queue.Batch{}), all).ID
+	all := append(jobs(290, job.Job{Name: "good"}), jobs(10, job.Job{Name: "fails"})...)
+	id := f.batch(callbacks(job.Batch{}), all).ID
 	for _, q := range nodes {
-		if i := f.whole(q, id); i.OK != 290 || i.Failed != 10 || i.State != queue.BatchDone {
+		if i := f.whole(q, id); i.OK != 290 || i.Failed != 10 || i.State != job.BatchDone {
 			f.t.Errorf("the batch is %+v, want 290 good and 10 failed", i)
 		}
 	}
@@ -326,7 +327,7 @@ func testBatchNodes(f *fixture) {
 func testBatchTakenOver(f *fixture) {
 	f.open(queue.Config{})
 	other := f.another()
-	id := f.batch(callbacks(queue.Batch{}), jobs(40, queue.Job{})).ID
+	id := f.batch(callbacks(job.Batch{}), jobs(40, job.Job{})).ID
 	var ran atomic.Int32
 	w := f.work(f.Queue, newCrew(1, func(ctx context.Context, _ bullpen.Task) ([]byte, error) {
 		if ran.Add(1) > 10 {

@@ -6,19 +6,20 @@ import (
 	"strings"
 
 	bullpen "github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/job"
 	"github.com/bullpen-run/bullpen/queue"
 )
 
 func testFull(f *fixture) {
-	f.open(queue.Config{Keep: queue.Keep{Jobs: 64 << 10}})
+	f.open(queue.Config{Keep: job.Keep{Jobs: 64 << 10}})
 	feed := f.Events(0)
 	defer feed.Close()
-	j := queue.Job{Name: "large", Payload: make([]byte, 1<<10)}
+	j := job.Job{Name: "large", Payload: make([]byte, 1<<10)}
 	var ids []string
 	for {
 		ref, err := f.Enqueue(f.ctx(), j)
 		if err != nil {
-			if !errors.Is(err, queue.ErrFull) || ref.ID != "" {
+			if !errors.Is(err, job.ErrFull) || ref.ID != "" {
 				f.t.Fatalf("Enqueue into a full queue = %+v, %v, want ErrFull", ref, err)
 			}
 			break
@@ -31,7 +32,7 @@ func testFull(f *fixture) {
 		f.t.Errorf("%d KiB found room in 64 KiB, want more", len(ids))
 	}
 	refs, err := f.EnqueueAll(f.ctx(), jobs(10, j))
-	if !errors.Is(err, queue.ErrFull) {
+	if !errors.Is(err, job.ErrFull) {
 		f.t.Errorf("EnqueueAll into a full queue = %v, want ErrFull", err)
 	}
 	for _, ref := range refs {
@@ -39,11 +40,11 @@ func testFull(f *fixture) {
 			ids = append(ids, ref.ID)
 		}
 	}
-	if _, err := f.Enqueue(f.ctx(), queue.Job{Key: "k", Payload: j.Payload}); !errors.Is(err, queue.ErrFull) {
+	if _, err := f.Enqueue(f.ctx(), job.Job{Key: "k", Payload: j.Payload}); !errors.Is(err, job.ErrFull) {
 		f.t.Errorf("Enqueue with a key into a full queue = %v, want ErrFull", err)
 	}
-	if e := await(f, "an event tells of it", feed.C); e.Kind != queue.Full && e.Kind != queue.Verified {
-		f.t.Errorf("the event is %v, want %v", e, queue.Full)
+	if e := await(f, "an event tells of it", feed.C); e.Kind != job.Full && e.Kind != job.Verified {
+		f.t.Errorf("the event is %v, want %v", e, job.Full)
 	}
 	if s := f.Stats(); s.Refused < 2 || s.Enqueued != uint64(len(ids)) {
 		f.t.Errorf("Stats = %+v, want %d enqueued and the others refused", s, len(ids))
@@ -52,9 +53,9 @@ func testFull(f *fixture) {
 	for _, id := range ids {
 		f.good(id)
 	}
-	var ref queue.Ref
+	var ref job.Ref
 	f.eventually("there is room again", func() bool {
-		ref, err = f.Enqueue(f.ctx(), queue.Job{Key: "k", Payload: j.Payload})
+		ref, err = f.Enqueue(f.ctx(), job.Job{Key: "k", Payload: j.Payload})
 		return err == nil
 	})
 	f.good(ref.ID)
@@ -66,15 +67,15 @@ func testFull(f *fixture) {
 func testClosed(f *fixture) {
 	f.open(queue.Config{})
 	q := f.Queue
-	id := f.enqueue(queue.Job{}).ID
+	id := f.enqueue(job.Job{}).ID
 	waits := make(chan error, 2)
-	go func() { _, err := q.Wait(context.Background(), id); waits <- err }()                                  // ends with Close
-	go func() { _, _, err := q.Run(context.Background(), queue.Job{Name: "nobody runs it"}); waits <- err }() // ends with Close
+	go func() { _, err := q.Wait(context.Background(), id); waits <- err }()                                // ends with Close
+	go func() { _, _, err := q.Run(context.Background(), job.Job{Name: "nobody runs it"}); waits <- err }() // ends with Close
 	f.eventually("Run has enqueued its job", func() bool { return f.Stats().Enqueued == 2 })
 	feed := f.Events(0)
 	f.shut(q)
 	for range 2 {
-		if err := await(f, "who waits is told", waits); !errors.Is(err, queue.ErrClosed) {
+		if err := await(f, "who waits is told", waits); !errors.Is(err, job.ErrClosed) {
 			f.t.Errorf("a wait on a queue that is closed = %v, want ErrClosed", err)
 		}
 	}
@@ -88,18 +89,18 @@ func testClosed(f *fixture) {
 	})
 	feed.Close()
 	calls := map[string]error{"Cancel": q.Cancel(f.ctx(), id), "Pause": q.Pause(f.ctx(), "default"), "Close": nil}
-	_, calls["Enqueue"] = q.Enqueue(f.ctx(), queue.Job{})
-	_, calls["Enqueue with a key"] = q.Enqueue(f.ctx(), queue.Job{Key: "k"})
-	_, calls["EnqueueAll"] = q.EnqueueAll(f.ctx(), jobs(3, queue.Job{}))
-	_, _, calls["Run"] = q.Run(f.ctx(), queue.Job{})
+	_, calls["Enqueue"] = q.Enqueue(f.ctx(), job.Job{})
+	_, calls["Enqueue with a key"] = q.Enqueue(f.ctx(), job.Job{Key: "k"})
+	_, calls["EnqueueAll"] = q.EnqueueAll(f.ctx(), jobs(3, job.Job{}))
+	_, _, calls["Run"] = q.Run(f.ctx(), job.Job{})
 	_, calls["Get"] = q.Get(f.ctx(), id)
 	_, calls["Wait"] = q.Wait(f.ctx(), id)
-	_, calls["List"] = q.List(f.ctx(), queue.Filter{})
+	_, calls["List"] = q.List(f.ctx(), job.Filter{})
 	_, calls["Depth"] = q.Depth(f.ctx(), "default")
 	_, calls["Status"] = q.Status(f.ctx())
 	calls["Work"] = q.Work(f.ctx(), newCrew(1, echo), queue.WorkConfig{})
 	for name, err := range calls {
-		if name != "Close" && !errors.Is(err, queue.ErrClosed) {
+		if name != "Close" && !errors.Is(err, job.ErrClosed) {
 			f.t.Errorf("%s after Close = %v, want ErrClosed", name, err)
 		}
 	}
@@ -125,25 +126,25 @@ func testObserved(f *fixture) {
 		t.Observer.Log(bullpen.LogLine{Stream: "stdout", Text: "second"})
 		return g.handle(ctx, t)
 	})
-	id := f.enqueue(queue.Job{}).ID
+	id := f.enqueue(job.Job{}).ID
 	await(f, "it runs", g.started)
-	check := func(i *queue.Info, state queue.State) {
+	check := func(i *job.Info, state job.State) {
 		if i.State != state || i.Progress != 0.25 || i.Note != "a quarter" || len(i.Lines) != 2 ||
 			i.Lines[0].Text != "first" || i.Lines[0].Level != 8 || i.Lines[0].Stream != "log" || i.Lines[1].Text != "second" {
 			f.t.Errorf("Get = %+v, want %v with progress, note and both lines", i, state)
 		}
 	}
-	check(f.get(id), queue.Running)
+	check(f.get(id), job.Running)
 	g.open()
 	f.good(id)
-	check(f.get(id), queue.Done)
-	if listed := f.list(queue.Filter{State: queue.Done}); len(listed) != 1 || len(listed[0].Lines) != 2 {
+	check(f.get(id), job.Done)
+	if listed := f.list(job.Filter{State: job.Done}); len(listed) != 1 || len(listed[0].Lines) != 2 {
 		f.t.Errorf("List = %+v, want the job with its lines", listed)
 	}
 }
 
 func testObservedBounds(f *fixture) {
-	f.open(queue.Config{Keep: queue.Keep{Lines: 20, LineBytes: 1000}})
+	f.open(queue.Config{Keep: job.Keep{Lines: 20, LineBytes: 1000}})
 	f.staff(1, func(_ context.Context, t bullpen.Task) ([]byte, error) {
 		t.Observer.Progress(7, strings.Repeat("n", 1<<20))
 		talk(t)
@@ -151,7 +152,7 @@ func testObservedBounds(f *fixture) {
 		t.Observer.Log(bullpen.LogLine{Text: "last"})
 		return nil, nil
 	})
-	id := f.enqueue(queue.Job{}).ID
+	id := f.enqueue(job.Job{}).ID
 	f.good(id)
 	i := f.get(id)
 	size := 0
@@ -168,7 +169,7 @@ func testObservedBounds(f *fixture) {
 	f.config.Keep.Lines = -1
 	f.Queue = f.another()
 	f.staff(1, func(_ context.Context, t bullpen.Task) ([]byte, error) { talk(t); return nil, nil })
-	id = f.enqueue(queue.Job{}).ID
+	id = f.enqueue(job.Job{}).ID
 	f.good(id)
 	if i := f.get(id); len(i.Lines) != 0 {
 		f.t.Errorf("%d lines are kept, want none with Keep.Lines -1", len(i.Lines))
@@ -178,10 +179,10 @@ func testObservedBounds(f *fixture) {
 func testResultBound(f *fixture) {
 	f.open(queue.Config{MaxResult: 100})
 	f.staff(1, func(_ context.Context, t bullpen.Task) ([]byte, error) { return make([]byte, len(t.Payload)), nil })
-	if r := f.good(f.enqueue(queue.Job{Payload: make([]byte, 100)}).ID); len(r.Payload) != 100 {
+	if r := f.good(f.enqueue(job.Job{Payload: make([]byte, 100)}).ID); len(r.Payload) != 100 {
 		f.t.Errorf("the result has %d bytes, want 100", len(r.Payload))
 	}
-	end := f.bad(f.enqueue(queue.Job{Payload: make([]byte, 101)}).ID, bullpen.Output, queue.Final)
+	end := f.bad(f.enqueue(job.Job{Payload: make([]byte, 101)}).ID, bullpen.Output, job.Final)
 	if end.Attempts != 1 {
 		f.t.Errorf("a job whose result is too large had %d attempts, want 1", end.Attempts)
 	}

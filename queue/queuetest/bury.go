@@ -5,31 +5,32 @@ import (
 	"time"
 
 	bullpen "github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/job"
 	"github.com/bullpen-run/bullpen/queue"
 )
 
 // testBury wants the task of each dead job told once, whatever it died of and whether
 // it started or not.
 func testBury(f *fixture) {
-	f.open(queue.Config{Retry: queue.Retry{Attempts: 2}})
+	f.open(queue.Config{Retry: job.Retry{Attempts: 2}})
 	g := newGate()
 	c := f.mortals(g)
-	wants := map[string]queue.Delivered{}
-	dies := func(j queue.Job, o bullpen.Outcome, reason queue.Reason) string {
+	wants := map[string]job.Delivered{}
+	dies := func(j job.Job, o bullpen.Outcome, reason job.Reason) string {
 		id := f.enqueue(j).ID
-		wants[id] = queue.Delivered{Attempt: 1, Parent: id, Task: j.Name, Reason: reason, Outcome: o.String()}
+		wants[id] = job.Delivered{Attempt: 1, Parent: id, Task: j.Name, Reason: reason, Outcome: o.String()}
 		f.bad(id, o, reason)
 		return id
 	}
-	failed := dies(mortal("fail"), bullpen.Failed, queue.Final)
-	dies(mortal("retry"), bullpen.Failed, queue.Exhausted)
-	dies(mortal("crash"), bullpen.Crashed, queue.Quarantined)
-	dies(mortal("unknown"), bullpen.Failed, queue.Refused)
+	failed := dies(mortal("fail"), bullpen.Failed, job.Final)
+	dies(mortal("retry"), bullpen.Failed, job.Exhausted)
+	dies(mortal("crash"), bullpen.Crashed, job.Quarantined)
+	dies(mortal("unknown"), bullpen.Failed, job.Refused)
 	late, both, self := mortal("late"), mortal("fail"), mortal("fail")
 	late.Deadline, both.Compensate, self.Bury = time.Now(), "undo", "told and fails"
-	dies(late, bullpen.Timeout, queue.Expired)
-	dies(both, bullpen.Failed, queue.Final)
-	dies(self, bullpen.Failed, queue.Final)
+	dies(late, bullpen.Timeout, job.Expired)
+	dies(both, bullpen.Failed, job.Final)
+	dies(self, bullpen.Failed, job.Final)
 	f.good(f.enqueue(mortal("ok")).ID)
 	canceled := f.enqueue(mortal("gate")).ID
 	await(f, "it runs", g.started)
@@ -45,13 +46,13 @@ func testBury(f *fixture) {
 	if err != nil {
 		f.t.Fatalf("RetryDead = %v", err)
 	}
-	f.bad(again.ID, bullpen.Failed, queue.Final)
+	f.bad(again.ID, bullpen.Failed, job.Final)
 	f.eventually("its second death is told too", func() bool { return len(toldOf(c)) == len(wants)+1 })
 }
 
 // mortal is a job whose death is told.
-func mortal(name string) queue.Job {
-	return queue.Job{Name: name, Payload: []byte(name), Meta: map[string]string{"k": "v"}, Priority: queue.High, Bury: "told"}
+func mortal(name string) job.Job {
+	return job.Job{Name: name, Payload: []byte(name), Meta: map[string]string{"k": "v"}, Priority: job.High, Bury: "told"}
 }
 
 // mortals work, and die of what their task says.
@@ -88,7 +89,7 @@ func toldOf(c *crew) (all []start) {
 }
 
 // checkTold wants each death told once.
-func (f *fixture) checkTold(told []start, wants map[string]queue.Delivered) {
+func (f *fixture) checkTold(told []start, wants map[string]job.Delivered) {
 	f.t.Helper()
 	seen := map[string]bool{}
 	for _, s := range told {
@@ -98,7 +99,7 @@ func (f *fixture) checkTold(told []start, wants map[string]queue.Delivered) {
 			f.t.Errorf("the task is told %+v with %q, want %+v with payload and metadata, once", s.Delivered, s.task.Payload, want)
 		}
 		seen[s.Parent] = true
-		if i := f.get(s.task.ID); i.Parent != s.Parent || i.Priority != queue.High || i.Bury != "" {
+		if i := f.get(s.task.ID); i.Parent != s.Parent || i.Priority != job.High || i.Bury != "" {
 			f.t.Errorf("Get of the job that tells it = %+v, want its parent and no Bury of its own", i)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	bullpen "github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/job"
 	"github.com/bullpen-run/bullpen/queue"
 )
 
@@ -15,23 +16,23 @@ func (f *fixture) cancel(q *queue.Queue, id string) {
 	if err := q.Cancel(f.ctx(), id); err != nil {
 		f.t.Fatalf("Cancel = %v", err)
 	}
-	end := f.bad(id, bullpen.Canceled, queue.TakenBack)
+	end := f.bad(id, bullpen.Canceled, job.TakenBack)
 	if !errors.Is(&end, context.Canceled) {
 		f.t.Errorf("the end %v is not context.Canceled", &end)
 	}
-	if i := f.get(id); i.State != queue.Canceled || i.Outcome != bullpen.Canceled || i.Ended.IsZero() {
+	if i := f.get(id); i.State != job.Canceled || i.Outcome != bullpen.Canceled || i.Ended.IsZero() {
 		f.t.Errorf("Get = %+v, want canceled", i)
 	}
-	if err := q.Cancel(f.ctx(), id); !errors.Is(err, queue.ErrEnded) {
+	if err := q.Cancel(f.ctx(), id); !errors.Is(err, job.ErrEnded) {
 		f.t.Errorf("the second Cancel = %v, want ErrEnded", err)
 	}
 }
 
 // once wants each of the jobs among those that have ended, once.
-func (f *fixture) once(ids ...string) map[string]queue.Info {
+func (f *fixture) once(ids ...string) map[string]job.Info {
 	f.t.Helper()
-	all := map[string]queue.Info{}
-	for _, i := range f.list(queue.Filter{State: queue.Done, Limit: 1000}) {
+	all := map[string]job.Info{}
+	for _, i := range f.list(job.Filter{State: job.Done, Limit: 1000}) {
 		if _, twice := all[i.ID]; twice {
 			f.t.Errorf("job %s is listed twice among those that have ended", i.ID)
 		}
@@ -58,14 +59,14 @@ func (f *fixture) empty() {
 }
 
 func testCancelWaiting(f *fixture) {
-	f.open(queue.Config{Retry: queue.Retry{Backoff: time.Hour}})
+	f.open(queue.Config{Retry: job.Retry{Backoff: time.Hour}})
 	c := newCrew(2, byName(newGate()))
 	w := f.work(f.Queue, c, queue.WorkConfig{})
-	retrying := f.enqueue(queue.Job{Name: "retry"}).ID
-	f.state(retrying, queue.Retrying)
+	retrying := f.enqueue(job.Job{Name: "retry"}).ID
+	f.state(retrying, job.Retrying)
 	w.stop()
 	ids := []string{
-		f.enqueue(queue.Job{}).ID, f.enqueue(queue.Job{Priority: queue.High, Key: "k"}).ID, f.enqueue(queue.Job{Delay: time.Hour}).ID, retrying,
+		f.enqueue(job.Job{}).ID, f.enqueue(job.Job{Priority: job.High, Key: "k"}).ID, f.enqueue(job.Job{Delay: time.Hour}).ID, retrying,
 	}
 	for _, id := range ids {
 		f.cancel(f.Queue, id)
@@ -73,12 +74,12 @@ func testCancelWaiting(f *fixture) {
 	f.once(ids...)
 	f.empty()
 	next := f.staff(2, echo)
-	f.good(f.enqueue(queue.Job{}).ID)
+	f.good(f.enqueue(job.Job{}).ID)
 	f.pass(moment)
 	if n := len(next.of("")); n != 1 {
 		f.t.Errorf("%d jobs started, want none that was canceled", n)
 	}
-	if p, err := f.ListDead(f.ctx(), queue.Filter{}); err != nil || len(p.Jobs) != 0 {
+	if p, err := f.ListDead(f.ctx(), job.Filter{}); err != nil || len(p.Jobs) != 0 {
 		f.t.Errorf("ListDead = %+v, %v, want none that was canceled", p, err)
 	}
 	if n := f.Stats().Ended[bullpen.Canceled]; n != 4 {
@@ -104,13 +105,13 @@ func testCancelRunning(f *fixture) {
 	})
 	var ids []string
 	for _, name := range []string{"polite", "stubborn"} {
-		id := f.enqueue(queue.Job{Name: name}).ID
+		id := f.enqueue(job.Job{Name: name}).ID
 		ids = append(ids, id)
 		await(f, "it runs", g.started)
 		f.cancel(f.Queue, id)
 		await(f, "its context ends", interrupted)
 	}
-	f.good(f.enqueue(queue.Job{Name: "quick"}).ID)
+	f.good(f.enqueue(job.Job{Name: "quick"}).ID)
 	f.once(ids...)
 	f.empty()
 	for _, id := range ids {
@@ -125,9 +126,9 @@ func testCancelEnded(f *fixture) {
 	f.open(queue.Config{})
 	f.staff(1, byName(newGate()))
 	for name, want := range map[string]bullpen.Outcome{"echo": bullpen.OK, "fail": bullpen.Failed} {
-		id := f.enqueue(queue.Job{Name: name}).ID
+		id := f.enqueue(job.Job{Name: name}).ID
 		_, _ = f.wait(id) // its end is looked at below
-		if err := f.Cancel(f.ctx(), id); !errors.Is(err, queue.ErrEnded) {
+		if err := f.Cancel(f.ctx(), id); !errors.Is(err, job.ErrEnded) {
 			f.t.Errorf("Cancel of a job that has ended = %v, want ErrEnded", err)
 		}
 		if i := f.get(id); i.Outcome != want {
@@ -143,9 +144,9 @@ func testCancelRace(f *fixture) {
 	f.staff(4, echo)
 	var ids []string
 	for range 150 {
-		ids = append(ids, f.enqueue(queue.Job{Name: "race"}).ID)
+		ids = append(ids, f.enqueue(job.Job{Name: "race"}).ID)
 		canceled := f.Cancel(f.ctx(), ids[len(ids)-1])
-		if canceled != nil && !errors.Is(canceled, queue.ErrEnded) {
+		if canceled != nil && !errors.Is(canceled, job.ErrEnded) {
 			f.t.Fatalf("Cancel = %v, want nil or ErrEnded", canceled)
 		}
 		_, err := f.wait(ids[len(ids)-1])
@@ -168,9 +169,9 @@ func testCancelElsewhere(f *fixture) {
 	other := f.another()
 	g := newGate()
 	c := f.staff(1, g.handle)
-	running := f.enqueue(queue.Job{}).ID
+	running := f.enqueue(job.Job{}).ID
 	await(f, "it runs", g.started)
-	waiting := f.enqueue(queue.Job{}).ID
+	waiting := f.enqueue(job.Job{}).ID
 	f.cancel(other, waiting)
 	f.cancel(other, running)
 	f.once(running, waiting)
@@ -204,16 +205,16 @@ func (f *fixture) paused(q *queue.Queue, want bool) {
 func testPause(f *fixture) {
 	f.open(queue.Config{})
 	c := f.staff(2, echo)
-	f.good(f.enqueue(queue.Job{}).ID)
+	f.good(f.enqueue(job.Job{}).ID)
 	if err := f.Pause(f.ctx(), "default"); err != nil {
 		f.t.Fatalf("Pause = %v", err)
 	}
 	f.paused(f.Queue, true)
-	ids := f.enqueueAll([]queue.Job{{}, {Priority: queue.High}, {Priority: queue.Low}, {Delay: 20 * time.Millisecond}})
+	ids := f.enqueueAll([]job.Job{{}, {Priority: job.High}, {Priority: job.Low}, {Delay: 20 * time.Millisecond}})
 	f.still(c, 1)
 	other := newCrew(1, echo)
 	f.work(f.Queue, other, queue.WorkConfig{Queue: "other"})
-	f.good(f.enqueue(queue.Job{Queue: "other"}).ID)
+	f.good(f.enqueue(job.Job{Queue: "other"}).ID)
 	f.eventually("Depth tells of 4 that wait", func() bool {
 		d, err := f.Depth(f.ctx(), "default")
 		if err != nil || len(d) != 3 || d[0].Oldest.IsZero() {
@@ -235,7 +236,7 @@ func testPauseReopen(f *fixture) {
 	if err := f.Pause(f.ctx(), "default"); err != nil {
 		f.t.Fatalf("Pause = %v", err)
 	}
-	id := f.enqueue(queue.Job{}).ID
+	id := f.enqueue(job.Job{}).ID
 	f.reopen()
 	c := f.staff(1, echo)
 	f.still(c, 0)
@@ -252,11 +253,11 @@ func testPauseElsewhere(f *fixture) {
 	f.open(queue.Config{})
 	other := f.another()
 	c := f.staff(1, echo)
-	f.good(f.enqueue(queue.Job{}).ID)
+	f.good(f.enqueue(job.Job{}).ID)
 	if err := other.Pause(f.ctx(), "default"); err != nil {
 		f.t.Fatalf("Pause = %v", err)
 	}
-	id := f.enqueue(queue.Job{}).ID
+	id := f.enqueue(job.Job{}).ID
 	f.still(c, 1)
 	f.paused(f.Queue, true)
 	if err := other.Resume(f.ctx(), "default"); err != nil {

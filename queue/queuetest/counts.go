@@ -6,12 +6,13 @@ import (
 	"time"
 
 	bullpen "github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/job"
 	"github.com/bullpen-run/bullpen/queue"
 )
 
 // testStats does some of everything and wants Stats and Events to tell the same.
 func testStats(f *fixture) {
-	f.open(queue.Config{Retry: queue.Retry{Attempts: 2}})
+	f.open(queue.Config{Retry: job.Retry{Attempts: 2}})
 	feed := f.Events(4096)
 	c := f.staff(4, func(ctx context.Context, t bullpen.Task) ([]byte, error) {
 		if t.Name == "crash" {
@@ -19,10 +20,10 @@ func testStats(f *fixture) {
 		}
 		return byName(nil)(ctx, t)
 	})
-	ids := f.enqueueAll([]queue.Job{
+	ids := f.enqueueAll([]job.Job{
 		{Name: "echo"}, {Name: "echo", Key: "k"}, {Name: "fail", Compensate: "undo"}, {Name: "retry"}, {Name: "crash"}, {Delay: time.Hour},
 	})
-	f.enqueue(queue.Job{Key: "k"})
+	f.enqueue(job.Job{Key: "k"})
 	f.cancel(f.Queue, ids[5])
 	for _, id := range ids {
 		_, _ = f.wait(id) // the ends are known
@@ -38,7 +39,7 @@ func testStats(f *fixture) {
 	if err != nil {
 		f.t.Fatalf("RetryDead = %v", err)
 	}
-	f.bad(again.ID, bullpen.Failed, queue.Final)
+	f.bad(again.ID, bullpen.Failed, job.Final)
 	f.eventually("the second compensation ran", func() bool { return f.Stats().Ended[bullpen.OK] == 4 })
 	f.empty()
 	s := f.Stats()
@@ -55,19 +56,19 @@ func testStats(f *fixture) {
 	if n := len(c.of("")); n != 11 {
 		f.t.Errorf("%d attempts started, want 11", n)
 	}
-	want := map[queue.EventKind]int{}
-	want[queue.Retried], want[queue.Buried], want[queue.TookBack], want[queue.Compensated] = 3, 4, 1, 2
-	want[queue.TriedAgain], want[queue.Paused], want[queue.Resumed] = 1, 1, 1
+	want := map[job.EventKind]int{}
+	want[job.Retried], want[job.Buried], want[job.TookBack], want[job.Compensated] = 3, 4, 1, 2
+	want[job.TriedAgain], want[job.Paused], want[job.Resumed] = 1, 1, 1
 	f.told(feed, want)
 }
 
 // told wants a feed to have told events of each kind so often, and no other.
-func (f *fixture) told(feed *queue.Feed, want map[queue.EventKind]int) {
+func (f *fixture) told(feed *queue.Feed, want map[job.EventKind]int) {
 	f.t.Helper()
 	feed.Close()
-	got := map[queue.EventKind]int{}
+	got := map[job.EventKind]int{}
 	for e := range feed.C {
-		if e.Kind == queue.Verified {
+		if e.Kind == job.Verified {
 			continue
 		}
 		got[e.Kind]++
@@ -83,17 +84,17 @@ func (f *fixture) told(feed *queue.Feed, want map[queue.EventKind]int) {
 // testNothingLeft wants nothing to be stored of jobs that are done but their
 // outcomes, or the store would fill up.
 func testNothingLeft(f *fixture) {
-	f.open(queue.Config{Retry: queue.Retry{Attempts: 2}})
+	f.open(queue.Config{Retry: job.Retry{Attempts: 2}})
 	g := newGate()
 	w := f.work(f.Queue, newCrew(4, byName(g)), queue.WorkConfig{})
-	ids := f.enqueueAll([]queue.Job{
+	ids := f.enqueueAll([]job.Job{
 		{Name: "echo"}, {Name: "fail"}, {Name: "retry"}, {Name: "echo", Delay: 20 * time.Millisecond},
-		{Name: "gate"}, {Name: "retry", Retry: queue.Retry{Backoff: time.Hour}}, {Name: "retry", Retry: queue.Retry{Backoff: time.Minute}},
+		{Name: "gate"}, {Name: "retry", Retry: job.Retry{Backoff: time.Hour}}, {Name: "retry", Retry: job.Retry{Backoff: time.Minute}},
 	})
 	await(f, "it runs", g.started)
 	f.cancel(f.Queue, ids[4])
 	for _, id := range ids[5:] {
-		f.state(id, queue.Retrying)
+		f.state(id, job.Retrying)
 		f.cancel(f.Queue, id)
 	}
 	for _, id := range ids {
@@ -103,7 +104,7 @@ func testNothingLeft(f *fixture) {
 	if err != nil {
 		f.t.Fatalf("RetryDead = %v", err)
 	}
-	f.bad(again.ID, bullpen.Failed, queue.Final)
+	f.bad(again.ID, bullpen.Failed, job.Final)
 	w.stop()
 	busy := newCrew(1, echo)
 	refused := 0
@@ -114,7 +115,7 @@ func testNothingLeft(f *fixture) {
 		return nil
 	})
 	f.work(f.Queue, busy, queue.WorkConfig{})
-	f.good(f.enqueue(queue.Job{}).ID)
+	f.good(f.enqueue(job.Job{}).ID)
 	f.empty()
 	const keys = 1 // that of the job that was tried again, until its window has passed
 	var s queue.Status

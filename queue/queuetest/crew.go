@@ -10,6 +10,7 @@ import (
 	"time"
 
 	bullpen "github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/job"
 	"github.com/bullpen-run/bullpen/queue"
 )
 
@@ -37,7 +38,7 @@ type crew struct {
 type start struct {
 	at   time.Time
 	task bullpen.Task
-	queue.Delivered
+	job.Delivered
 }
 
 func newCrew(size int, handler bullpen.Handler) *crew {

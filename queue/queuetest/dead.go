@@ -9,6 +9,7 @@ import (
 	"time"
 
 	bullpen "github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/job"
 	"github.com/bullpen-run/bullpen/queue"
 )
 
@@ -20,7 +21,7 @@ func fails(_ context.Context, t bullpen.Task) ([]byte, error) {
 	return nil, bullpen.Fail("no", false)
 }
 
-func (f *fixture) dead(filter queue.Filter) []string {
+func (f *fixture) dead(filter job.Filter) []string {
 	f.t.Helper()
 	var ids []string
 	for {
@@ -29,7 +30,7 @@ func (f *fixture) dead(filter queue.Filter) []string {
 			f.t.Fatalf("ListDead = %v", err)
 		}
 		for _, i := range p.Jobs {
-			if i.State != queue.Dead || i.Err == nil {
+			if i.State != job.Dead || i.Err == nil {
 				f.t.Errorf("ListDead gives %+v, want dead jobs with their errors", i)
 			}
 			ids = append(ids, i.ID)
@@ -48,31 +49,31 @@ func testDead(f *fixture) {
 	f.work(f.Queue, c, queue.WorkConfig{Queue: "b"})
 	var ids []string
 	for i := range 10 {
-		j := queue.Job{Queue: []string{"a", "b"}[i%2], Name: fmt.Sprint("n", i%5), Payload: fmt.Append(nil, i), Meta: map[string]string{"i": fmt.Sprint(i)}}
+		j := job.Job{Queue: []string{"a", "b"}[i%2], Name: fmt.Sprint("n", i%5), Payload: fmt.Append(nil, i), Meta: map[string]string{"i": fmt.Sprint(i)}}
 		ids = append(ids, f.enqueue(j).ID)
-		f.bad(ids[i], bullpen.Failed, queue.Final)
+		f.bad(ids[i], bullpen.Failed, job.Final)
 	}
-	if got := f.dead(queue.Filter{}); !slices.Equal(got, ids) {
+	if got := f.dead(job.Filter{}); !slices.Equal(got, ids) {
 		f.t.Errorf("ListDead gives %v, want %v in the order in which they died", got, ids)
 	}
-	if got := f.dead(queue.Filter{Queue: "b"}); len(got) != 5 || got[0] != ids[1] {
+	if got := f.dead(job.Filter{Queue: "b"}); len(got) != 5 || got[0] != ids[1] {
 		f.t.Errorf("ListDead of b gives %v, want its 5", got)
 	}
-	if got := f.dead(queue.Filter{Name: "n3", Limit: 1}); len(got) != 1 || got[0] != ids[3] {
+	if got := f.dead(job.Filter{Name: "n3", Limit: 1}); len(got) != 1 || got[0] != ids[3] {
 		f.t.Errorf("ListDead of n3 gives %v, want the first of 2", got)
 	}
 	f.reopen()
-	if got := f.dead(queue.Filter{}); !slices.Equal(got, ids) {
+	if got := f.dead(job.Filter{}); !slices.Equal(got, ids) {
 		f.t.Errorf("ListDead after a restart gives %v, want %v", got, ids)
 	}
 	i, err := f.GetDead(f.ctx(), ids[3])
-	if err != nil || string(i.Payload) != "3" || i.Meta["i"] != "3" || i.Queue != "b" || i.Name != "n3" || i.Reason != queue.Final || len(i.History) != 1 {
+	if err != nil || string(i.Payload) != "3" || i.Meta["i"] != "3" || i.Queue != "b" || i.Name != "n3" || i.Reason != job.Final || len(i.History) != 1 {
 		f.t.Errorf("GetDead = %+v, %v, want job 3 with payload and history", i, err)
 	}
-	good := f.enqueue(queue.Job{})
+	good := f.enqueue(job.Job{})
 	f.staff(1, echo)
 	f.good(good.ID)
-	if _, err := f.GetDead(f.ctx(), good.ID); !errors.Is(err, queue.ErrNotFound) {
+	if _, err := f.GetDead(f.ctx(), good.ID); !errors.Is(err, job.ErrNotFound) {
 		f.t.Errorf("GetDead of a job that ended well = %v, want ErrNotFound", err)
 	}
 }
@@ -80,12 +81,12 @@ func testDead(f *fixture) {
 func testRetryDead(f *fixture) {
 	f.open(queue.Config{})
 	c := f.staff(1, fails)
-	j := queue.Job{
-		Name: "work", Payload: []byte("p"), Meta: map[string]string{"k": "v"}, Key: "key", Priority: queue.Low,
+	j := job.Job{
+		Name: "work", Payload: []byte("p"), Meta: map[string]string{"k": "v"}, Key: "key", Priority: job.Low,
 		Deadline: time.Now().Add(6 * time.Second), Limits: bullpen.Limits{Output: 77}, // a cluster makes its consumers first
 	}
 	id := f.enqueue(j).ID
-	f.bad(id, bullpen.Failed, queue.Final)
+	f.bad(id, bullpen.Failed, job.Final)
 	f.pass(time.Until(j.Deadline) + time.Millisecond)
 	ref, err := f.RetryDead(f.ctx(), id)
 	if err != nil || ref.ID == "" || ref.ID == id || ref.Existing {
@@ -98,19 +99,19 @@ func testRetryDead(f *fixture) {
 	if s.Parent != id || s.Undoes != "" || s.Redelivered || s.task.Meta["k"] != "v" || s.task.Limits != j.Limits || s.task.Name != j.Name {
 		f.t.Errorf("the handler is told %+v with %+v, want the first attempt of a job whose parent is %s", s.Delivered, s.task, id)
 	}
-	if i := f.get(ref.ID); i.Parent != id || i.Attempts != 1 || i.Priority != queue.Low || i.State != queue.Done {
+	if i := f.get(ref.ID); i.Parent != id || i.Attempts != 1 || i.Priority != job.Low || i.State != job.Done {
 		f.t.Errorf("Get = %+v, want done at the first attempt, with its parent", i)
 	}
-	if got := f.dead(queue.Filter{}); len(got) != 0 {
+	if got := f.dead(job.Filter{}); len(got) != 0 {
 		f.t.Errorf("ListDead gives %v, want the job gone that is tried again", got)
 	}
-	if _, err := f.RetryDead(f.ctx(), id); !errors.Is(err, queue.ErrNotFound) {
+	if _, err := f.RetryDead(f.ctx(), id); !errors.Is(err, job.ErrNotFound) {
 		f.t.Errorf("the second RetryDead = %v, want ErrNotFound", err)
 	}
-	if i := f.get(id); i.State != queue.Dead {
+	if i := f.get(id); i.State != job.Dead {
 		f.t.Errorf("the outcome of the first job is %v, want dead", i.State)
 	}
-	if _, err := f.GetDead(f.ctx(), id); !errors.Is(err, queue.ErrNotFound) {
+	if _, err := f.GetDead(f.ctx(), id); !errors.Is(err, job.ErrNotFound) {
 		f.t.Errorf("GetDead = %v, want ErrNotFound", err)
 	}
 }
@@ -119,15 +120,15 @@ func testRetryDeadRace(f *fixture) {
 	f.open(queue.Config{})
 	c := f.staff(2, fails)
 	for range 5 {
-		id := f.enqueue(queue.Job{}).ID
-		f.bad(id, bullpen.Failed, queue.Final)
+		id := f.enqueue(job.Job{}).ID
+		f.bad(id, bullpen.Failed, job.Final)
 		var mu sync.Mutex
 		again := map[string]int{}
 		var group sync.WaitGroup
 		for range 8 {
 			group.Go(func() {
 				ref, err := f.RetryDead(f.t.Context(), id)
-				if err != nil && !errors.Is(err, queue.ErrNotFound) {
+				if err != nil && !errors.Is(err, job.ErrNotFound) {
 					f.t.Errorf("RetryDead = %v", err)
 				}
 				mu.Lock()
@@ -154,27 +155,27 @@ func testRetryDeadRace(f *fixture) {
 func testRemoveDead(f *fixture) {
 	f.open(queue.Config{})
 	f.staff(1, fails)
-	id := f.enqueue(queue.Job{}).ID
-	f.bad(id, bullpen.Failed, queue.Final)
+	id := f.enqueue(job.Job{}).ID
+	f.bad(id, bullpen.Failed, job.Final)
 	if err := f.RemoveDead(f.ctx(), id); err != nil {
 		f.t.Errorf("RemoveDead = %v", err)
 	}
-	if got := f.dead(queue.Filter{}); len(got) != 0 {
+	if got := f.dead(job.Filter{}); len(got) != 0 {
 		f.t.Errorf("ListDead gives %v, want none", got)
 	}
 	for name, err := range map[string]error{"RemoveDead": f.RemoveDead(f.ctx(), id), "RetryDead": func() error { _, err := f.RetryDead(f.ctx(), id); return err }()} {
-		if !errors.Is(err, queue.ErrNotFound) {
+		if !errors.Is(err, job.ErrNotFound) {
 			f.t.Errorf("%s of a job that was removed = %v, want ErrNotFound", name, err)
 		}
 	}
-	if i := f.get(id); i.State != queue.Dead {
+	if i := f.get(id); i.State != job.Dead {
 		f.t.Errorf("the outcome is %v, want dead: it is kept", i.State)
 	}
 }
 
 // testCompensate wants the job that undoes another once, after all bad ends.
 func testCompensate(f *fixture) {
-	f.open(queue.Config{Retry: queue.Retry{Attempts: 2}})
+	f.open(queue.Config{Retry: job.Retry{Attempts: 2}})
 	g := newGate()
 	c := f.staff(4, func(ctx context.Context, t bullpen.Task) ([]byte, error) {
 		switch t.Name {
@@ -190,7 +191,7 @@ func testCompensate(f *fixture) {
 	for name, o := range map[string]bullpen.Outcome{
 		"crash": bullpen.Crashed, "fail": bullpen.Failed, "retry": bullpen.Failed, "ok": bullpen.OK, "gate": bullpen.Canceled,
 	} {
-		id := f.enqueue(queue.Job{Name: name, Payload: []byte(name), Priority: queue.High, Compensate: "undo"}).ID
+		id := f.enqueue(job.Job{Name: name, Payload: []byte(name), Priority: job.High, Compensate: "undo"}).ID
 		wants[id] = o
 		if name == "gate" {
 			await(f, "it runs", g.started)
@@ -220,7 +221,7 @@ func testCompensate(f *fixture) {
 		}
 		seen[s.Parent] = true
 		f.good(s.task.ID)
-		if i := f.get(s.task.ID); i.Parent != s.Parent || i.Priority != queue.High || i.State != queue.Done {
+		if i := f.get(s.task.ID); i.Parent != s.Parent || i.Priority != job.High || i.State != job.Done {
 			f.t.Errorf("Get of a compensation = %+v, want its parent", i)
 		}
 	}
@@ -230,8 +231,8 @@ func testCompensate(f *fixture) {
 }
 
 func testNoCompensation(f *fixture) {
-	f.open(queue.Config{Retry: queue.Retry{Attempts: 1}})
-	j := queue.Job{Name: "ok", Compensate: "undo"}
+	f.open(queue.Config{Retry: job.Retry{Attempts: 1}})
+	j := job.Job{Name: "ok", Compensate: "undo"}
 	canceled := f.enqueue(j).ID
 	f.cancel(f.Queue, canceled)
 	expired, unknown := j, j
@@ -244,8 +245,8 @@ func testNoCompensation(f *fixture) {
 		return nil
 	})
 	f.work(f.Queue, c, queue.WorkConfig{})
-	f.bad(f.enqueue(expired).ID, bullpen.Timeout, queue.Expired)
-	f.bad(f.enqueue(unknown).ID, bullpen.Failed, queue.Refused)
+	f.bad(f.enqueue(expired).ID, bullpen.Timeout, job.Expired)
+	f.bad(f.enqueue(unknown).ID, bullpen.Failed, job.Refused)
 	f.good(f.enqueue(j).ID)
 	f.pass(moment)
 	if n := len(c.of("")); n != 1 || f.Stats().Enqueued != 4 {

@@ -11,17 +11,18 @@ import (
 	"time"
 
 	bullpen "github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/job"
 	"github.com/bullpen-run/bullpen/queue"
 )
 
 // fullJob says something in every field.
-func fullJob() queue.Job {
-	return queue.Job{
+func fullJob() job.Job {
+	return job.Job{
 		Queue: "mail", Name: "send", Payload: []byte("to whom\x00 it may concern"),
 		Meta: map[string]string{"traceparent": "00-ab-cd-01", "empty": "", "": "no key"},
-		Key:  "letter 1", Priority: queue.High, Deadline: time.Now().Add(time.Hour),
+		Key:  "letter 1", Priority: job.High, Deadline: time.Now().Add(time.Hour),
 		Limits: bullpen.Limits{Timeout: time.Minute, Memory: 1 << 30, CPU: 1.5, Output: 4096},
-		Retry: queue.Retry{
+		Retry: job.Retry{
 			Attempts: 7, Backoff: time.Millisecond, MaxBackoff: time.Second, Crashes: 2, Nodes: 4,
 			On: []bullpen.Outcome{bullpen.Failed},
 		},
@@ -36,12 +37,12 @@ func testRoundTrip(f *fixture) {
 	f.open(queue.Config{Node: "here"})
 	j, before := fullJob(), time.Now()
 	ref := f.enqueue(j)
-	if ref.Existing || ref.State != queue.Queued {
+	if ref.Existing || ref.State != job.Queued {
 		f.t.Errorf("Enqueue = %+v, want a new job that is queued", ref)
 	}
 	i := f.get(ref.ID)
 	if i.ID != ref.ID || i.Queue != j.Queue || i.Name != j.Name || i.Key != j.Key || i.Priority != j.Priority ||
-		i.State != queue.Queued || !bytes.Equal(i.Payload, j.Payload) || !maps.Equal(i.Meta, j.Meta) ||
+		i.State != job.Queued || !bytes.Equal(i.Payload, j.Payload) || !maps.Equal(i.Meta, j.Meta) ||
 		!near(i.Deadline, j.Deadline) || i.Compensate != j.Compensate || i.Parent != "" || i.Attempts != 0 || i.Err != nil {
 		f.t.Errorf("Get of a job that waits = %+v, want all of %+v", i, j)
 	}
@@ -75,9 +76,9 @@ func testRoundTrip(f *fixture) {
 }
 
 // checkEnded looks at what is known of fullJob after its good end.
-func (f *fixture) checkEnded(i *queue.Info, j queue.Job, enqueued time.Time, r bullpen.Result) {
+func (f *fixture) checkEnded(i *job.Info, j job.Job, enqueued time.Time, r bullpen.Result) {
 	f.t.Helper()
-	if i.State != queue.Done || i.Outcome != bullpen.OK || i.Reason != "" || i.Err != nil || !bytes.Equal(i.Result, r.Payload) ||
+	if i.State != job.Done || i.Outcome != bullpen.OK || i.Reason != "" || i.Err != nil || !bytes.Equal(i.Result, r.Payload) ||
 		i.Attempts != 1 || i.Crashes != 0 || i.Node != "here" || i.Worker != "crew" || i.Stats != r.Stats {
 		f.t.Errorf("Get of a job that is done = %+v, want its result and 1 attempt on node here", i)
 	}
@@ -90,12 +91,12 @@ func (f *fixture) checkEnded(i *queue.Info, j queue.Job, enqueued time.Time, r b
 func testDefaults(f *fixture) {
 	f.open(queue.Config{})
 	f.staff(1, echo)
-	ref, r, err := f.Run(f.ctx(), queue.Job{})
+	ref, r, err := f.Run(f.ctx(), job.Job{})
 	if err != nil || len(r.Payload) != 0 || ref.Attempts != 1 {
 		f.t.Fatalf("Run of the zero job = %+v, %q, %v, want a good end after one attempt", ref, r.Payload, err)
 	}
 	i := f.get(ref.ID)
-	if i.Queue != "default" || i.Priority != queue.Normal || i.State != queue.Done || i.Node == "" {
+	if i.Queue != "default" || i.Priority != job.Normal || i.State != job.Done || i.Node == "" {
 		f.t.Errorf("Get = %+v, want queue default, priority normal, state done and a node", i)
 	}
 	s, err := f.Status(f.ctx())
@@ -112,7 +113,7 @@ func testUnique(f *fixture) {
 	for range 8 {
 		group.Go(func() {
 			for range 50 {
-				ref, err := f.Enqueue(f.t.Context(), queue.Job{Name: "x"})
+				ref, err := f.Enqueue(f.t.Context(), job.Job{Name: "x"})
 				mu.Lock()
 				if err != nil || seen[ref.ID] {
 					f.t.Errorf("Enqueue = %+v, %v, want an id that no other has", ref, err)
@@ -123,17 +124,17 @@ func testUnique(f *fixture) {
 		})
 	}
 	group.Wait()
-	if listed := f.list(queue.Filter{State: queue.Queued}); len(listed) != 400 {
+	if listed := f.list(job.Filter{State: job.Queued}); len(listed) != 400 {
 		f.t.Errorf("List gives %d jobs, want 400", len(listed))
 	}
 }
 
 func testJobFaults(f *fixture) {
 	f.open(queue.Config{MaxPayload: 100})
-	bad := queue.Job{
+	bad := job.Job{
 		Queue: "No Such.Name", Name: strings.Repeat("n", 300), Key: strings.Repeat("k", 2000), Payload: make([]byte, 101),
 		Meta: map[string]string{"a": strings.Repeat("m", 20<<10)}, Priority: 9, Delay: -1, At: time.Now(),
-		Limits: bullpen.Limits{Timeout: -1}, Retry: queue.Retry{Attempts: -1, Backoff: -1, On: []bullpen.Outcome{99}},
+		Limits: bullpen.Limits{Timeout: -1}, Retry: job.Retry{Attempts: -1, Backoff: -1, On: []bullpen.Outcome{99}},
 	}
 	words := []string{"Queue", "Name", "Key", "Payload", "Meta", "Priority", "Delay is", "Delay and At", "Timeout", "Attempts", "Backoff", "On"}
 	check := func(what string, err error) {
@@ -147,7 +148,7 @@ func testJobFaults(f *fixture) {
 	check("Enqueue", err)
 	_, _, err = f.Run(f.ctx(), bad)
 	check("Run", err)
-	refs, err := f.EnqueueAll(f.ctx(), []queue.Job{{Name: "good"}, bad, {Name: "good"}})
+	refs, err := f.EnqueueAll(f.ctx(), []job.Job{{Name: "good"}, bad, {Name: "good"}})
 	check("EnqueueAll", err)
 	if ref.ID != "" || len(refs) != 3 || refs[0].ID != "" || refs[1].ID != "" || refs[2].ID != "" {
 		f.t.Errorf("Enqueue = %+v, EnqueueAll = %+v, want no ids", ref, refs)
@@ -155,15 +156,15 @@ func testJobFaults(f *fixture) {
 	if s, err := f.Status(f.ctx()); err != nil || s.Jobs.Messages != 0 || s.State.Messages != 0 || f.Stats().Enqueued != 0 {
 		f.t.Errorf("after refused jobs: %+v, %+v, %v, want nothing stored", s, f.Stats(), err)
 	}
-	if _, err := f.Enqueue(f.ctx(), queue.Job{Payload: make([]byte, 100)}); err != nil {
+	if _, err := f.Enqueue(f.ctx(), job.Job{Payload: make([]byte, 100)}); err != nil {
 		f.t.Errorf("Enqueue with a payload of MaxPayload = %v, want nil", err)
 	}
 }
 
 func testConfigFaults(f *fixture) {
 	_, err := queue.Open(f.ctx(), queue.Config{
-		Namespace: "A b", Lease: 1, KeyWindow: -1, MaxPayload: -1, Keep: queue.Keep{Jobs: -1},
-		Retry: queue.Retry{Crashes: -1, On: []bullpen.Outcome{bullpen.OK}},
+		Namespace: "A b", Lease: 1, KeyWindow: -1, MaxPayload: -1, Keep: job.Keep{Jobs: -1},
+		Retry: job.Retry{Crashes: -1, On: []bullpen.Outcome{bullpen.OK}},
 	})
 	for _, w := range []string{"Store", "Namespace", "Lease", "KeyWindow", "MaxPayload", "Keep", "Crashes", "On"} {
 		if err == nil || !strings.Contains(err.Error(), w) {
@@ -194,7 +195,7 @@ func testCallFaults(f *fixture) {
 		_, calls["GetDead"] = f.GetDead(f.ctx(), id)
 		_, calls["RetryDead"] = f.RetryDead(f.ctx(), id)
 		for name, err := range calls {
-			if !errors.Is(err, queue.ErrNotFound) {
+			if !errors.Is(err, job.ErrNotFound) {
 				f.t.Errorf("%s of %q = %v, want ErrNotFound", name, id, err)
 			}
 		}
@@ -206,13 +207,13 @@ func testCallFaults(f *fixture) {
 		if _, err := f.Depth(f.ctx(), name); err == nil {
 			f.t.Errorf("Depth of %q = nil, want an error", name)
 		}
-		if _, err := f.List(f.ctx(), queue.Filter{Queue: name}); name != "" && err == nil {
+		if _, err := f.List(f.ctx(), job.Filter{Queue: name}); name != "" && err == nil {
 			f.t.Errorf("List of %q = nil, want an error", name)
 		}
 	}
 	ended, cancel := context.WithCancel(f.t.Context())
 	cancel()
-	if _, err := f.Wait(ended, f.enqueue(queue.Job{}).ID); !errors.Is(err, context.Canceled) {
+	if _, err := f.Wait(ended, f.enqueue(job.Job{}).ID); !errors.Is(err, context.Canceled) {
 		f.t.Errorf("Wait with a context that has ended = %v, want its cause", err)
 	}
 }
@@ -222,9 +223,9 @@ const bulk = 10_000
 
 func testBulk(f *fixture) {
 	f.open(queue.Config{})
-	all := make([]queue.Job, bulk)
+	all := make([]job.Job, bulk)
 	for i := range all {
-		all[i] = queue.Job{Name: "bulk", Payload: fmt.Append(nil, i)}
+		all[i] = job.Job{Name: "bulk", Payload: fmt.Append(nil, i)}
 	}
 	ids := f.enqueueAll(all)
 	at := make(map[string]int, bulk)
@@ -260,9 +261,9 @@ func testBulk(f *fixture) {
 
 func testBulkKeys(f *fixture) {
 	f.open(queue.Config{})
-	all := make([]queue.Job, 60)
+	all := make([]job.Job, 60)
 	for i := range all {
-		all[i] = queue.Job{Name: "keyed", Key: fmt.Sprint("key ", i%20)}
+		all[i] = job.Job{Name: "keyed", Key: fmt.Sprint("key ", i%20)}
 	}
 	ids := f.enqueueAll(all)
 	for i, id := range ids {
@@ -270,7 +271,7 @@ func testBulkKeys(f *fixture) {
 			f.t.Errorf("job %d has the id %q, want %q of the first with its key", i, id, ids[i%20])
 		}
 	}
-	if listed := f.list(queue.Filter{State: queue.Queued}); len(listed) != 20 {
+	if listed := f.list(job.Filter{State: job.Queued}); len(listed) != 20 {
 		f.t.Errorf("%d jobs are in the queue, want one for each of 20 keys", len(listed))
 	}
 }

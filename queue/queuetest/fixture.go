@@ -7,6 +7,7 @@ import (
 	"time"
 
 	bullpen "github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/job"
 	"github.com/bullpen-run/bullpen/queue"
 )
 
@@ -94,7 +95,7 @@ func (f *fixture) ctx() context.Context {
 }
 
 // enqueue enqueues a job, which must succeed.
-func (f *fixture) enqueue(j queue.Job) queue.Ref {
+func (f *fixture) enqueue(j job.Job) job.Ref {
 	f.t.Helper()
 	ref, err := f.Enqueue(f.ctx(), j)
 	if err != nil || ref.ID == "" {
@@ -104,7 +105,7 @@ func (f *fixture) enqueue(j queue.Job) queue.Ref {
 }
 
 // enqueueAll enqueues jobs, which must succeed, and returns their ids.
-func (f *fixture) enqueueAll(jobs []queue.Job) []string {
+func (f *fixture) enqueueAll(jobs []job.Job) []string {
 	f.t.Helper()
 	refs, err := f.EnqueueAll(f.ctx(), jobs)
 	if err != nil || len(refs) != len(jobs) {
@@ -118,8 +119,8 @@ func (f *fixture) enqueueAll(jobs []queue.Job) []string {
 }
 
 // jobs gives n jobs of one task.
-func jobs(n int, j queue.Job) []queue.Job {
-	all := make([]queue.Job, n)
+func jobs(n int, j job.Job) []job.Job {
+	all := make([]job.Job, n)
 	for i := range all {
 		all[i] = j
 	}
@@ -130,7 +131,7 @@ func jobs(n int, j queue.Job) []queue.Job {
 func (f *fixture) wait(id string) (bullpen.Result, error) {
 	f.t.Helper()
 	r, err := f.Wait(f.ctx(), id)
-	var end *queue.EndError
+	var end *job.EndError
 	if errors.Is(err, context.DeadlineExceeded) && !errors.As(err, &end) {
 		info, err2 := f.Get(f.t.Context(), id)
 		depth, err3 := f.Depth(f.t.Context(), "default")
@@ -151,10 +152,10 @@ func (f *fixture) good(id string) bullpen.Result {
 }
 
 // bad waits for a job that must end with an outcome and a reason.
-func (f *fixture) bad(id string, outcome bullpen.Outcome, reason queue.Reason) queue.EndError {
+func (f *fixture) bad(id string, outcome bullpen.Outcome, reason job.Reason) job.EndError {
 	f.t.Helper()
 	_, err := f.wait(id)
-	var end *queue.EndError
+	var end *job.EndError
 	if !errors.As(err, &end) {
 		f.t.Fatalf("Wait for %s = %v, want an *EndError: %v, %s", id, err, outcome, reason)
 	}
@@ -164,7 +165,7 @@ func (f *fixture) bad(id string, outcome bullpen.Outcome, reason queue.Reason) q
 	return *end
 }
 
-func (f *fixture) get(id string) *queue.Info {
+func (f *fixture) get(id string) *job.Info {
 	f.t.Helper()
 	info, err := f.Get(f.ctx(), id)
 	if err != nil {
@@ -174,9 +175,9 @@ func (f *fixture) get(id string) *queue.Info {
 }
 
 // state waits until a job is in a state.
-func (f *fixture) state(id string, want queue.State) *queue.Info {
+func (f *fixture) state(id string, want job.State) *job.Info {
 	f.t.Helper()
-	var info *queue.Info
+	var info *job.Info
 	f.eventually("job "+id+" is "+want.String(), func() bool {
 		info = f.get(id)
 		return info.State == want
@@ -185,9 +186,9 @@ func (f *fixture) state(id string, want queue.State) *queue.Info {
 }
 
 // list returns all that a filter selects, page by page.
-func (f *fixture) list(filter queue.Filter) []queue.Info {
+func (f *fixture) list(filter job.Filter) []job.Info {
 	f.t.Helper()
-	var all []queue.Info
+	var all []job.Info
 	for pages := 0; ; pages++ {
 		p, err := f.List(f.ctx(), filter)
 		if err != nil {

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	bullpen "github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/job"
 	"github.com/bullpen-run/bullpen/queue"
 )
 
@@ -11,7 +12,7 @@ func testGroupLimits(f *fixture) {
 	f.open(queue.Config{})
 	g := newGate()
 	c := newCrew(8, g.handle)
-	f.work(f.Queue, c, queue.WorkConfig{Group: queue.GroupLimits{Concurrency: 1}})
+	f.work(f.Queue, c, queue.WorkConfig{Group: job.GroupLimits{Concurrency: 1}})
 	ids := f.enqueueAll(grouped(8, "a"))
 	starts := func(n int, when string) {
 		f.t.Helper()
@@ -23,23 +24,23 @@ func testGroupLimits(f *fixture) {
 			f.t.Errorf("%d more than %d jobs start %s", more, n, when)
 		}
 	}
-	set := func(group string, l queue.GroupLimits) {
+	set := func(group string, l job.GroupLimits) {
 		f.t.Helper()
 		if err := f.SetGroupLimits(f.ctx(), "default", group, l); err != nil {
 			f.t.Fatal(err)
 		}
 	}
 	starts(1, "with the limit of Work")
-	set("", queue.GroupLimits{Concurrency: 3})
+	set("", job.GroupLimits{Concurrency: 3})
 	starts(2, "with the limit of all groups")
-	set("a", queue.GroupLimits{Concurrency: 2})
+	set("a", job.GroupLimits{Concurrency: 2})
 	starts(0, "with a lower limit")
-	set("a", queue.GroupLimits{Concurrency: 5})
+	set("a", job.GroupLimits{Concurrency: 5})
 	starts(2, "with a limit of its own")
 	if err := f.ResetGroupLimits(f.ctx(), "default", "a"); err != nil {
 		f.t.Fatal(err)
 	}
-	set("", queue.GroupLimits{})
+	set("", job.GroupLimits{})
 	starts(3, "without a limit")
 	g.open()
 	for _, id := range ids {
@@ -52,24 +53,24 @@ func testGroupLimits(f *fixture) {
 func testGroupDeadline(f *fixture) {
 	f.open(queue.Config{})
 	g := newGate()
-	f.work(f.Queue, newCrew(4, g.handle), queue.WorkConfig{Group: queue.GroupLimits{Concurrency: 1}})
-	first := f.enqueue(queue.Job{Group: "a"}).ID
+	f.work(f.Queue, newCrew(4, g.handle), queue.WorkConfig{Group: job.GroupLimits{Concurrency: 1}})
+	first := f.enqueue(job.Job{Group: "a"}).ID
 	await(f, "one runs", g.started)
-	before := f.enqueue(queue.Job{Group: "a"}).ID
+	before := f.enqueue(job.Job{Group: "a"}).ID
 	soon := time.Now().Add(300 * time.Millisecond)
 	var late []string
 	for n := range 6 {
-		late = append(late, f.enqueue(queue.Job{Group: "a", Priority: queue.Priority(n % 3), Deadline: soon}).ID)
+		late = append(late, f.enqueue(job.Job{Group: "a", Priority: job.Priority(n % 3), Deadline: soon}).ID)
 	}
-	canceled := f.enqueue(queue.Job{Group: "a", Deadline: soon}).ID
-	after := f.enqueue(queue.Job{Group: "a", Deadline: time.Now().Add(time.Hour)}).ID
+	canceled := f.enqueue(job.Job{Group: "a", Deadline: soon}).ID
+	after := f.enqueue(job.Job{Group: "a", Deadline: time.Now().Add(time.Hour)}).ID
 	if err := f.Cancel(f.ctx(), canceled); err != nil {
 		f.t.Errorf("Cancel = %v", err)
 	}
 	for _, id := range late {
-		f.bad(id, bullpen.Timeout, queue.Expired)
+		f.bad(id, bullpen.Timeout, job.Expired)
 	}
-	f.bad(canceled, bullpen.Canceled, queue.TakenBack)
+	f.bad(canceled, bullpen.Canceled, job.TakenBack)
 	for _, id := range []string{first, before, after} {
 		if i := f.get(id); i.State.Ended() {
 			f.t.Errorf("job %s is %v, want it not ended", id, i.State)
@@ -88,7 +89,7 @@ func testGroupDeadline(f *fixture) {
 func testGroupGivenBack(f *fixture) {
 	f.open(queue.Config{Lease: longLease})
 	other := f.another()
-	if err := f.SetGroupLimits(f.ctx(), "default", "a", queue.GroupLimits{Concurrency: 2}); err != nil {
+	if err := f.SetGroupLimits(f.ctx(), "default", "a", job.GroupLimits{Concurrency: 2}); err != nil {
 		f.t.Fatal(err)
 	}
 	begin := func(q *queue.Queue) *work {
@@ -115,7 +116,7 @@ func testGroupReopen(f *fixture) {
 	f.open(queue.Config{Lease: f.subject.Lease})
 	g := newGate()
 	w := f.work(f.Queue, newCrew(4, g.handle), queue.WorkConfig{Grace: -1})
-	if err := f.SetGroupLimits(f.ctx(), "default", "a", queue.GroupLimits{Concurrency: 2, Rate: 1000}); err != nil {
+	if err := f.SetGroupLimits(f.ctx(), "default", "a", job.GroupLimits{Concurrency: 2, Rate: 1000}); err != nil {
 		f.t.Fatal(err)
 	}
 	ids := f.enqueueAll(grouped(30, "a"))
@@ -143,7 +144,7 @@ func testGroupReopen(f *fixture) {
 
 func testGroupFaults(f *fixture) {
 	f.open(queue.Config{})
-	for name, l := range map[string]queue.GroupLimits{
+	for name, l := range map[string]job.GroupLimits{
 		"a negative concurrency": {Concurrency: -1}, "a negative rate": {Rate: -1}, "a burst of nothing": {Burst: 3},
 		"a negative burst": {Rate: 1, Burst: -1},
 	} {
@@ -151,14 +152,14 @@ func testGroupFaults(f *fixture) {
 			f.t.Errorf("%s was taken", name)
 		}
 	}
-	if err := f.SetGroupLimits(f.ctx(), "No Queue", "a", queue.GroupLimits{}); err == nil {
+	if err := f.SetGroupLimits(f.ctx(), "No Queue", "a", job.GroupLimits{}); err == nil {
 		f.t.Error("limits of a queue that cannot be were taken")
 	}
 	if err := f.ResetGroupLimits(f.ctx(), "default", "never set"); err != nil {
 		f.t.Errorf("resetting what was never set = %v, want nil", err)
 	}
 	long := string(make([]byte, 300))
-	if _, err := f.Enqueue(f.ctx(), queue.Job{Group: long}); err == nil {
+	if _, err := f.Enqueue(f.ctx(), job.Job{Group: long}); err == nil {
 		f.t.Error("a group of 300 bytes was taken")
 	}
 }
@@ -184,7 +185,7 @@ func (f *fixture) measured(crews ...*crew) {
 	}
 }
 
-var slowly = queue.GroupLimits{Rate: 40, Burst: 4}
+var slowly = job.GroupLimits{Rate: 40, Burst: 4}
 
 func testGroupRate(f *fixture) {
 	f.open(queue.Config{})
@@ -193,7 +194,7 @@ func testGroupRate(f *fixture) {
 	f.work(f.Queue, c, queue.WorkConfig{Group: slowly})
 	f.measured(c)
 	// Without the limit the rest begins at once.
-	if err := f.SetGroupLimits(f.ctx(), "default", "a", queue.GroupLimits{}); err != nil {
+	if err := f.SetGroupLimits(f.ctx(), "default", "a", job.GroupLimits{}); err != nil {
 		f.t.Fatal(err)
 	}
 	f.eventually("all run", func() bool { return len(c.of("")) == 200 })
@@ -211,14 +212,14 @@ func testGroupRateNodes(f *fixture) {
 func testGroupNodes(f *fixture) {
 	f.open(queue.Config{Lease: 2 * time.Second})
 	y := newTally()
-	limits := queue.WorkConfig{Group: queue.GroupLimits{Concurrency: 2}}
+	limits := queue.WorkConfig{Group: job.GroupLimits{Concurrency: 2}}
 	for _, q := range []*queue.Queue{f.Queue, f.another(), f.another()} {
 		f.work(q, newCrew(4, y.around(slow)), limits)
 	}
-	var all []queue.Job
+	var all []job.Job
 	for i := range 40 {
 		for _, g := range []string{"a", "b"} {
-			all = append(all, queue.Job{Name: g, Group: g, Priority: queue.Priority(i % 3)})
+			all = append(all, job.Job{Name: g, Group: g, Priority: job.Priority(i % 3)})
 		}
 	}
 	ids := f.enqueueAll(all)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	bullpen "github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/job"
 	"github.com/bullpen-run/bullpen/queue"
 )
 
@@ -72,19 +73,19 @@ func (y *tally) peak(g string) int {
 }
 
 // grouped gives n jobs of a group, whose task is named as the group.
-func grouped(n int, group string) []queue.Job { return jobs(n, queue.Job{Name: group, Group: group}) }
+func grouped(n int, group string) []job.Job { return jobs(n, job.Job{Name: group, Group: group}) }
 
 func testGroupKept(f *fixture) {
 	f.open(queue.Config{})
-	id := f.enqueue(queue.Job{Name: "fail", Group: "Tenant 7/é", Payload: []byte("p")}).ID
-	if i := f.get(id); i.Group != "Tenant 7/é" || i.State != queue.Queued || i.Queue != "default" {
+	id := f.enqueue(job.Job{Name: "fail", Group: "Tenant 7/é", Payload: []byte("p")}).ID
+	if i := f.get(id); i.Group != "Tenant 7/é" || i.State != job.Queued || i.Queue != "default" {
 		f.t.Errorf("Get = %+v, want it queued, of its group", i)
 	}
-	if all := f.list(queue.Filter{State: queue.Queued}); len(all) != 1 || all[0].Group != "Tenant 7/é" {
+	if all := f.list(job.Filter{State: job.Queued}); len(all) != 1 || all[0].Group != "Tenant 7/é" {
 		f.t.Errorf("List = %+v, want the job with its group", all)
 	}
 	f.staff(1, byName(newGate()))
-	f.bad(id, bullpen.Failed, queue.Final)
+	f.bad(id, bullpen.Failed, job.Final)
 	if i := f.get(id); i.Group != "Tenant 7/é" {
 		f.t.Errorf("of the ended job the group is %q", i.Group)
 	}
@@ -92,11 +93,11 @@ func testGroupKept(f *fixture) {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	f.bad(ref.ID, bullpen.Failed, queue.Final)
+	f.bad(ref.ID, bullpen.Failed, job.Final)
 	if i := f.get(ref.ID); i.Group != "Tenant 7/é" {
 		f.t.Errorf("of the job that was tried again the group is %q", i.Group)
 	}
-	later := f.enqueue(queue.Job{Name: "ok", Group: "later", Delay: 50 * time.Millisecond}).ID
+	later := f.enqueue(job.Job{Name: "ok", Group: "later", Delay: 50 * time.Millisecond}).ID
 	f.good(later)
 	f.empty()
 }
@@ -124,7 +125,7 @@ func testGroupTurns(f *fixture) {
 	f.eventually("the large group is at work", func() bool { return len(c.of("")) > 20 })
 	for i := range 5 {
 		name := fmt.Sprint("small ", i)
-		id := f.enqueue(queue.Job{Name: name, Group: name}).ID
+		id := f.enqueue(job.Job{Name: name, Group: name}).ID
 		before := len(c.of(""))
 		f.good(id)
 		// One runs, one has its turn, and some start while it is on its way. On a store
@@ -146,8 +147,8 @@ func testGroupsBeside(f *fixture) {
 	f.open(queue.Config{})
 	f.enqueueAll(grouped(300, "a"))
 	f.enqueueAll(grouped(300, "b"))
-	f.enqueueAll(jobs(300, queue.Job{Name: "none"}))
-	f.enqueueAll(jobs(100, queue.Job{Name: "low", Priority: queue.Low, Group: "a"}))
+	f.enqueueAll(jobs(300, job.Job{Name: "none"}))
+	f.enqueueAll(jobs(100, job.Job{Name: "low", Priority: job.Low, Group: "a"}))
 	c := f.staff(2, slow)
 	f.eventually("some have started", func() bool { return len(c.of("")) >= 120 })
 	count := map[string]int{}
@@ -165,14 +166,14 @@ func testGroupConcurrency(f *fixture) {
 	f.open(queue.Config{})
 	y := newTally()
 	c := newCrew(16, y.around(slow))
-	f.work(f.Queue, c, queue.WorkConfig{Group: queue.GroupLimits{Concurrency: 2}})
-	if err := f.SetGroupLimits(f.ctx(), "default", "c", queue.GroupLimits{Concurrency: 3}); err != nil {
+	f.work(f.Queue, c, queue.WorkConfig{Group: job.GroupLimits{Concurrency: 2}})
+	if err := f.SetGroupLimits(f.ctx(), "default", "c", job.GroupLimits{Concurrency: 3}); err != nil {
 		f.t.Fatal(err)
 	}
-	var all []queue.Job
+	var all []job.Job
 	for i := range 40 {
 		for _, g := range []string{"a", "b", "c"} {
-			all = append(all, queue.Job{Name: g, Group: g, Priority: queue.Priority(i % 3)})
+			all = append(all, job.Job{Name: g, Group: g, Priority: job.Priority(i % 3)})
 		}
 	}
 	for _, id := range f.enqueueAll(all) {
@@ -190,7 +191,7 @@ func testGroupCancel(f *fixture) {
 	f.open(queue.Config{})
 	g := newGate()
 	c := newCrew(4, g.handle)
-	f.work(f.Queue, c, queue.WorkConfig{Group: queue.GroupLimits{Concurrency: 1}})
+	f.work(f.Queue, c, queue.WorkConfig{Group: job.GroupLimits{Concurrency: 1}})
 	ids := f.enqueueAll(grouped(5, "a"))
 	first := await(f, "one runs", g.started).ID
 	for _, id := range ids {
@@ -210,7 +211,7 @@ func testGroupCancel(f *fixture) {
 	if n := len(c.of("")); n != 1 {
 		f.t.Errorf("%d jobs started, want the one that was not canceled", n)
 	}
-	last := f.enqueue(queue.Job{Name: "a", Group: "a"}).ID
+	last := f.enqueue(job.Job{Name: "a", Group: "a"}).ID
 	f.good(last)
 	f.empty()
 }
@@ -239,7 +240,7 @@ func testGroupPause(f *fixture) {
 }
 
 func testGroupRetries(f *fixture) {
-	f.open(queue.Config{Retry: queue.Retry{Attempts: 3, Backoff: 20 * time.Millisecond}})
+	f.open(queue.Config{Retry: job.Retry{Attempts: 3, Backoff: 20 * time.Millisecond}})
 	y := newTally()
 	c := newCrew(8, y.around(func(_ context.Context, t bullpen.Task) ([]byte, error) {
 		if queue.AttemptOf(t).Attempt < 3 {
@@ -247,7 +248,7 @@ func testGroupRetries(f *fixture) {
 		}
 		return nil, nil
 	}))
-	f.work(f.Queue, c, queue.WorkConfig{Group: queue.GroupLimits{Concurrency: 1}})
+	f.work(f.Queue, c, queue.WorkConfig{Group: job.GroupLimits{Concurrency: 1}})
 	ids := f.enqueueAll(grouped(6, "a"))
 	for _, id := range ids {
 		f.good(id)
@@ -263,14 +264,14 @@ func testGroupView(f *fixture) {
 	f.open(queue.Config{})
 	g := newGate()
 	c := newCrew(4, g.handle)
-	f.work(f.Queue, c, queue.WorkConfig{Group: queue.GroupLimits{Concurrency: 1}})
+	f.work(f.Queue, c, queue.WorkConfig{Group: job.GroupLimits{Concurrency: 1}})
 	f.enqueueAll(grouped(4, "a"))
 	await(f, "one runs", g.started)
-	own := queue.GroupLimits{Concurrency: 7, Rate: 50, Burst: 5}
+	own := job.GroupLimits{Concurrency: 7, Rate: 50, Burst: 5}
 	if err := f.SetGroupLimits(f.ctx(), "default", "b", own); err != nil {
 		f.t.Fatal(err)
 	}
-	var all []queue.GroupInfo
+	var all []job.GroupInfo
 	f.eventually("the groups are seen", func() bool {
 		var err error
 		if all, err = f.Groups(f.ctx(), "default"); err != nil {
@@ -297,13 +298,13 @@ func testGroupView(f *fixture) {
 
 func testManyGroups(f *fixture) {
 	f.open(queue.Config{})
-	var all []queue.Job
+	var all []job.Job
 	for i := range 400 {
 		all = append(all, grouped(3, fmt.Sprint("g", i))...)
 	}
 	ids := f.enqueueAll(all)
 	c := newCrew(8, short)
-	f.work(f.Queue, c, queue.WorkConfig{Group: queue.GroupLimits{Concurrency: 1}})
+	f.work(f.Queue, c, queue.WorkConfig{Group: job.GroupLimits{Concurrency: 1}})
 	for _, id := range ids {
 		f.good(id)
 	}

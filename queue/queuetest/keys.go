@@ -7,11 +7,12 @@ import (
 	"time"
 
 	bullpen "github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/job"
 	"github.com/bullpen-run/bullpen/queue"
 )
 
 // same enqueues a job whose key is taken and wants the first job back.
-func (f *fixture) same(j queue.Job, id string, state queue.State) {
+func (f *fixture) same(j job.Job, id string, state job.State) {
 	f.t.Helper()
 	ref := f.enqueue(j)
 	if ref.ID != id || !ref.Existing || ref.State != state {
@@ -22,20 +23,20 @@ func (f *fixture) same(j queue.Job, id string, state queue.State) {
 func testKey(f *fixture) {
 	f.open(queue.Config{})
 	g := newGate()
-	j, other := queue.Job{Name: "first", Key: "k", Payload: []byte("1")}, queue.Job{Name: "other", Key: "k", Payload: []byte("2")}
+	j, other := job.Job{Name: "first", Key: "k", Payload: []byte("1")}, job.Job{Name: "other", Key: "k", Payload: []byte("2")}
 	first := f.enqueue(j)
 	if first.Existing {
 		f.t.Errorf("the first Enqueue = %+v, want a new job", first)
 	}
-	f.same(other, first.ID, queue.Queued)
-	delayed := f.enqueue(queue.Job{Key: "delayed", Delay: time.Hour})
-	f.same(queue.Job{Key: "delayed"}, delayed.ID, queue.Scheduled)
+	f.same(other, first.ID, job.Queued)
+	delayed := f.enqueue(job.Job{Key: "delayed", Delay: time.Hour})
+	f.same(job.Job{Key: "delayed"}, delayed.ID, job.Scheduled)
 	f.staff(1, g.handle)
 	await(f, "it runs", g.started)
-	f.same(other, first.ID, queue.Running)
+	f.same(other, first.ID, job.Running)
 	g.open()
 	f.good(first.ID)
-	f.same(other, first.ID, queue.Done)
+	f.same(other, first.ID, job.Done)
 	ref, r, err := f.Run(f.ctx(), other)
 	if ref.ID != first.ID || string(r.Payload) != "1" || err != nil {
 		f.t.Errorf("Run with a key that is taken = %+v, %q, %v, want the first job's result", ref, r.Payload, err)
@@ -43,7 +44,7 @@ func testKey(f *fixture) {
 	if err := f.Cancel(f.ctx(), delayed.ID); err != nil {
 		f.t.Errorf("Cancel = %v", err)
 	}
-	f.same(queue.Job{Key: "delayed"}, delayed.ID, queue.Canceled)
+	f.same(job.Job{Key: "delayed"}, delayed.ID, job.Canceled)
 	if s := f.Stats(); s.Enqueued != 2 || s.Duplicates != 6 {
 		f.t.Errorf("Stats = %+v, want 2 enqueued and 6 duplicates", s)
 	}
@@ -58,14 +59,14 @@ func testKeyEnds(f *fixture) {
 		return nil, nil
 	})
 	for _, name := range []string{"good", "bad"} {
-		j := queue.Job{Name: name, Key: name}
+		j := job.Job{Name: name, Key: name}
 		first := f.enqueue(j)
 		if _, err := f.wait(first.ID); (err == nil) != (name == "good") {
 			f.t.Fatalf("Wait = %v", err)
 		}
 		ended := f.get(first.ID)
 		f.same(j, first.ID, ended.State)
-		var again queue.Ref
+		var again job.Ref
 		f.eventually("the key is free", func() bool {
 			again = f.enqueue(j)
 			return again.ID != first.ID
@@ -85,16 +86,16 @@ func testKeyEnds(f *fixture) {
 
 func testKeyOfQueue(f *fixture) {
 	f.open(queue.Config{})
-	a, b := f.enqueue(queue.Job{Queue: "a", Key: "k"}), f.enqueue(queue.Job{Queue: "b", Key: "k"})
+	a, b := f.enqueue(job.Job{Queue: "a", Key: "k"}), f.enqueue(job.Job{Queue: "b", Key: "k"})
 	if a.ID == b.ID || b.Existing {
 		f.t.Errorf("two queues gave %+v and %+v for one key, want two jobs", a, b)
 	}
 }
 
 // race enqueues jobs at the same time.
-func (f *fixture) race(all []queue.Job) []queue.Ref {
+func (f *fixture) race(all []job.Job) []job.Ref {
 	f.t.Helper()
-	refs := make([]queue.Ref, len(all))
+	refs := make([]job.Ref, len(all))
 	begin := make(chan struct{})
 	var group sync.WaitGroup
 	for i, j := range all {
@@ -112,7 +113,7 @@ func (f *fixture) race(all []queue.Job) []queue.Ref {
 }
 
 // oneJob wants all callers of a race to have the id of one job, that is there once.
-func (f *fixture) oneJob(refs []queue.Ref, fresh bool) {
+func (f *fixture) oneJob(refs []job.Ref, fresh bool) {
 	f.t.Helper()
 	created := 0
 	for i, ref := range refs {
@@ -135,7 +136,7 @@ const racers = 64
 
 func testKeyRace(f *fixture) {
 	f.open(queue.Config{})
-	refs := f.race(jobs(racers, queue.Job{Key: "k", Payload: []byte("x")}))
+	refs := f.race(jobs(racers, job.Job{Key: "k", Payload: []byte("x")}))
 	f.oneJob(refs, true)
 	c := f.staff(4, echo)
 	f.good(refs[0].ID)
@@ -152,9 +153,9 @@ func testKeyRaceMixed(f *fixture) {
 	c := f.staff(8, echo)
 	const rounds = 10
 	for round := range rounds {
-		all := jobs(racers/2, queue.Job{Key: fmt.Sprint("k ", round)})
+		all := jobs(racers/2, job.Job{Key: fmt.Sprint("k ", round)})
 		for i := range all {
-			all[i].Priority = []queue.Priority{queue.High, queue.Normal, queue.Low}[i%3]
+			all[i].Priority = []job.Priority{job.High, job.Normal, job.Low}[i%3]
 			all[i].Delay = time.Duration(i%2) * 20 * time.Millisecond
 		}
 		refs := f.race(all)
@@ -173,15 +174,15 @@ func testKeyRaceMixed(f *fixture) {
 
 func testKeyReopen(f *fixture) {
 	f.open(queue.Config{KeyWindow: time.Hour})
-	waiting := f.enqueue(queue.Job{Queue: "later", Key: "waits"})
-	done := f.enqueue(queue.Job{Key: "ends"})
+	waiting := f.enqueue(job.Job{Queue: "later", Key: "waits"})
+	done := f.enqueue(job.Job{Key: "ends"})
 	c := newCrew(1, echo)
 	w := f.work(f.Queue, c, queue.WorkConfig{})
 	f.good(done.ID)
 	w.stop()
 	f.reopen()
-	f.same(queue.Job{Queue: "later", Key: "waits"}, waiting.ID, queue.Queued)
-	f.same(queue.Job{Key: "ends"}, done.ID, queue.Done)
+	f.same(job.Job{Queue: "later", Key: "waits"}, waiting.ID, job.Queued)
+	f.same(job.Job{Key: "ends"}, done.ID, job.Done)
 	if s := f.Stats(); s.Duplicates != 2 || s.Enqueued != 0 {
 		f.t.Errorf("Stats = %+v, want 2 duplicates", s)
 	}

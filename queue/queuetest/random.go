@@ -13,6 +13,7 @@ import (
 	"time"
 
 	bullpen "github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/job"
 	"github.com/bullpen-run/bullpen/queue"
 )
 
@@ -61,7 +62,7 @@ func (m *model) intn(n int) int {
 }
 
 // job makes a plan and the job for it.
-func (m *model) job() queue.Job {
+func (m *model) job() job.Job {
 	p := &plan{cancel: m.intn(6) == 0, final: m.intn(8) == 0}
 	for m.intn(3) == 0 && len(p.bad) < 2 {
 		p.bad = append(p.bad, []bullpen.Outcome{bullpen.Failed, bullpen.Panic, bullpen.Crashed, bullpen.Memory, bullpen.Timeout}[m.intn(5)])
@@ -69,7 +70,7 @@ func (m *model) job() queue.Job {
 	if m.intn(10) == 0 {
 		p.refused = 1 + m.intn(2)
 	}
-	j := queue.Job{Name: "random", Priority: queue.Priority(m.intn(3))}
+	j := job.Job{Name: "random", Priority: job.Priority(m.intn(3))}
 	if m.intn(4) == 0 {
 		j.Delay = time.Duration(m.intn(100)) * time.Millisecond
 	}
@@ -141,7 +142,7 @@ func (m *model) staff(q *queue.Queue) *work {
 	m.f.t.Helper()
 	c := newCrew(6, m.handle)
 	c.refusing(m.refuse)
-	return m.f.work(q, c, queue.WorkConfig{Grace: time.Duration(m.intn(20)) * time.Millisecond, Group: queue.GroupLimits{Concurrency: 2}})
+	return m.f.work(q, c, queue.WorkConfig{Grace: time.Duration(m.intn(20)) * time.Millisecond, Group: job.GroupLimits{Concurrency: 2}})
 }
 
 // enqueue enqueues n jobs, cancels some of them, and returns their ids.
@@ -172,7 +173,7 @@ func (m *model) plan(i int) *plan {
 
 func (m *model) cancel(q *queue.Queue, id string) {
 	err := q.Cancel(m.f.t.Context(), id)
-	if err != nil && !errors.Is(err, queue.ErrEnded) {
+	if err != nil && !errors.Is(err, job.ErrEnded) {
 		m.f.t.Errorf("Cancel = %v, want nil or ErrEnded", err)
 	}
 	m.mu.Lock()
@@ -200,20 +201,20 @@ func (m *model) check(ids []string) {
 		i, ran := m.ids[id]
 		r, err := f.wait(id)
 		switch {
-		case m.canceled[id] != (info.State == queue.Canceled):
+		case m.canceled[id] != (info.State == job.Canceled):
 			f.t.Errorf("job %s: Cancel = nil is %v, and it is %v", id, m.canceled[id], info.State)
-		case info.State == queue.Canceled:
+		case info.State == job.Canceled:
 			if !errors.Is(err, context.Canceled) {
 				f.t.Errorf("job %s is canceled, and Wait = %v", id, err)
 			}
 		case !ran:
 			f.t.Errorf("job %s is %v and never ran", id, info.State)
 		case m.plans[i].final:
-			if info.State != queue.Dead || info.Outcome != bullpen.Failed || info.Reason != queue.Final {
+			if info.State != job.Dead || info.Outcome != bullpen.Failed || info.Reason != job.Final {
 				f.t.Errorf("job %s is %v, %v, %s, want it to fail for good", id, info.State, info.Outcome, info.Reason)
 			}
 		default:
-			if want := fmt.Sprint("done ", i); info.State != queue.Done || err != nil || string(r.Payload) != want || info.ResultSize != len(want) || info.Result != nil {
+			if want := fmt.Sprint("done ", i); info.State != job.Done || err != nil || string(r.Payload) != want || info.ResultSize != len(want) || info.Result != nil {
 				f.t.Errorf("job %s is %v, %v, with %q, want done with %q", id, info.State, err, r.Payload, want)
 			}
 			if m.good[id] < 1 || m.restarts == 0 && m.good[id] != 1 {
@@ -294,7 +295,7 @@ func testPlaces(f *fixture) {
 	for range 40 {
 		var ids []string
 		for range 1 + m.intn(3) {
-			ids = append(ids, f.enqueueAll(jobs(1+m.intn(2)*m.intn(120), queue.Job{Name: "burst", Priority: queue.Priority(m.intn(3))}))...)
+			ids = append(ids, f.enqueueAll(jobs(1+m.intn(2)*m.intn(120), job.Job{Name: "burst", Priority: job.Priority(m.intn(3))}))...)
 		}
 		for _, id := range ids {
 			f.good(id)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	bullpen "github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/job"
 	"github.com/bullpen-run/bullpen/queue"
 )
 
@@ -28,37 +29,37 @@ func byName(g *gate) bullpen.Handler {
 }
 
 func testStates(f *fixture) {
-	f.open(queue.Config{Retry: queue.Retry{Backoff: time.Hour}})
+	f.open(queue.Config{Retry: job.Retry{Backoff: time.Hour}})
 	g := newGate()
 	c := newCrew(8, byName(g))
-	ids := map[queue.State]string{}
-	ids[queue.Queued] = f.enqueue(queue.Job{Queue: "nobody"}).ID
+	ids := map[job.State]string{}
+	ids[job.Queued] = f.enqueue(job.Job{Queue: "nobody"}).ID
 	f.work(f.Queue, c, queue.WorkConfig{})
-	ids[queue.Scheduled] = f.enqueue(queue.Job{Delay: time.Hour}).ID
-	ids[queue.Running] = f.enqueue(queue.Job{Name: "gate"}).ID
-	ids[queue.Retrying] = f.enqueue(queue.Job{Name: "retry"}).ID
-	ids[queue.Done] = f.enqueue(queue.Job{Name: "echo"}).ID
-	ids[queue.Dead] = f.enqueue(queue.Job{Name: "fail"}).ID
-	ids[queue.Canceled] = f.enqueue(queue.Job{Delay: time.Hour}).ID
-	if err := f.Cancel(f.ctx(), ids[queue.Canceled]); err != nil {
+	ids[job.Scheduled] = f.enqueue(job.Job{Delay: time.Hour}).ID
+	ids[job.Running] = f.enqueue(job.Job{Name: "gate"}).ID
+	ids[job.Retrying] = f.enqueue(job.Job{Name: "retry"}).ID
+	ids[job.Done] = f.enqueue(job.Job{Name: "echo"}).ID
+	ids[job.Dead] = f.enqueue(job.Job{Name: "fail"}).ID
+	ids[job.Canceled] = f.enqueue(job.Job{Delay: time.Hour}).ID
+	if err := f.Cancel(f.ctx(), ids[job.Canceled]); err != nil {
 		f.t.Fatalf("Cancel = %v", err)
 	}
 	for want, id := range ids {
 		i := f.state(id, want)
-		if want == queue.Scheduled || want == queue.Retrying {
+		if want == job.Scheduled || want == job.Retrying {
 			if d := time.Until(i.At); d < 20*time.Minute || d > time.Hour {
 				f.t.Errorf("a job that is %v is due in %v, want about an hour", want, d)
 			}
 		}
-		if (i.Err != nil) != (want == queue.Dead || want == queue.Canceled) || i.Ended.IsZero() == want.Ended() {
+		if (i.Err != nil) != (want == job.Dead || want == job.Canceled) || i.Ended.IsZero() == want.Ended() {
 			f.t.Errorf("Get of a job that is %v = %+v", want, i)
 		}
 	}
-	for state, want := range map[queue.State][]queue.State{
-		queue.Scheduled: {queue.Scheduled, queue.Retrying}, queue.Retrying: {queue.Scheduled, queue.Retrying},
-		queue.Queued: {queue.Queued, queue.Running}, queue.Running: {queue.Queued, queue.Running},
-		queue.Done: {queue.Done, queue.Dead, queue.Canceled}, queue.Canceled: {queue.Done, queue.Dead, queue.Canceled},
-		queue.Dead: {queue.Dead},
+	for state, want := range map[job.State][]job.State{
+		job.Scheduled: {job.Scheduled, job.Retrying}, job.Retrying: {job.Scheduled, job.Retrying},
+		job.Queued: {job.Queued, job.Running}, job.Running: {job.Queued, job.Running},
+		job.Done: {job.Done, job.Dead, job.Canceled}, job.Canceled: {job.Done, job.Dead, job.Canceled},
+		job.Dead: {job.Dead},
 	} {
 		var wanted []string
 		for _, s := range want {
@@ -68,7 +69,7 @@ func testStates(f *fixture) {
 		// A job that has ended leaves the list of those that wait a moment later.
 		f.eventually(fmt.Sprintf("List of %v gives %v", state, wanted), func() bool {
 			var got []string
-			for _, i := range f.list(queue.Filter{State: state}) {
+			for _, i := range f.list(job.Filter{State: state}) {
 				got = append(got, i.ID)
 			}
 			slices.Sort(got)
@@ -76,20 +77,20 @@ func testStates(f *fixture) {
 		})
 	}
 	g.open()
-	f.good(ids[queue.Running])
+	f.good(ids[job.Running])
 }
 
 func testList(f *fixture) {
 	f.open(queue.Config{})
 	var want []string
 	for i := range 50 {
-		j := queue.Job{Queue: "a", Name: fmt.Sprint("n", i%2), Payload: fmt.Append(nil, i), Priority: queue.Priority(i % 3)}
+		j := job.Job{Queue: "a", Name: fmt.Sprint("n", i%2), Payload: fmt.Append(nil, i), Priority: job.Priority(i % 3)}
 		if i%5 == 4 {
 			j.Queue = "b"
 		}
 		want = append(want, f.enqueue(j).ID)
 	}
-	check := func(filter queue.Filter, wanted func(i int) bool) {
+	check := func(filter job.Filter, wanted func(i int) bool) {
 		f.t.Helper()
 		for _, filter.Limit = range []int{0, 1, 7, 1000} {
 			var got, ids []string
@@ -107,17 +108,17 @@ func testList(f *fixture) {
 		}
 	}
 	all := func(int) bool { return true }
-	check(queue.Filter{State: queue.Queued}, all)
-	check(queue.Filter{State: queue.Queued, Queue: "b"}, func(i int) bool { return i%5 == 4 })
-	check(queue.Filter{State: queue.Queued, Queue: "a", Name: "n1"}, func(i int) bool { return i%5 != 4 && i%2 == 1 })
-	check(queue.Filter{State: queue.Queued, Name: "none"}, func(int) bool { return false })
+	check(job.Filter{State: job.Queued}, all)
+	check(job.Filter{State: job.Queued, Queue: "b"}, func(i int) bool { return i%5 == 4 })
+	check(job.Filter{State: job.Queued, Queue: "a", Name: "n1"}, func(i int) bool { return i%5 != 4 && i%2 == 1 })
+	check(job.Filter{State: job.Queued, Name: "none"}, func(int) bool { return false })
 	c := newCrew(4, echo)
 	f.work(f.Queue, c, queue.WorkConfig{Queue: "a"})
 	f.work(f.Queue, c, queue.WorkConfig{Queue: "b"})
 	for _, id := range want {
 		f.good(id)
 	}
-	ended := f.list(queue.Filter{State: queue.Done, Limit: 7})
+	ended := f.list(job.Filter{State: job.Done, Limit: 7})
 	var got []string
 	for _, i := range ended {
 		got = append(got, i.ID)
@@ -126,7 +127,7 @@ func testList(f *fixture) {
 	if slices.Sort(want); !slices.Equal(got, want) {
 		f.t.Errorf("List of what is done gives %d jobs, want each of %d once", len(got), len(want))
 	}
-	if in := f.list(queue.Filter{State: queue.Done, Queue: "b", Limit: 3}); len(in) != 10 {
+	if in := f.list(job.Filter{State: job.Done, Queue: "b", Limit: 3}); len(in) != 10 {
 		f.t.Errorf("List of what is done in b gives %d, want 10", len(in))
 	}
 }
@@ -135,7 +136,7 @@ func testWait(f *fixture) {
 	f.open(queue.Config{})
 	g := newGate()
 	f.staff(2, byName(g))
-	id := f.enqueue(queue.Job{Name: "gate", Payload: []byte("p")}).ID
+	id := f.enqueue(job.Job{Name: "gate", Payload: []byte("p")}).ID
 	const many = 20
 	waits := make(chan error, many)
 	for range many {
@@ -152,7 +153,7 @@ func testWait(f *fixture) {
 	if _, err := f.Wait(short, id); !errors.Is(err, errOdd) {
 		f.t.Errorf("Wait whose context ends = %v, want the cause of its end", err)
 	}
-	ref, _, err := f.Run(short, queue.Job{Name: "gate"})
+	ref, _, err := f.Run(short, job.Job{Name: "gate"})
 	if !errors.Is(err, errOdd) {
 		f.t.Errorf("Run whose context ends = %+v, %v, want the cause of its end", ref, err)
 	}
@@ -171,7 +172,7 @@ func testWaitElsewhere(f *fixture) {
 	f.open(queue.Config{})
 	other := f.another()
 	f.staff(2, byName(newGate()))
-	for _, j := range []queue.Job{{Payload: []byte("1")}, {Payload: []byte("1"), Delay: 50 * time.Millisecond}, {Name: "fail"}} {
+	for _, j := range []job.Job{{Payload: []byte("1")}, {Payload: []byte("1"), Delay: 50 * time.Millisecond}, {Name: "fail"}} {
 		ref, r, err := other.Run(f.ctx(), j)
 		if ref.ID == "" || (err == nil) != (j.Name == "") || string(r.Payload) != string(j.Payload) {
 			f.t.Errorf("Run of %+v from another node = %+v, %q, %v", j, ref, r.Payload, err)
@@ -183,7 +184,7 @@ func testWaitElsewhere(f *fixture) {
 	}
 	begin, late := time.Now(), 3*time.Second
 	for range 20 {
-		if _, _, err := other.Run(f.ctx(), queue.Job{}); err != nil {
+		if _, _, err := other.Run(f.ctx(), job.Job{}); err != nil {
 			f.t.Errorf("Run from another node = %v", err)
 		}
 	}
@@ -202,17 +203,17 @@ func testSeenElsewhere(f *fixture) {
 		t.Observer.Progress(0.5, "half")
 		return g.handle(ctx, t)
 	})
-	id := f.enqueue(queue.Job{}).ID
+	id := f.enqueue(job.Job{}).ID
 	f.eventually("another node sees that it runs", func() bool {
 		i, err := other.Get(f.ctx(), id)
 		if err != nil {
 			f.t.Fatalf("Get = %v", err)
 		}
-		return i.State == queue.Running && i.Node == "here" && i.Progress == 0.5 && i.Note == "half" && i.Attempts == 1
+		return i.State == job.Running && i.Node == "here" && i.Progress == 0.5 && i.Note == "half" && i.Attempts == 1
 	})
 	g.open()
 	f.good(id)
-	if i, err := other.Get(f.ctx(), id); err != nil || i.State != queue.Done || i.Progress != 0.5 {
+	if i, err := other.Get(f.ctx(), id); err != nil || i.State != job.Done || i.Progress != 0.5 {
 		f.t.Errorf("Get from another node = %+v, %v, want done", i, err)
 	}
 }

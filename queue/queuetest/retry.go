@@ -6,6 +6,7 @@ import (
 	"time"
 
 	bullpen "github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/job"
 	"github.com/bullpen-run/bullpen/queue"
 )
 
@@ -37,7 +38,7 @@ func (f *fixture) numbered(c *crew, id string, n int) []start {
 func testRetry(f *fixture) {
 	f.open(queue.Config{Node: "here"})
 	c := f.staff(2, failing(2, bullpen.Fail("not yet", true)))
-	id := f.enqueue(queue.Job{Name: "work", Payload: []byte("p")}).ID
+	id := f.enqueue(job.Job{Name: "work", Payload: []byte("p")}).ID
 	if r := f.good(id); string(r.Payload) != "p" {
 		f.t.Errorf("the result is %q, want p", r.Payload)
 	}
@@ -61,29 +62,29 @@ func testRetry(f *fixture) {
 }
 
 func testRetryPolicy(f *fixture) {
-	f.open(queue.Config{Retry: queue.Retry{Attempts: 3}})
-	onlyPanic := queue.Retry{On: []bullpen.Outcome{bullpen.Panic}}
+	f.open(queue.Config{Retry: job.Retry{Attempts: 3}})
+	onlyPanic := job.Retry{On: []bullpen.Outcome{bullpen.Panic}}
 	for _, c := range []struct {
 		name     string
 		err      error
-		retry    queue.Retry
+		retry    job.Retry
 		outcome  bullpen.Outcome
-		reason   queue.Reason
+		reason   job.Reason
 		attempts int
 	}{
-		{"failed", bullpen.Fail("x", true), queue.Retry{}, bullpen.Failed, queue.Exhausted, 3},
-		{"failed finally", bullpen.Fail("x", false), queue.Retry{}, bullpen.Failed, queue.Final, 1},
-		{"timeout", ends(bullpen.Timeout), queue.Retry{}, bullpen.Timeout, queue.Exhausted, 3},
-		{"protocol", ends(bullpen.Protocol), queue.Retry{}, bullpen.Protocol, queue.Exhausted, 3},
-		{"output", ends(bullpen.Output), queue.Retry{}, bullpen.Output, queue.Final, 1},
-		{"output listed", ends(bullpen.Output), queue.Retry{On: []bullpen.Outcome{bullpen.Output}}, bullpen.Output, queue.Exhausted, 3},
-		{"failed, only panic listed", bullpen.Fail("x", true), onlyPanic, bullpen.Failed, queue.Final, 1},
-		{"once", bullpen.Fail("x", true), queue.Retry{Attempts: 1}, bullpen.Failed, queue.Exhausted, 1},
-		{"twice", bullpen.Fail("x", true), queue.Retry{Attempts: 2}, bullpen.Failed, queue.Exhausted, 2},
+		{"failed", bullpen.Fail("x", true), job.Retry{}, bullpen.Failed, job.Exhausted, 3},
+		{"failed finally", bullpen.Fail("x", false), job.Retry{}, bullpen.Failed, job.Final, 1},
+		{"timeout", ends(bullpen.Timeout), job.Retry{}, bullpen.Timeout, job.Exhausted, 3},
+		{"protocol", ends(bullpen.Protocol), job.Retry{}, bullpen.Protocol, job.Exhausted, 3},
+		{"output", ends(bullpen.Output), job.Retry{}, bullpen.Output, job.Final, 1},
+		{"output listed", ends(bullpen.Output), job.Retry{On: []bullpen.Outcome{bullpen.Output}}, bullpen.Output, job.Exhausted, 3},
+		{"failed, only panic listed", bullpen.Fail("x", true), onlyPanic, bullpen.Failed, job.Final, 1},
+		{"once", bullpen.Fail("x", true), job.Retry{Attempts: 1}, bullpen.Failed, job.Exhausted, 1},
+		{"twice", bullpen.Fail("x", true), job.Retry{Attempts: 2}, bullpen.Failed, job.Exhausted, 2},
 	} {
 		work := newCrew(1, failing(99, c.err))
 		w := f.work(f.Queue, work, queue.WorkConfig{Queue: strings.Map(token, c.name)})
-		id := f.enqueue(queue.Job{Queue: strings.Map(token, c.name), Retry: c.retry}).ID
+		id := f.enqueue(job.Job{Queue: strings.Map(token, c.name), Retry: c.retry}).ID
 		if end := f.bad(id, c.outcome, c.reason); end.Attempts != c.attempts || end.Task == nil {
 			f.t.Errorf("%s: the end is %+v, want %d attempts and how the last ended", c.name, end, c.attempts)
 		}
@@ -91,8 +92,8 @@ func testRetryPolicy(f *fixture) {
 		w.stop()
 	}
 	panics := f.staff(1, func(context.Context, bullpen.Task) ([]byte, error) { panic("boom") })
-	id := f.enqueue(queue.Job{Retry: onlyPanic}).ID
-	if end := f.bad(id, bullpen.Panic, queue.Exhausted); end.Task == nil || end.Task.Message != "boom" {
+	id := f.enqueue(job.Job{Retry: onlyPanic}).ID
+	if end := f.bad(id, bullpen.Panic, job.Exhausted); end.Task == nil || end.Task.Message != "boom" {
 		f.t.Errorf("panic: the end is %+v, want its message", end)
 	}
 	f.numbered(panics, id, 3)
@@ -110,16 +111,16 @@ func token(r rune) rune {
 // way.
 func testRetryFar(f *fixture) {
 	lease := f.subject.Lease
-	f.open(queue.Config{Lease: lease, Retry: queue.Retry{Attempts: 3, Backoff: 3 * lease, MaxBackoff: 3 * lease}})
+	f.open(queue.Config{Lease: lease, Retry: job.Retry{Attempts: 3, Backoff: 3 * lease, MaxBackoff: 3 * lease}})
 	c := f.staff(1, failing(2, ends(bullpen.Failed)))
-	j := queue.Job{Name: "far", Payload: []byte("p"), Meta: map[string]string{"k": "v"}, Key: "key", Priority: queue.Low, Compensate: "undo"}
+	j := job.Job{Name: "far", Payload: []byte("p"), Meta: map[string]string{"k": "v"}, Key: "key", Priority: job.Low, Compensate: "undo"}
 	id := f.enqueue(j).ID
-	i := f.state(id, queue.Retrying)
-	if i.Attempts != 1 || !i.At.After(time.Now().Add(-late)) || string(i.Payload) != "p" || i.Meta["k"] != "v" || i.Priority != queue.Low || len(i.History) != 1 {
+	i := f.state(id, job.Retrying)
+	if i.Attempts != 1 || !i.At.After(time.Now().Add(-late)) || string(i.Payload) != "p" || i.Meta["k"] != "v" || i.Priority != job.Low || len(i.History) != 1 {
 		f.t.Errorf("Get of a job that waits for another attempt = %+v, want all of it, 1 attempt and a time", i)
 	}
-	f.same(j, id, queue.Retrying)
-	if listed := f.list(queue.Filter{State: queue.Scheduled, Name: "far"}); len(listed) != 1 || listed[0].ID != id {
+	f.same(j, id, job.Retrying)
+	if listed := f.list(job.Filter{State: job.Scheduled, Name: "far"}); len(listed) != 1 || listed[0].ID != id {
 		f.t.Errorf("List of what is scheduled = %+v, want the job that waits for another attempt", listed)
 	}
 	f.good(id)
@@ -132,20 +133,20 @@ func testRetryFar(f *fixture) {
 			f.t.Errorf("attempt %d began %v after the one before, want %v at least", n+1, s.at.Sub(starts[n-1].at), 3*lease/2)
 		}
 	}
-	if i := f.get(id); i.Attempts != 3 || i.State != queue.Done {
+	if i := f.get(id); i.Attempts != 3 || i.State != job.Done {
 		f.t.Errorf("Get = %+v, want done after 3 attempts", i)
 	}
 }
 
 func testRetryReopen(f *fixture) {
-	f.open(queue.Config{Lease: f.subject.Lease, Retry: queue.Retry{Attempts: 3, Backoff: 400 * time.Millisecond}})
+	f.open(queue.Config{Lease: f.subject.Lease, Retry: job.Retry{Attempts: 3, Backoff: 400 * time.Millisecond}})
 	first := newCrew(1, failing(2, ends(bullpen.Failed)))
 	w := f.work(f.Queue, first, queue.WorkConfig{})
-	id := f.enqueue(queue.Job{}).ID
-	f.state(id, queue.Retrying)
+	id := f.enqueue(job.Job{}).ID
+	f.state(id, job.Retrying)
 	w.stop()
 	f.reopen()
-	if i := f.get(id); i.State != queue.Retrying || i.Attempts != 1 {
+	if i := f.get(id); i.State != job.Retrying || i.Attempts != 1 {
 		f.t.Errorf("Get after a restart = %+v, want retrying with 1 attempt", i)
 	}
 	c := f.staff(1, failing(2, ends(bullpen.Failed)))
@@ -162,10 +163,10 @@ func testRetryReopen(f *fixture) {
 func testLost(f *fixture) {
 	f.open(queue.Config{})
 	c := f.staff(1, failing(1, ends(bullpen.Lost)))
-	plain := f.enqueue(queue.Job{}).ID
-	f.bad(plain, bullpen.Lost, queue.Final)
+	plain := f.enqueue(job.Job{}).ID
+	f.bad(plain, bullpen.Lost, job.Final)
 	f.numbered(c, plain, 1)
-	idempotent := f.enqueue(queue.Job{Idempotent: true}).ID
+	idempotent := f.enqueue(job.Job{Idempotent: true}).ID
 	f.good(idempotent)
 	starts := f.numbered(c, idempotent, 2)
 	if starts[0].Redelivered || !starts[1].Redelivered {
@@ -182,8 +183,8 @@ func testQuarantine(f *fixture) {
 			return nil, ends(o)
 		})
 		f.work(f.Queue, c, queue.WorkConfig{Queue: name})
-		id := f.enqueue(queue.Job{Queue: name, Name: "poison", Payload: []byte("p"), Meta: map[string]string{"k": "v"}, Retry: queue.Retry{Attempts: 1}}).ID
-		end := f.bad(id, o, queue.Quarantined)
+		id := f.enqueue(job.Job{Queue: name, Name: "poison", Payload: []byte("p"), Meta: map[string]string{"k": "v"}, Retry: job.Retry{Attempts: 1}}).ID
+		end := f.bad(id, o, job.Quarantined)
 		want := ends(o)
 		if end.Attempts != 3 || end.Task == nil || end.Task.Signal != want.Signal || end.Task.Detail != want.Detail || end.Task.Worker != "crew" {
 			f.t.Errorf("%v: the end is %+v with %+v, want 3 attempts, signal and detail", o, end, end.Task)
@@ -204,7 +205,7 @@ func (f *fixture) evidence(id string, o bullpen.Outcome) {
 		f.t.Fatalf("GetDead = %v", err)
 	}
 	want := ends(o)
-	if i.State != queue.Dead || i.Outcome != o || i.Reason != queue.Quarantined || i.Crashes != 3 || i.Attempts != 3 || i.Node != "here" ||
+	if i.State != job.Dead || i.Outcome != o || i.Reason != job.Quarantined || i.Crashes != 3 || i.Attempts != 3 || i.Node != "here" ||
 		string(i.Payload) != "p" || i.Meta["k"] != "v" || i.Stats.PeakMemory != peakMemory || len(i.History) != 3 {
 		f.t.Fatalf("GetDead = %+v, want payload, meta, memory, 3 crashes and their history", i)
 	}
@@ -220,7 +221,7 @@ func (f *fixture) evidence(id string, o bullpen.Outcome) {
 
 // testBudgets has a job that fails and crashes by turns: each is counted by itself.
 func testBudgets(f *fixture) {
-	f.open(queue.Config{Retry: queue.Retry{Attempts: 3, Crashes: 3}})
+	f.open(queue.Config{Retry: job.Retry{Attempts: 3, Crashes: 3}})
 	c := f.staff(1, func(_ context.Context, t bullpen.Task) ([]byte, error) {
 		switch n := queue.AttemptOf(t).Attempt; {
 		case n > 4:
@@ -231,7 +232,7 @@ func testBudgets(f *fixture) {
 			return nil, ends(bullpen.Failed)
 		}
 	})
-	id := f.enqueue(queue.Job{}).ID
+	id := f.enqueue(job.Job{}).ID
 	f.good(id)
 	f.numbered(c, id, 5)
 	if i := f.get(id); i.Attempts != 5 || i.Crashes != 2 {
@@ -247,7 +248,7 @@ func testAttemptOf(f *fixture) {
 	}{{bullpen.Failed, false}, {bullpen.Timeout, false}, {bullpen.Crashed, true}, {bullpen.Memory, true}} {
 		work := newCrew(1, failing(1, ends(c.outcome)))
 		f.work(f.Queue, work, queue.WorkConfig{Queue: c.outcome.String()})
-		id := f.enqueue(queue.Job{Queue: c.outcome.String()}).ID
+		id := f.enqueue(job.Job{Queue: c.outcome.String()}).ID
 		f.good(id)
 		starts := f.numbered(work, id, 2)
 		if starts[0].Redelivered || starts[1].Redelivered != c.redelivered {

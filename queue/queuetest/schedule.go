@@ -11,6 +11,7 @@ import (
 	"time"
 
 	bullpen "github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/job"
 	"github.com/bullpen-run/bullpen/queue"
 )
 
@@ -36,7 +37,7 @@ func (f *fixture) fire(q *queue.Queue) (stop func()) {
 	go func() { ended <- q.FireSchedules(ctx) }() // ends with ctx; stop waits
 	stop = sync.OnceFunc(func() {
 		cancel()
-		if err := await(f, "FireSchedules returns", ended); err != nil && !errors.Is(err, queue.ErrClosed) {
+		if err := await(f, "FireSchedules returns", ended); err != nil && !errors.Is(err, job.ErrClosed) {
 			f.t.Errorf("FireSchedules = %v, want nil after the end of its context", err)
 		}
 	})
@@ -44,7 +45,7 @@ func (f *fixture) fire(q *queue.Queue) (stop func()) {
 	return stop
 }
 
-func (f *fixture) schedule(s queue.Schedule) queue.ScheduleInfo {
+func (f *fixture) schedule(s job.Schedule) job.ScheduleInfo {
 	f.t.Helper()
 	info, err := f.PutSchedule(f.ctx(), s)
 	if err != nil {
@@ -53,7 +54,7 @@ func (f *fixture) schedule(s queue.Schedule) queue.ScheduleInfo {
 	return info
 }
 
-func (f *fixture) scheduled(name string) queue.ScheduleInfo {
+func (f *fixture) scheduled(name string) job.ScheduleInfo {
 	f.t.Helper()
 	info, err := f.GetSchedule(f.ctx(), name)
 	if err != nil {
@@ -95,15 +96,15 @@ func (f *fixture) steady(c *crew, name string, d time.Duration, least int) {
 
 func testScheduleKept(f *fixture) {
 	f.open(queue.Config{})
-	want := queue.Schedule{
-		Name: "reports.nightly-2_x", Cron: "30 2 29 2 *", Missed: queue.MissedAll, Overlap: queue.OverlapForbid, Paused: true, Origin: "config",
-		Job: queue.Job{
-			Queue: "reports", Name: "render", Payload: []byte("all"), Meta: map[string]string{"a": "b"}, Priority: queue.Low,
-			Limits: bullpen.Limits{Timeout: time.Minute}, Retry: queue.Retry{Attempts: 2}, Idempotent: true, Compensate: "undo",
+	want := job.Schedule{
+		Name: "reports.nightly-2_x", Cron: "30 2 29 2 *", Missed: job.MissedAll, Overlap: job.OverlapForbid, Paused: true, Origin: "config",
+		Job: job.Job{
+			Queue: "reports", Name: "render", Payload: []byte("all"), Meta: map[string]string{"a": "b"}, Priority: job.Low,
+			Limits: bullpen.Limits{Timeout: time.Minute}, Retry: job.Retry{Attempts: 2}, Idempotent: true, Compensate: "undo",
 		},
 	}
 	f.schedule(want)
-	f.schedule(queue.Schedule{Name: "a", Every: time.Hour, Job: queue.Job{Name: "x"}})
+	f.schedule(job.Schedule{Name: "a", Every: time.Hour, Job: job.Job{Name: "x"}})
 	f.reopen()
 	got := f.scheduled(want.Name)
 	if fmt.Sprintf("%+v", got.Schedule) != fmt.Sprintf("%+v", want) || !got.Next.IsZero() || !got.Last.IsZero() || got.LastJob != "" {
@@ -121,10 +122,10 @@ func testScheduleKept(f *fixture) {
 		f.t.Errorf("RemoveSchedule = %v", err)
 	}
 	f.reopen()
-	if _, err := f.GetSchedule(f.ctx(), "a"); !errors.Is(err, queue.ErrNoSchedule) {
+	if _, err := f.GetSchedule(f.ctx(), "a"); !errors.Is(err, job.ErrNoSchedule) {
 		f.t.Errorf("GetSchedule of one that was removed = %v, want ErrNoSchedule", err)
 	}
-	if err := f.RemoveSchedule(f.ctx(), "a"); !errors.Is(err, queue.ErrNoSchedule) {
+	if err := f.RemoveSchedule(f.ctx(), "a"); !errors.Is(err, job.ErrNoSchedule) {
 		f.t.Errorf("RemoveSchedule of one that was removed = %v, want ErrNoSchedule", err)
 	}
 }
@@ -132,32 +133,32 @@ func testScheduleKept(f *fixture) {
 func testScheduleFaults(f *fixture) {
 	f.open(queue.Config{MaxPayload: 1000})
 	for _, c := range []struct {
-		change func(*queue.Schedule)
+		change func(*job.Schedule)
 		words  string
 	}{
-		{func(s *queue.Schedule) { s.Name = "" }, "Name is empty"},
-		{func(s *queue.Schedule) { s.Name = "No Name" }, "lower-case letters"},
-		{func(s *queue.Schedule) { s.Name = ".." }, "begin with another character"},
-		{func(s *queue.Schedule) { s.Name = strings.Repeat("x", 129) }, "128 at most"},
-		{func(s *queue.Schedule) { s.Every = time.Minute }, "both set"},
-		{func(s *queue.Schedule) { s.Cron = "" }, "both empty"},
-		{func(s *queue.Schedule) { s.Cron = "* * *" }, "Cron"},
-		{func(s *queue.Schedule) { s.Cron = "0 0 31 2 *" }, "Cron"},
-		{func(s *queue.Schedule) { s.Cron, s.Every = "", time.Millisecond }, "100ms"},
-		{func(s *queue.Schedule) { s.Cron, s.Every, s.Zone = "", time.Minute, "UTC" }, "only Cron knows zones"},
-		{func(s *queue.Schedule) { s.Zone = "Europe/Berlyn" }, "Europe/Berlyn"},
-		{func(s *queue.Schedule) { s.Zone = "Local" }, "another on each machine"},
-		{func(s *queue.Schedule) { s.Missed = 9 }, "MissedOnce"},
-		{func(s *queue.Schedule) { s.Overlap = 9 }, "OverlapAllow"},
-		{func(s *queue.Schedule) { s.Origin = "Me!" }, "Origin"},
-		{func(s *queue.Schedule) { s.Job.Key = "k" }, "leave them out"},
-		{func(s *queue.Schedule) { s.Job.Delay = 1 }, "leave them out"},
-		{func(s *queue.Schedule) { s.Job.Deadline = time.Now().Add(time.Hour) }, "leave them out"},
-		{func(s *queue.Schedule) { s.Job.Queue = "No" }, "Queue"},
-		{func(s *queue.Schedule) { s.Job.Payload = make([]byte, 1001) }, "MaxPayload"},
-		{func(s *queue.Schedule) { s.Name, s.Zone = "X", "nowhere" }, "nowhere"},
+		{func(s *job.Schedule) { s.Name = "" }, "Name is empty"},
+		{func(s *job.Schedule) { s.Name = "No Name" }, "lower-case letters"},
+		{func(s *job.Schedule) { s.Name = ".." }, "begin with another character"},
+		{func(s *job.Schedule) { s.Name = strings.Repeat("x", 129) }, "128 at most"},
+		{func(s *job.Schedule) { s.Every = time.Minute }, "both set"},
+		{func(s *job.Schedule) { s.Cron = "" }, "both empty"},
+		{func(s *job.Schedule) { s.Cron = "* * *" }, "Cron"},
+		{func(s *job.Schedule) { s.Cron = "0 0 31 2 *" }, "Cron"},
+		{func(s *job.Schedule) { s.Cron, s.Every = "", time.Millisecond }, "100ms"},
+		{func(s *job.Schedule) { s.Cron, s.Every, s.Zone = "", time.Minute, "UTC" }, "only Cron knows zones"},
+		{func(s *job.Schedule) { s.Zone = "Europe/Berlyn" }, "Europe/Berlyn"},
+		{func(s *job.Schedule) { s.Zone = "Local" }, "another on each machine"},
+		{func(s *job.Schedule) { s.Missed = 9 }, "MissedOnce"},
+		{func(s *job.Schedule) { s.Overlap = 9 }, "OverlapAllow"},
+		{func(s *job.Schedule) { s.Origin = "Me!" }, "Origin"},
+		{func(s *job.Schedule) { s.Job.Key = "k" }, "leave them out"},
+		{func(s *job.Schedule) { s.Job.Delay = 1 }, "leave them out"},
+		{func(s *job.Schedule) { s.Job.Deadline = time.Now().Add(time.Hour) }, "leave them out"},
+		{func(s *job.Schedule) { s.Job.Queue = "No" }, "Queue"},
+		{func(s *job.Schedule) { s.Job.Payload = make([]byte, 1001) }, "MaxPayload"},
+		{func(s *job.Schedule) { s.Name, s.Zone = "X", "nowhere" }, "nowhere"},
 	} {
-		s := queue.Schedule{Name: "a", Cron: "* * * * *", Job: queue.Job{Name: "x"}}
+		s := job.Schedule{Name: "a", Cron: "* * * * *", Job: job.Job{Name: "x"}}
 		c.change(&s)
 		if _, err := f.PutSchedule(f.ctx(), s); err == nil || !strings.Contains(err.Error(), c.words) {
 			f.t.Errorf("PutSchedule %+v = %v, want an error with %q", s, err, c.words)
@@ -171,7 +172,7 @@ func testScheduleFaults(f *fixture) {
 		"PauseSchedule": errOf(f.PauseSchedule(f.ctx(), "nothing", true)),
 		"FireSchedule":  errOf(f.FireSchedule(f.ctx(), "Not A Name")),
 	} {
-		if !errors.Is(err, queue.ErrNoSchedule) {
+		if !errors.Is(err, job.ErrNoSchedule) {
 			f.t.Errorf("%s = %v, want ErrNoSchedule", what, err)
 		}
 	}
@@ -186,7 +187,7 @@ func testScheduleRace(f *fixture) {
 	var callers sync.WaitGroup
 	for i := range 8 {
 		callers.Go(func() { // ends with its call; waited for below
-			s := queue.Schedule{Name: "a", Every: time.Hour, Job: queue.Job{Name: fmt.Sprint("task", i)}}
+			s := job.Schedule{Name: "a", Every: time.Hour, Job: job.Job{Name: fmt.Sprint("task", i)}}
 			if _, err := f.PutSchedule(f.ctx(), s); err != nil {
 				f.t.Errorf("PutSchedule = %v", err)
 			}
@@ -203,8 +204,8 @@ func testScheduleFires(f *fixture) {
 	f.open(queue.Config{})
 	c := f.staff(8, echo)
 	stop := f.fire(f.Queue)
-	f.schedule(queue.Schedule{Name: "a", Every: d, Job: queue.Job{Name: "x", Payload: []byte("p")}})
-	f.schedule(queue.Schedule{Name: "paused", Every: d, Paused: true, Job: queue.Job{Name: "x"}})
+	f.schedule(job.Schedule{Name: "a", Every: d, Job: job.Job{Name: "x", Payload: []byte("p")}})
+	f.schedule(job.Schedule{Name: "paused", Every: d, Paused: true, Job: job.Job{Name: "x"}})
 	f.steady(c, "a", d, 5)
 	stop()
 	i := f.scheduled("a")
@@ -229,7 +230,7 @@ func testScheduleFires(f *fixture) {
 
 func testScheduleByHand(f *fixture) {
 	f.open(queue.Config{})
-	f.schedule(queue.Schedule{Name: "a", Cron: "0 0 1 1 *", Paused: true, Overlap: queue.OverlapForbid, Job: queue.Job{Queue: "q", Name: "x"}})
+	f.schedule(job.Schedule{Name: "a", Cron: "0 0 1 1 *", Paused: true, Overlap: job.OverlapForbid, Job: job.Job{Queue: "q", Name: "x"}})
 	ref, err := f.FireSchedule(f.ctx(), "a")
 	if err != nil {
 		f.t.Fatalf("FireSchedule = %v", err)
@@ -240,7 +241,7 @@ func testScheduleByHand(f *fixture) {
 	if i := f.scheduled("a"); i.LastJob != ref.ID || i.LastState != "queued" || !i.Last.IsZero() {
 		f.t.Errorf("GetSchedule = %+v, want the last job %s", i, ref.ID)
 	}
-	if _, err := f.FireSchedule(f.ctx(), "a"); !errors.Is(err, queue.ErrOverlap) {
+	if _, err := f.FireSchedule(f.ctx(), "a"); !errors.Is(err, job.ErrOverlap) {
 		f.t.Errorf("FireSchedule again = %v, want ErrOverlap", err)
 	}
 	if err := f.Cancel(f.ctx(), ref.ID); err != nil {
@@ -257,7 +258,7 @@ func testScheduleReopen(f *fixture) {
 	c := newCrew(8, echo)
 	w := f.work(f.Queue, c, queue.WorkConfig{})
 	stop := f.fire(f.Queue)
-	f.schedule(queue.Schedule{Name: "a", Every: d, Missed: queue.MissedAll, Job: queue.Job{Name: "x"}})
+	f.schedule(job.Schedule{Name: "a", Every: d, Missed: job.MissedAll, Job: job.Job{Name: "x"}})
 	f.steady(c, "a", d, 2)
 	stop()
 	w.stop()
@@ -278,7 +279,7 @@ func testScheduleNodes(f *fixture) {
 		f.fire(q)
 	}
 	for i := range 5 {
-		f.schedule(queue.Schedule{Name: fmt.Sprint("s", i), Every: d, Missed: queue.MissedAll, Job: queue.Job{Name: "x"}})
+		f.schedule(job.Schedule{Name: fmt.Sprint("s", i), Every: d, Missed: job.MissedAll, Job: job.Job{Name: "x"}})
 	}
 	check := func(least int) {
 		f.t.Helper()
@@ -298,7 +299,7 @@ func testScheduleElsewhere(f *fixture) {
 	f.open(queue.Config{})
 	c := f.staff(8, echo)
 	f.fire(f.another())
-	f.schedule(queue.Schedule{Name: "a", Every: d, Job: queue.Job{Name: "x"}})
+	f.schedule(job.Schedule{Name: "a", Every: d, Job: job.Job{Name: "x"}})
 	f.steady(c, "a", d, 3)
 	if _, err := f.PauseSchedule(f.ctx(), "a", true); err != nil {
 		f.t.Fatal(err)

@@ -9,11 +9,12 @@ import (
 	"time"
 
 	bullpen "github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/job"
 	"github.com/bullpen-run/bullpen/queue"
 )
 
 // ids gives those of all jobs that a filter selects, in the order of the list.
-func (f *fixture) ids(filter queue.Filter) []string {
+func (f *fixture) ids(filter job.Filter) []string {
 	f.t.Helper()
 	var ids []string
 	for _, i := range f.list(filter) {
@@ -29,19 +30,19 @@ func testListNewest(f *fixture) {
 	f.open(queue.Config{})
 	var want []string
 	for i := range 30 {
-		want = append(want, f.enqueue(queue.Job{Queue: "a", Name: fmt.Sprint("n", i%2), Payload: []byte("123")}).ID)
+		want = append(want, f.enqueue(job.Job{Queue: "a", Name: fmt.Sprint("n", i%2), Payload: []byte("123")}).ID)
 	}
-	want = append(want, f.enqueue(queue.Job{Queue: "a", Delay: time.Hour}).ID)
+	want = append(want, f.enqueue(job.Job{Queue: "a", Delay: time.Hour}).ID)
 	slices.Reverse(want)
 	for _, limit := range []int{0, 1, 7, 1000} {
-		if got := f.ids(queue.Filter{State: queue.Queued, Newest: true, Limit: limit}); !slices.Equal(got, want[1:]) {
+		if got := f.ids(job.Filter{State: job.Queued, Newest: true, Limit: limit}); !slices.Equal(got, want[1:]) {
 			f.t.Errorf("List of the newest in pages of %d gives %v, want the 30 jobs from the last to the first", limit, got)
 		}
 	}
-	if got := f.ids(queue.Filter{State: queue.Scheduled, Newest: true}); !slices.Equal(got, want[:1]) {
+	if got := f.ids(job.Filter{State: job.Scheduled, Newest: true}); !slices.Equal(got, want[:1]) {
 		f.t.Errorf("List of the newest that are scheduled gives %v, want one", got)
 	}
-	odd := f.list(queue.Filter{State: queue.Queued, Newest: true, Name: "n1", Limit: 4})
+	odd := f.list(job.Filter{State: job.Queued, Newest: true, Name: "n1", Limit: 4})
 	if len(odd) != 15 || odd[0].ID != want[1] || odd[14].ID != want[29] || odd[0].PayloadSize != 3 {
 		f.t.Errorf("List of the newest n1 gives %d jobs, want 15 with the sizes of their payloads", len(odd))
 	}
@@ -49,64 +50,64 @@ func testListNewest(f *fixture) {
 	for _, id := range want[1:] {
 		f.good(id)
 	}
-	got := f.ids(queue.Filter{State: queue.Done, Newest: true, Limit: 4})
-	back := f.ids(queue.Filter{State: queue.Done})
+	got := f.ids(job.Filter{State: job.Done, Newest: true, Limit: 4})
+	back := f.ids(job.Filter{State: job.Done})
 	if slices.Reverse(back); len(got) != 30 || !slices.Equal(got, back) {
 		f.t.Errorf("List of the newest that have ended gives %d jobs, want the list turned round", len(got))
 	}
 }
 
 func testListSelects(f *fixture) {
-	f.open(queue.Config{Retry: queue.Retry{Attempts: 1}})
+	f.open(queue.Config{Retry: job.Retry{Attempts: 1}})
 	begin := time.Now()
-	waits := f.enqueue(queue.Job{Queue: "idle", Name: "Resize", Key: "Order-17"}).ID
+	waits := f.enqueue(job.Job{Queue: "idle", Name: "Resize", Key: "Order-17"}).ID
 	f.staff(1, byName(nil))
-	failed := f.enqueue(queue.Job{Name: "fail"}).ID
-	f.bad(failed, bullpen.Failed, queue.Final)
-	retried := f.enqueue(queue.Job{Name: "retry", Key: "k\u00d6"}).ID
-	f.bad(retried, bullpen.Failed, queue.Exhausted)
+	failed := f.enqueue(job.Job{Name: "fail"}).ID
+	f.bad(failed, bullpen.Failed, job.Final)
+	retried := f.enqueue(job.Job{Name: "retry", Key: "k\u00d6"}).ID
+	f.bad(retried, bullpen.Failed, job.Exhausted)
 	f.pass(5 * time.Millisecond)
 	middle := time.Now()
 	f.pass(5 * time.Millisecond)
-	expired := f.enqueue(queue.Job{Name: "late", Deadline: time.Now()}).ID
-	f.bad(expired, bullpen.Timeout, queue.Expired)
-	good := f.enqueue(queue.Job{Name: "ok"}).ID
+	expired := f.enqueue(job.Job{Name: "late", Deadline: time.Now()}).ID
+	f.bad(expired, bullpen.Timeout, job.Expired)
+	good := f.enqueue(job.Job{Name: "ok"}).ID
 	f.good(good)
-	causes := f.causes(queue.Filter{Name: "late"})
+	causes := f.causes(job.Filter{Name: "late"})
 	if len(causes) != 1 {
 		f.t.Fatalf("DeadCauses = %+v, want one", causes)
 	}
 	cause := causes[0].Fingerprint
 	for _, c := range []struct {
-		filter queue.Filter
+		filter job.Filter
 		want   []string
 	}{
-		{queue.Filter{State: queue.Queued, Search: "RESIZE"}, []string{waits}},
-		{queue.Filter{State: queue.Queued, Search: "order-1"}, []string{waits}},
-		{queue.Filter{State: queue.Queued, Search: strings.ToLower(waits[5:])}, []string{waits}},
-		{queue.Filter{State: queue.Queued, Search: "order-18"}, nil},
-		{queue.Filter{State: queue.Queued, Since: begin.Add(-time.Second), Before: middle}, []string{waits}},
-		{queue.Filter{State: queue.Queued, Since: middle}, nil},
-		{queue.Filter{State: queue.Queued, Reason: queue.Final}, nil},
-		{queue.Filter{State: queue.Dead, Search: "Later"}, []string{retried}}, // the text of its error
-		{queue.Filter{State: queue.Dead, Search: "K\u00f6"}, []string{retried}},
-		{queue.Filter{State: queue.Dead, Reason: queue.Final}, []string{failed}},
-		{queue.Filter{State: queue.Dead, Outcome: "failed"}, []string{failed, retried}},
-		{queue.Filter{State: queue.Dead, Outcome: "failed", Newest: true}, []string{retried, failed}},
-		{queue.Filter{State: queue.Dead, Outcome: "timeout"}, []string{expired}},
-		{queue.Filter{State: queue.Dead, Since: middle}, []string{expired}},
-		{queue.Filter{State: queue.Dead, Since: middle, Newest: true}, []string{expired}},
-		{queue.Filter{State: queue.Dead, Before: middle}, []string{failed, retried}},
-		{queue.Filter{State: queue.Dead, Since: time.Now().Add(time.Hour), Newest: true}, nil},
-		{queue.Filter{State: queue.Dead, Cause: cause}, []string{expired}},
-		{queue.Filter{State: queue.Done, Outcome: "ok"}, []string{good}},
-		{queue.Filter{State: queue.Done, Name: "ok", Since: middle}, []string{good}},
+		{job.Filter{State: job.Queued, Search: "RESIZE"}, []string{waits}},
+		{job.Filter{State: job.Queued, Search: "order-1"}, []string{waits}},
+		{job.Filter{State: job.Queued, Search: strings.ToLower(waits[5:])}, []string{waits}},
+		{job.Filter{State: job.Queued, Search: "order-18"}, nil},
+		{job.Filter{State: job.Queued, Since: begin.Add(-time.Second), Before: middle}, []string{waits}},
+		{job.Filter{State: job.Queued, Since: middle}, nil},
+		{job.Filter{State: job.Queued, Reason: job.Final}, nil},
+		{job.Filter{State: job.Dead, Search: "Later"}, []string{retried}}, // the text of its error
+		{job.Filter{State: job.Dead, Search: "K\u00f6"}, []string{retried}},
+		{job.Filter{State: job.Dead, Reason: job.Final}, []string{failed}},
+		{job.Filter{State: job.Dead, Outcome: "failed"}, []string{failed, retried}},
+		{job.Filter{State: job.Dead, Outcome: "failed", Newest: true}, []string{retried, failed}},
+		{job.Filter{State: job.Dead, Outcome: "timeout"}, []string{expired}},
+		{job.Filter{State: job.Dead, Since: middle}, []string{expired}},
+		{job.Filter{State: job.Dead, Since: middle, Newest: true}, []string{expired}},
+		{job.Filter{State: job.Dead, Before: middle}, []string{failed, retried}},
+		{job.Filter{State: job.Dead, Since: time.Now().Add(time.Hour), Newest: true}, nil},
+		{job.Filter{State: job.Dead, Cause: cause}, []string{expired}},
+		{job.Filter{State: job.Done, Outcome: "ok"}, []string{good}},
+		{job.Filter{State: job.Done, Name: "ok", Since: middle}, []string{good}},
 	} {
 		if got := f.ids(c.filter); !slices.Equal(got, c.want) {
 			f.t.Errorf("List %+v gives %v, want %v", c.filter, got, c.want)
 		}
 	}
-	for _, bad := range []queue.Filter{
+	for _, bad := range []job.Filter{
 		{Queue: "A B"}, {Outcome: "bad"}, {Cause: "xyz"}, {Cause: strings.Repeat("A", 12)}, {Search: strings.Repeat("x", 300)}, {Since: middle, Before: begin},
 	} {
 		if p, err := f.List(f.ctx(), bad); err == nil {
@@ -116,21 +117,21 @@ func testListSelects(f *fixture) {
 }
 
 func testCounts(f *fixture) {
-	f.open(queue.Config{Retry: queue.Retry{Attempts: 1}})
+	f.open(queue.Config{Retry: job.Retry{Attempts: 1}})
 	g := newGate()
 	f.work(f.Queue, newCrew(1, byName(g)), queue.WorkConfig{Queue: "a", Concurrency: 1})
 	for range 3 {
-		f.bad(f.enqueue(queue.Job{Queue: "a", Name: "fail"}).ID, bullpen.Failed, queue.Final)
+		f.bad(f.enqueue(job.Job{Queue: "a", Name: "fail"}).ID, bullpen.Failed, job.Final)
 	}
-	running := f.enqueue(queue.Job{Queue: "a", Name: "gate"}).ID
+	running := f.enqueue(job.Job{Queue: "a", Name: "gate"}).ID
 	await(f, "it runs", g.started)
 	begin := time.Now()
 	for i := range 5 {
-		f.enqueue(queue.Job{Queue: "a", Priority: queue.Priority(i % 3)})
+		f.enqueue(job.Job{Queue: "a", Priority: job.Priority(i % 3)})
 	}
-	f.enqueue(queue.Job{Queue: "a", Delay: time.Hour})
-	f.enqueue(queue.Job{Queue: "b"})
-	var c queue.Counts
+	f.enqueue(job.Job{Queue: "a", Delay: time.Hour})
+	f.enqueue(job.Job{Queue: "b"})
+	var c job.Counts
 	f.eventually("what waits is counted", func() bool {
 		var err error
 		if c, err = f.Counts(f.ctx(), "a"); err != nil {
@@ -149,7 +150,7 @@ func testCounts(f *fixture) {
 }
 
 // causes gives the causes of all dead jobs that a filter selects.
-func (f *fixture) causes(filter queue.Filter) []queue.Cause {
+func (f *fixture) causes(filter job.Filter) []job.Cause {
 	f.t.Helper()
 	c, err := f.DeadCauses(f.ctx(), filter)
 	if err != nil || c.More {
@@ -167,26 +168,26 @@ func testDeadCauses(f *fixture) {
 	f.work(f.Queue, c, queue.WorkConfig{Queue: "b"})
 	var ids []string
 	for i := range 9 {
-		j := queue.Job{Queue: "a", Name: "call", Payload: fmt.Append(nil, i*7)}
+		j := job.Job{Queue: "a", Name: "call", Payload: fmt.Append(nil, i*7)}
 		if i >= 6 {
 			j.Queue = "b"
 		}
 		ids = append(ids, f.enqueue(j).ID)
-		f.bad(ids[i], bullpen.Failed, queue.Final)
+		f.bad(ids[i], bullpen.Failed, job.Final)
 	}
-	all := f.causes(queue.Filter{})
+	all := f.causes(job.Filter{})
 	if len(all) != 2 {
 		f.t.Fatalf("DeadCauses = %+v, want one of each queue", all)
 	}
 	most := all[0]
-	if most.Count != 6 || most.Queue != "a" || most.Name != "call" || most.Reason != queue.Final || most.Outcome != bullpen.Failed ||
+	if most.Count != 6 || most.Queue != "a" || most.Name != "call" || most.Reason != job.Final || most.Outcome != bullpen.Failed ||
 		most.Sample != ids[5] || !most.First.Before(most.Last) || most.Error != `no answer from "…" after # tries` || all[1].Count != 3 {
 		f.t.Errorf("DeadCauses = %+v, want the 6 of a first, with the error of all of them", all)
 	}
-	if got := f.dead(queue.Filter{Cause: most.Fingerprint}); !slices.Equal(got, ids[:6]) {
+	if got := f.dead(job.Filter{Cause: most.Fingerprint}); !slices.Equal(got, ids[:6]) {
 		f.t.Errorf("ListDead of a cause gives %v, want its 6", got)
 	}
-	if b := f.causes(queue.Filter{Queue: "b"}); len(b) != 1 || b[0] != all[1] {
+	if b := f.causes(job.Filter{Queue: "b"}); len(b) != 1 || b[0] != all[1] {
 		f.t.Errorf("DeadCauses of b = %+v, want %+v", b, all[1])
 	}
 }
@@ -198,17 +199,17 @@ func testRetryDeadAll(f *fixture) {
 	f.work(f.Queue, c, queue.WorkConfig{Queue: "b"})
 	const n = 20
 	for i := range 2 * n {
-		f.bad(f.enqueue(queue.Job{Queue: []string{"a", "b"}[i%2], Name: "work", Payload: fmt.Append(nil, i)}).ID, bullpen.Failed, queue.Final)
+		f.bad(f.enqueue(job.Job{Queue: []string{"a", "b"}[i%2], Name: "work", Payload: fmt.Append(nil, i)}).ID, bullpen.Failed, job.Final)
 	}
-	done, err := f.RetryDeadAll(f.ctx(), queue.Filter{Queue: "a"}, 5)
+	done, err := f.RetryDeadAll(f.ctx(), job.Filter{Queue: "a"}, 5)
 	if err != nil || done.Count != 5 || done.Failed != nil || done.Next == 0 {
 		f.t.Fatalf("RetryDeadAll of 5 = %+v, %v, want 5 and more", done, err)
 	}
-	done, err = f.RetryDeadAll(f.ctx(), queue.Filter{Queue: "a", After: done.Next}, 0)
+	done, err = f.RetryDeadAll(f.ctx(), job.Filter{Queue: "a", After: done.Next}, 0)
 	if err != nil || done.Count != n-5 || done.Failed != nil || done.Next != 0 {
 		f.t.Fatalf("RetryDeadAll of the rest = %+v, %v, want %d and no more", done, err, n-5)
 	}
-	if got := f.dead(queue.Filter{}); len(got) != n {
+	if got := f.dead(job.Filter{}); len(got) != n {
 		f.t.Errorf("%d jobs are dead, want the %d of b", len(got), n)
 	}
 	f.eventually("each ran again", func() bool { return f.QueueStats("a").Ended[bullpen.OK] == n })
@@ -216,10 +217,10 @@ func testRetryDeadAll(f *fixture) {
 	if ran := len(c.of("")); ran != 3*n {
 		f.t.Errorf("%d attempts started, want %d: each dead job once more", ran, 3*n)
 	}
-	if done, err := f.RetryDeadAll(f.ctx(), queue.Filter{Queue: "none"}, 0); err != nil || done.Count != 0 || done.Next != 0 {
+	if done, err := f.RetryDeadAll(f.ctx(), job.Filter{Queue: "none"}, 0); err != nil || done.Count != 0 || done.Next != 0 {
 		f.t.Errorf("RetryDeadAll of none = %+v, %v", done, err)
 	}
-	if done, err := f.RetryDeadAll(f.ctx(), queue.Filter{Cause: "?"}, 0); err == nil {
+	if done, err := f.RetryDeadAll(f.ctx(), job.Filter{Cause: "?"}, 0); err == nil {
 		f.t.Errorf("RetryDeadAll with a wrong filter = %+v, want it refused", done)
 	}
 }
@@ -235,7 +236,7 @@ func testRetryDeadAllRace(f *fixture) {
 	for range callers {
 		retrying.Go(func() {
 			for {
-				if done, err := f.RetryDeadAll(f.t.Context(), queue.Filter{Newest: f.QueueStats("default").Dead%2 == 0}, 7); err != nil || len(done.Failed) > 0 {
+				if done, err := f.RetryDeadAll(f.t.Context(), job.Filter{Newest: f.QueueStats("default").Dead%2 == 0}, 7); err != nil || len(done.Failed) > 0 {
 					f.t.Errorf("RetryDeadAll = %+v, %v", done, err)
 					return
 				}
@@ -249,7 +250,7 @@ func testRetryDeadAllRace(f *fixture) {
 	}
 	enqueuing.Go(func() {
 		for i := range n {
-			if _, err := f.Enqueue(f.t.Context(), queue.Job{Payload: fmt.Append(nil, i)}); err != nil {
+			if _, err := f.Enqueue(f.t.Context(), job.Job{Payload: fmt.Append(nil, i)}); err != nil {
 				f.t.Errorf("Enqueue = %v", err)
 			}
 		}
@@ -270,7 +271,7 @@ func testRetryDeadAllRace(f *fixture) {
 			f.t.Errorf("dead job %s was tried again %d times, want once", parent, times)
 		}
 	}
-	if got := f.dead(queue.Filter{}); len(again) != n || len(got) != 0 {
+	if got := f.dead(job.Filter{}); len(again) != n || len(got) != 0 {
 		f.t.Errorf("%d dead jobs were tried again and %d are left, want %d and none", len(again), len(got), n)
 	}
 }
@@ -280,19 +281,19 @@ func testRemoveDeadAll(f *fixture) {
 	f.staff(2, fails)
 	var ids []string
 	for i := range 10 {
-		ids = append(ids, f.enqueue(queue.Job{Name: fmt.Sprint("n", i%2)}).ID)
-		f.bad(ids[i], bullpen.Failed, queue.Final)
+		ids = append(ids, f.enqueue(job.Job{Name: fmt.Sprint("n", i%2)}).ID)
+		f.bad(ids[i], bullpen.Failed, job.Final)
 	}
-	if done, err := f.RemoveDeadAll(f.ctx(), queue.Filter{Name: "n1", Newest: true}, 2); err != nil || done.Count != 2 || done.Next == 0 {
+	if done, err := f.RemoveDeadAll(f.ctx(), job.Filter{Name: "n1", Newest: true}, 2); err != nil || done.Count != 2 || done.Next == 0 {
 		f.t.Errorf("RemoveDeadAll of 2 = %+v, %v, want 2 and more", done, err)
 	}
-	if got := f.dead(queue.Filter{Name: "n1"}); !slices.Equal(got, []string{ids[1], ids[3], ids[5]}) {
+	if got := f.dead(job.Filter{Name: "n1"}); !slices.Equal(got, []string{ids[1], ids[3], ids[5]}) {
 		f.t.Errorf("after the two newest were removed %v are left", got)
 	}
-	if done, err := f.RemoveDeadAll(f.ctx(), queue.Filter{}, 0); err != nil || done.Count != 8 || done.Next != 0 {
+	if done, err := f.RemoveDeadAll(f.ctx(), job.Filter{}, 0); err != nil || done.Count != 8 || done.Next != 0 {
 		f.t.Errorf("RemoveDeadAll = %+v, %v, want 8", done, err)
 	}
-	if got := f.dead(queue.Filter{}); len(got) != 0 {
+	if got := f.dead(job.Filter{}); len(got) != 0 {
 		f.t.Errorf("%v are left, want none", got)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	bullpen "github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/job"
 	"github.com/bullpen-run/bullpen/queue"
 )
 
@@ -16,7 +17,7 @@ var errOdd = errors.New("an error that no executor has a name for")
 // testNeverStarted has executors that do not start a job at first: that is no
 // attempt.
 func testNeverStarted(f *fixture) {
-	f.open(queue.Config{Retry: queue.Retry{Attempts: 1, Nodes: 1, Crashes: 1}})
+	f.open(queue.Config{Retry: job.Retry{Attempts: 1, Nodes: 1, Crashes: 1}})
 	for i, reason := range []error{bullpen.ErrOverloaded, bullpen.ErrStart, errOdd, context.Canceled} {
 		name := fmt.Sprint("q", i)
 		var times atomic.Int64
@@ -28,7 +29,7 @@ func testNeverStarted(f *fixture) {
 			return nil
 		})
 		f.work(f.Queue, c, queue.WorkConfig{Queue: name})
-		id := f.enqueue(queue.Job{Queue: name}).ID
+		id := f.enqueue(job.Job{Queue: name}).ID
 		f.good(id)
 		if starts := f.numbered(c, id, 1); starts[0].Redelivered {
 			f.t.Errorf("%v: a job that never started is told to be redelivered", reason)
@@ -52,7 +53,7 @@ func testNoSpin(f *fixture) {
 		c := newCrew(1, echo)
 		c.refusing(func(bullpen.Task) error { times.Add(1); return reason })
 		w := f.work(f.Queue, c, queue.WorkConfig{Queue: name})
-		id := f.enqueue(queue.Job{Queue: name}).ID
+		id := f.enqueue(job.Job{Queue: name}).ID
 		f.eventually("it is tried", func() bool { return times.Load() > 0 })
 		f.pass(d)
 		if n := times.Load(); n > most {
@@ -77,7 +78,7 @@ func testHoldOffEnds(f *fixture) {
 		}
 		return nil
 	})
-	f.enqueueAll(jobs(n, queue.Job{}))
+	f.enqueueAll(jobs(n, job.Job{}))
 	f.work(f.Queue, c, queue.WorkConfig{})
 	ended := func() uint64 { return f.Stats().Ended[bullpen.OK] }
 	for end := time.Now().Add(most); ended() < n && time.Now().Before(end); {
@@ -93,11 +94,11 @@ func testExecutorClosed(f *fixture) {
 	c := newCrew(1, echo)
 	_ = c.Close()
 	w := f.work(f.Queue, c, queue.WorkConfig{})
-	id := f.enqueue(queue.Job{}).ID
+	id := f.enqueue(job.Job{}).ID
 	if err := w.wait(); !errors.Is(err, bullpen.ErrClosed) {
 		f.t.Errorf("Work with a closed executor = %v, want bullpen.ErrClosed", err)
 	}
-	f.state(id, queue.Queued)
+	f.state(id, job.Queued)
 	next := f.staff(1, echo)
 	f.good(id)
 	if starts := f.numbered(next, id, 1); starts[0].Redelivered {
@@ -106,7 +107,7 @@ func testExecutorClosed(f *fixture) {
 }
 
 func testUnknownTask(f *fixture) {
-	f.open(queue.Config{Retry: queue.Retry{Attempts: 3}})
+	f.open(queue.Config{Retry: job.Retry{Attempts: 3}})
 	var asked atomic.Int64
 	c := newCrew(1, echo)
 	c.refusing(func(t bullpen.Task) error {
@@ -116,15 +117,15 @@ func testUnknownTask(f *fixture) {
 		return nil
 	})
 	f.work(f.Queue, c, queue.WorkConfig{})
-	id := f.enqueue(queue.Job{Name: "nobody knows it", Compensate: "undo"}).ID
-	end := f.bad(id, bullpen.Failed, queue.Refused)
+	id := f.enqueue(job.Job{Name: "nobody knows it", Compensate: "undo"}).ID
+	end := f.bad(id, bullpen.Failed, job.Refused)
 	if end.Attempts != 0 || end.Message == "" {
 		f.t.Errorf("the end is %+v, want no attempts and a message", end)
 	}
-	if i, err := f.GetDead(f.ctx(), id); err != nil || i.Reason != queue.Refused || i.Attempts != 0 {
+	if i, err := f.GetDead(f.ctx(), id); err != nil || i.Reason != job.Refused || i.Attempts != 0 {
 		f.t.Errorf("GetDead = %+v, %v, want it refused without attempts", i, err)
 	}
-	known := f.enqueue(queue.Job{Name: "known the second time"}).ID
+	known := f.enqueue(job.Job{Name: "known the second time"}).ID
 	f.good(known)
 	f.numbered(c, known, 1)
 	f.pass(moment)

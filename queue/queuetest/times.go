@@ -6,6 +6,7 @@ import (
 	"time"
 
 	bullpen "github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/job"
 	"github.com/bullpen-run/bullpen/queue"
 )
 
@@ -14,7 +15,7 @@ func testDelay(f *fixture) {
 	c := f.staff(8, echo)
 	due := map[string]time.Time{}
 	for i := range 10 {
-		j := queue.Job{Name: "later", Priority: queue.Priority(i % 3)}
+		j := job.Job{Name: "later", Priority: job.Priority(i % 3)}
 		d := time.Duration(i) * 70 * time.Millisecond
 		at := time.Now().Add(d)
 		if i%2 == 0 {
@@ -27,15 +28,15 @@ func testDelay(f *fixture) {
 		if d < 300*time.Millisecond {
 			continue
 		}
-		if ref.State != queue.Scheduled {
+		if ref.State != job.Scheduled {
 			f.t.Errorf("Enqueue with a delay of %v = %+v, want it scheduled", d, ref)
 		}
-		if info := f.get(ref.ID); info.State != queue.Scheduled || info.At.Before(at.Add(-time.Millisecond)) {
+		if info := f.get(ref.ID); info.State != job.Scheduled || info.At.Before(at.Add(-time.Millisecond)) {
 			f.t.Errorf("Get = %v at %v, want scheduled at %v", info.State, info.At, at)
 		}
 	}
-	past := f.enqueue(queue.Job{At: time.Now().Add(-time.Hour)})
-	if past.State != queue.Queued {
+	past := f.enqueue(job.Job{At: time.Now().Add(-time.Hour)})
+	if past.State != job.Queued {
 		f.t.Errorf("Enqueue with a time that has passed = %+v, want it queued", past)
 	}
 	f.good(past.ID)
@@ -52,13 +53,13 @@ func testDelay(f *fixture) {
 }
 
 // crowd puts n jobs of each priority into the queue, and returns what they are.
-func (f *fixture) crowd(n int) map[string]queue.Priority {
+func (f *fixture) crowd(n int) map[string]job.Priority {
 	f.t.Helper()
-	var all []queue.Job
-	for _, p := range []queue.Priority{queue.Low, queue.Normal, queue.High} {
-		all = append(all, jobs(n, queue.Job{Name: p.String(), Priority: p})...)
+	var all []job.Job
+	for _, p := range []job.Priority{job.Low, job.Normal, job.High} {
+		all = append(all, jobs(n, job.Job{Name: p.String(), Priority: p})...)
 	}
-	of := map[string]queue.Priority{}
+	of := map[string]job.Priority{}
 	for i, id := range f.enqueueAll(all) {
 		of[id] = all[i].Priority
 	}
@@ -66,14 +67,14 @@ func (f *fixture) crowd(n int) map[string]queue.Priority {
 }
 
 // order runs the crowd and returns in which order the priorities started.
-func (f *fixture) order(size int, of map[string]queue.Priority, strict bool) []queue.Priority {
+func (f *fixture) order(size int, of map[string]job.Priority, strict bool) []job.Priority {
 	f.t.Helper()
 	c := newCrew(size, echo)
 	f.work(f.Queue, c, queue.WorkConfig{Strict: strict})
 	for id := range of {
 		f.good(id)
 	}
-	var order []queue.Priority
+	var order []job.Priority
 	for _, s := range c.of("") {
 		order = append(order, of[s.task.ID])
 	}
@@ -83,7 +84,7 @@ func (f *fixture) order(size int, of map[string]queue.Priority, strict bool) []q
 	return order
 }
 
-func count(order []queue.Priority, p queue.Priority) int {
+func count(order []job.Priority, p job.Priority) int {
 	n := 0
 	for _, o := range order {
 		if o == p {
@@ -100,7 +101,7 @@ func testPriorities(f *fixture) {
 	const n, rounds, slack = 130, 13, 4
 	for _, size := range []int{1, 4} {
 		order := f.order(size, f.crowd(n), false)[:13*rounds]
-		for p, weight := range map[queue.Priority]int{queue.High: 8, queue.Normal: 4, queue.Low: 1} {
+		for p, weight := range map[job.Priority]int{job.High: 8, job.Normal: 4, job.Low: 1} {
 			got, want := count(order, p), weight*rounds
 			if off := max(slack, want/10); got < want-off || got > want+off {
 				f.t.Errorf("%d places: of the first %d jobs %d were %v, want %d (%d more or less)", size, len(order), got, p, want, off)
@@ -116,11 +117,11 @@ func testStrict(f *fixture) {
 	// start: it is not known yet what waits.
 	const n, slack = 60, 2 + spare
 	order := f.order(2, f.crowd(n), true)
-	if low := n - count(order[:n+2*slack], queue.High); low > slack {
+	if low := n - count(order[:n+2*slack], job.High); low > slack {
 		f.t.Errorf("%d high jobs had not started after %d starts, want %d at most: %v", low, n+2*slack, slack, order)
 	}
-	first := slices.Index(order[slack:], queue.Low) + slack
-	if left := n - count(order[:first], queue.Normal); left > slack {
+	first := slices.Index(order[slack:], job.Low) + slack
+	if left := n - count(order[:first], job.Normal); left > slack {
 		f.t.Errorf("%d normal jobs had not started when the low ones began, want %d at most", left, slack)
 	}
 }
@@ -128,18 +129,18 @@ func testStrict(f *fixture) {
 func testDeadlineBefore(f *fixture) {
 	f.open(queue.Config{})
 	var ids []string
-	for _, j := range []queue.Job{{}, {Compensate: "undo"}, {Key: "k", Priority: queue.High}} {
+	for _, j := range []job.Job{{}, {Compensate: "undo"}, {Key: "k", Priority: job.High}} {
 		j.Deadline = time.Now().Add(20 * time.Millisecond)
 		ids = append(ids, f.enqueue(j).ID)
 	}
-	past := f.enqueue(queue.Job{Deadline: time.Now().Add(-time.Hour)})
+	past := f.enqueue(job.Job{Deadline: time.Now().Add(-time.Hour)})
 	f.pass(30 * time.Millisecond)
 	c := f.staff(2, echo)
 	for _, id := range append(ids, past.ID) {
-		if end := f.bad(id, bullpen.Timeout, queue.Expired); end.Attempts != 0 || end.Task != nil {
+		if end := f.bad(id, bullpen.Timeout, job.Expired); end.Attempts != 0 || end.Task != nil {
 			f.t.Errorf("the end is %+v, want no attempt", end)
 		}
-		if i := f.get(id); i.State != queue.Dead || i.Attempts != 0 {
+		if i := f.get(id); i.State != job.Dead || i.Attempts != 0 {
 			f.t.Errorf("Get = %+v, want dead without an attempt", i)
 		}
 	}
@@ -154,12 +155,12 @@ func testDeadlineRunning(f *fixture) {
 	g := newGate()
 	c := f.staff(1, g.handle)
 	deadline := time.Now().Add(time.Second)
-	ref := f.enqueue(queue.Job{Deadline: deadline})
-	end := f.bad(ref.ID, bullpen.Timeout, queue.Expired)
+	ref := f.enqueue(job.Job{Deadline: deadline})
+	end := f.bad(ref.ID, bullpen.Timeout, job.Expired)
 	if d := time.Since(deadline); d < -time.Millisecond || d > late {
 		f.t.Errorf("it ended %v after its deadline, want from 0 to %v", d, late)
 	}
-	if end.Attempts != 1 || len(c.of(ref.ID)) != 1 || f.get(ref.ID).State != queue.Dead {
+	if end.Attempts != 1 || len(c.of(ref.ID)) != 1 || f.get(ref.ID).State != job.Dead {
 		f.t.Errorf("the end is %+v, want dead after 1 attempt", &end)
 	}
 }
@@ -167,11 +168,11 @@ func testDeadlineRunning(f *fixture) {
 // testDeadlineRetrying wants a job that waits for another attempt to end at its
 // deadline, not when the attempt would be due.
 func testDeadlineRetrying(f *fixture) {
-	f.open(queue.Config{Retry: queue.Retry{Backoff: 10 * time.Second}})
+	f.open(queue.Config{Retry: job.Retry{Backoff: 10 * time.Second}})
 	c := f.staff(1, func(context.Context, bullpen.Task) ([]byte, error) { return nil, ends(bullpen.Failed) })
 	deadline := time.Now().Add(300 * time.Millisecond)
-	ref := f.enqueue(queue.Job{Deadline: deadline})
-	f.bad(ref.ID, bullpen.Timeout, queue.Expired)
+	ref := f.enqueue(job.Job{Deadline: deadline})
+	f.bad(ref.ID, bullpen.Timeout, job.Expired)
 	if d := time.Since(deadline); d > 2*late {
 		f.t.Errorf("it ended %v after its deadline, want %v at most", d, 2*late)
 	}
@@ -182,14 +183,14 @@ func testDeadlineRetrying(f *fixture) {
 
 func testBackoff(f *fixture) {
 	const backoff, most = 80 * time.Millisecond, 200 * time.Millisecond
-	f.open(queue.Config{Retry: queue.Retry{Attempts: 5, Backoff: backoff, MaxBackoff: most}})
+	f.open(queue.Config{Retry: job.Retry{Attempts: 5, Backoff: backoff, MaxBackoff: most}})
 	ends := make(chan time.Time, 100)
 	c := f.staff(4, func(context.Context, bullpen.Task) ([]byte, error) {
 		ends <- time.Now()
 		return nil, bullpen.Fail("again", true)
 	})
-	ref := f.enqueue(queue.Job{})
-	f.bad(ref.ID, bullpen.Failed, queue.Exhausted)
+	ref := f.enqueue(job.Job{})
+	f.bad(ref.ID, bullpen.Failed, job.Exhausted)
 	starts := c.of(ref.ID)
 	if len(starts) != 5 {
 		f.t.Fatalf("%d attempts started, want 5", len(starts))
@@ -211,7 +212,7 @@ func testCrashAtOnce(f *fixture) {
 	const crashes, within = 9, 640 * time.Millisecond
 	died := make(chan time.Time, crashes)
 	ids := f.enqueueAll(slices.Concat(
-		jobs(20, queue.Job{Name: "other"}), jobs(crashes, queue.Job{Name: "crash"}), jobs(1000, queue.Job{Name: "other"})))
+		jobs(20, job.Job{Name: "other"}), jobs(crashes, job.Job{Name: "crash"}), jobs(1000, job.Job{Name: "other"})))
 	c := f.staff(2, func(ctx context.Context, t bullpen.Task) ([]byte, error) {
 		if t.Name == "crash" && queue.AttemptOf(t).Attempt == 1 {
 			died <- time.Now()

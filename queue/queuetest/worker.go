@@ -9,6 +9,7 @@ import (
 	"time"
 
 	bullpen "github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/job"
 	"github.com/bullpen-run/bullpen/queue"
 )
 
@@ -29,7 +30,7 @@ func short(ctx context.Context, _ bullpen.Task) ([]byte, error) {
 
 func testBackPressure(f *fixture) {
 	f.open(queue.Config{})
-	ids := f.enqueueAll(jobs(400, queue.Job{}))
+	ids := f.enqueueAll(jobs(400, job.Job{}))
 	c := f.staff(4, short)
 	for _, id := range ids {
 		f.good(id)
@@ -53,7 +54,7 @@ func testBackPressureMixed(f *fixture) {
 
 func testConcurrency(f *fixture) {
 	f.open(queue.Config{})
-	ids := f.enqueueAll(jobs(100, queue.Job{}))
+	ids := f.enqueueAll(jobs(100, job.Job{}))
 	c := newCrew(16, short)
 	f.work(f.Queue, c, queue.WorkConfig{Concurrency: 2})
 	for _, id := range ids {
@@ -67,7 +68,7 @@ func testConcurrency(f *fixture) {
 // shared has two calls of Work run jobs of one queue.
 func (f *fixture) shared(a, b *queue.Queue) {
 	f.t.Helper()
-	ids := f.enqueueAll(jobs(500, queue.Job{}))
+	ids := f.enqueueAll(jobs(500, job.Job{}))
 	first, second := newCrew(4, short), newCrew(4, short)
 	f.work(a, first, queue.WorkConfig{})
 	f.work(b, second, queue.WorkConfig{})
@@ -107,11 +108,11 @@ func testGrace(f *fixture) {
 	g := newGate()
 	c := newCrew(2, g.handle)
 	w := f.work(f.Queue, c, queue.WorkConfig{})
-	ids := f.enqueueAll(jobs(2, queue.Job{Payload: []byte("p")}))
+	ids := f.enqueueAll(jobs(2, job.Job{Payload: []byte("p")}))
 	await(f, "one runs", g.started)
 	await(f, "the other runs", g.started)
 	w.cancel()
-	after := f.enqueue(queue.Job{}).ID
+	after := f.enqueue(job.Job{}).ID
 	f.pass(moment)
 	select {
 	case <-w.ended:
@@ -123,12 +124,12 @@ func testGrace(f *fixture) {
 		f.t.Errorf("Work = %v, want nil", err)
 	}
 	for _, id := range ids {
-		if i := f.get(id); i.State != queue.Done {
+		if i := f.get(id); i.State != job.Done {
 			f.t.Errorf("after Work a job is %v, want done: Work waits until the outcome is recorded", i.State)
 		}
 		f.numbered(c, id, 1)
 	}
-	if i := f.get(after); i.State != queue.Queued || len(c.of(after)) != 0 {
+	if i := f.get(after); i.State != job.Queued || len(c.of(after)) != 0 {
 		f.t.Errorf("a job that came after the end of ctx is %v, want it queued", i.State)
 	}
 }
@@ -136,11 +137,11 @@ func testGrace(f *fixture) {
 // interrupted ends a call of Work whose jobs go on, and wants them to run again.
 func (f *fixture) interrupted(grace time.Duration) {
 	f.t.Helper()
-	f.open(queue.Config{Retry: queue.Retry{Attempts: 1, Crashes: 1, Nodes: 1}})
+	f.open(queue.Config{Retry: job.Retry{Attempts: 1, Crashes: 1, Nodes: 1}})
 	g := newGate()
 	first := newCrew(2, g.handle)
 	w := f.work(f.Queue, first, queue.WorkConfig{Grace: grace})
-	ids := f.enqueueAll(jobs(2, queue.Job{Payload: []byte("p")}))
+	ids := f.enqueueAll(jobs(2, job.Job{Payload: []byte("p")}))
 	await(f, "one runs", g.started)
 	await(f, "the other runs", g.started)
 	begin := time.Now()
@@ -159,7 +160,7 @@ func (f *fixture) interrupted(grace time.Duration) {
 		if s := second.of(id); len(s) != 1 || s[0].Attempt != 2 {
 			f.t.Errorf("elsewhere it started %+v, want attempt 2", s)
 		}
-		if i := f.get(id); i.Attempts != 2 || i.Crashes != 0 || i.State != queue.Done {
+		if i := f.get(id); i.Attempts != 2 || i.Crashes != 0 || i.State != job.Done {
 			f.t.Errorf("Get = %+v, want done at the second attempt", i)
 		}
 	}
@@ -195,7 +196,7 @@ func testCloseGivesBack(f *fixture) {
 			return nil, context.Cause(ctx)
 		})
 		for i := range 12 {
-			j := queue.Job{Key: fmt.Sprintf("%d-%d", round, i)}
+			j := job.Job{Key: fmt.Sprintf("%d-%d", round, i)}
 			switch {
 			case i%4 == 3:
 				j.Name = "long"
@@ -229,7 +230,7 @@ func testCloseWorking(f *fixture) {
 		}
 		return short(ctx, t)
 	})
-	ids := f.enqueueAll(slices.Concat(jobs(20, queue.Job{}), jobs(10, queue.Job{Name: "long"}), jobs(300, queue.Job{})))
+	ids := f.enqueueAll(slices.Concat(jobs(20, job.Job{}), jobs(10, job.Job{Name: "long"}), jobs(300, job.Job{})))
 	w := f.work(f.Queue, first, queue.WorkConfig{})
 	await(f, "it is in the midst of work", busy)
 	begin := time.Now()
@@ -237,7 +238,7 @@ func testCloseWorking(f *fixture) {
 	if d := time.Since(begin); d > 5*time.Second {
 		f.t.Errorf("Close took %v in the midst of work, want it not to wait for what runs", d)
 	}
-	if err := w.wait(); !errors.Is(err, queue.ErrClosed) {
+	if err := w.wait(); !errors.Is(err, job.ErrClosed) {
 		f.t.Errorf("Work = %v, want ErrClosed after Close", err)
 	}
 	f.Queue = f.another()
@@ -261,19 +262,19 @@ func testCloseWorking(f *fixture) {
 func testReopen(f *fixture) {
 	f.open(queue.Config{})
 	w := f.work(f.Queue, newCrew(4, byName(newGate())), queue.WorkConfig{})
-	done := f.enqueue(queue.Job{Payload: []byte("p")}).ID
+	done := f.enqueue(job.Job{Payload: []byte("p")}).ID
 	f.good(done)
-	bad := f.enqueue(queue.Job{Name: "fail"}).ID
-	f.bad(bad, bullpen.Failed, queue.Final)
+	bad := f.enqueue(job.Job{Name: "fail"}).ID
+	f.bad(bad, bullpen.Failed, job.Final)
 	w.stop()
-	waiting := f.enqueue(queue.Job{Payload: []byte("w")}).ID
-	scheduled := f.enqueue(queue.Job{Payload: []byte("s"), Delay: 300 * time.Millisecond}).ID
+	waiting := f.enqueue(job.Job{Payload: []byte("w")}).ID
+	scheduled := f.enqueue(job.Job{Payload: []byte("s"), Delay: 300 * time.Millisecond}).ID
 	f.reopen()
 	if r := f.good(done); string(r.Payload) != "p" {
 		f.t.Errorf("after a restart the result is %q, want p", r.Payload)
 	}
-	f.bad(bad, bullpen.Failed, queue.Final)
-	if i := f.get(waiting); i.State != queue.Queued || string(i.Payload) != "w" {
+	f.bad(bad, bullpen.Failed, job.Final)
+	if i := f.get(waiting); i.State != job.Queued || string(i.Payload) != "w" {
 		f.t.Errorf("after a restart Get = %+v, want it queued", i)
 	}
 	c := f.staff(2, echo)

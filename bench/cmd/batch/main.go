@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/job"
 	"github.com/bullpen-run/bullpen/pool"
 	"github.com/bullpen-run/bullpen/queue"
 	"github.com/bullpen-run/bullpen/queue/embedded"
@@ -146,14 +147,14 @@ func measure(jobs int, batch bool) (r round, err error) {
 	}
 	defer func() { err = errors.Join(err, s.queue.Close(), s.pool.Close()) }()
 	ctx := context.Background()
-	all := make([]queue.Job, jobs)
+	all := make([]job.Job, jobs)
 	for i := range all {
-		all[i] = queue.Job{Name: "member", Payload: []byte("a payload of some forty bytes, as many are")}
+		all[i] = job.Job{Name: "member", Payload: []byte("a payload of some forty bytes, as many are")}
 	}
 	begin, used := time.Now(), processor()
 	var id string
 	if batch {
-		i, err := s.queue.EnqueueBatch(ctx, queue.Batch{Then: &queue.Job{Name: "then"}}, all)
+		i, err := s.queue.EnqueueBatch(ctx, job.Batch{Then: &job.Job{Name: "then"}}, all)
 		if err != nil {
 			return r, err
 		}

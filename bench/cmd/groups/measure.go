@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/job"
 	"github.com/bullpen-run/bullpen/queue"
 	"github.com/bullpen-run/bullpen/queue/embedded"
 )
@@ -114,7 +115,7 @@ func rate(ctx context.Context, groups int, span time.Duration) (rateFigure, erro
 	f := rateFigure{Groups: groups}
 	room := make(chan struct{}, callers*window)
 	c := &crew{size: callers, handle: func(bullpen.Task) { <-room }}
-	s, err := open(ctx, c, queue.WorkConfig{Group: queue.GroupLimits{Concurrency: 1000, Rate: 1e6, Burst: 1e6}})
+	s, err := open(ctx, c, queue.WorkConfig{Group: job.GroupLimits{Concurrency: 1000, Rate: 1e6, Burst: 1e6}})
 	if err != nil {
 		return f, err
 	}
@@ -132,7 +133,7 @@ func rate(ctx context.Context, groups int, span time.Duration) (rateFigure, erro
 				case <-ctx.Done():
 					return
 				}
-				j := queue.Job{Name: "noop", Payload: payload}
+				j := job.Job{Name: "noop", Payload: payload}
 				if groups > 0 {
 					j.Group = "tenant-" + strconv.FormatUint(turn.Add(1)%uint64(groups), 10)
 				}
@@ -186,13 +187,13 @@ func wait(ctx context.Context, backlog, limit int, span time.Duration) (waitFigu
 		}
 		<-time.After(about(works))
 	}}
-	s, err := open(ctx, c, queue.WorkConfig{Group: queue.GroupLimits{Concurrency: limit}})
+	s, err := open(ctx, c, queue.WorkConfig{Group: job.GroupLimits{Concurrency: limit}})
 	if err != nil {
 		return f, err
 	}
-	jobs := make([]queue.Job, backlog)
+	jobs := make([]job.Job, backlog)
 	for i := range jobs {
-		jobs[i] = queue.Job{Name: "big", Group: "big", Payload: make([]byte, 100)}
+		jobs[i] = job.Job{Name: "big", Group: "big", Payload: make([]byte, 100)}
 	}
 	if _, err := s.EnqueueAll(ctx, jobs); err != nil {
 		return f, err
@@ -201,7 +202,7 @@ func wait(ctx context.Context, backlog, limit int, span time.Duration) (waitFigu
 	sent := map[string]time.Time{}
 	for begin := time.Now(); time.Since(begin) < span; <-time.After(about(every)) {
 		at := time.Now()
-		ref, err := s.Enqueue(ctx, queue.Job{Name: "small", Group: "small"})
+		ref, err := s.Enqueue(ctx, job.Job{Name: "small", Group: "small"})
 		if err != nil {
 			return f, err
 		}

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/bullpen-run/bullpen/job"
 	"github.com/bullpen-run/bullpen/process"
 	"github.com/bullpen-run/bullpen/queue"
 	"github.com/bullpen-run/bullpen/queue/embedded"
@@ -56,7 +57,7 @@ func (q *bullpenQueue) start(ctx context.Context, s site) (err error) {
 	go func() { q.worked <- q.queue.Work(working, q.pool, queue.WorkConfig{Queue: queueName}) }()
 	// The workers are warm when one job of each has been worked.
 	for range 10 {
-		if _, _, err := q.queue.Run(ctx, queue.Job{Queue: queueName, Name: "noop"}); err != nil {
+		if _, _, err := q.queue.Run(ctx, job.Job{Queue: queueName, Name: "noop"}); err != nil {
 			return err
 		}
 	}
@@ -65,13 +66,13 @@ func (q *bullpenQueue) start(ctx context.Context, s site) (err error) {
 
 func (q *bullpenQueue) enqueue(ctx context.Context, payload []byte) error {
 	if q.started == nil {
-		_, err := q.queue.Enqueue(ctx, queue.Job{Queue: queueName, Name: "noop", Payload: payload})
+		_, err := q.queue.Enqueue(ctx, job.Job{Queue: queueName, Name: "noop", Payload: payload})
 		return err
 	}
 	// Started here for each job of an idle system, ends with the job; close waits for
 	// it. The next job comes with the next tick, so nobody waits for this one.
 	q.single.Go(func() {
-		_, r, err := q.queue.Run(ctx, queue.Job{Queue: queueName, Name: "stamp", Payload: payload})
+		_, r, err := q.queue.Run(ctx, job.Job{Queue: queueName, Name: "stamp", Payload: payload})
 		var at int64
 		if err == nil {
 			at, err = strconv.ParseInt(string(r.Payload), 10, 64)
@@ -90,7 +91,7 @@ func (q *bullpenQueue) enqueue(ctx context.Context, payload []byte) error {
 }
 
 func (q *bullpenQueue) finish(ctx context.Context, payload []byte) error {
-	_, _, err := q.queue.Run(ctx, queue.Job{Queue: queueName, Name: "noop", Payload: payload})
+	_, _, err := q.queue.Run(ctx, job.Job{Queue: queueName, Name: "noop", Payload: payload})
 	return err
 }
 

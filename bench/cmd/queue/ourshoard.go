@@ -9,6 +9,7 @@ import (
 	"time"
 
 	root "github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/job"
 	"github.com/bullpen-run/bullpen/pool"
 	"github.com/bullpen-run/bullpen/queue"
 	"github.com/bullpen-run/bullpen/queue/embedded"
@@ -29,9 +30,9 @@ func openOurHoard(ctx context.Context, s site) (hoard, error) {
 }
 
 func (h *ourHoard) put(ctx context.Context, n int) error {
-	jobs := make([]queue.Job, 0, bulk)
+	jobs := make([]job.Job, 0, bulk)
 	for i := range n {
-		jobs = append(jobs, queue.Job{Queue: queueName, Name: "noop", Payload: payload(i)})
+		jobs = append(jobs, job.Job{Queue: queueName, Name: "noop", Payload: payload(i)})
 		if len(jobs) < bulk && i < n-1 {
 			continue
 		}

@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/bullpen-run/bullpen/bench/internal/machine"
+	"github.com/bullpen-run/bullpen/job"
 	"github.com/bullpen-run/bullpen/queue"
 	"github.com/bullpen-run/bullpen/queue/embedded"
 )
@@ -166,12 +167,12 @@ func (o options) measure(ctx context.Context, e experiment, f *figures) error {
 func (o options) spread(ctx context.Context, q *queue.Queue) (time.Time, error) {
 	gap := o.every / time.Duration(o.count)
 	begin := time.Now()
-	err := o.putAll(ctx, q, func(i int) queue.Schedule {
+	err := o.putAll(ctx, q, func(i int) job.Schedule {
 		select {
 		case <-time.After(time.Until(begin.Add(time.Duration(i) * gap))):
 		case <-ctx.Done():
 		}
-		return queue.Schedule{Every: o.every}
+		return job.Schedule{Every: o.every}
 	})
 	return time.Now().Add(o.span), err
 }
@@ -180,14 +181,14 @@ func (o options) spread(ctx context.Context, q *queue.Queue) (time.Time, error) 
 func (o options) burst(ctx context.Context, q *queue.Queue) (time.Time, error) {
 	at := time.Now().UTC().Add(90 * time.Second).Truncate(time.Minute)
 	rule := fmt.Sprintf("%d %d * * *", at.Minute(), at.Hour())
-	err := o.putAll(ctx, q, func(int) queue.Schedule { return queue.Schedule{Cron: rule} })
+	err := o.putAll(ctx, q, func(int) job.Schedule { return job.Schedule{Cron: rule} })
 	return at.Add(10 * time.Second), err
 }
 
 // putters is how many schedules are put at a time.
 const putters = 64
 
-func (o options) putAll(ctx context.Context, q *queue.Queue, make1 func(i int) queue.Schedule) error {
+func (o options) putAll(ctx context.Context, q *queue.Queue, make1 func(i int) job.Schedule) error {
 	var mu sync.Mutex
 	next, first := 0, error(nil)
 	var all sync.WaitGroup
@@ -203,7 +204,7 @@ func (o options) putAll(ctx context.Context, q *queue.Queue, make1 func(i int) q
 					return
 				}
 				s := make1(i)
-				s.Name, s.Job = fmt.Sprintf("schedule.%d", i), queue.Job{Name: "task", Payload: []byte("some bytes of a payload")}
+				s.Name, s.Job = fmt.Sprintf("schedule.%d", i), job.Job{Name: "task", Payload: []byte("some bytes of a payload")}
 				if _, err := q.PutSchedule(ctx, s); err != nil {
 					mu.Lock()
 					first = err

@@ -9,6 +9,7 @@ import (
 	"github.com/bullpen-run/bullpen"
 	"github.com/bullpen-run/bullpen/internal/daemon/history"
 	"github.com/bullpen-run/bullpen/internal/daemon/live"
+	"github.com/bullpen-run/bullpen/job"
 	"github.com/bullpen-run/bullpen/queue"
 )
 
@@ -40,7 +41,7 @@ type Backend interface {
 	// Complete fills in what a job leaves to its pool: the task's name, the policy
 	// of retries. The error is ErrNoPool, or bullpen.ErrClosed while the daemon
 	// stops.
-	Complete(pool string, j queue.Job) (queue.Job, error)
+	Complete(pool string, j job.Job) (job.Job, error)
 	// Run runs an ephemeral task on a pool's workers and waits for its end. An empty
 	// t.ID is filled in before; id tells it. Errors are those of an executor,
 	// ErrNoPool, ErrNotEphemeral, ErrQueueOnly and ErrBusyID.

@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/bullpen-run/bullpen/internal/daemon/problem"
-	"github.com/bullpen-run/bullpen/queue"
+	"github.com/bullpen-run/bullpen/job"
 )
 
 // Batch is a batch as it is told.
@@ -70,14 +70,14 @@ type JobLine struct {
 }
 
 // lineOfJob gives a job as it could be handed in.
-func lineOfJob(j *queue.Job) JobLine {
+func lineOfJob(j *job.Job) JobLine {
 	l := JobLine{
 		Pool: j.Queue, Task: j.Name, Group: j.Group, Delay: j.Delay.Seconds(), At: stamp(j.At), Deadline: stamp(j.Deadline),
 		Timeout: j.Limits.Timeout.Seconds(), Memory: j.Limits.Memory, CPU: j.Limits.CPU, Output: j.Limits.Output,
 		Attempts: j.Retry.Attempts, Backoff: j.Retry.Backoff.Seconds(), MaxBackoff: j.Retry.MaxBackoff.Seconds(), Crashes: j.Retry.Crashes,
 		Idempotent: j.Idempotent, Compensate: j.Compensate, Bury: j.Bury, Meta: j.Meta,
 	}
-	if j.Priority != queue.Normal {
+	if j.Priority != job.Normal {
 		l.Priority = j.Priority.String()
 	}
 	if utf8.Valid(j.Payload) {
@@ -91,7 +91,7 @@ func lineOfJob(j *queue.Job) JobLine {
 	return l
 }
 
-func batchOf(i *queue.BatchInfo) Batch {
+func batchOf(i *job.BatchInfo) Batch {
 	b := Batch{
 		ID: i.ID, Key: i.Key, State: i.State.String(), Total: i.Total, Ended: i.Ended, OK: i.OK, Failed: i.Failed, Canceled: i.Canceled, Lost: i.Lost,
 		Created: stamp(i.Created), EndedAt: stamp(i.EndedAt), FirstFailed: i.FirstFailed, ThenID: i.ThenID, FailedID: i.FailedID, Meta: i.Meta,
@@ -111,7 +111,7 @@ func batchOf(i *queue.BatchInfo) Batch {
 // readJobs reads an array of jobs, each with its pool. The array is counted before
 // a job is read, and with those the jobs that follow them, as each takes far more
 // room than its line.
-func (a *API) readJobs(value []byte, most int, todo string, now time.Time) ([]queue.Job, error) {
+func (a *API) readJobs(value []byte, most int, todo string, now time.Time) ([]job.Job, error) {
 	all, err := elements(value, most)
 	tooMany := errors.New("there are more than " + strconv.Itoa(most) + " jobs: " + todo)
 	switch {
@@ -120,7 +120,7 @@ func (a *API) readJobs(value []byte, most int, todo string, now time.Time) ([]qu
 	case err != nil:
 		return nil, err
 	}
-	jobs, n := make([]queue.Job, len(all)), 0
+	jobs, n := make([]job.Job, len(all)), 0
 	for i, text := range all {
 		o, p := readLine(text, memberFields, a.config.MaxPayload, now)
 		if p != nil {
@@ -165,7 +165,7 @@ func (a *API) chain(w http.ResponseWriter, r *http.Request, _ query) *problem.Pr
 		return errStops()
 	}
 	now := time.Now()
-	var jobs []queue.Job
+	var jobs []job.Job
 	p := a.readJobObject(r, []string{"jobs"}, func(_ string, value []byte) (err error) {
 		jobs, err = a.readJobs(value, longestChain, "a chain has "+strconv.Itoa(longestChain)+" jobs at most, let the last one enqueue more", now)
 		return err
@@ -207,9 +207,9 @@ func (a *API) chain(w http.ResponseWriter, r *http.Request, _ query) *problem.Pr
 
 // badJobs tells of jobs that were not enqueued: what the store has not refused is a
 // fault of theirs.
-func (a *API) badJobs(ref queue.Ref, err error) *problem.Problem {
+func (a *API) badJobs(ref job.Ref, err error) *problem.Problem {
 	p := a.notStored(ref, err)
-	if p.Cause == problem.Internal && !errors.Is(err, queue.ErrDamaged) && !errors.Is(err, context.Canceled) {
+	if p.Cause == problem.Internal && !errors.Is(err, job.ErrDamaged) && !errors.Is(err, context.Canceled) {
 		return manyFaults(problem.BadRequest, "", err)
 	}
 	return p
@@ -222,20 +222,20 @@ type batchOrder struct {
 	order // its key and meta
 
 	pool         string
-	then, failed []queue.Job // one or none
-	jobs         []queue.Job
+	then, failed []job.Job // one or none
+	jobs         []job.Job
 	sealed       bool // jobs was given
 }
 
 func (a *API) readBatch(r *http.Request) (*batchOrder, *problem.Problem) {
 	now := time.Now()
 	b := &batchOrder{}
-	one := func(value []byte) ([]queue.Job, error) {
+	one := func(value []byte) ([]job.Job, error) {
 		o, p := readLine(value, memberFields, a.config.MaxPayload, now)
 		if p != nil {
 			return nil, errors.New(p.Detail)
 		}
-		return []queue.Job{o.job}, nil
+		return []job.Job{o.job}, nil
 	}
 	p := a.readJobObject(r, batchFields, func(name string, value []byte) (err error) {
 		switch name {
@@ -265,7 +265,7 @@ func (a *API) readBatch(r *http.Request) (*batchOrder, *problem.Problem) {
 		return nil, p
 	}
 	in := readTrace(r.Header)
-	for _, some := range [][]queue.Job{b.then, b.failed, b.jobs} {
+	for _, some := range [][]job.Job{b.then, b.failed, b.jobs} {
 		for i := range some {
 			in.put(&some[i])
 		}
@@ -285,14 +285,14 @@ func (a *API) makeBatch(w http.ResponseWriter, r *http.Request, _ query) *proble
 	if p != nil {
 		return p
 	}
-	b := queue.Batch{Key: o.job.Key, Meta: o.job.Meta}
+	b := job.Batch{Key: o.job.Key, Meta: o.job.Meta}
 	if len(o.then) > 0 {
 		b.Then = &o.then[0]
 	}
 	if len(o.failed) > 0 {
 		b.Failed = &o.failed[0]
 	}
-	var i queue.BatchInfo
+	var i job.BatchInfo
 	var err error
 	if o.sealed {
 		i, err = a.backend.Queue().EnqueueBatch(r.Context(), b, o.jobs)
@@ -300,7 +300,7 @@ func (a *API) makeBatch(w http.ResponseWriter, r *http.Request, _ query) *proble
 		i, err = a.backend.Queue().OpenBatch(r.Context(), b)
 	}
 	if err != nil {
-		return a.badJobs(queue.Ref{}, err)
+		return a.badJobs(job.Ref{}, err)
 	}
 	status := http.StatusCreated
 	if i.Existing {
@@ -311,7 +311,7 @@ func (a *API) makeBatch(w http.ResponseWriter, r *http.Request, _ query) *proble
 }
 
 // completeAll fills in what jobs leave to their pools.
-func (a *API) completeAll(pool string, jobs []queue.Job) *problem.Problem {
+func (a *API) completeAll(pool string, jobs []job.Job) *problem.Problem {
 	for i := range jobs {
 		if jobs[i].Queue == "" && pool == "" {
 			return problem.New(problem.BadRequest, "a job names no pool: give it the field pool, or one to all with the batch's field pool.")
@@ -333,7 +333,7 @@ func (a *API) addMembers(w http.ResponseWriter, r *http.Request, q query) *probl
 	var f faults
 	offset := 0
 	if v, there := q.look("offset"); there {
-		n, err := readCount(v, 0, queue.MostMembers)
+		n, err := readCount(v, 0, job.MostMembers)
 		if err != nil {
 			f.add("offset is " + quoted(v) + ": " + err.Error())
 		}
@@ -344,19 +344,19 @@ func (a *API) addMembers(w http.ResponseWriter, r *http.Request, q query) *probl
 		return p
 	}
 	if pool != "" {
-		if _, err := a.backend.Complete(pool, queue.Job{Queue: pool}); err != nil {
+		if _, err := a.backend.Complete(pool, job.Job{Queue: pool}); err != nil {
 			return problemOf(err)
 		}
 	}
 	i, err := a.backend.Queue().GetBatch(r.Context(), id)
-	if err == nil && i.State != queue.BatchOpen {
+	if err == nil && i.State != job.BatchOpen {
 		return problem.New(problem.Ended, "Batch "+id+" is "+i.State.String()+" and takes no more members.")
 	}
 	if err != nil {
 		return problemOf(err)
 	}
 	b := &bulkRun{api: a, pool: pool, known: memberFields, keys: map[string]bool{}, numbered: true, number: offset}
-	b.enqueues = func(ctx context.Context, jobs []queue.Job) ([]queue.Ref, error) {
+	b.enqueues = func(ctx context.Context, jobs []job.Job) ([]job.Ref, error) {
 		return a.backend.Queue().AddToBatch(ctx, id, b.number, jobs)
 	}
 	return b.serve(w, r)

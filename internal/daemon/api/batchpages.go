@@ -6,7 +6,7 @@ import (
 	"strconv"
 
 	"github.com/bullpen-run/bullpen/internal/daemon/problem"
-	"github.com/bullpen-run/bullpen/queue"
+	"github.com/bullpen-run/bullpen/job"
 )
 
 // getBatch tells of a batch, after waiting for its end as far as the query asks.
@@ -38,7 +38,7 @@ func (a *API) getBatch(w http.ResponseWriter, r *http.Request, q query) *problem
 	return answerBatch(w, &i, err)
 }
 
-func answerBatch(w http.ResponseWriter, i *queue.BatchInfo, err error) *problem.Problem {
+func answerBatch(w http.ResponseWriter, i *job.BatchInfo, err error) *problem.Problem {
 	if err != nil {
 		return problemOf(err)
 	}
@@ -48,13 +48,13 @@ func answerBatch(w http.ResponseWriter, i *queue.BatchInfo, err error) *problem.
 // listBatches tells of batches, a page of them.
 func (a *API) listBatches(w http.ResponseWriter, r *http.Request, q query) *problem.Problem {
 	var f faults
-	filter := queue.BatchFilter{Limit: readLimit(q, &f)}
+	filter := job.BatchFilter{Limit: readLimit(q, &f)}
 	if v, there := q.look("state"); there {
-		s, err := queue.ParseBatchState(v)
+		s, err := job.ParseBatchState(v)
 		if err != nil {
 			f.add("state is " + quoted(v) + ": use open, running, done or canceled")
 		}
-		filter.States = []queue.BatchState{s}
+		filter.States = []job.BatchState{s}
 	}
 	if v, there := q.look("order"); there {
 		if filter.Newest = v == "newest"; !filter.Newest && v != "oldest" {
@@ -86,8 +86,8 @@ func (a *API) listBatches(w http.ResponseWriter, r *http.Request, q query) *prob
 }
 
 // briefBatch gives a batch of a list, without what is handed to its callbacks.
-func briefBatch(i queue.BatchInfo) Batch {
-	brief := func(j **queue.Job) (size int) {
+func briefBatch(i job.BatchInfo) Batch {
+	brief := func(j **job.Job) (size int) {
 		if *j == nil {
 			return 0
 		}
@@ -112,7 +112,7 @@ func (a *API) listMembers(w http.ResponseWriter, r *http.Request, q query) *prob
 	var f faults
 	limit, from := readLimit(q, &f), 0
 	if v, there := q.look("after"); there {
-		n, err := readCount(v, 0, queue.MostMembers)
+		n, err := readCount(v, 0, job.MostMembers)
 		if err != nil {
 			f.add("after is " + quoted(v) + `: give back what "next" of the page before said`)
 		}
@@ -140,7 +140,7 @@ func (a *API) sealBatch(w http.ResponseWriter, r *http.Request, _ query) *proble
 	var f faults
 	total := -1
 	p := readObject(r, []string{"total"}, &f, func(_ string, value []byte) error {
-		return readWhole(value, 0, queue.MostMembers, &total)
+		return readWhole(value, 0, job.MostMembers, &total)
 	})
 	switch {
 	case p != nil:

@@ -12,6 +12,7 @@ import (
 
 	"github.com/bullpen-run/bullpen"
 	"github.com/bullpen-run/bullpen/client"
+	"github.com/bullpen-run/bullpen/job"
 	"github.com/bullpen-run/bullpen/queue"
 )
 
@@ -31,7 +32,7 @@ func (instant) Close() error                   { return nil }
 // fast is a house whose queue "fast" is worked off at once.
 type fast struct{ *house }
 
-func (f fast) Complete(_ string, j queue.Job) (queue.Job, error) { return j, nil }
+func (f fast) Complete(_ string, j job.Job) (job.Job, error) { return j, nil }
 func (f fast) Run(ctx context.Context, _ string, t bullpen.Task) (string, bullpen.Result, error) {
 	return "t-1", bullpen.Result{Payload: t.Payload, Stats: bullpen.Stats{Worker: "w-1"}}, nil
 }
@@ -115,7 +116,7 @@ func BenchmarkQueue(b *testing.B) {
 	b.ReportAllocs()
 	b.RunParallel(func(p *testing.PB) {
 		for p.Next() {
-			if _, _, err := h.queue.Run(context.Background(), queue.Job{Queue: "fast", Payload: []byte(`{"hello":"world"}`), Meta: map[string]string{"content-type": "application/json"}}); err != nil {
+			if _, _, err := h.queue.Run(context.Background(), job.Job{Queue: "fast", Payload: []byte(`{"hello":"world"}`), Meta: map[string]string{"content-type": "application/json"}}); err != nil {
 				b.Error(err)
 				return
 			}

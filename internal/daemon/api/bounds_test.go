@@ -17,7 +17,7 @@ import (
 	"github.com/bullpen-run/bullpen/internal/daemon/guard"
 	"github.com/bullpen-run/bullpen/internal/daemon/problem"
 	config "github.com/bullpen-run/bullpen/internal/daemon/settings" // settings is the table of this package
-	"github.com/bullpen-run/bullpen/queue"
+	"github.com/bullpen-run/bullpen/job"
 )
 
 // newGuardedSite returns an API that is served behind a guard.
@@ -112,7 +112,7 @@ func TestWaitingHoldsNoPayload(t *testing.T) {
 			r := httptest.NewRequestWithContext(ctx, "POST", "/", http.NoBody)
 			payload := make([]byte, c.size)
 			runtime.AddCleanup(&payload[0], func(struct{}) { close(gone) }, struct{}{})
-			job := queue.Job{Queue: "main", Name: "echo", At: time.Now().Add(time.Hour), Payload: payload}
+			job := job.Job{Queue: "main", Name: "echo", At: time.Now().Add(time.Hour), Payload: payload}
 			a.submitAndWait(recorder(), r, &job, c.wait)
 		}()
 		for h.queue.Stats().Enqueued == before {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/bullpen-run/bullpen/internal/daemon/guard"
 	"github.com/bullpen-run/bullpen/internal/daemon/problem"
-	"github.com/bullpen-run/bullpen/queue"
+	"github.com/bullpen-run/bullpen/job"
 )
 
 // The bounds of a batch. While one is put, as its jobs and as what the queue makes
@@ -36,7 +36,7 @@ func (a *API) bulk(w http.ResponseWriter, r *http.Request, _ query) *problem.Pro
 		return errStops()
 	}
 	pool := r.PathValue("pool")
-	if _, err := a.backend.Complete(pool, queue.Job{Queue: pool}); err != nil {
+	if _, err := a.backend.Complete(pool, job.Job{Queue: pool}); err != nil {
 		return problemOf(err)
 	}
 	return a.bulkRun(pool).serve(w, r)
@@ -195,13 +195,13 @@ type bulkRun struct {
 	api    *API
 	pool   string
 	stream *stream
-	jobs   []queue.Job
+	jobs   []job.Job
 	of     []int           // the lines of jobs
 	keys   map[string]bool // of jobs
 	trace  trace           // of the request
 	known  []string        // the fields that a line may have
 
-	enqueues func(context.Context, []queue.Job) ([]queue.Ref, error)
+	enqueues func(context.Context, []job.Job) ([]job.Ref, error)
 	// Of members of a batch: which one the first of jobs is. A line that is none
 	// leaves a gap.
 	numbered bool
@@ -264,7 +264,7 @@ func (b *bulkRun) enqueue(ctx context.Context, answers []lineAnswer) {
 	}
 	refs, err := b.enqueues(ctx, b.jobs)
 	if refs == nil {
-		refs = make([]queue.Ref, len(b.jobs))
+		refs = make([]job.Ref, len(b.jobs))
 	}
 	b.number += len(b.jobs)
 	reasons := eachReason(err)
@@ -283,35 +283,35 @@ func (b *bulkRun) enqueue(ctx context.Context, answers []lineAnswer) {
 
 // lineAnswer is what became of a line.
 type lineAnswer struct {
-	ref     queue.Ref
+	ref     job.Ref
 	problem *problem.Problem
 }
 
 // job makes a job of a line.
-func (b *bulkRun) job(l *bulkLine) (queue.Job, *problem.Problem) {
+func (b *bulkRun) job(l *bulkLine) (job.Job, *problem.Problem) {
 	if b.api.stopping() {
-		return queue.Job{}, errStops()
+		return job.Job{}, errStops()
 	}
 	if l.err != nil {
-		return queue.Job{}, problem.New(problem.TooLarge, "The line is longer than the queue's largest payload (queue.max_payload) with what comes along: put the data elsewhere and its name into the payload.")
+		return job.Job{}, problem.New(problem.TooLarge, "The line is longer than the queue's largest payload (queue.max_payload) with what comes along: put the data elsewhere and its name into the payload.")
 	}
 	o, p := readLine(l.text, b.known, b.api.config.MaxPayload, time.Now())
 	if p != nil {
-		return queue.Job{}, p
+		return job.Job{}, p
 	}
 	o.addTrace(b.trace)
 	if o.job.Queue == "" && b.pool == "" {
-		return queue.Job{}, problem.New(problem.BadRequest, "it names no pool: give it the field pool, or the request the parameter pool.")
+		return job.Job{}, problem.New(problem.BadRequest, "it names no pool: give it the field pool, or the request the parameter pool.")
 	}
-	job, err := b.api.complete(b.pool, o.job)
+	j, err := b.api.complete(b.pool, o.job)
 	if err != nil {
-		return queue.Job{}, problemOf(err)
+		return job.Job{}, problemOf(err)
 	}
 	// Of jobs that are put together one that is refused would hold up the others.
-	if err := b.api.backend.Queue().Check(job); err != nil {
-		return queue.Job{}, problemOf(err)
+	if err := b.api.backend.Queue().Check(j); err != nil {
+		return job.Job{}, problemOf(err)
 	}
-	return job, nil
+	return j, nil
 }
 
 func (b *bulkRun) write(l *bulkLine, a *lineAnswer) {

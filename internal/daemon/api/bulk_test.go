@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/bullpen-run/bullpen/internal/daemon/problem"
-	"github.com/bullpen-run/bullpen/queue"
+	"github.com/bullpen-run/bullpen/job"
 )
 
 func recorder() *httptest.ResponseRecorder { return httptest.NewRecorder() }
@@ -180,7 +180,7 @@ func TestBulkIsCut(t *testing.T) {
 	resp.Body.Close() // nothing is expected of it
 	send.Close()      // nobody reads
 	s.http.Close()    // waits for the handler
-	page, err := s.house.queue.List(t.Context(), queue.Filter{State: queue.Scheduled})
+	page, err := s.house.queue.List(t.Context(), job.Filter{State: job.Scheduled})
 	if err != nil || len(page.Jobs) != 1 {
 		t.Errorf("there are %d jobs, %v", len(page.Jobs), err)
 	}
@@ -192,7 +192,7 @@ func TestEachReason(t *testing.T) {
 	_ = a
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errTest)
-	_, err := h.queue.EnqueueAll(ctx, make([]queue.Job, 3))
+	_, err := h.queue.EnqueueAll(ctx, make([]job.Job, 3))
 	r := eachReason(err)
 	for i := range 3 {
 		if r.of(i) == nil || !strings.Contains(r.of(i).Error(), errTest.Error()) {

@@ -8,13 +8,13 @@ import (
 	"unicode/utf8"
 
 	"github.com/bullpen-run/bullpen"
-	"github.com/bullpen-run/bullpen/queue"
+	"github.com/bullpen-run/bullpen/job"
 )
 
 // choice is which jobs a request is about.
 type choice struct {
-	filter queue.Filter
-	state  queue.State
+	filter job.Filter
+	state  job.State
 	given  bool // of state: without one all are meant
 }
 
@@ -31,9 +31,9 @@ var choosings = []choosing{
 	{"group", func(c *choice, v string) error { c.filter.Group = v; return checkText(v, longestName) }},
 	{"schedule", func(c *choice, v string) error { c.filter.Schedule = v; return checkText(v, longestName) }},
 	{"batch", func(c *choice, v string) error { c.filter.Batch = v; return checkID(v) }},
-	{"state", func(c *choice, v string) (err error) { c.state, err = queue.ParseState(v); c.given = true; return err }},
+	{"state", func(c *choice, v string) (err error) { c.state, err = job.ParseState(v); c.given = true; return err }},
 	{"reason", func(c *choice, v string) error {
-		c.filter.Reason = queue.Reason(v)
+		c.filter.Reason = job.Reason(v)
 		if !slices.Contains(reasons, v) {
 			return errors.New("use one of " + strings.Join(reasons, ", "))
 		}
@@ -141,7 +141,7 @@ type Cause struct {
 	Sample  string `json:"sample"`
 }
 
-func causesOf(found queue.Causes) Causes {
+func causesOf(found job.Causes) Causes {
 	all := Causes{Causes: []Cause{}, Jobs: found.Jobs, More: found.More}
 	for i := range found.Causes {
 		c := &found.Causes[i]

@@ -7,6 +7,7 @@ import (
 
 	"github.com/bullpen-run/bullpen"
 	"github.com/bullpen-run/bullpen/internal/daemon/problem"
+	"github.com/bullpen-run/bullpen/job"
 	"github.com/bullpen-run/bullpen/queue"
 )
 
@@ -23,22 +24,22 @@ var answers = []struct {
 	{ErrBusyID, problem.BusyID, "use another id, or none"},
 	{ErrQueueOnly, problem.Refused, "give it a command in bullpen.yaml, or submit a durable job, which another node works off"},
 	{ErrManaged, problem.Managed, "change it in bullpen.yaml and reload; it can be paused, resumed and run here"},
-	{queue.ErrNoSchedule, problem.NotFound, ""},
-	{queue.ErrOverlap, problem.Overlap, "wait for its end, or cancel it"},
+	{job.ErrNoSchedule, problem.NotFound, ""},
+	{job.ErrOverlap, problem.Overlap, "wait for its end, or cancel it"},
 	{ErrNoWorker, problem.NotFound, "GET /v1/workers lists the workers; it may just have been replaced"},
 	{errors.ErrUnsupported, problem.Refused, ""},
 	{queue.ErrBackup, problem.Refused, ""},
-	{queue.ErrNotFound, problem.NotFound, ""},
-	{queue.ErrEnded, problem.Ended, ""},
-	{queue.ErrNotEnded, problem.NotEnded, "wait for its end, or cancel it"},
-	{queue.ErrPayloadGone, problem.PayloadGone, "queue.keep.payloads says which are kept"},
-	{queue.ErrUnconfirmed, problem.Unconfirmed, "ask GET /v1/jobs/{id} whether it is there, or submit it again with the same Idempotency-Key"},
-	{queue.ErrIncomplete, problem.Incomplete, ""},
-	{queue.ErrFull, problem.Full, "try again later, raise queue.keep.jobs, or add workers"},
-	{queue.ErrClosed, problem.Closed, "try again after a moment"},
-	{queue.ErrNewer, problem.Internal, "use the version of Bullpen that wrote it, or a later one"},
-	{queue.ErrDamaged, problem.Internal, "what the store has of it is not what was stored: look at the disk"},
-	{queue.ErrStore, problem.Store, "try again after a moment; the log of the daemon says more"},
+	{job.ErrNotFound, problem.NotFound, ""},
+	{job.ErrEnded, problem.Ended, ""},
+	{job.ErrNotEnded, problem.NotEnded, "wait for its end, or cancel it"},
+	{job.ErrPayloadGone, problem.PayloadGone, "queue.keep.payloads says which are kept"},
+	{job.ErrUnconfirmed, problem.Unconfirmed, "ask GET /v1/jobs/{id} whether it is there, or submit it again with the same Idempotency-Key"},
+	{job.ErrIncomplete, problem.Incomplete, ""},
+	{job.ErrFull, problem.Full, "try again later, raise queue.keep.jobs, or add workers"},
+	{job.ErrClosed, problem.Closed, "try again after a moment"},
+	{job.ErrNewer, problem.Internal, "use the version of Bullpen that wrote it, or a later one"},
+	{job.ErrDamaged, problem.Internal, "what the store has of it is not what was stored: look at the disk"},
+	{job.ErrStore, problem.Store, "try again after a moment; the log of the daemon says more"},
 	{bullpen.ErrClosed, problem.Closed, "try again after a moment"},
 	{bullpen.ErrOverloaded, problem.Overloaded, "try again after a moment, or raise workers.max or queue of the pool"},
 	{bullpen.ErrUnknownTask, problem.UnknownTask, "use the name of a task that the workers of this pool have"},
@@ -49,7 +50,7 @@ var answers = []struct {
 // problemOf says what an error of the queue, of an executor or of the daemon is
 // answered with.
 func problemOf(err error) *problem.Problem {
-	var end *queue.EndError
+	var end *job.EndError
 	if errors.As(err, &end) {
 		p := problem.New(problem.EndedBadly, end.Error())
 		p.Outcome, p.Reason, p.Job, p.Attempts = problem.Outcome(end.Outcome), string(end.Reason), end.ID, end.Attempts

@@ -14,6 +14,7 @@ import (
 
 	"github.com/bullpen-run/bullpen"
 	"github.com/bullpen-run/bullpen/internal/daemon/problem"
+	"github.com/bullpen-run/bullpen/job"
 	"github.com/bullpen-run/bullpen/queue"
 )
 
@@ -70,21 +71,21 @@ func TestEveryErrorHasItsAnswer(t *testing.T) {
 		"api.ErrBusyID":          {ErrBusyID, problem.BusyID},
 		"api.ErrManaged":         {ErrManaged, problem.Managed},
 		"queue.ErrBackup":        {queue.ErrBackup, problem.Refused},
-		"queue.ErrNoSchedule":    {queue.ErrNoSchedule, problem.NotFound},
-		"queue.ErrOverlap":       {queue.ErrOverlap, problem.Overlap},
+		"queue.ErrNoSchedule":    {job.ErrNoSchedule, problem.NotFound},
+		"queue.ErrOverlap":       {job.ErrOverlap, problem.Overlap},
 		"api.ErrQueueOnly":       {ErrQueueOnly, problem.Refused},
 		"api.ErrNoWorker":        {ErrNoWorker, problem.NotFound},
-		"queue.ErrNotFound":      {queue.ErrNotFound, problem.NotFound},
-		"queue.ErrEnded":         {queue.ErrEnded, problem.Ended},
-		"queue.ErrNotEnded":      {queue.ErrNotEnded, problem.NotEnded},
-		"queue.ErrPayloadGone":   {queue.ErrPayloadGone, problem.PayloadGone},
-		"queue.ErrIncomplete":    {queue.ErrIncomplete, problem.Incomplete},
-		"queue.ErrFull":          {queue.ErrFull, problem.Full},
-		"queue.ErrClosed":        {queue.ErrClosed, problem.Closed},
-		"queue.ErrStore":         {queue.ErrStore, problem.Store},
-		"queue.ErrDamaged":       {queue.ErrDamaged, problem.Internal},
-		"queue.ErrNewer":         {queue.ErrNewer, problem.Internal},
-		"queue.ErrUnconfirmed":   {queue.ErrUnconfirmed, problem.Unconfirmed},
+		"queue.ErrNotFound":      {job.ErrNotFound, problem.NotFound},
+		"queue.ErrEnded":         {job.ErrEnded, problem.Ended},
+		"queue.ErrNotEnded":      {job.ErrNotEnded, problem.NotEnded},
+		"queue.ErrPayloadGone":   {job.ErrPayloadGone, problem.PayloadGone},
+		"queue.ErrIncomplete":    {job.ErrIncomplete, problem.Incomplete},
+		"queue.ErrFull":          {job.ErrFull, problem.Full},
+		"queue.ErrClosed":        {job.ErrClosed, problem.Closed},
+		"queue.ErrStore":         {job.ErrStore, problem.Store},
+		"queue.ErrDamaged":       {job.ErrDamaged, problem.Internal},
+		"queue.ErrNewer":         {job.ErrNewer, problem.Internal},
+		"queue.ErrUnconfirmed":   {job.ErrUnconfirmed, problem.Unconfirmed},
 		"bullpen.ErrClosed":      {bullpen.ErrClosed, problem.Closed},
 		"bullpen.ErrOverloaded":  {bullpen.ErrOverloaded, problem.Overloaded},
 		"bullpen.ErrUnknownTask": {bullpen.ErrUnknownTask, problem.UnknownTask},
@@ -133,13 +134,13 @@ func TestEveryEndIsNoServerError(t *testing.T) {
 			t.Errorf("a task that ended %v is answered with %+v", o, p)
 		}
 		for _, r := range reasons {
-			p := problemOf(&queue.EndError{ID: nobody, Outcome: o, Reason: queue.Reason(r), Attempts: 3, Task: failure})
+			p := problemOf(&job.EndError{ID: nobody, Outcome: o, Reason: job.Reason(r), Attempts: 3, Task: failure})
 			if p.Cause != problem.EndedBadly || p.Outcome != o.String() || p.Reason != r || p.Job != nobody || p.Attempts != 3 || p.Failure == nil {
 				t.Errorf("a job that ended %v, %s is answered with %+v", o, r, p)
 			}
 		}
 	}
-	p := problemOf(&queue.EndError{ID: nobody, Outcome: bullpen.Timeout, Reason: queue.Expired})
+	p := problemOf(&job.EndError{ID: nobody, Outcome: bullpen.Timeout, Reason: job.Expired})
 	if p.Failure != nil || p.Outcome != "timeout" {
 		t.Errorf("a job that never ran is answered with %+v", p)
 	}
@@ -149,11 +150,11 @@ func TestEveryEndIsNoServerError(t *testing.T) {
 func TestAnOutcomeOfALaterVersion(t *testing.T) {
 	t.Parallel()
 	const later = bullpen.Outcome(bullpen.OutcomeCount)
-	err := &queue.EndError{ID: nobody, Outcome: later, Task: &bullpen.TaskError{Outcome: later, Message: "made way"}}
+	err := &job.EndError{ID: nobody, Outcome: later, Task: &bullpen.TaskError{Outcome: later, Message: "made way"}}
 	if p := problemOf(err); p.Outcome != "lost" || p.Failure.Outcome != "lost" || !strings.Contains(p.Detail, "later version") {
 		t.Errorf("it is answered with %+v", p)
 	}
-	j := whole(&queue.Info{ID: nobody, State: queue.Done, Outcome: later, Err: err, History: []queue.Attempt{{Outcome: later}}})
+	j := whole(&job.Info{ID: nobody, State: job.Done, Outcome: later, Err: err, History: []job.Attempt{{Outcome: later}}})
 	if j.Outcome != "lost" || j.Reason != "newer" || !strings.Contains(j.Error, "later version") || j.History[0].Outcome != "lost" {
 		t.Errorf("the job is %+v", j)
 	}

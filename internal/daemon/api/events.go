@@ -11,7 +11,7 @@ import (
 	"github.com/bullpen-run/bullpen"
 	"github.com/bullpen-run/bullpen/internal/daemon/live"
 	"github.com/bullpen-run/bullpen/internal/daemon/problem"
-	"github.com/bullpen-run/bullpen/queue"
+	"github.com/bullpen-run/bullpen/job"
 )
 
 // The ids of events are places: the attempt and a number. That of a line is its
@@ -99,7 +99,7 @@ func placeAt(attempt int, t time.Time) live.Place {
 
 // endOf is the place of the end of a job: behind all its attempts, and behind
 // last, for a node may not know of the attempt that another has begun.
-func endOf(i *queue.Info, last live.Place) live.Place {
+func endOf(i *job.Info, last live.Place) live.Place {
 	return live.Place{Attempt: max(i.Attempts, last.Attempt) + 1}
 }
 
@@ -120,7 +120,7 @@ type follower struct {
 }
 
 // follow goes on until the job ends, the reader goes, or the daemon stops.
-func (f *follower) follow(ctx context.Context, info *queue.Info) {
+func (f *follower) follow(ctx context.Context, info *job.Info) {
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan struct{})
 	f.ended = ended
@@ -168,7 +168,7 @@ func (f *follower) from() live.Place {
 }
 
 // look looks the job up, nil when it is gone.
-func (f *follower) look(ctx context.Context) *queue.Info {
+func (f *follower) look(ctx context.Context) *job.Info {
 	info, err := f.api.backend.Queue().Get(ctx, f.id)
 	if err != nil {
 		if ctx.Err() == nil {
@@ -294,7 +294,7 @@ func (f *follower) event(c *counter, e *live.Event) {
 	switch e.Kind {
 	case live.Began:
 		if place := c.place(e.Place.Attempt, time.Time{}); f.unseen(c, place) {
-			f.tellState(State{queue.Running.String(), e.Place.Attempt}, place)
+			f.tellState(State{job.Running.String(), e.Place.Attempt}, place)
 		}
 	case live.Progressed:
 		if place := c.place(e.Place.Attempt, time.Time{}); f.unseen(c, place) {
@@ -333,7 +333,7 @@ func (f *follower) tellProgress(p Progress, place live.Place) {
 }
 
 // tell tells what is kept of a job and not told yet.
-func (f *follower) tell(i *queue.Info) {
+func (f *follower) tell(i *job.Info) {
 	if !i.State.Ended() {
 		f.tellState(State{i.State.String(), i.Attempts}, live.Place{})
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/bullpen-run/bullpen"
 	"github.com/bullpen-run/bullpen/internal/daemon/live"
 	"github.com/bullpen-run/bullpen/internal/daemon/problem"
-	"github.com/bullpen-run/bullpen/queue"
+	"github.com/bullpen-run/bullpen/job"
 )
 
 // event is one server-sent event; of a comment only data is there.
@@ -346,7 +346,7 @@ func TestPlacesAreInOrder(t *testing.T) {
 		last = p
 	}
 	for _, attempts := range []int{0, 1, 2} {
-		if end := endOf(&queue.Info{Attempts: attempts}, last); !end.After(last) || !isEnd(end) || isEnd(last) {
+		if end := endOf(&job.Info{Attempts: attempts}, last); !end.After(last) || !isEnd(end) || isEnd(last) {
 			t.Errorf("of %d attempts %v is before %v", attempts, end, last)
 		}
 	}

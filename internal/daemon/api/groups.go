@@ -7,7 +7,7 @@ import (
 	"net/http"
 
 	"github.com/bullpen-run/bullpen/internal/daemon/problem"
-	"github.com/bullpen-run/bullpen/queue"
+	"github.com/bullpen-run/bullpen/job"
 )
 
 // GroupLimits bound the jobs of one group of a pool; 0 is no limit.
@@ -70,7 +70,7 @@ func (a *API) answerGroups(w http.ResponseWriter, r *http.Request, pool string) 
 // setGroup sets the limits of a group, or without one those of all that have none
 // of their own.
 func (a *API) setGroup(w http.ResponseWriter, r *http.Request, q query) *problem.Problem {
-	var l queue.GroupLimits
+	var l job.GroupLimits
 	var f faults
 	given := false
 	p := readObject(r, []string{"concurrency", "rate", "burst"}, &f, func(name string, value []byte) error {

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bullpen-run/bullpen/queue"
+	"github.com/bullpen-run/bullpen/job"
 )
 
 // The headers of requests, as net/http spells them.
@@ -98,7 +98,7 @@ func (o *order) addTrace(t trace) {
 
 // put puts jobs, and what follows them, into a trace; one that names a trace itself
 // stays there.
-func (t trace) put(jobs ...*queue.Job) {
+func (t trace) put(jobs ...*job.Job) {
 	if t.parent == "" {
 		return
 	}

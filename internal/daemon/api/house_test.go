@@ -16,6 +16,7 @@ import (
 
 	"github.com/bullpen-run/bullpen"
 	"github.com/bullpen-run/bullpen/internal/daemon/live"
+	"github.com/bullpen-run/bullpen/job"
 	"github.com/bullpen-run/bullpen/pool"
 	"github.com/bullpen-run/bullpen/queue"
 )
@@ -112,7 +113,7 @@ func houseOf(t testing.TB, c pool.Config) *house {
 		t.Fatal(err)
 	}
 	h.executor = h.hub.Wrap("main", h.pool)
-	if h.queue, err = queue.Open(t.Context(), queue.Config{Store: queue.Memory(), Retry: queue.Retry{Attempts: 2, Backoff: time.Millisecond}}); err != nil {
+	if h.queue, err = queue.Open(t.Context(), queue.Config{Store: queue.Memory(), Retry: job.Retry{Attempts: 2, Backoff: time.Millisecond}}); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -168,7 +169,7 @@ func (h *house) Pool(_ context.Context, name string) (Pool, error) {
 	}, nil
 }
 
-func (h *house) Complete(name string, j queue.Job) (queue.Job, error) {
+func (h *house) Complete(name string, j job.Job) (job.Job, error) {
 	if !slices.Contains(h.Pools(), name) {
 		return j, fmt.Errorf("%w: %q", ErrNoPool, name)
 	}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/bullpen-run/bullpen"
 	"github.com/bullpen-run/bullpen/internal/daemon/problem"
-	"github.com/bullpen-run/bullpen/queue"
+	"github.com/bullpen-run/bullpen/job"
 )
 
 // Job is a job as it is told. Durations are in seconds, times are as RFC 3339
@@ -87,7 +87,7 @@ type Page struct {
 }
 
 // brief gives what a list tells of a job.
-func brief(i *queue.Info) Job {
+func brief(i *job.Info) Job {
 	j := Job{
 		ID: i.ID, Pool: i.Queue, Task: i.Name, State: i.State.String(), Key: i.Key, Group: i.Group,
 		Enqueued: stamp(i.Enqueued), At: stamp(i.At), Deadline: stamp(i.Deadline),
@@ -107,12 +107,12 @@ func brief(i *queue.Info) Job {
 	if i.State.Ended() {
 		j.Ended, j.Outcome = stamp(i.Ended), problem.Outcome(i.Outcome)
 	}
-	if errors.Is(i.Err, queue.ErrNewer) && j.Reason == "" {
-		j.Reason = string(queue.Newer)
+	if errors.Is(i.Err, job.ErrNewer) && j.Reason == "" {
+		j.Reason = string(job.Newer)
 	}
 	if i.Err != nil {
 		j.Error = causeOf(i.Err)
-	} else if n := len(i.History); n > 0 && i.State != queue.Done {
+	} else if n := len(i.History); n > 0 && i.State != job.Done {
 		j.Error = i.History[n-1].Error
 	}
 	return j
@@ -121,11 +121,11 @@ func brief(i *queue.Info) Job {
 // causeOf gives why a job ended badly, without what stands beside it: its id, its
 // outcome and its reason.
 func causeOf(err error) string {
-	var end *queue.EndError
+	var end *job.EndError
 	if !errors.As(err, &end) {
 		return err.Error()
 	}
-	if errors.Is(err, queue.ErrNewer) {
+	if errors.Is(err, job.ErrNewer) {
 		return end.Error()
 	}
 	if end.Task == nil {
@@ -140,7 +140,7 @@ func causeOf(err error) string {
 }
 
 // whole gives all that is known of a job but its payload.
-func whole(i *queue.Info) Job {
+func whole(i *job.Info) Job {
 	j := brief(i)
 	for n := range i.History {
 		j.History = append(j.History, attemptOf(&i.History[n]))
@@ -148,7 +148,7 @@ func whole(i *queue.Info) Job {
 	for n := range i.Lines {
 		j.Lines = append(j.Lines, lineOf(i.Lines[n]))
 	}
-	var end *queue.EndError
+	var end *job.EndError
 	if errors.As(i.Err, &end) {
 		j.Failure = problem.FailureOf(end.Task)
 	}
@@ -156,13 +156,13 @@ func whole(i *queue.Info) Job {
 }
 
 // evidence gives what is known of a dead job.
-func evidence(i *queue.Info) Job {
+func evidence(i *job.Info) Job {
 	j := whole(i)
 	j.Payload = base64.StdEncoding.EncodeToString(i.Payload)
 	return j
 }
 
-func attemptOf(a *queue.Attempt) Attempt {
+func attemptOf(a *job.Attempt) Attempt {
 	t := Attempt{
 		Number: a.Number, Outcome: problem.Outcome(a.Outcome), Ended: stamp(a.Ended), Ran: a.Ran.Seconds(), Node: a.Node, Worker: a.Worker,
 		Error: a.Error, Signal: a.Signal, PeakMemory: a.PeakMemory,

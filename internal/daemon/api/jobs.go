@@ -8,11 +8,11 @@ import (
 
 	"github.com/bullpen-run/bullpen"
 	"github.com/bullpen-run/bullpen/internal/daemon/problem"
-	"github.com/bullpen-run/bullpen/queue"
+	"github.com/bullpen-run/bullpen/job"
 )
 
 // look returns a job, after waiting for its end as far as the query asks.
-func (a *API) look(r *http.Request, q query) (*queue.Info, *problem.Problem) {
+func (a *API) look(r *http.Request, q query) (*job.Info, *problem.Problem) {
 	id := r.PathValue("id")
 	var f faults
 	o := readOrder(q, &f)
@@ -47,7 +47,7 @@ func (a *API) waitFor(ctx context.Context, id, parent string, d time.Duration) *
 	}
 	defer a.waits.end(waiting)
 	_, err := a.backend.Queue().Wait(ctx, id)
-	var end *queue.EndError
+	var end *job.EndError
 	if err == nil || errors.As(err, &end) || waitIsOver(ctx, err) {
 		return nil
 	}
@@ -147,10 +147,10 @@ func (a *API) retryDead(w http.ResponseWriter, r *http.Request, _ query) *proble
 
 // notDead says why a job cannot be found among the dead.
 func (a *API) notDead(ctx context.Context, id string, err error) *problem.Problem {
-	if errors.Is(err, queue.ErrNotFound) {
+	if errors.Is(err, job.ErrNotFound) {
 		if info, err := a.backend.Queue().Get(ctx, id); err == nil {
 			text := "Job " + id + " is " + info.State.String() + ": only dead jobs are tried again."
-			if info.State == queue.Dead {
+			if info.State == job.Dead {
 				text = "Job " + id + " is no more among the dead: it was tried again or removed."
 			}
 			return onJob(problem.New(problem.NotDead, text), id)

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/bullpen-run/bullpen/internal/daemon/problem"
-	"github.com/bullpen-run/bullpen/queue"
+	"github.com/bullpen-run/bullpen/job"
 )
 
 var errLongLine = errors.New("the line is too long")
@@ -133,7 +133,7 @@ func (o *order) readThen(value []byte, now time.Time) error {
 
 // complete fills in what a job and those that follow it leave to their pools. One
 // that names no pool goes to that of the one before it.
-func (a *API) complete(pool string, j queue.Job) (queue.Job, error) {
+func (a *API) complete(pool string, j job.Job) (job.Job, error) {
 	if j.Queue == "" {
 		j.Queue = pool
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/bullpen-run/bullpen/internal/daemon/problem"
+	"github.com/bullpen-run/bullpen/job"
 	"github.com/bullpen-run/bullpen/queue"
 )
 
@@ -32,15 +33,15 @@ const (
 type lister struct {
 	queue  *queue.Queue
 	parts  []int // of the queue, by their place in parts
-	filter queue.Filter
+	filter job.Filter
 	// fits tells whether a job belongs to the list; fresh ones are looked up
 	// before, for what a list of the queue does not tell.
-	fits  func(*queue.Info) bool
+	fits  func(*job.Info) bool
 	fresh bool
 }
 
 // parts are where jobs are in a queue, in the order of a list of all.
-var parts = [...]queue.State{queue.Scheduled, queue.Queued, queue.Done, queue.Dead}
+var parts = [...]job.State{job.Scheduled, job.Queued, job.Done, job.Dead}
 
 const (
 	partScheduled = iota
@@ -171,13 +172,13 @@ func textSize(s string) int {
 }
 
 // look gives what there is to know of a job of a list, nil when it is gone.
-func (l *lister) look(ctx context.Context, i *queue.Info) (*queue.Info, error) {
-	if !l.fresh || i.State.Ended() || i.Reason == queue.Corrupt {
+func (l *lister) look(ctx context.Context, i *job.Info) (*job.Info, error) {
+	if !l.fresh || i.State.Ended() || i.Reason == job.Corrupt {
 		return i, nil
 	}
 	info, err := l.queue.Get(ctx, i.ID)
 	switch {
-	case errors.Is(err, queue.ErrNotFound), errors.Is(err, queue.ErrDamaged):
+	case errors.Is(err, job.ErrNotFound), errors.Is(err, job.ErrDamaged):
 		return nil, nil
 	case err != nil:
 		return nil, err
@@ -188,22 +189,22 @@ func (l *lister) look(ctx context.Context, i *queue.Info) (*queue.Info, error) {
 }
 
 // partsOf says in which parts of a queue jobs of a state are.
-func partsOf(state queue.State) []int {
+func partsOf(state job.State) []int {
 	switch state {
-	case queue.Scheduled:
+	case job.Scheduled:
 		return []int{partScheduled}
-	case queue.Retrying:
+	case job.Retrying:
 		return []int{partScheduled, partQueued}
-	case queue.Queued, queue.Running:
+	case job.Queued, job.Running:
 		return []int{partQueued}
-	case queue.Dead:
+	case job.Dead:
 		return []int{partDead}
 	default:
 		return []int{partEnded}
 	}
 }
 
-func anyJob(*queue.Info) bool { return true }
+func anyJob(*job.Info) bool { return true }
 
 // lister makes a lister of jobs in any state.
 func (a *API) lister(c choice) *lister {
@@ -213,7 +214,7 @@ func (a *API) lister(c choice) *lister {
 		return l
 	}
 	l.parts = partsOf(c.state)
-	l.fits = func(i *queue.Info) bool { return i.State == c.state }
+	l.fits = func(i *job.Info) bool { return i.State == c.state }
 	return l
 }
 
@@ -294,6 +295,6 @@ func readLimit(q query, f *faults) int {
 
 // reasons are the words of queue.Reason that a dead job may have.
 var reasons = []string{
-	string(queue.Exhausted), string(queue.Final), string(queue.Quarantined), string(queue.Expired),
-	string(queue.Refused), string(queue.Corrupt),
+	string(job.Exhausted), string(job.Final), string(job.Quarantined), string(job.Expired),
+	string(job.Refused), string(job.Corrupt),
 }

@@ -13,7 +13,7 @@ import (
 
 	"github.com/bullpen-run/bullpen/internal/daemon/guard"
 	"github.com/bullpen-run/bullpen/internal/daemon/problem"
-	"github.com/bullpen-run/bullpen/queue"
+	"github.com/bullpen-run/bullpen/job"
 )
 
 // Many is the answer of what was done to many jobs.
@@ -81,7 +81,7 @@ func (s *selection) readPlace(text string) error {
 
 // bound leaves out what came after the first call began. It returns false when
 // nothing can be left.
-func (s *selection) bound(f *queue.Filter) bool {
+func (s *selection) bound(f *job.Filter) bool {
 	if f.Before.IsZero() || f.Before.After(s.began) {
 		f.Before = s.began
 	}
@@ -109,7 +109,7 @@ func readSelection(r *http.Request, known []string) (*selection, *problem.Proble
 	s.check(&f)
 	chosen := s.filter
 	chosen.Newest = false
-	nothing := chosen == queue.Filter{} && !s.given && !s.all
+	nothing := chosen == job.Filter{} && !s.given && !s.all
 	switch {
 	case s.ids != nil && fields > 1:
 		f.add("ids and other fields are both there: give ids alone, or a selection")
@@ -191,14 +191,14 @@ func (a *API) retryMany(w http.ResponseWriter, r *http.Request, _ query) *proble
 	if role := guard.RoleOf(r.Context()); role < guard.Admin && role != guard.None { // none: nobody asks for roles
 		return problem.New(problem.Forbidden, "retrying what a filter selects needs the role admin, and the caller has "+role.String()+": give the jobs by ids, or use another token")
 	}
-	if s.given && s.state != queue.Dead {
+	if s.given && s.state != job.Dead {
 		return problem.New(problem.BadRequest, "state is "+quoted(s.state.String())+": only dead jobs are tried again, so use dead, or leave it out")
 	}
 	return a.answerDead(w, r, s, q.RetryDeadAll)
 }
 
 // answerDead does something to the dead jobs of a selection.
-func (a *API) answerDead(w http.ResponseWriter, r *http.Request, s *selection, do func(context.Context, queue.Filter, int) (queue.Bulk, error)) *problem.Problem {
+func (a *API) answerDead(w http.ResponseWriter, r *http.Request, s *selection, do func(context.Context, job.Filter, int) (job.Bulk, error)) *problem.Problem {
 	if s.after != nil {
 		s.filter.After = s.after.after
 		if !s.bound(&s.filter) { // the first call leaves out itself what dies after it began
@@ -266,7 +266,7 @@ func (a *API) cancelListed(w http.ResponseWriter, r *http.Request, s *selection,
 			ids[i] = jobs[i].ID
 		}
 		if err := m.do(r.Context(), ids, a.backend.Queue().Cancel, func(err error) bool {
-			return errors.Is(err, queue.ErrNotFound) || errors.Is(err, queue.ErrEnded) // it ended meanwhile
+			return errors.Is(err, job.ErrNotFound) || errors.Is(err, job.ErrEnded) // it ended meanwhile
 		}); err != nil {
 			return problemOf(err)
 		}
@@ -303,7 +303,7 @@ func (m *Many) do(ctx context.Context, ids []string, do func(context.Context, st
 		switch {
 		case err == nil:
 			m.Count++
-		case errors.Is(err, queue.ErrStore), errors.Is(err, queue.ErrClosed):
+		case errors.Is(err, job.ErrStore), errors.Is(err, job.ErrClosed):
 			return err
 		case !passes(err):
 			m.Failed = append(m.Failed, NotOne{ID: ids[i], Error: err.Error()})

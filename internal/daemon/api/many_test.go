@@ -11,7 +11,7 @@ import (
 
 	"github.com/bullpen-run/bullpen/internal/daemon/guard"
 	"github.com/bullpen-run/bullpen/internal/daemon/problem"
-	"github.com/bullpen-run/bullpen/queue"
+	"github.com/bullpen-run/bullpen/job"
 )
 
 // idsOf gives those of all jobs of a list, page by page.
@@ -254,7 +254,7 @@ func TestRetryByRole(t *testing.T) {
 func (h *house) waitDead(t *testing.T, n int) {
 	t.Helper()
 	for end := time.Now().Add(20 * time.Second); ; {
-		page, err := h.queue.ListDead(t.Context(), queue.Filter{})
+		page, err := h.queue.ListDead(t.Context(), job.Filter{})
 		if err != nil || time.Now().After(end) {
 			t.Fatalf("%d jobs are dead, %v, want %d", len(page.Jobs), err, n)
 		}

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bullpen-run/bullpen/queue"
+	"github.com/bullpen-run/bullpen/job"
 )
 
 // newestPrefix begins a place in a list of all jobs, the newest first.
@@ -50,12 +50,12 @@ type merger struct {
 	*lister
 
 	at   places
-	read [partEnded + 1][]queue.Info // and not told yet
-	next [partEnded + 1]uint64       // where the part goes on behind read
+	read [partEnded + 1][]job.Info // and not told yet
+	next [partEnded + 1]uint64     // where the part goes on behind read
 }
 
 // moment is what a list of all is in the order of.
-func moment(i *queue.Info) time.Time {
+func moment(i *job.Info) time.Time {
 	if i.State.Ended() {
 		return i.Ended
 	}
@@ -89,7 +89,7 @@ func (m *merger) fill(ctx context.Context, limit int) (all bool, err error) {
 }
 
 // take takes the newest job of those that were read, nil for none.
-func (m *merger) take() *queue.Info {
+func (m *merger) take() *job.Info {
 	newest := -1
 	for part, jobs := range m.read {
 		if len(jobs) > 0 && (newest < 0 || moment(&jobs[0]).After(moment(&m.read[newest][0]))) {

@@ -12,12 +12,12 @@ import (
 	"github.com/oklog/ulid/v2"
 
 	"github.com/bullpen-run/bullpen"
-	"github.com/bullpen-run/bullpen/queue"
+	"github.com/bullpen-run/bullpen/job"
 )
 
 // order is what somebody wants done: a job, or an ephemeral task.
 type order struct {
-	job    queue.Job
+	job    job.Job
 	wait   time.Duration
 	waits  bool // wait was given
 	id     string
@@ -59,7 +59,7 @@ var settings = []setting{
 	{"task", plain, func(o *order, v string) error { o.job.Name = v; return checkText(v, longestName) }},
 	{"key", plain, func(o *order, v string) error { o.job.Key = v; return checkText(v, longestKey) }},
 	{"group", plain, func(o *order, v string) error { o.job.Group = v; return checkText(v, longestName) }},
-	{"priority", plain, func(o *order, v string) (err error) { o.job.Priority, err = queue.ParsePriority(v); return err }},
+	{"priority", plain, func(o *order, v string) (err error) { o.job.Priority, err = job.ParsePriority(v); return err }},
 	{"delay", span, func(o *order, v string) (err error) { o.job.Delay, err = readDuration(v); return err }},
 	{"at", plain, func(o *order, v string) (err error) { o.job.At, err = readTime(v); return err }},
 	{"deadline", plain, func(o *order, v string) (err error) { o.job.Deadline, err = readTime(v); return err }},

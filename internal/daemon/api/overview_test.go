@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/bullpen-run/bullpen/internal/daemon/guard"
-	"github.com/bullpen-run/bullpen/queue"
+	"github.com/bullpen-run/bullpen/job"
 )
 
 func TestOverview(t *testing.T) {
@@ -40,8 +40,8 @@ func TestOverview(t *testing.T) {
 func TestOverviewWithoutStore(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	s.house.fail(queue.ErrStore)
-	if r := s.do("GET", "/v1/overview", ""); r.status != http.StatusServiceUnavailable || !strings.Contains(r.body, queue.ErrStore.Error()) {
+	s.house.fail(job.ErrStore)
+	if r := s.do("GET", "/v1/overview", ""); r.status != http.StatusServiceUnavailable || !strings.Contains(r.body, job.ErrStore.Error()) {
 		t.Errorf("%d %s", r.status, r.body)
 	}
 }

@@ -12,14 +12,14 @@ import (
 
 	"github.com/bullpen-run/bullpen/internal/daemon/guard"
 	config "github.com/bullpen-run/bullpen/internal/daemon/settings" // settings is the table of this package
-	"github.com/bullpen-run/bullpen/queue"
+	"github.com/bullpen-run/bullpen/job"
 )
 
 // later puts n jobs of later, and returns their ids.
-func (h *house) later(t testing.TB, n int, j queue.Job) map[string]bool {
+func (h *house) later(t testing.TB, n int, j job.Job) map[string]bool {
 	t.Helper()
 	j.Queue, j.Name, j.At = "main", "echo", time.Now().Add(100*time.Hour)
-	jobs := make([]queue.Job, n)
+	jobs := make([]job.Job, n)
 	for i := range jobs {
 		jobs[i] = j
 	}
@@ -40,7 +40,7 @@ func TestPagesOfMuch(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	meta := map[string]string{"a": strings.Repeat("\x01", 14<<10), "b": strings.Repeat(`"`, 1<<10)}
-	ids := s.house.later(t, 60, queue.Job{Meta: meta, Payload: make([]byte, 1<<10)})
+	ids := s.house.later(t, 60, job.Job{Meta: meta, Payload: make([]byte, 1<<10)})
 	calls := 0
 	for next := "&after=0.0"; next != ""; calls++ {
 		r := s.do("GET", "/v1/jobs?limit=1000"+next, "")
@@ -69,8 +69,8 @@ func TestPagesOfASlowStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, h := newAPI(t)
 		const each = 60 * time.Millisecond
-		ids := h.later(t, 300, queue.Job{})
-		l := &lister{queue: a.backend.Queue(), parts: []int{partScheduled}, fits: func(*queue.Info) bool {
+		ids := h.later(t, 300, job.Job{})
+		l := &lister{queue: a.backend.Queue(), parts: []int{partScheduled}, fits: func(*job.Info) bool {
 			<-time.After(each)
 			return true
 		}}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/bullpen-run/bullpen"
 	"github.com/bullpen-run/bullpen/internal/daemon/problem"
-	"github.com/bullpen-run/bullpen/queue"
+	"github.com/bullpen-run/bullpen/job"
 )
 
 // PoolInfo is a pool as it is told.
@@ -78,7 +78,7 @@ func (a *API) tell(ctx context.Context, name string) (PoolInfo, error) {
 	return infoOf(&p, depth), nil
 }
 
-func infoOf(p *Pool, depth []queue.Depth) PoolInfo {
+func infoOf(p *Pool, depth []job.Depth) PoolInfo {
 	i := PoolInfo{
 		Name: p.Name, State: p.State, Protocol: p.Protocol, Program: p.Program, Task: p.Task, Ephemeral: p.Ephemeral,
 		Min: p.Min, Max: p.Max, Helpers: p.Helpers, Workers: Workers{p.Starting, p.Idle, p.Busy, p.Leaving},

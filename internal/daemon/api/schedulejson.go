@@ -5,7 +5,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/bullpen-run/bullpen/queue"
+	"github.com/bullpen-run/bullpen/job"
 )
 
 // Schedule is a schedule as it is told. Every is in seconds; the times in Upcoming
@@ -59,7 +59,7 @@ type Schedules struct {
 	Schedules []Schedule `json:"schedules"`
 }
 
-func scheduleOf(i *queue.ScheduleInfo) Schedule {
+func scheduleOf(i *job.ScheduleInfo) Schedule {
 	s := Schedule{
 		Name: i.Name, Pool: i.Job.Queue, Cron: i.Cron, Every: i.Every.Seconds(), Zone: i.Zone,
 		Missed: i.Missed.String(), Overlap: i.Overlap.String(), Paused: i.Paused, Origin: i.Origin,
@@ -81,7 +81,7 @@ func scheduleOf(i *queue.ScheduleInfo) Schedule {
 		Attempts: j.Retry.Attempts, Backoff: j.Retry.Backoff.Seconds(), MaxBackoff: j.Retry.MaxBackoff.Seconds(), Crashes: j.Retry.Crashes,
 		Idempotent: j.Idempotent, Compensate: j.Compensate, Bury: j.Bury, Group: j.Group,
 	}
-	if j.Priority != queue.Normal {
+	if j.Priority != job.Normal {
 		s.Job.Priority = j.Priority.String()
 	}
 	if utf8.Valid(j.Payload) {

@@ -9,6 +9,7 @@ import (
 	"github.com/bullpen-run/bullpen/internal/daemon/guard"
 	"github.com/bullpen-run/bullpen/internal/daemon/problem"
 	config "github.com/bullpen-run/bullpen/internal/daemon/settings" // settings is the table of this package
+	"github.com/bullpen-run/bullpen/job"
 	"github.com/bullpen-run/bullpen/queue"
 )
 
@@ -49,7 +50,7 @@ func (a *API) schedule(w http.ResponseWriter, r *http.Request, _ query) *problem
 	return answerSchedule(w, &info, err)
 }
 
-func answerSchedule(w http.ResponseWriter, info *queue.ScheduleInfo, err error) *problem.Problem {
+func answerSchedule(w http.ResponseWriter, info *job.ScheduleInfo, err error) *problem.Problem {
 	if err != nil {
 		return problemOf(err)
 	}
@@ -71,7 +72,7 @@ func (a *API) putSchedule(w http.ResponseWriter, r *http.Request, _ query) *prob
 	if s.Job, err = a.backend.Complete(s.Job.Queue, s.Job); err != nil {
 		return problemOf(err)
 	}
-	if err := s.Check(queue.Config{MaxPayload: a.config.MaxPayload}); err != nil {
+	if err := (queue.Config{MaxPayload: a.config.MaxPayload}).CheckSchedule(&s); err != nil {
 		return manyFaults(problem.BadRequest, "", err)
 	}
 	if err := a.managed(r, name); err != nil {
@@ -87,7 +88,7 @@ func (a *API) managed(r *http.Request, name string) error {
 	if err == nil && info.Origin == config.OriginConfig {
 		return fmt.Errorf("%w: %q", ErrManaged, name)
 	}
-	if err != nil && !errors.Is(err, queue.ErrNoSchedule) && !errors.Is(err, queue.ErrDamaged) {
+	if err != nil && !errors.Is(err, job.ErrNoSchedule) && !errors.Is(err, job.ErrDamaged) {
 		return err
 	}
 	return nil
@@ -136,8 +137,8 @@ func (a *API) runSchedule(w http.ResponseWriter, r *http.Request, _ query) *prob
 var scheduleFields = []string{"pool", "cron", "every", "zone", "missed", "overlap", "paused", "job"}
 
 // readSchedule reads the body of a schedule.
-func (a *API) readSchedule(r *http.Request) (queue.Schedule, *problem.Problem) {
-	var s queue.Schedule
+func (a *API) readSchedule(r *http.Request) (job.Schedule, *problem.Problem) {
+	var s job.Schedule
 	if p := checkType(r, jsonType); p != nil {
 		return s, p
 	}
@@ -185,7 +186,7 @@ func (a *API) readSchedule(r *http.Request) (queue.Schedule, *problem.Problem) {
 }
 
 // readWord reads a field that is a text.
-func readWord(name string, value []byte, s *queue.Schedule) error {
+func readWord(name string, value []byte, s *job.Schedule) error {
 	var word string
 	err := readFilled(value, &word)
 	if err != nil {
@@ -197,9 +198,9 @@ func readWord(name string, value []byte, s *queue.Schedule) error {
 	case "zone":
 		s.Zone = word
 	case "missed":
-		s.Missed, err = queue.ParseMissed(word)
+		s.Missed, err = job.ParseMissed(word)
 	case "overlap":
-		s.Overlap, err = queue.ParseOverlap(word)
+		s.Overlap, err = job.ParseOverlap(word)
 	}
 	return err
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/bullpen-run/bullpen/client"
 	"github.com/bullpen-run/bullpen/internal/daemon/problem"
 	config "github.com/bullpen-run/bullpen/internal/daemon/settings"
-	"github.com/bullpen-run/bullpen/queue"
+	"github.com/bullpen-run/bullpen/job"
 )
 
 func TestSchedules(t *testing.T) {
@@ -113,7 +113,7 @@ func TestSchedulesRefuse(t *testing.T) {
 	isProblem(t, s.do("PUT", "/v1/schedules/No%20Name", `{"pool":"main","every":1}`), problem.BadRequest)
 	isProblem(t, s.do("PUT", "/v1/schedules/a", `{"pool":"none","every":1}`), problem.UnknownPool)
 	isProblem(t, s.do("PUT", "/v1/schedules/a", `{"pool":"main","every":1,"job":{"payload":"`+strings.Repeat("x", defaultPayload+1)+`"}}`), problem.TooLarge)
-	mine := queue.Schedule{Name: "mine", Every: time.Hour, Overlap: queue.OverlapForbid, Origin: config.OriginConfig, Job: queue.Job{Queue: "far", Name: "echo"}}
+	mine := job.Schedule{Name: "mine", Every: time.Hour, Overlap: job.OverlapForbid, Origin: config.OriginConfig, Job: job.Job{Queue: "far", Name: "echo"}}
 	if _, err := h.queue.PutSchedule(t.Context(), mine); err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/bullpen-run/bullpen"
 	"github.com/bullpen-run/bullpen/internal/daemon/guard"
 	"github.com/bullpen-run/bullpen/internal/daemon/problem"
-	"github.com/bullpen-run/bullpen/queue"
+	"github.com/bullpen-run/bullpen/job"
 )
 
 // errWaited is why waiting ends when the time that the caller gave is over.
@@ -79,7 +79,7 @@ func (a *API) parentWaits(id string) (done func(), p *problem.Problem) {
 
 func nobodyWaits() {}
 
-func (a *API) notStored(ref queue.Ref, err error) *problem.Problem {
+func (a *API) notStored(ref job.Ref, err error) *problem.Problem {
 	p := problemOf(err)
 	if ref.ID != "" {
 		p.Job = ref.ID
@@ -90,21 +90,21 @@ func (a *API) notStored(ref queue.Ref, err error) *problem.Problem {
 // submitAndWait stores a job and waits for its end. It takes the job's payload: who
 // waits must hold neither the payload nor its room among all bodies
 // (http.max_inflight), or those who wait shut out those who work.
-func (a *API) submitAndWait(w http.ResponseWriter, r *http.Request, job *queue.Job, wait time.Duration) *problem.Problem {
+func (a *API) submitAndWait(w http.ResponseWriter, r *http.Request, j *job.Job, wait time.Duration) *problem.Problem {
 	ctx, cancel := context.WithTimeoutCause(r.Context(), wait, errWaited)
 	waiting, p := a.startWaiting(cancel)
 	if p != nil {
 		return p
 	}
 	defer a.waits.end(waiting)
-	pool := job.Queue
-	var ref queue.Ref
+	pool := j.Queue
+	var ref job.Ref
 	var result bullpen.Result
 	var err error
-	if wait >= surely && len(job.Payload) <= smallPayload {
+	if wait >= surely && len(j.Payload) <= smallPayload {
 		guard.Release(r)
-		ref, result, err = a.backend.Queue().Run(ctx, taken(job))
-	} else if ref, err = a.backend.Queue().Enqueue(r.Context(), taken(job)); err == nil {
+		ref, result, err = a.backend.Queue().Run(ctx, taken(j))
+	} else if ref, err = a.backend.Queue().Enqueue(r.Context(), taken(j)); err == nil {
 		guard.Release(r)
 		result, err = a.backend.Queue().Wait(ctx, ref.ID)
 	}
@@ -120,14 +120,14 @@ func (a *API) submitAndWait(w http.ResponseWriter, r *http.Request, job *queue.J
 }
 
 // taken empties a job and returns it, so that the caller keeps nothing of it.
-func taken(job *queue.Job) (j queue.Job) {
+func taken(job *job.Job) (j job.Job) {
 	j, *job = *job, j
 	return j
 }
 
 // attemptsOf tells after how many attempts a job has ended well: as Run has told,
 // or as it is recorded. 0 says that nobody knows any more.
-func (a *API) attemptsOf(ctx context.Context, ref *queue.Ref) int {
+func (a *API) attemptsOf(ctx context.Context, ref *job.Ref) int {
 	if ref.Attempts > 0 {
 		return ref.Attempts
 	}
@@ -141,8 +141,8 @@ func (a *API) attemptsOf(ctx context.Context, ref *queue.Ref) int {
 // waitIsOver tells whether err says that waiting ended before the job, of which
 // it is known that it is stored.
 func waitIsOver(ctx context.Context, err error) bool {
-	var end *queue.EndError
-	return ctx.Err() != nil && !errors.As(err, &end) && !errors.Is(err, queue.ErrUnconfirmed)
+	var end *job.EndError
+	return ctx.Err() != nil && !errors.As(err, &end) && !errors.Is(err, job.ErrUnconfirmed)
 }
 
 // Ref is the answer to a job that was taken.
@@ -154,7 +154,7 @@ type Ref struct {
 }
 
 // accepted answers that a job is stored and goes on.
-func accepted(w http.ResponseWriter, ref queue.Ref, pool string) {
+func accepted(w http.ResponseWriter, ref job.Ref, pool string) {
 	location := "/v1/jobs/" + ref.ID
 	body := make([]byte, 0, 128)
 	body = append(append(append(body, `{"id":"`...), ref.ID...), `","pool":"`...)

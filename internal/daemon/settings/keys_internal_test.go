@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bullpen-run/bullpen/job"
 	"github.com/bullpen-run/bullpen/process"
 	"github.com/bullpen-run/bullpen/queue"
 	"github.com/bullpen-run/bullpen/queue/embedded"
@@ -103,7 +104,7 @@ func TestEveryKeyIsReached(t *testing.T) {
 		}
 		return p
 	}, poolSamples)
-	schedule := everyKey(t, scheduleTable, func() (s queue.Schedule) {
+	schedule := everyKey(t, scheduleTable, func() (s job.Schedule) {
 		if err := scheduleTable.defaults(&s); err != nil {
 			t.Fatal(err)
 		}
@@ -206,13 +207,13 @@ func TestDefaultsOfProcess(t *testing.T) {
 func TestDefaultsOfQueue(t *testing.T) {
 	t.Parallel()
 	s := good(t, t.TempDir(), "pools: {a: }")
-	want := queue.Retry{
+	want := job.Retry{
 		Attempts: 5, Backoff: time.Second, MaxBackoff: 5 * time.Minute, Crashes: 3, Nodes: 10, On: s.Pools["a"].Retry.On,
 	}
 	if got := s.Pools["a"].Retry; !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v", got)
 	}
-	keep := queue.Keep{
+	keep := job.Keep{
 		Jobs: 4 << 30, Outcomes: 1 << 30, OutcomeCount: 1_000_000, OutcomeAge: 24 * time.Hour, Dead: 1 << 30, DeadAge: 30 * 24 * time.Hour, Lines: 50, LineBytes: 8 << 10, Payloads: 8 << 10,
 	}
 	if s.Queue.Keep != keep || s.Queue.Lease != 30*time.Second || s.Queue.KeyWindow != 24*time.Hour || s.Queue.Namespace != "main" {
@@ -250,7 +251,7 @@ func TestNames(t *testing.T) {
 		if name == "" {
 			continue // which stands for the default in a job
 		}
-		_, err := q.Enqueue(t.Context(), queue.Job{Queue: name})
+		_, err := q.Enqueue(t.Context(), job.Job{Queue: name})
 		if isToken(name) != (err == nil) {
 			t.Errorf("%q is a name: %t, for a queue: %v", name, isToken(name), err)
 		}

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/bullpen-run/bullpen/queue"
+	"github.com/bullpen-run/bullpen/job"
 )
 
 // Source says where a configuration comes from.
@@ -34,7 +34,7 @@ type Source struct {
 // as a sandbox that this system cannot make, it does not find.
 func Load(source Source) (*Settings, error) {
 	l := &loader{
-		settings: &Settings{Path: source.Path, Pools: make(map[string]Pool), Schedules: make(map[string]queue.Schedule)}, places: make(map[string]place),
+		settings: &Settings{Path: source.Path, Pools: make(map[string]Pool), Schedules: make(map[string]job.Schedule)}, places: make(map[string]place),
 		env: make(map[string]string), checkTokens: source.CheckTokens,
 	}
 	l.journal.file = source.Path

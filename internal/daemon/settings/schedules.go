@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bullpen-run/bullpen/queue"
+	"github.com/bullpen-run/bullpen/job"
 )
 
 // scheduleTable has all keys of a schedule.
@@ -35,20 +35,20 @@ var metadata = kind[map[string]string]{
 	},
 }
 
-func scheduleKeys() []key[queue.Schedule] {
-	type s = queue.Schedule
+func scheduleKeys() []key[job.Schedule] {
+	type s = job.Schedule
 	return []key[s]{
 		row("pool", token, "(none)", "pool that the jobs go to; it must be set", func(s *s) *string { return &s.Job.Queue }),
 		row("cron", text, "(none)", "when: minute, hour, day of the month, month and day of the week, such as \"30 2 * * *\"; or @hourly, @daily, @weekly, @monthly, @yearly", func(s *s) *string { return &s.Cron }),
 		row("every", span(leastEvery), "(none)", "when: from tick to tick, counted from when the schedule was first put; instead of cron", func(s *s) *time.Duration { return &s.Every }),
 		row("zone", text, "(UTC)", "time zone of cron, such as Europe/Berlin", func(s *s) *string { return &s.Zone }),
-		row("missed", parsed([]string{"once", "skip", "all"}, queue.ParseMissed), "once", "what becomes of ticks that no daemon ran for: the latest fires once, they are skipped, or all fire", func(s *s) *queue.Missed { return &s.Missed }),
-		row("overlap", parsed([]string{"allow", "forbid"}, queue.ParseOverlap), "allow", "whether a tick enqueues a job while the last one has not ended", func(s *s) *queue.Overlap { return &s.Overlap }),
+		row("missed", parsed([]string{"once", "skip", "all"}, job.ParseMissed), "once", "what becomes of ticks that no daemon ran for: the latest fires once, they are skipped, or all fire", func(s *s) *job.Missed { return &s.Missed }),
+		row("overlap", parsed([]string{"allow", "forbid"}, job.ParseOverlap), "allow", "whether a tick enqueues a job while the last one has not ended", func(s *s) *job.Overlap { return &s.Overlap }),
 		row("payload", bytesKind, "(none)", "payload of the jobs", func(s *s) *[]byte { return &s.Job.Payload }),
 		row("task", scalar("text", "use a text of at most 256 bytes", func(s string) (string, bool) { return s, s != "" && len(s) <= 256 }),
 			"(that of the pool)", "name of their task", func(s *s) *string { return &s.Job.Name }),
 		row("meta", metadata, "(none)", "names with values that travel to their handler", func(s *s) *map[string]string { return &s.Job.Meta }),
-		row("priority", parsed([]string{"high", "normal", "low"}, queue.ParsePriority), "normal", "their priority", func(s *s) *queue.Priority { return &s.Job.Priority }),
+		row("priority", parsed([]string{"high", "normal", "low"}, job.ParsePriority), "normal", "their priority", func(s *s) *job.Priority { return &s.Job.Priority }),
 		row("timeout", span(time.Millisecond), "(that of the pool)", "longest run time of an attempt", func(s *s) *time.Duration { return &s.Job.Limits.Timeout }),
 		row("attempts", count(1, mostAttempts), "(that of the pool)", "attempts that may end badly by themselves before a job is dead", func(s *s) *int { return &s.Job.Retry.Attempts }),
 		row("idempotent", flag, "false", "says that running a job twice does no harm", func(s *s) *bool { return &s.Job.Idempotent }),
@@ -84,7 +84,7 @@ func (l *loader) schedules(v value) {
 		}
 		at := join("schedules", p.name)
 		l.places[at] = p.place
-		s := queue.Schedule{Name: p.name, Origin: OriginConfig}
+		s := job.Schedule{Name: p.name, Origin: OriginConfig}
 		if err := scheduleTable.defaults(&s); err != nil {
 			l.journal.add(p.place, at, "%v", err)
 			continue
@@ -116,7 +116,7 @@ func (l *loader) checkSchedules() {
 		if one.Cron == "" && one.Every == 0 && (l.given(at+".cron") || l.given(at+".every")) {
 			one.Every, one.Zone = leastEvery, "" // what it has is no time, which was said
 		}
-		for _, leaf := range leaves(one.Check(s.Queue)) {
+		for _, leaf := range leaves(s.Queue.CheckSchedule(&one)) {
 			l.fault(at, "%s", strings.ReplaceAll(leaf.Error(), "\n", " "))
 		}
 	}
@@ -125,7 +125,7 @@ func (l *loader) checkSchedules() {
 // diffSchedules lists the paths of the schedules that differ.
 func (s *Settings) diffSchedules(old *Settings) []string {
 	names := make(map[string]bool)
-	for _, all := range []map[string]queue.Schedule{s.Schedules, old.Schedules} {
+	for _, all := range []map[string]job.Schedule{s.Schedules, old.Schedules} {
 		for name := range all {
 			names[name] = true
 		}

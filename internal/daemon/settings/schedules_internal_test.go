@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bullpen-run/bullpen/queue"
+	"github.com/bullpen-run/bullpen/job"
 )
 
 var scheduleSamples = map[string]string{
@@ -37,12 +37,12 @@ schedules:
 		t.Fatal(err)
 	}
 	n, e := s.Schedules["nightly"], s.Schedules["a.b"]
-	if len(s.Schedules) != 2 || !s.SchedulesGiven || n.Name != "nightly" || n.Cron != "30 2 * * *" || n.Zone != "Europe/Berlin" || n.Missed != queue.MissedAll ||
-		n.Overlap != queue.OverlapForbid || string(n.Job.Payload) != `{"kind":"daily"}` || n.Job.Queue != "reports" || n.Job.Meta["a"] != "b" ||
+	if len(s.Schedules) != 2 || !s.SchedulesGiven || n.Name != "nightly" || n.Cron != "30 2 * * *" || n.Zone != "Europe/Berlin" || n.Missed != job.MissedAll ||
+		n.Overlap != job.OverlapForbid || string(n.Job.Payload) != `{"kind":"daily"}` || n.Job.Queue != "reports" || n.Job.Meta["a"] != "b" ||
 		n.Job.Limits.Timeout != 10*time.Minute || n.Origin != OriginConfig {
 		t.Errorf("nightly is %+v", n)
 	}
-	if e.Every != 90*time.Second || e.Job.Name != "sweep" || e.Missed != queue.MissedOnce {
+	if e.Every != 90*time.Second || e.Job.Name != "sweep" || e.Missed != job.MissedOnce {
 		t.Errorf("a.b is %+v", e)
 	}
 	after, err := load(t, folder, strings.NewReplacer("90s", "91s", "nightly:", "daily:").Replace(before))

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bullpen-run/bullpen/job"
 	"github.com/bullpen-run/bullpen/process"
 	"github.com/bullpen-run/bullpen/queue"
 )
@@ -40,7 +41,7 @@ type Settings struct {
 	PoolsGiven bool
 	// Schedules are what the configuration has of them, by name; SchedulesGiven tells
 	// that it has a mapping of them, be it empty: then others of its origin are removed.
-	Schedules      map[string]queue.Schedule
+	Schedules      map[string]job.Schedule
 	SchedulesGiven bool
 }
 
@@ -91,7 +92,7 @@ type Pool struct {
 	// Task is the name of tasks that have none of their own.
 	Task string
 	// Retry is the policy of jobs that have none of their own.
-	Retry queue.Retry
+	Retry job.Retry
 	// Bury is the task that is told of dead jobs which name none of their own.
 	Bury string
 	// Ephemeral allows tasks that bypass the queue.
@@ -104,7 +105,7 @@ type Pool struct {
 	// Groups are the limits of each group of jobs that has none of its own, and
 	// GroupMeta the key of a job's metadata that names its group where the job names
 	// none.
-	Groups    queue.GroupLimits
+	Groups    job.GroupLimits
 	GroupMeta string
 	// Helpers is the most workers beyond Process.Max while tasks wait for others
 	// that they have submitted.

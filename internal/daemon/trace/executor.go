@@ -9,6 +9,7 @@ import (
 
 	"github.com/bullpen-run/bullpen"
 	"github.com/bullpen-run/bullpen/internal/daemon/logs"
+	"github.com/bullpen-run/bullpen/job"
 	"github.com/bullpen-run/bullpen/queue"
 )
 
@@ -51,7 +52,7 @@ type attempt struct {
 	pool      string
 	starts    *Starts
 	job       bool
-	delivered queue.Delivered
+	delivered job.Delivered
 	accepted  time.Time
 }
 

@@ -17,9 +17,9 @@ import (
 	"github.com/bullpen-run/bullpen/executortest"
 	"github.com/bullpen-run/bullpen/internal/daemon/settings"
 	"github.com/bullpen-run/bullpen/internal/daemon/trace/tracetest"
+	"github.com/bullpen-run/bullpen/job"
 	"github.com/bullpen-run/bullpen/pool"
 	"github.com/bullpen-run/bullpen/process"
-	"github.com/bullpen-run/bullpen/queue"
 )
 
 // tracer starts one to a collector.
@@ -193,7 +193,7 @@ func TestOneTrace(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	other.Ended(&queue.Info{ID: "1", Name: "x", Queue: "p", State: queue.Done, Enqueued: time.Now().Add(time.Hour), Ended: time.Now(), Attempts: 2})
+	other.Ended(&job.Info{ID: "1", Name: "x", Queue: "p", State: job.Done, Enqueued: time.Now().Add(time.Hour), Ended: time.Now(), Attempts: 2})
 	all, err := to.Await(within(t, 20*time.Second), func(all []tracetest.Span) bool { return len(all) == 6 })
 	if err != nil {
 		t.Fatal(err)
@@ -294,7 +294,7 @@ func TestNothing(t *testing.T) {
 	if none.Wrap("p", e, none.Starts()) != bullpen.Executor(e) || none.WrapEphemeral("p", e, nil) != bullpen.Executor(e) || none.Routes(nil) != nil {
 		t.Error("something is wrapped")
 	}
-	info := &queue.Info{}
+	info := &job.Info{}
 	if n := testing.AllocsPerRun(100, func() {
 		none.Ended(info)
 		none.Close(context.Background())

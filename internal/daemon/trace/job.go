@@ -4,12 +4,12 @@ import (
 	"time"
 
 	"github.com/bullpen-run/bullpen"
-	"github.com/bullpen-run/bullpen/queue"
+	"github.com/bullpen-run/bullpen/job"
 )
 
 // Ended tells of a job whose outcome was just made durable; it is for
 // queue.Config.Ended.
-func (t *Tracer) Ended(i *queue.Info) {
+func (t *Tracer) Ended(i *job.Info) {
 	if t == nil {
 		return
 	}
@@ -19,20 +19,20 @@ func (t *Tracer) Ended(i *queue.Info) {
 	}
 	now := time.Now()
 	spans := make([]span, 0, 3)
-	job := span{trace: at.Trace, id: at.Span, parent: at.above, state: at.state, name: named("job", i.Name), kind: kindInternal}
-	job.between(i.Enqueued, now)
-	describe(&job, i)
-	job.text(keyPriority, i.Priority.String())
-	job.text(keyState, i.State.String())
-	job.text(keyOutcome, i.Outcome.String())
-	job.text(keyReason, string(i.Reason))
-	job.number(keyAttempts, int64(i.Attempts))
-	job.text("bullpen.job.parent", i.Parent)
-	if i.State == queue.Dead {
-		job.text(keyError, i.Outcome.String())
-		job.fail(firstLine(i.Err))
+	whole := span{trace: at.Trace, id: at.Span, parent: at.above, state: at.state, name: named("job", i.Name), kind: kindInternal}
+	whole.between(i.Enqueued, now)
+	describe(&whole, i)
+	whole.text(keyPriority, i.Priority.String())
+	whole.text(keyState, i.State.String())
+	whole.text(keyOutcome, i.Outcome.String())
+	whole.text(keyReason, string(i.Reason))
+	whole.number(keyAttempts, int64(i.Attempts))
+	whole.text("bullpen.job.parent", i.Parent)
+	if i.State == job.Dead {
+		whole.text(keyError, i.Outcome.String())
+		whole.fail(firstLine(i.Err))
 	}
-	spans = append(spans, job)
+	spans = append(spans, whole)
 	if i.Attempts == 0 { // nobody has told of its waiting
 		wait := at.below("wait", kindConsumer)
 		wait.between(i.Enqueued, i.Ended)
@@ -50,7 +50,7 @@ func (t *Tracer) Ended(i *queue.Info) {
 	t.exporter.put(append(spans, outcome)...)
 }
 
-func describe(s *span, i *queue.Info) {
+func describe(s *span, i *job.Info) {
 	s.text("messaging.system", "bullpen")
 	s.text("messaging.destination.name", i.Queue)
 	s.text("messaging.message.id", i.ID)

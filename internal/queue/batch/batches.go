@@ -1,0 +1,361 @@
+package batch
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+
+	"github.com/bullpen-run/bullpen/internal/engine"
+	"github.com/bullpen-run/bullpen/internal/queue/jobs"
+	"github.com/bullpen-run/bullpen/internal/queue/record"
+	"github.com/bullpen-run/bullpen/internal/queue/run"
+	"github.com/bullpen-run/bullpen/job"
+)
+
+// Batches are the batches that this program counts. Nothing of it is on the path of
+// a job but to set a bit when its outcome is recorded. What is counted is stored a
+// little later, for whoever goes on after this program; what was not stored by then
+// is found out from the outcomes themselves (see survey).
+type Batches struct {
+	*run.Node
+
+	Tally counters
+	run   string        // names this run of the node
+	wake  chan struct{} // capacity 1: there are rosters in told, or stale is set
+	stale atomic.Bool   // another node has changed a record
+
+	mu   sync.Mutex
+	open map[string]*roster // by id; guarded by mu
+	told []*roster          // that are to be looked at; guarded by mu
+
+	// The last messages that were seen on a store that is shared; owned by the
+	// goroutine of run.
+	lastRecord, lastBits uint64
+}
+
+const (
+	// storePause is how often what is counted is stored at most.
+	storePause = 100 * time.Millisecond
+	// TickPause is how often batches are looked after that make no progress, and
+	// what other nodes have stored is read; idlePause where no batch is open.
+	TickPause = time.Second
+	idlePause = 5 * time.Second
+	// showPause is how often the progress of a batch is told at most.
+	showPause = time.Second
+)
+
+// New returns the batches of a node, which tells it of the jobs that end.
+// Begin has them counted.
+func New(n *run.Node) *Batches {
+	b := &Batches{Node: n, run: ulid.Make().String(), wake: make(chan struct{}, 1), open: make(map[string]*roster)}
+	n.MemberEnded, n.Above.Ended = b.counted, b.noteEnd
+	return b
+}
+
+// Begin has the batches counted until the queue is closed.
+func (q *Batches) Begin() { q.Background.Go(q.loop) } // ends with live
+
+// counters are what is counted for Stats.
+type counters struct{ Opened, Ended, Callbacks, Missing atomic.Uint64 }
+
+// of returns the roster of a batch, a new one where it has none yet: the loop reads
+// its record then.
+func (q *Batches) of(id string) *roster {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	t := q.open[id]
+	if t == nil {
+		t = newRoster(q, id)
+		q.open[id] = t
+		t.told = true
+		q.tellLocked(t)
+	}
+	return t
+}
+
+// tell has the loop look at a roster soon.
+func (q *Batches) tell(t *roster) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.tellLocked(t)
+}
+
+func (q *Batches) tellLocked(t *roster) {
+	q.told = append(q.told, t)
+	q.signal()
+}
+
+func (q *Batches) signal() {
+	select {
+	case q.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (q *Batches) forget(t *roster) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.open[t.id] == t {
+		delete(q.open, t.id)
+	}
+}
+
+// Size is how many batches are counted.
+func (q *Batches) Size() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.open)
+}
+
+// all returns the rosters of now.
+func (q *Batches) all() []*roster {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	all := make([]*roster, 0, len(q.open))
+	for _, t := range q.open {
+		all = append(all, t)
+	}
+	return all
+}
+
+// known returns the roster of a batch, nil where there is none.
+func (q *Batches) known(id string) *roster {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.open[id]
+}
+
+// made begins to count a batch that this program has made.
+func (q *Batches) made(r *record.Batch) {
+	q.of(r.ID).learn(r)
+}
+
+// learn takes in a record, where its batch is counted here.
+func (q *Batches) learn(r *record.Batch) {
+	if t := q.known(r.ID); t != nil {
+		t.learn(r)
+	}
+}
+
+// ready returns the roster of a batch once its record was read.
+func (q *Batches) ready(ctx context.Context, id string) (*roster, error) {
+	t := q.of(id)
+	select {
+	case <-t.ready:
+		return t, nil
+	case <-q.Live.Done():
+		return nil, job.ErrClosed
+	case <-q.Engine.Failed():
+		return nil, q.Err()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// counted tells whether a job is of a member that has ended, as a copy of it may be
+// that was put again.
+func (q *Batches) counted(s *record.Job) bool {
+	if s.Batch == "" {
+		return false
+	}
+	t := q.known(s.Batch)
+	return t != nil && t.has(s.Index)
+}
+
+// noteEnd counts a job that has ended, where it ends a member of a batch.
+func (q *Batches) noteEnd(e *record.End) {
+	if e.Batch == "" || e.Next != "" {
+		return
+	}
+	q.of(e.Batch).note(e.Index, record.FateOf(e), e.ID)
+}
+
+// loop looks after all batches until the queue is closed. It is one goroutine for
+// each Queue, and idle while there are none on a store that is not shared.
+func (q *Batches) loop() {
+	stop := q.hear()
+	defer stop()
+	q.again(q.readAll)
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	armed := true
+	for q.Live.Err() == nil {
+		select {
+		case <-q.Live.Done():
+			continue
+		case <-q.wake:
+			if q.stale.Swap(false) {
+				q.readRecords(false) //nolint:errcheck // the next tick reads them too
+			}
+			q.look()
+			q.PauseFor(storePause)
+		case <-timer.C:
+			armed = false
+			q.tick()
+		}
+		if pause := q.pause(); !armed && pause > 0 {
+			armed = true
+			timer.Reset(pause)
+		}
+	}
+	q.look() // what is counted last is stored if it still can be
+}
+
+// again tries until it succeeds or the queue is closed.
+func (q *Batches) again(try func() error) {
+	for wait := jobs.FirstPause; ; wait = min(2*wait, jobs.LastPause) {
+		err := try()
+		if err == nil || q.Hopeless(err) || !q.PauseFor(wait) {
+			return
+		}
+		q.Journal.Emit(job.Event{Kind: job.NotKept, Text: "the batches could not be read: " + err.Error()})
+	}
+}
+
+// pause is how long until the next tick, 0 for none.
+func (q *Batches) pause() time.Duration {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	switch {
+	case len(q.open) > 0:
+		return TickPause
+	case q.Engine.Shared():
+		return idlePause
+	default:
+		return 0
+	}
+}
+
+// look reads the records of new rosters and stores what was counted.
+func (q *Batches) look() {
+	q.mu.Lock()
+	told := q.told
+	q.told = nil
+	q.mu.Unlock()
+	for _, t := range told {
+		t.mu.Lock()
+		t.told = false
+		read := t.record != nil
+		t.mu.Unlock()
+		if !read && q.Live.Err() == nil {
+			if err := q.read(t); err != nil {
+				q.Journal.Emit(job.Event{Kind: job.NotKept, Batch: t.id, Text: "the batch could not be read: " + err.Error()})
+				continue // the next tick tries again
+			}
+		}
+		q.store(t)
+	}
+}
+
+// read reads the record of a batch and what nodes have counted of it.
+func (q *Batches) read(t *roster) error {
+	r, err := q.readBatch(q.Live, t.id)
+	if errors.Is(err, job.ErrNotFound) || errors.Is(err, job.ErrDamaged) {
+		if errors.Is(err, job.ErrDamaged) {
+			q.Damaged("", t.id, err)
+		}
+		t.leave()
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	t.learn(r)
+	if r.Final() {
+		return nil
+	}
+	return q.scan("set.bend."+t.id+".>", 1, func(m engine.Message) { q.readBits(m, t) })
+}
+
+// readBits takes in what a run of a node has counted.
+func (q *Batches) readBits(m engine.Message, t *roster) {
+	_, number, run, ok := record.ParseBits(m.Subject)
+	if !ok || run == q.run {
+		return
+	}
+	c, created, err := record.DecodeChunk(m.Subject, m.Data)
+	if err != nil {
+		return // it is found out from the outcomes
+	}
+	t.mu.Lock()
+	t.stored = true
+	t.mu.Unlock()
+	t.merge(number, c, created)
+}
+
+// scan calls each for all messages of a subject from a sequence number on.
+func (q *Batches) scan(subject string, from uint64, each func(engine.Message)) error {
+	for {
+		page, err := q.Engine.Scan(q.Live, engine.State, subject, from, jobs.ScanPage)
+		if err != nil {
+			return err
+		}
+		for _, m := range page {
+			from = m.Seq + 1
+			each(m)
+		}
+		if len(page) < jobs.ScanPage {
+			return nil
+		}
+	}
+}
+
+// readAll reads all batches that are not done, at the start, and removes what was
+// counted of others. The members of those that are there are looked for at once.
+func (q *Batches) readAll() error {
+	if err := q.readRecords(true); err != nil {
+		return err
+	}
+	var left []uint64
+	err := q.scan("set.bend.>", 1, func(m engine.Message) {
+		id, _, _, ok := record.ParseBits(m.Subject)
+		q.lastBits = m.Seq
+		switch t := q.known(id); {
+		case !ok:
+		case t == nil && time.Since(m.Time) > TickPause: // nobody is about to count it
+			left = append(left, m.Seq)
+		case t != nil:
+			q.readBits(m, t)
+		}
+	})
+	for _, seq := range left {
+		if err == nil {
+			err = q.Engine.Delete(q.Live, engine.State, seq)
+		}
+	}
+	return err
+}
+
+// readRecords reads the records of batches that were stored since the last time.
+func (q *Batches) readRecords(first bool) error {
+	return q.scan("set.batch.*", q.lastRecord+1, func(m engine.Message) {
+		q.lastRecord = m.Seq
+		r, err := record.DecodeBatch(m)
+		if err != nil {
+			if first {
+				q.Damaged("", engine.LastToken(m.Subject), err)
+			}
+			return
+		}
+		t := q.known(r.ID)
+		if r.Final() || t != nil && !first {
+			q.learn(r)
+			return
+		}
+		t = q.of(r.ID)
+		if first {
+			t.mu.Lock()
+			t.lookAt = time.Now()
+			t.cancels = t.cancels || !q.Engine.Shared()
+			t.mu.Unlock()
+		}
+		t.learn(r)
+		if !first {
+			q.scan("set.bend."+t.id+".>", 1, func(m engine.Message) { q.readBits(m, t) }) //nolint:errcheck // it is found out from the outcomes
+		}
+	})
+}

@@ -1,0 +1,93 @@
+package batch
+
+import (
+	"strings"
+	"time"
+
+	"github.com/bullpen-run/bullpen/internal/engine"
+	"github.com/bullpen-run/bullpen/internal/queue/record"
+	"github.com/bullpen-run/bullpen/job"
+)
+
+// store puts away what was counted of a batch, without waiting for it.
+func (q *Batches) store(t *roster) {
+	for _, p := range t.unstored() {
+		q.Engine.Put(p, func(_ uint64, err error) {
+			switch {
+			case err != nil:
+				_, number, _, _ := record.ParseBits(p.Subject)
+				t.mu.Lock()
+				t.changed[number] = true // the next tick stores it
+				t.mu.Unlock()
+			case q.Engine.Shared():
+				q.Engine.Send("bend", append([]byte(p.Subject+" "), p.Data...)) //nolint:errcheck // others also read what is stored
+			}
+		})
+	}
+}
+
+// unstored gives what is to be stored of a batch, and tells how far it is.
+func (t *roster) unstored() []engine.Put {
+	q := t.batches
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.record == nil || !t.record.Ended.IsZero() || t.left {
+		return nil
+	}
+	var puts []engine.Put
+	for number := range t.changed {
+		t.stored = true
+		subject := record.BitsSubject(t.id, number, t.batches.run)
+		puts = append(puts, engine.Put{Stream: engine.State, Subject: subject, Data: t.chunks[number].Encode(subject, t.record.Created)})
+	}
+	clear(t.changed)
+	if now := time.Now(); len(puts) > 0 && now.Sub(t.shownAt) >= showPause {
+		t.shownAt = now
+		i := t.record.Info()
+		t.counted(&i)
+		q.Journal.Emit(job.Event{Kind: job.BatchProgress, Batch: t.id, Count: i.Ended, Text: counts(&i)})
+	}
+	return puts
+}
+
+// hear takes in what other nodes have counted, and that they have changed a record.
+func (q *Batches) hear() (stop func()) {
+	if !q.Engine.Shared() {
+		return func() {}
+	}
+	var stops []func()
+	for subject, heard := range map[string]func(string, []byte){
+		"bend": func(_ string, data []byte) {
+			subject, bits, _ := strings.Cut(string(data), " ")
+			id, _, _, ok := record.ParseBits(subject)
+			if t := q.known(id); ok && t != nil {
+				q.readBits(engine.Message{Subject: subject, Data: []byte(bits)}, t)
+			}
+		},
+		"batch": func(_ string, run []byte) {
+			if string(run) != q.run {
+				q.stale.Store(true)
+				q.signal()
+			}
+		},
+	} {
+		stop, err := q.Engine.Listen(subject, heard)
+		if err != nil {
+			q.Journal.Emit(job.Event{Kind: job.NotKept, Text: "what other nodes count of batches is only read each second: " + err.Error()})
+			continue
+		}
+		stops = append(stops, stop)
+	}
+	return func() {
+		for _, stop := range stops {
+			stop()
+		}
+	}
+}
+
+// changed tells other nodes that a record was stored.
+func (q *Batches) changed() {
+	if e := q.Engine; e.Shared() {
+		e.Send("batch", []byte(q.run)) //nolint:errcheck // others also look each second
+	}
+}

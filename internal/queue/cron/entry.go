@@ -1,0 +1,253 @@
+package cron
+
+import (
+	"container/heap"
+	"hash/fnv"
+	"sync"
+	"time"
+
+	"github.com/bullpen-run/bullpen/internal/queue/record"
+	"github.com/bullpen-run/bullpen/internal/schedule"
+	"github.com/bullpen-run/bullpen/job"
+)
+
+// What bounds the ticks that a node deals with.
+const (
+	// missedAfter is how late a tick is that a node hears of when it is a missed one.
+	missedAfter = 10 * time.Second
+	// mostMissed is how many missed ticks MissedAll fires, and MostCounted how many
+	// of one gap are counted.
+	mostMissed  = 1000
+	MostCounted = 10_000
+	// HoldBack is how long a node leaves a tick to the node that had the last one,
+	// and HoldMore how much longer some of them do, so that not all wake at once.
+	HoldBack = time.Second
+	HoldMore = 500 * time.Millisecond
+	// smallJob is the largest record of a job that is kept in memory; larger ones are
+	// read when they are due.
+	smallJob = 4 << 10
+)
+
+// entry is a schedule as FireSchedules knows it. It belongs to the goroutine of
+// FireSchedules, and while it is busy to the one that deals with its ticks.
+type entry struct {
+	name     string
+	seq      uint64 // of its record
+	rule     *schedule.Rule
+	fault    string // why there is no rule
+	paused   bool
+	since    time.Time
+	missed   job.Missed
+	overlap  job.Overlap
+	queue    string
+	priority job.Priority
+	job      []byte // its record; nil for a large one
+
+	tick    record.Tick
+	tickSeq uint64
+	// known is when this program heard of it as it is: ticks until then may have been
+	// dealt with by another one that did not come to say so.
+	known time.Time
+	// trying is a tick that could not enqueue its job, and pause how long it waits for
+	// the next try.
+	trying time.Time
+	pause  time.Duration
+	// stale says that tick may not be what is stored.
+	stale bool
+
+	next  time.Time // the next tick, or the first one that is due; zero when there is none
+	wake  time.Time // when it is looked at
+	place int       // among the entries that wait; -1 when it does not
+	held  bool      // another node goes first
+
+	// These belong to the goroutine of FireSchedules always.
+	busy  bool
+	dirty bool         // it was changed while it was busy
+	heard *record.Tick // how far it is, heard while it was busy, with
+	seqOf uint64       // its sequence number
+}
+
+// after is from when its ticks are still to be dealt with.
+func (e *entry) after() time.Time { return e.tick.After(e.since) }
+
+// is takes over what lies in the store. now is when that was read.
+func (e *entry) is(s *scannedSchedule, rules *ruleCache, now time.Time) {
+	e.seq, e.known, e.pause, e.trying = s.seq, now, 0, time.Time{}
+	e.rule, e.fault = nil, ""
+	if s.err != nil {
+		e.fault = s.err.Error()
+		return
+	}
+	r := s.record
+	e.paused, e.since, e.missed, e.overlap = r.Paused, r.Since, r.Missed, r.Overlap
+	e.queue, e.priority = r.Job.Queue, r.Job.Priority
+	if e.job = r.JobRecord; len(e.job) > smallJob {
+		e.job = nil
+	}
+	rule, err := rules.of(r)
+	if err != nil {
+		e.fault = err.Error()
+		return
+	}
+	e.rule = rule
+}
+
+// hears takes over how far it is, if that is news.
+func (e *entry) hears(t record.Tick, seq uint64) {
+	if seq > e.tickSeq {
+		e.tick, e.tickSeq = t, seq
+	}
+}
+
+// due says what is to be done about the ticks that are due at a time.
+type due struct {
+	// first is the first of them; doubt says that it may have been dealt with.
+	first time.Time
+	doubt bool
+	// fire are the ticks to fire, and late says that they were missed.
+	fire []time.Time
+	late bool
+	// missed is how many do not fire, the last of them last; they come before those
+	// that fire.
+	missed int
+	last   time.Time
+}
+
+// dueAt says what is to be done at a time; nil when nothing is due.
+func (e *entry) dueAt(now time.Time) *due {
+	if e.rule == nil || e.paused {
+		return nil
+	}
+	after := e.after()
+	first := e.rule.Next(after)
+	if first.IsZero() || first.After(now) {
+		return nil
+	}
+	d := &due{first: first, doubt: !first.After(e.known), fire: []time.Time{first}}
+	trying := first.Equal(e.trying)
+	if !trying && now.Sub(first) <= missedAfter {
+		return d
+	}
+	all := e.rule.Between(after, now, MostCounted)
+	if trying && len(all) == 1 || len(all) == 0 {
+		return d
+	}
+	d.late, d.doubt = true, true
+	latest := all[len(all)-1]
+	switch {
+	case e.missed == job.MissedAll:
+		d.fire = all[max(len(all)-mostMissed, 0):]
+	case e.missed == job.MissedOnce, now.Sub(latest) <= missedAfter:
+		d.fire = all[len(all)-1:]
+		d.late = now.Sub(latest) > missedAfter
+	default:
+		d.fire = nil
+	}
+	if d.missed = len(all) - len(d.fire); d.missed > 0 {
+		d.last = all[d.missed-1]
+	}
+	return d
+}
+
+// ruleCache makes each rule of a zone, and each zone, once: most schedules share
+// them.
+type ruleCache struct {
+	mu    sync.Mutex
+	zones map[string]*time.Location    // guarded by mu
+	rules map[[2]string]*schedule.Rule // by text and zone; guarded by mu
+}
+
+// mostRules bounds the cache: who changes schedules all the time fills it.
+const mostRules = 10_000
+
+func (c *ruleCache) of(r *record.Schedule) (*schedule.Rule, error) {
+	if r.Every != 0 {
+		return schedule.New(r.Cron, r.Every, r.Zone, r.Anchor, c.zone)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	key := [2]string{r.Cron, r.Zone}
+	if rule := c.rules[key]; rule != nil {
+		return rule, nil
+	}
+	rule, err := schedule.New(r.Cron, r.Every, r.Zone, r.Anchor, c.zone)
+	if err != nil {
+		return nil, err
+	}
+	if c.rules == nil || len(c.rules) >= mostRules {
+		c.rules = make(map[[2]string]*schedule.Rule)
+	}
+	c.rules[key] = rule
+	return rule, nil
+}
+
+// zone is called with mu held, or for a rule that needs none.
+func (c *ruleCache) zone(name string) (*time.Location, error) {
+	if z := c.zones[name]; z != nil {
+		return z, nil
+	}
+	z, err := schedule.Zone(name)
+	if err != nil {
+		return nil, err
+	}
+	if c.zones == nil {
+		c.zones = make(map[string]*time.Location)
+	}
+	c.zones[name] = z
+	return z, nil
+}
+
+// stagger gives a node its part of HoldMore for a schedule.
+func stagger(node, name string) time.Duration {
+	h := fnv.New32a()
+	h.Write([]byte(node))
+	h.Write([]byte{0})
+	h.Write([]byte(name))
+	return time.Duration(h.Sum32()%1024) * HoldMore / 1024
+}
+
+// agenda has the entries that wait for a time, the first one first.
+type agenda []*entry
+
+func (a agenda) Len() int           { return len(a) }
+func (a agenda) Less(i, j int) bool { return a[i].wake.Before(a[j].wake) }
+
+func (a agenda) Swap(i, j int) {
+	a[i], a[j] = a[j], a[i]
+	a[i].place, a[j].place = i, j
+}
+
+// Push is of package heap.
+func (a *agenda) Push(x any) {
+	e, ok := x.(*entry)
+	if !ok {
+		return // nothing else is pushed
+	}
+	e.place = len(*a)
+	*a = append(*a, e)
+}
+
+// Pop is of package heap.
+func (a *agenda) Pop() any {
+	old := *a
+	e := old[len(old)-1]
+	old[len(old)-1] = nil
+	*a = old[:len(old)-1]
+	e.place = -1
+	return e
+}
+
+// set gives e its place for its time.
+func (a *agenda) set(e *entry) {
+	if e.place >= 0 {
+		heap.Fix(a, e.place)
+		return
+	}
+	heap.Push(a, e)
+}
+
+func (a *agenda) drop(e *entry) {
+	if e.place >= 0 {
+		heap.Remove(a, e.place)
+	}
+}

@@ -1,0 +1,101 @@
+package cron
+
+import (
+	"time"
+
+	"github.com/bullpen-run/bullpen/internal/queue/jobs"
+	"github.com/bullpen-run/bullpen/internal/queue/record"
+)
+
+// The subjects on which nodes tell each other of schedules: that one was changed,
+// that a tick was dealt with, and that a node fires no more.
+const (
+	tellChanged = "cron.set"
+	tellTicked  = "cron.tick"
+	tellBye     = "cron.bye"
+)
+
+// news is what a firer hears. One field is set.
+type news struct {
+	fired   *entry            // its ticks have been dealt with
+	changed string            // the name of a schedule
+	loaded  *scannedSchedule  // it was read; without a record and an error it is gone
+	all     []scannedSchedule // all were read, begun at the time asked
+	asked   time.Time
+	failed  error // reading failed
+	name    string
+	ticked  *record.Tick // of the schedule name, with seq
+	seq     uint64
+	bye     string // a node
+}
+
+// listen hears what other nodes do.
+func (f *firer) listen() (stop func(), err error) {
+	var stops []func()
+	stop = func() {
+		for _, s := range stops {
+			s()
+		}
+	}
+	if !f.shared {
+		return stop, nil
+	}
+	for subject, heard := range map[string]func([]byte){
+		tellChanged: func(b []byte) { f.tell(news{changed: string(b)}) },
+		tellBye:     func(b []byte) { f.tell(news{bye: string(b)}) },
+		tellTicked:  f.heardTick,
+	} {
+		s, err := f.queue.Engine.Listen(subject, func(_ string, b []byte) { heard(b) })
+		if err != nil {
+			return stop, jobs.StoreError(err)
+		}
+		stops = append(stops, s)
+	}
+	return stop, nil
+}
+
+// tell puts something into the inbox.
+func (f *firer) tell(n news) {
+	f.mu.Lock()
+	f.inbox = append(f.inbox, n)
+	f.mu.Unlock()
+	select {
+	case f.wake <- struct{}{}:
+	default:
+	}
+}
+
+// local is the call of FireSchedules of this queue, nil when there is none.
+func (q *Schedules) local() *firer {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.firer
+}
+
+// scheduleChanged tells all nodes that a schedule was put or removed.
+func (q *Schedules) scheduleChanged(name string) {
+	if f := q.local(); f != nil {
+		f.tell(news{changed: name})
+	}
+	if q.Engine.Shared() {
+		q.Engine.Send(tellChanged, []byte(name)) //nolint:errcheck // they read all again from time to time
+	}
+}
+
+// scheduleTicked tells all nodes how far a schedule is.
+func (q *Schedules) scheduleTicked(name string, seq uint64, data []byte) {
+	word := record.EncodeTicked(name, seq, data)
+	if q.Engine.Shared() {
+		q.Engine.Send(tellTicked, word) //nolint:errcheck // who does not hear of it looks
+		return
+	}
+	if f := q.local(); f != nil {
+		f.heardTick(word)
+	}
+}
+
+func (f *firer) heardTick(b []byte) {
+	if name, seq, t, err := record.DecodeTicked(b); err == nil {
+		f.tell(news{name: name, seq: seq, ticked: &t})
+	}
+}

@@ -1,0 +1,254 @@
+package cron
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/bullpen-run/bullpen/internal/engine"
+	"github.com/bullpen-run/bullpen/internal/queue/jobs"
+	"github.com/bullpen-run/bullpen/internal/queue/record"
+	"github.com/bullpen-run/bullpen/job"
+)
+
+// tickID is the id of the job of a tick: the same for all nodes, whatever the
+// schedule says by then.
+func tickID(name string, tick time.Time) string { return record.DerivedID(tick, "cron", name) }
+
+// fire deals with the ticks of a schedule that are due. For each one the job is
+// put first, under the id of the tick, and then it is noted that it was: who dies
+// in between leaves it to the next one to put the same job again, which changes
+// nothing. While it runs, e is its own.
+func (f *firer) fire(e *entry) {
+	q := f.queue
+	for {
+		if err := f.look(e); err != nil {
+			f.failed(e, err)
+			return
+		}
+		d := e.dueAt(q.now())
+		if d == nil {
+			e.pause, e.trying = 0, time.Time{}
+			return
+		}
+		if e.held && e.tick.Node != "" {
+			// Whoever had the last tick let this one pass.
+			f.tell(news{bye: e.tick.Node})
+		}
+		again, err := f.deal(e, d)
+		if err != nil {
+			f.failed(e, err)
+			return
+		}
+		e.pause, e.trying = 0, time.Time{}
+		if !again || f.leaving.Err() != nil {
+			return
+		}
+	}
+}
+
+// look reads how far a schedule is, where another node may have dealt with the
+// tick that is due.
+func (f *firer) look(e *entry) error {
+	if !e.stale && (!f.shared || !e.held && e.overlap == job.OverlapAllow) {
+		return nil
+	}
+	t, seq, err := f.queue.readTick(f.queue.Live, e.name)
+	if err != nil {
+		return err
+	}
+	e.tick, e.tickSeq, e.stale = t, seq, false
+	return nil
+}
+
+// deal deals with what is due. again says that it has to be looked at again.
+func (f *firer) deal(e *entry, d *due) (again bool, err error) {
+	q := f.queue
+	if d.doubt {
+		fired, err := q.unendedOrEnded(q.Live, tickID(e.name, d.first))
+		if err != nil {
+			return false, err
+		}
+		if fired {
+			// Whoever did that did not come to note it.
+			return true, f.note(e, advance{tick: d.first, job: tickID(e.name, d.first), adopted: true})
+		}
+	}
+	if d.missed > 0 {
+		if err := f.note(e, advance{tick: d.last, missed: d.missed}); err != nil {
+			return false, err
+		}
+	}
+	for _, tick := range d.fire {
+		select {
+		case <-f.leaving.Done():
+			return false, nil
+		default:
+		}
+		if err := f.fireTick(e, tick, d.late); err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// fireTick enqueues the job of one tick, and notes it.
+func (f *firer) fireTick(e *entry, tick time.Time, late bool) error {
+	q := f.queue
+	if e.overlap == job.OverlapForbid {
+		runs, err := q.unended(q.Live, e.tick.Job)
+		if err != nil {
+			return err
+		}
+		if runs {
+			return f.note(e, advance{tick: tick, skipped: "the last job, " + e.tick.Job + ", has not ended"})
+		}
+	}
+	s, err := f.jobOf(e, tick)
+	if err != nil {
+		return err
+	}
+	if _, err := q.EnqueueDerived(q.Live, s); err != nil {
+		return err
+	}
+	if !late {
+		q.Ticks.wasLate(q.now().Sub(tick))
+	}
+	return f.note(e, advance{tick: tick, job: s.ID, stored: s})
+}
+
+// jobOf makes the job of a tick.
+func (f *firer) jobOf(e *entry, tick time.Time) (*record.Job, error) {
+	q := f.queue
+	data := e.job
+	if data == nil {
+		r, _, err := q.readSchedule(q.Live, e.name)
+		if err != nil {
+			return nil, err
+		}
+		data = r.JobRecord
+	}
+	kept, err := record.DecodeJob(record.ScheduleJob, data)
+	if err != nil {
+		return nil, err
+	}
+	kept.Job.Queue, kept.Job.Priority = e.queue, e.priority
+	s, err := q.Prepare(&kept.Job)
+	if err != nil {
+		return nil, err
+	}
+	s.ID, s.Schedule, s.Tick = tickID(e.name, tick), e.name, tick
+	return s, nil
+}
+
+// advance is how a schedule gets ahead by one note.
+type advance struct {
+	tick    time.Time
+	job     string      // that was enqueued, empty when none was
+	stored  *record.Job // the same
+	adopted bool        // somebody else did, and did not note it
+	skipped string      // why none was
+	missed  int         // how many ticks until this one were missed
+}
+
+// note stores how far a schedule is. When another node has noted the same tick it
+// was that node's, and nothing is counted here.
+func (f *firer) note(e *entry, s advance) error {
+	q := f.queue
+	for range jobs.KeyTries {
+		t := e.tick
+		if t.After(e.since).After(s.tick) || t.After(e.since).Equal(s.tick) {
+			return nil
+		}
+		t.Since, t.Last, t.Node, t.Err = e.since, s.tick, q.Config.Node, ""
+		switch {
+		case s.job != "":
+			t.Job = s.job
+			t.Fired++
+		case s.missed > 0:
+			t.Skipped += uint64(s.missed)
+		default:
+			t.Skipped++
+		}
+		seq, err := q.putTick(q.Live, e.name, t, e.tickSeq)
+		if err == nil {
+			e.tick, e.tickSeq = t, seq
+			f.count(e, s)
+			return nil
+		}
+		if !errors.Is(err, engine.ErrConflict) {
+			e.stale = true
+			return err
+		}
+		if e.tick, e.tickSeq, err = q.readTick(q.Live, e.name); err != nil {
+			e.stale = true
+			return err
+		}
+	}
+	return fmt.Errorf("how far schedule %q is was not stored: %d other nodes came first, each time", e.name, jobs.KeyTries)
+}
+
+// count counts what this node has done, and tells of it.
+func (f *firer) count(e *entry, s advance) {
+	q := f.queue
+	c := &q.Ticks
+	ev := job.Event{Schedule: e.name, Queue: e.queue, Text: "tick " + s.tick.UTC().Format(time.RFC3339Nano)}
+	switch {
+	case s.adopted:
+		c.Fired.Add(1)
+		return
+	case s.job != "":
+		c.Fired.Add(1)
+		ev.Kind, ev.Job, ev.Task = job.ScheduleFired, s.job, s.stored.Job.Name
+	case s.missed > 0:
+		c.Missed.Add(uint64(s.missed))
+		ev.Kind, ev.Count = job.TicksMissed, s.missed
+		ev.Text = "until " + ev.Text
+	default:
+		c.Skipped.Add(1)
+		ev.Kind = job.TickSkipped
+		ev.Text += ": " + s.skipped
+	}
+	q.Journal.Emit(ev)
+}
+
+// failed notes why a tick could not be dealt with. It is tried again until the
+// next one is due.
+func (f *firer) failed(e *entry, err error) {
+	q, tick := f.queue, e.rule.Next(e.after())
+	first := !e.trying.Equal(tick)
+	e.trying, e.pause = tick, min(max(2*e.pause, jobs.FirstPause), jobs.LastPause)
+	if q.Hopeless(err) {
+		return // FireSchedules ends, and says why
+	}
+	q.Ticks.Failed.Add(1)
+	if !first {
+		return
+	}
+	q.Journal.Emit(job.Event{Kind: job.ScheduleFailed, Schedule: e.name, Queue: e.queue, Text: err.Error()})
+	if e.stale {
+		return
+	}
+	t := e.tick
+	t.Err = err.Error()
+	seq, err := q.putTick(q.Live, e.name, t, e.tickSeq)
+	if err != nil {
+		e.stale = true
+		return
+	}
+	e.tick, e.tickSeq = t, seq
+}
+
+// unendedOrEnded tells whether there is a job, or was.
+func (q *Schedules) unendedOrEnded(ctx context.Context, id string) (bool, error) {
+	_, err := q.Get(ctx, id)
+	switch {
+	case err == nil || errors.Is(err, job.ErrDamaged):
+		return true, nil
+	case errors.Is(err, job.ErrNotFound):
+		return false, nil
+	default:
+		return false, err
+	}
+}

@@ -1,0 +1,150 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	bullpen "github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/internal/engine"
+	"github.com/bullpen-run/bullpen/internal/queue/record"
+	"github.com/bullpen-run/bullpen/job"
+)
+
+// checkJob reports every fault of j at once.
+func (c *Config) checkJob(j *job.Job) error {
+	return errors.Join(j.Check(), c.CheckSizes(j))
+}
+
+// CheckSizes reports what of j is larger than c allows.
+func (c *Config) CheckSizes(j *job.Job) error {
+	if len(j.Payload) > c.MaxPayload {
+		return fmt.Errorf("job %q: Payload has %d bytes: at most %d are taken (Config.MaxPayload); put the data elsewhere and its name into the payload", j.Name, len(j.Payload), c.MaxPayload)
+	}
+	if len(j.Then) == 0 {
+		return nil
+	}
+	if size := record.LinksSize(j.Then); size > c.MaxPayload/2 || size+len(j.Payload) > c.MaxPayload {
+		return fmt.Errorf("job %q: Then takes %d bytes and Payload %d: the two take %d at most (Config.MaxPayload), Then half of that; make Meta smaller or the chain shorter",
+			j.Name, size, len(j.Payload), c.MaxPayload)
+	}
+	return nil
+}
+
+// MaxResultOf is the most bytes of the result of s: what follows must be able to
+// take it as its payload.
+func (c *Config) MaxResultOf(s *record.Job) int {
+	if len(s.Job.Then) == 0 {
+		return c.MaxResult
+	}
+	return min(c.MaxResult, c.MaxPayload-record.LinksSize(s.Job.Then[1:]))
+}
+
+// TooLarge says why a result of size bytes is not taken.
+func (c *Config) TooLarge(s *record.Job, size int) string {
+	if most := c.MaxResultOf(s); most < c.MaxResult {
+		return fmt.Sprintf("the result has %d bytes, and the next job of the chain can have %d as its payload (Config.MaxPayload, less what follows it)", size, most)
+	}
+	return "the result is larger than Config.MaxResult"
+}
+
+// GoOn enqueues the job that follows s, which ended as e says. However often it is
+// called, the job runs once. It is done before s leaves the queue, so that a crash
+// at any moment leaves one of the two there.
+func (q *Jobs) GoOn(ctx context.Context, e *record.End, s *record.Job) error {
+	if e.Next == "" || len(s.Job.Then) == 0 {
+		return nil
+	}
+	n := &record.Job{ID: e.Next, Job: s.Job.Then[0], Enqueued: e.Ended, Chain: s.Chain, Batch: s.Batch, Index: s.Index}
+	n.Job.Payload, n.Job.Then = e.Result, s.Job.Then[1:]
+	n.Chain.Number++
+	if n.Job.Delay > 0 {
+		n.Job.At, n.Job.Delay = e.Ended.Add(n.Job.Delay), 0
+	}
+	if !n.Job.At.After(time.Now()) {
+		n.Job.At = time.Time{}
+	}
+	_, err := q.EnqueueDerived(ctx, n)
+	return err
+}
+
+// EnqueueChain is that of a queue.
+func (q *Jobs) EnqueueChain(ctx context.Context, jobs ...job.Job) (job.Ref, error) {
+	if len(jobs) == 0 {
+		return job.Ref{}, errors.New("queue: EnqueueChain needs a job at least")
+	}
+	first := jobs[0]
+	if len(first.Then) > 0 && len(jobs) > 1 {
+		return job.Ref{}, errors.New("queue: the first job of EnqueueChain has jobs in Then already: pass all of them as arguments, or call Enqueue")
+	}
+	if len(jobs) > 1 {
+		first.Then = jobs[1:]
+	}
+	return q.Enqueue(ctx, first)
+}
+
+// WaitChain is that of a queue.
+func (q *Jobs) WaitChain(ctx context.Context, id string) (bullpen.Result, error) {
+	e, err := q.waitEnd(ctx, id)
+	for err == nil && e.Next != "" {
+		e, err = q.waitNext(ctx, e)
+	}
+	if err != nil {
+		return bullpen.Result{}, err
+	}
+	return e.Give()
+}
+
+// waitNext waits for the end of the job that follows one that has ended. That one
+// is still in the queue while the other is not yet there.
+func (q *Jobs) waitNext(ctx context.Context, before *record.End) (*record.End, error) {
+	for {
+		e, err := q.waitEnd(ctx, before.Next)
+		if !errors.Is(err, job.ErrNotFound) {
+			return e, err
+		}
+		if left, gone := q.LeftQueue(ctx, before.ID); gone != nil || left {
+			// Between the two looks it may have enqueued the other and left.
+			if e, err := q.waitEnd(ctx, before.Next); !errors.Is(err, job.ErrNotFound) {
+				return e, err
+			}
+			return nil, errors.Join(err, gone)
+		}
+		select {
+		case <-time.After(keyPause):
+		case <-ctx.Done():
+			return nil, gaveUp(ctx, before.Next)
+		}
+	}
+}
+
+// LeftQueue tells whether no message of a job is there any more.
+func (q *Jobs) LeftQueue(ctx context.Context, id string) (bool, error) {
+	for _, subject := range []string{"at." + id, "job.*.*." + id} {
+		_, err := q.Engine.Get(ctx, engine.Jobs, subject)
+		if !errors.Is(err, engine.ErrNotFound) {
+			return false, StoreError(err)
+		}
+	}
+	return true, nil
+}
+
+// AwaitNext waits until the job that follows one is there: it is put before that
+// one leaves.
+func (q *Jobs) AwaitNext(ctx context.Context, before *record.End) error {
+	for {
+		left, err := q.LeftQueue(ctx, before.ID)
+		if err != nil || left {
+			return err
+		}
+		if _, err := q.Get(ctx, before.Next); !errors.Is(err, job.ErrNotFound) {
+			return err
+		}
+		select {
+		case <-time.After(keyPause):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}

@@ -1,0 +1,134 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+
+	"github.com/bullpen-run/bullpen/internal/engine"
+	"github.com/bullpen-run/bullpen/internal/queue/record"
+	"github.com/bullpen-run/bullpen/job"
+)
+
+// ListDead is that of a queue.
+func (q *Jobs) ListDead(ctx context.Context, f job.Filter) (job.Page, error) {
+	f.State = job.Dead
+	return q.List(ctx, f)
+}
+
+// GetDead is that of a queue.
+func (q *Jobs) GetDead(ctx context.Context, id string) (*job.Info, error) {
+	_, e, s, err := q.dead(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	info := e.Info()
+	if s != nil {
+		info.Payload, info.Meta, info.Deadline = s.Job.Payload, s.Job.Meta, s.Job.Deadline
+		info.PayloadSize = len(info.Payload)
+	}
+	return info, nil
+}
+
+// dead reads a dead job; s is nil where the job itself was damaged.
+func (q *Jobs) dead(ctx context.Context, id string) (m engine.Message, e *record.End, s *record.Job, err error) {
+	if err := record.CheckID(id); err != nil {
+		return m, nil, nil, err
+	}
+	m, err = q.Engine.Get(ctx, engine.Dead, "dead.*."+id)
+	if errors.Is(err, engine.ErrNotFound) {
+		return m, nil, nil, fmt.Errorf("%w: %s is not among the dead", job.ErrNotFound, id)
+	}
+	if err != nil {
+		return m, nil, nil, StoreError(err)
+	}
+	e, err = record.DecodeEnd(id, m.Data)
+	if err != nil {
+		return m, nil, nil, err
+	}
+	if s, err = record.DecodeJob(id, e.Job); err != nil {
+		return m, e, nil, nil //nolint:nilerr // a job that is damaged is among the dead for that; the ending says so
+	}
+	s.Job.Queue, s.Job.Priority = e.Queue, e.Priority
+	return m, e, s, nil
+}
+
+// RetryDead is that of a queue.
+func (q *Jobs) RetryDead(ctx context.Context, id string) (job.Ref, error) {
+	m, e, s, err := q.dead(ctx, id)
+	if err != nil {
+		return job.Ref{}, err
+	}
+	if s == nil {
+		return job.Ref{}, fmt.Errorf("job %s cannot be tried again: its payload is damaged (%s); enqueue it anew", id, e.Message)
+	}
+	ref, err := q.putAgain(ctx, s, id, id)
+	if err != nil {
+		return ref, err
+	}
+	if err := q.Engine.Delete(ctx, engine.Dead, m.Seq); err != nil {
+		return ref, StoreError(err)
+	}
+	q.Journal.Emit(job.Event{Kind: job.TriedAgain, Queue: e.Queue, Task: e.Name, Job: id, Text: "as " + ref.ID})
+	return ref, nil
+}
+
+// RemoveDead is that of a queue.
+func (q *Jobs) RemoveDead(ctx context.Context, id string) error {
+	if err := record.CheckID(id); err != nil {
+		return err
+	}
+	m, err := q.Engine.Get(ctx, engine.Dead, "dead.*."+id)
+	if errors.Is(err, engine.ErrNotFound) {
+		return fmt.Errorf("%w: %s is not among the dead", job.ErrNotFound, id)
+	}
+	if err == nil {
+		err = q.Engine.Delete(ctx, engine.Dead, m.Seq)
+	}
+	return StoreError(err)
+}
+
+// Compensate enqueues the job that undoes another, once.
+func (q *Jobs) Compensate(ctx context.Context, e *record.End, task string, payload []byte) error {
+	s := &record.Job{
+		ID: ulid.Make().String(), Enqueued: e.Ended, Parent: e.ID, Undoes: e.Outcome.String(),
+		Job: job.Job{
+			Queue: e.Queue, Name: task, Payload: payload, Priority: e.Priority,
+			Key: "bullpen.undo/" + e.ID, Group: e.Group, Meta: map[string]string{record.MetaTask: e.Name},
+		},
+	}
+	_, err := q.enqueueKeyed(ctx, s)
+	if err == nil {
+		q.Journal.Emit(job.Event{Kind: job.Compensated, Queue: e.Queue, Task: task, Job: e.ID, Text: "by " + s.ID})
+	}
+	return err
+}
+
+// Bury enqueues the job that is told of the death of another, once.
+func (q *Jobs) Bury(ctx context.Context, e *record.End, j *job.Job) error {
+	meta := map[string]string{
+		record.MetaTask: e.Name, record.MetaReason: string(e.Reason), record.MetaOutcome: e.Outcome.String(), record.MetaError: errorLine(e.Err()),
+	}
+	for k, v := range j.Meta {
+		if !strings.HasPrefix(k, "bullpen.") {
+			meta[k] = v
+		}
+	}
+	id, err := ulid.ParseStrict(e.ID)
+	if err != nil {
+		return nil //nolint:nilerr // no job of ours has such an id: somebody else put it into the store
+	}
+	s := &record.Job{
+		ID: record.DerivedID(id.Timestamp(), "bury", e.ID), Enqueued: time.Now(), Parent: e.ID,
+		Job: job.Job{Queue: e.Queue, Name: j.Bury, Payload: j.Payload, Priority: e.Priority, Group: e.Group, Meta: meta},
+	}
+	if _, err := q.EnqueueDerived(ctx, s); err != nil {
+		return err
+	}
+	q.Journal.Emit(job.Event{Kind: job.ToldOfDeath, Queue: e.Queue, Task: j.Bury, Job: e.ID, Text: "by " + s.ID})
+	return nil
+}

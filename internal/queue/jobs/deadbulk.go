@@ -1,0 +1,121 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/bullpen-run/bullpen/internal/engine"
+	"github.com/bullpen-run/bullpen/job"
+)
+
+const (
+	// bulkTime bounds a call that does something to many jobs, bulkFailures how many
+	// failures it tells and still goes on.
+	bulkTime     = 10 * time.Second
+	bulkFailures = 100
+	// bulkPage is how many jobs are chosen at a time, bulkAbreast for how many of
+	// them it is done at the same time.
+	bulkPage    = 256
+	bulkAbreast = 16
+)
+
+// RetryDeadAll is that of a queue.
+func (q *Jobs) RetryDeadAll(ctx context.Context, f job.Filter, limit int) (job.Bulk, error) {
+	return q.eachDead(ctx, f, limit, func(ctx context.Context, id string) error {
+		_, err := q.RetryDead(ctx, id)
+		return err
+	})
+}
+
+// RemoveDeadAll is that of a queue.
+func (q *Jobs) RemoveDeadAll(ctx context.Context, f job.Filter, limit int) (job.Bulk, error) {
+	return q.eachDead(ctx, f, limit, q.RemoveDead)
+}
+
+// eachDead does something to the dead jobs that f selects.
+func (q *Jobs) eachDead(ctx context.Context, f job.Filter, limit int, do func(context.Context, string) error) (job.Bulk, error) {
+	f.State = job.Dead
+	s, err := newSelection(f)
+	if err != nil {
+		return job.Bulk{}, err
+	}
+	if limit <= 0 || limit > MostPage {
+		limit = MostPage
+	}
+	last, err := q.lastOf(ctx, s.stream)
+	if err != nil || last == 0 {
+		return job.Bulk{}, err
+	}
+	var done job.Bulk
+	for end := time.Now().Add(bulkTime); ; {
+		var ids []string
+		s.upTo = last
+		next, err := q.look(ctx, s, ListTime, func(i *job.Info) bool {
+			ids = append(ids, i.ID)
+			return len(ids) < min(bulkPage, limit-done.Count)
+		})
+		if err == nil {
+			err = doEach(ctx, &done, ids, do)
+		}
+		if err != nil {
+			done.Next = s.After // the same again: what was done is not there any more
+			return done, err
+		}
+		s.After, done.Next = next, next
+		if next == 0 || done.Count >= limit || len(done.Failed) >= bulkFailures || time.Now().After(end) {
+			return done, nil
+		}
+	}
+}
+
+// lastOf returns the sequence number of the last message of a stream, 0 for none.
+func (q *Jobs) lastOf(ctx context.Context, s engine.Stream) (seq uint64, err error) {
+	_, err = q.Engine.Walk(ctx, s, engine.Walk{Back: true}, func(m engine.Message) bool {
+		seq = m.Seq
+		return false
+	})
+	return seq, StoreError(err)
+}
+
+// doEach does something to jobs, to several at the same time. The error is of the store.
+func doEach(ctx context.Context, b *job.Bulk, ids []string, do func(context.Context, string) error) error {
+	errs := make([]error, len(ids))
+	next := make(chan int, len(ids))
+	for i := range ids {
+		next <- i
+	}
+	close(next)
+	var all sync.WaitGroup
+	for range min(bulkAbreast, len(ids)) {
+		all.Go(func() { // ends with its calls, which end with ctx; do waits
+			for i := range next {
+				if errs[i] = do(ctx, ids[i]); ofStore(ctx, errs[i]) {
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	b.Count -= len(next) // those that nobody took, as the store failed before
+	var failed error
+	for i, err := range errs {
+		switch {
+		case ofStore(ctx, err):
+			failed = err
+		case errors.Is(err, job.ErrNotFound): // another was faster
+		case err != nil:
+			b.Failed = append(b.Failed, job.Failure{ID: ids[i], Err: err})
+		default:
+			b.Count++
+		}
+	}
+	return failed
+}
+
+// ofStore tells whether an error is none of one job alone.
+func ofStore(ctx context.Context, err error) bool {
+	return err != nil && (ctx.Err() != nil || errors.Is(err, job.ErrStore) || errors.Is(err, job.ErrClosed) ||
+		errors.Is(err, job.ErrFull) || errors.Is(err, job.ErrUnconfirmed))
+}

@@ -1,0 +1,16 @@
+package jobs
+
+import (
+	"context"
+
+	"github.com/bullpen-run/bullpen/internal/queue/record"
+	"github.com/bullpen-run/bullpen/job"
+)
+
+// EnqueueDerived enqueues a job whose id is derived. That it was enqueued before is
+// well: while it is in the queue it is not put again, and if it has ended the second
+// one finds its outcome instead of running.
+func (q *Jobs) EnqueueDerived(ctx context.Context, s *record.Job) (job.Ref, error) {
+	s.Derived = true
+	return q.enqueueUnder(ctx, s, false)
+}

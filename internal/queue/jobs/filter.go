@@ -1,0 +1,106 @@
+package jobs
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/bullpen-run/bullpen/internal/engine"
+	"github.com/bullpen-run/bullpen/job"
+)
+
+// selection is a Filter that was checked, and made ready for many jobs.
+type selection struct {
+	job.Filter
+
+	stream  engine.Stream
+	subject string
+	needle  string // of Search, in small letters
+	upTo    uint64 // the last sequence number that is looked at; 0 is no bound
+}
+
+func newSelection(f job.Filter) (*selection, error) {
+	if err := f.Check(); err != nil {
+		return nil, fmt.Errorf("the filter is not valid: %w", err)
+	}
+	s := &selection{Filter: f, needle: strings.ToLower(f.Search)}
+	queue := f.Queue
+	if queue == "" {
+		queue = "*"
+	}
+	switch f.State {
+	case job.Scheduled, job.Retrying:
+		s.stream, s.subject = engine.Jobs, "at.*"
+	case job.Queued, job.Running:
+		s.stream, s.subject = engine.Jobs, "job."+queue+".*.*"
+	case job.Dead:
+		s.stream, s.subject = engine.Dead, "dead."+queue+".*"
+	default:
+		s.stream, s.subject = engine.Outcomes, "out.*"
+	}
+	return s, nil
+}
+
+// selects tells whether a job is one of those that are meant.
+func (s *selection) selects(i *job.Info) bool {
+	if s.Queue != "" && i.Queue != s.Queue || s.Name != "" && i.Name != s.Name {
+		return false
+	}
+	if s.Group != "" && i.Group != s.Group || s.Schedule != "" && i.Schedule != s.Schedule || s.Batch != "" && i.Batch != s.Batch {
+		return false
+	}
+	if (s.Reason != "" || s.Outcome != "" || s.Cause != "") && !i.State.Ended() {
+		return false
+	}
+	if s.Reason != "" && i.Reason != s.Reason || s.Outcome != "" && i.Outcome.String() != s.Outcome {
+		return false
+	}
+	when := i.Enqueued
+	if i.State.Ended() {
+		when = i.Ended
+	}
+	if !s.Since.IsZero() && when.Before(s.Since) || !s.Before.IsZero() && !when.Before(s.Before) {
+		return false
+	}
+	if s.Cause != "" && causeOf(i).Fingerprint != s.Cause {
+		return false
+	}
+	return s.needle == "" || s.found(i)
+}
+
+// found looks for the text of Search.
+func (s *selection) found(i *job.Info) bool {
+	for _, text := range []string{i.ID, i.Name, i.Key, i.Group} {
+		if contains(text, s.needle) {
+			return true
+		}
+	}
+	return i.Err != nil && contains(i.Err.Error(), s.needle)
+}
+
+// contains tells whether text has needle, which is in small letters, whatever the
+// case of its own. It makes no copy of plain ASCII.
+func contains(text, needle string) bool {
+	for i := range len(text) {
+		if text[i] >= utf8.RuneSelf {
+			return strings.Contains(strings.ToLower(text), needle)
+		}
+	}
+	for i := 0; i+len(needle) <= len(text); i++ {
+		n := 0
+		for n < len(needle) && small(text[i+n]) == needle[n] {
+			n++
+		}
+		if n == len(needle) {
+			return true
+		}
+	}
+	return false
+}
+
+func small(c byte) byte {
+	if 'A' <= c && c <= 'Z' {
+		c += 'a' - 'A'
+	}
+	return c
+}

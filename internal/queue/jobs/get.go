@@ -1,0 +1,133 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/bullpen-run/bullpen/internal/engine"
+	"github.com/bullpen-run/bullpen/internal/queue/record"
+	"github.com/bullpen-run/bullpen/job"
+)
+
+// Get is that of a queue.
+func (q *Jobs) Get(ctx context.Context, id string) (*job.Info, error) {
+	info, _, err := q.Stored(ctx, id)
+	return info, err
+}
+
+// Stored is Get; of a job that has not ended it returns what is stored too.
+func (q *Jobs) Stored(ctx context.Context, id string) (info *job.Info, data []byte, err error) {
+	if err := record.CheckID(id); err != nil {
+		return nil, nil, err
+	}
+	// A job moves from its time to its queue to its outcome, so that looking in
+	// this order finds it; only one that is tried again later moves back.
+	for range 2 {
+		for _, subject := range []string{"at." + id, "job.*.*." + id} {
+			m, err := q.Engine.Get(ctx, engine.Jobs, subject)
+			if err == nil {
+				info, err = q.waiting(ctx, m)
+			}
+			if !errors.Is(err, engine.ErrNotFound) {
+				return info, m.Data, StoreError(err)
+			}
+		}
+		if info, err = q.getEnded(ctx, id); !errors.Is(err, engine.ErrNotFound) {
+			return info, nil, StoreError(err)
+		}
+	}
+	return nil, nil, fmt.Errorf("%w: %s is not in the queue, or ended so long ago that its outcome is no more kept", job.ErrNotFound, id)
+}
+
+func (q *Jobs) getEnded(ctx context.Context, id string) (*job.Info, error) {
+	e, err := q.Outcome(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	info := e.Info()
+	if s := e.Kept(); s != nil && info.State != job.Dead {
+		info.Payload, info.Meta, info.Deadline = s.Job.Payload, s.Job.Meta, s.Job.Deadline
+	}
+	return info, nil
+}
+
+// Outcome reads the recorded outcome of a job.
+func (q *Jobs) Outcome(ctx context.Context, id string) (*record.End, error) {
+	m, err := q.Engine.Get(ctx, engine.Outcomes, "out."+id)
+	if err != nil {
+		return nil, err
+	}
+	return record.DecodeEnd(id, m.Data)
+}
+
+// waiting tells what is known of a job that has not ended.
+func (q *Jobs) waiting(ctx context.Context, m engine.Message) (*job.Info, error) {
+	info, err := record.Queued(m)
+	if err != nil {
+		return nil, err
+	}
+	// One that was canceled may still be on its way out.
+	if ended, err := q.getEnded(ctx, info.ID); !errors.Is(err, engine.ErrNotFound) {
+		return ended, err
+	}
+	t, err := q.TriesOf(ctx, info.ID)
+	if err != nil && !errors.Is(err, engine.ErrNotFound) && !errors.Is(err, job.ErrDamaged) {
+		return nil, err
+	}
+	info.Attempts, info.Crashes, info.History = t.Started, t.Crashes, t.History
+	if n := len(t.History); n > 0 {
+		last := t.History[n-1]
+		info.Node, info.Worker, info.Outcome = last.Node, last.Worker, last.Outcome
+	}
+	if !m.At.IsZero() {
+		info.At, info.State = m.At, job.Scheduled
+		if t.Started > 0 {
+			info.State = job.Retrying
+		}
+		return info, nil
+	}
+	info.At = t.RetryAt
+	if !t.RetryAt.IsZero() {
+		info.State = job.Retrying
+	}
+	return info, q.addLive(ctx, info)
+}
+
+// TriesOf reads what is stored of the attempts of a job.
+func (q *Jobs) TriesOf(ctx context.Context, id string) (record.Tries, error) {
+	m, err := q.Engine.Get(ctx, engine.State, "try."+id)
+	if err != nil {
+		return record.Tries{}, err
+	}
+	return record.DecodeTries(id, m.Data)
+}
+
+// addLive adds what is known of a job that runs: here, or on another node when it
+// has run for some time.
+func (q *Jobs) addLive(ctx context.Context, info *job.Info) error {
+	if h := q.Above.Hand(info.ID); h != nil {
+		if h.Running() {
+			info.State = job.Running
+		}
+		info.Node = q.Config.Node
+		info.Attempts = max(info.Attempts, h.Number())
+		info.Progress, info.Note, info.Lines = h.Said()
+		return nil
+	}
+	m, err := q.Engine.Get(ctx, engine.State, "live."+info.ID)
+	if errors.Is(err, engine.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	e, err := record.DecodeEnd(info.ID, m.Data)
+	if err != nil {
+		return nil //nolint:nilerr // it is not needed to know the job
+	}
+	info.State, info.Node = job.Running, e.Node
+	info.Attempts = max(info.Attempts, e.Tries.Started)
+	info.Progress, info.Note, info.Lines = e.Progress, e.Note, e.Lines
+	return nil
+}

@@ -1,0 +1,285 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+
+	bullpen "github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/internal/engine"
+	"github.com/bullpen-run/bullpen/internal/queue/record"
+	"github.com/bullpen-run/bullpen/job"
+)
+
+// Config is a queue's Config without its store, with all defaults.
+type Config struct {
+	Node                  string
+	Lease                 time.Duration
+	Retry                 job.Retry
+	KeyWindow             time.Duration
+	Keep                  job.Keep
+	MaxPayload, MaxResult int
+	Refuse                func(queue string, t bullpen.Task) error
+	Logger                *slog.Logger
+	Ended                 func(*job.Info)
+}
+
+// Jobs are the jobs of one namespace in their store.
+type Jobs struct {
+	Config  Config
+	Self    string // this opening of the queue, among all nodes
+	Engine  engine.Engine
+	Above   above
+	Journal journal
+	Damages atomic.Uint64
+	Tallies tallies
+	matched matched
+	Waits   waiters
+	confirm sync.Pool // of *confirmation
+
+	// Live is open until Shut: its end stops what runs in the background.
+	Live context.Context //nolint:containedctx // see above
+	stop context.CancelFunc
+	// Background counts the goroutines that Close waits for.
+	Background sync.WaitGroup
+
+	mu     sync.Mutex
+	closed bool // guarded by mu
+
+	Verified atomic.Bool // all that was stored at the start has been read
+}
+
+// above is what the layers above know and this one has to: each sets its part before
+// Begin.
+type above struct {
+	// Hand returns what this program has in hand of a job, nil for nothing.
+	Hand func(id string) Hand
+	// Executors returns those that work on a queue in this program.
+	Executors func(queue string) []bullpen.Executor
+	// Ended is told of each end that is recorded here.
+	Ended func(e *record.End)
+}
+
+// Hand is a job in the hands of this program.
+type Hand interface {
+	// Running reports whether it is more than on its way.
+	Running() bool
+	// Number returns which attempt it is, 0 where that is not known yet.
+	Number() int
+	// Said returns what it has last said of itself.
+	Said() (progress float64, note string, lines []bullpen.LogLine)
+}
+
+// New returns the jobs that an engine keeps. They own it from then on, also
+// after an error.
+func New(ctx context.Context, e engine.Engine, c Config) (*Jobs, error) {
+	q := &Jobs{Config: c, Self: ulid.Make().String(), Engine: e}
+	q.Above = above{
+		Hand:      func(string) Hand { return nil },
+		Executors: func(string) []bullpen.Executor { return nil },
+		Ended:     func(*record.End) {},
+	}
+	q.Live, q.stop = context.WithCancel(context.Background())
+	q.Journal.open(c.Logger) //nolint:contextcheck // the logger lasts until Close, not as long as the call
+	if err := q.checkSizes(ctx); err != nil {
+		q.Shut()
+		return nil, errors.Join(err, q.Close(ctx))
+	}
+	return q, nil
+}
+
+// Begin starts what looks after the store.
+func (q *Jobs) Begin() {
+	q.Background.Go(q.watch)  // ends with live
+	q.Background.Go(q.verify) // ends when all is read, or with live
+}
+
+// Shut lets nothing begin any more, and ends what runs in the background. It reports
+// whether that is the first time.
+func (q *Jobs) Shut() (first bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	first = !q.closed
+	q.closed = true
+	q.stop()
+	return first
+}
+
+// AwaitBackground waits for what runs in the background to end, after Shut.
+func (q *Jobs) AwaitBackground() { q.Background.Wait() }
+
+// Close closes the store, after Shut, when nothing runs any more but what is in the
+// background.
+func (q *Jobs) Close(ctx context.Context) error {
+	err := q.Engine.Close(ctx)
+	q.Waits.failAll(job.ErrClosed)
+	q.Background.Wait()
+	q.Journal.close()
+	return err
+}
+
+// Enter has Close wait for a call until done is called; false says that it is closed.
+func (q *Jobs) Enter() (done func(), open bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed {
+		return nil, false
+	}
+	q.Background.Add(1)
+	return q.Background.Done, true
+}
+
+// RecordRoom is what a record needs beside a payload: a dead job's evidence, the
+// last lines, metadata.
+const RecordRoom = 128 << 10
+
+// checkSizes holds the bounds of payloads against what the store can take.
+func (q *Jobs) checkSizes(ctx context.Context) error {
+	info, err := q.Engine.Info(ctx)
+	if err != nil {
+		return err
+	}
+	c := &q.Config
+	room := RecordRoom + max(c.Keep.LineBytes, 0)
+	if largest := max(c.MaxPayload, c.MaxResult); info.MaxMessage > 0 && largest > info.MaxMessage-room {
+		return fmt.Errorf("MaxPayload is %d and MaxResult %d bytes, but the server takes messages of %d at most, of which %d are for what comes along: lower the two, or raise max_payload of the server",
+			c.MaxPayload, c.MaxResult, info.MaxMessage, room)
+	}
+	return nil
+}
+
+// watch says when the store fails.
+func (q *Jobs) watch() {
+	select {
+	case <-q.Engine.Failed():
+		q.Journal.Emit(job.Event{Kind: job.StoreFailed, Text: q.Engine.Err().Error()})
+		q.Waits.failAll(q.Err())
+	case <-q.Live.Done():
+	}
+}
+
+// Spawn runs f in a goroutine that Close waits for; f ends with live at the
+// latest. After Close it runs f in the caller's, where it ends at once.
+func (q *Jobs) Spawn(f func()) {
+	q.mu.Lock()
+	if q.closed {
+		q.mu.Unlock()
+		f()
+		return
+	}
+	q.Background.Add(1)
+	q.mu.Unlock()
+	go func() { // see the comment of spawn
+		defer q.Background.Done()
+		f()
+	}()
+}
+
+// SpawnLocked is spawn for a caller that holds a lock: after Close it does nothing,
+// and says so.
+func (q *Jobs) SpawnLocked(f func()) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed {
+		return false
+	}
+	q.Background.Go(f) // see the comment of spawn
+	return true
+}
+
+// confirmation waits for one Put. It is used again when its answer has come.
+type confirmation struct {
+	answer chan error
+	done   func(uint64, error)
+	// settled is done for what has no sequence number.
+	settled func(error)
+}
+
+func newConfirmation() *confirmation {
+	c := &confirmation{answer: make(chan error, 1)}
+	c.settled = func(err error) { c.answer <- err }
+	c.done = func(_ uint64, err error) { c.answer <- err }
+	return c
+}
+
+// Put stores p and waits for the answer.
+func (q *Jobs) Put(ctx context.Context, p engine.Put) error {
+	c, ok := q.confirm.Get().(*confirmation)
+	if !ok {
+		c = newConfirmation()
+	}
+	q.Engine.Put(p, c.done)
+	select {
+	case err := <-c.answer:
+		q.confirm.Put(c)
+		return StoreError(err)
+	case <-ctx.Done():
+		return fmt.Errorf("%w: %w", job.ErrUnconfirmed, context.Cause(ctx))
+	}
+}
+
+// Settle waits until what was read survives a loss of power.
+func (q *Jobs) Settle(ctx context.Context) error {
+	c, ok := q.confirm.Get().(*confirmation)
+	if !ok {
+		c = newConfirmation()
+	}
+	q.Engine.Settle(c.settled)
+	select {
+	case err := <-c.answer:
+		q.confirm.Put(c)
+		return StoreError(err)
+	case <-ctx.Done():
+		return fmt.Errorf("%w: %w", job.ErrUnconfirmed, context.Cause(ctx))
+	}
+}
+
+// StoreError puts an error of the engine into the words of this package.
+func StoreError(err error) error {
+	switch {
+	case err == nil, errors.Is(err, engine.ErrConflict), errors.Is(err, engine.ErrNotFound), errors.Is(err, job.ErrDamaged):
+		return err
+	case errors.Is(err, engine.ErrFull):
+		return fmt.Errorf("%w: %w", job.ErrFull, err)
+	case errors.Is(err, engine.ErrClosed):
+		return job.ErrClosed
+	case errors.Is(err, engine.ErrUnknown):
+		return fmt.Errorf("%w: %w", job.ErrUnconfirmed, err)
+	default:
+		return fmt.Errorf("%w: %w", job.ErrStore, err)
+	}
+}
+
+// PutSeq stores p and returns its sequence number.
+func (q *Jobs) PutSeq(ctx context.Context, p engine.Put) (uint64, error) {
+	type answer struct {
+		seq uint64
+		err error
+	}
+	c := make(chan answer, 1)
+	q.Engine.Put(p, func(seq uint64, err error) { c <- answer{seq, err} })
+	select {
+	case a := <-c:
+		return a.seq, StoreError(a.err)
+	case <-ctx.Done():
+		return 0, fmt.Errorf("%w: %w", job.ErrUnconfirmed, context.Cause(ctx))
+	}
+}
+
+// Failed is that of a queue.
+func (q *Jobs) Failed() <-chan struct{} { return q.Engine.Failed() }
+
+// Err is that of a queue.
+func (q *Jobs) Err() error { return StoreError(q.Engine.Err()) }
+
+// Damaged counts a record that is damaged, and tells of it.
+func (q *Jobs) Damaged(queue, id string, err error) {
+	q.Damages.Add(1)
+	q.Journal.Emit(job.Event{Kind: job.Damaged, Queue: queue, Job: id, Text: err.Error()})
+}

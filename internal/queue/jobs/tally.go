@@ -1,0 +1,73 @@
+package jobs
+
+import (
+	"sync"
+	"sync/atomic"
+
+	bullpen "github.com/bullpen-run/bullpen"
+)
+
+// Tally counts what QueueStats tells. A job costs it about eight additions.
+type Tally struct {
+	Enqueued, Duplicates, Refused atomic.Uint64
+	Taken, Redelivered            atomic.Uint64
+	Retried, GaveBack             atomic.Uint64
+	Dead, Quarantined             atomic.Uint64
+	Ended                         [bullpen.OutcomeCount]atomic.Uint64
+	Wait, Run                     Histogram
+}
+
+// MostTallies bounds how many queues are counted apart, at 3 kB each. What comes
+// later is counted together under the empty name, which no queue has.
+const MostTallies = 1000
+
+// tallies are the counts by queue.
+type tallies struct {
+	byQueue sync.Map // of *tally by name; read on every enqueue, written once a name
+	mu      sync.Mutex
+	n       int // how many byQueue has; guarded by mu
+}
+
+// Of returns the counts of a queue.
+func (t *tallies) Of(queue string) *Tally {
+	if found, ok := t.byQueue.Load(queue); ok {
+		return found.(*Tally) //nolint:forcetypeassert // nothing else is put in
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.n >= MostTallies {
+		queue = ""
+	}
+	found, there := t.byQueue.LoadOrStore(queue, new(Tally))
+	if !there {
+		t.n++
+	}
+	return found.(*Tally) //nolint:forcetypeassert // see above
+}
+
+// All calls f for all that there are.
+func (t *tallies) All(f func(queue string, c *Tally)) {
+	t.byQueue.Range(func(name, c any) bool {
+		f(name.(string), c.(*Tally)) //nolint:forcetypeassert // see above
+		return true
+	})
+}
+
+// Known returns the counts of a queue, nil where there are none.
+func (t *tallies) Known(queue string) *Tally {
+	if found, ok := t.byQueue.Load(queue); ok {
+		return found.(*Tally) //nolint:forcetypeassert // nothing else is put in
+	}
+	return nil
+}
+
+// Outcomes returns how many jobs have ended in each way.
+func (c *Tally) Outcomes() map[bullpen.Outcome]uint64 {
+	counts := make(map[bullpen.Outcome]uint64)
+	for o := range c.Ended {
+		if n := c.Ended[o].Load(); n > 0 {
+			counts[bullpen.Outcome(o)] = n
+		}
+	}
+	return counts
+}

@@ -1,0 +1,130 @@
+package record
+
+import (
+	"fmt"
+
+	"github.com/bullpen-run/bullpen/job"
+)
+
+// The tags of what a job's record says of its chain, and of each job that follows.
+const (
+	chainFirst = iota + 1
+	chainNumber
+	chainOf
+	chainLink
+	chainNext
+)
+
+const (
+	linkQueue = iota + 1
+	linkPriority
+	linkDelay
+	linkJob
+	linkChain // of a callback of a batch: what follows it
+)
+
+func (p *Place) write(w *recordWriter) {
+	w.text(chainFirst, p.First)
+	w.number(chainNumber, uint64(p.Number))
+	w.number(chainOf, uint64(p.Of))
+}
+
+func (p *Place) read(f field) error {
+	switch f.tag {
+	case chainFirst:
+		p.First = string(f.v)
+	case chainNumber:
+		return f.into(&p.Number)
+	case chainOf:
+		return f.into(&p.Of)
+	}
+	return nil
+}
+
+// chainFields gives what the record of a job says of its chain.
+func chainFields(p Place, then []job.Job) []byte {
+	if p == (Place{}) && len(then) == 0 {
+		return nil
+	}
+	var w recordWriter
+	p.write(&w)
+	for i := range then {
+		w.bytes(chainLink, linkFields(&then[i]))
+	}
+	return w.b
+}
+
+func (s *Job) readChain(f field) error {
+	return readFields(f.v, func(f field) error {
+		if f.tag != chainLink {
+			return s.Chain.read(f)
+		}
+		if len(s.Job.Then) >= job.LongestChain {
+			return fmt.Errorf("%w: its chain has too many jobs", job.ErrDamaged)
+		}
+		j, err := readLink(f.v)
+		s.Job.Then = append(s.Job.Then, j)
+		return err
+	})
+}
+
+// linkFields gives a job that is stored within another record, with what else its
+// subject says.
+func linkFields(j *job.Job) []byte {
+	var w, in recordWriter
+	w.text(linkQueue, j.Queue)
+	w.number(linkPriority, uint64(j.Priority))
+	w.span(linkDelay, j.Delay)
+	writeJob(&in, j)
+	w.bytes(linkJob, in.b)
+	return w.b
+}
+
+func readLink(b []byte) (job.Job, error) {
+	var s Job
+	err := readFields(b, func(f field) error {
+		switch f.tag {
+		case linkQueue:
+			s.Job.Queue = string(f.v)
+		case linkPriority:
+			v, err := f.number()
+			if err == nil && v >= job.Priorities {
+				err = fmt.Errorf("%w: it names a priority %d", job.ErrDamaged, v)
+			}
+			s.Job.Priority = job.Priority(v)
+			return err
+		case linkDelay:
+			return f.into(&s.Job.Delay)
+		case linkJob:
+			return readFields(f.v, func(f field) error {
+				if f.tag == tagChain {
+					return nil // no chain within a chain, however deep
+				}
+				return s.read(f)
+			})
+		}
+		return nil
+	})
+	return s.Job, err
+}
+
+// nextFields gives what the record of an ending says of its chain.
+func nextFields(p Place, next string) []byte {
+	if p == (Place{}) && next == "" {
+		return nil
+	}
+	var w recordWriter
+	p.write(&w)
+	w.text(chainNext, next)
+	return w.b
+}
+
+func (e *End) readNext(f field) error {
+	return readFields(f.v, func(f field) error {
+		if f.tag == chainNext {
+			e.Next = string(f.v)
+			return nil
+		}
+		return e.Chain.read(f)
+	})
+}

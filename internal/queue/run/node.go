@@ -1,0 +1,133 @@
+package run
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	bullpen "github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/internal/queue/jobs"
+	"github.com/bullpen-run/bullpen/internal/queue/record"
+)
+
+// Node is this program, as far as it runs jobs.
+type Node struct {
+	*jobs.Jobs
+
+	// MemberEnded reports whether a job is of a member of a batch that has ended;
+	// written before the first job is taken.
+	MemberEnded func(s *record.Job) bool
+
+	InHand, Recording atomic.Int64
+
+	mu        sync.Mutex
+	hands     map[string]*attempt  // by id: what this node has in hand; guarded by mu
+	runners   map[*runner]struct{} // the calls of Work; guarded by mu
+	backlogs  map[string]*backlog  // by queue: jobs with a group that wait for their turn; guarded by mu
+	takenBack takenBack            // guarded by mu
+	shut      bool                 // guarded by mu
+	stops     []func()             // end the listening; written by Begin
+}
+
+// New returns a node that runs jobs, and tells them what it has in hand.
+func New(list *jobs.Jobs) *Node {
+	n := &Node{Jobs: list, hands: make(map[string]*attempt), runners: make(map[*runner]struct{}), backlogs: make(map[string]*backlog)}
+	n.MemberEnded = func(*record.Job) bool { return false }
+	list.Above.Hand = func(id string) jobs.Hand {
+		if a := n.hand(id); a != nil {
+			return a
+		}
+		return nil
+	}
+	list.Above.Executors = n.executors
+	return n
+}
+
+// hand returns what this node has in hand of a job, nil for nothing.
+func (q *Node) hand(id string) *attempt {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.hands[id]
+}
+
+// executors are those that work on a queue in this program.
+func (q *Node) executors(name string) []bullpen.Executor {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	var all []bullpen.Executor
+	for r := range q.runners {
+		if r.config.Queue == name {
+			all = append(all, r.executor)
+		}
+	}
+	return all
+}
+
+// Abort ends all calls of Work without waiting for what they run, and waits for
+// them to return.
+func (q *Node) Abort() {
+	q.mu.Lock()
+	q.shut = true
+	runners := slices.Collect(maps.Keys(q.runners))
+	q.mu.Unlock()
+	for _, r := range runners {
+		r.abort()
+	}
+	for _, r := range runners {
+		<-r.left
+	}
+	for _, stop := range q.stops {
+		stop()
+	}
+	q.closeBacklogs()
+}
+
+// Listen hears of jobs that other nodes cancel, and of what they set.
+func (q *Node) Listen() error {
+	if !q.Engine.Shared() {
+		return nil
+	}
+	for subject, heard := range map[string]func(string){
+		"cancel": q.interrupt,
+		"limits": q.lookAtBacklog,
+		"pause":  q.lookAtBacklog,
+		"slots":  q.contend,
+		"want":   q.giveUp,
+	} {
+		stop, err := q.Engine.Listen(subject, func(_ string, data []byte) { heard(string(data)) })
+		if err != nil {
+			return err
+		}
+		q.stops = append(q.stops, stop)
+	}
+	return nil
+}
+
+// lookAtBacklog lets the backlog of a queue read what another node has changed.
+func (q *Node) lookAtBacklog(queue string) {
+	if y := q.backlog(queue); y != nil {
+		q.Spawn(y.look) // ends with its calls, at the latest with live
+	}
+}
+
+// closeBacklogs ends the taking of jobs with a group. On a store of its own what is
+// kept is there again when it is opened; elsewhere it was given back.
+func (q *Node) closeBacklogs() {
+	q.mu.Lock()
+	all := slices.Collect(maps.Values(q.backlogs))
+	q.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), releasePatience)
+	defer cancel()
+	for _, y := range all {
+		if y.stop(y.shared); y.shared {
+			y.release(ctx)
+		}
+	}
+}
+
+// releasePatience bounds how long Close waits for a store to take back the places of
+// groups.
+const releasePatience = time.Second

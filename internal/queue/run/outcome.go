@@ -1,0 +1,278 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	bullpen "github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/internal/engine"
+	"github.com/bullpen-run/bullpen/internal/queue/record"
+	"github.com/bullpen-run/bullpen/job"
+)
+
+// ending gives the record of how the job ended.
+func (a *attempt) ending(d decision, end attemptEnd) *record.End {
+	j := &a.stored.Job
+	e := &record.End{
+		ID: a.stored.ID, Queue: j.Queue, Name: j.Name, Key: j.Key, Priority: j.Priority,
+		Outcome: d.outcome, Reason: d.reason, Enqueued: a.stored.Enqueued, Ended: end.at,
+		Stats: end.result.Stats, Node: a.queue.Config.Node, Tries: a.tries, Parent: a.stored.Parent, Compensate: j.Compensate, Bury: j.Bury,
+		Schedule: a.stored.Schedule, Tick: a.stored.Tick,
+		Chain: a.stored.Chain, Batch: a.stored.Batch, Index: a.stored.Index,
+		Group: j.Group, Size: len(j.Payload),
+	}
+	e.Progress, e.Note, e.Lines = a.seen.snapshot()
+	var te *bullpen.TaskError
+	switch {
+	case d.outcome == bullpen.OK:
+		e.Result = end.result.Payload
+		e.Next = a.stored.Next(e.Ended)
+	case errors.As(end.err, &te):
+		e.Failure = sound(te)
+	case end.err != nil:
+		e.Message = end.err.Error()
+	case d.outcome == bullpen.Output:
+		e.Failure = &bullpen.TaskError{
+			Outcome: bullpen.Output, Task: j.Name, Worker: e.Stats.Worker, ExitCode: -1,
+			Message: a.queue.Config.TooLarge(a.stored, len(end.result.Payload)),
+		}
+	}
+	return e
+}
+
+// record stores how the job ended. One that failed for good is put among the dead
+// first, so that a crash in between runs it once more at most, but never loses it.
+// Where nothing follows from the end, the job leaves the queue with it.
+func (a *attempt) record(d decision, end attemptEnd) {
+	q, e := a.queue, a.ending(d, end)
+	var puts []engine.Put
+	if e.State() == job.Dead {
+		dead := *e
+		dead.Job = a.delivery.Data
+		puts = append(puts, engine.Put{Stream: engine.Dead, Subject: "dead." + e.Queue + "." + e.ID, Data: dead.Encode(), Durable: true})
+	} else {
+		q.Config.KeepJob(e, a.delivery.Data)
+	}
+	puts = append(puts, engine.Put{Stream: engine.Outcomes, Subject: "out." + e.ID, Data: e.Encode(), Durable: true, New: true})
+	store := a.delivery.End
+	if e.Next != "" || a.follows(e, e.Started()) != nil {
+		store = func(puts []engine.Put, done func(error)) { engine.PutAll(q.Engine, puts, done) }
+	} else if e.Key != "" {
+		puts = append(puts, q.KeyEnded(e))
+	}
+	q.Keep(e.ID, func(done func(error)) { store(puts, done) }, func(err error) {
+		switch {
+		case err == nil:
+			a.recorded(e)
+		case errors.Is(err, engine.ErrConflict):
+			a.settled(true)
+		default:
+			a.abandoned(err)
+		}
+	})
+}
+
+// recorded goes on when the outcome survives a loss of power.
+func (a *attempt) recorded(e *record.End) {
+	q := a.queue
+	a.runner.tally.Ended[e.Outcome].Add(1)
+	if e.State() == job.Dead {
+		q.Buried(e)
+	}
+	q.TellEnded(e, a.stored.Job.Meta)
+	if follow := a.follows(e, e.Started()); follow != nil {
+		q.EndKey(e)
+		a.background(follow, func() { a.ended(e) })
+		return
+	}
+	if e.Next != "" {
+		q.EndKey(e)
+		a.background(func(ctx context.Context) error { return q.GoOn(ctx, e, a.stored) }, func() { a.ended(e) })
+		return
+	}
+	a.ended(e)
+}
+
+// follows gives what enqueues the jobs that follow from the end of this one, nil
+// where there are none. It may be called again: each is enqueued once. started says
+// that the job may have run.
+func (a *attempt) follows(e *record.End, started bool) func(context.Context) error {
+	q, j := a.queue, &a.stored.Job
+	undo := e.State() != job.Done && j.Compensate != "" && started
+	bury := e.State() == job.Dead && j.Bury != ""
+	if !undo && !bury {
+		return nil
+	}
+	return func(ctx context.Context) error {
+		if undo {
+			if err := q.Compensate(ctx, e, j.Compensate, j.Payload); err != nil {
+				return err
+			}
+		}
+		if !bury {
+			return nil
+		}
+		return q.Bury(ctx, e, j)
+	}
+}
+
+// ended acknowledges the job, if it has not left the queue with its outcome, and tells
+// who waits for it.
+func (a *attempt) ended(e *record.End) {
+	a.delivery.Ack()
+	a.clearUp()
+	a.answered()
+	a.queue.Announce(e)
+}
+
+// settled goes on when the job has an outcome that another attempt or Cancel has
+// recorded. started says that this attempt may have run.
+func (a *attempt) settled(started bool) {
+	if from := a.state.State(); from != attemptStoring {
+		if !a.move(from, attemptStoring) {
+			return
+		}
+		a.freed(from, false)
+		a.queue.Recording.Add(1)
+	}
+	q := a.queue
+	var e *record.End
+	var unread error
+	a.background(func(ctx context.Context) (err error) {
+		e, err = q.Outcome(ctx, a.id())
+		switch {
+		case errors.Is(err, job.ErrNewer):
+			unread = err
+			return nil
+		case errors.Is(err, job.ErrDamaged):
+			e, err = q.RenewOutcome(ctx, a.stored, err)
+		}
+		if err == nil {
+			err = q.Settle(ctx) // the job leaves the queue now, so its outcome must be there to stay
+		}
+		if err != nil {
+			return err
+		}
+		if err := q.SettleKey(ctx, e); err != nil {
+			return err
+		}
+		if follow := a.follows(e, started || e.Started()); follow != nil {
+			return follow(ctx)
+		}
+		return q.GoOn(ctx, e, a.stored)
+	}, func() {
+		if unread != nil {
+			a.leaveToNewer(unread)
+			return
+		}
+		a.ended(e)
+	})
+}
+
+// newerPause is how long a job rests whose end a later version has recorded.
+const newerPause = time.Minute
+
+// leaveToNewer gives a job back whose outcome only a later version can read. What
+// follows from the end is for that version to do: the outcome is kept, and the job
+// stays until it comes to a node that can.
+func (a *attempt) leaveToNewer(err error) {
+	a.queue.Journal.Emit(job.Event{Kind: job.Unreadable, Queue: a.stored.Job.Queue, Job: a.id(), Text: err.Error()})
+	a.back(newerPause)
+}
+
+// clearUp removes what was stored of a job while it was not done. Nobody waits
+// for it: what stays is small, and is looked at no more.
+func (a *attempt) clearUp() {
+	live := a.liveSeq.Load()
+	if !a.tried && live == 0 {
+		return
+	}
+	q := a.queue
+	q.Spawn(func() { // ends with its calls, at the latest with live
+		if live != 0 {
+			q.Engine.Delete(q.Live, engine.State, live) //nolint:errcheck // it has a TTL
+		}
+		if !a.tried {
+			return
+		}
+		if m, err := q.Engine.Get(q.Live, engine.State, "try."+a.id()); err == nil {
+			q.Engine.Delete(q.Live, engine.State, m.Seq) //nolint:errcheck // see above
+		}
+	})
+}
+
+// retry stores what is known of the attempts, then gives the job back for
+// another: to its consumer when that is soon, else as a message with a time, so
+// that a long wait takes up no place among the jobs that are handed out.
+func (a *attempt) retry(d decision, end attemptEnd) {
+	q, t := a.queue, &a.tries
+	a.runner.tally.Retried.Add(1)
+	q.Journal.Emit(job.Event{Kind: job.Retried, Queue: a.stored.Job.Queue, Task: a.stored.Job.Name, Job: a.id(), Attempt: t.Started, Text: errorText(end.err)})
+	far := d.delay > q.Config.Lease
+	t.RetryAt = time.Time{}
+	if d.delay > 0 {
+		t.RetryAt = end.at.Add(d.delay)
+	}
+	a.tried, t.Open = true, false
+	known := engine.Put{Stream: engine.State, Subject: "try." + a.id(), Data: t.Encode(a.id()), Durable: true}
+	q.Keep(a.id(), func(done func(error)) { engine.PutAll(q.Engine, []engine.Put{known}, done) }, func(err error) {
+		switch {
+		case err != nil:
+			a.abandoned(err)
+		case far:
+			a.reschedule(t.RetryAt)
+		default:
+			a.back(max(time.Until(t.RetryAt), 0))
+		}
+	})
+}
+
+func (a *attempt) reschedule(at time.Time) {
+	s := *a.stored
+	s.Again, s.Job.At = true, at
+	a.queue.Keep(a.id(), func(done func(error)) { a.delivery.End([]engine.Put{s.Message()}, done) }, func(err error) {
+		if err != nil {
+			a.abandoned(err)
+			return
+		}
+		a.answered()
+	})
+}
+
+// giveBack returns a job that never started, at once and without an attempt
+// spent. That it was handed out and not started is stored, or it would count as
+// the death of a node; losing that does no harm beyond this. Workers that died with
+// it in hand are not forgotten.
+func (a *attempt) giveBack() {
+	q := a.queue
+	if a.number.Load() > 0 {
+		a.runner.tally.GaveBack.Add(1)
+		q.Journal.Emit(job.Event{Kind: job.GaveBack, Queue: a.stored.Job.Queue, Task: a.stored.Job.Name, Job: a.id()})
+	}
+	a.tries.Open = false
+	q.Engine.Put(engine.Put{Stream: engine.State, Subject: "try." + a.id(), Data: a.tries.Encode(a.id()), Durable: a.tries.Crashes > 0}, func(uint64, error) {
+		a.back(0)
+	})
+}
+
+// abandoned leaves a job alone whose end cannot be stored: the store is closed or
+// has failed. It runs again after its lease, or after the next start; at once where
+// nothing is wrong but that this program closes it.
+func (a *attempt) abandoned(err error) {
+	if !errors.Is(err, engine.ErrClosed) {
+		a.queue.Journal.Emit(job.Event{Kind: job.NotKept, Queue: a.stored.Job.Queue, Job: a.id(), Text: err.Error()})
+	}
+	if a.queue.Live.Err() != nil {
+		a.back(0)
+		return
+	}
+	a.answered()
+}
+
+func errorText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}

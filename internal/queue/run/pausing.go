@@ -1,0 +1,91 @@
+package run
+
+import (
+	"context"
+
+	"github.com/bullpen-run/bullpen/internal/engine"
+	"github.com/bullpen-run/bullpen/internal/queue/jobs"
+	"github.com/bullpen-run/bullpen/job"
+)
+
+// Pause is that of a queue.
+func (q *Node) Pause(ctx context.Context, queue string) error { return q.pause(ctx, queue, true) }
+
+// Resume is that of a queue.
+func (q *Node) Resume(ctx context.Context, queue string) error { return q.pause(ctx, queue, false) }
+
+func (q *Node) pause(ctx context.Context, queue string, paused bool) error {
+	if err := job.CheckToken("queue", queue); err != nil {
+		return err
+	}
+	for p := range job.Priority(job.Priorities) {
+		c := engine.Consumer{Queue: queue, Priority: p.String()}
+		if err := q.Engine.Pause(ctx, c, paused); err != nil {
+			return jobs.StoreError(err)
+		}
+	}
+	// Jobs with a group wait in the nodes, which hold them there.
+	if y := q.backlog(queue); y != nil {
+		y.pause(paused)
+	}
+	q.tellNodes("pause", queue)
+	kind := job.Resumed
+	if paused {
+		kind = job.Paused
+	}
+	q.Journal.Emit(job.Event{Kind: kind, Queue: queue})
+	return nil
+}
+
+// Depth is that of a queue.
+func (q *Node) Depth(ctx context.Context, queue string) ([]job.Depth, error) {
+	if err := job.CheckToken("queue", queue); err != nil {
+		return nil, err
+	}
+	all := make([]job.Depth, 0, job.Priorities)
+	for _, p := range []job.Priority{job.High, job.Normal, job.Low} {
+		d, err := q.Engine.Depth(ctx, engine.Consumer{Queue: queue, Priority: p.String()})
+		if err != nil {
+			return nil, jobs.StoreError(err)
+		}
+		g, err := q.Engine.Depth(ctx, engine.Consumer{Queue: queue, Priority: p.String(), Grouped: true})
+		if err != nil {
+			return nil, jobs.StoreError(err)
+		}
+		// What waits in this node for its turn is taken for the store only.
+		kept, held := 0, 0
+		if y := q.backlog(queue); y != nil {
+			kept, held = y.keeps(p)
+			if kept = min(kept, g.Taken); held > 0 && held >= kept {
+				held = kept + g.Waiting // what waits behind them too
+			}
+		}
+		if d.Oldest.IsZero() || !g.Oldest.IsZero() && g.Oldest.Before(d.Oldest) {
+			d.Oldest = g.Oldest
+		}
+		all = append(all, job.Depth{
+			Queue: queue, Priority: p, Waiting: d.Waiting + g.Waiting + kept, Taken: d.Taken + g.Taken - kept, Held: held,
+			Paused: d.Paused, Oldest: d.Oldest,
+		})
+	}
+	return all, nil
+}
+
+// Counts is that of a queue.
+func (q *Node) Counts(ctx context.Context, queue string) (job.Counts, error) {
+	depths, err := q.Depth(ctx, queue)
+	if err != nil {
+		return job.Counts{}, err
+	}
+	var c job.Counts
+	for _, d := range depths {
+		c.Waiting += int64(d.Waiting)
+		c.Taken += int64(d.Taken)
+		c.Paused = c.Paused || d.Paused
+		if !d.Oldest.IsZero() && (c.Oldest.IsZero() || d.Oldest.Before(c.Oldest)) {
+			c.Oldest = d.Oldest
+		}
+	}
+	c.Dead, err = q.Matching(ctx, engine.Dead, "dead."+queue+".*")
+	return c, err
+}

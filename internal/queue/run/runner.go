@@ -1,0 +1,314 @@
+package run
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	bullpen "github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/internal/engine"
+	"github.com/bullpen-run/bullpen/internal/queue/jobs"
+	"github.com/bullpen-run/bullpen/internal/queue/record"
+	"github.com/bullpen-run/bullpen/job"
+)
+
+// runner is one call of Work. Its goroutine is the caller's; it alone hands jobs
+// over and asks for more.
+type runner struct {
+	queue     *Node
+	executor  bullpen.Executor
+	config    Config
+	tally     *jobs.Tally     // of its queue
+	backlog   *backlog        // of the jobs with a group; written before the first is taken
+	grouped   time.Time       // when such a job last could begin; owned by the goroutine of Work
+	jobs      context.Context //nolint:containedctx // of all jobs; its end interrupts them
+	abortJobs context.CancelCauseFunc
+	left      chan struct{} // closed when Work returns
+	ended     func() error  // not nil once the context of the call has ended
+	levels    [job.Priorities]level
+	turn      smooth
+	pausedTo  time.Time // owned by the goroutine of Work
+	pause     time.Duration
+	ready     []*attempt      // looked up, and waiting for a place; owned by the goroutine of Work
+	looking   int             // jobs that are looked up; owned by the goroutine of Work
+	cramped   time.Time       // since when places are kept that others need, or that the executor does not have; owned by the goroutine of Work
+	told      <-chan struct{} // closed when the executor has room; nil while that is not waited for; owned by the goroutine of Work
+	quiet     bool            // nothing has happened since it was last asked for more; owned by the goroutine of Work
+	noPlace   time.Time       // since when the executor has no place and runs none of ours; owned by the goroutine of Work
+
+	wake chan struct{} // capacity 1: something has happened
+	held atomic.Int64  // jobs in the hands of the executor
+	all  atomic.Int64  // jobs in hand, those too whose outcome is on its way
+	low  atomic.Int64  // wake when held falls to this
+
+	saving atomic.Bool // a timer will wake for the places that are free by then
+
+	works atomic.Bool // the executor has run a job since it last did not start one
+
+	mu       sync.Mutex
+	inbox    []arrival // from the takers; guarded by mu
+	holdOff  error     // why the executor did not start a job; guarded by mu
+	renewing bool      // a timer of renewal is set; guarded by mu
+}
+
+// level is one priority of a runner's queue. The goroutine of Work owns it.
+type level struct {
+	taker    engine.Taker
+	waiting  int  // how many more there were at the last delivery
+	asked    int  // requested and not come, of those that do not wait
+	standing int  // requested and not come, of those that wait
+	recalled int  // how many of those may be on their way back
+	active   bool // it was the last to deliver
+	others   int  // jobs with a group that began since one without had its turn
+}
+
+// arrival is what a taker has to say.
+type arrival struct {
+	level    job.Priority
+	delivery engine.Delivery
+	returned int      // that many requested ones do not come; then there is no delivery
+	looked   *attempt // one whose look-up is over; then there is no delivery
+	begun    *attempt // one whose record says that an attempt begins; then there is no delivery
+	read     *kept    // one with a group that was read again; then there is no delivery
+}
+
+func (r *runner) consumer(p job.Priority) engine.Consumer {
+	return engine.Consumer{Queue: r.config.Queue, Priority: p.String()}
+}
+
+// take begins to take from the consumers of all priorities.
+func (r *runner) take() error {
+	for p := range job.Priority(job.Priorities) {
+		taker, err := r.queue.Engine.Take(r.consumer(p),
+			func(d engine.Delivery) { r.arrived(arrival{level: p, delivery: d}) },
+			func(n int) { r.arrived(arrival{level: p, returned: n}) })
+		if err != nil {
+			r.stopTaking()
+			return err
+		}
+		r.levels[p].taker = taker
+		// What waits is known from the start, so that the first jobs are shared out
+		// as all others.
+		d, err := r.queue.Engine.Depth(r.queue.Live, r.consumer(p))
+		if err != nil {
+			r.stopTaking()
+			return err
+		}
+		r.levels[p].waiting = d.Waiting
+	}
+	r.levels[job.Normal].active = true
+	waiting, err := r.queue.enterBacklog(r)
+	if err != nil {
+		r.stopTaking()
+		return err
+	}
+	r.backlog = waiting
+	return nil
+}
+
+func (r *runner) stopTaking() {
+	if r.backlog != nil {
+		r.backlog.leave(r)
+	}
+	for i := range r.levels {
+		if t := r.levels[i].taker; t != nil {
+			t.Stop()
+			r.levels[i].taker = nil
+		}
+	}
+}
+
+// arrived notes what a taker says, for the goroutine of Work.
+func (r *runner) arrived(a arrival) {
+	r.mu.Lock()
+	r.inbox = append(r.inbox, a)
+	r.mu.Unlock()
+	r.signal()
+}
+
+func (r *runner) signal() {
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+// run takes in what arrives and asks for more, until ctx ends.
+func (r *runner) run(ctx context.Context) error {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	var batch []arrival
+	for {
+		r.quiet = false
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-r.jobs.Done():
+			return job.ErrClosed
+		case <-r.queue.Engine.Failed():
+			return r.queue.Err()
+		case <-timer.C:
+			r.quiet = true
+		case <-r.wake:
+		case <-r.told:
+			r.told = nil
+		}
+		r.mu.Lock()
+		batch, r.inbox = r.inbox, batch[:0]
+		reason := r.holdOff
+		r.holdOff = nil
+		r.mu.Unlock()
+		for i := range batch {
+			r.takeIn(&batch[i])
+		}
+		clear(batch)
+		if reason != nil {
+			switch err := r.hold(reason); {
+			case ctx.Err() != nil:
+				return nil // whoever ends both may close the executor first
+			case err != nil:
+				return err
+			}
+		}
+		if wait := time.Until(r.pausedTo); wait > 0 {
+			r.standBack()
+			timer.Reset(wait)
+			continue
+		}
+		if again := r.ask(); again > 0 {
+			timer.Reset(again)
+		}
+	}
+}
+
+// takeIn accounts for an arrival and starts its job.
+func (r *runner) takeIn(a *arrival) {
+	switch {
+	case a.looked != nil:
+		r.looking--
+		a.looked.startLookedUp()
+		return
+	case a.begun != nil:
+		r.looking--
+		r.ready = append(r.ready, a.begun)
+		return
+	case a.read != nil:
+		r.readAgain(a.read)
+		return
+	}
+	l := &r.levels[a.level]
+	if a.returned > 0 {
+		l.waiting = 0
+		// Those that did not wait come back first: they are answered at once.
+		n := min(a.returned, l.asked)
+		l.asked -= n
+		l.stood(a.returned - n)
+		return
+	}
+	if l.asked > 0 {
+		l.asked--
+	} else {
+		l.stood(1)
+	}
+	l.waiting = int(min(a.delivery.Waiting, 1<<30))
+	for i := range r.levels {
+		r.levels[i].active = job.Priority(i) == a.level
+	}
+	r.begin(a.delivery, nil)
+}
+
+// begin makes an attempt of a delivery and hands it over, after what is known of
+// the job was looked up, where there may be something. k is not nil where the job
+// has a group and its turn.
+func (r *runner) begin(d engine.Delivery, k *kept) {
+	q := r.queue
+	r.tally.Taken.Add(1)
+	q.InHand.Add(1)
+	r.all.Add(1)
+	a := q.newAttempt(r, d)
+	var s *record.Job
+	var err error
+	look := false // it may have been canceled, and this node not heard of it
+	if k != nil {
+		a.kept.Store(k)
+		s = k.stored
+		look = s == nil || r.backlog.shared && a.taken.Sub(k.came) > keptLong
+		a.extended.Store(k.extended.UnixNano())
+		k.stored, k.delivery = nil, engine.Delivery{} // the attempt has it
+	}
+	if s == nil {
+		s, err = record.DecodeJob(a.id(), d.Data)
+	}
+	if err == nil {
+		a.is(s)
+	} else {
+		a.is(&record.Job{ID: a.id()})
+	}
+	if !q.take(a) {
+		d.Extend() // this node has it already: its lease ended because the node was held up
+		a.answered()
+		return
+	}
+	r.renewLater()
+	if err != nil {
+		a.corrupt(err)
+		return
+	}
+	if !s.Job.At.IsZero() {
+		// The server has moved it from its time to its queue by itself.
+		q.Engine.Settle(func(error) {})
+	}
+	// Whoever cancels it from here on finds it in hand, or has been seen here.
+	look = look || q.wasTakenBack(a.id())
+	if look || d.Deliveries > 1 || d.Old || d.Again || s.Again || s.Derived || s.Job.Key != "" || q.MemberEnded(s) {
+		r.looking++
+		a.background(a.lookUp, func() { r.arrived(arrival{looked: a}) })
+		return
+	}
+	r.ready = append(r.ready, a)
+}
+
+// handOver gives the executor what is ready, as far as it has places, and returns how
+// many places are left. While a job is still ready that is 0: a place that somebody
+// frees between two looks goes to that job at once, or awaitPlace waits for it.
+func (r *runner) handOver() (left int) {
+	for {
+		places := max(r.places(), 0)
+		if places == 0 || len(r.ready) == 0 {
+			return places
+		}
+		r.start(places)
+	}
+}
+
+// start hands over as many of the ready jobs as there are places, and returns how many
+// places are left.
+func (r *runner) start(places int) (left int) {
+	n := min(places, len(r.ready))
+	for _, a := range r.ready[:n] {
+		a.handOver()
+	}
+	rest := copy(r.ready, r.ready[n:])
+	clear(r.ready[rest:])
+	r.ready = r.ready[:rest]
+	return places - n
+}
+
+// places is how many jobs the executor can start now.
+func (r *runner) places() int {
+	places := r.executor.Capacity()
+	if c := r.config.Concurrency; c > 0 {
+		places = min(places, c-int(r.held.Load()))
+	}
+	return places
+}
+
+// returnReady gives back what waits for a place, so that another node may have it.
+func (r *runner) returnReady() {
+	for _, a := range r.ready {
+		a.conclude(decision{step: stepGiveBack}, attemptEnd{})
+	}
+	clear(r.ready)
+	r.ready = r.ready[:0]
+}

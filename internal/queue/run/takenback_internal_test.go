@@ -1,0 +1,49 @@
+package run
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/bullpen-run/bullpen/internal/engine"
+	"github.com/bullpen-run/bullpen/job"
+)
+
+// deaf is a receipt that notes what it is told.
+type deaf struct{ acked bool }
+
+func (d *deaf) Ack()                            { d.acked = true }
+func (*deaf) End(_ []engine.Put, _ func(error)) {}
+func (*deaf) Nak(time.Duration)                 {}
+func (*deaf) Extend()                           {}
+func (*deaf) Begin()                            {}
+
+// TestCanceledOnItsWay has a job with a group canceled while it is on its way from the
+// store: nobody finds it then, and it must not be kept to start later.
+func TestCanceledOnItsWay(t *testing.T) {
+	t.Parallel()
+	q := openNode(t, usualConfig())
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- q.Work(ctx, submit(nil), Config{}) }() // ends with ctx
+	defer func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}()
+	for q.backlog("default") == nil {
+		<-time.After(time.Millisecond)
+	}
+	s, err := q.Prepare(&job.Job{Group: "a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := s.Message()
+	q.interrupt(s.ID)
+	var r deaf
+	q.backlog("default").arrived(job.Normal, engine.Delivery{Message: engine.Message{Stream: engine.Jobs, Subject: m.Subject, Data: m.Data, Seq: 1 << 40}, Receipt: &r, Deliveries: 1})
+	if !r.acked {
+		t.Error("it is kept")
+	}
+}

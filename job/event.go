@@ -1,0 +1,131 @@
+package job
+
+import (
+	"fmt"
+	"time"
+)
+
+// EventKind is the kind of an [Event].
+type EventKind uint8
+
+// The kinds of events. What goes well has none: it is counted in queue.Stats.
+const (
+	// Redelivered: a job came again after its node died.
+	Redelivered EventKind = iota + 1
+	// Retried: an attempt failed, and there will be another.
+	Retried
+	// GaveBack: a job that the executor did not start was given back to the queue.
+	GaveBack
+	// Buried: a job failed for good and is among the dead; Text says why.
+	Buried
+	// TookBack: a job was canceled.
+	TookBack
+	// Compensated: the job that undoes another was enqueued.
+	Compensated
+	// ToldOfDeath: the job that is told of a dead one was enqueued.
+	ToldOfDeath
+	// TriedAgain: a dead job was enqueued again.
+	TriedAgain
+	// Damaged: a stored record does not have the checksum it was stored with.
+	Damaged
+	// Unreadable: a later version has recorded the end of a job, and this one cannot
+	// read it; the record and the job are left to that version.
+	Unreadable
+	// Missing: members of a batch are neither in the queue nor is it known how they
+	// ended.
+	Missing
+	// NotKept: something could not be stored and will be tried again, or is not
+	// needed for the outcome.
+	NotKept
+	// Full: an enqueue was refused because the queue or its disk is full.
+	Full
+	// Paused, Resumed: a queue was.
+	Paused
+	Resumed
+	// Verified: all stored jobs were read and compared with the count of them;
+	// Count says how many there are.
+	Verified
+	// HeldOff: a node takes no jobs for a moment, because its executor cannot
+	// start workers or is full; Text says why.
+	HeldOff
+	// ScheduleFired: a schedule has enqueued a job; Text says for which tick.
+	ScheduleFired
+	// TickSkipped: a tick enqueued no job, because the last one has not ended.
+	TickSkipped
+	// TicksMissed: ticks passed that no node could enqueue a job for in time, and
+	// have none; Count says how many.
+	TicksMissed
+	// ScheduleFailed: a tick could not enqueue its job, which is tried until the
+	// next tick; or a schedule cannot tick at all. Text says why.
+	ScheduleFailed
+	// StoreFailed: the store can promise nothing any more.
+	StoreFailed
+	// BatchProgress: members of a batch have ended; Count says how many by now. It is
+	// told once a second at most.
+	BatchProgress
+	// BatchFailed: the first member has failed for good, and the callback for that is
+	// enqueued. BatchEnded: all have ended. BatchTookBack: it was canceled.
+	BatchFailed
+	BatchEnded
+	BatchTookBack
+)
+
+var eventNames = [...]string{
+	Redelivered: "redelivered", Retried: "will be tried again", GaveBack: "given back", Buried: "dead",
+	TookBack: "canceled", Compensated: "compensation enqueued", ToldOfDeath: "its bury task enqueued", TriedAgain: "dead job enqueued again",
+	Damaged: "stored record is damaged", Unreadable: "outcome is of a later version", Missing: "confirmed job is missing", NotKept: "not stored",
+	Full: "enqueue refused", Paused: "queue paused", Resumed: "queue resumed", Verified: "store verified",
+	HeldOff: "holding off", ScheduleFired: "schedule fired", TickSkipped: "tick of a schedule skipped",
+	TicksMissed: "ticks of a schedule missed", ScheduleFailed: "schedule cannot fire", StoreFailed: "store failed",
+	BatchProgress: "batch goes on", BatchFailed: "first member of a batch failed", BatchEnded: "batch ended", BatchTookBack: "batch canceled",
+}
+
+// String returns the words for k.
+func (k EventKind) String() string {
+	if k > 0 && int(k) < len(eventNames) {
+		return eventNames[k]
+	}
+	return fmt.Sprintf("event(%d)", uint8(k))
+}
+
+// Event is one thing that happened in this program's part of a queue.
+type Event struct {
+	Time             time.Time
+	Kind             EventKind
+	Queue, Task, Job string // empty where there is none
+	Schedule         string // of what a schedule does
+	Batch            string // its id, of what is about one
+	Attempt          int    // of Retried, Redelivered and Buried
+	Count            int    // of Verified, Missing, TicksMissed and of batches
+	Text             string // more, for people
+}
+
+// String gives the event on one line, without its time.
+func (e Event) String() string {
+	s := e.Kind.String()
+	if e.Job != "" {
+		s = "job " + e.Job + " " + s
+	}
+	if e.Schedule != "" {
+		s += fmt.Sprintf(" schedule %q", e.Schedule)
+	}
+	if e.Batch != "" {
+		s += " batch " + e.Batch
+	}
+	if e.Queue != "" {
+		s += fmt.Sprintf(" queue %q", e.Queue)
+	}
+	if e.Task != "" {
+		s += fmt.Sprintf(" task %q", e.Task)
+	}
+	if e.Attempt != 0 {
+		s += fmt.Sprintf(" attempt %d", e.Attempt)
+	}
+	if e.Count != 0 {
+		s += fmt.Sprintf(" %d", e.Count)
+	}
+	if e.Text != "" {
+		s += ": " + e.Text
+	}
+	return s
+}

@@ -1,0 +1,89 @@
+package job
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+)
+
+// GroupLimits bound the jobs of one group of a queue. The zero value is no limit.
+type GroupLimits struct {
+	// Concurrency is how many jobs of the group run at the same time, on all nodes
+	// and of all priorities together; 0 is no limit.
+	Concurrency int
+	// Rate is how many begin in a second, on average; 0 is no limit. Burst is how
+	// many may begin at once after a pause; 0 is Rate, at least 1.
+	Rate  float64
+	Burst int
+}
+
+const (
+	mostConcurrency = 1 << 20
+	mostRate        = 1e6
+	leastRate       = 1.0 / (24 * 3600)
+	longestGroup    = 256
+)
+
+// Check reports every fault of l at once.
+func (l GroupLimits) Check() error {
+	var errs []error
+	if l.Concurrency < 0 || l.Concurrency > mostConcurrency {
+		errs = append(errs, fmt.Errorf("Concurrency is %d: use a number from 1 to %d, or 0 for no limit", l.Concurrency, mostConcurrency))
+	}
+	if l.Rate != 0 && !(l.Rate >= leastRate && l.Rate <= mostRate) {
+		errs = append(errs, fmt.Errorf("Rate is %v jobs a second: use one from %.3g (one a day) to %.0f, or 0 for no limit", l.Rate, leastRate, mostRate))
+	}
+	if l.Burst < 0 || l.Burst > mostConcurrency {
+		errs = append(errs, fmt.Errorf("Burst is %d: use a number from 1 to %d, or 0 for as many as begin in a second", l.Burst, mostConcurrency))
+	}
+	if l.Burst > 0 && l.Rate == 0 {
+		errs = append(errs, errors.New("Burst is set without Rate: set both, or none"))
+	}
+	return errors.Join(errs...)
+}
+
+// AtOnce returns how many may begin at once: Burst, or what stands for it.
+func (l GroupLimits) AtOnce() float64 {
+	if l.Burst > 0 {
+		return float64(l.Burst)
+	}
+	return max(1, math.Ceil(l.Rate))
+}
+
+// CheckGroup reports what is wrong with the name of a group.
+func CheckGroup(group string) error {
+	if len(group) > longestGroup {
+		return fmt.Errorf("Group has %d bytes: use %d at most, for example a hash of it", len(group), longestGroup)
+	}
+	return nil
+}
+
+// String says it for people.
+func (l GroupLimits) String() string {
+	var parts []string
+	if l.Concurrency > 0 {
+		parts = append(parts, fmt.Sprintf("%d at a time", l.Concurrency))
+	}
+	if l.Rate > 0 {
+		parts = append(parts, fmt.Sprintf("%g a second, %g at once", l.Rate, l.AtOnce()))
+	}
+	if len(parts) == 0 {
+		return "no limit"
+	}
+	return strings.Join(parts, ", ")
+}
+
+// GroupInfo is what there is to know of a group of a queue.
+type GroupInfo struct {
+	Group string
+	// Waiting jobs can start when they have their turn and the limits allow it;
+	// Running ones are in the hands of this node.
+	Waiting, Running int
+	// Limits hold for it; Own says that they were set for it.
+	Limits GroupLimits
+	Own    bool
+	// Oldest is when the first of its jobs that wait was stored; zero for none.
+	Oldest time.Time
+}

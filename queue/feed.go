@@ -1,0 +1,27 @@
+package queue
+
+import (
+	"github.com/bullpen-run/bullpen/internal/queue/jobs"
+	"github.com/bullpen-run/bullpen/job"
+)
+
+// Feed is a subscription to events. A reader that is slower than the queue loses
+// events, never slows it.
+type Feed struct {
+	// C gives the events; it is closed by Close and with the queue.
+	C    <-chan job.Event
+	feed *jobs.Feed
+}
+
+// Events subscribes to what happens from now on in this program's part of the
+// queue. buffer is how many events the feed holds; 0 is 256.
+func (q *Queue) Events(buffer int) *Feed {
+	f := q.jobs.Events(buffer)
+	return &Feed{C: f.C, feed: f}
+}
+
+// Dropped returns how many events this feed has missed.
+func (f *Feed) Dropped() uint64 { return f.feed.Dropped() }
+
+// Close ends the subscription. It may be called again.
+func (f *Feed) Close() { f.feed.Close() }
