@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	bullpen "github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/internal/engine"
+	"github.com/bullpen-run/bullpen/internal/engine/memory"
 	"github.com/bullpen-run/bullpen/job"
 )
 
@@ -171,4 +174,44 @@ func TestChainGoesOnAfterRetryDead(t *testing.T) {
 	if i, err := q.Get(t.Context(), again.ID); err != nil || i.Chain != ref.ID || i.Link != 2 {
 		t.Errorf("it is %+v, %v, want the second job of %s", i, err, ref.ID)
 	}
+}
+
+// TestChainOfAFullStore has a store that takes no more jobs when the first of a chain
+// ends: its outcome is recorded all the same, and the next comes when there is room.
+func TestChainOfAFullStore(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &memory.Store{Shared: true}
+		q := openOn(t, Config{Store: s})
+		full := make(chan struct{})
+		s.Inject(func(o memory.Operation) memory.Fault {
+			select {
+			case <-full:
+			default:
+				return memory.Fault{}
+			}
+			if o.Name == "put" && o.Stream == engine.Jobs {
+				return memory.Fault{Err: engine.ErrFull}
+			}
+			return memory.Fault{}
+		})
+		workOn(t, q, newTeam(1, func(ctx context.Context, task bullpen.Task) ([]byte, error) {
+			if task.Name == "a" {
+				close(full)
+			}
+			return appends(ctx, task)
+		}), WorkConfig{})
+		ref, err := q.EnqueueChain(t.Context(), job.Job{Name: "a"}, job.Job{Name: "b"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-time.After(time.Second)
+		if info, err := q.Get(t.Context(), ref.ID); err != nil || info.State != job.Done {
+			t.Errorf("the first is %+v, %v, want its outcome", info, err)
+		}
+		s.Inject(nil)
+		if r, err := q.WaitChain(t.Context(), ref.ID); err != nil || string(r.Payload) != "ab" {
+			t.Errorf("the chain gave %q, %v", r.Payload, err)
+		}
+	})
 }

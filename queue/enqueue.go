@@ -24,8 +24,8 @@ func (q *Queue) EnqueueAll(ctx context.Context, jobs []job.Job) ([]job.Ref, erro
 
 // EnqueueChain enqueues the first of some jobs, and the others as its Then: each
 // runs when the one before has ended well, with its result as payload. The ref is
-// that of the first job. It costs what Enqueue costs; each link costs one message
-// and two reads more than a job by itself.
+// that of the first job. It costs what Enqueue costs; each link costs one message and
+// one read more than a job by itself.
 func (q *Queue) EnqueueChain(ctx context.Context, jobs ...job.Job) (job.Ref, error) {
 	return q.jobs.EnqueueChain(ctx, jobs...)
 }

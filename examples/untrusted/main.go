@@ -27,7 +27,7 @@ func run(ctx context.Context) error {
 		Preload: []string{"decimal", "json"}, // imported once; workers are forked
 		Spare:   1,                           // one is always ready
 		Env:     []string{"PYTHONPATH"},
-		Limits:  bullpen.Limits{Memory: 64 << 20, CPU: 0.5, Timeout: 3 * time.Second},
+		Limits:  bullpen.Limits{Memory: 64 << 20, CPU: 0.5, Timeout: 10 * time.Second},
 		PIDs:    16,
 		Sandbox: process.Sandbox{Profile: process.ProfileStrict},
 	})

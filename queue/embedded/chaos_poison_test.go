@@ -133,7 +133,7 @@ func (c *poisonCase) run(t *testing.T, q *queue.Queue, ran string) {
 	again := c.redelivered(t, ran)
 	t.Logf("from death to the next start: %v; the others: %.0f/s without it, %.0f/s with it (%+.1f %%)",
 		again, alone, beside, 100*(beside-alone)/alone)
-	if beside < alone/20 {
+	if beside < alone/float64(rounds(100, 20)) { // of one second it may have little on a busy machine
 		t.Error("a single bad job holds up all others")
 	}
 }

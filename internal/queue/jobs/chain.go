@@ -49,26 +49,6 @@ func (c *Config) TooLarge(s *record.Job, size int) string {
 	return "the result is larger than Config.MaxResult"
 }
 
-// GoOn enqueues the job that follows s, which ended as e says. However often it is
-// called, the job runs once. It is done before s leaves the queue, so that a crash
-// at any moment leaves one of the two there.
-func (q *Jobs) GoOn(ctx context.Context, e *record.End, s *record.Job) error {
-	if e.Next == "" || len(s.Job.Then) == 0 {
-		return nil
-	}
-	n := &record.Job{ID: e.Next, Job: s.Job.Then[0], Enqueued: e.Ended, Chain: s.Chain, Batch: s.Batch, Index: s.Index}
-	n.Job.Payload, n.Job.Then = e.Result, s.Job.Then[1:]
-	n.Chain.Number++
-	if n.Job.Delay > 0 {
-		n.Job.At, n.Job.Delay = e.Ended.Add(n.Job.Delay), 0
-	}
-	if !n.Job.At.After(time.Now()) {
-		n.Job.At = time.Time{}
-	}
-	_, err := q.EnqueueDerived(ctx, n)
-	return err
-}
-
 // EnqueueChain is that of a queue.
 func (q *Jobs) EnqueueChain(ctx context.Context, jobs ...job.Job) (job.Ref, error) {
 	if len(jobs) == 0 {

@@ -4,10 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
-	"time"
-
-	"github.com/oklog/ulid/v2"
 
 	"github.com/bullpen-run/bullpen/internal/engine"
 	"github.com/bullpen-run/bullpen/internal/queue/record"
@@ -90,45 +86,4 @@ func (q *Jobs) RemoveDead(ctx context.Context, id string) error {
 		err = q.Engine.Delete(ctx, engine.Dead, m.Seq)
 	}
 	return StoreError(err)
-}
-
-// Compensate enqueues the job that undoes another, once.
-func (q *Jobs) Compensate(ctx context.Context, e *record.End, task string, payload []byte) error {
-	s := &record.Job{
-		ID: ulid.Make().String(), Enqueued: e.Ended, Parent: e.ID, Undoes: e.Outcome.String(),
-		Job: job.Job{
-			Queue: e.Queue, Name: task, Payload: payload, Priority: e.Priority,
-			Key: "bullpen.undo/" + e.ID, Group: e.Group, Meta: map[string]string{record.MetaTask: e.Name},
-		},
-	}
-	_, err := q.enqueueKeyed(ctx, s)
-	if err == nil {
-		q.Journal.Emit(job.Event{Kind: job.Compensated, Queue: e.Queue, Task: task, Job: e.ID, Text: "by " + s.ID})
-	}
-	return err
-}
-
-// Bury enqueues the job that is told of the death of another, once.
-func (q *Jobs) Bury(ctx context.Context, e *record.End, j *job.Job) error {
-	meta := map[string]string{
-		record.MetaTask: e.Name, record.MetaReason: string(e.Reason), record.MetaOutcome: e.Outcome.String(), record.MetaError: errorLine(e.Err()),
-	}
-	for k, v := range j.Meta {
-		if !strings.HasPrefix(k, "bullpen.") {
-			meta[k] = v
-		}
-	}
-	id, err := ulid.ParseStrict(e.ID)
-	if err != nil {
-		return nil //nolint:nilerr // no job of ours has such an id: somebody else put it into the store
-	}
-	s := &record.Job{
-		ID: record.DerivedID(id.Timestamp(), "bury", e.ID), Enqueued: time.Now(), Parent: e.ID,
-		Job: job.Job{Queue: e.Queue, Name: j.Bury, Payload: j.Payload, Priority: e.Priority, Group: e.Group, Meta: meta},
-	}
-	if _, err := q.EnqueueDerived(ctx, s); err != nil {
-		return err
-	}
-	q.Journal.Emit(job.Event{Kind: job.ToldOfDeath, Queue: e.Queue, Task: j.Bury, Job: e.ID, Text: "by " + s.ID})
-	return nil
 }

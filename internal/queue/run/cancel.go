@@ -67,7 +67,7 @@ func (q *Node) takeBack(ctx context.Context, info *job.Info, data []byte) (done 
 	}
 	q.EndKey(e)
 	if info.Compensate != "" && (info.Attempts > 0 || info.State == job.Running) {
-		if err := q.Compensate(ctx, e, info.Compensate, info.Payload); err != nil {
+		if err := q.EnqueueFollowers(ctx, e, jobs.Undo(e, info.Compensate, info.Payload)); err != nil {
 			return true, err
 		}
 	}

@@ -3,10 +3,12 @@ package run
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	bullpen "github.com/bullpen-run/bullpen"
 	"github.com/bullpen-run/bullpen/internal/engine"
+	"github.com/bullpen-run/bullpen/internal/queue/jobs"
 	"github.com/bullpen-run/bullpen/internal/queue/record"
 	"github.com/bullpen-run/bullpen/job"
 )
@@ -41,9 +43,10 @@ func (a *attempt) ending(d decision, end attemptEnd) *record.End {
 	return e
 }
 
-// record stores how the job ended. One that failed for good is put among the dead
-// first, so that a crash in between runs it once more at most, but never loses it.
-// Where nothing follows from the end, the job leaves the queue with it.
+// record stores how the job ended, and what follows from that, with its leaving the
+// queue. One that failed for good is put among the dead first, so that on a store that
+// takes one message at a time a crash in between runs it once more at most, but never
+// loses it.
 func (a *attempt) record(d decision, end attemptEnd) {
 	q, e := a.queue, a.ending(d, end)
 	var puts []engine.Put
@@ -55,16 +58,27 @@ func (a *attempt) record(d decision, end attemptEnd) {
 		q.Config.KeepJob(e, a.delivery.Data)
 	}
 	puts = append(puts, engine.Put{Stream: engine.Outcomes, Subject: "out." + e.ID, Data: e.Encode(), Durable: true, New: true})
-	store := a.delivery.End
-	if e.Next != "" || a.follows(e, e.Started()) != nil {
-		store = func(puts []engine.Put, done func(error)) { engine.PutAll(q.Engine, puts, done) }
-	} else if e.Key != "" {
+	if e.Key != "" {
 		puts = append(puts, q.KeyEnded(e))
 	}
-	q.Keep(e.ID, func(done func(error)) { store(puts, done) }, func(err error) {
+	followers := jobs.Followers(e, a.stored, e.Started())
+	all := slices.Clone(puts)
+	for i := range followers {
+		all = append(all, followers[i].Put())
+	}
+	apart := false
+	q.Keep(e.ID, func(done func(error)) {
+		a.delivery.End(all, func(err error) {
+			if apart = err != nil && len(followers) > 0 && !errors.Is(err, engine.ErrConflict) && !q.Hopeless(err); apart {
+				engine.PutAll(q.Engine, puts, done) // the store may be full, and has room for the end itself
+				return
+			}
+			done(err)
+		})
+	}, func(err error) {
 		switch {
 		case err == nil:
-			a.recorded(e)
+			a.recorded(e, followers, apart)
 		case errors.Is(err, engine.ErrConflict):
 			a.settled(true)
 		default:
@@ -73,48 +87,21 @@ func (a *attempt) record(d decision, end attemptEnd) {
 	})
 }
 
-// recorded goes on when the outcome survives a loss of power.
-func (a *attempt) recorded(e *record.End) {
+// recorded goes on when the outcome survives a loss of power. Followers that are apart
+// are not in the queue yet, and the job still is.
+func (a *attempt) recorded(e *record.End, followers []jobs.Follower, apart bool) {
 	q := a.queue
 	a.runner.tally.Ended[e.Outcome].Add(1)
 	if e.State() == job.Dead {
 		q.Buried(e)
 	}
 	q.TellEnded(e, a.stored.Job.Meta)
-	if follow := a.follows(e, e.Started()); follow != nil {
-		q.EndKey(e)
-		a.background(follow, func() { a.ended(e) })
+	if apart {
+		a.background(func(ctx context.Context) error { return q.EnqueueFollowers(ctx, e, followers) }, func() { a.ended(e) })
 		return
 	}
-	if e.Next != "" {
-		q.EndKey(e)
-		a.background(func(ctx context.Context) error { return q.GoOn(ctx, e, a.stored) }, func() { a.ended(e) })
-		return
-	}
+	q.FollowersPut(e, followers)
 	a.ended(e)
-}
-
-// follows gives what enqueues the jobs that follow from the end of this one, nil
-// where there are none. It may be called again: each is enqueued once. started says
-// that the job may have run.
-func (a *attempt) follows(e *record.End, started bool) func(context.Context) error {
-	q, j := a.queue, &a.stored.Job
-	undo := e.State() != job.Done && j.Compensate != "" && started
-	bury := e.State() == job.Dead && j.Bury != ""
-	if !undo && !bury {
-		return nil
-	}
-	return func(ctx context.Context) error {
-		if undo {
-			if err := q.Compensate(ctx, e, j.Compensate, j.Payload); err != nil {
-				return err
-			}
-		}
-		if !bury {
-			return nil
-		}
-		return q.Bury(ctx, e, j)
-	}
 }
 
 // ended acknowledges the job, if it has not left the queue with its outcome, and tells
@@ -157,10 +144,7 @@ func (a *attempt) settled(started bool) {
 		if err := q.SettleKey(ctx, e); err != nil {
 			return err
 		}
-		if follow := a.follows(e, started || e.Started()); follow != nil {
-			return follow(ctx)
-		}
-		return q.GoOn(ctx, e, a.stored)
+		return q.EnqueueFollowers(ctx, e, jobs.Followers(e, a.stored, started || e.Started()))
 	}, func() {
 		if unread != nil {
 			a.leaveToNewer(unread)
