@@ -6,23 +6,23 @@ import (
 	bullpen "github.com/bullpen-run/bullpen"
 )
 
-// Attempt is one handing of a job to an executor.
+// Attempt is one attempt to run a job.
 type Attempt struct {
-	// Number counts the attempts of the job that started, from 1.
+	// Number is its number among the attempts that started, from 1.
 	Number int
-	// Outcome is how it ended; Lost where a node died with it.
+	// Outcome is how it ended; Lost if its node died.
 	Outcome bullpen.Outcome
 	// Ended is when.
 	Ended time.Time
-	// Ran is how long the handler ran, where that is known.
+	// Ran is how long the handler ran, if that is known.
 	Ran time.Duration
-	// Node and Worker say who had it.
+	// Node and Worker ran it.
 	Node, Worker string
-	// Error says why it failed, in one line; empty for OK.
+	// Error is why it failed, on one line; empty for OK.
 	Error string
-	// Signal and ExitCode are of a worker that died; ExitCode is -1 otherwise.
+	// Signal and ExitCode are those of a worker that died; ExitCode is -1 otherwise.
 	Signal   string
 	ExitCode int
-	// PeakMemory is the worker's, in bytes, where it is known.
+	// PeakMemory is the worker's peak memory in bytes, if that is known.
 	PeakMemory int64
 }

@@ -9,39 +9,38 @@ import (
 	"github.com/bullpen-run/bullpen/internal/lifecycle"
 )
 
-// MostMembers is how many jobs a batch has at most.
+// MostMembers is the largest number of jobs in a batch.
 const MostMembers = 1_000_000
 
-// Batch is a set of jobs that are counted together. The zero value counts and does
-// nothing else.
+// Batch is a set of jobs that are counted together. The zero value has no key, no
+// callbacks and no metadata.
 type Batch struct {
-	// Key makes it the one batch of this name: opening it again gives back the first,
-	// as long as its record is kept (Config.Keep.OutcomeAge after its end). Empty is
-	// no key.
+	// Key makes opening a batch idempotent: opening it again returns the first one,
+	// until Config.Keep.OutcomeAge after its end. Empty: no key.
 	Key string
-	// Then is enqueued once, when all members have ended, however they did. Failed is
-	// enqueued once, when the first has failed for good; a member that was canceled
-	// has not failed. Both are jobs like any other, without a Key. Where the payload
-	// is empty they get a JSON object with batch, total, ok, failed, canceled, lost
-	// and first_failed; in Meta they have the first four as bullpen.batch,
+	// Then is enqueued once, when all members have ended, whatever their outcomes.
+	// Failed is enqueued once, when the first member has failed for good; a canceled
+	// member has not failed. Both are ordinary jobs without a Key. If their payload is
+	// empty they get a JSON object with batch, total, ok, failed, canceled, lost and
+	// first_failed. In Meta they have the first four of these as bullpen.batch,
 	// bullpen.total, bullpen.ok and bullpen.failed.
 	Then, Failed *Job
 	// Meta is kept with the batch.
 	Meta map[string]string
 }
 
-// BatchState is where a batch is.
+// BatchState is the state of a batch.
 type BatchState uint8
 
 // The states of a batch.
 const (
-	// BatchOpen: more members may be added.
+	// BatchOpen: members may still be added.
 	BatchOpen BatchState = iota
-	// BatchRunning: it is sealed, and not all members have ended.
+	// BatchRunning: it is sealed, and some members have not ended.
 	BatchRunning
-	// BatchDone: all have ended.
+	// BatchDone: all members have ended.
 	BatchDone
-	// BatchCanceled: it was canceled. It has ended when EndedAt says so.
+	// BatchCanceled: it was canceled. It has ended once EndedAt is set.
 	BatchCanceled
 )
 
@@ -76,25 +75,25 @@ func ParseBatchState(word string) (BatchState, error) {
 	return 0, fmt.Errorf("unknown state %q: use open, running, done or canceled", word)
 }
 
-// BatchInfo is what there is to know of a batch.
+// BatchInfo describes a batch.
 type BatchInfo struct {
 	ID, Key string
 	State   BatchState
-	// Existing says that the batch was there before, of what OpenBatch and
-	// EnqueueBatch return.
+	// Existing reports whether the batch was there before. Only OpenBatch and
+	// EnqueueBatch set it.
 	Existing bool
-	// Total is how many members it has; of one that is open, how many are there.
-	// Ended of them have ended: OK, Failed for good, Canceled, or Lost: they are no
-	// more in the queue, and neither is how they ended.
+	// Total is the number of members; of an open batch, those added so far. Ended is
+	// how many of them have ended: OK, Failed for good, Canceled, or Lost. A lost
+	// member is no longer in the queue, and its outcome is not known.
 	Total, Ended, OK, Failed, Canceled, Lost int
 	Created                                  time.Time
-	// EndedAt is when the end of the last member was counted; zero before.
+	// EndedAt is when the end of the last member was counted; zero before that.
 	EndedAt time.Time
-	// FirstFailed is the id of the job that failed first, as far as the node knows
-	// that was asked.
+	// FirstFailed is the id of the job that failed first, as far as the node that was
+	// asked knows.
 	FirstFailed string
-	// ThenJob and FailedJob are the callbacks, ThenID and FailedID the ids of their
-	// jobs once they are enqueued.
+	// ThenJob and FailedJob are the callbacks; ThenID and FailedID are the ids of their
+	// jobs once these are enqueued.
 	ThenJob, FailedJob *Job
 	ThenID, FailedID   string
 	Meta               map[string]string
@@ -105,8 +104,8 @@ func (i *BatchInfo) HasEnded() bool {
 	return !i.EndedAt.IsZero() && (i.ThenJob == nil || i.ThenID != "")
 }
 
-// Check reports every fault of b at once, but for sizes that a queue bounds by its
-// config.
+// Check reports all faults of b at once, except sizes that depend on the config of a
+// queue.
 func (b *Batch) Check() error {
 	var errs []error
 	if len(b.Key) > longestKey {
@@ -132,20 +131,20 @@ func (b *Batch) Check() error {
 
 // BatchFilter selects batches for queue.Queue.ListBatches.
 type BatchFilter struct {
-	// States are those to list; nil is all.
+	// States are the states to list; nil lists all.
 	States []BatchState
-	// Newest lists those that changed last first.
+	// Newest lists the batches that changed last first.
 	Newest bool
-	// Limit is the most batches; default 100. After goes on behind the last call's
-	// BatchPage.Next.
+	// Limit is the largest number of batches. Default 100. After is BatchPage.Next of
+	// the page before; 0 begins.
 	Limit int
 	After uint64
 }
 
-// BatchPage is a part of a list of batches.
+// BatchPage is one page of a list of batches.
 type BatchPage struct {
 	Batches []BatchInfo
-	// Next is for BatchFilter.After; 0 says that this was the last page.
+	// Next is BatchFilter.After for the next page; 0 if this is the last one.
 	Next uint64
 }
 

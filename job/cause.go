@@ -8,32 +8,31 @@ import (
 	bullpen "github.com/bullpen-run/bullpen"
 )
 
-// Cause is why some jobs are dead, as far as that is the same for them: queue,
-// task, reason, outcome, and the first line of the error without what differs from
-// job to job.
+// Cause is what some dead jobs have in common: queue, task, reason, outcome, and the
+// first line of the error without the parts that differ from job to job.
 type Cause struct {
-	// Fingerprint stands for the rest, in 12 hexadecimal digits. It is the same on
-	// all nodes and in all versions 1.
+	// Fingerprint identifies the cause, by 12 hexadecimal digits. It is the same on all
+	// nodes, and in all versions 1.
 	Fingerprint string
 	Queue, Name string
 	Reason      Reason
 	Outcome     bullpen.Outcome
-	// Error is the first line of the error, with "#" for its numbers and ids and
-	// "…" for its quoted parts.
+	// Error is the first line of the error, with "#" in place of numbers and ids and
+	// "…" in place of quoted parts.
 	Error string
-	// Count is how many jobs have it, First and Last when the first and the last of
-	// them died, and Sample the id of the last.
+	// Count is how many jobs have this cause. First and Last are when the first and the
+	// last of them died; Sample is the id of the last.
 	Count       int
 	First, Last time.Time
 	Sample      string
 }
 
-// Causes is what DeadCauses has found.
+// Causes is the result of queue.Queue.DeadCauses.
 type Causes struct {
-	// Causes are in order: those of most jobs first.
+	// Causes are in order of Count, largest first.
 	Causes []Cause
-	// Jobs is how many jobs were looked at. More says that there are older ones, which
-	// the time did not suffice for: then the counts are of the last Jobs.
+	// Jobs is how many jobs were examined. More reports whether there are older ones
+	// for which there was no time; then only the newest Jobs are counted.
 	Jobs int
 	More bool
 }

@@ -1,18 +1,17 @@
 package job
 
-// Bulk is what became of something that was done to many dead jobs.
+// Bulk is the result of an operation on many dead jobs.
 type Bulk struct {
-	// Count is how many it was done to.
+	// Count is how many jobs it was done to.
 	Count int
-	// Failed has those that it was not done to, with the reason; they stay among the
-	// dead.
+	// Failed has the jobs that it was not done to, with the reason. They stay dead.
 	Failed []Failure
-	// Next is for Filter.After of another call: there may be more. 0 says that all
-	// were looked at.
+	// Next is Filter.After for another call, if there may be more jobs; 0 if all were
+	// examined.
 	Next uint64
 }
 
-// Failure is a job to which something could not be done.
+// Failure is a job for which an operation failed.
 type Failure struct {
 	ID  string
 	Err error

@@ -2,36 +2,36 @@ package job
 
 import "time"
 
-// Delivered is what the queue tells a handler of the attempt it runs.
+// Delivered is what the queue tells a handler about the attempt that it runs.
 type Delivered struct {
-	// Attempt counts those of this job that started, from 1.
+	// Attempt is the number of this attempt, from 1, among those that started.
 	Attempt int
-	// Redelivered says that an earlier attempt may have run to any point without
-	// anybody having heard of its end: its node or its worker died.
+	// Redelivered reports whether an earlier attempt may have run to any point: its
+	// node or its worker died.
 	Redelivered bool
-	// Parent is the id of the job that this one tries again, compensates, or is told
-	// of.
+	// Parent is the id of the job that this one retries, compensates or buries.
 	Parent string
-	// Undoes is the outcome of Parent, for a compensation. Task is its name.
+	// Undoes is the outcome of Parent, if this job compensates it; Task is the name of
+	// its task.
 	Undoes, Task string
 	// Since is when the job began to wait for this attempt: when it was enqueued, or
-	// the attempt before ended; Due is the time that it had to wait for, zero for
-	// none. Both are known only to the executor that the queue gave the task to.
+	// the attempt before ended. Due is the time that it had to wait for, zero for none.
+	// Only the executor that the queue gave the task to has these two.
 	Since, Due time.Time
-	// Reason, Outcome and Error are why Parent is dead, for a job that is told of it
-	// (Job.Bury); Error is on one line. queue.Queue.GetDead tells the rest.
+	// Reason, Outcome and Error say why Parent is dead, if this job buries it
+	// (Job.Bury). Error is one line; queue.Queue.GetDead has the rest.
 	Reason         Reason
 	Outcome, Error string
-	// Schedule is the name of the schedule that the job is of, and Tick the moment
-	// it is for, which may be long ago: a tick that was missed, or a retry.
+	// Schedule is the name of the schedule that enqueued the job, Tick the time that
+	// the job is for. That may be long ago, for a missed tick or a retry.
 	Schedule string
 	Tick     time.Time
-	// Chain is the id of the first job of the chain that this one belongs to, and
-	// Link its number there, from 1. Empty and 0: it is in no chain.
+	// Chain is the id of the first job of the chain that this one belongs to, Link its
+	// number there, from 1. They are empty and 0 if it is in no chain.
 	Chain string
 	Link  int
-	// Batch is the id of the batch that this job is a member of, with its Index
-	// there, or of which it is a callback, with Index -1.
+	// Batch is the id of the batch that this job is a member of, Index its number
+	// there; or of the batch that it is a callback of, with Index -1.
 	Batch string
 	Index int
 }

@@ -8,63 +8,64 @@ import (
 // EventKind is the kind of an [Event].
 type EventKind uint8
 
-// The kinds of events. What goes well has none: it is counted in queue.Stats.
+// The kinds of events. What succeeds has no event: it is counted in queue.Stats.
 const (
-	// Redelivered: a job came again after its node died.
+	// Redelivered: a job was delivered again after its node died.
 	Redelivered EventKind = iota + 1
-	// Retried: an attempt failed, and there will be another.
+	// Retried: an attempt failed, and another will follow.
 	Retried
-	// GaveBack: a job that the executor did not start was given back to the queue.
+	// GaveBack: a job that the executor did not start was returned to the queue.
 	GaveBack
-	// Buried: a job failed for good and is among the dead; Text says why.
+	// Buried: a job failed for good and is dead now; Text says why.
 	Buried
 	// TookBack: a job was canceled.
 	TookBack
-	// Compensated: the job that undoes another was enqueued.
+	// Compensated: the compensation of a job was enqueued.
 	Compensated
-	// ToldOfDeath: the job that is told of a dead one was enqueued.
+	// ToldOfDeath: the burial of a dead job was enqueued (see Job.Bury).
 	ToldOfDeath
-	// TriedAgain: a dead job was enqueued again.
+	// TriedAgain: a job that had ended was enqueued again.
 	TriedAgain
-	// Damaged: a stored record does not have the checksum it was stored with.
+	// Damaged: a stored record does not match its checksum.
 	Damaged
-	// Unreadable: a later version has recorded the end of a job, and this one cannot
-	// read it; the record and the job are left to that version.
+	// Unreadable: a later version recorded the end of a job in a form that this one
+	// cannot read. The record and the job are left to that version.
 	Unreadable
-	// Missing: members of a batch are neither in the queue nor is it known how they
-	// ended.
+	// Missing: members of a batch are no longer in the queue, and their outcomes are
+	// not known.
 	Missing
-	// NotKept: something could not be stored and will be tried again, or is not
-	// needed for the outcome.
+	// NotKept: something could not be stored. It will be retried, or the outcome does
+	// not depend on it.
 	NotKept
 	// Full: an enqueue was refused because the queue or its disk is full.
 	Full
-	// Paused, Resumed: a queue was.
+	// Paused, Resumed: a queue was paused, or resumed.
 	Paused
 	Resumed
-	// Verified: all stored jobs were read and compared with the count of them;
-	// Count says how many there are.
+	// Verified: all stored jobs were read and their checksums verified; Count is how
+	// many there are.
 	Verified
-	// HeldOff: a node takes no jobs for a moment, because its executor cannot
-	// start workers or is full; Text says why.
+	// HeldOff: a node takes no jobs for a while, because its executor cannot start
+	// workers or is full; Text says why.
 	HeldOff
-	// ScheduleFired: a schedule has enqueued a job; Text says for which tick.
+	// ScheduleFired: a schedule enqueued a job; Text says for which tick.
 	ScheduleFired
-	// TickSkipped: a tick enqueued no job, because the last one has not ended.
+	// TickSkipped: a tick enqueued no job, because the last job has not ended.
 	TickSkipped
-	// TicksMissed: ticks passed that no node could enqueue a job for in time, and
-	// have none; Count says how many.
+	// TicksMissed: ticks passed for which no node enqueued a job in time; Count is how
+	// many.
 	TicksMissed
-	// ScheduleFailed: a tick could not enqueue its job, which is tried until the
-	// next tick; or a schedule cannot tick at all. Text says why.
+	// ScheduleFailed: a tick could not enqueue its job, which is retried until the next
+	// tick; or a schedule cannot tick at all. Text says why.
 	ScheduleFailed
-	// StoreFailed: the store can promise nothing any more.
+	// StoreFailed: the store has failed and confirms nothing any more.
 	StoreFailed
-	// BatchProgress: members of a batch have ended; Count says how many by now. It is
-	// told once a second at most.
+	// BatchProgress: members of a batch have ended; Count is how many so far. At most
+	// one such event a second.
 	BatchProgress
 	// BatchFailed: the first member has failed for good, and the callback for that is
-	// enqueued. BatchEnded: all have ended. BatchTookBack: it was canceled.
+	// enqueued. BatchEnded: all members have ended. BatchTookBack: the batch was
+	// canceled.
 	BatchFailed
 	BatchEnded
 	BatchTookBack
@@ -88,7 +89,7 @@ func (k EventKind) String() string {
 	return fmt.Sprintf("event(%d)", uint8(k))
 }
 
-// Event is one thing that happened in this program's part of a queue.
+// Event is something that happened in this program's part of a queue.
 type Event struct {
 	Time             time.Time
 	Kind             EventKind
@@ -100,7 +101,7 @@ type Event struct {
 	Text             string // more, for people
 }
 
-// String gives the event on one line, without its time.
+// String returns the event on one line, without its time.
 func (e Event) String() string {
 	s := e.Kind.String()
 	if e.Job != "" {

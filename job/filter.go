@@ -8,47 +8,47 @@ import (
 	bullpen "github.com/bullpen-run/bullpen"
 )
 
-// Page is a part of a list.
+// Page is one page of a list.
 type Page struct {
 	Jobs []Info
-	// Next is for Filter.After; 0 says that this was the last page.
+	// Next is Filter.After for the next page; 0 if this is the last one.
 	Next uint64
 }
 
-// Filter selects jobs for queue.Queue.List, queue.Queue.ListDead and what is done to many
-// of them. What is empty selects all.
+// Filter selects jobs for queue.Queue.List, queue.Queue.ListDead and the calls that change
+// many jobs. An empty field selects all.
 type Filter struct {
-	// Queue and Name select by queue and by task.
+	// Queue and Name select by queue and by name of the task.
 	Queue, Name string
 	// Group, Schedule and Batch select by the group, the schedule that enqueued the
 	// job, and the batch that it is a member of.
 	Group, Schedule, Batch string
-	// State is what to list: Scheduled (also those that wait for another
-	// attempt), Queued (also those that run), Done (all that have ended, Canceled
-	// and Dead too) or Dead.
+	// State selects which list to read: Scheduled (and those that wait for another
+	// attempt), Queued (and those that run), Done (all that have ended, also Canceled
+	// and Dead) or Dead.
 	State State
-	// Search selects jobs that have this text in their id, task, key, group or,
-	// once they have ended, error; whether its letters are large or small makes no difference.
+	// Search selects jobs with this text in their id, task, key, group or, once they
+	// have ended, error. It ignores case.
 	Search string
-	// Reason, Outcome (the word) and Cause select jobs that have ended; a cause is
-	// a Fingerprint that queue.Queue.DeadCauses gives.
+	// Reason, Outcome (its word) and Cause select jobs that have ended. A cause is a
+	// Fingerprint from queue.Queue.DeadCauses.
 	Reason         Reason
 	Outcome, Cause string
-	// Since and Before select by when the job ended, or was enqueued if it has not:
-	// not before the one, and before the other.
+	// Since and Before select by the time at which the job ended, or was enqueued if
+	// it has not ended: at or after Since, and before Before.
 	Since, Before time.Time
-	// Newest lists the last ones first.
+	// Newest lists the newest jobs first.
 	Newest bool
-	// Limit is the most jobs; default 100.
+	// Limit is the largest number of jobs. Default 100.
 	Limit int
-	// After goes on behind the last call's Page.Next; empty begins.
+	// After is Page.Next of the page before; 0 begins.
 	After uint64
 }
 
 // longestSearch bounds Filter.Search.
 const longestSearch = 256
 
-// Check reports every fault of f at once.
+// Check reports all faults of f at once.
 func (f *Filter) Check() error {
 	var errs []error
 	if f.Queue != "" {

@@ -10,11 +10,11 @@ import (
 
 // GroupLimits bound the jobs of one group of a queue. The zero value is no limit.
 type GroupLimits struct {
-	// Concurrency is how many jobs of the group run at the same time, on all nodes
-	// and of all priorities together; 0 is no limit.
+	// Concurrency is the largest number of jobs of the group that run at the same time,
+	// on all nodes and of all priorities together. 0: no limit.
 	Concurrency int
-	// Rate is how many begin in a second, on average; 0 is no limit. Burst is how
-	// many may begin at once after a pause; 0 is Rate, at least 1.
+	// Rate is the largest number of jobs that start in a second, on average. 0: no
+	// limit. Burst is how many may start at once after a pause; 0 is Rate, at least 1.
 	Rate  float64
 	Burst int
 }
@@ -26,7 +26,7 @@ const (
 	longestGroup    = 256
 )
 
-// Check reports every fault of l at once.
+// Check reports all faults of l at once.
 func (l GroupLimits) Check() error {
 	var errs []error
 	if l.Concurrency < 0 || l.Concurrency > mostConcurrency {
@@ -44,7 +44,7 @@ func (l GroupLimits) Check() error {
 	return errors.Join(errs...)
 }
 
-// AtOnce returns how many may begin at once: Burst, or what stands for it.
+// AtOnce returns how many jobs may start at once: Burst, or its default.
 func (l GroupLimits) AtOnce() float64 {
 	if l.Burst > 0 {
 		return float64(l.Burst)
@@ -60,7 +60,7 @@ func CheckGroup(group string) error {
 	return nil
 }
 
-// String says it for people.
+// String describes the limits in words.
 func (l GroupLimits) String() string {
 	var parts []string
 	if l.Concurrency > 0 {
@@ -75,15 +75,15 @@ func (l GroupLimits) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// GroupInfo is what there is to know of a group of a queue.
+// GroupInfo describes a group of a queue.
 type GroupInfo struct {
 	Group string
-	// Waiting jobs can start when they have their turn and the limits allow it;
-	// Running ones are in the hands of this node.
+	// Waiting jobs can start when it is their turn and the limits allow it. Running
+	// ones are in the hands of this node.
 	Waiting, Running int
-	// Limits hold for it; Own says that they were set for it.
+	// Limits are in force for the group. Own reports whether they were set for it.
 	Limits GroupLimits
 	Own    bool
-	// Oldest is when the first of its jobs that wait was stored; zero for none.
+	// Oldest is when the oldest waiting job was stored; zero if none waits.
 	Oldest time.Time
 }

@@ -62,18 +62,18 @@ func ParseState(word string) (State, error) {
 	return 0, fmt.Errorf("unknown state %q: use scheduled, queued, running, retrying, done, dead or canceled", word)
 }
 
-// Ended tells whether s is final.
+// Ended reports whether s is final.
 func (s State) Ended() bool { return s == Done || s == Dead || s == Canceled }
 
-// Reason says why a job ended otherwise than well.
+// Reason says why a job did not end ok.
 type Reason string
 
 // The reasons.
 const (
 	// Exhausted: all attempts that the policy allows have failed.
 	Exhausted Reason = "exhausted"
-	// Final: the handler said that another try is of no use, or the policy does
-	// not try again after this outcome.
+	// Final: the handler said that retrying would not help, or the policy does not
+	// retry after this outcome.
 	Final Reason = "final"
 	// Quarantined: it has killed too many workers or nodes.
 	Quarantined Reason = "quarantined"
@@ -81,7 +81,7 @@ const (
 	Expired Reason = "expired"
 	// Refused: no executor knows its task, or can keep its limits.
 	Refused Reason = "refused"
-	// Corrupt: what is stored of it is damaged; it was not run.
+	// Corrupt: its stored record is damaged; it was not run.
 	Corrupt Reason = "corrupt"
 	// Newer: a later version of Bullpen has recorded its end, and this one cannot read
 	// the record; see ErrNewer.
@@ -93,11 +93,12 @@ const (
 // Ref names a job that was enqueued.
 type Ref struct {
 	ID string
-	// Existing says that the job was there before: an earlier Enqueue had its key.
+	// Existing reports whether the job was there before: an earlier Enqueue had the
+	// same key.
 	Existing bool
-	// State is where it was just now.
+	// State is the state of the job at the time of the call.
 	State State
-	// Attempts counts those that started, of a job whose end Run has told; else 0.
+	// Attempts is how many attempts started. Only Run sets it.
 	Attempts int
 }
 
@@ -107,51 +108,49 @@ type Info struct {
 	Priority             Priority
 	State                State
 	Enqueued             time.Time
-	// At is when the job may start, of one that is Scheduled or Retrying.
+	// At is when a job that is Scheduled or Retrying may start.
 	At       time.Time
 	Deadline time.Time
-	// Payload is the input; of a job that is Done or Canceled as long as it is kept
-	// (Keep.Payloads), of a dead one in GetDead.
+	// Payload is the input. For a job that is Done or Canceled it is set as long as it
+	// is kept (Keep.Payloads), for a dead one by GetDead.
 	Payload []byte
-	// PayloadSize and ResultSize are in bytes; a list tells them and leaves the
-	// payload and the result out.
+	// PayloadSize and ResultSize are in bytes. A list has these instead of the payload
+	// and the result.
 	PayloadSize, ResultSize int
 	Meta                    map[string]string
-	// Node and Worker say who runs it or ran it last.
+	// Node and Worker run the job, or ran its last attempt.
 	Node, Worker string
-	// Attempts counts those that started, Crashes the workers that died with the job
-	// in hand; History has the last attempts.
+	// Attempts is how many attempts started, Crashes how many workers died while they
+	// had the job. History has the last 16 attempts.
 	Attempts, Crashes int
 	History           []Attempt
-	// Progress is from 0 to 1, as the handler last told, with its note; Lines
-	// are the last lines that it logged or printed.
+	// Progress, from 0 to 1, and Note are what the handler reported last. Lines are the
+	// last lines that it logged or printed.
 	Progress float64
 	Note     string
 	Lines    []bullpen.LogLine
-	// Ended, Outcome, Reason, Result, Stats and Err are of a job that has ended.
+	// Ended, Outcome, Reason, Result, Stats and Err are set when the job has ended.
 	Ended   time.Time
 	Outcome bullpen.Outcome
 	Reason  Reason
 	Result  []byte
 	Stats   bullpen.Stats
 	Err     error // nil or an *EndError
-	// Parent is the job that this one tries again or compensates, or the dead one that
-	// it is told of.
+	// Parent is the id of the job that this one retries, compensates or buries.
 	Parent string
-	// After, of a job in a list, is for Filter.After: a list that goes on behind it.
+	// After is set in lists: as Filter.After it makes a list that begins after this job.
 	After uint64
-	// Schedule is the name of the schedule that enqueued the job, and Tick the
-	// moment it is for.
+	// Schedule is the name of the schedule that enqueued the job, Tick the time that
+	// the job is for.
 	Schedule string
 	Tick     time.Time
 	// Chain is the id of the first job of the chain that this one belongs to, empty
-	// for none; it is number Link of Links there. Next is the id of the one that
-	// followed it.
+	// for none. It is job number Link of Links there; Next is the id of the job after it.
 	Chain       string
 	Link, Links int
 	Next        string
-	// Batch is the id of the batch that this job is a member of, empty for none, and
-	// Index its place there.
+	// Batch is the id of the batch that this job is a member of, empty for none; Index
+	// is its number there, from 0.
 	Batch string
 	Index int
 	// Compensate, Bury and Group are as in Job.
@@ -160,29 +159,29 @@ type Info struct {
 
 // The errors of calls that name a job.
 var (
-	// ErrNotFound says that the queue does not have the job, or no more.
+	// ErrNotFound: the queue does not have the job, or no longer has it.
 	ErrNotFound = errors.New("no such job")
-	// ErrEnded says that the job has ended already.
+	// ErrEnded: the job has already ended.
 	ErrEnded = errors.New("the job has ended")
-	// ErrDamaged says that what is stored is not what was stored: its checksum is
-	// wrong. A damaged job is not run; it is buried when its turn comes.
+	// ErrDamaged: a stored record does not match its checksum. A damaged job is not
+	// run; it becomes dead when its turn comes.
 	ErrDamaged = errors.New("the stored record is damaged")
-	// ErrNewer says that a later version of Bullpen wrote what is stored, in a way that
-	// this one cannot read, or that a job has an outcome that only a later version
-	// knows. It is kept as it is: use that version.
+	// ErrNewer: a later version of Bullpen wrote the record in a form that this one
+	// cannot read, or recorded an outcome that this one does not know. The record is
+	// kept as it is; use that version.
 	ErrNewer = errors.New("written by a later version of Bullpen")
 )
 
-// EndError says how a job ended that did not end well.
+// EndError is how a job ended that did not end ok.
 type EndError struct {
 	ID      string
 	Outcome bullpen.Outcome
 	Reason  Reason
-	// Attempts counts those that started; 0 means that the job never ran.
+	// Attempts is how many attempts started; 0 means that the job never ran.
 	Attempts int
-	// Task is how the last attempt ended; nil where none started.
+	// Task is how the last attempt ended; nil if none started.
 	Task *bullpen.TaskError
-	// Message says more where Task does not.
+	// Message says more if Task is nil.
 	Message string
 }
 

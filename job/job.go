@@ -43,59 +43,60 @@ func ParsePriority(word string) (Priority, error) {
 	return 0, fmt.Errorf("unknown priority %q: use high, normal or low", word)
 }
 
-// Job is what is to be done, once. Only Name is needed by most executors.
+// Job is one unit of work that a queue keeps until it has an outcome. Most executors
+// need only Name.
 type Job struct {
 	// Queue is the name of the queue: lower-case letters, digits, "-" and "_".
 	// Default "default".
 	Queue string
-	// Name is the kind of the task: it selects the handler.
+	// Name is the kind of task. It selects the handler.
 	Name string
 	// Payload is the input, opaque to the queue.
 	Payload []byte
 	// Meta travels with the job to its handler: traceparent, content type, keys
 	// of your own. Keys that begin with "bullpen." are Bullpen's.
 	Meta map[string]string
-	// Key makes enqueuing idempotent: while a job of this queue with this key is
-	// not done, and Config.KeyWindow after its end, a second Enqueue gives back
-	// the first job, whatever else it says. Empty is no key.
+	// Key makes enqueuing idempotent. Until the job has ended, and for
+	// Config.KeyWindow after that, a second Enqueue to this queue with the same key
+	// returns the first job and ignores the rest of the second. Empty: no key.
 	Key string
-	// Group is whose job it is: a tenant, a customer, a host. The groups of a queue
-	// have their turns one after the other, however much each has waiting, and each
-	// may be limited (see GroupLimits). Empty is none; all jobs without a group have
-	// their turn together, as one.
+	// Group says whose job it is: a tenant, a customer, a host. The groups of a queue
+	// take turns, however many jobs each has waiting, and each may have limits (see
+	// GroupLimits). Empty: no group. All jobs without a group share one turn.
 	Group string
 	// Priority is Normal, High or Low.
 	Priority Priority
-	// Delay and At say when the job may start at the earliest; set one. Zero is
-	// at once. At is kept to about 2 ms, never early.
+	// Delay and At are the earliest time at which the job may start; set at most
+	// one. Zero means at once. The job starts up to about 2 ms after At, never before.
 	Delay time.Duration
 	At    time.Time
-	// Deadline ends the job with the outcome timeout if it has not ended by
-	// then, started or not. Of a job that waits for a worker or its time this is
-	// seen when a node takes it. Zero is never.
+	// Deadline ends the job with the outcome timeout if it has not ended by then,
+	// started or not. A job that is still waiting ends when a node takes it. Zero:
+	// no deadline.
 	Deadline time.Time
 	// Limits bound each attempt.
 	Limits bullpen.Limits
-	// Retry is the policy; what it leaves open is as in Config.Retry.
+	// Retry is the retry policy. Zero fields are taken from Config.Retry.
 	Retry Retry
-	// Idempotent declares that running the job twice does what running it once
-	// does. Then it runs again also when an executor has lost it (outcome lost).
+	// Idempotent declares that running the job twice has the same effect as running
+	// it once. Such a job also runs again after the outcome lost.
 	Idempotent bool
-	// Compensate names a task that undoes what the job may have done by half. It
-	// is enqueued to the same queue, once, with the job's payload and id (see
-	// [AttemptOf]), when the job has started and ended for good otherwise than ok.
+	// Compensate names a task that undoes what the job may have done in part. It is
+	// enqueued once, to the same queue, when the job has started and has ended for
+	// good with an outcome other than ok. It gets the job's payload; queue.AttemptOf
+	// returns the job's id.
 	Compensate string
-	// Bury names a task that is told when the job is dead, whatever the reason (see
-	// [Reason]) and whether it ever started, but not when it was canceled: it is
-	// enqueued to the same queue, once, with the job's payload and metadata, and
-	// [AttemptOf] tells it of which job and why. It has no Bury of its own.
+	// Bury names a task that is enqueued once, to the same queue, when the job is
+	// dead, for whatever [Reason] and whether it ever started; not when it was
+	// canceled. It gets the job's payload and metadata; queue.AttemptOf returns the
+	// job's id and the reason. It has no Bury of its own.
 	Bury string
-	// Then makes the job the first of a chain: when it has ended well these follow,
-	// one after the other, each with the result of the one before as its payload.
-	// The chain ends at the first that ends otherwise. They have neither payload nor
-	// key of their own, and a Delay counts from when the job is enqueued. At most 63;
-	// the payload of the first job and what is stored of these share
-	// Config.MaxPayload, and theirs is at most half of it.
+	// Then makes the job the first of a chain. These jobs follow it one after the
+	// other, each with the result of the one before as its payload; the chain ends
+	// at the first job that does not end ok. They have no payload and no key of their
+	// own, and their Delay counts from the end of the job before. There are at most
+	// 63. Their records and the payload of the first job share Config.MaxPayload, of
+	// which they may take half.
 	Then []Job
 }
 
@@ -108,8 +109,8 @@ const (
 	metaBytes   = 16 << 10
 )
 
-// Check reports every fault of j at once, but for sizes that a queue bounds by its
-// config (queue.Queue.Check reports these too).
+// Check reports all faults of j at once, except sizes that depend on the config of a
+// queue; queue.Queue.Check reports these too.
 func (j *Job) Check() error {
 	var errs []error
 	if j.Queue != "" {

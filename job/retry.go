@@ -9,34 +9,34 @@ import (
 	bullpen "github.com/bullpen-run/bullpen"
 )
 
-// Retry says how often a job may run.
+// Retry is a retry policy.
 type Retry struct {
-	// Attempts is how many attempts may end badly by themselves before the job
-	// is dead. Default 5; 1 tries once.
+	// Attempts is how many attempts may fail before the job is dead. Default 5; 1 does
+	// not retry.
 	Attempts int
-	// Backoff is the time before the second attempt; it doubles with each to
-	// MaxBackoff at most. The real delay is a random part of it, at least half.
+	// Backoff is the delay before the second attempt. It doubles with each attempt, up to
+	// MaxBackoff. The actual delay is random, between half of it and all of it.
 	// Default 1 s and 5 min.
 	Backoff, MaxBackoff time.Duration
-	// Crashes is how many workers may die with the job in hand before it is
-	// quarantined: those that it killed (outcomes crashed and memory; it runs again
-	// at once after each), and those that ended without having said that it started.
-	// Default 3.
+	// Crashes is how many workers may die while they have the job before it is
+	// quarantined: those that died while it ran (outcomes crashed and memory; it runs
+	// again at once after each), and those that died without having reported that it
+	// started. Default 3.
 	Crashes int
-	// Nodes is how many nodes may die with the job in hand before it is
-	// quarantined; a node that is killed on purpose counts too. Default 10.
+	// Nodes is how many nodes may die while they have the job before it is quarantined.
+	// A node that is killed on purpose counts too. Default 10.
 	Nodes int
-	// On is which outcomes allow another attempt. Default: failed (unless the
-	// handler said that another try is of no use), panic, timeout and protocol.
-	// Crashed and memory always do, until Crashes; lost does if the job is
-	// declared idempotent; canceled never does.
+	// On is the outcomes after which there is another attempt. Default: failed (unless
+	// the handler said that retrying would not help), panic, timeout and protocol.
+	// After crashed and memory there always is one, up to Crashes; after lost, if the
+	// job is Idempotent; after canceled, never.
 	On []bullpen.Outcome
 }
 
 // LargestAttempts bounds the counts of a Retry.
 const LargestAttempts = 1 << 16
 
-// Over gives r with what it leaves open taken from base.
+// Over returns r with its zero fields taken from base.
 func (r Retry) Over(base Retry) Retry {
 	r.Attempts = cmp.Or(r.Attempts, base.Attempts)
 	switch {
@@ -55,12 +55,12 @@ func (r Retry) Over(base Retry) Retry {
 	return r
 }
 
-// IsZero tells whether r leaves everything open.
+// IsZero reports whether all fields of r are zero.
 func (r Retry) IsZero() bool {
 	return r.Attempts == 0 && r.Backoff == 0 && r.MaxBackoff == 0 && r.Crashes == 0 && r.Nodes == 0 && r.On == nil
 }
 
-// Check returns the faults of r, which is the field where of something.
+// Check returns the faults of r. where is the name of the field that has it.
 func (r Retry) Check(where string) []error {
 	var errs []error
 	for _, n := range []struct {
@@ -88,9 +88,9 @@ func (r Retry) Check(where string) []error {
 	return errs
 }
 
-// Delay returns the time before the attempt after n failed ones: Backoff doubled
-// with each, a random half of it taken off, so that jobs which failed together do
-// not come back together.
+// Delay returns the delay before the attempt that follows n failed ones. random, from 0
+// to 1, takes off up to half of it, so that jobs which failed together do not run again
+// together.
 func (r Retry) Delay(n int, random float64) time.Duration {
 	d := r.Backoff
 	for range n - 1 {
@@ -104,5 +104,5 @@ func (r Retry) Delay(n int, random float64) time.Duration {
 	return d - time.Duration(float64(d)/2*random)
 }
 
-// Allows tells whether the policy tries again after o.
+// Allows reports whether On has o.
 func (r Retry) Allows(o bullpen.Outcome) bool { return slices.Contains(r.On, o) }

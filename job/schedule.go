@@ -9,18 +9,17 @@ import (
 	"github.com/bullpen-run/bullpen/internal/schedule"
 )
 
-// Missed says what becomes of ticks that passed while no node ran: those of which
-// a node hears more than ten seconds late. While a schedule is paused nothing is
-// missed.
+// Missed is the policy for missed ticks: those that a node learns of more than ten
+// seconds late, because no node was running. A paused schedule misses no ticks.
 type Missed uint8
 
-// The rules for missed ticks.
+// The policies for missed ticks.
 const (
-	// MissedOnce fires the latest of them at once, and skips the others.
+	// MissedOnce enqueues one job, for the latest of them, and skips the others.
 	MissedOnce Missed = iota
-	// MissedSkip fires none.
+	// MissedSkip skips all of them.
 	MissedSkip
-	// MissedAll fires each, oldest first, but the last 1000 at most.
+	// MissedAll enqueues a job for each, oldest first, for the last 1000 at most.
 	MissedAll
 
 	MissedRules = iota
@@ -36,7 +35,7 @@ func (m Missed) String() string {
 	return fmt.Sprintf("missed(%d)", uint8(m))
 }
 
-// ParseMissed returns the rule that word names.
+// ParseMissed returns the policy that word names.
 func ParseMissed(word string) (Missed, error) {
 	for i, name := range missedNames {
 		if name == word {
@@ -46,11 +45,11 @@ func ParseMissed(word string) (Missed, error) {
 	return 0, fmt.Errorf("unknown rule for missed ticks %q: use once, skip or all", word)
 }
 
-// Overlap says what becomes of a tick while the last job of its schedule has not
-// ended.
+// Overlap is the policy for a tick that comes while the last job of the schedule has
+// not ended.
 type Overlap uint8
 
-// The rules for overlaps.
+// The policies for overlaps.
 const (
 	// OverlapAllow enqueues another job.
 	OverlapAllow Overlap = iota
@@ -70,7 +69,7 @@ func (o Overlap) String() string {
 	return fmt.Sprintf("overlap(%d)", uint8(o))
 }
 
-// ParseOverlap returns the rule that word names.
+// ParseOverlap returns the policy that word names.
 func ParseOverlap(word string) (Overlap, error) {
 	for i, name := range overlapNames {
 		if name == word {
@@ -80,61 +79,61 @@ func ParseOverlap(word string) (Overlap, error) {
 	return 0, fmt.Errorf("unknown rule for overlaps %q: use allow or forbid", word)
 }
 
-// Schedule is a rule that enqueues a job at each of its ticks, once, however many
-// nodes fire it. Name, Job and one of Cron and Every are needed.
+// Schedule enqueues a job at each of its ticks, once, however many nodes fire it. It
+// needs Name, Job and either Cron or Every.
 type Schedule struct {
-	// Name is of up to 128 lower-case letters, digits, "-", "_" and "."; not "." first.
+	// Name has up to 128 lower-case letters, digits, "-", "_" and ".", and does not
+	// begin with ".".
 	Name string
-	// Cron has five fields: minute, hour, day of the month, month and day of the
-	// week; or is @hourly, @daily, @weekly, @monthly or @yearly. See
-	// docs/schedules.md, also for the nights on which clocks are changed.
+	// Cron has five fields: minute, hour, day of the month, month and day of the week;
+	// or is @hourly, @daily, @weekly, @monthly or @yearly. docs/schedules.md has the
+	// syntax, and what happens when clocks change.
 	Cron string
-	// Every is the time from tick to tick, counted from when the schedule was put
-	// with it; 100 ms at least.
+	// Every is the time between ticks, counted from when the schedule was put with it.
+	// At least 100 ms.
 	Every time.Duration
-	// Zone is the time zone of Cron, such as "Europe/Berlin". Default UTC. The
-	// program needs the zones: of the system, or by importing time/tzdata.
+	// Zone is the time zone of Cron, such as "Europe/Berlin". Default UTC. The program
+	// needs a time zone database: that of the system, or the package time/tzdata.
 	Zone string
-	// Job is enqueued at each tick. It has no Key, Delay, At and Deadline: these
-	// are of one job.
+	// Job is enqueued at each tick. It has no Key, Delay, At or Deadline.
 	Job Job
-	// Missed is what becomes of ticks that nobody was there for. Default MissedOnce.
+	// Missed is the policy for missed ticks. Default MissedOnce.
 	Missed Missed
-	// Overlap is what becomes of a tick while the last job has not ended. Default
-	// OverlapAllow.
+	// Overlap is the policy for a tick that comes while the last job has not ended.
+	// Default OverlapAllow.
 	Overlap Overlap
-	// Paused schedules have no ticks. Resuming goes on with the next one.
+	// Paused stops the ticks. A resumed schedule goes on with its next tick.
 	Paused bool
-	// Origin says who manages the schedule, for people and programs; the queue
-	// only keeps it. Empty, or of the letters of a queue's name.
+	// Origin says who manages the schedule. The queue stores it and does nothing with
+	// it. It is empty or written like the name of a queue.
 	Origin string
 }
 
-// ScheduleInfo is what there is to know of a schedule.
+// ScheduleInfo describes a schedule.
 type ScheduleInfo struct {
 	Schedule
-	// Next is the next tick, zero while the schedule is paused; Last the last one
-	// that was dealt with, fired or skipped.
+	// Next is the next tick, zero while the schedule is paused. Last is the last tick
+	// that was handled, whether it enqueued a job or was skipped.
 	Next, Last time.Time
-	// Upcoming are the next three ticks, Next the first of them.
+	// Upcoming has the next three ticks; the first of them is Next.
 	Upcoming []time.Time
-	// LastJob is the id of the job that was enqueued last, and LastState the word
-	// for its State; empty where nothing is known of it any more.
+	// LastJob is the id of the job that was enqueued last, LastState the word for its
+	// State, empty if its state is no longer known.
 	LastJob, LastState string
-	// Fired counts the ticks that have enqueued a job, Skipped those that have
-	// not: missed ones, and those that found the last job still there. Of one gap
-	// without any node 10 000 missed ticks are counted at most.
+	// Fired is how many ticks have enqueued a job, Skipped how many have not: missed
+	// ticks, and those that came before the last job had ended. Of each gap without a
+	// running node at most 10 000 missed ticks are counted.
 	Fired, Skipped uint64
-	// Err says why the last tick could not enqueue its job, empty when it has.
+	// Err is why the last tick could not enqueue its job; empty if it did.
 	Err string
 }
 
 // The errors of calls that name a schedule.
 var (
-	// ErrNoSchedule says that there is no such schedule.
+	// ErrNoSchedule: there is no such schedule.
 	ErrNoSchedule = errors.New("no such schedule")
-	// ErrOverlap says that the last job of the schedule has not ended, and that its
-	// Overlap forbids another.
+	// ErrOverlap: the last job of the schedule has not ended, and Overlap is
+	// OverlapForbid.
 	ErrOverlap = errors.New("the last job of the schedule has not ended")
 )
 
@@ -157,8 +156,8 @@ func CheckScheduleName(name string) error {
 	return nil
 }
 
-// Check reports every fault of s at once, but for sizes that a queue bounds by its
-// config.
+// Check reports all faults of s at once, except sizes that depend on the config of a
+// queue.
 func (s *Schedule) Check() error {
 	errs := []error{CheckScheduleName(s.Name)}
 	switch {
@@ -200,8 +199,8 @@ func (s *Schedule) Check() error {
 	return nil
 }
 
-// Upcoming gives the next n ticks of s after a moment; those of Every count from
-// there. It checks the rule alone.
+// Upcoming returns the next n ticks after a time; those of Every are counted from it.
+// It checks only the rule.
 func (s *Schedule) Upcoming(after time.Time, n int) ([]time.Time, error) {
 	r, err := schedule.New(s.Cron, s.Every, s.Zone, after, schedule.Zone)
 	if err != nil {

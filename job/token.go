@@ -5,11 +5,12 @@ import (
 	"strings"
 )
 
-// LongestToken is how many characters such a name has at most.
+// LongestToken is the largest length of such a name.
 const LongestToken = 64
 
-// CheckToken reports what is wrong with a name of the kind that queues, namespaces
-// and origins have; what says what it names. A nil error says that nothing is.
+// CheckToken reports what is wrong with the name of a queue, a namespace or an origin:
+// it has lower-case letters, digits, "-" and "_". what says in the error what the name
+// is of. nil means that the name is valid.
 func CheckToken(what, s string) error {
 	if s == "" {
 		return fmt.Errorf("%s is empty: use lower-case letters, digits, \"-\" and \"_\"", what)
