@@ -9,16 +9,16 @@ import (
 	"github.com/bullpen-run/bullpen/internal/queue/jobs"
 )
 
-// ErrBackup says that no backup was made, and why; the queue goes on.
+// ErrBackup: no backup was made. The queue goes on.
 var ErrBackup = engine.ErrBackup
 
-// Backup copies all that the queue holds to a folder that is not there yet, while it
-// goes on: all jobs and outcomes that were confirmed before the call. The folder gets its
-// name when it is whole and survives a loss of power; it can be opened as the queue's own
-// folder, where jobs that were running at the time of the backup run again. Where the
-// folder is on the same file system, most of it is links and takes a moment.
+// Backup copies the queue to a new folder while it works: all jobs and outcomes that
+// were confirmed before the call. The folder gets its name when it is complete and
+// survives a loss of power. It can be opened like the queue's own folder; jobs that
+// were running at the time of the backup run again. If the folder is on the same file
+// system, most files are hard links and the call takes a moment.
 //
-// Only a queue on a folder (package queue/embedded) can do that. Others answer with
+// Only a queue in a folder (package queue/embedded) supports it; others return
 // errors.ErrUnsupported.
 func (q *Queue) Backup(ctx context.Context, dir string) error {
 	b, ok := q.jobs.Engine.(engine.Backuper)

@@ -6,12 +6,11 @@ import (
 	"github.com/bullpen-run/bullpen/job"
 )
 
-// Check reports every fault of c that [Open] would find before it opens the
-// store.
+// Check reports all faults of c that [Open] would find before it opens the store.
 func (c Config) Check() error { return c.check() }
 
-// CheckSchedule reports every fault of s at once that PutSchedule would find on a
-// queue with this config.
+// CheckSchedule reports all faults of s at once that PutSchedule would find on a queue
+// with this config.
 func (c Config) CheckSchedule(s *job.Schedule) error {
 	inner := c.withDefaults().inner()
 	return cron.Check(&inner, s)

@@ -14,49 +14,48 @@ import (
 	"github.com/bullpen-run/bullpen/job"
 )
 
-// Config says where the jobs are and what holds for those that say nothing of
-// their own. Only Store is needed.
+// Config is the config of a queue. Only Store is required.
 type Config struct {
-	// Store is where the jobs are: embedded.At("folder"), Server{URL: "nats://…"}
-	// or Memory().
+	// Store is where jobs are kept: embedded.At("folder"), Server{URL: "nats://…"} or
+	// Memory().
 	Store Store
-	// Namespace keeps several queues on one server apart: lower-case letters,
+	// Namespace separates several queues on one server. It has lower-case letters,
 	// digits, "-" and "_". Default "main".
 	Namespace string
-	// Node names this program in the records of attempts. Default: host name
+	// Node is the name of this program in the records of attempts. Default: host name
 	// and process id.
 	Node string
-	// Lease is how long a node may keep a job without a sign of life before
-	// another gets it. The node gives one three times a lease while the job runs.
-	// Default 30 s. All nodes on one store should have the same.
+	// Lease is how long a node may keep a job without renewing its lease before another
+	// node gets the job. A node renews three times a lease while the job runs. Default
+	// 30 s. All nodes on one store should have the same lease.
 	Lease time.Duration
-	// Retry is the policy of jobs that have none.
+	// Retry is the retry policy of jobs that have none.
 	Retry job.Retry
-	// KeyWindow is how long after the end of a job its key still stands for it.
-	// Default 24 h.
+	// KeyWindow is how long a key stays taken after the end of its job. Default 24 h.
 	KeyWindow time.Duration
 	// Keep bounds what is stored.
 	Keep job.Keep
-	// MaxPayload is the largest payload in bytes; a larger one is refused.
-	// MaxResult is the largest result; a larger one is the outcome "output".
-	// Default 512 KiB both: a message of the server, 1 MiB where nobody has set
-	// it otherwise, has room for either with its evidence.
+	// MaxPayload is the largest payload in bytes; a larger one is refused. MaxResult is
+	// the largest result; a larger one becomes the outcome output. Default 512 KiB
+	// each: a NATS server takes messages of 1 MiB by default, which has room for either
+	// with its evidence.
 	MaxPayload, MaxResult int
-	// Refuse is asked before a job is stored whether the queue's executors, wherever
-	// they are, could run it; an error refuses the job. It must not block. Nil asks
-	// nobody. Executors that work on the queue in this program are asked anyway, where
-	// they are a [bullpen.Checker]: a job that all of them refuse is not stored.
+	// Refuse is called before a job is stored and reports whether the executors of its
+	// queue, wherever they are, could run it; an error refuses the job. It must not
+	// block. It may be nil. Executors that work on the queue in this program are asked
+	// in any case, if they are a [bullpen.Checker]: a job that all of them refuse is
+	// not stored.
 	Refuse func(queue string, t bullpen.Task) error
-	// Logger gets what happens; nil logs nothing.
+	// Logger receives the events of the queue. If it is nil nothing is logged.
 	Logger *slog.Logger
-	// Ended is called once for each job whose end this program has recorded, when
-	// that survives a loss of power. It has the job's Meta and not its Payload. It
-	// must not block, nor change anything. Nil is called for none and costs nothing.
+	// Ended is called once for each job whose end this program has recorded, when the
+	// record survives a loss of power. The info has Meta and no Payload. Ended must not
+	// block, and must not change the info. It may be nil.
 	Ended func(*job.Info)
 }
 
-// Store is where jobs are kept. Its implementations are [Server], [Memory] and
-// queue/embedded.
+// Store is where jobs are kept. [Server], [Memory] and package queue/embedded implement
+// it.
 type Store = engine.Store
 
 const (

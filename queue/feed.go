@@ -5,16 +5,16 @@ import (
 	"github.com/bullpen-run/bullpen/job"
 )
 
-// Feed is a subscription to events. A reader that is slower than the queue loses
-// events, never slows it.
+// Feed is a subscription to events. A reader that is too slow misses events; it never
+// slows down the queue.
 type Feed struct {
-	// C gives the events; it is closed by Close and with the queue.
+	// C delivers the events. It is closed by Close and with the queue.
 	C    <-chan job.Event
 	feed *jobs.Feed
 }
 
-// Events subscribes to what happens from now on in this program's part of the
-// queue. buffer is how many events the feed holds; 0 is 256.
+// Events subscribes to the events of this program's part of the queue from now on.
+// buffer is how many events the feed holds; 0 is 256.
 func (q *Queue) Events(buffer int) *Feed {
 	f := q.jobs.Events(buffer)
 	return &Feed{C: f.C, feed: f}

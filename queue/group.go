@@ -6,31 +6,30 @@ import (
 	"github.com/bullpen-run/bullpen/job"
 )
 
-// SetGroupLimits sets the limits of one group of a queue, on all nodes and at
-// once, in place of what WorkConfig.Group says; what runs goes on. With an empty
-// group it sets those of all groups that have none of their own. They stay until
-// they are set anew or reset. It costs one message to the store and one sync.
+// SetGroupLimits sets the limits of a group of a queue, on all nodes, in place of those
+// of WorkConfig.Group. Jobs that run go on. An empty group sets the limits of all
+// groups that have none of their own. The limits stay until they are set again or
+// reset. It costs one message to the store and one sync.
 func (q *Queue) SetGroupLimits(ctx context.Context, queue, group string, l job.GroupLimits) error {
 	return q.node.SetGroupLimits(ctx, queue, group, l)
 }
 
-// ResetGroupLimits takes back what SetGroupLimits has set for a group, or with an
-// empty one for all that have none of their own. None set is no error.
+// ResetGroupLimits removes what SetGroupLimits has set for a group, or with an empty
+// group for all that have none of their own. It is no error if nothing was set.
 func (q *Queue) ResetGroupLimits(ctx context.Context, queue, group string) error {
 	return q.node.ResetGroupLimits(ctx, queue, group)
 }
 
-// Groups returns the groups of a queue that have jobs waiting or running, or
-// limits of their own, by name. Where this program works the queue and alone has
-// the store, it costs no more than reading what is known here. Otherwise the jobs
-// that wait are read from the store, 100 000 at most.
+// Groups returns the groups of a queue that have jobs waiting or running, or limits of
+// their own, by name. If this program works on the queue and has the store for itself,
+// it reads nothing from the store. Otherwise it reads the waiting jobs, at most 100
+// 000.
 func (q *Queue) Groups(ctx context.Context, queue string) ([]job.GroupInfo, error) {
 	return q.node.Groups(ctx, queue)
 }
 
-// GroupDefaults returns the limits of the groups of a queue that have none of
-// their own: those that were set for all, else those of WorkConfig.Group where
-// this program works the queue.
+// GroupDefaults returns the limits of groups that have none of their own: those set for
+// all groups, or those of WorkConfig.Group if this program works on the queue.
 func (q *Queue) GroupDefaults(ctx context.Context, queue string) (job.GroupLimits, error) {
 	return q.node.GroupDefaults(ctx, queue)
 }

@@ -6,6 +6,6 @@ import (
 	"github.com/bullpen-run/bullpen/job"
 )
 
-// AttemptOf tells a handler which attempt of its job it runs. Of a task that
-// comes from no queue it says: the first one.
+// AttemptOf returns which attempt of its job a handler runs. For a task that comes from
+// no queue that is the first.
 func AttemptOf(t bullpen.Task) job.Delivered { return run.DeliveredOf(t) }

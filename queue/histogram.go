@@ -8,22 +8,22 @@ import (
 	"github.com/bullpen-run/bullpen/internal/queue/jobs"
 )
 
-// Histogram is a snapshot of how long something took. As it only grows, what came
-// between two moments is the later one [Histogram.Minus] the earlier.
+// Histogram is a snapshot of how long something took. What came between two snapshots
+// is the later one [Histogram.Minus] the earlier.
 type Histogram struct {
 	Count uint64
 	Sum   time.Duration
-	// Buckets has the counts, by [Histogram.Bound].
+	// Buckets has the counts; [Histogram.Bound] has their bounds.
 	Buckets [192]uint64
 }
 
-// Bound returns the largest duration that bucket i counts, a round number of seconds.
-// The last bucket counts all that are longer, too.
+// Bound returns the largest duration that bucket i counts. The last bucket counts all
+// longer ones too.
 func (h *Histogram) Bound(i int) time.Duration {
 	return durations.Edge(min(i, len(h.Buckets)-1))
 }
 
-// Minus returns what h has more than an earlier one of the same.
+// Minus returns what came after an earlier snapshot.
 func (h *Histogram) Minus(earlier *Histogram) Histogram {
 	d := Histogram{Count: h.Count - earlier.Count, Sum: h.Sum - earlier.Sum}
 	for i := range h.Buckets {
@@ -32,7 +32,7 @@ func (h *Histogram) Minus(earlier *Histogram) Histogram {
 	return d
 }
 
-// Plus returns h and other together, as of two queues.
+// Plus returns the sum of two histograms, such as those of two queues.
 func (h *Histogram) Plus(other *Histogram) Histogram {
 	s := Histogram{Count: h.Count + other.Count, Sum: h.Sum + other.Sum}
 	for i := range h.Buckets {
@@ -41,7 +41,7 @@ func (h *Histogram) Plus(other *Histogram) Histogram {
 	return s
 }
 
-// Mean returns the mean, 0 where nothing was measured.
+// Mean returns the mean, 0 if there is nothing.
 func (h *Histogram) Mean() time.Duration {
 	if h.Count == 0 {
 		return 0
@@ -49,9 +49,9 @@ func (h *Histogram) Mean() time.Duration {
 	return h.Sum / time.Duration(h.Count)
 }
 
-// Quantile returns a duration that the part q (0 to 1) of all does not exceed, 0
-// where nothing was measured. It may be too long by a quarter, never too short but
-// for what took more than eleven days.
+// Quantile returns a duration that the fraction q (0 to 1) of all durations does not
+// exceed, 0 if there is nothing. It may be too long by a quarter. It is never too
+// short, except for durations above eleven days.
 func (h *Histogram) Quantile(q float64) time.Duration {
 	if h.Count == 0 {
 		return 0

@@ -14,8 +14,8 @@ import (
 )
 
 // Queue is a connection to the jobs of one namespace. All methods are safe for
-// concurrent use. Several may be open on one server or cluster, in one program
-// or in many.
+// concurrent use. There may be several on one server or cluster, in one program or in
+// many.
 type Queue struct {
 	jobs      *jobs.Jobs
 	node      *run.Node
@@ -23,10 +23,10 @@ type Queue struct {
 	schedules *cron.Schedules
 }
 
-// Open connects to the store, makes there what is missing, and reports all
-// faults of c at once. An embedded store checks what it finds, in some milliseconds.
-// With several Replicas it waits until the cluster has a leader and enough
-// servers, or ctx ends; the log says that it waits.
+// Open connects to the store and creates there what is missing. It reports all faults
+// of c at once. An embedded store takes some milliseconds to check what it finds. With
+// several Replicas Open waits until the cluster has a leader and enough servers, or ctx
+// ends; the log says that it waits.
 func Open(ctx context.Context, c Config) (*Queue, error) {
 	if err := c.check(); err != nil {
 		return nil, fmt.Errorf("queue: the config is not valid: %w", err)
@@ -57,12 +57,12 @@ func Open(ctx context.Context, c Config) (*Queue, error) {
 // closePatience bounds how long Close waits for what it was given to be stored.
 const closePatience = 10 * time.Second
 
-// Close ends all calls of Work without waiting for what they run (their jobs
-// run again elsewhere, or here at the next start), closes the store and
-// returns. What has not begun, and what ends within a tenth of a second when its
-// context does, is given back at once; on a store that other nodes share the rest runs
-// again after its lease. To finish what runs, end the contexts of the calls of Work and
-// wait for them first. It may be called again.
+// Close ends all calls of Work without waiting for the jobs that run (they run again
+// elsewhere, or here after the next start), and closes the store. Jobs that have not
+// begun, and those that end within a tenth of a second when their context does, are
+// returned at once; on a store that other nodes share the others run again after their
+// lease. To let running jobs finish, end the contexts of the calls of Work and wait for
+// those first. Close may be called again.
 func (q *Queue) Close() error {
 	if !q.jobs.Shut() {
 		q.jobs.AwaitBackground()

@@ -7,30 +7,31 @@ import (
 	"github.com/bullpen-run/bullpen/internal/queue/jobs"
 )
 
-// QueueStats is what this program has done on one queue since Open. The nodes of a
-// store count each for itself: add them up.
+// QueueStats is what this program has done on one queue since Open. Each node of a
+// store counts for itself; add them up.
 type QueueStats struct {
-	// Enqueued jobs were confirmed to this program; Duplicates had the key of a
-	// job that was there; Refused found the queue full.
+	// Enqueued jobs were confirmed to this program. Duplicates had the key of an
+	// existing job. Refused jobs found the queue full.
 	Enqueued, Duplicates, Refused uint64
-	// Taken jobs were handed to this program, Redelivered ones of them after the
-	// death of the node that had them.
+	// Taken jobs were delivered to this program; Redelivered is how many of them came
+	// after the death of the node that had them.
 	Taken, Redelivered uint64
 	// Ended counts the outcomes that this program recorded.
 	Ended map[bullpen.Outcome]uint64
-	// Retried attempts were followed by another; GaveBack ones were refused by the
-	// executor, and never started.
+	// Retried attempts were followed by another. GaveBack jobs were not started by the
+	// executor and were returned.
 	Retried, GaveBack uint64
-	// Dead jobs failed for good, Quarantined ones of them for killing workers.
+	// Dead jobs have failed for good; Quarantined is how many of them had killed too
+	// many workers or nodes.
 	Dead, Quarantined uint64
-	// Wait is how long jobs waited, from when they could start (enqueued, or their
-	// time came, or that of another attempt) to their hand-over to the executor.
-	// Run is how long attempts ran that have ended.
+	// Wait is how long jobs waited, from when they could start (when they were
+	// enqueued, or their time or that of the next attempt came) until the executor got
+	// them. Run is how long attempts ran.
 	Wait, Run Histogram
 }
 
-// QueueStats returns the counts of one queue, zero for one on which this program
-// has done nothing. It asks nobody and takes about a microsecond.
+// QueueStats returns the counts of one queue; they are zero if this program has done
+// nothing on it. It reads nothing from the store and takes about a microsecond.
 func (q *Queue) QueueStats(queue string) QueueStats {
 	c := q.jobs.Tallies.Known(queue)
 	if c == nil {
@@ -44,9 +45,8 @@ func (q *Queue) QueueStats(queue string) QueueStats {
 	}
 }
 
-// QueueNames returns the queues on which this program has done anything since
-// Open, in order. Beyond a thousand the rest is counted under the empty name, as is
-// what is known of no queue.
+// QueueNames returns the queues on which this program has done anything since Open, in
+// order. After the first thousand, the others are counted under the empty name.
 func (q *Queue) QueueNames() []string {
 	var names []string
 	q.jobs.Tallies.All(func(name string, _ *jobs.Tally) { names = append(names, name) })

@@ -4,15 +4,16 @@ import "github.com/bullpen-run/bullpen/internal/queue/cron"
 
 // ScheduleStats is what FireSchedules has done since Open.
 type ScheduleStats struct {
-	// Known is how many schedules it fires now; paused ones are not among them.
+	// Known is how many schedules it fires now, without the paused ones.
 	Known int
-	// Fired ticks have enqueued a job. Skipped ones have not, because the last job
-	// had not ended; Missed ones have not because no node could enqueue it in time.
-	// Only what this program dealt with is counted.
+	// Fired ticks enqueued a job. Skipped ticks did not, because the last job had not
+	// ended. Missed ticks did not, because no node could enqueue the job in time. Each
+	// program counts the ticks that it handled.
 	Fired, Skipped, Missed uint64
-	// Failed counts tries of ticks that could not enqueue their job.
+	// Failed is how many attempts to enqueue the job of a tick failed.
 	Failed uint64
-	// Late is how late the jobs of ticks were confirmed, missed ticks left out.
+	// Late is how long after their ticks jobs were confirmed, except those of missed
+	// ticks.
 	Late Histogram
 }
 

@@ -9,42 +9,42 @@ import (
 	"github.com/bullpen-run/bullpen/internal/queue/jobs"
 )
 
-// Stats is what this program has done on a queue since Open, and what it has in
-// hand. For what waits in the queue ask Depth, for the store ask Status.
+// Stats is what this program has done on a queue since Open, and what it has in hand.
+// Depth has what waits in the queue, Status the state of the store.
 type Stats struct {
-	// Enqueued jobs were confirmed to this program; Duplicates had the key of a
-	// job that was there; Refused found the queue full.
+	// Enqueued jobs were confirmed to this program. Duplicates had the key of an
+	// existing job. Refused jobs found the queue full.
 	Enqueued, Duplicates, Refused uint64
-	// Taken jobs were handed to this program, Redelivered ones of them after the
-	// death of the node that had them.
+	// Taken jobs were delivered to this program; Redelivered is how many of them came
+	// after the death of the node that had them.
 	Taken, Redelivered uint64
 	// Ended counts the outcomes that this program recorded.
 	Ended map[bullpen.Outcome]uint64
-	// Retried attempts were followed by another; GaveBack ones were refused by the
-	// executor, and never started.
+	// Retried attempts were followed by another. GaveBack jobs were not started by the
+	// executor and were returned.
 	Retried, GaveBack uint64
-	// Dead jobs failed for good, Quarantined ones of them for killing workers.
+	// Dead jobs have failed for good; Quarantined is how many of them had killed too
+	// many workers or nodes.
 	Dead, Quarantined uint64
-	// Damaged records did not have their checksum; Missing members of batches were
-	// neither in the queue nor was it known how they ended.
+	// Damaged records did not match their checksums. Missing members of batches were no
+	// longer in the queue, and their outcomes were not known.
 	Damaged, Missing uint64
-	// Schedules is what FireSchedules of this program has done.
+	// Schedules is what FireSchedules has done in this program.
 	Schedules ScheduleStats
-	// Batches were opened by this program, BatchesEnded were found by it to have
-	// ended, and Callbacks of batches were enqueued. BatchesOpen is how many it counts
-	// now, which is all on this store that have not ended.
+	// Batches is how many batches this program opened, BatchesEnded how many it found
+	// to have ended, Callbacks how many of their callbacks it enqueued. BatchesOpen is
+	// how many batches have not ended, of all on this store.
 	Batches, BatchesEnded, Callbacks uint64
 	BatchesOpen                      int
-	// Hands is how many jobs this program has in hand now, Recording how many of
-	// these have ended and wait for their outcome to reach the disk; these hold
-	// no worker.
+	// Hands is how many jobs this program has in hand now. Recording is how many of
+	// these have ended and wait for their outcome to be stored; they occupy no worker.
 	Hands, Recording int
-	// EventsLost counts lines that the logger was too slow for.
+	// EventsLost is how many lines the logger was too slow for.
 	EventsLost uint64
 }
 
-// Stats returns counts of all queues together; [Queue.QueueStats] tells those of
-// one. It is cheap and asks nobody.
+// Stats returns the counts of all queues together; [Queue.QueueStats] has those of one.
+// It reads nothing from the store.
 func (q *Queue) Stats() Stats {
 	list, b := q.jobs, q.batches
 	s := Stats{
@@ -57,42 +57,42 @@ func (q *Queue) Stats() Stats {
 	return s
 }
 
-// Status is what the store says of itself.
+// Status describes the store.
 type Status struct {
 	// Kind is "memory", "embedded" or "server".
 	Kind string
-	// Durability says in words what a confirmed Enqueue has survived.
+	// Durability says in words what a confirmed Enqueue survives.
 	Durability string
 	Replicas   int
-	// Jobs, Outcomes, State and Dead say how much the streams hold.
+	// Jobs, Outcomes, State and Dead are how much the streams hold.
 	Jobs, Outcomes, State, Dead Usage
-	// DeadKept says how long the dead are kept.
+	// DeadKept is how long dead jobs are kept.
 	DeadKept Kept
 	Sync     Sync
 }
 
-// Kept is how long something is kept: until it is too old, or newer ones need the
+// Kept is how long something is kept: until it is too old, or newer things need its
 // bytes.
 type Kept struct {
 	// MaxBytes and MaxAge are the bounds, as in Config.Keep.
 	MaxBytes int64
 	MaxAge   time.Duration
-	// Oldest is when the oldest of them was stored, and Expires when it is too old; zero
-	// where there is none.
+	// Oldest is when the oldest of them was stored, Expires when it will be too old;
+	// zero if there is none.
 	Oldest, Expires time.Time
 }
 
 // Usage is how much a stream holds.
 type Usage struct{ Messages, Bytes int64 }
 
-// Sync says how fast the disk is, where this program runs the store: of the last
-// 1024 syncs, and how many there were for how many confirms.
+// Sync describes the last 1024 syncs of the disk, if this program runs the store: how
+// long they took, and how many there were for how many confirmations.
 type Sync struct {
 	Syncs, Confirms     int64
 	P50, P99, Max, Last time.Duration
 }
 
-// Status asks the store how it does.
+// Status returns the state of the store.
 func (q *Queue) Status(ctx context.Context) (Status, error) {
 	i, err := q.jobs.Engine.Info(ctx)
 	if err != nil {

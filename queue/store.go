@@ -12,17 +12,16 @@ import (
 	"github.com/bullpen-run/bullpen/internal/engine/memory"
 )
 
-// Server keeps jobs on a NATS server with JetStream, or a cluster of them, that
-// runs elsewhere.
+// Server keeps jobs on a NATS server with JetStream, or on a cluster of them.
 type Server struct {
-	// URL is one address, or several of one cluster with commas between them:
+	// URL is one address, or several of one cluster separated by commas:
 	// "nats://a:4222,nats://b:4222".
 	URL string
-	// Replicas is on how many servers each job lies: 1, 3 or 5. Default 1. With 1,
-	// what survives a loss of power is up to the server: set its sync_interval to
-	// always. A number below that of the jobs which are there is refused.
+	// Replicas is the number of servers that have each job: 1, 3 or 5. Default 1. With
+	// 1, what survives a loss of power depends on the server: set its sync_interval to
+	// always. A number smaller than that of existing jobs is refused.
 	Replicas int
-	// Options are for what else a connection needs: TLS, credentials.
+	// Options are for the rest of the connection: TLS, credentials.
 	Options []nats.Option
 }
 
@@ -50,7 +49,7 @@ func (s Server) Open(ctx context.Context, o engine.Options) (engine.Engine, erro
 	return e, nil
 }
 
-// Memory keeps jobs in the memory of this program, for tests: nothing survives
-// its end. Each call is a store of its own; several queues may be opened on it,
-// one after the other or at the same time, as if they were nodes of one server.
+// Memory keeps jobs in the memory of this program, for tests. Each call returns a new
+// store; several queues may be opened on it, one after the other or at the same time,
+// as if they were nodes of one server.
 func Memory() Store { return &memory.Store{Shared: true} }

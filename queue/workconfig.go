@@ -11,26 +11,26 @@ import (
 	"github.com/bullpen-run/bullpen/job"
 )
 
-// WorkConfig says which jobs a call of Work takes. The zero value takes those of
-// the queue "default", as many as the executor can start.
+// WorkConfig is the config of a call of Work. The zero value takes jobs of the queue
+// "default", as many as the executor can start.
 type WorkConfig struct {
 	// Queue is the name of the queue. Default "default".
 	Queue string
-	// Concurrency is the most jobs that this call has in the executor at a time.
-	// Default: what the executor's Capacity says.
+	// Concurrency is the largest number of jobs that this call has in the executor at a
+	// time. Default: the executor's Capacity.
 	Concurrency int
-	// Strict makes jobs of a higher priority go first always, so that low ones
-	// may wait for ever. Default: 8 high, 4 normal, 1 low.
+	// Strict always prefers jobs of a higher priority, so that low ones may wait
+	// forever. Default: of 13 jobs 8 are high, 4 normal and 1 low.
 	Strict bool
-	// Group is what holds for each group of the queue that has no limits of its own
+	// Group has the limits of each group of the queue that has no limits of its own
 	// (see Queue.SetGroupLimits). Of several calls on one queue in a program the last
-	// one counts; those of all nodes should say the same.
+	// one counts. All nodes should have the same.
 	Group job.GroupLimits
-	// Grace is how long jobs that run may go on after the end of ctx. Default 30 s;
-	// -1 ends them at once.
+	// Grace is how long running jobs may go on after the end of ctx. Default 30 s; -1
+	// ends them at once.
 	Grace time.Duration
-	// Bury is as Job.Bury, for jobs whose record is damaged so that what they say is
-	// not known. Its job has no payload. Empty tells nobody.
+	// Bury is like Job.Bury, for jobs whose record is so damaged that their own Bury is
+	// not known. Its job has no payload. It may be empty.
 	Bury string
 }
 
@@ -51,21 +51,20 @@ func (c WorkConfig) check() error {
 	return errors.Join(errs...)
 }
 
-// Work runs jobs of a queue on an executor until ctx ends, and returns when it
-// has nothing in hand any more. Many calls may work on one queue, on one node or
-// on many; one job is in one hand at a time.
+// Work runs jobs of a queue on an executor until ctx ends, and returns when it has no
+// job in hand any more. There may be many calls for one queue, on one node or on many;
+// a job is in one hand at a time.
 //
-// It takes what the executor can start and no more: at most one job of each other
-// priority waits in a hand beyond that. When others use the executor too, one that
-// tells of room (bullpen.RoomNotifier) is waited for, and any other one is asked from
-// time to time. While a job runs, its lease is renewed as long
-// as the executor has it, never by the worker itself.
+// It takes as many jobs as the executor can start; beyond that it holds at most one job
+// of each other priority. If others use the executor too, Work waits until it has room
+// (bullpen.RoomNotifier), or asks from time to time if it cannot notify. It renews the
+// lease of a job as long as the executor has the job; workers do not renew leases.
 //
-// When ctx ends, no more jobs are taken; those that run may finish within
-// c.Grace, then their contexts are canceled and they are given back, to run again
-// elsewhere. What has not started goes back at once when the executor is stopped
-// at the same time. The error is nil after the end of ctx, job.ErrClosed after Close,
-// and says why else no jobs can be taken.
+// When ctx ends, it takes no more jobs. Those that run may finish within c.Grace; then
+// their contexts are canceled and they are returned, to run again elsewhere. Jobs that
+// have not started are returned at once if the executor is stopped at the same time.
+// The error is nil after the end of ctx and job.ErrClosed after Close; any other error
+// says why no more jobs can be taken.
 func (q *Queue) Work(ctx context.Context, executor bullpen.Executor, c WorkConfig) error {
 	if err := c.check(); err != nil {
 		return fmt.Errorf("queue: the config of Work is not valid: %w", err)
