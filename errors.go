@@ -184,7 +184,7 @@ type failure struct {
 func (f *failure) Error() string   { return f.message }
 func (f *failure) Retryable() bool { return f.retry }
 
-// Retryable tells whether a task that gave err may be tried again: what the
+// Retryable reports whether a task that gave err may be tried again: what the
 // handler said where it said something ([Fail]), true for other errors.
 func Retryable(err error) bool {
 	var te *TaskError

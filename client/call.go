@@ -75,7 +75,7 @@ func (e *Error) doubted(doubt bool) *Error {
 	return &Error{Cause: causeUnconfirmed, Detail: "an earlier try may have been done", Job: e.Job, Err: e}
 }
 
-// repeatable tells whether the call may be done again: it certainly was not done,
+// repeatable reports whether the call may be done again: it certainly was not done,
 // or doing it twice does no harm.
 func (e *Error) repeatable(again bool) bool {
 	switch e.Cause {
@@ -92,7 +92,7 @@ func (e *Error) repeatable(again bool) bool {
 	}
 }
 
-// hopeless tells whether a connection will fail the next time too: who listens
+// hopeless reports whether a connection will fail the next time too: who listens
 // there is not trusted, or does not speak TLS.
 func hopeless(err error) bool {
 	var certificate *tls.CertificateVerificationError
@@ -188,7 +188,7 @@ func broken(caller, bounded context.Context, sent *sending, err error) error {
 	return e
 }
 
-// sending tells whether a request has got a connection, so that the daemon may
+// sending reports whether a request has got a connection, so that the daemon may
 // have seen it.
 type sending struct {
 	trace httptrace.ClientTrace

@@ -155,7 +155,7 @@ func (e *Error) Error() string {
 // Unwrap returns the error of the connection.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Is tells whether target is the cause.
+// Is reports whether target is the cause.
 func (e *Error) Is(target error) bool {
 	return slices.Contains(causes[e.Cause], target)
 }

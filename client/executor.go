@@ -272,7 +272,7 @@ func (e *Executor) never(r *run, no *Error) error {
 	return r.never(no)
 }
 
-// persists tells whether a task that the daemon did not take is given to it again.
+// persists reports whether a task that the daemon did not take is given to it again.
 func (e *Executor) persists(no *Error, n int) bool {
 	if no.Cause == "overloaded" || no.Cause == "rate" || no.Cause == "full" {
 		return e.config.Overflow != Reject

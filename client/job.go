@@ -38,7 +38,7 @@ const (
 	Canceled State = "canceled"
 )
 
-// Ended tells whether s is final.
+// Ended reports whether s is final.
 func (s State) Ended() bool { return s == Done || s == Dead || s == Canceled }
 
 // Reason says why a job ended otherwise than well.

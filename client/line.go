@@ -149,7 +149,7 @@ func (s *lines) close() {
 	s.idle = nil
 }
 
-// fits tells whether a request may go over a line.
+// fits reports whether a request may go over a line.
 func (c *Client) fits(r *call) bool {
 	return c.lines != nil && (r.body == nil || r.body.size <= copied)
 }

@@ -11,7 +11,7 @@ import (
 // hasLines says that connections can be looked at here.
 const hasLines = true
 
-// quiet tells whether a connection is open and nothing has come over it: whether
+// quiet reports whether a connection is open and nothing has come over it: whether
 // the other side has closed it cannot be seen by writing.
 func quiet(c net.Conn) bool {
 	raw, ok := c.(syscall.Conn)

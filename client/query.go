@@ -132,7 +132,7 @@ const reservedMeta = "bullpen."
 // the trace, and the job below it.
 var traceHeaders = map[string]string{"traceparent": "Traceparent", "tracestate": "Tracestate"}
 
-// traced tells whether metadata names a trace as the W3C Trace Context has it. All
+// traced reports whether metadata names a trace as the W3C Trace Context has it. All
 // else travels as it is.
 func traced(meta map[string]string) bool {
 	parent, state := meta["traceparent"], meta["tracestate"]

@@ -211,7 +211,7 @@ func refused(err error) *Error {
 	return no
 }
 
-// uncertain tells whether a task may have started although there is no outcome.
+// uncertain reports whether a task may have started although there is no outcome.
 func (e *Error) uncertain() bool {
 	switch e.Cause {
 	case causeUnconfirmed, "internal":
@@ -247,7 +247,7 @@ func (r *run) ended(end *EndError) error {
 	return r.taskError(te)
 }
 
-// never tells whether a job or task ended without having run: then there is no
+// never reports whether a job or task ended without having run: then there is no
 // failure of it.
 func (e *EndError) never() bool {
 	return e.Attempts == 0 && e.Task == nil && e.Outcome != bullpen.Lost

@@ -252,5 +252,5 @@ func testOutput(t *testing.T, f Factory) {
 	})
 }
 
-// long tells whether floods are as large as they are meant to be.
+// long reports whether floods are as large as they are meant to be.
 func long() bool { return os.Getenv("BULLPEN_LONG") != "" }

@@ -142,7 +142,7 @@ func (a *answer) isRefused() bool {
 	return a.refused
 }
 
-// known tells whether the answer is there.
+// known reports whether the answer is there.
 func (a *answer) known() bool {
 	select {
 	case <-a.done:

@@ -85,7 +85,7 @@ func (f *Func[A, R]) All(ctx context.Context, args []A) ([]R, error) {
 	return values, nil
 }
 
-// alone tells whether each item must be a task.
+// alone reports whether each item must be a task.
 func (f *Func[A, R]) alone() bool {
 	return f.place.lane != nil || f.place.timeout > 0 || f.place.delay > 0
 }

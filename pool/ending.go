@@ -14,7 +14,7 @@ import (
 // State returns the state of the pool.
 func (p *Pool) State() State { return p.state.State() }
 
-// ending tells whether the pool takes no more tasks.
+// ending reports whether the pool takes no more tasks.
 func (p *Pool) ending() bool { return p.state.State() != Open }
 
 // Drain takes no more tasks, finishes all that it has, delayed ones too, and
@@ -220,7 +220,7 @@ func (p *Pool) giveUp() {
 // forsaker is an item that can be answered while its body goes on, or is about to
 // start.
 type forsaker interface {
-	// forsake tells whether it has answered a task that had started.
+	// forsake reports whether it has answered a task that had started.
 	forsake() bool
 }
 

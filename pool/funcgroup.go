@@ -119,7 +119,7 @@ func (g *FuncGroup[A, R]) Go(a A) error {
 	return nil
 }
 
-// idle tells whether the next task may go straight to a worker.
+// idle reports whether the next task may go straight to a worker.
 func (p *Pool) idle() bool {
 	h := p.handsNow()
 	return h.searching() == 0 && (h.parked() > 0 || h.size() < p.most()) && !p.work()

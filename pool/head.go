@@ -189,7 +189,7 @@ func (h *head) wake() {
 	}
 }
 
-// over tells whether a task in this state has its outcome.
+// over reports whether a task in this state has its outcome.
 func (s TaskState) over() bool { return s == TaskDone || s == TaskLost }
 
 // dismissCrowd tells all who joined the crowd.

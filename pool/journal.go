@@ -50,7 +50,7 @@ func (j *journal) open(logger *slog.Logger, name string) {
 	go j.log(logger.With("pool", name), lines) // ends after close; wait waits for it, but not for ever
 }
 
-// heard tells whether anybody listens.
+// heard reports whether anybody listens.
 func (j *journal) heard() bool { return j.ears.Load() > 0 }
 
 // emit tells an event to all who listen. It never waits: who is not ready for it

@@ -82,7 +82,7 @@ func missing(ctx context.Context, errs Failures) error {
 	return e
 }
 
-// hasStarted tells whether err is the outcome of a task that started.
+// hasStarted reports whether err is the outcome of a task that started.
 func hasStarted(err error) bool {
 	_, started := bullpen.OutcomeOf(err)
 	return started

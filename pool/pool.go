@@ -129,7 +129,7 @@ func (p *Pool) now() int64 { return int64(time.Since(p.epoch)) + 1 }
 // Name returns the pool's name.
 func (p *Pool) Name() string { return p.config.Name }
 
-// work tells whether something waits that a worker could take. It takes no lock.
+// work reports whether something waits that a worker could take. It takes no lock.
 func (p *Pool) work() bool {
 	for _, q := range p.shards {
 		if q.work() {

@@ -91,7 +91,7 @@ func (q *queue) push(pr Priority, it item) {
 	in.room--
 }
 
-// work tells whether something lies here, without a lock.
+// work reports whether something lies here, without a lock.
 func (q *queue) work() bool { return q.in.used.Load()|q.out.used.Load() != 0 }
 
 // take gives the worker, who has none, up to most items and starts the first. It

@@ -34,7 +34,7 @@ func newMeter(rate float64, burst int) (meter, error) {
 	return meter{period: period, tolerance: int64(burst-1) * period}, nil
 }
 
-// limited tells whether there is a rate at all.
+// limited reports whether there is a rate at all.
 func (m *meter) limited() bool { return m.period > 0 }
 
 // wait is how long after now the next start conforms, 0 when it does now.

@@ -27,7 +27,7 @@ type stall struct {
 	patience int64
 }
 
-// full tells whether no worker is free and none may be started.
+// full reports whether no worker is free and none may be started.
 func (p *Pool) full() bool {
 	h := p.handsNow()
 	return h.parked() == 0 && h.searching() == 0 && h.size() >= p.most()
@@ -109,7 +109,7 @@ func (p *Pool) makeRoom() (back func()) {
 	return func() { p.nesting.Add(-1) }
 }
 
-// onWorker tells whether this goroutine is a worker of some pool. It costs some
+// onWorker reports whether this goroutine is a worker of some pool. It costs some
 // microseconds.
 func onWorker() bool {
 	var pcs [64]uintptr

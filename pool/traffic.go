@@ -79,7 +79,7 @@ func (l *Lane) stand() bool {
 	return true
 }
 
-// hasPlace tells whether the limit allows one more body. mu is held.
+// hasPlace reports whether the limit allows one more body. mu is held.
 func (l *Lane) hasPlace() bool { return l.limit == 0 || l.running < l.limit+l.nesting }
 
 // arm sets the timer, which lists the lane after wait. mu is held.

@@ -40,14 +40,14 @@ func bytesText(n int64) string {
 // killed.
 const shellKilled = 128 + int(syscall.SIGKILL)
 
-// starved tells whether a process that ended so was killed by the kernel for
+// starved reports whether a process that ended so was killed by the kernel for
 // its memory. That something in its group was killed is not enough: it may have
 // been a child long ago.
 func starved(u confine.Usage, exit confine.Exit) bool {
 	return u.OOMKills > 0 && (exit.Signal == syscall.SIGKILL || exit.Code == shellKilled)
 }
 
-// starved tells whether w died of its bound of memory. Pool.mu is held.
+// starved reports whether w died of its bound of memory. Pool.mu is held.
 func (w *worker) starved() bool {
 	if w.killed {
 		return w.cause == ByBound

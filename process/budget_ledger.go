@@ -58,7 +58,7 @@ func demands(accounts []*account) (workers int, bytes int64) {
 	return workers, bytes + loose
 }
 
-// admits tells whether what accounts must have fits.
+// admits reports whether what accounts must have fits.
 func (l *ledger) admits(accounts []*account) bool {
 	workers, bytes := demands(accounts)
 	return (l.workers == 0 || workers <= l.workers) && (l.memory == 0 || bytes <= l.memory)
@@ -86,7 +86,7 @@ func (l *ledger) beyond(workers int, bytes int64) (int, int64) {
 	return workers, bytes
 }
 
-// fits tells whether there is room for one more worker of a.
+// fits reports whether there is room for one more worker of a.
 func (l *ledger) fits(a *account) bool {
 	u := l.usage()
 	workers, bytes := l.missing(a, u)

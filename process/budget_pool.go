@@ -167,7 +167,7 @@ func (s *share) beginLook() {
 	}
 }
 
-// waits tells whether the pool has been refused room in this look: then it is
+// waits reports whether the pool has been refused room in this look: then it is
 // poked when there is some. Pool.mu is held.
 func (s *share) waits() bool { return s != nil && s.asks }
 
@@ -214,7 +214,7 @@ func (p *Pool) cede(w *worker, how departure, now int64) {
 	p.showIdle()
 }
 
-// mayCede tells whether the pool has a worker beyond those that it keeps. Pool.mu
+// mayCede reports whether the pool has a worker beyond those that it keeps. Pool.mu
 // is held.
 func (p *Pool) mayCede() bool {
 	n := 0
@@ -257,7 +257,7 @@ func (p *Pool) leastBusy() *worker {
 	return least
 }
 
-// weighs tells whether the budget bounds memory.
+// weighs reports whether the budget bounds memory.
 func (s *share) weighs() bool { return s != nil && s.budget.config.Memory > 0 }
 
 // weigh books the resident sizes that have been measured. Pool.mu is held.

@@ -48,7 +48,7 @@ func (w *worker) noteBegun(now int64) {
 	}
 }
 
-// runs tells whether w, which runs one task at a time, runs c now, as far as the
+// runs reports whether w, which runs one task at a time, runs c now, as far as the
 // shared page tells.
 func (w *worker) runs(c *call) bool {
 	return w.page != nil && w.page.Started() == c.number && w.page.Finished() != c.number
@@ -105,12 +105,12 @@ func (p *Pool) attendTo(w *worker, c *call, now int64) {
 	}
 }
 
-// askable tells whether w can hear that a running task is to end.
+// askable reports whether w can hear that a running task is to end.
 func (w *worker) askable() bool {
 	return w.hello != nil && (w.concurrency > 1 || w.page != nil && w.hello.Ask > 0)
 }
 
-// written tells whether c has been encoded for w, so that w may have it.
+// written reports whether c has been encoded for w, so that w may have it.
 func (w *worker) written(c *call) bool {
 	return !slices.Contains(w.pending, c) && !protocol.Before(w.sentTo.Load(), c.number)
 }

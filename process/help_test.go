@@ -147,6 +147,6 @@ func stateOf(pid int) string {
 	return rest[:min(1, len(rest))]
 }
 
-// alive tells whether a process runs: one that has ended and was not waited for
+// alive reports whether a process runs: one that has ended and was not waited for
 // does not.
 func alive(pid int) bool { s := stateOf(pid); return s != "" && s != "Z" && s != "X" }

@@ -149,7 +149,7 @@ func TestHostKilled(t *testing.T) {
 	poll(t, "the guard is gone", func() bool { return none(guards) })
 }
 
-// isGuard tells whether a process is the one that ends the others.
+// isGuard reports whether a process is the one that ends the others.
 func isGuard(pid int) bool {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
 	return err == nil && strings.TrimSpace(string(b)) == "bullpen-guard"

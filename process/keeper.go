@@ -107,7 +107,7 @@ func (p *Pool) tendWorker(w *worker, now int64) {
 	}
 }
 
-// dying tells whether a process is on its way out: its memory goes before its
+// dying reports whether a process is on its way out: its memory goes before its
 // descriptors are closed, so that one which closed its end by dying has none. On
 // a busy machine the rest can take longer than a grace.
 func dying(pid int) bool {

@@ -148,7 +148,7 @@ func TestKillingAtRandom(t *testing.T) {
 	})
 }
 
-// belongs tells whether a process is a worker of p, or what forks or guards them.
+// belongs reports whether a process is a worker of p, or what forks or guards them.
 func belongs(pid int, p *Pool, script string) bool {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 	if err != nil {

@@ -60,7 +60,7 @@ func neighbours(t *testing.T, profile Profile) {
 	})
 }
 
-// keepable tells whether the control groups of this machine keep b.
+// keepable reports whether the control groups of this machine keep b.
 func keepable(t *testing.T, b confine.Bounds) bool {
 	t.Helper()
 	groups, err := confine.OpenGroups(b)

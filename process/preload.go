@@ -92,7 +92,7 @@ func (r *resolved) visibleDir(temp string) string {
 	return temp
 }
 
-// below tells whether path is folder or something below it.
+// below reports whether path is folder or something below it.
 func below(path, folder string) bool {
 	rel, err := filepath.Rel(folder, path)
 	return err == nil && filepath.IsLocal(rel)

@@ -79,7 +79,7 @@ func ask(path string, args, env []string, dir string) string {
 	return found
 }
 
-// isScript tells whether the file begins with "#!".
+// isScript reports whether the file begins with "#!".
 func isScript(path string) bool {
 	file, err := os.Open(path)
 	if err != nil {

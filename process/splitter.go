@@ -98,7 +98,7 @@ func (s *splitter) skip(b []byte) {
 	s.take(b[i:])
 }
 
-// outlived tells whether enough has been read of a stream whose process has ended,
+// outlived reports whether enough has been read of a stream whose process has ended,
 // while something that it left behind goes on writing.
 func (s *splitter) outlived(n int) bool {
 	p := s.w.pool

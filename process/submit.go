@@ -319,7 +319,7 @@ func (p *Pool) withdraw(c *call, cause error) error {
 // blockedCallers is the number of callers before the queue. Pool.mu is held.
 func (p *Pool) blockedCallers() int { return len(p.blocked.all) }
 
-// full tells whether the queue has no place. Outcomes that callers have not let
+// full reports whether the queue has no place. Outcomes that callers have not let
 // themselves be told yet take places too. Pool.mu is held.
 func (p *Pool) full() bool { return p.queue.n+int(p.late.waiting.Load()) >= p.config.Queue }
 

@@ -219,7 +219,7 @@ func awaitReady(t *testing.T, p *Pool, n int) {
 // pause waits for d, where it is the passing of time that is tested.
 func pause(d time.Duration) { <-time.After(d) }
 
-// long tells whether there is time for long tests.
+// long reports whether there is time for long tests.
 func long() bool { return os.Getenv("BULLPEN_LONG") != "" }
 
 // stopWorkers suspends all workers, and waits until they stand still: a program

@@ -166,7 +166,7 @@ func (w *worker) room() int {
 	return room
 }
 
-// sound tells whether w is neither dead nor about to be. What is given to one
+// sound reports whether w is neither dead nor about to be. What is given to one
 // that has broken the protocol would be blamed for it. Pool.mu is held.
 func (w *worker) sound() bool { return !w.killed && !w.exited && !w.broken }
 

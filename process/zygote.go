@@ -62,7 +62,7 @@ func zygoteCommand(path string, command, preload []string) (args, worker []strin
 	return append(args, preload...), worker, nil
 }
 
-// isModule tells whether name is a dotted name as import takes it.
+// isModule reports whether name is a dotted name as import takes it.
 func isModule(name string) bool {
 	for part := range strings.SplitSeq(name, ".") {
 		for i, r := range part {

@@ -52,7 +52,7 @@ func (k Kind) String() string {
 	return fmt.Sprintf("kind %d", uint8(k))
 }
 
-// Known tells whether k is a kind of this version.
+// Known reports whether k is a kind of this version.
 func (k Kind) Known() bool { return k >= Hello && k <= Drain }
 
 // Flags of a frame, see SPEC.md section 3.
@@ -116,7 +116,7 @@ func ParseHeader(b []byte) Header {
 	}
 }
 
-// Before tells whether task number a is before b; numbers wrap.
+// Before reports whether task number a is before b; numbers wrap.
 func Before(a, b uint32) bool { return int32(b-a) > 0 }
 
 // Next returns the task number after id; 0 is never one.

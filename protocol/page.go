@@ -49,7 +49,7 @@ func NewPage(memory []byte) (*Page, error) {
 // Init marks the page as one of this protocol.
 func (p *Page) Init() { atomic.StoreUint32(&p.magic, PageMagic) }
 
-// Valid tells whether the page was marked by a host.
+// Valid reports whether the page was marked by a host.
 func (p *Page) Valid() bool { return atomic.LoadUint32(&p.magic) == PageMagic }
 
 // Begin is the worker's step before a handler, with concurrency 1: it says that

@@ -44,7 +44,7 @@ var ErrByHand = errors.New("this program is a worker of Bullpen and was started 
 // environment.
 var serving atomic.Bool
 
-// Serving tells whether this process was started by a host to be a worker. A
+// Serving reports whether this process was started by a host to be a worker. A
 // program that is both calls Main only then. It may be called at any time.
 func Serving() bool {
 	return serving.Load() || os.Getenv(variable) != ""

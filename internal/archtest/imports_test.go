@@ -30,13 +30,13 @@ func local(importPath string) (folder string, ours bool) {
 	return strings.CutPrefix(importPath, module+"/")
 }
 
-// standard tells whether importPath is of the standard library.
+// standard reports whether importPath is of the standard library.
 func standard(importPath string) bool {
 	first, _, _ := strings.Cut(importPath, "/")
 	return !strings.Contains(first, ".") && importPath != "C"
 }
 
-// within tells whether importPath is root or below it.
+// within reports whether importPath is root or below it.
 func within(importPath, root string) bool {
 	return importPath == root || strings.HasPrefix(importPath, root+"/")
 }

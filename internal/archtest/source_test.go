@@ -111,7 +111,7 @@ func load(root string) ([]*source, error) {
 	return all, err
 }
 
-// skipped tells whether the go command, too, passes over a folder.
+// skipped reports whether the go command, too, passes over a folder.
 func skipped(name string) bool {
 	return name == "testdata" || name == "vendor" || name == "node_modules" ||
 		strings.HasPrefix(name, ".") || strings.HasPrefix(name, "_")

@@ -257,7 +257,7 @@ func (b *bulk) text(ref client.Ref) {
 	b.printf("%s\n", plain(ref.ID))
 }
 
-// wholesale tells whether an error is not about one job: after all the tries of
+// wholesale reports whether an error is not about one job: after all the tries of
 // the client, the next ones would end in the same way.
 func wholesale(err error) bool {
 	for _, is := range []error{client.ErrUnknownPool, client.ErrStore, bullpen.ErrClosed, bullpen.ErrOverloaded} {

@@ -170,12 +170,12 @@ func (s *sweeping) command(name, short, long, example string) *cobra.Command {
 	}))
 }
 
-// selects tells whether flags select jobs.
+// selects reports whether flags select jobs.
 func (s *sweeping) selects() bool {
 	return chooses(s.filter)
 }
 
-// chooses tells whether a filter says which jobs are meant.
+// chooses reports whether a filter says which jobs are meant.
 func chooses(f client.Filter) bool {
 	f.Limit, f.Newest, f.After = 0, false, ""
 	return f != client.Filter{}

@@ -138,7 +138,7 @@ func reason(err error) string {
 	return strings.ReplaceAll(strings.Join(parts, ": "), "\n", "; ")
 }
 
-// again tells whether another attempt is worth while: not for what was taken
+// again reports whether another attempt is worth while: not for what was taken
 // back, refused, or called final by its handler.
 func again(err error) bool {
 	te, ok := errors.AsType[*bullpen.TaskError](err)

@@ -43,7 +43,7 @@ type history struct {
 	hashes []digest
 }
 
-// done tells whether the task at index ended well, and with which payload.
+// done reports whether the task at index ended well, and with which payload.
 func (h *history) done(index int64) (digest, bool) {
 	if h == nil || index > int64(len(h.ok)) || !h.ok[index-1] {
 		return 0, false

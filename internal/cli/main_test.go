@@ -60,7 +60,7 @@ var built struct {
 	err    error
 }
 
-// able tells whether this machine can keep bounds, or the strict sandbox.
+// able reports whether this machine can keep bounds, or the strict sandbox.
 func able(what string) (bool, error) {
 	c := process.Config{Command: []string{"sh"}}
 	switch what {

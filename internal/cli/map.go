@@ -180,7 +180,7 @@ type logHandler struct {
 	verbose bool
 }
 
-// Enabled tells whether records of the level are wanted.
+// Enabled reports whether records of the level are wanted.
 func (h *logHandler) Enabled(_ context.Context, level slog.Level) bool {
 	return h.verbose || level >= slog.LevelError
 }

@@ -238,7 +238,7 @@ func (o *options) checkSandbox(bad *faults) {
 	}
 }
 
-// byName tells whether the line itself is handed over although it names a file:
+// byName reports whether the line itself is handed over although it names a file:
 // the command wants the name in the place of {}.
 func (o *options) byName() bool {
 	return o.files && o.template != nil && o.template.Input()

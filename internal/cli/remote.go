@@ -225,7 +225,7 @@ func (r *remote) connect() (*client.Client, error) {
 	return client.New(config)
 }
 
-// exposed tells whether what is sent to an address can be read on the way.
+// exposed reports whether what is sent to an address can be read on the way.
 func exposed(address string) bool {
 	to, err := url.Parse(address)
 	if err != nil || to.Scheme != "http" {

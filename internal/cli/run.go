@@ -251,7 +251,7 @@ func (r *run) checkHalt(p progress) {
 	}
 }
 
-// ran tells whether an item has an outcome of its own to write.
+// ran reports whether an item has an outcome of its own to write.
 func (it *item) ran() bool {
 	switch it.outcome() {
 	case wordClosed, wordStart, "unknown task":

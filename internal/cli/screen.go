@@ -38,7 +38,7 @@ func newScreen(out *os.File, progress string) *screen {
 	return s
 }
 
-// isTerminal tells whether people read f at once. A device that is not the null
+// isTerminal reports whether people read f at once. A device that is not the null
 // device and is open as standard error is a terminal; those that cannot move
 // their cursor are told apart by TERM.
 func isTerminal(f *os.File) bool {

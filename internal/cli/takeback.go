@@ -197,7 +197,7 @@ func (r *remote) eachID(ctx context.Context, c *client.Client, ids []string, do 
 	return nil
 }
 
-// hopeless tells whether a call to the same daemon would fail in the same way.
+// hopeless reports whether a call to the same daemon would fail in the same way.
 func hopeless(err error) bool {
 	for _, is := range []error{client.ErrUnreachable, client.ErrUnauthorized, client.ErrForbidden, client.ErrAnswer} {
 		if errors.Is(err, is) {

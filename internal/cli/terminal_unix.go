@@ -68,6 +68,6 @@ func watchSize(changed chan<- os.Signal) { signal.Notify(changed, syscall.SIGWIN
 // program.
 func catchPipe(c chan<- os.Signal) { signal.Notify(c, syscall.SIGPIPE) }
 
-// drawsOver tells whether the terminals of this system understand how to move
+// drawsOver reports whether the terminals of this system understand how to move
 // the cursor.
 func drawsOver() bool { return true }

@@ -31,6 +31,6 @@ func watchSize(chan<- os.Signal) {}
 // catchPipe does nothing: a write that nobody reads is an error here.
 func catchPipe(chan<- os.Signal) {}
 
-// drawsOver tells whether the terminal understands how to move the cursor: the
+// drawsOver reports whether the terminal understands how to move the cursor: the
 // old console does not, without being told.
 func drawsOver() bool { return os.Getenv("WT_SESSION") != "" || os.Getenv("TERM") != "" }

@@ -26,13 +26,13 @@ func plain(text string) string {
 	}, text)
 }
 
-// unfit tells whether c does something to a terminal: control characters, also
+// unfit reports whether c does something to a terminal: control characters, also
 // those from 0x80 on, and the marks that turn the direction of writing.
 func unfit(c rune) bool {
 	return unicode.IsControl(c) || c >= '\u200e' && c <= '\u200f' || c >= '\u2028' && c <= '\u202e' || c >= '\u2066' && c <= '\u2069'
 }
 
-// readable tells whether people can read b, so that it may be shown to them as
+// readable reports whether people can read b, so that it may be shown to them as
 // it is: text whose only control characters end lines or are tabs.
 func readable(b []byte) bool {
 	if !utf8.Valid(b) {

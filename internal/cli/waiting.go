@@ -148,7 +148,7 @@ func (r *remote) bytes(b []byte, what, how string) error {
 	return nil
 }
 
-// isFileTerminal tells whether people type what f gives.
+// isFileTerminal reports whether people type what f gives.
 func isFileTerminal(from any) bool {
 	f, ok := from.(*os.File)
 	return ok && isTerminal(f)

@@ -22,7 +22,7 @@ const (
 	autogroupTries = 500
 )
 
-// autogrouped tells whether the kernel schedules by sessions.
+// autogrouped reports whether the kernel schedules by sessions.
 var autogrouped = sync.OnceValue(func() bool {
 	text, err := os.ReadFile("/proc/sys/kernel/sched_autogroup_enabled")
 	return err == nil && bytes.HasPrefix(text, []byte("1"))

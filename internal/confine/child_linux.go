@@ -109,7 +109,7 @@ func (c *Child) killGroupLocked() {
 	_ = unix.Kill(-c.pid, unix.SIGKILL)
 }
 
-// Ended tells whether the process has ended, also when Wait has not seen it yet.
+// Ended reports whether the process has ended, also when Wait has not seen it yet.
 // It costs about a microsecond.
 func (c *Child) Ended() bool { return c.hasEnded() }
 

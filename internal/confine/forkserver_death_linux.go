@@ -89,7 +89,7 @@ func (v *Server) unreported() []int {
 	return found
 }
 
-// bears tells whether process pid is a child of this one and has the server's
+// bears reports whether process pid is a child of this one and has the server's
 // name. Nobody else reaps it, so the number stays its own.
 func (v *Server) bears(pid int) bool {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))

@@ -343,7 +343,7 @@ func (s *Spawner) endServers() error {
 	return errors.Join(errs...)
 }
 
-// guarded tells whether children are born in the namespace of a guard.
+// guarded reports whether children are born in the namespace of a guard.
 func (s *Spawner) guarded() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

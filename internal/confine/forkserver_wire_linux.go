@@ -356,7 +356,7 @@ func pidOf(pidfd int) (int, error) {
 	return 0, fmt.Errorf("confine: a process of the fork server has no number here: %w", syscall.ESRCH)
 }
 
-// hasEnded tells whether the process has ended, without reaping it.
+// hasEnded reports whether the process has ended, without reaping it.
 func (c *Child) hasEnded() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

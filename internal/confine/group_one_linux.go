@@ -167,7 +167,7 @@ func (g *Group) beginKill() error {
 	return g.boundVisitedLocked()
 }
 
-// visited tells whether something is just being started in the group.
+// visited reports whether something is just being started in the group.
 func (g *Group) visited() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -227,7 +227,7 @@ func (g *Group) Put() {
 	g.groups.giveBack(g)
 }
 
-// clean tells whether the group, in which nobody is left, is like new.
+// clean reports whether the group, in which nobody is left, is like new.
 func (g *Group) clean() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

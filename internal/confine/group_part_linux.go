@@ -302,7 +302,7 @@ func (p *part) readPeak() (int64, error) {
 	return n, err
 }
 
-// empty tells whether certainly nobody is in the group or below it.
+// empty reports whether certainly nobody is in the group or below it.
 func (p *part) empty() bool {
 	var s unix.Stat_t
 	if unix.Fstat(p.fd, &s) != nil || s.Nlink != 2 {
@@ -312,7 +312,7 @@ func (p *part) empty() bool {
 	return err == nil && pids == ""
 }
 
-// clean tells whether a group without processes is like new, after it has
+// clean reports whether a group without processes is like new, after it has
 // given its file cache back if that is much.
 func (p *part) clean() bool {
 	var s unix.Stat_t

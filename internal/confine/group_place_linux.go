@@ -172,7 +172,7 @@ func foreign(dir string) ([]int, error) {
 	return slices.DeleteFunc(pids, ours), err
 }
 
-// ours tells whether a process is this one or descends from it. One that has
+// ours reports whether a process is this one or descends from it. One that has
 // ended counts as ours: it will not be there any more.
 func ours(pid int) bool {
 	for pid > 1 && pid != os.Getpid() {

@@ -70,7 +70,7 @@ func (g *guard) release() (last bool) {
 	return true
 }
 
-// dying tells whether g has ended or is about to: the kernel closes its end
+// dying reports whether g has ended or is about to: the kernel closes its end
 // of the link before it closes the namespace to new processes. Only for those
 // who have acquired g.
 func (g *guard) dying() bool {

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// WaitsForInput tells whether the process is a single thread that sleeps in a
+// WaitsForInput reports whether the process is a single thread that sleeps in a
 // read of its standard input: it has dealt with all that it was given. False
 // where that cannot be seen. It costs about 20 microseconds (proc(5)).
 func WaitsForInput(pid int) bool {

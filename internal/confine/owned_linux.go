@@ -134,7 +134,7 @@ func sweep(parent string, remove func(path string) error) error {
 	return errors.Join(faults...)
 }
 
-// ownedName tells whether a folder is named like those of hosts.
+// ownedName reports whether a folder is named like those of hosts.
 func ownedName(name string) bool {
 	rest, ok := strings.CutPrefix(name, ownedPrefix)
 	pid, random, found := strings.Cut(rest, "-")

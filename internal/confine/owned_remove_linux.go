@@ -122,7 +122,7 @@ func (r *remover) clear(fd int) {
 	}
 }
 
-// within tells whether the entry name of the folder fd is the trash itself;
+// within reports whether the entry name of the folder fd is the trash itself;
 // it goes when all else has gone.
 func (r *remover) within(fd int, name string) bool {
 	var entry, trash unix.Stat_t
@@ -165,7 +165,7 @@ func (r *remover) drop(at int, name string) error {
 	return nil
 }
 
-// isFolder tells whether an entry is a folder and no symbolic link.
+// isFolder reports whether an entry is a folder and no symbolic link.
 func isFolder(at int, name string) bool {
 	var s unix.Stat_t
 	err := unix.Fstatat(at, name, &s, unix.AT_SYMLINK_NOFOLLOW)

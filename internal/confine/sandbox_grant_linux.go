@@ -203,7 +203,7 @@ func (g grant) attributes() uint64 {
 	return attr
 }
 
-// device tells whether a mount of g must let devices be opened.
+// device reports whether a mount of g must let devices be opened.
 func (g grant) device() bool { return inside(g.path, "/dev") }
 
 // settings has files in it that are root's alone, such as those with passwords

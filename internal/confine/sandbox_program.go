@@ -79,7 +79,7 @@ func addInstallation(found *[]string, path string) {
 	}
 }
 
-// private tells whether folder holds more than an installation.
+// private reports whether folder holds more than an installation.
 func private(folder string) bool {
 	home, err := os.UserHomeDir()
 	return err == nil && inside(filepath.Clean(home), folder) || // what the home is in, as well
@@ -129,7 +129,7 @@ func interpreterOf(path string) string {
 	return ""
 }
 
-// inside tells whether path is folder, or in it.
+// inside reports whether path is folder, or in it.
 func inside(path, folder string) bool {
 	rest, ok := strings.CutPrefix(path, folder)
 	return ok && (rest == "" || rest[0] == '/')

@@ -84,7 +84,7 @@ func intervals(calls []deniedCall) ([]interval, error) {
 	return list, nil
 }
 
-// alike tells whether the same comes of a and b.
+// alike reports whether the same comes of a and b.
 func alike(a, b []clause) bool {
 	return slices.EqualFunc(a, b, func(x, y clause) bool {
 		return x.errno == y.errno && slices.Equal(x.conditions, y.conditions)

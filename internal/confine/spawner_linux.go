@@ -96,7 +96,7 @@ func (s *Spawner) guardedThread() (*thread, error) {
 	return t, nil
 }
 
-// OrphanProof tells whether nothing that a child starts, detached or not, can
+// OrphanProof reports whether nothing that a child starts, detached or not, can
 // outlive this process, however it ends. If not, why is a sentence for people.
 func (s *Spawner) OrphanProof() (ok bool, why string) { return s.why == "", s.why }
 

@@ -201,7 +201,7 @@ func (c *Child) Terminate() error {
 // SetOOMScore returns [ErrUnsupported].
 func (c *Child) SetOOMScore(int) error { return ErrUnsupported }
 
-// Ended tells whether Wait has seen the end of the process.
+// Ended reports whether Wait has seen the end of the process.
 func (c *Child) Ended() bool {
 	select {
 	case <-c.ended:

@@ -287,7 +287,7 @@ func (s *start) attach(pid, pidfd int) error {
 	return nil
 }
 
-// namespaceEnded tells whether err comes from a guard that has died: the
+// namespaceEnded reports whether err comes from a guard that has died: the
 // kernel then makes no more processes in its namespace, and lets nobody enter.
 func (t *thread) namespaceEnded(err error) bool {
 	return t.guard != nil && (errors.Is(err, unix.ENOMEM) || errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ESRCH)) && t.guard.dying()

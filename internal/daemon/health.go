@@ -27,7 +27,7 @@ type sample struct {
 	taken   uint64 // jobs handed over until now
 }
 
-// stands tells whether the pool could take something at s.
+// stands reports whether the pool could take something at s.
 func (s sample) stands() bool {
 	return s.known && s.waiting > 0 && s.room && !s.paused && !s.failing
 }

@@ -81,7 +81,7 @@ func (c checks) public() string {
 	return b.String()
 }
 
-// liveness tells whether the program should go on: pools take what they could
+// liveness reports whether the program should go on: pools take what they could
 // take. It does not depend on how much waits, nor on a store elsewhere.
 func (d *Daemon) liveness() (c checks) {
 	state := d.state.State()
@@ -109,7 +109,7 @@ func (d *Daemon) liveness() (c checks) {
 	return c
 }
 
-// readiness tells whether jobs should be sent here. When the program starts, one of
+// readiness reports whether jobs should be sent here. When the program starts, one of
 // the pools must have shown that it can run something, so that a rollout of what
 // cannot stops; later on the queue takes jobs although no worker starts, and the
 // pool's state and the log say so.
@@ -181,7 +181,7 @@ func (d *Daemon) poolsReady() (c checks) {
 	return c
 }
 
-// able tells whether g has a worker, or may well have one when it needs it.
+// able reports whether g has a worker, or may well have one when it needs it.
 func (g *generation) able() check {
 	s := g.workers.Stats()
 	c := check{good: true, name: checkPools, pool: g.name}

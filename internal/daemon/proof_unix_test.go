@@ -340,7 +340,7 @@ func children(t *testing.T, pid int) (all []int) {
 	return all
 }
 
-// alive tells whether a process lives; one that nobody has reaped yet does not.
+// alive reports whether a process lives; one that nobody has reaped yet does not.
 func alive(pid int) bool {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if errors.Is(err, os.ErrNotExist) {

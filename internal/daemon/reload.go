@@ -281,7 +281,7 @@ func (c *change) yield(b *process.Budget) bool {
 	return true
 }
 
-// needsNew tells whether workers of the pool have to be started otherwise than
+// needsNew reports whether workers of the pool have to be started otherwise than
 // they were.
 func (p *pool) needsNew(next *settings.Pool) bool {
 	p.mu.Lock()

@@ -136,7 +136,7 @@ func (p *Pages) serve(w http.ResponseWriter, r *http.Request, name, keep string)
 	w.Write(f.body) //nolint:errcheck // who does not listen any more is not told
 }
 
-// sees tells whether a browser has what has this tag.
+// sees reports whether a browser has what has this tag.
 func sees(known, tag string) bool {
 	for one := range strings.SplitSeq(known, ",") {
 		if one = strings.TrimPrefix(strings.TrimSpace(one), "W/"); one == tag || one == "*" {

@@ -265,7 +265,7 @@ type Engine interface {
 	Pause(ctx context.Context, c Consumer, paused bool) error
 	// Paused returns the consumers that hand nothing out, in any order.
 	Paused(ctx context.Context) ([]Consumer, error)
-	// Shared tells whether other nodes may be on the same store. Only then does
+	// Shared reports whether other nodes may be on the same store. Only then does
 	// it make sense to Send and Listen.
 	Shared() bool
 	// Send tells the listeners of all nodes something; it may be lost.

@@ -46,7 +46,7 @@ func LastToken(subject string) string {
 	return subject[strings.LastIndexByte(subject, '.')+1:]
 }
 
-// Matches tells whether subject is one of those that pattern names: a token "*"
+// Matches reports whether subject is one of those that pattern names: a token "*"
 // matches any, a last token ">" all the rest.
 func Matches(pattern, subject string) bool {
 	for {

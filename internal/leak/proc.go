@@ -15,7 +15,7 @@ type descriptor struct {
 	target string // what /proc/self/fd links to
 }
 
-// runtime tells whether the Go runtime opens such a descriptor for its network
+// runtime reports whether the Go runtime opens such a descriptor for its network
 // poller, at first use and for ever.
 func (d descriptor) runtime() bool {
 	return d.target == "anon_inode:[eventpoll]" || d.target == "anon_inode:[eventfd]"
@@ -152,7 +152,7 @@ func cgroups() map[string]bool {
 	return found
 }
 
-// othersCgroup tells whether the folder name names another, living process.
+// othersCgroup reports whether the folder name names another, living process.
 func othersCgroup(name string) bool {
 	digits := strings.TrimPrefix(name, cgroupPrefix)
 	if i := strings.IndexFunc(digits, func(r rune) bool { return r < '0' || r > '9' }); i >= 0 {

@@ -19,7 +19,7 @@ func tryMountNamespace() (bool, string) {
 	return tryUnshare("mount namespace", unix.CLONE_NEWNS, tryMounts)
 }
 
-// tryUnshare tells whether a thread may have namespaces of its own, and do
+// tryUnshare reports whether a thread may have namespaces of its own, and do
 // what then does in them.
 func tryUnshare(name string, flags int, then func() error) (ok bool, detail string) {
 	onLostThread(func() {

@@ -69,14 +69,14 @@ var (
 // Kernel names the system and its release. It is always OK.
 func Kernel() Feature { return kernel() }
 
-// Pidfd tells whether a child can be waited for and signalled by a pidfd.
+// Pidfd reports whether a child can be waited for and signalled by a pidfd.
 func Pidfd() Feature { return pidfd() }
 
-// PIDNamespace tells whether a child can be put into a PID namespace of its
+// PIDNamespace reports whether a child can be put into a PID namespace of its
 // own, which dies as one.
 func PIDNamespace() Feature { return pidNamespace() }
 
-// Memfd tells whether sealed anonymous memory files can be made; Detail says
+// Memfd reports whether sealed anonymous memory files can be made; Detail says
 // whether a program may be run from one.
 func Memfd() Feature { return memfd() }
 
@@ -88,39 +88,39 @@ func CgroupV2() Feature { return cgroupV2() }
 // one of the v1 controllers that limit something; Detail lists all of them.
 func CgroupV1() Feature { return cgroupV1() }
 
-// CgroupKill tells whether a group made below the own one has cgroup.kill.
+// CgroupKill reports whether a group made below the own one has cgroup.kill.
 func CgroupKill() Feature { return cgroupKill() }
 
-// Landlock tells whether landlock is on; Detail has its ABI version.
+// Landlock reports whether landlock is on; Detail has its ABI version.
 func Landlock() Feature { return landlock() }
 
-// Seccomp tells whether system-call filters can be installed.
+// Seccomp reports whether system-call filters can be installed.
 func Seccomp() Feature { return seccomp() }
 
-// NoNewPrivs tells whether a thread can give up gaining rights by execve.
+// NoNewPrivs reports whether a thread can give up gaining rights by execve.
 func NoNewPrivs() Feature { return noNewPrivs() }
 
-// UserNamespace tells whether a child can have user and PID namespaces of its
+// UserNamespace reports whether a child can have user and PID namespaces of its
 // own with its user mapped to root inside.
 func UserNamespace() Feature { return userNamespace() }
 
-// MountNamespace tells whether a thread can have mounts of its own, and make
+// MountNamespace reports whether a thread can have mounts of its own, and make
 // new ones the way sandboxes need it.
 func MountNamespace() Feature { return mountNamespace() }
 
-// IPCNamespace tells whether a thread can have IPC and UTS namespaces of its
+// IPCNamespace reports whether a thread can have IPC and UTS namespaces of its
 // own.
 func IPCNamespace() Feature { return ipcNamespace() }
 
-// NetworkNamespace tells whether a thread can have a network namespace of its
+// NetworkNamespace reports whether a thread can have a network namespace of its
 // own.
 func NetworkNamespace() Feature { return networkNamespace() }
 
-// Affinity tells whether a thread may be bound to CPUs; Detail lists the CPUs
+// Affinity reports whether a thread may be bound to CPUs; Detail lists the CPUs
 // that are allowed.
 func Affinity() Feature { return affinity() }
 
-// Nice tells whether the priority of a thread can be lowered; Detail says
+// Nice reports whether the priority of a thread can be lowered; Detail says
 // whether it can also be raised.
 func Nice() Feature { return nice() }
 

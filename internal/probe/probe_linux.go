@@ -75,7 +75,7 @@ func tryUserNamespace() (bool, string) {
 	return false, "clone: " + err.Error()
 }
 
-// tryClone tells whether a child with these attributes can be made.
+// tryClone reports whether a child with these attributes can be made.
 func tryClone(sys *syscall.SysProcAttr) error {
 	_, err := syscall.ForkExec(notAProgram, []string{notAProgram}, &syscall.ProcAttr{Sys: sys})
 	if errors.Is(err, unix.ENOTDIR) {

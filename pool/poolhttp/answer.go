@@ -35,7 +35,7 @@ const (
 	broken
 )
 
-// over tells whether the handler may write no more.
+// over reports whether the handler may write no more.
 func (a *answer) over() bool { return a.state.Load() >= dropped }
 
 func newAnswer(outer http.ResponseWriter, limit int) *answer {

@@ -246,7 +246,7 @@ func collectTask(name, task string, t *pool.TaskStats, to chan<- prometheus.Metr
 	to <- histogram(run, &t.Run, name, task)
 }
 
-// possible tells whether a goroutine pool can give an outcome, so that its series
+// possible reports whether a goroutine pool can give an outcome, so that its series
 // begins with 0 and a rate sees the first one.
 func possible(o bullpen.Outcome) bool {
 	switch o {

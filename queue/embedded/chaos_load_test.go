@@ -45,7 +45,7 @@ func payload(random *rand.Rand, most int) []byte {
 	return b
 }
 
-// intact tells whether b is a payload as it was made.
+// intact reports whether b is a payload as it was made.
 func intact(b []byte) error {
 	if len(b) < 16 || binary.LittleEndian.Uint32(b) != crc32.ChecksumIEEE(b[4:]) {
 		return errors.New("the payload is not the one that was enqueued")
@@ -108,7 +108,7 @@ func (l *eventLog) of(kind job.EventKind) map[string]bool {
 	return ids
 }
 
-// said tells whether a warning or an error contains the words.
+// said reports whether a warning or an error contains the words.
 func (l *eventLog) said(words string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -30,7 +30,7 @@ func fullJob() job.Job {
 	}
 }
 
-// near tells whether two times are the same to the precision of a record.
+// near reports whether two times are the same to the precision of a record.
 func near(a, b time.Time) bool { return a.Sub(b).Abs() < time.Millisecond }
 
 func testRoundTrip(f *fixture) {

@@ -43,7 +43,7 @@ func Hash(payload []byte) []byte {
 	return base64.StdEncoding.AppendEncode(nil, sum[:])
 }
 
-// Check tells whether an answer is the right one.
+// Check reports whether an answer is the right one.
 func (w Work) Check(got []byte) error {
 	if !bytes.Equal(got, w.Want) {
 		return fmt.Errorf("handler %s: wrong answer of %d bytes", w.Handler, len(got))

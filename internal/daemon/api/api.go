@@ -145,7 +145,7 @@ func (a *API) Close() {
 	a.watching.Wait()
 }
 
-// stopping tells whether the daemon has begun to stop.
+// stopping reports whether the daemon has begun to stop.
 func (a *API) stopping() bool {
 	select {
 	case <-a.backend.Stopping():

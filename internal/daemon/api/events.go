@@ -103,7 +103,7 @@ func endOf(i *job.Info, last live.Place) live.Place {
 	return live.Place{Attempt: max(i.Attempts, last.Attempt) + 1}
 }
 
-// isEnd tells whether p is what endOf gave: of no other event the number is 0.
+// isEnd reports whether p is what endOf gave: of no other event the number is 0.
 func isEnd(p live.Place) bool { return p.N == 0 && p.Attempt > 0 }
 
 // follower follows one job for one reader.
@@ -275,7 +275,7 @@ func (c *counter) place(attempt int, t time.Time) live.Place {
 	return p
 }
 
-// unseen tells whether the reader has not seen p, and says so when something
+// unseen reports whether the reader has not seen p, and says so when something
 // before it may be missing.
 func (f *follower) unseen(c *counter, p live.Place) bool {
 	if !p.After(f.last) {

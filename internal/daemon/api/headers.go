@@ -117,7 +117,7 @@ func (t trace) put(jobs ...*job.Job) {
 	}
 }
 
-// visible tells whether s is of the visible characters of ASCII only.
+// visible reports whether s is of the visible characters of ASCII only.
 func visible(s string) bool {
 	for i := range len(s) {
 		if s[i] <= ' ' || s[i] > '~' {

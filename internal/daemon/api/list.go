@@ -34,7 +34,7 @@ type lister struct {
 	queue  *queue.Queue
 	parts  []int // of the queue, by their place in parts
 	filter job.Filter
-	// fits tells whether a job belongs to the list; fresh ones are looked up
+	// fits reports whether a job belongs to the list; fresh ones are looked up
 	// before, for what a list of the queue does not tell.
 	fits  func(*job.Info) bool
 	fresh bool

@@ -166,7 +166,7 @@ func TestCausesAreDocumented(t *testing.T) {
 	}
 }
 
-// accepts tells whether the schema of a parameter takes a text.
+// accepts reports whether the schema of a parameter takes a text.
 func accepts(d *document, schema any, text string) bool {
 	s := object(d.follow(schema))
 	switch s["type"] {

@@ -96,7 +96,7 @@ type Progress struct {
 	Note     string  `json:"note,omitempty"`
 }
 
-// wantsEvents tells whether a request asks for a stream of events.
+// wantsEvents reports whether a request asks for a stream of events.
 func wantsEvents(r *http.Request) bool {
 	for _, v := range r.Header["Accept"] {
 		if strings.Contains(v, eventsType) {

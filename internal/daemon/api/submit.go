@@ -138,7 +138,7 @@ func (a *API) attemptsOf(ctx context.Context, ref *job.Ref) int {
 	return info.Attempts
 }
 
-// waitIsOver tells whether err says that waiting ended before the job, of which
+// waitIsOver reports whether err says that waiting ended before the job, of which
 // it is known that it is stored.
 func waitIsOver(ctx context.Context, err error) bool {
 	var end *job.EndError

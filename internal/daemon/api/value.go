@@ -171,7 +171,7 @@ func seconds(v float64) (time.Duration, error) {
 	return time.Duration(math.Round(v * 1e9)), nil
 }
 
-// isNull tells whether a value of JSON is null.
+// isNull reports whether a value of JSON is null.
 func isNull(value []byte) bool { return string(value) == "null" }
 
 // readWhole reads a whole number of JSON.

@@ -54,7 +54,7 @@ func (b *buckets) take(c client, now time.Time) (wait time.Duration, ok bool) {
 	return 0, true
 }
 
-// spent tells whether nothing is left, and for how long.
+// spent reports whether nothing is left, and for how long.
 func (b *buckets) spent(c client, now time.Time) (wait time.Duration, yes bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -204,7 +204,7 @@ func (x *exchange) report() {
 	x.guard.log.LogAttrs(x.request.Context(), level, "request", attrs...)
 }
 
-// probe tells whether a path is asked for again and again, while the daemon starts
+// probe reports whether a path is asked for again and again, while the daemon starts
 // and stops too.
 func probe(path string) bool { return path == "/livez" || path == "/readyz" }
 

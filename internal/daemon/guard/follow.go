@@ -44,7 +44,7 @@ func (t *tokens) follow(ctx context.Context, of *token, need Role) (_ context.Co
 	}
 }
 
-// may tells whether one of the tokens is that of f and has the role.
+// may reports whether one of the tokens is that of f and has the role.
 func (f *follower) may(tokens []*token) bool {
 	for _, t := range tokens {
 		if t.digest == f.token.digest { // both are of the file: nobody is told how long it takes

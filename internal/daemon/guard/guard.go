@@ -161,7 +161,7 @@ func check(h settings.HTTP) []error {
 	return faults
 }
 
-// isLoopback tells whether nobody but this machine can reach an address to listen
+// isLoopback reports whether nobody but this machine can reach an address to listen
 // on.
 func isLoopback(listen string) (bool, error) {
 	name, _, err := net.SplitHostPort(listen)

@@ -69,7 +69,7 @@ func splitHost(s string) (host, bool) {
 	return h, true
 }
 
-// isPort tells whether s is digits, up to five.
+// isPort reports whether s is digits, up to five.
 func isPort(s string) bool {
 	if s == "" || len(s) > 5 {
 		return false
@@ -82,7 +82,7 @@ func isPort(s string) bool {
 	return true
 }
 
-// isLocalName tells whether name means this machine, to every browser.
+// isLocalName reports whether name means this machine, to every browser.
 func isLocalName(name string) bool {
 	if name == "127.0.0.1" || strings.EqualFold(name, "localhost") {
 		return true
@@ -135,14 +135,14 @@ func (g *Guard) checkOrigin(r *http.Request) string {
 	return ""
 }
 
-// isPageVisit tells whether a person follows a link to a page, in a window of its
+// isPageVisit reports whether a person follows a link to a page, in a window of its
 // own: the page that has the link learns nothing of the answer.
 func isPageVisit(r *http.Request) bool {
 	return (r.Method == http.MethodGet || r.Method == http.MethodHead) &&
 		r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document"
 }
 
-// sameOrigin tells whether origin is where r was sent to.
+// sameOrigin reports whether origin is where r was sent to.
 func (g *Guard) sameOrigin(origin string, r *http.Request) bool {
 	scheme, rest, ok := strings.Cut(origin, "://")
 	if !ok {

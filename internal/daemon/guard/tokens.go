@@ -200,7 +200,7 @@ func isTokenName(s string) bool {
 	return s != "" && len(s) <= mostNameSize
 }
 
-// isTokenText tells whether s is of the characters of RFC 6750.
+// isTokenText reports whether s is of the characters of RFC 6750.
 func isTokenText(s string) bool {
 	for i := range len(s) {
 		switch c := s[i]; {

@@ -19,7 +19,7 @@ type Place struct {
 // String gives p as ParsePlace reads it: "attempt.n".
 func (p Place) String() string { return strconv.Itoa(p.Attempt) + "." + strconv.FormatUint(p.N, 10) }
 
-// After tells whether p stands behind o.
+// After reports whether p stands behind o.
 func (p Place) After(o Place) bool {
 	return p.Attempt > o.Attempt || p.Attempt == o.Attempt && p.N > o.N
 }

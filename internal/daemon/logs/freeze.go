@@ -32,7 +32,7 @@ func (l *Log) freeze(r slog.Record) slog.Record {
 	return frozen
 }
 
-// isPlain tells whether values of a kind never change.
+// isPlain reports whether values of a kind never change.
 func isPlain(k slog.Kind) bool {
 	return k != slog.KindAny && k != slog.KindLogValuer && k != slog.KindGroup
 }

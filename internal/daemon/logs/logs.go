@@ -262,7 +262,7 @@ type handler struct {
 	by  slog.Handler
 }
 
-// Enabled tells whether a level is logged.
+// Enabled reports whether a level is logged.
 func (h *handler) Enabled(_ context.Context, level slog.Level) bool {
 	return level >= h.log.level.Level()
 }

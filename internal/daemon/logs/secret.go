@@ -44,7 +44,7 @@ func blankJSON(groups []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// isSecret tells whether key, or its last word, is one of secrets.
+// isSecret reports whether key, or its last word, is one of secrets.
 func isSecret(key string) bool {
 	for _, s := range secrets {
 		if len(key) < len(s) || !strings.EqualFold(key[len(key)-len(s):], s) {
@@ -88,7 +88,7 @@ func clean(text string) string {
 	return strings.Join(words, " ")
 }
 
-// isScheme tells whether the last one of before introduces credentials, also
+// isScheme reports whether the last one of before introduces credentials, also
 // behind punctuation such as that of "Authorization:Bearer". "Basic" is a plain
 // word, too, so it must be the value of a header.
 func isScheme(before []string, words int) bool {

@@ -70,7 +70,7 @@ func (l *loader) checkHTTP() {
 	}
 }
 
-// isLoopback tells whether only this machine reaches a "host:port".
+// isLoopback reports whether only this machine reaches a "host:port".
 func isLoopback(address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
@@ -154,7 +154,7 @@ func (l *loader) checkListeners() {
 	}
 }
 
-// clash tells whether two addresses cannot be listened at together.
+// clash reports whether two addresses cannot be listened at together.
 func clash(a, b string) bool {
 	hostA, portA, errA := net.SplitHostPort(a)
 	hostB, portB, errB := net.SplitHostPort(b)

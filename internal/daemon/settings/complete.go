@@ -109,13 +109,13 @@ func (l *loader) completePool(name string, p *Pool) {
 	}
 }
 
-// given tells whether a key was set, rightly or not.
+// given reports whether a key was set, rightly or not.
 func (l *loader) given(path string) bool {
 	_, ok := l.places[path]
 	return ok
 }
 
-// givenBelow tells whether a key of a mapping was set.
+// givenBelow reports whether a key of a mapping was set.
 func (l *loader) givenBelow(section string) bool {
 	for path := range l.places {
 		if strings.HasPrefix(path, section+".") {

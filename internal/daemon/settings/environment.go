@@ -42,7 +42,7 @@ func (l *loader) environment(env []string) {
 	}
 }
 
-// looksLikeKey tells whether a variable can only be meant for a key: others that
+// looksLikeKey reports whether a variable can only be meant for a key: others that
 // begin with BULLPEN_ belong to other programs.
 func looksLikeKey(name string) bool {
 	rest, ours := strings.CutPrefix(name, "BULLPEN_")

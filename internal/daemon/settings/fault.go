@@ -115,7 +115,7 @@ func (j *journal) add(p place, key, format string, args ...any) {
 	j.faults, j.levels = append(j.faults, f), append(j.levels, p.level)
 }
 
-// full tells whether no more faults are taken.
+// full reports whether no more faults are taken.
 func (j *journal) full() bool { return len(j.faults) > mostFaults }
 
 // err returns all faults in order, nil when there are none.

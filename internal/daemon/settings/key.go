@@ -95,7 +95,7 @@ func (t *table[D]) defaults(d *D) error {
 	return nil
 }
 
-// isNote tells whether byDefault is for people only.
+// isNote reports whether byDefault is for people only.
 func (k *key[D]) isNote() bool { return strings.HasPrefix(k.byDefault, "(") }
 
 // variable is the name of the environment variable for a path.

@@ -217,7 +217,7 @@ func splitList(s string) []string {
 
 const addressUse = "use host:port, such as 127.0.0.1:8650"
 
-// isAddress tells whether s is "host:port", where the host may be empty.
+// isAddress reports whether s is "host:port", where the host may be empty.
 func isAddress(s string) bool {
 	host, port, err := net.SplitHostPort(s)
 	if err != nil || strings.ContainsAny(host, "/@ \t\r\n\x00") {
@@ -230,7 +230,7 @@ func isAddress(s string) bool {
 // address is where something listens.
 var address = scalar("host:port", addressUse, func(s string) (string, bool) { return s, isAddress(s) })
 
-// isHost tells whether s is the name or address of a host, with or without a port.
+// isHost reports whether s is the name or address of a host, with or without a port.
 func isHost(s string) bool {
 	if isAddress(s) {
 		s, _, _ = net.SplitHostPort(s)
@@ -238,7 +238,7 @@ func isHost(s string) bool {
 	return s != "" && len(s) < 256 && (net.ParseIP(strings.Trim(s, "[]")) != nil || !strings.ContainsAny(s, "/:@*[] \t\r\n\x00"))
 }
 
-// isToken tells whether s may be the name of a queue or a namespace.
+// isToken reports whether s may be the name of a queue or a namespace.
 func isToken(s string) bool {
 	return s != "" && len(s) <= longestToken && !strings.ContainsFunc(s, func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-' && r != '_'

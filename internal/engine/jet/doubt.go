@@ -35,7 +35,7 @@ func (e *Engine) doubt() {
 	}
 }
 
-// unable tells whether an answer says that the server reaches no leader.
+// unable reports whether an answer says that the server reaches no leader.
 func unable(answer []byte) bool {
 	return bytes.Contains(answer, []byte(`"err_code":10008,`)) || bytes.Contains(answer, []byte(`"err_code":10009,`))
 }

@@ -228,7 +228,7 @@ func (e *Engine) Close(ctx context.Context) error {
 	return errors.Join(faults...)
 }
 
-// closing tells whether this is the first Close.
+// closing reports whether this is the first Close.
 func (e *Engine) closing() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()

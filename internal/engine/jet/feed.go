@@ -218,7 +218,7 @@ func (f *feed) take(subject, pending string) int {
 	return f.owe(f.due - n)
 }
 
-// ends tells whether a status is about all requests of a consumer.
+// ends reports whether a status is about all requests of a consumer.
 func ends(description string) bool {
 	return strings.Contains(description, "Leadership Change") || strings.Contains(description, "Consumer Deleted") ||
 		strings.Contains(description, "Server Shutdown")

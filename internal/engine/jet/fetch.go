@@ -267,7 +267,7 @@ func (e *Engine) Delete(ctx context.Context, s engine.Stream, seq uint64) error 
 	return fmt.Errorf("jet: the server did not delete %d of %s: %s (%d)", seq, s, answer.Error.Description, answer.Error.ErrCode)
 }
 
-// gone tells whether a message could not be deleted because it is not there.
+// gone reports whether a message could not be deleted because it is not there.
 func gone(description string) bool {
 	return strings.Contains(description, "not found") || strings.Contains(description, "no message found") ||
 		strings.Contains(description, "deleted message") || strings.Contains(description, "EOF")

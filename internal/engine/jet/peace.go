@@ -48,7 +48,7 @@ func (b *back) calm(seq, deliveries uint64, delay time.Duration) {
 	b.peaces[seq] = peace{max(deliveries, b.peaces[seq].deliveries), now.Add(max(delay, 0) + peaceLasts)}
 }
 
-// known tells whether the first deliveries of seq are known to be given back.
+// known reports whether the first deliveries of seq are known to be given back.
 func (b *back) known(seq, deliveries uint64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -96,7 +96,7 @@ func parseBack(words []byte) (seq, deliveries uint64, delay time.Duration, ok bo
 // hearPatience bounds the wait for what other nodes have said already.
 const hearPatience = 20 * time.Millisecond
 
-// inPeace tells whether the first deliveries of seq are known to be given back.
+// inPeace reports whether the first deliveries of seq are known to be given back.
 // What other nodes said of that before came before this delivery, but another
 // goroutine takes it.
 func (e *Engine) inPeace(seq, deliveries uint64) bool {

@@ -88,7 +88,7 @@ const (
 	codeInProcess      = 10164 // another put on this subject is on its way
 )
 
-// passing tells whether the server stored nothing for now and may do so soon.
+// passing reports whether the server stored nothing for now and may do so soon.
 func (v verdict) passing() bool {
 	switch v.code {
 	case noAnswerer, codeNotAvailable, codeNotLeader, codeNotReady, codeOffline, codeInProcess:
@@ -97,7 +97,7 @@ func (v verdict) passing() bool {
 	return false
 }
 
-// conflict tells whether the condition of the put did not hold.
+// conflict reports whether the condition of the put did not hold.
 func (v verdict) conflict() bool { return v.code == codeWrongLast }
 
 // err says what the verdict means for a put to the stream s; nil when it was
@@ -127,7 +127,7 @@ func (v verdict) err(s engine.Stream) error {
 	return fmt.Errorf("jet: the server did not store a message in %s: %s (%d)", s, v.description, v.code)
 }
 
-// full tells whether the reason of a failed store is that there is no room.
+// full reports whether the reason of a failed store is that there is no room.
 func full(description string) bool {
 	for _, words := range []string{"maximum bytes", "maximum messages", "no space left", "disk quota", "insufficient"} {
 		if strings.Contains(description, words) {

@@ -22,7 +22,7 @@ type pending struct {
 	sending bool
 }
 
-// repeatable tells whether a second try cannot store the put twice.
+// repeatable reports whether a second try cannot store the put twice.
 func (p *pending) repeatable() bool { return p.put.New || p.put.After > 0 }
 
 // puts is the table of the puts that are under way. An answer finds its put by

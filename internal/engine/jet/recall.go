@@ -135,7 +135,7 @@ type left struct {
 	until time.Time // then all its requests have expired
 }
 
-// over tells whether nothing comes any more.
+// over reports whether nothing comes any more.
 func (l *left) over() bool {
 	select {
 	case <-l.dry:

@@ -110,7 +110,7 @@ func (r *receipt) Extend() {
 	}
 }
 
-// end tells whether this is the first answer.
+// end reports whether this is the first answer.
 func (r *receipt) end() bool {
 	return !r.taker.engine.closed.Load() && r.answered.CompareAndSwap(false, true)
 }

@@ -64,7 +64,7 @@ func (r *room) freed(size int64) {
 	r.mu.Unlock()
 }
 
-// due tells whether the server is to be asked now, and notes that it is.
+// due reports whether the server is to be asked now, and notes that it is.
 func (r *room) due(tick int64) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -161,7 +161,7 @@ func (e *Engine) tryStream(ctx context.Context, c jetstream.StreamConfig) (jetst
 	return stream, nil
 }
 
-// passing tells whether what has hindered a stream may be over soon.
+// passing reports whether what has hindered a stream may be over soon.
 func passing(err error, cluster bool) bool {
 	var fault *jetstream.APIError
 	if errors.As(err, &fault) {

@@ -177,7 +177,7 @@ func (t *taker) delivery(m *nats.Msg, h handout) engine.Delivery {
 	}
 }
 
-// orphan tells whether somebody else may have had a delivery and not given it back.
+// orphan reports whether somebody else may have had a delivery and not given it back.
 func (t *taker) orphan(h handout) bool {
 	return h.deliveries > 1 && !t.engine.inPeace(h.seq, h.deliveries-1)
 }

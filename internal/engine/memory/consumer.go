@@ -111,7 +111,7 @@ type receipt struct {
 	answered bool // +checklocks:engine.store.mu
 }
 
-// first tells whether this is the first answer, with the store locked. When it
+// first reports whether this is the first answer, with the store locked. When it
 // is not, the store is not locked.
 func (r *receipt) first(name string) bool {
 	f := r.engine.store.fault(Operation{Name: name, Stream: engine.Jobs, Subject: r.record.Subject, Seq: r.record.Seq})
@@ -128,7 +128,7 @@ func (r *receipt) first(name string) bool {
 	return true
 }
 
-// current tells whether nobody else has the message by now.
+// current reports whether nobody else has the message by now.
 func (r *receipt) current() bool { return r.record.deliveries == r.delivery }
 
 // Ack ends the message, also when the lease has passed and it was handed out

@@ -59,7 +59,7 @@ type record struct {
 
 func (r *record) size() int64 { return int64(len(r.Subject)+len(r.Data)) + overhead }
 
-// move tells whether r has made the move.
+// move reports whether r has made the move.
 func (r *record) move(from, to state) bool { return r.state.Move(from, to) == nil }
 
 // message returns a copy that its receiver may keep and change.

@@ -156,7 +156,7 @@ func (q *Batches) ready(ctx context.Context, id string) (*roster, error) {
 	}
 }
 
-// counted tells whether a job is of a member that has ended, as a copy of it may be
+// counted reports whether a job is of a member that has ended, as a copy of it may be
 // that was put again.
 func (q *Batches) counted(s *record.Job) bool {
 	if s.Batch == "" {

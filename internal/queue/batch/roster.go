@@ -153,7 +153,7 @@ func (t *roster) counted(i *job.BatchInfo) {
 	i.Total = max(i.Total, i.Ended)
 }
 
-// has tells whether a member has ended.
+// has reports whether a member has ended.
 func (t *roster) has(index int) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -373,7 +373,7 @@ func (q *Schedules) putTick(ctx context.Context, name string, t record.Tick, seq
 	}
 }
 
-// unended tells whether a job waits or runs.
+// unended reports whether a job waits or runs.
 func (q *Schedules) unended(ctx context.Context, id string) (bool, error) {
 	if id == "" {
 		return false, nil

@@ -235,7 +235,7 @@ func (f *firer) place(e *entry) {
 	f.agenda.set(e)
 }
 
-// first tells whether this node need not wait for another one to fire e.
+// first reports whether this node need not wait for another one to fire e.
 func (f *firer) first(e *entry) bool {
 	node := e.tick.Node
 	return !f.shared || node == "" || node == f.queue.Config.Node || f.gone[node]

@@ -240,7 +240,7 @@ func (f *firer) failed(e *entry, err error) {
 	e.tick, e.tickSeq = t, seq
 }
 
-// unendedOrEnded tells whether there is a job, or was.
+// unendedOrEnded reports whether there is a job, or was.
 func (q *Schedules) unendedOrEnded(ctx context.Context, id string) (bool, error) {
 	_, err := q.Get(ctx, id)
 	switch {

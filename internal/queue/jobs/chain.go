@@ -99,7 +99,7 @@ func (q *Jobs) waitNext(ctx context.Context, before *record.End) (*record.End, e
 	}
 }
 
-// LeftQueue tells whether no message of a job is there any more.
+// LeftQueue reports whether no message of a job is there any more.
 func (q *Jobs) LeftQueue(ctx context.Context, id string) (bool, error) {
 	for _, subject := range []string{"at." + id, "job.*.*." + id} {
 		_, err := q.Engine.Get(ctx, engine.Jobs, subject)

@@ -114,7 +114,7 @@ func doEach(ctx context.Context, b *job.Bulk, ids []string, do func(context.Cont
 	return failed
 }
 
-// ofStore tells whether an error is none of one job alone.
+// ofStore reports whether an error is none of one job alone.
 func ofStore(ctx context.Context, err error) bool {
 	return err != nil && (ctx.Err() != nil || errors.Is(err, job.ErrStore) || errors.Is(err, job.ErrClosed) ||
 		errors.Is(err, job.ErrFull) || errors.Is(err, job.ErrUnconfirmed))

@@ -41,7 +41,7 @@ func newSelection(f job.Filter) (*selection, error) {
 	return s, nil
 }
 
-// selects tells whether a job is one of those that are meant.
+// selects reports whether a job is one of those that are meant.
 func (s *selection) selects(i *job.Info) bool {
 	if s.Queue != "" && i.Queue != s.Queue || s.Name != "" && i.Name != s.Name {
 		return false
@@ -78,7 +78,7 @@ func (s *selection) found(i *job.Info) bool {
 	return i.Err != nil && contains(i.Err.Error(), s.needle)
 }
 
-// contains tells whether text has needle, which is in small letters, whatever the
+// contains reports whether text has needle, which is in small letters, whatever the
 // case of its own. It makes no copy of plain ASCII.
 func contains(text, needle string) bool {
 	for i := range len(text) {

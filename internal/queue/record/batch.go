@@ -184,7 +184,7 @@ func (r *Batch) readMeta(f field) error {
 	return nil
 }
 
-// Final tells whether nothing will be done for the batch any more.
+// Final reports whether nothing will be done for the batch any more.
 func (r *Batch) Final() bool { return !r.Ended.IsZero() && !r.Owes }
 
 // Info gives what the record says by itself.

@@ -166,7 +166,7 @@ func (t *Tries) Add(a job.Attempt) {
 	t.History = append(t.History, a)
 }
 
-// CutOff tells whether an attempt ended without its handler: it may have got to
+// CutOff reports whether an attempt ended without its handler: it may have got to
 // any point.
 func (t *Tries) CutOff() bool {
 	return t.Crashes > 0 || t.Lost > 0 || slices.ContainsFunc(t.History, func(a job.Attempt) bool {

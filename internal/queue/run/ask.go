@@ -184,7 +184,7 @@ func (r *runner) makeRoom(active job.Priority, free int, blind bool) time.Durati
 	return 0
 }
 
-// hungry tells whether jobs wait of which none was asked for. When there is no place
+// hungry reports whether jobs wait of which none was asked for. When there is no place
 // for them, the places may be kept for jobs that somebody else took meanwhile, or by an
 // executor that has become smaller for a level that was active before.
 func (r *runner) hungry(active job.Priority) bool {

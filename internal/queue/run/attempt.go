@@ -272,7 +272,7 @@ func (q *Node) take(a *attempt) bool {
 	return true
 }
 
-// left tells whether the call of Work that had a has returned without it.
+// left reports whether the call of Work that had a has returned without it.
 func (a *attempt) left() bool {
 	select {
 	case <-a.runner.left:

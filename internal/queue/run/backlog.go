@@ -140,7 +140,7 @@ func (y *backlog) lineFresh(g *group, p job.Priority) {
 	}
 }
 
-// has tells whether a job of a priority may begin.
+// has reports whether a job of a priority may begin.
 func (y *backlog) has(p job.Priority) bool {
 	y.mu.Lock()
 	defer y.mu.Unlock()
@@ -194,7 +194,7 @@ func (y *backlog) next(p job.Priority) *kept {
 	return nil
 }
 
-// admit tells whether one more job of a group may begin, and counts it. One that
+// admit reports whether one more job of a group may begin, and counts it. One that
 // may not is out of turn until it may. y.mu is held.
 func (y *backlog) admit(g *group, now time.Time) bool {
 	if most := g.limits.Concurrency; most > 0 && g.running >= y.places(g, most, now) {

@@ -134,7 +134,7 @@ func (y *backlog) arrived(p job.Priority, d engine.Delivery) {
 	y.signal()
 }
 
-// aside tells whether a job is put aside, and until when: on a store that others
+// aside reports whether a job is put aside, and until when: on a store that others
 // share, where its group has enough here. y.mu is held.
 func (y *backlog) aside(k *kept, now time.Time) (at time.Time, aside bool) {
 	if !y.shared || k.stored == nil {

@@ -48,7 +48,7 @@ type lane struct {
 	inRing bool    // it has its turn among the groups of its priority
 }
 
-// inRing tells whether the group has turns, be it with nothing.
+// inRing reports whether the group has turns, be it with nothing.
 func (g *group) inRing() bool {
 	for i := range g.lanes {
 		if g.lanes[i].inRing {

@@ -28,7 +28,7 @@ func (t *takenBack) add(id string, now time.Time) {
 	t.ids[id] = now
 }
 
-// wasTakenBack tells whether a job was canceled lately: its outcome is recorded.
+// wasTakenBack reports whether a job was canceled lately: its outcome is recorded.
 func (q *Node) wasTakenBack(id string) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
