@@ -18,6 +18,9 @@ import (
 // open makes a pool that the end of the test closes.
 func open(t *testing.T, c Config) *Pool {
 	t.Helper()
+	if c.CloseGrace == 0 {
+		c.CloseGrace = time.Minute // on a busy machine the kernel takes its time to end a process
+	}
 	p, err := New(quick(c))
 	if err != nil {
 		t.Fatal(err)
