@@ -131,11 +131,15 @@ func TestWordsOfEventsAndStates(t *testing.T) {
 
 func TestDefaults(t *testing.T) {
 	t.Parallel()
-	p := selfPool(t, func(c *Config) { c.Max = 0 })
+	p, err := New(quick(Config{Command: []string{self()}}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
 	got := p.Config()
 	want := Config{
 		Name: filepath.Base(self()), Command: []string{self()}, Max: runtime.GOMAXPROCS(0), Idle: 10 * time.Second, Queue: 1024,
-		Grace: 500 * ms, CloseGrace: time.Minute, StartTimeout: 30 * time.Second, Ping: 15 * time.Second, Nice: 10, OOMScore: 500,
+		Grace: 500 * ms, CloseGrace: 5 * time.Second, StartTimeout: 30 * time.Second, Ping: 15 * time.Second, Nice: 10, OOMScore: 500,
 		Arena: 64 << 20, Limits: bullpen.Limits{Output: 64 << 20}, Recycle: Recycle{Jitter: 0.1}, Env: got.Env,
 	}
 	if got.Logger == nil {
