@@ -55,7 +55,7 @@ func Open(ctx context.Context, c Config) (*Queue, error) {
 }
 
 // closePatience bounds how long Close waits for what it was given to be stored.
-const closePatience = 10 * time.Second
+const closePatience = 30 * time.Second
 
 // Close ends all calls of Work without waiting for the jobs that run (they run again
 // elsewhere, or here after the next start), and closes the store. Jobs that have not
