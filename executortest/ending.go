@@ -323,7 +323,10 @@ func testSlowCallback(t *testing.T, f Factory) {
 	_ = within(t, "Guarantees while a callback is slow", func() error { s.Guarantees(); return nil })
 	s.give(t.Context(), task("echo", "y")) // Submit returns; the answer may have to wait
 	cancel()
-	g.awaitCancel()
+	// One that is too slow on a busy machine may be ended by force.
+	eventually(t, "a task is asked to end", func() bool {
+		return !g.files || exists(g.path+".ended") || s.can.Preemptive && other.known()
+	})
 	release()
 	if err := finish(t, "Submit", submitted); err != nil {
 		t.Error(errors.Join(errors.New("a task was refused"), err))
