@@ -13,8 +13,8 @@ var (
 	ErrNotEnded = errors.New("the job has not ended")
 )
 
-// ErrIncomplete: a batch cannot be sealed with this total, because members are missing
-// or there are more.
+// ErrIncomplete says that a batch cannot be sealed with this total, because members are
+// missing or there are more.
 var ErrIncomplete = errors.New("the batch does not have these members")
 
 // The errors of a queue.

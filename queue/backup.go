@@ -9,7 +9,7 @@ import (
 	"github.com/bullpen-run/bullpen/internal/queue/jobs"
 )
 
-// ErrBackup: no backup was made. The queue goes on.
+// ErrBackup says that no backup was made. The queue goes on.
 var ErrBackup = engine.ErrBackup
 
 // Backup copies the queue to a new folder while it works: all jobs and outcomes that
