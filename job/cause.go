@@ -40,8 +40,8 @@ type Causes struct {
 // FingerprintLength is how many digits a Fingerprint has.
 const FingerprintLength = 12
 
-// IsFingerprint reports whether s has the form of a Fingerprint.
-func IsFingerprint(s string) bool {
+// isFingerprint reports whether s has the form of a Fingerprint.
+func isFingerprint(s string) bool {
 	_, err := hex.DecodeString(s)
 	return err == nil && len(s) == FingerprintLength && s == strings.ToLower(s)
 }

@@ -51,7 +51,7 @@ func TestJobTellsAllFaults(t *testing.T) {
 	}
 	good := Job{
 		Name: strings.Repeat("x", LongestName), Key: strings.Repeat("x", longestKey), Payload: make([]byte, 10), Priority: Low,
-		Deadline: time.Unix(1, 0), Retry: Retry{Attempts: LargestAttempts},
+		Deadline: time.Unix(1, 0), Retry: Retry{Attempts: largestAttempts},
 	}
 	if err := good.Check(); err != nil {
 		t.Errorf("a job at its bounds: %v", err)

@@ -62,7 +62,7 @@ func (f *Filter) Check() error {
 			errs = append(errs, fmt.Errorf("Filter.Outcome: %w", err))
 		}
 	}
-	if f.Cause != "" && !IsFingerprint(f.Cause) {
+	if f.Cause != "" && !isFingerprint(f.Cause) {
 		errs = append(errs, fmt.Errorf("Filter.Cause is %q: use the Fingerprint of a cause, %d hexadecimal digits", f.Cause, FingerprintLength))
 	}
 	if !f.Since.IsZero() && !f.Before.IsZero() && !f.Since.Before(f.Before) {

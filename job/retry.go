@@ -33,8 +33,8 @@ type Retry struct {
 	On []bullpen.Outcome
 }
 
-// LargestAttempts bounds the counts of a Retry.
-const LargestAttempts = 1 << 16
+// largestAttempts bounds the counts of a Retry.
+const largestAttempts = 1 << 16
 
 // Over returns r with its zero fields taken from base.
 func (r Retry) Over(base Retry) Retry {
@@ -67,8 +67,8 @@ func (r Retry) Check(where string) []error {
 		name  string
 		value int
 	}{{"Attempts", r.Attempts}, {"Crashes", r.Crashes}, {"Nodes", r.Nodes}} {
-		if n.value < 0 || n.value > LargestAttempts {
-			errs = append(errs, fmt.Errorf("%s.%s is %d: use a number from 1 to %d, or 0 for the default", where, n.name, n.value, LargestAttempts))
+		if n.value < 0 || n.value > largestAttempts {
+			errs = append(errs, fmt.Errorf("%s.%s is %d: use a number from 1 to %d, or 0 for the default", where, n.name, n.value, largestAttempts))
 		}
 	}
 	if r.Backoff < 0 || r.MaxBackoff < 0 {

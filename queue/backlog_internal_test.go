@@ -164,7 +164,7 @@ func TestPlacesAreKept(t *testing.T) {
 	})
 }
 
-// TestMoreThanIsCached has more jobs wait than the yard keeps with their payloads:
+// TestMoreThanIsCached has more jobs wait than the backlog keeps with their payloads:
 // each runs once with its own, but for those that were canceled.
 func TestMoreThanIsCached(t *testing.T) {
 	t.Parallel()

@@ -56,7 +56,7 @@ func worksOff(t *testing.T, c Config, n int32, b job.Batch, jobs []job.Job) stri
 }
 
 // TestBatchIsCountedAgain has nodes that die before they have stored what they have
-// counted: it is found out from the outcomes, and what is no more kept is lost.
+// counted: it is found out from the outcomes, and what is no longer kept is lost.
 func TestBatchIsCountedAgain(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

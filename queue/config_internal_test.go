@@ -57,7 +57,7 @@ func TestConfigTellsAllFaults(t *testing.T) {
 		"Keep.Dead":            {Keep: job.Keep{Dead: -1}},
 		"Keep.DeadAge":         {Keep: job.Keep{DeadAge: -1}},
 		"Keep.LineBytes":       {Keep: job.Keep{LineBytes: -1}},
-		"too many attempts":    {Retry: job.Retry{Attempts: job.LargestAttempts + 1}},
+		"too many attempts":    {Retry: job.Retry{Attempts: 1<<16 + 1}},
 		"a namespace too long": {Namespace: strings.Repeat("x", job.LongestToken+1)},
 	} {
 		c.Store = Memory()

@@ -124,7 +124,7 @@ func (r *remote) explainAnswer(ctx context.Context, c *client.Client, err error,
 		return exitMissing, r.unknownPool(ctx, c, err)
 	case errors.Is(e, client.ErrNotFound):
 		if about, ok := errors.AsType[aboutJob](err); ok {
-			return exitMissing, fmt.Sprintf("there is no job %q, or it is no more kept; see: bullpen ls", about.id)
+			return exitMissing, fmt.Sprintf("there is no job %q, or it is no longer kept; see: bullpen ls", about.id)
 		}
 		return exitMissing, wordsOf(e)
 	}

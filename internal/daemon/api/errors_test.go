@@ -71,21 +71,21 @@ func TestEveryErrorHasItsAnswer(t *testing.T) {
 		"api.ErrBusyID":          {ErrBusyID, problem.BusyID},
 		"api.ErrManaged":         {ErrManaged, problem.Managed},
 		"queue.ErrBackup":        {queue.ErrBackup, problem.Refused},
-		"queue.ErrNoSchedule":    {job.ErrNoSchedule, problem.NotFound},
-		"queue.ErrOverlap":       {job.ErrOverlap, problem.Overlap},
+		"job.ErrNoSchedule":      {job.ErrNoSchedule, problem.NotFound},
+		"job.ErrOverlap":         {job.ErrOverlap, problem.Overlap},
 		"api.ErrQueueOnly":       {ErrQueueOnly, problem.Refused},
 		"api.ErrNoWorker":        {ErrNoWorker, problem.NotFound},
-		"queue.ErrNotFound":      {job.ErrNotFound, problem.NotFound},
-		"queue.ErrEnded":         {job.ErrEnded, problem.Ended},
-		"queue.ErrNotEnded":      {job.ErrNotEnded, problem.NotEnded},
-		"queue.ErrPayloadGone":   {job.ErrPayloadGone, problem.PayloadGone},
-		"queue.ErrIncomplete":    {job.ErrIncomplete, problem.Incomplete},
-		"queue.ErrFull":          {job.ErrFull, problem.Full},
-		"queue.ErrClosed":        {job.ErrClosed, problem.Closed},
-		"queue.ErrStore":         {job.ErrStore, problem.Store},
-		"queue.ErrDamaged":       {job.ErrDamaged, problem.Internal},
-		"queue.ErrNewer":         {job.ErrNewer, problem.Internal},
-		"queue.ErrUnconfirmed":   {job.ErrUnconfirmed, problem.Unconfirmed},
+		"job.ErrNotFound":        {job.ErrNotFound, problem.NotFound},
+		"job.ErrEnded":           {job.ErrEnded, problem.Ended},
+		"job.ErrNotEnded":        {job.ErrNotEnded, problem.NotEnded},
+		"job.ErrPayloadGone":     {job.ErrPayloadGone, problem.PayloadGone},
+		"job.ErrIncomplete":      {job.ErrIncomplete, problem.Incomplete},
+		"job.ErrFull":            {job.ErrFull, problem.Full},
+		"job.ErrClosed":          {job.ErrClosed, problem.Closed},
+		"job.ErrStore":           {job.ErrStore, problem.Store},
+		"job.ErrDamaged":         {job.ErrDamaged, problem.Internal},
+		"job.ErrNewer":           {job.ErrNewer, problem.Internal},
+		"job.ErrUnconfirmed":     {job.ErrUnconfirmed, problem.Unconfirmed},
 		"bullpen.ErrClosed":      {bullpen.ErrClosed, problem.Closed},
 		"bullpen.ErrOverloaded":  {bullpen.ErrOverloaded, problem.Overloaded},
 		"bullpen.ErrUnknownTask": {bullpen.ErrUnknownTask, problem.UnknownTask},
@@ -93,7 +93,7 @@ func TestEveryErrorHasItsAnswer(t *testing.T) {
 		"bullpen.ErrStart":       {bullpen.ErrStart, problem.StartFailed},
 		"bullpen.ErrWaiting":     {bullpen.ErrWaiting, problem.Internal}, // of handles only, of which there are none here
 	}
-	for _, folder := range []string{".", "../../../queue", "../../.."} {
+	for _, folder := range []string{".", "../../../job", "../../../queue", "../../.."} {
 		names := sentinels(t, folder)
 		if len(names) == 0 {
 			t.Errorf("no errors are found in %s", folder)

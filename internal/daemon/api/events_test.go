@@ -292,7 +292,7 @@ func TestReaderWhoDoesNotRead(t *testing.T) {
 	}
 }
 
-// TestGapsAreSaid has events that are no more kept.
+// TestGapsAreSaid has events that are no longer kept.
 func TestGapsAreSaid(t *testing.T) {
 	t.Parallel()
 	a, _ := newAPI(t)

@@ -44,7 +44,7 @@ const (
 	// what other nodes have stored is read; idlePause where no batch is open.
 	TickPause = time.Second
 	idlePause = 5 * time.Second
-	// showPause is how often the progress of a batch is told at most.
+	// showPause is the shortest time between two events of the progress of a batch.
 	showPause = time.Second
 )
 
@@ -122,7 +122,7 @@ func (q *Batches) all() []*roster {
 	return all
 }
 
-// known returns the roster of a batch, nil where there is none.
+// known returns the roster of a batch, nil if there is none.
 func (q *Batches) known(id string) *roster {
 	q.mu.Lock()
 	defer q.mu.Unlock()

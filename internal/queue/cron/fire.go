@@ -28,7 +28,7 @@ type Schedules struct {
 	Ticks ScheduleCounters
 
 	mu    sync.Mutex
-	firer *firer // the call of FireSchedules, nil when there is none; guarded by mu
+	firer *firer // the call of FireSchedules, nil if there is none; guarded by mu
 }
 
 // New returns the schedules of jobs.

@@ -52,7 +52,7 @@ func TestFingerprint(t *testing.T) {
 	end := &job.EndError{Task: &bullpen.TaskError{Type: "ValueError", Message: "row 17 is bad\nand long"}}
 	i := &job.Info{Queue: "mail", Name: "send", State: job.Dead, Reason: job.Exhausted, Outcome: bullpen.Failed, Err: end}
 	c := causeOf(i)
-	if c.Error != "ValueError: row # is bad" || c.Fingerprint != "89af7e51c13b" || !job.IsFingerprint(c.Fingerprint) {
+	if c.Error != "ValueError: row # is bad" || c.Fingerprint != "89af7e51c13b" || len(c.Fingerprint) != job.FingerprintLength {
 		t.Errorf("the cause is %+v: fingerprints of what is stored already must not change", c)
 	}
 	end.Task.Message = "row 4 is bad"

@@ -18,12 +18,11 @@ import (
 type Follower struct {
 	*record.Job
 
-	event job.EventKind // that tells of it, 0 for none
+	event job.EventKind // emitted when it is enqueued, 0 for none
 }
 
-// Followers returns the jobs that follow from the end e of s: the next of its chain, the
-// one that undoes it, and the one that is told of its death. started says that s may
-// have run.
+// Followers returns the jobs that follow from the end e of s: the next of its chain, its
+// compensation, and its burial. started reports whether s may have run.
 func Followers(e *record.End, s *record.Job, started bool) (all []Follower) {
 	if n := next(e, s); n != nil {
 		all = append(all, Follower{Job: n})
@@ -62,7 +61,7 @@ func Undo(e *record.End, task string, payload []byte) []Follower {
 	})
 }
 
-// bury returns the job that is told of the death of j.
+// bury returns the burial of j.
 func bury(e *record.End, j *job.Job) []Follower {
 	meta := map[string]string{
 		record.MetaTask: e.Name, record.MetaReason: string(e.Reason), record.MetaOutcome: e.Outcome.String(), record.MetaError: errorLine(e.Err()),
@@ -75,8 +74,8 @@ func bury(e *record.End, j *job.Job) []Follower {
 	return followerOf(e, job.ToldOfDeath, "bury", &record.Job{Job: job.Job{Name: j.Bury, Payload: j.Payload, Meta: meta}})
 }
 
-// followerOf gives a job what it has of the one that has ended. There is none for a job
-// whose id none of ours has: somebody else put it into the store.
+// followerOf fills in what a follower takes from the job that has ended. There is none
+// if that job has no id of ours: somebody else put it into the store.
 func followerOf(e *record.End, event job.EventKind, kind string, s *record.Job) []Follower {
 	id, err := ulid.ParseStrict(e.ID)
 	if err != nil {
@@ -87,7 +86,7 @@ func followerOf(e *record.End, event job.EventKind, kind string, s *record.Job) 
 	return []Follower{{s, event}}
 }
 
-// Put returns f as it is put where it is not there.
+// Put returns the message that stores f unless it is stored already.
 func (f *Follower) Put() engine.Put {
 	m := f.Message()
 	m.New = true

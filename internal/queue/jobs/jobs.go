@@ -55,20 +55,20 @@ type Jobs struct {
 	Verified atomic.Bool // all that was stored at the start has been read
 }
 
-// above is what the layers above know and this one has to: each sets its part before
+// above is what this layer needs from those above it. Each of them sets its part before
 // Begin.
 type above struct {
-	// Hand returns what this program has in hand of a job, nil for nothing.
+	// Hand returns a job that this program has in hand, nil if it does not have it.
 	Hand func(id string) Hand
 	// Executors returns those that work on a queue in this program.
 	Executors func(queue string) []bullpen.Executor
-	// Ended is told of each end that is recorded here.
+	// Ended is called for each end that is recorded here.
 	Ended func(e *record.End)
 }
 
 // Hand is a job in the hands of this program.
 type Hand interface {
-	// Running reports whether it is more than on its way.
+	// Running reports whether the executor has had it.
 	Running() bool
 	// Number returns which attempt it is, 0 where that is not known yet.
 	Number() int
@@ -94,14 +94,14 @@ func New(ctx context.Context, e engine.Engine, c Config) (*Jobs, error) {
 	return q, nil
 }
 
-// Begin starts what looks after the store.
+// Begin starts the goroutines that watch the store.
 func (q *Jobs) Begin() {
 	q.Background.Go(q.watch)  // ends with live
 	q.Background.Go(q.verify) // ends when all is read, or with live
 }
 
-// Shut lets nothing begin any more, and ends what runs in the background. It reports
-// whether that is the first time.
+// Shut refuses new calls and ends what runs in the background. It reports whether it is
+// the first call.
 func (q *Jobs) Shut() (first bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -124,7 +124,7 @@ func (q *Jobs) Close(ctx context.Context) error {
 	return err
 }
 
-// Enter has Close wait for a call until done is called; false says that it is closed.
+// Enter makes Close wait until done is called. It reports whether the queue is open.
 func (q *Jobs) Enter() (done func(), open bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -32,7 +32,7 @@ func (q *Jobs) KeyEnded(e *record.End) engine.Put {
 	}
 }
 
-// SettleKey does what endKey does for a job that ended earlier, in case that was
+// SettleKey does what EndKey does for a job that ended earlier, in case that was
 // cut off. A key that stands for another job by now is left alone.
 func (q *Jobs) SettleKey(ctx context.Context, e *record.End) error {
 	if e.Key == "" {

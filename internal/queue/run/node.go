@@ -29,7 +29,7 @@ type Node struct {
 	backlogs  map[string]*backlog  // by queue: jobs with a group that wait for their turn; guarded by mu
 	takenBack takenBack            // guarded by mu
 	shut      bool                 // guarded by mu
-	stops     []func()             // end the listening; written by Begin
+	stops     []func()             // end the listening; written by Listen
 }
 
 // New returns a node that runs jobs, and tells them what it has in hand.

@@ -62,7 +62,7 @@ func (a *attempt) record(d decision, end attemptEnd) {
 		puts = append(puts, q.KeyEnded(e))
 	}
 	followers := jobs.Followers(e, a.stored, e.Started())
-	all := slices.Clone(puts)
+	all := slices.Clip(puts) // which stay as they are
 	for i := range followers {
 		all = append(all, followers[i].Put())
 	}
