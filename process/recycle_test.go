@@ -253,10 +253,10 @@ func TestStartFailures(t *testing.T) {
 			t.Errorf("the error does not say %q: %s", part, text)
 		}
 	}
-	if d := time.Since(began); d > 3*time.Second || se.Failures != breakAfter {
+	if d := time.Since(began); d > 20*time.Second || se.Failures != breakAfter {
 		t.Errorf("after %d starts and %v", se.Failures, d)
 	}
-	if err := p.Ready(within(t, 10*time.Second), 1); !errors.Is(err, bullpen.ErrStart) {
+	if err := p.Ready(within(t, time.Minute), 1); !errors.Is(err, bullpen.ErrStart) {
 		t.Errorf("Ready says %v", err)
 	}
 	// Somebody goes on trying, so starts are tried, at growing intervals.

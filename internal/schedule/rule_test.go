@@ -121,7 +121,7 @@ func TestBetweenFar(t *testing.T) {
 		if len(got) != 1000 || got[999].After(end) || end.Sub(got[999]) > time.Minute {
 			t.Errorf("%v: %d ticks until %v", r, len(got), got[len(got)-1])
 		}
-		if took := time.Since(start); took > time.Second {
+		if took := time.Since(start); took > 20*time.Second {
 			t.Errorf("%v: took %v", r, took)
 		}
 	}

@@ -21,7 +21,7 @@ const (
 	// moment is how long a clause waits for what must not happen.
 	moment = 150 * time.Millisecond
 	// late is how much later than it should something may happen by itself.
-	late = time.Second
+	late = 5 * time.Second
 )
 
 // Open is queue.Open for a [Subject], which has set c.Store.

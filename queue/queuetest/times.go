@@ -168,7 +168,7 @@ func testDeadlineRunning(f *fixture) {
 // testDeadlineRetrying wants a job that waits for another attempt to end at its
 // deadline, not when the attempt would be due.
 func testDeadlineRetrying(f *fixture) {
-	f.open(queue.Config{Retry: job.Retry{Backoff: 10 * time.Second}})
+	f.open(queue.Config{Retry: job.Retry{Backoff: time.Minute}})
 	c := f.staff(1, func(context.Context, bullpen.Task) ([]byte, error) { return nil, ends(bullpen.Failed) })
 	deadline := time.Now().Add(300 * time.Millisecond)
 	ref := f.enqueue(job.Job{Deadline: deadline})

@@ -40,7 +40,7 @@ func TestSlowHeaders(t *testing.T) {
 		fmt.Fprint(c, text)
 		start := time.Now()
 		gone(t, c)
-		if took := time.Since(start); took > 10*time.Second {
+		if took := time.Since(start); took > 30*time.Second {
 			t.Errorf("%q: cut off after %v", text, took)
 		}
 	}
@@ -114,10 +114,10 @@ func TestUnreadAnswer(t *testing.T) {
 		start := time.Now()
 		select {
 		case <-ended:
-		case <-time.After(15 * time.Second):
+		case <-time.After(time.Minute):
 			t.Errorf("%s: who does not read is not cut off", name)
 		}
-		if took := time.Since(start); took > 10*time.Second {
+		if took := time.Since(start); took > 30*time.Second {
 			t.Errorf("%s: cut off after %v", name, took)
 		}
 		s.want(t, 200, "", "GET", "/livez", "") // the same connection, where it is HTTP/2

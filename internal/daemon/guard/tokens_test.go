@@ -269,7 +269,7 @@ func TestFollowersEnd(t *testing.T) {
 			if err != nil {
 				t.Errorf("%s: %v, want an orderly end", name, err)
 			}
-		case <-time.After(10 * time.Second):
+		case <-time.After(time.Minute):
 			t.Errorf("%s: it is followed still", name)
 		}
 	}
