@@ -11,8 +11,8 @@ import (
 	bullpen "github.com/bullpen-run/bullpen"
 	"github.com/bullpen-run/bullpen/internal/engine"
 	"github.com/bullpen-run/bullpen/internal/engine/memory"
+	"github.com/bullpen-run/bullpen/internal/queue/group"
 	"github.com/bullpen-run/bullpen/internal/queue/record"
-	"github.com/bullpen-run/bullpen/internal/queue/run"
 	"github.com/bullpen-run/bullpen/job"
 )
 
@@ -171,7 +171,7 @@ func TestMoreThanIsCached(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &memory.Store{}
 		q := openOn(t, Config{Store: store, Lease: 10 * time.Second})
-		const most = run.MostCached + 500
+		const most = group.MostCached + 500
 		if err := q.Pause(t.Context(), "default"); err != nil {
 			t.Fatal(err)
 		}

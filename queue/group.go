@@ -25,7 +25,7 @@ func (q *Queue) ResetGroupLimits(ctx context.Context, queue, group string) error
 // it reads nothing from the store. Otherwise it reads the waiting jobs, at most 100
 // 000.
 func (q *Queue) Groups(ctx context.Context, queue string) ([]job.GroupInfo, error) {
-	return q.node.Groups(ctx, queue)
+	return q.node.ListGroups(ctx, queue)
 }
 
 // GroupDefaults returns the limits of groups that have none of their own: those set for

@@ -66,7 +66,12 @@ var rules = []rule{
 		tests:  []string{"internal/engine/memory"},
 	},
 	{
-		folder: "internal/queue/run", ours: []string{".", "job", "internal/engine", "internal/queue/record", "internal/queue/jobs"},
+		folder: "internal/queue/group", ours: []string{"job", "internal/engine", "internal/queue/record", "internal/queue/jobs"},
+		tests: []string{"internal/engine/memory"},
+	},
+	{
+		folder: "internal/queue/run",
+		ours:   []string{".", "job", "internal/engine", "internal/queue/record", "internal/queue/jobs", "internal/queue/group"},
 		tests: []string{"internal/engine/memory"}, theirs: []string{"github.com/oklog/ulid/v2"}, // for tests
 	},
 	{
@@ -82,7 +87,7 @@ var rules = []rule{
 			"internal/queue/record", "internal/queue/jobs", "internal/queue/run", "internal/queue/batch", "internal/queue/cron",
 		},
 		theirs: []string{"github.com/nats-io/nats.go", "github.com/oklog/ulid/v2"},
-		tests:  []string{"pool", "queue/queuetest"},
+		tests:  []string{"pool", "queue/queuetest", "internal/queue/group"},
 	},
 	{folder: "queue/queuetest", ours: []string{".", "job", "queue"}},
 	{

@@ -296,7 +296,7 @@ func (r *runner) heldOff(err error) {
 	r.mu.Lock()
 	r.holdOff = err
 	r.mu.Unlock()
-	r.signal()
+	r.Signal()
 }
 
 // standBack takes back all requests that wait; once none is left, what is ready

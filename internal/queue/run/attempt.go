@@ -13,6 +13,7 @@ import (
 	bullpen "github.com/bullpen-run/bullpen"
 	"github.com/bullpen-run/bullpen/internal/engine"
 	"github.com/bullpen-run/bullpen/internal/lifecycle"
+	"github.com/bullpen-run/bullpen/internal/queue/group"
 	"github.com/bullpen-run/bullpen/internal/queue/record"
 	"github.com/bullpen-run/bullpen/job"
 )
@@ -66,7 +67,7 @@ type attempt struct {
 	number atomic.Int64 // which attempt it is, once it is handed over
 	handed time.Time    // when it was; written before
 
-	kept     atomic.Pointer[kept] // where it has a group and counts among those that run; else nil
+	kept     atomic.Pointer[group.Job] // where it has a group and counts among those that run; else nil
 	seen     observed
 	extended atomic.Int64 // when its lease was last renewed, in Unix nanoseconds
 	liveSeq  atomic.Uint64

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
 	bullpen "github.com/bullpen-run/bullpen"
@@ -102,20 +100,12 @@ func (q *Node) held(id string) bool {
 // interrupt cancels a job that this node has in hand, or that waits in it for its
 // turn.
 func (q *Node) interrupt(id string) {
-	q.mu.Lock()
-	q.takenBack.add(id, time.Now())
-	a := q.hands[id]
-	backlogs := slices.Collect(maps.Values(q.backlogs))
-	q.mu.Unlock()
-	if a != nil {
+	q.NoteCanceled(id)
+	if a := q.hand(id); a != nil {
 		a.cancel(errTakenBack)
 		return
 	}
-	for _, y := range backlogs {
-		if y.remove(id) {
-			return
-		}
-	}
+	q.Remove(id)
 }
 
 // CancelChain is that of a queue.

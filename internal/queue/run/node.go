@@ -1,21 +1,20 @@
 package run
 
 import (
-	"context"
 	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	bullpen "github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/internal/queue/group"
 	"github.com/bullpen-run/bullpen/internal/queue/jobs"
 	"github.com/bullpen-run/bullpen/internal/queue/record"
 )
 
 // Node is this program, as far as it runs jobs.
 type Node struct {
-	*jobs.Jobs
+	*group.Groups
 
 	// MemberEnded reports whether a job is of a member of a batch that has ended;
 	// written before the first job is taken.
@@ -23,18 +22,16 @@ type Node struct {
 
 	InHand, Recording atomic.Int64
 
-	mu        sync.Mutex
-	hands     map[string]*attempt  // by id: what this node has in hand; guarded by mu
-	runners   map[*runner]struct{} // the calls of Work; guarded by mu
-	backlogs  map[string]*backlog  // by queue: jobs with a group that wait for their turn; guarded by mu
-	takenBack takenBack            // guarded by mu
-	shut      bool                 // guarded by mu
-	stops     []func()             // end the listening; written by Listen
+	mu      sync.Mutex
+	hands   map[string]*attempt  // by id: what this node has in hand; guarded by mu
+	runners map[*runner]struct{} // the calls of Work; guarded by mu
+	shut    bool                 // guarded by mu
+	stops   []func()             // end the listening; written by Listen
 }
 
 // New returns a node that runs jobs, and tells them what it has in hand.
 func New(list *jobs.Jobs) *Node {
-	n := &Node{Jobs: list, hands: make(map[string]*attempt), runners: make(map[*runner]struct{}), backlogs: make(map[string]*backlog)}
+	n := &Node{Groups: group.New(list), hands: make(map[string]*attempt), runners: make(map[*runner]struct{})}
 	n.MemberEnded = func(*record.Job) bool { return false }
 	list.Above.Hand = func(id string) jobs.Hand {
 		if a := n.hand(id); a != nil {
@@ -82,7 +79,7 @@ func (q *Node) Abort() {
 	for _, stop := range q.stops {
 		stop()
 	}
-	q.closeBacklogs()
+	q.Disband()
 }
 
 // Listen hears of jobs that other nodes cancel, and of what they set.
@@ -90,13 +87,9 @@ func (q *Node) Listen() error {
 	if !q.Engine.Shared() {
 		return nil
 	}
-	for subject, heard := range map[string]func(string){
-		"cancel": q.interrupt,
-		"limits": q.lookAtBacklog,
-		"pause":  q.lookAtBacklog,
-		"slots":  q.contend,
-		"want":   q.giveUp,
-	} {
+	heard := q.Heard()
+	heard["cancel"] = q.interrupt
+	for subject, heard := range heard {
 		stop, err := q.Engine.Listen(subject, func(_ string, data []byte) { heard(string(data)) })
 		if err != nil {
 			return err
@@ -105,29 +98,3 @@ func (q *Node) Listen() error {
 	}
 	return nil
 }
-
-// lookAtBacklog lets the backlog of a queue read what another node has changed.
-func (q *Node) lookAtBacklog(queue string) {
-	if y := q.backlog(queue); y != nil {
-		q.Spawn(y.look) // ends with its calls, at the latest with live
-	}
-}
-
-// closeBacklogs ends the taking of jobs with a group. On a store of its own what is
-// kept is there again when it is opened; elsewhere it was given back.
-func (q *Node) closeBacklogs() {
-	q.mu.Lock()
-	all := slices.Collect(maps.Values(q.backlogs))
-	q.mu.Unlock()
-	ctx, cancel := context.WithTimeout(context.Background(), releasePatience)
-	defer cancel()
-	for _, y := range all {
-		if y.stop(y.shared); y.shared {
-			y.release(ctx)
-		}
-	}
-}
-
-// releasePatience bounds how long Close waits for a store to take back the places of
-// groups.
-const releasePatience = time.Second

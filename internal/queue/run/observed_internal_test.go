@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	bullpen "github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/internal/queue/group"
 	"github.com/bullpen-run/bullpen/internal/queue/jobs"
 	"github.com/bullpen-run/bullpen/internal/queue/record"
 	"github.com/bullpen-run/bullpen/job"
@@ -17,7 +18,7 @@ import (
 func observing(k job.Keep) *observed {
 	c := usualConfig()
 	c.Keep.Lines, c.Keep.LineBytes = cmp.Or(k.Lines, c.Keep.Lines), cmp.Or(k.LineBytes, c.Keep.LineBytes)
-	return &observed{queue: &Node{Jobs: &jobs.Jobs{Config: c}}}
+	return &observed{queue: &Node{Groups: group.New(&jobs.Jobs{Config: c})}}
 }
 
 // TestLinesAreBounded has the last lines kept, by number and by bytes.

@@ -25,10 +25,8 @@ func (q *Node) pause(ctx context.Context, queue string, paused bool) error {
 		}
 	}
 	// Jobs with a group wait in the nodes, which hold them there.
-	if y := q.backlog(queue); y != nil {
-		y.pause(paused)
-	}
-	q.tellNodes("pause", queue)
+	q.Hold(queue, paused)
+	q.Tell("pause", queue)
 	kind := job.Resumed
 	if paused {
 		kind = job.Paused
@@ -53,12 +51,9 @@ func (q *Node) Depth(ctx context.Context, queue string) ([]job.Depth, error) {
 			return nil, jobs.StoreError(err)
 		}
 		// What waits in this node for its turn is taken for the store only.
-		kept, held := 0, 0
-		if y := q.backlog(queue); y != nil {
-			kept, held = y.keeps(p)
-			if kept = min(kept, g.Taken); held > 0 && held >= kept {
-				held = kept + g.Waiting // what waits behind them too
-			}
+		kept, held := q.Waiting(queue, p)
+		if kept = min(kept, g.Taken); held > 0 && held >= kept {
+			held = kept + g.Waiting // what waits behind them too
 		}
 		if d.Oldest.IsZero() || !g.Oldest.IsZero() && g.Oldest.Before(d.Oldest) {
 			d.Oldest = g.Oldest

@@ -8,6 +8,7 @@ import (
 
 	bullpen "github.com/bullpen-run/bullpen"
 	"github.com/bullpen-run/bullpen/internal/engine"
+	"github.com/bullpen-run/bullpen/internal/queue/group"
 	"github.com/bullpen-run/bullpen/internal/queue/jobs"
 	"github.com/bullpen-run/bullpen/internal/queue/record"
 	"github.com/bullpen-run/bullpen/job"
@@ -20,7 +21,7 @@ type runner struct {
 	executor  bullpen.Executor
 	config    Config
 	tally     *jobs.Tally     // of its queue
-	backlog   *backlog        // of the jobs with a group; written before the first is taken
+	backlog   *group.Backlog  // of the jobs with a group; written before the first is taken
 	grouped   time.Time       // when such a job last could begin; owned by the goroutine of Work
 	jobs      context.Context //nolint:containedctx // of all jobs; its end interrupts them
 	abortJobs context.CancelCauseFunc
@@ -67,10 +68,10 @@ type level struct {
 type arrival struct {
 	level    job.Priority
 	delivery engine.Delivery
-	returned int      // that many requested ones do not come; then there is no delivery
-	looked   *attempt // one whose look-up is over; then there is no delivery
-	begun    *attempt // one whose record says that an attempt begins; then there is no delivery
-	read     *kept    // one with a group that was read again; then there is no delivery
+	returned int        // that many requested ones do not come; then there is no delivery
+	looked   *attempt   // one whose look-up is over; then there is no delivery
+	begun    *attempt   // one whose record says that an attempt begins; then there is no delivery
+	read     *group.Job // one with a group that was read again; then there is no delivery
 }
 
 func (r *runner) consumer(p job.Priority) engine.Consumer {
@@ -98,7 +99,7 @@ func (r *runner) take() error {
 		r.levels[p].waiting = d.Waiting
 	}
 	r.levels[job.Normal].active = true
-	waiting, err := r.queue.enterBacklog(r)
+	waiting, err := r.queue.Enter(r.config.Queue, r, r.config.Group)
 	if err != nil {
 		r.stopTaking()
 		return err
@@ -109,7 +110,7 @@ func (r *runner) take() error {
 
 func (r *runner) stopTaking() {
 	if r.backlog != nil {
-		r.backlog.leave(r)
+		r.backlog.Leave(r)
 	}
 	for i := range r.levels {
 		if t := r.levels[i].taker; t != nil {
@@ -124,10 +125,10 @@ func (r *runner) arrived(a arrival) {
 	r.mu.Lock()
 	r.inbox = append(r.inbox, a)
 	r.mu.Unlock()
-	r.signal()
+	r.Signal()
 }
 
-func (r *runner) signal() {
+func (r *runner) Signal() {
 	select {
 	case r.wake <- struct{}{}:
 	default:
@@ -218,10 +219,17 @@ func (r *runner) takeIn(a *arrival) {
 	r.begin(a.delivery, nil)
 }
 
+// keptLong is for how long a job may have waited for its turn until it is looked up
+// whether it was canceled, on a store where another node may have done that.
+const keptLong = time.Second
+
+// Ended is that of group.Worker.
+func (r *runner) Ended() bool { return r.ended() != nil }
+
 // begin makes an attempt of a delivery and hands it over, after what is known of
 // the job was looked up, where there may be something. k is not nil where the job
 // has a group and its turn.
-func (r *runner) begin(d engine.Delivery, k *kept) {
+func (r *runner) begin(d engine.Delivery, k *group.Job) {
 	q := r.queue
 	r.tally.Taken.Add(1)
 	q.InHand.Add(1)
@@ -232,10 +240,10 @@ func (r *runner) begin(d engine.Delivery, k *kept) {
 	look := false // it may have been canceled, and this node not heard of it
 	if k != nil {
 		a.kept.Store(k)
-		s = k.stored
-		look = s == nil || r.backlog.shared && a.taken.Sub(k.came) > keptLong
-		a.extended.Store(k.extended.UnixNano())
-		k.stored, k.delivery = nil, engine.Delivery{} // the attempt has it
+		s = k.Stored
+		look = s == nil || q.Engine.Shared() && a.taken.Sub(k.Came) > keptLong
+		a.extended.Store(k.Renewed.UnixNano())
+		k.Stored, k.Delivery = nil, engine.Delivery{} // the attempt has it
 	}
 	if s == nil {
 		s, err = record.DecodeJob(a.id(), d.Data)
@@ -260,7 +268,7 @@ func (r *runner) begin(d engine.Delivery, k *kept) {
 		q.Engine.Settle(func(error) {})
 	}
 	// Whoever cancels it from here on finds it in hand, or has been seen here.
-	look = look || q.wasTakenBack(a.id())
+	look = look || q.Canceled(a.id())
 	if look || d.Deliveries > 1 || d.Old || d.Again || s.Again || s.Derived || s.Job.Key != "" || q.MemberEnded(s) {
 		r.looking++
 		a.background(a.lookUp, func() { r.arrived(arrival{looked: a}) })

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	bullpen "github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/internal/queue/group"
 	"github.com/bullpen-run/bullpen/internal/queue/jobs"
 	"github.com/bullpen-run/bullpen/internal/queue/record"
 	"github.com/bullpen-run/bullpen/job"
@@ -25,7 +26,7 @@ func TestEndingsOfAnyExecutorCanBeRead(t *testing.T) {
 		"a cause and no message": {Outcome: bullpen.Failed, Err: errors.New("cause"), ExitCode: -1},
 	} {
 		s := &record.Job{ID: newID(), Job: job.Job{Name: "a"}}
-		a := &attempt{queue: &Node{Jobs: &jobs.Jobs{Config: config}}, stored: s}
+		a := &attempt{queue: &Node{Groups: group.New(&jobs.Jobs{Config: config})}, stored: s}
 		end := attemptEnd{err: te, at: moment(1), result: bullpen.Result{Stats: bullpen.Stats{PeakMemory: -1, Ran: -1}}}
 		d := decide(&s.Job, config.Retry, config.MaxResult, &a.tries, end, 0.5)
 		e := a.ending(decision{step: stepRecord, outcome: d.outcome, reason: job.Exhausted}, end)
@@ -47,7 +48,7 @@ func TestEvidenceIsBounded(t *testing.T) {
 	t.Parallel()
 	config := usualConfig()
 	s := &record.Job{ID: newID(), Job: job.Job{Name: "a", Payload: make([]byte, config.MaxPayload)}}
-	a := &attempt{queue: &Node{Jobs: &jobs.Jobs{Config: config}}, stored: s}
+	a := &attempt{queue: &Node{Groups: group.New(&jobs.Jobs{Config: config})}, stored: s}
 	a.seen.queue = a.queue
 	for range 1000 {
 		a.seen.Log(bullpen.LogLine{Text: strings.Repeat("line ", 100)})
@@ -75,7 +76,7 @@ func TestLinesThatAreKeptCanBeRead(t *testing.T) {
 	t.Parallel()
 	config := usualConfig()
 	config.Keep.Lines, config.Keep.LineBytes = record.MostPairs, 1<<20 // the most that a queue takes
-	a := &attempt{queue: &Node{Jobs: &jobs.Jobs{Config: config}}, stored: &record.Job{ID: newID()}}
+	a := &attempt{queue: &Node{Groups: group.New(&jobs.Jobs{Config: config})}, stored: &record.Job{ID: newID()}}
 	a.seen.queue = a.queue
 	for range 2 * record.MostPairs {
 		a.seen.Log(bullpen.LogLine{Text: "line"})

@@ -1,12 +1,9 @@
 package run
 
 import (
-	"context"
-	"errors"
 	"time"
 
-	"github.com/bullpen-run/bullpen/internal/engine"
-	"github.com/bullpen-run/bullpen/internal/queue/jobs"
+	"github.com/bullpen-run/bullpen/internal/queue/group"
 	"github.com/bullpen-run/bullpen/job"
 )
 
@@ -23,7 +20,7 @@ func (r *runner) takeTurns(places int) (lately bool) {
 	if r.backlog == nil {
 		return false
 	}
-	if r.backlog.runnable.Load() == 0 {
+	if r.backlog.Idle() {
 		return time.Since(r.grouped) < groupedLately
 	}
 	r.grouped = time.Now()
@@ -31,18 +28,18 @@ func (r *runner) takeTurns(places int) (lately bool) {
 	var wanted [job.Priorities]int
 	plain := func(p job.Priority) bool { return r.levels[p].known() > wanted[p] }
 	for room > 0 {
-		p, ok := r.pick(func(p job.Priority) bool { return plain(p) || r.backlog.has(p) })
+		p, ok := r.pick(func(p job.Priority) bool { return plain(p) || r.backlog.Has(p) })
 		if !ok {
 			break
 		}
 		l := &r.levels[p]
-		if plain(p) && l.others >= r.backlog.turns(p) {
+		if plain(p) && l.others >= r.backlog.Turns(p) {
 			l.others = 0
 			wanted[p]++
 			room--
 			continue
 		}
-		if k := r.backlog.next(p); k != nil {
+		if k := r.backlog.Next(p); k != nil {
 			l.others++
 			r.beginKept(k)
 			room--
@@ -84,7 +81,7 @@ func (r *runner) pressKept() bool {
 		return false
 	}
 	for _, p := range order {
-		if k := r.backlog.next(p); k != nil {
+		if k := r.backlog.Next(p); k != nil {
 			r.beginKept(k)
 			return true
 		}
@@ -109,51 +106,35 @@ func (r *runner) watchLevels() {
 
 // beginKept begins a job from the backlog. One that was put away without what is
 // stored of it is read first.
-func (r *runner) beginKept(k *kept) {
-	if k.stored != nil || k.delivery.Data != nil {
-		r.begin(k.delivery, k)
+func (r *runner) beginKept(k *group.Job) {
+	if k.Stored != nil || k.Delivery.Data != nil {
+		r.begin(k.Delivery, k)
 		return
 	}
 	r.looking++
 	r.all.Add(1)
 	r.queue.Spawn(func() { // ends when it is read, at the latest with live
-		k.delivery.Data = r.queue.readKept(k)
+		k.Delivery.Data = r.queue.Read(k)
 		r.arrived(arrival{read: k})
 	})
 }
 
-// readKept reads a job again. Nil says that it is not there any more, or that the
-// store is closed.
-func (q *Node) readKept(k *kept) []byte {
-	for wait := jobs.FirstPause; ; wait = min(2*wait, jobs.LastPause) {
-		m, err := q.Engine.Get(q.Live, engine.Jobs, k.delivery.Subject)
-		if err == nil {
-			return m.Data
-		}
-		if errors.Is(err, engine.ErrNotFound) || q.Hopeless(err) || errors.Is(err, context.Canceled) || !q.PauseFor(wait) {
-			return nil
-		}
-		k.delivery.Extend()
-		q.Journal.Emit(job.Event{Kind: job.NotKept, Job: k.id, Text: err.Error()})
-	}
-}
-
 // readAgain goes on with a job that was read again.
-func (r *runner) readAgain(k *kept) {
+func (r *runner) readAgain(k *group.Job) {
 	r.looking--
 	defer r.finished()
-	if k.delivery.Data == nil { // it was canceled meanwhile
-		k.delivery.Ack()
-		r.backlog.freed(k.group, true)
+	if k.Delivery.Data == nil { // it was canceled meanwhile
+		k.Delivery.Ack()
+		r.backlog.Freed(k, true)
 		return
 	}
-	r.begin(k.delivery, k)
+	r.begin(k.Delivery, k)
 }
 
 // freeGroup says that a job runs no more, if it has a group; unused says that it
 // never began.
 func (a *attempt) freeGroup(unused bool) {
 	if k := a.kept.Swap(nil); k != nil {
-		a.runner.backlog.freed(k.group, unused && !k.late) // a late one has taken nothing of the rate
+		a.runner.backlog.Freed(k, unused)
 	}
 }

@@ -98,7 +98,7 @@ func (r *runner) freed(handed bool) {
 		return
 	}
 	if r.held.Add(-1) <= r.low.Load() {
-		r.signal()
+		r.Signal()
 		return
 	}
 	// Few free places are saved up, so that a wake-up serves several; but not for
@@ -106,7 +106,7 @@ func (r *runner) freed(handed bool) {
 	if r.saving.CompareAndSwap(false, true) {
 		time.AfterFunc(placesSaved, func() {
 			r.saving.Store(false)
-			r.signal()
+			r.Signal()
 		})
 	}
 }
@@ -117,7 +117,7 @@ const placesSaved = time.Millisecond
 // finished says that a job is out of hand.
 func (r *runner) finished() {
 	if r.all.Add(-1) == 0 {
-		r.signal()
+		r.Signal()
 	}
 }
 

@@ -1,4 +1,4 @@
-package run
+package group
 
 import (
 	"math/rand/v2"
@@ -11,40 +11,39 @@ import (
 )
 
 // ringed is a backlog of its own, to which jobs come as the test says.
-func ringed() *backlog {
-	q := &Node{Jobs: &jobs.Jobs{Config: jobs.Config{Lease: time.Minute}}}
-	return &backlog{queue: q, groups: map[string]*group{}, jobs: map[string]*kept{}}
+func ringed() *Backlog {
+	return newBacklog(New(&jobs.Jobs{Config: jobs.Config{Lease: time.Minute}}), "default")
 }
 
 // comes has a job of a group come.
-func (y *backlog) comes(name string) {
-	g := y.group(name)
-	k := &kept{id: name, group: g, level: job.Normal, delivery: engine.Delivery{}}
+func (b *Backlog) comes(name string) {
+	g := b.group(name)
+	k := &Job{ID: name, group: g, level: job.Normal, Delivery: engine.Delivery{}}
 	g.lanes[job.Normal].push(k)
 	g.waiting++
-	y.waiting[job.Normal]++
-	y.lineFresh(g, job.Normal)
+	b.waiting[job.Normal]++
+	b.lineFresh(g, job.Normal)
 }
 
 // TestFreshGroupsFirst has jobs come now and then beside a group that has many: each
 // has the next turn, and yet the others have theirs.
 func TestFreshGroupsFirst(t *testing.T) {
 	t.Parallel()
-	y := ringed()
+	b := ringed()
 	for range 1000 {
-		y.comes("many")
+		b.comes("many")
 	}
-	turn := func() string { return y.next(job.Normal).group.name }
+	turn := func() string { return b.Next(job.Normal).group.name }
 	for range 10 {
 		turn()
 		turn()
-		y.comes("few")
+		b.comes("few")
 		if got := turn(); got != "few" {
 			t.Fatalf("the next turn is of %s, want few: it had nothing", got)
 		}
 	}
 	// One that comes again before the others had a turn stands behind them.
-	y.comes("few")
+	b.comes("few")
 	if got := turn(); got != "many" {
 		t.Errorf("the turn after that of few is of %s, want many", got)
 	}
@@ -54,7 +53,7 @@ func TestFreshGroupsFirst(t *testing.T) {
 	// Groups that are always others take no more than their part.
 	had := map[string]int{}
 	for i := range 100 {
-		y.comes("other-" + string(rune('a'+i%26)) + string(rune('a'+i/26)))
+		b.comes("other-" + string(rune('a'+i%26)) + string(rune('a'+i/26)))
 		had[turn()]++
 	}
 	if had["many"] != 20 {
@@ -68,39 +67,39 @@ func TestRingKeepsCount(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 1))
-		y := ringed()
+		b := ringed()
 		names := []string{"a", "b", "c", "d", "e"}
-		y.set = map[string]job.GroupLimits{"a": {Concurrency: 1}, "b": {Concurrency: 2}}
+		b.set = map[string]job.GroupLimits{"a": {Concurrency: 1}, "b": {Concurrency: 2}}
 		came, began := map[string]int{}, map[string]int{}
-		var runs []*kept
+		var runs []*Job
 		end := func() {
 			i := r.IntN(len(runs))
-			g := runs[i].group
+			k := runs[i]
 			runs[i] = runs[len(runs)-1]
 			runs = runs[:len(runs)-1]
-			y.freed(g, false)
+			b.Freed(k, false)
 		}
 		for range 300 {
 			switch n := r.IntN(10); {
 			case n < 4:
 				name := names[r.IntN(len(names))]
 				came[name]++
-				y.comes(name)
+				b.comes(name)
 			case n < 8:
-				if k := y.next(job.Normal); k != nil {
+				if k := b.Next(job.Normal); k != nil {
 					began[k.group.name]++
 					runs = append(runs, k)
 				}
 			case len(runs) > 0:
 				end()
 			case n == 9:
-				y.runnable.Add(-int64(y.rings[job.Normal].dropEmpty(job.Normal)))
+				b.runnable.Add(-int64(b.rings[job.Normal].dropEmpty(job.Normal)))
 			}
-			if y.set["a"].Concurrency < y.groupRuns("a") || y.set["b"].Concurrency < y.groupRuns("b") {
-				t.Fatalf("seed %d: %d of a and %d of b run, want 1 and 2 at most", seed, y.groupRuns("a"), y.groupRuns("b"))
+			if b.set["a"].Concurrency < b.groupRuns("a") || b.set["b"].Concurrency < b.groupRuns("b") {
+				t.Fatalf("seed %d: %d of a and %d of b run, want 1 and 2 at most", seed, b.groupRuns("a"), b.groupRuns("b"))
 			}
 		}
-		for k := y.next(job.Normal); k != nil || len(runs) > 0; k = y.next(job.Normal) {
+		for k := b.Next(job.Normal); k != nil || len(runs) > 0; k = b.Next(job.Normal) {
 			if k != nil {
 				began[k.group.name]++
 				runs = append(runs, k)
@@ -113,15 +112,15 @@ func TestRingKeepsCount(t *testing.T) {
 				t.Errorf("seed %d: of %d jobs of %s %d began", seed, came[name], name, began[name])
 			}
 		}
-		if n := y.runnable.Load(); n != 0 || len(y.groups) != 0 {
-			t.Errorf("seed %d: in the end %d lanes have turns, and %d groups are known", seed, n, len(y.groups))
+		if n := b.runnable.Load(); n != 0 || len(b.groups) != 0 {
+			t.Errorf("seed %d: in the end %d lanes have turns, and %d groups are known", seed, n, len(b.groups))
 		}
 	}
 }
 
 // groupRuns is how many jobs of a group run.
-func (y *backlog) groupRuns(name string) int {
-	if g := y.groups[name]; g != nil {
+func (b *Backlog) groupRuns(name string) int {
+	if g := b.groups[name]; g != nil {
 		return g.running
 	}
 	return 0

@@ -1,4 +1,4 @@
-package run
+package group
 
 import (
 	"context"
@@ -15,8 +15,8 @@ import (
 // groupScan is how many jobs Groups reads at most.
 const groupScan = 100_000
 
-// Groups is that of a queue.
-func (q *Node) Groups(ctx context.Context, queue string) ([]job.GroupInfo, error) {
+// ListGroups is a queue's Groups.
+func (q *Groups) ListGroups(ctx context.Context, queue string) ([]job.GroupInfo, error) {
 	if err := job.CheckToken("queue", queue); err != nil {
 		return nil, err
 	}
@@ -25,11 +25,11 @@ func (q *Node) Groups(ctx context.Context, queue string) ([]job.GroupInfo, error
 		return nil, err
 	}
 	all := map[string]*job.GroupInfo{}
-	y := q.backlog(queue)
-	if y != nil {
-		y.view(all)
+	b := q.backlog(queue)
+	if b != nil {
+		b.view(all)
 	}
-	if y == nil || y.shared {
+	if b == nil || b.shared {
 		if err := q.countGroups(ctx, queue, all); err != nil {
 			return nil, err
 		}
@@ -46,7 +46,7 @@ func (q *Node) Groups(ctx context.Context, queue string) ([]job.GroupInfo, error
 	infos := make([]job.GroupInfo, 0, len(all))
 	for _, i := range all {
 		if !i.Own {
-			i.Limits = q.limitsOf(y, set)
+			i.Limits = q.limitsOf(b, set)
 		}
 		infos = append(infos, *i)
 	}
@@ -55,7 +55,7 @@ func (q *Node) Groups(ctx context.Context, queue string) ([]job.GroupInfo, error
 }
 
 // GroupDefaults is that of a queue.
-func (q *Node) GroupDefaults(ctx context.Context, queue string) (job.GroupLimits, error) {
+func (q *Groups) GroupDefaults(ctx context.Context, queue string) (job.GroupLimits, error) {
 	if err := job.CheckToken("queue", queue); err != nil {
 		return job.GroupLimits{}, err
 	}
@@ -66,27 +66,27 @@ func (q *Node) GroupDefaults(ctx context.Context, queue string) (job.GroupLimits
 	return q.limitsOf(q.backlog(queue), set), nil
 }
 
-func (q *Node) limitsOf(y *backlog, set map[string]job.GroupLimits) job.GroupLimits {
-	if l, found := set[""]; found || y == nil {
+func (q *Groups) limitsOf(b *Backlog, set map[string]job.GroupLimits) job.GroupLimits {
+	if l, found := set[""]; found || b == nil {
 		return l
 	}
-	y.mu.Lock()
-	defer y.mu.Unlock()
-	return y.defaults
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.defaults
 }
 
 // view tells of the groups that have something here.
-func (y *backlog) view(all map[string]*job.GroupInfo) {
-	y.mu.Lock()
-	defer y.mu.Unlock()
-	for name, g := range y.groups {
+func (b *Backlog) view(all map[string]*job.GroupInfo) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for name, g := range b.groups {
 		if name == "" || g.waiting+g.running == 0 {
 			continue
 		}
 		i := &job.GroupInfo{Group: name, Waiting: g.waiting, Running: g.running}
 		for p := range g.lanes {
-			if k := g.lanes[p].oldest(); k != nil && (i.Oldest.IsZero() || k.delivery.Time.Before(i.Oldest)) {
-				i.Oldest = k.delivery.Time
+			if k := g.lanes[p].oldest(); k != nil && (i.Oldest.IsZero() || k.Delivery.Time.Before(i.Oldest)) {
+				i.Oldest = k.Delivery.Time
 			}
 		}
 		all[name] = i
@@ -94,7 +94,7 @@ func (y *backlog) view(all map[string]*job.GroupInfo) {
 }
 
 // countGroups counts what is stored of each group and not running here.
-func (q *Node) countGroups(ctx context.Context, queue string, all map[string]*job.GroupInfo) error {
+func (q *Groups) countGroups(ctx context.Context, queue string, all map[string]*job.GroupInfo) error {
 	for _, i := range all {
 		i.Waiting, i.Oldest = 0, time.Time{}
 	}
@@ -118,10 +118,10 @@ func (q *Node) countGroups(ctx context.Context, queue string, all map[string]*jo
 	return nil
 }
 
-func (q *Node) countGroup(m engine.Message, all map[string]*job.GroupInfo) {
+func (q *Groups) countGroup(m engine.Message, all map[string]*job.GroupInfo) {
 	id := engine.LastToken(m.Subject)
 	s, err := record.DecodeJob(id, m.Data)
-	if err != nil || q.held(id) {
+	if err != nil || q.Above.Hand(id) != nil {
 		return // a damaged one is told when its turn comes
 	}
 	i := all[s.Job.Group]

@@ -1,4 +1,4 @@
-package run
+package group
 
 import (
 	"math"
@@ -10,19 +10,21 @@ import (
 	"github.com/bullpen-run/bullpen/job"
 )
 
-// kept is a job with a group that this program has taken and that waits for its
-// turn. Its fields are guarded by the lock of its backlog.
-type kept struct {
-	delivery engine.Delivery
-	stored   *record.Job // nil where it is to be read again, with the Data of delivery
-	id       string
+// Job is a job with a group that this program has taken and that waits for its turn.
+// The lock of its backlog guards its fields until Next has given it; then they are the
+// caller's.
+type Job struct {
+	ID       string
+	Delivery engine.Delivery
+	Stored   *record.Job // nil where it is to be read again, with the Data of Delivery
+	Came     time.Time
+	Renewed  time.Time // when its lease was last renewed
+	Late     bool      // its deadline has passed: it waits in no lane, and for no limit
+
 	group    *group
 	level    job.Priority
-	came     time.Time
-	extended time.Time
 	deadline time.Time // zero for none
-	late     bool      // its deadline has passed: it waits in no lane, and for no limit
-	gone     bool      // it waits no more
+	gone     bool      // it no longer waits
 }
 
 // group is what a backlog knows of one group. Its fields are guarded by the lock of
@@ -43,9 +45,9 @@ type group struct {
 
 // lane is the jobs of a group of one priority, in the order in which they came.
 type lane struct {
-	jobs   []*kept // some of them gone
-	count  int     // of those that are not
-	inRing bool    // it has its turn among the groups of its priority
+	jobs   []*Job // some of them gone
+	count  int    // of those that are not
+	inRing bool   // it has its turn among the groups of its priority
 }
 
 // inRing reports whether the group has turns, be it with nothing.
@@ -58,20 +60,20 @@ func (g *group) inRing() bool {
 	return false
 }
 
-func (l *lane) push(k *kept) {
+func (l *lane) push(k *Job) {
 	l.jobs = append(l.jobs, k)
 	l.count++
 }
 
 // pop takes out the first that is there, nil when there is none.
-func (l *lane) pop() *kept {
+func (l *lane) pop() *Job {
 	for len(l.jobs) > 0 {
 		k := l.jobs[0]
 		l.jobs[0] = nil
 		if l.jobs = l.jobs[1:]; len(l.jobs) == 0 {
 			l.jobs = nil // what was taken from its front is let go
 		}
-		if !k.gone && !k.late {
+		if !k.gone && !k.Late {
 			l.count--
 			return k
 		}
@@ -80,9 +82,9 @@ func (l *lane) pop() *kept {
 }
 
 // oldest returns the first that is there, nil when there is none.
-func (l *lane) oldest() *kept {
+func (l *lane) oldest() *Job {
 	for _, k := range l.jobs {
-		if !k.gone && !k.late {
+		if !k.gone && !k.Late {
 			return k
 		}
 	}

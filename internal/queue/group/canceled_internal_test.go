@@ -1,7 +1,6 @@
-package run
+package group
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -18,31 +17,30 @@ func (*deaf) Nak(time.Duration)                 {}
 func (*deaf) Extend()                           {}
 func (*deaf) Begin()                            {}
 
+// worker is a call of Work that takes nothing.
+type worker struct{}
+
+func (worker) Signal()     {}
+func (worker) Ended() bool { return false }
+
 // TestCanceledOnItsWay has a job with a group canceled while it is on its way from the
 // store: nobody finds it then, and it must not be kept to start later.
 func TestCanceledOnItsWay(t *testing.T) {
 	t.Parallel()
-	q := openNode(t, usualConfig())
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- q.Work(ctx, submit(nil), Config{}) }() // ends with ctx
-	defer func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	}()
-	for q.backlog("default") == nil {
-		<-time.After(time.Millisecond)
+	q := openGroups(t)
+	b, err := q.Enter("default", worker{}, job.GroupLimits{})
+	if err != nil {
+		t.Fatal(err)
 	}
+	defer b.Leave(worker{})
 	s, err := q.Prepare(&job.Job{Group: "a"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	m := s.Message()
-	q.interrupt(s.ID)
+	q.NoteCanceled(s.ID)
 	var r deaf
-	q.backlog("default").arrived(job.Normal, engine.Delivery{Message: engine.Message{Stream: engine.Jobs, Subject: m.Subject, Data: m.Data, Seq: 1 << 40}, Receipt: &r, Deliveries: 1})
+	b.arrived(job.Normal, engine.Delivery{Message: engine.Message{Stream: engine.Jobs, Subject: m.Subject, Data: m.Data, Seq: 1 << 40}, Receipt: &r, Deliveries: 1})
 	if !r.acked {
 		t.Error("it is kept")
 	}

@@ -1,4 +1,4 @@
-package run
+package group
 
 import (
 	"context"
@@ -13,107 +13,105 @@ import (
 )
 
 const (
-	// claimPause and claimPauseMost are between two looks for a place that another
+	// claimPause and claimPauseMost are between two looks for a slot that another
 	// node has.
 	claimPause     = 10 * time.Millisecond
 	claimPauseMost = time.Second
 	// rateChunk is for how long a node takes from the rate of a group at a time.
 	rateChunk = 50 * time.Millisecond
-	// staleLeases is after how many leases without a sign of life a node's places
-	// are free; it uses them for one lease after its last.
+	// staleLeases is after how many leases without a renewal a node's slots are
+	// free; it uses them for one lease after its last.
 	staleLeases = 1.25
 	// askers is how many groups are asked for at the same time.
 	askers = 16
 )
 
-// places is how many jobs of a group may run in this program. On a store that
-// others share these are places of its own, for which it asks. y.mu is held.
-func (y *backlog) places(g *group, most int, now time.Time) int {
-	if !y.shared {
+// slots is how many jobs of a group may run in this program. On a store that
+// others share these are slots of its own, for which it asks. b.mu is held.
+func (b *Backlog) slots(g *group, most int, now time.Time) int {
+	if !b.shared {
 		return most
 	}
 	have := min(g.claim.have, most)
-	if now.Sub(g.claim.renewed) > y.queue.Config.Lease {
+	if now.Sub(g.claim.renewed) > b.owner.Config.Lease {
 		have = 0
 	}
 	if g.running >= have && have < most {
-		y.ask(g)
+		b.ask(g)
 	}
 	return have
 }
 
 // token takes one of the tokens of a group's rate, or says how long until there may
-// be one. y.mu is held.
-func (y *backlog) token(g *group, now time.Time) time.Duration {
-	b := &g.bucket
-	if !y.shared {
-		if b.fill(g.limits, now); b.tokens >= 1 {
-			b.tokens--
-			return 0
-		}
-		return b.wait(g.limits)
+// be one. b.mu is held.
+func (b *Backlog) token(g *group, now time.Time) time.Duration {
+	if !b.shared {
+		g.bucket.fill(g.limits, now)
 	}
-	if b.tokens >= 1 {
-		b.tokens--
+	if g.bucket.tokens >= 1 {
+		g.bucket.tokens--
 		return 0
 	}
-	y.ask(g)
-	return y.queue.Config.Lease // asking ends it
+	if !b.shared {
+		return g.bucket.wait(g.limits)
+	}
+	b.ask(g)
+	return b.owner.Config.Lease // asking ends it
 }
 
-// ask asks the store for places and tokens of a group. y.mu is held.
-func (y *backlog) ask(g *group) {
+// ask asks the store for slots and tokens of a group. b.mu is held.
+func (b *Backlog) ask(g *group) {
 	if g.claim.asking {
 		g.claim.again = true
 		return
 	}
 	// It ends when it has an answer, at the latest with live.
-	g.claim.asking = y.queue.SpawnLocked(func() { y.asks(g) })
+	g.claim.asking = b.owner.SpawnLocked(func() { b.asks(g) })
 }
 
 // asks runs until nothing more is to be asked for a group.
-func (y *backlog) asks(g *group) {
+func (b *Backlog) asks(g *group) {
 	for got := false; ; {
-		more, err := y.askOnce(y.queue.Live, g)
+		more, err := b.askOnce(b.owner.Live, g)
 		got = got || more
-		y.mu.Lock()
+		b.mu.Lock()
 		again := g.claim.again && err == nil
 		g.claim.again = false
-		if !again || y.queue.Live.Err() != nil {
+		if !again || b.owner.Live.Err() != nil {
 			g.claim.asking = false
 			if got {
 				g.claim.tries = 0
-				y.quiet(g)
-				y.unblock(g)
-			} else if g.blocked && g.waiting > 0 && !y.closed {
-				y.wakeAgain(g)
+				b.quiet(g)
+				b.unblock(g)
+			} else if g.blocked && g.waiting > 0 && !b.closed {
+				b.wakeAgain(g)
 			}
-			y.drop(g)
-			y.mu.Unlock()
+			b.drop(g)
+			b.mu.Unlock()
 			if got {
-				y.signal()
+				b.signal()
 			}
 			return
 		}
-		y.mu.Unlock()
+		b.mu.Unlock()
 	}
 }
 
-// wakeAgain looks again after a pause. y.mu is held.
-func (y *backlog) wakeAgain(g *group) {
+// wakeAgain looks again after a pause. b.mu is held.
+func (b *Backlog) wakeAgain(g *group) {
 	pause := claimPauseMost
 	if n := g.claim.tries; n < 7 {
 		pause = claimPause << n
 	}
 	if g.claim.tries++; g.claim.tries > 1 {
-		y.queue.tellNodes("want", y.name)
+		b.owner.Tell("want", b.name)
 	}
 	if g.limits.Rate > 0 {
 		pause = min(pause, max(time.Duration(float64(time.Second)/g.limits.Rate), time.Millisecond))
 	}
 	pause -= time.Duration(rand.Float64() * float64(pause) / 4)
-	y.quiet(g)
-	y.wakeLater(g, pause)
+	b.quiet(g)
+	b.wakeLater(g, pause)
 }
 
 // claimTries bounds how often a race for one record is run.
@@ -121,9 +119,9 @@ const claimTries = 8
 
 // askOnce takes what the group needs here and gives back what it does not. It tells
 // whether there is more than before.
-func (y *backlog) askOnce(ctx context.Context, g *group) (got bool, err error) {
-	q := y.queue
-	subject := "set.slot." + y.name + "." + record.GroupToken(g.name)
+func (b *Backlog) askOnce(ctx context.Context, g *group) (got bool, err error) {
+	q := b.owner
+	subject := "set.slot." + b.name + "." + record.GroupToken(g.name)
 	for range claimTries {
 		var s record.Slots
 		put := engine.Put{Stream: engine.State, Subject: subject, New: true}
@@ -132,13 +130,13 @@ func (y *backlog) askOnce(ctx context.Context, g *group) (got bool, err error) {
 		case err == nil:
 			put.New, put.After = false, m.Seq
 			if s, err = record.DecodeSlots(subject, m.Data); err != nil {
-				q.Damaged(y.name, "", err) // it is written anew
+				q.Damaged(b.name, "", err) // it is written anew
 			}
 		case !errors.Is(err, engine.ErrNotFound):
 			return false, err
 		}
 		sent := time.Now()
-		places, tokens, change := y.want(g, &s, m, sent)
+		slots, tokens, change := b.want(g, &s, m, sent)
 		if !change {
 			return false, nil
 		}
@@ -150,29 +148,29 @@ func (y *backlog) askOnce(ctx context.Context, g *group) (got bool, err error) {
 		if err != nil {
 			return false, err
 		}
-		return y.got(g, places, tokens, sent), nil
+		return b.got(g, slots, tokens, sent), nil
 	}
 	return false, nil
 }
 
 // want writes into a record what this node is to have of a group.
-func (y *backlog) want(g *group, s *record.Slots, m engine.Message, now time.Time) (places int, tokens float64, change bool) {
-	y.mu.Lock()
-	defer y.mu.Unlock()
-	q, c := y.queue, &g.claim
-	c.bury(s, q.Self, now, time.Duration(staleLeases*float64(q.Config.Lease)))
+func (b *Backlog) want(g *group, s *record.Slots, m engine.Message, now time.Time) (slots int, tokens float64, change bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	q, c := b.owner, &g.claim
+	c.expire(s, q.Self, now, time.Duration(staleLeases*float64(q.Config.Lease)))
 	if most := g.limits.Concurrency; most > 0 {
 		free := max(most-s.Others(q.Self), 0)
-		places = max(min(g.running+g.waiting, free), min(g.running, c.have))
+		slots = max(min(g.running+g.waiting, free), min(g.running, c.have))
 	}
 	if g.limits.Rate > 0 {
 		tokens = c.tokens(g, s, m, now)
 	}
-	if places > 0 || c.have > 0 {
-		change = places != c.have || now.Sub(c.renewed) > q.Config.Lease/4
-		s.Give(q.Self, places)
+	if slots > 0 || c.have > 0 {
+		change = slots != c.have || now.Sub(c.renewed) > q.Config.Lease/4
+		s.Give(q.Self, slots)
 	}
-	return places, tokens, change || tokens > 0
+	return slots, tokens, change || tokens > 0
 }
 
 // tokens takes tokens out of a record. Time is counted by the clock of the store:
@@ -206,72 +204,72 @@ func (c *claim) tokens(g *group, s *record.Slots, m engine.Message, now time.Tim
 }
 
 // got notes what this node has from now on.
-func (y *backlog) got(g *group, places int, tokens float64, sent time.Time) bool {
-	y.mu.Lock()
-	defer y.mu.Unlock()
+func (b *Backlog) got(g *group, slots int, tokens float64, sent time.Time) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	c := &g.claim
-	more, less := places > c.have || tokens > 0, places < c.have
-	c.have, c.renewed = places, sent
+	more, less := slots > c.have || tokens > 0, slots < c.have
+	c.have, c.renewed = slots, sent
 	g.bucket.tokens += tokens
 	if less {
-		y.queue.tellNodes("slots", y.name)
+		b.owner.Tell("slots", b.name)
 	}
 	return more
 }
 
 // upkeep renews what this node has of a group, and gives back what it has no use
-// for. y.mu is held.
-func (y *backlog) upkeep(g *group, now time.Time) {
-	if !y.shared {
+// for. b.mu is held.
+func (b *Backlog) upkeep(g *group, now time.Time) {
+	if !b.shared {
 		return
 	}
 	c := &g.claim
-	if c.have > 0 && (now.Sub(c.renewed) > y.queue.Config.Lease/3 || c.have > g.running+g.waiting) {
-		y.ask(g)
+	if c.have > 0 && (now.Sub(c.renewed) > b.owner.Config.Lease/3 || c.have > g.running+g.waiting) {
+		b.ask(g)
 	}
 }
 
-// giveUp gives back at once the places that another node wants and this one has no
+// giveUp gives back at once the slots that another node wants and this one has no
 // use for.
-func (q *Node) giveUp(queue string) {
-	y := q.backlog(queue)
-	if y == nil {
+func (q *Groups) giveUp(queue string) {
+	b := q.backlog(queue)
+	if b == nil {
 		return
 	}
-	y.mu.Lock()
-	defer y.mu.Unlock()
-	y.wanted = time.Now()
-	for _, g := range y.groups {
-		y.giveUp(g)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.wanted = time.Now()
+	for _, g := range b.groups {
+		b.giveUp(g)
 	}
 }
 
-// giveUp gives back the places of a group that another node may want and that this
-// one has no use for. y.mu is held.
-func (y *backlog) giveUp(g *group) {
-	if g.claim.have > g.running+g.waiting && (y.closed || time.Since(y.wanted) < 2*claimPauseMost) {
-		y.ask(g)
+// giveUp gives back the slots of a group that another node may want and that this
+// one has no use for. b.mu is held.
+func (b *Backlog) giveUp(g *group) {
+	if g.claim.have > g.running+g.waiting && (b.closed || time.Since(b.wanted) < 2*claimPauseMost) {
+		b.ask(g)
 	}
 }
 
-// release gives back the places of all groups, but for those of jobs that still run,
+// release gives back the slots of all groups, but for those of jobs that still run,
 // when the queue closes. What it cannot give back is free when it is stale.
-func (y *backlog) release(ctx context.Context) {
+func (b *Backlog) release(ctx context.Context) {
 	var held []*group
-	y.mu.Lock()
-	for _, g := range y.groups {
+	b.mu.Lock()
+	for _, g := range b.groups {
 		if g.claim.have > g.running {
 			held = append(held, g)
 		}
 	}
-	y.mu.Unlock()
+	b.mu.Unlock()
 	next := make(chan *group)
 	var all sync.WaitGroup
 	for range min(askers, len(held)) {
 		all.Go(func() { // ends when next is closed, which release waits for
 			for g := range next {
 				if ctx.Err() == nil {
-					y.askOnce(ctx, g) //nolint:errcheck // see above
+					b.askOnce(ctx, g) //nolint:errcheck // see above
 				}
 			}
 		})
@@ -283,17 +281,17 @@ func (y *backlog) release(ctx context.Context) {
 	all.Wait()
 }
 
-// contend looks at once for places that another node has given back.
-func (q *Node) contend(queue string) {
-	y := q.backlog(queue)
-	if y == nil {
+// contend looks at once for slots that another node has given back.
+func (q *Groups) contend(queue string) {
+	b := q.backlog(queue)
+	if b == nil {
 		return
 	}
-	y.mu.Lock()
-	defer y.mu.Unlock()
-	for _, g := range y.groups {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, g := range b.groups {
 		if g.blocked && g.waiting > 0 && g.limits.Concurrency > 0 {
-			y.ask(g)
+			b.ask(g)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package run
+package group
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 )
 
 // SetGroupLimits is that of a queue.
-func (q *Node) SetGroupLimits(ctx context.Context, queue, group string, l job.GroupLimits) error {
+func (q *Groups) SetGroupLimits(ctx context.Context, queue, group string, l job.GroupLimits) error {
 	if err := errors.Join(job.CheckToken("queue", queue), job.CheckGroup(group), l.Check()); err != nil {
 		return fmt.Errorf("the limits of group %q are not valid: %w", group, err)
 	}
@@ -26,7 +26,7 @@ func (q *Node) SetGroupLimits(ctx context.Context, queue, group string, l job.Gr
 }
 
 // ResetGroupLimits is that of a queue.
-func (q *Node) ResetGroupLimits(ctx context.Context, queue, group string) error {
+func (q *Groups) ResetGroupLimits(ctx context.Context, queue, group string) error {
 	if err := errors.Join(job.CheckToken("queue", queue), job.CheckGroup(group)); err != nil {
 		return fmt.Errorf("the limits of group %q cannot be reset: %w", group, err)
 	}
@@ -47,26 +47,18 @@ func (q *Node) ResetGroupLimits(ctx context.Context, queue, group string) error 
 }
 
 // limitsChanged lets this node and the others read the limits of a queue again.
-func (q *Node) limitsChanged(ctx context.Context, queue string) error {
-	q.tellNodes("limits", queue)
-	y := q.backlog(queue)
-	if y == nil {
+func (q *Groups) limitsChanged(ctx context.Context, queue string) error {
+	q.Tell("limits", queue)
+	b := q.backlog(queue)
+	if b == nil {
 		return nil
 	}
 	set, err := q.setLimits(ctx, queue)
 	if err != nil {
 		return err
 	}
-	y.limit(set)
+	b.limit(set)
 	return nil
-}
-
-// tellNodes tells other nodes something; it may be lost, then they find out by
-// themselves within limitsAge.
-func (q *Node) tellNodes(what, queue string) {
-	if q.Engine.Shared() {
-		q.Engine.Send(what, []byte(queue)) //nolint:errcheck // see above
-	}
 }
 
 // limitsAge is how old the limits may be that a node knows of a store that
@@ -74,7 +66,7 @@ func (q *Node) tellNodes(what, queue string) {
 const limitsAge = 5 * time.Second
 
 // setLimits reads the limits that are set for a queue, by group.
-func (q *Node) setLimits(ctx context.Context, queue string) (map[string]job.GroupLimits, error) {
+func (q *Groups) setLimits(ctx context.Context, queue string) (map[string]job.GroupLimits, error) {
 	set := map[string]job.GroupLimits{}
 	for from := uint64(0); ; {
 		page, err := q.Engine.Scan(ctx, engine.State, "set.lim."+queue+".>", from, jobs.ScanPage)

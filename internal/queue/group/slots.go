@@ -1,4 +1,4 @@
-package run
+package group
 
 import (
 	"time"
@@ -6,11 +6,11 @@ import (
 	"github.com/bullpen-run/bullpen/internal/queue/record"
 )
 
-// claim is what this node has of the places and the rate of a group, on a store
-// that others share. The lock of the backlog guards it.
+// claim is what this node has of the slots and the rate of a group, on a store that
+// others share. The lock of the backlog guards it.
 type claim struct {
-	have    int       // places, as stored
-	renewed time.Time // when the last sign of life was sent that was stored
+	have    int       // slots, as stored
+	renewed time.Time // when the last renewal was sent that was stored
 	asking  bool      // a goroutine asks the store
 	again   bool      // it is to ask once more
 	tries   int       // in a row that gave nothing
@@ -26,9 +26,9 @@ type sighting struct {
 
 func (c *claim) held() bool { return c.have > 0 || c.asking }
 
-// bury takes out the nodes that have given no sign of life for more than a lease,
-// by the clock of this node alone. stale is how long that is.
-func (c *claim) bury(s *record.Slots, self string, now time.Time, stale time.Duration) {
+// expire takes out the nodes that have not renewed what they hold for longer than
+// stale, by the clock of this node alone.
+func (c *claim) expire(s *record.Slots, self string, now time.Time, stale time.Duration) {
 	left := s.Nodes[:0]
 	seen := make(map[string]sighting, len(s.Nodes))
 	for _, n := range s.Nodes {

@@ -1,0 +1,253 @@
+package group
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/bullpen-run/bullpen/internal/engine"
+	"github.com/bullpen-run/bullpen/job"
+)
+
+// Backlog is where jobs of one queue that have a group wait in this program, so that
+// the groups have their turns one after the other, each within its limits. It
+// takes them from the store as they come, before there is a place for them, and
+// renews their leases; the calls of Work of the queue take them from here.
+//
+// On a store that other nodes share it keeps few of each group, so that the others
+// have some too, and puts the rest aside in the store for a time.
+type Backlog struct {
+	owner  *Groups
+	name   string
+	shared bool
+
+	// runnable is how many lanes may have a job that can begin, and how many jobs are
+	// to be told that they are late.
+	runnable atomic.Int64
+
+	mu       sync.Mutex
+	takers   [job.Priorities]engine.Taker // guarded by mu
+	asked    [job.Priorities]int          // requested and not come; guarded by mu
+	rings    [job.Priorities]ring         // whose turn it is; guarded by mu
+	groups   map[string]*group            // guarded by mu
+	jobs     map[string]*Job              // by id; guarded by mu
+	renewals []*Job                       // in the order in which their leases were renewed; guarded by mu
+	dues     deadlines                    // of those that have one; guarded by mu
+	late     [job.Priorities][]*Job       // past their deadlines; guarded by mu
+	cached   int                          // of jobs, those that hold their records; guarded by mu
+	waiting  [job.Priorities]int          // guarded by mu
+	set      map[string]job.GroupLimits   // guarded by mu
+	defaults job.GroupLimits              // of the last call of Work; guarded by mu
+	pace     pace                         // of all groups; guarded by mu
+	workers  map[Worker]struct{}          // the calls of Work; guarded by mu
+	paused   bool                         // guarded by mu
+	closed   bool                         // guarded by mu
+	ticking  *time.Timer                  // guarded by mu; nil before the first job
+	looked   time.Time                    // when the limits were last read; guarded by mu
+	upkept   time.Time                    // when overdue things were last looked for; guarded by mu
+	wanted   time.Time                    // when another node last wanted a slot; guarded by mu
+}
+
+// What a backlog keeps.
+const (
+	// mostKept is how many jobs of a priority a backlog keeps of a store of its own,
+	// and MostCached how many of all with their payloads.
+	mostKept   = 1 << 17
+	MostCached = 4096
+	// keptAhead is how many are requested at a time.
+	keptAhead = 512
+	// On a store that others share it keeps about as many of a group as begin here
+	// in a second, and of all that can begin twice as many as that; not fewer than
+	// fewest, not more than plenty. Of what may not begin now it keeps plenty.
+	fewest = 32
+	plenty = 4096
+)
+
+func newBacklog(owner *Groups, queue string) *Backlog {
+	return &Backlog{
+		owner: owner, name: queue, shared: owner.Engine != nil && owner.Engine.Shared(), groups: map[string]*group{}, jobs: map[string]*Job{},
+		set: map[string]job.GroupLimits{}, workers: map[Worker]struct{}{},
+	}
+}
+
+// Idle reports whether nothing that waits may begin. It costs one atomic load.
+func (b *Backlog) Idle() bool { return b.runnable.Load() == 0 }
+
+// group returns what is known of a group. b.mu is held.
+func (b *Backlog) group(name string) *group {
+	g := b.groups[name]
+	if g == nil {
+		g = &group{name: name}
+		g.limits, g.own = b.limitsOf(name)
+		b.groups[name] = g
+	}
+	return g
+}
+
+// line lets a group have its turns, if it has something. b.mu is held.
+func (b *Backlog) line(g *group, p job.Priority) {
+	if l := &g.lanes[p]; l.count > 0 && !l.inRing && !g.blocked {
+		l.inRing = true
+		b.rings[p].known = append(b.rings[p].known, g)
+		b.runnable.Add(1)
+	}
+}
+
+// lineFresh is line for a group to which a job has come. b.mu is held.
+func (b *Backlog) lineFresh(g *group, p job.Priority) {
+	if l := &g.lanes[p]; !l.inRing && !g.blocked {
+		l.inRing = true
+		b.rings[p].fresh = append(b.rings[p].fresh, g)
+		b.runnable.Add(1)
+	}
+}
+
+// Has reports whether a job of a priority may begin.
+func (b *Backlog) Has(p job.Priority) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.rings[p].size()+len(b.late[p]) > 0 && !b.paused
+}
+
+// Turns is how many groups of a priority have turns.
+func (b *Backlog) Turns(p job.Priority) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.rings[p].size()
+}
+
+// Next gives the job whose turn it is, nil when none may begin. Its group has one
+// more running from now on, until Freed.
+func (b *Backlog) Next(p job.Priority) *Job {
+	now := time.Now()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if k := b.nextLate(p); k != nil {
+		return k
+	}
+	for !b.paused {
+		g, fresh := b.rings[p].pop()
+		if g == nil {
+			return nil
+		}
+		l := &g.lanes[p]
+		if l.count == 0 {
+			l.inRing = false
+			b.runnable.Add(-1)
+			b.drop(g)
+			continue
+		}
+		if !b.admit(g, now) {
+			l.inRing = false
+			b.runnable.Add(-1)
+			continue
+		}
+		k := l.pop()
+		b.forget(k)
+		if l.count > 0 || b.rings[p].size() > 0 {
+			b.rings[p].used(g, fresh)
+		} else { // there is nobody to stand behind
+			l.inRing = false
+			b.runnable.Add(-1)
+		}
+		b.fill(p)
+		return k
+	}
+	return nil
+}
+
+// admit reports whether one more job of a group may begin, and counts it. One that
+// may not is out of turn until it may. b.mu is held.
+func (b *Backlog) admit(g *group, now time.Time) bool {
+	if most := g.limits.Concurrency; most > 0 && g.running >= b.slots(g, most, now) {
+		g.blocked = true
+		return false
+	}
+	if g.limits.Rate > 0 {
+		if wait := b.token(g, now); wait > 0 {
+			g.blocked = true
+			b.wakeLater(g, wait)
+			return false
+		}
+	}
+	g.running++
+	g.pace.began(now)
+	b.pace.began(now)
+	return true
+}
+
+// wakeLater lets a group have its turns again after a time. b.mu is held.
+func (b *Backlog) wakeLater(g *group, wait time.Duration) {
+	if g.wake == nil {
+		// Its goroutine ends at once; stop ends it before it begins.
+		g.wake = time.AfterFunc(wait, func() { b.awake(g) })
+	}
+}
+
+func (b *Backlog) awake(g *group) {
+	b.mu.Lock()
+	g.wake = nil
+	b.unblock(g)
+	b.mu.Unlock()
+	b.signal()
+}
+
+// unblock lets a group have its turns again. b.mu is held.
+func (b *Backlog) unblock(g *group) {
+	g.blocked = false
+	for p := range job.Priority(job.Priorities) {
+		b.line(g, p)
+		if b.shared {
+			b.fill(p)
+		}
+	}
+}
+
+// Freed says that a job that Next gave no longer runs. One that never began, as unused
+// says, gives its part of the rate back.
+func (b *Backlog) Freed(k *Job, unused bool) {
+	b.mu.Lock()
+	g := k.group
+	g.running--
+	unused = unused && !k.Late // a late one has taken nothing of the rate
+	if unused && g.limits.Rate > 0 {
+		g.bucket.tokens = min(g.bucket.tokens+1, g.limits.AtOnce())
+		b.quiet(g)
+	}
+	again := g.blocked && (g.wake == nil || b.shared)
+	if again {
+		b.unblock(g)
+	}
+	again = again && g.waiting > 0
+	b.giveUp(g)
+	b.drop(g)
+	b.mu.Unlock()
+	if again {
+		b.signal()
+	}
+}
+
+// forget lets a job wait no more. b.mu is held.
+func (b *Backlog) forget(k *Job) {
+	if k.gone {
+		return
+	}
+	k.gone = true
+	if b.jobs[k.ID] == k {
+		delete(b.jobs, k.ID)
+	}
+	if k.Stored != nil {
+		b.cached--
+	}
+	k.group.waiting--
+	b.waiting[k.level]--
+}
+
+// signal wakes the calls of Work.
+func (b *Backlog) signal() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for w := range b.workers {
+		w.Signal()
+	}
+}

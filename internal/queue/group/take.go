@@ -1,0 +1,197 @@
+package group
+
+import (
+	"slices"
+	"time"
+
+	"github.com/bullpen-run/bullpen/internal/engine"
+	"github.com/bullpen-run/bullpen/internal/queue/record"
+	"github.com/bullpen-run/bullpen/job"
+)
+
+// take begins to take from the consumers. b.mu is held.
+func (b *Backlog) take() error {
+	for p := range job.Priority(job.Priorities) {
+		if b.takers[p] != nil {
+			continue
+		}
+		t, err := b.owner.Engine.Take(b.consumer(p), func(d engine.Delivery) { b.arrived(p, d) }, func(n int) { b.returned(p, n) })
+		if err != nil {
+			return err
+		}
+		b.takers[p] = t
+		b.asked[p] = 0
+		b.fill(p)
+	}
+	return nil
+}
+
+func (b *Backlog) consumer(p job.Priority) engine.Consumer {
+	return engine.Consumer{Queue: b.name, Priority: p.String(), Grouped: true}
+}
+
+// Leave says that w takes no more. On a store that others share the last one gives
+// back what is kept.
+func (b *Backlog) Leave(w Worker) {
+	b.mu.Lock()
+	delete(b.workers, w)
+	last := len(b.workers) == 0
+	b.mu.Unlock()
+	if last && b.shared {
+		b.stop(true)
+	}
+}
+
+// stop ends the taking, and gives back what is kept, where that is of use.
+func (b *Backlog) stop(giveBack bool) {
+	b.mu.Lock()
+	b.closed = true
+	takers := b.takers
+	b.takers = [job.Priorities]engine.Taker{}
+	if b.ticking != nil {
+		b.ticking.Stop()
+		b.ticking = nil
+	}
+	b.mu.Unlock()
+	for _, t := range takers {
+		if t != nil {
+			t.Stop()
+		}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, k := range b.jobs {
+		if b.forget(k); giveBack {
+			k.Delivery.Nak(0)
+		}
+	}
+	for _, g := range b.groups {
+		b.quiet(g)
+		g.lanes, g.blocked = [job.Priorities]lane{}, false
+		b.giveUp(g)
+		b.drop(g)
+	}
+	b.renewals, b.rings = nil, [job.Priorities]ring{}
+	b.dues, b.late = nil, [job.Priorities][]*Job{}
+	b.runnable.Store(0)
+}
+
+// arrived keeps a job that came.
+func (b *Backlog) arrived(p job.Priority, d engine.Delivery) {
+	now := time.Now()
+	k := &Job{Delivery: d, ID: engine.LastToken(d.Subject), level: p, Came: now, Renewed: now}
+	s, err := record.DecodeJob(k.ID, d.Data)
+	name := ""
+	if err == nil {
+		name = s.Job.Group
+		k.Stored, k.deadline = s, s.Job.Deadline
+	}
+	// Whoever cancels it from here on finds it in the backlog, or has been seen here.
+	b.mu.Lock()
+	b.asked[p]--
+	if b.owner.Canceled(k.ID) {
+		d.Ack()
+		b.fill(p)
+		b.mu.Unlock()
+		return
+	}
+	if b.takers[p] == nil || b.jobs[k.ID] != nil {
+		// Nobody works any more, or its lease ended while it was kept here.
+		if other := b.jobs[k.ID]; other != nil {
+			other.Delivery = d
+		} else {
+			d.Nak(0)
+		}
+		b.fill(p)
+		b.mu.Unlock()
+		return
+	}
+	g := b.group(name)
+	k.group = g
+	if at, aside := b.aside(k, now); aside {
+		b.fill(p)
+		b.mu.Unlock()
+		b.owner.putAside(s, d, at)
+		return
+	}
+	if b.cached++; b.cached > MostCached {
+		b.cached--
+		k.Stored, k.Delivery.Data = nil, nil
+	}
+	b.jobs[k.ID] = k
+	if len(b.renewals) > 2*len(b.jobs)+MostCached {
+		b.renewals = slices.DeleteFunc(b.renewals, func(k *Job) bool { return k.gone })
+	}
+	b.renewals = append(b.renewals, k)
+	b.dueAt(k)
+	g.lanes[p].push(k)
+	g.waiting++
+	b.waiting[p]++
+	b.lineFresh(g, p)
+	b.tick()
+	b.fill(p)
+	b.mu.Unlock()
+	b.signal()
+}
+
+// aside reports whether a job is put aside, and until when: on a store that others
+// share, where its group has enough here. b.mu is held.
+func (b *Backlog) aside(k *Job, now time.Time) (at time.Time, aside bool) {
+	if !b.shared || k.Stored == nil {
+		return time.Time{}, false
+	}
+	g, kept := k.group, k.group.lanes[k.level].count
+	if kept < g.pace.second() && !(g.blocked && len(b.jobs) >= plenty) {
+		return time.Time{}, false
+	}
+	return g.pace.aside(now, k.Stored.Again, kept), true
+}
+
+// putAside lets a job come again later.
+func (q *Groups) putAside(s *record.Job, d engine.Delivery, at time.Time) {
+	c, _, _ := record.ParseSubject(d.Message)
+	s.Job.Queue = c.Queue
+	s.Job.Priority, _ = job.ParsePriority(c.Priority) // the consumer's name is one
+	s.Again, s.Job.At = true, at
+	q.Engine.Put(s.Message(), func(_ uint64, err error) {
+		if err != nil {
+			d.Nak(soonest)
+			return
+		}
+		d.Ack()
+	})
+}
+
+// returned counts requests that were not served, and makes new ones.
+func (b *Backlog) returned(p job.Priority, n int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.asked[p] -= n
+	b.fill(p)
+}
+
+// fill requests as many more jobs as may be kept. b.mu is held.
+func (b *Backlog) fill(p job.Priority) {
+	if b.takers[p] == nil {
+		return
+	}
+	ahead, room := keptAhead, mostKept-b.waiting[p]
+	if b.shared {
+		ahead = b.pace.second()
+		room = max(2*ahead-b.canBegin(), 0)
+	}
+	if n := min(ahead, room) - b.asked[p]; n > ahead/2 {
+		b.asked[p] += n
+		b.takers[p].Request(n, true)
+	}
+}
+
+// canBegin is how many jobs wait for a place only. b.mu is held.
+func (b *Backlog) canBegin() (n int) {
+	for _, g := range b.groups {
+		if !g.blocked {
+			n += g.waiting
+		}
+	}
+	return n
+}
