@@ -24,7 +24,7 @@ func TestStrictWorkerCannotTouchItsNeighbour(t *testing.T) {
 		}
 	}
 	config := Config{
-		Command: []string{"sh", "-c", `while read -r x; do (eval "$x") 2>&1 | tail -n 1; done`}, Protocol: Lines, Min: 2, Max: 2,
+		Command: []string{"sh", "-c", `while read -r x; do (eval "$x") 2>&1 | tail -n 1; done`}, Protocol: Lines, Min: 2, Max: 2, Nice: DefaultNice,
 		Sandbox: Sandbox{Profile: ProfileStrict},
 	}
 	if p, err := New(config); err != nil {

@@ -81,6 +81,11 @@ func moreHandlers() map[string]bullpen.Handler {
 			fmt.Fprintln(os.Stderr, "warning: "+string(t.Payload))
 			return t.Payload, nil
 		},
+		"printblock": func(ctx context.Context, t bullpen.Task) ([]byte, error) {
+			fmt.Println(string(t.Payload))
+			<-ctx.Done()
+			return nil, ctx.Err()
+		},
 		"selfkill": func(_ context.Context, t bullpen.Task) ([]byte, error) {
 			n, err := strconv.Atoi(string(t.Payload))
 			if err != nil {

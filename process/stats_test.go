@@ -131,7 +131,7 @@ func TestWordsOfEventsAndStates(t *testing.T) {
 
 func TestDefaults(t *testing.T) {
 	t.Parallel()
-	p, err := New(quick(Config{Command: []string{self()}}))
+	p, err := New(Config{Command: []string{self()}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -185,9 +185,6 @@ func TestFolderPriorityAndProcessors(t *testing.T) {
 	}
 	if got := do(t, p, "cpus", ""); got != "0" {
 		t.Errorf("the processors are %s, want 0", got)
-	}
-	if got := do(t, selfPool(t, nil), "nice", ""); got != "10" {
-		t.Errorf("by default the nice value is %s, want 10", got)
 	}
 	mine := do(t, selfPool(t, func(c *Config) { c.Nice = HostNice }), "nice", "")
 	if mine != "0" && mine != "10" {

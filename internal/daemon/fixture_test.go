@@ -71,7 +71,7 @@ const base = "http: {listen: '127.0.0.1:0'}\nqueue: {memory: true}\ngrace: 20s\n
 // mine is a pool of this test binary; more are further settings of it.
 func mine(t testing.TB, name, more string) string {
 	t.Helper()
-	return fmt.Sprintf("  %s: {command: [%q], task: echo, ephemeral: true, grace: 100ms, %s}\n", name, self(t), more)
+	return fmt.Sprintf("  %s: {command: [%q], task: echo, ephemeral: true, grace: 100ms, nice: host, %s}\n", name, self(t), more)
 }
 
 // load reads the configuration as it is now.

@@ -76,7 +76,7 @@ func TestDeniedStartIsQuarantined(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := process.New(process.Config{Command: []string{exe}, Min: 2, Max: 2, Env: []string{ranVar + "=" + ran, "GORACE=atexit_sleep_ms=0"}})
+	p, err := process.New(process.Config{Command: []string{exe}, Min: 2, Max: 2, Nice: process.HostNice, Env: []string{ranVar + "=" + ran, "GORACE=atexit_sleep_ms=0"}})
 	closing(t, p, err)
 
 	first := openQueue(t, store)

@@ -97,7 +97,7 @@ func TestPoison(t *testing.T) {
 				t.Fatal(err)
 			}
 			e, err := process.New(process.Config{
-				Command: []string{exe}, Min: 3, Max: 3, Limits: c.limits, Env: []string{ranVar + "=" + ran},
+				Command: []string{exe}, Min: 3, Max: 3, Nice: process.HostNice, Limits: c.limits, Env: []string{ranVar + "=" + ran},
 			})
 			if err != nil && c.limits.Memory > 0 {
 				t.Skipf("no bound of memory here: %v", err)
@@ -124,16 +124,18 @@ func (c *poisonCase) run(t *testing.T, q *queue.Queue, ran string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	beside := rate(&done, span)
+	began, before := time.Now(), done.Load()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	_, err = q.Wait(ctx, ref.ID)
+	pause(span - time.Since(began))
+	beside := float64(done.Load()-before) / time.Since(began).Seconds()
 	stop()
 	c.evidence(t, q, ref.ID, sent, err)
 	again := c.redelivered(t, ran)
 	t.Logf("from death to the next start: %v; the others: %.0f/s without it, %.0f/s with it (%+.1f %%)",
 		again, alone, beside, 100*(beside-alone)/alone)
-	if beside < alone/float64(rounds(100, 20)) { // of one second it may have little on a busy machine
+	if beside < alone/float64(rounds(100, 20)) { // a busy machine may leave it little
 		t.Error("a single bad job holds up all others")
 	}
 }
@@ -232,7 +234,7 @@ func (c *poisonCase) redelivered(t *testing.T, ran string) (again []time.Duratio
 		if starts > 1 {
 			d := time.Duration(at - death).Round(100 * time.Microsecond)
 			again = append(again, d)
-			if d > 10*time.Second {
+			if d > 30*time.Second {
 				t.Errorf("the job was out of hand for %v", d)
 			}
 		}

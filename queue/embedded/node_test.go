@@ -132,7 +132,7 @@ func (c *nodeConfig) executor() (bullpen.Executor, error) {
 		return nil, err
 	}
 	return process.New(process.Config{
-		Command: []string{exe}, Min: c.Workers, Max: c.Workers,
+		Command: []string{exe}, Min: c.Workers, Max: c.Workers, Nice: process.HostNice,
 		Env: []string{ranVar + "=" + c.Ran, lifeVar + "=" + c.Life, markVar + "=" + c.Mark},
 	})
 }
