@@ -35,8 +35,9 @@ var (
 	ErrUnsupported = fmt.Errorf("confine: not on this system: %w", errors.ErrUnsupported)
 )
 
-// closeGrace bounds how long Close waits for what it has killed.
-const closeGrace = 5 * time.Second
+// closeGrace bounds how long Close waits for what it has killed. On a busy machine the
+// kernel may take seconds to end a process.
+const closeGrace = 30 * time.Second
 
 // Profile is what all children of one Spawner inherit. The zero Profile
 // changes nothing and guards nothing.
