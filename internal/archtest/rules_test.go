@@ -94,7 +94,7 @@ var rules = []rule{
 		folder: "queue/embedded",
 		ours:   []string{"job", "queue", "internal/engine", "internal/engine/pebble"},
 		theirs: []string{"github.com/cockroachdb/pebble", "github.com/nats-io/nats.go"}, // for tests
-		tests:  []string{"pool", "process", "queue/queuetest", "internal/natstest"},
+		tests:  []string{"pool", "process", "queue/queuetest", "internal/natstest", "internal/queue/record"},
 	},
 	{folder: "client", ours: []string{"."}, tests: []string{"pool", "process"}},
 	{folder: "worker", ours: []string{".", "protocol"}},
@@ -120,7 +120,7 @@ var rules = []rule{
 	{folder: "internal/dashboard", ours: []string{"."}},
 	{
 		folder: "internal/cli",
-		ours:   []string{".", "client", "process", "internal/command", "internal/confine", "internal/daemon", "internal/engine", "internal/engine/pebble", "internal/engine/transfer", "internal/probe", "job", "queue", "queue/embedded"},
+		ours:   []string{".", "client", "process", "internal/command", "internal/confine", "internal/daemon", "internal/engine", "internal/engine/pebble", "internal/engine/transfer", "internal/probe", "internal/queue/record", "job", "queue", "queue/embedded"},
 		theirs: []string{"github.com/spf13/cobra", "github.com/spf13/pflag"},
 		tests:  []string{"internal/natstest"},
 	},

@@ -13,6 +13,7 @@ import (
 
 	"github.com/bullpen-run/bullpen/client"
 	"github.com/bullpen-run/bullpen/internal/engine/pebble"
+	records "github.com/bullpen-run/bullpen/internal/queue/record"
 )
 
 // newQueue makes bullpen queue and its commands.
@@ -127,7 +128,7 @@ func (d *damages) summary(dir, verdict string, s pebble.Summary) error {
 // verifyFolder tells what is damaged in a folder, and what it holds.
 func verifyFolder(ctx context.Context, dir string, asJSON bool, out, complain io.Writer) error {
 	d := damages{asJSON: asJSON, out: out}
-	s, err := pebble.Verify(ctx, pebble.Config{Dir: dir}, d.report)
+	s, err := pebble.Verify(ctx, pebble.Config{Dir: dir, Check: records.Check}, d.report)
 	if err != nil {
 		fmt.Fprintf(complain, "bullpen: %s\n", plain(err.Error()))
 		return status(exitUsage)

@@ -7,11 +7,15 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	bullpen "github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/internal/engine"
+	"github.com/bullpen-run/bullpen/internal/engine/pebble"
 	"github.com/bullpen-run/bullpen/internal/leak"
+	"github.com/bullpen-run/bullpen/internal/queue/record"
 	"github.com/bullpen-run/bullpen/job"
 	"github.com/bullpen-run/bullpen/pool"
 	"github.com/bullpen-run/bullpen/queue"
@@ -135,9 +139,53 @@ func TestOldStores(t *testing.T) {
 				if err := os.CopyFS(dir, os.DirFS(filepath.Join(format, kind))); err != nil {
 					t.Fatal(err)
 				}
+				if damages := verify(t, dir); len(damages) > 0 {
+					t.Errorf("it is damaged: %v", damages)
+				}
 				readOld(t, openQueue(t, keepAll(dir)), r)
 			})
 		}
+	}
+}
+
+// verify gives the damages of a folder.
+func verify(t *testing.T, dir string) (all []pebble.Damage) {
+	t.Helper()
+	_, err := pebble.Verify(t.Context(), pebble.Config{Dir: dir, Check: record.Check}, func(d pebble.Damage) { all = append(all, d) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// TestVerifyReadsRecords puts a job into a store that is not as the queue wrote it.
+func TestVerifyReadsRecords(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "store")
+	e, err := embedded.At(dir).Open(t.Context(), engine.Options{Namespace: "main"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	put := func(id string, change byte) {
+		j := record.Job{ID: id, Job: job.Job{Name: "a", Queue: "default"}}
+		m := j.Message()
+		m.Data[len(m.Data)-1] ^= change
+		put := make(chan error, 1)
+		e.Put(m, func(_ uint64, err error) { put <- err })
+		if err := <-put; err != nil {
+			t.Fatal(err)
+		}
+	}
+	const bad = "01ARZ3NDEKTSV4RRFFQ69G5FAB"
+	put("01ARZ3NDEKTSV4RRFFQ69G5FAA", 0)
+	put(bad, 4)
+	put("01ARZ3NDEKTSV4RRFFQ69G5FAC", 0)
+	if err := e.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	damages := verify(t, dir)
+	if len(damages) != 1 || damages[0].Kind != "record" || damages[0].Job != bad || !strings.Contains(damages[0].Text, "checksum") {
+		t.Errorf("the damages are %+v, want the record of %s", damages, bad)
 	}
 }
 

@@ -26,6 +26,9 @@ type Config struct {
 	// taken. Default 128 MiB; on a disk below 6.4 GB a fiftieth of it, but 16 MiB
 	// at least (a quarter of the disk at most).
 	Reserve int64
+	// Check says what is wrong with what a message holds, to Verify; nil finds nothing
+	// wrong. It changes nothing.
+	Check func(engine.Message) error
 	// Options are those of every engine.
 	Options engine.Options
 }

@@ -21,8 +21,8 @@ import (
 // another one.
 type Damage struct {
 	// Kind says of what: "format", "seal", "log", "manifest", "table", "file" or
-	// "hands", which are files, or "name", "message", "index", "ready", "timed",
-	// "counts", "number", "paused" or "key", which stand in the tables.
+	// "hands", which are files, or "name", "message", "record", "index", "ready",
+	// "timed", "counts", "number", "paused" or "key", which stand in the tables.
 	Kind string `json:"kind"`
 	// File is the path of the file, where one file is damaged.
 	File string `json:"file,omitempty"`
@@ -88,7 +88,7 @@ func Verify(ctx context.Context, c Config, report func(Damage)) (Summary, error)
 	if err != nil {
 		return Summary{}, err
 	}
-	v := &verifier{ctx: ctx, folder: f, tell: report}
+	v := &verifier{ctx: ctx, folder: f, tell: report, check: c.Check}
 	err = errors.Join(v.run(c.Options.Logger), held.Close())
 	return v.summary, err
 }
@@ -120,6 +120,7 @@ type verifier struct {
 	ctx     context.Context //nolint:containedctx // it lives for one call
 	folder  folder
 	tell    func(Damage)
+	check   func(engine.Message) error // nil for none
 	summary Summary
 
 	options *pebble.Options

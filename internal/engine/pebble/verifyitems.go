@@ -141,7 +141,19 @@ func (v *verifier) stored(n space, c *counted, key, value []byte) error {
 	if s == engine.Jobs || s == engine.Dead {
 		c.numbers[numbered{s, front(i.subject)}]++
 	}
+	v.holds(s, &i, d)
 	return errors.Join(v.placed(n, message{s, seq}, &i, d), v.referred(n, message{s, seq}, &i, d))
+}
+
+// holds checks what a message holds.
+func (v *verifier) holds(s engine.Stream, i *item, d Damage) {
+	if v.check == nil {
+		return
+	}
+	if err := v.check(engine.Message{Stream: s, Subject: i.subject, Data: i.data, Seq: d.Seq}); err != nil {
+		d.Kind, d.Text = "record", err.Error()
+		v.report(d)
+	}
 }
 
 // placed looks for a message in the index.
