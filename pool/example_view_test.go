@@ -103,3 +103,15 @@ func ExamplePool_Events() {
 	// pool changed state: closed
 	// 0 events lost
 }
+
+func ExamplePoolStates() {
+	for _, s := range pool.PoolStates() {
+		fmt.Println(s)
+	}
+	// Output:
+	// open
+	// draining
+	// stopping
+	// closing
+	// closed
+}

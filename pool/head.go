@@ -6,7 +6,7 @@ import (
 )
 
 // A task with a result has one word of state, moved by compare-and-swap over
-// the moves of TaskStates:
+// the moves of taskStates:
 //
 //	bits 0-2  its TaskState
 //	bit 3     the queue still holds it, so that the object may not be used again

@@ -78,7 +78,7 @@ func newPool(c Config, shards int) (*Pool, error) {
 		done: make(chan struct{}), gone: make(chan struct{}),
 		workers: map[*worker]struct{}{}, visitors: map[*taskContext]struct{}{},
 	}
-	p.state.Init(&PoolStates, Open)
+	p.state.Init(&poolStates, Open)
 	p.min.Store(int64(c.Min))
 	p.max.Store(int64(c.Max))
 	p.clock.Store(p.now())

@@ -19,8 +19,8 @@ const (
 	Closed
 )
 
-// PoolStates is the table of a pool's states and legal moves.
-var PoolStates = lifecycle.Table[State]{
+// poolStates is the table of a pool's states and legal moves.
+var poolStates = lifecycle.Table[State]{
 	Name: "goroutine pool",
 	States: map[State]string{
 		Open: "open", Draining: "draining", Stopping: "stopping", Closing: "closing", Closed: "closed",
@@ -34,8 +34,11 @@ var PoolStates = lifecycle.Table[State]{
 	},
 }
 
+// PoolStates returns the states of a pool, in the order in which it may have them.
+func PoolStates() []State { return []State{Open, Draining, Stopping, Closing, Closed} }
+
 // String returns the word for s.
-func (s State) String() string { return PoolStates.Word(s) }
+func (s State) String() string { return poolStates.Word(s) }
 
 // WorkerState is the state of a worker goroutine.
 type WorkerState uint8
@@ -55,8 +58,8 @@ const (
 	WorkerGone
 )
 
-// WorkerStates is the table of a worker's states and legal moves.
-var WorkerStates = lifecycle.Table[WorkerState]{
+// workerStates is the table of a worker's states and legal moves.
+var workerStates = lifecycle.Table[WorkerState]{
 	Name: "goroutine worker",
 	States: map[WorkerState]string{
 		WorkerSearching: "searching", WorkerBusy: "busy", WorkerParked: "parked", WorkerLost: "lost", WorkerGone: "gone",
@@ -71,7 +74,7 @@ var WorkerStates = lifecycle.Table[WorkerState]{
 }
 
 // String returns the word for s.
-func (s WorkerState) String() string { return WorkerStates.Word(s) }
+func (s WorkerState) String() string { return workerStates.Word(s) }
 
 // TaskState is the state of a task with a result: what stands in the low bits
 // of its state word.
@@ -96,10 +99,10 @@ const (
 	TaskTaken
 )
 
-// TaskStates is the table of a task's states and legal moves. A task object
+// taskStates is the table of a task's states and legal moves. A task object
 // is used again after TaskFree, under a new generation number, so that a handle
 // to the earlier task reaches nothing of the later one.
-var TaskStates = lifecycle.Table[TaskState]{
+var taskStates = lifecycle.Table[TaskState]{
 	Name: "goroutine task",
 	States: map[TaskState]string{
 		TaskFree: "free", TaskQueued: "queued", TaskRunning: "running", TaskEnding: "ending", TaskDone: "done",
@@ -117,4 +120,4 @@ var TaskStates = lifecycle.Table[TaskState]{
 }
 
 // String returns the word for s.
-func (s TaskState) String() string { return TaskStates.Word(s) }
+func (s TaskState) String() string { return taskStates.Word(s) }

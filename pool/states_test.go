@@ -14,7 +14,7 @@ var update = flag.Bool("update", false, "write docs/pool-states.md from the tabl
 // TestStatesDocument keeps docs/pool-states.md equal to the tables in the code.
 func TestStatesDocument(t *testing.T) {
 	for name, err := range map[string]error{
-		"pool": PoolStates.Check(Open), "worker": WorkerStates.Check(WorkerSearching), "task": TaskStates.Check(TaskFree),
+		"pool": poolStates.Check(Open), "worker": workerStates.Check(WorkerSearching), "task": taskStates.Check(TaskFree),
 	} {
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -23,12 +23,12 @@ func TestStatesDocument(t *testing.T) {
 	want := "# States of a goroutine pool\n\n" +
 		"Printed from the tables in package pool by its tests (`go test ./pool -run States -update`).\n" +
 		"A move that is not listed is refused.\n\n" +
-		"## Goroutine pool\n\n" + PoolStates.Markdown() +
+		"## Goroutine pool\n\n" + poolStates.Markdown() +
 		"\n## Goroutine worker\n\nA lost worker has no place in the pool any more: its task was answered, and the body goes on.\n\n" +
-		WorkerStates.Markdown() +
+		workerStates.Markdown() +
 		"\n## Task with a result\n\nA task object is used again after it was taken, under a new number, so that nobody who holds the\n" +
 		"earlier task reaches the later one. `lost` has no way back: an object whose body goes on is never used again.\n\n" +
-		TaskStates.Markdown()
+		taskStates.Markdown()
 	file := filepath.Join("..", "docs", "pool-states.md")
 	if *update {
 		if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
@@ -151,7 +151,7 @@ func TestTaskMoves(t *testing.T) {
 	p := open(t, Config{})
 	made := map[step]bool{}
 	for _, m := range movers() {
-		for from := range TaskStates.States {
+		for from := range taskStates.States {
 			if m.only != nil && !slices.Contains(m.only, from) {
 				continue
 			}
@@ -176,11 +176,11 @@ func TestTaskMoves(t *testing.T) {
 		}
 	}
 	for move := range made {
-		if !slices.Contains(TaskStates.Moves[move.from], move.to) {
+		if !slices.Contains(taskStates.Moves[move.from], move.to) {
 			t.Errorf("the code moves a task from %v to %v, which the table forbids", move.from, move.to)
 		}
 	}
-	for from, row := range TaskStates.Moves {
+	for from, row := range taskStates.Moves {
 		for _, to := range row {
 			if !made[step{from, to}] {
 				t.Errorf("nobody moves a task from %v to %v, which the table lists", from, to)
@@ -222,7 +222,7 @@ func TestGenerationsTellTasksApart(t *testing.T) {
 		if m.only != nil || m.name == "begin" || m.name == "letGo" || m.name == "dropped" {
 			continue // these are called by who holds the task
 		}
-		for from := range TaskStates.States {
+		for from := range taskStates.States {
 			j := heldBy(p)
 			before := (gen+1)*generation | uint64(from) // the handle is to the task before
 			j.word.Store(before)

@@ -14,7 +14,7 @@ var update = flag.Bool("update", false, "write docs/states.md from the tables")
 // TestStatesDocument keeps docs/states.md equal to the tables in the code.
 func TestStatesDocument(t *testing.T) {
 	for name, err := range map[string]error{
-		"pool": PoolStates.Check(Open), "worker": WorkerStates.Check(WorkerStarting), "task": taskStates.Check(taskWaiting),
+		"pool": poolStates.Check(Open), "worker": workerStates.Check(WorkerStarting), "task": taskStates.Check(taskWaiting),
 	} {
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -22,7 +22,7 @@ func TestStatesDocument(t *testing.T) {
 	}
 	want := "# States\n\nPrinted from the tables in package process by its tests (`go test ./process -run States -update`).\n" +
 		"A move that is not listed is refused.\n\n" +
-		"## Process pool\n\n" + PoolStates.Markdown() + "\n## Worker process\n\n" + WorkerStates.Markdown() +
+		"## Process pool\n\n" + poolStates.Markdown() + "\n## Worker process\n\n" + workerStates.Markdown() +
 		"\n## Task\n\nA task that is sent waits again when its worker ends before it has started it.\n\n" + taskStates.Markdown()
 	file := filepath.Join("..", "docs", "states.md")
 	if *update {

@@ -271,3 +271,15 @@ func ExamplePool_Guarantees() {
 	// no outcome is unknown: false
 	// true
 }
+
+func ExamplePoolStates() {
+	for _, s := range process.PoolStates() {
+		fmt.Println(s)
+	}
+	// Output:
+	// open
+	// draining
+	// stopping
+	// closing
+	// closed
+}

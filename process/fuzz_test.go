@@ -41,13 +41,13 @@ func newPuppet(t *testing.T, concurrency string) *puppet {
 		config: r, epoch: time.Now(), max: 1, ready: map[chan struct{}]struct{}{},
 		poke: make(chan struct{}, 1), over: make(chan struct{}), gaveUp: make(chan struct{}),
 	}
-	p.state.Init(&PoolStates, Open)
+	p.state.Init(&poolStates, Open)
 	p.late.pool = p
 	p.logs = newLogs(slog.New(slog.DiscardHandler), 0, p.tell)
 	t.Cleanup(p.logs.close)
 
 	w := &worker{pool: p, name: "puppet-1", concurrency: 1, flight: make([]*call, 64), oldest: 1, next: 1, tail: newTail()}
-	w.state.Init(&WorkerStates, WorkerStarting)
+	w.state.Init(&workerStates, WorkerStarting)
 	p.workers, p.starting = []*worker{w}, 1
 	if w.talk, err = frames.New(make([]byte, 9*protocol.PageSize), 1<<17); err != nil {
 		t.Fatal(err)

@@ -96,7 +96,7 @@ func New(c Config) (*Pool, error) {
 	if err := p.joinBudget(); err != nil {
 		return nil, errors.Join(err, spawn.Close(), p.closeCages())
 	}
-	p.state.Init(&PoolStates, Open)
+	p.state.Init(&poolStates, Open)
 	p.late.pool = p
 	p.logs = newLogs(r.Logger.With("pool", r.Name), r.LogRate, p.tell)
 	p.spin.init()

@@ -19,8 +19,8 @@ const (
 	Closed
 )
 
-// PoolStates is the table of a pool's states.
-var PoolStates = lifecycle.Table[State]{
+// poolStates is the table of a pool's states.
+var poolStates = lifecycle.Table[State]{
 	Name:   "process pool",
 	States: map[State]string{Open: "open", Draining: "draining", Stopping: "stopping", Closing: "closing", Closed: "closed"},
 	Moves: map[State][]State{
@@ -32,8 +32,11 @@ var PoolStates = lifecycle.Table[State]{
 	},
 }
 
+// PoolStates returns the states of a pool, in the order in which it may have them.
+func PoolStates() []State { return []State{Open, Draining, Stopping, Closing, Closed} }
+
 // String returns the word for s.
-func (s State) String() string { return PoolStates.States[s] }
+func (s State) String() string { return poolStates.States[s] }
 
 // WorkerState is the state of one worker.
 type WorkerState uint8
@@ -52,8 +55,8 @@ const (
 	WorkerGone
 )
 
-// WorkerStates is the table of a worker's states.
-var WorkerStates = lifecycle.Table[WorkerState]{
+// workerStates is the table of a worker's states.
+var workerStates = lifecycle.Table[WorkerState]{
 	Name: "worker process",
 	States: map[WorkerState]string{
 		WorkerStarting: "starting", WorkerIdle: "idle", WorkerBusy: "busy", WorkerLeaving: "leaving", WorkerGone: "gone",
@@ -68,7 +71,7 @@ var WorkerStates = lifecycle.Table[WorkerState]{
 }
 
 // String returns the word for s.
-func (s WorkerState) String() string { return WorkerStates.States[s] }
+func (s WorkerState) String() string { return workerStates.States[s] }
 
 // taskState is the state of one accepted task.
 type taskState uint8

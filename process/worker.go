@@ -121,7 +121,7 @@ func (p *Pool) launch() {
 		concurrency: 1, flight: make([]*call, MaxWindow), oldest: 1, next: 1, tail: newTail(),
 		pid: 0, lookedAt: now, bound: p.config.Limits.Memory,
 	}
-	w.state.Init(&WorkerStates, WorkerStarting)
+	w.state.Init(&workerStates, WorkerStarting)
 	r := p.config.Recycle
 	if r.Tasks > 0 {
 		w.tasks = int(p.vary(int64(r.Tasks)))

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -54,9 +55,13 @@ type Config struct {
 	Ended func(*job.Info)
 }
 
-// Store is where jobs are kept. [Server], [Memory] and package queue/embedded implement
-// it.
-type Store = engine.Store
+// Store is where jobs are kept: [Server], [Memory], or that of package
+// [github.com/bullpen-run/bullpen/queue/embedded]. There are no others: what a queue asks
+// of a store is no public API.
+type Store interface {
+	// Open opens the store. [Open] calls it.
+	Open(ctx context.Context, o engine.Options) (engine.Engine, error)
+}
 
 const (
 	defaultLease   = 30 * time.Second

@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bullpen-run/bullpen/internal/queue/queuetest"
 	"github.com/bullpen-run/bullpen/queue"
-	"github.com/bullpen-run/bullpen/queue/queuetest"
 )
 
 func TestContract(t *testing.T) {

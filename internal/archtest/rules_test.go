@@ -72,7 +72,7 @@ var rules = []rule{
 	{
 		folder: "internal/queue/run",
 		ours:   []string{".", "job", "internal/engine", "internal/queue/record", "internal/queue/jobs", "internal/queue/group"},
-		tests: []string{"internal/engine/memory"}, theirs: []string{"github.com/oklog/ulid/v2"}, // for tests
+		tests:  []string{"internal/engine/memory"}, theirs: []string{"github.com/oklog/ulid/v2"}, // for tests
 	},
 	{
 		folder: "internal/queue/batch",
@@ -87,14 +87,14 @@ var rules = []rule{
 			"internal/queue/record", "internal/queue/jobs", "internal/queue/run", "internal/queue/batch", "internal/queue/cron",
 		},
 		theirs: []string{"github.com/nats-io/nats.go", "github.com/oklog/ulid/v2"},
-		tests:  []string{"pool", "queue/queuetest", "internal/queue/group"},
+		tests:  []string{"pool", "internal/queue/queuetest", "internal/queue/group"},
 	},
-	{folder: "queue/queuetest", ours: []string{".", "job", "queue"}},
+	{folder: "internal/queue/queuetest", ours: []string{".", "job", "queue"}},
 	{
 		folder: "queue/embedded",
 		ours:   []string{"job", "queue", "internal/engine", "internal/engine/pebble"},
 		theirs: []string{"github.com/cockroachdb/pebble", "github.com/nats-io/nats.go"}, // for tests
-		tests:  []string{"pool", "process", "queue/queuetest", "internal/natstest", "internal/queue/record"},
+		tests:  []string{"pool", "process", "internal/queue/queuetest", "internal/natstest", "internal/queue/record"},
 	},
 	{folder: "client", ours: []string{"."}, tests: []string{"pool", "process"}},
 	{folder: "worker", ours: []string{".", "protocol"}},
@@ -142,7 +142,7 @@ var forTests = rule{
 }
 
 // testingAllowed lists the rows whose product code may import testing.
-var testingAllowed = []string{"executortest", "internal/engine/enginetest", "internal/leak", "internal/metriclist", "internal/natstest", "queue/queuetest"}
+var testingAllowed = []string{"executortest", "internal/engine/enginetest", "internal/leak", "internal/metriclist", "internal/natstest", "internal/queue/queuetest"}
 
 // rawCallsAllowed lists the rows that may make system calls by number. The
 // wrappers of package syscall are free to all.

@@ -139,7 +139,7 @@ func New(ctx context.Context, c Config) (*Daemon, error) {
 		failed: make(chan error, 1), turn: make(chan struct{}, 1), reloading: make(chan struct{}, 1), pools: map[string]*pool{},
 		planned: make(chan struct{}, 1),
 	}
-	d.state.Init(&States, Starting)
+	d.state.Init(&states, Starting)
 	d.reloads.last.Store(d.started.Unix())
 	if err := d.open(ctx); err != nil {
 		d.abandon() //nolint:contextcheck // it aborts, and waits for nobody

@@ -19,8 +19,8 @@ const (
 	Closed
 )
 
-// States is the table of a daemon's states.
-var States = lifecycle.Table[State]{
+// states is the table of a daemon's states.
+var states = lifecycle.Table[State]{
 	Name:   "daemon",
 	States: map[State]string{Starting: "starting", Serving: "serving", Stopping: "stopping", Closing: "closing", Closed: "closed"},
 	Moves: map[State][]State{
@@ -33,4 +33,4 @@ var States = lifecycle.Table[State]{
 }
 
 // String returns the word for s.
-func (s State) String() string { return States.Word(s) }
+func (s State) String() string { return states.Word(s) }

@@ -174,7 +174,7 @@ func TestFaults(t *testing.T) {
 
 func TestStates(t *testing.T) {
 	t.Parallel()
-	if err := States.Check(); err != nil {
+	if err := states.Check(); err != nil {
 		t.Error(err)
 	}
 }

@@ -203,7 +203,7 @@ func collect(name string, s pool.Stats, to chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, n int, labels ...string) {
 		to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(n), append([]string{name}, labels...)...)
 	}
-	for each := range pool.PoolStates.States {
+	for _, each := range pool.PoolStates() {
 		is := 0
 		if each == s.State {
 			is = 1

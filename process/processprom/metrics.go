@@ -133,12 +133,12 @@ func collect(name string, minimum, maximum int, s *process.Stats, to chan<- prom
 	count := func(d *prometheus.Desc, n uint64, labels ...string) {
 		to <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), append([]string{name}, labels...)...)
 	}
-	for each, word := range process.PoolStates.States {
+	for _, each := range process.PoolStates() {
 		is := 0
 		if each == s.State {
 			is = 1
 		}
-		gauge(state, is, word)
+		gauge(state, is, each.String())
 	}
 	gauge(workers, s.Starting, process.WorkerStarting.String())
 	gauge(workers, s.Idle, process.WorkerIdle.String())

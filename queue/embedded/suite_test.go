@@ -13,9 +13,9 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/bullpen-run/bullpen/internal/natstest"
+	"github.com/bullpen-run/bullpen/internal/queue/queuetest"
 	"github.com/bullpen-run/bullpen/queue"
 	"github.com/bullpen-run/bullpen/queue/embedded"
-	"github.com/bullpen-run/bullpen/queue/queuetest"
 )
 
 // TestContract holds the store in a folder against the contract. Each namespace
