@@ -6,6 +6,7 @@ SHELL := bash
 
 FUZZTIME ?= 30s
 SOAK ?= 1h
+PREFIX ?= /usr/local
 GOTEST := .cache/bin/gotest
 # All packages, first those whose tests take long.
 PACKAGES := ./process ./queue/embedded ./internal/cli ./internal/daemon ./executortest ./queue ./...
@@ -24,6 +25,10 @@ help: ## print this help
 build: ## build the bullpen command into bin/
 	@tools/need.sh go
 	CGO_ENABLED=0 go build -o bin/ ./cmd/bullpen
+
+.PHONY: install
+install: build ## install the bullpen command into PREFIX/bin (/usr/local)
+	install -D -m 0755 bin/bullpen $(DESTDIR)$(PREFIX)/bin/bullpen
 
 .PHONY: main-job
 main-job: ## hash every file of the Go source through an elastic pool of Python workers

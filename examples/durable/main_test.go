@@ -38,9 +38,9 @@ func Example_run() {
 	// sent <nil>
 }
 
-// TestReadme holds the README's code against this program.
-func TestReadme(t *testing.T) {
-	readme, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
+// TestTutorial holds the tutorial's code against this program.
+func TestTutorial(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "tutorial.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +49,7 @@ func TestReadme(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, block, _ := strings.Cut(string(code), "func run(")
-	if !strings.Contains(string(readme), "\nfunc run("+block+"```") {
-		t.Error("README.md does not show main.go as it is")
+	if !strings.Contains(string(page), "\nfunc run("+block+"```") {
+		t.Error("docs/tutorial.md does not show main.go as it is")
 	}
 }

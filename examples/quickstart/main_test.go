@@ -38,16 +38,16 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestReadme holds the README's code against this program.
-func TestReadme(t *testing.T) {
-	readme, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range []struct{ file, begin, end string }{
-		{"main.go", "func run(", "}\n"},
-		{"worker.py", "import os", "bullpen.run()\n"},
+// TestShown holds what the README and the tutorial show against this program.
+func TestShown(t *testing.T) {
+	for _, c := range []struct{ file, begin, end, page string }{
+		{"main.go", "func run(", "}\n", "README.md"},
+		{"worker.py", "import os", "bullpen.run()\n", "docs/tutorial.md"},
 	} {
+		page, err := os.ReadFile(filepath.Join("..", "..", c.page))
+		if err != nil {
+			t.Fatal(err)
+		}
 		code, err := os.ReadFile(c.file)
 		if err != nil {
 			t.Fatal(err)
@@ -57,8 +57,8 @@ func TestReadme(t *testing.T) {
 		if !strings.HasSuffix(block, c.end) {
 			t.Fatalf("%s does not end with %q", c.file, c.end)
 		}
-		if !strings.Contains(string(readme), "\n"+block+"```") {
-			t.Errorf("the README does not show %s as it is, from %q on", c.file, c.begin)
+		if !strings.Contains(string(page), "\n"+block+"```") {
+			t.Errorf("%s does not show %s as it is, from %q on", c.page, c.file, c.begin)
 		}
 	}
 }

@@ -16,7 +16,7 @@ import (
 
 func TestMain(m *testing.M) { leak.Main(m) }
 
-// TestRun runs the program as the README shows it.
+// TestRun runs the program as the tutorial shows it.
 func TestRun(t *testing.T) {
 	if _, err := exec.LookPath("python3"); err != nil {
 		t.Skip("python3 is not installed: apt-get install python3")
@@ -57,9 +57,9 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestReadme holds the README's code against this program.
-func TestReadme(t *testing.T) {
-	readme, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
+// TestTutorial holds the tutorial's code against this program.
+func TestTutorial(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "tutorial.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +68,7 @@ func TestReadme(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, rest, _ := strings.Cut(string(code), "func run(")
-	if !strings.Contains(string(readme), "\nfunc run("+rest+"```") {
-		t.Error("README.md does not show main.go as it is, from func run on")
+	if !strings.Contains(string(page), "\nfunc run("+rest+"```") {
+		t.Error("docs/tutorial.md does not show main.go as it is, from func run on")
 	}
 }
