@@ -64,14 +64,14 @@ func (p *Pool) settle(w *worker) {
 	ended := p.verdicts(w)
 	p.report(w, from, now)
 	if w.spare != "" {
-		w.cage.temp, w.spare = w.spare, ""
+		w.isolation.temp, w.spare = w.spare, ""
 	}
 	p.mu.Unlock()
 	p.closeEnds(w)
 	for _, c := range ended {
 		p.deliver(c)
 	}
-	if err := p.freeCage(&w.cage); err != nil {
+	if err := p.freeIsolation(&w.isolation); err != nil {
 		p.logs.fault(fmt.Errorf("worker %s: what it left behind: %w", w.name, err))
 	}
 	p.mu.Lock()

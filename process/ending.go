@@ -132,7 +132,7 @@ func (p *Pool) tendEnd(now int64) bool {
 		return false
 	}
 	if p.queue.n == 0 && len(p.blocked.all) == 0 {
-		p.nursery.abandon()
+		p.forkServer.abandon()
 		for _, w := range p.workers {
 			switch w.state.State() {
 			case WorkerStarting:
@@ -190,7 +190,7 @@ func (p *Pool) tendStuck(now int64) {
 func (p *Pool) finish() {
 	err := p.spawn.Close()
 	p.tasks.Wait()
-	err = errors.Join(p.nursery.close(), err, p.closeCages())
+	err = errors.Join(p.forkServer.close(), err, p.closeIsolation())
 	p.leaveBudget()
 	p.mu.Lock()
 	if _, e := p.state.MoveAny(Closed); e != nil {

@@ -100,15 +100,15 @@ func (o *oneShot) run() {
 		}
 	}
 	p.mu.Lock()
-	o.left.cage.temp, o.w.spare = o.w.spare, ""
+	o.left.isolation.temp, o.w.spare = o.w.spare, ""
 	p.mu.Unlock()
 	var err error
-	if o.left.cage, err = p.fillCage(o.left.cage, p.boundsOf(o.c)); err != nil {
+	if o.left.isolation, err = p.fillIsolation(o.left.isolation, p.boundsOf(o.c)); err != nil {
 		fail(err)
 		return
 	}
 	spec := o.spec(args, &made)
-	o.left.cage.enter(&spec)
+	o.left.isolation.enter(&spec)
 	child, err := p.startProcess(spec)
 	made.closeChild()
 	if err != nil {
@@ -226,7 +226,7 @@ func (o *oneShot) feed(made *pipes) {
 		stop = timer.Stop
 	}
 	exit, err := o.child.Wait()
-	o.exit, o.err, o.usage = exit, err, o.left.cage.usage()
+	o.exit, o.err, o.usage = exit, err, o.left.isolation.usage()
 	p.mu.Lock()
 	o.w.exited = true
 	p.giveBack(o.w)

@@ -8,8 +8,8 @@ import (
 // leftover is what a process (Exec) leaves to be put away. That is done once the next
 // one in its place has been started, which need not wait for it.
 type leftover struct {
-	pipes [2]*os.File
-	cage  cage
+	pipes     [2]*os.File
+	isolation isolation
 }
 
 // leave keeps l until somebody puts it away. Pool.mu is held.
@@ -30,19 +30,19 @@ func (p *Pool) tidy(w *worker) {
 				_ = f.Close()
 			}
 		}
-		if spare && l.cage.temp != "" && p.config.Sandbox.Profile != ProfileStrict && untouched(l.cage.temp) {
+		if spare && l.isolation.temp != "" && p.config.Sandbox.Profile != ProfileStrict && untouched(l.isolation.temp) {
 			p.mu.Lock()
 			if s := w.state.State(); w.spare == "" && (s == WorkerIdle || s == WorkerBusy) {
-				w.spare, l.cage.temp = l.cage.temp, ""
+				w.spare, l.isolation.temp = l.isolation.temp, ""
 			}
 			p.mu.Unlock()
 			spare = false
 		}
-		if l.cage == (cage{}) {
+		if l.isolation == (isolation{}) {
 			continue
 		}
 		p.tasks.Go(func() { // ends when it is removed, which may take long
-			if err := p.freeCage(&l.cage); err != nil {
+			if err := p.freeIsolation(&l.isolation); err != nil {
 				p.logs.fault(fmt.Errorf("process of %s: what it left behind: %w", w.name, err))
 			}
 		})

@@ -29,8 +29,8 @@ type Pool struct {
 	late    late
 	room    bullpen.RoomSignal
 
-	share   *share   // nil without a budget
-	nursery *nursery // nil without modules to preload
+	share      *share      // nil without a budget
+	forkServer *forkServer // nil without modules to preload
 
 	poke     chan struct{} // wakes the keeper; one element is enough
 	over     chan struct{} // closed when nothing of the pool is left
@@ -90,17 +90,17 @@ func New(c Config) (*Pool, error) {
 		poke: make(chan struct{}, 1), over: make(chan struct{}), gaveUp: make(chan struct{}),
 		min: r.Min, max: r.Max, ready: map[chan struct{}]struct{}{},
 	}
-	if err := p.openCages(); err != nil {
+	if err := p.openIsolation(); err != nil {
 		return nil, errors.Join(err, spawn.Close())
 	}
 	if err := p.joinBudget(); err != nil {
-		return nil, errors.Join(err, spawn.Close(), p.closeCages())
+		return nil, errors.Join(err, spawn.Close(), p.closeIsolation())
 	}
 	p.state.Init(&poolStates, Open)
 	p.late.pool = p
 	p.logs = newLogs(r.Logger.With("pool", r.Name), r.LogRate, p.tell)
 	p.spin.init()
-	p.openNursery()
+	p.openForkServer()
 	// The keeper and the log writer end with the pool; the keeper closes over.
 	go p.keep()
 	return p, nil

@@ -13,17 +13,17 @@ import (
 	"github.com/bullpen-run/bullpen/internal/confine"
 )
 
-// nursery forks the workers of a pool with Preload from one process that has
+// forkServer forks the workers of a pool with Preload from one process that has
 // imported their modules. That process is started by New, and again when it has
 // died, which touches no worker.
-type nursery struct {
+type forkServer struct {
 	pool *Pool
 
 	mu     sync.Mutex      // held while the process is started: who wants a worker waits for it
 	server *confine.Server // +checklocks:mu; nil: none, or it is of no further use
 	closed bool            // +checklocks:mu
 
-	ctx     context.Context //nolint:containedctx // the nursery's own: it ends when no worker is wanted any more
+	ctx     context.Context //nolint:containedctx // its own: it ends when no worker is wanted any more
 	cancel  context.CancelFunc
 	hearers sync.WaitGroup
 }
@@ -40,20 +40,20 @@ func (r *resolved) checkPreload() error {
 	return err
 }
 
-// openNursery begins to start the process, where there are modules to preload.
-func (p *Pool) openNursery() {
+// openForkServer begins to start the process, where there are modules to preload.
+func (p *Pool) openForkServer() {
 	if len(p.config.Preload) == 0 {
 		return
 	}
-	p.nursery = &nursery{pool: p}
-	p.nursery.ctx, p.nursery.cancel = context.WithCancel(context.Background())
+	p.forkServer = &forkServer{pool: p}
+	p.forkServer.ctx, p.forkServer.cancel = context.WithCancel(context.Background())
 	// Ends when the process is ready or cannot be started, which the first worker
 	// tells that needs it; finish waits for it.
-	p.tasks.Go(func() { _, _ = p.nursery.current() })
+	p.tasks.Go(func() { _, _ = p.forkServer.current() })
 }
 
 // start forks a worker. spec is that of a worker that is started by itself.
-func (n *nursery) start(spec confine.Spec) (*confine.Child, error) {
+func (n *forkServer) start(spec confine.Spec) (*confine.Child, error) {
 	_, worker, err := zygoteCommand(n.pool.config.path, spec.Args, nil)
 	if err != nil {
 		return nil, err
@@ -99,7 +99,7 @@ func below(path, folder string) bool {
 }
 
 // current gives the process, and starts it where there is none.
-func (n *nursery) current() (*confine.Server, error) {
+func (n *forkServer) current() (*confine.Server, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.closed || n.ctx.Err() != nil {
@@ -122,7 +122,7 @@ func (n *nursery) current() (*confine.Server, error) {
 }
 
 // drop forgets a process that is of no further use.
-func (n *nursery) drop(server *confine.Server) {
+func (n *forkServer) drop(server *confine.Server) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.server == server {
@@ -131,14 +131,14 @@ func (n *nursery) drop(server *confine.Server) {
 }
 
 // +checklocks:n.mu
-func (n *nursery) dropLocked() {
+func (n *forkServer) dropLocked() {
 	server := n.server
 	n.server = nil
 	n.pool.logs.fault(errors.Join(errors.New("the process that preloads modules has ended and is started anew"), server.Close()))
 }
 
 // launch starts the process. What it prints becomes log records.
-func (n *nursery) launch() (*confine.Server, error) {
+func (n *forkServer) launch() (*confine.Server, error) {
 	c := n.pool.config
 	args, _, err := zygoteCommand(c.path, c.args, c.Preload)
 	if err != nil {
@@ -177,7 +177,7 @@ func (n *nursery) launch() (*confine.Server, error) {
 }
 
 // listen turns what the process prints into log records, until it has ended.
-func (n *nursery) listen(file *os.File, stream string) {
+func (n *forkServer) listen(file *os.File, stream string) {
 	w := &worker{pool: n.pool, name: n.pool.config.Name + "-preload", flight: make([]*call, 1)}
 	s := newSplitter(w, nil, newTail(), stream)
 	// Ends at the end of file or when hush wakes it; close waits for it.
@@ -189,7 +189,7 @@ func (n *nursery) listen(file *os.File, stream string) {
 
 // hush ends listening soon after the process has ended, whoever else still has
 // its streams.
-func (n *nursery) hush(made *pipes) {
+func (n *forkServer) hush(made *pipes) {
 	soon := time.Now().Add(n.pool.config.Grace)
 	_ = made.stdout.host.SetReadDeadline(soon) // closed ones need none
 	_ = made.stderr.host.SetReadDeadline(soon)
@@ -197,7 +197,7 @@ func (n *nursery) hush(made *pipes) {
 
 // abandon gives up a process that is not ready yet: nobody waits for workers any
 // more.
-func (n *nursery) abandon() {
+func (n *forkServer) abandon() {
 	if n != nil {
 		n.cancel()
 	}
@@ -205,7 +205,7 @@ func (n *nursery) abandon() {
 
 // close ends the process and waits until nothing of it is left. Workers have
 // ended before.
-func (n *nursery) close() error {
+func (n *forkServer) close() error {
 	if n == nil {
 		return nil
 	}

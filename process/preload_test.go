@@ -66,7 +66,7 @@ func preloaded(t *testing.T, program string) Config {
 // zygotePID waits for the process from which workers are forked.
 func zygotePID(t *testing.T, p *Pool) int {
 	t.Helper()
-	server, err := p.nursery.current()
+	server, err := p.forkServer.current()
 	if err != nil {
 		t.Fatal(err)
 	}

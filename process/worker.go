@@ -26,23 +26,23 @@ const (
 // leaves the state starting; who reads them earlier (pid, child, in) holds
 // Pool.mu, under which those are set.
 type worker struct {
-	pool   *Pool
-	name   string
-	slot   int   // of a process (Exec), from 1; the lowest that is free
-	born   int64 // times since the pool's epoch
-	age    int   // generation of the code it runs
-	codec  wire.Codec
-	talk   *frames.Session // codec, with Frames; nil otherwise
-	page   *protocol.Page  // nil when the worker does not keep it
-	hello  *frames.Hello   // nil before it is ready, and for other protocols
-	child  *confine.Child
-	pid    int
-	tail   *tail // last lines of standard error
-	in     *wire.Writer
-	out    *wire.Reader
-	memory *confine.Memory
-	cage   cage
-	talks  bool // the last process (Exec) had much to say; of who runs them
+	pool      *Pool
+	name      string
+	slot      int   // of a process (Exec), from 1; the lowest that is free
+	born      int64 // times since the pool's epoch
+	age       int   // generation of the code it runs
+	codec     wire.Codec
+	talk      *frames.Session // codec, with Frames; nil otherwise
+	page      *protocol.Page  // nil when the worker does not keep it
+	hello     *frames.Hello   // nil before it is ready, and for other protocols
+	child     *confine.Child
+	pid       int
+	tail      *tail // last lines of standard error
+	in        *wire.Writer
+	out       *wire.Reader
+	memory    *confine.Memory
+	isolation isolation
+	talks     bool // the last process (Exec) had much to say; of who runs them
 
 	// sentTo is the number of the last task that was encoded: an answer to a
 	// later one is a lie. The encoder writes, the decoder reads.
@@ -206,7 +206,7 @@ func (w *worker) start() error {
 		return err
 	}
 	var err error
-	if w.cage, err = w.pool.newCage(w.pool.config.bounds()); err != nil {
+	if w.isolation, err = w.pool.newIsolation(w.pool.config.bounds()); err != nil {
 		made.closeHost()
 		return err
 	}
@@ -239,7 +239,7 @@ func (w *worker) start() error {
 
 // spec says what to start, with the descriptors that the protocol needs.
 func (w *worker) spec(made *pipes) (spec confine.Spec, _ *confine.Memory, _ error) {
-	defer func() { w.cage.enter(&spec) }()
+	defer func() { w.isolation.enter(&spec) }()
 	c := w.pool.config
 	spec = confine.Spec{Path: c.path, Args: c.args, Env: c.env, Dir: c.Dir}
 	if c.Protocol == Lines {
@@ -323,7 +323,7 @@ func (w *worker) watch() {
 		exit = confine.Exit{Code: -1}
 		err = fmt.Errorf("waiting for worker %s: %w", w.name, err)
 	}
-	usage := w.cage.usage()
+	usage := w.isolation.usage()
 	p.mu.Lock()
 	usage.Peak = max(usage.Peak, w.usage.Peak) // where it was watched
 	w.usage = usage

@@ -16,7 +16,7 @@ import (
 	"github.com/bullpen-run/bullpen/protocol"
 )
 
-// zoo is the cage of bad workers: each speaks the protocol by hand, up to the
+// zoo is a collection of bad workers: each speaks the protocol by hand, up to the
 // point where it lies. The role says what happens with a task.
 func zoo(role string, args []string) {
 	switch role {

@@ -118,15 +118,15 @@ func TestPlacesOfADeadNode(t *testing.T) {
 		for range 6 {
 			enqueued(t, q, job.Job{Group: "a"})
 		}
-		crew := newTeam(4, echoes)
-		workOn(t, q, crew, WorkConfig{Group: job.GroupLimits{Concurrency: 1}})
+		executor := newTeam(4, echoes)
+		workOn(t, q, executor, WorkConfig{Group: job.GroupLimits{Concurrency: 1}})
 		<-time.After(lease)
-		if n := crew.most.Load(); n != 0 {
+		if n := executor.most.Load(); n != 0 {
 			t.Errorf("%d jobs ran before the lease of the node with their place was over", n)
 		}
 		<-time.After(lease)
-		if n := q.Stats().Ended[bullpen.OK]; n != 6 || crew.most.Load() != 1 {
-			t.Errorf("two leases after the death of a node %d jobs have run, %d at the same time; want 6, one at a time", n, crew.most.Load())
+		if n := q.Stats().Ended[bullpen.OK]; n != 6 || executor.most.Load() != 1 {
+			t.Errorf("two leases after the death of a node %d jobs have run, %d at the same time; want 6, one at a time", n, executor.most.Load())
 		}
 	})
 }

@@ -10,9 +10,9 @@ import (
 	bullpen "github.com/bullpen-run/bullpen"
 )
 
-// crew is an executor for tests: a goroutine for each task, at most size at a
+// executor is an executor for tests: a goroutine for each task, at most size at a
 // time, and a queue of the same size.
-type crew struct {
+type executor struct {
 	size    int
 	handler bullpen.Handler
 	running atomic.Int64
@@ -21,9 +21,11 @@ type crew struct {
 	refuse  atomic.Pointer[error] // what Submit answers, nil to accept
 }
 
-func newCrew(size int, handler bullpen.Handler) *crew { return &crew{size: size, handler: handler} }
+func newExecutor(size int, handler bullpen.Handler) *executor {
+	return &executor{size: size, handler: handler}
+}
 
-func (c *crew) Submit(ctx context.Context, t bullpen.Task, done func(bullpen.Result, error)) error {
+func (c *executor) Submit(ctx context.Context, t bullpen.Task, done func(bullpen.Result, error)) error {
 	if err := c.refuse.Load(); err != nil {
 		return *err
 	}
@@ -39,7 +41,7 @@ func (c *crew) Submit(ctx context.Context, t bullpen.Task, done func(bullpen.Res
 	return nil
 }
 
-func (c *crew) run(ctx context.Context, t bullpen.Task) (r bullpen.Result, err error) {
+func (c *executor) run(ctx context.Context, t bullpen.Task) (r bullpen.Result, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = &bullpen.TaskError{Outcome: bullpen.Panic, Task: t.Name, ID: t.ID, Message: fmt.Sprint(p), ExitCode: -1}
@@ -49,7 +51,7 @@ func (c *crew) run(ctx context.Context, t bullpen.Task) (r bullpen.Result, err e
 	var te *bullpen.TaskError
 	switch {
 	case err == nil:
-		return bullpen.Result{Payload: b, Stats: bullpen.Stats{Worker: "crew"}}, nil
+		return bullpen.Result{Payload: b, Stats: bullpen.Stats{Worker: "executor"}}, nil
 	case errors.As(err, &te):
 		return r, te
 	case ctx.Err() != nil:
@@ -65,14 +67,14 @@ func (c *crew) run(ctx context.Context, t bullpen.Task) (r bullpen.Result, err e
 	}
 }
 
-func (c *crew) Capacity() int { return max(0, c.size-int(c.running.Load())) }
+func (c *executor) Capacity() int { return max(0, c.size-int(c.running.Load())) }
 
-func (c *crew) Guarantees() bullpen.Guarantees { return bullpen.Guarantees{Exact: true} }
+func (c *executor) Guarantees() bullpen.Guarantees { return bullpen.Guarantees{Exact: true} }
 
-func (c *crew) Drain(context.Context) error { return c.Close() }
-func (c *crew) Stop(context.Context) error  { return c.Close() }
+func (c *executor) Drain(context.Context) error { return c.Close() }
+func (c *executor) Stop(context.Context) error  { return c.Close() }
 
-func (c *crew) Close() error {
+func (c *executor) Close() error {
 	c.closed.Store(true)
 	c.wg.Wait()
 	return nil

@@ -56,7 +56,7 @@ func echo(_ context.Context, t bullpen.Task) ([]byte, error) { return t.Payload,
 func TestRun(t *testing.T) {
 	t.Parallel()
 	q := open(t, queue.Config{})
-	work(t, q, newCrew(4, echo))
+	work(t, q, newExecutor(4, echo))
 	for i := range 100 {
 		want := fmt.Sprint("payload ", i)
 		_, r, err := q.Run(t.Context(), job.Job{Name: "echo", Payload: []byte(want)})

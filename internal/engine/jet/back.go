@@ -18,9 +18,9 @@ type back struct {
 	mu  sync.Mutex
 	all map[engine.Consumer]map[uint64]time.Time // guarded by mu: when the delay of each sequence number is over
 
-	peaces map[uint64]peace // guarded by mu: by sequence number
-	news   chan struct{}    // guarded by mu: closed when one is noted; nil when nobody waits
-	pruned int              // guarded by mu: how many were left when old ones were last looked for
+	given  map[uint64]returned // guarded by mu: by sequence number
+	news   chan struct{}       // guarded by mu: closed when one is noted; nil when nobody waits
+	pruned int                 // guarded by mu: how many were left when old ones were last looked for
 }
 
 // give notes that seq was given back.

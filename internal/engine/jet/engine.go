@@ -74,7 +74,7 @@ func newEngine(c Config, js jetstream.JetStream) *Engine {
 		ended:     make(chan struct{}),
 	}
 	e.back.forget = c.Options.Lease
-	e.trust()
+	e.noteUseful()
 	e.spread = e.prefix + "tell."
 	e.inbox = c.Conn.NewInbox() + "."
 	e.life, e.end = context.WithCancel(context.Background())

@@ -193,14 +193,14 @@ func (f *feed) status(subject, code, description, pending string) {
 	}
 	t.mu.Unlock()
 	if refused {
-		t.engine.judge(code != "503" && !ends(description))
+		t.engine.noteAnswer(code != "503" && !ends(description))
 		t.engine.log.Debug("jet: a request for jobs was refused", "consumer", consumerName(t.consumer), "status", code, "words", description)
 		if code == "503" || strings.Contains(description, "Deleted") {
 			t.engine.forget(t.consumer)
 		}
 	}
 	if !refused {
-		t.engine.judge(true)
+		t.engine.noteAnswer(true)
 	}
 	t.giveBack(now)
 }

@@ -116,7 +116,7 @@ func (e *Engine) askOnce(ctx context.Context, subject string, question []byte) (
 	defer cancel()
 	m, err := e.conn.RequestWithContext(try, subject, question)
 	if err == nil || ctx.Err() == nil {
-		e.judge(err == nil && !unable(m.Data))
+		e.noteAnswer(err == nil && !unable(m.Data))
 	}
 	return m, err
 }

@@ -158,7 +158,7 @@ func (e *Engine) answered(m *nats.Msg) {
 	} else {
 		v = parseAnswer(e.places[tokenStream(token)].confirm, m.Data)
 	}
-	e.judge(!v.passing())
+	e.noteAnswer(!v.passing())
 	if v.passing() && e.puts.later(token, e.ticks.Load()+1, passingPatience) {
 		return
 	}
@@ -244,7 +244,7 @@ func (e *Engine) sweepPuts(lost bool) {
 	if !lost {
 		why = fmt.Sprintf("none within %v", time.Duration(patience)*tick)
 		if len(over) > 0 {
-			e.doubt()
+			e.noteUseless()
 		}
 	}
 	e.unanswered(over, why)

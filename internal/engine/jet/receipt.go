@@ -72,7 +72,7 @@ type receipt struct {
 func (r *receipt) Ack() {
 	if r.end() {
 		r.taker.engine.jobs.freed(r.size)
-		r.taker.engine.back.forgive(r.seq)
+		r.taker.engine.back.ended(r.seq)
 		r.taker.engine.tell(r.reply, wordAck)
 	}
 }

@@ -138,7 +138,7 @@ func (t *taker) delivered(f *feed, m *nats.Msg) {
 	if h.deliveries > 1 {
 		e.back.take(t.consumer, h.seq)
 	}
-	e.judge(true)
+	e.noteAnswer(true)
 	d := t.delivery(m, h)
 	t.calls.Lock()
 	defer t.calls.Unlock()
@@ -179,7 +179,7 @@ func (t *taker) delivery(m *nats.Msg, h handout) engine.Delivery {
 
 // orphan reports whether somebody else may have had a delivery and not given it back.
 func (t *taker) orphan(h handout) bool {
-	return h.deliveries > 1 && !t.engine.inPeace(h.seq, h.deliveries-1)
+	return h.deliveries > 1 && !t.engine.givenBack(h.seq, h.deliveries-1)
 }
 
 // headerSize is about what the headers of a message take.
@@ -228,7 +228,7 @@ func (t *taker) sweep() {
 	}
 	t.mu.Unlock()
 	if silent {
-		e.doubt()
+		e.noteUseless()
 	}
 	t.giveBack(n)
 }

@@ -58,7 +58,7 @@ func (f *fixture) chained(id, want string) {
 func testChain(f *fixture) {
 	f.open(queue.Config{})
 	id := f.chain(job.Job{Name: "a", Payload: []byte("-")}, job.Job{Queue: "other", Name: "b"}, job.Job{Name: "c", Delay: 20 * time.Millisecond})
-	c := newCrew(2, says)
+	c := newExecutor(2, says)
 	f.work(f.Queue, c, queue.WorkConfig{})
 	f.work(f.Queue, c, queue.WorkConfig{Queue: "other"})
 	f.chained(id, "-abc")
@@ -93,7 +93,7 @@ func testChainFails(f *fixture) {
 		f.t.Fatalf("WaitChain = %v, want the failure of the second job", err)
 	}
 	f.reopen()
-	f.work(f.Queue, newCrew(1, says), queue.WorkConfig{})
+	f.work(f.Queue, newExecutor(1, says), queue.WorkConfig{})
 	again, err := f.RetryDead(f.ctx(), end.ID)
 	if err != nil {
 		f.t.Fatalf("RetryDead = %v", err)
@@ -109,8 +109,8 @@ func testChainNodes(f *fixture) {
 		all = append(all, job.Job{Name: fmt.Sprint(i), Queue: []string{"default", "other"}[i%2]})
 	}
 	id := f.chain(all...)
-	f.work(f.Queue, newCrew(1, says), queue.WorkConfig{})
-	f.work(other, newCrew(1, says), queue.WorkConfig{Queue: "other"})
+	f.work(f.Queue, newExecutor(1, says), queue.WorkConfig{})
+	f.work(other, newExecutor(1, says), queue.WorkConfig{Queue: "other"})
 	f.chained(id, "01234567")
 	if r, err := other.WaitChain(f.ctx(), id); err != nil || string(r.Payload) != "01234567" {
 		f.t.Errorf("WaitChain on another node = %q, %v", r.Payload, err)
@@ -148,10 +148,10 @@ func callbacks(b job.Batch) job.Batch {
 }
 
 // called checks that the callbacks ran once each, by name.
-func (f *fixture) called(want map[string]int, crews ...*crew) {
+func (f *fixture) called(want map[string]int, executors ...*executor) {
 	f.t.Helper()
 	got := make(map[string]int)
-	for _, c := range crews {
+	for _, c := range executors {
 		for _, s := range c.of("") {
 			if n := s.task.Name; n == "then" || n == "failed" {
 				got[n]++
@@ -234,7 +234,7 @@ func testBatchPieces(f *fixture) {
 	}
 	f.reopen()
 	add(45, 15)
-	more := newCrew(4, says)
+	more := newExecutor(4, says)
 	f.work(f.Queue, more, queue.WorkConfig{})
 	if _, err := f.SealBatch(f.ctx(), b.ID, 70); err != nil {
 		f.t.Fatalf("SealBatch = %v", err)
@@ -282,7 +282,7 @@ func testBatchCanceled(f *fixture) {
 func testBatchReopen(f *fixture) {
 	f.open(queue.Config{})
 	id := f.batch(callbacks(job.Batch{}), jobs(400, job.Job{})).ID
-	c := newCrew(4, short)
+	c := newExecutor(4, short)
 	w := f.work(f.Queue, c, queue.WorkConfig{})
 	f.eventually("some have ended", func() bool {
 		i, err := f.GetBatch(f.ctx(), id)
@@ -290,7 +290,7 @@ func testBatchReopen(f *fixture) {
 	})
 	w.stop()
 	f.reopen()
-	again := newCrew(4, short)
+	again := newExecutor(4, short)
 	f.work(f.Queue, again, queue.WorkConfig{})
 	i := f.whole(f.Queue, id)
 	if i.OK != 400 || i.Lost != 0 {
@@ -303,10 +303,10 @@ func testBatchReopen(f *fixture) {
 func testBatchNodes(f *fixture) {
 	f.open(queue.Config{})
 	nodes := []*queue.Queue{f.Queue, f.another(), f.another()}
-	var crews []*crew
+	var executors []*executor
 	for _, q := range nodes {
-		c := newCrew(2, says)
-		crews = append(crews, c)
+		c := newExecutor(2, says)
+		executors = append(executors, c)
 		f.work(q, c, queue.WorkConfig{})
 	}
 	all := append(jobs(290, job.Job{Name: "good"}), jobs(10, job.Job{Name: "fails"})...)
@@ -319,7 +319,7 @@ func testBatchNodes(f *fixture) {
 	i := f.whole(f.Queue, id)
 	f.good(i.ThenID)
 	f.good(i.FailedID)
-	f.called(map[string]int{"then": 1, "failed": 1}, crews...)
+	f.called(map[string]int{"then": 1, "failed": 1}, executors...)
 }
 
 // testBatchTakenOver has the node that made a batch go away, and one finish it that
@@ -329,7 +329,7 @@ func testBatchTakenOver(f *fixture) {
 	other := f.another()
 	id := f.batch(callbacks(job.Batch{}), jobs(40, job.Job{})).ID
 	var ran atomic.Int32
-	w := f.work(f.Queue, newCrew(1, func(ctx context.Context, _ bullpen.Task) ([]byte, error) {
+	w := f.work(f.Queue, newExecutor(1, func(ctx context.Context, _ bullpen.Task) ([]byte, error) {
 		if ran.Add(1) > 10 {
 			<-ctx.Done()
 		}
@@ -341,7 +341,7 @@ func testBatchTakenOver(f *fixture) {
 	})
 	w.stop()
 	f.shut(f.Queue)
-	c := newCrew(2, short)
+	c := newExecutor(2, short)
 	f.work(other, c, queue.WorkConfig{})
 	i := f.whole(other, id)
 	if i.OK != 40 {

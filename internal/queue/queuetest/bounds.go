@@ -98,7 +98,7 @@ func testClosed(f *fixture) {
 	_, calls["List"] = q.List(f.ctx(), job.Filter{})
 	_, calls["Depth"] = q.Depth(f.ctx(), "default")
 	_, calls["Status"] = q.Status(f.ctx())
-	calls["Work"] = q.Work(f.ctx(), newCrew(1, echo), queue.WorkConfig{})
+	calls["Work"] = q.Work(f.ctx(), newExecutor(1, echo), queue.WorkConfig{})
 	for name, err := range calls {
 		if name != "Close" && !errors.Is(err, job.ErrClosed) {
 			f.t.Errorf("%s after Close = %v, want ErrClosed", name, err)

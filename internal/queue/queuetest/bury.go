@@ -56,9 +56,9 @@ func mortal(name string) job.Job {
 }
 
 // mortals work, and die of what their task says.
-func (f *fixture) mortals(g *gate) *crew {
+func (f *fixture) mortals(g *gate) *executor {
 	f.t.Helper()
-	c := newCrew(4, func(ctx context.Context, t bullpen.Task) ([]byte, error) {
+	c := newExecutor(4, func(ctx context.Context, t bullpen.Task) ([]byte, error) {
 		switch t.Name {
 		case "crash":
 			return nil, ends(bullpen.Crashed)
@@ -79,7 +79,7 @@ func (f *fixture) mortals(g *gate) *crew {
 }
 
 // toldOf are the jobs that were told of a death.
-func toldOf(c *crew) (all []start) {
+func toldOf(c *executor) (all []start) {
 	for _, s := range c.of("") {
 		if s.Reason != "" {
 			all = append(all, s)

@@ -60,7 +60,7 @@ func (f *fixture) empty() {
 
 func testCancelWaiting(f *fixture) {
 	f.open(queue.Config{Retry: job.Retry{Backoff: time.Hour}})
-	c := newCrew(2, byName(newGate()))
+	c := newExecutor(2, byName(newGate()))
 	w := f.work(f.Queue, c, queue.WorkConfig{})
 	retrying := f.enqueue(job.Job{Name: "retry"}).ID
 	f.state(retrying, job.Retrying)
@@ -181,7 +181,7 @@ func testCancelElsewhere(f *fixture) {
 }
 
 // still wants that no job starts for a moment.
-func (f *fixture) still(c *crew, n int) {
+func (f *fixture) still(c *executor, n int) {
 	f.t.Helper()
 	f.pass(moment)
 	if got := len(c.of("")); got != n {
@@ -212,7 +212,7 @@ func testPause(f *fixture) {
 	f.paused(f.Queue, true)
 	ids := f.enqueueAll([]job.Job{{}, {Priority: job.High}, {Priority: job.Low}, {Delay: 20 * time.Millisecond}})
 	f.still(c, 1)
-	other := newCrew(1, echo)
+	other := newExecutor(1, echo)
 	f.work(f.Queue, other, queue.WorkConfig{Queue: "other"})
 	f.good(f.enqueue(job.Job{Queue: "other"}).ID)
 	f.eventually("Depth tells of 4 that wait", func() bool {

@@ -86,7 +86,7 @@ func (f *fixture) told(feed *queue.Feed, want map[job.EventKind]int) {
 func testNothingLeft(f *fixture) {
 	f.open(queue.Config{Retry: job.Retry{Attempts: 2}})
 	g := newGate()
-	w := f.work(f.Queue, newCrew(4, byName(g)), queue.WorkConfig{})
+	w := f.work(f.Queue, newExecutor(4, byName(g)), queue.WorkConfig{})
 	ids := f.enqueueAll([]job.Job{
 		{Name: "echo"}, {Name: "fail"}, {Name: "retry"}, {Name: "echo", Delay: 20 * time.Millisecond},
 		{Name: "gate"}, {Name: "retry", Retry: job.Retry{Backoff: time.Hour}}, {Name: "retry", Retry: job.Retry{Backoff: time.Minute}},
@@ -106,7 +106,7 @@ func testNothingLeft(f *fixture) {
 	}
 	f.bad(again.ID, bullpen.Failed, job.Final)
 	w.stop()
-	busy := newCrew(1, echo)
+	busy := newExecutor(1, echo)
 	refused := 0
 	busy.refusing(func(bullpen.Task) error {
 		if refused++; refused <= 3 {

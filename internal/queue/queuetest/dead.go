@@ -44,7 +44,7 @@ func (f *fixture) dead(filter job.Filter) []string {
 
 func testDead(f *fixture) {
 	f.open(queue.Config{})
-	c := newCrew(1, fails)
+	c := newExecutor(1, fails)
 	f.work(f.Queue, c, queue.WorkConfig{Queue: "a"})
 	f.work(f.Queue, c, queue.WorkConfig{Queue: "b"})
 	var ids []string
@@ -237,7 +237,7 @@ func testNoCompensation(f *fixture) {
 	f.cancel(f.Queue, canceled)
 	expired, unknown := j, j
 	expired.Deadline, unknown.Name = time.Now(), "unknown"
-	c := newCrew(2, echo)
+	c := newExecutor(2, echo)
 	c.refusing(func(t bullpen.Task) error {
 		if t.Name == "unknown" {
 			return bullpen.ErrUnknownTask

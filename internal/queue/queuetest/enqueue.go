@@ -50,15 +50,15 @@ func testRoundTrip(f *fixture) {
 		f.t.Errorf("Enqueued is %v, want a time since %v", i.Enqueued, before)
 	}
 	deadlines := make(chan time.Time, 1)
-	c := newCrew(2, func(ctx context.Context, t bullpen.Task) ([]byte, error) {
+	c := newExecutor(2, func(ctx context.Context, t bullpen.Task) ([]byte, error) {
 		d, _ := ctx.Deadline()
 		deadlines <- d
 		return append([]byte("sent "), t.Payload...), nil
 	})
 	f.work(f.Queue, c, queue.WorkConfig{Queue: j.Queue})
 	r := f.good(ref.ID)
-	if want := "sent " + string(j.Payload); string(r.Payload) != want || r.Stats.Worker != "crew" || r.Stats.PeakMemory != peakMemory {
-		f.t.Errorf("Wait = %q, %+v, want %q from the crew", r.Payload, r.Stats, want)
+	if want := "sent " + string(j.Payload); string(r.Payload) != want || r.Stats.Worker != "executor" || r.Stats.PeakMemory != peakMemory {
+		f.t.Errorf("Wait = %q, %+v, want %q from the executor", r.Payload, r.Stats, want)
 	}
 	if d := await(f, "the handler runs", deadlines); !near(d, j.Deadline) {
 		f.t.Errorf("the handler has the deadline %v, want %v", d, j.Deadline)
@@ -79,7 +79,7 @@ func testRoundTrip(f *fixture) {
 func (f *fixture) checkEnded(i *job.Info, j job.Job, enqueued time.Time, r bullpen.Result) {
 	f.t.Helper()
 	if i.State != job.Done || i.Outcome != bullpen.OK || i.Reason != "" || i.Err != nil || !bytes.Equal(i.Result, r.Payload) ||
-		i.Attempts != 1 || i.Crashes != 0 || i.Node != "here" || i.Worker != "crew" || i.Stats != r.Stats {
+		i.Attempts != 1 || i.Crashes != 0 || i.Node != "here" || i.Worker != "executor" || i.Stats != r.Stats {
 		f.t.Errorf("Get of a job that is done = %+v, want its result and 1 attempt on node here", i)
 	}
 	if i.Queue != j.Queue || i.Name != j.Name || i.Key != j.Key || i.Priority != j.Priority || !near(i.Enqueued, enqueued) ||
@@ -172,7 +172,7 @@ func testConfigFaults(f *fixture) {
 		}
 	}
 	f.open(queue.Config{})
-	err = f.Work(f.ctx(), newCrew(1, echo), queue.WorkConfig{Queue: "A b", Concurrency: -1})
+	err = f.Work(f.ctx(), newExecutor(1, echo), queue.WorkConfig{Queue: "A b", Concurrency: -1})
 	for _, w := range []string{"Queue", "Concurrency"} {
 		if err == nil || !strings.Contains(err.Error(), w) {
 			f.t.Errorf("Work with all faults = %v, want an error that names %s", err, w)

@@ -11,7 +11,7 @@ import (
 func testGroupLimits(f *fixture) {
 	f.open(queue.Config{})
 	g := newGate()
-	c := newCrew(8, g.handle)
+	c := newExecutor(8, g.handle)
 	f.work(f.Queue, c, queue.WorkConfig{Group: job.GroupLimits{Concurrency: 1}})
 	ids := f.enqueueAll(grouped(8, "a"))
 	starts := func(n int, when string) {
@@ -53,7 +53,7 @@ func testGroupLimits(f *fixture) {
 func testGroupDeadline(f *fixture) {
 	f.open(queue.Config{})
 	g := newGate()
-	f.work(f.Queue, newCrew(4, g.handle), queue.WorkConfig{Group: job.GroupLimits{Concurrency: 1}})
+	f.work(f.Queue, newExecutor(4, g.handle), queue.WorkConfig{Group: job.GroupLimits{Concurrency: 1}})
 	first := f.enqueue(job.Job{Group: "a"}).ID
 	await(f, "one runs", g.started)
 	before := f.enqueue(job.Job{Group: "a"}).ID
@@ -95,7 +95,7 @@ func testGroupGivenBack(f *fixture) {
 	begin := func(q *queue.Queue) *work {
 		f.t.Helper()
 		g := newGate()
-		w := f.work(q, newCrew(4, g.handle), queue.WorkConfig{Grace: -1})
+		w := f.work(q, newExecutor(4, g.handle), queue.WorkConfig{Grace: -1})
 		await(f, "one runs", g.started)
 		await(f, "another runs", g.started)
 		return w
@@ -105,7 +105,7 @@ func testGroupGivenBack(f *fixture) {
 	w.stop() // its node goes on
 	begin(other)
 	f.shut(other)
-	c := newCrew(8, echo)
+	c := newExecutor(8, echo)
 	f.work(f.another(), c, queue.WorkConfig{})
 	for _, id := range ids {
 		f.good(id)
@@ -115,7 +115,7 @@ func testGroupGivenBack(f *fixture) {
 func testGroupReopen(f *fixture) {
 	f.open(queue.Config{Lease: f.subject.Lease})
 	g := newGate()
-	w := f.work(f.Queue, newCrew(4, g.handle), queue.WorkConfig{Grace: -1})
+	w := f.work(f.Queue, newExecutor(4, g.handle), queue.WorkConfig{Grace: -1})
 	if err := f.SetGroupLimits(f.ctx(), "default", "a", job.GroupLimits{Concurrency: 2, Rate: 1000}); err != nil {
 		f.t.Fatal(err)
 	}
@@ -124,7 +124,7 @@ func testGroupReopen(f *fixture) {
 	w.stop()
 	f.reopen()
 	y := newTally()
-	c := newCrew(8, y.around(slow))
+	c := newExecutor(8, y.around(slow))
 	f.work(f.Queue, c, queue.WorkConfig{})
 	ran := 0
 	for _, id := range ids {
@@ -167,10 +167,10 @@ func testGroupFaults(f *fixture) {
 // measured counts the starts of a rate of 40 a second in two seconds. The rate is what
 // they must not exceed, but for a burst that was saved up; on a busy machine they may
 // be fewer.
-func (f *fixture) measured(crews ...*crew) {
+func (f *fixture) measured(executors ...*executor) {
 	f.t.Helper()
 	count := func() (n int) {
-		for _, c := range crews {
+		for _, c := range executors {
 			n += len(c.of(""))
 		}
 		return n
@@ -190,7 +190,7 @@ var slowly = job.GroupLimits{Rate: 40, Burst: 4}
 func testGroupRate(f *fixture) {
 	f.open(queue.Config{})
 	f.enqueueAll(grouped(200, "a"))
-	c := newCrew(16, short)
+	c := newExecutor(16, short)
 	f.work(f.Queue, c, queue.WorkConfig{Group: slowly})
 	f.measured(c)
 	// Without the limit the rest begins at once.
@@ -202,7 +202,7 @@ func testGroupRate(f *fixture) {
 
 func testGroupRateNodes(f *fixture) {
 	f.open(queue.Config{})
-	a, b, other := newCrew(16, short), newCrew(16, short), f.another()
+	a, b, other := newExecutor(16, short), newExecutor(16, short), f.another()
 	f.work(f.Queue, a, queue.WorkConfig{Group: slowly})
 	f.work(other, b, queue.WorkConfig{Group: slowly})
 	f.enqueueAll(grouped(200, "a"))
@@ -214,7 +214,7 @@ func testGroupNodes(f *fixture) {
 	y := newTally()
 	limits := queue.WorkConfig{Group: job.GroupLimits{Concurrency: 2}}
 	for _, q := range []*queue.Queue{f.Queue, f.another(), f.another()} {
-		f.work(q, newCrew(4, y.around(slow)), limits)
+		f.work(q, newExecutor(4, y.around(slow)), limits)
 	}
 	var all []job.Job
 	for i := range 40 {

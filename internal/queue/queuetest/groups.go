@@ -114,7 +114,7 @@ func slow(ctx context.Context, _ bullpen.Task) ([]byte, error) {
 }
 
 // position is how many jobs started before the first with a name.
-func (c *crew) position(name string) int {
+func (c *executor) position(name string) int {
 	return slices.IndexFunc(c.of(""), func(s start) bool { return s.task.Name == name })
 }
 
@@ -165,7 +165,7 @@ func testGroupsBeside(f *fixture) {
 func testGroupConcurrency(f *fixture) {
 	f.open(queue.Config{})
 	y := newTally()
-	c := newCrew(16, y.around(slow))
+	c := newExecutor(16, y.around(slow))
 	f.work(f.Queue, c, queue.WorkConfig{Group: job.GroupLimits{Concurrency: 2}})
 	if err := f.SetGroupLimits(f.ctx(), "default", "c", job.GroupLimits{Concurrency: 3}); err != nil {
 		f.t.Fatal(err)
@@ -190,7 +190,7 @@ func testGroupConcurrency(f *fixture) {
 func testGroupCancel(f *fixture) {
 	f.open(queue.Config{})
 	g := newGate()
-	c := newCrew(4, g.handle)
+	c := newExecutor(4, g.handle)
 	f.work(f.Queue, c, queue.WorkConfig{Group: job.GroupLimits{Concurrency: 1}})
 	ids := f.enqueueAll(grouped(5, "a"))
 	first := await(f, "one runs", g.started).ID
@@ -242,7 +242,7 @@ func testGroupPause(f *fixture) {
 func testGroupRetries(f *fixture) {
 	f.open(queue.Config{Retry: job.Retry{Attempts: 3, Backoff: 20 * time.Millisecond}})
 	y := newTally()
-	c := newCrew(8, y.around(func(_ context.Context, t bullpen.Task) ([]byte, error) {
+	c := newExecutor(8, y.around(func(_ context.Context, t bullpen.Task) ([]byte, error) {
 		if queue.AttemptOf(t).Attempt < 3 {
 			return nil, errors.New("not yet")
 		}
@@ -263,7 +263,7 @@ func testGroupRetries(f *fixture) {
 func testGroupView(f *fixture) {
 	f.open(queue.Config{})
 	g := newGate()
-	c := newCrew(4, g.handle)
+	c := newExecutor(4, g.handle)
 	f.work(f.Queue, c, queue.WorkConfig{Group: job.GroupLimits{Concurrency: 1}})
 	f.enqueueAll(grouped(4, "a"))
 	await(f, "one runs", g.started)
@@ -303,7 +303,7 @@ func testManyGroups(f *fixture) {
 		all = append(all, grouped(3, fmt.Sprint("g", i))...)
 	}
 	ids := f.enqueueAll(all)
-	c := newCrew(8, short)
+	c := newExecutor(8, short)
 	f.work(f.Queue, c, queue.WorkConfig{Group: job.GroupLimits{Concurrency: 1}})
 	for _, id := range ids {
 		f.good(id)

@@ -176,7 +176,7 @@ func testKeyReopen(f *fixture) {
 	f.open(queue.Config{KeyWindow: time.Hour})
 	waiting := f.enqueue(job.Job{Queue: "later", Key: "waits"})
 	done := f.enqueue(job.Job{Key: "ends"})
-	c := newCrew(1, echo)
+	c := newExecutor(1, echo)
 	w := f.work(f.Queue, c, queue.WorkConfig{})
 	f.good(done.ID)
 	w.stop()

@@ -140,7 +140,7 @@ func (m *model) refuse(t bullpen.Task) error {
 // staff starts Work on q.
 func (m *model) staff(q *queue.Queue) *work {
 	m.f.t.Helper()
-	c := newCrew(6, m.handle)
+	c := newExecutor(6, m.handle)
 	c.refusing(m.refuse)
 	return m.f.work(q, c, queue.WorkConfig{Grace: time.Duration(m.intn(20)) * time.Millisecond, Group: job.GroupLimits{Concurrency: 2}})
 }
@@ -285,7 +285,7 @@ func testPlaces(f *fixture) {
 	f.open(queue.Config{})
 	m := newModel(f)
 	var places atomic.Int64
-	c := newCrew(60, func(context.Context, bullpen.Task) ([]byte, error) {
+	c := newExecutor(60, func(context.Context, bullpen.Task) ([]byte, error) {
 		places.Store(int64(1 + m.intn(3)*m.intn(20)))
 		return nil, nil
 	})

@@ -31,7 +31,7 @@ func byName(g *gate) bullpen.Handler {
 func testStates(f *fixture) {
 	f.open(queue.Config{Retry: job.Retry{Backoff: time.Hour}})
 	g := newGate()
-	c := newCrew(8, byName(g))
+	c := newExecutor(8, byName(g))
 	ids := map[job.State]string{}
 	ids[job.Queued] = f.enqueue(job.Job{Queue: "nobody"}).ID
 	f.work(f.Queue, c, queue.WorkConfig{})
@@ -112,7 +112,7 @@ func testList(f *fixture) {
 	check(job.Filter{State: job.Queued, Queue: "b"}, func(i int) bool { return i%5 == 4 })
 	check(job.Filter{State: job.Queued, Queue: "a", Name: "n1"}, func(i int) bool { return i%5 != 4 && i%2 == 1 })
 	check(job.Filter{State: job.Queued, Name: "none"}, func(int) bool { return false })
-	c := newCrew(4, echo)
+	c := newExecutor(4, echo)
 	f.work(f.Queue, c, queue.WorkConfig{Queue: "a"})
 	f.work(f.Queue, c, queue.WorkConfig{Queue: "b"})
 	for _, id := range want {

@@ -21,7 +21,7 @@ func failing(n int, err error) bullpen.Handler {
 }
 
 // numbered wants the attempts of a job to be numbered from 1 to n.
-func (f *fixture) numbered(c *crew, id string, n int) []start {
+func (f *fixture) numbered(c *executor, id string, n int) []start {
 	f.t.Helper()
 	starts := c.of(id)
 	if len(starts) != n {
@@ -52,7 +52,7 @@ func testRetry(f *fixture) {
 		if n == 2 {
 			want, text = bullpen.OK, ""
 		}
-		if a.Number != n+1 || a.Outcome != want || a.Error != text || a.Node != "here" || a.Worker != "crew" || a.Ended.IsZero() {
+		if a.Number != n+1 || a.Outcome != want || a.Error != text || a.Node != "here" || a.Worker != "executor" || a.Ended.IsZero() {
 			f.t.Errorf("attempt %d is %+v, want %v, %q", n+1, a, want, text)
 		}
 	}
@@ -82,7 +82,7 @@ func testRetryPolicy(f *fixture) {
 		{"once", bullpen.Fail("x", true), job.Retry{Attempts: 1}, bullpen.Failed, job.Exhausted, 1},
 		{"twice", bullpen.Fail("x", true), job.Retry{Attempts: 2}, bullpen.Failed, job.Exhausted, 2},
 	} {
-		work := newCrew(1, failing(99, c.err))
+		work := newExecutor(1, failing(99, c.err))
 		w := f.work(f.Queue, work, queue.WorkConfig{Queue: strings.Map(token, c.name)})
 		id := f.enqueue(job.Job{Queue: strings.Map(token, c.name), Retry: c.retry}).ID
 		if end := f.bad(id, c.outcome, c.reason); end.Attempts != c.attempts || end.Task == nil {
@@ -140,7 +140,7 @@ func testRetryFar(f *fixture) {
 
 func testRetryReopen(f *fixture) {
 	f.open(queue.Config{Lease: f.subject.Lease, Retry: job.Retry{Attempts: 3, Backoff: 400 * time.Millisecond}})
-	first := newCrew(1, failing(2, ends(bullpen.Failed)))
+	first := newExecutor(1, failing(2, ends(bullpen.Failed)))
 	w := f.work(f.Queue, first, queue.WorkConfig{})
 	id := f.enqueue(job.Job{}).ID
 	f.state(id, job.Retrying)
@@ -178,7 +178,7 @@ func testQuarantine(f *fixture) {
 	f.open(queue.Config{Node: "here"})
 	for _, o := range []bullpen.Outcome{bullpen.Crashed, bullpen.Memory} {
 		name := o.String()
-		c := newCrew(2, func(_ context.Context, t bullpen.Task) ([]byte, error) {
+		c := newExecutor(2, func(_ context.Context, t bullpen.Task) ([]byte, error) {
 			t.Observer.Log(bullpen.LogLine{Stream: "stderr", Text: "help"})
 			return nil, ends(o)
 		})
@@ -186,7 +186,7 @@ func testQuarantine(f *fixture) {
 		id := f.enqueue(job.Job{Queue: name, Name: "poison", Payload: []byte("p"), Meta: map[string]string{"k": "v"}, Retry: job.Retry{Attempts: 1}}).ID
 		end := f.bad(id, o, job.Quarantined)
 		want := ends(o)
-		if end.Attempts != 3 || end.Task == nil || end.Task.Signal != want.Signal || end.Task.Detail != want.Detail || end.Task.Worker != "crew" {
+		if end.Attempts != 3 || end.Task == nil || end.Task.Signal != want.Signal || end.Task.Detail != want.Detail || end.Task.Worker != "executor" {
 			f.t.Errorf("%v: the end is %+v with %+v, want 3 attempts, signal and detail", o, end, end.Task)
 		}
 		f.numbered(c, id, 3)
@@ -213,7 +213,7 @@ func (f *fixture) evidence(id string, o bullpen.Outcome) {
 		f.t.Errorf("GetDead has the lines %+v, want what the handler logged", i.Lines)
 	}
 	for n, a := range i.History {
-		if a.Number != n+1 || a.Outcome != o || a.Signal != want.Signal || a.PeakMemory != peakMemory || a.Worker != "crew" || a.Node != "here" || a.ExitCode != -1 {
+		if a.Number != n+1 || a.Outcome != o || a.Signal != want.Signal || a.PeakMemory != peakMemory || a.Worker != "executor" || a.Node != "here" || a.ExitCode != -1 {
 			f.t.Errorf("attempt %d is %+v, want %v with signal, memory, worker and node", n+1, a, o)
 		}
 	}
@@ -246,7 +246,7 @@ func testAttemptOf(f *fixture) {
 		outcome     bullpen.Outcome
 		redelivered bool
 	}{{bullpen.Failed, false}, {bullpen.Timeout, false}, {bullpen.Crashed, true}, {bullpen.Memory, true}} {
-		work := newCrew(1, failing(1, ends(c.outcome)))
+		work := newExecutor(1, failing(1, ends(c.outcome)))
 		f.work(f.Queue, work, queue.WorkConfig{Queue: c.outcome.String()})
 		id := f.enqueue(job.Job{Queue: c.outcome.String()}).ID
 		f.good(id)

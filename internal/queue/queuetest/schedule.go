@@ -64,7 +64,7 @@ func (f *fixture) scheduled(name string) job.ScheduleInfo {
 }
 
 // ticks gives how often each tick of a schedule has started, and in their order.
-func (c *crew) ticks(name string) (counts map[time.Time]int, order []time.Time) {
+func (c *executor) ticks(name string) (counts map[time.Time]int, order []time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	counts = make(map[time.Time]int)
@@ -77,7 +77,7 @@ func (c *crew) ticks(name string) (counts map[time.Time]int, order []time.Time) 
 }
 
 // steady wants the ticks of a schedule to have run once each, none left out.
-func (f *fixture) steady(c *crew, name string, d time.Duration, least int) {
+func (f *fixture) steady(c *executor, name string, d time.Duration, least int) {
 	f.t.Helper()
 	f.eventually(fmt.Sprintf("%d ticks of %q have run", least, name), func() bool {
 		counts, _ := c.ticks(name)
@@ -255,7 +255,7 @@ func testScheduleByHand(f *fixture) {
 func testScheduleReopen(f *fixture) {
 	const d = 200 * time.Millisecond
 	f.open(queue.Config{})
-	c := newCrew(8, echo)
+	c := newExecutor(8, echo)
 	w := f.work(f.Queue, c, queue.WorkConfig{})
 	stop := f.fire(f.Queue)
 	f.schedule(job.Schedule{Name: "a", Every: d, Missed: job.MissedAll, Job: job.Job{Name: "x"}})

@@ -46,7 +46,7 @@ func testListNewest(f *fixture) {
 	if len(odd) != 15 || odd[0].ID != want[1] || odd[14].ID != want[29] || odd[0].PayloadSize != 3 {
 		f.t.Errorf("List of the newest n1 gives %d jobs, want 15 with the sizes of their payloads", len(odd))
 	}
-	f.work(f.Queue, newCrew(1, echo), queue.WorkConfig{Queue: "a"})
+	f.work(f.Queue, newExecutor(1, echo), queue.WorkConfig{Queue: "a"})
 	for _, id := range want[1:] {
 		f.good(id)
 	}
@@ -119,7 +119,7 @@ func testListSelects(f *fixture) {
 func testCounts(f *fixture) {
 	f.open(queue.Config{Retry: job.Retry{Attempts: 1}})
 	g := newGate()
-	f.work(f.Queue, newCrew(1, byName(g)), queue.WorkConfig{Queue: "a", Concurrency: 1})
+	f.work(f.Queue, newExecutor(1, byName(g)), queue.WorkConfig{Queue: "a", Concurrency: 1})
 	for range 3 {
 		f.bad(f.enqueue(job.Job{Queue: "a", Name: "fail"}).ID, bullpen.Failed, job.Final)
 	}
@@ -161,7 +161,7 @@ func (f *fixture) causes(filter job.Filter) []job.Cause {
 
 func testDeadCauses(f *fixture) {
 	f.open(queue.Config{})
-	c := newCrew(2, func(_ context.Context, t bullpen.Task) ([]byte, error) {
+	c := newExecutor(2, func(_ context.Context, t bullpen.Task) ([]byte, error) {
 		return nil, bullpen.Fail(fmt.Sprintf("no answer from %q after %s tries\nand more", t.Payload, t.Payload), false)
 	})
 	f.work(f.Queue, c, queue.WorkConfig{Queue: "a"})
@@ -194,7 +194,7 @@ func testDeadCauses(f *fixture) {
 
 func testRetryDeadAll(f *fixture) {
 	f.open(queue.Config{})
-	c := newCrew(4, fails)
+	c := newExecutor(4, fails)
 	f.work(f.Queue, c, queue.WorkConfig{Queue: "a"})
 	f.work(f.Queue, c, queue.WorkConfig{Queue: "b"})
 	const n = 20

@@ -21,7 +21,7 @@ func testNeverStarted(f *fixture) {
 	for i, reason := range []error{bullpen.ErrOverloaded, bullpen.ErrStart, errOdd, context.Canceled} {
 		name := fmt.Sprint("q", i)
 		var times atomic.Int64
-		c := newCrew(1, echo)
+		c := newExecutor(1, echo)
 		c.refusing(func(bullpen.Task) error {
 			if times.Add(1) <= 4 {
 				return fmt.Errorf("not now: %w", reason)
@@ -50,7 +50,7 @@ func testNoSpin(f *fixture) {
 	for i, reason := range []error{bullpen.ErrOverloaded, bullpen.ErrStart, errOdd} {
 		name := fmt.Sprint("q", i)
 		var times atomic.Int64
-		c := newCrew(1, echo)
+		c := newExecutor(1, echo)
 		c.refusing(func(bullpen.Task) error { times.Add(1); return reason })
 		w := f.work(f.Queue, c, queue.WorkConfig{Queue: name})
 		id := f.enqueue(job.Job{Queue: name}).ID
@@ -71,7 +71,7 @@ func testHoldOffEnds(f *fixture) {
 	f.open(queue.Config{})
 	const n, every, most = 150, 5, 20 * time.Second
 	var times atomic.Int64
-	c := newCrew(2, echo)
+	c := newExecutor(2, echo)
 	c.refusing(func(bullpen.Task) error {
 		if times.Add(1)%every == 0 {
 			return bullpen.ErrOverloaded
@@ -91,7 +91,7 @@ func testHoldOffEnds(f *fixture) {
 
 func testExecutorClosed(f *fixture) {
 	f.open(queue.Config{})
-	c := newCrew(1, echo)
+	c := newExecutor(1, echo)
 	_ = c.Close()
 	w := f.work(f.Queue, c, queue.WorkConfig{})
 	id := f.enqueue(job.Job{}).ID
@@ -109,7 +109,7 @@ func testExecutorClosed(f *fixture) {
 func testUnknownTask(f *fixture) {
 	f.open(queue.Config{Retry: job.Retry{Attempts: 3}})
 	var asked atomic.Int64
-	c := newCrew(1, echo)
+	c := newExecutor(1, echo)
 	c.refusing(func(t bullpen.Task) error {
 		if t.Name == "nobody knows it" || asked.Add(1) == 1 {
 			return fmt.Errorf("%w: %q", bullpen.ErrUnknownTask, t.Name)

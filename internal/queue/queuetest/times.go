@@ -69,7 +69,7 @@ func (f *fixture) crowd(n int) map[string]job.Priority {
 // order runs the crowd and returns in which order the priorities started.
 func (f *fixture) order(size int, of map[string]job.Priority, strict bool) []job.Priority {
 	f.t.Helper()
-	c := newCrew(size, echo)
+	c := newExecutor(size, echo)
 	f.work(f.Queue, c, queue.WorkConfig{Strict: strict})
 	for id := range of {
 		f.good(id)

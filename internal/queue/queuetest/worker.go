@@ -55,7 +55,7 @@ func testBackPressureMixed(f *fixture) {
 func testConcurrency(f *fixture) {
 	f.open(queue.Config{})
 	ids := f.enqueueAll(jobs(100, job.Job{}))
-	c := newCrew(16, short)
+	c := newExecutor(16, short)
 	f.work(f.Queue, c, queue.WorkConfig{Concurrency: 2})
 	for _, id := range ids {
 		f.good(id)
@@ -69,7 +69,7 @@ func testConcurrency(f *fixture) {
 func (f *fixture) shared(a, b *queue.Queue) {
 	f.t.Helper()
 	ids := f.enqueueAll(jobs(500, job.Job{}))
-	first, second := newCrew(4, short), newCrew(4, short)
+	first, second := newExecutor(4, short), newExecutor(4, short)
 	f.work(a, first, queue.WorkConfig{})
 	f.work(b, second, queue.WorkConfig{})
 	ran := map[string]int{}
@@ -106,7 +106,7 @@ func testTwoNodes(f *fixture) {
 func testGrace(f *fixture) {
 	f.open(queue.Config{})
 	g := newGate()
-	c := newCrew(2, g.handle)
+	c := newExecutor(2, g.handle)
 	w := f.work(f.Queue, c, queue.WorkConfig{})
 	ids := f.enqueueAll(jobs(2, job.Job{Payload: []byte("p")}))
 	await(f, "one runs", g.started)
@@ -139,7 +139,7 @@ func (f *fixture) interrupted(grace time.Duration) {
 	f.t.Helper()
 	f.open(queue.Config{Retry: job.Retry{Attempts: 1, Crashes: 1, Nodes: 1}})
 	g := newGate()
-	first := newCrew(2, g.handle)
+	first := newExecutor(2, g.handle)
 	w := f.work(f.Queue, first, queue.WorkConfig{Grace: grace})
 	ids := f.enqueueAll(jobs(2, job.Job{Payload: []byte("p")}))
 	await(f, "one runs", g.started)
@@ -220,7 +220,7 @@ func testCloseWorking(f *fixture) {
 	f.open(queue.Config{Lease: f.subject.Lease})
 	var n atomic.Int64
 	busy := make(chan struct{})
-	first := newCrew(16, func(ctx context.Context, t bullpen.Task) ([]byte, error) {
+	first := newExecutor(16, func(ctx context.Context, t bullpen.Task) ([]byte, error) {
 		if n.Add(1) == 40 {
 			close(busy)
 		}
@@ -261,7 +261,7 @@ func testCloseWorking(f *fixture) {
 
 func testReopen(f *fixture) {
 	f.open(queue.Config{})
-	w := f.work(f.Queue, newCrew(4, byName(newGate())), queue.WorkConfig{})
+	w := f.work(f.Queue, newExecutor(4, byName(newGate())), queue.WorkConfig{})
 	done := f.enqueue(job.Job{Payload: []byte("p")}).ID
 	f.good(done)
 	bad := f.enqueue(job.Job{Name: "fail"}).ID

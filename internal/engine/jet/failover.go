@@ -5,28 +5,28 @@ import (
 	"time"
 )
 
-// doubtPatience is how long a server may be of no use before another one of the
+// uselessFor is how long a server may be of no use before another one of the
 // cluster is tried: it may be cut off from the rest.
-const doubtPatience = 2 * apiPatience
+const uselessFor = 2 * apiPatience
 
-// trust notes that the server has done something.
-func (e *Engine) trust() { e.answeredAt.Store(time.Now().UnixNano()) }
+// noteUseful notes that the server has done something.
+func (e *Engine) noteUseful() { e.answeredAt.Store(time.Now().UnixNano()) }
 
-// judge notes whether an answer shows that the server reaches those who keep the
+// noteAnswer notes whether an answer shows that the server reaches those who keep the
 // streams. One that is cut off still answers: that nobody is there, or no leader.
-func (e *Engine) judge(useful bool) {
+func (e *Engine) noteAnswer(useful bool) {
 	if useful {
-		e.trust()
+		e.noteUseful()
 	} else {
-		e.doubt()
+		e.noteUseless()
 	}
 }
 
-// doubt notes that the server was of no use. When it has been so for long, the
+// noteUseless notes that the server was of no use. When it has been so for long, the
 // connection is made anew, to another server where the address names one.
-func (e *Engine) doubt() {
+func (e *Engine) noteUseless() {
 	last, now := e.answeredAt.Load(), time.Now().UnixNano()
-	if now-last < int64(doubtPatience) || !e.answeredAt.CompareAndSwap(last, now) {
+	if now-last < int64(uselessFor) || !e.answeredAt.CompareAndSwap(last, now) {
 		return
 	}
 	e.log.Warn("jet: the server does nothing; trying another", "server", e.conn.ConnectedUrlRedacted())

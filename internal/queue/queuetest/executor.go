@@ -14,10 +14,10 @@ import (
 	"github.com/bullpen-run/bullpen/queue"
 )
 
-// crew is the executor of the suite: size goroutines at a time run tasks, the
+// executor is that of the suite: size goroutines at a time run tasks, the
 // others wait for them. It keeps a record of what started. A handler that returns
 // a *bullpen.TaskError says how its worker ended.
-type crew struct {
+type executor struct {
 	size    int
 	handler bullpen.Handler
 	refuse  atomic.Pointer[func(bullpen.Task) error] // what Submit answers; nil accepts
@@ -41,12 +41,12 @@ type start struct {
 	job.Delivered
 }
 
-func newCrew(size int, handler bullpen.Handler) *crew {
-	return &crew{size: size, handler: handler, slots: make(chan struct{}, size)}
+func newExecutor(size int, handler bullpen.Handler) *executor {
+	return &executor{size: size, handler: handler, slots: make(chan struct{}, size)}
 }
 
 // Submit accepts a task, or says what refuse says.
-func (c *crew) Submit(ctx context.Context, t bullpen.Task, done func(bullpen.Result, error)) error {
+func (c *executor) Submit(ctx context.Context, t bullpen.Task, done func(bullpen.Result, error)) error {
 	if refuse := c.refuse.Load(); refuse != nil {
 		if err := (*refuse)(t); err != nil {
 			return err
@@ -69,7 +69,7 @@ func (c *crew) Submit(ctx context.Context, t bullpen.Task, done func(bullpen.Res
 	return nil
 }
 
-func (c *crew) run(ctx context.Context, t bullpen.Task) (r bullpen.Result, err error) {
+func (c *executor) run(ctx context.Context, t bullpen.Task) (r bullpen.Result, err error) {
 	select {
 	case c.slots <- struct{}{}:
 		defer func() { <-c.slots }()
@@ -85,7 +85,7 @@ func (c *crew) run(ctx context.Context, t bullpen.Task) (r bullpen.Result, err e
 	defer leave()
 	began := time.Now()
 	b, err := c.handler(ctx, t)
-	r.Stats = bullpen.Stats{Worker: "crew", Ran: time.Since(began), PeakMemory: peakMemory}
+	r.Stats = bullpen.Stats{Worker: "executor", Ran: time.Since(began), PeakMemory: peakMemory}
 	var te *bullpen.TaskError
 	switch {
 	case err == nil:
@@ -93,7 +93,7 @@ func (c *crew) run(ctx context.Context, t bullpen.Task) (r bullpen.Result, err e
 		return r, nil
 	case errors.As(err, &te):
 		named := *te
-		named.Task, named.ID, named.Worker = t.Name, t.ID, "crew"
+		named.Task, named.ID, named.Worker = t.Name, t.ID, "executor"
 		return r, &named
 	case ctx.Err() != nil:
 		o := bullpen.Canceled
@@ -112,7 +112,7 @@ func (c *crew) run(ctx context.Context, t bullpen.Task) (r bullpen.Result, err e
 var errAborted = errors.New("the test has ended")
 
 // enter notes the start of a task.
-func (c *crew) enter(ctx context.Context, t bullpen.Task) (_ context.Context, leave func()) {
+func (c *executor) enter(ctx context.Context, t bullpen.Task) (_ context.Context, leave func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -134,7 +134,7 @@ func (c *crew) enter(ctx context.Context, t bullpen.Task) (_ context.Context, le
 }
 
 // abort ends all that runs, at the end of a test.
-func (c *crew) abort() {
+func (c *executor) abort() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.aborted = true
@@ -143,11 +143,11 @@ func (c *crew) abort() {
 	}
 }
 
-// peakMemory is what the workers of a crew use.
+// peakMemory is what the workers of an executor use.
 const peakMemory = 12 << 20
 
 // refusing makes Submit answer what refuse says, until it is called with nil.
-func (c *crew) refusing(refuse func(bullpen.Task) error) {
+func (c *executor) refusing(refuse func(bullpen.Task) error) {
 	if refuse == nil {
 		c.refuse.Store(nil)
 		return
@@ -156,7 +156,7 @@ func (c *crew) refusing(refuse func(bullpen.Task) error) {
 }
 
 // of returns the starts of a job, of all when id is empty.
-func (c *crew) of(id string) []start {
+func (c *executor) of(id string) []start {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if id == "" {
@@ -172,7 +172,7 @@ func (c *crew) of(id string) []start {
 }
 
 // Capacity tells how many tasks could start now.
-func (c *crew) Capacity() int {
+func (c *executor) Capacity() int {
 	size := c.size
 	if c.places != nil {
 		size = c.places()
@@ -181,16 +181,16 @@ func (c *crew) Capacity() int {
 }
 
 // Guarantees tells that it learns of every end.
-func (c *crew) Guarantees() bullpen.Guarantees { return bullpen.Guarantees{Exact: true} }
+func (c *executor) Guarantees() bullpen.Guarantees { return bullpen.Guarantees{Exact: true} }
 
 // Drain is Close.
-func (c *crew) Drain(context.Context) error { return c.Close() }
+func (c *executor) Drain(context.Context) error { return c.Close() }
 
 // Stop is Close.
-func (c *crew) Stop(context.Context) error { return c.Close() }
+func (c *executor) Stop(context.Context) error { return c.Close() }
 
 // Close refuses more tasks and waits for those that run.
-func (c *crew) Close() error {
+func (c *executor) Close() error {
 	c.closed.Store(true)
 	c.tasks.Wait()
 	return nil
@@ -205,7 +205,7 @@ type work struct {
 }
 
 // work runs jobs of q on c until the test ends, or stop is called.
-func (f *fixture) work(q *queue.Queue, c *crew, config queue.WorkConfig) *work {
+func (f *fixture) work(q *queue.Queue, c *executor, config queue.WorkConfig) *work {
 	f.t.Helper()
 	if config.Grace == 0 {
 		config.Grace = Patience
@@ -241,10 +241,10 @@ func (w *work) wait() error {
 	return w.err
 }
 
-// staff starts Work on f's queue with a crew of its own.
-func (f *fixture) staff(size int, handler bullpen.Handler) *crew {
+// staff starts Work on f's queue with an executor of its own.
+func (f *fixture) staff(size int, handler bullpen.Handler) *executor {
 	f.t.Helper()
-	c := newCrew(size, handler)
+	c := newExecutor(size, handler)
 	f.work(f.Queue, c, queue.WorkConfig{})
 	return c
 }

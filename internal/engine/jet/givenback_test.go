@@ -24,30 +24,30 @@ func FuzzParseBack(f *testing.F) {
 	})
 }
 
-func TestPeace(t *testing.T) {
+func TestGivenBack(t *testing.T) {
 	var b back
 	if b.known(7, 1) {
 		t.Error("a delivery of which nobody said anything is known to be given back")
 	}
-	b.calm(7, 2, 0)
-	b.calm(7, 1, time.Second) // comes late
+	b.note(7, 2, 0)
+	b.note(7, 1, time.Second) // comes late
 	for deliveries, want := range map[uint64]bool{1: true, 2: true, 3: false} {
 		if b.known(7, deliveries) != want {
 			t.Errorf("known(7, %d) is %v, want %v", deliveries, !want, want)
 		}
 	}
-	b.forgive(7)
+	b.ended(7)
 	if b.known(7, 1) {
 		t.Error("what has ended is still known")
 	}
 	// Old ones go: the table does not grow with all that was ever given back.
-	for seq := range uint64(10 * manyPeaces) {
-		b.calm(seq, 1, 0)
+	for seq := range uint64(10 * manyGivenBack) {
+		b.note(seq, 1, 0)
 		b.mu.Lock()
-		b.peaces[seq] = peace{1, time.Now().Add(-time.Second)}
+		b.given[seq] = returned{1, time.Now().Add(-time.Second)}
 		b.mu.Unlock()
 	}
-	if n := len(b.peaces); n > manyPeaces+1 {
-		t.Errorf("%d are remembered, want at most %d", n, manyPeaces+1)
+	if n := len(b.given); n > manyGivenBack+1 {
+		t.Errorf("%d are remembered, want at most %d", n, manyGivenBack+1)
 	}
 }

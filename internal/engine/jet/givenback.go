@@ -10,63 +10,63 @@ import (
 // the prefix.
 const backSubject = "back"
 
-// peace remembers up to which delivery a message is known to be given back by
+// returned remembers up to which delivery a message is known to be given back by
 // who had it. The server counts deliveries and does not tell whether one was
 // given back or its taker died.
-type peace struct {
+type returned struct {
 	deliveries uint64
 	until      time.Time // then it is forgotten
 }
 
-// peaceLasts is how long one is remembered after its delay.
-const peaceLasts = 10 * time.Minute
+// givenBackFor is how long one is remembered after its delay.
+const givenBackFor = 10 * time.Minute
 
-// manyPeaces is from how many on the old ones are looked for.
-const manyPeaces = 4096
+// manyGivenBack is from how many on the old ones are looked for.
+const manyGivenBack = 4096
 
-// calm notes that all deliveries of seq were given back, or were seen by who gave
+// note notes that all deliveries of seq were given back, or were seen by who gave
 // back the last.
-func (b *back) calm(seq, deliveries uint64, delay time.Duration) {
+func (b *back) note(seq, deliveries uint64, delay time.Duration) {
 	now := time.Now()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.peaces == nil {
-		b.peaces = map[uint64]peace{}
+	if b.given == nil {
+		b.given = map[uint64]returned{}
 	}
-	if len(b.peaces) >= max(manyPeaces, 2*b.pruned) {
-		for seq, p := range b.peaces {
+	if len(b.given) >= max(manyGivenBack, 2*b.pruned) {
+		for seq, p := range b.given {
 			if now.After(p.until) {
-				delete(b.peaces, seq)
+				delete(b.given, seq)
 			}
 		}
-		b.pruned = len(b.peaces)
+		b.pruned = len(b.given)
 	}
 	if b.news != nil {
 		close(b.news)
 		b.news = nil
 	}
-	b.peaces[seq] = peace{max(deliveries, b.peaces[seq].deliveries), now.Add(max(delay, 0) + peaceLasts)}
+	b.given[seq] = returned{max(deliveries, b.given[seq].deliveries), now.Add(max(delay, 0) + givenBackFor)}
 }
 
 // known reports whether the first deliveries of seq are known to be given back.
 func (b *back) known(seq, deliveries uint64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.peaces[seq].deliveries >= deliveries
+	return b.given[seq].deliveries >= deliveries
 }
 
-// forgive forgets seq: it has ended.
-func (b *back) forgive(seq uint64) {
+// ended forgets seq: it has ended.
+func (b *back) ended(seq uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	delete(b.peaces, seq)
+	delete(b.given, seq)
 }
 
 // sayBack notes that a delivery is given back, and tells the other nodes before
 // the server hears of it. It may be lost: then the next one who has the message
 // takes it for one whose node died.
 func (e *Engine) sayBack(seq, deliveries uint64, delay time.Duration) {
-	e.back.calm(seq, deliveries, delay)
+	e.back.note(seq, deliveries, delay)
 	if err := e.conn.Publish(e.prefix+backSubject, backWords(seq, deliveries, delay)); err != nil {
 		e.log.Debug("jet: the other nodes could not be told what was given back", "error", err)
 	}
@@ -96,10 +96,10 @@ func parseBack(words []byte) (seq, deliveries uint64, delay time.Duration, ok bo
 // hearPatience bounds the wait for what other nodes have said already.
 const hearPatience = 20 * time.Millisecond
 
-// inPeace reports whether the first deliveries of seq are known to be given back.
+// givenBack reports whether the first deliveries of seq are known to be given back.
 // What other nodes said of that before came before this delivery, but another
 // goroutine takes it.
-func (e *Engine) inPeace(seq, deliveries uint64) bool {
+func (e *Engine) givenBack(seq, deliveries uint64) bool {
 	timer := time.NewTimer(hearPatience)
 	defer timer.Stop()
 	for {
@@ -131,6 +131,6 @@ func (b *back) listen() <-chan struct{} {
 // heardBack takes what another node says.
 func (e *Engine) heardBack(words []byte) {
 	if seq, deliveries, delay, ok := parseBack(words); ok {
-		e.back.calm(seq, deliveries, delay)
+		e.back.note(seq, deliveries, delay)
 	}
 }

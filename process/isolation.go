@@ -12,9 +12,9 @@ import (
 	"github.com/bullpen-run/bullpen/internal/confine"
 )
 
-// cage is what shuts in one worker process beside what all of a pool have in
-// common: its control group and its temporary folder.
-type cage struct {
+// isolation is what one worker process has for itself, beside what all of a pool have
+// in common: its control group and its temporary folder.
+type isolation struct {
 	group *confine.Group // nil: no bounds, or they are watched
 	temp  string         // empty: none
 }
@@ -22,8 +22,8 @@ type cage struct {
 // temporary are the variables that name the folder for temporary files.
 var temporary = []string{"TMPDIR", "TEMP", "TMP"}
 
-// openCages makes what the cages of the pool's workers are made from.
-func (p *Pool) openCages() error {
+// openIsolation makes what the isolation of each worker is made from.
+func (p *Pool) openIsolation() error {
 	if err := p.openBounds(); err != nil {
 		return err
 	}
@@ -43,14 +43,14 @@ func (p *Pool) openCages() error {
 	})
 	scratch, err := confine.OpenScratch(parent)
 	if err != nil {
-		return errors.Join(fmt.Errorf("process: temporary folders of the workers: %w", err), p.closeCages())
+		return errors.Join(fmt.Errorf("process: temporary folders of the workers: %w", err), p.closeIsolation())
 	}
 	p.scratch = scratch
 	return nil
 }
 
-// closeCages gives back what openCages has made, when no worker is left.
-func (p *Pool) closeCages() error {
+// closeIsolation gives back what openIsolation has made, when no worker is left.
+func (p *Pool) closeIsolation() error {
 	var errs []error
 	if p.groups != nil {
 		errs = append(errs, p.groups.Close())
@@ -111,14 +111,16 @@ func (r *resolved) bounds() confine.Bounds {
 	return confine.Bounds{Memory: r.Limits.Memory, PIDs: r.PIDs, CPU: r.Limits.CPU, Weight: r.Weight}
 }
 
-// newCage makes a cage with bounds b.
-func (p *Pool) newCage(b confine.Bounds) (cage, error) { return p.fillCage(cage{}, b) }
+// newIsolation makes the isolation of a worker with bounds b.
+func (p *Pool) newIsolation(b confine.Bounds) (isolation, error) {
+	return p.fillIsolation(isolation{}, b)
+}
 
-// fillCage makes what c lacks of a cage with bounds b.
-func (p *Pool) fillCage(c cage, b confine.Bounds) (_ cage, err error) {
+// fillIsolation makes what c lacks of an isolation with bounds b.
+func (p *Pool) fillIsolation(c isolation, b confine.Bounds) (_ isolation, err error) {
 	if p.scratch != nil && c.temp == "" {
 		if c.temp, err = p.scratch.Folder(); err != nil {
-			return cage{}, fmt.Errorf("temporary folder of the worker: %w", err)
+			return isolation{}, fmt.Errorf("temporary folder of the worker: %w", err)
 		}
 	}
 	if p.groups == nil {
@@ -128,13 +130,13 @@ func (p *Pool) fillCage(c cage, b confine.Bounds) (_ cage, err error) {
 		b.Memory = 0
 	}
 	if c.group, err = p.groups.Get(b); err != nil {
-		return c, errors.Join(fmt.Errorf("bounds of the worker: %w", err), p.freeCage(&c))
+		return c, errors.Join(fmt.Errorf("bounds of the worker: %w", err), p.freeIsolation(&c))
 	}
 	return c, nil
 }
 
 // enter makes what spec starts a prisoner of c.
-func (c *cage) enter(spec *confine.Spec) {
+func (c *isolation) enter(spec *confine.Spec) {
 	spec.Group, spec.Temp = c.group, c.temp
 	if c.temp == "" {
 		return
@@ -145,22 +147,22 @@ func (c *cage) enter(spec *confine.Spec) {
 	}
 }
 
-// usage is what the kernel counted for the cage.
-func (c *cage) usage() (u confine.Usage) {
+// usage is what the kernel counted for the isolation.
+func (c *isolation) usage() (u confine.Usage) {
 	if c.group != nil {
 		u, _ = c.group.Usage() // without it the death is a crash, and no guess
 	}
 	return u
 }
 
-// freeCage ends what is left in c and removes its folder. It may take long, so
+// freeIsolation ends what is left in c and removes its folder. It may take long, so
 // no lock is held.
-func (p *Pool) freeCage(c *cage) error {
+func (p *Pool) freeIsolation(c *isolation) error {
 	if c.group != nil {
 		c.group.Put()
 	}
 	temp := c.temp
-	*c = cage{}
+	*c = isolation{}
 	if temp == "" {
 		return nil
 	}
@@ -218,8 +220,8 @@ func (p *Pool) promiseBounds(g *bullpen.Guarantees) {
 // startProcess starts what spec says.
 func (p *Pool) startProcess(spec confine.Spec) (*confine.Child, error) {
 	begin := p.spawn.Start
-	if p.nursery != nil {
-		begin = p.nursery.start
+	if p.forkServer != nil {
+		begin = p.forkServer.start
 	}
 	child, err := begin(spec)
 	if err == nil && p.config.OOMScore > 0 {
