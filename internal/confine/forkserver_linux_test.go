@@ -188,7 +188,7 @@ func TestServerExits(t *testing.T) {
 		{"raise KeyboardInterrupt", Exit{Code: -1, Signal: syscall.SIGINT}, trace("KeyboardInterrupt")},
 		{"import os, signal; os.kill(os.getpid(), signal.SIGINT)\nwhile True: pass", Exit{Code: -1, Signal: syscall.SIGINT}, trace("KeyboardInterrupt")},
 		{"import atexit; atexit.register(print, 'bye'); print('hello')", Exit{}, text("hello\nbye\n")},
-		{"import threading; threading.Timer(0.05, lambda: print('thread')).start(); print('main')", Exit{}, text("main\nthread\n")},
+		{"import threading; threading.Thread(target=lambda: (threading.main_thread().join(), print('thread'))).start(); print('main')", Exit{}, text("main\nthread\n")},
 		{"f = open('/dev/fd/1', 'w'); f.write('unclosed')", Exit{}, text("unclosed")},
 		{"class C:\n def __del__(self): print('del', f())\ndef f(): return 7\nc = C()", Exit{}, text("del 7\n")},
 		{"import threading, time; threading.Thread(target=time.sleep, args=(1000,), daemon=True).start(); print('x', end='')", Exit{}, text("x")},
