@@ -54,7 +54,7 @@ func ExampleTaskStats_Total() {
 	// 3 ended, 1 without a result
 }
 
-func ExampleHistogram() {
+func ExampleTaskStats_run() {
 	p, err := pool.New(pool.Config{})
 	if err != nil {
 		panic(err)

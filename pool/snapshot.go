@@ -62,8 +62,8 @@ type TaskStats struct {
 	Outcomes     map[bullpen.Outcome]uint64 // as in Stats
 	NeverStarted uint64
 	// Wait is the time from acceptance to start, Run that of the body. Tasks of
-	// less than about five microseconds are measured by sample; see [Histogram].
-	Wait, Run Histogram
+	// less than about five microseconds are measured by sample; see [bullpen.Histogram].
+	Wait, Run bullpen.Histogram
 }
 
 // Stats returns a snapshot. It takes each of the pool's locks for about a
@@ -128,8 +128,8 @@ func (k *kind) snapshot() TaskStats {
 				s.Outcomes[bullpen.Outcome(o)] += n
 			}
 		}
-		s.Wait.merge(&from.wait)
-		s.Run.merge(&from.run)
+		from.wait.addTo(&s.Wait)
+		from.run.addTo(&s.Run)
 	}
 	return s
 }

@@ -2,7 +2,6 @@ package pool
 
 import (
 	"errors"
-	"math"
 	"math/bits"
 	"runtime"
 	"sync"
@@ -10,24 +9,20 @@ import (
 	"time"
 
 	"github.com/bullpen-run/bullpen"
-	"github.com/bullpen-run/bullpen/internal/durations"
 )
-
-// buckets is the number of buckets of a histogram, from one nanosecond to 50 minutes.
-const buckets = 160
 
 // histogram counts durations. It is written with atomic operations by several
 // goroutines.
 type histogram struct {
 	sum     atomic.Int64
 	max     atomic.Int64
-	buckets [buckets]atomic.Uint64
+	buckets [len(bullpen.Histogram{}.Buckets)]atomic.Uint64
 }
 
 func (h *histogram) add(ns int64, weight uint64) {
 	ns = max(ns, 0)
 	h.sum.Add(ns * int64(weight))
-	h.buckets[bucketOf(ns)].Add(weight)
+	h.buckets[bullpen.HistogramBucket(time.Duration(ns))].Add(weight)
 	for {
 		most := h.max.Load()
 		if ns <= most || h.max.CompareAndSwap(most, ns) {
@@ -36,64 +31,15 @@ func (h *histogram) add(ns int64, weight uint64) {
 	}
 }
 
-// bucketOf gives the bucket of a duration.
-func bucketOf(ns int64) int { return min(durations.Bucket(time.Duration(ns)), buckets-1) }
-
-// Histogram is a snapshot of how long something took. Where tasks take less than
-// about five microseconds, one of 64 is measured and counts for all of them; so
-// Count is near the number of tasks, not equal.
-type Histogram struct {
-	Count uint64
-	Sum   time.Duration
-	Max   time.Duration
-	// Buckets has the counts, by [Histogram.Bound].
-	Buckets [buckets]uint64
-}
-
-func (h *Histogram) merge(from *histogram) {
-	h.Sum += time.Duration(from.sum.Load())
-	h.Max = max(h.Max, time.Duration(from.max.Load()))
-	for i := range from.buckets {
-		n := from.buckets[i].Load()
-		h.Buckets[i] += n
-		h.Count += n
+// addTo adds what h has counted to a snapshot.
+func (h *histogram) addTo(s *bullpen.Histogram) {
+	s.Sum += time.Duration(h.sum.Load())
+	s.Max = max(s.Max, time.Duration(h.max.Load()))
+	for i := range h.buckets {
+		n := h.buckets[i].Load()
+		s.Buckets[i] += n
+		s.Count += n
 	}
-}
-
-// Bound returns the largest duration that bucket i counts, a round number of seconds.
-// The last bucket counts all that are longer, too.
-func (*Histogram) Bound(i int) time.Duration {
-	if i >= buckets-1 {
-		return math.MaxInt64
-	}
-	return durations.Edge(i)
-}
-
-// Mean returns the mean, 0 where nothing was measured.
-func (h *Histogram) Mean() time.Duration {
-	if h.Count == 0 {
-		return 0
-	}
-	return h.Sum / time.Duration(h.Count)
-}
-
-// Quantile returns a duration that the part q (0 to 1) of all do not exceed, 0 where
-// nothing was measured. It may be too long by a quarter, never too short.
-func (h *Histogram) Quantile(q float64) time.Duration {
-	if h.Count == 0 {
-		return 0
-	}
-	rank := uint64(0) // of the one that is looked for, from 0
-	if q > 0 {
-		rank = uint64(math.Ceil(min(q, 1)*float64(h.Count))) - 1
-	}
-	for i, n := range h.Buckets {
-		if rank < n {
-			return min(h.Bound(i), h.Max)
-		}
-		rank -= n
-	}
-	return h.Max
 }
 
 // kind is what tasks of one name are counted by.

@@ -3,7 +3,6 @@ package pool
 import (
 	"context"
 	"errors"
-	"math"
 	"runtime"
 	"sync"
 	"testing"
@@ -15,81 +14,17 @@ import (
 
 var errNo = errors.New("no")
 
-// TestBucketsHaveNoGaps walks over every boundary: a bucket begins one nanosecond
-// after the bound of the one before, and is at most a quarter of its value wide.
-func TestBucketsHaveNoGaps(t *testing.T) {
+// TestHistogramWeighs counts durations of which each stands for several.
+func TestHistogramWeighs(t *testing.T) {
 	t.Parallel()
-	var h Histogram
-	for i := range buckets - 1 {
-		bound := int64(h.Bound(i))
-		if got := bucketOf(bound); got != i {
-			t.Errorf("bucketOf(%d) = %d, want %d, whose bound it is", bound, got, i)
-		}
-		if got := bucketOf(bound + 1); got != i+1 {
-			t.Errorf("bucketOf(%d) = %d, want %d, which begins there", bound+1, got, i+1)
-		}
-		if i >= 8 {
-			if low := int64(h.Bound(i-1)) + 1; float64(bound-low+1) > float64(low)/4 {
-				t.Errorf("bucket %d goes from %d to %d: more than a quarter", i, low, bound)
-			}
-		}
-	}
-	for _, ns := range []int64{int64(h.Bound(buckets-2)) + 1, int64(time.Hour), math.MaxInt64} {
-		if got := bucketOf(ns); got != buckets-1 {
-			t.Errorf("bucketOf(%d) = %d, want the last one", ns, got)
-		}
-	}
-	if got := h.Bound(buckets - 1); got != math.MaxInt64 {
-		t.Errorf("Bound of the last bucket = %v", got)
-	}
-	if half := h.Bound(buckets - 2); half < 30*time.Minute {
-		t.Errorf("the last bucket begins at %v, before half an hour", half)
-	}
-}
-
-// snapshotOf is a histogram of the durations.
-func snapshotOf(durations ...time.Duration) *Histogram {
 	var from histogram
-	for _, d := range durations {
-		from.add(int64(d), 1)
-	}
-	h := &Histogram{}
-	h.merge(&from)
-	return h
-}
-
-func TestHistogram(t *testing.T) {
-	t.Parallel()
-	none := snapshotOf()
-	if none.Mean() != 0 || none.Quantile(0.5) != 0 || none.Count != 0 {
-		t.Errorf("an empty histogram has mean %v, median %v, count %d", none.Mean(), none.Quantile(0.5), none.Count)
-	}
-	h := snapshotOf(-5, 1*time.Millisecond, 2*time.Millisecond, 3*time.Millisecond, 90*time.Millisecond, 4*time.Hour)
-	if h.Count != 6 || h.Max != 4*time.Hour || h.Sum != 4*time.Hour+96*time.Millisecond {
-		t.Errorf("count %d, max %v, sum %v", h.Count, h.Max, h.Sum)
-	}
-	if got := h.Mean(); got != h.Sum/6 {
-		t.Errorf("mean %v, want %v", got, h.Sum/6)
-	}
-	for _, c := range []struct {
-		q    float64
-		want time.Duration
-	}{
-		{math.NaN(), 0},
-		{-1, 0},
-		{0, 0},
-		{1.0 / 6, 0},
-		{0.2, time.Millisecond},
-		{0.5, 2 * time.Millisecond},
-		{0.51, 3 * time.Millisecond},
-		{0.8, 90 * time.Millisecond},
-		{0.9, 4 * time.Hour},
-		{1, 4 * time.Hour},
-		{7, 4 * time.Hour},
-	} {
-		if got := h.Quantile(c.q); got < c.want || got > c.want+c.want/4 {
-			t.Errorf("Quantile(%v) = %v, want %v or up to a quarter more", c.q, got, c.want)
-		}
+	from.add(int64(time.Second), 64)
+	from.add(-5, 1)
+	var h bullpen.Histogram
+	from.addTo(&h)
+	from.addTo(&h)
+	if h.Count != 130 || h.Sum != 128*time.Second || h.Max != time.Second || h.Quantile(0.01) != 0 || h.Quantile(0.5) != time.Second {
+		t.Errorf("twice 65 durations are %d, sum %v, longest %v", h.Count, h.Sum, h.Max)
 	}
 }
 
@@ -124,9 +59,9 @@ func TestKnownDurations(t *testing.T) {
 func wantRun(t *testing.T, s Stats, task string, n uint64, d time.Duration) {
 	t.Helper()
 	run := s.Tasks[task].Run
-	if run.Count != n || run.Max != d || run.Sum != time.Duration(n)*d || run.Buckets[bucketOf(int64(d))] != n {
+	if run.Count != n || run.Max != d || run.Sum != time.Duration(n)*d || run.Buckets[bullpen.HistogramBucket(d)] != n {
 		t.Errorf("%d tasks of %v are seen as %d with the sum %v and the longest %v, %d of them in the right bucket",
-			n, d, run.Count, run.Sum, run.Max, run.Buckets[bucketOf(int64(d))])
+			n, d, run.Count, run.Sum, run.Max, run.Buckets[bullpen.HistogramBucket(d)])
 	}
 }
 
@@ -177,7 +112,7 @@ func TestSampledCounts(t *testing.T) {
 	close(gate)
 	all.Wait()
 	s := p.Stats().Tasks["task"]
-	for name, h := range map[string]Histogram{"wait": s.Wait, "run": s.Run} {
+	for name, h := range map[string]bullpen.Histogram{"wait": s.Wait, "run": s.Run} {
 		if h.Count < n/2 || h.Count > 2*n {
 			t.Errorf("%s times count %d, want about %d", name, h.Count, n)
 		}

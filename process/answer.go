@@ -275,8 +275,8 @@ func (p *Pool) account(w *worker, c *call, m *wire.Message, now, pace int64) {
 		ran = int64(m.Aux) * int64(time.Microsecond)
 	}
 	p.meanRun.add(ran)
-	p.tally.run.add(ran)
-	p.tally.back.add(now - c.sent - ran)
+	p.tally.run.Add(time.Duration(ran))
+	p.tally.back.Add(time.Duration(now - c.sent - ran))
 	c.result = bullpen.Result{Stats: bullpen.Stats{
 		Waited: time.Duration(c.sent - c.accepted), Ran: time.Duration(ran), Worker: w.name,
 	}}

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/bullpen-run/bullpen"
 )
 
 // DefaultNeed is the memory that a worker is expected to use when nothing is
@@ -62,10 +64,10 @@ type Budget struct {
 
 	// mu is taken while one Pool.mu may be held; under it, no Pool.mu is taken.
 	mu     sync.Mutex
-	ledger ledger       // +checklocks:mu
-	waited Histogram    // of starts that had to wait; +checklocks:mu
-	over   bool         // more memory is used than is allowed; +checklocks:mu
-	notes  *budgetNotes // while a pool is here and there is a logger; +checklocks:mu
+	ledger ledger            // +checklocks:mu
+	waited bullpen.Histogram // of starts that had to wait; +checklocks:mu
+	over   bool              // more memory is used than is allowed; +checklocks:mu
+	notes  *budgetNotes      // while a pool is here and there is a logger; +checklocks:mu
 }
 
 // NewBudget checks c and makes a budget of it. All faults of c are reported at
@@ -114,7 +116,7 @@ type BudgetStats struct {
 	// hand.
 	Started, Reclaimed, Pressed uint64
 	// Wait is the time for which starts had to wait, of those that had to.
-	Wait Histogram
+	Wait bullpen.Histogram
 }
 
 // Stats returns a snapshot. It costs about a microsecond for a hundred pools.
@@ -204,7 +206,7 @@ func (b *Budget) take(a *account, why purpose, turn time.Duration) (ok bool, aga
 	a.turn = int64(max(turn, leastTurn))
 	now, since, waited := b.now(), a.since, a.waits != forNothing
 	if ok, again = b.ledger.take(a, why, now); ok && waited {
-		b.waited.add(now - since)
+		b.waited.Add(time.Duration(now - since))
 	}
 	return ok, again
 }

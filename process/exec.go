@@ -292,7 +292,7 @@ func (p *Pool) concluded(o *oneShot, began int64) bool {
 	}
 	if o.child != nil {
 		p.meanRun.add(ran)
-		p.tally.run.add(ran)
+		p.tally.run.Add(time.Duration(ran))
 		p.stopped(ByExit)
 		p.emit(Event{Kind: Stopped, Worker: w.name, PID: w.pid, Cause: ByExit, Text: o.exit.String()})
 	}

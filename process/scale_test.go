@@ -1,7 +1,6 @@
 package process
 
 import (
-	"math"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -173,55 +172,5 @@ func TestMean(t *testing.T) {
 	}
 	if m < 1 || m > 16 {
 		t.Errorf("after many of no time at all the mean is %d ns; 0 means unknown", m)
-	}
-}
-
-func TestHistogramBuckets(t *testing.T) {
-	t.Parallel()
-	var h Histogram
-	last := len(h.Buckets) - 1
-	for i := range last {
-		h.add(int64(h.Bound(i)))
-		h.add(int64(h.Bound(i)) + 1)
-		if h.Buckets[i] == 0 || h.Buckets[i+1] != 1 {
-			t.Fatalf("of %d ns and %d ns bucket %d has %d and the next one %d", h.Bound(i), h.Bound(i)+1, i, h.Buckets[i], h.Buckets[i+1])
-		}
-	}
-	h.add(1 << 62)
-	if h.Buckets[last] != 2 || h.Bound(last) != math.MaxInt64 {
-		t.Error("the last bucket has all that is longer")
-	}
-}
-
-func TestHistogramQuantiles(t *testing.T) {
-	t.Parallel()
-	r := rand.New(rand.NewPCG(3, 4))
-	for _, longest := range []time.Duration{3, 1000, time.Second, 100 * time.Hour} {
-		for range 200 {
-			d := time.Duration(r.Int64N(int64(longest))) + 1
-			var h Histogram
-			for range 10 {
-				h.add(int64(d))
-			}
-			h.add(int64(longest) * 2)
-			for _, q := range []float64{0, 0.1, 0.5, 0.9} {
-				got := h.Quantile(q)
-				if got < d && d < 1<<41 || float64(d) < 0.8*float64(got)-1 && d < 1<<41 {
-					t.Fatalf("quantile %g of eleven values, ten of them %v, is %v", q, d, got)
-				}
-			}
-			if h.Quantile(1) != 2*longest || h.Max != 2*longest || h.Count != 11 || h.Mean() != (10*d+2*longest)/11 {
-				t.Fatalf("quantile 1 is %v, Max %v, Mean %v", h.Quantile(1), h.Max, h.Mean())
-			}
-		}
-	}
-	var h Histogram
-	h.add(-5)
-	h.add(int64(2 * time.Hour)) // longer than the buckets tell apart
-	if h.Sum != 2*time.Hour || h.Quantile(0.9) != 2*time.Hour || h.Quantile(0) != 0 {
-		t.Errorf("quantiles %v and %v of 0 and 2 h", h.Quantile(0), h.Quantile(0.9))
-	}
-	if (&Histogram{}).Quantile(0.5) != 0 || (&Histogram{}).Mean() != 0 {
-		t.Error("nothing counted, and not 0")
 	}
 }

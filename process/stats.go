@@ -1,61 +1,9 @@
 package process
 
 import (
-	"math"
-	"time"
-
 	"github.com/bullpen-run/bullpen"
 	"github.com/bullpen-run/bullpen/internal/confine"
-	"github.com/bullpen-run/bullpen/internal/durations"
 )
-
-// Histogram counts durations in buckets that are a quarter of their durations wide at
-// most, so a quantile is right within a fifth.
-type Histogram struct {
-	Count uint64
-	Sum   time.Duration
-	Max   time.Duration
-	// Buckets has the counts, by [Histogram.Bound].
-	Buckets [160]uint64
-}
-
-func (h *Histogram) add(ns int64) {
-	d := time.Duration(max(ns, 0))
-	h.Count++
-	h.Sum += d
-	h.Max = max(h.Max, d)
-	h.Buckets[min(durations.Bucket(d), len(h.Buckets)-1)]++
-}
-
-// Bound returns the largest duration that bucket i counts, a round number of seconds.
-// The last bucket counts all that are longer, too.
-func (h *Histogram) Bound(i int) time.Duration {
-	if i >= len(h.Buckets)-1 {
-		return math.MaxInt64
-	}
-	return durations.Edge(i)
-}
-
-// Mean returns the average, 0 when nothing was counted.
-func (h *Histogram) Mean() time.Duration {
-	if h.Count == 0 {
-		return 0
-	}
-	return h.Sum / time.Duration(h.Count)
-}
-
-// Quantile returns a duration that the part q (0 to 1) of all does not exceed,
-// 0 when nothing was counted.
-func (h *Histogram) Quantile(q float64) time.Duration {
-	rank := uint64(q * float64(h.Count))
-	for i, n := range h.Buckets {
-		if rank < n {
-			return min(h.Bound(i), h.Max)
-		}
-		rank -= n
-	}
-	return h.Max
-}
 
 // Stats is a snapshot of a pool. Times are those of tasks that have ended.
 type Stats struct {
@@ -96,7 +44,7 @@ type Stats struct {
 	// between hand-over and outcome that was not running: both ways through the
 	// pipe, and waiting in the worker behind tasks in hand. Start: of workers,
 	// from start to ready.
-	BlockedTime, QueueTime, RunTime, ReturnTime, StartTime Histogram
+	BlockedTime, QueueTime, RunTime, ReturnTime, StartTime bullpen.Histogram
 }
 
 // tally is the part of Stats that is counted as things happen. Pool.mu guards
@@ -107,7 +55,7 @@ type tally struct {
 	aborted                                   aborted
 	started, stopped, failedStarts            uint64
 	stops, deaths                             [causes]uint64
-	blocked, queue, run, back, start          Histogram
+	blocked, queue, run, back, start          bullpen.Histogram
 }
 
 // Stats returns a snapshot. It takes the pool's lock for about a microsecond.

@@ -36,7 +36,7 @@ func TestFiveTimes(t *testing.T) {
 		}
 	}
 	s := p.Stats()
-	near := func(name string, h Histogram, count uint64, q float64, least time.Duration) {
+	near := func(name string, h bullpen.Histogram, count uint64, q float64, least time.Duration) {
 		t.Helper()
 		if h.Count != count || h.Quantile(q) < least || h.Quantile(q) > 20*least+time.Second || h.Sum > time.Duration(h.Count)*h.Max {
 			t.Errorf("%s: %d values, quantile %g %v, largest %v; want %d of about %v", name, h.Count, q, h.Quantile(q), h.Max, count, least)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/bullpen-run/bullpen"
 	"github.com/bullpen-run/bullpen/protocol"
@@ -328,7 +329,7 @@ func (p *Pool) admit() {
 	for len(p.blocked.all) > 0 && !p.full() {
 		c := p.blocked.pop()
 		now := p.now()
-		p.tally.blocked.add(now - c.accepted)
+		p.tally.blocked.Add(time.Duration(now - c.accepted))
 		c.accepted = now
 		p.enqueue(c)
 	}

@@ -361,7 +361,7 @@ func (p *Pool) welcome(w *worker, hello *frames.Hello, now int64) {
 	w.idleSince, w.keptAt, w.answeredAt = now, now, now
 	if p.config.Protocol != Exec {
 		p.meanStart.add(now - w.born)
-		p.tally.start.add(now - w.born)
+		p.tally.start.Add(time.Duration(now - w.born))
 		p.emit(Event{Kind: Ready, Worker: w.name, PID: w.pid, Took: time.Duration(now - w.born)})
 	}
 	if p.config.Protocol == Frames {

@@ -27,7 +27,7 @@ type QueueStats struct {
 	// Wait is how long jobs waited, from when they could start (when they were
 	// enqueued, or their time or that of the next attempt came) until the executor got
 	// them. Run is how long attempts ran.
-	Wait, Run Histogram
+	Wait, Run bullpen.Histogram
 }
 
 // QueueStats returns the counts of one queue; they are zero if this program has done
@@ -41,7 +41,7 @@ func (q *Queue) QueueStats(queue string) QueueStats {
 		Enqueued: c.Enqueued.Load(), Duplicates: c.Duplicates.Load(), Refused: c.Refused.Load(),
 		Taken: c.Taken.Load(), Redelivered: c.Redelivered.Load(), Ended: c.Outcomes(),
 		Retried: c.Retried.Load(), GaveBack: c.GaveBack.Load(), Dead: c.Dead.Load(), Quarantined: c.Quarantined.Load(),
-		Wait: Histogram(c.Wait.Snapshot()), Run: Histogram(c.Run.Snapshot()),
+		Wait: c.Wait.Snapshot(), Run: c.Run.Snapshot(),
 	}
 }
 

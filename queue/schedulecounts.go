@@ -1,6 +1,9 @@
 package queue
 
-import "github.com/bullpen-run/bullpen/internal/queue/cron"
+import (
+	bullpen "github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/internal/queue/cron"
+)
 
 // ScheduleStats is what FireSchedules has done since Open.
 type ScheduleStats struct {
@@ -14,13 +17,13 @@ type ScheduleStats struct {
 	Failed uint64
 	// Late is how long after their ticks jobs were confirmed, except those of missed
 	// ticks.
-	Late Histogram
+	Late bullpen.Histogram
 }
 
 // ticksOf gives what is counted of ticks.
 func ticksOf(c *cron.ScheduleCounters) ScheduleStats {
 	return ScheduleStats{
 		Known: int(c.Known.Load()), Fired: c.Fired.Load(), Skipped: c.Skipped.Load(), Missed: c.Missed.Load(), Failed: c.Failed.Load(),
-		Late: Histogram(c.Late.Snapshot()),
+		Late: c.Late.Snapshot(),
 	}
 }

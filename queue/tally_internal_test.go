@@ -3,8 +3,6 @@ package queue
 import (
 	"context"
 	"fmt"
-	"math"
-	"math/rand/v2"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -14,53 +12,6 @@ import (
 	"github.com/bullpen-run/bullpen/internal/queue/jobs"
 	"github.com/bullpen-run/bullpen/job"
 )
-
-// TestHistogram wants each duration in the first bucket that does not end below it,
-// and quantiles that are right within a quarter.
-func TestHistogram(t *testing.T) {
-	t.Parallel()
-	var all jobs.Histogram
-	var durations []time.Duration
-	for i := range 2000 {
-		d := time.Duration(math.Exp2(rand.Float64() * 48))
-		if i < 40 {
-			d = time.Duration(i)
-		}
-		durations = append(durations, d)
-		all.Add(d)
-		var h Histogram
-		if n := bucketOf(d); h.Bound(n) < d || n > 0 && h.Bound(n-1) >= d {
-			t.Fatalf("%v is in bucket %d, which ends with %v and begins above %v", d, n, h.Bound(n), h.Bound(n-1))
-		}
-	}
-	all.Add(-time.Second)
-	durations = append(durations, 0)
-	slices.Sort(durations)
-	h := Histogram(all.Snapshot())
-	for _, q := range []float64{-1, 0, 0.001, 0.5, 0.9, 0.99, 1, 2} {
-		rank := max(int(math.Ceil(min(q, 1)*float64(len(durations))))-1, 0)
-		want := durations[rank]
-		if got := h.Quantile(q); got < want || got > want+want/4 {
-			t.Errorf("quantile %v is %v, want %v or up to a quarter more", q, got, want)
-		}
-	}
-	all.Add(time.Minute)
-	later := Histogram(all.Snapshot())
-	if d := later.Minus(&h); d.Count != 1 || d.Sum != time.Minute || d.Quantile(1) < time.Minute || d.Quantile(1) > 75*time.Second || d.Mean() != time.Minute {
-		t.Errorf("between the two came %d of %v, quantile %v, want one of a minute", d.Count, d.Sum, d.Quantile(1))
-	}
-	if d := later.Minus(&h); h.Plus(&d) != later {
-		t.Error("what came first and what came then is not all of it")
-	}
-	var none Histogram
-	if none.Quantile(0.5) != 0 || none.Mean() != 0 {
-		t.Error("nothing took time")
-	}
-	all.Add(math.MaxInt64)
-	if longest := Histogram(all.Snapshot()); longest.Quantile(1) != longest.Bound(len(longest.Buckets)-1) {
-		t.Errorf("the longest is %v, want the last bound", longest.Quantile(1))
-	}
-}
 
 // TestWaitAndRun wants the waits of jobs from when they could start, and the runs
 // of their attempts.
@@ -115,12 +66,4 @@ func TestMostTallies(t *testing.T) {
 	if rest := q.QueueStats(""); rest.Enqueued != 5 || q.Stats().Enqueued != jobs.MostTallies+5 {
 		t.Errorf("the rest is %d of %d, want 5 of %d", rest.Enqueued, q.Stats().Enqueued, jobs.MostTallies+5)
 	}
-}
-
-// bucketOf returns the bucket that counts a duration.
-func bucketOf(d time.Duration) int {
-	var one jobs.Histogram
-	one.Add(d)
-	counts := one.Snapshot().Buckets
-	return slices.Index(counts[:], 1)
 }

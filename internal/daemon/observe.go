@@ -13,7 +13,6 @@ import (
 	"github.com/bullpen-run/bullpen/internal/daemon/history"
 	"github.com/bullpen-run/bullpen/job"
 	"github.com/bullpen-run/bullpen/process"
-	"github.com/bullpen-run/bullpen/queue"
 )
 
 // keepHistory looks at all pools at each step of the history, until ctx ends.
@@ -88,15 +87,7 @@ func (p *pool) count(n *api.PoolNow, r *history.Reading) {
 			r.Failed += count
 		}
 	}
-	r.Run = runHistogram(&s.RunTime)
-}
-
-// runHistogram gives how long tasks ran as the queue counts it: both have the same
-// buckets.
-func runHistogram(h *process.Histogram) queue.Histogram {
-	r := queue.Histogram{Count: h.Count, Sum: h.Sum}
-	copy(r.Buckets[:], h.Buckets[:])
-	return r
+	r.Run = s.RunTime
 }
 
 // Overview is as in [api.Backend].

@@ -36,7 +36,7 @@
 //	bullpen_pool_lane_refused_total{pool,lane}      counter    tasks that the lane did not accept
 //
 // The outcomes are the words of [bullpen.Outcome]. The edges of the histograms are
-// 1, 2.5 and 5 of each decade from a microsecond to 100 seconds; [pool.Histogram] has
+// 1, 2.5 and 5 of each decade from a microsecond to 100 seconds; [bullpen.Histogram] has
 // the same edges, so no duration is counted in the wrong bucket. Tasks
 // of less than about five microseconds are measured by sample: use
 // bullpen_pool_tasks_total for rates.

@@ -5,8 +5,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/bullpen-run/bullpen"
 	"github.com/bullpen-run/bullpen/internal/durations"
-	"github.com/bullpen-run/bullpen/pool"
 )
 
 const (
@@ -16,7 +16,7 @@ const (
 
 // histogram shows h with the edges 1, 2.5 and 5 of each decade, which are also edges of
 // its buckets.
-func histogram(d *prometheus.Desc, h *pool.Histogram, labels ...string) prometheus.Metric {
+func histogram(d *prometheus.Desc, h *bullpen.Histogram, labels ...string) prometheus.Metric {
 	counts := durations.Cumulate(h.Buckets[:], shortest, longest)
 	return prometheus.MustNewConstHistogram(d, h.Count, h.Sum.Seconds(), counts, labels...)
 }

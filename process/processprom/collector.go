@@ -55,7 +55,7 @@
 // The outcomes are the words of [bullpen.Outcome], the causes those of
 // [process.Cause], the states those of [process.State] and [process.WorkerState].
 // The edges of the histograms are 1, 2.5 and 5 of each decade from a microsecond to
-// 100 seconds; [process.Histogram] has the same edges, so no duration is counted in the
+// 100 seconds; [bullpen.Histogram] has the same edges, so no duration is counted in the
 // wrong bucket.
 package processprom
 
@@ -263,11 +263,11 @@ func add(sum, s *process.Stats) {
 	sum.LimitedLogLines += s.LimitedLogLines
 	addCounts(&sum.Stops, s.Stops)
 	addCounts(&sum.Deaths, s.Deaths)
-	merge(&sum.BlockedTime, &s.BlockedTime)
-	merge(&sum.QueueTime, &s.QueueTime)
-	merge(&sum.RunTime, &s.RunTime)
-	merge(&sum.ReturnTime, &s.ReturnTime)
-	merge(&sum.StartTime, &s.StartTime)
+	sum.BlockedTime = sum.BlockedTime.Plus(&s.BlockedTime)
+	sum.QueueTime = sum.QueueTime.Plus(&s.QueueTime)
+	sum.RunTime = sum.RunTime.Plus(&s.RunTime)
+	sum.ReturnTime = sum.ReturnTime.Plus(&s.ReturnTime)
+	sum.StartTime = sum.StartTime.Plus(&s.StartTime)
 }
 
 func addCounts[K comparable](sum *map[K]uint64, counts map[K]uint64) {

@@ -3,8 +3,8 @@ package processprom
 import (
 	"testing"
 
+	"github.com/bullpen-run/bullpen"
 	"github.com/bullpen-run/bullpen/internal/metriclist"
-	"github.com/bullpen-run/bullpen/process"
 )
 
 // TestHistogram has one duration in each bucket of two pools, which are shown together:
@@ -12,14 +12,13 @@ import (
 // are round numbers of seconds, from a microsecond to 100 seconds.
 func TestHistogram(t *testing.T) {
 	t.Parallel()
-	var h process.Histogram
+	var h bullpen.Histogram
 	for i := range h.Buckets {
 		h.Buckets[i]++
 		h.Count++
 	}
-	var both process.Histogram
-	merge(&both, &h)
-	merge(&both, &h)
+	var both bullpen.Histogram
+	both = h.Plus(&h)
 	buckets := metriclist.Buckets(t, histogram(budgetWait, &both, "budget"))
 	first, last := buckets[0], buckets[len(buckets)-1]
 	if len(buckets) != 25 || first.Edge != 1e-6 || last.Edge != 100 {

@@ -35,13 +35,13 @@ var counters = []struct {
 
 var histograms = []struct {
 	desc  *prometheus.Desc
-	value func(*process.Stats) *process.Histogram
+	value func(*process.Stats) *bullpen.Histogram
 }{
-	{describe("task_blocked_seconds", "Time from Submit to a place in the queue, of tasks that had to wait for one."), func(s *process.Stats) *process.Histogram { return &s.BlockedTime }},
-	{describe("task_queue_seconds", "Time from the place in the queue to the hand-over to a worker."), func(s *process.Stats) *process.Histogram { return &s.QueueTime }},
-	{describe("task_run_seconds", "Time that the handler ran, by the worker's clock."), func(s *process.Stats) *process.Histogram { return &s.RunTime }},
-	{describe("task_return_seconds", "Time between hand-over and outcome in which the handler did not run."), func(s *process.Stats) *process.Histogram { return &s.ReturnTime }},
-	{describe("worker_start_seconds", "Time from the start of a worker to its readiness."), func(s *process.Stats) *process.Histogram { return &s.StartTime }},
+	{describe("task_blocked_seconds", "Time from Submit to a place in the queue, of tasks that had to wait for one."), func(s *process.Stats) *bullpen.Histogram { return &s.BlockedTime }},
+	{describe("task_queue_seconds", "Time from the place in the queue to the hand-over to a worker."), func(s *process.Stats) *bullpen.Histogram { return &s.QueueTime }},
+	{describe("task_run_seconds", "Time that the handler ran, by the worker's clock."), func(s *process.Stats) *bullpen.Histogram { return &s.RunTime }},
+	{describe("task_return_seconds", "Time between hand-over and outcome in which the handler did not run."), func(s *process.Stats) *bullpen.Histogram { return &s.ReturnTime }},
+	{describe("worker_start_seconds", "Time from the start of a worker to its readiness."), func(s *process.Stats) *bullpen.Histogram { return &s.StartTime }},
 }
 
 var (

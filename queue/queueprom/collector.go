@@ -70,7 +70,7 @@
 // program has done something; beyond a thousand the rest is counted under the empty
 // name, as is what is known of no queue. The outcomes are the words of [bullpen.Outcome], the priorities those of
 // [queue.Priority]. The edges of the histograms are 1, 2.5 and 5 of each decade from 100
-// microseconds to 100000 seconds; [queue.Histogram] has the same edges, so no duration is
+// microseconds to 100000 seconds; [bullpen.Histogram] has the same edges, so no duration is
 // counted in the wrong bucket.
 package queueprom
 

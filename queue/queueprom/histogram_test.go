@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bullpen-run/bullpen"
 	"github.com/bullpen-run/bullpen/internal/metriclist"
-	"github.com/bullpen-run/bullpen/queue"
 )
 
 // TestHistogram wants each duration under every edge that is not shorter, and edges that
@@ -13,7 +13,7 @@ import (
 func TestHistogram(t *testing.T) {
 	t.Parallel()
 	durations := []time.Duration{0, 90 * time.Microsecond, time.Millisecond, time.Millisecond + 1, 2 * time.Second, 26 * time.Hour, 100 * time.Hour}
-	h := queue.Histogram{Count: uint64(len(durations))}
+	h := bullpen.Histogram{Count: uint64(len(durations))}
 	for _, d := range durations {
 		h.Buckets[index(&h, d)]++
 	}
@@ -35,7 +35,7 @@ func TestHistogram(t *testing.T) {
 }
 
 // index is the bucket of a duration.
-func index(h *queue.Histogram, d time.Duration) int {
+func index(h *bullpen.Histogram, d time.Duration) int {
 	i := 0
 	for h.Bound(i) < d {
 		i++

@@ -107,7 +107,7 @@ func besides(ctx context.Context, o options, at places, n neighbour) (m metrics,
 	m = metrics{"host_growth_mb": peak - before, "max_us": microseconds(quantile(took, 1)), "tasks": float64(len(took))}
 	m.put("", took)
 	g := good.Stats() // where the time went, the warm-up included
-	for name, h := range map[string]process.Histogram{"queue": g.QueueTime, "run": g.RunTime, "return": g.ReturnTime} {
+	for name, h := range map[string]bullpen.Histogram{"queue": g.QueueTime, "run": g.RunTime, "return": g.ReturnTime} {
 		m[name+"_p50_us"], m[name+"_p99_us"] = microseconds(h.Quantile(0.5)), microseconds(h.Quantile(0.99))
 	}
 	s := bad.Stats()

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/bullpen-run/bullpen/queue"
+	"github.com/bullpen-run/bullpen"
 )
 
 // All is the name under which all pools together are kept; no pool has it.
@@ -70,7 +70,7 @@ type Reading struct {
 	// badly; Wait and Run how long they waited and ran. They only grow: one that is
 	// smaller than before is taken as counted anew from 0.
 	Ended, Failed uint64
-	Wait, Run     queue.Histogram
+	Wait, Run     bullpen.Histogram
 }
 
 // History keeps points of pools. It is safe for concurrent use.

@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/bullpen-run/bullpen/queue"
+	"github.com/bullpen-run/bullpen"
 )
 
 func open(t *testing.T, c Config) *History {
@@ -27,11 +27,11 @@ var start = time.Unix(1_000_000, 0)
 func after(d time.Duration) time.Time { return start.Add(d) }
 
 // spread is a histogram of n durations of about d.
-func spread(t *testing.T, d time.Duration, n uint64) (h queue.Histogram) {
+func spread(t *testing.T, d time.Duration, n uint64) (h bullpen.Histogram) {
 	t.Helper()
 	for i := range h.Buckets {
 		if h.Bound(i) >= d {
-			h.Count, h.Buckets[i], h.Sum = n, n, time.Duration(n)*d
+			h.Count, h.Buckets[i], h.Sum, h.Max = n, n, time.Duration(n)*d, d
 			return h
 		}
 	}

@@ -4,7 +4,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/bullpen-run/bullpen/queue"
+	"github.com/bullpen-run/bullpen"
 )
 
 // Point is what a pool looked like during one step. What is not known is NaN.
@@ -60,7 +60,7 @@ func grown(earlier, now *Reading) growth {
 }
 
 // minus gives what a has more than b, all of it where it was counted anew.
-func minus(a, b *queue.Histogram) queue.Histogram {
+func minus(a, b *bullpen.Histogram) bullpen.Histogram {
 	if a.Count < b.Count {
 		return *a
 	}
@@ -106,7 +106,7 @@ func (g *growth) point(span time.Duration) Point {
 	return p
 }
 
-func quantile(h *queue.Histogram, q float64) float32 { return float32(h.Quantile(q).Seconds()) }
+func quantile(h *bullpen.Histogram, q float64) float32 { return float32(h.Quantile(q).Seconds()) }
 
 // series is the ring of one pool.
 type series struct {
