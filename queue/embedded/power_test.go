@@ -48,13 +48,13 @@ func testPowerLoss(t *testing.T, when moment) {
 			}
 			d := newDisk(t, c.outer, c.kind)
 			jobs, ended := 0, 0
-			for round := range rounds(1, 12) {
+			for round := range rounds(1, 25) {
 				w := d.cut(t, powerLoad(), when)
 				jobs, ended = jobs+len(w.book.confirmed), ended+len(w.book.ended)
 				t.Run(fmt.Sprint(round), func(t *testing.T) { afterCut(t, w) })
 				w.drop(t)
 			}
-			t.Logf("%d rounds: %d confirmed jobs, %d of them with an outcome; none missing unless told above", rounds(1, 12), jobs, ended)
+			t.Logf("%d rounds: %d confirmed jobs, %d of them with an outcome; none missing unless told above", rounds(1, 25), jobs, ended)
 		})
 	}
 }
