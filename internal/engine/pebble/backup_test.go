@@ -69,7 +69,7 @@ func TestBackupUnderLoad(t *testing.T) {
 					return
 				default:
 				}
-				l.step(e, r, 10_000_000*(i+1)+n)
+				l.step(e, r)
 				done := make(chan struct{})
 				e.Put(engine.Put{Subject: fmt.Sprintf("job.large.normal.%d-%d", i, n), Data: make([]byte, 100<<10)}, func(uint64, error) { close(done) })
 				<-done

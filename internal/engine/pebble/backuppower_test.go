@@ -64,8 +64,8 @@ func cutBackup(t *testing.T, r *rand.Rand, lies bool) (made, whole int, faults [
 		t.Fatal(err)
 	}
 	defer e.Close(context.WithoutCancel(t.Context()))
-	for n := range 30 + r.IntN(40) {
-		l.step(e, r, n)
+	for range 30 + r.IntN(40) {
+		l.step(e, r)
 	}
 	l.mu.Lock()
 	during = true

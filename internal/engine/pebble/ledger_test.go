@@ -22,6 +22,7 @@ type ledger struct {
 	maybe  map[string]map[string]bool // what a subject may hold besides; "" is nothing; +checklocks:mu
 	chance *rand.Rand                 // +checklocks:mu
 	writes int                        // +checklocks:mu
+	steps  int                        // so that no job has the id of an earlier one; +checklocks:mu
 	faults []string                   // +checklocks:mu
 }
 
@@ -63,7 +64,7 @@ func (l *ledger) begin(subject, data string) (end func(bool)) {
 }
 
 // step does one thing and waits for it, or not.
-func (l *ledger) step(e engine.Engine, r *rand.Rand, n int) {
+func (l *ledger) step(e engine.Engine, r *rand.Rand) {
 	put := func(p engine.Put, wait bool) {
 		end, done := l.begin(p.Subject, string(p.Data)), make(chan struct{})
 		e.Put(p, func(_ uint64, err error) { end(err == nil); close(done) })
@@ -71,7 +72,10 @@ func (l *ledger) step(e engine.Engine, r *rand.Rand, n int) {
 			<-done
 		}
 	}
-	id := fmt.Sprintf("%08d-%04d", n, r.IntN(10_000))
+	l.mu.Lock()
+	l.steps++
+	id := fmt.Sprintf("%08d-%04d", l.steps, r.IntN(10_000))
+	l.mu.Unlock()
 	data := fmt.Appendf(nil, "%s %x", id, make([]byte, r.IntN(200)))
 	switch r.IntN(6) {
 	case 0, 1:

@@ -188,8 +188,8 @@ func load(t *testing.T, s store, l *ledger, r *rand.Rand) {
 	} else {
 		taker.Request(10+r.IntN(20), true)
 	}
-	for n := range 30 + r.IntN(40) {
-		l.step(e, r, n)
+	for range 30 + r.IntN(40) {
+		l.step(e, r)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()

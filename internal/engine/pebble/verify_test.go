@@ -71,8 +71,8 @@ func used(t *testing.T, dir, killed string) {
 	defer e.Close(context.Background())
 	l := &ledger{sure: book{}, maybe: map[string]map[string]bool{}, chance: r}
 	work := func(n int) {
-		for i := range n {
-			l.step(e, r, i)
+		for range n {
+			l.step(e, r)
 		}
 	}
 	work(120)
