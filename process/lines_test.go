@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,6 +16,8 @@ import (
 	"time"
 
 	"github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/internal/confine"
+	"github.com/bullpen-run/bullpen/internal/wire"
 )
 
 func linesPool(t *testing.T, change func(*Config), command ...string) *Pool {
@@ -174,6 +177,46 @@ func TestBufferingFilterIsRecognised(t *testing.T) {
 		if d := time.Since(began); d < silentFor || d > 10*silentFor {
 			t.Errorf("%s: it took %v", command[0], d)
 		}
+	}
+}
+
+// A worker that has answered is not taken for a silent one while the host, as on a busy
+// machine, does not come to read the answer.
+func TestAnswerThatIsReadLate(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("what a process waits for is read from /proc")
+	}
+	p := linesPool(t, nil, "sh", "-c", `while read -r x; do echo "$x"; done`)
+	do(t, p, "", "warm")
+	p.mu.Lock()
+	w := p.workers[0]
+	p.mu.Unlock()
+	w.reading.Lock() // nobody else reads
+	a := submit(t, p, bullpen.Task{Payload: []byte("late")})
+	poll(t, "the answer is there", func() bool {
+		readable := false
+		err := w.out.Control(func(fd uintptr) { readable = wire.Readable(fd) })
+		return err == nil && readable && confine.WaitsForInput(w.pid)
+	})
+	looked := func() int64 {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return w.lookedAt
+	}
+	for range 2 {
+		before := looked()
+		poll(t, "the keeper looks", func() bool { return looked() != before })
+	}
+	w.reading.Unlock()
+	if err := w.out.Control(func(fd uintptr) { w.input.try(fd) }); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.outcome(t); err != nil {
+		t.Errorf("the answer was not taken: %v", err)
+	}
+	if s := p.Stats(); s.Deaths[BySilence] != 0 {
+		t.Errorf("%d workers were killed for their silence", s.Deaths[BySilence])
 	}
 }
 

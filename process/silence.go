@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/bullpen-run/bullpen/internal/confine"
+	"github.com/bullpen-run/bullpen/internal/wire"
 )
 
 // silentFor is how long a worker of the protocol Lines may owe an answer before
@@ -33,7 +34,7 @@ func (p *Pool) tendSilence(w *worker, now int64) {
 	if w.writing || w.broken || len(w.pending) > 0 {
 		return
 	}
-	if n, err := w.in.Unread(); err != nil || n > 0 || !confine.WaitsForInput(w.pid) {
+	if n, err := w.in.Unread(); err != nil || n > 0 || !confine.WaitsForInput(w.pid) || w.unheard() {
 		return
 	}
 	w.hint = ErrUnanswered
@@ -41,4 +42,24 @@ func (p *Pool) tendSilence(w *worker, now int64) {
 		p.failures = breakAfter - 1 // another one would do the same
 	}
 	p.kill(w, BySilence, nil)
+}
+
+// unheard reports whether w may have answered and the host, on a busy machine, has not
+// dealt with that: the answer is in the pipe, or whoever has read it waits for Pool.mu,
+// which is held.
+func (w *worker) unheard() bool {
+	if !w.reading.TryLock() {
+		return true
+	}
+	readable := true
+	_ = w.out.Control(func(fd uintptr) { readable = wire.Readable(fd) }) // the end of the pipe is seen by its reader
+	w.reading.Unlock()
+	if w.turned.Load() {
+		w.pool.tasks.Go(func() { // ends at once
+			for w.turned.Swap(false) {
+				_ = w.out.Control(func(fd uintptr) { w.input.try(fd) }) // as above
+			}
+		})
+	}
+	return readable
 }

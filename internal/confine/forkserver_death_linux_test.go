@@ -173,8 +173,8 @@ func TestServerChildThatHangs(t *testing.T) {
 	if err := unix.Mkfifo(fifo, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	v.patience = 200 * time.Millisecond
-	if _, err := v.Start(Spec{Args: []string{fifo}}); err == nil || !strings.Contains(err.Error(), "did not come to its program within 200ms") {
+	v.patience = 2 * time.Second
+	if _, err := v.Start(Spec{Args: []string{fifo}}); err == nil || !strings.Contains(err.Error(), "did not come to its program within 2s") {
 		t.Errorf("%v", err)
 	}
 	if len(s.pids()) != 1 {

@@ -68,7 +68,7 @@ func TestBodiesKeepToTheirRoom(t *testing.T) { //nolint:paralleltest // see abov
 	}
 	all.Wait()
 	close(stop)
-	if most := <-peak; most > room*9/4 {
+	if most := <-peak; most > 3*room {
 		t.Errorf("the heap was up to %d MiB, with bodies of %d MiB at most at a time", most>>20, room>>20)
 	} else {
 		t.Logf("the heap was up to %d MiB", most>>20)
