@@ -46,11 +46,24 @@ func TestHelper(t *testing.T) {
 			t.Fatal(err)
 		}
 		kept = append(kept, c)
+		for kind == "zombie" && stateOf(c.Process.Pid) != "Z" { // else it lives when it is looked for
+			<-time.After(time.Millisecond)
+		}
 	case "failure":
 		t.Error("failed for another reason")
 	default:
 		t.Fatalf("unknown kind of leak %q", kind)
 	}
+}
+
+// stateOf returns the state of a process, as proc(5) has it.
+func stateOf(pid int) string {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return ""
+	}
+	_, rest, _ := strings.Cut(string(b), ") ")
+	return rest[:min(1, len(rest))]
 }
 
 // kept holds what was leaked, so that no finalizer closes it.
