@@ -12,34 +12,33 @@ import (
 )
 
 const (
-	inputSize = 64 << 10 // of the buffer for what a worker says
-	inputKeep = 1 << 20  // a buffer that grew beyond this is given back
+	inputSize = 64 << 10 // of the buffer for the messages of a worker
+	inputKeep = 1 << 20  // a buffer that grew beyond this size is dropped
 )
 
-// input decodes what one worker says. worker.reading guards it, but for the two
-// fields of the writer's side.
+// input decodes the messages of one worker. worker.reading guards it, except the two
+// fields of the writer.
 type input struct {
 	w          *worker
-	try        func(fd uintptr) bool // made once: no allocation per read
+	try        func(fd uintptr) bool // created once, to avoid an allocation per read
 	buffer     []byte
 	start, end int
 	messages   []wire.Message
 	calls      []*call
 	returned   []*call
-	more       bool // answers to what is submitted now will be here in a moment
+	more       bool // more answers are likely to arrive soon
 	eof        bool
 	fault      error
 
 	outBuffer []byte // kept for the next flush; Pool.mu guards it
-	unwritten int    // bytes that were encoded and not written; Pool.mu guards it
+	unwritten int    // bytes encoded and not written; Pool.mu guards it
 }
 
 func (in *input) init(w *worker) {
 	in.w = w
 	in.buffer = make([]byte, inputSize)
 	in.try = func(fd uintptr) bool {
-		// A caller that spins reads in our place, and looks once more when it
-		// has let go.
+		// A caller that spins reads instead, and checks turned after unlocking.
 		if !w.reading.TryLock() {
 			w.turned.Store(true)
 			if !w.reading.TryLock() {
@@ -51,8 +50,8 @@ func (in *input) init(w *worker) {
 	}
 }
 
-// read decodes what the worker says until it is dead, has closed its end or
-// spoken nonsense.
+// read decodes the worker's messages until the worker has ended, has closed its end, or
+// violates the protocol.
 func (w *worker) read() {
 	p := w.pool
 	for {
@@ -63,7 +62,7 @@ func (w *worker) read() {
 		p.mu.Lock()
 		late := errors.Is(err, os.ErrDeadlineExceeded) && !w.exited
 		if late {
-			p.kill(w, BySilence, nil) // it did not say hello in time
+			p.kill(w, BySilence, nil) // its hello did not come in time
 		}
 		p.mu.Unlock()
 		if late {
@@ -81,14 +80,14 @@ func (w *worker) read() {
 	p.hungUp(w)
 }
 
-// over reports whether there is nothing more to decode.
+// over reports whether there is nothing left to decode.
 func (in *input) over(w *worker) bool {
 	w.reading.Lock()
 	defer w.reading.Unlock()
 	return in.eof || in.fault != nil
 }
 
-// pump reads and decodes what is there, and reports whether that was the end.
+// pump reads and decodes what is available, and reports whether the input has ended.
 func (in *input) pump(fd uintptr) bool {
 	for {
 		if in.eof || in.fault != nil {
@@ -108,12 +107,12 @@ func (in *input) pump(fd uintptr) bool {
 			return true
 		}
 		if n < len(free) && !(in.more && in.w.pool.spin.linger(fd)) {
-			return false // the pipe was empty; what comes now wakes us again
+			return false // the pipe is empty; new data wakes the reader
 		}
 	}
 }
 
-// decode takes all complete messages out of the buffer and acts on them.
+// decode removes all complete messages from the buffer and handles them.
 func (in *input) decode() error {
 	w := in.w
 	in.messages = in.messages[:0]
@@ -154,8 +153,8 @@ func (in *input) decode() error {
 	return fault
 }
 
-// makeRoom moves what is left to the front and fits the buffer to the message
-// that has begun, which has need bytes.
+// makeRoom moves the unread bytes to the front and sizes the buffer for the incomplete
+// message, which has need bytes.
 func (in *input) makeRoom(need int) {
 	rest := in.end - in.start
 	size := len(in.buffer)
@@ -163,7 +162,7 @@ func (in *input) makeRoom(need int) {
 	case need > size:
 		size = max(need, 2*size)
 		if need > inputKeep && in.w.talk != nil {
-			size = need // a large one: its length is known
+			size = need // the length of a frame is known
 		}
 	case rest == 0 && size > inputKeep:
 		size = inputSize
@@ -179,8 +178,8 @@ func (in *input) makeRoom(need int) {
 	in.start, in.end = 0, rest
 }
 
-// answered accounts for the answers in in.messages, gives the worker its next
-// tasks, and tells the callers. worker.reading is held.
+// answered accounts for the answers in in.messages, gives the worker its next tasks,
+// and delivers the outcomes. worker.reading is held.
 func (p *Pool) answered(w *worker, in *input) error {
 	now := p.now()
 	var fault error
@@ -216,7 +215,8 @@ func (p *Pool) answered(w *worker, in *input) error {
 	return fault
 }
 
-// pace is the run time of one of n answers from a worker that does not tell.
+// pace returns the estimated run time of each of n answers from a worker that does not
+// report it, or -1 if the worker does.
 func (w *worker) pace(now int64, n int) int64 {
 	if w.talk != nil {
 		return -1
@@ -228,8 +228,7 @@ func (w *worker) pace(now int64, n int) int64 {
 	return max(now-begun, 0) / int64(n)
 }
 
-// take finds the task that m answers and takes it out of the worker's hand.
-// Pool.mu is held.
+// take returns the task that m answers, no longer assigned to w. Pool.mu is held.
 func (w *worker) take(m *wire.Message) (*call, error) {
 	number := m.Number
 	if w.talk == nil {
@@ -253,7 +252,7 @@ func (w *worker) take(m *wire.Message) (*call, error) {
 	return c, nil
 }
 
-// drop takes c out of the worker's hand. Pool.mu is held.
+// drop removes c from the tasks assigned to w. Pool.mu is held.
 func (w *worker) drop(c *call) {
 	w.flight[int(c.number)&(len(w.flight)-1)] = nil
 	w.count--
@@ -264,7 +263,7 @@ func (w *worker) drop(c *call) {
 	}
 }
 
-// account counts an answer and moves the task on. Pool.mu is held.
+// account counts an answer and ends the task. Pool.mu is held.
 func (p *Pool) account(w *worker, c *call, m *wire.Message, now, pace int64) {
 	if m.Kind == protocol.Returned {
 		return
@@ -289,7 +288,7 @@ func (p *Pool) account(w *worker, c *call, m *wire.Message, now, pace int64) {
 	case m.Kind == protocol.Error:
 		outcome = bullpen.Outcome(m.Code)
 		if (outcome == bullpen.Canceled || outcome == bullpen.Timeout) && errors.Is(c.cause, bullpen.ErrClosed) {
-			outcome = bullpen.Canceled // as errorOf tells
+			outcome = bullpen.Canceled // like errorOf
 			p.tally.aborted.running++
 		}
 	case len(m.Body) > c.output:
@@ -298,11 +297,11 @@ func (p *Pool) account(w *worker, c *call, m *wire.Message, now, pace int64) {
 	p.tally.outcomes[outcome]++
 }
 
-// takeBack puts tasks that the worker returned to the head of the queue, in
-// their order. Pool.mu is held.
+// takeBack requeues the tasks that the worker returned at the head of the queue, in
+// order. Pool.mu is held.
 func (p *Pool) takeBack(w *worker, in *input) {
 	for _, c := range slices.Backward(in.returned) {
-		c.returns++ // a worker that gives everything back is not asked for ever
+		c.returns++ // bounds the tries with a worker that returns everything
 		p.replay(c)
 	}
 	p.endRecall(w)
@@ -331,8 +330,7 @@ func (p *Pool) afterAnswers(w *worker, now int64) {
 	p.madeRoom()
 }
 
-// emptied decides what becomes of w, which has nothing in hand any more. Pool.mu is
-// held.
+// emptied decides what happens to w, which has no tasks left. Pool.mu is held.
 func (p *Pool) emptied(w *worker, now int64) {
 	switch w.state.State() {
 	case WorkerBusy:
@@ -349,8 +347,8 @@ func (p *Pool) emptied(w *worker, now int64) {
 	}
 }
 
-// tell gives the callers their outcomes. worker.reading is held; nobody else
-// refers to the calls any more.
+// tell delivers the outcomes. worker.reading is held; no other goroutine refers to the
+// calls.
 func (in *input) tell(w *worker) {
 	slab := in.slab()
 	for i, c := range in.calls {
@@ -376,11 +374,10 @@ func (in *input) tell(w *worker) {
 	}
 }
 
-// slabMax is the largest result that shares its memory with others.
+// slabMax is the largest result that shares an allocation with others.
 const slabMax = 4 << 10
 
-// slab makes room for the small results of one batch, so that they cost one
-// allocation together.
+// slab allocates memory for all small results of one batch.
 func (in *input) slab() []byte {
 	n := 0
 	for i := range in.messages {

@@ -6,17 +6,17 @@ import (
 	"github.com/bullpen-run/bullpen"
 )
 
-// batchChunk is how many tasks of a batch are accepted under one lock.
+// batchChunk is the number of tasks of a batch that are accepted under one lock.
 const batchChunk = 256
 
-// ExecuteAll runs all tasks and returns how each ended, in the order of the
-// input. It is the quickest way to run many short tasks: one lock and one
-// wake-up for many. Beside the results it holds no more tasks than the queue
-// and the workers do. A failure of one task stops none of the others; the end of
-// ctx takes back those that have not ended.
+// ExecuteAll runs all tasks and returns how each ended, in the order of tasks. It is
+// the fastest way to run many short tasks, because many share one lock and one wake-up.
+// Apart from the results it holds no more tasks than the queue and the workers do. A
+// failed task does not stop the others. When ctx ends, tasks that have not ended are
+// canceled.
 //
-// It waits for places in the queue whatever Config.Overflow says: the caller
-// waits anyway.
+// ExecuteAll waits for places in the queue regardless of Config.Overflow, since the
+// caller waits anyway.
 func (p *Pool) ExecuteAll(ctx context.Context, tasks []bullpen.Task) []bullpen.Ended {
 	b := &batch{ended: make([]bullpen.Ended, len(tasks)), ready: make(chan struct{})}
 	b.left.Store(int64(len(tasks)))
@@ -44,9 +44,9 @@ func (p *Pool) ExecuteAll(ctx context.Context, tasks []bullpen.Task) []bullpen.E
 	return b.ended
 }
 
-// acceptChunk accepts tasks of a batch: into workers with room, then into the
-// queue, then behind it. In the last case it returns what tells when all have a
-// place.
+// acceptChunk accepts tasks of a batch: to workers with room, then into the queue, then
+// behind it. In the last case it returns a waiter, which is admitted when all tasks
+// have a place.
 func (p *Pool) acceptChunk(ctx context.Context, b *batch, tasks []bullpen.Task, from int) *waiter {
 	var refused []*call
 	var mine []*worker
@@ -79,13 +79,13 @@ func (p *Pool) acceptChunk(ctx context.Context, b *batch, tasks []bullpen.Task, 
 	}
 	for _, c := range refused {
 		p.deliver(c)
-		p.informed.Add(^uint64(0)) // it was not accepted
+		p.informed.Add(^uint64(0)) // refused tasks are not in tally.accepted
 	}
 	return w
 }
 
-// place puts an accepted task where it waits, or gives it to a worker, which is
-// added to mine when the caller has to write to it. Pool.mu is held.
+// place puts an accepted task into the queue or behind it, or gives it to a worker. It
+// adds the worker to mine if the caller must write to it. Pool.mu is held.
 func (p *Pool) place(c *call, w *waiter, now int64, mine []*worker) ([]*worker, *waiter) {
 	if p.queue.n == 0 && !p.full() {
 		if to := p.pick(c.alone()); to != nil {
@@ -99,19 +99,19 @@ func (p *Pool) place(c *call, w *waiter, now int64, mine []*worker) ([]*worker, 
 	switch {
 	case !p.full():
 		p.enqueue(c)
-	case w == nil || w.calls.n == 0: // none yet, or all of it has been admitted
+	case w == nil || w.calls.n == 0: // no waiter yet, or it has been admitted
 		w = &waiter{admitted: make(chan struct{})}
 		p.blocked.push(w, c)
-		p.admit() // a place may have become free at this moment
+		p.admit() // an outcome may have been delivered since full was checked
 	default:
 		w.calls.pushBack(c)
 	}
 	return mine, w
 }
 
-// cancelBatch takes back what has not ended of b. Calls of a batch are used again
-// as soon as they are told, so none is looked at after it has been ended, or may
-// have been by somebody who was woken here.
+// cancelBatch cancels the tasks of b that have not ended. The calls of a batch are
+// reused as soon as their outcome is delivered. So cancelBatch does not touch a call
+// after ending it, or after another goroutine that it woke may have ended it.
 func (p *Pool) cancelBatch(b *batch, cause error) {
 	var ended []*call
 	now := p.now()
@@ -144,8 +144,7 @@ func (p *Pool) cancelBatch(b *batch, cause error) {
 	}
 }
 
-// endWaiting ends the calls of b that stand in l and adds them to ended. Pool.mu
-// is held.
+// endWaiting ends the calls of b in l and appends them to ended. Pool.mu is held.
 func (p *Pool) endWaiting(l *list, b *batch, cause error, ended []*call) []*call {
 	for c := l.first; c != nil; {
 		next := c.next

@@ -14,13 +14,14 @@ import (
 type MemoryError struct {
 	// Bound is Limits.Memory, in bytes.
 	Bound int64
-	// Peak is the most memory that the worker had, in bytes: with all that it
-	// started, and the files that it had in memory, where the kernel keeps the
-	// bound; its own resident memory where it is watched.
+	// Peak is the largest amount of memory that the worker used, in bytes. If the
+	// kernel keeps the bound, it includes everything that the worker started and its
+	// files in memory; if the pool watches memory, it is the resident memory of the
+	// worker alone.
 	Peak int64
 }
 
-// Error gives both in units that people read.
+// Error returns both in human-readable units.
 func (e *MemoryError) Error() string {
 	return fmt.Sprintf("the worker reached its bound of memory, %s (peak %s)", bytesText(e.Bound), bytesText(e.Peak))
 }
@@ -36,18 +37,16 @@ func bytesText(n int64) string {
 	return fmt.Sprintf("%d bytes", n)
 }
 
-// shellKilled is the exit status by which a shell tells that its command was
-// killed.
+// shellKilled is the exit status of a shell whose command was killed.
 const shellKilled = 128 + int(syscall.SIGKILL)
 
-// starved reports whether a process that ended so was killed by the kernel for
-// its memory. That something in its group was killed is not enough: it may have
-// been a child long ago.
+// starved reports whether the kernel killed a process with this exit for its memory. An
+// OOM kill in its group is not enough: the victim may have been an earlier child.
 func starved(u confine.Usage, exit confine.Exit) bool {
 	return u.OOMKills > 0 && (exit.Signal == syscall.SIGKILL || exit.Code == shellKilled)
 }
 
-// starved reports whether w died of its bound of memory. Pool.mu is held.
+// starved reports whether w died because it reached its memory bound. Pool.mu is held.
 func (w *worker) starved() bool {
 	if w.killed {
 		return w.cause == ByBound
@@ -55,9 +54,9 @@ func (w *worker) starved() bool {
 	return starved(w.usage, w.exit)
 }
 
-// bound takes the limits of memory and processors that a task asks for, or says
-// why they cannot be kept. A process of the protocol Exec is the task's alone and
-// may have less than others; a worker's bounds are those of all its tasks.
+// bound applies the memory and CPU limits of a task, or returns why they cannot be
+// kept. An Exec process belongs to one task and may have lower limits than others; the
+// limits of a worker apply to all its tasks.
 func (p *Pool) bound(c *call, l bullpen.Limits) error {
 	own := p.config.Limits
 	for _, b := range []struct {
@@ -84,18 +83,19 @@ func (p *Pool) bound(c *call, l bullpen.Limits) error {
 	return nil
 }
 
-// boundsOf is what the process for c alone is bound to, with the protocol Exec.
+// boundsOf returns the bounds of the Exec process for c.
 func (p *Pool) boundsOf(c *call) confine.Bounds {
 	b := p.config.bounds()
 	b.Memory, b.CPU = c.memory, c.cpu
 	return b
 }
 
-// watchEvery is how often memory is looked at where the kernel keeps no bound.
+// watchEvery is the interval at which memory is measured where the kernel keeps no
+// bound.
 const watchEvery = 10 * time.Millisecond
 
-// tendBounds kills workers that have grown too large, where the kernel does not.
-// Pool.mu is held.
+// tendBounds kills workers above their memory bound where the kernel does not. Pool.mu
+// is held.
 func (p *Pool) tendBounds(now int64) {
 	if p.unbound == nil {
 		return

@@ -14,55 +14,54 @@ import (
 	"github.com/bullpen-run/bullpen"
 )
 
-// DefaultNeed is the memory that a worker is expected to use when nothing is
-// told or measured, in bytes.
+// DefaultNeed is the memory that a worker is expected to use if nothing was configured
+// or measured, in bytes.
 const DefaultNeed = 64 << 20
 
-// leastTurn is the least time for which a pool waits for room before busy
-// workers of others are asked to give way after the tasks that they have in hand.
+// leastTurn is the minimum time that a pool waits for room before busy workers of other
+// pools have to leave after their current tasks.
 const leastTurn = time.Second
 
-// BudgetConfig says what the worker processes of several pools may use together.
-// Zero fields bound nothing.
+// BudgetConfig bounds what the worker processes of several pools use together. A zero
+// field bounds nothing.
 type BudgetConfig struct {
-	// Memory is the bytes of all workers together. A worker counts with
-	// Config.Need, or with its resident size where that is larger; one of a pool
-	// whose need is not told counts with its resident size once that has been
-	// measured. Pages that workers share count for each of them. The bound keeps
-	// workers from being started; it is soft for those that grow while they
-	// work, see Config.Limits and Recycle.Memory for those.
+	// Memory is the most memory of all workers together, in bytes. A worker counts with
+	// Config.Need, or with its resident size if that is larger. In a pool without Need
+	// or Limits.Memory, a worker counts with its resident size once that has been
+	// measured. Shared pages count for each worker. The bound prevents starts; running
+	// workers may grow beyond it, see Config.Limits and Recycle.Memory for bounds on
+	// those.
 	Memory int64
-	// Workers is the number of processes at a time. Those that leave count until
-	// they have ended.
+	// Workers is the most processes at a time. Leaving workers count until they have
+	// ended.
 	Workers int
-	// Starts is how many processes are started a second, on the average; up to
-	// max(4, 2*GOMAXPROCS) may follow each other at once.
+	// Starts is the most processes started per second on average; up to max(4,
+	// 2*GOMAXPROCS) may start at once.
 	Starts float64
-	// Logger gets a warning when the workers have grown above Memory and none can
-	// give way, and a note of busy workers that must; nil means none. What else
-	// happens is an event of the pool to which it happens.
+	// Logger receives a warning when the workers have grown above Memory and none can
+	// give way, and a note about each busy worker that has to leave; nil means none.
+	// Everything else is an event of the pool concerned.
 	Logger *slog.Logger
 }
 
-// Budget is one bound of memory, processes and starts for all pools that name it
-// in their Config. A pool that needs a worker for a task and finds no room waits
-// for it, first come first served, while pools whose workers idle let some of them
-// leave: those that waste most, by size and idle time, first. Min workers of a pool
-// are promised to it and never asked for. A pool whose workers are never idle must
-// give way too, after the tasks in hand, to one that has waited for ten times what
-// a start costs it, and for a second at least.
+// Budget is one bound of memory, processes and starts for all pools that name it in
+// their Config. A pool that needs a worker for a task and finds no room waits, first
+// come, first served. Meanwhile pools with idle workers let some of them leave, those
+// that waste the most first, by size and idle time. The Min workers of a pool are
+// promised to it and never leave for other pools. A pool whose workers are never idle
+// must give way too, after their current tasks, to a pool that has waited for ten times
+// its mean start time, and for at least a second.
 //
-// Workers that are only started as spare ones wait for room until no pool wants
-// it for tasks, and nobody leaves for them. With the protocol Exec a process
-// counts while it runs.
+// Spare workers wait until no pool needs the room for tasks, and no other worker leaves
+// for them. With the protocol Exec a process counts while it runs.
 //
-// A Budget holds nothing that must be closed. All methods are safe for concurrent
-// use. A task that needs no start touches no lock of it.
+// A Budget need not be closed. All methods are safe for concurrent use. A task that
+// needs no start takes no lock of the budget.
 type Budget struct {
 	config BudgetConfig
 	epoch  time.Time
 
-	// mu is taken while one Pool.mu may be held; under it, no Pool.mu is taken.
+	// mu is locked after Pool.mu of at most one pool, never before it.
 	mu     sync.Mutex
 	ledger ledger            // +checklocks:mu
 	waited bullpen.Histogram // of starts that had to wait; +checklocks:mu
@@ -70,8 +69,7 @@ type Budget struct {
 	notes  *budgetNotes      // while a pool is here and there is a logger; +checklocks:mu
 }
 
-// NewBudget checks c and makes a budget of it. All faults of c are reported at
-// once.
+// NewBudget checks c and returns a new budget. It reports all faults of c at once.
 func NewBudget(c BudgetConfig) (*Budget, error) {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -94,32 +92,32 @@ func NewBudget(c BudgetConfig) (*Budget, error) {
 	return b, nil
 }
 
-// now is the time since the budget's epoch in nanoseconds.
+// now returns the time since the budget's epoch in nanoseconds.
 func (b *Budget) now() int64 { return int64(time.Since(b.epoch)) }
 
 // BudgetStats is a snapshot of a Budget.
 type BudgetStats struct {
-	// Pools that have named the budget and have not ended.
+	// Pools is the number of pools that use the budget and have not ended.
 	Pools int
-	// Workers are the processes, those about to start and those that leave
-	// included; Promised are those of the Min of pools beyond.
+	// Workers is the number of processes, including those about to start and those
+	// leaving. Promised is the number of further workers that are promised to pools by
+	// their Min.
 	Workers, Promised int
-	// Memory is the bytes with which Workers count, PromisedMemory those that are
-	// kept for Promised.
+	// Memory is the bytes that Workers count with, PromisedMemory the bytes kept for
+	// Promised.
 	Memory, PromisedMemory int64
-	// Waiting pools want a worker and have no room or must not start one yet;
-	// Longest is for how long the first of them has waited.
+	// Waiting is the number of pools that need a worker but have no room, or must not
+	// start one yet. Longest is how long the first of them has waited.
 	Waiting int
 	Longest time.Duration
-	// Started counts the workers that got room. Reclaimed are those that idled and
-	// left for other pools, Pressed those that had to leave after the task in
-	// hand.
+	// Started counts the workers that got room. Reclaimed counts idle workers that left
+	// for other pools, Pressed busy ones that had to leave after their current tasks.
 	Started, Reclaimed, Pressed uint64
 	// Wait is the time for which starts had to wait, of those that had to.
 	Wait bullpen.Histogram
 }
 
-// Stats returns a snapshot. It costs about a microsecond for a hundred pools.
+// Stats returns a snapshot. It takes about a microsecond for a hundred pools.
 func (b *Budget) Stats() BudgetStats {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -134,7 +132,8 @@ func (b *Budget) Stats() BudgetStats {
 	return s
 }
 
-// join opens the account of a pool, or says why what it must have does not fit.
+// join opens the account of a pool, or returns an error if the workers that it must
+// have do not fit.
 func (b *Budget) join(a *account) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -148,8 +147,8 @@ func (b *Budget) join(a *account) error {
 	return nil
 }
 
-// refusal says that minimum workers of a have no room beside the others. mu is
-// held.
+// refusal returns the error that minimum workers of a do not fit beside the other
+// pools. mu is held.
 func (b *Budget) refusal(a *account, minimum int) error {
 	others := slices.DeleteFunc(slices.Clone(b.ledger.accounts), func(other *account) bool { return other == a })
 	workers, bytes := demands(others)
@@ -158,8 +157,7 @@ func (b *Budget) refusal(a *account, minimum int) error {
 		a.name, max(minimum, 1), a.plan, workers, bytes, b.config.Workers, b.config.Memory)
 }
 
-// promise changes the number of workers that are promised to a, if they have
-// room.
+// promise changes the number of workers promised to a, if they fit.
 func (b *Budget) promise(a *account, minimum int) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -175,7 +173,7 @@ func (b *Budget) promise(a *account, minimum int) error {
 	return nil
 }
 
-// madeRoom tells those who wait for room in a pool that there may be some. mu is held.
+// madeRoom wakes the callers of Pool.Room in all pools. mu is held.
 func (b *Budget) madeRoom() {
 	for _, a := range b.ledger.accounts {
 		a.room.Notify()
@@ -199,7 +197,7 @@ func (b *Budget) leave(a *account) {
 	}
 }
 
-// take asks for room for one worker, see ledger.take.
+// take requests room for one worker, see ledger.take.
 func (b *Budget) take(a *account, why purpose, turn time.Duration) (ok bool, again int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -211,21 +209,22 @@ func (b *Budget) take(a *account, why purpose, turn time.Duration) (ok bool, aga
 	return ok, again
 }
 
-// grab is take for one that does not wait.
+// grab is take without waiting.
 func (b *Budget) grab(a *account) (ok bool, again int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.ledger.grab(a, b.now())
 }
 
-// withdraw says that a needs no more workers for now.
+// withdraw ends the wait of a for room.
 func (b *Budget) withdraw(a *account) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.ledger.withdraw(a)
 }
 
-// requests tells how many workers a is to let leave: idle ones, and any.
+// requests returns how many workers a has to let leave: idle ones, and workers in any
+// state.
 func (b *Budget) requests(a *account) (idle, busy int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -235,7 +234,7 @@ func (b *Budget) requests(a *account) (idle, busy int) {
 	return a.asked, a.hurried
 }
 
-// gave says that a lets a worker leave as it was asked to.
+// gave records that a lets a worker leave as requested.
 func (b *Budget) gave(a *account, how departure) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -245,14 +244,14 @@ func (b *Budget) gave(a *account, how departure) {
 	}
 }
 
-// refuse says that a has so many workers less to give than it was asked for.
+// refuse records that a cannot let that many of the requested workers leave.
 func (b *Budget) refuse(a *account, idle, busy int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.ledger.refuse(a, idle, busy, b.now())
 }
 
-// release gives the room of a worker back, whose process has ended.
+// release returns the room of a worker whose process has ended.
 func (b *Budget) release(a *account, bytes int64, how departure) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -260,7 +259,7 @@ func (b *Budget) release(a *account, bytes int64, how departure) {
 	b.madeRoom()
 }
 
-// weigh books what was measured, see ledger.weigh.
+// weigh records measured sizes, see ledger.weigh.
 func (b *Budget) weigh(a *account, more, need int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -274,23 +273,23 @@ func (b *Budget) weigh(a *account, more, need int64) {
 	b.over = over
 }
 
-// free is how many workers of a might be started now, up to most.
+// free returns how many workers of a could start now, up to most.
 func (b *Budget) free(a *account, most int) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.ledger.free(a, most)
 }
 
-// budgetNote is one thing for the logger: a busy worker of a pool that gives way,
-// or that the workers have too much memory.
+// budgetNote is a log entry: a busy worker of a pool gives way, or the workers use too
+// much memory.
 type budgetNote struct {
 	pool    string
 	bytes   int64
 	workers int
 }
 
-// budgetNotes hands notes to a logger, which may be slow; what comes faster than
-// it takes them is dropped.
+// budgetNotes passes notes to a logger, which may be slow. It drops notes that arrive
+// faster than the logger takes them.
 type budgetNotes struct {
 	logger *slog.Logger
 	queue  chan budgetNote
@@ -299,13 +298,13 @@ type budgetNotes struct {
 
 func newBudgetNotes(logger *slog.Logger) *budgetNotes {
 	n := &budgetNotes{logger: logger, queue: make(chan budgetNote, 64), ended: make(chan struct{})}
-	// Ends when the last pool leaves the budget, whose close waits for it.
+	// Ends when the last pool leaves the budget; close waits for it.
 	go n.run()
 	return n
 }
 
-// put hands note over, or drops it. n may be nil. Budget.mu is held, so that none
-// is put after close.
+// put queues note, or drops it. n may be nil. Budget.mu is held, so that no note is put
+// after close.
 func (n *budgetNotes) put(note budgetNote) {
 	if n == nil {
 		return
@@ -328,7 +327,7 @@ func (n *budgetNotes) run() {
 	}
 }
 
-// close writes what is left, for a second at the most, and ends.
+// close writes the remaining notes, for at most a second, and ends the goroutine.
 func (n *budgetNotes) close() {
 	close(n.queue)
 	select {

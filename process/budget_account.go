@@ -7,47 +7,46 @@ import (
 	"github.com/bullpen-run/bullpen"
 )
 
-// purpose is what a start is for. The waiting are served in this order, and
-// those of one purpose in the order in which they came.
+// purpose is what a worker is started for. Waiting pools are served in this order, and
+// first come, first served within a purpose.
 type purpose uint8
 
 const (
 	forNothing purpose = iota // not waiting
-	forMin                    // promised
+	forMin                    // promised workers
 	forTask
-	forSpare // may wait, and takes nothing from anybody
+	forSpare // never makes another worker leave
 )
 
-// account is what the ledger knows of one pool. Budget.mu guards the fields from
-// min on; those before are set once, but for the atomic ones, which the pool
-// writes.
+// account holds what the ledger knows of one pool. Budget.mu guards the fields from min
+// on. The fields before are set once, except the atomic ones, which the pool writes.
 type account struct {
 	name     string
-	declared bool                // its need is told, not measured
-	gives    bool                // it has workers that idle
-	poke     func()              // makes the pool's keeper look; does not wait
-	room     *bullpen.RoomSignal // of the pool
+	declared bool                // need was configured, not measured
+	gives    bool                // the pool has idle workers, which an Exec pool has not
+	poke     func()              // wakes the pool's keeper; never blocks
+	room     *bullpen.RoomSignal // wakes the callers of Pool.Room
 
-	rested atomic.Int64 // since when the worker that idles longest does; 0: none
-	idle   atomic.Int32 // workers that idle
+	rested atomic.Int64 // when the longest idle worker became idle; 0 without one
+	idle   atomic.Int32 // number of idle workers
 
 	min     int     // workers promised to it
-	plan    int64   // bytes of one worker, when it joined
-	need    int64   // the same, by what is known now
-	workers int     // that have room
-	bytes   int64   // with which they count
-	waits   purpose // what it waits for
-	since   int64   // when it began to wait
-	turn    int64   // how long it waits before busy workers are asked to give way
-	pressed int64   // when that was done last, or since
-	asked   int     // idle workers that it has yet to let leave for others
-	giving  int     // these, and those that leave already
-	hurried int     // workers that it has yet to let leave, busy or not
-	ceding  int     // these, and those that leave already
-	refused int64   // the value of rested when it had none to give
+	plan    int64   // bytes per worker, as of join
+	need    int64   // bytes per worker, updated by measurements
+	workers int     // number of workers that have room
+	bytes   int64   // that these workers count with
+	waits   purpose // purpose of the worker it waits for
+	since   int64   // when the wait began
+	turn    int64   // how long it waits before busy workers must leave
+	pressed int64   // when busy workers last had to leave, or since
+	asked   int     // requested idle workers that do not leave yet
+	giving  int     // asked, and those already leaving
+	hurried int     // requested workers, busy or not, that do not leave yet
+	ceding  int     // hurried, and those already leaving
+	refused int64   // value of rested when it last refused a request
 }
 
-// mean is the size of one of its workers.
+// mean returns the mean size of the pool's workers in bytes.
 func (a *account) mean() int64 {
 	if a.workers == 0 {
 		return max(a.need, 1)
@@ -55,11 +54,11 @@ func (a *account) mean() int64 {
 	return max(a.bytes/int64(a.workers), 1)
 }
 
-// surplus is how many workers it has beyond those promised, and not asked for
-// yet.
+// surplus returns the number of workers beyond the promised ones that have not been
+// requested yet.
 func (a *account) surplus() int { return a.workers - a.giving - a.ceding - a.min }
 
-// departure is how a worker came to leave.
+// departure is why a worker leaves.
 type departure uint8
 
 const (
@@ -70,13 +69,13 @@ const (
 
 // tokens bounds a rate: one is taken for each start.
 type tokens struct {
-	rate, burst float64 // a second; at once
+	rate, burst float64 // tokens per second; most at once
 	left        float64
 	at          int64
 }
 
-// take takes a token and returns now; without one, it returns when there will be
-// one.
+// take takes a token and returns now. If there is no token, it returns the time of the
+// next one.
 func (t *tokens) take(now int64) int64 {
 	if t.rate == 0 {
 		return now

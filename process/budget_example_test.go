@@ -10,8 +10,8 @@ import (
 	"github.com/bullpen-run/bullpen/process"
 )
 
-// Three kinds of tasks share two processes: a worker that idles leaves when
-// another kind needs its room.
+// Three kinds of tasks share two processes: an idle worker leaves when another kind
+// needs its room.
 func ExampleBudget() {
 	budget, err := process.NewBudget(process.BudgetConfig{Workers: 2, Memory: 512 << 20})
 	if err != nil {

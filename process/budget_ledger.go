@@ -6,25 +6,25 @@ import (
 	"sync/atomic"
 )
 
-// ledger is the books of a Budget and all that is decided from them. It has no
-// clock, process or goroutine: time is told to it, and it tells pools to look by
-// poke. Times are in nanoseconds.
+// ledger holds the accounts of a Budget and makes all its decisions. It has no clock,
+// processes or goroutines: callers pass the time, and the ledger wakes pools by poke.
+// Times are in nanoseconds.
 type ledger struct {
 	workers  int   // bound; 0 for none
 	memory   int64 // bound; 0 for none
 	starts   tokens
 	accounts []*account
-	waiting  []*account  // by purpose, then as they came
-	short    atomic.Bool // somebody lacks room, and no worker that idles can give it
+	waiting  []*account  // by purpose, then in order of arrival
+	short    atomic.Bool // a pool lacks room, and no idle worker can leave
 
 	taken, reclaimed, hurried uint64
 }
 
-// usage is what all pools have together, and what is promised to them beyond.
+// usage is what all pools use, and what is promised to them beyond that.
 type usage struct {
 	workers, promised    int
 	bytes, promisedBytes int64
-	surplus              int // workers beyond those promised
+	surplus              int // workers beyond the promised ones
 }
 
 func (l *ledger) usage() (u usage) {
@@ -41,8 +41,8 @@ func (l *ledger) usage() (u usage) {
 	return u
 }
 
-// demands is what must fit into a budget from the start: what is promised, and
-// one worker for the largest pool that is promised none.
+// demands returns what a budget must have room for from the start: all promised
+// workers, and one worker of the largest pool without promised workers.
 func demands(accounts []*account) (workers int, bytes int64) {
 	var loose int64
 	for _, a := range accounts {
@@ -58,14 +58,14 @@ func demands(accounts []*account) (workers int, bytes int64) {
 	return workers, bytes + loose
 }
 
-// admits reports whether what accounts must have fits.
+// admits reports whether the demands of accounts fit.
 func (l *ledger) admits(accounts []*account) bool {
 	workers, bytes := demands(accounts)
 	return (l.workers == 0 || workers <= l.workers) && (l.memory == 0 || bytes <= l.memory)
 }
 
-// missing is what one more worker of a goes beyond the bounds, 0 or less where it
-// has room.
+// missing returns by how much one more worker of a would exceed the bounds, 0 or less
+// if it fits.
 func (l *ledger) missing(a *account, u usage) (workers int, bytes int64) {
 	workers, bytes = u.workers+1, u.bytes+a.need
 	if a.workers >= a.min {
@@ -75,7 +75,7 @@ func (l *ledger) missing(a *account, u usage) (workers int, bytes int64) {
 	return l.beyond(workers, bytes)
 }
 
-// beyond is by how much the bounds are exceeded.
+// beyond returns by how much workers and bytes exceed the bounds.
 func (l *ledger) beyond(workers int, bytes int64) (int, int64) {
 	if workers -= l.workers; l.workers == 0 {
 		workers = 0
@@ -93,12 +93,12 @@ func (l *ledger) fits(a *account) bool {
 	if workers > 0 || bytes <= 0 {
 		return workers <= 0
 	}
-	// Workers grow, also those that are promised. When nobody has one to give, no
-	// pool waits for ever for its first one.
+	// Promised workers grow too. If no pool has a surplus, a pool must not wait forever
+	// for its first worker.
 	return u.surplus == 0 && (a.workers < a.min || a.workers == 0)
 }
 
-// free is how many more workers of a fit, up to most.
+// free returns how many more workers of a fit, up to most.
 func (l *ledger) free(a *account, most int) int {
 	u := l.usage()
 	n := most
@@ -111,8 +111,9 @@ func (l *ledger) free(a *account, most int) int {
 	return min(most, max(n, 0)+max(0, a.min-a.workers))
 }
 
-// take gives a room for one worker, or puts it into the line; then again is when
-// it has to ask again by itself, 0 for not before it is poked.
+// take gives room for one worker to a and reports true. Otherwise it adds a to the
+// waiting pools, and again is when a must ask again unless it is poked first, 0 for
+// never.
 func (l *ledger) take(a *account, why purpose, now int64) (ok bool, again int64) {
 	if a.workers < a.min {
 		why = forMin
@@ -124,7 +125,7 @@ func (l *ledger) take(a *account, why purpose, now int64) (ok bool, again int64)
 			return false, 0
 		}
 		if again = a.pressed + a.turn; again <= now {
-			again = now + a.turn // those who are to leave for it are on their way
+			again = now + a.turn // the workers that leave for it are on their way
 		}
 		return false, again
 	}
@@ -135,8 +136,7 @@ func (l *ledger) take(a *account, why purpose, now int64) (ok bool, again int64)
 	return true, 0
 }
 
-// grab is take for one that does not wait. again is when to try again, 0 when
-// there is no room.
+// grab is take without waiting. again is when to try again, 0 if there is no room.
 func (l *ledger) grab(a *account, now int64) (ok bool, again int64) {
 	if len(l.waiting) > 0 || !l.fits(a) {
 		return false, 0
@@ -148,7 +148,7 @@ func (l *ledger) grab(a *account, now int64) (ok bool, again int64) {
 	return true, 0
 }
 
-// enter books a new worker of a.
+// enter records a new worker of a.
 func (l *ledger) enter(a *account) {
 	a.workers++
 	a.bytes += a.need
@@ -156,7 +156,7 @@ func (l *ledger) enter(a *account) {
 	l.withdraw(a)
 }
 
-// line lets a wait for what it asks for.
+// line adds a to the waiting pools, or changes its purpose.
 func (l *ledger) line(a *account, why purpose, now int64) {
 	if a.waits == why {
 		return
@@ -168,7 +168,7 @@ func (l *ledger) line(a *account, why purpose, now int64) {
 	}
 	a.waits = why
 	if why == forMin {
-		a.pressed = now - a.turn // it is promised: its turn has come
+		a.pressed = now - a.turn // promised workers need not wait for a turn
 	}
 	i := len(l.waiting)
 	for i > 0 && l.waiting[i-1].waits > why {
@@ -181,7 +181,7 @@ func (l *ledger) unline(a *account) {
 	l.waiting = slices.DeleteFunc(l.waiting, func(other *account) bool { return other == a })
 }
 
-// withdraw takes a out of the line.
+// withdraw removes a from the waiting pools.
 func (l *ledger) withdraw(a *account) {
 	if a.waits != forNothing {
 		l.unline(a)
@@ -190,20 +190,20 @@ func (l *ledger) withdraw(a *account) {
 	l.advance()
 }
 
-// advance pokes the first of the line when there is room for it.
+// advance pokes the first waiting pool if there is room for it.
 func (l *ledger) advance() {
 	if len(l.waiting) > 0 && l.fits(l.waiting[0]) {
 		l.waiting[0].poke()
 	}
 }
 
-// lack is what is missing for all that wait, but for spare ones, when those that
-// have been asked to give way will have left.
+// lack returns what the waiting pools lack once all requested idle workers have left.
+// Spare workers do not count.
 func (l *ledger) lack() (workers int, bytes int64) {
 	u := l.usage()
 	workers, bytes = u.workers+u.promised, u.bytes+u.promisedBytes
 	for _, a := range l.waiting {
-		if a.waits == forTask { // those of forMin are promised
+		if a.waits == forTask { // forMin is counted as promised
 			workers++
 			bytes += a.need
 		}
@@ -215,12 +215,11 @@ func (l *ledger) lack() (workers int, bytes int64) {
 	return l.beyond(workers, bytes)
 }
 
-// reclaim asks pools with idle workers for as many as are lacking, those that are
-// worth least first.
+// reclaim requests as many idle workers as are lacking, the least valuable first.
 func (l *ledger) reclaim(now int64) {
 	workers, bytes := l.lack()
-	// Told before it is looked who idles: a pool looks at it after it has shown
-	// that, so one of both sees the other.
+	// Set before idlest reads the idle workers: a pool publishes its idle workers
+	// before it reads short, so one of the two sees the other.
 	l.short.Store(workers > 0 || bytes > 0)
 	for workers > 0 || bytes > 0 {
 		a := l.idlest(now)
@@ -237,9 +236,8 @@ func (l *ledger) reclaim(now int64) {
 	l.short.Store(false)
 }
 
-// idlest is the pool with the idle worker that is worth least: the product of
-// its size and the time that it has idled is the largest. Nil when no pool can
-// give one.
+// idlest returns the pool with the least valuable idle worker: the one with the largest
+// product of size and idle time. It returns nil if no pool can give one.
 func (l *ledger) idlest(now int64) *account {
 	var least *account
 	waste := 0.0
@@ -256,8 +254,8 @@ func (l *ledger) idlest(now int64) *account {
 	return least
 }
 
-// press asks for busy workers, on behalf of those that have waited their turn:
-// else a pool that is never idle would keep its room for ever.
+// press requests busy workers for pools that have waited their turn. Otherwise a pool
+// that is never idle would keep its room forever.
 func (l *ledger) press(now int64) {
 	for _, a := range l.waiting {
 		if a.waits == forSpare || now < a.pressed+a.turn {
@@ -279,8 +277,8 @@ func (l *ledger) press(now int64) {
 	}
 }
 
-// richest is the pool that has most workers beyond those promised, if it is to
-// give one to a: not when a would then have more.
+// richest returns the pool with the largest surplus, or nil if no pool has to give a
+// worker to a. A pool need not give if a would then have more.
 func (l *ledger) richest(a *account) *account {
 	least := 1
 	if a.workers > 0 && a.workers >= a.min {
@@ -295,7 +293,7 @@ func (l *ledger) richest(a *account) *account {
 	return most
 }
 
-// refuse says that a has so many workers less to give than it was asked for.
+// refuse records that a cannot let that many of the requested workers leave.
 func (l *ledger) refuse(a *account, idle, busy int, now int64) {
 	a.asked -= idle
 	a.giving -= idle
@@ -305,7 +303,7 @@ func (l *ledger) refuse(a *account, idle, busy int, now int64) {
 	l.reclaim(now)
 }
 
-// gave says that a lets a worker leave as it was asked to.
+// gave records that a lets a worker leave as requested.
 func (l *ledger) gave(a *account, how departure) {
 	if how == wasAsked {
 		a.asked--
@@ -316,7 +314,7 @@ func (l *ledger) gave(a *account, how departure) {
 	}
 }
 
-// release takes a worker of a off the books, that has ended.
+// release removes a worker of a that has ended.
 func (l *ledger) release(a *account, bytes int64, how departure, now int64) {
 	a.workers--
 	a.bytes -= bytes
@@ -328,13 +326,13 @@ func (l *ledger) release(a *account, bytes int64, how departure, now int64) {
 	case onItsOwn:
 	}
 	if len(l.waiting) > 0 {
-		l.reclaim(now) // it may have been smaller than was thought
+		l.reclaim(now) // it may have been smaller than expected
 		l.advance()
 	}
 }
 
-// weigh books that workers of a have become so much larger, and what a new one is
-// expected to need, 0 for what is known already.
+// weigh adds more to the size of the workers of a, and sets the expected size of a new
+// one to need unless need is 0.
 func (l *ledger) weigh(a *account, more, need int64, now int64) {
 	a.bytes += more
 	if need > 0 && !a.declared {
@@ -351,7 +349,7 @@ func (l *ledger) leave(a *account, now int64) {
 	l.reclaim(now)
 }
 
-// longest is the waiting pool that came first, nil when none waits.
+// longest returns the pool that has waited longest, nil if none waits.
 func (l *ledger) longest() *account {
 	if len(l.waiting) == 0 {
 		return nil

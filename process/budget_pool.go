@@ -5,21 +5,21 @@ import (
 	"time"
 )
 
-// share is what a pool has to do with its Budget. Its methods may be called on
-// nil, for a pool that has none. Pool.mu guards the fields from lined on.
+// share connects a pool to its Budget. Some methods may be called on nil, for a pool
+// without a budget. Pool.mu guards the fields from lined on.
 type share struct {
 	budget  *Budget
 	account *account
-	offset  int64 // what the pool's epoch is in the time of the budget
+	offset  int64 // the pool's epoch in the budget's time
 
 	lined bool // the pool waits for room
-	asks  bool // and has asked again since the keeper began to look
+	asks  bool // it was refused room in this pass of the keeper
 }
 
-// lease is the room that a worker has in a budget. Pool.mu guards it.
+// lease is the room of a worker in a budget. Pool.mu guards it.
 type lease struct {
 	held  bool
-	bytes int64 // with which it counts
+	bytes int64 // that the worker counts with
 	how   departure
 }
 
@@ -40,19 +40,20 @@ func (p *Pool) joinBudget() error {
 	if err := c.Budget.join(a); err != nil {
 		return fmt.Errorf("process: %w", err)
 	}
-	// Before the keeper is started, so nobody looks yet.
+	// The keeper is not started yet, so no lock is needed.
 	p.share = &share{budget: c.Budget, account: a, offset: int64(p.epoch.Sub(c.Budget.epoch))}
 	return nil
 }
 
-// leaveBudget closes the account of a pool that has ended, or was never begun.
+// leaveBudget closes the account of a pool that has ended, or that New could not
+// create.
 func (p *Pool) leaveBudget() {
 	if p.share != nil {
 		p.share.budget.leave(p.share.account)
 	}
 }
 
-// nudge makes the keeper look, without a lock.
+// nudge wakes the keeper. It takes no lock.
 func (p *Pool) nudge() {
 	select {
 	case p.poke <- struct{}{}:
@@ -60,8 +61,8 @@ func (p *Pool) nudge() {
 	}
 }
 
-// admitStart asks the budget for room for one worker, and says whether there is
-// some; if not, the keeper is woken when it is. Pool.mu is held.
+// admitStart requests room for one worker from the budget, and reports whether there
+// was some. If not, the keeper is woken when there is. Pool.mu is held.
 func (p *Pool) admitStart(why purpose) bool {
 	s := p.share
 	if s == nil {
@@ -78,7 +79,7 @@ func (p *Pool) admitStart(why purpose) bool {
 // begin starts a worker if the budget has room. Pool.mu is held.
 func (p *Pool) begin(why purpose) bool {
 	if p.config.Protocol == Exec {
-		p.launch() // a place: its processes ask for themselves
+		p.launch() // a slot: its processes request room themselves
 		return true
 	}
 	if !p.admitStart(why) {
@@ -89,15 +90,15 @@ func (p *Pool) begin(why purpose) bool {
 	return true
 }
 
-// enter notes that w has got room. Pool.mu is held.
+// enter records that w has got room. Pool.mu is held.
 func (p *Pool) enter(w *worker) {
 	if p.share != nil {
 		w.place = lease{held: true, bytes: p.share.account.need}
-		w.resident = 0 // what it was of an earlier process
+		w.resident = 0 // the old value is of an earlier process
 	}
 }
 
-// giveBack returns the room of w, whose process has ended. Pool.mu is held.
+// giveBack releases the room of w, whose process has ended. Pool.mu is held.
 func (p *Pool) giveBack(w *worker) {
 	if w.place.held {
 		p.share.budget.release(p.share.account, w.place.bytes, w.place.how)
@@ -105,8 +106,8 @@ func (p *Pool) giveBack(w *worker) {
 	}
 }
 
-// launchSuccessor starts a worker that is to take the place of old. Where the
-// budget has no room for both, old leaves first. Pool.mu is held.
+// launchSuccessor starts a worker that replaces old. If the budget has no room for
+// both, old leaves first. Pool.mu is held.
 func (p *Pool) launchSuccessor(old *worker, now int64) {
 	if p.share == nil || p.config.Protocol == Exec {
 		p.launch()
@@ -124,12 +125,12 @@ func (p *Pool) launchSuccessor(old *worker, now int64) {
 	case p.failures == 0:
 		p.retire(old, old.cause, now)
 	default:
-		p.wakeBy(now + int64(memoryEvery)) // better an old worker than none
+		p.wakeBy(now + int64(memoryEvery)) // new workers fail to start: keep the old one
 	}
 }
 
-// showIdle tells the budget since when the pool has a worker that idles, and how
-// many. Pool.mu is held.
+// showIdle publishes to the budget since when the pool has an idle worker, and how many
+// it has. Pool.mu is held.
 func (p *Pool) showIdle() {
 	s := p.share
 	if s == nil || !s.account.gives {
@@ -143,14 +144,14 @@ func (p *Pool) showIdle() {
 	s.account.rested.Store(since)
 }
 
-// restedFor looks whether w, which has just become idle, is needed elsewhere.
-// Pool.mu is held.
+// restedFor checks whether another pool needs the room of w, which has just become
+// idle. Pool.mu is held.
 func (p *Pool) restedFor(w *worker, now int64) {
 	if p.share == nil {
 		return
 	}
 	if p.config.Protocol == Exec {
-		p.giveBack(w) // it had been taken for a task that did not come
+		p.giveBack(w) // the task that it was taken for did not come
 		return
 	}
 	p.showIdle()
@@ -159,20 +160,20 @@ func (p *Pool) restedFor(w *worker, now int64) {
 	}
 }
 
-// beginLook makes ready to notice whether the pool still wants the room for which
-// it waits. Pool.mu is held.
+// beginLook starts a pass of the keeper, in which asks records whether the pool still
+// wants room. Pool.mu is held.
 func (s *share) beginLook() {
 	if s != nil {
 		s.asks = false
 	}
 }
 
-// waits reports whether the pool has been refused room in this look: then it is
-// poked when there is some. Pool.mu is held.
+// waits reports whether the pool was refused room in this pass. The budget then pokes
+// it when there is room. Pool.mu is held.
 func (s *share) waits() bool { return s != nil && s.asks }
 
-// tendBudget lets workers leave for other pools, and ends a wait for room that is
-// no longer needed. Pool.mu is held.
+// tendBudget lets workers leave for other pools, and ends a wait for room that is no
+// longer needed. Pool.mu is held.
 func (p *Pool) tendBudget(now int64) {
 	s := p.share
 	if s == nil {
@@ -214,8 +215,7 @@ func (p *Pool) cede(w *worker, how departure, now int64) {
 	p.showIdle()
 }
 
-// mayCede reports whether the pool has a worker beyond those that it keeps. Pool.mu
-// is held.
+// mayCede reports whether the pool has more workers than it must keep. Pool.mu is held.
 func (p *Pool) mayCede() bool {
 	n := 0
 	for _, w := range p.workers {
@@ -226,8 +226,8 @@ func (p *Pool) mayCede() bool {
 	return n > p.min
 }
 
-// leastWorth is the idle worker for which the product of size and idle time is
-// the largest, nil when the pool has none to give. Pool.mu is held.
+// leastWorth returns the idle worker with the largest product of size and idle time,
+// nil if the pool has none to give. Pool.mu is held.
 func (p *Pool) leastWorth(now int64) *worker {
 	var least *worker
 	waste := 0.0
@@ -242,8 +242,8 @@ func (p *Pool) leastWorth(now int64) *worker {
 	return least
 }
 
-// leastBusy is a worker that idles, or else the one with the least in hand; nil
-// when the pool has none to give. Pool.mu is held.
+// leastBusy returns the worker with the fewest tasks, nil if the pool has none to give.
+// Pool.mu is held.
 func (p *Pool) leastBusy() *worker {
 	var least *worker
 	if !p.mayCede() {
@@ -260,7 +260,7 @@ func (p *Pool) leastBusy() *worker {
 // weighs reports whether the budget bounds memory.
 func (s *share) weighs() bool { return s != nil && s.budget.config.Memory > 0 }
 
-// weigh books the resident sizes that have been measured. Pool.mu is held.
+// weigh records the measured resident sizes. Pool.mu is held.
 func (p *Pool) weigh() {
 	s := p.share
 	if !s.weighs() {
@@ -287,8 +287,8 @@ func (p *Pool) weigh() {
 	}
 }
 
-// freePlace finds a place for a process of the protocol Exec, and room for it in
-// the budget. Pool.mu is held.
+// freePlace returns a free slot for an Exec process, with room in the budget. Pool.mu
+// is held.
 func (p *Pool) freePlace() *worker {
 	i := len(p.idle) - 1
 	if i < 0 && (len(p.workers) >= p.max || p.state.State() != Open) {
@@ -298,7 +298,7 @@ func (p *Pool) freePlace() *worker {
 		return nil
 	}
 	if i < 0 {
-		p.launch() // it gets no task by itself, having no room
+		p.launch() // it takes no task by itself while it has no room
 		i = len(p.idle) - 1
 	}
 	w := p.idle[i]
@@ -306,8 +306,8 @@ func (p *Pool) freePlace() *worker {
 	return w
 }
 
-// reuse takes room for the next process in the place w, whose last one has ended
-// and had peak bytes. Pool.mu is held.
+// reuse requests room for the next process in slot w. The last one has ended; its peak
+// memory was peak bytes. Pool.mu is held.
 func (p *Pool) reuse(w *worker, peak int64) {
 	p.giveBack(w)
 	if p.share == nil {
@@ -321,7 +321,7 @@ func (p *Pool) reuse(w *worker, peak int64) {
 	}
 }
 
-// startable is how many of n more workers the budget has room for. Pool.mu is
+// startable returns how many of n more workers the budget has room for. Pool.mu is
 // held.
 func (p *Pool) startable(n int) int {
 	if p.share == nil || n <= 0 {
@@ -330,8 +330,7 @@ func (p *Pool) startable(n int) int {
 	return p.share.budget.free(p.share.account, n)
 }
 
-// placesFree is how many more processes of the protocol Exec may run. Pool.mu is
-// held.
+// placesFree returns how many more Exec processes may run. Pool.mu is held.
 func (p *Pool) placesFree() int {
 	busy := 0
 	for _, w := range p.workers {

@@ -12,60 +12,60 @@ import (
 	"github.com/bullpen-run/bullpen/protocol"
 )
 
-// call is one accepted task on its way through the pool. Pool.mu guards every
-// field from state on; result and err are written once, by whoever moved the
-// state to ended, before the caller is told.
+// call is one accepted task on its way through the pool. Pool.mu guards every field
+// from state on. result and err are written once, by the goroutine that moved the state
+// to ended, before the outcome is delivered.
 type call struct {
 	task    bullpen.Task
 	timeout time.Duration // run time, 0 for none
 	output  int           // largest result
-	// redelivered: an earlier attempt of the job was cut off, see alone.
+	// redelivered: an earlier attempt of the job was cut off; see alone.
 	redelivered bool
-	memory      int64   // most memory of a process of its own (Exec), 0 for no bound
-	cpu         float64 // most processors' time of that, 0 for no bound
+	memory      int64   // with Exec: memory bound of its process, 0 for none
+	cpu         float64 // with Exec: CPU bound of its process, 0 for none
 
 	state      lifecycle.Machine[taskState]
 	next, prev *call // neighbours in a list
-	in         *list // the list it stands in, nil for none
+	in         *list // the list that contains it, or nil
 	worker     *worker
-	number     uint32 // at worker
+	number     uint32 // of the task at worker
 	replays    int    // workers that died before it was sent to them
 	returns    int    // workers that gave it back
 	recalls    int    // times it was taken back from behind another task
-	deaths     int    // workers that ended with it in hand, and had not said that it started
-	asked      bool   // its worker was asked to end it
+	deaths     int    // workers that ended with it assigned, without having reported its start
+	asked      bool   // whether its worker was asked to end it
 
 	// Times since the pool's epoch.
 	accepted int64
 	sent     int64
-	started  int64 // when it became the oldest in hand: no handler began earlier
+	started  int64 // when it became the oldest task of its worker: its handler began no earlier
 	askedAt  int64
 
-	cause error // why it is to end early, nil for it is not
+	cause error // why it must end early, or nil
 
 	result bullpen.Result
 	err    error
 
-	// How the caller is told; exactly one is set.
+	// How the outcome is delivered; exactly one is set.
 	ready chan struct{} // Execute: one element per use
 	done  func(bullpen.Result, error)
 	batch *batch
 	index int // in batch
 
-	said *said // what its observer has not heard yet; nil for nothing
+	said *said // output that its observer has not received yet; nil without any
 
 	unwatch func() bool // ends the watch over the caller's context, or nil
 }
 
-// batch is what the calls of one ExecuteAll share.
+// batch is the state that the calls of one ExecuteAll share.
 type batch struct {
 	ended []bullpen.Ended
 	left  atomic.Int64
 	ready chan struct{}
 }
 
-// calls keeps calls of Execute for reuse. A call comes back only from the
-// goroutine that waited for its outcome, when nothing else refers to it.
+// calls keeps calls of Execute and ExecuteAll for reuse. A call is put back when
+// nothing else refers to it.
 var calls = sync.Pool{New: func() any { return &call{ready: make(chan struct{}, 1)} }}
 
 func newCall() *call {
@@ -79,8 +79,8 @@ func (c *call) recycle() {
 	calls.Put(c)
 }
 
-// weight is how many bytes c takes in the pipe to its worker. A payload for the
-// arena weighs nothing; where there is none it travels alone in any case.
+// weight returns how many bytes c takes in the pipe to its worker. A payload for the
+// arena does not count; without an arena such a task is sent alone anyway.
 func (c *call) weight() int {
 	if n := len(c.task.Payload); n < protocol.ArenaMin {
 		return n + protocol.HeaderSize
@@ -88,7 +88,7 @@ func (c *call) weight() int {
 	return 0
 }
 
-// reason is the outcome of a task that ran and was ended early by its cause.
+// reason returns the outcome of a task that ran and was ended early because of cause.
 func reason(cause error) bullpen.Outcome {
 	if isDeadline(cause) {
 		return bullpen.Timeout
@@ -100,8 +100,8 @@ func isDeadline(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, errRunTime)
 }
 
-// list is a queue of calls, linked through them so that one can leave from the
-// middle. Pool.mu guards it.
+// list is a doubly linked queue of calls, so that a call can leave from the middle.
+// Pool.mu guards it.
 type list struct {
 	first, last *call
 	n           int

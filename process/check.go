@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// Check reports every fault of c that [New] would find before it starts
-// anything: what this machine cannot do, such as a sandbox, only New finds.
+// Check returns every fault of c that [New] would find before it starts anything. Only
+// New finds what this machine cannot do, such as a sandbox.
 func (c Config) Check() error { return (&resolved{Config: c}).check() }
 
 func (r *resolved) check() error {

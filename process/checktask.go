@@ -4,8 +4,8 @@ import "github.com/bullpen-run/bullpen"
 
 var _ bullpen.Checker = (*Pool)(nil)
 
-// Check reports why no worker of the pool could take t, see [bullpen.Checker]. Names
-// and sizes are those of the worker that became ready last.
+// Check returns why no worker of the pool could take t, see [bullpen.Checker]. It
+// checks names and sizes against the worker that last became ready.
 func (p *Pool) Check(t bullpen.Task) error {
 	var c call
 	if err := p.fill(&c, t); err != nil {

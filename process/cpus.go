@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// mostCPUs is more than any kernel knows.
+// mostCPUs is more than any kernel supports.
 const mostCPUs = 1 << 13
 
 var errCPUs = errors.New("use numbers of processors, such as 0-3,7, or a mask of them, such as 0x8f")
 
-// ParseCPUs reads a set of processors for [Config.CPUs]: a list as of taskset(1),
-// such as "0-3,7", or a mask with a bit for each, the lowest for processor 0,
-// such as "0x8f". The numbers are in order, each once. It does not look whether
-// there are such processors; New does.
+// ParseCPUs parses a set of processors for [Config.CPUs]: a list as of taskset(1), such
+// as "0-3,7", or a mask with one bit per processor, the lowest for processor 0, such as
+// "0x8f". It returns the numbers sorted, without duplicates. It does not check that the
+// processors exist; New does.
 func ParseCPUs(text string) ([]int, error) {
 	var set [mostCPUs]bool
 	if mask, ok := strings.CutPrefix(strings.ToLower(text), "0x"); ok {
@@ -41,8 +41,8 @@ func ParseCPUs(text string) ([]int, error) {
 	return all, nil
 }
 
-// readMask reads hexadecimal digits; commas between groups, as the kernel
-// writes them, are left out.
+// readMask parses hexadecimal digits. It ignores commas, which the kernel writes
+// between groups.
 func readMask(digits string, set *[mostCPUs]bool) bool {
 	digits = strings.ReplaceAll(digits, ",", "")
 	if digits == "" || len(digits)*4 > mostCPUs {

@@ -9,7 +9,8 @@ import (
 	"github.com/bullpen-run/bullpen/protocol"
 )
 
-// tendTasks ends tasks that overran their run time or were taken back.
+// tendTasks ends tasks of w that exceeded their run time or were canceled. Pool.mu is
+// held.
 func (p *Pool) tendTasks(w *worker, now int64) {
 	w.noteBegun(now)
 	number := w.oldest
@@ -36,9 +37,9 @@ func (p *Pool) tendTasks(w *worker, now int64) {
 	}
 }
 
-// noteBegun notes that a task has begun although the answers of those before it
-// have not come: the worker holds them until it is through with all that it has
-// read, or stops. Pool.mu is held.
+// noteBegun records that a task has started although earlier answers have not arrived.
+// The worker holds those back until it has run all that it has read, or is nudged.
+// Pool.mu is held.
 func (w *worker) noteBegun(now int64) {
 	if w.page == nil || w.concurrency > 1 || w.count < 2 {
 		return
@@ -48,22 +49,22 @@ func (w *worker) noteBegun(now int64) {
 	}
 }
 
-// runs reports whether w, which runs one task at a time, runs c now, as far as the
-// shared page tells.
+// runs reports whether w, which runs one task at a time, runs c now, according to the
+// shared page.
 func (w *worker) runs(c *call) bool {
 	return w.page != nil && w.page.Started() == c.number && w.page.Finished() != c.number
 }
 
-// attend looks at once after the tasks of w that are to end. Pool.mu is held.
+// attend immediately handles the tasks of w that must end. Pool.mu is held.
 func (p *Pool) attend(w *worker, now int64) {
 	if w != nil && !w.killed && !w.exited {
 		p.tendTasks(w, now)
-		p.wakeBy(now) // the keeper writes what has to be written
+		p.wakeBy(now) // the keeper writes to w
 	}
 }
 
-// attendTo ends one task that w has in hand: takes it back when it has not
-// started, else asks, and kills w after the grace.
+// attendTo ends one task assigned to w. It takes the task back if it has not started.
+// Otherwise it asks the task to end, and kills w after the grace period.
 func (p *Pool) attendTo(w *worker, c *call, now int64) {
 	if c.asked {
 		if now >= c.askedAt+int64(p.config.Grace) {
@@ -82,7 +83,7 @@ func (p *Pool) attendTo(w *worker, c *call, now int64) {
 	if w.concurrency == 1 && c.number != w.oldest && !w.runs(c) {
 		p.recall(w, c.number, now)
 		p.wakeBy(now + int64(growWait))
-		return // it comes back, or becomes the oldest
+		return // the task comes back, or becomes the oldest
 	}
 	if !w.written(c) {
 		p.wakeBy(now + int64(growWait))
@@ -105,17 +106,17 @@ func (p *Pool) attendTo(w *worker, c *call, now int64) {
 	}
 }
 
-// askable reports whether w can hear that a running task is to end.
+// askable reports whether w can be asked to end a running task.
 func (w *worker) askable() bool {
 	return w.hello != nil && (w.concurrency > 1 || w.page != nil && w.hello.Ask > 0)
 }
 
-// written reports whether c has been encoded for w, so that w may have it.
+// written reports whether c has been encoded for w, so that w may have read it.
 func (w *worker) written(c *call) bool {
 	return !slices.Contains(w.pending, c) && !protocol.Before(w.sentTo.Load(), c.number)
 }
 
-// nudge makes w look at the shared page.
+// nudge signals w to read the shared page.
 func (w *worker) nudge() {
 	if err := w.child.Signal(syscall.Signal(w.hello.Ask)); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		w.pool.logs.fault(err)
@@ -129,16 +130,16 @@ func causeOf(c *call) Cause {
 	return ByCancel
 }
 
-// recall takes back what w has not started, from task number first on: the
-// tasks are the pool's again at once, and the worker will return them when it
-// comes to them. Until then it gets nothing new. A recall under way may be
-// extended to earlier ones. Pool.mu is held.
+// recall takes back the tasks that w has not started, from number first on. They belong
+// to the pool immediately, and the worker returns them when it reaches them. Until then
+// w gets no new tasks. A recall under way may be extended to earlier tasks. Pool.mu is
+// held.
 func (p *Pool) recall(w *worker, first uint32, now int64) {
 	if w.page == nil || w.writing || len(w.pending) > 0 || w.concurrency > 1 {
-		return // the next look will do it
+		return // the next pass will do it
 	}
 	if w.recalled != 0 && !protocol.Before(first, w.recalled) {
-		return // they are the pool's already
+		return // they already belong to the pool
 	}
 	w.recalled = first
 	if started := w.page.Recall(first); !protocol.Before(started, first) {
@@ -161,9 +162,9 @@ func (p *Pool) recall(w *worker, first uint32, now int64) {
 	p.endRecall(w)
 }
 
-// endRecall lets w start tasks again once it has returned what it owes. Tasks
-// that it had begun before it saw the recall are told by their answers. Pool.mu
-// is held.
+// endRecall lets w start tasks again once it has returned all recalled ones. Tasks that
+// it started before it saw the recall are answered, so endRecall waits for them too.
+// Pool.mu is held.
 func (p *Pool) endRecall(w *worker) {
 	if w.recalled == 0 || w.owed > 0 {
 		return
@@ -177,8 +178,8 @@ func (p *Pool) endRecall(w *worker) {
 	w.recalled = 0
 }
 
-// tendBehind helps tasks that wait in w behind one that takes long: it takes
-// them back, and makes w send the answers that it holds.
+// tendBehind helps tasks that wait in w behind a long one: it takes them back, and
+// makes w send the answers that it holds.
 func (p *Pool) tendBehind(w *worker, now int64) {
 	if p.config.Protocol == Lines {
 		p.tendSilence(w, now)
@@ -196,19 +197,19 @@ func (p *Pool) tendBehind(w *worker, now int64) {
 	if started == w.page.Finished() {
 		return // between two tasks
 	}
-	// What runs has no answer yet, so it is not before the oldest in hand. A worker
-	// that says otherwise keeps that one: it is called to account by it.
+	// The running task has no answer yet, so it is not before the oldest assigned one.
+	// A worker that reports otherwise keeps the oldest, and is held to its deadline.
 	first := protocol.Next(started)
 	if oldest := protocol.Next(w.oldest); protocol.Before(first, oldest) {
 		first = oldest
 	}
 	if protocol.Before(first, w.next) {
-		p.meanRun.add(now - max(oldest.started, oldest.sent)) // at least so long
+		p.meanRun.add(now - max(oldest.started, oldest.sent)) // at least this long
 		p.recall(w, first, now)
 	}
 }
 
-// nudgeIfHeld makes w write answers that it holds while a task runs.
+// nudgeIfHeld makes w write the answers that it holds while a task runs.
 func (w *worker) nudgeIfHeld(now int64) {
 	if w.hello.Ask > 0 && w.page.Started() != w.oldest && now-w.nudgedAt >= int64(growWait) {
 		w.nudgedAt = now

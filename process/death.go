@@ -8,22 +8,22 @@ import (
 	"syscall"
 )
 
-// kill ends w at once. victim is the task for whose sake, nil where there is
-// none. Pool.mu is held.
+// kill kills the process of w. victim is the task that made it necessary, or nil.
+// Pool.mu is held.
 func (p *Pool) kill(w *worker, cause Cause, victim *call) {
 	if !w.killed {
 		w.killed, w.cause, w.victim = true, cause, victim
 	}
 	if w.child == nil || w.exited {
-		return // start looks for it, or it is dead
+		return // start checks killed, or the process has ended
 	}
 	if err := w.child.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		p.logs.fault(fmt.Errorf("worker %s (pid %d) could not be killed: %w", w.name, w.pid, err))
 	}
 }
 
-// hungUp deals with a worker that says nothing more although it may live: it
-// spoke nonsense, or closed its end.
+// hungUp handles a worker that has violated the protocol or closed its end of the
+// channel, and may still be alive.
 func (p *Pool) hungUp(w *worker) {
 	w.reading.Lock()
 	fault := w.input.fault
@@ -35,14 +35,14 @@ func (p *Pool) hungUp(w *worker) {
 		p.kill(w, ByProtocol, nil)
 		return
 	}
-	// End of file comes a moment before the exit is seen.
+	// The end of file comes a moment before the exit.
 	w.broken = true
 	w.overdueBy(p.now() + int64(p.config.Grace))
 }
 
-// settle accounts for the end of w once its process is reaped, all that it said
-// and printed is read, and nobody writes to it. Several goroutines call it; the
-// one that finds all of that true does the work.
+// settle accounts for the end of w, once its process is reaped, all its output is read,
+// and no goroutine writes to it. Several goroutines call settle; the one that finds all
+// of that true does the work.
 func (p *Pool) settle(w *worker) {
 	p.mu.Lock()
 	if !w.exited || !w.drained || w.writing || w.streams > 0 {
@@ -52,12 +52,12 @@ func (p *Pool) settle(w *worker) {
 	from, err := w.state.MoveAny(WorkerGone)
 	if err != nil {
 		p.mu.Unlock()
-		return // another one did it
+		return // another goroutine has settled it
 	}
 	now := p.now()
 	if errors.Is(w.fault, errNoAnswer) && w.exit.Signal != syscall.SIGKILL {
-		// It was about to end by itself when it was killed for having closed its
-		// end of the channel: its own end is what counts.
+		// The process was exiting when it was killed for having closed its end of the
+		// channel. Its own exit counts.
 		w.fault, w.killed = nil, false
 	}
 	p.leave(w, from)
@@ -82,7 +82,7 @@ func (p *Pool) settle(w *worker) {
 	p.mu.Unlock()
 }
 
-// leave takes w out of the counts. Pool.mu is held.
+// leave removes w from the counts. Pool.mu is held.
 func (p *Pool) leave(w *worker, from WorkerState) {
 	switch from {
 	case WorkerStarting:
@@ -99,12 +99,12 @@ func (p *Pool) leave(w *worker, from WorkerState) {
 	p.giveBack(w)
 }
 
-// closeEnds gives back what the host held for w.
+// closeEnds closes what the host holds for w.
 func (p *Pool) closeEnds(w *worker) {
 	if w.in != nil {
 		_ = w.in.Close()
 	}
-	w.reading.Lock() // a caller that spins may still look
+	w.reading.Lock() // a spinning caller may still read
 	defer w.reading.Unlock()
 	w.input.eof = true
 	if w.out != nil {
@@ -115,13 +115,13 @@ func (p *Pool) closeEnds(w *worker) {
 	}
 }
 
-// stopped counts a worker that has left by plan. Pool.mu is held.
+// stopped counts a planned end of a worker. Pool.mu is held.
 func (p *Pool) stopped(cause Cause) {
 	p.tally.stopped++
 	p.tally.stops[cause]++
 }
 
-// report tells of the end of w, and counts failed starts. Pool.mu is held.
+// report emits the event for the end of w, and counts failed starts. Pool.mu is held.
 func (p *Pool) report(w *worker, from WorkerState, now int64) {
 	e := Event{Worker: w.name, PID: w.pid, Cause: w.cause, Text: w.exit.String()}
 	if w.fault != nil {
@@ -155,9 +155,8 @@ func (p *Pool) report(w *worker, from WorkerState, now int64) {
 	p.emit(e)
 }
 
-// neverServed tells that a worker of the protocol Lines, which has no hello, was
-// of no use at all: it ended by itself before its first answer, or never gave
-// one.
+// neverServed reports whether a Lines worker, which sends no hello, never worked: it
+// exited with an error before its first answer, or read its input without answering.
 func (w *worker) neverServed() bool {
 	if w.pool.config.Protocol != Lines || w.served > 0 {
 		return false
@@ -165,8 +164,8 @@ func (w *worker) neverServed() bool {
 	return w.hint != nil || !w.killed && w.exit.Signal == 0 && w.exit.Code != 0
 }
 
-// startFailed counts a failed start, and tells those who wait once it is clear
-// that there will be no worker. Pool.mu is held.
+// startFailed counts a failed start. After breakAfter failures with no worker alive it
+// ends the waiting tasks. Pool.mu is held.
 func (p *Pool) startFailed(w *worker, now int64) {
 	p.failures++
 	p.tally.failedStarts++
@@ -202,10 +201,10 @@ func (p *Pool) startFailed(w *worker, now int64) {
 	p.wakeReady()
 }
 
-// alive is the number of workers that can take tasks. Pool.mu is held.
+// alive returns the number of workers that can take tasks. Pool.mu is held.
 func (p *Pool) alive() int { return len(p.idle) + p.busy() }
 
-// busy is the number of workers with tasks that do not leave. Pool.mu is held.
+// busy returns the number of busy workers. Pool.mu is held.
 func (p *Pool) busy() int {
 	n := 0
 	for _, w := range p.workers {
@@ -216,7 +215,7 @@ func (p *Pool) busy() int {
 	return n
 }
 
-// failWaiting ends every task that waits. Pool.mu is held.
+// failWaiting ends every waiting task with err. Pool.mu is held.
 func (p *Pool) failWaiting(err error) {
 	for p.queue.n > 0 {
 		c := p.queue.first

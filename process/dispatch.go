@@ -9,14 +9,14 @@ import (
 	"github.com/bullpen-run/bullpen/protocol"
 )
 
-// wakeCost is about what it takes to wake a worker that sleeps.
+// wakeCost is roughly the time to wake a sleeping worker.
 const wakeCost = 20 * time.Microsecond
 
-// pick finds a worker with room: the one that idled last, so that the others
-// grow cold and leave, else the busy one with the least in hand. Of the shortest
-// tasks a worker gets more as long as it will be through with what it has before
-// another one could be awake, if they can be taken back should that be wrong. With
-// alone, only one that has nothing in hand will do. Pool.mu is held.
+// pick returns a worker with room, or nil: the one that became idle last, so that the
+// others stay idle and leave, else the busy one with the fewest tasks. For the shortest
+// tasks it prefers the last worker used, as long as that finishes its tasks sooner than
+// another one could wake up, and they can be recalled if that proves wrong. With alone,
+// only an idle worker will do. Pool.mu is held.
 func (p *Pool) pick(alone bool) *worker {
 	if p.config.Protocol == Exec && p.share != nil {
 		return p.freePlace()
@@ -31,11 +31,11 @@ func (p *Pool) pick(alone bool) *worker {
 		}
 	}
 	if p.config.Protocol == Exec && len(p.workers) < p.max && p.state.State() == Open {
-		p.launch() // a place for a process costs nothing
+		p.launch() // a slot for a process costs nothing
 		if n := len(p.idle); n > 0 {
 			return p.idle[n-1]
 		}
-		return nil // it took the first of those that wait
+		return nil // it took the first waiting task
 	}
 	if alone {
 		return nil
@@ -49,8 +49,8 @@ func (p *Pool) pick(alone bool) *worker {
 	return best
 }
 
-// give hands c to w, which has room. What the worker reads is written by whoever
-// claims it. Pool.mu is held.
+// give assigns c to w, which has room. The goroutine that claims w writes it. Pool.mu
+// is held.
 func (p *Pool) give(w *worker, c *call, now int64) {
 	if err := c.state.Move(taskWaiting, taskSent); err != nil {
 		p.logs.fault(err)
@@ -63,7 +63,7 @@ func (p *Pool) give(w *worker, c *call, now int64) {
 			p.idle = slices.Delete(p.idle, i, i+1)
 		}
 		p.showIdle()
-		if w.state.State() == WorkerIdle { // else it has answered its last task just now
+		if w.state.State() == WorkerIdle { // else it has just answered its last task
 			if err := w.state.Move(WorkerIdle, WorkerBusy); err != nil {
 				p.logs.fault(err)
 			}
@@ -78,7 +78,7 @@ func (p *Pool) give(w *worker, c *call, now int64) {
 	} else {
 		c.started = 0
 		p.crowded = true
-		p.wakeBy(now + int64(growWait)) // it may have to be taken back
+		p.wakeBy(now + int64(growWait)) // c may have to be taken back
 	}
 	p.last = w
 	c.worker, c.number, c.sent = w, w.next, now
@@ -93,7 +93,7 @@ func (p *Pool) give(w *worker, c *call, now int64) {
 	p.tally.queue.Add(time.Duration(now - c.accepted))
 	w.pending = append(w.pending, c)
 	if w.tasks > 0 && w.served+w.count >= w.tasks {
-		w.spent, w.cause = true, ByTasks // its last ones: another may be started
+		w.spent, w.cause = true, ByTasks // its last tasks: a successor may start
 	}
 	if c.timeout > 0 && (w.count == 1 || w.concurrency > 1) {
 		c.started = now
@@ -101,7 +101,8 @@ func (p *Pool) give(w *worker, c *call, now int64) {
 	}
 }
 
-// serve fills w from the queue. Pool.mu is held; the caller claims and flushes.
+// serve assigns queued tasks to w while it has room. Pool.mu is held; the caller claims
+// and flushes.
 func (p *Pool) serve(w *worker, now int64) {
 	for p.queue.n > 0 && w.room() > 0 {
 		c := p.queue.first
@@ -120,8 +121,8 @@ func (p *Pool) serve(w *worker, now int64) {
 	p.admit()
 }
 
-// claim reports whether the caller is now the one who writes to w, and must
-// call flush once it has let go of Pool.mu, which is held.
+// claim reports whether the caller must now write to w: it must call flush after it has
+// unlocked Pool.mu, which is held.
 func (p *Pool) claim(w *worker) bool {
 	if w.writing || len(w.pending) == 0 && len(w.control) == 0 {
 		return false
@@ -130,11 +131,10 @@ func (p *Pool) claim(w *worker) bool {
 	return true
 }
 
-// flush writes what w is to read, until nothing is left. Only who has claimed w
-// calls it. With busy, the worker has enough to do for the moment: then other
-// callers that are about to submit get their turn first, and their tasks go
-// with the same write. It never waits for the worker: what does not fit is
-// written by a goroutine of its own.
+// flush writes to w until nothing is left. Only the goroutine that has claimed w calls
+// it. If busy is set, the worker has enough to do for the moment, so flush first yields
+// to callers that are about to submit, whose tasks then go with the same write. flush
+// never waits for the worker: a goroutine of its own writes what does not fit.
 func (p *Pool) flush(w *worker, busy bool) {
 	if p.config.Protocol == Exec {
 		p.execute(w)
@@ -165,7 +165,7 @@ func (p *Pool) flush(w *worker, busy bool) {
 		out = w.encode(out, batch)
 		n, err := w.in.Try(out)
 		if err == nil && n < len(out) {
-			// Ends when the worker has read it, or is dead.
+			// Ends when the worker has read it, or has ended.
 			p.tasks.Go(func() {
 				n, err := w.in.Write(out[n:])
 				p.wrote(w, len(out)-n, err)
@@ -192,8 +192,8 @@ func (w *worker) encode(out []byte, batch []*call) []byte {
 	return out
 }
 
-// wrote notes that writing failed with so many bytes left: the worker is dead or
-// has closed its end; its exit tells which.
+// wrote records that writing failed with left bytes unwritten. The worker has ended or
+// closed its end; its exit shows which.
 func (p *Pool) wrote(w *worker, left int, err error) {
 	if err == nil {
 		return
@@ -207,7 +207,7 @@ func (p *Pool) wrote(w *worker, left int, err error) {
 	}
 }
 
-// release ends the caller's claim on w. Pool.mu is held and let go of.
+// release ends the caller's claim on w. Pool.mu is held on entry; release unlocks it.
 func (p *Pool) release(w *worker) {
 	w.writing = false
 	exited := w.exited
@@ -217,8 +217,7 @@ func (p *Pool) release(w *worker) {
 	}
 }
 
-// overdueBy makes the keeper kill w at time t, if it still lives then. Pool.mu
-// is held.
+// overdueBy makes the keeper kill w at time t if it is still alive. Pool.mu is held.
 func (w *worker) overdueBy(t int64) {
 	if w.overdue == 0 || t < w.overdue {
 		w.overdue = t

@@ -9,22 +9,21 @@ import (
 	"github.com/bullpen-run/bullpen/protocol"
 )
 
-// Drain refuses new tasks, finishes all accepted ones, and ends the workers. It
-// returns when nothing of the pool is left. When ctx ends first, Drain goes on
-// as Close. The error is nil if all tasks were finished; see [bullpen.Executor].
+// Drain refuses new tasks, finishes all accepted ones, and ends the workers. It returns
+// when the pool has ended completely. When ctx ends first, Drain continues as Close.
+// The error is nil if all tasks were finished; see [bullpen.Executor].
 func (p *Pool) Drain(ctx context.Context) error { return p.finishBy(ctx, Draining) }
 
-// Stop refuses new tasks, ends those that have not started with
-// bullpen.ErrClosed, finishes those that have, and ends the workers. When ctx
-// ends first, Stop goes on as Close. The error is nil if all tasks that had
-// started were finished; see [bullpen.Executor].
+// Stop refuses new tasks, ends those that have not started with bullpen.ErrClosed,
+// finishes those that have, and ends the workers. When ctx ends first, Stop continues
+// as Close. The error is nil if all started tasks were finished; see
+// [bullpen.Executor].
 func (p *Pool) Stop(ctx context.Context) error { return p.finishBy(ctx, Stopping) }
 
-// Close refuses new tasks, ends those that have not started with
-// bullpen.ErrClosed, asks those that run to end, and kills their workers after
-// the grace: they are bullpen.Canceled. It returns when nothing of the pool is
-// left, and after Config.CloseGrace at the latest; then the error names what is
-// stuck.
+// Close refuses new tasks and ends those that have not started with bullpen.ErrClosed.
+// It asks running tasks to end and kills their workers after the grace period; these
+// tasks end as bullpen.Canceled. Close returns when the pool has ended completely, or
+// at the latest after Config.CloseGrace, with an error that names what is stuck.
 func (p *Pool) Close() error {
 	p.escalate(Closing)
 	return p.wait()
@@ -45,18 +44,19 @@ func (p *Pool) finishBy(ctx context.Context, to State) error {
 	}
 	cause := context.Cause(ctx)
 	if cause == nil {
-		cause = bullpen.ErrClosed // by another caller
+		cause = bullpen.ErrClosed // another caller used a stronger ending
 	}
 	return errors.Join(fmt.Errorf("process: %d tasks were aborted: %w", n, cause), err)
 }
 
-// aborted counts the tasks that the end of the pool has ended.
+// aborted counts the tasks that were aborted by the end of the pool.
 type aborted struct {
-	waiting int // that had not started
+	waiting int // had not started
 	running int
 }
 
-// abortedFor is how many tasks were aborted of those that an ending is to finish.
+// abortedFor returns how many tasks were aborted that the ending to should have
+// finished.
 func (p *Pool) abortedFor(to State) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -67,7 +67,7 @@ func (p *Pool) abortedFor(to State) int {
 	return n
 }
 
-// wait waits for the end of the pool, or for Close to give up.
+// wait waits until the pool has ended or Close gives up.
 func (p *Pool) wait() error {
 	select {
 	case <-p.over:
@@ -78,7 +78,8 @@ func (p *Pool) wait() error {
 	return p.endErr
 }
 
-// escalate moves the pool to the given state unless it is further on already.
+// escalate moves the pool to the state to, unless it is already in that state or a
+// later one.
 func (p *Pool) escalate(to State) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -110,7 +111,7 @@ func (p *Pool) escalate(to State) {
 	p.madeRoom()
 }
 
-// abort ends what w has in hand. Pool.mu is held.
+// abort ends the tasks assigned to w. Pool.mu is held.
 func (p *Pool) abort(w *worker, now int64) {
 	if w.state.State() == WorkerStarting {
 		p.kill(w, ByEnd, nil)
@@ -124,8 +125,8 @@ func (p *Pool) abort(w *worker, now int64) {
 	p.attend(w, now)
 }
 
-// tendEnd lets the workers of a pool that ends leave, and reports whether
-// nothing is left. Pool.mu is held.
+// tendEnd lets the workers of an ending pool leave, and reports whether the pool has
+// ended. Pool.mu is held.
 func (p *Pool) tendEnd(now int64) bool {
 	state := p.state.State()
 	if state == Open {
@@ -147,7 +148,7 @@ func (p *Pool) tendEnd(now int64) bool {
 		if p.informed.Load() == p.tally.accepted {
 			return true
 		}
-		p.wakeBy(now + int64(growWait)) // a caller's function still runs
+		p.wakeBy(now + int64(growWait)) // a done function still runs
 	}
 	if p.closeBy != 0 {
 		p.tendStuck(now)
@@ -155,8 +156,8 @@ func (p *Pool) tendEnd(now int64) bool {
 	return false
 }
 
-// tendStuck kills what has not ended by itself, and lets Close return when even
-// that has not helped in time. Pool.mu is held.
+// tendStuck kills workers that have not ended by themselves, and lets Close return if
+// that does not help in time. Pool.mu is held.
 func (p *Pool) tendStuck(now int64) {
 	if now < p.closeBy {
 		p.wakeBy(p.closeBy)
@@ -186,7 +187,7 @@ func (p *Pool) tendStuck(now int64) {
 	close(p.gaveUp)
 }
 
-// finish gives back what the pool itself holds, when no worker is left.
+// finish releases the resources of the pool when no worker is left.
 func (p *Pool) finish() {
 	err := p.spawn.Close()
 	p.tasks.Wait()

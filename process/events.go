@@ -15,24 +15,24 @@ type EventKind uint8
 const (
 	// Started: a worker process was started.
 	Started EventKind = iota + 1
-	// Ready: it can take tasks.
+	// Ready: the worker can take tasks.
 	Ready
-	// KeptAlive: it has idled for the idle timeout and stays because of Min or
+	// KeptAlive: the worker was idle for the idle timeout and stays because of Min or
 	// Spare; once per timeout.
 	KeptAlive
-	// Retired: it was told to leave; Cause says why.
+	// Retired: the worker is leaving; Cause is the reason.
 	Retired
-	// Stopped: it has ended as planned.
+	// Stopped: the worker has ended as planned.
 	Stopped
-	// Died: it has ended unplanned; Cause says how.
+	// Died: the worker has ended unexpectedly; Cause is the reason.
 	Died
-	// StartFailed: it did not become ready.
+	// StartFailed: the worker did not become ready.
 	StartFailed
-	// Opened: starts failed so often that callers are told at once.
+	// Opened: starts failed so often that tasks now fail at once instead of waiting.
 	Opened
-	// Mended: a start succeeded after that.
+	// Mended: a start has succeeded after Opened.
 	Mended
-	// Changed: the pool moved to another state.
+	// Changed: the state of the pool changed.
 	Changed
 )
 
@@ -41,7 +41,7 @@ var eventNames = [...]string{
 	StartFailed: "start failed", Opened: "breaker opened", Mended: "breaker closed", Changed: "pool changed state",
 }
 
-// String returns the words for k.
+// String returns the name of k.
 func (k EventKind) String() string {
 	if k > 0 && int(k) < len(eventNames) {
 		return eventNames[k]
@@ -54,13 +54,13 @@ type Cause uint8
 
 // The causes of a worker's end.
 const (
-	// ByIdle: the idle timeout.
+	// ByIdle: the worker reached the idle timeout.
 	ByIdle Cause = iota
-	// ByTasks, ByAge, ByMemory: recycled.
+	// ByTasks, ByAge, ByMemory: the worker reached a bound of Recycle.
 	ByTasks
 	ByAge
 	ByMemory
-	// ByReload: replaced by Reload.
+	// ByReload: Reload or Recycle replaced the worker.
 	ByReload
 	// ByResize: the pool became smaller.
 	ByResize
@@ -68,21 +68,21 @@ const (
 	ByEnd
 	// ByItself: the worker asked to be replaced.
 	ByItself
-	// ByBudget: it made room for a worker of another pool.
+	// ByBudget: the worker made room for a worker of another pool.
 	ByBudget
-	// ByExit: it exited by itself.
+	// ByExit: the worker exited by itself.
 	ByExit
-	// BySignal: a signal ended it.
+	// BySignal: the worker was ended by a signal.
 	BySignal
-	// ByTimeout: killed because a task overran its time.
+	// ByTimeout: the worker was killed because a task exceeded its time limit.
 	ByTimeout
-	// ByCancel: killed because a task was taken back.
+	// ByCancel: the worker was killed because a task was canceled.
 	ByCancel
-	// ByProtocol: killed because it broke the protocol.
+	// ByProtocol: the worker was killed because it violated the protocol.
 	ByProtocol
-	// BySilence: killed because it did not answer.
+	// BySilence: the worker was killed because it did not answer.
 	BySilence
-	// ByBound: killed because it reached its bound of memory.
+	// ByBound: the worker was killed because it reached its memory bound.
 	ByBound
 
 	causes = iota
@@ -93,7 +93,7 @@ var causeNames = [causes]string{
 	"exit", "signal", "timeout", "cancel", "protocol", "silence", "memory bound",
 }
 
-// String returns the word for c.
+// String returns the name of c.
 func (c Cause) String() string {
 	if int(c) < len(causeNames) {
 		return causeNames[c]
@@ -101,32 +101,32 @@ func (c Cause) String() string {
 	return fmt.Sprintf("cause(%d)", uint8(c))
 }
 
-// Event is one thing that happened in a pool.
+// Event is something that happened in a pool.
 type Event struct {
 	Time   time.Time
 	Kind   EventKind
-	Worker string // name, empty where the event is of the pool
-	PID    int    // as the host sees it, 0 where there is none
-	Cause  Cause  // of Retired, Stopped and Died
-	// Text says more, for people: exit status, error, new state.
+	Worker string // name; empty for events of the pool itself
+	PID    int    // as seen by the host; 0 if there is none
+	Cause  Cause  // set for Retired, Stopped and Died
+	// Text has details for people: exit status, error, new state.
 	Text string
-	// Took is the time from start to ready, of Ready.
+	// Took is the time from start to ready, set for Ready.
 	Took time.Duration
 }
 
-// Feed is a subscription to a pool's events. A reader that is slower than the
-// pool loses events, never slows it.
+// Feed is a subscription to a pool's events. A slow reader loses events but never slows
+// the pool.
 type Feed struct {
-	// C gives the events; it is closed by Close and when the pool has ended.
+	// C delivers the events. It is closed by Close and when the pool has ended.
 	C       <-chan Event
 	c       chan Event
 	pool    *Pool
 	dropped atomic.Uint64
 }
 
-// Events subscribes to what happens from now on; the start of the Min workers
-// may be over by then, which [Pool.Stats] tells. buffer is the number of events
-// held for a reader that is late; 0 means 256.
+// Events subscribes to the events that follow. The start of the Min workers may already
+// be over; see [Pool.Stats]. buffer is the number of events held for a slow reader; 0
+// means 256.
 func (p *Pool) Events(buffer int) *Feed {
 	if buffer <= 0 {
 		buffer = 256
@@ -157,7 +157,7 @@ func (f *Feed) Close() {
 	}
 }
 
-// emit tells subscribers and the log. Pool.mu is held; nothing here waits.
+// emit sends e to the subscribers and the log. It never blocks. Pool.mu is held.
 func (p *Pool) emit(e Event) {
 	e.Time = time.Now()
 	for _, f := range p.feeds {

@@ -42,7 +42,7 @@ func ExampleNew() {
 	// Output: hello bullpen <nil>
 }
 
-// All faults of a configuration are told at once.
+// New reports all faults of a configuration at once.
 func ExampleNew_faults() {
 	_, err := process.New(process.Config{Command: []string{"cat"}, Min: 3, Max: 2, Queue: -1})
 	fmt.Println(err)
@@ -52,7 +52,7 @@ func ExampleNew_faults() {
 	// Queue is -1: use 1 or more tasks, or 0 for 1024
 }
 
-// A task that fails is told from one that never started.
+// How to distinguish a task that failed from one that never started.
 func ExamplePool_Execute() {
 	pool, err := process.New(process.Config{
 		Command: []string{worker()},
@@ -83,8 +83,8 @@ func ExamplePool_Execute() {
 	// crashed  3
 }
 
-// Many short tasks are quickest together. The results are in the order of the
-// tasks.
+// ExecuteAll is the fastest way to run many short tasks. The results are in the order
+// of the tasks.
 func ExamplePool_ExecuteAll() {
 	pool, err := process.New(process.Config{Command: []string{worker()}})
 	if err != nil {
@@ -155,7 +155,7 @@ func Example_map() {
 	// NOT <nil>
 }
 
-// One process a task: {} in the command stands for the payload.
+// One process per task: the payload replaces {} in the command.
 func ExampleProtocol() {
 	pool, err := process.New(process.Config{
 		Command:  []string{"sh", "-c", "echo processing $0; exit ${#0}", "{}"},
@@ -232,7 +232,7 @@ func ExamplePool_Reload() {
 	// Output: 4 started, 2 stopped, 2 idle
 }
 
-// A worker that has grown odd is replaced by hand, without hurting its task.
+// A misbehaving worker is replaced on request. Its task is not affected.
 func ExamplePool_Recycle() {
 	pool, err := process.New(process.Config{Command: []string{"cat"}, Protocol: process.Lines, Min: 1, Max: 2})
 	if err != nil {
@@ -253,7 +253,7 @@ func ExamplePool_Recycle() {
 	// true
 }
 
-// What this machine can promise.
+// What the pool can guarantee on this machine.
 func ExamplePool_Guarantees() {
 	pool, err := process.New(process.Config{Command: []string{"cat"}, Protocol: process.Lines})
 	if err != nil {

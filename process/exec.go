@@ -16,18 +16,18 @@ import (
 	"github.com/bullpen-run/bullpen/internal/confine"
 )
 
-// execute runs the task that was given to w, a place for one process, on a
-// goroutine of its own, and those that w gets next. The caller has claimed w.
+// execute runs the tasks assigned to slot w, one process each, on a goroutine of its
+// own. The caller has claimed w.
 func (p *Pool) execute(w *worker) {
 	p.mu.Lock()
 	batch := p.take(w)
 	p.release(w)
 	if len(batch) > 0 {
-		p.tasks.Go(func() { p.runAll(w, batch) }) // ends when w has nothing to run
+		p.tasks.Go(func() { p.runAll(w, batch) }) // ends when w has no task
 	}
 }
 
-// take takes what was given to w. Pool.mu is held.
+// take returns the tasks assigned to w. Pool.mu is held.
 func (p *Pool) take(w *worker) []*call {
 	batch := w.pending
 	w.pending = nil
@@ -37,7 +37,7 @@ func (p *Pool) take(w *worker) []*call {
 	return batch
 }
 
-// runAll starts a process for each task of the batch, and for what w is given
+// runAll starts a process for each task of the batch, and for tasks assigned to w
 // meanwhile.
 func (p *Pool) runAll(w *worker, batch []*call) {
 	for len(batch) > 0 {
@@ -62,13 +62,13 @@ type oneShot struct {
 	child  *confine.Child
 	output bytes.Buffer
 	wrote  int  // bytes of standard error
-	over   bool // the output was larger than its bound
+	over   bool // the output exceeded its bound
 	exit   confine.Exit
-	err    error // it could not be started
+	err    error // why it could not be started or waited for
 }
 
-// runOnce starts a process for c, feeds it, and tells its outcome. It reports
-// whether the caller has claimed w for what it was given next.
+// runOnce runs a process for c and delivers the outcome. It reports whether the caller
+// now has a claim on w for tasks assigned meanwhile.
 func (p *Pool) runOnce(w *worker, c *call) bool {
 	o := &oneShot{w: w, c: c, tail: newTail()}
 	began := p.now()
@@ -90,7 +90,7 @@ func (o *oneShot) run() {
 		return
 	}
 	if n := len(o.c.task.Payload); usesInput && n <= leastRoom {
-		// Fits into the pipe, so nobody has to wait for the process to read it.
+		// It fits into the pipe, so the write cannot block.
 		_, err := made.in.host.Write(o.c.task.Payload)
 		_ = made.in.host.Close()
 		made.in.host = nil
@@ -134,7 +134,7 @@ func (o *oneShot) run() {
 	o.feed(&made)
 }
 
-// spec says what to start.
+// spec returns what to start.
 func (o *oneShot) spec(args []string, made *pipes) confine.Spec {
 	cfg := o.w.pool.config
 	t := &o.c.task
@@ -157,8 +157,8 @@ func (o *oneShot) spec(args []string, made *pipes) confine.Spec {
 	return confine.Spec{Path: cfg.path, Args: args, Env: env, Dir: cfg.Dir, Files: files}
 }
 
-// arguments makes those of the process: its configuration's, or the command's with
-// the payload in the place of {}.
+// arguments returns the arguments of the process, either from Config.Arguments or those
+// of the command with {} replaced by the payload.
 func (o *oneShot) arguments() (args []string, usesInput bool) {
 	cfg := o.w.pool.config
 	if cfg.Arguments != nil {
@@ -177,7 +177,7 @@ func (o *oneShot) arguments() (args []string, usesInput bool) {
 	return args, usesInput
 }
 
-// freeSlot is the lowest number that no place for a process has. Pool.mu is held.
+// freeSlot returns the lowest free slot number. Pool.mu is held.
 func (p *Pool) freeSlot() int {
 	taken := make([]bool, len(p.workers)+2)
 	for _, w := range p.workers {
@@ -189,30 +189,31 @@ func (p *Pool) freeSlot() int {
 }
 
 const (
-	// leastRoom is how many bytes every pipe has room for.
+	// leastRoom is the capacity in bytes that every pipe has at least.
 	leastRoom = 4 << 10
-	// listenAfter is how long a process may run before somebody reads what it says:
-	// most are through by then, and what they said lies in the pipes. One that fills a
-	// pipe waits as long.
+	// listenAfter is how long a process runs before goroutines read its output. Most
+	// processes have ended by then, with all their output in the pipes. A process that
+	// fills a pipe waits until then.
 	listenAfter = 2 * time.Millisecond
-	// muchSaid is how much a process has to say for the next one in its place to be
-	// listened to from the start.
+	// muchSaid is the output in bytes above which the next process in the slot is read
+	// from the start.
 	muchSaid = 16 << 10
 )
 
-// feed writes what is left of the payload, reads the output, and waits for the end.
+// feed writes the rest of the payload, reads the output, and waits for the process to
+// end.
 func (o *oneShot) feed(made *pipes) {
 	p := o.w.pool
 	var all sync.WaitGroup
 	if made.in.host != nil {
-		all.Go(func() { // ends when the process has read all, or is dead
-			_, _ = made.in.host.Write(o.c.task.Payload) // a process need not read it
+		all.Go(func() { // ends when the process has read all, or has ended
+			_, _ = made.in.host.Write(o.c.task.Payload) // a process may not read it all
 			_ = made.in.host.Close()
 		})
 	}
 	listen := func() {
 		all.Go(func() { o.collect(made.stdout.host) }) // ends at its deadline or end of file
-		all.Go(func() { o.hear(made.stderr.host) })    // the same
+		all.Go(func() { o.hear(made.stderr.host) })    // likewise
 	}
 	stop := func() bool { return false }
 	if o.w.talks {
@@ -231,8 +232,8 @@ func (o *oneShot) feed(made *pipes) {
 	o.w.exited = true
 	p.giveBack(o.w)
 	p.mu.Unlock()
-	// What it has left behind holds nobody up: Wait has killed its group, and
-	// what has detached itself may keep the pipes.
+	// Do not wait for leftover processes: Wait has killed the group, and a process that
+	// has detached itself may keep the pipes open.
 	soon := time.Now().Add(p.config.Grace)
 	if made.in.host != nil {
 		_ = made.in.host.SetWriteDeadline(time.Unix(1, 0))
@@ -248,8 +249,7 @@ func (o *oneShot) feed(made *pipes) {
 	o.w.talks = o.output.Len() > muchSaid || o.wrote > muchSaid
 }
 
-// collect reads the result, up to its bound; what is beyond is read and dropped,
-// and the process killed.
+// collect reads the result. If it exceeds its bound, collect kills the process.
 func (o *oneShot) collect(file *os.File) {
 	_, err := io.Copy(&o.output, io.LimitReader(file, int64(o.c.output)+1))
 	if err == nil && o.output.Len() > o.c.output {
@@ -258,8 +258,8 @@ func (o *oneShot) collect(file *os.File) {
 	}
 }
 
-// hear turns standard error into log records, unless the task's observer wants it
-// whole.
+// hear turns standard error into log records, or passes it unchanged to a
+// StderrObserver.
 func (o *oneShot) hear(file *os.File) {
 	if to, ok := o.c.task.Observer.(StderrObserver); ok {
 		o.hearAll(file, to)
@@ -270,13 +270,13 @@ func (o *oneShot) hear(file *os.File) {
 	o.wrote = s.read
 }
 
-// concluded tells the outcome of a process and frees its place. It reports whether the
-// caller has claimed that for what it was given next.
+// concluded delivers the outcome of a process and frees its slot. It reports whether
+// the caller now has a claim on w for tasks assigned meanwhile.
 func (p *Pool) concluded(o *oneShot, began int64) bool {
 	w, c := o.w, o.c
 	now := p.now()
 	p.mu.Lock()
-	o.usage.Peak = max(o.usage.Peak, w.usage.Peak) // where it was watched
+	o.usage.Peak = max(o.usage.Peak, w.usage.Peak) // measured, if the pool watches memory
 	err := o.verdict()
 	w.leave(o.left)
 	w.drop(c)
@@ -306,7 +306,7 @@ func (p *Pool) concluded(o *oneShot, began int64) bool {
 	return mine
 }
 
-// verdict says how the process ended.
+// verdict returns how the task ended: nil for a result.
 func (o *oneShot) verdict() error {
 	c, w := o.c, o.w
 	if o.child == nil {
@@ -345,7 +345,7 @@ func (o *oneShot) verdict() error {
 	return te
 }
 
-// askExec asks the process in place w to end. Pool.mu is held.
+// askExec asks the process in slot w to end. Pool.mu is held.
 func (p *Pool) askExec(w *worker) {
 	if w.child != nil && !w.exited {
 		_ = w.child.Terminate()

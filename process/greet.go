@@ -7,7 +7,7 @@ import (
 	"github.com/bullpen-run/bullpen/protocol"
 )
 
-// told acts on what a worker says that is not an answer. worker.reading is held.
+// told handles a message that is not an answer. worker.reading is held.
 func (p *Pool) told(w *worker, m wire.Message) error {
 	if w.hello == nil {
 		return p.greeted(w, m)
@@ -37,7 +37,7 @@ func (p *Pool) told(w *worker, m wire.Message) error {
 	return nil
 }
 
-// pinged takes a PING, or the answer to ours.
+// pinged handles a PING, or the answer to ours.
 func (p *Pool) pinged(w *worker, m wire.Message) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -45,13 +45,13 @@ func (p *Pool) pinged(w *worker, m wire.Message) {
 		w.ponged = true
 		return
 	}
-	if len(w.control) < 1<<12 { // a flood of them gets no answer
+	if len(w.control) < 1<<12 { // do not answer a flood
 		w.control = w.talk.AppendPong(w.control, m.Aux)
 		p.wakeBy(0)
 	}
 }
 
-// greeted takes the worker's HELLO. worker.reading is held.
+// greeted handles the worker's HELLO. worker.reading is held.
 func (p *Pool) greeted(w *worker, m wire.Message) error {
 	hello, err := w.talk.TakeHello(m)
 	if err != nil {

@@ -2,5 +2,5 @@
 
 package process
 
-// inherits says that a child can be given descriptors beside the standard ones.
+// inherits reports whether a child can inherit descriptors beyond the standard ones.
 const inherits = false

@@ -12,17 +12,17 @@ import (
 	"github.com/bullpen-run/bullpen/internal/confine"
 )
 
-// isolation is what one worker process has for itself, beside what all of a pool have
-// in common: its control group and its temporary folder.
+// isolation is the part of a worker's confinement that it does not share with other
+// workers: its control group and its temporary folder.
 type isolation struct {
-	group *confine.Group // nil: no bounds, or they are watched
-	temp  string         // empty: none
+	group *confine.Group // nil if there are no bounds, or memory is watched
+	temp  string         // empty without a folder
 }
 
-// temporary are the variables that name the folder for temporary files.
+// temporary lists the variables that name the folder for temporary files.
 var temporary = []string{"TMPDIR", "TEMP", "TMP"}
 
-// openIsolation makes what the isolation of each worker is made from.
+// openIsolation creates what all workers' isolations need.
 func (p *Pool) openIsolation() error {
 	if err := p.openBounds(); err != nil {
 		return err
@@ -49,7 +49,7 @@ func (p *Pool) openIsolation() error {
 	return nil
 }
 
-// closeIsolation gives back what openIsolation has made, when no worker is left.
+// closeIsolation releases what openIsolation created, when no worker is left.
 func (p *Pool) closeIsolation() error {
 	var errs []error
 	if p.groups != nil {
@@ -61,8 +61,7 @@ func (p *Pool) closeIsolation() error {
 	return errors.Join(errs...)
 }
 
-// openBounds makes the control groups, or has memory watched where there are
-// none.
+// openBounds creates the control groups, or has memory watched if there are none.
 func (p *Pool) openBounds() error {
 	want := p.config.bounds()
 	if want == (confine.Bounds{}) {
@@ -87,7 +86,7 @@ func (p *Pool) openBounds() error {
 	return p.weighGroups()
 }
 
-// weighGroups gives the workers in control groups together the share of scarce
+// weighGroups gives the workers in control groups the same total share of scarce
 // processors that their nice value would give them outside.
 func (p *Pool) weighGroups() error {
 	if p.groups == nil {
@@ -103,20 +102,20 @@ func (p *Pool) weighGroups() error {
 	return nil
 }
 
-// openGroups is a variable for tests of a machine without control groups.
+// openGroups is a variable so that tests can simulate a machine without control groups.
 var openGroups = confine.OpenGroups
 
-// bounds is what the configuration asks of the kernel for one worker.
+// bounds returns the configured kernel bounds of one worker.
 func (r *resolved) bounds() confine.Bounds {
 	return confine.Bounds{Memory: r.Limits.Memory, PIDs: r.PIDs, CPU: r.Limits.CPU, Weight: r.Weight}
 }
 
-// newIsolation makes the isolation of a worker with bounds b.
+// newIsolation creates the isolation of a worker with bounds b.
 func (p *Pool) newIsolation(b confine.Bounds) (isolation, error) {
 	return p.fillIsolation(isolation{}, b)
 }
 
-// fillIsolation makes what c lacks of an isolation with bounds b.
+// fillIsolation adds to c what an isolation with bounds b lacks.
 func (p *Pool) fillIsolation(c isolation, b confine.Bounds) (_ isolation, err error) {
 	if p.scratch != nil && c.temp == "" {
 		if c.temp, err = p.scratch.Folder(); err != nil {
@@ -135,7 +134,7 @@ func (p *Pool) fillIsolation(c isolation, b confine.Bounds) (_ isolation, err er
 	return c, nil
 }
 
-// enter makes what spec starts a prisoner of c.
+// enter confines the process of spec to c.
 func (c *isolation) enter(spec *confine.Spec) {
 	spec.Group, spec.Temp = c.group, c.temp
 	if c.temp == "" {
@@ -147,16 +146,16 @@ func (c *isolation) enter(spec *confine.Spec) {
 	}
 }
 
-// usage is what the kernel counted for the isolation.
+// usage returns the resource usage that the kernel counted.
 func (c *isolation) usage() (u confine.Usage) {
 	if c.group != nil {
-		u, _ = c.group.Usage() // without it the death is a crash, and no guess
+		u, _ = c.group.Usage() // on error the death counts as a crash
 	}
 	return u
 }
 
-// freeIsolation ends what is left in c and removes its folder. It may take long, so
-// no lock is held.
+// freeIsolation kills leftover processes in c and removes its folder. It may take long,
+// so the caller holds no lock.
 func (p *Pool) freeIsolation(c *isolation) error {
 	if c.group != nil {
 		c.group.Put()
@@ -169,9 +168,9 @@ func (p *Pool) freeIsolation(c *isolation) error {
 	return p.scratch.Remove(temp)
 }
 
-// profile is what the workers of r have in common.
+// profile returns the confinement that all workers share.
 func (r *resolved) profile() confine.Profile {
-	shielded := r.Sandbox.Profile != ProfileNone && runtime.GOOS == "linux" // promiseBounds tells where not
+	shielded := r.Sandbox.Profile != ProfileNone && runtime.GOOS == "linux" // promiseBounds reports other systems
 	profile := confine.Profile{
 		CPUs: r.CPUs, Guard: true, GuardAlone: true,
 		NoNewPrivs: shielded, NoCore: shielded, IOPriority: confine.IOPriority(r.IO),
@@ -190,7 +189,7 @@ func (r *resolved) profile() confine.Profile {
 	return profile
 }
 
-// promiseBounds adds what the pool promises of bounds and sandbox.
+// promiseBounds adds the guarantees on bounds and sandbox to g.
 func (p *Pool) promiseBounds(g *bullpen.Guarantees) {
 	note := func(text string) { g.Notes = append(g.Notes, text) }
 	limits := p.config.Limits
@@ -217,7 +216,7 @@ func (p *Pool) promiseBounds(g *bullpen.Guarantees) {
 	}
 }
 
-// startProcess starts what spec says.
+// startProcess starts the process of spec, directly or through the fork server.
 func (p *Pool) startProcess(spec confine.Spec) (*confine.Child, error) {
 	begin := p.spawn.Start
 	if p.forkServer != nil {
@@ -225,8 +224,7 @@ func (p *Pool) startProcess(spec confine.Spec) (*confine.Child, error) {
 	}
 	child, err := begin(spec)
 	if err == nil && p.config.OOMScore > 0 {
-		// Where there is no such thing, or it may not be set, the kernel chooses
-		// by size alone.
+		// If it cannot be set, the kernel chooses by size alone.
 		_ = child.SetOOMScore(p.config.OOMScore)
 	}
 	return child, err

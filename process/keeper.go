@@ -10,11 +10,11 @@ import (
 	"github.com/bullpen-run/bullpen/internal/confine"
 )
 
-// never is a time that does not come.
+// never is a time that is never reached.
 const never = math.MaxInt64
 
-// keep is the pool's keeper: it does all that is due at a time and not at an
-// answer. New starts it; it ends with the pool and closes over.
+// keep is the pool's keeper goroutine: it does everything that is due at a time rather
+// than on an answer. New starts it; it ends with the pool and closes over.
 func (p *Pool) keep() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -22,13 +22,14 @@ func (p *Pool) keep() {
 		now := p.now()
 		p.mu.Lock()
 		select {
-		case <-p.poke: // what has been asked for until now is seen in this look
+		case <-p.poke: // this pass handles all requests so far
 		default:
 		}
 		p.wakeAt = never
 		if p.crowded {
-			// One tick a millisecond looks after all that wait for others, and
-			// nobody has to poke. A lone caller needs none, and would feel it.
+			// One pass per millisecond handles all tasks that wait behind others, so
+			// that no goroutine has to poke. A lone caller needs none, and the cost
+			// would slow it down.
 			p.crowded = false
 			p.wakeAt = now + int64(growWait)
 		}
@@ -44,7 +45,7 @@ func (p *Pool) keep() {
 			p.finish()
 			return
 		}
-		// A wait of zero would starve others; the clock is no finer anyway.
+		// A wait of zero would starve others, and the clock is no finer anyway.
 		timer.Reset(time.Duration(max(wait, int64(50*time.Microsecond))))
 		select {
 		case <-timer.C:
@@ -53,8 +54,8 @@ func (p *Pool) keep() {
 	}
 }
 
-// tend does what is due now. It returns the workers that it has claimed for
-// writing, and whether nothing of the pool is left. Pool.mu is held.
+// tend does what is due now. It returns the workers that it has claimed for writing,
+// and whether the pool has ended. Pool.mu is held.
 func (p *Pool) tend(now int64) (claimed []*worker, ended bool) {
 	p.share.beginLook()
 	p.spread(now)
@@ -73,14 +74,13 @@ func (p *Pool) tend(now int64) (claimed []*worker, ended bool) {
 	return claimed, p.tendEnd(now)
 }
 
-// spread gives tasks that came back to the queue to workers that idle. Pool.mu
-// is held.
+// spread assigns queued tasks to workers with room. Pool.mu is held.
 func (p *Pool) spread(now int64) {
 	for p.queue.n > 0 {
 		waiting := p.queue.n
 		w := p.pick(p.queue.first.alone())
 		if w == nil && p.queue.n < waiting {
-			continue // a new place for a process took one
+			continue // a new process slot took one
 		}
 		if w == nil {
 			return
@@ -91,7 +91,7 @@ func (p *Pool) spread(now int64) {
 	}
 }
 
-// tendWorker looks after deadlines of w and its tasks. Pool.mu is held.
+// tendWorker handles the deadlines of w and its tasks. Pool.mu is held.
 func (p *Pool) tendWorker(w *worker, now int64) {
 	if w.overdue != 0 && !w.exited {
 		p.tendOverdue(w, now)
@@ -107,22 +107,21 @@ func (p *Pool) tendWorker(w *worker, now int64) {
 	}
 }
 
-// dying reports whether a process is on its way out: its memory goes before its
-// descriptors are closed, so that one which closed its end by dying has none. On
-// a busy machine the rest can take longer than a grace.
+// dying reports whether a process is exiting. The kernel frees its memory before it
+// closes its descriptors, so a process that closed its end by exiting has none left. On
+// a busy machine the rest of the exit can take longer than a grace period.
 func dying(pid int) bool {
 	size, err := confine.RSS(pid)
 	return errors.Is(err, os.ErrProcessDone) || err == nil && size == 0
 }
 
-// tendOverdue kills w when it has not done in time what it was asked. Pool.mu is
-// held.
+// tendOverdue kills w if it has not done in time what it was asked. Pool.mu is held.
 func (p *Pool) tendOverdue(w *worker, now int64) {
 	switch {
 	case now < w.overdue:
 		p.wakeBy(w.overdue)
 	case w.child != nil && (w.child.Ended() || dying(w.pid)):
-		// Its end is about to be accounted for: a kill would hide the cause.
+		// Its exit is about to be reaped: a kill would hide the cause.
 		w.overdue = now + int64(p.config.Grace)
 		p.wakeBy(w.overdue)
 	default:
@@ -136,7 +135,7 @@ func (p *Pool) tendOverdue(w *worker, now int64) {
 	}
 }
 
-// tendPing asks idle workers whether they live.
+// tendPing pings idle workers and kills those that do not answer. Pool.mu is held.
 func (p *Pool) tendPing(w *worker, now int64) {
 	if p.config.Ping < 0 || w.state.State() != WorkerIdle || w.talk == nil {
 		return
@@ -155,12 +154,12 @@ func (p *Pool) tendPing(w *worker, now int64) {
 	p.wakeBy(now + int64(p.config.Ping))
 }
 
-// retire lets w leave: it finishes what it has in hand, then reads end of file
-// and exits. Pool.mu is held.
+// retire lets w leave: it finishes its tasks, then reads end of file and exits. Pool.mu
+// is held.
 func (p *Pool) retire(w *worker, cause Cause, now int64) {
 	from, err := w.state.MoveAny(WorkerLeaving)
 	if err != nil {
-		return // it leaves already
+		return // it is already leaving
 	}
 	p.leaving++
 	switch from {
@@ -182,11 +181,11 @@ func (p *Pool) retire(w *worker, cause Cause, now int64) {
 	}
 }
 
-// dismiss closes the worker's input. Pool.mu is held.
+// dismiss closes the worker's input, so that it exits. Pool.mu is held.
 func (p *Pool) dismiss(w *worker, now int64) {
 	if p.config.Protocol == Exec {
 		w.exited, w.drained = true, true
-		p.tasks.Go(func() { p.settle(w) }) // ends at once
+		p.tasks.Go(func() { p.settle(w) }) // ends immediately
 		return
 	}
 	if w.in != nil {

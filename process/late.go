@@ -7,26 +7,25 @@ import (
 	"time"
 )
 
-// late holds outcomes whose callers are told by a function of theirs, which may
-// be slow. They are told on a goroutine that has nothing else to do, and that
-// lives only while there is something to tell; when a function does not return
-// within a millisecond, another goroutine goes on with the rest. What waits here
-// counts as waiting in the queue, so all of it is bounded.
+// late delivers outcomes to done functions of callers, which may be slow. It calls them
+// on a goroutine of its own, which runs only while there are outcomes to deliver. If a
+// function does not return within a millisecond, another goroutine takes over the rest.
+// Outcomes that wait here occupy places of the queue, so their number is bounded.
 type late struct {
 	pool    *Pool
-	waiting atomic.Int64 // outcomes not told yet
+	waiting atomic.Int64 // undelivered outcomes
 
 	mu      sync.Mutex
 	calls   []*call // +checklocks:mu
 	runners int     // +checklocks:mu
 	taken   uint64  // calls taken by runners; +checklocks:mu
-	watched bool    // a timer looks whether there is progress; +checklocks:mu
+	watched bool    // a timer checks for progress; +checklocks:mu
 }
 
-// lateAfter is how long one function may hold up the others.
+// lateAfter is how long one function may delay the others.
 const lateAfter = time.Millisecond
 
-// put takes the outcome of c. It does not wait.
+// put queues the outcome of c. It does not block.
 func (l *late) put(c *call) {
 	l.waiting.Add(1)
 	l.mu.Lock()
@@ -39,14 +38,14 @@ func (l *late) put(c *call) {
 	l.watch()
 }
 
-// start adds a goroutine that tells outcomes; it ends when none is left, and the
-// end of the pool waits for it. late.mu is held.
+// start adds a goroutine that delivers outcomes. It ends when none is left, and the end
+// of the pool waits for it. late.mu is held.
 func (l *late) start() {
 	l.runners++
 	l.pool.tasks.Go(l.run)
 }
 
-// watch looks in a moment whether there was progress. late.mu is held.
+// watch checks after lateAfter whether there was progress. late.mu is held.
 func (l *late) watch() {
 	if l.watched {
 		return
@@ -92,7 +91,7 @@ func (l *late) run() {
 	}
 }
 
-// call calls the caller's function. One that panics has been called.
+// call calls the caller's function. A panic counts as a return.
 func (l *late) call(c *call) {
 	defer func() {
 		if r := recover(); r != nil {

@@ -5,19 +5,19 @@ import (
 	"os"
 )
 
-// leftover is what a process (Exec) leaves to be put away. That is done once the next
-// one in its place has been started, which need not wait for it.
+// leftover is what an ended Exec process leaves to clean up. That happens after the
+// next process in its slot has started, so that it need not wait.
 type leftover struct {
 	pipes     [2]*os.File
 	isolation isolation
 }
 
-// leave keeps l until somebody puts it away. Pool.mu is held.
+// leave keeps l for tidy. Pool.mu is held.
 func (w *worker) leave(l leftover) { w.left = append(w.left, l) }
 
-// tidy puts away what earlier processes of the place w left. A temporary folder that is
-// as it was made is kept for the next one: to make and remove one costs as much as to
-// start a process.
+// tidy cleans up after earlier processes in slot w. It keeps an untouched temporary
+// folder for the next process, because creating and removing one takes as long as
+// starting a process.
 func (p *Pool) tidy(w *worker) {
 	p.mu.Lock()
 	left := w.left
@@ -41,7 +41,7 @@ func (p *Pool) tidy(w *worker) {
 		if l.isolation == (isolation{}) {
 			continue
 		}
-		p.tasks.Go(func() { // ends when it is removed, which may take long
+		p.tasks.Go(func() { // ends when the folder is removed, which may take long
 			if err := p.freeIsolation(&l.isolation); err != nil {
 				p.logs.fault(fmt.Errorf("process of %s: what it left behind: %w", w.name, err))
 			}

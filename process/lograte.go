@@ -6,33 +6,32 @@ import (
 	"time"
 )
 
-// logRate bounds what the workers' output takes in the log. It is used by the
-// goroutine of logs alone.
+// logRate limits the workers' output in the log. Only the goroutine of logs uses it.
 type logRate struct {
 	logger *slog.Logger
-	rate   float64           // bytes a second of one worker; not above 0 for no bound
+	rate   float64           // bytes per second of one worker; 0 or less for no bound
 	quotas map[string]*quota // by worker
-	timer  <-chan time.Time  // when is to be said what was left out; nil while nothing was
+	timer  <-chan time.Time  // when to log what was dropped; nil if nothing was
 }
 
-// quota is what one worker may still log.
+// quota is what one worker may still log, a token bucket.
 type quota struct {
 	left  float64
-	at    time.Time // when left was so
-	lines int       // left out and not said yet
+	at    time.Time // when left was updated
+	lines int       // dropped and not yet reported
 	bytes int
 }
 
 const (
-	// logBurst is for how many seconds of its rate a quiet worker may log at once.
+	// logBurst is how many seconds' worth of its rate a quiet worker may log at once.
 	logBurst = 4
-	// logWord is how often is said what was left out.
+	// logWord is the interval at which dropped output is reported.
 	logWord = time.Second
-	// mostQuotas is when those are forgotten that are full again.
+	// mostQuotas is the number of quotas above which full ones are deleted.
 	mostQuotas = 1024
 )
 
-// allows reports whether a line of a worker is within the bound.
+// allows reports whether a line of a worker is within the rate.
 func (r *logRate) allows(worker string, size int, now time.Time) bool {
 	if r.rate <= 0 {
 		return true
@@ -44,7 +43,7 @@ func (r *logRate) allows(worker string, size int, now time.Time) bool {
 		r.quotas[worker] = q
 	}
 	q.fill(r.rate, now)
-	if need := float64(size); need <= q.left || q.left == logBurst*r.rate { // one line may be longer
+	if need := float64(size); need <= q.left || q.left == logBurst*r.rate { // a full quota allows any line
 		q.left -= need
 		return true
 	}
@@ -56,13 +55,13 @@ func (r *logRate) allows(worker string, size int, now time.Time) bool {
 	return false
 }
 
-// fill adds what has come with time.
+// fill adds the bytes earned since the last update.
 func (q *quota) fill(rate float64, now time.Time) {
 	q.left = min(q.left+now.Sub(q.at).Seconds()*rate, logBurst*rate)
 	q.at = now
 }
 
-// forget drops the quotas of workers that have been quiet, most of which have ended.
+// forget deletes the quotas of workers that have been quiet, most of which have ended.
 func (r *logRate) forget(now time.Time) {
 	if len(r.quotas) < mostQuotas {
 		return
@@ -74,7 +73,7 @@ func (r *logRate) forget(now time.Time) {
 	}
 }
 
-// tell says what was left out.
+// tell logs what was dropped.
 func (r *logRate) tell() {
 	r.timer = nil
 	for worker, q := range r.quotas {

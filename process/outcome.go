@@ -9,8 +9,8 @@ import (
 	"github.com/bullpen-run/bullpen/protocol"
 )
 
-// end gives c its outcome without a worker's answer. Pool.mu is held; the
-// caller delivers c once it has let go of it. It reports whether c had none yet.
+// end gives c an outcome other than a worker's answer. It reports whether c had none
+// yet. Pool.mu is held; the caller delivers c after unlocking it.
 func (p *Pool) end(c *call, r bullpen.Result, err error) bool {
 	if from, e := c.state.MoveAny(taskEnded); e != nil {
 		p.logs.fault(fmt.Errorf("second outcome for a task that is %v: %w", taskStates.States[from], e))
@@ -34,16 +34,15 @@ func (p *Pool) end(c *call, r bullpen.Result, err error) bool {
 	return true
 }
 
-// endLater is end for a caller that goes on holding Pool.mu: c is delivered by
-// the pool's own goroutine.
+// endLater is end for a caller that keeps Pool.mu: another goroutine delivers c.
 func (p *Pool) endLater(c *call, err error) {
 	if p.end(c, bullpen.Result{}, err) {
-		p.tasks.Go(func() { p.deliver(c) }) // ends when the caller has been told
+		p.tasks.Go(func() { p.deliver(c) }) // ends when the outcome is delivered
 	}
 }
 
-// deliver tells the caller of c its outcome. c must have ended; the caller of
-// deliver must not touch it afterwards.
+// deliver passes the outcome of c to its caller, once its observer has received its
+// output or is too slow. c must have ended, and must not be used after deliver.
 func (p *Pool) deliver(c *call) {
 	if c.unwatch != nil {
 		c.unwatch()
@@ -53,7 +52,7 @@ func (p *Pool) deliver(c *call) {
 	}
 }
 
-// tell tells the caller of c, whose observer has heard all, or is too slow.
+// tell passes the outcome of c to its caller.
 func (p *Pool) tell(c *call) {
 	switch {
 	case c.done != nil:
@@ -72,7 +71,7 @@ func (p *Pool) tell(c *call) {
 	p.informed.Add(1)
 }
 
-// failed makes the error of a task that ran.
+// failed returns the error of a task that ran.
 func (c *call) failed(w *worker, o bullpen.Outcome, err error) *bullpen.TaskError {
 	te := &bullpen.TaskError{
 		Outcome: o, Task: c.task.Name, ID: c.task.ID, Retryable: o != bullpen.Output, ExitCode: -1, Err: err,
@@ -87,7 +86,7 @@ func tooLarge(size, bound int) error {
 	return fmt.Errorf("the result has %d bytes, its bound is %d", size, bound)
 }
 
-// errorOf makes the error that an ERROR frame tells.
+// errorOf returns the error in an ERROR frame.
 func (w *worker) errorOf(c *call, m *wire.Message) error {
 	te := c.failed(w, bullpen.Outcome(m.Code), nil)
 	te.Retryable = m.Flags&protocol.Final == 0 && te.Outcome != bullpen.Output
@@ -108,11 +107,11 @@ func (w *worker) errorOf(c *call, m *wire.Message) error {
 	return te
 }
 
-// replay puts c, which was not started, back to the head of the queue, or ends
-// it where that is of no use. Pool.mu is held.
+// replay puts c, which was not started, back to the head of the queue, or ends it if
+// another try is pointless. Pool.mu is held.
 func (p *Pool) replay(c *call) {
 	if errors.Is(c.cause, errRunTime) {
-		c.cause = nil // it was only thought to run
+		c.cause = nil // it had not started after all
 	}
 	switch {
 	case c.cause != nil:
@@ -135,18 +134,18 @@ func (p *Pool) replay(c *call) {
 	}
 }
 
-// maxReplays bounds how often a task is given again because its worker died before
-// the task was sent, and because a worker gave it back.
+// maxReplays bounds how often a task is sent again because its worker died before the
+// task was sent, and how often because a worker gave it back.
 const maxReplays = 10
 
 // maxRecalls is how often a task is taken back from behind another one before it is
-// given to a worker alone. What a worker had in hand then is read from the shared
-// page, so that one could have it taken back each time and run it nevertheless.
+// given to a worker alone. What a worker has started is read from the shared page, so a
+// hostile worker could have the task taken back every time and run it nevertheless.
 const maxRecalls = 3
 
-// alone reports whether c is given to a worker that has nothing else in hand, and
-// that gets nothing else until it has answered. So a task that was beside a bad one
-// is acquitted by its answer, and a bad one is the only one left to blame.
+// alone reports whether c must be the only task of its worker until it is answered. A
+// task that was assigned along with a bad one is then cleared by its answer, and a bad
+// one is the only one to blame.
 func (c *call) alone() bool { return c.deaths > 0 || c.recalls >= maxRecalls || c.redelivered }
 
 var errNoAnswer = errors.New("the worker closed its end of the channel")

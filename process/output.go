@@ -14,21 +14,21 @@ import (
 	"github.com/bullpen-run/bullpen/protocol"
 )
 
-// record is one thing for the log: an event of the pool, a line or the progress
-// of a task, or a fault of the pool's own.
+// record is one entry for the log or an observer: an event of the pool, a line or the
+// progress of a task, or an internal fault.
 type record struct {
 	event    Event
 	line     bullpen.LogLine
 	worker   string
 	task, id string
 	observer bullpen.Observer
-	said     *said // of the task; nil where there is no observer
+	said     *said // of the task; nil without an observer
 	progress bool
 	fraction float64
 	fault    error
 }
 
-// of says that the record is of c. Pool.mu is held.
+// of sets the task of the record to c. Pool.mu is held.
 func (r *record) of(c *call) {
 	r.task, r.id, r.observer = c.task.Name, c.task.ID, c.task.Observer
 	if r.observer != nil {
@@ -39,16 +39,16 @@ func (r *record) of(c *call) {
 // logDepth is the most records that wait for the logger.
 const logDepth = 4096
 
-// logs hands records to the logger and to observers, off the path of tasks:
-// what comes faster than they take it is dropped and counted.
+// logs passes records to the logger and to observers, off the path of tasks. It drops
+// and counts records that arrive faster than they take them.
 type logs struct {
 	logger *slog.Logger
-	tell   func(*call) // tells the outcome of a task that waited for its observer
+	tell   func(*call) // delivers the outcome of a task that waited for its observer
 	queue  chan record
 	rate   logRate
 	lost   atomic.Uint64
-	over   atomic.Uint64 // lines that the rate left out
-	// deafUntil is until when, in nanoseconds of Unix, events up to Info are not wanted.
+	over   atomic.Uint64 // lines dropped by the rate
+	// deafUntil is the Unix time in nanoseconds until which events up to Info are skipped.
 	deafUntil atomic.Int64
 	done      chan struct{}
 	once      sync.Once
@@ -62,17 +62,17 @@ func newLogs(logger *slog.Logger, rate int64, tell func(*call)) *logs {
 	return l
 }
 
-// deafFor is for how long an event of a level that the logger does not want is not
-// handed to it: it may be told to want it meanwhile, and is not asked under a lock.
+// deafFor is how long events of a level that the logger has disabled are skipped. The
+// level may be enabled meanwhile, and the logger is not called under a lock.
 const deafFor = time.Second
 
-// deaf reports whether the logger has lately not wanted events such as e. It is not
-// woken for them, which would take as long as the rest of an event.
+// deaf reports whether events like e are skipped. Waking the log goroutine for them
+// would cost as much as the rest of an event.
 func (l *logs) deaf(e Event) bool {
 	return e.level() <= slog.LevelInfo && e.Time.UnixNano() < l.deafUntil.Load()
 }
 
-// put hands r over, or drops it and reports false. It never waits.
+// put queues r, or drops it and reports false. It never blocks.
 func (l *logs) put(r record) bool {
 	select {
 	case l.queue <- r:
@@ -84,7 +84,7 @@ func (l *logs) put(r record) bool {
 	}
 }
 
-// heard notes that the observer of a task has heard a word, or never will.
+// heard records that the observer of a task has received a record, or never will.
 func (l *logs) heard(s *said) {
 	if s == nil {
 		return
@@ -94,15 +94,15 @@ func (l *logs) heard(s *said) {
 	}
 }
 
-// fault records what must not happen: a refused move of a state machine, an
-// error that has no caller.
+// fault logs an internal error: a refused move of a state machine, or an error without
+// a caller.
 func (l *logs) fault(err error) {
 	if err != nil {
 		l.put(record{fault: err})
 	}
 }
 
-// close writes what is left, for a second at the most, and ends.
+// close writes the remaining records, for at most a second, and ends the goroutine.
 func (l *logs) close() {
 	l.once.Do(func() { close(l.done) })
 	select {
@@ -136,7 +136,7 @@ func (l *logs) run() {
 func (l *logs) write(r record) {
 	defer func() {
 		l.heard(r.said)
-		if p := recover(); p != nil { // an observer of the user's
+		if p := recover(); p != nil { // an observer is user code
 			l.logger.Error("an observer panicked", "panic", p)
 		}
 	}()
@@ -189,10 +189,10 @@ func (l *logs) writeEvent(ctx context.Context, e Event) {
 	l.logger.LogAttrs(ctx, e.level(), "event", attrs...)
 }
 
-// streams are the names of LOG's aux.
+// streams are the stream names by the aux field of a LOG frame.
 var streams = [...]string{"log", "stdout", "stderr"}
 
-// relay hands on a LOG or PROGRESS frame. worker.reading is held.
+// relay passes on a LOG or PROGRESS frame. worker.reading is held.
 func (p *Pool) relay(w *worker, m wire.Message) {
 	r := record{worker: w.name, line: bullpen.LogLine{
 		Time: time.Now(), Text: strings.ToValidUTF8(string(m.Body[:min(len(m.Body), protocol.MaxLogText)]), "\uFFFD"),
@@ -219,8 +219,8 @@ func (p *Pool) relay(w *worker, m wire.Message) {
 	p.logs.put(r)
 }
 
-// hear turns what the worker prints outside of the protocol into log records,
-// until the end of file, or until the worker is dead and no more comes.
+// hear turns what the worker prints outside the protocol into log records, until the
+// end of file, or until the worker has ended and its output is read.
 func (w *worker) hear(file *os.File, stream string) {
 	p := w.pool
 	defer file.Close()
@@ -241,7 +241,7 @@ func (w *worker) hear(file *os.File, stream string) {
 	p.mu.Unlock()
 	s := newSplitter(w, nil, w.tail, stream)
 	if !exited {
-		// An error says that the worker has ended: what it wrote is still there.
+		// An error means that the worker has ended; its output is still there.
 		err = reader.Wait(s.pump)
 	}
 	if exited || err != nil {
@@ -250,8 +250,7 @@ func (w *worker) hear(file *os.File, stream string) {
 	s.flush()
 }
 
-// running is the task that w runs, as far as can be seen; nil for none. Pool.mu
-// is held.
+// running returns the task that w runs, as far as known, or nil. Pool.mu is held.
 func (w *worker) running() *call {
 	number := w.oldest
 	if w.page != nil && w.state.State() != WorkerGone && w.concurrency == 1 {
@@ -263,7 +262,7 @@ func (w *worker) running() *call {
 	return nil
 }
 
-// Bounds of what is kept of a worker's standard error.
+// Bounds of the kept part of a worker's standard error.
 const (
 	tailLines = 20
 	tailBytes = 4 << 10
@@ -296,7 +295,7 @@ func (t *tail) text() string {
 	return text[max(0, len(text)-tailBytes):]
 }
 
-// last is the last line.
+// last returns the last line.
 func (t *tail) last() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -10,8 +10,8 @@ import (
 // ends are the two ends of one pipe.
 type ends struct{ child, host *os.File }
 
-// pipes are the channels of one worker: to it, from it, and its two streams of
-// text.
+// pipes are the pipes of one worker: the channel to it, the channel from it, and its
+// two output streams.
 type pipes struct {
 	in, out, stdout, stderr ends
 	onStdio                 bool // the protocol runs over the standard streams
@@ -29,7 +29,7 @@ func (p *pipes) open() (err error) {
 	return nil
 }
 
-// openExec opens what a process of its own (Exec) needs.
+// openExec opens the pipes of an Exec process.
 func (p *pipes) openExec(input bool) (err error) {
 	if input {
 		if p.in.child, p.in.host, err = confine.HostWritePipe(); err != nil {
@@ -66,8 +66,8 @@ func (p *pipes) standard() []*os.File {
 	return []*os.File{p.in.child, p.out.child, p.stderr.child}
 }
 
-// frames puts the channel on descriptors of its own where they can be
-// inherited, and returns what BULLPEN_WORKER has to say.
+// frames puts the channel on descriptors of its own if they can be inherited, and
+// returns the value of BULLPEN_WORKER.
 func (p *pipes) frames(memory *confine.Memory) ([]*os.File, string) {
 	if !inherits {
 		return p.standard(), "v1,in=0,out=1"

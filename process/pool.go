@@ -14,15 +14,15 @@ import (
 	"github.com/bullpen-run/bullpen/internal/wire/frames"
 )
 
-// Pool is an elastic set of worker processes of one kind behind one bounded
-// queue. It is a [bullpen.Executor]. All methods are safe for concurrent use.
+// Pool is an elastic set of worker processes of one kind behind one bounded queue. It
+// implements [bullpen.Executor]. All methods are safe for concurrent use.
 type Pool struct {
 	config  *resolved
 	epoch   time.Time
 	spawn   *confine.Spawner
-	groups  *confine.Groups  // of the workers; nil: they have no bounds, or memory is watched
-	scratch *confine.Scratch // of their temporary folders; nil: they have none
-	unbound error            // why memory is watched and not bounded; nil: it is not
+	groups  *confine.Groups  // of the workers; nil if they have no bounds, or memory is watched
+	scratch *confine.Scratch // of the temporary folders; nil without them
+	unbound error            // why memory is watched instead of bounded; nil if it is not watched
 	state   lifecycle.Machine[State]
 	logs    *logs
 	spin    spinner
@@ -32,50 +32,50 @@ type Pool struct {
 	share      *share      // nil without a budget
 	forkServer *forkServer // nil without modules to preload
 
-	poke     chan struct{} // wakes the keeper; one element is enough
-	over     chan struct{} // closed when nothing of the pool is left
+	poke     chan struct{} // wakes the keeper; its capacity is 1
+	over     chan struct{} // closed when the pool has ended completely
 	tasks    sync.WaitGroup
-	informed atomic.Uint64 // accepted tasks whose caller knows the outcome
+	informed atomic.Uint64 // accepted tasks whose outcome was delivered
 
 	mu      sync.Mutex
 	queue   list                       // +checklocks:mu
-	blocked waiters                    // callers before a full queue; +checklocks:mu
-	workers []*worker                  // all that are processes or about to be; +checklocks:mu
-	idle    []*worker                  // ready and without work, last used last; +checklocks:mu
-	last    *worker                    // that was given a task; +checklocks:mu
-	hello   *frames.Hello              // of the worker that became ready last; +checklocks:mu
+	blocked waiters                    // callers that wait for a place in the queue; +checklocks:mu
+	workers []*worker                  // processes, and those about to start; +checklocks:mu
+	idle    []*worker                  // least recently used first; +checklocks:mu
+	last    *worker                    // the last worker that was given a task; +checklocks:mu
+	hello   *frames.Hello              // of the worker that last became ready; +checklocks:mu
 	feeds   []*Feed                    // +checklocks:mu
-	ready   map[chan struct{}]struct{} // those who wait for a worker to become ready or to end; +checklocks:mu
+	ready   map[chan struct{}]struct{} // callers of Ready and Reload that wait; +checklocks:mu
 	tally   tally                      // +checklocks:mu
 
-	inHand   int // tasks with workers; +checklocks:mu
+	inHand   int // tasks assigned to workers; +checklocks:mu
 	starting int // +checklocks:mu
 	leaving  int // +checklocks:mu
 	names    int // workers ever started; +checklocks:mu
 	min, max int // +checklocks:mu
-	warm     int // workers that Ready waits for; +checklocks:mu
+	warm     int // number of workers that Ready waits for; +checklocks:mu
 
-	meanRun   mean // of tasks, ns; +checklocks:mu
-	meanStart mean // of starts, ns; +checklocks:mu
+	meanRun   mean // run time of tasks, ns; +checklocks:mu
+	meanStart mean // time from start to ready, ns; +checklocks:mu
 
 	failures  int           // failed starts in a row; +checklocks:mu
-	nextStart int64         // no start before; +checklocks:mu
+	nextStart int64         // no worker starts before this time; +checklocks:mu
 	startErr  error         // of the last failed start; +checklocks:mu
 	age       int           // generation of the workers' code; +checklocks:mu
-	wakeAt    int64         // when the keeper wakes by itself; +checklocks:mu
-	crowded   bool          // tasks waited for others since the keeper looked; +checklocks:mu
-	tending   bool          // the keeper is at work; +checklocks:mu
-	closeBy   int64         // when Close gives up waiting, 0 for not yet; +checklocks:mu
-	endErr    error         // what Close has to say; +checklocks:mu
+	wakeAt    int64         // when the keeper next wakes; +checklocks:mu
+	crowded   bool          // tasks waited behind others since the last pass of the keeper; +checklocks:mu
+	tending   bool          // the keeper is in a pass; +checklocks:mu
+	closeBy   int64         // when Close gives up; 0 before Close; +checklocks:mu
+	endErr    error         // result of Close; +checklocks:mu
 	gaveUp    chan struct{} // closed when closeBy has passed; +checklocks:mu
 }
 
 var _ bullpen.RoomNotifier = (*Pool)(nil)
 
-// New checks c and makes a pool of it. All faults of c are reported at once. It
-// starts Min workers and does not wait for them; [Pool.Ready] does. It costs
-// about a millisecond for the guard that ends the workers with the host. The
-// pool must be ended by Drain, Stop or Close.
+// New checks c and returns a new pool. It reports all faults of c at once. New starts
+// Min workers and does not wait for them; [Pool.Ready] does. It takes about a
+// millisecond, for the guard process that ends the workers when the host dies. The
+// caller must end the pool with Drain, Stop or Close.
 func New(c Config) (*Pool, error) {
 	r, err := resolve(c)
 	if err != nil {
@@ -101,7 +101,7 @@ func New(c Config) (*Pool, error) {
 	p.logs = newLogs(r.Logger.With("pool", r.Name), r.LogRate, p.tell)
 	p.spin.init()
 	p.openForkServer()
-	// The keeper and the log writer end with the pool; the keeper closes over.
+	// The keeper goroutine ends with the pool and closes over.
 	go p.keep()
 	return p, nil
 }
@@ -115,10 +115,10 @@ func (p *Pool) Config() Config {
 	return c
 }
 
-// now is the time since the pool's epoch in nanoseconds.
+// now returns the time since the pool's epoch in nanoseconds.
 func (p *Pool) now() int64 { return int64(time.Since(p.epoch)) }
 
-// Guarantees tells what the pool can promise on this machine.
+// Guarantees reports what the pool can guarantee on this machine.
 func (p *Pool) Guarantees() bullpen.Guarantees {
 	g := bullpen.Guarantees{Preemptive: true, CrashProof: true, Exact: p.config.Protocol == Exec}
 	var why string
@@ -136,15 +136,15 @@ func (p *Pool) Guarantees() bullpen.Guarantees {
 	return g
 }
 
-// Capacity tells how many more tasks would be handed to a worker at once: free
-// places of workers, and workers that may still be started.
+// Capacity reports how many more tasks would be handed to a worker immediately,
+// counting workers that could still be started.
 func (p *Pool) Capacity() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.capacity()
 }
 
-// capacity is Capacity with Pool.mu held.
+// capacity is Capacity for callers that hold Pool.mu.
 func (p *Pool) capacity() int {
 	if p.state.State() != Open {
 		return 0
@@ -163,8 +163,8 @@ func (p *Pool) capacity() int {
 }
 
 // Room returns a channel that is closed as soon as Capacity is above 0, and when the
-// pool begins to end; see [bullpen.RoomNotifier]. With a Budget it may be closed too
-// when another pool has made room and Capacity is still 0.
+// pool begins to end; see [bullpen.RoomNotifier]. With a Budget, the channel may also
+// be closed when another pool has made room while Capacity is still 0.
 func (p *Pool) Room() <-chan struct{} {
 	c := p.room.Next()
 	p.mu.Lock()
@@ -173,7 +173,7 @@ func (p *Pool) Room() <-chan struct{} {
 	return c
 }
 
-// madeRoom tells those who wait for it that there is room, or that none will be.
+// madeRoom wakes the callers of Room if there is room, or if the pool is ending.
 // Pool.mu is held.
 func (p *Pool) madeRoom() {
 	if p.room.HasWaiters() && (p.state.State() != Open || p.capacity() > 0) {
@@ -181,9 +181,9 @@ func (p *Pool) madeRoom() {
 	}
 }
 
-// Ready starts workers until n are ready (idle or busy), or as many as Max, and
-// waits for them. Those beyond Min leave again when they have idled. It returns
-// the error of the last start when the pool gave up starting workers.
+// Ready starts workers until n of them, at most Max, are ready (idle or busy), and
+// waits for them. Workers beyond Min end again after their idle time. If the pool has
+// given up starting workers, Ready returns the error of the last start.
 func (p *Pool) Ready(ctx context.Context, n int) error {
 	for {
 		p.mu.Lock()
@@ -219,7 +219,7 @@ func (p *Pool) Ready(ctx context.Context, n int) error {
 	}
 }
 
-// wakeReady wakes those who wait in Ready and Reload. Pool.mu is held.
+// wakeReady wakes the callers of Ready and Reload. Pool.mu is held.
 func (p *Pool) wakeReady() {
 	for c := range p.ready {
 		close(c)
@@ -227,9 +227,8 @@ func (p *Pool) wakeReady() {
 	clear(p.ready)
 }
 
-// Resize changes the bounds of the pool while it runs. Workers above max leave
-// as they become idle. It fails when the pool's Budget cannot promise so many as
-// min.
+// Resize changes Min and Max while the pool runs. Workers above maximum leave when they
+// become idle. Resize fails when the pool's Budget cannot promise minimum workers.
 func (p *Pool) Resize(minimum, maximum int) error {
 	if minimum < 0 || maximum < 1 || maximum < minimum {
 		return fmt.Errorf("process: resize to %d..%d: use 0 <= min <= max and max >= 1", minimum, maximum)
@@ -247,12 +246,12 @@ func (p *Pool) Resize(minimum, maximum int) error {
 	return nil
 }
 
-// wakeBy makes the keeper look at time t at the latest. Pool.mu is held.
+// wakeBy makes the keeper run at time t at the latest. Pool.mu is held.
 func (p *Pool) wakeBy(t int64) {
 	if t < p.wakeAt {
 		p.wakeAt = t
 		if p.tending {
-			return // the keeper itself: it looks at wakeAt when it is through
+			return // this is the keeper, which reads wakeAt after its pass
 		}
 		select {
 		case p.poke <- struct{}{}:
@@ -261,7 +260,7 @@ func (p *Pool) wakeBy(t int64) {
 	}
 }
 
-// window is how many tasks one worker may have in hand. Pool.mu is held.
+// window returns the most tasks that may be assigned to one worker. Pool.mu is held.
 func (p *Pool) window() int {
 	if p.config.Protocol == Exec {
 		return 1

@@ -14,13 +14,13 @@ import (
 )
 
 // forkServer forks the workers of a pool with Preload from one process that has
-// imported their modules. That process is started by New, and again when it has
-// died, which touches no worker.
+// imported their modules. New starts that process. It is restarted when it has died,
+// which affects no worker.
 type forkServer struct {
 	pool *Pool
 
-	mu     sync.Mutex      // held while the process is started: who wants a worker waits for it
-	server *confine.Server // +checklocks:mu; nil: none, or it is of no further use
+	mu     sync.Mutex      // held while the process starts: starts of workers wait for it
+	server *confine.Server // +checklocks:mu; nil if there is none, or it is no longer usable
 	closed bool            // +checklocks:mu
 
 	ctx     context.Context //nolint:containedctx // its own: it ends when no worker is wanted any more
@@ -28,7 +28,7 @@ type forkServer struct {
 	hearers sync.WaitGroup
 }
 
-// checkPreload finds what is wrong with Preload. The path is known.
+// checkPreload returns the faults of Preload. r.path must be set.
 func (r *resolved) checkPreload() error {
 	if len(r.Preload) == 0 {
 		return nil
@@ -40,19 +40,19 @@ func (r *resolved) checkPreload() error {
 	return err
 }
 
-// openForkServer begins to start the process, where there are modules to preload.
+// openForkServer starts the process in the background, if there are modules to preload.
 func (p *Pool) openForkServer() {
 	if len(p.config.Preload) == 0 {
 		return
 	}
 	p.forkServer = &forkServer{pool: p}
 	p.forkServer.ctx, p.forkServer.cancel = context.WithCancel(context.Background())
-	// Ends when the process is ready or cannot be started, which the first worker
-	// tells that needs it; finish waits for it.
+	// Ends when the process is ready or has failed to start; finish waits for it. The
+	// first worker that needs it reports the error.
 	p.tasks.Go(func() { _, _ = p.forkServer.current() })
 }
 
-// start forks a worker. spec is that of a worker that is started by itself.
+// start forks a worker. spec is that of a worker without a fork server.
 func (n *forkServer) start(spec confine.Spec) (*confine.Child, error) {
 	_, worker, err := zygoteCommand(n.pool.config.path, spec.Args, nil)
 	if err != nil {
@@ -75,9 +75,8 @@ func (n *forkServer) start(spec confine.Spec) (*confine.Child, error) {
 	}
 }
 
-// visibleDir is where a worker in the strict sandbox starts when nothing is said:
-// where the host is, if anything there has been allowed, else in its temporary
-// folder.
+// visibleDir returns the default working directory of a worker in the strict sandbox:
+// the host's, if anything in it is allowed, else the worker's temporary folder.
 func (r *resolved) visibleDir(temp string) string {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -92,13 +91,13 @@ func (r *resolved) visibleDir(temp string) string {
 	return temp
 }
 
-// below reports whether path is folder or something below it.
+// below reports whether path is folder or inside it.
 func below(path, folder string) bool {
 	rel, err := filepath.Rel(folder, path)
 	return err == nil && filepath.IsLocal(rel)
 }
 
-// current gives the process, and starts it where there is none.
+// current returns the process, and starts it if there is none.
 func (n *forkServer) current() (*confine.Server, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -121,7 +120,7 @@ func (n *forkServer) current() (*confine.Server, error) {
 	return server, nil
 }
 
-// drop forgets a process that is of no further use.
+// drop forgets a process that is no longer usable.
 func (n *forkServer) drop(server *confine.Server) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -137,7 +136,7 @@ func (n *forkServer) dropLocked() {
 	n.pool.logs.fault(errors.Join(errors.New("the process that preloads modules has ended and is started anew"), server.Close()))
 }
 
-// launch starts the process. What it prints becomes log records.
+// launch starts the process. Its output becomes log records.
 func (n *forkServer) launch() (*confine.Server, error) {
 	c := n.pool.config
 	args, _, err := zygoteCommand(c.path, c.args, c.Preload)
@@ -148,7 +147,7 @@ func (n *forkServer) launch() (*confine.Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = program.Close() }() // the process has its own
+	defer func() { _ = program.Close() }() // the process has its own descriptor
 	var made pipes
 	defer made.closeChild()
 	for _, e := range []*ends{&made.stdout, &made.stderr} {
@@ -167,7 +166,7 @@ func (n *forkServer) launch() (*confine.Server, error) {
 		n.hush(&made)
 		return nil, err
 	}
-	_ = server.Child().SetOOMScore(max(c.OOMScore, 0)) // as far as this system lets
+	_ = server.Child().SetOOMScore(max(c.OOMScore, 0)) // ignored if the system does not support it
 	// Ends with the process; close waits for it.
 	n.hearers.Go(func() {
 		<-server.Gone()
@@ -176,7 +175,7 @@ func (n *forkServer) launch() (*confine.Server, error) {
 	return server, nil
 }
 
-// listen turns what the process prints into log records, until it has ended.
+// listen turns the output of the process into log records until it has ended.
 func (n *forkServer) listen(file *os.File, stream string) {
 	w := &worker{pool: n.pool, name: n.pool.config.Name + "-preload", flight: make([]*call, 1)}
 	s := newSplitter(w, nil, newTail(), stream)
@@ -187,24 +186,23 @@ func (n *forkServer) listen(file *os.File, stream string) {
 	})
 }
 
-// hush ends listening soon after the process has ended, whoever else still has
-// its streams.
+// hush ends listening soon after the process has ended, even if other processes hold
+// its streams open.
 func (n *forkServer) hush(made *pipes) {
 	soon := time.Now().Add(n.pool.config.Grace)
-	_ = made.stdout.host.SetReadDeadline(soon) // closed ones need none
+	_ = made.stdout.host.SetReadDeadline(soon) // fails only if closed
 	_ = made.stderr.host.SetReadDeadline(soon)
 }
 
-// abandon gives up a process that is not ready yet: nobody waits for workers any
-// more.
+// abandon stops the start of a process, since no more workers are needed.
 func (n *forkServer) abandon() {
 	if n != nil {
 		n.cancel()
 	}
 }
 
-// close ends the process and waits until nothing of it is left. Workers have
-// ended before.
+// close ends the process and waits until nothing of it is left. The workers have
+// already ended.
 func (n *forkServer) close() error {
 	if n == nil {
 		return nil

@@ -9,14 +9,14 @@ import (
 	"github.com/bullpen-run/bullpen/internal/confine"
 )
 
-// vary changes n by up to the jitter of the configuration, and is at least 1.
+// vary returns n varied by up to the configured jitter, and at least 1.
 func (p *Pool) vary(n int64) int64 {
 	j := p.config.Recycle.Jitter
 	return max(1, n+int64(float64(n)*j*(2*rand.Float64()-1)))
 }
 
-// flag marks w for replacement: a successor is started, and w leaves when that
-// one is ready. Pool.mu is held.
+// flag marks w for replacement: a successor is started, and w leaves when it is ready.
+// Pool.mu is held.
 func (p *Pool) flag(w *worker, cause Cause) {
 	if w.spent || w.state.State() == WorkerLeaving || w.state.State() == WorkerGone {
 		return
@@ -25,8 +25,8 @@ func (p *Pool) flag(w *worker, cause Cause) {
 	p.wakeBy(0)
 }
 
-// tendAge finds workers that are due for replacement, and goes on with those
-// that are being replaced, one at a time. Pool.mu is held.
+// tendAge finds workers that are due for replacement, and replaces them one at a time.
+// Pool.mu is held.
 func (p *Pool) tendAge(now int64) {
 	if p.state.State() != Open {
 		return
@@ -64,14 +64,14 @@ func (p *Pool) tendAge(now int64) {
 	p.launchSuccessor(next, now)
 }
 
-// succeed looks whether the successor of w is ready, and lets w leave then. It
-// reports whether the replacement is still under way. Pool.mu is held.
+// succeed lets w leave if its successor s is ready. It reports whether the replacement
+// is still under way. Pool.mu is held.
 func (p *Pool) succeed(w, s *worker, now int64) bool {
 	switch s.state.State() {
 	case WorkerStarting:
 		return true
 	case WorkerGone:
-		w.successor = nil // it failed: try again, after the back-off
+		w.successor = nil // it failed: retry after the backoff
 		p.wakeBy(max(p.nextStart, now+int64(growWait)))
 		return true
 	default:
@@ -80,11 +80,11 @@ func (p *Pool) succeed(w, s *worker, now int64) bool {
 	}
 }
 
-// memoryEvery is how often the resident size of a worker is looked at.
+// memoryEvery is the interval at which the resident size of a worker is measured.
 const memoryEvery = 500 * time.Millisecond
 
-// tendMemory looks how large the workers are, and flags the largest idle one above
-// the soft bound. Pool.mu is held.
+// tendMemory measures the workers, and flags the largest idle one above the soft bound.
+// Pool.mu is held.
 func (p *Pool) tendMemory(now int64) {
 	soft := p.config.Recycle.Memory > 0
 	if !soft && !p.share.weighs() {
@@ -116,8 +116,8 @@ func (p *Pool) tendMemory(now int64) {
 	}
 }
 
-// rested looks at a worker that has just become idle: it leaves when it has
-// served its number of tasks. Pool.mu is held.
+// rested handles a worker that has just become idle. If it has served its number of
+// tasks, it leaves. Pool.mu is held.
 func (p *Pool) rested(w *worker, now int64) {
 	if w.tasks > 0 && w.served >= w.tasks {
 		p.retire(w, ByTasks, now)
@@ -133,17 +133,17 @@ func (p *Pool) rested(w *worker, now int64) {
 	}
 }
 
-// Reload replaces all workers by new ones, one by one: each new one is ready
-// before an old one leaves, and the old one finishes what it has in hand. So the
-// pool has one process more than Max for a while. Reload returns when the last
-// of the old workers has ended, or with the cause of ctx; then the rest is
-// replaced all the same. When the new ones do not start, it returns why
-// ([*StartError]); then the old ones stay at work, and the pool goes on trying.
+// Reload replaces all workers, one at a time. Each new worker is ready before an old
+// one leaves, so the pool temporarily has one process more than Max. Old workers finish
+// the tasks assigned to them. Reload returns when the last old worker has ended. If ctx
+// ends first, it returns the cause of ctx, and the replacement continues. If the new
+// workers do not start, it returns the [*StartError]; the old workers keep working, and
+// the pool keeps trying.
 func (p *Pool) Reload(ctx context.Context) error {
 	p.mu.Lock()
 	p.age++
 	age, failed := p.age, p.tally.failedStarts
-	p.nextStart = 0 // what failed before may be mended
+	p.nextStart = 0 // what failed before may be fixed
 	p.wakeBy(0)
 	p.mu.Unlock()
 	for {

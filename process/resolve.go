@@ -17,7 +17,7 @@ import (
 type resolved struct {
 	Config
 	path  string    // of the program, absolute
-	args  []string  // Command, its first element as the program is to see it
+	args  []string  // Command, with the first element that the program sees
 	env   []string  // complete
 	allow []allowed // Sandbox.Allow
 }
@@ -138,10 +138,10 @@ func (r *resolved) checkRest() error {
 	return errors.Join(errs...)
 }
 
-// leastMemory is the least bound of memory with which a program can start.
+// leastMemory is the lowest memory bound with which a program can start.
 const leastMemory = 1 << 20
 
-// leastCPU is the least share of a processor that the kernel can keep.
+// leastCPU is the smallest share of a processor that the kernel can enforce.
 const leastCPU = 0.01
 
 func (r *resolved) checkBounds() error {
@@ -210,12 +210,12 @@ func (r *resolved) complete() {
 	r.env = environment(r.Env)
 	r.args = r.Command
 	if path := behindShim(r.path, r.env, r.Dir); path != r.path {
-		// Python looks for its library beside the name that it is given.
+		// Python searches for its library next to the name that it is given.
 		r.path, r.args = path, append([]string{path}, r.Command[1:]...)
 	}
 }
 
-// passed are the variables that programs need to run at all.
+// passed lists the variables that are always passed on.
 var passed = []string{"PATH", "HOME", "LANG", "TMPDIR", "TZ", "SYSTEMROOT", "TEMP", "TMP"}
 
 func environment(allow []string) []string {

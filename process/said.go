@@ -5,20 +5,20 @@ import (
 	"time"
 )
 
-// said counts what a task has said to its observer and the observer has not heard
-// yet, so that who is told the outcome has heard the task out. It is made with the
-// first word of a task that has an observer.
+// said counts the records of a task that its observer has not received yet, so that the
+// outcome is delivered after them. It is created with the first record of a task that
+// has an observer.
 type said struct {
 	mu      sync.Mutex
 	unheard int   // guarded by mu
-	holds   *call // the task, which has ended; nil while it runs and once it is told; guarded by mu
+	holds   *call // the ended task, until its outcome is delivered; else nil; guarded by mu
 }
 
-// lastWords is how long an outcome waits for a slow observer. It holds nobody but the
-// caller up.
+// lastWords is how long an outcome waits for a slow observer. Only the caller is
+// delayed.
 const lastWords = 10 * time.Millisecond
 
-// says notes a word of c. Pool.mu is held.
+// says counts a record of c. Pool.mu is held.
 func (c *call) says() *said {
 	if c.said == nil {
 		c.said = &said{}
@@ -29,8 +29,8 @@ func (c *call) says() *said {
 	return c.said
 }
 
-// heard takes a word away, and returns the task if that was the last one that its
-// outcome waited for.
+// heard counts a received record. If it was the last one that an outcome waited for,
+// heard returns the task.
 func (s *said) heard() *call {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -43,8 +43,8 @@ func (s *said) heard() *call {
 	return c
 }
 
-// hold keeps c, which has ended, until its words are heard or told comes too late,
-// and reports whether there is anything to wait for.
+// hold keeps c, which has ended, until its records are received. After lastWords it
+// calls told anyway. It reports false if there is nothing to wait for.
 func (s *said) hold(c *call, told func(*call)) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

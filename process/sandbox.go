@@ -9,32 +9,32 @@ import (
 	"strings"
 )
 
-// Profile says how far workers are shut in.
+// Profile is the strictness of a sandbox.
 type Profile uint8
 
 const (
-	// ProfileDefault keeps workers from gaining rights by running other programs
-	// (no_new_privs, so sudo and the like do not work) and from writing core
-	// files, and gives each a temporary folder, in TMPDIR, which is removed with
-	// the worker. Their own session and process group, closed descriptors and an
-	// environment by allow-list they have in every profile. Where the system has no
-	// such thing as no_new_privs, [Pool.Guarantees] tells.
+	// ProfileDefault prevents workers from gaining privileges by running other programs
+	// (no_new_privs, so sudo and the like do not work) and from writing core files.
+	// Each worker gets its own temporary folder, named by TMPDIR, which is removed with
+	// the worker. In every profile workers have their own session and process group,
+	// inherit no other descriptors, and get an environment by allow-list. If the system
+	// has no equivalent of no_new_privs, [Pool.Guarantees] reports it.
 	ProfileDefault Profile = iota
-	// ProfileNone leaves these out.
+	// ProfileNone has none of the restrictions of ProfileDefault.
 	ProfileNone
-	// ProfileStrict is for code that is not trusted: besides what ProfileDefault
-	// does, workers see no file but those of the system and what [Sandbox.Allow]
-	// names, write only to their temporary folder, have no network, no
-	// capabilities, no view of other processes, and lack the system calls that
-	// attacks on the kernel need. It needs Linux with landlock and seccomp, and
-	// the right to make namespaces (CAP_SYS_ADMIN and CAP_SYS_CHROOT) or, without
-	// Preload, to make user namespaces.
+	// ProfileStrict is for untrusted code. In addition to ProfileDefault, workers see
+	// only the files of the system and those in [Sandbox.Allow], and write only to
+	// their temporary folder. They have no network, no capabilities and no view of
+	// other processes, and cannot make the system calls that attacks on the kernel
+	// need. It requires Linux with landlock and seccomp, and permission to create
+	// namespaces (CAP_SYS_ADMIN and CAP_SYS_CHROOT) or, without Preload, user
+	// namespaces.
 	ProfileStrict
 )
 
 var profileNames = []string{ProfileDefault: "default", ProfileNone: "none", ProfileStrict: "strict"}
 
-// String returns the word for p.
+// String returns the name of p.
 func (p Profile) String() string {
 	if int(p) < len(profileNames) {
 		return profileNames[p]
@@ -42,7 +42,7 @@ func (p Profile) String() string {
 	return fmt.Sprintf("profile(%d)", uint8(p))
 }
 
-// ParseProfile returns the profile that word names.
+// ParseProfile returns the profile with the name word.
 func ParseProfile(word string) (Profile, error) {
 	if i := slices.Index(profileNames, word); i >= 0 {
 		return Profile(i), nil
@@ -50,24 +50,24 @@ func ParseProfile(word string) (Profile, error) {
 	return 0, fmt.Errorf("unknown sandbox profile %q: use none, default or strict", word)
 }
 
-// Sandbox says what workers are kept from. SECURITY.md tells what each profile
-// protects from and what it does not. The fields beside Profile are for
+// Sandbox restricts what workers can reach. SECURITY.md describes what each profile
+// protects against and what it does not. All fields except Profile are for
 // ProfileStrict only.
 type Sandbox struct {
 	Profile Profile
-	// Allow names files and folders that workers may use besides those of the
-	// system (/usr, /etc and the like, to be read), the program and its
-	// installation, files among the arguments of Command, Dir, and the folders
-	// that PYTHONPATH in Env names: "PATH" to be read and written, "PATH:ro" to
-	// be read and run.
+	// Allow names further files and folders that workers may use: "PATH" for reading
+	// and writing, "PATH:ro" for reading and running. Workers may always read those of
+	// the system (/usr, /etc and the like), the program and its installation, files
+	// among the arguments of Command, Dir, and the folders that PYTHONPATH in Env
+	// names.
 	Allow []string
-	// Network leaves workers the network of the host.
+	// Network gives workers the network of the host.
 	Network bool
-	// Temp is the most that a worker may hold in its temporary folder, in bytes;
-	// 0 means 256 MiB. It counts as memory of the worker.
+	// Temp is the most bytes in the temporary folder of a worker; 0 means 256 MiB. They
+	// count as memory of the worker.
 	Temp int64
-	// BestEffort leaves out what this system cannot do, which
-	// [Pool.Guarantees] then tells. Without it New refuses.
+	// BestEffort skips restrictions that this system cannot enforce, and
+	// [Pool.Guarantees] reports them. Without it, New fails.
 	BestEffort bool
 }
 
@@ -77,7 +77,7 @@ type allowed struct {
 	write bool
 }
 
-// parseAllowed reads an entry; relative paths start at dir.
+// parseAllowed parses an entry; relative paths start at dir.
 func parseAllowed(entry, dir string) (allowed, error) {
 	path, readOnly := strings.CutSuffix(entry, ":ro")
 	if path == "" || strings.ContainsRune(path, 0) {
@@ -119,8 +119,8 @@ func (r *resolved) checkSandbox() error {
 	return errors.Join(errs...)
 }
 
-// reach lists what workers of ProfileStrict may read, and what they may write
-// too, besides what every one has.
+// reach returns the paths that workers of ProfileStrict may read, and those that they
+// may write too, beyond what every strict worker may use.
 func (r *resolved) reach() (read, write []string) {
 	for _, a := range r.allow {
 		if a.write {

@@ -13,16 +13,17 @@ import (
 	"github.com/bullpen-run/bullpen/internal/confine"
 )
 
-// Version managers put a shell script in front of an interpreter, which looks
-// for the right one at every start: 50 to 150 ms, many times what the start
-// itself takes. Such a script is asked once where it leads.
+// Version managers put a shell script in front of an interpreter, which looks up the
+// right one at every start. That takes 50 to 150 ms, many times the start itself. The
+// pool runs such a script once to find the interpreter.
 
-// shimTime bounds the question.
+// shimTime is the timeout of that run.
 const shimTime = 10 * time.Second
 
-// questions make an interpreter print the path of its own executable.
+// questions holds the arguments that make an interpreter print the path of its
+// executable.
 var questions = []struct {
-	name string // of the program, without a version
+	name string // of the interpreter, without its version
 	args []string
 }{
 	{"python", []string{"-c", "import sys; print(sys.executable)"}},
@@ -33,14 +34,14 @@ var questions = []struct {
 	{"php", []string{"-r", "echo PHP_BINARY;"}},
 }
 
-// shims remembers answers, by all that they depend on.
+// shims caches the answers, by everything that they depend on.
 var shims sync.Map
 
-// behindShim returns the interpreter that the script at path starts, or path
-// itself when it is no such script or does not tell. env and dir are those of
-// the workers: version managers look there for the version to use.
+// behindShim returns the interpreter that the script at path starts, or path itself if
+// it is no such script or the interpreter cannot be found. env and dir are those of the
+// workers: version managers read them to find the version to use.
 func behindShim(path string, env []string, dir string) string {
-	// Nothing else is asked: a script that is no interpreter would run.
+	// Run only scripts that are named like an interpreter: any other would do its work.
 	name := strings.TrimRight(filepath.Base(path), "0123456789.")
 	for _, q := range questions {
 		if name != q.name || !isScript(path) {
@@ -57,8 +58,8 @@ func behindShim(path string, env []string, dir string) string {
 	return path
 }
 
-// ask runs the script once. Any trouble leaves the script in its place: it will
-// say itself what is wrong.
+// ask runs the script once. On any error it returns path: the script will report its
+// error itself.
 func ask(path string, args, env []string, dir string) string {
 	ctx, cancel := context.WithTimeout(context.Background(), shimTime)
 	defer cancel()

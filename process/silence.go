@@ -8,17 +8,17 @@ import (
 	"github.com/bullpen-run/bullpen/internal/wire"
 )
 
-// silentFor is how long a worker of the protocol Lines may owe an answer before
-// the pool looks what it does.
+// silentFor is how long a Lines worker may leave a task unanswered before the pool
+// checks what the worker does.
 const silentFor = 500 * time.Millisecond
 
-// ErrUnanswered is the cause of the end of a worker (Lines) that has read all its
-// input, waits for more, and owes an answer.
+// ErrUnanswered is the cause of the end of a Lines worker that has read all its input,
+// waits for more, and has not answered a task.
 var ErrUnanswered = errors.New("it has read the line and does not answer: it is probably buffering its output " +
 	"(use sed -u, grep --line-buffered, jq --unbuffered, python3 -u, or stdbuf -oL), or does not answer every line")
 
-// tendSilence finds a filter that has dealt with all its input and still owes
-// an answer, so that its caller does not wait for ever. Pool.mu is held.
+// tendSilence kills a filter that has read all its input but has not answered a task,
+// so that its caller does not wait forever. Pool.mu is held.
 func (p *Pool) tendSilence(w *worker, now int64) {
 	c := w.flight[int(w.oldest)&(len(w.flight)-1)]
 	if c == nil {
@@ -39,7 +39,7 @@ func (p *Pool) tendSilence(w *worker, now int64) {
 	}
 	w.hint = ErrUnanswered
 	if w.served == 0 {
-		p.failures = breakAfter - 1 // another one would do the same
+		p.failures = breakAfter - 1 // another worker would do the same
 	}
 	p.kill(w, BySilence, nil)
 }

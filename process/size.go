@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// snapshot describes the pool for a decision. Pool.mu is held.
+// snapshot returns the state of the pool that decisions about its size need. Pool.mu is
+// held.
 func (p *Pool) snapshot(now int64) snapshot {
 	s := snapshot{
 		queued: p.queue.n, meanRun: time.Duration(p.meanRun), meanStart: time.Duration(p.meanStart),
@@ -25,7 +26,7 @@ func (p *Pool) snapshot(now int64) snapshot {
 			s.size--
 		}
 	}
-	s.size -= min(replaced, 1) // it and its successor count as one; one at a time
+	s.size -= min(replaced, 1) // a worker and its successor count as one; one is replaced at a time
 	return s
 }
 
@@ -55,7 +56,7 @@ func (p *Pool) grow(s snapshot, now int64) {
 		return
 	}
 	if p.failures > 0 {
-		n = 1 // a trial
+		n = 1 // try a single start after a failure
 		if p.starting > 0 {
 			return
 		}
@@ -73,8 +74,8 @@ func (p *Pool) grow(s snapshot, now int64) {
 	}
 }
 
-// tendIdle lets workers leave that have idled long enough, those that have
-// idled longest first. Pool.mu is held.
+// tendIdle lets workers leave that have been idle long enough, the longest idle first.
+// Pool.mu is held.
 func (p *Pool) tendIdle(now int64) {
 	if p.state.State() != Open {
 		return
@@ -89,7 +90,7 @@ func (p *Pool) tendIdle(now int64) {
 		due := w.idleSince + int64(p.config.Idle)
 		if now < due {
 			p.wakeBy(due)
-			return // those behind it came later
+			return // the others became idle later
 		}
 		if p.snapshot(now).shrink() {
 			p.retire(w, ByIdle, now)

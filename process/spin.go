@@ -8,34 +8,33 @@ import (
 	"github.com/bullpen-run/bullpen/internal/wire"
 )
 
-// A worker that sleeps and a caller that sleeps cost two wake-ups of a processor
-// a round trip, 15 to 20 µs each where processors idle. A lone caller of a
-// quick task therefore looks for its answer itself for a moment. It spins only
-// where that takes no processor from a worker, and stops trying when it does
-// not pay. With several callers of the shortest tasks the reader does the same,
-// and lets the callers have their turns meanwhile.
+// A sleeping worker and a sleeping caller cost two wake-ups per round trip, 15 to 20 µs
+// each when processors are idle. A lone caller of a quick task therefore polls for its
+// answer for a moment. It spins only if that takes no processor from a worker, and
+// stops trying if it does not pay off. With several callers of the shortest tasks the
+// reader does the same, and yields to the callers in between.
 const (
 	spinReads   = 400 // nonblocking reads before a caller sleeps, about 40 µs
 	spinBelow   = 20 * time.Microsecond
-	lingerReads = 200 // looks of a reader, with a turn for others before each
+	lingerReads = 200 // polls of a reader, which yields before each
 	shortest    = 2 * time.Microsecond
-	spinMisses  = 8   // in a row, before it is left for a while
-	spinHoliday = 100 // tasks
+	spinMisses  = 8   // in a row, before spinning pauses
+	spinHoliday = 100 // tasks that the pause lasts
 )
 
-// spinner keeps count of whether spinning pays.
+// spinner tracks whether spinning pays off.
 type spinner struct {
 	possible bool
-	misses   atomic.Int32 // in a row; below 0: tasks left of the holiday
-	active   atomic.Int32 // callers that spin
+	misses   atomic.Int32 // in a row; below 0, the tasks left of the pause
+	active   atomic.Int32 // spinning callers
 }
 
 func (s *spinner) init() {
 	s.possible = min(runtime.NumCPU(), runtime.GOMAXPROCS(0)) > 1
 }
 
-// worthSpinning decides whether the caller that has just given a task to w, and
-// wrote it, is to spin. Pool.mu is held.
+// worthSpinning reports whether the caller that has just given a task to w and will
+// write it should spin. Pool.mu is held.
 func (p *Pool) worthSpinning(w *worker) bool {
 	s := &p.spin
 	if !s.possible || p.inHand != 1 || p.meanRun == 0 || time.Duration(p.meanRun) > spinBelow || w.talk == nil {
@@ -48,9 +47,9 @@ func (p *Pool) worthSpinning(w *worker) bool {
 	return true
 }
 
-// worthLingering decides whether the reader of w, which has just brought the
-// outcomes of several quick tasks, is to look for the next answers before it
-// sleeps. Pool.mu is held.
+// worthLingering reports whether the reader of w, which has just received the outcomes
+// of several quick tasks, should poll for the next answers before it sleeps. Pool.mu is
+// held.
 func (p *Pool) worthLingering(w *worker) bool {
 	s := &p.spin
 	if !s.possible || p.meanRun == 0 || time.Duration(p.meanRun) > shortest || w.talk == nil || p.queue.n > 0 {
@@ -66,8 +65,8 @@ func (p *Pool) worthLingering(w *worker) bool {
 	return true
 }
 
-// linger lets the callers that know their outcomes now submit again, and waits
-// for something to read; it reports whether there is.
+// linger yields to the callers that now have their outcomes, and polls for input. It
+// reports whether there is any.
 func (s *spinner) linger(fd uintptr) bool {
 	for range lingerReads {
 		runtime.Gosched()
@@ -82,8 +81,8 @@ func (s *spinner) linger(fd uintptr) bool {
 	return false
 }
 
-// await looks for the answer to c at w, and reports whether it came; c is taken
-// then.
+// await polls for the answer to c at w. It reports whether the answer came; it has then
+// received from c.ready.
 func (s *spinner) await(w *worker, c *call) bool {
 	if s.active.Add(1) > 1 {
 		s.active.Add(-1)
@@ -108,13 +107,13 @@ func (s *spinner) await(w *worker, c *call) bool {
 		}
 	})
 	w.reading.Unlock()
-	// What came while the lock was held found the worker's own reader turned
-	// away: it is looked for again.
+	// While the lock was held, the worker's own reader may have been turned away from
+	// new input, so read once more.
 	for err == nil && w.turned.Swap(false) {
 		err = w.out.Control(func(fd uintptr) { over = w.input.try(fd) || over })
 	}
 	if over {
-		w.pool.hungUp(w) // its own reader may sleep, turned away from the end
+		w.pool.hungUp(w) // its own reader may have missed the end
 	}
 	switch {
 	case got:

@@ -14,17 +14,17 @@ import (
 	"github.com/bullpen-run/bullpen/protocol"
 )
 
-// splitter cuts what comes from one stream of a worker into lines.
+// splitter splits one output stream of a worker into lines.
 type splitter struct {
 	w      *worker
-	c      *call // the task that it belongs to; nil: the one that runs
-	tail   *tail // where the lines of standard error are kept
+	c      *call // the task that it belongs to; nil for the running one
+	tail   *tail // keeps the last lines of standard error
 	stream string
 	buffer []byte
 	line   []byte
 
-	flood bool // the log could not take all; the stream has not run dry since
-	after int  // bytes read since the process has ended
+	flood bool // the log dropped lines, and the stream has not run dry since
+	after int  // bytes read since the process ended
 	read  int  // bytes read by hear
 }
 
@@ -33,15 +33,15 @@ func newSplitter(w *worker, c *call, tail *tail, stream string) *splitter {
 }
 
 const (
-	floodBuffer = 64 << 10 // bytes read at a time from a stream that floods
-	floodLines  = 64       // lines of them that are looked at; the rest is counted
-	floodRest   = 9        // times as long as that took, the worker has to wait
+	floodBuffer = 64 << 10 // bytes per read of a flooding stream
+	floodLines  = 64       // lines per read that are logged; the rest is counted
+	floodRest   = 9        // pause after a read, as a multiple of its duration
 	restLeast   = 100 * time.Microsecond
 	restMost    = 20 * time.Millisecond
-	lastBytes   = 1 << 20 // most that is read of what a dead worker's children go on printing
+	lastBytes   = 1 << 20 // most bytes read from children of a dead worker
 )
 
-// pump takes what is there, and reports whether that was the end.
+// pump reads what is available, and reports whether the stream has ended.
 func (s *splitter) pump(fd uintptr) bool {
 	for {
 		began := time.Now()
@@ -60,8 +60,8 @@ func (s *splitter) pump(fd uintptr) bool {
 	}
 }
 
-// took deals with b. A stream that floods the log must not take the processors of
-// the host: it is looked at in part, and its worker has to wait.
+// took handles b. A stream that floods the log must not use up the processors of the
+// host, so only a part of it is logged, and its worker has to wait.
 func (s *splitter) took(b []byte, began time.Time) {
 	if !s.flood {
 		s.take(b)
@@ -82,8 +82,8 @@ func (s *splitter) took(b []byte, began time.Time) {
 	<-time.After(min(max(floodRest*time.Since(began), restLeast), restMost))
 }
 
-// skip counts the lines in b as lost, but for the beginning of one that goes on.
-// What standard error said last is kept.
+// skip counts the complete lines in b as lost, and keeps the last lines of standard
+// error and the start of an incomplete line.
 func (s *splitter) skip(b []byte) {
 	i := bytes.LastIndexByte(b, '\n') + 1
 	if i > 0 {
@@ -98,8 +98,8 @@ func (s *splitter) skip(b []byte) {
 	s.take(b[i:])
 }
 
-// outlived reports whether enough has been read of a stream whose process has ended,
-// while something that it left behind goes on writing.
+// outlived reports whether to stop reading a stream whose process has ended while its
+// children go on writing.
 func (s *splitter) outlived(n int) bool {
 	p := s.w.pool
 	p.mu.Lock()
@@ -112,7 +112,7 @@ func (s *splitter) outlived(n int) bool {
 	return s.after > lastBytes
 }
 
-// take cuts b into lines. What is too long for one is cut off.
+// take splits b into lines, and truncates those that are too long.
 func (s *splitter) take(b []byte) {
 	for len(b) > 0 {
 		text, after, whole := bytes.Cut(b, []byte{'\n'})
@@ -159,7 +159,7 @@ func (s *splitter) record() {
 	}
 }
 
-// hear hands on what comes from file, until its end or its deadline.
+// hear reads file until its end or its deadline, and passes the output to s.
 func hear(file *os.File, s *splitter) {
 	for {
 		began := time.Now()

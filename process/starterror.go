@@ -6,24 +6,24 @@ import (
 	"github.com/bullpen-run/bullpen"
 )
 
-// StartError says why a worker could not be started. It is a
+// StartError is the error of a worker that could not be started. It wraps
 // [bullpen.ErrStart].
 type StartError struct {
 	Command []string
-	// Exit is how the process ended, empty where there was none.
+	// Exit is how the process ended; empty if Err is set.
 	Exit string
-	// Stderr has the last lines that it wrote to standard error.
+	// Stderr holds the last lines of standard error.
 	Stderr string
-	// Err is the cause, nil where Exit is all there is to say.
+	// Err is the cause; nil if Exit is set.
 	Err error
-	// Strict says that it ran in the strict sandbox, where programs that lack
-	// a file often end so.
+	// Strict reports whether the worker ran in the strict sandbox, where programs often
+	// end this way because they lack a file.
 	Strict bool
 	// Failures is the number of failed starts in a row.
 	Failures int
 }
 
-// Error gives command, cause and the last lines of standard error.
+// Error returns the command, the cause and the last lines of standard error.
 func (e *StartError) Error() string {
 	text := fmt.Sprintf("%v: %q", bullpen.ErrStart, e.Command)
 	if e.Err != nil {
@@ -44,7 +44,7 @@ func (e *StartError) Error() string {
 	return text
 }
 
-// Unwrap makes a StartError a bullpen.ErrStart.
+// Unwrap returns bullpen.ErrStart and the cause, if any.
 func (e *StartError) Unwrap() []error {
 	if e.Err == nil {
 		return []error{bullpen.ErrStart}

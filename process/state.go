@@ -7,15 +7,15 @@ type State uint8
 
 // The states of a pool.
 const (
-	// Open takes tasks.
+	// Open accepts tasks.
 	Open State = iota
-	// Draining finishes what it has accepted.
+	// Draining finishes the accepted tasks.
 	Draining
-	// Stopping finishes what has started.
+	// Stopping finishes the started tasks.
 	Stopping
-	// Closing aborts what has started.
+	// Closing aborts the started tasks.
 	Closing
-	// Closed has no worker left.
+	// Closed has no workers left.
 	Closed
 )
 
@@ -32,10 +32,10 @@ var poolStates = lifecycle.Table[State]{
 	},
 }
 
-// PoolStates returns the states of a pool, in the order in which it may have them.
+// PoolStates returns the states of a pool, in the order in which they occur.
 func PoolStates() []State { return []State{Open, Draining, Stopping, Closing, Closed} }
 
-// String returns the word for s.
+// String returns the name of s.
 func (s State) String() string { return poolStates.States[s] }
 
 // WorkerState is the state of one worker.
@@ -43,13 +43,13 @@ type WorkerState uint8
 
 // The states of a worker.
 const (
-	// WorkerStarting has no right to tasks yet.
+	// WorkerStarting is not ready for tasks yet.
 	WorkerStarting WorkerState = iota
 	// WorkerIdle waits for a task.
 	WorkerIdle
-	// WorkerBusy has at least one task in hand.
+	// WorkerBusy has at least one task assigned.
 	WorkerBusy
-	// WorkerLeaving takes no more tasks: it finishes what it has, then exits.
+	// WorkerLeaving gets no more tasks: it finishes those it has, then exits.
 	WorkerLeaving
 	// WorkerGone has ended, and all its tasks are accounted for.
 	WorkerGone
@@ -70,15 +70,15 @@ var workerStates = lifecycle.Table[WorkerState]{
 	},
 }
 
-// String returns the word for s.
+// String returns the name of s.
 func (s WorkerState) String() string { return workerStates.States[s] }
 
 // taskState is the state of one accepted task.
 type taskState uint8
 
 const (
-	taskWaiting taskState = iota // in the queue, or blocked before it
-	taskSent                     // in hand of a worker
+	taskWaiting taskState = iota // in the queue, or waiting for a place in it
+	taskSent                     // assigned to a worker
 	taskEnded                    // has its outcome
 )
 
@@ -87,7 +87,7 @@ var taskStates = lifecycle.Table[taskState]{
 	States: map[taskState]string{taskWaiting: "waiting", taskSent: "sent", taskEnded: "ended"},
 	Moves: map[taskState][]taskState{
 		taskWaiting: {taskSent, taskEnded},
-		taskSent:    {taskWaiting, taskEnded}, // waiting again: it was not started
+		taskSent:    {taskWaiting, taskEnded}, // waits again if it was not started
 		taskEnded:   {},
 	},
 }

@@ -9,33 +9,38 @@ import (
 type Stats struct {
 	State State
 
-	// Queued tasks wait in the pool; Blocked callers wait for a place in its
-	// queue; InHand tasks are with workers.
+	// Queued tasks wait in the queue, Blocked callers wait for a place in it, and
+	// InHand tasks are assigned to workers.
 	Queued, Blocked, InHand int
-	// Workers by state. Leaving workers still are processes.
+	// Starting, Idle, Busy and Leaving are the numbers of workers in these states. The
+	// processes of leaving workers still exist.
 	Starting, Idle, Busy, Leaving int
-	// Window is the number of tasks that a worker may have in hand now.
+	// Window is the number of tasks that may be assigned to one worker now.
 	Window int
 
-	// Accepted tasks, and how they ended: how many had which outcome, and those that
-	// never started. An outcome that none had is missing.
+	// Accepted counts the accepted tasks. Outcomes counts the ended ones by outcome,
+	// without outcomes that did not occur. NeverStarted counts those that ended without
+	// having started.
 	Accepted     uint64
 	Outcomes     map[bullpen.Outcome]uint64
 	NeverStarted uint64
-	// Refused tasks were not accepted: closed, overloaded, limits, unknown.
+	// Refused counts tasks that were not accepted: pool closed or overloaded, limits,
+	// unknown name.
 	Refused uint64
-	// Replayed counts tasks that went back to the head of the queue because
-	// their worker died or was overtaken before it started them.
+	// Replayed counts tasks that went back to the head of the queue because their
+	// worker died before starting them, or had not started them when they were taken
+	// back.
 	Replayed uint64
 
-	// Started and Stopped count workers; Stops says why those left that did so by
-	// plan, Deaths why the others ended.
+	// Started counts the workers that were started, Stopped those that have ended as
+	// planned. Stops counts planned ends by cause, Deaths unexpected ones.
 	Started, Stopped uint64
 	Stops, Deaths    map[Cause]uint64
 	FailedStarts     uint64
-	// LostLogLines were dropped because the logger was slower than the workers.
+	// LostLogLines counts lines dropped because the logger was slower than the workers.
 	LostLogLines uint64
-	// LimitedLogLines were not logged because their workers were above Config.LogRate.
+	// LimitedLogLines counts lines not logged because their workers exceeded
+	// Config.LogRate.
 	LimitedLogLines uint64
 
 	// Where the time went. Blocked: from Submit to a place in the queue, for
@@ -47,8 +52,7 @@ type Stats struct {
 	BlockedTime, QueueTime, RunTime, ReturnTime, StartTime bullpen.Histogram
 }
 
-// tally is the part of Stats that is counted as things happen. Pool.mu guards
-// it.
+// tally holds the counters of Stats. Pool.mu guards it.
 type tally struct {
 	accepted, neverStarted, refused, replayed uint64
 	outcomes                                  [bullpen.OutcomeCount]uint64
@@ -58,7 +62,7 @@ type tally struct {
 	blocked, queue, run, back, start          bullpen.Histogram
 }
 
-// Stats returns a snapshot. It takes the pool's lock for about a microsecond.
+// Stats returns a snapshot. It holds the pool's lock for about a microsecond.
 func (p *Pool) Stats() Stats {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -96,10 +100,10 @@ func byCause(counts *[causes]uint64) map[Cause]uint64 {
 	return m
 }
 
-// Memory returns how much resident memory the workers hold now, in bytes, pages that
-// they share counted for each of them, and how many of them could be measured: none
-// where the system does not tell. It reads a file of the system for each worker,
-// about 7 microseconds, without holding the pool up.
+// Memory returns the resident memory of all workers in bytes, and how many workers
+// could be measured: 0 if the system does not report it. Shared pages count for each
+// worker. Memory reads one system file per worker, about 7 microseconds each, without
+// blocking the pool.
 func (p *Pool) Memory() (bytes int64, measured int) {
 	p.mu.Lock()
 	pids := make([]int, 0, len(p.workers))
@@ -118,8 +122,8 @@ func (p *Pool) Memory() (bytes int64, measured int) {
 	return bytes, measured
 }
 
-// inState counts workers. One that is gone stays listed until its tasks have been
-// told, because it holds its place until then. mu is held.
+// inState counts the workers in a state. A dead worker stays listed until its tasks are
+// delivered, because it keeps its slot until then. Pool.mu is held.
 func (p *Pool) inState(state WorkerState) (n int) {
 	for _, w := range p.workers {
 		if w.state.State() == state {

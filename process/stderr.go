@@ -8,21 +8,22 @@ import (
 	"github.com/bullpen-run/bullpen"
 )
 
-// StderrObserver is what the Observer of a task may be too. With Exec it then gets all
-// that the process of the task writes to standard error, as it is, and neither Log nor
-// the logger gets it by the line.
+// StderrObserver is an optional interface of a task's Observer. With Exec, it receives
+// the standard error of the process unchanged; then Log and the logger receive no lines
+// of it.
 type StderrObserver interface {
 	bullpen.Observer
-	// Stderr gets the next piece: of less than 64 KiB when the process has ended, and
-	// before that whenever there is more. It is called before the outcome is told, and
-	// must not keep text. The process waits when it blocks.
+	// Stderr receives the next piece of text. Pieces are less than 64 KiB; the last one
+	// comes when the process has ended. Stderr is called before the outcome is
+	// delivered, and must not retain text. While it blocks, the process may have to
+	// wait.
 	Stderr(text []byte)
 }
 
-// stderrPiece is how much of standard error is held while the process runs.
+// stderrPiece bounds how much standard error is buffered while the process runs.
 const stderrPiece = 64 << 10
 
-// hearAll hands what comes from standard error to the observer of the task.
+// hearAll passes standard error to the observer of the task.
 func (o *oneShot) hearAll(from io.Reader, to StderrObserver) {
 	var held []byte
 	chunk := make([]byte, 4<<10)
@@ -52,7 +53,7 @@ func (o *oneShot) hearAll(from io.Reader, to StderrObserver) {
 	}
 }
 
-// remember keeps the last lines of b.
+// remember adds the last lines of b to the tail.
 func (o *oneShot) remember(b []byte) {
 	b = bytes.TrimRight(b[max(0, len(b)-tailBytes):], "\n")
 	for line := range bytes.SplitSeq(b, []byte{'\n'}) {

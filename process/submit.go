@@ -10,13 +10,13 @@ import (
 	"github.com/bullpen-run/bullpen/protocol"
 )
 
-// errRunTime is the cause of a task that overran its run-time limit.
+// errRunTime is the cause of the end of a task that exceeded its run-time limit.
 var errRunTime = errors.New("run-time limit reached")
 
-// Submit hands t over, see [bullpen.Executor]. done is called on a goroutine of
-// the pool. It should not block: one that does delays other outcomes by a
-// millisecond, takes a place of the queue until it returns, and holds up the end
-// of the pool.
+// Submit submits t, see [bullpen.Executor]. The pool calls done on one of its own
+// goroutines. done should not block: one that does delays other outcomes by a
+// millisecond, occupies a place in the queue until it returns, and delays the end of
+// the pool.
 func (p *Pool) Submit(ctx context.Context, t bullpen.Task, done func(bullpen.Result, error)) error {
 	if done == nil {
 		return errors.New("process: Submit needs a function to call with the outcome")
@@ -42,7 +42,7 @@ func (p *Pool) Submit(ctx context.Context, t bullpen.Task, done func(bullpen.Res
 	return nil
 }
 
-// watch ends c when ctx ends. The watch itself ends with the task.
+// watch cancels c when ctx ends. The watch itself ends with the task.
 func (p *Pool) watch(ctx context.Context, c *call) {
 	unwatch := context.AfterFunc(ctx, func() { p.cancel(c, context.Cause(ctx)) })
 	p.mu.Lock()
@@ -54,10 +54,9 @@ func (p *Pool) watch(ctx context.Context, c *call) {
 	c.unwatch = unwatch
 }
 
-// Execute hands t over and waits for its outcome. When ctx ends, a task that
-// has not started is taken back at once; one that runs is asked to end, and its
-// worker killed after the grace. Either way Execute returns the one outcome of
-// the task.
+// Execute runs t and returns its outcome. When ctx ends, a task that has not started is
+// taken back immediately. A running task is asked to end, and its worker is killed
+// after the grace period. In both cases Execute returns the one outcome of the task.
 func (p *Pool) Execute(ctx context.Context, t bullpen.Task) (bullpen.Result, error) {
 	c := newCall()
 	var spinOn *worker
@@ -82,10 +81,10 @@ func (p *Pool) Execute(ctx context.Context, t bullpen.Task) (bullpen.Result, err
 	return result, err
 }
 
-// submit checks t and accepts it as c: hands it to a worker, or puts it into the
-// queue, or, where the queue is full and callers wait, behind it with w (nil for
-// a caller that does not ask when it is admitted). spinOn, if not nil, is set to
-// the worker at which it is worth to look for the answer.
+// submit checks t and accepts it as c. It gives c to a worker, or else puts c into the
+// queue. If the queue is full and callers wait, c waits behind it with w, which is nil
+// for a caller that is not notified of the admission. If spinOn is not nil, submit sets
+// it to the worker whose answer is worth spinning for.
 func (p *Pool) submit(ctx context.Context, c *call, t bullpen.Task, w *waiter, spinOn **worker) error {
 	if err := ctx.Err(); err != nil {
 		return p.refuse(context.Cause(ctx))
@@ -116,8 +115,8 @@ func (p *Pool) submit(ctx context.Context, c *call, t bullpen.Task, w *waiter, s
 	return err
 }
 
-// handOver gives c to w and writes it, unless somebody else is about to. Pool.mu
-// is held and let go of.
+// handOver gives c to w and writes it, unless another goroutine is about to write.
+// Pool.mu is held on entry; handOver unlocks it.
 func (p *Pool) handOver(w *worker, c *call, spinOn **worker) {
 	p.give(w, c, c.accepted)
 	mine := p.claim(w)
@@ -131,8 +130,8 @@ func (p *Pool) handOver(w *worker, c *call, spinOn **worker) {
 	}
 }
 
-// line puts c into the queue, or does what the overflow rule says. It returns
-// the task that lost its place, which the caller delivers. Pool.mu is held.
+// line puts c into the queue, or applies the overflow rule. It returns the task that
+// was dropped, if any, which the caller must deliver. Pool.mu is held.
 func (p *Pool) line(c *call, w *waiter) (dropped *call, err error) {
 	switch {
 	case !p.full():
@@ -141,13 +140,13 @@ func (p *Pool) line(c *call, w *waiter) (dropped *call, err error) {
 			w = &waiter{}
 		}
 		p.blocked.push(w, c)
-		p.admit() // a place may have become free at this moment
+		p.admit() // an outcome may have been delivered since full was checked
 		return nil, nil
 	case p.config.Overflow == Reject:
 		p.tally.accepted--
 		p.tally.refused++
 		return nil, fmt.Errorf("%w: %d tasks wait already", bullpen.ErrOverloaded, p.config.Queue)
-	case p.queue.n > 0: // DropOldest; without that, only outcomes not told fill the queue
+	case p.queue.n > 0: // DropOldest; if n is 0, undelivered outcomes fill the queue
 		dropped = p.queue.first
 		p.queue.remove(dropped)
 		p.end(dropped, bullpen.Result{}, fmt.Errorf("%w: a newer task took its place in the queue", bullpen.ErrOverloaded))
@@ -164,7 +163,7 @@ func (p *Pool) refuse(err error) error {
 	return err
 }
 
-// enqueue puts c at the end of the queue. Pool.mu is held.
+// enqueue appends c to the queue. Pool.mu is held.
 func (p *Pool) enqueue(c *call) {
 	p.queue.pushBack(c)
 	if len(p.workers) == 0 {
@@ -175,11 +174,11 @@ func (p *Pool) enqueue(c *call) {
 	}
 }
 
-// metaRedelivered is set by package queue where an earlier attempt of a job was cut
-// off: a worker may have blamed it for what another job did.
+// metaRedelivered is set by package queue if an earlier attempt of the job was cut off:
+// the job may have been blamed for what another job did.
 const metaRedelivered = "bullpen.redelivered"
 
-// fill makes c the call of t, with the limits in force.
+// fill initializes c with t and the limits that apply to it.
 func (p *Pool) fill(c *call, t bullpen.Task) error {
 	c.task = t
 	c.timeout, c.output = p.config.Limits.Timeout, p.config.Limits.Output
@@ -224,7 +223,7 @@ func checkMeta(meta map[string]string) error {
 	return nil
 }
 
-// admissible says why c cannot be accepted now. Pool.mu is held.
+// admissible returns an error if c cannot be accepted now. Pool.mu is held.
 func (p *Pool) admissible(c *call) error {
 	if p.state.State() != Open {
 		return bullpen.ErrClosed
@@ -238,7 +237,8 @@ func (p *Pool) admissible(c *call) error {
 	return p.fits(c)
 }
 
-// check says why no worker could take t, as far as that is known. Pool.mu is held.
+// check returns an error if, as far as is known, no worker could accept t. Pool.mu is
+// held.
 func (p *Pool) check(t *bullpen.Task) error {
 	switch {
 	case p.config.Protocol == Lines:
@@ -249,7 +249,7 @@ func (p *Pool) check(t *bullpen.Task) error {
 	return nil
 }
 
-// fits says whether the task can travel in one frame, should the arena be full.
+// fits checks that the task fits into one frame, as it must when the arena is full.
 // Pool.mu is held.
 func (p *Pool) fits(c *call) error {
 	if len(c.task.Payload) < protocol.ArenaMin || p.config.Protocol != Frames {
@@ -270,8 +270,8 @@ func (p *Pool) fits(c *call) error {
 	return nil
 }
 
-// cancel ends c early because of cause: a task that waits ends now, one that a
-// worker has in hand is recalled or asked to end.
+// cancel ends c early because of cause. A waiting task ends now; one that is assigned
+// to a worker is recalled or asked to end.
 func (p *Pool) cancel(c *call, cause error) {
 	p.mu.Lock()
 	ended := p.cancelLocked(c, cause)
@@ -281,8 +281,8 @@ func (p *Pool) cancel(c *call, cause error) {
 	}
 }
 
-// cancelLocked is cancel for a caller that holds Pool.mu; it reports whether the
-// caller has to deliver c.
+// cancelLocked is cancel for callers that hold Pool.mu. It reports whether the caller
+// must deliver c.
 func (p *Pool) cancelLocked(c *call, cause error) bool {
 	switch c.state.State() {
 	case taskWaiting:
@@ -304,8 +304,8 @@ func (p *Pool) cancelLocked(c *call, cause error) bool {
 	return false
 }
 
-// withdraw takes c back from the callers that wait for a place, because its
-// caller gave up. It returns the cause, or nil when c has been admitted.
+// withdraw removes c, whose caller gave up, from the callers that wait for a place in
+// the queue. It returns cause, or nil if c has been admitted.
 func (p *Pool) withdraw(c *call, cause error) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -317,14 +317,16 @@ func (p *Pool) withdraw(c *call, cause error) error {
 	return cause
 }
 
-// blockedCallers is the number of callers before the queue. Pool.mu is held.
+// blockedCallers returns the number of callers that wait for a place in the queue.
+// Pool.mu is held.
 func (p *Pool) blockedCallers() int { return len(p.blocked.all) }
 
-// full reports whether the queue has no place. Outcomes that callers have not let
-// themselves be told yet take places too. Pool.mu is held.
+// full reports whether the queue has no place left. Outcomes that wait for a slow done
+// function count too. Pool.mu is held.
 func (p *Pool) full() bool { return p.queue.n+int(p.late.waiting.Load()) >= p.config.Queue }
 
-// admit fills the queue from the callers before it. Pool.mu is held.
+// admit moves calls of waiting callers into the queue while it has places. Pool.mu is
+// held.
 func (p *Pool) admit() {
 	for len(p.blocked.all) > 0 && !p.full() {
 		c := p.blocked.pop()

@@ -2,7 +2,7 @@ package process
 
 import "syscall"
 
-// untouched reports whether the folder is empty and has the mode that it was made with.
+// untouched reports whether the folder is empty and still has its original mode.
 func untouched(folder string) bool {
 	fd, err := syscall.Open(folder, syscall.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW|syscall.O_CLOEXEC, 0)
 	if err != nil {
@@ -13,7 +13,7 @@ func untouched(folder string) bool {
 	if err := syscall.Fstat(fd, &info); err != nil || info.Mode&0o7777 != 0o700 {
 		return false
 	}
-	var buffer [512]byte // room for more than the entries . and ..
+	var buffer [512]byte // room for more entries than . and ..
 	n, err := syscall.ReadDirent(fd, buffer[:])
 	if err != nil || n <= 0 {
 		return false

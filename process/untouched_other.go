@@ -2,5 +2,5 @@
 
 package process
 
-// untouched reports that the folder cannot be used again.
+// untouched reports false: the folder cannot be reused.
 func untouched(string) bool { return false }

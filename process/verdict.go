@@ -11,13 +11,14 @@ import (
 	"github.com/bullpen-run/bullpen/protocol"
 )
 
-// maxDeaths is how many workers may end with a task in hand that, as far as they
-// said, none of them had started. What a worker says of that is its own word: one
-// that is not to be trusted may take it back.
+// maxDeaths is how many workers may end with a task assigned that, by their own
+// account, none of them had started. A hostile worker may withhold that it started the
+// task.
 const maxDeaths = 3
 
-// mostDeaths is how many workers may end with a task in hand. With Lines the kernel
-// says which lines a worker has not read, and programs exit by themselves.
+// mostDeaths returns how many workers may end with a task assigned. It is higher for
+// Lines, where the kernel reports which lines a worker has not read, and programs exit
+// by themselves.
 func (w *worker) mostDeaths() int {
 	if w.talk == nil {
 		return maxReplays
@@ -25,9 +26,9 @@ func (w *worker) mostDeaths() int {
 	return maxDeaths
 }
 
-// verdicts decides what became of the tasks that w had in hand. Tasks that were
-// not started go back to the queue; the others are returned, ended. Pool.mu is
-// held.
+// verdicts decides the fate of the tasks assigned to w, which has ended. Tasks that
+// were not started go back to the queue; verdicts ends and returns the others. Pool.mu
+// is held.
 func (p *Pool) verdicts(w *worker) (ended []*call) {
 	var unstarted []*call
 	number := w.oldest
@@ -36,7 +37,7 @@ func (p *Pool) verdicts(w *worker) (ended []*call) {
 		if c != nil && c.number == number {
 			switch v := w.verdict(c); {
 			case v == notStarted && w.written(c):
-				// The worker may have run it all the same, and lie.
+				// A hostile worker may have run it all the same.
 				if c.deaths++; c.deaths < w.mostDeaths() {
 					unstarted = append(unstarted, c)
 					break
@@ -64,17 +65,17 @@ func (p *Pool) verdicts(w *worker) (ended []*call) {
 	return ended
 }
 
-// verdict is what can be said of a task whose worker died.
+// verdict is what is known of a task whose worker died.
 type verdict uint8
 
 const (
 	notStarted verdict = iota
-	suspect            // it ran
-	unknown            // it had ended, or nobody knows
+	suspect            // it was running
+	unknown            // it had ended, or its state cannot be determined
 )
 
-// verdict reads from the shared page, or from what the worker had read, how far
-// c had come: protocol/SPEC.md section 6.1. Pool.mu is held.
+// verdict determines how far c had come, from the shared page or from what the worker
+// had read: protocol/SPEC.md section 6.1. Pool.mu is held.
 func (w *worker) verdict(c *call) verdict {
 	switch {
 	case !w.written(c):
@@ -102,8 +103,8 @@ func (w *worker) verdict(c *call) verdict {
 	return unknown
 }
 
-// lineVerdict judges a task of the protocol Lines: bytes that the worker has not
-// read stand in the pipe, the last ones last.
+// lineVerdict is verdict for the protocol Lines. Bytes that the worker has not read are
+// still in the pipe; they belong to the tasks sent last.
 func (w *worker) lineVerdict(c *call) verdict {
 	if w.fault != nil {
 		return suspect
@@ -129,8 +130,8 @@ func (w *worker) lineVerdict(c *call) verdict {
 	return unknown
 }
 
-// convict ends a task because its worker died: the task ran, or too many workers
-// died with it in hand. Pool.mu is held.
+// convict ends a task because its worker died: the task was running, or too many
+// workers died while it was assigned to them. Pool.mu is held.
 func (p *Pool) convict(w *worker, c *call) []*call {
 	w.drop(c)
 	te := c.failed(w, bullpen.Crashed, w.fault)
@@ -158,11 +159,11 @@ func (p *Pool) convict(w *worker, c *call) []*call {
 	return nil
 }
 
-// denied is the cause of a task's end that as many workers had in hand when they
-// ended as may, each without a sign that the task had started.
+// denied is the cause of the end of a task whose workers died too often. None of them
+// had reported that the task started.
 type denied struct {
 	deaths int
-	last   error // why the last of them ended, as far as it is known
+	last   error // why the last of them ended; nil if unknown
 }
 
 func (d *denied) Error() string {
@@ -175,7 +176,7 @@ func (d *denied) Error() string {
 
 func (d *denied) Unwrap() error { return d.last }
 
-// lose ends a task of which nobody knows how it ended. Pool.mu is held.
+// lose ends a task whose result is unknown. Pool.mu is held.
 func (p *Pool) lose(w *worker, c *call) []*call {
 	w.drop(c)
 	te := c.failed(w, bullpen.Lost, errors.New("the worker ended before it had answered"))
@@ -196,7 +197,7 @@ func (w *worker) statsOf(c *call) bullpen.Stats {
 	}
 }
 
-// describe adds how the worker ended.
+// describe adds the exit of the worker to te.
 func (w *worker) describe(te *bullpen.TaskError) {
 	te.ExitCode = w.exit.Code
 	if w.exit.Signal != 0 {

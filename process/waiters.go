@@ -5,15 +5,16 @@ import (
 	"sync/atomic"
 )
 
-// waiter is one caller before a full queue, with the calls that it still holds.
+// waiter is one caller that waits for places in a full queue, with the calls that have
+// none yet.
 type waiter struct {
 	calls    list
-	admitted chan struct{} // closed when calls is empty; nil: nobody asks
+	admitted chan struct{} // closed when calls is empty; nil if no goroutine waits for it
 	since    int64
 	done     bool
 }
 
-// admit says that the waiter's last call has a place.
+// admit signals that the waiter's last call has a place.
 func (w *waiter) admit() {
 	if w != nil && w.admitted != nil && !w.done {
 		w.done = true
@@ -21,10 +22,11 @@ func (w *waiter) admit() {
 	}
 }
 
-// waiters are the callers before a full queue, in order. Pool.mu guards them.
+// waiters are the callers that wait for places in a full queue, in order. Pool.mu
+// guards them.
 type waiters struct {
 	all []*waiter
-	n   atomic.Int32 // of all; for those who look without Pool.mu
+	n   atomic.Int32 // length of all, readable without Pool.mu
 }
 
 func (b *waiters) push(w *waiter, c *call) {
@@ -34,7 +36,7 @@ func (b *waiters) push(w *waiter, c *call) {
 	b.n.Add(1)
 }
 
-// remove takes c out and reports whether it stood here.
+// remove removes c and reports whether it was waiting.
 func (b *waiters) remove(c *call) bool {
 	for i, w := range b.all {
 		if c.in == &w.calls {
@@ -48,7 +50,7 @@ func (b *waiters) remove(c *call) bool {
 	return false
 }
 
-// drop takes the waiter at place i out, which has no call left.
+// drop removes the waiter at index i, which has no call left.
 func (b *waiters) drop(i int) {
 	w := b.all[i]
 	b.all = slices.Delete(b.all, i, i+1)
@@ -56,7 +58,7 @@ func (b *waiters) drop(i int) {
 	w.admit()
 }
 
-// pop takes the call that waits longest, nil when none does.
+// pop removes and returns the call that has waited longest, or returns nil.
 func (b *waiters) pop() *call {
 	if len(b.all) == 0 {
 		return nil

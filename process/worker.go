@@ -17,24 +17,23 @@ import (
 )
 
 const (
-	maxFlight = 1024     // most tasks in hand of one worker
-	pipeRoom  = 48 << 10 // bytes in its pipe, of 64 KiB, above which it gets no more
+	maxFlight = 1024     // most tasks assigned to one worker
+	pipeRoom  = 48 << 10 // payload bytes in its 64 KiB pipe above which it gets no more tasks
 )
 
-// worker is one worker process. Pool.mu guards the fields from state on. Those
-// before are written once, by the goroutine that starts the worker, before it
-// leaves the state starting; who reads them earlier (pid, child, in) holds
-// Pool.mu, under which those are set.
+// worker is one worker process. Pool.mu guards the fields from state on. The goroutine
+// that starts the worker writes the fields before it once, while the state is starting.
+// It sets pid, child and in under Pool.mu, for readers during the start.
 type worker struct {
 	pool      *Pool
 	name      string
-	slot      int   // of a process (Exec), from 1; the lowest that is free
-	born      int64 // times since the pool's epoch
-	age       int   // generation of the code it runs
+	slot      int   // with Exec: the lowest free number, from 1
+	born      int64 // start time since the pool's epoch, like all times here
+	age       int   // generation of its code, see Reload
 	codec     wire.Codec
-	talk      *frames.Session // codec, with Frames; nil otherwise
-	page      *protocol.Page  // nil when the worker does not keep it
-	hello     *frames.Hello   // nil before it is ready, and for other protocols
+	talk      *frames.Session // same as codec with Frames; otherwise nil
+	page      *protocol.Page  // nil if the worker does not use it
+	hello     *frames.Hello   // nil before the worker is ready, and without Frames
 	child     *confine.Child
 	pid       int
 	tail      *tail // last lines of standard error
@@ -42,68 +41,68 @@ type worker struct {
 	out       *wire.Reader
 	memory    *confine.Memory
 	isolation isolation
-	talks     bool // the last process (Exec) had much to say; of who runs them
+	talks     bool // with Exec: the last process had much output; used only by runAll
 
-	// sentTo is the number of the last task that was encoded: an answer to a
-	// later one is a lie. The encoder writes, the decoder reads.
+	// sentTo is the number of the last encoded task; an answer to a later one is
+	// invalid. The encoder writes it, the decoder reads it.
 	sentTo atomic.Uint32
 
-	// reading is held by who decodes what the worker says: its own goroutine, or
-	// a caller that spins.
+	// reading is held by the goroutine that decodes the worker's messages: the worker's
+	// own, or a caller that spins.
 	reading sync.Mutex
-	turned  atomic.Bool // somebody found it held, and was turned away
+	turned  atomic.Bool // the worker's own goroutine found reading locked
 	input   input
 
 	state       lifecycle.Machine[WorkerState]
-	flight      []*call // tasks in hand by number, a ring
-	count       int     // of them
-	alone       bool    // the one in hand is to have no others beside it
-	bytes       int     // of their payloads in the pipe
-	oldest      uint32  // number of the oldest in hand; next where there is none
+	flight      []*call // ring of assigned tasks, by number
+	count       int     // number of assigned tasks
+	alone       bool    // the assigned task must be the only one
+	bytes       int     // of payloads in the pipe
+	oldest      uint32  // number of the oldest assigned task; next without one
 	next        uint32  // number of the next task
-	pending     []*call // given and not yet encoded
-	control     []byte  // frames to send beside tasks
-	writing     bool    // somebody encodes and writes
+	pending     []*call // assigned, not yet encoded
+	control     []byte  // frames to send besides tasks
+	writing     bool    // a goroutine encodes and writes
 	broken      bool    // writing failed
 	concurrency int
 	served      int   // tasks answered
-	tasks       int   // served before it is recycled, 0 for no bound
-	expires     int64 // time of its recycling by age, 0 for none
+	tasks       int   // number of tasks before it is recycled, 0 for no bound
+	expires     int64 // when it is recycled by age, 0 for never
 	idleSince   int64
-	keptAt      int64  // when KeptAlive was last told
-	answeredAt  int64  // when its last answers came
-	lately      int    // how many they were: so many callers may be about to submit
-	overdue     int64  // when what it was asked must have happened, 0 for nothing
-	recalled    uint32 // first number of the recall under way, 0 for none
-	mine        uint32 // first number that was taken back by it
-	owed        int    // tasks taken back that the worker has yet to return
-	hint        error  // what may be wrong with a worker that does not answer
-	spent       bool   // it is in its last tasks, or a successor is on its way
+	keptAt      int64  // time of the last KeptAlive event
+	answeredAt  int64  // time of the last answers
+	lately      int    // number of the last answers: as many callers may be about to submit
+	overdue     int64  // when it is killed if it has not done what it was asked, 0 for never
+	recalled    uint32 // first number of the current recall, 0 for none
+	mine        uint32 // first number that the recall took back
+	owed        int    // recalled tasks that the worker has not returned yet
+	hint        error  // likely fault of a worker that does not answer
+	spent       bool   // it has its last tasks, or is being replaced
 	successor   *worker
 	nudgedAt    int64
 	pingedAt    int64
 	ponged      bool
 	cause       Cause // why it leaves or was killed
-	fault       error // how it broke the protocol
+	fault       error // how it violated the protocol
 	killed      bool
-	victim      *call          // the task for whose sake it was killed
+	victim      *call          // the task that it was killed for
 	exited      bool           // the process has been reaped
-	drained     bool           // all that it said has been decoded
-	streams     int            // of its output that are still read
-	wakeStreams []*wire.Reader // they, for its end to wake their readers
+	drained     bool           // all its messages have been decoded
+	streams     int            // number of output streams still being read
+	wakeStreams []*wire.Reader // these streams; watch wakes their readers
 	exit        confine.Exit
-	left        []leftover    // of processes (Exec), to be put away
-	spare       string        // temporary folder for the next one
-	usage       confine.Usage // what the kernel counted for it, once it has ended
-	bound       int64         // bytes above which it is killed where memory is watched
-	startErr    error         // it could not be started
-	heavy       int64         // bytes above which it is recycled when it idles
-	resident    int64         // bytes, when last looked
+	left        []leftover    // with Exec: what ended processes left
+	spare       string        // with Exec: temporary folder for the next process
+	usage       confine.Usage // set when it has ended; Peak also while memory is watched
+	bound       int64         // bytes above which it is killed if memory is watched
+	startErr    error         // why it could not be started
+	heavy       int64         // bytes above which it is recycled when idle
+	resident    int64         // bytes, as of lookedAt
 	place       lease
 	lookedAt    int64
 }
 
-// newLines makes a codec of the protocol Lines.
+// newLines returns a codec of the protocol Lines.
 func (p *Pool) newLines() *lines.Codec {
 	end := byte('\n')
 	if p.config.NUL {
@@ -141,11 +140,11 @@ func (p *Pool) launch() {
 		p.welcome(w, nil, now)
 		return
 	}
-	// Started by the keeper; ends when the process has; settle waits for it.
+	// Ends when the process has ended; settle waits for it.
 	go w.run()
 }
 
-// room is how many more tasks w can be given. Pool.mu is held.
+// room returns how many more tasks can be assigned to w. Pool.mu is held.
 func (w *worker) room() int {
 	switch w.state.State() {
 	case WorkerIdle, WorkerBusy:
@@ -160,17 +159,17 @@ func (w *worker) room() int {
 		room = min(room, w.tasks-w.served-w.count)
 	}
 	if w.count > 0 {
-		// Answers out of order leave holes: the ring holds numbers, not tasks.
+		// Answers out of order leave holes: the ring is indexed by number.
 		room = min(room, len(w.flight)-1-int(w.next-w.oldest))
 	}
 	return room
 }
 
-// sound reports whether w is neither dead nor about to be. What is given to one
-// that has broken the protocol would be blamed for it. Pool.mu is held.
+// sound reports whether w is neither dead nor about to be. A task given to a worker
+// that has violated the protocol would be blamed for it. Pool.mu is held.
 func (w *worker) sound() bool { return !w.killed && !w.exited && !w.broken }
 
-// run starts the process, reads what it says, and accounts for its end.
+// run starts the process, decodes its messages, and accounts for its end.
 func (w *worker) run() {
 	p := w.pool
 	if err := w.start(); err != nil {
@@ -197,7 +196,7 @@ func (w *worker) run() {
 	p.settle(w)
 }
 
-// start makes the pipes and the process.
+// start creates the pipes and starts the process.
 func (w *worker) start() error {
 	var made pipes
 	defer made.closeChild()
@@ -230,14 +229,14 @@ func (w *worker) start() error {
 	}
 	w.pool.mu.Unlock()
 	if err := w.attach(&made, memory); err != nil {
-		_ = child.Kill() // that it has already ended is as good
+		_ = child.Kill() // it may have ended already
 		_, waitErr := child.Wait()
 		return errors.Join(err, waitErr)
 	}
 	return nil
 }
 
-// spec says what to start, with the descriptors that the protocol needs.
+// spec returns what to start, with the descriptors that the protocol needs.
 func (w *worker) spec(made *pipes) (spec confine.Spec, _ *confine.Memory, _ error) {
 	defer func() { w.isolation.enter(&spec) }()
 	c := w.pool.config
@@ -269,7 +268,8 @@ func (w *worker) spec(made *pipes) (spec confine.Spec, _ *confine.Memory, _ erro
 	return spec, memory, nil
 }
 
-// attach connects the host's ends, says hello, and begins to watch the process.
+// attach connects the host's ends of the pipes, sends the hello, and starts to watch
+// the process.
 func (w *worker) attach(made *pipes, memory *confine.Memory) error {
 	p := w.pool
 	in, err := wire.NewWriter(made.in.host)
@@ -294,11 +294,11 @@ func (w *worker) attach(made *pipes, memory *confine.Memory) error {
 	p.mu.Unlock()
 	w.memory = memory
 	if w.talk != nil {
-		// Before the watch, whose own deadline must be the last one.
-		_ = out.SetDeadline(time.Now().Add(p.config.StartTimeout)) // a pipe has deadlines
+		// Set before the watch starts, whose own deadline must be the last one.
+		_ = out.SetDeadline(time.Now().Add(p.config.StartTimeout)) // pipes support deadlines
 	}
-	// All end with the process; settle waits for them by the worker's fields,
-	// the end of the pool by p.tasks.
+	// All end with the process. settle waits for them by the worker's fields, the end
+	// of the pool by p.tasks.
 	p.tasks.Go(w.watch)
 	p.tasks.Go(func() { w.hear(made.stderr.host, "stderr") })
 	if !made.onStdio {
@@ -309,13 +309,13 @@ func (w *worker) attach(made *pipes, memory *confine.Memory) error {
 	}
 	hello := w.talk.AppendHello(nil, w.name, w.pid, p.config.Limits.Output)
 	if n, err := w.in.Try(hello); err == nil && n < len(hello) {
-		_, err = w.in.Write(hello[n:]) // only where pipes have no nonblocking end
+		_, err = w.in.Write(hello[n:]) // only where pipes cannot be nonblocking
 		return err
 	}
-	return nil // a worker that is gone already is seen by the watch
+	return nil // watch notices a worker that has ended
 }
 
-// watch waits for the end of the process.
+// watch waits for the process to end.
 func (w *worker) watch() {
 	p := w.pool
 	exit, err := w.child.Wait()
@@ -325,7 +325,7 @@ func (w *worker) watch() {
 	}
 	usage := w.isolation.usage()
 	p.mu.Lock()
-	usage.Peak = max(usage.Peak, w.usage.Peak) // where it was watched
+	usage.Peak = max(usage.Peak, w.usage.Peak) // measured, if the pool watches memory
 	w.usage = usage
 	w.exit, w.exited = exit, true
 	if w.fault == nil {
@@ -333,8 +333,8 @@ func (w *worker) watch() {
 	}
 	streams := w.wakeStreams
 	p.mu.Unlock()
-	// Wakes the reader even when a grandchild keeps the pipe open; what the
-	// worker had written is still read.
+	// Wakes the readers even if a grandchild keeps the pipes open. They still read what
+	// the worker had written.
 	_ = w.out.SetDeadline(time.Unix(1, 0))
 	for _, r := range streams {
 		_ = r.SetDeadline(time.Unix(1, 0))
@@ -345,7 +345,7 @@ func (w *worker) watch() {
 // welcome makes w ready for tasks. Pool.mu is held.
 func (p *Pool) welcome(w *worker, hello *frames.Hello, now int64) {
 	if w.state.Move(WorkerStarting, WorkerIdle) != nil {
-		return // it is to leave already
+		return // it is already leaving
 	}
 	p.starting--
 	if hello != nil {
@@ -372,7 +372,7 @@ func (p *Pool) welcome(w *worker, hello *frames.Hello, now int64) {
 	p.wakeReady()
 	p.serve(w, now)
 	p.madeRoom()
-	p.wakeBy(now) // the keeper learns of its deadlines
+	p.wakeBy(now) // so that the keeper sees its deadlines
 }
 
 // startSucceeded closes the breaker. Pool.mu is held.

@@ -9,37 +9,37 @@ import (
 	"github.com/bullpen-run/bullpen/internal/confine"
 )
 
-// ErrNoWorker says that a pool has no worker of that name, or no more.
+// ErrNoWorker means that the pool has no worker of that name, or no longer has it.
 var ErrNoWorker = errors.New("no such worker")
 
-// WorkerInfo is what there is to know of one worker.
+// WorkerInfo describes one worker.
 type WorkerInfo struct {
-	// Name is that of [bullpen.Stats.Worker] and of events.
+	// Name is the name in [bullpen.Stats.Worker] and in events.
 	Name string
-	// PID is that of its process; 0 while it has none.
+	// PID is the process ID; 0 while there is no process.
 	PID   int
 	State WorkerState
-	// Served counts the tasks that it has ended, InHand those that it has, of at
-	// most Window.
+	// Served counts the tasks that the worker has answered. InHand is the number of
+	// tasks assigned to it, and Window the most that may be assigned to it.
 	Served, InHand, Window int
-	// Age is for how long there is this worker, Idle for how long it has had no task;
-	// Idle is 0 of one that has a task, or is not ready.
+	// Age is the time since the worker was started. Idle is how long it has had no
+	// task; 0 if it has one or is not ready.
 	Age, Idle time.Duration
-	// Memory is how many bytes are resident, pages that it shares with others too; 0
-	// where the system does not tell.
+	// Memory is the resident memory in bytes, including pages shared with others; 0 if
+	// the system does not report it.
 	Memory int64
-	// TaskID, TaskName and TaskAge are of the task that it has had for longest, which
-	// is the one it runs where it runs one at a time. TaskAge is since the task was
-	// the oldest in hand.
+	// TaskID, TaskName and TaskAge describe the oldest task assigned to the worker: the
+	// running one if it runs one at a time. TaskAge is the time since it became the
+	// oldest.
 	TaskID, TaskName string
 	TaskAge          time.Duration
-	// Recycling says that it is being replaced.
+	// Recycling reports whether the worker is being replaced.
 	Recycling bool
 }
 
-// Workers tells of all workers that there are now, the oldest first. It holds the
-// pool up for about 50 nanoseconds a worker, and then reads a file of the system for
-// each of them, which takes about 7 microseconds.
+// Workers returns the current workers, the oldest first. It holds the pool's lock for
+// about 50 nanoseconds per worker, and then reads one system file per worker, about 7
+// microseconds each.
 func (p *Pool) Workers() []WorkerInfo {
 	p.mu.Lock()
 	now := p.now()
@@ -86,11 +86,11 @@ func (w *worker) info(now int64) WorkerInfo {
 	return i
 }
 
-// Recycle replaces the worker of that name: a new one is ready before it leaves, and
-// it finishes what it has in hand. Recycle does not wait for that; the cause in
-// events and counts is [ByReload]. The error is [ErrNoWorker], [bullpen.ErrClosed]
-// for a pool that ends, or [errors.ErrUnsupported] with the protocol Exec, whose
-// processes serve one task each.
+// Recycle replaces the worker of that name. Its successor is ready before it leaves,
+// and it finishes the tasks assigned to it. Recycle does not wait for the replacement;
+// the cause in events and statistics is [ByReload]. It returns [ErrNoWorker],
+// [bullpen.ErrClosed] if the pool is ending, or [errors.ErrUnsupported] with the
+// protocol Exec, whose processes run one task each.
 func (p *Pool) Recycle(name string) error {
 	if p.config.Protocol == Exec {
 		return fmt.Errorf("process: pool %s starts a process for each task, so there is no worker to replace: %w", p.config.Name, errors.ErrUnsupported)

@@ -11,8 +11,8 @@ import (
 	"github.com/bullpen-run/bullpen/internal/confine"
 )
 
-// The program of the fork server of Python workers. It is one program in two
-// files, the workers' half first.
+// The program of the fork server of Python workers: one program in two files, the
+// workers' half first.
 var (
 	//go:embed zygote_worker.py
 	zygoteWorker string
@@ -20,16 +20,16 @@ var (
 	zygoteServer string
 )
 
-// zygoteLoader runs it from descriptor 3, however often that has been read. The text shows
-// in lists of processes, so it is short.
+// zygoteLoader runs the program from descriptor 3, with pread so that its position does
+// not matter. The text shows up in process lists, so it is short.
 const zygoteLoader = "import os;exec(compile(os.pread(3,1<<20,0),'<bullpen zygote>','exec')," +
 	"{'__name__':'bullpen_zygote','__file__':'<bullpen zygote>'})"
 
-// zygoteSDK is preloaded where it is installed: most workers use it.
+// zygoteSDK is preloaded if it is installed, since most workers use it.
 const zygoteSDK = "bullpen?"
 
-// zygoteProgram is the fork server's program in memory, to be its descriptor 3.
-// The caller closes it once the server is started.
+// zygoteProgram returns the fork server's program in memory, which becomes its
+// descriptor 3. The caller closes it once the server is started.
 func zygoteProgram() (*confine.Memory, error) {
 	source := zygoteWorker + "\n\n" + zygoteServer
 	m, err := confine.NewMemory("bullpen-zygote", len(source))
@@ -40,10 +40,10 @@ func zygoteProgram() (*confine.Memory, error) {
 	return m, nil
 }
 
-// zygoteCommand splits command, which starts a Python program with the
-// interpreter at path, into the arguments of a fork server that has imported
-// the modules in preload, Args[0] included, and those of the workers that it
-// forks: "script.py", "-m" or "-c" and what follows.
+// zygoteCommand splits command, which runs a Python program with the interpreter at
+// path. args are the arguments of a fork server that imports the modules in preload,
+// Args[0] included. worker are the arguments of the workers that it forks: "script.py",
+// "-m" or "-c" and what follows.
 func zygoteCommand(path string, command, preload []string) (args, worker []string, err error) {
 	if !strings.HasPrefix(strings.ToLower(filepath.Base(path)), "python") {
 		return nil, nil, fmt.Errorf("Preload is for Python: %q is no Python interpreter; begin Command with python3", path)
@@ -57,12 +57,12 @@ func zygoteCommand(path string, command, preload []string) (args, worker []strin
 	if err != nil {
 		return nil, nil, fmt.Errorf("Preload needs a Command that names a Python program: %w", err)
 	}
-	// By its path: an interpreter finds its modules by the name that it is given.
+	// Use path as Args[0]: an interpreter finds its modules by that name.
 	args = append(append([]string{path}, options...), "-c", zygoteLoader, worker[0], zygoteSDK)
 	return append(args, preload...), worker, nil
 }
 
-// isModule reports whether name is a dotted name as import takes it.
+// isModule reports whether name is a dotted module name.
 func isModule(name string) bool {
 	for part := range strings.SplitSeq(name, ".") {
 		for i, r := range part {
@@ -77,8 +77,8 @@ func isModule(name string) bool {
 	return true
 }
 
-// splitPython splits the arguments of a Python interpreter as it does itself:
-// options, of which several may stand in one argument, then what to run.
+// splitPython splits the arguments of a Python interpreter as Python does: options,
+// several of which may be combined in one argument, then what to run.
 func splitPython(args []string) (options, program []string, err error) {
 	for len(args) > 0 {
 		a := args[0]
@@ -123,17 +123,17 @@ var errStdin = errors.New("it has neither a script nor -m or -c, and would read 
 
 func missingAfter(option string) error { return fmt.Errorf("nothing follows %s", option) }
 
-// cluster is one argument of options taken apart.
+// cluster is one parsed argument of combined options.
 type cluster struct {
 	options []string
-	program []string // what to run, if the cluster says so
+	program []string // what to run, if the cluster contains -c or -m
 	rest    []string // the arguments that follow
 }
 
-// splitCluster takes apart "-" + letters, behind which next follows.
+// splitCluster parses "-" + letters, which next follows.
 func splitCluster(letters string, next []string) (c cluster, err error) {
 	for i, letter := range letters {
-		const flags = "bBdEIOPqRsStuv" // those without an argument
+		const flags = "bBdEIOPqRsStuv" // options without an argument
 		switch {
 		case letter == 'c' || letter == 'm':
 			if i > 0 {
@@ -163,7 +163,8 @@ func splitCluster(letters string, next []string) (c cluster, err error) {
 	return c, nil
 }
 
-// argument is that of an option: the rest of its own argument, or the next.
+// argument returns the argument of an option: the rest of its own word, or the next
+// one.
 func argument(letter rune, own string, next []string) (value string, rest []string, err error) {
 	if own != "" {
 		return own, next, nil

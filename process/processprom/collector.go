@@ -1,13 +1,13 @@
-// Package processprom shows pools of worker processes (package process) to
+// Package processprom exports metrics of pools of worker processes (package process) to
 // Prometheus.
 //
 //	c, err := processprom.New(thumbnails, mail) // pools
 //	if err != nil { … }
 //	prometheus.MustRegister(c)
 //
-// A [Collector] reads [process.Pool.Stats] when it is scraped; between scrapes it
-// costs nothing, and tasks never pay for it. A program that does not import this
-// package does not link the metrics library.
+// A [Collector] reads [process.Pool.Stats] when it is scraped. Between scrapes it costs
+// nothing, and it never slows tasks. A program that does not import this package does
+// not link the metrics library.
 //
 // # Metrics
 //
@@ -36,7 +36,7 @@
 //	bullpen_process_task_return_seconds{pool}        histogram  the rest between hand-over and outcome
 //	bullpen_process_worker_start_seconds{pool}       histogram  from the start of a worker to its readiness
 //
-// And of a budget that was handed to [Collector.AddBudget]:
+// For a budget that was passed to [Collector.AddBudget]:
 //
 //	bullpen_process_budget_pools{budget}                     gauge      pools that share it
 //	bullpen_process_budget_workers{budget}                   gauge      processes that count in it
@@ -70,7 +70,7 @@ import (
 	"github.com/bullpen-run/bullpen/process"
 )
 
-// Collector is a [prometheus.Collector] over pools and budgets. It is safe for
+// Collector is a [prometheus.Collector] for pools and budgets. It is safe for
 // concurrent use.
 type Collector struct {
 	mu      sync.Mutex
@@ -78,15 +78,15 @@ type Collector struct {
 	budgets []budget  // guarded by mu
 }
 
-// series is what is shown under one name: a pool and those that it has replaced.
+// series is what is exported under one name: a pool and those that it has replaced.
 type series struct {
 	name string
 	pool *process.Pool
-	old  []*process.Pool // they have not ended yet
-	past process.Stats   // the counts of those that have ended
+	old  []*process.Pool // replaced pools that have not ended yet
+	past process.Stats   // the counts of replaced pools that have ended
 }
 
-// budget is a budget and its name and bounds.
+// budget is a budget with its name and bounds.
 type budget struct {
 	name   string
 	budget *process.Budget
@@ -95,8 +95,8 @@ type budget struct {
 
 var _ prometheus.Collector = (*Collector)(nil)
 
-// New makes a collector of the pools. It returns an error for what [Collector.Add]
-// refuses.
+// New returns a collector of the pools. It fails if [Collector.Add] refuses one of
+// them.
 func New(pools ...*process.Pool) (*Collector, error) {
 	c := &Collector{}
 	var errs []error
@@ -109,9 +109,8 @@ func New(pools ...*process.Pool) (*Collector, error) {
 	return c, nil
 }
 
-// Add lets the collector show one pool more. It refuses nil, and a pool that has
-// the name of another one, because their series would be the same; see
-// [Collector.Replace].
+// Add adds a pool. It refuses nil, and a pool with the name of another one, because
+// their series would be the same; see [Collector.Replace].
 func (c *Collector) Add(p *process.Pool) error {
 	if p == nil {
 		return errors.New("processprom: the pool is nil")
@@ -126,9 +125,9 @@ func (c *Collector) Add(p *process.Pool) error {
 	return nil
 }
 
-// Replace lets p take the place of the pool of its name: counters go on from
-// where that one's are, and what that one still has in hand is shown with p's
-// until it has ended. Where there is none, Replace is Add.
+// Replace puts p in the place of the pool with the same name. Counters continue from
+// their current values, and the tasks of the replaced pool are exported with those of p
+// until it has ended. If there is no pool with that name, Replace adds p.
 func (c *Collector) Replace(p *process.Pool) error {
 	if p == nil {
 		return errors.New("processprom: the pool is nil")
@@ -147,16 +146,16 @@ func (c *Collector) Replace(p *process.Pool) error {
 	return nil
 }
 
-// Remove lets the collector show a pool no longer, nor those that it replaced.
-// What has ended goes on to be shown until then.
+// Remove removes a pool and the pools that it replaced. A pool that has ended is
+// exported until it is removed.
 func (c *Collector) Remove(p *process.Pool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.series = slices.DeleteFunc(c.series, func(s *series) bool { return s.pool == p })
 }
 
-// AddBudget lets the collector show a budget under a name, with the bounds that
-// it was made of. It refuses nil, and a name that another one has.
+// AddBudget adds a budget under a name, with the bounds that it was created with. It
+// refuses nil, and a name that is in use.
 func (c *Collector) AddBudget(name string, b *process.Budget, bounds process.BudgetConfig) error {
 	if b == nil {
 		return errors.New("processprom: the budget is nil")
@@ -172,7 +171,7 @@ func (c *Collector) AddBudget(name string, b *process.Budget, bounds process.Bud
 	return nil
 }
 
-// RemoveBudget lets the collector show a budget no longer.
+// RemoveBudget removes a budget.
 func (c *Collector) RemoveBudget(b *process.Budget) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -189,14 +188,14 @@ func (c *Collector) find(name string) *series {
 	return nil
 }
 
-// Describe tells which metrics there may be.
+// Describe sends the descriptions of all metrics.
 func (c *Collector) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range descriptions() {
 		to <- d
 	}
 }
 
-// Collect reads the pools and budgets.
+// Collect reads the pools and budgets and sends their metrics.
 func (c *Collector) Collect(to chan<- prometheus.Metric) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -205,7 +204,7 @@ func (c *Collector) Collect(to chan<- prometheus.Metric) {
 		stats := s.stats()
 		collect(s.name, bounds.Min, bounds.Max, &stats, to)
 		bytes, measured := s.memory()
-		if measured > 0 || stats.Idle+stats.Busy == 0 { // else the system does not tell
+		if measured > 0 || stats.Idle+stats.Busy == 0 { // else the system does not report it
 			to <- prometheus.MustNewConstMetric(memory, prometheus.GaugeValue, float64(bytes), s.name)
 		}
 	}
@@ -225,8 +224,8 @@ func (s *series) memory() (bytes int64, measured int) {
 	return bytes, measured
 }
 
-// stats adds up what the pools of one name say. Those that have ended change no
-// more and need not be kept. Collector.mu is held.
+// stats adds up the statistics of the pools of one name. The counts of ended pools no
+// longer change, so these pools are dropped. Collector.mu is held.
 func (s *series) stats() process.Stats {
 	sum := s.pool.Stats() // its map is our own
 	s.old = slices.DeleteFunc(s.old, func(p *process.Pool) bool {

@@ -9,7 +9,7 @@ import (
 	"github.com/bullpen-run/bullpen/process"
 )
 
-// gauges, counters and histograms are the series without a label but the pool.
+// gauges, counters and histograms are the metrics that have only the label pool.
 var gauges = []struct {
 	desc  *prometheus.Desc
 	value func(*process.Stats) int
@@ -55,7 +55,7 @@ var (
 	deaths     = describe("worker_deaths_total", "Workers that have ended unplanned, by cause.", "cause")
 )
 
-// budgetGauges, budgetCounters and budgetWait are those of a budget.
+// budgetGauges, budgetCounters and budgetWait are the metrics of a budget.
 var budgetGauges = []struct {
 	desc  *prometheus.Desc
 	value func(*process.BudgetStats, *process.BudgetConfig) float64
@@ -90,7 +90,7 @@ func describeBudget(name, help string) *prometheus.Desc {
 	return prometheus.NewDesc("bullpen_process_budget_"+name, help, []string{"budget"}, nil)
 }
 
-// descriptions are all metrics.
+// descriptions returns the descriptions of all metrics.
 func descriptions() []*prometheus.Desc {
 	all := []*prometheus.Desc{state, workers, workersMin, workersMax, memory, tasks, stops, deaths, budgetWait}
 	for _, g := range gauges {
@@ -111,12 +111,12 @@ func descriptions() []*prometheus.Desc {
 	return all
 }
 
-// neverStarted is the outcome, besides those of bullpen, of a task that was
-// accepted and ended without being started.
+// neverStarted is the value of the label outcome for accepted tasks that ended without
+// being started, in addition to the names of bullpen.Outcome.
 const neverStarted = "never_started"
 
-// planned and unplanned are the causes of which a pool counts stops and deaths. Their
-// series begin with 0, so that a rate sees the first one.
+// planned and unplanned are the causes of stops and deaths. Their series start at 0, so
+// that a rate includes the first one.
 var planned = []process.Cause{
 	process.ByIdle, process.ByTasks, process.ByAge, process.ByMemory, process.ByReload, process.ByResize, process.ByEnd,
 	process.ByItself, process.ByBudget,
@@ -161,7 +161,7 @@ func collect(name string, minimum, maximum int, s *process.Stats, to chan<- prom
 			count(d, counts[cause], cause.String())
 		}
 		for cause, n := range counts {
-			if !slices.Contains(usual, cause) { // killed while it was about to leave, or a process of a task
+			if !slices.Contains(usual, cause) { // killed while leaving, or an Exec process
 				count(d, n, cause.String())
 			}
 		}
