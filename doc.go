@@ -1,23 +1,23 @@
-// Package bullpen holds the words that every isolation level of Bullpen
-// shares: a [Task] and its [Limits], the [Result] and the [Outcome] with which
-// it ends, the [Executor] that runs it, and the [Handler] that is its code.
+// Package bullpen defines the types that all isolation levels of Bullpen share: a [Task]
+// and its [Limits], its [Result] and [Outcome], the [Executor] that runs it, and the
+// [Handler] that implements it.
 //
-// A task enters at a caller, waits in exactly one bounded place, is handed to
-// exactly one worker at a time, and leaves with exactly one outcome. Every
-// executor keeps that contract, whatever stands behind it: a goroutine pool,
-// worker processes (package process) or a daemon (package client). So a kind of
-// task moves to a stronger isolation level by configuration, not by code.
+// A caller submits a task. The task waits in exactly one bounded queue, runs on one worker
+// at a time, and ends with exactly one outcome. Every executor keeps this contract, whether
+// it is a goroutine pool, a pool of worker processes (package process) or a daemon (package
+// client). To move a task to a stronger isolation level, change the configuration, not the
+// code.
 //
 // There are three ways to hand work to an [Executor]:
 //
-//   - [Execute] hands over one task and waits;
-//   - [Start] hands it over and returns a [Handle] to wait on;
-//   - [Map] and [ExecuteAll] hand over many.
+//   - [Execute] submits one task and waits for it;
+//   - [Start] submits one task and returns a [Handle] to wait on;
+//   - [Map] and [ExecuteAll] submit many.
 //
 // # Errors
 //
-// A [*TaskError] says that the task started and how it ended. Any other error
-// says that it never started, so that it may be given elsewhere without fear:
+// A [*TaskError] means that the task started, and holds its outcome. Any other error means
+// that the task never started, so it is safe to submit it elsewhere:
 //
 //	res, err := bullpen.Execute(ctx, pool, task)
 //	var te *bullpen.TaskError

@@ -7,37 +7,37 @@ import (
 	"strings"
 )
 
-// Outcome says how an accepted task ended. The words are the same in Go, on
-// the wire, in HTTP, in the SDKs, in metrics and in the dashboard; their source
-// is protocol/vectors/failures.json. The numbers are those of the wire.
+// Outcome is the way in which an accepted task ended. The names are the same in Go, on the
+// wire, in HTTP, in the SDKs, in metrics and in the dashboard;
+// protocol/vectors/failures.json defines them. The numbers are those of the wire format.
 type Outcome uint8
 
 // The outcomes of a task that started.
 const (
-	// OK is a result.
+	// OK means that the task returned a result.
 	OK Outcome = 0
-	// Failed says that the handler said no.
+	// Failed means that the handler returned an error.
 	Failed Outcome = 1
-	// Panic says that the handler threw where nothing caught it.
+	// Panic means that the handler panicked or threw an exception that it did not catch.
 	Panic Outcome = 2
-	// Timeout says that the deadline was reached.
+	// Timeout means that the deadline passed.
 	Timeout Outcome = 3
-	// Canceled says that the caller or a shutdown took the task back.
+	// Canceled means that the caller or a shutdown canceled the task.
 	Canceled Outcome = 4
-	// Crashed says that the worker died while it ran the task.
+	// Crashed means that the worker died while it ran the task.
 	Crashed Outcome = 5
-	// Memory says that the worker hit its memory bound.
+	// Memory means that the worker reached its memory limit.
 	Memory Outcome = 6
-	// Output says that the result was larger than its bound.
+	// Output means that the result was larger than its limit.
 	Output Outcome = 7
-	// Protocol says that the worker spoke nonsense.
+	// Protocol means that the worker violated the protocol.
 	Protocol Outcome = 8
-	// Lost says that the task may have run and that its end is not known.
+	// Lost means that the task may have run, but how it ended is unknown.
 	Lost Outcome = 9
 )
 
-// OutcomeCount is how many outcomes there are: they are the numbers below it. A
-// later version may have more, so what is stored or sent may name others.
+// OutcomeCount is the number of outcomes; their values are 0 to OutcomeCount-1. Later
+// versions may add outcomes, so stored or received data may contain unknown ones.
 const OutcomeCount = int(Lost) + 1
 
 var outcomeNames = [OutcomeCount]string{
@@ -54,7 +54,7 @@ func Outcomes() []Outcome {
 	return all
 }
 
-// String returns the word for o.
+// String returns the name of o.
 func (o Outcome) String() string {
 	if int(o) < OutcomeCount {
 		return outcomeNames[o]
@@ -62,7 +62,7 @@ func (o Outcome) String() string {
 	return fmt.Sprintf("outcome(%d)", uint8(o))
 }
 
-// ParseOutcome returns the outcome that word names.
+// ParseOutcome returns the outcome with the name word.
 func ParseOutcome(word string) (Outcome, error) {
 	for i, name := range outcomeNames {
 		if name == word {
@@ -72,48 +72,43 @@ func ParseOutcome(word string) (Outcome, error) {
 	return 0, fmt.Errorf("unknown outcome %q: use one of %s", word, strings.Join(outcomeNames[:], ", "))
 }
 
-// The reasons why a task never started. Errors of executors wrap one of these,
-// or the cause of the caller's context.
+// Reasons why a task never started. Errors of executors wrap one of these, or the cause of
+// the caller's context.
 var (
-	// ErrClosed says that the executor takes no more tasks.
+	// ErrClosed means that the executor accepts no more tasks.
 	ErrClosed = errors.New("executor is closed")
-	// ErrOverloaded says that the queue was full, or that a newer task took
-	// this one's place in it.
+	// ErrOverloaded means that the queue was full, or that a newer task displaced this one.
 	ErrOverloaded = errors.New("executor is overloaded")
-	// ErrUnknownTask says that no handler has the task's name.
+	// ErrUnknownTask means that no handler is registered under the task's name.
 	ErrUnknownTask = errors.New("unknown task")
-	// ErrRefused says that the task asks for what the executor cannot keep.
+	// ErrRefused means that the task asks for something that the executor cannot guarantee.
 	ErrRefused = errors.New("task refused")
-	// ErrStart says that no worker could be started.
+	// ErrStart means that no worker could be started.
 	ErrStart = errors.New("worker did not start")
 )
 
-// TaskError says that a task started and how it ended. Fields that are not
-// known are zero.
+// TaskError is the error of a task that started. Unknown fields are zero.
 type TaskError struct {
 	Outcome Outcome
-	// Task and ID are the name and the id of the task.
+	// Task and ID are the name and the ID of the task.
 	Task, ID string
 	// Type, Message and Stack come from the handler's own error.
 	Type, Message, Stack string
-	// Retryable is false when the handler said that another try is of no use.
+	// Retryable is false if the handler reported that a retry is pointless.
 	Retryable bool
 	// Worker names the worker that ran the task.
 	Worker string
-	// ExitCode is the exit status of a worker that exited by itself, -1 where
-	// it did not.
+	// ExitCode is the exit status of a worker that exited by itself, else -1.
 	ExitCode int
-	// Signal is the name of the signal that ended the worker, such as
-	// "killed"; empty where none did.
+	// Signal is the name of the signal that killed the worker, such as "killed", or empty.
 	Signal string
-	// Detail has the last lines that the worker wrote to standard error.
+	// Detail holds the last lines that the worker wrote to standard error.
 	Detail string
-	// Err is the cause, for errors.Is; it may be nil.
+	// Err is the cause, for errors.Is. It may be nil.
 	Err error
 }
 
-// Error gives the outcome and its cause on one line; Detail and Stack are left
-// out.
+// Error returns the outcome and its cause on one line, without Detail and Stack.
 func (e *TaskError) Error() string {
 	var b strings.Builder
 	b.WriteString("task")
@@ -141,7 +136,7 @@ func (e *TaskError) Error() string {
 	return b.String()
 }
 
-// Unwrap returns the cause.
+// Unwrap returns e.Err.
 func (e *TaskError) Unwrap() error { return e.Err }
 
 // Is makes errors.Is(err, context.DeadlineExceeded) true for Timeout and
@@ -157,8 +152,8 @@ func (e *TaskError) Is(target error) bool {
 	}
 }
 
-// OutcomeOf tells how the task ended that gave err, and whether it started at
-// all: nil is OK, a [*TaskError] has its outcome, and any other error means
+// OutcomeOf returns the outcome of a task that returned err, and reports whether the task
+// started. A nil error is OK, a [*TaskError] holds its outcome, and any other error means
 // that the task never started.
 func OutcomeOf(err error) (o Outcome, started bool) {
 	if err == nil {
@@ -171,9 +166,8 @@ func OutcomeOf(err error) (o Outcome, started bool) {
 	return 0, false
 }
 
-// Fail returns the error with which a handler says no: message is for people,
-// and retry says whether another try may end otherwise. A plain error from a
-// handler counts as retryable.
+// Fail returns an error for a handler to return: message is for people, and retry reports
+// whether a retry may succeed. Plain errors of a handler count as retryable.
 func Fail(message string, retry bool) error { return &failure{message, retry} }
 
 type failure struct {
@@ -184,8 +178,8 @@ type failure struct {
 func (f *failure) Error() string   { return f.message }
 func (f *failure) Retryable() bool { return f.retry }
 
-// Retryable reports whether a task that gave err may be tried again: what the
-// handler said where it said something ([Fail]), true for other errors.
+// Retryable reports whether a task that returned err may be retried. It is what the handler
+// reported with [Fail], and true for all other errors.
 func Retryable(err error) bool {
 	var te *TaskError
 	if errors.As(err, &te) {

@@ -6,9 +6,8 @@ import (
 	"fmt"
 )
 
-// Execute hands t to e and waits for its outcome. When ctx ends the task is
-// canceled, and Execute returns once it has ended. An executor that has a
-// faster way of its own (a method Execute) is asked for it.
+// Execute runs t on e and returns its result. If ctx ends, Execute cancels the task and
+// returns when the task has ended. If e has a method Execute, Execute calls it.
 func Execute(ctx context.Context, e Executor, t Task) (Result, error) {
 	if fast, ok := e.(interface {
 		Execute(ctx context.Context, t Task) (Result, error)
@@ -22,17 +21,16 @@ func Execute(ctx context.Context, e Executor, t Task) (Result, error) {
 	return h.Result()
 }
 
-// Handle stands for a task that has been accepted. It is safe for concurrent
-// use.
+// Handle represents an accepted task. It is safe for concurrent use.
 type Handle struct {
 	cancel context.CancelCauseFunc
 	done   chan struct{}
 	result Result // written before done is closed
-	err    error  // the same
+	err    error  // written before done is closed
 }
 
-// Start hands t to e and returns a handle to wait on. The task runs until it
-// ends, ctx ends or the handle is canceled.
+// Start submits t to e and returns a handle to wait on. The task runs until it ends, ctx
+// ends or the handle is canceled.
 func Start(ctx context.Context, e Executor, t Task) (*Handle, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	h := &Handle{cancel: cancel, done: make(chan struct{})}
@@ -48,18 +46,18 @@ func Start(ctx context.Context, e Executor, t Task) (*Handle, error) {
 	return h, nil
 }
 
-// Done is closed when the task has its outcome.
+// Done returns a channel that is closed when the task has its outcome.
 func (h *Handle) Done() <-chan struct{} { return h.done }
 
-// Result waits for the outcome, however long it takes, and returns it. It may
-// be called any number of times.
+// Result waits for the outcome without a time limit and returns it. It may be called any
+// number of times.
 func (h *Handle) Result() (Result, error) {
 	<-h.done
 	return h.result, h.err
 }
 
-// Wait waits for the outcome until ctx ends. The end of ctx ends the waiting,
-// not the task: then the error is the cause of ctx, wrapped in ErrWaiting.
+// Wait waits for the outcome until ctx ends. If ctx ends first, the task keeps running, and Wait
+// returns an error that wraps [ErrWaiting] and the cause of ctx.
 func (h *Handle) Wait(ctx context.Context) (Result, error) {
 	select {
 	case <-h.done:
@@ -74,10 +72,10 @@ func (h *Handle) Wait(ctx context.Context) (Result, error) {
 	}
 }
 
-// ErrWaiting says that a call of [Handle.Wait] gave up while its task goes on.
+// ErrWaiting means that [Handle.Wait] gave up while the task keeps running.
 var ErrWaiting = errors.New("gave up waiting; the task goes on")
 
-// Cancel takes the task back, with a cause (nil means context.Canceled). A task
-// that has not started never starts; one that runs is asked to end, and killed
-// where the executor can. Cancel does not wait.
+// Cancel cancels the task with a cause; nil means context.Canceled. A task that has not
+// started never starts. A running task is asked to end, and killed where the executor can
+// do so. Cancel does not wait.
 func (h *Handle) Cancel(cause error) { h.cancel(cause) }

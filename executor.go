@@ -2,76 +2,72 @@ package bullpen
 
 import "context"
 
-// Executor is anything that runs tasks. All methods are safe for concurrent
-// use.
+// Executor runs tasks. All methods are safe for concurrent use.
 //
 // An executor that several callers share should also be a [RoomNotifier].
 //
-// The contract, which package executortest checks for every executor:
+// Every executor keeps this contract, which package executortest checks:
 //
-//  1. Every accepted task has exactly one outcome, whatever happens.
-//  2. "Started" and "never started" are told apart: a [*TaskError] or another
-//     error. Only a task that never started is replayed in silence.
-//  3. There is one bounded place to wait, with a stated overflow rule.
-//  4. Limits are kept or the task is refused.
-//  5. Nested work cannot hang.
-//  6. The dispatcher is never blocked by a full pool, a slow log, a slow
-//     caller or a slow worker.
-//  7. States move by one atomic step over a table of legal moves.
+//  1. Every accepted task has exactly one outcome.
+//  2. An error is a [*TaskError] if and only if the task started. Only a task that never
+//     started may be resubmitted silently.
+//  3. Tasks wait in one bounded queue with a documented overflow rule.
+//  4. Limits are enforced, or the task is refused.
+//  5. Nested work cannot deadlock.
+//  6. A full pool, a slow log, a slow caller or a slow worker never blocks the dispatcher.
+//  7. States change in one atomic step, and only as their table allows.
 type Executor interface {
-	// Submit hands t over and returns. If and only if it returns nil, done is
-	// called exactly once, perhaps before Submit returns. An error from Submit
-	// says that t never started. done must not block: calls to it may be made
-	// one after the other.
+	// Submit submits t and returns. If and only if it returns nil, done is called exactly
+	// once, perhaps before Submit returns. An error from Submit means that t never started.
+	// done must not block, because the executor may make these calls one after another.
 	//
-	// When the executor's queue is full, Submit does what the executor's
-	// overflow rule says: it blocks until ctx ends, or returns [ErrOverloaded].
-	// ctx also bounds the task itself: when it ends, the task is canceled.
+	// If the queue is full, Submit follows the executor's overflow rule: it blocks until
+	// ctx ends, or returns [ErrOverloaded]. ctx also applies to the task: if ctx ends, the
+	// task is canceled.
 	Submit(ctx context.Context, t Task, done func(Result, error)) error
-	// Capacity tells how many more tasks the executor can start now.
+	// Capacity returns how many more tasks the executor can start now.
 	Capacity() int
-	// Guarantees tells what the executor can promise on this machine.
+	// Guarantees returns what the executor can guarantee on this machine.
 	Guarantees() Guarantees
-	// Drain refuses new tasks, finishes all accepted ones, and ends. When ctx
-	// ends first it goes on as Close.
+	// Drain refuses new tasks, finishes all accepted ones, and shuts down. If ctx ends
+	// first, it continues as Close.
 	//
-	// Drain and Stop return nil if and only if each task that they were to finish
-	// was finished, however it ended by itself: also when ctx has ended meanwhile.
-	// When a stronger ending aborted one, the error wraps the cause of ctx, or
-	// [ErrClosed] where ctx has not ended and another call was the stronger one.
-	// What does not end at all is named in the error, as by Close.
+	// Drain and Stop return nil if and only if every task that they had to finish ended by
+	// itself, with any outcome, even if ctx ended in the meantime. If tasks were aborted,
+	// the error wraps the cause of ctx, or [ErrClosed] if a concurrent, stronger call
+	// aborted them. Like Close, they also return an error that names what does not end.
 	Drain(ctx context.Context) error
-	// Stop refuses new tasks, fails those that have not started, finishes those
-	// that have, and ends. When ctx ends first it goes on as Close.
+	// Stop refuses new tasks, fails those that have not started, finishes those that have,
+	// and shuts down. If ctx ends first, it continues as Close.
 	Stop(ctx context.Context) error
-	// Close refuses new tasks, fails those that have not started, cancels and
-	// then kills those that have, and ends. Drain, Stop and Close may be called
-	// again, at the same time, and from many places: the strongest wins. Close
-	// returns nil when nothing is left; else the error names what does not end.
+	// Close refuses new tasks, fails those that have not started, cancels and then kills
+	// those that have, and shuts down. Drain, Stop and Close may be called repeatedly and
+	// concurrently: the strongest call wins. Close returns nil if nothing is left;
+	// otherwise the error names what does not end.
 	Close() error
 }
 
-// Guarantees says what an executor can promise where it runs. What is false is
-// not kept, and a task that asks for it is refused.
+// Guarantees lists what an executor can enforce where it runs. A task that asks for a
+// guarantee that is false is refused.
 type Guarantees struct {
-	// Preemptive: a task that ignores its cancellation is ended all the same.
+	// Preemptive: a task that ignores its cancellation is ended anyway.
 	Preemptive bool
-	// CrashProof: a crash of a task's code ends no other task and not the host.
+	// CrashProof: a task that crashes affects neither other tasks nor the host.
 	CrashProof bool
-	// OrphanProof: nothing that a task started outlives the host, even when
-	// the host is killed by SIGKILL.
+	// OrphanProof: nothing that a task started outlives the host, even if SIGKILL ends the
+	// host.
 	OrphanProof bool
-	// MemoryBound: Limits.Memory is kept.
+	// MemoryBound: Limits.Memory is enforced.
 	MemoryBound bool
-	// CPUBound: Limits.CPU is kept.
+	// CPUBound: Limits.CPU is enforced.
 	CPUBound bool
-	// NoFilesystem: a task sees no file that it was not given.
+	// NoFilesystem: a task can access only the files that it was given.
 	NoFilesystem bool
-	// NoNetwork: a task has no network.
+	// NoNetwork: a task has no network access.
 	NoNetwork bool
-	// Exact: the outcome Lost does not occur while the host lives, because the
-	// executor always learns whether a task had started and ended.
+	// Exact: the outcome Lost does not occur while the host lives, because the executor
+	// always knows whether a task has started and ended.
 	Exact bool
-	// Notes says why something is not promised, one line each, for people.
+	// Notes explains what is not guaranteed, one line each, for people.
 	Notes []string
 }

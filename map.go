@@ -6,31 +6,29 @@ import (
 	"sync"
 )
 
-// Ended is the outcome of one task among many.
+// Ended is one task of [Map] or [ExecuteAll] and its outcome.
 type Ended struct {
-	// Index is the place of the task in the input, from 0.
+	// Index is the position of the task in the input, from 0.
 	Index  int
 	Task   Task
 	Result Result
 	Err    error
 }
 
-// MapOptions say how [Map] works. The zero value gives results in the order of
-// the input.
+// MapOptions configures [Map]. The zero value yields results in the order of the input.
 type MapOptions struct {
-	// AsCompleted gives results in the order in which tasks end.
+	// AsCompleted yields results in the order in which tasks end.
 	AsCompleted bool
-	// Ahead is how many tasks may be read from the input beyond the one whose
-	// result was given last; 0 means 1024. Memory is bounded by it.
+	// Ahead is how many tasks Map may read from the input beyond the one whose result it
+	// yielded last; 0 means 1024. It bounds the memory used.
 	Ahead int
 }
 
-// Map runs every task of the input on e and yields how each ended. A failure of
-// one stops none of the others. Leaving the loop early, or the end of ctx,
-// cancels what has not ended; Map then waits until every task that it handed
-// over has its outcome. Tasks that were never handed over because ctx ended
-// are yielded with the cause of ctx until the tasks in hand are told; the rest
-// of the input is not read.
+// Map runs every task of the input on e and yields their outcomes. A failed task does not
+// stop the others. If the loop ends early or ctx ends, Map cancels the tasks that have not
+// ended, and waits until all submitted tasks have their outcome. If ctx ends, Map stops
+// reading the input; tasks that were read but not submitted are yielded with the cause of
+// ctx.
 func Map(ctx context.Context, e Executor, tasks iter.Seq[Task], o MapOptions) iter.Seq[Ended] {
 	if o.Ahead <= 0 {
 		o.Ahead = 1024
@@ -42,22 +40,21 @@ func Map(ctx context.Context, e Executor, tasks iter.Seq[Task], o MapOptions) it
 	}
 }
 
-// mapRun is one run of Map. The ring holds what has been read and not yet
-// yielded: in order, task i stands in place i%Ahead; as completed, places are
-// taken in the order of completion.
+// mapRun is one call of Map. The ring holds the results that were not yielded yet. In input
+// order, task i has slot i%Ahead; as completed, slots are filled in order of completion.
 type mapRun struct {
 	e       Executor
 	options MapOptions
 
 	mu      sync.Mutex
-	wake    sync.Cond // something below changed
+	wake    sync.Cond // a field below changed
 	ring    []Ended   // +checklocks:mu
 	ready   []bool    // +checklocks:mu
 	read    int       // tasks taken from the input; +checklocks:mu
-	ended   int       // outcomes known; +checklocks:mu
+	ended   int       // tasks with an outcome; +checklocks:mu
 	yielded int       // +checklocks:mu
-	eof     bool      // the input is at its end; +checklocks:mu
-	stop    bool      // the consumer left; +checklocks:mu
+	eof     bool      // the input is exhausted; +checklocks:mu
+	stop    bool      // the consumer left the loop; +checklocks:mu
 }
 
 func (m *mapRun) run(ctx context.Context, tasks iter.Seq[Task], yield func(Ended) bool) {
@@ -86,7 +83,7 @@ func (m *mapRun) run(ctx context.Context, tasks iter.Seq[Task], yield func(Ended
 	}
 }
 
-// next waits for the result that comes next, false at the end.
+// next waits for the next result to yield. It returns false at the end.
 func (m *mapRun) next() (Ended, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -128,7 +125,7 @@ func (m *mapRun) feed(ctx context.Context, tasks iter.Seq[Task]) {
 	}
 }
 
-// place waits for room in the ring and takes the next index.
+// place waits for a free slot in the ring and takes the next index.
 func (m *mapRun) place() (int, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -155,9 +152,8 @@ func (m *mapRun) end(r Ended) {
 	m.wake.Broadcast()
 }
 
-// ExecuteAll runs all tasks on e and returns how each ended, in the order of
-// the input. A failure of one stops none of the others. An executor that has a
-// faster way of its own (a method ExecuteAll) is asked for it.
+// ExecuteAll runs all tasks on e and returns their outcomes in the order of the input. A
+// failed task does not stop the others. If e has a method ExecuteAll, ExecuteAll calls it.
 func ExecuteAll(ctx context.Context, e Executor, tasks []Task) []Ended {
 	if fast, ok := e.(interface {
 		ExecuteAll(ctx context.Context, tasks []Task) []Ended

@@ -2,24 +2,24 @@ package bullpen
 
 import "sync/atomic"
 
-// RoomNotifier is an [Executor] that also signals when it has room for another task.
-// It serves callers that share the executor and hand over no more than Capacity says:
-// they see the ends of their own tasks, but not those of other callers' tasks.
+// RoomNotifier is an [Executor] that notifies callers when it can start another task. It is
+// for callers that share the executor and submit no more than Capacity allows: they notice
+// when their own tasks end, but not when those of other callers do.
 //
-// An executor implements it with a [RoomSignal]; one that wraps another passes the
-// method on with [Room]. Package executortest checks executors that have it.
+// Executors implement it with a [RoomSignal]. An executor that wraps another one forwards
+// the method with [Room]. Package executortest checks the implementation.
 type RoomNotifier interface {
 	Executor
-	// Room returns a channel that is closed as soon as Capacity is above 0, at once
-	// where it already is, and when the executor begins to end. By then another caller
-	// may have taken the room: ask Capacity again, and call Room again to wait again.
-	// A channel that is no longer needed can be dropped. Nil, from an executor that
-	// wraps another, means that the inner one is not a RoomNotifier.
+	// Room returns a channel that is closed when Capacity is above 0, immediately if it
+	// already is, and when the executor begins to shut down. Another caller may take the
+	// capacity first: check Capacity again, and call Room again to wait again. A channel
+	// that is no longer needed can be dropped. An executor that wraps another one returns
+	// nil if the inner one is not a RoomNotifier.
 	Room() <-chan struct{}
 }
 
-// Room returns e's Room channel, or nil where e has none. A caller that gets nil has
-// to ask Capacity from time to time.
+// Room returns e's Room channel, or nil if e has none. In that case the caller has to poll
+// Capacity.
 func Room(e Executor) <-chan struct{} {
 	if n, ok := e.(RoomNotifier); ok {
 		return n.Room()
@@ -35,15 +35,15 @@ func Room(e Executor) <-chan struct{} {
 //	}
 //	return c
 //
-// Each step of the executor that may have made room, or that begins its end, calls
-// Notify when it is done; HasWaiters reports whether that is worth a look. In this
-// order no wake-up is lost: who waits takes the channel first and looks for room
-// then, who makes room looks for waiters last.
+// Each step of the executor that may have freed capacity, or that begins the shutdown,
+// calls Notify at its end; HasWaiters reports whether that is necessary. This order loses
+// no wake-up: a waiter takes the channel before it checks the capacity, and the executor
+// frees capacity before it checks for waiters.
 //
-// The zero value is ready. All methods are safe for concurrent use, take no lock,
-// and cost one atomic load while nobody waits.
+// The zero value is ready to use. All methods are safe for concurrent use, take no lock,
+// and cost one atomic load while no caller waits.
 type RoomSignal struct {
-	next atomic.Pointer[chan struct{}] // nil while nobody waits
+	next atomic.Pointer[chan struct{}] // nil while no caller waits
 }
 
 // Next returns the channel that the next Notify closes.
@@ -59,7 +59,7 @@ func (s *RoomSignal) Next() <-chan struct{} {
 	}
 }
 
-// HasWaiters reports whether Next was called since the last Notify.
+// HasWaiters reports whether Next was called after the last Notify.
 func (s *RoomSignal) HasWaiters() bool { return s.next.Load() != nil }
 
 // Notify closes the channel that Next has returned since the last Notify, if any.

@@ -8,43 +8,42 @@ import (
 	"time"
 )
 
-// Task is one unit of work. It is passed by value; executors do not change it
-// and do not keep Payload or Meta after its outcome has been delivered, so the
-// caller must leave both alone until then.
+// Task is one unit of work. It is passed by value. Executors do not modify it, and do not
+// use Payload or Meta after they have delivered its outcome; until then the caller must not
+// modify them.
 type Task struct {
-	// ID names this one task in logs, errors and events. It may be empty; no
-	// executor makes one on its hot path. From the queue it is the job's id.
+	// ID identifies the task in logs, errors and events. It may be empty; no executor
+	// generates one on its hot path. For a task from the queue it is the job's ID.
 	ID string
-	// Name is the kind of the task: it selects the handler in the worker.
+	// Name is the kind of the task. It selects the handler in the worker.
 	Name string
-	// Payload is the input, opaque to Bullpen.
+	// Payload is the input. Bullpen does not interpret it.
 	Payload []byte
-	// Meta travels with the task to its handler: traceparent, attempt, content
-	// type, keys of the user's own. Nil costs nothing. Keys that begin with
-	// "bullpen." are Bullpen's.
+	// Meta is passed to the handler with the task: traceparent, attempt, content type, and
+	// the user's own keys. Keys that begin with "bullpen." are reserved. Nil costs nothing.
 	Meta map[string]string
-	// Limits bound this task. Zero fields mean the executor's own.
+	// Limits are the limits of this task. Zero fields mean the executor's own limits.
 	Limits Limits
-	// Observer is nil, or where progress and log lines of this task go.
+	// Observer receives the progress and log lines of this task. It may be nil.
 	Observer Observer
 }
 
-// Limits bound what one task may use. A zero field means "the executor's own
-// bound", and at the executor "no bound". An executor that cannot keep a limit
-// refuses the task ([ErrRefused]); it never ignores the limit.
+// Limits bound what a task may use. In a task, a zero field means the executor's limit; in
+// an executor, it means no limit. An executor that cannot enforce a limit refuses the task
+// ([ErrRefused]); it never ignores the limit.
 type Limits struct {
-	// Timeout is run time, counted from the moment the handler starts. The
-	// deadline of a task's context is total time, waiting included.
+	// Timeout is the maximum run time, from the start of the handler. The deadline of a
+	// task's context, by contrast, includes the time spent waiting.
 	Timeout time.Duration
-	// Memory is the most memory the worker may hold, in bytes.
+	// Memory is the maximum memory of the worker, in bytes.
 	Memory int64
-	// CPU is the most processors' worth of time, 1 being one full processor.
+	// CPU is the maximum processor use, where 1 is one full processor.
 	CPU float64
-	// Output is the largest result, in bytes.
+	// Output is the maximum size of the result, in bytes.
 	Output int
 }
 
-// Check reports every fault of l at once, nil when there is none.
+// Check returns an error that lists all invalid limits, or nil if there are none.
 func (l Limits) Check() error {
 	var errs []error
 	if l.Timeout < 0 {
@@ -62,46 +61,44 @@ func (l Limits) Check() error {
 	return errors.Join(errs...)
 }
 
-// Result is what a task that ended well gives back. With an error, Payload is
-// nil and Stats still says what is known of waiting and running.
+// Result is the result of a task. If the task returned an error, Payload is nil, and Stats
+// holds what is known of waiting and running.
 type Result struct {
 	Payload []byte
 	Stats   Stats
 }
 
-// Stats says where a task's time went and who ran it.
+// Stats reports how long a task waited and ran, and which worker ran it.
 type Stats struct {
-	// Waited is the time from the task's acceptance to its hand-over to the
-	// worker that answered it.
+	// Waited is the time from accepting the task to handing it to the worker that answered
+	// it.
 	Waited time.Duration
-	// Ran is the handler's run time, by the worker's clock where it tells.
+	// Ran is the handler's run time, by the worker's clock if the worker reports it.
 	Ran time.Duration
-	// Worker names the worker that ran the task; empty when none did.
+	// Worker names the worker that ran the task, or is empty if none did.
 	Worker string
-	// PeakMemory is the worker's peak resident memory in bytes, where the
-	// executor measures it; 0 otherwise.
+	// PeakMemory is the worker's peak resident memory in bytes, or 0 if the executor does
+	// not measure it.
 	PeakMemory int64
-	// Deaths is how many worker processes ended with the task in hand although
-	// none had said that it started it. It is 0 for a task that a worker answered.
+	// Deaths is how many worker processes died holding the task before they had reported
+	// its start. It is 0 for a task that a worker answered.
 	Deaths int
 }
 
-// Handler is the one shape of a task's code in Go. The same value serves a
-// goroutine pool, a worker process (package worker) and tests: moving it needs
-// configuration, not code.
+// Handler implements a task in Go. The same Handler works in a goroutine pool, in a worker
+// process (package worker) and in tests.
 //
-// ctx ends at the task's deadline and when the task is canceled. The payload
-// of t is the handler's until it returns; the bytes returned belong to the
-// executor from then on.
+// ctx ends at the task's deadline and when the task is canceled. The handler owns t.Payload
+// until it returns. After that, the executor owns the returned bytes.
 type Handler func(ctx context.Context, t Task) ([]byte, error)
 
-// Observer receives what a running task says of itself. Calls for one task
-// come in order and never at the same time; they are bounded: an observer
-// that is slower than its task loses lines, it never slows the task.
+// Observer receives the progress and log lines of a running task. Calls for one task are
+// made in order and never concurrently. An observer that is slower than its task loses
+// lines; it does not slow the task.
 type Observer interface {
-	// Progress tells how far the task is: fraction from 0 to 1, and a note.
+	// Progress reports the progress of the task: a fraction from 0 to 1, and a note.
 	Progress(fraction float64, note string)
-	// Log gives one line that the task logged or printed.
+	// Log reports one line that the task logged or printed.
 	Log(line LogLine)
 }
 

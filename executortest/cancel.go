@@ -13,8 +13,7 @@ import (
 // errWhy is the cause for which the suite cancels tasks.
 var errWhy = errors.New("the suite wants it no more")
 
-// unstarted makes a task that must not run, and a function that tells whether it
-// did.
+// unstarted makes a task that must not run, and a function that reports whether it did.
 func (s *subject) unstarted() (k bullpen.Task, ran func() bool) {
 	file := filepath.Join(s.t.TempDir(), "marks")
 	k = task("mark", file+" ran 0s")
@@ -61,7 +60,7 @@ func testDeadlineRunning(t *testing.T, f Factory) {
 		t.Skip("a task that sees no files cannot say that it has started (Guarantees.NoFilesystem)")
 	}
 	s.works() // so that a worker is warm
-	// The deadline is far enough off for the task to start before it.
+	// The deadline leaves the task enough time to start.
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	g, a := s.hold(ctx)

@@ -11,7 +11,7 @@ import (
 	"github.com/bullpen-run/bullpen"
 )
 
-// queued gives the executor tasks that wait behind those that run.
+// queued submits tasks that wait behind the running ones.
 func (s *subject) queued(n int) []*answer {
 	s.t.Helper()
 	all := make([]*answer, n)
@@ -21,20 +21,20 @@ func (s *subject) queued(n int) []*answer {
 	return all
 }
 
-// begin calls one of the ways to end and does not wait for it.
+// begin calls one of the ending methods without waiting for it.
 func begin(end func() error) <-chan error {
 	ended := make(chan error, 1)
 	go func() { ended <- end() }() // ends with the call; finish waits for it
 	return ended
 }
 
-// finish waits for what begin began.
+// finish waits for the call that begin made.
 func finish(t *testing.T, what string, ended <-chan error) error {
 	t.Helper()
 	return within(t, what, func() error { return <-ended })
 }
 
-// awaitRefusal waits until the executor takes no more tasks.
+// awaitRefusal waits until the executor accepts no more tasks.
 func (s *subject) awaitRefusal() {
 	s.t.Helper()
 	eventually(s.t, "new tasks are refused", func() bool {
@@ -48,7 +48,7 @@ func (s *subject) awaitRefusal() {
 	})
 }
 
-// wantGone checks that an executor that has ended says so.
+// wantGone checks that an executor that has ended behaves like one.
 func (s *subject) wantGone() {
 	s.t.Helper()
 	a := s.try(s.t.Context(), task("echo", "new"))
@@ -107,8 +107,8 @@ func testStop(t *testing.T, f Factory) {
 	s.wantGone()
 }
 
-// wantAborted checks what Close leaves: the running task was canceled, and what
-// waited never started.
+// wantAborted checks the result of Close: the running task was canceled, and waiting tasks
+// never started.
 func wantAborted(t *testing.T, running *answer, waiting []*answer) {
 	t.Helper()
 	_, err := running.wait(t)
@@ -144,7 +144,7 @@ func testCloseStubborn(t *testing.T, f Factory) {
 		k = task("spin", "1h")
 	}
 	a := s.give(t.Context(), k)
-	_ = wait(t.Context(), 200*time.Millisecond) // such a task cannot say that it has started
+	_ = wait(t.Context(), 200*time.Millisecond) // such a task cannot signal that it has started
 	begun := time.Now()
 	err := within(t, "Close", s.Close)
 	took := time.Since(begun)
@@ -171,7 +171,7 @@ func testStopEscalates(t *testing.T, f Factory) {
 	escalates(t, f, func(s *subject, ctx context.Context) error { return s.Stop(ctx) })
 }
 
-// escalates checks that an ending goes on as Close when its context ends.
+// escalates checks that an ending method continues as Close when its context ends.
 func escalates(t *testing.T, f Factory, end func(*subject, context.Context) error) {
 	t.Helper()
 	s := f.open(t, Options{Workers: 1})
@@ -192,16 +192,16 @@ func escalates(t *testing.T, f Factory, end func(*subject, context.Context) erro
 	s.wantGone()
 }
 
-// errPatience is why the context of an ending ends.
+// errPatience is the cause of the contexts of ending methods.
 var errPatience = errors.New("patience is over")
 
-// testEndingsThatAbortNothing ends executors with a context that has ended already,
-// when there is nothing to abort, or what is asked to end ends well all the same.
+// testEndingsThatAbortNothing calls ending methods with a context that has already ended,
+// when there is nothing to abort, or when the canceled task ends well nevertheless.
 func testEndingsThatAbortNothing(t *testing.T, f Factory) {
 	for _, way := range []struct {
 		name string
 		end  func(s *subject, ctx context.Context) error
-		all  bool // it promises to finish what has not started, too
+		all  bool // it must also finish tasks that have not started
 	}{
 		{"Drain", func(s *subject, ctx context.Context) error { return s.Drain(ctx) }, true},
 		{"Stop", func(s *subject, ctx context.Context) error { return s.Stop(ctx) }, false},
@@ -218,7 +218,7 @@ func testEndingsThatAbortNothing(t *testing.T, f Factory) {
 		s = f.open(t, Options{Workers: 1})
 		s.works() // so that a worker is warm
 		a := s.give(t.Context(), task("stubborn", "300ms"))
-		_ = wait(t.Context(), 100*time.Millisecond) // such a task cannot say that it has started
+		_ = wait(t.Context(), 100*time.Millisecond) // such a task cannot signal that it has started
 		err := within(t, way.name, func() error { return way.end(s, ctx) })
 		_, outcome := a.wait(t)
 		_, started := bullpen.OutcomeOf(outcome)
@@ -236,7 +236,7 @@ func testCloseDuringDrain(t *testing.T, f Factory) {
 	drained := begin(func() error { return s.Drain(t.Context()) })
 	s.awaitRefusal()
 	stopped := begin(func() error { return s.Stop(t.Context()) })
-	for _, a := range waiting { // the stronger ending wins
+	for _, a := range waiting { // the strongest call wins
 		_, err := a.wait(t)
 		wantNeverStarted(t, err, bullpen.ErrClosed)
 	}
@@ -301,8 +301,8 @@ func testSubmitAfterClose(t *testing.T, f Factory) {
 	}
 }
 
-// testSlowCallback shows that a caller who is slow to take one answer holds up
-// neither the status nor the cancellation of others.
+// testSlowCallback shows that a slow callback delays neither the methods of the executor
+// nor the cancellation of other tasks.
 func testSlowCallback(t *testing.T, f Factory) {
 	s := f.open(t, Options{Workers: 2})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -311,7 +311,7 @@ func testSlowCallback(t *testing.T, f Factory) {
 	inside, leave := make(chan struct{}), make(chan struct{})
 	var once sync.Once
 	release := func() { once.Do(func() { close(leave) }) }
-	defer release() // also when the test fails, so that the executor can end
+	defer release() // even if the test fails, so that the executor can end
 	submitted := begin(func() error {
 		return s.Submit(t.Context(), task("echo", "x"), func(bullpen.Result, error) {
 			close(inside)
@@ -321,9 +321,9 @@ func testSlowCallback(t *testing.T, f Factory) {
 	_ = within(t, "the callback of a task", func() error { <-inside; return nil })
 	_ = within(t, "Capacity while a callback is slow", func() error { s.Capacity(); return nil })
 	_ = within(t, "Guarantees while a callback is slow", func() error { s.Guarantees(); return nil })
-	s.give(t.Context(), task("echo", "y")) // Submit returns; the answer may have to wait
+	s.give(t.Context(), task("echo", "y")) // Submit returns; the answer may be delayed
 	cancel()
-	// One that is too slow on a busy machine may be ended by force.
+	// On a busy machine, a slow task may be ended by force.
 	eventually(t, "a task is asked to end", func() bool {
 		return !g.files || exists(g.path+".ended") || s.can.Preemptive && other.known()
 	})

@@ -10,8 +10,8 @@ import (
 	"github.com/bullpen-run/bullpen"
 )
 
-// gate is a task that says when it has started and goes on until it is told to
-// end. Where tasks see no files it just takes a while.
+// gate is a task that signals when it has started and runs until it is told to end. If
+// tasks cannot access files, it just runs for a while.
 type gate struct {
 	t     *testing.T
 	path  string
@@ -23,7 +23,7 @@ func (s *subject) gate() *gate {
 	return &gate{t: s.t, path: filepath.Join(s.t.TempDir(), "gate"), files: !s.can.NoFilesystem}
 }
 
-// blindWait is how long such a task takes where it cannot be told to end.
+// blindWait is how long a gate runs if it cannot be told to end.
 const blindWait = 500 * time.Millisecond
 
 func (g *gate) task() bullpen.Task {
@@ -37,13 +37,13 @@ func (g *gate) task() bullpen.Task {
 func (g *gate) awaitStart() {
 	g.t.Helper()
 	if !g.files {
-		_ = wait(g.t.Context(), blindWait/5) // there is no sign to wait for
+		_ = wait(g.t.Context(), blindWait/5) // there is no signal to wait for
 		return
 	}
 	eventually(g.t, "a task starts", func() bool { return exists(g.path + ".started") })
 }
 
-// awaitCancel waits until the task has seen that it shall end.
+// awaitCancel waits until the task has noticed its cancellation.
 func (g *gate) awaitCancel() {
 	g.t.Helper()
 	if g.files {
@@ -51,7 +51,7 @@ func (g *gate) awaitCancel() {
 	}
 }
 
-// open lets the task end well.
+// open lets the task succeed.
 func (g *gate) open() {
 	g.t.Helper()
 	if !g.files {
@@ -67,8 +67,7 @@ func exists(file string) bool {
 	return err == nil
 }
 
-// hold gives the executor a task that runs until the gate is opened, and waits
-// until it runs.
+// hold submits a task that runs until the gate is opened, and waits until it runs.
 func (s *subject) hold(ctx context.Context) (*gate, *answer) {
 	s.t.Helper()
 	g := s.gate()

@@ -17,51 +17,52 @@ import (
 	"github.com/bullpen-run/bullpen"
 )
 
-// Handlers returns the handlers that serve the tasks of the suite, by name:
+// Handlers returns the handlers for the tasks of the suite, by name:
 //
-//	echo      gives the payload back
-//	upper     gives the payload back in upper case
-//	meta      gives the metadata, sorted, a line for each key
-//	big       payload N: gives N bytes
-//	deadline  gives "yes" when its context has a deadline, "no" otherwise
-//	sleep     payload a duration: waits so long or until its context ends
+//	echo      returns the payload
+//	upper     returns the payload in upper case
+//	meta      returns the metadata, sorted, one line per key
+//	big       payload N: returns N bytes
+//	deadline  returns "yes" if its context has a deadline, else "no"
+//	sleep     payload a duration: waits for it, or until its context ends
 //	block     waits until its context ends and returns its error
-//	gate      payload a path P: makes the file P.started and waits until the
-//	          file P is there; when its context ends first, it makes P.ended
-//	mark      payload "P ID DURATION": adds the line ID to the file P, waits
-//	          like sleep, and gives ID back
+//	gate      payload a path P: creates the file P.started and waits until the
+//	          file P exists; if its context ends first, it creates P.ended
+//	mark      payload "P ID DURATION": appends the line ID to the file P, waits
+//	          like sleep, and returns ID
 //	fail      payload "final:TEXT", "retry:TEXT" or "plain:TEXT": fails
 //	panic     panics with the payload
 //	goexit    ends its goroutine
-//	stubborn  payload a duration: waits so long, whatever its context says
+//	stubborn  payload a duration: waits for it, and ignores its context
 //	spin      the same, keeping a processor busy
-//	exit      payload N: ends the process that it runs in with status N
-//	nest      hands work to the executor that runs it (within one process)
+//	exit      payload N: exits its process with status N
+//	nest      submits to the executor that runs it (within one process)
 //
-// and these for [Neighbours], which do to the process that they run in what
-// their names say; on Windows those with a star fail:
+// and these for [Neighbours], which harm the process that they run in. Those with a star
+// fail on Windows:
 //
-//	bad-memory       payload N: takes N MiB, a MiB at a time
+//	bad-memory       payload N: allocates N MiB, one MiB at a time
 //	bad-forks *      payload "N MARK": starts N shells, each of which becomes
-//	                 seven processes that stay for a minute
-//	bad-spin         payload a duration: keeps all processors busy so long, and
-//	                 gives the processor time that its process has taken for it
-//	bad-static       payload N: sets a static variable to N, none: leaves it;
-//	                 gives its value
-//	bad-descriptors * opens files until no more can be opened, and gives their
-//	                 number; they stay open
-//	bad-disk         payload N: writes a file of N MiB into the temporary folder,
-//	                 or as much as goes, and gives its path
+//	                 seven processes that run for a minute
+//	bad-spin         payload a duration: keeps all processors busy for it, and
+//	                 returns the processor time that its process has used
+//	bad-static       payload N: sets a static variable to N; no payload: does
+//	                 not set it; returns its value
+//	bad-descriptors * opens files until no more can be opened, and returns
+//	                 their number; they stay open
+//	bad-disk         payload N: writes a file of N MiB to the temporary folder,
+//	                 or as much as possible, and returns its path
 //	bad-output       payload N: prints N MiB in lines
 //	bad-crash *      payload one of the ways to die that Neighbours lists
 //	bad-deaf *       ignores all signals and its context, and spins for a minute
 //	bad-stop *       stops its process (SIGSTOP)
-//	bad-escape *     payload MARK: starts two processes in a session of their own
-//	                 that ignore signals and stay for a minute
-//	bad-temp         payload a duration: waits so long, gives the temporary folder
+//	bad-escape *     payload MARK: starts two processes in their own session
+//	                 that ignore signals and run for a minute
+//	bad-temp         payload a duration: waits for it, returns the temporary
+//	                 folder
 //
-// They use nothing but the standard library and may be called at once from many
-// goroutines. The map is the caller's.
+// They use only the standard library and may be called concurrently. The caller owns the
+// map.
 func Handlers() map[string]bullpen.Handler {
 	all := map[string]bullpen.Handler{
 		"echo":     func(_ context.Context, t bullpen.Task) ([]byte, error) { return bytes.Clone(t.Payload), nil },
@@ -89,7 +90,7 @@ func Handlers() map[string]bullpen.Handler {
 func handleMeta(_ context.Context, t bullpen.Task) ([]byte, error) {
 	var b bytes.Buffer
 	for _, key := range slices.Sorted(maps.Keys(t.Meta)) {
-		if !strings.HasPrefix(key, "bullpen.") { // those are the executor's own
+		if !strings.HasPrefix(key, "bullpen.") { // the executor's own
 			fmt.Fprintf(&b, "%s=%s\n", key, t.Meta[key])
 		}
 	}
@@ -119,7 +120,7 @@ func handleSleep(ctx context.Context, t bullpen.Task) ([]byte, error) {
 	return nil, wait(ctx, d)
 }
 
-// wait waits for a time or the end of ctx, and then returns its error.
+// wait waits for a duration, or until ctx ends and then returns its error.
 func wait(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return nil
@@ -143,7 +144,7 @@ func handleGate(ctx context.Context, t bullpen.Task) ([]byte, error) {
 	defer look.Stop()
 	for {
 		if _, err := os.Stat(file); err == nil && ctx.Err() == nil {
-			return nil, nil // not when the task was canceled before the file was there
+			return nil, nil // not if the task was canceled before the file existed
 		}
 		select {
 		case <-look.C:
@@ -168,8 +169,8 @@ func handleMark(ctx context.Context, t bullpen.Task) ([]byte, error) {
 	return []byte(id), wait(ctx, d)
 }
 
-// mark adds a line to a file that many processes write at once: one short write
-// to a file opened for appending is not torn.
+// mark appends a line to a file that many processes write concurrently. A single short
+// write to a file opened for appending is atomic.
 func mark(file, line string) error {
 	f, err := os.OpenFile(file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -219,11 +220,11 @@ func handleExit(_ context.Context, t bullpen.Task) ([]byte, error) {
 	return nil, nil
 }
 
-// nests has the executors of tests of nested work in this process, by a key in
-// the payload.
+// nests holds the executors for tests of nested work in this process, by a key in the
+// payload.
 var nests sync.Map
 
-// elsewhere is what nest gives where it runs in another process than the suite.
+// elsewhere is the result of nest in a process other than the suite's.
 const elsewhere = "elsewhere"
 
 func handleNest(ctx context.Context, t bullpen.Task) ([]byte, error) {

@@ -13,8 +13,7 @@ import (
 	"github.com/bullpen-run/bullpen"
 )
 
-// numbered yields n tasks; reads counts how many were taken. Every seventh
-// fails.
+// numbered yields n tasks, every seventh of which fails. reads counts the tasks read.
 func numbered(n int, reads *atomic.Int64) iter.Seq[bullpen.Task] {
 	return func(yield func(bullpen.Task) bool) {
 		for i := range n {
@@ -33,7 +32,7 @@ func numberedTask(i int) bullpen.Task {
 	return task("upper", fmt.Sprint("number ", i))
 }
 
-// checkNumbered checks how task i ended.
+// checkNumbered checks the outcome of task i.
 func checkNumbered(t *testing.T, i int, e bullpen.Ended) {
 	t.Helper()
 	if e.Index != i || e.Task.Name != numberedTask(i).Name {
@@ -69,7 +68,7 @@ func testHandle(t *testing.T, f Factory) {
 	g.open()
 	bound, stop := context.WithTimeout(t.Context(), patience)
 	defer stop()
-	for range 2 { // any number of times
+	for range 2 { // repeated calls are allowed
 		if _, err := h.Wait(bound); err != nil {
 			t.Fatal(err)
 		}
@@ -77,7 +76,7 @@ func testHandle(t *testing.T, f Factory) {
 			t.Fatal(err)
 		}
 	}
-	h.Cancel(errWhy) // too late to matter
+	h.Cancel(errWhy) // too late to have an effect
 
 	h, err = bullpen.Start(t.Context(), s, task("block", ""))
 	if err != nil {
@@ -134,7 +133,7 @@ func testMapAsCompleted(t *testing.T, f Factory) {
 	g := s.gate()
 	var reads atomic.Int64
 	tasks := func(yield func(bullpen.Task) bool) {
-		if yield(g.task()) { // number 0 ends only when all others have
+		if yield(g.task()) { // number 0 ends only after all others
 			for k := range numbered(n, &reads) {
 				if !yield(k) {
 					return
@@ -177,8 +176,8 @@ func testMapAhead(t *testing.T, f Factory) {
 		for e := range bullpen.Map(t.Context(), s, numbered(n, &reads), bullpen.MapOptions{Ahead: ahead}) {
 			checkNumbered(t, given, e)
 			given++
-			_ = wait(t.Context(), time.Millisecond) // a consumer that is slower than the tasks
-			// One task may have been read and be waiting for its place.
+			_ = wait(t.Context(), time.Millisecond) // simulates a consumer that is slower than the tasks
+			// One task may have been read and be waiting for its slot.
 			if r := int(reads.Load()); r > given+ahead+1 {
 				t.Errorf("%d tasks were read when %d results had been taken, with a bound of %d", r, given, ahead)
 			}
@@ -233,7 +232,7 @@ func testMapCanceled(t *testing.T, f Factory) {
 	s.works()
 }
 
-// wantAllAnswered checks that no task which was handed over is still open.
+// wantAllAnswered checks that every submitted task has an answer.
 func (s *subject) wantAllAnswered() {
 	s.t.Helper()
 	s.mu.Lock()

@@ -12,26 +12,25 @@ import (
 	"github.com/bullpen-run/bullpen"
 )
 
-// What an innocent neighbour may be asked to bear. The goals are stricter, and
-// benchmarks hold them: at most twice the p99 alone. A test runs beside anything:
-// on a machine that has other work, workers below normal priority may wait for
-// seconds for a processor, now and then. So half of all tasks has to be quick,
-// and the slowest ones not out of all proportion.
+// Limits for the effect on other tasks. The goals are stricter, and the benchmarks check
+// them: at most twice the p99 of a run alone. A test may run on a machine with other work,
+// where workers below normal priority sometimes wait seconds for a processor. So half of
+// the tasks must be quick, and the slowest must not be out of proportion.
 const (
 	latencyFactor = 40
 	medianFloor   = 500 * time.Millisecond
 	p99Floor      = slack
-	// slack is what an answer may come too late: half of what counts as a hang.
+	// slack is how late an answer may be: half of what counts as a hang.
 	slack = 10 * time.Second
-	// hostGrowth is the most by which the memory of the host's own program may
-	// grow, in bytes, whatever its workers do.
+	// hostGrowth is how much the memory of the host program may grow, in bytes, whatever
+	// its workers do.
 	hostGrowth = 20 << 20
-	// fewest is how many tasks of an innocent neighbour make a p99.
+	// fewest is how many innocent tasks are needed for a p99.
 	fewest = 100
 )
 
-// pair is an executor with a bad task, and an innocent one of the same kind
-// beside it, which no bounds hold back.
+// pair is an executor with a misbehaving task, and an innocent executor of the same kind
+// without bounds.
 type pair struct {
 	*subject
 
@@ -39,17 +38,16 @@ type pair struct {
 	other *subject
 }
 
-// pair opens both executors. Without other wishes the first one has two workers.
+// pair opens both executors. By default, the first one has two workers.
 func (f Factory) pair(t *testing.T, o Options) *pair {
 	t.Helper()
-	leavesNothing(t) // before the executors are opened, so that it looks after their end
+	leavesNothing(t) // before the executors are opened, so that its check runs after they are closed
 	s := f.open(t, o)
 	return &pair{subject: s, keeps: f.promises(s.Executor), other: f.open(t, Options{Workers: 1})}
 }
 
-// beside lets something bad happen while innocent tasks run, in the other
-// executor and in the same one, and checks what becomes of those, of the host's
-// memory, and of the executor afterwards.
+// beside calls bad while innocent tasks run in both executors. Then it checks these tasks,
+// the host's memory, and the first executor.
 func (p *pair) beside(bad func()) {
 	p.t.Helper()
 	p.works()
@@ -58,7 +56,7 @@ func (p *pair) beside(bad func()) {
 	m := watchMemory()
 	defer m.stop()
 	here, there := p.innocents(!p.can.Exact), p.other.innocents(false)
-	defer here.stop() // also when bad ends the test
+	defer here.stop() // even if bad ends the test
 	defer there.stop()
 	bad()
 	there.await()
@@ -88,7 +86,7 @@ func (p *pair) beside(bad func()) {
 	p.other.works()
 }
 
-// part gives the time within which so many of 100 tasks ended.
+// part returns the time within which the given percentage of the tasks ended.
 func part(took []time.Duration, percent int) time.Duration {
 	if len(took) == 0 {
 		return 0
@@ -114,25 +112,25 @@ func (s *subject) alone() []time.Duration {
 	return took[warm:]
 }
 
-// innocents gives short tasks to an executor, one after the other.
+// innocents submits short tasks to an executor, one after another.
 type innocents struct {
 	s       *subject
-	forgive bool          // a lost task is no fault
+	forgive bool          // tolerate lost tasks
 	quit    chan struct{} // closed by stop
-	enough  chan struct{} // closed when the fewest tasks have ended
-	ended   chan struct{} // closed when no more tasks are given
+	enough  chan struct{} // closed when fewest tasks have ended
+	ended   chan struct{} // closed when no more tasks are submitted
 	stopped bool
 
-	// Read when ended is closed.
+	// The fields below are read after ended is closed.
 	took  []time.Duration
 	fault error
 	lost  int
 }
 
-// innocents starts them; stop ends them.
+// innocents starts the tasks; stop ends them.
 func (s *subject) innocents(forgive bool) *innocents {
 	i := &innocents{s: s, forgive: forgive, quit: make(chan struct{}), enough: make(chan struct{}), ended: make(chan struct{})}
-	go i.run() // ends by stop, or with the first fault; stop waits for it
+	go i.run() // ends by stop or at the first error; stop waits for it
 	return i
 }
 
@@ -155,7 +153,7 @@ func (i *innocents) run() {
 	}
 }
 
-// stop ends them, once, and waits for the task under way.
+// stop ends the tasks, once, and waits for the current one.
 func (i *innocents) stop() {
 	i.s.t.Helper()
 	if i.stopped {
@@ -170,8 +168,8 @@ func (i *innocents) stop() {
 	}
 }
 
-// await waits until there are enough of them, or one has failed. On a busy
-// machine fewer must do.
+// await waits until fewest tasks have ended or one has failed. On a busy machine it accepts
+// fewer.
 func (i *innocents) await() {
 	i.s.t.Helper()
 	select {
@@ -181,7 +179,7 @@ func (i *innocents) await() {
 	}
 }
 
-// one gives one task and waits for its result.
+// one submits one task and waits for its result.
 func (i *innocents) one(n int) error {
 	text := fmt.Sprint("innocent ", n)
 	a, err := i.s.submit(i.s.t.Context(), task("echo", text), nil)
@@ -210,9 +208,9 @@ func (i *innocents) one(n int) error {
 	return nil
 }
 
-// meter watches the memory of this program.
+// meter measures the memory of this program.
 type meter struct {
-	before, most uint64 // most is read when ended is closed
+	before, most uint64 // most is read after ended is closed
 	quit, ended  chan struct{}
 	stopped      bool
 }
@@ -237,7 +235,7 @@ func watchMemory() *meter {
 	return m
 }
 
-// stop ends the watch, once.
+// stop ends the measurement, once.
 func (m *meter) stop() {
 	if !m.stopped {
 		m.stopped = true
@@ -248,8 +246,8 @@ func (m *meter) stop() {
 
 func (m *meter) growth() uint64 { return m.most - m.before }
 
-// memory is what this program has taken from the system and not given back, but
-// for what its heap holds free, in bytes.
+// memory returns the bytes that this program holds from the system, less the free part of
+// its heap.
 func memory() uint64 {
 	samples := []metrics.Sample{
 		{Name: "/memory/classes/total:bytes"},

@@ -9,12 +9,12 @@ import (
 	"github.com/bullpen-run/bullpen"
 )
 
-// crash is a way to end a worker from within, and what is to be said of it.
+// crash is a way to end a worker from within, and the expected error.
 type crash struct {
 	way    string
-	status int // 0 for whatever the runtime ends with, but for "exit 0"
+	status int // 0 means any status, except for "exit 0"
 	signal string
-	// outcomes are those that may be given; nil is crashed alone.
+	// outcomes are the allowed ones; nil means only Crashed.
 	outcomes []bullpen.Outcome
 }
 
@@ -28,12 +28,12 @@ var crashes = []crash{
 	{way: "stack overflow"},
 	{way: "fatal error"},
 	{way: "panic in a goroutine"},
-	// A worker with which nobody can talk may live, for all that can be seen.
+	// Without its descriptors, a worker looks as if it were alive.
 	{way: "closed descriptors", outcomes: []bullpen.Outcome{bullpen.Crashed, bullpen.Protocol}},
 }
 
 func testCrashes(t *testing.T, f Factory) {
-	p := f.pair(t, Options{}) // with a grace in which a shell can start and die on a busy machine
+	p := f.pair(t, Options{}) // with a grace in which a shell can start and exit on a busy machine
 	need(t, "CrashProof", p.can.CrashProof, "a crash of a task's code would be one of this process", p.can.Notes...)
 	needProcesses(t)
 	p.beside(func() {
@@ -67,7 +67,7 @@ func (c crash) check(t *testing.T, err error) {
 	}
 }
 
-// inTime runs a task that ends by its timeout alone, and checks that it does.
+// inTime runs a task that ends only by its timeout, and checks that it ends in time.
 func (p *pair) inTime(name string, grace time.Duration) {
 	p.t.Helper()
 	k := task(name, "")
@@ -95,7 +95,7 @@ func testDeaf(t *testing.T, f Factory) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		a := p.give(ctx, task("bad-deaf", ""))
-		_ = wait(ctx, 50*time.Millisecond) // it cannot say that it has started
+		_ = wait(ctx, 50*time.Millisecond) // the task cannot signal that it has started
 		cancel()
 		if _, err := a.wait(t); err == nil {
 			t.Error("a canceled task that ignores all signals ended well")
@@ -118,7 +118,7 @@ func testStopped(t *testing.T, f Factory) {
 	need(t, "CrashProof", p.can.CrashProof, "the process would be this one", p.can.Notes...)
 	needProcesses(t)
 	p.beside(func() { p.inTime("bad-stop", grace) })
-	// Close has to end it too.
+	// Close must also end it.
 	a := p.give(t.Context(), task("bad-stop", ""))
 	_ = wait(t.Context(), 50*time.Millisecond)
 	if err := within(t, "Close", p.Close); err != nil {
@@ -129,8 +129,8 @@ func testStopped(t *testing.T, f Factory) {
 	}
 }
 
-// testEscape looks for what a task leaves behind, when the executor is closed and,
-// where that is promised, when its worker is gone.
+// testEscape looks for processes that a task leaves behind: after the executor is closed
+// and, if that is promised, after its worker has ended.
 func testEscape(t *testing.T, f Factory) {
 	escape := func(t *testing.T, p *pair) {
 		t.Helper()
@@ -156,8 +156,8 @@ func testEscape(t *testing.T, f Factory) {
 	})
 }
 
-// jumped is the context of somebody whose wall clock has jumped since it was
-// made: what it says of its deadline is wrong, its end is right.
+// jumped is a context whose creator's wall clock has jumped: its Deadline is wrong, but it
+// ends at the right time.
 type jumped struct {
 	context.Context //nolint:containedctx // it is one itself
 
@@ -166,15 +166,13 @@ type jumped struct {
 
 func (j jumped) Deadline() (time.Time, bool) { return j.says, true }
 
-// testClock lets the wall clock jump, by what contexts say of it, and by the
-// executor's own clock where it has one. Neither may end a task too early or too
-// late.
+// testClock changes the wall clock: the deadlines that contexts report, and the executor's
+// own clock if it has one. Neither may end a task too early or too late.
 func testClock(t *testing.T, f Factory) {
 	const hour, short = time.Hour, 60 * time.Millisecond
 	p := f.pair(t, Options{})
 	p.beside(func() {
-		// The numbers are those of the wall clock alone, as after a jump of the
-		// other direction.
+		// These are wall-clock times, as after a jump in the opposite direction.
 		past, future := time.Now().Round(0).Add(-hour), time.Now().Round(0).Add(hour)
 		for _, says := range []time.Time{past, future} {
 			ctx := jumped{t.Context(), says}
@@ -201,8 +199,8 @@ func testClock(t *testing.T, f Factory) {
 	})
 }
 
-// jumpWhileRunning moves the executor's clock in both directions while a task
-// runs that has time, and while one runs that has not.
+// jumpWhileRunning moves the executor's clock in both directions while two tasks run, one
+// with ample time and one with little.
 func (f Factory) jumpWhileRunning(p *pair) {
 	p.t.Helper()
 	for _, jump := range []time.Duration{time.Hour, -time.Hour} {

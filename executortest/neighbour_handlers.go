@@ -19,12 +19,12 @@ import (
 	"github.com/bullpen-run/bullpen"
 )
 
-// markVariable names the environment variable by which processes that bad
-// handlers start are found again.
+// markVariable names the environment variable that identifies the processes started by bad
+// handlers.
 const markVariable = "BULLPEN_NEIGHBOUR"
 
-// stay is how long what bad handlers start stays when nothing ends it: longer
-// than the suite waits for its end, and not for ever.
+// stay is how long processes of bad handlers run if nothing ends them: longer than the
+// suite waits for their end, but not forever.
 const stay = time.Minute
 
 // badHandlers are the bad handlers that work on every system.
@@ -63,7 +63,7 @@ func handleMemory(_ context.Context, t bullpen.Task) ([]byte, error) {
 	return t.Payload, nil
 }
 
-// handleSpinAll gives "0s" where the processor time of a process is not known.
+// handleSpinAll returns "0s" if the processor time of a process is unknown.
 func handleSpinAll(_ context.Context, t bullpen.Task) ([]byte, error) {
 	d, err := time.ParseDuration(string(t.Payload))
 	if err != nil {
@@ -72,7 +72,7 @@ func handleSpinAll(_ context.Context, t bullpen.Task) ([]byte, error) {
 	before := processorTime()
 	var all sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
-		all.Go(func() { // ends with its time; the handler waits for it
+		all.Go(func() { // ends after its duration; the handler waits for it
 			for end := time.Now().Add(d); time.Now().Before(end); {
 				continue
 			}
@@ -96,8 +96,8 @@ func handleStatic(_ context.Context, t bullpen.Task) ([]byte, error) {
 	return strconv.AppendInt(nil, static.Load(), 10), nil
 }
 
-// handleDisk gives the path also when the folder is full: that is one of the
-// ways in which it may be bounded.
+// handleDisk returns the path even if the folder is full, because that is one of the ways
+// to bound it.
 func handleDisk(_ context.Context, t bullpen.Task) ([]byte, error) {
 	n, err := strconv.Atoi(string(t.Payload))
 	if err != nil {
@@ -133,25 +133,25 @@ func handleOutput(_ context.Context, t bullpen.Task) ([]byte, error) {
 	return t.Payload, w.Flush()
 }
 
-// dieHere are the ways to die that need nothing of the system. None of them can
-// be recovered from.
+// dieHere are the ways to die that work on every system. None of them can be recovered
+// from.
 var dieHere = map[string]func(){
 	"exit 0": func() { os.Exit(0) },
 	"exit 3": func() { os.Exit(3) },
 	"stack overflow": func() {
-		debug.SetMaxStack(1 << 20) // else it takes a GiB
+		debug.SetMaxStack(1 << 20) // the default is one GiB
 		_ = recurse(math.MaxInt)
 	},
 	"fatal error": func() {
 		var mu sync.Mutex
-		mu.Unlock() // as with concurrent map writes, and each time
+		mu.Unlock() // as after concurrent map writes, but reliably
 	},
 	"panic in a goroutine": func() {
 		go func() { panic("nobody catches this") }() // ends the process
 	},
 }
 
-// recurse is not a loop, for what stands behind the call.
+// recurse is not compiled to a loop, because of the code after the call.
 func recurse(n int) int {
 	if n == 0 {
 		return 0

@@ -12,7 +12,7 @@ import (
 	"github.com/bullpen-run/bullpen"
 )
 
-// What the bad ones are held to. What they try is far beyond.
+// Bounds of the misbehaving tasks, which try to use far more.
 const (
 	boundMemory = 64 << 20
 	boundCPU    = 0.5
@@ -22,7 +22,7 @@ const (
 	forkShells = 64
 )
 
-// amount finds the numbers in an error about memory.
+// amount matches the numbers in an error about memory.
 var amount = regexp.MustCompile(`[0-9]+(\.[0-9]+)? ?([KMG]i?B|bytes)`)
 
 func testMemory(t *testing.T, f Factory) {
@@ -40,7 +40,7 @@ func testMemory(t *testing.T, f Factory) {
 			waiting := p.queued(5)
 			r, err := a.wait(t)
 			te := taskError(t, err, bullpen.Memory)
-			// The bound and the peak, in whatever unit.
+			// The bound and the peak, in any unit.
 			if found := amount.FindAllString(te.Error(), -1); len(found) < 2 {
 				t.Errorf("the error %q does not say both what the worker had and what it may have", te)
 			}
@@ -74,7 +74,7 @@ func testForks(t *testing.T, f Factory) {
 				t.Errorf("a fork bomb ended with %v", err)
 			}
 		}
-		for range 20 { // the shells go on forking
+		for range 20 { // the shells continue to fork
 			count()
 			_ = wait(t.Context(), 5*time.Millisecond)
 		}
@@ -86,8 +86,8 @@ func testForks(t *testing.T, f Factory) {
 	p.endsFamily(mark)
 }
 
-// endsFamily ends the workers, or where that is not promised to be enough the
-// executor, and checks that nothing lives that has a mark.
+// endsFamily ends the workers, or the executor if ending the workers is not promised to
+// suffice. Then it checks that no process with the mark is alive.
 func (p *pair) endsFamily(mark string) {
 	p.t.Helper()
 	gone := func() bool { return len(marked(mark)) == 0 }
@@ -96,7 +96,7 @@ func (p *pair) endsFamily(mark string) {
 			if gone() {
 				return true
 			}
-			_, err := p.run(task("bad-crash", "SIGKILL")) // this worker, or another one: then the next time
+			_, err := p.run(task("bad-crash", "SIGKILL")) // may hit another worker; then it is repeated
 			wantOutcome(p.t, err, bullpen.Crashed)
 			return gone()
 		})
@@ -124,16 +124,16 @@ func testProcessor(t *testing.T, f Factory) {
 			t.Error(err)
 		}
 		t.Logf("it took %v of processor time in %v", used, r.Stats.Ran)
-		// A quota counts in spans of a tenth of a second, and the time that a task
-		// runs may be longer than what it wants to spin.
+		// A quota applies to intervals of 100 ms, and the task may run longer than it wants
+		// to spin.
 		if most := boundCPU * (max(r.Stats.Ran, spell) + spell/5).Seconds() * 1.25; p.can.CPUBound && used.Seconds() > most {
 			t.Errorf("a worker bounded to %g processors took %v of their time in %v", boundCPU, used, r.Stats.Ran)
 		}
 	})
 }
 
-// testStatic is the experiment of 2020: a static variable is 543 where somebody
-// has set it, and 0 for whoever is kept apart.
+// testStatic repeats the experiment of 2020: a static variable is 543 for tasks that share
+// it with one that has set it, and 0 for isolated ones.
 func testStatic(t *testing.T, f Factory) {
 	p := f.pair(t, Options{Workers: 1})
 	static.Store(543)
@@ -209,7 +209,7 @@ func testDisk(t *testing.T, f Factory) {
 	}
 }
 
-// ownFolders checks that two workers have two temporary folders.
+// ownFolders checks that two workers have different temporary folders.
 func (p *pair) ownFolders() {
 	p.t.Helper()
 	k := task("bad-temp", "100ms")
@@ -252,5 +252,5 @@ func testOutput(t *testing.T, f Factory) {
 	})
 }
 
-// long reports whether floods are as large as they are meant to be.
+// long reports whether floods run at full size.
 func long() bool { return os.Getenv("BULLPEN_LONG") != "" }

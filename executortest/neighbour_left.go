@@ -18,21 +18,21 @@ import (
 type held struct {
 	goroutines  int
 	descriptors map[string]bool // by number and target
-	children    map[string]bool // by number and start time, those that nobody waited for too
+	children    map[string]bool // by number and start time, including zombies
 }
 
 func look() held {
 	return held{runtime.NumGoroutine(), descriptors(), children()}
 }
 
-// leavesNothing checks at the end of the test, when its executors are closed,
-// that this process holds what it holds now. Nothing else may run beside.
+// leavesNothing checks, when the executors of the test are closed, that this process holds
+// only what it holds now. No other test may run at the same time.
 func leavesNothing(t *testing.T) {
 	t.Helper()
 	before := look()
 	t.Cleanup(func() {
 		if t.Failed() {
-			return // then anything may be left
+			return // then leftovers are allowed
 		}
 		var left string
 		pause := time.NewTicker(10 * time.Millisecond)
@@ -46,7 +46,7 @@ func leavesNothing(t *testing.T) {
 	})
 }
 
-// beyond says what there is that was not there before.
+// beyond lists what h holds that before did not.
 func (h held) beyond(before held) string {
 	var found []string
 	if h.goroutines > before.goroutines {
@@ -66,8 +66,8 @@ func (h held) beyond(before held) string {
 	return strings.Join(found, "; ")
 }
 
-// descriptors gives the open descriptors of this process, none where they cannot
-// be seen. Those of the runtime's poller are not counted: it opens them once.
+// descriptors returns the open descriptors of this process, or none if they cannot be
+// listed. It excludes those of the runtime's poller, which are opened once.
 func descriptors() map[string]bool {
 	open := map[string]bool{}
 	const folder = "/proc/self/fd"
@@ -76,7 +76,7 @@ func descriptors() map[string]bool {
 		return open // there is no such folder on this system
 	}
 	for _, e := range entries {
-		// The descriptor by which the folder was read is closed by now.
+		// The descriptor used to read the folder is closed by now.
 		target, err := os.Readlink(filepath.Join(folder, e.Name()))
 		if err == nil && target != "anon_inode:[eventpoll]" && target != "anon_inode:[eventfd]" {
 			open[e.Name()+" "+target] = true
@@ -85,8 +85,7 @@ func descriptors() map[string]bool {
 	return open
 }
 
-// children gives the child processes of this one, none where they cannot be
-// seen.
+// children returns the child processes of this one, or none if they cannot be listed.
 func children() map[string]bool {
 	found := map[string]bool{}
 	own := strconv.Itoa(os.Getpid())
@@ -98,8 +97,8 @@ func children() map[string]bool {
 	return found
 }
 
-// stat gives the fields of /proc/PID/stat that follow the name: state, parent and
-// so on; nil when there is no such process.
+// stat returns the fields of /proc/PID/stat after the name: state, parent and so on. It
+// returns nil if the process does not exist.
 func stat(pid string) []string {
 	b, err := os.ReadFile("/proc/" + pid + "/stat")
 	if err != nil {
@@ -130,7 +129,7 @@ func processes() []string {
 // marked lists the processes that bad handlers started with a mark.
 func marked(by string) []string { return withVariable(markVariable, by) }
 
-// withVariable lists the processes that were started with a variable.
+// withVariable lists the processes that were started with an environment variable.
 func withVariable(name, value string) []string {
 	entry := []byte(name + "=" + value + "\x00")
 	var found []string
@@ -142,7 +141,7 @@ func withVariable(name, value string) []string {
 	return found
 }
 
-// needProcesses skips a test that has to find processes again.
+// needProcesses skips a test if processes cannot be listed.
 func needProcesses(t *testing.T) {
 	t.Helper()
 	if _, err := os.ReadFile("/proc/self/environ"); err != nil {
@@ -153,5 +152,5 @@ func needProcesses(t *testing.T) {
 // marks counts the marks of this process.
 var marks atomic.Int64
 
-// newMark is a mark for what the bad handlers of a test start. It has no spaces.
+// newMark returns a mark for the processes of a test's bad handlers. It contains no spaces.
 func newMark() string { return fmt.Sprintf("%d-%d", os.Getpid(), marks.Add(1)) }

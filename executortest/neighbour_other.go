@@ -10,11 +10,11 @@ import (
 	"github.com/bullpen-run/bullpen"
 )
 
-// bombSize is how many processes a shell of bad-forks would be.
+// bombSize is how many processes a shell of bad-forks becomes where it is supported.
 const bombSize = 1
 
-// badSystemHandlers are the bad handlers that need signals and sessions, which
-// this system does not have.
+// badSystemHandlers are the bad handlers that need signals and sessions, which this system
+// does not have.
 func badSystemHandlers() map[string]bullpen.Handler {
 	all := map[string]bullpen.Handler{}
 	for _, name := range []string{"bad-forks", "bad-descriptors", "bad-deaf", "bad-stop", "bad-escape"} {
@@ -26,5 +26,5 @@ func badSystemHandlers() map[string]bullpen.Handler {
 	return all
 }
 
-// processorTime is not known.
+// processorTime returns 0: it is unknown on this system.
 func processorTime() time.Duration { return 0 }

@@ -29,7 +29,7 @@ func badSystemHandlers() map[string]bullpen.Handler {
 	}
 }
 
-// processorTime is what this process has taken, in all its threads.
+// processorTime returns the processor time of this process, including all threads.
 func processorTime() time.Duration {
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
@@ -38,13 +38,13 @@ func processorTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// wild is an address where nothing is.
+// wild is an unmapped address.
 func wild() *int {
 	address := uintptr(1 << 30)
 	return *(**int)(unsafe.Pointer(&address))
 }
 
-// bombDepth makes 2^(bombDepth+1)-1 processes of each shell.
+// Each shell becomes 2^(bombDepth+1)-1 processes.
 const (
 	bombDepth = 2
 	bombSize  = 1<<(bombDepth+1) - 1
@@ -63,7 +63,7 @@ b() {
 }
 b %d`, int(stay.Seconds()), bombDepth)
 	started := 0
-	for started < n && start(script, mark) == nil { // else there can be no more
+	for started < n && start(script, mark) == nil { // stops when no more processes can be started
 		started++
 	}
 	return strconv.AppendInt(nil, int64(started), 10), nil
@@ -74,7 +74,7 @@ func handleEscape(_ context.Context, t bullpen.Task) ([]byte, error) {
 	return nil, start(fmt.Sprintf(`trap '' TERM HUP INT QUIT; sleep %d & exec sleep %d`, seconds, seconds), string(t.Payload))
 }
 
-// start lets a shell run in a session of its own, which nobody waits for.
+// start runs a shell in its own session, without waiting for it.
 func start(script, mark string) error {
 	c := exec.Command("/bin/sh", "-c", script)
 	c.Env = append(os.Environ(), markVariable+"="+mark)
@@ -85,11 +85,11 @@ func start(script, mark string) error {
 	return c.Process.Release()
 }
 
-// hogged keeps what handleDescriptors opened.
+// hogged keeps the files that handleDescriptors opened.
 var hogged []*os.File
 
 func handleDescriptors(context.Context, bullpen.Task) ([]byte, error) {
-	const most = 256 // so that it does not take a million of them
+	const most = 256 // avoids opening a million of them
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
 		return nil, err
@@ -111,8 +111,8 @@ func handleDescriptors(context.Context, bullpen.Task) ([]byte, error) {
 	return strconv.AppendInt(nil, int64(len(hogged)), 10), nil
 }
 
-// handleCrash ends its process. Where it ends by a signal, the process becomes a
-// shell first: Go's runtime makes something of its own of most signals.
+// handleCrash ends its process. To end by a signal, the process first becomes a shell,
+// because Go's runtime handles most signals itself.
 func handleCrash(_ context.Context, t bullpen.Task) ([]byte, error) {
 	switch way := string(t.Payload); way {
 	case "SIGKILL":

@@ -28,7 +28,7 @@ func wantOutcome(t *testing.T, err error, want bullpen.Outcome) {
 	_ = taskError(t, err, want)
 }
 
-// wantNeverStarted checks that err says that the task never started, and why.
+// wantNeverStarted checks that err means that the task never started, for the reason why.
 func wantNeverStarted(t *testing.T, err, why error) {
 	t.Helper()
 	if _, started := bullpen.OutcomeOf(err); started {
@@ -50,7 +50,7 @@ func testResults(t *testing.T, f Factory) {
 		task("echo", "text"),
 		task("echo", string([]byte{0, 1, 254, 255, '\n', '\r'})),
 		task("echo", strings.Repeat("large ", 50_000)),
-		{Name: "echo"}, // without id
+		{Name: "echo"}, // without an ID
 		task("upper", "straße"),
 		task("big", "0"),
 		task("big", "70000"),
@@ -117,7 +117,7 @@ func testPanic(t *testing.T, f Factory) {
 
 func testGoexit(t *testing.T, f Factory) {
 	s := f.open(t, Options{})
-	for range 3 { // more often than there are workers: none may be lost to it
+	for range 3 { // more often than there are workers, to show that none is lost
 		_, err := s.run(task("goexit", ""))
 		wantOutcome(t, err, bullpen.Panic)
 	}
@@ -126,7 +126,7 @@ func testGoexit(t *testing.T, f Factory) {
 
 func testUnknownTask(t *testing.T, f Factory) {
 	s := f.open(t, Options{})
-	s.works() // by now it is known which tasks there are
+	s.works() // by now the executor knows the workers' tasks
 	if checker, says := s.Executor.(bullpen.Checker); says {
 		if err := checker.Check(task("nobody-serves-this", "x")); !errors.Is(err, bullpen.ErrUnknownTask) {
 			t.Errorf("Check of an unknown task gave %v, want ErrUnknownTask", err)
@@ -142,7 +142,7 @@ func testUnknownTask(t *testing.T, f Factory) {
 
 func testOutputLimit(t *testing.T, f Factory) {
 	s := f.open(t, Options{})
-	for _, size := range []int{1000, 200_000} { // small results and large ones may travel by different ways
+	for _, size := range []int{1000, 200_000} { // small and large results may be transferred in different ways
 		k := task("big", strconv.Itoa(size))
 		k.Limits.Output = size
 		if r, err := s.run(k); err != nil || len(r.Payload) != size {
@@ -215,7 +215,7 @@ func testWorkersRunAtOnce(t *testing.T, f Factory) {
 	var gates []*gate
 	var answers []*answer
 	for range workers {
-		g, a := s.hold(t.Context()) // returns once the task runs, while those before it still do
+		g, a := s.hold(t.Context()) // returns when the task runs, while those before it still do
 		gates, answers = append(gates, g), append(answers, a)
 	}
 	for _, g := range gates {
@@ -228,8 +228,8 @@ func testWorkersRunAtOnce(t *testing.T, f Factory) {
 	}
 }
 
-// testNested lets a task hand work to its own executor and wait for it, deeper
-// than there are workers. It may get a result or an error, but must end.
+// testNested makes a task submit to its own executor and wait, nested deeper than there are
+// workers. It may get a result or an error, but it must end.
 func testNested(t *testing.T, f Factory) {
 	s := f.open(t, Options{Workers: 1, Queue: 1})
 	key := strings.ReplaceAll(t.Name(), " ", "_")

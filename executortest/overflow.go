@@ -8,11 +8,11 @@ import (
 	"github.com/bullpen-run/bullpen"
 )
 
-// queueSize is the bound of the queues that are made to overflow.
+// queueSize is the size of the queues that the tests overflow.
 const queueSize = 3
 
-// plenty is more than a full executor with one worker and such a queue takes,
-// even one that hands several tasks to its worker ahead of time.
+// plenty is more tasks than a full executor with one worker and such a queue accepts, even
+// if it hands several tasks to its worker in advance.
 const plenty = queueSize + 100
 
 func testReject(t *testing.T, f Factory) {
@@ -43,8 +43,7 @@ func testReject(t *testing.T, f Factory) {
 	s.works()
 }
 
-// fill gives tasks until the queue is full: then Submit blocks until its context
-// ends.
+// fill submits tasks until the queue is full, so that Submit blocks until its context ends.
 func (s *subject) fill() []*answer {
 	s.t.Helper()
 	var accepted []*answer
@@ -104,7 +103,7 @@ func testDropOldest(t *testing.T, f Factory) {
 	for i := range answers {
 		answers[i] = s.give(t.Context(), task("echo", "x"))
 	}
-	// What is dropped is told at once, while the worker is still busy.
+	// A dropped task is answered immediately, while the worker is still busy.
 	eventually(t, "a task is dropped from the full queue", func() bool {
 		n := 0
 		for _, a := range answers {
@@ -125,7 +124,7 @@ func testDropOldest(t *testing.T, f Factory) {
 			wantNeverStarted(t, err, bullpen.ErrOverloaded)
 		}
 	}
-	changes := 0 // kept ahead of time by the worker, then dropped, then kept
+	changes := 0 // first held by the worker in advance, then dropped, then kept
 	for i := range dropped[1:] {
 		if dropped[i+1] != dropped[i] {
 			changes++
@@ -152,7 +151,7 @@ func testCloseEndsBlockedSubmit(t *testing.T, f Factory) {
 		blocked <- a
 	}()
 	_ = wait(t.Context(), 20*time.Millisecond) // in most runs Submit blocks by now
-	_ = within(t, "Close", s.Close)            // its error is for the tests of Close
+	_ = within(t, "Close", s.Close)            // the tests of Close check its error
 	var late *answer
 	_ = within(t, "a blocked Submit after Close", func() error { late = <-blocked; return nil })
 	_, err := late.wait(t) // refused, or accepted at the last moment and then failed

@@ -15,20 +15,19 @@ import (
 	"github.com/bullpen-run/bullpen"
 )
 
-// seedVariable names the environment variable that repeats a random test.
+// seedVariable names the environment variable that repeats a random test with its seed.
 const seedVariable = "BULLPEN_SEED"
 
 const (
-	givers       = 4  // goroutines that give tasks
+	givers       = 4  // goroutines that submit tasks
 	tasksOfGiver = 80 // in each round
 	killPause    = 15 * time.Millisecond
 )
 
-// testRandom gives tasks of all kinds from several goroutines, cancels them,
-// lets deadlines pass, kills workers and ends the executor, all at random. What
-// must hold: each accepted task has exactly one outcome (checked for every test
-// at its end), a task that gave a result ran exactly once, and one that never
-// started did not run.
+// testRandom submits tasks of all kinds from several goroutines, cancels them, lets
+// deadlines pass, kills workers and ends the executor, all at random. It checks that each
+// accepted task has exactly one outcome (as every test does at its end), that a task with a
+// result ran exactly once, and that a task that never started did not run.
 func testRandom(t *testing.T, f Factory) {
 	seed := rand.Uint64()
 	if text := os.Getenv(seedVariable); text != "" {
@@ -65,7 +64,7 @@ type randomRound struct {
 	*subject
 
 	factory Factory
-	marks   string // the file to which tasks add a line when they run
+	marks   string // the file to which tasks append a line when they run
 }
 
 func (r *randomRound) run(rng *rand.Rand) {
@@ -80,7 +79,7 @@ func (r *randomRound) run(rng *rand.Rand) {
 	given := make(chan struct{})
 	go func() { all.Wait(); close(given) }() // ends with the givers
 
-	// In half of the rounds the end comes while tasks are still being given.
+	// In half of the rounds, the executor ends while tasks are still being submitted.
 	early := time.NewTimer(time.Duration(1+rng.IntN(60)) * time.Millisecond)
 	defer early.Stop()
 	if rng.IntN(2) == 0 {
@@ -89,11 +88,11 @@ func (r *randomRound) run(rng *rand.Rand) {
 	r.killUntil(given, early.C)
 	ended := begin(r.ending(rng))
 	r.killUntil(given, nil)
-	_ = finish(r.t, "a random ending", ended) // its error is for the tests of endings
+	_ = finish(r.t, "a random ending", ended) // the tests of ending methods check its error
 	r.checkMarks()
 }
 
-// killUntil kills a worker now and then, where it can, until one of two events.
+// killUntil kills a worker now and then, if possible, until one of two events.
 func (r *randomRound) killUntil(given <-chan struct{}, early <-chan time.Time) {
 	r.t.Helper()
 	tick := time.NewTicker(killPause)
@@ -116,7 +115,7 @@ func (r *randomRound) killUntil(given <-chan struct{}, early <-chan time.Time) {
 	}
 }
 
-// ending chooses a way to end the executor.
+// ending chooses an ending method at random.
 func (r *randomRound) ending(rng *rand.Rand) func() error {
 	soon := func(end func(context.Context) error) func() error {
 		after := time.Duration(rng.IntN(20)) * time.Millisecond
@@ -140,7 +139,7 @@ func (r *randomRound) ending(rng *rand.Rand) func() error {
 	}
 }
 
-// give hands over tasks at random, without waiting for them.
+// give submits tasks at random, without waiting for them.
 func (r *randomRound) give(ctx context.Context, rng *rand.Rand, giver int) {
 	for i := range tasksOfGiver {
 		k := r.task(rng, giver*tasksOfGiver+i)
@@ -152,7 +151,7 @@ func (r *randomRound) give(ctx context.Context, rng *rand.Rand, giver int) {
 			own, cancel = context.WithCancel(ctx)
 			time.AfterFunc(time.Duration(rng.IntN(3000))*time.Microsecond, cancel)
 		}
-		// A refusal is one of the things that may happen; the answer has it.
+		// A refusal is allowed; the answer records it.
 		if err := r.Submit(own, k, func(bullpen.Result, error) { cancel() }); err != nil {
 			cancel()
 		}
@@ -187,7 +186,7 @@ func (r *randomRound) task(rng *rand.Rand, number int) bullpen.Task {
 	return k
 }
 
-// checkMarks holds what is said of the tasks against what they did.
+// checkMarks compares the outcomes of the tasks with what they did.
 func (r *randomRound) checkMarks() {
 	r.t.Helper()
 	text, err := os.ReadFile(r.marks)

@@ -7,8 +7,7 @@ import (
 	"github.com/bullpen-run/bullpen"
 )
 
-// testRoom has those who wait for room in an executor that is full of work which is
-// none of theirs.
+// testRoom waits for room in an executor that is full of tasks of other callers.
 func testRoom(t *testing.T, f Factory) {
 	f.roomOr(t)
 	t.Run("Now", func(t *testing.T) {
@@ -20,13 +19,13 @@ func testRoom(t *testing.T, f Factory) {
 	t.Run("WhenTheExecutorEnds", f.testRoomAtTheEnd)
 }
 
-// roomOr ends the test of an executor that does not tell of room.
+// roomOr returns the Room channel, and fails the test if the executor has none.
 func (f Factory) roomOr(t *testing.T) {
 	t.Helper()
 	need(t, "Room", bullpen.Room(f.open(t, Options{}).Executor) != nil, "the executor does not tell when it has room")
 }
 
-// awaitRoom waits until a channel of Room is closed.
+// awaitRoom waits until a Room channel is closed.
 func awaitRoom(t *testing.T, when string, room <-chan struct{}) {
 	t.Helper()
 	timer := time.NewTimer(patience)
@@ -38,7 +37,7 @@ func awaitRoom(t *testing.T, when string, room <-chan struct{}) {
 	}
 }
 
-// crowd gives tasks to an executor until it has no room. They end when the gates open.
+// crowd submits tasks until the executor has no room. They end when the gates open.
 func (s *subject) crowd(workers int) (gates []*gate) {
 	s.t.Helper()
 	for len(gates) < workers || s.Capacity() > 0 {
@@ -54,7 +53,7 @@ func (s *subject) crowd(workers int) (gates []*gate) {
 	return gates
 }
 
-// stays looks whether a channel of Room stays open while nothing happens.
+// stays checks that a Room channel stays open while nothing happens.
 func (s *subject) stays() bool {
 	room := bullpen.Room(s.Executor)
 	timer := time.NewTimer(20 * time.Millisecond)
@@ -86,7 +85,7 @@ func (f Factory) testRoomMade(t *testing.T) {
 	awaitRoom(t, "though all tasks have ended", bullpen.Room(s.Executor))
 }
 
-// testRoomNoneLost asks for room in the moments in which tasks end.
+// testRoomNoneLost calls Room at the moments when tasks end.
 func (f Factory) testRoomNoneLost(t *testing.T) {
 	const workers, rounds = 2, 100
 	s := f.open(t, Options{Workers: workers})

@@ -11,12 +11,13 @@ import (
 	"github.com/bullpen-run/bullpen"
 )
 
-// patience bounds every wait of the suite: an executor that takes longer hangs.
+// patience bounds every wait of the suite. An executor that takes longer is considered
+// hung.
 var patience = time.Minute
 
-// subject is an executor under test. It keeps what became of every task that it
-// was given, and at the end of the test holds each against the rules that hold
-// always. It is an executor itself, without the faster ways of the one inside.
+// subject is an executor under test. It records the outcome of every task, and at the end
+// of the test checks each against the general rules. It is an executor itself, without the
+// faster methods of the one inside.
 type subject struct {
 	bullpen.Executor
 
@@ -27,7 +28,7 @@ type subject struct {
 	answers []*answer // +checklocks:mu
 }
 
-// answer is what became of one task.
+// answer is the outcome of one task.
 type answer struct {
 	task bullpen.Task
 	ctx  context.Context //nolint:containedctx // whose cause the error must have; nothing is run by it
@@ -41,7 +42,8 @@ type answer struct {
 	err      error          // +checklocks:mu
 }
 
-// open makes an executor and sees to its end. Zero options get usual values.
+// open makes an executor and closes it at the end of the test. Zero options get default
+// values.
 func (f Factory) open(t *testing.T, o Options) *subject {
 	t.Helper()
 	if o.Workers == 0 {
@@ -53,17 +55,18 @@ func (f Factory) open(t *testing.T, o Options) *subject {
 	if o.Grace == 0 {
 		o.Grace = 2 * time.Second
 	}
-	t.TempDir() // the first one of a test decides when all go: after the executor, whose tasks write there
+	t.TempDir() // its cleanup runs last, after the executor whose tasks write there
 	e := f.New(t, o)
 	s := &subject{Executor: e, t: t, can: e.Guarantees()}
 	t.Cleanup(func() {
-		_ = within(t, "Close at the end of the test", func() error { return e.Close() }) // its error is for the tests of Close
+		// The tests of Close check its error.
+		_ = within(t, "Close at the end of the test", func() error { return e.Close() })
 		s.verify()
 	})
 	return s
 }
 
-// Submit hands a task over and notes what becomes of it.
+// Submit submits a task and records its outcome.
 func (s *subject) Submit(ctx context.Context, t bullpen.Task, done func(bullpen.Result, error)) error {
 	_, err := s.submit(ctx, t, done)
 	return err
@@ -99,11 +102,11 @@ func (s *subject) submit(ctx context.Context, t bullpen.Task, done func(bullpen.
 	return a, err
 }
 
-// try hands a task over; a refusal is an answer too. The call is bounded.
+// try submits a task, within a time limit. A refusal is an answer too.
 func (s *subject) try(ctx context.Context, t bullpen.Task) *answer {
 	s.t.Helper()
 	var a *answer
-	_ = within(s.t, "Submit of "+t.Name, func() error { // the answer has the error
+	_ = within(s.t, "Submit of "+t.Name, func() error { // the answer holds the error
 		var err error
 		a, err = s.submit(ctx, t, nil)
 		return err
@@ -111,7 +114,7 @@ func (s *subject) try(ctx context.Context, t bullpen.Task) *answer {
 	return a
 }
 
-// give hands a task over, which must be accepted.
+// give submits a task that must be accepted.
 func (s *subject) give(ctx context.Context, t bullpen.Task) *answer {
 	s.t.Helper()
 	a := s.try(ctx, t)
@@ -122,13 +125,13 @@ func (s *subject) give(ctx context.Context, t bullpen.Task) *answer {
 	return a
 }
 
-// run hands a task over and waits for its end.
+// run submits a task and waits for its end.
 func (s *subject) run(t bullpen.Task) (bullpen.Result, error) {
 	s.t.Helper()
 	return s.try(s.t.Context(), t).wait(s.t)
 }
 
-// works checks that the executor still serves.
+// works checks that the executor still runs tasks.
 func (s *subject) works() {
 	s.t.Helper()
 	if r, err := s.run(task("upper", "still there")); err != nil || string(r.Payload) != "STILL THERE" {
@@ -142,7 +145,7 @@ func (a *answer) isRefused() bool {
 	return a.refused
 }
 
-// known reports whether the answer is there.
+// known reports whether the answer has arrived.
 func (a *answer) known() bool {
 	select {
 	case <-a.done:
@@ -152,13 +155,13 @@ func (a *answer) known() bool {
 	}
 }
 
-// wait waits for the answer and ends the test when it does not come.
+// wait waits for the answer, and fails the test if it does not arrive.
 func (a *answer) wait(t *testing.T) (bullpen.Result, error) {
 	t.Helper()
 	return a.waitFor(t, patience)
 }
 
-// waitFor is wait with a bound of its own.
+// waitFor is wait with another time limit.
 func (a *answer) waitFor(t *testing.T, bound time.Duration) (bullpen.Result, error) {
 	t.Helper()
 	timer := time.NewTimer(bound)
@@ -173,7 +176,7 @@ func (a *answer) waitFor(t *testing.T, bound time.Duration) (bullpen.Result, err
 	return a.result, a.err
 }
 
-// verify holds every answer against the rules that hold always.
+// verify checks every answer against the general rules.
 func (s *subject) verify() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -184,7 +187,7 @@ func (s *subject) verify() {
 		case <-a.done:
 		case <-end.C:
 			s.t.Errorf("%s was accepted and has no outcome though the executor has ended", describe(a.task))
-			return // more of them would only wait longer
+			return // further ones would only wait longer
 		}
 		if err := a.check(s.can); err != nil {
 			s.t.Errorf("%s: %v", describe(a.task), err)
@@ -222,7 +225,7 @@ func (a *answer) check(can bullpen.Guarantees) error {
 	return nil
 }
 
-// checkNeverStarted wants a reason that callers can tell.
+// checkNeverStarted checks that the error wraps a documented reason.
 func (a *answer) checkNeverStarted() error {
 	for _, reason := range []error{bullpen.ErrClosed, bullpen.ErrOverloaded, bullpen.ErrUnknownTask, bullpen.ErrRefused, bullpen.ErrStart} {
 		if errors.Is(a.err, reason) {
@@ -247,12 +250,12 @@ func task(name, payload string) bullpen.Task {
 	return bullpen.Task{Name: name, ID: "id-of-" + name, Payload: []byte(payload)}
 }
 
-// within runs a call that must return, and ends the test when it does not. The
-// goroutine of a call that hangs is lost with the test.
+// within makes a call that must return, and fails the test if it does not. The goroutine of
+// a call that hangs is leaked.
 func within(t *testing.T, what string, call func() error) error {
 	t.Helper()
 	result := make(chan error, 1)
-	go func() { result <- call() }() // ends with the call; within waits for it, but for patience at most
+	go func() { result <- call() }() // ends with the call; within waits for it up to patience
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
 	select {
@@ -264,7 +267,7 @@ func within(t *testing.T, what string, call func() error) error {
 	}
 }
 
-// eventually waits until a condition holds and ends the test when it does not.
+// eventually waits until a condition holds, and fails the test if it does not.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	look := time.NewTicker(time.Millisecond)

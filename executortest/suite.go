@@ -1,30 +1,27 @@
-// Package executortest is the contract of [bullpen.Executor] as a suite of
-// tests, which every executor runs:
+// Package executortest tests the contract of [bullpen.Executor]. Every executor runs its
+// test suite:
 //
 //	func TestContract(t *testing.T) {
 //		executortest.Run(t, executortest.Factory{New: newExecutor})
 //	}
 //
-// The tasks of the suite are served by [Handlers]. The same map serves a
-// goroutine pool, a worker process or anything else that runs Go code, and the
-// suite shows that it gives the same results everywhere. Handlers may run in
-// another process: they talk with the suite by payloads, results and files
-// alone.
+// [Handlers] serve the tasks of the suite. The same map works in a goroutine pool, in a
+// worker process or anywhere else that runs Go code, and the suite verifies that the
+// results are the same everywhere. Handlers may run in another process, so they communicate
+// with the suite only by payloads, results and files.
 //
-// [Neighbours] is the second half: what becomes of others, of the host and of
-// the machine when tasks are as bad as they can be.
+// [Neighbours] is the second half of the suite. It tests what misbehaving tasks do to other
+// tasks, to the host and to the machine.
 //
-// What an executor cannot promise where it runs ([bullpen.Guarantees],
-// [Promises]) is not asked of it: the clause is skipped, and says which promise
-// is missing and why. Nothing else is ever skipped, except what needs a worker to
-// be killed when the [Factory] knows no way to do it, and what looks for
-// processes where there is no /proc.
+// If an executor cannot guarantee something where it runs ([bullpen.Guarantees],
+// [Promises]), the clause is skipped, and the message names the missing guarantee and the
+// reason. Apart from that, the suite skips only tests that kill workers, if the [Factory]
+// has no KillWorker, and tests that look for processes, if there is no /proc.
 //
-// The environment variable BULLPEN_REQUIRE turns skips into failures: it is "all",
-// or names promises with commas between them, such as
-// BULLPEN_REQUIRE=MemoryBound,OrphanProof. The names are those of the fields of
-// Guarantees and Promises, and of KillWorker of Factory. BULLPEN_LONG=1 makes the
-// floods of Neighbours as large as they are meant to be.
+// The environment variable BULLPEN_REQUIRE turns skips into failures. Its value is "all",
+// or a comma-separated list such as BULLPEN_REQUIRE=MemoryBound,OrphanProof. The names are
+// the fields of Guarantees and Promises, and KillWorker. BULLPEN_LONG=1 runs the floods of
+// Neighbours at full size.
 package executortest
 
 import (
@@ -37,74 +34,72 @@ import (
 	"github.com/bullpen-run/bullpen"
 )
 
-// Overflow is what an executor does with a task for which its queue has no
-// room.
+// Overflow is the rule of an executor for a task that finds its queue full.
 type Overflow uint8
 
 // The overflow rules.
 const (
-	// Block lets Submit wait for room until its context ends.
+	// Block means that Submit waits for room until its context ends.
 	Block Overflow = iota
-	// Reject lets Submit return [bullpen.ErrOverloaded].
+	// Reject means that Submit returns [bullpen.ErrOverloaded].
 	Reject
-	// DropOldest ends the task that has waited longest with
-	// [bullpen.ErrOverloaded] and takes the new one.
+	// DropOldest means that the longest-waiting task ends with [bullpen.ErrOverloaded], and
+	// the new one is accepted.
 	DropOldest
 )
 
-// Options are what a test of the suite needs of the executor. No field is zero
-// but Overflow, and Bounds except in some clauses of [Neighbours].
+// Options are the requirements of a test on the executor. No field is zero except Overflow,
+// and Bounds except in some clauses of [Neighbours].
 type Options struct {
-	// Workers is how many tasks run at once.
+	// Workers is how many tasks run at a time.
 	Workers int
 	// Queue is how many tasks may wait.
 	Queue    int
 	Overflow Overflow
-	// Grace is how long tasks may go on after they have been asked to end.
+	// Grace is how long tasks may keep running after they were asked to end.
 	Grace time.Duration
-	// Bounds are what each worker is held to. Where a level cannot keep one of
-	// them, the factory leaves it out, and Guarantees or [Promises] say so.
+	// Bounds are the bounds of each worker. If the level cannot enforce one of them, the
+	// factory leaves it out, and Guarantees or [Promises] report that.
 	Bounds Bounds
 }
 
-// Bounds are what one worker may use, with all that it starts. A zero field
-// bounds nothing.
+// Bounds bound what a worker may use, including everything it starts. A zero field means no
+// bound.
 type Bounds struct {
-	// Memory is in bytes, CPU in processors' worth of time.
+	// Memory is in bytes, CPU in processors.
 	Memory int64
 	CPU    float64
-	// PIDs is the most processes and threads.
+	// PIDs is the maximum number of processes and threads.
 	PIDs int
-	// Temp asks for a temporary folder of the worker's own.
+	// Temp requests a separate temporary folder for the worker.
 	Temp bool
 }
 
-// Promises are what an executor keeps and [bullpen.Guarantees] has no word for.
+// Promises are guarantees of an executor that [bullpen.Guarantees] does not contain.
 type Promises struct {
-	// PIDs: Bounds.PIDs is kept.
+	// PIDs: Bounds.PIDs is enforced.
 	PIDs bool
-	// Temp: each worker has a temporary folder of its own, which goes with it.
+	// Temp: each worker has its own temporary folder, which is removed with it.
 	Temp bool
-	// Family: what a worker's tasks have started ends with the worker, also when
+	// Family: everything that a worker's tasks have started ends with the worker, even if
 	// it has detached itself.
 	Family bool
 }
 
-// Factory makes the executors that are tested.
+// Factory makes the executors under test.
 type Factory struct {
-	// New makes an executor whose tasks are served by [Handlers]. The suite
-	// closes it. New ends t when it cannot make one.
+	// New makes an executor whose tasks [Handlers] serve. The suite closes it. If New
+	// cannot make one, it ends t.
 	New func(t *testing.T, o Options) bullpen.Executor
-	// KillWorker kills the worker that runs now, or one of them, by force, and
-	// does nothing when none runs. It is called from the goroutine of the test.
-	// Nil says that workers cannot be killed.
+	// KillWorker kills a running worker by force, or does nothing if none runs. It is
+	// called from the goroutine of the test. Nil means that workers cannot be killed.
 	KillWorker func(t *testing.T, e bullpen.Executor)
-	// Promises says what e keeps besides its Guarantees, when its Options asked
-	// for it. Nil says nothing.
+	// Promises returns what e guarantees in addition to its Guarantees, if its Options
+	// asked for it. Nil means nothing.
 	Promises func(e bullpen.Executor) Promises
-	// JumpClock moves the wall clock that executors of this factory read by d.
-	// Nil says that they have none of their own: then only what contexts say of
-	// the clock jumps.
+	// JumpClock moves the wall clock that executors of this factory read by d. Nil means
+	// that they read no such clock; then the tests change only the deadlines that contexts
+	// report.
 	JumpClock func(d time.Duration)
 }
 
@@ -118,10 +113,9 @@ func (f Factory) promises(e bullpen.Executor) Promises {
 // requireVariable names the environment variable that turns skips into failures.
 const requireVariable = "BULLPEN_REQUIRE"
 
-// need goes on where a promise is kept, and otherwise skips the test, or fails it
-// where the promise is required. why says what cannot be shown without it; of
-// notes, which say why the executor does not keep it, those count that name it,
-// or all.
+// need returns if a promise is kept. Otherwise it skips the test, or fails it if the
+// promise is required. why says what cannot be tested without it. notes say why the
+// executor does not keep it; those that mention the promise are used, or all if none does.
 func need(t *testing.T, promise string, kept bool, why string, notes ...string) {
 	t.Helper()
 	if kept {
@@ -141,7 +135,7 @@ func need(t *testing.T, promise string, kept bool, why string, notes ...string) 
 	t.Skipf("%s is not kept: %s", promise, why)
 }
 
-// A clause is one part of the contract.
+// A clause is a part of the contract.
 type clause struct {
 	name string
 	test func(t *testing.T, f Factory)
@@ -197,8 +191,8 @@ var contract = []clause{
 	{"Random", testRandom},
 }
 
-// Run holds the executors that f makes against the contract, each clause in a
-// subtest of its own, one after the other. It takes some seconds.
+// Run tests the executors that f makes against the contract. Each clause runs in its own
+// subtest, one after another. It takes some seconds.
 func Run(t *testing.T, f Factory) {
 	t.Helper()
 	for _, c := range contract {

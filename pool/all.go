@@ -6,11 +6,11 @@ import (
 	"slices"
 )
 
-// Failures is the error of several tasks or items: how each of them ended, by its
-// index, nil where it was well.
+// Failures is the error of several tasks or items. It holds the error of each, by its
+// index; nil means success.
 type Failures []error
 
-// Error says how many failed, and how the first did.
+// Error returns how many failed, and the first failure.
 func (f Failures) Error() string {
 	first := (*IndexError)(nil)
 	n := 0
@@ -28,7 +28,7 @@ func (f Failures) Error() string {
 	return fmt.Sprintf("%d of %d tasks failed, the first was %v", n, len(f), first)
 }
 
-// Unwrap returns the errors of those that failed, for errors.Is and errors.As.
+// Unwrap returns the errors of the failed tasks, for errors.Is and errors.As.
 func (f Failures) Unwrap() []error {
 	var all []error
 	for i, err := range f {
@@ -39,20 +39,19 @@ func (f Failures) Unwrap() []error {
 	return all
 }
 
-// maxBatch is how many items a batch can count.
+// maxBatch is the maximum number of items in a batch.
 const maxBatch = 1<<31 - 1
 
-// All runs the function for each of args, many of them handed over at once where
-// they are short, and returns the results in the order of args. The error is a
-// [Failures]: each item has its own outcome, also after a panic, Goexit or
-// the end of ctx, which keeps what has not started from starting. When the queue
-// is full and its rule is not Block, no item may have been accepted; then the
-// error says so of all.
+// All runs the function for each of args and returns the results in the order of args.
+// Short items are submitted many at a time. The error is a [Failures]. Each item has its
+// own outcome, even after a panic or Goexit of another one. If ctx ends, items that have
+// not started do not start. If the queue is full and its rule is not Block, it may happen
+// that no item is accepted; then all of them have that error.
 //
-// Items share a place in the queue, those that turn out longer than about 20
-// microseconds soon have one each. About as many as the pool has workers run at
-// once; after each handful other tasks that wait get their turn. At a lane, and at
-// a place with a timeout or a delay, each item is a task of its own.
+// Items share a place in the queue; items longer than about 20 microseconds soon get one
+// each. About as many items as the pool has workers run at a time, and other waiting tasks
+// get their turn after every few. At a lane, and at a place with a timeout or a delay, each
+// item is a task of its own.
 func (f *Func[A, R]) All(ctx context.Context, args []A) ([]R, error) {
 	if len(args) == 0 {
 		return []R{}, nil
@@ -85,18 +84,18 @@ func (f *Func[A, R]) All(ctx context.Context, args []A) ([]R, error) {
 	return values, nil
 }
 
-// alone reports whether each item must be a task.
+// alone reports whether each item must be a task of its own.
 func (f *Func[A, R]) alone() bool {
 	return f.place.lane != nil || f.place.timeout > 0 || f.place.delay > 0
 }
 
-// noneOf is the error for n items of which none was accepted.
+// noneOf returns the error for n items, none of which was accepted.
 func (f *Func[A, R]) noneOf(n int, err error) Failures {
 	return slices.Repeat(Failures{notStarted(f.place.kind, err)}, n)
 }
 
-// launch queues the first of n runners as the rule of the queue says, and others
-// where there is room. When it returns an error, nothing was accepted.
+// launch queues the first of n runners according to the queue's overflow rule, and the
+// others if there is room. If it returns an error, no item was accepted.
 func (b *batch[A, R]) launch(ctx context.Context, n int) error {
 	at := b.f.place
 	if w := at.pool.workerOf(ctx); w != nil {
@@ -119,14 +118,14 @@ func (b *batch[A, R]) launch(ctx context.Context, n int) error {
 	return nil
 }
 
-// results gives the outcomes of a batch that is over.
+// results returns the outcomes of a batch that is over.
 func (b *batch[A, R]) results() ([]R, []error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.answer == nil {
 		return b.values, b.errs
 	}
-	values := make([]R, len(b.values)) // a body runs on that will write there
+	values := make([]R, len(b.values)) // a body that keeps running will write to b.values
 	for i, answered := range b.answer {
 		if !answered {
 			values[i] = b.values[i]
@@ -135,7 +134,7 @@ func (b *batch[A, R]) results() ([]R, []error) {
 	return values, b.errs
 }
 
-// allApart is All with a task for each item.
+// allApart is All with one task for each item.
 func (f *Func[A, R]) allApart(ctx context.Context, args []A) ([]R, error) {
 	values := make([]R, 0, len(args))
 	var errs []error

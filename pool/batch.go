@@ -9,15 +9,15 @@ import (
 	"github.com/bullpen-run/bullpen"
 )
 
-// pace knows how long the items of a function take, to say how many of them are
-// handed over together.
-type pace struct{ mean atomic.Int64 } // nanoseconds an item, 0 is unknown
+// pace tracks how long the items of a function take, to decide how many of them to submit
+// together.
+type pace struct{ mean atomic.Int64 } // nanoseconds per item, 0 if unknown
 
-// handful is how long the items may take that are handed over together: far more
-// than to hand them over, and short for those who wait behind them.
+// handful is how long the items submitted together may take: much longer than submitting
+// them, and short for the tasks that wait behind them.
 const handful = 20 * time.Microsecond
 
-// items says how many items make a handful, up to most.
+// items returns how many items make a handful, up to most.
 func (p *pace) items(most int) int {
 	mean := p.mean.Load()
 	if mean <= 0 {
@@ -26,7 +26,8 @@ func (p *pace) items(most int) int {
 	return max(1, min(int(int64(handful)/mean), most))
 }
 
-// learn notes that n items took d. It follows upwards at once.
+// learn records that n items took d. It adapts to longer times immediately, to shorter ones
+// slowly.
 func (p *pace) learn(d time.Duration, n int) {
 	took := max(int64(d)/int64(n), 1)
 	if mean := p.mean.Load(); took < mean {
@@ -35,42 +36,42 @@ func (p *pace) learn(d time.Duration, n int) {
 	p.mean.Store(took)
 }
 
-// batch is a number of items that some runners share. Each item has an outcome of
-// its own.
+// batch is a number of items that several runners share. Each item has its own outcome.
 type batch[A, R any] struct {
 	f      *Func[A, R]
-	span   *span // nil where the context of the worker serves
+	span   *span // nil if the worker's context is used
 	args   []A
 	values []R
-	out    chan<- *batch[A, R] // gets the batch once all items have ended; has room
-	most   int                 // items that are taken at once
-	task   Future[R]           // the one item, where it is a task of its own; of the caller
+	out    chan<- *batch[A, R] // receives the batch when all items have ended; has room for it
+	most   int                 // maximum number of items claimed at once
+	task   Future[R]           // the only item, if it is a task of its own; used by the caller
 
-	cursor  atomic.Int64 // items from here on are nobody's yet
+	cursor  atomic.Int64 // first item that no runner has claimed
 	left    atomic.Int64 // items that have not ended
-	stopped atomic.Bool  // nothing starts any more
+	stopped atomic.Bool  // no more items start
 
 	mu      sync.Mutex
-	cause   error           // why it was stopped; mu guards what follows
+	cause   error           // why it was stopped; mu guards the fields below
 	dropped error           // why the first runner was taken out of the queue
-	errs    []error         // nil where all was well
-	runners []*runner[A, R] // all there are
-	queued  int             // runners that will look for items, or do so
-	loose   [][2]int        // stretches that were taken back from runners
-	answer  []bool          // items whose body runs on although they were answered
+	errs    []error         // nil if no item failed
+	runners []*runner[A, R] // all runners
+	queued  int             // runners that still look for items
+	loose   [][2]int        // stretches taken back from runners
+	answer  []bool          // items that were answered while their bodies keep running
 }
 
-// runner is what lies in the queue for a batch: it runs stretches of its items.
+// runner is the queued item of a batch: it runs stretches of the batch's items.
 type runner[A, R any] struct {
 	batch *batch[A, R]
-	// word has the item that runs and the end of the stretch, by compare-and-swap:
-	// so what has not started can be taken back, and the runner be answered for.
+	// word holds the index of the running item and the end of the stretch. It changes by
+	// compare-and-swap, so that other goroutines can take back items that have not started,
+	// or answer the running one.
 	word  atomic.Uint64
 	start atomic.Int64 // of the stretch
-	seen  uint64       // word at the last look of relieve, which alone uses it
+	seen  uint64       // word when relieve last looked; used by relieve only
 }
 
-// lostRunner is the word of a runner whose body runs on though it was answered.
+// lostRunner is the word of a runner whose item was answered while its body keeps running.
 const lostRunner = 1<<64 - 1
 
 func newBatch[A, R any](f *Func[A, R], s *span, args []A, out chan<- *batch[A, R]) *batch[A, R] {
@@ -80,7 +81,7 @@ func newBatch[A, R any](f *Func[A, R], s *span, args []A, out chan<- *batch[A, R
 	return b
 }
 
-// hire makes a runner.
+// hire adds a runner.
 func (b *batch[A, R]) hire() *runner[A, R] {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -90,8 +91,8 @@ func (b *batch[A, R]) hire() *runner[A, R] {
 	return r
 }
 
-// claim gives the runner its next stretch; false when there is none, and how many
-// items it has ended instead.
+// claim gives the runner its next stretch. It returns false if there is none, with the
+// number of items that it has ended instead.
 func (b *batch[A, R]) claim(r *runner[A, R]) (ended int64, ok bool) {
 	n := len(b.args)
 	if b.stopped.Load() {
@@ -121,13 +122,13 @@ func (b *batch[A, R]) claim(r *runner[A, R]) (ended int64, ok bool) {
 	}
 	r.start.Store(int64(from))
 	r.word.Store(pack(from, to))
-	if b.stopped.Load() { // stop may have missed it
+	if b.stopped.Load() { // stop may have missed this stretch
 		return r.empty(), false
 	}
 	return 0, true
 }
 
-// empty drops all that a runner has which runs nothing.
+// empty drops all items of a runner that runs none.
 func (r *runner[A, R]) empty() int64 {
 	for {
 		word := r.word.Load()
@@ -142,7 +143,7 @@ func (r *runner[A, R]) empty() int64 {
 	}
 }
 
-// run runs stretches until there are no more, or until others wait too.
+// run runs stretches until there are no more, or until other tasks wait too.
 func (r *runner[A, R]) run(w *worker) {
 	b := r.batch
 	ctx := context.Context(w.ctx)
@@ -150,7 +151,7 @@ func (r *runner[A, R]) run(w *worker) {
 		ctx = b.span.on(w)
 	}
 	if i, end := unpack(r.word.Load()); i == end {
-		before := int64(end) - r.start.Load() // of a stretch whose last item has crashed
+		before := int64(end) - r.start.Load() // a stretch whose last item panicked
 		dropped, ok := b.claim(r)
 		if !ok {
 			b.retire(before + dropped)
@@ -172,18 +173,18 @@ func (r *runner[A, R]) run(w *worker) {
 		_, end := unpack(r.word.Load())
 		w.flush()
 		ended := int64(end) - from
-		if dropped, ok := b.claim(r); !ok { // before it may be over: then nothing of it is touched
+		if dropped, ok := b.claim(r); !ok { // claim first: after the last ended, the batch must not be touched
 			b.retire(ended + dropped)
 			return
 		}
 		b.ended(ended)
 		if b.f.place.pool.work() && b.f.place.try(b.f.place.queueOf(), r) {
-			return // it goes on behind those who wait
+			return // it continues behind the tasks that wait
 		}
 	}
 }
 
-// retire lets a runner go that has ended n items and found no more.
+// retire removes a runner that has ended n items and found no more.
 func (b *batch[A, R]) retire(n int64) {
 	b.mu.Lock()
 	b.queued--
@@ -191,8 +192,8 @@ func (b *batch[A, R]) retire(n int64) {
 	b.ended(n)
 }
 
-// stretch runs the items that the runner has; false when it was answered for
-// meanwhile.
+// stretch runs the items of the current stretch. It returns false if the running item was
+// answered in the meantime.
 func (r *runner[A, R]) stretch(ctx context.Context, w *worker) (ran int, ok bool) {
 	b := r.batch
 	fn, kind := b.f.fn, b.f.place.kind
@@ -207,7 +208,7 @@ func (r *runner[A, R]) stretch(ctx context.Context, w *worker) (ran int, ok bool
 				return ran, false
 			}
 		} else {
-			b.values[i] = value // which nobody reads if the item was answered
+			b.values[i] = value // has no reader if the item was answered
 			if !r.word.CompareAndSwap(pack(i, end), pack(i+1, end)) && !r.step() {
 				w.late()
 				return ran, false
@@ -218,7 +219,7 @@ func (r *runner[A, R]) stretch(ctx context.Context, w *worker) (ran int, ok bool
 	}
 }
 
-// step goes on to the next item; false when the runner was answered for.
+// step moves to the next item. It returns false if the running item was answered.
 func (r *runner[A, R]) step() bool {
 	for {
 		word := r.word.Load()
@@ -232,17 +233,17 @@ func (r *runner[A, R]) step() bool {
 	}
 }
 
-// failed ends the item that runs with err, and goes on to the next.
+// failed ends the running item with err, and moves to the next one.
 func (r *runner[A, R]) failed(w *worker, err error) bool {
 	b := r.batch
 	b.mu.Lock()
 	word := r.word.Load()
-	if word != lostRunner { // otherwise the item has its outcome
+	if word != lostRunner { // otherwise the item already has its outcome
 		i, _ := unpack(word)
 		b.note(i, i+1, err)
 	}
 	b.mu.Unlock()
-	if !r.step() { // then forsake writes another outcome behind this one
+	if !r.step() { // then forsake overwrites this outcome
 		w.late()
 		return false
 	}
@@ -250,7 +251,7 @@ func (r *runner[A, R]) failed(w *worker, err error) bool {
 	return true
 }
 
-// fail writes the outcome of items that did not end well.
+// fail records the error of items.
 func (b *batch[A, R]) fail(from, to int, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -276,8 +277,7 @@ func (b *batch[A, R]) drop(from, to int, err error) {
 	b.fail(from, to, notStarted(b.f.place.kind, err))
 }
 
-// ended counts items that have ended. Behind the last one the batch is touched no
-// more.
+// ended counts items that have ended. After the last one, the batch must not be touched.
 func (b *batch[A, R]) ended(n int64) {
 	out := b.out
 	if n > 0 && b.left.Add(-n) == 0 {
@@ -288,8 +288,8 @@ func (b *batch[A, R]) ended(n int64) {
 func (r *runner[A, R]) stale() bool  { return false }
 func (r *runner[A, R]) named() *kind { return r.batch.f.place.kind }
 
-// crash ends the item that left by a panic or Goexit. Another worker goes on with
-// the next one.
+// crash ends an item that panicked or called Goexit. Another worker continues with the next
+// one.
 func (r *runner[A, R]) crash(w *worker, t thrown) {
 	p := w.pool
 	w.flush()
@@ -303,8 +303,8 @@ func (r *runner[A, R]) crash(w *worker, t thrown) {
 	p.call()
 }
 
-// fail takes the runner out of the batch, with what it has in hand. The batch ends
-// if no other one is there to go on.
+// fail removes the runner from the batch and drops its items. If no other runner is left,
+// the batch ends.
 func (r *runner[A, R]) fail(err error) {
 	b := r.batch
 	i, end := unpack(r.word.Swap(0))
@@ -316,7 +316,7 @@ func (r *runner[A, R]) fail(err error) {
 	if b.dropped == nil {
 		b.dropped = err
 	}
-	err = b.dropped // whoever is the last one
+	err = b.dropped // the first error, whichever runner is the last
 	b.mu.Unlock()
 	if alone {
 		ended += b.halt(err)
@@ -324,7 +324,7 @@ func (r *runner[A, R]) fail(err error) {
 	b.ended(ended)
 }
 
-// forsake answers for the runner while the body of an item runs on.
+// forsake answers the running item while its body keeps running.
 func (r *runner[A, R]) forsake() bool {
 	b := r.batch
 	for {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// halt lets nobody take items any more, and ends those that nobody has. The caller
-// counts them.
+// halt stops runners from claiming items, and drops the items that none has claimed. The
+// caller counts them as ended.
 func (b *batch[A, R]) halt(cause error) (ended int64) {
 	b.mu.Lock()
 	if b.cause == nil {
@@ -28,10 +28,10 @@ func (b *batch[A, R]) halt(cause error) (ended int64) {
 	return ended
 }
 
-// stop ends all items that have not started. Those that run are left to end.
+// stop drops all items that have not started. Running ones continue.
 func (b *batch[A, R]) stop(cause error) {
 	p := b.f.place.pool
-	p.guests.Add(1) // the pool has not ended before these are told
+	p.guests.Add(1) // keeps the pool from ending before these are answered
 	defer p.farewell()
 	ended := b.halt(cause)
 	for _, r := range b.all() {
@@ -50,7 +50,7 @@ func (b *batch[A, R]) all() []*runner[A, R] {
 	return append([]*runner[A, R](nil), b.runners...)
 }
 
-// shorten takes back what a runner has not started.
+// shorten takes back the items that a runner has not started.
 func (r *runner[A, R]) shorten() (from, to int) {
 	for {
 		word := r.word.Load()
@@ -64,8 +64,8 @@ func (r *runner[A, R]) shorten() (from, to int) {
 	}
 }
 
-// wait waits until one of the batches is over. Meanwhile it takes items back that
-// wait behind a long one. When ctx ends it calls stop, once.
+// wait waits until one of the batches is over. Meanwhile it takes back items that wait
+// behind a long one. When ctx ends, it calls stop, once.
 func (f *Func[A, R]) wait(ctx context.Context, out <-chan *batch[A, R], running func() []*batch[A, R], stop func()) *batch[A, R] {
 	select {
 	case b := <-out:
@@ -97,8 +97,8 @@ func (f *Func[A, R]) wait(ctx context.Context, out <-chan *batch[A, R], running 
 	}
 }
 
-// relieve takes back what waits behind an item that turned out long, and calls
-// other runners for it.
+// relieve takes back the items that wait behind a long one, and queues other runners for
+// them.
 func (b *batch[A, R]) relieve() {
 	for _, r := range b.all() {
 		word := r.word.Load()
@@ -108,19 +108,19 @@ func (b *batch[A, R]) relieve() {
 		}
 		for range b.free(r) {
 			if !b.send() {
-				break // r will come for it
+				break // r will claim it
 			}
 		}
 	}
 }
 
-// free lets anybody have what r has not started, item by item. It returns how many
-// runners could serve them.
+// free makes the items that r has not started available to all runners, one by one. It
+// returns how many runners could run them.
 func (b *batch[A, R]) free(r *runner[A, R]) int {
-	b.mu.Lock() // r looks here before it retires
+	b.mu.Lock() // r takes it before it retires
 	defer b.mu.Unlock()
 	if b.stopped.Load() {
-		return 0 // stop has an eye on them
+		return 0 // stop handles them
 	}
 	from, to := r.shorten()
 	for i := from; i < to; i++ {
@@ -129,12 +129,12 @@ func (b *batch[A, R]) free(r *runner[A, R]) int {
 	return min(to-from, b.f.place.pool.most())
 }
 
-// send puts a further runner into the queue if there is room at once.
+// send queues one more runner if there is room immediately.
 func (b *batch[A, R]) send() bool {
 	r := b.hire()
 	if b.f.place.try(b.f.place.queueOf(), r) {
 		return true
 	}
-	r.fail(b.f.place.pool.closedError()) // which counts where the others were taken out of the queue meanwhile
+	r.fail(b.f.place.pool.closedError()) // which counts if the others were removed from the queue meanwhile
 	return false
 }

@@ -1,17 +1,16 @@
 package pool
 
-// caller is one that is blocked at a full queue, with what it brings.
+// caller is a caller blocked at a full queue, and its item.
 type caller struct {
 	next, prev *caller
 	queue      *queue
 	at         *placement
 	item       item
-	told       chan error // room for the one answer: nil is "accepted"
+	told       chan error // has room for the one answer; nil means accepted
 	listed     bool
 }
 
-// waitList has blocked callers, first come first served. The gate's lock guards
-// it.
+// waitList holds blocked callers, first come first served. The gate's lock guards it.
 type waitList struct {
 	first, last *caller
 	n           int

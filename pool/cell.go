@@ -10,10 +10,10 @@ import (
 // slabSize is the number of cells that are made at once.
 const slabSize = 64
 
-// slab has the cells of tasks that follow each other in a group.
+// slab holds the cells of consecutive tasks of a group.
 type slab[A, R any] struct {
-	kind  *kind            // as long as the slab lives: who has run a cell may ask later
-	group *FuncGroup[A, R] // whose tasks these are now
+	kind  *kind            // constant, because the worker of a cell may read it later
+	group *FuncGroup[A, R] // the group that uses the slab now
 	cells [slabSize]cell[A, R]
 }
 
@@ -25,39 +25,40 @@ func newSlab[A, R any](k *kind) *slab[A, R] {
 	return b
 }
 
-// cell is a task of a group. It lies in the queue itself. Who takes it out of the
-// queue owns it; after its start the body's end and the end of Close's grace
-// compete for its state. It is small, as two processors write it.
+// cell is a task of a group. The cell itself is queued. Whoever takes it from the queue
+// owns it. After its start, the end of the body and the end of Close's grace compete for
+// its state. It is small, because two processors write it.
 type cell[A, R any] struct {
-	state uint32 // by compare-and-swap once it was accepted
+	state uint32 // changed by compare-and-swap after acceptance
 	slab  *slab[A, R]
 	arg   A
 	value R // written before the state is cellDone
 }
 
-// clear makes the cell as new, so that nobody sees the values of others. Its slab
-// stays: who has run it may ask for that.
+// clear resets the cell, so that it exposes no values of earlier tasks. It keeps the slab,
+// because the worker of the earlier task may still read it.
 func (c *cell[A, R]) clear() {
 	var arg A
 	var value R
 	c.state, c.arg, c.value = cellOpen, arg, value
 }
 
-// The states of a cell: from open to one of the others, which is then counted.
+// The states of a cell. It moves from open to one of the others, and is then counted as
+// ended.
 const (
 	cellOpen = iota
 	cellDone
-	cellFailed  // the group has the error, or will have it at once
-	cellRefused // it was not accepted
+	cellFailed  // the group has the error, or is about to get it
+	cellRefused // the cell was not accepted
 )
 
-// run runs the task, and those of the same group that the worker has in hand
-// behind it, so that they are counted together.
+// run runs the task, and then the tasks of the same group that the worker has taken in
+// advance, so that they are counted together.
 func (c *cell[A, R]) run(w *worker) {
 	g := c.slab.group
 	for {
 		if g.stopped.Load() || g.ends && g.span.Err() != nil {
-			g.stop(context.Cause(g.span.Context), nil) // it may be about to be called
+			g.stop(context.Cause(g.span.Context), nil) // the watch of the context may be about to call it
 			c.end(g.stopError())
 		} else {
 			c.execute(g, w)
@@ -84,7 +85,7 @@ func (c *cell[A, R]) execute(g *FuncGroup[A, R], w *worker) {
 		c.finish(w, judge(ctx, c.slab.kind, err))
 		return
 	}
-	c.value = value // if the task was answered, nobody looks there any more
+	c.value = value // if the task was answered, the value has no reader
 	if !atomic.CompareAndSwapUint32(&c.state, cellOpen, cellDone) {
 		w.late()
 		return
@@ -93,7 +94,7 @@ func (c *cell[A, R]) execute(g *FuncGroup[A, R], w *worker) {
 	w.unsaid++
 }
 
-// finish ends a task that ran and failed.
+// finish ends a task that failed.
 func (c *cell[A, R]) finish(w *worker, err error) {
 	if !atomic.CompareAndSwapUint32(&c.state, cellOpen, cellFailed) {
 		w.late()
@@ -113,11 +114,11 @@ func (c *cell[A, R]) end(err error) {
 	g.ended(1)
 }
 
-// follow starts the worker's next item without leaving the group, so that the
-// ends of many tasks are published by one step. It returns nil when there is
-// none, and foreign when the item is of another group and has to be run apart.
-// Nothing is left unsaid while such an item runs; that tasks of the same group are
-// said late harms nobody, as Wait waits for them anyway.
+// follow starts the worker's next item without leaving the group, so that the ends of many
+// tasks are published in one step. It returns nil if there is none; foreign means that the
+// item belongs to another group and must be run separately. The ends are reported before
+// such an item runs. Within the group they may be reported late, because Wait waits for all
+// its tasks anyway.
 func (c *cell[A, R]) follow(g *FuncGroup[A, R], w *worker) (next *cell[A, R], foreign bool) {
 	if g.limit != nil || w.measuring || w.guest {
 		return nil, false
@@ -148,11 +149,11 @@ func (c *cell[A, R]) fail(err error) { c.end(err) }
 func (c *cell[A, R]) stale() bool    { return false }
 func (c *cell[A, R]) named() *kind   { return c.slab.kind }
 
-// forsake answers the task while its body runs on.
+// forsake answers the task while its body keeps running.
 func (c *cell[A, R]) forsake() bool {
 	g := c.slab.group
 	if g == nil || !atomic.CompareAndSwapUint32(&c.state, cellOpen, cellFailed) {
-		return false // it has ended, and its worker too is about to
+		return false // it has ended, or its worker is about to leave
 	}
 	g.lost.Store(true)
 	g.failed(c, taskError(c.slab.kind.name, bullpen.Canceled, errForsaken))

@@ -1,7 +1,7 @@
 package pool
 
-// closure is a task without result, context and state of its own. As it is
-// one pointer, it needs no memory besides its place in the queue.
+// closure is a task without result, context and state. It is a single pointer, so it needs
+// no memory other than its place in the queue.
 type closure func()
 
 func (c closure) run(w *worker) {
@@ -30,7 +30,7 @@ func (*namedClosure) stale() bool                 { return false }
 func (c *namedClosure) crash(w *worker, t thrown) { crashed(w, c.kind, t) }
 func (c *namedClosure) named() *kind              { return c.kind }
 
-// crashed counts a closure that left by a panic or Goexit.
+// crashed counts a closure that panicked or called Goexit.
 func crashed(w *worker, k *kind, t thrown) {
 	w.home.outcome(k, t.err(k.name))
 }

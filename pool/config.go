@@ -10,26 +10,26 @@ import (
 	"github.com/bullpen-run/bullpen"
 )
 
-// Overflow is what happens to a task for which a queue has no place.
+// Overflow is the rule for a task that finds its queue full.
 type Overflow uint8
 
 // The overflow rules.
 const (
-	// Block waits for a place until the caller's context ends.
+	// Block waits for a free place until the caller's context ends.
 	Block Overflow = iota
-	// Reject returns bullpen.ErrOverloaded at once.
+	// Reject returns bullpen.ErrOverloaded immediately.
 	Reject
-	// DropOldest takes the place of the task that waits longest among those of
-	// the lowest priority, which ends with bullpen.ErrOverloaded.
+	// DropOldest drops the oldest waiting task of the lowest priority to make room. The
+	// dropped task ends with bullpen.ErrOverloaded.
 	DropOldest
-	// CallerRuns runs the task in the goroutine of the caller, which so brings
-	// no further task meanwhile.
+	// CallerRuns runs the task in the caller's goroutine, which can submit nothing else in
+	// the meantime.
 	CallerRuns
 )
 
 var overflowNames = [...]string{Block: "block", Reject: "reject", DropOldest: "drop oldest", CallerRuns: "caller runs"}
 
-// String returns the words for o.
+// String returns the name of o.
 func (o Overflow) String() string {
 	if int(o) < len(overflowNames) {
 		return overflowNames[o]
@@ -37,8 +37,8 @@ func (o Overflow) String() string {
 	return fmt.Sprintf("overflow(%d)", uint8(o))
 }
 
-// Defaults of a Config. The default of Max is twice GOMAXPROCS; [Stats] shows
-// what it came to.
+// Defaults of a Config. The default of Max is twice GOMAXPROCS; [Stats] reports the value
+// used.
 const (
 	DefaultIdle       = 10 * time.Second
 	DefaultQueue      = 1024
@@ -47,59 +47,58 @@ const (
 	DefaultStuck      = 64
 )
 
-// Config says what a pool is like. The zero value is a pool that works.
+// Config configures a pool. The zero value is valid.
 type Config struct {
 	// Name is used in logs, errors and metrics; empty means "pool".
 	Name string
-	// Min workers are there at once and always, 0 to Max.
+	// Min is the number of workers that always run, 0 to Max.
 	Min int
-	// Max workers run tasks at a time; 0 means twice GOMAXPROCS.
+	// Max is the maximum number of workers; 0 means twice GOMAXPROCS.
 	Max int
-	// Idle is how long a worker above Min waits for a task before it ends; 0
-	// means DefaultIdle.
+	// Idle is how long a worker above Min waits for a task before it exits; 0 means
+	// DefaultIdle.
 	Idle time.Duration
 
-	// Queue is how many tasks may wait; 0 means DefaultQueue. Besides, each
-	// worker that runs tasks of a few microseconds may have up to 15 of them in
-	// hand.
+	// Queue is how many tasks may wait; 0 means DefaultQueue. In addition, a worker that
+	// runs tasks of a few microseconds may have taken up to 15 tasks in advance.
 	Queue int
-	// Overflow is what happens when so many wait; the zero value is Block.
+	// Overflow is the rule for a full queue. The zero value is Block.
 	Overflow Overflow
 
-	// Timeout is the run time of tasks that get a context, unless their place or
-	// their lane says otherwise; 0 means none.
+	// Timeout is the maximum run time of tasks with a context, unless their place or lane
+	// sets another one; 0 means none.
 	Timeout time.Duration
-	// Grace is how long a task that was canceled may go on before its caller is
-	// answered and its worker replaced; 0 means DefaultGrace.
+	// Grace is how long a canceled task may keep running before its caller gets the outcome and
+	// its worker is replaced; 0 means DefaultGrace.
 	Grace time.Duration
 	// CloseGrace is how long Close waits for tasks to end; 0 means
 	// DefaultCloseGrace.
 	CloseGrace time.Duration
-	// Stuck is how many bodies that have overrun their time may run on beside
-	// Max working ones; 0 means DefaultStuck, and negative none. Bodies beyond
-	// that keep their worker's place until they return.
+	// Stuck is how many bodies that have overrun may keep running in addition to Max working ones;
+	// 0 means DefaultStuck, and a negative value none. Bodies beyond that keep occupying
+	// their workers until they return.
 	Stuck int
 
-	// Spin lets a caller who waits for a result look for it for some
-	// microseconds before it parks: faster answers for processor time.
+	// Spin lets a caller that waits for a result poll for some microseconds before it
+	// blocks: results arrive faster, at the cost of processor time.
 	Spin bool
-	// Help lets a caller who waits for a task that has not started run it
-	// himself. So up to as many bodies as there are such callers run besides
-	// those of the workers. Delayed tasks and those of lanes are left to workers.
+	// Help lets a caller that waits for a task run the task itself if it has not started.
+	// So in addition to the workers, each such caller may run one task. Callers do not run
+	// delayed tasks and tasks of lanes.
 	Help bool
 
-	// Handlers are the tasks that Submit serves, by name. They may be nil in
-	// a pool that is not used as a bullpen.Executor.
+	// Handlers are the handlers for [Pool.Submit], by task name. They may be nil if the
+	// pool is not used as a bullpen.Executor.
 	Handlers map[string]bullpen.Handler
-	// Output is the largest result of a handler in bytes; 0 means no bound.
+	// Output is the maximum size of a handler's result in bytes; 0 means no limit.
 	Output int
 
-	// Logger gets the pool's events; nil means none. It may be slow: events it
-	// is too slow for are counted and dropped.
+	// Logger receives the pool's events; nil means none. If it is too slow, events are
+	// counted and dropped.
 	Logger *slog.Logger
 }
 
-// check reports all faults of c at once.
+// check returns an error that lists all faults of c.
 func (c *Config) check() error {
 	var errs []error
 	fault := func(ok bool, format string, args ...any) {
@@ -135,7 +134,7 @@ func (c *Config) check() error {
 	return errors.Join(errs...)
 }
 
-// complete puts in the defaults.
+// complete fills in the defaults.
 func (c *Config) complete() {
 	orDefault := func(d *time.Duration, value time.Duration) {
 		if *d == 0 {

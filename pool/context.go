@@ -12,45 +12,45 @@ import (
 	"github.com/bullpen-run/bullpen"
 )
 
-// taskContext is the context of one task that has a deadline or was submitted
-// with a context that can end. It is made for the task and never used again, so
-// that a body which keeps it sees nothing of later tasks. It is what lies in the
-// queue in the task's place: so the keeper finds it at the worker. What few tasks
-// need lies in more, as each costs the collector its size.
+// taskContext is the context of one task that has a timeout or was submitted with a context
+// that can end. It is made for one task and never reused, so a body that keeps it cannot
+// observe later tasks. It is queued in place of the task, so that the keeper finds it at
+// the worker. Fields that few tasks need are in contextMore, to save work for the garbage
+// collector.
 type taskContext struct {
 	parent  context.Context //nolint:containedctx // it is a context itself
 	head    *head
 	gen     uint64
 	timeout time.Duration
-	worker  *worker      // written before the body gets the context
-	begun   int64        // when the keeper first saw it run; the keeper's
-	asked   atomic.Int64 // when it was canceled, 0 is not
+	worker  *worker      // written before the body receives the context
+	begun   int64        // when the keeper first saw it run; used by the keeper only
+	asked   atomic.Int64 // when it was canceled, or 0
 	ended   atomic.Uint32
 	more    atomic.Pointer[contextMore]
 }
 
-// What ended says.
+// Values of taskContext.ended.
 const (
 	notEnded = iota
 	endedByCancel
 	endedByDeadline
 )
 
-// contextMore is made when somebody asks for it.
+// contextMore is created on demand.
 type contextMore struct {
-	verdict error // of an abandoned task, written before it is lost
+	verdict error // of an abandoned task, written before its state is TaskLost
 
 	mu     sync.Mutex
-	done   chan struct{} // made when asked for; mu guards what follows
+	done   chan struct{} // made on demand; mu guards the fields below
 	closed bool
 	cause  error
-	until  time.Time   // what Deadline said
-	unhook func() bool // ends the watch over parent
+	until  time.Time   // what Deadline returned
+	unhook func() bool // stops watching parent
 	calls  []*func()   // of AfterFunc
-	leave  func()      // ends the timer of a guest; of the goroutine that runs the task
+	leave  func()      // stops the timer of a guest; used by the goroutine that runs the task
 }
 
-// extra gives more, and makes it first.
+// extra returns c.more, and creates it if necessary.
 func (c *taskContext) extra() *contextMore {
 	if m := c.more.Load(); m != nil {
 		return m
@@ -59,7 +59,7 @@ func (c *taskContext) extra() *contextMore {
 	return c.more.Load()
 }
 
-// verdict is the outcome of an abandoned task.
+// verdict returns the outcome of an abandoned task.
 func (h *head) verdict() error {
 	if h.own != nil {
 		if m := h.own.more.Load(); m != nil && m.verdict != nil {
@@ -71,14 +71,14 @@ func (h *head) verdict() error {
 
 var errForsaken = errors.New("it ignored the end of the pool")
 
-// own gives a task a context of its own. ctx is that of the caller.
+// own makes a context for a task. ctx is the caller's context.
 func (at *placement) own(ctx context.Context, h *head) *taskContext {
 	return &taskContext{parent: ctx, head: h, gen: genOf(h.word.Load()), timeout: at.timeout}
 }
 
 func (c *taskContext) run(w *worker) {
 	if c.parent.Done() != nil && c.parent.Err() != nil {
-		c.parentEnded() // nobody has seen it yet
+		c.parentEnded() // not noticed yet
 	}
 	if c.head.begin() {
 		c.head.self.execute(w)
@@ -102,11 +102,11 @@ func (c *taskContext) start(w *worker) {
 	p := w.pool
 	p.stir()
 	if p.state.State() >= Closing {
-		c.cancel(context.Canceled, p.closedError()) // the pool's end may have missed it
+		c.cancel(context.Canceled, p.closedError()) // the pool's shutdown may have missed it
 	}
 }
 
-// visit is start in the goroutine of a caller, where the keeper does not look.
+// visit is start for a task in a caller's goroutine, which the keeper does not watch.
 func (c *taskContext) visit() {
 	p := c.pool()
 	if c.timeout > 0 {
@@ -137,21 +137,21 @@ func (c *taskContext) stop() {
 	}
 }
 
-// running tells that the body runs and that nobody has answered the task.
+// running reports whether the body runs and the task was not answered yet.
 func (c *taskContext) running() bool {
 	word := c.head.word.Load()
 	return genOf(word) == c.gen && stateOf(word) == TaskRunning
 }
 
-// over tells that the task has its outcome from its body. So the context has ended
-// without a step of its own; who asks for more looks here too.
+// over reports whether the body has given the task its outcome. That ends the context
+// without any further step, so code that creates contextMore also checks over.
 func (c *taskContext) over() bool {
 	word := c.head.word.Load()
 	return genOf(word) != c.gen || stateOf(word) == TaskDone
 }
 
-// finish ends the context, once. Who asks for more sets it and then looks whether
-// the context has ended; here it is the other way round, so none is forgotten.
+// finish ends the context, once. Other goroutines create contextMore before they check
+// whether the context has ended; finish does it in the opposite order, so none is missed.
 func (c *taskContext) finish(err, cause error) {
 	how := uint32(endedByCancel)
 	if err == context.DeadlineExceeded { //nolint:errorlint // it is what this package says, or a context
@@ -172,7 +172,7 @@ func (c *taskContext) finish(err, cause error) {
 	}
 }
 
-// finish tells all who have asked.
+// finish closes the Done channel and runs the functions of AfterFunc.
 func (m *contextMore) finish() {
 	m.mu.Lock()
 	if m.done != nil && !m.closed {
@@ -191,23 +191,23 @@ func (m *contextMore) finish() {
 	}
 }
 
-// cancel ends the context, and the task too when it has not started.
+// cancel ends the context, and also the task if it has not started.
 func (c *taskContext) cancel(err, cause error) {
 	c.asked.CompareAndSwap(0, c.pool().now())
 	c.finish(err, cause)
-	c.pool().stir() // its grace has begun
+	c.pool().stir() // its grace begins
 	if cause == nil {
 		cause = err
 	}
 	c.head.revoke(c.gen, fmt.Errorf("task %q: %w", c.named().name, cause))
 }
 
-// parentEnded carries the end of the caller's context over to the task.
+// parentEnded cancels the task because the caller's context has ended.
 func (c *taskContext) parentEnded() { c.cancel(c.parent.Err(), context.Cause(c.parent)) }
 
-// Deadline is the earlier one of the caller's and of the task's own, which counts
-// from when it is asked for first: to read the clock for each task would cost
-// more than many tasks do.
+// Deadline returns the earlier of the caller's deadline and the task's own. The task's own
+// deadline counts from the first call of Deadline, because reading the clock for each task
+// would cost more than many tasks do.
 func (c *taskContext) Deadline() (time.Time, bool) {
 	deadline, ok := c.parent.Deadline()
 	if c.timeout == 0 {
@@ -225,7 +225,7 @@ func (c *taskContext) Deadline() (time.Time, bool) {
 	return deadline, true
 }
 
-// Done is closed at the deadline, when the task is canceled and when it is over.
+// Done is closed at the deadline, and when the task is canceled or over.
 func (c *taskContext) Done() <-chan struct{} {
 	m := c.extra()
 	m.mu.Lock()
@@ -246,8 +246,8 @@ func (c *taskContext) Done() <-chan struct{} {
 	return done
 }
 
-// hook follows the end of the parent at once; without it the keeper sees it at
-// its next tick.
+// hook watches the parent, so that its end takes effect immediately. Without it, the keeper
+// notices at its next tick.
 func (c *taskContext) hook(m *contextMore) {
 	unhook := context.AfterFunc(c.parent, c.parentEnded)
 	m.mu.Lock()
@@ -281,9 +281,9 @@ func (c *taskContext) Value(key any) any {
 	return c.parent.Value(key)
 }
 
-// AfterFunc lets package context derive from c without a goroutine that waits.
+// AfterFunc lets package context derive contexts from c without an extra goroutine.
 func (c *taskContext) AfterFunc(f func()) (stop func() bool) {
-	c.Done() // follows the parent
+	c.Done() // watches the parent
 	m := c.extra()
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -304,19 +304,18 @@ func (c *taskContext) AfterFunc(f func()) (stop func() bool) {
 	}
 }
 
-// look is what the keeper sees of a task.
+// look is what the keeper learns about a task.
 type look struct {
-	fresh bool  // it began, or may end, so that the next tick shall not be late
-	due   int64 // when it overruns, 0 is never
-	why   error // how it has overrun
+	fresh bool  // it has just begun or may end soon, so the next tick must not be late
+	due   int64 // when it overruns, 0 for never
+	why   error // the outcome if it has overrun
 }
 
-// hookAfter is for how long the keeper looks at the caller's context at each tick;
-// for a task that takes longer that context tells.
+// hookAfter is for how long the keeper polls the caller's context at each tick. For longer
+// tasks it uses hook.
 const hookAfter = 5 * tick
 
-// watch is the keeper's look at a task; there is nothing to see of one that does not
-// run.
+// watch checks a task for the keeper. A task that does not run gives an empty look.
 func (c *taskContext) watch(now int64) look {
 	if !c.running() {
 		return look{}
@@ -352,7 +351,7 @@ func (c *taskContext) watch(now int64) look {
 	return l
 }
 
-// late is the outcome of a task that goes on after the grace.
+// late returns the outcome of a task that keeps running after the grace.
 func (c *taskContext) late() error {
 	outcome := bullpen.Canceled
 	if c.ended.Load() == endedByDeadline {
@@ -361,7 +360,7 @@ func (c *taskContext) late() error {
 	return taskError(c.named().name, outcome, fmt.Errorf("went on for longer than %v after its end: %w", c.pool().config.Grace, c.cause()))
 }
 
-// cause is why the context has ended.
+// cause returns why the context has ended.
 func (c *taskContext) cause() error {
 	m := c.extra()
 	m.mu.Lock()

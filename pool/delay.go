@@ -12,22 +12,22 @@ import (
 	"github.com/bullpen-run/bullpen"
 )
 
-// delayed has the tasks of a pool that wait for their time, in a heap with one
-// timer for the first. Each holds a place of its queue from its acceptance on, so
-// that the bound of the queue holds and it gets in when it is due. Lock order:
-// gate, delayed, then the locks of a queue.
+// delayed holds the delayed tasks of a pool, in a heap with one timer for the first. Each
+// task occupies a place of its queue from its acceptance, so that the queue's bound holds
+// and the task can be queued when it is due. Lock order: gate, delayed, the locks of a
+// queue.
 type delayed struct {
-	n atomic.Int64 // how many, until they stand in their queue; written with mu held
+	n atomic.Int64 // number of tasks, until they are queued; written with mu held
 
 	mu    sync.Mutex
-	heap  laterHeap // by due time. mu guards what follows
+	heap  laterHeap // by due time. mu guards the fields below
 	tasks map[*head]*later
 	timer *time.Timer // runs Pool.arrivals; nil before the first task
-	next  int64       // when the timer runs, 0 for never
-	count uint64      // of all tasks so far: those due at the same time keep their order
+	next  int64       // when the timer fires, 0 for never
+	count uint64      // all tasks so far: tasks due at the same time keep their order
 }
 
-// later is a task that waits for its time.
+// later is a delayed task.
 type later struct {
 	item     item
 	head     *head  // nil for items without one
@@ -66,12 +66,12 @@ func (h *laterHeap) Pop() any {
 	return l
 }
 
-// top gives the head of an item that has one.
+// top returns the head of an item that has one.
 func (h *head) top() *head        { return h }
 func (c *taskContext) top() *head { return c.head }
 
-// putLater is put for a task with a delay: it gets a place of the queue now and
-// goes there when it is due.
+// putLater is put for a task with a delay: it takes a place of the queue now, and the task
+// is queued when it is due.
 func (at *placement) putLater(ctx context.Context, q *queue, it item) error {
 	q.in.mu.Lock()
 	got := q.in.room > 0
@@ -89,13 +89,13 @@ func (at *placement) putLater(ctx context.Context, q *queue, it item) error {
 		return err
 	}
 	if c, ok := it.(*taskContext); ok && c.parent.Done() != nil {
-		c.Done() // the end of the caller's context ends the task at once
+		c.Done() // so that the end of the caller's context takes effect immediately
 	}
 	return nil
 }
 
-// passLater is pass for a task with a delay. As it shall not run now, it is
-// refused where others would run in their caller.
+// passLater is pass for a task with a delay. With CallerRuns it refuses the task, because
+// the task must not run now.
 func (g *gate) passLater(ctx context.Context, at *placement, q *queue, it item) error {
 	g.mu.Lock()
 	if err := g.refusal; err != nil {
@@ -128,7 +128,7 @@ func (g *gate) passLater(ctx context.Context, at *placement, q *queue, it item) 
 	return fmt.Errorf("%w: %d tasks wait, the most that may", bullpen.ErrOverloaded, g.bound)
 }
 
-// delay accepts a task that has a place of queue q, unless the pool ends.
+// delay accepts a task that has a place of queue q, unless the pool is shutting down.
 func (p *Pool) delay(at *placement, q *queue, it item) error {
 	d := &p.delayed
 	l := &later{item: it, queue: q, priority: at.priority}
@@ -141,7 +141,7 @@ func (p *Pool) delay(at *placement, q *queue, it item) error {
 		l.due = math.MaxInt64
 	}
 	d.mu.Lock()
-	d.n.Add(1) // before the look at the state: so who ends the pool will find the task
+	d.n.Add(1) // before reading the state, so that the shutdown will find the task
 	if p.ending() {
 		d.n.Add(-1)
 		d.mu.Unlock()
@@ -180,7 +180,7 @@ func (p *Pool) setTimer(now int64) {
 	case next == 0:
 		d.timer.Stop()
 	case d.timer == nil:
-		d.timer = time.AfterFunc(time.Duration(next-now), p.arrivals) // ends at once; the delayed tasks keep the pool
+		d.timer = time.AfterFunc(time.Duration(next-now), p.arrivals) // ends at once; the tasks keep the pool
 	default:
 		d.timer.Reset(time.Duration(next - now))
 	}
@@ -195,7 +195,7 @@ func (d *delayed) remove(l *later) {
 	}
 }
 
-// arrivals puts the tasks that are due into their queues.
+// arrivals queues the tasks that are due.
 func (p *Pool) arrivals() {
 	d := &p.delayed
 	var due, failed []*later
@@ -225,8 +225,8 @@ func (p *Pool) arrivals() {
 	p.lessWaits()
 }
 
-// lessWaits is called when something ended without a worker: there is more room, and
-// it may have been the last in a pool that ends.
+// lessWaits is called when a task has ended without a worker: there is more room, and it
+// may have been the last task of a pool that is shutting down.
 func (p *Pool) lessWaits() {
 	p.madeRoom()
 	if p.ending() {
@@ -234,8 +234,8 @@ func (p *Pool) lessWaits() {
 	}
 }
 
-// arrive is push for an item that has a place. When what waits has been failed
-// meanwhile it returns with what error.
+// arrive is push for an item that already has a place. If the waiting items have been
+// failed in the meantime, it returns the error they were failed with.
 func (q *queue) arrive(pr Priority, it item) error {
 	q.out.mu.Lock()
 	defer q.out.mu.Unlock()
@@ -249,8 +249,8 @@ func (q *queue) arrive(pr Priority, it item) error {
 	return nil
 }
 
-// undelay lets go of a task that has ended while it waited for its time; false
-// when it does not wait for that.
+// undelay releases a delayed task that has ended. It returns false if the task was not
+// delayed or is already queued.
 func (p *Pool) undelay(h *head, gen uint64) bool {
 	d := &p.delayed
 	if d.n.Load() == 0 {
@@ -275,8 +275,8 @@ func (p *Pool) undelay(h *head, gen uint64) bool {
 	return true
 }
 
-// dropDelayed takes out all tasks that wait for their time; no more will come. It
-// ends the timers of lanes too, which have nothing to wait for then.
+// dropDelayed removes and returns all delayed tasks; no more will come. It also stops the
+// timers of lanes, which are no longer needed.
 func (p *Pool) dropDelayed() []item {
 	p.mu.Lock()
 	lanes := p.lanes

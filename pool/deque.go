@@ -1,25 +1,24 @@
 package pool
 
-// item is what waits in a queue and is run by a worker.
+// item is something that waits in a queue and that a worker runs.
 type item interface {
-	// run runs it. The worker calls it once, after taking it from a queue; it
-	// does nothing for an item that has ended meanwhile.
+	// run runs the item. The worker calls it once, after taking the item from a queue. It
+	// does nothing if the item has ended in the meantime.
 	run(w *worker)
-	// fail ends it with err after it was taken from a queue without being run;
-	// it may call back into user code, so that no lock is held. With nil it lets
-	// go of an item that is stale.
+	// fail ends an item with err that was taken from a queue without being run. It may call
+	// user code, so no lock may be held. A nil err releases a stale item.
 	fail(err error)
-	// stale tells that it has ended while it waited: its place is free.
+	// stale reports whether the item ended while it waited, so that its place is free.
 	stale() bool
-	// crash ends it after its body left by a panic or by Goexit.
+	// crash ends an item whose body panicked or called Goexit.
 	crash(w *worker, thrown thrown)
-	// named gives the kind by which it is counted.
+	// named returns the kind that counts the item.
 	named() *kind
 }
 
-// Chunks grow from the least to the most, in items: a small queue costs little,
-// and one of a million has 20 bytes an item: two words and a stamp. The most is
-// what fits into the largest size class of the allocator.
+// Chunks grow from leastChunk to mostChunk items: a small queue costs little, and one of a
+// million takes 20 bytes per item (two words and a stamp). mostChunk items fill the largest
+// size class of the allocator.
 const (
 	leastChunk = 64
 	mostChunk  = 1600
@@ -28,30 +27,29 @@ const (
 // stampUnit is the unit of the stamps in a chunk, in nanoseconds.
 const stampUnit = 1 << 10
 
-// chunk is a stretch of a deque.
+// chunk is a part of a deque.
 type chunk struct {
 	next   *chunk
-	base   int64 // the time that stamps count from
-	head   int   // the first item
-	tail   int   // behind the last item
+	base   int64 // zero of the stamps
+	head   int   // index of the first item
+	tail   int   // index after the last item
 	items  []item
-	stamps []uint32 // time of acceptance after base plus one unit; 0 is not measured
+	stamps []uint32 // time of acceptance minus base, plus 1, in units; 0 if not measured
 }
 
 func newChunk(n int) *chunk {
 	return &chunk{items: make([]item, n), stamps: make([]uint32, n)}
 }
 
-// deque is a first-in first-out list of items that holds little more memory
-// than its items. The lock of its queue guards it.
+// deque is a first-in first-out list of items with little memory overhead. The lock of its
+// queue guards it.
 type deque struct {
 	first, last *chunk
-	spare       *chunk // an empty chunk for the next one
+	spare       *chunk // an empty chunk to reuse
 	n           int
 }
 
-// slot is an item with the time when it was accepted, 0 where that was not
-// measured.
+// slot is an item and the time when it was accepted, 0 if not measured.
 type slot struct {
 	item  item
 	stamp int64
@@ -70,8 +68,7 @@ func (d *deque) push(it item, stamp int64) {
 	d.n++
 }
 
-// stamp gives the short form of a time. What lies beyond an hour after the base
-// is not measured.
+// stamp converts a time to a stamp. Times more than an hour after base are not measured.
 func (c *chunk) stamp(at int64) uint32 {
 	if c.head == c.tail {
 		c.base = at
@@ -102,7 +99,7 @@ func (d *deque) grow() *chunk {
 	return c
 }
 
-// pop takes the first item. The deque is not empty.
+// pop takes the first item. The deque must not be empty.
 func (d *deque) pop() slot {
 	c := d.first
 	for c.head == c.tail {
@@ -117,13 +114,13 @@ func (d *deque) pop() slot {
 	c.head++
 	d.n--
 	if c.head == c.tail {
-		c.head, c.tail = 0, 0 // the warmest memory is used again
+		c.head, c.tail = 0, 0 // reuses the memory that is most likely cached
 	}
 	return s
 }
 
-// popMany takes up to len(items) items, at least one, with their stamps, of which
-// each speaks for weight items. The deque is not empty.
+// popMany takes up to len(items) items, at least one, with their stamps, each of which
+// stands for weight items. The deque must not be empty.
 func (d *deque) popMany(items []item, stamps *[mostOwn]int64, weight uint64) int {
 	c := d.first
 	for c.head == c.tail {
@@ -147,7 +144,7 @@ func (d *deque) popMany(items []item, stamps *[mostOwn]int64, weight uint64) int
 	return k
 }
 
-// unpop puts an item before the first one.
+// unpop inserts an item before the first one.
 func (d *deque) unpop(it item) {
 	c := d.first
 	if c == nil || c.head == 0 && c.tail > 0 {
@@ -177,10 +174,10 @@ func (d *deque) shed() *chunk {
 	return d.first
 }
 
-// join appends all of from, which then is empty.
+// join appends all items of from, which is then empty.
 func (d *deque) join(from *deque) {
 	if d.n == 0 {
-		*d, *from = *from, *d // the empty chunk goes the other way
+		*d, *from = *from, *d // exchanges the empty chunk too
 		return
 	}
 	d.last.next, d.last = from.first, from.last
@@ -189,7 +186,7 @@ func (d *deque) join(from *deque) {
 	d.spare = nil
 }
 
-// compact drops the items that are stale, and returns how many there were.
+// compact removes the stale items and returns their number.
 func (d *deque) compact() int {
 	kept := deque{}
 	before := d.n
@@ -197,7 +194,7 @@ func (d *deque) compact() int {
 		if s := d.pop(); !s.item.stale() {
 			kept.push(s.item, s.stamp)
 		} else {
-			s.item.fail(nil) // lets go of the object
+			s.item.fail(nil) // releases the object
 		}
 	}
 	*d = kept

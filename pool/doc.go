@@ -1,50 +1,47 @@
-// Package pool runs work in the goroutines of this program: short tasks at a few
-// tens of nanoseconds each, long ones with deadlines that are kept towards those
-// who wait.
+// Package pool runs tasks in goroutines of this program. Short tasks cost a few tens of
+// nanoseconds each; for long tasks, the pool keeps deadlines towards the callers that wait.
 //
-// Use this package for Go code that may share the program's memory and fate. For
-// code that must be killed when it overruns, leaks, crashes, or is written in
-// another language, use package process: the same bullpen.Handler serves both.
+// Use this package for Go code that may share the program's memory and may crash with it.
+// Use package process for code that must be killed when it overruns or leaks memory, that
+// may crash, or that is written in another language. The same bullpen.Handler works in
+// both.
 //
-//   - To run a short function and not wait for it: [Pool.Go]; many at once:
-//     [Pool.GoAll].
-//   - To get one result: [Submit], which gives a [Future].
-//   - To run one function for many arguments, without allocating for each:
-//     [NewFunc], then [Func.Call], [Func.Submit], [Func.Group], [Func.All] or
-//     [Func.Map].
-//   - To run some tasks and go on when all have ended: [Pool.Group], and [Run] for
-//     a fixed set without a pool that goes on.
-//   - To give a kind of task a name, a priority, a deadline or a delay:
-//     [Pool.With].
-//   - To bound how many tasks use something at once, such as ten connections to
-//     a database, or how many start in a second: [Pool.Lane]. Package poolhttp
-//     puts an HTTP handler behind one.
-//   - To keep something costly between tasks, such as an interpreter or a
-//     connection: [NewStates] and [NewFuncWithState].
-//   - To run tasks by name, as a bullpen.Executor: Config.Handlers and
-//     [Pool.Submit].
+//   - [Pool.Go] runs a short function without waiting for it, [Pool.GoAll] many.
+//   - [Submit] runs a function and returns a [Future] for its result.
+//   - [NewFunc] makes a function that can be run for many arguments without allocating
+//     memory for each: [Func.Call], [Func.Submit], [Func.Group], [Func.All], [Func.Map].
+//   - [Pool.Group] runs some tasks and waits until all have ended. [Run] does so for a
+//     fixed set of tasks, in a temporary pool.
+//   - [Pool.With] gives a kind of task a name, a priority, a timeout or a delay.
+//   - [Pool.Lane] bounds how many tasks use something at once, such as ten connections to
+//     a database, or how many start per second. Package poolhttp puts an HTTP handler
+//     behind a lane.
+//   - [NewStates] and [NewFuncWithState] reuse something costly for many tasks, such as an
+//     interpreter or a connection.
+//   - Config.Handlers and [Pool.Submit] run tasks by name, as a bullpen.Executor.
 //
-// # What holds
+// # Guarantees
 //
-// Every accepted task has exactly one outcome. An error from a method that submits
-// says that the task was not accepted; a *bullpen.TaskError from one that waits says
-// that it started, and how it ended; any other error says that it never started.
-// Panic and runtime.Goexit end the task, not the program and not the worker's place.
-// Tasks wait in one bounded queue (or their lane's), in order of submission within
-// a priority and a goroutine; what happens when it is full is Config.Overflow.
+// Every accepted task has exactly one outcome. If a method that submits returns an error,
+// the task was not accepted. If a method that waits returns a *bullpen.TaskError, the task
+// started, and the error holds its outcome; any other error means that the task never
+// started. Panic and runtime.Goexit end the task, but neither the program nor the worker.
+// Tasks wait in one bounded queue, the pool's or their lane's. Tasks of the same priority
+// that one goroutine submits keep their order. Config.Overflow is the rule for a full
+// queue.
 //
-// A goroutine cannot be killed. When a task overruns its deadline its caller is
-// answered then, its context ends, another worker takes the place, and the
-// stuck body is counted until it returns; whatever it returns then is dropped.
-// [Pool.Guarantees] says the same in the terms of an executor.
+// A goroutine cannot be killed. When a task overruns its timeout, its context ends, its
+// caller gets the outcome immediately, and another worker replaces the stuck one. The
+// task's body, which is the function that the pool runs for it, is counted as stuck until
+// it returns; its result is dropped. [Pool.Guarantees] describes this for an executor.
 //
-// A task may submit to its own pool and wait: while it does there may be one worker
-// more, so that this cannot hang. The pool knows by the context that the task got,
-// so pass that on. Without it the pool finds out when it has stood still for 20 ms.
-// Only a wait that it cannot see, on a channel of your own or with bullpen.Execute
-// and a foreign context, is left to you.
+// A task may submit to its own pool and wait. To prevent a deadlock, the pool may then run
+// one worker more until the task ends. The pool recognizes such a task by its context, so
+// pass on the context that the task received. Without it, the pool detects the situation
+// when it has made no progress for 20 ms. It cannot detect a task that waits on a channel
+// of your own, or with bullpen.Execute and another context.
 //
-// Drain, Stop and Close end a pool: finish all; finish what has started; cancel. Each
-// tells every caller an outcome. The sources of the design, and how their words
-// map to ours, are in docs/articles.md.
+// Drain, Stop and Close shut down a pool. Drain finishes all tasks, Stop those that have
+// started, and Close cancels them. With each of them, every caller gets an outcome.
+// docs/articles.md lists the sources of the design and maps their terms to those used here.
 package pool

@@ -14,24 +14,22 @@ import (
 // State returns the state of the pool.
 func (p *Pool) State() State { return p.state.State() }
 
-// ending reports whether the pool takes no more tasks.
+// ending reports whether the pool accepts no more tasks.
 func (p *Pool) ending() bool { return p.state.State() != Open }
 
-// Drain takes no more tasks, finishes all that it has, delayed ones too, and
-// ends. When ctx ends first it goes on as Close. The error is nil if all tasks were
+// Drain refuses new tasks, finishes all accepted ones including delayed ones, and shuts
+// down. If ctx ends first, it continues as Close. It returns nil if all tasks were
 // finished; see [bullpen.Executor].
 func (p *Pool) Drain(ctx context.Context) error { return p.end(ctx, Draining) }
 
-// Stop takes no more tasks, fails those that have not started with
-// bullpen.ErrClosed, finishes those that have, and ends. When ctx ends first it
-// goes on as Close. The error is nil if all tasks that had started were finished;
-// see [bullpen.Executor].
+// Stop refuses new tasks, fails those that have not started with bullpen.ErrClosed,
+// finishes those that have, and shuts down. If ctx ends first, it continues as Close. It
+// returns nil if all tasks that had started were finished; see [bullpen.Executor].
 func (p *Pool) Stop(ctx context.Context) error { return p.end(ctx, Stopping) }
 
-// Close takes no more tasks, fails those that have not started, cancels those
-// that have, and ends. Bodies that go on after the grace (Config.CloseGrace) are
-// named in the error; their callers are told that they were canceled, and their
-// goroutines end when they return.
+// Close refuses new tasks, fails those that have not started, cancels those that have, and
+// shuts down. The error names the bodies that go on after the grace (Config.CloseGrace).
+// Their callers get the outcome Canceled, and their goroutines end when they return.
 func (p *Pool) Close() error { return p.end(context.Background(), Closing) }
 
 func (p *Pool) end(ctx context.Context, level State) error {
@@ -52,8 +50,8 @@ func (p *Pool) end(ctx context.Context, level State) error {
 	return errors.Join(p.shortfall(ctx, level, before), p.stuckBodies())
 }
 
-// shortfall is the error of an ending when a stronger one has aborted some of the
-// tasks that it was to finish; before is how many were aborted before it began.
+// shortfall returns an error if a stronger call has aborted some of the tasks that this
+// call had to finish. before is how many were aborted before this call began.
 func (p *Pool) shortfall(ctx context.Context, level State, before uint64) error {
 	n := p.abortedFor(level) - before
 	if n == 0 {
@@ -66,8 +64,8 @@ func (p *Pool) shortfall(ctx context.Context, level State, before uint64) error 
 	return fmt.Errorf("pool %q: %d tasks were aborted: %w", p.config.Name, n, cause)
 }
 
-// abortedFor is how many tasks the end of the pool has aborted of those that an
-// ending is to finish.
+// abortedFor returns how many of the tasks that a call of this level has to finish were
+// aborted by the shutdown.
 func (p *Pool) abortedFor(level State) (n uint64) {
 	if level == Draining {
 		n = p.tallies.unstarted.Load()
@@ -78,7 +76,7 @@ func (p *Pool) abortedFor(level State) (n uint64) {
 	return n
 }
 
-// stuckBodies names what goes on after the end.
+// stuckBodies returns an error that names the bodies that go on after the end.
 func (p *Pool) stuckBodies() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -89,7 +87,7 @@ func (p *Pool) stuckBodies() error {
 		p.config.Name, len(p.left), strings.Join(p.left, ", "))
 }
 
-// atEnd lets f be called when the pool has ended.
+// atEnd registers f to be called when the pool has ended.
 func (p *Pool) atEnd(f func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -102,7 +100,7 @@ func (p *Pool) endings() []func() {
 	return p.closers
 }
 
-// raise makes the ending at least as strong as level.
+// raise makes the shutdown at least as strong as level.
 func (p *Pool) raise(level State) {
 	if !p.moveTo(level) {
 		return
@@ -134,8 +132,8 @@ func (p *Pool) raise(level State) {
 	p.hold(-1)
 }
 
-// moveTo moves the pool to level, or tells that it has come so far already. It holds
-// the pool, until what waits has been told.
+// moveTo moves the pool to level, or returns false if it is already there or beyond. It
+// also holds the pool until the waiting tasks have been failed.
 func (p *Pool) moveTo(level State) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -156,7 +154,7 @@ func (p *Pool) closedError() error {
 	return fmt.Errorf("pool %q: %w", p.config.Name, bullpen.ErrClosed)
 }
 
-// failAll ends items that never started. It returns how many.
+// failAll ends items that never started, and returns their number.
 func (p *Pool) failAll(items []item, reason error) int {
 	for _, it := range items {
 		p.failed(it, reason)
@@ -171,8 +169,8 @@ func (p *Pool) failed(it item, reason error) {
 	it.fail(reason)
 }
 
-// cancelRunning ends the contexts of all that runs, and sees to it that Close
-// does not wait for longer than its grace.
+// cancelRunning ends the contexts of all running tasks, and starts the timer of Close's
+// grace.
 func (p *Pool) cancelRunning(reason error) {
 	close(p.done)
 	p.cancelSpans(reason)
@@ -187,12 +185,12 @@ func (p *Pool) cancelRunning(reason error) {
 		go c.cancel(context.Canceled, reason) // it takes mu; ends at once
 	}
 	if p.state.State() == Closing {
-		p.grace = time.AfterFunc(p.config.CloseGrace, p.giveUp) // ended by tryFinish
+		p.grace = time.AfterFunc(p.config.CloseGrace, p.giveUp) // stopped by tryFinish
 	}
 }
 
-// giveUp ends a Close whose grace is over: what still runs is answered, named
-// and left alone.
+// giveUp ends a Close whose grace is over: tasks that still run are answered, named, and
+// left running.
 func (p *Pool) giveUp() {
 	p.hold(1)
 	p.mu.Lock()
@@ -213,18 +211,17 @@ func (p *Pool) giveUp() {
 		slices.Sort(p.left)
 		p.mu.Unlock()
 	}
-	p.guests.Store(-1 << 32) // callers' goroutines are not waited for any longer
+	p.guests.Store(-1 << 32) // from now on, callers' goroutines are not waited for
 	p.hold(-1)
 }
 
-// forsaker is an item that can be answered while its body goes on, or is about to
-// start.
+// forsaker is an item that can be answered while its body keeps running or is about to start.
 type forsaker interface {
 	// forsake reports whether it has answered a task that had started.
 	forsake() bool
 }
 
-// forsake answers what the worker runs, and says what that is.
+// forsake answers the task that the worker runs, and returns a name for it.
 func (w *worker) forsake() string {
 	p := w.pool
 	p.bench.mu.Lock()
@@ -253,8 +250,9 @@ func (w *worker) forsake() string {
 func (j *job[A, R]) forsake() bool   { return j.giveUpOn(genOf(j.word.Load())) }
 func (c *taskContext) forsake() bool { return c.head.giveUpOn(c.gen) }
 
-// giveUpOn answers a task that a worker has in hand at the end of the pool. One
-// that was not started yet never is; the keeper is kept from answering one that was.
+// giveUpOn answers a task that a worker holds at the end of the pool. A task that has not
+// started never starts. The locks keep the keeper from answering a running one at the same
+// time.
 func (h *head) giveUpOn(gen uint64) (started bool) {
 	p := h.place.pool
 	for {
@@ -276,7 +274,7 @@ func (h *head) giveUpOn(gen uint64) (started bool) {
 	}
 }
 
-// hold keeps the pool from being gone while n is above zero.
+// hold keeps the pool from ending while the sum of all n is above zero.
 func (p *Pool) hold(n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -284,7 +282,7 @@ func (p *Pool) hold(n int) {
 	p.tryFinish()
 }
 
-// tryFinish ends the pool when nothing is left to end. mu is held.
+// tryFinish ends the pool if nothing is left to wait for. mu is held.
 func (p *Pool) tryFinish() {
 	if p.alive > 0 || p.guests.Load() > 0 || !p.ending() || p.state.State() == Closed {
 		return
@@ -304,7 +302,7 @@ func (p *Pool) tryFinish() {
 	close(p.gone)
 }
 
-// quits lets a worker go that has found no work in a pool that ends.
+// quits lets a worker exit that has found no work in a pool that is shutting down.
 func (p *Pool) quits(w *worker) bool {
 	if !p.ending() {
 		return false
@@ -316,7 +314,7 @@ func (p *Pool) quits(w *worker) bool {
 	w.searching = false
 	p.hands.Add(^(delta - 1))
 	if p.work() {
-		p.callOne() // for what came after it had looked
+		p.callOne() // for tasks that arrived after its last look
 	}
 	return true
 }

@@ -12,25 +12,24 @@ type EventKind uint8
 
 // The kinds of events.
 const (
-	// Started: a worker goroutine was started.
+	// Started: a worker goroutine started.
 	Started EventKind = iota + 1
-	// Stopped: it has ended.
+	// Stopped: a worker goroutine has ended.
 	Stopped
-	// KeptAlive: workers have idled for the idle timeout and stay because of
-	// Min; Count says how many there are. Once per timeout.
+	// KeptAlive: workers were idle for the idle timeout and are kept because of Min; Count
+	// is the number of workers. At most one event per timeout.
 	KeptAlive
-	// Panicked: a task left by a panic or by runtime.Goexit; its worker goes on.
+	// Panicked: a task panicked or called runtime.Goexit; its worker goes on.
 	Panicked
-	// Overran: a task was answered at its deadline, or after the grace of its
-	// cancellation, while its body goes on.
+	// Overran: a task got its outcome at its timeout, or after the grace of its
+	// cancellation, while its body keeps running.
 	Overran
-	// Returned: the body of such a task has returned; what it gave is dropped.
+	// Returned: the body of such a task has returned; its result is dropped.
 	Returned
-	// Overloaded: a task found the queue full and was refused, or took the
-	// place of an older one. Once per second at most.
+	// Overloaded: a task found the queue full, and was refused or displaced an older task.
+	// At most one event per second.
 	Overloaded
-	// Dropped: the end of the pool has failed the tasks that waited; Count says
-	// how many.
+	// Dropped: the shutdown of the pool failed the waiting tasks; Count is their number.
 	Dropped
 	// Changed: the pool moved to another state.
 	Changed
@@ -41,7 +40,7 @@ var eventNames = [...]string{
 	Returned: "returned late", Overloaded: "overloaded", Dropped: "dropped", Changed: "pool changed state",
 }
 
-// String returns the words for k.
+// String returns the name of k.
 func (k EventKind) String() string {
 	if k > 0 && int(k) < len(eventNames) {
 		return eventNames[k]
@@ -49,20 +48,20 @@ func (k EventKind) String() string {
 	return fmt.Sprintf("event(%d)", uint8(k))
 }
 
-// Event is one thing that happened in a pool.
+// Event is an event of a pool.
 type Event struct {
 	Time   time.Time
 	Kind   EventKind
-	Worker string // name, empty where the event is of the pool
-	Task   string // name of the task, empty where there is none
+	Worker string // name, empty for events of the pool
+	Task   string // name of the task, empty if there is none
 	Count  int    // of KeptAlive and Dropped
-	// Text says more, for people: error, new state.
+	// Text has details for people: an error or the new state.
 	Text string
-	// Stack is where a task panicked.
+	// Stack is the stack of a task that panicked.
 	Stack string
 }
 
-// String gives the event on one line, without its time and stack.
+// String returns the event on one line, without its time and stack.
 func (e Event) String() string {
 	s := e.Kind.String()
 	if e.Worker != "" {
@@ -80,7 +79,8 @@ func (e Event) String() string {
 	return s
 }
 
-// level is that of the line in the log: workers come and go all the time.
+// level returns the log level. Starts and stops of workers are frequent, so they are debug
+// events.
 func (e Event) level() slog.Level {
 	switch e.Kind {
 	case Panicked, Overran, Overloaded, Dropped:
@@ -92,25 +92,23 @@ func (e Event) level() slog.Level {
 	}
 }
 
-// Feed is a subscription to a pool's events. A reader that is slower than the
-// pool loses events, never slows it. Its methods are safe for concurrent use.
+// Feed is a subscription to a pool's events. A slow reader loses events; it does not slow
+// the pool. The methods are safe for concurrent use.
 type Feed struct {
-	// C gives the events; it is closed by Close and when the pool has ended.
+	// C delivers the events. It is closed by Close and when the pool has ended.
 	C       <-chan Event
 	c       chan Event
 	journal *journal
 	dropped atomic.Uint64
 }
 
-// Events subscribes to what happens from now on; the start of the Min workers
-// is over by then, which [Pool.Stats] tells. buffer is the number of events held
-// for a reader that is late; 0 means 256. On a pool that has ended C is closed
-// at once.
+// Events subscribes to the events from now on. The Min workers have started before, see
+// [Pool.Stats]. buffer is the number of events held for a slow reader; 0 means 256. If the
+// pool has ended, C is closed immediately.
 func (p *Pool) Events(buffer int) *Feed { return p.journal.subscribe(buffer) }
 
-// Dropped returns the number of events that were lost because the buffer was
-// full.
+// Dropped returns the number of events lost because the buffer was full.
 func (f *Feed) Dropped() uint64 { return f.dropped.Load() }
 
-// Close ends the subscription. It may be called again, and at any time.
+// Close ends the subscription. It may be called repeatedly and at any time.
 func (f *Feed) Close() { f.journal.unsubscribe(f) }

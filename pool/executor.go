@@ -9,11 +9,10 @@ import (
 	"github.com/bullpen-run/bullpen"
 )
 
-// A Pool with handlers is an executor that says when there is room.
+// A Pool with handlers is an executor that reports when it has room.
 var _ bullpen.RoomNotifier = (*Pool)(nil)
 
-// served is a bullpen.Task in the pool. The worker writes stats before the task
-// is done.
+// served is a bullpen.Task in the pool. The worker writes stats before the task is done.
 type served struct {
 	task    bullpen.Task
 	handler bullpen.Handler
@@ -22,11 +21,11 @@ type served struct {
 	stats   bullpen.Stats
 }
 
-// Submit hands t over to the handler of its name (Config.Handlers); see
-// [bullpen.Executor]. done is called by a worker, or by who took the task back.
+// Submit submits t to the handler with its name (Config.Handlers); see [bullpen.Executor].
+// done is called by a worker, or by the goroutine that canceled the task.
 //
-// The task always has a context of its own. It costs about a microsecond and a
-// kilobyte, so that for short work [Func] is the better way.
+// The task always has its own context. It costs about a microsecond and a kilobyte, so
+// [Func] is better for short work.
 func (p *Pool) Submit(ctx context.Context, t bullpen.Task, done func(bullpen.Result, error)) error {
 	at, err := p.serves(t)
 	if err == nil && done == nil {
@@ -53,12 +52,12 @@ func (p *Pool) Submit(ctx context.Context, t bullpen.Task, done func(bullpen.Res
 		return err
 	}
 	if ctx.Done() != nil {
-		j.own.Done() // its end is followed at once
+		j.own.Done() // so that the end of ctx takes effect immediately
 	}
 	return nil
 }
 
-// serves finds the place for a task, or says why it is refused.
+// serves returns the placement for a task, or an error if the task must be refused.
 func (p *Pool) serves(t bullpen.Task) (*placement, error) {
 	at := p.handlers[t.Name]
 	if at == nil {
@@ -116,8 +115,8 @@ func (s *served) answer(r *result[[]byte], done func(bullpen.Result, error)) {
 	done(bullpen.Result{Payload: payload, Stats: stats}, err)
 }
 
-// Capacity tells how many more tasks could start now: free workers, and those
-// that may still be started, less the tasks that wait.
+// Capacity returns how many more tasks could start now: free workers, plus workers that may
+// still be started, less the waiting tasks.
 func (p *Pool) Capacity() int {
 	if p.ending() {
 		return 0
@@ -125,22 +124,22 @@ func (p *Pool) Capacity() int {
 	return max(0, int(p.max.Load())-p.handsNow().busy()-p.waiting())
 }
 
-// Room returns a channel that is closed as soon as Capacity is above 0, and when the
-// pool begins to end; see [bullpen.RoomNotifier].
+// Room returns a channel that is closed when Capacity is above 0, and when the pool begins
+// to shut down; see [bullpen.RoomNotifier].
 func (p *Pool) Room() <-chan struct{} {
 	c := p.room.Next()
 	p.madeRoom()
 	return c
 }
 
-// madeRoom tells those who wait for it that there is room, or that none will be.
+// madeRoom notifies the waiters if there is room, or if there will never be any.
 func (p *Pool) madeRoom() {
 	if p.room.HasWaiters() && (p.Capacity() > 0 || p.ending()) {
 		p.room.Notify()
 	}
 }
 
-// Guarantees tells what holds for tasks in goroutines. It costs nothing.
+// Guarantees returns what the pool guarantees for tasks in goroutines. It costs nothing.
 func (p *Pool) Guarantees() bullpen.Guarantees {
 	return bullpen.Guarantees{
 		Exact: true,
@@ -154,7 +153,7 @@ func (p *Pool) Guarantees() bullpen.Guarantees {
 
 var _ bullpen.Checker = (*Pool)(nil)
 
-// Check reports why the pool would refuse t, see [bullpen.Checker].
+// Check reports why the pool would refuse t; see [bullpen.Checker].
 func (p *Pool) Check(t bullpen.Task) error {
 	_, err := p.serves(t)
 	return err

@@ -6,12 +6,12 @@ import (
 	"sync"
 )
 
-// errNil is for a nil function.
+// errNil is returned for a nil function.
 var errNil = errors.New("pool: the function is nil")
 
-// Func is a typed function whose tasks run in a pool. Its argument travels by
-// value, and with [Func.Call], [Future.Take] or a group no memory is allocated
-// for a task. All methods are safe for concurrent use.
+// Func is a typed function whose tasks run in a pool. Its argument is passed by value.
+// [Func.Call], [Future.Take] and groups allocate no memory per task. All methods are safe
+// for concurrent use.
 type Func[A, R any] struct {
 	place *placement
 	fn    func(context.Context, A) (R, error)
@@ -20,18 +20,17 @@ type Func[A, R any] struct {
 	pace  pace      // of batches
 }
 
-// NewFunc makes a typed function of fn at a pool, a lane or a place. It panics
-// where fn is nil.
+// NewFunc makes a typed function of fn at a pool, a lane or a place. It panics if fn is
+// nil.
 //
-// The context that fn gets ends when the pool is closed. Where the place has a
-// timeout, or the context of the submission can end or has values, the task has
-// a context of its own (one allocation) that follows both; otherwise it is the
-// worker's.
+// The context that fn gets ends when the pool is closed. If the place has a timeout, or the
+// context passed to Submit can end or has values, the task has its own context (one
+// allocation), which follows both; otherwise it uses the worker's.
 func NewFunc[A, R any](on Target, fn func(context.Context, A) (R, error)) *Func[A, R] {
 	return &Func[A, R]{place: on.at(), fn: fn}
 }
 
-// job makes a task that is ready to be put into a queue.
+// job makes a task that is ready to be queued.
 func (f *Func[A, R]) job(ctx context.Context, a A) (*job[A, R], item) {
 	j, _ := f.free.Get().(*job[A, R])
 	if j == nil {
@@ -42,7 +41,7 @@ func (f *Func[A, R]) job(ctx context.Context, a A) (*job[A, R], item) {
 	return j, j.ready(ctx)
 }
 
-// ready makes a filled task one that waits, and says what to queue for it.
+// ready marks a filled task as queued, and returns the item to queue for it.
 func (j *job[A, R]) ready(ctx context.Context) item {
 	j.submitted()
 	if j.place.timeout == 0 && ctx == context.Background() {
@@ -52,8 +51,8 @@ func (j *job[A, R]) ready(ctx context.Context) item {
 	return j.own
 }
 
-// Submit hands a task over. The error says why it was not accepted; see [Config]
-// for what a full queue does. When ctx ends, the task is canceled.
+// Submit submits a task. An error means that the task was not accepted; see [Config] for
+// the rules for a full queue. If ctx ends, the task is canceled.
 func (f *Func[A, R]) Submit(ctx context.Context, a A) (Future[R], error) {
 	j, it := f.job(ctx, a)
 	gen := genOf(j.word.Load())
@@ -65,8 +64,8 @@ func (f *Func[A, R]) Submit(ctx context.Context, a A) (Future[R], error) {
 	return Future[R]{&j.result, gen}, nil
 }
 
-// Call hands a task over and waits for its result: Submit and Take in one.
-// When ctx ends first, the task is canceled, and Call waits no longer.
+// Call submits a task and waits for its result: Submit and Take in one call. If ctx ends
+// first, the task is canceled, and Call returns.
 func (f *Func[A, R]) Call(ctx context.Context, a A) (R, error) {
 	if f.place.pool.config.Help && f.place.lane == nil && f.place.delay == 0 {
 		return f.callHere(ctx, a)
@@ -83,7 +82,7 @@ func (f *Func[A, R]) Call(ctx context.Context, a A) (R, error) {
 	return r, err
 }
 
-// callHere is Call where the caller helps: nobody else need know of the task.
+// callHere is Call for a pool with Help: the task never enters a queue.
 func (f *Func[A, R]) callHere(ctx context.Context, a A) (R, error) {
 	var none R
 	if ctx != context.Background() {
@@ -102,8 +101,8 @@ func (f *Func[A, R]) callHere(ctx context.Context, a A) (R, error) {
 	return j.take(gen, false)
 }
 
-// Submit hands fn over as one task, at a pool, a lane or a place. It allocates
-// the task; [NewFunc] does not.
+// Submit submits fn as one task to a pool, a lane or a place. It allocates memory for the
+// task; see [NewFunc] to avoid that.
 func Submit[R any](ctx context.Context, on Target, fn func(context.Context) (R, error)) (Future[R], error) {
 	if fn == nil {
 		return Future[R]{}, errNil

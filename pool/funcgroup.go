@@ -8,67 +8,66 @@ import (
 	"sync/atomic"
 )
 
-// ErrGroupOver is what Go of a group returns after its Wait has ended: make a new
-// group for more tasks.
+// ErrGroupOver is returned by Go of a group after its Wait has returned. Make a new group
+// for more tasks.
 var ErrGroupOver = errors.New("the group has ended: make a new one for more tasks")
 
-// IndexError says which of several tasks failed.
+// IndexError is the error of one of several tasks.
 type IndexError struct {
 	// Index counts the accepted tasks in the order of submission, from 0.
 	Index int
-	// Err is how the task ended.
+	// Err is the error of the task.
 	Err error
 }
 
-// Error names the task.
+// Error returns the index and the error of the task.
 func (e *IndexError) Error() string { return fmt.Sprintf("task %d: %v", e.Index, e.Err) }
 
 // Unwrap returns Err.
 func (e *IndexError) Unwrap() error { return e.Err }
 
-// FuncGroup is a group of tasks of one typed function, whose results come in the
-// order of submission. For a task nothing is allocated, unless its place has a
-// timeout or a delay (about two hundred bytes then). All methods are safe for
-// concurrent use.
+// FuncGroup is a group of tasks of one typed function, with results in the order of
+// submission. A task allocates nothing, unless its place has a timeout or a delay (then
+// about two hundred bytes). All methods are safe for concurrent use.
 type FuncGroup[A, R any] struct {
 	span  span
 	f     *Func[A, R]
 	rule  ErrorRule
-	limit chan struct{} // has a token for each task, where a limit is set
-	ends  bool          // the caller's context may end
-	apart bool          // tasks have contexts of their own, and are jobs
+	limit chan struct{} // has a token for each task; nil without a limit
+	ends  bool          // the caller's context can end
+	apart bool          // tasks have their own contexts, and are jobs
 	spare *sync.Pool    // of *slab[A, R]
-	host  *worker       // whose task made the group, nil for others
+	host  *worker       // worker whose task made the group, or nil
 	queue *queue        // where all its tasks wait
 
 	slabs []*slab[A, R] // queue.in.mu guards these three
-	n     uint64        // tasks that were brought, those included that were refused
-	over  bool          // it takes no more
+	n     uint64        // submitted tasks, including refused ones
+	over  bool          // no more tasks are accepted
 
-	done    atomic.Uint64 // tasks that have ended, but those that a worker has not said yet
-	target  atomic.Uint64 // when to ring: that many plus one have ended
-	stopped atomic.Bool   // nothing starts any more
-	lost    atomic.Bool   // bodies run on whose tasks were answered
-	bell    chan struct{} // room for one; for Wait
+	done    atomic.Uint64 // tasks that have ended, except those that workers have not reported yet
+	target  atomic.Uint64 // 1 + the value of done at which to ring the bell; 0 is never
+	stopped atomic.Bool   // no more tasks start
+	lost    atomic.Bool   // some tasks were answered while their bodies keep running
+	bell    chan struct{} // for Wait; has room for one
 
 	mu     sync.Mutex
-	jobs   []*groupJob[A, R] // mu guards what follows
-	room   []groupJob[A, R]  // for the next jobs
+	jobs   []*groupJob[A, R] // mu guards the fields below
+	room   []groupJob[A, R]  // preallocated jobs
 	fails  map[any]error     // by *cell or *groupJob
 	cause  error             // why the group was stopped
 	first  any               // the task that failed first
-	unhook func() bool       // ends the watch over the caller's context
+	unhook func() bool       // stops watching the caller's context
 
-	waited  sync.Mutex // held by Wait; guards what follows
+	waited  sync.Mutex // held by Wait; guards the fields below
 	ready   bool
 	results []R
 	errs    []error
 	err     error
 }
 
-// Group makes a group. Its tasks get a context that ends with ctx, at the first
-// failure where the rule is [FirstError], and when Wait returns. It costs less
-// than a microsecond and some hundred bytes.
+// Group makes a group. The context of its tasks ends with ctx, at the first failure if the
+// rule is [FirstError], and when Wait returns. A group costs less than a microsecond and
+// some hundred bytes.
 func (f *Func[A, R]) Group(ctx context.Context, c GroupConfig) *FuncGroup[A, R] {
 	return f.group(ctx, c, &f.slabs)
 }
@@ -89,14 +88,13 @@ func (f *Func[A, R]) group(ctx context.Context, c GroupConfig, spare *sync.Pool)
 	return g
 }
 
-// Go hands over a task. It waits while the group has as many tasks as its limit
-// allows, and then as the rule of the queue says. An error says why the task was
-// not accepted: the group was stopped, by its context or by a failure; it has
-// ended ([ErrGroupOver]); the queue is full or closed.
+// Go submits a task. It waits while the group has reached its limit, and then follows the
+// queue's overflow rule. It returns an error if the task was not accepted: the group was
+// stopped by its context or by a failure, the group has ended ([ErrGroupOver]), or the
+// queue is full or closed.
 //
-// A task that adds tasks to its own group must not have to wait for that: give
-// such a group no limit and room in the queue, or let the task make a group of its
-// own with its context.
+// A task that adds tasks to its own group must not block doing so. Give such a group no
+// limit and enough room in the queue, or let the task make its own group with its context.
 func (g *FuncGroup[A, R]) Go(a A) error {
 	in := &g.queue.in
 	if g.limit != nil || g.apart || g.queue.lane != nil || in.used.Load() == 0 && g.span.pool.idle() {
@@ -119,14 +117,14 @@ func (g *FuncGroup[A, R]) Go(a A) error {
 	return nil
 }
 
-// idle reports whether the next task may go straight to a worker.
+// idle reports whether the next task can go directly to a worker.
 func (p *Pool) idle() bool {
 	h := p.handsNow()
 	return h.searching() == 0 && (h.parked() > 0 || h.size() < p.most()) && !p.work()
 }
 
-// cell gives the next cell; nil when the group takes no more tasks. queue.in.mu
-// is held.
+// cell returns the next cell, or nil if the group accepts no more tasks. queue.in.mu is
+// held.
 func (g *FuncGroup[A, R]) cell() *cell[A, R] {
 	if g.over || g.stopped.Load() {
 		return nil
@@ -185,7 +183,7 @@ func (g *FuncGroup[A, R]) goSlowly(a A) error {
 	return nil
 }
 
-// enter waits for the limit.
+// enter waits until the limit allows one more task.
 func (g *FuncGroup[A, R]) enter() error {
 	if g.limit == nil {
 		return nil
@@ -204,7 +202,7 @@ func (g *FuncGroup[A, R]) enter() error {
 	}
 }
 
-// leave makes room in the limit.
+// leave returns n places to the limit.
 func (g *FuncGroup[A, R]) leave(n uint64) {
 	if g.limit != nil {
 		for range n {
@@ -213,8 +211,8 @@ func (g *FuncGroup[A, R]) leave(n uint64) {
 	}
 }
 
-// yields says that the task which made the group waits for it: there may be one
-// worker more until it ends.
+// yields declares that the task which made the group waits for it: the pool may run one
+// worker more until that task ends.
 func (g *FuncGroup[A, R]) yields() {
 	if g.host != nil {
 		g.host.waits()
@@ -222,7 +220,7 @@ func (g *FuncGroup[A, R]) yields() {
 	}
 }
 
-// refusal says why the group takes no more tasks.
+// refusal returns the reason why the group accepts no more tasks.
 func (g *FuncGroup[A, R]) refusal() error {
 	g.queue.in.mu.Lock()
 	defer g.queue.in.mu.Unlock()
@@ -232,8 +230,8 @@ func (g *FuncGroup[A, R]) refusal() error {
 	return fmt.Errorf("the group takes no more tasks: %w", context.Cause(g.span.Context))
 }
 
-// ended counts n tasks that have ended, and tells Wait when they were the last.
-// Their outcomes were written before.
+// ended counts n tasks that have ended, and wakes Wait if they were the last ones. Their
+// outcomes were written before.
 func (g *FuncGroup[A, R]) ended(n uint64) (told bool) {
 	g.leave(n)
 	done := g.done.Add(n)
@@ -247,7 +245,7 @@ func (g *FuncGroup[A, R]) ended(n uint64) (told bool) {
 	return false
 }
 
-// say counts the tasks of the group that the worker has ended and not said so.
+// say reports the tasks of the group that the worker has ended but not reported yet.
 func (g *FuncGroup[A, R]) say(w *worker) {
 	if n := w.unsaid; n > 0 {
 		w.unsaid = 0

@@ -6,16 +6,17 @@ import (
 	"sync"
 )
 
-// Future is a task's result to come. It is a value: copies mean the same task.
-// Its methods are safe for concurrent use. The zero Future has been taken.
+// Future is the future result of a task. It is a value: its copies refer to the same task.
+// Its methods are safe for concurrent use. The zero Future behaves as one whose result was
+// taken.
 type Future[T any] struct {
 	task *result[T]
 	gen  uint64
 }
 
-// Wait waits until the task has ended, or until ctx ends, which leaves the task
-// alone. The error is a *bullpen.TaskError if the task started, and another one
-// if it did not, or if ctx ended. Wait may be called many times.
+// Wait waits until the task has ended or ctx ends; the end of ctx does not affect the task.
+// The error is a *bullpen.TaskError if the task started, and another error if it did not
+// start or ctx ended. Wait may be called many times.
 func (f Future[T]) Wait(ctx context.Context) (T, error) {
 	var none T
 	if f.task == nil || !f.task.keep(f.gen) {
@@ -31,9 +32,9 @@ func (f Future[T]) Wait(ctx context.Context) (T, error) {
 	return f.task.read()
 }
 
-// Take is a Wait after which the future, and every copy of it, is spent: its
-// memory serves the next task, so that nothing is allocated for one. When ctx
-// ends first the future is as before.
+// Take is a Wait after which the future and all its copies are no longer usable: the next
+// task reuses their memory, so a task allocates nothing. If ctx ends first, the future
+// stays usable.
 func (f Future[T]) Take(ctx context.Context) (T, error) {
 	if f.task == nil {
 		var none T
@@ -47,7 +48,7 @@ func (f Future[T]) Take(ctx context.Context) (T, error) {
 	return f.task.take(f.gen, mine)
 }
 
-// read gives the outcome of a task that is over and kept.
+// read returns the outcome of a task that is over and kept.
 func (r *result[R]) read() (R, error) {
 	if stateOf(r.word.Load()) == TaskLost {
 		var none R
@@ -56,8 +57,8 @@ func (r *result[R]) read() (R, error) {
 	return r.value, r.err
 }
 
-// take gives the outcome of a task that is over, and the object back. With mine
-// the flag hasWaiter is the caller's.
+// take returns the outcome of a task that is over, and releases the object. If mine is
+// true, the caller holds the flag hasWaiter.
 func (r *result[R]) take(gen uint64, mine bool) (R, error) {
 	var none R
 	for {
@@ -69,7 +70,7 @@ func (r *result[R]) take(gen uint64, mine bool) (R, error) {
 			if mine {
 				r.word.And(^uint64(hasWaiter))
 			}
-			return r.read() // others hold it: the collector frees it
+			return r.read() // others hold it: the garbage collector frees it
 		case word&hasWaiter != 0 && !mine:
 			if !r.keep(gen) {
 				return none, ErrTaken
@@ -87,20 +88,20 @@ func (r *result[R]) take(gen uint64, mine bool) (R, error) {
 	}
 }
 
-// leaveToQueue frees a task that its queue still holds, and leaves it to the
-// queue to give the object back; false when the queue has let go meanwhile.
+// leaveToQueue frees a task that its queue still holds, and leaves it to the queue to
+// release the object. It returns false if the queue has let go in the meantime.
 func (r *result[R]) leaveToQueue(next uint64) bool {
 	return r.word.CompareAndSwap(next|uint64(TaskTaken), next|uint64(TaskFree))
 }
 
-// Done returns a channel that is closed when the task has ended. For a future
-// that was taken it is closed.
+// Done returns a channel that is closed when the task has ended. It is also closed if the
+// result was taken.
 func (f Future[T]) Done() <-chan struct{} {
 	if f.task == nil || !f.task.keep(f.gen) {
 		return closedChannel()
 	}
 	if own := f.task.own; own != nil && own.parent.Done() != nil {
-		own.Done() // from now on the end of the caller's context is seen at once
+		own.Done() // from now on the task notices the end of the caller's context immediately
 	}
 	return f.task.ended()
 }
@@ -111,11 +112,11 @@ var closedChannel = sync.OnceValue(func() chan struct{} {
 	return c
 })
 
-// Cancel takes the task back. If it waits, it ends at once with an error that
-// wraps cause and says that it never started. If it runs, its context ends, and
-// the task has its outcome when the body returns, or after the pool's grace; a
-// body without a context of its own (no timeout, submitted with a context that
-// cannot end) goes on. cause nil means context.Canceled.
+// Cancel cancels the task; a nil cause means context.Canceled. A task that waits ends
+// immediately, with an error that wraps cause and means that it never started. If the task
+// runs, its context ends, and the task gets its outcome when its body returns or after the
+// pool's grace. A body without its own context (no timeout, submitted with a context that
+// cannot end) keeps running.
 func (f Future[T]) Cancel(cause error) {
 	if f.task == nil || !f.task.keep(f.gen) {
 		return

@@ -9,33 +9,33 @@ import (
 	"github.com/bullpen-run/bullpen"
 )
 
-// gate bounds what waits: in all shards of the pool together, or in a lane. A
-// place is a credit. Callers' sides of queues hold some; a worker that takes a
-// task puts its credit into free, from where the next caller who has none
-// fetches them. So the bound holds exactly and no counter is written by all.
+// gate bounds how many items wait: in all shards of the pool together, or in a lane. A
+// place is a credit. The callers' side of each queue holds some credits. A worker that
+// takes an item returns its credit to freed, from where the next caller without credits
+// collects them. So the bound is exact, and no single counter is written by all.
 type gate struct {
 	pool     *Pool
 	bound    int
 	overflow Overflow
 	queues   []*queue // whose places these are
 
-	// dead is how many items in the queues are stale. For a moment it may be less,
-	// between the end of an item that was just taken out, and its forget.
+	// dead is the number of stale items in the queues. It may be too low for a moment, if a
+	// worker takes out an item that has ended before forget has counted it.
 	dead    atomic.Int64
-	freed   atomic.Int64 // places that were given back
-	delayed atomic.Int64 // places that delayed tasks hold
-	blocked atomic.Int64 // callers in waiting; written with mu held
+	freed   atomic.Int64 // places returned
+	delayed atomic.Int64 // places held by delayed tasks
+	blocked atomic.Int64 // blocked callers in waiting; written with mu held
 
 	mu      sync.Mutex
 	waiting waitList // guarded by mu
-	refusal error    // why nobody gets in any more; guarded by mu
+	refusal error    // why no more items are accepted; guarded by mu
 }
 
-// free gives k places back.
+// free returns k places.
 func (g *gate) free(k int) { g.freed.Add(int64(k)) }
 
-// collect takes the places that were given back. When they are owed, by tasks
-// that came back into the queue, there are none.
+// collect takes the places that were returned. If items were given back to the queue, the
+// balance may be negative; then collect takes none.
 func (g *gate) collect() int {
 	n := g.freed.Swap(0)
 	if n < 0 {
@@ -45,11 +45,11 @@ func (g *gate) collect() int {
 	return int(n)
 }
 
-// pass is the way in for a caller who found no place at queue q. It returns nil
-// if and only if the item was accepted.
+// pass admits the item of a caller that found no place in q, according to the overflow
+// rule. It returns nil if and only if the item was accepted.
 func (g *gate) pass(ctx context.Context, at *placement, q *queue, it item) error {
 	if q.lane == nil && g.pool.hand(it, true) {
-		return nil // there is a worker that nothing waits for
+		return nil // a worker was free
 	}
 	g.mu.Lock()
 	switch {
@@ -65,7 +65,7 @@ func (g *gate) pass(ctx context.Context, at *placement, q *queue, it item) error
 	}
 	overflow := g.overflow
 	if overflow == DropOldest && g.delayed.Load() >= int64(g.bound) {
-		overflow = Reject // none of those who wait has come so far that it could be dropped
+		overflow = Reject // all waiting tasks are delayed, and those are not dropped
 	}
 	switch overflow {
 	case Block:
@@ -83,8 +83,8 @@ func (g *gate) pass(ctx context.Context, at *placement, q *queue, it item) error
 	}
 }
 
-// fetch gets a place for q and lets use use it; false when there is none. Others who
-// need no grant may be faster to take what was granted. mu is held.
+// fetch gets a place of q and calls use to fill it. It returns false if there is none. It
+// retries because other callers may take the granted places first. mu is held.
 func (g *gate) fetch(q *queue, use func()) bool {
 	for g.grant(q) {
 		q.in.mu.Lock()
@@ -100,11 +100,11 @@ func (g *gate) fetch(q *queue, use func()) bool {
 	return false
 }
 
-// grant gets at least one place for the callers' side of q: of those given back,
-// or of what other shards hold. mu is held.
+// grant gives at least one place to the callers' side of q, from those returned or held by
+// other shards. mu is held.
 func (g *gate) grant(q *queue) bool {
 	q.in.mu.Lock()
-	some := q.in.room > 0 // a worker has just taken what had no other place
+	some := q.in.room > 0 // takeFresh has just returned places here
 	q.in.mu.Unlock()
 	if some {
 		return true
@@ -127,8 +127,8 @@ func (g *gate) grant(q *queue) bool {
 	return true
 }
 
-// replace takes the place of the oldest item. mu is held when it is called, and
-// free when it returns.
+// replace gives the place of the oldest item to the new one. mu is held on entry and
+// released on return.
 func (g *gate) replace(ctx context.Context, at *placement, q *queue, it item) error {
 	q.out.mu.Lock()
 	old, ok := q.oldest()
@@ -141,7 +141,7 @@ func (g *gate) replace(ctx context.Context, at *placement, q *queue, it item) er
 	q.out.mu.Unlock()
 	g.mu.Unlock()
 	if !ok {
-		return g.pass(ctx, at, q, it) // the workers have just taken all
+		return g.pass(ctx, at, q, it) // workers have just taken all items
 	}
 	q.called()
 	g.pool.overload(at.kind, "it took the place of the oldest task")
@@ -149,15 +149,14 @@ func (g *gate) replace(ctx context.Context, at *placement, q *queue, it item) er
 	return nil
 }
 
-// block waits for a place until ctx ends. mu is held when it is called, and free
-// when it returns.
+// block waits for a place until ctx ends. mu is held on entry and released on return.
 func (g *gate) block(ctx context.Context, at *placement, q *queue, it item) error {
 	c := &caller{at: at, item: it, queue: q, told: make(chan error, 1)}
 	g.waiting.push(c)
 	g.blocked.Add(1)
 	g.recall()
 	g.mu.Unlock()
-	// A worker may have given places back before it could see this caller.
+	// A worker may have returned places before it could see this caller.
 	if g.freed.Load() > 0 {
 		g.admit(1)
 	}
@@ -172,8 +171,8 @@ func (g *gate) block(ctx context.Context, at *placement, q *queue, it item) erro
 	return err
 }
 
-// recall takes back the places that callers' sides hold, so that nobody passes those
-// who are blocked from now on. mu is held.
+// recall takes the places from the callers' sides, so that no caller overtakes those who
+// are blocked. mu is held.
 func (g *gate) recall() {
 	for _, q := range g.queues {
 		q.in.mu.Lock()
@@ -204,12 +203,12 @@ func (g *gate) await(ctx context.Context, c *caller) error {
 	return fmt.Errorf("no place in the queue: %w", context.Cause(ctx))
 }
 
-// admit moves what blocked callers bring into their queues when at least slack
-// places are free, and tells them. Who makes room does it, so that nobody who
-// came later passes by, and none is woken in vain.
+// admit queues the items of blocked callers, once at least slack places are free, and wakes
+// them. The worker that frees the places does this, so that no later caller overtakes them,
+// and none is woken in vain.
 func (g *gate) admit(slack int) {
 	if g.freed.Load() < int64(slack) {
-		g.pool.stir() // should the workers stop to give places back
+		g.pool.stir() // in case workers stop freeing places
 		return
 	}
 	g.mu.Lock()
@@ -236,9 +235,9 @@ func (g *gate) admit(slack int) {
 	}
 }
 
-// slack is how many places must be free before blocked callers get in. To wake
-// one costs as much as several short tasks, so that short tasks are let in by
-// the dozen; where tasks are long it is one.
+// slack returns how many places must be free before blocked callers are admitted. Waking a
+// caller costs as much as several short tasks, so short tasks are admitted by the dozen,
+// long ones one by one.
 func (g *gate) slack(w *worker) int {
 	if w.mean <= 0 || w.mean >= wakeWorth {
 		return 1
@@ -246,7 +245,7 @@ func (g *gate) slack(w *worker) int {
 	return max(1, min(int(wakeWorth/w.mean), g.bound/2))
 }
 
-// close refuses with err all who come, and all who are blocked.
+// close refuses blocked and future callers with err.
 func (g *gate) close(err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -262,7 +261,7 @@ func (g *gate) close(err error) {
 	}
 }
 
-// called sees to it that somebody comes for what was just pushed.
+// called calls a worker for an item that was just pushed.
 func (q *queue) called() {
 	if q.lane != nil {
 		q.lane.list()

@@ -5,19 +5,19 @@ import (
 	"fmt"
 )
 
-// ErrorRule is what a failure of one task means for its group.
+// ErrorRule is the effect of a failed task on its group.
 type ErrorRule uint8
 
 // The rules.
 const (
-	// FirstError cancels the group's context at the first failure, and takes back
-	// what waits.
+	// FirstError cancels the group's context at the first failure, and withdraws the tasks
+	// that wait.
 	FirstError ErrorRule = iota
-	// AllErrors lets all tasks run.
+	// AllErrors runs all tasks.
 	AllErrors
 )
 
-// String returns the words for r.
+// String returns the name of r.
 func (r ErrorRule) String() string {
 	switch r {
 	case FirstError:
@@ -29,24 +29,24 @@ func (r ErrorRule) String() string {
 	}
 }
 
-// GroupConfig says what a group is like. The zero value is a group that works.
+// GroupConfig configures a group. The zero value is valid.
 type GroupConfig struct {
-	// Limit is how many tasks of the group may be in the pool at a time, waiting
-	// and running ones; 0 or less means any number.
+	// Limit is how many tasks of the group may wait or run at a time; 0 or less means no
+	// limit.
 	Limit int
-	// Errors is what a failure means for the others; the zero value is FirstError.
+	// Errors is the effect of a failed task on the others. The zero value is FirstError.
 	Errors ErrorRule
 }
 
-// Group is a set of tasks that are waited for together. See [FuncGroup] for tasks
-// with results. All methods are safe for concurrent use.
+// Group is a set of tasks to wait for together. See [FuncGroup] for tasks with results. All
+// methods are safe for concurrent use.
 type Group struct {
 	tasks *FuncGroup[func(context.Context) error, struct{}]
 }
 
-// Group makes a group of tasks. Their context ends with ctx, at the first failure
-// where the rule is [FirstError], and when Wait returns. It costs less than a
-// microsecond and some hundred bytes.
+// Group makes a group of tasks. Their context ends with ctx, at the first failure if the
+// rule is [FirstError], and when Wait returns. A group costs less than a microsecond and
+// some hundred bytes.
 func (p *Pool) Group(ctx context.Context, c GroupConfig) *Group { return p.main.group(ctx, c) }
 
 // Group is [Pool.Group] in the lane.
@@ -64,8 +64,8 @@ func runTask(ctx context.Context, fn func(context.Context) error) (struct{}, err
 	return struct{}{}, fn(ctx)
 }
 
-// Go hands over a task. See [FuncGroup.Go] for when it waits and why a task is not
-// accepted. What fn returns is told by Wait, a panic or Goexit too.
+// Go submits a task. See [FuncGroup.Go] for when it waits and when a task is not accepted.
+// Wait returns the error of fn, a panic, or a Goexit.
 func (g *Group) Go(fn func(context.Context) error) error {
 	if fn == nil {
 		return errNil
@@ -73,14 +73,14 @@ func (g *Group) Go(fn func(context.Context) error) error {
 	return g.tasks.Go(fn)
 }
 
-// Wait waits until all tasks of the group have ended, and ends the group: Go then
-// returns [ErrGroupOver]. See [FuncGroup.Wait] for the error. Who calls Wait again
-// gets the same.
+// Wait waits until all tasks of the group have ended, and ends the group: from then on, Go
+// returns [ErrGroupOver]. See [FuncGroup.Wait] for the error. Further calls of Wait return
+// the same.
 func (g *Group) Wait() error {
 	_, err := g.tasks.Wait()
 	return err
 }
 
-// Errors waits as Wait does, and returns how each accepted task ended in the order
-// of submission, nil where it was well. It is nil when all was well.
+// Errors waits like Wait, and returns the error of each accepted task in the order of
+// submission. It returns nil if no task failed.
 func (g *Group) Errors() []error { return g.tasks.Errors() }

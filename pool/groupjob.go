@@ -2,17 +2,17 @@ package pool
 
 import "sync/atomic"
 
-// groupJob is a task of a group at a place with a timeout or a delay: a job with
-// a context of its own, that tells its group when it is over.
+// groupJob is a task of a group at a place with a timeout or a delay: a job with its own
+// context that notifies its group when it is over.
 type groupJob[A, R any] struct {
 	job[A, R]
 	members  crowd
 	group    *FuncGroup[A, R]
 	accepted atomic.Bool
-	refused  bool // written by its caller before it is counted as ended
+	refused  bool // written by the caller before the task is counted as ended
 }
 
-// goApart is Go for tasks with contexts of their own.
+// goApart is Go for tasks with their own contexts.
 func (g *FuncGroup[A, R]) goApart(a A) error {
 	j := g.newJob()
 	j.arg = a
@@ -32,7 +32,7 @@ func (g *FuncGroup[A, R]) goApart(a A) error {
 	return nil
 }
 
-// newJob makes several jobs at once.
+// newJob returns the next job, and allocates several at once.
 func (g *FuncGroup[A, R]) newJob() *groupJob[A, R] {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -54,7 +54,7 @@ func (g *FuncGroup[A, R]) stopCause() error {
 	return g.cause
 }
 
-// revoke ends a task that waits, and the context of one that runs.
+// revoke ends a waiting task, and cancels the context of a running one.
 func (j *groupJob[A, R]) revoke(cause error) {
 	if j.accepted.Load() {
 		Future[R]{&j.result, 0}.Cancel(cause)

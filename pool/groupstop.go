@@ -2,7 +2,7 @@ package pool
 
 import "context"
 
-// failed notes how a task ended that did not end well.
+// failed records the error of a task.
 func (g *FuncGroup[A, R]) failed(task any, err error) {
 	g.mu.Lock()
 	if g.fails == nil {
@@ -15,7 +15,7 @@ func (g *FuncGroup[A, R]) failed(task any, err error) {
 	}
 }
 
-// stop ends the context and all tasks that wait. Only the first call counts.
+// stop ends the context and all waiting tasks. Only the first call has an effect.
 func (g *FuncGroup[A, R]) stop(cause error, task any) {
 	g.mu.Lock()
 	if g.stopped.Load() {
@@ -36,17 +36,17 @@ func (g *FuncGroup[A, R]) stop(cause error, task any) {
 
 func (g *FuncGroup[A, R]) sweepIfStopped() {
 	if g.stopped.Load() {
-		g.sweep() // the sweep of stop may have been earlier
+		g.sweep() // the sweep of stop may have come too early
 	}
 }
 
-// sweep takes back what waits in the queue, or in the hands of workers.
+// sweep withdraws the tasks that wait in the queue or were taken by workers in advance.
 func (g *FuncGroup[A, R]) sweep() {
 	if g.apart {
 		return
 	}
 	p := g.span.pool
-	p.guests.Add(1) // the pool has not ended before these are told
+	p.guests.Add(1) // keeps the pool from ending before these are answered
 	defer p.farewell()
 	mine := func(it item) bool {
 		c, ok := it.(*cell[A, R])
@@ -54,12 +54,12 @@ func (g *FuncGroup[A, R]) sweep() {
 	}
 	if g.queue.lane == nil {
 		for _, w := range p.seats(nil) {
-			w.relieve() // into the queue
+			w.relieve() // puts them back into the queue
 		}
 	}
 	taken := g.queue.remove(mine)
 	if g.queue.lane == nil && g.queue != p.shards[0] {
-		taken = append(taken, p.shards[0].remove(mine)...) // where relieve puts them
+		taken = append(taken, p.shards[0].remove(mine)...) // relieve puts them there
 	}
 	err := g.stopError()
 	for _, it := range taken {
@@ -67,14 +67,14 @@ func (g *FuncGroup[A, R]) sweep() {
 	}
 }
 
-// stopError is the outcome of a task that did not start because of stop.
+// stopError returns the outcome of a task that did not start because of stop.
 func (g *FuncGroup[A, R]) stopError() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return notStarted(g.f.place.kind, g.cause)
 }
 
-// remove takes out the items that match, and gives their places back.
+// remove takes out the items that match, and frees their places.
 func (q *queue) remove(match func(item) bool) (taken []item) {
 	q.out.mu.Lock()
 	if q.in.used.Load() != 0 {
@@ -110,7 +110,7 @@ func (q *queue) remove(match func(item) bool) (taken []item) {
 	return taken
 }
 
-// watchCaller ends the group with the caller's context.
+// watchCaller stops the group when the caller's context ends.
 func (g *FuncGroup[A, R]) watchCaller(ctx context.Context) {
 	unhook := context.AfterFunc(ctx, func() { g.stop(context.Cause(ctx), nil) })
 	g.mu.Lock()

@@ -5,15 +5,15 @@ import (
 	"sync/atomic"
 )
 
-// Wait waits until all tasks of the group have ended, also those that others add
-// meanwhile, ends the group and its context, and returns the results in the order
-// of submission. A panic or Goexit of a task is an error of the task.
+// Wait waits until all tasks of the group have ended, including tasks added in the
+// meantime. It ends the group and its context, and returns the results in the order of
+// submission. A panic or Goexit of a task is an error of that task.
 //
-// With [FirstError] the error is an [IndexError] of the task that failed first,
-// or why ctx ended; with [AllErrors] it is a [Failures] of all tasks that
-// failed, were canceled or did not start. A result is zero where there is an error;
-// see [FuncGroup.Errors]. Who calls Wait again gets the same. A body that ignores
-// the end of its context is waited for, unless its place has a timeout.
+// With [FirstError], the error is an [IndexError] of the task that failed first, or the
+// reason why ctx ended. With [AllErrors], it is a [Failures] of all tasks that failed, were
+// canceled or did not start. The result of a task with an error is zero; see
+// [FuncGroup.Errors]. Further calls of Wait return the same. Wait also waits for bodies
+// that ignore the end of their context, unless their place has a timeout.
 func (g *FuncGroup[A, R]) Wait() ([]R, error) {
 	g.waited.Lock()
 	defer g.waited.Unlock()
@@ -25,8 +25,8 @@ func (g *FuncGroup[A, R]) Wait() ([]R, error) {
 	return g.results, g.err
 }
 
-// Errors waits as Wait does, and returns how each accepted task ended, nil where it
-// was well. It is nil when all was well.
+// Errors waits like Wait, and returns the error of each accepted task, nil for those that
+// succeeded. It returns nil if no task failed.
 func (g *FuncGroup[A, R]) Errors() []error {
 	_, _ = g.Wait() // its error is made of these
 	g.waited.Lock()
@@ -34,7 +34,7 @@ func (g *FuncGroup[A, R]) Errors() []error {
 	return g.errs
 }
 
-// await waits until nothing is left, and closes the group.
+// await waits until all tasks have ended, and closes the group.
 func (g *FuncGroup[A, R]) await() {
 	if g.host == nil {
 		defer g.span.pool.makeRoom()()
@@ -48,18 +48,18 @@ func (g *FuncGroup[A, R]) await() {
 	g.mu.Unlock()
 	if unhook != nil && !unhook() {
 		<-g.span.Done()
-		g.stop(context.Cause(g.span.Context), nil) // it is running or has run: see recycle
+		g.stop(context.Cause(g.span.Context), nil) // the watch is running or has run: see recycle
 	}
 	g.span.end()
 }
 
-// close closes the group if all its tasks have ended; otherwise the bell will ring
-// when those have that it has now.
+// close closes the group if all its tasks have ended. Otherwise the bell will ring when the
+// tasks submitted so far have ended.
 func (g *FuncGroup[A, R]) close() bool {
 	in := &g.queue.in
 	in.mu.Lock()
 	n := g.n
-	g.target.Store(n + 1) // before the look: who ends the last task after it sees that
+	g.target.Store(n + 1) // before reading done, so that the worker of the last task sees the target
 	if g.done.Load() == n || g.lost.Load() && g.scan() {
 		g.over = true
 		in.mu.Unlock()
@@ -69,8 +69,9 @@ func (g *FuncGroup[A, R]) close() bool {
 	return false
 }
 
-// scan looks at each task. It serves where a body runs on that was answered: its
-// worker may have left the ends of others unsaid. queue.in.mu is held.
+// scan checks each task. It is needed when a task was answered while its body keeps running,
+// because the worker may not have reported other tasks that have ended. queue.in.mu is
+// held.
 func (g *FuncGroup[A, R]) scan() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -90,12 +91,12 @@ func (g *FuncGroup[A, R]) scan() bool {
 	return len(g.slabs) > 0
 }
 
-// used is how many cells of the slab with number i a group of n tasks has used.
+// used returns how many cells of slab i a group of n tasks has used.
 func (b *slab[A, R]) used(n uint64, i int) uint64 {
 	return min(n-uint64(i)*slabSize, slabSize)
 }
 
-// collect reads the outcomes of a group that was closed.
+// collect reads the outcomes of a closed group.
 func (g *FuncGroup[A, R]) collect() {
 	g.queue.in.mu.Lock()
 	slabs, n := g.slabs, g.n
@@ -133,10 +134,10 @@ func (g *FuncGroup[A, R]) collect() {
 	g.err = g.verdict(first)
 }
 
-// recycle gives a slab back, emptied, unless somebody may still hold a cell: a body
-// that runs on, stop, or the end of Close's grace, which asks idle workers too what
-// they run. That takes the locks of the pool's queue before, so that it is seen here;
-// lanes have other locks.
+// recycle clears a slab for reuse, unless a cell may still be referenced: by a body that
+// goes on, by stop, or at the end of Close's grace, when even idle workers are asked for
+// their last item. Close changes the state before it takes the locks of the pool's queue,
+// so recycle sees it here. Lanes have other locks, so their slabs are not reused.
 func (g *FuncGroup[A, R]) recycle(b *slab[A, R], used uint64) {
 	if g.stopped.Load() || g.lost.Load() || g.queue.lane != nil {
 		return
@@ -154,7 +155,7 @@ func (g *FuncGroup[A, R]) recycle(b *slab[A, R], used uint64) {
 	g.spare.Put(b)
 }
 
-// add adds the outcome of the next task.
+// add appends the outcome of the next task.
 func (g *FuncGroup[A, R]) add(value R, err error) {
 	if err != nil && g.errs == nil {
 		g.errs = make([]error, len(g.results), cap(g.results))
@@ -165,8 +166,8 @@ func (g *FuncGroup[A, R]) add(value R, err error) {
 	}
 }
 
-// verdict is the error of Wait; first is the index of the task that failed first,
-// negative where the group was stopped otherwise or not at all. mu is held.
+// verdict returns the error of Wait. first is the index of the task that failed first; it
+// is negative if the group was stopped by something else or not at all. mu is held.
 func (g *FuncGroup[A, R]) verdict(first int) error {
 	if g.errs == nil {
 		return nil

@@ -2,12 +2,12 @@ package pool
 
 import "runtime/debug"
 
-// A guest is a worker without a goroutine of its own: it runs a task in the
-// goroutine of a caller. It belongs to one pool for good, and between two tasks it
-// is gone, because a body may leave its context to others: what they do with that
-// then counts for no task, and for no other pool.
+// A guest is a worker without its own goroutine: it runs a task in the goroutine of a
+// caller. It always belongs to the same pool. Between two tasks it has flagGone, because a
+// body may pass its context to other goroutines: what they then do with it affects no other
+// task.
 
-// invite makes a guest of the pool; false when the pool takes no more tasks.
+// invite returns a guest of the pool, or false if the pool accepts no more tasks.
 func (p *Pool) invite(accepted bool) (*worker, bool) {
 	p.guests.Add(1)
 	if !accepted && p.ending() {
@@ -24,7 +24,7 @@ func (p *Pool) invite(accepted bool) (*worker, bool) {
 	return w, true
 }
 
-// farewell lets the pool end that may have waited for a guest.
+// farewell removes a guest, and ends the pool if it waited only for that.
 func (p *Pool) farewell() {
 	p.guests.Add(-1)
 	if p.ending() {
@@ -32,8 +32,7 @@ func (p *Pool) farewell() {
 	}
 }
 
-// runHere runs an item in this goroutine, for the rule CallerRuns and for callers
-// who help.
+// runHere runs an item in this goroutine, for the rule CallerRuns and the option Help.
 func (p *Pool) runHere(it item) error {
 	w, ok := p.invite(false)
 	if !ok {
@@ -48,8 +47,8 @@ func (p *Pool) runHere(it item) error {
 	return nil
 }
 
-// help runs a task in this goroutine if it still waits in a queue. The guest is there
-// before the task runs, so that the pool has not ended in between.
+// help runs a task in this goroutine if it still waits in a queue. It invites the guest
+// first, so that the pool does not end in between.
 func (p *Pool) help(h *head, gen uint64) {
 	w, _ := p.invite(true)
 	defer p.dismissGuest(w, h.self)
@@ -63,8 +62,8 @@ func (p *Pool) help(h *head, gen uint64) {
 	w.inTask = false
 }
 
-// dismissGuest ends the work of a guest, also when the body has left by a panic,
-// or by Goexit, which goes on to end the caller's goroutine.
+// dismissGuest ends the work of a guest, even if the body panicked or called Goexit, which
+// then ends the caller's goroutine.
 func (p *Pool) dismissGuest(w *worker, it item) {
 	if w.inTask {
 		w.inTask = false

@@ -2,24 +2,24 @@ package pool
 
 import "sync"
 
-// The pool's workers are counted in one word, so that whoever brings a task
-// learns with one load whether somebody has to be woken:
+// The pool counts its workers in one word, so that a caller that queues a task sees with
+// one load whether a worker must be woken:
 //
-//	bits  0-19  workers that are there, lost ones not counted
-//	bits 20-39  parked ones among them
-//	bits 40-59  searching ones among them
+//	bits  0-19  all workers, except replaced ones
+//	bits 20-39  parked workers among them
+//	bits 40-59  searching workers among them
 //
-// The rule that no wake-up is lost is that of the Go scheduler: who brings a
-// task first makes it visible and then looks for searching workers; a worker
-// that gives up searching first says so and then looks for tasks once more. So
-// at most one of them may rely on the other.
+// No wake-up is lost, by the rule of the Go scheduler. A caller makes its task
+// visible first and then looks for searching workers. A worker that stops searching
+// decrements the count first and then looks for tasks once more. So at least one of them
+// notices the other.
 const (
 	oneWorker    = 1
 	oneParked    = 1 << 20
 	oneSearching = 1 << 40
 	handsMask    = 1<<20 - 1
 
-	// mostWorkers is the most that the word can count.
+	// mostWorkers is the maximum number of workers that the word can count.
 	mostWorkers = handsMask / 2
 )
 
@@ -32,15 +32,15 @@ func (h hands) busy() int      { return h.size() - h.parked() - h.searching() }
 
 func (p *Pool) handsNow() hands { return hands(p.hands.Load()) }
 
-// discount takes back what was added to hands.
+// discount subtracts what was added to hands.
 func (p *Pool) discount(delta uint64) { p.hands.Add(-delta) }
 
-// most is how many workers there may be now: the maximum, and one more for each
-// task that has handed work to this pool and may be waiting for it.
+// most returns the maximum number of workers now: Max, and one more for each task that has
+// submitted to this pool and may wait for it.
 func (p *Pool) most() int { return int(p.max.Load()) + int(p.nesting.Load()) }
 
-// call sees to it that somebody comes for a task that was just made visible. It
-// returns at once when somebody is searching anyway.
+// call makes sure that a worker comes for a task that was just made visible. It returns
+// immediately if a worker is searching.
 func (p *Pool) call() {
 	h := p.handsNow()
 	if h.searching() > 0 || h.parked() == 0 && h.size() >= p.most() {
@@ -49,8 +49,7 @@ func (p *Pool) call() {
 	p.callOne()
 }
 
-// callOne wakes a parked worker or starts one, unless somebody searches or all
-// that may be there work.
+// callOne wakes or starts a worker, unless one is searching or all are busy.
 func (p *Pool) callOne() {
 	for {
 		h := p.handsNow()
@@ -73,19 +72,18 @@ func (p *Pool) callOne() {
 	}
 }
 
-// What a parked worker is told.
+// Reasons for waking a parked worker.
 const (
-	wakeGo     wakeUp = iota // it shall leave
-	wakeSearch               // there may be work; it is counted as searching
-	wakeRun                  // its first item is there, started
+	wakeGo     wakeUp = iota // it must exit
+	wakeSearch               // there may be work; it counts as searching
+	wakeRun                  // its first item is there, and started
 )
 
 type wakeUp uint8
 
-// hand gives an item straight to a parked worker, or to one that is started for
-// it, when nothing waits. So a pool with little to do does not go the way through
-// its queue. With force it does so although something waits, for which somebody is
-// on the way.
+// hand gives an item directly to a parked worker, or to one started for it, if no items
+// wait. So a pool with little load bypasses its queue. With force it does so even if items
+// wait; other workers are on their way for those.
 func (p *Pool) hand(it item, force bool) bool {
 	h := p.handsNow()
 	for {
@@ -110,8 +108,8 @@ func (p *Pool) hand(it item, force bool) bool {
 	return p.handParked(it)
 }
 
-// handParked gives an item to a worker that was counted off the parked ones; false
-// when Close has given that one up meanwhile.
+// handParked gives an item to a worker that is no longer counted as parked. It returns
+// false if Close has abandoned that worker in the meantime.
 func (p *Pool) handParked(it item) bool {
 	p.bench.mu.Lock()
 	w := p.bench.take()
@@ -121,13 +119,13 @@ func (p *Pool) handParked(it item) bool {
 		w.wake <- wakeGo
 		return false
 	}
-	w.receive(it) // with the lock held, as who gives up the worker reads its items so
+	w.receive(it) // under the lock, because forsake reads the items
 	p.bench.mu.Unlock()
 	w.wake <- wakeRun
 	return true
 }
 
-// receive puts one item into the hands of a worker that was parked, started.
+// receive gives one item, as started, to a worker that was parked.
 func (w *worker) receive(it item) {
 	w.handed++
 	w.items[0], w.stamps[0] = it, 0
@@ -137,18 +135,18 @@ func (w *worker) receive(it item) {
 	case w.handed%handSample == 0:
 		w.stamps[0] = stampOf(w.pool.now(), handSample)
 	}
-	if w.own.Load() != pack(1, 1) { // as its last one has left it
+	if w.own.Load() != pack(1, 1) { // usually already so after its last item
 		w.own.Store(pack(1, 1))
 	}
 }
 
-// handSample is of how many items that are handed straight to a worker one is
-// measured, unless they are rare.
+// handSample is the number of items handed directly to a worker of which one is measured,
+// unless they are rare.
 const handSample = 32
 
-// bench is where parked workers sit, the last to come in front: it is warm, and
-// those at the back go cold and are let go. A worker sits down before it is
-// counted as parked, and whoever has counted one off takes one.
+// bench is the stack of parked workers. The most recently parked one, whose caches are
+// warm, is woken first; the others at the bottom expire. A worker pushes itself before it
+// is counted as parked, and the goroutine that discounts a parked one pops it.
 type bench struct {
 	mu    sync.Mutex
 	seats []*worker // guarded by mu
@@ -176,7 +174,7 @@ func (b *bench) take() *worker {
 	return w
 }
 
-// coldest takes the worker that has sat longest.
+// coldest takes the worker that has been parked longest.
 func (b *bench) coldest() *worker {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -187,8 +185,8 @@ func (b *bench) coldest() *worker {
 	return w
 }
 
-// survey notes the time for those who have sat down since the last survey, and
-// tells how long the one has sat who came first.
+// survey sets the time for workers parked since the last survey, and returns how long the
+// longest-parked one has been parked.
 func (b *bench) survey(now int64) (longest int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -203,17 +201,17 @@ func (b *bench) survey(now int64) (longest int64) {
 	return now - b.seats[0].seatedAt
 }
 
-// park lets the worker wait until it is called, and says for what.
+// park waits until the worker is woken, and returns the reason.
 func (p *Pool) park(w *worker) wakeUp {
 	p.bench.push(w)
 	delta := uint64(oneParked)
 	if w.searching {
-		delta -= oneSearching // wraps round, as Add does
+		delta -= oneSearching // wraps around, as Add does
 		w.searching = false
 	}
 	p.hands.Add(delta)
 	if p.work() {
-		p.callOne() // perhaps itself
+		p.callOne() // perhaps this worker
 	}
 	p.madeRoom()
 	if p.ending() {

@@ -5,14 +5,14 @@ import (
 	"sync/atomic"
 )
 
-// A task with a result has one word of state, moved by compare-and-swap over
-// the moves of taskStates:
+// A task with a result keeps its state in one word, which changes by compare-and-swap as
+// taskStates allows:
 //
 //	bits 0-2  its TaskState
-//	bit 3     the queue still holds it, so that the object may not be used again
-//	bit 4     a caller waits for the token; only that caller clears it, so that
-//	          until then the object is not used again
-//	bit 5     somebody may read its result later: it is never used again
+//	bit 3     the queue still holds the task, so the object must not be reused
+//	bit 4     a caller waits for the token; only that caller clears the bit, and
+//	          until then the object must not be reused
+//	bit 5     the result may be read later, so the object is never reused
 //	bits 8-63 the generation: how often the object was used before
 const (
 	stateBits  = 7
@@ -25,42 +25,42 @@ const (
 func stateOf(word uint64) TaskState { return TaskState(word & stateBits) }
 func genOf(word uint64) uint64      { return word / generation }
 
-// head is the part of a task that does not depend on its types.
+// head is the part of a task that does not depend on its type parameters.
 type head struct {
 	word  atomic.Uint64
-	token atomic.Pointer[token] // made at the first wait, stays with the object
+	token atomic.Pointer[token] // made at the first wait, kept with the object
 	crowd atomic.Pointer[crowd]
 	place *placement
 	queue *queue       // where it waits
-	own   *taskContext // nil where the worker's context serves
+	own   *taskContext // nil if the worker's context is used
 	self  owner
 }
 
-// owner is the whole task that a head is part of.
+// owner is the complete task that contains a head.
 type owner interface {
 	item
-	// execute runs the body; the task is running.
+	// execute runs the body of a running task.
 	execute(w *worker)
-	// settle writes the outcome of a task that is ending, without publishing it.
+	// settle stores the outcome of a task that is ending, without publishing it.
 	settle(err error)
-	// reuse gives the object back. Nobody else holds it.
+	// reuse releases the object. No other goroutine references it.
 	reuse()
 }
 
-// token wakes the one caller that waits for a task without a crowd.
+// token wakes the caller that waits for a task without joining the crowd.
 type token struct{ c chan struct{} }
 
-// crowd has those who wait for a task besides one caller.
+// crowd holds the other callers that wait for a task.
 type crowd struct {
 	mu    sync.Mutex
 	over  bool          // guarded by mu
-	done  chan struct{} // guarded by mu until it is given out
+	done  chan struct{} // guarded by mu until it is returned
 	calls []func()      // guarded by mu
-	// member is told besides, if it is there from the beginning.
+	// member is notified too; it is set before the task is submitted.
 	member interface{ ended() }
 }
 
-// submitted makes a filled task one that waits.
+// submitted marks a filled task as queued.
 func (h *head) submitted() {
 	h.word.Store(h.word.Load()&^(generation-1) | inQueue | uint64(TaskQueued))
 }
@@ -70,8 +70,7 @@ func (h *head) withdrawn() {
 	h.word.Store(h.word.Load() &^ (generation - 1))
 }
 
-// step moves the task from one state to another if it is of generation gen, and
-// sets flags with it.
+// step moves the task from one state to another and sets flags, if it has generation gen.
 func (h *head) step(gen uint64, from, to TaskState, flags uint64) bool {
 	for {
 		word := h.word.Load()
@@ -84,8 +83,8 @@ func (h *head) step(gen uint64, from, to TaskState, flags uint64) bool {
 	}
 }
 
-// begin starts a task that a worker has taken from the queue. When it has ended
-// meanwhile the object is let go.
+// begin starts a task that a worker has taken from the queue. If the task has ended in the
+// meantime, begin releases it.
 func (h *head) begin() bool {
 	for {
 		word := h.word.Load()
@@ -100,7 +99,7 @@ func (h *head) begin() bool {
 	}
 }
 
-// letGo says that the queue holds the task no more.
+// letGo records that the queue no longer holds the task.
 func (h *head) letGo() {
 	for {
 		word := h.word.Load()
@@ -113,15 +112,15 @@ func (h *head) letGo() {
 	}
 }
 
-// revoke ends a task that waits; one that has started or ended it leaves alone.
+// revoke ends a waiting task. It does nothing if the task has started or ended.
 func (h *head) revoke(gen uint64, err error) {
 	if q := h.drop(gen, err); q != nil && !h.place.pool.undelay(h, gen) {
 		q.forget()
 	}
 }
 
-// dropped ends a task that was taken out of the queue and not started. err nil
-// says that it is stale.
+// dropped ends a task that was taken from the queue but not started. A nil err means that
+// the task is stale.
 func (h *head) dropped(err error) {
 	if err != nil && h.drop(genOf(h.word.Load()), err) == nil {
 		h.queue.unforget()
@@ -129,26 +128,25 @@ func (h *head) dropped(err error) {
 	h.letGo()
 }
 
-// drop ends a task that waits, and gives the queue where it did; nil when it has
-// started or ended.
+// drop ends a waiting task and returns its queue, or nil if it has started or ended.
 func (h *head) drop(gen uint64, err error) *queue {
 	p := h.place.pool
-	p.guests.Add(1) // the pool has not ended before its callers are told
+	p.guests.Add(1) // keeps the pool from ending before the callers are answered
 	defer p.farewell()
 	if !h.step(gen, TaskQueued, TaskEnding, 0) {
 		return nil
 	}
-	q := h.queue // the task is ours until it is published
+	q := h.queue // the task belongs to this goroutine until it is published
 	h.place.kind.neverStarted()
 	h.self.settle(err)
 	h.publish(gen, TaskEnding)
 	return q
 }
 
-// publish shows the outcome, which was written before, to all who wait for it. It
-// is the only place that makes a task done. It returns false when the task was
-// answered before. Behind the step the object may be another task's, unless
-// somebody waits or it is kept.
+// publish publishes the outcome, which was stored before, and wakes the waiters. No other
+// function makes a task done. It returns false if the task was answered before. After its
+// step the object may be reused for another task, unless a caller waits or the object is
+// kept.
 func (h *head) publish(gen uint64, from TaskState) (ok, waited bool) {
 	for {
 		word := h.word.Load()
@@ -161,11 +159,11 @@ func (h *head) publish(gen uint64, from TaskState) (ok, waited bool) {
 	}
 }
 
-// abandon answers a running task while its body goes on. Its outcome is the verdict
-// in its context: the body will write where the result would be.
+// abandon answers a running task while its body keeps running. Its outcome is the verdict in its
+// context, because the body may still write to the result.
 func (h *head) abandon(gen uint64) bool { return h.step(gen, TaskRunning, TaskLost, isKept) }
 
-// tell wakes those who wait for an abandoned task.
+// tell wakes the callers that wait for an abandoned task.
 func (h *head) tell() { h.tellAll(h.word.Load()) }
 
 func (h *head) tellAll(word uint64) (waited bool) {
@@ -179,9 +177,9 @@ func (h *head) tellAll(word uint64) (waited bool) {
 	return waited
 }
 
-// wake gives the token to who waits. Where there is one that he has not taken, that will
-// do: he looks at the state when he has. To wait for him would be wrong, for this may be
-// he himself, told that his context has ended, with a poke in between.
+// wake gives the token to the waiting caller. If a token is already there, that suffices:
+// the caller checks the state after taking it. wake must not block, because it may run in
+// the waiting caller itself, after a poke, when the caller's context has ended.
 func (h *head) wake() {
 	select {
 	case h.token.Load().c <- struct{}{}:
@@ -192,7 +190,7 @@ func (h *head) wake() {
 // over reports whether a task in this state has its outcome.
 func (s TaskState) over() bool { return s == TaskDone || s == TaskLost }
 
-// dismissCrowd tells all who joined the crowd.
+// dismissCrowd wakes the crowd.
 func (h *head) dismissCrowd() bool {
 	c := h.crowd.Load()
 	if c == nil {
@@ -215,7 +213,7 @@ func (h *head) dismissCrowd() bool {
 	return true
 }
 
-// keep sees to it that the object is not used again; false when it already was.
+// keep prevents the reuse of the object. It returns false if it was already reused.
 func (h *head) keep(gen uint64) bool {
 	for {
 		word := h.word.Load()
@@ -228,7 +226,7 @@ func (h *head) keep(gen uint64) bool {
 	}
 }
 
-// join gives the crowd of a kept task.
+// join returns the crowd of a kept task, and creates it if necessary.
 func (h *head) join() *crowd {
 	if c := h.crowd.Load(); c != nil {
 		return c
@@ -237,9 +235,9 @@ func (h *head) join() *crowd {
 	return h.crowd.Load()
 }
 
-// ended is a channel that is closed when the kept task is done. Who joins first
-// and looks at the state then misses nothing: publish moves the state first and
-// looks for the crowd then.
+// ended returns a channel that is closed when the kept task is done. It joins the crowd
+// before it checks the state, and publish sets the state before it looks for the crowd, so
+// no wake-up is lost.
 func (h *head) ended() <-chan struct{} {
 	c := h.join()
 	c.mu.Lock()
@@ -257,7 +255,7 @@ func (h *head) ended() <-chan struct{} {
 	return c.done
 }
 
-// then lets call be called once the kept task is done, perhaps at once.
+// then calls call when the kept task is done, perhaps immediately.
 func (h *head) then(call func()) {
 	c := h.join()
 	c.mu.Lock()

@@ -14,47 +14,44 @@ import (
 	"github.com/bullpen-run/bullpen"
 )
 
-// StateConfig says what instances of S are like: interpreters, connections,
-// codecs, whatever is costly to make and serves one task at a time.
+// StateConfig configures instances of S: interpreters, connections, codecs, or anything
+// else that is costly to make and serves one task at a time.
 type StateConfig[S any] struct {
-	// Name names the lane in which the tasks wait; it must be the only one of its
-	// name in the pool.
+	// Name is the name of the lane in which the tasks wait. It must be unique in the pool.
 	Name string
-	// Limit is the most instances; 0 means the pool's Max.
+	// Limit is the maximum number of instances; 0 means the pool's Max.
 	Limit int
-	// LimitEnv names an environment variable that overrides Limit when it is set.
+	// LimitEnv is the name of an environment variable that overrides Limit if it is set.
 	LimitEnv string
-	// Queue is how many tasks may wait for an instance, and Overflow what happens
-	// then; see Config.
+	// Queue is how many tasks may wait for an instance, and Overflow the rule for a full
+	// queue; see LaneConfig.
 	Queue    int
 	Overflow Overflow
-	// New makes an instance, in the worker of the first task that needs one more.
-	// Its logger carries the ids of the task that the instance serves at the time,
-	// and none in between.
+	// New makes an instance, in the worker of the task that needs it. The logger adds the
+	// IDs of the task that the instance currently serves, and none between tasks.
 	New func(ctx context.Context, log *slog.Logger) (S, error)
-	// Close ends an instance; nil means that nothing is to be done.
+	// Close closes an instance. It may be nil.
 	Close func(S)
-	// Checkout prepares an instance for a task, and Return cleans it up after;
-	// an error of either ends the instance. They may be nil.
+	// Checkout prepares an instance for a task, and Return cleans it up afterwards. If one
+	// of them fails, the instance is closed. They may be nil.
 	Checkout func(context.Context, S) error
 	Return   func(S) error
-	// Tasks is after how many tasks an instance is replaced; 0 is never. One whose
-	// task panicked or overran its time is always replaced.
+	// Tasks is the number of tasks after which an instance is replaced; 0 means never. An
+	// instance whose task panicked or overran is always replaced.
 	Tasks int
 	// Idle is how long an instance may be idle; 0 means the pool's Idle.
 	Idle time.Duration
-	// Attrs gives the ids that the logger carries, from the context of the task.
+	// Attrs returns the IDs that the logger adds, from the context of the task.
 	Attrs func(context.Context) []slog.Attr
-	// Logger is what the instances' loggers write to; nil means the pool's, or
-	// nowhere.
+	// Logger is the logger behind those of the instances; nil means the pool's, or none.
 	Logger *slog.Logger
 }
 
-// States are the instances of one kind. They are made one by one as tasks need
-// them, up to the limit, and the one that was used last is used first. Only the
-// pool's dispatcher gives them out: it starts no task of theirs while all are in use,
-// so that no task holds a worker to wait for one. Methods are safe for concurrent
-// use. The pool closes them when it ends.
+// States are the instances of one kind. They are made one by one as tasks need them, up to
+// the limit, and the most recently used one is reused first. The pool's dispatcher starts
+// no task of theirs while all instances are in use, so no task occupies a worker while it
+// waits for an instance. The methods are safe for concurrent use. The pool closes the
+// instances when it ends.
 type States[S any] struct {
 	config StateConfig[S]
 	pool   *Pool
@@ -62,10 +59,10 @@ type States[S any] struct {
 	logger *slog.Logger
 
 	mu    sync.Mutex
-	idle  []*instance[S] // the last one was used last; mu guards what follows
+	idle  []*instance[S] // the most recently used one is last; mu guards the fields below
 	inUse int
 	made  uint64
-	timer *time.Timer // for the one idle longest
+	timer *time.Timer // expires the one that was idle longest
 	ended bool
 }
 
@@ -76,8 +73,8 @@ type instance[S any] struct {
 	ids   *requestIDs
 }
 
-// NewStates makes the place for instances in p; none is made yet. An error names
-// all faults of c.
+// NewStates prepares instances in p, without making one yet. An error lists all faults of
+// c.
 func NewStates[S any](p *Pool, c StateConfig[S]) (*States[S], error) {
 	var errs []error
 	if c.New == nil {
@@ -119,7 +116,7 @@ func NewStates[S any](p *Pool, c StateConfig[S]) (*States[S], error) {
 // Lane returns the lane in which the tasks wait.
 func (s *States[S]) Lane() *Lane { return s.lane }
 
-// StateStats is a snapshot of instances.
+// StateStats is a snapshot of the instances.
 type StateStats struct {
 	Idle, InUse int
 	Made        uint64
@@ -132,8 +129,8 @@ func (s *States[S]) Stats() StateStats {
 	return StateStats{Idle: len(s.idle), InUse: s.inUse, Made: s.made}
 }
 
-// NewFuncWithState makes a typed function whose tasks get an instance to themselves.
-// Several functions may share instances.
+// NewFuncWithState makes a typed function each of whose tasks uses one instance
+// exclusively. Several functions may share instances.
 func NewFuncWithState[S, A, R any](s *States[S], fn func(context.Context, S, A) (R, error)) *Func[A, R] {
 	return NewFunc(s.lane, func(ctx context.Context, a A) (R, error) {
 		in, err := s.take(ctx)
@@ -149,8 +146,8 @@ func NewFuncWithState[S, A, R any](s *States[S], fn func(context.Context, S, A) 
 	})
 }
 
-// take gives out an instance. There is one, or room for one: the lane lets no more
-// tasks run.
+// take takes an idle instance or makes one. The limit of the lane ensures that one is
+// available.
 func (s *States[S]) take(ctx context.Context) (*instance[S], error) {
 	s.mu.Lock()
 	s.inUse++
@@ -162,7 +159,7 @@ func (s *States[S]) take(ctx context.Context) (*instance[S], error) {
 	}
 	s.mu.Unlock()
 	given := false
-	defer func() { // also when the user's code panics
+	defer func() { // even if the user's code panics
 		if !given {
 			s.drop(in)
 		}
@@ -198,11 +195,11 @@ func (s *States[S]) tag(ctx context.Context, in *instance[S]) {
 	}
 }
 
-// put takes an instance back, or ends it where it is not sound, worn out, or no
-// more needed.
+// put returns an instance, or closes it if it is not sound, has served enough tasks, or is
+// no longer needed.
 func (s *States[S]) put(in *instance[S], sound bool) {
 	kept := false
-	defer func() { // also when the user's code panics
+	defer func() { // even if the user's code panics
 		if !kept {
 			in.ids.attrs.Store(nil)
 			s.drop(in)
@@ -228,7 +225,7 @@ func (s *States[S]) put(in *instance[S], sound bool) {
 	}
 }
 
-// drop ends an instance that was in use; nil where making it failed.
+// drop closes an instance that was in use. in is nil if making it failed.
 func (s *States[S]) drop(in *instance[S]) {
 	defer func() {
 		s.mu.Lock()
@@ -240,7 +237,7 @@ func (s *States[S]) drop(in *instance[S]) {
 	}
 }
 
-// expire ends instances that have been idle too long.
+// expire closes instances that have been idle too long.
 func (s *States[S]) expire() {
 	s.mu.Lock()
 	now := time.Now()
@@ -265,8 +262,8 @@ func (s *States[S]) end(instances []*instance[S]) {
 	}
 }
 
-// close ends all idle instances when the pool has ended. One that a stuck body
-// still uses ends when that returns.
+// close closes all idle instances when the pool has ended. An instance in use by a stuck
+// body is closed when the body returns.
 func (s *States[S]) close() {
 	s.mu.Lock()
 	s.ended = true

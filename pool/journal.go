@@ -11,35 +11,34 @@ import (
 )
 
 const (
-	// feedDepth is how many events a feed holds that says nothing.
+	// feedDepth is the default number of events that a feed holds.
 	feedDepth = 256
-	// logDepth is how many events wait for the logger at most.
+	// logDepth is the maximum number of events that wait for the logger.
 	logDepth = 1024
-	// logPatience is how long the end of a pool waits for the logger.
+	// logPatience is how long the shutdown of a pool waits for the logger.
 	logPatience = time.Second
-	// overloadGap is the time between two Overloaded events.
+	// overloadGap is the minimum time between two Overloaded events.
 	overloadGap = time.Second
 )
 
-// journal tells subscribers and the logger what happens. It is a leaf: its lock
-// may be taken with any other held, and nothing is waited for under it.
+// journal sends events to subscribers and to the logger. Its lock may be taken with any
+// other lock held, and no code blocks while holding it.
 type journal struct {
-	// ears is how many listen: feeds, and the logger. Where nobody does, an
-	// event costs one load.
+	// ears is the number of listeners: feeds, and the logger. Without listeners, an event
+	// costs one load.
 	ears       atomic.Int32
-	lost       atomic.Uint64 // lines that the logger was too slow for
+	lost       atomic.Uint64 // events dropped because the logger was too slow
 	overloaded atomic.Int64  // the pool's time of the last Overloaded event
 
 	mu     sync.Mutex
 	feeds  []*Feed       // guarded by mu
-	lines  chan Event    // to the logger, nil where there is none; guarded by mu
+	lines  chan Event    // to the logger, nil without one; guarded by mu
 	closed bool          // guarded by mu
-	until  time.Time     // how long the end waits for the logger; guarded by mu
-	logged chan struct{} // closed when the logger has all; nil where there is none
+	until  time.Time     // until when the shutdown waits for the logger; guarded by mu
+	logged chan struct{} // closed when the logger has written everything; nil without a logger
 }
 
-// open starts the logger, if there is one. It is called once, before the pool is
-// shared.
+// open starts the logger, if there is one. It is called once, before the pool is shared.
 func (j *journal) open(logger *slog.Logger, name string) {
 	if logger == nil {
 		return
@@ -47,14 +46,13 @@ func (j *journal) open(logger *slog.Logger, name string) {
 	lines := make(chan Event, logDepth)
 	j.lines, j.logged = lines, make(chan struct{})
 	j.ears.Add(1)
-	go j.log(logger.With("pool", name), lines) // ends after close; wait waits for it, but not for ever
+	go j.log(logger.With("pool", name), lines) // ends after close; wait waits for it up to logPatience
 }
 
-// heard reports whether anybody listens.
+// heard reports whether there are listeners.
 func (j *journal) heard() bool { return j.ears.Load() > 0 }
 
-// emit tells an event to all who listen. It never waits: who is not ready for it
-// misses it.
+// emit sends an event to all listeners. It never blocks: a listener without room misses it.
 func (j *journal) emit(e Event) {
 	if !j.heard() {
 		return
@@ -79,7 +77,7 @@ func (j *journal) emit(e Event) {
 	}
 }
 
-// emit tells an event of the worker.
+// emit sends an event of the worker.
 func (w *worker) emit(e Event) {
 	if j := &w.pool.journal; j.heard() {
 		e.Worker = w.name()
@@ -87,7 +85,7 @@ func (w *worker) emit(e Event) {
 	}
 }
 
-// overload says that a queue was full, unless that was said a moment ago.
+// overload emits an event that a queue was full, at most once per overloadGap.
 func (p *Pool) overload(k *kind, text string) {
 	j := &p.journal
 	if !j.heard() {
@@ -127,9 +125,8 @@ func (j *journal) unsubscribe(f *Feed) {
 	}
 }
 
-// close ends all subscriptions, and the logger when it has written what it has.
-// What happens later, such as the return of a body that was given up, is told to
-// nobody, only counted.
+// close ends all subscriptions, and the logger once it has written everything. Later
+// events, such as the return of an abandoned body, are not sent, only counted.
 func (j *journal) close() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -148,9 +145,8 @@ func (j *journal) close() {
 	}
 }
 
-// wait waits until the logger has written what it has, or for logPatience after
-// close. A logger that is blocked for longer keeps its goroutine until it
-// returns.
+// wait waits until the logger has written everything, or for logPatience after close. A
+// logger that is blocked for longer keeps its goroutine until it returns.
 func (j *journal) wait() {
 	if j.logged == nil {
 		return
@@ -173,7 +169,8 @@ func (j *journal) log(logger *slog.Logger, lines <-chan Event) {
 	}
 }
 
-// write writes one line. A handler that panics loses the line, not the program.
+// write writes one event. If the slog handler panics, the event is lost, but the program
+// goes on.
 func (j *journal) write(logger *slog.Logger, e Event) {
 	defer func() {
 		if recover() != nil {
@@ -199,7 +196,7 @@ func (j *journal) write(logger *slog.Logger, e Event) {
 	logger.LogAttrs(context.Background(), e.level(), "event", attrs...)
 }
 
-// dropped says how many tasks the end of the pool has failed.
+// dropped emits an event with the number of tasks that the shutdown of the pool has failed.
 func (p *Pool) dropped(n int) {
 	if n > 0 {
 		p.journal.emit(Event{Kind: Dropped, Count: n, Text: fmt.Sprintf("the pool is %v", p.state.State())})

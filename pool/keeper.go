@@ -10,38 +10,37 @@ import (
 	"github.com/bullpen-run/bullpen"
 )
 
-// tick is how often the keeper looks while there is work, in nanoseconds; late
-// is how many idle ticks it goes on.
+// tick is the interval of the keeper's checks while there is work, in nanoseconds; late is
+// for how many idle ticks it continues.
 const (
 	tick = int64(time.Millisecond)
 	late = 20
 )
 
-// keeper looks at the pool every millisecond while there is something to look
-// after: tasks with a deadline or a context that can end, callers who are blocked,
-// short tasks in the hands of a worker. Otherwise it looks eight times an idle
-// timeout for workers that have been idle too long, and not at all when there are
-// no workers.
+// keeper checks the pool every millisecond while there is something to supervise: tasks
+// with a timeout or a context that can end, blocked callers, or short tasks that a worker
+// has taken in advance. Otherwise it checks eight times per idle timeout for workers to
+// retire, and not at all if there are no workers.
 type keeper struct {
 	pool  *Pool
 	awake atomic.Bool // it ticks every millisecond
 
-	pausing sync.Mutex // held while the timer is set by who may not hold mu
+	pausing sync.Mutex // held while setting the timer; for goroutines that may not hold mu
 
-	mu    sync.Mutex  // held by a tick; guards what follows
+	mu    sync.Mutex  // held during a tick; guards the fields below
 	timer *time.Timer // runs tick
-	calm  int         // ticks without anything to look after
+	calm  int         // ticks with nothing to supervise
 	ended bool
 	stall stall
 	seats []*worker // scratch
-	alive int64     // when workers were last kept alive by Min
+	alive int64     // when Min last kept workers alive
 }
 
 func (k *keeper) init(p *Pool) {
 	k.pool = p
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.timer = time.AfterFunc(time.Hour, k.tick) // a goroutine for each tick; end waits for it
+	k.timer = time.AfterFunc(time.Hour, k.tick) // one goroutine per tick; end waits for it
 	k.timer.Stop()
 }
 
@@ -81,7 +80,7 @@ func (k *keeper) tick() {
 	busy, due := k.watch(now)
 	if p.tallies.blocked.Load() > 0 {
 		for _, g := range p.gates() {
-			g.admit(1) // without waiting for the slack
+			g.admit(1) // regardless of slack
 		}
 	}
 	if again := k.stall.look(p, now); again > 0 && (due == 0 || again < due) {
@@ -99,9 +98,9 @@ func (k *keeper) tick() {
 	k.rest(due)
 }
 
-// rest makes the next tick come when the next task is due, or when workers may have
-// been idle too long, or never. What began while it went to rest has seen it
-// awake, so it looks again.
+// rest schedules the next tick for when the next task is due or workers may have been idle
+// too long, or never. Work that began before awake was cleared has seen the keeper awake,
+// so rest checks once more.
 func (k *keeper) rest(due int64) {
 	p := k.pool
 	p.wipe()
@@ -122,14 +121,15 @@ func (k *keeper) rest(due int64) {
 			pace = until
 		}
 	}
-	// Who stirs from now on sets the timer himself; it must not be set to later.
+	// A stir from now on sets the timer itself, and must not be overruled with a later
+	// time.
 	if k.pausing.Lock(); !k.awake.Load() && pace > 0 {
 		k.timer.Reset(pace)
 	}
 	k.pausing.Unlock()
 }
 
-// retire lets go of workers that have been idle too long, the coldest first.
+// retire lets workers exit that have been idle too long, the coldest first.
 func (k *keeper) retire(now int64) {
 	p := k.pool
 	for {
@@ -151,9 +151,9 @@ func (k *keeper) retire(now int64) {
 	}
 }
 
-// watch looks at every worker: whether its task has overrun, and whether short
-// tasks wait in its hands behind one that turned out long. It tells whether the
-// next tick shall not be late, and when the next task is due, 0 is never.
+// watch checks each worker: whether its task has overrun, and whether it holds short tasks
+// behind one that turned out long. It reports whether the next tick must not be late, and
+// when the next task is due, 0 for never.
 func (k *keeper) watch(now int64) (busy bool, due int64) {
 	p := k.pool
 	k.seats = p.seats(k.seats[:0])
@@ -183,7 +183,7 @@ func (k *keeper) watch(now int64) (busy bool, due int64) {
 	return busy, due
 }
 
-// seats appends the workers that have a place.
+// seats appends the pool's workers, except replaced ones.
 func (p *Pool) seats(to []*worker) []*worker {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -193,15 +193,15 @@ func (p *Pool) seats(to []*worker) []*worker {
 	return to
 }
 
-// overrun answers a task that has overrun, and gives the worker's place to
-// another one as long as not too many bodies are stuck.
+// overrun answers a task that has overrun, and replaces its worker unless too many bodies
+// are stuck.
 func (p *Pool) overrun(w *worker, c *taskContext, why error) {
-	p.freeze() // nobody else abandons it now
+	p.freeze() // keeps others from abandoning it now
 	if !c.running() {
 		p.thaw()
 		return
 	}
-	c.extra().verdict = why // read when the next step succeeds
+	c.extra().verdict = why // read once the next step succeeds
 	if !c.head.abandon(c.gen) {
 		p.thaw()
 		return
@@ -226,7 +226,7 @@ func (p *Pool) overrun(w *worker, c *taskContext, why error) {
 	}
 }
 
-// endOf is what the context of a task says that ended with err.
+// endOf returns the error of a context that ended with err.
 func endOf(err error) error {
 	if o, _ := bullpen.OutcomeOf(err); o == bullpen.Timeout {
 		return context.DeadlineExceeded
@@ -234,8 +234,8 @@ func endOf(err error) error {
 	return context.Canceled
 }
 
-// freeze keeps all workers from taking items, so that those that they have can
-// be read. It takes every lock of the pool's queue.
+// freeze keeps all workers from taking items, so that the items they hold can be read. It
+// takes all locks of the pool's queue.
 func (p *Pool) freeze() {
 	for _, q := range p.shards {
 		q.out.mu.Lock()
@@ -271,10 +271,10 @@ func (w *worker) surrender() []item {
 	}
 }
 
-// relieve gives back what a worker has not started, to the head of the queue.
+// relieve moves the items that a worker has not started to the head of the queue.
 func (w *worker) relieve() {
 	p := w.pool
-	p.guests.Add(1) // the pool has not ended while nobody has them
+	p.guests.Add(1) // keeps the pool from ending while the items are in transit
 	defer p.farewell()
 	taken := w.surrender()
 	if len(taken) == 0 {
@@ -289,7 +289,7 @@ func (w *worker) relieve() {
 	p.call()
 }
 
-// wipe lets go of what idle workers have run.
+// wipe drops the references of idle workers to items that they have run.
 func (p *Pool) wipe() {
 	p.bench.mu.Lock()
 	defer p.bench.mu.Unlock()

@@ -10,45 +10,44 @@ import (
 	"time"
 )
 
-// LaneConfig says what a lane is like.
+// LaneConfig configures a lane.
 type LaneConfig struct {
-	// Name is used in errors and statistics, and is the name of the lane's tasks
-	// that have none of their own. A pool has each name once.
+	// Name appears in errors and statistics, and names the lane's tasks that have no name
+	// of their own. It must be unique in the pool.
 	Name string
-	// Limit is how many bodies of the lane run at a time; 0 means as many as the
-	// pool has workers.
+	// Limit is how many tasks of the lane run at a time; 0 means as many as the pool has
+	// workers.
 	Limit int
 	// Queue is how many tasks may wait in the lane; 0 means DefaultQueue.
 	Queue int
-	// Overflow is what happens when so many wait. A lane cannot have CallerRuns:
-	// bodies in callers would not be bound by its limit.
+	// Overflow is the rule for a full queue. It cannot be CallerRuns, because the limit
+	// would not apply to tasks that callers run.
 	Overflow Overflow
-	// Timeout is the run time of the lane's tasks that take a context; 0 means
-	// the pool's, and negative none.
+	// Timeout is the maximum run time of the lane's tasks with a context; 0 means the
+	// pool's, and a negative value none.
 	Timeout time.Duration
-	// Rate is how many tasks may start per second, up to 1e9; 0 means any number.
-	// The time between two starts is rounded up to nanoseconds.
+	// Rate is how many tasks may start per second, up to 1e9; 0 means no limit. The
+	// interval between two starts is rounded up to nanoseconds.
 	Rate float64
-	// Burst is how many may start at once after a rest; 0 means 1.
+	// Burst is how many tasks may start at once after a pause; 0 means 1.
 	Burst int
 }
 
-// Lane is a part of a pool with a queue, a limit and a rate of its own: for ten
-// database connections a lane of ten, and slow tasks in a lane do not fill the
-// pool that fast ones need. All methods are safe for concurrent use. It is made
-// by [Pool.Lane], and ends with its pool.
+// Lane is a part of a pool with its own queue, limit and rate. For example, a lane of ten
+// serves ten database connections, and slow tasks in a lane do not take the workers that
+// fast tasks need. [Pool.Lane] makes a lane; it ends with its pool. All methods are safe
+// for concurrent use.
 //
-// A task of a lane waits in the lane's queue only, and goes to one of the pool's
-// workers when the limit and the rate of the lane allow it. Lanes with work and
-// the pool's own queue take turns.
+// A task of a lane waits in the lane's queue only, and goes to one of the pool's workers
+// when the limit and the rate of the lane allow it. Lanes with work and the pool's own
+// queue take turns.
 //
-// The limit protects what is behind the lane, so a body counts until it has really
-// returned. When one overruns its time, its caller is answered at once and the
-// pool has another worker at once, but the place in the lane is free only when
-// the body has come back. There is one exception: a task of the lane that submits
-// to its own lane, or that waits for another task with its context, lets the lane
-// run one more until it ends, because it may wait for what could not start
-// otherwise.
+// The limit protects the resource behind the lane, so a task counts until its body has
+// returned. If a task overruns its timeout, its caller gets the outcome immediately and the
+// pool starts another worker, but the place in the lane stays occupied until the body
+// returns. There is one exception: if a task of the lane submits to its own lane, or waits
+// for another task with its context, the lane may run one task more until it ends.
+// Otherwise the task might wait for one that cannot start.
 type Lane struct {
 	pool    *Pool
 	name    string
@@ -57,19 +56,19 @@ type Lane struct {
 	queue   queue
 	started atomic.Uint64
 	refused atomic.Uint64
-	behind  *Lane // the next one in the row of ready lanes, whose lock guards it
+	behind  *Lane // the next one in the list of ready lanes, whose lock guards it
 
 	mu      sync.Mutex
-	limit   int         // 0 is none. mu guards what follows
+	limit   int         // 0 is none. mu guards the fields below
 	running int         // bodies
-	nesting int         // those of them for which one more may run
-	listed  bool        // it stands in the row of ready lanes, or is just being served
+	nesting int         // running bodies for which one more may run
+	listed  bool        // in the list of ready lanes, or being served
 	meter   meter       // when the next start is due
-	timer   *time.Timer // lists it then; nil before the first time
-	armed   bool        // the timer runs
+	timer   *time.Timer // lists the lane when the rate allows a start; nil before the first use
+	armed   bool        // the timer is set
 }
 
-// Lane makes a lane. An error names all faults of c; in a pool that ends it wraps
+// Lane makes a lane. An error lists all faults of c; if the pool is shutting down, it wraps
 // bullpen.ErrClosed.
 func (p *Pool) Lane(c LaneConfig) (*Lane, error) {
 	m, err := c.check()
@@ -92,7 +91,7 @@ func (p *Pool) Lane(c LaneConfig) (*Lane, error) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.ending() { // otherwise who ends the pool will find the lane
+	if p.ending() { // otherwise the shutdown will find the lane
 		return nil, fmt.Errorf("lane %q: %w", c.Name, p.closedError())
 	}
 	if slices.ContainsFunc(p.lanes, func(other *Lane) bool { return other.name == c.Name }) {
@@ -105,7 +104,8 @@ func (p *Pool) Lane(c LaneConfig) (*Lane, error) {
 	return l, nil
 }
 
-// check reports all faults of c at once, and puts in the default of Burst.
+// check returns the lane's meter, and an error that lists all faults of c. It sets the
+// default of Burst.
 func (c *LaneConfig) check() (meter, error) {
 	var errs []error
 	fault := func(ok bool, format string, args ...any) {
@@ -141,8 +141,8 @@ func (l *Lane) With(o Options) Place { return l.main.with(o) }
 // Go is [Pool.Go] in the lane. It allocates two words.
 func (l *Lane) Go(ctx context.Context, fn func()) error { return Place{&l.main}.Go(ctx, fn) }
 
-// SetLimit changes how many bodies run at a time, at once; 0 means as many as the
-// pool has workers. Those too many are left to end.
+// SetLimit changes how many tasks of the lane run at a time; 0 means as many as the pool
+// has workers. It takes effect immediately, but does not interrupt running tasks.
 func (l *Lane) SetLimit(limit int) error {
 	if limit < 0 {
 		return fmt.Errorf("lane %q: the limit is %d: use a positive number of bodies, or 0 for as many as the pool has workers", l.name, limit)
@@ -158,24 +158,25 @@ func (l *Lane) SetLimit(limit int) error {
 type LaneStats struct {
 	// Name is the lane's name.
 	Name string
-	// Limit is how many bodies may run at a time, 0 for as many as the pool has
-	// workers; Queue is how many tasks may wait.
+	// Limit is how many tasks may run at a time, or 0 for as many as the pool has workers.
+	// Queue is how many tasks may wait.
 	Limit, Queue int
-	// Running bodies have not returned, those included that have overrun their
-	// time. Nesting ones among them let the lane run one more each.
+	// Running counts the bodies that have not returned, including those that have overrun.
+	// Nesting counts those among them for which the lane may run one more.
 	Running, Nesting int
-	// Queued tasks wait; Delayed ones among them wait for their time.
+	// Queued counts the waiting tasks; Delayed counts those among them whose delay has not
+	// passed.
 	Queued, Delayed int
-	// Blocked callers wait for a place in the queue.
+	// Blocked counts the callers that wait for a place in the queue.
 	Blocked int
-	// Started tasks were given to a worker, since the lane was made.
+	// Started counts the tasks given to a worker since the lane was made.
 	Started uint64
-	// Refused tasks were not accepted.
+	// Refused counts the tasks that were not accepted.
 	Refused uint64
 }
 
-// Stats returns a snapshot. It takes the locks of the lane for about a microsecond
-// and waits for no task.
+// Stats returns a snapshot. It holds the locks of the lane for about a microsecond and
+// waits for no task.
 func (l *Lane) Stats() LaneStats {
 	delayed := int(max(l.gate.delayed.Load(), 0))
 	s := LaneStats{
@@ -188,7 +189,7 @@ func (l *Lane) Stats() LaneStats {
 	return s
 }
 
-// OverflowOf returns what happens at a target when its queue is full.
+// OverflowOf returns the rule for a full queue at a target.
 func OverflowOf(on Target) Overflow {
 	if at := on.at(); at.lane != nil {
 		return at.lane.gate.overflow

@@ -6,59 +6,58 @@ import (
 	"time"
 )
 
-// Ended is an item of [Func.AsCompleted] that has ended.
+// Ended is an item of [Func.AsCompleted] and its outcome.
 type Ended[A, R any] struct {
-	// Index counts the items of the source, from 0.
+	// Index counts the items of the input, from 0.
 	Index int
 	// Arg is the item.
 	Arg A
-	// Value is the result, zero where Err is not nil.
+	// Value is the result, or zero if Err is not nil.
 	Value R
-	// Err is how the item ended.
+	// Err is the error of the item, or nil.
 	Err error
 }
 
-// mostOfMap is the most items that Map hands over at once.
+// mostOfMap is the maximum number of items that Map submits at once.
 const mostOfMap = 256
 
-// Map runs the function for each item of seq and gives the results in the order of
-// seq. Short items are handed over together, as with [Func.All], and each has its
-// own outcome. The source is read in the goroutine of the loop, ahead of the
-// results by up to twice the workers' number of handfuls, which are up to 256
-// items each; it must not wait for results. A result comes when the source has
-// given a further item, or has ended.
+// Map runs the function for each item of seq and yields the results in the order of seq.
+// Short items are submitted in batches, as with [Func.All], and each has its own outcome.
+// Map reads seq in the goroutine of the loop, ahead of the results by up to two batches per
+// worker, with up to 256 items each. seq must not wait for results. Map yields a result
+// when seq has produced a further item or has ended.
 //
-// Who leaves the loop early cancels the rest, and what runs is waited for. When
-// ctx ends, the source is read no more and what has not started does not start;
-// each item that was read still has its outcome, one of them at least with the
-// cause of ctx. A panic of the source goes on after everything has been stopped.
+// If the loop ends early, Map cancels the rest and waits for running items. If ctx ends,
+// Map stops reading seq, and items that have not started do not start. Each item that was
+// read has an outcome, and at least one of them has the cause of ctx. If seq panics, the
+// panic continues after everything has been stopped.
 func (f *Func[A, R]) Map(ctx context.Context, seq iter.Seq[A]) iter.Seq2[R, error] {
 	return func(yield func(R, error) bool) {
 		f.stream(ctx, seq, &stream[A, R]{pair: yield})
 	}
 }
 
-// AsCompleted is [Func.Map] that gives the items as they end.
+// AsCompleted is like [Func.Map], but yields the items in the order in which they end.
 func (f *Func[A, R]) AsCompleted(ctx context.Context, seq iter.Seq[A]) iter.Seq[Ended[A, R]] {
 	return func(yield func(Ended[A, R]) bool) { f.stream(ctx, seq, &stream[A, R]{yield: yield}) }
 }
 
-// stream is a run of Map.
+// stream is one call of Map or AsCompleted.
 type stream[A, R any] struct {
 	f       *Func[A, R]
 	ctx     context.Context //nolint:containedctx // it lives as long as the call
 	span    span
-	pair    func(R, error) bool    // gets the items in order, or
-	yield   func(Ended[A, R]) bool // gets them as they end
+	pair    func(R, error) bool    // yields in order; nil for AsCompleted
+	yield   func(Ended[A, R]) bool // yields as completed; nil for Map
 	out     chan *batch[A, R]
-	window  int           // how many batches may be on their way
-	going   []*part[A, R] // those, in the order of the source
-	read    int           // items of the source
-	stopped bool          // the loop was left
-	filling time.Time     // since when the next batch is filled
+	window  int           // maximum number of batches submitted at a time
+	going   []*part[A, R] // these batches, in input order
+	read    int           // items read from the input
+	stopped bool          // the loop has ended
+	filling time.Time     // when filling the next batch began
 }
 
-// part is a batch with its place in the source.
+// part is a batch with its position in the input.
 type part[A, R any] struct {
 	batch *batch[A, R]
 	base  int
@@ -70,7 +69,7 @@ func (f *Func[A, R]) stream(ctx context.Context, seq iter.Seq[A], s *stream[A, R
 	ends := ctx.Done() != nil
 	s.out = make(chan *batch[A, R], s.window)
 	s.span.init(ctx, f.place.pool)
-	defer s.end() // also when the source or the loop panics
+	defer s.end() // even if the input or the loop panics
 	s.filling = time.Now()
 	size := s.size(0)
 	var args []A
@@ -99,8 +98,8 @@ func (f *Func[A, R]) stream(ctx context.Context, seq iter.Seq[A], s *stream[A, R
 	}
 }
 
-// size says how many items the next batch shall have: a handful, of which the
-// source must not take longer than that either. The last one took n from it.
+// size returns the size of the next batch: as many items as take one handful to run, and no
+// longer to read. Reading the last batch gave n items.
 func (s *stream[A, R]) size(n int) int {
 	if s.f.alone() {
 		return 1
@@ -113,7 +112,7 @@ func (s *stream[A, R]) size(n int) int {
 	return size
 }
 
-// bring hands over a batch, after waiting for room, and gives what has ended.
+// bring submits a batch, after waiting for room, and yields what has ended.
 func (s *stream[A, R]) bring(args []A) {
 	for len(s.going) >= s.window {
 		if !s.next() {
@@ -144,15 +143,15 @@ func (s *stream[A, R]) bring(args []A) {
 	}
 }
 
-// next waits until a batch is over, and gives what it can. It returns false when
-// the loop was left.
+// next waits until a batch is over, and yields what it can. It returns false if the loop
+// has ended.
 func (s *stream[A, R]) next() bool {
 	s.give(s.f.wait(s.ctx, s.out, s.batches, s.stop))
 	return !s.stopped
 }
 
-// give gives the items of a batch that is over to the loop, or, in order, those of
-// all that follow each other.
+// give marks a batch as over and yields its items, or, in order, the items of all batches
+// that are next and over.
 func (s *stream[A, R]) give(b *batch[A, R]) {
 	for i, p := range s.going {
 		if p.batch != b {
@@ -205,11 +204,11 @@ func (s *stream[A, R]) batches() []*batch[A, R] {
 	return all
 }
 
-// stop ends what has not started, and the contexts of what runs.
+// stop cancels the items that have not started, and the contexts of running ones.
 func (s *stream[A, R]) stop() {
 	cause := context.Cause(s.ctx)
 	if cause == nil {
-		cause = context.Canceled // the loop was left
+		cause = context.Canceled // the loop has ended
 	}
 	s.span.cancel(cause)
 	for _, p := range s.going {
@@ -219,7 +218,7 @@ func (s *stream[A, R]) stop() {
 	}
 }
 
-// end stops what is still on its way, and waits for what runs.
+// end stops the remaining batches, and waits for running items.
 func (s *stream[A, R]) end() {
 	s.stop()
 	for _, p := range s.going {
@@ -239,7 +238,7 @@ func (b *batch[A, R]) refuse(err error) {
 	b.ended(int64(len(b.args)))
 }
 
-// launchApart hands over the one item of the batch as a task of its own.
+// launchApart submits the only item of the batch as a task of its own.
 func (b *batch[A, R]) launchApart(ctx context.Context) {
 	b.cursor.Store(1)
 	task, err := b.f.Submit(ctx, b.args[0])

@@ -2,9 +2,9 @@ package pool
 
 import "github.com/bullpen-run/bullpen"
 
-// measured runs one item and says how long it has waited and run.
+// measured runs one item and measures how long it has waited and run.
 func (w *worker) measured(it item, stamp int64) {
-	k := w.pool.kindOf(it) // the item may serve another task as soon as it has run
+	k := w.pool.kindOf(it) // read it now, because the object may be reused as soon as the item has run
 	start := w.pool.now()
 	w.exact = start
 	w.weight = 1
@@ -22,18 +22,18 @@ func (w *worker) measured(it item, stamp int64) {
 	w.leaveLane()
 }
 
-// stampOf packs the time when an item was accepted and for how many items it
-// speaks; it is not 0.
+// stampOf packs the time when an item was accepted, and how many items it stands for. It is
+// never 0.
 func stampOf(at int64, weight uint64) int64 { return at<<weightBits | int64(weight) }
 
 func unstamp(stamp int64) (at int64, weight uint64) {
 	return stamp >> weightBits, uint64(stamp) & (1<<weightBits - 1)
 }
 
-// weightBits leave 2 years for the time.
+// weightBits leaves enough bits for 2 years.
 const weightBits = 7
 
-// ran notes the run time of a measured task.
+// ran records the run time of a measured task.
 func (w *worker) ran(k *kind, d int64) {
 	if n := w.ofBatch; n > 0 {
 		w.home.of(k).run.add(d/int64(n), n)
@@ -46,8 +46,8 @@ func (w *worker) ran(k *kind, d int64) {
 	w.learn(d)
 }
 
-// learn follows the run times, upwards faster than downwards: one long task is
-// reason enough to let none wait behind the next.
+// learn updates the mean run time, faster upwards than downwards: after one long task, no
+// task should wait behind the next.
 func (w *worker) learn(d int64) {
 	switch {
 	case w.mean == 0:
@@ -63,8 +63,8 @@ func (w *worker) learn(d int64) {
 	}
 }
 
-// ticked is called when the pool's clock has moved during tasks that were not
-// measured. One that took two ticks or more is known well enough; the next one is
+// ticked is called when the pool's clock has advanced during tasks that were not measured.
+// A run time of two ticks or more is known well enough to be recorded. The next task is
 // measured.
 func (w *worker) ticked(it item, clock int64) {
 	now := w.pool.now()
@@ -75,7 +75,7 @@ func (w *worker) ticked(it item, clock int64) {
 	w.exact, w.clock, w.measuring = now, clock, true
 }
 
-// batch is how many items to take at once.
+// batch returns how many items to take at once.
 func (w *worker) batch() int {
 	if w.mean <= 0 || w.mean > batchTime {
 		return 1
@@ -83,8 +83,8 @@ func (w *worker) batch() int {
 	return min(mostOwn, int(batchTime/w.mean))
 }
 
-// count notes a task of kind k that ended well. What is noted is published by
-// flush, before the worker does anything that may take long.
+// count counts a successful task of kind k. flush publishes the count, before the worker
+// does anything that may take long.
 func (w *worker) count(k *kind) {
 	if w.counting != k {
 		w.flush()

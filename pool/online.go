@@ -9,9 +9,9 @@ import (
 	"github.com/bullpen-run/bullpen"
 )
 
-// IncompleteError says that [Run] ended before all its tasks had started.
+// IncompleteError is the error of a [Run] that ended before all its tasks had started.
 type IncompleteError struct {
-	// NotStarted has the indices of the tasks that did not start.
+	// NotStarted holds the indices of the tasks that did not start.
 	NotStarted []int
 	// Total is the number of all tasks.
 	Total int
@@ -19,7 +19,7 @@ type IncompleteError struct {
 	Cause error
 }
 
-// Error says how many tasks did not start.
+// Error returns how many tasks did not start.
 func (e *IncompleteError) Error() string {
 	return fmt.Sprintf("%d of %d tasks did not start: %v", len(e.NotStarted), e.Total, e.Cause)
 }
@@ -27,18 +27,18 @@ func (e *IncompleteError) Error() string {
 // Unwrap returns Cause.
 func (e *IncompleteError) Unwrap() error { return e.Cause }
 
-// Run runs a fixed set of tasks in a pool of their own, waits until all have ended
-// and ends the pool: the "online" mode, where a pool made by [New] runs in the
-// background. It is nil when all tasks ran and ended well.
+// Run runs a fixed set of tasks in a temporary pool, waits until all have ended, and closes
+// the pool. This is the "online" mode; a pool made by [New] runs in the background. Run
+// returns nil if all tasks succeeded.
 //
-// Otherwise the error joins, where each is the case, an [IncompleteError] with the
-// tasks that did not start because ctx ended, a [Failures] with all errors by the
-// index of the task (also why it did not start), and what [Pool.Close] says about
-// bodies that go on. A failure stops no other task. When ctx ends, the contexts of
-// the tasks end, and nothing starts any more.
+// Otherwise the error joins up to three errors: an [IncompleteError] with the tasks that
+// did not start because ctx ended; a [Failures] with the errors of all tasks, including
+// those that did not start; and the error of [Pool.Close] about bodies that go on. A failed
+// task does not stop the others. If ctx ends, the contexts of the tasks end, and no more
+// tasks start.
 //
-// The rule for a full queue is Block, whatever c says. An error for bad
-// configuration or a nil task means that nothing ran.
+// The overflow rule is always Block, whatever c specifies. If the configuration is invalid
+// or a task is nil, Run returns an error and runs nothing.
 func Run(ctx context.Context, c Config, tasks ...func(context.Context) error) error {
 	for i, task := range tasks {
 		if task == nil {
@@ -58,14 +58,14 @@ func Run(ctx context.Context, c Config, tasks ...func(context.Context) error) er
 			accepted = append(accepted, i)
 		}
 	}
-	_ = g.Wait() // Errors has all that it says
+	_ = g.Wait() // Errors returns everything that it contains
 	for k, err := range g.Errors() {
 		errs[accepted[k]] = err
 	}
 	return errors.Join(missing(ctx, errs), failing(errs), p.Close()) //nolint:contextcheck // all has ended, but what ignores its context
 }
 
-// missing is the IncompleteError, nil where all tasks have started.
+// missing returns an IncompleteError, or nil if all tasks have started.
 func missing(ctx context.Context, errs Failures) error {
 	e := &IncompleteError{Total: len(errs), Cause: context.Cause(ctx)}
 	for i, err := range errs {
@@ -88,7 +88,7 @@ func hasStarted(err error) bool {
 	return started
 }
 
-// failing is nil where there is no error.
+// failing returns errs, or nil if no task failed.
 func failing(errs Failures) error {
 	if slices.ContainsFunc(errs, func(err error) bool { return err != nil }) {
 		return errs

@@ -6,33 +6,33 @@ import (
 	"time"
 )
 
-// Target is where tasks are submitted to: a *[Pool], a *[Lane] or a [Place].
+// Target is something that tasks can be submitted to: a *[Pool], a *[Lane] or a [Place].
 type Target interface{ at() *placement }
 
-// Options say how tasks are submitted at a [Place]. Zero fields leave what the
-// pool or the lane says.
+// Options configure the tasks submitted at a [Place]. Zero fields keep the settings of the
+// pool or the lane.
 type Options struct {
-	// Name is the kind of the tasks: by it they are counted and named in
-	// errors. Use few: each costs some kilobytes.
+	// Name is the kind of the tasks. It appears in statistics and errors. Use few names:
+	// each costs some kilobytes.
 	Name string
-	// Timeout is the run time of each task; negative means none, whatever lane
-	// and pool say.
+	// Timeout is the maximum run time of each task. A negative value means none, whatever
+	// the lane and the pool specify.
 	Timeout time.Duration
-	// Priority orders the tasks that wait.
+	// Priority orders the waiting tasks.
 	Priority Priority
-	// Delay is how long tasks wait before they are queued. Meanwhile each holds
-	// a place of the queue, where it is not the oldest yet. A full queue with
-	// CallerRuns refuses them.
+	// Delay is how long tasks wait before they are queued. In the meantime each occupies a
+	// place of the queue, but DropOldest does not drop it. A full queue with CallerRuns
+	// refuses delayed tasks.
 	Delay time.Duration
 }
 
-// Place is a pool or a lane with options. It is made by their methods With; the
-// zero value takes no task.
+// Place is a pool or a lane with options. The methods With make it; the zero value accepts
+// no tasks.
 type Place struct{ placement *placement }
 
 func (p Place) at() *placement { return p.placement }
 
-// placement says where tasks wait and how they are treated. It does not change.
+// placement says where tasks wait and how they run. It is immutable.
 type placement struct {
 	pool     *Pool
 	lane     *Lane // nil for the pool's own queue
@@ -44,11 +44,11 @@ type placement struct {
 
 func (p *Pool) at() *placement { return &p.main }
 
-// With returns a place with the options o. It costs a map look-up; keep the
-// place and use it for all tasks of a kind.
+// With returns a place with the options o. It costs a map lookup, so keep the place and use
+// it for all tasks of a kind.
 func (p *Pool) With(o Options) Place { return p.main.with(o) }
 
-// With returns a place that changes some options of p.
+// With returns a place with the options of p, changed by o.
 func (p Place) With(o Options) Place { return p.placement.with(o) }
 
 func (at *placement) with(o Options) Place {
@@ -71,8 +71,8 @@ func (at *placement) with(o Options) Place {
 	return Place{&next}
 }
 
-// enter looks at the context of a caller: whether it has ended, and whether the
-// caller is a task of this pool.
+// enter checks the context of a caller: whether it has ended, and whether the caller is a
+// task of this pool.
 func (at *placement) enter(ctx context.Context) error {
 	if ctx.Done() != nil && ctx.Err() != nil {
 		at.pool.tallies.refused.Add(1)
@@ -84,7 +84,7 @@ func (at *placement) enter(ctx context.Context) error {
 	return nil
 }
 
-// workerOf finds the worker of this pool whose task ctx belongs to.
+// workerOf returns the worker of this pool whose task uses ctx, or nil.
 func (p *Pool) workerOf(ctx context.Context) *worker {
 	if ctx == context.Background() {
 		return nil
@@ -96,8 +96,7 @@ func (p *Pool) workerOf(ctx context.Context) *worker {
 	return w
 }
 
-// put hands an item over to a queue. It returns nil if and only if the item was
-// accepted.
+// put puts an item into a queue. It returns nil if and only if the item was accepted.
 func (at *placement) put(ctx context.Context, h *head, it item) error {
 	if ctx != context.Background() {
 		if err := at.enter(ctx); err != nil {

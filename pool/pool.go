@@ -14,18 +14,18 @@ import (
 	"github.com/bullpen-run/bullpen/internal/lifecycle"
 )
 
-// Pool runs tasks in goroutines of its own. All methods are safe for concurrent
-// use. New makes one; it is ended by Drain, Stop or Close.
+// Pool runs tasks in goroutines of its own. All methods are safe for concurrent use. New
+// makes a pool; Drain, Stop and Close shut it down.
 type Pool struct {
 	config Config
-	epoch  time.Time // what now counts from
+	epoch  time.Time // zero of the clock of now
 	procs  int
-	// main is the pool's own place to submit to.
+	// main is the placement of the pool itself.
 	main     placement
-	handlers map[string]*placement // of Submit; not changed
+	handlers map[string]*placement // of Submit; immutable
 	gate     gate
 	shards   []*queue
-	// shardMask is one less than the number of shards, a power of two.
+	// shardMask is the number of shards, a power of two, minus one.
 	shardMask uint64
 	ready     readyLanes
 	bench     bench
@@ -36,36 +36,36 @@ type Pool struct {
 	hands   atomic.Uint64 // see hands.go
 	_       [56]byte
 	clock   atomic.Int64 // the time at the last tick
-	long    atomic.Bool  // tasks are so long that each is measured
+	long    atomic.Bool  // tasks are so long that all are measured
 	max     atomic.Int64
-	nesting atomic.Int64 // workers whose task has handed work to this pool
+	nesting atomic.Int64 // workers whose task has submitted to this pool
 	_       [32]byte
 
 	state   lifecycle.Machine[State]
-	guests  atomic.Int64 // tasks that run, or are being answered, outside of workers
-	spare   sync.Pool    // of *worker: guests that run nothing
+	guests  atomic.Int64 // tasks that run or are being answered outside of workers
+	spare   sync.Pool    // of *worker: idle guests
 	room    bullpen.RoomSignal
 	min     atomic.Int64
-	stuck   atomic.Int64 // bodies that run on although their tasks were answered
+	stuck   atomic.Int64 // bodies that go on although their tasks were answered
 	keeper  keeper
 	tallies tallies
 	journal journal
 
 	mu       sync.Mutex
-	workers  map[*worker]struct{} // those that have a place. mu guards what follows
+	workers  map[*worker]struct{} // not replaced ones. mu guards the fields below
 	hired    int
-	alive    int                       // goroutines that must end before the pool has ended
+	alive    int                       // goroutines that must end before the pool ends
 	visitors map[*taskContext]struct{} // of tasks that callers run
 	spans    map[*span]struct{}        // of guests
 	lanes    []*Lane
 	delayed  delayed
-	grace    *time.Timer // of Close
+	grace    *time.Timer // timer of Close
 	closers  []func()    // called once when the pool has ended
-	ended    sync.Once   // has called them
-	left     []string    // what is still stuck after the grace of Close
+	ended    sync.Once   // calls closers
+	left     []string    // bodies still running after the grace of Close
 }
 
-// New makes a pool with its Min workers. An error names all faults of c.
+// New makes a pool and starts Min workers. An error lists all faults of c.
 func New(c Config) (*Pool, error) { return newPool(c, runtime.GOMAXPROCS(0)/processorsPerShard) }
 
 func newPool(c Config, shards int) (*Pool, error) {
@@ -98,9 +98,9 @@ func newPool(c Config, shards int) (*Pool, error) {
 	return p, nil
 }
 
-// makeShards divides the queue where many processors may use it at once. One
-// worker keeps the order of all tasks, and "the oldest" is asked of one list; so
-// these have one shard.
+// makeShards divides the queue into up to n shards, for many processors. It uses one shard
+// if a single worker must keep the order of all tasks, or if DropOldest must find the
+// oldest task.
 func (p *Pool) makeShards(n int) {
 	if p.config.Max == 1 || p.config.Overflow == DropOldest {
 		n = 1
@@ -115,21 +115,20 @@ func (p *Pool) makeShards(n int) {
 	p.shardMask = uint64(n - 1)
 }
 
-// A shard serves two processors: its callers' side is written by those who submit
-// and its workers' side by those who run, which on two processors has proved
-// faster than two shards.
+// A shard serves two processors. Callers write one side of it and workers the other; on two
+// processors this has proved faster than two shards.
 const (
 	processorsPerShard = 2
 	mostShards         = 32
 )
 
-// now is the time in nanoseconds since the pool was made, at least 1.
+// now returns the time in nanoseconds since the pool was made, at least 1.
 func (p *Pool) now() int64 { return int64(time.Since(p.epoch)) + 1 }
 
 // Name returns the pool's name.
 func (p *Pool) Name() string { return p.config.Name }
 
-// work reports whether something waits that a worker could take. It takes no lock.
+// work reports whether items wait that a worker could take. It takes no lock.
 func (p *Pool) work() bool {
 	for _, q := range p.shards {
 		if q.work() {
@@ -139,14 +138,14 @@ func (p *Pool) work() bool {
 	return p.ready.n.Load() > 0
 }
 
-// hire starts a worker that is counted already, as searching.
+// hire starts a worker that is already counted as searching.
 func (p *Pool) hire() {
 	if !p.employ(func(w *worker) { w.searching = true }) {
 		p.discount(oneWorker + oneSearching)
 	}
 }
 
-// hireFor starts a worker that is counted already, with its first item; false when
+// hireFor starts a worker that is already counted, with its first item. It returns false if
 // the pool has ended.
 func (p *Pool) hireFor(it item) bool {
 	hired := p.employ(func(w *worker) {
@@ -159,8 +158,8 @@ func (p *Pool) hireFor(it item) bool {
 	return hired
 }
 
-// employ starts a worker, which from then on keeps the pool from ending; false when
-// it has ended since the worker was counted.
+// employ starts a worker, which from then on keeps the pool from ending. It returns false
+// if the pool has ended since the worker was counted.
 func (p *Pool) employ(prepare func(*worker)) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -177,15 +176,15 @@ func (p *Pool) employ(prepare func(*worker)) bool {
 	prepare(w)
 	p.workers[w] = struct{}{}
 	w.emit(Event{Kind: Started})
-	p.stir()    // the keeper sets its pace by who is here
-	go w.main() // ends by surplus, retire, quits or loss; the endings wait for alive
+	p.stir()    // the keeper's pace depends on the workers
+	go w.main() // ends by surplus, retire, quits or loss; the shutdown waits for alive
 	return true
 }
 
-// name gives the worker's name in events and results.
+// name returns the worker's name for events and results.
 func (w *worker) name() string { return fmt.Sprintf("%s-%d", w.pool.config.Name, w.id) }
 
-// leave is the last thing that a worker does.
+// leave ends a worker; it is the worker's last step.
 func (w *worker) leave() {
 	p := w.pool
 	w.gone()
@@ -193,14 +192,14 @@ func (w *worker) leave() {
 	defer p.mu.Unlock()
 	w.emit(Event{Kind: Stopped})
 	if _, here := p.workers[w]; !here {
-		return // it was given up
+		return // giveUp has removed it
 	}
 	delete(p.workers, w)
 	p.alive--
 	p.tryFinish()
 }
 
-// surplus lets a worker go when there are more than there may be.
+// surplus lets a worker exit if there are too many.
 func (p *Pool) surplus(w *worker) bool {
 	for {
 		h := p.handsNow()
@@ -214,7 +213,7 @@ func (p *Pool) surplus(w *worker) bool {
 		if p.hands.CompareAndSwap(uint64(h), uint64(h)-delta) {
 			w.searching = false
 			if p.work() {
-				p.callOne() // who brought something may have relied on this one
+				p.callOne() // the caller that queued an item may have relied on this worker
 			}
 			p.madeRoom()
 			return true
@@ -222,8 +221,9 @@ func (p *Pool) surplus(w *worker) bool {
 	}
 }
 
-// Resize changes how many workers there are, at once: those too many end after
-// the task that they run. It returns an error for bounds that New would refuse.
+// Resize changes the bounds of the number of workers. It takes effect immediately; surplus
+// workers exit after their current task. It returns an error for bounds that New would
+// refuse.
 func (p *Pool) Resize(minimum, maximum int) error {
 	c := Config{Min: minimum, Max: maximum}
 	err := c.check()
@@ -249,7 +249,7 @@ func (p *Pool) Resize(minimum, maximum int) error {
 	return nil
 }
 
-// dismiss lets the parked worker go that has sat longest; false when none sits.
+// dismiss wakes the longest-parked worker to exit. It returns false if none is parked.
 func (p *Pool) dismiss() bool {
 	for {
 		h := p.handsNow()
@@ -268,9 +268,8 @@ func (p *Pool) dismissAll() {
 	}
 }
 
-// workerContext is what tasks get that need no context of their own: it ends
-// when the pool is closed. It is not used again for another worker, and leaking
-// it is harmless.
+// workerContext is the context of tasks without their own context. It ends when the pool is
+// closed. It is not reused for other workers, so a body may keep it.
 type workerContext struct{ worker *worker }
 
 func (*workerContext) Deadline() (deadline time.Time, ok bool) { return time.Time{}, false }
@@ -291,5 +290,5 @@ func (c *workerContext) Value(key any) any {
 	return nil
 }
 
-// workerKey finds the worker that runs a task in the task's context.
+// workerKey is the context key of the worker that runs a task.
 type workerKey struct{}

@@ -10,10 +10,10 @@ import (
 // Priority orders the tasks that wait in one queue.
 type Priority uint8
 
-// The priorities. Higher ones go first, but not always: of eight turns one
-// looks at the lowest first and one at the middle first, so that none starves.
+// The priorities. Higher ones go first, with exceptions: of eight turns, one looks at the
+// lowest priority first and one at the middle one, so that no task starves.
 const (
-	// Normal is the priority of tasks that say nothing.
+	// Normal is the default priority.
 	Normal Priority = iota
 	// High goes before Normal.
 	High
@@ -22,50 +22,50 @@ const (
 	priorities = iota
 )
 
-// turns has, for each of eight turns, the order in which priorities are looked
-// at. A turn is the taking of a batch.
+// turns holds the order in which each of eight turns looks at the priorities. In each turn,
+// a worker takes one batch of items.
 var turns = [8][priorities]Priority{
 	{High, Normal, Low}, {High, Normal, Low}, {High, Normal, Low}, {Normal, High, Low},
 	{High, Normal, Low}, {High, Normal, Low}, {High, Normal, Low}, {Low, Normal, High},
 }
 
-// samplePeriod is of how many short tasks one is measured.
+// samplePeriod is the number of short tasks of which one is measured.
 const samplePeriod = 64
 
-// queue is a place to wait: a shard of the pool's queue, or a lane's. It has two
-// sides with a lock each, so that those who bring tasks and those who take them
-// meet once for hundreds of tasks, when the workers' side is empty and takes over
-// all that lies on the other. Lock order: gate, workers' side, callers' side.
+// queue is a shard of the pool's queue, or a lane's queue. It has two sides with a lock
+// each, one for callers and one for workers. They meet only once for hundreds of tasks,
+// when the workers' side is empty and takes over everything on the callers' side. Lock
+// order: gate, workers' side, callers' side.
 type queue struct {
 	pool *Pool
 	lane *Lane // nil in the pool's own queue
-	gate *gate // how much may lie here
+	gate *gate // bounds how many items may wait here
 	_    [64]byte
 
 	in struct {
-		// used has the bit of each priority that has items. It is written with mu
-		// held and read without.
+		// used has a bit for each priority that has items. It is written with mu held and
+		// read without.
 		used   atomic.Uint32
 		mu     sync.Mutex
-		room   int  // places that callers may fill without asking the gate. mu guards what follows
-		sample int  // pushes until the next one that is measured
-		shut   bool // room is 0 for ever
+		room   int  // places that callers may fill without asking the gate. mu guards the fields below
+		sample int  // pushes until the next measured one
+		shut   bool // room stays 0 from now on
 		levels [priorities]deque
 	}
 	_ [64]byte
 
 	out struct {
-		used    atomic.Uint32 // as of in
+		used    atomic.Uint32 // like in.used
 		mu      sync.Mutex
-		turn    uint8 // mu guards what follows
-		emptied error // why what comes back is failed
+		turn    uint8 // mu guards the fields below
+		emptied error // the error for items that are given back; nil while the queue may hold items
 		levels  [priorities]deque
 	}
 	_ [64]byte
 }
 
-// shard picks the shard of the calling goroutine: where its stack lies. So a
-// goroutine keeps to one shard, its tasks stay in order, and goroutines spread.
+// shard picks a shard by the address of the calling goroutine's stack. So goroutines spread
+// over the shards, but each keeps to one, and its tasks stay in order.
 func (p *Pool) shard() *queue {
 	if p.shardMask == 0 {
 		return p.shards[0]
@@ -75,7 +75,7 @@ func (p *Pool) shard() *queue {
 	return p.shards[(at*0x9E3779B97F4A7C15)>>32&p.shardMask]
 }
 
-// push adds an item on the callers' side. in.mu is held, and there is room.
+// push adds an item on the callers' side. in.mu is held, and in.room is positive.
 func (q *queue) push(pr Priority, it item) {
 	in := &q.in
 	stamp := int64(0)
@@ -91,11 +91,11 @@ func (q *queue) push(pr Priority, it item) {
 	in.room--
 }
 
-// work reports whether something lies here, without a lock.
+// work reports whether items wait here. It takes no lock.
 func (q *queue) work() bool { return q.in.used.Load()|q.out.used.Load() != 0 }
 
-// take gives the worker, who has none, up to most items and starts the first. It
-// returns how many, and whether there is more.
+// take moves up to most items to the worker, which has none, and starts the first. It
+// returns their number, and whether there are more.
 func (q *queue) take(w *worker, most int) (k int, more bool) {
 	if q.out.used.Load() == 0 {
 		if k, more = q.takeFresh(w, most); k > 0 {
@@ -116,7 +116,7 @@ func (q *queue) take(w *worker, most int) (k int, more bool) {
 	q.out.mu.Unlock()
 	if k > 0 {
 		if k > 1 {
-			q.pool.stir() // it may have to take them back
+			q.pool.stir() // the keeper may have to take them back
 		}
 		q.gate.free(k)
 		if q.gate.blocked.Load() > 0 {
@@ -126,8 +126,8 @@ func (q *queue) take(w *worker, most int) (k int, more bool) {
 	return k, more
 }
 
-// takeFresh takes a few items straight from the callers' side, when there are no
-// more and none of special priority: the short way for a pool with little to do.
+// takeFresh takes a few items directly from the callers' side, if these are all and have
+// Normal priority. This is the fast path for a pool with little load.
 func (q *queue) takeFresh(w *worker, most int) (k int, more bool) {
 	q.in.mu.Lock()
 	defer q.in.mu.Unlock()
@@ -147,11 +147,10 @@ func (q *queue) takeFresh(w *worker, most int) (k int, more bool) {
 	return k, d.n > 0
 }
 
-// few is how many items are taken without moving them to the workers' side.
+// few is up to how many items takeFresh takes without moving them to the workers' side.
 const few = 8
 
-// takeOver moves all that callers have brought to the workers' side. out.mu is
-// held.
+// takeOver moves all items from the callers' side to the workers' side. out.mu is held.
 func (q *queue) takeOver() {
 	q.in.mu.Lock()
 	used := q.in.used.Load()
@@ -165,8 +164,8 @@ func (q *queue) takeOver() {
 	q.out.used.Store(q.out.used.Load() | used)
 }
 
-// pop takes the next item by priority. out.mu is held; there is one, live or
-// stale.
+// pop takes the next item by priority, live or stale. out.mu is held, and the workers' side
+// is not empty.
 func (q *queue) pop(order *[priorities]Priority) slot {
 	used := q.out.used.Load()
 	pr := Normal
@@ -184,11 +183,11 @@ func (q *queue) pop(order *[priorities]Priority) slot {
 	return s
 }
 
-// fill is take for a workers' side with items. out.mu is held.
+// fill is take if the workers' side has items. out.mu is held.
 func (q *queue) fill(w *worker, most int) int {
 	if q.out.used.Load() == 1<<Normal && q.gate.dead.Load() <= 0 {
 		d := &q.out.levels[Normal]
-		k := d.popMany(w.items[:min(most, d.n/2+1)], &w.stamps, q.weight()) // half is left to the others
+		k := d.popMany(w.items[:min(most, d.n/2+1)], &w.stamps, q.weight()) // leaves half to other workers
 		if d.n == 0 {
 			q.out.used.Store(0)
 		}
@@ -212,7 +211,7 @@ func (q *queue) fill(w *worker, most int) int {
 	return k
 }
 
-// weight is for how many items each stamp here speaks.
+// weight returns how many items each measured item here stands for.
 func (q *queue) weight() uint64 {
 	if q.pool.long.Load() {
 		return 1
@@ -220,13 +219,13 @@ func (q *queue) weight() uint64 {
 	return samplePeriod
 }
 
-// bury lets go of a stale item that was taken out.
+// bury releases a stale item that was taken from the queue.
 func (q *queue) bury(it item) {
 	q.gate.dead.Add(-1)
 	it.fail(nil)
 }
 
-// forget gives back the place of an item that has ended while it waited here.
+// forget frees the place of an item that ended while it waited here.
 func (q *queue) forget() {
 	q.gate.free(1)
 	if dead := q.gate.dead.Add(1); dead > 64 && dead%64 == 0 {
@@ -235,18 +234,18 @@ func (q *queue) forget() {
 	if q.gate.blocked.Load() > 0 {
 		q.gate.admit(1)
 	}
-	q.pool.lessWaits() // there may be no worker who will find that out
+	q.pool.lessWaits() // there may be no worker that would notice
 }
 
-// unforget takes back the forget of an item that a worker had in hand when it
-// ended: its place was given back when the worker took it.
+// unforget undoes forget for an item that ended after a worker had taken it: taking it had
+// freed its place.
 func (q *queue) unforget() {
 	q.gate.dead.Add(-1)
 	q.gate.free(-1)
 }
 
-// compact drops the stale items where they are the larger part, so that canceled
-// tasks do not fill the memory while all workers are busy.
+// compact removes the stale items if they are the majority, so that canceled tasks do not
+// fill the memory while all workers are busy.
 func (q *queue) compact() {
 	q.out.mu.Lock()
 	defer q.out.mu.Unlock()
@@ -270,8 +269,8 @@ func (q *queue) compact() {
 	}
 }
 
-// oldest takes the item that has waited longest among those of the lowest
-// priority. out.mu is held.
+// oldest takes the item that has waited longest among those of the lowest priority. out.mu
+// is held.
 func (q *queue) oldest() (item, bool) {
 	if q.in.used.Load() != 0 {
 		q.takeOver()
@@ -287,8 +286,9 @@ func (q *queue) oldest() (item, bool) {
 	return nil, false
 }
 
-// giveBack puts items at the head of the queue that were taken and not started.
-// When what waits has been failed meanwhile it returns with what error.
+// giveBack puts items that were taken but not started back at the head of the queue. If the
+// waiting items have been failed in the meantime, it returns the error they were failed
+// with.
 func (q *queue) giveBack(items []item) error {
 	q.out.mu.Lock()
 	defer q.out.mu.Unlock()
@@ -303,14 +303,14 @@ func (q *queue) giveBack(items []item) error {
 	return nil
 }
 
-// close lets nobody fill the queue any more.
+// close stops callers from adding items.
 func (q *queue) close() {
 	q.in.mu.Lock()
 	defer q.in.mu.Unlock()
 	q.in.shut, q.in.room = true, 0
 }
 
-// empty takes out all that waits. From then on what is given back fails with err.
+// empty removes and returns all waiting items. From then on, giveBack returns err.
 func (q *queue) empty(err error) (waiting []item) {
 	q.out.mu.Lock()
 	defer q.out.mu.Unlock()

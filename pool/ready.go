@@ -5,11 +5,11 @@ import (
 	"sync/atomic"
 )
 
-// readyLanes are the lanes with a task that may start now. They stand in a row:
-// who comes takes one task of the first, which goes to the end if it has more. So
-// no lane waits for more than one task of each other lane.
+// readyLanes is the list of lanes with a task that may start now. A worker takes one task
+// of the first lane, which moves to the end if it has more. So no lane waits for more than
+// one task of each other lane.
 type readyLanes struct {
-	n     atomic.Int32            // how many there are; written with mu held
+	n     atomic.Int32            // number of lanes; written with mu held
 	gates atomic.Pointer[[]*gate] // of the pool and of all lanes; replaced with Pool.mu held
 
 	mu          sync.Mutex
@@ -43,8 +43,7 @@ func (r *readyLanes) pop() *Lane {
 	return l
 }
 
-// take gives the worker, who has none, a task of the lane whose turn it is, and
-// starts it.
+// take starts a task of the first lane in the worker, which has none.
 func (r *readyLanes) take(w *worker) bool {
 	for l := r.pop(); l != nil; l = r.pop() {
 		if l.take(w) {
@@ -54,7 +53,7 @@ func (r *readyLanes) take(w *worker) bool {
 	return false
 }
 
-// gates are the gates of the pool and of its lanes. The slice is not changed.
+// gates returns the gates of the pool and of its lanes. The slice is immutable.
 func (p *Pool) gates() []*gate {
 	if gates := p.ready.gates.Load(); gates != nil {
 		return *gates
@@ -62,10 +61,9 @@ func (p *Pool) gates() []*gate {
 	return []*gate{&p.gate}
 }
 
-// waiting is how many tasks wait in queues and for their time; those in the hands
-// of workers are not counted. Who reads 0 in a pool that takes no more tasks and
-// has no workers can rely on it: a delayed task is counted until it stands in its
-// queue, and is looked for first.
+// waiting returns how many tasks wait in queues or for their time, not counting those taken
+// by workers. A result of 0 is reliable in a pool that accepts no more tasks and has no
+// workers: a delayed task is counted until it is queued, and delayed tasks are read first.
 func (p *Pool) waiting() int {
 	n := int(p.delayed.n.Load())
 	for _, g := range p.gates() {

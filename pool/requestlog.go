@@ -6,10 +6,10 @@ import (
 	"sync/atomic"
 )
 
-// requestIDs are the ids of the task that an instance serves now.
+// requestIDs holds the IDs of the task that an instance currently serves.
 type requestIDs struct{ attrs atomic.Pointer[[]slog.Attr] }
 
-// requestHandler adds the ids of the moment to each record.
+// requestHandler adds the current IDs to each record.
 type requestHandler struct {
 	slog.Handler
 	ids *requestIDs

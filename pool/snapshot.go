@@ -6,58 +6,61 @@ import (
 	"github.com/bullpen-run/bullpen"
 )
 
-// Stats is a snapshot of a pool. Its numbers are read one after the other while
-// the pool works, so that they belong to nearly the same moment; where nothing
-// happens they add up exactly.
+// Stats is a snapshot of a pool. Its numbers are read one after another while the pool
+// works, so they may differ slightly in time. If the pool is idle, they add up exactly.
 type Stats struct {
 	State State
 
 	// Min and Max are the bounds of the number of workers.
 	Min, Max int
-	// Size workers have a place: Idle ones are parked, Searching ones look for
-	// a task, Busy ones have one.
+	// Size is the number of workers, not counting replaced ones. Idle workers are parked,
+	// Searching workers look for a task, Busy workers have one.
 	Size, Idle, Searching, Busy int
-	// Callers run tasks in goroutines of their own: CallerRuns and Help.
+	// Callers counts the tasks that callers run in their own goroutines (CallerRuns and
+	// Help).
 	Callers int
-	// Stuck bodies run on although their tasks were answered. Up to Config.Stuck
-	// of them have no place among Size; those beyond keep their workers busy.
+	// Stuck counts the bodies that go on although their tasks were answered. The workers of
+	// up to Config.Stuck of them were replaced and are not counted in Size; the others are
+	// busy.
 	Stuck int
-	// Nesting tasks have handed work to this pool; for each there may be one
-	// worker more than Max.
+	// Nesting counts the tasks that have submitted to this pool. For each of them, the pool
+	// may run one worker more than Max.
 	Nesting int
 
-	// Queued tasks wait: in the pool's queue, in the queues of lanes, for their
-	// time (Delayed), and in the hands of workers behind the one that runs.
+	// Queued counts the waiting tasks: in the pool's queue, in the queues of lanes, before
+	// their time (Delayed), and taken by workers in advance.
 	Queued, Delayed int
-	// Blocked callers wait for a place in a queue.
+	// Blocked counts the callers that wait for a place in a queue.
 	Blocked int
 
-	// Accepted tasks are those that have ended, run or wait. While short tasks
-	// run it may be behind by up to 63 for each worker.
+	// Accepted counts the tasks that have ended, run or wait. While short tasks run, it may
+	// lag by up to 63 for each worker.
 	Accepted uint64
-	// Outcomes of the tasks that have started: how many had which. An outcome that
-	// none had is missing.
+	// Outcomes counts the tasks that have started, by outcome. Outcomes that did not occur
+	// are missing.
 	Outcomes map[bullpen.Outcome]uint64
-	// NeverStarted tasks were accepted and ended without being started.
+	// NeverStarted counts the tasks that were accepted and ended without being started.
 	NeverStarted uint64
-	// Refused tasks were not accepted: closed, overloaded, the caller's context.
+	// Refused counts the tasks that were not accepted: the pool was closed or overloaded,
+	// or the caller's context had ended.
 	Refused uint64
-	// Overruns are the tasks that were answered while their bodies ran on, and
-	// Late the bodies among these that have returned.
+	// Overruns counts the tasks that were answered while their bodies kept running. Late counts
+	// those bodies that have returned.
 	Overruns, Late uint64
-	// Helped tasks were run by callers.
+	// Helped counts the tasks that callers ran.
 	Helped uint64
-	// LostLogLines were dropped because the logger was slower than the pool.
+	// LostLogLines counts the events dropped because the logger was too slow.
 	LostLogLines uint64
 
-	// Tasks has the same by the name of the task; tasks without a name are "task".
+	// Tasks has the statistics of each task name. Tasks without a name are counted as
+	// "task".
 	Tasks map[string]TaskStats
-	// Lanes of the pool, in the order in which they were made. What they count is
-	// in the figures above, too.
+	// Lanes lists the lanes in the order in which they were made. Their tasks are also
+	// included in the numbers above.
 	Lanes []LaneStats
 }
 
-// TaskStats are the tasks of one name.
+// TaskStats are the statistics of the tasks of one name.
 type TaskStats struct {
 	Outcomes     map[bullpen.Outcome]uint64 // as in Stats
 	NeverStarted uint64
@@ -66,9 +69,9 @@ type TaskStats struct {
 	Wait, Run bullpen.Histogram
 }
 
-// Stats returns a snapshot. It takes each of the pool's locks for about a
-// microsecond, waits for no task, and costs about a microsecond for each name of
-// tasks and processor. Tasks pay nothing for it.
+// Stats returns a snapshot. It holds each of the pool's locks for about a microsecond and
+// waits for no task. It costs about a microsecond for each task name and processor. Tasks
+// pay nothing for it.
 func (p *Pool) Stats() Stats {
 	h, t := p.handsNow(), &p.tallies
 	s := Stats{
@@ -87,7 +90,7 @@ func (p *Pool) Stats() Stats {
 			s.Outcomes[o] += n
 		}
 	}
-	answered := 0 // busy workers whose task has its outcome
+	answered := 0 // busy workers whose task was answered
 	for _, w := range p.seats(nil) {
 		if w.flags.Load()&(flagStuck|flagLost) == flagStuck {
 			answered++
@@ -107,7 +110,7 @@ func (p *Pool) Stats() Stats {
 	return s
 }
 
-// all returns the kinds that there are.
+// all returns all kinds.
 func (t *tallies) all() []*kind {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -118,7 +121,7 @@ func (t *tallies) all() []*kind {
 	return all
 }
 
-// snapshot adds up what the stripes have.
+// snapshot adds up the counts of all stripes.
 func (k *kind) snapshot() TaskStats {
 	s := TaskStats{NeverStarted: k.never.Load(), Outcomes: map[bullpen.Outcome]uint64{}}
 	for i := range k.stripes {
@@ -134,8 +137,8 @@ func (k *kind) snapshot() TaskStats {
 	return s
 }
 
-// count is how many live items lie in the queues of a gate. Empty queues have none,
-// also in the moment when dead is below zero.
+// count returns how many live items wait in the queues of a gate. It is never negative,
+// even while dead is below zero.
 func (g *gate) count() int {
 	n := 0
 	for _, q := range g.queues {
@@ -153,13 +156,13 @@ func (g *gate) count() int {
 // Total returns the number of tasks that have ended, started or not.
 func (s Stats) Total() uint64 { return total(s.Outcomes, s.NeverStarted) }
 
-// Failed returns the number of tasks that did not end with a result.
+// Failed returns the number of tasks that ended without a result.
 func (s Stats) Failed() uint64 { return s.Total() - s.Outcomes[bullpen.OK] }
 
 // Total returns the number of tasks that have ended, started or not.
 func (s TaskStats) Total() uint64 { return total(s.Outcomes, s.NeverStarted) }
 
-// Failed returns the number of tasks that did not end with a result.
+// Failed returns the number of tasks that ended without a result.
 func (s TaskStats) Failed() uint64 { return s.Total() - s.Outcomes[bullpen.OK] }
 
 func total(outcomes map[bullpen.Outcome]uint64, never uint64) uint64 {

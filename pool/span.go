@@ -8,8 +8,8 @@ import (
 	"github.com/bullpen-run/bullpen"
 )
 
-// span is the context that the tasks of a group or of a batch share. It ends with
-// the caller's, with the pool, and when whoever made it ends it.
+// span is the context that the tasks of a group or batch share. It ends with the caller's
+// context, with the pool, and when its creator ends it.
 type span struct {
 	context.Context //nolint:containedctx // it is a context
 	cancel          context.CancelCauseFunc
@@ -21,7 +21,7 @@ func (s *span) init(ctx context.Context, p *Pool) {
 	s.Context, s.cancel = context.WithCancelCause(ctx)
 }
 
-// end ends the span for good.
+// end ends the span.
 func (s *span) end() {
 	s.cancel(context.Canceled)
 	if s.pool.config.Overflow == CallerRuns || s.pool.config.Help {
@@ -31,14 +31,14 @@ func (s *span) end() {
 	}
 }
 
-// spanContext is what a worker gives to the tasks of a span. There is one for
-// each worker, so that nothing is made for a task.
+// spanContext is the context of the tasks of a span in one worker. Each worker makes one,
+// so tasks do not allocate any.
 type spanContext struct {
 	*span
 	worker *worker
 }
 
-// Value finds the worker, too, so that nested work is seen.
+// Value also finds the worker, so that nested work is detected.
 func (c *spanContext) Value(key any) any {
 	if key == (workerKey{}) {
 		return c.worker
@@ -46,13 +46,13 @@ func (c *spanContext) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// on gives the context for a task that worker w runs.
+// on returns the context for a task that worker w runs.
 func (s *span) on(w *worker) context.Context {
 	if c := w.span.Load(); c != nil && c.span == s {
 		return c
 	}
 	c := &spanContext{s, w}
-	w.span.Store(c) // the pool's end finds it here
+	w.span.Store(c) // so that cancelSpans finds it
 	p := s.pool
 	if w.guest {
 		p.mu.Lock()
@@ -63,7 +63,7 @@ func (s *span) on(w *worker) context.Context {
 		p.mu.Unlock()
 	}
 	if p.state.State() >= Closing {
-		s.cancel(p.closedError()) // the pool's end may have missed it
+		s.cancel(p.closedError()) // cancelSpans may have missed it
 	}
 	return c
 }
@@ -82,13 +82,13 @@ func (p *Pool) cancelSpans(reason error) {
 	}
 }
 
-// notStarted is the error of tasks that were not started because of cause.
+// notStarted returns the error of tasks that did not start because of cause.
 func notStarted(k *kind, cause error) error {
 	return fmt.Errorf("task %q did not start: %w", k.name, cause)
 }
 
-// notMine is a cause without the outcome of another task in it, so that nobody
-// takes that for the outcome of the task which has the cause.
+// notMine removes the TaskError of another task from cause, so that it is not mistaken for
+// the outcome of the task that gets the cause.
 func notMine(cause error) error {
 	var other *bullpen.TaskError
 	if !errors.As(cause, &other) {
@@ -100,7 +100,7 @@ func notMine(cause error) error {
 	return fmt.Errorf("%w after another one failed: %w", context.Canceled, other.Err)
 }
 
-// queueOf is the queue of a place for this goroutine.
+// queueOf returns the queue of a place for the calling goroutine.
 func (at *placement) queueOf() *queue {
 	if at.lane != nil {
 		return &at.lane.queue
@@ -108,8 +108,7 @@ func (at *placement) queueOf() *queue {
 	return at.pool.shard()
 }
 
-// try puts an item into q if that is the pool's own and there is room at once. It
-// never waits.
+// try puts an item into q if q is the pool's own queue and has room. It never waits.
 func (at *placement) try(q *queue, it item) bool {
 	p := at.pool
 	if q.lane != nil || at.delay > 0 {
@@ -129,7 +128,7 @@ func (at *placement) try(q *queue, it item) bool {
 	return true
 }
 
-// insist puts an item into q, and waits for that as the queue's rule says.
+// insist puts an item into q, and follows the queue's overflow rule.
 func (at *placement) insist(ctx context.Context, q *queue, it item) error {
 	if q.lane != nil {
 		return at.put(ctx, nil, it)

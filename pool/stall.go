@@ -6,24 +6,24 @@ import (
 	"time"
 )
 
-// A task that hands work to its own pool and waits for it is known by its context.
-// One that waits with another context, or has none, is found out when the pool
-// stands still: all workers are busy, nothing has ended for a while, and tasks wait.
-// Then the keeper pokes the callers who wait for tasks that have not started, and
-// each looks at its own stack. One that is a task of a pool lets this pool have one
-// worker more while it waits.
+// A task that submits to its own pool and waits is recognized by its context. A task that
+// waits with another context, or without one, is detected when the pool stalls: all workers
+// are busy, nothing has ended for a while, and tasks wait. Then the keeper pokes the
+// callers that wait for tasks that have not started, and each caller inspects its own
+// stack. A caller that is itself a task of a pool lets this pool run one worker more while
+// it waits.
 
-// Nothing has ended for so long before callers are poked: first, and at most. It
-// doubles, as it may just be long tasks.
+// Callers are poked after the pool has stalled for stallFirst. The interval then doubles up
+// to stallMost, because the tasks may just be long.
 const (
 	stallFirst = 20 * int64(time.Millisecond)
 	stallMost  = int64(time.Second)
 )
 
-// stall is what the keeper knows of a pool that stands still.
+// stall is the keeper's record of a stalled pool.
 type stall struct {
-	ended    uint64 // tasks, at the last look
-	since    int64  // when that changed, or when callers were poked
+	ended    uint64 // tasks that had ended at the last check
+	since    int64  // when that changed, or when callers were last poked
 	patience int64
 }
 
@@ -33,8 +33,8 @@ func (p *Pool) full() bool {
 	return h.parked() == 0 && h.searching() == 0 && h.size() >= p.most()
 }
 
-// look pokes callers when the pool has stood still, and tells when to look again; 0
-// is never.
+// look pokes callers if the pool has stalled, and returns when to check again; 0 means
+// never.
 func (s *stall) look(p *Pool, now int64) (due int64) {
 	if !p.full() || !p.work() {
 		s.patience = 0
@@ -50,7 +50,7 @@ func (s *stall) look(p *Pool, now int64) (due int64) {
 	return s.since + s.patience
 }
 
-// ended counts the tasks that ran and have ended.
+// ended returns the number of tasks that ran and have ended.
 func (t *tallies) ended() (n uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -64,7 +64,7 @@ func (t *tallies) ended() (n uint64) {
 	return n
 }
 
-// poke wakes those who wait for tasks that have not started.
+// poke wakes the callers that wait for tasks that have not started.
 func (p *Pool) poke() {
 	for _, q := range p.shards {
 		q.out.mu.Lock()
@@ -90,16 +90,16 @@ func (d *deque) poke() {
 
 func (c *taskContext) poke() { c.head.poke() }
 
-// poke wakes the one who waits for the token. The task lies in a queue, so that the
-// object is no other's.
+// poke wakes the caller that waits for the token. The task is in a queue, so the object
+// cannot have been reused.
 func (h *head) poke() {
 	if word := h.word.Load(); stateOf(word) == TaskQueued && word&hasWaiter != 0 {
 		h.wake()
 	}
 }
 
-// makeRoom lets a full pool have one worker more until it is called back, where the
-// caller is a task that waits without the pool having known.
+// makeRoom lets a full pool run one worker more until back is called, if the calling
+// goroutine is a worker's. So a task that waits unnoticed cannot block the pool.
 func (p *Pool) makeRoom() (back func()) {
 	if !p.full() || !onWorker() {
 		return func() {}
@@ -109,7 +109,7 @@ func (p *Pool) makeRoom() (back func()) {
 	return func() { p.nesting.Add(-1) }
 }
 
-// onWorker reports whether this goroutine is a worker of some pool. It costs some
+// onWorker reports whether this goroutine is a worker of any pool. It takes some
 // microseconds.
 func onWorker() bool {
 	var pcs [64]uintptr

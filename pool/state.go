@@ -7,19 +7,19 @@ type State uint8
 
 // The states of a pool.
 const (
-	// Open: it takes tasks.
+	// Open: the pool accepts tasks.
 	Open State = iota
-	// Draining: it takes no more tasks and finishes all that it has.
+	// Draining: the pool accepts no more tasks and finishes all those accepted.
 	Draining
-	// Stopping: it finishes what runs; what waited has been failed.
+	// Stopping: running tasks are finished; waiting tasks have been failed.
 	Stopping
-	// Closing: what runs has been canceled.
+	// Closing: running tasks have been canceled.
 	Closing
-	// Closed: no worker is left, or only such that ignore their cancellation.
+	// Closed: no workers are left, except those whose tasks ignore their cancellation.
 	Closed
 )
 
-// poolStates is the table of a pool's states and legal moves.
+// poolStates lists a pool's states and the allowed transitions.
 var poolStates = lifecycle.Table[State]{
 	Name: "goroutine pool",
 	States: map[State]string{
@@ -34,10 +34,10 @@ var poolStates = lifecycle.Table[State]{
 	},
 }
 
-// PoolStates returns the states of a pool, in the order in which it may have them.
+// PoolStates returns the states of a pool, in the order in which they may occur.
 func PoolStates() []State { return []State{Open, Draining, Stopping, Closing, Closed} }
 
-// String returns the word for s.
+// String returns the name of s.
 func (s State) String() string { return poolStates.Word(s) }
 
 // WorkerState is the state of a worker goroutine.
@@ -45,20 +45,20 @@ type WorkerState uint8
 
 // The states of a worker.
 const (
-	// WorkerSearching: it looks for a task.
+	// WorkerSearching: the worker looks for a task.
 	WorkerSearching WorkerState = iota
-	// WorkerBusy: it runs a task.
+	// WorkerBusy: the worker runs a task.
 	WorkerBusy
-	// WorkerParked: it waits to be woken.
+	// WorkerParked: the worker waits to be woken.
 	WorkerParked
-	// WorkerLost: its task has overrun and was answered; the body still runs.
-	// Another worker has its place.
+	// WorkerLost: the task has overrun and was answered, but its body keeps running. Another
+	// worker has replaced this one.
 	WorkerLost
-	// WorkerGone: its goroutine has ended.
+	// WorkerGone: the goroutine has ended.
 	WorkerGone
 )
 
-// workerStates is the table of a worker's states and legal moves.
+// workerStates lists a worker's states and the allowed transitions.
 var workerStates = lifecycle.Table[WorkerState]{
 	Name: "goroutine worker",
 	States: map[WorkerState]string{
@@ -73,35 +73,36 @@ var workerStates = lifecycle.Table[WorkerState]{
 	},
 }
 
-// String returns the word for s.
+// String returns the name of s.
 func (s WorkerState) String() string { return workerStates.Word(s) }
 
-// TaskState is the state of a task with a result: what stands in the low bits
-// of its state word.
+// TaskState is the state of a task with a result. It is stored in the low bits of the state
+// word.
 type TaskState uint8
 
 // The states of a task.
 const (
-	// TaskFree: the object is in nobody's hands, or just being filled.
+	// TaskFree: the object is unused, or being filled.
 	TaskFree TaskState = iota
-	// TaskQueued: accepted, waits for a worker.
+	// TaskQueued: the task was accepted and waits for a worker.
 	TaskQueued
-	// TaskRunning: its body runs.
+	// TaskRunning: the body runs.
 	TaskRunning
-	// TaskEnding: it never started; whoever moved it here writes why.
+	// TaskEnding: the task never started; the goroutine that set this state writes the
+	// reason.
 	TaskEnding
-	// TaskDone: it has its one outcome.
+	// TaskDone: the task has its outcome.
 	TaskDone
-	// TaskLost: it was answered although its body runs on. That is its one
-	// outcome; what the body returns is dropped.
+	// TaskLost: the task was answered while its body keeps running. That is its outcome; the
+	// result of the body is dropped.
 	TaskLost
-	// TaskTaken: its one holder reads the outcome and gives the object back.
+	// TaskTaken: the only holder reads the outcome and releases the object.
 	TaskTaken
 )
 
-// taskStates is the table of a task's states and legal moves. A task object
-// is used again after TaskFree, under a new generation number, so that a handle
-// to the earlier task reaches nothing of the later one.
+// taskStates lists a task's states and the allowed transitions. After TaskFree, a task
+// object is reused under a new generation number, so a handle to the earlier task cannot
+// affect the later one.
 var taskStates = lifecycle.Table[TaskState]{
 	Name: "goroutine task",
 	States: map[TaskState]string{
@@ -119,5 +120,5 @@ var taskStates = lifecycle.Table[TaskState]{
 	},
 }
 
-// String returns the word for s.
+// String returns the name of s.
 func (s TaskState) String() string { return taskStates.Word(s) }

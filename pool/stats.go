@@ -46,19 +46,19 @@ func (h *histogram) addTo(s *bullpen.Histogram) {
 type kind struct {
 	name    string
 	pool    *Pool
-	never   atomic.Uint64 // accepted and never started
+	never   atomic.Uint64 // accepted but never started
 	slabs   sync.Pool     // of *slab[func(context.Context) error, struct{}], of its groups
 	stripes []kindStripe
 }
 
-// kindStripe is the part of the counts that some of the workers write.
+// kindStripe is a part of the counts, written by some of the workers.
 type kindStripe struct {
 	outcomes  [bullpen.OutcomeCount]atomic.Uint64
 	wait, run histogram
 	_         [64]byte
 }
 
-// kindOf gives the kind by which an item is counted.
+// kindOf returns the kind that counts an item.
 func (p *Pool) kindOf(it item) *kind {
 	if k := it.named(); k != nil {
 		return k
@@ -68,13 +68,13 @@ func (p *Pool) kindOf(it item) *kind {
 
 func (k *kind) neverStarted() { k.never.Add(1) }
 
-// stripe says where a worker counts: workers are spread over the stripes, so that
-// no line of memory is written by all.
+// stripe is the index of the stripe in which a worker counts. Workers are spread over the
+// stripes so that they do not all write the same cache line.
 type stripe int
 
 func (s stripe) of(k *kind) *kindStripe { return &k.stripes[s] }
 
-// count gives the counter for tasks that end with err.
+// count returns the counter for tasks that end with err.
 func (s stripe) count(k *kind, err error) *atomic.Uint64 {
 	if o, started := bullpen.OutcomeOf(err); started {
 		if o == bullpen.Canceled && errors.Is(err, bullpen.ErrClosed) && k.pool.state.State() >= Closing {
@@ -92,13 +92,13 @@ func (s stripe) outcome(k *kind, err error) { s.count(k, err).Add(1) }
 type tallies struct {
 	pool     *Pool
 	stripes  int
-	blocked  atomic.Int64  // callers at full queues
+	blocked  atomic.Int64  // callers that wait at full queues
 	refused  atomic.Uint64 // tasks that were not accepted
 	overruns atomic.Uint64
-	late     atomic.Uint64 // bodies that ended after their tasks were answered
+	late     atomic.Uint64 // bodies that returned after their tasks were answered
 	helped   atomic.Uint64 // tasks that callers ran
-	// aborted tasks were canceled by Close, unstarted ones were ended by Stop or Close
-	// before they started.
+	// aborted counts tasks that Close canceled; unstarted counts tasks that Stop or Close
+	// ended before they started.
 	aborted, unstarted atomic.Uint64
 
 	mu    sync.Mutex
@@ -115,7 +115,7 @@ func (t *tallies) init(p *Pool) {
 
 func (t *tallies) stripe(worker int) stripe { return stripe(worker & (t.stripes - 1)) }
 
-// kind gives the kind of a name, a new one for a new name.
+// kind returns the kind of a name, and creates it if necessary.
 func (t *tallies) kind(name string) *kind {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -2,11 +2,11 @@ package pool
 
 import "context"
 
-// Go hands over fn, a short task without a result: it cannot be interrupted, has
-// no context, and nobody is told how it ended, but counts and events (a panic
-// ends the task, not the program). For more use [Submit], [NewFunc] or a group.
+// Go submits fn, a short task without a result. It cannot be interrupted, has no context,
+// and its outcome appears only in counts and events (a panic ends the task, not the
+// program). If you need more, use [Submit], [NewFunc] or a group.
 //
-// The error says why the task was not accepted. Nothing is allocated.
+// An error means that the task was not accepted. Go allocates nothing.
 func (p *Pool) Go(ctx context.Context, fn func()) error {
 	if fn == nil {
 		return errNil
@@ -14,7 +14,7 @@ func (p *Pool) Go(ctx context.Context, fn func()) error {
 	return p.main.put(ctx, nil, closure(fn))
 }
 
-// Go is [Pool.Go] at the place. It allocates two words.
+// Go is [Pool.Go] at the place. It allocates two words if the place has a name.
 func (p Place) Go(ctx context.Context, fn func()) error {
 	if fn == nil {
 		return errNil
@@ -29,8 +29,8 @@ func (at *placement) closure(fn func()) item {
 	return &namedClosure{fn, at.kind}
 }
 
-// GoAll hands over many short tasks at once, for a third of the cost each. It
-// returns how many were accepted, from the first on; the error says why not all.
+// GoAll submits many short tasks at once, for a third of the cost each. It returns how many
+// of them were accepted, from the first on, and an error if not all were.
 func (p *Pool) GoAll(ctx context.Context, fns []func()) (int, error) {
 	for _, fn := range fns {
 		if fn == nil {

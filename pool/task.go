@@ -10,26 +10,26 @@ import (
 	"github.com/bullpen-run/bullpen"
 )
 
-// result is a task with its result.
+// result is a task and its result.
 type result[R any] struct {
 	head
 	value R
 	err   error
 }
 
-// settle writes how a task ended that gave no result.
+// settle writes the outcome of a task without a result.
 func (r *result[R]) settle(err error) {
 	var zero R
 	r.value, r.err = zero, err
 }
 
-// job is a task of a typed function. Objects are used again where their one
-// holder has said that he is through with them (Take, Call).
+// job is a task of a typed function. Its object is reused if the only holder has released
+// it (Take, Call).
 type job[A, R any] struct {
 	result[R]
 	fn   func(context.Context, A) (R, error)
 	arg  A
-	home *Func[A, R] // where the object goes back to, nil if nowhere
+	home *Func[A, R] // Func that reuses the object, nil if none
 }
 
 func (j *job[A, R]) run(w *worker) {
@@ -55,9 +55,9 @@ func (j *job[A, R]) execute(w *worker) {
 	j.finish(w, gen)
 }
 
-// finish publishes what the body has left. It is counted before, so that who has
-// the result finds it counted, and the count is taken back in the rare case that
-// the task was answered before.
+// finish publishes the outcome of the body. It counts the outcome first, so that a caller
+// that has the result also finds it counted. In the rare case that the task was answered
+// before, it takes the count back.
 func (j *job[A, R]) finish(w *worker, gen uint64) {
 	count := &w.home.of(j.place.kind).outcomes[bullpen.OK]
 	if j.err != nil {
@@ -81,7 +81,7 @@ func (j *job[A, R]) finish(w *worker, gen uint64) {
 	}
 }
 
-// judge makes the outcome of an error that a body returned.
+// judge returns the outcome for an error that a body returned.
 func (h *head) judge(ctx context.Context, err error) error { return judge(ctx, h.place.kind, err) }
 
 func judge(ctx context.Context, k *kind, err error) error {
@@ -103,8 +103,8 @@ func judge(ctx context.Context, k *kind, err error) error {
 	return te
 }
 
-// withCause is the error of a body whose context has ended because a pool was closed,
-// with that said, for errors.Is.
+// withCause adds bullpen.ErrClosed to the error of a body, for errors.Is, if its context
+// ended because a pool was closed.
 func withCause(ctx context.Context, err error) error {
 	var cause error
 	switch c := ctx.(type) {
@@ -128,7 +128,7 @@ func taskError(name string, outcome bullpen.Outcome, err error) *bullpen.TaskErr
 	}
 }
 
-// typeName is the type of an error where it says something.
+// typeName returns the type of an error, or "" for types that carry no information.
 func typeName(err error) string {
 	switch name := reflect.TypeOf(err).String(); name {
 	case "*errors.errorString", "*fmt.wrapError", "*fmt.wrapErrors", "*bullpen.failure":
@@ -138,7 +138,7 @@ func typeName(err error) string {
 	}
 }
 
-// thrown is how a body left that did not return.
+// thrown describes a body that panicked or called Goexit.
 type thrown struct {
 	value  any // of panic
 	goexit bool
@@ -165,8 +165,8 @@ func (j *job[A, R]) crash(w *worker, t thrown) {
 	j.finish(w, w.gen)
 }
 
-// rescue ends the task that left by a panic or by Goexit. It returns whether the
-// worker goes on in this goroutine.
+// rescue ends a task that panicked or called Goexit. It reports whether the worker goes on
+// in this goroutine.
 func (w *worker) rescue(value any) (again bool) {
 	w.inTask = false
 	first, _ := w.held()
@@ -182,15 +182,15 @@ func (w *worker) rescue(value any) (again bool) {
 		return stays
 	}
 	if stays {
-		go w.main() // in the place of this goroutine, which ends now
+		go w.main() // replaces this goroutine, which ends now
 	} else {
-		go w.leave() // as main would do, which ends now
+		go w.leave() // on behalf of main, which ends now
 	}
 	return false
 }
 
-// late notes the end of a body whose task was answered before. The one who did
-// that holds the locks until he has said what becomes of the worker.
+// late records the end of a body whose task was answered before. Whoever answered it holds
+// the locks until the flags of the worker are set, so late waits for them.
 func (w *worker) late() {
 	w.pool.tallies.late.Add(1)
 	if c := w.context.Load(); c != nil {

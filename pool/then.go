@@ -8,15 +8,14 @@ import (
 	"sync"
 )
 
-// Then runs fn on the result of f once that is there, as a task at a pool, a lane
-// or a place. Until then no worker is occupied. When f fails, the new future has
-// the same error and fn does not run; so it is with a panic and a cancellation of
-// f. Cancel of the new future ends the wait for f and leaves f alone; where fn has
-// been handed over, it cancels that task. When the task is not accepted, the new
-// future has that error; while the queue is full and its rule is Block it waits for
-// a place. It costs about a kilobyte.
+// Then runs fn on the result of f when f has ended, as a task at a pool, a lane or a place.
+// It occupies no worker until then. If f fails, panics or is canceled, fn does not run, and
+// the new future has the same error. Canceling the new future stops waiting for f but does
+// not cancel f; if fn has been submitted, it cancels that task. If the task of fn is not
+// accepted, the new future has that error; if the queue is full and its rule is Block, the
+// task waits for a place. Then costs about a kilobyte.
 //
-// The error of Then is about its arguments: fn is nil, or f was taken.
+// Then returns an error if fn is nil or the result of f was taken.
 func Then[T, U any](f Future[T], on Target, fn func(context.Context, T) (U, error)) (Future[U], error) {
 	if fn == nil {
 		return Future[U]{}, errNil
@@ -31,16 +30,16 @@ func Then[T, U any](f Future[T], on Target, fn func(context.Context, T) (U, erro
 	return Future[U]{&l.result, 0}, nil
 }
 
-// link is the future of Then. To those who hold it, it is a task that runs from the
-// beginning and is never used again.
+// link is the future of Then. To its holders it looks like a task that runs from the
+// beginning and is never reused.
 type link[T, U any] struct {
 	result[U]
 	source Future[T]
 	fn     func(context.Context, T) (U, error)
 
 	mu       sync.Mutex
-	canceled bool // mu guards what follows
-	over     bool // it has its outcome, or is getting it
+	canceled bool // mu guards the fields below
+	over     bool // it has its outcome, or is about to get it
 	next     Future[U]
 }
 
@@ -55,7 +54,7 @@ func (l *link[T, U]) carryOn() {
 	j.self, j.place = j, l.place
 	j.submitted()
 	j.word.Or(isKept)
-	j.own = l.place.own(context.Background(), &j.head) // whatever its place, so that Cancel ends a running one
+	j.own = l.place.own(context.Background(), &j.head) // so that Cancel can end a running fn
 	it := j.own
 	q := l.place.queueOf()
 	j.queue = q
@@ -63,7 +62,7 @@ func (l *link[T, U]) carryOn() {
 		l.follow(j)
 		return
 	}
-	go func() { // ends when the queue has a place, or refuses the task, at the latest with the pool
+	go func() { // ends when the queue has a place or refuses the task, at the latest when the pool ends
 		if err := l.place.put(context.Background(), &j.head, it); err != nil {
 			l.close(err)
 			return
@@ -80,7 +79,7 @@ func (l *link[T, U]) follow(j *job[T, U]) {
 	canceled := l.canceled
 	l.mu.Unlock()
 	if canceled {
-		next.Cancel(context.Canceled) // nobody hears of it any more
+		next.Cancel(context.Canceled) // the outcome has no more readers
 	}
 	j.then(func() {
 		value, err := j.read()
@@ -93,7 +92,7 @@ func (l *link[T, U]) close(err error) {
 	l.end(none, err)
 }
 
-// end publishes the outcome, unless there is one.
+// end publishes the outcome, unless the link already has one.
 func (l *link[T, U]) end(value U, err error) {
 	l.mu.Lock()
 	over := l.over
@@ -105,7 +104,7 @@ func (l *link[T, U]) end(value U, err error) {
 	}
 }
 
-// revokeFor is Cancel.
+// revokeFor implements Cancel.
 func (l *link[T, U]) revokeFor(cause error) {
 	l.mu.Lock()
 	l.canceled = true
@@ -118,7 +117,7 @@ func (l *link[T, U]) revokeFor(cause error) {
 	l.close(fmt.Errorf("task %q: %w", l.place.kind.name, cause))
 }
 
-// A link never lies in a queue: these are here to make it an owner.
+// A link never waits in a queue. These methods only complete the interface owner.
 func (l *link[T, U]) run(*worker)           {}
 func (l *link[T, U]) execute(*worker)       {}
 func (l *link[T, U]) crash(*worker, thrown) {}
@@ -127,10 +126,9 @@ func (l *link[T, U]) reuse()                {}
 func (l *link[T, U]) stale() bool           { return false }
 func (l *link[T, U]) named() *kind          { return l.place.kind }
 
-// WhenAll waits for all futures and returns their values in the same order. Where
-// some fail, the error is a [Failures] by the order of futures, and their values are
-// zero. When ctx ends, the futures that have not ended fail with its cause here, and
-// their tasks go on.
+// WhenAll waits for all futures and returns their values in the same order. If some fail,
+// the error is a [Failures], indexed like futures, and their values are zero. If ctx ends,
+// the futures that have not ended get its cause as their error, but their tasks keep running.
 func WhenAll[T any](ctx context.Context, futures ...Future[T]) ([]T, error) {
 	values := make([]T, len(futures))
 	var failures Failures
@@ -150,17 +148,17 @@ func WhenAll[T any](ctx context.Context, futures ...Future[T]) ([]T, error) {
 	return values, nil
 }
 
-// ErrNoFutures is what WhenAny returns for no futures.
+// ErrNoFutures is returned by WhenAny without futures.
 var ErrNoFutures = errors.New("there are no futures to wait for: give at least one")
 
-// mostCases is how many futures WhenAny can wait for: what package reflect allows,
-// less the context.
+// mostCases is how many futures WhenAny can wait for: the limit of reflect.Select, less one
+// case for the context.
 const mostCases = 65535
 
-// WhenAny waits until one of the futures has ended, well or not, and returns its
-// index and its outcome; the others go on. Of several that have ended it takes the
-// first in order. When ctx ends it returns -1 and the cause. It takes time and
-// memory in proportion to the number of futures, up to 65535.
+// WhenAny waits until one of the futures has ended, with any outcome, and returns its index
+// and outcome; the others keep running. If several have ended, it returns the first in order. If
+// ctx ends, it returns -1 and the cause. Its time and memory are proportional to the number
+// of futures, which may be up to 65535.
 func WhenAny[T any](ctx context.Context, futures ...Future[T]) (int, T, error) {
 	var none T
 	switch n := len(futures); {
@@ -180,7 +178,7 @@ func WhenAny[T any](ctx context.Context, futures ...Future[T]) (int, T, error) {
 	cases = append(cases, reflect.SelectCase{Dir: reflect.SelectRecv, Chan: reflect.ValueOf(ctx.Done())})
 	p := futures[0].task.place.pool
 	if w, _ := ctx.Value(workerKey{}).(*worker); w != nil && w.pool == p {
-		w.waits() // it holds a worker while it waits
+		w.waits() // it occupies a worker while it waits
 		p.call()
 	}
 	i, _, _ := reflect.Select(cases)

@@ -5,13 +5,12 @@ import (
 	"time"
 )
 
-// How tasks get in and out of lanes. A lane stands in the row of ready lanes
-// while it has a task that may start, and only then, so that a worker finds by one
-// look whether there is any. Who changes something by which it may become ready
-// changes it first and then calls list: a push, the return of a body, a higher
-// limit, the timer of the rate. The lock of the lane puts them in order, so none
-// can miss the other's change. Lock order: gate, lane, then the locks of its
-// queue, then those of the pool's.
+// This file moves tasks into and out of lanes. A lane is in the list of ready lanes if and
+// only if it has a task that may start, so a worker sees with one load whether there is
+// any. A lane may become ready by a push, the return of a body, a higher limit, or the
+// timer of the rate. Each of these makes its change first and then calls list; the lane's
+// lock orders them, so no change is missed. Lock order: gate, lane, the locks of its queue,
+// the locks of the pool's queue.
 
 // putElsewhere is put for lanes and for delayed tasks.
 func (at *placement) putElsewhere(ctx context.Context, h *head, it item) error {
@@ -44,15 +43,14 @@ func (at *placement) putInLane(ctx context.Context, q *queue, it item) error {
 		q.in.mu.Unlock()
 		return q.gate.pass(ctx, at, q, it)
 	}
-	q.in.sample = 0 // each wait in a lane is measured
+	q.in.sample = 0 // all waits in a lane are measured
 	q.push(at.priority, it)
 	q.in.mu.Unlock()
 	q.lane.list()
 	return nil
 }
 
-// list lets the lane stand among the ready ones if it is ready, and sees to it
-// that a worker comes.
+// list adds the lane to the ready lanes if it is ready, and calls a worker.
 func (l *Lane) list() {
 	l.mu.Lock()
 	ready := l.stand()
@@ -62,8 +60,8 @@ func (l *Lane) list() {
 	}
 }
 
-// stand puts the lane into the row of ready lanes if it may start a task and does
-// not stand there. If the rate is what it waits for, the timer is set. mu is held.
+// stand adds the lane to the ready lanes if it may start a task and is not listed. If only
+// the rate prevents that, it sets the timer. mu is held.
 func (l *Lane) stand() bool {
 	if l.listed || !l.queue.work() || !l.hasPlace() {
 		return false
@@ -79,17 +77,17 @@ func (l *Lane) stand() bool {
 	return true
 }
 
-// hasPlace reports whether the limit allows one more body. mu is held.
+// hasPlace reports whether the limit allows one more task. mu is held.
 func (l *Lane) hasPlace() bool { return l.limit == 0 || l.running < l.limit+l.nesting }
 
-// arm sets the timer, which lists the lane after wait. mu is held.
+// arm sets the timer, which calls list after wait. mu is held.
 func (l *Lane) arm(wait time.Duration) {
 	if l.armed {
 		return
 	}
 	l.armed = true
 	if l.timer == nil {
-		l.timer = time.AfterFunc(wait, l.due) // a goroutine that ends at once; a task that waits for it keeps the pool
+		l.timer = time.AfterFunc(wait, l.due) // ends at once; a task that waits for it keeps the pool alive
 		return
 	}
 	l.timer.Reset(wait)
@@ -104,7 +102,7 @@ func (l *Lane) disarm() {
 	}
 }
 
-// due is what the timer runs.
+// due is the timer's function.
 func (l *Lane) due() {
 	l.mu.Lock()
 	l.armed = false
@@ -112,8 +110,8 @@ func (l *Lane) due() {
 	l.list()
 }
 
-// take gives the worker the next task of the lane, which was taken off the row,
-// and starts it. The lane goes to the end of the row if more may start.
+// take starts the next task of the lane, which is no longer listed, in worker w. It lists
+// the lane again, at the end, if the lane may start more.
 func (l *Lane) take(w *worker) bool {
 	p := l.pool
 	l.mu.Lock()
@@ -130,20 +128,20 @@ func (l *Lane) take(w *worker) bool {
 	ready := l.stand()
 	l.mu.Unlock()
 	if ready {
-		p.call() // who brought something meanwhile has relied on this
+		p.call() // a caller that queued an item meanwhile has relied on this
 	}
 	if taken {
 		l.gate.free(1)
 		if l.gate.blocked.Load() > 0 {
 			l.gate.admit(1)
 		}
-		p.madeRoom() // it waits no more, and other workers may be free
+		p.madeRoom() // the task no longer waits, and other workers may be free
 	}
 	return taken
 }
 
-// takeOne is take for one item. That of the pool's own queue is locked too, by
-// which freeze keeps workers from taking items.
+// takeOne is take for one item of a lane. It also locks the pool's own queue, because
+// freeze uses that lock to keep workers from taking items.
 func (q *queue) takeOne(w *worker) bool {
 	q.out.mu.Lock()
 	defer q.out.mu.Unlock()
@@ -164,9 +162,9 @@ func (q *queue) takeOne(w *worker) bool {
 	return true
 }
 
-// release gives back the place of a body that has returned. The worker will look
-// for work next; so if the lane is ready it counts as searching from here on, and
-// nobody has to be woken.
+// release frees the place of a body that has returned. The worker will look for work next.
+// So if the lane is ready, the worker counts as searching from now on, and no other one
+// needs to be woken.
 func (l *Lane) release(w *worker) {
 	l.mu.Lock()
 	l.running--
@@ -187,7 +185,7 @@ func (l *Lane) release(w *worker) {
 	}
 }
 
-// nests lets the lane run one more body until the one of the worker returns.
+// nests lets the lane run one task more until the worker's task ends.
 func (l *Lane) nests(w *worker) {
 	l.mu.Lock()
 	if w.lane.Load() == l && !w.laneNests {
@@ -201,8 +199,8 @@ func (l *Lane) nests(w *worker) {
 	}
 }
 
-// waits says that the worker's task waits for another one: there may be one
-// worker more, and in the lane of the task one body more, until it ends.
+// waits declares that the worker's task waits for another one. Until it ends, the pool may
+// run one worker more, and its lane one task more.
 func (w *worker) waits() {
 	w.nests()
 	if l := w.lane.Load(); l != nil {

@@ -6,12 +6,12 @@ import (
 	"runtime"
 )
 
-// ErrTaken says that a future's result was taken before by Take, so that the
-// future reaches nothing any more.
+// ErrTaken means that Take has taken the future's result, so the future is no longer
+// usable.
 var ErrTaken = errors.New("the result of this future was taken before")
 
-// await waits until the task is done or ctx ends. Behind it the flag hasWaiter may
-// be this caller's.
+// await waits until the task is done or ctx ends. If mine is true, the flag hasWaiter
+// belongs to this caller.
 func (h *head) await(ctx context.Context, gen uint64) (mine bool, err error) {
 	word := h.word.Load()
 	switch {
@@ -25,16 +25,16 @@ func (h *head) await(ctx context.Context, gen uint64) (mine bool, err error) {
 		return false, nil
 	}
 	if w := p.workerOf(ctx); w != nil {
-		w.waits() // it holds a worker while it waits: there will be another one
+		w.waits() // it occupies a worker while it waits, so there may be one more
 		p.call()
 	} else if p.full() {
-		p.stir() // it may be a task all the same, see stall
+		p.stir() // it may be a task nevertheless, see stall
 	}
 	return h.sleep(ctx, gen)
 }
 
-// hasten does what the options of the pool allow instead of sleeping: run the
-// task here, or look for its end for a while.
+// hasten does what the pool's options allow before sleeping: it runs the task here, or
+// polls for its end for a while.
 func (h *head) hasten(gen uint64) bool {
 	p := h.place.pool
 	if p.config.Help && h.place.lane == nil && h.place.delay == 0 && stateOf(h.word.Load()) == TaskQueued {
@@ -55,8 +55,9 @@ func (h *head) hasten(gen uint64) bool {
 	return false
 }
 
-// spinWait times pause is how long a spinning caller looks. After each yieldEvery it
-// lets others run: the worker may stand behind it in one processor's line.
+// A spinning caller polls spinWait times, with pause in between. After each yieldEvery
+// polls it yields the processor, because the worker may be queued behind it on the same
+// one.
 const (
 	spinWait   = 400
 	yieldEvery = 48
@@ -67,7 +68,7 @@ func (h *head) isDone(gen uint64) bool {
 	return stateOf(word).over() || genOf(word) != gen
 }
 
-// sleep waits for the token, which one caller may have, or in the crowd.
+// sleep waits for the token, which only one caller may do, or joins the crowd.
 func (h *head) sleep(ctx context.Context, gen uint64) (mine bool, err error) {
 	if h.token.Load() == nil {
 		h.token.CompareAndSwap(nil, &token{make(chan struct{}, 1)})
@@ -89,8 +90,8 @@ func (h *head) sleep(ctx context.Context, gen uint64) (mine bool, err error) {
 	}
 }
 
-// sleepForToken leaves the flag set: so the object is the caller's until it is
-// taken or woken clears the flag.
+// sleepForToken leaves the flag hasWaiter set, so the object belongs to the caller until
+// take or Wait clears the flag.
 func (h *head) sleepForToken(ctx context.Context) error {
 	if ctx.Done() != nil || h.parentDone() != nil {
 		return h.sleepUntil(ctx, func() {})
@@ -101,8 +102,8 @@ func (h *head) sleepForToken(ctx context.Context) error {
 	return h.sleepUntil(ctx, h.place.pool.makeRoom())
 }
 
-// sleepUntil is sleepForToken until ctx ends. A token that comes before the task is
-// over is a poke, see stall; back ends what was done for an earlier one.
+// sleepUntil is sleepForToken with an end by ctx. A token that arrives before the task is
+// over is a poke, see stall. back undoes the effect of the previous poke.
 func (h *head) sleepUntil(ctx context.Context, back func()) error {
 	defer func() { back() }()
 	c := h.token.Load().c
@@ -122,12 +123,12 @@ func (h *head) sleepUntil(ctx context.Context, back func()) error {
 			if h.giveUp() {
 				return context.Cause(ctx)
 			}
-			mine = nil // it is done: the token is on its way
+			mine = nil // the task is done: the token will arrive
 		}
 	}
 }
 
-// giveUp ends the wait for the token; false when the task is done.
+// giveUp stops waiting for the token. It returns false if the task is done.
 func (h *head) giveUp() bool {
 	for {
 		word := h.word.Load()
@@ -158,7 +159,7 @@ func (h *head) sleepInCrowd(ctx context.Context, gen uint64) error {
 	}
 }
 
-// parentDone ends when the context ends with which the task was submitted.
+// parentDone returns the Done channel of the context with which the task was submitted.
 func (h *head) parentDone() <-chan struct{} {
 	if h.own == nil {
 		return nil

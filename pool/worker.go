@@ -6,81 +6,81 @@ import (
 	"time"
 )
 
-// mostOwn is how many items a worker takes from a queue at once, at most: what
-// they wait behind each other is bounded by batchTime.
+// mostOwn is the maximum number of items that a worker takes from a queue at once.
+// batchTime bounds how long they wait behind each other.
 const (
 	mostOwn   = 64
 	batchTime = 16 * int64(time.Microsecond)
-	// longTask is the run time from which every task is measured, because
-	// reading the clock then costs under one part in a hundred.
+	// longTask is the run time from which every task is measured, because reading the clock
+	// then costs less than one percent.
 	longTask = 5 * int64(time.Microsecond)
-	// rareGap is the time between two measured tasks above which all are measured.
+	// If the time between two measured tasks exceeds rareGap, all tasks are measured.
 	rareGap = handSample * int64(time.Millisecond)
-	// wakeWorth is the run time of the short tasks that make it worth waking
-	// a blocked caller.
+	// wakeWorth is the total run time of short tasks that justifies waking a blocked
+	// caller.
 	wakeWorth = 20 * int64(time.Microsecond)
 )
 
-// worker is one goroutine that runs tasks. Fields without a note are used by
-// that goroutine only.
+// worker is a goroutine that runs tasks. Unless a comment says otherwise, only that goroutine
+// uses the fields.
 type worker struct {
 	pool  *Pool
-	guest bool // it runs one task in a caller's goroutine
+	guest bool // runs one task in a caller's goroutine
 	id    int
-	ctx   *workerContext // what tasks without a context of their own get
+	ctx   *workerContext // for tasks without their own context
 	home  stripe         // where its tasks are counted
 
-	// own says which of items it has not started: from the first to behind the
-	// last one, packed in one word. It starts one, or somebody takes all away, by
-	// one step. The one that runs stays before the first. Items are written with
-	// one lock of a queue held, or that of the bench while it is parked, and read by
-	// others with all of them (freeze; forsake and wipe take the bench's too).
+	// own holds the range of items that were not started, packed in one word: from the
+	// first to behind the last. A single step starts one item or takes all away. The
+	// running item is the one before the first. Items are written with one lock of a queue
+	// held, or that of the bench while the worker is parked. Other goroutines read them
+	// with all locks of the queue held (freeze; forsake and wipe also hold the bench's).
 	own    atomic.Uint64
 	items  [mostOwn]item
-	stamps [mostOwn]int64 // when they were accepted, 0 where not measured; this goroutine's
-	// lane is where the one item is from, nil for the pool's own queue. It is
-	// written by this goroutine with the lane's lock held, which guards laneNests.
+	stamps [mostOwn]int64 // when they were accepted, 0 if not measured; this goroutine's
+	// lane is the lane of the current item, nil for the pool's own queue. It is written by
+	// this goroutine with the lane's lock held, which also guards laneNests.
 	lane      atomic.Pointer[Lane]
-	laneNests bool // for its task the lane may run one more
+	laneNests bool // the lane may run one task more for its task
 
-	first     bool   // it begins with an item in hand
+	first     bool   // starts with an item
 	inTask    bool   // a body runs
-	weight    uint64 // for how many tasks the measured one speaks
+	weight    uint64 // how many tasks the measured one stands for
 	gen       uint64 // of the task that runs
-	searching bool   // counted as such
-	taken     int    // how many items it took from a queue the last time
-	spun      bool   // has told a waiter: better leave the processor than look for more
+	searching bool   // counts as searching
+	taken     int    // how many items it last took from a queue
+	spun      bool   // it has woken a waiter: better to yield the processor than to look for more
 	clock     int64  // the pool's clock when it last looked
 	exact     int64  // the time at that moment
-	measuring bool   // the next task is measured, whether or not its wait was
-	rare      bool   // tasks come so seldom that each is measured; read by who hands it one
-	stamped   int64  // the last time that a measured wait ended
-	mean      int64  // of run times, in nanoseconds; 0 is unknown
-	turn      uint64 // half of it says which shard is next
-	counting  *kind  // whose tasks have ended well without being counted yet
+	measuring bool   // the next task is measured, even if its wait was not
+	rare      bool   // tasks are so rare that all are measured; read by the goroutine that hands it one
+	stamped   int64  // when the last measured wait ended
+	mean      int64  // mean run time, in nanoseconds; 0 if unknown
+	turn      uint64 // turn/2 is the next shard
+	counting  *kind  // kind of the successful tasks not counted yet
 	counted   uint64
 
-	ofBatch  uint64                      // items of batches that have run as the running or an unmeasured item
-	unsaid   uint64                      // tasks of the running one's group that have ended and are not counted there yet
+	ofBatch  uint64                      // items of batches run as part of the current or an unmeasured item
+	unsaid   uint64                      // ended tasks of the current group that were not reported to it yet
 	span     atomic.Pointer[spanContext] // of the group or batch whose task runs or ran last
 	flags    atomic.Uint32               // flagNesting and the others below
-	wake     chan wakeUp                 // room for one
+	wake     chan wakeUp                 // has room for one
 	seatedAt int64                       // when a survey first saw it parked; guarded by bench.mu
-	handed   uint64                      // items that were handed to it; of who took it off the bench
+	handed   uint64                      // items handed directly to it; used by the goroutine that unparks it
 	context  atomic.Pointer[taskContext] // of the task that runs or ran last
-	seen     uint64                      // own at the keeper's last look; the keeper's
+	seen     uint64                      // own at the keeper's last check; used by the keeper
 }
 
 const (
-	// flagNesting: its task has handed work to this pool.
+	// flagNesting: the task has submitted to this pool.
 	flagNesting = 1 << iota
-	// flagStuck: its task was abandoned, and the body runs on.
+	// flagStuck: the task was abandoned, and its body keeps running.
 	flagStuck
-	// flagLost: so its place was given to another.
+	// flagLost: the worker was replaced because of that.
 	flagLost
-	// flagForsaken: the pool has ended without waiting for it.
+	// flagForsaken: the pool has ended without waiting for the worker.
 	flagForsaken
-	// flagGone: it has left.
+	// flagGone: the worker has left.
 	flagGone
 )
 
@@ -88,16 +88,16 @@ func pack(first, end int) uint64         { return uint64(first)<<32 | uint64(end
 func unpack(own uint64) (first, end int) { return int(own >> 32), int(own & 0xFFFFFFFF) }
 func (w *worker) held() (first, end int) { return unpack(w.own.Load()) }
 
-// main is the worker's goroutine. hire starts it; it ends when the worker is not
-// needed, and the pool's ending waits for it.
+// main is the worker's goroutine. employ starts it. It ends when the worker is not needed,
+// and the pool's shutdown waits for it.
 func (w *worker) main() {
 	for w.shift() {
 	}
 	w.leave()
 }
 
-// shift runs tasks until the worker shall go. A task that leaves by a panic ends
-// the shift, and the next one begins; so one recover serves many tasks.
+// shift runs tasks until the worker must exit. A task that panics ends the shift, and the
+// next shift begins; so one deferred recover serves many tasks.
 func (w *worker) shift() (again bool) {
 	defer func() {
 		if w.inTask {
@@ -124,8 +124,7 @@ func (w *worker) shift() (again bool) {
 	}
 }
 
-// unflag looks what its flags ask after a task; false says that it has lost its
-// place.
+// unflag acts on the flags after a task. It returns false if the worker was replaced.
 func (w *worker) unflag() bool {
 	flags := w.flags.Swap(0)
 	w.uncount(flags)
@@ -137,8 +136,8 @@ func (w *worker) unflag() bool {
 	return true
 }
 
-// nests says that the worker's task has handed work to its own pool and may wait
-// for it: until it ends there may be one worker more. So nested work cannot hang.
+// nests declares that the worker's task has submitted to its own pool and may wait for
+// that. Until it ends, the pool may run one worker more, so nested work cannot deadlock.
 func (w *worker) nests() {
 	for {
 		flags := w.flags.Load()
@@ -152,7 +151,7 @@ func (w *worker) nests() {
 	}
 }
 
-// gone takes the last flags of a worker that leaves.
+// gone clears the flags of a worker that leaves.
 func (w *worker) gone() { w.uncount(w.flags.Swap(flagGone)) }
 
 // uncount takes back what the flags have counted.
@@ -165,7 +164,7 @@ func (w *worker) uncount(flags uint32) {
 	}
 }
 
-// step runs one of its own items.
+// step runs one of the worker's items.
 func (w *worker) step(i int) {
 	it := w.items[i]
 	if w.stamps[i] != 0 || w.measuring || w.lane.Load() != nil {
@@ -186,8 +185,8 @@ func (w *worker) leaveLane() {
 	}
 }
 
-// fetch gets the next items and starts the first of them, which it waits for. It
-// returns false when the worker shall go.
+// fetch waits for the next items and starts the first of them. It returns false if the
+// worker must exit.
 func (w *worker) fetch() bool {
 	p := w.pool
 	w.flush()
@@ -216,8 +215,8 @@ func (w *worker) fetch() bool {
 	}
 }
 
-// awoke forgets what it knew of the time. Where the keeper ticks the time is known
-// to a tick.
+// awoke resets what the worker knows about the time. While the keeper ticks, the time is
+// known to within a tick.
 func (w *worker) awoke() {
 	w.exact, w.clock = 0, w.pool.clock.Load()
 	if w.pool.keeper.awake.Load() {
@@ -225,8 +224,8 @@ func (w *worker) awoke() {
 	}
 }
 
-// find looks for work in every place once, lanes and the pool's own queue by
-// turns.
+// find looks for work once in every place, and alternates between lanes and the pool's own
+// queue.
 func (w *worker) find() bool {
 	p := w.pool
 	w.turn++
@@ -249,8 +248,8 @@ func (w *worker) find() bool {
 	return false
 }
 
-// found ends the search. The last one to search calls another one when there is
-// more: those who brought tasks meanwhile have relied on it.
+// found ends the search. The last searching worker calls another one if there is more work,
+// because callers that queued tasks in the meantime have relied on it.
 func (w *worker) found(more bool) bool {
 	if w.searching {
 		w.searching = false
@@ -261,10 +260,10 @@ func (w *worker) found(more bool) bool {
 	return true
 }
 
-// search looks for work for a few microseconds more before the worker parks: to
-// be woken costs the one who brings a task as much as dozens of short tasks. One
-// worker at a time does so, and only in a stream of tasks: after a lone one the
-// goroutine that waits for it needs the processor.
+// search looks for work for a few more microseconds before the worker parks, because waking
+// a worker costs as much as dozens of short tasks. Only one worker at a time does so, and
+// only in a stream of tasks: after a single task, the goroutine that waits for it needs the
+// processor.
 func (w *worker) search() bool {
 	p := w.pool
 	stream := w.taken >= streaming || p.config.Spin && !w.spun
@@ -295,9 +294,8 @@ func (w *worker) search() bool {
 	return false
 }
 
-// announce counts the worker as searching before the one who waits for its task knows
-// the outcome: so that the next task of a spinning caller is left to it, and
-// wakes nobody else.
+// announce counts the worker as searching before the waiting caller learns the outcome. So
+// the next task of a spinning caller goes to this worker and wakes no other one.
 func (w *worker) announce() {
 	if first, end := w.held(); first != end || w.guest || w.searching || w.pool.handsNow().searching() > 0 {
 		return

@@ -5,10 +5,9 @@ import (
 	"strconv"
 )
 
-// CheckToWorker says what a worker must find wrong with a frame from its host,
-// as far as it can be seen from the frame alone: direction, number, reason, and
-// bodies that are to be empty. Pairs and references are checked by those who
-// read them. It costs a few nanoseconds and allocates only for a fault.
+// CheckToWorker checks a frame from a host, as far as the frame alone allows: direction,
+// number, reason, and bodies that must be empty. It does not check pairs and references;
+// their readers do. It costs a few nanoseconds and allocates only for an error.
 func CheckToWorker(h Header, body []byte) error {
 	switch h.Kind {
 	case Task:
@@ -32,9 +31,8 @@ func CheckToWorker(h Header, body []byte) error {
 	return nil
 }
 
-// CheckToHost says what a host must find wrong with a frame from a worker, as
-// CheckToWorker does for the other way. Whether the task is open is the host's
-// to know.
+// CheckToHost checks a frame from a worker, as CheckToWorker does for the other direction.
+// It does not check whether the task is open, which only the host knows.
 func CheckToHost(h Header, body []byte) error {
 	switch h.Kind {
 	case Result:
@@ -62,7 +60,7 @@ func CheckToHost(h Header, body []byte) error {
 	return nil
 }
 
-// ProgressWhole is the aux of a PROGRESS that says "all of it".
+// ProgressWhole is the aux of a PROGRESS for a complete task.
 const ProgressWhole = 1000000
 
 // Streams of LOG.
@@ -72,8 +70,7 @@ const (
 	StreamStderr = 2
 )
 
-// The outcomes that a worker sends in ERROR; their source is
-// vectors/failures.json.
+// The outcomes that a worker sends in ERROR, as defined in vectors/failures.json.
 const (
 	OutcomeFailed   = 1
 	OutcomePanic    = 2
@@ -105,8 +102,8 @@ func checkVersion(h Header) error {
 	return nil
 }
 
-// ParseNumber reads a value that is a number: decimal digits and nothing else,
-// up to 9223372036854775807. name is for the error.
+// ParseNumber reads a number: only decimal digits, up to 9223372036854775807. name appears
+// in the error.
 func ParseNumber(name, value string) (uint64, error) {
 	n, err := strconv.ParseUint(value, 10, 64)
 	if err != nil || n > math.MaxInt64 {

@@ -7,17 +7,17 @@ import (
 	"time"
 )
 
-// Version is the version of the protocol that this package speaks.
+// Version is the protocol version that this package implements.
 const Version = 1
 
-// Sizes and bounds of the protocol, in bytes.
+// Sizes and limits of the protocol, in bytes.
 const (
 	HeaderSize   = 16
-	DefaultFrame = 64 << 20 // longest body unless HELLO names another
-	ArenaMin     = 32 << 10 // payloads from here on go through the arena
+	DefaultFrame = 64 << 20 // longest body, unless HELLO specifies another limit
+	ArenaMin     = 32 << 10 // payloads of at least this size use the arena
 	MaxLogText   = 8192
-	// MaxConcurrency is the largest number of handlers at the same time that
-	// the shared page has places for.
+	// MaxConcurrency is the maximum number of concurrent handlers; the shared page has this
+	// many slots.
 	MaxConcurrency = 960
 )
 
@@ -52,7 +52,7 @@ func (k Kind) String() string {
 	return fmt.Sprintf("kind %d", uint8(k))
 }
 
-// Known reports whether k is a kind of this version.
+// Known reports whether this version defines k.
 func (k Kind) Known() bool { return k >= Hello && k <= Drain }
 
 // Flags of a frame, see SPEC.md section 3.
@@ -70,10 +70,10 @@ const (
 	ReasonCanceled = 4
 )
 
-// LevelZero is what LOG adds to a slog level to make its code.
+// LevelZero is added to a slog level to give the code of a LOG.
 const LevelZero = 32768
 
-// Header is the fixed first part of a frame.
+// Header is the fixed-size start of a frame.
 type Header struct {
 	Length uint32 // bytes in the body
 	Kind   Kind
@@ -83,7 +83,7 @@ type Header struct {
 	Aux    uint32
 }
 
-// String gives the header in words, for logs and test failures.
+// String returns the header as text, for logs and test failures.
 func (h Header) String() string {
 	return fmt.Sprintf("%s length=%d flags=%#02x code=%d id=%d aux=%d", h.Kind, h.Length, h.Flags, h.Code, h.ID, h.Aux)
 }
@@ -97,13 +97,13 @@ func AppendHeader(b []byte, h Header) []byte {
 	return binary.LittleEndian.AppendUint32(b, h.Aux)
 }
 
-// AppendFrame appends h, with its Length set to that of body, and body.
+// AppendFrame appends h, with Length set to len(body), and body.
 func AppendFrame(b []byte, h Header, body []byte) []byte {
 	h.Length = uint32(len(body))
 	return append(AppendHeader(b, h), body...)
 }
 
-// ParseHeader reads the header at the start of b; b must hold HeaderSize bytes.
+// ParseHeader reads the header at the start of b, which must hold HeaderSize bytes.
 func ParseHeader(b []byte) Header {
 	_ = b[HeaderSize-1]
 	return Header{
@@ -116,10 +116,10 @@ func ParseHeader(b []byte) Header {
 	}
 }
 
-// Before reports whether task number a is before b; numbers wrap.
+// Before reports whether task number a is before b. Numbers wrap around.
 func Before(a, b uint32) bool { return int32(b-a) > 0 }
 
-// Next returns the task number after id; 0 is never one.
+// Next returns the task number after id. It is never 0.
 func Next(id uint32) uint32 {
 	if id == math.MaxUint32 {
 		return 1
@@ -127,8 +127,8 @@ func Next(id uint32) uint32 {
 	return id + 1
 }
 
-// Micros turns a run time or limit into microseconds, rounded up. ok is false
-// when they do not fit; then n is the largest number that does.
+// Micros converts a run time or limit to microseconds, rounded up. If it does not fit, ok
+// is false and n is the largest number that does.
 func Micros(d time.Duration) (n uint32, ok bool) {
 	if d <= 0 {
 		return 0, true
@@ -140,10 +140,10 @@ func Micros(d time.Duration) (n uint32, ok bool) {
 	return uint32(us), true
 }
 
-// InvalidError says how a peer broke the protocol. It ends the session.
+// InvalidError is a violation of the protocol by the peer. It ends the session.
 type InvalidError struct{ Fault string }
 
-// Error gives the fault on one line.
+// Error returns the fault on one line.
 func (e *InvalidError) Error() string { return "protocol: " + e.Fault }
 
 // Invalidf makes an [*InvalidError].
@@ -151,10 +151,9 @@ func Invalidf(format string, args ...any) error {
 	return &InvalidError{fmt.Sprintf(format, args...)}
 }
 
-// Split cuts the first frame off b. It returns n == 0 when b does not hold a
-// complete one yet; then need is how many bytes the frame has, as far as is
-// known. A frame of an unknown kind, or with a body longer than limit, is an
-// [*InvalidError].
+// Split returns the first frame of b and its length n. If b does not hold a complete frame,
+// n is 0 and need is the length of the frame as far as known. A frame of an unknown kind,
+// or with a body longer than limit, gives an [*InvalidError].
 func Split(b []byte, limit uint32) (h Header, body []byte, n, need int, err error) {
 	if len(b) < HeaderSize {
 		return h, nil, 0, HeaderSize, nil

@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// HostHello is what the first frame of a host says, SPEC.md section 4.
+// HostHello is the content of a host's first frame, SPEC.md section 4.
 type HostHello struct {
 	Worker   string // name of the worker in logs
-	PID      int    // process id of the worker as the host sees it; 0 not said
-	MaxFrame uint32 // longest body that the host takes; 0 means DefaultFrame
-	Output   uint64 // largest result in bytes; 0 none
-	// Request and Reply are the parts of the arena; zero where there is none.
+	PID      int    // process ID of the worker as seen by the host; 0 if unknown
+	MaxFrame uint32 // longest body that the host accepts; 0 means DefaultFrame
+	Output   uint64 // maximum size of a result in bytes; 0 means no limit
+	// Request and Reply are the parts of the arena; zero without an arena.
 	Request, Reply Part
 }
 
@@ -31,8 +31,8 @@ func (h HostHello) Append(b []byte) []byte {
 	return appendHello(b, kv)
 }
 
-// ParseHostHello reads the first frame of a host. A frame of another kind or
-// version, or with values that cannot be, is an [*InvalidError].
+// ParseHostHello reads the first frame of a host. A frame of another kind or version, or
+// with invalid values, gives an [*InvalidError].
 func ParseHostHello(h Header, body []byte) (hello HostHello, err error) {
 	hello.MaxFrame = DefaultFrame
 	err = parseHello(h, body, CheckToWorker, func(key, value string) error {
@@ -57,15 +57,15 @@ func ParseHostHello(h Header, body []byte) (hello HostHello, err error) {
 	return hello, err
 }
 
-// WorkerHello is what the first frame of a worker says, SPEC.md section 4.
+// WorkerHello is the content of a worker's first frame, SPEC.md section 4.
 type WorkerHello struct {
 	SDK         string   // name and version, such as "go/0.1"
 	Tasks       []string // names of the handlers; the first has number 1
-	Concurrency int      // handlers at the same time; 0 means 1
+	Concurrency int      // handlers that may run at the same time; 0 means 1
 	// Page, Arena and Started are the words of caps.
 	Page, Arena, Started bool
-	Ask                  int    // number of the signal of section 7; 0 none
-	MaxFrame             uint32 // longest body that the worker takes; 0 means DefaultFrame
+	Ask                  int    // signal number, section 7; 0 means none
+	MaxFrame             uint32 // longest body that the worker accepts; 0 means DefaultFrame
 }
 
 // Append appends h as a frame.
@@ -87,8 +87,8 @@ func (h WorkerHello) Append(b []byte) []byte {
 	return appendHello(b, kv)
 }
 
-// ParseWorkerHello reads the first frame of a worker. A frame of another kind
-// or version, or with values that cannot be, is an [*InvalidError].
+// ParseWorkerHello reads the first frame of a worker. A frame of another kind or version,
+// or with invalid values, gives an [*InvalidError].
 func ParseWorkerHello(h Header, body []byte) (hello WorkerHello, err error) {
 	hello.MaxFrame, hello.Concurrency = DefaultFrame, 1
 	err = parseHello(h, body, CheckToHost, func(key, value string) error {
@@ -139,8 +139,7 @@ func (h *WorkerHello) parseCaps(value string) error {
 	return nil
 }
 
-// CheckTasks says why names cannot be the handlers of a worker; nil when they
-// can.
+// CheckTasks returns an error if names cannot be the handlers of a worker.
 func CheckTasks(names []string) error {
 	if len(names) == 0 {
 		return Invalidf("HELLO names no tasks")

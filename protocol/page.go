@@ -12,19 +12,19 @@ import (
 // PageSize is the size of the shared page, in bytes.
 const PageSize = 4096
 
-// PageMagic stands at the start of the page.
+// PageMagic is the first word of the page.
 const PageMagic = 0x31504C42
 
-// Page is the shared page of SPEC.md section 6.1, a view of mapped memory.
-// Every word has one writer; all loads and stores are sequentially consistent,
-// which gives the barrier that the text asks for.
+// Page is the shared page of SPEC.md section 6.1, in mapped memory. Every word has one
+// writer. All loads and stores are sequentially consistent, which provides the barrier that
+// the specification requires.
 type Page struct {
 	magic    uint32
 	_        [15]uint32
-	started  uint32 // offset 64, a cache line that only the worker writes
+	started  uint32 // offset 64, a cache line written only by the worker
 	finished uint32
 	_        [14]uint32
-	recall   uint32 // offset 128, a cache line that only the host writes
+	recall   uint32 // offset 128, a cache line written only by the host
 	asked    uint32
 	reason   uint32
 	_        uint32
@@ -33,8 +33,8 @@ type Page struct {
 	running  [MaxConcurrency]uint32 // offset 256
 }
 
-// NewPage returns the page at the start of memory, which must be mapped, aligned
-// to 8 bytes and at least PageSize long. Hosts call Init on it.
+// NewPage returns the page at the start of memory, which must be mapped, aligned to 8 bytes
+// and at least PageSize long. Hosts call Init on it.
 func NewPage(memory []byte) (*Page, error) {
 	if len(memory) < PageSize {
 		return nil, fmt.Errorf("protocol: shared memory of %d bytes has no room for the page of %d", len(memory), PageSize)
@@ -49,12 +49,11 @@ func NewPage(memory []byte) (*Page, error) {
 // Init marks the page as one of this protocol.
 func (p *Page) Init() { atomic.StoreUint32(&p.magic, PageMagic) }
 
-// Valid reports whether the page was marked by a host.
+// Valid reports whether a host has initialized the page.
 func (p *Page) Valid() bool { return atomic.LoadUint32(&p.magic) == PageMagic }
 
-// Begin is the worker's step before a handler, with concurrency 1: it says that
-// id starts, and reports whether id may start. When it may not, it was
-// recalled and counts as finished.
+// Begin is called by a worker with concurrency 1 before a handler. It announces the start
+// of id and reports whether id may start. If not, id was recalled and counts as finished.
 func (p *Page) Begin(id uint32) bool {
 	atomic.StoreUint32(&p.started, id)
 	if p.recalled(id) {
@@ -64,11 +63,10 @@ func (p *Page) Begin(id uint32) bool {
 	return true
 }
 
-// End is the worker's step after a handler, with concurrency 1.
+// End is called by a worker with concurrency 1 after a handler.
 func (p *Page) End(id uint32) { atomic.StoreUint32(&p.finished, id) }
 
-// BeginAt is Begin for a worker with several handlers at a time; k is a place
-// that is free.
+// BeginAt is Begin for a worker with several handlers at a time. k is a free slot.
 func (p *Page) BeginAt(k int, id uint32) bool {
 	atomic.StoreUint32(&p.running[k], id)
 	atomic.StoreUint32(&p.started, id)
@@ -79,7 +77,7 @@ func (p *Page) BeginAt(k int, id uint32) bool {
 	return true
 }
 
-// EndAt is End for place k.
+// EndAt is End for slot k.
 func (p *Page) EndAt(k int) { atomic.StoreUint32(&p.running[k], 0) }
 
 func (p *Page) recalled(id uint32) bool {
@@ -87,17 +85,17 @@ func (p *Page) recalled(id uint32) bool {
 	return r != 0 && !Before(id, r)
 }
 
-// Started returns the number of the task last given to a handler.
+// Started returns the number of the task that was last given to a handler.
 func (p *Page) Started() uint32 { return atomic.LoadUint32(&p.started) }
 
-// Finished returns the number of the task whose handler last returned.
+// Finished returns the number of the task whose handler has last returned.
 func (p *Page) Finished() uint32 { return atomic.LoadUint32(&p.finished) }
 
-// RunningAt returns the task that runs in place k, 0 for none.
+// RunningAt returns the number of the task that runs in slot k, or 0.
 func (p *Page) RunningAt(k int) uint32 { return atomic.LoadUint32(&p.running[k]) }
 
-// Recall is the host's step to take tasks back, from number first on. It returns
-// the number last started: those after it will not run.
+// Recall is called by the host to take back the tasks from number first on. It returns the
+// number of the task that started last: later ones will not run.
 func (p *Page) Recall(first uint32) (started uint32) {
 	atomic.StoreUint32(&p.recall, first)
 	return atomic.LoadUint32(&p.started)
@@ -106,28 +104,28 @@ func (p *Page) Recall(first uint32) (started uint32) {
 // EndRecall lets tasks start again.
 func (p *Page) EndRecall() { atomic.StoreUint32(&p.recall, 0) }
 
-// Ask is the host's request that task id ends, for a reason of CANCEL.
+// Ask is called by the host to ask task id to end. reason is one of CANCEL.
 func (p *Page) Ask(id uint32, reason uint32) {
 	atomic.StoreUint32(&p.reason, reason)
 	atomic.StoreUint32(&p.asked, id)
 }
 
-// Asked returns the task that is asked to end, 0 for none, and why.
+// Asked returns the task that was asked to end, or 0, and the reason.
 func (p *Page) Asked() (id, reason uint32) {
 	id = atomic.LoadUint32(&p.asked)
 	return id, atomic.LoadUint32(&p.reason)
 }
 
-// Freed returns how many bytes of the reply part the host has given back.
+// Freed returns how many bytes of the reply part the host has freed.
 func (p *Page) Freed() uint64 { return atomic.LoadUint64(&p.freed) }
 
-// Free is the host's step after it has copied a reply out.
+// Free is called by the host after copying a reply.
 func (p *Page) Free(taken uint64) { atomic.StoreUint64(&p.freed, taken) }
 
-// Reference says where a payload stands in shared memory.
+// Reference is the location of a payload in shared memory.
 type Reference struct {
 	Offset, Length uint64
-	// Taken is the worker's count after this reply; it travels in RESULT only.
+	// Taken is the worker's count after this reply. Only RESULT contains it.
 	Taken uint64
 }
 
@@ -137,13 +135,13 @@ const (
 	ReplyReference   = 24
 )
 
-// AppendRequest appends r as TASK has it.
+// AppendRequest appends r in the form of TASK.
 func (r Reference) AppendRequest(b []byte) []byte {
 	b = binary.LittleEndian.AppendUint64(b, r.Offset)
 	return binary.LittleEndian.AppendUint64(b, r.Length)
 }
 
-// AppendReply appends r as RESULT has it.
+// AppendReply appends r in the form of RESULT.
 func (r Reference) AppendReply(b []byte) []byte {
 	return binary.LittleEndian.AppendUint64(r.AppendRequest(b), r.Taken)
 }
@@ -169,7 +167,7 @@ func ParseReply(b []byte) (Reference, error) {
 // Part is one part of the arena.
 type Part struct{ Offset, Length uint64 }
 
-// Slice returns the bytes of memory that r names, which must lie in the part.
+// Slice returns the bytes of memory that r refers to. They must lie in the part.
 func (p Part) Slice(memory []byte, r Reference) ([]byte, error) {
 	size := uint64(len(memory))
 	if r.Offset < p.Offset || r.Length > p.Length || r.Offset-p.Offset > p.Length-r.Length ||
@@ -194,7 +192,7 @@ func ParsePart(value string) (Part, error) {
 	return Part{o, n}, nil
 }
 
-// String gives the part as HELLO has it.
+// String returns the part in the form of HELLO.
 func (p Part) String() string { return fmt.Sprintf("%d %d", p.Offset, p.Length) }
 
 // Ring is the worker's side of the reply part.
@@ -203,8 +201,8 @@ type Ring struct {
 	Taken uint64
 }
 
-// Place finds room for n bytes, given how much the host has freed. It returns
-// the reference and true, or false when the payload must travel in its frame.
+// Place finds room for n bytes, given how many the host has freed. It returns false if
+// there is no room and the payload must be part of the frame.
 func (r *Ring) Place(n int, freed uint64) (Reference, bool) {
 	length := r.Part.Length
 	if length == 0 || n == 0 {
@@ -213,7 +211,7 @@ func (r *Ring) Place(n int, freed uint64) (Reference, bool) {
 	taken := r.Taken
 	if freed == taken {
 		taken = (taken + length - 1) / length * length
-		// The jump gives nothing away: what it skips is free already.
+		// Everything is free, so the skipped bytes cost nothing.
 		freed = taken
 	}
 	size := (uint64(n) + 63) &^ 63

@@ -7,19 +7,19 @@ import (
 	"unicode/utf8"
 )
 
-// Pair is one key with its value.
+// Pair is a key and its value.
 type Pair struct {
 	Key   string
 	Value []byte
 }
 
-// BeginPairs appends the count of the pairs that follow; the caller appends as
-// many with [AppendPair].
+// BeginPairs appends the number of pairs. The caller then appends that many pairs with
+// [AppendPair].
 func BeginPairs(b []byte, count int) []byte {
 	return binary.LittleEndian.AppendUint16(b, uint16(count))
 }
 
-// AppendPair appends one pair. [CheckPair] tells beforehand whether it fits.
+// AppendPair appends one pair. Use [CheckPair] first to check the key.
 func AppendPair[V []byte | string](b []byte, key string, value V) []byte {
 	b = binary.LittleEndian.AppendUint16(b, uint16(len(key)))
 	b = append(b, key...)
@@ -27,10 +27,10 @@ func AppendPair[V []byte | string](b []byte, key string, value V) []byte {
 	return append(b, value...)
 }
 
-// MaxPairs is the largest number of pairs in one frame.
+// MaxPairs is the maximum number of pairs in a frame.
 const MaxPairs = math.MaxUint16
 
-// CheckPair says why key cannot be the key of a pair; nil when it can.
+// CheckPair returns an error if key cannot be the key of a pair.
 func CheckPair(key string) error {
 	switch {
 	case key == "":
@@ -43,15 +43,15 @@ func CheckPair(key string) error {
 	return nil
 }
 
-// ParsePairs reads the pairs at the start of b and returns them with what
-// follows. Values point into b.
+// ParsePairs reads the pairs at the start of b and returns them and the rest of b. Values
+// alias b.
 func ParsePairs(b []byte) (pairs []Pair, rest []byte, err error) {
 	if len(b) < 2 {
 		return nil, nil, Invalidf("pairs are cut short: no count")
 	}
 	count := int(binary.LittleEndian.Uint16(b))
 	b = b[2:]
-	// A pair has at least 7 bytes: a lying count reserves no memory.
+	// A pair has at least 7 bytes, so a false count reserves no memory.
 	pairs = make([]Pair, 0, min(count, len(b)/7))
 	for i := range count {
 		if len(b) < 2 {
@@ -76,7 +76,7 @@ func ParsePairs(b []byte) (pairs []Pair, rest []byte, err error) {
 	return pairs, b, nil
 }
 
-// ParseAllPairs reads pairs that must fill b.
+// ParseAllPairs reads the pairs in b, which must contain nothing else.
 func ParseAllPairs(b []byte) ([]Pair, error) {
 	pairs, rest, err := ParsePairs(b)
 	if err != nil {
@@ -88,8 +88,8 @@ func ParseAllPairs(b []byte) ([]Pair, error) {
 	return pairs, nil
 }
 
-// Lookup returns the value of key, the last one where it stands twice, and
-// whether there is one.
+// Lookup returns the value of key and whether it exists. If key occurs twice, the last one
+// counts.
 func Lookup(pairs []Pair, key string) (string, bool) {
 	for _, p := range slices.Backward(pairs) {
 		if p.Key == key {

@@ -9,21 +9,21 @@ import (
 )
 
 const (
-	flushSize = 64 << 10 // answers that pile up to this are written
-	keepSize  = 1 << 20  // a larger buffer is not kept
-	// fullSize bounds what waits while a write is under way: who adds more
-	// waits for the host to read.
+	flushSize = 64 << 10 // pending answers of this size are written
+	keepSize  = 1 << 20  // larger buffers are not kept
+	// fullSize bounds the pending answers during a write. Beyond it, add waits for the host
+	// to read.
 	fullSize = 4 << 20
 )
 
-// writeError says that the host cannot be reached any more.
+// writeError means that the host can no longer be reached.
 type writeError struct{ err error }
 
 func (e *writeError) Error() string { return fmt.Sprintf("worker: write to the host: %v", e.err) }
 func (e *writeError) Unwrap() error { return e.err }
 
-// answers is the way to the host: frames are collected, and whoever flushes
-// writes for all. All methods are safe for concurrent use.
+// answers collects the frames for the host; one goroutine writes them for all. All methods
+// are safe for concurrent use.
 type answers struct {
 	out io.Writer
 
@@ -34,8 +34,8 @@ type answers struct {
 	// +checklocks:mu
 	pending []byte
 	spare   []byte // +checklocks:mu; the buffer of the last write
-	writing bool   // +checklocks:mu; somebody writes, and will write the rest too
-	err     error  // +checklocks:mu; the first write error, after which all is dropped
+	writing bool   // +checklocks:mu; a goroutine writes, and will also write the rest
+	err     error  // +checklocks:mu; the first write error; all later frames are dropped
 
 	memory []byte
 	page   *protocol.Page
@@ -48,7 +48,7 @@ func newAnswers(out io.Writer) *answers {
 	return a
 }
 
-// lock gives the caller room for one more frame.
+// lock locks mu with room for one more frame.
 //
 // +checklocksacquire:a.mu
 func (a *answers) lock() {
@@ -58,7 +58,7 @@ func (a *answers) lock() {
 	}
 }
 
-// add appends one frame; it returns how many bytes wait.
+// add appends one frame and returns how many bytes are pending.
 func (a *answers) add(h protocol.Header, body []byte) int {
 	a.lock()
 	a.pending = protocol.AppendFrame(a.pending, h, body)
@@ -82,15 +82,14 @@ func (a *answers) addText(h protocol.Header, body string) {
 	a.mu.Unlock()
 }
 
-// addResult appends a RESULT, by way of the arena where it is worth it and has
-// room.
+// addResult appends a RESULT. It uses the arena if the payload is large enough and fits.
 func (a *answers) addResult(h protocol.Header, payload []byte) int {
 	if len(payload) < protocol.ArenaMin || a.memory == nil {
 		return a.add(h, payload)
 	}
 	a.lock()
 	defer a.mu.Unlock()
-	// The lock is held while copying: the host wants the references in the order
+	// The lock is held while copying, because the host expects the references in the order
 	// of the ring.
 	if r, ok := a.ring.Place(len(payload), a.page.Freed()); ok {
 		copy(a.memory[r.Offset:], payload)
@@ -102,8 +101,8 @@ func (a *answers) addResult(h protocol.Header, payload []byte) int {
 	return len(a.pending)
 }
 
-// flush writes what waits. When somebody else writes already, it returns at
-// once: the other one takes this along.
+// flush writes the pending frames. If another goroutine is writing, it returns immediately,
+// because that one will write them too.
 func (a *answers) flush() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -113,7 +112,7 @@ func (a *answers) flush() error {
 	return a.write()
 }
 
-// finish writes what waits, and waits until it is written.
+// finish writes the pending frames, and waits until all are written.
 func (a *answers) finish() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -123,7 +122,7 @@ func (a *answers) finish() error {
 	return a.write()
 }
 
-// write writes until nothing waits.
+// write writes until no frames are pending.
 //
 // +checklocks:a.mu
 func (a *answers) write() error {

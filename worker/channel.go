@@ -12,17 +12,16 @@ import (
 // variable is the name of the environment variable that names the channel.
 const variable = "BULLPEN_WORKER"
 
-// channel is what connects a worker with its host.
+// channel connects a worker with its host.
 type channel struct {
 	in, out *os.File
-	memory  []byte // the shared memory, nil where there is none
+	memory  []byte // shared memory, or nil
 }
 
-// address is what the variable says.
-type address struct{ in, out, mem int } // mem is -1 where there is none
+// address is the value of the environment variable.
+type address struct{ in, out, mem int } // mem is -1 without shared memory
 
-// parseAddress reads the value of the variable; parts that are unknown are
-// ignored.
+// parseAddress parses the value of the variable. It ignores unknown parts.
 func parseAddress(value string) (address, error) {
 	version, rest, _ := strings.Cut(value, ",")
 	if version != "v"+strconv.Itoa(protocol.Version) {
@@ -55,7 +54,7 @@ func parseAddress(value string) (address, error) {
 	return a, nil
 }
 
-// open takes the channel from the environment, and the variable out of it.
+// open opens the channel named in the environment, and removes the variable.
 func open() (*channel, error) {
 	value := os.Getenv(variable)
 	if value == "" {
@@ -86,7 +85,7 @@ func open() (*channel, error) {
 	return ch, nil
 }
 
-// close ends the channel; the memory stays mapped, for handlers that still run.
+// close closes the channel. The memory stays mapped, for handlers that still run.
 func (ch *channel) close() {
 	_ = ch.in.Close()
 	_ = ch.out.Close()

@@ -4,5 +4,5 @@ package worker
 
 import "syscall"
 
-// replace makes the descriptor to the same as from.
+// replace makes descriptor to a duplicate of from.
 func replace(from, to int) error { return syscall.Dup2(from, to) }

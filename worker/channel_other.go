@@ -12,15 +12,14 @@ var askSignal os.Signal
 
 const signalNumber = 0
 
-// closeOnExec has nothing to do: handles are inherited only where a program
-// asks for it.
+// closeOnExec does nothing: handles are not inherited by default.
 func closeOnExec(address) {}
 
 func mapMemory(int) ([]byte, error) {
 	return nil, errors.New("this system cannot share memory with a worker; the host must leave mem out")
 }
 
-// moveStandard keeps the handles and gives the program others for its prints.
+// moveStandard keeps the handles and redirects the program's standard streams.
 func moveStandard(a address) (address, error) {
 	if a.in == 0 {
 		a.in = int(os.Stdin.Fd())

@@ -14,11 +14,11 @@ import (
 // Go's runtime uses SIGURG for itself.
 var askSignal os.Signal = syscall.SIGWINCH
 
-// signalNumber is what HELLO says of askSignal.
+// signalNumber is the number of askSignal in HELLO.
 const signalNumber = int(syscall.SIGWINCH)
 
-// closeOnExec keeps the descriptors from programs that a handler starts; a Go
-// program has no other way to fork.
+// closeOnExec keeps the descriptors from programs that a handler starts. A Go program has
+// no other way to fork.
 func closeOnExec(a address) {
 	for _, fd := range []int{a.in, a.out, a.mem} {
 		if fd >= 0 {
@@ -46,8 +46,8 @@ func mapMemory(fd int) ([]byte, error) {
 	return memory, nil
 }
 
-// moveStandard moves a channel on the standard streams to other descriptors, so
-// that what is printed goes to standard error and what reads gets end of file.
+// moveStandard moves a channel on the standard streams to other descriptors. Afterwards,
+// output goes to standard error, and reads get end of file.
 func moveStandard(a address) (address, error) {
 	null, err := os.Open(os.DevNull)
 	if err != nil {

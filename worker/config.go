@@ -13,47 +13,45 @@ import (
 	"github.com/bullpen-run/bullpen/protocol"
 )
 
-// Config says what a worker can do.
+// Config configures a worker.
 type Config struct {
-	// Handlers are the tasks by name. The name "*" takes every task that has no
-	// handler of its own; it finds the name in Task.Name.
+	// Handlers are the handlers by task name. The handler "*" receives all tasks without a
+	// handler of their own; Task.Name is the task's name.
 	Handlers map[string]bullpen.Handler
-	// Concurrency is how many handlers run at the same time, 1 to 960; 0 means 1.
+	// Concurrency is how many handlers may run at the same time, 1 to 960; 0 means 1.
 	Concurrency int
-	// Order gives the handlers their numbers on the wire; nil means by name.
-	// Only tests of the protocol need it.
+	// Order numbers the handlers on the wire; nil means by name. Only tests of the protocol
+	// need it.
 	Order []string
-	// Level is the least level that Logger sends; nil means slog.LevelInfo.
+	// Level is the minimum level that Logger sends; nil means slog.LevelInfo.
 	Level slog.Leveler
 }
 
-// Exit statuses of a worker, as protocol/SPEC.md has them.
+// Exit statuses of a worker, as defined in protocol/SPEC.md.
 const (
 	statusDone     = 0
-	statusWrite    = 1 // the host does not read any more
+	statusWrite    = 1 // the host no longer reads
 	statusStart    = 2 // started by hand, or with a wrong configuration
 	statusProtocol = 3 // the host broke the protocol
 )
 
-// ErrByHand says that a worker was started by a person or a program that is no
-// host of Bullpen.
+// ErrByHand means that a worker was not started by a Bullpen host.
 var ErrByHand = errors.New("this program is a worker of Bullpen and was started without a host; start it with\n" +
 	"    bullpen map --protocol frames --task NAME -- PROGRAM")
 
-// serving is true from the moment Run has taken the channel from the
-// environment.
+// serving is set when Run has taken the channel from the environment.
 var serving atomic.Bool
 
-// Serving reports whether this process was started by a host to be a worker. A
-// program that is both calls Main only then. It may be called at any time.
+// Serving reports whether a host started this process as a worker. A program that is both a
+// host and a worker calls Main only if Serving is true. It may be called at any time.
 func Serving() bool {
 	return serving.Load() || os.Getenv(variable) != ""
 }
 
-// Main serves tasks until the host ends the session, and exits the process: it
-// does not return. Faults are written to standard error. Exit statuses: 0 after a
-// session, 1 when the host stopped reading, 2 when the program was started by
-// hand or c is wrong, 3 when the host broke the protocol.
+// Main serves tasks until the host ends the session, and then exits the process. It writes
+// errors to standard error. The exit status is 0 after a session, 1 if the host stopped
+// reading, 2 if the program was started by hand or c is invalid, and 3 if the host violated
+// the protocol.
 func Main(c Config) {
 	status, err := Run(c)
 	if err != nil {
@@ -62,10 +60,10 @@ func Main(c Config) {
 	os.Exit(status)
 }
 
-// Run is Main for programs that have something to do after the session: it
-// returns the exit status, and an error where there is a fault to tell. It takes
-// the channel named in the environment, so that it can serve once per process.
-// With status 1 or 3 handlers may still be running when it returns: exit then.
+// Run is Main for programs that need to do something after the session: it returns the exit
+// status and an error, if any. It takes the channel from the environment, so it can serve
+// only once per process. With status 1 or 3, handlers may still be running: the program
+// should exit.
 func Run(c Config) (status int, err error) {
 	names, err := c.check()
 	if err != nil {
@@ -84,7 +82,7 @@ func Run(c Config) (status int, err error) {
 	return statusOf(err), err
 }
 
-// statusOf gives the exit status that belongs to the end of a session.
+// statusOf returns the exit status for the end of a session.
 func statusOf(err error) int {
 	var invalid *protocol.InvalidError
 	var write *writeError
@@ -100,8 +98,8 @@ func statusOf(err error) int {
 	}
 }
 
-// check reports every fault of c, and gives the names of the handlers in the
-// order of their numbers.
+// check returns the names of the handlers in the order of their numbers, and an error that
+// lists all faults of c.
 func (c Config) check() ([]string, error) {
 	var errs []error
 	names := slices.Sorted(maps.Keys(c.Handlers))
@@ -125,8 +123,7 @@ func (c Config) check() ([]string, error) {
 		names = slices.Clone(c.Order)
 	}
 	if err := errors.Join(errs...); err != nil {
-		// Joined faults stand on lines of their own, and none of them is one of
-		// the session.
+		// The text only: a joined error must not match one of the session's errors.
 		return nil, fmt.Errorf("worker: wrong configuration: %s", err.Error())
 	}
 	return names, nil

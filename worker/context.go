@@ -9,55 +9,54 @@ import (
 	"github.com/bullpen-run/bullpen/protocol"
 )
 
-// taskContext is the context of one task. Each task has its own, since a
-// handler may hand it to a goroutine that lives longer; but its channel, its
-// timer and its hooks are made only when somebody asks for them, and the values
-// are allocated many at a time. So a task that does not look at its context pays
-// some 10 ns for it.
+// taskContext is the context of one task. Each task has its own, because a handler may pass
+// it to a goroutine that lives longer. Its channel, timer and hooks are made on demand, and
+// contexts are allocated many at a time, so a task that does not use its context pays some
+// 10 ns for it.
 //
-// Lock order: mu before the lock of the answers.
+// Lock order: mu, then the lock of the answers.
 type taskContext struct {
 	session  *session
 	id       uint32
-	limited  bool          // has a limit of run time
+	limited  bool          // has a timeout
 	deadline time.Duration // on the session's clock; set before the handler starts
 
 	mu    sync.Mutex
 	state taskState // +checklocks:mu
-	// answered is set once the handler has returned.
+	// answered is set when the handler has returned.
 	// +checklocks:mu
 	answered bool
 	done     chan struct{} // +checklocks:mu; nil until Done is called
 	timer    *time.Timer   // +checklocks:mu; nil until Done is called
-	// hooks are the functions of AfterFunc that have not run.
+	// hooks are the functions of AfterFunc that have not run yet.
 	// +checklocks:mu
 	hooks map[*hook]struct{}
 }
 
 type hook struct{ f func() }
 
-// taskState says whether a task's context has ended, and why.
+// taskState is whether and why a task's context has ended.
 type taskState uint8
 
 const (
 	running  taskState = 0
 	timedOut taskState = protocol.ReasonTimeout
 	canceled taskState = protocol.ReasonCanceled
-	returned taskState = 5 // the handler has returned; nobody asked it to
+	returned taskState = 5 // the handler has returned without being asked to end
 )
 
 var _ context.Context = (*taskContext)(nil)
 
-// contextKey finds the taskContext behind contexts that were made from it.
+// contextKey is the key of the taskContext in derived contexts.
 type contextKey struct{}
 
-// taskOf returns the task that runs under ctx, nil when there is none.
+// taskOf returns the task that runs under ctx, or nil.
 func taskOf(ctx context.Context) *taskContext {
 	c, _ := ctx.Value(contextKey{}).(*taskContext)
 	return c
 }
 
-// Deadline gives the end of the task's run-time limit.
+// Deadline returns the end of the task's timeout.
 func (c *taskContext) Deadline() (time.Time, bool) {
 	if !c.limited {
 		return time.Time{}, false
@@ -65,7 +64,7 @@ func (c *taskContext) Deadline() (time.Time, bool) {
 	return c.session.base.Add(c.deadline), true
 }
 
-// Value knows no values but the task itself.
+// Value holds only the task itself.
 func (c *taskContext) Value(key any) any {
 	if key == (contextKey{}) {
 		return c
@@ -73,7 +72,7 @@ func (c *taskContext) Value(key any) any {
 	return nil
 }
 
-// Done returns a channel that is closed when the task is to end.
+// Done returns a channel that is closed when the task must end.
 func (c *taskContext) Done() <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -87,7 +86,7 @@ func (c *taskContext) Done() <-chan struct{} {
 	return c.done
 }
 
-// Err says whether the task is to end, and why.
+// Err reports whether and why the task must end.
 func (c *taskContext) Err() error {
 	c.mu.Lock()
 	over := c.state == running && c.limited && c.session.now() >= c.deadline
@@ -108,14 +107,13 @@ func (c *taskContext) Err() error {
 	}
 }
 
-// AfterFunc lets contexts that are made from this one end without a goroutine
-// each; package context looks for it.
+// AfterFunc lets package context derive contexts without an extra goroutine each.
 func (c *taskContext) AfterFunc(f func()) (stop func() bool) {
 	h := &hook{f}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.state != running {
-		go f() // as context.AfterFunc does; nobody waits for it
+		go f() // as context.AfterFunc does; no goroutine waits for it
 		return func() bool { return false }
 	}
 	if c.hooks == nil {
@@ -132,7 +130,7 @@ func (c *taskContext) AfterFunc(f func()) (stop func() bool) {
 	}
 }
 
-// watch starts the timer of the limit when there is somebody to tell.
+// watch starts the timer of the timeout. It is called when the context is first observed.
 //
 // +checklocks:c.mu
 func (c *taskContext) watch() {
@@ -141,7 +139,7 @@ func (c *taskContext) watch() {
 	}
 }
 
-// stop ends the context, for a reason; the first one counts, and is returned.
+// stop ends the context for a reason. The first reason counts; stop returns it.
 func (c *taskContext) stop(why taskState) taskState {
 	c.mu.Lock()
 	if c.state != running {
@@ -159,13 +157,13 @@ func (c *taskContext) stop(why taskState) taskState {
 	}
 	c.mu.Unlock()
 	for h := range hooks {
-		go h.f() // as context.AfterFunc does; nobody waits for it
+		go h.f() // as context.AfterFunc does; no goroutine waits for it
 	}
 	return why
 }
 
-// finish ends the context because its handler has returned, and says how it
-// stood before.
+// finish ends the context because the handler has returned, and returns its state before
+// that.
 func (c *taskContext) finish() taskState {
 	c.mu.Lock()
 	c.answered = true
@@ -173,8 +171,8 @@ func (c *taskContext) finish() taskState {
 	return c.stop(returned)
 }
 
-// observer is the task's Observer: what package pool calls directly, a worker
-// sends to the host.
+// observer is the task's Observer. It sends to the host what package pool would call
+// directly.
 type observer taskContext
 
 var _ bullpen.Observer = (*observer)(nil)

@@ -9,16 +9,16 @@ import (
 
 const (
 	bufferSize = 256 << 10
-	keepReads  = 64   // a larger buffer is given back after so many small reads
-	cheapMove  = 4096 // so few bytes are moved rather than read behind
+	keepReads  = 64   // a larger buffer is released after this many small reads
+	cheapMove  = 4096 // up to this many bytes are moved to the front before a read
 )
 
-// frames reads the frames of the host: one large read, then all frames that it
-// brought. It is used by one goroutine at a time.
+// frames reads frames from the host: one large read, then all frames in it. It is used by
+// one goroutine at a time.
 type frames struct {
 	in         io.Reader
 	buf        []byte
-	start, end int // what of buf is not taken yet
+	start, end int // unread part of buf
 	small      int // reads since the last large frame
 }
 
@@ -26,16 +26,16 @@ func newFrames(in io.Reader) *frames {
 	return &frames{in: in, buf: make([]byte, bufferSize)}
 }
 
-// next takes a frame that has been read; ok is false when none is complete. The
-// body is valid until fill.
+// next returns the next buffered frame. ok is false if none is complete. body is valid
+// until fill.
 func (f *frames) next() (h protocol.Header, body []byte, ok bool, err error) {
 	h, body, n, _, err := protocol.Split(f.buf[f.start:f.end], protocol.DefaultFrame)
 	f.start += n
 	return h, body, n > 0, err
 }
 
-// fill reads once. It gives io.EOF at an end of file between two frames, and a
-// fault at one inside a frame.
+// fill reads once. It returns io.EOF for an end of file between two frames, and another
+// error for one inside a frame.
 func (f *frames) fill() error {
 	rest := f.buf[f.start:f.end]
 	_, _, _, need, err := protocol.Split(rest, protocol.DefaultFrame)
@@ -71,7 +71,7 @@ func (f *frames) fill() error {
 	return io.EOF
 }
 
-// move puts what is not taken at the start of b.
+// move moves the unread part to the start of b.
 func (f *frames) move(b []byte) {
 	f.end = copy(b, f.buf[f.start:f.end])
 	f.buf, f.start = b, 0

@@ -10,20 +10,19 @@ import (
 	"github.com/bullpen-run/bullpen/protocol"
 )
 
-// Progress tells the host how far the task of ctx is: fraction from 0 to 1, and
-// a note for people. It is sent at once, which costs a system call. Outside of a
-// worker, and after the handler has returned, it does nothing. It may be called
-// from any goroutine.
+// Progress reports the progress of the task of ctx to the host: a fraction from 0 to 1, and
+// a note for people. It is sent immediately, which costs a system call. Outside a worker,
+// and after the handler has returned, it does nothing. It may be called from any goroutine.
 func Progress(ctx context.Context, fraction float64, note string) {
 	if c := taskOf(ctx); c != nil {
 		c.progress(fraction, note)
 	}
 }
 
-// Logger returns a logger whose lines go to the host with the number of the
-// task of ctx. They are sent at once, which costs a system call each; a line
-// over 8192 bytes is cut. Outside of a worker it returns slog.Default(). It may be
-// used from any goroutine, and after the handler has returned.
+// Logger returns a logger that sends its lines to the host, with the number of the task of
+// ctx. Each line is sent immediately, which costs a system call. Lines over 8192 bytes are
+// cut. Outside a worker it returns slog.Default(). It may be used from any goroutine, even
+// after the handler has returned.
 func Logger(ctx context.Context) *slog.Logger {
 	c := taskOf(ctx)
 	if c == nil {
@@ -34,18 +33,18 @@ func Logger(ctx context.Context) *slog.Logger {
 
 func (c *taskContext) progress(fraction float64, note string) {
 	h := protocol.Header{Kind: protocol.Progress, ID: c.id}
-	// The comparison also catches what is not a number.
+	// The comparison is also false for NaN.
 	if fraction > 0 {
 		h.Aux = uint32(math.Round(min(fraction, 1) * protocol.ProgressWhole))
 	}
-	c.mu.Lock() // held until the frame is added: no progress behind the answer
+	c.mu.Lock() // held until the frame is added, so that no progress follows the answer
 	if c.answered {
 		c.mu.Unlock()
 		return
 	}
 	c.session.answers.addText(h, cut(note, protocol.MaxLogText))
 	c.mu.Unlock()
-	_ = c.session.answers.flush() // the error stays, and the loop sees it
+	_ = c.session.answers.flush() // the loop sees the error too
 }
 
 func (c *taskContext) log(level int, stream uint32, text string) {
@@ -54,19 +53,18 @@ func (c *taskContext) log(level int, stream uint32, text string) {
 	for line := range strings.SplitSeq(text, "\n") {
 		c.session.answers.addText(h, cut(line, protocol.MaxLogText))
 	}
-	_ = c.session.answers.flush() // the error stays, and the loop sees it
+	_ = c.session.answers.flush() // the loop sees the error too
 }
 
-// lineHandler writes a record as its message and its attributes as key=value;
-// the level and the task have places of their own in LOG, and the host notes the
-// time.
+// lineHandler formats a record as its message and its attributes as key=value. LOG has
+// separate fields for the level and the task, and the host sets the time.
 type lineHandler struct {
 	task   *taskContext
-	fixed  string // the attributes of WithAttrs, as text
-	prefix string // the groups of WithGroup, each with a full stop
+	fixed  string // attributes of WithAttrs, as text
+	prefix string // groups of WithGroup, each followed by a full stop
 }
 
-// Enabled compares with Config.Level.
+// Enabled compares the level with Config.Level.
 func (l *lineHandler) Enabled(_ context.Context, level slog.Level) bool {
 	return level >= l.task.session.level.Level()
 }
@@ -91,7 +89,7 @@ func (l *lineHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return &lineHandler{l.task, string(fixed), l.prefix}
 }
 
-// WithGroup puts the attributes that follow into a group.
+// WithGroup puts further attributes into a group.
 func (l *lineHandler) WithGroup(name string) slog.Handler {
 	if name == "" {
 		return l
@@ -99,7 +97,7 @@ func (l *lineHandler) WithGroup(name string) slog.Handler {
 	return &lineHandler{l.task, l.fixed, l.prefix + name + "."}
 }
 
-// appendAttr appends " key=value"; what would be hard to read is quoted.
+// appendAttr appends " key=value". Values that would be ambiguous are quoted.
 func appendAttr(b []byte, prefix string, a slog.Attr) []byte {
 	value := a.Value.Resolve()
 	if value.Kind() == slog.KindGroup {

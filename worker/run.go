@@ -12,25 +12,24 @@ import (
 	"github.com/bullpen-run/bullpen/protocol"
 )
 
-// Bounds of what an ERROR says, in bytes.
+// Limits of the content of an ERROR, in bytes.
 const (
 	maxMessage = 64 << 10
 	maxStack   = 16 << 10
 )
 
-// ending is how a handler ended.
+// ending is the way in which a handler ended.
 type ending struct {
-	returned             bool // the handler came back, with or without an error
+	returned             bool // the handler returned, with or without an error
 	payload              []byte
-	code                 uint16 // an outcome of the protocol; 0 is a result
+	code                 uint16 // an outcome of the protocol; 0 means a result
 	final                bool
 	asked                bool // the error is that of an ended context
 	kind, message, stack string
 }
 
-// run gives j to its handler; done is called once, however the handler ends: by
-// returning, by a panic, or by runtime.Goexit, which ends this goroutine after
-// done.
+// run runs the handler of j. It calls done once, however the handler ends: by returning, by
+// a panic, or by runtime.Goexit, which ends this goroutine after done.
 func run(j *job, done func(j *job)) {
 	defer func() {
 		if !j.end.returned {
@@ -40,18 +39,17 @@ func run(j *job, done func(j *job)) {
 	}()
 	payload, err := j.handler(j.ctx, j.task)
 	if err != nil {
-		j.end.failed(err) // may panic: it calls methods of err
+		j.end.failed(err) // may panic, because it calls methods of err
 	} else {
 		j.end.payload = payload
 	}
 	j.end.returned = true
 }
 
-// failText is the type of bullpen.Fail's error, which says nothing to people.
+// failText is the type name of bullpen.Fail's error, which tells people nothing.
 var failText = fmt.Sprintf("%T", bullpen.Fail("", false))
 
-// kindOf names the type of err, or nothing where the name says nothing to
-// people.
+// kindOf returns the type name of err, or "" if the name would tell people nothing.
 func kindOf(err error) string {
 	kind := fmt.Sprintf("%T", err)
 	if kind == failText || strings.HasPrefix(kind, "*errors.") || strings.HasPrefix(kind, "*fmt.") {
@@ -60,7 +58,7 @@ func kindOf(err error) string {
 	return kind
 }
 
-// failed describes the error that a handler returned.
+// failed records the error that a handler returned.
 func (e *ending) failed(err error) {
 	e.asked = errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 	e.message = err.Error()
@@ -69,7 +67,7 @@ func (e *ending) failed(err error) {
 	e.code = protocol.OutcomeFailed
 }
 
-// broke describes a panic, or runtime.Goexit when there is none.
+// broke records a panic, or a runtime.Goexit if value is nil.
 func (e *ending) broke(value any) {
 	*e = ending{code: protocol.OutcomePanic, stack: string(debug.Stack())}
 	if value == nil {
@@ -81,8 +79,8 @@ func (e *ending) broke(value any) {
 	e.message = fmt.Sprint(value)
 }
 
-// answer sends what came of j; why is how its context stood when the handler
-// ended. It returns how many bytes wait for a write.
+// answer sends the outcome of j. why is the state of its context when the handler ended. It
+// returns how many bytes wait to be written.
 func (s *session) answer(j *job, why taskState, ran time.Duration) int {
 	e := &j.end
 	h := protocol.Header{Kind: protocol.Result, ID: j.ctx.id}
@@ -108,7 +106,7 @@ func (s *session) answer(j *job, why taskState, ran time.Duration) int {
 	return s.answers.add(h, e.body(s.maxFrame))
 }
 
-// body encodes the pairs of an ERROR, within a bound.
+// body encodes the pairs of an ERROR within bound bytes.
 func (e *ending) body(bound int) []byte {
 	all := [...]struct {
 		key, value string
@@ -116,7 +114,7 @@ func (e *ending) body(bound int) []byte {
 	}{{"type", e.kind, 1 << 10}, {"message", e.message, maxMessage}, {"stack", e.stack, maxStack}}
 	count := 0
 	for i := range all {
-		// A host with small frames learns a part of each.
+		// A host with a small frame limit gets a part of each.
 		all[i].value = cut(all[i].value, min(all[i].most, bound/4))
 		if all[i].value != "" {
 			count++
@@ -131,7 +129,7 @@ func (e *ending) body(bound int) []byte {
 	return b
 }
 
-// cut shortens s to most bytes of UTF-8.
+// cut shortens s to at most most bytes of UTF-8.
 func cut(s string, most int) string {
 	s = strings.ToValidUTF8(s, "\uFFFD")
 	if len(s) <= most {

@@ -8,20 +8,19 @@ import (
 	"github.com/bullpen-run/bullpen/protocol"
 )
 
-// holdTime is how long a batch may take before its answers are written between
-// two tasks.
+// holdTime is how long a batch may take before its answers are written between two tasks.
 const holdTime = time.Millisecond
 
-// serial is the loop of a worker that runs one task at a time: read, run every
-// complete frame, write. All of it happens on one goroutine, which hands over to
-// a new one when a handler ends it by runtime.Goexit.
+// serial is the loop of a worker that runs one task at a time: read, run all complete
+// frames, write. It uses one goroutine. If a handler ends that goroutine by runtime.Goexit,
+// a new one replaces it.
 type serial struct {
 	*session
-	contexts []taskContext // not used yet; made many at a time
+	contexts []taskContext // unused ones; made many at a time
 	clock    time.Duration // when the last handler ended, or the batch began
 	flushed  time.Duration // when answers were last written, or the batch began
-	job      job           // the task that runs
-	done     func(*job)    // the method answered; a field costs no allocation for each task
+	job      job           // the running task
+	done     func(*job)    // the method answered; stored to avoid an allocation per task
 	err      error         // how the session ended; set before ended is closed
 	ended    chan struct{}
 }
@@ -33,17 +32,17 @@ func newSerial(s *session) *serial {
 }
 
 func (l *serial) serve() error {
-	go l.carry() // ends with the session, serve waits for it
+	go l.carry() // ends with the session; serve waits for it
 	<-l.ended
 	return l.err
 }
 
-// carry runs the loop; when a handler ends the goroutine, another goes on.
+// carry runs the loop. If a handler ends the goroutine, a new one replaces it.
 func (l *serial) carry() {
 	finished := false
 	defer func() {
 		if !finished {
-			go l.carry() // takes this one's place; serve waits for ended
+			go l.carry() // replaces this goroutine; serve waits for ended
 		}
 	}()
 	err := l.loop()
@@ -89,12 +88,12 @@ func (l *serial) frame(h protocol.Header, body []byte) (drain bool, err error) {
 	if h.Kind == protocol.Task {
 		return false, l.task(h, body)
 	}
-	// A CANCEL that is read here comes after the end of its task, or before its
-	// beginning: both are forgotten.
+	// A CANCEL that is read here arrives after the end of its task or before its start, so
+	// it is ignored.
 	return l.control(h, func(uint32, taskState) {})
 }
 
-// newContext takes a context that was never used.
+// newContext returns an unused context.
 func (l *serial) newContext() *taskContext {
 	if len(l.contexts) == 0 {
 		l.contexts = make([]taskContext, 32)
@@ -112,7 +111,7 @@ func (l *serial) task(h protocol.Header, body []byte) error {
 	if c.limited {
 		c.deadline = l.clock + l.job.task.Limits.Timeout
 	}
-	// Before Begin: from then on the host may ask for the task's end.
+	// Before Begin, because from then on the host may ask the task to end.
 	l.current.Store(c)
 	if l.page != nil {
 		if !l.page.Begin(h.ID) {
@@ -120,7 +119,7 @@ func (l *serial) task(h protocol.Header, body []byte) error {
 			l.answers.add(protocol.Header{Kind: protocol.Returned, ID: h.ID}, nil)
 			return nil
 		}
-		l.heed(c) // the signal may have come before, and found no task
+		l.heed(c) // an earlier signal may have found no task
 	}
 	run(&l.job, l.done)
 	if l.page == nil || l.clock-l.flushed > holdTime {
@@ -134,7 +133,7 @@ func (l *serial) task(h protocol.Header, body []byte) error {
 func (l *serial) answered(j *job) {
 	end := l.now()
 	n := l.answer(j, j.ctx.finish(), end-l.clock)
-	// After the answer is held: the host may fetch it by the signal.
+	// After adding the answer, because the host may fetch it by the signal.
 	if l.page != nil {
 		l.page.End(j.ctx.id)
 	}

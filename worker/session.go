@@ -14,26 +14,26 @@ import (
 	"github.com/bullpen-run/bullpen/protocol"
 )
 
-// sdk is what HELLO says of this package.
+// sdk is the name of this package in HELLO.
 const sdk = "go/0.1"
 
-// session is one worker's life. Its fields do not change after newSession,
-// except those that are safe for concurrent use by themselves.
+// session is a worker's session with its host. Its fields do not change after take, except
+// those that are safe for concurrent use by themselves.
 type session struct {
 	names       []string
 	handlers    []bullpen.Handler // in the order of their numbers
 	concurrency int
 	level       slog.Leveler
-	frames      *frames // of the reading goroutine
+	frames      *frames // used by the reading goroutine
 	answers     *answers
 	memory      []byte
-	page        *protocol.Page // nil where there is no shared memory
+	page        *protocol.Page // nil without shared memory
 	request     protocol.Part
-	output      uint64 // the bound of results, 0 none
-	maxFrame    int    // the longest body that the host takes
+	output      uint64 // maximum size of results, 0 for no limit
+	maxFrame    int    // the longest body that the host accepts
 	base        time.Time
-	// current is the running task, for the goroutine that is woken by the
-	// signal; nil when there is none, and always with several at a time.
+	// current is the running task, for the goroutine that the signal wakes. It is nil if no
+	// task runs, and always with concurrency above 1.
 	current atomic.Pointer[taskContext]
 }
 
@@ -59,10 +59,10 @@ func newSession(c Config, names []string, in io.Reader, out io.Writer, memory []
 	return s, nil
 }
 
-// now is the session's clock.
+// now returns the time on the session's clock.
 func (s *session) now() time.Duration { return time.Since(s.base) }
 
-// serve runs the session to its end. A nil error is a good end.
+// serve runs the session until it ends. A nil error means that it ended normally.
 func (s *session) serve() error {
 	hello, err := s.receiveHello()
 	if err != nil {
@@ -90,7 +90,7 @@ func (s *session) serve() error {
 	return newSerial(s).serve()
 }
 
-// receiveHello waits for the host's first frame.
+// receiveHello waits for the host's first frame and parses it.
 func (s *session) receiveHello() (protocol.HostHello, error) {
 	for {
 		h, body, ok, err := s.frames.next()
@@ -106,7 +106,7 @@ func (s *session) receiveHello() (protocol.HostHello, error) {
 	}
 }
 
-// take keeps what the host says of itself.
+// take stores the settings of the host's HELLO.
 func (s *session) take(hello protocol.HostHello) error {
 	s.output = hello.Output
 	s.maxFrame = protocol.DefaultFrame
@@ -129,11 +129,11 @@ func (s *session) take(hello protocol.HostHello) error {
 	return nil
 }
 
-// listen starts the goroutine that the signal wakes, and returns what ends it.
+// listen starts the goroutine that the signal wakes, and returns a function that ends it.
 func (s *session) listen() (end func()) {
 	wake, quit, ended := make(chan os.Signal, 1), make(chan struct{}), make(chan struct{})
 	signal.Notify(wake, askSignal)
-	go func() { // started by serve, ends with quit, serve waits for it
+	go func() { // started by serve, ends with quit; serve waits for it
 		defer close(ended)
 		for {
 			select {
@@ -145,19 +145,19 @@ func (s *session) listen() (end func()) {
 		}
 	}()
 	return func() {
-		// The signal stays caught: one that comes late must do no harm.
+		// The signal stays caught, so that a late one does no harm.
 		close(quit)
 		<-ended
 	}
 }
 
-// asked ends the running task when the host asks for it, and in any case hands
-// over the answers that are held.
+// asked ends the running task if the host has asked for it, and always writes the collected
+// answers.
 func (s *session) asked() {
 	if c := s.current.Load(); c != nil {
 		s.heed(c)
 	}
-	// A write error is seen by the loop at its next flush.
+	// The loop sees a write error at its next flush.
 	_ = s.answers.flush()
 }
 
@@ -168,8 +168,8 @@ func (s *session) heed(c *taskContext) {
 	}
 }
 
-// control handles the frames that are not tasks, for both loops. drain is true
-// when the session is to end.
+// control handles all frames other than tasks, for both loops. drain reports whether the
+// session must end.
 func (s *session) control(h protocol.Header, cancel func(id uint32, why taskState)) (drain bool, err error) {
 	switch h.Kind {
 	case protocol.Ping:
@@ -188,17 +188,17 @@ func (s *session) control(h protocol.Header, cancel func(id uint32, why taskStat
 	return false, nil
 }
 
-// job is a task that has been read.
+// job is a task read from the host.
 type job struct {
 	ctx     *taskContext
 	handler bullpen.Handler
 	task    bullpen.Task
-	output  uint64 // the bound of its result, 0 none
+	output  uint64 // maximum size of its result, 0 for no limit
 	end     ending // set when the handler has ended
 }
 
-// read makes j the job of a TASK frame; its payload points into body or into
-// the arena. Its limit does not run yet.
+// read fills j from a TASK frame. The payload aliases body or the arena. The timeout does
+// not start yet.
 func (s *session) read(j *job, h protocol.Header, body []byte, ctx *taskContext) error {
 	if h.Code == 0 || int(h.Code) > len(s.handlers) {
 		return protocol.Invalidf("TASK for handler %d, which is unknown: there are %d", h.Code, len(s.handlers))
@@ -234,7 +234,7 @@ func (s *session) read(j *job, h protocol.Header, body []byte, ctx *taskContext)
 	return nil
 }
 
-// readPairs gives the pairs their places in the task, and returns what follows.
+// readPairs stores the pairs in the task, and returns the rest of body.
 func (j *job) readPairs(body []byte) ([]byte, error) {
 	pairs, rest, err := protocol.ParsePairs(body)
 	if err != nil {

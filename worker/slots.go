@@ -9,22 +9,22 @@ import (
 	"github.com/bullpen-run/bullpen/protocol"
 )
 
-// slots is the loop of a worker that runs several tasks at a time: one goroutine
-// reads, and one per slot runs what waits, in the order of the tasks' numbers.
+// slots is the loop of a worker that runs several tasks at a time. One goroutine reads.
+// Each slot has a goroutine that runs waiting tasks, in the order of their numbers.
 type slots struct {
 	*session
 
 	mu      sync.Mutex
-	changed sync.Cond // a task has come, or the session ends; its lock is mu
+	changed sync.Cond // a task has arrived, or the session ends; its lock is mu
 	// waiting are the tasks that have not started, in their order.
 	// +checklocks:mu
 	waiting []*job
 	open    map[uint32]*taskContext // +checklocks:mu; waiting and running
-	ending  bool                    // +checklocks:mu; no task comes any more
+	ending  bool                    // +checklocks:mu; no more tasks will come
 	left    int                     // +checklocks:mu; slots that have not ended
 	idle    chan struct{}           // closed when left is 0
 
-	// draining says that tasks are given back; the reader's own.
+	// draining means that tasks are returned. Only the reader uses it.
 	draining bool
 }
 
@@ -34,22 +34,22 @@ func newSlots(s *session) *slots {
 	return l
 }
 
-// serve reads until the session ends. After end of file or DRAIN it waits for
-// what runs; after DRAIN it goes on reading meanwhile, for CANCEL.
+// serve reads until the session ends. After end of file or DRAIN it waits for the running
+// tasks; after DRAIN it also keeps reading, for CANCEL.
 func (l *slots) serve() error {
 	for k := range l.concurrency {
 		go l.carry(k) // ends with the session; serve waits for idle
 	}
 	read := make(chan error, 1)
-	// Ends at end of file or with a fault; after DRAIN, and after a write error,
-	// it may wait in its read until the process ends.
+	// Ends at end of file or with an error. After DRAIN and after a write error, it may
+	// block in its read until the process ends.
 	go func() { read <- l.loop() }()
 	for {
 		select {
 		case err := <-read:
 			if !errors.Is(err, io.EOF) {
 				l.end(true)
-				_ = l.answers.finish() // what has ended is told; the fault counts more
+				_ = l.answers.finish() // reports finished tasks; the first error counts more
 				return err
 			}
 			l.end(false)
@@ -63,8 +63,7 @@ func (l *slots) serve() error {
 	}
 }
 
-// end lets the slots end when nothing waits any more; with drop, what waits is
-// not started.
+// end makes the slots end when no more tasks wait. With drop, waiting tasks are dropped.
 func (l *slots) end(drop bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -75,7 +74,7 @@ func (l *slots) end(drop bool) {
 	l.changed.Broadcast()
 }
 
-// drain gives back what waits, and ends the slots.
+// drain returns the waiting tasks, and ends the slots.
 func (l *slots) drain() error {
 	l.draining = true
 	l.mu.Lock()
@@ -131,7 +130,7 @@ func (l *slots) frame(h protocol.Header, body []byte) error {
 		l.answers.add(protocol.Header{Kind: protocol.Returned, ID: h.ID}, nil)
 		return nil
 	}
-	// The buffer is read into again while the task runs; the arena is not.
+	// The buffer is reused while the task runs; the arena is not.
 	if h.Flags&protocol.Arena == 0 {
 		body = bytes.Clone(body)
 	}
@@ -147,8 +146,8 @@ func (l *slots) frame(h protocol.Header, body []byte) error {
 	return nil
 }
 
-// cancel asks a task to end. One that waits still gets to its handler, which
-// finds its context ended.
+// cancel asks a task to end. A waiting task still reaches its handler, whose context has
+// then ended.
 func (l *slots) cancel(id uint32, why taskState) {
 	l.mu.Lock()
 	c := l.open[id]
@@ -158,12 +157,12 @@ func (l *slots) cancel(id uint32, why taskState) {
 	}
 }
 
-// carry runs slot k; when a handler ends the goroutine, another goes on.
+// carry runs slot k. If a handler ends the goroutine, a new one replaces it.
 func (l *slots) carry(k int) {
 	finished := false
 	defer func() {
 		if !finished {
-			go l.carry(k) // takes this one's place; serve waits for left to be 0
+			go l.carry(k) // replaces this goroutine; serve waits for left to be 0
 			return
 		}
 		l.mu.Lock()
@@ -180,15 +179,15 @@ func (l *slots) carry(k int) {
 			return
 		case !starts:
 			l.answers.add(protocol.Header{Kind: protocol.Returned, ID: j.ctx.id}, nil)
-			_ = l.answers.flush() // the error stays, and the reader sees it
+			_ = l.answers.flush() // the reader sees the error too
 		default:
 			l.run(k, j)
 		}
 	}
 }
 
-// take waits for a task and marks it as started; starts is false for one that
-// the host has recalled. At the end there is none.
+// take waits for a task and marks it as started. starts is false if the host has recalled
+// the task. At the end, j is nil.
 func (l *slots) take(k int) (j *job, starts bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -200,7 +199,7 @@ func (l *slots) take(k int) (j *job, starts bool) {
 	}
 	j, l.waiting[0] = l.waiting[0], nil
 	l.waiting = l.waiting[1:]
-	// Under the lock: tasks start in the order of their numbers.
+	// Under the lock, so that tasks start in the order of their numbers.
 	if l.page != nil && !l.page.BeginAt(k, j.ctx.id) {
 		delete(l.open, j.ctx.id)
 		return j, false
@@ -220,7 +219,7 @@ func (l *slots) run(k int, j *job) {
 		delete(l.open, j.ctx.id)
 		l.mu.Unlock()
 		l.answer(j, why, end-begin)
-		_ = l.answers.flush() // the error stays, and the reader sees it
+		_ = l.answers.flush() // the reader sees the error too
 		if l.page != nil {
 			l.page.EndAt(k)
 		}

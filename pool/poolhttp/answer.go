@@ -9,25 +9,25 @@ import (
 	"time"
 )
 
-// answer is the http.ResponseWriter of a handler in a lane. The handler's goroutine
-// writes to it and the server's ends it, perhaps before the handler does.
+// answer is the http.ResponseWriter of a handler in a lane. The handler's goroutine writes
+// to it. The server's goroutine ends it, perhaps before the handler returns.
 type answer struct {
 	outer  http.ResponseWriter
 	limit  int
-	header http.Header // the handler's; used by its goroutine, and by the server's after its end
+	header http.Header // the handler's; used by its goroutine, and by the server's after the handler's end
 	state  atomic.Uint32
 
-	// mu is held to use outer and the fields below. Who has shut the answer and then
-	// has had mu knows that the handler will use outer no more.
+	// mu protects outer and the fields below. After shut has held mu, the handler no longer
+	// uses outer.
 	mu     sync.Mutex
-	status int         // 0 until the handler says one
-	said   bool        // by WriteHeader
+	status int         // 0 until the handler sets it
+	said   bool        // status was set by WriteHeader
 	first  http.Header // header at that moment
-	body   []byte      // what was written and not sent
+	body   []byte      // written but not sent
 }
 
-// The states of an answer. Even ones have sent nothing; the later two send nothing
-// more.
+// The states of an answer. In the even states, nothing has been sent. In the last two,
+// nothing more will be sent.
 const (
 	collecting = iota
 	streaming
@@ -35,7 +35,7 @@ const (
 	broken
 )
 
-// over reports whether the handler may write no more.
+// over reports whether the handler can no longer write.
 func (a *answer) over() bool { return a.state.Load() >= dropped }
 
 func newAnswer(outer http.ResponseWriter, limit int) *answer {
@@ -69,7 +69,7 @@ func (a *answer) WriteHeader(status int) {
 	a.said = true
 }
 
-// begin fixes status and header. mu is held.
+// begin sets the status and the header. mu is held.
 func (a *answer) begin(status int) {
 	a.status, a.first = status, a.Header().Clone()
 }
@@ -112,7 +112,7 @@ func (a *answer) send() error {
 	clear(header)
 	maps.Copy(header, a.first)
 	if a.said {
-		a.outer.WriteHeader(a.status) // otherwise the outer writer does what it does at the first byte
+		a.outer.WriteHeader(a.status) // otherwise the first Write writes the header
 	}
 	body := a.body
 	a.body = nil
@@ -123,10 +123,10 @@ func (a *answer) send() error {
 	return err
 }
 
-// Flush implements http.Flusher: from now on the answer is streamed.
+// Flush implements http.Flusher. From now on the answer is streamed.
 func (a *answer) Flush() { _ = a.FlushError() }
 
-// FlushError is what http.ResponseController calls.
+// FlushError implements Flush of http.ResponseController.
 func (a *answer) FlushError() error {
 	return a.control(func(c *http.ResponseController) error {
 		if err := a.send(); err != nil {
@@ -136,17 +136,17 @@ func (a *answer) FlushError() error {
 	})
 }
 
-// SetReadDeadline serves http.ResponseController.
+// SetReadDeadline implements the method of http.ResponseController.
 func (a *answer) SetReadDeadline(t time.Time) error {
 	return a.control(func(c *http.ResponseController) error { return c.SetReadDeadline(t) })
 }
 
-// SetWriteDeadline serves http.ResponseController.
+// SetWriteDeadline implements the method of http.ResponseController.
 func (a *answer) SetWriteDeadline(t time.Time) error {
 	return a.control(func(c *http.ResponseController) error { return c.SetWriteDeadline(t) })
 }
 
-// EnableFullDuplex serves http.ResponseController.
+// EnableFullDuplex implements the method of http.ResponseController.
 func (a *answer) EnableFullDuplex() error {
 	return a.control((*http.ResponseController).EnableFullDuplex)
 }
@@ -160,14 +160,14 @@ func (a *answer) control(do func(*http.ResponseController) error) error {
 	return do(http.NewResponseController(a.outer))
 }
 
-// finish sends the rest of an answer whose handler has returned.
+// finish sends the rest of the answer after the handler has returned.
 func (a *answer) finish() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	err := a.send()
-	a.state.Store(broken) // for a goroutine that the handler has left behind
+	a.state.Store(broken) // for goroutines that the handler has left behind
 	if err != nil {
-		return // the client has gone
+		return // the client has disconnected
 	}
 	declared := map[string]bool{}
 	for _, list := range a.first["Trailer"] {
@@ -182,13 +182,14 @@ func (a *answer) finish() {
 	}
 }
 
-// shut drops what the handler has written and will write, and tells whether
-// something was sent. A write to a client that does not read is broken off.
+// shut drops what the handler has written and will write, and reports whether something was
+// sent. It interrupts a write to a client that does not read.
 func (a *answer) shut() (sent bool) {
 	sent = !a.state.CompareAndSwap(collecting, dropped)
 	if sent {
 		a.state.Store(broken)
-		_ = http.NewResponseController(a.outer).SetWriteDeadline(time.Now()) // where it cannot be broken off it is waited for
+		// If this is unsupported, Lock waits for the end of the write.
+		_ = http.NewResponseController(a.outer).SetWriteDeadline(time.Now())
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -19,35 +19,35 @@ const (
 	DefaultBuffer     = 1 << 20
 )
 
-// Config says how requests are put behind a target.
+// Config configures a handler behind a target.
 type Config struct {
-	// Target is where they run: a lane, a place in one, or a whole pool. Its
-	// overflow rule must be pool.Reject or pool.DropOldest.
+	// Target is where requests run: a lane, a place in one, or a pool. Its overflow rule
+	// must be pool.Reject or pool.DropOldest.
 	Target pool.Target
-	// Wait is how long a request may wait for its start; 0 means until its client
-	// gives up.
+	// Wait is how long a request may wait for its start; 0 means until the client
+	// disconnects.
 	Wait time.Duration
-	// RetryAfter is what a refused client is told, in seconds, rounded up; 0 means
-	// DefaultRetryAfter, and negative leaves the header out.
+	// RetryAfter is sent to refused clients, in seconds, rounded up; 0 means
+	// DefaultRetryAfter, and a negative value omits the header.
 	RetryAfter time.Duration
-	// Buffer is up to how many bytes of an answer are collected before it is
-	// streamed; 0 means DefaultBuffer, and negative none.
+	// Buffer is how many bytes of an answer are collected before it is streamed; 0 means
+	// DefaultBuffer, and a negative value none.
 	Buffer int
-	// Answer writes the answer to a request that its handler did not answer. The
-	// header Retry-After is set where it belongs; err says what happened, and is
-	// not meant for clients. nil means the text of the status.
+	// Answer writes the answer to a request that its handler did not answer. The header
+	// Retry-After is already set if appropriate. err is the reason; it is not meant for
+	// clients. A nil Answer sends the text of the status.
 	Answer func(w http.ResponseWriter, r *http.Request, status int, err error)
 }
 
-// Handler puts h behind a target with the defaults of a Config. An error says what
-// is wrong with the arguments.
+// Handler puts h behind a target with the defaults of a Config. It returns an error if an
+// argument is invalid.
 func Handler(on pool.Target, h http.Handler) (http.Handler, error) {
 	return Config{Target: on}.Handler(h)
 }
 
-// Handler puts h behind c.Target. What it returns is safe for concurrent use if h
-// is. An error names all faults of c. A request costs about four microseconds and
-// one and a half kilobytes more than without.
+// Handler puts h behind c.Target. The returned handler is safe for concurrent use if h is.
+// An error lists all faults of c. A request costs about four microseconds and one and a
+// half kilobytes more than without the pool.
 func (c Config) Handler(h http.Handler) (http.Handler, error) {
 	if err := c.check(h); err != nil {
 		return nil, fmt.Errorf("poolhttp: %w", err)
@@ -71,7 +71,7 @@ func (c Config) Handler(h http.Handler) (http.Handler, error) {
 	return b, nil
 }
 
-// check reports all faults of c at once.
+// check returns an error that lists all faults of c.
 func (c Config) check(h http.Handler) error {
 	var errs []error
 	if h == nil {
@@ -103,14 +103,14 @@ func (c Config) hasTarget() bool {
 	}
 }
 
-// bulkhead is the handler that runs another one in a pool.
+// bulkhead is a handler that runs another one in a pool.
 type bulkhead struct {
 	Config
 	next http.Handler
 	task *pool.Func[*exchange, struct{}]
 }
 
-// exchange is one request with its answer.
+// exchange is a request and its answer.
 type exchange struct {
 	request *http.Request
 	answer  *answer
@@ -122,13 +122,13 @@ type exchange struct {
 const (
 	waits = iota
 	started
-	refused // it has waited too long, and is not started any more
+	refused // it has waited too long, and will not start
 )
 
-// errWaited is why a request ends that has waited too long.
+// errWaited is the error of a request that has waited too long.
 var errWaited = errors.New("the request waited longer than it may")
 
-// run is the task. It is the pool's worker that calls it.
+// run is the task; the pool's worker calls it.
 func (b *bulkhead) run(ctx context.Context, x *exchange) (struct{}, error) {
 	if !x.state.CompareAndSwap(waits, started) {
 		return struct{}{}, nil
@@ -137,9 +137,9 @@ func (b *bulkhead) run(ctx context.Context, x *exchange) (struct{}, error) {
 		switch v := recover(); v {
 		case nil:
 		case http.ErrAbortHandler:
-			x.aborted.Store(true) // it is no fault, so that the pool need not report it
+			x.aborted.Store(true) // the pool need not report it
 		default:
-			panic(v) // the stack is still that of the handler
+			panic(v) // the stack is still the handler's
 		}
 	}()
 	b.next.ServeHTTP(x.answer, x.request.WithContext(ctx))
@@ -162,14 +162,14 @@ func (b *bulkhead) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if sent := x.answer.shut(); sent || x.aborted.Load() {
-		panic(http.ErrAbortHandler) // the server closes the connection, so that the client sees the answer is not whole
+		panic(http.ErrAbortHandler) // closes the connection: the client sees that the answer is incomplete
 	}
 	b.fail(w, r, err)
 }
 
-// await waits for the end of the task, which comes at the latest with its timeout
-// or a grace after its client has gone. A request that is not started in time is
-// taken back.
+// await waits for the end of the task, which ends at the latest at its timeout, or one
+// grace after the client has disconnected. If the task does not start within Wait, await
+// cancels it.
 func (b *bulkhead) await(future pool.Future[struct{}], x *exchange) {
 	ended := future.Done()
 	if b.Wait > 0 {

@@ -1,12 +1,12 @@
-// Package poolprom shows goroutine pools (package pool) to Prometheus.
+// Package poolprom exports metrics of goroutine pools (package pool) to Prometheus.
 //
 //	c, err := poolprom.New(images, mail) // pools
 //	if err != nil { … }
 //	prometheus.MustRegister(c)
 //
-// A [Collector] reads [pool.Pool.Stats] when it is scraped; between scrapes it
-// costs nothing, and tasks never pay for it. A program that does not import this
-// package does not link the metrics library.
+// A [Collector] reads [pool.Pool.Stats] at each scrape. Between scrapes it costs nothing,
+// and it never slows tasks. A program that does not import this package does not link the
+// metrics library.
 //
 // # Metrics
 //
@@ -14,24 +14,24 @@
 //	bullpen_pool_workers{pool,state}                gauge      busy, parked, searching
 //	bullpen_pool_workers_min{pool}                  gauge      bounds of their number
 //	bullpen_pool_workers_max{pool}                  gauge
-//	bullpen_pool_callers_running{pool}              gauge      callers who run tasks themselves
-//	bullpen_pool_stuck{pool}                        gauge      bodies that have overrun and go on
-//	bullpen_pool_nesting{pool}                      gauge      tasks that have handed work to their own pool
+//	bullpen_pool_callers_running{pool}              gauge      tasks that callers run themselves
+//	bullpen_pool_stuck{pool}                        gauge      bodies that keep running after their tasks were answered
+//	bullpen_pool_nesting{pool}                      gauge      tasks that have submitted to their own pool
 //	bullpen_pool_queued{pool}                       gauge      tasks that wait
-//	bullpen_pool_delayed{pool}                      gauge      those among them that wait for their time
-//	bullpen_pool_blocked_callers{pool}              gauge      callers who wait for a place in a queue
-//	bullpen_pool_tasks_total{pool,task,outcome}     counter    tasks that have ended, also outcome="never_started"
+//	bullpen_pool_delayed{pool}                      gauge      tasks among them whose delay has not passed
+//	bullpen_pool_blocked_callers{pool}              gauge      callers that wait for a place in a queue
+//	bullpen_pool_tasks_total{pool,task,outcome}     counter    tasks that have ended, including outcome="never_started"
 //	bullpen_pool_refused_total{pool}                counter    tasks that were not accepted
-//	bullpen_pool_overruns_total{pool}               counter    tasks answered while their bodies went on
+//	bullpen_pool_overruns_total{pool}               counter    tasks answered while their bodies kept running
 //	bullpen_pool_late_returns_total{pool}           counter    such bodies that have returned
 //	bullpen_pool_helped_total{pool}                 counter    tasks that callers ran
-//	bullpen_pool_lost_log_lines_total{pool}         counter    lines that the logger was too slow for
+//	bullpen_pool_lost_log_lines_total{pool}         counter    events dropped because the logger was too slow
 //	bullpen_pool_task_wait_seconds{pool,task}       histogram  from acceptance to start
-//	bullpen_pool_task_run_seconds{pool,task}        histogram  the body
+//	bullpen_pool_task_run_seconds{pool,task}        histogram  run time of the body
 //	bullpen_pool_lane_running{pool,lane}            gauge      bodies of a lane that have not returned
-//	bullpen_pool_lane_limit{pool,lane}              gauge      most that may be, 0 for as many as there are workers
+//	bullpen_pool_lane_limit{pool,lane}              gauge      maximum of these, 0 for as many as there are workers
 //	bullpen_pool_lane_queued{pool,lane}             gauge      tasks that wait in the lane
-//	bullpen_pool_lane_blocked_callers{pool,lane}    gauge      callers who wait for a place in its queue
+//	bullpen_pool_lane_blocked_callers{pool,lane}    gauge      callers that wait for a place in its queue
 //	bullpen_pool_lane_started_total{pool,lane}      counter    tasks of the lane that were given to a worker
 //	bullpen_pool_lane_refused_total{pool,lane}      counter    tasks that the lane did not accept
 //
@@ -61,8 +61,7 @@ import (
 	"github.com/bullpen-run/bullpen/pool"
 )
 
-// Collector is a [prometheus.Collector] over pools. It is safe for concurrent
-// use.
+// Collector is a [prometheus.Collector] for pools. It is safe for concurrent use.
 type Collector struct {
 	mu    sync.Mutex
 	pools []*pool.Pool // guarded by mu
@@ -70,7 +69,7 @@ type Collector struct {
 
 var _ prometheus.Collector = (*Collector)(nil)
 
-// New makes a collector of the pools. It returns an error for what [Collector.Add]
+// New makes a collector for the pools. It returns an error for pools that [Collector.Add]
 // refuses.
 func New(pools ...*pool.Pool) (*Collector, error) {
 	c := &Collector{}
@@ -84,8 +83,8 @@ func New(pools ...*pool.Pool) (*Collector, error) {
 	return c, nil
 }
 
-// Add lets the collector show one pool more. It refuses nil, and a pool that has
-// the name of another one, because their series would be the same.
+// Add adds a pool to the collector. It refuses nil and a pool with the name of another one,
+// because their series would be the same.
 func (c *Collector) Add(p *pool.Pool) error {
 	if p == nil {
 		return errors.New("poolprom: the pool is nil")
@@ -101,15 +100,15 @@ func (c *Collector) Add(p *pool.Pool) error {
 	return nil
 }
 
-// Remove lets the collector show a pool no longer. What has ended goes on to be
-// shown until then.
+// Remove removes a pool from the collector. A pool that has ended is still collected until
+// it is removed.
 func (c *Collector) Remove(p *pool.Pool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.pools = slices.DeleteFunc(c.pools, func(other *pool.Pool) bool { return other == p })
 }
 
-// gauges and counters are the series without a label but the pool.
+// gauges and counters are the series with no label other than the pool.
 var gauges = []struct {
 	desc  *prometheus.Desc
 	value func(*pool.Stats) int
@@ -135,7 +134,7 @@ var counters = []struct {
 	{describe("lost_log_lines_total", "Lines that the logger was too slow for."), func(s *pool.Stats) uint64 { return s.LostLogLines }},
 }
 
-// laneGauges and laneCounters are those of a lane.
+// laneGauges and laneCounters are the series of a lane.
 var laneGauges = []struct {
 	desc  *prometheus.Desc
 	value func(*pool.LaneStats) int
@@ -166,11 +165,11 @@ func describe(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc("bullpen_pool_"+name, help, append([]string{"pool"}, labels...), nil)
 }
 
-// neverStarted is the outcome, besides those of bullpen, of a task that was
-// accepted and ended without being started.
+// neverStarted is the outcome of a task that was accepted and ended without being started.
+// It is not among the outcomes of package bullpen.
 const neverStarted = "never_started"
 
-// Describe tells which metrics there may be.
+// Describe sends the descriptions of all metrics.
 func (c *Collector) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{state, workers, tasks, wait, run} {
 		to <- d
@@ -189,7 +188,7 @@ func (c *Collector) Describe(to chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect reads the pools.
+// Collect reads the pools and sends their metrics.
 func (c *Collector) Collect(to chan<- prometheus.Metric) {
 	c.mu.Lock()
 	pools := slices.Clone(c.pools)
@@ -246,8 +245,8 @@ func collectTask(name, task string, t *pool.TaskStats, to chan<- prometheus.Metr
 	to <- histogram(run, &t.Run, name, task)
 }
 
-// possible reports whether a goroutine pool can give an outcome, so that its series
-// begins with 0 and a rate sees the first one.
+// possible reports whether a goroutine pool can give outcome o. Its series then starts at
+// 0, so that a rate includes the first one.
 func possible(o bullpen.Outcome) bool {
 	switch o {
 	case bullpen.OK, bullpen.Failed, bullpen.Panic, bullpen.Timeout, bullpen.Canceled, bullpen.Output:

@@ -14,7 +14,7 @@ const (
 	longest  = 100 * time.Second
 )
 
-// histogram shows h with the edges 1, 2.5 and 5 of each decade, which are also edges of
+// histogram exports h with the edges 1, 2.5 and 5 of each decade, which are also edges of
 // its buckets.
 func histogram(d *prometheus.Desc, h *bullpen.Histogram, labels ...string) prometheus.Metric {
 	counts := durations.Cumulate(h.Buckets[:], shortest, longest)
