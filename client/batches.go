@@ -10,44 +10,46 @@ import (
 	"time"
 )
 
-// Batch is a set of jobs that are counted together. The zero value counts and does
-// nothing else.
+// Batch is a set of jobs that are counted together. The zero value only counts them.
 type Batch struct {
-	// Key makes it the one batch of this name, as long as it is kept.
+	// Key identifies the batch: while a batch with this key is kept, OpenBatch
+	// returns it instead of opening another.
 	Key string
-	// Then is enqueued once, when all jobs have ended, however they did; Failed once,
-	// when the first has failed for good. Their Pool says where to. Where these have
-	// no payload they get a JSON object with batch, total, ok, failed, canceled, lost
-	// and first_failed.
+	// Then and Failed are the callbacks. Then is enqueued once, when all jobs have
+	// ended with any outcome; Failed is enqueued once, when the first job has failed
+	// for good. Their Pool selects the pool. A callback without a payload gets a JSON
+	// object with batch, total, ok, failed, canceled, lost and first_failed.
 	Then, Failed *Job
 	// Meta is kept with the batch.
 	Meta map[string]string
 }
 
-// BatchState is where a batch is.
+// BatchState is the state of a batch.
 type BatchState string
 
 // The states of a batch.
 const (
-	// BatchOpen: more jobs may be added.
+	// BatchOpen: jobs can still be added.
 	BatchOpen BatchState = "open"
-	// BatchRunning: it is sealed, and not all jobs have ended.
+	// BatchRunning: the batch is sealed, and some jobs have not ended.
 	BatchRunning BatchState = "running"
-	// BatchDone: all have ended.
+	// BatchDone: all jobs have ended.
 	BatchDone BatchState = "done"
-	// BatchCanceled: it was canceled. It has ended when EndedAt says so.
+	// BatchCanceled: the batch was canceled. Its jobs have all ended once EndedAt is
+	// set.
 	BatchCanceled BatchState = "canceled"
 )
 
-// BatchInfo is what there is to know of a batch.
+// BatchInfo describes a batch.
 type BatchInfo struct {
 	ID    string     `json:"id"`
 	Key   string     `json:"key"`
 	State BatchState `json:"state"`
-	// Existing says that the batch was there before, under the same key.
+	// Existing reports that a batch with the same key already existed.
 	Existing bool `json:"existing"`
-	// Total is how many jobs it has. Ended of them have ended: OK, Failed for good,
-	// Canceled, or Lost: neither in the queue, nor is kept how they ended.
+	// Total is the number of jobs in the batch, and Ended the number of those that
+	// have ended: OK, Failed for good, Canceled, or Lost. A job is lost if it is no
+	// longer in the queue and its outcome is no longer kept.
 	Total    int       `json:"total"`
 	Ended    int       `json:"ended"`
 	OK       int       `json:"ok"`
@@ -56,17 +58,17 @@ type BatchInfo struct {
 	Lost     int       `json:"lost"`
 	Created  time.Time `json:"created"`
 	EndedAt  time.Time `json:"ended_at"`
-	// FirstFailed is the job that failed first, as far as is known.
+	// FirstFailed is the id of the job that failed first, if known.
 	FirstFailed string `json:"first_failed"`
-	// ThenID and FailedID are the jobs of the callbacks, once they are enqueued.
+	// ThenID and FailedID are the ids of the callbacks, once they are enqueued.
 	ThenID   string            `json:"then_id"`
 	FailedID string            `json:"failed_id"`
 	Meta     map[string]string `json:"meta"`
-	// Raw is the batch as the daemon gave it, in JSON.
+	// Raw is the batch as the daemon returned it, in JSON.
 	Raw json.RawMessage `json:"-"`
 }
 
-// UnmarshalJSON reads a batch as the daemon gives it.
+// UnmarshalJSON decodes a batch from the daemon's JSON.
 func (i *BatchInfo) UnmarshalJSON(text []byte) error {
 	type plain BatchInfo
 	if err := json.Unmarshal(text, (*plain)(i)); err != nil {
@@ -76,7 +78,7 @@ func (i *BatchInfo) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// wireBatch is a batch as it is handed in.
+// wireBatch is the JSON body of a new batch.
 type wireBatch struct {
 	Key    string            `json:"key,omitempty"`
 	Pool   string            `json:"pool,omitempty"`
@@ -87,9 +89,9 @@ type wireBatch struct {
 
 func batchPath(id, verb string) string { return "/v1/batches/" + escape(id) + verb }
 
-// OpenBatch makes a batch to which jobs are added by AddToBatch, until SealBatch
-// says that these are all. The callbacks go to pool where they name none. With a Key
-// it is asked for again after a broken connection, see [Config.Retries].
+// OpenBatch opens a batch. Add jobs to it with AddToBatch, and close it to further
+// jobs with SealBatch. Callbacks that name no pool go to pool. With a Key, the call
+// is retried after a broken connection; see [Config.Retries].
 func (c *Client) OpenBatch(ctx context.Context, pool string, b Batch) (*BatchInfo, error) {
 	if b.Key == "" && c.config.Keys {
 		b.Key = rand.Text()
@@ -119,10 +121,11 @@ func (c *Client) batch(ctx context.Context, r call, body any) (*BatchInfo, error
 	return i, nil
 }
 
-// AddToBatch enqueues jobs of an open batch, from number offset on; the numbers of a
-// batch begin at 0 and have no gaps in the end. They go to pool where their Pool says
-// nothing, and have no Key. Adding them again does no harm: those that are there stay
-// and are Existing. Refs and errors are as from EnqueueAll.
+// AddToBatch enqueues jobs as members of an open batch and numbers them from offset.
+// The numbers of a batch begin at 0 and must have no gaps when it is sealed. Jobs
+// that name no pool go to pool; jobs of a batch have no Key. Adding a job again is
+// safe: the first one stays, and its ref is marked Existing. Refs and errors are as
+// from EnqueueAll.
 func (c *Client) AddToBatch(ctx context.Context, id string, offset int, pool string, jobs []Job) ([]Ref, error) {
 	refs, errs, failed := make([]Ref, 0, len(jobs)), make([]error, 0, len(jobs)), false
 	b := &batch{client: c, pool: pool, members: id, offset: offset}
@@ -148,14 +151,15 @@ func (c *Client) AddToBatch(ctx context.Context, id string, offset int, pool str
 	return refs, nil
 }
 
-// SealBatch says that an open batch has total jobs and gets no more. Where that is not
-// so the error is [ErrIncomplete], and names the numbers that are missing.
+// SealBatch declares that an open batch has total jobs and accepts no more. If jobs
+// are missing or there are too many, the error is [ErrIncomplete] and lists the
+// missing numbers.
 func (c *Client) SealBatch(ctx context.Context, id string, total int) (*BatchInfo, error) {
 	return c.batch(ctx, call{method: http.MethodPost, path: batchPath(id, "/seal"), again: true}, map[string]int{"total": total})
 }
 
-// EnqueueBatch opens a batch, adds jobs and seals it. After an error some of the jobs
-// may be there, and the batch is open: call it again with the same Key and jobs.
+// EnqueueBatch opens a batch, adds jobs and seals it. After an error the batch may be
+// open with some of the jobs: call EnqueueBatch again with the same Key and jobs.
 func (c *Client) EnqueueBatch(ctx context.Context, pool string, b Batch, jobs []Job) (*BatchInfo, error) {
 	i, err := c.OpenBatch(ctx, pool, b)
 	if err != nil || i.State != BatchOpen {
@@ -172,13 +176,13 @@ func (c *Client) EnqueueBatch(ctx context.Context, pool string, b Batch, jobs []
 	return sealed, nil
 }
 
-// GetBatch returns what is known of a batch.
+// GetBatch returns the current state of a batch.
 func (c *Client) GetBatch(ctx context.Context, id string) (*BatchInfo, error) {
 	return c.batch(ctx, call{method: http.MethodGet, path: batchPath(id, ""), again: true}, nil)
 }
 
-// WaitBatch waits until all jobs of a batch have ended and its callbacks are
-// enqueued, however long it takes.
+// WaitBatch waits, without a time limit of its own, until all jobs of a batch have
+// ended and its callbacks are enqueued.
 func (c *Client) WaitBatch(ctx context.Context, id string) (*BatchInfo, error) {
 	r := call{method: http.MethodGet, path: batchPath(id, ""), wait: c.config.Wait, again: true}
 	var q query
@@ -200,33 +204,34 @@ func (c *Client) WaitBatch(ctx context.Context, id string) (*BatchInfo, error) {
 	}
 }
 
-// CancelBatch takes back all jobs of a batch that have not ended. They are canceled
-// after it has returned; WaitBatch waits for that.
+// CancelBatch cancels all jobs of a batch that have not ended. It returns before they
+// have ended; use WaitBatch to wait for that.
 func (c *Client) CancelBatch(ctx context.Context, id string) (*BatchInfo, error) {
 	return c.batch(ctx, call{method: http.MethodPost, path: batchPath(id, "/cancel")}, nil)
 }
 
-// BatchFilter says which batches to list.
+// BatchFilter selects the batches to list.
 type BatchFilter struct {
 	// State selects by state; empty is all.
 	State BatchState
-	// Newest lists those that changed last first.
+	// Newest lists the most recently changed batches first.
 	Newest bool
-	// Limit is the most batches of one page; 0 is the daemon's default.
+	// Limit is the maximum number of batches on a page; 0 is the daemon's default.
 	Limit int
-	// After goes on behind [BatchPage.Next]; empty begins.
+	// After continues a list: it is [BatchPage.Next] of the page before. Empty starts
+	// at the beginning.
 	After string
 }
 
-// BatchPage is a part of a list of batches.
+// BatchPage is one page of a list of batches.
 type BatchPage struct {
 	Batches []BatchInfo `json:"batches"`
-	// Next is for [BatchFilter.After]; empty says that this was the last page.
+	// Next is the [BatchFilter.After] of the next page; empty on the last page.
 	Next string `json:"next"`
 }
 
-// ListBatches returns a page of batches, in the order of their last change of state
-// or the other way round, without the payloads of their callbacks.
+// ListBatches returns a page of batches ordered by their last change of state, oldest
+// first unless f.Newest is set. The payloads of callbacks are left out.
 func (c *Client) ListBatches(ctx context.Context, f BatchFilter) (BatchPage, error) {
 	var q query
 	q.text("state", string(f.State))
@@ -240,8 +245,9 @@ func (c *Client) ListBatches(ctx context.Context, f BatchFilter) (BatchPage, err
 	return p, err
 }
 
-// BatchJobs yields the jobs of a batch in the order of their numbers: of a chain the
-// one that is due, or the last. An error ends it.
+// BatchJobs yields the jobs of a batch in the order of their numbers. If a member is
+// a chain, BatchJobs yields the chain's current job, or its last. It stops after an
+// error.
 func (c *Client) BatchJobs(ctx context.Context, id string) iter.Seq2[Info, error] {
 	return pages(Filter{}, func(f Filter) (Page, error) {
 		var p Page
@@ -250,7 +256,7 @@ func (c *Client) BatchJobs(ctx context.Context, id string) iter.Seq2[Info, error
 	})
 }
 
-// untilThere waits until a job is there that is about to be enqueued.
+// untilThere waits until a job that is about to be enqueued can be found.
 func (c *Client) untilThere(ctx context.Context, id string) error {
 	for n := 0; ; n++ {
 		_, err := c.Get(ctx, id)
@@ -265,8 +271,9 @@ func (c *Client) untilThere(ctx context.Context, id string) error {
 	}
 }
 
-// How long a job of a chain may not be there although the one before it has ended:
-// it is enqueued right after that.
+// How often and how long untilThere waits. The next job of a chain is enqueued right
+// after the one before it has ended, so there is a short time in which it cannot be
+// found.
 const (
 	thereTries = 100
 	therePause = 20 * time.Millisecond

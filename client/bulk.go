@@ -16,21 +16,21 @@ import (
 	"unicode/utf8"
 )
 
-// A bulk travels in batches, each a request of its own: so nothing is kept of more
-// jobs than these, and an answer that got lost leaves only these in doubt.
+// A bulk is sent in batches, one request each. This bounds the memory for pending
+// jobs, and a lost answer leaves the outcome of at most one batch unknown.
 const (
 	batchJobs  = 500
 	batchBytes = 4 << 20
 )
 
-// BulkError says which jobs of a bulk were not enqueued.
+// BulkError reports which jobs of a bulk were not enqueued.
 type BulkError struct {
-	// Errs has an error for each job, in the order of the jobs; nil where it was
+	// Errs has one error for each job, in the order of the jobs; nil if the job was
 	// enqueued.
 	Errs []error
 }
 
-// Error counts the jobs and gives the first error.
+// Error returns the number of failed jobs and the first error.
 func (e *BulkError) Error() string {
 	n, at := 0, 0
 	for i, err := range e.Errs {
@@ -47,7 +47,7 @@ func (e *BulkError) Error() string {
 	return fmt.Sprintf("%d of %d jobs were not enqueued, the first is job %d: %v", n, len(e.Errs), at, e.Errs[at])
 }
 
-// Unwrap returns the errors there are.
+// Unwrap returns the errors that are not nil.
 func (e *BulkError) Unwrap() []error {
 	var all []error
 	for _, err := range e.Errs {
@@ -58,9 +58,9 @@ func (e *BulkError) Unwrap() []error {
 	return all
 }
 
-// EnqueueAll stores many jobs and returns when each is confirmed or not. The refs
-// are in the order of the jobs; where some failed, theirs are empty and the error
-// is a [*BulkError]. A job that failed stops none of the others.
+// EnqueueAll stores jobs and returns once the daemon has answered for each of them.
+// The refs are in the order of the jobs. If some jobs failed, their refs are empty
+// and the error is a [*BulkError]; the other jobs are enqueued all the same.
 func (c *Client) EnqueueAll(ctx context.Context, pool string, jobs []Job) ([]Ref, error) {
 	refs, errs, failed := make([]Ref, 0, len(jobs)), make([]error, 0, len(jobs)), false
 	all := func(yield func(Job) bool) {
@@ -80,14 +80,13 @@ func (c *Client) EnqueueAll(ctx context.Context, pool string, jobs []Job) ([]Ref
 	return refs, nil
 }
 
-// EnqueueSeq stores jobs as they come from a sequence, of any length, and yields
-// what became of each, in their order: a Ref, or an error as from Enqueue. Up to
-// 500 jobs travel together, so a job waits until its batch is full or the sequence
-// ends. When the consumer leaves the loop, jobs that were read from the sequence
-// and not yielded may have been enqueued.
+// EnqueueSeq stores the jobs of a sequence of any length. For each job it yields, in
+// order, a Ref or an error as from Enqueue. Up to 500 jobs are sent together, so a
+// job waits until its batch is full or the sequence ends. If the consumer leaves the
+// loop early, jobs that were read from the sequence but not yielded may have been
+// enqueued.
 //
-// Key, Task and Meta must be UTF-8; Payload need not be. Parent and Pool do not
-// travel.
+// Key, Task and Meta must be UTF-8; Payload need not be. Parent and Pool are ignored.
 func (c *Client) EnqueueSeq(ctx context.Context, pool string, jobs iter.Seq[Job]) iter.Seq2[Ref, error] {
 	return func(yield func(Ref, error) bool) {
 		b := c.newBatch(pool)
@@ -107,18 +106,19 @@ func (c *Client) EnqueueSeq(ctx context.Context, pool string, jobs iter.Seq[Job]
 	}
 }
 
-// batch is the jobs of one request.
+// batch holds the jobs of one request.
 type batch struct {
 	client  *Client
 	pool    string
 	entries []bulkEntry
 	size    int
-	// Of members of a batch: which, and the number of the first.
+	// For members of a batch: the batch's id, and the number of the first job.
 	members string
 	offset  int
 }
 
-// request is the request that enqueues what is open, from number first on.
+// request returns the request that enqueues the open jobs, beginning with index
+// first.
 func (b *batch) request(first int) call {
 	if b.members == "" {
 		return call{method: http.MethodPost, path: poolPath(b.pool, "/bulk")}
@@ -129,12 +129,12 @@ func (b *batch) request(first int) call {
 	return call{method: http.MethodPost, path: batchPath(b.members, "/jobs"), query: q.String()}
 }
 
-// bulkEntry is one job and what became of it.
+// bulkEntry is one job and its result.
 type bulkEntry struct {
 	line  []byte
 	keyed bool
 	known bool
-	doubt bool // an earlier try may have been done
+	doubt bool // an earlier try may have succeeded
 	ref   Ref
 	err   error
 }
@@ -146,7 +146,7 @@ func (b *batch) add(j Job) {
 		j.Key = rand.Text()
 	}
 	if b.members == "" {
-		j.Pool = "" // it is that of the bulk
+		j.Pool = "" // the bulk's pool applies
 	}
 	e := bulkEntry{keyed: j.Key != "" || b.members != ""}
 	if e.line, e.err = encodeBulk(&j); e.err != nil {
@@ -156,8 +156,8 @@ func (b *batch) add(j Job) {
 	b.entries = append(b.entries, e)
 }
 
-// flush enqueues what was added and yields what became of it; false says that the
-// consumer has left.
+// flush enqueues the added jobs and yields their results. It returns false if the
+// consumer left the loop.
 func (b *batch) flush(ctx context.Context, yield func(Ref, error) bool) bool {
 	b.enqueue(ctx)
 	entries := b.entries
@@ -170,7 +170,8 @@ func (b *batch) flush(ctx context.Context, yield func(Ref, error) bool) bool {
 	return true
 }
 
-// enqueue asks until each job is known, again where that is safe.
+// enqueue sends the jobs until the result of each is known, and retries where that is
+// safe.
 func (b *batch) enqueue(ctx context.Context) {
 	for n := 0; ; n++ {
 		open := b.open()
@@ -208,10 +209,10 @@ func (b *batch) enqueue(ctx context.Context) {
 	}
 }
 
-// fail notes that a job was not enqueued, or may not have been.
+// fail records that a job was not, or may not have been, enqueued.
 func (b *bulkEntry) fail(e *Error) { b.known, b.err = true, enqueueError(e.doubted(b.doubt)) }
 
-// open returns the jobs of which nothing is known.
+// open returns the indexes of the jobs whose result is not known.
 func (b *batch) open() []int {
 	var all []int
 	for i := range b.entries {
@@ -222,7 +223,7 @@ func (b *batch) open() []int {
 	return all
 }
 
-// once asks once, and notes what the answer says of each job, as far as it comes.
+// once sends one request and records the result of each job that the answer covers.
 func (b *batch) once(ctx context.Context, open []int) error {
 	var text bytes.Buffer
 	for _, i := range open {
@@ -271,8 +272,8 @@ func (b *batch) once(ctx context.Context, open []int) error {
 	return nil
 }
 
-// readBulk reads the answer to a bulk: a line for each job. each may say that it
-// wants no more.
+// readBulk reads the answer to a bulk, one line for each job. It stops early when
+// each returns false.
 func readBulk(r io.Reader, each func(Ref, error) bool) error {
 	lines := json.NewDecoder(bufio.NewReader(r))
 	for {
@@ -300,7 +301,7 @@ func readBulk(r io.Reader, each func(Ref, error) bool) error {
 	}
 }
 
-// lineError reads the problem of one job.
+// lineError decodes the problem of one job.
 func lineError(text json.RawMessage) error {
 	var p struct {
 		Status int `json:"status"`
@@ -311,7 +312,7 @@ func lineError(text json.RawMessage) error {
 	return enqueueError(readProblem(p.Status, nil, text))
 }
 
-// wireJob is a line of a bulk, or a job of a chain or a batch.
+// wireJob is a line of a bulk, or a job of a chain or a batch, in JSON.
 type wireJob struct {
 	Pool       string            `json:"pool,omitempty"`
 	Task       string            `json:"task,omitempty"`
@@ -338,7 +339,7 @@ type wireJob struct {
 	Then       []wireJob         `json:"then,omitempty"`
 }
 
-// encodeBulk writes a job as a line of a bulk.
+// encodeBulk encodes a job as a line of a bulk.
 func encodeBulk(j *Job) ([]byte, error) {
 	w, err := wireOf(j)
 	if err != nil {

@@ -19,24 +19,24 @@ import (
 	"github.com/bullpen-run/bullpen"
 )
 
-// call is one thing that is asked of the daemon.
+// call is one request to the daemon.
 type call struct {
 	method string
-	// path is escaped already, where it has to be.
+	// path is already escaped.
 	path, query string
-	// header is nil where the template's will do.
+	// header replaces the template's header; nil keeps the template's.
 	header http.Header
 	// body is nil for none.
 	body *source
 	// wait is how long the daemon may wait before it answers.
 	wait time.Duration
-	// long says that nobody knows how long the answer takes: only ctx bounds it.
+	// long marks a call of unknown duration: only ctx bounds it.
 	long bool
-	// again says that asking twice is the same as asking once.
+	// again marks an idempotent call: sending it twice does no harm.
 	again bool
 }
 
-// answer is what the daemon said, read to its end.
+// answer is the daemon's complete answer.
 type answer struct {
 	status int
 	header http.Header
@@ -46,10 +46,11 @@ type answer struct {
 // errNoAnswer is the cause of a context that ends because the daemon took too long.
 var errNoAnswer = errors.New("no answer in time: look at Config.Timeout, and whether the daemon is overloaded")
 
-// do asks, and asks again where that is safe. An answer that says no is an error.
+// do sends a call and retries it where that is safe. An answer with an error status
+// is returned as an error.
 func (c *Client) do(ctx context.Context, r call) (*answer, error) {
 	defer r.body.release()
-	doubt := false // an earlier try may have been done
+	doubt := false // an earlier try may have succeeded
 	for n := 0; ; n++ {
 		a, err := c.once(ctx, r)
 		var e *Error
@@ -67,7 +68,8 @@ func (c *Client) do(ctx context.Context, r call) (*answer, error) {
 	}
 }
 
-// doubted says of a call that was not done this time that it may have been before.
+// doubted turns e into an unconfirmed error if an earlier try of the call may have
+// succeeded.
 func (e *Error) doubted(doubt bool) *Error {
 	if !doubt || e.uncertain() {
 		return e
@@ -75,8 +77,8 @@ func (e *Error) doubted(doubt bool) *Error {
 	return &Error{Cause: causeUnconfirmed, Detail: "an earlier try may have been done", Job: e.Job, Err: e}
 }
 
-// repeatable reports whether the call may be done again: it certainly was not done,
-// or doing it twice does no harm.
+// repeatable reports whether the call may be repeated: it certainly did not take
+// effect, or repeating it does no harm.
 func (e *Error) repeatable(again bool) bool {
 	switch e.Cause {
 	case causeUnreachable:
@@ -92,8 +94,8 @@ func (e *Error) repeatable(again bool) bool {
 	}
 }
 
-// hopeless reports whether a connection will fail the next time too: who listens
-// there is not trusted, or does not speak TLS.
+// hopeless reports whether the next connection would fail too: the server's
+// certificate is not trusted, or it does not speak TLS.
 func hopeless(err error) bool {
 	var certificate *tls.CertificateVerificationError
 	var record tls.RecordHeaderError
@@ -106,13 +108,13 @@ const (
 	lastPause  = 5 * time.Second
 )
 
-// pause waits before call n is done again. Its error says that ctx ends first, or
-// that stop was closed.
+// pause waits before the call is repeated after failure n. It returns an error if ctx
+// would end first or stop is closed.
 func (c *Client) pause(ctx context.Context, stop <-chan struct{}, n int, e *Error) error {
 	d := min(firstPause<<min(n, 16), lastPause)
 	d = d/2 + rand.N(d/2+1)
 	if e.RetryAfter > 0 {
-		d = e.RetryAfter + rand.N(e.RetryAfter/4+1) // not all at the same moment, and none before it
+		d = e.RetryAfter + rand.N(e.RetryAfter/4+1) // never before RetryAfter, and spread so that clients do not come back all at once
 	}
 	if end, ok := ctx.Deadline(); ok && time.Until(end) < d {
 		return context.DeadlineExceeded
@@ -130,7 +132,7 @@ func (c *Client) pause(ctx context.Context, stop <-chan struct{}, n int, e *Erro
 	}
 }
 
-// once asks once and reads the answer.
+// once sends a call once and reads the answer.
 func (c *Client) once(ctx context.Context, r call) (*answer, error) {
 	sent := &sending{}
 	if r.long {
@@ -141,8 +143,8 @@ func (c *Client) once(ctx context.Context, r call) (*answer, error) {
 	return c.exchange(ctx, bounded, r, sent)
 }
 
-// exchange sends one request within bounded and reads what comes back. caller is
-// the context of whoever waits.
+// exchange sends one request within the context bounded and reads the answer. caller
+// is the context of the caller, for error messages.
 func (c *Client) exchange(caller, bounded context.Context, r call, sent *sending) (*answer, error) {
 	a, err := c.ask(bounded, r, sent)
 	switch {
@@ -157,7 +159,7 @@ func (c *Client) exchange(caller, bounded context.Context, r call, sent *sending
 	}
 }
 
-// ask sends one request and reads its answer, whatever that says.
+// ask sends one request and reads its answer, whatever the status.
 func (c *Client) ask(ctx context.Context, r call, sent *sending) (*answer, error) {
 	if c.fits(&r) {
 		return c.direct(ctx, r, sent)
@@ -173,7 +175,7 @@ func (c *Client) ask(ctx context.Context, r call, sent *sending) (*answer, error
 	return &answer{response.StatusCode, response.Header, body}, nil
 }
 
-// broken makes an error of a request to which there was no whole answer.
+// broken returns the error of a request without a complete answer.
 func broken(caller, bounded context.Context, sent *sending, err error) error {
 	e := &Error{Cause: causeUnconfirmed, Err: err}
 	if !sent.begun.Load() {
@@ -188,7 +190,7 @@ func broken(caller, bounded context.Context, sent *sending, err error) error {
 	return e
 }
 
-// sending reports whether a request has got a connection, so that the daemon may
+// sending records whether a request has got a connection, after which the daemon may
 // have seen it.
 type sending struct {
 	trace httptrace.ClientTrace
@@ -222,7 +224,7 @@ func (c *Client) send(ctx context.Context, r call, sent *sending) (*http.Respons
 	return c.transport.RoundTrip(request)
 }
 
-// setPath puts an escaped path behind that of the base.
+// setPath appends an escaped path to the path of the base URL.
 func setPath(to *url.URL, path string) error {
 	plain, err := url.PathUnescape(path)
 	if err != nil {
@@ -235,10 +237,10 @@ func setPath(to *url.URL, path string) error {
 	return nil
 }
 
-// header returns a header of one request's own.
+// header returns a copy of the template's header.
 func (c *Client) header() http.Header { return c.template.Header.Clone() }
 
-// readBody reads an answer to its end, so that its connection can be used again.
+// readBody reads an answer to its end, so that its connection can be reused.
 func readBody(response *http.Response, most int64) ([]byte, error) {
 	defer response.Body.Close()
 	tooLarge := &Error{
@@ -264,8 +266,8 @@ func (c *Client) getJSON(ctx context.Context, path, query string, into any) erro
 	return c.callJSON(ctx, call{method: http.MethodGet, path: path, query: query, again: true}, nil, into)
 }
 
-// callJSON asks with a body in JSON, nil for none, and reads an answer in JSON; a
-// nil into looks at none.
+// callJSON sends body as JSON, unless it is nil, and decodes the JSON answer into
+// into, unless that is nil.
 func (c *Client) callJSON(ctx context.Context, r call, body, into any) error {
 	if body != nil {
 		text, err := json.Marshal(body)
@@ -297,12 +299,12 @@ func (a *answer) json(into any) error {
 func poolPath(pool, verb string) string { return "/v1/pools/" + escape(pool) + verb }
 func jobPath(id, verb string) string    { return "/v1/jobs/" + escape(id) + verb }
 
-// escape escapes one part of a path. A part of dots alone would be taken for a
-// step in the path.
+// escape escapes one segment of a path. It also escapes dots-only segments, which
+// would otherwise be resolved as relative paths.
 func escape(part string) string {
 	switch part {
 	case "", ".", "..":
-		return "%00" // no name; the daemon says so
+		return "%00" // an empty name; the daemon rejects it
 	}
 	return url.PathEscape(part)
 }

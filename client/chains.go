@@ -7,11 +7,12 @@ import (
 	"github.com/bullpen-run/bullpen"
 )
 
-// EnqueueChain stores jobs that run one after the other, each with the result of
-// the one before as its payload, while all end well. The first goes to pool, and so
-// do the others, where their Pool says nothing. All but the first have neither
-// Payload nor Key. The ref is that of the first job; Info.Next of a job that has
-// ended names the one that follows. Errors are as from Enqueue.
+// EnqueueChain stores jobs that run one after the other. Each gets the result of the
+// job before it as its payload, and the chain stops at the first job that does not
+// end well. The first job goes to pool, and so do jobs without a Pool of their own.
+// Only the first job may have a Payload and a Key. The ref is that of the first job;
+// Info.Next of an ended job is the id of the job that follows it. Errors are as from
+// Enqueue.
 func (c *Client) EnqueueChain(ctx context.Context, pool string, jobs ...Job) (Ref, error) {
 	wire := make([]wireJob, len(jobs))
 	for i := range jobs {
@@ -30,9 +31,9 @@ func (c *Client) EnqueueChain(ctx context.Context, pool string, jobs ...Job) (Re
 	return ref, enqueueError(err)
 }
 
-// WaitChain waits for the end of the chain that the job id belongs to, from that
-// job on, and returns the result of its last job. The first that did not end well
-// gives an [*EndError].
+// WaitChain waits for the end of the chain that contains the job id, starting at that
+// job, and returns the result of the chain's last job. If a job does not end well, it
+// returns that job's [*EndError].
 func (c *Client) WaitChain(ctx context.Context, id string) (bullpen.Result, error) {
 	for {
 		r, err := c.Wait(ctx, id)

@@ -1,8 +1,8 @@
-// Package client talks to a Bullpen daemon over its HTTP API: it enqueues durable
-// jobs, waits for their results, follows what they say while they run, and looks
-// after pools and dead jobs. [Client.Executor] makes a pool of the daemon a
-// [bullpen.Executor], so that code which ran its tasks in its own process runs
-// them in the daemon's workers.
+// Package client is a client for the HTTP API of a Bullpen daemon. It enqueues
+// durable jobs, waits for their results, follows their progress and output, and
+// manages pools and dead jobs. [Client.Executor] makes a pool of the daemon a
+// [bullpen.Executor], so code that ran tasks in its own process can run them in the
+// daemon's workers instead.
 //
 //	c, err := client.New(client.Config{URL: "http://127.0.0.1:8650"})
 //	ref, err := c.Enqueue(ctx, "thumbnails", client.Job{Payload: picture, Key: name})
@@ -10,26 +10,28 @@
 //
 // # Errors
 //
-// A job that ended otherwise than well gives an [*EndError], which wraps the
-// [*bullpen.TaskError] of its last attempt. Everything else that the daemon says
-// no to is an [*Error]; errors.Is tells its cause: [ErrNotFound], [ErrEnded],
-// [ErrUnauthorized] and the others of this package, and where a task never started
-// the reasons of package bullpen ([bullpen.ErrClosed], [bullpen.ErrOverloaded],
-// [bullpen.ErrUnknownTask], [bullpen.ErrRefused], [bullpen.ErrStart]).
+// A job that did not end well yields an [*EndError], which wraps the
+// [*bullpen.TaskError] of its last attempt. Every other failure of a call is an
+// [*Error]. Use errors.Is to test for its cause: [ErrNotFound], [ErrEnded],
+// [ErrUnauthorized] and the others of this package, and, for a task that never
+// started, the reasons of package bullpen ([bullpen.ErrClosed],
+// [bullpen.ErrOverloaded], [bullpen.ErrUnknownTask], [bullpen.ErrRefused],
+// [bullpen.ErrStart]).
 //
-// [ErrUnreachable] says that the daemon was never asked: no connection was made.
-// [ErrUnconfirmed] says that it was asked and that its answer is not known: a job
-// may have been enqueued or not. A [Job] with a Key is then given again until there
-// is an answer, for the daemon takes a key once; see [Config.Keys].
+// [ErrUnreachable] means that no connection was made, so the daemon never saw the
+// request. [ErrUnconfirmed] means that the request was sent but its answer is not
+// known: a job may or may not have been enqueued. A [Job] with a Key is sent again
+// until there is an answer, because the daemon accepts a key only once; see
+// [Config.Keys].
 //
-// # Trying again
+// # Retries
 //
-// What certainly did not happen (no connection was made, or the daemon said that
-// it is overloaded or stopping) is tried again up to [Config.Retries] times, after
-// the time that the daemon names, within the caller's context. The same holds for
-// broken connections where asking twice is the same as asking once.
+// A call that certainly had no effect (no connection was made, or the daemon answered
+// that it is overloaded or stopping) is retried up to [Config.Retries] times, after
+// the delay that the daemon asks for, within the caller's context. Calls that are
+// safe to repeat are also retried after a broken connection.
 //
-// The package imports the standard library and package bullpen only, and reads no
+// The package imports only the standard library and package bullpen, and reads no
 // environment variables.
 package client
 
@@ -42,19 +44,18 @@ import (
 	"time"
 )
 
-// Client asks one daemon. It is safe for concurrent use; make one and share it,
-// for it keeps connections.
+// Client is a client of one daemon. It is safe for concurrent use. It keeps
+// connections, so create one and share it.
 type Client struct {
 	config    Config
 	base      *url.URL
 	transport *http.Transport
 	template  *http.Request
-	lines     *lines // nil where net/http does all
+	lines     *lines // nil if net/http handles all requests
 	log       *slog.Logger
 }
 
-// New returns a client. It connects to nobody; faults of c are reported all at
-// once.
+// New returns a client. It does not connect. The error lists all faults of c.
 func New(c Config) (*Client, error) {
 	c = c.withDefaults()
 	base, err := c.check()
@@ -63,8 +64,8 @@ func New(c Config) (*Client, error) {
 	}
 	dialer := &net.Dialer{
 		Timeout: c.ConnectTimeout,
-		// A host that is gone is noticed within half a minute, also while a long
-		// task runs and nothing travels.
+		// Detects a dead host within half a minute, even while a long task runs and
+		// nothing is sent.
 		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3},
 	}
 	dial := c.Dial
@@ -79,9 +80,10 @@ func New(c Config) (*Client, error) {
 		DisableCompression:     true,
 		MaxIdleConns:           c.Connections,
 		MaxIdleConnsPerHost:    c.Connections,
-		IdleConnTimeout:        30 * time.Second, // less than the daemon's, so that it is not the one who closes
+		IdleConnTimeout:        30 * time.Second, // shorter than the daemon's, so that the daemon does not close first
 		MaxResponseHeaderBytes: mostHeader,
-		// One request on one connection at a time: a slow body holds up no other.
+		// HTTP/2 would share one connection: a slow body would hold up other
+		// requests.
 		Protocols: onlyHTTP1(),
 	}
 	client.template = client.newTemplate()
@@ -97,8 +99,8 @@ func onlyHTTP1() *http.Protocols {
 	return p
 }
 
-// newTemplate is the request that all others are copies of. Its header is shared
-// by those that add none of their own.
+// newTemplate returns the request that all others are copies of. Requests without
+// headers of their own share its header.
 func (c *Client) newTemplate() *http.Request {
 	header := http.Header{"User-Agent": {"bullpen-go"}, "Accept": {acceptAny}}
 	if c.config.Token != "" {
@@ -110,13 +112,13 @@ func (c *Client) newTemplate() *http.Request {
 	return request.WithContext(context.Background())
 }
 
-// acceptAny wants a result as it is, and a problem where there is one.
+// acceptAny accepts a result of any content type, or a problem.
 const acceptAny = "*/*"
 
-// mostHeader bounds the headers of an answer.
+// mostHeader bounds the headers of an answer, in bytes.
 const mostHeader = 256 << 10
 
-// Close closes the connections that are not in use. Calls under way go on.
+// Close closes idle connections. Calls in progress continue.
 func (c *Client) Close() {
 	c.transport.CloseIdleConnections()
 	if c.lines != nil {

@@ -13,48 +13,46 @@ import (
 	"time"
 )
 
-// DefaultURL is where a daemon without configuration listens.
+// DefaultURL is the address of a daemon with default settings.
 const DefaultURL = "http://127.0.0.1:8650"
 
-// Config is what a client has to know. The zero value asks the daemon of this
-// machine.
+// Config configures a Client. The zero value connects to the daemon on this machine.
 type Config struct {
-	// URL is where the daemon listens: scheme, host, port, and a path where a proxy
-	// puts the API below one. Default [DefaultURL].
+	// URL is the daemon's address: scheme, host, port, and the path prefix if a proxy
+	// adds one. Default [DefaultURL].
 	URL string
-	// Token is the bearer token; empty sends none. Beyond loopback it travels by
-	// https only, or New refuses it; see PlainToken.
+	// Token is the bearer token; empty sends none. New refuses a token for an address
+	// other than loopback without https, unless PlainToken is set.
 	Token string
-	// PlainToken lets Token travel without TLS to another machine, where it can be
-	// read on the way.
+	// PlainToken allows Token to be sent to another machine without TLS, where it can
+	// be read on the way.
 	PlainToken bool
-	// TLS is for https: root certificates, a certificate of the client's own. Nil
-	// trusts what the system trusts.
+	// TLS configures https, for example root certificates or a client certificate.
+	// Nil uses the system's root certificates.
 	TLS *tls.Config
-	// Dial makes the connections instead of this package, for example to a Unix
-	// socket. The TLS handshake is done on what it returns.
+	// Dial replaces the default dialer, for example to connect to a Unix socket. With
+	// https, the TLS handshake runs over the returned connection.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
-	// ConnectTimeout bounds the making of a connection, and the TLS handshake.
-	// Default 5 s.
+	// ConnectTimeout bounds connecting, and the TLS handshake. Default 5 s.
 	ConnectTimeout time.Duration
-	// Timeout bounds a call that waits for no job, and how long after the end of
-	// a wait the answer may take. Default 30 s.
+	// Timeout bounds a call that does not wait for a job. For one that does, it
+	// bounds the time from the end of the wait to the answer. Default 30 s.
 	Timeout time.Duration
-	// Wait is how long one request waits for the end of a job before the next one
-	// goes on waiting. Default 5 min; the daemon may cut it.
+	// Wait is how long one request waits for the end of a job before it is replaced
+	// by the next. Default 5 min; the daemon may shorten it.
 	Wait time.Duration
-	// Retries is how often a call is tried again, where that is safe. Default 5,
-	// which takes about 5 s while nobody answers; -1 is never.
+	// Retries is how often a call is retried, where that is safe. Default 5, which
+	// takes about 5 s if the daemon does not answer; -1 disables retries.
 	Retries int
-	// Keys gives each job without a Key one of its own, so that enqueuing it can be
-	// tried again after a broken connection. It costs the store one message more
-	// for each job.
+	// Keys gives each job without a Key a random one, so that enqueuing it can be
+	// retried after a broken connection. It costs one more message to the store for
+	// each job.
 	Keys bool
-	// MaxResult bounds each answer in bytes. Default 64 MiB.
+	// MaxResult bounds the size of each answer, in bytes. Default 64 MiB.
 	MaxResult int64
-	// Connections is how many idle connections are kept. Default 128.
+	// Connections is the maximum number of idle connections kept. Default 128.
 	Connections int
-	// Logger is told of calls that are tried again. Nil logs nothing.
+	// Logger logs retries. Nil logs nothing.
 	Logger *slog.Logger
 }
 
@@ -72,7 +70,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// check reports every fault at once.
+// check returns all faults of c in one error.
 func (c Config) check() (*url.URL, error) {
 	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }

@@ -9,22 +9,22 @@ import (
 
 func deadPath(id, verb string) string { return "/v1/dead/" + escape(id) + verb }
 
-// ListDead returns a page of the jobs that failed for good. Those in quarantine
-// have the Reason [Quarantined].
+// ListDead returns a page of dead jobs. Those in quarantine have the Reason
+// [Quarantined].
 func (c *Client) ListDead(ctx context.Context, f Filter) (Page, error) {
 	var p Page
 	err := c.getJSON(ctx, "/v1/dead", f.query(true), &p)
 	return p, err
 }
 
-// Dead yields all dead jobs that f selects, and reads one page after the other. An
-// error ends it.
+// Dead yields all dead jobs that f selects, reading page after page. It stops after
+// an error.
 func (c *Client) Dead(ctx context.Context, f Filter) iter.Seq2[Info, error] {
 	return pages(f, func(f Filter) (Page, error) { return c.ListDead(ctx, f) })
 }
 
-// GetDead returns a dead job with its payload and evidence: the last lines of
-// standard error are in Failure.Detail, signal, exit code and memory in History.
+// GetDead returns a dead job with its payload and evidence: Failure.Detail has the
+// last lines of standard error, and History the signal, exit code and memory.
 func (c *Client) GetDead(ctx context.Context, id string) (*Info, error) {
 	i := new(Info)
 	if err := c.getJSON(ctx, deadPath(id, ""), "", i); err != nil {
@@ -33,34 +33,33 @@ func (c *Client) GetDead(ctx context.Context, id string) (*Info, error) {
 	return i, nil
 }
 
-// RetryDead enqueues a dead job again, as a new job with attempts of its own.
+// RetryDead enqueues a dead job again, as a new job with a fresh count of attempts.
 func (c *Client) RetryDead(ctx context.Context, id string) (Ref, error) {
 	var ref Ref
 	err := c.callJSON(ctx, call{method: http.MethodPost, path: deadPath(id, "/retry")}, nil, &ref)
 	return ref, enqueueError(err)
 }
 
-// RemoveDead forgets a dead job.
+// RemoveDead deletes a dead job.
 func (c *Client) RemoveDead(ctx context.Context, id string) error {
 	return c.callJSON(ctx, call{method: http.MethodDelete, path: deadPath(id, "")}, nil, nil)
 }
 
-// RetryDeadAll enqueues again the dead jobs that f selects; a selection is needed,
-// or f.All.
+// RetryDeadAll enqueues again the dead jobs that f selects. f must select jobs or set
+// All.
 func (c *Client) RetryDeadAll(ctx context.Context, f Filter) (Swept, error) {
 	f.State = ""
 	return c.sweep(ctx, "/v1/dead/retry", f)
 }
 
-// RemoveDeadAll forgets the dead jobs that f selects; a selection is needed, or
-// f.All.
+// RemoveDeadAll deletes the dead jobs that f selects. f must select jobs or set All.
 func (c *Client) RemoveDeadAll(ctx context.Context, f Filter) (Swept, error) {
 	f.State = ""
 	return c.sweep(ctx, "/v1/dead/remove", f)
 }
 
-// DeadCauses tells of what the dead jobs that f selects have died, most of them
-// first. The daemon looks at the last ones, for a tenth of a second.
+// DeadCauses groups the dead jobs that f selects by cause, the most frequent cause
+// first. The daemon examines the most recent jobs, for at most a tenth of a second.
 func (c *Client) DeadCauses(ctx context.Context, f Filter) (Causes, error) {
 	f.Cause, f.Newest, f.Limit, f.After = "", false, 0, ""
 	var all Causes
@@ -68,18 +67,18 @@ func (c *Client) DeadCauses(ctx context.Context, f Filter) (Causes, error) {
 	return all, err
 }
 
-// Causes is what [Client.DeadCauses] tells.
+// Causes is the result of [Client.DeadCauses].
 type Causes struct {
 	Causes []Cause `json:"causes"`
-	// Jobs is how many jobs were looked at. More says that there are older ones, which
+	// Jobs is the number of jobs examined. More reports that older jobs exist that
 	// the counts leave out.
 	Jobs int  `json:"jobs"`
 	More bool `json:"more"`
 }
 
-// Cause is what some jobs have died of.
+// Cause is what some dead jobs have in common.
 type Cause struct {
-	// Cause stands for the rest, and is for [Filter.Cause].
+	// Cause identifies the cause in [Filter.Cause].
 	Cause   string `json:"cause"`
 	Pool    string `json:"pool"`
 	Task    string `json:"task"`
@@ -88,26 +87,26 @@ type Cause struct {
 	// Error is the first line of the error, with "#" for numbers and ids and "…" for
 	// quoted parts.
 	Error string `json:"error"`
-	// Count is how many jobs have died of it, First and Last when the first and the
-	// last of them did, and Sample the id of the last.
+	// Count is the number of jobs with this cause. First and Last are when the first
+	// and the last of them died, and Sample is the id of the last.
 	Count  int       `json:"count"`
 	First  time.Time `json:"first"`
 	Last   time.Time `json:"last"`
 	Sample string    `json:"sample"`
 }
 
-// CancelAll takes back the jobs that f selects and that have not ended; a selection
-// is needed, or f.All.
+// CancelAll cancels the jobs that f selects and that have not ended. f must select
+// jobs or set All.
 func (c *Client) CancelAll(ctx context.Context, f Filter) (Swept, error) {
 	return c.sweep(ctx, "/v1/jobs/cancel", f)
 }
 
-// CancelIDs takes back jobs, a thousand at most.
+// CancelIDs cancels up to a thousand jobs.
 func (c *Client) CancelIDs(ctx context.Context, ids ...string) (Swept, error) {
 	return c.sweepIDs(ctx, "/v1/jobs/cancel", ids)
 }
 
-// RetryIDs enqueues jobs that have ended again, each as Retry does, a thousand at most.
+// RetryIDs enqueues up to a thousand ended jobs again, each as Retry does.
 func (c *Client) RetryIDs(ctx context.Context, ids ...string) (Swept, error) {
 	return c.sweepIDs(ctx, "/v1/jobs/retry", ids)
 }
@@ -151,7 +150,7 @@ func (c *Client) sweep(ctx context.Context, path string, f Filter) (Swept, error
 	return s, err
 }
 
-// moment gives a time as JSON has it, nil for none.
+// moment converts a time for JSON; nil if it is zero.
 func moment(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil

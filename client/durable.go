@@ -10,9 +10,8 @@ import (
 	"github.com/bullpen-run/bullpen"
 )
 
-// durable is the way of tasks that become jobs: each is enqueued under a key of its
-// own, and waited for by its id. So every step can be done again when a connection
-// breaks.
+// durable runs tasks as jobs: it enqueues each under a unique key and waits for it by
+// id. So every step can be repeated when a connection breaks.
 type durable struct {
 	ids
 
@@ -25,7 +24,7 @@ func (c *Client) newDurable(pool string, job Job) *durable {
 	return &durable{ids: newIDs(), client: c, pool: pool, job: job}
 }
 
-// jobOf is the job that a task becomes.
+// jobOf returns the job for a task.
 func (d *durable) jobOf(r *run) Job {
 	j := d.job
 	j.Task, j.Payload, j.Meta, j.Limits, j.Key = r.task.Name, r.task.Payload, r.task.Meta, r.task.Limits, r.id
@@ -36,7 +35,7 @@ func (d *durable) jobOf(r *run) Job {
 
 // try enqueues the task and waits for its end.
 func (d *durable) try(ctx context.Context, r *run, sent *sending) (bullpen.Result, error) {
-	// From here on the job may be there, so taking it back means asking the daemon.
+	// From here on the job may exist, so canceling it takes a call to the daemon.
 	sent.begun.Store(true)
 	if r.task.Observer == nil {
 		return d.await(ctx, r)
@@ -47,7 +46,7 @@ func (d *durable) try(ctx context.Context, r *run, sent *sending) (bullpen.Resul
 	watched, leave := context.WithCancel(ctx)
 	defer leave()
 	over := make(chan struct{})
-	go func() { // ends with the job's story, at the latest soon after the job; it is waited for here
+	go func() { // ends when the job's events end, or lateStory after the job; the caller waits for it
 		defer close(over)
 		d.observe(watched, r.task.Observer, *r.job.Load())
 	}()
@@ -58,10 +57,12 @@ func (d *durable) try(ctx context.Context, r *run, sent *sending) (bullpen.Resul
 	return res, err
 }
 
-// lateStory is how long after the end of a job its story is waited for.
+// lateStory is how long try waits for a job's remaining events after the job has
+// ended.
 const lateStory = 5 * time.Second
 
-// submission enqueues the job, or finds it by its key, and waits.
+// submission returns the request that enqueues the job, or finds it by its key, and
+// waits for its end.
 func (d *durable) submission(ctx context.Context, r *run, wait time.Duration) call {
 	j := d.jobOf(r)
 	c := d.client.submission(ctx, d.pool, &j)
@@ -84,15 +85,15 @@ func (d *durable) learn(ctx context.Context, r *run) error {
 	return nil
 }
 
-// await waits for the end of a job, however long the daemon is away. It enqueues
-// the job if that has not been done.
+// await waits for the end of a job, however long the daemon is unreachable. It
+// enqueues the job if that has not been done.
 func (d *durable) await(ctx context.Context, r *run) (bullpen.Result, error) {
 	wait := d.client.config.Wait
 	for n := 0; ; n++ {
 		id := r.job.Load()
 		var c call
 		if id == nil || r.parent != "" {
-			c = d.submission(ctx, r, wait) // a pool helps those only whose parent waits in this way
+			c = d.submission(ctx, r, wait) // only this form of waiting tells the pool the parent, which may get it a helper worker
 		} else {
 			var q query
 			q.duration("wait", wait)
@@ -106,20 +107,20 @@ func (d *durable) await(ctx context.Context, r *run) (bullpen.Result, error) {
 		case err == nil:
 			n = -1
 			var ref Ref
-			if a.json(&ref) == nil && ref.ID != "" { // otherwise it is asked by the key again
+			if a.json(&ref) == nil && ref.ID != "" { // otherwise the next request finds the job by its key
 				r.job.Store(&ref.ID)
 			}
 			continue
 		case id == nil || !errors.As(err, &no):
 			return bullpen.Result{}, err
 		case !no.repeatable(true) || d.client.pause(ctx, nil, min(n, 6), no) != nil:
-			return bullpen.Result{}, &Error{Cause: causeUnconfirmed, Job: *id, Err: err} // it was enqueued, so it may have run
+			return bullpen.Result{}, &Error{Cause: causeUnconfirmed, Job: *id, Err: err} // the job was enqueued, so it may have run
 		}
 	}
 }
 
-// observe tells the observer what the job says, until it has ended. What cannot be
-// told any more is worth no outcome.
+// observe passes the job's events to the observer until the job has ended. If it
+// cannot read them, it gives up: the job's outcome does not depend on them.
 func (d *durable) observe(ctx context.Context, o bullpen.Observer, id string) {
 	for event, err := range d.client.Follow(ctx, id, "") {
 		if err != nil {
@@ -135,7 +136,8 @@ func (d *durable) observe(ctx context.Context, o bullpen.Observer, id string) {
 	}
 }
 
-// withdraw cancels the job. While its id is not known it is asked for by the key.
+// withdraw cancels the job. If its id is not known, withdraw first looks it up by the
+// key.
 func (d *durable) withdraw(ctx context.Context, r *run) bool {
 	if r.job.Load() == nil && d.learn(ctx, r) != nil {
 		return false
@@ -144,5 +146,5 @@ func (d *durable) withdraw(ctx context.Context, r *run) bool {
 	return err == nil || errors.Is(err, ErrEnded)
 }
 
-// jobID is where a durable task keeps the id of its job, once that is known.
+// jobID holds the id of a durable task's job, once known.
 type jobID = atomic.Pointer[string]

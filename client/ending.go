@@ -12,7 +12,7 @@ import (
 	"github.com/bullpen-run/bullpen/internal/lifecycle"
 )
 
-// executorState is how far an executor's life has gone.
+// executorState is the lifecycle state of an executor.
 type executorState uint8
 
 const (
@@ -23,7 +23,7 @@ const (
 	executorClosed
 )
 
-// executorStates has no way back: the strongest ending wins.
+// executorStates only moves forward: the strongest of drain, stop and close wins.
 var executorStates = lifecycle.Table[executorState]{
 	Name: "executor of a daemon's pool",
 	States: map[executorState]string{
@@ -39,27 +39,27 @@ var executorStates = lifecycle.Table[executorState]{
 	},
 }
 
-// State returns the word for how far the executor's life has gone: open, draining,
-// stopping, closing or closed.
+// State returns the executor's lifecycle state: open, draining, stopping, closing or
+// closed.
 func (e *Executor) State() string { return e.state.String() }
 
-// Drain refuses new tasks, finishes all accepted ones, and ends. When ctx ends
-// first it goes on as Close. The error is nil if all tasks were finished; see
-// [bullpen.Executor].
+// Drain refuses new tasks, finishes all accepted ones, and closes the executor. If
+// ctx ends first, Drain continues as Close. The error is nil if all tasks were
+// finished; see [bullpen.Executor].
 func (e *Executor) Drain(ctx context.Context) error { return e.end(ctx, executorDraining) }
 
-// Stop refuses new tasks, fails those that are not at the daemon, finishes the
-// others, and ends. When ctx ends first it goes on as Close. The error is nil if
-// those that had started were all finished; see [bullpen.Executor].
+// Stop refuses new tasks, fails those not yet sent to the daemon, finishes the
+// others, and closes the executor. If ctx ends first, Stop continues as Close. The
+// error is nil if all started tasks were finished; see [bullpen.Executor].
 func (e *Executor) Stop(ctx context.Context) error { return e.end(ctx, executorStopping) }
 
-// Close refuses new tasks, fails those that are not at the daemon, asks the daemon
-// to end the others, and ends. What has not ended after CloseGrace is lost: its
-// connection is cut, and the error names it.
+// Close refuses new tasks, fails those not yet sent to the daemon, asks the daemon to
+// cancel the others, and closes the executor. A task that has not ended after
+// CloseGrace is lost: its connection is cut, and the error names it.
 func (e *Executor) Close() error {
 	e.begin(executorClosing)
-	// Each task cuts its connection itself when its time is over; the rest is for
-	// callbacks that do not return.
+	// Each task cuts its own connection after CloseGrace; the slack is for callbacks
+	// that do not return.
 	const slack = 2 * time.Second
 	timer := time.NewTimer(e.config.CloseGrace + slack)
 	defer timer.Stop()
@@ -78,7 +78,7 @@ func (e *Executor) Close() error {
 	return nil
 }
 
-// end begins an ending and waits for its end.
+// end starts to shut down the executor and waits until it is closed.
 func (e *Executor) end(ctx context.Context, s executorState) error {
 	before := e.abortedFor(s)
 	e.begin(s)
@@ -94,12 +94,13 @@ func (e *Executor) end(ctx context.Context, s executorState) error {
 	}
 	cause := context.Cause(ctx)
 	if cause == nil {
-		cause = bullpen.ErrClosed // by another caller
+		cause = bullpen.ErrClosed // another caller closed it
 	}
 	return errors.Join(fmt.Errorf("ending the executor of %s: %d tasks were aborted: %w", e.pool, n, cause), err)
 }
 
-// abortedFor is how many tasks were aborted of those that an ending is to finish.
+// abortedFor returns how many tasks were aborted that a shutdown of kind s should
+// have finished.
 func (e *Executor) abortedFor(s executorState) int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -109,8 +110,8 @@ func (e *Executor) abortedFor(s executorState) int {
 	return e.aborted
 }
 
-// noteEnd notes a task that Close has asked to end and that did not end well, and
-// one that was not sent because the executor ends.
+// noteEnd counts a task that was aborted by Close, or not sent because the executor
+// is shutting down.
 func (e *Executor) noteEnd(r *run, err error) {
 	if err == nil || !errors.Is(err, bullpen.ErrClosed) && !errors.Is(r.asked(), bullpen.ErrClosed) {
 		return
@@ -127,10 +128,11 @@ func (e *Executor) noteEnd(r *run, err error) {
 	}
 }
 
-// begin moves to a stronger ending, if there is none yet.
+// begin moves to state s, unless the executor is already in that state or a later
+// one.
 func (e *Executor) begin(s executorState) {
 	e.mu.Lock()
-	if _, err := e.state.MoveAny(s); err != nil { // the one under way is as strong, or it is over
+	if _, err := e.state.MoveAny(s); err != nil { // already in s or beyond
 		e.mu.Unlock()
 		return
 	}
@@ -170,7 +172,7 @@ func (e *Executor) begin(s executorState) {
 	}
 }
 
-// left names the tasks that have a place.
+// left returns the names of the tasks in hand, sorted.
 func (e *Executor) left() []string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -182,7 +184,7 @@ func (e *Executor) left() []string {
 	return all
 }
 
-// noteCut notes a task whose connection was cut, for the error of Close.
+// noteCut records a task whose connection was cut, for the error of Close.
 func (e *Executor) noteCut(r *run) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

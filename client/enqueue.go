@@ -10,10 +10,10 @@ import (
 	"github.com/bullpen-run/bullpen"
 )
 
-// Enqueue stores a job and returns when the daemon has confirmed that it is
-// durable. An error that wraps [ErrUnconfirmed] says that the job may be there or
-// not; any other says that it is not. A job with a Key is given again after a
-// broken connection, see [Config.Retries] and [Config.Keys].
+// Enqueue stores a job and returns once the daemon has confirmed that it is durable.
+// After an error that wraps [ErrUnconfirmed] the job may or may not be enqueued;
+// after any other error it is not. A job with a Key is sent again after a broken
+// connection; see [Config.Retries] and [Config.Keys].
 func (c *Client) Enqueue(ctx context.Context, pool string, j Job) (Ref, error) {
 	if len(j.Then) > 0 {
 		return Ref{}, errThen
@@ -31,9 +31,9 @@ func (c *Client) Enqueue(ctx context.Context, pool string, j Job) (Ref, error) {
 	return ref, nil
 }
 
-// Run stores a job and waits for its end. The end of ctx ends the waiting, not the
-// job, whose id is in Ref if it is known by then: [Client.Wait] goes on. A job that
-// did not end well gives an [*EndError].
+// Run stores a job and waits for its end. If ctx ends, Run stops waiting but the job
+// continues; if Ref has the job's id by then, [Client.Wait] can wait for it. A job
+// that did not end well yields an [*EndError].
 func (c *Client) Run(ctx context.Context, pool string, j Job) (Ref, bullpen.Result, error) {
 	if len(j.Then) > 0 {
 		return Ref{}, bullpen.Result{}, errThen
@@ -71,7 +71,7 @@ func (c *Client) Run(ctx context.Context, pool string, j Job) (Ref, bullpen.Resu
 
 var errThen = &Error{Cause: "bad-request", Detail: "the job has jobs in Then: enqueue it by EnqueueChain or EnqueueAll, and wait by WaitChain"}
 
-// state is where the end leaves the job.
+// state returns the state of a job that ended in this way.
 func (e *EndError) state() State {
 	if e.Reason == TakenBack {
 		return Canceled
@@ -83,7 +83,7 @@ func (a *answer) result() bullpen.Result {
 	return bullpen.Result{Payload: a.body, Stats: readStats(a.header)}
 }
 
-// submission is the request that enqueues j.
+// submission returns the request that enqueues j.
 func (c *Client) submission(ctx context.Context, pool string, j *Job) call {
 	if j.Key == "" && c.config.Keys {
 		j.Key = rand.Text()
@@ -96,8 +96,9 @@ func (c *Client) submission(ctx context.Context, pool string, j *Job) call {
 	return r
 }
 
-// submitHeader is nil where the template's says all. own leaves out the metadata
-// that is Bullpen's. trace is for metadata that names none.
+// submitHeader returns the header of a submission, or nil if the template's is
+// enough. own leaves out Bullpen's own metadata. trace is used if meta names no
+// trace.
 func (c *Client) submitHeader(meta map[string]string, parent string, own bool, trace map[string]string) http.Header {
 	text := encodeMeta(meta, own)
 	if _, given := meta["traceparent"]; given {
@@ -122,7 +123,8 @@ func (c *Client) submitHeader(meta map[string]string, parent string, own bool, t
 	return header
 }
 
-// enqueueError says of an answer without sense that the job may be there.
+// enqueueError wraps err in ErrUnconfirmed if the job may have been enqueued despite
+// it.
 func enqueueError(err error) error {
 	var e *Error
 	if errors.As(err, &e) && (e.Cause == causeAnswer && e.Status/100 == 5 || e.Cause == "internal") {
@@ -133,16 +135,16 @@ func enqueueError(err error) error {
 
 type parentKey struct{}
 
-// task is what a context knows of the task whose handler makes calls.
+// task is what a context holds about the task whose handler makes the call.
 type task struct {
 	id    string
-	trace map[string]string // its metadata that says in which trace it runs; nil for none
+	trace map[string]string // trace metadata of the task; nil for none
 }
 
-// WithParent returns a context for calls that a handler makes while it runs t: the
-// jobs and tasks that it submits, and waits for, say that they are t's. So a task
-// that waits for its own pool cannot hang it: the pool gets a worker more for the
-// time, or the answer is [ErrNested]. And they are in its trace, unless their Meta
+// WithParent returns a context for calls that a handler makes while it runs t. Jobs
+// and tasks submitted with it have t as their parent. A task that waits for a job in
+// its own pool then cannot deadlock: the pool starts an extra worker for that time,
+// or the call fails with [ErrNested]. The jobs also join t's trace, unless their Meta
 // names another.
 func WithParent(ctx context.Context, t bullpen.Task) context.Context {
 	parent := task{id: t.ID}

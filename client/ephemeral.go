@@ -12,8 +12,8 @@ import (
 	"github.com/bullpen-run/bullpen"
 )
 
-// ephemeral is the way of tasks that bypass the queue: each is one request, which
-// is answered when the task has ended.
+// ephemeral runs tasks that bypass the queue: each is one request, answered when the
+// task has ended.
 type ephemeral struct {
 	ids
 
@@ -25,7 +25,7 @@ func (c *Client) newEphemeral(pool string) *ephemeral {
 	return &ephemeral{ids: newIDs(), client: c, path: poolPath(pool, "/run")}
 }
 
-// try gives the task to the daemon.
+// try sends the task to the daemon and waits for its end.
 func (e *ephemeral) try(ctx context.Context, r *run, sent *sending) (bullpen.Result, error) {
 	var q query
 	q.text("task", r.task.Name)
@@ -47,7 +47,7 @@ func (e *ephemeral) try(ctx context.Context, r *run, sent *sending) (bullpen.Res
 	return a.result(), nil
 }
 
-// watched runs a task whose progress and lines are told to an observer.
+// watched runs a task and passes its progress and log lines to an observer.
 func (e *ephemeral) watched(ctx context.Context, c call, o bullpen.Observer, sent *sending) (bullpen.Result, error) {
 	if c.header == nil {
 		c.header = e.client.header()
@@ -73,7 +73,7 @@ func (e *ephemeral) watched(ctx context.Context, c call, o bullpen.Observer, sen
 			return bullpen.Result{}, err
 		}
 		if errors.Is(err, io.EOF) {
-			err = io.ErrUnexpectedEOF // there was no result
+			err = io.ErrUnexpectedEOF // the stream ended without a result
 		}
 		if err != nil {
 			return bullpen.Result{}, broken(ctx, ctx, sent, err)
@@ -84,11 +84,11 @@ func (e *ephemeral) watched(ctx context.Context, c call, o bullpen.Observer, sen
 	}
 }
 
-// streamSlack is what a result has besides its payload in a stream of events.
+// streamSlack is the room in a stream of events for a result's fields other than its
+// payload, in bytes.
 const streamSlack = 64 << 10
 
-// readRun reads one event of an ephemeral task; ended says that it was the last
-// one.
+// readRun handles one event of an ephemeral task; ended reports that it was the last.
 func readRun(f frame, o bullpen.Observer) (res bullpen.Result, err error, ended bool) {
 	if f.comment {
 		return res, nil, false
@@ -96,12 +96,12 @@ func readRun(f frame, o bullpen.Observer) (res bullpen.Result, err error, ended 
 	switch f.kind {
 	case "progress":
 		var v wireProgress
-		if json.Unmarshal(f.data, &v) == nil { // one that cannot be read is worth no outcome
+		if json.Unmarshal(f.data, &v) == nil { // ignore a malformed one: the outcome does not depend on it
 			o.Progress(v.Fraction, v.Note)
 		}
 	case "log":
 		var v wireLine
-		if json.Unmarshal(f.data, &v) == nil { // the same
+		if json.Unmarshal(f.data, &v) == nil { // as above
 			o.Log(v.line())
 		}
 	case "result":
@@ -137,19 +137,19 @@ func readRunResult(text []byte) (bullpen.Result, error) {
 	}}, nil
 }
 
-// withdraw asks the daemon to end the task. Where it is not known it may not have
-// arrived yet.
+// withdraw asks the daemon to cancel the task. It returns false if the daemon does
+// not know the task, which may not have arrived yet.
 func (e *ephemeral) withdraw(ctx context.Context, r *run) bool {
 	_, err := e.client.once(ctx, call{method: http.MethodDelete, path: "/v1/run/" + escape(r.id)})
 	return err == nil
 }
 
-// ephemeralGrace is how long a task of RunEphemeral may take to end once it was
-// asked to.
+// ephemeralGrace is how long a task of RunEphemeral may take to end after it is
+// canceled.
 const ephemeralGrace = 10 * time.Second
 
-// run runs a task and takes it back when ctx ends. It is given again while it
-// certainly did not start, as often as the client's Retries allow.
+// run runs a task and cancels it when ctx ends. It retries a task that certainly did
+// not start, up to the client's Retries times.
 func (e *ephemeral) run(ctx context.Context, r *run) (bullpen.Result, error) {
 	r.ctx, r.parent, r.trace = ctx, parentOf(ctx), taskOf(ctx).trace
 	unwatch := context.AfterFunc(ctx, func() { r.withdraw(context.Cause(ctx)) })

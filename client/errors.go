@@ -11,61 +11,60 @@ import (
 	"github.com/bullpen-run/bullpen"
 )
 
-// The causes of an [*Error], for errors.Is. Those for which a task never started
-// are in package bullpen.
+// The causes of an [*Error], for errors.Is. Package bullpen has the causes for tasks
+// that never started.
 var (
-	// ErrUnreachable says that no connection to the daemon was made: nothing was
-	// asked of it. It is not the same as bullpen.ErrClosed, which a daemon says.
+	// ErrUnreachable: no connection to the daemon was made, so it did not see the
+	// request. Compare bullpen.ErrClosed, which a daemon returns while it shuts down.
 	ErrUnreachable = errors.New("the daemon is not reachable")
-	// ErrUnconfirmed says that the daemon was asked, and that what it did is not
-	// known: the connection broke, or its store did not confirm.
+	// ErrUnconfirmed: the request was sent, but its effect is not known, because the
+	// connection broke or the daemon's store did not confirm.
 	ErrUnconfirmed = errors.New("not confirmed")
-	// ErrNotFound says that there is no such job, task or pool, or no more.
+	// ErrNotFound: the job, task or pool does not exist, or no longer exists.
 	ErrNotFound = errors.New("not found")
-	// ErrUnknownPool says that the daemon has no pool of that name.
+	// ErrUnknownPool: the daemon has no pool of that name.
 	ErrUnknownPool = errors.New("no such pool")
-	// ErrEnded says that the job has ended already.
+	// ErrEnded: the job has already ended.
 	ErrEnded = errors.New("the job has ended")
-	// ErrNotEnded says that the job has not ended.
+	// ErrNotEnded: the job has not ended.
 	ErrNotEnded = errors.New("the job has not ended")
-	// ErrNotDead says that the job is not among the dead.
+	// ErrNotDead: the job is not dead.
 	ErrNotDead = errors.New("the job is not dead")
-	// ErrPayloadGone says that the job has ended and that its payload is no longer kept.
+	// ErrPayloadGone: the job has ended and its payload is no longer kept.
 	ErrPayloadGone = errors.New("the payload is no longer kept")
-	// ErrUnauthorized says that the token is missing or not known.
+	// ErrUnauthorized: the token is missing or unknown.
 	ErrUnauthorized = errors.New("not authorized")
-	// ErrForbidden says that the token, or the pool, does not allow it.
+	// ErrForbidden: the token's role, or the pool, does not allow the call.
 	ErrForbidden = errors.New("forbidden")
-	// ErrBadRequest says that the daemon does not understand the request.
+	// ErrBadRequest: the daemon does not understand the request.
 	ErrBadRequest = errors.New("bad request")
-	// ErrBadConfig says that the daemon's configuration has faults.
+	// ErrBadConfig: the daemon's configuration has faults.
 	ErrBadConfig = errors.New("faults in the configuration")
-	// ErrTooLarge says that a payload is larger than the daemon takes, or an
-	// answer larger than Config.MaxResult.
+	// ErrTooLarge: the payload is larger than the daemon accepts, or the answer is
+	// larger than Config.MaxResult.
 	ErrTooLarge = errors.New("too large")
-	// ErrFull says that the queue or its disk is full; nothing was enqueued.
+	// ErrFull: the queue or its disk is full; nothing was enqueued.
 	ErrFull = errors.New("the queue is full")
-	// ErrNested says that the task would wait for itself: its parent holds the
-	// last worker.
+	// ErrNested: the task would wait for itself, because its parent holds the last
+	// worker.
 	ErrNested = errors.New("the task would wait for itself")
-	// ErrIncomplete says that a batch does not have the jobs that it was to be sealed
-	// with.
+	// ErrIncomplete: the batch does not have the jobs that it was to be sealed with.
 	ErrIncomplete = errors.New("the batch does not have these jobs")
-	// ErrOverlap says that the last job of a schedule has not ended.
+	// ErrOverlap: the last job of the schedule has not ended.
 	ErrOverlap = errors.New("the last job of the schedule has not ended")
-	// ErrManaged says that a schedule is changed in the daemon's configuration only.
+	// ErrManaged: the schedule can only be changed in the daemon's configuration.
 	ErrManaged = errors.New("it is changed in the configuration of the daemon")
-	// ErrBusyID says that a task with this id runs already.
+	// ErrBusyID: a task with this id is already running.
 	ErrBusyID = errors.New("a task with this id runs already")
-	// ErrStore says that the store of the queue failed or does not answer.
+	// ErrStore: the queue's store failed or does not answer.
 	ErrStore = errors.New("the store of the queue does not answer")
-	// ErrInternal says that the daemon has a fault.
+	// ErrInternal: the daemon has an internal fault.
 	ErrInternal = errors.New("fault of the daemon")
-	// ErrAnswer says that what answered does not speak as a daemon does.
+	// ErrAnswer: the answer does not come from a Bullpen daemon.
 	ErrAnswer = errors.New("not an answer of a Bullpen daemon")
 )
 
-// The causes that the daemon names, and those of this package.
+// The causes that the daemon returns, and those of this package.
 const (
 	causeUnreachable = "unreachable"
 	causeUnconfirmed = "unconfirmed"
@@ -75,7 +74,7 @@ const (
 	causeNotEnded    = "not-ended"
 )
 
-// causes says what each cause is, the narrowest first.
+// causes maps each cause to its errors, the most specific first.
 var causes = map[string][]error{
 	causeUnreachable: {ErrUnreachable},
 	causeUnconfirmed: {ErrUnconfirmed},
@@ -109,26 +108,28 @@ var causes = map[string][]error{
 	"internal":       {ErrInternal},
 }
 
-// Error is a call that the daemon did not do, or whose answer is not known.
+// Error is the error of a call that the daemon did not carry out, or whose answer is
+// not known.
 type Error struct {
-	// Status is the HTTP status; 0 where there was no answer.
+	// Status is the HTTP status; 0 if there was no answer.
 	Status int
-	// Cause is the word for why, as in docs/openapi.yaml; "unreachable",
-	// "unconfirmed", "answer" and "not-ended" are also said by this package.
+	// Cause is the machine-readable cause, as in docs/openapi.yaml. This package adds
+	// "unreachable", "unconfirmed", "answer" and "not-ended".
 	Cause string
-	// Detail says what happened and what to do.
+	// Detail is what happened and what to do.
 	Detail string
-	// Faults has all faults of a bad request or configuration.
+	// Faults lists all faults of a bad request or configuration.
 	Faults []string
-	// Job is the id of the job, where one is concerned.
+	// Job is the id of the job, if the call is about one.
 	Job string
-	// RetryAfter is when the daemon says to try again; 0 where it does not.
+	// RetryAfter is the delay that the daemon asks for before a retry; 0 if it asks
+	// for none.
 	RetryAfter time.Duration
-	// Err is the error of the connection; nil where there was an answer.
+	// Err is the connection's error; nil if there was an answer.
 	Err error
 }
 
-// Error gives the cause and what to do on one line.
+// Error returns the cause and what to do, on one line.
 func (e *Error) Error() string {
 	var b strings.Builder
 	b.WriteString("bullpen daemon: ")
@@ -152,28 +153,29 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// Unwrap returns the error of the connection.
+// Unwrap returns the connection's error.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Is reports whether target is the cause.
+// Is reports whether target is the cause of e.
 func (e *Error) Is(target error) bool {
 	return slices.Contains(causes[e.Cause], target)
 }
 
-// EndError says how a job ended that did not end well.
+// EndError is the error of a job that did not end well.
 type EndError struct {
 	ID      string
 	Outcome bullpen.Outcome
 	Reason  Reason
-	// Attempts counts those that started; 0 means that the job never ran.
+	// Attempts is the number of attempts that started; 0 means that the job never
+	// ran.
 	Attempts int
-	// Message says more where Task does not.
+	// Message adds what Task does not have.
 	Message string
-	// Task is how the last attempt ended; nil where none started.
+	// Task is the error of the last attempt; nil if none started.
 	Task *bullpen.TaskError
 }
 
-// Error gives reason and cause on one line.
+// Error returns the reason and the cause on one line.
 func (e *EndError) Error() string {
 	s := "job " + e.ID + " ended " + e.Outcome.String()
 	if e.Reason != "" && e.Reason != TakenBack {
@@ -184,7 +186,7 @@ func (e *EndError) Error() string {
 		s += fmt.Sprintf(" after %d attempts: %v", e.Attempts, e.Task)
 	case e.Task != nil:
 		s += ": " + e.Task.Error()
-	default: // what the daemon says may begin with the same words
+	default: // the daemon's message may begin with the same words
 		if more := strings.TrimPrefix(strings.TrimPrefix(e.Message, s), ": "); more != "" {
 			s += ": " + more
 		}
@@ -192,7 +194,7 @@ func (e *EndError) Error() string {
 	return s
 }
 
-// Unwrap returns the end of the last attempt.
+// Unwrap returns the error of the last attempt.
 func (e *EndError) Unwrap() error {
 	if e.Task == nil {
 		return nil
@@ -200,9 +202,10 @@ func (e *EndError) Unwrap() error {
 	return e.Task
 }
 
-// Is makes errors.Is work as for a task: with context.DeadlineExceeded for
-// Timeout and context.Canceled for Canceled; and for a job that no executor took
-// with bullpen.ErrRefused, or bullpen.ErrUnknownTask where that was why.
+// Is makes errors.Is work as for a task: an EndError matches context.DeadlineExceeded
+// if its outcome is Timeout and context.Canceled if it is Canceled. If no executor
+// accepted the job, it matches bullpen.ErrRefused, and bullpen.ErrUnknownTask if that
+// was the reason.
 func (e *EndError) Is(target error) bool {
 	switch target {
 	case bullpen.ErrUnknownTask:

@@ -57,7 +57,7 @@ func ExampleClient_OpenBatch() {
 	// running <nil>
 }
 
-// What there is to see of batches.
+// How to inspect batches.
 func ExampleClient_ListBatches() {
 	c, end := example()
 	defer end()

@@ -110,8 +110,8 @@ func ExampleClient_Status() {
 	// Output: 1.0 true 1m30s <nil>
 }
 
-// A pool of a daemon takes the place of one in this process: the code that hands
-// it tasks stays as it is.
+// A pool of a daemon replaces a pool in this process: the code that submits tasks
+// stays the same.
 func ExampleClient_Executor() {
 	c, end := example()
 	defer end()
@@ -129,8 +129,8 @@ func ExampleClient_Executor() {
 	// <nil>
 }
 
-// A handler that hands work to its own daemon and waits for it says so, by the
-// context that it calls with.
+// A handler that submits work to its own daemon and waits for it passes a context
+// from WithParent.
 func ExampleWithParent() {
 	c, end := example()
 	defer end()

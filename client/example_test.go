@@ -122,7 +122,7 @@ func ExampleNew() {
 	// Output: 01J: small picture, <nil>
 }
 
-// A job with a key is stored once, however often it is given.
+// A job with a key is stored once, however often it is enqueued.
 func ExampleClient_Enqueue() {
 	c, end := example()
 	defer end()
@@ -147,7 +147,7 @@ func ExampleClient_EnqueueAll() {
 	// <nil>
 }
 
-// Jobs come from a sequence of any length; little of it is kept.
+// Jobs come from a sequence of any length; only a few are in memory at a time.
 func ExampleClient_EnqueueSeq() {
 	c, end := example()
 	defer end()
@@ -300,7 +300,7 @@ func ExampleClient_Dead() {
 	// Output: 01J crashed <nil>
 }
 
-// Why a job died, with the last words of its worker.
+// Why a job died, with the last output of its worker.
 func ExampleClient_GetDead() {
 	c, end := example()
 	defer end()

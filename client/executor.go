@@ -18,49 +18,49 @@ import (
 	"github.com/bullpen-run/bullpen/internal/lifecycle"
 )
 
-// Overflow is what an [Executor] does with a task when as many wait as may.
+// Overflow selects what an [Executor] does with a new task when its queue is full.
 type Overflow uint8
 
 // The overflow rules.
 const (
-	// Block lets Submit wait for a place until its context ends. A task that the
-	// daemon has no place for is given to it again until then.
+	// Block makes Submit wait for a place until its context ends. If the daemon has
+	// no room for a task, the executor sends it again until the task's context ends.
 	Block Overflow = iota
-	// Reject lets Submit return bullpen.ErrOverloaded; so ends a task that the
-	// daemon has no place for.
+	// Reject makes Submit return bullpen.ErrOverloaded. A task that the daemon has no
+	// room for ends with the same error.
 	Reject
-	// DropOldest ends the task that has waited longest with bullpen.ErrOverloaded
-	// and takes the new one. A task that the daemon has no place for is given to
+	// DropOldest ends the task that has waited longest with bullpen.ErrOverloaded and
+	// accepts the new one. If the daemon has no room for a task, the executor sends
 	// it again.
 	DropOldest
 )
 
-// ExecutorConfig says what an executor is like. The zero value works.
+// ExecutorConfig configures an Executor. The zero value works.
 type ExecutorConfig struct {
-	// Durable enqueues each task as a job, which survives the death of the daemon
-	// and of this program, and is run again as Job and the pool's policy say.
-	// Otherwise tasks are ephemeral: they bypass the queue, which the pool has to
-	// allow (ephemeral: true), and run once.
+	// Durable enqueues each task as a job. The job survives a crash of the daemon or
+	// of this program, and is retried as Job and the pool's policy allow. Otherwise
+	// tasks are ephemeral: they bypass the queue and run once. The pool must allow
+	// that (ephemeral: true).
 	Durable bool
-	// Job is what durable jobs have in common: priority, policy, compensation. Its
-	// fields Task, Payload, Meta, Key, Limits, Delay, At and Deadline are not looked
-	// at, for each task has its own.
+	// Job has what durable jobs have in common: priority, policy, compensation. Its
+	// fields Task, Payload, Meta, Key, Limits, Delay, At and Deadline are ignored,
+	// because each task has its own.
 	Job Job
-	// Inflight is how many tasks are at the daemon at a time. Default 64.
+	// Inflight is the maximum number of tasks at the daemon at a time. Default 64.
 	Inflight int
-	// Queue is how many tasks wait here for one of these places. Default 1024; -1
-	// is none.
+	// Queue is the maximum number of tasks that wait here to be sent. Default 1024;
+	// -1 is none.
 	Queue int
-	// Overflow is what happens when so many wait.
+	// Overflow selects what happens when the queue is full.
 	Overflow Overflow
-	// CloseGrace is how long a task that was asked to end may take to do so; then
-	// its connection is cut, and it is lost. It should be longer than the grace of
-	// the pool. Default 10 s.
+	// CloseGrace is how long a canceled task may take to end; then its connection is
+	// cut, and the task is lost. It should be longer than the pool's grace. Default
+	// 10 s.
 	CloseGrace time.Duration
-	// Promises is what the pool is known to promise, such as that it keeps a bound
-	// of memory. The executor cannot see that, and says of itself what is said
-	// here; the daemon refuses a task with a limit that it cannot keep. Exact is
-	// never promised, for a connection may break.
+	// Promises are the guarantees that the pool is known to give, such as a memory
+	// limit. The executor cannot check them; Guarantees returns them. The daemon
+	// refuses a task with a limit that it cannot keep. Exact is never promised,
+	// because a connection may break.
 	Promises bullpen.Guarantees
 }
 
@@ -95,10 +95,10 @@ func (c ExecutorConfig) check() error {
 }
 
 // Executor runs tasks on a pool of a daemon. It keeps the contract of
-// [bullpen.Executor]: each accepted task has exactly one outcome, and that is
-// [bullpen.Lost] where the daemon had the task and its answer did not come. A task
-// whose daemon cannot be reached at all never starts: after [Config.Retries] tries
-// it ends with an error that wraps [ErrUnreachable] and [bullpen.ErrStart].
+// [bullpen.Executor]: each accepted task has exactly one outcome. The outcome is
+// [bullpen.Lost] if the daemon had the task but its answer did not arrive. If the
+// daemon cannot be reached, the task never starts: after [Config.Retries] retries it
+// ends with an error that wraps [ErrUnreachable] and [bullpen.ErrStart].
 type Executor struct {
 	client *Client
 	pool   string
@@ -106,35 +106,36 @@ type Executor struct {
 	way    way
 
 	state    lifecycle.Machine[executorState]
-	stopping chan struct{} // closed by Stop and Close: what has not started fails
-	idle     chan struct{} // closed when an ending has begun and nothing is left
+	stopping chan struct{} // closed by Stop and Close; then tasks that have not started fail
+	idle     chan struct{} // closed when the executor has shut down
 	room     bullpen.RoomSignal
 
 	mu sync.Mutex
-	// active counts the places that are taken. It may exceed Inflight by what
-	// tasks in hand hand in themselves. +checklocks:mu
+	// active is the number of places taken. It can exceed Inflight, because tasks in
+	// hand can submit tasks of their own. +checklocks:mu
 	active  int
-	hand    map[string]*run // those that have a place, by id; +checklocks:mu
+	hand    map[string]*run // tasks that have a place, by id; +checklocks:mu
 	waiting list.List       // *run; +checklocks:mu
-	telling int             // tasks that waited and are being told that they never started; +checklocks:mu
-	cut     []string        // tasks whose connection was cut by Close; +checklocks:mu
-	aborted int             // tasks that Close has ended; +checklocks:mu
-	unsent  int             // tasks that Stop or Close has ended before the daemon took them; +checklocks:mu
-	blocked list.List       // *run whose Submit waits; +checklocks:mu
+	telling int             // tasks that left the queue unstarted and whose callback has not returned; +checklocks:mu
+	cut     []string        // tasks whose connection Close cut; +checklocks:mu
+	aborted int             // tasks that Close aborted; +checklocks:mu
+	unsent  int             // tasks that Stop or Close ended before the daemon took them; +checklocks:mu
+	blocked list.List       // *run whose Submit is blocked; +checklocks:mu
 }
 
-// way is how tasks get to the daemon.
+// way is a way to run tasks at the daemon: durable or ephemeral.
 type way interface {
-	// id makes an id for a task, which may have one of its own.
+	// id returns a unique id for a task; own is the task's own id, if any.
 	id(own string) string
-	// try gives the task to the daemon once and waits for its end.
+	// try sends the task to the daemon once and waits for its end.
 	try(ctx context.Context, r *run, s *sending) (bullpen.Result, error)
-	// withdraw asks the daemon once to end the task; true says that it will.
+	// withdraw asks the daemon once to cancel the task; it returns true if the daemon
+	// will.
 	withdraw(ctx context.Context, r *run) bool
 }
 
-// Executor returns an executor for a pool. It asks the daemon for nothing before
-// the first task.
+// Executor returns an executor for a pool. It does not contact the daemon before the
+// first task.
 func (c *Client) Executor(pool string, config ExecutorConfig) (*Executor, error) {
 	if err := config.check(); err != nil {
 		return nil, err
@@ -153,14 +154,14 @@ func (c *Client) Executor(pool string, config ExecutorConfig) (*Executor, error)
 	return e, nil
 }
 
-// Submit hands t over, as bullpen.Executor says. The task travels with its payload,
-// metadata and limits, and the deadline of ctx; keys of Meta that begin with
-// "bullpen." stay here.
+// Submit submits t, as described in bullpen.Executor. It sends the task's payload,
+// metadata and limits, and the deadline of ctx. Metadata keys that begin with
+// "bullpen." are not sent.
 //
-// A task that is handed in with the context of a task that this executor has in
-// hand (see [WithParent]) never waits here behind others, for its parent would wait
-// with it: it goes to the daemon at once, or is refused with [ErrNested] when
-// Inflight such tasks do already.
+// If ctx belongs to a task that this executor is running (see [WithParent]), t does
+// not wait in the executor's queue, where it could wait for its own parent. It goes
+// to the daemon at once, or fails with [ErrNested] if Inflight such tasks are already
+// there.
 func (e *Executor) Submit(ctx context.Context, t bullpen.Task, done func(bullpen.Result, error)) error {
 	r, err := e.newRun(ctx, &t, done)
 	if err != nil {
@@ -168,12 +169,12 @@ func (e *Executor) Submit(ctx context.Context, t bullpen.Task, done func(bullpen
 	}
 	has, err := e.admit(r)
 	if err == nil && has {
-		go e.work(r) // ends when no task waits for its place; the endings wait for it
+		go e.work(r) // ends when no task waits for its place; Drain, Stop and Close wait for it
 	}
 	return err
 }
 
-// Execute hands t over and waits for its outcome.
+// Execute submits t and waits for its outcome.
 func (e *Executor) Execute(ctx context.Context, t bullpen.Task) (bullpen.Result, error) {
 	var res bullpen.Result
 	var end error
@@ -189,17 +190,18 @@ func (e *Executor) Execute(ctx context.Context, t bullpen.Task) (bullpen.Result,
 	if err != nil {
 		return bullpen.Result{}, err
 	}
-	if has { // no other goroutine is needed for it
+	if has { // run it in this goroutine
 		e.perform(r)
 		if next := e.release(r); next != nil {
-			go e.work(next) // as in Submit
+			go e.work(next) // ends as in Submit
 		}
 	}
 	<-told
 	return res, end
 }
 
-// move moves a task on. Only who owns it calls, so a refused move is a fault here.
+// move changes a task's state. Only the task's owner calls it, so an invalid move is
+// a bug.
 func (e *Executor) move(r *run, to runState) {
 	if _, err := r.state.MoveAny(to); err != nil {
 		e.client.log.Error("a task of an executor made a move that it may not make", slog.Any("error", err))
@@ -219,7 +221,7 @@ func (e *Executor) newRun(ctx context.Context, t *bullpen.Task, done func(bullpe
 	return r, nil
 }
 
-// work performs a task, and then those that wait for its place.
+// work runs a task, and then the tasks that take over its place.
 func (e *Executor) work(r *run) {
 	for r != nil {
 		e.perform(r)
@@ -227,7 +229,7 @@ func (e *Executor) work(r *run) {
 	}
 }
 
-// perform runs a task that has a place, and tells its outcome.
+// perform runs a task that has a place, and calls its callback with the outcome.
 func (e *Executor) perform(r *run) {
 	res, err := e.drive(r)
 	if r.unwatch != nil {
@@ -238,7 +240,8 @@ func (e *Executor) perform(r *run) {
 	r.done(res, err)
 }
 
-// drive gives a task to the daemon, again while the daemon has no place for it.
+// drive sends a task to the daemon, and again as long as the daemon has no room for
+// it.
 func (e *Executor) drive(r *run) (bullpen.Result, error) {
 	for n := 0; ; n++ {
 		res, err := e.client.attempt(r.ctx, e.way, r, e.config.CloseGrace)
@@ -256,8 +259,9 @@ func (e *Executor) drive(r *run) (bullpen.Result, error) {
 	}
 }
 
-// never is the error of a task that the daemon did not take. ErrClosed says that
-// this executor takes no more; a daemon that stops may be back in a moment.
+// never returns the error of a task that the daemon did not accept. ErrClosed is
+// reserved for this executor's end: a daemon that stops may soon be back, so its
+// answer becomes ErrUnreachable.
 func (e *Executor) never(r *run, no *Error) error {
 	select {
 	case <-e.stopping:
@@ -272,7 +276,7 @@ func (e *Executor) never(r *run, no *Error) error {
 	return r.never(no)
 }
 
-// persists reports whether a task that the daemon did not take is given to it again.
+// persists reports whether a task that the daemon did not accept is sent again.
 func (e *Executor) persists(no *Error, n int) bool {
 	if no.Cause == "overloaded" || no.Cause == "rate" || no.Cause == "full" {
 		return e.config.Overflow != Reject
@@ -280,8 +284,8 @@ func (e *Executor) persists(no *Error, n int) bool {
 	return n < e.client.config.Retries
 }
 
-// Capacity tells how many more tasks can go to the daemon now. It does not know how
-// many workers are free there.
+// Capacity returns how many more tasks can be sent to the daemon now. It does not
+// know how many workers there are idle.
 func (e *Executor) Capacity() int {
 	if e.state.State() != executorOpen {
 		return 0
@@ -291,8 +295,8 @@ func (e *Executor) Capacity() int {
 	return max(0, e.config.Inflight-e.active)
 }
 
-// Room returns a channel that is closed as soon as Capacity is above 0, and when the
-// executor begins to end; see [bullpen.RoomNotifier].
+// Room returns a channel that is closed as soon as Capacity is above 0, or when the
+// executor begins to shut down; see [bullpen.RoomNotifier].
 func (e *Executor) Room() <-chan struct{} {
 	c := e.room.Next()
 	if e.Capacity() > 0 || e.state.State() != executorOpen {
@@ -313,7 +317,7 @@ func (e *Executor) Guarantees() bullpen.Guarantees {
 	return g
 }
 
-// ids makes ids that no other program makes.
+// ids generates ids that are unique across programs.
 type ids struct {
 	prefix string
 	number atomic.Uint64
@@ -324,11 +328,11 @@ func newIDs() ids {
 	return ids{prefix: rand.Text()[:enough] + "-"}
 }
 
-// longestOwn is how much of a task's own id goes into the one it gets here.
+// longestOwn is the longest own id of a task that becomes part of the generated id.
 const longestOwn = 32
 
-// id makes an id. It has the task's own in it, where that may stand in one, so that
-// it is found in the daemon's log.
+// id generates an id. It includes own, if that is short and of plain characters, so
+// that the task can be found in the daemon's log.
 func (i *ids) id(own string) string {
 	var b [64]byte
 	out := append(b[:0], i.prefix...)

@@ -13,47 +13,48 @@ import (
 	"time"
 )
 
-// EventKind says what an [Event] tells.
+// EventKind is the kind of an [Event].
 type EventKind string
 
 // The kinds of events.
 const (
-	// StateChanged: the job is in another state.
+	// StateChanged: the job entered another state.
 	StateChanged EventKind = "state"
-	// Progressed: the handler told how far it is.
+	// Progressed: the handler reported progress.
 	Progressed EventKind = "progress"
 	// Logged: the handler logged or printed a line.
 	Logged EventKind = "log"
-	// Ended: the job has ended. It is the last event.
+	// Ended: the job has ended. This is the last event.
 	Ended EventKind = "end"
-	// Missed: events are missing here, which the daemon kept no more.
+	// Missed: events are missing here, because the daemon no longer kept them.
 	Missed EventKind = "missed"
 )
 
-// Event is one thing that happens to a job.
+// Event is an event of a job.
 type Event struct {
-	// ID says where in the story of the job the event stands; [Client.Follow] goes
-	// on behind it. It is empty of a Missed event.
+	// ID is the position of the event; pass it to [Client.Follow] to continue after
+	// the event. It is empty for Missed.
 	ID   string
 	Kind EventKind
-	// State and Attempt are of StateChanged.
+	// State and Attempt are set for StateChanged.
 	State   State
 	Attempt int
-	// Fraction and Note are of Progressed.
+	// Fraction and Note are set for Progressed.
 	Fraction float64
 	Note     string
-	// Line is of Logged.
+	// Line is set for Logged.
 	Line Line
-	// Job is of Ended.
+	// Job is set for Ended.
 	Job *Info
-	// Text says what is missing, of Missed.
+	// Text is set for Missed, and describes what is missing.
 	Text string
 }
 
-// Follow yields what happens to a job, from its beginning as far as that is kept,
-// or behind the event with the id after, until the job has ended. Broken
-// connections are made again, and each event is yielded once. An error ends it:
-// the job is not known, or the daemon does not answer after Config.Retries tries.
+// Follow yields the events of a job until the job has ended. It begins after the
+// event with the id after, or, if after is empty, with the oldest event that is kept.
+// Follow reconnects after a broken connection, and yields each event once. It stops
+// after an error: the job is unknown, or the daemon did not answer after
+// Config.Retries retries.
 func (c *Client) Follow(ctx context.Context, id, after string) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		f := follower{client: c, id: id, last: after, yield: yield}
@@ -75,25 +76,25 @@ func (c *Client) Follow(ctx context.Context, id, after string) iter.Seq2[Event, 
 	}
 }
 
-// follower is one run of Follow.
+// follower is the state of one call of Follow.
 type follower struct {
 	client *Client
 	id     string
-	last   string // the id of the last event that was yielded
-	seen   int    // events that were yielded
-	state  Event  // the last that told a state
-	said   Event  // the last that told progress
+	last   string // id of the last event yielded
+	seen   int    // number of events yielded
+	state  Event  // last StateChanged
+	said   Event  // last Progressed
 	yield  func(Event, error) bool
 }
 
-// silence is how long a stream of events may say nothing; the daemon says
-// something every 15 s.
+// silence is how long a stream of events may be silent before it counts as broken;
+// the daemon sends something every 15 s.
 const silence = time.Minute
 
 var errSilent = errors.New("the daemon has said nothing for " + silence.String())
 
-// once follows until the connection breaks. end says that there is no more to
-// yield.
+// once follows the job until the connection breaks; end reports that nothing is left
+// to yield.
 func (f *follower) once(ctx context.Context) (end bool, err error) {
 	bounded, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -109,7 +110,7 @@ func (f *follower) once(ctx context.Context) (end bool, err error) {
 	if err != nil {
 		return false, broken(ctx, bounded, sent, err)
 	}
-	if response.StatusCode == http.StatusNoContent { // the end was seen
+	if response.StatusCode == http.StatusNoContent { // the caller already has the last event
 		response.Body.Close()
 		return true, nil
 	}
@@ -122,7 +123,7 @@ func (f *follower) once(ctx context.Context) (end bool, err error) {
 	for {
 		next, err := in.next()
 		if errors.Is(err, io.EOF) {
-			err = io.ErrUnexpectedEOF // a story ends with its end
+			err = io.ErrUnexpectedEOF // a complete stream ends with an Ended event
 		}
 		if errors.Is(err, ErrTooLarge) {
 			return false, err
@@ -139,9 +140,9 @@ func (f *follower) once(ctx context.Context) (end bool, err error) {
 	}
 }
 
-// tell yields one event; end says that it was the last one or that the consumer has
-// left. An event that may have come before is left out if it says nothing new: the
-// daemon tells the state of things anew to who comes again.
+// tell yields one event; end reports that it was the last one, or that the consumer
+// left the loop. After a reconnection the daemon repeats the current state, so tell
+// skips an event that may have been yielded before and brings nothing new.
 func (f *follower) tell(next frame, again bool) (end bool, err error) {
 	event, ok, err := readEvent(next)
 	if err != nil || !ok {
@@ -173,7 +174,7 @@ func (f *follower) tell(next frame, again bool) (end bool, err error) {
 
 const eventStream = "text/event-stream"
 
-// streams checks that an answer is a stream of events, or reads why it is not.
+// streams returns nil if the answer is a stream of events, and its error otherwise.
 func streams(response *http.Response, most int64) error {
 	kind, _, _ := strings.Cut(response.Header.Get("Content-Type"), ";")
 	if response.StatusCode == http.StatusOK && strings.TrimSpace(kind) == eventStream {
@@ -186,10 +187,12 @@ func streams(response *http.Response, most int64) error {
 	return readProblem(response.StatusCode, response.Header, body)
 }
 
-// readEvent reads one event of a job. One that this package does not know is none.
+// readEvent decodes one event of a job; ok is false for a kind that this package does
+// not know.
 func readEvent(f frame) (e Event, ok bool, err error) {
 	if f.comment {
-		// "gap" begins the comment that says so; the others keep the stream alive.
+		// A comment that begins with "gap" reports missing events; other comments
+		// keep the stream alive.
 		text := string(f.data)
 		return Event{Kind: Missed, Text: text}, strings.HasPrefix(text, "gap"), nil
 	}
@@ -229,7 +232,7 @@ type wireProgress struct {
 	Note     string  `json:"note"`
 }
 
-// place is where an event stands: "<attempt>.<n>".
+// place is the position of an event: "<attempt>.<n>".
 type place struct{ attempt, n uint64 }
 
 func parsePlace(id string) (place, bool) {

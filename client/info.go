@@ -8,8 +8,7 @@ import (
 	"github.com/bullpen-run/bullpen"
 )
 
-// Info is what there is to know of a job. Fields that the daemon did not tell are
-// zero.
+// Info describes a job. Fields that the daemon did not send are zero.
 type Info struct {
 	ID       string   `json:"id"`
 	Pool     string   `json:"pool"`
@@ -17,73 +16,77 @@ type Info struct {
 	State    State    `json:"state"`
 	Key      string   `json:"key"`
 	Priority Priority `json:"priority"`
-	// Enqueued, At (when it may start, if it waits for a time) and Deadline.
+	// Enqueued is when the job was stored. At is when it may start, if it waits for a
+	// time.
 	Enqueued time.Time         `json:"enqueued"`
 	At       time.Time         `json:"at"`
 	Deadline time.Time         `json:"deadline"`
 	Meta     map[string]string `json:"meta"`
-	// Attempts counts those that started, Crashes those of them that killed their
-	// worker; History has the last of them.
+	// Attempts is the number of attempts that started, and Crashes the number of
+	// those that killed their worker. History has the most recent attempts.
 	Attempts int       `json:"attempts"`
 	Crashes  int       `json:"crashes"`
 	History  []Attempt `json:"history"`
-	// Node and Worker say who runs it or ran it last.
+	// Node and Worker are the node and the worker that run the job or ran it last.
 	Node   string `json:"node"`
 	Worker string `json:"worker"`
-	// Progress is from 0 to 1, as the handler last told, with its note; Lines are
+	// Progress, from 0 to 1, and Note are what the handler last reported. Lines are
 	// the last lines that it logged or printed.
 	Progress float64 `json:"progress"`
 	Note     string  `json:"note"`
 	Lines    []Line  `json:"lines"`
-	// Ended, Reason, Error, Failure and Stats are of a job that has ended. Error
-	// says on one line why it did not end well, Failure how its last attempt ended.
+	// Ended, Reason, Error, Failure and Stats are set once the job has ended. Error
+	// is the reason it did not end well, on one line; Failure is the error of its
+	// last attempt.
 	Ended   time.Time          `json:"ended"`
 	Reason  Reason             `json:"reason"`
 	Error   string             `json:"error"`
 	Outcome bullpen.Outcome    `json:"-"`
 	Failure *bullpen.TaskError `json:"-"`
 	Stats   bullpen.Stats      `json:"-"`
-	// PayloadSize and ResultSize are in bytes. Payload is of a dead job only, from
-	// [Client.GetDead].
+	// PayloadSize and ResultSize are in bytes. Payload is set only for a dead job
+	// from [Client.GetDead].
 	PayloadSize int64  `json:"payload_size"`
 	ResultSize  int64  `json:"result_size"`
 	Payload     []byte `json:"payload_base64"`
-	// Parent is the dead job that this one tries again or is told of, or the job that
-	// it compensates.
+	// Parent is the job that caused this one: the dead job that it retries or buries,
+	// or the job that it compensates.
 	Parent string `json:"parent"`
 	// Compensate, Bury and Group are as in Job.
 	Compensate string `json:"compensate"`
 	Bury       string `json:"bury"`
-	// Schedule is the name of the schedule that has enqueued the job, and Tick the
-	// moment it is for.
+	// Schedule is the name of the schedule that enqueued the job, and Tick the tick
+	// that it was enqueued for.
 	Schedule string    `json:"schedule"`
 	Tick     time.Time `json:"tick"`
-	// Chain is the first job of the chain that this one belongs to: number Link of
-	// Links. Next is the job that followed it. Empty and 0: it is in none.
+	// Chain is the first job of the chain that contains this one, which is number
+	// Link of Links. Next is the job that followed it. All are zero if the job is in
+	// no chain.
 	Chain string `json:"chain"`
 	Link  int    `json:"link"`
 	Links int    `json:"links"`
 	Next  string `json:"next"`
-	// Batch is the batch that it is a member of, with its Index there.
+	// Batch is the id of the batch that the job is a member of, and Index its number
+	// there.
 	Batch string `json:"batch"`
 	Index int    `json:"index"`
 	Group string `json:"group"`
-	// Raw is the job as the daemon gave it, in JSON.
+	// Raw is the job as the daemon returned it, in JSON.
 	Raw json.RawMessage `json:"-"`
 }
 
-// Attempt is one handing of a job to a worker.
+// Attempt is one attempt to run a job.
 type Attempt struct {
-	// Number counts the attempts of the job that started, from 1.
+	// Number counts the job's started attempts, from 1.
 	Number  int             `json:"number"`
 	Outcome bullpen.Outcome `json:"-"`
 	Ended   time.Time       `json:"ended"`
 	Ran     time.Duration   `json:"-"`
 	Node    string          `json:"node"`
 	Worker  string          `json:"worker"`
-	// Error says why it failed, in one line.
+	// Error is why the attempt failed, on one line.
 	Error string `json:"error"`
-	// Signal and ExitCode are of a worker that died; ExitCode is -1 otherwise.
+	// Signal and ExitCode are set if the worker died; otherwise ExitCode is -1.
 	Signal     string `json:"signal"`
 	ExitCode   int    `json:"exit_code"`
 	PeakMemory int64  `json:"peak_memory"`
@@ -92,8 +95,8 @@ type Attempt struct {
 // Line is one line that a task logged or printed.
 type Line = bullpen.LogLine
 
-// Err returns how the job ended: nil for one that ended well or has not ended,
-// otherwise an [*EndError].
+// Err returns nil if the job ended well or has not ended, and an [*EndError]
+// otherwise.
 func (i *Info) Err() error {
 	if !i.State.Ended() || i.State == Done {
 		return nil
@@ -101,8 +104,8 @@ func (i *Info) Err() error {
 	return &EndError{ID: i.ID, Outcome: i.Outcome, Reason: i.Reason, Attempts: i.Attempts, Task: i.Failure, Message: i.Error}
 }
 
-// UnmarshalJSON reads a job as the daemon gives it. A field that a newer daemon
-// has besides is left to Raw.
+// UnmarshalJSON decodes a job from the daemon's JSON. Fields that only a newer daemon
+// has are left to Raw.
 func (i *Info) UnmarshalJSON(text []byte) error {
 	type plain Info
 	wire := struct {
@@ -130,7 +133,7 @@ func (i *Info) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// UnmarshalJSON reads an attempt as the daemon gives it.
+// UnmarshalJSON decodes an attempt from the daemon's JSON.
 func (a *Attempt) UnmarshalJSON(text []byte) error {
 	type plain Attempt
 	a.ExitCode = -1
@@ -146,54 +149,58 @@ func (a *Attempt) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// Filter says which jobs to list.
+// Filter selects the jobs to list.
 type Filter struct {
-	// Pool and Task select by these; empty is all.
+	// Pool and Task select by pool and task; empty selects all.
 	Pool, Task string
-	// Group, Schedule and Batch select by these; empty is all. Batch is an id.
+	// Group, Schedule and Batch select by group, schedule and batch id; empty selects
+	// all.
 	Group, Schedule, Batch string
-	// State selects by state; empty is all. It is not looked at for dead jobs.
+	// State selects by state; empty selects all. It is ignored for dead jobs.
 	State State
-	// Reason and Outcome select dead jobs by why and how they died; empty is all.
+	// Reason and Outcome select dead jobs by reason and outcome; empty selects all.
 	Reason  Reason
 	Outcome string
-	// Cause selects dead jobs by what they died of, as [Client.DeadCauses] tells it.
+	// Cause selects dead jobs by cause, as returned by [Client.DeadCauses].
 	Cause string
-	// Search selects jobs that have this text in their id, task, key, group or, once they
+	// Search selects jobs with this text in their id, task, key, group or, once they
 	// have ended, error.
 	Search string
-	// Since and Before select by when the job ended, or was enqueued if it has not.
+	// Since and Before select by when the job ended, or was enqueued if it has not
+	// ended.
 	Since, Before time.Time
-	// Newest lists the last ones first.
+	// Newest lists the newest jobs first.
 	Newest bool
-	// Limit is the most jobs of one page; 0 is the daemon's default. For
-	// [Client.RetryDeadAll] and what else is done to many jobs it is the most of them.
+	// Limit is the maximum number of jobs on a page; 0 is the daemon's default. For
+	// [Client.RetryDeadAll] and the other bulk operations it is the maximum number of
+	// jobs.
 	Limit int
-	// After goes on behind [Page.Next] or [Swept.Next]; empty begins.
+	// After continues a list: it is the [Page.Next] or [Swept.Next] returned before.
+	// Empty starts at the beginning.
 	After string
-	// All lets RetryDeadAll, RemoveDeadAll and CancelAll take all jobs, which they
-	// otherwise do for a selection only.
+	// All makes RetryDeadAll, RemoveDeadAll and CancelAll apply to all jobs; without
+	// it they require a selection.
 	All bool
 }
 
-// Page is a part of a list.
+// Page is one page of a list of jobs.
 type Page struct {
 	Jobs []Info `json:"jobs"`
-	// Next is for [Filter.After]; empty says that this was the last page.
+	// Next is the [Filter.After] of the next page; empty on the last page.
 	Next string `json:"next"`
 }
 
-// Swept is what became of jobs that were retried, removed or canceled together.
+// Swept is the result of retrying, removing or canceling many jobs.
 type Swept struct {
-	// Count is how many it was done to.
+	// Count is the number of jobs that were retried, removed or canceled.
 	Count int `json:"count"`
-	// Failed has those that it was not done to, with the reason.
+	// Failed lists the jobs for which that failed, with the reason.
 	Failed []struct {
 		ID    string `json:"id"`
 		Error string `json:"error"`
 	} `json:"failed"`
-	// More says that there are more than one call does; Next is for [Filter.After] of
-	// another that goes on behind those that this one has looked at.
+	// More reports that jobs are left; call again with Next as [Filter.After] to
+	// continue after the jobs examined so far.
 	More bool   `json:"more"`
 	Next string `json:"next,omitempty"`
 }

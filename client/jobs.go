@@ -9,14 +9,14 @@ import (
 	"github.com/bullpen-run/bullpen"
 )
 
-// Wait waits for the end of a job, however long it takes, and returns its result.
-// A job that did not end well gives an [*EndError]. The end of ctx ends the
-// waiting, not the job.
+// Wait waits for the end of a job, without a time limit of its own, and returns the
+// job's result. A job that did not end well yields an [*EndError]. If ctx ends, Wait
+// returns but the job continues.
 func (c *Client) Wait(ctx context.Context, id string) (bullpen.Result, error) {
 	return c.wait(ctx, id, nil)
 }
 
-// wait waits with the header of a submission, which names the parent.
+// wait is Wait with the header of a submission, which names the parent.
 func (c *Client) wait(ctx context.Context, id string, header http.Header) (bullpen.Result, error) {
 	r := call{method: http.MethodGet, path: jobPath(id, "/result"), header: header, wait: c.config.Wait, again: true}
 	var q query
@@ -35,8 +35,8 @@ func (c *Client) wait(ctx context.Context, id string, header http.Header) (bullp
 	}
 }
 
-// Result returns the result of a job that has ended. One that has not gives
-// [ErrNotEnded]; one that did not end well an [*EndError].
+// Result returns the result of a job that has ended. It returns [ErrNotEnded] if the
+// job has not ended, and an [*EndError] if it did not end well.
 func (c *Client) Result(ctx context.Context, id string) (bullpen.Result, error) {
 	a, err := c.do(ctx, call{method: http.MethodGet, path: jobPath(id, "/result"), again: true})
 	switch {
@@ -49,7 +49,7 @@ func (c *Client) Result(ctx context.Context, id string) (bullpen.Result, error) 
 	}
 }
 
-// Get returns what is known of a job.
+// Get returns the current state of a job.
 func (c *Client) Get(ctx context.Context, id string) (*Info, error) {
 	i := new(Info)
 	if err := c.getJSON(ctx, jobPath(id, ""), "", i); err != nil {
@@ -58,7 +58,7 @@ func (c *Client) Get(ctx context.Context, id string) (*Info, error) {
 	return i, nil
 }
 
-// Payload returns the input of a job, while it is kept; then [ErrPayloadGone].
+// Payload returns the input of a job, or [ErrPayloadGone] if it is no longer kept.
 func (c *Client) Payload(ctx context.Context, id string) ([]byte, error) {
 	a, err := c.do(ctx, call{method: http.MethodGet, path: jobPath(id, "/payload"), again: true})
 	if err != nil {
@@ -74,13 +74,13 @@ func (c *Client) List(ctx context.Context, f Filter) (Page, error) {
 	return p, err
 }
 
-// Jobs yields all jobs that f selects, and reads one page after the other. An
-// error ends it.
+// Jobs yields all jobs that f selects, reading page after page. It stops after an
+// error.
 func (c *Client) Jobs(ctx context.Context, f Filter) iter.Seq2[Info, error] {
 	return pages(f, func(f Filter) (Page, error) { return c.List(ctx, f) })
 }
 
-// pages yields the jobs of one page after the other.
+// pages yields the jobs of page after page.
 func pages(f Filter, list func(Filter) (Page, error)) iter.Seq2[Info, error] {
 	return func(yield func(Info, error) bool) {
 		for {
@@ -105,8 +105,8 @@ func pages(f Filter, list func(Filter) (Page, error)) iter.Seq2[Info, error] {
 	}
 }
 
-// Cancel takes a job back, whether it waits or runs, and returns it. One that has
-// ended gives [ErrEnded].
+// Cancel cancels a job, waiting or running, and returns it. It returns [ErrEnded] if
+// the job has ended.
 func (c *Client) Cancel(ctx context.Context, id string) (*Info, error) {
 	i := new(Info)
 	err := c.callJSON(ctx, call{method: http.MethodPost, path: jobPath(id, "/cancel")}, nil, i)
@@ -116,19 +116,20 @@ func (c *Client) Cancel(ctx context.Context, id string) (*Info, error) {
 	return i, nil
 }
 
-// Retry enqueues a job that has ended again, as a new job with attempts of its own. One
-// that has not gives [ErrNotEnded], one whose payload is not kept [ErrPayloadGone].
+// Retry enqueues an ended job again, as a new job with a fresh count of attempts. It
+// returns [ErrNotEnded] if the job has not ended, and [ErrPayloadGone] if its payload
+// is no longer kept.
 func (c *Client) Retry(ctx context.Context, id string) (Ref, error) {
 	var ref Ref
 	err := c.callJSON(ctx, call{method: http.MethodPost, path: jobPath(id, "/retry")}, nil, &ref)
 	return ref, enqueueError(err)
 }
 
-// RunEphemeral runs a task on a pool's workers without the durable queue, where the
-// pool allows it, and waits for its end. Errors are as from an executor: a
-// [*bullpen.TaskError] says that the task started, any other that it never did.
-// When ctx ends the task is canceled. Whoever has many such tasks uses
-// [Client.Executor], which bounds how many are under way.
+// RunEphemeral runs a task on a pool's workers, bypassing the durable queue, and
+// waits for its end. The pool must allow it. Errors are as from an executor: a
+// [*bullpen.TaskError] means that the task started, any other error that it never
+// did. When ctx ends the task is canceled. To run many such tasks use
+// [Client.Executor], which bounds how many are in flight.
 func (c *Client) RunEphemeral(ctx context.Context, pool string, t bullpen.Task) (bullpen.Result, error) {
 	if ctx.Err() != nil {
 		return bullpen.Result{}, context.Cause(ctx)

@@ -14,20 +14,20 @@ import (
 	"time"
 )
 
-// lines are connections over which small requests go in the goroutine of their
-// caller: written by one call of the system and read by another. net/http hands
-// each request to a goroutine that writes and each answer back from one that
-// reads, which costs about as much processor again. Everything else goes by
-// net/http: TLS, large bodies, streams, connections that the user makes.
+// lines is a pool of connections for small requests. The caller's goroutine sends the
+// request with one system call and reads the answer with another. net/http would pass
+// the request to a writing goroutine and the answer back from a reading one, which
+// roughly doubles the processor time. net/http handles everything else: TLS, large
+// bodies, streams, and connections made by Config.Dial.
 type lines struct {
 	dial  func(ctx context.Context, network, address string) (net.Conn, error)
 	to    string // host and port
-	most  int    // idle connections that are kept
-	begin []byte // of the headers of each request
+	most  int    // maximum number of idle connections
+	begin []byte // header bytes that each request begins with
 
 	mu    sync.Mutex
-	idle  []*line     // the last one used is the last; +checklocks:mu
-	timer *time.Timer // closes what was idle for too long, nil while there is nothing; +checklocks:mu
+	idle  []*line     // most recently used last; +checklocks:mu
+	timer *time.Timer // closes connections idle for too long; nil while none is idle; +checklocks:mu
 }
 
 func (c *Client) newLines(dial func(ctx context.Context, network, address string) (net.Conn, error)) *lines {
@@ -40,25 +40,25 @@ func (c *Client) newLines(dial func(ctx context.Context, network, address string
 	return &lines{dial: dial, to: net.JoinHostPort(c.base.Hostname(), port), most: c.config.Connections, begin: begin.Bytes()}
 }
 
-// line is one connection, of one goroutine at a time.
+// line is one connection. One goroutine uses it at a time.
 type line struct {
 	net.Conn
 
 	in      *bufio.Reader
-	left    int64 // bytes that may be read
+	left    int64 // bytes that may still be read
 	since   time.Time
 	reused  bool
-	request []byte // is written, and kept for the next one
+	request []byte // buffer for the request, reused
 }
 
 const (
 	longestIdle = 30 * time.Second
-	// restsFor is how long a connection may have been idle to be used without a
-	// look whether the daemon has closed it.
+	// restsFor is how long a connection may have been idle to be reused without
+	// checking whether the daemon has closed it.
 	restsFor = time.Millisecond
 )
 
-// Read reads no more than is allowed.
+// Read reads at most l.left bytes in total.
 func (l *line) Read(p []byte) (int, error) {
 	if l.left <= 0 {
 		return 0, errors.New("the headers of the answer are too long")
@@ -68,10 +68,10 @@ func (l *line) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// end closes a connection that is of no more use.
+// end closes a connection that is no longer usable.
 func (l *line) end() { l.Close() } //nolint:errcheck // what was sent over it has been answered, or is lost
 
-// take returns a connection that is idle, or makes one.
+// take returns an idle connection, or makes one.
 func (s *lines) take(ctx context.Context) (*line, error) {
 	for {
 		s.mu.Lock()
@@ -99,7 +99,7 @@ func (s *lines) take(ctx context.Context) (*line, error) {
 	return l, nil
 }
 
-// give keeps a connection for the next request.
+// give returns a connection to the pool.
 func (s *lines) give(l *line) {
 	const largest = 32 << 10
 	if cap(l.request) > largest {
@@ -118,7 +118,7 @@ func (s *lines) give(l *line) {
 	}
 }
 
-// prune closes what was idle for too long.
+// prune closes connections that were idle for too long.
 func (s *lines) prune() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -135,7 +135,7 @@ func (s *lines) prune() {
 	}
 }
 
-// close closes what is idle.
+// close closes all idle connections.
 func (s *lines) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -149,7 +149,7 @@ func (s *lines) close() {
 	s.idle = nil
 }
 
-// fits reports whether a request may go over a line.
+// fits reports whether a request can be sent over a line.
 func (c *Client) fits(r *call) bool {
 	return c.lines != nil && (r.body == nil || r.body.size <= copied)
 }
@@ -175,12 +175,12 @@ func (c *Client) direct(ctx context.Context, r call, sent *sending) (*answer, er
 		if err == nil || written || !l.reused || ctx.Err() != nil {
 			return a, err
 		}
-		sent.begun.Store(before) // nothing was written: the daemon had closed the connection
+		sent.begun.Store(before) // nothing was sent: the daemon had closed the connection
 	}
 }
 
-// over sends a request over l and reads its answer. written says that the daemon may
-// have seen it, keep that the connection can be used again.
+// over sends a request over l and reads its answer. written reports that the daemon
+// may have seen the request, keep that the connection can be reused.
 func (c *Client) over(ctx context.Context, l *line, r call) (a *answer, written, keep bool, err error) {
 	if ctx.Done() != nil {
 		stop := context.AfterFunc(ctx, func() { l.SetDeadline(time.Unix(1, 0)) }) //nolint:errcheck // a connection that is closed needs no deadline
@@ -203,7 +203,8 @@ func (c *Client) over(ctx context.Context, l *line, r call) (a *answer, written,
 	return &answer{response.StatusCode, response.Header, body}, true, keep, nil
 }
 
-// response reads the head of an answer; what may come before it is left out.
+// response reads the status line and headers of an answer, and skips informational
+// (1xx) ones.
 func (l *line) response() (*http.Response, error) {
 	for {
 		l.left = mostHeader

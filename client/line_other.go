@@ -4,7 +4,8 @@ package client
 
 import "net"
 
-// Connections cannot be looked at here without waiting, so net/http does all.
+// This platform cannot check a connection without blocking, so net/http handles all
+// requests.
 const hasLines = false
 
 func quiet(net.Conn) bool { return false }

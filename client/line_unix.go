@@ -8,11 +8,11 @@ import (
 	"syscall"
 )
 
-// hasLines says that connections can be looked at here.
+// hasLines reports that connections can be checked without blocking.
 const hasLines = true
 
-// quiet reports whether a connection is open and nothing has come over it: whether
-// the other side has closed it cannot be seen by writing.
+// quiet reports whether a connection is open and has no unread data. A write would
+// not show that the other side has closed it.
 func quiet(c net.Conn) bool {
 	raw, ok := c.(syscall.Conn)
 	if !ok {

@@ -9,46 +9,49 @@ import (
 	"time"
 )
 
-// Overview is what all pools of a daemon look like at one time.
+// Overview is a snapshot of all pools of a daemon.
 type Overview struct {
 	Now   time.Time `json:"now"`
 	Pools []PoolNow `json:"pools"`
-	// Totals has the sums over all pools, and durations of all together.
+	// Totals has the sums over all pools, and the durations of all their jobs
+	// together.
 	Totals PoolNow `json:"totals"`
-	// Scheduled is how many jobs of all pools wait for their time.
+	// Scheduled is the number of jobs, in all pools, that wait for their start time.
 	Scheduled int `json:"scheduled"`
-	// Raw is all that the daemon said, in JSON.
+	// Raw is the daemon's complete answer, in JSON.
 	Raw json.RawMessage `json:"-"`
 }
 
-// PoolNow is what one pool looks like.
+// PoolNow is a snapshot of one pool.
 type PoolNow struct {
 	Name string `json:"name"`
 	// State and Error are as in [Pool].
 	State  string `json:"state"`
 	Paused bool   `json:"paused"`
 	Error  string `json:"error"`
-	// Waiting jobs could start, Taken ones are in the hands of nodes, Running tasks
-	// in those of the workers of this one, Dead ones have failed for good.
+	// Waiting is the number of jobs that could start, Taken of jobs that nodes have
+	// in hand, Dead of dead jobs, and Running of tasks that the workers of this node
+	// run.
 	Waiting int `json:"waiting"`
 	Taken   int `json:"taken"`
 	Dead    int `json:"dead"`
 	Running int `json:"running"`
-	// Oldest is when the job that has been here longest was stored.
+	// Oldest is when the oldest job in the queue was stored.
 	Oldest  time.Time `json:"oldest"`
 	Workers int       `json:"workers"`
 	Max     int       `json:"max"`
-	// Rate is how many tasks end a second, Errors how many of them badly.
+	// Rate is the number of tasks that end per second, and Errors the number of those
+	// that fail.
 	Rate   float64 `json:"rate"`
 	Errors float64 `json:"errors"`
-	// How long jobs waited and ran that ended lately.
+	// Medians and 99th percentiles of how long recently ended jobs waited and ran.
 	WaitP50 time.Duration `json:"-"`
 	WaitP99 time.Duration `json:"-"`
 	RunP50  time.Duration `json:"-"`
 	RunP99  time.Duration `json:"-"`
 }
 
-// UnmarshalJSON reads what the daemon gives.
+// UnmarshalJSON decodes a pool's snapshot from the daemon's JSON.
 func (p *PoolNow) UnmarshalJSON(text []byte) error {
 	type plain PoolNow
 	wire := struct {
@@ -66,15 +69,15 @@ func (p *PoolNow) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// Overview tells what all pools look like now. It costs the daemon about as much as
-// [Client.Pool] does for each pool, but no more than once a second.
+// Overview returns a snapshot of all pools. It costs the daemon about as much as one
+// [Client.Pool] for each pool, but the daemon computes it at most once a second.
 func (c *Client) Overview(ctx context.Context) (Overview, error) {
 	var o Overview
 	err := c.getJSON(ctx, "/v1/overview", "", &o)
 	return o, err
 }
 
-// UnmarshalJSON reads an overview as the daemon gives it.
+// UnmarshalJSON decodes an overview from the daemon's JSON.
 func (o *Overview) UnmarshalJSON(text []byte) error {
 	type plain Overview
 	if err := json.Unmarshal(text, (*plain)(o)); err != nil {
@@ -84,33 +87,33 @@ func (o *Overview) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// Worker is what a daemon tells of one of its workers.
+// Worker describes a worker.
 type Worker struct {
 	Pool string `json:"pool"`
 	ID   string `json:"id"`
 	PID  int    `json:"pid"`
 	// State is starting, idle, busy or leaving.
 	State string `json:"state"`
-	// Tasks counts those that it has ended, InHand those that it has, of at most
-	// Window.
+	// Tasks is the number of tasks that the worker has ended, and InHand the number
+	// that it has now, of at most Window.
 	Tasks  int `json:"tasks"`
 	InHand int `json:"in_hand"`
 	Window int `json:"window"`
-	// Age is for how long it has been there, Idle for how long it has had no task.
+	// Age is how long the worker has existed, and Idle how long it has had no task.
 	Age  time.Duration `json:"-"`
 	Idle time.Duration `json:"-"`
-	// Memory is in bytes, 0 where it is not known.
+	// Memory is in bytes; 0 if not known.
 	Memory int64 `json:"memory"`
-	// Task is the id of what it has had for longest, TaskName its kind, TaskAge for
-	// how long.
+	// Task is the id of the task that the worker has had longest, TaskName its name,
+	// and TaskAge for how long.
 	Task     string        `json:"task"`
 	TaskName string        `json:"task_name"`
 	TaskAge  time.Duration `json:"-"`
-	// Recycling says that it is being replaced.
+	// Recycling reports that the worker is being replaced.
 	Recycling bool `json:"recycling"`
 }
 
-// UnmarshalJSON reads a worker as the daemon gives it.
+// UnmarshalJSON decodes a worker from the daemon's JSON.
 func (w *Worker) UnmarshalJSON(text []byte) error {
 	type plain Worker
 	wire := struct {
@@ -126,8 +129,8 @@ func (w *Worker) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// Workers tells of the workers of a pool at this daemon, of all pools for an empty
-// name.
+// Workers returns the workers of a pool at this daemon, or of all pools if pool is
+// empty.
 func (c *Client) Workers(ctx context.Context, pool string) ([]Worker, error) {
 	query := ""
 	if pool != "" {
@@ -140,8 +143,8 @@ func (c *Client) Workers(ctx context.Context, pool string) ([]Worker, error) {
 	return all.Workers, err
 }
 
-// Recycle replaces a worker, once what it has in hand has ended: its successor is
-// ready before. It does not wait for that.
+// Recycle replaces a worker: it starts a successor, and ends the worker when its
+// tasks in hand have ended. Recycle does not wait for that.
 func (c *Client) Recycle(ctx context.Context, pool, worker string) error {
 	path := "/v1/workers/" + escape(worker) + "/recycle"
 	return c.callJSON(ctx, call{method: http.MethodPost, path: path, query: "pool=" + url.QueryEscape(pool)}, nil, nil)

@@ -7,8 +7,8 @@ import (
 	"github.com/bullpen-run/bullpen"
 )
 
-// admit takes a task in. has says that it has a place and that the caller is to
-// perform it; otherwise it waits for one.
+// admit accepts a task. If has is true the task has a place and the caller must run
+// it; otherwise it waits for a place.
 func (e *Executor) admit(r *run) (has bool, err error) {
 	e.mu.Lock()
 	if e.state.State() != executorOpen {
@@ -35,9 +35,9 @@ func (e *Executor) admit(r *run) (has bool, err error) {
 	return e.overflow(r)
 }
 
-// findParent looks up the key of a parent that is a job, by which this executor may
-// have it in hand. That matters only when there is no place: a job that cannot be
-// looked up counts as none of this executor's.
+// findParent looks up the key of r's parent job, because this executor knows the jobs
+// that it has in hand by key. Only a full executor needs it. A job that cannot be
+// looked up counts as not this executor's.
 func (e *Executor) findParent(r *run) {
 	if r.parent == "" || !e.config.Durable {
 		return
@@ -53,8 +53,8 @@ func (e *Executor) findParent(r *run) {
 	}
 }
 
-// overflow does with a task what the rule says. It is called with mu held, and
-// lets go of it.
+// overflow applies the overflow rule to a task. It is called with mu held, and
+// unlocks it.
 func (e *Executor) overflow(r *run) (has bool, err error) {
 	oldest := e.waiting.Front()
 	switch {
@@ -77,7 +77,7 @@ func (e *Executor) overflow(r *run) (has bool, err error) {
 	return false, nil
 }
 
-// awaitPlace waits until the task is taken in, or cannot be any more.
+// awaitPlace waits until the task is accepted or refused, or its context ends.
 func (e *Executor) awaitPlace(r *run) error {
 	select {
 	case <-r.admitted:
@@ -86,7 +86,7 @@ func (e *Executor) awaitPlace(r *run) error {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if r.element == nil || r.state.State() != runNew { // taken in, or refused, at the last moment
+	if r.element == nil || r.state.State() != runNew { // accepted or refused meanwhile
 		return r.refusal
 	}
 	e.blocked.Remove(r.element)
@@ -103,7 +103,7 @@ func (e *Executor) place(r *run) {
 	e.move(r, runHanded)
 }
 
-// wait puts a task behind those that wait.
+// wait appends a task to the queue.
 //
 // +checklocks:e.mu
 func (e *Executor) wait(r *run) {
@@ -111,8 +111,7 @@ func (e *Executor) wait(r *run) {
 	r.element = e.waiting.PushBack(r)
 }
 
-// unlist takes a task from those that wait, and lets one in whose Submit is
-// blocked.
+// unlist removes a task from the queue, and admits one whose Submit is blocked.
 //
 // +checklocks:e.mu
 func (e *Executor) unlist(r *run) {
@@ -126,7 +125,7 @@ func (e *Executor) unlist(r *run) {
 	}
 }
 
-// unblock takes the first task from those whose Submit is blocked.
+// unblock removes and returns the first task whose Submit is blocked.
 //
 // +checklocks:e.mu
 func (e *Executor) unblock() *run {
@@ -136,8 +135,8 @@ func (e *Executor) unblock() *run {
 	return r
 }
 
-// release gives the place of a task that has ended to the next one, and returns
-// that, nil for none.
+// release passes the place of an ended task to the next one and returns that; nil for
+// none.
 func (e *Executor) release(r *run) *run {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -153,19 +152,19 @@ func (e *Executor) release(r *run) *run {
 	return next
 }
 
-// next takes the task that is to get a free place, nil for none.
+// next removes and returns the task that gets a free place; nil for none.
 //
 // +checklocks:e.mu
 func (e *Executor) next() *run {
 	if e.active >= e.config.Inflight {
-		return nil // the place was one beyond, for a task of a task
+		return nil // the place was in excess of Inflight, for a task submitted by a task
 	}
 	if first := e.waiting.Front(); first != nil {
 		r := first.Value.(*run)
 		e.unlist(r)
 		return r
 	}
-	if e.blocked.Len() > 0 { // there is no room to wait at all
+	if e.blocked.Len() > 0 { // the queue has no room at all (Queue is -1)
 		r := e.unblock()
 		r.watch(e)
 		close(r.admitted)
@@ -174,7 +173,7 @@ func (e *Executor) next() *run {
 	return nil
 }
 
-// checkIdle notes the end of an ending.
+// checkIdle closes the executor when it is shutting down and no task is left.
 //
 // +checklocks:e.mu
 func (e *Executor) checkIdle() {
@@ -186,8 +185,8 @@ func (e *Executor) checkIdle() {
 	}
 }
 
-// fail tells a task that waited that it never started. Whoever calls has taken it
-// from those that wait, and has counted it as one that is being told.
+// fail ends a waiting task as never started and calls its callback. The caller has
+// removed the task from the queue and counted it in e.telling.
 func (e *Executor) fail(r *run, err error) {
 	if r.unwatch != nil {
 		r.unwatch()
@@ -200,8 +199,8 @@ func (e *Executor) fail(r *run, err error) {
 	e.checkIdle()
 }
 
-// takeBack ends a task whose context has ended: at once while it waits, by asking
-// the daemon when it is there.
+// takeBack ends a task whose context has ended: at once if it waits, otherwise by a
+// call to the daemon.
 func (e *Executor) takeBack(r *run) {
 	e.mu.Lock()
 	waits := r.state.State() == runWaiting && r.element != nil

@@ -8,32 +8,34 @@ import (
 	"time"
 )
 
-// Pool is what the daemon tells of a pool.
+// Pool describes a pool.
 type Pool struct {
 	Name string `json:"name"`
-	// State is open, draining, stopping, closing or closed; queue-only says that
-	// the pool has no workers at this daemon.
+	// State is open, draining, stopping, closing or closed; queue-only means that the
+	// pool has no workers at this daemon.
 	State  string `json:"state"`
 	Paused bool   `json:"paused"`
-	// Protocol and Program say how its workers are spoken to and what they are.
+	// Protocol and Program are the workers' protocol and program.
 	Protocol string `json:"protocol"`
 	Program  string `json:"program"`
-	// Task is the kind of a job that names none.
+	// Task is the default task, for jobs that name none.
 	Task string `json:"task"`
-	// Ephemeral says that the pool takes tasks that bypass the queue.
+	// Ephemeral reports that the pool accepts tasks that bypass the queue.
 	Ephemeral bool `json:"ephemeral"`
-	// Min and Max bound the workers; Helpers are there besides for nested work.
+	// Min and Max bound the number of workers; Helpers are extra workers for nested
+	// tasks.
 	Min     int         `json:"min"`
 	Max     int         `json:"max"`
 	Helpers int         `json:"helpers"`
 	Workers PoolWorkers `json:"workers"`
-	// Queued tasks wait in the pool, Blocked callers for a place in it; InHand
-	// jobs of the durable queue are with it.
+	// Queued is the number of tasks that wait in the pool, Blocked of callers that
+	// wait for a place in it, and InHand of jobs of the durable queue that it has in
+	// hand.
 	Queued  int         `json:"queued"`
 	Blocked int         `json:"blocked"`
 	InHand  int         `json:"in_hand"`
 	Jobs    []PoolDepth `json:"jobs"`
-	// The counts are since the daemon has started.
+	// The counters start at 0 when the daemon starts.
 	Accepted     uint64            `json:"accepted"`
 	Outcomes     map[string]uint64 `json:"outcomes"`
 	NeverStarted uint64            `json:"never_started"`
@@ -47,13 +49,13 @@ type Pool struct {
 	RunP50       time.Duration     `json:"-"`
 	RunP99       time.Duration     `json:"-"`
 	StartP50     time.Duration     `json:"-"`
-	// Error says why workers do not start; empty where they do.
+	// Error is why workers fail to start; empty if they start.
 	Error string `json:"error"`
-	// Raw is the pool as the daemon gave it, in JSON.
+	// Raw is the pool as the daemon returned it, in JSON.
 	Raw json.RawMessage `json:"-"`
 }
 
-// PoolWorkers counts the workers of a pool by what they do.
+// PoolWorkers counts the workers of a pool by state.
 type PoolWorkers struct {
 	Starting int `json:"starting"`
 	Idle     int `json:"idle"`
@@ -61,17 +63,18 @@ type PoolWorkers struct {
 	Leaving  int `json:"leaving"`
 }
 
-// PoolDepth is how many jobs of one priority a pool's queue has.
+// PoolDepth is the number of queued jobs of one priority in a pool.
 type PoolDepth struct {
 	Priority Priority `json:"priority"`
-	// Waiting jobs can start; Taken ones are in the hands of nodes.
+	// Waiting is the number of jobs that can start, and Taken of those that nodes
+	// have in hand.
 	Waiting int `json:"waiting"`
 	Taken   int `json:"taken"`
-	// Oldest is when the job that has been here longest was stored.
+	// Oldest is when the oldest job in the queue was stored.
 	Oldest time.Time `json:"oldest"`
 }
 
-// UnmarshalJSON reads a pool as the daemon gives it.
+// UnmarshalJSON decodes a pool from the daemon's JSON.
 func (p *Pool) UnmarshalJSON(text []byte) error {
 	type plain Pool
 	wire := struct {
@@ -92,7 +95,7 @@ func (p *Pool) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// Scale is the bounds of a pool that are to change; nil leaves one as it is.
+// Scale changes the bounds of a pool; nil leaves a bound as it is.
 type Scale struct {
 	Min *int `json:"min,omitempty"`
 	Max *int `json:"max,omitempty"`
@@ -114,23 +117,23 @@ func (c *Client) Pool(ctx context.Context, name string) (Pool, error) {
 	return p, err
 }
 
-// Scale changes the bounds of a pool, until the configuration is read again.
+// Scale changes the bounds of a pool, until the daemon reloads its configuration.
 func (c *Client) Scale(ctx context.Context, pool string, s Scale) (Pool, error) {
 	return c.poolDo(ctx, pool, "/scale", s, false)
 }
 
-// Pause stops handing out jobs of a pool on all nodes, durably. What runs goes on.
+// Pause stops starting jobs of a pool on all nodes, durably. Running jobs continue.
 func (c *Client) Pause(ctx context.Context, pool string) (Pool, error) {
 	return c.poolDo(ctx, pool, "/pause", nil, false)
 }
 
-// Resume starts handing out jobs of a pool again.
+// Resume starts jobs of a pool again.
 func (c *Client) Resume(ctx context.Context, pool string) (Pool, error) {
 	return c.poolDo(ctx, pool, "/resume", nil, false)
 }
 
-// ReloadPool replaces all workers of a pool, the new ones ready first, and returns
-// when that is done. It takes as long as the workers take; bound it by ctx.
+// ReloadPool replaces all workers of a pool, starting the new ones first, and returns
+// when that is done. It takes as long as the workers take; bound it with ctx.
 func (c *Client) ReloadPool(ctx context.Context, pool string) (Pool, error) {
 	return c.poolDo(ctx, pool, "/reload", nil, true)
 }
@@ -141,7 +144,7 @@ func (c *Client) poolDo(ctx context.Context, pool, verb string, body any, long b
 	return p, err
 }
 
-// Status is what the daemon tells of itself.
+// Status describes the daemon.
 type Status struct {
 	Version  string        `json:"version"`
 	Node     string        `json:"node"`
@@ -149,24 +152,25 @@ type Status struct {
 	Ready    bool          `json:"ready"`
 	Live     bool          `json:"live"`
 	Stopping bool          `json:"stopping"`
-	// Store is where jobs are kept.
+	// Store describes where jobs are kept.
 	Store StoreStatus `json:"store"`
-	// LogLinesDropped counts lines that the daemon's log was too slow for.
+	// LogLinesDropped is the number of lines dropped because the daemon's log was too
+	// slow.
 	LogLinesDropped uint64 `json:"log_lines_dropped"`
-	// Raw is all that the daemon said, in JSON.
+	// Raw is the daemon's complete answer, in JSON.
 	Raw json.RawMessage `json:"-"`
 }
 
-// StoreStatus is what the daemon tells of its store.
+// StoreStatus describes the daemon's store.
 type StoreStatus struct {
 	// Kind is "memory", "embedded" or "server".
 	Kind string `json:"kind"`
-	// Durability says what a confirmed job has survived.
+	// Durability is what a confirmed job survives.
 	Durability string `json:"durability"`
 	Replicas   int    `json:"replicas"`
 }
 
-// UnmarshalJSON reads a status as the daemon gives it.
+// UnmarshalJSON decodes a status from the daemon's JSON.
 func (s *Status) UnmarshalJSON(text []byte) error {
 	type plain Status
 	wire := struct {
@@ -180,24 +184,24 @@ func (s *Status) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// Status asks the daemon how it does.
+// Status returns the status of the daemon.
 func (c *Client) Status(ctx context.Context) (Status, error) {
 	var s Status
 	err := c.getJSON(ctx, "/v1/status", "", &s)
 	return s, err
 }
 
-// Backup has the daemon copy all jobs and outcomes to a folder on its own machine, while
-// it works. dir is an absolute path, of a folder that is not there yet. What cannot be
-// done is refused (bullpen.ErrRefused).
+// Backup makes the daemon copy all jobs and outcomes to a folder on its own machine,
+// while it continues to work. dir is an absolute path and must not exist yet. If the
+// daemon cannot make the backup the error is bullpen.ErrRefused.
 func (c *Client) Backup(ctx context.Context, dir string) error {
 	body := map[string]string{"dir": dir}
 	return c.callJSON(ctx, call{method: http.MethodPost, path: "/v1/backup", long: true}, body, nil)
 }
 
-// Reload lets the daemon read its configuration again and returns what has
-// changed. A configuration with faults changes nothing: the error is an [*Error]
-// with ErrBadConfig and all Faults.
+// Reload makes the daemon read its configuration again and returns what has changed.
+// A configuration with faults changes nothing: the error is an [*Error] with
+// ErrBadConfig and all Faults.
 func (c *Client) Reload(ctx context.Context) (changed []string, err error) {
 	var answer struct {
 		Changed []string `json:"changed"`

@@ -10,8 +10,8 @@ import (
 	"github.com/bullpen-run/bullpen"
 )
 
-// query writes the parameters of a request, those only that say something. They
-// come in a fixed order.
+// query builds the parameters of a request. It leaves out zero values and keeps the
+// order of the calls.
 type query struct{ b strings.Builder }
 
 func (q *query) text(name, value string) {
@@ -55,7 +55,8 @@ func (q *query) limits(l bullpen.Limits) {
 
 func (q *query) String() string { return q.b.String() }
 
-// query gives the parameters of a job that is submitted with a wait, 0 for none.
+// query returns the parameters of a submission of j that waits for wait; 0 does not
+// wait.
 func (j *Job) query(wait time.Duration) string {
 	var q query
 	q.text("task", j.Task)
@@ -79,7 +80,7 @@ func (j *Job) query(wait time.Duration) string {
 	return q.String()
 }
 
-// query gives the parameters of a list.
+// query returns the parameters of a list.
 func (f *Filter) query(dead bool) string {
 	var q query
 	q.text("pool", f.Pool)
@@ -105,8 +106,8 @@ func (f *Filter) query(dead bool) string {
 	return q.String()
 }
 
-// encodeMeta writes metadata as the header Bullpen-Meta takes it, but for what has
-// a header of its own.
+// encodeMeta encodes metadata as the header Bullpen-Meta, except for what has a
+// header of its own.
 func encodeMeta(meta map[string]string, own bool) string {
 	var q query
 	inTrace := traced(meta)
@@ -124,16 +125,15 @@ func encodeMeta(meta map[string]string, own bool) string {
 	return q.String()
 }
 
-// reservedMeta begins the keys that are Bullpen's.
+// reservedMeta is the prefix of Bullpen's own keys.
 const reservedMeta = "bullpen."
 
-// traceHeaders are the metadata that say to which trace a request belongs, by the
-// header that each has of its own. With them the daemon has the request itself in
-// the trace, and the job below it.
+// traceHeaders maps the metadata of a trace to HTTP headers. Sent as headers, the
+// daemon's span for the request joins the trace, and the job's span is below it.
 var traceHeaders = map[string]string{"traceparent": "Traceparent", "tracestate": "Tracestate"}
 
-// traced reports whether metadata names a trace as the W3C Trace Context has it. All
-// else travels as it is.
+// traced reports whether metadata names a trace in the form of the W3C Trace Context.
+// If not, it is sent as ordinary metadata.
 func traced(meta map[string]string) bool {
 	parent, state := meta["traceparent"], meta["tracestate"]
 	return traceparent.MatchString(parent) && !strings.ContainsFunc(state, func(r rune) bool { return r < ' ' || r > '~' })

@@ -12,7 +12,7 @@ import (
 	"github.com/bullpen-run/bullpen/internal/lifecycle"
 )
 
-// runState is where a task of an executor is.
+// runState is the state of a task of an executor.
 type runState uint8
 
 const (
@@ -22,7 +22,7 @@ const (
 	runEnded
 )
 
-// runStates: whoever moves a task to its end tells its outcome, nobody else.
+// runStates: only the goroutine that moves a task to runEnded calls its callback.
 var runStates = lifecycle.Table[runState]{
 	Name:   "task of an executor of a daemon's pool",
 	States: map[runState]string{runNew: "new", runWaiting: "waiting", runHanded: "handed over", runEnded: "ended"},
@@ -31,35 +31,35 @@ var runStates = lifecycle.Table[runState]{
 	},
 }
 
-// run is one task on its way to the daemon and back.
+// run is one task that is sent to the daemon.
 type run struct {
 	// These are set before the task is shared.
-	id        string // that the daemon knows it by; of a durable task, the key of its job
+	id        string // id that the daemon knows; for a durable task, its job's key
 	task      bullpen.Task
 	ctx       context.Context //nolint:containedctx // the caller's, which bounds the task and not a call
 	parent    string
-	trace     map[string]string // that of the parent; nil for none
-	parentKey string            // of a parent that is a job, where that was looked up
+	trace     map[string]string // trace of the parent; nil for none
+	parentKey string            // key of a parent that is a job, if looked up
 	accepted  time.Time
 	done      func(bullpen.Result, error)
 
 	state lifecycle.Machine[runState]
 
 	// These belong to the executor and are guarded by its mu.
-	element  *list.Element // where it waits
-	admitted chan struct{} // closed when a blocked Submit is over
-	refusal  error         // why, written before admitted is closed
+	element  *list.Element // its element in the list where it waits
+	admitted chan struct{} // closed when a blocked Submit is accepted or refused
+	refusal  error         // error of a refused Submit, written before admitted is closed
 	unwatch  func() bool   // written once, before the task can end
 
-	sentAt time.Time // of the goroutine that performs it
-	job    jobID     // of a durable task
+	sentAt time.Time // used only by the goroutine that performs the task
+	job    jobID     // set for a durable task
 
 	mu sync.Mutex
-	// why is the cause for which the task was asked to end; nil while it was not.
+	// why is the cause for which the task was canceled; nil if it was not.
 	// +checklocks:mu
 	why error
-	// start begins to ask the daemon; nil while it does not have the task.
-	// +checklocks:mu
+	// start starts to cancel the task at the daemon; nil while the daemon does not
+	// have it. +checklocks:mu
 	start func(cause error)
 }
 
@@ -70,14 +70,14 @@ func newRun(id string, t *bullpen.Task) *run {
 	return r
 }
 
-// watch takes the task back when its context ends.
+// watch cancels the task when its context ends.
 func (r *run) watch(e *Executor) {
 	if r.ctx.Done() != nil {
 		r.unwatch = context.AfterFunc(r.ctx, func() { e.takeBack(r) })
 	}
 }
 
-// name names the task for people.
+// name returns a readable name of the task.
 func (r *run) name() string {
 	s := fmt.Sprintf("%q", r.task.Name)
 	if r.task.ID != "" {
@@ -86,7 +86,7 @@ func (r *run) name() string {
 	return s + " (" + r.id + ")"
 }
 
-// withdraw asks the task to end, whether the daemon has it already or is to get it.
+// withdraw cancels the task, whether or not it was already sent to the daemon.
 func (r *run) withdraw(why error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -105,8 +105,8 @@ func (r *run) asked() error {
 	return r.why
 }
 
-// arm sets what is done when the task is asked to end; an error says that it was
-// already.
+// arm sets the function that cancels the task. It returns the cause if the task was
+// already canceled.
 func (r *run) arm(start func(error)) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -125,9 +125,10 @@ func (r *run) disarm() {
 // errCut is the cause for which a connection is cut.
 var errCut = errors.New("it was asked to end and has not in time, so its connection was cut")
 
-// attempt gives a task to the daemon once and waits for its end. An *Error says
-// that it did not start; all else is as an executor gives it. The end of caller
-// ends it by way of withdraw only: the daemon is to say how the task ended.
+// attempt sends a task to the daemon once and waits for its end. An *Error means that
+// the task did not start; other errors are as from an executor. The end of caller
+// does not cut the connection: it goes through r.withdraw, so that the daemon can
+// report how the task ended.
 func (c *Client) attempt(caller context.Context, w way, r *run, grace time.Duration) (bullpen.Result, error) {
 	ctx, cut := context.WithCancelCause(context.WithoutCancel(caller))
 	defer cut(nil)
@@ -151,18 +152,18 @@ func (c *Client) attempt(caller context.Context, w way, r *run, grace time.Durat
 	return res, err
 }
 
-// withdraw asks the daemon to end a task until the task has ended, and cuts its
-// connection when that takes too long.
+// withdraw asks the daemon to cancel a task until the task has ended, and cuts its
+// connection after grace.
 func (c *Client) withdraw(ctx context.Context, cut context.CancelCauseFunc, w way, r *run, sent *sending, why error, grace time.Duration) {
 	if !sent.begun.Load() {
-		cut(why) // it waits for a connection: the daemon knows nothing of it
+		cut(why) // it waits for a connection, so the daemon does not know it
 		return
 	}
-	limit := time.AfterFunc(grace, func() { cut(errCut) }) // also while the daemon is being asked
+	limit := time.AfterFunc(grace, func() { cut(errCut) }) // runs also while a request is in progress
 	defer limit.Stop()
 	const first, last = 2 * time.Millisecond, 250 * time.Millisecond
 	for pause := first; !w.withdraw(ctx, r); pause = min(2*pause, last) {
-		timer := time.NewTimer(pause) // it may not have arrived yet
+		timer := time.NewTimer(pause) // the task may not have arrived yet
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
@@ -173,9 +174,9 @@ func (c *Client) withdraw(ctx context.Context, cut context.CancelCauseFunc, w wa
 	<-ctx.Done()
 }
 
-// ending makes of what a way says the end of the task as its caller is to see it.
-// An *Error stays one where the task certainly did not start. cut is the cause for
-// which the request was ended, nil where it was not.
+// ending converts the error of try to the error for the caller. An *Error is returned
+// as such if the task certainly did not start. cut is the cause for which the
+// connection was cut; nil if it was not.
 func (r *run) ending(err, cut error) error {
 	var end *EndError
 	if errors.As(err, &end) {
@@ -188,7 +189,7 @@ func (r *run) ending(err, cut error) error {
 	why := r.asked()
 	switch {
 	case no.uncertain() && errors.Is(cut, errCut):
-		return r.lost("", errCut) // whatever the last try has seen
+		return r.lost("", errCut) // whatever the last error was
 	case no.Cause == causeTooLarge && no.Status == 200:
 		return r.taskError(&bullpen.TaskError{Outcome: bullpen.Output, Message: no.Detail, ExitCode: -1, Err: no})
 	case no.uncertain():
@@ -200,8 +201,8 @@ func (r *run) ending(err, cut error) error {
 	}
 }
 
-// refused returns the answer of a daemon that did not take a task, nil where it is
-// none: the task has an outcome, or was taken back.
+// refused returns the error of a task that the daemon did not accept; nil if the task
+// has an outcome or was canceled.
 func refused(err error) *Error {
 	if _, started := bullpen.OutcomeOf(err); started {
 		return nil
@@ -211,7 +212,7 @@ func refused(err error) *Error {
 	return no
 }
 
-// uncertain reports whether a task may have started although there is no outcome.
+// uncertain reports whether a task may have started although its outcome is unknown.
 func (e *Error) uncertain() bool {
 	switch e.Cause {
 	case causeUnconfirmed, "internal":
@@ -223,12 +224,12 @@ func (e *Error) uncertain() bool {
 	}
 }
 
-// canceledBefore is the error of a task that was taken back before it started.
+// canceledBefore returns the error of a task that was canceled before it started.
 func canceledBefore(why error) error {
 	return fmt.Errorf("taken back before it started: %w", why)
 }
 
-// ended is the end of a task of which the daemon told one.
+// ended returns the error of a task whose end the daemon reported.
 func (r *run) ended(end *EndError) error {
 	if end.never() {
 		return r.neverRan(end)
@@ -239,7 +240,7 @@ func (r *run) ended(end *EndError) error {
 	}
 	why := r.asked()
 	if te.Outcome == bullpen.Canceled && errors.Is(why, context.DeadlineExceeded) {
-		te.Outcome = bullpen.Timeout // it was taken back because its deadline passed
+		te.Outcome = bullpen.Timeout // canceled because its deadline passed
 	}
 	if (te.Outcome == bullpen.Canceled || te.Outcome == bullpen.Timeout) && te.Err == nil {
 		te.Err = why
@@ -247,13 +248,13 @@ func (r *run) ended(end *EndError) error {
 	return r.taskError(te)
 }
 
-// never reports whether a job or task ended without having run: then there is no
-// failure of it.
+// never reports whether a job or task ended without having run, and so without a
+// failure of its own.
 func (e *EndError) never() bool {
 	return e.Attempts == 0 && e.Task == nil && e.Outcome != bullpen.Lost
 }
 
-// neverRan is the error of a job or task that ended without having run.
+// neverRan returns the error of a job or task that ended without having run.
 func (r *run) neverRan(end *EndError) error {
 	if end.Outcome == bullpen.Timeout {
 		r.awaitDeadline()
@@ -272,11 +273,11 @@ func (r *run) neverRan(end *EndError) error {
 	}
 }
 
-// clocks is how much earlier than here the daemon may see a deadline pass.
+// clocks is how much earlier than this machine the daemon may see a deadline pass.
 const clocks = 100 * time.Millisecond
 
-// awaitDeadline waits for a deadline that has passed at the daemon to pass here
-// too, if that is near: then the context says the same as the error.
+// awaitDeadline waits, if the deadline has passed at the daemon and is near here,
+// until it has passed here too: then the context agrees with the error.
 func (r *run) awaitDeadline() {
 	end, ok := r.ctx.Deadline()
 	if left := time.Until(end); !ok || left > clocks {
@@ -300,13 +301,13 @@ func (r *run) lost(message string, err error) error {
 	return r.taskError(&bullpen.TaskError{Outcome: bullpen.Lost, Message: message, Retryable: true, ExitCode: -1, Err: err})
 }
 
-// taskError gives the error the names that the caller knows.
+// taskError sets the task's name and id to those that the caller knows.
 func (r *run) taskError(te *bullpen.TaskError) error {
 	te.Task, te.ID = r.task.Name, r.task.ID
 	return te
 }
 
-// never is the error of a task that the daemon did not take.
+// never returns the error of a task that the daemon did not accept.
 func (r *run) never(err error) error {
 	if r.ctx.Err() != nil {
 		return fmt.Errorf("%w: %w", canceledBefore(context.Cause(r.ctx)), err)

@@ -10,21 +10,20 @@ import (
 	"time"
 )
 
-// MissedTicks says what becomes of the ticks of a schedule that no node was there for.
+// MissedTicks selects what happens to ticks that passed while no node was running.
 type MissedTicks string
 
 // The rules for missed ticks. Empty is MissedOnce.
 const (
-	// MissedOnce fires the latest of them at once, and skips the others.
+	// MissedOnce fires the latest missed tick at once, and skips the others.
 	MissedOnce MissedTicks = "once"
-	// MissedSkip fires none.
+	// MissedSkip skips all missed ticks.
 	MissedSkip MissedTicks = "skip"
-	// MissedAll fires each, oldest first, but the last 1000 at most.
+	// MissedAll fires all missed ticks, oldest first, but at most the last 1000.
 	MissedAll MissedTicks = "all"
 )
 
-// Overlap says what becomes of a tick while the last job of its schedule has not
-// ended.
+// Overlap selects what happens to a tick while the schedule's last job has not ended.
 type Overlap string
 
 // The rules for overlaps. Empty is OverlapAllow.
@@ -36,51 +35,51 @@ const (
 )
 
 // Schedule is a rule that enqueues a job at each of its ticks, once, however many
-// daemons there are. Name, Pool and one of Cron and Every are needed.
+// daemons run. Name, Pool and either Cron or Every are required.
 type Schedule struct {
-	// Name is of up to 128 lower-case letters, digits, "-", "_" and ".".
+	// Name has up to 128 lower-case letters, digits, "-", "_" and ".".
 	Name string
-	// Pool is where the jobs go.
+	// Pool is the pool of the jobs.
 	Pool string
-	// Cron has five fields, or is @daily and the like: see docs/schedules.md. Every
-	// is the time from tick to tick; 100 ms at least.
+	// Cron has five fields, or is @daily and the like; see docs/schedules.md. Every
+	// is the time between ticks, at least 100 ms.
 	Cron  string
 	Every time.Duration
-	// Zone is the time zone of Cron, such as "Europe/Berlin"; UTC when it is empty.
+	// Zone is the time zone of Cron, such as "Europe/Berlin"; empty is UTC.
 	Zone    string
 	Missed  MissedTicks
 	Overlap Overlap
-	// Paused schedules have no ticks, and miss none.
+	// Paused stops the ticks; ticks during a pause do not count as missed.
 	Paused bool
-	// Job is what is enqueued. It has no Key, Delay, At and Deadline.
+	// Job is the job to enqueue. It must not have a Key, Delay, At or Deadline.
 	Job Job
 }
 
-// ScheduleInfo is what the daemon tells of a schedule. In a list its job has no
-// payload.
+// ScheduleInfo describes a schedule. In a list, its job has no payload.
 type ScheduleInfo struct {
 	Schedule
-	// Origin is "config" for a schedule of the daemon's configuration, which is
-	// changed there only.
+	// Origin is "config" for a schedule of the daemon's configuration, which can only
+	// be changed there.
 	Origin string
-	// Next is the next tick, zero while it is paused; Last the last one that was
-	// dealt with, fired or skipped.
+	// Next is the next tick, zero while the schedule is paused. Last is the last tick
+	// that fired or was skipped.
 	Next, Last time.Time
-	// Upcoming are the next three ticks, in Zone; empty in a list.
+	// Upcoming lists the next three ticks, in Zone; empty in a list.
 	Upcoming []time.Time
-	// LastJob is the id of the job that was enqueued last, LastState how it is;
-	// empty when nothing is known of it any more.
+	// LastJob is the id of the job that was enqueued last, and LastState its state;
+	// empty if nothing is known of it any longer.
 	LastJob   string
 	LastState State
-	// Fired ticks have enqueued a job, Skipped ones have not.
+	// Fired is the number of ticks that enqueued a job, and Skipped of those that did
+	// not.
 	Fired, Skipped uint64
-	// Err says why the last tick could not enqueue its job.
+	// Err is why the last tick failed to enqueue its job.
 	Err string
-	// Raw is all that the daemon said, in JSON.
+	// Raw is the daemon's complete answer, in JSON.
 	Raw json.RawMessage
 }
 
-// wireSchedule is a schedule as the API has it.
+// wireSchedule is a schedule in the API's JSON.
 type wireSchedule struct {
 	Name      string           `json:"name,omitempty"`
 	Pool      string           `json:"pool,omitempty"`
@@ -102,7 +101,7 @@ type wireSchedule struct {
 	Err       string           `json:"error,omitempty"`
 }
 
-// wireScheduleJob is the job of a schedule as the API has it.
+// wireScheduleJob is the job of a schedule in the API's JSON.
 type wireScheduleJob struct {
 	Payload       string            `json:"payload,omitempty"`
 	PayloadBase64 string            `json:"payload_base64,omitempty"`
@@ -123,7 +122,7 @@ type wireScheduleJob struct {
 	Group         string            `json:"group,omitempty"`
 }
 
-// UnmarshalJSON reads a schedule as the daemon gives it.
+// UnmarshalJSON decodes a schedule from the daemon's JSON.
 func (i *ScheduleInfo) UnmarshalJSON(text []byte) error {
 	var w wireSchedule
 	if err := json.Unmarshal(text, &w); err != nil {
@@ -174,7 +173,7 @@ func wireJobOf(j *Job) *wireScheduleJob {
 
 func schedulePath(name, verb string) string { return "/v1/schedules/" + url.PathEscape(name) + verb }
 
-// Schedules returns all schedules, in the order of their names.
+// Schedules returns all schedules, sorted by name.
 func (c *Client) Schedules(ctx context.Context) ([]ScheduleInfo, error) {
 	var all struct {
 		Schedules []ScheduleInfo `json:"schedules"`
@@ -183,16 +182,17 @@ func (c *Client) Schedules(ctx context.Context) ([]ScheduleInfo, error) {
 	return all.Schedules, err
 }
 
-// Schedule describes one schedule. The error is ErrNotFound where there is none.
+// Schedule describes one schedule. The error is ErrNotFound if there is none of that
+// name.
 func (c *Client) Schedule(ctx context.Context, name string) (ScheduleInfo, error) {
 	var i ScheduleInfo
 	err := c.getJSON(ctx, schedulePath(name, ""), "", &i)
 	return i, err
 }
 
-// PutSchedule makes a schedule, or replaces the one of that name. One whose rule
-// stays the same goes on where it was. ErrManaged says that it is one of the
-// configuration.
+// PutSchedule creates a schedule, or replaces the one of that name. If the rule is
+// unchanged, the schedule continues where it was. The error is ErrManaged if the
+// schedule is one of the configuration.
 func (c *Client) PutSchedule(ctx context.Context, s Schedule) (ScheduleInfo, error) {
 	if j := &s.Job; j.Key != "" || j.Delay != 0 || !j.At.IsZero() || !j.Deadline.IsZero() {
 		return ScheduleInfo{}, fmt.Errorf("schedule %q: its Job has a Key, Delay, At or Deadline: leave them out, a schedule enqueues many jobs", s.Name)
@@ -204,18 +204,18 @@ func (c *Client) PutSchedule(ctx context.Context, s Schedule) (ScheduleInfo, err
 	return c.scheduleDo(ctx, http.MethodPut, s.Name, "", body)
 }
 
-// RemoveSchedule removes a schedule; its jobs stay.
+// RemoveSchedule removes a schedule. Jobs that it enqueued stay.
 func (c *Client) RemoveSchedule(ctx context.Context, name string) error {
 	_, err := c.do(ctx, call{method: http.MethodDelete, path: schedulePath(name, "")})
 	return err
 }
 
-// PauseSchedule stops the ticks of a schedule; none is missed meanwhile.
+// PauseSchedule pauses a schedule; ticks during the pause do not count as missed.
 func (c *Client) PauseSchedule(ctx context.Context, name string) (ScheduleInfo, error) {
 	return c.scheduleDo(ctx, http.MethodPost, name, "/pause", nil)
 }
 
-// ResumeSchedule lets a schedule go on, with its next tick.
+// ResumeSchedule resumes a schedule, with its next tick.
 func (c *Client) ResumeSchedule(ctx context.Context, name string) (ScheduleInfo, error) {
 	return c.scheduleDo(ctx, http.MethodPost, name, "/resume", nil)
 }
@@ -226,8 +226,9 @@ func (c *Client) scheduleDo(ctx context.Context, method, name, verb string, body
 	return i, err
 }
 
-// RunSchedule enqueues a job of a schedule now; its ticks stay as they are. The
-// error is ErrOverlap when its last job has not ended and it forbids another.
+// RunSchedule enqueues a job of a schedule now, without affecting its ticks. The
+// error is ErrOverlap if the schedule forbids overlaps and its last job has not
+// ended.
 func (c *Client) RunSchedule(ctx context.Context, name string) (Ref, error) {
 	var ref Ref
 	err := c.callJSON(ctx, call{method: http.MethodPost, path: schedulePath(name, "/run")}, nil, &ref)

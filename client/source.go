@@ -7,8 +7,9 @@ import (
 	"sync"
 )
 
-// source is the body of a request: bytes of the caller, which are read no more
-// once the call has returned, although the transport may still hold the request.
+// source is the body of a request. It holds the caller's bytes, which must not be
+// read after the call has returned, although the transport may still hold the
+// request.
 type source struct {
 	size int
 
@@ -20,11 +21,11 @@ func newSource(data []byte) *source { return &source{size: len(data), data: data
 
 var errReleased = errors.New("the call that sent this has returned")
 
-// copied is the largest body that is copied. A copy is a reader that the transport
-// knows to be in memory, and sends with the headers in one write.
+// copied is the largest body that is copied. The transport recognizes a reader over a
+// copy as in memory, and sends it with the headers in one write.
 const copied = 16 << 10
 
-// reader returns a reader from the beginning.
+// reader returns a reader that starts at the beginning.
 func (s *source) reader() io.ReadCloser {
 	if s.size > copied {
 		return &sourceReader{source: s}
@@ -32,7 +33,7 @@ func (s *source) reader() io.ReadCloser {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.data == nil {
-		return &sourceReader{source: s} // which says so
+		return &sourceReader{source: s} // Read returns errReleased
 	}
 	return io.NopCloser(bytes.NewReader(bytes.Clone(s.data)))
 }
@@ -44,7 +45,7 @@ func (s *source) appendTo(b []byte) []byte {
 	return append(b, s.data...)
 }
 
-// release lets go of the bytes: after it nobody reads them.
+// release drops the bytes: afterwards no reader reads them.
 func (s *source) release() {
 	if s == nil {
 		return

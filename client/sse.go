@@ -10,22 +10,22 @@ import (
 
 // frame is one server-sent event, or a comment.
 type frame struct {
-	// id is that of the last event that had one.
+	// id is the last event id seen, as SSE defines it.
 	id      string
 	kind    string
 	data    []byte
-	comment bool // then data is its text
+	comment bool // data is the comment's text
 }
 
-// frames reads server-sent events. What it gives is valid until the next read.
+// frames reads server-sent events. A frame is valid until the next read.
 type frames struct {
 	lines *bufio.Reader
-	most  int64 // bytes of one event
+	most  int64 // maximum size of one event, in bytes
 
 	id   string
 	kind string
 	data []byte
-	some bool // there is data
+	some bool // data was set
 	line []byte
 }
 
@@ -33,8 +33,8 @@ func newFrames(r io.Reader, most int64) *frames {
 	return &frames{lines: bufio.NewReaderSize(r, 16<<10), most: most}
 }
 
-// next returns the next event or comment. An event that the stream's end cuts off
-// is none.
+// next returns the next event or comment. It drops an event that is cut off by the
+// end of the stream.
 func (f *frames) next() (frame, error) {
 	f.kind, f.data, f.some = "", f.data[:0], false
 	for {
@@ -78,7 +78,7 @@ func (f *frames) tooLarge() error {
 	return &Error{Cause: causeTooLarge, Detail: fmt.Sprintf("an event has more than %d bytes: raise Config.MaxResult", f.most)}
 }
 
-// readLine reads a line without its end.
+// readLine reads a line, without its line ending.
 func (f *frames) readLine() ([]byte, error) {
 	f.line = f.line[:0]
 	for {
@@ -99,7 +99,7 @@ func (f *frames) readLine() ([]byte, error) {
 	}
 }
 
-// lineSlack is what a line has besides its data.
+// lineSlack is the room on a line for more than its data, in bytes.
 const lineSlack = 16
 
 func trimEnd(line []byte) []byte {

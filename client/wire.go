@@ -11,7 +11,7 @@ import (
 	"github.com/bullpen-run/bullpen"
 )
 
-// seconds is a duration as the API has it.
+// seconds is a duration in the API's JSON.
 type seconds float64
 
 func (s seconds) duration() time.Duration {
@@ -28,8 +28,8 @@ func (s seconds) duration() time.Duration {
 	}
 }
 
-// outcomeWord is an outcome as the API has it. A word that this package does not
-// know is Lost: how the task ended is not known here.
+// outcomeWord is an outcome in the API's JSON. An unknown word decodes as Lost,
+// because the true outcome is not known.
 type outcomeWord bullpen.Outcome
 
 func (o *outcomeWord) UnmarshalJSON(text []byte) error {
@@ -53,7 +53,7 @@ func parseOutcome(word string) bullpen.Outcome {
 	return o
 }
 
-// failure is a bullpen.TaskError as the API has it.
+// failure is a bullpen.TaskError in the API's JSON.
 type failure struct {
 	Outcome   outcomeWord `json:"outcome"`
 	Task      string      `json:"task"`
@@ -78,7 +78,7 @@ func (f *failure) taskError(id string) *bullpen.TaskError {
 	return e
 }
 
-// wireLine is a bullpen.LogLine as the API has it.
+// wireLine is a bullpen.LogLine in the API's JSON.
 type wireLine struct {
 	Time   time.Time `json:"time"`
 	Level  int       `json:"level"`
@@ -88,7 +88,7 @@ type wireLine struct {
 
 func (l wireLine) line() bullpen.LogLine { return bullpen.LogLine(l) }
 
-// problem is the body of an answer that says no (RFC 9457).
+// problem is the body of an error answer (RFC 9457).
 type problem struct {
 	Type     string      `json:"type"`
 	Title    string      `json:"title"`
@@ -103,11 +103,11 @@ type problem struct {
 	Faults   []string    `json:"faults"`
 }
 
-// causePrefix begins the type of each problem of the API.
+// causePrefix is the prefix of the type of each problem of the API.
 const causePrefix = "urn:bullpen:problem:"
 
-// readProblem makes an error of an answer that says no: an *EndError where a job
-// or task has ended, otherwise an *Error.
+// readProblem decodes an error answer: an *EndError if a job or task has ended,
+// otherwise an *Error.
 func readProblem(status int, header http.Header, body []byte) error {
 	var p problem
 	err := json.Unmarshal(body, &p)
@@ -134,8 +134,8 @@ func readProblem(status int, header http.Header, body []byte) error {
 	return &Error{Status: status, Cause: p.Cause, Detail: detail, Faults: p.Faults, Job: p.Job, RetryAfter: retryAfter(header)}
 }
 
-// foreignAnswer is about an answer that is no problem of the API: a proxy before
-// the daemon has given it, or something else listens there.
+// foreignAnswer returns the error for an answer that is not a problem of the API: it
+// comes from a proxy before the daemon, or another program listens there.
 func foreignAnswer(status int, header http.Header, body []byte) *Error {
 	e := &Error{Status: status, Cause: causeAnswer, RetryAfter: retryAfter(header)}
 	switch status {
@@ -159,10 +159,10 @@ func foreignAnswer(status int, header http.Header, body []byte) *Error {
 	return e
 }
 
-// longestRetryAfter bounds what an answer may ask for.
+// longestRetryAfter bounds the delay that an answer may ask for.
 const longestRetryAfter = time.Hour
 
-// retryAfter reads when to try again: seconds, or a date.
+// retryAfter reads the header Retry-After: seconds, or a date.
 func retryAfter(header http.Header) time.Duration {
 	text := header.Get("Retry-After")
 	if text == "" {
@@ -177,7 +177,7 @@ func retryAfter(header http.Header) time.Duration {
 	return 0
 }
 
-// readStats reads where a task's time went from the headers of its result.
+// readStats reads a task's times from the headers of its result.
 func readStats(header http.Header) bullpen.Stats {
 	return bullpen.Stats{
 		Waited: secondsOf(header, "Bullpen-Waited"), Ran: secondsOf(header, "Bullpen-Ran"),
@@ -185,7 +185,7 @@ func readStats(header http.Header) bullpen.Stats {
 	}
 }
 
-// first is header.Get for a key that is canonical already.
+// first is header.Get for a key that is already canonical.
 func first(header http.Header, key string) string {
 	if all := header[key]; len(all) > 0 {
 		return all[0]
@@ -193,7 +193,7 @@ func first(header http.Header, key string) string {
 	return ""
 }
 
-// A header that cannot be read says nothing; the result counts.
+// Ignore malformed headers: the result counts.
 
 func secondsOf(header http.Header, key string) time.Duration {
 	s, err := strconv.ParseFloat(first(header, key), 64)

@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// newAsking makes the commands that ask a daemon.
+// newAsking returns the commands that talk to a daemon.
 func newAsking(stdin io.Reader, stdout, stderr *os.File) []*cobra.Command {
 	each := func() *remote { return newRemote(stdin, stdout, stderr) }
 	return []*cobra.Command{
@@ -23,14 +23,14 @@ const (
 	groupDaemon = "daemon"
 )
 
-// groups says where each command stands in the help; others stand below.
+// groups has the group of each command in the help; other commands are listed last.
 var groups = map[string]string{
 	"map": groupHere, "doctor": groupHere,
 	"submit": groupJobs, "get": groupJobs, "ls": groupJobs, "logs": groupJobs, "cancel": groupJobs, "retry": groupJobs, "dead": groupJobs, "batch": groupJobs,
 	"serve": groupDaemon, "queue": groupDaemon, "pool": groupDaemon, "schedule": groupDaemon, "top": groupDaemon, "status": groupDaemon, "reload": groupDaemon,
 }
 
-// arrange orders the commands of the help.
+// arrange sorts the commands into the groups of the help.
 func arrange(root *cobra.Command) {
 	root.AddGroup(
 		&cobra.Group{ID: groupHere, Title: "Run tasks here:"},

@@ -39,7 +39,7 @@ func linkOf(text string) (client.Job, error) {
 	return client.Job{Task: task, Pool: pool}, nil
 }
 
-// batching is the flags of bullpen batch submit.
+// batching has the flags of bullpen batch submit.
 type batching struct {
 	*submission
 	batch client.Batch
@@ -94,8 +94,8 @@ func (b *batching) submitBatch(ctx context.Context, c *client.Client, pool strin
 	return b.made(ctx, sealed)
 }
 
-// unfinished tells what is left of a batch that was not sealed. Without a key nobody
-// could go on with it.
+// unfinished explains how to continue a batch that was not sealed. Only a batch with
+// a key can be continued.
 func (b *batching) unfinished(ctx context.Context, c *client.Client, id string, err error) error {
 	if b.batch.Key != "" {
 		b.say("batch %s is open: run the same command again, and it goes on", id)
@@ -109,12 +109,12 @@ func (b *batching) unfinished(ctx context.Context, c *client.Client, id string, 
 	return err
 }
 
-// addAll adds a job for each line of standard input, and returns how many there are.
+// addAll adds a job for each line of standard input, and returns the number of jobs.
 func (b *batching) addAll(ctx context.Context, c *client.Client, id, pool string) (total int, err error) {
 	reading, stop := context.WithCancel(ctx)
 	defer stop()
 	lines, failed := make(chan bulkLine, batchJobs), make(chan error, 1)
-	go func() { // ends with the input, or when the command is over and a read returns
+	go func() { // ends with the input; after the command is over, when its read returns
 		defer close(lines)
 		failed <- b.readLines(reading, lines)
 	}()
@@ -144,7 +144,7 @@ func (b *batching) addAll(ctx context.Context, c *client.Client, id, pool string
 	return total, nil
 }
 
-// made prints the id of a batch, or waits for its end and prints that.
+// made prints the id of a batch or, if asked, waits for its end and prints that.
 func (b *batching) made(ctx context.Context, info *client.BatchInfo) error {
 	if b.wait.limit == 0 {
 		if b.asJSON {
@@ -192,7 +192,7 @@ func (r *remote) tellBatch(i *client.BatchInfo) error {
 	return nil
 }
 
-// batchText tells all about a batch.
+// batchText describes a batch.
 func batchText(i *client.BatchInfo, now time.Time) string {
 	var b strings.Builder
 	line := func(name, value string) {

@@ -13,22 +13,22 @@ import (
 	"github.com/bullpen-run/bullpen/client"
 )
 
-// A batch of jobs travels when it has so many, or so many bytes, or when no line
-// came for a moment: jobs that come slowly do not wait for each other.
+// A batch is sent when it has this many jobs or bytes, or when no line came for a
+// moment: slow input is not held up until a batch is full.
 const (
 	batchJobs  = 500
 	batchBytes = 4 << 20
 	batchPause = 20 * time.Millisecond
 )
 
-// mostFaults is how many refused lines are told one by one.
+// mostFaults is how many refused lines are reported one by one.
 const mostFaults = 20
 
 // bulkLine is one line of the input of --bulk.
 type bulkLine struct {
 	number int64
 	job    client.Job
-	err    error // the line is no job
+	err    error // why the line is not a job
 }
 
 // bulk submits a job for each line of the input.
@@ -37,21 +37,21 @@ type bulk struct {
 	client *client.Client
 	pool   string
 
-	next                                         int64 // the first line that was not submitted
+	next                                         int64 // the first line not yet submitted
 	accepted, existing, refused, unknown, unsent int64
 
-	stop   error // what the next lines would not survive either; nil so far
-	behind int   // lines of text output that are empty, and not written yet
+	stop   error // an error that would also affect all further lines; nil so far
+	behind int   // empty lines of text output not written yet
 }
 
-// submitAll submits a job for each line of standard input, and tells what became
-// of each in their order.
+// submitAll submits a job for each line of standard input, and reports the results in
+// order.
 func (s *submission) submitAll(ctx context.Context, c *client.Client, pool string) error {
 	b := &bulk{submission: s, client: c, pool: pool, next: 1}
 	reading, stop := context.WithCancel(ctx)
 	defer stop()
 	lines, failed := make(chan bulkLine, batchJobs), make(chan error, 1)
-	go func() { // ends with the input, or when the command is over and a read returns
+	go func() { // ends with the input; after the command is over, when its read returns
 		defer close(lines)
 		failed <- s.readLines(reading, lines)
 	}()
@@ -85,7 +85,7 @@ func (b *bulk) summary() string {
 
 func countOf(n int64, what string) string { return count(uint64(n), what) }
 
-// readLines makes jobs of the lines of standard input.
+// readLines decodes jobs from the lines of standard input.
 func (s *submission) readLines(ctx context.Context, to chan<- bulkLine) error {
 	in := newSplitter(s.stdin, '\n', defaultMaxLine)
 	for number := int64(1); ; {
@@ -94,7 +94,7 @@ func (s *submission) readLines(ctx context.Context, to chan<- bulkLine) error {
 			line := bulkLine{number: number, job: s.job}
 			number++
 			if s.ndjson && r.size == 0 && len(bytes.TrimSpace(r.text)) == 0 {
-				continue // between two objects, or behind the last
+				continue // between two objects, or after the last
 			}
 			switch {
 			case r.size > 0:
@@ -122,7 +122,7 @@ func (s *submission) readLines(ctx context.Context, to chan<- bulkLine) error {
 	}
 }
 
-// all submits what comes, batch by batch.
+// all submits jobs as they arrive, batch by batch.
 func (b *bulk) all(ctx context.Context, lines <-chan bulkLine) error {
 	for {
 		batch := gather(ctx, lines)
@@ -138,10 +138,10 @@ func (b *bulk) all(ctx context.Context, lines <-chan bulkLine) error {
 	}
 }
 
-// gather waits for a line and takes those that follow at once.
+// gather waits for a line and collects those that follow immediately.
 func gather(ctx context.Context, lines <-chan bulkLine) []bulkLine {
 	var batch []bulkLine
-	var pause <-chan time.Time // nil until there is a line
+	var pause <-chan time.Time // nil before the first line
 	size := 0
 	for len(batch) < batchJobs && size < batchBytes {
 		select {
@@ -165,7 +165,7 @@ func gather(ctx context.Context, lines <-chan bulkLine) []bulkLine {
 	return batch
 }
 
-// put submits a batch. Its error says that the next one would fare no better.
+// put submits a batch. It returns an error if further batches would fail too.
 func (b *bulk) put(ctx context.Context, batch []bulkLine) error {
 	var jobs []client.Job
 	for i := range batch {
@@ -203,7 +203,7 @@ func (b *bulk) put(ctx context.Context, batch []bulkLine) error {
 	return b.stop
 }
 
-// told notes and writes what became of one line. Its error is of the writing.
+// told counts and writes the result of one line. It returns errors of writing.
 func (b *bulk) told(ctx context.Context, number int64, ref client.Ref, err error) error {
 	switch {
 	case err == nil && ref.Existing:
@@ -234,7 +234,7 @@ func (b *bulk) told(ctx context.Context, number int64, ref client.Ref, err error
 		Line  int64  `json:"line"`
 		ID    string `json:"id,omitempty"`
 		State string `json:"state,omitempty"`
-		// Existing says that the job was there before.
+		// Existing reports that the job already existed.
 		Existing bool   `json:"existing,omitempty"`
 		Error    string `json:"error,omitempty"`
 	}{Line: number, ID: ref.ID, State: string(ref.State), Existing: ref.Existing}
@@ -244,8 +244,8 @@ func (b *bulk) told(ctx context.Context, number int64, ref client.Ref, err error
 	return b.object(line)
 }
 
-// text writes the id of a job on a line, or keeps the line empty. Empty lines at
-// the end are not written: their jobs were not submitted.
+// text writes the id of a job on a line, or an empty line. It leaves out empty lines
+// at the end: their jobs were not submitted.
 func (b *bulk) text(ref client.Ref) {
 	if ref.ID == "" && b.stop != nil {
 		b.behind++
@@ -257,8 +257,8 @@ func (b *bulk) text(ref client.Ref) {
 	b.printf("%s\n", plain(ref.ID))
 }
 
-// wholesale reports whether an error is not about one job: after all the tries of
-// the client, the next ones would end in the same way.
+// wholesale reports whether an error is not about one job: the client has already
+// retried, so further jobs would fail in the same way.
 func wholesale(err error) bool {
 	for _, is := range []error{client.ErrUnknownPool, client.ErrStore, bullpen.ErrClosed, bullpen.ErrOverloaded} {
 		if errors.Is(err, is) {
@@ -268,7 +268,7 @@ func wholesale(err error) bool {
 	return hopeless(err)
 }
 
-// why says why a line was refused.
+// why returns why a line was refused.
 func (b *bulk) why(ctx context.Context, err error) string {
 	if _, ok := errors.AsType[*client.Error](err); ok {
 		_, text := b.explain(ctx, b.client, ofPool(b.pool, err))
@@ -277,7 +277,7 @@ func (b *bulk) why(ctx context.Context, err error) string {
 	return plain(strings.ReplaceAll(err.Error(), "\n", "; "))
 }
 
-// complain tells of the first lines that were refused.
+// complain reports a refused line, up to mostFaults of them.
 func (b *bulk) complain(ctx context.Context, number int64, err error) {
 	switch bad := b.refused + b.unknown; {
 	case bad <= mostFaults:
@@ -287,7 +287,7 @@ func (b *bulk) complain(ctx context.Context, number int64, err error) {
 	}
 }
 
-// lineFault says that a line is no job.
+// lineFault is the error of a line that is not a job.
 type lineFault struct{ error }
 
 // Unwrap returns the cause.
@@ -298,8 +298,8 @@ func isLineFault(err error) bool {
 	return is
 }
 
-// withoutLine takes off the number of a line that the daemon counted: it has seen
-// a part of the lines only.
+// withoutLine removes the line number that the daemon reported: it counts only the
+// lines that were sent to it.
 func withoutLine(text string) string {
 	rest, found := strings.CutPrefix(text, "line ")
 	number, cause, more := strings.Cut(rest, ": ")

@@ -11,12 +11,11 @@ import (
 	"github.com/bullpen-run/bullpen/client"
 )
 
-// completionTime is how long a shell may wait for names: longer would be a
-// nuisance.
+// completionTime bounds how long completion may delay the shell.
 const completionTime = 500 * time.Millisecond
 
-// completed asks the daemon for words that begin with prefix. A daemon that does
-// not answer gives none.
+// completed asks the daemon for words that begin with prefix. If the daemon does not
+// answer there are none.
 func (r *remote) completed(cmd *cobra.Command, prefix string, ask func(ctx context.Context, c *client.Client) ([]string, error)) ([]string, cobra.ShellCompDirective) {
 	c, err := r.connect()
 	if err != nil {
@@ -36,8 +35,8 @@ func (r *remote) completed(cmd *cobra.Command, prefix string, ask func(ctx conte
 	return words, cobra.ShellCompDirectiveNoFileComp
 }
 
-// completePool completes the name of a pool, where it is the first argument or a
-// flag's value.
+// completePool completes the name of a pool, as the first argument or the value of a
+// flag.
 func (r *remote) completePool(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 && cmd.Name() != "ls" && cmd.Parent().Name() != "dead" {
 		if cmd.Name() == "submit" && len(args) == 1 && strings.HasPrefix(prefix, "@") {
@@ -55,8 +54,8 @@ func (r *remote) completePool(cmd *cobra.Command, args []string, prefix string) 
 	})
 }
 
-// completeJob completes the id of a job: in a state, of one that has not ended
-// ("live"), or any ("").
+// completeJob completes the id of a job in a state, of one that has not ended
+// ("live"), or of any ("").
 func (r *remote) completeJob(state string) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
 		return r.completed(cmd, prefix, func(ctx context.Context, c *client.Client) ([]string, error) {

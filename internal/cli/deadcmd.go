@@ -20,7 +20,7 @@ func newDead(each func() *remote) *cobra.Command {
 	return group
 }
 
-// deadReasons are the words for why a job is among the dead.
+// deadReasons are the reasons that a dead job can have.
 var deadReasons = []string{
 	string(client.Exhausted), string(client.Final), string(client.Quarantined), string(client.Expired),
 	string(client.Refused), string(client.Corrupt),
@@ -36,7 +36,7 @@ func outcomeWords() []string {
 	return words
 }
 
-// deadFlags adds what selects dead jobs.
+// deadFlags adds the flags that select dead jobs.
 func deadFlags(r *remote, f flagSet, filter *client.Filter) {
 	add(f, &filter.Pool, "pool", "p", "NAME", "", word, "jobs of this pool only")
 	add(f, &filter.Task, "task", "t", "NAME", "", word, "jobs of this task only")
@@ -57,7 +57,7 @@ func deadWhy(f flagSet, filter *client.Filter) {
 func completeDead(r *remote, cmd *cobra.Command) *cobra.Command {
 	fixed(cmd, "reason", deadReasons...)
 	fixed(cmd, "outcome", outcomeWords()...)
-	_ = cmd.RegisterFlagCompletionFunc("pool", r.completePool) // it exists
+	_ = cmd.RegisterFlagCompletionFunc("pool", r.completePool) // the flag exists
 	return cmd
 }
 
@@ -98,7 +98,7 @@ func newDeadShow(r *remote) *cobra.Command {
 	})
 }
 
-// payloadText shows the beginning of a payload.
+// payloadText returns the beginning of a payload.
 func payloadText(info *client.Info) string {
 	const most = 2000
 	if len(info.Payload) == 0 {
@@ -119,7 +119,7 @@ func payloadText(info *client.Info) string {
 	return b.String() + "\n" + rest
 }
 
-// sweeping is the flags of commands that take ids of dead jobs, or select many.
+// sweeping has the flags of commands that take ids of dead jobs, or select many.
 type sweeping struct {
 	*remote
 	filter client.Filter
@@ -127,7 +127,7 @@ type sweeping struct {
 
 	verb, done string // "try again", "tried again"
 	what       string // "dead job"
-	self       string // the command itself
+	self       string // the name of the command
 	one        func(ctx context.Context, c *client.Client, id string) error
 	many       func(ctx context.Context, c *client.Client, f client.Filter) (client.Swept, error)
 }
@@ -170,12 +170,12 @@ func (s *sweeping) command(name, short, long, example string) *cobra.Command {
 	}))
 }
 
-// selects reports whether flags select jobs.
+// selects reports whether the flags select jobs.
 func (s *sweeping) selects() bool {
 	return chooses(s.filter)
 }
 
-// chooses reports whether a filter says which jobs are meant.
+// chooses reports whether a filter selects jobs.
 func chooses(f client.Filter) bool {
 	f.Limit, f.Newest, f.After = 0, false, ""
 	return f != client.Filter{}
@@ -213,8 +213,8 @@ func (s *sweeping) sweep(ctx context.Context, c *client.Client, args []string) e
 	return s.tell(&all)
 }
 
-// sweepAll does something to all jobs that a filter selects, a part at a time, and
-// goes on behind those that it cannot be done to.
+// sweepAll applies do to all jobs that a filter selects, page by page, and skips
+// those for which it fails.
 func sweepAll(ctx context.Context, c *client.Client, f client.Filter, do func(context.Context, *client.Client, client.Filter) (client.Swept, error)) (all client.Swept, err error) {
 	most := f.Limit
 	for {
@@ -233,10 +233,11 @@ func sweepAll(ctx context.Context, c *client.Client, f client.Filter, do func(co
 	}
 }
 
-// countTime is how long jobs are counted.
+// countTime bounds how long jobs are counted.
 const countTime = 5 * time.Second
 
-// countListed counts the jobs of a list; more says that the time did not suffice.
+// countListed counts the jobs of a list; more reports that there was no time to count
+// all.
 func countListed(ctx context.Context, f client.Filter, list func(context.Context, client.Filter) (client.Page, error)) (n int, more bool, err error) {
 	f.Limit = mostOfPage
 	for end := time.Now().Add(countTime); ; {
@@ -261,7 +262,7 @@ func howMany(n int, more bool, what string) string {
 	return plural(n, what)
 }
 
-// tell says what became of the jobs that were selected.
+// tell reports what happened to the selected jobs.
 func (s *sweeping) tell(all *client.Swept) error {
 	if s.asJSON {
 		if all.Failed == nil {
@@ -288,7 +289,7 @@ func (s *sweeping) tell(all *client.Swept) error {
 	return status(exitFailed)
 }
 
-// confirm asks whether all dead jobs are meant.
+// confirm asks whether really all dead jobs are meant.
 func (s *sweeping) confirm(ctx context.Context, c *client.Client) error {
 	if !isFileTerminal(s.stdin) || !isTerminal(s.stderr) {
 		return usageError{fmt.Errorf("--all takes every dead job: add --yes to say that it is meant")}
@@ -302,8 +303,8 @@ func (s *sweeping) confirm(ctx context.Context, c *client.Client) error {
 	how := howMany(n, more, "dead job")
 	fmt.Fprintf(s.stderr, "bullpen: %s %s? [y/N] ", s.verb, how)
 	answer := make(chan string, 1)
-	go func() { // ends with the line, or with the process: nobody waits for it
-		line, _ := bufio.NewReader(s.stdin).ReadString('\n') // an error is no yes
+	go func() { // ends with the line or the process; no goroutine waits for it
+		line, _ := bufio.NewReader(s.stdin).ReadString('\n') // an error counts as no
 		answer <- line
 	}()
 	select {

@@ -19,7 +19,7 @@ import (
 	"github.com/bullpen-run/bullpen/process"
 )
 
-// examination is what bullpen doctor finds.
+// examination is the result of bullpen doctor.
 type examination struct {
 	System     string             `json:"system"`
 	Features   []feature          `json:"features"`
@@ -31,7 +31,7 @@ type feature struct {
 	Name   string `json:"name"`
 	OK     bool   `json:"ok"`
 	Detail string `json:"detail"`
-	Lost   string `json:"lost,omitempty"` // only where it is missing
+	Lost   string `json:"lost,omitempty"` // set only if the feature is missing
 }
 
 func newDoctor() *cobra.Command {
@@ -74,7 +74,7 @@ func examine() (*examination, error) {
 	e := &examination{System: runtime.GOOS + "/" + runtime.GOARCH, Missing: []string{}}
 	for _, p := range probe.All() {
 		f := feature{Name: p.Name, OK: p.OK, Detail: p.Detail}
-		// The old control groups are for machines that lack the new ones.
+		// Version 1 control groups matter only on machines without version 2.
 		if !p.OK {
 			f.Lost = p.Lost
 			if p.Name != probe.CgroupV1().Name || !probe.CgroupV2().OK {
@@ -103,12 +103,12 @@ func examine() (*examination, error) {
 	return e, strict.Close()
 }
 
-// lent are the features that a user namespace gives to workers of the profile
-// strict, the only ones that use them.
+// lent are the features that a user namespace gives to workers of the strict profile,
+// the only ones that use them.
 var lent = []string{"mount-namespace", "ipc-namespace", "network-namespace"}
 
-// lend takes what a user namespace gives from what is missing, where the profile
-// strict is whole.
+// lend removes the features that a user namespace provides from the missing ones, if
+// the strict profile is fully available.
 func (e *examination) lend() {
 	for i, f := range e.Features {
 		if !f.OK && slices.Contains(lent, f.Name) {
@@ -119,8 +119,8 @@ func (e *examination) lend() {
 	e.Missing = slices.DeleteFunc(e.Missing, func(name string) bool { return slices.Contains(lent, name) })
 }
 
-// strongest makes a pool, no worker of which is started, with all that this
-// machine has to keep workers in.
+// strongest creates a pool, without starting workers, that uses every means of
+// isolation this machine has.
 func strongest(program string) (*process.Pool, error) {
 	c := process.Config{
 		Command: []string{program},
@@ -131,7 +131,7 @@ func strongest(program string) (*process.Pool, error) {
 	if err == nil || !errors.Is(err, errors.ErrUnsupported) {
 		return pool, err
 	}
-	c.Limits.CPU, c.PIDs = 0, 0 // memory may still be watched
+	c.Limits.CPU, c.PIDs = 0, 0 // memory can still be watched
 	if pool, err = process.New(c); err == nil {
 		return pool, nil
 	}
@@ -153,7 +153,7 @@ func (e *examination) print(out io.Writer) error {
 			fmt.Fprintf(t, "  \t\tlost without it: %s\n", f.Lost)
 		}
 	}
-	_ = t.Flush() // to memory
+	_ = t.Flush() // it writes to memory
 	b.WriteString("\nWhat a pool of worker processes promises here\n\n")
 	g := reflect.ValueOf(e.Guarantees)
 	for i := range g.NumField() {
@@ -170,7 +170,7 @@ func (e *examination) print(out io.Writer) error {
 	return err
 }
 
-// promises says in a few words what the fields of bullpen.Guarantees mean.
+// promises describes the fields of bullpen.Guarantees.
 var promises = map[string]string{
 	"Preemptive":   "a task that ignores its cancellation is ended all the same",
 	"CrashProof":   "a crash of a task ends no other task and not bullpen",

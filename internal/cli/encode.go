@@ -17,7 +17,7 @@ func appendText[T string | []byte](b []byte, text T) []byte {
 	for i := range len(text) {
 		if c := text[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
 			quoted, err := json.Marshal(string(text))
-			if err != nil { // no string has one
+			if err != nil { // cannot happen for a string
 				return append(b, `""`...)
 			}
 			return append(b, quoted...)
@@ -60,8 +60,8 @@ func appendOutcome(b []byte, it *item) []byte {
 	return appendText(append(b, `,"error":`...), reason(it.err))
 }
 
-// said is what the item's process, or its worker, wrote to standard error: all of it
-// with exec, the last lines of a worker that failed otherwise.
+// said returns what the item's process or worker wrote to standard error: all of it
+// with exec, otherwise the last lines of a worker that failed.
 func (it *item) said() string {
 	if len(it.stderr) > 0 {
 		return string(it.stderr)
@@ -72,8 +72,8 @@ func (it *item) said() string {
 	return ""
 }
 
-// object appends the JSON object of an item that has ended. file is where its
-// result stands, empty where it is part of the object.
+// object appends the JSON object of an item that has ended. file is the file of its
+// result; if empty, the result is part of the object.
 func (w *writer) object(b []byte, it *item, file string) []byte {
 	b = append(b, `{"index":`...)
 	b = strconv.AppendInt(b, it.index, 10)

@@ -25,7 +25,7 @@ type ended struct {
 	ResultBase64 string  `json:"result_base64,omitempty"`
 }
 
-// runOnce runs a task that bypasses the queue, and shows its result.
+// runOnce runs a task that bypasses the queue, and prints its result.
 func (s *submission) runOnce(ctx context.Context, c *client.Client, pool string, job client.Job) error {
 	waiting := ctx
 	if s.wait.limit != 0 && s.wait.limit != forever {

@@ -15,22 +15,22 @@ import (
 	"github.com/bullpen-run/bullpen/client"
 )
 
-// The exit statuses of the commands that ask a daemon, besides those of all.
+// The additional exit statuses of commands that talk to a daemon.
 const (
-	exitDaemon   = 3   // it is not there, or not ready
-	exitMissing  = 4   // there is no such job, pool or daemon's route
-	exitRefused  = 5   // the token does not allow it
-	exitNotEnded = 124 // as timeout(1) has it
+	exitDaemon   = 3   // the daemon is not reachable, or not ready
+	exitMissing  = 4   // no such job or pool, or the daemon lacks the route
+	exitRefused  = 5   // the token does not allow the call
+	exitNotEnded = 124 // as in timeout(1)
 )
 
-// usageError is wrong usage that shows only when a command runs.
+// usageError is wrong usage that is found only when a command runs.
 type usageError struct{ error }
 
 // Unwrap returns the cause.
 func (e usageError) Unwrap() error { return e.error }
 
-// aboutPool is an error of a call that names a pool, so that a wrong name can be
-// told with the nearest right one.
+// aboutPool is an error of a call that names a pool. It allows to suggest the nearest
+// existing name.
 type aboutPool struct {
 	pool string
 	error
@@ -62,8 +62,7 @@ func ofJob(id string, err error) error {
 	return aboutJob{id, err}
 }
 
-// explain says what an error means for whoever called the command: its exit
-// status, and a text that ends with what helps.
+// explain returns the exit status for an error, and a message that ends with advice.
 func (r *remote) explain(ctx context.Context, c *client.Client, err error) (code int, text string) {
 	if _, ok := errors.AsType[usageError](err); ok {
 		return exitUsage, plain(err.Error())
@@ -83,11 +82,11 @@ func (r *remote) explain(ctx context.Context, c *client.Client, err error) (code
 	return exitFailed, plain(err.Error())
 }
 
-// answers says what helps where the daemon's own words do not name a command.
+// answers has advice for errors where the daemon's message does not name a command.
 var answers = []struct {
 	is   error
 	code int
-	text string // %s is what the daemon said
+	text string // %s is the daemon's message
 }{
 	{client.ErrForbidden, exitRefused, "not allowed: %s"},
 	{client.ErrBadRequest, exitUsage, "%s"},
@@ -108,7 +107,7 @@ var answers = []struct {
 	{client.ErrUnconfirmed, exitFailed, "it is not known whether this was done: %s; with --key a job can be submitted again without being taken twice"},
 }
 
-// explainAnswer explains what the daemon said no to, or that it said nothing.
+// explainAnswer explains an error answer of the daemon, or the lack of an answer.
 func (r *remote) explainAnswer(ctx context.Context, c *client.Client, err error, e *client.Error) (int, string) {
 	switch {
 	case errors.Is(e, client.ErrUnreachable):
@@ -141,7 +140,8 @@ func (r *remote) explainAnswer(ctx context.Context, c *client.Client, err error,
 	return exitFailed, wordsOf(e)
 }
 
-// wordsOf is what the daemon said, on one line, the faults on lines of their own.
+// wordsOf returns the daemon's message on one line, followed by one line for each
+// fault.
 func wordsOf(e *client.Error) string {
 	text := strings.TrimRight(e.Detail, ". ")
 	if text == "" {
@@ -156,7 +156,7 @@ func wordsOf(e *client.Error) string {
 	return text
 }
 
-// unreachable says why no connection was made, and how to have a daemon.
+// unreachable explains why no connection was made, and how to start a daemon.
 func (r *remote) unreachable(e *client.Error) string {
 	where := r.address()
 	var unknown x509.UnknownAuthorityError
@@ -200,7 +200,7 @@ func (r *remote) unknownPool(ctx context.Context, c *client.Client, err error) s
 	return text + "; see: bullpen pool ls"
 }
 
-// endText tells of a job that ended otherwise than well.
+// endText describes a job that did not end well.
 func endText(e *client.EndError) string {
 	short := *e
 	short.Task = nil
@@ -222,14 +222,14 @@ func endText(e *client.EndError) string {
 	return text
 }
 
-// causeOf is why a task ended badly, without its name and its outcome.
+// causeOf returns why a task ended badly, without its name and its outcome.
 func causeOf(te *bullpen.TaskError) string {
 	short := *te
 	short.Task, short.ID = "", ""
 	return strings.TrimLeft(strings.TrimPrefix(short.Error(), "task "+te.Outcome.String()), ": ")
 }
 
-// detailText is what a worker said last, below the message.
+// detailText returns the worker's last lines of output, to follow the message.
 func detailText(te *bullpen.TaskError) string {
 	var b strings.Builder
 	indentPlain(&b, te.Stack)
@@ -239,8 +239,7 @@ func detailText(te *bullpen.TaskError) string {
 	return strings.TrimRight(b.String(), "\n")
 }
 
-// indentPlain appends the last lines of a text that is not ours, each below the
-// line before.
+// indentPlain appends the last lines of an untrusted text, indented.
 func indentPlain(b *strings.Builder, text string) {
 	const most = 20
 	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")

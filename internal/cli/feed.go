@@ -17,22 +17,22 @@ import (
 	"github.com/bullpen-run/bullpen/process"
 )
 
-// loaders is how many files are read at a time, so that one that comes from far
-// away holds up few others.
+// loaders is how many files are read concurrently, so that a slow file system holds
+// up few others.
 const loaders = 4
 
-// feeder reads the input and hands its tasks to the pool.
+// feeder reads the input and submits its tasks to the pool.
 type feeder struct {
 	run     *run
 	index   int64 // of the last item
 	place   int64
-	files   chan *item // to the loaders
+	files   chan *item // input of the loaders
 	loading sync.WaitGroup
 }
 
-// feed runs until the input or the run is at its end. A read that waits for
-// input cannot be broken off, so nobody waits for feed after the run has been
-// stopped: it ends with the process at the latest.
+// feed runs until the input or the run ends. A read that waits for input cannot be
+// interrupted, so no goroutine waits for feed after the run was stopped: it ends with
+// the process at the latest.
 func (f *feeder) feed(s source) {
 	o := f.run.options
 	if o.files {
@@ -48,7 +48,7 @@ func (f *feeder) feed(s source) {
 		for len(records) > 0 {
 			want := len(records)
 			if f.files != nil {
-				want = 1 // how large it is, is not known yet
+				want = 1 // the size is not known yet
 			}
 			n := f.run.flow.admit(want)
 			if n == 0 {
@@ -67,7 +67,7 @@ func (f *feeder) feed(s source) {
 	}
 }
 
-// hand makes items of lines that have been admitted and sends them on.
+// hand turns admitted lines into items and sends them on.
 func (f *feeder) hand(records []record) {
 	items := make([]item, len(records))
 	var held int64
@@ -95,7 +95,7 @@ func (f *feeder) hand(records []record) {
 	}
 }
 
-// columns notes the values of an item that has several.
+// columns sets the values of an item that has several.
 func (f *feeder) columns(it *item, r record) {
 	it.values = r.values
 	if r.values != nil {
@@ -106,7 +106,7 @@ func (f *feeder) columns(it *item, r record) {
 	}
 }
 
-// check says why a line is no task.
+// check returns why a line cannot be a task.
 func (f *feeder) check(it *item, r record) error {
 	o := f.run.options
 	switch {
@@ -121,7 +121,7 @@ func (f *feeder) check(it *item, r record) error {
 	return nil
 }
 
-// load reads the files of items and hands them over.
+// load reads the files of items and submits the items.
 func (f *feeder) load() {
 	o := f.run.options
 	for it := range f.files {
@@ -156,7 +156,7 @@ func readFile(name string, limit int64) ([]byte, error) {
 	if info.Size() > limit {
 		return nil, tooLong(info.Size())
 	}
-	// One byte more than it should have tells whether it has grown.
+	// The extra byte shows whether the file has grown.
 	content := make([]byte, 0, info.Size()+1)
 	for {
 		n, err := file.Read(content[len(content):cap(content)])
@@ -174,7 +174,7 @@ func readFile(name string, limit int64) ([]byte, error) {
 	}
 }
 
-// start gives an item its first attempt, unless an earlier run has done it.
+// start starts the first attempt of an item, unless an earlier run has completed it.
 func (r *run) start(it *item) {
 	if r.options.dryRun {
 		r.end(it, bullpen.Result{Payload: r.options.rehearsal(it)}, nil)
@@ -197,8 +197,8 @@ func (r *run) start(it *item) {
 	r.submit(it)
 }
 
-// submit hands an item to the pool. It does not wait: the pool's queue has room
-// for all that the flow admits.
+// submit submits an item to the pool. It does not block: the pool's queue has room
+// for all items that the flow admits.
 func (r *run) submit(it *item) {
 	it.attempts++
 	if r.timed {
@@ -219,11 +219,11 @@ func (r *run) submit(it *item) {
 	}
 }
 
-// end takes the outcome of an item's attempt. It does not wait.
+// end receives the outcome of an item's attempt. It does not block.
 func (r *run) end(it *item, res bullpen.Result, err error) {
 	if err != nil && it.err != nil && it.attempts > 0 {
 		if _, started := bullpen.OutcomeOf(err); !started {
-			err, it.final = it.err, true // another attempt was no longer possible
+			err, it.final = it.err, true // another attempt was not possible
 		}
 	}
 	it.result, it.err = res, err
@@ -245,12 +245,12 @@ func (r *run) end(it *item, res bullpen.Result, err error) {
 	r.flow.end(it)
 }
 
-// checkJSON makes a failure of a result that is not JSON.
+// checkJSON turns a result that is not JSON into a failure.
 func (r *run) checkJSON(it *item) {
 	if json.Valid(it.result.Payload) {
 		if bytes.IndexByte(it.result.Payload, '\n') >= 0 {
 			var line bytes.Buffer
-			if json.Compact(&line, it.result.Payload) == nil { // it is valid
+			if json.Compact(&line, it.result.Payload) == nil { // the result is valid
 				it.result.Payload = line.Bytes()
 			}
 		}

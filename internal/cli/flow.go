@@ -2,28 +2,28 @@ package cli
 
 import "sync"
 
-// aheadBytes bounds the tasks and results that a run holds: beyond it, nothing
-// more is read until something has been written.
+// aheadBytes bounds the memory for tasks and results of a run. Beyond it, reading
+// pauses until results were written.
 const aheadBytes = 64 << 20
 
-// admitMost is the most items that are admitted, and allocated, together.
+// admitMost is the maximum number of items that are admitted and allocated together.
 const admitMost = 128
 
-// flow counts the items between being read and being written, and holds those
-// that have ended until the writer takes them. One goroutine admits, any may
-// end an item, one takes and releases.
+// flow counts the items between reading and writing, and holds ended items until the
+// writer takes them. One goroutine admits items, any goroutine may end one, and one
+// takes and releases them.
 type flow struct {
 	limit int
 
 	mu      sync.Mutex
-	room    sync.Cond // for who admits
-	news    sync.Cond // for who takes
+	room    sync.Cond // signals the admitting goroutine
+	news    sync.Cond // signals the taking goroutine
 	open    int       // +checklocks:mu
-	bytes   int64     // of open items; +checklocks:mu
-	ended   []*item   // not taken yet; +checklocks:mu
-	read    int64     // lines so far; +checklocks:mu
-	eof     bool      // nothing more is admitted, the input is at its end; +checklocks:mu
-	stopped bool      // nothing more is admitted, the run is over; +checklocks:mu
+	bytes   int64     // size of open items; +checklocks:mu
+	ended   []*item   // not yet taken; +checklocks:mu
+	read    int64     // lines read so far; +checklocks:mu
+	eof     bool      // admission ended: the input is at its end; +checklocks:mu
+	stopped bool      // admission ended: the run is over; +checklocks:mu
 }
 
 func newFlow(limit int) *flow {
@@ -32,9 +32,9 @@ func newFlow(limit int) *flow {
 	return f
 }
 
-// admit waits until some of n items may be read, and says how many; 0 when the
-// run is over. Once the run is full it waits for a fourth of it to be written,
-// so that items are admitted many at a time.
+// admit waits until some of n items may be read, and returns how many; 0 means that
+// the run is over. When the run is full, admit waits until a quarter of it was
+// written, so that items are admitted in batches.
 func (f *flow) admit(n int) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -57,14 +57,14 @@ func (f *flow) admit(n int) int {
 	return n
 }
 
-// hold counts bytes that items take.
+// hold adds bytes used by items.
 func (f *flow) hold(bytes int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.bytes += bytes
 }
 
-// finish notes the end of the input.
+// finish marks the end of the input.
 func (f *flow) finish() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -72,7 +72,7 @@ func (f *flow) finish() {
 	f.news.Signal()
 }
 
-// stop ends the admission.
+// stop ends admission.
 func (f *flow) stop() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -81,7 +81,7 @@ func (f *flow) stop() {
 	f.news.Signal()
 }
 
-// end hands an item that has ended to the writer. It does not wait.
+// end passes an ended item to the writer. It does not block.
 func (f *flow) end(it *item) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -96,8 +96,8 @@ func (f *flow) end(it *item) {
 	}
 }
 
-// take returns the items that have ended since the last call, in a slice that
-// may be given back as spare. Without wait it returns none rather than wait; with
+// take returns the items that ended since the last call, in a slice that the caller
+// may return as spare. Without wait, take does not block and may return none; with
 // wait, none means that the run has ended.
 func (f *flow) take(spare []*item, wait bool) []*item {
 	f.mu.Lock()
@@ -110,7 +110,7 @@ func (f *flow) take(spare []*item, wait bool) []*item {
 	return batch
 }
 
-// release gives back n items that were written or dropped.
+// release frees the places of n items that were written or dropped.
 func (f *flow) release(n int, bytes int64) {
 	if n == 0 {
 		return
@@ -122,7 +122,7 @@ func (f *flow) release(n int, bytes int64) {
 	f.room.Signal()
 }
 
-// seen returns how many lines were read, and whether these were all.
+// seen returns the number of lines read, and whether these were all.
 func (f *flow) seen() (read int64, all bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

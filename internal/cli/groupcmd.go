@@ -13,8 +13,8 @@ import (
 	"github.com/bullpen-run/bullpen/client"
 )
 
-// newGroup makes bullpen group and its commands. each makes what one command has
-// of its own.
+// newGroup returns bullpen group and its commands. each returns a new remote for one
+// command.
 func newGroup(each func() *remote) *cobra.Command {
 	group := groupOf("group", "Look after the groups of a pool's jobs, and their limits", "groups")
 	group.AddCommand(newGroupLs(each()), newGroupSet(each()), newGroupReset(each()))
@@ -63,7 +63,7 @@ func (r *remote) showGroups(g *client.Groups) error {
 	return nil
 }
 
-// limitsText says limits in words.
+// limitsText describes limits.
 func limitsText(l client.GroupLimits) string {
 	var parts []string
 	if l.Concurrency > 0 {
@@ -81,7 +81,7 @@ func limitsText(l client.GroupLimits) string {
 	return strings.Join(parts, ", ")
 }
 
-// groupName is the second argument, empty where there is none.
+// groupName returns the second argument; empty if there is none.
 func groupName(args []string) string {
 	if len(args) < 2 {
 		return ""
@@ -89,8 +89,9 @@ func groupName(args []string) string {
 	return args[1]
 }
 
-// groupArguments are a pool, and a group that may be left out but is not empty: that
-// would be an unset variable of a script, and mean the limits of all groups.
+// groupArguments checks for a pool and an optional group. An empty group is refused:
+// it is probably an unset variable of a script, and would change the limits of all
+// groups.
 func groupArguments(cmd *cobra.Command, args []string, how string) error {
 	if err := wants(1, 2, how)(cmd, args); err != nil {
 		return err

@@ -6,24 +6,24 @@ import (
 	"strings"
 )
 
-// halt says when a run stops early: after so many tasks of a kind, or once they are so
-// many percent. The zero halt is never.
+// halt is the condition on which a run stops early: a number or a percentage of tasks
+// with an outcome. The zero halt never stops.
 type halt struct {
-	now     bool    // what runs is killed, not finished
+	now     bool    // kill running tasks instead of finishing them
 	what    string  // fail, success or done; empty: never
-	count   int64   // 0: by percent
-	percent float64 // of the tasks that have ended; of the whole input with done
-	text    string  // as written
+	count   int64   // 0: use percent
+	percent float64 // of the ended tasks; with done, of the whole input
+	text    string  // as given by the user
 }
 
-// leastOfPercent is how many tasks must have failed, or succeeded, before a percentage
-// counts: the first task would else decide alone.
+// leastOfPercent is how many tasks must have failed or succeeded before a percentage
+// counts. Otherwise the first task alone would decide.
 const leastOfPercent = 3
 
-// failures is the halt after n failures.
+// failures returns the halt after n failures.
 func failures(n int64) halt { return halt{what: "fail", count: n, text: strconv.FormatInt(n, 10)} }
 
-// parseHalt reads N, P%, never, or WHEN,WHAT=N as GNU parallel has it.
+// parseHalt parses N, P%, never, or WHEN,WHAT=N as in GNU parallel.
 func parseHalt(s string) (halt, error) {
 	if s == "never" {
 		return halt{text: s}, nil
@@ -56,13 +56,13 @@ func parseHalt(s string) (halt, error) {
 var errHalt = errors.New("use a number of failures, such as 5 or 10%; or never, or WHEN,WHAT=N, " +
 	"where WHEN is now or soon, WHAT is fail, success or done, and N is a number or a percentage, such as now,fail=1")
 
-// progress is how far a run is.
+// progress is the progress of a run.
 type progress struct {
 	failed, ended int64
-	total         int64 // tasks; -1: not known yet
+	total         int64 // number of tasks; -1: not yet known
 }
 
-// reached reports whether the run is to stop.
+// reached reports whether the run must stop.
 func (h halt) reached(p progress) bool {
 	of, n, least := p.ended, p.failed, int64(leastOfPercent)
 	switch h.what {

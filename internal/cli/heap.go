@@ -8,17 +8,17 @@ import (
 	"runtime/metrics"
 )
 
-// The daemon's heap is small, and full of what lives for a request. Collecting it
-// whenever it has doubled takes a tenth of the processor at full load; so it may grow
-// to heapRoom first. A larger one, which has the outcomes that the queue keeps, is
-// collected as usual, so that it is never more than that above the usual.
+// The daemon's heap is small and mostly garbage of requests. Collecting it each time
+// it has doubled takes a tenth of the processor time at full load, so it may grow to
+// heapRoom first. A larger heap, which holds the outcomes that the queue keeps, is
+// collected as usual, so memory never exceeds the usual amount by more than heapRoom.
 const (
 	heapRoom    = 48 << 20
 	mostPercent = 400
 	usual       = 100
 )
 
-// percent is how much a heap with so much alive may grow, in percent.
+// percent returns the GOGC value, in percent, for a heap with alive live bytes.
 func percent(alive uint64) int {
 	if alive == 0 {
 		return mostPercent
@@ -26,8 +26,7 @@ func percent(alive uint64) int {
 	return min(max(int(heapRoom*100/alive), usual), mostPercent)
 }
 
-// tendHeap sets that until ctx ends, unless the environment (GOGC) says how the heap
-// is to be collected.
+// tendHeap adjusts GOGC until ctx ends, unless the environment sets GOGC.
 func tendHeap(ctx context.Context) {
 	if os.Getenv("GOGC") != "" {
 		return
@@ -46,7 +45,7 @@ func tendHeap(ctx context.Context) {
 		if alive[0].Value.Kind() != metrics.KindUint64 {
 			continue
 		}
-		// It stops all goroutines for a moment: small changes are not worth it.
+		// Setting GOGC stops all goroutines for a moment: skip small changes.
 		if next := percent(alive[0].Value.Uint64()); next < now*9/10 || next > now*11/10 {
 			now = next
 			debug.SetGCPercent(now)
@@ -54,8 +53,8 @@ func tendHeap(ctx context.Context) {
 	}
 }
 
-// collections tells of each collection of the heap until ctx ends. Looking now and
-// then is too late: a heap that was small may have grown by hundreds of megabytes.
+// collections returns a channel that signals each garbage collection until ctx ends.
+// Polling would be too late: a small heap may have grown by hundreds of megabytes.
 func collections(ctx context.Context) <-chan struct{} {
 	told := make(chan struct{}, 1)
 	var arm func()
@@ -63,7 +62,7 @@ func collections(ctx context.Context) <-chan struct{} {
 		runtime.SetFinalizer(new(sentinel), func(*sentinel) {
 			select {
 			case told <- struct{}{}:
-			default: // it is known
+			default: // already signaled
 			}
 			if ctx.Err() == nil {
 				arm()
@@ -74,6 +73,6 @@ func collections(ctx context.Context) <-chan struct{} {
 	return told
 }
 
-// sentinel is collected by the next collection. It has a pointer, so that it has memory
-// of its own.
+// sentinel is an object that the next collection frees. The pointer field keeps it
+// out of the allocator's shared tiny blocks.
 type sentinel struct{ _ *sentinel }

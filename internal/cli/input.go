@@ -9,27 +9,27 @@ import (
 
 const (
 	blockSize = 256 << 10
-	blockLeft = 4 << 10 // a block with less room is not read into again
+	blockLeft = 4 << 10 // a block with less room left is replaced
 )
 
 // record is one task of the input: a line without its end, or several values.
 type record struct {
 	text   []byte
-	size   int64    // of a line that is too long, which has no text; 0 otherwise
-	values []string // where there are several; text has them all
+	size   int64    // size of a line that is too long and has no text; otherwise 0
+	values []string // if there are several; text has them joined
 }
 
-// splitter reads large blocks and cuts them into lines. The text of a record
-// stays valid: no block is written to twice.
+// splitter reads large blocks and splits them into lines. The text of a record stays
+// valid, because no block is reused.
 type splitter struct {
 	from  io.Reader
-	end   byte // of a line
-	limit int  // longest line
+	end   byte // line ending
+	limit int  // maximum length of a line
 
 	block   []byte
-	cut     int   // start of the line that is not complete
-	filled  int   // end of what was read
-	looked  int   // no end of a line before this
+	cut     int   // start of the incomplete line
+	filled  int   // end of the data read
+	looked  int   // there is no line ending before this
 	dropped int64 // bytes dropped of a line that is too long
 	records []record
 }
@@ -38,8 +38,8 @@ func newSplitter(from io.Reader, end byte, limit int) *splitter {
 	return &splitter{from: from, end: end, limit: limit, block: make([]byte, blockSize)}
 }
 
-// next returns the lines that one read completed, perhaps none; with io.EOF,
-// those that were left. The slice is valid until the next call.
+// next returns the lines that one read completed, possibly none; with io.EOF, the
+// remaining ones. The slice is valid until the next call.
 func (s *splitter) next() ([]record, error) {
 	s.records = s.records[:0]
 	s.makeRoom()
@@ -53,12 +53,12 @@ func (s *splitter) next() ([]record, error) {
 		return s.records, fmt.Errorf("reading the input: %w", err)
 	}
 	if s.filled > s.cut || s.dropped > 0 {
-		s.take(s.filled) // the last line need not have an end
+		s.take(s.filled) // the last line may lack an end
 	}
 	return s.records, io.EOF
 }
 
-// split takes the complete lines out of what was read.
+// split takes the complete lines out of the data read.
 func (s *splitter) split() {
 	for {
 		i := bytes.IndexByte(s.block[s.looked:s.filled], s.end)
@@ -70,7 +70,7 @@ func (s *splitter) split() {
 		s.cut = s.looked + i + 1
 		s.looked = s.cut
 	}
-	if s.filled-s.cut > s.limit { // keep none of it, count on
+	if s.filled-s.cut > s.limit { // drop the line, but count its bytes
 		s.dropped += int64(s.filled - s.cut)
 		s.cut, s.looked = s.filled, s.filled
 	}
@@ -88,8 +88,8 @@ func (s *splitter) take(to int) {
 	s.cut = to
 }
 
-// makeRoom takes another block when this one is full: twice as large where one
-// line fills it.
+// makeRoom starts another block when this one is full, twice as large if one line
+// fills it.
 func (s *splitter) makeRoom() {
 	if len(s.block)-s.filled >= blockLeft {
 		return

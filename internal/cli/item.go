@@ -10,36 +10,36 @@ import (
 	"github.com/bullpen-run/bullpen"
 )
 
-// item is one task of a run, from the line that was read to the result that is
-// written. It has one holder at a time: who reads, the pool, who writes.
+// item is one task of a run, from reading its line to writing its result. One
+// goroutine owns it at a time: first the reader, then the pool, then the writer.
 type item struct {
-	index    int64    // place in the input, from 1
-	place    int64    // place among those that are handed on, from 0
-	line     []byte   // as read; of several values, with spaces between them
+	index    int64    // position in the input, from 1
+	place    int64    // position among the items to be written, from 0
+	line     []byte   // as read; several values are joined with spaces
 	values   []string // columns; nil: the payload, or the file's name, is the only one
-	name     []byte   // of the file, nil without --files
+	name     []byte   // name of the file; nil without --files
 	payload  []byte
-	bytes    int64  // that count against the bound
-	hash     digest // of the payload, with --joblog
-	logged   bool   // input and command are for the log
-	skip     bool   // it ended well in an earlier run
+	bytes    int64  // bytes that count towards the bound
+	hash     digest // hash of the payload, with --joblog
+	logged   bool   // log input and command
+	skip     bool   // completed in an earlier run
 	attempts int
-	slot     int  // of its process (exec)
+	slot     int  // slot of its process (exec)
 	final    bool // no further attempt is possible
 
-	handed time.Time // when it was given to the pool last; zero unless wanted
+	handed time.Time // when it was last submitted to the pool; zero unless needed
 	ended  time.Time
 	result bullpen.Result
 	err    error
-	stderr []byte         // of its process (exec)
-	spill  func(b []byte) // takes what stderr must not hold
+	stderr []byte         // standard error of its process (exec)
+	spill  func(b []byte) // receives what stderr must not hold
 }
 
-// stderrMost is the most standard error of a task that is held until its end.
+// stderrMost is how much standard error of a task is held until its end, in bytes.
 const stderrMost = 64 << 10
 
-// Stderr takes standard error of the item's process, for its end. What is too much to
-// be held is shown at once.
+// Stderr receives standard error of the item's process and holds it until the end.
+// What exceeds stderrMost is shown at once.
 func (it *item) Stderr(text []byte) {
 	if len(it.stderr)+len(text) > stderrMost {
 		it.spill(append(it.stderr, text...))
@@ -49,13 +49,13 @@ func (it *item) Stderr(text []byte) {
 	it.stderr = append(it.stderr, text...)
 }
 
-// Progress is for workers that tell it.
+// Progress ignores progress.
 func (it *item) Progress(float64, string) {}
 
-// Log is for lines, which Stderr has.
+// Log ignores lines; Stderr has them.
 func (it *item) Log(bullpen.LogLine) {}
 
-// began is about when its handler did.
+// began returns about when the handler started.
 func (it *item) began() time.Time {
 	if it.handed.IsZero() {
 		return it.ended
@@ -63,7 +63,7 @@ func (it *item) began() time.Time {
 	return it.handed.Add(it.result.Stats.Waited)
 }
 
-// neverWords are the words for tasks that never started, as in
+// neverWords are the outcomes of tasks that never started, as in
 // protocol/vectors/failures.json.
 var neverWords = []struct {
 	cause error
@@ -84,7 +84,7 @@ const (
 	wordStart   = "start"
 )
 
-// outcome is the word for how the item ended.
+// outcome returns the word for the item's outcome.
 func (it *item) outcome() string { return outcomeOf(it.err) }
 
 func outcomeOf(err error) string {
@@ -99,7 +99,7 @@ func outcomeOf(err error) string {
 	return wordRefused
 }
 
-// refusal is why a task is not handed over at all.
+// refusal is why a task is not submitted at all.
 type refusal struct{ text string }
 
 func (r *refusal) Error() string        { return r.text }
@@ -107,7 +107,7 @@ func (r *refusal) Is(target error) bool { return target == bullpen.ErrRefused }
 
 func refused(format string, args ...any) error { return &refusal{fmt.Sprintf(format, args...)} }
 
-// reason says why err came about, on one line and without the outcome's word.
+// reason returns the reason of err on one line, without the outcome.
 func reason(err error) string {
 	te, ok := errors.AsType[*bullpen.TaskError](err)
 	if !ok {
@@ -138,14 +138,14 @@ func reason(err error) string {
 	return strings.ReplaceAll(strings.Join(parts, ": "), "\n", "; ")
 }
 
-// again reports whether another attempt is worth while: not for what was taken
-// back, refused, or called final by its handler.
+// again reports whether another attempt makes sense. It does not after a
+// cancellation, a refusal, or an error that the handler called final.
 func again(err error) bool {
 	te, ok := errors.AsType[*bullpen.TaskError](err)
 	return ok && te.Retryable && te.Outcome != bullpen.Canceled
 }
 
-// excerpt is the beginning of the item's line, for people.
+// excerpt returns the beginning of the item's line, for display.
 func (it *item) excerpt() string {
 	const most = 60
 	text := strings.ToValidUTF8(string(it.line[:min(len(it.line), most)]), "\uFFFD")

@@ -12,7 +12,7 @@ import (
 	"github.com/bullpen-run/bullpen/client"
 )
 
-// getting is the flags of bullpen get.
+// getting has the flags of bullpen get.
 type getting struct {
 	*remote
 	wait            waitFlag
@@ -85,7 +85,7 @@ func (g *getting) get(ctx context.Context, c *client.Client, id string) error {
 	return g.show(ctx, c, id)
 }
 
-// show writes all about a job.
+// show prints all information about a job.
 func (r *remote) show(ctx context.Context, c *client.Client, id string) error {
 	info, err := c.Get(ctx, id)
 	if err != nil {
@@ -98,13 +98,13 @@ func (r *remote) show(ctx context.Context, c *client.Client, id string) error {
 	return nil
 }
 
-// listing is the flags of commands that list jobs.
+// listing has the flags of commands that list jobs.
 type listing struct {
 	filter client.Filter
 	all    bool
 }
 
-// mostOfPage is the most jobs that a daemon gives at once.
+// mostOfPage is the maximum number of jobs that a daemon returns at once.
 const mostOfPage = 1000
 
 func (l *listing) define(r *remote, f flagSet) {
@@ -117,7 +117,7 @@ func (l *listing) define(r *remote, f flagSet) {
 	f.BoolVarP(&l.all, "all", "a", false, "all jobs, however many")
 }
 
-// findFlags adds what finds jobs in any list.
+// findFlags adds the flags that search for jobs in any list.
 func findFlags(r *remote, f flagSet, filter *client.Filter) {
 	now := r.now()
 	add(f, &filter.Group, "group", "", "NAME", "", word, "jobs of this group only")
@@ -144,11 +144,11 @@ func newLs(r *remote) *cobra.Command {
 		},
 	})
 	fixed(cmd, "state", jobStates...)
-	_ = cmd.RegisterFlagCompletionFunc("pool", r.completePool) // it exists
+	_ = cmd.RegisterFlagCompletionFunc("pool", r.completePool) // the flag exists
 	return cmd
 }
 
-// jobStates are the words for client.State.
+// jobStates are the values of client.State.
 var jobStates = []string{
 	string(client.Scheduled), string(client.Queued), string(client.Running), string(client.Retrying),
 	string(client.Done), string(client.Dead), string(client.Canceled),
@@ -159,7 +159,8 @@ func parseJobState(text string) (client.State, error) {
 	return client.State(s), err
 }
 
-// near parses one of some words, and names the one that was probably meant.
+// near returns a parser for one of some words, which suggests the word that was
+// probably meant.
 func near(words []string) func(string) (string, error) {
 	return func(text string) (string, error) {
 		s, err := oneOf(words...)(text)
@@ -170,8 +171,7 @@ func near(words []string) func(string) (string, error) {
 	}
 }
 
-// list writes the jobs of one page after the other: with --json each as it
-// comes, for people a table of all.
+// list prints jobs page by page: with --json one at a time, otherwise as a table.
 func (r *remote) list(ctx context.Context, l *listing, page func(context.Context, client.Filter) (client.Page, error), self, none string) error {
 	f, left := l.filter, l.filter.Limit
 	if l.all {
@@ -215,12 +215,12 @@ func (r *remote) list(ctx context.Context, l *listing, page func(context.Context
 	return nil
 }
 
-// mostOfTable is how many rows are laid out together: a longer list is written
-// in parts, so that memory stays bounded.
+// mostOfTable is how many rows are laid out together: a longer list is printed in
+// parts, so that memory stays bounded.
 const mostOfTable = 10_000
 
-// rows takes the jobs of a page: with --json it writes them, for people it
-// collects them until a part of the table is full.
+// rows handles the jobs of a page: with --json it prints them, otherwise it collects
+// them until a part of the table is full.
 func (r *remote) rows(waiting *[]client.Info, jobs []client.Info) error {
 	if !r.asJSON {
 		for i := range jobs {

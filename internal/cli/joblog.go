@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// digest is the beginning of the SHA-256 of a payload: with its place in the
-// input, it tells whether a task is the same.
+// digest is the beginning of the SHA-256 of a payload. With the task's position in
+// the input it identifies the task.
 type digest uint64
 
 func digestOf(payload []byte) digest {
@@ -30,20 +30,20 @@ func (d digest) String() string {
 	return hex.EncodeToString(b[:])
 }
 
-// entry is what a line of a job log must have for a run to be resumed.
+// entry has the fields of a line in a job log that are needed to resume a run.
 type entry struct {
 	Index   int64  `json:"index"`
 	Hash    string `json:"hash"`
 	Outcome string `json:"outcome"`
 }
 
-// history is what a job log says of earlier runs: nine bytes a task.
+// history has the results of earlier runs from a job log: nine bytes per task.
 type history struct {
-	ok     []bool // by index less one
+	ok     []bool // by index minus one
 	hashes []digest
 }
 
-// done reports whether the task at index ended well, and with which payload.
+// done reports whether the task at index ended well, and the digest of its payload.
 func (h *history) done(index int64) (digest, bool) {
 	if h == nil || index > int64(len(h.ok)) || !h.ok[index-1] {
 		return 0, false
@@ -68,8 +68,8 @@ func (h *history) add(e entry) error {
 	return nil
 }
 
-// readHistory reads a job log. size is the length of its complete lines: a run
-// that was killed may have left a torn one behind them.
+// readHistory reads a job log. size is the length of its complete lines: a killed run
+// may have left an incomplete line after them.
 func readHistory(from io.Reader) (h *history, size int64, err error) {
 	h = &history{}
 	r := bufio.NewReaderSize(from, 64<<10)
@@ -95,8 +95,8 @@ func readHistory(from io.Reader) (h *history, size int64, err error) {
 	}
 }
 
-// joblog writes a line about each task. It is written behind the results: what
-// it calls ok has been handed on.
+// joblog writes a line about each task. It is written after the results: a task that
+// it calls ok has been delivered.
 type joblog struct {
 	options *options
 	file    *os.File
@@ -105,8 +105,8 @@ type joblog struct {
 	known   *history // nil unless an earlier run is resumed
 }
 
-// openJoblog makes a new log, or goes on with one. One that exists is never
-// overwritten: it may be all that is left of hours of work.
+// openJoblog creates a log, or continues one. It never overwrites an existing log,
+// which may be all that is left of hours of work.
 func openJoblog(o *options) (*joblog, error) {
 	name, resume := o.joblog, o.resume
 	file, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o666) //nolint:gosec // the umask decides, as it does for > in a shell
@@ -148,15 +148,15 @@ func (l *joblog) begin(name string, resume bool) error {
 	return nil
 }
 
-// joblogShort is the length up to which input and command stand in the log unasked.
+// joblogShort is the length up to which input and command are logged by default.
 const joblogShort = 256
 
-// logs reports whether input and command of the item are for the log.
+// logs reports whether input and command of the item are logged.
 func (o *options) logs(it *item) bool {
 	return o.joblog != "" && (o.joblogInput || o.joblogShort && len(it.line) <= joblogShort)
 }
 
-// appendSource appends what the task was, and what ran it.
+// appendSource appends the input and the command of the task.
 func (o *options) appendSource(b []byte, it *item) []byte {
 	if !it.logged {
 		return b
@@ -180,7 +180,7 @@ func (o *options) appendSource(b []byte, it *item) []byte {
 	return append(b, ']')
 }
 
-// add writes the line of a task that has ended, to memory.
+// add adds the line of an ended task to the buffer.
 func (l *joblog) add(it *item) error {
 	b := append(l.line[:0], `{"index":`...)
 	b = strconv.AppendInt(b, it.index, 10)
@@ -201,7 +201,7 @@ func (l *joblog) add(it *item) error {
 	return err
 }
 
-// flush hands the lines to the system, so that they outlive this process.
+// flush writes the buffered lines to the file, so that they survive this process.
 func (l *joblog) flush() error { return l.out.Flush() }
 
 func (l *joblog) close() error { return errors.Join(l.out.Flush(), l.file.Close()) }

@@ -12,8 +12,8 @@ import (
 	"github.com/bullpen-run/bullpen/process"
 )
 
-// parseJobs reads the most workers: a number, or +N, -N or P% in relation to the
-// processors, as in GNU parallel. There is always at least one.
+// parseJobs parses the maximum number of workers: a number, or +N, -N or P% relative
+// to the number of processors, as in GNU parallel. The result is at least 1.
 func parseJobs(s string) (int, error) {
 	cpus := runtime.GOMAXPROCS(0)
 	if text, ok := strings.CutSuffix(s, "%"); ok {
@@ -36,18 +36,19 @@ func parseJobs(s string) (int, error) {
 	return int(n), nil
 }
 
-// fewProcessors gives the program itself a processor for two processes that run at a
-// time, where each task is a process of its own: starting them and taking what they say
-// is little work, and goroutines that wake each other across processors cost more than
-// that. GOMAXPROCS in the environment has the last word.
+// fewProcessors limits this program to one processor for every two concurrent
+// processes, if each task is a process of its own. Starting processes and reading
+// their output is little work, and goroutines that wake each other across processors
+// cost more. GOMAXPROCS in the environment takes precedence.
 func (o *options) fewProcessors() {
 	if o.protocol == process.Exec && os.Getenv("GOMAXPROCS") == "" {
 		runtime.GOMAXPROCS(min(runtime.GOMAXPROCS(0), max(1, o.max/2)))
 	}
 }
 
-// forbidGains keeps this program from gaining rights, where its workers must not gain
-// any either: it then starts them sooner. Where that is not possible they start later.
+// forbidGains keeps this program from gaining rights (no_new_privs), if its workers
+// must not gain any either: they then start faster. If that fails they start more
+// slowly.
 func (o *options) forbidGains() {
 	if o.protocol == process.Exec && o.sandbox == process.ProfileDefault {
 		_ = confine.ForbidGains()

@@ -15,7 +15,7 @@ import (
 	"github.com/bullpen-run/bullpen/client"
 )
 
-// toneOf is the colour of a state.
+// toneOf returns the color of a state.
 func toneOf(s client.State) tone {
 	switch s {
 	case client.Done:
@@ -31,14 +31,14 @@ func toneOf(s client.State) tone {
 	}
 }
 
-// jobTable is the list of jobs for people.
+// jobTable returns a list of jobs as a table.
 func jobTable(jobs []client.Info, now time.Time) *table {
 	t := newTable("ID", "POOL", "TASK", "STATE", "PRIORITY", ">AGE", ">TRIES", ">RAN", "KEY", "NOTE")
 	for i := range jobs {
 		j := &jobs[i]
 		tries, ran, priority, key := "", "", "", j.Key
 		if strings.HasPrefix(key, "bullpen.") {
-			key = "" // Bullpen's own, of a job that tries another again
+			key = "" // internal key of a job that retries another
 		}
 		if j.Attempts > 0 {
 			tries = fmt.Sprint(j.Attempts)
@@ -57,7 +57,7 @@ func jobTable(jobs []client.Info, now time.Time) *table {
 	return t
 }
 
-// jobNote says in a few words what else there is to know of a job.
+// jobNote returns other noteworthy facts about a job, in a few words.
 func jobNote(j *client.Info, now time.Time) string {
 	switch {
 	case j.State == client.Dead:
@@ -70,12 +70,12 @@ func jobNote(j *client.Info, now time.Time) string {
 	return ""
 }
 
-// endCause is why a job ended badly, without its name.
+// endCause returns why a job ended badly, without its name.
 func endCause(j *client.Info) string {
 	if te := j.Failure; te != nil {
 		return strings.TrimSuffix(te.Outcome.String()+": "+causeOf(te), ": ")
 	}
-	// A list has the cause alone.
+	// Lists have only the cause.
 	outcome := j.Outcome.String()
 	if j.Error == outcome {
 		return outcome
@@ -83,7 +83,7 @@ func endCause(j *client.Info) string {
 	return strings.TrimSuffix(outcome+": "+j.Error, ": ")
 }
 
-// pairs are names with their values, for people; what is empty is left out.
+// pairs is a list of names and values for display; empty values are left out.
 type pairs struct {
 	table table
 }
@@ -96,14 +96,14 @@ func (p *pairs) addTone(name, value string, t tone) {
 	}
 }
 
-// draw returns the pairs, one a line, without titles.
+// draw returns the pairs, one per line.
 func (p *pairs) draw(s style) string {
 	p.table.titles = []string{"", ""}
 	_, text, _ := strings.Cut(p.table.draw(style{colours: s.colours}), "\n")
 	return text
 }
 
-// moreThan writes n where it is not zero.
+// moreThan formats n; empty if it is zero.
 func moreThan[T int | int64 | uint64](n T) string {
 	if n == 0 {
 		return ""
@@ -136,7 +136,7 @@ func sizeOf(n int64) string {
 	return sizeText(n)
 }
 
-// jobText is all about a job for people.
+// jobText returns all information about a job, for display.
 func jobText(j *client.Info, now time.Time, s style) string {
 	var p pairs
 	p.add("id", j.ID)
@@ -186,7 +186,7 @@ func jobText(j *client.Info, now time.Time, s style) string {
 	return b.String()
 }
 
-// evidence appends what is left of the attempts of a job.
+// evidence appends the history and output of a job's attempts.
 func evidence(b *strings.Builder, j *client.Info, now time.Time, s style) {
 	if len(j.History) > 0 {
 		t := newTable(">#", "OUTCOME", ">RAN", ">ENDED", ">MEMORY", "WORKER", "NODE", "ERROR")
@@ -224,7 +224,7 @@ func attemptError(a *client.Attempt) string {
 	return text
 }
 
-// lineText is a line that a task logged or printed.
+// lineText formats a line that a task logged or printed.
 func lineText(l *client.Line) string {
 	text := plain(l.Text)
 	if l.Stream == "log" && l.Level != 0 {
@@ -236,8 +236,8 @@ func lineText(l *client.Line) string {
 	return l.Time.Local().Format("15:04:05.000") + "  " + text
 }
 
-// withResult is the JSON of a job with its result as one field more: text where
-// it is text, base64 where it is not.
+// withResult adds the result to the JSON of a job: as text if it is text, otherwise
+// in base64.
 func withResult(raw json.RawMessage, result []byte) ([]byte, error) {
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &fields); err != nil {

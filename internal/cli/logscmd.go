@@ -11,11 +11,11 @@ import (
 	"github.com/bullpen-run/bullpen/client"
 )
 
-// quiet is how long nothing may come of a job that goes on until bullpen logs
-// takes it that it has seen all there is.
+// quiet is how long a job may be silent before bullpen logs considers the stored
+// events complete.
 const quiet = 400 * time.Millisecond
 
-// logging is the flags of bullpen logs.
+// logging has the flags of bullpen logs.
 type logging struct {
 	*remote
 	follow, times, bare bool
@@ -44,7 +44,7 @@ func newLogs(r *remote) *cobra.Command {
 	})
 }
 
-// show shows the events of a job.
+// show prints the events of a job.
 func (l *logging) show(ctx context.Context, id string) error {
 	c, err := l.patient()
 	if err != nil {
@@ -55,7 +55,7 @@ func (l *logging) show(ctx context.Context, id string) error {
 	defer stop(nil)
 	rest := &restless{stop: stop}
 	if !l.follow {
-		// The job is there, or this says what is wrong, at once.
+		// Fail early if the job does not exist.
 		info, err := c.Get(ctx, id)
 		if err != nil {
 			return ofJob(id, err)
@@ -65,7 +65,7 @@ func (l *logging) show(ctx context.Context, id string) error {
 			defer rest.end()
 		}
 	}
-	lines := false // some were shown
+	lines := false // some were printed
 	for e, err := range c.Follow(reading, id, l.after) {
 		switch {
 		case ctx.Err() != nil:
@@ -94,7 +94,7 @@ func (l *logging) show(ctx context.Context, id string) error {
 	return nil
 }
 
-// event writes one event, at once.
+// event prints one event immediately.
 func (l *logging) event(e *client.Event) error {
 	switch {
 	case l.asJSON:
@@ -117,7 +117,7 @@ func (l *logging) event(e *client.Event) error {
 	return l.flush()
 }
 
-// story tells of an event that is not a line.
+// story prints an event that is not a line.
 func (l *logging) story(e *client.Event) {
 	switch e.Kind {
 	case client.StateChanged:
@@ -134,7 +134,7 @@ func (l *logging) story(e *client.Event) {
 	}
 }
 
-// ended tells how a job ended, and with which exit status.
+// ended prints how a job ended, and returns the exit status.
 func (l *logging) ended(job *client.Info) error {
 	if job == nil {
 		return nil
@@ -149,7 +149,7 @@ func (l *logging) ended(job *client.Info) error {
 	return err
 }
 
-// eventObject is an event in JSON.
+// eventObject returns the JSON form of an event.
 func eventObject(e *client.Event) any {
 	type line struct {
 		Time   time.Time `json:"time,omitzero"`
@@ -181,14 +181,14 @@ func eventObject(e *client.Event) any {
 
 var errQuiet = errors.New("nothing more has come")
 
-// restless ends the reading of events when none has come for a moment.
+// restless ends the reading of events after a short silence.
 type restless struct {
 	stop  context.CancelCauseFunc
-	timer *time.Timer // nil while nobody waits for a rest
+	timer *time.Timer // nil while silence does not matter
 }
 
 func (r *restless) begin() {
-	// The first answer may take its time, what comes behind it not.
+	// The first answer may take longer than those after it.
 	r.timer = time.AfterFunc(5*quiet, func() { r.stop(errQuiet) })
 }
 

@@ -106,7 +106,7 @@ func newMap(stdin io.Reader, stdout, stderr *os.File) *cobra.Command {
 	cmd.Flags().SetInterspersed(false)
 	o.define(cmd.Flags(), &bad)
 	complete := func(flag string, words ...string) {
-		_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)) // it exists
+		_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)) // the flag exists
 	}
 	complete("protocol", "lines", "frames", "exec")
 	complete("sandbox", "none", "default", "strict")
@@ -115,7 +115,7 @@ func newMap(stdin io.Reader, stdout, stderr *os.File) *cobra.Command {
 	return cmd
 }
 
-// mapMain makes what a run needs, runs it, and returns the exit status.
+// mapMain sets up a run, runs it, and returns the exit status.
 func mapMain(o *options, stdin io.Reader, stdout, stderr *os.File) int {
 	o.fewProcessors()
 	o.forbidGains()
@@ -150,8 +150,8 @@ func mapMain(o *options, stdin io.Reader, stdout, stderr *os.File) int {
 	return r.do(in)
 }
 
-// faultOf says what is wrong with a pool that cannot be made: without its
-// program no worker can start, the rest is wrong usage.
+// faultOf explains why a pool cannot be created: its program is missing, or else the
+// usage is wrong.
 func faultOf(o *options, err error) (code int, text string) {
 	if !errors.Is(err, exec.ErrNotFound) && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) {
 		return exitUsage, fmt.Sprintf("bullpen: %v\n", err)
@@ -173,20 +173,20 @@ func faultOf(o *options, err error) (code int, text string) {
 	return exitStart, text
 }
 
-// logHandler shows records of the pool on the screen. Without verbose it shows
-// faults of the pool alone: what workers print is shown with their failures.
+// logHandler prints the pool's log records on the screen. Without verbose it prints
+// only faults of the pool: what workers print is shown with their failures.
 type logHandler struct {
 	screen  *screen
 	verbose bool
 }
 
-// Enabled reports whether records of the level are wanted.
+// Enabled reports whether records of the level are printed.
 func (h *logHandler) Enabled(_ context.Context, level slog.Level) bool {
 	return h.verbose || level >= slog.LevelError
 }
 
-// Handle prints a record on one line: what a worker said behind its name, the
-// pool's own behind ours.
+// Handle prints a record on one line: a worker's output after the worker's name,
+// other records after the program's name.
 func (h *logHandler) Handle(_ context.Context, rec slog.Record) error {
 	var worker, stream, text string
 	what := rec.Message
@@ -225,8 +225,8 @@ func (h *logHandler) Handle(_ context.Context, rec slog.Record) error {
 	return nil
 }
 
-// WithAttrs adds nothing: there is one pool, and its name is the command's.
+// WithAttrs does nothing: there is one pool, and its name is that of the command.
 func (h *logHandler) WithAttrs([]slog.Attr) slog.Handler { return h }
 
-// WithGroup adds nothing: the pool has no groups.
+// WithGroup does nothing: the pool uses no groups.
 func (h *logHandler) WithGroup(string) slog.Handler { return h }

@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// momentForms are the ways to write a time with a day, those without a zone
-// being local.
+// momentForms are the layouts of a time with a date; without a zone the time is
+// local.
 var momentForms = []string{
 	time.RFC3339Nano, "2006-01-02T15:04Z07:00", "2006-01-02 15:04:05Z07:00", "2006-01-02 15:04Z07:00",
 	"2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04:05", "2006-01-02 15:04", "2006-01-02",
 }
 
-// moment parses a time: with its day, a time of day (the next one), or a
-// duration from now on.
+// moment returns a parser for future times: a time with its date, a time of day (the
+// next one), or a duration from now.
 func moment(now time.Time) func(string) (time.Time, error) {
 	return func(s string) (time.Time, error) {
 		for _, form := range momentForms {
@@ -39,8 +39,8 @@ func moment(now time.Time) func(string) (time.Time, error) {
 	}
 }
 
-// past parses a time that has been: with its day, a time of day (the last one), or a
-// duration ago.
+// past returns a parser for past times: a time with its date, a time of day (the last
+// one), or a duration ago.
 func past(now time.Time) func(string) (time.Time, error) {
 	return func(s string) (time.Time, error) {
 		if d, err := time.ParseDuration(s); err == nil && d > 0 {

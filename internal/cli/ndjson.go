@@ -15,7 +15,7 @@ import (
 	"github.com/bullpen-run/bullpen/client"
 )
 
-// jobFields reads the fields of a job that is one line of JSON, by their names.
+// jobFields has the parsers for the fields of a job that is one line of JSON.
 var jobFields = map[string]func(j *client.Job, now time.Time, raw json.RawMessage) error{
 	"task":       func(j *client.Job, _ time.Time, raw json.RawMessage) error { return textField(raw, &j.Task) },
 	"key":        func(j *client.Job, _ time.Time, raw json.RawMessage) error { return textField(raw, &j.Key) },
@@ -73,7 +73,7 @@ var jobFields = map[string]func(j *client.Job, now time.Time, raw json.RawMessag
 		}
 		var text string
 		if json.Unmarshal(raw, &text) != nil {
-			// A payload that is JSON itself may stand there as it is.
+			// A payload that is a JSON value other than a string is used as it is.
 			j.Payload = bytes.Clone(raw)
 			return nil
 		}
@@ -109,7 +109,7 @@ func textField(raw json.RawMessage, to *string) error {
 	return nil
 }
 
-// parsedField reads a text, or a number as if it were written as one.
+// parsedField parses a string, or a number as if it were a string.
 func parsedField[T any](raw json.RawMessage, to *T, parse func(string) (T, error)) error {
 	text := string(bytes.TrimSpace(raw))
 	if strings.HasPrefix(text, `"`) {
@@ -124,8 +124,8 @@ func parsedField[T any](raw json.RawMessage, to *T, parse func(string) (T, error
 	return err
 }
 
-// decodeJob reads a job from a line of JSON; what the line leaves out is as in
-// base. All faults are told at once.
+// decodeJob decodes a job from a line of JSON. Fields that the line leaves out come
+// from base. The error lists all faults.
 func decodeJob(line []byte, base client.Job, now time.Time) (client.Job, error) {
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(line, &fields); err != nil {

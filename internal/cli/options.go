@@ -25,7 +25,7 @@ const (
 // options are the flags of bullpen map.
 type options struct {
 	command  []string
-	lists    [][]string // behind :::
+	lists    [][]string // the lists after :::
 	template *command.Template
 
 	protocol process.Protocol
@@ -72,8 +72,8 @@ type options struct {
 	tag         bool
 	output      string
 	joblog      string
-	joblogInput bool // of long lines too
-	joblogShort bool // of short lines
+	joblogInput bool // log long lines too
+	joblogShort bool // log short lines
 	resume      bool
 	progress    string
 	bar, eta    bool
@@ -81,7 +81,7 @@ type options struct {
 	verbose     bool
 }
 
-// define adds the flags of o to set; what is wrong with them goes to bad.
+// define adds the flags of o to set; faults in their values go to bad.
 func (o *options) define(set *pflag.FlagSet, bad *faults) {
 	*o = options{
 		protocol: process.Lines, queue: defaultQueue, maxLine: defaultMaxLine, idle: process.DefaultIdle,
@@ -165,8 +165,7 @@ func (o *options) defineOutput(f flagSet) {
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "show what workers print, and what becomes of them, on standard error")
 }
 
-// check finds what is wrong with flags that are fine by themselves, and
-// completes o.
+// check checks flags that depend on each other, and completes o.
 func (o *options) check(set *pflag.FlagSet, bad *faults) {
 	o.checkCommand(bad)
 	o.checkInput(bad)
@@ -222,7 +221,7 @@ func (o *options) check(set *pflag.FlagSet, bad *faults) {
 	}
 }
 
-// checkSandbox finds what is wrong with the flags for --sandbox strict.
+// checkSandbox checks the flags for --sandbox strict.
 func (o *options) checkSandbox(bad *faults) {
 	if o.sandbox != process.ProfileStrict && (len(o.allow) > 0 || o.network || o.bestEffort) {
 		bad.add("--allow, --network and --best-effort are for --sandbox strict: other sandboxes keep workers from no file and no network")
@@ -238,13 +237,13 @@ func (o *options) checkSandbox(bad *faults) {
 	}
 }
 
-// byName reports whether the line itself is handed over although it names a file:
-// the command wants the name in the place of {}.
+// byName reports whether the line itself is passed on although it names a file: the
+// command uses the name in place of {}.
 func (o *options) byName() bool {
 	return o.files && o.template != nil && o.template.Input()
 }
 
-// ahead is the most tasks between being read and being written.
+// ahead returns the maximum number of tasks between reading and writing.
 func (o *options) ahead() int {
 	inHand := process.MaxWindow
 	if o.window > 0 {
@@ -256,11 +255,11 @@ func (o *options) ahead() int {
 	return o.queue + o.max*inHand
 }
 
-// config makes the pool's configuration.
+// config returns the configuration of the pool.
 func (o *options) config() process.Config {
 	c := process.Config{
 		Command: o.command, Protocol: o.protocol, Min: o.min, Max: o.max, Spare: o.spare, Idle: o.idle,
-		Queue:  o.ahead(), // so that handing over never waits: the run bounds what is read
+		Queue:  o.ahead(), // submitting never blocks: the run bounds what is read
 		Window: o.window, Grace: o.grace, Env: o.env, Dir: o.dir, Nice: o.nice, CPUs: o.cpus,
 		Limits:  bullpen.Limits{Timeout: o.timeout, Output: int(o.maxLine), Memory: o.memory, CPU: o.cpu},
 		Recycle: process.Recycle{Tasks: o.recycleTasks, Memory: o.recycleMemory},
@@ -273,7 +272,7 @@ func (o *options) config() process.Config {
 	}
 	if o.envAll {
 		for _, e := range os.Environ() {
-			if name, _, _ := strings.Cut(e, "="); name != "" { // Windows has such
+			if name, _, _ := strings.Cut(e, "="); name != "" { // Windows has entries without a name
 				c.Env = append(c.Env, name)
 			}
 		}
@@ -282,7 +281,7 @@ func (o *options) config() process.Config {
 		c.Nice = process.HostNice
 	}
 	if o.idle == 0 {
-		c.Idle = time.Nanosecond // at once; 0 is the default
+		c.Idle = time.Nanosecond // immediately; 0 would be the default
 	}
 	if o.grace == 0 {
 		c.Grace = time.Nanosecond

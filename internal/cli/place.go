@@ -18,7 +18,7 @@ import (
 	"github.com/bullpen-run/bullpen/queue"
 )
 
-// aboutPlaces says how a command names a store.
+// aboutPlaces explains how a command names a store.
 const aboutPlaces = "STORE is a folder, the URL of a NATS server (nats://…), or the configuration file of a daemon,\n" +
 	"which may say both, with credentials. No daemon may work on a store meanwhile: a folder that\n" +
 	"one has open is refused, a server that is worked on is found out at the end."
@@ -26,12 +26,12 @@ const aboutPlaces = "STORE is a folder, the URL of a NATS server (nats://…), o
 // place is a store that a command reads or fills.
 type place struct {
 	name      string
-	dir       string // of a store in a folder
+	dir       string // for a store in a folder
 	store     queue.Store
 	namespace string
 }
 
-// placeOf returns the store that a text names.
+// placeOf returns the store that text names.
 func placeOf(text, namespace string, replicas int) (place, error) {
 	source := settings.Source{Flags: map[string]string{"queue.namespace": namespace}}
 	switch info, err := os.Stat(text); {
@@ -57,12 +57,12 @@ func placeOf(text, namespace string, replicas int) (place, error) {
 	return place{name: text, dir: s.Store.Dir, store: s.Queue.Store, namespace: s.Queue.Namespace}, nil
 }
 
-// options are those of an engine that drops nothing by itself.
+// options returns the options of an engine that does not drop records by itself.
 func (p place) options() engine.Options {
 	return engine.Options{Namespace: p.namespace, Lease: 30 * time.Second, Logger: slog.New(slog.DiscardHandler)}
 }
 
-// read opens the store, which must be there, for do.
+// read opens an existing store for do.
 func (p place) read(ctx context.Context, do func(engine.Engine) (transfer.Summary, error)) (s transfer.Summary, err error) {
 	if p.dir != "" {
 		if _, err := os.Stat(filepath.Join(p.dir, "format")); errors.Is(err, fs.ErrNotExist) {
@@ -77,8 +77,7 @@ func (p place) read(ctx context.Context, do func(engine.Engine) (transfer.Summar
 	return do(e)
 }
 
-// fill opens the store for do, which puts into it all that it is to hold. A folder must
-// not be there yet.
+// fill opens the store for do, which fills it. A folder must not exist yet.
 func (p place) fill(ctx context.Context, do func(engine.Engine) (transfer.Summary, error)) (s transfer.Summary, err error) {
 	if p.dir != "" {
 		err := pebble.Create(ctx, pebble.Config{Dir: p.dir, Options: p.options()}, func(e engine.Engine) (err error) {

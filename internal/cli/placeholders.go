@@ -13,7 +13,7 @@ import (
 	"github.com/bullpen-run/bullpen/process"
 )
 
-// checkCommand reads the placeholders of the command.
+// checkCommand parses the placeholders of the command.
 func (o *options) checkCommand(bad *faults) {
 	if len(o.command) == 0 {
 		bad.add("no command: name the program of the workers, as in: bullpen map -- COMMAND [ARG...]")
@@ -46,13 +46,13 @@ func (o *options) checkCommand(bad *faults) {
 	o.template = template
 }
 
-// meantExec returns a placeholder of the command by which it was probably meant for
-// the protocol exec; empty for none.
+// meantExec returns a placeholder of the command that suggests that the protocol exec
+// was meant; empty for none.
 func (o *options) meantExec() string {
 	for i, word := range o.command[1:] {
 		text := command.First(word)
 		if text == "{}" && !nameLike.MatchString(word) && !(o.command[i] == "-c" && isShell(o.command[0])) {
-			continue // an empty object of jq, for example
+			continue // for example an empty object of jq
 		}
 		if text != "" {
 			return text
@@ -61,14 +61,14 @@ func (o *options) meantExec() string {
 	return ""
 }
 
-// nameLike are arguments that are no code.
+// nameLike matches arguments that are not code.
 var nameLike = regexp.MustCompile(`^[\w/.,:=@%#+-]*(\{\}[\w/.,:=@%#+-]*)+$`)
 
 func isShell(program string) bool {
 	return slices.Contains([]string{"sh", "bash", "dash", "zsh", "ksh", "ash"}, filepath.Base(program))
 }
 
-// arguments makes the arguments of a task's process, see process.Config.Arguments.
+// arguments returns the arguments of a task's process; see process.Config.Arguments.
 func (o *options) arguments(t bullpen.Task, slot int) (args []string, stdin bool) {
 	it, ok := t.Observer.(*item)
 	if !ok || o.template == nil {
@@ -78,7 +78,7 @@ func (o *options) arguments(t bullpen.Task, slot int) (args []string, stdin bool
 	return o.commandOf(it)[1:], !o.template.Input()
 }
 
-// commandOf is the command that runs, or ran, an item.
+// commandOf returns the command that runs, or ran, an item.
 func (o *options) commandOf(it *item) []string {
 	if o.template == nil {
 		return o.command
@@ -93,7 +93,7 @@ func (o *options) commandOf(it *item) []string {
 	return o.template.Args(command.Task{Values: values, Number: it.index, Slot: it.slot})
 }
 
-// rehearsal is the line that shows what would be run for an item.
+// rehearsal returns the line of a dry run for an item.
 func (o *options) rehearsal(it *item) []byte {
 	it.slot = 1
 	line := command.Quote(o.commandOf(it))
@@ -106,15 +106,15 @@ func (o *options) rehearsal(it *item) []byte {
 	return []byte(line)
 }
 
-// variable is one of a shell, in a command.
+// variable matches a shell variable in a command.
 var variable = regexp.MustCompile(`\$(?:\{([A-Za-z_]\w*)|([A-Za-z_]\w*))`)
 
-// passedAlways are the variables that every worker gets, and those that it has from
-// elsewhere.
+// passedAlways are the variables that every worker gets, and those that the shell
+// sets itself.
 var passedAlways = []string{"PATH", "HOME", "LANG", "TMPDIR", "TZ", "PWD", "OLDPWD", "SHLVL", "_", "IFS", "PPID", "HOSTNAME", "UID", "RANDOM"}
 
-// unpassed are the variables that the command uses, that are set here, and that
-// workers do not get.
+// unpassed returns the variables that the command uses and that are set here but not
+// passed to workers.
 func (o *options) unpassed() (names []string) {
 	if o.envAll {
 		return nil
@@ -135,7 +135,7 @@ func (o *options) unpassed() (names []string) {
 	return names
 }
 
-// adviseEnv says which variables of the command are not there.
+// adviseEnv warns about variables that the command uses but workers do not get.
 func (o *options) adviseEnv() string {
 	names := o.unpassed()
 	if len(names) == 0 {

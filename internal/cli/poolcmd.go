@@ -13,8 +13,8 @@ import (
 	"github.com/bullpen-run/bullpen/client"
 )
 
-// newPool makes bullpen pool and its commands. each makes what one command has
-// of its own.
+// newPool returns bullpen pool and its commands. each returns a new remote for one
+// command.
 func newPool(each func() *remote) *cobra.Command {
 	group := groupOf("pool", "Look after the pools of a daemon", "pools")
 	group.AddCommand(newPoolLs(each()), newPoolShow(each()), newPoolScale(each()), newPoolReload(each()))
@@ -33,7 +33,7 @@ func newPool(each func() *remote) *cobra.Command {
 	return group
 }
 
-// groupOf makes a command that has others only.
+// groupOf returns a command that only has subcommands.
 func groupOf(name, short, things string) *cobra.Command {
 	return &cobra.Command{
 		Use: name, Short: short, Aliases: []string{things}, SuggestFor: []string{things},
@@ -42,8 +42,8 @@ func groupOf(name, short, things string) *cobra.Command {
 	}
 }
 
-// onlyCommands says of a command that has others only that an argument is none of
-// them, and which was probably meant.
+// onlyCommands returns an error for an argument that is not a subcommand, with the
+// one that was probably meant.
 func onlyCommands(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -59,7 +59,7 @@ func onlyCommands(cmd *cobra.Command, args []string) error {
 	return errors.New(text)
 }
 
-// raw writes JSON of the daemon on one line.
+// raw prints JSON of the daemon on one line.
 func (r *remote) raw(text json.RawMessage) error {
 	var b bytes.Buffer
 	if err := json.Compact(&b, text); err != nil {
@@ -179,7 +179,7 @@ func newPoolReload(r *remote) *cobra.Command {
 	})
 }
 
-// poolVerb makes a command that does one thing to a pool.
+// poolVerb returns a command that does one thing to a pool.
 func poolVerb(r *remote, name, short, long string, do func(ctx context.Context, c *client.Client, pool string) (client.Pool, error)) *cobra.Command {
 	return r.command(verb{
 		use: name + " POOL", short: short, long: long,

@@ -10,7 +10,7 @@ import (
 	"github.com/bullpen-run/bullpen/client"
 )
 
-// depth sums up what the queue of a pool has.
+// depth has the sums over all priorities of a pool's queue.
 type depth struct {
 	waiting, taken int
 	oldest         time.Time
@@ -28,7 +28,7 @@ func depthOf(p *client.Pool) depth {
 	return d
 }
 
-// badOnes counts the tasks that ended otherwise than well.
+// badOnes returns the number of tasks that did not end well.
 func badOnes(p *client.Pool) uint64 {
 	var n uint64
 	for word, count := range p.Outcomes {
@@ -47,7 +47,7 @@ func deaths(p *client.Pool) uint64 {
 	return n
 }
 
-// poolState is the state of a pool in one word.
+// poolState returns the state of a pool in one word.
 func poolState(p *client.Pool) cell {
 	switch {
 	case p.Error != "" && p.Workers.Busy+p.Workers.Idle == 0:
@@ -62,7 +62,7 @@ func poolState(p *client.Pool) cell {
 	return cell{p.State, toneWarn}
 }
 
-// workersText is how many workers are busy, there and allowed.
+// workersText returns how many workers are busy, running and allowed.
 func workersText(p *client.Pool) string {
 	if p.State == "queue-only" {
 		return ""
@@ -71,8 +71,8 @@ func workersText(p *client.Pool) string {
 	return fmt.Sprintf("%d/%d/%d", w.Busy, w.Busy+w.Idle+w.Starting+w.Leaving, p.Max+p.Helpers)
 }
 
-// endingsOf are how many tasks of a pool ended well and badly, and how many workers
-// died; empty of one that has no workers here.
+// endingsOf returns how many tasks of a pool ended well and badly, and how many
+// workers died; empty for a pool without workers at this daemon.
 func endingsOf(p *client.Pool) (ok, bad, died cell) {
 	if p.State == "queue-only" {
 		return
@@ -80,7 +80,7 @@ func endingsOf(p *client.Pool) (ok, bad, died cell) {
 	return cell{text: countText(p.Outcomes["ok"])}, alarming(countText(badOnes(p)), badOnes(p) > 0), alarming(countText(deaths(p)), deaths(p) > 0)
 }
 
-// alarming is a figure in red where it is bad.
+// alarming returns a figure, in red if bad is set.
 func alarming(text string, bad bool) cell {
 	if bad {
 		return cell{text, toneBad}
@@ -88,7 +88,7 @@ func alarming(text string, bad bool) cell {
 	return cell{text: text}
 }
 
-// troubleText is why workers do not start, or did not when one was tried last.
+// troubleText returns why workers do not start, or why the last start failed.
 func troubleText(p *client.Pool) cell {
 	switch {
 	case p.Error == "":
@@ -113,7 +113,7 @@ func poolTable(pools []client.Pool, now time.Time) *table {
 	return t
 }
 
-// poolText is all about a pool for people.
+// poolText returns all information about a pool, for display.
 func poolText(pool *client.Pool, now time.Time, s style) string {
 	var p pairs
 	p.add("pool", pool.Name)
@@ -165,12 +165,12 @@ func count[T int | uint64](n T, what string) string {
 	return fmt.Sprintf("%d %s", n, what)
 }
 
-// phrase joins what is not empty.
+// phrase joins the parts that are not empty.
 func phrase(parts ...string) string {
 	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), ", ")
 }
 
-// counts writes how many there are of each word, the most frequent first.
+// counts formats counts by word, the most frequent first.
 func counts(of map[string]uint64) string {
 	words := slices.SortedFunc(maps.Keys(of), func(a, b string) int {
 		if of[a] != of[b] {

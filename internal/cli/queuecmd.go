@@ -16,7 +16,7 @@ import (
 	records "github.com/bullpen-run/bullpen/internal/queue/record"
 )
 
-// newQueue makes bullpen queue and its commands.
+// newQueue returns bullpen queue and its commands.
 func newQueue(r *remote) *cobra.Command {
 	queue := groupOf("queue", "Save, check, restore and move the jobs of a daemon", "queues")
 	queue.AddCommand(newQueueBackup(r), newQueueVerify(), newQueueRestore(), newQueueCopy(), newQueueExport(), newQueueImport())
@@ -49,8 +49,8 @@ func newQueueBackup(r *remote) *cobra.Command {
 	})
 }
 
-// onFolder runs a command that works on a folder here until it has ended, or a signal
-// comes.
+// onFolder runs a command that works on a local folder, until it ends or a signal
+// arrives.
 func onFolder(do func(ctx context.Context) error) error {
 	ctx, stop := signal.NotifyContext(context.Background(), endings...)
 	defer stop()
@@ -89,11 +89,11 @@ func newQueueVerify() *cobra.Command {
 	return cmd
 }
 
-// damages writes what is damaged.
+// damages prints damaged records.
 type damages struct {
 	asJSON bool
 	out    io.Writer
-	err    error // of writing
+	err    error // error of writing
 }
 
 func (d *damages) report(one pebble.Damage) {
@@ -105,7 +105,7 @@ func (d *damages) report(one pebble.Damage) {
 	d.err = errors.Join(d.err, err)
 }
 
-// summary writes what a folder holds, and gives the exit status.
+// summary prints what a folder holds, and returns the exit status.
 func (d *damages) summary(dir, verdict string, s pebble.Summary) error {
 	if d.asJSON {
 		d.err = errors.Join(d.err, lineOf(d.out, map[string]pebble.Summary{"summary": s}))
@@ -125,7 +125,7 @@ func (d *damages) summary(dir, verdict string, s pebble.Summary) error {
 	return nil
 }
 
-// verifyFolder tells what is damaged in a folder, and what it holds.
+// verifyFolder prints what is damaged in a folder, and what it holds.
 func verifyFolder(ctx context.Context, dir string, asJSON bool, out, complain io.Writer) error {
 	d := damages{asJSON: asJSON, out: out}
 	s, err := pebble.Verify(ctx, pebble.Config{Dir: dir, Check: records.Check}, d.report)
@@ -158,7 +158,7 @@ func newQueueRestore() *cobra.Command {
 	return cmd
 }
 
-// restoreFolder restores a backup and tells what it holds.
+// restoreFolder restores a backup and prints what it holds.
 func restoreFolder(ctx context.Context, backup, dir string, asJSON bool, out, complain io.Writer) error {
 	d := damages{asJSON: asJSON, out: out}
 	s, err := pebble.Restore(ctx, pebble.Config{Dir: backup}, dir, d.report)
@@ -175,7 +175,7 @@ func restoreFolder(ctx context.Context, backup, dir string, asJSON bool, out, co
 	return d.summary(dir, "restored", s)
 }
 
-// were counts jobs that did something.
+// were formats a number of jobs with the verb.
 func were(n int64) string {
 	if n == 1 {
 		return "1 job was"
@@ -183,7 +183,7 @@ func were(n int64) string {
 	return fmt.Sprintf("%d jobs were", n)
 }
 
-// holdings says what a folder holds.
+// holdings describes what a folder holds.
 func holdings(s pebble.Summary) string {
 	return fmt.Sprintf("%s waiting (%d for their time, %d in hand), %s, %d dead", plural(s.Jobs, "job"), s.Scheduled, s.Taken, plural(s.Outcomes, "outcome"), s.Dead)
 }

@@ -14,14 +14,14 @@ import (
 	"github.com/bullpen-run/bullpen/internal/engine/transfer"
 )
 
-// transferFlags are the flags that copy, export and import share.
+// transferFlags are the flags common to copy, export and import.
 type transferFlags struct {
 	asJSON    bool
 	namespace string
 	replicas  int
 }
 
-// command makes a command that works on stores.
+// command returns a command that works on stores.
 func (t *transferFlags) command(cmd *cobra.Command, do func(cmd *cobra.Command, args []string) error) *cobra.Command {
 	cmd.RunE = do
 	cmd.SetFlagErrorFunc(flagError)
@@ -30,7 +30,7 @@ func (t *transferFlags) command(cmd *cobra.Command, do func(cmd *cobra.Command, 
 	return cmd
 }
 
-// report writes what was done, or why it was not.
+// report prints what was done, or why it failed.
 func (t *transferFlags) report(done string, s transfer.Summary, err error, out, complain io.Writer) error {
 	switch {
 	case err == nil && t.asJSON:
@@ -93,7 +93,7 @@ func (t *transferFlags) copy(ctx context.Context, from, to string) (s transfer.S
 	})
 }
 
-// named says of which flag an error is.
+// named adds the name of the flag to an error.
 func named(flag string, err error) error { return usageError{fmt.Errorf("%s: %w", flag, err)} }
 
 func newQueueExport() *cobra.Command {
@@ -128,7 +128,7 @@ func (t *transferFlags) export(ctx context.Context, from string, w io.Writer) (t
 	return source.read(ctx, func(e engine.Engine) (transfer.Summary, error) { return transfer.Export(ctx, e, w) })
 }
 
-// exportTo exports to a file, of which nothing stays if that fails.
+// exportTo exports to a file, and removes the file if that fails.
 func (t *transferFlags) exportTo(ctx context.Context, from, path string) (s transfer.Summary, err error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600) // as private as the folder
 	if err != nil {

@@ -23,14 +23,14 @@ import (
 	"github.com/bullpen-run/bullpen/client"
 )
 
-// The environment that says which daemon is asked, and as whom.
+// The environment variables for the daemon's address and the token.
 const (
 	envURL       = "BULLPEN_URL"
 	envToken     = "BULLPEN_TOKEN"
 	envTokenFile = "BULLPEN_TOKEN_FILE"
 )
 
-// remoteNote ends the help of every command that asks a daemon.
+// remoteNote ends the help of every command that talks to a daemon.
 const remoteNote = `
 
 Which daemon is asked, and as whom, say --url ($BULLPEN_URL), --token-file
@@ -41,14 +41,14 @@ Exit status: 0 done; 1 the job, or something that was asked for, ended badly;
 5 not allowed; 124 the job has not ended within the time of --wait, and goes on;
 130 interrupted; 141 nobody reads what is written.`
 
-// remote is what the commands that ask a daemon have in common: where it is, and
-// how answers are shown.
+// remote is what the commands that talk to a daemon have in common: the address, the
+// client, and the output.
 type remote struct {
 	url, tokenFile, ca string
 	output             string
 	asJSON             bool
 	bad                faults
-	retries            int // of the client; -1 is none
+	retries            int // of the client; -1 disables retries
 
 	stdin          io.Reader
 	stdout, stderr *os.File
@@ -64,7 +64,7 @@ func newRemote(stdin io.Reader, stdout, stderr *os.File) *remote {
 	return &remote{retries: -1, stdin: stdin, stdout: stdout, stderr: stderr, now: time.Now}
 }
 
-// define adds the flags of all commands that ask a daemon.
+// define adds the flags of all commands that talk to a daemon.
 func (r *remote) define(set *pflag.FlagSet) {
 	f := flagSet{set, &r.bad}
 	add(f, &r.url, "url", "", "URL", "", word, "the daemon to ask; by default $"+envURL+" or "+client.DefaultURL)
@@ -74,17 +74,17 @@ func (r *remote) define(set *pflag.FlagSet) {
 	set.BoolVar(&r.asJSON, "json", false, "the same as --output json")
 }
 
-// verb is a command that asks a daemon.
+// verb is a command that talks to a daemon.
 type verb struct {
 	use, short, long, example string
 	args                      cobra.PositionalArgs
-	flags                     func(f flagSet)      // of this command alone; may be nil
-	complete                  cobra.CompletionFunc // of arguments; may be nil
-	// do gets a context that ends with a signal.
+	flags                     func(f flagSet)      // flags of this command alone; may be nil
+	complete                  cobra.CompletionFunc // completion of arguments; may be nil
+	// do is called with a context that ends on a signal.
 	do func(ctx context.Context, c *client.Client, args []string) error
 }
 
-// command makes the command of a verb.
+// command returns the cobra command of a verb.
 func (r *remote) command(v verb) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: v.use, Short: v.short, Long: v.long + remoteNote, Example: v.example,
@@ -106,7 +106,7 @@ func (r *remote) command(v verb) *cobra.Command {
 	return cmd
 }
 
-// flagError names the flag that was probably meant.
+// flagError suggests the flag that was probably meant.
 func flagError(cmd *cobra.Command, err error) error {
 	name, found := strings.CutPrefix(err.Error(), "unknown flag: --")
 	if !found {
@@ -123,15 +123,16 @@ func flagError(cmd *cobra.Command, err error) error {
 	return err
 }
 
-// elsewhere has flags that have another name in GNU parallel and xargs.
+// elsewhere maps flags of GNU parallel and xargs to the names used here.
 var elsewhere = map[string]string{"jobs": "max", "max-procs": "max", "workers": "max"}
 
-// fixed completes a flag with words.
+// fixed completes a flag with fixed words.
 func fixed(cmd *cobra.Command, flag string, words ...string) {
-	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)) // it exists
+	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)) // the flag exists
 }
 
-// wants checks the number of arguments, and says how to give them.
+// wants returns a check for the number of arguments, whose error shows how to give
+// them.
 func wants(least, most int, how string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		switch {
@@ -144,7 +145,7 @@ func wants(least, most int, how string) cobra.PositionalArgs {
 	}
 }
 
-// missing finds the name of the argument that has that place in how.
+// missing returns the name of the argument at a position in how.
 func missing(place int, how string) string {
 	for name := range strings.FieldsSeq(how) {
 		if strings.ToUpper(name) != name {
@@ -158,8 +159,7 @@ func missing(place int, how string) string {
 	return "an argument"
 }
 
-// run checks the flags, asks the daemon and turns what went wrong into a message
-// and an exit status.
+// run checks the flags, calls do and turns errors into a message and an exit status.
 func (r *remote) run(do func(ctx context.Context, c *client.Client) error) error {
 	c, err := r.connect()
 	if err != nil {
@@ -173,11 +173,12 @@ func (r *remote) run(do func(ctx context.Context, c *client.Client) error) error
 	ctx, stop := signal.NotifyContext(context.Background(), endings...)
 	defer stop()
 	r.style = styleOf(ctx, r.stdout)
-	// What ends a command takes a moment only; if it hangs, signals work as usual.
+	// Ending a command takes only a moment; if it hangs, signals have their default
+	// effect again.
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(2*time.Second, stop) })()
 	err = do(ctx, c)
 	if flushed := r.out.Flush(); flushed != nil {
-		err = flushed // what could not be said counts most
+		err = flushed // failing to print the output matters most
 	}
 	if err == nil {
 		return nil
@@ -200,7 +201,7 @@ func (r *remote) run(do func(ctx context.Context, c *client.Client) error) error
 	return status(code)
 }
 
-// connect makes the client that the flags and the environment name.
+// connect returns the client for the address that the flags and the environment give.
 func (r *remote) connect() (*client.Client, error) {
 	bad := r.bad
 	if r.output == "json" {
@@ -225,7 +226,7 @@ func (r *remote) connect() (*client.Client, error) {
 	return client.New(config)
 }
 
-// exposed reports whether what is sent to an address can be read on the way.
+// exposed reports whether data sent to an address can be read on the way.
 func exposed(address string) bool {
 	to, err := url.Parse(address)
 	if err != nil || to.Scheme != "http" {
@@ -235,8 +236,8 @@ func exposed(address string) bool {
 	return to.Hostname() != "localhost" && (ip == nil || !ip.IsLoopback())
 }
 
-// patient makes a client for a wait: it goes on when the daemon was gone for some
-// seconds.
+// patient returns a client for long waits: it survives some seconds without the
+// daemon.
 func (r *remote) patient() (*client.Client, error) {
 	config := r.config
 	config.Retries = max(config.Retries, 8)
@@ -290,7 +291,7 @@ func (r *remote) trust() (*tls.Config, error) {
 	return &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}, nil
 }
 
-// say writes a message to standard error. Its lines are made fit for a terminal.
+// say prints a message to standard error. It makes its lines fit for a terminal.
 func (r *remote) say(format string, args ...any) {
 	lines := strings.Split(fmt.Sprintf(format, args...), "\n")
 	for i := range lines {
@@ -299,15 +300,15 @@ func (r *remote) say(format string, args ...any) {
 	fmt.Fprintf(r.stderr, "bullpen: %s\n", strings.Join(lines, "\n"))
 }
 
-// printf writes to standard output. An error stays in the writer.
+// printf prints to standard output. The writer keeps the error.
 func (r *remote) printf(format string, args ...any) { fmt.Fprintf(r.out, format, args...) }
 
-// object writes one JSON object on a line of standard output.
+// object prints one JSON object on a line of standard output.
 func (r *remote) object(v any) error {
 	e := json.NewEncoder(r.out)
 	e.SetEscapeHTML(false)
 	return e.Encode(v)
 }
 
-// flush hands what was written to whoever reads it.
+// flush writes the buffered output.
 func (r *remote) flush() error { return r.out.Flush() }

@@ -1,8 +1,7 @@
-// Package cli is the bullpen command: it reads flags, and talks to people and to
-// other programs of a shell pipeline. What it does with workers stands in package
-// process (bullpen map), what the daemon does in internal/daemon (bullpen serve), and
-// how to ask a daemon in package client (all other commands); here is only what a
-// command adds to these.
+// Package cli is the bullpen command: it parses flags, talks to people, and
+// cooperates with other programs in a shell pipeline. The work is done elsewhere:
+// package process has the workers (bullpen map), internal/daemon the daemon (bullpen
+// serve), and package client the calls to a daemon (all other commands).
 package cli
 
 import (
@@ -23,17 +22,16 @@ const (
 	exitUsage       = 2
 	exitStart       = 3
 	exitInterrupted = 130
-	exitPipe        = 141 // as a program has that SIGPIPE ended
+	exitPipe        = 141 // as for a program killed by SIGPIPE
 )
 
-// status is an error that says nothing more: all has been told.
+// status is an exit status without a message: everything was already printed.
 type status int
 
 func (s status) Error() string { return fmt.Sprintf("exit status %d", int(s)) }
 
 // Main runs the command with args, which do not include the program's name, and
-// returns its exit status. It handles signals of the whole process while it
-// runs.
+// returns its exit status. It handles signals for the whole process while it runs.
 func Main(args []string, stdin io.Reader, stdout, stderr *os.File) int {
 	root := newRoot(stdin, stdout, stderr)
 	root.SetArgs(args)
@@ -86,13 +84,13 @@ func newVersion() *cobra.Command {
 	}
 }
 
-// versionLine is what bullpen version and --version print.
+// versionLine returns the output of bullpen version and --version.
 func versionLine() string {
 	return fmt.Sprintf("bullpen %s (%s, %s/%s)\n", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
-// version tells the version of the module, or the revision that it was built
-// from, as far as the build recorded it.
+// version returns the version of the module, or the revision that it was built from,
+// if the build recorded it.
 func version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

@@ -17,8 +17,8 @@ import (
 	"github.com/bullpen-run/bullpen/process"
 )
 
-// run is one run of bullpen map: a feeder reads tasks and hands them to the
-// pool, the pool's answers go through the flow to the one goroutine that writes.
+// run is one run of bullpen map. A feeder reads tasks and submits them to the pool;
+// outcomes pass through the flow to the one goroutine that writes.
 type run struct {
 	options *options
 	pool    *process.Pool
@@ -26,33 +26,33 @@ type run struct {
 	out     *writer
 	log     *joblog // nil without --joblog
 	screen  *screen
-	timed   bool // somebody wants to know when each task began
+	timed   bool // record when each task began
 	begun   time.Time
 
-	// The writer's own.
-	ring     []*item // with --keep-order: what has ended, by place
-	next     int64   // place that is written next
-	halted   bool    // by --halt
-	hinted   bool    // the cure for a program that buffers has been shown
+	// Used only by the writer.
+	ring     []*item // with --keep-order: ended items, by position
+	next     int64   // position to be written next
+	halted   bool    // stopped by --halt
+	hinted   bool    // the advice for programs that buffer their output was shown
 	outcomes map[string]int64
 	written  int   // items to release
-	bytes    int64 // the same
+	bytes    int64 // bytes to release
 
 	ended, failed, skipped, notRun atomic.Int64
 
-	exitedWell atomic.Bool // a worker that answers lines ended by itself, with status 0
+	exitedWell atomic.Bool // a worker with the lines protocol exited by itself with status 0
 
-	once    sync.Once          // to stop
+	once    sync.Once          // for stop
 	stopped chan struct{}      // closed when the pool has been stopped early
-	abort   context.CancelFunc // makes Stop a Close
+	abort   context.CancelFunc // turns Stop into Close
 
 	mu    sync.Mutex
 	code  int   // +checklocks:mu
 	cause error // +checklocks:mu
 }
 
-// fail ends the run early: what runs is finished, the rest is not begun. The
-// first cause counts.
+// fail ends the run early: running tasks are finished, others are not started. Only
+// the first cause counts.
 func (r *run) fail(code int, err error) {
 	r.mu.Lock()
 	if r.code == 0 {
@@ -62,7 +62,7 @@ func (r *run) fail(code int, err error) {
 	r.stop()
 }
 
-// stop ends the run early. It does not wait.
+// stop ends the run early. It does not block.
 func (r *run) stop() {
 	r.once.Do(func() {
 		r.flow.stop()
@@ -73,12 +73,12 @@ func (r *run) stop() {
 		go func() { // ends with the pool; finish waits for it
 			defer close(r.stopped)
 			defer cancel()
-			_ = r.pool.Stop(ctx) // finish asks again
+			_ = r.pool.Stop(ctx) // finish calls it again
 		}()
 	})
 }
 
-// close aborts what runs.
+// close aborts running tasks.
 func (r *run) close() {
 	r.stop()
 	r.mu.Lock()
@@ -86,16 +86,15 @@ func (r *run) close() {
 	r.abort()
 }
 
-// do runs everything and returns the exit status.
+// do runs all tasks and returns the exit status.
 func (r *run) do(in source) int {
 	r.begun = time.Now()
 	quit := make(chan struct{})
 	var helpers sync.WaitGroup
 	sigs := make(chan os.Signal, 2)
 	signal.Notify(sigs, os.Interrupt, syscall.SIGTERM)
-	// A pipe that nobody reads any more is seen as an error of the write: the
-	// log is completed first. The signal is caught, not ignored, because workers
-	// would inherit that.
+	// A closed pipe must appear as a write error, so that the log can be completed
+	// first. The signal is caught, not ignored, because workers would inherit that.
 	pipe := make(chan os.Signal, 1)
 	signal.Notify(pipe, syscall.SIGPIPE)
 	helpers.Go(func() { r.heed(sigs, quit) })              // ends with quit
@@ -105,7 +104,7 @@ func (r *run) do(in source) int {
 		helpers.Go(func() { r.watch(events) }) // ends with the pool
 	}
 	f := &feeder{run: r}
-	go f.feed(in) // ends with the input, or when the run is over and a read returns
+	go f.feed(in) // ends with the input; after the run is over, when its read returns
 	r.write()
 	r.finish()
 	close(quit)
@@ -115,8 +114,8 @@ func (r *run) do(in source) int {
 	return r.conclude()
 }
 
-// heed makes the first signal finish what runs, the second abort it. A third has
-// its usual effect.
+// heed handles signals: the first finishes running tasks, the second aborts them. A
+// third has its default effect.
 func (r *run) heed(sigs chan os.Signal, quit chan struct{}) {
 	for n := 0; ; n++ {
 		select {
@@ -135,8 +134,8 @@ func (r *run) heed(sigs chan os.Signal, quit chan struct{}) {
 	}
 }
 
-// watch looks for workers that answered more lines than they got: from the
-// first such line on, their results belonged to other tasks.
+// watch detects workers that print more lines than they were given. From the first
+// extra line on, their results belong to the wrong tasks.
 func (r *run) watch(events *process.Feed) {
 	for e := range events.C {
 		if e.Cause == process.ByExit && e.Text == "exit code 0" && (e.Kind == process.Died || e.Kind == process.Stopped) {
@@ -149,7 +148,7 @@ func (r *run) watch(events *process.Feed) {
 	}
 }
 
-// write takes what has ended, and writes it, until the run has ended.
+// write writes ended items until the run has ended.
 func (r *run) write() {
 	if r.options.keep {
 		r.ring = make([]*item, r.options.ahead())
@@ -157,7 +156,7 @@ func (r *run) write() {
 	var batch []*item
 	for {
 		if batch = r.flow.take(batch, false); len(batch) == 0 {
-			runtime.Gosched() // more is often about to come, and is written with this
+			runtime.Gosched() // often more items are about to end, and can be written together
 			if batch = r.flow.take(batch, false); len(batch) == 0 {
 				r.flush()
 				if batch = r.flow.take(batch, true); len(batch) == 0 {
@@ -178,7 +177,7 @@ func (r *run) write() {
 	}
 }
 
-// settle takes the last outcome of an item.
+// settle handles the final outcome of an item.
 func (r *run) settle(it *item) {
 	r.judge(it)
 	if !r.options.keep {
@@ -197,7 +196,7 @@ func (r *run) settle(it *item) {
 	}
 }
 
-// judge counts an outcome, tells of a failure, and stops the run where it must.
+// judge counts an outcome, reports a failure, and stops the run if required.
 func (r *run) judge(it *item) {
 	if it.err == nil {
 		if it.skip {
@@ -225,13 +224,13 @@ func (r *run) judge(it *item) {
 	r.outcomes[it.outcome()]++
 	ended, failed := r.ended.Add(1), r.failed.Add(1)
 	killed := r.halted && r.options.halt.now && it.outcome() == bullpen.Canceled.String()
-	if r.out.broken == nil && !killed { // otherwise we ended it: nobody would have its result, or --halt says so
+	if r.out.broken == nil && !killed { // otherwise this run killed the task: its output is closed, or --halt applies
 		r.screen.print(r.failure(it))
 	}
 	r.checkHalt(progress{failed: failed, ended: ended})
 }
 
-// checkHalt stops the run where --halt asks for it.
+// checkHalt stops the run if --halt requires it.
 func (r *run) checkHalt(p progress) {
 	h := r.options.halt
 	if h.what == "" || r.halted {
@@ -251,7 +250,7 @@ func (r *run) checkHalt(p progress) {
 	}
 }
 
-// ran reports whether an item has an outcome of its own to write.
+// ran reports whether an item has a result to write.
 func (it *item) ran() bool {
 	switch it.outcome() {
 	case wordClosed, wordStart, "unknown task":
@@ -260,7 +259,7 @@ func (it *item) ran() bool {
 	return !it.skip
 }
 
-// emit writes an item and counts it as done with.
+// emit writes an item and counts it as finished.
 func (r *run) emit(it *item) {
 	r.written++
 	r.bytes += it.bytes
@@ -270,7 +269,7 @@ func (r *run) emit(it *item) {
 	err := r.out.write(it)
 	if it.err == nil && len(it.stderr) > 0 && r.options.output != "json" {
 		if r.screen.joint {
-			err = errors.Join(err, r.out.flush()) // result first, on one terminal
+			err = errors.Join(err, r.out.flush()) // on a shared terminal, the result comes first
 		}
 		r.spill(it.stderr)
 	}
@@ -280,7 +279,7 @@ func (r *run) emit(it *item) {
 	r.failWrite(err)
 }
 
-// flush hands results to whoever reads them, then says so in the log.
+// flush writes the buffered results, then the log.
 func (r *run) flush() {
 	err := r.out.flush()
 	if err == nil && r.log != nil {
@@ -289,8 +288,8 @@ func (r *run) flush() {
 	r.failWrite(err)
 }
 
-// failWrite ends the run when its results cannot be written: at once, because
-// nobody will have the results of what runs.
+// failWrite ends the run when results cannot be written. It aborts running tasks,
+// because their results would be lost too.
 func (r *run) failWrite(err error) {
 	switch {
 	case err == nil:
@@ -303,11 +302,11 @@ func (r *run) failWrite(err error) {
 	r.close()
 }
 
-// finish ends the pool and what has been written.
+// finish closes the pool and completes the output.
 func (r *run) finish() {
 	r.stop()
 	<-r.stopped
-	err := r.pool.Close() // it has ended: this tells what is stuck
+	err := r.pool.Close() // the pool has ended: Close only reports what is stuck
 	if r.log != nil {
 		if e := r.log.close(); e != nil && !errors.Is(err, os.ErrClosed) {
 			err = errors.Join(err, fmt.Errorf("--joblog: %w", e))

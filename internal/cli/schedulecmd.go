@@ -88,7 +88,7 @@ printed.
 
 A schedule whose rule stays the same goes on where it was.`
 
-// scheduling is the flags of bullpen schedule add.
+// scheduling has the flags of bullpen schedule add.
 type scheduling struct {
 	*remote
 	schedule client.Schedule
@@ -143,7 +143,7 @@ func (s *scheduling) define(f flagSet) {
 	f.StringArrayVar(&s.meta, "meta", nil, "`NAME=VALUE` that travels to the handler, repeatable")
 }
 
-// arguments checks what stands together on the command line.
+// arguments checks arguments and flags that depend on each other.
 func (s *scheduling) arguments(cmd *cobra.Command, args []string) error {
 	if err := wants(2, 3, "bullpen schedule add NAME POOL [PAYLOAD | @FILE | -]; see the pools: bullpen pool ls")(cmd, args); err != nil {
 		return err
@@ -235,7 +235,7 @@ func newScheduleRun(r *remote) *cobra.Command {
 	})
 }
 
-// scheduleVerb makes a command that does one thing to a schedule.
+// scheduleVerb returns a command that does one thing to a schedule.
 func scheduleVerb(r *remote, name, short, long string, do func(ctx context.Context, c *client.Client, schedule string) (client.ScheduleInfo, error)) *cobra.Command {
 	return r.command(verb{
 		use: name + " NAME", short: short, long: long,

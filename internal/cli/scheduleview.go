@@ -10,7 +10,7 @@ import (
 	"github.com/bullpen-run/bullpen/client"
 )
 
-// ruleText is when a schedule is due.
+// ruleText returns the rule of a schedule.
 func ruleText(s *client.ScheduleInfo) string {
 	switch {
 	case s.Every > 0:
@@ -21,7 +21,7 @@ func ruleText(s *client.ScheduleInfo) string {
 	return s.Cron
 }
 
-// upcomingText is the next ticks, in the zone of the schedule.
+// upcomingText returns the next ticks, in the zone of the schedule.
 func upcomingText(s *client.ScheduleInfo) string {
 	form := "2006-01-02 15:04 -07:00"
 	if s.Every > 0 {
@@ -53,7 +53,7 @@ func scheduleTable(all []client.ScheduleInfo, now time.Time) *table {
 	return t
 }
 
-// scheduleText is all about a schedule for people.
+// scheduleText returns all information about a schedule, for display.
 func scheduleText(s *client.ScheduleInfo, now time.Time, style style) string {
 	var p pairs
 	p.add("schedule", s.Name)

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// How often progress is shown: where its line is rewritten, and where every
-// time is a new line.
+// How often progress is shown: if its line is rewritten, and if each update is a new
+// line.
 const (
 	refresh     = 200 * time.Millisecond
 	refreshSlow = 2 * time.Second
@@ -19,16 +19,16 @@ const (
 
 const eraseLine = "\r\x1b[K"
 
-// screen is standard error: messages, and perhaps one line of progress that
-// stays below them. It is safe for concurrent use.
+// screen is standard error: messages, and optionally a line of progress below them.
+// It is safe for concurrent use.
 type screen struct {
 	out      *os.File
 	terminal bool
 	progress bool
-	joint    bool // results go to a terminal too, the same in all likelihood
+	joint    bool // results go to a terminal too, most likely the same one
 
 	mu     sync.Mutex
-	shown  bool // a line of progress stands there; +checklocks:mu
+	shown  bool // the line of progress is visible; +checklocks:mu
 	within bool // the last result did not end its line; +checklocks:mu
 }
 
@@ -38,9 +38,8 @@ func newScreen(out *os.File, progress string) *screen {
 	return s
 }
 
-// isTerminal reports whether people read f at once. A device that is not the null
-// device and is open as standard error is a terminal; those that cannot move
-// their cursor are told apart by TERM.
+// isTerminal reports whether f is a terminal. A character device other than the null
+// device is assumed to be one; TERM tells whether its cursor can be moved.
 func isTerminal(f *os.File) bool {
 	info, err := f.Stat()
 	if err != nil || info.Mode()&os.ModeCharDevice == 0 || os.Getenv("TERM") == "dumb" {
@@ -50,7 +49,7 @@ func isTerminal(f *os.File) bool {
 	return err != nil || !os.SameFile(info, null)
 }
 
-// print writes text, which ends with a line feed or is empty.
+// print prints text, which ends with a line feed or is empty.
 func (s *screen) print(text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -65,8 +64,8 @@ func (s *screen) print(text string) {
 	fmt.Fprint(s.out, text)
 }
 
-// results returns what results are written to: to itself, or where it is a terminal
-// that shows progress too, to one without the line of progress.
+// results returns the writer for results: to itself or, if it is a terminal that also
+// shows progress, a writer that hides the line of progress.
 func (s *screen) results(to *os.File) io.Writer {
 	s.joint = s.terminal && isTerminal(to)
 	if !s.joint {
@@ -75,7 +74,7 @@ func (s *screen) results(to *os.File) io.Writer {
 	return &besideProgress{screen: s, to: to}
 }
 
-// besideProgress takes the line of progress away before it writes.
+// besideProgress hides the line of progress before it writes.
 type besideProgress struct {
 	screen *screen
 	to     io.Writer
@@ -95,7 +94,7 @@ func (w *besideProgress) Write(b []byte) (int, error) {
 	return w.to.Write(b)
 }
 
-// follow shows what status says until quit is closed.
+// follow shows the text that status returns, until quit is closed.
 func (s *screen) follow(status func() string, quit chan struct{}) {
 	if !s.progress {
 		return
@@ -126,13 +125,13 @@ func (s *screen) show(text string) {
 		return
 	}
 	if s.within {
-		return // it would take the beginning of a result away
+		return // it would erase the beginning of a result
 	}
 	fmt.Fprint(s.out, eraseLine+text)
 	s.shown = true
 }
 
-// status is the line of progress.
+// status returns the line of progress.
 func (r *run) status() string {
 	read, all := r.flow.seen()
 	stats := r.pool.Stats()
@@ -157,7 +156,7 @@ func (r *run) status() string {
 	return text
 }
 
-// bar draws a part of one.
+// bar draws a progress bar for a part of 1.
 func bar(part float64) string {
 	const width = 30
 	full := int(min(max(part, 0), 1) * width)
@@ -168,7 +167,7 @@ func (r *run) rate(ended int64) float64 {
 	return float64(ended) / max(time.Since(r.begun).Seconds(), 1e-9)
 }
 
-// figure writes a rate with as many digits as say something.
+// figure formats a rate with a suitable number of digits.
 func figure(rate float64) string {
 	if rate >= 100 {
 		return fmt.Sprintf("%.0f", rate)
@@ -176,8 +175,8 @@ func figure(rate float64) string {
 	return fmt.Sprintf("%.3g", rate)
 }
 
-// printable takes control characters out of a text that is not ours, so that it
-// cannot play with the terminal.
+// printable removes control characters from an untrusted text, which could otherwise
+// control the terminal.
 func printable(text string) string {
 	return strings.Map(func(c rune) rune {
 		if unfit(c) && c != '\t' {
@@ -215,7 +214,7 @@ func (r *run) conclude() int {
 	return code
 }
 
-// total is the summary of a run.
+// total returns the summary of a run.
 func (r *run) total() string {
 	ended, failed := r.ended.Load(), r.failed.Load()
 	took := time.Since(r.begun)

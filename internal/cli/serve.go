@@ -53,7 +53,7 @@ const serveExample = `  # jobs in ./bullpen-data, API at http://127.0.0.1:8650, 
   # jobs on a NATS server
   bullpen serve --url nats://nats.internal:4222 --node worker-7`
 
-// serveFlags are the flags of serve that are settings too, with their keys.
+// serveFlags are the flags of serve that are also settings, with their keys.
 var serveFlags = []struct{ name, key, kind, usage string }{
 	{"listen", "http.listen", "ADDR", "where the API is served (host:port)"},
 	{"tokens", "http.tokens", "FILE", "tokens that callers must have"},
@@ -68,14 +68,14 @@ var serveFlags = []struct{ name, key, kind, usage string }{
 // serve is one call of the command.
 type serve struct {
 	config   string // --config
-	file     string // the configuration file, empty for none; settled at the start
+	file     string // the configuration file; empty for none; fixed at the start
 	check    bool
 	start    bool // --start, for check
 	help     bool
 	settings map[string]*text // by key
 	stdout   io.Writer
 	stderr   io.Writer
-	say      func(string) // tells people what happens
+	say      func(string) // prints a message for people
 }
 
 // text is a flag whose kind is shown in the help.
@@ -106,14 +106,14 @@ func newServe(stdout, stderr io.Writer) *cobra.Command {
 		f.Var(s.settings[flag.key], flag.name, flag.usage)
 	}
 	cmd.PreRun = func(*cobra.Command, []string) { s.config = f.Lookup("config").Value.String() }
-	_ = cmd.MarkFlagFilename("config", "yaml", "yml") // it is there
+	_ = cmd.MarkFlagFilename("config", "yaml", "yml") // the flag exists
 	return cmd
 }
 
-// defaultConfig is the configuration that is read where none is named.
+// defaultConfig is the configuration file that is read if none is named.
 const defaultConfig = "bullpen.yaml"
 
-// path is the configuration file, empty for none.
+// path returns the configuration file; empty for none.
 func (s *serve) path() string {
 	if s.config != "" {
 		return s.config
@@ -170,7 +170,7 @@ func (s *serve) run() error {
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 		defer cancel()
-		_ = log.Close(ctx) // who does not read it has lost it
+		_ = log.Close(ctx) // a reader that does not read the log has lost it
 	}()
 	return s.serve(c, log)
 }
@@ -179,7 +179,7 @@ func (s *serve) run() error {
 func (s *serve) serve(c *settings.Settings, log *logs.Log) error {
 	logger := slog.New(log.Handler())
 	s.say = func(text string) {
-		if c.Log.JSON { // programs read it
+		if c.Log.JSON { // the log is for programs
 			logger.Info("bullpen serve", "says", text)
 			return
 		}
@@ -225,7 +225,7 @@ func (s *serve) serve(c *settings.Settings, log *logs.Log) error {
 	return status(exitFailed)
 }
 
-// notOpened tells why the daemon did not start.
+// notOpened reports why the daemon did not start.
 func (s *serve) notOpened(err error, interrupted bool) error {
 	if interrupted {
 		s.say("stopped before it served")
@@ -239,8 +239,8 @@ func (s *serve) notOpened(err error, interrupted bool) error {
 	return status(exitUsage)
 }
 
-// obey does what signals ask for, until ended is closed: the first one stops, the
-// second one aborts, and SIGHUP reads the configuration again.
+// obey handles signals until ended is closed: the first one stops the daemon, the
+// second one aborts, and SIGHUP reloads the configuration.
 func (s *serve) obey(signals <-chan os.Signal, grace time.Duration, giveUp func(), ready <-chan *daemon.Daemon, ended <-chan struct{}) {
 	var d *daemon.Daemon
 	again, stopped := false, false
@@ -281,7 +281,7 @@ func orNone(path string) string {
 	return path
 }
 
-// poolsOf says how many pools c has, with their names.
+// poolsOf describes the pools of c: their number and names.
 func poolsOf(c *settings.Settings) string {
 	names := slices.Sorted(maps.Keys(c.Pools))
 	switch len(names) {
@@ -293,7 +293,7 @@ func poolsOf(c *settings.Settings) string {
 	return fmt.Sprintf("%d pools: %s", len(names), strings.Join(names, ", "))
 }
 
-// greeting is what people want to know when it has started.
+// greeting returns the message for a daemon that has started.
 func greeting(c *settings.Settings, d *daemon.Daemon) string {
 	scheme := "http"
 	if c.HTTP.Cert != "" {

@@ -12,8 +12,8 @@ import (
 	"github.com/bullpen-run/bullpen/internal/daemon/settings"
 )
 
-// checked says that a configuration has no fault, and with --start how the workers
-// start.
+// checked reports that a configuration has no faults and, with --start, how the
+// workers start.
 func (s *serve) checked(c *settings.Settings) error {
 	if _, err := fmt.Fprintf(s.stdout, "%s: ok (%s)\n", orNone(c.Path), poolsOf(c)); err != nil || !s.start {
 		return err

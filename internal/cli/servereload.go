@@ -6,23 +6,22 @@ import (
 	"github.com/bullpen-run/bullpen/internal/daemon"
 )
 
-// reloader reads the configuration again when it is asked to, one time after the
-// other. Whoever asks while one reload runs gets one more; more than that are the
-// same.
+// reloader reloads the configuration on request, one reload at a time. Requests
+// during a reload lead to one more.
 type reloader struct {
 	asked chan struct{} // capacity 1; nil before begin
 	stop  context.CancelFunc
 	ended chan struct{}
 }
 
-// begin lets d be reloaded until end.
+// begin starts to serve reload requests for d, until end.
 func (r *reloader) begin(d *daemon.Daemon) {
 	r.serve(func(ctx context.Context) {
-		_, _ = d.Reload(ctx) // it logs its faults
+		_, _ = d.Reload(ctx) // Reload logs its faults
 	})
 }
 
-// serve calls reload for who asks, until end.
+// serve calls reload for each request, until end.
 func (r *reloader) serve(reload func(context.Context)) {
 	var ctx context.Context
 	ctx, r.stop = context.WithCancel(context.Background())
@@ -40,15 +39,15 @@ func (r *reloader) serve(reload func(context.Context)) {
 	}()
 }
 
-// ask has the configuration read again soon.
+// ask requests a reload.
 func (r *reloader) ask() {
 	select {
 	case r.asked <- struct{}{}:
-	default: // it is going to be
+	default: // already requested
 	}
 }
 
-// end ends what begin has begun, and a reload under way.
+// end ends what begin has started, and a reload in progress.
 func (r *reloader) end() {
 	if r.stop == nil {
 		return

@@ -11,14 +11,14 @@ import (
 	"github.com/bullpen-run/bullpen/process"
 )
 
-// listMark stands between the command and a list of tasks, as in GNU parallel.
+// listMark separates the command from a list of tasks, as in GNU parallel.
 const listMark = ":::"
 
-// source gives the records of an input. The slice is valid until the next call;
-// with io.EOF come the last ones.
+// source returns the records of an input. The slice is valid until the next call; the
+// last records come with io.EOF.
 type source interface{ next() ([]record, error) }
 
-// cutLists cuts the lists of tasks off the command.
+// cutLists separates the lists of tasks from the command.
 func cutLists(args []string) (command []string, lists [][]string, err error) {
 	command = args
 	if i := slices.Index(args, listMark); i >= 0 {
@@ -42,8 +42,8 @@ func cutLists(args []string) (command []string, lists [][]string, err error) {
 	return command, lists, nil
 }
 
-// sources opens the inputs: the files of -a, and the lists behind :::, or else
-// standard input. Several are combined, the last one changing fastest.
+// sources opens the inputs: the files of -a and the lists after :::, or else standard
+// input. Several inputs are combined, the last one changing fastest.
 func (o *options) sources(stdin io.Reader) (source, func(), error) {
 	end := o.lineEnd()
 	closeAll := func() {}
@@ -94,7 +94,8 @@ func openInput(name string, stdin io.Reader) (io.Reader, func(), error) {
 	return file, func() { _ = file.Close() }, nil
 }
 
-// readLists reads all files of -a but the first, which is read as tasks are needed.
+// readLists reads all files of -a except the first, which is read as tasks are
+// needed.
 func (o *options) readLists(stdin io.Reader) (lists [][]string, err error) {
 	if len(o.argFiles) < 2 {
 		return nil, nil
@@ -124,7 +125,7 @@ func (o *options) readLists(stdin io.Reader) (lists [][]string, err error) {
 	return lists, nil
 }
 
-// list is a source of texts that are there already.
+// list is a source of texts in memory.
 type list struct{ records []record }
 
 func newList(texts []string) *list {
@@ -141,7 +142,7 @@ func (l *list) next() ([]record, error) {
 	return all, io.EOF
 }
 
-// productMost is the most combinations that product makes at a time.
+// productMost is the maximum number of combinations that product returns at a time.
 const productMost = 1024
 
 // product combines each record of a source with all texts of some lists.
@@ -151,9 +152,9 @@ type product struct {
 	end   byte
 	limit int
 
-	records []record // of first, not yet used up
+	records []record // of first, not yet used
 	err     error    // of first
-	at      []int    // places in lists for the next combination with records[0]; nil: the first
+	at      []int    // positions in lists of the next combination with records[0]; nil: the first
 	out     []record
 }
 
@@ -170,7 +171,7 @@ func (p *product) next() ([]record, error) {
 		var more bool
 		switch {
 		case slices.ContainsFunc(p.lists, func(l []string) bool { return len(l) == 0 }):
-			more = false // no combination
+			more = false // there are no combinations
 		case r.size > 0:
 			p.out = append(p.out, r)
 			more = false
@@ -192,7 +193,7 @@ func (p *product) next() ([]record, error) {
 	return p.out, p.err
 }
 
-// step moves on to the next combination, and reports whether there is one.
+// step advances to the next combination, and reports whether there is one.
 func (p *product) step() bool {
 	for i := range slices.Backward(p.at) {
 		if p.at[i]++; p.at[i] < len(p.lists[i]) {
@@ -203,7 +204,7 @@ func (p *product) step() bool {
 	return false
 }
 
-// bundles makes one record of several.
+// bundles groups several records into one.
 type bundles struct {
 	from  source
 	size  int
@@ -242,8 +243,8 @@ func (b *bundles) seal() {
 	b.values, b.lines, b.tooLong = nil, 0, 0
 }
 
-// joined is the record of a task that has several values: a line each where it goes
-// to standard input.
+// joined returns the record of a task with several values. On standard input each
+// value is a line.
 func joined(values []string, end byte, limit int) record {
 	text := strings.Join(values, string(rune(end)))
 	if len(text) > limit {
@@ -252,7 +253,7 @@ func joined(values []string, end byte, limit int) record {
 	return record{text: []byte(text), values: values}
 }
 
-// columns are the values of a record.
+// columns returns the values of a record.
 func (r record) columns() []string {
 	if r.values != nil {
 		return r.values
@@ -260,7 +261,7 @@ func (r record) columns() []string {
 	return []string{string(r.text)}
 }
 
-// checkInput finds what is wrong with the flags about inputs.
+// checkInput checks the flags about inputs.
 func (o *options) checkInput(bad *faults) {
 	several := o.perTask > 1 || len(o.argFiles)+len(o.lists) > 1
 	switch {

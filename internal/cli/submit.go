@@ -43,7 +43,7 @@ const submitExample = `  bullpen submit thumbnails @photo.jpg --wait > small.jpg
   id=$(bullpen submit reports '{"kind":"daily"}') && bullpen logs -f "$id"
   bullpen submit mails --bulk --task welcome < addresses.txt`
 
-// submission is the flags of bullpen submit.
+// submission has the flags of bullpen submit.
 type submission struct {
 	*remote
 	job         client.Job
@@ -59,7 +59,7 @@ type submission struct {
 }
 
 func newSubmit(r *remote) *cobra.Command {
-	r.retries = 0 // not told
+	r.retries = 0 // not given
 	s := &submission{remote: r}
 	cmd := r.command(verb{
 		use: "submit [flags] POOL [PAYLOAD | @FILE | -]", short: "Give a job to a pool, and perhaps wait for its result",
@@ -109,7 +109,7 @@ func (s *submission) define(f flagSet) {
 	add(f, &s.retries, "retries", "", "N", "0", retries, "try again, so often, while the daemon is not there or has no room; --bulk has 5 by default")
 }
 
-// retries parses how often a call is tried again; none is -1 to the client.
+// retries parses a number of retries; none is -1 for the client.
 func retries(text string) (int, error) {
 	n, err := number(0, 1000)(text)
 	if err == nil && n == 0 {
@@ -123,7 +123,7 @@ func parsePriority(text string) (client.Priority, error) {
 	return client.Priority(p), err
 }
 
-// arguments checks what stands together on the command line.
+// arguments checks arguments and flags that depend on each other.
 func (s *submission) arguments(_ *cobra.Command, args []string) error {
 	bad := &s.bad
 	if s.wait.plain && len(args) > 1 {
@@ -235,7 +235,7 @@ func (s *submission) submit(ctx context.Context, c *client.Client, pool string) 
 	return nil
 }
 
-// read gets the payload from where the arguments say.
+// read reads the payload from the source that the arguments name.
 func (s *submission) read() ([]byte, error) {
 	switch {
 	case !s.havePayload:
@@ -258,10 +258,10 @@ func (s *submission) read() ([]byte, error) {
 	return []byte(s.payload), nil
 }
 
-// bulkRetries is how often a batch of --bulk is tried again.
+// bulkRetries is how often a batch of --bulk is retried.
 const bulkRetries = 5
 
-// mostPayload bounds what is read for one job: no daemon takes more.
+// mostPayload bounds what is read for one job: no daemon accepts more.
 const mostPayload = 1 << 30
 
 func (s *submission) readAll(from io.Reader, name string) ([]byte, error) {

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// tone is how a cell of a table is coloured where colours are shown.
+// tone is the color of a table cell, where colors are shown.
 type tone uint8
 
 const (
@@ -21,26 +21,24 @@ var toneCodes = [...]string{toneNone: "", toneGood: "\x1b[32m", toneBad: "\x1b[3
 
 const toneEnd = "\x1b[0m"
 
-// cell is one field of a table. Its text is made fit for a terminal when it is
-// drawn.
+// cell is one field of a table. Its text is made fit for a terminal when it is drawn.
 type cell struct {
 	text string
 	tone tone
 }
 
-// table is rows of cells under titles. A title that begins with ">" is of a
-// column of figures, which stand right.
+// table has rows of cells under titles. A title that begins with ">" marks a column
+// of figures, which are right-aligned.
 type table struct {
 	titles []string
 	rows   [][]cell
-	// spare are the places of columns that are left out, one after the other, where
-	// the lines are too long.
+	// spare lists the columns to leave out, in this order, if the lines are too long.
 	spare []int
 }
 
 func newTable(titles ...string) *table { return &table{titles: titles} }
 
-// add appends a row of texts without colours.
+// add appends a row of texts without colors.
 func (t *table) add(texts ...string) {
 	row := make([]cell, len(texts))
 	for i, s := range texts {
@@ -52,17 +50,17 @@ func (t *table) add(texts ...string) {
 // addCells appends a row.
 func (t *table) addCells(row ...cell) { t.rows = append(t.rows, row) }
 
-// style says what the place that a table is drawn on can show.
+// style is what the output of a table supports.
 type style struct {
 	colours bool
-	width   int // of a line, 0 for any
+	width   int // of a line; 0 for any
 }
 
 // gap is between two columns.
 const gap = 2
 
-// draw returns the table as text, a line for each row. Columns that have nothing
-// in any row are left out, except the first.
+// draw returns the table as text, one line per row. Columns without any text are left
+// out, except the first.
 func (t *table) draw(s style) string {
 	columns := t.columns()
 	for _, i := range t.spare {
@@ -82,7 +80,7 @@ func (t *table) draw(s style) string {
 	return b.String()
 }
 
-// columns returns the width of each column, -1 for those that are left out.
+// columns returns the width of each column; -1 for those left out.
 func (t *table) columns() []int {
 	widths := make([]int, len(t.titles))
 	for i := range widths {
@@ -99,11 +97,10 @@ func (t *table) columns() []int {
 	return widths
 }
 
-// leastNote is how much is seen of the last column at least, before others are
-// left out for it.
+// leastNote is the minimum width of the last column before others are left out.
 const leastNote = 24
 
-// wanted is how long lines of these columns are. The last column may be cut.
+// wanted returns the length of lines with these columns. The last column may be cut.
 func (t *table) wanted(columns []int) int {
 	n := -gap
 	for i, width := range columns {
@@ -119,7 +116,7 @@ func (t *table) wanted(columns []int) int {
 }
 
 func (t *table) line(b *strings.Builder, row []cell, widths []int, s style) {
-	used, pending := 0, 0 // columns written, and blanks before the next text
+	used, pending := 0, 0 // columns written, and spaces before the next text
 	for i, width := range widths {
 		if width < 0 {
 			continue
@@ -160,7 +157,7 @@ func colour(b *strings.Builder, text string, tone tone, colours bool) {
 	b.WriteString(toneEnd)
 }
 
-// shorten cuts a text to so many columns of a terminal.
+// shorten cuts a text to a number of terminal columns.
 func shorten(text string, columns int) string {
 	if columnsOf(text) <= columns {
 		return text
@@ -176,7 +173,7 @@ func shorten(text string, columns int) string {
 	return text
 }
 
-// columnsOf is how many columns of a terminal a text takes.
+// columnsOf returns how many terminal columns a text takes.
 func columnsOf(text string) int {
 	n := 0
 	for i := 0; i < len(text); {
@@ -192,7 +189,7 @@ func columnsOf(text string) int {
 	return n
 }
 
-// wide are the scripts and signs that take two columns.
+// wide are the characters that take two columns.
 var wide = &unicode.RangeTable{R16: []unicode.Range16{
 	{Lo: 0x1100, Hi: 0x115f, Stride: 1}, {Lo: 0x2e80, Hi: 0x303e, Stride: 1}, {Lo: 0x3041, Hi: 0xa4cf, Stride: 1},
 	{Lo: 0xac00, Hi: 0xd7a3, Stride: 1}, {Lo: 0xf900, Hi: 0xfaff, Stride: 1}, {Lo: 0xfe30, Hi: 0xfe6f, Stride: 1},

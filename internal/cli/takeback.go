@@ -11,7 +11,7 @@ import (
 	"github.com/bullpen-run/bullpen/client"
 )
 
-// canceling is the flags of bullpen cancel.
+// canceling has the flags of bullpen cancel.
 type canceling struct {
 	*remote
 	filter client.Filter
@@ -39,11 +39,11 @@ func newCancel(r *remote) *cobra.Command {
 		do: k.cancel,
 	})
 	fixed(cmd, "state", liveStates...)
-	_ = cmd.RegisterFlagCompletionFunc("pool", r.completePool) // it exists
+	_ = cmd.RegisterFlagCompletionFunc("pool", r.completePool) // the flag exists
 	return cmd
 }
 
-// liveStates are the words for states of jobs that have not ended.
+// liveStates are the states of jobs that have not ended.
 var liveStates = []string{string(client.Scheduled), string(client.Queued), string(client.Running), string(client.Retrying)}
 
 func parseLiveState(text string) (client.State, error) {
@@ -94,8 +94,9 @@ func (k *canceling) cancel(ctx context.Context, c *client.Client, args []string)
 	return s.tell(&all)
 }
 
-// knowsPool is asked where a pool has no jobs: jobs of one that is not configured any
-// more can be selected as well.
+// knowsPool returns an error if there is no such pool. It is called only if the pool
+// has no jobs, because a pool that is no longer configured may still have jobs to
+// select.
 func knowsPool(ctx context.Context, c *client.Client, name string) error {
 	if name == "" {
 		return nil
@@ -104,7 +105,7 @@ func knowsPool(ctx context.Context, c *client.Client, name string) error {
 	return ofPool(name, err)
 }
 
-// foretell says how many jobs would be canceled.
+// foretell prints how many jobs would be canceled.
 func (k *canceling) foretell(ctx context.Context, c *client.Client) error {
 	f := k.filter
 	f.Limit, f.All = 0, false
@@ -148,7 +149,7 @@ func newRetry(r *remote) *cobra.Command {
 	})
 }
 
-// mostArguments bounds no command line: the system does.
+// mostArguments is no bound: the system bounds command lines.
 const mostArguments = 1 << 30
 
 // again runs a job again and prints the id of the new one.
@@ -167,15 +168,14 @@ func (r *remote) again(id string, retry func() (client.Ref, error)) error {
 	return nil
 }
 
-// eachID does something to each of some jobs. What goes wrong with one is told and
-// stops the others only where they cannot fare better; the exit status is that
-// of the first.
+// eachID calls do for each job. It reports each error, and stops only at one that
+// would also affect the other jobs. The exit status is that of the first error.
 func (r *remote) eachID(ctx context.Context, c *client.Client, ids []string, do func(id string) error) error {
 	code := exitOK
 	for _, id := range ids {
 		err := do(id)
 		if err == nil {
-			err = r.flush() // what has been done is told, whatever becomes of the next
+			err = r.flush() // print each result before the next call
 			if err != nil {
 				return err
 			}
@@ -197,7 +197,8 @@ func (r *remote) eachID(ctx context.Context, c *client.Client, ids []string, do 
 	return nil
 }
 
-// hopeless reports whether a call to the same daemon would fail in the same way.
+// hopeless reports whether further calls to the same daemon would fail in the same
+// way.
 func hopeless(err error) bool {
 	for _, is := range []error{client.ErrUnreachable, client.ErrUnauthorized, client.ErrForbidden, client.ErrAnswer} {
 		if errors.Is(err, is) {

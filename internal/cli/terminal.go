@@ -6,7 +6,7 @@ import (
 	"os"
 )
 
-// styleOf tells what the file that people or programs read can show.
+// styleOf returns what the output supports.
 func styleOf(ctx context.Context, out io.Writer) style {
 	f, ok := out.(*os.File)
 	if !ok || !isTerminal(f) {
@@ -16,15 +16,15 @@ func styleOf(ctx context.Context, out io.Writer) style {
 	return style{colours: os.Getenv("NO_COLOR") == "", width: columns}
 }
 
-// The size of a terminal that does not tell it.
+// The size of a terminal that does not report it.
 const (
 	usualColumns = 80
 	usualRows    = 24
 )
 
-// What moves a terminal.
+// Control sequences of a terminal.
 const (
-	enterScreen = "\x1b[?1049h\x1b[?25l" // the other screen, without a cursor
+	enterScreen = "\x1b[?1049h\x1b[?25l" // the alternate screen, without a cursor
 	leaveScreen = "\x1b[?25h\x1b[?1049l"
 	topLeft     = "\x1b[H"
 	eraseRest   = "\x1b[K" // of the line

@@ -14,8 +14,7 @@ import (
 	"time"
 )
 
-// stty asks about a terminal, or changes it, by the program that every system
-// of this kind has for it.
+// stty queries or changes a terminal with stty(1).
 func stty(ctx context.Context, terminal *os.File, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -30,7 +29,7 @@ func stty(ctx context.Context, terminal *os.File, args ...string) (string, error
 	return strings.TrimSpace(string(out)), nil
 }
 
-// terminalSize tells the size of a terminal.
+// terminalSize returns the size of a terminal.
 func terminalSize(ctx context.Context, terminal *os.File) (columns, rows int) {
 	said, err := stty(ctx, terminal, "size")
 	if err == nil {
@@ -42,8 +41,9 @@ func terminalSize(ctx context.Context, terminal *os.File) (columns, rows int) {
 	return columns, rows
 }
 
-// singleKeys makes a terminal hand over each key at once, unseen; a read returns
-// nothing when there was no key for a moment. restore makes it as it was.
+// singleKeys makes a terminal deliver each key immediately, without echo; a read
+// returns nothing if no key was pressed for a moment. restore restores the former
+// state.
 func singleKeys(ctx context.Context, terminal *os.File) (restore func() error, err error) {
 	before, err := stty(ctx, terminal, "-g")
 	if err != nil {
@@ -58,16 +58,15 @@ func singleKeys(ctx context.Context, terminal *os.File) (restore func() error, e
 	}, nil
 }
 
-// endings are the signals that ask the program to end.
+// endings are the signals that end the program.
 var endings = []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT}
 
-// watchSize tells when the size of the terminal has changed.
+// watchSize signals changes of the terminal's size.
 func watchSize(changed chan<- os.Signal) { signal.Notify(changed, syscall.SIGWINCH) }
 
-// catchPipe makes a write that nobody reads an error instead of the end of the
+// catchPipe makes a write to a closed pipe return an error instead of ending the
 // program.
 func catchPipe(c chan<- os.Signal) { signal.Notify(c, syscall.SIGPIPE) }
 
-// drawsOver reports whether the terminals of this system understand how to move
-// the cursor.
+// drawsOver reports whether terminals on this system can move the cursor.
 func drawsOver() bool { return true }

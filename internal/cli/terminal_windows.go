@@ -7,7 +7,7 @@ import (
 	"strconv"
 )
 
-// terminalSize tells the size of a terminal, as far as its shell does.
+// terminalSize returns the size of a terminal, if its shell provides it.
 func terminalSize(context.Context, *os.File) (columns, rows int) {
 	columns, errColumns := strconv.Atoi(os.Getenv("COLUMNS"))
 	rows, errRows := strconv.Atoi(os.Getenv("LINES"))
@@ -17,20 +17,21 @@ func terminalSize(context.Context, *os.File) (columns, rows int) {
 	return columns, rows
 }
 
-// singleKeys is not there: keys come by the line.
+// singleKeys is not supported: keys are delivered by the line.
 func singleKeys(context.Context, *os.File) (restore func() error, err error) {
 	return nil, errors.ErrUnsupported
 }
 
-// endings are the signals that ask the program to end.
+// endings are the signals that end the program.
 var endings = []os.Signal{os.Interrupt}
 
-// watchSize tells nothing: the size does not change.
+// watchSize does nothing: changes of size are not signaled.
 func watchSize(chan<- os.Signal) {}
 
-// catchPipe does nothing: a write that nobody reads is an error here.
+// catchPipe does nothing: on this system a write to a closed pipe returns an error
+// anyway.
 func catchPipe(chan<- os.Signal) {}
 
-// drawsOver reports whether the terminal understands how to move the cursor: the
-// old console does not, without being told.
+// drawsOver reports whether the terminal can move the cursor. The old console cannot
+// without further setup.
 func drawsOver() bool { return os.Getenv("WT_SESSION") != "" || os.Getenv("TERM") != "" }

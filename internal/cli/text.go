@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// plain makes a text that is not ours fit for one line of a terminal: nothing in
-// it can move the cursor, change colours or turn the direction of writing.
+// plain makes an untrusted text fit for one line of a terminal: nothing in it can
+// move the cursor, change colors or the direction of writing.
 func plain(text string) string {
 	if !strings.ContainsFunc(text, unfit) && utf8.ValidString(text) {
 		return text
@@ -26,14 +26,14 @@ func plain(text string) string {
 	}, text)
 }
 
-// unfit reports whether c does something to a terminal: control characters, also
-// those from 0x80 on, and the marks that turn the direction of writing.
+// unfit reports whether c can affect a terminal: control characters, including those
+// from 0x80 on, and marks that change the direction of writing.
 func unfit(c rune) bool {
 	return unicode.IsControl(c) || c >= '\u200e' && c <= '\u200f' || c >= '\u2028' && c <= '\u202e' || c >= '\u2066' && c <= '\u2069'
 }
 
-// readable reports whether people can read b, so that it may be shown to them as
-// it is: text whose only control characters end lines or are tabs.
+// readable reports whether b can be shown as it is: text whose only control
+// characters are line ends and tabs.
 func readable(b []byte) bool {
 	if !utf8.Valid(b) {
 		return false
@@ -41,8 +41,7 @@ func readable(b []byte) bool {
 	return !strings.ContainsFunc(string(b), func(c rune) bool { return unfit(c) && c != '\n' && c != '\t' && c != '\r' })
 }
 
-// ageText writes how long ago something was, or how long it took, in one or two
-// figures: 850ms, 12s, 3m, 5h, 2d.
+// ageText formats an age or a duration in one or two figures: 850ms, 12s, 3m, 5h, 2d.
 func ageText(d time.Duration) string {
 	switch {
 	case d <= 0:
@@ -65,8 +64,8 @@ func ageText(d time.Duration) string {
 	return fmt.Sprintf("%dd", int(d.Hours()/24))
 }
 
-// sinceText writes how long ago t was, or how long from now it will be; nothing
-// of the zero time.
+// sinceText formats how long ago t was, or how far in the future it is; empty for the
+// zero time.
 func sinceText(t, now time.Time) string {
 	switch d := now.Sub(t); {
 	case t.IsZero():
@@ -80,7 +79,7 @@ func sinceText(t, now time.Time) string {
 	}
 }
 
-// wholeText writes a time of seconds or more without parts of seconds.
+// wholeText formats a duration of a second or more without fractions of seconds.
 func wholeText(d time.Duration) string {
 	if d < time.Minute {
 		return fmt.Sprintf("%ds", int(d.Seconds()))
@@ -88,7 +87,7 @@ func wholeText(d time.Duration) string {
 	return ageText(d)
 }
 
-// sizeText writes a number of bytes with three figures.
+// sizeText formats a number of bytes with three figures.
 func sizeText(n int64) string {
 	if n < 1<<10 {
 		return fmt.Sprintf("%dB", n)
@@ -104,7 +103,7 @@ func sizeText(n int64) string {
 	return fmt.Sprintf("%.0f%s", value, names[unit])
 }
 
-// countText writes a number so that it stays short: 9999, 12k, 3.4M.
+// countText formats a number in short form: 9999, 12k, 3.4M.
 func countText[T int | int64 | uint64](n T) string {
 	switch v := float64(n); {
 	case v < 10_000:
@@ -120,7 +119,7 @@ func countText[T int | int64 | uint64](n T) string {
 	}
 }
 
-// plural writes a number with the thing that it counts.
+// plural formats a number with the thing that it counts.
 func plural[T int | int64 | uint64](n T, one string) string {
 	if n == 1 {
 		return "1 " + one
@@ -128,10 +127,10 @@ func plural[T int | int64 | uint64](n T, one string) string {
 	return fmt.Sprintf("%d %ss", n, one)
 }
 
-// nearest returns the word that was probably meant: the one with the fewest
-// changed letters, if these are few; empty when none is near.
+// nearest returns the word that was probably meant: the one with the smallest edit
+// distance, if that is small; otherwise empty.
 func nearest(word string, words []string) string {
-	const longest = 64 // what is longer was not meant to be a name
+	const longest = 64 // longer texts were not meant as a name
 	if len(word) > longest {
 		return ""
 	}
@@ -148,7 +147,7 @@ func nearest(word string, words []string) string {
 	return best
 }
 
-// distance is the number of letters to add, drop or change that makes b of a.
+// distance returns the edit distance of a and b: letters added, removed or changed.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

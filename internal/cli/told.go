@@ -9,7 +9,7 @@ import (
 	"github.com/bullpen-run/bullpen/process"
 )
 
-// failure tells of a task that failed.
+// failure describes a task that failed.
 func (r *run) failure(it *item) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "bullpen: task %d", it.index)
@@ -46,8 +46,8 @@ func (r *run) failure(it *item) string {
 	return b.String()
 }
 
-// reason is why err came about. What cures a program that holds its output back is
-// said once.
+// reason returns the reason of err. The advice for a program that buffers its output
+// is added only once.
 func (r *run) reason(err error) string {
 	if !errors.Is(err, process.ErrUnanswered) {
 		return reason(err)
@@ -59,10 +59,10 @@ func (r *run) reason(err error) string {
 	return reason(err)
 }
 
-// lastLines is how many lines of a text that is not ours are shown.
+// lastLines is how many lines of untrusted text are shown.
 const lastLines = 20
 
-// indent appends the last lines of a text that is not ours.
+// indent appends the last lines of an untrusted text.
 func indent(b *strings.Builder, text string, most int) {
 	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
 	for _, line := range lines[max(0, len(lines)-most):] {
@@ -72,8 +72,8 @@ func indent(b *strings.Builder, text string, most int) {
 	}
 }
 
-// spill shows what a process wrote to standard error. A terminal gets it without
-// control characters.
+// spill prints what a process wrote to standard error, on a terminal without control
+// characters.
 func (r *run) spill(text []byte) {
 	var b strings.Builder
 	for line := range strings.Lines(string(text)) {

@@ -17,7 +17,7 @@ import (
 	"github.com/bullpen-run/bullpen/client"
 )
 
-// top is bullpen top.
+// top has the flags and state of bullpen top.
 type top struct {
 	*remote
 	once  bool
@@ -45,8 +45,8 @@ func newTop(r *remote) *cobra.Command {
 	})
 }
 
-// interval parses the time between two looks, which is bounded so that nobody
-// asks a daemon all the time.
+// interval parses the time between two queries, which has a minimum that protects the
+// daemon.
 func interval(text string) (time.Duration, error) {
 	d, err := positive(text)
 	if err == nil && d < 100*time.Millisecond {
@@ -55,7 +55,7 @@ func interval(text string) (time.Duration, error) {
 	return d, err
 }
 
-// look asks the daemon for all that is shown.
+// look queries the daemon for all that is shown.
 func (t *top) look(ctx context.Context, c *client.Client) *sample {
 	s := &sample{}
 	if s.status, s.err = c.Status(ctx); s.err == nil {
@@ -65,7 +65,7 @@ func (t *top) look(ctx context.Context, c *client.Client) *sample {
 	return s
 }
 
-// print prints what is there once.
+// print prints the current state once.
 func (t *top) print(ctx context.Context, c *client.Client) error {
 	s := t.look(ctx, c)
 	if s.err != nil {
@@ -87,8 +87,8 @@ func (t *top) print(ctx context.Context, c *client.Client) error {
 	return nil
 }
 
-// live shows the pools on the other screen of the terminal until somebody ends
-// it, and leaves the terminal as it was.
+// live shows the pools on the alternate screen of the terminal until the user ends
+// it, and restores the terminal.
 func (t *top) live(ctx context.Context, c *client.Client) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -102,7 +102,7 @@ func (t *top) live(ctx context.Context, c *client.Client) (err error) {
 		}
 	}
 	defer helpers.Wait()
-	defer cancel() // before the waiting
+	defer cancel() // runs before the wait
 	sizes := make(chan os.Signal, 1)
 	watchSize(sizes)
 	defer signal.Stop(sizes)
@@ -117,7 +117,7 @@ func (t *top) live(ctx context.Context, c *client.Client) (err error) {
 		}
 		select {
 		case <-ctx.Done():
-			return nil // by a signal: this is how it is ended
+			return nil // a signal is a normal way to end it
 		case k := <-keys:
 			if k == 'q' || k == 'Q' || k == 'c'&0x1f || k == 'd'&0x1f {
 				return nil
@@ -130,7 +130,7 @@ func (t *top) live(ctx context.Context, c *client.Client) (err error) {
 	}
 }
 
-// troubleOf says why a sample failed, and that it is tried again.
+// troubleOf returns why a query failed, and that it will be retried.
 func (t *top) troubleOf(ctx context.Context, c *client.Client, s *sample) string {
 	if s.err == nil {
 		return ""
@@ -140,7 +140,7 @@ func (t *top) troubleOf(ctx context.Context, c *client.Client, s *sample) string
 	return text + " (trying again)"
 }
 
-// watch looks at the daemon again and again until ctx ends.
+// watch queries the daemon repeatedly until ctx ends.
 func (t *top) watch(ctx context.Context, c *client.Client, samples chan<- *sample) {
 	ticker := time.NewTicker(t.every)
 	defer ticker.Stop()
@@ -159,7 +159,7 @@ func (t *top) watch(ctx context.Context, c *client.Client, samples chan<- *sampl
 	}
 }
 
-// show draws the screen in one write, so that it does not flicker.
+// show draws the screen with one write, so that it does not flicker.
 func (t *top) show(columns, rows int) error {
 	t.style.width = columns
 	text := t.view.draw(t.style, rows-1, t.now())
@@ -168,9 +168,9 @@ func (t *top) show(columns, rows int) error {
 	return err
 }
 
-// readKeys hands over what is typed until ctx ends. A read returns nothing when
-// no key came for a moment; one that does so at once, again and again, says that
-// the terminal is gone.
+// readKeys sends typed keys to keys until ctx ends. A read returns nothing if no key
+// was pressed for a moment; if reads repeatedly return at once with nothing, the
+// terminal is gone.
 func readKeys(ctx context.Context, in *os.File, keys chan<- byte) {
 	var buffer [16]byte
 	const most = 50

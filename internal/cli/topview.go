@@ -8,7 +8,7 @@ import (
 	"github.com/bullpen-run/bullpen/client"
 )
 
-// sample is what a daemon said of itself at one moment.
+// sample is the state of a daemon at one moment.
 type sample struct {
 	at     time.Time
 	status client.Status
@@ -16,7 +16,7 @@ type sample struct {
 	err    error
 }
 
-// topView is what bullpen top shows: the last good sample, the one before it for
+// topView is the content of bullpen top: the last good sample, the one before it for
 // rates, and why there is no newer one.
 type topView struct {
 	address      string
@@ -24,7 +24,7 @@ type topView struct {
 	trouble      string
 }
 
-// take takes a sample. One that failed leaves what is shown as it is.
+// take adds a sample. A failed one leaves the last good sample in place.
 func (v *topView) take(s *sample, trouble string) {
 	v.trouble = trouble
 	if s.err == nil {
@@ -32,8 +32,8 @@ func (v *topView) take(s *sample, trouble string) {
 	}
 }
 
-// draw returns the screen: at most rows lines (0 is any number) that are no longer
-// than the style's width.
+// draw returns the screen: at most rows lines (0 is any number), none longer than the
+// style's width.
 func (v *topView) draw(s style, rows int, now time.Time) string {
 	lines := []string{v.head(s, now)}
 	if v.trouble != "" {
@@ -72,7 +72,7 @@ func painted(text string, t tone, s style) string {
 	return b.String()
 }
 
-// head is the first line: who is asked, and how it does.
+// head returns the first line: the daemon's address and status.
 func (v *topView) head(s style, now time.Time) string {
 	parts := []string{"bullpen top", v.address}
 	if v.last != nil {
@@ -98,7 +98,7 @@ func (v *topView) head(s style, now time.Time) string {
 	return fitted(text, s)
 }
 
-// sums is the second line: all pools together.
+// sums returns the second line: the sums over all pools.
 func (v *topView) sums() string {
 	var d depth
 	busy, up := 0, 0
@@ -122,8 +122,8 @@ func (v *topView) sums() string {
 	return text
 }
 
-// rates are how many tasks of a pool ended well and badly each second, between
-// the last two samples.
+// rates returns how many tasks of a pool ended well and badly per second, between the
+// last two samples.
 func (v *topView) rates(p *client.Pool) (ok, bad float64, known bool) {
 	if v.before == nil {
 		return 0, 0, false
@@ -131,7 +131,7 @@ func (v *topView) rates(p *client.Pool) (ok, bad float64, known bool) {
 	took := v.last.at.Sub(v.before.at).Seconds()
 	for i := range v.before.pools {
 		b := &v.before.pools[i]
-		// A daemon that was started anew counts from zero again.
+		// The counters of a restarted daemon begin at zero again.
 		if b.Name != p.Name || took <= 0 || p.Outcomes["ok"] < b.Outcomes["ok"] || badOnes(p) < badOnes(b) {
 			continue
 		}

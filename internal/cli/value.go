@@ -11,14 +11,13 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// faults collects what is wrong with the flags, so that all of it is told at
-// once.
+// faults collects the faults of all flags, to report them together.
 type faults []error
 
 func (f *faults) add(format string, args ...any) { *f = append(*f, fmt.Errorf(format, args...)) }
 
-// value is a flag whose bad values are collected instead of ending the parsing
-// at the first.
+// value is a flag whose bad values are collected, instead of ending the parsing at
+// the first.
 type value[T any] struct {
 	name, kind string
 	to         *T
@@ -46,14 +45,13 @@ type flagSet struct {
 	faults *faults
 }
 
-// add defines a flag. byDefault is shown in the help; the value in *to is left
-// as it is.
+// add defines a flag. byDefault is shown in the help; *to is not changed.
 func add[T any](f flagSet, to *T, name, short, kind, byDefault string, parse func(string) (T, error), usage string) {
 	v := &value[T]{name: name, kind: kind, to: to, text: byDefault, parse: parse, faults: f.faults}
 	f.VarP(v, name, short, usage)
 }
 
-// number parses a whole number from least to most.
+// number returns a parser for whole numbers from least to most.
 func number(least, most int) func(string) (int, error) {
 	return func(s string) (int, error) {
 		n, err := strconv.Atoi(s)
@@ -83,7 +81,7 @@ func duration(s string) (time.Duration, error) {
 	return d, nil
 }
 
-// positive parses a duration that is not zero.
+// positive parses a duration above zero.
 func positive(s string) (time.Duration, error) {
 	d, err := duration(s)
 	if err == nil && d == 0 {
@@ -92,8 +90,7 @@ func positive(s string) (time.Duration, error) {
 	return d, err
 }
 
-// units are the suffixes of sizes: K is 1024 bytes, as people of shells expect,
-// KB is 1000.
+// units are the suffixes of sizes: K is 1024 bytes, as in shells, and KB is 1000.
 var units = map[string]float64{
 	"": 1, "B": 1,
 	"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40,
@@ -112,16 +109,16 @@ func size(s string) (int64, error) {
 	return int64(n * unit), nil
 }
 
-// share parses a number of processors, which may be a part of one.
+// share parses a number of processors, which may be a fraction.
 func share(s string) (float64, error) {
 	n, err := strconv.ParseFloat(s, 64)
-	if err != nil || !(n >= 0.01 && n <= 1<<13) { // no NaN
+	if err != nil || !(n >= 0.01 && n <= 1<<13) { // false for NaN
 		return 0, fmt.Errorf("use a number of processors from 0.01 on, such as 0.5 or 2")
 	}
 	return n, nil
 }
 
-// oneOf parses one of some words.
+// oneOf returns a parser for one of some words.
 func oneOf(words ...string) func(string) (string, error) {
 	return func(s string) (string, error) {
 		if slices.Contains(words, s) {

@@ -13,12 +13,12 @@ import (
 	"github.com/bullpen-run/bullpen/client"
 )
 
-// forever is a wait without end.
+// forever is a wait without a limit.
 const forever = time.Duration(math.MaxInt64)
 
-// waitFlag is --wait, which takes a time only behind an equals sign.
+// waitFlag is the flag --wait, whose optional time must follow an equals sign.
 type waitFlag struct {
-	limit time.Duration // 0 is no wait
+	limit time.Duration // 0 does not wait
 	plain bool          // given without a time
 }
 
@@ -26,7 +26,7 @@ func (w *waitFlag) define(f flagSet, usage string) {
 	add(f, &w.limit, "wait", "w", "TIME", "", w.parse, usage+"; a time is given as --wait=30s")
 }
 
-// optional makes the value of the flag one that may be left out.
+// optional makes the value of the flag optional.
 func (w *waitFlag) optional(cmd *cobra.Command) { cmd.Flags().Lookup("wait").NoOptDefVal = "forever" }
 
 func (w *waitFlag) parse(text string) (time.Duration, error) {
@@ -38,13 +38,13 @@ func (w *waitFlag) parse(text string) (time.Duration, error) {
 	return positive(text)
 }
 
-// await waits for the end of a job, for limit at most, and hands its result to
-// show. The job goes on when the waiting ends first.
+// await waits up to limit for the end of a job, and passes its result to show. If the
+// wait ends first, the job continues.
 func (r *remote) await(ctx context.Context, id string, limit time.Duration, show func(bullpen.Result) error) error {
 	return r.awaitBy(ctx, (*client.Client).Wait, id, limit, show)
 }
 
-// awaitBy is await with another way to wait.
+// awaitBy is await with another function to wait.
 func (r *remote) awaitBy(ctx context.Context, wait func(*client.Client, context.Context, string) (bullpen.Result, error), id string, limit time.Duration, show func(bullpen.Result) error) error {
 	c, err := r.patient()
 	if err != nil {
@@ -83,7 +83,7 @@ func lastOf(ctx context.Context, c *client.Client, id string) (string, error) {
 	}
 }
 
-// badEnd tells of a job that ended otherwise than well.
+// badEnd reports a job that did not end well.
 func (r *remote) badEnd(ctx context.Context, c *client.Client, id string, end *client.EndError) error {
 	if !r.asJSON {
 		return end
@@ -98,7 +98,7 @@ func (r *remote) badEnd(ctx context.Context, c *client.Client, id string, end *c
 	return status(exitFailed)
 }
 
-// stillGoing tells of a job that has not ended in the time of a wait.
+// stillGoing reports a job that has not ended within the wait.
 func (r *remote) stillGoing(ctx context.Context, c *client.Client, id string, limit time.Duration) error {
 	info, err := c.Get(ctx, id)
 	if err != nil {
@@ -114,8 +114,8 @@ func (r *remote) stillGoing(ctx context.Context, c *client.Client, id string, li
 	return status(exitNotEnded)
 }
 
-// result writes the result of a job: as it is, but to a terminal only what people
-// can read; with --json as a part of the job's object.
+// result prints the result of a job: unchanged, but on a terminal only readable text;
+// with --json as part of the job's object.
 func (r *remote) result(ctx context.Context, c *client.Client, id string, result bullpen.Result) error {
 	if !r.asJSON {
 		return r.bytes(result.Payload, "the result", "bullpen get "+id+" --result > FILE")
@@ -131,8 +131,8 @@ func (r *remote) result(ctx context.Context, c *client.Client, id string, result
 	return r.raw(text)
 }
 
-// bytes writes bytes that are not ours to standard output, as they are. A
-// terminal gets them only where they do nothing to it; how says how to have them.
+// bytes prints untrusted bytes unchanged. On a terminal it prints them only if they
+// cannot affect it; otherwise the error says how to get them.
 func (r *remote) bytes(b []byte, what, how string) error {
 	terminal := isTerminal(r.stdout)
 	if terminal && !readable(b) {
@@ -148,7 +148,7 @@ func (r *remote) bytes(b []byte, what, how string) error {
 	return nil
 }
 
-// isFileTerminal reports whether people type what f gives.
+// isFileTerminal reports whether f is a terminal on which the user types.
 func isFileTerminal(from any) bool {
 	f, ok := from.(*os.File)
 	return ok && isTerminal(f)

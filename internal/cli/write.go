@@ -13,15 +13,15 @@ import (
 	"github.com/bullpen-run/bullpen/process"
 )
 
-// writer writes results: to standard output, or to a file each.
+// writer writes results: to standard output, or to one file each.
 type writer struct {
 	options *options
 	out     *bufio.Writer
-	end     byte // of a result
+	end     byte // end of a result
 	line    []byte
-	folders map[string]bool // made already, below --results
-	rooted  bool            // a name that begins at the root was seen
-	plain   bool            // one that does not
+	folders map[string]bool // created so far, below --results
+	rooted  bool            // an absolute name was seen
+	plain   bool            // a relative name was seen
 	broken  error           // the first error of out
 }
 
@@ -38,8 +38,7 @@ func newWriter(o *options, out io.Writer) (*writer, error) {
 	return w, nil
 }
 
-// write writes the result of an item that has ended; text output has nothing of
-// one that failed.
+// write writes the result of an ended item; in text output, a failed item has none.
 func (w *writer) write(it *item) error {
 	if w.broken != nil {
 		return w.broken
@@ -61,12 +60,12 @@ func (w *writer) write(it *item) error {
 	return w.broken
 }
 
-// text writes a result as it is. One that ends with a line feed of its own gets
-// no second one.
+// text writes a result unchanged. It adds no second line feed to a result that ends
+// with one.
 func (w *writer) text(it *item) error {
 	b := it.result.Payload
 	if len(b) == 0 && w.options.protocol == process.Exec {
-		return nil // a process that printed nothing
+		return nil // a process without output
 	}
 	if w.options.tag {
 		b = tagged(it.line, b)
@@ -80,7 +79,7 @@ func (w *writer) text(it *item) error {
 	return w.out.WriteByte(w.end)
 }
 
-// tagged puts a tag before each line.
+// tagged adds a tag before each line.
 func tagged(tag, text []byte) []byte {
 	out := make([]byte, 0, len(tag)+1+len(text))
 	for {
@@ -103,8 +102,8 @@ func (w *writer) flush() error {
 	return w.broken
 }
 
-// keep writes a result to its file and returns the file's name. The file
-// appears when it is complete.
+// keep writes a result to its file and returns the file's name. The file appears only
+// when it is complete.
 func (w *writer) keep(it *item) (string, error) {
 	name, err := w.nameOf(it)
 	if err != nil {
@@ -127,8 +126,8 @@ func (w *writer) keep(it *item) (string, error) {
 	return name, nil
 }
 
-// nameOf is where the result of an item goes, below --results: its number, or
-// the name of its file.
+// nameOf returns the path of an item's result below --results: its number, or the
+// name of its file.
 func (w *writer) nameOf(it *item) (string, error) {
 	if it.name == nil {
 		return fmt.Sprintf("%09d", it.index), nil
@@ -146,8 +145,8 @@ func (w *writer) nameOf(it *item) (string, error) {
 	return safeName(name), nil
 }
 
-// safeName makes a relative name of a file's name that stays below its folder:
-// steps upwards become %2E%2E. Two files never have the same.
+// safeName converts a file's name to a relative name that stays below its folder:
+// ".." becomes %2E%2E. Different files get different names.
 func safeName(name string) string {
 	name = filepath.Clean(name)
 	name = strings.TrimPrefix(name[len(filepath.VolumeName(name)):], string(filepath.Separator))

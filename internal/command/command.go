@@ -1,11 +1,11 @@
-// Package command makes the command of a task out of placeholders, by the rules of
-// GNU parallel: {} is the input, {.} the input without its extension, {2} its second
-// column, {#} the number of the task. No shell is involved: what takes the place of a
-// placeholder stays one argument, whatever characters it has.
+// Package command builds the command of a task from placeholders, by the rules of GNU
+// parallel: {} is the input, {.} the input without its extension, {2} its second
+// column, {#} the number of the task. It involves no shell: the value of a
+// placeholder stays within one argument, whatever characters it has.
 //
-// What looks like a placeholder of parallel and is none of these is refused, because
-// it would reach the program as it is: a command such as "convert {} {..}.png" would
-// write every result to one file.
+// Text that looks like another placeholder of parallel is refused, because it would
+// reach the program unchanged: a command such as "convert {} {..}.png" would write
+// every result to one file.
 package command
 
 import (
@@ -14,11 +14,11 @@ import (
 	"strings"
 )
 
-// form is what a placeholder makes of a value.
+// form is how a placeholder transforms a value.
 type form uint8
 
 const (
-	literal  form = iota // text, no placeholder
+	literal  form = iota // text, not a placeholder
 	whole                // {}
 	stem                 // {.}
 	base                 // {/}
@@ -28,8 +28,7 @@ const (
 	slotted              // {%}
 )
 
-// forms are the placeholders by what stands between their braces, behind the number
-// of a column.
+// forms maps the text between the braces, without the column number, to the form.
 var forms = map[string]form{
 	"": whole, ".": stem, "/": base, "//": folder, "/.": baseStem, "#": number, "%": slotted,
 }
@@ -41,23 +40,23 @@ type part struct {
 	text   string // of a literal
 }
 
-// Syntax says what the placeholders of a command look like.
+// Syntax is the syntax of placeholders.
 type Syntax struct {
-	// Replace is the text that stands for the input; nothing else is a placeholder
-	// then. Empty: those of GNU parallel.
+	// Replace is the only placeholder, and stands for the input. Empty: the
+	// placeholders of GNU parallel.
 	Replace string
-	// Columns is the most columns that a task has; 0: no bound is known.
+	// Columns is the maximum number of columns of a task; 0: not known.
 	Columns int
 }
 
-// Template is a command with placeholders. It may be used by many goroutines at once.
+// Template is a command with placeholders. It is safe for concurrent use.
 type Template struct {
 	args  [][]part
 	input bool
 }
 
-// Parse reads a command; its first word is the program. The error lists all that is
-// wrong with the command, one fault a line.
+// Parse parses a command; its first word is the program. It returns all faults of the
+// command.
 func Parse(words []string, s Syntax) (*Template, []error) {
 	t := &Template{}
 	var faults []error
@@ -92,10 +91,10 @@ func allLiteral(parts []part) bool {
 	return true
 }
 
-// parse cuts an argument into its parts.
+// parse splits an argument into its parts.
 func (s Syntax) parse(word string) ([]part, error) {
 	var parts []part
-	text := 0 // where the literal that is not yet in parts begins
+	text := 0 // start of the literal that is not yet in parts
 	add := func(from, to int, p part) {
 		if from > text {
 			parts = append(parts, part{text: word[text:from]})
@@ -121,8 +120,8 @@ func (s Syntax) parse(word string) ([]part, error) {
 	return parts, nil
 }
 
-// at looks for a placeholder that begins at a place of word; length is 0 where none
-// does.
+// at parses the placeholder that begins at index at of word; length is 0 if there is
+// none.
 func (s Syntax) at(word string, at int) (p part, length int, err error) {
 	rest := word[at:]
 	if s.Replace != "" {
@@ -143,7 +142,7 @@ func (s Syntax) at(word string, at int) (p part, length int, err error) {
 	}
 	body := rest[1:end]
 	if at > 0 && word[at-1] == '$' && body != "" {
-		return p, 0, nil // a variable of a shell: ${1}, ${#}
+		return p, 0, nil // a shell variable: ${1}, ${#}
 	}
 	digits := len(body) - len(strings.TrimLeft(body, "0123456789"))
 	f, known := forms[body[digits:]]
@@ -162,7 +161,7 @@ func (s Syntax) at(word string, at int) (p part, length int, err error) {
 	return p, 0, nil
 }
 
-// tooFar says why there is no such column.
+// tooFar returns why there is no such column.
 func (s Syntax) tooFar(column int) string {
 	switch {
 	case column == 0:
@@ -174,9 +173,9 @@ func (s Syntax) tooFar(column int) string {
 }
 
 // resembles reports whether body, between braces, could be meant as a placeholder: a
-// sign, a column and marks as GNU parallel has them, and nothing else. Code in braces
-// (of awk, jq, JSON, Python) has letters, spaces or commas, a range {1..9} of a shell
-// has a number behind its marks.
+// sign, a column and marks as in GNU parallel, and nothing else. Code in braces (awk,
+// jq, JSON, Python) has letters, spaces or commas; a shell range {1..9} has a number
+// after its marks.
 func resembles(body string) bool {
 	body = strings.TrimLeft(body, "+-")
 	return body != "" && strings.Trim(strings.TrimLeft(body, "0123456789"), "./#%") == ""
@@ -186,20 +185,20 @@ func unknown(text, why string) error {
 	return fmt.Errorf("%s is no placeholder: %s; to pass it as it is, add -I {} (then nothing but {} is replaced), or --literal", text, why)
 }
 
-// Input reports whether the command has a place for the input. Otherwise it belongs on
-// standard input.
+// Input reports whether the command has a placeholder for the input. If not, the
+// input belongs on standard input.
 func (t *Template) Input() bool { return t.input }
 
-// Task is what takes the places of a task's placeholders.
+// Task has the values for a task's placeholders.
 type Task struct {
 	Values []string // columns
 	Number int64    // {#}
 	Slot   int      // {%}
 }
 
-// Args makes the command of a task. An argument that is nothing but a placeholder for
-// all columns becomes one argument for each; within an argument they are separated by
-// spaces.
+// Args returns the command of a task. An argument that is only a placeholder for all
+// columns becomes one argument per column; within a longer argument the columns are
+// separated by spaces.
 func (t *Template) Args(task Task) []string {
 	args := make([]string, 0, len(t.args))
 	var b strings.Builder
@@ -235,7 +234,7 @@ func (p part) write(b *strings.Builder, task Task) {
 	case p.form == slotted:
 		b.WriteString(strconv.Itoa(task.Slot))
 	case p.column > len(task.Values):
-		// The line has fewer columns: nothing, as in GNU parallel.
+		// A line with fewer columns gives nothing, as in GNU parallel.
 	case p.column > 0:
 		b.WriteString(p.form.of(task.Values[p.column-1]))
 	default:
@@ -248,8 +247,8 @@ func (p part) write(b *strings.Builder, task Task) {
 	}
 }
 
-// First returns the first placeholder of word that names no column, empty where it has
-// none. What is in braces behind a dollar sign is of a shell.
+// First returns the first placeholder of word that names no column; empty if there is
+// none. Braces after a dollar sign belong to the shell.
 func First(word string) string {
 	for at := range len(word) {
 		p, length, err := Syntax{}.at(word, at)

@@ -2,9 +2,9 @@ package command
 
 import "strings"
 
-// of makes of a value what the form says. The rules are those of GNU parallel, which
-// cuts text and asks no file system; so are the results for odd names such as "." or
-// "a/".
+// of transforms a value as the form requires. The rules are those of GNU parallel,
+// which only cuts text and does not consult the file system. The results for odd
+// names such as "." or "a/" are also the same.
 func (f form) of(value string) string {
 	switch f {
 	case stem:
@@ -20,7 +20,7 @@ func (f form) of(value string) string {
 	}
 }
 
-// stemOf cuts off the last dot of the last name, and what follows it.
+// stemOf removes the last dot of the last name, and what follows it.
 func stemOf(value string) string {
 	if i := strings.LastIndexAny(value, "./"); i >= 0 && value[i] == '.' {
 		return value[:i]
@@ -30,9 +30,9 @@ func stemOf(value string) string {
 
 func baseOf(value string) string { return value[strings.LastIndexByte(value, '/')+1:] }
 
-// folderOf is dirname(1).
+// folderOf is like dirname(1).
 func folderOf(value string) string {
-	for range 2 { // again where the name ends with a slash
+	for range 2 { // twice if the name ends with a slash
 		i := strings.LastIndexByte(value, '/')
 		if i < 0 {
 			return "."
@@ -49,7 +49,7 @@ func folderOf(value string) string {
 	return value
 }
 
-// Quote writes a command so that a POSIX shell reads it as these words.
+// Quote quotes a command so that a POSIX shell reads it as these words.
 func Quote(words []string) string {
 	var b strings.Builder
 	for i, w := range words {
@@ -61,8 +61,7 @@ func Quote(words []string) string {
 	return b.String()
 }
 
-// quoteWord puts a word into quotes unless it has nothing that means anything to a
-// shell.
+// quoteWord quotes a word if it has characters that are special to a shell.
 func quoteWord(word string) string {
 	const safe = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+./:@%,"
 	if word != "" && strings.Trim(word, safe) == "" {

@@ -8,11 +8,11 @@ import (
 	"unicode/utf8"
 )
 
-// Separator cuts values into columns.
+// Separator splits values into columns.
 type Separator struct{ pattern *regexp.Regexp }
 
-// ParseSeparator reads a separator: a character stands for itself, what is longer is a
-// regular expression.
+// ParseSeparator parses a separator: a single character stands for itself, anything
+// longer is a regular expression.
 func ParseSeparator(s string) (*Separator, error) {
 	if s == "" {
 		return nil, errors.New("it is empty")
@@ -30,7 +30,7 @@ func ParseSeparator(s string) (*Separator, error) {
 	return &Separator{pattern: pattern}, nil
 }
 
-// Cut cuts all values into columns, without the white space around them.
+// Cut splits all values into columns, without the white space around them.
 func (s *Separator) Cut(values []string) []string {
 	var columns []string
 	for _, v := range values {

@@ -23,9 +23,9 @@ var _ api.Backend = backend{}
 // Queue is as in [api.Backend].
 func (d backend) Queue() *queue.Queue { return d.queue }
 
-// Stopping is as in [api.Backend]: it is closed once no pool runs anything, so
-// that who waits for what still could end is told how it ended. Nothing is accepted
-// from earlier on.
+// Stopping is as in [api.Backend]: it is closed once no pool runs anything, so that
+// callers that wait for running tasks still get their outcomes. New work is refused
+// earlier.
 func (d backend) Stopping() <-chan struct{} { return d.pooled }
 
 // Pools is as in [api.Backend].
@@ -60,8 +60,8 @@ func (d backend) Complete(name string, j job.Job) (job.Job, error) {
 	return j, nil
 }
 
-// refuse reports why the workers of a pool could not run a task, nil where it has
-// none here. It is asked before a job is stored.
+// refuse returns why the workers of a pool could not run a task; nil if they can, or
+// if the pool has none here. It is called before a job is stored.
 func (d *Daemon) refuse(name string, t bullpen.Task) error {
 	p, err := d.find(name)
 	if err != nil {
@@ -83,7 +83,7 @@ func complete(j *job.Job, s *settings.Pool) {
 	fill(&j.Bury, s.Bury)
 }
 
-// over fills what r leaves open.
+// over fills the unset fields of r from by.
 func over(r, by job.Retry) job.Retry {
 	fill(&r.Attempts, by.Attempts)
 	fill(&r.Backoff, by.Backoff)
@@ -161,15 +161,15 @@ func (d backend) Pool(_ context.Context, name string) (api.Pool, error) {
 		return api.Pool{}, err
 	}
 	a := p.describe()
-	// A job waits in the durable queue, and the workers' pool takes only what it can
-	// start. Tasks that bypass the queue are told of where no job has started.
+	// A job waits in the durable queue, because the workers' pool takes only what it
+	// can start. The pool's own figures are used only if no job has started.
 	if jobs := d.queue.QueueStats(name).Wait; jobs.Count > 0 {
 		a.WaitP50, a.WaitP99 = jobs.Quantile(0.5), jobs.Quantile(0.99)
 	}
 	return a, nil
 }
 
-// describe tells what there is to know of p.
+// describe describes p.
 func (p *pool) describe() api.Pool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -1,7 +1,7 @@
-// Package daemon is what `bullpen serve` runs: pools of worker processes that
-// take jobs from queues, behind an HTTP API, under one configuration. Its parts
-// stand in packages of their own (settings, api, guard, live, logs); here they are
-// joined, started, reloaded and ended.
+// Package daemon implements `bullpen serve`: pools of worker processes that take jobs
+// from queues, behind an HTTP API, under one configuration. Its parts are in packages
+// of their own (settings, api, guard, live, logs); this package connects, starts,
+// reloads and ends them.
 package daemon
 
 import (
@@ -25,41 +25,42 @@ import (
 	"github.com/bullpen-run/bullpen/queue"
 )
 
-// Config says what a daemon runs. Only Settings is needed.
+// Config configures a daemon. Only Settings is required.
 type Config struct {
-	// Settings are what settings.Load has read.
+	// Settings are the settings that settings.Load returned.
 	Settings *settings.Settings
-	// Load reads the configuration again, for a reload; nil refuses reloads.
+	// Load reads the configuration again, for a reload; nil disables reloads.
 	Load func() (*settings.Settings, error)
-	// Logger gets what happens; nil logs nothing.
+	// Logger is the log; nil logs nothing.
 	Logger *slog.Logger
-	// LogLost tells how many lines the logger has dropped; nil means none.
+	// LogLost returns how many lines the logger has dropped; nil means none.
 	LogLost func() uint64
-	// Version is that of the program.
+	// Version is the version of the program.
 	Version string
 }
 
-// OpenError says what the daemon could not open: its queue or an address.
+// OpenError is the error of a queue or an address that the daemon could not open.
 type OpenError struct {
-	// What it is, for people.
+	// What names it, for people.
 	What string
 	Err  error
 }
 
-// Error gives both on one line.
+// Error returns what could not be opened, and why.
 func (e *OpenError) Error() string { return e.What + " cannot be opened: " + e.Err.Error() }
 
 // Unwrap returns the cause.
 func (e *OpenError) Unwrap() error { return e.Err }
 
-// ErrAborted says that Close ended the daemon before what ran had ended.
+// ErrAborted is the error of Run if Close ended the daemon before running tasks had
+// ended.
 var ErrAborted = errors.New("the daemon was aborted")
 
-// errStopped is the cause of a stop that was asked for.
+// errStopped is the cause when a stop was requested.
 var errStopped = errors.New("it was asked to stop")
 
-// Daemon is a node: queues, pools, and the API in front of them. All methods are
-// safe for concurrent use.
+// Daemon is a node: queues, pools, and the API in front of them. All methods are safe
+// for concurrent use.
 type Daemon struct {
 	log     *slog.Logger
 	load    func() (*settings.Settings, error)
@@ -72,11 +73,11 @@ type Daemon struct {
 	queue   *queue.Queue
 	budget  *process.Budget // nil for none
 	hub     *live.Hub
-	history *history.History // of what pools looked like
+	history *history.History // past states of the pools
 	tracer  *trace.Tracer    // nil for no traces
-	// requests count what the API is asked.
+	// requests are the metrics of the API's requests.
 	requests *requests
-	// processes shows the workers of all pools to Prometheus.
+	// processes exports the metrics of all pools' workers to Prometheus.
 	processes *processprom.Collector
 	runs      runs
 	health    health
@@ -89,26 +90,26 @@ type Daemon struct {
 	stopOnce  sync.Once
 	aborted   chan struct{} // closed by Close
 	abortOnce sync.Once
-	pooled    chan struct{} // closed when all pools have ended: whoever waits is answered
-	ready     chan struct{} // closed when the daemon was ready for the first time
+	pooled    chan struct{} // closed when all pools have ended: then waiting requests are answered
+	ready     chan struct{} // closed when the daemon is ready for the first time
 	readyOnce sync.Once
-	failed    chan error // of pools that cannot take jobs; capacity 1
+	failed    chan error // errors of pools that cannot take jobs; capacity 1
 
-	turn      chan struct{}  // capacity 1: has one while the configuration is read again and taken over
-	reloading chan struct{}  // capacity 1: has one while it is taken over
-	retiring  sync.WaitGroup // generations that a reload has replaced
+	turn      chan struct{}  // capacity 1: full during a reload
+	reloading chan struct{}  // capacity 1: full while a new configuration is put into effect
+	retiring  sync.WaitGroup // for generations that a reload has replaced
 
 	mu       sync.Mutex
 	settings *settings.Settings // guarded by mu
 	pools    map[string]*pool   // guarded by mu
 	taking   bool               // pools take jobs; guarded by mu
-	// scheduled says that the schedules of the configuration were stored once since
-	// the start; guarded by mu.
+	// scheduled reports that the schedules of the configuration were stored since the
+	// start; guarded by mu.
 	scheduled bool
 
 	reloads reloads
-	// planned is told when schedules of the configuration are to be put again;
-	// capacity 1. planning is held while they are put.
+	// planned signals that the schedules of the configuration must be stored again;
+	// capacity 1. planning is held while they are stored.
 	planned  chan struct{}
 	planning sync.Mutex
 }
@@ -116,13 +117,12 @@ type Daemon struct {
 // reloads counts reloads of the configuration.
 type reloads struct {
 	good, bad atomic.Uint64
-	last      atomic.Int64           // when the last good one was, in Unix seconds
-	fault     atomic.Pointer[string] // why the last one was bad, nil where it was not
+	last      atomic.Int64           // time of the last successful one, in Unix seconds
+	fault     atomic.Pointer[string] // error of the last one; nil if it succeeded
 }
 
-// New opens addresses, queue and pools. The daemon serves once Run is called, and
-// must be run or closed. An error is an *OpenError, or has all faults of the
-// settings.
+// New opens addresses, queue and pools. The daemon serves once Run is called; it must
+// be run or closed. The error is an *OpenError, or has all faults of the settings.
 func New(ctx context.Context, c Config) (*Daemon, error) {
 	if c.Settings == nil {
 		return nil, errors.New("daemon: Settings are nil: load them with settings.Load")
@@ -148,9 +148,9 @@ func New(ctx context.Context, c Config) (*Daemon, error) {
 	return d, nil
 }
 
-// Run serves until ctx ends or Stop is called, finishes what runs, and returns
-// nil; after Close it returns ErrAborted. Any other error says which part of the
-// daemon has ended it. Run is called once.
+// Run serves until ctx ends or Stop is called, finishes running tasks, and returns
+// nil; after Close it returns ErrAborted. Any other error names the part of the
+// daemon that failed. Run may be called only once.
 func (d *Daemon) Run(ctx context.Context) error {
 	if d.state.Move(Starting, Serving) != nil {
 		return d.unserved() //nolint:contextcheck // nothing runs, and nobody is waited for
@@ -171,7 +171,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 		return err
 	}
 	err = runActors(ctx, d.log, actors)
-	_, _ = d.state.MoveAny(Stopping) // an actor may have ended the others
+	_, _ = d.state.MoveAny(Stopping) // not if an actor failed and ended the others
 	if _, closed := d.state.MoveAny(Closed); closed != nil {
 		err = errors.Join(err, closed)
 	}
@@ -181,7 +181,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	return err
 }
 
-// unserved ends a daemon that was told to before it served.
+// unserved closes a daemon that was stopped before it served.
 func (d *Daemon) unserved() error {
 	aborted := d.isAborted()
 	d.abandon()
@@ -200,17 +200,18 @@ func (d *Daemon) isAborted() bool {
 	}
 }
 
-// Stop makes Run end: nothing more is taken, what has not started goes back to
-// its queue, and what runs may end within the grace. It does not wait.
+// Stop makes Run end. The daemon takes no more jobs, returns jobs that have not
+// started to their queue, and gives running ones the grace to finish. Stop does not
+// wait.
 func (d *Daemon) Stop() {
 	d.stopOnce.Do(func() {
-		_, _ = d.state.MoveAny(Stopping) // Close may have been faster
+		_, _ = d.state.MoveAny(Stopping) // Close may have come first
 		close(d.stopping)
 	})
 }
 
-// Close makes Run end soon: what runs is canceled and goes back to its queue. It
-// does not wait.
+// Close makes Run end soon: it cancels running jobs and returns them to their queue.
+// Close does not wait.
 func (d *Daemon) Close() {
 	d.abortOnce.Do(func() {
 		_, _ = d.state.MoveAny(Closing) // Run may be over
@@ -222,8 +223,7 @@ func (d *Daemon) Close() {
 // Addr returns the address of the API.
 func (d *Daemon) Addr() net.Addr { return d.front.listener.Addr() }
 
-// ProbesAddr returns the address of the probes, nil where they have none of their
-// own.
+// ProbesAddr returns the address of the probes; nil if they have none of their own.
 func (d *Daemon) ProbesAddr() net.Addr {
 	if d.probes == nil {
 		return nil
@@ -231,10 +231,10 @@ func (d *Daemon) ProbesAddr() net.Addr {
 	return d.probes.listener.Addr()
 }
 
-// Ready is closed when the daemon is ready for the first time.
+// Ready returns a channel that is closed when the daemon is ready for the first time.
 func (d *Daemon) Ready() <-chan struct{} { return d.ready }
 
-// actors are the parts of the daemon, in the order in which they end.
+// actors returns the parts of the daemon, in the order in which they end.
 func (d *Daemon) actors() ([]actor, error) {
 	serve, err := d.serveAPI()
 	if err != nil {
@@ -258,7 +258,7 @@ func (d *Daemon) actors() ([]actor, error) {
 	return all, nil
 }
 
-// watchStore ends when the store of the queue has failed.
+// watchStore ends when the store of the queue fails.
 func (d *Daemon) watchStore(ctx context.Context) error {
 	select {
 	case <-d.queue.Failed():
@@ -268,16 +268,17 @@ func (d *Daemon) watchStore(ctx context.Context) error {
 	}
 }
 
-// closeQueue closes the queue in its turn.
+// closeQueue waits for the end of ctx and closes the queue.
 func (d *Daemon) closeQueue(ctx context.Context) error {
 	<-ctx.Done()
 	return d.queue.Close() //nolint:contextcheck // its turn has come because ctx has ended
 }
 
-// lastTraces is how long the collector has to take the last traces.
+// lastTraces bounds the time for sending the last traces.
 const lastTraces = 2 * time.Second
 
-// closeTraces sends the last traces in its turn, for a moment and within the grace.
+// closeTraces waits for the end of ctx and sends the last traces, within lastTraces
+// and the grace.
 func (d *Daemon) closeTraces(ctx context.Context) error {
 	<-ctx.Done()
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), min(lastTraces, d.config().Grace))

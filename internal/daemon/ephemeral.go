@@ -16,13 +16,13 @@ import (
 // errTakenBack is the cause of a task that was canceled by its id.
 var errTakenBack = fmt.Errorf("it was taken back: %w", context.Canceled)
 
-// runs are the ephemeral tasks that run here, by their ids.
+// runs are the ephemeral tasks that run here, by id.
 type runs struct {
 	mu  sync.Mutex
 	all map[string]context.CancelCauseFunc // guarded by mu
 }
 
-// begin enters a task, unless there is one of its id.
+// begin adds a task. It returns false if a task with its id is already running.
 func (r *runs) begin(id string, cancel context.CancelCauseFunc) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -42,7 +42,7 @@ func (r *runs) end(id string) {
 	delete(r.all, id)
 }
 
-// cancel cancels a task and tells whether it was there.
+// cancel cancels a task and reports whether it was running.
 func (r *runs) cancel(id string) bool {
 	r.mu.Lock()
 	cancel := r.all[id]
@@ -71,7 +71,7 @@ func (d backend) Run(ctx context.Context, name string, t bullpen.Task) (id strin
 		t.Name = s.Task
 	}
 	if t.ID == "" {
-		t.ID = "run-" + ulid.Make().String() // it must not look like that of a job
+		t.ID = "run-" + ulid.Make().String() // it must not look like a job's id
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -86,8 +86,8 @@ func (d backend) Run(ctx context.Context, name string, t bullpen.Task) (id strin
 	return t.ID, r, told(err)
 }
 
-// execute runs t on the workers of p. Where a reload replaces them before t has
-// started, the new ones run it.
+// execute runs t on the workers of p. If a reload replaces them before t has started,
+// it runs t on the new ones.
 func (d *Daemon) execute(ctx context.Context, p *pool, t bullpen.Task) (bullpen.Result, error) {
 	for {
 		if d.state.State() != Serving {

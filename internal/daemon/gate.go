@@ -7,29 +7,28 @@ import (
 	"github.com/bullpen-run/bullpen"
 )
 
-// gate is the executor of a pool as Work sees it: it bounds the jobs in hand, of all
+// gate wraps the executor of a pool for Work, and bounds the jobs in hand of all
 // calls of Work together.
 type gate struct {
 	bullpen.Executor
 
-	most  atomic.Int64  // jobs in hand, 0 for no bound
-	extra atomic.Int64  // so many of those in hand wait for others, and do not count for the bound
+	most  atomic.Int64  // maximum of jobs in hand; 0 for no bound
+	extra atomic.Int64  // jobs in hand that wait for other jobs, and do not count towards the bound
 	held  atomic.Int64  // jobs in hand
-	taken atomic.Uint64 // ever handed over
+	taken atomic.Uint64 // total number of jobs submitted
 
 	room     bullpen.RoomSignal
-	watching atomic.Bool // a goroutine waits for room in the executor inside
+	watching atomic.Bool // a goroutine waits for room in the inner executor
 }
 
-// newGate makes a gate for so many jobs, 0 for no bound.
+// newGate returns a gate for most jobs; 0 for no bound.
 func newGate(e bullpen.Executor, most int) *gate {
 	g := &gate{Executor: e}
 	g.most.Store(int64(most))
 	return g
 }
 
-// bound changes how many jobs may be in hand, and extra how many of those wait for
-// others.
+// bound changes the maximum number of jobs in hand.
 func (g *gate) bound(most int) {
 	g.most.Store(int64(most))
 	g.room.Notify()
@@ -40,7 +39,7 @@ func (g *gate) waiting(extra int) {
 	g.room.Notify()
 }
 
-// places is how many more jobs the bound allows.
+// places returns how many more jobs the bound allows.
 func (g *gate) places() int {
 	most := g.most.Load()
 	if most == 0 {
@@ -49,10 +48,10 @@ func (g *gate) places() int {
 	return int(max(most+g.extra.Load()-g.held.Load(), 0))
 }
 
-// Capacity tells how many more jobs may be handed over.
+// Capacity returns how many more jobs can be submitted.
 func (g *gate) Capacity() int { return min(g.Executor.Capacity(), g.places()) }
 
-// Room tells of room for another job, within the bound and in the executor inside.
+// Room signals room for another job, within the bound and in the inner executor.
 func (g *gate) Room() <-chan struct{} {
 	inner := bullpen.Room(g.Executor)
 	if inner == nil {
@@ -62,7 +61,7 @@ func (g *gate) Room() <-chan struct{} {
 	switch {
 	case g.Executor.Capacity() == 0:
 		if g.watching.CompareAndSwap(false, true) {
-			go func() { // ends when the executor inside has room, or begins to end
+			go func() { // ends when the inner executor has room, or begins to end
 				<-inner
 				g.watching.Store(false)
 				g.room.Notify()
@@ -70,12 +69,12 @@ func (g *gate) Room() <-chan struct{} {
 		}
 	case g.places() > 0:
 		g.room.Notify()
-	default: // whoever changes what the bound is made of tells
+	default: // a change of the bound or of the jobs in hand notifies
 	}
 	return c
 }
 
-// Submit hands a job over.
+// Submit submits a job.
 func (g *gate) Submit(ctx context.Context, t bullpen.Task, done func(bullpen.Result, error)) error {
 	g.taken.Add(1)
 	g.held.Add(1)

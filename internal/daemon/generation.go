@@ -15,24 +15,25 @@ import (
 	"github.com/bullpen-run/bullpen/queue"
 )
 
-// generation is the workers of a pool under one configuration, and what takes
-// jobs for them. A reload that changes how workers are started makes a new one.
+// generation is the workers of a pool under one configuration, and the goroutines
+// that take jobs for them. A reload that changes how workers are started creates a
+// new one.
 type generation struct {
 	name     string
 	workers  *process.Pool
-	gate     *gate            // the workers, with their tasks known to the hub as jobs
-	direct   bullpen.Executor // the same, with tasks that are no jobs
+	gate     *gate            // the workers; the hub tracks their tasks as jobs
+	direct   bullpen.Executor // the same workers, for tasks that are not jobs
 	feed     *process.Feed
-	starts   *trace.Starts // of the workers, for traces; nil for none
-	changed  func()        // called after workers have come or failed to
+	starts   *trace.Starts // starts of the workers, for traces; nil for none
+	changed  func()        // called after workers started or failed to start
 	watching chan struct{}
 
-	restart chan struct{} // capacity 1: a new call of Work is to take the place of this one
+	restart chan struct{} // capacity 1: requests a new call of Work in place of the present one
 
 	mu       sync.Mutex
 	settings settings.Pool      // guarded by mu
 	startErr string             // why workers do not start; guarded by mu
-	stop     context.CancelFunc // ends the taking; guarded by mu
+	stop     context.CancelFunc // stops taking jobs; guarded by mu
 	taken    chan struct{}      // closed when no call of Work is left; guarded by mu
 }
 
@@ -55,7 +56,7 @@ func newGeneration(name string, s settings.Pool, d *Daemon) (*generation, error)
 	return g, nil
 }
 
-// watch notes why workers do not start.
+// watch records why workers do not start.
 func (g *generation) watch() {
 	defer close(g.watching)
 	for e := range g.feed.C {
@@ -78,37 +79,36 @@ func (g *generation) setStartError(text string) {
 	g.mu.Unlock()
 }
 
-// startError says why workers do not start, empty where they do.
+// startError returns why workers do not start; empty if they start.
 func (g *generation) startError() string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.startErr
 }
 
-// forever is the grace of Work: what runs is ended by the pool, which has the
-// daemon's grace, so that calls of Work can end and begin while jobs run on.
+// forever is the grace of Work. The pool itself ends running jobs after the daemon's
+// grace, so that calls of Work can end and begin while jobs continue.
 const forever = time.Duration(math.MaxInt64 / 2)
 
-// take begins to take jobs from q for the workers. An error that ends the taking
-// is given to failed.
+// take begins to take jobs from q for the workers. It passes an error that ends this
+// to failed.
 func (g *generation) take(q *queue.Queue, failed func(error)) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	ctx, stop := context.WithCancel(context.Background())
 	g.stop, g.taken = stop, make(chan struct{})
-	go g.work(ctx, q, failed, g.taken) // ends with ctx and what was taken; end waits for it
+	go g.work(ctx, q, failed, g.taken) // ends with ctx and the jobs in hand; end waits for it
 }
 
-// work keeps one call of Work taking until ctx ends. A new one takes its place where
-// the settings have changed; the old one keeps what it has in hand until that has
-// ended.
+// work keeps one call of Work taking jobs until ctx ends. When the settings change,
+// it starts a new call; the old one finishes its jobs in hand.
 func (g *generation) work(ctx context.Context, q *queue.Queue, failed func(error), taken chan<- struct{}) {
 	defer close(taken)
 	var calls sync.WaitGroup
 	defer calls.Wait()
 	for ctx.Err() == nil {
 		turn, over := context.WithCancel(ctx)
-		calls.Go(func() { // ends with turn, and what it has in hand
+		calls.Go(func() { // ends with turn, after its jobs in hand
 			defer over()
 			err := q.Work(turn, g.gate, g.workConfig())
 			if err != nil && turn.Err() == nil {
@@ -117,21 +117,21 @@ func (g *generation) work(ctx context.Context, q *queue.Queue, failed func(error
 		})
 		select {
 		case <-turn.Done():
-			<-ctx.Done() // or it has failed, which ends the daemon
+			<-ctx.Done() // Work may also have failed, which ends the daemon
 		case <-g.restart:
 		}
 		over()
 	}
 }
 
-// workConfig says how jobs are taken.
+// workConfig returns the configuration for Work.
 func (g *generation) workConfig() queue.WorkConfig {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return queue.WorkConfig{Queue: g.name, Strict: g.settings.Strict, Group: g.settings.Groups, Grace: forever, Bury: g.settings.Bury}
 }
 
-// retune gives g settings that need no other workers.
+// retune applies settings that need no new workers.
 func (g *generation) retune(s settings.Pool) {
 	g.mu.Lock()
 	same := g.settings.Strict == s.Strict && g.settings.Groups == s.Groups && g.settings.Bury == s.Bury
@@ -143,13 +143,13 @@ func (g *generation) retune(s settings.Pool) {
 	}
 	select {
 	case g.restart <- struct{}{}:
-	default: // it will
+	default: // already requested
 	}
 }
 
-// end stops the taking and ends the workers by how, which is Stop, Drain or
-// Close of the pool. It returns when nothing is left. What never started goes
-// back to the queue at once.
+// end stops taking jobs and ends the workers with how, which is Stop, Drain or Close
+// of the pool. It returns when nothing is left. Jobs that never started go back to
+// the queue at once.
 func (g *generation) end(ctx context.Context, how func(context.Context) error) error {
 	g.mu.Lock()
 	stop, taken := g.stop, g.taken
@@ -163,7 +163,7 @@ func (g *generation) end(ctx context.Context, how func(context.Context) error) e
 	}
 	<-g.watching
 	if err != nil && ctx.Err() != nil && errors.Is(err, context.Cause(ctx)) {
-		return nil // the grace was over, and all was ended
+		return nil // the grace was over, and all tasks were aborted
 	}
 	return err
 }

@@ -8,30 +8,30 @@ import (
 )
 
 // actor is a part of the daemon that runs as long as the daemon does. run returns
-// when its context ends, and an error when it cannot go on.
+// when its context ends, or with an error if it fails.
 type actor struct {
 	name string
 	run  func(context.Context) error
 }
 
-// ended says how an actor ended.
+// ended is the result of an actor.
 type ended struct {
 	index int
 	err   error
 }
 
-// runActors runs all actors until the first of them ends, or ctx does. Then it
-// ends them one after the other, in the order of the list: each has ended before
-// the next one is told to. The error says which actor ended the others, and what
-// went wrong while they ended; nil says that ctx did it and that all went well.
+// runActors runs all actors until the first of them ends, or ctx does. Then it ends
+// them one by one in the order of the list, waiting for each. The error names the
+// actor that ended the others, and includes their errors; nil means that ctx ended
+// and all actors ended well.
 func runActors(ctx context.Context, log *slog.Logger, actors []actor) error {
 	ends := make(chan ended, len(actors))
 	stops := make([]context.CancelFunc, len(actors))
 	for i, a := range actors {
 		own, stop := context.WithCancel(context.WithoutCancel(ctx))
-		defer stop() // it was called before
+		defer stop() // stop was called before
 		stops[i] = stop
-		go func() { // ends when it fails or is stopped; waited for below
+		go func() { // ends when the actor fails or is stopped; awaited below
 			ends <- ended{i, a.run(own)}
 		}()
 	}

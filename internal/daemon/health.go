@@ -7,34 +7,34 @@ import (
 )
 
 const (
-	// sampleEvery is how often is looked whether pools take what waits for them, and
-	// whether the store tells.
+	// sampleEvery is how often to check whether pools take waiting jobs, and whether
+	// the store answers.
 	sampleEvery = 5 * time.Second
-	// samplePatience bounds how long the store may take to tell.
+	// samplePatience bounds how long the store may take to answer.
 	samplePatience = 5 * time.Second
 	// stuckAfter is how long jobs may wait although there is room.
 	stuckAfter = time.Minute
 )
 
-// sample is what a pool looked like at one time.
+// sample is the state of a pool at one time.
 type sample struct {
 	at      time.Time
-	known   bool   // the store has told how much waits
+	known   bool   // the store has returned how much waits
 	waiting int    // jobs that could start
-	paused  bool   // none is handed out
-	room    bool   // the workers could take one
+	paused  bool   // the pool is paused
+	room    bool   // the workers could take a job
 	failing bool   // workers do not start
-	taken   uint64 // jobs handed over until now
+	taken   uint64 // total number of jobs taken
 }
 
-// stands reports whether the pool could take something at s.
+// stands reports whether the pool could take a job at s.
 func (s sample) stands() bool {
 	return s.known && s.waiting > 0 && s.room && !s.paused && !s.failing
 }
 
-// standing is since when a pool has taken nothing although it could; zero for one
-// that takes, or has nothing to take. It follows from what was known at the sample
-// before. A store that does not tell is no fault of this program.
+// standing returns since when a pool has taken no job although it could; zero if it
+// takes jobs, or has none to take. It is derived from the value for the sample
+// before. A store that does not answer does not count against this program.
 func standing(since time.Time, before, now sample) time.Time {
 	if !now.stands() || !before.stands() || now.taken != before.taken {
 		return time.Time{}
@@ -45,23 +45,23 @@ func standing(since time.Time, before, now sample) time.Time {
 	return since
 }
 
-// health has what is known of how the pools do.
+// health holds the health of the pools.
 type health struct {
 	mu    sync.Mutex
 	pools map[string]*pulse // guarded by mu
-	ready bool              // was ready at least once; guarded by mu
+	ready bool              // the daemon was ready at least once; guarded by mu
 }
 
-// pulse is what is known of one pool.
+// pulse is the health of one pool.
 type pulse struct {
 	last  sample
 	since time.Time // see standing
-	// silent is since when the store has not told how much waits; zero when it has.
+	// silent is since when the store has not answered; zero if it answers.
 	silent time.Time
 }
 
-// stuck is for how long the pool has taken nothing at a time although it could, 0
-// unless that is too long.
+// stuck returns for how long the pool has taken no job although it could; 0 unless
+// that is too long.
 func (p *pulse) stuck(at time.Time) time.Duration {
 	if p.since.IsZero() || at.Sub(p.since) < stuckAfter {
 		return 0
@@ -69,7 +69,7 @@ func (p *pulse) stuck(at time.Time) time.Duration {
 	return at.Sub(p.since)
 }
 
-// watchHealth looks at the pools from time to time, until ctx ends.
+// watchHealth samples the pools regularly, until ctx ends.
 func (d *Daemon) watchHealth(ctx context.Context) error {
 	tick := time.NewTicker(sampleEvery)
 	defer tick.Stop()
@@ -110,8 +110,8 @@ func (d *Daemon) examine(ctx context.Context) {
 	}
 }
 
-// samples looks at all pools at the same time: one whose queue does not answer holds
-// up no other.
+// samples samples all pools concurrently, so that a queue that does not answer does
+// not delay the others.
 func (d *Daemon) samples(ctx context.Context) map[string]sample {
 	var all sync.WaitGroup
 	var mu sync.Mutex
@@ -132,7 +132,7 @@ func (d *Daemon) samples(ctx context.Context) map[string]sample {
 	return now
 }
 
-// sample looks at one pool.
+// sample samples one pool.
 func (d *Daemon) sample(ctx context.Context, g *generation) sample {
 	s := sample{at: time.Now(), room: g.workers.Capacity() > 0, failing: g.startError() != "", taken: g.gate.taken.Load()}
 	ctx, cancel := context.WithTimeout(ctx, samplePatience)

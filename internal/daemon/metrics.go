@@ -14,7 +14,7 @@ import (
 	"github.com/bullpen-run/bullpen/queue/queueprom"
 )
 
-// lateHandler answers 503 until its handler is there.
+// lateHandler answers 503 until its handler is set.
 type lateHandler struct{ is atomic.Pointer[http.Handler] }
 
 func (l *lateHandler) set(h http.Handler) { l.is.Store(&h) }
@@ -27,8 +27,8 @@ func (l *lateHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	http.Error(w, "the daemon is starting", http.StatusServiceUnavailable)
 }
 
-// metrics returns what answers /metrics: of the pools, the queue, the daemon and
-// the program.
+// metrics returns the handler of /metrics, with the metrics of the pools, the queue,
+// the daemon and the program.
 func (d *Daemon) metrics() (http.Handler, error) {
 	queues, err := queueprom.New(d.queue, backend{d}.Pools)
 	if err != nil {
@@ -47,10 +47,10 @@ func (d *Daemon) metrics() (http.Handler, error) {
 type requests struct {
 	answered *prometheus.CounterVec
 	took     *prometheus.HistogramVec
-	byRoute  sync.Map // *routeMetrics by the name of the route
+	byRoute  sync.Map // *routeMetrics by name of the route
 }
 
-// routeMetrics are those of one route, looked up once.
+// routeMetrics are the metrics of one route, looked up only once.
 type routeMetrics struct {
 	took     prometheus.Observer
 	answered [6]prometheus.Counter // by the first digit of the status
@@ -86,7 +86,7 @@ func (r *requests) observe(route string, status int, took time.Duration) {
 	}
 	m, ok := found.(*routeMetrics)
 	if !ok {
-		return // nothing else is stored
+		return // the map holds nothing else
 	}
 	m.took.Observe(took.Seconds())
 	if class := status / 100; class >= 2 && class < len(m.answered) {
@@ -94,7 +94,7 @@ func (r *requests) observe(route string, status int, took time.Duration) {
 	}
 }
 
-// limits are the bounds of what the store keeps.
+// limits returns the metrics of the store's limits.
 func (d *Daemon) limits() []prometheus.Collector {
 	k := d.config().Queue.Keep
 	bound := func(stream string, bytes int64) prometheus.Collector {
@@ -107,7 +107,7 @@ func (d *Daemon) limits() []prometheus.Collector {
 	return []prometheus.Collector{bound("jobs", k.Jobs), bound("outcomes", k.Outcomes), bound("dead", k.Dead)}
 }
 
-// own are the metrics of the daemon itself.
+// own returns the metrics of the daemon itself.
 func (d *Daemon) own() []prometheus.Collector {
 	gauge := func(name, help string, f func() float64) prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, f)

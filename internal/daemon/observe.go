@@ -15,7 +15,7 @@ import (
 	"github.com/bullpen-run/bullpen/process"
 )
 
-// keepHistory looks at all pools at each step of the history, until ctx ends.
+// keepHistory adds a point to the history at each step, until ctx ends.
 func (d *Daemon) keepHistory(ctx context.Context) error {
 	tick := time.NewTicker(d.history.Step())
 	defer tick.Stop()
@@ -35,12 +35,12 @@ func (d *Daemon) remember(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, samplePatience)
 	defer cancel()
 	at := time.Now()
-	_, readings, _ := d.observe(ctx, at) // of what the store does not tell nothing is known
+	_, readings, _ := d.observe(ctx, at) // values that the store does not return stay unknown
 	d.history.Add(at, readings)
 }
 
-// observe looks at all pools. The error is why the store did not tell of one; the
-// rest holds all the same.
+// observe returns the state of all pools. The error joins those of queues that the
+// store did not answer for; the other results are valid all the same.
 func (d *Daemon) observe(ctx context.Context, at time.Time) (now []api.PoolNow, readings map[string]history.Reading, err error) {
 	pools := d.list()
 	slices.SortFunc(pools, func(a, b *pool) int { return strings.Compare(a.name, b.name) })
@@ -58,7 +58,7 @@ func (d *Daemon) observe(ctx context.Context, at time.Time) (now []api.PoolNow, 
 	return now, readings, err
 }
 
-// measure tells what the queue of a pool has.
+// measure sets the counts of a pool's queue.
 func measure(c job.Counts, n *api.PoolNow, r *history.Reading, at time.Time) {
 	r.Known, r.Waiting = true, int(c.Waiting)
 	n.Taken, n.Dead, n.Paused, n.Oldest = int(c.Taken), int(c.Dead), c.Paused, c.Oldest
@@ -67,7 +67,7 @@ func measure(c job.Counts, n *api.PoolNow, r *history.Reading, at time.Time) {
 	}
 }
 
-// count tells what the workers of p do.
+// count sets the counts of p's workers.
 func (p *pool) count(n *api.PoolNow, r *history.Reading) {
 	p.mu.Lock()
 	g := p.now

@@ -20,8 +20,8 @@ import (
 	"github.com/bullpen-run/bullpen/queue"
 )
 
-// open does all of New that may fail. What it has opened before it failed is
-// closed by abandon.
+// open does the part of New that may fail. If it fails, abandon closes what it has
+// opened.
 func (d *Daemon) open(ctx context.Context) error {
 	s := d.settings
 	var err error
@@ -42,7 +42,7 @@ func (d *Daemon) open(ctx context.Context) error {
 	if d.guard, err = guard.New(guard.Config{HTTP: s.HTTP, Probes: s.Probes, Logger: d.log, Observe: d.requests.observe}); err != nil {
 		return err
 	}
-	// The probes answer while the queue is opened, which takes long where it has
+	// The probes answer while the queue is being opened, which takes long if it has
 	// much to read.
 	if s.Probes.Listen != "" {
 		if err := d.openProbes(ctx); err != nil {
@@ -56,15 +56,15 @@ func (d *Daemon) open(ctx context.Context) error {
 }
 
 const (
-	// headStart is how long the queue is opened before workers start: most of what
-	// can be wrong with it, such as that another daemon has it, is known then.
+	// headStart is how long the queue is opened before workers start. Most errors,
+	// such as that another daemon uses the queue, show up by then.
 	headStart = 10 * time.Millisecond
-	// tellWaiting and tellAgain are when the log says what the start waits for.
+	// tellWaiting and tellAgain are when the log reports what the start waits for.
 	tellWaiting = 2 * time.Second
 	tellAgain   = 30 * time.Second
 )
 
-// openQueue opens the queue, and the pools meanwhile.
+// openQueue opens the queue, and meanwhile the pools.
 func (d *Daemon) openQueue(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -76,7 +76,7 @@ func (d *Daemon) openQueue(ctx context.Context) error {
 	d.opening.Store(true)
 	defer d.opening.Store(false)
 	opened := make(chan error, 1)
-	go func() { // ends when the queue is open, or with ctx; waited for below
+	go func() { // ends when the queue is open, or with ctx; awaited below
 		var err error
 		if d.queue, err = queue.Open(ctx, c); err != nil {
 			err = &OpenError{"the queue", err}
@@ -111,7 +111,7 @@ func (d *Daemon) openQueue(ctx context.Context) error {
 	}
 }
 
-// queueWaits says what it takes for the queue to be open.
+// queueWaits describes what opening the queue waits for.
 func (d *Daemon) queueWaits() string {
 	switch s := d.config().Store; {
 	case s.URL != "" && s.Replicas > 1:
@@ -122,11 +122,11 @@ func (d *Daemon) queueWaits() string {
 	return "it reads what it has kept"
 }
 
-// addressTaken is what Windows says of an address that is in use.
+// addressTaken is the Windows error of an address in use (WSAEADDRINUSE).
 const addressTaken syscall.Errno = 10048
 
-// taken adds to the error of an address that is in use what to do; where says by
-// which setting it is named.
+// taken adds advice to the error of an address in use; where is the setting with the
+// address.
 func taken(err error, where string) error {
 	var number syscall.Errno
 	windows := runtime.GOOS == "windows" && errors.As(err, &number) && number == addressTaken
@@ -136,7 +136,7 @@ func taken(err error, where string) error {
 	return fmt.Errorf("%w: another program has it, perhaps another bullpen serve: end that, or set another address (%s)", err, where)
 }
 
-// openPools makes all pools, and reports all that cannot be made.
+// openPools creates all pools, and returns the errors of all that fail.
 func (d *Daemon) openPools() error {
 	s := d.settings
 	if s.Budget != nil {
@@ -165,7 +165,7 @@ func (d *Daemon) openPools() error {
 	return errors.Join(errs...)
 }
 
-// generation makes the workers of a pool, nil where it has no command.
+// generation starts the workers of a pool; nil if it has no command.
 func (d *Daemon) generation(name string, s settings.Pool) (*generation, error) {
 	if len(s.Process.Command) == 0 {
 		return nil, nil //nolint:nilnil // no workers are no error
@@ -193,7 +193,7 @@ func (d *Daemon) abandon() {
 		_ = d.probes.close()
 	}
 	end, cancel := context.WithCancel(context.Background())
-	cancel() // nothing was served that is worth waiting for
+	cancel() // no request was served, so there is nothing to wait for
 	d.tracer.Close(end)
 	_, _ = d.state.MoveAny(Closed)
 }

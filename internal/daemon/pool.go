@@ -10,19 +10,19 @@ import (
 	"github.com/bullpen-run/bullpen/process"
 )
 
-// pool is one entry of the configuration: a queue, and where it has a command
-// the workers that take jobs from it.
+// pool is one pool of the configuration: a queue and, if it has a command, the
+// workers that take jobs from it.
 type pool struct {
 	name string
 
 	mu       sync.Mutex
 	settings settings.Pool  // guarded by mu
-	now      *generation    // nil where there is no command; guarded by mu
-	min, max int            // of the workers, without helpers; guarded by mu
-	waiting  map[string]int // tasks that run here and wait for what they have submitted, with how many requests; guarded by mu
+	now      *generation    // nil without a command; guarded by mu
+	min, max int            // bounds of the workers, without helpers; guarded by mu
+	waiting  map[string]int // tasks that run here and wait for work that they submitted, with their number of requests; guarded by mu
 }
 
-// newPool makes a pool of a generation, which is nil where it has no workers.
+// newPool returns a pool with a generation, which is nil if it has no workers.
 func newPool(name string, s settings.Pool, g *generation) *pool {
 	p := &pool{name: name, settings: s, now: g, waiting: map[string]int{}}
 	if g != nil {
@@ -32,7 +32,7 @@ func newPool(name string, s settings.Pool, g *generation) *pool {
 	return p
 }
 
-// generation returns the workers that take tasks now, nil for none.
+// generation returns the present workers; nil for none.
 func (p *pool) generation() *generation {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -46,7 +46,7 @@ func (p *pool) config() settings.Pool {
 	return p.settings
 }
 
-// replace makes next the workers of the pool and returns those before.
+// replace makes next the workers of the pool and returns the former ones.
 func (p *pool) replace(s settings.Pool, next *generation) (before *generation) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -54,7 +54,7 @@ func (p *pool) replace(s settings.Pool, next *generation) (before *generation) {
 	if next != nil {
 		c := next.workers.Config()
 		p.min, p.max = c.Min, c.Max
-		_ = p.resize() // where the budget has no room for helpers, there are none: the next who waits is told
+		_ = p.resize() // without room in the budget there are no helpers; then the next task that waits gets an error
 	}
 	return before
 }
@@ -85,12 +85,12 @@ func (p *pool) scale(minimum, maximum int) error {
 	return nil
 }
 
-// resize gives the workers the bounds that hold now, with helpers for tasks that
-// wait. p.mu is held.
+// resize applies the present bounds to the workers, including helpers for waiting
+// tasks. p.mu is held.
 func (p *pool) resize() error {
 	least := p.min
 	if n := len(p.waiting); n > 0 && p.now.workers.Config().Budget != nil {
-		// The budget promises that one of the workers does not wait.
+		// The budget guarantees that at least one worker does not wait.
 		least = max(least, min(n+1, p.max+p.helpers()))
 	}
 	if err := p.now.workers.Resize(least, p.max+p.helpers()); err != nil {
@@ -100,17 +100,17 @@ func (p *pool) resize() error {
 	return nil
 }
 
-// helpers is how many workers beyond max there may be now. p.mu is held.
+// helpers returns how many workers beyond max are allowed now. p.mu is held.
 func (p *pool) helpers() int { return min(len(p.waiting), p.settings.Helpers) }
 
-// wait notes that the task parent, which a worker of this pool runs, waits for what
-// it has submitted, and gives the pool a worker more. It fails where no worker
-// would be left that does not wait.
+// wait records that the task parent, which a worker of this pool runs, waits for work
+// that it submitted, and gives the pool an extra worker. It fails if all workers
+// would then be waiting.
 func (p *pool) wait(parent string) (done func(), err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.now == nil {
-		return func() {}, nil // a reload has taken the workers away
+		return func() {}, nil // a reload has removed the workers
 	}
 	if p.waiting[parent]++; p.waiting[parent] > 1 {
 		return p.waited(parent), nil
@@ -127,7 +127,7 @@ func (p *pool) wait(parent string) (done func(), err error) {
 	return p.waited(parent), nil
 }
 
-// waited returns what ends one request of parent.
+// waited returns a function that ends one request of parent.
 func (p *pool) waited(parent string) func() {
 	return sync.OnceFunc(func() {
 		p.mu.Lock()
@@ -137,7 +137,7 @@ func (p *pool) waited(parent string) func() {
 		}
 		delete(p.waiting, parent)
 		if p.now != nil {
-			_ = p.resize() // to less than the budget has granted before; a pool that has ended needs none
+			_ = p.resize() // shrinking always fits the budget; a pool that has ended needs no workers
 		}
 	})
 }

@@ -18,7 +18,7 @@ const (
 	readyPath = "/readyz"
 )
 
-// The names of checks, which everybody may read.
+// The names of checks, which are public.
 const (
 	checkDaemon    = "daemon"
 	checkQueue     = "queue"
@@ -26,16 +26,16 @@ const (
 	checkSchedules = "schedules"
 )
 
-// seeLog ends what everybody may read of a fault.
+// seeLog ends the public description of a fault.
 const seeLog = " (the log says why)"
 
-// check is one thing that a probe has looked at.
+// check is the result of one check of a probe.
 type check struct {
 	good  bool
 	name  string // one of the names above
-	fault string // what is wrong, for everybody: a fixed text without names
-	pool  string // which it is about; empty for none
-	says  string // all there is to say, for those who may read
+	fault string // what is wrong, for all callers: a fixed text without names
+	pool  string // the pool; empty if it is about none
+	says  string // details, for callers that may read
 }
 
 // checks are the answer of a probe.
@@ -45,7 +45,7 @@ func (c checks) ok() bool {
 	return !slices.ContainsFunc(c, func(one check) bool { return !one.good })
 }
 
-// String gives a line for each check, with all there is to say.
+// String returns a line for each check, with all details.
 func (c checks) String() string {
 	var b strings.Builder
 	for _, one := range c {
@@ -62,7 +62,7 @@ func (c checks) String() string {
 	return b.String()
 }
 
-// public gives a line for each name, with nothing that is not for everybody.
+// public returns a line for each name, without details.
 func (c checks) public() string {
 	var b strings.Builder
 	seen := map[string]bool{}
@@ -81,8 +81,8 @@ func (c checks) public() string {
 	return b.String()
 }
 
-// liveness reports whether the program should go on: pools take what they could
-// take. It does not depend on how much waits, nor on a store elsewhere.
+// liveness reports whether the program should keep running: pools take the jobs that
+// they can take. It depends neither on how much waits, nor on a remote store.
 func (d *Daemon) liveness() (c checks) {
 	state := d.state.State()
 	c = append(c, check{state != Closed, checkDaemon, "it has ended", "", state.String()})
@@ -109,10 +109,10 @@ func (d *Daemon) liveness() (c checks) {
 	return c
 }
 
-// readiness reports whether jobs should be sent here. When the program starts, one of
-// the pools must have shown that it can run something, so that a rollout of what
-// cannot stops; later on the queue takes jobs although no worker starts, and the
-// pool's state and the log say so.
+// readiness reports whether jobs should be sent here. At the start, one of the pools
+// must have shown that it can run something, so that a faulty rollout stops. Later
+// the queue accepts jobs even if no worker starts; the pool's state and the log
+// report that.
 func (d *Daemon) readiness() (c checks) {
 	state := d.state.State()
 	says := "it is " + state.String()
@@ -147,8 +147,8 @@ func (d *Daemon) readiness() (c checks) {
 	return c
 }
 
-// silences names the pools whose queue the store did not tell of when it was last asked:
-// nothing can be put there, and nothing be taken.
+// silences returns a check for each pool whose queue the store did not answer for
+// last time: jobs can neither be added nor taken there.
 func (d *Daemon) silences() (c checks) {
 	d.health.mu.Lock()
 	defer d.health.mu.Unlock()
@@ -161,7 +161,7 @@ func (d *Daemon) silences() (c checks) {
 	return c
 }
 
-// poolsReady tells of each pool whether it can run something.
+// poolsReady checks for each pool whether it can run something.
 func (d *Daemon) poolsReady() (c checks) {
 	d.health.mu.Lock()
 	enough := d.health.ready
@@ -181,7 +181,7 @@ func (d *Daemon) poolsReady() (c checks) {
 	return c
 }
 
-// able reports whether g has a worker, or may well have one when it needs it.
+// able checks whether g has a worker, or probably gets one when needed.
 func (g *generation) able() check {
 	s := g.workers.Stats()
 	c := check{good: true, name: checkPools, pool: g.name}
@@ -198,7 +198,7 @@ func (g *generation) able() check {
 	return c
 }
 
-// judge looks whether the daemon is ready for the first time.
+// judge checks whether the daemon is ready for the first time.
 func (d *Daemon) judge() {
 	d.health.mu.Lock()
 	before := d.health.ready
@@ -215,8 +215,8 @@ func (d *Daemon) judge() {
 	})
 }
 
-// checks are the routes of the probes. Names and causes are for those who may read;
-// open says that nobody is asked who he is, and may be anybody.
+// checks returns the routes of the probes. Names and causes are for callers that may
+// read. With open set, callers are not identified and get only the public part.
 func (d *Daemon) checks(open bool) []guard.Route {
 	probe := func(ask func() checks) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -232,7 +232,7 @@ func (d *Daemon) checks(open bool) []guard.Route {
 			if !c.ok() {
 				w.WriteHeader(http.StatusServiceUnavailable)
 			}
-			_, _ = w.Write([]byte(text)) // who asked may be gone
+			_, _ = w.Write([]byte(text)) // the caller may have disconnected
 		})
 	}
 	return []guard.Route{

@@ -18,11 +18,11 @@ import (
 	"github.com/bullpen-run/bullpen/process"
 )
 
-// Reload reads the configuration again and takes it over, and tells which keys have
-// changed. New workers are ready before the old ones go. When something is
-// wrong with the configuration, or workers do not start with it, nothing changes.
-// It returns when the new configuration is in force; what the old workers have in
-// hand may take longer.
+// Reload reads the configuration again, puts it into effect, and returns the keys
+// that changed. New workers are ready before the old ones end. If the configuration
+// has faults, or workers do not start with it, nothing changes. Reload returns when
+// the new configuration is in effect; the old workers may take longer to finish their
+// tasks in hand.
 func (d *Daemon) Reload(ctx context.Context) (changed []string, err error) {
 	if d.load == nil {
 		return nil, errors.New("this daemon was started without a way to read its configuration again")
@@ -35,13 +35,13 @@ func (d *Daemon) Reload(ctx context.Context) (changed []string, err error) {
 		return nil, fmt.Errorf("another reload has not ended: %w", context.Cause(ctx))
 	}
 	next, err := d.read(ctx)
-	if errors.Is(err, errUnread) { // the turn ends with the reading
+	if errors.Is(err, errUnread) { // the reading goroutine frees the turn
 		return nil, err
 	}
 	defer func() { <-d.turn }()
-	// What ends the daemon waits for what is taken over, not for what is read: that
-	// may be on a disk which does not answer.
-	d.reloading <- struct{}{} // nobody has it but the end of the daemon
+	// The end of the daemon waits while a configuration is put into effect, but not
+	// while it is read: it may be on a disk that does not answer.
+	d.reloading <- struct{}{} // only the end of the daemon competes for it
 	defer func() { <-d.reloading }()
 	if d.state.State() != Serving {
 		return nil, d.notServing()
@@ -56,20 +56,20 @@ func (d *Daemon) Reload(ctx context.Context) (changed []string, err error) {
 	return changed, nil
 }
 
-// notServing says why nothing is read again.
+// notServing returns why the daemon does not reload.
 func (d *Daemon) notServing() error {
 	return fmt.Errorf("the daemon is %v: %w", d.state.State(), bullpen.ErrClosed)
 }
 
-// errUnread says that nobody waits any more for a configuration to be read.
+// errUnread means that the configuration was not read in time.
 var errUnread = errors.New("the configuration was not read in time: does the disk with the file answer?")
 
-// read reads the configuration. Where ctx or the daemon ends first, it returns
-// errUnread, and whoever reads ends the turn.
+// read reads the configuration. If ctx or the daemon ends first, it returns
+// errUnread, and the reading goroutine frees the turn.
 func (d *Daemon) read(ctx context.Context) (next *settings.Settings, err error) {
 	got := make(chan func())
 	gone := make(chan struct{})
-	go func() { // ends when the file has been read; where it hangs nobody waits for it
+	go func() { // ends when the file has been read; if that hangs, no goroutine waits for it
 		s, fault := d.load()
 		select {
 		case got <- func() { next, err = s, fault }:
@@ -90,10 +90,10 @@ func (d *Daemon) read(ctx context.Context) (next *settings.Settings, err error) 
 	return nil, err
 }
 
-// mostFault bounds what is kept of why a reload failed, in bytes.
+// mostFault bounds the stored error of a reload, in bytes.
 const mostFault = 4 << 10
 
-// note notes how a reload went.
+// note records the result of a reload.
 func (d *Daemon) note(changed []string, err error) {
 	if err == nil {
 		d.reloads.good.Add(1)
@@ -113,8 +113,9 @@ func (d *Daemon) note(changed []string, err error) {
 	}
 }
 
-// checkEmptied refuses a configuration without pools in place of one with some,
-// unless it says so: a file that is being written may be empty for a moment.
+// checkEmptied refuses a configuration without pools in place of one with pools,
+// unless the new one has an explicit empty mapping: a file that is being written may
+// be empty for a moment.
 func checkEmptied(old, next *settings.Settings) error {
 	if len(next.Pools) > 0 || len(old.Pools) == 0 || next.PoolsGiven {
 		return nil
@@ -122,7 +123,7 @@ func checkEmptied(old, next *settings.Settings) error {
 	return settings.Faults{{File: next.Path, Key: "pools", Text: fmt.Sprintf("there are none, and there were %d: write `pools: {}` to have none", len(old.Pools))}}
 }
 
-// each gives the errors that err joins.
+// each returns the errors that err joins.
 func each(err error) []error {
 	if many, ok := err.(interface{ Unwrap() []error }); ok {
 		var all []error
@@ -137,15 +138,15 @@ func each(err error) []error {
 // change is what a reload does to one pool.
 type change struct {
 	name   string
-	old    *pool       // nil for one that is new
-	next   *generation // workers to be used from now on; nil for those that there are, or none
-	fresh  bool        // next takes their place
-	gone   bool        // the pool is not in the configuration any more
+	old    *pool       // nil for a new pool
+	next   *generation // workers from now on; nil to keep the present ones, or for none
+	fresh  bool        // next replaces the workers
+	gone   bool        // the pool was removed from the configuration
 	to     settings.Pool
-	bounds [2]int // before a change of them, to go back to
+	bounds [2]int // former bounds, to restore them
 }
 
-// takeOver brings next into force. d.reloading is held.
+// takeOver puts next into effect. d.reloading is held.
 func (d *Daemon) takeOver(ctx context.Context, next *settings.Settings) (changed []string, err error) {
 	old := d.config()
 	changed = next.Diff(old)
@@ -161,7 +162,8 @@ func (d *Daemon) takeOver(ctx context.Context, next *settings.Settings) (changed
 	if err != nil {
 		return nil, err
 	}
-	// What only a restart changes is as it was, so that the next reload tells of it again.
+	// Keys that need a restart keep their old values, so that the next reload reports
+	// them again.
 	kept := *old
 	kept.Pools, kept.Grace = next.Pools, next.Grace
 	kept.Schedules, kept.SchedulesGiven = next.Schedules, next.SchedulesGiven || old.SchedulesGiven
@@ -183,8 +185,8 @@ func (d *Daemon) takeOver(ctx context.Context, next *settings.Settings) (changed
 	return changed, nil
 }
 
-// prepare makes all that a new configuration needs and that may fail. When
-// something does, what it has made is ended, and the error has all of it.
+// prepare does all steps of a reload that may fail. If some fail, it undoes the
+// others and returns all errors.
 func (d *Daemon) prepare(ctx context.Context, next *settings.Settings) ([]change, error) {
 	d.mu.Lock()
 	now := maps.Clone(d.pools)
@@ -201,7 +203,7 @@ func (d *Daemon) prepare(ctx context.Context, next *settings.Settings) ([]change
 	var all sync.WaitGroup
 	for i := range plan {
 		if !plan[i].gone {
-			all.Go(func() { errs[i] = d.prepareOne(ctx, &plan[i]) }) // ends when its first worker is ready or does not start
+			all.Go(func() { errs[i] = d.prepareOne(ctx, &plan[i]) }) // ends when its first worker is ready or fails to start
 		}
 	}
 	all.Wait()
@@ -213,14 +215,14 @@ func (d *Daemon) prepare(ctx context.Context, next *settings.Settings) ([]change
 	return nil, err
 }
 
-// undoAll takes back what prepare has done.
+// undoAll undoes prepare.
 func (d *Daemon) undoAll(plan []change) {
 	for i := range plan {
 		d.undo(&plan[i])
 	}
 }
 
-// undo takes back what prepareOne has done.
+// undo undoes prepareOne.
 func (d *Daemon) undo(c *change) {
 	if c.next != nil {
 		if err := c.next.end(context.Background(), closing(c.next.workers)); err != nil {
@@ -234,7 +236,7 @@ func (d *Daemon) undo(c *change) {
 	}
 }
 
-// prepareOne makes ready what one pool needs.
+// prepareOne prepares the change of one pool.
 func (d *Daemon) prepareOne(ctx context.Context, c *change) error {
 	if c.old != nil && !c.old.needsNew(&c.to) {
 		return c.resize()
@@ -251,7 +253,7 @@ func (d *Daemon) prepareOne(ctx context.Context, c *change) error {
 		return err
 	}
 	c.next, c.fresh = g, true
-	// One worker at least, so that a command that does not work is seen now.
+	// At least one worker, so that a broken command is found now.
 	n := max(g.workers.Config().Min, 1)
 	wait, cancel := context.WithTimeoutCause(ctx, g.workers.Config().StartTimeout+time.Second,
 		errors.New("its workers are not ready in time; is there room for them in the budget?"))
@@ -259,14 +261,16 @@ func (d *Daemon) prepareOne(ctx context.Context, c *change) error {
 	stop := until(d.stopping, cancel)
 	defer stop()
 	if err := g.workers.Ready(wait, n); err != nil {
-		// A fault of the configuration, not of the request: it is no ErrStart.
+		// A fault of the configuration, not of the request, so it does not wrap
+		// ErrStart.
 		return fmt.Errorf("pool %q: %s", c.name, told(err).Error())
 	}
 	return nil
 }
 
-// yield takes back what the budget has promised to the workers of now, where there
-// is no room for both, and tells whether it has. Then they are the first to leave.
+// yield returns budget reserved for the present workers if there is no room for both
+// old and new ones, and reports whether it did. Then the present workers are the
+// first to leave.
 func (c *change) yield(b *process.Budget) bool {
 	if b == nil || c.old == nil || c.old.generation() == nil {
 		return false
@@ -281,8 +285,7 @@ func (c *change) yield(b *process.Budget) bool {
 	return true
 }
 
-// needsNew reports whether workers of the pool have to be started otherwise than
-// they were.
+// needsNew reports whether next requires new workers.
 func (p *pool) needsNew(next *settings.Pool) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -291,7 +294,7 @@ func (p *pool) needsNew(next *settings.Pool) bool {
 	return !reflect.DeepEqual(a, b)
 }
 
-// resize gives the pool the size of the new configuration, if it has another one.
+// resize applies the new configuration's bounds, if they changed.
 func (c *change) resize() error {
 	g := c.old.generation()
 	if g == nil {
@@ -314,7 +317,7 @@ func (c *change) resize() error {
 	return nil
 }
 
-// carryOut brings one change into force. It does not fail.
+// carryOut puts one change into effect. It cannot fail.
 func (d *Daemon) carryOut(c *change) {
 	switch {
 	case c.gone:
@@ -348,13 +351,13 @@ func (d *Daemon) enter(g *generation) {
 	d.take(g)
 }
 
-// retire ends workers in the background: they finish what they have in hand,
-// within the grace.
+// retire ends workers in the background: they finish their tasks in hand, within the
+// grace.
 func (d *Daemon) retire(g *generation, last bool) {
 	if g == nil {
 		return
 	}
-	d.retiring.Go(func() { // ends soon after the grace at the latest, or after Close; endPools waits for it
+	d.retiring.Go(func() { // ends soon after the grace, or after Close; endPools waits for it
 		ctx, cancel := context.WithTimeout(context.Background(), d.config().Grace)
 		defer cancel()
 		stop := until(d.aborted, cancel)
@@ -368,13 +371,13 @@ func (d *Daemon) retire(g *generation, last bool) {
 	})
 }
 
-// retune gives p settings that need no other workers.
+// retune applies settings that need no new workers.
 func (p *pool) retune(s settings.Pool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.settings = s
 	if p.now != nil {
 		p.now.retune(s)
-		_ = p.resize() // there may be fewer helpers now; what they have in hand is finished
+		_ = p.resize() // fewer helpers may be allowed now; they finish their tasks in hand
 	}
 }

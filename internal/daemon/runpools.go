@@ -15,9 +15,9 @@ func closing(p *process.Pool) func(context.Context) error {
 	return func(context.Context) error { return p.Close() }
 }
 
-// runPools lets all pools take jobs until ctx ends, then ends them: at the same
-// time no more jobs are taken, those that have not started go back, and those that
-// run may end within the grace.
+// runPools lets all pools take jobs until ctx ends, then ends them all at the same
+// time: they take no more jobs, return those that have not started, and let running
+// ones finish within the grace.
 func (d *Daemon) runPools(ctx context.Context) error {
 	d.mu.Lock()
 	d.taking = true
@@ -31,7 +31,7 @@ func (d *Daemon) runPools(ctx context.Context) error {
 	case err = <-d.failed:
 	case <-ctx.Done():
 	}
-	d.Stop()                              // reloads end, and nothing is accepted any more
+	d.Stop()                              // also ends reloads and refuses new work
 	return errors.Join(err, d.endPools()) //nolint:contextcheck // ctx has ended, and the grace begins
 }
 
@@ -43,7 +43,7 @@ func (d *Daemon) take(g *generation) {
 	g.take(d.queue, func(err error) {
 		select {
 		case d.failed <- err:
-		default: // the first one ends the daemon
+		default: // an earlier error already ends the daemon
 		}
 	})
 }
@@ -54,8 +54,8 @@ func (d *Daemon) endPools() error {
 	defer cancel()
 	stop := until(d.aborted, cancel)
 	defer stop()
-	// What is being taken over is given up soon, unless a disk that its workers are
-	// started from does not answer; the next reload is refused.
+	// A reload in progress gives up soon, unless the disk with the workers' program
+	// does not answer; later reloads are refused.
 	select {
 	case d.reloading <- struct{}{}:
 		defer func() { <-d.reloading }()
@@ -65,7 +65,7 @@ func (d *Daemon) endPools() error {
 	var mu sync.Mutex
 	var errs []error // guarded by mu
 	for _, p := range d.list() {
-		all.Go(func() { // ends with the pool, soon after the grace at the latest
+		all.Go(func() { // ends with the pool, soon after the grace
 			if err := p.end(ctx, stopping); err != nil {
 				mu.Lock()
 				errs = append(errs, err)
@@ -83,7 +83,7 @@ func (d *Daemon) endPools() error {
 func until(c <-chan struct{}, f func()) (stop func()) {
 	over := make(chan struct{})
 	var waiting sync.WaitGroup
-	waiting.Go(func() { // ends by stop at the latest, which waits for it
+	waiting.Go(func() { // ends by stop, which waits for it
 		select {
 		case <-c:
 			f()

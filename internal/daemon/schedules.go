@@ -13,21 +13,21 @@ import (
 	"github.com/bullpen-run/bullpen/job"
 )
 
-// replanSoon is after how long schedules of the configuration that the store did
-// not take are put again.
+// replanSoon is the delay before schedules that the store did not accept are stored
+// again.
 const replanSoon = 5 * time.Second
 
-// replan has the schedules of the configuration put again after a while.
+// replan requests that the schedules of the configuration are stored again.
 func (d *Daemon) replan() {
 	select {
 	case d.planned <- struct{}{}:
-	default: // it will look anyway
+	default: // already requested
 	}
 }
 
-// runSchedules puts the schedules of the configuration, then fires all schedules
-// until ctx ends. The first putting comes first, so that no tick fires by a rule that
-// the configuration has no more; the daemon is not ready before.
+// runSchedules stores the schedules of the configuration, then fires all schedules
+// until ctx ends. Storing comes first, so that no tick fires by a rule that was
+// removed; the daemon becomes ready only after that.
 func (d *Daemon) runSchedules(ctx context.Context) error {
 	for !d.putPlanned(ctx) {
 		if !waits(ctx, replanSoon) {
@@ -39,7 +39,7 @@ func (d *Daemon) runSchedules(ctx context.Context) error {
 	d.mu.Unlock()
 	d.judge()
 	fired := make(chan error, 1)
-	go func() { fired <- d.queue.FireSchedules(ctx) }() // ends with ctx or the queue; waited for below
+	go func() { fired <- d.queue.FireSchedules(ctx) }() // ends with ctx or the queue; awaited below
 	var again <-chan time.Time
 	for {
 		select {
@@ -58,7 +58,7 @@ func (d *Daemon) runSchedules(ctx context.Context) error {
 	}
 }
 
-// waits lets time pass; false says that ctx has ended.
+// waits sleeps for span; it returns false if ctx ended.
 func waits(ctx context.Context, span time.Duration) bool {
 	timer := time.NewTimer(span)
 	defer timer.Stop()
@@ -70,14 +70,14 @@ func waits(ctx context.Context, span time.Duration) bool {
 	}
 }
 
-// putPlanned makes the schedules that are of the configuration what it says. What
-// somebody has paused stays so. It is to be called again when it returns false.
+// putPlanned makes the stored schedules of the configuration match it. Paused ones
+// stay paused. It returns false if it must be called again.
 func (d *Daemon) putPlanned(ctx context.Context) bool {
 	d.planning.Lock()
 	defer d.planning.Unlock()
-	s := d.config() // under the lock, so that the last one to put has the newest
+	s := d.config() // read under the lock, so that the last call stores the newest
 	if !s.SchedulesGiven {
-		return true // another daemon's configuration may have some
+		return true // the schedules may come from another daemon's configuration
 	}
 	err := d.putSchedules(ctx, s)
 	if err != nil && !errors.Is(err, job.ErrClosed) {
@@ -108,7 +108,7 @@ func (d *Daemon) putSchedules(ctx context.Context, s *settings.Settings) error {
 		complete(&one.Job, &p)
 		_, err := d.queue.PutSchedule(ctx, one)
 		if errors.Is(err, bullpen.ErrRefused) || errors.Is(err, bullpen.ErrUnknownTask) {
-			// The others must not wait for it.
+			// A bad schedule must not block the others.
 			d.log.Error("a schedule of the configuration is not in force: change it or its pool, and reload", "error", err)
 			continue
 		}

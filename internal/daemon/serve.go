@@ -14,21 +14,21 @@ import (
 	"github.com/bullpen-run/bullpen/internal/dashboard"
 )
 
-// lastAnswers is how long requests may take to be answered once nothing runs any
-// more.
+// lastAnswers bounds how long requests may take to be answered after all tasks have
+// ended.
 const lastAnswers = 5 * time.Second
 
 // server serves HTTP on one listener.
 type server struct {
 	http     *http.Server
 	listener net.Listener
-	aborted  <-chan struct{} // then nobody is waited for
+	aborted  <-chan struct{} // then requests are not waited for
 }
 
-// run serves until ctx ends; then the requests under way are answered.
+// run serves until ctx ends; then it answers the requests in progress.
 func (s *server) run(ctx context.Context) error {
 	failed := make(chan error, 1)
-	go func() { // ends with the server; waited for below
+	go func() { // ends with the server; awaited below
 		failed <- s.http.Serve(s.listener)
 	}()
 	select {
@@ -39,7 +39,7 @@ func (s *server) run(ctx context.Context) error {
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastAnswers)
 	defer cancel()
 	shut := make(chan error, 1)
-	go func() { // ends with end at the latest; waited for below
+	go func() { // ends with end; awaited below
 		shut <- s.http.Shutdown(end)
 	}()
 	var err error
@@ -51,20 +51,21 @@ func (s *server) run(ctx context.Context) error {
 	}
 	closed := s.http.Close()
 	<-failed
-	if err != nil { // some were not answered in time: their readers do not read
+	if err != nil { // some answers were not read in time by their clients
 		return closed
 	}
 	return nil
 }
 
-// early serves from before the queue is opened until its turn to end has come.
+// early is a server that starts before the queue is opened and runs until its actor
+// ends.
 type early struct {
 	listener net.Listener
 	cancel   context.CancelFunc
 	ended    chan error
 }
 
-// serveEarly begins to serve a listener.
+// serveEarly starts to serve a listener.
 func (d *Daemon) serveEarly(ctx context.Context, l net.Listener, h http.Handler) *early {
 	s := &server{http: d.guard.Server(h), listener: l, aborted: d.aborted}
 	e := &early{listener: l, ended: make(chan error, 1)}
@@ -75,7 +76,7 @@ func (d *Daemon) serveEarly(ctx context.Context, l net.Listener, h http.Handler)
 	return e
 }
 
-// run waits for the end of ctx, and ends the serving.
+// run waits for the end of ctx, and stops serving.
 func (e *early) run(ctx context.Context) error {
 	select {
 	case err := <-e.ended:
@@ -86,7 +87,7 @@ func (e *early) run(ctx context.Context) error {
 	}
 }
 
-// close ends the serving.
+// close stops serving.
 func (e *early) close() error {
 	e.cancel()
 	err := <-e.ended
@@ -97,21 +98,21 @@ func (e *early) close() error {
 	return err
 }
 
-// front is what the address of the API serves: probes at once, and all else when the
+// front serves the address of the API: probes at once, and everything else when the
 // queue is open.
 type front struct {
 	*early
 
-	before http.Handler // until then: probes, and that the daemon is starting
+	before http.Handler // until then: probes, and an answer that the daemon is starting
 	after  http.Handler // written before open is closed
 	open   chan struct{}
 }
 
-// openPatience is how long a request waits for the queue to be opened. Most of the
-// time it is, some milliseconds later.
+// openPatience is how long a request waits for the queue to be opened, which usually
+// takes milliseconds.
 const openPatience = 5 * time.Second
 
-// openFront begins to serve the address of the API.
+// openFront starts to serve the address of the API.
 func (d *Daemon) openFront(ctx context.Context) error {
 	l, err := d.guard.Listen(ctx)
 	if err != nil {
@@ -139,12 +140,12 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// wait waits for a moment until the queue is open.
+// wait waits, up to openPatience, until the queue is open.
 func (f *front) wait(ctx context.Context) {
 	select {
 	case <-f.open:
 		return
-	default: // a timer is needed
+	default: // not open: start a timer
 	}
 	timer := time.NewTimer(openPatience)
 	defer timer.Stop()
@@ -155,7 +156,8 @@ func (f *front) wait(ctx context.Context) {
 	}
 }
 
-// serveAPI lets the address of the API serve the API, and returns what ends that.
+// serveAPI starts to serve the API on its address, and returns a function that ends
+// this.
 func (d *Daemon) serveAPI() (run func(context.Context) error, err error) {
 	a, h, err := d.api()
 	if err != nil {
@@ -165,12 +167,13 @@ func (d *Daemon) serveAPI() (run func(context.Context) error, err error) {
 	close(d.front.open)
 	return func(ctx context.Context) error {
 		defer a.Close()
-		// The API answers by itself who still waits when the pools have ended.
+		// The API itself answers requests that still wait when the pools have ended.
 		return d.front.run(ctx)
 	}, nil
 }
 
-// api joins the API, the probes and the metrics behind the guard.
+// api returns the API, and a handler for it with the probes and the metrics behind
+// the guard.
 func (d *Daemon) api() (*api.API, http.Handler, error) {
 	s := d.config()
 	a, err := api.New(api.Config{
@@ -192,8 +195,7 @@ func (d *Daemon) api() (*api.API, http.Handler, error) {
 			a.Close()
 			return nil, nil, err
 		}
-		// It tells nothing by itself, so that it needs no role: what it asks the API for
-		// does.
+		// The page itself has no data, so it needs no role; its calls of the API do.
 		routes = append(routes,
 			guard.Route{Method: http.MethodGet, Pattern: "/{$}", Role: guard.None, Handler: http.HandlerFunc(ui.Entry)},
 			guard.Route{Method: http.MethodGet, Pattern: "/ui/{version}/{file}", Role: guard.None, Handler: http.HandlerFunc(ui.File)},
@@ -205,15 +207,15 @@ func (d *Daemon) api() (*api.API, http.Handler, error) {
 	return a, d.guard.Wrap(routes, api.Fallback(routes)), nil
 }
 
-// probes serves what orchestrators and Prometheus ask, where it has an address of its
-// own, until after all else has ended.
+// probes serves probes and metrics on their own address, if there is one, until all
+// other parts have ended.
 type probes struct {
 	*early
 
 	metrics lateHandler
 }
 
-// openProbes begins to serve probes.
+// openProbes starts to serve probes.
 func (d *Daemon) openProbes(ctx context.Context) error {
 	l, err := d.guard.ListenProbes(ctx)
 	if err != nil {

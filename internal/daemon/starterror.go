@@ -10,8 +10,8 @@ import (
 	"github.com/bullpen-run/bullpen/process"
 )
 
-// startError is a process.StartError as callers of the API may read it: without the
-// command line, which may hold secrets. The log has all of it.
+// startError is a process.StartError for callers of the API: without the command
+// line, which may contain secrets. The log has the complete error.
 type startError struct {
 	text  string
 	cause []error
@@ -20,11 +20,10 @@ type startError struct {
 // Error returns the text.
 func (e *startError) Error() string { return e.text }
 
-// Unwrap returns what the StartError had wrapped, so that it is a
-// [bullpen.ErrStart] as well.
+// Unwrap returns what the StartError wraps, so that it is also a [bullpen.ErrStart].
 func (e *startError) Unwrap() []error { return e.cause }
 
-// told returns err as callers may read it.
+// told returns err in the form for callers.
 func told(err error) error {
 	var start *process.StartError
 	if err == nil || !errors.As(err, &start) {
@@ -33,8 +32,8 @@ func told(err error) error {
 	return &startError{toldText(start.Error(), start.Command), start.Unwrap()}
 }
 
-// toldText takes the command line out of the text of a process.StartError, and
-// hides what looks like a secret in what the worker has printed.
+// toldText removes the command line from the text of a process.StartError, and hides
+// what looks like a secret in the worker's output.
 func toldText(text string, command []string) string {
 	intro := bullpen.ErrStart.Error()
 	return logs.Clean(strings.Replace(text, fmt.Sprintf("%s: %q", intro, command), intro, 1))

@@ -7,15 +7,15 @@ type State uint8
 
 // The states of a daemon.
 const (
-	// Starting opens the queue and the pools.
+	// Starting: it opens the queue and the pools.
 	Starting State = iota
-	// Serving takes jobs and runs them.
+	// Serving: it takes jobs and runs them.
 	Serving
-	// Stopping takes none, and finishes what runs within the grace.
+	// Stopping: it takes no jobs, and finishes running ones within the grace.
 	Stopping
-	// Closing aborts what runs.
+	// Closing: it aborts running jobs.
 	Closing
-	// Closed has nothing left.
+	// Closed: it has ended.
 	Closed
 )
 

@@ -13,23 +13,24 @@ import (
 	"github.com/bullpen-run/bullpen/process"
 )
 
-// Trial says how the start of one worker of a pool went.
+// Trial is the result of starting one worker of a pool.
 type Trial struct {
 	Pool string
-	// Started is false where there is nothing to start: the pool has no command, or
+	// Started is false if no worker was to be started: the pool has no command, or
 	// starts a process for each task.
 	Started bool
-	// Took is how long it was until the worker was ready.
+	// Took is how long the worker took to become ready.
 	Took time.Duration
-	// Err says why it does not start, or why its bounds and sandbox cannot be made.
+	// Err is why the worker does not start, or why its limits and sandbox cannot be
+	// set up.
 	Err error
 }
 
-// trialsAtOnce is how many pools are tried at a time.
+// trialsAtOnce is how many pools are tried concurrently.
 const trialsAtOnce = 4
 
-// Try starts one worker of each pool and ends it again, without opening queue and
-// addresses. The trials are in the order of the names.
+// Try starts one worker of each pool and ends it again, without opening the queue or
+// addresses. The results are sorted by name.
 func Try(ctx context.Context, s *settings.Settings) []Trial {
 	names := slices.Sorted(maps.Keys(s.Pools))
 	trials := make([]Trial, len(names))
@@ -73,12 +74,12 @@ func try(ctx context.Context, name string, c process.Config) Trial {
 	return t
 }
 
-// firstStart waits until a worker is ready, or has not become so.
+// firstStart waits until a worker is ready, or has failed to start.
 func firstStart(ctx context.Context, workers *process.Pool, feed *process.Feed) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, workers.Config().StartTimeout+time.Second, errors.New("the worker was not ready in time"))
 	defer cancel()
 	ready := make(chan error, 1)
-	go func() { ready <- workers.Ready(ctx, 1) }() // ends with ctx; waited for below
+	go func() { ready <- workers.Ready(ctx, 1) }() // ends with ctx; awaited below
 	for {
 		select {
 		case err := <-ready:
@@ -87,7 +88,7 @@ func firstStart(ctx context.Context, workers *process.Pool, feed *process.Feed) 
 			if e.Kind != process.StartFailed {
 				continue
 			}
-			cancel() // the pool would start another
+			cancel() // otherwise the pool would start another
 			<-ready
 			return errors.New(e.Text)
 		}

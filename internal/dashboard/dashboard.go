@@ -1,6 +1,6 @@
-// Package dashboard is the page on which a daemon is watched: HTML, CSS and modules
-// of JavaScript, written by hand and embedded, which ask the API of the same daemon
-// and nobody else.
+// Package dashboard serves the web page for watching a daemon: HTML, CSS and
+// JavaScript modules, written by hand and embedded. The page talks only to the API of
+// the same daemon.
 package dashboard
 
 import (
@@ -21,17 +21,17 @@ var files embed.FS
 
 const (
 	entry = "index.html"
-	// mark is what stands in the entry where the version of the files is to stand.
+	// mark is the placeholder in the page for the version of the files.
 	mark = "VERSION"
 )
 
-// policy lets the page load what this package has, ask its own origin, and nothing
-// else: no script or style within the page, no frame, no form, no text that is read
-// as HTML.
+// policy lets the page load files of this package and call its own origin, and
+// nothing else: no inline scripts or styles, no frames, no forms, no text parsed as
+// HTML.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; " +
 	"frame-ancestors 'none'; base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
-// kinds are the types of the files.
+// kinds are the content types of the files.
 var kinds = map[string]string{
 	".html": "text/html; charset=utf-8",
 	".css":  "text/css; charset=utf-8",
@@ -39,7 +39,7 @@ var kinds = map[string]string{
 	".svg":  "image/svg+xml",
 }
 
-// file is what is served under one name.
+// file is one served file.
 type file struct {
 	kind, tag string
 	body      []byte
@@ -51,7 +51,7 @@ type Pages struct {
 	version string
 }
 
-// New reads the embedded files, less than 100 kB.
+// New returns the dashboard. It reads the embedded files, less than 100 kB.
 func New() (*Pages, error) { return read(files) }
 
 func read(from fs.FS) (*Pages, error) {
@@ -93,13 +93,13 @@ func tagOf(body []byte) string {
 	return `"` + hex.EncodeToString(sum[:8]) + `"`
 }
 
-// Entry answers with the page itself.
+// Entry serves the page itself.
 func (p *Pages) Entry(w http.ResponseWriter, r *http.Request) {
 	p.serve(w, r, entry, "no-cache")
 }
 
-// File answers with the file that {file} of the pattern names. One of the present
-// {version} never changes, so that browsers ask for it once.
+// File serves the file that {file} in the pattern names. A file under the present
+// {version} never changes, so browsers request it only once.
 func (p *Pages) File(w http.ResponseWriter, r *http.Request) {
 	keep := "no-cache"
 	if r.PathValue("version") == p.version {
@@ -136,7 +136,7 @@ func (p *Pages) serve(w http.ResponseWriter, r *http.Request, name, keep string)
 	w.Write(f.body) //nolint:errcheck // who does not listen any more is not told
 }
 
-// sees reports whether a browser has what has this tag.
+// sees reports whether the browser already has the version with this tag.
 func sees(known, tag string) bool {
 	for one := range strings.SplitSeq(known, ",") {
 		if one = strings.TrimPrefix(strings.TrimSpace(one), "W/"); one == tag || one == "*" {

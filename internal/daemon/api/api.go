@@ -14,31 +14,31 @@ import (
 	"github.com/bullpen-run/bullpen/internal/daemon/problem"
 )
 
-// Config is what an API needs. Only Backend is needed.
+// Config configures an API. Only Backend is required.
 type Config struct {
 	// Backend is the daemon.
 	Backend Backend
-	// Logger gets what callers cannot be told; nil logs nothing.
+	// Logger logs errors that are not shown to callers; nil logs nothing.
 	Logger *slog.Logger
-	// MaxPayload is the largest payload of a job in bytes: what the queue takes
-	// (queue.Config.MaxPayload). Default 512 KiB.
+	// MaxPayload is the largest payload of a job in bytes, equal to
+	// queue.Config.MaxPayload. Default 512 KiB.
 	MaxPayload int
 	// MaxBody is the largest payload of an ephemeral task in bytes. Default 64 MiB.
 	MaxBody int64
-	// MaxWait is the longest that a request waits for the end of a job; longer
-	// waits are cut to it. Default 10 min.
+	// MaxWait bounds how long a request waits for the end of a job; longer waits are
+	// shortened to it. Default 10 min.
 	MaxWait time.Duration
-	// MaxWaiting is how many requests may wait for the end of jobs, or follow them,
+	// MaxWaiting is how many requests may wait for the end of jobs, or follow jobs,
 	// at a time. Default 4096.
 	MaxWaiting int
-	// KeepAlive is how often a stream of events that has nothing to say shows that
-	// it lives. Default 15 s.
+	// KeepAlive is how often an idle stream of events sends a comment that keeps it
+	// open. Default 15 s.
 	KeepAlive time.Duration
-	// OverviewEvery is how often streams of the overview look for something new, and
-	// for how long one look serves all. Default 1 s.
+	// OverviewEvery is how often streams of the overview check for changes, and how
+	// long one snapshot is shared by all readers. Default 1 s.
 	OverviewEvery time.Duration
-	// Patience is how long a reader of a stream may take none of it before it is
-	// cut off. Default 30 s.
+	// Patience is how long the reader of a stream may accept no data before it is
+	// disconnected. Default 30 s.
 	Patience time.Duration
 }
 
@@ -51,9 +51,9 @@ const (
 	defaultPatience  = 30 * time.Second
 	defaultOverview  = time.Second
 
-	// lastMoments is how long requests that wait for a job may still wait when the
-	// daemon begins to stop: most jobs that run then end within it, and what was
-	// just put is on the disk.
+	// lastMoments is how long requests may still wait for a job after the daemon
+	// begins to stop. Most running jobs end within it, and newly stored jobs reach
+	// the disk.
 	lastMoments = 500 * time.Millisecond
 )
 
@@ -88,27 +88,27 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// API answers requests by asking a Backend. It is safe for concurrent use.
+// API answers requests by calling a Backend. It is safe for concurrent use.
 type API struct {
 	config  Config
 	backend Backend
 	log     *slog.Logger
 
-	// live ends shortly after the backend has begun to stop, and by Close: then
-	// nothing waits any more.
+	// live ends shortly after the backend begins to stop, or on Close. Then no
+	// request waits any longer.
 	live context.Context //nolint:containedctx // see above
 	end  context.CancelCauseFunc
-	// watching is the goroutine that ends live; Close waits for it.
+	// watching is for the goroutine that ends live; Close waits for it.
 	watching sync.WaitGroup
 	waits    waits
 	glances  glances
 }
 
-// errStopping is why waiting ends when the daemon stops.
+// errStopping is the cause with which waits end when the daemon stops.
 var errStopping = errors.New("the daemon stops")
 
-// New returns an API. Close ends it; it also ends by itself shortly after the
-// backend has begun to stop.
+// New returns an API. Close ends it; it also ends by itself shortly after the backend
+// begins to stop.
 func New(c Config) (*API, error) {
 	if err := c.check(); err != nil {
 		return nil, fmt.Errorf("api: the config is not valid: %w", err)
@@ -121,7 +121,7 @@ func New(c Config) (*API, error) {
 	return a, nil
 }
 
-// watch ends all waiting when the daemon stops.
+// watch ends all waits when the daemon stops.
 func (a *API) watch() {
 	select {
 	case <-a.backend.Stopping():
@@ -138,7 +138,7 @@ func (a *API) watch() {
 	a.waits.endAll()
 }
 
-// Close ends all waiting. It may be called again.
+// Close ends all waits. It may be called more than once.
 func (a *API) Close() {
 	a.end(errStopping)
 	a.waits.endAll()
@@ -155,44 +155,45 @@ func (a *API) stopping() bool {
 	}
 }
 
-// errStops is what a daemon that stops answers to those who hand something in.
+// errStops returns the problem with which a stopping daemon refuses new work.
 func errStops() *problem.Problem {
 	return problem.New(problem.Closed, "The daemon stops and takes nothing more: try again after a moment, it may be started again, or ask another node.")
 }
 
-// route is a guard.Route, and which parameters its query may have.
+// route is a guard.Route with the names of its query parameters.
 type route struct {
 	guard.Route
 	query []string
 }
 
-// answer answers a request: with a problem, or by itself when it returns nil.
+// answer answers a request: it returns a problem, or nil after it has written the
+// answer.
 type answer func(a *API, w http.ResponseWriter, r *http.Request, q query) *problem.Problem
 
-// on makes a route of an answer.
+// on returns a route for an answer.
 func (a *API) on(method, pattern string, role guard.Role, answers answer, params ...string) route {
 	h := &handler{api: a, answers: answers, params: params, verbs: verbs[pattern]}
 	return route{guard.Route{Method: method, Pattern: pattern, Role: role, Handler: h}, params}
 }
 
-// streaming marks a route whose body is worked off while it comes.
+// streaming marks a route that processes its body as it arrives.
 func (a *API) streaming(r route) route {
 	r.Streams = true
 	return r
 }
 
-// following marks a route that tells of what happens as it does.
+// following marks a route that streams events.
 func (a *API) following(r route) route {
 	r.Follows = true
 	return r
 }
 
-// handler reads the query and answers.
+// handler parses the query and calls the answer.
 type handler struct {
 	api     *API
 	answers answer
 	params  []string
-	verbs   map[string]string // that are no ids here; nil where every id may be
+	verbs   map[string]string // names that are not ids on this path; nil if any id is allowed
 }
 
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -218,7 +219,7 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, p *problem.Problem) {
 	p.Write(w)
 }
 
-// Routes returns all routes, for guard.
+// Routes returns all routes, for package guard.
 func (a *API) Routes() []guard.Route {
 	routes := a.routes()
 	all := make([]guard.Route, len(routes))
@@ -280,6 +281,6 @@ func (a *API) routes() []route {
 	}...)
 }
 
-// Handler answers all routes without asking for roles, and says with a problem
-// what is not there.
+// Handler serves all routes without checking roles, and answers anything else with a
+// problem.
 func (a *API) Handler() http.Handler { return Mux(a.Routes()) }

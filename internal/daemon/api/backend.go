@@ -15,72 +15,71 @@ import (
 
 // The errors of a Backend.
 var (
-	// ErrNoPool says that the configuration has no pool of that name.
+	// ErrNoPool: the configuration has no pool of that name.
 	ErrNoPool = errors.New("no such pool")
-	// ErrNotEphemeral says that the pool takes durable jobs only.
+	// ErrNotEphemeral: the pool accepts durable jobs only.
 	ErrNotEphemeral = errors.New("the pool takes no ephemeral tasks")
-	// ErrNested says that a task which waits for its own pool would hang it.
+	// ErrNested: the task waits for its own pool and would deadlock it.
 	ErrNested = errors.New("the task would wait for itself")
-	// ErrBusyID says that a task with that id runs already.
+	// ErrBusyID: a task with that id is already running.
 	ErrBusyID = errors.New("a task with this id runs already")
-	// ErrQueueOnly says that the pool has no workers here.
+	// ErrQueueOnly: the pool has no workers at this daemon.
 	ErrQueueOnly = errors.New("the pool has no workers here")
-	// ErrNoWorker says that the pool has no worker of that name, or no more.
+	// ErrNoWorker: the pool has no worker of that name, or no longer has it.
 	ErrNoWorker = errors.New("no such worker")
 )
 
-// Backend is what the API asks of the daemon. All methods are safe for concurrent
-// use.
+// Backend is the daemon as the API sees it. All methods are safe for concurrent use.
 type Backend interface {
-	// Queue is where jobs are kept.
+	// Queue returns the queue that keeps the jobs.
 	Queue() *queue.Queue
 	// Pools returns the names of the pools, sorted.
 	Pools() []string
 	// Pool describes a pool. The error is ErrNoPool.
 	Pool(ctx context.Context, name string) (Pool, error)
-	// Complete fills in what a job leaves to its pool: the task's name, the policy
-	// of retries. The error is ErrNoPool, or bullpen.ErrClosed while the daemon
+	// Complete fills in what a job leaves to its pool: the name of its task and the
+	// retry policy. The error is ErrNoPool, or bullpen.ErrClosed while the daemon
 	// stops.
 	Complete(pool string, j job.Job) (job.Job, error)
-	// Run runs an ephemeral task on a pool's workers and waits for its end. An empty
-	// t.ID is filled in before; id tells it. Errors are those of an executor,
+	// Run runs an ephemeral task on a pool's workers and waits for its end. If t.ID
+	// is empty Run generates one; it returns the id. Errors are those of an executor,
 	// ErrNoPool, ErrNotEphemeral, ErrQueueOnly and ErrBusyID.
 	Run(ctx context.Context, pool string, t bullpen.Task) (id string, r bullpen.Result, err error)
-	// CancelRun cancels an ephemeral task that runs here, and tells whether there
+	// CancelRun cancels an ephemeral task that runs here, and reports whether there
 	// was one.
 	CancelRun(id string) bool
-	// Waits says that the task parent waits for what it submits: its pool gets a
-	// worker more until done is called. A parent that does not run here changes
-	// nothing. The error is ErrNested, with what to do.
+	// Waits records that the task parent waits for work that it submits: its pool
+	// gets an extra worker until done is called. It has no effect if parent does not
+	// run here. The error is ErrNested, with advice.
 	Waits(parent string) (done func(), err error)
-	// Follow gives the events of a job that runs here, those kept that lie behind
-	// after first; nil when it does not run here.
+	// Follow returns a feed of the events of a job that runs here, beginning with the
+	// kept events after the place after. It returns nil if the job does not run here.
 	Follow(id string, after live.Place) *live.Feed
-	// Overview tells what all pools look like now, by name.
+	// Overview returns a snapshot of all pools, sorted by name.
 	Overview(ctx context.Context) (Overview, error)
-	// History gives the points of a pool up to now, of all pools for an empty name.
-	// The error is ErrNoPool.
+	// History returns the points of a pool up to now, or of all pools together if
+	// pool is empty. The error is ErrNoPool.
 	History(pool string, span time.Duration) (history.Series, error)
-	// Workers tells of the workers of a pool, the oldest first. The error is ErrNoPool.
+	// Workers returns the workers of a pool, oldest first. The error is ErrNoPool.
 	Workers(pool string) ([]Worker, error)
-	// Recycle replaces a worker of a pool once what it has in hand has ended. Errors
-	// are ErrNoPool, ErrQueueOnly, ErrNoWorker, errors.ErrUnsupported where each task
-	// has a process of its own, and bullpen.ErrClosed.
+	// Recycle replaces a worker of a pool once its tasks in hand have ended. Errors
+	// are ErrNoPool, ErrQueueOnly, ErrNoWorker, errors.ErrUnsupported if each task
+	// has its own process, and bullpen.ErrClosed.
 	Recycle(pool, worker string) error
-	// Scale changes the bounds of a pool; a negative number leaves one as it is.
+	// Scale changes the bounds of a pool; a negative number leaves a bound as it is.
 	Scale(pool string, minimum, maximum int) error
 	// ReloadPool replaces the workers of a pool.
 	ReloadPool(ctx context.Context, pool string) error
-	// Reload reads the configuration again and tells what has changed.
+	// Reload reads the configuration again and returns the keys that changed.
 	Reload(ctx context.Context) (changed []string, err error)
-	// Status tells how the daemon does, without its store and queue.
+	// Status returns the status of the daemon, without its store and queue.
 	Status() Status
 	// Stopping is closed when the daemon stops and its pools have ended, so that
-	// what ran has had its time: whoever still waits is to be answered.
+	// running tasks had time to finish. Requests that still wait are then answered.
 	Stopping() <-chan struct{}
 }
 
-// Pool is what the daemon tells of a pool.
+// Pool describes a pool.
 type Pool struct {
 	Name, State, Protocol, Program, Task string
 	Ephemeral                            bool
@@ -93,36 +92,36 @@ type Pool struct {
 	Deaths                               map[string]uint64
 	WaitP50, WaitP99, RunP50, RunP99     time.Duration
 	StartP50, StartP99                   time.Duration
-	// Error says why workers do not start, empty where they do.
+	// Error is why workers fail to start; empty if they start.
 	Error string
 }
 
-// Overview is what all pools look like at one time.
+// Overview is a snapshot of all pools.
 type Overview struct {
 	Pools []PoolNow
-	// Total has the sums of all, without a name and a state.
+	// Total has the sums over all pools, without a name and a state.
 	Total PoolNow
-	// Scheduled is how many jobs of all queues wait for their time.
+	// Scheduled is the number of jobs in all queues that wait for their start time.
 	Scheduled int
 }
 
-// PoolNow is what a pool looks like at one time.
+// PoolNow is a snapshot of a pool.
 type PoolNow struct {
 	Name, State string
 	Paused      bool
 	Error       string
-	// Point has what is waiting and running, and rates and durations of the last ten
-	// seconds or so.
+	// Point has the numbers of waiting and running tasks, and rates and durations
+	// over about the last ten seconds.
 	history.Point
-	// Taken is how many jobs are in the hands of nodes, Dead how many have failed for
-	// good and are kept.
+	// Taken is the number of jobs that nodes have in hand, Dead the number of dead
+	// jobs that are kept.
 	Taken, Dead int
-	// Oldest is when the job was stored that has been there longest.
+	// Oldest is when the oldest job in the queue was stored.
 	Oldest       time.Time
 	Workers, Max int
 }
 
-// Worker is what the daemon tells of one worker.
+// Worker describes a worker.
 type Worker struct {
 	Name, State            string
 	PID                    int
@@ -133,7 +132,7 @@ type Worker struct {
 	Recycling              bool
 }
 
-// Status is what the daemon tells of itself.
+// Status describes the daemon.
 type Status struct {
 	Version, Node   string
 	Started         time.Time
@@ -141,6 +140,6 @@ type Status struct {
 	Stopping        bool
 	LogLinesDropped uint64
 	// ReloadFailed has the faults for which the last reload of the configuration was
-	// refused, a line each; empty where it was not.
+	// refused, one per line; empty if it was not refused.
 	ReloadFailed string
 }

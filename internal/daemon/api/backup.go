@@ -14,10 +14,10 @@ type Backup struct {
 	Dir string `json:"dir"`
 }
 
-// longestPath bounds a path.
+// longestPath bounds the length of a path, in bytes.
 const longestPath = 4096
 
-// backup copies the queue to a folder of this machine while it goes on.
+// backup copies the queue to a folder on this machine while the queue stays in use.
 func (a *API) backup(w http.ResponseWriter, r *http.Request, _ query) *problem.Problem {
 	var b Backup
 	var f faults

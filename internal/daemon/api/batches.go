@@ -13,7 +13,7 @@ import (
 	"github.com/bullpen-run/bullpen/job"
 )
 
-// Batch is a batch as it is told.
+// Batch is a batch in the API's JSON.
 type Batch struct {
 	ID          string            `json:"id"`
 	Key         string            `json:"key,omitempty"`
@@ -35,21 +35,20 @@ type Batch struct {
 	Existing    bool              `json:"existing,omitempty"`
 }
 
-// Batches is a part of a list of batches.
+// Batches is a page of a list of batches.
 type Batches struct {
 	Batches []Batch `json:"batches"`
 	Next    string  `json:"next,omitempty"`
 }
 
-// JobLine is a job that is to be enqueued, as it is told: what a line of a bulk has,
-// with its pool.
+// JobLine is a job to enqueue in the API's JSON: a line of a bulk, plus the pool.
 type JobLine struct {
 	Pool       string            `json:"pool"`
 	Task       string            `json:"task,omitempty"`
 	Group      string            `json:"group,omitempty"`
 	Payload    string            `json:"payload,omitempty"`
 	Base64     string            `json:"payload_base64,omitempty"`
-	PayloadLen int               `json:"payload_size,omitempty"` // in lists, instead of the payload
+	PayloadLen int               `json:"payload_size,omitempty"` // in lists, in place of the payload
 	Priority   string            `json:"priority,omitempty"`
 	Delay      float64           `json:"delay,omitempty"`
 	At         string            `json:"at,omitempty"`
@@ -69,7 +68,7 @@ type JobLine struct {
 	Then       []JobLine         `json:"then,omitempty"`
 }
 
-// lineOfJob gives a job as it could be handed in.
+// lineOfJob converts a job to the form in which it could be submitted.
 func lineOfJob(j *job.Job) JobLine {
 	l := JobLine{
 		Pool: j.Queue, Task: j.Name, Group: j.Group, Delay: j.Delay.Seconds(), At: stamp(j.At), Deadline: stamp(j.Deadline),
@@ -108,9 +107,9 @@ func batchOf(i *job.BatchInfo) Batch {
 	return b
 }
 
-// readJobs reads an array of jobs, each with its pool. The array is counted before
-// a job is read, and with those the jobs that follow them, as each takes far more
-// room than its line.
+// readJobs decodes an array of jobs, each with its pool. It counts the jobs,
+// including those in "then", before it decodes them, because a decoded job takes far
+// more memory than its JSON.
 func (a *API) readJobs(value []byte, most int, todo string, now time.Time) ([]job.Job, error) {
 	all, err := elements(value, most)
 	tooMany := errors.New("there are more than " + strconv.Itoa(most) + " jobs: " + todo)
@@ -134,14 +133,15 @@ func (a *API) readJobs(value []byte, most int, todo string, now time.Time) ([]jo
 	return jobs, nil
 }
 
-// mostMembers is how many jobs one body of a batch has, with those that follow others.
+// mostMembers is the maximum number of jobs in one body of a batch, including those
+// in "then".
 const mostMembers = 10_000
 
-// mostJobs is the largest body of a request that has jobs in an array, beside the
-// room of a largest line.
+// mostJobs is the largest body of a request with an array of jobs, in bytes, not
+// counting the room for one line of maximum size.
 const mostJobs = 1 << 20
 
-// readJobObject reads a body that is an object which has jobs.
+// readJobObject decodes a body that is an object with jobs in it.
 func (a *API) readJobObject(r *http.Request, known []string, set func(name string, value []byte) error) *problem.Problem {
 	if p := checkType(r, jsonType); p != nil {
 		return p
@@ -159,7 +159,7 @@ func (a *API) readJobObject(r *http.Request, known []string, set func(name strin
 	return f.problem()
 }
 
-// chain enqueues the first of some jobs, which the others follow.
+// chain enqueues the first job of a chain; the others follow it.
 func (a *API) chain(w http.ResponseWriter, r *http.Request, _ query) *problem.Problem {
 	if a.stopping() {
 		return errStops()
@@ -205,8 +205,8 @@ func (a *API) chain(w http.ResponseWriter, r *http.Request, _ query) *problem.Pr
 	return nil
 }
 
-// badJobs tells of jobs that were not enqueued: what the store has not refused is a
-// fault of theirs.
+// badJobs returns the problem for jobs that were not enqueued. Unless the store
+// refused them, the jobs themselves are at fault.
 func (a *API) badJobs(ref job.Ref, err error) *problem.Problem {
 	p := a.notStored(ref, err)
 	if p.Cause == problem.Internal && !errors.Is(err, job.ErrDamaged) && !errors.Is(err, context.Canceled) {
@@ -217,14 +217,14 @@ func (a *API) badJobs(ref job.Ref, err error) *problem.Problem {
 
 var batchFields = []string{"key", "pool", "then", "failed", "meta", "jobs"}
 
-// batchOrder is a batch that somebody wants made.
+// batchOrder is a request for a new batch.
 type batchOrder struct {
-	order // its key and meta
+	order // the batch's key and meta
 
 	pool         string
-	then, failed []job.Job // one or none
+	then, failed []job.Job // at most one job each
 	jobs         []job.Job
-	sealed       bool // jobs was given
+	sealed       bool // the request has "jobs"
 }
 
 func (a *API) readBatch(r *http.Request) (*batchOrder, *problem.Problem) {
@@ -276,7 +276,7 @@ func (a *API) readBatch(r *http.Request) (*batchOrder, *problem.Problem) {
 	return b, nil
 }
 
-// makeBatch opens a batch. One that has its jobs with it is sealed at once.
+// makeBatch opens a batch. It seals it at once if the request includes the jobs.
 func (a *API) makeBatch(w http.ResponseWriter, r *http.Request, _ query) *problem.Problem {
 	if a.stopping() {
 		return errStops()
@@ -310,7 +310,7 @@ func (a *API) makeBatch(w http.ResponseWriter, r *http.Request, _ query) *proble
 	return writeJSON(w, status, batchOf(&i))
 }
 
-// completeAll fills in what jobs leave to their pools.
+// completeAll completes jobs from the settings of their pools.
 func (a *API) completeAll(pool string, jobs []job.Job) *problem.Problem {
 	for i := range jobs {
 		if jobs[i].Queue == "" && pool == "" {
@@ -324,7 +324,7 @@ func (a *API) completeAll(pool string, jobs []job.Job) *problem.Problem {
 	return nil
 }
 
-// addMembers puts members of a batch, a job a line, as bulk does.
+// addMembers adds jobs to a batch, one per line, as bulk does.
 func (a *API) addMembers(w http.ResponseWriter, r *http.Request, q query) *problem.Problem {
 	if a.stopping() {
 		return errStops()
@@ -362,7 +362,7 @@ func (a *API) addMembers(w http.ResponseWriter, r *http.Request, q query) *probl
 	return b.serve(w, r)
 }
 
-// readPool reads the pool of what names none of its own.
+// readPool reads the pool for jobs that name none.
 func readPool(q query, f *faults) string {
 	name, there := q.look("pool")
 	if err := checkPool(name, there); err != nil {

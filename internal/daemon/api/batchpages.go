@@ -9,7 +9,7 @@ import (
 	"github.com/bullpen-run/bullpen/job"
 )
 
-// getBatch tells of a batch, after waiting for its end as far as the query asks.
+// getBatch returns a batch, after waiting for its end if the query asks for it.
 func (a *API) getBatch(w http.ResponseWriter, r *http.Request, q query) *problem.Problem {
 	id := r.PathValue("id")
 	var f faults
@@ -45,7 +45,7 @@ func answerBatch(w http.ResponseWriter, i *job.BatchInfo, err error) *problem.Pr
 	return writeJSON(w, http.StatusOK, batchOf(i))
 }
 
-// listBatches tells of batches, a page of them.
+// listBatches returns a page of batches.
 func (a *API) listBatches(w http.ResponseWriter, r *http.Request, q query) *problem.Problem {
 	var f faults
 	filter := job.BatchFilter{Limit: readLimit(q, &f)}
@@ -85,7 +85,7 @@ func (a *API) listBatches(w http.ResponseWriter, r *http.Request, q query) *prob
 	return writeJSON(w, http.StatusOK, all)
 }
 
-// briefBatch gives a batch of a list, without what is handed to its callbacks.
+// briefBatch converts a batch for a list, without the payloads of its callbacks.
 func briefBatch(i job.BatchInfo) Batch {
 	brief := func(j **job.Job) (size int) {
 		if *j == nil {
@@ -107,7 +107,7 @@ func briefBatch(i job.BatchInfo) Batch {
 	return b
 }
 
-// listMembers tells of the members of a batch, in their order, a page of them.
+// listMembers returns a page of the members of a batch, in order.
 func (a *API) listMembers(w http.ResponseWriter, r *http.Request, q query) *problem.Problem {
 	var f faults
 	limit, from := readLimit(q, &f), 0
@@ -135,7 +135,7 @@ func (a *API) listMembers(w http.ResponseWriter, r *http.Request, q query) *prob
 	return writeJSON(w, http.StatusOK, page)
 }
 
-// sealBatch says that a batch has all its members.
+// sealBatch seals a batch.
 func (a *API) sealBatch(w http.ResponseWriter, r *http.Request, _ query) *problem.Problem {
 	var f faults
 	total := -1
@@ -152,7 +152,7 @@ func (a *API) sealBatch(w http.ResponseWriter, r *http.Request, _ query) *proble
 	return answerBatch(w, &i, err)
 }
 
-// cancelBatch takes a batch back.
+// cancelBatch cancels a batch.
 func (a *API) cancelBatch(w http.ResponseWriter, r *http.Request, _ query) *problem.Problem {
 	i, err := a.backend.Queue().CancelBatch(r.Context(), r.PathValue("id"))
 	return answerBatch(w, &i, err)

@@ -13,13 +13,13 @@ import (
 	"github.com/bullpen-run/bullpen/internal/daemon/problem"
 )
 
-// firstRead is how much is made ready for a body that does not tell its length.
+// firstRead is the size of the first buffer for a body of unknown length.
 const firstRead = 4 << 10
 
-// readBody reads a whole body of most bytes at most; name and todo say what has
-// that bound. A body that tells its length is read into a slice of it, at first
-// of a part, so that a length alone costs little memory. What it makes room for in
-// memory counts among all bodies (http.max_inflight), and not only what has come.
+// readBody reads a whole body of up to most bytes; name and todo describe the bound
+// in the problem. If the length is known, the buffer grows up to it, but starts
+// smaller, so that a false length costs little memory. The whole buffer, not just the
+// bytes read, counts towards http.max_inflight.
 func readBody(r *http.Request, most int64, name, todo string) ([]byte, *problem.Problem) {
 	if r.ContentLength > most {
 		return nil, tooLarge(most, name, todo)
@@ -29,7 +29,7 @@ func readBody(r *http.Request, most int64, name, todo string) ([]byte, *problem.
 	}
 	room := int64(firstRead)
 	if r.ContentLength > 0 {
-		room = min(r.ContentLength+1, 256<<10) // one more, to be told of the end
+		room = min(r.ContentLength+1, 256<<10) // one byte more, to reach io.EOF
 	}
 	body := make([]byte, 0, room)
 	for {
@@ -55,9 +55,8 @@ func readBody(r *http.Request, most int64, name, todo string) ([]byte, *problem.
 	}
 }
 
-// nextRoom is how much is made ready for a body of which so much has come: sixteen
-// times as much where it has told its length, so that little is copied, and twice
-// otherwise.
+// nextRoom returns the next buffer size after come bytes: sixteen times as much if
+// the length is known, so that little is copied, and twice as much otherwise.
 func nextRoom(come int, length int64) int64 {
 	if length >= int64(come) {
 		return min(16*int64(come), length+1)
@@ -77,8 +76,8 @@ func brokenBody(err error) *problem.Problem {
 	return problem.New(problem.BadRequest, "The body could not be read to its end ("+err.Error()+"): send it again.")
 }
 
-// checkType holds the type of a body against those that are taken; a request may
-// leave it out.
+// checkType checks the content type of a body against the accepted ones. The header
+// is optional.
 func checkType(r *http.Request, want ...string) *problem.Problem {
 	header := first(r.Header, headerType)
 	if header == "" {

@@ -15,13 +15,13 @@ import (
 	"github.com/bullpen-run/bullpen/job"
 )
 
-// The bounds of a batch. While one is put, as its jobs and as what the queue makes
-// of them, another of the same size is read, and a line is begun: together that is
-// less than what guard counts for a stream.
+// The bounds of a batch. While one batch is being stored, both as read and as the
+// queue's records, another of the same size is read, and one more line is begun.
+// Together that stays below what guard counts for a stream.
 const (
 	batchLines = 500
 	batchBytes = 1 << 20
-	// lineRoom is what a line may have beside its payload.
+	// lineRoom is the room on a line for more than its payload, in bytes.
 	lineRoom = 128 << 10
 	// faultsKept is how many faults of lines are collected before they are sent.
 	faultsKept = 8 * mostFaults
@@ -29,8 +29,8 @@ const (
 
 var errGone = errors.New("the client is gone")
 
-// bulk puts the jobs of a body into a queue, a job a line, and answers a line for
-// each while the body still comes.
+// bulk enqueues the jobs of a body, one per line, and answers with one line for each
+// while the body is still arriving.
 func (a *API) bulk(w http.ResponseWriter, r *http.Request, _ query) *problem.Problem {
 	if a.stopping() {
 		return errStops()
@@ -46,7 +46,7 @@ func (a *API) bulkRun(pool string) *bulkRun {
 	return &bulkRun{api: a, pool: pool, known: lineFields, keys: map[string]bool{}, enqueues: a.backend.Queue().EnqueueAll}
 }
 
-// serve puts the lines of a body and answers a line for each.
+// serve enqueues the lines of a body and writes one answer line for each.
 func (b *bulkRun) serve(w http.ResponseWriter, r *http.Request) *problem.Problem {
 	a := b.api
 	if p := checkType(r, linesType, "application/ndjson", "application/jsonl", "application/jsonlines"); p != nil {
@@ -81,24 +81,24 @@ func (b *bulkRun) serve(w http.ResponseWriter, r *http.Request) *problem.Problem
 	}
 }
 
-// intake is what has been read of a bulk and not been taken.
+// intake holds the lines of a bulk that were read and not yet taken.
 type intake struct {
 	reading sync.WaitGroup
-	ready   chan struct{} // has room for one: there is something
-	room    chan struct{} // has room for one: something was taken
+	ready   chan struct{} // capacity 1: signals that there are lines
+	room    chan struct{} // capacity 1: signals that lines were taken
 
 	mu      sync.Mutex
 	lines   []bulkLine // guarded by mu
-	bytes   int        // of lines; guarded by mu
-	err     error      // why no more come; guarded by mu
-	stopped bool       // nobody takes any more; guarded by mu
+	bytes   int        // size of lines; guarded by mu
+	err     error      // why reading ended; guarded by mu
+	stopped bool       // the consumer takes no more lines; guarded by mu
 }
 
-// bulkLine is one line as it was read.
+// bulkLine is a line as read.
 type bulkLine struct {
 	number int
 	text   []byte
-	err    error // why it cannot be a job
+	err    error // why the line cannot be a job
 }
 
 func newIntake() *intake {
@@ -118,7 +118,7 @@ func (n *intake) read(body io.Reader, longest int) {
 			return
 		}
 		if err == nil && len(text) == 0 {
-			continue // an empty line is none
+			continue // skip an empty line
 		}
 		if !n.add(bulkLine{number, text, err}) {
 			return
@@ -133,7 +133,7 @@ func signal(c chan struct{}) {
 	}
 }
 
-// add waits for room; false says that nobody takes any more.
+// add adds a line, waiting for room. It returns false if the consumer takes no more.
 func (n *intake) add(l bulkLine) bool {
 	for {
 		n.mu.Lock()
@@ -153,8 +153,8 @@ func (n *intake) add(l bulkLine) bool {
 	}
 }
 
-// next takes all that was read, and waits for the first. io.EOF says that there
-// is no more.
+// next returns all lines read so far, waiting for the first. io.EOF means that there
+// are no more.
 func (n *intake) next(ctx context.Context) ([]bulkLine, error) {
 	for {
 		n.mu.Lock()
@@ -162,7 +162,7 @@ func (n *intake) next(ctx context.Context) ([]bulkLine, error) {
 		n.lines, n.bytes = nil, 0
 		n.mu.Unlock()
 		signal(n.room)
-		// What was read before the client went is not put.
+		// Drop lines that were read before the client disconnected.
 		if err != nil && (len(lines) == 0 || !errors.Is(err, io.EOF)) {
 			return nil, err
 		}
@@ -177,7 +177,7 @@ func (n *intake) next(ctx context.Context) ([]bulkLine, error) {
 	}
 }
 
-// stop ends the reading, which may wait for a client that sends nothing.
+// stop stops the reader, even if it waits for a client that sends nothing.
 func (n *intake) stop(w http.ResponseWriter, r *http.Request) {
 	n.mu.Lock()
 	n.stopped = true
@@ -190,33 +190,33 @@ func (n *intake) stop(w http.ResponseWriter, r *http.Request) {
 	n.reading.Wait()
 }
 
-// bulkRun puts the batches of one request.
+// bulkRun enqueues the batches of one request.
 type bulkRun struct {
 	api    *API
 	pool   string
 	stream *stream
 	jobs   []job.Job
-	of     []int           // the lines of jobs
-	keys   map[string]bool // of jobs
-	trace  trace           // of the request
+	of     []int           // line index of each job
+	keys   map[string]bool // keys of jobs
+	trace  trace           // trace of the request
 	known  []string        // the fields that a line may have
 
 	enqueues func(context.Context, []job.Job) ([]job.Ref, error)
-	// Of members of a batch: which one the first of jobs is. A line that is none
+	// For members of a batch: the number of the first of jobs. A line without a job
 	// leaves a gap.
 	numbered bool
 	number   int
 }
 
-// put puts a batch and writes an answer for each line. Of jobs with the same key
-// the first is put before the next, so that it is the one that stays. The error
-// says that nobody reads the answers any more.
+// put enqueues a batch and writes an answer for each line. If jobs share a key, put
+// enqueues the first before it goes on, so that the first is the one that is kept. It
+// returns an error if the client no longer reads the answers.
 func (b *bulkRun) put(ctx context.Context, lines []bulkLine) error {
 	answers := make([]lineAnswer, len(lines))
-	first, faults := 0, 0 // of what is not answered
+	first, faults := 0, 0 // first line not yet answered
 	for i := range lines {
 		job, p := b.job(&lines[i])
-		lines[i].text = nil // the job has what it needs of it
+		lines[i].text = nil // free the text; the job has what it needs
 		if answers[i].problem = p; p != nil {
 			if b.numbered {
 				b.enqueue(ctx, answers)
@@ -243,7 +243,7 @@ func (b *bulkRun) put(ctx context.Context, lines []bulkLine) error {
 	return b.answer(lines[first:], answers[first:])
 }
 
-// answer sends the answers for some lines.
+// answer writes the answers for some lines.
 func (b *bulkRun) answer(lines []bulkLine, answers []lineAnswer) error {
 	for i := range answers {
 		b.write(&lines[i], &answers[i])
@@ -257,7 +257,7 @@ func (b *bulkRun) answer(lines []bulkLine, answers []lineAnswer) error {
 	return b.stream.flush()
 }
 
-// enqueue puts what was collected.
+// enqueue enqueues the collected jobs.
 func (b *bulkRun) enqueue(ctx context.Context, answers []lineAnswer) {
 	if len(b.jobs) == 0 {
 		return
@@ -281,13 +281,13 @@ func (b *bulkRun) enqueue(ctx context.Context, answers []lineAnswer) {
 	b.jobs, b.of = b.jobs[:0], b.of[:0]
 }
 
-// lineAnswer is what became of a line.
+// lineAnswer is the result of a line.
 type lineAnswer struct {
 	ref     job.Ref
 	problem *problem.Problem
 }
 
-// job makes a job of a line.
+// job converts a line to a job.
 func (b *bulkRun) job(l *bulkLine) (job.Job, *problem.Problem) {
 	if b.api.stopping() {
 		return job.Job{}, errStops()
@@ -307,7 +307,7 @@ func (b *bulkRun) job(l *bulkLine) (job.Job, *problem.Problem) {
 	if err != nil {
 		return job.Job{}, problemOf(err)
 	}
-	// Of jobs that are put together one that is refused would hold up the others.
+	// Check each job here: one that EnqueueAll refuses would hold up the others.
 	if err := b.api.backend.Queue().Check(j); err != nil {
 		return job.Job{}, problemOf(err)
 	}
@@ -329,13 +329,13 @@ func (b *bulkRun) write(l *bulkLine, a *lineAnswer) {
 	s.buffer = append(s.buffer, "}\n"...)
 }
 
-// bulkReasons are why some jobs of a batch were not enqueued, by their index.
+// bulkReasons has the errors of the jobs in a batch that were not enqueued, by index.
 type bulkReasons struct {
 	byIndex map[int]error
-	all     error // of an error that names no job
+	all     error // an error about no particular job
 }
 
-// of returns why a job was not enqueued.
+// of returns why job i was not enqueued.
 func (r bulkReasons) of(i int) error {
 	if err := r.byIndex[i]; err != nil {
 		return err
@@ -343,13 +343,12 @@ func (r bulkReasons) of(i int) error {
 	return r.all
 }
 
-// eachReason takes the error of EnqueueAll apart, of which each part begins with
-// "job 3: ".
+// eachReason splits the error of EnqueueAll, whose parts begin with "job 3: ".
 func eachReason(err error) bulkReasons {
 	if err == nil {
 		return bulkReasons{}
 	}
-	many, ok := err.(interface{ Unwrap() []error }) // EnqueueAll joins what it returns
+	many, ok := err.(interface{ Unwrap() []error }) // EnqueueAll returns joined errors
 	if !ok {
 		return bulkReasons{all: err}
 	}

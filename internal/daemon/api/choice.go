@@ -11,14 +11,14 @@ import (
 	"github.com/bullpen-run/bullpen/job"
 )
 
-// choice is which jobs a request is about.
+// choice selects the jobs that a request is about.
 type choice struct {
 	filter job.Filter
 	state  job.State
-	given  bool // of state: without one all are meant
+	given  bool // state was given; without it all states are selected
 }
 
-// choosing is one parameter of a choice, in queries and in bodies.
+// choosing is one parameter of a choice, for queries and bodies.
 type choosing struct {
 	name string
 	set  func(c *choice, v string) error
@@ -57,7 +57,7 @@ var choosings = []choosing{
 	}},
 }
 
-// What may be chosen by where.
+// The parameters that each request accepts.
 var (
 	listChoices  = []string{"pool", "task", "group", "schedule", "batch", "state", "search", "since", "before", "order"}
 	deadChoices  = []string{"pool", "task", "group", "schedule", "batch", "reason", "outcome", "cause", "search", "since", "before", "order"}
@@ -97,7 +97,7 @@ func choosingOf(name string) *choosing {
 	return nil
 }
 
-// readChoice reads which jobs a query is about.
+// readChoice reads a choice from a query.
 func readChoice(q query, f *faults) choice {
 	var c choice
 	for i := range q {
@@ -111,7 +111,7 @@ func readChoice(q query, f *faults) choice {
 	return c
 }
 
-// check checks what depends on several parameters.
+// check checks the parameters that depend on each other.
 func (c *choice) check(f *faults) {
 	if s, b := c.filter.Since, c.filter.Before; !s.IsZero() && !b.IsZero() && !s.Before(b) {
 		f.add("since is not before before: exchange them")
@@ -121,13 +121,13 @@ func (c *choice) check(f *faults) {
 // Causes is the answer of /v1/dead/causes.
 type Causes struct {
 	Causes []Cause `json:"causes"`
-	// Jobs is how many were looked at. More says that there are older ones, which
-	// the time did not suffice for.
+	// Jobs is the number of jobs examined. More reports that there are older ones
+	// that there was no time to examine.
 	Jobs int  `json:"jobs"`
 	More bool `json:"more,omitempty"`
 }
 
-// Cause is why some jobs are dead.
+// Cause is what some dead jobs have in common.
 type Cause struct {
 	Cause   string `json:"cause"`
 	Pool    string `json:"pool,omitempty"`

@@ -6,13 +6,13 @@ import (
 	"github.com/bullpen-run/bullpen/internal/daemon/problem"
 )
 
-// listDead tells of dead jobs, a page of them.
+// listDead returns a page of dead jobs.
 func (a *API) listDead(w http.ResponseWriter, r *http.Request, q query) *problem.Problem {
 	var f faults
 	return answerPage(w, r, q, &f, readCursor, a.deadLister(readChoice(q, &f)).page)
 }
 
-// causes tells of what jobs are dead.
+// causes returns the causes of dead jobs.
 func (a *API) causes(w http.ResponseWriter, r *http.Request, q query) *problem.Problem {
 	var f faults
 	c := readChoice(q, &f)
@@ -26,7 +26,7 @@ func (a *API) causes(w http.ResponseWriter, r *http.Request, q query) *problem.P
 	return writeJSON(w, http.StatusOK, causesOf(found))
 }
 
-// getDead tells of a dead job, with its evidence.
+// getDead returns a dead job with its evidence.
 func (a *API) getDead(w http.ResponseWriter, r *http.Request, _ query) *problem.Problem {
 	id := r.PathValue("id")
 	info, err := a.backend.Queue().GetDead(r.Context(), id)
@@ -36,7 +36,7 @@ func (a *API) getDead(w http.ResponseWriter, r *http.Request, _ query) *problem.
 	return writeJSON(w, http.StatusOK, evidence(info))
 }
 
-// removeDead forgets a dead job.
+// removeDead deletes a dead job.
 func (a *API) removeDead(w http.ResponseWriter, r *http.Request, _ query) *problem.Problem {
 	id := r.PathValue("id")
 	if err := a.backend.Queue().RemoveDead(r.Context(), id); err != nil {
@@ -46,14 +46,15 @@ func (a *API) removeDead(w http.ResponseWriter, r *http.Request, _ query) *probl
 	return nil
 }
 
-// verbs are names that stand where the id of a job may, and by which method, by the
-// pattern of the path.
+// verbs are the names that may follow a path in place of a job's id, with their
+// method, by the pattern of the path.
 var verbs = map[string]map[string]string{
 	"/v1/jobs/{id}": {"cancel": http.MethodPost, "retry": http.MethodPost},
 	"/v1/dead/{id}": {"retry": http.MethodPost, "remove": http.MethodPost, "causes": http.MethodGet},
 }
 
-// notAnID answers who takes a call for the id of a job, whatever else he says.
+// notAnID answers a request that uses the name of a call as a job's id, whatever else
+// is wrong with it.
 func (h *handler) notAnID(w http.ResponseWriter, r *http.Request) *problem.Problem {
 	method := h.verbs[r.PathValue("id")]
 	if method == "" {

@@ -11,12 +11,11 @@ import (
 	"github.com/bullpen-run/bullpen/queue"
 )
 
-// answers is the table of what an error is answered with. The first row that
-// fits counts.
+// answers maps errors to problems. The first matching row applies.
 var answers = []struct {
 	err   error
 	cause problem.Cause
-	todo  string // what to do, where the error does not say
+	todo  string // advice, if the error has none
 }{
 	{ErrNoPool, problem.UnknownPool, "GET /v1/pools lists the pools; a pool is added in bullpen.yaml"},
 	{ErrNotEphemeral, problem.Forbidden, "set ephemeral: true for it in bullpen.yaml, or submit a durable job to /v1/pools/{pool}/jobs"},
@@ -47,8 +46,8 @@ var answers = []struct {
 	{bullpen.ErrStart, problem.StartFailed, "mend the command of the pool in bullpen.yaml"},
 }
 
-// problemOf says what an error of the queue, of an executor or of the daemon is
-// answered with.
+// problemOf returns the problem for an error of the queue, of an executor or of the
+// daemon.
 func problemOf(err error) *problem.Problem {
 	var end *job.EndError
 	if errors.As(err, &end) {
@@ -68,7 +67,7 @@ func problemOf(err error) *problem.Problem {
 			return problem.New(row.cause, detailOf(err, row.todo))
 		}
 	}
-	// A task that was taken back before it started has an outcome and no failure.
+	// A task canceled before it started has an outcome but no failure.
 	outcome := bullpen.Canceled
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
@@ -88,7 +87,7 @@ func detailOf(err error, todo string) string {
 	return err.Error() + ": " + todo
 }
 
-// onJob names the job that a problem is about.
+// onJob sets the id of the job that a problem is about.
 func onJob(p *problem.Problem, id string) *problem.Problem {
 	if p.Job == "" {
 		p.Job = id
@@ -96,7 +95,7 @@ func onJob(p *problem.Problem, id string) *problem.Problem {
 	return p
 }
 
-// faultsOf gives the faults that err tells of, of which each is on a line.
+// faultsOf splits err into faults, one per line.
 func faultsOf(err error) []string {
 	var all []string
 	for line := range strings.SplitSeq(err.Error(), "\n") {
@@ -107,7 +106,7 @@ func faultsOf(err error) []string {
 	return all
 }
 
-// manyFaults gives a problem with all faults that err tells of.
+// manyFaults returns a problem with all faults of err.
 func manyFaults(cause problem.Cause, before string, err error) *problem.Problem {
 	f := faults{texts: faultsOf(err)}
 	p := problem.New(cause, before+f.first())

@@ -14,11 +14,10 @@ import (
 	"github.com/bullpen-run/bullpen/job"
 )
 
-// The ids of events are places: the attempt and a number. That of a line is its
-// time, in nanoseconds; that of any other event, and of a line of the same
-// microsecond, is the one before and one. So a place means the same on every node
-// and after the end of the job, when only its last lines are kept: it tells which
-// of those a reader has seen.
+// Event ids are places: an attempt and a number. The number of a line is its time in
+// nanoseconds. Any other event, and a line of the same microsecond, gets the previous
+// number plus one. So a place means the same on every node, and still tells which
+// lines a reader has seen after the job has ended, when only its last lines are kept.
 
 // looks are how often a job that does not run here is looked up.
 const (
@@ -26,13 +25,13 @@ const (
 	longestLook = 2 * time.Second
 )
 
-// State is the data of an event of this name.
+// State is the data of the event "state".
 type State struct {
 	State   string `json:"state"`
 	Attempt int    `json:"attempt"`
 }
 
-// events tells what a job says of itself, as it happens, until it ends.
+// events streams the events of a job until the job ends.
 func (a *API) events(w http.ResponseWriter, r *http.Request, q query) *problem.Problem {
 	id := r.PathValue("id")
 	after, p := readAfter(r, q)
@@ -44,10 +43,10 @@ func (a *API) events(w http.ResponseWriter, r *http.Request, q query) *problem.P
 		return onJob(problemOf(err), id)
 	}
 	if info.State.Ended() && isEnd(after) {
-		noContent(w) // which tells a browser not to come again
+		noContent(w) // 204 makes a browser stop reconnecting
 		return nil
 	}
-	waiting, p := a.startWaiting(func() {}) // the follower says goodbye by itself
+	waiting, p := a.startWaiting(func() {}) // follow ends the stream itself, so there is nothing to cancel
 	if p != nil {
 		return p
 	}
@@ -64,7 +63,7 @@ func (a *API) events(w http.ResponseWriter, r *http.Request, q query) *problem.P
 	return nil
 }
 
-// readAfter reads where a stream of events goes on: the query goes before the
+// readAfter reads the place to continue from. The query takes precedence over the
 // header.
 func readAfter(r *http.Request, q query) (place live.Place, p *problem.Problem) {
 	var f faults
@@ -88,7 +87,7 @@ func readPlace(name, text string, f *faults) live.Place {
 	return place
 }
 
-// placeAt is the place of an event of an attempt.
+// placeAt returns the place of an event at time t of an attempt.
 func placeAt(attempt int, t time.Time) live.Place {
 	p := live.Place{Attempt: attempt}
 	if !t.IsZero() {
@@ -97,13 +96,14 @@ func placeAt(attempt int, t time.Time) live.Place {
 	return p
 }
 
-// endOf is the place of the end of a job: behind all its attempts, and behind
-// last, for a node may not know of the attempt that another has begun.
+// endOf returns the place of the end of a job. It is after all attempts and after
+// last, because this node may not know of an attempt that another node has begun.
 func endOf(i *job.Info, last live.Place) live.Place {
 	return live.Place{Attempt: max(i.Attempts, last.Attempt) + 1}
 }
 
-// isEnd reports whether p is what endOf gave: of no other event the number is 0.
+// isEnd reports whether p is a place returned by endOf: no other event has the number
+// 0.
 func isEnd(p live.Place) bool { return p.N == 0 && p.Attempt > 0 }
 
 // follower follows one job for one reader.
@@ -111,20 +111,21 @@ type follower struct {
 	api    *API
 	id     string
 	stream *stream
-	last   live.Place // what lies behind it is to be told
-	state  State      // that was told last
-	said   Progress   // that was told last
+	last   live.Place // place of the last event sent
+	state  State      // last state sent
+	said   Progress   // last progress sent
 	keep   *time.Ticker
 	pause  time.Duration
-	ended  <-chan struct{} // closed when the job has ended; nil when that is known
+	ended  <-chan struct{} // closed when the job has ended; nil once that was seen
 }
 
-// follow goes on until the job ends, the reader goes, or the daemon stops.
+// follow sends events until the job ends, the reader disconnects, or the daemon
+// stops.
 func (f *follower) follow(ctx context.Context, info *job.Info) {
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan struct{})
 	f.ended = ended
-	go func() { // ends with ctx or the job; it is waited for below
+	go func() { // ends with ctx or the job; this function waits for it
 		defer close(ended)
 		f.api.backend.Queue().Wait(ctx, f.id) //nolint:errcheck // what has become of the job is looked up
 	}()
@@ -132,7 +133,7 @@ func (f *follower) follow(ctx context.Context, info *job.Info) {
 		cancel()
 		<-ended
 	}()
-	if f.stream.flush() != nil { // the reader learns that there is a stream
+	if f.stream.flush() != nil { // send the headers now
 		return
 	}
 	for info != nil {
@@ -158,8 +159,8 @@ func (f *follower) follow(ctx context.Context, info *job.Info) {
 	}
 }
 
-// from is where a feed is to begin: at the attempt of which the reader has seen
-// something. What he has seen of it is left out here.
+// from returns the place at which a feed must begin: the attempt of which the reader
+// has seen something. follower skips the events that it has seen.
 func (f *follower) from() live.Place {
 	if f.last.Attempt <= 1 {
 		return live.Place{}
@@ -167,7 +168,7 @@ func (f *follower) from() live.Place {
 	return live.Place{Attempt: f.last.Attempt - 1, N: math.MaxUint64}
 }
 
-// look looks the job up, nil when it is gone.
+// look looks up the job; nil if it no longer exists.
 func (f *follower) look(ctx context.Context) *job.Info {
 	info, err := f.api.backend.Queue().Get(ctx, f.id)
 	if err != nil {
@@ -180,8 +181,8 @@ func (f *follower) look(ctx context.Context) *job.Info {
 	return info
 }
 
-// rest waits until the job is to be looked up again; false when nobody reads any
-// more or the daemon stops.
+// rest waits until the job must be looked up again. It returns false if the reader
+// disconnected or the daemon stops.
 func (f *follower) rest(ctx context.Context) bool {
 	timer := time.NewTimer(f.pause)
 	defer timer.Stop()
@@ -206,7 +207,7 @@ func (f *follower) rest(ctx context.Context) bool {
 	}
 }
 
-// alive shows that the stream lives.
+// alive sends a comment that keeps the stream open.
 func (f *follower) alive() bool {
 	f.stream.comment("still there")
 	return f.stream.flush() == nil
@@ -217,14 +218,14 @@ func (f *follower) goodbye() {
 	f.stream.flush() //nolint:errcheck // this is the end of it
 }
 
-// listen tells the events of a job that runs here, until its attempt has ended.
+// listen sends the events of a job that runs here, until its attempt ends.
 func (f *follower) listen(ctx context.Context, feed *live.Feed) (goesOn bool) {
 	c := &counter{}
 	dropped := uint64(0)
 	var late <-chan time.Time
 	for {
 		select {
-		case <-f.ended: // a job that is canceled may end before its handler
+		case <-f.ended: // a canceled job may end before its handler
 			f.ended = nil
 			late = time.After(firstLook)
 		case <-late:
@@ -256,13 +257,13 @@ func (f *follower) listen(ctx context.Context, feed *live.Feed) (goesOn bool) {
 	}
 }
 
-// fullBuffer is how much is written at a time where much is to be told.
+// fullBuffer is how many bytes are collected before they are written.
 const fullBuffer = 32 << 10
 
-// counter gives places to the events of an attempt, in their order.
+// counter assigns places to the events of an attempt, in order.
 type counter struct {
 	last  live.Place
-	known bool // the reader has seen an event, so that nothing is missing between
+	known bool // the reader has seen an event, so nothing before the next one is missing
 }
 
 func (c *counter) place(attempt int, t time.Time) live.Place {
@@ -275,8 +276,8 @@ func (c *counter) place(attempt int, t time.Time) live.Place {
 	return p
 }
 
-// unseen reports whether the reader has not seen p, and says so when something
-// before it may be missing.
+// unseen reports whether the reader has not seen p. It sends a gap comment if events
+// before p may be missing.
 func (f *follower) unseen(c *counter, p live.Place) bool {
 	if !p.After(f.last) {
 		c.known = true
@@ -289,7 +290,7 @@ func (f *follower) unseen(c *counter, p live.Place) bool {
 	return true
 }
 
-// event tells one event, unless the reader has seen it.
+// event sends an event, unless the reader has seen it.
 func (f *follower) event(c *counter, e *live.Event) {
 	switch e.Kind {
 	case live.Began:
@@ -304,11 +305,11 @@ func (f *follower) event(c *counter, e *live.Event) {
 		if place := c.place(e.Place.Attempt, e.Line.Time); f.unseen(c, place) {
 			f.write("log", place, lineOf(e.Line))
 		}
-	case live.Ended: // what has become of the job is looked up
+	case live.Ended: // follow looks the job up and sends its end
 	}
 }
 
-// write writes an event and notes its place.
+// write writes an event and records its place.
 func (f *follower) write(kind string, place live.Place, v any) {
 	if place.After(f.last) {
 		f.last = place
@@ -332,7 +333,7 @@ func (f *follower) tellProgress(p Progress, place live.Place) {
 	}
 }
 
-// tell tells what is kept of a job and not told yet.
+// tell sends what is stored of a job and was not yet sent.
 func (f *follower) tell(i *job.Info) {
 	if !i.State.Ended() {
 		f.tellState(State{i.State.String(), i.Attempts}, live.Place{})
@@ -346,12 +347,12 @@ func (f *follower) tell(i *job.Info) {
 	}
 }
 
-// tellLines tells the kept lines that the reader has not seen.
+// tellLines sends the stored lines that the reader has not seen.
 func (f *follower) tellLines(attempt int, lines []bullpen.LogLine) {
 	c := &counter{}
 	earlier := live.Place{Attempt: f.last.Attempt}
 	if earlier.N = f.last.N; attempt > earlier.Attempt {
-		earlier.Attempt = attempt // what is older than the last line is of the attempt before
+		earlier.Attempt = attempt // lines from before the last line sent belong to the attempt before
 	}
 	for n := range lines {
 		place := c.place(attempt, lines[n].Time)
@@ -363,7 +364,7 @@ func (f *follower) tellLines(attempt int, lines []bullpen.LogLine) {
 	}
 }
 
-// oneLine makes a text fit for a comment.
+// oneLine makes a text fit for a comment, which is one line.
 func oneLine(s string) string {
 	b := []byte(s)
 	for i := range b {

@@ -10,7 +10,7 @@ import (
 	"github.com/bullpen-run/bullpen/job"
 )
 
-// GroupLimits bound the jobs of one group of a pool; 0 is no limit.
+// GroupLimits limits the jobs of one group of a pool; 0 is no limit.
 type GroupLimits struct {
 	Concurrency int     `json:"concurrency"`
 	Rate        float64 `json:"rate"`
@@ -29,17 +29,17 @@ type Group struct {
 
 // Groups is the answer of /v1/pools/{pool}/groups.
 type Groups struct {
-	// Limits hold for the groups that have none of their own.
+	// Limits apply to groups without limits of their own.
 	Limits GroupLimits `json:"limits"`
 	Groups []Group     `json:"groups"`
-	// More says that there are more groups than are told.
+	// More reports that further groups were left out.
 	More bool `json:"more,omitempty"`
 }
 
-// mostGroups is how many groups are told.
+// mostGroups is the maximum number of groups in an answer.
 const mostGroups = 10_000
 
-// groups tells the groups of a pool.
+// groups returns the groups of a pool.
 func (a *API) groups(w http.ResponseWriter, r *http.Request, _ query) *problem.Problem {
 	pool := r.PathValue("pool")
 	if _, err := a.backend.Pool(r.Context(), pool); err != nil {
@@ -67,8 +67,8 @@ func (a *API) answerGroups(w http.ResponseWriter, r *http.Request, pool string) 
 	return writeJSON(w, http.StatusOK, answer)
 }
 
-// setGroup sets the limits of a group, or without one those of all that have none
-// of their own.
+// setGroup sets the limits of a group or, if the query names none, of all groups
+// without limits of their own.
 func (a *API) setGroup(w http.ResponseWriter, r *http.Request, q query) *problem.Problem {
 	var l job.GroupLimits
 	var f faults
@@ -88,7 +88,7 @@ func (a *API) setGroup(w http.ResponseWriter, r *http.Request, q query) *problem
 		}
 	})
 	if p == nil {
-		if !given { // taking away all limits is said, not left out
+		if !given { // removing all limits must be explicit
 			f.add("there are no limits: give at least one of concurrency, rate and burst, where 0 is no limit; DELETE takes back what was set")
 		}
 		if err := l.Check(); err != nil {
@@ -104,7 +104,7 @@ func (a *API) setGroup(w http.ResponseWriter, r *http.Request, q query) *problem
 	})
 }
 
-// resetGroup takes back what setGroup has set.
+// resetGroup removes the limits that setGroup has set.
 func (a *API) resetGroup(w http.ResponseWriter, r *http.Request, q query) *problem.Problem {
 	return a.changeGroup(w, r, q, a.backend.Queue().ResetGroupLimits)
 }

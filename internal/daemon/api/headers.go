@@ -9,7 +9,7 @@ import (
 	"github.com/bullpen-run/bullpen/job"
 )
 
-// The headers of requests, as net/http spells them.
+// The headers of requests, in canonical form.
 const (
 	headerKey    = "Idempotency-Key"
 	headerPrefer = "Prefer"
@@ -20,10 +20,10 @@ const (
 	headerState  = "Tracestate"
 )
 
-// formType is what curl says of a body when it is not told otherwise.
+// formType is curl's default content type.
 const formType = "application/x-www-form-urlencoded"
 
-// first returns a header without making its name anew.
+// first is h.Get for a name in canonical form.
 func first(h http.Header, name string) string {
 	if v := h[name]; len(v) > 0 {
 		return v[0]
@@ -31,13 +31,13 @@ func first(h http.Header, name string) string {
 	return ""
 }
 
-// readHeaders adds to an order what its headers say.
+// readHeaders reads an order's settings from headers.
 func (o *order) readHeaders(h http.Header, f *faults) {
 	o.readMeta(h, f)
 	o.readParent(h, f)
 }
 
-// readParent takes the id of the task that waits.
+// readParent reads the id of the task that waits.
 func (o *order) readParent(h http.Header, f *faults) {
 	if v, there := h[headerParent]; there {
 		o.parent = v[0]
@@ -47,7 +47,7 @@ func (o *order) readParent(h http.Header, f *faults) {
 	}
 }
 
-// readKey takes the key of a job from its header.
+// readKey reads the key of a job.
 func (o *order) readKey(h http.Header, f *faults) {
 	v := first(h, headerKey)
 	switch {
@@ -62,7 +62,7 @@ func (o *order) readKey(h http.Header, f *faults) {
 	o.job.Key = v
 }
 
-// readMeta takes meta from the headers that carry it.
+// readMeta reads metadata from its headers.
 func (o *order) readMeta(h http.Header, f *faults) {
 	for _, of := range []struct{ header, key string }{{headerTrace, "traceparent"}, {headerState, "tracestate"}, {headerType, "content-type"}} {
 		if v := first(h, of.header); v != "" && v != formType {
@@ -85,19 +85,18 @@ func (o *order) readMeta(h http.Header, f *faults) {
 	}
 }
 
-// trace is to which trace a request belongs, empty for none.
+// trace is the trace of a request; empty for none.
 type trace struct{ parent, state string }
 
 func readTrace(h http.Header) trace { return trace{first(h, headerTrace), first(h, headerState)} }
 
-// addTrace puts an order, and what follows it, into the trace of its request, unless
-// a job names one itself.
+// addTrace adds an order, and its followers, to the trace of its request. Jobs that
+// name a trace keep it.
 func (o *order) addTrace(t trace) {
 	t.put(&o.job)
 }
 
-// put puts jobs, and what follows them, into a trace; one that names a trace itself
-// stays there.
+// put adds jobs and their followers to a trace. Jobs that name a trace keep it.
 func (t trace) put(jobs ...*job.Job) {
 	if t.parent == "" {
 		return
@@ -117,7 +116,7 @@ func (t trace) put(jobs ...*job.Job) {
 	}
 }
 
-// visible reports whether s is of the visible characters of ASCII only.
+// visible reports whether s has only visible ASCII characters.
 func visible(s string) bool {
 	for i := range len(s) {
 		if s[i] <= ' ' || s[i] > '~' {
@@ -127,7 +126,7 @@ func visible(s string) bool {
 	return true
 }
 
-// addMeta adds a key, and none beyond the first that is too many: settle says so.
+// addMeta adds a key, up to one more than allowed, which settle then reports.
 func (o *order) addMeta(key, value string) {
 	switch {
 	case o.job.Meta == nil:
@@ -138,8 +137,8 @@ func (o *order) addMeta(key, value string) {
 	o.job.Meta[key] = value
 }
 
-// readPrefer takes the wait from the header of RFC 7240, where the query has
-// none. What it does not know there it ignores, as the RFC asks.
+// readPrefer reads the wait from the header Prefer (RFC 7240), unless the query has
+// one. It ignores unknown preferences, as the RFC requires.
 func (o *order) readPrefer(h http.Header) {
 	if o.waits {
 		return

@@ -10,8 +10,8 @@ import (
 	"github.com/bullpen-run/bullpen/job"
 )
 
-// Job is a job as it is told. Durations are in seconds, times are as RFC 3339
-// has them. What is not known is left out.
+// Job is a job in the API's JSON. Durations are in seconds, times as in RFC 3339.
+// Unknown values are left out.
 type Job struct {
 	ID         string            `json:"id"`
 	Pool       string            `json:"pool,omitempty"`
@@ -53,7 +53,7 @@ type Job struct {
 	History    []Attempt         `json:"history,omitempty"`
 	Lines      []Line            `json:"lines,omitempty"`
 	Failure    *problem.Failure  `json:"failure,omitempty"`
-	// Payload is told of dead jobs only, as evidence.
+	// Payload is set for dead jobs only, as evidence.
 	Payload string `json:"payload_base64,omitempty"`
 }
 
@@ -79,14 +79,14 @@ type Line struct {
 	Text   string `json:"text"`
 }
 
-// Page is a part of a list.
+// Page is a page of a list of jobs.
 type Page struct {
 	Jobs []Job `json:"jobs"`
-	// Next is for after; it is left out on the last page.
+	// Next is the "after" of the next page; left out on the last page.
 	Next string `json:"next,omitempty"`
 }
 
-// brief gives what a list tells of a job.
+// brief converts a job for a list.
 func brief(i *job.Info) Job {
 	j := Job{
 		ID: i.ID, Pool: i.Queue, Task: i.Name, State: i.State.String(), Key: i.Key, Group: i.Group,
@@ -101,7 +101,7 @@ func brief(i *job.Info) Job {
 		index := i.Index
 		j.Index = &index
 	}
-	if i.Queue != "" { // of a damaged one the priority is not known
+	if i.Queue != "" { // the priority of a damaged job is not known
 		j.Priority = i.Priority.String()
 	}
 	if i.State.Ended() {
@@ -118,8 +118,8 @@ func brief(i *job.Info) Job {
 	return j
 }
 
-// causeOf gives why a job ended badly, without what stands beside it: its id, its
-// outcome and its reason.
+// causeOf returns why a job ended badly, without its id, outcome and reason, which
+// have fields of their own.
 func causeOf(err error) string {
 	var end *job.EndError
 	if !errors.As(err, &end) {
@@ -139,7 +139,7 @@ func causeOf(err error) string {
 	return plain.Error()
 }
 
-// whole gives all that is known of a job but its payload.
+// whole converts a job with all that is known, except its payload.
 func whole(i *job.Info) Job {
 	j := brief(i)
 	for n := range i.History {
@@ -155,7 +155,7 @@ func whole(i *job.Info) Job {
 	return j
 }
 
-// evidence gives what is known of a dead job.
+// evidence converts a dead job, with its payload.
 func evidence(i *job.Info) Job {
 	j := whole(i)
 	j.Payload = base64.StdEncoding.EncodeToString(i.Payload)
@@ -174,7 +174,7 @@ func attemptOf(a *job.Attempt) Attempt {
 	return t
 }
 
-// lineOf gives a line as it is told, with its time as it is stored.
+// lineOf converts a line, with its time as stored.
 func lineOf(l bullpen.LogLine) Line {
 	return Line{Time: stamp(l.Time.Truncate(time.Microsecond)), Level: l.Level, Stream: l.Stream, Text: l.Text}
 }

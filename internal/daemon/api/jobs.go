@@ -11,7 +11,7 @@ import (
 	"github.com/bullpen-run/bullpen/job"
 )
 
-// look returns a job, after waiting for its end as far as the query asks.
+// look returns a job, after waiting for its end if the query asks for it.
 func (a *API) look(r *http.Request, q query) (*job.Info, *problem.Problem) {
 	id := r.PathValue("id")
 	var f faults
@@ -32,8 +32,8 @@ func (a *API) look(r *http.Request, q query) (*job.Info, *problem.Problem) {
 	return info, nil
 }
 
-// waitFor waits for the end of a job, as the task parent if one is named. That it
-// has not ended is no problem.
+// waitFor waits for the end of a job, on behalf of the task parent if one is named.
+// It is no problem if the job has not ended by then.
 func (a *API) waitFor(ctx context.Context, id, parent string, d time.Duration) *problem.Problem {
 	done, p := a.parentWaits(parent)
 	if p != nil {
@@ -54,7 +54,7 @@ func (a *API) waitFor(ctx context.Context, id, parent string, d time.Duration) *
 	return onJob(problemOf(err), id)
 }
 
-// get tells of a job.
+// get returns a job.
 func (a *API) get(w http.ResponseWriter, r *http.Request, q query) *problem.Problem {
 	info, p := a.look(r, q)
 	if p != nil {
@@ -63,7 +63,7 @@ func (a *API) get(w http.ResponseWriter, r *http.Request, q query) *problem.Prob
 	return writeJSON(w, http.StatusOK, whole(info))
 }
 
-// result gives what a job has answered.
+// result returns the result of a job.
 func (a *API) result(w http.ResponseWriter, r *http.Request, q query) *problem.Problem {
 	info, p := a.look(r, q)
 	switch {
@@ -78,7 +78,7 @@ func (a *API) result(w http.ResponseWriter, r *http.Request, q query) *problem.P
 	return nil
 }
 
-// payload gives what a job was handed in with.
+// payload returns the payload of a job.
 func (a *API) payload(w http.ResponseWriter, r *http.Request, _ query) *problem.Problem {
 	id := r.PathValue("id")
 	payload, err := a.backend.Queue().Payload(r.Context(), id)
@@ -93,7 +93,7 @@ func (a *API) payload(w http.ResponseWriter, r *http.Request, _ query) *problem.
 	return nil
 }
 
-// cancel takes a job back.
+// cancel cancels a job.
 func (a *API) cancel(w http.ResponseWriter, r *http.Request, _ query) *problem.Problem {
 	id := r.PathValue("id")
 	q := a.backend.Queue()
@@ -107,7 +107,7 @@ func (a *API) cancel(w http.ResponseWriter, r *http.Request, _ query) *problem.P
 	return writeJSON(w, http.StatusOK, whole(info))
 }
 
-// retry enqueues a job that has ended again.
+// retry enqueues an ended job again.
 func (a *API) retry(w http.ResponseWriter, r *http.Request, _ query) *problem.Problem {
 	if a.stopping() {
 		return errStops()
@@ -145,7 +145,7 @@ func (a *API) retryDead(w http.ResponseWriter, r *http.Request, _ query) *proble
 	return nil
 }
 
-// notDead says why a job cannot be found among the dead.
+// notDead returns the problem for a job that is not among the dead jobs.
 func (a *API) notDead(ctx context.Context, id string, err error) *problem.Problem {
 	if errors.Is(err, job.ErrNotFound) {
 		if info, err := a.backend.Queue().Get(ctx, id); err == nil {

@@ -29,8 +29,8 @@ func newLineReader(r io.Reader, longest int) *lineReader {
 	return &lineReader{from: bufio.NewReaderSize(r, 32<<10), longest: longest}
 }
 
-// next returns the next line without its end and the space around it; it is the
-// caller's. errLongLine says that a line was left out.
+// next returns the next line, without its end and surrounding space; the caller owns
+// it. errLongLine means that a line was skipped.
 func (l *lineReader) next() ([]byte, error) {
 	var line []byte
 	long := false
@@ -53,8 +53,8 @@ func (l *lineReader) next() ([]byte, error) {
 	}
 }
 
-// readLine reads a job of JSON, such as a line of a bulk, which may have the known
-// fields.
+// readLine decodes a job from JSON, such as a line of a bulk. Only the known fields
+// are allowed.
 func readLine(text []byte, known []string, maxPayload int, now time.Time) (order, *problem.Problem) {
 	var f faults
 	o := readJob(text, known, now, &f)
@@ -105,13 +105,13 @@ func readJob(text []byte, known []string, now time.Time, f *faults) order {
 	}
 	delay := o.job.Delay
 	o.settle(now, f)
-	if slices.Equal(known, linkFields) && delay > 0 { // it counts from when the job is enqueued
+	if slices.Equal(known, linkFields) && delay > 0 { // the delay counts from when the job is enqueued
 		o.job.Delay, o.job.At = delay, time.Time{}
 	}
 	return o
 }
 
-// readThen reads the jobs that follow another.
+// readThen decodes the jobs that follow another.
 func (o *order) readThen(value []byte, now time.Time) error {
 	all, err := elements(value, longestChain-1)
 	if errors.Is(err, errTooMany) {
@@ -131,8 +131,8 @@ func (o *order) readThen(value []byte, now time.Time) error {
 	return nil
 }
 
-// complete fills in what a job and those that follow it leave to their pools. One
-// that names no pool goes to that of the one before it.
+// complete fills in what a job and its followers leave to their pools. A job without
+// a pool goes to that of the job before it.
 func (a *API) complete(pool string, j job.Job) (job.Job, error) {
 	if j.Queue == "" {
 		j.Queue = pool
@@ -152,7 +152,7 @@ func (a *API) complete(pool string, j job.Job) (job.Job, error) {
 	return j, err
 }
 
-// readField takes one setting of a line: a string as in a query, or a number.
+// readField decodes one setting of a line: a string as in a query, or a number.
 func (o *order) readField(s *setting, value []byte) error {
 	text := string(value)
 	isNumber := text[0] == '-' || text[0] >= '0' && text[0] <= '9'
@@ -189,7 +189,7 @@ func (o *order) readField(s *setting, value []byte) error {
 	return s.set(o, text)
 }
 
-// readMetaObject reads meta: an object of strings.
+// readMetaObject decodes meta, an object of strings.
 func (o *order) readMetaObject(value []byte) error {
 	var bad error
 	err := members(value, func(name string, value []byte) bool {

@@ -18,29 +18,29 @@ import (
 const (
 	defaultLimit = 100
 	mostLimit    = 1000
-	// listTime is how long one call of a list looks for jobs that fit, listBytes about
-	// how much it tells; then it gives those that it has, and a place to go on.
+	// listTime bounds how long one call of a list searches for jobs, and listBytes
+	// about how much it returns. Then it returns what it has found, with a cursor.
 	listTime  = 120 * time.Millisecond
 	listBytes = 1 << 20
-	// listLeast is how many jobs are looked at in any case.
+	// listLeast is the minimum number of jobs that each call examines.
 	listLeast = 8
-	// listAsk is how many jobs a queue is asked for at a time.
+	// listAsk is how many jobs are requested from the queue at a time.
 	listAsk = 100
 )
 
-// lister reads jobs from one or more parts of a queue, one after the other, a
-// page at a time.
+// lister reads pages of jobs from one or more parts of a queue, one part after the
+// other.
 type lister struct {
 	queue  *queue.Queue
-	parts  []int // of the queue, by their place in parts
+	parts  []int // the queue's parts, as indexes into parts
 	filter job.Filter
-	// fits reports whether a job belongs to the list; fresh ones are looked up
-	// before, for what a list of the queue does not tell.
+	// fits reports whether a job belongs to the list. If fresh is set, each job is
+	// looked up first, for values that the queue's lists leave out.
 	fits  func(*job.Info) bool
 	fresh bool
 }
 
-// parts are where jobs are in a queue, in the order of a list of all.
+// parts are the parts of a queue that hold jobs, in the order of a list of all jobs.
 var parts = [...]job.State{job.Scheduled, job.Queued, job.Done, job.Dead}
 
 const (
@@ -50,8 +50,8 @@ const (
 	partDead
 )
 
-// cursor is where a list goes on: "part.sequence". It is a place in the list of
-// all jobs, and so means something for every filter.
+// cursor is the position in a list: "part.sequence". It is a position in the list of
+// all jobs, so it is valid with every filter.
 type cursor struct {
 	part  int
 	after uint64
@@ -74,14 +74,14 @@ func readCursor(s string) (*cursor, error) {
 	return &cursor{int(p), n}, nil
 }
 
-// orders are the orders of the parts in a list of all.
+// orders has the order of the parts in a list of all jobs.
 var orders = map[bool][]int{
 	false: {partScheduled, partQueued, partEnded, partDead},
-	true:  {partQueued, partScheduled, partEnded, partDead}, // the newest first
+	true:  {partQueued, partScheduled, partEnded, partDead}, // newest first
 }
 
-// from returns where to read for a place: in a part that l has. False says that
-// nothing lies behind. No place is the beginning.
+// from returns the position to read from, in a part that l covers; nil is the
+// beginning. It returns false if nothing follows.
 func (l *lister) from(at *cursor) (cursor, bool) {
 	behind := at == nil
 	for _, p := range orders[l.filter.Newest] {
@@ -98,7 +98,7 @@ func (l *lister) from(at *cursor) (cursor, bool) {
 	return cursor{}, false
 }
 
-// behind returns the beginning of the part after one.
+// behind returns the beginning of the part after the given one.
 func (l *lister) behind(part int) (cursor, bool) {
 	all := orders[l.filter.Newest]
 	for _, p := range all[slices.Index(all, part)+1:] {
@@ -109,8 +109,8 @@ func (l *lister) behind(part int) (cursor, bool) {
 	return cursor{}, false
 }
 
-// page reads on from a place. Where there is more, next says where. Each call gets on
-// by one job at least.
+// page reads the page that begins at a position; next is the position of the page
+// after, if there is one. Each call advances by at least one job.
 func (l *lister) page(ctx context.Context, from *cursor, limit int) (jobs []Job, next *cursor, err error) {
 	end, looked, size := time.Now().Add(listTime), 0, 0
 	at, more := l.from(from)
@@ -135,7 +135,7 @@ func (l *lister) page(ctx context.Context, from *cursor, limit int) (jobs []Job,
 			}
 			at.after = page.Jobs[i].After
 		}
-		long := looked >= listLeast || page.Next != 0 // where it is 0, it was a short list
+		long := looked >= listLeast || page.Next != 0 // if it is 0, the list was short
 		if at.after = page.Next; at.after == 0 {
 			at, more = l.behind(at.part)
 		}
@@ -146,7 +146,7 @@ func (l *lister) page(ctx context.Context, from *cursor, limit int) (jobs []Job,
 	return jobs, nil, nil
 }
 
-// jsonSize is about how many bytes j is as JSON.
+// jsonSize returns the approximate size of j as JSON, in bytes.
 func jsonSize(j *Job) int {
 	const rest = 400 // names, times and numbers
 	n := rest + textSize(j.Task) + textSize(j.Key) + textSize(j.Note) + textSize(j.Error) + textSize(j.Compensate) + textSize(j.Bury) + textSize(j.Group)
@@ -156,8 +156,8 @@ func jsonSize(j *Job) int {
 	return n
 }
 
-// textSize is about how many bytes a text is as JSON, where characters that may not
-// stand there take more.
+// textSize returns the approximate size of a text as JSON, in bytes, including
+// escapes.
 func textSize(s string) int {
 	n := len(s) + len(`"",`)
 	for i := range len(s) {
@@ -171,7 +171,7 @@ func textSize(s string) int {
 	return n
 }
 
-// look gives what there is to know of a job of a list, nil when it is gone.
+// look returns the complete job for one in a list; nil if it no longer exists.
 func (l *lister) look(ctx context.Context, i *job.Info) (*job.Info, error) {
 	if !l.fresh || i.State.Ended() || i.Reason == job.Corrupt {
 		return i, nil
@@ -183,12 +183,12 @@ func (l *lister) look(ctx context.Context, i *job.Info) (*job.Info, error) {
 	case err != nil:
 		return nil, err
 	case info.State.Ended() && i.State != info.State:
-		return nil, nil // it has ended meanwhile, and is listed there
+		return nil, nil // it has ended meanwhile, and is listed as ended
 	}
 	return info, nil
 }
 
-// partsOf says in which parts of a queue jobs of a state are.
+// partsOf returns the parts of a queue that hold jobs of a state.
 func partsOf(state job.State) []int {
 	switch state {
 	case job.Scheduled:
@@ -206,7 +206,7 @@ func partsOf(state job.State) []int {
 
 func anyJob(*job.Info) bool { return true }
 
-// lister makes a lister of jobs in any state.
+// lister returns a lister of jobs in any state.
 func (a *API) lister(c choice) *lister {
 	l := &lister{queue: a.backend.Queue(), filter: c.filter, fits: anyJob, fresh: true}
 	if !c.given {
@@ -218,7 +218,7 @@ func (a *API) lister(c choice) *lister {
 	return l
 }
 
-// deadLister makes a lister of dead jobs.
+// deadLister returns a lister of dead jobs.
 func (a *API) deadLister(c choice) *lister {
 	return &lister{queue: a.backend.Queue(), filter: c.filter, parts: []int{partDead}, fits: anyJob}
 }
@@ -236,11 +236,11 @@ func checkPool(name string, there bool) error {
 	return nil
 }
 
-// list tells of jobs, a page of them.
+// list returns a page of jobs.
 func (a *API) list(w http.ResponseWriter, r *http.Request, q query) *problem.Problem {
 	var f faults
 	c := readChoice(q, &f)
-	// A place says of which order it is.
+	// The cursor determines the order.
 	text, there := q.look("after")
 	if merged := strings.HasPrefix(text, newestPrefix); merged || !there && c.filter.Newest && !c.given {
 		c.filter.Newest = true
@@ -249,8 +249,8 @@ func (a *API) list(w http.ResponseWriter, r *http.Request, q query) *problem.Pro
 	return answerPage(w, r, q, &f, readCursor, a.lister(c).page)
 }
 
-// answerPage reads which page of jobs is asked for, from a place that read makes of its
-// text, and answers with it.
+// answerPage reads the requested limit and cursor, which read parses, and answers
+// with the page.
 func answerPage[P interface {
 	comparable
 	fmt.Stringer
@@ -280,7 +280,7 @@ func answerPage[P interface {
 	return writeJSON(w, http.StatusOK, answer)
 }
 
-// readLimit reads how many a page has at most.
+// readLimit reads the maximum number of jobs on a page.
 func readLimit(q query, f *faults) int {
 	text, there := q.look("limit")
 	if !there {
@@ -293,7 +293,7 @@ func readLimit(q query, f *faults) int {
 	return n
 }
 
-// reasons are the words of queue.Reason that a dead job may have.
+// reasons are the values of queue.Reason that a dead job may have.
 var reasons = []string{
 	string(job.Exhausted), string(job.Final), string(job.Quarantined), string(job.Expired),
 	string(job.Refused), string(job.Corrupt),

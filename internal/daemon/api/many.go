@@ -16,50 +16,50 @@ import (
 	"github.com/bullpen-run/bullpen/job"
 )
 
-// Many is the answer of what was done to many jobs.
+// Many is the answer to an operation on many jobs.
 type Many struct {
 	Count  int      `json:"count"`
 	Failed []NotOne `json:"failed,omitempty"`
-	// More says that there are more than one call does: call again, with After as
-	// Next says, which also keeps out what came after the first call.
+	// More reports that jobs are left. Call again with Next as After, which also
+	// leaves out jobs added since the first call.
 	More bool   `json:"more,omitempty"`
 	Next string `json:"next,omitempty"`
 }
 
-// NotOne is a job of which it did not succeed.
+// NotOne is a job for which the operation failed.
 type NotOne struct {
 	ID    string `json:"id"`
 	Error string `json:"error"`
 }
 
 const (
-	// manyTime bounds one call that does something to many jobs, mostNot how many
-	// failures it tells and still goes on.
+	// manyTime bounds one call that operates on many jobs; mostNot is how many
+	// failures it collects before it gives up.
 	manyTime = 10 * time.Second
 	mostNot  = 100
-	// manyAbreast is for how many jobs it is done at the same time.
+	// manyAbreast is how many jobs are processed concurrently.
 	manyAbreast = 16
 )
 
-// selection is what a body says of the jobs that something is to be done to.
+// selection is the request body of an operation on many jobs.
 type selection struct {
 	choice
 
 	ids   []string
 	limit int
 	after *cursor
-	began time.Time // when the first of the calls began, of which this is one
+	began time.Time // when the first of this series of calls began
 	all   bool
 }
 
-// placeText gives where the call after this one goes on, with the moment at which the
-// first began: "part.sequence.moment", in nanoseconds.
+// placeText returns the cursor for the next call. It includes when the first call
+// began: "part.sequence.moment", in nanoseconds.
 func (s *selection) placeText(at cursor) string {
 	return at.String() + "." + strconv.FormatInt(s.began.UnixNano(), 10)
 }
 
-// readPlace reads what placeText gave. Without a moment it is of a list, and this is
-// the first call.
+// readPlace parses what placeText returned. Without a moment the cursor comes from a
+// list, and this is the first call.
 func (s *selection) readPlace(text string) error {
 	const longest = 19 // digits of a moment
 	place, moment, there := text, "", false
@@ -75,12 +75,12 @@ func (s *selection) readPlace(text string) error {
 	if err != nil || len(moment) > longest {
 		return errors.New(`give back what "next" of the answer before said`)
 	}
-	s.began = time.Unix(0, int64(n)) // of 63 bits
+	s.began = time.Unix(0, int64(n)) // at most 63 bits
 	return nil
 }
 
-// bound leaves out what came after the first call began. It returns false when
-// nothing can be left.
+// bound leaves out jobs that came after the first call began. It returns false if
+// that excludes everything.
 func (s *selection) bound(f *job.Filter) bool {
 	if f.Before.IsZero() || f.Before.After(s.began) {
 		f.Before = s.began
@@ -88,14 +88,14 @@ func (s *selection) bound(f *job.Filter) bool {
 	return f.Since.Before(f.Before)
 }
 
-// The fields of bodies that select jobs.
+// The fields of request bodies that select jobs.
 var (
 	manyDead   = []string{"pool", "task", "group", "schedule", "batch", "reason", "outcome", "cause", "search", "since", "before", "order", "limit", "after", "all"}
 	manyCancel = []string{"ids", "pool", "task", "group", "schedule", "batch", "state", "search", "since", "before", "order", "limit", "after", "all"}
 	manyRetry  = []string{"ids", "pool", "task", "group", "schedule", "batch", "state", "reason", "outcome", "cause", "search", "since", "before", "order", "limit", "after", "all"}
 )
 
-// readSelection reads a body.
+// readSelection decodes a request body.
 func readSelection(r *http.Request, known []string) (*selection, *problem.Problem) {
 	s := &selection{limit: mostLimit, began: time.Now()}
 	var f faults
@@ -162,7 +162,7 @@ func (a *API) retryAll(w http.ResponseWriter, r *http.Request, _ query) *problem
 	return a.answerDead(w, r, s, a.backend.Queue().RetryDeadAll)
 }
 
-// removeAll forgets dead jobs.
+// removeAll deletes dead jobs.
 func (a *API) removeAll(w http.ResponseWriter, r *http.Request, _ query) *problem.Problem {
 	s, p := readSelection(r, manyDead)
 	if p != nil {
@@ -171,8 +171,8 @@ func (a *API) removeAll(w http.ResponseWriter, r *http.Request, _ query) *proble
 	return a.answerDead(w, r, s, a.backend.Queue().RemoveDeadAll)
 }
 
-// retryMany enqueues jobs again, by their ids or, those that are dead and for administrators as in
-// retryAll, as a selection says.
+// retryMany enqueues jobs again: by their ids or, for dead jobs and administrators,
+// by a selection as in retryAll.
 func (a *API) retryMany(w http.ResponseWriter, r *http.Request, _ query) *problem.Problem {
 	if a.stopping() {
 		return errStops()
@@ -188,7 +188,7 @@ func (a *API) retryMany(w http.ResponseWriter, r *http.Request, _ query) *proble
 			return err
 		})
 	}
-	if role := guard.RoleOf(r.Context()); role < guard.Admin && role != guard.None { // none: nobody asks for roles
+	if role := guard.RoleOf(r.Context()); role < guard.Admin && role != guard.None { // None: roles are not in use
 		return problem.New(problem.Forbidden, "retrying what a filter selects needs the role admin, and the caller has "+role.String()+": give the jobs by ids, or use another token")
 	}
 	if s.given && s.state != job.Dead {
@@ -197,11 +197,11 @@ func (a *API) retryMany(w http.ResponseWriter, r *http.Request, _ query) *proble
 	return a.answerDead(w, r, s, q.RetryDeadAll)
 }
 
-// answerDead does something to the dead jobs of a selection.
+// answerDead applies do to the selected dead jobs.
 func (a *API) answerDead(w http.ResponseWriter, r *http.Request, s *selection, do func(context.Context, job.Filter, int) (job.Bulk, error)) *problem.Problem {
 	if s.after != nil {
 		s.filter.After = s.after.after
-		if !s.bound(&s.filter) { // the first call leaves out itself what dies after it began
+		if !s.bound(&s.filter) { // the first call itself leaves out jobs that die after it began
 			return writeJSON(w, http.StatusOK, Many{})
 		}
 	}
@@ -219,8 +219,7 @@ func (a *API) answerDead(w http.ResponseWriter, r *http.Request, s *selection, d
 	return writeJSON(w, http.StatusOK, m)
 }
 
-// answerIDs does something to the jobs that a body names, and tells of each that it
-// was not done to.
+// answerIDs applies do to the jobs that a body names, and reports each failure.
 func (a *API) answerIDs(w http.ResponseWriter, r *http.Request, ids []string, do func(context.Context, string) error) *problem.Problem {
 	var m Many
 	if err := m.do(r.Context(), ids, do, func(error) bool { return false }); err != nil {
@@ -229,7 +228,7 @@ func (a *API) answerIDs(w http.ResponseWriter, r *http.Request, ids []string, do
 	return writeJSON(w, http.StatusOK, m)
 }
 
-// cancelMany takes back jobs that have not ended, by their ids or as a selection says.
+// cancelMany cancels jobs that have not ended, by their ids or by a selection.
 func (a *API) cancelMany(w http.ResponseWriter, r *http.Request, _ query) *problem.Problem {
 	s, p := readSelection(r, manyCancel)
 	if p != nil {
@@ -252,7 +251,7 @@ func (a *API) cancelMany(w http.ResponseWriter, r *http.Request, _ query) *probl
 	return a.cancelListed(w, r, s, l)
 }
 
-// cancelListed takes back the jobs of a list, within bounds.
+// cancelListed cancels the jobs of a list, within the bounds of one call.
 func (a *API) cancelListed(w http.ResponseWriter, r *http.Request, s *selection, l *lister) *problem.Problem {
 	var m Many
 	end := time.Now().Add(manyTime)
@@ -266,7 +265,7 @@ func (a *API) cancelListed(w http.ResponseWriter, r *http.Request, s *selection,
 			ids[i] = jobs[i].ID
 		}
 		if err := m.do(r.Context(), ids, a.backend.Queue().Cancel, func(err error) bool {
-			return errors.Is(err, job.ErrNotFound) || errors.Is(err, job.ErrEnded) // it ended meanwhile
+			return errors.Is(err, job.ErrNotFound) || errors.Is(err, job.ErrEnded) // it has ended meanwhile
 		}); err != nil {
 			return problemOf(err)
 		}
@@ -281,8 +280,8 @@ func (a *API) cancelListed(w http.ResponseWriter, r *http.Request, s *selection,
 	return writeJSON(w, http.StatusOK, m)
 }
 
-// do does something to jobs, to several at the same time. An error that passes does
-// not count as a failure; one that do returns is of the store.
+// do calls do for each job, several at a time. Errors for which passes is true do not
+// count as failures. It returns only errors of the store.
 func (m *Many) do(ctx context.Context, ids []string, do func(context.Context, string) error, passes func(error) bool) error {
 	errs := make([]error, len(ids))
 	next := make(chan int, len(ids))

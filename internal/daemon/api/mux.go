@@ -9,7 +9,7 @@ import (
 	"github.com/bullpen-run/bullpen/internal/daemon/problem"
 )
 
-// Mux serves routes; what no route serves is answered as by Fallback.
+// Mux serves routes, and all other requests as Fallback does.
 func Mux(routes []guard.Route) http.Handler {
 	mux := http.NewServeMux()
 	for _, r := range routes {
@@ -19,8 +19,8 @@ func Mux(routes []guard.Route) http.Handler {
 	return mux
 }
 
-// Fallback answers what no route serves with a problem; a wrong method with those
-// that are allowed. It calls no handler of a route.
+// Fallback answers requests that match no route with a problem. If only the method is
+// wrong, the problem lists the allowed ones. It never calls the handler of a route.
 func Fallback(routes []guard.Route) http.Handler {
 	allowed := map[string][]string{}
 	for _, r := range routes {

@@ -11,14 +11,15 @@ import (
 	"github.com/bullpen-run/bullpen/job"
 )
 
-// newestPrefix begins a place in a list of all jobs, the newest first.
+// newestPrefix is the prefix of a cursor in a list of all jobs, newest first.
 const newestPrefix = "n."
 
-// places is where such a list goes on in each of its parts: 0 is the beginning, and
-// placeOver the end.
+// places is a cursor of such a list: the position in each part. 0 is the beginning,
+// and placeOver the end.
 type places [partEnded + 1]uint64
 
-// placeOver has nothing behind it in a list that goes back.
+// placeOver is the end of a list that goes backwards: nothing comes before sequence
+// 1.
 const placeOver = 1
 
 func (p *places) String() string {
@@ -44,17 +45,17 @@ func readPlaces(s string) (*places, error) {
 	return &p, nil
 }
 
-// merger reads the parts of a queue side by side, the newest job first: of those that
-// have ended the one that ended last, of the others the one that was enqueued last.
+// merger merges the parts of a queue, newest job first. Ended jobs are ordered by
+// when they ended, the others by when they were enqueued.
 type merger struct {
 	*lister
 
 	at   places
-	read [partEnded + 1][]job.Info // and not told yet
-	next [partEnded + 1]uint64     // where the part goes on behind read
+	read [partEnded + 1][]job.Info // read and not yet returned
+	next [partEnded + 1]uint64     // where the part continues after read
 }
 
-// moment is what a list of all is in the order of.
+// moment returns the time by which a list of all jobs is ordered.
 func moment(i *job.Info) time.Time {
 	if i.State.Ended() {
 		return i.Ended
@@ -62,8 +63,8 @@ func moment(i *job.Info) time.Time {
 	return i.Enqueued
 }
 
-// fill reads on in all parts of which nothing is there. It returns false when it has
-// found nothing yet in one that goes on.
+// fill reads more jobs in each part of which none are left. It returns false if it
+// has found none so far in a part that goes on.
 func (m *merger) fill(ctx context.Context, limit int) (all bool, err error) {
 	all = true
 	for part := range m.read {
@@ -88,7 +89,7 @@ func (m *merger) fill(ctx context.Context, limit int) (all bool, err error) {
 	return all, nil
 }
 
-// take takes the newest job of those that were read, nil for none.
+// take removes and returns the newest of the jobs read; nil for none.
 func (m *merger) take() *job.Info {
 	newest := -1
 	for part, jobs := range m.read {
@@ -107,7 +108,7 @@ func (m *merger) take() *job.Info {
 	return i
 }
 
-// newest is page for a list of all jobs, the newest first.
+// newest is page for a list of all jobs, newest first.
 func (l *lister) newest(ctx context.Context, from *places, limit int) (jobs []Job, next *places, err error) {
 	m := &merger{lister: l}
 	if from != nil {
@@ -125,7 +126,7 @@ func (l *lister) newest(ctx context.Context, from *places, limit int) (jobs []Jo
 			return nil, nil, err
 		}
 		over := time.Now().After(end)
-		if !all { // what comes next may be in the part that has not told
+		if !all { // the next job may be in the part that has none read
 			if over {
 				return jobs, &m.at, nil
 			}
@@ -149,7 +150,7 @@ func (l *lister) newest(ctx context.Context, from *places, limit int) (jobs []Jo
 	}
 }
 
-// rest is where the list goes on, nil where nothing is left.
+// rest returns the position to continue from; nil if nothing is left.
 func (m *merger) rest() *places {
 	for _, at := range m.at {
 		if at != placeOver {

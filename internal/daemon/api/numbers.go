@@ -5,11 +5,11 @@ import (
 	"strconv"
 )
 
-// numbers is a list of which some values are not known: these are NaN, and null in
-// JSON. Each is told to four digits, which is more than a chart can show.
+// numbers is a list of numbers; an unknown value is NaN, and null in JSON. Values are
+// rounded to four digits, more than a chart can show.
 type numbers []float32
 
-// MarshalJSON writes the list.
+// MarshalJSON encodes the list.
 func (n numbers) MarshalJSON() ([]byte, error) {
 	b := make([]byte, 0, 2+5*len(n))
 	b = append(b, '[')
@@ -26,7 +26,7 @@ func (n numbers) MarshalJSON() ([]byte, error) {
 	return append(b, ']'), nil
 }
 
-// rounded gives v to four digits, and whole numbers as they are.
+// rounded rounds v to four digits; whole numbers stay as they are.
 func rounded(v float64) float64 {
 	if v == 0 || v == math.Trunc(v) {
 		return v

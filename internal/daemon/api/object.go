@@ -13,11 +13,11 @@ import (
 	"github.com/bullpen-run/bullpen/internal/daemon/problem"
 )
 
-// mostObject is the largest body of a request that is one small object.
+// mostObject is the largest request body that is one small object, in bytes.
 const mostObject = 64 << 10
 
-// readObject reads a body that is one object of JSON, and calls set for each of
-// its members. An empty body is an empty object.
+// readObject decodes a body that is a JSON object, and calls set for each member. An
+// empty body counts as an empty object.
 func readObject(r *http.Request, known []string, f *faults, set func(name string, value []byte) error) *problem.Problem {
 	if p := checkType(r, jsonType); p != nil {
 		return p
@@ -32,13 +32,12 @@ func readObject(r *http.Request, known []string, f *faults, set func(name string
 	return f.problem()
 }
 
-// eachMember calls set for each member of an object of JSON whose name is known,
-// and collects the faults of the others, until there are as many as are told. The
-// error says that b is no object.
-// Names are taken as they are, a small letter is no capital one, which is why
-// this is not encoding/json.
+// eachMember calls set for each member of a JSON object whose name is known, and
+// collects a fault for each other member, until mostFaults is reached. The error
+// means that b is no object. Unlike encoding/json, it compares names
+// case-sensitively.
 func eachMember(b []byte, f *faults, known []string, set func(name string, value []byte) error) error {
-	var seen []string // of known names, each once, so that it stays short
+	var seen []string // known names seen, each once, so that it stays short
 	return members(b, func(name string, value []byte) bool {
 		switch {
 		case !slices.Contains(known, name):
@@ -57,7 +56,7 @@ func eachMember(b []byte, f *faults, known []string, set func(name string, value
 	})
 }
 
-// shown gives a value of JSON as it is told back.
+// shown returns a JSON value in the form in which faults quote it.
 func shown(value []byte) string {
 	const most = 80
 	if len(value) > most {
@@ -66,7 +65,7 @@ func shown(value []byte) string {
 	return string(value)
 }
 
-// members calls f for each member of an object of JSON, until f returns false.
+// members calls f for each member of a JSON object, until f returns false.
 func members(b []byte, f func(name string, value []byte) (goesOn bool)) error {
 	switch {
 	case !utf8.Valid(b):
@@ -81,14 +80,14 @@ func members(b []byte, f func(name string, value []byte) (goesOn bool)) error {
 	if b[at] != '{' {
 		return errors.New("is not an object of JSON: write {...}")
 	}
-	// From here on b is known to be valid, so that nothing runs over its end.
+	// From here on b is known to be valid JSON, so no index runs past its end.
 	for at = skipSpace(b, at+1); b[at] != '}'; {
 		end := skipValue(b, at)
 		var name string
 		if err := json.Unmarshal(b[at:end], &name); err != nil {
 			return err
 		}
-		at = skipSpace(b, skipSpace(b, end)+1) // behind the colon
+		at = skipSpace(b, skipSpace(b, end)+1) // after the colon
 		end = skipValue(b, at)
 		if !f(name, b[at:end]) {
 			return nil
@@ -100,9 +99,10 @@ func members(b []byte, f func(name string, value []byte) (goesOn bool)) error {
 	return nil
 }
 
-// loneSurrogate returns the first escape of valid JSON that is half of a character of
-// UTF-16 without the other half, empty for none. encoding/json makes the same character
-// of all of them, so that different names, keys and payloads would become one.
+// loneSurrogate returns the first escape of valid JSON that is half of a UTF-16
+// surrogate pair without the other half; empty for none. encoding/json replaces all
+// of these with the same character, which would make different names, keys and
+// payloads equal.
 func loneSurrogate(b []byte) string {
 	const size = len(`\u0000`)
 	for at := 0; ; {
@@ -126,7 +126,7 @@ func loneSurrogate(b []byte) string {
 	}
 }
 
-// escaped gives the number of an escape such as \u00e4, of valid JSON.
+// escaped returns the number of an escape such as \u00e4 in valid JSON.
 func escaped(b []byte) rune {
 	n, err := strconv.ParseUint(string(b[2:6]), 16, 16)
 	if err != nil {
@@ -137,8 +137,8 @@ func escaped(b []byte) rune {
 
 var errTooMany = errors.New("there are too many")
 
-// elements gives the values of an array of valid JSON, most of them at most, as parts
-// of b. The error is errTooMany when there are more.
+// elements returns the elements of an array of valid JSON, as subslices of b. The
+// error is errTooMany if there are more than most.
 func elements(b []byte, most int) (all [][]byte, err error) {
 	at := skipSpace(b, 0)
 	if b[at] != '[' {
@@ -164,7 +164,7 @@ func skipSpace(b []byte, at int) int {
 	return at
 }
 
-// skipValue returns where the value ends that begins at at.
+// skipValue returns the index after the value that begins at at.
 func skipValue(b []byte, at int) int {
 	depth := 0
 	for i := at; i < len(b); i++ {
@@ -182,7 +182,7 @@ func skipValue(b []byte, at int) int {
 			depth++
 		case '}', ']':
 			if depth == 0 {
-				return i // the end of what the value is in
+				return i // the end of the enclosing value
 			}
 			if depth--; depth == 0 {
 				return i + 1

@@ -15,7 +15,7 @@ import (
 	"github.com/bullpen-run/bullpen/job"
 )
 
-// order is what somebody wants done: a job, or an ephemeral task.
+// order is a request to run a job or an ephemeral task.
 type order struct {
 	job    job.Job
 	wait   time.Duration
@@ -24,7 +24,7 @@ type order struct {
 	parent string
 }
 
-// The bounds of a job, as package queue has them.
+// The bounds of a job, as in package queue.
 const (
 	longestName = 256
 	longestKey  = 1024
@@ -43,15 +43,15 @@ type setting struct {
 	set  func(o *order, v string) error
 }
 
-// settingKind says which numbers JSON may have for it.
+// settingKind is the form that a setting may have in JSON, besides a string.
 type settingKind uint8
 
 const (
 	plain  settingKind = iota // a string only
-	span                      // seconds
-	size                      // bytes
-	number                    // itself
-	flag                      // true and false
+	span                      // a number of seconds
+	size                      // a number of bytes
+	number                    // a number
+	flag                      // true or false
 )
 
 // settings is the table of parameters of orders.
@@ -88,22 +88,22 @@ var settings = []setting{
 	{"id", plain, func(o *order, v string) error { o.id = v; return checkRunID(v) }},
 }
 
-// The names of what may be set where.
+// The settings that each kind of request accepts.
 var (
 	submitParams = names("id")
 	runParams    = []string{"task", "timeout", "memory", "cpu", "output", "deadline", "id"}
 	lineParams   = names("id", "wait")
 	lineFields   = append([]string{"payload", "payload_base64", "meta", "then"}, lineParams...)
-	// scheduleJobFields are of the job of a schedule, which nothing follows. Its key
-	// and times are taken, to be refused with the reason.
+	// scheduleJobFields are for the job of a schedule, which has no followers. A key
+	// and times are accepted here, to be refused later with the reason.
 	scheduleJobFields = slices.DeleteFunc(slices.Clone(lineFields), func(f string) bool { return f == "then" })
-	// memberFields are of a job that says which pool it goes to, linkFields of one
-	// that follows another.
+	// memberFields are for a job that names its pool, linkFields for a job that
+	// follows another.
 	memberFields = append([]string{"pool"}, lineFields...)
 	linkFields   = append([]string{"pool", "meta"}, names("id", "wait", "key")...)
 )
 
-// names returns the names of all settings but some.
+// names returns the names of all settings except some.
 func names(but ...string) []string {
 	var all []string
 	for _, s := range settings {
@@ -134,7 +134,7 @@ func readOrder(q query, f *faults) order {
 	return o
 }
 
-// quoted gives a value of a caller's as it is told back.
+// quoted returns a caller's value in the form in which faults quote it.
 func quoted(v string) string {
 	const most = 80
 	if len(v) > most {
@@ -156,7 +156,7 @@ func checkText(v string, most int) error {
 func checkID(v string) error {
 	ok := v != "" && len(v) <= longestID
 	for i := 0; i < len(v) && ok; i++ {
-		c := v[i] | 0x20 // the small letter
+		c := v[i] | 0x20 // to lower case
 		ok = c >= 'a' && c <= 'z' || v[i] >= '0' && v[i] <= '9' || v[i] == '-' || v[i] == '_'
 	}
 	if !ok {
@@ -165,8 +165,7 @@ func checkID(v string) error {
 	return nil
 }
 
-// checkRunID checks the id of an ephemeral task, which must not be taken for that
-// of a job.
+// checkRunID checks the id of an ephemeral task, which must not look like a job's.
 func checkRunID(v string) error {
 	if _, err := ulid.ParseStrict(v); err == nil {
 		return errors.New("it has the form of a job's id: use another, such as one with - in it, or none")
@@ -174,7 +173,7 @@ func checkRunID(v string) error {
 	return checkID(v)
 }
 
-// settle checks what depends on several settings, and makes delays times.
+// settle checks settings that depend on each other, and converts delays to times.
 func (o *order) settle(now time.Time, f *faults) {
 	j := &o.job
 	if j.Delay > 0 {
@@ -198,7 +197,7 @@ func (o *order) settle(now time.Time, f *faults) {
 	}
 }
 
-// task gives an ephemeral task.
+// task converts the order to an ephemeral task.
 func (o *order) task() bullpen.Task {
 	return bullpen.Task{ID: o.id, Name: o.job.Name, Payload: o.job.Payload, Meta: o.job.Meta, Limits: o.job.Limits}
 }

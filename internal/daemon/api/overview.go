@@ -12,19 +12,19 @@ import (
 	"github.com/bullpen-run/bullpen/internal/daemon/problem"
 )
 
-// OverviewInfo is the answer of /v1/overview: what pools look like now.
+// OverviewInfo is the answer of /v1/overview: a snapshot of all pools.
 type OverviewInfo struct {
 	Now   string    `json:"now"`
 	Pools []NowInfo `json:"pools"`
-	// Totals is what all look like together. Its Oldest leaves out pools whose workers do
+	// Totals is the sum over all pools. Its Oldest leaves out pools whose workers do
 	// not start.
 	Totals NowInfo `json:"totals"`
-	// Scheduled is how many jobs of all queues wait for their time.
+	// Scheduled is the number of jobs in all queues that wait for their start time.
 	Scheduled int `json:"scheduled"`
 }
 
-// NowInfo is what one pool looks like, or all. Rates are those of about the last ten
-// seconds, in tasks a second; durations are in seconds.
+// NowInfo is a snapshot of one pool, or of all. Rates are in tasks per second over
+// about the last ten seconds; durations are in seconds.
 type NowInfo struct {
 	Name    string  `json:"name,omitempty"`
 	State   string  `json:"state,omitempty"`
@@ -53,7 +53,7 @@ func nowOf(p *PoolNow) NowInfo {
 	}
 }
 
-// known gives 0 for what is not known.
+// known replaces an unknown value (NaN) by 0.
 func known(v float32) float32 {
 	if v != v {
 		return 0
@@ -61,18 +61,18 @@ func known(v float32) float32 {
 	return v
 }
 
-// glance is one look at all pools.
+// glance is one snapshot of all pools.
 type glance struct {
 	at   time.Time
 	info OverviewInfo
-	body []byte // its pools and totals as JSON, by which a change is seen
+	body []byte // its pools and totals as JSON, to detect changes
 	err  error
 }
 
-// glances keeps the last look at all pools, so that however many ask, the store is
-// asked once in a while.
+// glances caches the last snapshot of all pools, so that the store is queried at a
+// bounded rate, however many readers there are.
 type glances struct {
-	turn chan struct{} // capacity 1: has one while somebody looks
+	turn chan struct{} // capacity 1: full while one caller takes a snapshot
 
 	mu   sync.Mutex
 	last *glance // guarded by mu
@@ -87,9 +87,9 @@ func (g *glances) recent(within time.Duration) *glance {
 	return g.last
 }
 
-// glance gives a look at all pools that is not older than OverviewEvery.
+// glance returns a snapshot of all pools that is not older than OverviewEvery.
 func (a *API) glance(ctx context.Context) (*glance, error) {
-	fresh := a.config.OverviewEvery * 9 / 10 // so that a reader each OverviewEvery sees each look
+	fresh := a.config.OverviewEvery * 9 / 10 // a bit less, so that a reader every OverviewEvery gets a new snapshot each time
 	if g := a.glances.recent(fresh); g != nil {
 		return g, g.err
 	}
@@ -100,10 +100,10 @@ func (a *API) glance(ctx context.Context) (*glance, error) {
 		return nil, context.Cause(ctx)
 	}
 	if g := a.glances.recent(fresh); g != nil {
-		return g, g.err // another one has just looked
+		return g, g.err // another caller has just taken it
 	}
 	g := a.lookNow(ctx)
-	if ctx.Err() == nil || g.err == nil { // that one caller has gone is nothing to the others
+	if ctx.Err() == nil || g.err == nil { // an error because this caller left must not be shared
 		a.glances.mu.Lock()
 		a.glances.last = g
 		a.glances.mu.Unlock()
@@ -128,7 +128,7 @@ func (a *API) lookNow(ctx context.Context) *glance {
 	return g
 }
 
-// overview tells what all pools look like now.
+// overview returns a snapshot of all pools.
 func (a *API) overview(w http.ResponseWriter, r *http.Request, _ query) *problem.Problem {
 	g, err := a.glance(r.Context())
 	if err != nil {
@@ -137,7 +137,7 @@ func (a *API) overview(w http.ResponseWriter, r *http.Request, _ query) *problem
 	return writeJSON(w, http.StatusOK, g.info)
 }
 
-// overviewEvents tells what all pools look like, whenever that changes.
+// overviewEvents streams a snapshot of all pools whenever it changes.
 func (a *API) overviewEvents(w http.ResponseWriter, r *http.Request, _ query) *problem.Problem {
 	ctx, cancel := context.WithCancel(r.Context())
 	waiting, p := a.startWaiting(cancel)
@@ -188,13 +188,13 @@ func (a *API) overviewEvents(w http.ResponseWriter, r *http.Request, _ query) *p
 
 // HistoryInfo is the answer of /v1/history.
 type HistoryInfo struct {
-	// Step is the time between two points in seconds, From that of the first.
+	// Step is the time between two points in seconds, and From the time of the first.
 	Step   float64    `json:"step"`
 	From   string     `json:"from"`
 	Series SeriesInfo `json:"series"`
 }
 
-// SeriesInfo has the values of all points; what is not known is null.
+// SeriesInfo has the values of all points; unknown values are null.
 type SeriesInfo struct {
 	Waiting numbers `json:"waiting"`
 	Oldest  numbers `json:"oldest"`
@@ -207,10 +207,10 @@ type SeriesInfo struct {
 	RunP99  numbers `json:"run_p99"`
 }
 
-// longestSpan is how much history there is.
+// longestSpan is how far back the history goes.
 const longestSpan = time.Hour
 
-// history tells what a pool looked like, or all.
+// history returns the history of a pool, or of all pools together.
 func (a *API) history(w http.ResponseWriter, r *http.Request, q query) *problem.Problem {
 	var f faults
 	pool := poolOf(q, &f)
@@ -253,14 +253,14 @@ func seriesOf(points []history.Point) SeriesInfo {
 	}
 }
 
-// Me is the answer of /v1/me: who asks, and what that one may do.
+// Me is the answer of /v1/me: the caller and its role.
 type Me struct {
 	Role    string `json:"role"`
 	Node    string `json:"node,omitempty"`
 	Version string `json:"version,omitempty"`
 }
 
-// me tells the caller which role it has.
+// me returns the caller's role.
 func (a *API) me(w http.ResponseWriter, r *http.Request, _ query) *problem.Problem {
 	s := a.backend.Status()
 	return writeJSON(w, http.StatusOK, Me{Role: guard.RoleOf(r.Context()).String(), Node: s.Node, Version: s.Version})

@@ -11,7 +11,7 @@ import (
 	"github.com/bullpen-run/bullpen/job"
 )
 
-// PoolInfo is a pool as it is told.
+// PoolInfo is a pool in the API's JSON.
 type PoolInfo struct {
 	Name         string            `json:"name"`
 	State        string            `json:"state"`
@@ -44,7 +44,7 @@ type PoolInfo struct {
 	Error        string            `json:"error,omitempty"`
 }
 
-// Workers counts the workers of a pool by what they do.
+// Workers counts the workers of a pool by state.
 type Workers struct {
 	Starting int `json:"starting,omitempty"`
 	Idle     int `json:"idle,omitempty"`
@@ -52,7 +52,7 @@ type Workers struct {
 	Leaving  int `json:"leaving,omitempty"`
 }
 
-// Depth is how many jobs of one priority a queue has.
+// Depth is the number of jobs of one priority in a queue.
 type Depth struct {
 	Priority string `json:"priority"`
 	Waiting  int    `json:"waiting,omitempty"`
@@ -65,7 +65,7 @@ type Pools struct {
 	Pools []PoolInfo `json:"pools"`
 }
 
-// tell gives all that there is to tell of a pool.
+// tell returns all information about a pool.
 func (a *API) tell(ctx context.Context, name string) (PoolInfo, error) {
 	p, err := a.backend.Pool(ctx, name)
 	if err != nil {
@@ -94,7 +94,7 @@ func infoOf(p *Pool, depth []job.Depth) PoolInfo {
 	return i
 }
 
-// words gives counts of outcomes by the words for them.
+// words converts counts of outcomes to counts by their names.
 func words(counts map[bullpen.Outcome]uint64) map[string]uint64 {
 	if len(counts) == 0 {
 		return nil
@@ -111,7 +111,7 @@ func (a *API) pools(w http.ResponseWriter, r *http.Request, _ query) *problem.Pr
 	for _, name := range a.backend.Pools() {
 		info, err := a.tell(r.Context(), name)
 		if errors.Is(err, ErrNoPool) {
-			continue // a reload has just removed it
+			continue // removed by a reload meanwhile
 		}
 		if err != nil {
 			return problemOf(err)
@@ -163,7 +163,7 @@ func (a *API) scale(w http.ResponseWriter, r *http.Request, _ query) *problem.Pr
 	}
 	if err := a.backend.Scale(name, least, most); err != nil {
 		p := problemOf(err)
-		if p.Cause == problem.Internal { // the pool does not take these bounds
+		if p.Cause == problem.Internal { // the pool rejects these bounds
 			p = manyFaults(problem.BadRequest, "", err)
 		}
 		return p
@@ -221,7 +221,7 @@ func (a *API) reload(w http.ResponseWriter, r *http.Request, _ query) *problem.P
 	return writeJSON(w, http.StatusOK, Changed{changed})
 }
 
-// since gives how long ago a time was, in seconds.
+// since returns the time since t, in seconds.
 func since(t time.Time) float64 {
 	if t.IsZero() {
 		return 0

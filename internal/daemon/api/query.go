@@ -9,16 +9,17 @@ import (
 	"github.com/bullpen-run/bullpen/internal/daemon/problem"
 )
 
-// faults collects all that is wrong with a request, so that it is told at once.
+// faults collects all faults of a request, to report them together.
 type faults struct{ texts []string }
 
-// mostFaults is how many faults are told, longestFault how many bytes of one.
+// mostFaults is the maximum number of faults reported, longestFault the length of one
+// in bytes.
 const (
 	mostFaults   = 32
 	longestFault = 1 << 10
 )
 
-// full says that no more faults are told, so that nobody need look for them.
+// full reports whether mostFaults is reached, so that checking can stop.
 func (f *faults) full() bool { return len(f.texts) > mostFaults }
 
 func (f *faults) add(text string) {
@@ -33,7 +34,7 @@ func (f *faults) add(text string) {
 	}
 }
 
-// problem gives what was collected, nil when nothing was.
+// problem returns the collected faults as a problem; nil if there are none.
 func (f *faults) problem() *problem.Problem {
 	if len(f.texts) == 0 {
 		return nil
@@ -43,7 +44,7 @@ func (f *faults) problem() *problem.Problem {
 	return p
 }
 
-// first gives the first fault and how many more there are.
+// first returns the first fault and the number of the others.
 func (f *faults) first() string {
 	switch n := len(f.texts) - 1; {
 	case n > 0:
@@ -54,7 +55,7 @@ func (f *faults) first() string {
 	return ""
 }
 
-// query is what the query of a request says, each parameter once.
+// query has the parameters of a request's query, each once.
 type query []parameter
 
 type parameter struct{ name, value string }
@@ -68,8 +69,8 @@ func (q query) look(name string) (value string, there bool) {
 	return "", false
 }
 
-// readQuery reads a query of which only known names are allowed. It does nothing
-// when there is none, and keeps no copy of what has no escapes.
+// readQuery parses a query in which only known names are allowed. It copies only
+// values with escapes.
 func readQuery(raw string, known []string, f *faults) query {
 	if raw == "" {
 		return nil
@@ -86,7 +87,7 @@ func readQuery(raw string, known []string, f *faults) query {
 		value, okValue := unescape(value)
 		_, twice := q.look(name)
 		switch {
-		case strings.Contains(part, ";"): // to some it is a &, so that it means nothing certain
+		case strings.Contains(part, ";"): // some programs read ";" as "&", so it is ambiguous
 			f.add("the query has a part with a semicolon, " + quoted(part) + ": write & between parameters, and ; as %3B")
 		case !okName || !okValue:
 			f.add("the query has a part with a broken escape, " + quoted(part) + ": write % as %25")
@@ -101,7 +102,7 @@ func readQuery(raw string, known []string, f *faults) query {
 	return q
 }
 
-// unescape undoes the escapes of a query.
+// unescape decodes the escapes of a query.
 func unescape(s string) (string, bool) {
 	if !strings.ContainsAny(s, "%+") {
 		return s, true
@@ -110,7 +111,7 @@ func unescape(s string) (string, bool) {
 	return s, err == nil
 }
 
-// unknown says that there is no such name, and which one may be meant.
+// unknown returns a fault for an unknown name, with the name that was probably meant.
 func unknown(what, name string, known []string) string {
 	if len(name) > 64 {
 		name = name[:64]
@@ -125,8 +126,7 @@ func unknown(what, name string, known []string) string {
 	return text + "; there are: " + strings.Join(known, ", ")
 }
 
-// nearest returns the known name that is least different from name, empty when
-// all are very different.
+// nearest returns the known name most similar to name; empty if none is similar.
 func nearest(name string, known []string) string {
 	best, least := "", max(len(name)/2, 2)
 	name = strings.ToLower(strings.ReplaceAll(name, "-", "_"))
@@ -138,10 +138,10 @@ func nearest(name string, known []string) string {
 	return best
 }
 
-// distance is how many letters must be added, removed, changed or swapped to
-// make b of a.
+// distance returns the edit distance of a and b: letters added, removed, changed or
+// swapped.
 func distance(a, b string) int {
-	const short = 31 // as the names of settings are: their rows need no memory of the heap
+	const short = 31 // names of settings are short: their rows stay on the stack
 	var room [3 * (short + 1)]int
 	rows, n := room[:], len(b)+1
 	if n > short+1 {

@@ -11,7 +11,7 @@ import (
 	"github.com/bullpen-run/bullpen/internal/daemon/problem"
 )
 
-// The headers of answers that carry a result, as net/http spells them.
+// The headers of answers that carry a result, in canonical form.
 const (
 	headerJob      = "Bullpen-Job"
 	headerTask     = "Bullpen-Task"
@@ -30,8 +30,8 @@ const (
 	eventsType = "text/event-stream"
 )
 
-// The values of headers that are always the same, so that an answer makes no
-// slice for them. Nobody writes to them.
+// Header values that never change, shared so that an answer allocates no slices for
+// them. They must not be modified.
 var (
 	noStore = []string{"no-store"}
 	noSniff = []string{"nosniff"}
@@ -39,15 +39,15 @@ var (
 	octets  = []string{bytesType}
 )
 
-// plainHeaders says what holds for every answer.
+// plainHeaders sets the headers of every answer.
 func plainHeaders(h http.Header) {
 	h["Cache-Control"] = noStore
 	h["X-Content-Type-Options"] = noSniff
 }
 
-// writeResult answers with the result of a task that ended well. It is on the
-// path of every job that is waited for: all numbers share one string, and all
-// headers one slice.
+// writeResult answers with the result of a task that ended well. Every job that is
+// waited for passes through here, so it saves allocations: all numbers share one
+// string, and all headers one slice.
 func writeResult(w http.ResponseWriter, header, id string, attempts int, r *bullpen.Result) {
 	h := w.Header()
 	values := make([]string, 0, 8)
@@ -87,7 +87,7 @@ func writeResult(w http.ResponseWriter, header, id string, attempts int, r *bull
 	w.Write(r.Payload) //nolint:errcheck // who does not listen any more is not told
 }
 
-// appendSeconds writes a duration in seconds, to the nanosecond.
+// appendSeconds appends a duration in seconds, with nanosecond precision.
 func appendSeconds(b []byte, d time.Duration) []byte {
 	d = max(d, 0)
 	b = strconv.AppendInt(b, int64(d/time.Second), 10)
@@ -103,7 +103,7 @@ func appendSeconds(b []byte, d time.Duration) []byte {
 	return b
 }
 
-// writeJSON answers with v.
+// writeJSON answers with v as JSON.
 func writeJSON(w http.ResponseWriter, status int, v any) *problem.Problem {
 	body, err := encode(v)
 	if err != nil {
@@ -118,7 +118,7 @@ func writeJSON(w http.ResponseWriter, status int, v any) *problem.Problem {
 	return nil
 }
 
-// encode gives v as JSON with a line feed, its text as it is.
+// encode returns v as JSON with a line feed, without escaping HTML.
 func encode(v any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -127,13 +127,13 @@ func encode(v any) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// noContent answers that all is done.
+// noContent answers 204.
 func noContent(w http.ResponseWriter) {
 	plainHeaders(w.Header())
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// stamp gives a time as it is told; a zero one is left out.
+// stamp formats a time; the zero time gives an empty string.
 func stamp(t time.Time) string {
 	if t.IsZero() {
 		return ""

@@ -39,8 +39,8 @@ func (a *API) run(w http.ResponseWriter, r *http.Request, q query) *problem.Prob
 	if p != nil {
 		return p
 	}
-	// The payload stays here until the task has ended, and so does its room among all
-	// bodies (http.max_inflight).
+	// The payload stays in memory until the task has ended, and counts towards
+	// http.max_inflight until then.
 	o.job.Payload = body
 	done, p := a.parentWaits(o.parent)
 	if p != nil {
@@ -67,7 +67,7 @@ func (a *API) run(w http.ResponseWriter, r *http.Request, q query) *problem.Prob
 	return nil
 }
 
-// cancelRun takes an ephemeral task back.
+// cancelRun cancels an ephemeral task.
 func (a *API) cancelRun(w http.ResponseWriter, r *http.Request, _ query) *problem.Problem {
 	id := r.PathValue("id")
 	if !a.backend.CancelRun(id) {
@@ -83,7 +83,7 @@ type RunResult struct {
 	Stats   RunStats `json:"stats"`
 }
 
-// RunStats says where the time of an ephemeral task went.
+// RunStats has the times of an ephemeral task.
 type RunStats struct {
 	Waited     float64 `json:"waited,omitempty"`
 	Ran        float64 `json:"ran,omitempty"`
@@ -91,15 +91,15 @@ type RunStats struct {
 	PeakMemory int64   `json:"peak_memory,omitempty"`
 }
 
-// watched is what a task that is run as a stream of events says of itself,
-// until it is sent. It is bounded: what does not fit is counted and left out,
-// and of progress only the last word counts.
+// watched buffers the progress and log lines of a task that is run as a stream of
+// events, until they are sent. It is bounded: lines that do not fit are counted and
+// dropped, and of progress only the latest is kept.
 type watched struct {
-	news chan struct{} // has room for one: there is something
+	news chan struct{} // capacity 1: signals that there is something to send
 
 	mu       sync.Mutex
 	lines    []bullpen.LogLine // guarded by mu
-	bytes    int               // of the texts of lines; guarded by mu
+	bytes    int               // bytes of the texts of lines; guarded by mu
 	dropped  uint64            // guarded by mu
 	progress *Progress         // guarded by mu
 }
@@ -109,7 +109,7 @@ const (
 	watchedBytes = 1 << 20
 )
 
-// Progress takes a word of progress.
+// Progress records progress.
 func (o *watched) Progress(fraction float64, note string) {
 	o.mu.Lock()
 	o.progress = &Progress{fraction, note}
@@ -117,7 +117,7 @@ func (o *watched) Progress(fraction float64, note string) {
 	o.tell()
 }
 
-// Log takes a line.
+// Log buffers a line.
 func (o *watched) Log(line bullpen.LogLine) {
 	o.mu.Lock()
 	if len(o.lines) < mostWatched && o.bytes < watchedBytes {
@@ -137,7 +137,7 @@ func (o *watched) tell() {
 	}
 }
 
-// write writes what there is.
+// write sends what is buffered.
 func (o *watched) write(s *stream) error {
 	o.mu.Lock()
 	lines, dropped, progress := o.lines, o.dropped, o.progress
@@ -157,17 +157,17 @@ func (o *watched) write(s *stream) error {
 	return nil
 }
 
-// ran is how an ephemeral task has ended.
+// ran is the result of an ephemeral task.
 type ran struct {
 	result bullpen.Result
 	err    error
 }
 
-// runStream runs a task and tells of it as it happens. A task that never started
-// before anything was told is answered with a plain problem.
+// runStream runs a task and streams its events. If the task never started and nothing
+// was sent, it answers with a plain problem.
 func (a *API) runStream(ctx context.Context, w http.ResponseWriter, pool string, t bullpen.Task) *problem.Problem {
 	if t.ID == "" {
-		t.ID = "run-" + ulid.Make().String() // it is told before the end, and no job has such an id
+		t.ID = "run-" + ulid.Make().String() // events need the id before Run returns it; no job has such an id
 	}
 	w.Header()[headerTask] = []string{t.ID}
 	seen := &watched{news: make(chan struct{}, 1)}
@@ -175,7 +175,7 @@ func (a *API) runStream(ctx context.Context, w http.ResponseWriter, pool string,
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	ended := make(chan ran, 1)
-	go func() { // ends with the task, whose end is waited for below
+	go func() { // ends with the task, whose end is awaited below
 		_, result, err := a.backend.Run(ctx, pool, t)
 		ended <- ran{result, err}
 	}()
@@ -210,14 +210,14 @@ func (a *API) runStream(ctx context.Context, w http.ResponseWriter, pool string,
 			s.comment("still running")
 		}
 		if err := errors.Join(seen.write(s), s.flush()); err != nil {
-			cancel() // nobody reads any more
+			cancel() // the reader disconnected
 			<-ended
 			return nil
 		}
 	}
 }
 
-// writeEnd writes what is left, and the end.
+// writeEnd sends what is buffered, and the result.
 func (o *watched) writeEnd(s *stream, end *ran) {
 	err := o.write(s)
 	if end.err != nil {
@@ -230,7 +230,7 @@ func (o *watched) writeEnd(s *stream, end *ran) {
 	}
 }
 
-// resultOf gives the data of a good end.
+// resultOf converts the result of a task that ended well.
 func resultOf(r *bullpen.Result) RunResult {
 	return RunResult{
 		Payload: base64.StdEncoding.EncodeToString(r.Payload),

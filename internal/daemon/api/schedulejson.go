@@ -8,8 +8,8 @@ import (
 	"github.com/bullpen-run/bullpen/job"
 )
 
-// Schedule is a schedule as it is told. Every is in seconds; the times in Upcoming
-// are in its zone.
+// Schedule is a schedule in the API's JSON. Every is in seconds; the times in
+// Upcoming are in the schedule's zone.
 type Schedule struct {
 	Name      string       `json:"name"`
 	Pool      string       `json:"pool,omitempty"`
@@ -28,12 +28,12 @@ type Schedule struct {
 	LastState string       `json:"last_state,omitempty"`
 	Fired     uint64       `json:"fired"`
 	Skipped   uint64       `json:"skipped"`
-	// Error says why the last tick could not enqueue its job.
+	// Error is why the last tick failed to enqueue its job.
 	Error string `json:"error,omitempty"`
 }
 
-// ScheduleJob is what a schedule enqueues, as a line of a bulk has it. Durations are
-// in seconds. The list of schedules leaves the payload out.
+// ScheduleJob is the job of a schedule, in the form of a line of a bulk. Durations
+// are in seconds. The list of schedules leaves the payload out.
 type ScheduleJob struct {
 	Payload       string            `json:"payload,omitempty"`
 	PayloadBase64 string            `json:"payload_base64,omitempty"`
@@ -73,7 +73,7 @@ func scheduleOf(i *job.ScheduleInfo) Schedule {
 		s.Upcoming = append(s.Upcoming, t.Format(time.RFC3339Nano))
 	}
 	if i.Job.Queue == "" {
-		return s // its record is damaged
+		return s // the record is damaged
 	}
 	j := &i.Job
 	s.Job = &ScheduleJob{

@@ -8,12 +8,12 @@ import (
 
 	"github.com/bullpen-run/bullpen/internal/daemon/guard"
 	"github.com/bullpen-run/bullpen/internal/daemon/problem"
-	config "github.com/bullpen-run/bullpen/internal/daemon/settings" // settings is the table of this package
+	config "github.com/bullpen-run/bullpen/internal/daemon/settings" // this package has a table named settings
 	"github.com/bullpen-run/bullpen/job"
 	"github.com/bullpen-run/bullpen/queue"
 )
 
-// ErrManaged says that a schedule is changed in the configuration only.
+// ErrManaged: the schedule can only be changed in the configuration.
 var ErrManaged = errors.New("the schedule is from the configuration")
 
 func (a *API) scheduleRoutes() []route {
@@ -57,7 +57,7 @@ func answerSchedule(w http.ResponseWriter, info *job.ScheduleInfo, err error) *p
 	return writeJSON(w, http.StatusOK, scheduleOf(info))
 }
 
-// putSchedule makes a schedule, or replaces it.
+// putSchedule creates or replaces a schedule.
 func (a *API) putSchedule(w http.ResponseWriter, r *http.Request, _ query) *problem.Problem {
 	if a.stopping() {
 		return errStops()
@@ -82,7 +82,7 @@ func (a *API) putSchedule(w http.ResponseWriter, r *http.Request, _ query) *prob
 	return answerSchedule(w, &info, err)
 }
 
-// managed says of a schedule of the configuration that it is changed there.
+// managed returns ErrManaged if the schedule is one of the configuration.
 func (a *API) managed(r *http.Request, name string) error {
 	info, err := a.backend.Queue().GetSchedule(r.Context(), name)
 	if err == nil && info.Origin == config.OriginConfig {
@@ -136,7 +136,7 @@ func (a *API) runSchedule(w http.ResponseWriter, r *http.Request, _ query) *prob
 
 var scheduleFields = []string{"pool", "cron", "every", "zone", "missed", "overlap", "paused", "job"}
 
-// readSchedule reads the body of a schedule.
+// readSchedule decodes a schedule from a request body.
 func (a *API) readSchedule(r *http.Request) (job.Schedule, *problem.Problem) {
 	var s job.Schedule
 	if p := checkType(r, jsonType); p != nil {
@@ -185,7 +185,7 @@ func (a *API) readSchedule(r *http.Request) (job.Schedule, *problem.Problem) {
 	return s, f.problem()
 }
 
-// readWord reads a field that is a text.
+// readWord decodes a text field.
 func readWord(name string, value []byte, s *job.Schedule) error {
 	var word string
 	err := readFilled(value, &word)

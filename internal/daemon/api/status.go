@@ -21,7 +21,7 @@ type StatusInfo struct {
 	ReloadError     string    `json:"reload_error,omitempty"`
 }
 
-// StoreInfo is what the store says of itself. Error says why it does not answer.
+// StoreInfo describes the store. Error is why it does not answer.
 type StoreInfo struct {
 	Kind       string   `json:"kind,omitempty"`
 	Durability string   `json:"durability,omitempty"`
@@ -35,14 +35,15 @@ type StoreInfo struct {
 	Error      string   `json:"error,omitempty"`
 }
 
-// Usage is how much a part of the store holds.
+// Usage is the amount of data in a part of the store.
 type Usage struct {
 	Messages int64 `json:"messages,omitempty"`
 	Bytes    int64 `json:"bytes,omitempty"`
 }
 
-// Kept is how long dead jobs are kept: until they are so old in seconds, or newer ones
-// need the bytes; and since when the oldest is there, and until when.
+// Kept describes how long dead jobs are kept: the maximum age in seconds, unless
+// newer jobs need the space earlier; when the oldest one was stored, and when it
+// expires.
 type Kept struct {
 	MaxBytes int64   `json:"max_bytes,omitempty"`
 	MaxAge   float64 `json:"max_age,omitempty"`
@@ -50,7 +51,7 @@ type Kept struct {
 	Expires  string  `json:"expires,omitempty"`
 }
 
-// SyncInfo is how fast the disk is, in seconds.
+// SyncInfo describes how long the store's writes to disk take, in seconds.
 type SyncInfo struct {
 	Syncs    int64   `json:"syncs,omitempty"`
 	Confirms int64   `json:"confirms,omitempty"`
@@ -60,7 +61,7 @@ type SyncInfo struct {
 	Last     float64 `json:"last,omitempty"`
 }
 
-// QueueInfo is what this node has done on the queue since it started.
+// QueueInfo counts what this node has done on the queue since it started.
 type QueueInfo struct {
 	Enqueued    uint64            `json:"enqueued,omitempty"`
 	Duplicates  uint64            `json:"duplicates,omitempty"`
@@ -79,7 +80,8 @@ type QueueInfo struct {
 	EventsLost  uint64            `json:"events_lost,omitempty"`
 }
 
-// status tells how the daemon does. That the store does not answer is part of it.
+// status returns the status of the daemon. A store that does not answer is reported
+// in it, not as a problem.
 func (a *API) status(w http.ResponseWriter, r *http.Request, _ query) *problem.Problem {
 	s := a.backend.Status()
 	info := StatusInfo{

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// stream writes an answer piece by piece. A reader that takes nothing for some
-// time is cut off, so that it holds nothing here.
+// stream writes an answer piece by piece. It disconnects a reader that accepts no
+// data for some time, so that such readers hold no resources.
 type stream struct {
 	w        http.ResponseWriter
 	control  *http.ResponseController
@@ -19,16 +19,16 @@ type stream struct {
 func (a *API) stream(w http.ResponseWriter, contentType string) *stream {
 	h := w.Header()
 	h.Set("Content-Type", contentType)
-	h.Set("X-Accel-Buffering", "no") // a proxy is not to hold it back
+	h.Set("X-Accel-Buffering", "no") // stops a proxy from buffering the stream
 	plainHeaders(h)
 	return &stream{w: w, control: http.NewResponseController(w), patience: a.config.Patience}
 }
 
-// partSize is how many bytes have a limit of their own: a reader of much is slow,
-// and not gone, as long as it takes this much in time.
+// partSize is how many bytes each write deadline covers: a slow reader of a large
+// event is kept as long as it accepts this much in time.
 const partSize = 64 << 10
 
-// flush sends what was written. The error says that nobody reads any more.
+// flush sends the buffer. It returns an error if the client is gone.
 func (s *stream) flush() error {
 	s.limit(s.patience)
 	for rest := s.buffer; len(rest) > 0; s.limit(s.patience) {
@@ -39,23 +39,22 @@ func (s *stream) flush() error {
 	}
 	s.buffer = s.buffer[:0]
 	if cap(s.buffer) > 4*partSize {
-		s.buffer = nil // it was for one large event
+		s.buffer = nil // drop a buffer that was grown for one large event
 	}
 	return s.control.Flush()
 }
 
-// limit sets how long the reader may take; a writer that cannot be limited is
-// that of a test.
+// limit sets the write deadline. Writers in tests may not support one.
 func (s *stream) limit(d time.Duration) {
 	s.control.SetWriteDeadline(time.Now().Add(d)) //nolint:errcheck // see above
 }
 
-// close takes the limit back, for what comes next on the connection.
+// close removes the write deadline for the next answer on the connection.
 func (s *stream) close() {
 	s.control.SetWriteDeadline(time.Time{}) //nolint:errcheck // as in limit
 }
 
-// event writes one server-sent event, data on one line.
+// event writes one server-sent event, with data on one line.
 func (s *stream) event(kind, id string, data []byte) {
 	if id != "" {
 		s.buffer = append(append(append(s.buffer, "id: "...), id...), '\n')
@@ -67,7 +66,7 @@ func (s *stream) event(kind, id string, data []byte) {
 	s.buffer = append(append(s.buffer, data...), "\n\n"...)
 }
 
-// eventOf writes an event whose data is v as JSON.
+// eventOf writes an event with v as JSON.
 func (s *stream) eventOf(kind, id string, v any) error {
 	data, err := encode(v)
 	if err == nil {
@@ -76,12 +75,12 @@ func (s *stream) eventOf(kind, id string, v any) error {
 	return err
 }
 
-// comment writes what programs do not read.
+// comment writes a comment, which event parsers ignore.
 func (s *stream) comment(text string) {
 	s.buffer = append(append(append(s.buffer, ": "...), text...), "\n\n"...)
 }
 
-// gap says that events are missing.
+// gap writes a comment that events are missing.
 func (s *stream) gap(n uint64) {
 	if n == 0 {
 		s.comment("gap: events before this may be missing")
@@ -90,7 +89,7 @@ func (s *stream) gap(n uint64) {
 	s.comment("gap: " + strconv.FormatUint(n, 10) + " events are missing")
 }
 
-// Progress is the data of an event of this name.
+// Progress is the data of the event "progress".
 type Progress struct {
 	Fraction float64 `json:"fraction"`
 	Note     string  `json:"note,omitempty"`

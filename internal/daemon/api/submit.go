@@ -12,19 +12,20 @@ import (
 	"github.com/bullpen-run/bullpen/job"
 )
 
-// errWaited is why waiting ends when the time that the caller gave is over.
+// errWaited is the cause with which a wait ends when the caller's time is over.
 var errWaited = errors.New("the wait is over")
 
-// surely is how long a wait must be for storing and waiting to be one call, which
-// is cheaper, but gives up both at its end: the disk has surely answered by then.
-// That call does not tell when the job is stored, so that its payload counts no more
-// among all bodies while it still is on its way to the disk: only small ones may.
+// surely is the shortest wait for which storing and waiting are one call. One call is
+// cheaper, but both end with it: the disk must have answered by then. That call also
+// does not report when the job is stored, so its payload no longer counts towards
+// http.max_inflight while it is still on its way to the disk. Hence only small
+// payloads qualify.
 const (
 	surely       = 5 * time.Second
 	smallPayload = 16 << 10
 )
 
-// submit puts a job into its queue and, if asked, waits for its end.
+// submit enqueues a job and, if asked, waits for its end.
 func (a *API) submit(w http.ResponseWriter, r *http.Request, q query) *problem.Problem {
 	if a.stopping() {
 		return errStops()
@@ -65,7 +66,7 @@ func (a *API) submit(w http.ResponseWriter, r *http.Request, q query) *problem.P
 	return a.submitAndWait(w, r, &job, wait)
 }
 
-// parentWaits says that a task waits, until done is called.
+// parentWaits records that a task waits, until done is called.
 func (a *API) parentWaits(id string) (done func(), p *problem.Problem) {
 	if id == "" {
 		return nobodyWaits, nil
@@ -87,9 +88,9 @@ func (a *API) notStored(ref job.Ref, err error) *problem.Problem {
 	return p
 }
 
-// submitAndWait stores a job and waits for its end. It takes the job's payload: who
-// waits must hold neither the payload nor its room among all bodies
-// (http.max_inflight), or those who wait shut out those who work.
+// submitAndWait stores a job and waits for its end. It takes over the job's payload:
+// a request that waits must hold neither the payload nor its share of
+// http.max_inflight, or waiting requests would block working ones.
 func (a *API) submitAndWait(w http.ResponseWriter, r *http.Request, j *job.Job, wait time.Duration) *problem.Problem {
 	ctx, cancel := context.WithTimeoutCause(r.Context(), wait, errWaited)
 	waiting, p := a.startWaiting(cancel)
@@ -119,14 +120,15 @@ func (a *API) submitAndWait(w http.ResponseWriter, r *http.Request, j *job.Job, 
 	return a.notStored(ref, err)
 }
 
-// taken empties a job and returns it, so that the caller keeps nothing of it.
+// taken empties a job and returns its former content, so that the caller holds no
+// reference to it.
 func taken(job *job.Job) (j job.Job) {
 	j, *job = *job, j
 	return j
 }
 
-// attemptsOf tells after how many attempts a job has ended well: as Run has told,
-// or as it is recorded. 0 says that nobody knows any more.
+// attemptsOf returns the number of attempts of a job that ended well, from ref or
+// from the job's record. 0 means that it is no longer known.
 func (a *API) attemptsOf(ctx context.Context, ref *job.Ref) int {
 	if ref.Attempts > 0 {
 		return ref.Attempts
@@ -138,14 +140,14 @@ func (a *API) attemptsOf(ctx context.Context, ref *job.Ref) int {
 	return info.Attempts
 }
 
-// waitIsOver reports whether err says that waiting ended before the job, of which
-// it is known that it is stored.
+// waitIsOver reports whether err means that the wait ended before the job, which is
+// known to be stored.
 func waitIsOver(ctx context.Context, err error) bool {
 	var end *job.EndError
 	return ctx.Err() != nil && !errors.As(err, &end) && !errors.Is(err, job.ErrUnconfirmed)
 }
 
-// Ref is the answer to a job that was taken.
+// Ref is the answer to an accepted job.
 type Ref struct {
 	ID       string `json:"id"`
 	Pool     string `json:"pool,omitempty"`
@@ -153,7 +155,7 @@ type Ref struct {
 	Existing bool   `json:"existing,omitempty"`
 }
 
-// accepted answers that a job is stored and goes on.
+// accepted answers that a job is stored but has not ended.
 func accepted(w http.ResponseWriter, ref job.Ref, pool string) {
 	location := "/v1/jobs/" + ref.ID
 	body := make([]byte, 0, 128)

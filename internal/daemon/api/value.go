@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// The values of parameters. What is taken is what docs/openapi.yaml says, to the
-// letter, so that nobody comes to depend on more.
+// The values of parameters. They accept exactly what docs/openapi.yaml says, so that
+// no client comes to depend on more.
 
-// units are the units of durations, each with the most digits that a number of
-// it may have, so that no sum overflows.
+// units are the units of durations, each with the maximum number of digits before it,
+// which rules out overflow.
 var units = []struct {
 	name   string
 	digits int
@@ -24,7 +24,7 @@ const mostUnits = 6
 
 var errDuration = errors.New(`use a duration such as "30s", "1h30m" or "250ms"`)
 
-// readDuration reads what time.Duration's String writes, and similar things.
+// readDuration parses the output of time.Duration's String, and similar forms.
 func readDuration(s string) (time.Duration, error) {
 	if s == "0" {
 		return 0, nil
@@ -64,7 +64,7 @@ func readDuration(s string) (time.Duration, error) {
 	return 0, errDuration
 }
 
-// digits is how many decimal digits s begins with.
+// digits returns how many decimal digits s begins with.
 func digits(s string) int {
 	n := 0
 	for n < len(s) && s[n] >= '0' && s[n] <= '9' {
@@ -77,7 +77,7 @@ var errSize = errors.New(`use a number of bytes, or a size such as "512MiB" or "
 
 const mostSizeDigits, mostUnitDigits = 15, 6
 
-// readSize reads bytes.
+// readSize parses a number of bytes.
 func readSize(s string) (int64, error) {
 	n := digits(s)
 	number, unit := s[:n], s[n:]
@@ -115,7 +115,7 @@ func readSize(s string) (int64, error) {
 	return v * factor, nil
 }
 
-// readCount reads a number from least to most.
+// readCount parses a number from least to most.
 func readCount(s string, least, most int) (int, error) {
 	n, err := strconv.Atoi(s)
 	if err != nil || digits(s) != len(s) || s[0] == '0' && s != "0" || n < least || n > most {
@@ -126,16 +126,16 @@ func readCount(s string, least, most int) (int, error) {
 
 const mostCPU = 65536
 
-// readCPU reads a number of processors.
+// readCPU parses a number of processors.
 func readCPU(s string) (float64, error) {
 	v, err := strconv.ParseFloat(s, 64)
-	if err != nil || digits(s) == 0 || !json.Valid([]byte(s)) || v > mostCPU { // numbers as JSON has them
+	if err != nil || digits(s) == 0 || !json.Valid([]byte(s)) || v > mostCPU { // only numbers as in JSON
 		return 0, fmt.Errorf("use a number of processors from 0 to %d, such as 0.5", mostCPU)
 	}
 	return v, nil
 }
 
-// readFlag reads true or false.
+// readFlag parses true or false.
 func readFlag(s string) (bool, error) {
 	switch s {
 	case "true":
@@ -146,11 +146,11 @@ func readFlag(s string) (bool, error) {
 	return false, errors.New("use true or false")
 }
 
-// readTime reads a time as RFC 3339 has it; letters may be small there.
+// readTime parses a time as in RFC 3339, which also allows lower-case letters.
 func readTime(s string) (time.Time, error) {
 	t, err := time.Parse(time.RFC3339, strings.ToUpper(s))
 	if err == nil {
-		if t.IsZero() { // which would be none
+		if t.IsZero() { // a zero time means none
 			t = t.Add(time.Second)
 		}
 		return t, nil
@@ -162,7 +162,7 @@ func readTime(s string) (time.Time, error) {
 	return time.Time{}, errors.New(text)
 }
 
-// seconds gives a duration that JSON has as a number.
+// seconds converts a JSON number to a duration.
 func seconds(v float64) (time.Duration, error) {
 	const most = 99999 * 3600 // 99999 hours
 	if !(v >= 0 && v <= most) {
@@ -171,17 +171,17 @@ func seconds(v float64) (time.Duration, error) {
 	return time.Duration(math.Round(v * 1e9)), nil
 }
 
-// isNull reports whether a value of JSON is null.
+// isNull reports whether a JSON value is null.
 func isNull(value []byte) bool { return string(value) == "null" }
 
-// readWhole reads a whole number of JSON.
+// readWhole parses a whole JSON number.
 func readWhole(value []byte, least, most int, to *int) (err error) {
 	*to, err = readCount(wholeNumber(string(value)), least, most)
 	return err
 }
 
-// wholeNumber gives a number of JSON without its fraction where that is nothing:
-// to JSON 8.0 and 8 are the same.
+// wholeNumber returns a JSON number without a fraction of zeros: in JSON 8.0 and 8
+// are the same.
 func wholeNumber(s string) string {
 	const most = 1 << 53
 	if v, err := strconv.ParseFloat(s, 64); err == nil && strings.ContainsAny(s, ".eE") && v == math.Trunc(v) && math.Abs(v) < most {
@@ -202,7 +202,7 @@ func readString(value []byte, to *string) error {
 	return json.Unmarshal(value, to)
 }
 
-// readFilled reads a string that must not be empty.
+// readFilled parses a string that must not be empty.
 func readFilled(value []byte, to *string) error {
 	err := readString(value, to)
 	if err == nil && *to == "" {

@@ -8,9 +8,8 @@ import (
 	"github.com/bullpen-run/bullpen/internal/daemon/problem"
 )
 
-// waits are the requests that wait for something or follow it, so that they can be
-// answered when the daemon stops, and are not too many. That is cheaper than a
-// goroutine for each.
+// waits tracks the requests that wait or follow, in order to end them when the daemon
+// stops and to bound their number. This is cheaper than a goroutine for each.
 type waits struct {
 	mu    sync.Mutex
 	all   map[*waiting]struct{} // guarded by mu
@@ -20,8 +19,8 @@ type waits struct {
 // waiting is one request that waits.
 type waiting struct{ cancel context.CancelFunc }
 
-// startWaiting has cancel called when the daemon stops, until the waits end it. The
-// problem says that too many wait.
+// startWaiting registers cancel to be called when the daemon stops; call end when the
+// wait is over. It returns a problem if too many requests wait.
 func (a *API) startWaiting(cancel context.CancelFunc) (*waiting, *problem.Problem) {
 	if c := a.waits.begin(cancel, a.config.MaxWaiting); c != nil {
 		return c, nil
@@ -30,8 +29,8 @@ func (a *API) startWaiting(cancel context.CancelFunc) (*waiting, *problem.Proble
 	return nil, problem.New(problem.Rate, "As many requests as may ("+strconv.Itoa(a.config.MaxWaiting)+") wait for the end of jobs or follow them already: try again later, or without waiting.")
 }
 
-// begin has cancel called when the daemon stops, until end. It returns nil where
-// as many as may be wait already.
+// begin registers cancel to be called when the daemon stops, until end. It returns
+// nil if most requests already wait.
 func (w *waits) begin(cancel context.CancelFunc, most int) *waiting {
 	c := &waiting{cancel}
 	w.mu.Lock()
@@ -50,7 +49,7 @@ func (w *waits) begin(cancel context.CancelFunc, most int) *waiting {
 	return c
 }
 
-// end forgets c, and cancels it.
+// end removes c, and cancels it.
 func (w *waits) end(c *waiting) {
 	w.mu.Lock()
 	delete(w.all, c)
@@ -58,7 +57,7 @@ func (w *waits) end(c *waiting) {
 	c.cancel()
 }
 
-// endAll cancels all that wait, and all that will.
+// endAll cancels all waiting requests, and all later ones.
 func (w *waits) endAll() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

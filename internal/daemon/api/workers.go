@@ -12,22 +12,22 @@ type WorkersInfo struct {
 	Workers []WorkerInfo `json:"workers"`
 }
 
-// WorkerInfo is a worker as it is told.
+// WorkerInfo is a worker in the API's JSON.
 type WorkerInfo struct {
 	Pool  string `json:"pool"`
 	ID    string `json:"id"`
 	PID   int    `json:"pid,omitempty"`
 	State string `json:"state"`
-	// Tasks counts those that it has ended, InHand those that it has, of at most
-	// Window.
+	// Tasks is the number of tasks that the worker has ended, and InHand the number
+	// that it has now, of at most Window.
 	Tasks  int     `json:"tasks"`
 	InHand int     `json:"in_hand,omitempty"`
 	Window int     `json:"window,omitempty"`
 	Age    float64 `json:"age"`
 	Idle   float64 `json:"idle,omitempty"`
 	Memory int64   `json:"memory,omitempty"`
-	// Task is the id of what it has had in hand for longest, TaskName its kind and
-	// TaskAge for how long it has been the first.
+	// Task is the id of the task that the worker has had in hand longest, TaskName
+	// its name, and TaskAge for how long it has been the oldest.
 	Task      string  `json:"task,omitempty"`
 	TaskName  string  `json:"task_name,omitempty"`
 	TaskAge   float64 `json:"task_age,omitempty"`
@@ -42,7 +42,7 @@ func workerOf(pool string, w *Worker) WorkerInfo {
 	}
 }
 
-// poolOf takes the name of a pool; without one all are meant.
+// poolOf reads the name of a pool; empty means all pools.
 func poolOf(q query, f *faults) string {
 	name, there := q.look("pool")
 	if err := checkPool(name, there); err != nil {
@@ -51,7 +51,7 @@ func poolOf(q query, f *faults) string {
 	return name
 }
 
-// workers tells of the workers of a pool here, or of all pools.
+// workers returns the workers at this daemon, of one pool or of all.
 func (a *API) workers(w http.ResponseWriter, _ *http.Request, q query) *problem.Problem {
 	var f faults
 	pool := poolOf(q, &f)
@@ -66,7 +66,7 @@ func (a *API) workers(w http.ResponseWriter, _ *http.Request, q query) *problem.
 	for _, name := range names {
 		workers, err := a.backend.Workers(name)
 		if errors.Is(err, ErrNoPool) && pool == "" {
-			continue // a reload has just removed it
+			continue // removed by a reload meanwhile
 		}
 		if err != nil {
 			return problemOf(err)
@@ -78,7 +78,7 @@ func (a *API) workers(w http.ResponseWriter, _ *http.Request, q query) *problem.
 	return writeJSON(w, http.StatusOK, all)
 }
 
-// recycle replaces a worker once what it has in hand has ended.
+// recycle replaces a worker once its tasks in hand have ended.
 func (a *API) recycle(w http.ResponseWriter, r *http.Request, q query) *problem.Problem {
 	var f faults
 	pool, there := q.look("pool")

@@ -1,4 +1,4 @@
-// Package deploytest holds tests of the files in deploy and of docs/metrics.md: that
-// configurations load, that what they name is there, and that the list of metrics
-// is the one of the code.
+// Package deploytest tests the files in deploy and docs/metrics.md: configurations
+// must load, what they refer to must exist, and the list of metrics must match the
+// code.
 package deploytest

@@ -13,40 +13,41 @@ import (
 )
 
 const (
-	firstRoom   = 4 << 10 // what a body takes of the budget at first
-	mostRoom    = 1 << 20 // and at most at a time
-	streamRoom  = 4 << 20 // and altogether, where it is worked off as it comes
-	streamShare = 16      // one part of how many of all room that is at most
+	firstRoom   = 4 << 10 // a body's first share of the budget
+	mostRoom    = 1 << 20 // its largest increment
+	streamRoom  = 4 << 20 // and its maximum, if it is processed as it arrives
+	streamShare = 16      // that maximum is at most this fraction of the budget
 	leastRate   = 1 << 10 // bytes a second
 	tightRate   = 64 << 10
-	rollShare   = 10 // a deadline is set again when one part in so many of its time has gone by
+	rollShare   = 10 // a deadline is renewed once this fraction of its time has passed
 )
 
-// body reads a body within its bounds: size, room among all bodies, pauses and
-// rate. Handlers see an error where one is broken, and the guard answers.
+// body reads a request body within its bounds: size, share of the budget, pauses and
+// rate. If one is exceeded the handler gets an error, and the guard answers the
+// request.
 type body struct {
 	src       io.ReadCloser
 	owner     *exchange
-	announced int64 // the Content-Length, -1 where it is not known
-	most      int64 // the largest size
+	announced int64 // the Content-Length; -1 if not known
+	most      int64 // maximum size
 	streams   bool
 
-	ended atomic.Bool  // it was read to its end, or has failed
+	ended atomic.Bool  // it was read completely, or has failed
 	until atomic.Int64 // the deadline in force, in Unix nanoseconds; 0 for none
-	// stopped says that nothing more is to be read.
+	// stopped reports that reading must end.
 	stopped atomic.Bool
 
-	// These are the reader's own.
+	// Used only by the reader.
 	err    error
 	read   int64
-	asked  int64         // what was taken of the budget
-	span   time.Duration // the time spent on reading since the rate was looked at
-	inSpan int64         // what came in it
+	asked  int64         // bytes taken from the budget
+	span   time.Duration // time spent reading since the last check of the rate
+	inSpan int64         // bytes read in that time
 
 	hold hold
 }
 
-// Read reads on, for as long as the bounds are kept.
+// Read reads while the bounds are kept.
 func (b *body) Read(p []byte) (int, error) {
 	if b.err != nil {
 		return 0, b.err
@@ -60,7 +61,7 @@ func (b *body) Read(p []byte) (int, error) {
 	}
 	before := time.Now()
 	b.roll(before)
-	if b.stopped.Load() { // seen here, or the deadline of Interrupt is behind ours
+	if b.stopped.Load() { // check here too, because the deadline of Interrupt may be after ours
 		return 0, b.fail(errInterrupted)
 	}
 	n, err := b.src.Read(p)
@@ -71,7 +72,7 @@ func (b *body) Read(p []byte) (int, error) {
 		err = b.slow()
 	}
 	switch {
-	case b.read > b.most: // also where the end comes with the last byte
+	case b.read > b.most: // check even if the end arrives with the last byte
 		return 0, b.fail(b.large())
 	case errors.Is(err, io.EOF):
 		b.finish()
@@ -81,8 +82,8 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// room shortens p to what the budget has for it. It takes twice as much each
-// time, so that a small body asks once and a large one seldom.
+// room shortens p to what the budget allows. It doubles its request each time, so
+// that a small body asks once and a large one rarely.
 func (b *body) room(p []byte) ([]byte, error) {
 	budget := b.owner.guard.room
 	limit := b.most
@@ -104,13 +105,13 @@ func (b *body) room(p []byte) ([]byte, error) {
 		}
 	}
 	if left := b.asked - b.read; int64(len(p)) > left {
-		p = p[:max(left, 1)] // one, to be told of the end, or that there is more
+		p = p[:max(left, 1)] // at least one byte, to detect the end or too much data
 	}
 	return p, nil
 }
 
-// Grow takes room among all bodies for size bytes of the body of r, which its reader is
-// about to make room for in memory. When there is none in time, reading fails as well.
+// Grow takes size bytes of the budget for the body of r, for memory that its reader
+// is about to allocate. If the budget has no room in time, reading fails too.
 func Grow(r *http.Request, size int64) error {
 	b, ok := r.Body.(*body)
 	if !ok || size <= b.asked {
@@ -138,7 +139,7 @@ func (b *body) roll(now time.Time) {
 	http.NewResponseController(b.owner.ResponseWriter).SetReadDeadline(until) //nolint:errcheck // a server without deadlines has no slow clients
 }
 
-// pace looks at the rate. Only the time in which we wait for the client counts.
+// pace checks the rate. Only time spent waiting for the client counts.
 func (b *body) pace(n int, took time.Duration) error {
 	b.span += took
 	b.inSpan += int64(n)
@@ -157,7 +158,7 @@ func (b *body) pace(n int, took time.Duration) error {
 	return nil
 }
 
-// finish is called when all of the body is here.
+// finish is called when the whole body was read.
 func (b *body) finish() {
 	b.err = io.EOF
 	b.ended.Store(true)
@@ -165,13 +166,13 @@ func (b *body) finish() {
 	if spare := b.asked - b.read; spare > 0 {
 		g.room.give(&b.hold, spare, false)
 	}
-	// HTTP/1 takes the deadline back by itself.
+	// HTTP/1 removes the deadline itself.
 	if b.owner.request.ProtoMajor >= 2 && b.until.Load() != 0 {
 		http.NewResponseController(b.owner.ResponseWriter).SetReadDeadline(time.Time{}) //nolint:errcheck // as in roll
 	}
 }
 
-// fail ends the body, and tells the owner why.
+// fail ends the body, and records the reason for the exchange.
 func (b *body) fail(err error) error {
 	b.err = err
 	var p *problem.Problem
@@ -191,12 +192,12 @@ func (b *body) fail(err error) error {
 	return err
 }
 
-// slowError says that a client does not send.
+// slowError is the error of a client that sends too slowly.
 type slowError struct{}
 
 func (*slowError) Error() string { return "the body comes too slowly" }
 
-// Unwrap makes it a timeout for those who ask.
+// Unwrap makes it match os.ErrDeadlineExceeded.
 func (*slowError) Unwrap() error { return os.ErrDeadlineExceeded }
 
 func (b *body) slow() error { return &slowError{} }
@@ -207,9 +208,9 @@ func largeProblem(limit int64) *problem.Problem {
 	return problem.New(problem.TooLarge, fmt.Sprintf("the body is larger than %d bytes (http.max_body): send less, or hand over where it lies", limit))
 }
 
-// Release gives back the room that the body of r holds, before its handler
-// returns: for one that has handed the payload over and waits for something else.
-// The body must have been read to its end.
+// Release returns the body's share of the budget before the handler returns. It is
+// for a handler that has passed the payload on and waits for something else. The body
+// must have been read to its end.
 func Release(r *http.Request) {
 	if b, ok := r.Body.(*body); ok && b.ended.Load() {
 		b.owner.guard.room.give(&b.hold, 0, true)
@@ -218,8 +219,8 @@ func Release(r *http.Request) {
 
 var errInterrupted = errors.New("the body is read no more")
 
-// Interrupt makes reading the body of r fail from now on, a read that waits too. It
-// may be called from another goroutine than the reader's.
+// Interrupt makes reads of the body of r fail from now on, including one in progress.
+// It may be called from any goroutine.
 func Interrupt(w http.ResponseWriter, r *http.Request) {
 	if b, ok := r.Body.(*body); ok {
 		b.stopped.Store(true)

@@ -6,20 +6,20 @@ import (
 	"time"
 )
 
-// client is who a bucket belongs to: the name of a token, or an address.
+// client identifies the owner of a bucket: the name of a token, or an address.
 type client struct {
 	name string
 	addr netip.Addr
 }
 
-// bucket has what a client may still take.
+// bucket is the token bucket of a client.
 type bucket struct {
 	left float64
-	at   time.Time // when left was true
+	at   time.Time // when left was current
 }
 
-// buckets bounds how often each client does something. A table that is full
-// forgets somebody, so it stays bounded whoever comes.
+// buckets limits the rate of each client. When the table is full it drops an entry,
+// so that it stays bounded.
 type buckets struct {
 	rate, burst float64
 	most        int
@@ -32,7 +32,7 @@ func newBuckets(rate, burst float64, most int) *buckets {
 	return &buckets{rate: rate, burst: burst, most: most, table: map[client]bucket{}}
 }
 
-// take takes one; where nothing is left it tells how long until there is.
+// take takes one token; if none is left it returns how long until there is one.
 func (b *buckets) take(c client, now time.Time) (wait time.Duration, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -54,7 +54,7 @@ func (b *buckets) take(c client, now time.Time) (wait time.Duration, ok bool) {
 	return 0, true
 }
 
-// spent reports whether nothing is left, and for how long.
+// spent reports whether no token is left, and for how long.
 func (b *buckets) spent(c client, now time.Time) (wait time.Duration, yes bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -81,9 +81,8 @@ func (b *buckets) until(k bucket) time.Duration {
 	return time.Duration(seconds * float64(time.Second))
 }
 
-// forget makes room in the table. Of some entries, in no order, it drops those
-// that say nothing any more, or else the one that has most left. The caller holds
-// mu.
+// forget makes room in the table. Among some entries, in random order, it drops those
+// that are full again, or else the one with most tokens left. The caller holds mu.
 func (b *buckets) forget(now time.Time) {
 	const looks = 16
 	var most client

@@ -9,31 +9,31 @@ import (
 	"time"
 )
 
-// errNoRoom says that a body found no room among all bodies.
+// errNoRoom is the error of a body for which the budget had no room.
 var errNoRoom = errors.New("there is no room for the body now")
 
-// budget bounds the bytes of all bodies together. A body takes room bit by bit,
-// as it comes, so that who announces much and sends nothing holds nothing. The
-// price is that many bodies can each hold a part and wait for the rest: the oldest
-// goes first, and when nothing moves any more the youngest that holds something is
-// refused.
+// budget bounds the bytes of all bodies together. A body takes its share gradually,
+// as data arrives, so that a client that announces much and sends nothing takes
+// nothing. As a consequence, bodies can deadlock, each with a part and waiting for
+// the rest. So the oldest is served first, and when all wait, the youngest one that
+// holds a share is refused.
 type budget struct {
 	size     int64
 	patience time.Duration
 	litter   *litter
-	waits    atomic.Int32 // claims that wait, for those that want to know how tight it is
+	waits    atomic.Int32 // number of waiting claims, to see how scarce room is
 
 	mu      sync.Mutex
 	free    int64    // guarded by mu
-	idle    int64    // guarded by mu; what waiting holds have
+	idle    int64    // guarded by mu; bytes held by waiting bodies
 	born    uint64   // guarded by mu
 	waiting []*claim // guarded by mu, oldest hold first
 }
 
-// hold is what one body has of a budget. Its zero value has nothing.
+// hold is the share of one body in a budget. The zero value holds nothing.
 type hold struct {
 	bytes int64  // guarded by budget.mu
-	age   uint64 // guarded by budget.mu; 0 before it has ever had something
+	age   uint64 // guarded by budget.mu; 0 before the first share
 	done  bool   // guarded by budget.mu
 }
 
@@ -41,14 +41,14 @@ type hold struct {
 type claim struct {
 	hold  *hold
 	bytes int64
-	ended chan error // has room for one
+	ended chan error // capacity 1
 }
 
 func newBudget(size int64, patience time.Duration) *budget {
 	return &budget{size: size, patience: patience, litter: newLitter(size), free: size}
 }
 
-// take gives h more bytes, or an error when there are none in time.
+// take adds bytes to h, or returns an error if there is no room in time.
 func (b *budget) take(ctx context.Context, h *hold, bytes int64) error {
 	b.mu.Lock()
 	if h.done || h.bytes+bytes > b.size {
@@ -92,10 +92,10 @@ func (b *budget) take(ctx context.Context, h *hold, bytes int64) error {
 		b.end(i, errNoRoom)
 		b.settle()
 	}
-	return <-c.ended // at once: whoever takes a claim out of the list answers it
+	return <-c.ended // immediate: whoever removes a claim from the list answers it
 }
 
-// give gives back what h has; all says that h ends with it.
+// give returns bytes of h; all means that h is finished.
 func (b *budget) give(h *hold, bytes int64, all bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -113,8 +113,8 @@ func (b *budget) give(h *hold, bytes int64, all bool) {
 	}
 }
 
-// settle gives what is free to those that wait, oldest first, and refuses one when
-// all that hold something wait. The caller holds mu.
+// settle gives free bytes to waiting claims, oldest first. If all bodies that hold
+// bytes wait, it refuses one. The caller holds mu.
 func (b *budget) settle() {
 	for len(b.waiting) > 0 && b.waiting[0].bytes <= b.free {
 		c := b.waiting[0]
@@ -133,7 +133,7 @@ func (b *budget) settle() {
 	}
 }
 
-// end takes a claim out of the list and answers it. The caller holds mu.
+// end removes a claim from the list and answers it. The caller holds mu.
 func (b *budget) end(i int, err error) {
 	c := b.waiting[i]
 	b.waiting = slices.Delete(b.waiting, i, i+1)

@@ -6,13 +6,13 @@ import (
 	"sync/atomic"
 )
 
-// certificate is a pair of files, as it was when it was last right.
+// certificate is a pair of files, as last read without error.
 type certificate struct {
 	cert, key string
 	pair      atomic.Pointer[tls.Certificate]
 }
 
-// load reads the files again. On an error the pair stays as it was.
+// load reads the files again. On an error the pair is unchanged.
 func (c *certificate) load() error {
 	pair, err := tls.LoadX509KeyPair(c.cert, c.key)
 	if err != nil {
@@ -26,7 +26,7 @@ func (c *certificate) load() error {
 	return nil
 }
 
-// config is how TLS is spoken.
+// config returns the TLS configuration.
 func (c *certificate) config() *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS12,

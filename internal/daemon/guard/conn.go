@@ -9,34 +9,34 @@ import (
 	"time"
 )
 
-// conn is one connection. It bounds how long its client may leave an answer
-// unread: each part of a write has a deadline of its own, so that a slow reader
-// gets all and one that does not read is cut off.
+// conn is one connection. It bounds how long its client may leave an answer unread.
+// Each part of a write has its own deadline, so that a slow reader gets the whole
+// answer and one that does not read is disconnected.
 type conn struct {
 	net.Conn
 	from *listener
 	once sync.Once
 
-	// waits is since when no request has been here, in nanoseconds after the
-	// listener began; atWork while there is one.
+	// waits is the time, in nanoseconds after the listener began, since when the
+	// connection has waited for a request; atWork during a request.
 	waits atomic.Int64
-	// spare says that it has a spare place; written with from.mu held.
+	// spare reports that the connection has a spare place; written with from.mu held.
 	spare atomic.Bool
 
 	until atomic.Int64 // the write deadline in force, in Unix nanoseconds
-	own   atomic.Bool  // a handler or the server has set a deadline of its own
+	own   atomic.Bool  // a handler or the server has set its own deadline
 }
 
 const atWork = -1
 
-// sendBuffer is what the kernel keeps of an answer for a client. It says that there
-// is room again when a third is free, so that a large buffer makes a slow reader
-// look like one that does not read; and of 4096 such clients each could hold the
-// 4 MiB to which it grows by itself.
+// sendBuffer is the kernel's send buffer for a client, in bytes. The kernel reports
+// room only when a third is free, so with a large buffer a slow reader looks like one
+// that does not read. By default the buffer of each of 4096 such clients could also
+// grow to 4 MiB.
 const sendBuffer = 256 << 10
 
-// writePart is what must pass within one deadline: with the 30 s of
-// Times.Answer this asks for 1 KiB/s.
+// writePart is how many bytes must be sent within one deadline: with the 30 s of
+// Times.Answer this requires about 1 KiB/s.
 const writePart = 32 << 10
 
 // Write writes p in parts.
@@ -65,8 +65,8 @@ func (c *conn) roll() {
 	c.Conn.SetWriteDeadline(until) //nolint:errcheck // the write says it if the connection is gone
 }
 
-// SetWriteDeadline puts t in the place of the deadlines that roll. The zero time
-// takes it back: there is no write without a deadline.
+// SetWriteDeadline replaces the rolling deadlines by t. The zero time restores them:
+// every write has a deadline.
 func (c *conn) SetWriteDeadline(t time.Time) error {
 	if t.IsZero() {
 		if c.own.CompareAndSwap(true, false) {
@@ -91,13 +91,13 @@ func (c *conn) CloseWrite() error {
 	return errors.ErrUnsupported
 }
 
-// Close gives the place back.
+// Close closes the connection and frees its place.
 func (c *conn) Close() error {
 	c.once.Do(func() { c.from.leave(c) })
 	return c.Conn.Close()
 }
 
-// onState notes whether a connection waits for a request or has one.
+// onState records whether a connection waits for a request or has one.
 func onState(nc net.Conn, s http.ConnState) {
 	c := connOf(nc)
 	if c == nil {
@@ -108,6 +108,6 @@ func onState(nc net.Conn, s http.ConnState) {
 		c.waits.Store(atWork)
 	case http.StateIdle:
 		c.waits.Store(c.from.now())
-	case http.StateNew, http.StateClosed: // it waits from the start, and leaves by Close
+	case http.StateNew, http.StateClosed: // it waits from the start, and Close frees its place
 	}
 }

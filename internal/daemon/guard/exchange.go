@@ -17,25 +17,25 @@ type exchange struct {
 	http.ResponseWriter
 	guard   *Guard
 	request *http.Request // as the server gave it
-	start   time.Time     // zero where nobody logs or observes
-	route   string        // as it was registered; empty for none
+	start   time.Time     // zero if nothing logs or observes
+	route   string        // the registered pattern; empty for none
 	role    Role
-	caller  string // the name of its token
+	caller  string // name of the caller's token
 	token   *token // nil for none
 
-	status  int  // 0 before there is one
-	swallow bool // the guard has answered: what the handler writes goes nowhere
+	status  int  // 0 before the answer begins
+	swallow bool // the guard has answered: discard the handler's output
 
-	// broken is why the body was not read to its end, nil for nothing.
+	// broken is why the body was not read completely; nil for no error.
 	broken atomic.Pointer[problem.Problem]
-	body   body // src is nil for a request without one
+	body   body // src is nil if the request has none
 }
 
-// Unwrap lets http.ResponseController find what is beneath.
+// Unwrap gives http.ResponseController access to the underlying writer.
 func (x *exchange) Unwrap() http.ResponseWriter { return x.ResponseWriter }
 
-// WriteHeader begins the answer. Where a bound on the body was broken, and the
-// handler answers with an error, it cannot know better than the guard why.
+// WriteHeader begins the answer. If a limit on the body was exceeded and the handler
+// answers with an error, the guard's more precise answer replaces it.
 func (x *exchange) WriteHeader(status int) {
 	if status >= 100 && status < 200 && status != http.StatusSwitchingProtocols {
 		x.ResponseWriter.WriteHeader(status)
@@ -55,15 +55,14 @@ func (x *exchange) WriteHeader(status int) {
 		return
 	}
 	x.status = status
-	if !x.body.streams { // which are read on while their answer is written
+	if !x.body.streams { // streams are read while their answer is written
 		x.limitDrain()
 	}
 	x.ResponseWriter.WriteHeader(status)
 }
 
-// limitDrain bounds how long the server waits for the rest of a body that nobody
-// has read, which it does before it sends the answer. A handler that reads on sets
-// its deadlines anew.
+// limitDrain bounds how long the server waits for the rest of an unread body, which
+// it does before it sends the answer. A handler that reads on sets new deadlines.
 func (x *exchange) limitDrain() {
 	if x.body.src == nil || x.body.ended.Load() || x.request.ProtoMajor >= 2 {
 		return
@@ -83,7 +82,8 @@ func (x *exchange) Write(p []byte) (int, error) {
 	if x.request.ProtoMajor < 2 {
 		return x.ResponseWriter.Write(p)
 	}
-	// A slow reader of much is no reader that does not read: each part has its time.
+	// Each part has its own deadline, so that a slow reader of a large answer is not
+	// disconnected.
 	written := 0
 	for {
 		part := p[written:min(written+streamPart, len(p))]
@@ -95,8 +95,7 @@ func (x *exchange) Write(p []byte) (int, error) {
 	}
 }
 
-// streamPart is how many bytes of an answer over HTTP/2 have a deadline of their
-// own.
+// streamPart is how many bytes of an answer over HTTP/2 each deadline covers.
 const streamPart = 64 << 10
 
 func (x *exchange) writePart(p []byte) (int, error) {
@@ -118,7 +117,7 @@ func (x *exchange) WriteString(s string) (int, error) {
 	return io.WriteString(x.ResponseWriter, s)
 }
 
-// FlushError sends what was written.
+// FlushError sends buffered data.
 func (x *exchange) FlushError() error {
 	if x.status == 0 {
 		x.WriteHeader(http.StatusOK)
@@ -127,13 +126,13 @@ func (x *exchange) FlushError() error {
 	return http.NewResponseController(x.ResponseWriter).Flush()
 }
 
-// Flush is FlushError for those who ask for http.Flusher.
+// Flush is FlushError, for http.Flusher.
 func (x *exchange) Flush() {
 	x.FlushError() //nolint:errcheck // the next Write fails too
 }
 
-// bound bounds one write to a stream of HTTP/2, whose client can read the
-// connection and yet not the stream. HTTP/1 is bounded by its connection.
+// bound bounds one write to an HTTP/2 stream, whose client may read the connection
+// and not the stream. HTTP/1 is bounded by its connection.
 func (x *exchange) bound() (unbound func()) {
 	if x.request.ProtoMajor < 2 {
 		return nothing
@@ -148,7 +147,7 @@ func nothing() {}
 // refuse answers with p.
 func (x *exchange) refuse(p *problem.Problem) { p.Write(x) }
 
-// end is called, deferred, when the handler has returned or panicked.
+// end is deferred, to run when the handler has returned or panicked.
 func (x *exchange) end() {
 	fault := recover()
 	g := x.guard
@@ -163,24 +162,23 @@ func (x *exchange) end() {
 			slog.String("method", x.request.Method), slog.String("path", shortPath(x.request)),
 			slog.Any("panic", fault), slog.String("stack", string(debug.Stack())))
 		if x.status != 0 {
-			panic(http.ErrAbortHandler) // a half answer must not look like a whole one
+			panic(http.ErrAbortHandler) // an incomplete answer must not look complete
 		}
 		x.Header().Set("Connection", "close")
 		x.refuse(problem.New(problem.Internal, "the daemon has met a fault of its own, which its log describes: report it"))
 	}
 	if x.status == 0 {
-		x.WriteHeader(http.StatusOK) // as the server would, but with bounds
+		x.WriteHeader(http.StatusOK) // as the server would, but within limits
 	}
 	x.limitDrain()
 	if x.request.ProtoMajor >= 2 {
-		// What is still to be sent ends with the stream.
+		// The rest of the output ends with the stream.
 		http.NewResponseController(x.ResponseWriter).SetWriteDeadline(time.Now().Add(g.times.Answer)) //nolint:errcheck // as in bound
 	}
 	x.report()
 }
 
-// report logs the request, without its query and its headers: secrets can stand
-// there.
+// report logs the request, without its query and headers, which may contain secrets.
 func (x *exchange) report() {
 	if g := x.guard; g.observe != nil {
 		g.observe(x.route, x.status, time.Since(x.start))
@@ -204,11 +202,11 @@ func (x *exchange) report() {
 	x.guard.log.LogAttrs(x.request.Context(), level, "request", attrs...)
 }
 
-// probe reports whether a path is asked for again and again, while the daemon starts
-// and stops too.
+// probe reports whether a path is that of a probe, which is requested repeatedly,
+// also while the daemon starts and stops.
 func probe(path string) bool { return path == "/livez" || path == "/readyz" }
 
-// shortPath is the path of r, cut where it is too long for a log.
+// shortPath returns the path of r, shortened for the log if necessary.
 func shortPath(r *http.Request) string {
 	const most = 200
 	if p := r.URL.Path; len(p) > most {
@@ -217,8 +215,8 @@ func shortPath(r *http.Request) string {
 	return r.URL.Path
 }
 
-// Status is the status that w was answered with, 200 where nothing was said. w is
-// what a handler behind the guard was given.
+// Status returns the status that w was answered with, 200 if none was set. w is the
+// writer of a handler behind the guard.
 func Status(w http.ResponseWriter) int {
 	if x, ok := w.(*exchange); ok && x.status != 0 {
 		return x.status

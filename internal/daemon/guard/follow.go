@@ -6,10 +6,10 @@ import (
 	"sync"
 )
 
-// errTokenEnded is why what a caller follows ends.
+// errTokenEnded is the cause when a stream ends because its token was removed.
 var errTokenEnded = errors.New("the token has ended")
 
-// followers are the requests that last as long as their tokens.
+// followers are the requests that end when their token is removed.
 type followers struct {
 	mu  sync.Mutex
 	all map[*follower]struct{} // guarded by mu
@@ -22,8 +22,8 @@ type follower struct {
 	end   context.CancelCauseFunc
 }
 
-// follow returns a context that ends with ctx, with stop, and when there is no such
-// token any more or it lacks the role.
+// follow returns a context that ends with ctx, with stop, and when the token is
+// removed or loses the role.
 func (t *tokens) follow(ctx context.Context, of *token, need Role) (_ context.Context, stop func()) {
 	ctx, end := context.WithCancelCause(ctx)
 	f := &follower{token: of, need: need, end: end}
@@ -33,7 +33,7 @@ func (t *tokens) follow(ctx context.Context, of *token, need Role) (_ context.Co
 		t.followers.all = make(map[*follower]struct{})
 	}
 	t.followers.all[f] = struct{}{}
-	if !f.may(*t.all.Load()) { // it has ended since it was looked at
+	if !f.may(*t.all.Load()) { // it was removed since the request was admitted
 		end(errTokenEnded)
 	}
 	return ctx, func() {
@@ -47,14 +47,15 @@ func (t *tokens) follow(ctx context.Context, of *token, need Role) (_ context.Co
 // may reports whether one of the tokens is that of f and has the role.
 func (f *follower) may(tokens []*token) bool {
 	for _, t := range tokens {
-		if t.digest == f.token.digest { // both are of the file: nobody is told how long it takes
+		if t.digest == f.token.digest { // both come from the file, so timing reveals nothing to callers
 			return t.role >= f.need
 		}
 	}
 	return false
 }
 
-// use begins with other tokens, and ends what is followed with those that have ended.
+// use replaces the tokens, and ends requests whose token is gone or has lost the
+// role.
 func (t *tokens) use(all []*token) {
 	t.followers.mu.Lock()
 	defer t.followers.mu.Unlock()

@@ -12,44 +12,43 @@ import (
 	"github.com/bullpen-run/bullpen/internal/daemon/settings"
 )
 
-// Config says what a Guard lets pass. Of HTTP and Probes, zero values have the
-// defaults of package settings.
+// Config configures a Guard. Zero values in HTTP and Probes have the defaults of
+// package settings.
 type Config struct {
 	HTTP   settings.HTTP
 	Probes settings.Probes
 	Times  Times
-	// Logger is told of every request at debug level, and of faults at warn; nil
-	// logs nothing.
+	// Logger logs every request at debug level, and faults at warn; nil logs nothing.
 	Logger *slog.Logger
-	// Observe is told of every request that was answered: by which route, empty for
-	// none, with which status, and how long it took. It must not block. Nil is told
-	// nothing.
+	// Observe is called for every answered request with its route (empty for none),
+	// its status, and how long it took. It must not block. It may be nil.
 	Observe func(route string, status int, took time.Duration)
 }
 
-// Times are the bounds on waiting. Zero values have the defaults that are said.
+// Times are the time limits. Zero values have the defaults given here.
 type Times struct {
-	// Header is the longest that the headers of a request may take: 10 s.
+	// Header bounds the time for the headers of a request: 10 s.
 	Header time.Duration
 	// Idle is how long a connection may wait for its next request: 2 minutes.
 	Idle time.Duration
-	// Body is the longest pause within a body, and what its rate is measured over:
-	// 10 s. In each such span at least 1 KiB/s must arrive, 64 KiB/s while others
-	// wait for room.
+	// Body is the longest pause within a body, and the period over which its rate is
+	// measured: 10 s. In each period at least 1 KiB/s must arrive, 64 KiB/s while
+	// other bodies wait for room.
 	Body time.Duration
-	// Drain is how long is waited for the rest of a body that nobody reads: 2 s.
+	// Drain is how long the server waits for the rest of an unread body: 2 s.
 	Drain time.Duration
 	// Answer is the longest pause of a client that reads an answer: 30 s.
 	Answer time.Duration
-	// Room is the longest that a body waits for room among all bodies: 5 s.
+	// Room bounds how long a body waits for room in the budget: 5 s.
 	Room time.Duration
-	// Place is how long newcomers wait while every connection is at work, before
-	// they are refused: 5 s.
+	// Place is how long new connections wait, before they are refused, while every
+	// connection is at work: 5 s.
 	Place time.Duration
-	// Settle is how long a connection may wait for a request before a newcomer may
-	// take its place when all places are taken: 1 s.
+	// Settle is how long a connection may wait for a request before a new connection
+	// may take its place when all places are taken: 1 s.
 	Settle time.Duration
-	// Look is how often files of tokens and certificates are looked at: 1 s.
+	// Look is how often files of tokens and certificates are checked for changes: 1
+	// s.
 	Look time.Duration
 }
 
@@ -60,29 +59,28 @@ const (
 	defaultConnections = 4096
 	probeConnections   = 256
 	maxHeaderBytes     = 64 << 10
-	maxClients         = 8192 // in the tables of rates and of failed tries
-	failedTries        = 10   // a minute and address
+	maxClients         = 8192 // entries in the tables of rates and of failed attempts
+	failedTries        = 10   // per minute and address
 )
 
-// Guard keeps the edge. It is safe for concurrent use.
+// Guard protects the API. It is safe for concurrent use.
 type Guard struct {
 	http     settings.HTTP
 	probes   settings.Probes
 	times    Times
 	log      *slog.Logger
-	observe  func(route string, status int, took time.Duration) // nil for nobody
+	observe  func(route string, status int, took time.Duration) // may be nil
 	hosts    []host
-	tokens   *tokens      // nil where callers need none
+	tokens   *tokens      // nil if no tokens are required
 	cert     *certificate // nil without TLS
-	rates    *buckets     // nil without a bound
+	rates    *buckets     // nil for no limit
 	failures *buckets
 	room     *budget
 	streams  *shares
-	files    []*watched // handed to who watches them
+	files    []*watched // files to watch for changes
 }
 
-// New checks c and reads the tokens and the certificate. Its error has all that
-// is wrong.
+// New checks c and reads the tokens and the certificate. The error lists all faults.
 func New(c Config) (*Guard, error) {
 	g := &Guard{http: c.HTTP, probes: c.Probes, times: c.Times.withDefaults(), log: c.Logger, observe: c.Observe}
 	if g.log == nil {
@@ -124,14 +122,14 @@ func New(c Config) (*Guard, error) {
 	return g, nil
 }
 
-// open loads something from files. It has looked at them before, so that no later
-// change is missed.
+// open calls load for something read from files. It records the state of the files
+// first, so that no later change is missed.
 func (g *Guard) open(name string, load func() error, paths ...string) error {
 	g.files = append(g.files, newWatched(name, load, paths...))
 	return load()
 }
 
-// check finds what is wrong in settings, without looking at files.
+// check checks settings, without reading files.
 func check(h settings.HTTP) []error {
 	var faults []error
 	loopback, err := isLoopback(h.Listen)
@@ -161,15 +159,15 @@ func check(h settings.HTTP) []error {
 	return faults
 }
 
-// isLoopback reports whether nobody but this machine can reach an address to listen
-// on.
+// isLoopback reports whether an address to listen on can be reached from this machine
+// only.
 func isLoopback(listen string) (bool, error) {
 	name, _, err := net.SplitHostPort(listen)
 	if err != nil {
 		return false, fmt.Errorf("http.listen: %q is no host:port: %w", listen, err)
 	}
 	if strings.EqualFold(name, "localhost") {
-		return true, nil // what it stands for is looked at once it listens
+		return true, nil // the name is resolved and checked when listening
 	}
 	a, err := netip.ParseAddr(name)
 	return err == nil && a.Unmap().IsLoopback(), nil
@@ -188,7 +186,7 @@ func (t Times) withDefaults() Times {
 	return t
 }
 
-// setDefault puts a default where nothing is set.
+// setDefault sets a default if v is zero.
 func setDefault[T comparable](v *T, value T) {
 	var zero T
 	if *v == zero {

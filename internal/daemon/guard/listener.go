@@ -9,38 +9,36 @@ import (
 	"time"
 )
 
-// listener gives out a bounded number of places.
+// listener hands out a bounded number of places to connections.
 //
-// When all are taken, a newcomer gets the place of the connection that has waited
-// longest for a request, or for the rest of its headers: a client that opens many
-// connections and says nothing shuts nobody out. While every connection is at
-// work, newcomers wait for a moment, and are refused when that does not help;
-// left in the backlog of the kernel they would not know why nobody answers. Some more
-// places are for probes and administrators, see spare.go.
+// When all are taken, a new connection gets the place of the one that has waited
+// longest for a request, or for the rest of its headers. So a client that opens many
+// idle connections cannot keep others out. While every connection is at work, new
+// ones wait for a moment and are then refused; in the kernel's backlog they would get
+// no answer at all. Some more places are for probes and administrators, see spare.go.
 type listener struct {
 	net.Listener
 	most, spare             int
 	answer, settle, patient time.Duration
-	secure                  bool // refusals in plain text would not be understood
+	secure                  bool // TLS: a refusal in plain text would not be understood
 	began                   time.Time
 
 	mu   sync.Mutex
 	open map[*conn]struct{} // guarded by mu
-	full time.Time          // guarded by mu; since when every connection is at work
-	// spared is how many of open have a spare place, rising how many of these wait for
-	// a common one; guarded by mu.
+	full time.Time          // guarded by mu; since when every connection has been at work
+	// spared is how many of open have a spare place, and rising how many of these
+	// wait for a common one; guarded by mu.
 	spared, rising int
 
-	left      chan struct{} // has room for one; a place was given back
+	left      chan struct{} // capacity 1: signals that a place was freed
 	done      chan struct{} // closed by Close
 	closeOnce sync.Once
 	closeErr  error
 	watching  sync.WaitGroup
 }
 
-// Listen opens the address of the API, with TLS where there is a certificate. As
-// long as the listener is open, changed files of tokens and certificates are
-// read again.
+// Listen opens the address of the API, with TLS if there is a certificate. While the
+// listener is open, changed files of tokens and certificates are read again.
 func (g *Guard) Listen(ctx context.Context) (net.Listener, error) {
 	l, err := g.listen(ctx, g.http.Listen, g.http.MaxConnections, spareConnections)
 	if err != nil {
@@ -51,7 +49,7 @@ func (g *Guard) Listen(ctx context.Context) (net.Listener, error) {
 		return nil, fmt.Errorf("http.listen: %s stands for %s, which other machines can reach; that needs TLS and tokens: set http.tls and http.tokens, or listen on 127.0.0.1", g.http.Listen, l.Addr())
 	}
 	if len(g.files) > 0 {
-		// It ends with the listener, whose Close waits for it.
+		// Ends with the listener; Close waits for it.
 		l.watching.Go(func() { g.watch(g.files, l.done) })
 	}
 	if g.cert == nil {
@@ -83,7 +81,7 @@ func (g *Guard) listen(ctx context.Context, address string, most, spare int) (*l
 	}, nil
 }
 
-// now is the time since the listener began, in nanoseconds.
+// now returns the time since the listener began, in nanoseconds.
 func (l *listener) now() int64 { return int64(time.Since(l.began)) }
 
 // Accept returns the next connection that gets a place.
@@ -105,7 +103,7 @@ func (l *listener) Accept() (net.Conn, error) {
 	}
 }
 
-// place finds a place for c, or tells that there is none.
+// place finds a place for c, and reports whether it did.
 func (l *listener) place(c *conn) bool {
 	for {
 		oldest, wait, ok := l.enter(c)
@@ -130,8 +128,8 @@ func (l *listener) place(c *conn) bool {
 	}
 }
 
-// enter takes a place for c, if need be that of oldest. Else it tells how long to
-// wait before the next try, zero for no more.
+// enter takes a place for c, if necessary that of oldest. If there is none, wait is
+// the time until the next try; zero means to give up.
 func (l *listener) enter(c *conn) (oldest *conn, wait time.Duration, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -164,11 +162,11 @@ func (l *listener) enter(c *conn) (oldest *conn, wait time.Duration, ok bool) {
 	return nil, min(l.patient-time.Since(l.full), lookAgain), false
 }
 
-// lookAgain is how often is looked whether a connection has come to rest.
+// lookAgain is how often to check for a connection that has become idle.
 const lookAgain = 100 * time.Millisecond
 
-// oldest returns the connection of some that has waited longest for a request, and
-// since when; nil where all are at work. The caller holds mu.
+// oldest returns the connection, among those for which of is true, that has waited
+// longest for a request, and since when; nil if all are at work. The caller holds mu.
 func (l *listener) oldest(of func(*conn) bool) (oldest *conn, since int64) {
 	for o := range l.open {
 		if w := o.waits.Load(); w != atWork && (oldest == nil || w < since) && of(o) {
@@ -178,7 +176,7 @@ func (l *listener) oldest(of func(*conn) bool) (oldest *conn, since int64) {
 	return oldest, since
 }
 
-// leave gives the place of c back.
+// leave frees the place of c.
 func (l *listener) leave(c *conn) {
 	l.mu.Lock()
 	if _, there := l.open[c]; there {
@@ -195,7 +193,7 @@ func (l *listener) leave(c *conn) {
 	}
 }
 
-// refusal is sent to who gets no place.
+// refusal is sent to a connection that gets no place.
 const refusal = "HTTP/1.1 429 Too Many Requests\r\nContent-Type: application/problem+json\r\nRetry-After: 5\r\nConnection: close\r\nContent-Length: 227\r\n\r\n" + refusalBody
 
 const refusalBody = `{"type":"urn:bullpen:problem:rate","title":"There are too many requests","status":429,"cause":"rate","detail":"all connections (http.max_connections) are at work: try again later, or let clients use connections more than once"}`
@@ -208,7 +206,7 @@ func (l *listener) refuse(c net.Conn) {
 	_ = c.Close()
 }
 
-// Close ends the listener, and waits for what it has started.
+// Close closes the listener, and waits for its goroutines.
 func (l *listener) Close() error {
 	l.closeOnce.Do(func() {
 		close(l.done)

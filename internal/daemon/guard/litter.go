@@ -5,9 +5,9 @@ import (
 	"sync/atomic"
 )
 
-// litter is the memory of large bodies that nobody uses any more. It is collected when
-// it is half of what all bodies may have (http.max_inflight): a heap is collected by
-// itself only when it has doubled, and then bodies would take twice their bound.
+// litter counts the memory of large bodies that is no longer used. When that reaches
+// half of http.max_inflight, it starts a garbage collection. By itself the collector
+// waits until the heap has doubled, and bodies would take twice their limit.
 type litter struct {
 	most       int64
 	bytes      atomic.Int64
@@ -16,18 +16,18 @@ type litter struct {
 
 const (
 	litterShare = 2
-	litterLeast = 1 << 20 // what is smaller does not count
+	litterLeast = 1 << 20 // smaller bodies do not count
 )
 
 func newLitter(room int64) *litter { return &litter{most: max(room/litterShare, 32<<20)} }
 
-// add says that so much memory of a body is no longer used.
+// add adds memory of a body that is no longer used.
 func (l *litter) add(bytes int64) {
 	if bytes < litterLeast || l.bytes.Add(bytes) < l.most || !l.collecting.CompareAndSwap(false, true) {
 		return
 	}
 	l.bytes.Store(0)
-	go func() { // ends with the collection, which waits for nobody
+	go func() { // ends with the collection; no goroutine waits for it
 		defer l.collecting.Store(false)
 		runtime.GC()
 	}()

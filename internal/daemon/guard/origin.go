@@ -9,13 +9,13 @@ import (
 	"strings"
 )
 
-// host is a name by which the API may be called.
+// host is a name under which the API may be called.
 type host struct {
 	name string // without brackets
 	port string // empty for any
 }
 
-// parseHosts reads http.hosts.
+// parseHosts parses http.hosts.
 func parseHosts(names []string) ([]host, error) {
 	hosts := make([]host, 0, len(names))
 	var faults []error
@@ -30,8 +30,8 @@ func parseHosts(names []string) ([]host, error) {
 	return hosts, errors.Join(faults...)
 }
 
-// splitHost cuts a Host header into name and port. It refuses what is neither a
-// name nor an address.
+// splitHost splits a Host header into name and port. It rejects anything that is
+// neither a name nor an address.
 func splitHost(s string) (host, bool) {
 	h := host{name: s}
 	if strings.HasPrefix(s, "[") {
@@ -69,7 +69,7 @@ func splitHost(s string) (host, bool) {
 	return h, true
 }
 
-// isPort reports whether s is digits, up to five.
+// isPort reports whether s is one to five digits.
 func isPort(s string) bool {
 	if s == "" || len(s) > 5 {
 		return false
@@ -82,7 +82,7 @@ func isPort(s string) bool {
 	return true
 }
 
-// isLocalName reports whether name means this machine, to every browser.
+// isLocalName reports whether every browser resolves name to this machine.
 func isLocalName(name string) bool {
 	if name == "127.0.0.1" || strings.EqualFold(name, "localhost") {
 		return true
@@ -91,12 +91,12 @@ func isLocalName(name string) bool {
 	return err == nil && a.Zone() == "" && a.IsLoopback()
 }
 
-// checkHost says what is wrong with the Host of a request, empty for nothing. A
-// page whose name was turned to a loopback address after it was loaded (DNS
-// rebinding) sends its own name here.
+// checkHost returns what is wrong with the Host of a request; empty if nothing is. In
+// a DNS rebinding attack, where a page's name is redirected to a loopback address
+// after loading, the Host is that page's name.
 func (g *Guard) checkHost(value string) string {
 	if g.tokens != nil && len(g.hosts) == 0 {
-		return "" // no page has the token, so any name will do
+		return "" // a page does not have the token, so any name is safe
 	}
 	h, ok := splitHost(value)
 	if ok && isLocalName(h.name) {
@@ -112,8 +112,8 @@ func (g *Guard) checkHost(value string) string {
 
 const crossOrigin = "a page of another origin may not use this API: call it from a program, or from a page that comes from the same address"
 
-// checkOrigin says what is wrong with what a browser tells of where a request
-// comes from, empty for nothing. Programs send none of these headers.
+// checkOrigin returns what is wrong with a browser's headers about the origin of a
+// request; empty if nothing is. Other programs do not send these headers.
 func (g *Guard) checkOrigin(r *http.Request) string {
 	origins := r.Header["Origin"]
 	for _, o := range origins {
@@ -124,9 +124,9 @@ func (g *Guard) checkOrigin(r *http.Request) string {
 	sites := r.Header["Sec-Fetch-Site"]
 	for _, s := range sites {
 		switch s {
-		case "same-origin", "none": // none: a person has typed the address
+		case "same-origin", "none": // none: the user entered the address
 		default:
-			// Ports of one host are "same-site", and may belong to anybody.
+			// Other ports of the same host are "same-site", and may belong to anyone.
 			if !isPageVisit(r) {
 				return crossOrigin
 			}
@@ -135,24 +135,24 @@ func (g *Guard) checkOrigin(r *http.Request) string {
 	return ""
 }
 
-// isPageVisit reports whether a person follows a link to a page, in a window of its
-// own: the page that has the link learns nothing of the answer.
+// isPageVisit reports whether the user follows a link that opens a page: the page
+// with the link cannot read the answer.
 func isPageVisit(r *http.Request) bool {
 	return (r.Method == http.MethodGet || r.Method == http.MethodHead) &&
 		r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document"
 }
 
-// sameOrigin reports whether origin is where r was sent to.
+// sameOrigin reports whether origin is the origin of the URL of r.
 func (g *Guard) sameOrigin(origin string, r *http.Request) bool {
 	scheme, rest, ok := strings.Cut(origin, "://")
 	if !ok {
-		return false // "null", too
+		return false // also "null"
 	}
 	secure := r.TLS != nil
 	switch {
 	case strings.EqualFold(scheme, "https"):
-		// What ends TLS before us hides the scheme; tokens are no ambient right, so
-		// nothing hangs on it there.
+		// A TLS proxy hides the scheme. That is harmless with tokens, which browsers
+		// do not add by themselves.
 		if !secure && g.tokens == nil {
 			return false
 		}
@@ -180,8 +180,8 @@ func portOf(port string, secure bool) string {
 	}
 }
 
-// clientAddress is what a client is known by: its address, or its network where
-// one client has many addresses.
+// clientAddress returns the address that identifies a client, or its network if one
+// client has many addresses.
 func clientAddress(remote string) netip.Addr {
 	ap, err := netip.ParseAddrPort(remote)
 	if err != nil {

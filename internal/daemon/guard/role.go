@@ -2,17 +2,17 @@ package guard
 
 import "context"
 
-// Role says what a caller may do. Each role includes those before it.
+// Role is what a caller may do. Each role includes those before it.
 type Role uint8
 
 const (
-	// None is for what anybody may ask: whether the daemon lives.
+	// None allows what needs no token: whether the daemon is alive.
 	None Role = iota
-	// Read may look at everything but change nothing.
+	// Read allows reading everything but no changes.
 	Read
-	// Submit may hand in, cancel and retry jobs.
+	// Submit allows enqueuing, canceling and retrying jobs.
 	Submit
-	// Admin may change pools and remove what is kept.
+	// Admin allows changing pools and deleting what is kept.
 	Admin
 )
 
@@ -32,12 +32,12 @@ func (r Role) String() string {
 
 type roleKey struct{}
 
-// WithRole returns a context that says which role its caller has.
+// WithRole returns a context with the role of its caller.
 func WithRole(ctx context.Context, r Role) context.Context {
 	return context.WithValue(ctx, roleKey{}, r)
 }
 
-// RoleOf tells which role the caller of a request has, None where nothing says so.
+// RoleOf returns the role of the caller of a request; None if the context has none.
 func RoleOf(ctx context.Context) Role {
 	r, _ := ctx.Value(roleKey{}).(Role)
 	return r

@@ -2,20 +2,20 @@ package guard
 
 import "net/http"
 
-// Route is one method and pattern of an API, and what it asks of its caller.
+// Route is one method and pattern of an API, and its requirements.
 type Route struct {
 	Method string
-	// Pattern is the path as http.ServeMux reads it, without the method.
+	// Pattern is a path pattern of http.ServeMux, without the method.
 	Pattern string
-	// Role is the least that the caller must have.
+	// Role is the least role that the caller needs.
 	Role Role
-	// Streams says that the handler works its body off while it comes: such a body
-	// has no largest size, and of the room for all bodies it holds a part only.
+	// Streams marks a handler that processes its body as it arrives. Such a body has
+	// no maximum size, and holds only a part of the budget.
 	Streams bool
-	// Follows says that the handler tells of what happens until the context of the
-	// request ends, and that an end of it is as good as the caller's going: it ends
-	// when the token of the caller does, or has the role no more.
+	// Follows marks a handler that reports events until the context of the request
+	// ends, and for which that end is the same as a disconnect. The context also ends
+	// when the caller's token is removed or loses the role.
 	Follows bool
-	// Handler answers.
+	// Handler handles the request.
 	Handler http.Handler
 }

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Server returns a server for a handler that Wrap or WrapProbes made, to serve a
-// listener of Listen or ListenProbes. All its bounds are set.
+// Server returns a server for a handler from Wrap or WrapProbes, to serve a listener
+// from Listen or ListenProbes. All its limits are set.
 func (g *Guard) Server(h http.Handler) *http.Server {
 	return &http.Server{
 		Handler:           h,
@@ -18,11 +18,11 @@ func (g *Guard) Server(h http.Handler) *http.Server {
 		MaxHeaderBytes:    maxHeaderBytes,
 		ConnState:         onState,
 		ConnContext:       withConn,
-		// OPTIONS * goes through the guard like all else.
+		// OPTIONS * must go through the guard too.
 		DisableGeneralOptionsHandler: true,
 		ErrorLog:                     slog.NewLogLogger(serverLog{g.log.Handler()}, slog.LevelWarn),
-		// There is no WriteTimeout, nor ReadTimeout: a job may be waited for, and a
-		// large body take its time. Deadlines roll instead.
+		// WriteTimeout and ReadTimeout are not set, because waiting for a job or
+		// sending a large body may take long. Rolling deadlines replace them.
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams:          128,
 			MaxReceiveBufferPerConnection: 256 << 10,
@@ -34,11 +34,11 @@ func (g *Guard) Server(h http.Handler) *http.Server {
 	}
 }
 
-// serverLog takes what a server says of itself. What strangers can bring about as
-// often as they like is for debugging only.
+// serverLog receives the log of http.Server. Messages that any client can cause at
+// will are logged at debug level only.
 type serverLog struct{ slog.Handler }
 
-// Handle passes on a record, at the level that it is worth.
+// Handle passes on a record, at the appropriate level.
 func (l serverLog) Handle(ctx context.Context, r slog.Record) error {
 	for _, noise := range []string{"TLS handshake error", "http2: ", "Unsolicited response"} {
 		if strings.Contains(r.Message, noise) {

@@ -11,14 +11,15 @@ import (
 	"github.com/bullpen-run/bullpen/internal/daemon/problem"
 )
 
-// spareConnections are the places beside http.max_connections. A connection that gets
-// one serves probes and administrators only, until it finds a common place.
+// spareConnections is the number of places beyond http.max_connections. A connection
+// with a spare place serves only probes and administrators, until it gets a common
+// place.
 const spareConnections = 32
 
-// connKey is where the context of a request has its *conn.
+// connKey is the context key of a request's *conn.
 type connKey struct{}
 
-// connOf finds our connection below what the server was given.
+// connOf returns our connection beneath the server's.
 func connOf(nc net.Conn) *conn {
 	if t, ok := nc.(*tls.Conn); ok {
 		nc = t.NetConn()
@@ -31,7 +32,7 @@ func withConn(ctx context.Context, nc net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, connOf(nc))
 }
 
-// mayPass finds a common place for a request that is not for a spare one, and reports
+// mayPass gets a common place for a request that may not use a spare one, and reports
 // whether the request may be served.
 func (x *exchange) mayPass(ctx context.Context, r *Route) bool {
 	c, _ := ctx.Value(connKey{}).(*conn)
@@ -44,7 +45,7 @@ func (x *exchange) mayPass(ctx context.Context, r *Route) bool {
 	return c.from.promote(ctx, c)
 }
 
-// monitored reports whether a path is asked for by what watches the daemon.
+// monitored reports whether a path is requested by monitoring.
 func monitored(path string) bool { return probe(path) || path == "/metrics" }
 
 func noPlace(w http.ResponseWriter) *problem.Problem {
@@ -54,7 +55,7 @@ func noPlace(w http.ResponseWriter) *problem.Problem {
 	return p
 }
 
-// promote gives c a common place in the stead of its spare one, and waits for that.
+// promote moves c from a spare place to a common one, waiting for one if necessary.
 func (l *listener) promote(ctx context.Context, c *conn) bool {
 	l.mu.Lock()
 	crowded := l.rising >= max(l.spare/2, 1)
@@ -62,7 +63,7 @@ func (l *listener) promote(ctx context.Context, c *conn) bool {
 		l.rising++
 	}
 	l.mu.Unlock()
-	if crowded { // the others are for probes
+	if crowded { // the remaining ones are for probes
 		return false
 	}
 	defer func() {
@@ -86,7 +87,7 @@ func (l *listener) promote(ctx context.Context, c *conn) bool {
 	return true
 }
 
-// rise gives c a common place if there is one.
+// rise moves c to a common place if there is one.
 func (l *listener) rise(c *conn) bool {
 	l.mu.Lock()
 	var oldest *conn
@@ -109,7 +110,7 @@ func (l *listener) rise(c *conn) bool {
 	return true
 }
 
-// shares count the event streams that are open, in all and by client.
+// shares counts the open event streams, in total and per client.
 type shares struct {
 	most, each int
 
@@ -122,7 +123,7 @@ func newShares(most, each int) *shares {
 	return &shares{most: most, each: each, of: make(map[client]int)}
 }
 
-// enter begins a stream; full names the bound that does not allow it.
+// enter begins a stream; full names the exceeded limit.
 func (s *shares) enter(who client) (full string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -23,29 +23,29 @@ const (
 	mostNameSize   = 64
 )
 
-// token is one line of the file. The token itself is not kept.
+// token is one line of the file. It does not hold the token itself.
 type token struct {
 	role   Role
 	name   string
 	digest [sha256.Size]byte
 }
 
-// tokens is a file of tokens, as it was when it was last right.
+// tokens is a file of tokens, as last read without error.
 type tokens struct {
 	path string
 	all  atomic.Pointer[[]*token]
-	gone bool // there were none when it was last looked at; owned by the caller of load
+	gone bool // the last load found no tokens; used only by the caller of load
 
 	followers followers
 }
 
-// errNoToken says that a file has no token in it.
+// errNoToken is the error of a file without tokens.
 var errNoToken = errors.New("there is no token in it, so nobody could call: add a line ROLE NAME TOKEN")
 
-// load reads the file again. With a faulty file the tokens stay as they were, so
-// that a slip of the pen shuts nobody out. With one that is gone or has none left
-// they end, which is how people take them back in a hurry: but only when it is
-// still so at a second look, because not all who write a file do it in one step.
+// load reads the file again. If the file has faults the tokens do not change, so that
+// a typo locks nobody out. If the file is gone or empty, the tokens are removed,
+// because that is a quick way to revoke them. This takes effect only at the second
+// check in a row, because some programs do not write a file in one step.
 func (t *tokens) load() error {
 	var all []*token
 	text, err := readTokens(t.path)
@@ -86,8 +86,8 @@ func readTokens(path string) ([]byte, error) {
 	if !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is no regular file", path)
 	}
-	// Its group may read it: that is how secrets are mounted for programs that are not
-	// root.
+	// Its group may read it: secrets are mounted like this for programs that do not
+	// run as root.
 	if runtime.GOOS != "windows" && info.Mode().Perm()&0o037 != 0 {
 		return nil, fmt.Errorf("%s may be read or written by others than its owner and group (mode %04o): run chmod 600 %s", path, info.Mode().Perm(), path)
 	}
@@ -101,7 +101,7 @@ func readTokens(path string) ([]byte, error) {
 	return text, nil
 }
 
-// CheckTokens reports all that is wrong with a file of tokens.
+// CheckTokens returns all faults of a file of tokens.
 func CheckTokens(path string) error {
 	text, err := readTokens(path)
 	if err == nil {
@@ -110,9 +110,9 @@ func CheckTokens(path string) error {
 	return err
 }
 
-// parseTokens reads lines of "ROLE NAME TOKEN" or "ROLE NAME sha256:HEX". Its
-// error has every fault with its line, and nothing of what stands there: a token
-// may stand in a wrong place.
+// parseTokens parses lines of "ROLE NAME TOKEN" or "ROLE NAME sha256:HEX". The error
+// has every fault with its line, but none of the text: a token may be in the wrong
+// place.
 func parseTokens(text []byte) ([]*token, error) {
 	text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))
 	var all []*token
@@ -200,7 +200,7 @@ func isTokenName(s string) bool {
 	return s != "" && len(s) <= mostNameSize
 }
 
-// isTokenText reports whether s is of the characters of RFC 6750.
+// isTokenText reports whether s has only the characters that RFC 6750 allows.
 func isTokenText(s string) bool {
 	for i := range len(s) {
 		switch c := s[i]; {
@@ -213,9 +213,9 @@ func isTokenText(s string) bool {
 	return true
 }
 
-// find returns the token that secret is, nil for none. It takes the same time
-// whichever it is: all are compared, and digests tell nothing of how much was
-// right.
+// find returns the token for secret; nil if there is none. It takes the same time in
+// all cases: it compares all tokens, and comparing digests does not reveal how much
+// of a secret was right.
 func (t *tokens) find(secret string) *token {
 	if len(secret) > mostTokenSize {
 		return nil

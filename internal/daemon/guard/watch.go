@@ -11,19 +11,18 @@ type watched struct {
 	name  string // for the log
 	paths []string
 	load  func() error
-	seen  []os.FileInfo // by path; nil where there was none
-	fault string        // of the last load, empty for none
+	seen  []os.FileInfo // by path; nil if there was no file
+	fault string        // error of the last load; empty for none
 }
 
-// newWatched notes how the files of something look that is about to be loaded.
+// newWatched records the state of the files of something that is about to be loaded.
 func newWatched(name string, load func() error, paths ...string) *watched {
 	w := &watched{name: name, load: load, paths: paths}
 	w.seen, _ = w.look()
 	return w
 }
 
-// look returns how the files are now, and whether that is another than what was
-// seen.
+// look returns the state of the files, and whether it has changed.
 func (w *watched) look() (now []os.FileInfo, changed bool) {
 	now = make([]os.FileInfo, len(w.paths))
 	for i, path := range w.paths {
@@ -47,8 +46,8 @@ func (w *watched) look() (now []os.FileInfo, changed bool) {
 	return now, changed
 }
 
-// check loads what has changed. What is faulty is tried again each time, because
-// two files are not written at the same moment, but told once.
+// check loads what has changed. It retries after an error each time, because two
+// files are not written at the same moment, but logs the error only once.
 func (w *watched) check(log *slog.Logger) {
 	now, changed := w.look()
 	if !changed && w.fault == "" {
@@ -66,7 +65,7 @@ func (w *watched) check(log *slog.Logger) {
 	log.Info("a file has changed and is in use now", "what", w.name)
 }
 
-// watch looks at files until done is closed. Requests never wait for a disk.
+// watch checks files until done is closed. So requests never wait for a disk.
 func (g *Guard) watch(all []*watched, done <-chan struct{}) {
 	tick := time.NewTicker(g.times.Look)
 	defer tick.Stop()

@@ -13,19 +13,19 @@ import (
 // edge is the guarded handler of one listener.
 type edge struct {
 	guard *Guard
-	open  bool // for probes: no tokens, no check of names, nothing but reading
+	open  bool // for probes: no tokens, no check of names, read-only
 	mux   *http.ServeMux
 }
 
-// Wrap returns a handler of routes that lets pass what g allows. fallback answers
-// what no route matches, to anybody who may read; it must serve nothing but
-// errors. Without one, that is answered with a problem.
+// Wrap returns a handler that serves routes within the limits of g. fallback handles
+// requests that match no route, from any caller that may read, and must return only
+// errors. If nil, such requests are answered with a problem.
 func (g *Guard) Wrap(routes []Route, fallback http.Handler) http.Handler {
 	return g.wrap(routes, fallback, false)
 }
 
-// WrapProbes returns a handler for the listener of probes: what routes read is
-// open to everybody who reaches it, and the rest is refused.
+// WrapProbes returns a handler for the listener of probes. Read-only routes are open
+// to all callers; other routes are refused.
 func (g *Guard) WrapProbes(routes []Route, fallback http.Handler) http.Handler {
 	return g.wrap(routes, fallback, true)
 }
@@ -46,7 +46,7 @@ func notFound(w http.ResponseWriter, _ *http.Request) {
 	problem.New(problem.NotFound, "there is nothing under this path and method: look at the documentation of the API").Write(w)
 }
 
-// ServeHTTP checks who asks, and for how much, before anything else looks at the
+// ServeHTTP checks the caller and its limits before any other code handles the
 // request.
 func (e *edge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	g := e.guard
@@ -70,7 +70,7 @@ func (e *edge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	e.mux.ServeHTTP(x, r)
 }
 
-// admit finds out the role of the caller, or why there is none.
+// admit determines the role of the caller, or why it has none.
 func (e *edge) admit(x *exchange, r *http.Request) *problem.Problem {
 	if e.open {
 		x.role, x.body.most = Read, 0
@@ -86,7 +86,7 @@ func (e *edge) admit(x *exchange, r *http.Request) *problem.Problem {
 	if says := g.checkOrigin(r); says != "" {
 		return problem.New(problem.Forbidden, says)
 	}
-	// A page of the same origin may be shown; nobody else gets to read the answer.
+	// A page of the same origin may be shown; other origins cannot read the answer.
 	if r.Header["Sec-Fetch-Site"] != nil || r.Header["Origin"] != nil {
 		h := x.Header()
 		h["Cross-Origin-Resource-Policy"] = []string{"same-origin"}
@@ -108,7 +108,7 @@ func (e *edge) admit(x *exchange, r *http.Request) *problem.Problem {
 	return nil
 }
 
-// client is who has sent the request: a token, else an address.
+// client returns the client of the request: its token, or else its address.
 func (x *exchange) client() client {
 	if x.caller != "" {
 		return client{name: x.caller}
@@ -116,7 +116,8 @@ func (x *exchange) client() client {
 	return client{addr: clientAddress(x.request.RemoteAddr)}
 }
 
-// identify finds the token of a caller. Who has none may see what needs no role.
+// identify finds the caller's token. A caller without one may call what needs no
+// role.
 func (g *Guard) identify(x *exchange, r *http.Request) *problem.Problem {
 	values := r.Header["Authorization"]
 	if len(values) == 0 {
@@ -128,9 +129,9 @@ func (g *Guard) identify(x *exchange, r *http.Request) *problem.Problem {
 	if scheme, secret, ok := strings.Cut(values[0], " "); ok && len(values) == 1 && strings.EqualFold(scheme, "Bearer") {
 		found = g.tokens.find(strings.TrimLeft(secret, " "))
 	}
-	// An address that has failed too often is shut for wrong tokens only: many can
-	// stand behind one, and one of them must not shut out the others. Who guesses
-	// right has a token of at least 16 characters, and no need to be told more slowly.
+	// After too many failures an address is locked for wrong tokens only: many
+	// clients can share one address, and one of them must not lock out the others.
+	// Guessing stays hopeless, because tokens have at least 16 characters.
 	if found != nil {
 		x.role, x.caller, x.token = found.role, found.name, found
 		return nil
@@ -149,12 +150,12 @@ func (g *Guard) identify(x *exchange, r *http.Request) *problem.Problem {
 	return problem.New(problem.Unauthorized, "the header Authorization has no token that is valid here: send \"Authorization: Bearer TOKEN\" with one of the file http.tokens")
 }
 
-// route returns the handler of a route, which asks for its role.
+// route returns the handler of a route, which checks the role.
 func (e *edge) route(r Route) http.Handler {
 	name := strings.TrimSpace(r.Method + " " + r.Pattern)
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		x, ok := w.(*exchange)
-		if !ok { // the mux hands on what it was given
+		if !ok { // the mux passes on the writer that it was given
 			problem.New(problem.Internal, "the request did not come through the guard").Write(w)
 			return
 		}
@@ -191,7 +192,7 @@ func (e *edge) route(r Route) http.Handler {
 	})
 }
 
-// lacking says which role is missing.
+// lacking returns the problem for a missing role.
 func lacking(x *exchange, need Role) *problem.Problem {
 	if x.caller == "" && x.guard.tokens != nil {
 		x.Header().Set("WWW-Authenticate", `Bearer realm="bullpen"`)

@@ -1,6 +1,6 @@
-// Package history keeps what pools looked like during the last hour, in memory: one
-// point for each ten seconds, in rings that never grow. It is pure: it is told the
-// time and what was read.
+// Package history keeps the state of pools during the last hour, in memory: one point
+// every ten seconds, in rings of fixed size. It does no I/O and has no clock: the
+// caller supplies time and readings.
 package history
 
 import (
@@ -12,14 +12,14 @@ import (
 	"github.com/bullpen-run/bullpen"
 )
 
-// All is the name under which all pools together are kept; no pool has it.
+// All is the name for all pools together; no pool has it.
 const All = ""
 
-// Config says how much is kept. Zero values have the defaults that are said.
+// Config configures a History. Zero values have the defaults given here.
 type Config struct {
 	// Step is the time between two points: 10 s.
 	Step time.Duration
-	// Span is how far back they reach: 1 h.
+	// Span is how far back the points reach: 1 h.
 	Span time.Duration
 }
 
@@ -53,22 +53,21 @@ func (c Config) check() error {
 	return errors.Join(errs...)
 }
 
-// Reading is what a pool looked like at one time.
+// Reading is the state of a pool at one time.
 type Reading struct {
-	// Known says that the store has told Waiting and Oldest.
+	// Known reports that the store has returned Waiting and Oldest.
 	Known   bool
 	Waiting int
-	// Oldest is how long ago the job that has been there longest was stored; 0 for
-	// none.
+	// Oldest is the age of the oldest job in the queue; 0 for none.
 	Oldest time.Duration
-	// Stuck says that the workers do not start and none runs. What waits for them is
-	// left out of the Oldest of [All], which would tell of nothing else.
+	// Stuck reports that the workers do not start and none runs. Such a pool is left
+	// out of the Oldest of [All], which it would dominate.
 	Stuck bool
-	// Running is how many tasks the workers have in hand.
+	// Running is the number of tasks that the workers have in hand.
 	Running int
-	// Ended and Failed count the tasks that have ended, and those of them that ended
-	// badly; Wait and Run how long they waited and ran. They only grow: one that is
-	// smaller than before is taken as counted anew from 0.
+	// Ended and Failed count the tasks that have ended and those that ended badly;
+	// Wait and Run are histograms of how long they waited and ran. They only grow: a
+	// smaller value than before means that counting restarted at 0.
 	Ended, Failed uint64
 	Wait, Run     bullpen.Histogram
 }
@@ -80,11 +79,11 @@ type History struct {
 
 	mu    sync.Mutex
 	pools map[string]*series // guarded by mu
-	// last and before are what was read for the last two points.
+	// last and before are the readings of the last two points.
 	last, before readings // guarded by mu
 }
 
-// readings is what was read at one time.
+// readings are the readings of all pools at one time.
 type readings struct {
 	at    time.Time
 	pools map[string]Reading
@@ -102,13 +101,13 @@ func New(c Config) (*History, error) {
 // Step returns the time between two points.
 func (h *History) Step() time.Duration { return h.config.Step }
 
-// Add notes what all pools looked like at a time, which makes a point: the last of
-// a step counts. Pools that have not been there for as long as is kept are forgotten.
+// Add records the states of all pools at a time as a point; within a step, the last
+// point counts. It forgets pools that were absent for the whole span.
 func (h *History) Add(at time.Time, pools map[string]Reading) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if !at.After(h.last.at) {
-		return // the clock was set back, or two asked at once
+		return // the clock was set back, or two callers added at once
 	}
 	step := h.stepOf(at)
 	now := readings{at, pools}
@@ -128,9 +127,9 @@ func (h *History) Add(at time.Time, pools map[string]Reading) {
 	h.before, h.last = h.last, now
 }
 
-// Now returns a point of each pool, and of [All], for what pools look like at a time,
-// without keeping it. Rates and durations are those since the last point, or the one
-// before where that is younger than half a step.
+// Now returns a point of each pool, and of [All], for their states at a time, without
+// keeping it. Rates and durations are those since the last point, or since the one
+// before if the last is younger than half a step.
 func (h *History) Now(at time.Time, pools map[string]Reading) map[string]Point {
 	h.mu.Lock()
 	since := h.last
@@ -143,22 +142,22 @@ func (h *History) Now(at time.Time, pools map[string]Reading) map[string]Point {
 
 // Series is a part of the history of a pool.
 type Series struct {
-	// From is the time of the first point; there is one each Step.
+	// From is the time of the first point; one follows each Step.
 	From time.Time
 	Step time.Duration
-	// Points are those of the span, the newest last. What is not known is NaN.
+	// Points are the points of the span, newest last. Unknown values are NaN.
 	Points []Point
 }
 
-// Series returns the points of a pool, or of [All], up to a time; a pool of which
-// nothing is kept has points without values.
+// Series returns the points of a pool, or of [All], up to a time. The points of an
+// unknown pool have no values.
 func (h *History) Series(pool string, span time.Duration, to time.Time) Series {
 	n := int(min(max(span, h.config.Step), h.config.Span) / h.config.Step)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	end := h.stepOf(to)
 	if h.stepOf(h.last.at) < end {
-		end-- // the point of this step is yet to come
+		end-- // this step has no point yet
 	}
 	first := end - int64(n) + 1
 	s := h.pools[pool]

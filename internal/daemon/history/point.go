@@ -7,30 +7,32 @@ import (
 	"github.com/bullpen-run/bullpen"
 )
 
-// Point is what a pool looked like during one step. What is not known is NaN.
+// Point is the state of a pool during one step. Unknown values are NaN.
 type Point struct {
-	// Waiting and Running are numbers of jobs, Oldest is in seconds.
+	// Waiting and Running are numbers of jobs; Oldest is in seconds.
 	Waiting, Oldest, Running float32
-	// Rate is how many tasks ended a second, Errors how many of them badly.
+	// Rate is the number of tasks that ended per second, and Errors of those that
+	// ended badly.
 	Rate, Errors float32
-	// How long tasks waited and ran that ended, in seconds.
+	// How long the ended tasks waited and ran, in seconds: median and 99th
+	// percentile.
 	WaitP50, WaitP99, RunP50, RunP99 float32
 }
 
-// NaN is what is not known.
+// NaN marks an unknown value.
 var nan = float32(math.NaN())
 
 // unknown is a point without values.
 var unknown = Point{nan, nan, nan, nan, nan, nan, nan, nan, nan}
 
-// growth is what a pool has counted between two times.
+// growth is what the counters of a pool have grown between two times.
 type growth struct {
 	Reading
 
 	ended, failed uint64
 }
 
-// points gives those for what was read at two times, by pool and for all.
+// points returns the points for two readings, by pool and for all.
 func points(since, now *readings) map[string]Point {
 	all := make(map[string]Point, len(now.pools)+1)
 	total := growth{Reading: Reading{Known: true}}
@@ -38,7 +40,7 @@ func points(since, now *readings) map[string]Point {
 	for name, r := range now.pools {
 		earlier, there := since.pools[name]
 		g := grown(&earlier, &r)
-		if !there && since.at.IsZero() { // the first reading: nothing is known of rates
+		if !there && since.at.IsZero() { // the first reading: rates are unknown
 			span = 0
 		}
 		all[name] = g.point(span)
@@ -48,7 +50,7 @@ func points(since, now *readings) map[string]Point {
 	return all
 }
 
-// grown gives what now has more than an earlier reading.
+// grown returns the growth from an earlier reading to now.
 func grown(earlier, now *Reading) growth {
 	g := growth{Reading: *now, ended: now.Ended, failed: now.Failed}
 	if now.Ended >= earlier.Ended && now.Failed >= earlier.Failed {
@@ -72,7 +74,7 @@ func minus(a, b *bullpen.Histogram) bullpen.Histogram {
 	return a.Minus(b)
 }
 
-// add adds what another pool has.
+// add adds the growth of another pool.
 func (g *growth) add(o *growth) {
 	g.Known = g.Known && o.Known
 	g.Waiting += o.Waiting
@@ -85,8 +87,8 @@ func (g *growth) add(o *growth) {
 	g.Wait, g.Run = g.Wait.Plus(&o.Wait), g.Run.Plus(&o.Run)
 }
 
-// point gives a point for what was counted in a span; in none nothing is known of
-// rates and durations.
+// point returns the point for the growth in a span. If the span is zero, rates and
+// durations are unknown.
 func (g *growth) point(span time.Duration) Point {
 	p := unknown
 	p.Running = float32(g.Running)
@@ -118,7 +120,7 @@ func newSeries(size int) *series {
 	return &series{points: make([]Point, size), newest: math.MinInt64 / 2}
 }
 
-// put keeps the point of a step. Steps that were left out have none.
+// put stores the point of a step. Skipped steps have none.
 func (s *series) put(step int64, p Point) {
 	for missing := max(s.newest+1, step-int64(len(s.points))); missing < step; missing++ {
 		s.points[s.place(missing)] = unknown
@@ -127,7 +129,7 @@ func (s *series) put(step int64, p Point) {
 	s.newest = step
 }
 
-// at gives the point of a step.
+// at returns the point of a step.
 func (s *series) at(step int64) Point {
 	if s == nil || step > s.newest || step <= s.newest-int64(len(s.points)) {
 		return unknown

@@ -1,4 +1,4 @@
-// Package live knows the tasks that run on this node: what they say of
-// themselves, as it happens, for those who watch; and which pool a task runs in,
-// for those that submit work from within it.
+// Package live tracks the tasks that run on this node: it passes their progress and
+// output to followers as they happen, and it knows which pool each task runs in, for
+// tasks that submit other work.
 package live

@@ -9,22 +9,22 @@ import (
 	"github.com/bullpen-run/bullpen"
 )
 
-// Place is where in the story of a task an event stands: which attempt, and how
-// many events of it came before. It is the id of a server-sent event.
+// Place is the position of an event of a task: the attempt, and the number of events
+// before it. It is the id of a server-sent event.
 type Place struct {
 	Attempt int
 	N       uint64
 }
 
-// String gives p as ParsePlace reads it: "attempt.n".
+// String formats p for ParsePlace: "attempt.n".
 func (p Place) String() string { return strconv.Itoa(p.Attempt) + "." + strconv.FormatUint(p.N, 10) }
 
-// After reports whether p stands behind o.
+// After reports whether p is after o.
 func (p Place) After(o Place) bool {
 	return p.Attempt > o.Attempt || p.Attempt == o.Attempt && p.N > o.N
 }
 
-// ParsePlace reads what String gives.
+// ParsePlace parses the output of String.
 func ParsePlace(text string) (Place, error) {
 	attempt, n, found := strings.Cut(text, ".")
 	a, err := strconv.ParseUint(attempt, 10, 31)
@@ -43,17 +43,17 @@ type Kind uint8
 
 // The kinds of events.
 const (
-	// Began: an attempt was handed to a worker.
+	// Began: an attempt was given to a worker.
 	Began Kind = iota + 1
-	// Progressed: the handler told how far it is.
+	// Progressed: the handler reported progress.
 	Progressed
 	// Logged: the handler logged or printed a line.
 	Logged
-	// Ended: the attempt has ended; the job may be tried again.
+	// Ended: the attempt has ended; the job may be retried.
 	Ended
 )
 
-// Event is one thing that a task which runs here said of itself.
+// Event is an event of a task that runs here.
 type Event struct {
 	Place    Place
 	Kind     Kind
@@ -64,15 +64,15 @@ type Event struct {
 }
 
 const (
-	// eventSize is what an event takes beside its texts, about.
+	// eventSize is the approximate size of an event without its texts, in bytes.
 	eventSize = 152
-	// longestText is the most that is kept of a line or note.
+	// longestText is the maximum length of a stored line or note, in bytes.
 	longestText = 16 << 10
 )
 
 func (e *Event) size() int { return eventSize + len(e.Note) + len(e.Line.Text) }
 
-// cut shortens s to longestText bytes, at the beginning of a character.
+// cut shortens s to longestText bytes, at a character boundary.
 func cut(s string) string {
 	if len(s) <= longestText {
 		return s

@@ -17,22 +17,22 @@ type executor struct {
 	ephemeral bool
 }
 
-// Wrap returns e with its tasks known to h as jobs of the queue of a pool. Tasks
-// without an id are passed on as they are.
+// Wrap returns e with its tasks tracked by h as jobs of a pool's queue. Tasks without
+// an id are passed on unchanged.
 func (h *Hub) Wrap(pool string, e bullpen.Executor) bullpen.Executor {
 	return &executor{Executor: e, hub: h, pool: pool}
 }
 
-// WrapEphemeral is Wrap for tasks that are no jobs: Where finds them, Follow does
-// not, and one with the id of a task that runs already is refused by ErrLive.
+// WrapEphemeral is Wrap for tasks that are not jobs. Where finds them, Follow does
+// not, and a task with the id of a running one is refused with ErrLive.
 func (h *Hub) WrapEphemeral(pool string, e bullpen.Executor) bullpen.Executor {
 	return &executor{Executor: e, hub: h, pool: pool, ephemeral: true}
 }
 
-// Room passes on what the executor inside says.
+// Room returns that of the inner executor.
 func (x *executor) Room() <-chan struct{} { return bullpen.Room(x.Executor) }
 
-// story begins the story of t. It becomes the observer of a job.
+// story begins the story of t. For a job, it becomes t's observer.
 func (x *executor) story(t *bullpen.Task) (*story, error) {
 	s := &story{hub: x.hub, key: key{t.ID, x.ephemeral}, pool: x.pool}
 	if !x.ephemeral {
@@ -45,7 +45,7 @@ func (x *executor) story(t *bullpen.Task) (*story, error) {
 	return s, x.hub.begin(s)
 }
 
-// Submit hands t over.
+// Submit submits t.
 func (x *executor) Submit(ctx context.Context, t bullpen.Task, done func(bullpen.Result, error)) error {
 	if t.ID == "" || done == nil {
 		return x.Executor.Submit(ctx, t, done)
@@ -62,13 +62,13 @@ func (x *executor) Submit(ctx context.Context, t bullpen.Task, done func(bullpen
 	return err
 }
 
-// finish takes the outcome and passes it on.
+// finish records the outcome and passes it on.
 func (s *story) finish(r bullpen.Result, err error) {
 	s.hub.end(s)
 	s.done(r, err)
 }
 
-// Execute hands t over and waits for its outcome.
+// Execute runs t and waits for its outcome.
 func (x *executor) Execute(ctx context.Context, t bullpen.Task) (bullpen.Result, error) {
 	if t.ID == "" {
 		return bullpen.Execute(ctx, x.Executor, t)

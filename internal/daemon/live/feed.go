@@ -2,23 +2,23 @@ package live
 
 import "sync/atomic"
 
-// feedRoom is how many events a feed holds for a reader that is late, beyond
-// those that had happened when it began.
+// feedRoom is how many events a feed buffers for a slow reader, beyond those that it
+// began with.
 const feedRoom = 256
 
-// Feed gives the events of one task as they happen. A reader that is slower than
-// its task loses events, never slows it.
+// Feed delivers the events of one task as they happen. A reader that is slower than
+// its task loses events, and never slows the task.
 type Feed struct {
-	// C gives the events; it is closed when the attempt has ended, and by Close.
+	// C delivers the events; it is closed when the attempt has ended, and by Close.
 	C <-chan Event
 
 	events  chan Event // C; written and closed with story.mu held
-	story   *story     // whose events it gets; nil where all have happened
+	story   *story     // source of the events; nil if no more will come
 	closed  bool       // guarded by story.mu
 	dropped atomic.Uint64
 }
 
-// newFeed returns a feed that begins with what has happened.
+// newFeed returns a feed that begins with past events.
 func newFeed(s *story, past []Event, room int) *Feed {
 	f := &Feed{events: make(chan Event, len(past)+room), story: s}
 	f.C = f.events
@@ -28,7 +28,7 @@ func newFeed(s *story, past []Event, room int) *Feed {
 	return f
 }
 
-// Close ends the feed. It may be called again.
+// Close ends the feed. It may be called more than once.
 func (f *Feed) Close() {
 	s := f.story
 	if s == nil {
@@ -54,7 +54,7 @@ func (f *Feed) end() {
 	close(f.events)
 }
 
-// tell gives f an event. story.mu is held.
+// tell sends f an event. story.mu is held.
 func (f *Feed) tell(e *Event) {
 	select {
 	case f.events <- *e:
@@ -63,5 +63,5 @@ func (f *Feed) tell(e *Event) {
 	}
 }
 
-// Dropped tells how many events this feed has missed.
+// Dropped returns how many events this feed has missed.
 func (f *Feed) Dropped() uint64 { return f.dropped.Load() }

@@ -11,16 +11,15 @@ import (
 	"time"
 )
 
-// Config says how much a Hub keeps. The zero value works.
+// Config configures a Hub. The zero value works.
 type Config struct {
-	// Bytes bounds what all tasks together have said of themselves; what is oldest
-	// goes first. Default 32 MiB.
+	// Bytes bounds the size of the events of all tasks together; the oldest are
+	// dropped first. Default 32 MiB.
 	Bytes int64
-	// TaskBytes and TaskEvents bound what is kept of one task. Default 256 KiB and
+	// TaskBytes and TaskEvents bound the events kept of one task. Default 256 KiB and
 	// 1000.
 	TaskBytes, TaskEvents int
-	// Keep is how long a task that has ended is kept for those who come late.
-	// Default 30 s.
+	// Keep is how long an ended task is kept for late followers. Default 30 s.
 	Keep time.Duration
 }
 
@@ -45,13 +44,13 @@ func (c Config) check() error {
 	return errors.Join(errs...)
 }
 
-// shards is how many parts the table of tasks has, each with a lock of its own.
+// shards is the number of parts of the table of tasks, each with its own lock.
 const shards = 32
 
 // attemptsKept is how many ended attempts of one task are kept.
 const attemptsKept = 4
 
-// Hub knows the tasks that run here, and for a while those that ran here. All
+// Hub tracks the tasks that run here, and for a while those that ran here. All
 // methods are safe for concurrent use.
 type Hub struct {
 	config Config
@@ -60,8 +59,8 @@ type Hub struct {
 	used   atomic.Int64 // bytes of events
 
 	mu   sync.Mutex
-	kept []*story    // stories that have ended, oldest first; guarded by mu
-	old  *time.Timer // forgets them; nil while there are none; guarded by mu
+	kept []*story    // ended stories, oldest first; guarded by mu
+	old  *time.Timer // expires kept stories; nil while there are none; guarded by mu
 }
 
 // shard is a part of the table.
@@ -71,17 +70,17 @@ type shard struct {
 	kept map[string][]*story // ended attempts of jobs, oldest first; guarded by mu
 }
 
-// key is by what a task that runs is known: jobs have ids of their own, and those
-// of ephemeral tasks are what callers say.
+// key identifies a running task. Ephemeral tasks are kept apart from jobs, because
+// callers choose their ids.
 type key struct {
 	id        string
 	ephemeral bool
 }
 
-// ErrLive says that a task with that id runs already.
+// ErrLive means that a task with that id is already running.
 var ErrLive = errors.New("a task with this id runs already")
 
-// New makes a Hub. All faults of c are reported at once.
+// New returns a Hub. The error lists all faults of c.
 func New(c Config) (*Hub, error) {
 	if err := c.check(); err != nil {
 		return nil, fmt.Errorf("live: %w", err)
@@ -97,8 +96,8 @@ func (h *Hub) shard(id string) *shard {
 	return &h.shards[maphash.String(h.seed, id)%shards]
 }
 
-// Where tells in which pool a task runs here: a job, or else an ephemeral task, of
-// that id, which is what its worker knows it by.
+// Where returns the pool in which a task with that id runs here: a job, or else an
+// ephemeral task. The id is the one that its worker knows.
 func (h *Hub) Where(id string) (pool string, ok bool) {
 	p := h.shard(id)
 	p.mu.Lock()
@@ -113,9 +112,9 @@ func (h *Hub) Where(id string) (pool string, ok bool) {
 	return s.pool, true
 }
 
-// Follow gives the events of a job that runs here or did so lately: first those
-// kept that lie behind after. It is nil for a job that is not known, and where
-// nothing is left to tell of one that has ended. The feed must be closed.
+// Follow returns a feed of a job that runs here or did so recently, which begins with
+// the kept events later than after. It returns nil if the job is unknown, or has
+// ended and has no events left. The feed must be closed.
 func (h *Hub) Follow(id string, after Place) *Feed {
 	p := h.shard(id)
 	p.mu.Lock()
@@ -133,9 +132,9 @@ func (h *Hub) Follow(id string, after Place) *Feed {
 	return s.follow(past, after)
 }
 
-// begin enters s among those that run. An ephemeral task is refused while another
-// task of its id runs. A job is not: its id is not what a caller says, and a new
-// attempt may begin before the end of one that was lost.
+// begin adds s to the running tasks. An ephemeral task is refused while another task
+// with its id runs. A job is not: callers do not choose its id, and a new attempt may
+// begin before a lost one has ended.
 func (h *Hub) begin(s *story) error {
 	p := h.shard(s.key.id)
 	p.mu.Lock()
@@ -147,7 +146,7 @@ func (h *Hub) begin(s *story) error {
 	return nil
 }
 
-// drop takes s out of those that run.
+// drop removes s from the running tasks.
 func (h *Hub) drop(s *story) {
 	p := h.shard(s.key.id)
 	p.mu.Lock()
@@ -157,8 +156,7 @@ func (h *Hub) drop(s *story) {
 	p.mu.Unlock()
 }
 
-// end moves s from those that run to those that are kept, if it has said
-// something.
+// end moves s from the running to the kept stories, if it has events.
 func (h *Hub) end(s *story) {
 	if s.key.ephemeral || !s.end() {
 		h.drop(s)
@@ -181,12 +179,12 @@ func (h *Hub) end(s *story) {
 	p.kept[s.key.id] = all
 	p.mu.Unlock()
 	if extra != nil {
-		extra.forget() // its entry in h.kept goes with its time
+		extra.forget() // its entry in h.kept expires later
 	}
 	h.keep(s)
 }
 
-// keep has s forgotten when its time is over.
+// keep schedules s to be forgotten.
 func (h *Hub) keep(s *story) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -197,7 +195,7 @@ func (h *Hub) keep(s *story) {
 	}
 }
 
-// expire forgets those whose time is over. It runs on a timer while some are kept.
+// expire forgets expired stories. It runs on a timer while there are kept ones.
 func (h *Hub) expire() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -231,7 +229,7 @@ func (h *Hub) forgetFirst() {
 	s.forget()
 }
 
-// use counts bytes of events, and makes room among those kept where all is used.
+// use counts bytes of events, and drops kept stories if the limit is exceeded.
 func (h *Hub) use(bytes int) {
 	if h.used.Add(int64(bytes)); bytes <= 0 || !h.over() {
 		return

@@ -7,28 +7,28 @@ import (
 	"github.com/bullpen-run/bullpen"
 )
 
-// story is what one attempt of a task has said of itself. It is the task's
-// observer, and passes on to the one that the task had.
+// story has the events of one attempt of a task. It is the task's observer, and
+// passes events on to the task's own one.
 type story struct {
 	hub     *Hub
 	key     key
 	pool    string
 	attempt int
 	began   time.Time
-	inner   bullpen.Observer            // nil for none
+	inner   bullpen.Observer            // the task's own observer; nil for none
 	done    func(bullpen.Result, error) // of the caller of Submit
-	until   time.Time                   // to be forgotten then; guarded by hub.mu
+	until   time.Time                   // when to forget the story; guarded by hub.mu
 
 	mu     sync.Mutex
 	ended  bool    // guarded by mu
-	n      uint64  // events until now, that of the beginning not counted; guarded by mu
-	first  int     // of events, those before are gone; guarded by mu
+	n      uint64  // events so far, without Began; guarded by mu
+	first  int     // index of the first of events that is not dropped; guarded by mu
 	events []Event // guarded by mu
-	bytes  int     // of events; guarded by mu
+	bytes  int     // size of events; guarded by mu
 	feeds  []*Feed // guarded by mu
 }
 
-// Progress notes how far the task is.
+// Progress records progress.
 func (s *story) Progress(fraction float64, note string) {
 	s.add(Event{Kind: Progressed, Time: time.Now(), Fraction: fraction, Note: cut(note)})
 	if s.inner != nil {
@@ -36,7 +36,7 @@ func (s *story) Progress(fraction float64, note string) {
 	}
 }
 
-// Log notes a line.
+// Log records a line.
 func (s *story) Log(line bullpen.LogLine) {
 	e := Event{Kind: Logged, Time: line.Time, Line: line}
 	e.Line.Text = cut(line.Text)
@@ -46,7 +46,7 @@ func (s *story) Log(line bullpen.LogLine) {
 	}
 }
 
-// add notes an event and tells it to those who follow.
+// add records an event and sends it to followers.
 func (s *story) add(e Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -56,7 +56,7 @@ func (s *story) add(e Event) {
 	s.append(&e)
 }
 
-// append is add for who holds s.mu.
+// append is add with s.mu held.
 func (s *story) append(e *Event) {
 	s.n++
 	e.Place = Place{Attempt: s.attempt, N: s.n}
@@ -67,7 +67,7 @@ func (s *story) append(e *Event) {
 	for len(s.events)-s.first > 1 && (s.bytes > s.hub.config.TaskBytes || len(s.events)-s.first > s.hub.config.TaskEvents || s.hub.over()) {
 		s.dropFirst()
 	}
-	if s.first > len(s.events)/2 { // each event is moved once for each that is added, on the average
+	if s.first > len(s.events)/2 { // amortized, each event is moved once
 		rest := copy(s.events, s.events[s.first:])
 		clear(s.events[rest:])
 		s.events, s.first = s.events[:rest], 0
@@ -77,7 +77,7 @@ func (s *story) append(e *Event) {
 	}
 }
 
-// dropFirst forgets the oldest event. s.mu is held.
+// dropFirst drops the oldest event. s.mu is held.
 func (s *story) dropFirst() {
 	size := s.events[s.first].size()
 	s.events[s.first] = Event{}
@@ -86,7 +86,7 @@ func (s *story) dropFirst() {
 	s.hub.use(-size)
 }
 
-// forget drops all events of a story that has ended.
+// forget drops all events of an ended story.
 func (s *story) forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -94,8 +94,8 @@ func (s *story) forget() {
 	s.events, s.first, s.bytes = nil, 0, 0
 }
 
-// end notes the end of the attempt, and tells whether there is something to be
-// kept for those who come late.
+// end marks the end of the attempt, and reports whether there are events to keep for
+// late followers.
 func (s *story) end() (keep bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -111,7 +111,7 @@ func (s *story) end() (keep bool) {
 	return keep
 }
 
-// past returns the events kept that lie behind after. s.mu is held.
+// past appends the kept events later than after. s.mu is held.
 func (s *story) past(to []Event, after Place) []Event {
 	if p := (Place{Attempt: s.attempt}); p.After(after) {
 		to = append(to, Event{Place: p, Kind: Began, Time: s.began})
@@ -124,8 +124,8 @@ func (s *story) past(to []Event, after Place) []Event {
 	return to
 }
 
-// follow returns a feed of s that begins with past, and with what s has behind
-// after. It is nil where nothing is left to tell.
+// follow returns a feed of s that begins with past and the events of s later than
+// after. It returns nil if there are no events and none will come.
 func (s *story) follow(past []Event, after Place) *Feed {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -138,7 +138,7 @@ func (s *story) follow(past []Event, after Place) *Feed {
 	return f
 }
 
-// finished returns a feed of what has happened, nil for nothing.
+// finished returns a feed of past events only; nil if there are none.
 func finished(past []Event) *Feed {
 	if len(past) == 0 {
 		return nil

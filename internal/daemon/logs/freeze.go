@@ -13,8 +13,8 @@ import (
 	"strings"
 )
 
-// freeze takes down the values of r that may change before they are written. A
-// record of plain values goes on as it is.
+// freeze replaces the values of r that may change before they are written by their
+// present text. A record of plain values is returned unchanged.
 func (l *Log) freeze(r slog.Record) slog.Record {
 	plain := true
 	r.Attrs(func(a slog.Attr) bool {
@@ -38,7 +38,7 @@ func isPlain(k slog.Kind) bool {
 }
 
 func (l *Log) freezeAttr(a slog.Attr) slog.Attr {
-	switch a.Value = a.Value.Resolve(); a.Value.Kind() { // a LogValuer that panics gives an error
+	switch a.Value = a.Value.Resolve(); a.Value.Kind() { // a LogValuer that panics resolves to an error
 	case slog.KindGroup:
 		members := slices.Clone(a.Value.Group())
 		for i, m := range members {
@@ -52,7 +52,7 @@ func (l *Log) freezeAttr(a slog.Attr) slog.Attr {
 	return a
 }
 
-// freezeAny gives what the handlers of package slog would write for v.
+// freezeAny returns what the handlers of package slog would write for v.
 func (l *Log) freezeAny(v any) (frozen slog.Value) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -102,7 +102,7 @@ func frozenJSON(v any) slog.Value {
 	return slog.AnyValue(json.RawMessage(bytes.TrimSuffix(text.Bytes(), []byte("\n"))))
 }
 
-// members makes a map into a group, so that its keys are looked at for secrets.
+// members converts a map to a group, so that its keys are checked for secrets.
 func members[V any](all map[string]V, text func(V) string) slog.Value {
 	attrs := make([]slog.Attr, 0, len(all))
 	for _, key := range slices.Sorted(maps.Keys(all)) {

@@ -1,15 +1,14 @@
-// Package logs writes the daemon's log without making anybody wait for it: a
-// record goes into a bounded buffer, and one goroutine writes what is there.
+// Package logs writes the daemon's log without blocking its callers: records go into
+// a bounded buffer, which one goroutine writes.
 //
-// When the writer is slower than those who log, records are dropped and counted,
-// and a line says how many as soon as lines are written again. A part of the
-// buffer is kept for warnings and errors, so that a flood of what workers print
-// does not drop them. A crash of the program loses what is in the buffer: end it
-// with [Log.Close].
+// When the writer is too slow, records are dropped and counted, and a line reports
+// the count as soon as lines are written again. A part of the buffer is reserved for
+// warnings and errors, so that a flood of output from workers does not displace them.
+// A crash of the program loses what is in the buffer; end it with [Log.Close].
 //
-// Values are made into text or JSON by the writing goroutine, but for those that
-// may change meanwhile (pointers, maps and the like): these are taken down at
-// once. What looks like a secret by its key is left out, see secret.go.
+// The writing goroutine formats values as text or JSON. Values that may change in the
+// meantime (pointers, maps and the like) are formatted at once. Values whose keys
+// suggest a secret are left out, see secret.go.
 package logs
 
 import (
@@ -24,22 +23,23 @@ import (
 	"time"
 )
 
-// DefaultBuffer is the number of records that wait for a slow writer.
+// DefaultBuffer is the default number of records that wait for a slow writer.
 const DefaultBuffer = 2048
 
-// batchBytes is about how much goes to the writer at once.
+// batchBytes is the approximate size of one write.
 const batchBytes = 32 << 10
 
-// Config says where the log goes. Only Writer is needed.
+// Config configures a Log. Only Writer is required.
 type Config struct {
-	// Writer gets whole lines, from one goroutine.
+	// Writer receives whole lines, from one goroutine.
 	Writer io.Writer
-	// JSON writes an object a line instead of text. Durations are seconds there.
+	// JSON writes one JSON object per line instead of text, with durations in
+	// seconds.
 	JSON bool
-	// Level is the lowest that is logged; [Log.SetLevel] changes it.
+	// Level is the lowest level that is logged; [Log.SetLevel] changes it.
 	Level slog.Level
-	// Buffer is the number of records that wait for a slow writer, at least 8; 0
-	// means DefaultBuffer. A quarter is for warnings and errors alone.
+	// Buffer is the maximum number of records that wait for a slow writer, at least
+	// 8; 0 means DefaultBuffer. A quarter is reserved for warnings and errors.
 	Buffer int
 }
 
@@ -50,17 +50,17 @@ type Log struct {
 	json    bool
 	level   slog.LevelVar
 	first   slog.Handler // formats into text
-	text    bytes.Buffer // used by the writing goroutine alone
+	text    bytes.Buffer // used only by the writing goroutine
 	dropped atomic.Uint64
 
-	wake chan struct{} // something has been put into the empty ring, or closed set
+	wake chan struct{} // signals that the empty ring got a record, or that closed was set
 	done chan struct{} // closed when the writing goroutine has ended
 
 	mu     sync.Mutex
 	closed bool // guarded by mu
-	// ring holds count records from head on. Its slots from head on belong to the
-	// writing goroutine until it moves head, all others to whoever holds mu. Head
-	// and count are guarded by mu.
+	// ring holds count records from head on. Those slots belong to the writing
+	// goroutine until it moves head; the others belong to the holder of mu. Head and
+	// count are guarded by mu.
 	ring        []entry
 	head, count int
 }
@@ -71,8 +71,7 @@ type entry struct {
 	record slog.Record
 }
 
-// New makes a log. It must be ended by Close. All faults of c are reported at
-// once.
+// New returns a log. It must be ended with Close. The error lists all faults of c.
 func New(c Config) (*Log, error) {
 	var errs []error
 	if c.Writer == nil {
@@ -116,9 +115,9 @@ func (l *Log) Level() slog.Level { return l.level.Level() }
 // writer failed, or the log was closed.
 func (l *Log) Dropped() uint64 { return l.dropped.Load() }
 
-// Close refuses further records, writes those that wait, and returns when they
-// are written. When ctx ends first it returns an error that wraps its cause; what
-// is left is written as soon as the writer lets it. It may be called again.
+// Close refuses further records, and waits until all waiting ones are written. If ctx
+// ends first, Close returns an error that wraps its cause; the rest is written as
+// soon as the writer allows. Close may be called more than once.
 func (l *Log) Close(ctx context.Context) error {
 	l.mu.Lock()
 	l.closed = true
@@ -139,15 +138,15 @@ func (l *Log) Close(ctx context.Context) error {
 	}
 }
 
-// nudge lets the writing goroutine look.
+// nudge wakes the writing goroutine.
 func (l *Log) nudge() {
 	select {
 	case l.wake <- struct{}{}:
-	default: // it is going to look anyway
+	default: // already signaled
 	}
 }
 
-// put takes a record over, or counts it as dropped.
+// put adds a record, or counts it as dropped.
 func (l *Log) put(by slog.Handler, r *slog.Record) {
 	room := len(l.ring)
 	if r.Level < slog.LevelWarn {
@@ -175,7 +174,7 @@ func (l *Log) put(by slog.Handler, r *slog.Record) {
 // write is the writing goroutine.
 func (l *Log) write() {
 	defer close(l.done)
-	var told uint64 // of the dropped records
+	var told uint64 // dropped records reported so far
 	var last time.Time
 	for {
 		l.mu.Lock()
@@ -184,7 +183,7 @@ func (l *Log) write() {
 		if count > 0 {
 			l.batch(head, count)
 		}
-		// A flood that lasts is told once a second, one that has passed at once.
+		// Report a flood that lasts once a second, and one that has passed at once.
 		if n := l.dropped.Load(); n > told && (count == 0 || time.Since(last) >= time.Second) {
 			if l.tell(n - told) {
 				told = n
@@ -201,8 +200,8 @@ func (l *Log) write() {
 	}
 }
 
-// batch formats as many records as make a good write, frees their places, and
-// writes them. What cannot be written counts as dropped.
+// batch formats enough records for a large write, frees their slots, and writes them.
+// Records that cannot be written count as dropped.
 func (l *Log) batch(head, count int) {
 	l.text.Reset()
 	n := 0
@@ -211,7 +210,7 @@ func (l *Log) batch(head, count int) {
 		if !format(slot) {
 			l.dropped.Add(1)
 		}
-		*slot = entry{} // lets go of what the record holds
+		*slot = entry{} // release what the record holds
 		n++
 	}
 	l.mu.Lock()
@@ -231,8 +230,8 @@ func (l *Log) tell(n uint64) bool {
 	return format(&entry{l.first, r}) && l.flush()
 }
 
-// format adds a record to the text of its log. A value that panics costs its own
-// record only.
+// format appends a record to the text of its log. If a value panics, only its own
+// record is lost.
 func format(e *entry) (ok bool) {
 	defer func() {
 		if recover() != nil {
@@ -242,11 +241,11 @@ func format(e *entry) (ok bool) {
 	return e.by.Handle(context.Background(), e.record) == nil
 }
 
-// flush hands the text to the writer.
+// flush writes the text.
 func (l *Log) flush() (ok bool) {
 	defer func() {
 		if recover() != nil {
-			ok = false // a writer that panics is one that fails
+			ok = false // a panic of the writer counts as a failure
 		}
 	}()
 	if l.text.Len() == 0 {
@@ -256,7 +255,7 @@ func (l *Log) flush() (ok bool) {
 	return err == nil
 }
 
-// handler is what loggers are made of. It is never changed.
+// handler is the handler of loggers. It is immutable.
 type handler struct {
 	log *Log
 	by  slog.Handler
@@ -286,7 +285,7 @@ func (h *handler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return &handler{h.log, h.by.WithAttrs(frozen)}
 }
 
-// WithGroup puts what follows into a group.
+// WithGroup adds later attributes to a group.
 func (h *handler) WithGroup(name string) slog.Handler {
 	if name == "" {
 		return h

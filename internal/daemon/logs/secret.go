@@ -7,19 +7,19 @@ import (
 	"strings"
 )
 
-// hidden stands where a secret was.
+// hidden replaces a secret.
 const hidden = "[hidden]"
 
-// secrets are the last words of keys whose values nobody may read: "token", and
-// "api_token" and "X-Api-Token" with it.
+// secrets are the last words of keys whose values are secret: "token", and so also
+// "api_token" and "X-Api-Token".
 var secrets = []string{
 	"authorization", "token", "password", "passwd", "secret", "cookie", "credential", "credentials",
 	"apikey", "api_key", "api-key", "private_key", "private-key", "privatekey",
 }
 
-// blank leaves out secrets: values with such keys or in groups with such names,
-// what an Authorization header has, and passwords in addresses. It is a last
-// resort: who logs should not hand secrets over.
+// blank hides secrets: values with such keys or in groups with such names, the
+// credentials of Authorization headers, and passwords in addresses. It is a last
+// resort: callers should not log secrets.
 func blank(groups []string, a slog.Attr) slog.Attr {
 	if isSecret(a.Key) || slices.ContainsFunc(groups, isSecret) {
 		return slog.String(a.Key, hidden)
@@ -34,8 +34,8 @@ func blank(groups []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// blankJSON is blank for programs, who read durations as everywhere in Bullpen: in
-// seconds.
+// blankJSON is blank for JSON, where durations are in seconds, as everywhere in
+// Bullpen.
 func blankJSON(groups []string, a slog.Attr) slog.Attr {
 	a = blank(groups, a)
 	if a.Value.Kind() == slog.KindDuration {
@@ -62,8 +62,8 @@ func isSecret(key string) bool {
 	return false
 }
 
-// Clean leaves out of a text of several lines what a log line of it would not show:
-// what follows "Bearer", and users with passwords in addresses.
+// Clean hides in a text of several lines what would be hidden in the log: credentials
+// after "Bearer", and users with passwords in addresses.
 func Clean(text string) string {
 	lines := strings.Split(text, "\n")
 	for i, line := range lines {
@@ -72,7 +72,7 @@ func Clean(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// clean hides what follows "Bearer" or a header's "Basic", and the password of
+// clean hides credentials after "Bearer" or a header's "Basic", and the password of
 // each address in text.
 func clean(text string) string {
 	words := strings.Split(text, " ")
@@ -88,9 +88,9 @@ func clean(text string) string {
 	return strings.Join(words, " ")
 }
 
-// isScheme reports whether the last one of before introduces credentials, also
-// behind punctuation such as that of "Authorization:Bearer". "Basic" is a plain
-// word, too, so it must be the value of a header.
+// isScheme reports whether the last of the words before introduces credentials, even
+// after punctuation as in "Authorization:Bearer". "Basic" is also a normal word, so
+// it must be the value of a header.
 func isScheme(before []string, words int) bool {
 	word := before[len(before)-1]
 	if n := len(word) - len("bearer"); n >= 0 && strings.EqualFold(word[n:], "bearer") && (n == 0 || !isLetter(word[n-1])) {
@@ -104,9 +104,8 @@ func isScheme(before []string, words int) bool {
 
 func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
 
-// cleanAddress hides user and password of an address: what stands between "://"
-// and the last "@" before the path. Several addresses may stand with commas
-// between them.
+// cleanAddress hides user and password of an address: the text between "://" and the
+// last "@" before the path. There may be several addresses, separated by commas.
 func cleanAddress(word string) string {
 	parts := strings.Split(word, ",")
 	for i, p := range parts {
@@ -121,7 +120,7 @@ func cleanAddress(word string) string {
 		}
 		user, _, _ := strings.Cut(authority[:at], ":")
 		if !strings.Contains(authority[:at], ":") {
-			user = hidden // a token of a server stands alone
+			user = hidden // a NATS token has no password
 		} else if _, err := url.PathUnescape(user); err != nil {
 			user = hidden
 		} else {

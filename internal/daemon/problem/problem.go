@@ -1,5 +1,5 @@
-// Package problem is how the daemon says over HTTP that something did not go
-// well, in the form of RFC 9457, with the vocabulary of outcomes.
+// Package problem has the daemon's errors over HTTP, in the form of RFC 9457, with
+// the vocabulary of outcomes.
 package problem
 
 import (
@@ -12,10 +12,10 @@ import (
 	"github.com/bullpen-run/bullpen"
 )
 
-// Cause is the word that programs go by.
+// Cause is the machine-readable cause.
 type Cause string
 
-// The causes. The status of each is in the table below, and in docs/openapi.yaml.
+// The causes. Their statuses are in the table below, and in docs/openapi.yaml.
 const (
 	BadRequest   Cause = "bad-request"
 	Unauthorized Cause = "unauthorized"
@@ -28,20 +28,20 @@ const (
 	NotDead      Cause = "not-dead"
 	Nested       Cause = "nested"
 	BusyID       Cause = "busy-id"
-	// PayloadGone says that a job has ended and that its payload is no longer kept.
+	// PayloadGone: a job has ended and its payload is no longer kept.
 	PayloadGone Cause = "payload-gone"
-	// Incomplete says that a batch does not have the jobs that it is to be sealed with.
+	// Incomplete: a batch does not have the jobs that it was to be sealed with.
 	Incomplete Cause = "incomplete"
-	// Overlap says that the last job of a schedule has not ended, Managed that a
-	// schedule is changed in the configuration only.
+	// Overlap: the last job of a schedule has not ended. Managed: the schedule can
+	// only be changed in the configuration.
 	Overlap   Cause = "overlap"
 	Managed   Cause = "managed"
 	TooLarge  Cause = "too-large"
 	MediaType Cause = "media-type"
-	// EndedBadly says that a task or job has ended otherwise than well.
+	// EndedBadly: a task or job did not end well.
 	EndedBadly Cause = "ended-badly"
 	BadConfig  Cause = "bad-config"
-	// UnknownTask and Refused are of ephemeral tasks that never started.
+	// UnknownTask and Refused are for ephemeral tasks that never started.
 	UnknownTask Cause = "unknown-task"
 	Refused     Cause = "refused"
 	Overloaded  Cause = "overloaded"
@@ -54,7 +54,7 @@ const (
 	Internal    Cause = "internal"
 )
 
-// kind is what is the same for all problems of one cause.
+// kind is what all problems of one cause have in common.
 type kind struct {
 	cause  Cause
 	status int
@@ -109,7 +109,7 @@ func Causes() []Cause {
 	return all
 }
 
-// kindOf returns the row of a cause; that of Internal where there is none.
+// kindOf returns the row of a cause, or that of Internal if there is none.
 func kindOf(c Cause) *kind {
 	for i := range kinds {
 		if kinds[i].cause == c {
@@ -119,34 +119,34 @@ func kindOf(c Cause) *kind {
 	return &kinds[len(kinds)-1]
 }
 
-// Status is the status of answers with this cause.
+// Status returns the HTTP status for this cause.
 func (c Cause) Status() int { return kindOf(c).status }
 
-// Problem is what went wrong. Its fields are those of RFC 9457, and ours.
+// Problem is an error. Its fields are those of RFC 9457, and extensions.
 type Problem struct {
 	Type   string `json:"type"`
 	Title  string `json:"title"`
 	Status int    `json:"status"`
-	// Detail says what is wrong and what to do.
+	// Detail is what is wrong and what to do.
 	Detail string `json:"detail,omitempty"`
 	Cause  Cause  `json:"cause"`
-	// Outcome is of a task that started, or of a job that has ended.
+	// Outcome is set for a task that started, or a job that has ended.
 	Outcome  string `json:"outcome,omitempty"`
 	Reason   string `json:"reason,omitempty"`
 	Job      string `json:"job,omitempty"`
 	Attempts int    `json:"attempts,omitempty"`
 	// Failure is how the task, or the last attempt of the job, ended.
 	Failure *Failure `json:"failure,omitempty"`
-	// Faults are all faults of a request or of a configuration.
+	// Faults lists all faults of a request or a configuration.
 	Faults []string `json:"faults,omitempty"`
 
-	// RetryAfter says when the caller may try again; where it is zero, causes that
-	// ask for it have a default.
+	// RetryAfter is when the caller may try again. If zero, causes that need one have
+	// a default.
 	RetryAfter time.Duration `json:"-"`
 }
 
-// Failure is a bullpen.TaskError. ExitCode is nil where the worker did not exit
-// by itself.
+// Failure is a bullpen.TaskError. ExitCode is nil if the worker did not exit by
+// itself.
 type Failure struct {
 	Outcome   string `json:"outcome"`
 	Task      string `json:"task,omitempty"`
@@ -160,8 +160,8 @@ type Failure struct {
 	Detail    string `json:"detail,omitempty"`
 }
 
-// Outcome gives the word of an outcome. One of a later version is lost: how the task
-// ended is not known here.
+// Outcome returns the word for an outcome. An outcome of a later version becomes
+// lost, because this version does not know it.
 func Outcome(o bullpen.Outcome) string {
 	if int(o) >= bullpen.OutcomeCount {
 		o = bullpen.Lost
@@ -169,7 +169,7 @@ func Outcome(o bullpen.Outcome) string {
 	return o.String()
 }
 
-// FailureOf gives a task's end as it is told over HTTP, nil for nil.
+// FailureOf converts a task's error for HTTP; nil for nil.
 func FailureOf(e *bullpen.TaskError) *Failure {
 	if e == nil {
 		return nil
@@ -181,7 +181,7 @@ func FailureOf(e *bullpen.TaskError) *Failure {
 	if f.Message == "" && e.Err != nil {
 		f.Message = e.Err.Error()
 	}
-	// An executor that has no processes leaves the code at zero.
+	// An executor without processes leaves the exit code at zero.
 	if e.ExitCode > 0 || e.ExitCode == 0 && e.Signal == "" && e.Outcome == bullpen.Crashed {
 		code := e.ExitCode
 		f.ExitCode = &code
@@ -189,8 +189,8 @@ func FailureOf(e *bullpen.TaskError) *Failure {
 	return f
 }
 
-// New returns a problem with the status and title of its cause. detail says what
-// is wrong and what to do.
+// New returns a problem with the status and title of its cause. detail is what is
+// wrong and what to do.
 func New(c Cause, detail string) *Problem {
 	k := kindOf(c)
 	return &Problem{
@@ -214,7 +214,7 @@ func (p *Problem) Write(w http.ResponseWriter) {
 	w.Write(body) //nolint:errcheck // who does not listen any more is not told
 }
 
-// JSON gives p as it is sent.
+// JSON returns p as JSON.
 func (p *Problem) JSON() []byte {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

@@ -14,7 +14,7 @@ import (
 	"github.com/bullpen-run/bullpen/process"
 )
 
-// check finds what is wrong with values that are right by themselves.
+// check finds faults in the combination of values that are valid by themselves.
 func (l *loader) check() {
 	l.checkHTTP()
 	l.checkListeners()
@@ -28,7 +28,7 @@ func (l *loader) check() {
 	if len(l.journal.faults) > 0 {
 		return
 	}
-	// What has been forgotten above is told in the words of the library.
+	// What the checks above miss, the library reports in its own words.
 	if err := l.settings.Queue.Check(); err != nil {
 		for _, one := range leaves(err) {
 			l.fault("queue", "%v", one)
@@ -70,7 +70,7 @@ func (l *loader) checkHTTP() {
 	}
 }
 
-// isLoopback reports whether only this machine reaches a "host:port".
+// isLoopback reports whether a "host:port" can be reached from this machine only.
 func isLoopback(address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
@@ -80,7 +80,7 @@ func isLoopback(address string) bool {
 	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
 }
 
-// checkPair checks a certificate with its key.
+// checkPair checks a certificate and its key.
 func (l *loader) checkPair(section, cert, key string) {
 	hasCert, hasKey := l.given(section+".cert"), l.given(section+".key")
 	switch {
@@ -98,15 +98,15 @@ func (l *loader) checkPair(section, cert, key string) {
 	}
 }
 
-// checkFile wants a file that can be read, where one is named. One that is no
-// regular file is not opened: a pipe might wait for ever, and cannot be read again.
+// checkFile checks that a file, if named, can be read. It opens only regular files:
+// reading a pipe might block forever, and cannot be repeated.
 func (l *loader) checkFile(at, path string) bool {
 	if path == "" {
 		return true
 	}
 	shown := quote(path)
 	if k := daemonTable.byPath[at]; k != nil && k.secret {
-		shown = "the file" // what is written may be what should stand in it
+		shown = "the file" // the value may be the secret itself instead of a file name
 	}
 	info, err := os.Stat(path)
 	if err == nil && !info.Mode().IsRegular() {
@@ -125,7 +125,8 @@ func (l *loader) checkFile(at, path string) bool {
 	return err == nil
 }
 
-// reason is what is wrong with a file, without its name, which the fault has.
+// reason returns the error about a file without the file's name, which the fault
+// already has.
 func reason(err error) error {
 	var of *fs.PathError
 	if errors.As(err, &of) {
@@ -134,7 +135,7 @@ func reason(err error) error {
 	return err
 }
 
-// checkListeners wants each address once.
+// checkListeners checks that each address is used only once.
 func (l *loader) checkListeners() {
 	s := l.settings
 	all := []struct{ at, address string }{
@@ -154,7 +155,7 @@ func (l *loader) checkListeners() {
 	}
 }
 
-// clash reports whether two addresses cannot be listened at together.
+// clash reports whether two addresses cannot both be listened on.
 func clash(a, b string) bool {
 	hostA, portA, errA := net.SplitHostPort(a)
 	hostB, portB, errB := net.SplitHostPort(b)
@@ -165,7 +166,8 @@ func clash(a, b string) bool {
 	return any(hostA) || any(hostB) || strings.EqualFold(hostA, hostB) || isLoopback(a) && isLoopback(b) && (hostA == "localhost" || hostB == "localhost")
 }
 
-// checkStore wants one place for the jobs, and no settings of another.
+// checkStore checks that there is only one place for the jobs, and that no settings
+// of another kind of store are set.
 func (l *loader) checkStore() {
 	s := &l.settings.Store
 	kinds := []string{"queue.dir", "queue.url"}
@@ -201,7 +203,7 @@ func (l *loader) checkStore() {
 	}
 }
 
-// mostEmbedded is what a queue in a folder takes as one payload or result.
+// mostEmbedded is the largest payload or result that a queue in a folder accepts.
 const mostEmbedded = 31 << 20
 
 func (l *loader) checkSizes() {
@@ -216,7 +218,7 @@ func (l *loader) checkSizes() {
 	}
 }
 
-// first is the path itself, or of a mapping the first key in it that was set.
+// first returns path itself or, for a mapping, the first key in it that was set.
 func (l *loader) first(path string) string {
 	if l.given(path) {
 		return path
@@ -229,7 +231,7 @@ func (l *loader) first(path string) string {
 	return path
 }
 
-// checkBudget checks that the workers which must be there fit into the budget.
+// checkBudget checks that the minimum numbers of workers fit into the budget.
 func (l *loader) checkBudget() {
 	b := l.settings.Budget
 	if b == nil {

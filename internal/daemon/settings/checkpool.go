@@ -41,7 +41,7 @@ func (l *loader) checkPool(name string, p *Pool) {
 	if len(l.journal.faults) > before || len(c.Command) == 0 {
 		return
 	}
-	// What has been forgotten above is told in the words of the library.
+	// What the checks above miss, the library reports in its own words.
 	if err := c.Check(); err != nil {
 		for _, one := range leaves(err) {
 			l.fault(at, "%v", one)
@@ -49,7 +49,7 @@ func (l *loader) checkPool(name string, p *Pool) {
 	}
 }
 
-// workersOnly lists what a pool has set that is for workers.
+// workersOnly lists the set keys of a pool that apply only to workers.
 func (l *loader) workersOnly(at string) []string {
 	var all []string
 	for _, k := range poolTable.keys {
@@ -61,8 +61,8 @@ func (l *loader) workersOnly(at string) []string {
 	return all
 }
 
-// checkProgram finds what is wrong with the program of the workers, the folder
-// that they run in, and the files that they may use.
+// checkProgram checks the workers' program, their working folder, and the files that
+// they may use.
 func (l *loader) checkProgram(at string, c *process.Config) {
 	dir := c.Dir
 	if dir != "" {
@@ -74,11 +74,11 @@ func (l *loader) checkProgram(at string, c *process.Config) {
 			l.fault(at+".dir", "%s is a file: name a folder", quote(dir))
 		}
 		if err != nil || !info.IsDir() {
-			return // the program may be in it
+			return // the program may be in that folder
 		}
 	}
 	if len(c.Command) == 0 {
-		return // what was written for it is no command
+		return // the value is not a valid command, which was already reported
 	}
 	only := process.Config{Command: c.Command, Dir: dir, Preload: c.Preload}
 	if c.Sandbox.Profile == process.ProfileStrict {
@@ -102,7 +102,7 @@ func (l *loader) checkProgram(at string, c *process.Config) {
 	}
 }
 
-// leaves returns the single errors that err joins.
+// leaves returns the individual errors that err joins.
 func leaves(err error) []error {
 	var joined interface{ Unwrap() []error }
 	if !errors.As(err, &joined) {

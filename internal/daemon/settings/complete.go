@@ -13,11 +13,12 @@ import (
 	"github.com/bullpen-run/bullpen/queue/embedded"
 )
 
-// defaultPayload is the largest payload and result of jobs on a store of our own.
+// defaultPayload is the default limit of payloads and results on an embedded or
+// in-memory store.
 const defaultPayload = 8 << 20
 
-// complete fills in the defaults that depend on other values, and makes of the
-// settings what the daemon needs.
+// complete fills in defaults that depend on other values, and converts the settings
+// to the form that the daemon needs.
 func (l *loader) complete() {
 	s := l.settings
 	if s.Node == "" {
@@ -49,7 +50,7 @@ func (l *loader) completeStore() {
 	}
 	if s.URL != "" {
 		s.Replicas = max(s.Replicas, 1)
-		return // the bounds of messages are those of the server
+		return // the server bounds the size of messages
 	}
 	for _, n := range []*int{&l.settings.Queue.MaxPayload, &l.settings.Queue.MaxResult} {
 		if *n == 0 {
@@ -58,7 +59,7 @@ func (l *loader) completeStore() {
 	}
 }
 
-// store makes the store of the queue.
+// store returns the store of the queue.
 func (l *loader) store() queue.Store {
 	s := &l.settings.Store
 	switch {
@@ -70,7 +71,7 @@ func (l *loader) store() queue.Store {
 	return embedded.Store{Dir: s.Dir, Reserve: s.Reserve}
 }
 
-// options are what a connection to the server needs besides its address.
+// options returns the options of a connection to a NATS server.
 func (s *Store) options() []nats.Option {
 	var options []nats.Option
 	if s.Credentials != "" {
@@ -109,13 +110,13 @@ func (l *loader) completePool(name string, p *Pool) {
 	}
 }
 
-// given reports whether a key was set, rightly or not.
+// given reports whether a key was set, validly or not.
 func (l *loader) given(path string) bool {
 	_, ok := l.places[path]
 	return ok
 }
 
-// givenBelow reports whether a key of a mapping was set.
+// givenBelow reports whether a key within a mapping was set.
 func (l *loader) givenBelow(section string) bool {
 	for path := range l.places {
 		if strings.HasPrefix(path, section+".") {
@@ -125,13 +126,13 @@ func (l *loader) givenBelow(section string) bool {
 	return false
 }
 
-// fault notes a fault of a key, at the place where it, or else the mapping around
-// it, was set.
+// fault records a fault of a key, at the place where the key, or else its mapping,
+// was set.
 func (l *loader) fault(path, format string, args ...any) {
 	for at := path; ; {
 		if p, ok := l.places[at]; ok {
 			if at != path {
-				p.name = "" // which is that of another key
+				p.name = "" // it is the name of another key
 			}
 			l.journal.add(p, path, format, args...)
 			return

@@ -9,11 +9,11 @@ import (
 )
 
 // Diff lists the paths of the keys that differ between old and s, in order. A pool
-// that is new or gone is there by its own path.
+// that was added or removed is listed by its own path.
 func (s *Settings) Diff(old *Settings) []string { return s.differ(old, true) }
 
-// Restart lists those of Diff that a reload does not bring into force, only a
-// restart.
+// Restart lists the paths of Diff that take effect only after a restart, not after a
+// reload.
 func (s *Settings) Restart(old *Settings) []string { return s.differ(old, false) }
 
 func (s *Settings) differ(old *Settings, all bool) []string {
@@ -45,7 +45,7 @@ func (s *Settings) differ(old *Settings, all bool) []string {
 	return append(paths, s.diffSchedules(old)...)
 }
 
-// whole is s with nothing that is nil, so that its fields can be compared.
+// whole returns s without nil pointers, so that its fields can be compared.
 func (s *Settings) whole() Settings {
 	w := *s
 	if w.Budget == nil {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// environment takes the variables that stand for keys.
+// environment reads keys from environment variables.
 func (l *loader) environment(env []string) {
 	for _, e := range env {
 		name, text, _ := strings.Cut(e, "=")
@@ -42,8 +42,8 @@ func (l *loader) environment(env []string) {
 	}
 }
 
-// looksLikeKey reports whether a variable can only be meant for a key: others that
-// begin with BULLPEN_ belong to other programs.
+// looksLikeKey reports whether a variable can only be meant as a key: other variables
+// that begin with BULLPEN_ belong to other programs.
 func looksLikeKey(name string) bool {
 	rest, ours := strings.CutPrefix(name, "BULLPEN_")
 	if !ours {
@@ -57,13 +57,13 @@ func looksLikeKey(name string) bool {
 	return strings.HasPrefix(rest, "POOLS_")
 }
 
-// serviceVariable is what Kubernetes puts into the environment of every container
+// serviceVariable matches what Kubernetes adds to the environment of every container
 // for a service, here one with a name such as bullpen-http.
 var serviceVariable = regexp.MustCompile(`_(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT|PORT_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$`)
 
 func ofService(name string) bool { return serviceVariable.MatchString(name) }
 
-// flags takes the values of flags.
+// flags reads keys from flags.
 func (l *loader) flags(flags map[string]string) {
 	for _, path := range slices.Sorted(maps.Keys(flags)) {
 		text, at := flags[path], place{level: ofFlag}

@@ -7,20 +7,20 @@ import (
 	"strings"
 )
 
-// Fault is one thing that is wrong with a configuration.
+// Fault is one fault of a configuration.
 type Fault struct {
 	// File is the name of the file, or "environment" or "flags".
 	File string
-	// Line and Column begin at 1; 0 where there is none.
+	// Line and Column begin at 1; they are 0 if not known.
 	Line, Column int
-	// Key is the path of the key, or the name of the variable; empty for the file
-	// as a whole.
+	// Key is the path of the key, or the name of the variable; empty for the whole
+	// file.
 	Key string
-	// Text says what is wrong and what to do.
+	// Text is what is wrong and what to do.
 	Text string
 }
 
-// Error returns f in one line.
+// Error returns f on one line.
 func (f Fault) Error() string {
 	var b strings.Builder
 	b.WriteString(oneLine(f.File))
@@ -36,7 +36,7 @@ func (f Fault) Error() string {
 	return b.String() + ": " + oneLine(f.Text)
 }
 
-// oneLine makes what came from outside fit for a terminal.
+// oneLine makes untrusted text fit for a terminal.
 func oneLine(s string) string {
 	clean := func(r rune) rune {
 		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 || r == '\u2028' || r == '\u2029' {
@@ -47,11 +47,11 @@ func oneLine(s string) string {
 	return strings.Map(clean, s)
 }
 
-// Faults are all that is wrong with a configuration: what is in the file by its
-// lines, then the environment, then the flags.
+// Faults has all faults of a configuration: those of the file by line, then those of
+// the environment, then those of the flags.
 type Faults []Fault
 
-// Error returns a line for each fault.
+// Error returns one line for each fault.
 func (f Faults) Error() string {
 	lines := make([]string, len(f))
 	for i, one := range f {
@@ -69,7 +69,7 @@ func (f Faults) Unwrap() []error {
 	return all
 }
 
-// level is where a value comes from; a higher one wins.
+// level is the source of a value; a higher one takes precedence.
 type level uint8
 
 const (
@@ -79,24 +79,24 @@ const (
 	ofFlag
 )
 
-// place is where a value stands.
+// place is the place of a value.
 type place struct {
 	level        level
 	line, column int
-	name         string // by which it is known there, if that is not its path
+	name         string // its name there, if that is not its path
 }
 
-// mostFaults bounds what a file of nonsense has to say.
+// mostFaults bounds the number of faults reported.
 const mostFaults = 1000
 
 // journal collects faults.
 type journal struct {
 	file   string
 	faults []Fault
-	levels []level // of faults
+	levels []level // levels of faults
 }
 
-// add notes a fault of the value at p, which has the path key.
+// add records a fault of the value at p, which has the path key.
 func (j *journal) add(p place, key, format string, args ...any) {
 	if j.full() {
 		return
@@ -115,10 +115,10 @@ func (j *journal) add(p place, key, format string, args ...any) {
 	j.faults, j.levels = append(j.faults, f), append(j.levels, p.level)
 }
 
-// full reports whether no more faults are taken.
+// full reports whether mostFaults is exceeded.
 func (j *journal) full() bool { return len(j.faults) > mostFaults }
 
-// err returns all faults in order, nil when there are none.
+// err returns all faults in order; nil if there are none.
 func (j *journal) err() error {
 	if len(j.faults) == 0 {
 		return nil

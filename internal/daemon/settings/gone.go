@@ -2,14 +2,15 @@ package settings
 
 import "strings"
 
-// gone has the keys and sections that earlier versions had, each with what to do instead.
+// gone maps the keys and sections of earlier versions to what to use instead.
 var gone = map[string]string{
 	"queue.cluster": "the daemon runs no server of a cluster any more: run nats-server with JetStream on three machines, and set queue.url to their addresses " +
 		"and queue.replicas to 3; the notes on upgrading in CHANGELOG.md say how jobs are kept",
 	"queue.sync_always": "every confirm of the folder is synced now: remove the line",
 }
 
-// instead says what to do instead of a key that is gone, empty where there was none.
+// instead returns what to use instead of a removed key; empty if there was no such
+// key.
 func instead(path string) string {
 	for section, advice := range gone {
 		if path == section || strings.HasPrefix(path, section+".") {

@@ -6,24 +6,24 @@ import (
 	"strings"
 )
 
-// key is one setting, in D. The tables of them are all that there is to know
-// about keys: the parser, the reference and the comparison of two configurations
-// go by them.
+// key describes one setting of D. The parser, the reference and Diff are all driven
+// by the tables of keys.
 type key[D any] struct {
-	path string // "http.listen"; of a pool without its name, "workers.min"
-	kind string // how it is written, for people
-	use  string // what to write, for a fault
-	// byDefault is its default as it would be written. In parentheses it is for
-	// people only: what it becomes is found out later, or by who uses it.
+	path string // "http.listen"; for a pool without its name, "workers.min"
+	kind string // how the value is written, for people
+	use  string // advice for a fault
+	// byDefault is the default as it would be written. In parentheses it is for
+	// people only: the actual value is determined later.
 	byDefault string
 	does      string
-	secret    bool // what is written is not to be shown: it is a secret, has one, or may be one by mistake
-	live      bool // a reload is enough for a change
+	secret    bool // do not show the value: it is, contains, or may by mistake be a secret
+	live      bool // a change takes effect with a reload
 	set       func(*D, value) error
 	same      func(a, b *D) bool
 }
 
-// row makes a key of a field. at must not change anything.
+// row returns a key for a field. at returns a pointer to the field and must not
+// change anything.
 func row[D, T any](path string, k kind[T], byDefault, does string, at func(*D) *T) key[D] {
 	return key[D]{
 		path: path, kind: k.name, use: k.use, byDefault: byDefault, does: does,
@@ -38,23 +38,23 @@ func row[D, T any](path string, k kind[T], byDefault, does string, at func(*D) *
 	}
 }
 
-// reloaded says that a reload is enough for a change of k.
+// reloaded marks that a change of k takes effect with a reload.
 func reloaded[D any](k key[D]) key[D] {
 	k.live = true
 	return k
 }
 
-// hidden says that what is written for k is not to be shown.
+// hidden marks that the value of k must not be shown.
 func hidden[D any](k key[D]) key[D] {
 	k.secret = true
 	return k
 }
 
-// table is all keys of D.
+// table has all keys of D.
 type table[D any] struct {
 	keys     []key[D]
 	byPath   map[string]*key[D]
-	sections map[string][]string // the names in each mapping; that of the whole is ""
+	sections map[string][]string // the names in each mapping; the top level is ""
 }
 
 func newTable[D any](keys []key[D]) *table[D] {
@@ -73,7 +73,7 @@ func newTable[D any](keys []key[D]) *table[D] {
 	return t
 }
 
-// cut parts a path into the mapping and the name in it.
+// cut splits a path into its mapping and the name in it.
 func cut(path string) (section, name string, below bool) {
 	if dot := strings.LastIndexByte(path, '.'); dot >= 0 {
 		return path[:dot], path[dot+1:], true
@@ -81,7 +81,7 @@ func cut(path string) (section, name string, below bool) {
 	return "", path, false
 }
 
-// defaults fills d with the defaults.
+// defaults sets all fields of d to their defaults.
 func (t *table[D]) defaults(d *D) error {
 	for i := range t.keys {
 		k := &t.keys[i]
@@ -98,7 +98,7 @@ func (t *table[D]) defaults(d *D) error {
 // isNote reports whether byDefault is for people only.
 func (k *key[D]) isNote() bool { return strings.HasPrefix(k.byDefault, "(") }
 
-// variable is the name of the environment variable for a path.
+// variable returns the name of the environment variable for a path.
 func variable(path string) string {
 	return "BULLPEN_" + strings.ToUpper(strings.ReplaceAll(path, ".", "_"))
 }

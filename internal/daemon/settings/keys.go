@@ -9,10 +9,10 @@ import (
 	"github.com/bullpen-run/bullpen/process"
 )
 
-// daemonTable has all keys but those of pools.
+// daemonTable has all keys except those of pools.
 var daemonTable = newTable(append(append(daemonKeys(), queueKeys()...), tracesKeys()...))
 
-// levels are the words for slog.Level.
+// levels maps words to slog.Level.
 var levels = word([]string{"debug", "info", "warn", "error"},
 	[]slog.Level{slog.LevelDebug, slog.LevelInfo, slog.LevelWarn, slog.LevelError})
 
@@ -65,8 +65,8 @@ func daemonKeys() []key[Settings] {
 	}
 }
 
-// budget returns the budget, made if there is none: Load takes away one that
-// bounds nothing.
+// budget returns the budget and creates it if it is nil. Load removes a budget that
+// sets no bound.
 func (s *Settings) budget() *process.BudgetConfig {
 	if s.Budget == nil {
 		s.Budget = new(process.BudgetConfig)

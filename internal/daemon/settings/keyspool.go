@@ -97,7 +97,7 @@ func policyKeys() []key[Pool] {
 	}
 }
 
-// setBackoff reads "1s..5m", or one duration.
+// setBackoff parses "1s..5m", or one duration.
 func setBackoff(p *Pool, v value) error {
 	if v.shape != isScalar {
 		return errUse

@@ -12,17 +12,17 @@ import (
 	"time"
 )
 
-// kind is how values of one type are written.
+// kind describes how values of one type are written.
 type kind[T any] struct {
 	name  string // for people
-	use   string // what to write, for a fault
+	use   string // advice for a fault
 	parse func(value) (T, error)
 }
 
-// errUse is the error of a parser that has no more to say than the kind's use.
+// errUse is the error of a parser that has nothing to add to the kind's use.
 var errUse = errors.New("use another value")
 
-// scalar is a kind of single values.
+// scalar returns a kind of single values.
 func scalar[T any](name, use string, parse func(string) (T, bool)) kind[T] {
 	return kind[T]{name: name, use: use, parse: func(v value) (t T, err error) {
 		ok := v.shape == isScalar
@@ -46,8 +46,7 @@ var flag = scalar("true or false", "use true or false", func(s string) (b, ok bo
 	return s == "true", s == "true" || s == "false"
 })
 
-// path is a file or folder; a relative one starts at the folder of the
-// configuration file.
+// path is a file or folder, relative to the folder of the configuration file.
 var path = kind[string]{name: "path", use: "use the path of a file or folder", parse: func(v value) (string, error) {
 	s, err := text.parse(v)
 	if err != nil {
@@ -59,7 +58,7 @@ var path = kind[string]{name: "path", use: "use the path of a file or folder", p
 	return s, nil
 }}
 
-// count is a whole number.
+// count returns a kind of whole numbers from least to most.
 func count(least, most int) kind[int] {
 	use := fmt.Sprintf("use a whole number from %d to %d", least, most)
 	if most == math.MaxInt {
@@ -71,7 +70,7 @@ func count(least, most int) kind[int] {
 	})
 }
 
-// orNone lets 0 stand for none, which is a negative number in T.
+// orNone makes 0 mean none, which is a negative number in T.
 func orNone[T ~int | ~int64 | ~float64](k kind[T]) kind[T] {
 	return kind[T]{name: k.name, use: k.use + ", or 0 for none", parse: func(v value) (T, error) {
 		if v.shape == isScalar {
@@ -83,7 +82,7 @@ func orNone[T ~int | ~int64 | ~float64](k kind[T]) kind[T] {
 	}}
 }
 
-// wide is a kind of int as one of int64.
+// wide converts a kind of int to one of int64.
 func wide(k kind[int]) kind[int64] {
 	return kind[int64]{name: k.name, use: k.use, parse: func(v value) (int64, error) {
 		n, err := k.parse(v)
@@ -91,11 +90,11 @@ func wide(k kind[int]) kind[int64] {
 	}}
 }
 
-// fraction is a number from least to most.
+// fraction returns a kind of numbers from least to most.
 func fraction(least, most float64, use string) kind[float64] {
 	return scalar("number", use, func(s string) (float64, bool) {
 		n, err := strconv.ParseFloat(s, 64)
-		return n, err == nil && n >= least && n <= most // no NaN
+		return n, err == nil && n >= least && n <= most // false for NaN
 	})
 }
 
@@ -110,10 +109,10 @@ func parseDuration(s string) (time.Duration, bool) {
 	return d, err == nil && d >= 0
 }
 
-// duration is a time span, which may be zero.
+// duration is a duration of zero or more.
 var duration = scalar("duration", durationUse, parseDuration)
 
-// span is a duration of at least so much.
+// span returns a kind of durations of at least least.
 func span(least time.Duration) kind[time.Duration] {
 	return scalar("duration", fmt.Sprintf("%s; the least is %v", durationUse, least), func(s string) (time.Duration, bool) {
 		d, ok := parseDuration(s)
@@ -130,8 +129,7 @@ var orNever = scalar("duration or never", durationUse+"; or never", func(s strin
 	return d, ok && d > 0
 })
 
-// units are the suffixes of sizes: K is 1024 bytes, as people of shells expect,
-// KB is 1000.
+// units are the suffixes of sizes: K is 1024 bytes, as in shells, and KB is 1000.
 var units = map[string]float64{
 	"": 1, "B": 1,
 	"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40,
@@ -149,7 +147,7 @@ func parseSize(s string) (int64, bool) {
 	return int64(n * unit), true
 }
 
-// size is a number of bytes.
+// size returns a kind of numbers of bytes.
 func size[T int | int64](least, most int64) kind[T] {
 	use := "use a size such as 500K, 64MiB or 1.5G"
 	if least > 1 {
@@ -164,7 +162,7 @@ func size[T int | int64](least, most int64) kind[T] {
 	})
 }
 
-// bytesText writes a number of bytes in the largest unit that leaves it whole.
+// bytesText formats a number of bytes in the largest unit that leaves it whole.
 func bytesText(n int64) string {
 	for _, unit := range []struct {
 		size int64
@@ -177,7 +175,7 @@ func bytesText(n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// parsed is one of some words, by the parser of its type.
+// parsed returns a kind of the given words, which parse converts.
 func parsed[T any](words []string, parse func(string) (T, error)) kind[T] {
 	return scalar(strings.Join(words, ", "), "use "+strings.Join(words, ", "), func(s string) (T, bool) {
 		t, err := parse(s)
@@ -185,7 +183,7 @@ func parsed[T any](words []string, parse func(string) (T, error)) kind[T] {
 	})
 }
 
-// word is one of some words, each of which stands for a value.
+// word returns a kind of the given words, each of which stands for a value.
 func word[T any](words []string, values []T) kind[T] {
 	return scalar(strings.Join(words, ", "), "use "+strings.Join(words, ", "), func(s string) (t T, ok bool) {
 		if i := slices.Index(words, s); i >= 0 {
@@ -195,7 +193,7 @@ func word[T any](words []string, values []T) kind[T] {
 	})
 }
 
-// list is a list of single values. One is a list of one.
+// list returns a kind of lists of single values. A single value is a list of one.
 func list(name, use string, good func(string) bool) kind[[]string] {
 	return kind[[]string]{name: "list of " + name, use: use, parse: func(v value) ([]string, error) {
 		all, ok := v.scalars()
@@ -206,7 +204,7 @@ func list(name, use string, good func(string) bool) kind[[]string] {
 	}}
 }
 
-// splitList returns the parts of a list of the environment or a flag.
+// splitList splits a list from the environment or a flag.
 func splitList(s string) []string {
 	parts := strings.Split(s, ",")
 	for i, part := range parts {
@@ -217,7 +215,7 @@ func splitList(s string) []string {
 
 const addressUse = "use host:port, such as 127.0.0.1:8650"
 
-// isAddress reports whether s is "host:port", where the host may be empty.
+// isAddress reports whether s is "host:port"; the host may be empty.
 func isAddress(s string) bool {
 	host, port, err := net.SplitHostPort(s)
 	if err != nil || strings.ContainsAny(host, "/@ \t\r\n\x00") {
@@ -227,7 +225,7 @@ func isAddress(s string) bool {
 	return err == nil
 }
 
-// address is where something listens.
+// address is an address to listen on.
 var address = scalar("host:port", addressUse, func(s string) (string, bool) { return s, isAddress(s) })
 
 // isHost reports whether s is the name or address of a host, with or without a port.
@@ -238,7 +236,7 @@ func isHost(s string) bool {
 	return s != "" && len(s) < 256 && (net.ParseIP(strings.Trim(s, "[]")) != nil || !strings.ContainsAny(s, "/:@*[] \t\r\n\x00"))
 }
 
-// isToken reports whether s may be the name of a queue or a namespace.
+// isToken reports whether s is valid as the name of a queue or a namespace.
 func isToken(s string) bool {
 	return s != "" && len(s) <= longestToken && !strings.ContainsFunc(s, func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-' && r != '_'

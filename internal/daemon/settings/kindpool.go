@@ -10,7 +10,8 @@ import (
 	"github.com/bullpen-run/bullpen/process"
 )
 
-// command is a program and its arguments: a list, or one text that is split.
+// command is a program and its arguments: a list, or one text that is split at
+// spaces.
 var command = kind[[]string]{
 	name: "list of text, or text", use: "use a list such as [python3, worker.py], or one text", parse: func(v value) ([]string, error) {
 		if v.shape == isScalar {
@@ -27,17 +28,17 @@ var command = kind[[]string]{
 	},
 }
 
-// shellWords are words with which people expect a shell.
+// shellWords are words that only make sense in a shell.
 var shellWords = []string{"|", "||", "&&", "&", ";", ">", ">>", "<", "<<", "2>&1", "2>"}
 
-// splitCommand splits a command at spaces. Quotes, and a backslash before a
-// space, a quote or a backslash, keep what they hold together; a backslash before
-// anything else is itself, as in the paths of Windows.
+// splitCommand splits a command at spaces. Quotes keep text together, and so does a
+// backslash before a space, a quote or a backslash. Any other backslash stands for
+// itself, as in Windows paths.
 func splitCommand(s string) ([]string, error) {
 	const space = " \t\r\n"
 	var words []string
 	var now strings.Builder
-	var quoted byte // the quote that is open
+	var quoted byte // the open quote, if any
 	begun, plain := false, true
 	end := func() error {
 		if begun && plain && slices.Contains(shellWords, now.String()) {
@@ -84,8 +85,8 @@ func splitCommand(s string) ([]string, error) {
 	return words, nil
 }
 
-// environment is the environment of workers: names with their values, or with
-// nothing, which passes the daemon's own value on.
+// environment is the environment of workers. A name without a value passes on the
+// daemon's own value.
 var environment = kind[[]string]{
 	name: "mapping", use: "use names with values, such as {LANG: C, TOKEN: null}; null passes on what the daemon has", parse: func(v value) ([]string, error) {
 		if v.shape != isMapping {
@@ -110,7 +111,7 @@ var environment = kind[[]string]{
 	},
 }
 
-// outcomes are those after which a job is tried again.
+// outcomes are those after which a job is retried.
 var outcomes = kind[[]bullpen.Outcome]{
 	name: "list of outcomes", use: "use a list of outcomes, such as [failed, timeout]", parse: func(v value) ([]bullpen.Outcome, error) {
 		words, ok := v.scalars()
@@ -134,7 +135,7 @@ var outcomes = kind[[]bullpen.Outcome]{
 	},
 }
 
-// retried are the outcomes that a policy may name.
+// retried returns the outcomes that a policy may name.
 func retried() []string {
 	var all []string
 	for _, o := range bullpen.Outcomes() {
@@ -156,7 +157,7 @@ var nice = kind[int]{
 			return process.HostNice, nil
 		}
 		n, err := count(lowestNice, highestNice).parse(v)
-		if err == nil && n == 0 { // which is the default of process.Config
+		if err == nil && n == 0 { // the default of process.Config
 			return 0, errUse
 		}
 		return n, err

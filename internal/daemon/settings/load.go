@@ -12,26 +12,26 @@ import (
 	"github.com/bullpen-run/bullpen/job"
 )
 
-// Source says where a configuration comes from.
+// Source names the sources of a configuration.
 type Source struct {
 	// Path is the configuration file; empty for none.
 	Path string
-	// Text is what the file has; nil reads Path.
+	// Text is the content of the file; nil reads Path.
 	Text []byte
 	// Env is the environment, "NAME=value".
 	Env []string
-	// Flags are values by the paths of their keys; one that is empty is as if it
-	// was not there.
+	// Flags has values by the paths of their keys; an empty value counts as not
+	// given.
 	Flags map[string]string
-	// CheckTokens reports what is wrong with the file of http.tokens, which can be
-	// read; nil does not look into it.
+	// CheckTokens returns what is wrong with the content of the file http.tokens; nil
+	// skips the check.
 	CheckTokens func(path string) error
 }
 
-// Load reads and checks a configuration: flags go before the environment, that
-// before the file, and that before the defaults. The error is [Faults], with all
-// that is wrong. It starts nothing; what only the start of a worker can show, such
-// as a sandbox that this system cannot make, it does not find.
+// Load reads and checks a configuration. Flags take precedence over the environment,
+// the environment over the file, and the file over the defaults. The error is
+// [Faults], with all faults. Load starts nothing, so it does not find what only
+// starting a worker can show, such as a sandbox that this system does not support.
 func Load(source Source) (*Settings, error) {
 	l := &loader{
 		settings: &Settings{Path: source.Path, Pools: make(map[string]Pool), Schedules: make(map[string]job.Schedule)}, places: make(map[string]place),
@@ -60,18 +60,19 @@ func Load(source Source) (*Settings, error) {
 	return l.settings, nil
 }
 
-// loader makes settings of a source.
+// loader builds settings from a source.
 type loader struct {
 	journal  journal
 	settings *Settings
-	folder   string           // of the file, absolute; empty without one
-	places   map[string]place // of all that was set, by path; also of mappings
+	folder   string           // folder of the file, absolute; empty without a file
+	places   map[string]place // places of all set keys and mappings, by path
 	env      map[string]string
 
-	checkTokens func(path string) error // nil does not look
+	checkTokens func(path string) error // nil skips the check
 }
 
-// text returns what the file has. false is none, or one that cannot be read.
+// text returns the content of the file; ok is false if there is none or it cannot be
+// read.
 func (l *loader) text(source Source) (text []byte, ok bool) {
 	if source.Path != "" {
 		folder, err := filepath.Abs(filepath.Dir(source.Path))
@@ -92,12 +93,12 @@ func (l *loader) text(source Source) (text []byte, ok bool) {
 	return text, true
 }
 
-// errIrregular says that something is no file that can be read from its beginning
-// to its end whenever that is needed.
+// errIrregular means that a path is not a regular file, which can be read completely
+// and repeatedly.
 var errIrregular = errors.New("it is no regular file, but a folder, a pipe or a device: name a file")
 
-// readFile reads a file, a little more than mostBytes of it at most. It does not
-// wait for anybody to write into a pipe.
+// readFile reads a file, up to a little more than mostBytes. It never blocks on a
+// pipe without a writer.
 func readFile(path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	if err == nil && !info.Mode().IsRegular() {
@@ -106,7 +107,7 @@ func readFile(path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe may have come in its place
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe may have replaced the file
 	if err != nil {
 		return nil, err
 	}
@@ -120,7 +121,7 @@ func readFile(path string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, mostBytes+1))
 }
 
-// file takes the values of a file.
+// file reads keys from a file.
 func (l *loader) file(v value) {
 	if v.shape == isNull {
 		return
@@ -138,7 +139,7 @@ func (l *loader) file(v value) {
 		case p.name == "schedules":
 			l.places["schedules"] = p.place
 			l.schedules(p.value)
-		case strings.HasPrefix(p.name, "x-"): // a place for anchors
+		case strings.HasPrefix(p.name, "x-"): // a place to define anchors
 		default:
 			rest.pairs = append(rest.pairs, p)
 		}
@@ -146,7 +147,7 @@ func (l *loader) file(v value) {
 	walk(l, daemonTable, l.settings, rest, "", "")
 }
 
-// mostPools is far beyond what one daemon can serve.
+// mostPools is far more than one daemon can serve.
 const mostPools = 1000
 
 func (l *loader) pools(v value) {
@@ -181,8 +182,8 @@ func (l *loader) pools(v value) {
 	}
 }
 
-// walk takes the values of a mapping that has the path section in the table t.
-// prefix stands before the paths of t.
+// walk reads the keys of a mapping, which is the section named section of table t.
+// prefix is prepended to the paths of t.
 func walk[D any](l *loader, t *table[D], d *D, v value, prefix, section string) {
 	if v.shape != isMapping {
 		l.journal.add(v.place, strings.TrimSuffix(prefix+section, "."), "it is %s: use a mapping of %s", shapeWords[v.shape], strings.Join(t.sections[section], ", "))
@@ -217,7 +218,7 @@ func walk[D any](l *loader, t *table[D], d *D, v value, prefix, section string) 
 	}
 }
 
-// set takes the value of one key.
+// set reads the value of one key.
 func set[D any](l *loader, k *key[D], d *D, v value, path string) {
 	if v.shape == isNull && v.place.level == ofFile {
 		l.journal.add(v.place, path, "it has no value: %s, or leave the key out for the default", k.use)
@@ -240,7 +241,8 @@ func set[D any](l *loader, k *key[D], d *D, v value, path string) {
 	l.journal.add(v.place, path, "%s", says)
 }
 
-// unknown says that a section of t has no such key, and what was probably meant.
+// unknown returns a fault for an unknown key in a section of t, with the name that
+// was probably meant.
 func (t *table[D]) unknown(section, name string) string {
 	names := t.sections[section]
 	if above, last, dotted := cut(name); dotted && section == "" && t.byPath[name] != nil {

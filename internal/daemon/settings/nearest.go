@@ -3,7 +3,7 @@ package settings
 // longestName bounds the names that nearest compares.
 const longestName = 64
 
-// nearest returns the name that was probably meant, empty when there is none.
+// nearest returns the name that was probably meant; empty if none is similar.
 func nearest(written string, names []string) string {
 	if len(written) > longestName {
 		return ""
@@ -17,8 +17,8 @@ func nearest(written string, names []string) string {
 	return best
 }
 
-// distance is how many bytes must be changed, added, left out or swapped with
-// their neighbour to get b from a.
+// distance returns the edit distance of a and b: bytes changed, added, removed or
+// swapped with their neighbor.
 func distance(a, b string) int {
 	var before []int
 	last, row := make([]int, len(b)+1), make([]int, len(b)+1)

@@ -14,7 +14,7 @@ Durations are written as 500ms, 10s or 2h (a plain number means seconds), sizes 
 
 const lineWidth = 88
 
-// Reference describes all keys, for a terminal.
+// Reference returns a description of all keys, for a terminal.
 func Reference() string {
 	var b strings.Builder
 	b.WriteString(preface)
@@ -46,7 +46,7 @@ func describe[D any](b *strings.Builder, k *key[D], prefix string) {
 	}
 }
 
-// wrap writes text in lines that begin with indent.
+// wrap writes text in wrapped lines that begin with indent.
 func wrap(b *strings.Builder, indent, text string) {
 	line := 0
 	for word := range strings.FieldsSeq(text) {

@@ -13,12 +13,12 @@ import (
 // scheduleTable has all keys of a schedule.
 var scheduleTable = newTable(scheduleKeys())
 
-// mostSchedules is far beyond what people write into a file.
+// mostSchedules is far more than a hand-written file has.
 const mostSchedules = 10_000
 
 const leastEvery = 100 * time.Millisecond
 
-// metadata are names with their values.
+// metadata is a mapping of names to values.
 var metadata = kind[map[string]string]{
 	name: "mapping", use: "use names with values, such as {tenant: acme}", parse: func(v value) (map[string]string, error) {
 		if v.shape != isMapping {
@@ -66,7 +66,7 @@ var bytesKind = kind[[]byte]{name: "text", use: "use a text", parse: func(v valu
 	return []byte(v.text), nil
 }}
 
-// schedules takes the mapping of schedules.
+// schedules reads the mapping of schedules.
 func (l *loader) schedules(v value) {
 	switch v.shape {
 	case isNull:
@@ -96,25 +96,24 @@ func (l *loader) schedules(v value) {
 	}
 }
 
-// OriginConfig is the origin of schedules that the configuration has.
+// OriginConfig is the origin of schedules from the configuration.
 const OriginConfig = "config"
 
-// checkSchedules finds what is wrong with schedules whose values are right by
-// themselves.
+// checkSchedules finds faults in schedules whose values are valid by themselves.
 func (l *loader) checkSchedules() {
 	s := l.settings
 	for _, name := range slices.Sorted(maps.Keys(s.Schedules)) {
 		one, at := s.Schedules[name], join("schedules", name)
 		_, there := s.Pools[one.Job.Queue]
 		switch {
-		case l.given(at+".pool") && one.Job.Queue == "": // what it has is no name
+		case l.given(at+".pool") && one.Job.Queue == "": // the given pool is not a valid name, which was already reported
 		case one.Job.Queue == "":
 			l.fault(at, "it has no pool: say to which its jobs go, such as pool: reports")
 		case !there:
 			l.fault(at+".pool", "%s is no pool of this configuration: name one of \"pools\", which needs no command where others work it off", quote(one.Job.Queue))
 		}
 		if one.Cron == "" && one.Every == 0 && (l.given(at+".cron") || l.given(at+".every")) {
-			one.Every, one.Zone = leastEvery, "" // what it has is no time, which was said
+			one.Every, one.Zone = leastEvery, "" // the given time is not valid, which was already reported
 		}
 		for _, leaf := range leaves(s.Queue.CheckSchedule(&one)) {
 			l.fault(at, "%s", strings.ReplaceAll(leaf.Error(), "\n", " "))

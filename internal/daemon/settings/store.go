@@ -10,27 +10,26 @@ import (
 	"strings"
 )
 
-// Store is where the jobs are, as it was configured; Settings.Queue.Store is made
-// from it.
+// Store is the configured place of the jobs; Settings.Queue.Store is made from it.
 type Store struct {
 	// Dir is the folder of the embedded store.
 	Dir string
-	// URL is the addresses of a server elsewhere, without names and passwords;
-	// empty for the embedded one.
+	// URL has the addresses of a NATS server, without names and passwords; empty for
+	// the embedded store.
 	URL string
 	// Memory keeps jobs in memory.
 	Memory bool
-	// Replicas, Credentials, CA, Cert and Key are for a server elsewhere.
+	// Replicas, Credentials, CA, Cert and Key are for a NATS server.
 	Replicas      int
 	Credentials   string
 	CA, Cert, Key string
 	// Reserve is for the embedded store.
 	Reserve int64
 
-	login *url.Userinfo // of URL; nil for none
+	login *url.Userinfo // user of URL; nil for none
 }
 
-// String says where the jobs are.
+// String returns where the jobs are.
 func (s Store) String() string {
 	switch {
 	case s.Memory:
@@ -41,17 +40,17 @@ func (s Store) String() string {
 	return s.Dir
 }
 
-// GoString is as String.
+// GoString is like String.
 func (s Store) GoString() string { return s.String() }
 
-// LogValue is as String.
+// LogValue is like String.
 func (s Store) LogValue() slog.Value { return slog.StringValue(s.String()) }
 
-// schemes are those of servers of NATS.
+// schemes are the URL schemes of NATS servers.
 var schemes = []string{"nats", "tls", "ws", "wss"}
 
-// setURL reads the addresses of a server. Name and password are taken out of
-// them, so that they stand in no log.
+// setURL reads the addresses of a server. It removes name and password from them, so
+// that they do not appear in logs.
 func (s *Store) setURL(v value) error {
 	texts, ok := v.scalars()
 	if !ok {

@@ -14,37 +14,37 @@ import (
 	"time"
 )
 
-// Traces says where spans go.
+// Traces configures the export of spans.
 type Traces struct {
-	// Endpoint is the address of a collector of OpenTelemetry, empty for none.
+	// Endpoint is the URL of an OpenTelemetry collector; empty for none.
 	Endpoint string
-	// Sample is the share of the traces that begin here which are told of.
+	// Sample is the fraction of the traces beginning here that are exported.
 	Sample float64
-	// Headers go with each request, those of HeadersFile too.
+	// Headers are sent with each request; they include those of HeadersFile.
 	Headers     Headers
 	HeadersFile string
-	// Timeout is the longest that a request may take.
+	// Timeout bounds each request.
 	Timeout time.Duration
 	// Service is the name of this service in traces.
 	Service string
 }
 
-// Headers are secrets, mostly: they are not printed.
+// Headers usually hold secrets: they are not printed.
 type Headers map[string]string
 
-// String shows the names of h.
+// String returns the names of h, without values.
 func (h Headers) String() string {
 	return "[" + strings.Join(slices.Sorted(maps.Keys(h)), " ") + "]"
 }
 
-// GoString is as String.
+// GoString is like String.
 func (h Headers) GoString() string { return h.String() }
 
-// LogValue is as String.
+// LogValue is like String.
 func (h Headers) LogValue() slog.Value { return slog.StringValue(h.String()) }
 
-// Check tells all that is wrong with t. It shows no value of a header, and not the
-// endpoint, which may have a secret in it by mistake.
+// Check returns all faults of t. It shows neither values of headers nor the endpoint,
+// which may have a secret in it by mistake.
 func (t Traces) Check() error {
 	var errs []error
 	if t.Endpoint != "" {
@@ -64,7 +64,7 @@ func (t Traces) Check() error {
 
 const shareUse = "use a share from 0 to 1"
 
-// checkCollector tells what is wrong with the address of a collector.
+// checkCollector returns what is wrong with the URL of a collector.
 func checkCollector(endpoint string) error {
 	u, err := url.Parse(endpoint)
 	switch {
@@ -79,7 +79,7 @@ func checkCollector(endpoint string) error {
 // ownHeaders are set by the daemon itself.
 var ownHeaders = []string{"Content-Type", "Content-Length", "Content-Encoding", "Transfer-Encoding", "Connection", "Host"}
 
-// checkHeader tells what is wrong with a header, without its value.
+// checkHeader returns what is wrong with a header, without its value.
 func checkHeader(name, value string) error {
 	switch {
 	case !isHeader(name):
@@ -98,7 +98,7 @@ func isHeader(name string) bool {
 	})
 }
 
-// collector is the address of a collector.
+// collector is the URL of a collector.
 var collector = kind[string]{name: "URL", use: "use the URL of a collector, such as http://localhost:4318", parse: func(v value) (string, error) {
 	s, err := text.parse(v)
 	if err == nil {
@@ -107,8 +107,8 @@ var collector = kind[string]{name: "URL", use: "use the URL of a collector, such
 	return s, err
 }}
 
-// headers are names with values; in the environment "name=value" with commas
-// between them.
+// headers is a mapping of names to values; in the environment, "name=value" separated
+// by commas.
 var headers = kind[Headers]{name: "mapping", use: "use names with values, such as {Authorization: Bearer abc}", parse: func(v value) (Headers, error) {
 	all := Headers{}
 	add := func(name, text string) error {
@@ -160,8 +160,8 @@ func tracesKeys() []key[Settings] {
 
 const mostHeaders = 64 << 10
 
-// othersRead are the rights that nobody may have to a file of secrets, as with
-// http.tokens: its group may read it, which is how secrets are mounted.
+// othersRead are the permissions that a file of secrets must not have, as with
+// http.tokens. Its group may read it, which is how secrets are mounted.
 const othersRead = 0o037
 
 // completeTraces adds the headers of the file.

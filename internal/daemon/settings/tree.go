@@ -11,23 +11,23 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// What a file may have at most: bytes, values with all aliases put in, and
-// mappings within each other.
+// The bounds of a file: bytes, values after aliases are expanded, and depth of nested
+// mappings.
 const (
 	mostBytes  = 1 << 20
 	mostValues = 1 << 17
 	mostDepth  = 32
 )
 
-// reader turns a file into a value.
+// reader converts a file to a value.
 type reader struct {
 	journal *journal
 	folder  string
 	values  int
-	full    bool // mostValues was told
+	full    bool // exceeding mostValues was reported
 }
 
-// read returns the value of a whole file; nothing for an empty one.
+// read returns the value of a whole file; ok is false for an empty one.
 func (r *reader) read(text []byte) (v value, ok bool) {
 	start := place{level: ofFile, line: 1, column: 1}
 	if len(text) > mostBytes {
@@ -58,8 +58,8 @@ func (r *reader) read(text []byte) (v value, ok bool) {
 
 var yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
 
-// countedFromZero are the beginnings of the messages whose lines the library
-// counts from 0.
+// countedFromZero are the prefixes of the messages in which the YAML library counts
+// lines from 0.
 var countedFromZero = []string{
 	"did not find expected <", "did not find expected '", "did not find expected key", "did not find expected node", "did not find expected ',",
 	"found undefined tag handle", "found duplicate %", "found incompatible YAML",
@@ -86,7 +86,7 @@ func placeOf(n *yaml.Node) place {
 	return place{level: ofFile, line: max(n.Line, 1), column: max(n.Column, 1)}
 }
 
-// value turns one node into a value.
+// value converts one node to a value.
 func (r *reader) value(n *yaml.Node, path string, depth int) value {
 	v := value{place: placeOf(n), folder: r.folder}
 	if r.values++; r.values > mostValues || depth > mostDepth {
@@ -120,11 +120,11 @@ func (r *reader) value(n *yaml.Node, path string, depth int) value {
 	return v
 }
 
-// pairs returns the entries of a mapping, and behind them those that are merged
-// into it (<<) under other names.
+// pairs returns the entries of a mapping, followed by those merged into it (<<) under
+// other names.
 func (r *reader) pairs(n *yaml.Node, path string, depth int) []pair {
 	var own, merged []pair
-	lines := make(map[string]int) // of own
+	lines := make(map[string]int) // of the mapping's own keys
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		name, content := n.Content[i], n.Content[i+1]
 		if name.Kind == yaml.AliasNode {
@@ -156,12 +156,12 @@ func (r *reader) pairs(n *yaml.Node, path string, depth int) []pair {
 	return own
 }
 
-// merged returns what a merge brings: a mapping, or a list of them, of which the
+// merged returns the entries of a merge: a mapping, or a list of mappings, where the
 // first with a name wins.
 func (r *reader) merged(n *yaml.Node, path string, depth int) []pair {
 	v := r.value(n, path, depth+1)
 	switch {
-	case r.full: // and v is not whole
+	case r.full: // and v is incomplete
 	case v.shape == isMapping:
 		return v.pairs
 	case v.shape == isList:
@@ -179,7 +179,7 @@ func (r *reader) merged(n *yaml.Node, path string, depth int) []pair {
 	return nil
 }
 
-// join puts a name behind the path of a mapping.
+// join appends a name to the path of a mapping.
 func join(path, name string) string {
 	if len(name) > longestShown {
 		name = name[:longestShown] + "…"
@@ -190,10 +190,10 @@ func join(path, name string) string {
 	return path + "." + name
 }
 
-// longestShown bounds what a fault shows of what was written.
+// longestShown bounds how much of a value a fault shows.
 const longestShown = 60
 
-// quote shows what was written.
+// quote returns a value in the form in which faults show it.
 func quote(s string) string {
 	if len(s) > longestShown {
 		s = s[:longestShown] + "…"

@@ -1,6 +1,6 @@
 package settings
 
-// shape is what a value looks like in the file.
+// shape is the syntactic form of a value in the file.
 type shape uint8
 
 const (
@@ -12,29 +12,29 @@ const (
 
 var shapeWords = []string{isNull: "nothing", isScalar: "a single value", isList: "a list", isMapping: "a mapping"}
 
-// value is what was written for a key. Aliases and merges are resolved.
+// value is the value written for a key. Aliases and merges are resolved.
 type value struct {
 	shape shape
 	text  string  // of a scalar
 	list  []value // of a list
 	pairs []pair  // of a mapping, in order, each name once
 	place place
-	// folder is where relative paths start; empty is the working directory.
+	// folder is the base of relative paths; empty is the working directory.
 	folder string
-	// flat is set for a value of the environment or a flag, where the parts of a
-	// list stand with commas between them.
+	// flat marks a value from the environment or a flag, where lists are separated by
+	// commas.
 	flat bool
 }
 
 // pair is one entry of a mapping.
 type pair struct {
 	name  string
-	place place // of the name
+	place place // place of the name
 	value value
 }
 
-// scalars returns the texts of a list of single values. One single value is a
-// list of one.
+// scalars returns the texts of a list of single values. A single value is a list of
+// one.
 func (v value) scalars() ([]string, bool) {
 	if v.shape == isScalar {
 		if v.flat {

@@ -11,19 +11,19 @@ import (
 	"github.com/bullpen-run/bullpen/internal/daemon/settings"
 )
 
-// Config says where traces go. Only Traces.Endpoint is needed.
+// Config configures a Tracer. Only Traces.Endpoint is required.
 type Config struct {
-	// Traces are the settings. Without an Endpoint there are no traces, and New
-	// returns nil. A Sample of 0 tells of the traces of callers only.
+	// Traces are the settings. Without an Endpoint New returns nil and nothing is
+	// traced. With a Sample of 0 only the traces of callers are exported.
 	Traces settings.Traces
-	// Node and Version are told with all spans.
+	// Node and Version are attributes of all spans.
 	Node, Version string
-	// Buffer is how many spans wait for the collector at most, besides as many that
-	// are on their way. Default 8192, about 14 MiB when both are full.
+	// Buffer is the maximum number of spans that wait for the collector; as many
+	// again may be in transit. Default 8192, about 14 MiB when both are full.
 	Buffer int
-	// Pause is the longest that a span waits for others to go with. Default 1 s.
+	// Pause bounds how long a span waits for a batch to fill. Default 1 s.
 	Pause time.Duration
-	// Logger is told when the collector takes nothing; nil logs nothing.
+	// Logger logs when the collector fails; nil logs nothing.
 	Logger *slog.Logger
 }
 
@@ -31,7 +31,7 @@ const (
 	defaultTimeout = 10 * time.Second
 	defaultBuffer  = 8 << 10
 	defaultPause   = time.Second
-	// batchSize is how many spans go with one request.
+	// batchSize is the number of spans in one request.
 	batchSize = 1 << 10
 	tracePath = "/v1/traces"
 )
@@ -55,7 +55,7 @@ func (c Config) check() error {
 	return errors.Join(errs...)
 }
 
-// target is where requests go.
+// target returns the URL of requests.
 func (c *Config) target() string {
 	base := strings.TrimRight(c.Traces.Endpoint, "/")
 	if strings.HasSuffix(base, tracePath) {

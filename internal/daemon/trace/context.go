@@ -8,20 +8,20 @@ import (
 	mathrand "math/rand/v2"
 )
 
-// ID is that of a trace. The zero value is none.
+// ID is the id of a trace. The zero value is none.
 type ID [16]byte
 
-// SpanID is that of a span. The zero value is none.
+// SpanID is the id of a span. The zero value is none.
 type SpanID [8]byte
 
-// String gives id in hexadecimal digits.
+// String returns id in hexadecimal.
 func (id ID) String() string { return hex.EncodeToString(id[:]) }
 
-// String gives id in hexadecimal digits.
+// String returns id in hexadecimal.
 func (id SpanID) String() string { return hex.EncodeToString(id[:]) }
 
-// Context is what a traceparent says: in which trace and below which span
-// something happens, and whether it is told of.
+// Context is the content of a traceparent: the trace, the parent span, and whether
+// the trace is sampled.
 type Context struct {
 	Trace   ID
 	Span    SpanID
@@ -31,8 +31,8 @@ type Context struct {
 // traceparentSize is the length of a traceparent of version 00.
 const traceparentSize = 2 + 1 + 32 + 1 + 16 + 1 + 2
 
-// Parse reads a traceparent as the W3C Trace Context has it. Of a version that is
-// not known it reads what those to come promise to keep.
+// Parse parses a traceparent of the W3C Trace Context. In later versions it reads
+// only the part that they promise to keep.
 func Parse(s string) (c Context, ok bool) {
 	if len(s) < traceparentSize || s[2] != '-' || s[35] != '-' || s[52] != '-' {
 		return Context{}, false
@@ -49,7 +49,7 @@ func Parse(s string) (c Context, ok bool) {
 	return c, true
 }
 
-// digits reads small hexadecimal digits; capital ones are none here.
+// digits decodes lower-case hexadecimal digits; upper-case ones are not allowed.
 func digits(to []byte, s string) bool {
 	for i := range to {
 		high, low := digit(s[2*i]), digit(s[2*i+1])
@@ -71,7 +71,7 @@ func digit(c byte) byte {
 	return 0xff
 }
 
-// String gives c as a traceparent.
+// String returns c as a traceparent.
 func (c Context) String() string {
 	var b [traceparentSize]byte
 	copy(b[:], "00-")
@@ -85,8 +85,8 @@ func (c Context) String() string {
 	return string(b[:])
 }
 
-// newSpanID makes an id that there is not yet in its trace. Nobody gains by guessing
-// it, and it is made for each span.
+// newSpanID returns a random id. It need not be unpredictable, but must be fast,
+// because every span needs one.
 func newSpanID() (id SpanID) {
 	binary.BigEndian.PutUint64(id[:], mathrand.Uint64()|1)
 	return id
@@ -97,15 +97,15 @@ func newID() (id ID) {
 	return id
 }
 
-// jobSpan is the id of the span of a job, and the trace of one that has none of
-// somebody else's. They follow from the job's id, so that no node has to ask another.
+// jobSpan returns the id of a job's span, and the id of its trace if it has no trace
+// from a caller. Both are derived from the job's id, so that all nodes agree on them.
 func jobSpan(id string) (own ID, span SpanID) {
 	sum := sha256.Sum256([]byte(id))
 	return ID(sum[:16]), SpanID(sum[16:24])
 }
 
-// sampler decides about traces that begin here, as the samplers of OpenTelemetry
-// do: by the last bytes of their ids, so that all who are asked agree.
+// sampler decides whether traces that begin here are sampled. Like the samplers of
+// OpenTelemetry it uses the last bytes of the id, so that all participants agree.
 type sampler uint64
 
 func newSampler(share float64) sampler {

@@ -9,8 +9,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// The fields of the messages of OTLP, by their names in
-// opentelemetry/proto/trace/v1/trace.proto.
+// The fields of OTLP messages, named as in opentelemetry/proto/trace/v1/trace.proto.
 const (
 	requestResourceSpans = 1
 
@@ -52,13 +51,13 @@ const (
 	partialRejected = 1
 )
 
-// encoder makes requests of OTLP of spans. It is used by one goroutine.
+// encoder encodes spans as OTLP requests. Only one goroutine may use it.
 type encoder struct {
 	resource []attribute
 	version  string
-	parts    []byte // of the request: spans, one after the other
-	one      []byte // the span in the making
-	pair     []byte // the attribute in the making
+	parts    []byte // spans of the request, one after the other
+	one      []byte // buffer for the current span
+	pair     []byte // buffer for the current attribute
 	value    []byte
 }
 
@@ -88,7 +87,7 @@ func (e *encoder) add(s *span) {
 	e.parts = appendBytes(e.parts, scopeSpansSpans, b)
 }
 
-// take returns the request of all spans since the last one.
+// take returns a request with all spans added since the last call.
 func (e *encoder) take() []byte {
 	scope := appendText(nil, scopeName, "github.com/bullpen-run/bullpen")
 	scope = appendText(scope, scopeVersion, e.version)
@@ -127,7 +126,7 @@ func appendBytes(b []byte, field protowire.Number, v []byte) []byte {
 	return protowire.AppendBytes(protowire.AppendTag(b, field, protowire.BytesType), v)
 }
 
-// appendText appends a text, which must be UTF-8 in protobuf.
+// appendText appends a text; protobuf requires UTF-8.
 func appendText(b []byte, field protowire.Number, v string) []byte {
 	if !utf8.ValidString(v) {
 		v = strings.ToValidUTF8(v, "\uFFFD")
@@ -143,8 +142,8 @@ func appendTime(b []byte, field protowire.Number, t time.Time) []byte {
 	return protowire.AppendFixed64(protowire.AppendTag(b, field, protowire.Fixed64Type), uint64(max(t.UnixNano(), 0)))
 }
 
-// rejected tells how many spans the collector has not taken, by its answer. An
-// answer that is none says that it has taken all.
+// rejected returns how many spans the collector rejected, according to its answer; 0
+// if the answer cannot be decoded.
 func rejected(answer []byte) (n int64) {
 	partial := fieldOf(answer, responsePartial, protowire.BytesType)
 	if partial == nil {
@@ -162,7 +161,7 @@ func rejected(answer []byte) (n int64) {
 	return int64(v)
 }
 
-// fieldOf returns where the value of a field begins, nil where there is none.
+// fieldOf returns b from the value of a field on; nil if there is none.
 func fieldOf(b []byte, field protowire.Number, of protowire.Type) []byte {
 	for len(b) > 0 {
 		number, kind, n := protowire.ConsumeTag(b)
@@ -182,7 +181,7 @@ func fieldOf(b []byte, field protowire.Number, of protowire.Type) []byte {
 	return nil
 }
 
-// short cuts a text, at the beginning of a character.
+// short cuts a text at a character boundary.
 func short(s string) string {
 	if len(s) <= mostMessage {
 		return s

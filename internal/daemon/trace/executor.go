@@ -23,8 +23,8 @@ type executor struct {
 	jobs   bool
 }
 
-// Wrap returns e with the attempts of jobs traced; it stands right below the queue.
-// starts are those of its workers, or nil.
+// Wrap returns e with the attempts of jobs traced; it must be placed directly below
+// the queue. starts are those of its workers, or nil.
 func (t *Tracer) Wrap(pool string, e bullpen.Executor, starts *Starts) bullpen.Executor {
 	if t == nil {
 		return e
@@ -32,7 +32,7 @@ func (t *Tracer) Wrap(pool string, e bullpen.Executor, starts *Starts) bullpen.E
 	return &executor{e, t, pool, starts, true}
 }
 
-// WrapEphemeral is Wrap for tasks that are no jobs.
+// WrapEphemeral is Wrap for tasks that are not jobs.
 func (t *Tracer) WrapEphemeral(pool string, e bullpen.Executor, starts *Starts) bullpen.Executor {
 	if t == nil {
 		return e
@@ -40,14 +40,14 @@ func (t *Tracer) WrapEphemeral(pool string, e bullpen.Executor, starts *Starts) 
 	return &executor{e, t, pool, starts, false}
 }
 
-// Room passes on what the executor inside says.
+// Room returns that of the inner executor.
 func (x *executor) Room() <-chan struct{} { return bullpen.Room(x.Executor) }
 
-// attempt is one task on its way, of which is told.
+// attempt is one traced task.
 type attempt struct {
 	tracer    *Tracer
 	at        place
-	run       Context // of the run, which the worker is given
+	run       Context // context of the run, which the worker gets
 	task      bullpen.Task
 	pool      string
 	starts    *Starts
@@ -56,13 +56,13 @@ type attempt struct {
 	accepted  time.Time
 }
 
-// begin prepares t: its worker gets the run's traceparent. It is nil where nothing is
-// told of t.
+// begin prepares t: its worker gets the run's traceparent. It returns nil if t is not
+// traced.
 func (x *executor) begin(t *bullpen.Task) *attempt {
 	job := x.jobs && t.ID != ""
 	at := x.tracer.place(job, t)
 	if _, has := t.Meta[metaParent]; has && !at.Sampled {
-		return nil // the worker hears from it that nothing is told
+		return nil // the traceparent tells the worker that the trace is not sampled
 	}
 	run := Context{at.Trace, newSpanID(), at.Sampled}
 	meta := make(map[string]string, len(t.Meta)+1)
@@ -83,7 +83,7 @@ func (x *executor) begin(t *bullpen.Task) *attempt {
 	return a
 }
 
-// Submit hands t over.
+// Submit submits t.
 func (x *executor) Submit(ctx context.Context, t bullpen.Task, done func(bullpen.Result, error)) error {
 	a := x.begin(&t)
 	if a == nil || done == nil {
@@ -99,7 +99,7 @@ func (x *executor) Submit(ctx context.Context, t bullpen.Task, done func(bullpen
 	return err
 }
 
-// Execute hands t over and waits for its outcome.
+// Execute runs t and waits for its outcome.
 func (x *executor) Execute(ctx context.Context, t bullpen.Task) (bullpen.Result, error) {
 	a := x.begin(&t)
 	r, err := bullpen.Execute(ctx, x.Executor, t)
@@ -109,8 +109,8 @@ func (x *executor) Execute(ctx context.Context, t bullpen.Task) (bullpen.Result,
 	return r, err
 }
 
-// end tells of the attempt. A job that was not started goes back to its queue, and
-// its waiting is told of by whoever starts or ends it.
+// end exports the spans of the attempt. A job that was not started goes back to its
+// queue; the span of its wait is left to the node that starts or ends it.
 func (a *attempt) end(r *bullpen.Result, err error) {
 	defer a.tracer.known.end(a.task.ID)
 	now := time.Now()
@@ -134,7 +134,7 @@ func (a *attempt) end(r *bullpen.Result, err error) {
 	a.tracer.exporter.put(wait, run)
 }
 
-// wait is the span of the time before the run.
+// wait returns the span of the time before the run.
 func (a *attempt) wait(until time.Time) span {
 	s := a.at.below("wait", kindConsumer)
 	since := a.accepted
@@ -149,7 +149,7 @@ func (a *attempt) wait(until time.Time) span {
 	return s
 }
 
-// describe says what a span of the attempt is about.
+// describe adds the attributes of the attempt to a span.
 func (a *attempt) describe(s *span) {
 	s.text("messaging.system", "bullpen")
 	s.text("messaging.destination.name", a.pool)
@@ -164,7 +164,7 @@ func (a *attempt) describe(s *span) {
 	s.number(keyAttempt, int64(a.delivered.Attempt))
 }
 
-// ran is the span of the run, without its times.
+// ran returns the span of the run, without its times.
 func (a *attempt) ran(r *bullpen.Result, outcome bullpen.Outcome, err error) span {
 	s := a.at.below(named("run", a.task.Name), kindConsumer)
 	s.id = a.run.Span
@@ -201,7 +201,7 @@ func (a *attempt) ran(r *bullpen.Result, outcome bullpen.Outcome, err error) spa
 	return s
 }
 
-// firstLine is the first line of an error, without what looks like a secret.
+// firstLine returns the first line of an error, without what looks like a secret.
 func firstLine(err error) string {
 	if err == nil {
 		return ""
@@ -210,8 +210,8 @@ func firstLine(err error) string {
 	return logs.Clean(line)
 }
 
-// neverStarted says why a task did not start, in few words: the whole may have the
-// command line of the worker, which is not for a collector.
+// neverStarted returns why a task did not start, in few words: the complete error may
+// have the worker's command line, which must not go to a collector.
 func neverStarted(err error) string {
 	for _, why := range []error{bullpen.ErrStart, bullpen.ErrOverloaded, bullpen.ErrUnknownTask, bullpen.ErrRefused, bullpen.ErrClosed, context.DeadlineExceeded} {
 		if errors.Is(err, why) {

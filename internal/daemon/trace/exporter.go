@@ -15,19 +15,19 @@ import (
 	"time"
 )
 
-// Counts is what became of spans.
+// Counts are the numbers of spans by result.
 type Counts struct {
-	// Sent were taken by the collector; Dropped were not, because the buffer was
-	// full, or the collector refused them or did not answer for too long.
+	// Sent spans were accepted by the collector. Dropped ones were not: the buffer
+	// was full, or the collector refused them or did not answer for too long.
 	Sent, Dropped uint64
-	// Failures are requests that the collector did not take.
+	// Failures is the number of failed requests.
 	Failures uint64
-	// Waiting are those in the buffer.
+	// Waiting is the number of spans in the buffer.
 	Waiting int
 }
 
-// exporter sends spans. Its goroutine is started by newExporter and ends by close,
-// which waits for it.
+// exporter sends spans. newExporter starts its goroutine; close ends it and waits for
+// it.
 type exporter struct {
 	config  Config
 	client  *http.Client
@@ -35,7 +35,7 @@ type exporter struct {
 
 	sent, dropped, failures atomic.Uint64
 
-	wake chan struct{}   // capacity 1: there is a whole batch, or closed is set
+	wake chan struct{}   // capacity 1: signals that a batch is full, or that closed was set
 	live context.Context //nolint:containedctx // of requests; ended by the end of close
 	kill context.CancelFunc
 	done chan struct{} // closed when the goroutine has ended
@@ -60,7 +60,7 @@ func newExporter(c Config) *exporter {
 	return e
 }
 
-// put takes spans over, or drops them.
+// put adds spans to the buffer, or drops them.
 func (e *exporter) put(spans ...span) {
 	e.mu.Lock()
 	room := min(e.config.Buffer-len(e.waiting), len(spans))
@@ -82,11 +82,11 @@ func (e *exporter) put(spans ...span) {
 func (e *exporter) nudge() {
 	select {
 	case e.wake <- struct{}{}:
-	default: // it will look
+	default: // already signaled
 	}
 }
 
-// take takes all spans that wait, and gives the room of those before in exchange.
+// take returns all waiting spans, and reuses the memory of spent for new ones.
 func (e *exporter) take(spent []span) (all []span, closed bool) {
 	clear(spent)
 	e.mu.Lock()
@@ -95,7 +95,7 @@ func (e *exporter) take(spent []span) (all []span, closed bool) {
 	return all, e.closed
 }
 
-// run sends batches until all is sent after close.
+// run sends batches until all are sent after close.
 func (e *exporter) run() {
 	defer close(e.done)
 	defer e.client.CloseIdleConnections()
@@ -122,16 +122,15 @@ func (e *exporter) run() {
 }
 
 const (
-	// patience is how long one batch is sent again; what comes meanwhile fills the
-	// buffer.
+	// patience is how long sending a batch is retried; meanwhile the buffer fills.
 	patience   = 30 * time.Second
 	firstPause = 500 * time.Millisecond
 	lastPause  = 8 * time.Second
-	// quiet is how often the log is told that the collector takes nothing.
+	// quiet is the time between two log messages about a failing collector.
 	quiet = time.Minute
 )
 
-// send sends a batch, again where that may help.
+// send sends a batch, and retries if that may help.
 func (e *exporter) send(batch []span) {
 	n := 0
 	for i := range batch {
@@ -164,7 +163,8 @@ func (e *exporter) send(batch []span) {
 	}
 }
 
-// encode encodes a span and what hangs on it, and tells how many these are.
+// encode encodes a span and, for a run, the start of its worker. It returns the
+// number of spans.
 func (e *exporter) encode(s *span) int {
 	n := 1
 	if s.starts != nil {
@@ -177,7 +177,7 @@ func (e *exporter) encode(s *span) int {
 	return n
 }
 
-// rest waits; false says that there is no time for another try.
+// rest waits; it returns false if there is no time for another try.
 func (e *exporter) rest(pause time.Duration) bool {
 	t := time.NewTimer(pause)
 	defer t.Stop()
@@ -189,19 +189,19 @@ func (e *exporter) rest(pause time.Duration) bool {
 	}
 }
 
-// refused is an answer other than that all is well.
+// refused is an answer other than success.
 type refused struct {
 	status int
 	text   string
-	after  time.Duration // how long to wait, where the collector says so
-	final  bool          // the same again would be refused again
+	after  time.Duration // delay that the collector asks for
+	final  bool          // a retry would be refused too
 }
 
 func (r *refused) Error() string {
 	return fmt.Sprintf("the collector answers %d %s: %s", r.status, http.StatusText(r.status), r.text)
 }
 
-// refusal gives what an error says about trying again.
+// refusal returns whether and when to retry after an error.
 func refusal(err error) refused {
 	var r *refused
 	if errors.As(err, &r) {
@@ -210,10 +210,10 @@ func refusal(err error) refused {
 	return refused{}
 }
 
-// mostAnswer bounds what is read of an answer.
+// mostAnswer bounds what is read of an answer, in bytes.
 const mostAnswer = 64 << 10
 
-// post sends one request, and tells how many of its spans the collector refuses.
+// post sends one request, and returns how many of its spans the collector refused.
 func (e *exporter) post(body []byte) (refusedSpans int, err error) {
 	ctx, cancel := context.WithTimeout(e.live, e.config.Traces.Timeout)
 	defer cancel()
@@ -251,7 +251,7 @@ func (e *exporter) post(body []byte) (refusedSpans int, err error) {
 	return 0, no
 }
 
-// printable gives the beginning of an answer for the log.
+// printable returns the beginning of an answer, for the log.
 func printable(text []byte) string {
 	const most = 200
 	text = bytes.ToValidUTF8(text[:min(len(text), most)], nil)
@@ -263,7 +263,7 @@ func printable(text []byte) string {
 	}, text))
 }
 
-// close takes no more spans and sends what waits, until ctx ends.
+// close refuses further spans and sends the waiting ones, until ctx ends.
 func (e *exporter) close(ctx context.Context) {
 	e.mu.Lock()
 	e.closed = true

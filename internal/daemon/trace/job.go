@@ -7,7 +7,7 @@ import (
 	"github.com/bullpen-run/bullpen/job"
 )
 
-// Ended tells of a job whose outcome was just made durable; it is for
+// Ended exports the span of a job whose outcome was just made durable; it is for
 // queue.Config.Ended.
 func (t *Tracer) Ended(i *job.Info) {
 	if t == nil {
@@ -33,7 +33,7 @@ func (t *Tracer) Ended(i *job.Info) {
 		whole.fail(firstLine(i.Err))
 	}
 	spans = append(spans, whole)
-	if i.Attempts == 0 { // nobody has told of its waiting
+	if i.Attempts == 0 { // no attempt has exported its wait
 		wait := at.below("wait", kindConsumer)
 		wait.between(i.Enqueued, i.Ended)
 		describe(&wait, i)

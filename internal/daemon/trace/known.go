@@ -6,16 +6,16 @@ import (
 	"sync"
 )
 
-// known knows the traces of tasks that run here, or did so lately, for the log.
+// known holds the traces of tasks that run here, or did so recently, for the log.
 type known struct {
 	mu   sync.Mutex
 	all  map[string]uses    // by the id of the task; guarded by mu
-	last [mostLately]string // ids of those that have ended, in a ring; guarded by mu
-	at   int                // where the next goes; guarded by mu
+	last [mostLately]string // ring of ids of ended tasks; guarded by mu
+	at   int                // next index in the ring; guarded by mu
 }
 
-// mostLately is how many are known that have ended: lines of their workers may be
-// logged a moment later.
+// mostLately is how many ended tasks are kept: their workers' lines may be logged a
+// moment later.
 const mostLately = 1 << 10
 
 type uses struct {
@@ -59,8 +59,8 @@ func (k *known) of(id string) (ID, bool) {
 	return u.trace, ok
 }
 
-// Logger returns a logger that adds trace_id to the lines of tasks whose trace is
-// told of. Lines without a task cost a look at their attributes.
+// Logger returns a logger that adds trace_id to the lines of sampled tasks. Lines
+// without a task only cost a look at their attributes.
 func (t *Tracer) Logger(l *slog.Logger) *slog.Logger {
 	if t == nil {
 		return l

@@ -8,8 +8,8 @@ import (
 	"github.com/bullpen-run/bullpen/internal/daemon/guard"
 )
 
-// The headers that carry a context, and those that tell of a job or a task, as
-// net/http spells them.
+// The headers that carry a context, and those that name a job or a task, in canonical
+// form.
 const (
 	headerParent   = "Traceparent"
 	headerState    = "Tracestate"
@@ -19,8 +19,8 @@ const (
 	jobLocation    = "/v1/jobs/"
 )
 
-// Routes returns routes with their requests traced: those that a caller has put into
-// a trace, and those that submit. What is submitted is below the request.
+// Routes returns routes whose requests are traced: those that have a traceparent, and
+// those that submit. Submitted jobs are below the request.
 func (t *Tracer) Routes(routes []guard.Route) []guard.Route {
 	if t == nil {
 		return routes
@@ -34,14 +34,14 @@ func (t *Tracer) Routes(routes []guard.Route) []guard.Route {
 	return all
 }
 
-// requests traces those of one route.
+// requests traces the requests of one route.
 type requests struct {
 	tracer *Tracer
 	next   http.Handler
 	name   string
 	route  string
-	begins bool // a trace, where the caller has none
-	each   bool // the request submits many jobs, each of which has a trace of its own unless the caller says otherwise
+	begins bool // starts a trace if the caller has none
+	each   bool // the request submits many jobs, each with a trace of its own unless the caller names one
 }
 
 func (h *requests) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -56,7 +56,7 @@ func (h *requests) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		own.Sampled = h.tracer.sampler.takes(own.Trace)
 		delete(r.Header, headerState)
 	}
-	// What is submitted gets the header of the request as its own.
+	// Submitted jobs take the request's header as theirs.
 	if given || !h.each {
 		r.Header[headerParent] = []string{own.String()}
 	} else {
@@ -68,14 +68,14 @@ func (h *requests) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	s := span{trace: own.Trace, id: own.Span, parent: caller.Span, state: first(r.Header, headerState), name: h.name, kind: kindServer, start: time.Now()}
 	ended := false
-	defer func() { // also of a handler that panics, which guard tells the caller
+	defer func() { // also after a panic of the handler, which guard answers
 		h.end(&s, w, r, ended)
 	}()
 	h.next.ServeHTTP(w, r)
 	ended = true
 }
 
-// end tells of a request that was answered.
+// end exports the span of an answered request.
 func (h *requests) end(s *span, w http.ResponseWriter, r *http.Request, ended bool) {
 	s.end = time.Now()
 	s.text(keyMethod, r.Method)
@@ -95,7 +95,7 @@ func (h *requests) end(s *span, w http.ResponseWriter, r *http.Request, ended bo
 	h.tracer.exporter.put(*s)
 }
 
-// jobOf finds the job that an answer is about.
+// jobOf returns the job that an answer is about.
 func jobOf(h http.Header) string {
 	if id := first(h, headerJob); id != "" {
 		return id

@@ -2,7 +2,7 @@ package trace
 
 import "time"
 
-// spanKind is what a span is to its neighbors, as OTLP numbers it.
+// spanKind is the kind of a span, with the numbers of OTLP.
 type spanKind int8
 
 const (
@@ -11,24 +11,24 @@ const (
 	kindConsumer spanKind = 5
 )
 
-// span is one thing that took time. It is never changed once it is handed over.
+// span is one timed operation. It must not be changed once it is passed on.
 type span struct {
 	trace      ID
 	id, parent SpanID
-	state      string // tracestate of the caller
+	state      string // the caller's tracestate
 	name       string
 	kind       spanKind
 	start, end time.Time
 	failed     bool
-	message    string // why, of one that failed
+	message    string // error message of a failed one
 	attributes []attribute
 
-	// Of a run: the worker that had it, and who knows when that was started. This is
-	// looked up when the span is sent, because a worker's readiness may be told after
+	// For a run: the worker, and where to look up when it was started. That happens
+	// when the span is sent, because the report that a worker is ready may come after
 	// the end of its first task.
 	starts   *Starts
 	worker   string
-	waiting  SpanID    // the span of its wait
+	waiting  SpanID    // span of the wait
 	accepted time.Time // by the pool
 }
 
@@ -45,11 +45,11 @@ type attributeKind uint8
 const (
 	isText attributeKind = iota
 	isNumber
-	isSeconds // number is of nanoseconds
+	isSeconds // number is in nanoseconds, sent as seconds
 	isFlag
 )
 
-// text adds a text that is not empty.
+// text adds a text, unless it is empty.
 func (s *span) text(key, value string) {
 	if value != "" {
 		s.attributes = append(s.attributes, attribute{key: key, text: value})
@@ -64,7 +64,7 @@ func (s *span) seconds(key string, value time.Duration) {
 	s.attributes = append(s.attributes, attribute{key: key, number: int64(value), kind: isSeconds})
 }
 
-// flag adds what is true.
+// flag adds value if it is true.
 func (s *span) flag(key string, value bool) {
 	if value {
 		s.attributes = append(s.attributes, attribute{key: key, number: 1, kind: isFlag})
@@ -78,8 +78,8 @@ func (s *span) fail(message string) {
 	s.failed, s.message = true, short(message)
 }
 
-// between sets the times. Clocks of two nodes may differ: a span never ends before
-// it starts.
+// between sets the times. The clocks of two nodes may differ, so it makes sure that
+// the span does not end before it starts.
 func (s *span) between(start, end time.Time) {
 	if start.IsZero() || start.After(end) {
 		start = end

@@ -7,13 +7,13 @@ import (
 	"github.com/bullpen-run/bullpen/process"
 )
 
-// Starts knows when the workers of a pool were started, and their processes. The
-// zero value is ready; a nil one knows nothing. All methods are safe for concurrent
-// use.
+// Starts records when the workers of a pool were started, and their processes. The
+// zero value is ready to use; a nil one records nothing. All methods are safe for
+// concurrent use.
 type Starts struct {
 	mu   sync.Mutex
-	all  map[string]began // by the name of the worker; guarded by mu
-	gone []gone           // in the order in which they went; guarded by mu
+	all  map[string]began // by name of the worker; guarded by mu
+	gone []gone           // ended workers, in the order of their end; guarded by mu
 }
 
 type began struct {
@@ -26,15 +26,15 @@ type gone struct {
 	at     time.Time
 }
 
-// memory is how long is known of a worker that has gone: the spans of its last task
-// may not have been sent.
+// memory is how long an ended worker is kept: the spans of its last task may not have
+// been sent.
 const memory = time.Minute
 
-// mostGone bounds those that have gone, where workers last for one task each.
+// mostGone bounds the number of ended workers, which matters when each worker runs
+// only one task.
 const mostGone = 1 << 14
 
-// Starts returns what knows of workers that are to be started, nil where there are
-// no traces.
+// Starts returns a Starts for a pool's workers; nil without traces.
 func (t *Tracer) Starts() *Starts {
 	if t == nil {
 		return nil
@@ -42,7 +42,7 @@ func (t *Tracer) Starts() *Starts {
 	return new(Starts)
 }
 
-// Note takes an event of the pool.
+// Note records an event of the pool.
 func (s *Starts) Note(e *process.Event) {
 	if s == nil {
 		return
@@ -67,7 +67,7 @@ func (s *Starts) Note(e *process.Event) {
 	}
 }
 
-// forget forgets those that went long ago. s.mu is held.
+// forget removes workers that ended long ago. s.mu is held.
 func (s *Starts) forget(now time.Time) {
 	n := 0
 	for n < len(s.gone) && (len(s.gone)-n > mostGone || now.Sub(s.gone[n].at) > memory) {
@@ -77,9 +77,9 @@ func (s *Starts) forget(now time.Time) {
 	s.gone = s.gone[n:]
 }
 
-// of adds to a run the process of its worker. Where the task has waited for that to
-// start, it returns a span of the start, nil otherwise; then the run begins when the
-// worker was ready at the earliest, whatever moment was reckoned for it.
+// of adds the worker's process to a run. If the task waited for the worker's start,
+// it returns a span of the start, and the run then begins no earlier than the worker
+// was ready. Otherwise it returns nil.
 func (s *Starts) of(run *span) *span {
 	s.mu.Lock()
 	b, ok := s.all[run.worker]

@@ -8,8 +8,8 @@ import (
 	"github.com/bullpen-run/bullpen"
 )
 
-// Tracer makes spans and sends them. A nil one does nothing, and costs nothing. All
-// methods are safe for concurrent use.
+// Tracer creates spans and sends them. A nil Tracer does nothing. All methods are
+// safe for concurrent use.
 type Tracer struct {
 	exporter *exporter
 	sampler  sampler
@@ -17,8 +17,8 @@ type Tracer struct {
 	known    known
 }
 
-// New starts a Tracer, nil where c has no endpoint. It must be ended by Close. All
-// faults of c are reported at once.
+// New starts a Tracer; nil if c has no endpoint. It must be ended with Close. The
+// error lists all faults of c.
 func New(c Config) (*Tracer, error) {
 	if c.Traces.Endpoint == "" {
 		return nil, nil //nolint:nilnil // no traces are no error
@@ -30,7 +30,7 @@ func New(c Config) (*Tracer, error) {
 	return &Tracer{exporter: newExporter(c), sampler: newSampler(c.Traces.Sample), node: c.Node}, nil
 }
 
-// Close takes no more spans, sends those that wait until ctx ends, and drops the
+// Close refuses further spans, sends the waiting ones until ctx ends, and drops the
 // rest.
 func (t *Tracer) Close(ctx context.Context) {
 	if t != nil {
@@ -38,7 +38,7 @@ func (t *Tracer) Close(ctx context.Context) {
 	}
 }
 
-// Counts tells what became of spans.
+// Counts returns the numbers of spans by result.
 func (t *Tracer) Counts() Counts {
 	if t == nil {
 		return Counts{}
@@ -46,20 +46,20 @@ func (t *Tracer) Counts() Counts {
 	return t.exporter.counts()
 }
 
-// The keys of metadata that carry a context.
+// The metadata keys that carry a context.
 const (
 	metaParent = "traceparent"
 	metaState  = "tracestate"
 )
 
-// place is where the spans of a job or task belong.
+// place is the position of a job's or task's spans in a trace.
 type place struct {
-	Context        // its own span, below which the others are
+	Context        // its own span, the parent of the others
 	above   SpanID // the caller's span; none for a trace of its own
 	state   string
 }
 
-// job finds the place of a job.
+// job returns the place of a job.
 func (t *Tracer) job(id string, meta map[string]string) place {
 	c, ok := Parse(meta[metaParent])
 	if ok && !c.Sampled {
@@ -72,7 +72,7 @@ func (t *Tracer) job(id string, meta map[string]string) place {
 	return place{Context: Context{own, span, t.sampler.takes(own)}}
 }
 
-// task finds the place of an ephemeral task, whose spans are below the caller's.
+// task returns the place of an ephemeral task, whose spans are below the caller's.
 func (t *Tracer) task(meta map[string]string) place {
 	if c, ok := Parse(meta[metaParent]); ok {
 		return place{Context: c, state: meta[metaState]}
@@ -81,7 +81,7 @@ func (t *Tracer) task(meta map[string]string) place {
 	return place{Context: Context{Trace: own, Sampled: t.sampler.takes(own)}}
 }
 
-// place finds where the spans of a job or another task belong.
+// place returns the place of a job or an ephemeral task.
 func (t *Tracer) place(job bool, of *bullpen.Task) place {
 	if job {
 		return t.job(of.ID, of.Meta)
@@ -89,12 +89,12 @@ func (t *Tracer) place(job bool, of *bullpen.Task) place {
 	return t.task(of.Meta)
 }
 
-// below begins a span below the one of p.
+// below returns a new span below that of p.
 func (p *place) below(name string, kind spanKind) span {
 	return span{trace: p.Trace, id: newSpanID(), parent: p.Span, state: p.state, name: name, kind: kind, attributes: make([]attribute, 0, 16)}
 }
 
-// named is a name of a span: what it does, and with which task.
+// named returns the name of a span: the operation and the task.
 func named(what, task string) string {
 	if task == "" {
 		return what
@@ -102,7 +102,7 @@ func named(what, task string) string {
 	return what + " " + task
 }
 
-// outcomeWord says how something ended.
+// outcomeWord returns the word for an outcome.
 func outcomeWord(o bullpen.Outcome, started bool) string {
 	if !started {
 		return "never_started"
@@ -110,7 +110,7 @@ func outcomeWord(o bullpen.Outcome, started bool) string {
 	return o.String()
 }
 
-// instant gives t as text, nothing for none.
+// instant formats t; empty for the zero time.
 func instant(t time.Time) string {
 	if t.IsZero() {
 		return ""

@@ -1,5 +1,5 @@
-// Package tracetest is a collector of OpenTelemetry for tests: it reads what it is
-// sent by the types that the makers of OTLP publish, not by our own.
+// Package tracetest is an OpenTelemetry collector for tests. It decodes requests with
+// the published OTLP types, not with the daemon's own encoder.
 package tracetest
 
 import (
@@ -21,18 +21,18 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Span is one span as it came.
+// Span is one received span.
 type Span struct {
-	Trace, ID, Parent string // in hexadecimal digits, Parent empty for none
+	Trace, ID, Parent string // in hexadecimal; Parent is empty for none
 	Name, Kind, State string
 	Start, End        time.Time
 	Failed            bool
-	Message           string // of one that failed
+	Message           string // error message of a failed one
 	Attributes        map[string]any
 	Resource          map[string]any
 }
 
-// Collector takes spans. All methods are safe for concurrent use.
+// Collector receives spans. All methods are safe for concurrent use.
 type Collector struct {
 	server *httptest.Server
 
@@ -41,11 +41,11 @@ type Collector struct {
 	faults   []error       // guarded by mu
 	headers  http.Header   // of the last request; guarded by mu
 	requests int           // guarded by mu
-	news     chan struct{} // closed and made anew when something has come; guarded by mu
+	news     chan struct{} // closed and replaced when something arrives; guarded by mu
 	answer   Answer        // guarded by mu
 }
 
-// Answer answers a request instead of the collector, and tells whether it has.
+// Answer answers a request instead of the collector, and reports whether it did.
 type Answer func(w http.ResponseWriter, r *http.Request) bool
 
 // New starts a collector. It must be closed.
@@ -55,13 +55,13 @@ func New() *Collector {
 	return c
 }
 
-// Close ends the collector.
+// Close stops the collector.
 func (c *Collector) Close() { c.server.Close() }
 
-// URL is the endpoint, without the path.
+// URL returns the endpoint, without the path.
 func (c *Collector) URL() string { return c.server.URL }
 
-// Refuse has requests answered by a; nil takes them again.
+// Refuse makes a answer the requests; nil accepts them again.
 func (c *Collector) Refuse(a Answer) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -101,7 +101,7 @@ func (c *Collector) tell(spans []Span, err error) {
 	c.news = make(chan struct{})
 }
 
-// read reads a request as the specification has it.
+// read decodes a request as specified.
 func read(r *http.Request) ([]Span, error) {
 	if r.Method != http.MethodPost || !strings.HasSuffix(r.URL.Path, "/v1/traces") || r.Header.Get("Content-Type") != "application/x-protobuf" {
 		return nil, fmt.Errorf("%s %s with %s is no request of OTLP", r.Method, r.URL.Path, r.Header.Get("Content-Type"))
@@ -113,8 +113,7 @@ func read(r *http.Request) ([]Span, error) {
 	return Decode(body)
 }
 
-// Decode reads a request of OTLP. What it does not know, or is no request, is an
-// error.
+// Decode decodes an OTLP request. Unknown content is an error.
 func Decode(body []byte) ([]Span, error) {
 	var request collectorpb.ExportTraceServiceRequest
 	if err := proto.Unmarshal(body, &request); err != nil {
@@ -166,8 +165,8 @@ func values(pairs []*commonpb.KeyValue) map[string]any {
 	return all
 }
 
-// Await waits until is says so of all spans that have come, and returns them. The
-// error has the names of those that have come, and the faults of requests.
+// Await waits until is returns true for all received spans, and returns them. The
+// error has their names, and the faults of requests.
 func (c *Collector) Await(ctx context.Context, is func([]Span) bool) ([]Span, error) {
 	for {
 		c.mu.Lock()
@@ -187,14 +186,14 @@ func (c *Collector) Await(ctx context.Context, is func([]Span) bool) ([]Span, er
 	}
 }
 
-// Requests tells how many requests have come, and the headers of the last.
+// Requests returns how many requests were received, and the headers of the last.
 func (c *Collector) Requests() (int, http.Header) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.requests, c.headers
 }
 
-// Names are the names of spans.
+// Names returns the names of spans.
 func Names(all []Span) []string {
 	names := make([]string, len(all))
 	for i := range all {
@@ -203,9 +202,8 @@ func Names(all []Span) []string {
 	return names
 }
 
-// Tree gives the spans of a trace as lines, each below its parent and indented, in
-// the order of their starts, names and ends. What hangs on a span that has not come
-// is at the left.
+// Tree formats the spans of a trace as lines, each indented below its parent, ordered
+// by start, name and end. Spans whose parent was not received are at the top level.
 func Tree(all []Span, trace string) string {
 	below := map[string][]Span{}
 	there := map[string]bool{}
@@ -262,5 +260,5 @@ func attemptOf(s Span) int {
 	return 0
 }
 
-// Keys are the keys of the attributes of s, sorted.
+// Keys returns the keys of the attributes of s, sorted.
 func (s *Span) Keys() []string { return slices.Sorted(maps.Keys(s.Attributes)) }
