@@ -12,11 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// With autogroup, which desktop kernels switch on, the scheduler shares the
-// CPUs among sessions first: the nice values of processes count only inside
-// their session, and each child is a session. So the session gets the value
-// too. Without CAP_SYS_ADMIN the kernel takes one such write per 100 ms from
-// the whole machine and refuses the others, so they are tried again.
+// With autogroup, which desktop kernels enable, the scheduler first shares the CPUs among
+// sessions: nice values count only within a session, and each child is a session. So the
+// session gets the nice value too. Without CAP_SYS_ADMIN the kernel accepts one such
+// write per 100 ms on the whole machine and refuses the others, so they are retried.
 const (
 	autogroupPause = 110 * time.Millisecond
 	autogroupTries = 500
@@ -28,8 +27,8 @@ var autogrouped = sync.OnceValue(func() bool {
 	return err == nil && bytes.HasPrefix(text, []byte("1"))
 })
 
-// niceSession gives the child's session the nice value n. It is a matter of
-// speed only: what fails for good is left.
+// niceSession gives the child's session the nice value n. It only affects speed, so a
+// lasting failure is ignored.
 func (c *Child) niceSession(n, tries int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -38,13 +37,13 @@ func (c *Child) niceSession(n, tries int) {
 	}
 	err := writeProc(fmt.Sprintf("/proc/%d/autogroup", c.pid), strconv.Itoa(n))
 	if errors.Is(err, unix.EAGAIN) && tries > 1 {
-		// Stopped when the child is reaped, and harmless if it fires then.
+		// Stopped when the child is reaped; harmless if it fires at that moment.
 		c.nicer = time.AfterFunc(autogroupPause, func() { c.niceSession(n, tries-1) })
 	}
 }
 
-// processState gives the kernel's letter for what a process is doing, as a
-// part of a sentence, or nothing.
+// processState returns the kernel's letter for the state of a process, as part of a
+// sentence, or nothing.
 func processState(pid int) string {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if i := bytes.LastIndex(text, []byte(") ")); err == nil && i >= 0 && i+2 < len(text) {

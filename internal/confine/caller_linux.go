@@ -13,10 +13,10 @@ import (
 // withoutGains reports whether ForbidGains has succeeded.
 var withoutGains atomic.Bool
 
-// ForbidGains keeps this whole process, not only its children, from gaining rights
-// by running another program ([Profile.NoNewPrivs]). There is no way back. A program
-// that needs no such rights starts its children sooner then: see thread.lend. It is
-// an error where the program is linked with C.
+// ForbidGains keeps this whole process, not only its children, from gaining rights by
+// running another program ([Profile.NoNewPrivs]). It cannot be undone. A program that
+// needs no such rights then starts its children faster: see thread.lend. ForbidGains
+// returns an error if the program is linked with C.
 func ForbidGains() error {
 	for _, call := range [][2]uintptr{
 		{unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL},
@@ -32,17 +32,18 @@ func ForbidGains() error {
 	return nil
 }
 
-// lend finds out whether all that the profile asks of a thread can be given to one for
-// a single start and be taken back. Then a child is started on the thread of whoever
-// asks for it. To hand a start to a thread of its own is little work, but beside
-// children that keep all CPUs busy that thread often waits behind one of them, up to a
-// millisecond. It runs on a new thread, which has what the profile asks for afterwards.
+// lend finds out whether everything that the profile requires of a thread can be applied
+// to it for a single start and then be undone. If so, children are started on the
+// caller's thread. Passing a start to a separate thread is little work, but while
+// children keep all CPUs busy, that thread often waits behind one of them, up to a
+// millisecond. lend runs on a new thread, which has the attributes of the profile
+// afterwards.
 func (t *thread) lend() error {
 	p := &t.profile
 	if t.guard == nil || t.sandbox != nil || len(p.CPUs) > 0 || p.IOPriority != IONormal || p.NoNewPrivs && !withoutGains.Load() {
 		return t.apply()
 	}
-	// Of this thread: any other may just be lent.
+	// The namespace of this thread: any other thread may just be lent.
 	home, err := unix.Open("/proc/thread-self/ns/pid_for_children", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return t.apply()
@@ -78,7 +79,7 @@ func (t *thread) onCaller(s *start) started {
 	if err == nil {
 		c, err = t.fork(s)
 	}
-	// It has been tried before. Should it fail, the thread stays locked to this
+	// This has been tried before. Should it fail, the thread stays locked to this
 	// goroutine and ends with it.
 	if t.takeBack(nice, t.home) == nil {
 		runtime.UnlockOSThread()
@@ -86,11 +87,11 @@ func (t *thread) onCaller(s *start) started {
 	return started{child: c, err: err}
 }
 
-// takeBack gives the calling thread the nice value, and the namespace for its
-// children, that it had before.
+// takeBack restores the nice value of the calling thread, and the namespace for its
+// children.
 func (t *thread) takeBack(nice, namespace int) error {
 	if t.profile.NiceSet {
-		// Raising it again is a right.
+		// Raising the priority again needs a right.
 		if err := unix.Setpriority(unix.PRIO_PROCESS, 0, nice); err != nil {
 			return err
 		}

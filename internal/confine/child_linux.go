@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Child is one started process, first of its own session and process group.
-// All methods may be called from many goroutines at once.
+// Child is a started process, the leader of its own session and process group. All
+// methods are safe for concurrent use.
 type Child struct {
 	pid   int
 	pidfd int          // of file
@@ -21,19 +21,18 @@ type Child struct {
 	floor int64        // peak of the host at the start, in bytes: see Exit.MaxRSS
 	after func(*Child) // called once, when reaped
 
-	once  sync.Once     // who comes first waits, the others for him
+	once  sync.Once     // the first caller waits, the others wait for it
 	exit  Exit          // written in once
 	err   error         // written in once
 	ended chan struct{} // closed at the end of once
 
 	mu     sync.Mutex  // held around every use of pid and pidfd
-	reaped bool        // +checklocks:mu; from then on both may belong to others
+	reaped bool        // +checklocks:mu; from then on pid and pidfd may be reused
 	nicer  *time.Timer // +checklocks:mu; the next try of niceSession
 }
 
 func newChild(pid, pidfd int, after func(*Child)) *Child {
-	// Cannot fail on a descriptor just made; if it did, waiting would cost a
-	// thread and nothing else.
+	// Cannot fail on a new descriptor; if it did, waiting would only cost a thread.
 	_ = unix.SetNonblock(pidfd, true)
 	return &Child{
 		pid: pid, pidfd: pidfd, file: os.NewFile(uintptr(pidfd), "pidfd"),
@@ -41,8 +40,8 @@ func newChild(pid, pidfd int, after func(*Child)) *Child {
 	}
 }
 
-// Pid is the process's number as the host sees it. Inside a guard's PID
-// namespace it has another one of its own.
+// Pid returns the process's number as the host sees it. Inside a guard's PID namespace
+// the process has another number.
 func (c *Child) Pid() int { return c.pid }
 
 // Signal sends sig to the process alone. It returns os.ErrProcessDone when
@@ -74,8 +73,8 @@ func (c *Child) Kill() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.reaped {
-		// To die takes processor time as well, of which a low priority gets little on
-		// a busy machine. Not everybody may raise it.
+		// Dying takes processor time too, and a process of low priority gets little on a
+		// busy machine. Raising the priority may not be permitted.
 		_ = unix.Setpriority(unix.PRIO_PGRP, c.pid, 0)
 	}
 	err := c.signalLocked(unix.SIGKILL)
@@ -99,24 +98,23 @@ func (c *Child) Terminate() error {
 	return c.signalLocked(unix.SIGTERM) // it has not become a leader yet
 }
 
-// killGroupLocked reaches what is left of the process group. As long as the
-// process is not reaped its number, and so the group's, belongs to nobody else.
+// killGroupLocked kills what is left of the process group. Until the process is reaped,
+// its number, and so the group's, is not reused.
 //
 // +checklocks:c.mu
 func (c *Child) killGroupLocked() {
-	// Fails if nobody is left, or for those who have changed their user;
-	// neither leaves anything to do here.
+	// Fails if no process is left, or if they have changed their user; in both cases
+	// nothing is left to do here.
 	_ = unix.Kill(-c.pid, unix.SIGKILL)
 }
 
-// Ended reports whether the process has ended, also when Wait has not seen it yet.
-// It costs about a microsecond.
+// Ended reports whether the process has ended, even if Wait has not returned. It costs
+// about a microsecond.
 func (c *Child) Ended() bool { return c.hasEnded() }
 
-// Wait waits until the process has ended, kills what is left of its process
-// group, and says how it ended. Waiting holds a goroutine but no thread. The
-// error is not about how it ended, but that it could not be found out. Later
-// calls return the same again.
+// Wait waits until the process has ended, kills what is left of its process group, and
+// returns how it ended. It holds a goroutine but no thread. An error means that the
+// result could not be determined. Later calls return the same values.
 func (c *Child) Wait() (Exit, error) {
 	c.once.Do(c.await)
 	return c.exit, c.err
@@ -129,7 +127,7 @@ func (c *Child) await() {
 		err = conn.Read(func(uintptr) bool { return c.reap() })
 	}
 	if err != nil {
-		// The poller does not take pidfds here: wait in a system call.
+		// The poller does not support pidfds here: wait in a system call.
 		for !c.reap() {
 			_, _ = unix.Poll([]unix.PollFd{{Fd: int32(c.pidfd), Events: unix.POLLIN}}, -1) // reap finds out
 		}
@@ -139,7 +137,7 @@ func (c *Child) await() {
 	c.after(c)
 }
 
-// reap reaps the process if it has ended, and tells whether it has.
+// reap reaps the process if it has ended, and reports whether it has.
 func (c *Child) reap() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -166,7 +164,7 @@ func (c *Child) reap() bool {
 	return true
 }
 
-// waitExit is waitid on a pidfd, interruptions left out.
+// waitExit calls waitid on a pidfd, and retries after interruptions.
 func waitExit(pidfd, options int, info *unix.Siginfo, used *unix.Rusage) error {
 	for {
 		err := unix.Waitid(unix.P_PIDFD, pidfd, info, options, used)
@@ -185,11 +183,10 @@ type childInfo struct {
 	status int32
 }
 
-// exitOf translates what the kernel says.
+// exitOf translates the kernel's result.
 func exitOf(info *unix.Siginfo, used *unix.Rusage, floor int64) Exit {
 	const exited = 1 // CLD_EXITED; the others are ends by signal
-	// The peak that exec hands on from the host is read with an error of some
-	// pages for each CPU.
+	// The peak that exec passes on from the host is inexact by some pages per CPU.
 	const blur = 1 << 20
 	e := Exit{CPU: time.Duration(used.Utime.Nano() + used.Stime.Nano())}
 	status := int((*childInfo)(unsafe.Pointer(info)).status)
@@ -204,8 +201,8 @@ func exitOf(info *unix.Siginfo, used *unix.Rusage, floor int64) Exit {
 	return e
 }
 
-// hostPeak is the peak of resident memory of this process in bytes. Exec
-// hands it on to a child made with vfork.
+// hostPeak returns the peak of resident memory of this process in bytes. exec passes it
+// on to a child made with vfork.
 func hostPeak() int64 {
 	var used unix.Rusage
 	if unix.Getrusage(unix.RUSAGE_SELF, &used) != nil {

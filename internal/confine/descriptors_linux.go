@@ -5,9 +5,9 @@ import (
 	"os"
 )
 
-// withDescriptors calls f with the descriptors of files, null for nil ones.
-// They stay open until f returns, and keep their blocking mode, which
-// os.File.Fd would change.
+// withDescriptors calls f with the descriptors of files, and null for nil files. The
+// descriptors stay open until f returns, and keep their blocking mode, which os.File.Fd
+// would change.
 func withDescriptors(files []*os.File, null int, fds []uintptr, f func([]uintptr) error) error {
 	i := len(fds)
 	if i == len(files) {

@@ -7,14 +7,14 @@ import (
 	"syscall"
 )
 
-// ErrServerGone is in the error of a [Server.Start] whose server has ended or
-// does not answer: nothing was started, and start without the server.
+// ErrServerGone is wrapped by the error of a [Server.Start] whose server has ended or
+// does not answer. No process was started; start it without the server.
 var ErrServerGone = errors.New("confine: the fork server is gone")
 
-// ServerVariable is the environment variable in which [Spawner.StartServer]
-// tells a server "v1,fd=N,name=NAME": the descriptor of its socket, and the
-// name that it and its children bear in /proc/PID/comm until the children have
-// told the host of themselves.
+// ServerVariable is the environment variable in which [Spawner.StartServer] passes
+// "v1,fd=N,name=NAME" to a server: the descriptor of its socket, and the name that the
+// server has in /proc/PID/comm. Its children have that name until they have reported to
+// the host.
 const ServerVariable = "BULLPEN_ZYGOTE"
 
 // maxServerFiles bounds Spec.Files of a child of a server.
@@ -26,7 +26,7 @@ type forked struct {
 	flags                     uint16
 	files, groups, namespaces int // descriptors that come with it
 	dir                       string
-	refuge                    string // where to start if dir is not to be had; empty: nowhere
+	refuge                    string // where to start if dir cannot be used; empty: nowhere
 	filter                    []byte
 	args, env                 []string
 }
@@ -35,31 +35,31 @@ type forked struct {
 const (
 	forkInMemory = 1 << iota // the first descriptor holds the body
 	forkMortal               // the child gets a parent-death signal
-	forkConfined             // the child gives up what it may, then applies ruleset and filter
-	forkRuleset              // the last descriptor is a ruleset of Landlock
+	forkConfined             // the child drops its rights, then applies ruleset and filter
+	forkRuleset              // the last descriptor is a Landlock ruleset
 )
 
-// The wire: one packet a message, all numbers little-endian. It stands in
-// process/zygote.py too.
+// The protocol: one packet per message, all numbers little-endian. process/zygote.py has
+// the same constants.
 const (
 	wireVersion = 1
 	wireFork    = 1
 
 	wireReady   = 1 // the imports are done
-	wireFailed  = 2 // they are not, and the server ends; with a text
-	wireForked  = 3 // from the server: a child is made; with its pidfd
+	wireFailed  = 2 // the imports failed, and the server ends; with a text
+	wireForked  = 3 // from the server: a child exists; with its pidfd
 	wireStarted = 4 // from the child: its program begins; with its pidfd
-	wireRefused = 5 // from either: there will be no child, or it ends; with a text
+	wireRefused = 5 // from either: no child was made, or the child ends; with a text
 
 	wireHead      = 16       // bytes of a request before its body
 	wireReplyHead = 8        // bytes of a reply before its text
-	wireText      = 32 << 10 // most bytes of a text
-	wirePacket    = 48 << 10 // most bytes of a request in one packet; beyond, its body goes into memory
-	wireBody      = 6 << 20  // most bytes of a body: what execve takes at the most
+	wireText      = 32 << 10 // largest text in bytes
+	wirePacket    = 48 << 10 // largest request in one packet, in bytes; the body of a larger one goes into memory
+	wireBody      = 6 << 20  // largest body in bytes: the most that execve accepts
 	wireString    = 128 << 10
 )
 
-// head is the part of a request that the server itself reads.
+// head returns the part of a request that the server itself reads.
 func (r *forked) head() []byte {
 	b := make([]byte, 0, wireHead)
 	b = append(b, wireVersion, wireFork, byte(r.flags), byte(r.flags>>8))
@@ -70,8 +70,8 @@ func (r *forked) head() []byte {
 	return b
 }
 
-// body is the part that the child reads. Its errors are those of execve:
-// E2BIG when it is too large, EINVAL for a zero byte.
+// body returns the part that the child reads. Its errors are those of execve: E2BIG if it
+// is too large, EINVAL for a zero byte.
 func (r *forked) body() ([]byte, error) {
 	size := 4 + len(r.dir) + 4 + len(r.refuge) + 4 + len(r.filter) + 8
 	for _, list := range [][]string{r.args, r.env} {
@@ -109,14 +109,14 @@ func appendText[T string | []byte](b []byte, text T) []byte {
 	return append(appendUint32(b, uint32(len(text))), text...)
 }
 
-// reply is what a server or one of its children says.
+// reply is a message of a server or of one of its children.
 type reply struct {
 	kind byte
 	id   uint32
 	text string
 }
 
-// parseReply reads one message.
+// parseReply decodes one message.
 func parseReply(b []byte) (reply, error) {
 	if len(b) < wireReplyHead || len(b) > wireReplyHead+wireText {
 		return reply{}, fmt.Errorf("confine: the fork server sent a message of %d bytes", len(b))

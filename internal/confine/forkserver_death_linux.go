@@ -10,14 +10,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// watch waits for the end of the server and settles what it leaves behind.
+// watch waits for the end of the server and handles what it leaves behind.
 func (v *Server) watch() {
 	exit, err := v.child.Wait()
-	_ = v.conn.SetWriteDeadline(time.Unix(1, 0)) // wakes those who wait to send
+	_ = v.conn.SetWriteDeadline(time.Unix(1, 0)) // wakes callers that wait to send
 	before := v.spawner.pids()
 	found := v.unreported()
-	// Those who have told of themselves have done so by now, or still bear the
-	// name: each child lets go of it after its message, and no more are born.
+	// Every child that has reported has done so by now, or still has the server's name: a
+	// child drops the name after its message, and no more children are made.
 	v.drain()
 	after := v.spawner.pids()
 	lost := v.lose(exit, err)
@@ -31,7 +31,7 @@ func (v *Server) watch() {
 	}
 	select {
 	case v.ready <- fmt.Errorf("confine: the fork server ended with %v before it was ready", exit):
-	default: // it was, or has said why not
+	default: // it was ready, or has reported why not
 	}
 	v.mu.Lock()
 	v.buried = true
@@ -40,7 +40,7 @@ func (v *Server) watch() {
 	v.finish()
 }
 
-// lose decides the starts of which no child is known: they have failed.
+// lose ends the starts without a known child: they have failed.
 func (v *Server) lose(exit Exit, err error) (lost []*birth) {
 	v.receiving.Lock() // births get their children under it
 	defer v.receiving.Unlock()
@@ -62,7 +62,7 @@ func (v *Server) lose(exit Exit, err error) (lost []*birth) {
 	return lost
 }
 
-// pids are the numbers of all children that are not reaped.
+// pids returns the numbers of all children that are not reaped.
 func (s *Spawner) pids() map[int]bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -73,12 +73,12 @@ func (s *Spawner) pids() map[int]bool {
 	return found
 }
 
-// unreported looks for children of this process that bear the server's name:
-// it may have died between making a child and telling of it.
+// unreported finds children of this process that have the server's name: the server may
+// have died between making a child and reporting it.
 func (v *Server) unreported() []int {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
-		return nil // a system without /proc has no fdinfo either: there is no child
+		return nil // a system without /proc has no fdinfo either, so it has no such child
 	}
 	var found []int
 	for _, e := range entries {
@@ -89,8 +89,8 @@ func (v *Server) unreported() []int {
 	return found
 }
 
-// bears reports whether process pid is a child of this one and has the server's
-// name. Nobody else reaps it, so the number stays its own.
+// bears reports whether process pid is a child of this one and has the server's name.
+// Only this process reaps it, so the number is not reused.
 func (v *Server) bears(pid int) bool {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -101,14 +101,14 @@ func (v *Server) bears(pid int) bool {
 	return found && len(name) > 0 && len(fields) > 1 && string(fields[1]) == strconv.Itoa(os.Getpid())
 }
 
-// endUnreported kills and reaps a child that nobody was told of.
+// endUnreported kills and reaps a child that was not reported.
 func (v *Server) endUnreported(pid int) {
 	pidfd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
-		return // it was told of after all, and reaped
+		return // it was reported after all, and reaped
 	}
-	// Asked before it is adopted: one that was told of meanwhile has a Child
-	// already, and must not get another one, for which nobody would wait.
+	// Check before adopting it: a child that was reported meanwhile has a Child already,
+	// and must not get a second one, for which no goroutine would wait.
 	if !v.bears(pid) {
 		unix.Close(pidfd)
 		return

@@ -16,53 +16,53 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Server is a process that has loaded what its children need and forks them on
-// request. The children are children of the host, as those of a Spawner are:
-// the host waits for them itself, and the end of the server touches none. Its
-// methods may be called from many goroutines at once.
+// Server is a process that has loaded what its children need and forks them on request.
+// The children are children of the host, like those of a Spawner: the host waits for them
+// itself, and the end of the server does not affect them. All methods are safe for
+// concurrent use.
 type Server struct {
 	spawner  *Spawner
 	child    *Child
-	name     string // of the process and of its children that nobody knows yet, in /proc/PID/comm
+	name     string // of the process, and of children that have not reported, in /proc/PID/comm
 	path     string
 	dir      string
 	patience time.Duration
-	conn     *os.File // nonblocking socket of packets
+	conn     *os.File // nonblocking packet socket
 	raw      syscall.RawConn
-	ready    chan error    // holds 1: how the preparations went
-	dead     chan struct{} // closed when the process is reaped and its children are all known
-	done     chan struct{} // closed when nothing reads conn any more
+	ready    chan error    // holds 1: the result of the preparations
+	dead     chan struct{} // closed when the process is reaped and all its children are known
+	done     chan struct{} // closed when no goroutine reads conn
 
-	sending   sync.RWMutex   // read-held while the Spawner's descriptors are used; write-held once, by the end
-	receiving sync.Mutex     // held from taking a message until it is dealt with
+	sending   sync.RWMutex   // read-held while the Spawner's descriptors are used; write-held once, at the end
+	receiving sync.Mutex     // held from receiving a message until it is handled
 	buffer    []byte         // +checklocks:receiving
-	strays    sync.WaitGroup // waiting for the ends of children that nobody wants
+	strays    sync.WaitGroup // goroutines waiting for the ends of unwanted children
 
 	mu     sync.Mutex
-	forks  map[uint32]*birth // +checklocks:mu; those of which another message may come
-	open   int               // +checklocks:mu; those that are not settled
+	forks  map[uint32]*birth // +checklocks:mu; those for which a further message may come
+	open   int               // +checklocks:mu; how many are not settled
 	last   uint32            // +checklocks:mu; number of the latest
-	gone   error             // +checklocks:mu; why nothing is started any more
+	gone   error             // +checklocks:mu; why nothing can be started
 	buried bool              // +checklocks:mu; dead is closed
 }
 
-// birth is one Start under way.
+// birth is one Start in progress.
 type birth struct {
 	id      uint32
 	born    chan struct{} // closed when child is set
-	settled chan struct{} // closed when err is set: child runs its program, or will not
+	settled chan struct{} // closed when err is set: child runs its program, or never will
 	child   *Child        // written before born is closed, under Server.receiving
-	release func()        // nil: nothing; written before the request is sent
+	release func()        // nil: nothing to release; written before the request is sent
 	err     error         // written before settled is closed
 	given   bool          // Server.mu; settled is closed or about to be
-	told    bool          // Server.mu; the server has told of it
+	told    bool          // Server.mu; the server has reported the child
 }
 
-// StartServer starts spec as a fork server and returns when it says that it is
-// prepared, or why it cannot be; that takes patience at the most, or until ctx
-// ends, and each later start takes patience at the most. The program gets a socket behind its Files and is told of
-// it by [ServerVariable]. It runs with the Profile, but outside of Strict,
-// which each child enters by itself. The caller has to call [Server.Close].
+// StartServer starts spec as a fork server and returns when the server reports that it is
+// prepared, or why it cannot be. That takes at most patience, or until ctx ends; each
+// later start takes at most patience. The program gets a socket behind its Files, which
+// [ServerVariable] describes. It runs with the Profile, but outside of Strict, which each
+// child enters by itself. The caller must call [Server.Close].
 func (s *Spawner) StartServer(ctx context.Context, spec Spec, patience time.Duration) (*Server, error) {
 	spec, err := spec.complete()
 	if err != nil {
@@ -106,8 +106,8 @@ func (s *Spawner) StartServer(ctx context.Context, spec Spec, patience time.Dura
 	return v, nil
 }
 
-// prepared waits until the server is ready, unless there is an error already,
-// and ends it when it cannot be used.
+// prepared waits until the server is ready, unless err is set already, and ends a server
+// that cannot be used.
 func (v *Server) prepared(ctx context.Context, err error) error {
 	if err == nil {
 		timer := time.NewTimer(v.patience)
@@ -121,26 +121,25 @@ func (v *Server) prepared(ctx context.Context, err error) error {
 		}
 	}
 	if err != nil {
-		_ = v.child.Kill() // that it has already ended is as good
+		_ = v.child.Kill() // it may have ended by itself
 		return errors.Join(err, v.Close())
 	}
 	return nil
 }
 
-// Child is the server's own process, to watch and to kill. It is waited for by
-// the Server; further waiting is allowed.
+// Child returns the server's own process, to watch and to kill. The Server waits for it;
+// other callers may wait too.
 func (v *Server) Child() *Child { return v.child }
 
-// Gone is closed when the server has ended, however it came to that.
+// Gone returns a channel that is closed when the server has ended, for whatever reason.
 func (v *Server) Gone() <-chan struct{} { return v.dead }
 
-// Start has the server fork a child and returns when its program begins, or
-// could not begin. Of spec it takes Args, which are what follows the
-// interpreter and its options in a command, Env, Dir (empty: that of the
-// server) and up to 63 Files, as [Spawner.Start] does; Path is of no meaning.
-// The caller has to call [Child.Wait]. An error with [ErrServerGone] says that
-// the server is of no further use. It takes about a millisecond, of which the
-// server is busy with a third.
+// Start makes the server fork a child, and returns when the child's program begins or
+// could not begin. It uses these fields of spec: Args, which follow the interpreter and
+// its options in a command; Env; Dir (empty: the server's); and up to 63 Files, as
+// [Spawner.Start] does. It ignores Path. The caller must call [Child.Wait]. An error with
+// [ErrServerGone] means that the server is no longer usable. Start takes about a
+// millisecond, for a third of which the server is busy.
 func (v *Server) Start(spec Spec) (*Child, error) {
 	if spec.Path == "" {
 		spec.Path = v.path
@@ -153,7 +152,7 @@ func (v *Server) Start(spec Spec) (*Child, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Stopped below; what it does to a birth that is settled is nothing.
+	// Stopped below; it has no effect on a settled birth.
 	timer := time.AfterFunc(v.patience, func() { v.overdue(f) })
 	defer timer.Stop()
 	if err := v.order(f, spec); err != nil {
@@ -170,7 +169,7 @@ func (v *Server) Start(spec Spec) (*Child, error) {
 	return child, nil
 }
 
-// begin notes a start under way.
+// begin registers a start.
 func (v *Server) begin() (*birth, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -184,7 +183,8 @@ func (v *Server) begin() (*birth, error) {
 	return f, nil
 }
 
-// await waits until f is settled, and for the end of a child that is not to be.
+// await waits until f is settled. If the start failed, it also waits for the end of the
+// child.
 func (v *Server) await(f *birth) (*Child, error) {
 	select {
 	case <-f.settled:
@@ -210,17 +210,17 @@ func (v *Server) await(f *birth) (*Child, error) {
 	return f.child, nil
 }
 
-// awaitProgram waits until the child of f has told that its program begins, or
-// has ended before.
+// awaitProgram waits until the child of f has reported that its program begins, or has
+// ended before that.
 func (v *Server) awaitProgram(f *birth) {
 	conn, err := f.child.file.SyscallConn()
 	if err == nil {
 		err = conn.Read(func(uintptr) bool { return f.child.hasEnded() })
 	}
-	if err != nil { // woken by announce; or the poller does not take pidfds here
+	if err != nil { // woken by announce; or the poller does not support pidfds here
 		return
 	}
-	// What it has said before its end is in the socket or being dealt with.
+	// What the child reported before its end is in the socket or being handled.
 	v.drain()
 	exit, err := f.child.Wait()
 	if err == nil {
@@ -229,7 +229,7 @@ func (v *Server) awaitProgram(f *birth) {
 	v.settle(f, err)
 }
 
-// settle decides f once: nil says that its program runs.
+// settle decides f once: nil means that its program runs.
 func (v *Server) settle(f *birth, err error) {
 	v.mu.Lock()
 	decided := f.given
@@ -243,7 +243,7 @@ func (v *Server) settle(f *birth, err error) {
 	}
 }
 
-// announce wakes those who wait for f, whose fate is decided.
+// announce wakes the goroutines that wait for f, which is decided.
 func (v *Server) announce(f *birth) {
 	select {
 	case <-f.born:
@@ -254,8 +254,7 @@ func (v *Server) announce(f *birth) {
 	v.finish()
 }
 
-// overdue ends a start that has taken too long: the child, if there is one,
-// or else the server.
+// overdue ends a start that has taken too long: the child if it exists, else the server.
 func (v *Server) overdue(f *birth) {
 	select {
 	case <-f.born:
@@ -268,7 +267,7 @@ func (v *Server) overdue(f *birth) {
 		}
 		v.mu.Unlock()
 		if waits {
-			_ = v.child.Kill() // its burial settles f
+			_ = v.child.Kill() // its end settles f
 		}
 	}
 }
@@ -276,10 +275,10 @@ func (v *Server) overdue(f *birth) {
 // closeTime is how long a server may take to end by itself.
 const closeTime = 500 * time.Millisecond
 
-// Close ends the server: it is asked to, so that what its modules do at their
-// end is done, and killed after half a second. Starts under way end with an
-// error or with a child. Children live on. It is idempotent and returns within
-// 5 seconds and a half; then the error names the process that did not die.
+// Close ends the server: it asks the server to end, so that its modules can run their
+// exit code, and kills it after half a second. Starts in progress end with an error or
+// with a child. Children live on. Close is idempotent and returns within 5.5 seconds; if
+// the process did not die, the error names it.
 func (v *Server) Close() error { return v.end(closeTime) }
 
 func (v *Server) end(grace time.Duration) error {
@@ -290,7 +289,7 @@ func (v *Server) end(grace time.Duration) error {
 	v.mu.Unlock()
 	timer := time.NewTimer(grace)
 	defer timer.Stop()
-	// An error says that it has been closed, and so asked, before.
+	// An error means that it was closed, and so asked to end, before.
 	_ = v.raw.Control(func(fd uintptr) { _ = unix.Shutdown(int(fd), unix.SHUT_WR) })
 	select {
 	case <-v.dead:
@@ -300,7 +299,7 @@ func (v *Server) end(grace time.Duration) error {
 	timer.Reset(closeGrace)
 	select {
 	case <-v.done:
-		v.sending.Lock() // whoever comes later sees that it is gone
+		v.sending.Lock() // later calls see that it is gone
 		v.spawner.delist(v)
 		v.sending.Unlock()
 		return nil
@@ -309,7 +308,7 @@ func (v *Server) end(grace time.Duration) error {
 	}
 }
 
-// enlist has Close of s end v too.
+// enlist makes Close of s end v too.
 func (s *Spawner) enlist(v *Server) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -329,7 +328,7 @@ func (s *Spawner) delist(v *Server) {
 	s.mu.Unlock()
 }
 
-// endServers kills all servers. No child comes from them any more.
+// endServers kills all servers. They start no more children.
 func (s *Spawner) endServers() error {
 	s.mu.Lock()
 	servers := slices.Collect(maps.Keys(s.servers))
@@ -343,7 +342,7 @@ func (s *Spawner) endServers() error {
 	return errors.Join(errs...)
 }
 
-// guarded reports whether children are born in the namespace of a guard.
+// guarded reports whether children start in the namespace of a guard.
 func (s *Spawner) guarded() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -41,10 +41,10 @@ func (v *Server) order(f *birth, spec Spec) error {
 		return err
 	}
 	if p != nil {
-		f.release = sync.OnceFunc(p.handOver()) // by the child's end, or by Start when there is none
+		f.release = sync.OnceFunc(p.handOver()) // called at the child's end, or by Start if there is no child
 		defer func() { _ = p.Close() }()        // nothing was written to what it closes
 		r.flags |= forkConfined
-		if spec.Dir == "" { // its folder may not be among those that the sandbox grants
+		if spec.Dir == "" { // its folder may not be among those that the sandbox allows
 			r.refuge = cmp.Or(spec.Temp, "/")
 		}
 		r.namespaces, r.filter = len(p.Namespaces), p.Filter
@@ -57,7 +57,7 @@ func (v *Server) order(f *birth, spec Spec) error {
 	return v.request(r, files)
 }
 
-// request sends r with its files, and its body in memory if it is large.
+// request sends r with its files, and a large body in memory.
 func (v *Server) request(r *forked, files []*os.File) error {
 	body, err := r.body()
 	if err != nil {
@@ -86,8 +86,8 @@ func (v *Server) request(r *forked, files []*os.File) error {
 	})
 }
 
-// send writes one message. It waits while the server is behind with reading,
-// until its end.
+// send writes one message. It blocks while the server is slow to read, until the server
+// ends.
 func (v *Server) send(message []byte, fds []uintptr) error {
 	numbers := make([]int, len(fds))
 	for i, fd := range fds {
@@ -110,7 +110,7 @@ func (v *Server) send(message []byte, fds []uintptr) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, unix.EPIPE), errors.Is(err, unix.ECONNRESET), errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, os.ErrClosed):
-		<-v.dead // comes soon, and says why
+		<-v.dead // follows soon, and has the reason
 		v.mu.Lock()
 		defer v.mu.Unlock()
 		return v.gone
@@ -119,7 +119,7 @@ func (v *Server) send(message []byte, fds []uintptr) error {
 	}
 }
 
-// read takes messages until no more are needed.
+// read receives messages until no more are needed.
 func (v *Server) read() {
 	defer close(v.done)
 	err := v.raw.Read(func(fd uintptr) bool {
@@ -134,21 +134,21 @@ func (v *Server) read() {
 		}
 	})
 	if err == nil {
-		// The end of the file: the server ends, or it has lost its socket.
+		// End of file: the server ends, or it has lost its socket.
 		timer := time.AfterFunc(closeTime, func() { _ = v.child.Kill() })
 		defer timer.Stop()
 	}
 	<-v.dead
 	v.conn.Close()
-	v.receiving.Lock() // whoever takes a message now is the last one
+	v.receiving.Lock() // the goroutine that receives a message now is the last one
 	v.buffer = nil
 	v.receiving.Unlock()
 	v.strays.Wait()
 }
 
-// drain deals with all messages that have come so far.
+// drain handles all messages that have arrived.
 func (v *Server) drain() {
-	// An error says that the socket is closed: there are none.
+	// An error means that the socket is closed, so no messages are left.
 	_ = v.raw.Control(func(fd uintptr) {
 		for {
 			if more, err := v.take(int(fd)); err != nil || !more {
@@ -158,18 +158,18 @@ func (v *Server) drain() {
 	})
 }
 
-// take receives one message and deals with it. No more come after the end of
-// file or a message that breaks the protocol.
+// take receives and handles one message. more is false after the end of file or a message
+// that breaks the protocol.
 func (v *Server) take(fd int) (more bool, err error) {
 	v.receiving.Lock()
 	defer v.receiving.Unlock()
-	var oob [64]byte // for one descriptor, and some that should not be there
+	var oob [64]byte // for one descriptor, and some that should not come
 	n, oobn, flags, _, err := unix.Recvmsg(fd, v.buffer, oob[:], unix.MSG_DONTWAIT|unix.MSG_CMSG_CLOEXEC)
 	if errors.Is(err, unix.EINTR) {
 		return true, nil
 	}
 	if errors.Is(err, unix.ECONNRESET) {
-		return true, nil // the server died with requests unread; what it has said can still be read
+		return true, nil // the server died with requests unread; its messages can still be read
 	}
 	if err != nil {
 		return false, err
@@ -194,8 +194,8 @@ func (v *Server) take(fd int) (more bool, err error) {
 	return true, nil
 }
 
-// onlyDescriptor gives the descriptor in a control message, or -1; more than
-// one are closed.
+// onlyDescriptor returns the descriptor in a control message, or -1; if it has several,
+// they are closed.
 func onlyDescriptor(oob []byte) int {
 	messages, err := unix.ParseSocketControlMessage(oob)
 	if err != nil {
@@ -218,7 +218,7 @@ func onlyDescriptor(oob []byte) int {
 	return only
 }
 
-// fail notes that the server broke the protocol; it is of no further use.
+// fail records that the server broke the protocol; it is no longer usable.
 func (v *Server) fail(err error) {
 	v.mu.Lock()
 	if v.gone == nil {
@@ -228,7 +228,7 @@ func (v *Server) fail(err error) {
 	_ = v.child.Kill()
 }
 
-// hear deals with one message; the pidfd is its own from here on.
+// hear handles one message; it owns pidfd.
 //
 // +checklocks:v.receiving
 func (v *Server) hear(r reply, pidfd int) error {
@@ -243,14 +243,14 @@ func (v *Server) hear(r reply, pidfd int) error {
 		}
 		select {
 		case v.ready <- err:
-		default: // nobody asks any more
+		default: // no caller waits for it
 		}
 		return nil
 	}
 	v.mu.Lock()
 	f := v.forks[r.id]
 	if f != nil && (r.kind == wireForked || pidfd < 0) {
-		f.told = true // no more will come from the server
+		f.told = true // the server sends no more about it
 	}
 	v.mu.Unlock()
 	if pidfd >= 0 {
@@ -275,8 +275,8 @@ func (v *Server) hear(r reply, pidfd int) error {
 	return nil
 }
 
-// present makes the child of f out of pidfd, unless f has it already. A child
-// that nobody waits for any more is killed.
+// present makes the child of f from pidfd, unless f has one already. A child that no
+// caller waits for is killed.
 //
 // +checklocks:v.receiving
 func (v *Server) present(f *birth, pidfd int) error {
@@ -308,7 +308,7 @@ func (v *Server) present(f *birth, pidfd int) error {
 	return nil
 }
 
-// endStray kills a child that was made for nobody; read waits for its end.
+// endStray kills a child that no caller wants; read waits for its end.
 //
 // +checklocks:v.receiving
 func (v *Server) endStray(c *Child) {
@@ -316,9 +316,9 @@ func (v *Server) endStray(c *Child) {
 	v.strays.Go(func() { _, _ = c.Wait() })
 }
 
-// adoptForked makes the Child of a pidfd that a fork server sent. Only a child
-// of this process is one: a message cannot make us kill anything else. When it
-// has ended, release, if not nil, is called.
+// adoptForked makes a Child from a pidfd that a fork server sent. It accepts only
+// children of this process, so that no message can make it kill anything else. When the
+// child has ended, release, if not nil, is called.
 func (s *Spawner) adoptForked(pidfd int, release func()) (*Child, error) {
 	var info unix.Siginfo
 	if err := waitExit(pidfd, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, &info, nil); err != nil {
@@ -334,14 +334,14 @@ func (s *Spawner) adoptForked(pidfd int, release func()) (*Child, error) {
 		}
 		s.forget(c)
 	})
-	c.floor = 0 // a fork hands on no peak
+	c.floor = 0 // a fork passes on no peak
 	s.mu.Lock()
 	s.children[c] = struct{}{}
 	s.mu.Unlock()
 	return c, nil
 }
 
-// pidOf tells which process a pidfd stands for, as this process sees it.
+// pidOf returns the number of a pidfd's process, as this process sees it.
 func pidOf(pidfd int) (int, error) {
 	text, err := os.ReadFile("/proc/self/fdinfo/" + strconv.Itoa(pidfd))
 	if err != nil {
@@ -368,7 +368,7 @@ func (c *Child) hasEnded() bool {
 	return err != nil || info.Signo != 0
 }
 
-// finish wakes read when there is nothing left to hear.
+// finish wakes read when no more messages are expected.
 func (v *Server) finish() {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Files of control groups are opened relative to the folder's descriptor and
-// with bare system calls: package os would put them into the poller, which
-// these file systems allow.
+// Files of control groups are opened relative to the folder's descriptor and with bare
+// system calls: package os would register them with the poller, which these file systems
+// allow.
 
 // openFile opens a file of the folder at.
 func openFile(at int, name string, mode int) (fd int, err error) {
@@ -78,8 +78,8 @@ func parseNumber(text, name string) (int64, error) {
 	return n, nil
 }
 
-// readField reads the number after key in a file with such lines. What is not
-// there is 0: old kernels count less.
+// readField reads the number after key in a file with such lines. A missing key or file
+// is 0: old kernels count less.
 func readField(at int, name, key string) (uint64, error) {
 	text, err := readFile(at, name)
 	if err != nil {
@@ -123,7 +123,7 @@ func writeAll(fd int, name, value string) error {
 	return nil
 }
 
-// writeIfThere is writeFile, except that a missing file is no error.
+// writeIfThere is like writeFile, but a missing file is no error.
 func writeIfThere(at int, name, value string) error {
 	if err := writeFile(at, name, value); !errors.Is(err, os.ErrNotExist) {
 		return err
@@ -131,7 +131,7 @@ func writeIfThere(at int, name, value string) error {
 	return nil
 }
 
-// makeGroup makes a folder that all may look into, as the kernel's are.
+// makeGroup creates a folder that everyone may read, like those of the kernel.
 func makeGroup(dir string) error {
 	if err := retry(func() error { return unix.Mkdir(dir, 0o755) }); err != nil {
 		return &os.PathError{Op: "mkdir", Path: dir, Err: err}
@@ -139,12 +139,11 @@ func makeGroup(dir string) error {
 	return nil
 }
 
-// subfolders lists the folders in dir by their whole paths. One that is gone
-// has none.
+// subfolders lists the folders in dir by their whole paths. A missing folder has none.
 func subfolders(dir string) ([]string, error) {
 	var s unix.Stat_t
 	err := unix.Stat(dir, &s)
-	if err == nil && s.Nlink == 2 { // one for each folder in it, and two
+	if err == nil && s.Nlink == 2 { // one link for each folder in it, and two more
 		return nil, nil
 	}
 	entries, err := os.ReadDir(dir)

@@ -13,24 +13,23 @@ import (
 )
 
 const (
-	// killBatch bounds the descriptors that killing needs at one time.
+	// killBatch bounds the descriptors that killing needs at a time.
 	killBatch = 256
-	// killPause is between two looks at what was killed and is still there.
+	// killPause is the pause between two checks of killed processes that remain.
 	killPause = time.Millisecond
-	// killLook bounds the wait for the end of what was killed before looking
-	// for what it has started meanwhile.
+	// killLook bounds the wait for killed processes before looking for what they have
+	// started meanwhile.
 	killLook = 20 * time.Millisecond
-	// killAgain is the same for a group that is killed as one, which only
-	// those escape who come in from outside.
+	// killAgain is the same for a group that is killed as one, which only processes that
+	// enter from outside escape.
 	killAgain = 100 * time.Millisecond
-	// killGrace bounds Kill, and sweepGrace the removal of each folder of a
-	// dead host.
+	// killGrace bounds Kill, and sweepGrace the removal of each folder of a dead host.
 	killGrace  = time.Second
 	sweepGrace = time.Second
 )
 
-// endAll kills what is in the groups dirs and below them, again until nobody
-// is left, or until the deadline. It tells whether anybody was there.
+// endAll kills all processes in the groups dirs and below them, again and again until
+// none is left, or until the deadline. It reports whether there were any.
 func endAll(dirs []string, deadline time.Time) (found bool, err error) {
 	for {
 		var left []string
@@ -48,11 +47,11 @@ func endAll(dirs []string, deadline time.Time) (found bool, err error) {
 		if !time.Now().Before(deadline) {
 			return found, fmt.Errorf("confine: not dead in spite of being killed: %s", strings.Join(left, ", "))
 		}
-		<-time.After(killPause) // v1 has nothing that tells when the last has left
+		<-time.After(killPause) // v1 does not notify when the last process has left
 	}
 }
 
-// endOnce kills what is in dir and names who was there.
+// endOnce kills all processes in dir and returns their names.
 func endOnce(dir string, deadline time.Time) (left []string, err error) {
 	fd, err := openFolder(unix.AT_FDCWD, dir)
 	if errors.Is(err, os.ErrNotExist) {
@@ -84,9 +83,8 @@ func endOnce(dir string, deadline time.Time) (left []string, err error) {
 	return left, nil
 }
 
-// endAsOne is endOnce for a group of v2 since Linux 5.14, where the kernel
-// kills all at once, with all below. It does not if nobody is there: see
-// [Group.Kill].
+// endAsOne is endOnce for a group of v2 since Linux 5.14: the kernel kills all processes
+// in it and below at once. It does not if there are none: see [Group.Kill].
 func endAsOne(fd int, dir string, deadline time.Time) (left []string, err error) {
 	events, err := openFile(fd, "cgroup.events", unix.O_RDONLY)
 	if err != nil {
@@ -122,9 +120,9 @@ func endAsOne(fd int, dir string, deadline time.Time) (left []string, err error)
 	}
 }
 
-// killListed kills those of pids for which member holds and waits a while for
-// their end. It never kills this process, which is listed by v1 while one of
-// its threads is there.
+// killListed kills those of pids for which member returns true, and waits a while for
+// their end. It never kills this process, which v1 lists while one of its threads is in
+// the group.
 func killListed(pids []int, member func(pid int) bool, wait time.Duration) {
 	var fds []unix.PollFd
 	for _, pid := range pids {
@@ -133,9 +131,9 @@ func killListed(pids []int, member func(pid int) bool, wait time.Duration) {
 		}
 		fd, err := unix.PidfdOpen(pid, 0)
 		if err != nil {
-			continue // has ended
+			continue // the process has ended
 		}
-		// Only now it is sure that the number stays with the same process.
+		// Only now is it certain that the number belongs to the same process.
 		if !member(pid) || unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) != nil {
 			unix.Close(fd)
 			continue
@@ -149,21 +147,20 @@ func killListed(pids []int, member func(pid int) bool, wait time.Duration) {
 	}
 }
 
-// poll waits for one of fds, at most as long as wait, rounded up.
+// poll waits for one of fds, for at most wait, rounded up.
 func poll(fds []unix.PollFd, wait time.Duration) {
 	if wait < 0 {
 		wait = 0
 	}
-	// Interrupted or failed: whoever calls looks at what has become of it.
+	// Interrupted or failed: the caller checks the processes anyway.
 	_, _ = unix.Poll(fds, int((wait + time.Millisecond - 1).Milliseconds()))
 }
 
-// memberOf gives a function that tells whether a process is in the group dir
-// or below it. Where that cannot be read, the list from which the process was
-// taken is believed.
+// memberOf returns a function that reports whether a process is in the group dir or below
+// it. If that cannot be read, the list that named the process is trusted.
 func memberOf(dir string) func(pid int) bool {
-	// The path as the process sees it may begin elsewhere, but from our
-	// folder on it is the same, and that has a name of its own.
+	// The path as the process sees it may begin differently, but from the host's folder
+	// on it is the same, and that folder has a unique name.
 	mark := "/" + filepath.Base(dir)
 	for d := dir; len(d) > 1; d = filepath.Dir(d) {
 		if ownedName(filepath.Base(d)) {
@@ -194,9 +191,8 @@ func procsBelow(dir string) ([]int, error) {
 	return pids, err
 }
 
-// procsIn lists the processes in a group. The file is opened anew each time:
-// v1 keeps what it has listed for an open file for a second. A group that is
-// gone has none.
+// procsIn lists the processes in a group. It opens the file anew each time, because v1
+// keeps the list for an open file for a second. A missing group has none.
 func procsIn(dir string) ([]int, error) {
 	text, err := readFile(unix.AT_FDCWD, filepath.Join(dir, "cgroup.procs"))
 	if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ENODEV) {
@@ -216,11 +212,11 @@ func procsIn(dir string) ([]int, error) {
 	return pids, nil
 }
 
-// deadlineIn is the time after a while.
+// deadlineIn returns the time after a while.
 func deadlineIn(while time.Duration) time.Time { return time.Now().Add(while) }
 
-// removeGroups removes a group and all below it, and kills what is in them,
-// until the deadline.
+// removeGroups removes a group and all below it, and kills the processes in them, until
+// the deadline.
 func removeGroups(dir string, deadline time.Time) error {
 	for {
 		err := removeEmpty(dir)
@@ -230,11 +226,11 @@ func removeGroups(dir string, deadline time.Time) error {
 		if _, err := endAll([]string{dir}, deadline); err != nil {
 			return err
 		}
-		<-time.After(killPause) // what has just ended is still accounted for
+		<-time.After(killPause) // processes that have just ended still count
 	}
 }
 
-// removeEmpty removes a group and all below it if nobody is there.
+// removeEmpty removes a group and all below it if they have no processes.
 func removeEmpty(dir string) error {
 	rmdir := func() error { return retry(func() error { return unix.Rmdir(dir) }) }
 	err := rmdir()

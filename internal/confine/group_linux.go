@@ -9,37 +9,35 @@ import (
 	"time"
 )
 
-// Groups makes, pools and reuses control groups in a folder of this host,
-// which the next host removes should this one be killed. All methods may be
-// called from many goroutines at once.
+// Groups creates, pools and reuses control groups in a folder of this host. If the host
+// is killed, the next host removes the folder. All methods are safe for concurrent use.
 type Groups struct {
 	kinds kinds
 	trees []*tree
 
 	mu     sync.Mutex
-	free   map[kinds][]*Group  // +checklocks:mu; clean ones, by what they keep
-	all    map[*Group]struct{} // +checklocks:mu; free ones and those given out
-	stuck  []string            // +checklocks:mu; folders that could not be removed yet
-	number int                 // +checklocks:mu; of the last group made
-	fault  error               // +checklocks:mu; the first thing that went wrong on the way out of a group
+	free   map[kinds][]*Group  // +checklocks:mu; clean ones, by their kinds of bounds
+	all    map[*Group]struct{} // +checklocks:mu; free ones and those in use
+	stuck  []string            // +checklocks:mu; folders that could not yet be removed
+	number int                 // +checklocks:mu; of the last group created
+	fault  error               // +checklocks:mu; the first error in leaving a group
 	closed bool                // +checklocks:mu
 
 	once     sync.Once
 	closeErr error // written in once
 }
 
-// OpenGroups makes ready to make groups: in cgroup v2 if it has a controller
-// for each kind of bounds that is not zero in want, or else in v1. The caller
-// has to close it. It removes the groups of hosts that died. It takes about
-// half a millisecond when there are none.
+// OpenGroups prepares to create groups: in cgroup v2 if it has a controller for each kind
+// of bounds that is not zero in want, or else in v1. It removes the groups of hosts that
+// died. The caller must close the result. It takes about half a millisecond if there is
+// nothing to remove.
 //
-// In v2 it may have to move this process, with all its descendants, from its
-// group to a new one below it, called bullpen-host; that remains. It does so
-// only if no other process is there. Root uses a group above the own one if
-// that is not possible.
+// In v2 it may have to move this process, with all its descendants, from its group to a
+// new one below it, called bullpen-host; that group remains. It moves them only if the
+// group has no other process. If that is not possible, root uses a group above its own.
 //
-// The error is an [ErrUnsupported] that names each controller that is missing
-// and says what to do about it.
+// The error is an [ErrUnsupported] that names each missing controller and says what to do
+// about it.
 func OpenGroups(want Bounds) (*Groups, error) {
 	if err := want.check(); err != nil {
 		return nil, err
@@ -59,7 +57,7 @@ func newGroups(trees []*tree) *Groups {
 	return g
 }
 
-// Kind is "cgroup v2" or "cgroup v1", for people.
+// Kind returns "cgroup v2" or "cgroup v1", for people.
 func (g *Groups) Kind() string {
 	if g.trees[0].v2 {
 		return "cgroup v2"
@@ -67,11 +65,10 @@ func (g *Groups) Kind() string {
 	return "cgroup v1"
 }
 
-// Get gives an empty group with these bounds whose counters start at zero. The
-// caller has to put it back. It costs about 15 microseconds for each kind of
-// bounds if one is free, and 50 to 100 if not. Bounds of a kind that
-// [OpenGroups] was not asked for are refused. After Close the error is
-// [ErrClosed].
+// Get returns an empty group with these bounds whose counters start at zero. The caller
+// must call Put. It costs about 15 microseconds for each kind of bounds if a group is
+// free, and 50 to 100 otherwise. Bounds of a kind that [OpenGroups] was not asked for are
+// refused. After Close the error is [ErrClosed].
 func (g *Groups) Get(b Bounds) (*Group, error) {
 	if err := b.check(); err != nil {
 		return nil, err
@@ -91,12 +88,12 @@ func (g *Groups) Get(b Bounds) (*Group, error) {
 		if err := found.begin(b, false); err == nil {
 			return found, nil
 		}
-		g.discard(found) // one that is made anew will do
+		g.discard(found) // a new one will do
 	}
 }
 
-// treesFor gives the trees that keep k: v2 has but one, and of v1 only those
-// that are needed are used, but one at least, by which Kill finds whom to kill.
+// treesFor returns the trees for k: v2 has only one. Of v1 it returns only those needed,
+// but at least one, with which Kill finds the processes.
 func (g *Groups) treesFor(k kinds) []*tree {
 	if len(g.trees) == 1 {
 		return g.trees
@@ -118,7 +115,7 @@ func kindsOf(trees []*tree) (k kinds) {
 	return k
 }
 
-// pop takes a free group that keeps k, or gives nil.
+// pop removes and returns a free group for k, or nil.
 func (g *Groups) pop(k kinds) (*Group, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -136,7 +133,7 @@ func (g *Groups) pop(k kinds) (*Group, error) {
 	return found, nil
 }
 
-// add makes a new group and gives it out.
+// add creates a new group for use.
 func (g *Groups) add(trees []*tree, b Bounds) (*Group, error) {
 	g.mu.Lock()
 	g.number++
@@ -166,7 +163,7 @@ func (g *Groups) add(trees []*tree, b Bounds) (*Group, error) {
 	}
 	if err != nil {
 		g.discard(made)
-		if g.isClosed() { // which has removed what it was to be made in
+		if g.isClosed() { // Close has removed the folder it was to be created in
 			return nil, ErrClosed
 		}
 		return nil, err
@@ -174,7 +171,7 @@ func (g *Groups) add(trees []*tree, b Bounds) (*Group, error) {
 	return made, nil
 }
 
-// enlist makes Close know about a new group.
+// enlist registers a new group for Close.
 func (g *Groups) enlist(made *Group) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -205,7 +202,7 @@ func (g *Groups) giveBack(clean *Group) {
 	}
 }
 
-// discard removes a group that nobody is to use any more.
+// discard removes a group that is no longer used.
 func (g *Groups) discard(old *Group) {
 	g.mu.Lock()
 	delete(g.all, old)
@@ -218,8 +215,8 @@ func (g *Groups) discard(old *Group) {
 	}
 }
 
-// discardGrace bounds how long a group is waited for that cannot be removed
-// yet; it is tried again later.
+// discardGrace bounds the wait for a group that cannot yet be removed; its removal is
+// retried later.
 const discardGrace = 20 * time.Millisecond
 
 func (g *Groups) addStuck(dir string) {
@@ -228,7 +225,7 @@ func (g *Groups) addStuck(dir string) {
 	g.stuck = append(g.stuck, dir)
 }
 
-// note keeps err for Close.
+// note records err for Close.
 func (g *Groups) note(err error) {
 	if err == nil {
 		return
@@ -240,10 +237,10 @@ func (g *Groups) note(err error) {
 	}
 }
 
-// Close kills what is in the groups and removes them all, also those that are
-// given out; these are of no use then. It takes 5 seconds at the most; then
-// the error names what stays, and a later host tries again. It is idempotent:
-// later and concurrent calls wait for the first and return its result.
+// Close kills all processes in the groups and removes all groups, including those in use,
+// which are then unusable. It takes at most 5 seconds; then the error names what remains,
+// and a later host tries again. It is idempotent: later and concurrent calls wait for the
+// first and return its result.
 func (g *Groups) Close() error {
 	g.once.Do(func() { g.closeErr = g.end() })
 	return g.closeErr
@@ -261,7 +258,7 @@ func (g *Groups) end() error {
 	for _, one := range all {
 		one.shut()
 	}
-	// All trees at once: each takes as long as it takes to die.
+	// All trees concurrently: each takes as long as its processes take to die.
 	faults := make([]error, len(g.trees))
 	var removing sync.WaitGroup
 	for i, t := range g.trees {

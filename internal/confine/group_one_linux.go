@@ -12,22 +12,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Group is a control group for one worker and all that it starts. All methods
-// may be called from many goroutines at once.
+// Group is a control group for one worker and everything it starts. All methods are safe
+// for concurrent use.
 type Group struct {
 	groups *Groups
-	parts  []*part // one folder in each tree that is used
+	parts  []*part // one folder in each tree in use
 
 	killing sync.Mutex // held by Kill; taken before mu
 
-	mu       sync.Mutex // guards the parts as well
-	left     sync.Cond  // of mu; told when a visitor leaves
+	mu       sync.Mutex // also guards the parts
+	left     sync.Cond  // of mu; signaled when a visitor leaves
 	bounds   Bounds     // +checklocks:mu
 	state    groupState // +checklocks:mu
-	dying    bool       // +checklocks:mu; killed, so that nothing more may be started
-	spoilt   bool       // +checklocks:mu; killed as one, and of no use after that: see Kill
-	visitors int        // +checklocks:mu; starts under way
-	peak     int64      // +checklocks:mu; the highest memory that was seen
+	dying    bool       // +checklocks:mu; killed, so that nothing more may start
+	spoilt   bool       // +checklocks:mu; killed as one, and unusable after that: see Kill
+	visitors int        // +checklocks:mu; starts in progress
+	peak     int64      // +checklocks:mu; the highest memory seen
 	entry    []*os.File // +checklocks:mu
 }
 
@@ -35,8 +35,8 @@ type groupState int
 
 const (
 	groupFree groupState = iota // in the pool, or on the way there
-	groupOut                    // given out
-	groupShut                   // of no use any more; its descriptors are closed
+	groupOut                    // in use
+	groupShut                   // no longer usable; its descriptors are closed
 )
 
 var (
@@ -57,7 +57,7 @@ func (g *Group) kinds() (k kinds) {
 	return k
 }
 
-// begin gives out the group with these bounds.
+// begin starts the use of the group with these bounds.
 func (g *Group) begin(b Bounds, isNew bool) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -73,7 +73,7 @@ func (g *Group) begin(b Bounds, isNew bool) error {
 	return nil
 }
 
-// usableLocked tells why the group may not be used.
+// usableLocked returns why the group cannot be used.
 //
 // +checklocks:g.mu
 func (g *Group) usableLocked() error {
@@ -87,8 +87,8 @@ func (g *Group) usableLocked() error {
 	}
 }
 
-// Usage says what the group has used since it was got. It costs about 10
-// microseconds for each kind of bounds.
+// Usage returns what the group has used since Get. It costs about 10 microseconds for
+// each kind of bounds.
 func (g *Group) Usage() (Usage, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -109,12 +109,11 @@ func (g *Group) Usage() (Usage, error) {
 	return u, nil
 }
 
-// Kill kills all processes in the group, again until none is left, for one
-// second at the most; then the error names those that do not die. From then on
-// nothing can be started in the group until it is put back and got again:
-// since Linux 6.14 (seen in 6.18) every process that is born into a v2 group
-// which was ever killed as one is killed at birth, unless the group of its
-// parent was killed as often.
+// Kill kills all processes in the group, again and again until none is left, for at most
+// one second; then the error names those that do not die. From then on nothing can be
+// started in the group until it is put back and taken again: since Linux 6.14 (seen in
+// 6.18) a process that is created in a v2 group which was ever killed as one is killed at
+// once, unless its parent's group was killed as often.
 func (g *Group) Kill() error {
 	g.killing.Lock()
 	defer g.killing.Unlock()
@@ -124,14 +123,13 @@ func (g *Group) Kill() error {
 	deadline := deadlineIn(killGrace)
 	err := g.end(deadline)
 	for err == nil && g.visited() && time.Now().Before(deadline) {
-		<-time.After(killPause) // what is just being started dies as well
+		<-time.After(killPause) // processes that are just being started die as well
 		err = g.end(deadline)
 	}
 	return err
 }
 
-// end kills what is in the group, once g.dying is set. The caller holds
-// g.killing.
+// end kills the processes in the group, once g.dying is set. g.killing is held.
 func (g *Group) end(deadline time.Time) error {
 	dirs := g.inhabited()
 	if len(dirs) == 0 {
@@ -144,7 +142,7 @@ func (g *Group) end(deadline time.Time) error {
 	return err
 }
 
-// inhabited gives the folders in which somebody may be.
+// inhabited returns the folders that may have processes.
 func (g *Group) inhabited() []string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -167,16 +165,16 @@ func (g *Group) beginKill() error {
 	return g.boundVisitedLocked()
 }
 
-// visited reports whether something is just being started in the group.
+// visited reports whether a process is just being started in the group.
 func (g *Group) visited() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.visitors > 0
 }
 
-// boundVisitedLocked sets the bound of PIDs in v1, where the threads that are
-// there to start a child count as well. While everything is being killed
-// nothing may fork: v1 kills one after the other. In v2 neither is needed.
+// boundVisitedLocked sets the bound of PIDs in v1, which must allow for the threads that
+// start a child there. While the group is being killed nothing may fork: v1 kills one
+// process after the other. v2 needs neither.
 //
 // +checklocks:g.mu
 func (g *Group) boundVisitedLocked() error {
@@ -200,11 +198,11 @@ func (g *Group) boundVisitedLocked() error {
 	return nil
 }
 
-// Put kills what is left in the group and gives it back for reuse, or removes
-// it if it cannot be made like new. It waits for the end of a Start in the
-// group. Afterwards the group is of no use to the caller. It costs about 10
-// microseconds for each kind of bounds; half a millisecond more if much file
-// cache has to be given back; up to a second if something does not die.
+// Put kills what is left in the group and gives it back for reuse, or removes it if it
+// cannot be reset. It waits for the end of a Start in the group. Afterwards the caller
+// must not use the group. It costs about 10 microseconds for each kind of bounds, half a
+// millisecond more if much file cache must be freed, and up to a second if a process does
+// not die.
 func (g *Group) Put() {
 	g.mu.Lock()
 	for g.state == groupOut && g.visitors > 0 {
@@ -215,9 +213,9 @@ func (g *Group) Put() {
 		return
 	}
 	g.state, g.dying = groupFree, true
-	_ = g.boundVisitedLocked() // a help to kill; begin sets the bounds anew
+	_ = g.boundVisitedLocked() // helps to kill; begin sets the bounds again
 	g.mu.Unlock()
-	g.killing.Lock() // a Kill that has begun ends first
+	g.killing.Lock() // waits for a Kill in progress
 	err := g.end(deadlineIn(killGrace))
 	g.killing.Unlock()
 	if err != nil || !g.clean() {
@@ -227,7 +225,7 @@ func (g *Group) Put() {
 	g.groups.giveBack(g)
 }
 
-// clean reports whether the group, in which nobody is left, is like new.
+// clean reports whether the group, which has no processes, is like new.
 func (g *Group) clean() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -242,8 +240,8 @@ func (g *Group) clean() bool {
 	return true
 }
 
-// shut closes what the group has open, at the end of the last start at the
-// latest. It is idempotent.
+// shut closes the group's descriptors, at the latest at the end of the last start. It is
+// idempotent.
 func (g *Group) shut() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -268,10 +266,10 @@ func (g *Group) closeLocked() {
 	g.entry = nil
 }
 
-// Entry gives files into which a process writes "0" to move itself, with all
-// its threads, into the group: for those that are not started by a [Spawner].
-// All have to be written to. They are the group's, which closes them, and may
-// be handed to other processes, also of other users.
+// Entry returns files into which a process writes "0" to move itself, with all its
+// threads, into the group: for processes that are not started by a [Spawner]. It must
+// write to all of them. The group owns and closes the files; they may be passed to other
+// processes, even of other users.
 func (g *Group) Entry() ([]*os.File, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -289,15 +287,14 @@ func (g *Group) Entry() ([]*os.File, error) {
 	return append([]*os.File(nil), g.entry...), nil
 }
 
-// enter has the children that the calling thread starts with sys be born in
-// the group, until leave. It does nothing for no group.
+// enter makes the children that the calling thread starts with sys start in the group,
+// until leave. On a nil group it does nothing.
 //
-// In v2 the kernel does it. In v1 the thread itself goes there and back, which
-// takes about 10 microseconds for each hierarchy. To move a child after its
-// start takes 20 to 50, since the kernel then waits for all forks under way,
-// and the child would run outside until then. The host's memory stays charged
-// to the host meanwhile: whose it is, and whom the out-of-memory killer looks
-// at, is a matter of a process's first thread.
+// In v2 the kernel does it. In v1 the thread itself moves there and back, which takes
+// about 10 microseconds for each hierarchy. Moving a child after its start takes 20 to
+// 50, because the kernel then waits for all forks in progress, and the child would run
+// outside until then. The host's memory stays charged to the host meanwhile: the kernel
+// charges memory, and selects processes to kill, by a process's first thread.
 func (g *Group) enter(sys *syscall.SysProcAttr) error {
 	if g == nil {
 		return nil
@@ -321,7 +318,7 @@ func (g *Group) enter(sys *syscall.SysProcAttr) error {
 			return fmt.Errorf("confine: control group %s: entering: %w", p.dir, err)
 		}
 	}
-	// Only now, or those who are there could take the place of the thread.
+	// Only now, or processes in the group could use up the thread's place.
 	if err := g.boundVisitedLocked(); err != nil {
 		g.leaveLocked(g.parts)
 		return err
@@ -329,10 +326,10 @@ func (g *Group) enter(sys *syscall.SysProcAttr) error {
 	return nil
 }
 
-// leave takes the calling thread home. If that fails the thread stays in the
-// group until it enters another, the group cannot be removed, and Close says
-// so. It gives back err, what became of the start, unless that failed because
-// the group was closed meanwhile.
+// leave moves the calling thread back. If that fails, the thread stays in the group until
+// it enters another one, the group cannot be removed, and Close reports it. leave returns
+// err, the result of the start, unless that failed because the group was closed
+// meanwhile.
 func (g *Group) leave(err error) error {
 	if g == nil {
 		return err
@@ -350,7 +347,7 @@ func (g *Group) leave(err error) error {
 func (g *Group) leaveLocked(entered []*part) {
 	g.visitors--
 	if g.state != groupShut {
-		// Before the thread goes: what it leaves free is nobody's.
+		// Before the thread leaves, so that no process uses the place it frees.
 		g.groups.note(g.boundVisitedLocked())
 	}
 	for _, p := range slices.Backward(entered) { // the quota of CPU time first

@@ -4,13 +4,13 @@ package confine
 
 import "os"
 
-// Groups would be control groups; this system has none.
+// Groups is not supported on this system.
 type Groups struct{}
 
 // OpenGroups returns [ErrUnsupported].
 func OpenGroups(Bounds) (*Groups, error) { return nil, ErrUnsupported }
 
-// Kind is empty.
+// Kind returns "".
 func (g *Groups) Kind() string { return "" }
 
 // Get returns [ErrUnsupported].
@@ -22,7 +22,7 @@ func (g *Groups) Weigh(int, int, int) error { return ErrUnsupported }
 // Close does nothing.
 func (g *Groups) Close() error { return nil }
 
-// Group would be a control group; this system has none.
+// Group is not supported on this system.
 type Group struct{}
 
 // Usage returns [ErrUnsupported].

@@ -18,12 +18,12 @@ const (
 	normalWeight = 100
 	normalShares = 1024 // what v1 calls the normal weight
 	leastShares  = 2
-	// mostLeft is how much memory may still be charged to a group that is
-	// used again: batches that the kernel keeps for each CPU, and file cache.
+	// mostLeft is how much memory may remain charged to a group that is reused: batches
+	// that the kernel keeps for each CPU, and file cache.
 	mostLeft = 1 << 20
 )
 
-// errUsed says that a group cannot be made like new.
+// errUsed means that a group cannot be reset.
 var errUsed = errors.New("what was used before cannot be told apart")
 
 // part is the folder of a group in one tree. Its Group guards it.
@@ -31,22 +31,21 @@ type part struct {
 	tree *tree
 	dir  string
 	fd   int // of dir
-	// Of v1, opened for writing: the file by which a thread enters, and the
-	// bound of PIDs, if there is one. A spawner thread may be forbidden to open
-	// files.
+	// Of v1, opened for writing: the file by which a thread enters, and the bound of
+	// PIDs, if any. A spawner thread may be forbidden to open files.
 	tasks, pidsMax int
-	peak           int // of v2: a descriptor for which the kernel counts the peak anew; or -1
+	peak           int // of v2: a descriptor with its own count of the peak; or -1
 	before         counts
-	memory         int64 // the bound of memory that is set, or 0
+	memory         int64 // the current bound of memory, or 0
 }
 
-// counts are what the kernel counts and does not reset.
+// counts are the kernel's counters that cannot be reset.
 type counts struct {
 	oomKills, pidsHits uint64
 	throttled          time.Duration
 }
 
-// newPart makes the folder called name in t.
+// newPart creates the folder called name in t.
 func newPart(t *tree, name string) (*part, error) {
 	p := &part{tree: t, dir: filepath.Join(t.own.path, name), fd: -1, tasks: -1, pidsMax: -1, peak: -1}
 	if err := makeGroup(p.dir); err != nil {
@@ -84,8 +83,7 @@ func (p *part) close() {
 
 func (p *part) keeps(k kinds) bool { return p.tree.kinds&k != 0 }
 
-// bound sets all bounds. A part that is new has none, so nothing is written
-// for zero fields then.
+// bound sets all bounds. A new part has none, so zero fields are not written then.
 func (p *part) bound(want Bounds, isNew bool) error {
 	var faults []error
 	if p.keeps(memoryKind) && (want.Memory > 0 || !isNew) {
@@ -108,8 +106,8 @@ func (p *part) bound(want Bounds, isNew bool) error {
 
 func (p *part) boundMemory(bytes int64, isNew bool) error {
 	if p.tree.v2 {
-		// No swap at all, and an end for all when one is killed: a worker is of
-		// no use without its helpers, nor they without it.
+		// No swap at all, and when one process is killed, all are: a worker is useless
+		// without its helpers, and they without it.
 		return errors.Join(
 			writeFile(p.fd, "memory.max", orMax(bytes)),
 			writeIfThere(p.fd, "memory.swap.max", map[bool]string{true: "0", false: "max"}[bytes > 0]),
@@ -122,7 +120,7 @@ func (p *part) boundMemory(bytes int64, isNew bool) error {
 	if !p.tree.swap {
 		return writeFile(p.fd, "memory.limit_in_bytes", limit)
 	}
-	// Memory with swap may never be bound lower than memory.
+	// The bound of memory with swap must never be lower than that of memory.
 	files := []string{"memory.limit_in_bytes", "memory.memsw.limit_in_bytes"}
 	if bytes == 0 || p.memory > 0 && bytes > p.memory {
 		slices.Reverse(files)
@@ -145,7 +143,7 @@ func orMax(n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// boundPIDs sets the number of processes and threads; 0 is no bound.
+// boundPIDs sets the number of processes and threads; 0 is unlimited.
 func (p *part) boundPIDs(n int) error {
 	if p.pidsMax >= 0 {
 		return writeAll(p.pidsMax, "pids.max", orMax(int64(n)))
@@ -153,7 +151,7 @@ func (p *part) boundPIDs(n int) error {
 	return writeFile(p.fd, "pids.max", orMax(int64(n)))
 }
 
-// boundCPU sets the quota, and lets go who was held back by an earlier one.
+// boundCPU sets the quota, and releases processes throttled by an earlier one.
 func (p *part) boundCPU(cpus float64) error {
 	quota := int64(math.Round(cpus * float64(quotaPeriod.Microseconds())))
 	if p.tree.v2 {
@@ -175,8 +173,8 @@ func (p *part) weigh(weight int) error {
 	return writeFile(p.fd, "cpu.shares", strconv.Itoa(max(weight*normalShares/normalWeight, leastShares)))
 }
 
-// begin has all counters start at zero. It fails with errUsed if the kernel
-// cannot do that.
+// begin makes all counters start at zero. It fails with errUsed if the kernel cannot do
+// that.
 func (p *part) begin(isNew bool) (err error) {
 	p.before = counts{}
 	if isNew {
@@ -191,8 +189,8 @@ func (p *part) begin(isNew bool) (err error) {
 	return err
 }
 
-// resetPeak starts the peak anew: for all in v1, and since 6.12 in v2 for
-// those who read by the descriptor by which it was done.
+// resetPeak restarts the peak: in v1 for all readers, and in v2 since 6.12 for readers of
+// the descriptor that was used for it.
 func (p *part) resetPeak() error {
 	if !p.tree.v2 {
 		return writeFile(p.fd, "memory.max_usage_in_bytes", "0")
@@ -200,7 +198,7 @@ func (p *part) resetPeak() error {
 	if p.peak < 0 {
 		fd, err := openFile(p.fd, "memory.peak", unix.O_RDWR)
 		if errors.Is(err, os.ErrNotExist) {
-			return nil // before 5.19: only what is seen is known
+			return nil // before 5.19: only observed values are known
 		}
 		if err != nil {
 			return errors.Join(errUsed, err)
@@ -213,7 +211,7 @@ func (p *part) resetPeak() error {
 	return nil
 }
 
-// counts reads what is not reset.
+// counts reads the counters that cannot be reset.
 func (p *part) counts() (c counts, err error) {
 	var faults [3]error
 	if p.keeps(memoryKind) {
@@ -234,8 +232,8 @@ func (p *part) counts() (c counts, err error) {
 	return c, errors.Join(faults[:]...)
 }
 
-// readOOMKills counts the kills for want of memory. Where all in a group die
-// as one that is one: the kernel counts whom it has chosen first twice.
+// readOOMKills counts kills for lack of memory. A group whose processes die together
+// counts once: oom_kill would count the process that the kernel chose first twice.
 func (p *part) readOOMKills() (uint64, error) {
 	if p.tree.v2 {
 		n, err := readField(p.fd, "memory.events", "oom_group_kill")
@@ -254,7 +252,7 @@ func (p *part) file(v1, v2 string) string {
 	return v1
 }
 
-// usage adds to u what this part keeps count of.
+// usage adds this part's counts to u.
 func (p *part) usage(u *Usage) error {
 	c, err := p.counts()
 	if err != nil {
@@ -283,7 +281,7 @@ func (p *part) usage(u *Usage) error {
 	return nil
 }
 
-// readPeak gives the peak, or 0 where the kernel does not keep it.
+// readPeak returns the peak, or 0 if the kernel does not record it.
 func (p *part) readPeak() (int64, error) {
 	if !p.tree.v2 {
 		return readNumber(p.fd, "memory.max_usage_in_bytes")
@@ -302,7 +300,7 @@ func (p *part) readPeak() (int64, error) {
 	return n, err
 }
 
-// empty reports whether certainly nobody is in the group or below it.
+// empty reports whether the group and those below it certainly have no processes.
 func (p *part) empty() bool {
 	var s unix.Stat_t
 	if unix.Fstat(p.fd, &s) != nil || s.Nlink != 2 {
@@ -312,11 +310,11 @@ func (p *part) empty() bool {
 	return err == nil && pids == ""
 }
 
-// clean reports whether a group without processes is like new, after it has
-// given its file cache back if that is much.
+// clean reports whether a group without processes is like new, after it has freed its
+// file cache if that is large.
 func (p *part) clean() bool {
 	var s unix.Stat_t
-	if unix.Fstat(p.fd, &s) != nil || s.Nlink != 2 { // someone made groups in it
+	if unix.Fstat(p.fd, &s) != nil || s.Nlink != 2 { // a process has created groups in it
 		return false
 	}
 	if p.tree.v2 {
@@ -325,7 +323,7 @@ func (p *part) clean() bool {
 		}
 	}
 	if p.keeps(pidsKind) {
-		// Those who have ended and are not waited for count against the bound.
+		// Processes that have ended and are not waited for count against the bound.
 		if n, err := readNumber(p.fd, "pids.current"); err != nil || n != 0 {
 			return false
 		}
@@ -340,7 +338,7 @@ func (p *part) clean() bool {
 		} else {
 			err = writeFile(p.fd, "memory.force_empty", "0")
 		}
-		if err == nil || errors.Is(err, unix.EAGAIN) { // v2: it was not all
+		if err == nil || errors.Is(err, unix.EAGAIN) { // v2: not all was freed
 			left, err = readNumber(p.fd, p.file("memory.usage_in_bytes", "memory.current"))
 		}
 	}

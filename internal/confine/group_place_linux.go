@@ -14,24 +14,23 @@ import (
 	"github.com/bullpen-run/bullpen/internal/probe"
 )
 
-// In cgroup v2 a group hands controllers down to the groups below it only if
-// it has no processes of its own (the top of the whole tree excepted), so the
-// host itself has to move to a leaf. It may do so only in a group that was
-// given to it: see "Control Group APIs and Delegation" of systemd.
+// In cgroup v2 a group enables controllers for the groups below it only if it has no
+// processes of its own (except for the root of the tree), so the host itself has to move
+// to a leaf. It may do so only in a group that was delegated to it: see "Control Group
+// APIs and Delegation" of systemd.
 const (
 	// hostLeaf is the leaf that the host moves to.
 	hostLeaf = "bullpen-host"
-	// moveRounds bounds how often processes that are started meanwhile are
-	// moved as well.
+	// moveRounds bounds how often processes started meanwhile are moved as well.
 	moveRounds = 10
 	delegate   = "run it as a service with Delegate=yes, or by: systemd-run --scope -p Delegate=yes PROGRAM (with --user for an ordinary user)"
 )
 
-// errShared says that there are processes in a group that are not ours.
+// errShared means that a group has processes that are not ours.
 var errShared = errors.New("the group has processes of others, so that it cannot hand controllers down")
 
-// openV2 makes a folder of this host in the v2 tree whose groups have the
-// controllers need.
+// openV2 creates a folder of this host in the v2 tree whose groups have the controllers
+// need.
 func openV2(all []probe.Hierarchy, need []string) (*tree, error) {
 	i := slices.IndexFunc(all, func(h probe.Hierarchy) bool { return h.V2 })
 	if i < 0 {
@@ -52,19 +51,19 @@ func openV2(all []probe.Hierarchy, need []string) (*tree, error) {
 	return t, nil
 }
 
-// placeV2 finds the group in which the folder of this host is to be made, and
-// has it hand down the controllers need.
+// placeV2 finds the group for the folder of this host, and enables the controllers need
+// below it.
 func placeV2(h probe.Hierarchy, need []string) (string, error) {
 	base := h.Dir
 	if filepath.Base(base) == hostLeaf {
-		base = filepath.Dir(base) // moved there before, or started by a host that was
+		base = filepath.Dir(base) // this host was moved there before, or its parent was
 	}
 	err := prepare(base, need)
 	if err == nil || os.Geteuid() != 0 {
 		return base, err
 	}
-	// Root may use a group above, if it hands down what is needed: nothing has
-	// to be changed there.
+	// Root may use a group above that enables the controllers already: nothing must be
+	// changed there.
 	for dir := base; len(dir) > len(h.Top); {
 		dir = filepath.Dir(dir)
 		if on, readErr := listed(dir, "cgroup.subtree_control"); readErr == nil && len(lacking(on, need)) == 0 {
@@ -74,7 +73,7 @@ func placeV2(h probe.Hierarchy, need []string) (string, error) {
 	return "", err
 }
 
-// prepare has the group base hand down the controllers need.
+// prepare enables the controllers need below the group base.
 func prepare(base string, need []string) error {
 	on, err := listed(base, "cgroup.subtree_control")
 	if err != nil {
@@ -82,7 +81,7 @@ func prepare(base string, need []string) error {
 	}
 	missing := lacking(on, need)
 	if len(missing) == 0 {
-		return nil // whether a folder can be made shows when it is made
+		return nil // whether a folder can be created shows when it is created
 	}
 	offered, err := listed(base, "cgroup.controllers")
 	if err != nil {
@@ -101,18 +100,18 @@ func prepare(base string, need []string) error {
 	return nil
 }
 
-// listed reads a file with names between blanks.
+// listed reads a file with names separated by blanks.
 func listed(dir, name string) ([]string, error) {
 	text, err := readFile(unix.AT_FDCWD, filepath.Join(dir, name))
 	return strings.Fields(text), err
 }
 
-// lacking gives those of need that are not in have.
+// lacking returns those of need that are not in have.
 func lacking(have, need []string) []string {
 	return slices.DeleteFunc(slices.Clone(need), func(c string) bool { return slices.Contains(have, c) })
 }
 
-// handDown switches controllers on for the groups below dir.
+// handDown enables controllers for the groups below dir.
 func handDown(dir string, controllers []string) error {
 	if len(controllers) == 0 {
 		return nil
@@ -120,8 +119,8 @@ func handDown(dir string, controllers []string) error {
 	return writeFile(unix.AT_FDCWD, filepath.Join(dir, "cgroup.subtree_control"), "+"+strings.Join(controllers, " +"))
 }
 
-// moveHost moves all processes of base to a leaf, if they are all ours, and
-// has base hand down controllers.
+// moveHost moves all processes of base to a leaf, if they are all ours, and enables
+// controllers below base.
 func moveHost(base string, controllers []string) error {
 	leaf := filepath.Join(base, hostLeaf)
 	others, err := foreign(base)
@@ -149,7 +148,7 @@ func moveHost(base string, controllers []string) error {
 	return errors.Join(fmt.Errorf("%w: %s", err, delegate), undone, removeEmpty(leaf))
 }
 
-// moveAll moves all processes from one group to another. What ends meanwhile
+// moveAll moves all processes from one group to another. Processes that end meanwhile
 // need not be moved.
 func moveAll(from, to string) error {
 	pids, err := procsIn(from)
@@ -165,15 +164,15 @@ func moveAll(from, to string) error {
 	return nil
 }
 
-// foreign gives the processes of a group that are neither this one nor its
-// descendants. Those outside of this PID namespace are listed as 0.
+// foreign returns the processes of a group that are neither this one nor its descendants.
+// Those outside of this PID namespace are listed as 0.
 func foreign(dir string) ([]int, error) {
 	pids, err := procsIn(dir)
 	return slices.DeleteFunc(pids, ours), err
 }
 
-// ours reports whether a process is this one or descends from it. One that has
-// ended counts as ours: it will not be there any more.
+// ours reports whether a process is this one or a descendant. A process that has ended
+// counts as ours, as it is about to disappear.
 func ours(pid int) bool {
 	for pid > 1 && pid != os.Getpid() {
 		_, parent, err := stateOf(pid)
@@ -185,14 +184,13 @@ func ours(pid int) bool {
 	return pid == os.Getpid()
 }
 
-// stateOf gives the kernel's letter for what a process is doing, and its
-// parent.
+// stateOf returns the kernel's letter for the state of a process, and its parent.
 func stateOf(pid int) (state string, parent int, err error) {
 	text, err := readFile(unix.AT_FDCWD, fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return "", 0, err
 	}
-	// The name of the program is in brackets and may hold any others.
+	// The name of the program is in parentheses and may contain any further ones.
 	fields := strings.Fields(text[strings.LastIndexByte(text, ')')+1:])
 	if len(fields) < 2 {
 		return "", 0, fmt.Errorf("/proc/%d/stat is not understood", pid)

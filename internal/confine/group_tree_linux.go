@@ -14,7 +14,7 @@ import (
 	"github.com/bullpen-run/bullpen/internal/probe"
 )
 
-// kinds are the kinds of bounds, as a set. Each is a controller of the kernel.
+// kinds is a set of kinds of bounds. Each kind is a controller of the kernel.
 type kinds uint8
 
 const (
@@ -23,7 +23,7 @@ const (
 	cpuKind
 )
 
-// controllers are the kernel's names of kinds.
+// controllers returns the kernel's names of the kinds.
 func (k kinds) controllers() []string {
 	var names []string
 	for i, name := range []string{"memory", "pids", "cpu"} {
@@ -34,7 +34,7 @@ func (k kinds) controllers() []string {
 	return names
 }
 
-// kinds are those that b bounds.
+// kinds returns the kinds that b bounds.
 func (b Bounds) kinds() kinds {
 	var k kinds
 	if b.Memory > 0 {
@@ -49,25 +49,24 @@ func (b Bounds) kinds() kinds {
 	return k
 }
 
-// tree is this host's part of one cgroup hierarchy: a folder in which the
-// groups are made.
+// tree is this host's part of one cgroup hierarchy: a folder in which the groups are
+// created.
 type tree struct {
 	v2    bool
-	kinds kinds  // that are wanted and that it keeps
+	kinds kinds  // wanted kinds that it supports
 	own   *owned // its folder
-	// Of v1 only: the controllers of the hierarchy, and the tasks file of the
-	// host's own group, opened for writing, by which a thread goes home.
+	// Of v1 only: the controllers of the hierarchy, and the tasks file of the host's own
+	// group, opened for writing, by which a thread moves back.
 	controllers []string
 	home        int
 	swap        bool // whether the memory controller of v1 counts swap
 }
 
-// opening is held while trees are opened: two that move this host at the same
-// time would be in each other's way.
+// opening is held while trees are opened: two calls that move this host at the same time
+// would conflict.
 var opening sync.Mutex
 
-// openTrees finds the trees that keep what k says: one of v2, or else some of
-// v1.
+// openTrees opens the trees for k: one of v2, or else some of v1.
 func openTrees(k kinds) ([]*tree, error) {
 	opening.Lock()
 	defer opening.Unlock()
@@ -91,7 +90,7 @@ func openTrees(k kinds) ([]*tree, error) {
 	return nil, fmt.Errorf("%w: %s: %w; %w", ErrUnsupported, what, faultV2, faultV1)
 }
 
-// openV1 makes a folder in the hierarchy of each controller.
+// openV1 creates a folder in the hierarchy of each controller.
 func openV1(all []probe.Hierarchy, k kinds) (trees []*tree, err error) {
 	if k == 0 {
 		return nil, errors.New("cgroup v1: a group without bounds is of no use")
@@ -130,7 +129,7 @@ func kindOf(controller string) kinds {
 	return 1 << slices.Index((memoryKind|pidsKind|cpuKind).controllers(), controller)
 }
 
-// openV1Controller makes a folder in the hierarchy of one controller.
+// openV1Controller creates a folder in the hierarchy of one controller.
 func openV1Controller(all []probe.Hierarchy, name string) (*tree, error) {
 	i := slices.IndexFunc(all, func(h probe.Hierarchy) bool { return !h.V2 && slices.Contains(h.Controllers, name) })
 	if i < 0 {
@@ -150,36 +149,35 @@ func openV1Controller(all []probe.Hierarchy, name string) (*tree, error) {
 	return &tree{own: own, controllers: h.Controllers, home: home, swap: swapErr == nil}, nil
 }
 
-// ownTree removes what dead hosts left in parent and makes a folder of this
-// host there.
+// ownTree removes what dead hosts left in parent and creates a folder of this host there.
 func ownTree(parent string) (*owned, error) {
 	own, err := ownFolder(parent)
 	if err != nil {
 		return nil, err
 	}
-	// What does not die now is left to a later host.
+	// Processes that do not die now are left to a later host.
 	_ = sweep(parent, func(path string) error { return removeGroups(path, deadlineIn(sweepGrace)) })
 	return own, nil
 }
 
-// remove removes the folder with all groups in it and closes what is open. It
-// kills what is in them.
+// remove kills the processes in all groups of the folder, removes it, and closes what is
+// open.
 func (t *tree) remove() error {
 	err := removeGroups(t.own.path, deadlineIn(closeGrace))
-	if !t.v2 && err == nil { // otherwise a spawner thread may still be on its way home
+	if !t.v2 && err == nil { // otherwise a spawner thread may still be moving back
 		unix.Close(t.home)
 	}
 	t.own.release()
 	return err
 }
 
-// goHome moves the calling thread back into the group of the host.
+// goHome moves the calling thread back into the host's group.
 func (t *tree) goHome() error {
 	err := writeAll(t.home, "tasks", "0")
 	if err == nil {
 		return nil
 	}
-	// The host has been moved and its former group removed.
+	// The host was moved and its former group removed.
 	all, listErr := probe.Hierarchies()
 	if listErr != nil {
 		return errors.Join(err, listErr)

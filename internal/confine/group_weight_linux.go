@@ -6,13 +6,12 @@ import (
 	"strconv"
 )
 
-// Weigh sets what all groups together weigh beside what else is in the group of
-// the host when processors are scarce: as much as so many processes of the given
-// nice value would. Without it a folder of groups weighs as much as one process of
-// nice 0, however nice its processes are to each other. weight, where 100 is
-// normal and 0 stands for it, is a factor besides, as in Bounds, where it counts
-// only among the groups. Where no bound of processors was asked for, it does
-// nothing.
+// Weigh sets the CPU weight of all groups together against the other processes in the
+// host's group: as much as that of so many processes of the given nice value. Without it
+// a folder of groups weighs as much as one process of nice 0, whatever the nice values of
+// its processes. weight is a further factor, where 100 is normal and 0 means 100; in
+// Bounds it counts only among the groups. Weigh does nothing if no bound of CPU time was
+// requested.
 func (g *Groups) Weigh(nice, processes, weight int) error {
 	for _, t := range g.trees {
 		if t.kinds&cpuKind == 0 {
@@ -31,7 +30,7 @@ func (g *Groups) Weigh(nice, processes, weight int) error {
 	return nil
 }
 
-// sharesOf is what the scheduler gives processes of a nice value: a quarter more or
+// sharesOf returns the scheduler's weight of processes of a nice value: a quarter more or
 // less for each step.
 func sharesOf(nice, processes, weight int) int {
 	const mostShares = 1 << 18

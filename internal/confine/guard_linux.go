@@ -12,28 +12,28 @@ import (
 	"github.com/bullpen-run/bullpen/internal/probe"
 )
 
-// guard is the first process of a PID namespace. Its pidfd and link stay open
-// until its last user has released it.
+// guard is the first process of a PID namespace. Its pidfd and link stay open until its
+// last user has released it.
 type guard struct {
 	pid   int
 	pidfd int
 	link  int // the host's end of the guard's descriptor 0; closing it ends the guard
 	users int // +checklocks:guards.mu
-	// Of a guard in a user namespace of its own: descriptors of that and of its
-	// PID namespace; else -1.
+	// For a guard in a user namespace of its own: descriptors of that namespace and of
+	// its PID namespace; else -1.
 	userns, pidns int
 	last          chan struct{} // closed when the last user has released it
-	gone          chan struct{} // closed when it is reaped, its thread about to end
+	gone          chan struct{} // closed when it is reaped and its thread is about to end
 }
 
 // guards holds the guard that the Spawners of this process share.
 var guards struct {
 	mu      sync.Mutex
-	current *guard // +checklocks:mu; nil: none, or no longer used by anyone
+	current *guard // +checklocks:mu; nil if none is in use
 }
 
-// acquireGuard gives a guard that lives, the shared one unless alone. The
-// caller has to release it.
+// acquireGuard returns a live guard, the shared one unless alone. The caller must release
+// it.
 func acquireGuard(alone bool) (*guard, error) {
 	if alone {
 		return startGuard(false)
@@ -52,9 +52,9 @@ func acquireGuard(alone bool) (*guard, error) {
 	return g, nil
 }
 
-// release gives g back. It reports whether that was the last user, so that
-// the guard and all that is in its namespace ends now: the caller may wait
-// for g.gone, once all the children that were put there are waited for.
+// release gives g back. It reports whether that was the last user, so that the guard and
+// everything in its namespace ends now. The caller may then wait for g.gone, once all
+// children started there were waited for.
 func (g *guard) release() (last bool) {
 	guards.mu.Lock()
 	defer guards.mu.Unlock()
@@ -70,9 +70,8 @@ func (g *guard) release() (last bool) {
 	return true
 }
 
-// dying reports whether g has ended or is about to: the kernel closes its end
-// of the link before it closes the namespace to new processes. Only for those
-// who have acquired g.
+// dying reports whether g has ended or is about to: the kernel closes its end of the link
+// before it closes the namespace to new processes. The caller must have acquired g.
 func (g *guard) dying() bool {
 	p := []unix.PollFd{{Fd: int32(g.link)}}
 	for {
@@ -80,15 +79,14 @@ func (g *guard) dying() bool {
 		if errors.Is(err, unix.EINTR) {
 			continue
 		}
-		return err != nil || n > 0 // asked for nothing: only the other end's closing is reported
+		return err != nil || n > 0 // with no events requested, only closing of the other end is reported
 	}
 }
 
-// enter makes g's namespace the one in which the calling thread's children
-// are born.
+// enter makes the children of the calling thread start in g's namespace.
 func (g *guard) enter() error {
 	err := unix.Setns(g.pidfd, unix.CLONE_NEWPID)
-	if errors.Is(err, unix.EINVAL) { // before 5.8 setns does not know pidfds
+	if errors.Is(err, unix.EINVAL) { // before 5.8 setns does not support pidfds
 		var ns int
 		ns, err = unix.Open(fmt.Sprintf("/proc/%d/ns/pid", g.pid), unix.O_RDONLY|unix.O_CLOEXEC, 0)
 		if err == nil {
@@ -102,18 +100,17 @@ func (g *guard) enter() error {
 	return nil
 }
 
-// startGuard starts one, with one user, in a user namespace of its own or in
-// that of the host. The thread it is started from lives
-// as long as it does, because the guard's parent-death signal comes at the
-// end of that thread.
+// startGuard starts a guard with one user, in a user namespace of its own or in the
+// host's. The thread that starts it lives as long as the guard, because the guard's
+// parent-death signal comes at the end of that thread.
 func startGuard(inUserNamespace bool) (*guard, error) {
 	type result struct {
 		g   *guard
 		err error
 	}
 	started := make(chan result)
-	// Ends when the guard is reaped and released; who releases it last waits
-	// for gone.
+	// Ends when the guard is reaped and released; the last user to release it waits for
+	// gone.
 	onOwnThread(func() {
 		g, err := newGuard(inUserNamespace)
 		started <- result{g, err}
@@ -125,8 +122,8 @@ func startGuard(inUserNamespace bool) (*guard, error) {
 	return r.g, r.err
 }
 
-// keep waits for the guard's end and frees what belongs to it. It holds its
-// thread, which has to live as long as the guard anyway.
+// keep waits for the guard's end and frees its resources. It holds its thread, which must
+// live as long as the guard anyway.
 func (g *guard) keep() {
 	for {
 		err := unix.Waitid(unix.P_PIDFD, g.pidfd, nil, unix.WEXITED, nil)
@@ -170,7 +167,7 @@ func newGuard(inUserNamespace bool) (*guard, error) {
 	return g, nil
 }
 
-// openNamespaces lets others enter g's namespaces.
+// openNamespaces opens g's namespaces, so that others can enter them.
 func (g *guard) openNamespaces() (err error) {
 	for name, fd := range map[string]*int{"user": &g.userns, "pid": &g.pidns} {
 		path := fmt.Sprintf("/proc/%d/ns/%s", g.pid, name)
@@ -181,7 +178,7 @@ func (g *guard) openNamespaces() (err error) {
 	return nil
 }
 
-// run starts program from memory or, where that is forbidden, from a file.
+// run starts program from memory or, if that is forbidden, from a file.
 func (g *guard) run(program []byte, link int, inUserNamespace bool) error {
 	start := func(path string) error { return g.fork(path, link, inUserNamespace) }
 	err := withMemoryProgram(program, 1, start)
@@ -198,7 +195,7 @@ func (g *guard) run(program []byte, link int, inUserNamespace bool) error {
 	return fmt.Errorf("the guard program runs neither from memory (%w) nor from a file (%w)", err, fileErr)
 }
 
-// fork starts the program at path as first process of a new PID namespace.
+// fork starts the program at path as the first process of a new PID namespace.
 func (g *guard) fork(path string, link int, inUserNamespace bool) error {
 	pidfd := -1
 	attr := &syscall.ProcAttr{
@@ -212,7 +209,7 @@ func (g *guard) fork(path string, link int, inUserNamespace bool) error {
 		},
 	}
 	if inUserNamespace {
-		// The user is the same inside: he may map none but himself.
+		// The user is the same inside: the process may map only itself.
 		attr.Sys.Cloneflags |= unix.CLONE_NEWUSER
 		attr.Sys.UidMappings = []syscall.SysProcIDMap{{ContainerID: os.Geteuid(), HostID: os.Geteuid(), Size: 1}}
 		attr.Sys.GidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getegid(), HostID: os.Getegid(), Size: 1}}
@@ -226,10 +223,10 @@ func (g *guard) fork(path string, link int, inUserNamespace bool) error {
 }
 
 // withMemoryProgram calls f with a path to program in a memory file. Its descriptor is
-// none of the first files, which a child that runs it gets anew.
+// not one of the first files, which a child that runs it replaces.
 func withMemoryProgram(program []byte, files int, f func(path string) error) error {
 	fd, err := unix.MemfdCreate("bullpen-guard", unix.MFD_CLOEXEC|unix.MFD_EXEC)
-	if errors.Is(err, unix.EINVAL) { // before 6.3 every memory file may be run
+	if errors.Is(err, unix.EINVAL) { // before 6.3 every memory file can be executed
 		fd, err = unix.MemfdCreate("bullpen-guard", unix.MFD_CLOEXEC)
 	}
 	if err != nil {
@@ -247,8 +244,8 @@ func withMemoryProgram(program []byte, files int, f func(path string) error) err
 	return f(fmt.Sprintf("/proc/self/fd/%d", high))
 }
 
-// withFileProgram calls f with a path to program in a file that is removed
-// afterwards: for systems that forbid running from memory.
+// withFileProgram calls f with a path to program in a file that is removed afterwards:
+// for systems that forbid execution from memory.
 func withFileProgram(program []byte, f func(path string) error) error {
 	path, err := writeProgram(program)
 	if path != "" {
@@ -260,9 +257,9 @@ func withFileProgram(program []byte, f func(path string) error) error {
 	return f(path)
 }
 
-// writeProgram writes program to a new temporary file. No child may be made
-// meanwhile: it would hold the file open for writing until its execve, and
-// until then the file could not be run.
+// writeProgram writes program to a new temporary file. No child may be started meanwhile:
+// it would hold the file open for writing until its execve, and until then the file could
+// not be executed.
 func writeProgram(program []byte) (path string, err error) {
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()

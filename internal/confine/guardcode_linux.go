@@ -7,17 +7,16 @@ import (
 	"slices"
 )
 
-// The guard is a program of its own, about 300 bytes, instead of a mode of
-// the host's executable: no code of the user's packages runs in it, it needs
-// no memory worth naming, and it starts in the time of one execve.
+// The guard is a separate program of about 300 bytes instead of a mode of the host's
+// executable: no code of the user's packages runs in it, it needs hardly any memory, and
+// it starts in the time of one execve.
 //
-// As first process of its PID namespace it does three things: it lets the
-// kernel reap what is orphaned inside (SIGCHLD ignored), it waits for the end
-// of file on descriptor 0, whose other end only the host holds, and it ends
-// then, whereupon the kernel kills all that is left in the namespace.
+// As the first process of its PID namespace it makes the kernel reap orphans (SIGCHLD
+// ignored) and waits for the end of file on descriptor 0, whose other end only the host
+// holds. Then it exits, and the kernel kills everything left in the namespace.
 //
-// The code below is position independent. It is followed by guardData, to
-// which it refers by the distances written here; a test disassembles it.
+// The code below is position independent. It is followed by guardData, which it addresses
+// by the distances given here; a test disassembles it.
 
 const (
 	loadAddress = 0x400000
@@ -28,11 +27,11 @@ const (
 
 // guardCode is the machine code for one architecture.
 type guardCode struct {
-	machine uint16 // as ELF counts them
+	machine uint16 // ELF machine number
 	code    []byte
 }
 
-// guardCodes holds the guards there are, by GOARCH.
+// guardCodes holds the guards, by GOARCH.
 var guardCodes = map[string]guardCode{
 	"amd64": {62, []byte{
 		0xb8, 0x9d, 0x00, 0x00, 0x00, // 00 mov    $157,%eax        prctl(
@@ -98,8 +97,8 @@ var guardData = append([]byte{
 	0, 0, 0, 0, 0, 0, 0, 0, // mask
 }, "bullpen-guard\x00"...)
 
-// guardProgram is the guard as a static ELF executable, or nil where this
-// architecture has none.
+// guardProgram returns the guard as a static ELF executable, or nil if this architecture
+// has none.
 func guardProgram() []byte {
 	c, ok := guardCodes[runtime.GOARCH]
 	if !ok {
@@ -108,7 +107,7 @@ func guardProgram() []byte {
 	return c.executable()
 }
 
-// What a program may do with its own image.
+// The access rights of a program to its own image.
 const (
 	imageRun, imageWrite, imageRead = 1, 2, 4
 )
@@ -117,9 +116,9 @@ func (c guardCode) executable() []byte {
 	return executable(c.machine, imageRead|imageRun, slices.Concat(c.code, guardData))
 }
 
-// executable puts a header in front of an image, which begins with code at
-// loadAddress+codeOffset: one segment with the rights access, and the mark that
-// the stack is not to be run.
+// executable puts an ELF header in front of an image, whose code begins at
+// loadAddress+codeOffset: one segment with the rights access, and the flag for a
+// non-executable stack.
 func executable(machine uint16, access uint32, image []byte) []byte {
 	const (
 		typeExecutable      = 2

@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// WaitsForInput reports whether the process is a single thread that sleeps in a
-// read of its standard input: it has dealt with all that it was given. False
-// where that cannot be seen. It costs about 20 microseconds (proc(5)).
+// WaitsForInput reports whether the process is a single thread that sleeps in a read of
+// its standard input, and so has processed everything it was given. It returns false if
+// that cannot be determined. It costs about 20 microseconds (proc(5)).
 func WaitsForInput(pid int) bool {
 	call, err := os.ReadFile(fmt.Sprintf("/proc/%d/syscall", pid))
 	if err != nil {

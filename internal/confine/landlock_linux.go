@@ -18,33 +18,33 @@ const (
 	landABI3 = landABI2 | unix.LANDLOCK_ACCESS_FS_TRUNCATE
 	landABI5 = landABI3 | unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
 	landAll  = landABI5
-	// landFile are the rights that there are on what is no folder.
+	// landFile are the rights that apply to anything but a folder.
 	landFile = unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_READ_FILE |
 		unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_TRUNCATE | unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
 	landNet   = unix.LANDLOCK_ACCESS_NET_BIND_TCP | unix.LANDLOCK_ACCESS_NET_CONNECT_TCP
 	landScope = unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET | unix.LANDLOCK_SCOPE_SIGNAL
 
-	// From these versions on landlock knows of ports, and of scopes.
+	// From these versions on Landlock supports ports, and scopes.
 	landABINet, landABIScope = 4, 6
-	// landErratumThreads is the correction by which a thread may signal other
-	// threads of its own process whatever its scope is.
+	// landErratumThreads is the fix that lets a thread signal other threads of its own
+	// process, whatever its scope.
 	landErratumThreads = 1 << 1
 )
 
-// landlock describes the rulesets of one Spawner. It does not change.
+// landlock describes the rulesets of one Spawner. It is immutable.
 type landlock struct {
 	abi  int
 	attr unix.LandlockRulesetAttr
 }
 
-// landRule grants access to what the descriptor fd stands for.
+// landRule grants access to the file or folder of the descriptor fd.
 type landRule struct {
 	fd     int
 	access uint64
 }
 
-// newLandlock asks the kernel what it has. With inNamespace children are in a
-// PID namespace, where signals stay anyway.
+// newLandlock detects what the kernel supports. With inNamespace children are in a PID
+// namespace, which confines signals anyway.
 func newLandlock(network, inNamespace bool) (*landlock, error) {
 	abi, err := landQuery(unix.LANDLOCK_CREATE_RULESET_VERSION)
 	if err != nil {
@@ -69,8 +69,8 @@ func newLandlock(network, inNamespace bool) (*landlock, error) {
 		if !network {
 			l.attr.Scoped = landScope
 		}
-		// Without that correction the runtime, on a restricted thread, could
-		// not interrupt the others in the moment before the thread ends.
+		// Without that fix the runtime, on a restricted thread, could not interrupt the
+		// other threads in the moment before the thread ends.
 		if fixed, err := landQuery(unix.LANDLOCK_CREATE_RULESET_ERRATA); inNamespace && (err != nil || fixed&landErratumThreads == 0) {
 			l.attr.Scoped &^= unix.LANDLOCK_SCOPE_SIGNAL
 		}
@@ -86,7 +86,7 @@ func landQuery(flag uintptr) (int, error) {
 	return int(n), nil
 }
 
-// ruleset makes one with these rules. The caller closes it.
+// ruleset creates a ruleset with these rules. The caller closes it.
 func (l *landlock) ruleset(rules []landRule) (int, error) {
 	fd, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&l.attr)), unsafe.Sizeof(l.attr), 0)
 	if errno != 0 {
@@ -104,7 +104,7 @@ func (l *landlock) ruleset(rules []landRule) (int, error) {
 	return int(fd), nil
 }
 
-// landRestrict puts the calling thread under a ruleset. It needs no_new_privs.
+// landRestrict applies a ruleset to the calling thread. It needs no_new_privs.
 func landRestrict(ruleset int) error {
 	if _, _, errno := unix.Syscall(unix.SYS_LANDLOCK_RESTRICT_SELF, uintptr(ruleset), 0, 0); errno != 0 {
 		return fmt.Errorf("landlock: %w", errno)

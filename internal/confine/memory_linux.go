@@ -9,26 +9,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Memory is a piece of memory that is shared with a child by handing over its
-// File. It takes up only the pages that somebody has written to. Its size is
-// sealed: no child can shrink it under the host.
+// Memory is memory that is shared with a child by passing it File. Only pages that were
+// written take up memory. Its size is sealed: a child cannot shrink it.
 type Memory struct {
 	file *os.File
 
 	mu     sync.Mutex
 	bytes  []byte // +checklocks:mu; nil after Close
-	closed error  // +checklocks:mu; result of the first Close
+	closed error  // +checklocks:mu; the result of the first Close
 }
 
-// NewMemory makes size bytes of shared memory, all zero. The name is for
-// people who look into /proc.
+// NewMemory creates size bytes of shared memory, all zero. The name is visible in /proc.
 func NewMemory(name string, size int) (*Memory, error) {
 	if size <= 0 {
 		return nil, fmt.Errorf("confine: shared memory of %d bytes: the size has to be positive", size)
 	}
 	const flags = unix.MFD_CLOEXEC | unix.MFD_ALLOW_SEALING
 	fd, err := unix.MemfdCreate(name, flags|unix.MFD_NOEXEC_SEAL)
-	if errors.Is(err, unix.EINVAL) { // before 6.3 the kernel does not know that seal
+	if errors.Is(err, unix.EINVAL) { // before 6.3 the kernel does not support that seal
 		fd, err = unix.MemfdCreate(name, flags)
 	}
 	if err != nil {
@@ -56,21 +54,21 @@ func mapSealed(fd, size int) ([]byte, error) {
 	return bytes, nil
 }
 
-// Bytes is the memory itself, nil after Close. The other side may change it
-// at any time: copy out first, look then. Using it after Close ends the
-// program with a fault.
+// Bytes returns the memory, nil after Close. The other side may change it at any time:
+// copy data out before checking it. Using the slice after Close ends the program with a
+// fault.
 func (m *Memory) Bytes() []byte {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.bytes
 }
 
-// File is what a child maps; it may be put into [Spec.Files]. It is closed by
-// Close.
+// File returns the file that a child maps; it may be put into [Spec.Files]. Close closes
+// it.
 func (m *Memory) File() *os.File { return m.file }
 
-// Close unmaps the memory and closes its file. It is idempotent and may be
-// called from many goroutines; none may use the bytes any more.
+// Close unmaps the memory and closes its file. It is idempotent and safe for concurrent
+// use; no goroutine may use the bytes any longer.
 func (m *Memory) Close() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

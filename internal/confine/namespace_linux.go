@@ -12,17 +12,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// view is a mount namespace that holds what children may see and nothing
-// else. It is made once; each child gets a copy, which is cheap as there is
-// little in it, with a temporary folder and /dev/shm of its own.
+// view is a mount namespace that holds only what children may see. It is created once.
+// Each child gets a copy, which is cheap as it has few mounts, and adds its own temporary
+// folder and /dev/shm.
 type view struct {
-	namespace int    // descriptor of it
+	namespace int    // descriptor of the namespace
 	proc      int    // its /proc, O_PATH
-	open      string // why /proc shows all processes of the host; empty: it does not
+	open      string // why /proc shows all processes of the host; empty if it does not
 
 	mu       sync.Mutex
-	skeleton int            // +checklocks:mu; its root as it is below all mounts, to be written; -1: closed
-	folders  map[string]int // +checklocks:mu; users of each folder made in skeleton
+	skeleton int            // +checklocks:mu; its root below all mounts, writable; -1: closed
+	folders  map[string]int // +checklocks:mu; number of users of each folder created in skeleton
 }
 
 const (
@@ -30,9 +30,9 @@ const (
 	emptyFolder = ".hidden-folder"
 )
 
-// newView makes a view of g with the processes in the namespace of pid, or
-// of this process where pid is 0. It alters the calling thread, which has to
-// be of its own and to end.
+// newView creates a view of g with the processes in the namespace of pid, or of this
+// process if pid is 0. It changes the calling thread, which must be a separate one that
+// then ends.
 func newView(g *grants, pid int) (v *view, err error) {
 	v = &view{namespace: -1, proc: -1, skeleton: -1, folders: map[string]int{}}
 	defer func() {
@@ -53,7 +53,7 @@ func newView(g *grants, pid int) (v *view, err error) {
 	if err = unix.Mount("", "/", "", unix.MS_SLAVE|unix.MS_REC, ""); err != nil {
 		return v, fmt.Errorf("taking mounts out of the host's: %w", err)
 	}
-	// Before /proc is another one.
+	// Before /proc is replaced.
 	if v.namespace, err = unix.Open("/proc/thread-self/ns/mnt", unix.O_RDONLY|unix.O_CLOEXEC, 0); err != nil {
 		return v, fmt.Errorf("mount namespace: %w", err)
 	}
@@ -62,8 +62,7 @@ func newView(g *grants, pid int) (v *view, err error) {
 		return v, err
 	}
 	defer unix.Close(root)
-	// The thread's root stays the one below. Older kernels clone no mounts
-	// that hang nowhere.
+	// The thread's root stays the one below. Older kernels cannot clone detached mounts.
 	if err = unix.MoveMount(root, "", unix.AT_FDCWD, "/", unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
 		return v, fmt.Errorf("putting the sandbox in place: %w", err)
 	}
@@ -83,14 +82,14 @@ func newView(g *grants, pid int) (v *view, err error) {
 	return v, assemble(root, loose)
 }
 
-// looseMount is a mount that hangs nowhere yet, and the path it belongs to.
+// looseMount is a detached mount and the path it belongs to.
 type looseMount struct {
 	path string
 	fd   int
 }
 
-// mounts makes all mounts that belong into v, and the places for them. Those
-// it gives have to be closed, also when it fails.
+// mounts creates all mounts for v, and the places for them. The caller must close the
+// returned mounts, even after an error.
 func (v *view) mounts(root, users int, g *grants, pid int) (loose []looseMount, err error) {
 	if err := v.places(g); err != nil {
 		return nil, err
@@ -129,8 +128,8 @@ func (v *view) mounts(root, users int, g *grants, pid int) (loose []looseMount, 
 	return loose, err
 }
 
-// places makes the folders and files that mounts are put on, and the links. The
-// skeleton is one that nobody else has yet.
+// places creates the folders and files to mount on, and the links. No other goroutine
+// uses the skeleton yet.
 func (v *view) places(g *grants) error {
 	list := append(g.places(), place{path: "/" + emptyFile}, place{path: "/" + emptyFolder, folder: true})
 	for _, p := range list {
@@ -153,7 +152,7 @@ func (v *view) places(g *grants) error {
 	return nil
 }
 
-// prefixes of "/a/b" are "/a" and "/a/b".
+// prefixes returns "/a" and "/a/b" for "/a/b".
 func prefixes(path string) (list []string) {
 	for i := 1; i < len(path); i++ {
 		if path[i] == '/' {
@@ -166,8 +165,8 @@ func prefixes(path string) (list []string) {
 	return list
 }
 
-// assemble makes root, with the loose mounts in it, all that there is in the
-// calling thread's mount namespace.
+// assemble makes root, with the loose mounts in it, the only content of the calling
+// thread's mount namespace.
 func assemble(root int, loose []looseMount) error {
 	for _, m := range loose {
 		if err := unix.MoveMount(m.fd, "", root, m.path[1:], unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
@@ -181,8 +180,8 @@ func assemble(root int, loose []looseMount) error {
 	if err := unix.Fchdir(root); err != nil {
 		return fmt.Errorf("entering the sandbox: %w", err)
 	}
-	// Who enters this namespace has the topmost root. Getting rid of what is
-	// below makes copies cheap; the first root of a machine cannot be left.
+	// A thread that enters this namespace gets the topmost root. Removing what is below
+	// makes copies cheap; the first root of a machine cannot be removed.
 	if unix.PivotRoot(".", ".") == nil {
 		if err := unix.Unmount(".", unix.MNT_DETACH); err != nil {
 			return fmt.Errorf("leaving the host's files: %w", err)
@@ -191,7 +190,7 @@ func assemble(root int, loose []looseMount) error {
 	return nil
 }
 
-// detachedMount makes a new file system and a mount of it.
+// detachedMount creates a new file system and a detached mount of it.
 func detachedMount(kind string, attr int, options map[string]string, pidns int) (int, error) {
 	fs, err := unix.Fsopen(kind, unix.FSOPEN_CLOEXEC)
 	if err != nil {
@@ -204,8 +203,8 @@ func detachedMount(kind string, attr int, options map[string]string, pidns int) 
 		}
 	}
 	if pidns >= 0 {
-		// Before 6.17 a /proc shows the namespace of who makes it: the child's
-		// processes all the same, by their numbers outside.
+		// Before 6.17 a /proc shows the namespace of its creator: it includes the child's
+		// processes, with their numbers outside.
 		_ = unix.FsconfigSetFd(fs, "pidns", pidns)
 	}
 	if err := unix.FsconfigCreate(fs); err != nil {
@@ -218,7 +217,7 @@ func detachedMount(kind string, attr int, options map[string]string, pidns int) 
 	return fd, nil
 }
 
-// cloneMount makes a mount of what is mounted at path already.
+// cloneMount creates a detached copy of the mount at path.
 func cloneMount(dir int, path string, flags uint) (int, error) {
 	if path == "" {
 		flags |= unix.AT_EMPTY_PATH
@@ -230,7 +229,7 @@ func cloneMount(dir int, path string, flags uint) (int, error) {
 	return fd, nil
 }
 
-// coverMount makes a mount that hides what is at path.
+// coverMount creates a mount that hides what is at path.
 func coverMount(root int, path string) (int, error) {
 	empty := emptyFile
 	if info, err := os.Lstat(path); err == nil && info.IsDir() {
@@ -248,8 +247,8 @@ func coverMount(root int, path string) (int, error) {
 	return fd, nil
 }
 
-// procMount makes a /proc for the PID namespace of pid, in which everybody
-// sees those processes only that he may trace: under landlock his own.
+// procMount creates a /proc for the PID namespace of pid that shows each process only the
+// processes it may trace: under Landlock its own.
 func procMount(pid int) (int, error) {
 	ns := -1
 	if pid > 0 {
@@ -263,8 +262,8 @@ func procMount(pid int) (int, error) {
 	return detachedMount("proc", attr, map[string]string{"hidepid": "ptraceable"}, ns)
 }
 
-// enter puts the calling thread, which has to be of its own and to end, into
-// a copy of v, with a folder temp and a /dev/shm that hold size bytes each.
+// enter moves the calling thread, which must be a separate one that then ends, into a
+// copy of v, with a folder temp and a /dev/shm that hold size bytes each.
 func (v *view) enter(temp string, size int64) error {
 	if err := unix.Setns(v.namespace, unix.CLONE_NEWNS); err != nil {
 		return fmt.Errorf("entering the mount namespace: %w", err)
@@ -285,8 +284,8 @@ func (v *view) enter(temp string, size int64) error {
 	return nil
 }
 
-// addFolder makes a folder that a temporary folder can be mounted on. It is
-// there until release is called, which takes the mount with it.
+// addFolder creates a folder on which a temporary folder can be mounted. It exists until
+// release is called, which also removes the mount.
 func (v *view) addFolder(path string) (release func(), err error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -300,7 +299,7 @@ func (v *view) addFolder(path string) (release func(), err error) {
 		if v.folders[p] == 0 {
 			err := unix.Mkdirat(v.skeleton, p[1:], 0o755)
 			if errors.Is(err, unix.EEXIST) {
-				continue // belongs to the skeleton
+				continue // part of the skeleton
 			}
 			if err != nil {
 				v.removeLocked(made)
@@ -321,13 +320,13 @@ func (v *view) removeLocked(made []string) {
 		}
 		delete(v.folders, p)
 		if v.skeleton >= 0 {
-			// Cannot fail; if it did, an empty folder in memory would stay.
+			// Cannot fail; if it did, an empty folder would remain in memory.
 			_ = unix.Unlinkat(v.skeleton, strings.TrimPrefix(p, "/"), unix.AT_REMOVEDIR)
 		}
 	}
 }
 
-// close lets go of v. Children that see it keep it.
+// close releases v. Children that see it keep it.
 func (v *view) close() {
 	v.mu.Lock()
 	defer v.mu.Unlock()

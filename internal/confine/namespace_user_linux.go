@@ -9,11 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// asNobody makes nobody, the only user in the namespace users, the owner of all
-// files of a mount that hangs nowhere yet. Then root is not their owner either
-// and, having no capabilities, may read what every user may read. In contrast
-// to hiding files one by one, that holds as well for those that are made or
-// replaced later. Not every kind of file system can do it.
+// asNobody makes nobody, the only user in the namespace users, the owner of all files of
+// a detached mount. Then root does not own them either and, without capabilities, can
+// read only what every user can read. Unlike hiding files one by one, this also covers
+// files created or replaced later. Not every file system supports it.
 func asNobody(mount, users int) error {
 	attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_IDMAP, Userns_fd: uint64(users)}
 	if err := unix.MountSetattr(mount, "", unix.AT_EMPTY_PATH, &attr); err != nil {
@@ -22,9 +21,9 @@ func asNobody(mount, users int) error {
 	return nil
 }
 
-// emptyUserNamespace makes a user namespace that has no user but nobody. It
-// takes a process to make one, which is not needed for longer. The kernel
-// refuses it to threads whose root is not that of their mount namespace.
+// emptyUserNamespace creates a user namespace whose only user is nobody. It needs a
+// process to create it, which then ends. The kernel refuses it to threads whose root is
+// not that of their mount namespace.
 func emptyUserNamespace() (fd int, err error) {
 	const nobody = 65534
 	program := guardProgram()
@@ -35,7 +34,7 @@ func emptyUserNamespace() (fd int, err error) {
 	if err != nil {
 		return -1, err
 	}
-	defer unix.Close(pair[0]) // which would end it as well
+	defer unix.Close(pair[0]) // this also ends the process
 	defer unix.Close(pair[1])
 	none := []syscall.SysProcIDMap{{ContainerID: nobody, HostID: nobody, Size: 1}}
 	err = withMemoryProgram(program, 1, func(path string) error {
@@ -50,7 +49,7 @@ func emptyUserNamespace() (fd int, err error) {
 		if err != nil {
 			err = &os.PathError{Op: "open", Path: "the namespace of a process", Err: err}
 		}
-		// A child of ours that nobody else knows.
+		// Only this function knows this child.
 		_ = unix.Kill(pid, unix.SIGKILL)
 		for {
 			if _, waitErr := unix.Wait4(pid, nil, 0, nil); !errors.Is(waitErr, unix.EINTR) {

@@ -6,14 +6,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// onOwnThread runs f in a goroutine with an operating-system thread of its
-// own, which ends with f and takes with it what f changed on it. It is never
-// the first thread of the process: that one's attributes are seen as those of
-// the whole process, and it does not end. Nobody waits here: f tells its
-// caller by its own means. While such a thread lives, the runtime starts new
-// threads from a clean template, so that they inherit nothing of it.
+// onOwnThread runs f in a goroutine with an operating-system thread of its own. The
+// thread ends with f, and with it what f changed on it. It is never the first thread of
+// the process, whose attributes count as those of the whole process and which does not
+// end. onOwnThread does not wait for f; f must notify its caller itself. While such a
+// thread lives, the runtime starts new threads from a clean template, so that they
+// inherit nothing from it.
 func onOwnThread(f func()) {
-	// Ends after f, or, on the first thread, once f has another.
+	// Ends after f or, on the first thread, once f has another thread.
 	go func() {
 		runtime.LockOSThread()
 		if unix.Gettid() != unix.Getpid() {
@@ -21,7 +21,7 @@ func onOwnThread(f func()) {
 			return // still locked: the thread ends
 		}
 		elsewhere := make(chan struct{})
-		// Cannot be on the first thread, which is held until it has begun.
+		// Not on the first thread, which is held until this goroutine has begun.
 		go func() {
 			runtime.LockOSThread()
 			close(elsewhere)

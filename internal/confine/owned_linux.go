@@ -13,32 +13,30 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Folders of one host are named bullpen-PID-RANDOM. What tells whether the
-// host lives is the lock that it holds on the folder, never the number, which
-// means nothing in another PID namespace and may be reused. Locks work on
-// cgroup file systems, v1 and v2, as on others.
+// Folders of a host are named bullpen-PID-RANDOM. A host lives if it holds the lock on
+// its folder. The number does not tell that: it means nothing in another PID namespace
+// and may be reused. Locks also work on cgroup file systems, v1 and v2.
 const (
 	ownedPrefix = "bullpen-"
 	ownedRandom = 8 // bytes
 	ownedTries  = 16
 )
 
-// errHeld says that a folder belongs to a host that lives.
+// errHeld means that a folder belongs to a live host.
 var errHeld = errors.New("its owner lives")
 
 // owned is a folder that belongs to this process until it is released.
 type owned struct {
 	path string
-	lock int // descriptor of the folder, which holds the lock
+	lock int // descriptor of the folder, holding the lock
 }
 
-// ownFolder makes a folder of this process in parent. It is for this user
-// only.
+// ownFolder creates a folder of this process in parent, for this user only.
 func ownFolder(parent string) (*owned, error) {
 	var err error
 	for range ownedTries {
 		random := make([]byte, ownedRandom)
-		_, _ = rand.Read(random) // never fails: package crypto/rand ends the program instead
+		_, _ = rand.Read(random) // never fails: crypto/rand ends the program instead
 		path := filepath.Join(parent, fmt.Sprintf("%s%d-%s", ownedPrefix, os.Getpid(), hex.EncodeToString(random)))
 		if err = retry(func() error { return unix.Mkdir(path, 0o700) }); errors.Is(err, os.ErrExist) {
 			continue
@@ -50,8 +48,8 @@ func ownFolder(parent string) (*owned, error) {
 		if lock, err = lockFolder(path); err == nil {
 			return &owned{path, lock}, nil
 		}
-		// Before it is locked another host may take it for a dead one's and
-		// remove it: then try another.
+		// Before it is locked, another host may take it for a dead host's and remove it:
+		// then try another name.
 		if !errors.Is(err, errHeld) && !errors.Is(err, os.ErrNotExist) {
 			_ = unix.Rmdir(path)
 			break
@@ -60,13 +58,13 @@ func ownFolder(parent string) (*owned, error) {
 	return nil, fmt.Errorf("confine: a folder in %s that is locked: %w", parent, err)
 }
 
-// release gives the lock back. Who does it has removed the folder, or leaves
-// that to the next sweep.
+// release unlocks the folder. The caller has removed the folder, or leaves that to the
+// next sweep.
 func (o *owned) release() { unix.Close(o.lock) }
 
-// lockFolder takes the lock of the folder at path, which has to belong to
-// this user and to be no symbolic link. The error is errHeld if another has
-// the lock, and an fs.ErrNotExist if the folder has gone.
+// lockFolder locks the folder at path, which must belong to this user and must not be a
+// symbolic link. The error is errHeld if another process has the lock, and an
+// fs.ErrNotExist if the folder does not exist.
 func lockFolder(path string) (int, error) {
 	fd, err := openFolder(unix.AT_FDCWD, path)
 	if err != nil {
@@ -94,7 +92,7 @@ func lockOpen(fd int, path string) error {
 	if err != nil {
 		return &os.PathError{Op: "flock", Path: path, Err: err}
 	}
-	// Whoever had the lock before may have removed the folder.
+	// The previous holder of the lock may have removed the folder.
 	if err := unix.Lstat(path, &named); err != nil {
 		return &os.PathError{Op: "lstat", Path: path, Err: err}
 	}
@@ -104,8 +102,8 @@ func lockOpen(fd int, path string) error {
 	return nil
 }
 
-// sweep calls remove for the folders in parent whose hosts are dead. No other
-// host does the same at the same time. The error is what remove could not do.
+// sweep calls remove for the folders in parent whose hosts are dead. No other host does
+// so at the same time. It returns the errors of remove.
 func sweep(parent string, remove func(path string) error) error {
 	folder, err := openFolder(unix.AT_FDCWD, parent)
 	if err != nil {
@@ -126,7 +124,7 @@ func sweep(parent string, remove func(path string) error) error {
 		path := filepath.Join(parent, name)
 		lock, err := lockFolder(path)
 		if err != nil {
-			continue // a living host's, another user's, or gone
+			continue // a live host's, another user's, or gone
 		}
 		faults = append(faults, remove(path))
 		unix.Close(lock)
@@ -134,7 +132,7 @@ func sweep(parent string, remove func(path string) error) error {
 	return errors.Join(faults...)
 }
 
-// ownedName reports whether a folder is named like those of hosts.
+// ownedName reports whether a name is that of a host's folder.
 func ownedName(name string) bool {
 	rest, ok := strings.CutPrefix(name, ownedPrefix)
 	pid, random, found := strings.Cut(rest, "-")
@@ -146,8 +144,8 @@ func ownedName(name string) bool {
 	return err == nil && hexErr == nil
 }
 
-// openFolder opens a folder that is no symbolic link, relative to the folder
-// at.
+// openFolder opens a folder relative to the folder at. It does not follow a symbolic
+// link.
 func openFolder(at int, name string) (fd int, err error) {
 	err = retry(func() (err error) {
 		fd, err = unix.Openat(at, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
@@ -159,7 +157,7 @@ func openFolder(at int, name string) (fd int, err error) {
 	return fd, nil
 }
 
-// retry calls f until no signal has interrupted it.
+// retry calls f until it is not interrupted by a signal.
 func retry(f func() error) error {
 	for {
 		if err := f(); !errors.Is(err, unix.EINTR) {

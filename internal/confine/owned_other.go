@@ -10,20 +10,19 @@ import (
 	"sync"
 )
 
-// Scratch is a folder of this host for temporary folders of its workers. It
-// may be read and entered by its user only, where the system has such modes.
-// All methods may be called from many goroutines at once.
+// Scratch is a folder of this host for temporary folders of its workers. Only its user
+// can read and enter it, if the system has such modes. All methods are safe for
+// concurrent use.
 type Scratch struct {
 	path string
 
-	mu     sync.RWMutex // held for reading while anything is made or removed
+	mu     sync.RWMutex // held for reading while folders are created or removed
 	closed bool         // +checklocks:mu
 	err    error        // +checklocks:mu; of the first Close
 }
 
-// OpenScratch makes one in parent, or in [os.TempDir] if that is empty. The
-// caller has to close it. On this system what dead hosts have left is not
-// removed.
+// OpenScratch creates a Scratch in parent, or in [os.TempDir] if parent is empty. The
+// caller must close it. On this system it does not remove what dead hosts have left.
 func OpenScratch(parent string) (*Scratch, error) {
 	path, err := os.MkdirTemp(parent, "bullpen-*")
 	if err != nil {
@@ -35,7 +34,7 @@ func OpenScratch(parent string) (*Scratch, error) {
 	return &Scratch{path: path}, nil
 }
 
-// Folder makes a new empty folder, for this user only. After Close the error is
+// Folder creates a new empty folder, for this user only. After Close the error is
 // [ErrClosed].
 func (s *Scratch) Folder() (string, error) {
 	s.mu.RLock()
@@ -50,9 +49,9 @@ func (s *Scratch) Folder() (string, error) {
 	return path, nil
 }
 
-// Remove removes a folder made by Folder with all that is in it, also what is
-// read-only, and follows no symbolic link. What is already gone is no error.
-// After Close it does nothing.
+// Remove removes a folder made by Folder with everything in it, even if it is read-only,
+// without following symbolic links. A missing folder is no error. After Close it does
+// nothing.
 func (s *Scratch) Remove(path string) error {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -76,8 +75,8 @@ func (s *Scratch) Close() error {
 	return s.err
 }
 
-// removeTree removes path with all in it. What resists is made writable
-// first, without leaving path by a symbolic link.
+// removeTree removes path and everything in it. It first makes read-only entries
+// writable, without leaving path through a symbolic link.
 func removeTree(path string) error {
 	if os.RemoveAll(path) == nil {
 		return nil
@@ -89,7 +88,7 @@ func removeTree(path string) error {
 	defer root.Close()
 	_ = fs.WalkDir(root.FS(), filepath.Base(path), func(name string, e fs.DirEntry, _ error) error {
 		if e != nil && e.IsDir() {
-			_ = root.Chmod(name, 0o700) // if that is refused, so is what follows, which says so
+			_ = root.Chmod(name, 0o700) // if this is refused, so is the removal, which returns the error
 		}
 		return nil
 	})

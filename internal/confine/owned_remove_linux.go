@@ -12,15 +12,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// remover removes trees. Instead of going down into them it moves each folder
-// that is not empty into the trash, which keeps all of them at one depth: it
-// needs no descriptor, no memory and no path for each level, and what it
-// opens is never a mount point, since these cannot be moved.
+// remover removes trees. Instead of descending into them it moves each non-empty folder
+// into the trash, which keeps all of them at one depth: it needs no descriptor, memory or
+// path per level, and what it opens is never a mount point, since mount points cannot be
+// moved.
 type remover struct {
 	trash int      // descriptor of a folder on the same file system
 	todo  []string // folders in the trash
-	first error    // what could not be removed
-	left  int      // how many more of that
+	first error    // the first failure
+	left  int      // how many further failures
 }
 
 // trashNumber makes the names in the trash unique.
@@ -28,7 +28,7 @@ var trashNumber atomic.Uint64
 
 func newRemover(trash int) *remover { return &remover{trash: trash} }
 
-// remove removes the entry name of the folder at, known to people as path.
+// remove removes the entry name of the folder at; path names it in errors.
 func (r *remover) remove(at int, name, path string) error {
 	if err := r.drop(at, name); err != nil {
 		r.fail(err)
@@ -36,20 +36,20 @@ func (r *remover) remove(at int, name, path string) error {
 	return r.finish(path)
 }
 
-// empty removes what is in the folder fd, known to people as path.
+// empty removes the content of the folder fd; path names it in errors.
 func (r *remover) empty(fd int, path string) error {
 	r.clear(fd)
 	return r.finish(path)
 }
 
-// again puts on the list what is in the trash, having resisted before.
+// again lists what earlier removals have left in the trash.
 func (r *remover) again() {
 	if _, err := readNames(r.trash, func(name string) { r.todo = append(r.todo, name) }); err != nil {
 		r.fail(err)
 	}
 }
 
-// finish works off what is in the trash.
+// finish removes the folders in the trash.
 func (r *remover) finish(path string) error {
 	for len(r.todo) > 0 {
 		name := r.todo[len(r.todo)-1]
@@ -75,8 +75,7 @@ func (r *remover) fail(err error) {
 	r.left++
 }
 
-// take removes one folder in the trash, the folders in it excepted, which
-// come into the trash themselves.
+// take removes one folder in the trash. Folders in it are moved to the trash.
 func (r *remover) take(name string) error {
 	fd, err := openFolder(r.trash, name)
 	if errors.Is(err, os.ErrPermission) {
@@ -96,10 +95,10 @@ func (r *remover) take(name string) error {
 	return nil
 }
 
-// clear drops all entries of the folder fd. Dropping may hide entries from
-// the reading that goes on, so it reads again until it finds nothing new.
+// clear drops all entries of the folder fd. Dropping may hide entries from the reading in
+// progress, so it reads again until it finds nothing new.
 func (r *remover) clear(fd int) {
-	_ = unix.Fchmod(fd, 0o700) // of another user's: root needs it not
+	_ = unix.Fchmod(fd, 0o700) // of another user's folder: root does not need this
 	for failed, dropped := map[string]bool{}, true; dropped; {
 		dropped = false
 		names, err := readNames(fd, func(name string) {
@@ -122,8 +121,8 @@ func (r *remover) clear(fd int) {
 	}
 }
 
-// within reports whether the entry name of the folder fd is the trash itself;
-// it goes when all else has gone.
+// within reports whether the entry name of the folder fd is the trash itself, which is
+// removed last.
 func (r *remover) within(fd int, name string) bool {
 	var entry, trash unix.Stat_t
 	if unix.Fstatat(fd, name, &entry, unix.AT_SYMLINK_NOFOLLOW) != nil || unix.Fstat(r.trash, &trash) != nil {
@@ -132,7 +131,7 @@ func (r *remover) within(fd int, name string) bool {
 	return entry.Ino == trash.Ino && entry.Dev == trash.Dev
 }
 
-// drop removes a file or an empty folder, and moves a full one to the trash.
+// drop removes a file or an empty folder, and moves a non-empty one to the trash.
 func (r *remover) drop(at int, name string) error {
 	err := retry(func() error { return unix.Unlinkat(at, name, 0) })
 	if err == nil || errors.Is(err, unix.ENOENT) {
@@ -153,7 +152,7 @@ func (r *remover) drop(at int, name string) error {
 		return retry(func() error { return unix.Renameat(at, name, r.trash, into) })
 	}
 	err = move()
-	if errors.Is(err, unix.EACCES) { // its entry ".." changes, so it has to be writable
+	if errors.Is(err, unix.EACCES) { // its entry ".." changes, so it must be writable
 		if err = unlock(at, name); err == nil {
 			err = move()
 		}
@@ -165,15 +164,15 @@ func (r *remover) drop(at int, name string) error {
 	return nil
 }
 
-// isFolder reports whether an entry is a folder and no symbolic link.
+// isFolder reports whether an entry is a folder and not a symbolic link.
 func isFolder(at int, name string) bool {
 	var s unix.Stat_t
 	err := unix.Fstatat(at, name, &s, unix.AT_SYMLINK_NOFOLLOW)
 	return err == nil && s.Mode&unix.S_IFMT == unix.S_IFDIR
 }
 
-// unlock makes a folder accessible to its owner. It works on a descriptor,
-// since an entry could become a symbolic link before its mode is changed.
+// unlock makes a folder accessible to its owner. It uses a descriptor, since an entry
+// could be replaced by a symbolic link before its mode is changed.
 func unlock(at int, name string) error {
 	fd, err := unix.Openat(at, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -186,7 +185,7 @@ func unlock(at int, name string) error {
 	return nil
 }
 
-// readNames calls f for each entry of the folder fd and gives their number.
+// readNames calls f for each entry of the folder fd and returns their number.
 func readNames(fd int, f func(name string)) (n int, err error) {
 	if _, err := unix.Seek(fd, 0, io.SeekStart); err != nil {
 		return 0, fmt.Errorf("reading a folder: %w", err)

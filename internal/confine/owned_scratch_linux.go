@@ -13,26 +13,24 @@ import (
 // trashName is the folder in which a Scratch takes apart what it removes.
 const trashName = ".removed"
 
-// Scratch is a folder of this host for temporary folders of its workers. It
-// may be read and entered by its user only. All methods may be called from
-// many goroutines at once.
+// Scratch is a folder of this host for temporary folders of its workers. Only its user
+// can read and enter it. All methods are safe for concurrent use.
 type Scratch struct {
 	own    *owned
 	trash  int           // descriptor of the folder trashName
-	ahead  chan string   // folders made before they are wanted
-	maker  chan struct{} // holds an element while somebody makes them
+	ahead  chan string   // folders created in advance
+	maker  chan struct{} // holds an element while a goroutine creates them
 	making sync.WaitGroup
 
-	mu     sync.RWMutex // held for reading while anything is made or removed
+	mu     sync.RWMutex // held for reading while folders are created or removed
 	closed bool         // +checklocks:mu
 	err    error        // +checklocks:mu; of the first Close
 }
 
-// OpenScratch makes one in parent, or in [os.TempDir] if that is empty, and
-// removes what dead hosts of the same user have left there, which takes as
-// long as there is much of it. The caller has to close it. It refuses a parent
-// in which every user may rename what belongs to others. What dead hosts have
-// left and cannot be removed stays for a later try.
+// OpenScratch creates a Scratch in parent, or in [os.TempDir] if parent is empty. It
+// removes what dead hosts of the same user have left there, which takes time if there is
+// much of it; what cannot be removed is left for a later try. The caller must close it.
+// It refuses a parent in which every user can rename the files of others.
 func OpenScratch(parent string) (*Scratch, error) {
 	if parent == "" {
 		parent = os.TempDir()
@@ -65,12 +63,12 @@ func OpenScratch(parent string) (*Scratch, error) {
 	return s, nil
 }
 
-// foldersAhead is how many folders are made before they are wanted: where files
-// are on a disk, mkdir takes a third of a millisecond, and a start waits for it.
+// foldersAhead is how many folders are created in advance: on a disk mkdir takes a third
+// of a millisecond, and a start waits for it.
 const foldersAhead = 4
 
-// Folder gives a new empty folder, for this user only. After Close the error is
-// [ErrClosed]. It makes the next ones in the background.
+// Folder returns a new empty folder, for this user only. After Close the error is
+// [ErrClosed]. It creates the next folders in the background.
 func (s *Scratch) Folder() (string, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -86,7 +84,8 @@ func (s *Scratch) Folder() (string, error) {
 	}
 }
 
-// prepare has the next folders made, unless that is under way. s.mu is held.
+// prepare creates the next folders in the background, unless that is in progress. s.mu is
+// held.
 func (s *Scratch) prepare() {
 	select {
 	case s.maker <- struct{}{}:
@@ -99,9 +98,9 @@ func (s *Scratch) prepare() {
 		for len(s.ahead) < cap(s.ahead) {
 			path, err := s.makeFolder()
 			if err != nil {
-				return // who wants one next is told
+				return // the next call of Folder returns the error
 			}
-			s.ahead <- path // there is room: nobody else makes any
+			s.ahead <- path // does not block: no other goroutine creates folders
 		}
 	})
 }
@@ -114,11 +113,10 @@ func (s *Scratch) makeFolder() (string, error) {
 	return path, nil
 }
 
-// Remove removes a folder made by Folder with all that is in it, also what is
-// read-only. It keeps few descriptors open and little memory, however deep or
-// full the folder is, and follows no symbolic link. What is already gone is no
-// error; what cannot be removed, such as a mount point, is named in the error
-// and left to Close. After Close it does nothing.
+// Remove removes a folder made by Folder with everything in it, even if it is read-only.
+// It uses few descriptors and little memory, however deep or full the folder is, and
+// follows no symbolic links. A missing folder is no error. What cannot be removed, such
+// as a mount point, is named in the error and left to Close. After Close it does nothing.
 func (s *Scratch) Remove(path string) error {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -132,8 +130,8 @@ func (s *Scratch) Remove(path string) error {
 	return newRemover(s.trash).remove(s.own.lock, name, path)
 }
 
-// removeOther removes the folder of a dead host. Its entries go one by one,
-// so that what cannot be moved leaves the others no excuse.
+// removeOther removes the folder of a dead host, entry by entry, so that an entry that
+// cannot be moved does not keep the others.
 func (s *Scratch) removeOther(path string) error {
 	fd, err := openFolder(unix.AT_FDCWD, path)
 	if err != nil {
@@ -155,9 +153,9 @@ func removeFolder(path string) error {
 	return nil
 }
 
-// Close removes everything. Files that a process still holds open use up space
-// until it ends. It is idempotent; the error names what could not be removed,
-// for which a later host tries again.
+// Close removes everything. Files that a process still has open use space until it closes
+// them. It is idempotent; the error names what could not be removed, which a later host
+// tries again.
 func (s *Scratch) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -171,14 +169,14 @@ func (s *Scratch) Close() error {
 	s.err = r.empty(s.own.lock, s.own.path)
 	unix.Close(s.trash)
 	if s.err == nil {
-		_ = unix.Unlinkat(s.own.lock, trashName, unix.AT_REMOVEDIR) // the next step fails if this has
+		_ = unix.Unlinkat(s.own.lock, trashName, unix.AT_REMOVEDIR) // if this fails, so does the next step
 		s.err = removeFolder(s.own.path)
 	}
 	s.own.release()
 	return s.err
 }
 
-// makeFolder makes a folder and opens it.
+// makeFolder creates a folder and opens it.
 func makeFolder(at int, name string) (fd int, err error) {
 	err = retry(func() error { return unix.Mkdirat(at, name, 0o700) })
 	if err != nil {

@@ -7,11 +7,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// HostWritePipe makes a pipe that the host writes and the child reads. The
-// host's end is nonblocking and waits in the runtime's poller, so deadlines
-// work on it; the child's end is blocking. Neither is inherited except by
-// [Spec.Files]. The caller closes child once it is handed over, or the end of
-// file is never seen.
+// HostWritePipe creates a pipe that the host writes and the child reads. The host's end
+// is nonblocking and waits in the runtime's poller, so deadlines work on it; the child's
+// end is blocking. Neither is inherited except through [Spec.Files]. The caller must
+// close child once it was passed on, or the child never sees the end of file.
 func HostWritePipe() (child, host *os.File, err error) {
 	var p [2]int
 	if err := unix.Pipe2(p[:], unix.O_CLOEXEC); err != nil {
@@ -20,8 +19,8 @@ func HostWritePipe() (child, host *os.File, err error) {
 	return ends(p[0], p[1])
 }
 
-// HostReadPipe makes a pipe that the child writes and the host reads;
-// otherwise it is as [HostWritePipe].
+// HostReadPipe creates a pipe that the child writes and the host reads; otherwise it is
+// like [HostWritePipe].
 func HostReadPipe() (child, host *os.File, err error) {
 	var p [2]int
 	if err := unix.Pipe2(p[:], unix.O_CLOEXEC); err != nil {

@@ -7,9 +7,9 @@ import (
 	"os"
 )
 
-// HostWritePipe makes a pipe that the host writes and the child reads. The
-// child's end is blocking. The caller closes child once it is handed over, or
-// the end of file is never seen.
+// HostWritePipe creates a pipe that the host writes and the child reads. The child's end
+// is blocking. The caller must close child once it was passed on, or the child never sees
+// the end of file.
 func HostWritePipe() (child, host *os.File, err error) {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -19,8 +19,8 @@ func HostWritePipe() (child, host *os.File, err error) {
 	return r, w, nil
 }
 
-// HostReadPipe makes a pipe that the child writes and the host reads;
-// otherwise it is as [HostWritePipe].
+// HostReadPipe creates a pipe that the child writes and the host reads; otherwise it is
+// like [HostWritePipe].
 func HostReadPipe() (child, host *os.File, err error) {
 	r, w, err := os.Pipe()
 	if err != nil {

@@ -12,10 +12,10 @@ import (
 
 var pageSize = int64(os.Getpagesize())
 
-// RSS is the resident memory of a process in bytes, pages that it shares with
-// others included; 0 for one that has ended but is not waited for. It costs
-// about 7 microseconds and no allocation. For a process that does not exist
-// the error is os.ErrProcessDone.
+// RSS returns the resident memory of a process in bytes, including pages shared with
+// others; 0 if the process has ended but was not waited for. It costs about 7
+// microseconds and no allocation. If the process does not exist, the error is
+// os.ErrProcessDone.
 func RSS(pid int) (int64, error) {
 	var path [32]byte
 	p := append(path[:0], "/proc/"...)
@@ -27,7 +27,7 @@ func RSS(pid int) (int64, error) {
 		return 0, rssError(pid, errno)
 	}
 	var text [128]byte
-	// Not unix.Read: its notes for the race detector would move text to the heap.
+	// Not unix.Read: its annotations for the race detector would move text to the heap.
 	n, _, errno := unix.Syscall(unix.SYS_READ, fd, uintptr(unsafe.Pointer(&text[0])), uintptr(len(text)))
 	unix.Close(int(fd))
 	if errno != 0 {
@@ -47,7 +47,7 @@ func rssError(pid int, err error) error {
 	return fmt.Errorf("confine: memory of process %d: %w", pid, err)
 }
 
-// secondNumber reads the second of the numbers in text.
+// secondNumber parses the second of the numbers in text.
 func secondNumber(text []byte) (n int64, ok bool) {
 	i := 0
 	for i < len(text) && text[i] != ' ' {

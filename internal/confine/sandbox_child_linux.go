@@ -13,10 +13,9 @@ import (
 
 const mostOOMScore = 1000
 
-// SetOOMScore makes the process more likely to be killed when memory runs out
-// than this one, by delta, of which 1000 means for certain. What it starts
-// later inherits that. It returns os.ErrProcessDone when the process has been
-// waited for.
+// SetOOMScore makes the process more likely than this one to be killed when memory runs
+// out, by delta; 1000 means certainly. Processes that it starts later inherit the score.
+// It returns os.ErrProcessDone when the process has been waited for.
 func (c *Child) SetOOMScore(delta int) error {
 	if delta < 0 {
 		return fmt.Errorf("confine: OOM score %d: it can be raised only", delta)
@@ -37,7 +36,7 @@ func (c *Child) SetOOMScore(delta int) error {
 	return nil
 }
 
-// ownOOMScore is the score of this process when it was first asked for.
+// ownOOMScore returns the score of this process as of its first call.
 var ownOOMScore = sync.OnceValues(func() (int, error) {
 	text, err := os.ReadFile("/proc/self/oom_score_adj")
 	if err != nil {
@@ -50,8 +49,8 @@ var ownOOMScore = sync.OnceValues(func() (int, error) {
 	return own, nil
 })
 
-// writeProc writes to a file that exists. An os.File would ask the poller first, which
-// takes none of /proc.
+// writeProc writes to an existing file. An os.File would first try the poller, which
+// supports no file of /proc.
 func writeProc(path, text string) error {
 	fd, err := unix.Open(path, unix.O_WRONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -61,15 +60,15 @@ func writeProc(path, text string) error {
 	return errors.Join(err, unix.Close(fd))
 }
 
-// noCore keeps the process from leaving cores. 1 byte instead of 0: too small
-// for any file, and the one value with which the kernel calls no program that
+// noCore keeps the process from leaving core files. The limit is 1 byte instead of 0: too
+// small for any file, and the only value at which the kernel does not call a program that
 // collects cores either.
 func (c *Child) noCore() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.reaped {
-		// Fails only if the process has become another user's, who may not
-		// be told what to do.
+		// Fails only if the process now belongs to another user, and may not be
+		// controlled.
 		_ = unix.Prlimit(c.pid, unix.RLIMIT_CORE, &unix.Rlimit{Cur: 1, Max: 1}, nil)
 	}
 }

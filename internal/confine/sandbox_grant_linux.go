@@ -16,19 +16,19 @@ import (
 // grant is a file or folder that children may use.
 type grant struct {
 	path   string // without symbolic links
-	fd     int    // of the host's view, O_PATH
+	fd     int    // as the host sees it, O_PATH
 	folder bool
-	write  bool // which also says: device
+	write  bool // write access; also marks a device
 }
 
-// grants are all that the children of one Spawner may use, except what each
-// has for itself.
+// grants are all files that the children of one Spawner may use, except each child's
+// private ones.
 type grants struct {
-	list  []grant           // by path, so that folders come before what is in them
-	links map[string]string // symbolic links on the way to them, and where they point
+	list  []grant           // sorted by path, so that folders come before their content
+	links map[string]string // symbolic links on the way to them, and their targets
 }
 
-// newGrants opens what s names. It fails when something is missing.
+// newGrants opens the files that s names. It fails if one is missing.
 func newGrants(s Strict) (*grants, error) {
 	g := &grants{links: map[string]string{}}
 	var faults []error
@@ -42,7 +42,7 @@ func newGrants(s Strict) (*grants, error) {
 	}
 	add(SystemFolders(), false, false)
 	add([]string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"}, true, false)
-	if s.Network { // often a link to somewhere in /run
+	if s.Network { // often a link into /run
 		add([]string{"/etc/resolv.conf", "/etc/hosts"}, false, false)
 	}
 	add(s.Read, false, true)
@@ -55,7 +55,7 @@ func newGrants(s Strict) (*grants, error) {
 	return g, nil
 }
 
-// add opens path and notes the links on the way.
+// add opens path and records the links on the way.
 func (g *grants) add(path string, write bool) error {
 	full, err := g.follow(path)
 	if err != nil {
@@ -80,12 +80,12 @@ func (g *grants) add(path string, write bool) error {
 	return nil
 }
 
-// follow gives path without symbolic links, and notes those it came through.
+// follow resolves the symbolic links of path, and records them.
 func (g *grants) follow(path string) (string, error) {
-	const most = 40 // as the kernel
+	const most = 40 // as in the kernel
 	here, rest := "/", strings.Split(strings.TrimPrefix(path, "/"), "/")
 	for links := 0; len(rest) > 0; {
-		next := filepath.Join(here, rest[0]) // also goes up by ".."
+		next := filepath.Join(here, rest[0]) // also resolves ".."
 		rest = rest[1:]
 		info, err := os.Lstat(next)
 		if err != nil {
@@ -118,7 +118,7 @@ func (g *grants) close() {
 	g.list = nil
 }
 
-// rules are the landlock rules of g.
+// rules returns the Landlock rules of g.
 func (g *grants) rules() []landRule {
 	rules := make([]landRule, 0, len(g.list))
 	for _, one := range g.list {
@@ -134,8 +134,8 @@ func (g *grants) rules() []landRule {
 	return rules
 }
 
-// mounts are the grants that need a mount of their own: the others are in a
-// folder that has one and gives as much.
+// mounts returns the grants that need a mount of their own. The others are in a folder
+// that has a mount with at least their rights.
 func (g *grants) mounts() []grant {
 	var list []grant
 	for _, one := range g.list {
@@ -149,15 +149,15 @@ func (g *grants) mounts() []grant {
 	return list
 }
 
-// place is what a view needs before anything is mounted in it.
+// place is a file, folder or link that a view needs before anything is mounted in it.
 type place struct {
 	path   string
 	folder bool
-	link   string // where a symbolic link points; empty: it is none
+	link   string // target of a symbolic link; empty for others
 }
 
-// places are the folders and files that the mounts of g are put on, /proc and
-// /dev/shm among them, and the links, each behind the folders that it is in.
+// places returns the folders and files for the mounts of g, including /proc and /dev/shm,
+// and the links, each after the folders that contain it.
 func (g *grants) places() (list []place) {
 	made := map[string]bool{}
 	add := func(p place) {
@@ -184,14 +184,14 @@ func (g *grants) places() (list []place) {
 		links["/dev/"+name] = "/proc/self/" + target
 	}
 	for _, path := range slices.Sorted(maps.Keys(links)) {
-		if !slices.ContainsFunc(mounts, func(outer grant) bool { return inside(path, outer.path) }) { // else it is in there already
+		if !slices.ContainsFunc(mounts, func(outer grant) bool { return inside(path, outer.path) }) { // otherwise that mount has it already
 			add(place{path: path, link: links[path]})
 		}
 	}
 	return list
 }
 
-// attributes are those of the mount of g in a view.
+// attributes returns the attributes of the mount of g in a view.
 func (g grant) attributes() uint64 {
 	attr := uint64(unix.MOUNT_ATTR_NOSUID)
 	if !g.write {
@@ -206,14 +206,14 @@ func (g grant) attributes() uint64 {
 // device reports whether a mount of g must let devices be opened.
 func (g grant) device() bool { return inside(g.path, "/dev") }
 
-// settings has files in it that are root's alone, such as those with passwords
-// and keys. A mount of it does not give what is granted in it by name.
+// settings has files that only root may read, such as passwords and keys. A mount of it
+// does not include files in it that are granted by name.
 const settings = "/etc"
 
-// secrets are the files and folders below folder that not every user may
-// read, unless they are granted by name.
+// secrets returns the files and folders below folder that not every user may read, unless
+// they are granted by name.
 func (g *grants) secrets(folder string) (list []string) {
-	// What cannot be looked at, children cannot read either.
+	// What cannot be examined, children cannot read either.
 	_ = filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.Type()&fs.ModeSymlink != 0 {
 			return nil //nolint:nilerr // as said above

@@ -11,41 +11,41 @@ import (
 	"github.com/bullpen-run/bullpen/internal/probe"
 )
 
-// sandbox is what the Strict of one Spawner needs on this system. It is made
-// once and does not change.
+// sandbox is what the Strict of one Spawner needs on this system. It is created once and
+// is immutable.
 type sandbox struct {
-	strict Strict // complete
+	strict Strict // with its defaults filled in
 	grants *grants
 	proc   int               // the host's /proc, O_PATH
-	land   *landlock         // nil: there is none
-	filter []unix.SockFilter // empty: there is none
+	land   *landlock         // nil: not supported
+	filter []unix.SockFilter // empty: not supported
 
 	unprivileged bool // children come from stages, in a user namespace
 	viewed       bool // each child has a mount namespace
 	separated    bool // each child has IPC and UTS namespaces
-	// network is an empty network namespace, which children share as long as
-	// nothing in it lets them talk to each other; -1: there is none. With
-	// ownNetwork each has one of its own, which costs 0.4 ms.
+	// network is an empty network namespace, which children share if nothing in it lets
+	// them communicate; -1: none. With ownNetwork each child has its own, which costs 0.4
+	// ms.
 	network    int
 	ownNetwork bool
 
 	missing []string // what this system lacks, for people
-	weaker  []string // what it does less well than newer ones
+	weaker  []string // what it does less well than newer systems
 }
 
 const withoutView = "a child sees which files and processes there are outside, can change modes and times of files of its own user, and has no /dev/shm"
 
-// shared says what of the host's the filter has to keep from children, since
-// no namespace does, and what they are to have.
+// shared says which resources of the host the filter must protect from children, since no
+// namespace does, and which ones children may use.
 type shared struct {
-	network    bool // they are to have the network
-	interfaces bool // there is no network namespace
-	keys       bool // there is no IPC namespace
-	files      bool // there is no mount namespace
+	network    bool // children may use the network
+	interfaces bool // no network namespace
+	keys       bool // no IPC namespace
+	files      bool // no mount namespace
 }
 
-// newSandbox finds out what can be had. With guarded, children are in a PID
-// namespace, with unprivileged in a user namespace, in which they may have all
+// newSandbox detects what the system supports. With guarded, children are in a PID
+// namespace; with unprivileged they are in a user namespace, in which they may have all
 // others.
 func newSandbox(s Strict, guarded, unprivileged bool) (*sandbox, error) {
 	s, err := s.complete()
@@ -73,7 +73,7 @@ func newSandbox(s Strict, guarded, unprivileged bool) (*sandbox, error) {
 	return b, nil
 }
 
-// lacks notes that the part name is missing, and what that means.
+// lacks records that the part name is missing, and what follows from that.
 func (b *sandbox) lacks(name, detail, consequence string) {
 	b.missing = append(b.missing, fmt.Sprintf("%s (%s): %s", name, detail, consequence))
 }
@@ -123,7 +123,7 @@ func (b *sandbox) findFilter() {
 	}
 }
 
-// shared says what the filter has to do instead of namespaces.
+// shared returns what the filter must do instead of namespaces.
 func (b *sandbox) shared() shared {
 	return shared{network: b.strict.Network, interfaces: !b.unprivileged && !probe.NetworkNamespace().OK, keys: !b.separated, files: !b.viewed}
 }
@@ -144,7 +144,7 @@ func (b *sandbox) withoutView(why string) error {
 	return err
 }
 
-// findNetwork comes last: a shared network namespace needs the other parts.
+// findNetwork is called last: a shared network namespace needs the other parts.
 func (b *sandbox) findNetwork() {
 	if b.strict.Network {
 		return
@@ -165,12 +165,12 @@ func (b *sandbox) findNetwork() {
 	if len(b.filter) == 0 || b.land == nil || b.land.abi < landABIScope {
 		return
 	}
-	if fd, err := newNetwork(b.proc); err == nil { // if not, each child tries for itself
+	if fd, err := newNetwork(b.proc); err == nil { // otherwise each child tries for itself
 		b.network, b.ownNetwork = fd, false
 	}
 }
 
-// newNetwork makes a network namespace in which nothing is up.
+// newNetwork creates a network namespace in which no interface is up.
 func newNetwork(proc int) (fd int, err error) {
 	done := make(chan struct{})
 	onOwnThread(func() { // ends at once; waited for below
@@ -192,14 +192,14 @@ func (b *sandbox) close() {
 	}
 }
 
-// confined says what holds for children.
+// confined returns what children are kept from.
 func (b *sandbox) confined() (noFiles, noNetwork bool) {
-	const withTruncate = 3 // the first landlock that keeps files from being cut
+	const withTruncate = 3 // the first version of Landlock that controls truncation
 	noFiles = b.viewed || b.land != nil && b.land.abi >= withTruncate
 	return noFiles, !b.strict.Network && (b.network >= 0 || b.ownNetwork || len(b.filter) > 0)
 }
 
-// checkTemp refuses what cannot be a temporary folder of a child of b.
+// checkTemp returns an error if path cannot be the temporary folder of a child of b.
 func (b *sandbox) checkTemp(path string) error {
 	if path == "" {
 		return nil
@@ -217,12 +217,12 @@ func (b *sandbox) checkTemp(path string) error {
 	return nil
 }
 
-// enter puts the calling thread, which has to be of its own and to end, into
-// the namespaces of a child.
+// enter moves the calling thread, which must be a separate one that then ends, into the
+// namespaces of a child.
 func (b *sandbox) enter(v *view, temp string) error {
 	flags := 0
 	if v != nil {
-		flags |= unix.CLONE_FS // without it a thread can enter no mount namespace
+		flags |= unix.CLONE_FS // without it a thread cannot enter a mount namespace
 	}
 	if b.separated {
 		flags |= unix.CLONE_NEWIPC | unix.CLONE_NEWUTS
@@ -247,7 +247,7 @@ func (b *sandbox) enter(v *view, temp string) error {
 	if err := v.enter(temp, b.strict.TempSize); err != nil {
 		return err
 	}
-	// The working folder of the host, if it is to be seen.
+	// Stay in the host's working folder, if it is visible.
 	if homeErr != nil || unix.Chdir(home) != nil {
 		if temp != "" {
 			if err := unix.Chdir(temp); err != nil {
@@ -258,8 +258,8 @@ func (b *sandbox) enter(v *view, temp string) error {
 	return nil
 }
 
-// ruleset makes the landlock ruleset of a child whose namespaces the calling
-// thread has entered. -1: there is no landlock.
+// ruleset creates the Landlock ruleset of a child whose namespaces the calling thread has
+// entered; -1 without Landlock.
 func (b *sandbox) ruleset(v *view, temp string) (int, error) {
 	if b.land == nil {
 		return -1, nil
@@ -284,8 +284,8 @@ func (b *sandbox) ruleset(v *view, temp string) (int, error) {
 	return b.land.ruleset(rules)
 }
 
-// restrict puts the calling thread under all that is no namespace. Nothing
-// can be undone, and little can be done after it.
+// restrict applies everything that is not a namespace to the calling thread. It cannot be
+// undone, and the thread can do little after it.
 func (b *sandbox) restrict(ruleset int) error {
 	if err := errors.Join(setNoNewPrivs(), dropCapabilities()); err != nil {
 		return err
@@ -301,8 +301,8 @@ func (b *sandbox) restrict(ruleset int) error {
 	return nil
 }
 
-// prepare makes what another process needs to do as restrict does. The
-// calling thread has entered the namespaces.
+// prepare creates what another process needs to do the same as restrict. The calling
+// thread has entered the namespaces.
 func (b *sandbox) prepare(v *view, temp string) (*Prepared, error) {
 	p := &Prepared{Filter: filterBytes(b.filter), release: func() {}}
 	fd, err := b.ruleset(v, temp)

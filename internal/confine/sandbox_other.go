@@ -2,5 +2,5 @@
 
 package confine
 
-// DeniedCalls is empty: there is no filter on this system.
+// DeniedCalls returns nil: this system has no filter.
 func DeniedCalls() []CallGroup { return nil }

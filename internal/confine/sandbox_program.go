@@ -10,21 +10,20 @@ import (
 	"strings"
 )
 
-// ProgramPaths lists what a program needs under [Strict] besides
-// [SystemFolders]: itself, the installation around it (PREFIX of
-// PREFIX/bin/program, where there is a PREFIX/lib or the like), the same for
-// all that it is a symbolic link to, and for the interpreter that a script
-// names. A home folder, or one right below the root, is not taken for an
-// installation: of it there are the program and the lib folder alone. Nothing
-// is listed that does not exist. It costs some dozen system calls.
+// ProgramPaths lists what a program needs under [Strict] besides [SystemFolders]: the
+// program itself, its installation (PREFIX of PREFIX/bin/program, if a PREFIX/lib or the
+// like exists), the same for everything it is a symbolic link to, and for the interpreter
+// that a script names. A home folder, or a folder directly below the root, does not count
+// as an installation: of it only the program and the lib folder are listed. Only existing
+// paths are listed. It costs a few dozen system calls.
 func ProgramPaths(path string) []string {
 	var found []string
-	addProgram(&found, path, 4) // an interpreter may be a script as well
+	addProgram(&found, path, 4) // an interpreter may be a script too
 	slices.Sort(found)
 	return slices.Compact(found)
 }
 
-// addProgram adds what path needs, and what depth interpreters need.
+// addProgram adds what path needs, and what up to depth interpreters need.
 func addProgram(found *[]string, path string, depth int) {
 	path, err := filepath.Abs(path)
 	if err != nil || depth == 0 {
@@ -44,7 +43,7 @@ func addProgram(found *[]string, path string, depth int) {
 			return
 		}
 		if !filepath.IsAbs(target) {
-			// Not by name alone: the folder may be a link as well.
+			// Resolve the folder too, as it may be a link.
 			folder, err := filepath.EvalSymlinks(filepath.Dir(path))
 			if err != nil {
 				return
@@ -79,11 +78,11 @@ func addInstallation(found *[]string, path string) {
 	}
 }
 
-// private reports whether folder holds more than an installation.
+// private reports whether folder contains more than an installation.
 func private(folder string) bool {
 	home, err := os.UserHomeDir()
-	return err == nil && inside(filepath.Clean(home), folder) || // what the home is in, as well
-		filepath.Dir(filepath.Dir(folder)) == filepath.Dir(folder) || // right below the root
+	return err == nil && inside(filepath.Clean(home), folder) || // including the folders that contain the home
+		filepath.Dir(filepath.Dir(folder)) == filepath.Dir(folder) || // directly below the root
 		filepath.Dir(folder) == "/home" || filepath.Base(folder) == ".local"
 }
 
@@ -94,7 +93,7 @@ func exists(folder string, names ...string) bool {
 	})
 }
 
-// interpreterOf is what the first line of a script names, or "".
+// interpreterOf returns the interpreter that the first line of a script names, or "".
 func interpreterOf(path string) string {
 	file, err := os.Open(path)
 	if err != nil {
@@ -104,7 +103,7 @@ func interpreterOf(path string) string {
 	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
 		return ""
 	}
-	line := make([]byte, 256) // what the kernel reads of it
+	line := make([]byte, 256) // as much as the kernel reads
 	n, err := io.ReadFull(file, line)
 	if err != nil && n == 0 {
 		return ""
@@ -118,7 +117,7 @@ func interpreterOf(path string) string {
 	if len(words) == 0 || filepath.Base(words[0]) != "env" {
 		return strings.Join(words[:min(1, len(words))], "")
 	}
-	for _, word := range words[1:] { // env looks in PATH; options and settings come first
+	for _, word := range words[1:] { // env searches PATH; options and settings come first
 		if !strings.HasPrefix(word, "-") && !strings.Contains(word, "=") {
 			if found, err := exec.LookPath(word); err == nil {
 				return found
@@ -129,7 +128,7 @@ func interpreterOf(path string) string {
 	return ""
 }
 
-// inside reports whether path is folder, or in it.
+// inside reports whether path is folder or in it.
 func inside(path, folder string) bool {
 	rest, ok := strings.CutPrefix(path, folder)
 	return ok && (rest == "" || rest[0] == '/')

@@ -11,7 +11,7 @@ import (
 	"github.com/bullpen-run/bullpen/internal/probe"
 )
 
-// prepared makes the sandbox, if there is to be one, and the first thread.
+// prepared creates the sandbox, if one is wanted, and the first thread.
 func (s *Spawner) prepared() (*thread, error) {
 	p := s.profile.Strict
 	if p == nil {
@@ -60,7 +60,7 @@ func (s *Spawner) prepared() (*thread, error) {
 	return s.orRefuse(t)
 }
 
-// orRefuse is t, unless something is missing that is needed.
+// orRefuse returns t, or an error if something required is missing.
 func (s *Spawner) orRefuse(t *thread) (*thread, error) {
 	missing := s.sandbox.missing
 	if len(missing) == 0 || s.profile.Strict.BestEffort {
@@ -75,16 +75,15 @@ func (s *Spawner) orRefuse(t *thread) (*thread, error) {
 	return nil, missingError(missing)
 }
 
-// mayUseUserNamespace reports whether a sandbox is possible in a user namespace,
-// and in no other way.
+// mayUseUserNamespace reports whether a sandbox is possible only in a user namespace.
 func mayUseUserNamespace() bool {
-	// Root is no owner of its files outside of its namespace, and is to have
-	// what only root may read kept from its children.
+	// Not for root: it would not own its files outside of the namespace, and its children
+	// must not read what only root may read.
 	return os.Geteuid() != 0 && newScript() != nil && !(probe.MountNamespace().OK && probe.PIDNamespace().OK) && probe.UserNamespace().OK
 }
 
-// unprivileged makes the sandbox and the first thread in a user namespace. A
-// sandboxError says that it is not possible here.
+// unprivileged creates the sandbox and the first thread in a user namespace. A
+// sandboxError means that this is not possible here.
 func (s *Spawner) unprivileged(p Strict) (*thread, error) {
 	b, err := newSandbox(p, true, true)
 	if err != nil {
@@ -101,10 +100,10 @@ func (s *Spawner) unprivileged(p Strict) (*thread, error) {
 	return s.orRefuse(t)
 }
 
-// Missing lists what the sandbox lacks here, in sentences for people; it is
-// empty where there is none. Without [Strict].BestEffort NewSpawner fails when
-// something is missing, except what only newer kernels do: before Linux 6.12
-// children under the same guard can send signals to each other.
+// Missing lists what the sandbox lacks on this system, in sentences for people; it is
+// empty without a sandbox. Without [Strict].BestEffort NewSpawner fails if something is
+// missing, except what only newer kernels support: before Linux 6.12 children under the
+// same guard can send signals to each other.
 func (s *Spawner) Missing() []string {
 	if s.sandbox == nil {
 		return nil
@@ -112,9 +111,9 @@ func (s *Spawner) Missing() []string {
 	return slices.Concat(s.sandbox.missing, s.sandbox.weaker)
 }
 
-// Confined tells what holds for the children: noFiles, that outside of what
-// the sandbox grants they can neither read what is in a file nor change that;
-// noNetwork, that they reach nothing over a network, not even on this machine.
+// Confined reports what children are kept from. noFiles: they can neither read nor change
+// the content of files outside of what the sandbox grants. noNetwork: they reach nothing
+// over a network, not even on this machine.
 func (s *Spawner) Confined() (noFiles, noNetwork bool) {
 	if s.sandbox == nil {
 		return false, false
@@ -122,10 +121,10 @@ func (s *Spawner) Confined() (noFiles, noNetwork bool) {
 	return s.sandbox.confined()
 }
 
-// Prepare makes what a process needs that puts a child of its own into the
-// sandbox, with the temporary folder temp; it is nil when there is none. The
-// process itself has to be started as unconfined. It takes about half a
-// millisecond. The caller closes what it gets.
+// Prepare creates what a process needs to put a child of its own into the sandbox, with
+// the temporary folder temp; it is nil without a sandbox. The process itself must be
+// started unconfined. It takes about half a millisecond. The caller must close the
+// result.
 func (s *Spawner) Prepare(temp string) (*Prepared, error) {
 	if s.sandbox == nil {
 		return nil, nil //nolint:nilnil // there is nothing to prepare
@@ -144,7 +143,7 @@ func (s *Spawner) Prepare(temp string) (*Prepared, error) {
 	return answer.prepared, nil
 }
 
-// startError tells people why r failed, and how a sandbox may be the reason.
+// startError explains why r failed, and how a sandbox may be the reason.
 func (s *Spawner) startError(r *start, err error) error {
 	if s.sandbox != nil && !r.unconfined && (errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EACCES)) && !errors.As(err, new(*sandboxError)) {
 		if _, statErr := os.Stat(r.spec.Path); statErr == nil {

@@ -15,12 +15,12 @@ var (
 	unknown = []clause{{errno: unix.ENOSYS}}
 )
 
-// namespaceFlags are those of clone(2) that make a new namespace.
+// namespaceFlags are the flags of clone(2) that create a new namespace.
 const namespaceFlags = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC |
 	unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNET
 
-// setIDBits are the bits of a file's mode that lend the rights of its owner
-// or group to who runs it.
+// setIDBits are the bits of a file's mode that give the rights of its owner or group to
+// the process that executes it.
 const setIDBits = unix.S_ISUID | unix.S_ISGID
 
 // setID denies a call whose argument arg is a mode with such bits.
@@ -28,30 +28,30 @@ func setID(arg int) []clause {
 	return []clause{{unix.EPERM, []condition{{arg, anyBit, setIDBits}}}}
 }
 
-// setIDOpen is the same for a call that has a mode only with some flags.
+// setIDOpen does the same for a call that has a mode only with some flags.
 func setIDOpen(flags int) []clause {
-	// Not all of O_TMPFILE: the bit of O_DIRECTORY in it says nothing.
+	// Not all of O_TMPFILE: its O_DIRECTORY bit alone creates nothing.
 	const makes = unix.O_CREAT | unix.O_TMPFILE&^unix.O_DIRECTORY
 	return []clause{{unix.EPERM, []condition{{flags, anyBit, makes}, {flags + 1, anyBit, setIDBits}}}}
 }
 
-// others denies a call for a process or thread but the caller, which argument
-// arg names by 0. A filter does not know the numbers of the caller's threads.
+// others denies a call for any process or thread other than the caller, whose number in
+// argument arg is 0. A filter does not know the numbers of the caller's threads.
 func others(arg int) []clause { return []clause{{unix.EPERM, []condition{{arg, differs, 0}}}} }
 
-// othersBut is the same for a call whose first argument says what the second
-// one names: user of them says that it is a user, all of whose processes are meant.
+// othersBut does the same for a call whose first argument says what the second one names.
+// If that is user, the second names a user and means all of the user's processes.
 func othersBut(user uint32) []clause {
 	return append(others(1), clause{unix.EPERM, []condition{{0, equal, user}}})
 }
 
-// deniedGroups lists what the filter denies, by the reason why.
+// deniedGroups lists what the filter denies, by reason.
 func deniedGroups(s shared) []deniedGroup {
 	groups := append(baseGroups(), deniedGroup{
 		"sockets", "other families than Unix and the Internet are attack surface, or lead to the host of a virtual machine",
 		[]deniedCall{
 			{"socket (families)", unix.SYS_SOCKET, families(s)},
-			// What has no name leads to nobody else.
+			// A socket without a name leads to no other process.
 			{"socketpair (families)", unix.SYS_SOCKETPAIR, []clause{families(shared{network: s.network, interfaces: s.interfaces})[0]}},
 		},
 	})
@@ -71,7 +71,7 @@ func deniedGroups(s shared) []deniedGroup {
 // ioWhoUser is IOPRIO_WHO_USER.
 const ioWhoUser = 3
 
-// families denies sockets. The first clause names the families that stay.
+// families denies sockets. The first clause names the families that remain.
 func families(s shared) []clause {
 	var stay []uint32
 	if s.network || !s.files {
@@ -90,15 +90,15 @@ func families(s shared) []clause {
 	if s.network {
 		return []clause{other}
 	}
-	// Children may share an empty network namespace; this keeps them from
-	// talking through it. Asking for interfaces and routes stays.
+	// Children may share an empty network namespace; this keeps them from communicating
+	// through it. Queries for interfaces and routes remain.
 	talk := clause{unix.EPROTONOSUPPORT, []condition{{0, equal, unix.AF_NETLINK}, {2, differs, unix.NETLINK_ROUTE}}}
-	// Landlock knows TCP by its first name only.
+	// Landlock covers TCP only under its usual protocol number.
 	multipath := clause{unix.EPROTONOSUPPORT, []condition{{2, equal, unix.IPPROTO_MPTCP}}}
 	return []clause{other, talk, multipath}
 }
 
-// baseGroups are those that are the same for all.
+// baseGroups are the groups that are always denied.
 func baseGroups() []deniedGroup {
 	groups := append(kernelGroups(), processGroups()...)
 	for i := range groups {
@@ -107,7 +107,7 @@ func baseGroups() []deniedGroup {
 	return groups
 }
 
-// kernelGroups are about the machine and its kernel.
+// kernelGroups concern the machine and its kernel.
 func kernelGroups() []deniedGroup {
 	return []deniedGroup{
 		{"mounts", "changes what files there are", []deniedCall{
@@ -150,14 +150,14 @@ func kernelGroups() []deniedGroup {
 	}
 }
 
-// processGroups are about what is a process's own, or another's.
+// processGroups concern a process's own state, or another process's.
 func processGroups() []deniedGroup {
 	return []deniedGroup{
 		{"namespaces", "a new user namespace lends capabilities, and with them most of the kernel to attack", []deniedCall{
 			{"unshare", unix.SYS_UNSHARE, never}, {"setns", unix.SYS_SETNS, never},
 			{"clone (new namespaces)", unix.SYS_CLONE, []clause{{unix.EPERM, []condition{{0, anyBit, namespaceFlags}}}}},
-			// Its flags are in memory, where a filter cannot look: who finds
-			// it missing uses clone.
+			// Its flags are in memory, which a filter cannot read; programs that find it
+			// missing use clone.
 			{"clone3", unix.SYS_CLONE3, unknown},
 		}},
 		{"other processes", "reads and changes other processes, around what the rest of the sandbox does", []deniedCall{
@@ -184,17 +184,16 @@ func processGroups() []deniedGroup {
 			{"fchmod (set-ID bits)", unix.SYS_FCHMOD, setID(1)}, {"fchmodat (set-ID bits)", unix.SYS_FCHMODAT, setID(2)},
 			{"fchmodat2 (set-ID bits)", unix.SYS_FCHMODAT2, setID(2)}, {"mknodat (set-ID bits)", unix.SYS_MKNODAT, setID(2)},
 			{"openat (set-ID bits)", unix.SYS_OPENAT, setIDOpen(2)},
-			// Its flags are in memory as well; openat takes its place.
+			// Its flags are in memory too; programs use openat instead.
 			{"openat2", unix.SYS_OPENAT2, unknown},
 		}},
 	}
 }
 
-// DeniedCalls lists the system calls that [Strict] denies on this system, for
-// people. Most are answered with EPERM, those in whose place programs use an
-// older one with ENOSYS, sockets with EAFNOSUPPORT or EPROTONOSUPPORT. All
-// others are allowed. Programs of another architecture than the host's have
-// no system calls at all.
+// DeniedCalls lists the system calls that [Strict] denies on this system, for people.
+// Most fail with EPERM, those that programs replace by an older one with ENOSYS, and
+// sockets with EAFNOSUPPORT or EPROTONOSUPPORT. All others are allowed. Programs of
+// another architecture than the host's have no system calls at all.
 func DeniedCalls() []CallGroup {
 	var list []CallGroup
 	for _, g := range deniedGroups(shared{}) {
@@ -207,7 +206,7 @@ func DeniedCalls() []CallGroup {
 	return list
 }
 
-// newFilter makes the filter of a Spawner; see deniedGroups.
+// newFilter builds the filter of a Spawner; see deniedGroups.
 func newFilter(s shared) ([]unix.SockFilter, error) {
 	var calls []deniedCall
 	for _, g := range deniedGroups(s) {

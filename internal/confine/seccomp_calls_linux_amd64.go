@@ -4,13 +4,12 @@ import "golang.org/x/sys/unix"
 
 const (
 	filterArch = unix.AUDIT_ARCH_X86_64
-	// filterAlien is the bit of the calls of x32, the kernel's second table
-	// for the same architecture.
+	// filterAlien is the bit of the calls of x32, the kernel's second table for the same
+	// architecture.
 	filterAlien = 1 << 30
 )
 
-// archCalls are calls that not every architecture has, by the group they
-// belong to.
+// archCalls are calls that not every architecture has, by their group.
 var archCalls = map[string][]deniedCall{
 	"machine": {
 		{"ioperm", unix.SYS_IOPERM, never}, {"iopl", unix.SYS_IOPL, never},

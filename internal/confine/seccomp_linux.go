@@ -8,20 +8,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A filter is a program of the classic BPF that the kernel runs for each
-// system call. It looks at the number first, by halving what is left: that is
-// short for each number, which makes both the calls and the installing cheap
-// (the kernel tries every number to note those that are always allowed).
+// A filter is a classic BPF program that the kernel runs for each system call. It finds
+// the call's number by binary search. The path is then short for each number, which makes
+// both the calls and the installation cheap (the kernel runs the filter for every number
+// to record those that are always allowed).
 
-// Where struct seccomp_data has what.
+// The offsets in struct seccomp_data.
 const (
 	dataNumber = 0
 	dataArch   = 4
-	dataArgs   = 16 // 8 bytes each, the low half first on the systems we know
+	dataArgs   = 16 // 8 bytes each, the low half first on supported systems
 )
 
-// condition is met by a call whose argument is as asked for. Only the low 32
-// bits count: all arguments asked for have no more, or no meaning in the rest.
+// condition holds for a call if its argument has the required value. Only the low 32 bits
+// count: the arguments checked here have no more, or no meaning in the rest.
 type condition struct {
 	arg   int
 	op    operation
@@ -36,28 +36,28 @@ const (
 	differs
 )
 
-// clause denies a call all of whose conditions are met; one without
-// conditions denies always.
+// clause denies a call if all of its conditions hold; one without conditions always
+// denies.
 type clause struct {
 	errno      unix.Errno
 	conditions []condition
 }
 
-// deniedCall is one system call with what is denied of it; the first clause
-// that is met decides.
+// deniedCall is one system call and when it is denied; the first clause whose conditions
+// hold decides.
 type deniedCall struct {
-	name    string // with what is denied in brackets, if not all of it is
+	name    string // followed in parentheses by what is denied, if not all of it is
 	number  uint32
 	clauses []clause
 }
 
-// interval says what becomes of the calls from first up to the next interval.
+// interval covers the calls from first up to the next interval.
 type interval struct {
 	first   uint32
 	clauses []clause // nil: allowed
 }
 
-// intervals divides the numbers into such with the same clauses.
+// intervals divides the numbers into ranges with the same clauses.
 func intervals(calls []deniedCall) ([]interval, error) {
 	calls = slices.Clone(calls)
 	slices.SortFunc(calls, func(a, b deniedCall) int { return int(a.number) - int(b.number) })
@@ -65,7 +65,7 @@ func intervals(calls []deniedCall) ([]interval, error) {
 	add := func(first uint32, clauses []clause) {
 		last := &list[len(list)-1]
 		switch {
-		case alike(last.clauses, clauses): // goes on
+		case alike(last.clauses, clauses): // extends the interval
 		case last.first == first:
 			last.clauses = clauses
 		default:
@@ -84,28 +84,28 @@ func intervals(calls []deniedCall) ([]interval, error) {
 	return list, nil
 }
 
-// alike reports whether the same comes of a and b.
+// alike reports whether a and b have the same effect.
 func alike(a, b []clause) bool {
 	return slices.EqualFunc(a, b, func(x, y clause) bool {
 		return x.errno == y.errno && slices.Equal(x.conditions, y.conditions)
 	})
 }
 
-// assembly is a program under way, whose jumps forward are not known yet.
+// assembly is a program under construction, whose forward jumps are not resolved.
 type assembly struct {
 	program []unix.SockFilter
-	blocks  [][]clause  // what decides, once each
-	uses    map[int]use // by the place of the jump
+	blocks  [][]clause  // the different decisions
+	uses    map[int]use // by the position of the jump
 	starts  map[int]int // of the blocks
 	err     error
 }
 
-// use is a jump to blocks: -1 goes elsewhere.
+// use is a jump to blocks: -1 for another target.
 type use struct{ yes, no int }
 
-// buildFilter makes the program that denies calls to programs of the
-// architecture arch. Other ones' calls, and those with a number of alien or
-// more, do not exist for it.
+// buildFilter builds the program that denies calls to programs of the architecture arch.
+// For calls of other architectures, and those with a number of at least alien, it reports
+// that they do not exist.
 func buildFilter(arch, alien uint32, calls []deniedCall) ([]unix.SockFilter, error) {
 	list, err := intervals(calls)
 	if err != nil {
@@ -137,7 +137,7 @@ func buildFilter(arch, alien uint32, calls []deniedCall) ([]unix.SockFilter, err
 	return a.program, a.err
 }
 
-// distance is what a conditional jump at place at has to skip.
+// distance returns how much a conditional jump at the position at must skip.
 func (a *assembly) distance(at, to int) uint8 {
 	const farthest = 255
 	if to-at-1 > farthest {
@@ -147,7 +147,7 @@ func (a *assembly) distance(at, to int) uint8 {
 	return uint8(to - at - 1)
 }
 
-// search finds the interval that a number is in; list has two at least.
+// search emits the binary search for the interval of a number; list has at least two.
 func (a *assembly) search(list []interval) {
 	at, half := len(a.program), len(list)/2
 	a.program = append(a.program, jump(unix.BPF_JGE, list[half].first, 0, 0))
@@ -155,7 +155,7 @@ func (a *assembly) search(list []interval) {
 	if half == 1 {
 		u.no = a.block(list[0].clauses)
 	} else {
-		a.search(list[:half]) // follows at once
+		a.search(list[:half]) // follows directly
 	}
 	if len(list)-half == 1 {
 		u.yes = a.block(list[half].clauses)
@@ -166,7 +166,7 @@ func (a *assembly) search(list []interval) {
 	a.uses[at] = u
 }
 
-// block is the number of the block that decides by clauses.
+// block returns the number of the block that decides by clauses.
 func (a *assembly) block(clauses []clause) int {
 	i := slices.IndexFunc(a.blocks, func(b []clause) bool { return alike(b, clauses) })
 	if i < 0 {
@@ -176,7 +176,7 @@ func (a *assembly) block(clauses []clause) int {
 	return i
 }
 
-// decide ends the program by what the clauses say.
+// decide ends the program with the result of the clauses.
 func (a *assembly) decide(clauses []clause) {
 	for _, c := range clauses {
 		a.program = append(a.program, c.program()...)
@@ -187,7 +187,7 @@ func (a *assembly) decide(clauses []clause) {
 	a.program = append(a.program, allow())
 }
 
-// program denies a call that meets c and runs on otherwise.
+// program returns code that denies a call for which c holds, and continues otherwise.
 func (c clause) program() []unix.SockFilter {
 	var p []unix.SockFilter
 	for i, q := range c.conditions {
@@ -221,7 +221,7 @@ func allow() unix.SockFilter {
 	return unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW}
 }
 
-// installFilter puts the calling thread under program. It needs no_new_privs.
+// installFilter applies program to the calling thread. It needs no_new_privs.
 func installFilter(program []unix.SockFilter) error {
 	p := unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]}
 	if _, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&p))); errno != 0 {
@@ -230,7 +230,7 @@ func installFilter(program []unix.SockFilter) error {
 	return nil
 }
 
-// filterBytes is program as it lies in memory.
+// filterBytes returns program in its memory layout.
 func filterBytes(program []unix.SockFilter) []byte {
 	if len(program) == 0 {
 		return nil

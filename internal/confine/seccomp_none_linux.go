@@ -9,10 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// DeniedCalls is empty: there is no filter for this architecture.
+// DeniedCalls returns nil: this architecture has no filter.
 func DeniedCalls() []CallGroup { return nil }
 
-// newFilter fails: the numbers of this architecture are not written down.
+// newFilter fails: the system call numbers of this architecture are not listed.
 func newFilter(shared) ([]unix.SockFilter, error) {
 	return nil, fmt.Errorf("no filter for %s: %w", runtime.GOARCH, ErrUnsupported)
 }

@@ -12,15 +12,14 @@ import (
 	"github.com/bullpen-run/bullpen/internal/probe"
 )
 
-// Spawner starts children that all have the attributes of one Profile. Its
-// methods may be called from many goroutines at once; starts of one Spawner
-// go one after the other, each in about half a millisecond; those in a sandbox
-// go side by side and take about a millisecond.
+// Spawner starts children with the attributes of one Profile. All methods are safe for
+// concurrent use. The starts of one Spawner run one after the other, each in about half a
+// millisecond; those in a sandbox run concurrently and take about a millisecond.
 type Spawner struct {
 	profile Profile
 	sandbox *sandbox // nil: none
 	null    int      // descriptor of /dev/null, opened before any restriction
-	why     string   // why children are not orphan-proof; empty: they are
+	why     string   // why children are not orphan-proof; empty if they are
 
 	renewing sync.Mutex // held while current is replaced; taken before mu
 	mu       sync.Mutex
@@ -30,15 +29,15 @@ type Spawner struct {
 	servers  map[*Server]struct{} // +checklocks:mu; not yet closed
 	closed   bool                 // +checklocks:mu
 
-	ended    chan struct{} // closed when Close is through
+	ended    chan struct{} // closed when Close has ended
 	closeErr error         // written before ended is closed
 }
 
-// NewSpawner makes a Spawner; the caller has to close it. It fails when the
-// profile asks for what is not possible, and says what; a guard that is not
-// possible is no failure without [Strict], but see [Spawner.OrphanProof]. It
-// costs one thread, and one more with a small process for the guard, in about a
-// millisecond, or ten with a sandbox.
+// NewSpawner creates a Spawner; the caller must close it. If the profile asks for
+// something impossible, it fails with an error that names it. An impossible guard is an
+// error only with [Strict]; otherwise see [Spawner.OrphanProof]. NewSpawner costs one
+// thread, and one more with a small process for the guard. It takes about a millisecond,
+// or ten with a sandbox.
 func NewSpawner(p Profile) (*Spawner, error) {
 	if err := p.check(); err != nil {
 		return nil, err
@@ -61,7 +60,7 @@ func NewSpawner(p Profile) (*Spawner, error) {
 	return s, nil
 }
 
-// firstThread makes a guarded thread if that is wanted and possible.
+// firstThread creates a guarded thread if that is wanted and possible.
 func (s *Spawner) firstThread() (*thread, error) {
 	const consequence = "; a process that a worker detaches can outlive a host that is killed"
 	if !s.profile.Guard {
@@ -72,7 +71,7 @@ func (s *Spawner) firstThread() (*thread, error) {
 	if err == nil {
 		return t, nil
 	}
-	// Either the guard is the trouble, or the profile, which then fails again.
+	// The cause is either the guard or the profile, which then fails again.
 	s.why = err.Error() + consequence
 	return newThread(s.profile, nil, s.sandbox)
 }
@@ -96,14 +95,13 @@ func (s *Spawner) guardedThread() (*thread, error) {
 	return t, nil
 }
 
-// OrphanProof reports whether nothing that a child starts, detached or not, can
+// OrphanProof reports whether no process that a child starts, detached or not, can
 // outlive this process, however it ends. If not, why is a sentence for people.
 func (s *Spawner) OrphanProof() (ok bool, why string) { return s.why == "", s.why }
 
-// Start starts a child and returns when its program runs, or could not be
-// run. The caller has to call [Child.Wait]. A guard that has been killed from
-// outside has taken all children with it; Start then makes a new one.
-// After Close the error is [ErrClosed].
+// Start starts a child and returns when its program runs, or could not be run. The caller
+// must call [Child.Wait]. If the guard was killed from outside, and with it all children,
+// Start creates a new one. After Close the error is [ErrClosed].
 func (s *Spawner) Start(spec Spec) (*Child, error) {
 	spec, err := spec.complete()
 	if err != nil {
@@ -123,7 +121,7 @@ func (s *Spawner) Start(spec Spec) (*Child, error) {
 	return s.begin(r)
 }
 
-// begin starts a child as r, whose spec is complete, says.
+// begin starts a child as described by r, whose spec is complete.
 func (s *Spawner) begin(r *start) (*Child, error) {
 	var child *Child
 	err := withDescriptors(r.spec.Files, s.null, make([]uintptr, 0, len(r.spec.Files)), func(files []uintptr) error {
@@ -142,7 +140,7 @@ func (s *Spawner) begin(r *start) (*Child, error) {
 	return child, nil
 }
 
-// finish gives a child what is not inherited.
+// finish sets the attributes that a child does not inherit.
 func (s *Spawner) finish(c *Child) {
 	if s.profile.NiceSet && s.profile.Nice != 0 && autogrouped() {
 		c.niceSession(s.profile.Nice, autogroupTries)
@@ -152,13 +150,13 @@ func (s *Spawner) finish(c *Child) {
 	}
 }
 
-// renewError is one of replacing a thread.
+// renewError is an error of replacing a thread.
 type renewError struct{ err error }
 
 func (e *renewError) Error() string { return e.err.Error() }
 func (e *renewError) Unwrap() error { return e.err }
 
-// ask has the current thread answer r, and a new one if its guard has died.
+// ask passes r to the current thread, or to a new one if its guard has died.
 func (s *Spawner) ask(r *start) (started, error) {
 	for renewed := false; ; {
 		s.mu.Lock()
@@ -171,7 +169,7 @@ func (s *Spawner) ask(r *start) (started, error) {
 		switch {
 		case answer.err == nil:
 			return answer, nil
-		case errors.Is(answer.err, errThreadEnded): // replaced or closed meanwhile: look again
+		case errors.Is(answer.err, errThreadEnded): // replaced or closed meanwhile: try again
 		case !renewed && t.namespaceEnded(answer.err):
 			renewed = true
 			if err := s.renew(t); err != nil {
@@ -183,8 +181,8 @@ func (s *Spawner) ask(r *start) (started, error) {
 	}
 }
 
-// renew replaces the thread dead, whose guard has died, unless another caller
-// already has.
+// renew replaces the thread dead, whose guard has died, unless another caller has done
+// so.
 func (s *Spawner) renew(dead *thread) error {
 	s.renewing.Lock()
 	defer s.renewing.Unlock()
@@ -209,9 +207,9 @@ func (s *Spawner) renew(dead *thread) error {
 	return nil
 }
 
-// adopt makes the Child of a process just started. Being called on the
-// spawner thread, it comes before the Close that waits for that thread. When
-// the child has ended, release, if not nil, is called.
+// adopt makes the Child of a new process. It runs on the spawner thread, and so before
+// the Close that waits for that thread. When the child has ended, release, if not nil, is
+// called.
 func (s *Spawner) adopt(pid, pidfd int, release func()) *Child {
 	c := newChild(pid, pidfd, func(c *Child) {
 		if release != nil {
@@ -231,11 +229,10 @@ func (s *Spawner) forget(c *Child) {
 	s.mu.Unlock()
 }
 
-// Close kills all children and waits for them, whether or not anybody else
-// waits; then it ends the guard, if no other Spawner uses it, and with it all
-// that is left in its namespace. Children that are already being waited for
-// are answered there. It is idempotent: later and concurrent calls wait for
-// the first and return its result. It takes 5 seconds at the most; then the
+// Close kills all children and waits for them, even if another caller waits too. Then it
+// ends the guard, if no other Spawner uses it, and with it everything left in its
+// namespace. Calls of Wait in progress return. Close is idempotent: later and concurrent
+// calls wait for the first and return its result. It takes at most 5 seconds; then the
 // error names the processes that did not die.
 func (s *Spawner) Close() error {
 	s.mu.Lock()
@@ -253,15 +250,15 @@ func (s *Spawner) Close() error {
 
 // end does the work of Close, once.
 func (s *Spawner) end() error {
-	s.renewing.Lock() // a renewal under way ends first
+	s.renewing.Lock() // waits for a renewal in progress
 	defer s.renewing.Unlock()
-	serversErr := s.endServers() // no child comes from them any more
+	serversErr := s.endServers() // they start no more children
 	s.mu.Lock()
 	threads := append(s.retired, s.current)
 	close(s.current.quit)
 	s.mu.Unlock()
 	for _, t := range threads {
-		<-t.gone // a start under way ends first; it is bounded by one execve
+		<-t.gone // waits for a start in progress, which is bounded by one execve
 		t.close()
 	}
 	unix.Close(s.null)
@@ -276,11 +273,11 @@ func (s *Spawner) end() error {
 	}
 	s.mu.Unlock()
 	for _, c := range children {
-		_ = c.Kill() // that it has already ended is as good
+		_ = c.Kill() // it may have ended by itself
 		// Ends with the child; waited for below.
 		go func() { _, _ = c.Wait() }()
 	}
-	// A guard's end comes after the reaping of the children in its namespace.
+	// A guard ends only after the children in its namespace are reaped.
 	var last []*guard
 	for _, t := range threads {
 		if t.guard != nil && t.guard.release() {

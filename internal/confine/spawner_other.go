@@ -12,24 +12,24 @@ import (
 	"time"
 )
 
-// Spawner starts children that all have the attributes of one Profile. Its
-// methods may be called from many goroutines at once.
+// Spawner starts children with the attributes of one Profile. All methods are safe for
+// concurrent use.
 type Spawner struct {
 	profile Profile
 	null    *os.File
 
-	starting sync.RWMutex // read-held by each start under way; write-held once, by Close
+	starting sync.RWMutex // read-held by each start in progress; write-held once, by Close
 	closed   bool         // +checklocks:starting
 
 	mu       sync.Mutex
 	children map[*Child]struct{} // +checklocks:mu; not yet waited for
 
-	ended    chan struct{} // closed when Close is through
+	ended    chan struct{} // closed when Close has ended
 	closeErr error         // written before ended is closed
 }
 
-// NewSpawner makes a Spawner; the caller has to close it. CPUs, NoNewPrivs,
-// NoCore, IOPriority and Strict cannot be had on this system.
+// NewSpawner creates a Spawner; the caller must close it. This system does not support
+// CPUs, NoNewPrivs, NoCore, IOPriority and Strict.
 func NewSpawner(p Profile) (*Spawner, error) {
 	if err := p.check(); err != nil {
 		return nil, err
@@ -51,23 +51,22 @@ func NewSpawner(p Profile) (*Spawner, error) {
 	return &Spawner{profile: p, null: null, children: make(map[*Child]struct{}), ended: make(chan struct{})}, nil
 }
 
-// OrphanProof is false on this system.
+// OrphanProof returns false on this system.
 func (s *Spawner) OrphanProof() (ok bool, why string) {
 	return false, runtime.GOOS + " has no means to end children with their host; they can outlive a host that is killed"
 }
 
-// Missing is empty: there is no sandbox on this system.
+// Missing returns nil: this system has no sandbox.
 func (s *Spawner) Missing() []string { return nil }
 
-// Confined is false on this system.
+// Confined returns false on this system.
 func (s *Spawner) Confined() (noFiles, noNetwork bool) { return false, false }
 
-// Prepare returns nil: there is no sandbox on this system.
+// Prepare returns nil: this system has no sandbox.
 func (s *Spawner) Prepare(string) (*Prepared, error) { return nil, nil } //nolint:nilnil // there is nothing to prepare
 
-// Start starts a child and returns when its program runs, or could not be
-// run. The caller has to call [Child.Wait]. After Close the error is
-// [ErrClosed].
+// Start starts a child and returns when its program runs, or could not be run. The caller
+// must call [Child.Wait]. After Close the error is [ErrClosed].
 func (s *Spawner) Start(spec Spec) (*Child, error) {
 	spec, err := spec.complete()
 	if err != nil {
@@ -110,10 +109,9 @@ func (s *Spawner) forget(c *Child) {
 	s.mu.Unlock()
 }
 
-// Close kills all children and waits for them, whether or not anybody else
-// waits. It is idempotent: later and concurrent calls wait for the first and
-// return its result. It takes 5 seconds at the most; then the error names the
-// processes that did not die.
+// Close kills all children and waits for them, even if another caller waits too. It is
+// idempotent: later and concurrent calls wait for the first and return its result. It
+// takes at most 5 seconds; then the error names the processes that did not die.
 func (s *Spawner) Close() error {
 	s.starting.Lock()
 	first := !s.closed
@@ -137,7 +135,7 @@ func (s *Spawner) end() error {
 	}
 	s.mu.Unlock()
 	for _, c := range children {
-		_ = c.Kill() // that it has already ended is as good
+		_ = c.Kill() // it may have ended by itself
 		// Ends with the child; waited for below.
 		go c.Wait()
 	}
@@ -153,27 +151,26 @@ func (s *Spawner) end() error {
 	return s.null.Close()
 }
 
-// Child is one started process. All methods may be called from many
-// goroutines at once.
+// Child is a started process. All methods are safe for concurrent use.
 type Child struct {
 	process *os.Process
 	after   func(*Child) // called once, when reaped
 
-	once  sync.Once     // who comes first waits, the others for him
+	once  sync.Once     // the first caller waits, the others wait for it
 	exit  Exit          // written in once
 	err   error         // written in once
 	ended chan struct{} // closed at the end of once
 }
 
-// Pid is the process's number.
+// Pid returns the process's number.
 func (c *Child) Pid() int { return c.process.Pid }
 
 // Signal sends sig to the process alone. It returns os.ErrProcessDone when
 // the process has been waited for.
 func (c *Child) Signal(sig syscall.Signal) error { return c.process.Signal(sig) }
 
-// Kill ends the process and, where the system has them, its process group.
-// It returns os.ErrProcessDone when the process has been waited for.
+// Kill kills the process and, if the system has them, its process group. It returns
+// os.ErrProcessDone when the process has been waited for.
 func (c *Child) Kill() error {
 	select {
 	case <-c.ended:
@@ -184,8 +181,8 @@ func (c *Child) Kill() error {
 	return c.process.Kill()
 }
 
-// Terminate asks the process and its process group to end; where the system
-// has no way to ask, it ends them.
+// Terminate asks the process and its process group to end. If the system has no way to
+// ask, it kills them.
 func (c *Child) Terminate() error {
 	select {
 	case <-c.ended:
@@ -211,9 +208,9 @@ func (c *Child) Ended() bool {
 	}
 }
 
-// Wait waits until the process has ended, kills what is left of its process
-// group, and says how it ended. On this system waiting holds a thread. Later
-// calls return the same again.
+// Wait waits until the process has ended, kills what is left of its process group, and
+// returns how it ended. On this system it holds a thread. Later calls return the same
+// values.
 func (c *Child) Wait() (Exit, error) {
 	c.once.Do(func() {
 		state, err := c.process.Wait()
@@ -229,24 +226,23 @@ func (c *Child) Wait() (Exit, error) {
 	return c.exit, c.err
 }
 
-// RSS is not known on this system.
+// RSS returns [ErrUnsupported].
 func RSS(int) (int64, error) { return 0, ErrUnsupported }
 
-// Memory is a piece of memory that is shared with a child; this system has
-// none.
+// Memory is not supported on this system.
 type Memory struct{}
 
 // NewMemory returns [ErrUnsupported].
 func NewMemory(string, int) (*Memory, error) { return nil, ErrUnsupported }
 
-// Bytes is nil.
+// Bytes returns nil.
 func (m *Memory) Bytes() []byte { return nil }
 
-// File is nil.
+// File returns nil.
 func (m *Memory) File() *os.File { return nil }
 
 // Close does nothing.
 func (m *Memory) Close() error { return nil }
 
-// WaitsForInput is not known on this system.
+// WaitsForInput returns false on this system.
 func WaitsForInput(int) bool { return false }

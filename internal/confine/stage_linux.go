@@ -8,27 +8,27 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// address is a place in the memory of a stage; 0 is none.
+// address is an address in the memory of a stage; 0 is none.
 type address uint64
 
-// script is a list of system calls for a stage under construction.
+// script is a list of system calls for a stage, under construction.
 type script struct {
-	image []byte // code, words and what the calls need
+	image []byte // code, words and the memory of the calls
 	ops   []op
-	// news and pidfd are where the number of a child goes, and the control
-	// message with its pidfd.
+	// news and pidfd are where a child's number goes, and the control message with its
+	// pidfd.
 	news, pidfd address
 }
 
 // op is one system call of a script.
 type op struct {
-	what   string // for people who read that it failed
+	what   string // the call, for the text of an error
 	number uintptr
 	args   [6]uint64
-	store  address // its result goes there, in 4 bytes
-	// unlessZero is the op that comes after a result other than 0, onError the
-	// one after an error: without it the stage tells of the error and ends. Both
-	// count from 1; 0 stands for the next one, and for none.
+	store  address // where to store its result, in 4 bytes
+	// unlessZero is the op to run after a result other than 0, onError the one after an
+	// error: without onError the stage reports the error and ends. Both count from 1. 0
+	// stands for the next op in unlessZero, and for none in onError.
 	unlessZero, onError int
 }
 
@@ -38,7 +38,7 @@ const (
 	opSize        = 80
 )
 
-// newScript makes an empty one, or nil where this architecture has no stage.
+// newScript returns an empty script, or nil if this architecture has no stage.
 func newScript() *script {
 	c, ok := stageCodes[runtime.GOARCH]
 	if !ok {
@@ -47,10 +47,10 @@ func newScript() *script {
 	return &script{image: append(c.code[:len(c.code):len(c.code)], make([]byte, stageWords)...)}
 }
 
-// next is the address of what is put into the image next.
+// next returns the address of what is next added to the image.
 func (s *script) next() address { return loadAddress + codeOffset + address(len(s.image)) }
 
-// memory puts b into the image.
+// memory adds b to the image.
 func (s *script) memory(b []byte) address {
 	const word = 8
 	s.image = append(s.image, make([]byte, (word-len(s.image)%word)%word)...)
@@ -59,10 +59,10 @@ func (s *script) memory(b []byte) address {
 	return at
 }
 
-// text puts a string into the image, as system calls take it.
+// text adds a string to the image, in the form of system calls.
 func (s *script) text(t string) uint64 { return uint64(s.memory(append([]byte(t), 0))) }
 
-// texts puts a list of strings into the image, as execve takes it.
+// texts adds a list of strings to the image, in the form of execve.
 func (s *script) texts(list []string) uint64 {
 	var all []byte
 	for _, t := range list {
@@ -71,7 +71,7 @@ func (s *script) texts(list []string) uint64 {
 	return uint64(s.memory(binary.NativeEndian.AppendUint64(all, 0)))
 }
 
-// call adds a system call, which may be changed as long as no other is added.
+// call adds a system call. The caller may change it until the next one is added.
 func (s *script) call(what string, number uintptr, args ...uint64) *op {
 	o := op{what: what, number: number}
 	copy(o.args[:], args)
@@ -79,13 +79,13 @@ func (s *script) call(what string, number uintptr, args ...uint64) *op {
 	return &s.ops[len(s.ops)-1]
 }
 
-// try adds a system call whose error does not matter.
+// try adds a system call whose error is ignored.
 func (s *script) try(what string, number uintptr, args ...uint64) {
 	o := s.call(what, number, args...)
 	o.onError = len(s.ops) + 1
 }
 
-// program is the script as an executable that tells of errors to a descriptor.
+// program returns the script as an executable that reports errors to a descriptor.
 func (s *script) program(errors int) []byte {
 	s.memory(nil)
 	first := s.next()
@@ -110,10 +110,10 @@ func (s *script) program(errors int) []byte {
 	return executable(stageCodes[runtime.GOARCH].machine, imageRead|imageWrite|imageRun, image)
 }
 
-// stageErrorSize is how much a stage tells of an error.
+// stageErrorSize is the size of a stage's error report.
 const stageErrorSize = 16
 
-// failure is what a stage has told in b.
+// failure decodes a stage's error report.
 func (s *script) failure(b []byte) (o op, err error) {
 	errno := unix.Errno(-int64(binary.NativeEndian.Uint64(b)))
 	s.memory(nil)

@@ -1,14 +1,13 @@
 package confine
 
-// The stage is a program that makes the system calls of a list, one after the
-// other, and with the last of them becomes another program. It does what a
-// thread of the host cannot do, since only a process of one thread may enter a
-// user namespace. Like the guard it is machine code, so that nothing of the
-// host's program runs in it. It is followed by two words, of 8 bytes each: the
-// address of the first op, and the descriptor for errors; then by what the
-// calls need in memory, and the list. A test runs it.
+// The stage is a program that makes a list of system calls in order and, with the last of
+// them, becomes another program. It does what a thread of the host cannot do, since only
+// a single-threaded process may enter a user namespace. Like the guard it is machine
+// code, so that no code of the host's program runs in it. The code is followed by two
+// words of 8 bytes each, the address of the first op and the descriptor for errors; then
+// by the memory of the calls, and the list. A test runs it.
 
-// stageCodes holds the stages there are, by GOARCH.
+// stageCodes holds the stages, by GOARCH.
 var stageCodes = map[string]guardCode{
 	"amd64": {62, []byte{
 		0x48, 0x8b, 0x1d, 0x81, 0x00, 0x00, 0x00, // 00 mov rbx,[rip+0x81]; op = first

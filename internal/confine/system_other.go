@@ -7,8 +7,7 @@ import (
 	"syscall"
 )
 
-// CloseOnExec has nothing to do: children get the files that are named for
-// them, and no others.
+// CloseOnExec does nothing: children get only the files that are listed for them.
 func CloseOnExec() error { return nil }
 
 func attributes(Profile) *syscall.SysProcAttr { return nil }

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// CloseOnExec marks all descriptors of this process but the standard ones
+// CloseOnExec marks all descriptors of this process except the standard ones
 // close-on-exec.
 func CloseOnExec() error {
 	const firstOther = 3
@@ -21,25 +21,25 @@ func CloseOnExec() error {
 	}
 	for _, one := range all {
 		if fd, err := strconv.Atoi(one.Name()); err == nil && fd >= firstOther {
-			syscall.CloseOnExec(fd) // one that was closed meanwhile needs it no longer
+			syscall.CloseOnExec(fd) // one that was closed meanwhile needs no mark
 		}
 	}
 	return nil
 }
 
-// attributes makes each child first of its session and process group.
+// attributes makes each child the leader of its own session and process group.
 func attributes(Profile) *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
 
-// afterStart sets the priority. A child that has already ended needs none,
-// and to raise it without the right to is not worth a worker.
+// afterStart sets the priority. It ignores errors: the child may have ended, and a
+// missing right to raise the priority is not worth failing a worker.
 func afterStart(p Profile, pid int) {
 	if p.NiceSet {
 		_ = syscall.Setpriority(syscall.PRIO_PROCESS, pid, p.Nice)
 	}
 }
 
-// killGroup kills what is left of the process group of a child. That nobody
-// is left is as good.
+// killGroup kills what is left of the process group of a child. It is no error if no
+// process is left.
 func killGroup(pid int) { _ = syscall.Kill(-pid, syscall.SIGKILL) }
 
 // terminateGroup asks the process group of a child to end.
@@ -57,7 +57,7 @@ func exitOf(state *os.ProcessState) Exit {
 	return e
 }
 
-// maxRSSUnit is what ru_maxrss is counted in.
+// maxRSSUnit returns the unit of ru_maxrss in bytes.
 func maxRSSUnit() int64 {
 	if runtime.GOOS == "darwin" || runtime.GOOS == "ios" {
 		return 1

@@ -13,12 +13,11 @@ const (
 	aboveNormalPriority = 0x8000
 )
 
-// CloseOnExec has nothing to do: children get the files that are named for
-// them, and no others.
+// CloseOnExec does nothing: children get only the files that are listed for them.
 func CloseOnExec() error { return nil }
 
-// attributes translates the nice value to a priority class, and makes each
-// child the first of its process group.
+// attributes translates the nice value to a priority class, and makes each child the
+// leader of its process group.
 func attributes(p Profile) *syscall.SysProcAttr {
 	sys := &syscall.SysProcAttr{CreationFlags: syscall.CREATE_NEW_PROCESS_GROUP}
 	switch {
@@ -37,10 +36,10 @@ func attributes(p Profile) *syscall.SysProcAttr {
 
 func afterStart(Profile, int) {}
 
-// killGroup does nothing: process groups are not killed as one here.
+// killGroup does nothing: this system does not kill process groups.
 func killGroup(int) {}
 
-// terminateGroup reports that there is no way to ask here.
+// terminateGroup returns false: this system has no way to ask.
 func terminateGroup(int) bool { return false }
 
 func exitOf(state *os.ProcessState) Exit {

@@ -11,10 +11,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// thread is the operating-system thread that children are started from, and
-// from which they inherit the attributes of a profile. Little is done on it:
-// it may be slow, since it has the priority and the CPUs of its children.
-// With a sandbox each start has a new one, which is of no use after it.
+// thread is the operating-system thread that starts children, which inherit the
+// attributes of a profile from it. Little is done on it: it may be slow, since it has the
+// priority and the CPUs of its children. With a sandbox each start has a new thread,
+// which is not reused.
 type thread struct {
 	profile Profile
 	guard   *guard      // nil: children get a parent-death signal instead
@@ -23,27 +23,27 @@ type thread struct {
 	work    chan *start // taken only until quit is closed
 	quit    chan struct{}
 	gone    chan struct{} // closed when the last start is answered
-	home    int           // where the caller's thread goes after a start on it: see lend; -1: there are none
+	home    int           // the caller's namespace, for a start on its thread: see lend; -1: not used
 	lent    sync.RWMutex  // read-held by starts on threads of callers
-	// parents are threads that live as long as the child that they have
-	// started, whose parent-death signal comes at their end.
+	// parents are threads that live as long as the child they have started, whose
+	// parent-death signal comes at their end.
 	parents sync.WaitGroup
 }
 
 // start is one request to a thread.
 type start struct {
 	spec  Spec      // complete
-	files []uintptr // kept open by the asker until the answer is there
+	files []uintptr // kept open by the caller until the answer comes
 	adopt func(pid, pidfd int, release func()) *Child
-	// unconfined is for a process that puts its own children into the sandbox.
+	// unconfined is set for a process that puts its own children into the sandbox.
 	unconfined bool
 	// prepare asks for a Prepared instead of a child.
 	prepare bool
-	// entry are the files by which the child enters its control group where it
-	// cannot be born there. To be born in one of v2 takes clone3, which the
-	// filter of a sandbox has to deny, as its flags are not to be seen.
+	// entry are the files by which the child enters its control group if it cannot start
+	// there. Starting in one of v2 takes clone3, which the filter of a sandbox must deny,
+	// as it cannot see the flags.
 	entry   []*os.File
-	release func()       // for the thread: called when the child has ended; nil: nothing
+	release func()       // for the thread to pass on: called when the child has ended; nil: none
 	answer  chan started // holds 1: the answer never blocks the thread
 }
 
@@ -53,19 +53,18 @@ type started struct {
 	err      error
 }
 
-// errThreadEnded says that the thread took no more work.
+// errThreadEnded means that the thread no longer accepts starts.
 var errThreadEnded = errors.New("confine: the spawner thread has ended")
 
-// newThread makes a thread with the attributes of p whose children are born
-// in the namespace of g and go into the sandbox b, if these are not nil.
+// newThread creates a thread with the attributes of p whose children start in the
+// namespace of g and in the sandbox b, if these are not nil.
 func newThread(p Profile, g *guard, b *sandbox) (*thread, error) {
 	t := &thread{
 		profile: p, guard: g, sandbox: b, home: -1,
 		work: make(chan *start), quit: make(chan struct{}), gone: make(chan struct{}),
 	}
 	ready := make(chan error)
-	// Ends when quit is closed, and who closes it waits for gone; or, with a
-	// sandbox, at once.
+	// Ends when quit is closed, whose closer waits for gone; with a sandbox, at once.
 	onOwnThread(func() {
 		err := t.lend()
 		if err == nil && b != nil {
@@ -80,12 +79,12 @@ func newThread(p Profile, g *guard, b *sandbox) (*thread, error) {
 		return nil, err
 	}
 	if b != nil {
-		go t.distribute() // ends when quit is closed; who closes it waits for gone
+		go t.distribute() // ends when quit is closed; its closer waits for gone
 	}
 	return t, nil
 }
 
-// apply gives the calling thread what the profile asks for, except Strict.
+// apply applies the profile to the calling thread, except Strict.
 func (t *thread) apply() error {
 	if err := t.profile.apply(); err != nil {
 		return err
@@ -96,8 +95,8 @@ func (t *thread) apply() error {
 	return nil
 }
 
-// look makes the view of a sandbox, on a thread that ends; where each child
-// makes its own, it tries how that goes.
+// look creates the view of a sandbox, on a thread that then ends. If each child creates
+// its own, look tries whether that works.
 func (t *thread) look() error {
 	if t.guard != nil && t.guard.userns >= 0 {
 		return t.tryStage()
@@ -123,7 +122,7 @@ func (t *thread) run() {
 	for {
 		select {
 		case <-t.quit:
-			t.lent.Lock() // starts under way on other threads end first
+			t.lent.Lock() // waits for starts on callers' threads
 			t.lent.Unlock()
 			return
 		case s := <-t.work:
@@ -133,7 +132,7 @@ func (t *thread) run() {
 	}
 }
 
-// distribute answers each request on a thread of its own.
+// distribute handles each request on a separate thread.
 func (t *thread) distribute() {
 	defer close(t.gone)
 	var starts sync.WaitGroup
@@ -145,8 +144,8 @@ func (t *thread) distribute() {
 		case s := <-t.work:
 			starts.Add(1)
 			t.parents.Add(1)
-			// Ends with the start or, where a parent-death signal is needed,
-			// with the child; Close waits for both.
+			// Ends with the start or, if a parent-death signal is needed, with the child;
+			// Close waits for both.
 			onOwnThread(func() {
 				defer t.parents.Done()
 				answer := t.single(s)
@@ -155,7 +154,7 @@ func (t *thread) distribute() {
 				if answer.child != nil && t.guard == nil {
 					<-answer.child.ended
 					if s.unconfined {
-						<-t.quit // a fork server's children are this thread's as well
+						<-t.quit // a fork server's children are children of this thread too
 					}
 				}
 			})
@@ -163,8 +162,7 @@ func (t *thread) distribute() {
 	}
 }
 
-// single does one request in the sandbox, on a thread that is used for
-// nothing else.
+// single handles one request in the sandbox, on a thread that is used for nothing else.
 func (t *thread) single(s *start) started {
 	if err := t.apply(); err != nil {
 		return started{err: err}
@@ -191,8 +189,7 @@ func (t *thread) single(s *start) started {
 	return answer
 }
 
-// inside is single with a place for the temporary folder, which release gives
-// up.
+// inside is single with a folder for the temporary mount, which release removes.
 func (t *thread) inside(s *start, release func()) started {
 	b := t.sandbox
 	fail := func(err error) started { return started{err: &sandboxError{err}} }
@@ -223,7 +220,7 @@ func (t *thread) inside(s *start, release func()) started {
 	return started{child: c, err: err}
 }
 
-// do has the thread answer s.
+// do passes s to the thread and returns its answer.
 func (t *thread) do(s *start) started {
 	if t.home >= 0 && s.spec.Group == nil {
 		return t.onCaller(s)
@@ -236,7 +233,7 @@ func (t *thread) do(s *start) started {
 	return <-s.answer
 }
 
-// close lets go of what t has, after gone.
+// close releases the resources of t, after gone.
 func (t *thread) close() {
 	if t.view != nil {
 		t.view.close()
@@ -250,8 +247,8 @@ func (t *thread) fork(s *start) (*Child, error) {
 	pidfd := -1
 	sys := &syscall.SysProcAttr{Setsid: true, PidFD: &pidfd}
 	if t.guard == nil {
-		// Not in the namespace of a guard: there package syscall, which sees
-		// no parent, would take the host for dead and kill the child.
+		// Not in the namespace of a guard: there package syscall, which sees no parent,
+		// would take the host for dead and kill the child.
 		sys.Pdeathsig = syscall.SIGKILL
 	}
 	if err := s.spec.Group.enter(sys); err != nil {
@@ -273,12 +270,12 @@ func (t *thread) fork(s *start) (*Child, error) {
 	return s.adopt(pid, pidfd, s.release), nil
 }
 
-// attach puts a process just started into its control group, or ends it.
+// attach moves a new process into its control group, or kills it.
 func (s *start) attach(pid, pidfd int) error {
 	for _, f := range s.entry {
 		if _, err := f.WriteString(strconv.Itoa(pid)); err != nil {
 			err = fmt.Errorf("its control group: %w", err)
-			_ = unix.PidfdSendSignal(pidfd, unix.SIGKILL, nil, 0) // a child of ours, which cannot have been reaped
+			_ = unix.PidfdSendSignal(pidfd, unix.SIGKILL, nil, 0) // our child, which cannot have been reaped
 			_ = waitExit(pidfd, unix.WEXITED, nil, nil)
 			unix.Close(pidfd)
 			return &sandboxError{err}
@@ -287,19 +284,19 @@ func (s *start) attach(pid, pidfd int) error {
 	return nil
 }
 
-// namespaceEnded reports whether err comes from a guard that has died: the
-// kernel then makes no more processes in its namespace, and lets nobody enter.
+// namespaceEnded reports whether err comes from a guard that has died: the kernel then
+// refuses to create processes in its namespace, or to enter it.
 func (t *thread) namespaceEnded(err error) bool {
 	return t.guard != nil && (errors.Is(err, unix.ENOMEM) || errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ESRCH)) && t.guard.dying()
 }
 
-// apply gives the calling thread what p asks for, except Guard and Strict.
+// apply applies p to the calling thread, except Guard and Strict.
 func (p Profile) apply() error {
 	if err := p.IOPriority.set(); err != nil {
 		return err
 	}
-	// With Strict it comes last: a thread that may gain nothing may not enter
-	// a namespace either under some security modules.
+	// With Strict it comes last: under some security modules a thread with no_new_privs
+	// cannot enter a namespace.
 	if p.NoNewPrivs && p.Strict == nil {
 		if err := errors.Join(setNoNewPrivs(), clearAmbient()); err != nil {
 			return fmt.Errorf("confine: %w", err)

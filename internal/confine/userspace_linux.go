@@ -10,29 +10,28 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A user who is not root may make namespaces inside of a user namespace only,
-// and no thread of the host may enter one. So the children of such a user come
-// from a stage each: it enters the guard's user and PID namespaces, makes the
-// child, as one of the host, tells the host of it, and ends. The child is a
-// stage still: it makes its own view, puts itself under landlock and the filter,
-// and becomes the program.
+// A user other than root can create namespaces only inside a user namespace, which no
+// thread of the host can enter. So a stage starts each child of such a user: it enters
+// the guard's user and PID namespaces, makes the child, as a child of the host, reports
+// it to the host, and ends. The child is still a stage: it creates its own view, applies
+// Landlock and the filter to itself, and becomes the program.
 
-// The descriptors of a stage behind those of its child.
+// The descriptors of a stage, after those of its child.
 const (
 	stageErrors = iota
-	stageTalk   // where it tells of the child
+	stageTalk   // where it reports the child
 	stageUsers  // the user namespace of the guard
 	stagePIDs   // its PID namespace
-	stageRules  // the ruleset of landlock; the last, as it may be missing
+	stageRules  // the Landlock ruleset; the last, as it may be missing
 )
 
-// stageNews is what a stage tells of a child: its number and, in a control
-// message, its pidfd.
+// stageNewsSize is the size of a stage's report of a child: the child's number. A control
+// message carries its pidfd.
 const stageNewsSize = 4
 
-// inUserNamespace makes the script of a child of b, which has files descriptors
-// and the descriptors above behind them, with the working folder home if spec
-// names none. Without spec it does all but run a program.
+// inUserNamespace builds the script for a child of b, which has files descriptors and
+// after them the descriptors above, with the working folder home if spec names none.
+// Without spec the script does everything except running a program.
 func (b *sandbox) inUserNamespace(spec *Spec, files int, home string) (*script, error) {
 	s := newScript()
 	if s == nil {
@@ -50,7 +49,7 @@ func (b *sandbox) inUserNamespace(spec *Spec, files int, home string) (*script, 
 		flags |= unix.CLONE_NEWNET
 	}
 	s.call("namespaces", unix.SYS_UNSHARE, flags)
-	// From here on the lowest free descriptor is known, as nothing else opens any.
+	// From here on the lowest free descriptor is known, as no other code opens any.
 	free := own(stageRules)
 	if b.land != nil {
 		free++
@@ -78,8 +77,8 @@ func (b *sandbox) inUserNamespace(spec *Spec, files int, home string) (*script, 
 	return s, nil
 }
 
-// birth makes the child. The caller has to set, in the op that it returns, where the
-// parent goes on.
+// birth makes the child. The caller must set in the returned op where the parent
+// continues.
 func (s *script) birth(users, pids uint64) (parent int) {
 	s.call("entering the user namespace", unix.SYS_SETNS, users, unix.CLONE_NEWUSER)
 	s.call("entering the guard's PID namespace", unix.SYS_SETNS, pids, unix.CLONE_NEWPID)
@@ -96,7 +95,7 @@ func (s *script) birth(users, pids uint64) (parent int) {
 	return len(s.ops)
 }
 
-// tell has the parent tell the host of the child, and end.
+// tell makes the parent report the child to the host, and end.
 func (s *script) tell(talk uint64) {
 	words := func(list ...uint64) uint64 {
 		var b []byte
@@ -111,8 +110,8 @@ func (s *script) tell(talk uint64) {
 	s.call("ending", unix.SYS_EXIT_GROUP, 0)
 }
 
-// view makes a mount namespace that holds what newView has in one. The lowest
-// free descriptor is free.
+// view creates a mount namespace with the same content as newView. free is the lowest
+// free descriptor.
 func (s *script) view(b *sandbox, free uint64, temp string) {
 	here := int64(unix.AT_FDCWD)
 	cwd, empty := uint64(here), s.text("")
@@ -164,17 +163,17 @@ func (s *script) view(b *sandbox, free uint64, temp string) {
 	s.call("leaving the host's files", unix.SYS_UMOUNT2, dot, unix.MNT_DETACH)
 	past := s.call("going on", unix.SYS_GETPID)
 	past.unlessZero = len(s.ops) + 2
-	// The first root of a machine cannot be left; who enters has the topmost.
+	// The first root of a machine cannot be left; entering selects the topmost root.
 	s.call("entering the mount namespace", unix.SYS_SETNS, namespace, unix.CLONE_NEWNS)
 	s.call("closing the root", unix.SYS_CLOSE, root)
 	s.call("closing the namespace", unix.SYS_CLOSE, namespace)
 }
 
-// option is one of a file system.
+// option is an option of a file system.
 type option struct{ name, value string }
 
-// mount makes a file system with a mount that hangs nowhere, which becomes the
-// descriptor fd, the lowest that is free.
+// mount creates a file system with a detached mount, which becomes the descriptor fd, the
+// lowest free one.
 func (s *script) mount(kind string, fd uint64, attr uint64, options ...option) {
 	const setString, create = 1, 6 // of fsconfig(2)
 	s.call("making a "+kind, unix.SYS_FSOPEN, s.text(kind), unix.FSOPEN_CLOEXEC)
@@ -183,18 +182,18 @@ func (s *script) mount(kind string, fd uint64, attr uint64, options ...option) {
 	}
 	s.call("making a "+kind, unix.SYS_FSCONFIG, fd, create, 0, 0, 0)
 	s.call("mounting a "+kind, unix.SYS_FSMOUNT, fd, unix.FSMOUNT_CLOEXEC, attr)
-	s.call("mounting a "+kind, unix.SYS_DUP3, fd+1, fd, unix.O_CLOEXEC) // which closes what has made it
+	s.call("mounting a "+kind, unix.SYS_DUP3, fd+1, fd, unix.O_CLOEXEC) // also closes the descriptor of the file system
 	s.call("mounting a "+kind, unix.SYS_CLOSE, fd+1)
 }
 
-// attributes sets attr for the mount fd.
+// attributes sets attr on the mount fd.
 func (s *script) attributes(what string, fd, flags, attr uint64) {
 	set := unix.MountAttr{Attr_set: attr}
 	b := unsafe.Slice((*byte)(unsafe.Pointer(&set)), unsafe.Sizeof(set))
 	s.call(what, unix.SYS_MOUNT_SETATTR, fd, s.text(""), flags, uint64(s.memory(b)), uint64(len(b)))
 }
 
-// home goes to the working folder.
+// home changes to the working folder.
 func (s *script) home(spec *Spec, home, temp string) {
 	s.call("entering the sandbox", unix.SYS_CHDIR, s.text("/"))
 	if temp != "" {
@@ -207,8 +206,8 @@ func (s *script) home(spec *Spec, home, temp string) {
 	}
 }
 
-// restrict does what sandbox.restrict does, except for the filter. The ruleset
-// has rules for what the host sees; what the child has for itself comes to it.
+// restrict does what sandbox.restrict does, except for the filter. The ruleset covers
+// what the host sees; restrict adds what only the child has.
 func (s *script) restrict(b *sandbox, ruleset, free uint64, temp string) error {
 	if b.land != nil {
 		for path, access := range map[string]uint64{"/proc": landRead, "/dev/shm": landAll, temp: landAll} {
@@ -232,7 +231,7 @@ func (s *script) restrict(b *sandbox, ruleset, free uint64, temp string) error {
 		s.call("emptying the capability bounding set", unix.SYS_PRCTL, unix.PR_CAPBSET_DROP, c, 0, 0, 0)
 	}
 	header := s.memory(binary.NativeEndian.AppendUint32(nil, unix.LINUX_CAPABILITY_VERSION_3))
-	s.memory(make([]byte, 8)) // the rest of it: this process
+	s.memory(make([]byte, 8)) // the rest: this process
 	s.call("dropping capabilities", unix.SYS_CAPSET, uint64(header), uint64(s.memory(make([]byte, 24))))
 	if b.land != nil {
 		s.call("landlock", unix.SYS_LANDLOCK_RESTRICT_SELF, ruleset, 0)
@@ -240,7 +239,7 @@ func (s *script) restrict(b *sandbox, ruleset, free uint64, temp string) error {
 	return nil
 }
 
-// lastCapability is the number of the last one that this kernel has.
+// lastCapability returns the number of the kernel's last capability.
 func lastCapability() (uint64, error) {
 	for c := range uint64(64) {
 		if _, err := unix.PrctlRetInt(unix.PR_CAPBSET_READ, uintptr(c), 0, 0, 0); err != nil {

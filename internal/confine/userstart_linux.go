@@ -25,7 +25,7 @@ func (t *thread) stage(s *start) (*Child, error) {
 	return s.adopt(pid, pidfd, nil), nil
 }
 
-// tryStage does what a start does, without a program.
+// tryStage tests a start without running a program.
 func (t *thread) tryStage() error {
 	_, pidfd, err := t.runStage(nil, nil)
 	if err != nil {
@@ -37,7 +37,7 @@ func (t *thread) tryStage() error {
 
 // runStage runs a stage for spec; see sandbox.inUserNamespace.
 func (t *thread) runStage(spec *Spec, files []uintptr) (pid, pidfd int, err error) {
-	home, _ := unix.Getwd() // an empty one is replaced
+	home, _ := unix.Getwd() // if empty, it is replaced
 	script, err := t.sandbox.inUserNamespace(spec, len(files), home)
 	if err != nil {
 		return 0, -1, &sandboxError{err}
@@ -73,12 +73,12 @@ func (t *thread) runStage(spec *Spec, files []uintptr) (pid, pidfd int, err erro
 	pid, pidfd, err = hearStage(script, errs[0], talk[0])
 	for {
 		if _, waitErr := unix.Wait4(parent, nil, 0, nil); !errors.Is(waitErr, unix.EINTR) {
-			return pid, pidfd, err // a child of ours that nobody else knows
+			return pid, pidfd, err // our child, which no other code knows
 		}
 	}
 }
 
-// stageEnds are a pipe and a socket to hear of a stage: the host's ends first.
+// stageEnds returns a pipe and a socket for a stage's reports: the host's ends first.
 func stageEnds() (errs, talk [2]int, err error) {
 	if err = unix.Pipe2(errs[:], unix.O_CLOEXEC); err != nil {
 		return errs, talk, err
@@ -90,7 +90,7 @@ func stageEnds() (errs, talk [2]int, err error) {
 	return errs, talk, err
 }
 
-// hearStage waits until the child runs its program, or says why it does not.
+// hearStage waits until the child runs its program, or returns why it does not.
 func hearStage(script *script, errs, talk int) (pid, pidfd int, err error) {
 	pid, pidfd, err = hearChild(talk)
 	var told [stageErrorSize]byte
@@ -99,7 +99,7 @@ func hearStage(script *script, errs, talk int) (pid, pidfd int, err error) {
 		return pid, pidfd, err
 	}
 	if pidfd >= 0 {
-		_ = unix.PidfdSendSignal(pidfd, unix.SIGKILL, nil, 0) // it ends by itself, if it has not
+		_ = unix.PidfdSendSignal(pidfd, unix.SIGKILL, nil, 0) // it also ends by itself
 		_ = waitExit(pidfd, unix.WEXITED, nil, nil)
 		unix.Close(pidfd)
 	}
@@ -113,7 +113,7 @@ func hearStage(script *script, errs, talk int) (pid, pidfd int, err error) {
 	return 0, -1, &sandboxError{fmt.Errorf("%s: %w", o.what, err)}
 }
 
-// hearChild reads what the stage tells of the child; it fails where there is none.
+// hearChild reads the stage's report of the child; it fails if there is none.
 func hearChild(talk int) (pid, pidfd int, err error) {
 	news, control := make([]byte, stageNewsSize), make([]byte, unix.CmsgSpace(stageNewsSize))
 	for {
@@ -138,7 +138,7 @@ func hearChild(talk int) (pid, pidfd int, err error) {
 	}
 }
 
-// readFull reads into b until the end.
+// readFull reads into b until it is full or the file ends.
 func readFull(fd int, b []byte) (n int, err error) {
 	for n < len(b) {
 		k, err := unix.Read(fd, b[n:])

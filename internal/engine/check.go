@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// CheckPut returns all that is wrong with a message, whatever the engine.
+// CheckPut returns every fault of a message that no engine would accept.
 func CheckPut(p Put) error {
 	if err := CheckStream(p.Stream); err != nil {
 		return fmt.Errorf("put %s: %w", p.Subject, err)
@@ -32,7 +32,7 @@ func CheckPut(p Put) error {
 	return errors.Join(faults...)
 }
 
-// CheckStream returns an error if there is no such stream.
+// CheckStream returns an error if s is not one of the streams.
 func CheckStream(s Stream) error {
 	if int(s) >= len(Streams()) {
 		return fmt.Errorf("there is no stream %d", s)
@@ -40,7 +40,8 @@ func CheckStream(s Stream) error {
 	return nil
 }
 
-// CheckSubject returns an error if nothing can be put on a subject.
+// CheckSubject returns an error if subject cannot hold a message, because it has an empty
+// token, a blank, a zero byte or a wildcard.
 func CheckSubject(subject string) error {
 	if subject == "" || subject[0] == '.' || subject[len(subject)-1] == '.' || strings.Contains(subject, "..") || strings.ContainsAny(subject, "*> \t\r\n\x00") {
 		return fmt.Errorf("subject %q: it has an empty token, a blank, a zero byte or a wildcard", subject)

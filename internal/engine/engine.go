@@ -12,15 +12,15 @@ type Stream uint8
 
 // The streams.
 const (
-	// Jobs holds what is to be done. A message leaves it by Ack or Delete.
+	// Jobs holds the jobs that have not ended. A message leaves it by Ack or Delete.
 	Jobs Stream = iota
-	// Outcomes holds how jobs ended, one message a subject, oldest dropped first.
+	// Outcomes holds how jobs ended: one message per subject, the oldest dropped first.
 	Outcomes
-	// State holds small things that change, one message a subject: idempotency
-	// keys, attempts of jobs that failed, settings that nodes share.
+	// State holds small values that change, one message per subject: idempotency keys,
+	// attempts of jobs that failed, settings that nodes share.
 	State
-	// Dead holds jobs that have failed for good, with their evidence, one
-	// message a subject, oldest dropped first.
+	// Dead holds jobs that have failed for good, with their evidence: one message per
+	// subject, the oldest dropped first.
 	Dead
 )
 
@@ -29,7 +29,7 @@ func Streams() []Stream { return []Stream{Jobs, Outcomes, State, Dead} }
 
 var streamNames = [...]string{Jobs: "jobs", Outcomes: "outcomes", State: "state", Dead: "dead"}
 
-// String returns the word for s.
+// String returns the name of s.
 func (s Stream) String() string {
 	if int(s) < len(streamNames) {
 		return streamNames[s]
@@ -37,42 +37,42 @@ func (s Stream) String() string {
 	return "unknown stream"
 }
 
-// The reasons why an engine refuses.
+// The errors of an engine.
 var (
-	// ErrNotFound says that there is no such message.
+	// ErrNotFound means that the message does not exist.
 	ErrNotFound = errors.New("not found")
-	// ErrConflict says that the condition of a Put did not hold; nothing was stored.
+	// ErrConflict means that the condition of a Put did not hold; nothing was stored.
 	ErrConflict = errors.New("another message came first")
-	// ErrFull says that the stream or the disk has no room; nothing was stored.
+	// ErrFull means that the stream or the disk has no room; nothing was stored.
 	ErrFull = errors.New("the store is full")
-	// ErrClosed says that this engine was closed.
+	// ErrClosed means that the engine was closed.
 	ErrClosed = errors.New("the store is closed")
-	// ErrFailed says that the store can promise nothing any more, as after a
-	// failed write to the disk, until the program is started again.
+	// ErrFailed means that the store can no longer guarantee anything, as after a failed
+	// write to the disk. It works again only after a restart of the program.
 	ErrFailed = errors.New("the store has failed")
-	// ErrUnknown says that a Put may have been stored or not: the connection
-	// was lost before the answer came.
+	// ErrUnknown means that a Put may or may not have been stored: the connection was
+	// lost before the answer came.
 	ErrUnknown = errors.New("no answer from the store")
 )
 
-// Put is a message to store. Subject is one of those that Subjects describes.
+// Put is a message to store. JobSubject lists the subjects that exist.
 type Put struct {
 	Stream  Stream
 	Subject string
-	Data    []byte // the engine's until done is called
-	// Durable asks that done is called only when the message survives a loss of
-	// power. Without it done is called when it survives the death of the process.
+	Data    []byte // owned by the engine until done is called
+	// Durable delays done until the message survives a loss of power. Without it, done is
+	// called once the message survives the death of the process.
 	Durable bool
-	// New asks that Subject holds no message.
+	// New requires that Subject holds no message.
 	New bool
-	// After asks that the newest message on Subject has this sequence number; 0
-	// asks nothing.
+	// After requires that the newest message on Subject has this sequence number; 0
+	// requires nothing.
 	After uint64
-	// At, of a Put to Jobs, is when the message appears on Subject; until then
-	// it is found on "at.<id>" (the last token of Subject), and New and After
-	// are conditions of that subject. Zero is at once.
+	// At, for a Put to Jobs, is when the message appears on Subject; zero is at once.
+	// Until then it lies on "at.<id>" (the last token of Subject), and New and After
+	// apply to that subject.
 	At time.Time
-	// TTL, of a Put to State, is after what time the message goes; 0 is never.
+	// TTL, for a Put to State, is how long the message is kept; 0 is forever.
 	TTL time.Duration
 }
 
@@ -80,14 +80,14 @@ type Put struct {
 type Message struct {
 	Stream  Stream
 	Subject string
-	Data    []byte // the receiver's; it may be kept
+	Data    []byte // owned by the receiver, which may keep it
 	Seq     uint64
 	Time    time.Time // when it was stored
-	// At is when a message on "at.<id>" will appear on its own subject, which
-	// Target gives; zero for others.
+	// At is when a message on "at.<id>" will appear on its own subject, which is Target;
+	// both are zero for other messages.
 	At     time.Time
 	Target string
-	// Expires is when a message of State goes that has a TTL; zero for others.
+	// Expires is when a message of State with a TTL is removed; zero for others.
 	Expires time.Time
 }
 
@@ -95,19 +95,20 @@ type Message struct {
 type Delivery struct {
 	Message
 	Receipt
-	// Deliveries counts how often the message was handed out, this time included.
+	// Deliveries counts how often the message was handed out, including this time.
 	Deliveries int
-	// Waiting is how many more the consumer could have handed out just then.
+	// Waiting is how many more messages the consumer could have handed out at that
+	// moment.
 	Waiting uint64
-	// Old says that the message was stored before this engine was opened (or
-	// connected again), so that its deletion or an Ack may have been lost.
+	// Old means that the message was stored before this engine was opened (or
+	// reconnected), so its deletion or an Ack may have been lost.
 	Old bool
-	// Again says that it may have been handed out before, whatever Deliveries
+	// Again means that the message may have been handed out before, whatever Deliveries
 	// says: the process that had it was killed.
 	Again bool
-	// Orphan says that it may have been handed out before to somebody else than
-	// this engine: to an earlier process, or another node. The server's count of
-	// deliveries alone does not prove that: it counts those that found nobody.
+	// Orphan means that the message may have been handed out to a taker outside this
+	// engine: an earlier process or another node. The server's count of deliveries alone
+	// does not prove that, as it includes those that reached no taker.
 	Orphan bool
 }
 
@@ -115,26 +116,26 @@ type Delivery struct {
 // goroutine, and do nothing once the delivery was answered or the engine was
 // closed.
 type Receipt interface {
-	// Ack ends the message: it leaves the stream. An Ack may be lost, then the
-	// message is handed out again after the lease.
+	// Ack ends the message: it leaves the stream. If the Ack is lost, the message is
+	// handed out again after the lease.
 	Ack()
-	// End stores puts and ends the message. An engine on one machine does so in one
-	// atomic change, so that nobody, also after a crash, sees a part of it; another
-	// stores one after the other, then the message leaves as by Ack. The first put that
-	// is refused is the error of done and ends it: then the message stays, and the
-	// delivery is still to be answered. done is called exactly once, as that of
-	// [Engine.Put], also when the delivery was answered before.
+	// End stores puts and ends the message. An engine on one machine does both in one
+	// atomic change, so that no reader sees a part of it, not even after a crash. Other
+	// engines store the puts one by one, then the message leaves as by Ack. The first put
+	// that is refused stops End and is the error of done; the message stays, and the
+	// delivery must still be answered. done is called exactly once, like that of
+	// [Engine.Put], even if the delivery was answered before.
 	End(puts []Put, done func(error))
 	// Nak gives the message back, to be handed out again after delay.
 	Nak(delay time.Duration)
-	// Extend begins the lease anew.
+	// Extend renews the lease.
 	Extend()
-	// Begin says that what was handed out is about to start. Of a consumer that is
-	// Grouped, Orphan of a later delivery tells of what had begun only.
+	// Begin reports that the message is about to start. For a consumer that is Grouped,
+	// Orphan of a later delivery covers only messages that had begun.
 	Begin()
 }
 
-// PutAll stores messages, one after the other, until one is refused.
+// PutAll stores messages one by one until one is refused.
 func PutAll(e Engine, puts []Put, done func(error)) {
 	if len(puts) == 0 {
 		done(nil)
@@ -159,74 +160,73 @@ func EndInSteps(e Engine, r Receipt, puts []Put, done func(error)) {
 	})
 }
 
-// Walk says where [Engine.Walk] goes.
+// Walk configures [Engine.Walk].
 type Walk struct {
-	// From is the first sequence number that is looked at; 0 is the first one that
-	// there is, or the last one for a walk that is Back.
+	// From is the first sequence number to visit; 0 is the first message of the stream,
+	// or the last one if Back is set.
 	From uint64
 	// Back walks from the last to the first.
 	Back bool
-	// Largest is about how large a message may be, so that not too many are under
-	// way at a time; 0 is a megabyte.
+	// Largest is the approximate size of the largest message, which bounds how many are
+	// read at a time; 0 is a megabyte.
 	Largest int
 }
 
-// Taker asks one consumer for messages.
+// Taker requests messages from one consumer.
 type Taker interface {
-	// Request asks for up to n more messages. With wait they may come later, as
-	// they arrive; without it only those that are there now. Of the n, each is
-	// either delivered, or told by returned.
+	// Request asks for up to n more messages. With wait they may come later, as they
+	// arrive; without it, only those available now are handed out. Each of the n is
+	// either delivered or counted by a call of returned.
 	Request(n int, wait bool)
-	// Recall takes back the requests that wait. Those of them that were not on
-	// their way are soon told by returned; it does not wait for that.
+	// Recall takes back the requests that wait. Those without a message on its way are
+	// soon counted by a call of returned; Recall does not wait for that.
 	Recall()
-	// Stop takes back all requests and returns when neither deliver nor
-	// returned will be called any more. What was on its way is delivered before
-	// that, so that the taker can say what became of it.
+	// Stop takes back all requests. After it returns, neither deliver nor returned is
+	// called. Messages on their way are delivered before that, so that the taker can
+	// answer them.
 	Stop()
 }
 
-// Consumer names one consumer: one queue and one priority, and of these the jobs
-// that have a group or those that have none. One who takes jobs with a group may
-// keep them before they begin, to share out turns: what was handed out counts as
-// begun for them only after Receipt.Begin.
+// Consumer names one consumer: the jobs of one queue and one priority, either those with
+// a group or those without. A taker of jobs with a group may hold them before they begin,
+// to share out turns: such a job counts as begun only after Receipt.Begin.
 type Consumer struct {
 	Queue, Priority string
 	Grouped         bool
 }
 
-// Depth says how much a consumer has.
+// Depth is the number of messages that a consumer has.
 type Depth struct {
-	Waiting int       // never handed out yet, or given back and due, as far as is known
+	Waiting int       // never handed out, or given back and due, as far as is known
 	Taken   int       // handed out and not answered, or given back with a delay
 	Paused  bool      // nothing is handed out
-	Oldest  time.Time // when the first message that is still there was stored; zero for none
+	Oldest  time.Time // when the oldest message that remains was stored; zero for none
 }
 
-// Usage says how much a stream holds.
+// Usage is how much a stream holds.
 type Usage struct {
 	Messages, Bytes int64
 	First, Last     uint64 // sequence numbers
 }
 
-// Info says what an engine is and how it does.
+// Info describes an engine and its condition.
 type Info struct {
 	// Kind is "memory", "embedded" or "server".
 	Kind string
-	// Durability says in words what a durable confirm means here.
+	// Durability says in words what a durable confirmation means for this engine.
 	Durability string
 	Replicas   int
-	// MaxMessage is the largest Data of a Put; 0 is no bound.
+	// MaxMessage is the largest Data of a Put; 0 is unlimited.
 	MaxMessage int
 	Streams    map[Stream]Usage
 	Sync       SyncStats
 }
 
-// SyncStats says how the disk does.
+// SyncStats measures the syncs to the disk.
 type SyncStats struct {
 	Syncs    int64 // how many
-	Confirms int64 // how many messages they confirmed
-	// P50, P99 and Max are of the last 1024 syncs.
+	Confirms int64 // messages that they confirmed
+	// P50, P99 and Max cover the last 1024 syncs.
 	P50, P99, Max, Last time.Duration
 }
 
@@ -235,69 +235,67 @@ type Engine interface {
 	// Put stores p and calls done exactly once, from a goroutine of the engine
 	// or before Put returns. done must not block.
 	Put(p Put, done func(seq uint64, err error))
-	// Settle calls done when everything that was stored before the call survives
-	// a loss of power: what Get has found may not yet do so. As for Put, done must
-	// not block.
+	// Settle calls done when everything stored before the call survives a loss of power.
+	// What Get has found may not do so until then. As for Put, done must not block.
 	Settle(done func(err error))
 	// Get returns the newest message whose subject matches; a token "*" matches any.
 	Get(ctx context.Context, s Stream, subject string) (Message, error)
-	// Delete removes a message. One that is not there is no error.
+	// Delete removes a message. It is no error if the message does not exist.
 	Delete(ctx context.Context, s Stream, seq uint64) error
-	// Scan returns up to limit messages whose subject matches, from sequence
-	// number from on, in their order; a last token ">" matches all the rest.
-	// Fewer than limit say that there are no more.
+	// Scan returns up to limit messages whose subject matches, in their order, starting
+	// at sequence number from; a last token ">" matches all remaining tokens. Fewer than
+	// limit means that no more exist.
 	Scan(ctx context.Context, s Stream, subject string, from uint64, limit int) ([]Message, error)
-	// Walk calls visit for each message of a stream from w.From on, one after the
-	// other, until visit returns false or nothing is left, and returns where to go
-	// on: 0 for nowhere. It holds about 64 MiB of messages at most.
+	// Walk calls visit for each message of a stream from w.From on, one at a time, until
+	// visit returns false or no message is left. It returns where to continue: 0 at the
+	// end. It holds at most about 64 MiB of messages.
 	Walk(ctx context.Context, s Stream, w Walk, visit func(Message) bool) (next uint64, err error)
-	// Matching returns how many messages there are whose subject matches. It costs
-	// the store a few milliseconds for 100 000 of them.
+	// Matching returns the number of messages whose subject matches. It costs the store a
+	// few milliseconds for 100 000 of them.
 	Matching(ctx context.Context, s Stream, subject string) (int64, error)
-	// Take begins to take messages of c, which is made if it is not there.
-	// deliver and returned are called by one goroutine, one call after the
-	// other, and must not block.
+	// Take starts to take messages of c, which is created if it does not exist. deliver
+	// and returned are called by one goroutine, one call at a time, and must not block.
 	Take(c Consumer, deliver func(Delivery), returned func(n int)) (Taker, error)
-	// Depth returns how much c has.
+	// Depth returns the number of messages that c has.
 	Depth(ctx context.Context, c Consumer) (Depth, error)
-	// Pause stops or starts the handing out of c on all nodes, durably. c is
-	// made if it is not there.
+	// Pause stops or resumes c on all nodes, durably: a paused consumer hands out no
+	// messages. c is created if it does not exist.
 	Pause(ctx context.Context, c Consumer, paused bool) error
-	// Paused returns the consumers that hand nothing out, in any order.
+	// Paused returns the paused consumers, in any order.
 	Paused(ctx context.Context) ([]Consumer, error)
-	// Shared reports whether other nodes may be on the same store. Only then does
-	// it make sense to Send and Listen.
+	// Shared reports whether other nodes may use the same store. Only then are Send and
+	// Listen useful.
 	Shared() bool
-	// Send tells the listeners of all nodes something; it may be lost.
+	// Send sends a message to the listeners of all nodes; it may be lost.
 	Send(subject string, data []byte) error
-	// Listen calls heard, one call after the other, for each message sent to
-	// subject, until stop is called.
+	// Listen calls heard for each message sent to subject, one call at a time, until stop
+	// is called.
 	Listen(subject string, heard func(subject string, data []byte)) (stop func(), err error)
-	// Failed is closed when the store has failed; Err says why.
+	// Failed is closed when the store has failed; Err returns the reason.
 	Failed() <-chan struct{}
 	Err() error
-	// Info returns what there is to know.
+	// Info describes the engine and its streams.
 	Info(ctx context.Context) (Info, error)
-	// Close ends all takers and the connection.
-	// What was put before is stored; its done has been called when Close returns.
+	// Close ends all takers and the connection. Everything put before is stored, and its
+	// done has been called when Close returns.
 	Close(ctx context.Context) error
 }
 
-// Clock is an engine with a time of its own, by which the schedules of the queue on
-// it tick: that of a node whose clock is wrong, in tests.
+// Clock is an engine with its own clock, which the schedules of the queue then follow.
+// Tests use it for a node whose clock is wrong.
 type Clock interface{ Now() time.Time }
 
-// Options are what an engine is opened with.
+// Options configure an engine when it is opened.
 type Options struct {
-	// Namespace keeps several queues on one server apart. Lower-case letters,
+	// Namespace separates queues that share a server. It consists of lower-case letters,
 	// digits, "-" and "_".
 	Namespace string
-	// Lease is how long a taker may keep a message without a sign of life.
+	// Lease is how long a taker may keep a message without renewing it.
 	Lease time.Duration
-	// Jobs is the most bytes of jobs.
+	// Jobs is the largest size in bytes of the stream Jobs.
 	Jobs int64
-	// Outcomes, OutcomeCount and OutcomeAge bound what is kept of outcomes;
-	// Dead and DeadAge what is kept of dead jobs.
+	// Outcomes, OutcomeCount and OutcomeAge bound the outcomes that are kept; Dead and
+	// DeadAge bound the dead jobs.
 	Outcomes, OutcomeCount int64
 	OutcomeAge             time.Duration
 	Dead                   int64
@@ -305,7 +303,7 @@ type Options struct {
 	Logger                 *slog.Logger
 }
 
-// Store is where jobs are kept: it opens the engine.
+// Store opens the engine that keeps the jobs.
 type Store interface {
 	Open(ctx context.Context, o Options) (Engine, error)
 }

@@ -2,9 +2,8 @@ package engine
 
 import "strings"
 
-// JobSubject returns the subject of a job. Subjects are made of tokens with dots
-// between them; the engine puts its namespace in front. These are all that the
-// queue uses:
+// JobSubject returns the subject of a job. A subject consists of tokens separated by
+// dots; the engine adds its namespace in front. The queue uses these subjects:
 //
 //	Jobs      job.<queue>.<priority>.<id>, or job.<queue>.<priority>-g.<id> for those with a group,
 //	          and at.<id> for those with a time (made by the engine)
@@ -12,16 +11,16 @@ import "strings"
 //	State     key.<queue>.<hash>   try.<id>   live.<id>   set.<what>.<token>, of which
 //	          set.cron.<name> and set.tick.<name> of a schedule, with "=" for "."
 //	          set.batch.<id>   set.bend.<batch>.<chunk>.<run of a node>: members that have ended
-//	          set.lim.<queue>.<hash> (limits of groups)   set.slot.<queue>.<hash> (who has their places)
+//	          set.lim.<queue>.<hash> (limits of groups)   set.slot.<queue>.<hash> (slots that nodes hold)
 //	Dead      dead.<queue>.<id>
 func JobSubject(c Consumer, id string) string {
 	return "job." + c.Queue + "." + c.Level() + "." + id
 }
 
-// groupedEnd ends the token of the priority of jobs that have a group.
+// groupedEnd is the suffix of the priority token for jobs with a group.
 const groupedEnd = "-g"
 
-// Level returns the token by which subjects tell the priority of c.
+// Level returns the token that stands for the priority of c in subjects.
 func (c Consumer) Level() string {
 	if c.Grouped {
 		return c.Priority + groupedEnd
@@ -29,7 +28,7 @@ func (c Consumer) Level() string {
 	return c.Priority
 }
 
-// ParseJob takes the subject of a job apart; ok is false when it is none.
+// ParseJob splits the subject of a job; ok is false if it is not one.
 func ParseJob(subject string) (c Consumer, id string, ok bool) {
 	kind, rest, _ := strings.Cut(subject, ".")
 	queue, rest, _ := strings.Cut(rest, ".")
@@ -41,13 +40,13 @@ func ParseJob(subject string) (c Consumer, id string, ok bool) {
 	return Consumer{Queue: queue, Priority: priority, Grouped: grouped}, id, true
 }
 
-// LastToken returns what stands after the last dot.
+// LastToken returns the part of subject after its last dot.
 func LastToken(subject string) string {
 	return subject[strings.LastIndexByte(subject, '.')+1:]
 }
 
-// Matches reports whether subject is one of those that pattern names: a token "*"
-// matches any, a last token ">" all the rest.
+// Matches reports whether subject matches pattern: a token "*" matches any token, a last
+// token ">" all remaining ones.
 func Matches(pattern, subject string) bool {
 	for {
 		p, prest, pmore := strings.Cut(pattern, ".")

@@ -1,17 +1,17 @@
-// Package leak finds what a test left behind: goroutines, open file
-// descriptors, living or unreaped child processes, and cgroup folders of ours.
+// Package leak finds what a test left behind: goroutines, open file descriptors, child
+// processes that live or are not reaped, and cgroup folders of Bullpen.
 //
-// A package of tests says in its TestMain
+// A package of tests uses it in its TestMain
 //
 //	func TestMain(m *testing.M) { leak.Main(m) }
 //
-// and fails when anything is left after its last test. A single test which
-// must not leave anything calls [Check] first.
+// and fails if anything is left after its last test. A single test that must not leave
+// anything calls [Check] first.
 //
-// Descriptors, processes and cgroups are looked up in /proc and /sys; where
-// these do not exist, goroutines alone are checked. A process whose parent died
-// belongs to the system and is no descendant any more, so it is not found here;
-// tests of orphans look for them by a mark of their own.
+// Descriptors, processes and cgroups are looked up in /proc and /sys; on systems without
+// these, only goroutines are checked. A process whose parent died is adopted by the
+// system and no longer a descendant, so it is not found; tests of orphans find them by a
+// mark of their own.
 package leak
 
 import (
@@ -25,11 +25,11 @@ import (
 	"go.uber.org/goleak"
 )
 
-// Patience is how long [State.Compare] waits for things to settle: goroutines
-// that are about to return, children that are about to be reaped.
+// Patience is how long [State.Compare] waits for goroutines that are about to return and
+// children that are about to be reaped.
 const Patience = 3 * time.Second
 
-// State is what a process has open at one moment.
+// State lists what a process has open at one moment.
 type State struct {
 	goroutines  goleak.Option
 	descriptors map[descriptor]bool
@@ -37,7 +37,7 @@ type State struct {
 	cgroups     map[string]bool
 }
 
-// Snapshot notes what the process has open now. It takes about a millisecond.
+// Snapshot records what the process has open now. It takes about a millisecond.
 func Snapshot() *State {
 	return &State{
 		goroutines:  goleak.IgnoreCurrent(),
@@ -47,9 +47,9 @@ func Snapshot() *State {
 	}
 }
 
-// Compare reports everything that is open now and was not when s was taken. It
-// waits up to [Patience] until there is nothing to report. It sees the whole
-// process, so it means nothing while other tests run in parallel.
+// Compare reports everything that is open now and was not when s was taken. It waits up
+// to [Patience] for these to disappear. It covers the whole process, so it is meaningless
+// while other tests run in parallel.
 func (s *State) Compare() error { return s.compare(Patience) }
 
 func (s *State) compare(patience time.Duration) error {
@@ -65,8 +65,8 @@ func (s *State) compare(patience time.Duration) error {
 	}
 }
 
-// look reports what is open now, without waiting, except that goleak gives
-// goroutines about half a second.
+// look reports what is open now. It does not wait, except that goleak gives goroutines
+// about half a second.
 func (s *State) look() error {
 	var found []error
 	for d := range descriptors() {
@@ -88,8 +88,8 @@ func (s *State) look() error {
 	return errors.Join(found...)
 }
 
-// Main runs the tests of a package and ends the process with their exit status,
-// or with 1 when they passed and left something behind.
+// Main runs the tests of a package and exits with their status, or with 1 if they passed
+// but left something behind.
 func Main(m *testing.M) {
 	if os.Getenv(apartVar) != "" {
 		os.Exit(m.Run())
@@ -97,12 +97,12 @@ func Main(m *testing.M) {
 	os.Exit(run(m, Patience))
 }
 
-// apartVar is in the environment of the processes of [Apart].
+// apartVar is set in the environment of the processes of [Apart].
 const apartVar = "BULLPEN_TEST_APART"
 
-// Apart reports whether t runs in a process of its own, where nothing that is left
-// behind counts. Elsewhere it runs t, a test that is no subtest, in such a process, in
-// parallel with other tests, and fails when that fails:
+// Apart reports whether t runs in a separate process, where leaks do not count. Otherwise
+// it runs t, which must not be a subtest, in such a process, in parallel with other
+// tests, and fails if that fails:
 //
 //	if !leak.Apart(t) {
 //		return
@@ -139,8 +139,8 @@ func run(m *testing.M, patience time.Duration) int {
 	return code
 }
 
-// Check fails t at its end when it left anything behind. It must not be used in
-// a test that runs in parallel with others.
+// Check fails t at its end if t left anything behind. It must not be used in a test that
+// runs in parallel with others.
 func Check(t testing.TB) {
 	t.Helper()
 	before := Snapshot()

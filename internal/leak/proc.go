@@ -15,26 +15,26 @@ type descriptor struct {
 	target string // what /proc/self/fd links to
 }
 
-// runtime reports whether the Go runtime opens such a descriptor for its network
-// poller, at first use and for ever.
+// runtime reports whether the Go runtime opens such a descriptor for its network poller,
+// at first use and permanently.
 func (d descriptor) runtime() bool {
 	return d.target == "anon_inode:[eventpoll]" || d.target == "anon_inode:[eventfd]"
 }
 
-// descriptors returns what this process has open.
+// descriptors returns the open descriptors of this process.
 func descriptors() map[descriptor]bool {
 	open := map[descriptor]bool{}
 	const folder = "/proc/self/fd"
 	entries, err := os.ReadDir(folder)
 	if err != nil {
-		return open // no such folder on this system
+		return open // this system has no such folder
 	}
 	for _, e := range entries {
 		number, err := strconv.Atoi(e.Name())
 		if err != nil {
 			continue
 		}
-		// The descriptor by which the folder was read is closed by now.
+		// The descriptor of the folder itself is closed by now.
 		if target, err := os.Readlink(filepath.Join(folder, e.Name())); err == nil {
 			open[descriptor{number, target}] = true
 		}
@@ -42,14 +42,14 @@ func descriptors() map[descriptor]bool {
 	return open
 }
 
-// process is one process, told from a later one of the same number by the time
-// at which it started.
+// process identifies a process. Its start time distinguishes it from a later one with the
+// same number.
 type process struct {
 	pid   int
 	start string // field 22 of /proc/PID/stat, in ticks after boot
 }
 
-// stat is what is needed of /proc/PID/stat.
+// stat holds the needed fields of /proc/PID/stat.
 type stat struct {
 	name   string
 	state  string
@@ -57,8 +57,8 @@ type stat struct {
 	start  string
 }
 
-// readStat reads /proc/PID/stat. The name is in brackets and may hold anything,
-// brackets too, so the fields are counted from the last one.
+// readStat reads /proc/PID/stat. The name is in parentheses and may contain anything,
+// even parentheses, so the fields are counted from the last one.
 func readStat(pid int) (stat, bool) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -80,11 +80,11 @@ func readStat(pid int) (stat, bool) {
 	return stat{name: text[left+1 : right], state: fields[0], parent: parent, start: fields[19]}, true
 }
 
-// children returns all descendants of this process, unreaped ones too.
+// children returns all descendants of this process, including unreaped ones.
 func children() map[process]bool {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
-		return nil // no such folder on this system
+		return nil // this system has no such folder
 	}
 	stats := map[int]stat{}
 	byParent := map[int][]int{}
@@ -108,7 +108,7 @@ func children() map[process]bool {
 	return found
 }
 
-// describe says what p is and whose child.
+// describe returns what p is and which process is its parent.
 func (p process) describe() string {
 	s, ok := readStat(p.pid)
 	if !ok || s.start != p.start {
@@ -124,17 +124,17 @@ func (p process) describe() string {
 	return fmt.Sprintf("%d lives: %s (state %s), child of %d", p.pid, command, s.state, s.parent)
 }
 
-// cgroupPrefix begins the names of all cgroup folders of ours. The number after
-// it is that of the process which made the folder.
+// cgroupPrefix is the prefix of all cgroup folders of Bullpen. The number after it is
+// that of the process that made the folder.
 const cgroupPrefix = "bullpen-"
 
-// hostLeaf is the cgroup to which a process that makes groups has to move in
-// cgroup v2. It is still there itself, so the folder stays.
+// hostLeaf is the cgroup to which a process that creates groups must move in cgroup v2.
+// The process is still in it, so the folder stays.
 const hostLeaf = cgroupPrefix + "host"
 
-// cgroups returns the cgroup folders of ours that this process, or one that
-// lives no more, has made. Test binaries run side by side, so those of another
-// living process are its own business.
+// cgroups returns the cgroup folders of Bullpen that this process, or a dead one, has
+// made. Test binaries run concurrently, so the folders of another live process are not
+// this test's concern.
 func cgroups() map[string]bool {
 	found := map[string]bool{}
 	_ = filepath.WalkDir("/sys/fs/cgroup", func(path string, e fs.DirEntry, err error) error {
@@ -152,7 +152,8 @@ func cgroups() map[string]bool {
 	return found
 }
 
-// othersCgroup reports whether the folder name names another, living process.
+// othersCgroup reports whether the folder name contains the number of another live
+// process.
 func othersCgroup(name string) bool {
 	digits := strings.TrimPrefix(name, cgroupPrefix)
 	if i := strings.IndexFunc(digits, func(r rune) bool { return r < '0' || r > '9' }); i >= 0 {

@@ -5,33 +5,32 @@ import (
 	"sync/atomic"
 )
 
-// Machine is one thing in one state of a [Table]. It stands inline in the
-// struct whose state it is, needs no allocation, and is safe for concurrent use
-// after Init. It must not be copied.
+// Machine holds one state of a [Table]. It is a field of the struct whose state it holds,
+// needs no allocation, and is safe for concurrent use after Init. It must not be copied.
 type Machine[S ~uint8] struct {
 	state atomic.Uint32
 	rules *rules    // of table; written by Init only
 	table *Table[S] // written by Init only
 }
 
-// Init puts m under the rules of table, in state first. It is called once,
-// before m is shared. Before Init every move is refused.
+// Init puts m into state first of table. It is called once, before m is shared. Before
+// Init every move is refused.
 func (m *Machine[S]) Init(table *Table[S], first S) {
 	m.table = table
 	m.rules = table.compile()
 	m.state.Store(uint32(first))
 }
 
-// State returns the state of m. Another goroutine may have moved m by the time
-// the caller looks at it: decide by Move, not by State.
+// State returns the state of m. Another goroutine may move m before the caller uses the
+// result: decide by Move, not by State.
 func (m *Machine[S]) State() S { return S(m.state.Load()) }
 
-// String returns the word for the state of m.
+// String returns the name of the state of m.
 func (m *Machine[S]) String() string { return m.word(m.State()) }
 
-// Move moves m from one state to another. The error is a [*MoveError] when the
-// table does not list the move, or when m is in another state; m is then as it
-// was. A move that is made costs one compare-and-swap and allocates nothing.
+// Move moves m from one state to another. If the table does not list the move, or m is in
+// another state, it returns a [*MoveError] and leaves m unchanged. A move costs one
+// compare-and-swap and does not allocate.
 func (m *Machine[S]) Move(from, to S) error {
 	if m.rules != nil && m.rules.legal(uint8(from), uint8(to)) && m.state.CompareAndSwap(uint32(from), uint32(to)) {
 		return nil
@@ -39,10 +38,9 @@ func (m *Machine[S]) Move(from, to S) error {
 	return m.refuse(from, to)
 }
 
-// MoveAny moves m to a state from whatever state it is in, and returns the
-// state that it was in. The error is a [*MoveError] when the table lists no
-// such move; m is then as it was. Of many callers at once exactly one makes the
-// move out of each state.
+// MoveAny moves m to a state from any other, and returns the state that it was in. If the
+// table lists no such move, it returns a [*MoveError] and leaves m unchanged. Of several
+// concurrent callers exactly one makes the move out of each state.
 func (m *Machine[S]) MoveAny(to S) (from S, err error) {
 	for {
 		found := m.state.Load()
@@ -56,8 +54,8 @@ func (m *Machine[S]) MoveAny(to S) (from S, err error) {
 	}
 }
 
-// refuse explains why Move made no move. It looks again, so Found may be newer
-// than what Move saw, and in a race may even equal From.
+// refuse explains why Move failed. It reads the state again, so Found may be newer than
+// what Move saw, and in a race may even equal From.
 func (m *Machine[S]) refuse(from, to S) error {
 	if m.rules == nil || !m.rules.legal(uint8(from), uint8(to)) {
 		return m.illegal(from, to)
@@ -83,18 +81,17 @@ func (m *Machine[S]) word(s S) string {
 	return m.table.Word(s)
 }
 
-// MoveError says that a move was refused and why. States are given by their
-// words.
+// MoveError describes a refused move. States are given by their names.
 type MoveError struct {
-	// Machine is the name of the table; empty when Init was never called.
+	// Machine is the name of the table; empty if Init was never called.
 	Machine string
-	// From and To are the move that was asked for.
+	// From and To are the requested move.
 	From, To string
 	// Found is the state that the machine was in.
 	Found string
-	// Legal is true when the table lists the move and the machine was in
-	// another state: someone else was faster. It is false when no machine may
-	// make the move, which is a fault of the caller.
+	// Legal is true if the table lists the move and the machine was in another state:
+	// another caller was faster. It is false if no machine can make the move, which is a
+	// fault of the caller.
 	Legal bool
 }
 

@@ -1,9 +1,8 @@
-// Package lifecycle is a checked state machine: a [Table] names the states of a
+// Package lifecycle implements checked state machines. A [Table] names the states of a
 // thing and lists its legal moves, and a [Machine] makes each move by one
-// compare-and-swap, so that two parties which want to move the same thing can
-// not both win. A move that is refused is an error which says what was found;
-// nothing that has been destroyed comes back to life because someone looked,
-// decided and stored in three steps.
+// compare-and-swap, so that of two goroutines that make the same move only one succeeds.
+// A refused move returns an error with the state that was found. What was destroyed
+// cannot come back because a goroutine looked, decided and stored in three steps.
 //
 // A package that owns a table declares it once and checks it in a test:
 //
@@ -21,7 +20,7 @@
 //		Moves:  map[state][]state{idle: {busy, gone}, busy: {idle, gone}, gone: {}},
 //	}
 //
-// The package imports the standard library only.
+// The package imports only the standard library.
 package lifecycle
 
 import (
@@ -37,19 +36,19 @@ import (
 // 0 to Limit-1.
 const Limit = 64
 
-// Table names the states of S and their legal moves. A final state has an empty
-// row in Moves. A Table is used by pointer, and its fields are not changed once
-// a [Machine] uses it; then it is safe for concurrent use.
+// Table names the states of S and their legal moves. A final state has an empty row in
+// Moves. Use a Table by pointer, and do not change its fields once a [Machine] uses it;
+// then it is safe for concurrent use.
 type Table[S ~uint8] struct {
-	// Name is the thing that has these states, for errors and documents.
+	// Name is the thing that has these states, for errors and documentation.
 	Name string
-	// States has the word for each state.
+	// States names each state.
 	States map[S]string
-	// Moves has, for each state, the states that it may become.
+	// Moves lists, for each state, the states that can follow.
 	Moves map[S][]S
 
 	once sync.Once
-	bits rules // made by once from Moves
+	bits rules // computed once from Moves
 }
 
 // rules has one bit for each legal move: bit b of word a for a move from a to b.
@@ -59,7 +58,7 @@ func (r *rules) legal(from, to uint8) bool {
 	return from < Limit && r[from]>>to&1 != 0
 }
 
-// compile returns the legal moves as bits. States beyond Limit have none.
+// compile returns the legal moves as bits. States beyond Limit have no moves.
 func (t *Table[S]) compile() *rules {
 	t.once.Do(func() {
 		for from, row := range t.Moves {
@@ -73,7 +72,7 @@ func (t *Table[S]) compile() *rules {
 	return &t.bits
 }
 
-// Word returns the word for s, and its number where it has none.
+// Word returns the name of s, or its number if it has no name.
 func (t *Table[S]) Word(s S) string {
 	if w := t.States[s]; w != "" {
 		return w
@@ -81,11 +80,10 @@ func (t *Table[S]) Word(s S) string {
 	return fmt.Sprintf("state(%d)", uint8(s))
 }
 
-// Check returns all faults of t, joined: states without a name or with a name
-// that another has, states without a row, moves to or from states that are not
-// named, moves listed twice, numbers beyond [Limit], and states which no
-// sequence of moves reaches. Machines begin in one of first; without first, in
-// the state with the lowest number. Tests of the package that owns t call it.
+// Check returns all faults of t, joined: states without a name or with a duplicate name,
+// states without a row, moves to or from unnamed states, duplicate moves, numbers beyond
+// [Limit], and unreachable states. Machines begin in one of first; without first, in the
+// state with the lowest number. Tests of the package that owns t call it.
 func (t *Table[S]) Check(first ...S) error {
 	var faults []error
 	fault := func(format string, args ...any) {
@@ -169,8 +167,8 @@ func (t *Table[S]) checkReach(first []S, fault func(string, ...any)) {
 	}
 }
 
-// Markdown returns t as a Markdown table, states in the order of their numbers
-// and moves in the order in which t lists them.
+// Markdown returns t as a Markdown table, with the states ordered by number and the moves
+// in the order of t.
 func (t *Table[S]) Markdown() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "| %s | may become |\n|---|---|\n", t.Name)

@@ -12,15 +12,15 @@ import (
 	"sync/atomic"
 )
 
-// limiters are the v1 controllers that limit what Bullpen limits.
+// limiters are the v1 controllers for the limits of Bullpen.
 var limiters = []string{"memory", "pids", "cpu", "cpuset", "blkio"}
 
 // Hierarchy is one mounted cgroup tree and this process's place in it.
 type Hierarchy struct {
 	V2          bool
-	Controllers []string // of v1: those of the mount; of v2: none, since each group has others
-	Dir         string   // folder of the own group
-	Top         string   // the highest folder of the tree that is to be seen here
+	Controllers []string // of v1: those of the mount; of v2: none, since each group has different ones
+	Dir         string   // folder of this process's group
+	Top         string   // the highest visible folder of the tree
 }
 
 func tryCgroupV2() (bool, string) {
@@ -92,7 +92,7 @@ func tryCgroupV1() (bool, string) {
 
 var groupNumber atomic.Int64
 
-// tryGroup makes a group in dir, lets look at it, and removes it.
+// tryGroup creates a group in dir, calls look with it, and removes it.
 func tryGroup(dir string, look func(dir string) error) (err error) {
 	name := filepath.Join(dir, fmt.Sprintf("bullpen-probe-%d-%d", os.Getpid(), groupNumber.Add(1)))
 	if err := os.Mkdir(name, 0o700); err != nil {
@@ -105,7 +105,7 @@ func tryGroup(dir string, look func(dir string) error) (err error) {
 	return nil
 }
 
-// hierarchyV2 finds the v2 tree, with the controllers of the own group.
+// hierarchyV2 finds the v2 tree, with the controllers of this process's group.
 func hierarchyV2() (Hierarchy, error) {
 	all, err := Hierarchies()
 	if err != nil {
@@ -124,10 +124,9 @@ func hierarchyV2() (Hierarchy, error) {
 	return Hierarchy{}, errors.New("no cgroup2 file system is mounted")
 }
 
-// Hierarchies reads which cgroup trees are mounted and where this process is
-// in each of them, now: unlike the features, that may change. It takes about
-// 0.1 ms. There is none where nothing is mounted; the error says what could
-// not be read.
+// Hierarchies returns the mounted cgroup trees and this process's current place in each
+// of them. Unlike the features, these may change. It takes about 0.1 ms. If nothing is
+// mounted, it returns none; the error says what could not be read.
 func Hierarchies() ([]Hierarchy, error) {
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
@@ -139,8 +138,8 @@ func Hierarchies() ([]Hierarchy, error) {
 	}
 	found := parseHierarchies(string(mounts), string(own))
 	for i := range found {
-		// Where a container shows only a part of the tree, the own path may
-		// lead outside of it: then the top of what is shown is the own group.
+		// If a container shows only a part of the tree, the path of this process's group
+		// may lead outside of it: then the top of the visible part is that group.
 		h := &found[i]
 		if _, err := os.Stat(filepath.Join(h.Dir, "cgroup.procs")); err != nil {
 			h.Dir = h.Top
@@ -149,8 +148,8 @@ func Hierarchies() ([]Hierarchy, error) {
 	return found, nil
 }
 
-// parseHierarchies reads the texts of /proc/self/mountinfo and
-// /proc/self/cgroup. Lines that it does not understand are left out.
+// parseHierarchies parses the texts of /proc/self/mountinfo and /proc/self/cgroup. It
+// skips lines that it does not understand.
 func parseHierarchies(mountinfo, own string) []Hierarchy {
 	var found []Hierarchy
 	for _, m := range parseMounts(mountinfo) {
@@ -173,7 +172,7 @@ func parseHierarchies(mountinfo, own string) []Hierarchy {
 	return found
 }
 
-// ownPath finds the path of the own group in the text of /proc/self/cgroup.
+// ownPath finds the path of this process's group in the text of /proc/self/cgroup.
 func ownPath(own string, h Hierarchy) (string, bool) {
 	for line := range strings.Lines(own) {
 		parts := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)
@@ -190,10 +189,10 @@ func ownPath(own string, h Hierarchy) (string, bool) {
 	return "", false
 }
 
-// mount is one line of mountinfo that shows a cgroup tree.
+// mount is a line of mountinfo for a cgroup tree.
 type mount struct{ root, point, kind, options string }
 
-// controllers are the v1 controllers among the options of the file system.
+// controllers returns the v1 controllers among the options of the file system.
 func (m mount) controllers() []string {
 	var names []string
 	for o := range strings.SplitSeq(m.options, ",") {
@@ -208,7 +207,7 @@ func (m mount) controllers() []string {
 	return names
 }
 
-// parseMounts gives the cgroup file systems in a mountinfo text.
+// parseMounts returns the cgroup file systems in a mountinfo text.
 func parseMounts(mountinfo string) []mount {
 	var found []mount
 	for line := range strings.Lines(mountinfo) {
@@ -222,7 +221,7 @@ func parseMounts(mountinfo string) []mount {
 	return found
 }
 
-// unescape reads the octal escapes (\040 for a blank) of mountinfo.
+// unescape decodes the octal escapes (\040 for a blank) of mountinfo.
 func unescape(s string) string {
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {
@@ -238,7 +237,7 @@ func unescape(s string) string {
 	return b.String()
 }
 
-// reason is err without the path, which the sentence already has.
+// reason returns err without its path, which the sentence already contains.
 func reason(err error) error {
 	if pe, ok := errors.AsType[*fs.PathError](err); ok {
 		return pe.Err

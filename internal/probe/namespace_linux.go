@@ -19,8 +19,8 @@ func tryMountNamespace() (bool, string) {
 	return tryUnshare("mount namespace", unix.CLONE_NEWNS, tryMounts)
 }
 
-// tryUnshare reports whether a thread may have namespaces of its own, and do
-// what then does in them.
+// tryUnshare reports whether a thread can have namespaces of its own, and do what then
+// does in them.
 func tryUnshare(name string, flags int, then func() error) (ok bool, detail string) {
 	onLostThread(func() {
 		err := unix.Unshare(flags)
@@ -43,9 +43,9 @@ func tryUnshare(name string, flags int, then func() error) (ok bool, detail stri
 	return ok, detail
 }
 
-// tryMounts does on a thread with mounts of its own what sandboxes do: it
-// leaves that namespace and comes back, and makes a file system, which hangs
-// nowhere and goes with its descriptors.
+// tryMounts does what sandboxes do, on a thread with its own mount namespace: it leaves
+// the namespace and returns to it, and creates a file system with a detached mount, which
+// disappears with its descriptors.
 func tryMounts() error {
 	if err := unix.Mount("", "/", "", unix.MS_SLAVE|unix.MS_REC, ""); err != nil {
 		return fmt.Errorf("mounts of its own: %w", err)
@@ -55,7 +55,7 @@ func tryMounts() error {
 		return err
 	}
 	defer unix.Close(ns)
-	if err := unix.Setns(ns, unix.CLONE_NEWNS); err != nil { // this one needs CAP_SYS_CHROOT as well
+	if err := unix.Setns(ns, unix.CLONE_NEWNS); err != nil { // this also needs CAP_SYS_CHROOT
 		return fmt.Errorf("entering: %w", err)
 	}
 	fs, err := unix.Fsopen("tmpfs", unix.FSOPEN_CLOEXEC)

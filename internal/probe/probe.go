@@ -1,30 +1,30 @@
-// Package probe tells what this kernel and this container let a program do.
+// Package probe detects what this kernel and this container let a program do.
 //
-// Each feature is tried once, when it is first asked for, and the answer is
-// kept for the life of the process: a program that changes its user or its
-// capabilities later does not see the answer change. Trying has no lasting
-// effect: threads that were altered are thrown away, control groups that
-// were made are removed. Everything here may be called from many goroutines
-// at once. The first call of [All] takes a few milliseconds.
+// Each feature is tried once, when it is first requested, and the result is kept for the
+// life of the process: it does not change if the program later changes its user or its
+// capabilities. Trying has no lasting effect: altered threads end, and created control
+// groups are removed. All functions are safe for concurrent use. The first call of [All]
+// takes a few milliseconds.
 package probe
 
 import "sync"
 
-// Feature is the answer about one ability of the system.
+// Feature describes one ability of the system.
 type Feature struct {
 	Name   string // short and stable, such as "pidfd"
-	OK     bool   // whether it can be used here, now, by this user
-	Detail string // version and extent when OK, otherwise the reason, for people
-	Lost   string // what Bullpen cannot do where it is missing
+	OK     bool   // it works here, now, for this user
+	Detail string // version and extent if OK, otherwise the reason, for people
+	Lost   string // what Bullpen cannot do without it
 }
 
-// feature describes one probe; try gives OK and Detail.
+// feature defines one probe; try returns OK and Detail.
 type feature struct {
 	name, lost string
 	try        func() (ok bool, detail string)
 }
 
-// once gives a function that tries f at its first call and then remembers.
+// once returns a function that tries f at its first call and then returns the same
+// result.
 func once(f feature) func() Feature {
 	return sync.OnceValue(func() Feature {
 		ok, detail := f.try()
@@ -66,46 +66,47 @@ var (
 		"running workers below the priority of the host", tryNice})
 )
 
-// Kernel names the system and its release. It is always OK.
+// Kernel returns the name of the system and its release. It is always OK.
 func Kernel() Feature { return kernel() }
 
-// Pidfd reports whether a child can be waited for and signalled by a pidfd.
+// Pidfd reports whether a child can be waited for and signaled through a pidfd.
 func Pidfd() Feature { return pidfd() }
 
-// PIDNamespace reports whether a child can be put into a PID namespace of its
-// own, which dies as one.
+// PIDNamespace reports whether a child can be put into a PID namespace of its own, whose
+// processes die together.
 func PIDNamespace() Feature { return pidNamespace() }
 
-// Memfd reports whether sealed anonymous memory files can be made; Detail says
-// whether a program may be run from one.
+// Memfd reports whether sealed anonymous memory files can be created; Detail says whether
+// a program can be executed from one.
 func Memfd() Feature { return memfd() }
 
-// CgroupV2 tells whether a cgroup v2 tree is mounted and a group can be made
-// below the own one; Detail lists the controllers there are.
+// CgroupV2 reports whether a cgroup v2 tree is mounted and a group can be created below
+// this process's; Detail lists the available controllers.
 func CgroupV2() Feature { return cgroupV2() }
 
-// CgroupV1 tells whether a group can be made below the own one in at least
-// one of the v1 controllers that limit something; Detail lists all of them.
+// CgroupV1 reports whether a group can be created below this process's in at least one of
+// the v1 controllers that limit something; Detail lists all of them.
 func CgroupV1() Feature { return cgroupV1() }
 
-// CgroupKill reports whether a group made below the own one has cgroup.kill.
+// CgroupKill reports whether a group created below this process's has cgroup.kill.
 func CgroupKill() Feature { return cgroupKill() }
 
-// Landlock reports whether landlock is on; Detail has its ABI version.
+// Landlock reports whether Landlock is enabled; Detail has its ABI version.
 func Landlock() Feature { return landlock() }
 
 // Seccomp reports whether system-call filters can be installed.
 func Seccomp() Feature { return seccomp() }
 
-// NoNewPrivs reports whether a thread can give up gaining rights by execve.
+// NoNewPrivs reports whether a thread can set no_new_privs, so that execve gives it no
+// rights.
 func NoNewPrivs() Feature { return noNewPrivs() }
 
 // UserNamespace reports whether a child can have user and PID namespaces of its
 // own with its user mapped to root inside.
 func UserNamespace() Feature { return userNamespace() }
 
-// MountNamespace reports whether a thread can have mounts of its own, and make
-// new ones the way sandboxes need it.
+// MountNamespace reports whether a thread can have its own mounts and create new ones as
+// sandboxes need it.
 func MountNamespace() Feature { return mountNamespace() }
 
 // IPCNamespace reports whether a thread can have IPC and UTS namespaces of its
@@ -116,16 +117,15 @@ func IPCNamespace() Feature { return ipcNamespace() }
 // own.
 func NetworkNamespace() Feature { return networkNamespace() }
 
-// Affinity reports whether a thread may be bound to CPUs; Detail lists the CPUs
-// that are allowed.
+// Affinity reports whether a thread can be bound to CPUs; Detail lists the allowed CPUs.
 func Affinity() Feature { return affinity() }
 
 // Nice reports whether the priority of a thread can be lowered; Detail says
 // whether it can also be raised.
 func Nice() Feature { return nice() }
 
-// All tries every feature and returns the answers in a fixed order, the ones
-// that matter most to Bullpen first.
+// All tries every feature and returns the results in a fixed order, with those that
+// matter most to Bullpen first.
 func All() []Feature {
 	return []Feature{
 		Kernel(), Pidfd(), PIDNamespace(), Memfd(),

@@ -11,9 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// notAProgram is a path that execve refuses with ENOTDIR, which no clone
-// does: a start of it that ends so proves that the clone was allowed, and
-// runs nothing.
+// notAProgram is a path that execve refuses with ENOTDIR, an error that clone never
+// returns. A start of it that fails so proves that the clone was allowed, and runs
+// nothing.
 const notAProgram = "/dev/null/nothing"
 
 func tryKernel() (bool, string) {
@@ -34,8 +34,8 @@ func tryPidfd() (bool, string) {
 	if err := unix.PidfdSendSignal(fd, 0, nil, 0); err != nil {
 		return false, needs("pidfd_send_signal", "5.4", err)
 	}
-	// This process is not its own child: ECHILD means that the kernel
-	// understood, EINVAL that it does not know how to wait for a pidfd.
+	// This process is not its own child: ECHILD means that the kernel supports the call,
+	// EINVAL that it cannot wait for a pidfd.
 	err = unix.Waitid(unix.P_PIDFD, fd, nil, unix.WEXITED|unix.WNOHANG, nil)
 	if !errors.Is(err, unix.ECHILD) {
 		return false, needs("waitid on a pidfd", "5.4", err)
@@ -89,7 +89,7 @@ func tryClone(sys *syscall.SysProcAttr) error {
 
 func tryMemfd() (bool, string) {
 	fd, err := unix.MemfdCreate("bullpen-probe", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING|unix.MFD_NOEXEC_SEAL)
-	if errors.Is(err, unix.EINVAL) { // before 6.3 the kernel does not know NOEXEC_SEAL
+	if errors.Is(err, unix.EINVAL) { // before 6.3 the kernel does not support NOEXEC_SEAL
 		fd, err = unix.MemfdCreate("bullpen-probe", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	}
 	if err != nil {
@@ -163,7 +163,7 @@ func tryAffinity() (ok bool, detail string) {
 
 func tryNice() (ok bool, detail string) {
 	onLostThread(func() {
-		// The raw system call counts from 1 (nice 19) to 40 (nice -20).
+		// The raw system call returns 1 (nice 19) to 40 (nice -20).
 		raw, err := unix.Getpriority(unix.PRIO_PROCESS, 0)
 		if err != nil {
 			detail = "getpriority: " + err.Error()
@@ -184,13 +184,13 @@ func tryNice() (ok bool, detail string) {
 	return ok, detail
 }
 
-// onLostThread runs f on an operating-system thread that ends with it, so
-// that what f changes on its thread is lost. The caller waits for f.
+// onLostThread runs f on an operating-system thread that ends with it, so that changes
+// which f makes to its thread are lost. The caller waits for f.
 func onLostThread(f func()) {
 	done := make(chan struct{})
-	// Started here; ends after f; the caller waits for done. Leaving while
-	// locked ends the thread, except the first one of the process, whose
-	// attributes are seen as those of the whole process: it is left alone.
+	// Ends after f; the caller waits for done. Ending the goroutine while it is locked
+	// ends the thread, except the first one of the process: its attributes count as those
+	// of the whole process, so it is left alone.
 	run := func() {
 		runtime.LockOSThread()
 		if unix.Gettid() != unix.Getpid() {
@@ -200,7 +200,7 @@ func onLostThread(f func()) {
 		}
 		next := make(chan struct{})
 		go func() {
-			runtime.LockOSThread() // surely another thread: the first is held below
+			runtime.LockOSThread() // certainly another thread: the first is held below
 			close(next)
 			defer close(done)
 			f()
@@ -212,12 +212,12 @@ func onLostThread(f func()) {
 	<-done
 }
 
-// needs says that what failed, and from which kernel on it is there.
+// needs returns that what failed, and since which kernel it is supported.
 func needs(what, since string, err error) string {
 	return fmt.Sprintf("%s: %v (there since Linux %s; a container's system-call filter may also forbid it)", what, err, since)
 }
 
-// cpuList writes a set as "0-3,6 (5 CPUs)".
+// cpuList formats a set as "0-3,6 (5 CPUs)".
 func cpuList(set *unix.CPUSet) string {
 	text, n := "", 0
 	for i := 0; i < len(set)*int(unsafe.Sizeof(set[0]))*8; i++ {

@@ -23,6 +23,6 @@ func tryIPCNamespace() (bool, string)     { return missing() }
 func tryNetworkNamespace() (bool, string) { return missing() }
 func tryAffinity() (bool, string)         { return missing() }
 
-// tryNice answers for the way confine sets priorities where there is no
-// spawner thread: by setpriority after the start, or by a priority class.
+// tryNice describes how confine sets priorities on systems without a spawner thread: by
+// setpriority after the start, or by a priority class.
 func tryNice() (bool, string) { return true, "set on each worker just after its start" }

@@ -5,19 +5,19 @@ import (
 	"time"
 )
 
-// Clocks are reckoned in seconds: those of the world (Unix time), and those that the
-// clock on the wall shows, as if it were in UTC. What it shows for a minute is a
-// number of minutes of the same kind.
+// All computation is in seconds, of two kinds: Unix time, and the wall clock's time
+// written as if it were in UTC. A minute of the wall clock is that many seconds divided
+// by 60.
 const (
 	minute = 60
 	day    = 24 * 60 * minute
 
-	// horizon is more than clocks ever jump; the most was 24 hours and 40 minutes.
+	// horizon exceeds every change of a clock; the largest was 24 hours and 40 minutes.
 	horizon = 2 * day
 )
 
-// fixed says whether each time of the rule is due once a day. Others are due whenever
-// the clock shows them.
+// fixed reports whether each time of the rule is due once a day. Other rules are due
+// whenever the clock shows one of their times.
 func (r *Rule) fixed() bool { return r.stars&(1<<minuteField|1<<hourField) == 0 }
 
 // nextShown returns the first second after the given one at which the clock shows a
@@ -35,8 +35,8 @@ func (r *Rule) nextShown(after int64) (int64, bool) {
 		case tick < end:
 			return tick, true
 		case end-now > horizon:
-			// No change to come can show again what comes before now, so that
-			// nothing is due until shortly before the tick.
+			// No later change can show times before now again, so nothing is due until
+			// shortly before the tick.
 			now = max(end, tick-horizon)
 		default:
 			now = end
@@ -44,9 +44,9 @@ func (r *Rule) nextShown(after int64) (int64, bool) {
 	}
 }
 
-// nextFixed returns the first second after the given one at which the clock has reached
-// a time of the rule for the first time: by showing it, or by leaping over it. So what
-// is shown twice is due once, and what is never shown is due when the gap ends.
+// nextFixed returns the first second after the given one at which the clock first reaches
+// a time of the rule, by showing it or by skipping it. So a time shown twice is due once,
+// and a time never shown is due at the end of the gap.
 func (r *Rule) nextFixed(after int64) (int64, bool) {
 	start := after - horizon
 	offset, end := span(r.zone, start)
@@ -64,7 +64,7 @@ func (r *Rule) nextFixed(after int64) (int64, bool) {
 		midnight := floor(due, day) * day
 		switch {
 		case due < shows && reached < midnight && midnight+day <= shows:
-			// The clock leapt over the whole day, so there is nothing to make up for.
+			// The clock skipped the whole day, so nothing is due for it.
 			next, ok = r.nextMinute((midnight + day) / minute)
 			continue
 		case due < shows:
@@ -79,7 +79,8 @@ func (r *Rule) nextFixed(after int64) (int64, bool) {
 	return 0, false
 }
 
-// span returns how far the zone is ahead of UTC at a second, and until when at least.
+// span returns how far the zone is ahead of UTC at a second, and until when that holds at
+// least.
 func span(zone *time.Location, second int64) (offset, end int64) {
 	t := time.Unix(second, 0).In(zone)
 	_, ahead := t.Zone()
@@ -89,8 +90,8 @@ func span(zone *time.Location, second int64) (offset, end int64) {
 	}
 	end = bound.Unix()
 	if end <= second {
-		// Where a zone follows a rule for all years to come, package time takes each
-		// year for 365 days. Nothing changes on the last day of a longer one.
+		// If a zone follows a rule for all years to come, package time takes each year
+		// for 365 days. Nothing changes on the last day of a longer one.
 		end = (floor(second, day) + 1) * day
 	}
 	return int64(ahead), end
@@ -126,7 +127,7 @@ func (r *Rule) minuteOfDay(from int) (int, bool) {
 }
 
 // nextDay returns the first day of the rule that is not before the given one, counted
-// from 1 January 1970; false when there is none until the end of the year 9999.
+// from 1 January 1970; false if there is none up to the end of the year 9999.
 func (r *Rule) nextDay(from int64) (int64, bool) {
 	year, month, date := time.Unix(from*day, 0).UTC().Date()
 	first := from - int64(date-1)
@@ -148,8 +149,8 @@ func (r *Rule) nextDay(from int64) (int64, bool) {
 	return 0, false
 }
 
-// daysOf returns the days of the rule in a month, from bit 1, by its first day and its
-// length.
+// daysOf returns the days of the rule in a month, from bit 1. first is the month's first
+// day, length its length.
 func (r *Rule) daysOf(first int64, length int) uint32 {
 	begins := (first + 4) - 7*floor(first+4, 7) // 1 January 1970 was a Thursday
 	week := uint64(r.weekdays)>>begins | uint64(r.weekdays)<<(7-begins)
@@ -176,7 +177,7 @@ func daysIn(year int, month time.Month) int {
 	}
 }
 
-// floor divides and rounds down, also below zero.
+// floor divides and rounds down, including negative numbers.
 func floor(n, by int64) int64 {
 	quotient := n / by
 	if n%by < 0 {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// longest is more than any sensible rule needs; it bounds what errors repeat.
+// longest exceeds every sensible rule; it bounds what errors repeat.
 const longest = 400
 
 const (
@@ -20,16 +20,16 @@ const (
 	weekdayField
 )
 
-// A field is one of the five.
+// A field is one of the five fields of cron.
 type field struct {
 	name      string
-	low, high int    // what * means
-	most      int    // the largest number that it takes
-	names     string // three letters each, from low on
+	low, high int    // the range of *
+	most      int    // the largest valid number
+	names     string // three letters each, starting at low
 	example   string
 }
 
-// fields are those of cron, in their order.
+// fields returns the fields of cron, in their order.
 func fields() [5]field {
 	return [5]field{
 		{"minute", 0, 59, 59, "", "0, */15 or 0,30"},
@@ -40,7 +40,7 @@ func fields() [5]field {
 	}
 }
 
-// shorthands returns what the names with @ stand for.
+// shorthands returns the rules that the names with @ stand for.
 func shorthands() map[string]string {
 	return map[string]string{
 		"@hourly":   "0 * * * *",
@@ -53,16 +53,16 @@ func shorthands() map[string]string {
 	}
 }
 
-// Cron makes the rule that the five fields of cron give: minute, hour, day of month,
-// month and day of week, or a name such as @daily. A field is *, a number, a range
-// (9-17), one of these two with a step (*/15, 9-17/2), or a list of such. Months and
-// days of the week have English names of three letters; Sunday is 0 and 7. Days of
-// month and days of week add up when there is a * in neither, and otherwise both have
-// to match. A nil zone is UTC. Let rules of one zone share it: time.LoadLocation takes
-// 5 kB and 25 µs each time.
+// Cron returns the rule for the five fields of cron: minute, hour, day of month, month
+// and day of week; or for a name such as @daily. A field is *, a number, a range (9-17),
+// one of these with a step (*/15, 9-17/2), or a list of such. Months and days of the week
+// have English names of three letters; Sunday is 0 and 7. If neither day of month nor day
+// of week has a *, a day matches if either matches; otherwise both must match. A nil zone
+// is UTC. Rules of one zone should share it: time.LoadLocation takes 5 kB and 25 µs each
+// time.
 //
-// The error has all faults, each with its field and what to write instead. That no
-// day ever matches (0 0 31 2 *) is one of them.
+// The error lists all faults, each with its field and what to write instead. That no day
+// ever matches (0 0 31 2 *) is a fault too.
 func Cron(text string, zone *time.Location) (*Rule, error) {
 	if zone == nil {
 		zone = time.UTC
@@ -130,7 +130,7 @@ func split(text string) ([]string, error) {
 	return parts, nil
 }
 
-// parse returns the numbers of a field as bits, and whether it has a *.
+// parse returns the numbers of a field as bits, and whether it contains a *.
 func (f field) parse(text string) (set uint64, star bool, err error) {
 	for item := range strings.SplitSeq(text, ",") {
 		low, high, step, err := f.item(item)
@@ -149,7 +149,7 @@ func (f field) parse(text string) (set uint64, star bool, err error) {
 	return set, star, nil
 }
 
-// item reads one part of a list.
+// item parses one part of a list.
 func (f field) item(text string) (low, high, step int, err error) {
 	span, by, stepped := strings.Cut(text, "/")
 	first, last, ranged := strings.Cut(span, "-")
@@ -180,7 +180,7 @@ func (f field) item(text string) (low, high, step int, err error) {
 	return low, high, step, nil
 }
 
-// ends reads both ends of a range.
+// ends parses both ends of a range.
 func (f field) ends(first, last string) (low, high int, err error) {
 	low, err = f.number(first)
 	if err != nil {
@@ -199,7 +199,7 @@ func (f field) ends(first, last string) (low, high int, err error) {
 	return low, high, nil
 }
 
-// number reads a number or a name.
+// number parses a number or a name.
 func (f field) number(text string) (int, error) {
 	if n, ok := digits(text); ok {
 		if n < f.low || n > f.most {
@@ -221,7 +221,7 @@ func (f field) number(text string) (int, error) {
 	return 0, fmt.Errorf("%q is not a number or a name of it; write %s", text, f.example)
 }
 
-// digits reads a number of one to four digits without a sign.
+// digits parses a number of one to four digits without a sign.
 func digits(text string) (int, bool) {
 	if len(text) < 1 || len(text) > 4 || strings.Trim(text, "0123456789") != "" {
 		return 0, false
@@ -230,8 +230,8 @@ func digits(text string) (int, bool) {
 	return n, err == nil
 }
 
-// String returns the five fields in a form that is the same for all ways to write the
-// rule, and from which Cron makes the same rule again; for Every "every 5m0s".
+// String returns the five fields in a canonical form, from which Cron makes the same rule
+// again; for Every it returns "every 5m0s".
 func (r *Rule) String() string {
 	if r.period > 0 {
 		return "every " + r.period.String()
@@ -247,7 +247,7 @@ func (r *Rule) String() string {
 	return string(text)
 }
 
-// append writes the numbers of a field.
+// append appends the numbers of a field.
 func (f field) append(text []byte, set uint64, star bool) []byte {
 	begin := len(text)
 	if star {
@@ -279,7 +279,7 @@ func (f field) append(text []byte, set uint64, star bool) []byte {
 	return text
 }
 
-// every returns what * with a step means.
+// every returns the numbers of * with a step.
 func (f field) every(step int) uint64 {
 	set := uint64(0)
 	for n := f.low; n <= f.high; n += step {

@@ -6,10 +6,9 @@ import (
 	"time"
 )
 
-// New returns the rule of a schedule that people have written down: of cron in the
-// zone with a name, or, where every is not 0, of a tick each such time from anchor on.
-// load is [Zone], or what remembers its answers. The error has the faults of cron and
-// of the zone at once.
+// New returns the rule of a schedule: a cron rule in the zone with a name or, if every is
+// not 0, ticks of that period, counted from anchor. load is [Zone], or a cache of its
+// results. The error combines the faults of the cron rule and of the zone.
 func New(cron string, every time.Duration, zone string, anchor time.Time, load func(string) (*time.Location, error)) (*Rule, error) {
 	if every != 0 {
 		r, err := Every(every, anchor)

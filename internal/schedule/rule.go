@@ -1,9 +1,9 @@
-// Package schedule says when things that recur are due: by the five fields of cron in
-// a time zone, or every so often. It only reckons; package queue fires.
+// Package schedule computes when recurring things are due: by the five fields of cron in
+// a time zone, or with a fixed period. It only computes; package queue fires.
 //
-// What clocks do to a cron rule is in docs/schedules.md. In short: a rule whose hour
-// and minute are fixed runs each of its times once a day, whatever the clock does; a
-// rule with * in its hour or its minute follows the clock on the wall.
+// docs/schedules.md describes how clock changes affect a cron rule. In short: a rule with
+// a fixed hour and minute runs each of its times once a day, whatever the clock does; a
+// rule with * in its hour or its minute follows the wall clock.
 package schedule
 
 import (
@@ -14,12 +14,12 @@ import (
 	"time"
 )
 
-// Shortest is the shortest period that Every takes.
+// Shortest is the shortest period that Every accepts.
 const Shortest = 100 * time.Millisecond
 
-// A Rule says when something is due. Cron and Every make one, and it never changes: any
-// number of goroutines may use it at once. It holds about 64 bytes, and refers to its
-// zone. The zero Rule is never due.
+// A Rule determines when something is due. Cron and Every make rules. A Rule is immutable
+// and safe for concurrent use. It takes about 64 bytes, and refers to its zone. The zero
+// Rule is never due.
 type Rule struct {
 	period time.Duration // of Every; 0 for cron
 	from   time.Time     // of Every
@@ -30,20 +30,19 @@ type Rule struct {
 	days     uint32 // of the month, from bit 1
 	months   uint16 // from bit 1
 	weekdays uint8  // bit 0: Sunday
-	stars    uint8  // bit n: there is a * in field n
+	stars    uint8  // bit n: field n contains a *
 }
 
-// Ticks stand in the years that RFC 3339 can write: from the first second of the year 1
+// Ticks lie in the years that RFC 3339 can express: from the first second of the year 1
 // to the last of 9999.
 const (
 	firstSecond = -62_135_596_800
 	lastSecond  = 253_402_300_799
 )
 
-// Every makes the rule with ticks at from, from+period, from+2*period and so on. They
-// are reckoned from there, so they do not drift, and clock changes are nothing to
-// them. There is none before from. Its times are in UTC. A period below Shortest is
-// an error.
+// Every returns the rule with ticks at from, from+period, from+2*period and so on. Ticks
+// are computed from there, so they do not drift, and clock changes do not affect them. No
+// tick comes before from. The times are in UTC. A period below Shortest is an error.
 func Every(period time.Duration, from time.Time) (*Rule, error) {
 	switch {
 	case period <= 0:
@@ -57,8 +56,8 @@ func Every(period time.Duration, from time.Time) (*Rule, error) {
 }
 
 // Next returns the first tick after the given time, in the zone of the rule; the zero
-// time when there is none until the end of the year 9999. It takes less than a
-// microsecond, a few for ticks that are years away, and allocates nothing.
+// time if there is none up to the end of the year 9999. It takes less than a microsecond,
+// or a few for ticks that are years away, and does not allocate.
 func (r *Rule) Next(after time.Time) time.Time {
 	if after.Unix() > lastSecond {
 		return time.Time{}
@@ -92,8 +91,8 @@ func (r *Rule) nextPeriod(after time.Time) time.Time {
 	return next
 }
 
-// since returns how long before t the last tick of Every was; t is not before from.
-// From the first year to the last there are more nanoseconds than an int64 holds.
+// since returns the time between t and the last tick of Every before it; t is not before
+// from. The nanoseconds from the first year to the last exceed an int64.
 func (r *Rule) since(t time.Time) time.Duration {
 	nanos := int64(t.Nanosecond()) - int64(r.from.Nanosecond())
 	seconds := t.Unix() - r.from.Unix()
@@ -106,9 +105,10 @@ func (r *Rule) since(t time.Time) time.Duration {
 	return time.Duration(bits.Rem64(high+carry, low, uint64(r.period)))
 }
 
-// Between returns the ticks after from, up to and including to, in their order; of more
-// than most of them the last. It takes as long as the ticks that it returns, not as
-// all that there are: each second of a year is no more work than each day.
+// Between returns the ticks after from, up to and including to, in their order; if there
+// are more than most, it returns the last ones. Its time depends on the ticks that it
+// returns, not on those in the range: a tick each second of a year is no more work than
+// one each day.
 func (r *Rule) Between(from, to time.Time, most int) []time.Time {
 	var ticks []time.Time
 	if r.period > 0 {
@@ -137,9 +137,8 @@ func (r *Rule) lastPeriods(from, to time.Time, most int) []time.Time {
 	return ticks
 }
 
-// last appends the ticks in (from, to] to those that it is given, newest first, until
-// there are most of them. It looks into the later half first, and into no half
-// without a tick.
+// last appends the ticks in (from, to] to ticks, newest first, up to most in total. It
+// searches the later half first, and skips a half without a tick.
 func (r *Rule) last(ticks []time.Time, from, to time.Time, most int) []time.Time {
 	if len(ticks) >= most {
 		return ticks

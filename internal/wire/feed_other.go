@@ -10,8 +10,7 @@ import (
 	"time"
 )
 
-// feeds finds the feed of a key, so that callers handle one plain number on
-// every system.
+// feeds maps keys to feeds, so that callers handle a plain number on every system.
 var (
 	feeds   sync.Map // of uintptr to *feed
 	feedKey atomic.Uintptr
@@ -30,8 +29,8 @@ type feed struct {
 func newFeed(file *os.File) *feed {
 	f := &feed{}
 	f.wake.L = &f.mu
-	// Started by the reader's owner; ends at the end of the pipe, which the death
-	// of the worker or Close brings; nobody waits for it.
+	// Started by the reader's owner. It ends at the end of the pipe, caused by the death
+	// of the worker or by Close; no goroutine waits for it.
 	go f.fill(file)
 	return f
 }

@@ -9,38 +9,36 @@ import (
 	"time"
 )
 
-// Writer is the host's end of the pipe to a worker. One goroutine uses it at a
-// time.
+// Writer is the host's end of the pipe to a worker. It must not be used concurrently.
 type Writer struct{ file *os.File }
 
-// NewWriter takes over file.
+// NewWriter returns a Writer that owns file.
 func NewWriter(file *os.File) (*Writer, error) { return &Writer{file}, nil }
 
-// Try writes nothing: without nonblocking pipes every write may wait.
+// Try writes nothing: without nonblocking pipes every write may block.
 func (w *Writer) Try([]byte) (int, error) { return 0, nil }
 
 // Write writes all of b, waiting for room.
 func (w *Writer) Write(b []byte) (int, error) { return w.file.Write(b) }
 
-// Unread is not known here.
+// Unread returns an error: this system does not report it.
 func (w *Writer) Unread() (int, error) { return 0, errors.ErrUnsupported }
 
 // Close closes the pipe.
 func (w *Writer) Close() error { return w.file.Close() }
 
-// Reader is the host's end of the pipe from a worker. Bytes are read ahead by a
-// goroutine of its own, because a read here cannot be interrupted; it ends at
-// the end of the pipe.
+// Reader is the host's end of the pipe from a worker. A separate goroutine reads ahead,
+// because a read cannot be interrupted on this system; it ends at the end of the pipe.
 type Reader struct {
 	file *os.File
 	feed *feed
 }
 
-// NewReader takes over file.
+// NewReader returns a Reader that owns file.
 func NewReader(file *os.File) (*Reader, error) { return &Reader{file, newFeed(file)}, nil }
 
-// Wait calls try each time there may be something to read, until it returns
-// true. It returns an error when the deadline has passed.
+// Wait calls try whenever there may be data to read, until try returns true. It returns
+// an error when the deadline has passed.
 func (r *Reader) Wait(try func(fd uintptr) bool) error {
 	key := r.feed.open()
 	defer r.feed.shut(key)
@@ -60,7 +58,7 @@ func (r *Reader) Control(f func(fd uintptr)) error {
 	return nil
 }
 
-// SetDeadline ends Wait at t.
+// SetDeadline makes Wait return an error at t.
 func (r *Reader) SetDeadline(t time.Time) error {
 	r.feed.setDeadline(t)
 	return nil
@@ -69,10 +67,10 @@ func (r *Reader) SetDeadline(t time.Time) error {
 // Close closes the pipe.
 func (r *Reader) Close() error { return r.file.Close() }
 
-// ErrAgain says that there is nothing to read now.
+// ErrAgain means that no data is available now.
 var ErrAgain = errors.New("nothing to read now")
 
-// ReadNow reads what is there without waiting: ErrAgain when there is nothing,
+// ReadNow reads available data without waiting. It returns ErrAgain if there is none, and
 // io.EOF at the end.
 func ReadNow(fd uintptr, b []byte) (int, error) {
 	f, ok := feeds.Load(fd)
@@ -82,5 +80,5 @@ func ReadNow(fd uintptr, b []byte) (int, error) {
 	return f.(*feed).read(b)
 }
 
-// Readable is not known without reading: false.
+// Readable returns false: this system does not report it without reading.
 func Readable(uintptr) bool { return false }

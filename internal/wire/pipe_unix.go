@@ -10,8 +10,7 @@ import (
 	"time"
 )
 
-// Writer is the host's end of the pipe to a worker. One goroutine uses it at a
-// time.
+// Writer is the host's end of the pipe to a worker. It must not be used concurrently.
 type Writer struct {
 	file *os.File
 	raw  syscall.RawConn
@@ -21,8 +20,8 @@ type Writer struct {
 	err  error
 }
 
-// NewWriter takes over file, which must be a nonblocking pipe end known to the
-// runtime's poller.
+// NewWriter returns a Writer that owns file, which must be a nonblocking pipe end known
+// to the runtime's poller.
 func NewWriter(file *os.File) (*Writer, error) {
 	raw, err := file.SyscallConn()
 	if err != nil {
@@ -50,7 +49,7 @@ func NewWriter(file *os.File) (*Writer, error) {
 	return w, nil
 }
 
-// Try writes as much of b as fits without waiting and returns how much that was.
+// Try writes as much of b as fits without waiting, and returns how much that was.
 func (w *Writer) Try(b []byte) (int, error) {
 	w.in = b
 	err := w.raw.Write(w.try)
@@ -73,7 +72,7 @@ func (w *Writer) Unread() (int, error) {
 	return n, err
 }
 
-// Close closes the pipe: the worker reads end of file.
+// Close closes the pipe; the worker then reads the end of file.
 func (w *Writer) Close() error { return w.file.Close() }
 
 // Reader is the host's end of the pipe from a worker.
@@ -82,8 +81,8 @@ type Reader struct {
 	raw  syscall.RawConn
 }
 
-// NewReader takes over file, which must be a nonblocking pipe end known to the
-// runtime's poller.
+// NewReader returns a Reader that owns file, which must be a nonblocking pipe end known
+// to the runtime's poller.
 func NewReader(file *os.File) (*Reader, error) {
 	raw, err := file.SyscallConn()
 	if err != nil {
@@ -92,23 +91,23 @@ func NewReader(file *os.File) (*Reader, error) {
 	return &Reader{file, raw}, nil
 }
 
-// Wait calls try each time there may be something to read, until it returns
-// true. It returns an error when the deadline has passed or the pipe is closed.
+// Wait calls try whenever there may be data to read, until try returns true. It returns
+// an error when the deadline has passed or the pipe is closed.
 func (r *Reader) Wait(try func(fd uintptr) bool) error { return r.raw.Read(try) }
 
 // Control calls f with the descriptor, which stays open meanwhile.
 func (r *Reader) Control(f func(fd uintptr)) error { return r.raw.Control(f) }
 
-// SetDeadline ends Wait at t.
+// SetDeadline makes Wait return an error at t.
 func (r *Reader) SetDeadline(t time.Time) error { return r.file.SetReadDeadline(t) }
 
 // Close closes the pipe.
 func (r *Reader) Close() error { return r.file.Close() }
 
-// ErrAgain says that there is nothing to read now.
+// ErrAgain means that no data is available now.
 var ErrAgain = errors.New("nothing to read now")
 
-// ReadNow reads what is there without waiting: ErrAgain when there is nothing,
+// ReadNow reads available data without waiting. It returns ErrAgain if there is none, and
 // io.EOF at the end.
 func ReadNow(fd uintptr, b []byte) (int, error) {
 	for {

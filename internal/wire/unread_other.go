@@ -6,5 +6,5 @@ import "errors"
 
 func unread(uintptr) (int, error) { return 0, errors.ErrUnsupported }
 
-// Readable is not known without reading: false.
+// Readable returns false: this system does not report it without reading.
 func Readable(uintptr) bool { return false }

@@ -45,7 +45,7 @@ func testJobsBound(t *testing.T, f Factory) {
 	})
 }
 
-// wantNewest checks that s holds the newest of what was put, and not all.
+// wantNewest checks that s holds the newest messages of those put, but not all of them.
 func wantNewest(fx *fixture, s engine.Stream, put []uint64) []engine.Message {
 	fx.t.Helper()
 	found := fx.scan(s, ">")
@@ -84,9 +84,9 @@ func testCountBound(t *testing.T, f Factory) {
 	}
 }
 
-// wantGone waits until a subject is empty, which must be when d has passed since
-// it was put, not before and not much later. Servers look for what is too old
-// now and then, so they get twice the time.
+// wantGone waits until a subject is empty. That must happen when d has passed since the
+// put, not before and not much later. Servers look for old messages only periodically, so
+// they get twice the time.
 func wantGone(fx *fixture, s engine.Stream, subject string, before time.Time, d time.Duration) {
 	fx.t.Helper()
 	stored := time.Now()
@@ -128,7 +128,7 @@ func testStateTTL(t *testing.T, f Factory) {
 	stays, renewed, goes := fresh(engine.State), fresh(engine.State), fresh(engine.State)
 	fx.message(engine.State, stays, "stays")
 	fx.put(engine.Put{Stream: engine.State, Subject: renewed, TTL: ttl})
-	fx.message(engine.State, renewed, "stays too") // this one has none
+	fx.message(engine.State, renewed, "stays too") // this one has no TTL
 	before := time.Now()
 	fx.put(engine.Put{Stream: engine.State, Subject: goes, Data: []byte("goes"), TTL: ttl, New: true})
 	if _, err := fx.Get(fx.ctx(), engine.State, goes); err != nil && time.Since(before) < ttl {

@@ -29,7 +29,7 @@ func end(t *testing.T, d engine.Delivery, puts ...engine.Put) error {
 	}
 }
 
-// outcomeOf is the outcome of a job, with what else is stored with it.
+// outcomeOf returns the outcome of a job, with what is stored together with it.
 func outcomeOf(d engine.Delivery) []engine.Put {
 	id := engine.LastToken(d.Subject)
 	return []engine.Put{

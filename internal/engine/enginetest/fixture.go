@@ -11,22 +11,22 @@ import (
 	"github.com/bullpen-run/bullpen/internal/engine"
 )
 
-// Patience bounds every wait of the suite: an engine that takes longer hangs.
-// It is shorter than the lease of clauses that are not about leases.
+// Patience bounds every wait of the suite: an engine that takes longer hangs. It is
+// shorter than the lease in clauses that are not about leases.
 var Patience = 20 * time.Second
 
 // longLease is for clauses in which no lease ends.
 const longLease = 5 * time.Minute
 
 var (
-	lastNamespace atomic.Uint64 // makes namespaces different from each other
-	lastID        atomic.Uint64 // and ids
+	lastNamespace atomic.Uint64 // makes namespaces unique
+	lastID        atomic.Uint64 // makes ids unique
 )
 
-// firstNamespace tells the namespaces of several runs on one server apart.
+// firstNamespace keeps the namespaces of several runs on one server apart.
 var firstNamespace = time.Now().UnixMicro()
 
-// newID returns an id that sorts behind those before it and is a ULID.
+// newID returns a ULID that sorts after the earlier ones.
 func newID() string { return fmt.Sprintf("0%025d", lastID.Add(1)) }
 
 // fixture is a store under test and the engine that is open on it.
@@ -39,7 +39,7 @@ type fixture struct {
 	options engine.Options
 }
 
-// open makes a store and opens an engine on it, which is closed at the end.
+// open makes a store and opens an engine on it, which is closed at the end of the test.
 func (f Factory) open(t *testing.T, o engine.Options) *fixture {
 	t.Helper()
 	if o.Namespace == "" {
@@ -53,7 +53,7 @@ func (f Factory) open(t *testing.T, o engine.Options) *fixture {
 	return fx
 }
 
-// another opens one more engine on the store. It is closed at the end.
+// another opens a further engine on the store. It is closed at the end of the test.
 func (fx *fixture) another(o engine.Options) engine.Engine {
 	fx.t.Helper()
 	ctx, cancel := context.WithTimeout(fx.t.Context(), Patience)
@@ -82,7 +82,7 @@ func (fx *fixture) reopen() {
 	fx.Engine = fx.another(fx.options)
 }
 
-// answer is what became of one put.
+// answer is the result of one put.
 type answer struct {
 	done chan struct{} // closed by the first call
 
@@ -92,8 +92,7 @@ type answer struct {
 	err   error  // +checklocks:mu
 }
 
-// give puts p and does not wait. At the end of the test it must have been
-// answered once.
+// give puts p without waiting. It must be answered exactly once by the end of the test.
 func (fx *fixture) give(p engine.Put) *answer {
 	fx.t.Helper()
 	return give(fx.t, fx.Engine, p)
@@ -153,7 +152,7 @@ func (fx *fixture) message(s engine.Stream, subject, data string) uint64 {
 
 var normal = engine.Consumer{Queue: "mail", Priority: "normal"}
 
-// jobs puts n jobs, one after the other, and returns their subjects.
+// jobs puts n jobs one by one, and returns their subjects.
 func (fx *fixture) jobs(c engine.Consumer, n int) []string {
 	fx.t.Helper()
 	subjects := make([]string, n)
@@ -176,7 +175,7 @@ func (fx *fixture) ctx() context.Context {
 	return ctx
 }
 
-// scan returns all that matches.
+// scan returns all messages whose subject matches.
 func (fx *fixture) scan(s engine.Stream, pattern string) []engine.Message {
 	fx.t.Helper()
 	found, err := fx.Scan(fx.ctx(), s, pattern, 0, 100_000)
@@ -195,12 +194,12 @@ func (fx *fixture) depth(c engine.Consumer) engine.Depth {
 	return d
 }
 
-// within runs a call that must return, and ends the test when it does not. The
-// goroutine of a call that hangs is lost with the test.
+// within runs a call that must return, and ends the test if it does not. The goroutine of
+// a call that hangs is lost.
 func within(t *testing.T, what string, call func() error) error {
 	t.Helper()
 	result := make(chan error, 1)
-	go func() { result <- call() }() // ends with the call; within waits for it, but for Patience at most
+	go func() { result <- call() }() // ends with the call; within waits for it, up to Patience
 	timer := time.NewTimer(Patience)
 	defer timer.Stop()
 	select {
@@ -212,7 +211,7 @@ func within(t *testing.T, what string, call func() error) error {
 	}
 }
 
-// eventually waits until a condition holds and ends the test when it does not.
+// eventually waits until a condition holds, and ends the test if it never does.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	look := time.NewTicker(2 * time.Millisecond)
@@ -224,8 +223,8 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-// until waits for a moment: what is tested is that something does not happen
-// before it, or happens by itself at it.
+// until waits until a moment: the test checks that something does not happen before it,
+// or happens by itself then.
 func until(t *testing.T, moment time.Time) {
 	t.Helper()
 	timer := time.NewTimer(time.Until(moment))

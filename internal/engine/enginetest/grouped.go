@@ -9,8 +9,8 @@ import (
 // grouped takes the jobs of the queue mail that have a group.
 var grouped = engine.Consumer{Queue: "mail", Priority: "normal", Grouped: true}
 
-// testGroupedApart puts jobs with a group and without: each consumer has its own,
-// and all are found in the same ways.
+// testGroupedApart puts jobs with a group and without: each consumer has its own, and all
+// are found in the same ways.
 func testGroupedApart(t *testing.T, f Factory) {
 	fx := f.open(t, engine.Options{})
 	with, without := fx.jobs(grouped, 3), fx.jobs(normal, 2)
@@ -38,8 +38,8 @@ func testGroupedApart(t *testing.T, f Factory) {
 	}
 }
 
-// testGroupedBegun leaves jobs in the hands of an engine that is closed. They come
-// again, and it is known of which of them that they had begun.
+// testGroupedBegun closes an engine while jobs are handed out. They come again, and those
+// that had begun are known.
 func testGroupedBegun(t *testing.T, f Factory) {
 	fx := f.open(t, engine.Options{Lease: f.Lease})
 	subjects := fx.jobs(grouped, 3)
@@ -66,7 +66,7 @@ func testGroupedBegun(t *testing.T, f Factory) {
 	for range 2 {
 		d := h.next()
 		began := d.Subject == subjects[1]
-		// On a server elsewhere only the number of deliveries tells.
+		// An external server only reports the number of deliveries.
 		if d.Orphan != began && !(shared && d.Orphan) {
 			t.Errorf("%s comes again as %+v, want it an orphan only if it had begun (%v)", d.Subject, d.Delivery, began)
 		}

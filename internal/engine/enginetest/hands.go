@@ -9,18 +9,18 @@ import (
 	"github.com/bullpen-run/bullpen/internal/engine"
 )
 
-// hands take messages of one consumer and keep what they got. They hold the
-// rules that hold always: one call at a time, none after Stop, and not more
-// delivered and returned than requested.
+// hands take messages of one consumer and record them. They check the rules that always
+// hold: one call at a time, none after Stop, and no more delivered and returned than
+// requested.
 type hands struct {
 	t     *testing.T
 	taker engine.Taker
 	ack   bool          // acknowledge at once
 	news  chan struct{} // something has come
-	calls atomic.Int32  // under way
+	calls atomic.Int32  // calls in progress
 
 	mu        sync.Mutex
-	got       []arrival // not taken by next yet; +checklocks:mu
+	got       []arrival // not yet returned by next; +checklocks:mu
 	requested int       // +checklocks:mu
 	delivered int       // +checklocks:mu
 	returned  int       // +checklocks:mu
@@ -34,13 +34,13 @@ type arrival struct {
 	came time.Time
 }
 
-// take begins to take messages of c with e. They stop at the end of the test.
+// take starts to take messages of c with e, and stops at the end of the test.
 func take(t *testing.T, e engine.Engine, c engine.Consumer) *hands {
 	t.Helper()
 	return begin(t, e, c, false)
 }
 
-// takeAndAck acknowledges all that comes at once.
+// takeAndAck acknowledges everything at once.
 func takeAndAck(t *testing.T, e engine.Engine, c engine.Consumer) *hands {
 	t.Helper()
 	return begin(t, e, c, true)
@@ -89,7 +89,7 @@ func (h *hands) back(n int) {
 	h.checkSum()
 }
 
-// checkSum holds mu.
+// checkSum checks the counts. mu is held.
 func (h *hands) checkSum() {
 	if h.delivered+h.returned > h.requested {
 		h.t.Errorf("%d messages were requested, %d delivered and %d returned, which is more", h.requested, h.delivered, h.returned)
@@ -111,7 +111,7 @@ func (h *hands) leave() {
 	h.calls.Add(-1)
 	select {
 	case h.news <- struct{}{}:
-	default: // there is news already
+	default: // a signal is pending
 	}
 }
 
@@ -122,7 +122,7 @@ func (h *hands) request(n int, wait bool) {
 	h.taker.Request(n, wait)
 }
 
-// open is how much was requested and neither delivered nor returned.
+// open returns how many requests were neither delivered nor returned.
 func (h *hands) open() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -138,13 +138,13 @@ func (h *hands) count() (delivered, returned int) {
 
 func (h *hands) stop() {
 	h.t.Helper()
-	_ = within(h.t, "Stop", func() error { h.taker.Stop(); return nil }) // it gives none
+	_ = within(h.t, "Stop", func() error { h.taker.Stop(); return nil }) // the call returns no error
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.stopped = true
 }
 
-// first takes out the first that came, if one did.
+// first removes and returns the oldest message, if any.
 func (h *hands) first() (arrival, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -156,8 +156,8 @@ func (h *hands) first() (arrival, bool) {
 	return a, true
 }
 
-// by returns the next that came by a moment, asking for it when nothing is asked
-// for; an engine may return what waits after a time.
+// by returns the next message that comes before a moment. It makes a request if none is
+// open; an engine may return a waiting one after a time.
 func (h *hands) by(moment time.Time) (arrival, bool) {
 	h.t.Helper()
 	timer := time.NewTimer(time.Until(moment))
@@ -187,7 +187,7 @@ func (h *hands) next() arrival {
 	return a
 }
 
-// nothing checks that there is nothing to be had now.
+// nothing checks that no message can be had now.
 func (h *hands) nothing(when string) {
 	h.t.Helper()
 	before := h.open()

@@ -48,7 +48,7 @@ func testRedeliveryFirst(t *testing.T, f Factory) {
 	subjects := fx.jobs(normal, 3)
 	h := fx.take(normal)
 	h.next().Nak(0)
-	until(t, time.Now().Add(f.Late)) // by then the engine has heard it, which nothing else tells
+	until(t, time.Now().Add(f.Late)) // by then the engine has received it
 	for _, want := range subjects {
 		d := h.next()
 		if d.Subject != want {
@@ -64,7 +64,7 @@ func testLeaseEnds(t *testing.T, f Factory) {
 	subjects := fx.jobs(normal, 1)
 	before := time.Now()
 	first := h.next()
-	h.stop() // nobody but the other asks
+	h.stop() // only the other one has requests
 	d := other.next()
 	took := d.came.Sub(before)
 	if d.Subject != subjects[0] || d.Deliveries != 2 || !d.Again {
@@ -105,7 +105,7 @@ func testExtend(t *testing.T, f Factory) {
 
 func testPause(t *testing.T, f Factory) {
 	fx := f.open(t, engine.Options{})
-	pause(fx, true) // makes it
+	pause(fx, true) // creates the consumer
 	h := fx.take(normal)
 	subjects := fx.jobs(normal, 2)
 	h.nothing("while the consumer is paused")
@@ -130,7 +130,7 @@ func testPause(t *testing.T, f Factory) {
 	wantPaused(fx)
 }
 
-// wantPaused wants just these consumers to be paused.
+// wantPaused checks that exactly these consumers are paused.
 func wantPaused(fx *fixture, want ...engine.Consumer) {
 	fx.t.Helper()
 	eventually(fx.t, fmt.Sprintf("just %v are paused", want), func() bool {
@@ -142,8 +142,8 @@ func wantPaused(fx *fixture, want ...engine.Consumer) {
 	})
 }
 
-// waiting wants a consumer that is paused and has n jobs, none of them handed
-// out. Of several servers another one than the one that stored them may count.
+// waiting checks that a consumer is paused and has n jobs, none of them handed out. Of
+// several servers, the one that counts may not be the one that stored them.
 func waiting(fx *fixture, n int) {
 	fx.t.Helper()
 	var d engine.Depth

@@ -47,7 +47,7 @@ func testPutDoneOnce(t *testing.T, f Factory) {
 	}
 }
 
-// testPutKept puts enough on all streams that one in ten that is lost is missed.
+// testPutKept puts so many messages on all streams that a loss of one in ten is noticed.
 func testPutKept(t *testing.T, f Factory) {
 	fx := f.open(t, engine.Options{})
 	for _, s := range engine.Streams() {
@@ -80,13 +80,13 @@ func testPutKeepsData(t *testing.T, f Factory) {
 		id := newID()
 		data := slices.Clone(want)
 		fx.put(engine.Put{Stream: engine.Outcomes, Subject: "out." + id, Data: data, Durable: true})
-		clear(data) // it is ours again
+		clear(data) // data is the caller's again
 		for range 2 {
 			m, err := fx.Get(fx.ctx(), engine.Outcomes, "out."+id)
 			if err != nil || !bytes.Equal(m.Data, want) {
 				t.Fatalf("Get of %d bytes = %d bytes, %v; want the same", len(want), len(m.Data), err)
 			}
-			clear(m.Data) // what was received is the receiver's
+			clear(m.Data) // the receiver owns what it received
 		}
 		fx.put(engine.Put{Stream: engine.Jobs, Subject: engine.JobSubject(normal, id), Data: want})
 		h := fx.take(normal)
@@ -104,7 +104,7 @@ func testPutKeepsData(t *testing.T, f Factory) {
 	}
 }
 
-// fresh returns a subject of s that holds nothing.
+// fresh returns an empty subject of s.
 func fresh(s engine.Stream) string {
 	switch s {
 	case engine.Jobs:
@@ -125,7 +125,7 @@ func wantConflict(t *testing.T, what string, a *answer) {
 	}
 }
 
-// wantData checks what stands on a subject.
+// wantData checks the data on a subject.
 func (fx *fixture) wantData(s engine.Stream, subject, want string) {
 	fx.t.Helper()
 	m, err := fx.Get(fx.ctx(), s, subject)
@@ -146,7 +146,7 @@ func testPutNew(t *testing.T, f Factory) {
 		}
 		fx.put(engine.Put{Stream: s, Subject: subject, Data: []byte("third"), New: true})
 		fx.wantData(s, subject, "third")
-		fx.put(engine.Put{Stream: s, Subject: fresh(s), New: true}) // others are not asked
+		fx.put(engine.Put{Stream: s, Subject: fresh(s), New: true}) // other subjects don't count
 	}
 }
 
@@ -158,7 +158,7 @@ func testPutNewRacing(t *testing.T, f Factory) {
 	}
 }
 
-// race lets two put the same, of which one must win.
+// race puts the same message twice concurrently; exactly one put must win.
 func race(fx *fixture, s engine.Stream, p engine.Put) {
 	fx.t.Helper()
 	var answers [2]*answer
@@ -198,7 +198,7 @@ func testPutAfter(t *testing.T, f Factory) {
 		subject := fresh(s)
 		wantConflict(t, "Put with After where nothing is", fx.give(engine.Put{Stream: s, Subject: subject, After: 1}))
 		first := fx.put(engine.Put{Stream: s, Subject: subject, Data: []byte("first")})
-		fx.put(engine.Put{Stream: s, Subject: fresh(s)}) // others do not count
+		fx.put(engine.Put{Stream: s, Subject: fresh(s)}) // other subjects don't count
 		second := fx.put(engine.Put{Stream: s, Subject: subject, Data: []byte("second"), After: first})
 		wantConflict(t, "Put after one that was replaced", fx.give(engine.Put{Stream: s, Subject: subject, Data: []byte("third"), After: first}))
 		fx.wantData(s, subject, "second")
@@ -238,7 +238,7 @@ func testSequencesRise(t *testing.T, f Factory) {
 			if i < 2 {
 				continue
 			}
-			if err := fx.Delete(fx.ctx(), s, seq); err != nil { // and is not used again
+			if err := fx.Delete(fx.ctx(), s, seq); err != nil { // and its number is not used again
 				t.Fatalf("Delete = %v", err)
 			}
 		}

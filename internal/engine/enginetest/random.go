@@ -15,7 +15,7 @@ import (
 	"github.com/bullpen-run/bullpen/internal/engine"
 )
 
-// seedVariable names the environment variable that repeats a random test.
+// seedVariable is the environment variable that repeats a random test.
 const seedVariable = "BULLPEN_SEED"
 
 func seedOf(t *testing.T) uint64 {
@@ -31,23 +31,23 @@ func seedOf(t *testing.T) uint64 {
 	return seed
 }
 
-// model is what an engine must hold after what was done.
+// model is what an engine must hold.
 type model struct {
 	*fixture
 
 	r *rand.Rand
-	// kept is what stands on the subjects of each stream but Jobs.
+	// kept holds the messages of each stream except Jobs, by subject.
 	kept map[engine.Stream]map[string]engine.Message
 	last map[engine.Stream]uint64
 
 	hands *hands
-	jobs  map[string]bool    // subjects of jobs that must come still
+	jobs  map[string]bool    // subjects of jobs that must still come
 	acked map[string]bool    // of jobs that were acknowledged
 	held  map[string]arrival // handed out and not answered
 }
 
-// testRandom does operations at random and compares with a model: one caller, so
-// that what must come of each is known.
+// testRandom executes random operations and compares the results with a model. It is the
+// only caller, so each result is known in advance.
 func testRandom(t *testing.T, f Factory) {
 	_, r := random(t)
 	m := &model{
@@ -82,7 +82,7 @@ func (m *model) subject() string {
 	return fmt.Sprintf("key.%c.%c", 'a'+rune(m.r.IntN(3)), 'a'+rune(m.r.IntN(3)))
 }
 
-// put puts something on one of a few subjects, with a condition or without.
+// put puts a message on one of a few subjects, with or without a condition.
 func (m *model) put() {
 	s := m.stream()
 	p := engine.Put{Stream: s, Subject: kindOf(s) + m.subject()[3:], Data: fmt.Appendf(nil, "%d", m.r.Uint32()), Durable: m.r.IntN(2) == 0}
@@ -94,7 +94,7 @@ func (m *model) put() {
 	case 1:
 		p.After = before.Seq
 		if m.r.IntN(3) == 0 {
-			p.After++ // this one is not on the subject
+			p.After++ // not the number on the subject
 		}
 		holds = p.After == before.Seq
 	}
@@ -165,7 +165,7 @@ func (m *model) scanSome() {
 	}
 }
 
-// job puts a job, some with a time that is near.
+// job puts a job, sometimes with a time in the near future.
 func (m *model) job() {
 	p := engine.Put{Stream: engine.Jobs, Subject: fresh(engine.Jobs), New: true, Durable: m.r.IntN(2) == 0}
 	p.Data = []byte(p.Subject)
@@ -179,7 +179,7 @@ func (m *model) job() {
 // receive takes one message if one is due.
 func (m *model) receive() {
 	if len(m.jobs) == len(m.held) {
-		return // none can come, or only by and by
+		return // none can come, or only later
 	}
 	m.arrived(m.hands.next())
 }
@@ -197,7 +197,7 @@ func (m *model) arrived(d arrival) {
 	m.held[d.Subject] = d
 }
 
-// answer answers one of those that are held.
+// answer answers one of the held deliveries.
 func (m *model) answer() {
 	if len(m.held) == 0 {
 		return
@@ -224,9 +224,9 @@ func (m *model) end(d arrival) {
 	delete(m.held, d.Subject)
 }
 
-// restart opens the store again, with some jobs that wait. All others are ended
-// before: what is not answered, or whose answer is lost, comes after its lease
-// only, for which this does not wait.
+// restart opens the store again, with some waiting jobs. All others are ended before: a
+// job without an answer, or whose answer was lost, comes only after its lease, which
+// would take too long.
 func (m *model) restart() {
 	m.endAll()
 	m.hands.stop()
@@ -251,7 +251,7 @@ func (m *model) endAll() {
 	eventually(m.t, "no job is left", func() bool { return len(m.scan(engine.Jobs, ">")) == 0 })
 }
 
-// drain ends all jobs and compares what is left in the other streams.
+// drain ends all jobs and compares what the other streams hold.
 func (m *model) drain() {
 	m.endAll()
 	for s, kept := range m.kept {

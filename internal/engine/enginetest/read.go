@@ -59,7 +59,7 @@ func testDelete(t *testing.T, f Factory) {
 		subject, stays := fresh(s), fresh(s)
 		seq := fx.message(s, subject, "")
 		fx.message(s, stays, "stays")
-		for range 2 { // the second time nothing is there, which is no error
+		for range 2 { // the second time the message is gone, which is no error
 			if err := fx.Delete(fx.ctx(), s, seq); err != nil {
 				t.Fatalf("Delete of %d from %v = %v", seq, s, err)
 			}
@@ -95,7 +95,7 @@ func testDeleteOfJobs(t *testing.T, f Factory) {
 			d.Ack()
 		}
 	}
-	taken.Nak(0) // it is not there any more
+	taken.Nak(0) // the message is gone
 	if d, ok := h.by(time.Now().Add(f.Lease + f.Late)); ok {
 		t.Errorf("%s was delivered, want nothing: it was deleted or acknowledged", d.Subject)
 	}
@@ -123,7 +123,7 @@ func testScanPages(t *testing.T, f Factory) {
 				last = m.Seq
 				got = append(got, string(m.Data))
 			}
-			if len(page) < limit { // which says that there are no more
+			if len(page) < limit { // fewer than limit means that no more exist
 				break
 			}
 		}

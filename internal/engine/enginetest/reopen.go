@@ -17,7 +17,7 @@ func testReopen(t *testing.T, f Factory) {
 	for _, s := range engine.Streams() {
 		kept[s] = fresh(s)
 		fx.put(engine.Put{Stream: s, Subject: kept[s], Data: []byte("kept"), Durable: true})
-		last[s] = fx.message(s, fresh(s), "") // the last of the stream goes
+		last[s] = fx.message(s, fresh(s), "") // deletes the last message of the stream
 		if err := fx.Delete(fx.ctx(), s, last[s]); err != nil {
 			t.Fatal(err)
 		}
@@ -63,8 +63,8 @@ func testReopenTaken(t *testing.T, f Factory) {
 	d.Ack()
 }
 
-// testReopenAtOnce has all that was handed out there again when a store is opened
-// that nobody else can be on.
+// testReopenAtOnce checks that everything handed out is available again at once when a
+// store that is not shared is opened.
 func testReopenAtOnce(t *testing.T, f Factory) {
 	fx := f.open(t, engine.Options{Lease: time.Hour})
 	if fx.Shared() {
@@ -188,7 +188,7 @@ func testCloseEndsCallbacks(t *testing.T, f Factory) {
 	fx.jobs(normal, 100)
 	fx.shut(fx.Engine)
 	h.mu.Lock()
-	h.stopped = true // from here on a call is a fault
+	h.stopped = true // from here on a call is an error
 	h.mu.Unlock()
 	h.taker.Request(1, false)
 	fx.Engine = fx.another(fx.options)
@@ -201,7 +201,7 @@ func testClosed(t *testing.T, f Factory) {
 	fx.jobs(normal, 1)
 	d := h.next()
 	fx.shut(fx.Engine)
-	fx.shut(fx.Engine) // is no harm
+	fx.shut(fx.Engine) // a second time does no harm
 	d.Extend()
 	d.Nak(0)
 	d.Ack()

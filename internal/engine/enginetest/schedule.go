@@ -62,7 +62,7 @@ func testSchedule(t *testing.T, f Factory) {
 	if got, err := fx.Get(fx.ctx(), engine.Jobs, "at."+id); !errors.Is(err, engine.ErrNotFound) {
 		t.Errorf("Get at.%s = %+v, %v after its time, want ErrNotFound", id, got, err)
 	}
-	d.Nak(0) // now it is a job like others
+	d.Nak(0) // now it is an ordinary job
 	h.next().Ack()
 	past, _ := fx.schedule(normal, time.Now().Add(-time.Minute))
 	if d := h.next(); d.Subject != engine.JobSubject(normal, past) {
@@ -121,7 +121,7 @@ func testScheduleReopen(t *testing.T, f Factory) {
 	h.stop()
 	fx.reopen()
 	if left := time.Until(at); left < 0 {
-		at = at.Add(-left) // opening took longer
+		at = at.Add(-left) // opening took longer than left
 	}
 	d := fx.take(normal).next()
 	wantOnTime(t, f, d, id, at)

@@ -9,7 +9,7 @@ import (
 	"github.com/bullpen-run/bullpen/internal/engine"
 )
 
-// ears keep what they hear.
+// ears record what they hear.
 type ears struct {
 	mu    sync.Mutex
 	heard []string // +checklocks:mu
@@ -27,7 +27,7 @@ func (e *ears) all() []string {
 	return slices.Clone(e.heard)
 }
 
-// two opens an engine and, on the same store, another, or skips the test.
+// two opens two engines on one store, or skips the test.
 func (f Factory) two(t *testing.T, o engine.Options) (*fixture, *fixture) {
 	t.Helper()
 	fx := f.open(t, o)
@@ -55,7 +55,7 @@ func testSendAndListen(t *testing.T, f Factory) {
 		stops[who] = stop
 		t.Cleanup(stop)
 	}
-	// A message may be lost, above all before the listener is known everywhere.
+	// A message may be lost, above all before all nodes know the listener.
 	eventually(t, "both nodes hear what one sends", func() bool {
 		if err := fx.Send("hint.jobs", []byte("knock")); err != nil {
 			t.Fatalf("Send = %v", err)
@@ -73,7 +73,7 @@ func testSendAndListen(t *testing.T, f Factory) {
 		t.Errorf("heard %v, want 0 to 4 in order", got)
 	}
 	stops[&theirs]()
-	stops[&theirs]() // is no harm
+	stops[&theirs]() // a second time does no harm
 	before := len(theirs.all())
 	if err := fx.Send("hint.jobs", []byte("after")); err != nil {
 		t.Fatalf("Send = %v", err)
@@ -108,7 +108,7 @@ func testShared(t *testing.T, f Factory) {
 		var answers [2]*answer
 		var group sync.WaitGroup
 		for i, e := range []*fixture{fx, other} {
-			// Two puts of the same bytes cannot be told apart when one was sent twice.
+			// Two puts of the same bytes cannot be told apart if one was sent twice.
 			put := engine.Put{Stream: engine.State, Subject: subject, New: true, Data: []byte{'a' + byte(i)}}
 			group.Go(func() { answers[i] = e.give(put) })
 		}

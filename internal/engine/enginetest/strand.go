@@ -10,10 +10,9 @@ import (
 	"github.com/bullpen-run/bullpen/internal/engine"
 )
 
-// testNothingStrands has two takers, on two nodes where there can be two, give
-// back much of what comes and take back what they asked for, again and again:
-// each job is handed out until it is acknowledged, none of them only after its
-// lease.
+// testNothingStrands has two takers, on two nodes if possible, that repeatedly give back
+// many of their messages and recall requests: each job is handed out until it is
+// acknowledged, and none of them only after its lease.
 func testNothingStrands(t *testing.T, f Factory) {
 	fx := f.open(t, engine.Options{})
 	other := fx.Engine
@@ -52,7 +51,7 @@ func testNothingStrands(t *testing.T, f Factory) {
 	eventually(t, "what is taken back is returned", func() bool { return s.hands[0].open()+s.hands[1].open() == 0 })
 }
 
-// stranding is what is known of the jobs.
+// stranding is what is known about the jobs.
 type stranding struct {
 	r     *rand.Rand
 	hands []*hands
@@ -60,7 +59,7 @@ type stranding struct {
 	ended map[string]bool // acknowledged
 }
 
-// step answers what has come, asks for more, and takes some of that back.
+// step answers what has come, makes requests, and recalls some of them.
 func (s *stranding) step(t *testing.T) {
 	t.Helper()
 	for _, h := range s.hands {
@@ -91,8 +90,8 @@ func (s *stranding) answer(t *testing.T, d arrival) {
 	}
 }
 
-// testBeginTogether has two nodes begin with consumers that are new, at the same
-// time: neither has to wait for long for what the other one makes.
+// testBeginTogether makes two nodes use new consumers at the same time: neither has to
+// wait long for what the other one creates.
 func testBeginTogether(t *testing.T, f Factory) {
 	fx, other := f.two(t, engine.Options{})
 	const rounds = 15

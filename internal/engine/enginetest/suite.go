@@ -1,14 +1,14 @@
-// Package enginetest is the contract of [engine.Engine] as a suite of tests,
-// which every engine runs:
+// Package enginetest is the contract of [engine.Engine] as a suite of tests, which every
+// engine runs:
 //
 //	func TestContract(t *testing.T) {
 //		enginetest.Run(t, enginetest.Factory{New: newStore})
 //	}
 //
-// Each clause is a subtest. What an engine cannot keep where it runs, its Factory
-// says in Without, with the reason; the clause is skipped with these words.
-// Nothing else is skipped, but what needs several nodes on one store where the
-// engine says that it is not Shared.
+// Each clause is a subtest. A Factory lists in Without the clauses that its engine cannot
+// keep in its environment, with the reason; they are skipped with these words. Apart from
+// them, only clauses that need several nodes on one store are skipped, if the engine is
+// not Shared.
 //
 // Random tests print their seed; BULLPEN_SEED repeats it.
 package enginetest
@@ -21,23 +21,22 @@ import (
 	"github.com/bullpen-run/bullpen/internal/engine"
 )
 
-// Factory makes the stores that are tested.
+// Factory makes the stores to test.
 type Factory struct {
-	// New gives a store in which nothing of the namespaces is that the suite will
-	// use. What it needs goes when t ends, at which time all engines are closed.
-	// The suite opens engines on the store one after the other, which is a
-	// restart, and several at once only if the engine says that it is Shared.
+	// New returns a store that holds nothing in the namespaces of the suite. Its
+	// resources are released when t ends, when all engines are closed. The suite opens
+	// engines on the store one after the other, which is a restart, and several at once
+	// only if the engine is Shared.
 	New func(t *testing.T) engine.Store
-	// Lease is the shortest that the engine can keep well; 0 is 1 s. The suite
-	// waits for the end of some.
+	// Lease is the shortest lease that the engine can keep well; 0 is 1 s. The suite
+	// waits for the end of some leases.
 	Lease time.Duration
-	// Late is how much later than it should something may happen that is due by
-	// itself: the end of a lease, of a delay, of a TTL, of an age, and a schedule.
-	// 0 is 1 s.
+	// Late is how late something may happen that is due by itself: the end of a lease, of
+	// a delay, of a TTL, of an age, and a schedule. 0 is 1 s.
 	Late time.Duration
-	// Without names clauses that the engine cannot keep, and says why.
+	// Without names the clauses that the engine cannot keep, with the reason.
 	Without map[string]string
-	// Parallel runs the clauses at the same time.
+	// Parallel runs the clauses concurrently.
 	Parallel bool
 }
 
@@ -112,7 +111,7 @@ var contract = []clause{
 	{"Random", testRandom},
 }
 
-// Run holds the engines of the stores that f makes against the contract.
+// Run checks the contract on engines of the stores that f makes.
 func Run(t *testing.T, f Factory) {
 	t.Helper()
 	if f.Lease == 0 {

@@ -87,7 +87,7 @@ func testRequestWithWait(t *testing.T, f Factory) {
 		}
 	}
 	if h.open() == 0 {
-		fx.jobs(normal, 1) // nothing is asked for, so it is for a request without wait
+		fx.jobs(normal, 1) // no request is open, so it is for a request without wait
 		eventually(t, "1 job waits", func() bool { return fx.depth(normal).Waiting == 1 })
 		h.request(2, false)
 		eventually(t, "what was not asked for has not come", func() bool { return h.open() == 0 })
@@ -115,7 +115,7 @@ func testRequestsAddUp(t *testing.T, f Factory) {
 			h.request(n, false)
 		}
 	}
-	// What is still open waits: it comes when enough is there.
+	// The open requests wait: they are served when enough jobs exist.
 	for h.open() > 0 {
 		before := h.open()
 		fx.jobs(normal, 1)
@@ -158,7 +158,7 @@ func testAnsweredOnce(t *testing.T, f Factory) {
 	first := h.next()
 	first.Nak(0)
 	second := h.next()
-	first.Ack() // it has been answered, so this must not end the message
+	first.Ack() // it was answered before, so this must not end the message
 	first.Nak(0)
 	first.Extend()
 	h.nothing("while the second taker has it")
@@ -180,7 +180,7 @@ func testTwoTakers(t *testing.T, f Factory) {
 	fx.share(a, b, jobs, func() { fx.jobs(normal, jobs) })
 }
 
-// share lets two takers take jobs together, each one exactly once.
+// share makes two takers take jobs together, each job exactly once.
 func (fx *fixture) share(a, b *hands, jobs int, put func()) {
 	fx.t.Helper()
 	a.request(jobs, true)
@@ -189,7 +189,7 @@ func (fx *fixture) share(a, b *hands, jobs int, put func()) {
 	eventually(fx.t, "two takers have taken all", func() bool {
 		for _, h := range []*hands{a, b} {
 			if h.open() == 0 {
-				h.request(jobs, true) // they were returned
+				h.request(jobs, true) // the requests were returned
 			}
 		}
 		fromA, _ := a.count()
@@ -214,11 +214,11 @@ func testStop(t *testing.T, f Factory) {
 	h := takeAndAck(t, fx.Engine, normal)
 	h.request(jobs, true)
 	subjects := fx.jobs(normal, jobs/2)
-	h.stop() // hands see to it that nothing comes after
+	h.stop() // hands check that nothing comes after
 	h.taker.Request(5, true)
-	h.taker.Stop() // a second time is no harm
+	h.taker.Stop() // a second time does no harm
 	subjects = append(subjects, fx.jobs(normal, jobs/2)...)
-	until(t, time.Now().Add(f.Late/5)) // an engine that goes on has called by then
+	until(t, time.Now().Add(f.Late/5)) // an engine that continues has called by then
 	other := fx.take(normal)
 	seen := map[string]int{}
 	for d, ok := h.first(); ok; d, ok = h.first() {

@@ -8,7 +8,7 @@ import (
 	"github.com/bullpen-run/bullpen/internal/engine"
 )
 
-// walk walks a stream in parts of so many messages, and returns what it saw.
+// walk walks a stream in parts of part messages, and returns what it saw.
 func (fx *fixture) walk(s engine.Stream, back bool, part int) []uint64 {
 	fx.t.Helper()
 	var seen []uint64
@@ -35,7 +35,7 @@ func (fx *fixture) walk(s engine.Stream, back bool, part int) []uint64 {
 	}
 }
 
-// wantWalk wants a walk both ways to see just these.
+// wantWalk checks that walks in both directions see exactly these messages.
 func (fx *fixture) wantWalk(s engine.Stream, want []uint64) {
 	fx.t.Helper()
 	for _, back := range []bool{false, true} {
@@ -47,7 +47,7 @@ func (fx *fixture) wantWalk(s engine.Stream, want []uint64) {
 				fx.t.Errorf("Walk, back %v, in parts of %d sees %d messages, want %d in order", back, part, len(got), len(want))
 			}
 		}
-		slices.Reverse(want) // twice in all
+		slices.Reverse(want) // twice in total
 	}
 }
 
@@ -78,7 +78,7 @@ func testWalk(t *testing.T, f Factory) {
 	fx.wantWalk(engine.Dead, all)
 }
 
-// testWalkGaps wants messages found that lie far apart.
+// testWalkGaps checks that messages far apart are found.
 func testWalkGaps(t *testing.T, f Factory) {
 	fx := f.open(t, engine.Options{})
 	const gap = 1500

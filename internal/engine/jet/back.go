@@ -7,23 +7,22 @@ import (
 	"github.com/bullpen-run/bullpen/internal/engine"
 )
 
-// back counts the messages that this engine gave back, whose delay is over, and
-// that were not handed out since: the server counts them among those that are
-// taken.
+// back counts the messages that this engine gave back, whose delay has passed, and that
+// were not handed out since. The server counts them as taken.
 type back struct {
-	// forget is how long one is counted, because another node may have taken it;
-	// 0 is until it is handed out here.
+	// forget is how long such a message is counted, as another node may have taken it; 0
+	// is until it is handed out here.
 	forget time.Duration
 
 	mu  sync.Mutex
-	all map[engine.Consumer]map[uint64]time.Time // guarded by mu: when the delay of each sequence number is over
+	all map[engine.Consumer]map[uint64]time.Time // guarded by mu: when the delay of each message passes, by sequence number
 
 	given  map[uint64]returned // guarded by mu: by sequence number
-	news   chan struct{}       // guarded by mu: closed when one is noted; nil when nobody waits
-	pruned int                 // guarded by mu: how many were left when old ones were last looked for
+	news   chan struct{}       // guarded by mu: closed by the next note; nil if no goroutine waits
+	pruned int                 // guarded by mu: how many remained when old ones were last removed
 }
 
-// give notes that seq was given back.
+// give records that seq was given back.
 func (b *back) give(c engine.Consumer, seq uint64, delay time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -36,14 +35,14 @@ func (b *back) give(c engine.Consumer, seq uint64, delay time.Duration) {
 	b.all[c][seq] = time.Now().Add(max(delay, 0))
 }
 
-// take notes that seq was handed out.
+// take records that seq was handed out.
 func (b *back) take(c engine.Consumer, seq uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.all[c], seq)
 }
 
-// remove notes that seq was deleted.
+// remove records that seq was deleted.
 func (b *back) remove(seq uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -52,7 +51,7 @@ func (b *back) remove(seq uint64) {
 	}
 }
 
-// count returns how many of c wait.
+// count returns how many messages of c wait.
 func (b *back) count(c engine.Consumer) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()

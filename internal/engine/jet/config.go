@@ -14,21 +14,21 @@ import (
 	"github.com/bullpen-run/bullpen/internal/engine"
 )
 
-// Config says what to open. Conn and a namespace are needed; for the rest the
-// zero value works.
+// Config configures an engine. Conn and a namespace are required; the zero values of the
+// other fields work.
 type Config struct {
-	// Conn is connected, and never gives up connecting again: see [Connect].
+	// Conn is connected, and never stops trying to reconnect: see [Connect].
 	Conn *nats.Conn
 	// Replicas is how many servers hold each message; 0 is 1.
 	Replicas int
-	// Owned says that Close closes Conn too.
+	// Owned makes Close close Conn too.
 	Owned bool
-	// Options are as for every engine. Zero sizes and ages are no bounds; Lease
-	// is 30 seconds when it is 0.
+	// Options are the options common to all engines. Zero sizes and ages are unbounded; a
+	// zero Lease is 30 seconds.
 	Options engine.Options
 }
 
-// defaultLease is the lease when none is asked for.
+// defaultLease is the lease if Options does not set one.
 const defaultLease = 30 * time.Second
 
 func (c Config) check() error {
@@ -74,8 +74,8 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Open makes the streams if they are not there, or brings them up to date, and
-// returns the engine on them. When it fails, Conn is left as it was.
+// Open creates or updates the streams, and returns the engine that uses them. If it
+// fails, Conn is left as it was.
 func Open(ctx context.Context, c Config) (*Engine, error) {
 	if err := c.check(); err != nil {
 		return nil, fmt.Errorf("jet: %w", err)

@@ -11,16 +11,16 @@ import (
 )
 
 const (
-	// connectPatience bounds how long one server may take to let a client in.
+	// connectPatience bounds how long one server may take to accept a client.
 	connectPatience = 5 * time.Second
-	// stallPatience is how long a server may take nothing of what is sent to it.
+	// stallPatience is how long a server may read nothing of what is sent to it.
 	stallPatience = 5 * time.Second
 	// writePiece is how much of a message is written at a time.
 	writePiece = 64 << 10
 )
 
-// Connect returns a connection to a server elsewhere, as an engine needs it: it is
-// made anew whenever it is lost, and given up when the server takes nothing any more.
+// Connect returns a connection to an external server, as an engine needs it: it
+// reconnects whenever the connection is lost, and drops it when the server stops reading.
 func Connect(addresses, name string, options ...nats.Option) (*nats.Conn, error) {
 	shown, err := withoutLogins(addresses)
 	if err != nil {
@@ -37,8 +37,8 @@ func Connect(addresses, name string, options ...nats.Option) (*nats.Conn, error)
 	return conn, nil
 }
 
-// withoutLogins gives addresses without names and passwords, for errors. What is no
-// address is not shown: it may be a password.
+// withoutLogins returns addresses without names and passwords, for errors. What is not an
+// address is not shown, as it may be a password.
 func withoutLogins(addresses string) (string, error) {
 	all := strings.Split(addresses, ",")
 	for i, address := range all {
@@ -68,10 +68,10 @@ func (d dialer) Dial(network, address string) (net.Conn, error) {
 	return unstalled{conn}, nil
 }
 
-// unstalled ends a write when the other side takes nothing of it for stallPatience. A
-// server that was halted keeps its connections, and what is sent to it fills buffers
-// until a write blocks; the client library then holds a lock that everything else
-// needs, for a minute by its own bound, which is one for the whole of a message.
+// unstalled ends a write when the peer reads nothing of it for stallPatience. A halted
+// server keeps its connections, and what is sent to it fills buffers until a write
+// blocks. The client library then holds a lock that everything else needs, and its own
+// bound is a minute for a whole message.
 type unstalled struct{ net.Conn }
 
 func (c unstalled) Write(b []byte) (written int, err error) {

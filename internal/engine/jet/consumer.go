@@ -13,26 +13,26 @@ import (
 	"github.com/bullpen-run/bullpen/internal/engine"
 )
 
-// The most messages of a consumer that may be handed out at once, and the most
-// requests that may wait. The server keeps both in memory as they come, so that
-// the numbers cost nothing until they are reached.
+// The most messages of a consumer that may be handed out at once, and the most requests
+// that may wait. The server keeps both in memory only as they occur, so high bounds cost
+// nothing.
 const (
 	mostTaken    = 65536
 	mostRequests = 65536
-	// mostKept is the same for jobs with a group, which are kept before they begin.
+	// mostKept is the same bound for jobs with a group, which are kept before they begin.
 	mostKept = 1 << 20
 )
 
-// pauseFor is how long a pause lasts that has no end.
+// pauseFor is the length of a pause without an end.
 const pauseFor = 100 * 365 * 24 * time.Hour
 
 func consumerName(c engine.Consumer) string { return "w_" + c.Queue + "_" + c.Level() }
 
-// filter is what a consumer takes.
+// filter returns the subjects that a consumer takes.
 func filter(c engine.Consumer) string { return "job." + c.Queue + "." + c.Level() + ".>" }
 
-// consumer returns the name of c on the server, where it is made or brought up
-// to date when this engine sees it for the first time.
+// consumer returns the name of c on the server. It creates or updates the consumer when
+// this engine uses it for the first time.
 func (e *Engine) consumer(ctx context.Context, c engine.Consumer) (string, error) {
 	name := consumerName(c)
 	if e.closed.Load() {
@@ -70,8 +70,8 @@ func (e *Engine) consumer(ctx context.Context, c engine.Consumer) (string, error
 	return name, nil
 }
 
-// forget makes the consumer be looked at anew: it was removed by someone. Once at
-// a time.
+// forget makes the engine create the consumer again, because it was removed. It runs once
+// at a time.
 func (e *Engine) forget(c engine.Consumer) {
 	e.mu.Lock()
 	_, making := e.making[c]
@@ -95,11 +95,11 @@ func (e *Engine) forget(c engine.Consumer) {
 	})
 }
 
-// Depth implements [engine.Engine]. The server counts messages that were given
-// back among those that are taken, also when their delay is over. The engine corrects that for
-// its own; those of other nodes, and of an earlier process, stay among them
-// until they are handed out again. In a cluster another server than the one that
-// confirmed a put may do the counting, which then knows of it a moment later.
+// Depth implements [engine.Engine]. The server counts messages that were given back as
+// taken, even when their delay has passed. The engine corrects that for its own; those of
+// other nodes, and of an earlier process, count as taken until they are handed out again.
+// In a cluster the server that counts may not be the one that confirmed a put, and then
+// learns of the put a moment later.
 func (e *Engine) Depth(ctx context.Context, c engine.Consumer) (engine.Depth, error) {
 	name, err := e.consumer(ctx, c)
 	if err != nil {
@@ -126,14 +126,14 @@ func (e *Engine) Depth(ctx context.Context, c engine.Consumer) (engine.Depth, er
 	return d, nil
 }
 
-// manyJobs is from how many jobs on the server's own way to the first of them is the
-// longer one.
+// manyJobs is the number of jobs from which the server's own search for the first one is
+// the slower way.
 const manyJobs = 10_000
 
-// oldest returns the first message of a consumer that has n of them, none of which
-// lies at floor or before. The server, asked from the beginning of the stream on,
-// looks at every subject that matches, 50 ms for a million; asked from behind it, it
-// reads on to the next message.
+// oldest returns the first message of a consumer that has n of them, none of which lies
+// at floor or before. Asked from the start of the stream, the server looks at every
+// subject that matches, 50 ms for a million. Asked from a later number, it reads on to
+// the next message.
 func (e *Engine) oldest(ctx context.Context, c engine.Consumer, n int, floor uint64) (engine.Message, error) {
 	if n < manyJobs {
 		return e.next(ctx, engine.Jobs, filter(c), 1)
@@ -150,12 +150,12 @@ func (e *Engine) oldest(ctx context.Context, c engine.Consumer, n int, floor uin
 	return e.next(ctx, engine.Jobs, filter(c), from+1)
 }
 
-// firstLook is how long the first try of looking at a consumer may take.
+// firstLook bounds the first attempt to read a consumer.
 const firstLook = 100 * time.Millisecond
 
-// lookAt returns what the server knows of a consumer. In a cluster nobody answers
-// while those who keep the consumer are choosing who leads it, as when it was just
-// made; asking again does no harm.
+// lookAt returns what the server knows of a consumer. In a cluster no server answers
+// while the consumer's servers elect a leader, as when it was just created; asking again
+// does no harm.
 func (e *Engine) lookAt(ctx context.Context, name string) (jetstream.Consumer, error) {
 	if _, bounded := ctx.Deadline(); !bounded {
 		var cancel context.CancelFunc
@@ -173,7 +173,7 @@ func (e *Engine) lookAt(ctx context.Context, name string) (jetstream.Consumer, e
 	}
 }
 
-// next returns the first message of a subject from a sequence number on.
+// next returns the first message of a subject, starting at a sequence number.
 func (e *Engine) next(ctx context.Context, s engine.Stream, subject string, from uint64) (engine.Message, error) {
 	return e.read(ctx, s, e.nextQuestion(subject, from, 0))
 }
@@ -183,7 +183,7 @@ func (e *Engine) bySequence(ctx context.Context, s engine.Stream, seq uint64) (e
 	return e.read(ctx, s, append(strconv.AppendUint([]byte(`{"seq":`), seq, 10), '}'))
 }
 
-// read asks who has the newest for one message.
+// read asks the server that has the newest messages for one of them.
 func (e *Engine) read(ctx context.Context, s engine.Stream, question []byte) (engine.Message, error) {
 	if e.config.Replicas > 1 {
 		return e.fromLeader(ctx, s, question)
@@ -240,8 +240,8 @@ func (e *Engine) Paused(ctx context.Context) (all []engine.Consumer, err error) 
 	return all, nil
 }
 
-// isPaused waits until a consumer does what it was told: a cluster answers
-// before the server that hands out has heard of it.
+// isPaused waits until a consumer follows its setting: a cluster answers before the
+// server that hands out has applied it.
 func (e *Engine) isPaused(ctx context.Context, name string, paused bool) error {
 	ctx, cancel := context.WithTimeout(ctx, apiPatience)
 	defer cancel()
@@ -259,9 +259,9 @@ func (e *Engine) isPaused(ctx context.Context, name string, paused bool) error {
 	}
 }
 
-// nudge wakes a consumer that goes on: the server does not look at the requests
-// that wait there until something happens to it. What happens is a request that
-// no message is small enough for, and whose answer nobody hears.
+// nudge wakes a consumer that was resumed: the server does not look at waiting requests
+// until something happens to the consumer. The event is a request too small for any
+// message, whose answer has no receiver.
 func (e *Engine) nudge(stream, name string) error {
 	const question = `{"batch":1,"max_bytes":1,"expires":1000000}`
 	return e.conn.PublishRequest("$JS.API.CONSUMER.MSG.NEXT."+stream+"."+name, e.conn.NewInbox(), []byte(question))

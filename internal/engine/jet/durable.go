@@ -9,15 +9,15 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// What a client can see of a server is how many servers keep a copy, and how many of
-// these are up to date. Whether a server syncs what it stores before it answers is a
-// setting of its configuration (jetstream.sync_interval), which only its operators and
-// its monitoring port tell.
+// A client can see how many servers keep a copy, and how many of the copies are up to
+// date. It cannot see whether a server syncs what it stores before it answers: that is
+// set in the server's configuration (jetstream.sync_interval), which only its operators
+// and its monitoring port report.
 
-// unseen says what of the durability depends on the configuration of the servers.
+// unseen says which part of the durability depends on the servers' configuration.
 const unseen = "whether that is on disk by then is set there (jetstream.sync_interval: always) and cannot be seen from here: without it "
 
-// durability says what a confirm of a server elsewhere means.
+// durability describes what a confirmation of an external server means.
 func durability(i *jetstream.StreamInfo, url string) string {
 	n := i.Config.Replicas
 	if n <= 1 {
@@ -39,11 +39,11 @@ func durability(i *jetstream.StreamInfo, url string) string {
 	return text
 }
 
-// errFewer says that fewer copies are asked for than there are.
+// errFewer means that fewer copies are requested than exist.
 var errFewer = errors.New("fewer copies are asked for than there are")
 
-// keepsCopies returns errFewer when a stream that is there has more replicas than c asks
-// for: another node has asked for them, and jobs would lie on fewer servers from then on.
+// keepsCopies returns errFewer if an existing stream has more replicas than c requests:
+// another node has requested them, and jobs would lie on fewer servers from then on.
 func (e *Engine) keepsCopies(ctx context.Context, c jetstream.StreamConfig) error {
 	stream, err := e.js.Stream(ctx, c.Name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
@@ -58,8 +58,9 @@ func (e *Engine) keepsCopies(ctx context.Context, c jetstream.StreamConfig) erro
 	return nil
 }
 
-// lacking says what of the asked a server does not keep, empty when it keeps all. An
-// older one takes a configuration that it does not understand, and leaves it out.
+// lacking describes which settings of asked the server has not applied, empty for none.
+// An older server accepts a configuration that it does not understand, and ignores that
+// part.
 func lacking(asked, kept jetstream.StreamConfig) string {
 	var lacks []string
 	for _, f := range []struct {

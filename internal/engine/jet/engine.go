@@ -26,9 +26,9 @@ type Engine struct {
 	prefix  string // of all subjects: "bp.<namespace>."
 	spread  string // of subjects that are not stored
 	places  [4]place
-	inbox   string // the answers to puts come to this and a token
+	inbox   string // prefix of the subjects for answers to puts; a token follows
 	answers *nats.Subscription
-	backs   *nats.Subscription // what other nodes give back
+	backs   *nats.Subscription // messages of other nodes about what they give back
 
 	jobs  room
 	back  back
@@ -37,25 +37,25 @@ type Engine struct {
 
 	connected  atomic.Bool
 	answeredAt atomic.Int64  // when a server last answered, in Unix nanoseconds
-	old        atomic.Uint64 // up to here a delivery is old
+	old        atomic.Uint64 // deliveries up to this sequence number are old
 
 	mu        sync.Mutex
-	consumers map[engine.Consumer]struct{} // guarded by mu: those that are there
-	making    map[engine.Consumer]struct{} // guarded by mu: those that are made anew just now
+	consumers map[engine.Consumer]struct{} // guarded by mu: those that exist
+	making    map[engine.Consumer]struct{} // guarded by mu: those being created again
 	takers    map[*taker]struct{}          // guarded by mu
-	leaving   []left                       // guarded by mu: of takers that have stopped
+	leaving   []left                       // guarded by mu: feeds of takers that have stopped
 	shutting  bool                         // guarded by mu: Close was called
-	ending    bool                         // guarded by mu: no more goroutines are started
+	ending    bool                         // guarded by mu: no more goroutines start
 
 	closed atomic.Bool
 	life   context.Context //nolint:containedctx // It ends what runs in the background when the engine is closed.
 	end    context.CancelFunc
-	// goroutines are the watcher and what runs in the background; Close waits.
+	// goroutines counts the watcher and the background goroutines; Close waits for them.
 	goroutines sync.WaitGroup
-	ended      chan struct{} // closed when Close is through
+	ended      chan struct{} // closed when Close has ended
 }
 
-// patience is for how many ticks the answer to a put may take.
+// patience is how many ticks the answer to a put may take.
 const patience = int64(5 * time.Second / tick)
 
 func newEngine(c Config, js jetstream.JetStream) *Engine {
@@ -81,11 +81,11 @@ func newEngine(c Config, js jetstream.JetStream) *Engine {
 	return e
 }
 
-// start begins to hear answers and to watch the connection.
+// start subscribes to answers and starts to watch the connection.
 func (e *Engine) start() error {
 	sub, err := e.conn.Subscribe(e.inbox+"*", e.answered)
 	if err == nil {
-		// An answer that is dropped would be a put without an end.
+		// A dropped answer would leave a put without an end.
 		err = sub.SetPendingLimits(-1, -1)
 	}
 	if err != nil {
@@ -101,8 +101,8 @@ func (e *Engine) start() error {
 	return nil
 }
 
-// background runs f in a goroutine that ends with it, before Close does. After
-// Close it does nothing and says so.
+// background runs f in a goroutine that Close waits for. After Close it does nothing and
+// returns false.
 func (e *Engine) background(f func()) (started bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -134,7 +134,7 @@ func (e *Engine) Listen(subject string, heard func(subject string, data []byte))
 	if err != nil {
 		return nil, fmt.Errorf("jet: listening to %q: %w", subject, err)
 	}
-	// What is sent from now on by others is heard.
+	// Ensures that everything other nodes send from now on is heard.
 	if err := e.conn.FlushTimeout(apiPatience); err != nil && e.conn.IsConnected() {
 		_ = sub.Unsubscribe()
 		return nil, fmt.Errorf("jet: listening to %q: %w", subject, err)
@@ -142,7 +142,7 @@ func (e *Engine) Listen(subject string, heard func(subject string, data []byte))
 	return sync.OnceFunc(func() { _ = sub.Unsubscribe() }), nil
 }
 
-// Failed implements [engine.Engine]. A server elsewhere comes back.
+// Failed implements [engine.Engine]. It returns nil, as an external server comes back.
 func (e *Engine) Failed() <-chan struct{} { return nil }
 
 // Err implements [engine.Engine].
@@ -176,10 +176,10 @@ func (e *Engine) Info(ctx context.Context) (engine.Info, error) {
 	return info, nil
 }
 
-// mostHeader is more than the headers of a put take, which the server counts.
+// mostHeader bounds the size of a put's headers, which the server counts.
 const mostHeader = 1024
 
-// Close implements [engine.Engine]. Only the first call does it; the others wait.
+// Close implements [engine.Engine]. Only the first call closes; later ones wait for it.
 func (e *Engine) Close(ctx context.Context) error {
 	if !e.closing() {
 		select {
@@ -220,7 +220,7 @@ func (e *Engine) Close(ctx context.Context) error {
 	e.mu.Unlock()
 	e.end()
 	e.goroutines.Wait()
-	_ = e.answers.Unsubscribe() // It fails when the connection is closed already.
+	_ = e.answers.Unsubscribe() // fails if the connection is closed already
 	_ = e.backs.Unsubscribe()
 	if e.config.Owned {
 		e.conn.Close()
@@ -237,9 +237,9 @@ func (e *Engine) closing() bool {
 	return first
 }
 
-// settleAcks waits until the server has done what it was told about deliveries.
-// It is told in order and without an answer, so each consumer is asked to answer
-// to a last word, which means nothing.
+// settleAcks waits until the server has processed all answers to deliveries. They are
+// sent in order and without a reply, so each consumer gets a last message that has no
+// effect but a reply.
 func (e *Engine) settleAcks(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, stopPatience)
 	defer cancel()
@@ -254,8 +254,8 @@ func (e *Engine) settleAcks(ctx context.Context) error {
 	return e.conn.FlushWithContext(ctx)
 }
 
-// silentWord is where a consumer is told something that means nothing to it, but
-// is answered.
+// silentWord returns the subject for a message to a consumer that has no effect but a
+// reply.
 func (e *Engine) silentWord(c engine.Consumer) string {
 	return "$JS.ACK." + e.places[engine.Jobs].name + "." + consumerName(c) + ".1.1.1.1.0"
 }

@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// uselessFor is how long a server may be of no use before another one of the
-// cluster is tried: it may be cut off from the rest.
+// uselessFor is how long a server may be of no use before the engine tries another one of
+// the cluster: it may be cut off from the others.
 const uselessFor = 2 * apiPatience
 
-// noteUseful notes that the server has done something.
+// noteUseful records that the server did something useful.
 func (e *Engine) noteUseful() { e.answeredAt.Store(time.Now().UnixNano()) }
 
-// noteAnswer notes whether an answer shows that the server reaches those who keep the
-// streams. One that is cut off still answers: that nobody is there, or no leader.
+// noteAnswer records whether an answer shows that the server reaches the servers that
+// keep the streams. One that is cut off still answers: with no responder, or no leader.
 func (e *Engine) noteAnswer(useful bool) {
 	if useful {
 		e.noteUseful()
@@ -22,8 +22,8 @@ func (e *Engine) noteAnswer(useful bool) {
 	}
 }
 
-// noteUseless notes that the server was of no use. When it has been so for long, the
-// connection is made anew, to another server where the address names one.
+// noteUseless records that the server was of no use. If that lasts too long, the engine
+// reconnects, to another server if the address names one.
 func (e *Engine) noteUseless() {
 	last, now := e.answeredAt.Load(), time.Now().UnixNano()
 	if now-last < int64(uselessFor) || !e.answeredAt.CompareAndSwap(last, now) {
@@ -35,7 +35,7 @@ func (e *Engine) noteUseless() {
 	}
 }
 
-// unable reports whether an answer says that the server reaches no leader.
+// unable reports whether an answer means that the server reaches no leader.
 func unable(answer []byte) bool {
 	return bytes.Contains(answer, []byte(`"err_code":10008,`)) || bytes.Contains(answer, []byte(`"err_code":10009,`))
 }

@@ -8,57 +8,55 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// kind says whether a request may wait.
+// kind is whether a request may wait.
 type kind int
 
 const (
-	quick kind = iota // only what is there now
-	slow              // also what comes later
+	quick kind = iota // only messages available now
+	slow              // also messages that come later
 )
 
-// feed is a subscription to which deliveries come, and the account of what was
-// asked for by it. A delivery does not tell which request it answers, and the
-// server serves waiting requests in turn; so the account is kept for all
-// requests of a feed together:
+// feed is a subscription that receives deliveries, and the account of its requests. A
+// delivery does not say which request it answers, and the server serves waiting requests
+// in turn; so one account covers all requests of a feed:
 //
-//   - of a slow request the server tells how much it did not get, when it ends
-//   - of a quick one it does not, so there is only one of them at a time
+//   - when a slow request ends, the server reports how many messages it did not get
+//   - for a quick request it does not, so there is only one of them at a time
 //
-// Requests are not taken back by the end of the subscription. In a cluster that would
-// lose messages until their lease ends: the server that this program is connected with
-// drops what another one sends before that has heard of the end. The requests live on
-// until they expire, which is soon, and only the account of the caller is closed: what
-// is due is more than what is open. What comes meanwhile is given to whatever is open,
-// new requests take such places over first, and the rest goes back to the server.
+// Requests are not taken back by ending the subscription: in a cluster that would lose
+// messages until their lease ends: the server of this connection drops what another
+// server sends before that one has learned of the end. Instead, requests live on until
+// they expire, which is soon, and only the caller's account is closed: more is due than
+// is open. Messages that come meanwhile go to any open request. New requests first take
+// over such places; the rest is given back to the server.
 type feed struct {
 	taker   *taker
 	kind    kind
 	sub     *nats.Subscription
-	inbox   string        // of sub, a dot at its end
+	inbox   string        // of sub, ending in a dot
 	through chan struct{} // closed when sub has ended and its last callback has returned
 
-	due   int   // guarded by taker.mu: what the server may still hand out
-	open  int   // guarded by taker.mu: what the caller still waits for; not more than due
-	heard int64 // guarded by taker.mu: the tick of the last word or request
+	due   int   // guarded by taker.mu: how many messages the server may still hand out
+	open  int   // guarded by taker.mu: how many of these the caller still waits for
+	heard int64 // guarded by taker.mu: the tick of the last message or request
 
-	// Guarded by taker.mu: of what is open, what is returned when the server has
+	// Guarded by taker.mu: the parts of open that are returned when the server has
 	// answered a barrier, at the next tick but one, and at the next tick.
 	recalled, brief, leaving int
-	settled                  chan struct{} // guarded by taker.mu: closed by the next answer to a barrier; nil when nobody waits
-	dry                      chan struct{} // guarded by taker.mu: closed when nothing is due; nil when nobody waits
+	settled                  chan struct{} // guarded by taker.mu: closed by the next answer to a barrier; nil if no goroutine waits
+	dry                      chan struct{} // guarded by taker.mu: closed when nothing is due; nil if no goroutine waits
 
-	retired bool // guarded by taker.mu: no request is made by it any more
+	retired bool // guarded by taker.mu: it makes no more requests
 }
 
-// requestWaits is how long a request that may wait lives on the server. It cannot be
-// taken back safely, and its end tells that the server is still there.
+// requestWaits is how long a waiting request lives on the server. It cannot be taken back
+// safely, and its end shows that the server still works.
 const requestWaits = 2 * time.Second
 
-// shortSilence is how long the server may be silent about what it should
-// answer soon.
+// shortSilence is how long the server may take to answer what it should answer soon.
 const shortSilence = 4 * time.Second
 
-// silence is how many ticks the server may say nothing about requests.
+// silence returns for how many ticks the server may not answer requests.
 func silence(k kind) int64 {
 	if k == slow {
 		return int64((requestWaits + shortSilence) / tick)
@@ -66,7 +64,7 @@ func silence(k kind) int64 {
 	return int64(shortSilence / tick)
 }
 
-// question is a request for n messages in the server's words.
+// question encodes a request for n messages.
 func question(k kind, n int) []byte {
 	q := strconv.AppendInt(append(make([]byte, 0, 96), `{"batch":`...), int64(n), 10)
 	if k == quick {
@@ -75,7 +73,7 @@ func question(k kind, n int) []byte {
 	return append(strconv.AppendInt(append(q, `,"expires":`...), int64(requestWaits), 10), '}')
 }
 
-// newFeed subscribes. t.mu is held.
+// newFeed creates a feed and its subscription. t.mu is held.
 func (t *taker) newFeed(k kind) (*feed, error) {
 	f := &feed{taker: t, kind: k, inbox: t.engine.conn.NewInbox() + ".", through: make(chan struct{})}
 	sub, err := t.engine.conn.Subscribe(f.inbox+"*", f.hear)
@@ -84,20 +82,20 @@ func (t *taker) newFeed(k kind) (*feed, error) {
 	}
 	f.sub = sub
 	sub.SetClosedHandler(func(string) { f.ended() })
-	// What is dropped here would have to wait for its lease.
+	// A message dropped here would have to wait for its lease.
 	if err := sub.SetPendingLimits(-1, -1); err != nil {
 		return nil, err
 	}
 	return f, nil
 }
 
-// reply is where the answers to a request for n messages go.
+// reply returns the subject for the answers to a request for n messages.
 func (f *feed) reply(n int) string {
 	var room [96]byte
 	return string(strconv.AppendInt(append(room[:0], f.inbox...), int64(n), 36))
 }
 
-// asked reads from the subject of a status for how many its request was.
+// asked returns the size of a request, from the subject of its status.
 func (f *feed) asked(subject string) int {
 	n, err := strconv.ParseUint(subject[strings.LastIndexByte(subject, '.')+1:], 36, 31)
 	if err != nil {
@@ -106,15 +104,16 @@ func (f *feed) asked(subject string) int {
 	return int(n)
 }
 
-// drain ends the subscription: the server drops its requests, what is on its
-// way still comes. It does not wait.
+// drain ends the subscription: the server drops its requests, and messages on their way
+// still arrive. It does not wait.
 func (f *feed) drain() {
 	if !f.taker.engine.connected.Load() || f.sub.Drain() != nil {
-		_ = f.sub.Unsubscribe() // It fails when the subscription has ended already.
+		_ = f.sub.Unsubscribe() // fails if the subscription has ended already
 	}
 }
 
-// ended returns what did not come. It is the last that the subscription does.
+// ended returns the requests that were not served. It is the last callback of the
+// subscription.
 func (f *feed) ended() {
 	t := f.taker
 	t.mu.Lock()
@@ -122,7 +121,7 @@ func (f *feed) ended() {
 	f.owe(0)
 	delete(t.retired, f)
 	if t.feeds[f.kind] == f {
-		t.feeds[f.kind] = nil // The connection was closed.
+		t.feeds[f.kind] = nil // the connection was closed
 	}
 	f.wake()
 	t.mu.Unlock()
@@ -130,7 +129,7 @@ func (f *feed) ended() {
 	close(f.through)
 }
 
-// owe notes how much is due. It returns how much less is open for it. t.mu is held.
+// owe sets how much is due, and returns by how much open falls. t.mu is held.
 func (f *feed) owe(due int) (n int) {
 	f.due = max(due, 0)
 	n = f.shut(f.open - f.due)
@@ -141,7 +140,7 @@ func (f *feed) owe(due int) (n int) {
 	return n
 }
 
-// shut closes the account of up to n open ones, and returns of how many. t.mu is held.
+// shut closes the account of up to n open places, and returns how many. t.mu is held.
 func (f *feed) shut(n int) int {
 	n = max(min(n, f.open), 0)
 	f.open -= n
@@ -151,7 +150,7 @@ func (f *feed) shut(n int) int {
 	return n
 }
 
-// hear takes what comes to the subscription.
+// hear handles a message of the subscription.
 func (f *feed) hear(m *nats.Msg) {
 	switch {
 	case strings.HasPrefix(m.Reply, "$JS.ACK."):
@@ -163,11 +162,11 @@ func (f *feed) hear(m *nats.Msg) {
 	}
 }
 
-// status takes what the server says of a request.
+// status handles what the server reports of a request.
 func (f *feed) status(subject, code, description, pending string) {
 	t := f.taker
 	if code == "" {
-		return // No delivery and no status: not from a server that we know.
+		return // neither a delivery nor a status: from an unknown server
 	}
 	now, refused := 0, false
 	t.mu.Lock()
@@ -183,8 +182,8 @@ func (f *feed) status(subject, code, description, pending string) {
 		t.owed += f.take(subject, pending)
 		refused = true
 	default:
-		// All requests have ended, those that were not told of too; but what was sent
-		// before may still come.
+		// All requests have ended, including those without a report; messages sent before
+		// may still arrive.
 		t.owed += f.owe(0)
 		refused = true
 	}
@@ -205,10 +204,10 @@ func (f *feed) status(subject, code, description, pending string) {
 	t.giveBack(now)
 }
 
-// take counts what a request did not get, and returns what is to be returned of
-// that. t.mu is held.
+// take accounts for what a request did not get, and returns how many places to return.
+// t.mu is held.
 func (f *feed) take(subject, pending string) int {
-	n := f.due // A quick request is alone.
+	n := f.due // a quick request is alone
 	if f.kind == slow {
 		n = f.asked(subject)
 		if p, ok := number(pending); ok {
@@ -218,7 +217,7 @@ func (f *feed) take(subject, pending string) int {
 	return f.owe(f.due - n)
 }
 
-// ends reports whether a status is about all requests of a consumer.
+// ends reports whether a status concerns all requests of a consumer.
 func ends(description string) bool {
 	return strings.Contains(description, "Leadership Change") || strings.Contains(description, "Consumer Deleted") ||
 		strings.Contains(description, "Server Shutdown")

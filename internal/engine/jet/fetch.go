@@ -18,24 +18,23 @@ import (
 	"github.com/bullpen-run/bullpen/internal/engine"
 )
 
-// apiPatience is how long one question to the server may take when its caller
-// sets no deadline.
+// apiPatience bounds one question to the server if its caller sets no deadline.
 const apiPatience = 5 * time.Second
 
-// scanBatch is how many messages are asked for at once.
+// scanBatch is how many messages are requested at once.
 const scanBatch = 512
 
-// The server's number for a message that is not there.
+// The server's error code for a missing message.
 const codeNoMessage = 10037
 
-// codeNoSequence and codeDeleteFailed are what deleting such a one gives.
+// codeNoSequence and codeDeleteFailed are the codes for deleting a missing message.
 const (
 	codeNoSequence   = 10043
 	codeDeleteFailed = 10057
 )
 
-// Settle implements [engine.Engine]. A server elsewhere answers no sooner than
-// it has made a message durable by its own means.
+// Settle implements [engine.Engine]. An external server answers a put only once it has
+// made the message durable in its own way.
 func (e *Engine) Settle(done func(err error)) {
 	if e.closed.Load() {
 		done(engine.ErrClosed)
@@ -61,7 +60,7 @@ func (e *Engine) direct(ctx context.Context, s engine.Stream, question []byte) (
 	return e.message(s, m)
 }
 
-// refused says what a status in place of a message means.
+// refused returns the error for a status that came instead of a message.
 func (e *Engine) refused(s engine.Stream, status, description string) error {
 	if status == "404" {
 		return fmt.Errorf("jet: %w in %s", engine.ErrNotFound, s)
@@ -88,8 +87,8 @@ func (e *Engine) ask(ctx context.Context, subject string, question []byte) (*nat
 		if err == nil {
 			return m, nil
 		}
-		// Of several replicas one may be lost with the question, or they are choosing
-		// a leader; reading again does no harm.
+		// One of several replicas may be lost with the question, or they are electing a
+		// leader; reading again does no harm.
 		again := errors.Is(err, nats.ErrNoResponders) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrTimeout)
 		if !again || e.config.Replicas == 1 || ctx.Err() != nil {
 			return nil, e.trouble("asking "+subject, err)
@@ -104,10 +103,10 @@ func (e *Engine) ask(ctx context.Context, subject string, question []byte) (*nat
 	}
 }
 
-// tryPatience is how long one try of a question may take.
+// tryPatience bounds one attempt at a question.
 const tryPatience = apiPatience / 2
 
-// askOnce asks once. A server that has not answered for long is left for another.
+// askOnce asks once. A server that has not answered for long is replaced by another.
 func (e *Engine) askOnce(ctx context.Context, subject string, question []byte) (*nats.Msg, error) {
 	if e.config.Replicas == 1 {
 		return e.conn.RequestWithContext(ctx, subject, question)
@@ -121,7 +120,7 @@ func (e *Engine) askOnce(ctx context.Context, subject string, question []byte) (
 	return m, err
 }
 
-// trouble says what an error of the client means for a question.
+// trouble translates an error of the client library for a question.
 func (e *Engine) trouble(what string, err error) error {
 	if e.closed.Load() {
 		return engine.ErrClosed
@@ -129,7 +128,7 @@ func (e *Engine) trouble(what string, err error) error {
 	return fmt.Errorf("jet: %s: %w", what, err)
 }
 
-// first returns the first value of a header, in the spelling of the server.
+// first returns the first value of a header, in the server's spelling.
 func first(h nats.Header, key string) string {
 	if v := h[key]; len(v) > 0 {
 		return v[0]
@@ -137,7 +136,7 @@ func first(h nats.Header, key string) string {
 	return ""
 }
 
-// message reads a stored message from the answer of a direct question.
+// message decodes a stored message from the answer to a direct question.
 func (e *Engine) message(s engine.Stream, m *nats.Msg) (engine.Message, error) {
 	seq, ok := number(first(m.Header, "Nats-Sequence"))
 	stored, err := time.Parse(time.RFC3339Nano, first(m.Header, "Nats-Time-Stamp"))
@@ -149,8 +148,8 @@ func (e *Engine) message(s engine.Stream, m *nats.Msg) (engine.Message, error) {
 	return r, e.timed(&r, func(header string) string { return first(m.Header, header) })
 }
 
-// timed fills in when and where a message appears that waits for its time, and when one
-// goes that has a TTL.
+// timed sets when and where a message with a time appears, and when one with a TTL
+// expires.
 func (e *Engine) timed(m *engine.Message, header func(string) string) error {
 	if ttl := header(headerTTL); ttl != "" {
 		seconds, err := strconv.ParseInt(ttl, 10, 64)
@@ -180,7 +179,7 @@ func (e *Engine) fromLeader(ctx context.Context, s engine.Stream, question []byt
 	return e.leaderMessage(s, m)
 }
 
-// leaderMessage reads a stored message from the answer of a leader.
+// leaderMessage decodes a stored message from a leader's answer.
 func (e *Engine) leaderMessage(s engine.Stream, m *nats.Msg) (engine.Message, error) {
 	var answer struct {
 		Error   *apiError `json:"error"`
@@ -218,14 +217,13 @@ func (e *Engine) leaderMessage(s engine.Stream, m *nats.Msg) (engine.Message, er
 	return r, e.timed(&r, header.Get)
 }
 
-// apiError is how the server's interface says that something is wrong.
+// apiError is an error of the server's API.
 type apiError struct {
 	ErrCode     int    `json:"err_code"`
 	Description string `json:"description"`
 }
 
-// headersOf reads the headers of a stored message as the server's interface
-// gives them.
+// headersOf decodes the headers of a stored message from the server's API.
 func headersOf(encoded string) (textproto.MIMEHeader, error) {
 	block, err := base64.StdEncoding.DecodeString(encoded)
 	if err != nil {
@@ -267,7 +265,7 @@ func (e *Engine) Delete(ctx context.Context, s engine.Stream, seq uint64) error 
 	return fmt.Errorf("jet: the server did not delete %d of %s: %s (%d)", seq, s, answer.Error.Description, answer.Error.ErrCode)
 }
 
-// gone reports whether a message could not be deleted because it is not there.
+// gone reports whether a deletion failed because the message does not exist.
 func gone(description string) bool {
 	return strings.Contains(description, "not found") || strings.Contains(description, "no message found") ||
 		strings.Contains(description, "deleted message") || strings.Contains(description, "EOF")
@@ -288,7 +286,7 @@ func (e *Engine) Scan(ctx context.Context, s engine.Stream, subject string, from
 		}
 		from = batch[len(batch)-1].Seq + 1
 	}
-	// Another replica than the leader may not have had the newest.
+	// A replica other than the leader may lack the newest messages.
 	for e.config.Replicas > 1 && len(found) < limit {
 		m, err := e.fromLeader(ctx, s, e.nextQuestion(subject, from, 0))
 		if errors.Is(err, engine.ErrNotFound) {
@@ -303,8 +301,8 @@ func (e *Engine) Scan(ctx context.Context, s engine.Stream, subject string, from
 	return found, nil
 }
 
-// nextQuestion asks for the messages of a subject from a sequence number on:
-// for one, or for a batch.
+// nextQuestion encodes a request for the messages of a subject, starting at a sequence
+// number: for one, or for a batch.
 func (e *Engine) nextQuestion(subject string, from uint64, batch int) []byte {
 	q := append(append([]byte(`{"next_by_subj":"`), e.prefix+subject...), `","seq":`...)
 	q = strconv.AppendUint(q, from, 10)
@@ -314,8 +312,8 @@ func (e *Engine) nextQuestion(subject string, from uint64, batch int) []byte {
 	return append(q, '}')
 }
 
-// scanOnce asks for one batch: fewer than n messages when there are no more, or
-// when they are large.
+// scanOnce requests one batch. It returns fewer than n messages if no more exist or if
+// they are large.
 func (e *Engine) scanOnce(ctx context.Context, s engine.Stream, subject string, from uint64, n int) ([]engine.Message, error) {
 	if e.closed.Load() {
 		return nil, engine.ErrClosed

@@ -6,26 +6,25 @@ import (
 	"time"
 )
 
-// backSubject is where nodes tell each other what they have given back, behind
-// the prefix.
+// backSubject is the subject, after the prefix, on which nodes report to each other what
+// they have given back.
 const backSubject = "back"
 
-// returned remembers up to which delivery a message is known to be given back by
-// who had it. The server counts deliveries and does not tell whether one was
-// given back or its taker died.
+// returned records up to which delivery a message is known to have been given back by its
+// taker. The server only counts deliveries, so it cannot tell that from a taker's death.
 type returned struct {
 	deliveries uint64
-	until      time.Time // then it is forgotten
+	until      time.Time // when it is forgotten
 }
 
-// givenBackFor is how long one is remembered after its delay.
+// givenBackFor is how long an entry is kept after its delay.
 const givenBackFor = 10 * time.Minute
 
-// manyGivenBack is from how many on the old ones are looked for.
+// manyGivenBack is the number of entries from which old ones are removed.
 const manyGivenBack = 4096
 
-// note notes that all deliveries of seq were given back, or were seen by who gave
-// back the last.
+// note records that all deliveries of seq were given back, or were known as given back to
+// the node that gave back the last one.
 func (b *back) note(seq, deliveries uint64, delay time.Duration) {
 	now := time.Now()
 	b.mu.Lock()
@@ -48,23 +47,23 @@ func (b *back) note(seq, deliveries uint64, delay time.Duration) {
 	b.given[seq] = returned{max(deliveries, b.given[seq].deliveries), now.Add(max(delay, 0) + givenBackFor)}
 }
 
-// known reports whether the first deliveries of seq are known to be given back.
+// known reports whether the first deliveries of seq are known to have been given back.
 func (b *back) known(seq, deliveries uint64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.given[seq].deliveries >= deliveries
 }
 
-// ended forgets seq: it has ended.
+// ended forgets seq, which has ended.
 func (b *back) ended(seq uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.given, seq)
 }
 
-// sayBack notes that a delivery is given back, and tells the other nodes before
-// the server hears of it. It may be lost: then the next one who has the message
-// takes it for one whose node died.
+// sayBack records that a delivery is given back, and notifies the other nodes before the
+// server learns of it. If the notification is lost, the next node to get the message
+// concludes that the node before has died.
 func (e *Engine) sayBack(seq, deliveries uint64, delay time.Duration) {
 	e.back.note(seq, deliveries, delay)
 	if err := e.conn.Publish(e.prefix+backSubject, backWords(seq, deliveries, delay)); err != nil {
@@ -78,7 +77,7 @@ func backWords(seq, deliveries uint64, delay time.Duration) []byte {
 	return strconv.AppendInt(w, max(int64(delay), 0), 10)
 }
 
-// parseBack reads what backWords writes.
+// parseBack decodes what backWords encodes.
 func parseBack(words []byte) (seq, deliveries uint64, delay time.Duration, ok bool) {
 	fields := bytes.Split(words, []byte(" "))
 	if len(fields) != 3 {
@@ -93,12 +92,12 @@ func parseBack(words []byte) (seq, deliveries uint64, delay time.Duration, ok bo
 	return n[0], n[1], time.Duration(n[2]), n[0] > 0 && n[2] <= uint64(10*365*24*time.Hour)
 }
 
-// hearPatience bounds the wait for what other nodes have said already.
+// hearPatience bounds the wait for messages of other nodes that have arrived.
 const hearPatience = 20 * time.Millisecond
 
-// givenBack reports whether the first deliveries of seq are known to be given back.
-// What other nodes said of that before came before this delivery, but another
-// goroutine takes it.
+// givenBack reports whether the first deliveries of seq are known to have been given
+// back. Other nodes' messages about that arrived before this delivery, but another
+// goroutine handles them.
 func (e *Engine) givenBack(seq, deliveries uint64) bool {
 	timer := time.NewTimer(hearPatience)
 	defer timer.Stop()
@@ -118,7 +117,7 @@ func (e *Engine) givenBack(seq, deliveries uint64) bool {
 	}
 }
 
-// listen returns what is closed when something is said the next time.
+// listen returns a channel that is closed by the next note.
 func (b *back) listen() <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -128,7 +127,7 @@ func (b *back) listen() <-chan struct{} {
 	return b.news
 }
 
-// heardBack takes what another node says.
+// heardBack handles a message of another node.
 func (e *Engine) heardBack(words []byte) {
 	if seq, deliveries, delay, ok := parseBack(words); ok {
 		e.back.note(seq, deliveries, delay)

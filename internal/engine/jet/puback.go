@@ -9,21 +9,21 @@ import (
 	"github.com/bullpen-run/bullpen/internal/engine"
 )
 
-// verdict is what the server says to a put.
+// verdict is the server's answer to a put.
 type verdict struct {
 	seq         uint64
-	code        int // the server's number of what is wrong; 0 is nothing
+	code        int // the server's error code; 0 is none
 	description string
 }
 
-// noAnswerer is the code, of our own, for a put that reached nobody.
+// noAnswerer is our own code for a put that reached no server.
 const noAnswerer = -1
 
-// badAnswer is the code, of our own, for an answer that is none.
+// badAnswer is our own code for an answer that cannot be parsed.
 const badAnswer = -2
 
-// parseAnswer reads the server's answer to a put. begins is how it starts when
-// all is well; whatever does not is read in full.
+// parseAnswer parses the server's answer to a put. A successful answer starts with
+// begins; any other is decoded in full.
 func parseAnswer(begins string, data []byte) verdict {
 	if len(data) > len(begins)+1 && string(data[:len(begins)]) == begins && data[len(data)-1] == '}' {
 		if seq, ok := number(data[len(begins) : len(data)-1]); ok && seq > 0 {
@@ -54,7 +54,7 @@ func parseAnswer(begins string, data []byte) verdict {
 	return verdict{seq: answer.Seq}
 }
 
-// number reads decimal digits and nothing else.
+// number parses decimal digits and nothing else.
 func number[T ~string | ~[]byte](s T) (uint64, bool) {
 	if len(s) == 0 {
 		return 0, false
@@ -70,7 +70,7 @@ func number[T ~string | ~[]byte](s T) (uint64, bool) {
 	return n, true
 }
 
-// The server's numbers of what may be wrong with a put.
+// The server's error codes for a put.
 const (
 	codeAccountFull    = 10002 // resource limits exceeded for account
 	codeNotAvailable   = 10008 // system temporarily unavailable
@@ -84,11 +84,11 @@ const (
 	codeStoreFailed    = 10077 // with its reason in words
 	codeHeaderTooLarge = 10097
 	codeOffline        = 10118
-	codeNotReady       = 10163 // the last sequence of this subject, just after a change of leader
+	codeNotReady       = 10163 // the last sequence of this subject is unknown, just after a change of leader
 	codeInProcess      = 10164 // another put on this subject is on its way
 )
 
-// passing reports whether the server stored nothing for now and may do so soon.
+// passing reports whether the server stored nothing, for a reason that may soon pass.
 func (v verdict) passing() bool {
 	switch v.code {
 	case noAnswerer, codeNotAvailable, codeNotLeader, codeNotReady, codeOffline, codeInProcess:
@@ -100,8 +100,7 @@ func (v verdict) passing() bool {
 // conflict reports whether the condition of the put did not hold.
 func (v verdict) conflict() bool { return v.code == codeWrongLast }
 
-// err says what the verdict means for a put to the stream s; nil when it was
-// stored.
+// err returns the error for a put to the stream s; nil if it was stored.
 func (v verdict) err(s engine.Stream) error {
 	switch v.code {
 	case 0:
@@ -121,13 +120,13 @@ func (v verdict) err(s engine.Stream) error {
 	case noAnswerer:
 		return fmt.Errorf("jet: nobody takes messages for %s: the stream has no leader now, or it was removed; nothing was stored", s)
 	case badAnswer:
-		// What was stored is not known.
+		// It is unknown whether the message was stored.
 		return fmt.Errorf("jet: %w: the server's answer to a put on %s cannot be read: %s", engine.ErrUnknown, s, v.description)
 	}
 	return fmt.Errorf("jet: the server did not store a message in %s: %s (%d)", s, v.description, v.code)
 }
 
-// full reports whether the reason of a failed store is that there is no room.
+// full reports whether storing failed for lack of room.
 func full(description string) bool {
 	for _, words := range []string{"maximum bytes", "maximum messages", "no space left", "disk quota", "insufficient"} {
 		if strings.Contains(description, words) {

@@ -57,14 +57,14 @@ func (e *Engine) Put(p engine.Put, done func(seq uint64, err error)) {
 	}
 }
 
-// passingPatience is for how many ticks a put is tried again that the server
-// cannot take for now.
+// passingPatience is for how many ticks a put is retried that the server cannot accept at
+// the moment.
 const passingPatience = int64(5 * time.Second / tick)
 
-// conditionSize is about what the headers of a put take.
+// conditionSize is the approximate size of the headers of a put.
 const conditionSize = 80
 
-// refuse says why p cannot be taken at all.
+// refuse returns why p can never be stored.
 func (e *Engine) refuse(p *engine.Put) error {
 	if e.closed.Load() {
 		return engine.ErrClosed
@@ -84,7 +84,7 @@ func (e *Engine) refuse(p *engine.Put) error {
 	return nil
 }
 
-// away says that there is no connection. Nothing was sent.
+// away returns the error for a put without a connection. Nothing was sent.
 func (e *Engine) away() error {
 	if e.closed.Load() {
 		return engine.ErrClosed
@@ -92,7 +92,7 @@ func (e *Engine) away() error {
 	return fmt.Errorf("jet: the server is away, nothing was sent: %w", nats.ErrDisconnected)
 }
 
-// publish sends p with a reply subject that is made of token.
+// publish sends p with a reply subject that contains token.
 func (e *Engine) publish(p *engine.Put, token uint64) error {
 	var room [192]byte
 	text := append(room[:0], e.prefix...)
@@ -104,7 +104,7 @@ func (e *Engine) publish(p *engine.Put, token uint64) error {
 	n := len(text)
 	text = append(text, e.inbox...)
 	text = strconv.AppendUint(text, token, 36)
-	both := string(text) // One allocation for the two.
+	both := string(text) // one allocation for both
 	subject, reply := both[:n], both[n:]
 	if !p.New && p.After == 0 && p.At.IsZero() && p.TTL <= 0 {
 		return sendFault(e.conn.PublishRequest(subject, reply, p.Data))
@@ -121,14 +121,14 @@ func (e *Engine) publish(p *engine.Put, token uint64) error {
 		h[headerTarget] = []string{e.prefix + p.Subject}
 	}
 	if p.TTL > 0 {
-		// The server counts whole seconds.
+		// The server counts in whole seconds.
 		seconds := int64((p.TTL + time.Second - 1) / time.Second)
 		h[headerTTL] = []string{strconv.FormatInt(seconds, 10)}
 	}
 	return sendFault(e.conn.PublishMsg(&nats.Msg{Subject: subject, Reply: reply, Header: h, Data: p.Data}))
 }
 
-// sendFault says what an error of the client means: of most it is known that
+// sendFault translates an error of the client library. For most errors it is certain that
 // nothing was sent.
 func sendFault(err error) error {
 	if err == nil {
@@ -145,12 +145,12 @@ func sendFault(err error) error {
 	return fmt.Errorf("jet: %w: %w", engine.ErrUnknown, err)
 }
 
-// answered takes the server's answer to a put. It is the callback of the one
+// answered handles the server's answer to a put. It is the callback of the one
 // subscription for all of them.
 func (e *Engine) answered(m *nats.Msg) {
 	token, err := strconv.ParseUint(m.Subject[len(e.inbox):], 36, 64)
 	if err != nil {
-		return // Not of ours: nobody else knows this inbox.
+		return // not one of ours: no other client knows this inbox
 	}
 	var v verdict
 	if len(m.Data) == 0 && m.Header != nil {
@@ -164,10 +164,10 @@ func (e *Engine) answered(m *nats.Msg) {
 	}
 	w, there := e.puts.take(token)
 	if !there {
-		return // Given up before, or the second answer to a put that was sent twice.
+		return // given up before, or the second answer to a put that was sent twice
 	}
 	if v.conflict() && w.lost {
-		// Perhaps with what an earlier try has stored.
+		// The conflict may be with what an earlier try has stored.
 		e.settleLater(w, v)
 		return
 	}
@@ -178,16 +178,16 @@ func (e *Engine) answered(m *nats.Msg) {
 	e.endPut(&w, v, err)
 }
 
-// settleLater is apart from its caller so that only this way costs memory.
+// settleLater is a separate function so that only this path allocates.
 func (e *Engine) settleLater(w pending, v verdict) {
 	if !e.background(func() { e.settle(&w, v) }) {
 		e.endPut(&w, verdict{}, fmt.Errorf("jet: %w: the store was closed meanwhile", engine.ErrUnknown))
 	}
 }
 
-// settle finds out whether a put that was sent more than once, and then was
-// refused because of its condition, is what stands there. A goroutine of e's
-// runs it.
+// settle handles a put that was sent more than once and then refused because of its
+// condition: it finds out whether the message that is stored is the put's own. It runs in
+// a background goroutine.
 func (e *Engine) settle(w *pending, v verdict) {
 	ctx, cancel := context.WithTimeout(e.life, apiPatience)
 	defer cancel()
@@ -206,7 +206,7 @@ func (e *Engine) settle(w *pending, v verdict) {
 	}
 }
 
-// endPut calls done for a put that was taken from the table.
+// endPut calls done for a put that was removed from the table.
 func (e *Engine) endPut(w *pending, v verdict, err error) {
 	if w.size > 0 {
 		e.jobs.answered(w.size, err == nil || errors.Is(err, engine.ErrUnknown))
@@ -218,21 +218,21 @@ func (e *Engine) endPut(w *pending, v verdict, err error) {
 	e.puts.ended()
 }
 
-// unanswered ends puts whose answer is not waited for any longer.
+// unanswered ends puts whose answers are no longer awaited.
 func (e *Engine) unanswered(over []pending, why string) {
 	for i := range over {
 		w := &over[i]
 		err := fmt.Errorf("jet: %w: %s", engine.ErrUnknown, why)
 		if !w.lost && w.resend > 0 {
-			// Each try was answered: with "not now".
+			// Every try was answered, with "not now".
 			err = verdict{code: noAnswerer}.err(w.put.Stream)
 		}
 		e.endPut(w, verdict{}, err)
 	}
 }
 
-// sweepPuts tries puts again whose time has come and gives up those whose
-// answer is overdue.
+// sweepPuts retries the puts whose time has come, and gives up those whose answer is
+// overdue.
 func (e *Engine) sweepPuts(lost bool) {
 	retry, over := e.puts.sweep(e.ticks.Load(), patience, lost)
 	for _, r := range retry {

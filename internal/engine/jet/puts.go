@@ -7,35 +7,35 @@ import (
 	"github.com/bullpen-run/bullpen/internal/engine"
 )
 
-// pending is a put that was sent and not answered.
+// pending is a put without an answer.
 type pending struct {
 	put  engine.Put
 	done func(uint64, error)
-	size int64 // what it takes of the room for jobs; 0 for other streams
-	// began and sent are the ticks of the first and the newest try.
+	size int64 // its part of the room for jobs; 0 for other streams
+	// began and sent are the ticks of the first and the latest try.
 	began, sent int64
-	// resend is the tick of the next try; 0 is none. Never on a disconnection.
+	// resend is the tick of the next try; 0 for none. It never comes while disconnected.
 	resend int64
-	// lost says that a try went unanswered, so that it may have been stored.
+	// lost means that a try was not answered, so that it may have been stored.
 	lost bool
-	// sending says that its first try still reads the data of the put.
+	// sending means that the first try still reads the data of the put.
 	sending bool
 }
 
-// repeatable reports whether a second try cannot store the put twice.
+// repeatable reports whether a second try cannot store the message twice.
 func (p *pending) repeatable() bool { return p.put.New || p.put.After > 0 }
 
-// puts is the table of the puts that are under way. An answer finds its put by
-// a token: the place in the table, and the number of the put, which tells those
-// apart that had the same place one after the other.
+// puts is the table of pending puts. An answer finds its put by a token, which consists
+// of the index in the table and the number of the put. The number distinguishes puts that
+// used the same index one after the other.
 type puts struct {
 	mu     sync.Mutex
 	slots  []slot   // guarded by mu
-	turn   uint32   // guarded by mu: how many puts there were
-	free   []uint32 // guarded by mu: places that are empty
-	open   int      // guarded by mu: puts whose done was not called yet, in the table or not
-	closed bool     // guarded by mu: no more are taken
-	over   bool     // guarded by mu: nobody waits for answers any more
+	turn   uint32   // guarded by mu: how many puts there have been
+	free   []uint32 // guarded by mu: free indices
+	open   int      // guarded by mu: puts whose done was not yet called, in the table or not
+	closed bool     // guarded by mu: no more puts are accepted
+	over   bool     // guarded by mu: answers are no longer awaited
 	idle   chan struct{}
 }
 
@@ -47,7 +47,7 @@ type slot struct {
 
 func newPuts() *puts { return &puts{idle: make(chan struct{})} }
 
-// add notes a put and returns its token, or ErrClosed.
+// add adds a put and returns its token, or ErrClosed.
 func (t *puts) add(p *pending) (token uint64, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -72,18 +72,18 @@ func (t *puts) add(p *pending) (token uint64, err error) {
 	return s.token(at), nil
 }
 
-// token names a place, the put that is there now, and its stream.
+// token encodes an index, its current put, and the put's stream.
 func (s *slot) token(at uint32) uint64 {
 	return uint64(s.turn)<<32 | uint64(at)<<2 | uint64(s.put.Stream)
 }
 
-// tokenStream returns to which stream the put of a token goes.
+// tokenStream returns the stream of a token's put.
 func tokenStream(token uint64) engine.Stream { return engine.Stream(token & 3) }
 
-// tokenPlace returns where the put of a token is.
+// tokenPlace returns the index of a token's put.
 func tokenPlace(token uint64) uint32 { return uint32(token) >> 2 }
 
-// find returns the place of a token, or nil. t.mu is held.
+// find returns the slot of a token, nil for none. t.mu is held.
 func (t *puts) find(token uint64) *slot {
 	at := tokenPlace(token)
 	if int(at) >= len(t.slots) {
@@ -96,7 +96,7 @@ func (t *puts) find(token uint64) *slot {
 	return s
 }
 
-// remove empties a place. t.mu is held.
+// remove frees a slot. t.mu is held.
 func (t *puts) remove(s *slot, at uint32) pending {
 	p := s.pending
 	s.pending = pending{}
@@ -105,7 +105,7 @@ func (t *puts) remove(s *slot, at uint32) pending {
 	return p
 }
 
-// take removes the put of a token. Whoever takes it calls its done, and then ended.
+// take removes the put of a token. The caller must call the put's done, and then ended.
 func (t *puts) take(token uint64) (pending, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -116,8 +116,8 @@ func (t *puts) take(token uint64) (pending, bool) {
 	return t.remove(s, tokenPlace(token)), true
 }
 
-// sent says that the first try was handed to the connection. false: nobody will
-// wait for its answer, so the caller ends the put.
+// sent records that the first try was passed to the connection. It returns false if
+// answers are no longer awaited; then the caller ends the put.
 func (t *puts) sent(token uint64) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -128,8 +128,8 @@ func (t *puts) sent(token uint64) bool {
 	return true
 }
 
-// later puts the next try off to a tick; false when the put is gone or has been
-// tried for too long.
+// later schedules the next try for a tick. It returns false if the put is gone or has
+// been tried for too long.
 func (t *puts) later(token uint64, tick, patience int64) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -144,7 +144,7 @@ func (t *puts) later(token uint64, tick, patience int64) bool {
 	return true
 }
 
-// ended says that done was called for a put that was taken.
+// ended records that done was called for a put that was removed.
 func (t *puts) ended() {
 	t.mu.Lock()
 	t.open--
@@ -155,7 +155,7 @@ func (t *puts) ended() {
 	}
 }
 
-// close takes no more puts. The channel is closed when all have ended.
+// close refuses further puts. The channel is closed when all puts have ended.
 func (t *puts) close() (idle <-chan struct{}) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -169,15 +169,14 @@ func (t *puts) close() (idle <-chan struct{}) {
 	return t.idle
 }
 
-// again is a put to be sent once more.
+// again is a put to send once more.
 type again struct {
 	token uint64
 	put   engine.Put
 }
 
-// sweep goes through the table: it returns the puts that are to be tried again
-// now, and removes those that are given up. lost says that the connection is
-// gone, patience how many ticks an answer may take.
+// sweep returns the puts to retry now, and removes those to give up. lost means that the
+// connection is lost; patience is how many ticks an answer may take.
 func (t *puts) sweep(tick, patience int64, lost bool) (retry []again, over []pending) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -194,12 +193,12 @@ func (t *puts) sweep(tick, patience int64, lost bool) (retry []again, over []pen
 		case silent && !s.repeatable(), tick-s.began > 2*patience:
 			over = append(over, t.remove(s, uint32(at)))
 		case silent && lost:
-			// It is sent again when there is a connection.
+			// Sent again once there is a connection.
 			s.resend = tick + 1
 		case !lost && (silent || s.resend > 0 && s.resend <= tick):
 			s.resend, s.sent = 0, tick
 			p := s.put
-			p.Data = bytes.Clone(p.Data) // The put may be answered while it is sent again.
+			p.Data = bytes.Clone(p.Data) // the put may be answered while it is sent again
 			retry = append(retry, again{token: s.token(uint32(at)), put: p})
 		}
 	}
@@ -207,12 +206,11 @@ func (t *puts) sweep(tick, patience int64, lost bool) (retry []again, over []pen
 	return retry, over
 }
 
-// leastSlots is how many places the table keeps in any case.
+// leastSlots is the minimum size of the table.
 const leastSlots = 256
 
-// shrink gives back the memory of places behind the last put that is under way, when
-// few are used, and has those in front taken first, so that the others become empty.
-// t.mu is held.
+// shrink frees the slots behind the last pending put if few are used. Free slots at the
+// front are reused first, so that the others become empty. t.mu is held.
 func (t *puts) shrink() {
 	n := len(t.slots)
 	if n <= max(leastSlots, 4*(n-len(t.free))) {
@@ -230,8 +228,7 @@ func (t *puts) shrink() {
 	}
 }
 
-// takeAll empties the table, but for what is just being sent. Answers will not be
-// waited for any more.
+// takeAll empties the table, except for puts being sent. Answers are no longer awaited.
 func (t *puts) takeAll() (over []pending) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

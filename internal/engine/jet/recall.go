@@ -5,20 +5,19 @@ import (
 	"time"
 )
 
-// barrierToken ends the subject to which the answer to a barrier comes. No
-// number has it.
+// barrierToken ends the subject for the answer to a barrier. It is not a number, unlike
+// the tokens of requests.
 const barrierToken = ".-"
 
-// barrier asks the server that hands out for an answer, which comes behind what
-// it has sent before. The question is a word about a delivery that means nothing
-// to it. t.mu is held.
+// barrier asks the server that hands out for an answer, which comes after everything it
+// has sent before. The question answers a delivery in a way that has no effect. t.mu is
+// held.
 func (f *feed) barrier() error {
 	e := f.taker.engine
 	return e.conn.PublishRequest(e.silentWord(f.taker.consumer), f.inbox+barrierToken[1:], []byte("?"))
 }
 
-// passed takes the answer to a barrier. When nobody is there to answer, the
-// server says that, which is as good.
+// passed handles the answer to a barrier. An answer that no server responded is as good.
 func (f *feed) passed() {
 	t := f.taker
 	t.mu.Lock()
@@ -29,7 +28,7 @@ func (f *feed) passed() {
 	t.giveBack(n)
 }
 
-// wake tells who waits for a barrier that it was passed. t.mu is held.
+// wake wakes the goroutine that waits for a barrier. t.mu is held.
 func (f *feed) wake() {
 	if f.settled != nil {
 		close(f.settled)
@@ -52,7 +51,7 @@ func (t *taker) Recall() {
 	}
 }
 
-// spare is how much is due that nobody waits for. t.mu is held.
+// spare returns how many due messages have no waiting caller. t.mu is held.
 func (f *feed) spare() int {
 	if f == nil {
 		return 0
@@ -60,8 +59,8 @@ func (f *feed) spare() int {
 	return f.due - f.open
 }
 
-// stands lets places that were taken back and are still due stand in for up to n
-// of a new request that waits, and returns for how many. t.mu is held.
+// stands serves up to n places of a new waiting request with recalled places that are
+// still due, and returns how many. t.mu is held.
 func (t *taker) stands(n int) int {
 	f := t.feeds[slow]
 	n = min(n, f.spare())
@@ -71,8 +70,8 @@ func (t *taker) stands(n int) int {
 	return n
 }
 
-// standIn lets such places stand in, for a moment, for a request that was refused
-// because they are served first. t.mu is held.
+// standIn does the same, for a moment, for a request that was refused because the waiting
+// requests are served first. t.mu is held.
 func (t *taker) standIn(n int) int {
 	n = t.stands(n)
 	if n > 0 {
@@ -81,8 +80,7 @@ func (t *taker) standIn(n int) int {
 	return n
 }
 
-// overdue closes the account of those that have stood in for long enough. t.mu
-// is held.
+// overdue closes the account of places that have stood in long enough. t.mu is held.
 func (t *taker) overdue() int {
 	f := t.feeds[slow]
 	if f == nil {
@@ -93,8 +91,8 @@ func (t *taker) overdue() int {
 	return n
 }
 
-// account finds whom a delivery to f is for: f itself, or where its places were
-// taken back or taken by another one, the other feed. t.mu is held.
+// account charges a delivery to f or, if f has no open places because they were recalled
+// or taken over, to the other feed. It returns false if no request is open. t.mu is held.
 func (t *taker) account(f *feed) (mine bool) {
 	defer func() { f.owe(f.due - 1) }()
 	for _, g := range [...]*feed{f, t.feeds[slow], t.feeds[quick]} {
@@ -112,8 +110,8 @@ func (t *taker) account(f *feed) (mine bool) {
 	return false
 }
 
-// leave takes what is due of a taker that has stopped, and gives it back, until
-// nothing is due any more.
+// leave keeps a feed of a stopped taker, and gives its messages back, until nothing is
+// due.
 func (e *Engine) leave(f *feed) {
 	t := f.taker
 	t.mu.Lock()
@@ -132,10 +130,10 @@ func (e *Engine) leave(f *feed) {
 type left struct {
 	feed  *feed
 	dry   <-chan struct{}
-	until time.Time // then all its requests have expired
+	until time.Time // when all its requests have expired
 }
 
-// over reports whether nothing comes any more.
+// over reports whether no more messages come.
 func (l *left) over() bool {
 	select {
 	case <-l.dry:
@@ -165,8 +163,8 @@ func (e *Engine) sweepLeaving() {
 	}
 }
 
-// drop ends all feeds of takers that have stopped, when their requests have
-// expired: what came to nobody would wait for its lease.
+// drop ends all feeds of stopped takers once their requests have expired. Before that, a
+// message that came without a subscription would have to wait for its lease.
 func (e *Engine) drop(ctx context.Context) {
 	e.mu.Lock()
 	all := e.leaving
@@ -180,7 +178,7 @@ func (e *Engine) drop(ctx context.Context) {
 	}
 }
 
-// wait waits until nothing comes any more.
+// wait waits until no more messages come.
 func (l *left) wait(ctx context.Context) {
 	timer := time.NewTimer(time.Until(l.until))
 	defer timer.Stop()

@@ -9,16 +9,15 @@ import (
 	"github.com/bullpen-run/bullpen/internal/engine"
 )
 
-// handout is what the reply subject of a delivery tells of it.
+// handout is the content of a delivery's reply subject.
 type handout struct {
 	deliveries uint64
 	seq        uint64
-	stored     int64 // nanoseconds since 1970
+	stored     int64 // in nanoseconds since 1970
 	waiting    uint64
 }
 
-// parseReply reads the reply subject of a delivery, of which there are two
-// forms:
+// parseReply parses the reply subject of a delivery, which has two forms:
 //
 //	$JS.ACK.<stream>.<consumer>.<deliveries>.<seq>.<count>.<stored>.<waiting>
 //	$JS.ACK.<domain>.<account>.<stream>.<consumer>.<deliveries>.<seq>.<count>.<stored>.<waiting>.<random>
@@ -50,7 +49,7 @@ func parseReply(reply string) (h handout, ok bool) {
 	return handout{deliveries: n[0], seq: n[1], stored: int64(n[3]), waiting: n[4]}, true
 }
 
-// What is said to the server about a delivery. Nobody may change them.
+// The answers to a delivery. They must not be changed.
 var (
 	wordAck     = []byte("+ACK")
 	wordNak     = []byte("-NAK")
@@ -77,14 +76,13 @@ func (r *receipt) Ack() {
 	}
 }
 
-// End implements [engine.Receipt], one step after the other: JetStream cannot change
-// two streams at once.
+// End implements [engine.Receipt] in steps: JetStream cannot change two streams at once.
 func (r *receipt) End(puts []engine.Put, done func(error)) {
 	engine.EndInSteps(r.taker.engine, r, puts, done)
 }
 
-// Begin implements [engine.Receipt]. Nodes tell each other what they give back; of the
-// rest it is not known whether it had begun.
+// Begin implements [engine.Receipt]. It does nothing: nodes report to each other what
+// they give back, and of other deliveries it is unknown whether they had begun.
 func (r *receipt) Begin() {}
 
 // Nak implements [engine.Receipt].
@@ -110,21 +108,21 @@ func (r *receipt) Extend() {
 	}
 }
 
-// end reports whether this is the first answer.
+// end marks the delivery as answered, and reports whether this is the first answer.
 func (r *receipt) end() bool {
 	return !r.taker.engine.closed.Load() && r.answered.CompareAndSwap(false, true)
 }
 
-// tellBack gives a delivery back at once. A server that is stopped forgets what
-// was given back without delay, and then waits for the lease; what has a delay
-// it writes down, but hands out some 10 ms later. So it is told both: the delay
-// of a nanosecond stays, the other takes effect at once.
+// tellBack gives a delivery back at once. A server that is stopped forgets messages given
+// back without a delay, and then waits for the lease. Those with a delay it stores, but
+// hands them out some 10 ms later. So tellBack sends both: the delay of a nanosecond is
+// stored, and the other takes effect at once.
 func (e *Engine) tellBack(reply string) {
 	e.tell(reply, wordNakKept)
 	e.tell(reply, wordNak)
 }
 
-// tell says something about a delivery. It may be lost: then the lease ends.
+// tell sends an answer to a delivery. If it is lost, the lease ends.
 func (e *Engine) tell(reply string, words []byte) {
 	if e.closed.Load() {
 		return

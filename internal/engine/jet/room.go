@@ -7,29 +7,29 @@ import (
 	"github.com/bullpen-run/bullpen/internal/engine"
 )
 
-// room keeps the bound of the stream of jobs. What is there is what the server
-// said when it was last asked, and what was put since; what was on its way at
-// that moment may be counted twice until it is asked again.
+// room enforces the bound of the stream of jobs. The size is what the server last
+// reported plus what was put since. What was on its way when the server was asked may be
+// counted twice until it is asked again.
 type room struct {
 	bound int64 // 0 is none
 
 	mu      sync.Mutex
-	base    int64 // guarded by mu: what the server said
-	since   int64 // guarded by mu: put since, or on its way when it was asked
-	flight  int64 // guarded by mu: put and not answered yet
+	base    int64 // guarded by mu: the size that the server reported
+	since   int64 // guarded by mu: put since, or on its way when the server was asked
+	flight  int64 // guarded by mu: put and not answered
 	gone    int64 // guarded by mu: acknowledged since
 	asked   int64 // guarded by mu: the tick when the server was last asked
 	asking  bool  // guarded by mu
-	touched bool  // guarded by mu: something was put since
+	touched bool  // guarded by mu: a message was put since
 }
 
-// ticks between two looks: usually, and when there is no room.
+// Ticks between two questions: usually, and when there is no room.
 const (
 	lookEvery     = 4
 	lookWhenTight = 1
 )
 
-// enter takes room for size bytes, or says that there is none.
+// enter reserves room for size bytes, or returns an error if there is none.
 func (r *room) enter(size int64) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -44,10 +44,10 @@ func (r *room) enter(size int64) error {
 	return nil
 }
 
-// used is how much is there. r.mu is held.
+// used returns the size of the stream. r.mu is held.
 func (r *room) used() int64 { return max(r.base+r.since-r.gone, 0) }
 
-// answered says that a put of this size is on its way no more.
+// answered records that a put of this size was answered.
 func (r *room) answered(size int64, stored bool) {
 	r.mu.Lock()
 	r.flight -= size
@@ -57,14 +57,14 @@ func (r *room) answered(size int64, stored bool) {
 	r.mu.Unlock()
 }
 
-// freed says that a message of this size was acknowledged.
+// freed records that a message of this size was acknowledged.
 func (r *room) freed(size int64) {
 	r.mu.Lock()
 	r.gone += size
 	r.mu.Unlock()
 }
 
-// due reports whether the server is to be asked now, and notes that it is.
+// due reports whether to ask the server now, and marks that as begun.
 func (r *room) due(tick int64) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -82,15 +82,15 @@ func (r *room) due(tick int64) bool {
 	return true
 }
 
-// look begins to ask: it returns what was put before the question and is
-// stored for sure, which the answer will contain.
+// look returns what was put before the question and is certainly stored; the answer will
+// include it.
 func (r *room) look() (settled int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.since - r.flight
 }
 
-// looked takes the answer.
+// looked applies the answer.
 func (r *room) looked(bytes uint64, settled int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -100,14 +100,14 @@ func (r *room) looked(bytes uint64, settled int64) {
 	r.asking = false
 }
 
-// failed says that there was no answer.
+// failed records that no answer came.
 func (r *room) failed() {
 	r.mu.Lock()
 	r.asking, r.touched = false, true
 	r.mu.Unlock()
 }
 
-// storedSize is how many bytes the server's file store takes for a message.
+// storedSize returns how many bytes the server's file store uses for a message.
 func storedSize(subject, header, data int) int64 {
 	const record, sum = 22, 8
 	n := record + subject + data + sum

@@ -13,14 +13,14 @@ import (
 	"github.com/bullpen-run/bullpen/internal/engine"
 )
 
-// place is where one stream of the engine is on the server.
+// place is how to reach one stream of the engine on the server.
 type place struct {
-	name string // of the stream there
+	name string // of the stream on the server
 	// confirm is how the server's answer to a stored message begins.
 	confirm string
-	direct  string // the subject to read it by, from any replica
-	leader  string // the subject to read it by, from its leader
-	remove  string // the subject to delete from it by
+	direct  string // the subject for reads from any replica
+	leader  string // the subject for reads from the leader
+	remove  string // the subject for deletions
 }
 
 func places(namespace string) [4]place {
@@ -40,7 +40,7 @@ func places(namespace string) [4]place {
 	return all
 }
 
-// bound turns "0 is no bound" into the server's way to say so.
+// bound translates "0 is no bound" for the server.
 func bound(n int64) int64 {
 	if n == 0 {
 		return -1
@@ -69,7 +69,7 @@ func (e *Engine) streamConfig(s engine.Stream) jetstream.StreamConfig {
 		c.Retention = jetstream.WorkQueuePolicy
 		c.MaxMsgsPerSubject = -1
 		c.AllowMsgSchedules = true
-		c.AllowRollup = true // A schedule replaces the one before it.
+		c.AllowRollup = true // a schedule replaces the one before it
 	case engine.Outcomes:
 		c.Description = "how jobs ended"
 		c.Subjects = []string{e.prefix + "out.>"}
@@ -89,8 +89,8 @@ func (e *Engine) streamConfig(s engine.Stream) jetstream.StreamConfig {
 	return c
 }
 
-// makeStreams makes the streams or brings them up to date, and notes how far
-// the stream of jobs is.
+// makeStreams creates or updates the streams, and records the last sequence number of the
+// stream of jobs.
 func (e *Engine) makeStreams(ctx context.Context) error {
 	for _, s := range engine.Streams() {
 		c := e.streamConfig(s)
@@ -107,7 +107,7 @@ func (e *Engine) makeStreams(ctx context.Context) error {
 	return nil
 }
 
-// advice says what to do about an error that does not say so itself.
+// advice returns what to do about an error that does not say so itself.
 func advice(err error) string {
 	var fault *jetstream.APIError
 	if !errors.As(err, &fault) {
@@ -119,9 +119,9 @@ func advice(err error) string {
 	return "; look at what the server says of it, or take another namespace"
 }
 
-// makeStream makes one stream. A cluster that is just coming up has no leader yet, and
-// needs its other servers: there it waits until ctx ends. A server that is just
-// removing the last stream of a store may remove the folder of the next with it.
+// makeStream creates one stream. A cluster that is just starting has no leader yet and
+// needs its other servers; makeStream then waits until ctx ends. A server that is just
+// removing the last stream of a store may remove the folder of the next one too.
 func (e *Engine) makeStream(ctx context.Context, c jetstream.StreamConfig) (jetstream.Stream, error) {
 	const pause = 50 * time.Millisecond
 	waits := c.Replicas > 1
@@ -144,7 +144,7 @@ func (e *Engine) makeStream(ctx context.Context, c jetstream.StreamConfig) (jets
 	}
 }
 
-// tryStream asks once. A server without a leader may not answer at all.
+// tryStream tries once. A server without a leader may not answer at all.
 func (e *Engine) tryStream(ctx context.Context, c jetstream.StreamConfig) (jetstream.Stream, error) {
 	ctx, cancel := context.WithTimeout(ctx, apiPatience)
 	defer cancel()
@@ -161,7 +161,7 @@ func (e *Engine) tryStream(ctx context.Context, c jetstream.StreamConfig) (jetst
 	return stream, nil
 }
 
-// passing reports whether what has hindered a stream may be over soon.
+// passing reports whether the obstacle to a stream may soon pass.
 func passing(err error, cluster bool) bool {
 	var fault *jetstream.APIError
 	if errors.As(err, &fault) {
@@ -174,28 +174,28 @@ func passing(err error, cluster bool) bool {
 	return cluster && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrTimeout) || errors.Is(err, nats.ErrNoResponders))
 }
 
-// makePatience is how long a server by itself may be unable to make a stream, and
-// after how long one that waits for a cluster says so again.
+// makePatience is how long a single server may be unable to create a stream, and how
+// often a wait for a cluster is reported.
 const makePatience = 3 * time.Second
 
-// The server's numbers of what may pass.
+// The server's error codes that may pass.
 const (
 	codeNoPeers      = 10005 // no suitable peers for placement
 	codeStoreNotMade = 10049 // error creating store for stream
 	codeNoCluster    = 10074 // replicas > 1 not supported in non-clustered mode
 )
 
-// oldest is what Old compares with while it is not known how far the stream is.
+// oldest is what Old compares with while the last sequence number is unknown.
 const oldest = math.MaxUint64
 
-// lookAgain notes how far the stream of jobs is after a connection was lost. A
-// goroutine of e's runs it.
+// lookAgain reads the last sequence number of the stream of jobs after a connection was
+// lost. It runs in a background goroutine.
 func (e *Engine) lookAgain() {
 	ctx, cancel := context.WithTimeout(e.life, apiPatience)
 	defer cancel()
 	info, err := e.streamInfo(ctx, engine.Jobs)
 	if err != nil {
-		// All stays old, which costs reads and no truth.
+		// Everything stays old, which costs reads but loses nothing.
 		e.log.Warn("jet: after a lost connection the stream of jobs could not be looked at", "error", err)
 		return
 	}

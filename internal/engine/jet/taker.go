@@ -12,27 +12,27 @@ import (
 	"github.com/bullpen-run/bullpen/internal/engine"
 )
 
-// stopPatience is how long Stop waits for what is on its way.
+// stopPatience is how long Stop waits for messages on their way.
 const stopPatience = 2 * time.Second
 
-// taker implements [engine.Taker] with pull requests of its own.
+// taker implements [engine.Taker] with its own pull requests.
 type taker struct {
 	engine   *Engine
 	consumer engine.Consumer
-	subject  string // to ask by
+	subject  string // for requests
 	deliver  func(engine.Delivery)
 	returned func(int)
 
 	mu       sync.Mutex
 	feeds    [2]*feed           // guarded by mu: for requests without and with wait; nil until there is one
-	queued   int                // guarded by mu: to be asked for without wait when the request before has ended
-	owed     int                // guarded by mu: to be returned at the next tick, so that nobody asks a server without pause that refuses
-	stopping bool               // guarded by mu: nothing is asked for any more
-	retired  map[*feed]struct{} // guarded by mu: those that are not through
+	queued   int                // guarded by mu: to request without wait when the request before has ended
+	owed     int                // guarded by mu: to return at the next tick, so that a server that refuses is not asked without pause
+	stopping bool               // guarded by mu: no more requests are made
+	retired  map[*feed]struct{} // guarded by mu: those that have not ended
 
 	// calls is held while deliver or returned is called.
 	calls   sync.Mutex
-	stopped bool // guarded by calls: neither is called any more
+	stopped bool // guarded by calls: neither is called again
 
 	once sync.Once
 }
@@ -81,7 +81,7 @@ func (t *taker) Request(n int, wait bool) {
 	}
 }
 
-// askQueued sends what waits for the request before it to end. t.mu is held.
+// askQueued sends the request that waited for the one before it to end. t.mu is held.
 func (t *taker) askQueued() {
 	if f := t.feeds[quick]; t.queued > 0 && (f == nil || f.due == 0) {
 		n := t.queued
@@ -90,7 +90,7 @@ func (t *taker) askQueued() {
 	}
 }
 
-// ask sends a request. What cannot be sent is returned later. t.mu is held.
+// ask sends a request. If that fails, its places are returned later. t.mu is held.
 func (t *taker) ask(k kind, n int) {
 	if !t.engine.connected.Load() {
 		t.owed += n
@@ -116,7 +116,7 @@ func (t *taker) ask(k kind, n int) {
 	f.heard = t.engine.ticks.Load()
 }
 
-// delivered takes a delivery that came to f.
+// delivered handles a delivery to f.
 func (t *taker) delivered(f *feed, m *nats.Msg) {
 	e := t.engine
 	h, ok := parseReply(m.Reply)
@@ -149,7 +149,7 @@ func (t *taker) delivered(f *feed, m *nats.Msg) {
 	t.deliver(d)
 }
 
-// refuse gives back what nobody waits for.
+// refuse gives back a delivery without an open request.
 func (t *taker) refuse(reply string, h handout) {
 	e := t.engine
 	e.back.give(t.consumer, h.seq, 0)
@@ -159,7 +159,7 @@ func (t *taker) refuse(reply string, h handout) {
 	e.tellBack(reply)
 }
 
-// delivery puts together what is handed out.
+// delivery builds the delivery to hand out.
 func (t *taker) delivery(m *nats.Msg, h handout) engine.Delivery {
 	e := t.engine
 	size := storedSize(len(m.Subject), headerSize(m.Header), len(m.Data))
@@ -177,12 +177,12 @@ func (t *taker) delivery(m *nats.Msg, h handout) engine.Delivery {
 	}
 }
 
-// orphan reports whether somebody else may have had a delivery and not given it back.
+// orphan reports whether another taker may have had a delivery without giving it back.
 func (t *taker) orphan(h handout) bool {
 	return h.deliveries > 1 && !t.engine.givenBack(h.seq, h.deliveries-1)
 }
 
-// headerSize is about what the headers of a message take.
+// headerSize estimates the size of a message's headers.
 func headerSize(h nats.Header) int {
 	n := 0
 	for k, v := range h {
@@ -208,8 +208,8 @@ func (t *taker) giveBack(n int) {
 	}
 }
 
-// sweep returns what is owed, and begins anew where the server is silent. The
-// watcher calls it each tick.
+// sweep returns what is owed, and retires a feed whose server is silent. The watcher
+// calls it each tick.
 func (t *taker) sweep() {
 	e := t.engine
 	now := e.ticks.Load()
@@ -233,8 +233,8 @@ func (t *taker) sweep() {
 	t.giveBack(n)
 }
 
-// reset begins anew after the connection was lost: what the server knew of the
-// requests may be gone.
+// reset retires all feeds after the connection was lost: the server may have lost the
+// requests.
 func (t *taker) reset() {
 	t.mu.Lock()
 	n := t.queued + t.owed
@@ -246,7 +246,7 @@ func (t *taker) reset() {
 	t.giveBack(n)
 }
 
-// retire lets go of f, which may be nil. What is on its way is delivered still,
+// retire ends the use of f, which may be nil. Messages on their way are still delivered,
 // then the rest is returned. It does not wait. t.mu is held.
 func (t *taker) retire(f *feed) {
 	if f == nil || f.retired {
@@ -260,8 +260,8 @@ func (t *taker) retire(f *feed) {
 	f.drain()
 }
 
-// Stop implements [engine.Taker]. What was asked for and did not come is told
-// by returned before it returns.
+// Stop implements [engine.Taker]. Requests that were not served are counted by returned
+// before Stop returns.
 func (t *taker) Stop() {
 	t.once.Do(func() {
 		feeds, settled, retired := t.stopAsking()
@@ -279,7 +279,7 @@ func (t *taker) Stop() {
 			case <-f.through:
 			case <-patience.C:
 				patience.Reset(0)
-				_ = f.sub.Unsubscribe() // What is still on its way comes again after its lease.
+				_ = f.sub.Unsubscribe() // messages still on their way come again after their lease
 				<-f.through
 			}
 		}
@@ -304,9 +304,9 @@ func (t *taker) Stop() {
 	})
 }
 
-// stopAsking returns the feeds that live on until their requests have expired,
-// what is closed when they have delivered all that was sent to them by now, and
-// the feeds that end.
+// stopAsking returns the feeds that live on until their requests have expired, channels
+// that are closed when these have delivered all that was sent so far, and the feeds that
+// end.
 func (t *taker) stopAsking() (feeds []*feed, settled []<-chan struct{}, retired []*feed) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

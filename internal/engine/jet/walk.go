@@ -13,24 +13,24 @@ import (
 )
 
 const (
-	// walkPatience is how long a walk may take whose caller sets no deadline.
+	// walkPatience bounds a walk if its caller sets no deadline.
 	walkPatience = time.Minute
-	// walkBytes is about how many bytes of answers are under way at a time, of
-	// walkMost messages at most and walkLeast at least.
+	// walkBytes is the approximate size of the answers under way at a time: walkMost
+	// messages at most and walkLeast at least.
 	walkBytes = 64 << 20
 	walkMost  = 128
 	walkLeast = 4
-	// hopAfter is after how many numbers in a row without a message the server is
-	// asked where the next one is, instead of for each; hopSpan how many numbers
-	// are skipped at first on the way back.
+	// hopAfter is after how many consecutive numbers without a message the server is
+	// asked for the next message, instead of for each number. hopSpan is how many numbers
+	// are skipped first when walking backwards.
 	hopAfter = 64
 	hopSpan  = 1024
 )
 
-// walker is one call of Walk. It asks for one message by its number after the
-// other, with many questions under way. The server's own batches would count what
-// is left of the stream before each, which takes tens of milliseconds in a large one
-// with gaps, and go forward only.
+// walker is one call of Walk. It requests each message by its number, with many questions
+// under way. The server's own batches only go forward, and before each one the server
+// would count the rest of the stream, which takes tens of milliseconds in a large stream
+// with gaps.
 type walker struct {
 	engine *Engine
 	stream engine.Stream
@@ -40,13 +40,13 @@ type walker struct {
 
 	sub   *nats.Subscription
 	inbox string
-	// asked and answered count questions; base is the sequence number that question
-	// baseAt is about, and each after it is about the next number.
+	// asked and answered count questions. base is the sequence number of question baseAt;
+	// each later question is about the next number.
 	asked, answered int
 	base            uint64
 	baseAt          int
 	early           map[int]*nats.Msg // answers that came before those to earlier questions
-	misses          int               // in a row
+	misses          int               // consecutive numbers without a message
 }
 
 // Walk implements [engine.Engine].
@@ -80,7 +80,7 @@ func (e *Engine) Walk(ctx context.Context, s engine.Stream, w engine.Walk, visit
 		return w.From, e.trouble("reading from "+e.places[s].name, err)
 	}
 	defer k.sub.Unsubscribe()          //nolint:errcheck // It fails when the connection is gone, and the subscription with it.
-	_ = k.sub.SetPendingLimits(-1, -1) // they are bounded by the questions
+	_ = k.sub.SetPendingLimits(-1, -1) // bounded by the number of questions
 	largest := w.Largest
 	if largest <= 0 {
 		largest = 1 << 20
@@ -88,7 +88,7 @@ func (e *Engine) Walk(ctx context.Context, s engine.Stream, w engine.Walk, visit
 	return k.run(ctx, min(max(walkBytes/largest, walkLeast), walkMost), visit)
 }
 
-// run walks with so many questions under way.
+// run walks with abreast questions under way.
 func (k *walker) run(ctx context.Context, abreast int, visit func(engine.Message) bool) (next uint64, err error) {
 	for {
 		for k.misses < hopAfter && k.asked-k.answered < abreast && k.at(k.asked) != 0 {
@@ -121,7 +121,7 @@ func (k *walker) run(ctx context.Context, abreast int, visit func(engine.Message
 	}
 }
 
-// at is the sequence number that a question is about, 0 behind the end.
+// at returns the sequence number that a question is about, 0 behind the end.
 func (k *walker) at(question int) uint64 {
 	n := uint64(question - k.baseAt)
 	switch {
@@ -138,7 +138,7 @@ func (k *walker) at(question int) uint64 {
 
 func (k *walker) place() string {
 	if k.engine.config.Replicas > 1 {
-		return k.engine.places[k.stream].leader // another may not have the newest
+		return k.engine.places[k.stream].leader // other replicas may lack the newest messages
 	}
 	return k.engine.places[k.stream].direct
 }
@@ -152,8 +152,8 @@ func (k *walker) ask() error {
 	return nil
 }
 
-// answer waits for the answer to the next question, whether there is a message or
-// not. Those of several servers may come in any order.
+// answer waits for the answer to the next question, whether it has a message or not.
+// Answers of several servers may come in any order.
 func (k *walker) answer(ctx context.Context) (r engine.Message, there bool, err error) {
 	m := k.early[k.answered]
 	delete(k.early, k.answered)
@@ -189,8 +189,8 @@ func (k *walker) read(m *nats.Msg) (engine.Message, error) {
 	return k.engine.message(k.stream, m)
 }
 
-// hop goes over a gap of the stream: to the next message, or on the way back to
-// where the next one is near. It returns 0 when there is none.
+// hop crosses a gap of the stream: to the next message, or when walking backwards to near
+// the next one. It returns 0 if there is none.
 func (k *walker) hop(ctx context.Context) (uint64, error) {
 	at := k.at(k.answered)
 	if at != 0 && k.back {
@@ -209,8 +209,7 @@ func (k *walker) hop(ctx context.Context) (uint64, error) {
 	return at, nil
 }
 
-// hopBack skips numbers below at, more each time, as long as none of them has a
-// message.
+// hopBack skips numbers below at, more each time, until it finds one with a message.
 func (k *walker) hopBack(ctx context.Context, at uint64) (uint64, error) {
 	for span := uint64(hopSpan); ; {
 		low := k.first
@@ -233,7 +232,7 @@ func (k *walker) hopBack(ctx context.Context, at uint64) (uint64, error) {
 	}
 }
 
-// next is the first number from at on that has a message, 0 for none.
+// next returns the first number from at on that has a message, 0 for none.
 func (k *walker) next(ctx context.Context, at uint64) (uint64, error) {
 	question := append(strconv.AppendUint([]byte(`{"next_by_subj":">","seq":`), at, 10), '}')
 	m, err := k.engine.ask(ctx, k.place(), question)
@@ -247,7 +246,7 @@ func (k *walker) next(ctx context.Context, at uint64) (uint64, error) {
 	return r.Seq, err
 }
 
-// Matching implements [engine.Engine]. The server counts before it gives a batch.
+// Matching implements [engine.Engine]. The server counts before it sends a batch.
 func (e *Engine) Matching(ctx context.Context, s engine.Stream, subject string) (int64, error) {
 	question := append(append([]byte(`{"next_by_subj":"`), e.prefix+subject...), `","seq":1,"batch":1,"max_bytes":1}`...)
 	m, err := e.ask(ctx, e.places[s].direct, question)

@@ -9,11 +9,11 @@ import (
 	"github.com/bullpen-run/bullpen/internal/engine"
 )
 
-// tick is how often overdue answers and requests are looked for.
+// tick is how often the watcher looks for overdue answers and requests.
 const tick = 250 * time.Millisecond
 
-// watch starts the watcher: a goroutine that follows the connection, and looks each
-// tick for what is overdue. It ends when the engine is closed, which waits for it.
+// watch starts the watcher: a goroutine that follows the connection and handles what is
+// overdue at each tick. It ends when the engine is closed; Close waits for it.
 func (e *Engine) watch() {
 	e.connected.Store(e.conn.IsConnected())
 	status := e.conn.StatusChanged(nats.CONNECTED, nats.RECONNECTING, nats.DISCONNECTED, nats.CLOSED)
@@ -42,8 +42,8 @@ func (e *Engine) watch() {
 	})
 }
 
-// follow notes whether there is a connection, and when it is a new one. It
-// returns how often it was made anew.
+// follow records whether there is a connection, and handles a new one. It returns the
+// number of reconnections.
 func (e *Engine) follow(reconnects uint64) uint64 {
 	now := e.conn.IsConnected()
 	count := e.conn.Stats().Reconnects
@@ -92,7 +92,7 @@ func (e *Engine) sweep() {
 	e.sweepLeaving()
 }
 
-// look asks how full the stream of jobs is when that is to be known.
+// look reads the size of the stream of jobs if that is due.
 func (e *Engine) look() {
 	if !e.connected.Load() || !e.jobs.due(e.ticks.Load()) {
 		return

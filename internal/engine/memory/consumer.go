@@ -7,18 +7,18 @@ import (
 	"github.com/bullpen-run/bullpen/internal/engine"
 )
 
-// consumer hands out the jobs of one queue and priority. All its fields are
-// guarded by the mutex of the store.
+// consumer hands out the jobs of one queue and priority. All its fields are guarded by
+// the mutex of the store.
 type consumer struct {
 	space  *space
-	fresh  line // never handed out, in the order of their sequence numbers
+	fresh  line // never handed out, ordered by sequence number
 	again  line // given back, in the order in which they came
 	held   int  // taken or delayed
 	paused bool
 	takers []*taker
 }
 
-// ready is how many can be handed out.
+// ready returns how many can be handed out.
 func (c *consumer) ready() int {
 	if c.paused {
 		return 0
@@ -26,7 +26,7 @@ func (c *consumer) ready() int {
 	return c.fresh.live() + c.again.live()
 }
 
-// wake lets all takers look that have asked for something.
+// wake wakes all takers that have requests.
 func (c *consumer) wake() {
 	for _, t := range c.takers {
 		if t.wait+t.now > 0 {
@@ -35,7 +35,7 @@ func (c *consumer) wake() {
 	}
 }
 
-// next hands out one more record, nil when there is none.
+// next hands out one more record, nil for none.
 func (c *consumer) next(now time.Time) *record {
 	if c.paused {
 		return nil
@@ -48,7 +48,7 @@ func (c *consumer) next(now time.Time) *record {
 		return nil
 	}
 	if !r.move(again, taken) && !r.move(waiting, taken) {
-		return nil // cannot be: all that stand in the two lines are in these states
+		return nil // impossible: all records in the two lines have these states
 	}
 	r.deliveries++
 	c.held++
@@ -56,7 +56,7 @@ func (c *consumer) next(now time.Time) *record {
 	return r
 }
 
-// giveBack puts r in line to be handed out again.
+// giveBack queues r to be handed out again.
 func (c *consumer) giveBack(r *record, from state) {
 	if !r.move(from, again) {
 		return
@@ -67,7 +67,7 @@ func (c *consumer) giveBack(r *record, from state) {
 	c.wake()
 }
 
-// undo takes back the handing out of records that were not delivered in the end.
+// undo reverses the handing out of records that were not delivered.
 func (c *consumer) undo(rs []delivered) {
 	var back []*record
 	for _, d := range rs {
@@ -94,7 +94,7 @@ func (c *consumer) depth() engine.Depth {
 	for _, r := range c.again.records {
 		older(r)
 	}
-	for _, r := range c.space.agenda { // those that are held
+	for _, r := range c.space.agenda { // the held ones
 		older(r)
 	}
 	if first != nil {
@@ -107,12 +107,11 @@ func (c *consumer) depth() engine.Depth {
 type receipt struct {
 	engine   *Engine
 	record   *record
-	delivery int  // the number of the delivery that this is for
+	delivery int  // the number of its delivery
 	answered bool // +checklocks:engine.store.mu
 }
 
-// first reports whether this is the first answer, with the store locked. When it
-// is not, the store is not locked.
+// first reports whether this is the first answer. If so, it leaves the store locked.
 func (r *receipt) first(name string) bool {
 	f := r.engine.store.fault(Operation{Name: name, Stream: engine.Jobs, Subject: r.record.Subject, Seq: r.record.Seq})
 	r.engine.store.mu.Lock()
@@ -128,11 +127,10 @@ func (r *receipt) first(name string) bool {
 	return true
 }
 
-// current reports whether nobody else has the message by now.
+// current reports whether the message was not handed out again since.
 func (r *receipt) current() bool { return r.record.deliveries == r.delivery }
 
-// Ack ends the message, also when the lease has passed and it was handed out
-// again.
+// Ack ends the message, even if the lease has passed and it was handed out again.
 func (r *receipt) Ack() {
 	if !r.first("ack") {
 		return
@@ -142,7 +140,7 @@ func (r *receipt) Ack() {
 	r.engine.space.remove(r.record)
 }
 
-// End stores messages, one after the other, and ends the message.
+// End stores messages one by one, and ends the message.
 func (r *receipt) End(puts []engine.Put, done func(error)) {
 	engine.EndInSteps(r.engine, r, puts, done)
 }
@@ -163,7 +161,7 @@ func (r *receipt) Nak(delay time.Duration) {
 	}
 }
 
-// Begin notes who lets the job begin.
+// Begin records the engine on which the job begins.
 func (r *receipt) Begin() {
 	r.engine.store.mu.Lock()
 	defer r.engine.store.mu.Unlock()
@@ -172,7 +170,7 @@ func (r *receipt) Begin() {
 	}
 }
 
-// Extend begins the lease anew.
+// Extend renews the lease.
 func (r *receipt) Extend() {
 	if !r.first("extend") {
 		return

@@ -14,11 +14,11 @@ import (
 type Engine struct {
 	store  *Store
 	space  *space
-	opened uint64        // the last sequence number of Jobs when it was opened
-	failed chan struct{} // the store's
+	opened uint64        // the last sequence number of Jobs when the engine was opened
+	failed chan struct{} // that of the store
 	ended  chan struct{} // closed when Close has ended
 
-	running sync.WaitGroup // takers, listeners and answers that are held back
+	running sync.WaitGroup // takers, listeners and delayed answers
 
 	closed bool                // +checklocks:store.mu
 	takers map[*taker]struct{} // +checklocks:store.mu
@@ -27,7 +27,7 @@ type Engine struct {
 
 var _ engine.Engine = (*Engine)(nil)
 
-// usable says why nothing can be asked of e. The store is locked.
+// usable returns why e cannot be used. The store is locked.
 func (e *Engine) usable() error {
 	if e.closed {
 		return engine.ErrClosed
@@ -35,8 +35,8 @@ func (e *Engine) usable() error {
 	return e.store.err
 }
 
-// begin does what an injected fault says, then locks the store if e can be asked
-// for something; otherwise the store is not locked.
+// begin applies an injected fault, then locks the store. If it returns an error, the
+// store is not locked.
 func (e *Engine) begin(ctx context.Context, o Operation) error {
 	f := e.store.fault(o)
 	if f.Delay > 0 {
@@ -44,7 +44,7 @@ func (e *Engine) begin(ctx context.Context, o Operation) error {
 		e.later(f.Delay, func() { close(ended) })
 		select {
 		case <-ended:
-		case <-ctx.Done(): // said below
+		case <-ctx.Done(): // reported below
 		}
 	}
 	if ctx.Err() != nil {
@@ -61,8 +61,7 @@ func (e *Engine) begin(ctx context.Context, o Operation) error {
 	return err
 }
 
-// Put stores p. done is called before Put returns, unless [Store.Inject] holds
-// the answer back.
+// Put stores p. It calls done before it returns, unless [Store.Inject] delays the answer.
 func (e *Engine) Put(p engine.Put, done func(seq uint64, err error)) {
 	f := e.store.fault(Operation{Name: "put", Stream: p.Stream, Subject: p.Subject})
 	var seq uint64
@@ -106,14 +105,13 @@ func (e *Engine) put(p engine.Put) (uint64, error) {
 	return sp.keep(st, m, before, p.TTL).Seq, nil
 }
 
-// keep stores a message that has been checked. before is what stood on its
-// subject.
+// keep stores a checked message. before is the record on its subject.
 func (sp *space) keep(st *stream, m engine.Message, before *record, ttl time.Duration) *record {
 	if st.name == engine.Jobs && m.Target == "" {
 		return sp.job(m)
 	}
 	if before != nil {
-		sp.remove(before) // one message a subject
+		sp.remove(before) // one message per subject
 	}
 	if st.name == engine.Jobs {
 		r := st.add(m, scheduled)
@@ -138,8 +136,8 @@ func (sp *space) keep(st *stream, m engine.Message, before *record, ttl time.Dur
 	return r
 }
 
-// room says why a message of that size cannot be stored: for want of room in
-// Jobs, which drops nothing, or because it would not fit into an empty stream.
+// room returns why a message of a size cannot be stored: Jobs is full, which drops
+// nothing, or the message would not fit into an empty stream.
 func (sp *space) room(st *stream, size int64) error {
 	o := &sp.options
 	switch {

@@ -6,34 +6,33 @@ import (
 	"github.com/bullpen-run/bullpen/internal/engine"
 )
 
-// Operation is what an engine has been asked for.
+// Operation is a call of an engine's method.
 type Operation struct {
 	// Name is "put", "get", "delete", "scan", "take", "depth", "pause", "ack",
 	// "nak", "extend", "send" or "info".
 	Name   string
 	Stream engine.Stream
-	// Subject is empty for "delete", which knows Seq alone. For "take", "depth"
-	// and "pause" it is that of the consumer's jobs, without an id.
+	// Subject is empty for "delete", which only has Seq. For "take", "depth" and "pause"
+	// it is the subject of the consumer's jobs, without an id.
 	Subject string
 	Seq     uint64
 }
 
-// Fault is what becomes of an operation. The zero value leaves it alone.
+// Fault changes the result of an operation. The zero value changes nothing.
 type Fault struct {
-	// Err is the operation's error; nothing is done. An ack, nak or extend is
-	// lost, as they have no error.
+	// Err is the error of the operation, which then does nothing. An ack, nak or extend
+	// is lost, as it has no error.
 	Err error
-	// Stored lets a put be stored although its caller gets Err: the answer was
+	// Stored makes a put store its message although its caller gets Err: the answer was
 	// lost.
 	Stored bool
-	// Delay is how much later the operation ends: a put is stored at once and
-	// done is called later; all others that may block wait first. Closing the
-	// engine ends the delay.
+	// Delay is how much later the operation ends: a put stores at once and calls done
+	// later; all other blocking operations wait first. Closing the engine ends the delay.
 	Delay time.Duration
 }
 
-// Inject lets f decide about every operation of all engines from now on; nil
-// decides nothing. f is called by many goroutines and must not call an engine.
+// Inject makes f decide about every operation of all engines from now on; nil removes it.
+// Many goroutines call f, which must not call an engine.
 func (s *Store) Inject(f func(Operation) Fault) {
 	if f == nil {
 		s.faults.Store(nil)
@@ -49,7 +48,7 @@ func (s *Store) fault(o Operation) Fault {
 	return Fault{}
 }
 
-// late is the answer to a put that is held back.
+// late is the delayed answer to a put.
 type late struct {
 	timer *time.Timer
 	call  func()

@@ -7,16 +7,15 @@ import (
 	"github.com/bullpen-run/bullpen/internal/engine"
 )
 
-// mostHeard is how many messages a listener keeps that is too slow to hear them;
-// more are lost.
+// mostHeard is how many messages are kept for a slow listener; further ones are lost.
 const mostHeard = 1 << 16
 
-// listener hears what is sent to a subject.
+// listener receives what is sent to a subject.
 type listener struct {
 	engine  *Engine
 	subject string
 	heard   func(subject string, data []byte)
-	wake    chan struct{} // there is something in line
+	wake    chan struct{} // line has messages
 	quit    chan struct{} // closed by stop
 	stop    func()
 
@@ -24,8 +23,7 @@ type listener struct {
 	line []engine.Message // +checklocks:mu
 }
 
-// run calls heard until the listener is stopped. Listen starts it; Close waits
-// for it.
+// run calls heard until the listener is stopped. Listen starts it; Close waits for it.
 func (l *listener) run() {
 	defer l.engine.running.Done()
 	for {
@@ -60,12 +58,12 @@ func (l *listener) hear(subject string, data []byte) {
 	l.mu.Unlock()
 	select {
 	case l.wake <- struct{}{}:
-	default: // it will look anyway
+	default: // a wake-up is pending
 	}
 }
 
-// Send tells the listeners of all engines of the namespace something, also those
-// of this one.
+// Send sends a message to the listeners of all engines of the namespace, including this
+// one.
 func (e *Engine) Send(subject string, data []byte) error {
 	if f := e.store.fault(Operation{Name: "send", Subject: subject}); f.Err != nil {
 		return f.Err
@@ -86,8 +84,8 @@ func (e *Engine) Send(subject string, data []byte) error {
 	return nil
 }
 
-// Listen calls heard for each message sent to a subject that matches, until stop
-// is called. A call that is under way then is not waited for, but Close waits.
+// Listen calls heard for each message sent to a matching subject, until stop is called.
+// stop does not wait for a call in progress, but Close does.
 func (e *Engine) Listen(subject string, heard func(subject string, data []byte)) (stop func(), err error) {
 	e.store.mu.Lock()
 	defer e.store.mu.Unlock()

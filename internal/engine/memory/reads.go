@@ -50,8 +50,7 @@ func (e *Engine) Delete(ctx context.Context, s engine.Stream, seq uint64) error 
 	return nil
 }
 
-// Scan returns up to limit messages whose subject matches, from a sequence
-// number on.
+// Scan returns up to limit messages whose subject matches, starting at a sequence number.
 func (e *Engine) Scan(ctx context.Context, s engine.Stream, subject string, from uint64, limit int) ([]engine.Message, error) {
 	if err := e.begin(ctx, Operation{Name: "scan", Stream: s, Subject: subject}); err != nil {
 		return nil, err
@@ -73,7 +72,7 @@ func (e *Engine) Scan(ctx context.Context, s engine.Stream, subject string, from
 	return found, nil
 }
 
-// Walk calls visit for each message from a place on.
+// Walk calls visit for each message, starting at w.From.
 func (e *Engine) Walk(ctx context.Context, s engine.Stream, w engine.Walk, visit func(engine.Message) bool) (next uint64, err error) {
 	at := w.From
 	for {
@@ -99,7 +98,8 @@ func (e *Engine) Walk(ctx context.Context, s engine.Stream, w engine.Walk, visit
 // walkPage is how many messages are copied at a time.
 const walkPage = 64
 
-// page gives the next messages of a walk. It begins at the end where at is 0.
+// page returns the next messages of a walk. If at is 0, it starts at the end of the
+// stream that the walk begins with.
 func (e *Engine) page(ctx context.Context, s engine.Stream, at uint64, back bool) ([]engine.Message, error) {
 	if err := e.begin(ctx, Operation{Name: "walk", Stream: s}); err != nil {
 		return nil, err
@@ -132,7 +132,7 @@ func (e *Engine) page(ctx context.Context, s engine.Stream, at uint64, back bool
 	return found, nil
 }
 
-// Matching returns how many messages there are whose subject matches.
+// Matching returns the number of messages whose subject matches.
 func (e *Engine) Matching(ctx context.Context, s engine.Stream, subject string) (int64, error) {
 	if err := e.begin(ctx, Operation{Name: "matching", Stream: s, Subject: subject}); err != nil {
 		return 0, err
@@ -158,7 +158,7 @@ func (e *Engine) stream(s engine.Stream) (*stream, error) {
 	return &e.space.streams[s], nil
 }
 
-// Take begins to take messages of c.
+// Take starts to take messages of c.
 func (e *Engine) Take(c engine.Consumer, deliver func(engine.Delivery), returned func(n int)) (engine.Taker, error) {
 	if err := e.begin(context.Background(), of("take", c)); err != nil {
 		return nil, err
@@ -182,7 +182,7 @@ func of(name string, c engine.Consumer) Operation {
 	return Operation{Name: name, Stream: engine.Jobs, Subject: "job." + c.Queue + "." + c.Level()}
 }
 
-// Depth returns how much c has.
+// Depth returns the number of messages that c has.
 func (e *Engine) Depth(ctx context.Context, c engine.Consumer) (engine.Depth, error) {
 	if err := e.begin(ctx, of("depth", c)); err != nil {
 		return engine.Depth{}, err
@@ -194,7 +194,7 @@ func (e *Engine) Depth(ctx context.Context, c engine.Consumer) (engine.Depth, er
 	return engine.Depth{}, nil
 }
 
-// Pause stops or starts the handing out of c.
+// Pause pauses c, or resumes it.
 func (e *Engine) Pause(ctx context.Context, c engine.Consumer, paused bool) error {
 	if err := e.begin(ctx, of("pause", c)); err != nil {
 		return err
@@ -209,7 +209,7 @@ func (e *Engine) Pause(ctx context.Context, c engine.Consumer, paused bool) erro
 	return nil
 }
 
-// Paused returns the consumers that hand nothing out.
+// Paused returns the paused consumers.
 func (e *Engine) Paused(ctx context.Context) (all []engine.Consumer, err error) {
 	if err := e.begin(ctx, Operation{Name: "paused"}); err != nil {
 		return nil, err
@@ -223,20 +223,20 @@ func (e *Engine) Paused(ctx context.Context) (all []engine.Consumer, err error) 
 	return all, nil
 }
 
-// Shared tells what the store says of itself.
+// Shared returns Store.Shared.
 func (e *Engine) Shared() bool { return e.store.Shared }
 
 // Failed is closed by [Store.Fail].
 func (e *Engine) Failed() <-chan struct{} { return e.failed }
 
-// Err says why the store has failed.
+// Err returns why the store has failed.
 func (e *Engine) Err() error {
 	e.store.mu.Lock()
 	defer e.store.mu.Unlock()
 	return e.store.err
 }
 
-// Info returns what there is to know.
+// Info describes the store.
 func (e *Engine) Info(ctx context.Context) (engine.Info, error) {
 	if err := e.begin(ctx, Operation{Name: "info"}); err != nil {
 		return engine.Info{}, err
@@ -252,9 +252,8 @@ func (e *Engine) Info(ctx context.Context) (engine.Info, error) {
 	return i, nil
 }
 
-// Close ends all takers and listeners. Answers to puts that were held back come
-// before it returns. What was handed out and not answered is handed out again
-// when its lease has passed.
+// Close ends all takers and listeners. Delayed answers to puts come before it returns.
+// Messages that were handed out and not answered are handed out again after their lease.
 func (e *Engine) Close(ctx context.Context) error {
 	e.store.mu.Lock()
 	first := !e.closed
@@ -273,7 +272,7 @@ func (e *Engine) Close(ctx context.Context) error {
 	}
 	e.store.mu.Unlock()
 	if first {
-		go func() { // ends when all that e has started has ended; Close waits for it, but for ctx at most
+		go func() { // ends when all that e started has ended; Close waits for it, at most until ctx ends
 			for _, l := range held {
 				if l.timer.Stop() {
 					l.call()
@@ -295,7 +294,7 @@ func (e *Engine) Close(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	select {
-	case <-e.ended: // a context that has ended takes nothing back
+	case <-e.ended: // the close continues even if ctx has ended
 		return nil
 	default:
 		return fmt.Errorf("close the store: takers or listeners still run: %w", context.Cause(ctx))

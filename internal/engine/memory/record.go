@@ -8,16 +8,16 @@ import (
 	"github.com/bullpen-run/bullpen/internal/lifecycle"
 )
 
-// state is where a record is.
+// state is the state of a record.
 type state uint8
 
 const (
 	kept      state = iota // in a stream other than Jobs
-	scheduled              // on "at.<id>"; it appears as another record
+	scheduled              // on "at.<id>"; it appears as another record when due
 	waiting                // never handed out
 	taken                  // handed out, and within its lease
 	delayed                // given back with a delay
-	again                  // to be handed out before those that wait
+	again                  // to be handed out before waiting records
 	gone
 )
 
@@ -38,28 +38,28 @@ var recordStates = lifecycle.Table[state]{
 	},
 }
 
-// overhead is counted for each record besides its subject and data.
+// overhead is added to the size of each record, besides its subject and data.
 const overhead = 32
 
-// record is a stored message. Its fields are guarded by the mutex of the store;
-// those of the message never change.
+// record is a stored message. Its fields are guarded by the mutex of the store; those of
+// the message never change.
 type record struct {
 	engine.Message
 
 	state      lifecycle.Machine[state]
 	consumer   *consumer // of a job; nil for others
 	deliveries int
-	had        *Engine // that it was handed out to last, or began for; compared only
+	had        *Engine // the last engine it was handed out to, or began on; compared only
 
-	due  time.Time // when something happens to it by itself
-	slot int       // in agenda, counted from 1; 0 is none
+	due  time.Time // when the store next changes it by itself
+	slot int       // index in agenda, from 1; 0 for none
 
 	older, newer *record // with the same last token
 }
 
 func (r *record) size() int64 { return int64(len(r.Subject)+len(r.Data)) + overhead }
 
-// move reports whether r has made the move.
+// move changes the state, and reports whether that was possible.
 func (r *record) move(from, to state) bool { return r.state.Move(from, to) == nil }
 
 // message returns a copy that its receiver may keep and change.
@@ -69,18 +69,18 @@ func (r *record) message() engine.Message {
 	return m
 }
 
-// line is a row of records of which some in the middle may be gone. Records
-// leave its front at once and its middle in bulk.
+// line is a queue of records, some of which may be gone. Gone records leave its front at
+// once and its middle in bulk.
 type line struct {
 	records []*record
-	gone    int // how many of records are
+	gone    int // number of gone records
 }
 
 func (l *line) live() int { return len(l.records) - l.gone }
 
 func (l *line) push(r *record) { l.records = append(l.records, r) }
 
-// lost notes that a record of l is gone.
+// lost counts a record of l as gone.
 func (l *line) lost() {
 	l.gone++
 	l.trim()
@@ -92,7 +92,7 @@ func (l *line) lost() {
 
 func (r *record) isGone() bool { return r.state.State() == gone }
 
-// trim lets the first record be one that is there.
+// trim removes gone records from the front.
 func (l *line) trim() {
 	for len(l.records) > 0 && l.records[0].isGone() {
 		l.shift()
@@ -105,7 +105,7 @@ func (l *line) shift() {
 	l.records = l.records[1:]
 }
 
-// first returns the first record, nil when there is none.
+// first returns the first record, nil for none.
 func (l *line) first() *record {
 	if len(l.records) == 0 {
 		return nil
@@ -113,7 +113,7 @@ func (l *line) first() *record {
 	return l.records[0]
 }
 
-// pop takes the first record out.
+// pop removes and returns the first record.
 func (l *line) pop() *record {
 	r := l.first()
 	if r != nil {
@@ -123,8 +123,8 @@ func (l *line) pop() *record {
 	return r
 }
 
-// from returns the records from sequence number seq on, for a line in the order
-// of these. Some may be gone.
+// from returns the records from sequence number seq on, if the line is ordered by
+// sequence number. Some may be gone.
 func (l *line) from(seq uint64) []*record {
 	i, _ := slices.BinarySearchFunc(l.records, seq, func(r *record, seq uint64) int {
 		switch {
@@ -138,7 +138,7 @@ func (l *line) from(seq uint64) []*record {
 	return l.records[i:]
 }
 
-// agenda is a heap of records by what is due first.
+// agenda is a heap of records, the earliest due first.
 type agenda []*record
 
 func (a *agenda) set(r *record, due time.Time) {
@@ -177,7 +177,7 @@ func (a agenda) swap(i, j int) {
 	a[i].slot, a[j].slot = i+1, j+1
 }
 
-// fix moves r up or down to where it belongs.
+// fix moves r up or down to its place.
 func (a agenda) fix(r *record) {
 	i := r.slot - 1
 	for i > 0 && a[i].due.Before(a[(i-1)/2].due) {

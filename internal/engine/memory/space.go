@@ -8,28 +8,28 @@ import (
 	"github.com/bullpen-run/bullpen/internal/engine"
 )
 
-// stream is one of the four, of one namespace.
+// stream is one of the four streams of a namespace.
 type stream struct {
 	name    engine.Stream
-	records line               // in the order of their sequence numbers
-	tokens  map[string]*record // the newest by its last token
+	records line               // ordered by sequence number
+	tokens  map[string]*record // the newest record by its last token
 	bytes   int64
 	last    uint64
 }
 
-// space is what one namespace holds. All its fields are guarded by the mutex of
-// the store.
+// space is the content of one namespace. All its fields are guarded by the mutex of the
+// store.
 type space struct {
 	store     *Store
 	options   engine.Options
-	engines   int // how many are open
+	engines   int // number of open engines
 	streams   [4]stream
 	consumers map[engine.Consumer]*consumer
 	listeners map[*listener]struct{}
 
 	agenda agenda
 	timer  *time.Timer
-	armed  time.Time // for when timer is set; zero when it is not
+	armed  time.Time // when timer fires; zero if it is not set
 }
 
 func newSpace(s *Store) *space {
@@ -85,7 +85,7 @@ func (st *stream) add(m engine.Message, first state) *record {
 	return r
 }
 
-// unlink takes r out; it is gone already.
+// unlink removes r, which is already gone, from the lists.
 func (st *stream) unlink(r *record) {
 	st.bytes -= r.size()
 	switch {
@@ -103,11 +103,11 @@ func (st *stream) unlink(r *record) {
 	st.records.lost()
 }
 
-// remove lets r be gone. It does nothing when it is.
+// remove removes r. It does nothing if r is gone.
 func (sp *space) remove(r *record) {
 	was, err := r.state.MoveAny(gone)
 	if err != nil {
-		return // it is gone already
+		return // already gone
 	}
 	sp.agenda.drop(r)
 	switch was {
@@ -122,7 +122,7 @@ func (sp *space) remove(r *record) {
 	sp.streams[r.Stream].unlink(r)
 }
 
-// enforce drops the oldest of what is bounded until the bounds are kept.
+// enforce drops the oldest messages of bounded streams until the bounds hold.
 func (sp *space) enforce() {
 	o := &sp.options
 	for _, b := range []struct {
@@ -148,7 +148,7 @@ func (sp *space) job(m engine.Message) *record {
 	return r
 }
 
-// consumerOf takes a job's subject apart, which was checked.
+// consumerOf returns the consumer of a job's subject, which was checked.
 func consumerOf(subject string) engine.Consumer {
 	c, _, _ := engine.ParseJob(subject)
 	return c
@@ -163,7 +163,7 @@ func (sp *space) consumer(name engine.Consumer) *consumer {
 	return c
 }
 
-// at notes that something happens to r by itself at due.
+// at sets when r is due.
 func (sp *space) at(r *record, due time.Time) {
 	sp.agenda.set(r, due)
 	if sp.agenda.first() == r {
@@ -171,7 +171,7 @@ func (sp *space) at(r *record, due time.Time) {
 	}
 }
 
-// arm sets the timer for what is due first, unless it is set for earlier.
+// arm sets the timer for what is due first, unless it fires earlier.
 func (sp *space) arm() {
 	r := sp.agenda.first()
 	if r == nil || sp.engines == 0 || !sp.armed.IsZero() && !r.due.Before(sp.armed) {
@@ -179,8 +179,8 @@ func (sp *space) arm() {
 	}
 	sp.armed = r.due
 	if d := time.Until(r.due); sp.timer == nil {
-		// Its goroutine ends when it has done what is due. Nobody waits for it: it
-		// calls nobody, and does nothing when no engine is open.
+		// Its goroutine ends when it has handled what is due. No goroutine waits for it:
+		// it makes no callbacks, and does nothing if no engine is open.
 		sp.timer = time.AfterFunc(d, sp.tick)
 	} else {
 		sp.timer.Reset(d)
@@ -210,7 +210,7 @@ func (sp *space) tick() {
 	sp.arm()
 }
 
-// lapse does what was due.
+// lapse handles a record that is due.
 func (sp *space) lapse(r *record, now time.Time) {
 	switch r.state.State() {
 	case taken:
@@ -222,12 +222,12 @@ func (sp *space) lapse(r *record, now time.Time) {
 		sp.remove(r)
 		sp.job(m)
 	case kept:
-		sp.remove(r) // its age, or its TTL
-	case waiting, again, gone: // nothing is due of these
+		sp.remove(r) // by age or TTL
+	case waiting, again, gone: // nothing is due for these
 	}
 }
 
-// usage says how much st holds.
+// usage returns how much st holds.
 func (st *stream) usage() engine.Usage {
 	u := engine.Usage{Messages: int64(st.records.live()), Bytes: st.bytes, First: st.last + 1, Last: st.last}
 	if r := st.records.first(); r != nil {
@@ -236,7 +236,7 @@ func (st *stream) usage() engine.Usage {
 	return u
 }
 
-// full says that a stream has no room for a message.
+// full returns the error for a stream without room for a message.
 func full(st *stream, size, bound int64) error {
 	return fmt.Errorf("%w: %d bytes of %v are in a store bounded to %d, and %d more do not fit: "+
 		"let jobs be done first, or raise the bound", engine.ErrFull, st.bytes, st.name, bound, size)

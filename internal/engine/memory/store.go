@@ -1,15 +1,14 @@
-// Package memory is an engine in the memory of this process, for the tests of
-// the queue and of programs that use it. It keeps all that package engine asks
-// for, to the moment: leases, delays and schedules end when they are due, by the
-// clock that package time reads, so that it works in a bubble of testing/synctest.
-// Nothing outlives the process.
+// Package memory is an engine in the memory of this process, for tests of the queue and
+// of programs that use it. It implements everything in package engine exactly on time:
+// leases, delays and schedules end when they are due, by the clock of package time, so it
+// works in a bubble of testing/synctest. Nothing outlives the process.
 //
-// A [Store] outlives its engines: closing all of them and opening another is a
-// restart. A job that was handed out and not answered comes again when its lease
-// has passed, as with the real engine, not at once. Time goes on while no engine
-// is open: what fell due meanwhile happens when the next one is opened.
+// A [Store] outlives its engines: closing all of them and opening another one is a
+// restart. A job that was handed out and not answered comes again after its lease, not at
+// once, as with the real engine. Time passes while no engine is open: what fell due
+// meanwhile happens when the next one is opened.
 //
-// [Store.Inject] lets operations fail, be late, or lose their answer.
+// [Store.Inject] makes operations fail, be late, or lose their answer.
 package memory
 
 import (
@@ -27,14 +26,14 @@ import (
 	"github.com/bullpen-run/bullpen/internal/engine"
 )
 
-// DefaultLease is the lease when Options name none.
+// DefaultLease is the lease if Options does not set one.
 const DefaultLease = 30 * time.Second
 
-// Store is where jobs are kept while engines come and go. The zero value is
-// empty and ready. All methods are safe for concurrent use.
+// Store keeps jobs while engines are opened and closed. The zero value is empty and
+// ready. All methods are safe for concurrent use.
 type Store struct {
-	// Shared is what engines say when they are asked whether other nodes may be
-	// on the same store. It is set before the first engine is opened.
+	// Shared is the result of the engines' method Shared. It is set before the first
+	// engine is opened.
 	Shared bool
 
 	faults atomic.Pointer[func(Operation) Fault]
@@ -42,22 +41,22 @@ type Store struct {
 	mu     sync.Mutex
 	spaces map[string]*space // by namespace; +checklocks:mu
 	err    error             // why the store has failed; +checklocks:mu
-	failed chan struct{}     // closed when it has; made by the first engine; +checklocks:mu
+	failed chan struct{}     // closed when the store has failed; made by the first engine; +checklocks:mu
 }
 
-// Open opens an engine on the store of its own: nobody else can see it, and it
-// is gone when the engine is.
+// Open opens an engine on a new store, which no other engine can use and which goes away
+// with the engine.
 func Open(o engine.Options) (*Engine, error) { return new(Store).open(o) }
 
-// Open opens an engine on s. Bounds and lease are from then on those of o, for
-// all engines of the same namespace.
+// Open opens an engine on s. From then on the bounds and the lease of o hold for all
+// engines of the same namespace.
 func (s *Store) Open(ctx context.Context, o engine.Options) (engine.Engine, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("open the store: %w", context.Cause(ctx))
 	}
 	e, err := s.open(o)
 	if err != nil {
-		return nil, err // not e, which would be an interface that holds nil
+		return nil, err // not e, which would be a non-nil interface
 	}
 	return e, nil
 }
@@ -103,8 +102,8 @@ func (s *Store) open(o engine.Options) (*Engine, error) {
 	return e, nil
 }
 
-// takeBack puts what earlier engines were handed in line again: nobody can have it
-// any more where an engine is alone with its store. The store is locked.
+// takeBack queues again what was handed out to earlier engines: if the store is not
+// shared, no engine can have it now. The store is locked.
 func (sp *space) takeBack() {
 	had := slices.DeleteFunc(slices.Clone(sp.agenda), func(r *record) bool { return r.state.State() != taken })
 	slices.SortFunc(had, func(a, b *record) int { return cmp.Compare(a.Seq, b.Seq) })
@@ -113,9 +112,8 @@ func (sp *space) takeBack() {
 	}
 }
 
-// Fail lets the store fail for good, as a disk does: Failed of all engines is
-// closed, and all that is asked of them from then on gives an error that wraps
-// engine.ErrFailed and cause.
+// Fail makes the store fail for good, like a disk: Failed of all engines is closed, and
+// all later calls return an error that wraps engine.ErrFailed and cause.
 func (s *Store) Fail(cause error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -134,8 +132,7 @@ func (s *Store) Fail(cause error) {
 	}
 }
 
-// Lose takes a message out of a stream as a damaged disk does: nothing else
-// learns of it.
+// Lose removes a message from a stream without any notice, like a damaged disk.
 func (s *Store) Lose(namespace string, stream engine.Stream, seq uint64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -150,7 +147,7 @@ func (s *Store) Lose(namespace string, stream engine.Stream, seq uint64) bool {
 	return r != nil
 }
 
-// check finds all faults of o.
+// check reports all faults of o.
 func check(o engine.Options) error {
 	var faults []error
 	if strings.Trim(o.Namespace, "abcdefghijklmnopqrstuvwxyz0123456789-_") != "" {

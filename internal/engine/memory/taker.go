@@ -11,23 +11,23 @@ import (
 // most is how many records a taker takes at a time.
 const most = 64
 
-// taker asks one consumer for messages.
+// taker requests messages from one consumer.
 type taker struct {
 	engine   *Engine
 	consumer *consumer
-	grouped  bool // of the consumer: what is handed out has not begun
+	grouped  bool // of the consumer: a message that is handed out has not begun
 	deliver  func(engine.Delivery)
 	returned func(int)
 
 	wake     chan struct{} // there may be something to do
 	quit     chan struct{} // closed when it stops
-	stopping atomic.Bool   // as quit, for a quick look
+	stopping atomic.Bool   // like quit, for a fast check
 	done     chan struct{} // closed when the goroutine has ended
 
-	wait int // asked for with wait and not served; +checklocks:engine.store.mu
-	now  int // asked for without, and not looked for yet; +checklocks:engine.store.mu
+	wait int // requested with wait and not served; +checklocks:engine.store.mu
+	now  int // requested without wait and not handled; +checklocks:engine.store.mu
 
-	recalled int // to be told by returned; +checklocks:engine.store.mu
+	recalled int // to be counted by returned; +checklocks:engine.store.mu
 }
 
 // delivered is a record that is being delivered.
@@ -38,11 +38,11 @@ type delivered struct {
 	receipt *receipt
 }
 
-// look lets the goroutine of t look for something to do.
+// look wakes the goroutine of t.
 func (t *taker) look() {
 	select {
 	case t.wake <- struct{}{}:
-	default: // it will look anyway
+	default: // a wake-up is pending
 	}
 }
 
@@ -78,7 +78,7 @@ func (t *taker) Stop() {
 	<-t.done
 }
 
-// stop lets the goroutine of t end and does not wait for it.
+// stop makes the goroutine of t end, without waiting for it.
 func (t *taker) stop() {
 	t.engine.store.mu.Lock()
 	defer t.engine.store.mu.Unlock()
@@ -109,7 +109,7 @@ func (t *taker) run() {
 		if back > 0 && !t.stopping.Load() {
 			t.returned(back)
 		}
-		clear(batch) // or it would hold what was delivered
+		clear(batch) // so that it does not hold what was delivered
 		if len(batch) > 0 || back > 0 {
 			continue
 		}
@@ -121,8 +121,8 @@ func (t *taker) run() {
 	}
 }
 
-// take takes what has been asked for and is there, and returns how much of what
-// was asked for without waiting is not.
+// take takes requested messages that are available. It returns how many requests without
+// wait could not be served.
 func (t *taker) take(batch []delivered) (_ []delivered, back int) {
 	t.engine.store.mu.Lock()
 	defer t.engine.store.mu.Unlock()
@@ -146,7 +146,7 @@ func (t *taker) take(batch []delivered) (_ []delivered, back int) {
 	return batch, back
 }
 
-// delivery is what is told of r. The store is locked.
+// delivery returns the delivery for r. The store is locked.
 func (t *taker) delivery(r *record) delivered {
 	answer := &receipt{engine: t.engine, record: r, delivery: r.deliveries}
 	orphan := r.deliveries > 1 && r.had != nil && r.had != t.engine

@@ -14,24 +14,24 @@ import (
 	"github.com/bullpen-run/bullpen/internal/engine"
 )
 
-// aside is the file system that Pebble sees: that of the store, which is guarded, and
-// beside it the folder of a backup. There a write that fails ends the backup and not the
-// engine, and what is written is not noted as that of the store.
+// aside is the file system that Pebble sees: the guarded one of the store, and the folder
+// of a backup. In that folder a failed write ends the backup and not the engine, and
+// writes are not recorded as those of the store.
 type aside struct {
 	guard
 
 	*backup
 }
 
-// backup is the one that is being made, if there is one.
+// backup is the backup in progress, if any.
 type backup struct {
-	one  sync.Mutex      // held while one is made
-	stop <-chan struct{} // closed when the engine is being closed
+	one  sync.Mutex      // held while a backup is made
+	stop <-chan struct{} // closed when Close of the engine begins
 
 	mu   sync.Mutex
 	ctx  context.Context   //nolint:containedctx // of the call of Backup; +checklocks:mu
-	dir  string            // its folder, empty without one; +checklocks:mu
-	logs map[string]*noted // those of the store that this process has made; +checklocks:mu
+	dir  string            // its folder, empty for none; +checklocks:mu
+	logs map[string]*noted // logs of the store that this process has created; +checklocks:mu
 }
 
 func (b *backup) begin(ctx context.Context, f folder) {
@@ -46,7 +46,7 @@ func (b *backup) end() {
 	b.dir = ""
 }
 
-// ended says why the backup is to be given up.
+// ended returns why the backup should stop.
 func (b *backup) ended() error {
 	select {
 	case <-b.stop:
@@ -61,7 +61,7 @@ func (b *backup) ended() error {
 	return fmt.Errorf("interrupted: %w", context.Cause(b.ctx))
 }
 
-// has reports whether a path is that of the backup, or below it.
+// has reports whether a path is the backup's folder or below it.
 func (a aside) has(path string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -71,7 +71,7 @@ func (a aside) has(path string) bool {
 	return path == a.dir || strings.HasPrefix(path, strings.TrimSuffix(a.PathJoin(a.dir, "x"), "x"))
 }
 
-// note keeps which log a file is.
+// note remembers a log that was created.
 func (a aside) note(name string, f vfs.File) {
 	if log, ok := f.(*noted); ok && strings.HasSuffix(name, ".log") {
 		a.mu.Lock()
@@ -86,7 +86,7 @@ func (a aside) forget(name string) {
 	delete(a.logs, name)
 }
 
-// Create makes a file.
+// Create creates a file.
 func (a aside) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
 	if !a.has(name) {
 		f, err := a.guard.Create(name, category)
@@ -103,7 +103,7 @@ func (a aside) Create(name string, category vfs.DiskWriteCategory) (vfs.File, er
 	return copied{f, a.backup}, nil
 }
 
-// ReuseForWrite renames a file and opens it.
+// ReuseForWrite renames a file and opens it for writing.
 func (a aside) ReuseForWrite(oldName, newName string, category vfs.DiskWriteCategory) (vfs.File, error) {
 	f, err := a.guard.ReuseForWrite(oldName, newName, category)
 	a.forget(oldName)
@@ -111,9 +111,9 @@ func (a aside) ReuseForWrite(oldName, newName string, category vfs.DiskWriteCate
 	return f, err
 }
 
-// Open opens a file for reading. Pebble reads a log that it writes for a backup only:
-// that ends where the log ended at this moment. Behind that there is what another log
-// has left whose file this one has taken over, and it is written over meanwhile.
+// Open opens a file for reading. Pebble reads a log that is still written only for a
+// backup; it then ends where the log ends now. The bytes behind that may come from an
+// older log whose file was reused, and are overwritten meanwhile.
 func (a aside) Open(name string, options ...vfs.OpenOption) (vfs.File, error) {
 	if a.has(name) {
 		return a.FS.Open(name, options...)
@@ -134,7 +134,7 @@ func (a aside) Open(name string, options ...vfs.OpenOption) (vfs.File, error) {
 	return &logPart{File: f, left: length}, nil
 }
 
-// OpenDir opens a folder, whose names are then synced.
+// OpenDir opens a folder in order to sync its names.
 func (a aside) OpenDir(name string) (vfs.File, error) {
 	if a.has(name) {
 		return a.FS.OpenDir(name)
@@ -149,13 +149,13 @@ func (a aside) Link(oldName, newName string) error {
 	}
 	err := a.FS.Link(oldName, newName)
 	if errors.Is(err, fs.ErrPermission) {
-		// So some file systems say that they have no links; then it is copied.
+		// This is how some file systems report missing links; Pebble then copies.
 		return fmt.Errorf("link %s: %w", newName, errors.ErrUnsupported)
 	}
 	return err
 }
 
-// Rename gives a file another name.
+// Rename renames a file.
 func (a aside) Rename(oldName, newName string) error {
 	if a.has(newName) {
 		return a.FS.Rename(oldName, newName)
@@ -173,7 +173,7 @@ func (a aside) Remove(name string) error {
 	return err
 }
 
-// MkdirAll makes a folder.
+// MkdirAll creates a folder.
 func (a aside) MkdirAll(dir string, mode fs.FileMode) error {
 	if a.has(dir) {
 		return a.FS.MkdirAll(dir, mode)
@@ -181,14 +181,14 @@ func (a aside) MkdirAll(dir string, mode fs.FileMode) error {
 	return a.guard.MkdirAll(dir, mode)
 }
 
-// copied is a file of a backup.
+// copied is a file in the backup's folder.
 type copied struct {
 	vfs.File
 
 	backup *backup
 }
 
-// Write writes on, unless the backup was given up.
+// Write appends to the file, unless the backup was stopped.
 func (f copied) Write(b []byte) (int, error) {
 	if err := f.backup.ended(); err != nil {
 		return 0, err
@@ -196,14 +196,14 @@ func (f copied) Write(b []byte) (int, error) {
 	return f.File.Write(b)
 }
 
-// logPart is a log up to a length.
+// logPart reads a log up to a length.
 type logPart struct {
 	vfs.File
 
 	left int64
 }
 
-// Read reads on.
+// Read reads the next bytes.
 func (f *logPart) Read(b []byte) (int, error) {
 	if f.left <= 0 {
 		return 0, io.EOF

@@ -15,11 +15,11 @@ import (
 
 var _ engine.Backuper = (*Engine)(nil)
 
-// unfinished ends the name of a folder that is being made.
+// unfinished is the suffix of a folder that is not complete.
 const unfinished = ".unfinished"
 
-// Backup copies the store to a folder while it works. Tables are linked where the file
-// system can do that.
+// Backup copies the store to a folder while it works. Tables are linked if the file
+// system supports links.
 func (e *Engine) Backup(ctx context.Context, dir string) error {
 	if err := e.begun(ctx, "backup"); err != nil {
 		return err
@@ -47,12 +47,12 @@ func (e *Engine) Backup(ctx context.Context, dir string) error {
 		return failed
 	}
 	if ended := e.aside.ended(); ended != nil {
-		err = ended // what it has led to says less
+		err = ended // the errors that follow from it say less
 	}
 	return fmt.Errorf("%w: %w", engine.ErrBackup, errors.Join(err, left))
 }
 
-// within reports whether a path is that of a folder, or below it.
+// within reports whether a path is a folder or below it.
 func within(path, dir string) bool {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -65,12 +65,12 @@ func within(path, dir string) bool {
 	return err == nil && below != ".." && !strings.HasPrefix(below, ".."+string(filepath.Separator))
 }
 
-// copyTo copies all but the file format. open is locked for reading.
+// copyTo copies everything but the file format. open is locked for reading.
 func (e *Engine) copyTo(ctx context.Context, half folder) error {
 	e.aside.begin(ctx, half)
 	defer e.aside.end()
-	// A job that was in somebody's hands at the time of the checkpoint was so before,
-	// or is so after it.
+	// A job handed out at the time of the checkpoint is in the file before the checkpoint
+	// or after it.
 	held := e.hands.all(map[hand]struct{}{})
 	if err := e.guarded(func() error { return e.db.Checkpoint(half.data().dir) }); err != nil {
 		return err
@@ -88,7 +88,7 @@ func (e *Engine) copyTo(ctx context.Context, half folder) error {
 	return e.aside.ended()
 }
 
-// all adds the messages that are in somebody's hands.
+// all adds the messages that are handed out.
 func (h *hands) all(to map[hand]struct{}) map[hand]struct{} {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -98,7 +98,7 @@ func (h *hands) all(to map[hand]struct{}) map[hand]struct{} {
 	return to
 }
 
-// begin makes a folder that gets the name dir when it is finished.
+// begin creates the folder that finish renames to dir.
 func begin(fsys vfs.FS, dir string) (half folder, err error) {
 	half = folder{fsys, dir + unfinished}
 	for path, words := range map[string]string{
@@ -113,8 +113,8 @@ func begin(fsys vfs.FS, dir string) (half folder, err error) {
 	return half, half.explain(half.make())
 }
 
-// finish makes a folder a store and gives it its name, in one step that survives a loss
-// of power. All other files have been synced.
+// finish turns a folder into a store and renames it to dir, in one step that survives a
+// loss of power. All other files have been synced.
 func (f folder) finish(dir string) error {
 	if err := f.sync(); err != nil {
 		return err

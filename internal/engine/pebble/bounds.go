@@ -6,14 +6,14 @@ import (
 	"github.com/bullpen-run/bullpen/internal/engine"
 )
 
-// oldest is the front of a stream that drops its oldest: the first messages, read ahead. It
-// belongs to the committer. Some may be gone already.
+// oldest holds the first messages, read ahead, of a stream that drops its oldest. It
+// belongs to the committer. Some of the messages may be gone already.
 type oldest struct {
 	line []aged
-	from uint64 // where to read on
+	from uint64 // where to read the next ones
 }
 
-// aged is a message as far as its dropping asks for.
+// aged is what is needed to drop a message.
 type aged struct {
 	seq     uint64
 	subject string
@@ -21,11 +21,11 @@ type aged struct {
 	time    int64
 }
 
-// readAhead is how many are read at a time.
+// readAhead is how many messages are read at a time.
 const readAhead = 256
 
-// enforce drops the oldest of a stream until its bounds are kept. Ages are looked at
-// when something is due only.
+// enforce drops the oldest messages of a stream until its bounds hold. It checks ages
+// only when something is due.
 func (g *group) enforce(s engine.Stream) error {
 	o := &g.engine.options
 	var most, count int64
@@ -54,7 +54,7 @@ func (g *group) enforce(s engine.Stream) error {
 	return nil
 }
 
-// first gives the oldest message of a stream.
+// first returns the oldest message of a stream.
 func (g *group) first(s engine.Stream) (aged, bool, error) {
 	o := &g.engine.oldest[s]
 	for {
@@ -76,7 +76,7 @@ func (g *group) first(s engine.Stream) (aged, bool, error) {
 			break
 		}
 	}
-	// All that were stored are gone: the oldest is of this group.
+	// All stored messages are gone: the oldest one belongs to this group.
 	var first aged
 	for m, i := range g.items {
 		if m.stream == s && (first.seq == 0 || m.seq < first.seq) {
@@ -86,7 +86,7 @@ func (g *group) first(s engine.Stream) (aged, bool, error) {
 	return first, first.seq > 0, nil
 }
 
-// readOn reads more of a stream ahead.
+// readOn reads further messages of a stream ahead.
 func (g *group) readOn(s engine.Stream, o *oldest) error {
 	n := g.engine.space
 	iter, err := g.db.NewIter(&pebble.IterOptions{LowerBound: n.message(s, o.from), UpperBound: n.message(s+1, 0)})

@@ -10,14 +10,14 @@ import (
 	"github.com/bullpen-run/bullpen/internal/engine"
 )
 
-// Close ends all takers, writes what was put before, and closes the folder.
+// Close ends all takers, writes what was put before, and closes the store.
 func (e *Engine) Close(ctx context.Context) error {
 	e.mu.Lock()
 	first := !e.closed
 	e.closed = true
 	e.mu.Unlock()
 	if first {
-		go e.shut() // ends when all has ended; Close waits for it, but for ctx at most
+		go e.shut() // ends when all has ended; Close waits for it, at most until ctx ends
 	}
 	select {
 	case <-e.ended:
@@ -52,8 +52,8 @@ func (e *Engine) shut() {
 	close(e.ended)
 }
 
-// closeData closes the database, if it is open, and gives the folder free. A Pebble
-// that has halted cannot be closed: its memory is lost until the process ends.
+// closeData closes the database, if it is open, and unlocks the folder. A Pebble that has
+// halted cannot be closed: its memory is lost until the process ends.
 func (e *Engine) closeData() error {
 	if e.isHalted() {
 		return e.abandonData()
@@ -70,7 +70,7 @@ func (e *Engine) closeData() error {
 		if !sound {
 			return db.Close()
 		}
-		// What is flushed need not be read from the log when it is opened again.
+		// Flushed data need not be read from the log at the next start.
 		return errors.Join(db.Flush(), db.Close())
 	})
 	if e.isHalted() {
@@ -82,19 +82,19 @@ func (e *Engine) closeData() error {
 	return errors.Join(err, e.held.Close())
 }
 
-// abandonData gives the folder free when Pebble changes nothing in it any more.
+// abandonData unlocks the folder once Pebble no longer changes anything in it.
 func (e *Engine) abandonData() error {
 	e.files.close()
 	return e.held.Close()
 }
 
-// Shared reports that nobody else can be on the same store.
+// Shared reports false: no other node can use the same store.
 func (e *Engine) Shared() bool { return false }
 
-// Send tells nobody: there is no other node.
+// Send does nothing: there is no other node.
 func (e *Engine) Send(string, []byte) error { return e.usable() }
 
-// Listen hears nothing: there is no other node.
+// Listen never calls heard: there is no other node.
 func (e *Engine) Listen(string, func(subject string, data []byte)) (stop func(), err error) {
 	if err := e.usable(); err != nil {
 		return nil, err

@@ -10,7 +10,7 @@ import (
 	"github.com/bullpen-run/bullpen/internal/engine"
 )
 
-// commitGroup does operations in one synced batch and answers them.
+// commitGroup executes operations in one synced batch and answers them.
 func (e *Engine) commitGroup(operations []operation) {
 	e.open.RLock()
 	err := e.Err()
@@ -54,7 +54,7 @@ func (e *Engine) commitGroup(operations []operation) {
 
 // write makes the batch survive a loss of power, or ends the engine.
 func (e *Engine) write(g *group) error {
-	if err := e.Err(); err != nil { // damage was found while it was made
+	if err := e.Err(); err != nil { // damage was found while the batch was made
 		return errors.Join(err, g.batch.Close())
 	}
 	if g.batch.Empty() {
@@ -64,7 +64,7 @@ func (e *Engine) write(g *group) error {
 		e.fail(err)
 		return e.Err()
 	}
-	began, batch := time.Now(), g.batch // the call may go on when guarded has returned, and g is used again
+	began, batch := time.Now(), g.batch // the call may outlive guarded, when g is reused
 	if err := e.guarded(func() error { return e.db.Apply(batch, pebble.Sync) }); err != nil {
 		e.fail(err)
 		return e.Err()
@@ -73,7 +73,7 @@ func (e *Engine) write(g *group) error {
 	return g.batch.Close()
 }
 
-// publish has the group seen by those who hand out and count.
+// publish makes a written group visible to the consumers and the counts.
 func (e *Engine) publish(g *group) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -96,7 +96,7 @@ func (e *Engine) publish(g *group) {
 	}
 }
 
-// hide has a job not handed out any more that is being removed.
+// hide stops handing out a job that is being removed.
 func (e *Engine) hide(c engine.Consumer, seq uint64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -104,8 +104,8 @@ func (e *Engine) hide(c engine.Consumer, seq uint64) {
 	e.consumer(c).hide(seq)
 }
 
-// turn does what is due: jobs whose time has come appear, messages that are too old
-// go.
+// turn handles what is due: jobs whose time has come appear, messages that are too old
+// are removed.
 func (g *group) turn() error {
 	g.turned = true
 	n := g.engine.space
@@ -137,7 +137,7 @@ func (g *group) turn() error {
 	return nil
 }
 
-// lapse does what was due of one message.
+// lapse handles what is due for one message.
 func (g *group) lapse(key []byte) error {
 	at, s, seq, ok := readTimed(key)
 	if !ok {
@@ -148,7 +148,7 @@ func (g *group) lapse(key []byte) error {
 	if err != nil {
 		return err
 	}
-	if !found || !i.timed || i.due != at { // it is there no more
+	if !found || !i.timed || i.due != at { // it is gone
 		return g.batch.Delete(key, nil)
 	}
 	if err := g.remove(m, "", 0); err != nil || i.target == "" {
@@ -161,7 +161,7 @@ func (g *group) lapse(key []byte) error {
 	return err
 }
 
-// plan notes when the store has something to do by itself.
+// plan sets when the store next has something to do.
 func (e *Engine) plan() {
 	e.open.RLock()
 	defer e.open.RUnlock()
@@ -189,7 +189,7 @@ func (e *Engine) plan() {
 	}
 }
 
-// age is how long a message of s is kept, in nanoseconds; 0 is for ever.
+// age returns how long a message of s is kept, in nanoseconds; 0 is forever.
 func (e *Engine) age(s engine.Stream) int64 {
 	switch s {
 	case engine.Outcomes:

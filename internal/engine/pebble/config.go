@@ -12,24 +12,24 @@ import (
 	"github.com/bullpen-run/bullpen/internal/engine"
 )
 
-// DefaultLease is the lease when Options name none.
+// DefaultLease is the lease if Options does not set one.
 const DefaultLease = 30 * time.Second
 
-// Config says where the store is and how it is kept. Only Dir is needed.
+// Config configures a store. Only Dir is required.
 type Config struct {
-	// Dir is the folder of the store. It is made if it is not there, and belongs
-	// to one program at a time.
+	// Dir is the folder of the store. It is created if it does not exist, and belongs to
+	// one program at a time.
 	Dir string
-	// FS is the file system of Dir; nil is that of the machine.
+	// FS is the file system of Dir; nil is that of the operating system.
 	FS vfs.FS
-	// Reserve is how many bytes of the disk have to be free for more jobs to be
-	// taken. Default 128 MiB; on a disk below 6.4 GB a fiftieth of it, but 16 MiB
-	// at least (a quarter of the disk at most).
+	// Reserve is how many bytes of the disk must be free for the store to accept jobs.
+	// Default 128 MiB. On a disk below 6.4 GB it is a fiftieth of the disk, but at least
+	// 16 MiB (and at most a quarter of the disk).
 	Reserve int64
-	// Check says what is wrong with what a message holds, to Verify; nil finds nothing
-	// wrong. It changes nothing.
+	// Check returns what is wrong with the content of a message; Verify calls it. Nil
+	// accepts everything. It must change nothing.
 	Check func(engine.Message) error
-	// Options are those of every engine.
+	// Options are the options common to all engines.
 	Options engine.Options
 }
 

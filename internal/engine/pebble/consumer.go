@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	// window is how many messages a consumer keeps in memory that nobody has taken.
+	// window is how many messages a consumer keeps in memory for takers.
 	window = 256
-	// windowBytes bounds them further, but for the first.
+	// windowBytes bounds them too, except for the first one.
 	windowBytes = 1 << 20
 )
 
@@ -21,21 +21,21 @@ const (
 type consumer struct {
 	engine  *Engine
 	name    engine.Consumer
-	number  numbered  // how many are there
-	fresh   []*record // never handed out, in the order of their sequence numbers; some may be gone
+	number  numbered  // the name of its count in sums
+	fresh   []*record // never handed out, ordered by sequence number; some may be gone
 	bytes   int64     // of fresh
 	again   []*record // given back, in the order in which they came; some may be gone
-	held    int       // taken or delayed, or acknowledged and not removed yet
+	held    int       // taken or delayed, or acknowledged and not yet removed
 	paused  bool
 	takers  []*taker
-	tail    uint64              // the last that was read into fresh
-	top     uint64              // the last that may be
-	oldest  uint64              // none is there with a lower number
-	loading bool                // a taker reads more
-	lost    map[uint64]struct{} // removed since that began
+	tail    uint64              // the last one read into fresh
+	top     uint64              // the highest one that may exist
+	oldest  uint64              // no message has a lower number
+	loading bool                // a taker reads further messages
+	lost    map[uint64]struct{} // removed since loading began
 }
 
-// consumer gives the consumer of a name. The engine is locked.
+// consumer returns the consumer with a name. The engine is locked.
 func (e *Engine) consumer(name engine.Consumer) *consumer {
 	c := e.consumers[name]
 	if c == nil {
@@ -52,10 +52,10 @@ func (e *Engine) newConsumer(name engine.Consumer) *consumer {
 	return &consumer{engine: e, name: name, number: numbered{engine.Jobs, "job." + name.Queue + "." + name.Level()}}
 }
 
-// stored is how many messages are there.
+// stored returns how many messages are stored.
 func (c *consumer) stored() int { return int(c.engine.sums.numbers[c.number]) }
 
-// ready is how many can be handed out.
+// ready returns how many can be handed out.
 func (c *consumer) ready() int {
 	if c.paused {
 		return 0
@@ -63,10 +63,10 @@ func (c *consumer) ready() int {
 	return max(c.stored()-c.held, 0)
 }
 
-// more reports whether there are messages on the disk that are not in memory.
+// more reports whether the disk has messages that are not in memory.
 func (c *consumer) more() bool { return c.tail < c.top }
 
-// wake lets all takers look that have asked for something.
+// wake wakes all takers that have requests.
 func (c *consumer) wake() {
 	for _, t := range c.takers {
 		if t.wait+t.now > 0 {
@@ -75,7 +75,7 @@ func (c *consumer) wake() {
 	}
 }
 
-// arrived takes a job in that was stored just now.
+// arrived adds a job that was just stored.
 func (c *consumer) arrived(seq uint64, i *item) {
 	whole := !c.more() && !c.loading
 	c.top = seq
@@ -101,7 +101,7 @@ func (c *consumer) push(seq uint64, i *item) {
 	c.bytes += i.size()
 }
 
-// hide has a job not handed out any more.
+// hide stops handing out a job.
 func (c *consumer) hide(seq uint64) {
 	if c.loading {
 		c.lost[seq] = struct{}{}
@@ -128,7 +128,7 @@ func (c *consumer) ended(seq uint64) {
 	}
 }
 
-// next hands out one more record, nil when none is in memory.
+// next hands out one more record, nil if none is in memory.
 func (c *consumer) next(now time.Time) *record {
 	if c.paused {
 		return nil
@@ -163,7 +163,7 @@ func (c *consumer) hold(r *record, now time.Time) *record {
 	return r
 }
 
-// giveBack puts r in line to be handed out again.
+// giveBack queues r to be handed out again.
 func (c *consumer) giveBack(r *record, from state) {
 	if !r.move(from, again) {
 		return
@@ -179,7 +179,7 @@ func (c *consumer) release(r *record) {
 	c.held--
 }
 
-// undo takes back the handing out of records that were not delivered in the end.
+// undo reverses the handing out of records that were not delivered.
 func (c *consumer) undo(rs []delivered) {
 	var back []*record
 	for _, d := range rs {
@@ -193,13 +193,13 @@ func (c *consumer) undo(rs []delivered) {
 	c.wake()
 }
 
-// wantsMore reports whether a taker should read more of what waits.
+// wantsMore reports whether a taker should read further messages.
 func (c *consumer) wantsMore() bool {
 	return c.more() && !c.loading && !c.paused && len(c.fresh) < window/4
 }
 
-// load reads more of what waits into the window. One taker does so at a time; the
-// engine is not locked.
+// load reads further messages into the window. One taker does so at a time; the engine is
+// not locked.
 func (c *consumer) load() error {
 	e := c.engine
 	e.mu.Lock()
@@ -228,14 +228,14 @@ func (c *consumer) load() error {
 	return err
 }
 
-// waitingJob is a job that was read.
+// waitingJob is a job that load has read.
 type waitingJob struct {
 	seq  uint64
 	item *item
 }
 
-// readReady reads up to most jobs of a consumer, and says whether these are all up
-// to top.
+// readReady reads up to most jobs of a consumer, and reports whether these are all up to
+// top.
 func (e *Engine) readReady(name engine.Consumer, from, top uint64, most int) (found []waitingJob, whole bool, err error) {
 	if err := e.reading(); err != nil {
 		return nil, false, err

@@ -7,9 +7,9 @@ import (
 	"github.com/bullpen-run/bullpen/internal/engine"
 )
 
-// Create makes a store in the folder of c, which must not be there yet, with what fill
-// puts into it. The folder gets its name when fill has succeeded and all survives a loss
-// of power; else nothing stays of it.
+// Create creates a store in the folder of c, which must not exist, and calls fill to add
+// its content. The folder gets its name when fill has succeeded and all survives a loss
+// of power; otherwise it is removed.
 func Create(ctx context.Context, c Config, fill func(engine.Engine) error) error {
 	if err := c.check(); err != nil {
 		return err

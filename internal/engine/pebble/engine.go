@@ -17,30 +17,30 @@ import (
 	"github.com/bullpen-run/bullpen/internal/engine"
 )
 
-// Engine is an [engine.Engine] on a folder.
+// Engine is an [engine.Engine] that keeps its store in a folder.
 type Engine struct {
 	folder  folder
 	options engine.Options
 	log     *slog.Logger
 	space   space
-	opened  uint64 // the last sequence number of Jobs when it was opened
+	opened  uint64 // the last sequence number of Jobs when the store was opened
 	hands   *hands
 	synced  *synced
 	room    *room
 	held    io.Closer // the lock of the folder
 	queue   queue
-	group   group // of the committer
+	group   group // used by the committer
 	syncs   syncs
 	failure failure
-	oldest  [4]oldest        // the committer's
-	recent  [4]recent        // the committer's
-	firsts  [4]atomic.Uint64 // no message is there with a lower number
+	oldest  [4]oldest        // used by the committer
+	recent  [4]recent        // used by the committer
+	firsts  [4]atomic.Uint64 // no message has a lower number
 
-	files files  // of Pebble
-	aside backup // what it writes elsewhere
+	files files  // open files of Pebble
+	aside backup // files that Pebble writes for a backup
 
-	open sync.RWMutex // held for reading by whoever uses db
-	db   *pebble.DB   // nil when it is closed; +checklocks:open
+	open sync.RWMutex // held for reading by users of db
+	db   *pebble.DB   // nil when closed; +checklocks:open
 
 	stop    chan struct{}  // closed when Close begins
 	ended   chan struct{}  // closed when Close has ended
@@ -49,21 +49,21 @@ type Engine struct {
 
 	mu        sync.Mutex
 	closed    bool                          // +checklocks:mu
-	closing   error                         // what Close has to tell, when ended is closed; +checklocks:mu
+	closing   error                         // the result of Close, when ended is closed; +checklocks:mu
 	consumers map[engine.Consumer]*consumer // +checklocks:mu
-	records   map[uint64]*record            // jobs that are in memory; +checklocks:mu
+	records   map[uint64]*record            // jobs in memory; +checklocks:mu
 	hidden    map[uint64]struct{}           // jobs that are being removed; +checklocks:mu
 	agenda    agenda                        // +checklocks:mu
-	sums      sums                          // what is stored, as of the last batch; +checklocks:mu
+	sums      sums                          // counts as of the last batch; +checklocks:mu
 	takers    map[*taker]struct{}           // +checklocks:mu
 
 	wakeClock chan struct{} // something is due earlier
-	next      atomic.Int64  // when the store has something to do by itself, in nanoseconds; 0 is never
+	next      atomic.Int64  // when the store next has something to do, in nanoseconds; 0 is never
 }
 
 var _ engine.Engine = (*Engine)(nil)
 
-// Open opens the store in a folder. It is for one engine at a time.
+// Open opens the store in a folder. A store has one engine at a time.
 func Open(ctx context.Context, c Config) (*Engine, error) {
 	if err := c.check(); err != nil {
 		return nil, err
@@ -169,7 +169,7 @@ func (e *Engine) readHighest() error {
 	return nil
 }
 
-// readPauses reads which consumers are paused.
+// readPauses reads the paused consumers.
 func (e *Engine) readPauses() error {
 	start := e.space.key(kindPaused, 0)
 	iter, err := e.db.NewIter(&pebble.IterOptions{LowerBound: start, UpperBound: after(start)})
@@ -188,7 +188,7 @@ func (e *Engine) readPauses() error {
 	return iter.Close()
 }
 
-// storeError says which store an error is about, and what to do.
+// storeError adds to an error which store it concerns and what to do.
 func (e *Engine) storeError(err error) error {
 	if err == nil {
 		return nil
@@ -199,7 +199,7 @@ func (e *Engine) storeError(err error) error {
 	return e.folder.explain(err)
 }
 
-// abandon closes what begin has opened.
+// abandon closes what begin opened.
 func (e *Engine) abandon() error {
 	var errs []error
 	if e.hands != nil {
@@ -212,7 +212,7 @@ func (e *Engine) abandon() error {
 	return errors.Join(errs...)
 }
 
-// numberOf gives the number of a namespace, which it gets the first time.
+// numberOf returns the number of a namespace, which is assigned at its first use.
 func (e *Engine) numberOf(name string) (space, error) {
 	text, closer, err := e.db.Get(nameKey(name))
 	if err == nil {
@@ -244,7 +244,7 @@ func (e *Engine) numberOf(name string) (space, error) {
 	})
 }
 
-// start begins to work.
+// start starts the goroutines.
 func (e *Engine) start() {
 	e.next.Store(1) // something may be due already
 	e.running.Add(1)
@@ -252,10 +252,10 @@ func (e *Engine) start() {
 	go e.clock()      // ends with stop; shut waits for it
 }
 
-// failure is why the engine can promise nothing any more.
+// failure records why the engine can no longer guarantee anything.
 type failure struct {
 	failed chan struct{}
-	halted chan struct{} // closed when Pebble can be used no more, not even closed
+	halted chan struct{} // closed when Pebble can no longer be used, not even closed
 
 	once sync.Once // of halted
 
@@ -263,7 +263,7 @@ type failure struct {
 	err error // +checklocks:mu
 }
 
-// fail ends the engine for good. It may be called by Pebble with its locks held.
+// fail ends the engine for good. Pebble may call it with its locks held.
 func (e *Engine) fail(cause error) {
 	e.failure.mu.Lock()
 	defer e.failure.mu.Unlock()
@@ -272,28 +272,27 @@ func (e *Engine) fail(cause error) {
 	}
 	e.failure.err = fmt.Errorf("%w: %w; look after the disk and its free space, then start the program again", engine.ErrFailed, cause)
 	close(e.failure.failed)
-	go e.tellFailure(cause) // ends when it has told; nobody waits for it
+	go e.tellFailure(cause) // ends when it has reported; no goroutine waits for it
 }
 
-// tellFailure does what fail cannot, which may be called with locks of Pebble.
+// tellFailure does what fail must not do while Pebble holds its locks.
 func (e *Engine) tellFailure(cause error) {
 	e.log.Error("the store has failed", "folder", e.folder.dir, "error", cause)
 	e.wakeAll()
 }
 
-// halt is fail for the places in which Pebble would end the program, and those in
-// which it would try again for ever: what it would do after that is not safe, so its
-// goroutine does nothing more until the process ends.
+// halt is like fail, for the places where Pebble would end the program or retry forever.
+// To continue would not be safe, so the calling goroutine blocks until the process ends.
 func (e *Engine) halt(cause error) {
 	e.fail(cause)
 	e.stopUse()
 	select {}
 }
 
-// stopUse ends all use of Pebble.
+// stopUse stops all use of Pebble.
 func (e *Engine) stopUse() { e.failure.once.Do(func() { close(e.failure.halted) }) }
 
-// isHalted reports whether Pebble can be used no more.
+// isHalted reports whether Pebble can no longer be used.
 func (e *Engine) isHalted() bool {
 	select {
 	case <-e.failure.halted:
@@ -303,11 +302,11 @@ func (e *Engine) isHalted() bool {
 	}
 }
 
-// guarded calls what may halt or panic, and returns when it does. Then the goroutine
-// of the call is lost.
+// guarded calls a function that may halt or panic, and returns even then. The goroutine
+// of the call is lost if it halts.
 func (e *Engine) guarded(call func() error) error {
 	result := make(chan error, 1)
-	go func() { // ends with the call, or never when that halts
+	go func() { // ends with the call, or never if that halts
 		defer func() {
 			if r := recover(); r != nil {
 				e.fail(fmt.Errorf("the store: %v", r))
@@ -327,14 +326,14 @@ func (e *Engine) guarded(call func() error) error {
 // Failed is closed when the store has failed.
 func (e *Engine) Failed() <-chan struct{} { return e.failure.failed }
 
-// Err says why the store has failed.
+// Err returns why the store has failed.
 func (e *Engine) Err() error {
 	e.failure.mu.Lock()
 	defer e.failure.mu.Unlock()
 	return e.failure.err
 }
 
-// usable says why nothing can be asked of e.
+// usable returns why e cannot be used.
 func (e *Engine) usable() error {
 	e.mu.Lock()
 	closed := e.closed

@@ -14,8 +14,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// formatVersion is the layout of the folder that this program writes. Layout 1 is
-// that of the embedded NATS server.
+// formatVersion is the layout of the folder that this program writes. Layout 1 is that of
+// the embedded NATS server.
 const formatVersion = 2
 
 // The files of a store.
@@ -31,7 +31,7 @@ const (
 	formatWord = "bullpen-store "
 )
 
-// ErrInUse says that another program, or another part of this one, has the store.
+// ErrInUse means that another program, or another part of this one, uses the store.
 var ErrInUse = errors.New("the store is in use")
 
 // folder is the folder of a store.
@@ -42,7 +42,7 @@ type folder struct {
 
 func (f folder) path(name string) string { return f.fs.PathJoin(f.dir, name) }
 
-// explain says what to do about a folder that cannot be used.
+// explain adds to an error what to do about a folder that cannot be used.
 func (f folder) explain(err error) error {
 	switch {
 	case err == nil:
@@ -59,7 +59,7 @@ func (f folder) explain(err error) error {
 	return fmt.Errorf("the store in %s: %w", f.dir, err)
 }
 
-// lock takes the folder for this process until what it returns is closed.
+// lock locks the folder for this process until the result is closed.
 func (f folder) lock() (io.Closer, error) {
 	if info, err := f.fs.Stat(f.dir); err == nil && !info.IsDir() {
 		return nil, f.explain(syscall.ENOTDIR)
@@ -80,7 +80,7 @@ func (f folder) lock() (io.Closer, error) {
 	return held, nil
 }
 
-// make makes the folder if it is not there, so that it survives a loss of power.
+// make creates the folder if it does not exist, so that it survives a loss of power.
 func (f folder) make() error {
 	var missing []string
 	for dir := f.dir; ; dir = f.fs.PathDir(dir) {
@@ -96,7 +96,7 @@ func (f folder) make() error {
 		return err
 	}
 	for _, parent := range missing {
-		// Who may enter a folder may not always read it.
+		// A folder that can be entered is not always readable.
 		if err := (folder{f.fs, parent}).sync(); err != nil && !errors.Is(err, fs.ErrPermission) {
 			return err
 		}
@@ -104,9 +104,9 @@ func (f folder) make() error {
 	return nil
 }
 
-// inUse says who has the store.
+// inUse returns an error that names the program that uses the store.
 func (f folder) inUse(cause error) error {
-	text, _ := f.read(holderFile) // without it the holder has no number, that is all
+	text, _ := f.read(holderFile) // if this fails, the error lacks the process id
 	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
 	switch {
 	case err != nil:
@@ -117,8 +117,7 @@ func (f folder) inUse(cause error) error {
 	return fmt.Errorf("%w: process %d has %s; end it, or name another folder", ErrInUse, pid, f.dir)
 }
 
-// checkFormat reads which layout the folder has, and makes it a store if it has
-// none.
+// checkFormat reads the layout of the folder, and makes it a store if it has none.
 func (f folder) checkFormat() error {
 	text, err := f.read(formatFile)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -145,10 +144,10 @@ func (f folder) checkFormat() error {
 	return nil
 }
 
-// layoutText is what the format file of a layout holds.
+// layoutText returns the content of the format file for a layout.
 func layoutText(version int) []byte { return fmt.Appendf(nil, "%s%d\n", formatWord, version) }
 
-// layoutOf is the layout of which a format file speaks, 0 if it speaks of none.
+// layoutOf returns the layout that a format file names, 0 for none.
 func layoutOf(text []byte) int {
 	digits, _ := strings.CutPrefix(strings.TrimSuffix(string(text), "\n"), formatWord)
 	version, err := strconv.Atoi(digits)
@@ -179,8 +178,8 @@ func (f folder) write(name string, data []byte) error {
 	return errors.Join(err, file.Close())
 }
 
-// replace puts data in the place of what a file held, in one step that survives a
-// loss of power.
+// replace replaces the content of a file by data, in one step that survives a loss of
+// power.
 func (f folder) replace(name string, data []byte) error {
 	next := name + ".new"
 	if err := f.write(next, data); err != nil {
@@ -192,7 +191,7 @@ func (f folder) replace(name string, data []byte) error {
 	return f.sync()
 }
 
-// sync makes what was made, renamed and removed in the folder survive a loss of
+// sync makes all files created, renamed and removed in the folder survive a loss of
 // power.
 func (f folder) sync() error {
 	dir, err := f.fs.OpenDir(f.dir)

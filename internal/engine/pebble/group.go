@@ -12,34 +12,34 @@ import (
 	"github.com/bullpen-run/bullpen/internal/engine"
 )
 
-// message names one message of a stream.
+// message identifies one message of a stream.
 type message struct {
 	stream engine.Stream
 	seq    uint64
 }
 
-// group is a batch that is being made: what it adds to the store is seen by its own
-// later operations. It belongs to the committer.
+// group is a batch under construction. Its later operations see what its earlier ones
+// have changed. It belongs to the committer.
 type group struct {
 	engine  *Engine
 	db      *pebble.DB
 	batch   *pebble.Batch
 	now     int64
-	streams totals             // what is stored with the batch
-	index   map[string][]place // what it has changed, by key
-	items   map[message]item   // what it has added
-	gone    map[message]bool   // what it has removed
-	numbers map[numbered]int64 // what it adds to the numbers below the fronts
-	added   []message          // jobs that are to be handed out, in their order
+	streams totals             // the totals after the batch
+	index   map[string][]place // changed entries, by key
+	items   map[message]item   // added items
+	gone    map[message]bool   // removed messages
+	numbers map[numbered]int64 // changes of the counts per front
+	added   []message          // jobs to be handed out, in their order
 	paused  map[engine.Consumer]bool
-	ended   []ended // jobs that were
+	ended   []ended // jobs that were to be handed out, and are removed
 	answers []answer
-	turned  bool   // it has looked at what is due
-	key     []byte // room for the key that is being made
-	value   []byte // and for a value
+	turned  bool   // turn has run for it
+	key     []byte // buffer for keys
+	value   []byte // buffer for values
 }
 
-// ended is a job that was to be handed out, or was, and is removed.
+// ended is a removed job that could be or was handed out.
 type ended struct {
 	seq uint64
 	of  engine.Consumer
@@ -52,7 +52,7 @@ type answer struct {
 	err  error
 }
 
-// beginGroup begins a batch, in the room of the one before.
+// beginGroup begins a batch and reuses the memory of the one before.
 func (e *Engine) beginGroup(db *pebble.DB) *group {
 	g := &e.group
 	if g.engine == nil {
@@ -64,13 +64,13 @@ func (e *Engine) beginGroup(db *pebble.DB) *group {
 	return g
 }
 
-// mostKept is how many messages a group may have had whose room is used again.
+// mostKept is the largest number of messages of a group whose memory is reused.
 const mostKept = 1024
 
-// forget lets go of all that the group has held.
+// forget drops everything that the group holds.
 func (g *group) forget() {
 	if len(g.index) > mostKept {
-		*g = group{} // to clear the room of many costs time, also when it holds few
+		*g = group{} // clearing large maps takes time even when they hold little
 		return
 	}
 	clear(g.index)
@@ -82,7 +82,7 @@ func (g *group) forget() {
 	g.added, g.ended, g.answers, g.batch = g.added[:0], g.ended[:0], g.answers[:0], nil
 }
 
-// do does one operation, and notes what it is to be told.
+// do executes one operation and records its answer.
 func (g *group) do(o *operation) {
 	var seq uint64
 	var err error
@@ -100,14 +100,14 @@ func (g *group) do(o *operation) {
 	case settling:
 	}
 	if err != nil && !errors.Is(err, engine.ErrConflict) && !errors.Is(err, engine.ErrFull) {
-		g.engine.fail(err) // some of it may stand in the batch, which is not written now
+		g.engine.fail(err) // the batch may hold a part of it, and is not written now
 	}
 	if o.done != nil {
 		g.answers = append(g.answers, answer{o.done, seq, err})
 	}
 }
 
-// end stores messages and removes the one of r, all or nothing.
+// end stores messages and removes the message of r, all or nothing.
 func (g *group) end(puts []engine.Put, r *receipt) error {
 	for i := 1; i < len(puts); i++ {
 		if _, _, err := g.check(&puts[i]); err != nil {
@@ -127,8 +127,8 @@ func (g *group) end(puts []engine.Put, r *receipt) error {
 	return g.drop(message{engine.Jobs, r.record.seq}, r.record.subject, r.record.size)
 }
 
-// check makes the item of a put and gives what stands on its subject, if its
-// conditions hold.
+// check returns the item of a put and the messages on its subject, if its conditions
+// hold.
 func (g *group) check(p *engine.Put) (item, []place, error) {
 	i := item{subject: p.Subject, data: p.Data, time: g.now}
 	switch {
@@ -154,14 +154,14 @@ func (g *group) check(p *engine.Put) (item, []place, error) {
 	return i, before, nil
 }
 
-// put stores a message, if its conditions hold.
+// put stores a message if its conditions hold.
 func (g *group) put(p *engine.Put) (uint64, error) {
 	i, before, err := g.check(p)
 	if err != nil {
 		return 0, err
 	}
 	if len(before) > 0 && (p.Stream != engine.Jobs || i.target != "") {
-		for _, old := range before { // one message a subject
+		for _, old := range before { // one message per subject
 			if err := g.drop(message{p.Stream, old.seq}, i.subject, old.size); err != nil {
 				return 0, err
 			}
@@ -175,7 +175,8 @@ func (g *group) put(p *engine.Put) (uint64, error) {
 	return seq, err
 }
 
-// nanoseconds is a time as it is stored: one beyond the year 2262 is the last of then.
+// nanoseconds returns a time as it is stored: times after the year 2262 are stored as the
+// last representable one.
 func nanoseconds(t time.Time) int64 {
 	if t.After(time.Unix(0, math.MaxInt64)) {
 		return math.MaxInt64
@@ -183,8 +184,8 @@ func nanoseconds(t time.Time) int64 {
 	return t.UnixNano()
 }
 
-// room says why a message of that size cannot be stored: for want of room in Jobs,
-// which drops nothing, or because it would not fit into an empty stream.
+// room returns why a message of a size cannot be stored: Jobs is full, which drops
+// nothing, or the message would not fit into an empty stream.
 func (g *group) room(s engine.Stream, size int64) error {
 	o, held := &g.engine.options, g.streams[s].bytes
 	bound := [...]int64{engine.Jobs: o.Jobs, engine.Outcomes: o.Outcomes, engine.State: 0, engine.Dead: o.Dead}[s]
@@ -198,7 +199,7 @@ func (g *group) room(s engine.Stream, size int64) error {
 		engine.ErrFull, s, held, bound, size)
 }
 
-// add stores an item that has been checked, on a subject on which these stand.
+// add stores a checked item on a subject that has these messages.
 func (g *group) add(s engine.Stream, i item, places []place) (uint64, error) {
 	t := &g.streams[s]
 	t.last++
@@ -237,7 +238,7 @@ func (g *group) add(s engine.Stream, i item, places []place) (uint64, error) {
 	return m.seq, g.batch.Set(g.key, g.value, nil)
 }
 
-// places gives the messages on a subject, with what the group has changed.
+// places returns the messages on a subject, including changes of the group.
 func (g *group) places(s engine.Stream, subject string) ([]place, error) {
 	g.key = g.engine.space.appendIndex(g.key[:0], s, subject)
 	if places, ok := g.index[string(g.key)]; ok {
@@ -272,7 +273,7 @@ func (g *group) setPlaces(s engine.Stream, subject string, places []place) error
 	return g.batch.Set(g.key, g.value, nil)
 }
 
-// find gives a message that is stored. Its data is not for keeping.
+// find returns a stored message. Its data must not be kept.
 func (g *group) find(m message) (i item, found bool, err error) {
 	if g.gone[m] {
 		return i, false, nil
@@ -283,7 +284,7 @@ func (g *group) find(m message) (i item, found bool, err error) {
 	return readMessage(g.db, g.engine.space.message(m.stream, m.seq))
 }
 
-// readMessage reads the message at a key, for keeping.
+// readMessage reads the message at a key. Its data may be kept.
 func readMessage(db *pebble.DB, key []byte) (i item, found bool, err error) {
 	value, closer, err := db.Get(key)
 	if errors.Is(err, pebble.ErrNotFound) {
@@ -296,8 +297,8 @@ func readMessage(db *pebble.DB, key []byte) (i item, found bool, err error) {
 	return i, err == nil, errors.Join(err, closer.Close())
 }
 
-// remove removes a message, if it is there. Its subject is empty where the caller
-// does not know it.
+// remove removes a message, if it exists. subject is empty if the caller does not know
+// it.
 func (g *group) remove(m message, subject string, size int64) error {
 	if subject != "" {
 		return g.drop(m, subject, size)
@@ -314,8 +315,8 @@ func (g *group) remove(m message, subject string, size int64) error {
 	return g.drop(m, i.subject, i.size())
 }
 
-// drop removes a message from its subject, if it is there. Where it has a time, the
-// note of that stays until then.
+// drop removes a message from its subject, if it exists. If it has a time, its timed key
+// stays until then.
 func (g *group) drop(m message, subject string, size int64) error {
 	n := g.engine.space
 	places, err := g.places(m.stream, subject)
@@ -354,7 +355,7 @@ func (g *group) drop(m message, subject string, size int64) error {
 	return g.batch.SingleDelete(g.key, nil)
 }
 
-// pause stops or starts the handing out of c.
+// pause pauses c, or resumes it.
 func (g *group) pause(c engine.Consumer, on bool) error {
 	key := g.engine.space.paused(c)
 	g.paused[c] = on

@@ -10,10 +10,10 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// guard is the file system that Pebble sees: a write, a sync or a new name that fails
-// ends the engine there and then, and from then on Pebble changes nothing any more.
-// After a failure it would end the program, try again for ever, or panic with its locks
-// in disorder, by turns.
+// guard is the file system that Pebble sees. A failed write, sync or rename ends the
+// engine immediately, and from then on Pebble changes nothing. Otherwise Pebble would,
+// depending on the place, end the program, retry forever, or panic with inconsistent
+// locks.
 type guard struct {
 	vfs.FS
 
@@ -21,28 +21,28 @@ type guard struct {
 	files  *files
 }
 
-// files are those that Pebble has open.
+// files are the files that Pebble has open.
 type files struct {
-	// changing is held for reading by what changes them.
+	// changing is held for reading by calls that change files.
 	changing sync.RWMutex
 
 	mu   sync.Mutex
 	open map[vfs.File]struct{} // +checklocks:mu
 }
 
-// close closes them all, when Pebble is halted and changes nothing any more.
+// close closes all files once Pebble is halted and changes nothing more.
 func (f *files) close() {
-	f.changing.Lock() // waits for what is under way: nothing begins any more
+	f.changing.Lock() // waits for calls in progress; no new ones start
 	defer f.changing.Unlock()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for file := range f.open {
-		file.Close() // an error is nothing new
+		file.Close() // the error is of no use
 	}
 	clear(f.open)
 }
 
-// keep notes that a file is open, or is not any more.
+// keep records that a file was opened or closed.
 func (f *files) keep(file vfs.File, open bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -53,8 +53,8 @@ func (f *files) keep(file vfs.File, open bool) {
 	}
 }
 
-// change does what changes files, and does not return when that fails, or when
-// something has failed before.
+// change calls do, which changes files. It never returns if do fails, or if the engine
+// has failed before.
 func (g guard) change(what, name string, do func() error) {
 	g.files.changing.RLock()
 	halted := g.engine.isHalted()
@@ -86,12 +86,12 @@ func (g guard) file(what, name string, open func() (vfs.File, error)) (vfs.File,
 	return wrapped, nil
 }
 
-// Create makes a file.
+// Create creates a file.
 func (g guard) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
 	return g.file("create", name, func() (vfs.File, error) { return g.FS.Create(name, category) })
 }
 
-// ReuseForWrite renames a file and opens it.
+// ReuseForWrite renames a file and opens it for writing.
 func (g guard) ReuseForWrite(oldName, newName string, category vfs.DiskWriteCategory) (vfs.File, error) {
 	return g.file("reuse", newName, func() (vfs.File, error) { return g.FS.ReuseForWrite(oldName, newName, category) })
 }
@@ -106,18 +106,18 @@ func (g guard) Open(name string, options ...vfs.OpenOption) (vfs.File, error) {
 	return guarded{f, g, name}, nil
 }
 
-// OpenDir opens a folder, whose names are then synced.
+// OpenDir opens a folder in order to sync its names.
 func (g guard) OpenDir(name string) (vfs.File, error) {
 	return g.file("open", name, func() (vfs.File, error) { return g.FS.OpenDir(name) })
 }
 
-// Rename gives a file another name.
+// Rename renames a file.
 func (g guard) Rename(oldName, newName string) error {
 	g.change("rename", oldName, func() error { return g.FS.Rename(oldName, newName) })
 	return nil
 }
 
-// Remove removes a file. One that stays is no harm.
+// Remove removes a file. A file that stays does no harm.
 func (g guard) Remove(name string) (err error) {
 	g.change("remove", name, func() error {
 		err = g.FS.Remove(name)
@@ -126,21 +126,21 @@ func (g guard) Remove(name string) (err error) {
 	return err
 }
 
-// MkdirAll makes a folder.
+// MkdirAll creates a folder.
 func (g guard) MkdirAll(dir string, mode os.FileMode) error {
 	g.change("make", dir, func() error { return g.FS.MkdirAll(dir, mode) })
 	return nil
 }
 
-// Lock locks nothing: the folder above is locked, and given free when Pebble has
-// halted and cannot give anything free.
+// Lock locks nothing: the engine locks the folder above, and can unlock it even after
+// Pebble has halted.
 func (guard) Lock(string) (io.Closer, error) { return noLock{}, nil }
 
 type noLock struct{}
 
 func (noLock) Close() error { return nil }
 
-// GetDiskUsage says that it cannot tell where it fails: Pebble takes that for a failed
+// GetDiskUsage reports failures as unsupported: Pebble would take an error for a failed
 // write.
 func (g guard) GetDiskUsage(dir string) (vfs.DiskUsage, error) {
 	usage, err := g.FS.GetDiskUsage(dir)
@@ -164,7 +164,7 @@ func (f guarded) Close() error {
 	return f.File.Close()
 }
 
-// ReadAt reads at a place.
+// ReadAt reads at an offset.
 func (f guarded) ReadAt(b []byte, at int64) (int, error) {
 	n, err := f.File.ReadAt(b, at)
 	if err != nil && !errors.Is(err, io.EOF) && compacting() {
@@ -173,7 +173,7 @@ func (f guarded) ReadAt(b []byte, at int64) (int, error) {
 	return n, err
 }
 
-// Write writes on.
+// Write appends to the file.
 func (f guarded) Write(b []byte) (n int, err error) {
 	f.of.change("write", f.name, func() (err error) {
 		n, err = f.File.Write(b)
@@ -182,7 +182,7 @@ func (f guarded) Write(b []byte) (n int, err error) {
 	return n, nil
 }
 
-// WriteAt writes at a place.
+// WriteAt writes at an offset.
 func (f guarded) WriteAt(b []byte, at int64) (n int, err error) {
 	f.of.change("write", f.name, func() (err error) {
 		n, err = f.File.WriteAt(b, at)
@@ -191,13 +191,13 @@ func (f guarded) WriteAt(b []byte, at int64) (n int, err error) {
 	return n, nil
 }
 
-// Sync has the file survive a loss of power.
+// Sync makes the file survive a loss of power.
 func (f guarded) Sync() error {
 	f.of.change("sync", f.name, f.File.Sync)
 	return nil
 }
 
-// SyncData is Sync, but for what the file system notes of the file.
+// SyncData is like Sync, without the metadata of the file.
 func (f guarded) SyncData() error {
 	f.of.change("sync", f.name, f.File.SyncData)
 	return nil

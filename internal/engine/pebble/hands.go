@@ -10,21 +10,21 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// hands is the file that says which messages of Jobs are in somebody's hands. A note
-// is one write of 16 bytes that never crosses a page, so a process that is killed
-// leaves the old one or the new one; it reaches the disk a moment later.
+// hands is the file that records which messages of Jobs are handed out. A note is one
+// write of 16 bytes that never crosses a page, so a killed process leaves either the old
+// note or the new one; it reaches the disk a moment later.
 //
 //	slot  namespace (2), 2 zero, checksum (4), seq (8); all zero when it is free
 type hands struct {
 	mu    sync.Mutex
 	file  vfs.File
-	slots map[hand]int64 // where each stands; +checklocks:mu
+	slots map[hand]int64 // offsets of the notes; +checklocks:mu
 	free  []int64        // +checklocks:mu
 	size  int64          // slots in the file; +checklocks:mu
-	dirty bool           // something was noted since it was synced; +checklocks:mu
+	dirty bool           // changed since the last sync; +checklocks:mu
 }
 
-// hand is one message.
+// hand identifies one message.
 type hand struct {
 	space space
 	seq   uint64
@@ -32,8 +32,8 @@ type hand struct {
 
 const (
 	slotSize   = 16
-	firstSlots = 4096    // written at the start, so that a full disk is no harm
-	mostSlots  = 1 << 22 // bounds what a foreign file can make us read
+	firstSlots = 4096    // written at the start, so that a full disk does no harm
+	mostSlots  = 1 << 22 // bounds what is read from a foreign file
 )
 
 func (h hand) encode() []byte {
@@ -56,8 +56,8 @@ func readHand(b []byte) (hand, bool) {
 	return h, h.seq > 0 && binary.BigEndian.Uint32(b[4:]) == h.sum()
 }
 
-// openHands reads what an earlier process has left. stays says of which messages
-// there is still something to know.
+// openHands reads what an earlier process has left. It keeps the notes for which stays
+// returns true.
 func openHands(f folder, stays func(hand) (bool, error)) (*hands, error) {
 	old, err := f.read(handsFile)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -67,7 +67,7 @@ func openHands(f folder, stays func(hand) (bool, error)) (*hands, error) {
 	for at := 0; at+slotSize <= min(len(old), mostSlots*slotSize); at += slotSize {
 		note, ok := readHand(old[at : at+slotSize])
 		if !ok {
-			continue // free, or torn: then nobody has got it
+			continue // free, or torn: then the message was not delivered
 		}
 		if ok, err = stays(note); err != nil {
 			return nil, err
@@ -91,8 +91,7 @@ func openHands(f folder, stays func(hand) (bool, error)) (*hands, error) {
 	return h, err
 }
 
-// had reports whether a message was in somebody's hands when the last process died,
-// or is since.
+// had reports whether a message was handed out when the last process died, or is now.
 func (h *hands) had(note hand) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -100,7 +99,7 @@ func (h *hands) had(note hand) bool {
 	return ok
 }
 
-// take notes that a message is being given into somebody's hands.
+// take records that a message is being handed out.
 func (h *hands) take(note hand) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -121,7 +120,7 @@ func (h *hands) take(note hand) error {
 	return nil
 }
 
-// drop forgets a message that is there no more; its slot is written over by another.
+// drop forgets a removed message; its slot may be reused.
 func (h *hands) drop(note hand) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -131,7 +130,7 @@ func (h *hands) drop(note hand) {
 	}
 }
 
-// back notes that a message was given back.
+// back records that a message was given back.
 func (h *hands) back(note hand) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -146,7 +145,7 @@ func (h *hands) back(note hand) error {
 	return err
 }
 
-// changed reports whether something was noted that may not survive a loss of power.
+// changed reports whether a note may not survive a loss of power.
 func (h *hands) changed() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()

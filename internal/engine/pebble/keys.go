@@ -10,17 +10,17 @@ import (
 	"github.com/bullpen-run/bullpen/internal/engine"
 )
 
-// All keys begin with the number of a namespace, two bytes, and a kind. The
-// namespace 0 has the names of the others:
+// All keys begin with the number of a namespace, two bytes, and a kind. Namespace 0 holds
+// the names of the others:
 //
 //	0  'N' name                                     number
 //	n  'm' stream seq                               message
 //	n  'i' stream subject (turned, see appendIndex) seqs and sizes of the messages on it, oldest first
-//	n  'r' queue 0 level 0 seq                      time of a job that is to be handed out
-//	n  't' time stream seq                          nothing: something happens to the message then
+//	n  'r' queue 0 level 0 seq                      time of a job that can be handed out
+//	n  't' time stream seq                          empty: something happens to the message then
 //	n  'c'                                          what the streams hold
-//	n  'n' stream subject without its last token    how many messages
-//	n  'p' queue 0 level                            nothing: the consumer is paused
+//	n  'n' stream subject without its last token    number of messages
+//	n  'p' queue 0 level                            empty: the consumer is paused
 const (
 	kindName    = 'N'
 	kindMessage = 'm'
@@ -32,18 +32,17 @@ const (
 	kindPaused  = 'p'
 )
 
-// space makes the keys of one namespace.
+// space builds the keys of one namespace.
 type space uint16
 
 func (n space) key(kind byte, more int) []byte { return n.begin(make([]byte, 0, 3+more), kind) }
 
-// begin appends what all keys begin with. What is built often is appended to room that
-// is used again.
+// begin appends the common prefix of all keys. Keys that are built often reuse a buffer.
 func (n space) begin(b []byte, kind byte) []byte {
 	return append(binary.BigEndian.AppendUint16(b, uint16(n)), kind)
 }
 
-// nameKey is where the number of a namespace stands.
+// nameKey returns the key of a namespace's number.
 func nameKey(name string) []byte { return append(space(0).key(kindName, len(name)), name...) }
 
 func (n space) message(s engine.Stream, seq uint64) []byte {
@@ -58,9 +57,9 @@ func (n space) index(s engine.Stream, subject string) []byte {
 	return n.appendIndex(make([]byte, 0, 5+len(subject)), s, subject)
 }
 
-// appendIndex appends where the index has a subject: of State by the subject itself, so
-// that all that begin alike stand together; of the others the last token first, so that
-// "job.*.*.<id>" is found.
+// appendIndex appends the form of a subject in the index. For State it is the subject
+// itself, so that subjects with a common prefix are neighbors. For the other streams the
+// last token comes first, so that "job.*.*.<id>" is found.
 func (n space) appendIndex(b []byte, s engine.Stream, subject string) []byte {
 	b = append(n.begin(b, kindIndex), byte(s))
 	if s == engine.State {
@@ -71,12 +70,12 @@ func (n space) appendIndex(b []byte, s engine.Stream, subject string) []byte {
 	return append(b, strings.TrimSuffix(subject[:len(subject)-len(token)], ".")...)
 }
 
-// indexFrom is where the entries of the index begin that begin with start.
+// indexFrom returns the first possible key of the index entries that begin with start.
 func (n space) indexFrom(s engine.Stream, start string) []byte {
 	return append(append(n.key(kindIndex, 1+len(start)), byte(s)), start...)
 }
 
-// subjectAt gives the subject of a key of the index.
+// subjectAt returns the subject of a key of the index.
 func subjectAt(s engine.Stream, key []byte) (string, bool) {
 	if len(key) < 5 {
 		return "", false
@@ -110,7 +109,7 @@ func (n space) timed(at int64, s engine.Stream, seq uint64) []byte {
 	return binary.BigEndian.AppendUint64(append(b, byte(s)), seq)
 }
 
-// readTimed takes the key of something timed apart.
+// readTimed splits a timed key.
 func readTimed(key []byte) (at int64, s engine.Stream, seq uint64, ok bool) {
 	if len(key) != 20 {
 		return 0, 0, 0, false
@@ -118,7 +117,7 @@ func readTimed(key []byte) (at int64, s engine.Stream, seq uint64, ok bool) {
 	return unordered(binary.BigEndian.Uint64(key[3:])), engine.Stream(key[11]), binary.BigEndian.Uint64(key[12:]), true
 }
 
-// ordered turns a time so that its bytes sort as it does, also before 1970.
+// ordered encodes a time so that its bytes sort like it, even before 1970.
 func ordered(at int64) uint64     { return uint64(at) ^ 1<<63 }
 func unordered(bits uint64) int64 { return int64(bits ^ 1<<63) }
 
@@ -131,7 +130,7 @@ func front(subject string) string {
 	return strings.TrimSuffix(subject[:len(subject)-len(engine.LastToken(subject))], ".")
 }
 
-// seqOf gives the number at the end of a key.
+// seqOf returns the number at the end of a key.
 func seqOf(key []byte) (uint64, bool) {
 	if len(key) < 8 {
 		return 0, false
@@ -139,7 +138,7 @@ func seqOf(key []byte) (uint64, bool) {
 	return binary.BigEndian.Uint64(key[len(key)-8:]), true
 }
 
-// after is the first key behind all that begin with start.
+// after returns the first key behind all that begin with start.
 func after(start []byte) []byte {
 	end := bytes.Clone(start)
 	for i := range slices.Backward(end) {
@@ -150,7 +149,7 @@ func after(start []byte) []byte {
 	return nil
 }
 
-// place is a message on a subject: what the index knows.
+// place is an index entry: one message on a subject.
 type place struct {
 	seq  uint64
 	size int64

@@ -12,22 +12,22 @@ import (
 	"github.com/cockroachdb/pebble/v2/bloom"
 )
 
-// The memory of a store: what is waiting lies on the disk, so little is enough.
+// The memory of a store. Waiting jobs lie on the disk, so little suffices.
 const (
 	cacheSize    = 8 << 20
-	memTableSize = 8 << 20 // and a part of a small disk, as logs are as large
+	memTableSize = 8 << 20 // less on a small disk, as logs are as large
 	smallTable   = 1 << 20
 	diskPart     = 64
-	// memTables may wait to be flushed before writers have to.
+	// memTables is how many may wait to be flushed before writers block.
 	memTables = 4
 	openFiles = 500
-	// logFormat is a version that commits in its log to what was synced before, so
-	// that damage is told from a log that a crash has cut off, and has checksums in
-	// the footers of tables.
+	// logFormat is a version whose log records how much of it was synced, so that damage
+	// can be told from a log cut off by a crash, and whose tables have checksums in their
+	// footers.
 	logFormat = pebble.FormatTableFormatV6
 )
 
-// pebble gives Pebble's options.
+// pebble returns Pebble's options.
 func (e *Engine) pebble() *pebble.Options {
 	size := int64(memTableSize)
 	if usage, err := e.folder.fs.GetDiskUsage(e.folder.dir); err == nil {
@@ -46,8 +46,7 @@ func (e *Engine) pebble() *pebble.Options {
 	return o
 }
 
-// logger hands Pebble's lines on. Fatalf, by which it would end the program, ends
-// the engine.
+// logger forwards Pebble's lines. Fatalf, which would end the program, ends the engine.
 type logger struct {
 	log  *slog.Logger
 	halt func(error)
@@ -73,8 +72,8 @@ func (l *logger) Fatalf(format string, args ...any) {
 	l.halt(fmt.Errorf(format, args...))
 }
 
-// events listens to what matters. fail is called when there is damage, halt when
-// Pebble can go on no more.
+// events returns a listener for failures. fail is called on damage, halt when Pebble
+// cannot continue.
 func events(log *slog.Logger, fail, halt func(error)) *pebble.EventListener {
 	return &pebble.EventListener{
 		BackgroundError: func(err error) {
@@ -98,8 +97,8 @@ func events(log *slog.Logger, fail, halt func(error)) *pebble.EventListener {
 	}
 }
 
-// compacting reports whether the caller is called by a compaction or a flush of Pebble.
-// Most errors of a read are panics there.
+// compacting reports whether a compaction or a flush of Pebble is among the callers. Most
+// read errors are panics there.
 func compacting() bool {
 	var callers [128]uintptr
 	frames := runtime.CallersFrames(callers[:runtime.Callers(2, callers[:])])

@@ -9,22 +9,22 @@ import (
 	"github.com/bullpen-run/bullpen/internal/engine"
 )
 
-// An operation is something that the committer is to do.
+// An operation is a task for the committer.
 type operation struct {
 	kind    operationKind
 	put     engine.Put
-	puts    []engine.Put // stored together, when ends has its message leave
+	puts    []engine.Put // stored together with the removal of ends
 	ends    *receipt
 	stream  engine.Stream
 	seq     uint64
-	subject string // of the message to remove, and its size, where they are known
+	subject string // the subject of the message to remove, and its size, if known
 	size    int64
 	of      engine.Consumer
 	on      bool
-	done    func(seq uint64, err error) // nil where nobody waits
+	done    func(seq uint64, err error) // nil if no caller waits
 }
 
-// bytes is about how much the operation adds to a batch.
+// bytes estimates how much the operation adds to a batch.
 func (o *operation) bytes() int {
 	n := len(o.put.Data)
 	for i := range o.puts {
@@ -37,36 +37,36 @@ type operationKind uint8
 
 const (
 	putting  operationKind = iota
-	ending                 // puts, and the message of ends is removed
-	removing               // the message seq of stream
-	pausing                // of, or not, by on
-	turning                // what is due
-	settling               // answers only
+	ending                 // stores puts and removes the message of ends
+	removing               // removes the message seq of stream
+	pausing                // pauses a consumer, or resumes it, as on says
+	turning                // handles what is due
+	settling               // only answers
 )
 
 const (
-	// mostBytes of one batch, but for a last message that is larger by itself.
+	// mostBytes bounds one batch, unless its last message is larger.
 	mostBytes = 2 << 20
-	// mostOperations of one batch.
+	// mostOperations bounds one batch.
 	mostOperations = 4096
-	// lazily is how long an operation nobody waits for may wait for others.
+	// lazily is how long an operation without a waiting caller may wait for others.
 	lazily = 5 * time.Millisecond
-	// mostLazy of them are not kept waiting.
+	// mostLazy is how many of them wait at most.
 	mostLazy = 256
 )
 
-// queue is what waits for the committer.
+// queue holds the operations that wait for the committer.
 type queue struct {
 	wake chan struct{}
 
 	mu     sync.Mutex
 	line   []operation // +checklocks:mu
 	spare  []operation // +checklocks:mu
-	eager  int         // how many of the line somebody waits for; +checklocks:mu
+	eager  int         // operations in line with a waiting caller; +checklocks:mu
 	closed bool        // +checklocks:mu
 }
 
-// give puts an operation in line; closed says that it was not.
+// give adds an operation to the line; closed means that it did not.
 func (q *queue) give(o operation) (closed bool) {
 	q.mu.Lock()
 	if q.closed {
@@ -83,20 +83,20 @@ func (q *queue) give(o operation) (closed bool) {
 	if wake {
 		select {
 		case q.wake <- struct{}{}:
-		default: // it will look anyway
+		default: // a wake-up is pending
 		}
 	}
 	return false
 }
 
-// state says what is in line.
+// state returns how many operations are in line.
 func (q *queue) state() (waiting, eager int, closed bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return len(q.line), q.eager, q.closed
 }
 
-// take gives all that is in line.
+// take removes and returns the whole line.
 func (q *queue) take() []operation {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -105,7 +105,7 @@ func (q *queue) take() []operation {
 	return line
 }
 
-// recycle has the room of a line used again.
+// recycle reuses the memory of a line.
 func (q *queue) recycle(line []operation) {
 	clear(line)
 	q.mu.Lock()
@@ -113,18 +113,18 @@ func (q *queue) recycle(line []operation) {
 	q.mu.Unlock()
 }
 
-// close takes nothing more.
+// close refuses further operations.
 func (q *queue) close() {
 	q.mu.Lock()
 	q.closed = true
 	q.mu.Unlock()
 	select {
 	case q.wake <- struct{}{}:
-	default: // it will look anyway
+	default: // a wake-up is pending
 	}
 }
 
-// commitLoop does what is in line until the queue is closed and empty.
+// commitLoop executes operations until the queue is closed and empty.
 func (e *Engine) commitLoop() {
 	defer close(e.writing)
 	timer := time.NewTimer(lazily)
@@ -150,7 +150,7 @@ func (e *Engine) commitLoop() {
 	}
 }
 
-// commit does all that is in line, in as many batches as it takes.
+// commit executes the whole line, in as many batches as necessary.
 func (e *Engine) commit() {
 	line := e.queue.take()
 	for rest := line; len(rest) > 0; {
@@ -165,7 +165,7 @@ func (e *Engine) commit() {
 	e.queue.recycle(line)
 }
 
-// Put stores p. done is called by the committer.
+// Put stores p. The committer calls done.
 func (e *Engine) Put(p engine.Put, done func(seq uint64, err error)) {
 	if err := e.accept(&p); err != nil {
 		done(0, err)
@@ -176,7 +176,7 @@ func (e *Engine) Put(p engine.Put, done func(seq uint64, err error)) {
 	}
 }
 
-// accept says why a message is not even given to the committer.
+// accept returns why a message is refused before it reaches the committer.
 func (e *Engine) accept(p *engine.Put) error {
 	if err := errors.Join(e.usable(), engine.CheckPut(*p)); err != nil {
 		return err
@@ -190,7 +190,7 @@ func (e *Engine) accept(p *engine.Put) error {
 	return nil
 }
 
-// Settle calls done when all that was stored before has been synced.
+// Settle calls done when everything stored before has been synced.
 func (e *Engine) Settle(done func(err error)) {
 	if err := e.usable(); err != nil {
 		done(err)

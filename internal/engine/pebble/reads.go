@@ -12,7 +12,8 @@ import (
 	"github.com/bullpen-run/bullpen/internal/engine"
 )
 
-// reading lets the caller use the database until it unlocks open, or says why not.
+// reading locks open for reading, so that the caller can use the database, or returns why
+// that is impossible.
 func (e *Engine) reading() error {
 	if err := e.usable(); err != nil {
 		return err
@@ -25,7 +26,7 @@ func (e *Engine) reading() error {
 	return nil
 }
 
-// readError says what a failed read means: damage ends the engine.
+// readError translates a read error: damage ends the engine.
 func (e *Engine) readError(err error) error {
 	switch {
 	case err == nil:
@@ -37,7 +38,7 @@ func (e *Engine) readError(err error) error {
 	return fmt.Errorf("reading the store: %w", err)
 }
 
-// begun is reading for a call with a context.
+// begun is like reading, for a call with a context.
 func (e *Engine) begun(ctx context.Context, what string) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("%s: %w", what, context.Cause(ctx))
@@ -57,7 +58,7 @@ func (e *Engine) Get(ctx context.Context, s engine.Stream, subject string) (engi
 		return engine.Message{}, err
 	}
 	defer e.open.RUnlock()
-	for range 1000 { // again when the message went between two reads
+	for range 1000 { // retry if the message left between two reads
 		at, err := e.newest(s, subject)
 		if err != nil {
 			return engine.Message{}, e.readError(err)
@@ -76,7 +77,7 @@ func (e *Engine) Get(ctx context.Context, s engine.Stream, subject string) (engi
 	return engine.Message{}, e.readError(fmt.Errorf("%w: message on %s is in the index only", errRecord, subject))
 }
 
-// newest gives the number of the newest message whose subject matches, 0 for none.
+// newest returns the number of the newest message whose subject matches, 0 for none.
 func (e *Engine) newest(s engine.Stream, pattern string) (uint64, error) {
 	if !wild(pattern) {
 		places, err := readIndex(e.db, e.space.index(s, pattern))
@@ -104,8 +105,8 @@ func (e *Engine) newest(s engine.Stream, pattern string) (uint64, error) {
 	}
 }
 
-// indexStart gives where in the index all that match a pattern stand, if they stand
-// near each other there.
+// indexStart returns where the matches of a pattern start in the index, if they are
+// neighbors there.
 func indexStart(s engine.Stream, pattern string) (string, bool) {
 	if s != engine.State {
 		token := engine.LastToken(pattern)
@@ -115,8 +116,8 @@ func indexStart(s engine.Stream, pattern string) (string, bool) {
 	return start, strings.Count(start, ".") >= 2
 }
 
-// eachPlace calls visit for each message whose subject matches a pattern and begins
-// in the index with start.
+// eachPlace calls visit for each message whose subject matches a pattern and whose index
+// key begins with start.
 func (e *Engine) eachPlace(s engine.Stream, start, pattern string, visit func(place)) error {
 	from := e.space.indexFrom(s, start)
 	iter, err := e.db.NewIter(&pebble.IterOptions{LowerBound: from, UpperBound: after(from)})
@@ -140,21 +141,20 @@ func (e *Engine) eachPlace(s engine.Stream, start, pattern string, visit func(pl
 	return iter.Close()
 }
 
-// paging says which messages of a stream a page has.
+// paging selects the messages of one page.
 type paging struct {
-	at      uint64 // 0 is the end where it begins
+	at      uint64 // 0 is the first or last message of the stream
 	back    bool
-	pattern string // empty matches all
+	pattern string // empty matches everything
 	most    int
-	bytes   int64 // of data, about; 0 is no bound
+	bytes   int64 // approximate size of the data; 0 is no bound
 }
 
-// mostLooked is how many messages one page looks at, so that nobody has to wait for
-// long who wants to close the store.
+// mostLooked is how many messages one page reads, so that Close need not wait long.
 const mostLooked = 4096
 
-// page reads messages in the order of their numbers. next is where to go on, 0 for
-// nowhere.
+// page reads messages in the order of their numbers. next is where to continue, 0 at the
+// end.
 func (e *Engine) page(s engine.Stream, p paging) (found []engine.Message, next uint64, err error) {
 	o := &pebble.IterOptions{LowerBound: e.space.message(s, 0), UpperBound: e.space.message(s+1, 0)}
 	switch {
@@ -197,8 +197,7 @@ func (e *Engine) page(s engine.Stream, p paging) (found []engine.Message, next u
 	return found, next, iter.Close()
 }
 
-// Scan returns up to limit messages whose subject matches, from a sequence number
-// on.
+// Scan returns up to limit messages whose subject matches, starting at a sequence number.
 func (e *Engine) Scan(ctx context.Context, s engine.Stream, subject string, from uint64, limit int) ([]engine.Message, error) {
 	if err := engine.CheckStream(s); err != nil {
 		return nil, err
@@ -229,7 +228,7 @@ func (e *Engine) Scan(ctx context.Context, s engine.Stream, subject string, from
 	}
 }
 
-// scanIndex finds messages by the index.
+// scanIndex finds messages with the index.
 func (e *Engine) scanIndex(ctx context.Context, s engine.Stream, start, pattern string, from uint64, limit int) ([]engine.Message, error) {
 	if err := e.begun(ctx, "scan "+pattern); err != nil {
 		return nil, err
@@ -254,7 +253,7 @@ func (e *Engine) scanIndex(ctx context.Context, s engine.Stream, start, pattern 
 		if err != nil {
 			return nil, e.readError(err)
 		}
-		if there && !e.acknowledged(s, seq) { // or it went in between
+		if there && !e.acknowledged(s, seq) { // otherwise it left in between
 			found = append(found, i.message(s, seq))
 		}
 	}
@@ -283,7 +282,8 @@ func (e *Engine) scanReady(ctx context.Context, c engine.Consumer, from uint64, 
 	return found, nil
 }
 
-// acknowledged reports whether a message is a job that has ended and is removed soon.
+// acknowledged reports whether a message is a job that has ended and will soon be
+// removed.
 func (e *Engine) acknowledged(s engine.Stream, seq uint64) bool {
 	if s != engine.Jobs {
 		return false

@@ -11,19 +11,19 @@ import (
 type receipt struct {
 	engine   *Engine
 	record   *record
-	delivery int  // the number of the delivery that this is for
+	delivery int  // the number of its delivery
 	answered bool // +checklocks:engine.mu
 }
 
-// open reports whether there is still something to answer. The engine is locked.
+// open reports whether the delivery can still be answered. The engine is locked.
 func (r *receipt) open() bool { return !r.answered && !r.engine.closed && r.engine.Err() == nil }
 
-// current reports whether nobody else has the message by now.
+// current reports whether the message was not handed out again since.
 func (r *receipt) current() bool {
 	return r.record.deliveries == r.delivery && r.record.state.State() == taken
 }
 
-// Ack ends the message, also when the lease has passed and it was handed out again.
+// Ack ends the message, even if the lease has passed and it was handed out again.
 func (r *receipt) Ack() {
 	e := r.engine
 	e.mu.Lock()
@@ -33,7 +33,7 @@ func (r *receipt) Ack() {
 	}
 	r.answered = true
 	if _, err := r.record.state.MoveAny(gone); err != nil {
-		return // it is removed already
+		return // it was removed already
 	}
 	e.agenda.drop(r.record)
 	e.queue.give(operation{kind: removing, stream: engine.Jobs, seq: r.record.seq, subject: r.record.subject, size: r.record.size})
@@ -52,7 +52,7 @@ func (r *receipt) End(puts []engine.Put, done func(error)) {
 	}
 }
 
-// leave notes that the message ends, and reports whether it is still there.
+// leave records that the message ends, and reports whether it still exists.
 func (r *receipt) leave() bool {
 	e := r.engine
 	e.mu.Lock()
@@ -62,7 +62,7 @@ func (r *receipt) leave() bool {
 	}
 	r.answered = true
 	if _, err := r.record.state.MoveAny(gone); err != nil {
-		return false // it is removed already
+		return false // it was removed already
 	}
 	e.agenda.drop(r.record)
 	return true
@@ -81,7 +81,7 @@ func (r *receipt) Nak(delay time.Duration) {
 		return
 	}
 	if !r.record.had || !r.record.consumer.name.Grouped {
-		e.handBack(r.record) // before somebody else gets it
+		e.handBack(r.record) // before it is handed out again
 	}
 	switch {
 	case delay <= 0:
@@ -91,7 +91,7 @@ func (r *receipt) Nak(delay time.Duration) {
 	}
 }
 
-// Extend begins the lease anew.
+// Extend renews the lease.
 func (r *receipt) Extend() {
 	e := r.engine
 	e.mu.Lock()
@@ -101,7 +101,7 @@ func (r *receipt) Extend() {
 	}
 }
 
-// Begin notes that a job with a group begins.
+// Begin records that a job with a group begins.
 func (r *receipt) Begin() {
 	e := r.engine
 	e.mu.Lock()
@@ -116,8 +116,8 @@ func (r *receipt) Begin() {
 	e.nudge()
 }
 
-// handBack notes that nobody has a job any more. The engine is locked, so that
-// nobody gets it meanwhile.
+// handBack records that a job is no longer handed out. The engine is locked, so that it
+// is not handed out meanwhile.
 func (e *Engine) handBack(r *record) {
 	if err := e.hands.back(hand{e.space, r.seq}); err != nil {
 		e.fail(fmt.Errorf("noting that a job was given back: %w", err))

@@ -1,25 +1,25 @@
 package pebble
 
-// recent knows the highest keys of an index, so that it need not be asked whether a
-// new id is there: ids rise with time. It belongs to the committer. All keys above
-// floor that are stored are in one of two maps; what is below, the index knows.
+// recent caches the highest keys of an index, so that a new id needs no read: ids rise
+// with time. It belongs to the committer. All stored keys above floor are in one of the
+// two maps; the keys below are only in the index.
 type recent struct {
-	known    bool // floor holds
+	known    bool // floor is valid
 	floor    string
 	top      string // the highest key of both maps
-	middle   string // the highest of the older one
+	middle   string // the highest key of the older map
 	new, old map[string][]place
 }
 
-// mostRecent is how many keys a map has.
+// mostRecent is the largest number of keys in a map.
 const mostRecent = 4096
 
-// begin starts with the highest key that is stored.
+// begin sets the highest stored key.
 func (r *recent) begin(highest string) {
 	*r = recent{known: true, floor: highest, top: highest, middle: highest, new: map[string][]place{}, old: map[string][]place{}}
 }
 
-// get gives what stands at a key; known says that this is so.
+// get returns the entry at a key, if it is known without reading.
 func (r *recent) get(key []byte) (places []place, known bool) {
 	if !r.known || string(key) <= r.floor {
 		return nil, false
@@ -30,7 +30,7 @@ func (r *recent) get(key []byte) (places []place, known bool) {
 	return r.old[string(key)], true
 }
 
-// set notes what stands at a key since the last batch.
+// set records the entry at a key as of the last batch.
 func (r *recent) set(key string, places []place) {
 	if !r.known || key <= r.floor {
 		return
@@ -47,7 +47,7 @@ func (r *recent) set(key string, places []place) {
 		r.old, r.new = r.new, r.old
 		for key := range r.new {
 			if key > r.floor {
-				r.old[key] = r.new[key] // it came late, among higher ones
+				r.old[key] = r.new[key] // it came late, among higher keys
 			}
 		}
 		clear(r.new)

@@ -7,29 +7,29 @@ import (
 	"github.com/bullpen-run/bullpen/internal/engine"
 )
 
-// overhead is counted for each message besides its subject and data.
+// overhead is added to the size of each message, besides its subject and data.
 const overhead = 32
 
-// item is a message as it is stored.
+// item is the stored form of a message.
 type item struct {
 	subject string
 	data    []byte
 	time    int64 // when it was stored, in nanoseconds
 	timed   bool  // something happens to it at due
-	due     int64 // a job with a time appears, a message of State goes
+	due     int64 // when a job with a time appears, or a message of State is removed
 	target  string
 }
 
 // The shapes of an item.
 const (
 	plainItem = iota
-	laterItem // a job with a time: the subject is its target
-	shortItem // a message that goes at a time
+	laterItem // a job with a time; subject is its target
+	shortItem // a message that is removed at a time
 )
 
 func (i *item) size() int64 { return int64(len(i.subject)+len(i.data)) + overhead }
 
-// length is how many bytes encode appends.
+// length returns how many bytes encode appends.
 func (i *item) length() int {
 	subject, n := i.subject, 9
 	if i.target != "" {
@@ -61,10 +61,10 @@ func (i *item) encode(b []byte) []byte {
 	return append(append(b, subject...), i.data...)
 }
 
-// later is the subject on which a job with a time waits for it.
+// later returns the subject on which a job waits for its time.
 func later(target string) string { return "at." + engine.LastToken(target) }
 
-// readItem takes stored bytes apart; data is a part of b.
+// readItem decodes an item; its data shares the memory of b.
 func readItem(b []byte) (item, error) {
 	var i item
 	if len(b) < 9 || b[0] > shortItem {
@@ -91,7 +91,7 @@ func readItem(b []byte) (item, error) {
 	return i, nil
 }
 
-// message gives the item to a receiver, who may keep it.
+// message returns the item as a message that the receiver may keep.
 func (i *item) message(s engine.Stream, seq uint64) engine.Message {
 	m := engine.Message{Stream: s, Subject: i.subject, Data: i.data, Seq: seq, Time: time.Unix(0, i.time), Target: i.target}
 	switch {
@@ -103,7 +103,7 @@ func (i *item) message(s engine.Stream, seq uint64) engine.Message {
 	return m
 }
 
-// totals is what the streams hold.
+// totals is how much each stream holds.
 type totals [4]total
 
 type total struct {
@@ -139,7 +139,7 @@ func readTotals(b []byte) (t totals, err error) {
 	return t, nil
 }
 
-// readCount reads how many messages stand below a front.
+// readCount decodes the number of messages of a front.
 func readCount(b []byte) (int64, error) {
 	n, used := binary.Uvarint(b)
 	if used <= 0 || used != len(b) || n > 1<<62 {
@@ -148,7 +148,7 @@ func readCount(b []byte) (int64, error) {
 	return int64(n), nil
 }
 
-// appendTime appends what stands with a job that is to be handed out.
+// appendTime appends the value of a key for a job that can be handed out.
 func appendTime(b []byte, at int64) []byte { return binary.BigEndian.AppendUint64(b, uint64(at)) }
 
 func readTime(b []byte) (int64, error) {

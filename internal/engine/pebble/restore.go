@@ -9,13 +9,13 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// ErrDamaged says that a backup is damaged, and that nothing was restored.
+// ErrDamaged means that a backup is damaged; nothing was restored.
 var ErrDamaged = errors.New("the backup is damaged")
 
-// Restore verifies the backup in the folder of c, as Verify does, and copies it to dir,
-// which must not be there yet and gets its name when it is whole. Jobs that were in
-// somebody's hands at the time of the backup run again. Where the backup is damaged
-// nothing is copied, and the error is ErrDamaged.
+// Restore verifies the backup in the folder of c, as Verify does, and copies it to dir.
+// dir must not exist; it gets its name when the copy is complete. Jobs that were handed
+// out at the time of the backup run again. If the backup is damaged, nothing is copied,
+// and the error is ErrDamaged.
 func Restore(ctx context.Context, c Config, dir string, report func(Damage)) (s Summary, err error) {
 	if err := c.check(); err != nil {
 		return s, err
@@ -50,7 +50,7 @@ func Restore(ctx context.Context, c Config, dir string, report func(Damage)) (s 
 	return v.summary, err
 }
 
-// copyTo copies all but the file format, and syncs it.
+// copyTo copies everything but the file format, and syncs it.
 func (f folder) copyTo(ctx context.Context, to folder) error {
 	if err := to.data().make(); err != nil {
 		return err

@@ -14,47 +14,47 @@ import (
 )
 
 const (
-	// defaultReserve is how much has to be free, unless a fiftieth of the disk is
-	// less: enough to end some hundred thousand jobs.
+	// defaultReserve is how much must be free, unless a fiftieth of the disk is less. It
+	// suffices to end some hundred thousand jobs.
 	defaultReserve = 128 << 20
 	fraction       = 50
-	// smallReserve is the least on a small disk, unless it is a quarter of all.
+	// smallReserve is the minimum on a small disk, unless a quarter of the disk is less.
 	smallReserve = 16 << 20
-	// spaceAge is how long an answer about free space holds.
+	// spaceAge is how long a reading of the free space is used.
 	spaceAge = time.Second
-	// baseSize is that of the first level of tables below those that were flushed.
+	// baseSize is the size of the first level of tables below the flushed ones.
 	baseSize = 64 << 20
 )
 
-// room says whether the disk has room for more jobs.
+// room checks whether the disk has room for more jobs.
 type room struct {
 	fs      vfs.FS
 	dir     string
 	reserve int64 // 0 is the default
-	// debt is how much more room the store takes for a time, to sort itself out.
+	// debt returns how much more space compactions take temporarily.
 	debt func() int64
 	log  *slog.Logger
 
 	mu    sync.Mutex
 	asked time.Time // +checklocks:mu
-	err   error     // the answer of then; +checklocks:mu
-	left  int64     // how much may be taken before it is asked again; +checklocks:mu
-	blind bool      // it was told that the answer is not known; +checklocks:mu
+	err   error     // the last answer; +checklocks:mu
+	left  int64     // bytes until the next reading; +checklocks:mu
+	blind bool      // an unknown answer was reported; +checklocks:mu
 }
 
 func newRoom(c Config, debt func() int64) *room {
 	return &room{fs: c.FS, dir: c.Dir, reserve: c.Reserve, debt: debt, log: c.Options.Logger}
 }
 
-// tableDebt is how much room the store takes until what it is sorting is sorted: what
-// is in memory is written as a table, and tables are written anew before the old ones
-// go, of which the first level below is bounded to baseSize.
+// tableDebt returns how much space the store takes until its compactions are done. Memory
+// is written as a table, and tables are rewritten before the old ones are removed; the
+// first level below is bounded to baseSize.
 func (e *Engine) tableDebt() (debt int64) {
 	if e.reading() != nil {
 		return 0
 	}
 	defer e.open.RUnlock()
-	_ = e.guarded(func() error { // an error says that the store has failed, which others tell
+	_ = e.guarded(func() error { // an error means that the store has failed, which is reported elsewhere
 		m := e.db.Metrics()
 		top := m.Levels[0].TablesSize
 		below := int64(0)
@@ -67,8 +67,8 @@ func (e *Engine) tableDebt() (debt int64) {
 	return debt
 }
 
-// ask returns nil, or why there is no room for size bytes more. What is taken
-// between two looks is counted, so that a fast caller does not eat the reserve.
+// ask returns why there is no room for size more bytes, or nil. Bytes accepted between
+// two readings are counted, so that a fast caller does not use up the reserve.
 func (r *room) ask(size int64) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -80,7 +80,7 @@ func (r *room) ask(size int64) error {
 	return r.err
 }
 
-// look asks the system. The caller holds mu.
+// look reads the free space. mu is held.
 func (r *room) look() error {
 	usage, err := r.fs.GetDiskUsage(r.dir)
 	if err != nil {

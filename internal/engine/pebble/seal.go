@@ -13,17 +13,17 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// A seal says, after an orderly end, what the files of the store were. Tables have
-// checksums of their own for each block; of them only the size is sealed.
+// A seal describes the files of the store after an orderly end. Tables have their own
+// checksums for each block, so only their size is sealed.
 //
 //	one line a file: checksum, size, name; then the checksum of these lines
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// data is the folder of Pebble's own files.
+// data returns the folder of Pebble's own files.
 func (f folder) data() folder { return folder{f.fs, f.path(dataDir)} }
 
-// lines describes the files of the data.
+// lines returns the lines of the seal.
 func (f folder) lines() (string, error) {
 	data := f.data()
 	names, err := f.fs.List(data.dir)
@@ -61,7 +61,7 @@ func (f folder) line(name string) (string, error) {
 	return fmt.Sprintf("%08x %d %s\n", sum.Sum32(), info.Size(), name), nil
 }
 
-// seal writes the seal of a store that is closed.
+// seal writes the seal of a closed store.
 func (f folder) seal() error {
 	text, err := f.lines()
 	if err != nil {
@@ -70,7 +70,7 @@ func (f folder) seal() error {
 	return f.replace(sealFile, fmt.Appendf(nil, "%s%08x\n", text, crc32.Checksum([]byte(text), castagnoli)))
 }
 
-// breakSeal compares the files with the seal, if there is one, and removes it.
+// breakSeal compares the files with the seal, if any, and removes it.
 func (f folder) breakSeal(log *slog.Logger) error {
 	all, err := f.read(sealFile)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -111,7 +111,7 @@ func (f folder) compare(text string) error {
 	return nil
 }
 
-// damaged names a file that is damaged.
+// damaged returns the error for a damaged file.
 func damaged(path string, cause error) error {
 	return fmt.Errorf("the file %s of the store is damaged: %w: restore the folder from a copy, and look after the disk", path, cause)
 }

@@ -7,14 +7,14 @@ import (
 	"github.com/bullpen-run/bullpen/internal/lifecycle"
 )
 
-// state is where a job is that is in memory.
+// state is the state of a job in memory.
 type state uint8
 
 const (
 	waiting state = iota // in the window of its consumer
 	taken                // handed out, and within its lease
 	delayed              // given back with a delay
-	again                // to be handed out before those that wait
+	again                // to be handed out before waiting jobs
 	gone                 // removed, or being removed
 )
 
@@ -30,29 +30,28 @@ var recordStates = lifecycle.Table[state]{
 	},
 }
 
-// record is a job that is in memory. Its fields are guarded by the mutex of the
-// engine.
+// record is a job in memory. Its fields are guarded by the mutex of the engine.
 type record struct {
 	consumer   *consumer
 	seq        uint64
 	state      lifecycle.Machine[state]
 	deliveries int
-	held       bool  // counted by its consumer
-	had        bool  // it was in somebody's hands before this engine was opened
-	stored     *item // what is handed out next; nil when it has to be read
+	held       bool  // its consumer counts it as held
+	had        bool  // it was handed out before this engine was opened
+	stored     *item // what is handed out next; nil if it must be read
 	subject    string
 	size       int64
 
-	due  time.Time // when something happens to it by itself
-	slot int       // in agenda, counted from 1; 0 is none
+	due  time.Time // when its lease or delay ends
+	slot int       // index in agenda, from 1; 0 for none
 }
 
-// move reports whether r has made the move.
+// move changes the state, and reports whether that was possible.
 func (r *record) move(from, to state) bool { return r.state.Move(from, to) == nil }
 
 func (r *record) isGone() bool { return r.state.State() == gone }
 
-// agenda is a heap of records by what is due first.
+// agenda is a heap of records, the earliest due first.
 type agenda []*record
 
 func (a *agenda) set(r *record, due time.Time) {
@@ -91,7 +90,7 @@ func (a agenda) swap(i, j int) {
 	a[i].slot, a[j].slot = i+1, j+1
 }
 
-// fix moves r up or down to where it belongs.
+// fix moves r up or down to its place.
 func (a agenda) fix(r *record) {
 	i := r.slot - 1
 	for i > 0 && a[i].due.Before(a[(i-1)/2].due) {
@@ -115,13 +114,13 @@ func (a agenda) fix(r *record) {
 }
 
 const (
-	// handsLag is how long a note in the file of hands may wait for the disk.
+	// handsLag is how long a note in the file hands may stay unsynced.
 	handsLag = 100 * time.Millisecond
-	// longestSleep bounds what a clock that was set may hold up.
+	// longestSleep bounds the delay that a changed clock can cause.
 	longestSleep = 30 * time.Second
 )
 
-// sooner notes that the store has something to do by itself at a time.
+// sooner records that the store has something to do at a time.
 func (e *Engine) sooner(at int64) {
 	at = max(at, 1)
 	for {
@@ -136,15 +135,15 @@ func (e *Engine) sooner(at int64) {
 	}
 }
 
-// nudge has the clock look at what is due first.
+// nudge wakes the clock to read what is due first.
 func (e *Engine) nudge() {
 	select {
 	case e.wakeClock <- struct{}{}:
-	default: // it will look anyway
+	default: // a wake-up is pending
 	}
 }
 
-// at notes that something happens to r by itself at due. The engine is locked.
+// at sets when the lease or delay of r ends. The engine is locked.
 func (e *Engine) at(r *record, due time.Time) {
 	e.agenda.set(r, due)
 	if e.agenda.first() == r {
@@ -152,7 +151,7 @@ func (e *Engine) at(r *record, due time.Time) {
 	}
 }
 
-// clock does what is due until the engine is closed.
+// clock handles what is due until the engine is closed.
 func (e *Engine) clock() {
 	defer e.running.Done()
 	timer := time.NewTimer(0)
@@ -193,7 +192,7 @@ func (e *Engine) clock() {
 	}
 }
 
-// lapse ends leases and delays, and says when the next one ends.
+// lapse ends leases and delays, and returns when the next one ends.
 func (e *Engine) lapse(now time.Time) time.Time {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -204,14 +203,14 @@ func (e *Engine) lapse(now time.Time) time.Time {
 		switch s := r.state.State(); s {
 		case taken, delayed:
 			r.consumer.giveBack(r, s)
-		case waiting, again, gone: // nothing is due of these
+		case waiting, again, gone: // nothing is due for these
 			e.agenda.drop(r)
 		}
 	}
 	return time.Time{}
 }
 
-// consumerOf takes a job's subject apart, which was checked.
+// consumerOf returns the consumer of a job's subject, which was checked.
 func consumerOf(subject string) engine.Consumer {
 	c, _, _ := engine.ParseJob(subject)
 	return c

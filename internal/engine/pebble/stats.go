@@ -8,7 +8,7 @@ import (
 	"github.com/bullpen-run/bullpen/internal/engine"
 )
 
-// syncs remembers how long the last batches took.
+// syncs measures the last batches.
 type syncs struct {
 	mu       sync.Mutex
 	last     [1024]time.Duration // a ring; +checklocks:mu

@@ -9,20 +9,20 @@ import (
 	"github.com/bullpen-run/bullpen/internal/engine"
 )
 
-// sums is what is stored, as far as it is counted.
+// sums holds the counts of what is stored.
 type sums struct {
 	streams totals
 	numbers map[numbered]int64
 }
 
-// numbered is a front whose messages are counted: those of one consumer, those with
-// a time, the dead of a queue.
+// numbered names a counted front: the messages of one consumer, those with a time, or the
+// dead jobs of a queue.
 type numbered struct {
 	stream engine.Stream
 	front  string
 }
 
-// readSums reads what the last batch has left.
+// readSums reads the counts of the last batch.
 func (e *Engine) readSums() (sums, error) {
 	s := sums{numbers: map[numbered]int64{}}
 	value, closer, err := e.db.Get(e.space.key(kindCounts, 0))
@@ -53,14 +53,14 @@ func (e *Engine) readSums() (sums, error) {
 	return s, errors.Join(err, iter.Close())
 }
 
-// count notes that n more messages stand on subjects with the front of this one.
+// count adds n to the number of messages with the front of subject.
 func (g *group) count(s engine.Stream, subject string, n int64) {
 	if s == engine.Jobs || s == engine.Dead {
 		g.numbers[numbered{s, front(subject)}] += n
 	}
 }
 
-// writeSums has the batch end with what is stored with it.
+// writeSums adds the counts to the end of the batch.
 func (g *group) writeSums() error {
 	n := g.engine.space
 	if err := g.batch.Set(n.key(kindCounts, 0), g.streams.encode(), nil); err != nil {
@@ -84,7 +84,7 @@ func (g *group) writeSums() error {
 	return nil
 }
 
-// apply takes over what the group has changed.
+// apply applies the changes of a group.
 func (s *sums) apply(g *group) {
 	s.streams = g.streams
 	for of, more := range g.numbers {

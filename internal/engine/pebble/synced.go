@@ -13,11 +13,11 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// synced is the file that says how far logs and manifests were synced, with a checksum
-// of all up to there: of a store that was not closed in order, Pebble takes damage near
-// the end of one for what a crash has cut off. A note is one write that never crosses a
-// page and is not synced: it survives the death of the process, and after a loss of
-// power an older one says less.
+// synced is the file that records how far logs and manifests were synced, with a checksum
+// of everything up to there. Without it Pebble takes damage near the end of a file for
+// the effect of a crash, if the store was not closed in order. A note is one write that
+// never crosses a page and is not synced. It survives the death of the process; after a
+// loss of power an older note may remain, which covers less.
 //
 //	slot  checksum of the rest (4), checksum of the file (4), length (8), name (16)
 type synced struct {
@@ -27,11 +27,11 @@ type synced struct {
 
 const (
 	noteSize = 32
-	// mostNotes is more than there are logs and manifests at a time.
+	// mostNotes exceeds the number of logs and manifests at any time.
 	mostNotes = 64
 )
 
-// note is what is known of a file.
+// note is what is recorded of a file.
 type note struct {
 	name   string
 	length int64
@@ -55,7 +55,7 @@ func readNote(b []byte) (note, bool) {
 	return n, n.name != "" && n.length >= 0 && binary.BigEndian.Uint32(b) == crc32.Checksum(b[4:noteSize], castagnoli)
 }
 
-// slotOf is where the note of a file stands; ok says that it has one.
+// slotOf returns the offset of a file's note; ok is false if the file has none.
 func slotOf(name string) (slot int64, ok bool) {
 	var n int64
 	if _, err := fmt.Sscanf(name, "MANIFEST-%d", &n); err != nil {
@@ -66,7 +66,7 @@ func slotOf(name string) (slot int64, ok bool) {
 	return n % mostNotes, len(name) <= noteSize-16
 }
 
-// checkSynced compares logs and manifests with what is noted of them.
+// checkSynced compares logs and manifests with their notes.
 func (f folder) checkSynced() error {
 	all, err := f.read(syncedFile)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -90,7 +90,7 @@ func (f folder) checkSynced() error {
 func (f folder) checkNote(n note) error {
 	file, err := f.fs.Open(f.path(n.name), vfs.SequentialReadsOption)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // it was of use no more
+		return nil // the file was no longer needed
 	}
 	if err != nil {
 		return f.explain(err)
@@ -107,7 +107,7 @@ func (f folder) checkNote(n note) error {
 	return nil
 }
 
-// openSynced begins the file anew. All that it said was compared.
+// openSynced creates the file anew; its old notes were compared before.
 func (f folder) openSynced() (*synced, error) {
 	file, err := f.fs.Create(f.path(syncedFile), vfs.WriteCategoryUnspecified)
 	if err != nil {
@@ -126,7 +126,7 @@ func (s *synced) set(slot int64, n note) error {
 	return err
 }
 
-// noted is a log or a manifest: it is written from its beginning on.
+// noted is a log or a manifest, which is written sequentially from the start.
 type noted struct {
 	guarded
 
@@ -136,22 +136,22 @@ type noted struct {
 	note note // of what was written; +checklocks:mu
 }
 
-// Write writes more.
+// Write appends to the file.
 func (f *noted) Write(b []byte) (int, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	// Before it is written: a file system may change b then, and does so in tests.
+	// Before the write: a file system may change b, and does so in tests.
 	sum := crc32.Update(f.note.sum, castagnoli, b)
-	n, err := f.guarded.Write(b) // all of it, or it does not return
+	n, err := f.guarded.Write(b) // writes all of b, or does not return
 	f.note.length += int64(n)
 	f.note.sum = sum
 	return n, err
 }
 
-// Sync syncs what was written before.
+// Sync syncs what was written before and updates the note.
 func (f *noted) Sync() error { return f.sync(f.guarded.Sync) }
 
-// SyncData is Sync, as far as it is known here.
+// SyncData is like Sync, without the metadata of the file.
 func (f *noted) SyncData() error { return f.sync(f.guarded.SyncData) }
 
 func (f *noted) sync(sync func() error) error {

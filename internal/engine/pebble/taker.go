@@ -12,7 +12,7 @@ import (
 // most is how many records a taker takes at a time.
 const most = 64
 
-// taker asks one consumer for messages.
+// taker requests messages from one consumer.
 type taker struct {
 	engine   *Engine
 	consumer *consumer
@@ -21,12 +21,12 @@ type taker struct {
 
 	wake     chan struct{} // there may be something to do
 	quit     chan struct{} // closed when it stops
-	stopping atomic.Bool   // as quit, for a quick look
+	stopping atomic.Bool   // like quit, for a fast check
 	done     chan struct{} // closed when the goroutine has ended
 
-	wait     int // asked for with wait and not served; +checklocks:engine.mu
-	now      int // asked for without, and not looked for yet; +checklocks:engine.mu
-	recalled int // to be told by returned; +checklocks:engine.mu
+	wait     int // requested with wait and not served; +checklocks:engine.mu
+	now      int // requested without wait and not handled; +checklocks:engine.mu
+	recalled int // to be counted by returned; +checklocks:engine.mu
 }
 
 // delivered is a record that is being delivered.
@@ -35,10 +35,10 @@ type delivered struct {
 
 	record  *record
 	receipt *receipt
-	patient bool // it was asked for with wait
+	patient bool // it was requested with wait
 }
 
-// Take begins to take messages of c.
+// Take starts to take messages of c.
 func (e *Engine) Take(c engine.Consumer, deliver func(engine.Delivery), returned func(n int)) (engine.Taker, error) {
 	if err := e.usable(); err != nil {
 		return nil, err
@@ -62,11 +62,11 @@ func (e *Engine) Take(c engine.Consumer, deliver func(engine.Delivery), returned
 	return t, nil
 }
 
-// look lets the goroutine of t look for something to do.
+// look wakes the goroutine of t.
 func (t *taker) look() {
 	select {
 	case t.wake <- struct{}{}:
-	default: // it will look anyway
+	default: // a wake-up is pending
 	}
 }
 
@@ -102,7 +102,7 @@ func (t *taker) Stop() {
 	<-t.done
 }
 
-// stop lets the goroutine of t end and does not wait for it.
+// stop makes the goroutine of t end, without waiting for it.
 func (t *taker) stop() {
 	t.engine.mu.Lock()
 	defer t.engine.mu.Unlock()
@@ -115,7 +115,7 @@ func (t *taker) stop() {
 	close(t.quit)
 }
 
-// wakeAll lets all takers look.
+// wakeAll wakes all takers.
 func (e *Engine) wakeAll() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -144,7 +144,7 @@ func (t *taker) run() {
 			t.returned(back)
 		}
 		some := len(batch) > 0 || back > 0
-		clear(batch) // or it would hold what was delivered
+		clear(batch) // so that it does not hold what was delivered
 		if some {
 			continue
 		}
@@ -156,8 +156,8 @@ func (t *taker) run() {
 	}
 }
 
-// take takes what has been asked for and is there, and returns how much of what was
-// asked for without waiting is not.
+// take takes requested messages that are available. It returns how many requests without
+// wait could not be served.
 func (t *taker) take(batch []delivered) (_ []delivered, back int) {
 	e := t.engine
 	e.mu.Lock()
@@ -175,7 +175,7 @@ func (t *taker) take(batch []delivered) (_ []delivered, back int) {
 		r := t.consumer.next(now)
 		if r == nil {
 			if len(batch) == 0 && t.consumer.wantsMore() {
-				continue // all that were in memory are gone
+				continue // all in memory are gone
 			}
 			break
 		}
@@ -206,13 +206,13 @@ func (t *taker) delivery(r *record) delivered {
 	}
 	if r.stored != nil {
 		d.Message = r.stored.message(engine.Jobs, r.seq)
-		r.stored = nil // what was delivered is the receiver's
+		r.stored = nil // the receiver owns what was delivered
 	}
 	return d
 }
 
-// prepare reads what is not in memory, and notes who gets it. What is there no more
-// is left out, and what was asked for stays so.
+// prepare reads what is not in memory, and records what is handed out. Messages that are
+// gone are left out; their requests stay open.
 func (t *taker) prepare(batch []delivered) []delivered {
 	kept := batch[:0]
 	for _, d := range batch {
@@ -233,7 +233,7 @@ func (t *taker) prepare(batch []delivered) []delivered {
 	}
 	clear(batch[len(kept):])
 	if len(kept) > 0 && !t.consumer.name.Grouped {
-		t.engine.nudge() // the notes reach the disk by and by
+		t.engine.nudge() // the notes reach the disk later
 	}
 	return kept
 }
@@ -252,7 +252,7 @@ func (t *taker) read(d *delivered) (bool, error) {
 	return found, e.readError(err)
 }
 
-// unask has asked again for what came to nothing.
+// unask reopens a request whose message is gone.
 func (t *taker) unask(d delivered) {
 	t.engine.mu.Lock()
 	defer t.engine.mu.Unlock()
@@ -268,7 +268,7 @@ func (t *taker) unask(d delivered) {
 	t.look()
 }
 
-// undo takes back what was not delivered in the end.
+// undo reverses the handing out of what was not delivered.
 func (t *taker) undo(rest []delivered) {
 	e := t.engine
 	e.mu.Lock()

@@ -17,27 +17,27 @@ import (
 	"github.com/bullpen-run/bullpen/internal/engine"
 )
 
-// Damage is one thing in a store that is not as it was written, or that contradicts
-// another one.
+// Damage is a part of a store that differs from what was written, or that contradicts
+// another part.
 type Damage struct {
-	// Kind says of what: "format", "seal", "log", "manifest", "table", "file" or
-	// "hands", which are files, or "name", "message", "record", "index", "ready",
-	// "timed", "counts", "number", "paused" or "key", which stand in the tables.
+	// Kind is the damaged part. The files are "format", "seal", "log", "manifest",
+	// "table", "file" and "hands"; the entries in the tables are "name", "message",
+	// "record", "index", "ready", "timed", "counts", "number", "paused" and "key".
 	Kind string `json:"kind"`
-	// File is the path of the file, where one file is damaged.
+	// File is the path of the file, if one file is damaged.
 	File string `json:"file,omitempty"`
-	// Namespace and Stream are where it is, as far as that is known.
+	// Namespace and Stream locate the damage, as far as known.
 	Namespace string `json:"namespace,omitempty"`
 	Stream    string `json:"stream,omitempty"`
-	// Subject is that of the message, and Job the id of its job.
+	// Subject is the subject of the message, and Job the id of its job.
 	Subject string `json:"subject,omitempty"`
 	Job     string `json:"job,omitempty"`
 	Seq     uint64 `json:"seq,omitempty"`
-	// Text says in words what is wrong.
+	// Text describes the damage.
 	Text string `json:"text"`
 }
 
-// String says all of d in words.
+// String describes all of d.
 func (d Damage) String() string {
 	var b strings.Builder
 	b.WriteString(d.Kind)
@@ -60,24 +60,24 @@ func (d Damage) String() string {
 
 // Summary says what a store holds, and how much of it is damaged.
 type Summary struct {
-	Jobs      int64 `json:"jobs"`      // those that have not ended; Scheduled of them wait for their time
+	Jobs      int64 `json:"jobs"`      // jobs that have not ended; Scheduled of them wait for their time
 	Scheduled int64 `json:"scheduled"` //
-	Taken     int64 `json:"taken"`     // jobs that were in somebody's hands
+	Taken     int64 `json:"taken"`     // jobs that were handed out
 	Outcomes  int64 `json:"outcomes"`
 	Dead      int64 `json:"dead"`
 	State     int64 `json:"state"`
-	Keys      int64 `json:"keys"`   // that were read
-	Tables    int   `json:"tables"` // that were read
-	Bytes     int64 `json:"bytes"`  // of all files
-	// Closed reports whether the store was closed in order, so that there are
-	// checksums of all its files.
+	Keys      int64 `json:"keys"`   // keys read
+	Tables    int   `json:"tables"` // tables read
+	Bytes     int64 `json:"bytes"`  // size of all files
+	// Closed reports whether the store was closed in order, so that checksums of all its
+	// files exist.
 	Closed  bool  `json:"closed"`
 	Damages int64 `json:"damages"`
 }
 
-// Verify reads all of the store in a folder that nobody has open, changes nothing, and
-// calls report for each damage. It goes on after a damage where it can. An error says
-// that it could not do so: there is no such store, it is in use, or ctx has ended.
+// Verify reads the whole store in a folder that no program has open. It changes nothing,
+// and calls report for each damage. After a damage it continues if it can. An error means
+// that it could not check the store: it does not exist, it is in use, or ctx has ended.
 func Verify(ctx context.Context, c Config, report func(Damage)) (Summary, error) {
 	if err := c.check(); err != nil {
 		return Summary{}, err
@@ -93,7 +93,7 @@ func Verify(ctx context.Context, c Config, report func(Damage)) (Summary, error)
 	return v.summary, err
 }
 
-// hold locks a folder that is there already, so that nobody changes it meanwhile.
+// hold locks an existing folder, so that no program changes it meanwhile.
 func (f folder) hold() (io.Closer, error) {
 	if info, err := f.fs.Stat(f.dir); err != nil {
 		return nil, f.explain(err)
@@ -101,14 +101,14 @@ func (f folder) hold() (io.Closer, error) {
 		return nil, f.explain(syscall.ENOTDIR)
 	}
 	if _, err := f.fs.Stat(f.path(lockFile)); errors.Is(err, fs.ErrNotExist) {
-		return noLock{}, nil // nobody has opened it yet
+		return noLock{}, nil // it was never opened
 	}
 	held, err := f.fs.Lock(f.path(lockFile))
 	switch {
 	case err == nil:
 		return held, nil
 	case errors.Is(err, syscall.EROFS):
-		return noLock{}, nil // nobody changes it
+		return noLock{}, nil // no program can change it
 	case errors.Is(err, fs.ErrPermission):
 		return nil, f.explain(err)
 	}
@@ -125,12 +125,12 @@ type verifier struct {
 
 	options *pebble.Options
 	db      *pebble.DB
-	spans   []span           // where tables are that cannot be read whole
+	spans   []span           // the key ranges of tables that cannot be read completely
 	names   map[space]string // of the namespaces
-	broken  bool             // some keys could not be read: counts say nothing
+	broken  bool             // some keys could not be read, so counts are not compared
 }
 
-// span is from the lowest to the highest key of a table.
+// span is the range from the lowest to the highest key of a table.
 type span struct{ low, high []byte }
 
 func (v *verifier) report(d Damage) {
@@ -153,12 +153,12 @@ func (v *verifier) run(log *slog.Logger) error {
 	}
 	err = v.data()
 	if closed := recovered(v.db.Close); closed != nil && v.summary.Damages == 0 {
-		err = errors.Join(err, v.folder.explain(closed)) // else it has kept hold of what is damaged
+		err = errors.Join(err, v.folder.explain(closed)) // otherwise it may still hold what is damaged
 	}
 	return err
 }
 
-// data reads what Pebble has opened.
+// data checks the database.
 func (v *verifier) data() error {
 	if err := v.tables(); err != nil {
 		return err
@@ -169,13 +169,13 @@ func (v *verifier) data() error {
 	return v.hands()
 }
 
-// open opens the database for reading, and reports whether that could be done.
+// open opens the database for reading, and reports whether that worked.
 func (v *verifier) open(log *slog.Logger) (bool, error) {
 	v.options = &pebble.Options{
 		FS: readOnly{v.folder.fs}, ReadOnly: true, ErrorIfNotExists: true, FormatMajorVersion: logFormat,
 		CacheSize: cacheSize, MaxOpenFiles: openFiles,
 		Logger: &logger{log: log, halt: func(err error) { panic(err) }},
-		// Whoever reads gets the error; without a listener Pebble would end the program.
+		// Readers get the error; without a listener Pebble would end the program.
 		EventListener: &pebble.EventListener{DataCorruption: func(pebble.DataCorruptionInfo) {}},
 	}
 	for i := range v.options.Levels {
@@ -196,7 +196,7 @@ func (v *verifier) open(log *slog.Logger) (bool, error) {
 	return false, v.allTables()
 }
 
-// recovered calls what may panic at damage.
+// recovered calls a function that may panic on damage.
 func recovered(call func() error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -206,7 +206,7 @@ func recovered(call func() error) (err error) {
 	return call()
 }
 
-// readOnly is a file system in which nothing can be changed.
+// readOnly is a file system that refuses all changes.
 type readOnly struct{ vfs.FS }
 
 var errReadOnly = errors.New("the folder is read only, and not to be changed")
@@ -236,7 +236,7 @@ func (readOnly) ReuseForWrite(string, string, vfs.DiskWriteCategory) (vfs.File, 
 	return nil, errReadOnly
 }
 
-// MkdirAll refuses what is not there.
+// MkdirAll refuses to create a folder.
 func (r readOnly) MkdirAll(dir string, _ fs.FileMode) error {
 	_, err := r.Stat(dir)
 	return err
@@ -245,10 +245,10 @@ func (r readOnly) MkdirAll(dir string, _ fs.FileMode) error {
 // Lock locks nothing: the folder above is locked.
 func (readOnly) Lock(string) (io.Closer, error) { return noLock{}, nil }
 
-// Unwrap gives the file system that can be read.
+// Unwrap returns the underlying file system.
 func (r readOnly) Unwrap() vfs.FS { return r.FS }
 
-// jobOf gives the id of the job that a message is about, if it is about one.
+// jobOf returns the id of the job that a message is about, if any.
 func jobOf(s engine.Stream, subject string) string {
 	if s != engine.State || strings.HasPrefix(subject, "try.") || strings.HasPrefix(subject, "live.") {
 		return engine.LastToken(subject)

@@ -14,7 +14,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// format reads the layout of the folder.
+// format checks the layout of the folder.
 func (v *verifier) format() error {
 	f := v.folder
 	text, err := f.read(formatFile)
@@ -51,7 +51,7 @@ func (v *verifier) sizes() error {
 	return nil
 }
 
-// seal compares the files with the seal, if there is one.
+// seal compares the files with the seal, if any.
 func (v *verifier) seal() error {
 	f := v.folder
 	all, err := f.read(sealFile)
@@ -82,7 +82,7 @@ func (v *verifier) seal() error {
 	return nil
 }
 
-// fileKind says what a file of the data is.
+// fileKind returns the kind of a data file.
 func fileKind(name string) string {
 	switch {
 	case strings.HasSuffix(name, ".log"):
@@ -95,10 +95,10 @@ func fileKind(name string) string {
 	return "file"
 }
 
-// synced compares logs and manifests with what is noted of them.
+// synced compares logs and manifests with their notes.
 func (v *verifier) synced() error {
 	if v.summary.Closed {
-		return nil // the seal says more
+		return nil // the seal covers more
 	}
 	all, err := v.folder.read(syncedFile)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -116,7 +116,7 @@ func (v *verifier) synced() error {
 	return nil
 }
 
-// tables reads all blocks of the tables that the database has.
+// tables reads all blocks of the database's tables.
 func (v *verifier) tables() error {
 	var levels [][]pebble.SSTableInfo
 	if err := recovered(func() (err error) { levels, err = v.db.SSTables(); return err }); err != nil {
@@ -137,8 +137,8 @@ func (v *verifier) tables() error {
 	return nil
 }
 
-// allTables reads the blocks of all tables that there are: which of them the database
-// has is not known.
+// allTables reads the blocks of all table files: it is unknown which of them belong to
+// the database.
 func (v *verifier) allTables() error {
 	names, err := v.folder.fs.List(v.folder.data().dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -156,7 +156,7 @@ func (v *verifier) allTables() error {
 	return nil
 }
 
-// table reads all blocks of a table, whose checksums it compares.
+// table reads all blocks of a table and compares their checksums.
 func (v *verifier) table(name string) error {
 	err := recovered(func() error {
 		file, err := v.folder.fs.Open(v.folder.data().path(name), vfs.SequentialReadsOption)
@@ -167,7 +167,7 @@ func (v *verifier) table(name string) error {
 		if err != nil {
 			return errors.Join(err, file.Close())
 		}
-		reader, err := sstable.NewReader(v.ctx, readable, v.options.MakeReaderOptions()) // closes it when that fails
+		reader, err := sstable.NewReader(v.ctx, readable, v.options.MakeReaderOptions()) // closes readable on error
 		if err != nil {
 			return err
 		}
@@ -179,7 +179,7 @@ func (v *verifier) table(name string) error {
 	return err
 }
 
-// hands reads which jobs were in somebody's hands.
+// hands reads which jobs were handed out.
 func (v *verifier) hands() error {
 	all, err := v.folder.read(handsFile)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -11,10 +11,10 @@ import (
 	"github.com/bullpen-run/bullpen/internal/engine"
 )
 
-// These check one key each, of a namespace n. An error says that what belongs to it
-// could not be read.
+// Each of these methods checks one key of a namespace n. An error means that something
+// the key refers to could not be read.
 
-// counts takes what the streams are said to hold.
+// counts records the stored totals of the streams.
 func (v *verifier) counts(_ space, c *counted, key, value []byte) error {
 	t, err := readTotals(value)
 	if err != nil || len(key) != 3 {
@@ -25,7 +25,7 @@ func (v *verifier) counts(_ space, c *counted, key, value []byte) error {
 	return nil
 }
 
-// number takes how many messages are said to stand below a front.
+// number records the stored number of messages of a front.
 func (v *verifier) number(_ space, c *counted, key, value []byte) error {
 	count, err := readCount(value)
 	if err != nil || len(key) < 4 || key[3] != byte(engine.Jobs) && key[3] != byte(engine.Dead) {
@@ -36,7 +36,7 @@ func (v *verifier) number(_ space, c *counted, key, value []byte) error {
 	return nil
 }
 
-// paused looks at the note that a consumer is paused.
+// paused checks the entry of a paused consumer.
 func (v *verifier) paused(_ space, _ *counted, key, _ []byte) error {
 	if _, ok := consumerIn(key[3:]); !ok {
 		v.strange(key, "it names no consumer")
@@ -44,7 +44,7 @@ func (v *verifier) paused(_ space, _ *counted, key, _ []byte) error {
 	return nil
 }
 
-// consumerIn takes the part of a key apart that names a consumer.
+// consumerIn decodes the part of a key that names a consumer.
 func consumerIn(b []byte) (engine.Consumer, bool) {
 	queue, rest, _ := strings.Cut(string(b), "\x00")
 	level, end, ok := strings.Cut(rest, "\x00")
@@ -55,7 +55,7 @@ func consumerIn(b []byte) (engine.Consumer, bool) {
 	return c, ok
 }
 
-// index holds an entry of the index against the messages that it names.
+// index compares an index entry with the messages that it names.
 func (v *verifier) index(n space, _ *counted, key, value []byte) error {
 	if len(key) < 4 || int(key[3]) >= len(engine.Streams()) {
 		v.strange(key, "it is of no stream")
@@ -101,7 +101,7 @@ func (v *verifier) message(n space, m message) (i item, found bool, err error) {
 	return i, found, err
 }
 
-// has reports whether a key is there.
+// has reports whether a key exists.
 func (v *verifier) has(key []byte) (found bool, err error) {
 	err = recovered(func() error {
 		_, closer, err := v.db.Get(key)
@@ -117,7 +117,7 @@ func (v *verifier) has(key []byte) (found bool, err error) {
 	return found, err
 }
 
-// stored holds a message against what refers to it.
+// stored compares a message with the entries that refer to it.
 func (v *verifier) stored(n space, c *counted, key, value []byte) error {
 	if len(key) != 12 || int(key[3]) >= len(c.found) {
 		v.strange(key, "it is no message of a stream")
@@ -131,7 +131,7 @@ func (v *verifier) stored(n space, c *counted, key, value []byte) error {
 	if err != nil || engine.CheckSubject(i.subject) != nil || i.target != "" && s != engine.Jobs {
 		d.Text = "it is not as it was written"
 		v.report(d)
-		v.broken = true // how large it was is not known
+		v.broken = true // its size is unknown
 		return nil      //nolint:nilerr // it is reported
 	}
 	d.Subject, d.Job = i.subject, jobOf(s, i.subject)
@@ -145,7 +145,7 @@ func (v *verifier) stored(n space, c *counted, key, value []byte) error {
 	return errors.Join(v.placed(n, message{s, seq}, &i, d), v.referred(n, message{s, seq}, &i, d))
 }
 
-// holds checks what a message holds.
+// holds checks the content of a message.
 func (v *verifier) holds(s engine.Stream, i *item, d Damage) {
 	if v.check == nil {
 		return
@@ -166,7 +166,7 @@ func (v *verifier) placed(n space, m message, i *item, d Damage) error {
 	at := slices.IndexFunc(places, func(p place) bool { return p.seq == m.seq })
 	switch {
 	case errors.Is(err, errRecord):
-		return nil // the index reports it
+		return nil // index reports it
 	case err != nil:
 		return err
 	case at < 0:
@@ -180,7 +180,7 @@ func (v *verifier) placed(n space, m message, i *item, d Damage) error {
 	return nil
 }
 
-// referred looks for the notes of what is to happen to a message.
+// referred looks for the entries that refer to a message.
 func (v *verifier) referred(n space, m message, i *item, d Damage) error {
 	refers := func(key []byte, text string) error {
 		found, err := v.has(key)
@@ -205,7 +205,7 @@ func (v *verifier) referred(n space, m message, i *item, d Damage) error {
 	return refers(n.ready(of, m.seq), "it is not among those that are handed out")
 }
 
-// ready holds the note that a job is to be handed out against the job.
+// ready compares the entry of a job that can be handed out with the job.
 func (v *verifier) ready(n space, _ *counted, key, value []byte) error {
 	seq, ok := seqOf(key)
 	of, is := engine.Consumer{}, false
@@ -224,7 +224,7 @@ func (v *verifier) ready(n space, _ *counted, key, value []byte) error {
 	}
 	switch is, _, _ := engine.ParseJob(i.subject); {
 	case errors.Is(err, errRecord):
-		return nil // the message reports it
+		return nil // stored reports it
 	case err != nil:
 		return err
 	case !found:
@@ -240,8 +240,7 @@ func (v *verifier) ready(n space, _ *counted, key, value []byte) error {
 	return nil
 }
 
-// timed looks at what is to happen at a time. Its message may be gone: the note is
-// removed at that time.
+// timed checks a timed key. Its message may be gone: the key is removed when it is due.
 func (v *verifier) timed(n space, c *counted, key, _ []byte) error {
 	_, s, seq, ok := readTimed(key)
 	if !ok || int(s) >= len(c.found) {

@@ -15,16 +15,16 @@ import (
 	"github.com/bullpen-run/bullpen/internal/engine"
 )
 
-// counted is what was found of one namespace, and what the store says of it.
+// counted holds what was found in one namespace, and the counts stored for it.
 type counted struct {
 	found, said     totals
 	numbers, stated map[numbered]int64
-	last            [4]uint64 // the highest sequence numbers that were found
+	last            [4]uint64 // the highest sequence numbers found
 }
 
-// keys walks all keys and compares each with those that belong to it. The kinds of a
-// namespace come in the order of their letters: counts, index, messages, numbers, and
-// then what refers to messages.
+// keys walks all keys and compares each with the keys that belong to it. The kinds of a
+// namespace come in the order of their letters: counts, index, messages, numbers, then
+// the keys that refer to messages.
 func (v *verifier) keys() error {
 	v.names = map[space]string{}
 	if err := v.each(space(0).key(0, 0), space(1).key(0, 0), v.name); err != nil {
@@ -35,7 +35,7 @@ func (v *verifier) keys() error {
 			return err
 		}
 	}
-	// What is left is of no namespace.
+	// The remaining keys belong to no namespace.
 	low := space(1).key(0, 0)
 	for _, n := range slices.Sorted(maps.Keys(v.names)) {
 		if err := v.each(low, n.key(0, 0), v.foreign); err != nil {
@@ -50,11 +50,11 @@ func (v *verifier) keys() error {
 
 func (v *verifier) foreign(key, _ []byte) { v.strange(key, "it is of no namespace") }
 
-// end is the first key behind those of a namespace, nil behind the last one.
+// end returns the first key behind a namespace, nil behind the last one.
 func (n space) end() []byte { return after(n.key(0, 0)[:2]) }
 
-// each calls visit for the keys from low to before high. Where they cannot be read it
-// goes on behind that, at the next kind of key or behind the table.
+// each calls visit for the keys from low up to, but not including, high. If some cannot
+// be read, it continues behind them: at the next kind of key or behind the table.
 func (v *verifier) each(low, high []byte, visit func(key, value []byte)) error {
 	stops := v.stops()
 	for at := low; ; {
@@ -90,8 +90,8 @@ func (v *verifier) each(low, high []byte, visit func(key, value []byte)) error {
 	}
 }
 
-// unreadable notes that keys could not be read. The tables report that, unless
-// all of these seem whole.
+// unreadable records that keys could not be read. It reports that once, and only if all
+// tables seem intact, as damaged tables are reported anyway.
 func (v *verifier) unreadable(err error) {
 	if !v.broken && len(v.spans) == 0 {
 		v.report(Damage{Kind: "key", Text: "keys cannot be read: " + err.Error()})
@@ -99,7 +99,7 @@ func (v *verifier) unreadable(err error) {
 	v.broken = true
 }
 
-// stops are the keys at which reading can go on after a damage, in order.
+// stops returns the keys at which reading can continue after a damage, in order.
 func (v *verifier) stops() [][]byte {
 	var stops [][]byte
 	for n := range v.names {
@@ -127,7 +127,7 @@ func (v *verifier) strange(key []byte, text string) {
 	v.report(d)
 }
 
-// name takes the name of a namespace.
+// name records the name of a namespace.
 func (v *verifier) name(key, value []byte) {
 	name, ok := bytes.CutPrefix(key, nameKey(""))
 	switch {
@@ -173,7 +173,7 @@ func (v *verifier) namespace(n space) error {
 	return nil
 }
 
-// compare holds the counts that the store has against what was found.
+// compare compares the stored counts with what was found.
 func (v *verifier) compare(n space, c *counted) {
 	for s, t := range c.found {
 		stream := engine.Stream(s)
@@ -192,7 +192,7 @@ func (v *verifier) compare(n space, c *counted) {
 	}
 }
 
-// sortedNumbers gives all fronts of both.
+// sortedNumbers returns the fronts of both maps.
 func sortedNumbers(a, b map[numbered]int64) []numbered {
 	all := maps.Clone(a)
 	maps.Copy(all, b)

@@ -12,13 +12,13 @@ import (
 )
 
 const (
-	// walkPage is how many messages of a walk are read at a time,
+	// walkPage is how many messages of a walk are read at a time.
 	walkPage = 64
-	// walkBytes is about how many bytes of them.
+	// walkBytes bounds their size, approximately.
 	walkBytes = 8 << 20
 )
 
-// Walk calls visit for each message from a place on.
+// Walk calls visit for each message, starting at w.From.
 func (e *Engine) Walk(ctx context.Context, s engine.Stream, w engine.Walk, visit func(engine.Message) bool) (next uint64, err error) {
 	if err := engine.CheckStream(s); err != nil {
 		return w.From, err
@@ -51,7 +51,7 @@ func (e *Engine) Walk(ctx context.Context, s engine.Stream, w engine.Walk, visit
 	}
 }
 
-// Matching returns how many messages there are whose subject matches.
+// Matching returns the number of messages whose subject matches.
 func (e *Engine) Matching(ctx context.Context, s engine.Stream, subject string) (n int64, err error) {
 	if err := engine.CheckStream(s); err != nil {
 		return 0, err
@@ -89,7 +89,7 @@ func (e *Engine) Delete(ctx context.Context, s engine.Stream, seq uint64) error 
 	return e.ask(ctx, "delete", operation{kind: removing, stream: s, seq: seq})
 }
 
-// Pause stops or starts the handing out of c.
+// Pause pauses c, or resumes it.
 func (e *Engine) Pause(ctx context.Context, c engine.Consumer, paused bool) error {
 	if err := engine.CheckSubject(engine.JobSubject(c, "id")); err != nil {
 		return err
@@ -97,7 +97,7 @@ func (e *Engine) Pause(ctx context.Context, c engine.Consumer, paused bool) erro
 	return e.ask(ctx, "pause", operation{kind: pausing, of: c, on: paused})
 }
 
-// Paused returns the consumers that hand nothing out.
+// Paused returns the paused consumers.
 func (e *Engine) Paused(ctx context.Context) (all []engine.Consumer, err error) {
 	if err := e.begun(ctx, "paused"); err != nil {
 		return nil, err
@@ -113,7 +113,7 @@ func (e *Engine) Paused(ctx context.Context) (all []engine.Consumer, err error) 
 	return all, nil
 }
 
-// ask gives the committer an operation and waits for its answer.
+// ask gives an operation to the committer and waits for its answer.
 func (e *Engine) ask(ctx context.Context, what string, o operation) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("%s: %w", what, context.Cause(ctx))
@@ -134,7 +134,7 @@ func (e *Engine) ask(ctx context.Context, what string, o operation) error {
 	}
 }
 
-// Depth returns how much c has.
+// Depth returns the number of messages that c has.
 func (e *Engine) Depth(ctx context.Context, name engine.Consumer) (engine.Depth, error) {
 	if err := e.begun(ctx, "depth"); err != nil {
 		return engine.Depth{}, err
@@ -170,7 +170,7 @@ func (e *Engine) Depth(ctx context.Context, name engine.Consumer) (engine.Depth,
 	return d, e.readError(iter.Close())
 }
 
-// Info returns what there is to know.
+// Info describes the store.
 func (e *Engine) Info(ctx context.Context) (engine.Info, error) {
 	if err := e.begun(ctx, "info"); err != nil {
 		return engine.Info{}, err
@@ -198,7 +198,7 @@ func (e *Engine) Info(ctx context.Context) (engine.Info, error) {
 	return i, nil
 }
 
-// firstOf gives the number of the first message of a stream.
+// firstOf returns the number of the first message of a stream.
 func (e *Engine) firstOf(s engine.Stream) (uint64, error) {
 	hint := &e.firsts[s]
 	iter, err := e.db.NewIter(&pebble.IterOptions{LowerBound: e.space.message(s, hint.Load()), UpperBound: e.space.message(s+1, 0)})
@@ -208,7 +208,7 @@ func (e *Engine) firstOf(s engine.Stream) (uint64, error) {
 	seq := uint64(1<<64 - 1)
 	if iter.First() {
 		seq, _ = seqOf(iter.Key())
-		hint.Store(seq) // two of them may be at it: both are right, or the messages before have gone
+		hint.Store(seq) // concurrent calls may both store; both are right, or the messages before have gone
 	}
 	return seq, iter.Close()
 }

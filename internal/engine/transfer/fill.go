@@ -9,9 +9,9 @@ import (
 )
 
 const (
-	// mostUnderWay is how many puts are under way at a time,
+	// mostUnderWay is how many puts are in progress at a time.
 	mostUnderWay = 256
-	// share is for how many bytes of data one counts.
+	// share is how many bytes of data count as one put.
 	share = 64 << 10
 )
 
@@ -20,7 +20,7 @@ type filler struct {
 	ctx      context.Context //nolint:containedctx // of the call that made it, and ends it
 	to       engine.Engine
 	underWay chan struct{}
-	failed   chan error // of the first put that was refused
+	failed   chan error // the error of the first refused put
 }
 
 func newFiller(ctx context.Context, to engine.Engine) *filler {
@@ -57,7 +57,7 @@ func (f *filler) put(i item) error {
 		if err != nil {
 			select {
 			case f.failed <- fmt.Errorf("copying: %w", err):
-			default: // another one failed first
+			default: // another put failed first
 			}
 		}
 		for range n {
@@ -67,7 +67,7 @@ func (f *filler) put(i item) error {
 	return nil
 }
 
-// message makes the put of an item; ok is false if it is there no more.
+// message returns the put of an item; ok is false if the item has expired.
 func (i *item) message(now time.Time) (p engine.Put, ok bool, err error) {
 	p = engine.Put{Subject: i.Subject, Data: i.Data, Durable: true, New: true}
 	known := false

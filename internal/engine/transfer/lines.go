@@ -12,14 +12,14 @@ import (
 	"github.com/bullpen-run/bullpen/internal/engine"
 )
 
-// version is that of the lines.
+// version is the version of the lines.
 const version = 1
 
-// longestLine is that of a job of 64 MiB.
+// longestLine is enough for a job of 64 MiB.
 const longestLine = 128 << 20
 
-// line is what stands on a line: the first has Version, the last End, and each between
-// them is an item.
+// line is one line: the first has Version, the last End, and each line between them has
+// an item.
 //
 //	{"version":1}
 //	{"stream":"jobs","subject":"job.mails.normal.01KAG…","data":"AQ…"}
@@ -30,9 +30,9 @@ type line struct {
 	End *Summary `json:"end,omitempty"`
 }
 
-// Export writes all that a store holds as lines of JSON: names of streams and subjects,
-// times, and the records of the store in base64. A line says of which queue, priority and
-// job it is, and how many there are of each kind stands on the last.
+// Export writes everything a store holds as lines of JSON: names of streams and subjects,
+// times, and the records of the store in base64. Each line names the queue, priority and
+// job it belongs to; the last line has the counts of each kind.
 func Export(ctx context.Context, from engine.Engine, w io.Writer) (Summary, error) {
 	b := bufio.NewWriterSize(w, 1<<20)
 	l := &writer{b, json.NewEncoder(b)}
@@ -54,8 +54,8 @@ func (w *writer) finish(s Summary) error {
 	return errors.Join(w.encode.Encode(line{End: &s}), w.to.Flush())
 }
 
-// Import puts what Export has written into a store, which must be empty. When it fails,
-// the store holds a part.
+// Import puts what Export has written into a store, which must be empty. If it fails, the
+// store holds a part.
 func Import(ctx context.Context, r io.Reader, to engine.Engine) (Summary, error) {
 	if err := empty(ctx, to); err != nil {
 		return Summary{}, err
@@ -110,7 +110,7 @@ func readLine(text []byte) (l line, err error) {
 	return l, nil
 }
 
-// add counts an item and hands it on.
+// add counts an item and passes it on.
 func (s *Summary) add(i item, to sink) error {
 	if i.Paused != nil {
 		s.Paused++

@@ -1,12 +1,11 @@
-// Package transfer copies all that one store holds to another, of whatever kind, or to
-// lines of JSON and back: jobs, those that wait for their time, outcomes, dead jobs, the
+// Package transfer copies everything that one store holds to another, of whatever kind,
+// or to lines of JSON and back: jobs, including scheduled ones, outcomes, dead jobs, the
 // state of keys, batches, chains and schedules, and which queues are paused.
 //
-// Nobody may work on the two stores meanwhile: what a store holds is handed on once, so
-// that a job that is taken or put during the copy would be in both, or in none. A folder
-// can be opened by one program only; of a server, [Copy] and [Export] report
-// [ErrChanged]. Jobs that were in somebody's hands when the store was used last are
-// copied as jobs that wait.
+// No program may use the two stores meanwhile: each message is read once, so a job that
+// is taken or put during the copy could be in both stores or in none. A folder can be
+// opened by only one program; for a server, [Copy] and [Export] report [ErrChanged]. Jobs
+// that were handed out when the store was last used are copied as waiting jobs.
 package transfer
 
 import (
@@ -20,28 +19,28 @@ import (
 )
 
 var (
-	// ErrChanged says that the store that was read is in use.
+	// ErrChanged means that the store was in use while it was read.
 	ErrChanged = errors.New("the store has changed while it was read")
-	// ErrNotEmpty says that the store to copy to holds something.
+	// ErrNotEmpty means that the destination is not empty.
 	ErrNotEmpty = errors.New("the store to copy to is not empty")
 )
 
 // Summary counts what was copied.
 type Summary struct {
-	Jobs      int64 `json:"jobs"`      // that wait, or wait for their time
-	Scheduled int64 `json:"scheduled"` // of Jobs, those that wait for their time
+	Jobs      int64 `json:"jobs"`      // waiting or scheduled
+	Scheduled int64 `json:"scheduled"` // those of Jobs that wait for their time
 	Outcomes  int64 `json:"outcomes"`
 	Dead      int64 `json:"dead"`
 	State     int64 `json:"state"`  // records of keys, batches, schedules and the like
-	Paused    int64 `json:"paused"` // priorities of queues
+	Paused    int64 `json:"paused"` // paused priorities of queues
 }
 
-// item is one thing that a store holds: a message, or a consumer that is paused.
+// item is one thing that a store holds: a message or a paused consumer.
 type item struct {
 	Stream  string     `json:"stream,omitempty"`
 	Subject string     `json:"subject,omitempty"`
-	At      *time.Time `json:"at,omitempty"`      // when a job appears that waits for its time
-	Expires *time.Time `json:"expires,omitempty"` // when a message of state goes
+	At      *time.Time `json:"at,omitempty"`      // when a job with a time appears
+	Expires *time.Time `json:"expires,omitempty"` // when a message of State expires
 	Data    []byte     `json:"data,omitempty"`
 	Paused  *paused    `json:"paused,omitempty"`
 }
@@ -52,19 +51,19 @@ type paused struct {
 	Grouped  bool   `json:"grouped,omitempty"`
 }
 
-// sink takes items.
+// sink receives items.
 type sink interface {
 	put(i item) error
-	// finish returns when all that was put is kept.
+	// finish returns when everything put is stored.
 	finish(s Summary) error
 }
 
-// order is that of the streams: jobs come last, so that whatever belongs to a job is
-// there before it.
+// order is the order of the streams: jobs come last, so that everything that belongs to a
+// job is stored before it.
 var order = []engine.Stream{engine.State, engine.Dead, engine.Outcomes, engine.Jobs}
 
-// Copy copies all that from holds to to, which must be empty. When it fails, to holds a
-// part.
+// Copy copies everything that from holds to to, which must be empty. If it fails, to
+// holds a part.
 func Copy(ctx context.Context, from, to engine.Engine) (Summary, error) {
 	if err := empty(ctx, to); err != nil {
 		return Summary{}, err
@@ -94,9 +93,9 @@ type reader struct {
 	timed   map[string]struct{} // ids of jobs that waited for their time when they were read
 }
 
-// read hands all that a store holds to a sink.
+// read passes everything a store holds to a sink.
 func read(ctx context.Context, from engine.Engine, to sink) (Summary, error) {
-	// Without a deadline of its own a walk over a server ends after a minute.
+	// Without a deadline a walk over a server would end after a minute.
 	ctx, cancel := context.WithTimeout(ctx, 1000*time.Hour)
 	defer cancel()
 	r := &reader{from: from, to: to, timed: map[string]struct{}{}}
@@ -128,13 +127,13 @@ func read(ctx context.Context, from engine.Engine, to sink) (Summary, error) {
 	return r.summary, err
 }
 
-// unchanged returns an error if something was put into a store.
+// unchanged returns an error if something was put into a store since before.
 func unchanged(ctx context.Context, e engine.Engine, before engine.Info) error {
 	after, err := e.Info(ctx)
 	if err != nil {
 		return err
 	}
-	for _, s := range order[:len(order)-1] { // of jobs, some may have come to their time
+	for _, s := range order[:len(order)-1] { // not Jobs, where jobs may have reached their time
 		if was, is := before.Streams[s].Last, after.Streams[s].Last; was != is {
 			return fmt.Errorf("%w: %d messages of %v have come: stop all that works on it, then copy again", ErrChanged, is-was, s)
 		}
@@ -142,8 +141,8 @@ func unchanged(ctx context.Context, e engine.Engine, before engine.Info) error {
 	return nil
 }
 
-// stream reads one stream to its end, and on while jobs whose time has come appear
-// behind that.
+// stream reads one stream to its end, including jobs that appear behind it because their
+// time has come.
 func (r *reader) stream(ctx context.Context, s engine.Stream, largest int) error {
 	for at := uint64(1); ; {
 		info, err := r.from.Info(ctx)
@@ -167,7 +166,7 @@ func (r *reader) stream(ctx context.Context, s engine.Stream, largest int) error
 	}
 }
 
-// message hands on one message.
+// message passes on one message.
 func (r *reader) message(m engine.Message) error {
 	i := item{Stream: m.Stream.String(), Subject: m.Subject, Data: m.Data}
 	switch m.Stream {

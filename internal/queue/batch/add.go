@@ -9,7 +9,7 @@ import (
 	"github.com/bullpen-run/bullpen/job"
 )
 
-// prepareMembers checks the members of a batch, from number offset on.
+// prepareMembers checks the members of a batch; the first has number offset.
 func (q *Batches) prepareMembers(offset int, jobs []job.Job) ([]*record.Job, error) {
 	if offset < 0 || len(jobs) > job.MostMembers-offset {
 		return nil, fmt.Errorf("members %d to %d: a batch has %d at most, numbered from 0: use several batches", offset, offset+len(jobs)-1, job.MostMembers)
@@ -29,7 +29,7 @@ func (q *Batches) prepareMembers(offset int, jobs []job.Job) ([]*record.Job, err
 	return all, errors.Join(errs...)
 }
 
-// AddToBatch is that of a queue.
+// AddToBatch implements queue.Queue.AddToBatch.
 func (q *Batches) AddToBatch(ctx context.Context, id string, offset int, jobs []job.Job) ([]job.Ref, error) {
 	members, err := q.prepareMembers(offset, jobs)
 	if err != nil {
@@ -42,7 +42,7 @@ func (q *Batches) AddToBatch(ctx context.Context, id string, offset int, jobs []
 	refs, err := q.putMembers(ctx, r, offset, members, again)
 	r, lost := q.membersThere(ctx, id, offset, refs)
 	if lost == nil && r.State == job.BatchCanceled {
-		// It was canceled meanwhile, and perhaps before these were there.
+		// The batch was canceled meanwhile, perhaps before these members were stored.
 		for _, ref := range refs {
 			if ref.ID != "" {
 				q.Cancel(ctx, ref.ID) //nolint:errcheck // it may have ended, and the batch counts it as canceled
@@ -56,8 +56,8 @@ func (q *Batches) AddToBatch(ctx context.Context, id string, offset int, jobs []
 	return refs, errors.Join(err, lost)
 }
 
-// beginMembers records that members are about to be put. again has those that may
-// have been put before.
+// beginMembers records that members are about to be put. again is those that may have
+// been put before.
 func (q *Batches) beginMembers(ctx context.Context, id string, from, to int) (r *record.Batch, again record.Spans, err error) {
 	r, err = q.changeBatch(ctx, id, func(r *record.Batch) error {
 		if r.State != job.BatchOpen {
@@ -78,12 +78,12 @@ func (q *Batches) beginMembers(ctx context.Context, id string, from, to int) (r 
 	return r, again, err
 }
 
-// mostSpans bounds the gaps in what an open batch has, and so its record.
+// mostSpans bounds the gaps between the members of an open batch, and so the size of its
+// record.
 const mostSpans = 1024
 
-// putMembers enqueues members from number offset on, but for those that are there.
-// Those that may have been put before, and may have ended since, are looked up
-// before they run.
+// putMembers enqueues the members that are not stored; the first has number offset. Those
+// that may have been put before, and may have ended since, are looked up before they run.
 func (q *Batches) putMembers(ctx context.Context, r *record.Batch, offset int, members []*record.Job, again record.Spans) ([]job.Ref, error) {
 	refs := make([]job.Ref, len(members))
 	put := make([]*record.Job, 0, len(members))
@@ -110,7 +110,7 @@ func (q *Batches) putMembers(ctx context.Context, r *record.Batch, offset int, m
 	return refs, err
 }
 
-// membersThere records which members are there for certain.
+// membersThere records which members are certainly stored.
 func (q *Batches) membersThere(ctx context.Context, id string, offset int, refs []job.Ref) (*record.Batch, error) {
 	return q.changeBatch(ctx, id, func(r *record.Batch) error {
 		before := r.There.Count()
@@ -128,7 +128,7 @@ func (q *Batches) membersThere(ctx context.Context, id string, offset int, refs 
 	})
 }
 
-// SealBatch is that of a queue.
+// SealBatch implements queue.Queue.SealBatch.
 func (q *Batches) SealBatch(ctx context.Context, id string, total int) (job.BatchInfo, error) {
 	r, err := q.seal(ctx, id, total, func(*record.Batch) {})
 	if err != nil {

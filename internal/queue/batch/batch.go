@@ -12,8 +12,8 @@ import (
 	"github.com/bullpen-run/bullpen/job"
 )
 
-// checkBatch reports the faults of a batch, and callbacks that cannot run. What the
-// payload of one will be is not known yet.
+// checkBatch reports the faults of a batch, and callbacks that cannot run. The payload of
+// a callback may not be known yet.
 func (q *Batches) checkBatch(b *job.Batch) error {
 	size := 0
 	for _, j := range []*job.Job{b.Then, b.Failed} {
@@ -39,7 +39,7 @@ func (q *Batches) checkBatch(b *job.Batch) error {
 	return nil
 }
 
-// OpenBatch is that of a queue.
+// OpenBatch implements queue.Queue.OpenBatch.
 func (q *Batches) OpenBatch(ctx context.Context, b job.Batch) (job.BatchInfo, error) {
 	if err := q.checkBatch(&b); err != nil {
 		return job.BatchInfo{}, err
@@ -76,7 +76,7 @@ func (q *Batches) openBatch(ctx context.Context, r *record.Batch) (_ *record.Bat
 	return nil, false, errors.New("the batch was not opened: its record comes and goes: try again")
 }
 
-// EnqueueBatch is that of a queue.
+// EnqueueBatch implements queue.Queue.EnqueueBatch.
 func (q *Batches) EnqueueBatch(ctx context.Context, b job.Batch, jobs []job.Job) (job.BatchInfo, error) {
 	if err := q.checkBatch(&b); err != nil {
 		return job.BatchInfo{}, err
@@ -117,8 +117,8 @@ func (q *Batches) EnqueueBatch(ctx context.Context, b job.Batch, jobs []job.Job)
 	return q.batchInfo(ctx, sealed, existing)
 }
 
-// batchInfo tells what a record says, and of a batch that has not ended what is
-// counted by now.
+// batchInfo returns what a record says, and for a batch that has not ended the counts so
+// far.
 func (q *Batches) batchInfo(ctx context.Context, r *record.Batch, existing bool) (job.BatchInfo, error) {
 	if !r.Final() {
 		t, err := q.ready(ctx, r.ID)
@@ -135,7 +135,7 @@ func (q *Batches) batchInfo(ctx context.Context, r *record.Batch, existing bool)
 	return i, nil
 }
 
-// GetBatch is that of a queue.
+// GetBatch implements queue.Queue.GetBatch.
 func (q *Batches) GetBatch(ctx context.Context, id string) (job.BatchInfo, error) {
 	r, err := q.readBatch(ctx, id)
 	if err != nil {
@@ -144,11 +144,11 @@ func (q *Batches) GetBatch(ctx context.Context, id string) (job.BatchInfo, error
 	return q.batchInfo(ctx, r, false)
 }
 
-// WaitBatch is that of a queue.
+// WaitBatch implements queue.Queue.WaitBatch.
 func (q *Batches) WaitBatch(ctx context.Context, id string) (job.BatchInfo, error) {
 	for {
 		r, err := q.readBatch(ctx, id)
-		again := jobs.AskAgain // another node may have ended it
+		again := jobs.AskAgain // another node may end it
 		var gone chan struct{}
 		switch {
 		case ctx.Err() != nil:
@@ -160,7 +160,7 @@ func (q *Batches) WaitBatch(ctx context.Context, id string) (job.BatchInfo, erro
 		case errors.Is(err, job.ErrNotFound) || errors.Is(err, job.ErrDamaged) || q.Hopeless(err):
 			return job.BatchInfo{}, err
 		default:
-			again = jobs.AskSoon // the store is away for a moment
+			again = jobs.AskSoon // the store is unreachable for a moment
 		}
 		select {
 		case <-gone:

@@ -16,54 +16,53 @@ import (
 	"github.com/bullpen-run/bullpen/job"
 )
 
-// Batches are the batches that this program counts. Nothing of it is on the path of
-// a job but to set a bit when its outcome is recorded. What is counted is stored a
-// little later, for whoever goes on after this program; what was not stored by then
-// is found out from the outcomes themselves (see survey).
+// Batches counts the members of batches in this program. On the path of a job it only
+// sets a bit when the job's outcome is recorded. The counts are stored a little later,
+// for a program that continues after this one; ends that were not stored by then are
+// found from the outcomes (see survey).
 type Batches struct {
 	*run.Node
 
 	Tally counters
 	run   string        // names this run of the node
-	wake  chan struct{} // capacity 1: there are rosters in told, or stale is set
+	wake  chan struct{} // capacity 1: told has rosters, or stale is set
 	stale atomic.Bool   // another node has changed a record
 
 	mu   sync.Mutex
 	open map[string]*roster // by id; guarded by mu
-	told []*roster          // that are to be looked at; guarded by mu
+	told []*roster          // to be handled by the next look; guarded by mu
 
-	// The last messages that were seen on a store that is shared; owned by the
-	// goroutine of run.
+	// The last messages seen on a shared store; owned by the goroutine of loop.
 	lastRecord, lastBits uint64
 }
 
 const (
-	// storePause is how often what is counted is stored at most.
+	// storePause is the shortest time between two stores of the counts.
 	storePause = 100 * time.Millisecond
-	// TickPause is how often batches are looked after that make no progress, and
-	// what other nodes have stored is read; idlePause where no batch is open.
+	// TickPause is how often batches without progress are checked and what other nodes
+	// have stored is read; idlePause is the same while no batch is open.
 	TickPause = time.Second
 	idlePause = 5 * time.Second
-	// showPause is the shortest time between two events of the progress of a batch.
+	// showPause is the shortest time between two progress events of a batch.
 	showPause = time.Second
 )
 
-// New returns the batches of a node, which tells it of the jobs that end.
-// Begin has them counted.
+// New returns the batches of a node. The node reports ended jobs to them; Begin starts
+// the counting.
 func New(n *run.Node) *Batches {
 	b := &Batches{Node: n, run: ulid.Make().String(), wake: make(chan struct{}, 1), open: make(map[string]*roster)}
 	n.MemberEnded, n.Above.Ended = b.counted, b.noteEnd
 	return b
 }
 
-// Begin has the batches counted until the queue is closed.
-func (q *Batches) Begin() { q.Background.Go(q.loop) } // ends with live
+// Begin starts the goroutine that counts, which ends when the queue is closed.
+func (q *Batches) Begin() { q.Background.Go(q.loop) } // ends with Live
 
-// counters are what is counted for Stats.
+// counters are the counts for Stats.
 type counters struct{ Opened, Ended, Callbacks, Missing atomic.Uint64 }
 
-// of returns the roster of a batch, a new one where it has none yet: the loop reads
-// its record then.
+// of returns the roster of a batch. A new one is created if necessary; the loop then
+// reads its record.
 func (q *Batches) of(id string) *roster {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -77,7 +76,7 @@ func (q *Batches) of(id string) *roster {
 	return t
 }
 
-// tell has the loop look at a roster soon.
+// tell makes the loop handle a roster soon.
 func (q *Batches) tell(t *roster) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -104,14 +103,14 @@ func (q *Batches) forget(t *roster) {
 	}
 }
 
-// Size is how many batches are counted.
+// Size returns how many batches are counted.
 func (q *Batches) Size() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return len(q.open)
 }
 
-// all returns the rosters of now.
+// all returns the current rosters.
 func (q *Batches) all() []*roster {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -122,26 +121,26 @@ func (q *Batches) all() []*roster {
 	return all
 }
 
-// known returns the roster of a batch, nil if there is none.
+// known returns the roster of a batch, nil for none.
 func (q *Batches) known(id string) *roster {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.open[id]
 }
 
-// made begins to count a batch that this program has made.
+// made starts to count a batch that this program has created.
 func (q *Batches) made(r *record.Batch) {
 	q.of(r.ID).learn(r)
 }
 
-// learn takes in a record, where its batch is counted here.
+// learn applies a record, if its batch is counted here.
 func (q *Batches) learn(r *record.Batch) {
 	if t := q.known(r.ID); t != nil {
 		t.learn(r)
 	}
 }
 
-// ready returns the roster of a batch once its record was read.
+// ready returns the roster of a batch after its record was read.
 func (q *Batches) ready(ctx context.Context, id string) (*roster, error) {
 	t := q.of(id)
 	select {
@@ -156,8 +155,8 @@ func (q *Batches) ready(ctx context.Context, id string) (*roster, error) {
 	}
 }
 
-// counted reports whether a job is of a member that has ended, as a copy of it may be
-// that was put again.
+// counted reports whether a job belongs to a member that has ended, as a second copy of a
+// job may.
 func (q *Batches) counted(s *record.Job) bool {
 	if s.Batch == "" {
 		return false
@@ -166,7 +165,7 @@ func (q *Batches) counted(s *record.Job) bool {
 	return t != nil && t.has(s.Index)
 }
 
-// noteEnd counts a job that has ended, where it ends a member of a batch.
+// noteEnd counts a job that has ended, if it ends a member of a batch.
 func (q *Batches) noteEnd(e *record.End) {
 	if e.Batch == "" || e.Next != "" {
 		return
@@ -174,8 +173,8 @@ func (q *Batches) noteEnd(e *record.End) {
 	q.of(e.Batch).note(e.Index, record.FateOf(e), e.ID)
 }
 
-// loop looks after all batches until the queue is closed. It is one goroutine for
-// each Queue, and idle while there are none on a store that is not shared.
+// loop handles all batches until the queue is closed. Each Queue has one such goroutine;
+// it is idle while no batch is open and the store is not shared.
 func (q *Batches) loop() {
 	stop := q.hear()
 	defer stop()
@@ -202,10 +201,10 @@ func (q *Batches) loop() {
 			timer.Reset(pause)
 		}
 	}
-	q.look() // what is counted last is stored if it still can be
+	q.look() // stores the last counts if that still works
 }
 
-// again tries until it succeeds or the queue is closed.
+// again calls try until it succeeds or the queue is closed.
 func (q *Batches) again(try func() error) {
 	for wait := jobs.FirstPause; ; wait = min(2*wait, jobs.LastPause) {
 		err := try()
@@ -216,7 +215,7 @@ func (q *Batches) again(try func() error) {
 	}
 }
 
-// pause is how long until the next tick, 0 for none.
+// pause returns how long until the next tick, 0 for none.
 func (q *Batches) pause() time.Duration {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -251,7 +250,7 @@ func (q *Batches) look() {
 	}
 }
 
-// read reads the record of a batch and what nodes have counted of it.
+// read reads the record of a batch and the counts of all nodes.
 func (q *Batches) read(t *roster) error {
 	r, err := q.readBatch(q.Live, t.id)
 	if errors.Is(err, job.ErrNotFound) || errors.Is(err, job.ErrDamaged) {
@@ -271,7 +270,7 @@ func (q *Batches) read(t *roster) error {
 	return q.scan("set.bend."+t.id+".>", 1, func(m engine.Message) { q.readBits(m, t) })
 }
 
-// readBits takes in what a run of a node has counted.
+// readBits merges what one run of a node has counted.
 func (q *Batches) readBits(m engine.Message, t *roster) {
 	_, number, run, ok := record.ParseBits(m.Subject)
 	if !ok || run == q.run {
@@ -279,7 +278,7 @@ func (q *Batches) readBits(m engine.Message, t *roster) {
 	}
 	c, created, err := record.DecodeChunk(m.Subject, m.Data)
 	if err != nil {
-		return // it is found out from the outcomes
+		return // a survey finds it from the outcomes
 	}
 	t.mu.Lock()
 	t.stored = true
@@ -287,7 +286,7 @@ func (q *Batches) readBits(m engine.Message, t *roster) {
 	t.merge(number, c, created)
 }
 
-// scan calls each for all messages of a subject from a sequence number on.
+// scan calls each for all messages on a subject, starting at a sequence number.
 func (q *Batches) scan(subject string, from uint64, each func(engine.Message)) error {
 	for {
 		page, err := q.Engine.Scan(q.Live, engine.State, subject, from, jobs.ScanPage)
@@ -304,8 +303,8 @@ func (q *Batches) scan(subject string, from uint64, each func(engine.Message)) e
 	}
 }
 
-// readAll reads all batches that are not done, at the start, and removes what was
-// counted of others. The members of those that are there are looked for at once.
+// readAll reads all unfinished batches at the start, and deletes the counts of others.
+// The members of the unfinished ones are surveyed at once.
 func (q *Batches) readAll() error {
 	if err := q.readRecords(true); err != nil {
 		return err
@@ -316,7 +315,7 @@ func (q *Batches) readAll() error {
 		q.lastBits = m.Seq
 		switch t := q.known(id); {
 		case !ok:
-		case t == nil && time.Since(m.Time) > TickPause: // nobody is about to count it
+		case t == nil && time.Since(m.Time) > TickPause: // no node is about to count it
 			left = append(left, m.Seq)
 		case t != nil:
 			q.readBits(m, t)
@@ -330,7 +329,7 @@ func (q *Batches) readAll() error {
 	return err
 }
 
-// readRecords reads the records of batches that were stored since the last time.
+// readRecords reads the records of batches that were stored since the last call.
 func (q *Batches) readRecords(first bool) error {
 	return q.scan("set.batch.*", q.lastRecord+1, func(m engine.Message) {
 		q.lastRecord = m.Seq

@@ -14,8 +14,8 @@ import (
 	"github.com/bullpen-run/bullpen/job"
 )
 
-// putBatch gives r as it is stored. What is final, or open and left alone, goes by
-// itself.
+// putBatch returns the Put that stores r. Records of finished batches expire, and so do
+// those of batches that stay open and unchanged.
 func putBatch(c *jobs.Config, r *record.Batch) engine.Put {
 	p := engine.Put{Stream: engine.State, Subject: record.BatchSubject(r.ID), Data: r.Encode(), Durable: true}
 	switch {
@@ -42,20 +42,20 @@ func (q *Batches) readBatch(ctx context.Context, id string) (*record.Batch, erro
 	return record.DecodeBatch(m)
 }
 
-// noBatch is an ErrNotFound that is about a batch, and so does not speak of a job.
+// noBatch is an ErrNotFound whose text names a batch instead of a job.
 type noBatch string
 
 func (e noBatch) Error() string { return string(e) }
 
-// Is tells that it is an ErrNotFound.
+// Is reports whether target is ErrNotFound.
 func (e noBatch) Is(target error) bool { return target == job.ErrNotFound }
 
-// errUnchanged says that a batch is as it should be.
+// errUnchanged means that a batch needs no change.
 var errUnchanged = errors.New("nothing to change")
 
-// changeBatch stores what f makes of the record of a batch, whoever else changes it
-// at the same time. f may be called again, each time with a new record; when it
-// returns errUnchanged nothing is stored, and that is no error.
+// changeBatch applies f to the record of a batch and stores the result, also if other
+// callers change it concurrently. f may be called again, each time with a new record. If
+// it returns errUnchanged, nothing is stored, and changeBatch returns no error.
 func (q *Batches) changeBatch(ctx context.Context, id string, f func(*record.Batch) error) (*record.Batch, error) {
 	for wait := time.Millisecond; ; wait = min(2*wait, time.Second) {
 		r, err := q.readBatch(ctx, id)

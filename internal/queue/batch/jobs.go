@@ -11,7 +11,7 @@ import (
 	"github.com/bullpen-run/bullpen/job"
 )
 
-// BatchJobs is that of a queue.
+// BatchJobs implements queue.Queue.BatchJobs.
 func (q *Batches) BatchJobs(ctx context.Context, id string, from, limit int) (list []job.Info, next int, err error) {
 	r, err := q.readBatch(ctx, id)
 	if err != nil {
@@ -51,8 +51,8 @@ func (q *Batches) BatchJobs(ctx context.Context, id string, from, limit int) (li
 	return slices.Clip(list), next, nil
 }
 
-// memberInfo returns the job of a member that is due; nil is one of an open batch
-// that was not added.
+// memberInfo returns the current job of a member; nil for a member that was not added to
+// an open batch.
 func (q *Batches) memberInfo(ctx context.Context, r *record.Batch, index int) (*job.Info, error) {
 	var last *job.Info
 	for id := r.Member(index); ; {
@@ -64,7 +64,7 @@ func (q *Batches) memberInfo(ctx context.Context, r *record.Batch, index int) (*
 		case err == nil:
 			last, id = info, info.Next
 		case last != nil && errors.Is(err, job.ErrNotFound):
-			return last, nil // the next one is about to be enqueued
+			return last, nil // the next job is about to be enqueued
 		case errors.Is(err, job.ErrNotFound) && r.State == job.BatchOpen:
 			return nil, nil
 		case errors.Is(err, job.ErrNotFound):

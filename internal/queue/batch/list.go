@@ -11,24 +11,24 @@ import (
 )
 
 const (
-	// mostLooked is how many batches one call of ListBatches looks at, listScan how
-	// many of them are read at a time, as each may be as large as its callbacks.
+	// mostLooked is how many batches one call of ListBatches reads. listScan is how many
+	// it reads at a time, as each may be as large as its callbacks.
 	mostLooked = 20_000
 	listScan   = 64
-	// batchRecords has the records of all batches.
+	// batchRecords matches the records of all batches.
 	batchRecords = "set.batch.*"
 )
 
-// batchLook collects the batches of a page.
+// batchLook collects the batches of one page.
 type batchLook struct {
 	filter *job.BatchFilter
 	limit  int
 	found  []*record.Batch
-	// looked is how many there were, read how many bytes those have that were found.
+	// looked counts the records seen, read the bytes of those found.
 	looked, read int
 }
 
-// take looks at a batch, and returns false when the page is full.
+// take handles one record, and returns false when the page is full.
 func (l *batchLook) take(m engine.Message) bool {
 	l.looked++
 	if r, err := record.DecodeBatch(m); err == nil && l.filter.Selects(r.State) {
@@ -37,7 +37,7 @@ func (l *batchLook) take(m engine.Message) bool {
 	return len(l.found) < l.limit && l.read < jobs.LookBytes && l.looked < mostLooked
 }
 
-// ListBatches is that of a queue.
+// ListBatches implements queue.Queue.ListBatches.
 func (q *Batches) ListBatches(ctx context.Context, f job.BatchFilter) (job.BatchPage, error) {
 	l := &batchLook{filter: &f, limit: min(f.Limit, jobs.MostPage)}
 	if l.limit <= 0 {
@@ -63,8 +63,8 @@ func (q *Batches) ListBatches(ctx context.Context, f job.BatchFilter) (job.Batch
 	return page, nil
 }
 
-// oldestBatches takes batches from the first on, and returns what BatchFilter.After
-// needs to go on, 0 at the end.
+// oldestBatches reads batches in order of age, and returns what BatchFilter.After needs
+// to continue, 0 at the end.
 func (q *Batches) oldestBatches(ctx context.Context, l *batchLook) (next uint64, err error) {
 	for from := l.filter.After + 1; ; {
 		messages, err := q.Engine.Scan(ctx, engine.State, batchRecords, from, listScan)
@@ -83,8 +83,8 @@ func (q *Batches) oldestBatches(ctx context.Context, l *batchLook) (next uint64,
 	}
 }
 
-// newestBatches takes batches from the last on. It passes what else is kept among
-// them, so that its time is bounded.
+// newestBatches reads batches backwards. It walks over other messages of State as well,
+// so its time is bounded.
 func (q *Batches) newestBatches(ctx context.Context, l *batchLook) (next uint64, err error) {
 	w := engine.Walk{Back: true, Largest: q.Config.MaxPayload + jobs.RecordRoom} // of both callbacks together
 	if w.From = l.filter.After; w.From > 0 {

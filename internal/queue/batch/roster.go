@@ -14,32 +14,32 @@ import (
 type roster struct {
 	batches *Batches
 	id      string
-	ready   chan struct{} // closed by isReady when the record was read, or is not there
-	gone    chan struct{} // closed when the batch is counted here no more
+	ready   chan struct{} // closed by isReady when the record was read or found missing
+	gone    chan struct{} // closed when the batch is no longer counted here
 
 	once sync.Once
 
 	mu       sync.Mutex
-	record   *record.Batch         // the newest that is known, nil before ready; guarded by mu
+	record   *record.Batch         // the newest known, nil before ready; guarded by mu
 	chunks   map[int]*record.Chunk // guarded by mu
-	changed  map[int]bool          // the chunks that are not stored as they are; guarded by mu
+	changed  map[int]bool          // chunks to be stored; guarded by mu
 	count    [record.Fates]int     // guarded by mu
-	first    string                // the id of the job that failed first, as far as is known; guarded by mu
+	first    string                // the id of the first failed job, as far as is known; guarded by mu
 	stored   bool                  // a chunk of this run may be in the store; guarded by mu
-	told     bool                  // it is among those that the next look is for; guarded by mu
-	advances bool                  // a goroutine does what is due; guarded by mu
-	cancels  bool                  // this node is to cancel the members; guarded by mu
-	surveys  bool                  // a goroutine looks for members; guarded by mu
+	told     bool                  // the next look will handle it; guarded by mu
+	advances bool                  // a goroutine carries out the duties; guarded by mu
+	cancels  bool                  // this node shall cancel the members; guarded by mu
+	surveys  bool                  // a goroutine runs survey; guarded by mu
 	left     bool                  // gone is closed; guarded by mu
 
-	progress bool          // something ended since the last tick; guarded by mu
-	lookAt   time.Time     // when to look for members that are missing; guarded by mu
-	quiet    time.Duration // the pause before the look after that; guarded by mu
-	shownAt  time.Time     // when progress was last told; guarded by mu
+	progress bool          // a member ended since the last tick; guarded by mu
+	lookAt   time.Time     // when to look for missing members; guarded by mu
+	quiet    time.Duration // the pause before the following look; guarded by mu
+	shownAt  time.Time     // when progress was last reported; guarded by mu
 }
 
-// The pauses between looks for members of a batch that makes no progress. The first
-// batch a node finds at its start is looked at at once.
+// The pauses between surveys of a batch without progress. Batches that a node finds at
+// its start are surveyed at once.
 const (
 	firstQuiet = 5 * time.Second
 	lastQuiet  = 5 * time.Minute
@@ -52,7 +52,7 @@ func newRoster(b *Batches, id string) *roster {
 	}
 }
 
-// note counts the end of a member: that of the last job of its chain.
+// note counts the end of a member, which is that of the last job of its chain.
 func (t *roster) note(index int, f record.Fate, id string) {
 	if index < 0 || index >= job.MostMembers {
 		return
@@ -66,7 +66,7 @@ func (t *roster) note(index int, f record.Fate, id string) {
 	t.advance()
 }
 
-// set counts a member that has ended. It is called with mu held.
+// set counts a member that has ended. mu is held.
 func (t *roster) set(index int, f record.Fate, job string) bool {
 	c := t.chunks[index/record.ChunkMembers]
 	if c == nil {
@@ -84,7 +84,7 @@ func (t *roster) set(index int, f record.Fate, job string) bool {
 	return true
 }
 
-// merge counts what another run of a node has counted.
+// merge adds what another run of a node has counted.
 func (t *roster) merge(number int, other *record.Chunk, created time.Time) {
 	t.mu.Lock()
 	if t.record != nil && t.record.Created.UnixMicro() == created.UnixMicro() {
@@ -99,7 +99,7 @@ func (t *roster) merge(number int, other *record.Chunk, created time.Time) {
 	t.advance()
 }
 
-// tell has the next look be for t too. It is called with mu held.
+// tell makes the next look handle t too. mu is held.
 func (t *roster) tell() {
 	if !t.told {
 		t.told = true
@@ -107,7 +107,7 @@ func (t *roster) tell() {
 	}
 }
 
-// learn takes in a record that was read or stored.
+// learn applies a record that was read or stored.
 func (t *roster) learn(r *record.Batch) {
 	t.mu.Lock()
 	if !t.left && (t.record == nil || r.Seq > t.record.Seq) {
@@ -123,7 +123,7 @@ func (t *roster) learn(r *record.Batch) {
 
 func (t *roster) isReady() { t.once.Do(func() { close(t.ready) }) }
 
-// ended is how many members have. It is called with mu held.
+// ended returns how many members have ended. mu is held.
 func (t *roster) ended() int {
 	n := 0
 	for _, c := range t.count {
@@ -132,7 +132,7 @@ func (t *roster) ended() int {
 	return n
 }
 
-// info tells what is counted; not ok says that the batch is not there.
+// info returns the counts so far; ok is false if the batch does not exist.
 func (t *roster) info() (i job.BatchInfo, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -146,7 +146,7 @@ func (t *roster) info() (i job.BatchInfo, ok bool) {
 	return i, true
 }
 
-// counted puts what is counted into i. It is called with mu held.
+// counted puts the counts into i. mu is held.
 func (t *roster) counted(i *job.BatchInfo) {
 	i.OK, i.Failed, i.Canceled, i.Lost = t.count[record.FateOK], t.count[record.FateFailed], t.count[record.FateCanceled], t.count[record.FateLost]
 	i.Ended, i.FirstFailed = t.ended(), t.first
@@ -161,7 +161,7 @@ func (t *roster) has(index int) bool {
 	return c != nil && c.Ended.Has(index%record.ChunkMembers)
 }
 
-// missing gives the members that have not ended, of those that there may be.
+// missing returns the possible members that have not ended.
 func (t *roster) missing() []int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -177,10 +177,10 @@ func (t *roster) missing() []int {
 	return all
 }
 
-// A duty is one thing that is to be done for a batch, again until it succeeds.
+// A duty is a step of a batch, repeated until it succeeds.
 type duty func(ctx context.Context, t *roster) error
 
-// advance does what is due, in a goroutine of its own, where none does so already.
+// advance carries out the duties in a goroutine of its own, unless one does so already.
 func (t *roster) advance() {
 	t.mu.Lock()
 	if t.advances || t.due() == nil {
@@ -189,7 +189,7 @@ func (t *roster) advance() {
 	}
 	t.advances = true
 	t.mu.Unlock()
-	t.batches.Spawn(t.doDue) // ends when nothing is due, at the latest with live or the store
+	t.batches.Spawn(t.doDue) // ends when nothing is due, at the latest with Live or the store
 }
 
 func (t *roster) doDue() {
@@ -216,7 +216,7 @@ func (t *roster) doDue() {
 	}
 }
 
-// due returns what is to be done next, nil for nothing. It is called with mu held.
+// due returns the next duty, nil for none. mu is held.
 func (t *roster) due() duty {
 	r := t.record
 	switch {

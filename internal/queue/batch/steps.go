@@ -15,7 +15,7 @@ import (
 	"github.com/bullpen-run/bullpen/job"
 )
 
-// tellFailure enqueues the callback of the first failure, then records that it is.
+// tellFailure enqueues the callback of the first failure, then records that.
 func tellFailure(ctx context.Context, t *roster) error {
 	q := t.batches
 	first, err := t.firstFailure(ctx)
@@ -48,7 +48,8 @@ func tellFailure(ctx context.Context, t *roster) error {
 	return err
 }
 
-// learned takes in a record that was read for a step. One that is gone ends it all.
+// learned applies a record that a step has read. If the record is gone, the batch is
+// left.
 func (t *roster) learned(r *record.Batch, err error) error {
 	switch {
 	case errors.Is(err, job.ErrNotFound):
@@ -72,7 +73,7 @@ func (t *roster) firstFailure(ctx context.Context) (string, error) {
 	if first != "" || index < 0 {
 		return first, nil
 	}
-	// Another run has counted it. Its last job has failed, of one that was a chain.
+	// Another run has counted the member. If it is a chain, the last job has failed.
 	id := r.Member(index)
 	for e, err := t.batches.Outcome(ctx, id); ; e, err = t.batches.Outcome(ctx, id) {
 		switch {
@@ -86,8 +87,7 @@ func (t *roster) firstFailure(ctx context.Context) (string, error) {
 	}
 }
 
-// firstOf returns the first member with a fate, -1 for none. It is called with mu
-// held.
+// firstOf returns the first member with a fate, -1 for none. mu is held.
 func (t *roster) firstOf(f record.Fate) int {
 	for i := range t.record.End() {
 		if c := t.chunks[i/record.ChunkMembers]; c != nil {
@@ -99,8 +99,8 @@ func (t *roster) firstOf(f record.Fate) int {
 	return -1
 }
 
-// recordEnd records that all members have ended, with the counts, which do not
-// change any more from then on.
+// recordEnd records that all members have ended, with the counts, which are final from
+// then on.
 func recordEnd(ctx context.Context, t *roster) error {
 	q := t.batches
 	first, err := t.firstFailure(ctx)
@@ -135,7 +135,7 @@ func recordEnd(ctx context.Context, t *roster) error {
 	return err
 }
 
-// counts says how the members ended, for people.
+// counts describes how the members ended, for people.
 func counts(i *job.BatchInfo) string {
 	s := fmt.Sprintf("%d of %d ended: %d ok, %d failed", i.Ended, i.Total, i.OK, i.Failed)
 	if i.Canceled > 0 {
@@ -147,8 +147,8 @@ func counts(i *job.BatchInfo) string {
 	return s
 }
 
-// conclude enqueues the callback of a batch that has ended, then records that it
-// is: after that nothing is owed.
+// conclude enqueues the callback of a batch that has ended, then records that. After it
+// the batch owes nothing.
 func conclude(ctx context.Context, t *roster) error {
 	q := t.batches
 	r, err := q.readBatch(ctx, t.id)
@@ -169,8 +169,7 @@ func conclude(ctx context.Context, t *roster) error {
 	return err
 }
 
-// leave forgets a batch that nothing is owed to any more, and removes what was
-// counted of it.
+// leave forgets a batch that owes nothing, and removes its counts from the store.
 func leave(ctx context.Context, t *roster) error {
 	t.mu.Lock()
 	stored := t.stored
@@ -195,7 +194,7 @@ func (t *roster) leave() {
 	}
 }
 
-// clear removes all that runs of nodes have counted of a batch.
+// clear removes what all runs of nodes have counted of a batch.
 func (q *Batches) clear(ctx context.Context, id string) error {
 	for from := uint64(1); ; {
 		page, err := q.Engine.Scan(ctx, engine.State, "set.bend."+id+".>", from, jobs.ScanPage)
@@ -233,7 +232,7 @@ func (q *Batches) callBack(ctx context.Context, id string, j *job.Job, i *job.Ba
 		}
 		s.Job.Payload = b
 	}
-	// A delay counts from a moment that is the same for all who try.
+	// Every caller computes the same start time from the record.
 	from := i.EndedAt
 	if from.IsZero() {
 		from = now
@@ -251,7 +250,7 @@ func (q *Batches) callBack(ctx context.Context, id string, j *job.Job, i *job.Ba
 	return err
 }
 
-// report is the payload of a callback that has none of its own.
+// report is the payload of a callback that has no payload.
 func report(i *job.BatchInfo) any {
 	return struct {
 		Batch       string `json:"batch"`

@@ -9,7 +9,7 @@ import (
 	"github.com/bullpen-run/bullpen/job"
 )
 
-// store puts away what was counted of a batch, without waiting for it.
+// store stores the counts of a batch without waiting for the store.
 func (q *Batches) store(t *roster) {
 	for _, p := range t.unstored() {
 		q.Engine.Put(p, func(_ uint64, err error) {
@@ -26,7 +26,7 @@ func (q *Batches) store(t *roster) {
 	}
 }
 
-// unstored gives what is to be stored of a batch, and tells how far it is.
+// unstored returns the Puts for the changed counts, and emits a progress event.
 func (t *roster) unstored() []engine.Put {
 	q := t.batches
 	t.mu.Lock()
@@ -50,7 +50,7 @@ func (t *roster) unstored() []engine.Put {
 	return puts
 }
 
-// hear takes in what other nodes have counted, and that they have changed a record.
+// hear subscribes to the counts and changed records of other nodes.
 func (q *Batches) hear() (stop func()) {
 	if !q.Engine.Shared() {
 		return func() {}
@@ -85,7 +85,7 @@ func (q *Batches) hear() (stop func()) {
 	}
 }
 
-// changed tells other nodes that a record was stored.
+// changed notifies other nodes that a record was stored.
 func (q *Batches) changed() {
 	if e := q.Engine; e.Shared() {
 		e.Send("batch", []byte(q.run)) //nolint:errcheck // others also look each second

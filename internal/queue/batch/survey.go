@@ -13,8 +13,7 @@ import (
 	"github.com/bullpen-run/bullpen/job"
 )
 
-// tick reads what other nodes have stored, and looks for members of batches that
-// make no progress.
+// tick reads what other nodes have stored, and surveys batches without progress.
 func (q *Batches) tick() {
 	if q.Engine.Shared() {
 		err := q.readRecords(false)
@@ -51,21 +50,21 @@ func (q *Batches) tick() {
 		t.mu.Unlock()
 		t.advance()
 		if look {
-			q.Spawn(t.survey) // ends when it has looked, at the latest with live
+			q.Spawn(t.survey) // ends after one survey, at the latest with Live
 		}
 	}
 }
 
-// fewMembers is how many members are looked for one by one. Of more, those that are
-// in the queue are found by reading that once.
+// fewMembers is the largest number of members that are looked up one by one. For more,
+// the queue is read once to find those that are in it.
 const fewMembers = 256
 
-// lookers is how many members are looked for at the same time.
+// lookers is how many members are looked up concurrently.
 const lookers = 16
 
-// survey finds out which members have ended without anybody counting it: those whose
-// node died before it had stored its count, and those that were damaged. In the
-// queue there are those that have not ended; of the others there is an outcome.
+// survey finds the members whose end was not counted: those whose node died before it
+// stored its count, and damaged ones. A member still in the queue has not ended; the
+// others have an outcome.
 func (t *roster) survey() {
 	q := t.batches
 	defer func() {
@@ -127,7 +126,7 @@ func (t *roster) notSurveyed(err error) {
 	}
 }
 
-// each calls f for members, some at the same time, until one returns an error.
+// each calls f for members, several concurrently, until one call returns an error.
 func (t *roster) each(ctx context.Context, members []int, f func(context.Context, int) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -153,7 +152,7 @@ func (t *roster) each(ctx context.Context, members []int, f func(context.Context
 	return context.Cause(ctx)
 }
 
-// inQueue reads all jobs and gives the members that are among them.
+// inQueue reads all jobs and returns the members among them.
 func (t *roster) inQueue(ctx context.Context) (present record.WordSet, err error) {
 	q := t.batches
 	for _, subject := range []string{"at.*", "job.*.*.*"} {
@@ -177,7 +176,7 @@ func (t *roster) inQueue(ctx context.Context) (present record.WordSet, err error
 	return present, nil
 }
 
-// foundMember is what has become of a member.
+// foundMember is the result of findMember.
 type foundMember struct {
 	index int
 	ended bool
@@ -185,7 +184,7 @@ type foundMember struct {
 	id    string // of its last job
 }
 
-// findMember finds out what has become of a member.
+// findMember looks up a member of the batch.
 func (q *Batches) findMember(ctx context.Context, t *roster, index int) (foundMember, error) {
 	t.mu.Lock()
 	r := t.record
@@ -207,13 +206,13 @@ func (q *Batches) findMember(ctx context.Context, t *roster, index int) (foundMe
 			return m, nil
 		}
 		if left, err := q.LeftQueue(ctx, m.id); err != nil || !left {
-			return m, err // the next one is not yet there for certain
+			return m, err // the next job may not be stored yet
 		}
 		m.id = info.Next
 	}
 }
 
-// findGone is for a member of which neither a job nor an outcome is there.
+// findGone handles a member that has neither a job nor an outcome.
 func (q *Batches) findGone(ctx context.Context, r *record.Batch, m foundMember) (foundMember, error) {
 	_, err := q.Engine.Get(ctx, engine.Dead, "dead.*."+m.id)
 	switch {
@@ -223,8 +222,8 @@ func (q *Batches) findGone(ctx context.Context, r *record.Batch, m foundMember) 
 	case !errors.Is(err, engine.ErrNotFound):
 		return m, err
 	}
-	// One that is about to be put is not lost, and one that never was is canceled with
-	// its batch.
+	// A member of an open batch may be about to be put, so it is not lost. A member that
+	// was never put is canceled with its batch.
 	m.ended, m.fate = r.State != job.BatchOpen, record.FateLost
 	if len(r.Begun) > 0 && !r.There.Has(m.index) {
 		m.fate = record.FateCanceled
@@ -232,8 +231,8 @@ func (q *Batches) findGone(ctx context.Context, r *record.Batch, m foundMember) 
 	return m, nil
 }
 
-// findDamaged is for a member whose record is damaged. While its job is there it is
-// buried when its turn comes; without, it has ended.
+// findDamaged handles a member whose record is damaged. If its job is in the queue, it is
+// buried when its turn comes; otherwise the member has ended.
 func (q *Batches) findDamaged(ctx context.Context, m foundMember) (foundMember, error) {
 	left, err := q.LeftQueue(ctx, m.id)
 	if err == nil && left {
@@ -242,7 +241,7 @@ func (q *Batches) findDamaged(ctx context.Context, m foundMember) (foundMember, 
 	return m, err
 }
 
-// CancelBatch is that of a queue.
+// CancelBatch implements queue.Queue.CancelBatch.
 func (q *Batches) CancelBatch(ctx context.Context, id string) (job.BatchInfo, error) {
 	t, err := q.ready(ctx, id)
 	if err != nil {
@@ -271,7 +270,7 @@ func (q *Batches) CancelBatch(ctx context.Context, id string) (job.BatchInfo, er
 	return q.batchInfo(ctx, r, false)
 }
 
-// cancelMembers takes back the members of a batch that have not ended.
+// cancelMembers cancels the members of a batch that have not ended.
 func cancelMembers(ctx context.Context, t *roster) error {
 	q := t.batches
 	err := t.each(ctx, t.missing(), func(ctx context.Context, i int) error { return q.cancelMember(ctx, t, i) })
@@ -284,7 +283,7 @@ func cancelMembers(ctx context.Context, t *roster) error {
 	return nil
 }
 
-// cancelMember takes back one member, and counts it where nobody else does.
+// cancelMember cancels one member, and counts it if no other call does.
 func (q *Batches) cancelMember(ctx context.Context, t *roster, index int) error {
 	t.mu.Lock()
 	r := t.record

@@ -11,66 +11,67 @@ import (
 	"github.com/bullpen-run/bullpen/job"
 )
 
-// What bounds the ticks that a node deals with.
+// The bounds for handling ticks.
 const (
-	// missedAfter is how late a tick is that a node hears of when it is a missed one.
+	// missedAfter is how late a tick must be to count as missed.
 	missedAfter = 10 * time.Second
-	// mostMissed is how many missed ticks MissedAll fires, and MostCounted how many
+	// mostMissed is how many missed ticks MissedAll fires. MostCounted is how many ticks
 	// of one gap are counted.
 	mostMissed  = 1000
 	MostCounted = 10_000
-	// HoldBack is how long a node leaves a tick to the node that had the last one,
-	// and HoldMore how much longer some of them do, so that not all wake at once.
+	// HoldBack is how long a node leaves a tick to the node that had the previous one.
+	// HoldMore is the largest extra time, which differs between nodes so that not all
+	// wake at once.
 	HoldBack = time.Second
 	HoldMore = 500 * time.Millisecond
-	// smallJob is the largest record of a job that is kept in memory; larger ones are
-	// read when they are due.
+	// smallJob is the largest job record that is kept in memory; larger ones are read
+	// when they are due.
 	smallJob = 4 << 10
 )
 
 // entry is a schedule as FireSchedules knows it. It belongs to the goroutine of
-// FireSchedules, and while it is busy to the one that deals with its ticks.
+// FireSchedules, and while it is busy to the goroutine that handles its ticks.
 type entry struct {
 	name     string
-	seq      uint64 // of its record
+	seq      uint64 // of the schedule's record
 	rule     *schedule.Rule
-	fault    string // why there is no rule
+	fault    string // why rule is nil
 	paused   bool
 	since    time.Time
 	missed   job.Missed
 	overlap  job.Overlap
 	queue    string
 	priority job.Priority
-	job      []byte // its record; nil for a large one
+	job      []byte // the job's record; nil if it is large
 
 	tick    record.Tick
 	tickSeq uint64
-	// known is when this program heard of it as it is: ticks until then may have been
-	// dealt with by another one that did not come to say so.
+	// known is when this program read the current record. Another node may have handled
+	// ticks before that without recording it.
 	known time.Time
-	// trying is a tick that could not enqueue its job, and pause how long it waits for
-	// the next try.
+	// trying is the tick whose job could not be enqueued, and pause the delay before the
+	// next attempt.
 	trying time.Time
 	pause  time.Duration
-	// stale says that tick may not be what is stored.
+	// stale means that tick may differ from what is stored.
 	stale bool
 
-	next  time.Time // the next tick, or the first one that is due; zero when there is none
-	wake  time.Time // when it is looked at
-	place int       // among the entries that wait; -1 when it does not
-	held  bool      // another node goes first
+	next  time.Time // the next tick, or the first that is due; zero for none
+	wake  time.Time // when to handle it
+	place int       // index in the agenda; -1 if not in it
+	held  bool      // another node has the first claim
 
-	// These belong to the goroutine of FireSchedules always.
+	// The following fields always belong to the goroutine of FireSchedules.
 	busy  bool
 	dirty bool         // it was changed while it was busy
-	heard *record.Tick // how far it is, heard while it was busy, with
-	seqOf uint64       // its sequence number
+	heard *record.Tick // the progress received while it was busy
+	seqOf uint64       // the sequence number of heard
 }
 
-// after is from when its ticks are still to be dealt with.
+// after returns the moment after which its ticks are still to be handled.
 func (e *entry) after() time.Time { return e.tick.After(e.since) }
 
-// is takes over what lies in the store. now is when that was read.
+// is applies what was read from the store at the time now.
 func (e *entry) is(s *scannedSchedule, rules *ruleCache, now time.Time) {
 	e.seq, e.known, e.pause, e.trying = s.seq, now, 0, time.Time{}
 	e.rule, e.fault = nil, ""
@@ -92,28 +93,28 @@ func (e *entry) is(s *scannedSchedule, rules *ruleCache, now time.Time) {
 	e.rule = rule
 }
 
-// hears takes over how far it is, if that is news.
+// hears applies reported progress, if it is newer.
 func (e *entry) hears(t record.Tick, seq uint64) {
 	if seq > e.tickSeq {
 		e.tick, e.tickSeq = t, seq
 	}
 }
 
-// due says what is to be done about the ticks that are due at a time.
+// due describes the ticks that are due at one time.
 type due struct {
-	// first is the first of them; doubt says that it may have been dealt with.
+	// first is the earliest of them; doubt means that it may already be handled.
 	first time.Time
 	doubt bool
-	// fire are the ticks to fire, and late says that they were missed.
+	// fire are the ticks to fire; late means that they were missed.
 	fire []time.Time
 	late bool
-	// missed is how many do not fire, the last of them last; they come before those
-	// that fire.
+	// missed counts the ticks that do not fire, and last is the last of these; they
+	// precede those that fire.
 	missed int
 	last   time.Time
 }
 
-// dueAt says what is to be done at a time; nil when nothing is due.
+// dueAt returns what is due at a time, nil for nothing.
 func (e *entry) dueAt(now time.Time) *due {
 	if e.rule == nil || e.paused {
 		return nil
@@ -149,15 +150,14 @@ func (e *entry) dueAt(now time.Time) *due {
 	return d
 }
 
-// ruleCache makes each rule of a zone, and each zone, once: most schedules share
-// them.
+// ruleCache creates each zone, and each rule of a zone, once: most schedules share them.
 type ruleCache struct {
 	mu    sync.Mutex
 	zones map[string]*time.Location    // guarded by mu
 	rules map[[2]string]*schedule.Rule // by text and zone; guarded by mu
 }
 
-// mostRules bounds the cache: who changes schedules all the time fills it.
+// mostRules bounds the cache, which callers that keep changing schedules would fill.
 const mostRules = 10_000
 
 func (c *ruleCache) of(r *record.Schedule) (*schedule.Rule, error) {
@@ -181,7 +181,7 @@ func (c *ruleCache) of(r *record.Schedule) (*schedule.Rule, error) {
 	return rule, nil
 }
 
-// zone is called with mu held, or for a rule that needs none.
+// zone returns a time zone. mu is held, unless no other goroutine uses the cache.
 func (c *ruleCache) zone(name string) (*time.Location, error) {
 	if z := c.zones[name]; z != nil {
 		return z, nil
@@ -197,7 +197,7 @@ func (c *ruleCache) zone(name string) (*time.Location, error) {
 	return z, nil
 }
 
-// stagger gives a node its part of HoldMore for a schedule.
+// stagger returns a node's part of HoldMore for a schedule.
 func stagger(node, name string) time.Duration {
 	h := fnv.New32a()
 	h.Write([]byte(node))
@@ -206,7 +206,7 @@ func stagger(node, name string) time.Duration {
 	return time.Duration(h.Sum32()%1024) * HoldMore / 1024
 }
 
-// agenda has the entries that wait for a time, the first one first.
+// agenda is a heap of the waiting entries, the earliest first.
 type agenda []*entry
 
 func (a agenda) Len() int           { return len(a) }
@@ -217,7 +217,7 @@ func (a agenda) Swap(i, j int) {
 	a[i].place, a[j].place = i, j
 }
 
-// Push is of package heap.
+// Push implements heap.Interface.
 func (a *agenda) Push(x any) {
 	e, ok := x.(*entry)
 	if !ok {
@@ -227,7 +227,7 @@ func (a *agenda) Push(x any) {
 	*a = append(*a, e)
 }
 
-// Pop is of package heap.
+// Pop implements heap.Interface.
 func (a *agenda) Pop() any {
 	old := *a
 	e := old[len(old)-1]
@@ -237,7 +237,7 @@ func (a *agenda) Pop() any {
 	return e
 }
 
-// set gives e its place for its time.
+// set moves e to the place for its time.
 func (a *agenda) set(e *entry) {
 	if e.place >= 0 {
 		heap.Fix(a, e.place)

@@ -12,12 +12,12 @@ import (
 )
 
 const (
-	// mostFiring is how many schedules are dealt with at the same time.
+	// mostFiring is how many schedules are handled concurrently.
 	mostFiring = 512
-	// lookAgain is how often the clock is looked at, which people can set.
+	// lookAgain is how often the clock is checked, since users can set it.
 	lookAgain = time.Second
-	// readAgain is how often all schedules are read again where other nodes change
-	// them, in case a word of them was lost.
+	// readAgain is how often all schedules are read again if other nodes change them, in
+	// case a message was lost.
 	readAgain = time.Minute
 )
 
@@ -34,7 +34,7 @@ type Schedules struct {
 // New returns the schedules of jobs.
 func New(jobs *jobs.Jobs) *Schedules { return &Schedules{Jobs: jobs} }
 
-// firer is a call of FireSchedules. All but the inbox belongs to the goroutine of
+// firer is a call of FireSchedules. All fields but the inbox belong to the goroutine of
 // that call.
 type firer struct {
 	queue   *Schedules
@@ -43,15 +43,15 @@ type firer struct {
 	rules   ruleCache
 	entries map[string]*entry // by name
 	agenda  agenda
-	gone    map[string]bool // nodes that others need not wait for
+	gone    map[string]bool // nodes that need not be waited for
 	reload  []string        // names of schedules to read
-	loading map[string]bool // those that are being read, or in reload; true is once more
-	touched map[string]bool // those that changed while all are read
-	firing  int             // goroutines that deal with a schedule, or read one
-	busy    int             // those of them that deal with one
-	reading bool            // one reads them all
-	readAt  time.Time       // when to read them all
-	looked  time.Time       // when the clock was last looked at
+	loading map[string]bool // names being read or in reload; true means read once more
+	touched map[string]bool // names changed while all schedules are read
+	firing  int             // goroutines that handle or read a schedule
+	busy    int             // those that handle one
+	reading bool            // a goroutine reads all schedules
+	readAt  time.Time       // when to read all schedules
+	looked  time.Time       // when the clock was last checked
 	workers sync.WaitGroup
 
 	wake  chan struct{} // capacity 1: something is in the inbox
@@ -59,10 +59,10 @@ type firer struct {
 	inbox []news // guarded by mu
 }
 
-// errFiring says that a queue fires its schedules already.
+// errFiring means that a queue already fires its schedules.
 var errFiring = errors.New("queue: FireSchedules runs already on this Queue: one call is enough")
 
-// FireSchedules is that of a queue.
+// FireSchedules implements queue.Queue.FireSchedules.
 func (q *Schedules) FireSchedules(ctx context.Context) error {
 	f := &firer{
 		queue: q, leaving: ctx, shared: q.Engine.Shared(), wake: make(chan struct{}, 1),
@@ -127,8 +127,8 @@ func (f *firer) run(ctx context.Context) error {
 	}
 }
 
-// lookAtClock has times set anew that were set by a clock which has been put back
-// since.
+// lookAtClock reschedules all entries if the clock was set back, as their times may come
+// from before.
 func (f *firer) lookAtClock(now time.Time) {
 	if now.Before(f.looked.Add(-lookAgain)) {
 		f.readAt = now
@@ -139,7 +139,7 @@ func (f *firer) lookAtClock(now time.Time) {
 	f.looked = now
 }
 
-// idle is how long there is nothing to do, as far as is known.
+// idle returns how long nothing is due, as far as is known.
 func (f *firer) idle(now time.Time) time.Duration {
 	if len(f.agenda) == 0 || f.firing >= mostFiring {
 		return lookAgain
@@ -147,8 +147,8 @@ func (f *firer) idle(now time.Time) time.Duration {
 	return max(min(f.agenda[0].wake.Sub(now), lookAgain), 0)
 }
 
-// start begins what is due, as far as there is room for it. Its goroutines end
-// with what they ask the store; FireSchedules waits for them.
+// start handles what is due, as far as there is room. Its goroutines end when the store
+// has answered; FireSchedules waits for them.
 func (f *firer) start(now time.Time) {
 	if !f.reading && !now.Before(f.readAt) {
 		f.reading, f.touched = true, make(map[string]bool)

@@ -7,29 +7,29 @@ import (
 	"github.com/bullpen-run/bullpen/internal/queue/record"
 )
 
-// The subjects on which nodes tell each other of schedules: that one was changed,
-// that a tick was dealt with, and that a node fires no more.
+// The subjects of messages between nodes: a schedule was changed, a tick was handled, a
+// node stopped firing.
 const (
 	tellChanged = "cron.set"
 	tellTicked  = "cron.tick"
 	tellBye     = "cron.bye"
 )
 
-// news is what a firer hears. One field is set.
+// news is an event for a firer. One field is set.
 type news struct {
-	fired   *entry            // its ticks have been dealt with
+	fired   *entry            // its ticks have been handled
 	changed string            // the name of a schedule
-	loaded  *scannedSchedule  // it was read; without a record and an error it is gone
-	all     []scannedSchedule // all were read, begun at the time asked
+	loaded  *scannedSchedule  // a schedule that was read; without record and error it is gone
+	all     []scannedSchedule // all schedules, as read from the time asked on
 	asked   time.Time
 	failed  error // reading failed
 	name    string
 	ticked  *record.Tick // of the schedule name, with seq
 	seq     uint64
-	bye     string // a node
+	bye     string // the node that stopped firing
 }
 
-// listen hears what other nodes do.
+// listen subscribes to the messages of other nodes.
 func (f *firer) listen() (stop func(), err error) {
 	var stops []func()
 	stop = func() {
@@ -54,7 +54,7 @@ func (f *firer) listen() (stop func(), err error) {
 	return stop, nil
 }
 
-// tell puts something into the inbox.
+// tell puts an event into the inbox.
 func (f *firer) tell(n news) {
 	f.mu.Lock()
 	f.inbox = append(f.inbox, n)
@@ -65,14 +65,14 @@ func (f *firer) tell(n news) {
 	}
 }
 
-// local is the call of FireSchedules of this queue, nil when there is none.
+// local returns this queue's call of FireSchedules, nil for none.
 func (q *Schedules) local() *firer {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.firer
 }
 
-// scheduleChanged tells all nodes that a schedule was put or removed.
+// scheduleChanged notifies all nodes that a schedule was put or removed.
 func (q *Schedules) scheduleChanged(name string) {
 	if f := q.local(); f != nil {
 		f.tell(news{changed: name})
@@ -82,7 +82,7 @@ func (q *Schedules) scheduleChanged(name string) {
 	}
 }
 
-// scheduleTicked tells all nodes how far a schedule is.
+// scheduleTicked sends the progress of a schedule to all nodes.
 func (q *Schedules) scheduleTicked(name string, seq uint64, data []byte) {
 	word := record.EncodeTicked(name, seq, data)
 	if q.Engine.Shared() {

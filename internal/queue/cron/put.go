@@ -17,7 +17,7 @@ import (
 	"github.com/bullpen-run/bullpen/job"
 )
 
-// now is the time by which schedules tick.
+// now returns the time by which schedules tick.
 func (q *Schedules) now() time.Time {
 	if c, ok := q.Engine.(engine.Clock); ok {
 		return c.Now()
@@ -25,7 +25,7 @@ func (q *Schedules) now() time.Time {
 	return time.Now()
 }
 
-// PutSchedule is that of a queue.
+// PutSchedule implements queue.Queue.PutSchedule.
 func (q *Schedules) PutSchedule(ctx context.Context, s job.Schedule) (job.ScheduleInfo, error) {
 	if err := Check(&q.Config, &s); err != nil {
 		return job.ScheduleInfo{}, err
@@ -39,7 +39,7 @@ func (q *Schedules) PutSchedule(ctx context.Context, s job.Schedule) (job.Schedu
 	return q.changeSchedule(ctx, s.Name, func(*record.Schedule) (*job.Schedule, error) { return &s, nil })
 }
 
-// PauseSchedule is that of a queue.
+// PauseSchedule implements queue.Queue.PauseSchedule.
 func (q *Schedules) PauseSchedule(ctx context.Context, name string, paused bool) (job.ScheduleInfo, error) {
 	return q.changeSchedule(ctx, name, func(old *record.Schedule) (*job.Schedule, error) {
 		if old == nil {
@@ -55,8 +55,7 @@ func noSchedule(name string) error {
 	return fmt.Errorf("%w: %q", job.ErrNoSchedule, name)
 }
 
-// changeSchedule stores what change makes of a schedule; old is nil where there is
-// none.
+// changeSchedule stores what change makes of a schedule; old is nil if there is none.
 func (q *Schedules) changeSchedule(ctx context.Context, name string, change func(old *record.Schedule) (*job.Schedule, error)) (job.ScheduleInfo, error) {
 	for range jobs.KeyTries {
 		old, seq, err := q.readSchedule(ctx, name)
@@ -87,7 +86,7 @@ func (q *Schedules) changeSchedule(ctx context.Context, name string, change func
 	return job.ScheduleInfo{}, fmt.Errorf("schedule %q was not stored: %d other callers changed it first, each time: try again", name, jobs.KeyTries)
 }
 
-// successor gives the record of s in the place of an old one, which may be nil.
+// successor returns the record of s that replaces old, which may be nil.
 func (q *Schedules) successor(s *job.Schedule, old *record.Schedule) *record.Schedule {
 	now := q.now().Truncate(time.Millisecond)
 	r := &record.Schedule{Schedule: *s, Since: now, Anchor: now}
@@ -101,7 +100,7 @@ func (q *Schedules) successor(s *job.Schedule, old *record.Schedule) *record.Sch
 	return r
 }
 
-// readSchedule reads the record of a schedule. seq is told also of a damaged one.
+// readSchedule reads the record of a schedule. It returns seq for a damaged one too.
 func (q *Schedules) readSchedule(ctx context.Context, name string) (r *record.Schedule, seq uint64, err error) {
 	if err := job.CheckScheduleName(name); err != nil {
 		return nil, 0, fmt.Errorf("%w: %w", job.ErrNoSchedule, err)
@@ -117,8 +116,8 @@ func (q *Schedules) readSchedule(ctx context.Context, name string) (r *record.Sc
 	return r, m.Seq, err
 }
 
-// readTick reads how far a schedule is. One that never ticked has seq 0, a damaged
-// one is as if it never had.
+// readTick reads the progress of a schedule. A schedule that never ticked has seq 0; a
+// damaged record counts as no ticks.
 func (q *Schedules) readTick(ctx context.Context, name string) (r record.Tick, seq uint64, err error) {
 	m, err := q.Engine.Get(ctx, engine.State, record.TickSubjects+record.ScheduleToken(name))
 	if errors.Is(err, engine.ErrNotFound) {
@@ -131,7 +130,7 @@ func (q *Schedules) readTick(ctx context.Context, name string) (r record.Tick, s
 	return r, m.Seq, nil
 }
 
-// GetSchedule is that of a queue.
+// GetSchedule implements queue.Queue.GetSchedule.
 func (q *Schedules) GetSchedule(ctx context.Context, name string) (job.ScheduleInfo, error) {
 	r, _, err := q.readSchedule(ctx, name)
 	if err != nil {
@@ -151,7 +150,7 @@ func (q *Schedules) scheduleInfo(ctx context.Context, r *record.Schedule) (job.S
 
 const mostUpcoming = 3
 
-// infoOf gives what two records tell.
+// infoOf combines the two records of a schedule.
 func (q *Schedules) infoOf(r *record.Schedule, t *record.Tick) job.ScheduleInfo {
 	i := job.ScheduleInfo{Schedule: r.Schedule, Last: t.Last, LastJob: t.Job, Fired: t.Fired, Skipped: t.Skipped, Err: t.Err}
 	if r.Paused {
@@ -175,8 +174,8 @@ func (q *Schedules) infoOf(r *record.Schedule, t *record.Tick) job.ScheduleInfo 
 	return i
 }
 
-// addLastState looks how the last job is. The outcome is looked for first: nearly
-// always it is there.
+// addLastState adds the state of the last job. The outcome is read first, as it nearly
+// always exists.
 func (q *Schedules) addLastState(ctx context.Context, i *job.ScheduleInfo) error {
 	if i.LastJob == "" {
 		return nil
@@ -195,10 +194,10 @@ func (q *Schedules) addLastState(ctx context.Context, i *job.ScheduleInfo) error
 	return nil
 }
 
-// listers is how many last jobs ListSchedules looks at, at a time.
+// listers is how many last jobs ListSchedules reads concurrently.
 const listers = 16
 
-// ListSchedules is that of a queue.
+// ListSchedules implements queue.Queue.ListSchedules.
 func (q *Schedules) ListSchedules(ctx context.Context) ([]job.ScheduleInfo, error) {
 	all, err := q.scanSchedules(ctx)
 	if err != nil {
@@ -228,7 +227,7 @@ func (q *Schedules) ListSchedules(ctx context.Context) ([]job.ScheduleInfo, erro
 	return infos, nil
 }
 
-// scannedSchedule is a schedule as a scan finds it.
+// scannedSchedule is a schedule as read by a scan.
 type scannedSchedule struct {
 	name    string
 	record  *record.Schedule // nil with err
@@ -258,15 +257,15 @@ func (q *Schedules) scanSchedules(ctx context.Context) ([]scannedSchedule, error
 	err = q.scanState(ctx, record.TickSubjects+"*", func(name string, m engine.Message) {
 		i, there := at[name]
 		if !there {
-			return // it was removed, or put just now
+			return // it was removed, or has just been put
 		}
 		all[i].tickSeq = m.Seq
-		all[i].tick, _ = record.DecodeTick(name, m.Data) // a damaged one is as none
+		all[i].tick, _ = record.DecodeTick(name, m.Data) // a damaged one counts as none
 	})
 	return all, err
 }
 
-// scanState reads all messages of state on some subjects.
+// scanState reads all messages of State whose subject matches.
 func (q *Schedules) scanState(ctx context.Context, subjects string, each func(name string, m engine.Message)) error {
 	for from := uint64(0); ; {
 		page, err := q.Engine.Scan(ctx, engine.State, subjects, from, jobs.ScanPage)
@@ -283,7 +282,7 @@ func (q *Schedules) scanState(ctx context.Context, subjects string, each func(na
 	}
 }
 
-// RemoveSchedule is that of a queue.
+// RemoveSchedule implements queue.Queue.RemoveSchedule.
 func (q *Schedules) RemoveSchedule(ctx context.Context, name string) error {
 	_, seq, err := q.readSchedule(ctx, name)
 	if err != nil && !errors.Is(err, job.ErrDamaged) {
@@ -302,7 +301,7 @@ func (q *Schedules) RemoveSchedule(ctx context.Context, name string) error {
 	return q.Settle(ctx)
 }
 
-// FireSchedule is that of a queue.
+// FireSchedule implements queue.Queue.FireSchedule.
 func (q *Schedules) FireSchedule(ctx context.Context, name string) (job.Ref, error) {
 	r, _, err := q.readSchedule(ctx, name)
 	if err != nil {
@@ -330,14 +329,14 @@ func (q *Schedules) FireSchedule(ctx context.Context, name string) (job.Ref, err
 		return ref, err
 	}
 	q.Journal.Emit(job.Event{Kind: job.ScheduleFired, Schedule: name, Queue: s.Job.Queue, Task: s.Job.Name, Job: s.ID, Text: "by hand"})
-	// That it is the last one is for people and for overlaps: the job is enqueued.
+	// The job is enqueued; recording it as the last one only serves users and overlaps.
 	if err := q.noteFired(ctx, name, s.ID); err != nil {
 		q.Journal.Emit(job.Event{Kind: job.NotKept, Schedule: name, Job: s.ID, Text: "that it is the last job of its schedule: " + err.Error()})
 	}
 	return ref, nil
 }
 
-// noteFired notes a job that was enqueued by hand.
+// noteFired records a job that was enqueued by hand.
 func (q *Schedules) noteFired(ctx context.Context, name, id string) error {
 	for range jobs.KeyTries {
 		t, seq, err := q.readTick(ctx, name)
@@ -352,8 +351,8 @@ func (q *Schedules) noteFired(ctx context.Context, name, id string) error {
 	return fmt.Errorf("%d ticks came first, each time", jobs.KeyTries)
 }
 
-// putTick stores how far a schedule is, in the place of what has seq, and tells
-// the other nodes. It does not wait for the disk.
+// putTick stores the progress of a schedule in place of the record seq, and notifies the
+// other nodes. It does not wait for the disk.
 func (q *Schedules) putTick(ctx context.Context, name string, t record.Tick, seq uint64) (uint64, error) {
 	p := engine.Put{Stream: engine.State, Subject: record.TickSubjects + record.ScheduleToken(name), Data: t.Encode(name), New: seq == 0, After: seq}
 	type answer struct {
@@ -383,7 +382,7 @@ func (q *Schedules) unended(ctx context.Context, id string) (bool, error) {
 	case errors.Is(err, job.ErrNotFound):
 		return false, nil
 	case errors.Is(err, job.ErrDamaged):
-		return false, nil // it is buried when its turn comes
+		return false, nil // it will be buried when its turn comes
 	case err != nil:
 		return false, err
 	}

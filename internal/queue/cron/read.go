@@ -33,7 +33,7 @@ func (f *firer) read(name string) {
 	f.tell(news{loaded: &s})
 }
 
-// takeIn takes something out of the inbox.
+// takeIn handles an event from the inbox.
 func (f *firer) takeIn(n *news) {
 	switch {
 	case n.fired != nil:
@@ -56,7 +56,7 @@ func (f *firer) takeIn(n *news) {
 	}
 }
 
-// troubled has the schedules read again soon.
+// troubled makes all schedules be read again soon.
 func (f *firer) troubled(err error) {
 	f.queue.Journal.Emit(job.Event{Kind: job.ScheduleFailed, Text: "the schedules cannot be read: " + err.Error()})
 	f.readAt = f.queue.now().Add(lookAgain)
@@ -70,7 +70,7 @@ func (f *firer) loadAll(n *news) {
 	}
 	f.readAt = n.asked.Add(readAgain)
 	if !f.shared {
-		f.readAt = n.asked.Add(1 << 62) // nobody else changes them
+		f.readAt = n.asked.Add(1 << 62) // no other node changes them
 	}
 	there := make(map[string]bool, len(n.all))
 	for i := range n.all {
@@ -79,7 +79,7 @@ func (f *firer) loadAll(n *news) {
 	}
 	for name, e := range f.entries {
 		if !there[name] && e.known.Before(n.asked) {
-			f.changed(name) // it may be a new one: look
+			f.changed(name) // it may be a new schedule: read it
 		}
 	}
 	for name := range f.touched {
@@ -88,8 +88,8 @@ func (f *firer) loadAll(n *news) {
 	f.touched = nil
 }
 
-// changed has a schedule read again. What is read while it changes is read once
-// more, so that the last reading is of what is there now.
+// changed reads a schedule again. One that changes while it is read is read once more, so
+// that the last read sees the current record.
 func (f *firer) changed(name string) {
 	if f.reading {
 		f.touched[name] = true
@@ -106,7 +106,7 @@ func (f *firer) changed(name string) {
 	f.reload = append(f.reload, name)
 }
 
-// loadedOne goes on when one schedule was read.
+// loadedOne continues when one schedule was read.
 func (f *firer) loadedOne(name string, s *scannedSchedule) {
 	f.firing--
 	again := f.loading[name]
@@ -119,7 +119,7 @@ func (f *firer) loadedOne(name string, s *scannedSchedule) {
 	}
 }
 
-// load takes over a schedule as it was read.
+// load applies a schedule that was read.
 func (f *firer) load(s *scannedSchedule) {
 	e := f.entries[s.name]
 	switch {
@@ -133,7 +133,7 @@ func (f *firer) load(s *scannedSchedule) {
 		e.dirty = true
 		return
 	case s.seq < e.seq:
-		return // what is known is newer than what was read
+		return // what is known is newer
 	}
 	if s.seq != e.seq {
 		e.is(s, &f.rules, f.queue.now())
@@ -162,7 +162,7 @@ func (f *firer) forget(e *entry) {
 	delete(f.entries, e.name)
 }
 
-// fired goes on with a schedule whose ticks were dealt with.
+// fired continues with a schedule whose ticks were handled.
 func (f *firer) fired(e *entry) {
 	e.busy = false
 	if e.heard != nil {
@@ -176,7 +176,7 @@ func (f *firer) fired(e *entry) {
 	f.place(e)
 }
 
-// ticked takes over how far a schedule is, as a node has told.
+// ticked applies progress that another node reported.
 func (f *firer) ticked(n *news) {
 	if node := n.ticked.Node; f.gone[node] && node != f.queue.Config.Node {
 		delete(f.gone, node)
@@ -194,7 +194,7 @@ func (f *firer) ticked(n *news) {
 	}
 }
 
-// leaves notes that a node fires no more.
+// leaves records that a node stopped firing.
 func (f *firer) leaves(node string) {
 	if node == f.queue.Config.Node || f.gone[node] {
 		return
@@ -203,7 +203,7 @@ func (f *firer) leaves(node string) {
 	f.placeAll(node)
 }
 
-// placeAll places those of which a node had the last tick.
+// placeAll reschedules the entries whose last tick a node had.
 func (f *firer) placeAll(node string) {
 	for e := range maps.Values(f.entries) {
 		if !e.busy && e.tick.Node == node {
@@ -212,7 +212,7 @@ func (f *firer) placeAll(node string) {
 	}
 }
 
-// place sets when a schedule is looked at next.
+// place sets when a schedule is handled next.
 func (f *firer) place(e *entry) {
 	if e.busy {
 		return
@@ -235,7 +235,7 @@ func (f *firer) place(e *entry) {
 	f.agenda.set(e)
 }
 
-// first reports whether this node need not wait for another one to fire e.
+// first reports whether this node may fire e without waiting for another one.
 func (f *firer) first(e *entry) bool {
 	node := e.tick.Node
 	return !f.shared || node == "" || node == f.queue.Config.Node || f.gone[node]

@@ -7,13 +7,13 @@ import (
 	"github.com/bullpen-run/bullpen/internal/queue/jobs"
 )
 
-// ScheduleCounters are what is counted of ticks.
+// ScheduleCounters counts ticks.
 type ScheduleCounters struct {
 	Known                          atomic.Int64
 	Fired, Skipped, Missed, Failed atomic.Uint64
 	Late                           jobs.Histogram
 }
 
-// wasLate counts a tick whose job was confirmed so late. One that a fast clock has
-// fired early was not.
+// wasLate counts how late a tick's job was confirmed. A negative d, from a clock that is
+// fast, counts as not late.
 func (c *ScheduleCounters) wasLate(d time.Duration) { c.Late.Add(d) }

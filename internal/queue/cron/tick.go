@@ -12,14 +12,13 @@ import (
 	"github.com/bullpen-run/bullpen/job"
 )
 
-// tickID is the id of the job of a tick: the same for all nodes, whatever the
-// schedule says by then.
+// tickID returns the id of the job of a tick: the same on all nodes, even if the schedule
+// has changed since.
 func tickID(name string, tick time.Time) string { return record.DerivedID(tick, "cron", name) }
 
-// fire deals with the ticks of a schedule that are due. For each one the job is
-// put first, under the id of the tick, and then it is noted that it was: who dies
-// in between leaves it to the next one to put the same job again, which changes
-// nothing. While it runs, e is its own.
+// fire handles the ticks of a schedule that are due. For each one it first puts the job,
+// under the id of the tick, and then records that. If the node dies in between, another
+// node puts the same job again, which changes nothing. While fire runs, it owns e.
 func (f *firer) fire(e *entry) {
 	q := f.queue
 	for {
@@ -33,7 +32,7 @@ func (f *firer) fire(e *entry) {
 			return
 		}
 		if e.held && e.tick.Node != "" {
-			// Whoever had the last tick let this one pass.
+			// The node that had the last tick let this one pass.
 			f.tell(news{bye: e.tick.Node})
 		}
 		again, err := f.deal(e, d)
@@ -48,8 +47,8 @@ func (f *firer) fire(e *entry) {
 	}
 }
 
-// look reads how far a schedule is, where another node may have dealt with the
-// tick that is due.
+// look reads the progress of a schedule if another node may have handled the tick that is
+// due.
 func (f *firer) look(e *entry) error {
 	if !e.stale && (!f.shared || !e.held && e.overlap == job.OverlapAllow) {
 		return nil
@@ -62,7 +61,7 @@ func (f *firer) look(e *entry) error {
 	return nil
 }
 
-// deal deals with what is due. again says that it has to be looked at again.
+// deal handles what is due. again means that the schedule must be checked again.
 func (f *firer) deal(e *entry, d *due) (again bool, err error) {
 	q := f.queue
 	if d.doubt {
@@ -71,7 +70,7 @@ func (f *firer) deal(e *entry, d *due) (again bool, err error) {
 			return false, err
 		}
 		if fired {
-			// Whoever did that did not come to note it.
+			// The node that enqueued it did not record that.
 			return true, f.note(e, advance{tick: d.first, job: tickID(e.name, d.first), adopted: true})
 		}
 	}
@@ -93,7 +92,7 @@ func (f *firer) deal(e *entry, d *due) (again bool, err error) {
 	return true, nil
 }
 
-// fireTick enqueues the job of one tick, and notes it.
+// fireTick enqueues the job of one tick and records that.
 func (f *firer) fireTick(e *entry, tick time.Time, late bool) error {
 	q := f.queue
 	if e.overlap == job.OverlapForbid {
@@ -118,7 +117,7 @@ func (f *firer) fireTick(e *entry, tick time.Time, late bool) error {
 	return f.note(e, advance{tick: tick, job: s.ID, stored: s})
 }
 
-// jobOf makes the job of a tick.
+// jobOf returns the job of a tick.
 func (f *firer) jobOf(e *entry, tick time.Time) (*record.Job, error) {
 	q := f.queue
 	data := e.job
@@ -142,18 +141,18 @@ func (f *firer) jobOf(e *entry, tick time.Time) (*record.Job, error) {
 	return s, nil
 }
 
-// advance is how a schedule gets ahead by one note.
+// advance is one step of a schedule's progress.
 type advance struct {
 	tick    time.Time
-	job     string      // that was enqueued, empty when none was
-	stored  *record.Job // the same
-	adopted bool        // somebody else did, and did not note it
-	skipped string      // why none was
-	missed  int         // how many ticks until this one were missed
+	job     string      // the id of the job that was enqueued, empty for none
+	stored  *record.Job // the same job
+	adopted bool        // another node enqueued it and did not record that
+	skipped string      // why no job was enqueued
+	missed  int         // how many ticks up to this one were missed
 }
 
-// note stores how far a schedule is. When another node has noted the same tick it
-// was that node's, and nothing is counted here.
+// note stores the progress of a schedule. If another node has recorded the same tick,
+// nothing is counted here.
 func (f *firer) note(e *entry, s advance) error {
 	q := f.queue
 	for range jobs.KeyTries {
@@ -189,7 +188,7 @@ func (f *firer) note(e *entry, s advance) error {
 	return fmt.Errorf("how far schedule %q is was not stored: %d other nodes came first, each time", e.name, jobs.KeyTries)
 }
 
-// count counts what this node has done, and tells of it.
+// count counts what this node has done, and emits events.
 func (f *firer) count(e *entry, s advance) {
 	q := f.queue
 	c := &q.Ticks
@@ -213,14 +212,14 @@ func (f *firer) count(e *entry, s advance) {
 	q.Journal.Emit(ev)
 }
 
-// failed notes why a tick could not be dealt with. It is tried again until the
-// next one is due.
+// failed records why a tick could not be handled. It is tried again until the next one is
+// due.
 func (f *firer) failed(e *entry, err error) {
 	q, tick := f.queue, e.rule.Next(e.after())
 	first := !e.trying.Equal(tick)
 	e.trying, e.pause = tick, min(max(2*e.pause, jobs.FirstPause), jobs.LastPause)
 	if q.Hopeless(err) {
-		return // FireSchedules ends, and says why
+		return // FireSchedules ends and returns the reason
 	}
 	q.Ticks.Failed.Add(1)
 	if !first {
@@ -240,7 +239,7 @@ func (f *firer) failed(e *entry, err error) {
 	e.tick, e.tickSeq = t, seq
 }
 
-// unendedOrEnded reports whether there is a job, or was.
+// unendedOrEnded reports whether a job exists or has existed.
 func (q *Schedules) unendedOrEnded(ctx context.Context, id string) (bool, error) {
 	_, err := q.Get(ctx, id)
 	switch {

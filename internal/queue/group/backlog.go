@@ -9,34 +9,34 @@ import (
 	"github.com/bullpen-run/bullpen/job"
 )
 
-// Backlog is where jobs of one queue that have a group wait in this program, so that
-// the groups have their turns one after the other, each within its limits. It
-// takes them from the store as they come, before there is a place for them, and
-// renews their leases; the calls of Work of the queue take them from here.
+// Backlog holds the jobs with a group of one queue while they wait in this program. The
+// groups take turns, each within its limits. The backlog takes jobs from the store as
+// they come, before an executor has a place for them, and renews their leases. The calls
+// of Work for the queue take them from here.
 //
-// On a store that other nodes share it keeps few of each group, so that the others
-// have some too, and puts the rest aside in the store for a time.
+// On a store that several nodes share it keeps few jobs of each group, so that the other
+// nodes have some too. The rest it puts back into the store with a later time.
 type Backlog struct {
 	owner  *Groups
 	name   string
 	shared bool
 
-	// runnable is how many lanes may have a job that can begin, and how many jobs are
-	// to be told that they are late.
+	// runnable is the number of lanes that may have a job that can begin, plus the number
+	// of jobs past their deadline.
 	runnable atomic.Int64
 
 	mu       sync.Mutex
 	takers   [job.Priorities]engine.Taker // guarded by mu
-	asked    [job.Priorities]int          // requested and not come; guarded by mu
+	asked    [job.Priorities]int          // requested and not delivered; guarded by mu
 	rings    [job.Priorities]ring         // whose turn it is; guarded by mu
-	groups   map[string]*group            // guarded by mu
+	groups   map[string]*group            // by name; guarded by mu
 	jobs     map[string]*Job              // by id; guarded by mu
-	renewals []*Job                       // in the order in which their leases were renewed; guarded by mu
-	dues     deadlines                    // of those that have one; guarded by mu
+	renewals []*Job                       // ordered by when their leases were renewed; guarded by mu
+	dues     deadlines                    // of the jobs with a deadline; guarded by mu
 	late     [job.Priorities][]*Job       // past their deadlines; guarded by mu
-	cached   int                          // of jobs, those that hold their records; guarded by mu
+	cached   int                          // jobs that hold their records; guarded by mu
 	waiting  [job.Priorities]int          // guarded by mu
-	set      map[string]job.GroupLimits   // guarded by mu
+	set      map[string]job.GroupLimits   // the limits set per group; guarded by mu
 	defaults job.GroupLimits              // of the last call of Work; guarded by mu
 	pace     pace                         // of all groups; guarded by mu
 	workers  map[Worker]struct{}          // the calls of Work; guarded by mu
@@ -44,21 +44,21 @@ type Backlog struct {
 	closed   bool                         // guarded by mu
 	ticking  *time.Timer                  // guarded by mu; nil before the first job
 	looked   time.Time                    // when the limits were last read; guarded by mu
-	upkept   time.Time                    // when overdue things were last looked for; guarded by mu
+	upkept   time.Time                    // when upkeep last ran; guarded by mu
 	wanted   time.Time                    // when another node last wanted a slot; guarded by mu
 }
 
-// What a backlog keeps.
+// The bounds of a backlog.
 const (
-	// mostKept is how many jobs of a priority a backlog keeps of a store of its own,
-	// and MostCached how many of all with their payloads.
+	// mostKept is how many jobs of a priority a backlog keeps if the store is not shared,
+	// MostCached how many jobs in total it keeps with their payloads.
 	mostKept   = 1 << 17
 	MostCached = 4096
-	// keptAhead is how many are requested at a time.
+	// keptAhead is how many jobs are requested at a time.
 	keptAhead = 512
-	// On a store that others share it keeps about as many of a group as begin here
-	// in a second, and of all that can begin twice as many as that; not fewer than
-	// fewest, not more than plenty. Of what may not begin now it keeps plenty.
+	// On a shared store a backlog keeps about as many jobs of a group as begin here in a
+	// second, and in total twice as many that can begin: at least fewest and at most
+	// plenty. Of the jobs that may not begin now it keeps plenty.
 	fewest = 32
 	plenty = 4096
 )
@@ -70,10 +70,10 @@ func newBacklog(owner *Groups, queue string) *Backlog {
 	}
 }
 
-// Idle reports whether nothing that waits may begin. It costs one atomic load.
+// Idle reports whether no waiting job may begin. It costs one atomic load.
 func (b *Backlog) Idle() bool { return b.runnable.Load() == 0 }
 
-// group returns what is known of a group. b.mu is held.
+// group returns the group with a name, and creates it if necessary. b.mu is held.
 func (b *Backlog) group(name string) *group {
 	g := b.groups[name]
 	if g == nil {
@@ -84,7 +84,7 @@ func (b *Backlog) group(name string) *group {
 	return g
 }
 
-// line lets a group have its turns, if it has something. b.mu is held.
+// line puts a group in the ring of a priority, if it has a job there. b.mu is held.
 func (b *Backlog) line(g *group, p job.Priority) {
 	if l := &g.lanes[p]; l.count > 0 && !l.inRing && !g.blocked {
 		l.inRing = true
@@ -93,7 +93,7 @@ func (b *Backlog) line(g *group, p job.Priority) {
 	}
 }
 
-// lineFresh is line for a group to which a job has come. b.mu is held.
+// lineFresh is like line, for a group that has just received a job. b.mu is held.
 func (b *Backlog) lineFresh(g *group, p job.Priority) {
 	if l := &g.lanes[p]; !l.inRing && !g.blocked {
 		l.inRing = true
@@ -109,15 +109,15 @@ func (b *Backlog) Has(p job.Priority) bool {
 	return b.rings[p].size()+len(b.late[p]) > 0 && !b.paused
 }
 
-// Turns is how many groups of a priority have turns.
+// Turns returns how many groups of a priority have turns.
 func (b *Backlog) Turns(p job.Priority) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.rings[p].size()
 }
 
-// Next gives the job whose turn it is, nil when none may begin. Its group has one
-// more running from now on, until Freed.
+// Next returns the job whose turn it is, nil if none may begin. The job counts as running
+// for its group until Freed.
 func (b *Backlog) Next(p job.Priority) *Job {
 	now := time.Now()
 	b.mu.Lock()
@@ -146,7 +146,7 @@ func (b *Backlog) Next(p job.Priority) *Job {
 		b.forget(k)
 		if l.count > 0 || b.rings[p].size() > 0 {
 			b.rings[p].used(g, fresh)
-		} else { // there is nobody to stand behind
+		} else { // no other group waits
 			l.inRing = false
 			b.runnable.Add(-1)
 		}
@@ -156,8 +156,8 @@ func (b *Backlog) Next(p job.Priority) *Job {
 	return nil
 }
 
-// admit reports whether one more job of a group may begin, and counts it. One that
-// may not is out of turn until it may. b.mu is held.
+// admit reports whether one more job of a group may begin, and counts it. A group that is
+// refused has no turns until one of its jobs may begin. b.mu is held.
 func (b *Backlog) admit(g *group, now time.Time) bool {
 	if most := g.limits.Concurrency; most > 0 && g.running >= b.slots(g, most, now) {
 		g.blocked = true
@@ -176,10 +176,10 @@ func (b *Backlog) admit(g *group, now time.Time) bool {
 	return true
 }
 
-// wakeLater lets a group have its turns again after a time. b.mu is held.
+// wakeLater gives a group its turns again after wait. b.mu is held.
 func (b *Backlog) wakeLater(g *group, wait time.Duration) {
 	if g.wake == nil {
-		// Its goroutine ends at once; stop ends it before it begins.
+		// Its goroutine ends at once; quiet stops the timer before it fires.
 		g.wake = time.AfterFunc(wait, func() { b.awake(g) })
 	}
 }
@@ -192,7 +192,7 @@ func (b *Backlog) awake(g *group) {
 	b.signal()
 }
 
-// unblock lets a group have its turns again. b.mu is held.
+// unblock gives a group its turns again. b.mu is held.
 func (b *Backlog) unblock(g *group) {
 	g.blocked = false
 	for p := range job.Priority(job.Priorities) {
@@ -203,13 +203,13 @@ func (b *Backlog) unblock(g *group) {
 	}
 }
 
-// Freed says that a job that Next gave no longer runs. One that never began, as unused
-// says, gives its part of the rate back.
+// Freed reports that a job from Next no longer runs. If it never began (unused), its
+// group gets back its part of the rate.
 func (b *Backlog) Freed(k *Job, unused bool) {
 	b.mu.Lock()
 	g := k.group
 	g.running--
-	unused = unused && !k.Late // a late one has taken nothing of the rate
+	unused = unused && !k.Late // a late job has taken no token
 	if unused && g.limits.Rate > 0 {
 		g.bucket.tokens = min(g.bucket.tokens+1, g.limits.AtOnce())
 		b.quiet(g)
@@ -227,7 +227,7 @@ func (b *Backlog) Freed(k *Job, unused bool) {
 	}
 }
 
-// forget lets a job wait no more. b.mu is held.
+// forget removes a job from those that wait. b.mu is held.
 func (b *Backlog) forget(k *Job) {
 	if k.gone {
 		return

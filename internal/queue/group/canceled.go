@@ -2,12 +2,12 @@ package group
 
 import "time"
 
-// canceledFor is for how long it is remembered that a job was canceled: longer than a
-// job is on its way from the store, or from the backlog of its group to an executor,
-// where nobody who cancels it finds it.
+// canceledFor is how long a canceled job is remembered: longer than a job is on its way
+// from the store, or from the backlog of its group to an executor, where Cancel does not
+// find it.
 const canceledFor = time.Minute
 
-// canceled remembers which jobs were canceled lately.
+// canceled remembers the jobs canceled recently.
 type canceled struct {
 	ids    map[string]time.Time
 	pruned time.Time
@@ -28,14 +28,14 @@ func (c *canceled) add(id string, now time.Time) {
 	c.ids[id] = now
 }
 
-// NoteCanceled remembers that a job was canceled: its outcome is recorded.
+// NoteCanceled remembers that a job was canceled. Its outcome is already recorded.
 func (q *Groups) NoteCanceled(id string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.canceled.add(id, time.Now())
 }
 
-// Canceled reports whether a job was canceled lately.
+// Canceled reports whether a job was canceled recently.
 func (q *Groups) Canceled(id string) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -43,7 +43,7 @@ func (q *Groups) Canceled(id string) bool {
 	return was
 }
 
-// Remove ends a canceled job in the store, if it waits here for its turn.
+// Remove ends a canceled job in the store if it waits here for its turn.
 func (q *Groups) Remove(id string) {
 	for _, b := range q.all() {
 		if b.remove(id) {

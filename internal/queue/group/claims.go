@@ -13,21 +13,21 @@ import (
 )
 
 const (
-	// claimPause and claimPauseMost are between two looks for a slot that another
-	// node has.
+	// claimPause and claimPauseMost are the shortest and longest pause between two
+	// attempts to get a slot that another node holds.
 	claimPause     = 10 * time.Millisecond
 	claimPauseMost = time.Second
-	// rateChunk is for how long a node takes from the rate of a group at a time.
+	// rateChunk is the time for which a node takes tokens of a group's rate at once.
 	rateChunk = 50 * time.Millisecond
-	// staleLeases is after how many leases without a renewal a node's slots are
-	// free; it uses them for one lease after its last.
+	// staleLeases is the number of leases without a renewal after which a node's slots
+	// are free. The node itself stops using them one lease after its last renewal.
 	staleLeases = 1.25
-	// askers is how many groups are asked for at the same time.
+	// askers is for how many groups the store is asked concurrently.
 	askers = 16
 )
 
-// slots is how many jobs of a group may run in this program. On a store that
-// others share these are slots of its own, for which it asks. b.mu is held.
+// slots returns how many jobs of a group may run in this program. On a shared store these
+// are the node's own slots; slots asks for more if they are used up. b.mu is held.
 func (b *Backlog) slots(g *group, most int, now time.Time) int {
 	if !b.shared {
 		return most
@@ -42,8 +42,8 @@ func (b *Backlog) slots(g *group, most int, now time.Time) int {
 	return have
 }
 
-// token takes one of the tokens of a group's rate, or says how long until there may
-// be one. b.mu is held.
+// token takes one token of a group's rate, or returns how long to wait for the next. b.mu
+// is held.
 func (b *Backlog) token(g *group, now time.Time) time.Duration {
 	if !b.shared {
 		g.bucket.fill(g.limits, now)
@@ -56,20 +56,20 @@ func (b *Backlog) token(g *group, now time.Time) time.Duration {
 		return g.bucket.wait(g.limits)
 	}
 	b.ask(g)
-	return b.owner.Config.Lease // asking ends it
+	return b.owner.Config.Lease // wakes earlier, when ask has its answer
 }
 
-// ask asks the store for slots and tokens of a group. b.mu is held.
+// ask requests slots and tokens of a group from the store. b.mu is held.
 func (b *Backlog) ask(g *group) {
 	if g.claim.asking {
 		g.claim.again = true
 		return
 	}
-	// It ends when it has an answer, at the latest with live.
+	// Ends when it has an answer, at the latest with Live.
 	g.claim.asking = b.owner.SpawnLocked(func() { b.asks(g) })
 }
 
-// asks runs until nothing more is to be asked for a group.
+// asks calls askOnce until the group needs nothing more.
 func (b *Backlog) asks(g *group) {
 	for got := false; ; {
 		more, err := b.askOnce(b.owner.Live, g)
@@ -97,7 +97,7 @@ func (b *Backlog) asks(g *group) {
 	}
 }
 
-// wakeAgain looks again after a pause. b.mu is held.
+// wakeAgain lets a group try again after a pause. b.mu is held.
 func (b *Backlog) wakeAgain(g *group) {
 	pause := claimPauseMost
 	if n := g.claim.tries; n < 7 {
@@ -114,11 +114,11 @@ func (b *Backlog) wakeAgain(g *group) {
 	b.wakeLater(g, pause)
 }
 
-// claimTries bounds how often a race for one record is run.
+// claimTries bounds how often askOnce competes for one record.
 const claimTries = 8
 
-// askOnce takes what the group needs here and gives back what it does not. It tells
-// whether there is more than before.
+// askOnce takes the slots and tokens that the group needs here, and gives back those it
+// does not need. It reports whether the node has more than before.
 func (b *Backlog) askOnce(ctx context.Context, g *group) (got bool, err error) {
 	q := b.owner
 	subject := "set.slot." + b.name + "." + record.GroupToken(g.name)
@@ -130,7 +130,7 @@ func (b *Backlog) askOnce(ctx context.Context, g *group) (got bool, err error) {
 		case err == nil:
 			put.New, put.After = false, m.Seq
 			if s, err = record.DecodeSlots(subject, m.Data); err != nil {
-				q.Damaged(b.name, "", err) // it is written anew
+				q.Damaged(b.name, "", err) // it is overwritten
 			}
 		case !errors.Is(err, engine.ErrNotFound):
 			return false, err
@@ -153,7 +153,7 @@ func (b *Backlog) askOnce(ctx context.Context, g *group) (got bool, err error) {
 	return false, nil
 }
 
-// want writes into a record what this node is to have of a group.
+// want changes a record to what this node needs of a group. b.mu is held.
 func (b *Backlog) want(g *group, s *record.Slots, m engine.Message, now time.Time) (slots int, tokens float64, change bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -173,9 +173,9 @@ func (b *Backlog) want(g *group, s *record.Slots, m engine.Message, now time.Tim
 	return slots, tokens, change || tokens > 0
 }
 
-// tokens takes tokens out of a record. Time is counted by the clock of the store:
-// what has come between the last two changes of the record, and what has passed
-// here since the last one was seen.
+// tokens takes tokens out of a record. New tokens are counted by the clock of the store:
+// those between the last two changes of the record, and those since this node first saw
+// the last change.
 func (c *claim) tokens(g *group, s *record.Slots, m engine.Message, now time.Time) float64 {
 	l := g.limits
 	if c.read.beat != m.Seq {
@@ -203,7 +203,8 @@ func (c *claim) tokens(g *group, s *record.Slots, m engine.Message, now time.Tim
 	return take
 }
 
-// got notes what this node has from now on.
+// got stores what this node has from now on, and reports whether that is more than
+// before.
 func (b *Backlog) got(g *group, slots int, tokens float64, sent time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -217,8 +218,8 @@ func (b *Backlog) got(g *group, slots int, tokens float64, sent time.Time) bool 
 	return more
 }
 
-// upkeep renews what this node has of a group, and gives back what it has no use
-// for. b.mu is held.
+// upkeep renews what this node has of a group, and gives back what it does not need. b.mu
+// is held.
 func (b *Backlog) upkeep(g *group, now time.Time) {
 	if !b.shared {
 		return
@@ -229,8 +230,7 @@ func (b *Backlog) upkeep(g *group, now time.Time) {
 	}
 }
 
-// giveUp gives back at once the slots that another node wants and this one has no
-// use for.
+// giveUp gives back at once the slots that this node does not need and another requests.
 func (q *Groups) giveUp(queue string) {
 	b := q.backlog(queue)
 	if b == nil {
@@ -244,16 +244,16 @@ func (q *Groups) giveUp(queue string) {
 	}
 }
 
-// giveUp gives back the slots of a group that another node may want and that this
-// one has no use for. b.mu is held.
+// giveUp gives back the slots of a group that this node does not need, if another node
+// recently requested slots. b.mu is held.
 func (b *Backlog) giveUp(g *group) {
 	if g.claim.have > g.running+g.waiting && (b.closed || time.Since(b.wanted) < 2*claimPauseMost) {
 		b.ask(g)
 	}
 }
 
-// release gives back the slots of all groups, but for those of jobs that still run,
-// when the queue closes. What it cannot give back is free when it is stale.
+// release gives back the slots of all groups when the queue closes, except those of
+// running jobs. Slots it cannot give back become free when they are stale.
 func (b *Backlog) release(ctx context.Context) {
 	var held []*group
 	b.mu.Lock()
@@ -281,7 +281,7 @@ func (b *Backlog) release(ctx context.Context) {
 	all.Wait()
 }
 
-// contend looks at once for slots that another node has given back.
+// contend tries at once to get slots that another node has given back.
 func (q *Groups) contend(queue string) {
 	b := q.backlog(queue)
 	if b == nil {

@@ -10,16 +10,16 @@ import (
 	"github.com/bullpen-run/bullpen/job"
 )
 
-// Job is a job with a group that this program has taken and that waits for its turn.
-// The lock of its backlog guards its fields until Next has given it; then they are the
-// caller's.
+// Job is a job with a group that this program has taken and that waits for its turn. The
+// lock of its backlog guards its fields until Next returns it; then the caller of Next
+// owns them.
 type Job struct {
 	ID       string
 	Delivery engine.Delivery
-	Stored   *record.Job // nil where it is to be read again, with the Data of Delivery
+	Stored   *record.Job // nil if it is to be read again, with the Data of Delivery
 	Came     time.Time
 	Renewed  time.Time // when its lease was last renewed
-	Late     bool      // its deadline has passed: it waits in no lane, and for no limit
+	Late     bool      // its deadline has passed: it is in no lane and ignores limits
 
 	group    *group
 	level    job.Priority
@@ -27,30 +27,30 @@ type Job struct {
 	gone     bool      // it no longer waits
 }
 
-// group is what a backlog knows of one group. Its fields are guarded by the lock of
-// the backlog.
+// group is the state of one group in a backlog. Its fields are guarded by the lock of the
+// backlog.
 type group struct {
 	name    string
 	limits  job.GroupLimits
-	own     bool // they were set for it
+	own     bool // the limits were set for this group
 	lanes   [job.Priorities]lane
-	waiting int // in all lanes
-	running int // begun and not freed
+	waiting int // jobs in all lanes
+	running int // jobs that began and are not freed
 	blocked bool
-	wake    *time.Timer // of its rate; nil while it waits for none
+	wake    *time.Timer // waits for the rate; nil if it does not
 	bucket  bucket
 	claim   claim
 	pace    pace
 }
 
-// lane is the jobs of a group of one priority, in the order in which they came.
+// lane holds the jobs of a group of one priority, in the order in which they came.
 type lane struct {
-	jobs   []*Job // some of them gone
-	count  int    // of those that are not
-	inRing bool   // it has its turn among the groups of its priority
+	jobs   []*Job // some of them are gone
+	count  int    // jobs that are not gone
+	inRing bool   // the group has its turns at this priority
 }
 
-// inRing reports whether the group has turns, be it with nothing.
+// inRing reports whether the group has turns, even if it has no jobs.
 func (g *group) inRing() bool {
 	for i := range g.lanes {
 		if g.lanes[i].inRing {
@@ -65,13 +65,13 @@ func (l *lane) push(k *Job) {
 	l.count++
 }
 
-// pop takes out the first that is there, nil when there is none.
+// pop removes and returns the first job that is not gone, nil for none.
 func (l *lane) pop() *Job {
 	for len(l.jobs) > 0 {
 		k := l.jobs[0]
 		l.jobs[0] = nil
 		if l.jobs = l.jobs[1:]; len(l.jobs) == 0 {
-			l.jobs = nil // what was taken from its front is let go
+			l.jobs = nil // frees what was taken from its front
 		}
 		if !k.gone && !k.Late {
 			l.count--
@@ -81,7 +81,7 @@ func (l *lane) pop() *Job {
 	return nil
 }
 
-// oldest returns the first that is there, nil when there is none.
+// oldest returns the first job that is not gone, nil for none.
 func (l *lane) oldest() *Job {
 	for _, k := range l.jobs {
 		if !k.gone && !k.Late {
@@ -91,13 +91,13 @@ func (l *lane) oldest() *Job {
 	return nil
 }
 
-// bucket lets jobs begin at a rate.
+// bucket is a token bucket, which limits the rate at which jobs begin.
 type bucket struct {
 	tokens float64
-	at     time.Time // when there were so many
+	at     time.Time // when tokens was computed
 }
 
-// fill counts what has come since.
+// fill adds the tokens that came since.
 func (b *bucket) fill(l job.GroupLimits, now time.Time) {
 	most := l.AtOnce()
 	if b.at.IsZero() {
@@ -108,19 +108,19 @@ func (b *bucket) fill(l job.GroupLimits, now time.Time) {
 	b.at = now
 }
 
-// wait is how long until there is one more token than there are.
+// wait returns how long until there is one more token.
 func (b *bucket) wait(l job.GroupLimits) time.Duration {
 	missing := max(1-b.tokens, 0)
 	return time.Duration(math.Ceil(missing / l.Rate * float64(time.Second)))
 }
 
-// pace is how often jobs of a group begin here, and when the next of those that
-// are put aside is to come again.
+// pace measures how often jobs of a group begin here, and plans when the next job that is
+// put aside comes again.
 type pace struct {
-	every time.Duration // a running mean
+	every time.Duration // a running mean of the time between two begins
 	last  time.Time
-	next  time.Time // for those that come for the first time
-	back  time.Time // for those that have come again too soon
+	next  time.Time // for jobs put aside for the first time
+	back  time.Time // for jobs that came again too soon
 }
 
 const (
@@ -131,7 +131,7 @@ const (
 	longestAside = 5 * time.Minute
 )
 
-// began counts one that begins.
+// began records that a job begins.
 func (p *pace) began(now time.Time) {
 	if !p.last.IsZero() {
 		gap := min(now.Sub(p.last), slowPace)
@@ -143,7 +143,7 @@ func (p *pace) began(now time.Time) {
 	p.last = now
 }
 
-// now is the time between two that begin, as far as is known.
+// now returns the time between two begins, as far as is known.
 func (p *pace) now(now time.Time) time.Duration {
 	if p.every == 0 {
 		return firstPace
@@ -151,7 +151,7 @@ func (p *pace) now(now time.Time) time.Duration {
 	return max(p.every, min(now.Sub(p.last), slowPace), time.Microsecond)
 }
 
-// second is about how many begin in a second.
+// second estimates how many jobs begin in a second.
 func (p *pace) second() int {
 	if p.every == 0 {
 		return fewest
@@ -159,10 +159,10 @@ func (p *pace) second() int {
 	return min(max(int(time.Second/max(p.every, time.Microsecond)), fewest), plenty)
 }
 
-// aside returns when one more that is put aside is to come again, where so many
-// are kept. They come twice as fast as they begin, so that there are always some,
-// and the pace is not that of the waiting. Those that come too soon stand in a line
-// of their own, behind what is kept, and not behind all others.
+// aside returns when the next job that is put aside comes again, if kept jobs are kept
+// here. Jobs come again twice as fast as they begin, so that some are always here and
+// waiting for them does not set the pace. Jobs that come too soon queue up separately,
+// behind the kept jobs and not behind all others.
 func (p *pace) aside(now time.Time, again bool, kept int) time.Time {
 	half := p.now(now) / 2
 	at, line := now.Add(soonest), &p.next

@@ -12,8 +12,7 @@ import (
 	"github.com/bullpen-run/bullpen/job"
 )
 
-// Groups is this program, as far as jobs with a group wait in it. All methods may be
-// called from many goroutines at once.
+// Groups holds the backlogs of this program. All methods are safe for concurrent use.
 type Groups struct {
 	*jobs.Jobs
 
@@ -24,19 +23,19 @@ type Groups struct {
 
 // Worker is a call of Work.
 type Worker interface {
-	// Signal says that a job may begin.
+	// Signal wakes the call: a job may begin.
 	Signal()
-	// Ended reports whether the call is to end.
+	// Ended reports whether the call should return.
 	Ended() bool
 }
 
-// New returns the groups of the jobs of list, none of which waits yet.
+// New returns the groups of the jobs of list, without a backlog.
 func New(list *jobs.Jobs) *Groups {
 	return &Groups{Jobs: list, backlogs: make(map[string]*Backlog)}
 }
 
-// Enter lets w take jobs from the backlog of a queue, which is made for the first one.
-// Groups of which nothing else is set have the limits that the last call gives.
+// Enter lets w take jobs from the backlog of a queue, and creates the backlog for the
+// first call. defaults are the limits of groups without their own; the last call decides.
 func (q *Groups) Enter(queue string, w Worker, defaults job.GroupLimits) (*Backlog, error) {
 	b := q.enter(queue)
 	set, err := q.setLimits(q.Live, queue)
@@ -49,7 +48,7 @@ func (q *Groups) Enter(queue string, w Worker, defaults job.GroupLimits) (*Backl
 	}
 	b.mu.Lock()
 	b.workers[w] = struct{}{}
-	if !w.Ended() { // or a later call, which began after this one had ended, has said what holds
+	if !w.Ended() { // otherwise a later call may have set its own defaults
 		b.defaults = defaults
 	}
 	b.paused, b.looked = plain.Paused, time.Now()
@@ -75,7 +74,7 @@ func (q *Groups) enter(queue string) *Backlog {
 	return b
 }
 
-// backlog returns the backlog of a queue, nil where no call of Work has made one.
+// backlog returns the backlog of a queue, nil if no call of Work has created one.
 func (q *Groups) backlog(queue string) *Backlog {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -88,16 +87,15 @@ func (q *Groups) all() []*Backlog {
 	return slices.Collect(maps.Values(q.backlogs))
 }
 
-// Hold has the groups of a queue begin no jobs, or begin them again: the queue is
-// paused, or is no longer.
+// Hold stops the groups of a paused queue from beginning jobs, or lets them begin again.
 func (q *Groups) Hold(queue string, paused bool) {
 	if b := q.backlog(queue); b != nil {
 		b.pause(paused)
 	}
 }
 
-// Waiting is how many jobs of a priority of a queue wait here, and how many of them
-// for the limits of their groups.
+// Waiting returns how many jobs of a priority of a queue wait here, and how many of them
+// wait for the limits of their groups.
 func (q *Groups) Waiting(queue string, p job.Priority) (all, held int) {
 	if b := q.backlog(queue); b != nil {
 		return b.keeps(p)
@@ -105,7 +103,7 @@ func (q *Groups) Waiting(queue string, p job.Priority) (all, held int) {
 	return 0, 0
 }
 
-// Heard returns what is to be done with each message of other nodes about a queue.
+// Heard returns the handlers for messages of other nodes, by kind. Each takes a queue.
 func (q *Groups) Heard() map[string]func(queue string) {
 	return map[string]func(string){
 		"limits": q.lookAt,
@@ -115,23 +113,23 @@ func (q *Groups) Heard() map[string]func(queue string) {
 	}
 }
 
-// lookAt lets the backlog of a queue read what another node has changed.
+// lookAt makes the backlog of a queue read what another node has changed.
 func (q *Groups) lookAt(queue string) {
 	if b := q.backlog(queue); b != nil {
-		q.Spawn(b.look) // ends with its calls, at the latest with live
+		q.Spawn(b.look) // ends with its calls, at the latest with Live
 	}
 }
 
-// Tell tells other nodes something of a queue; it may be lost, then they find out by
-// themselves within limitsAge.
+// Tell sends other nodes a message about a queue. If it is lost, they notice the change
+// within limitsAge.
 func (q *Groups) Tell(what, queue string) {
 	if q.Engine.Shared() {
 		q.Engine.Send(what, []byte(queue)) //nolint:errcheck // see above
 	}
 }
 
-// Disband ends the taking of jobs with a group. On a store of its own what waits is
-// there again when it is opened; elsewhere it is given back.
+// Disband stops taking jobs with a group. On a shared store the waiting jobs are given
+// back; a store of its own has them again when it is next opened.
 func (q *Groups) Disband() {
 	ctx, cancel := context.WithTimeout(context.Background(), releasePatience)
 	defer cancel()

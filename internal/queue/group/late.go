@@ -8,7 +8,7 @@ import (
 	"github.com/bullpen-run/bullpen/job"
 )
 
-// deadlines is a heap of the jobs that have one, the next first; some of them gone.
+// deadlines is a heap of jobs, the earliest deadline first; some of the jobs are gone.
 type deadlines []*Job
 
 func (d deadlines) Len() int           { return len(d) }
@@ -23,7 +23,7 @@ func (d *deadlines) Pop() any {
 	return k
 }
 
-// dueAt notes the deadline of a job that begins to wait. b.mu is held.
+// dueAt records the deadline of a job that begins to wait. b.mu is held.
 func (b *Backlog) dueAt(k *Job) {
 	if k.deadline.IsZero() {
 		return
@@ -35,8 +35,8 @@ func (b *Backlog) dueAt(k *Job) {
 	heap.Push(&b.dues, k)
 }
 
-// expire takes those out of their lanes whose deadlines have passed: however long
-// their groups are held, they end now. It tells whether there are any. b.mu is held.
+// expire takes the jobs whose deadlines have passed out of their lanes: they end now,
+// even if their groups are held. It reports whether there are any. b.mu is held.
 func (b *Backlog) expire(now time.Time) (some bool) {
 	for len(b.dues) > 0 && !now.Before(b.dues[0].deadline) {
 		k := heap.Pop(&b.dues).(*Job) //nolint:forcetypeassert // it holds nothing else
@@ -51,8 +51,8 @@ func (b *Backlog) expire(now time.Time) (some bool) {
 	return some
 }
 
-// nextLate gives a job that is past its deadline, nil for none. It counts as one that
-// runs until it has ended, and takes nothing of the limits. b.mu is held.
+// nextLate returns a job that is past its deadline, nil for none. The job counts as
+// running until it has ended, and uses no slot and no token. b.mu is held.
 func (b *Backlog) nextLate(p job.Priority) *Job {
 	for len(b.late[p]) > 0 && !b.paused {
 		k := b.late[p][0]

@@ -12,7 +12,7 @@ import (
 	"github.com/bullpen-run/bullpen/job"
 )
 
-// SetGroupLimits is that of a queue.
+// SetGroupLimits implements queue.Queue.SetGroupLimits.
 func (q *Groups) SetGroupLimits(ctx context.Context, queue, group string, l job.GroupLimits) error {
 	if err := errors.Join(job.CheckToken("queue", queue), job.CheckGroup(group), l.Check()); err != nil {
 		return fmt.Errorf("the limits of group %q are not valid: %w", group, err)
@@ -25,7 +25,7 @@ func (q *Groups) SetGroupLimits(ctx context.Context, queue, group string, l job.
 	return q.limitsChanged(ctx, queue)
 }
 
-// ResetGroupLimits is that of a queue.
+// ResetGroupLimits implements queue.Queue.ResetGroupLimits.
 func (q *Groups) ResetGroupLimits(ctx context.Context, queue, group string) error {
 	if err := errors.Join(job.CheckToken("queue", queue), job.CheckGroup(group)); err != nil {
 		return fmt.Errorf("the limits of group %q cannot be reset: %w", group, err)
@@ -46,7 +46,7 @@ func (q *Groups) ResetGroupLimits(ctx context.Context, queue, group string) erro
 	return q.limitsChanged(ctx, queue)
 }
 
-// limitsChanged lets this node and the others read the limits of a queue again.
+// limitsChanged makes this node and the others read the limits of a queue again.
 func (q *Groups) limitsChanged(ctx context.Context, queue string) error {
 	q.Tell("limits", queue)
 	b := q.backlog(queue)
@@ -61,11 +61,11 @@ func (q *Groups) limitsChanged(ctx context.Context, queue string) error {
 	return nil
 }
 
-// limitsAge is how old the limits may be that a node knows of a store that
-// others change too.
+// limitsAge is how old a node's copy of the limits may become on a store that other nodes
+// change too.
 const limitsAge = 5 * time.Second
 
-// setLimits reads the limits that are set for a queue, by group.
+// setLimits reads the limits set for a queue, by group.
 func (q *Groups) setLimits(ctx context.Context, queue string) (map[string]job.GroupLimits, error) {
 	set := map[string]job.GroupLimits{}
 	for from := uint64(0); ; {

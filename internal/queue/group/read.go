@@ -9,9 +9,8 @@ import (
 	"github.com/bullpen-run/bullpen/job"
 )
 
-// Read reads again what is stored of a job that is kept without it, and renews its
-// lease meanwhile. Nil says that the job is no longer there, or that the store is
-// closed.
+// Read reads the record of a job that is kept without it, and renews its lease meanwhile.
+// It returns nil if the job no longer exists or the store is closed.
 func (q *Groups) Read(k *Job) []byte {
 	for wait := jobs.FirstPause; ; wait = min(2*wait, jobs.LastPause) {
 		m, err := q.Engine.Get(q.Live, engine.Jobs, k.Delivery.Subject)

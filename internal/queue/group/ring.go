@@ -6,16 +6,16 @@ import (
 	"github.com/bullpen-run/bullpen/job"
 )
 
-// ring is whose turn it is among the groups of a priority. Groups that had nothing a
-// moment ago go before those that always have something: so who asks for little does
-// not wait for a turn of each of the others. A group stays among the others until a
-// turn of its own has found it empty, so that nobody gains by asking piecemeal, and of
-// freshTurns+1 turns the others have one at least. It is what FQ-CoDel does with
-// flows (RFC 8290, sections 4.2 and 5.3), where each job counts as much as another.
+// ring decides which group of a priority has the next turn. Groups that had no job a
+// moment ago (fresh ones) go before those that always have some, so that a group with few
+// jobs does not wait for a turn of each of the others. A group leaves the others only
+// when a turn of its own finds it empty, so that enqueuing piecemeal gains nothing. Of
+// freshTurns+1 turns the others have at least one. FQ-CoDel does the same with flows (RFC
+// 8290, sections 4.2 and 5.3); here each job counts the same.
 type ring struct {
 	fresh []*group
-	known []*group // some of them with nothing by now
-	ahead int      // turns that fresh ones had in a row while others waited
+	known []*group // some of them are empty by now
+	ahead int      // consecutive turns of fresh groups while others waited
 }
 
 // freshTurns is how many turns fresh groups have before one of the others has one.
@@ -23,7 +23,7 @@ const freshTurns = 4
 
 func (r *ring) size() int { return len(r.fresh) + len(r.known) }
 
-// pop takes out the group whose turn it is, nil where there is none.
+// pop removes and returns the group whose turn it is, nil for none.
 func (r *ring) pop() (g *group, fresh bool) {
 	from := &r.known
 	if fresh = len(r.fresh) > 0 && (len(r.known) == 0 || r.ahead < freshTurns); fresh {
@@ -40,7 +40,7 @@ func (r *ring) pop() (g *group, fresh bool) {
 	return g, fresh
 }
 
-// used says that a group had its turn, and lets it have the next behind the others.
+// used records that a group had its turn, and puts it behind the others.
 func (r *ring) used(g *group, fresh bool) {
 	if !fresh {
 		r.ahead = 0
@@ -50,7 +50,7 @@ func (r *ring) used(g *group, fresh bool) {
 	r.known = append(r.known, g)
 }
 
-// dropEmpty takes out the groups that have nothing of a priority, and returns how many.
+// dropEmpty removes the groups without jobs of a priority, and returns their number.
 func (r *ring) dropEmpty(p job.Priority) (n int) {
 	r.known = slices.DeleteFunc(r.known, func(g *group) bool {
 		l := &g.lanes[p]

@@ -6,19 +6,19 @@ import (
 	"github.com/bullpen-run/bullpen/internal/queue/record"
 )
 
-// claim is what this node has of the slots and the rate of a group, on a store that
-// others share. The lock of the backlog guards it.
+// claim is this node's share of the slots and the rate of a group, on a store that
+// several nodes share. The lock of the backlog guards it.
 type claim struct {
 	have    int       // slots, as stored
-	renewed time.Time // when the last renewal was sent that was stored
-	asking  bool      // a goroutine asks the store
-	again   bool      // it is to ask once more
-	tries   int       // in a row that gave nothing
+	renewed time.Time // when the last stored renewal was sent
+	asking  bool      // a goroutine is asking the store
+	again   bool      // it shall ask once more
+	tries   int       // consecutive ones that gained nothing
 	seen    map[string]sighting
-	read    sighting // of the record itself
+	read    sighting // the last change of the record itself
 }
 
-// sighting is what was seen of another node, and since when nothing else was.
+// sighting is the last state seen of another node, and since when it has not changed.
 type sighting struct {
 	beat  uint64
 	since time.Time
@@ -26,8 +26,8 @@ type sighting struct {
 
 func (c *claim) held() bool { return c.have > 0 || c.asking }
 
-// expire takes out the nodes that have not renewed what they hold for longer than
-// stale, by the clock of this node alone.
+// expire removes the nodes that have not renewed their slots for longer than stale. It
+// uses the clock of this node alone.
 func (c *claim) expire(s *record.Slots, self string, now time.Time, stale time.Duration) {
 	left := s.Nodes[:0]
 	seen := make(map[string]sighting, len(s.Nodes))

@@ -9,7 +9,7 @@ import (
 	"github.com/bullpen-run/bullpen/job"
 )
 
-// take begins to take from the consumers. b.mu is held.
+// take starts to take from the consumers. b.mu is held.
 func (b *Backlog) take() error {
 	for p := range job.Priority(job.Priorities) {
 		if b.takers[p] != nil {
@@ -30,8 +30,8 @@ func (b *Backlog) consumer(p job.Priority) engine.Consumer {
 	return engine.Consumer{Queue: b.name, Priority: p.String(), Grouped: true}
 }
 
-// Leave says that w takes no more. On a store that others share the last one gives
-// back what is kept.
+// Leave reports that w takes no more jobs. On a shared store the last one to leave gives
+// back the kept jobs.
 func (b *Backlog) Leave(w Worker) {
 	b.mu.Lock()
 	delete(b.workers, w)
@@ -42,7 +42,7 @@ func (b *Backlog) Leave(w Worker) {
 	}
 }
 
-// stop ends the taking, and gives back what is kept, where that is of use.
+// stop stops taking jobs. With giveBack it gives back the kept jobs, if that is useful.
 func (b *Backlog) stop(giveBack bool) {
 	b.mu.Lock()
 	b.closed = true
@@ -76,7 +76,7 @@ func (b *Backlog) stop(giveBack bool) {
 	b.runnable.Store(0)
 }
 
-// arrived keeps a job that came.
+// arrived keeps a job that was delivered.
 func (b *Backlog) arrived(p job.Priority, d engine.Delivery) {
 	now := time.Now()
 	k := &Job{Delivery: d, ID: engine.LastToken(d.Subject), level: p, Came: now, Renewed: now}
@@ -86,7 +86,7 @@ func (b *Backlog) arrived(p job.Priority, d engine.Delivery) {
 		name = s.Job.Group
 		k.Stored, k.deadline = s, s.Job.Deadline
 	}
-	// Whoever cancels it from here on finds it in the backlog, or has been seen here.
+	// A Cancel from here on finds the job in the backlog; an earlier one is seen below.
 	b.mu.Lock()
 	b.asked[p]--
 	if b.owner.Canceled(k.ID) {
@@ -96,7 +96,7 @@ func (b *Backlog) arrived(p job.Priority, d engine.Delivery) {
 		return
 	}
 	if b.takers[p] == nil || b.jobs[k.ID] != nil {
-		// Nobody works any more, or its lease ended while it was kept here.
+		// No call of Work is left, or the job's lease ended while it was kept here.
 		if other := b.jobs[k.ID]; other != nil {
 			other.Delivery = d
 		} else {
@@ -134,8 +134,8 @@ func (b *Backlog) arrived(p job.Priority, d engine.Delivery) {
 	b.signal()
 }
 
-// aside reports whether a job is put aside, and until when: on a store that others
-// share, where its group has enough here. b.mu is held.
+// aside reports whether a job is put aside, and until when. That happens on a shared
+// store if the job's group has enough jobs here. b.mu is held.
 func (b *Backlog) aside(k *Job, now time.Time) (at time.Time, aside bool) {
 	if !b.shared || k.Stored == nil {
 		return time.Time{}, false
@@ -147,11 +147,11 @@ func (b *Backlog) aside(k *Job, now time.Time) (at time.Time, aside bool) {
 	return g.pace.aside(now, k.Stored.Again, kept), true
 }
 
-// putAside lets a job come again later.
+// putAside puts a job back into the store, to come again at the time at.
 func (q *Groups) putAside(s *record.Job, d engine.Delivery, at time.Time) {
 	c, _, _ := record.ParseSubject(d.Message)
 	s.Job.Queue = c.Queue
-	s.Job.Priority, _ = job.ParsePriority(c.Priority) // the consumer's name is one
+	s.Job.Priority, _ = job.ParsePriority(c.Priority) // the consumer's name is a valid priority
 	s.Again, s.Job.At = true, at
 	q.Engine.Put(s.Message(), func(_ uint64, err error) {
 		if err != nil {
@@ -170,7 +170,7 @@ func (b *Backlog) returned(p job.Priority, n int) {
 	b.fill(p)
 }
 
-// fill requests as many more jobs as may be kept. b.mu is held.
+// fill requests as many further jobs as the backlog may keep. b.mu is held.
 func (b *Backlog) fill(p job.Priority) {
 	if b.takers[p] == nil {
 		return
@@ -186,7 +186,7 @@ func (b *Backlog) fill(p job.Priority) {
 	}
 }
 
-// canBegin is how many jobs wait for a place only. b.mu is held.
+// canBegin returns how many jobs wait only for a place. b.mu is held.
 func (b *Backlog) canBegin() (n int) {
 	for _, g := range b.groups {
 		if !g.blocked {

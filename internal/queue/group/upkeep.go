@@ -8,7 +8,7 @@ import (
 	"github.com/bullpen-run/bullpen/job"
 )
 
-// limitsOf gives the limits of a group. b.mu is held.
+// limitsOf returns the limits of a group. b.mu is held.
 func (b *Backlog) limitsOf(name string) (l job.GroupLimits, own bool) {
 	if l, own = b.set[name]; own && name != "" {
 		return l, true
@@ -19,7 +19,7 @@ func (b *Backlog) limitsOf(name string) (l job.GroupLimits, own bool) {
 	return b.defaults, false
 }
 
-// quiet ends what a group waits for. b.mu is held.
+// quiet stops the timer that waits for a group's rate. b.mu is held.
 func (b *Backlog) quiet(g *group) {
 	if g.wake != nil {
 		g.wake.Stop()
@@ -27,8 +27,8 @@ func (b *Backlog) quiet(g *group) {
 	}
 }
 
-// drop forgets a group that has nothing. One with a rate is kept until its bucket
-// is full, or it would be full at once. b.mu is held.
+// drop forgets a group without jobs. A group with a rate is kept until its bucket is
+// full: a new group would start with a full one. b.mu is held.
 func (b *Backlog) drop(g *group) {
 	if g.waiting > 0 || g.running > 0 || g.claim.held() || g.inRing() {
 		return
@@ -45,7 +45,7 @@ func (b *Backlog) drop(g *group) {
 	}
 }
 
-// remove takes out a job that is canceled, and ends it in the store.
+// remove takes out a canceled job and ends it in the store.
 func (b *Backlog) remove(id string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -63,7 +63,7 @@ func (b *Backlog) remove(id string) bool {
 	return true
 }
 
-// keeps is how many jobs of a priority wait here, and how many of them for the
+// keeps returns how many jobs of a priority wait here, and how many of them wait for the
 // limits of their groups.
 func (b *Backlog) keeps(p job.Priority) (all, held int) {
 	b.mu.Lock()
@@ -76,7 +76,7 @@ func (b *Backlog) keeps(p job.Priority) (all, held int) {
 	return b.waiting[p], held
 }
 
-// pause holds all turns, or lets them go on.
+// pause stops all turns, or resumes them.
 func (b *Backlog) pause(paused bool) {
 	b.mu.Lock()
 	b.paused = paused
@@ -84,7 +84,7 @@ func (b *Backlog) pause(paused bool) {
 	b.signal()
 }
 
-// limit takes the limits that are set.
+// limit applies the limits that are set.
 func (b *Backlog) limit(set map[string]job.GroupLimits) {
 	b.mu.Lock()
 	b.set, b.looked = set, time.Now()
@@ -103,19 +103,19 @@ func (b *Backlog) limit(set map[string]job.GroupLimits) {
 	b.signal()
 }
 
-// renewPause is how often leases are renewed, a part of them each time, so that many
-// renewals do not come together.
+// renewPause is the period between renewals. Each renews a part of the leases, so that
+// they are spread over time.
 const renewPause = 100 * time.Millisecond
 
 // tick sets the timer that renews leases. b.mu is held.
 func (b *Backlog) tick() {
 	if b.ticking == nil && b.takers[job.Normal] != nil {
-		// Its goroutine ends at once; stop ends it before it begins.
+		// Its goroutine ends at once; stop stops the timer before it fires.
 		b.ticking = time.AfterFunc(min(renewPause, b.owner.Config.Lease/12), b.ticked)
 	}
 }
 
-// ticked renews the leases of what waits, and looks for what is overdue.
+// ticked renews the leases of waiting jobs, and handles what is overdue.
 func (b *Backlog) ticked() {
 	now := time.Now()
 	b.mu.Lock()
@@ -147,12 +147,12 @@ func (b *Backlog) ticked() {
 		r.Extend()
 	}
 	if stale {
-		b.owner.Spawn(b.look) // ends with its calls, at the latest with live
+		b.owner.Spawn(b.look) // ends with its calls, at the latest with Live
 	}
 }
 
-// due returns those whose leases are to be renewed: after half the lease, or before
-// that so many that all have been renewed by then. b.mu is held.
+// due returns the receipts of the leases to renew: those past half the lease, and before
+// that enough to have renewed all by then. b.mu is held.
 func (b *Backlog) due(now time.Time) (all []engine.Receipt) {
 	half := b.owner.Config.Lease / 2
 	pause := min(renewPause, b.owner.Config.Lease/12)

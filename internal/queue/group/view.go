@@ -15,7 +15,7 @@ import (
 // groupScan is how many jobs Groups reads at most.
 const groupScan = 100_000
 
-// ListGroups is a queue's Groups.
+// ListGroups implements queue.Queue.Groups.
 func (q *Groups) ListGroups(ctx context.Context, queue string) ([]job.GroupInfo, error) {
 	if err := job.CheckToken("queue", queue); err != nil {
 		return nil, err
@@ -54,7 +54,7 @@ func (q *Groups) ListGroups(ctx context.Context, queue string) ([]job.GroupInfo,
 	return infos, nil
 }
 
-// GroupDefaults is that of a queue.
+// GroupDefaults implements queue.Queue.GroupDefaults.
 func (q *Groups) GroupDefaults(ctx context.Context, queue string) (job.GroupLimits, error) {
 	if err := job.CheckToken("queue", queue); err != nil {
 		return job.GroupLimits{}, err
@@ -75,7 +75,7 @@ func (q *Groups) limitsOf(b *Backlog, set map[string]job.GroupLimits) job.GroupL
 	return b.defaults
 }
 
-// view tells of the groups that have something here.
+// view adds the groups that have jobs here.
 func (b *Backlog) view(all map[string]*job.GroupInfo) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -93,7 +93,7 @@ func (b *Backlog) view(all map[string]*job.GroupInfo) {
 	}
 }
 
-// countGroups counts what is stored of each group and not running here.
+// countGroups counts the jobs stored for each group that are not running here.
 func (q *Groups) countGroups(ctx context.Context, queue string, all map[string]*job.GroupInfo) error {
 	for _, i := range all {
 		i.Waiting, i.Oldest = 0, time.Time{}
@@ -122,7 +122,7 @@ func (q *Groups) countGroup(m engine.Message, all map[string]*job.GroupInfo) {
 	id := engine.LastToken(m.Subject)
 	s, err := record.DecodeJob(id, m.Data)
 	if err != nil || q.Above.Hand(id) != nil {
-		return // a damaged one is told when its turn comes
+		return // a damaged one is reported when its turn comes
 	}
 	i := all[s.Job.Group]
 	if i == nil {

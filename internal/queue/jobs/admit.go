@@ -7,7 +7,7 @@ import (
 	"github.com/bullpen-run/bullpen/job"
 )
 
-// Check is that of a queue.
+// Check implements queue.Queue.Check.
 func (q *Jobs) Check(j job.Job) error {
 	if err := q.Config.checkJob(&j); err != nil {
 		return err
@@ -15,8 +15,9 @@ func (q *Jobs) Check(j job.Job) error {
 	return q.Admit(&j, "")
 }
 
-// Admit reports why j and what follows it cannot run where their queues are worked
-// off. A job without a queue goes to that of the job before, which before names.
+// Admit reports why j and the jobs that follow it cannot run on this program's executors
+// of their queues. A job without a queue goes to that of the job before it, which is
+// before.
 func (q *Jobs) Admit(j *job.Job, before string) error {
 	name := j.Queue
 	if name == "" {
@@ -41,8 +42,8 @@ func (q *Jobs) Admit(j *job.Job, before string) error {
 	return nil
 }
 
-// refusal reports why all executors that work on a queue here refuse t. It is nil
-// where there is none, or one that does not say.
+// refusal reports why all executors that work on a queue here refuse t. It returns nil if
+// no executor works on it, or if one of them does not say in advance.
 func (q *Jobs) refusal(name string, t bullpen.Task) error {
 	if q.Config.Refuse != nil {
 		if err := q.Config.Refuse(name, t); err != nil {

@@ -12,20 +12,20 @@ import (
 	"github.com/bullpen-run/bullpen/job"
 )
 
-// keeps reports whether the record of a job is kept with its outcome. Together with
-// the result it must fit into a message of the store.
+// keeps reports whether the record of a job is kept with its outcome. The record and the
+// result together must fit into a message of the store.
 func (c *Config) keeps(record, result int) bool {
 	return record <= c.Keep.Payloads && record+result <= max(c.MaxPayload, c.MaxResult)
 }
 
-// KeepJob makes e hold the record of its job, where that is kept.
+// KeepJob stores the record of the job in e, if it is kept.
 func (c *Config) KeepJob(e *record.End, record []byte) {
 	if c.keeps(len(record), len(e.Result)) {
 		e.Job = record
 	}
 }
 
-// Payload is that of a queue.
+// Payload implements queue.Queue.Payload.
 func (q *Jobs) Payload(ctx context.Context, id string) ([]byte, error) {
 	info, err := q.Get(ctx, id)
 	if err != nil {
@@ -41,7 +41,7 @@ func (q *Jobs) Payload(ctx context.Context, id string) ([]byte, error) {
 	return s.Job.Payload, nil
 }
 
-// endedJob returns the job that has ended, as it was handed in.
+// endedJob returns a job that has ended, as it was enqueued.
 func (q *Jobs) endedJob(ctx context.Context, id string) (*record.Job, error) {
 	e, err := q.Outcome(ctx, id)
 	if err != nil {
@@ -63,11 +63,11 @@ func (q *Jobs) endedJob(ctx context.Context, id string) (*record.Job, error) {
 	return nil, fmt.Errorf("%w: job %s is %v, and of such jobs those of %d bytes at most are kept (Keep.Payloads); its payload had %d", job.ErrPayloadGone, id, e.State(), max(q.Config.Keep.Payloads, 0), e.Size)
 }
 
-// mostAgain bounds how often a job is tried again under its own id while the last
-// of its new jobs is remembered.
+// mostAgain bounds how often a job is tried again under its own id while the last of its
+// new jobs is remembered.
 const mostAgain = 100
 
-// Retry is that of a queue.
+// Retry implements queue.Queue.Retry.
 func (q *Jobs) Retry(ctx context.Context, id string) (job.Ref, error) {
 	info, err := q.Get(ctx, id)
 	if err != nil {
@@ -84,9 +84,9 @@ func (q *Jobs) Retry(ctx context.Context, id string) (job.Ref, error) {
 		return q.RetryDead(ctx, id)
 	}
 	if info.State == job.Done {
-		s.Job.Then, s.Chain = nil, record.Place{} // what followed has run
+		s.Job.Then, s.Chain = nil, record.Place{} // the jobs that followed have run
 	}
-	// Each try again has the key of the one before, so that calls at the same time
+	// Each retry has a key that follows from the one before, so that concurrent calls
 	// enqueue one job.
 	last := id
 	for range mostAgain {
@@ -103,8 +103,8 @@ func (q *Jobs) Retry(ctx context.Context, id string) (job.Ref, error) {
 	return job.Ref{}, fmt.Errorf("job %s was tried again %d times: try the last of its new jobs again, %s", id, mostAgain, last)
 }
 
-// putAgain enqueues s as a new job that follows from the end of the job id, unless one
-// that follows from the job last is there.
+// putAgain enqueues s as a new job that follows from the end of the job id, unless the
+// store already holds one that follows from the job last.
 func (q *Jobs) putAgain(ctx context.Context, s *record.Job, id, last string) (job.Ref, error) {
 	again := *s
 	again.ID, again.Parent, again.Again = ulid.Make().String(), id, false

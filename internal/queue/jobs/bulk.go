@@ -11,10 +11,10 @@ import (
 	"github.com/bullpen-run/bullpen/job"
 )
 
-// bulkWindow is how many jobs EnqueueAll has under way.
+// bulkWindow is how many jobs EnqueueAll puts at the same time.
 const bulkWindow = 1024
 
-// EnqueueAll is that of a queue.
+// EnqueueAll implements queue.Queue.EnqueueAll.
 func (q *Jobs) EnqueueAll(ctx context.Context, jobs []job.Job) ([]job.Ref, error) {
 	all := make([]*record.Job, len(jobs))
 	var errs []error
@@ -31,8 +31,8 @@ func (q *Jobs) EnqueueAll(ctx context.Context, jobs []job.Job) ([]job.Ref, error
 	return q.EnqueueMany(ctx, all)
 }
 
-// EnqueueMany puts jobs that were checked. Members of a batch that may have been
-// put before are put where they are not there.
+// EnqueueMany puts jobs that were checked. Members of a batch that may have been put
+// before are put only if the store does not hold them.
 func (q *Jobs) EnqueueMany(ctx context.Context, all []*record.Job) ([]job.Ref, error) {
 	b := &bulk{
 		queue: q, jobs: all, ends: make([]bulkEnd, len(all)), left: len(all),
@@ -45,15 +45,15 @@ func (q *Jobs) EnqueueMany(ctx context.Context, all []*record.Job) ([]job.Ref, e
 type bulk struct {
 	queue *Jobs
 	jobs  []*record.Job
-	room  chan struct{} // one for each job under way
-	done  chan struct{} // closed when all have an end
+	room  chan struct{} // one for each job that is being put
+	done  chan struct{} // closed when all jobs have an end
 
 	mu   sync.Mutex
 	ends []bulkEnd // guarded by mu
-	left int       // of ends; guarded by mu
+	left int       // jobs without an end; guarded by mu
 }
 
-// bulkEnd is what became of one job.
+// bulkEnd is the result for one job.
 type bulkEnd struct {
 	put, known bool
 	ref        job.Ref
@@ -94,7 +94,7 @@ func (b *bulk) put(ctx context.Context, i int) {
 		return
 	}
 	m := s.Message()
-	// Of a member that nobody may have put, nobody need look.
+	// A member that was certainly not put before needs no look-up.
 	m.New = s.Batch != "" && s.Derived
 	q.Engine.Put(m, func(_ uint64, err error) {
 		if m.New && errors.Is(err, engine.ErrConflict) {
@@ -111,7 +111,7 @@ func (b *bulk) put(ctx context.Context, i int) {
 	})
 }
 
-// existed ends a member of a batch that was there.
+// existed ends a member of a batch that was stored before.
 func (b *bulk) existed(i int, err error) {
 	if err != nil {
 		ref, err := b.queue.notEnqueued(b.jobs[i], StoreError(err))
@@ -131,7 +131,7 @@ func (b *bulk) end(i int, ref job.Ref, err error) {
 	}
 }
 
-// result gives what is known by now.
+// result returns what is known so far.
 func (b *bulk) result(ctx context.Context) ([]job.Ref, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

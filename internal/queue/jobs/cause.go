@@ -17,13 +17,13 @@ import (
 
 const (
 	longestCause = 200
-	// causesTime is how long a call of DeadCauses looks at jobs, mostCauses how many
-	// causes it tells apart.
+	// causesTime is how long a call of DeadCauses reads jobs, mostCauses how many causes
+	// it tells apart.
 	causesTime = 120 * time.Millisecond
 	mostCauses = 1000
 )
 
-// DeadCauses is that of a queue.
+// DeadCauses implements queue.Queue.DeadCauses.
 func (q *Jobs) DeadCauses(ctx context.Context, f job.Filter) (job.Causes, error) {
 	f.State, f.Newest = job.Dead, true
 	s, err := newSelection(f)
@@ -66,7 +66,8 @@ func (q *Jobs) DeadCauses(ctx context.Context, f job.Filter) (job.Causes, error)
 	return c, nil
 }
 
-// causeOf gives the cause of a job that has ended, without what is of all its jobs.
+// causeOf returns the cause of a job that has ended, without the counts over all its
+// jobs.
 func causeOf(i *job.Info) job.Cause {
 	c := job.Cause{Queue: i.Queue, Name: i.Name, Reason: i.Reason, Outcome: i.Outcome, Error: pattern(errorLine(i.Err))}
 	h := sha256.New()
@@ -78,8 +79,8 @@ func causeOf(i *job.Info) job.Cause {
 	return c
 }
 
-// errorLine gives the first line of why a job ended badly, without what the cause
-// says besides.
+// errorLine returns the first line of why a job failed, without what the cause states
+// anyway.
 func errorLine(err error) string {
 	var end *job.EndError
 	text := ""
@@ -96,8 +97,8 @@ func errorLine(err error) string {
 	return record.Cut(text, record.LongestError)
 }
 
-// pattern takes out of a line what differs from job to job: numbers, ids and
-// hexadecimal digits become "#", quoted parts "…" in their quotes.
+// pattern removes from a line what differs from job to job: numbers, ids and hexadecimal
+// digits become "#", quoted parts "…" in their quotes.
 func pattern(line string) string {
 	var b strings.Builder
 	for rest := line; rest != "" && b.Len() < longestCause; {
@@ -116,15 +117,15 @@ func pattern(line string) string {
 			}
 			rest = rest[size:]
 		default:
-			b.WriteRune(r) // a byte that is no text becomes U+FFFD, which is printed
+			b.WriteRune(r) // an invalid byte becomes U+FFFD, which is printed
 			rest = rest[size:]
 		}
 	}
 	return strings.TrimRight(record.Cut(b.String(), longestCause), " ")
 }
 
-// quoted returns how long the quoted part is with which rest begins, 0 for none. An
-// apostrophe in a word begins none.
+// quoted returns the length of the quoted part at the start of rest, 0 for none. An
+// apostrophe within a word does not start one.
 func quoted(before, rest string) int {
 	mark := rest[0]
 	if mark != '"' && mark != '\'' && mark != '`' {
@@ -148,8 +149,8 @@ func wordly(r rune) bool {
 	return r == '_' || r != utf8.RuneError && (unicode.IsLetter(r) || unicode.IsDigit(r))
 }
 
-// wordEnd returns where the word ends with which s begins: behind the last letter or
-// digit, where "-", ".", ":" and "/" between digits do not end it.
+// wordEnd returns where the word at the start of s ends: behind the last letter or digit.
+// "-", ".", ":" and "/" between digits do not end it.
 func wordEnd(s string) int {
 	end, wasDigit := 0, false
 	for i := 0; i < len(s); {
@@ -170,8 +171,8 @@ func wordEnd(s string) int {
 	return end
 }
 
-// uuidLength returns how long the rest of a UUID is of which the first 8 digits end
-// at i, 0 where there is none.
+// uuidLength returns the length of the rest of a UUID whose first 8 digits end at i, 0
+// for none.
 func uuidLength(s string, i int) int {
 	const rest = len("-0000-0000-0000-000000000000")
 	if i < 8 || len(s) < i+rest || !isHex(s[i-8:i]) {
@@ -191,15 +192,14 @@ func isHex(s string) bool {
 	return strings.Trim(s, "0123456789abcdefABCDEF") == ""
 }
 
-// longID and idDigits are how long a word is at least, and how many digits it has,
-// that is taken for an id.
+// A word is taken for an id if it has at least longID characters and idDigits digits.
 const (
 	longID   = 16
 	idDigits = 3
 )
 
-// writeWord writes a word: "#" for one that is a number or an id, or what it has of
-// digits replaced by "#".
+// writeWord writes a word: "#" if it is a number or an id, else the word with its digits
+// replaced by "#".
 func writeWord(b *strings.Builder, word string) {
 	digits := 0
 	for _, r := range word {

@@ -17,7 +17,7 @@ func (c *Config) checkJob(j *job.Job) error {
 	return errors.Join(j.Check(), c.CheckSizes(j))
 }
 
-// CheckSizes reports what of j is larger than c allows.
+// CheckSizes reports the parts of j that are larger than c allows.
 func (c *Config) CheckSizes(j *job.Job) error {
 	if len(j.Payload) > c.MaxPayload {
 		return fmt.Errorf("job %q: Payload has %d bytes: at most %d are taken (Config.MaxPayload); put the data elsewhere and its name into the payload", j.Name, len(j.Payload), c.MaxPayload)
@@ -32,8 +32,8 @@ func (c *Config) CheckSizes(j *job.Job) error {
 	return nil
 }
 
-// MaxResultOf is the most bytes of the result of s: what follows must be able to
-// take it as its payload.
+// MaxResultOf returns the largest result of s in bytes: the next job of the chain must be
+// able to take it as its payload.
 func (c *Config) MaxResultOf(s *record.Job) int {
 	if len(s.Job.Then) == 0 {
 		return c.MaxResult
@@ -41,7 +41,7 @@ func (c *Config) MaxResultOf(s *record.Job) int {
 	return min(c.MaxResult, c.MaxPayload-record.LinksSize(s.Job.Then[1:]))
 }
 
-// TooLarge says why a result of size bytes is not taken.
+// TooLarge describes why a result of size bytes is refused.
 func (c *Config) TooLarge(s *record.Job, size int) string {
 	if most := c.MaxResultOf(s); most < c.MaxResult {
 		return fmt.Sprintf("the result has %d bytes, and the next job of the chain can have %d as its payload (Config.MaxPayload, less what follows it)", size, most)
@@ -49,7 +49,7 @@ func (c *Config) TooLarge(s *record.Job, size int) string {
 	return "the result is larger than Config.MaxResult"
 }
 
-// EnqueueChain is that of a queue.
+// EnqueueChain implements queue.Queue.EnqueueChain.
 func (q *Jobs) EnqueueChain(ctx context.Context, jobs ...job.Job) (job.Ref, error) {
 	if len(jobs) == 0 {
 		return job.Ref{}, errors.New("queue: EnqueueChain needs a job at least")
@@ -64,7 +64,7 @@ func (q *Jobs) EnqueueChain(ctx context.Context, jobs ...job.Job) (job.Ref, erro
 	return q.Enqueue(ctx, first)
 }
 
-// WaitChain is that of a queue.
+// WaitChain implements queue.Queue.WaitChain.
 func (q *Jobs) WaitChain(ctx context.Context, id string) (bullpen.Result, error) {
 	e, err := q.waitEnd(ctx, id)
 	for err == nil && e.Next != "" {
@@ -76,8 +76,8 @@ func (q *Jobs) WaitChain(ctx context.Context, id string) (bullpen.Result, error)
 	return e.Give()
 }
 
-// waitNext waits for the end of the job that follows one that has ended. That one
-// is still in the queue while the other is not yet there.
+// waitNext waits for the end of the job that follows before in its chain. The ended job
+// stays in the queue until the next one is stored.
 func (q *Jobs) waitNext(ctx context.Context, before *record.End) (*record.End, error) {
 	for {
 		e, err := q.waitEnd(ctx, before.Next)
@@ -85,7 +85,8 @@ func (q *Jobs) waitNext(ctx context.Context, before *record.End) (*record.End, e
 			return e, err
 		}
 		if left, gone := q.LeftQueue(ctx, before.ID); gone != nil || left {
-			// Between the two looks it may have enqueued the other and left.
+			// Between the two reads, the ended job may have enqueued the next one and
+			// left.
 			if e, err := q.waitEnd(ctx, before.Next); !errors.Is(err, job.ErrNotFound) {
 				return e, err
 			}
@@ -99,7 +100,7 @@ func (q *Jobs) waitNext(ctx context.Context, before *record.End) (*record.End, e
 	}
 }
 
-// LeftQueue reports whether no message of a job is there any more.
+// LeftQueue reports whether the stream Jobs no longer holds a message of the job.
 func (q *Jobs) LeftQueue(ctx context.Context, id string) (bool, error) {
 	for _, subject := range []string{"at." + id, "job.*.*." + id} {
 		_, err := q.Engine.Get(ctx, engine.Jobs, subject)
@@ -110,8 +111,8 @@ func (q *Jobs) LeftQueue(ctx context.Context, id string) (bool, error) {
 	return true, nil
 }
 
-// AwaitNext waits until the job that follows one is there: it is put before that
-// one leaves.
+// AwaitNext waits until the job that follows before is stored, or before has left the
+// queue, which it does only after that.
 func (q *Jobs) AwaitNext(ctx context.Context, before *record.End) error {
 	for {
 		left, err := q.LeftQueue(ctx, before.ID)

@@ -8,15 +8,15 @@ import (
 	"github.com/bullpen-run/bullpen/internal/engine"
 )
 
-// Scheduled is that of a queue.
+// Scheduled implements queue.Queue.Scheduled.
 func (q *Jobs) Scheduled(ctx context.Context) (int64, error) {
 	return q.Matching(ctx, engine.Jobs, "at.*")
 }
 
-// matchAge is for how long a count is used again, as a multiple of how long it took.
+// matchAge is how long a count is reused, as a multiple of how long it took.
 const matchAge = 50
 
-// matched are counts that the store was asked for lately.
+// matched caches counts of the store.
 type matched struct {
 	mu     sync.Mutex
 	counts map[string]matchCount // by subject; guarded by mu
@@ -27,7 +27,7 @@ type matchCount struct {
 	expiry time.Time
 }
 
-// Matching counts the messages on subjects.
+// Matching returns the number of messages whose subject matches.
 func (q *Jobs) Matching(ctx context.Context, s engine.Stream, subject string) (int64, error) {
 	m := &q.matched
 	now := time.Now()

@@ -10,13 +10,13 @@ import (
 	"github.com/bullpen-run/bullpen/job"
 )
 
-// ListDead is that of a queue.
+// ListDead implements queue.Queue.ListDead.
 func (q *Jobs) ListDead(ctx context.Context, f job.Filter) (job.Page, error) {
 	f.State = job.Dead
 	return q.List(ctx, f)
 }
 
-// GetDead is that of a queue.
+// GetDead implements queue.Queue.GetDead.
 func (q *Jobs) GetDead(ctx context.Context, id string) (*job.Info, error) {
 	_, e, s, err := q.dead(ctx, id)
 	if err != nil {
@@ -30,7 +30,7 @@ func (q *Jobs) GetDead(ctx context.Context, id string) (*job.Info, error) {
 	return info, nil
 }
 
-// dead reads a dead job; s is nil where the job itself was damaged.
+// dead reads a dead job; s is nil if the job itself was damaged.
 func (q *Jobs) dead(ctx context.Context, id string) (m engine.Message, e *record.End, s *record.Job, err error) {
 	if err := record.CheckID(id); err != nil {
 		return m, nil, nil, err
@@ -53,7 +53,7 @@ func (q *Jobs) dead(ctx context.Context, id string) (m engine.Message, e *record
 	return m, e, s, nil
 }
 
-// RetryDead is that of a queue.
+// RetryDead implements queue.Queue.RetryDead.
 func (q *Jobs) RetryDead(ctx context.Context, id string) (job.Ref, error) {
 	m, e, s, err := q.dead(ctx, id)
 	if err != nil {
@@ -73,7 +73,7 @@ func (q *Jobs) RetryDead(ctx context.Context, id string) (job.Ref, error) {
 	return ref, nil
 }
 
-// RemoveDead is that of a queue.
+// RemoveDead implements queue.Queue.RemoveDead.
 func (q *Jobs) RemoveDead(ctx context.Context, id string) error {
 	if err := record.CheckID(id); err != nil {
 		return err

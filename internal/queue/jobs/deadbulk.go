@@ -11,17 +11,17 @@ import (
 )
 
 const (
-	// bulkTime bounds a call that does something to many jobs, bulkFailures how many
-	// failures it tells and still goes on.
+	// bulkTime bounds a call that handles many jobs. After bulkFailures failures the call
+	// ends.
 	bulkTime     = 10 * time.Second
 	bulkFailures = 100
-	// bulkPage is how many jobs are chosen at a time, bulkAbreast for how many of
-	// them it is done at the same time.
+	// bulkPage is how many jobs are selected at a time, bulkAbreast how many of them are
+	// handled concurrently.
 	bulkPage    = 256
 	bulkAbreast = 16
 )
 
-// RetryDeadAll is that of a queue.
+// RetryDeadAll implements queue.Queue.RetryDeadAll.
 func (q *Jobs) RetryDeadAll(ctx context.Context, f job.Filter, limit int) (job.Bulk, error) {
 	return q.eachDead(ctx, f, limit, func(ctx context.Context, id string) error {
 		_, err := q.RetryDead(ctx, id)
@@ -29,12 +29,12 @@ func (q *Jobs) RetryDeadAll(ctx context.Context, f job.Filter, limit int) (job.B
 	})
 }
 
-// RemoveDeadAll is that of a queue.
+// RemoveDeadAll implements queue.Queue.RemoveDeadAll.
 func (q *Jobs) RemoveDeadAll(ctx context.Context, f job.Filter, limit int) (job.Bulk, error) {
 	return q.eachDead(ctx, f, limit, q.RemoveDead)
 }
 
-// eachDead does something to the dead jobs that f selects.
+// eachDead calls do for the dead jobs that f selects.
 func (q *Jobs) eachDead(ctx context.Context, f job.Filter, limit int, do func(context.Context, string) error) (job.Bulk, error) {
 	f.State = job.Dead
 	s, err := newSelection(f)
@@ -60,7 +60,7 @@ func (q *Jobs) eachDead(ctx context.Context, f job.Filter, limit int, do func(co
 			err = doEach(ctx, &done, ids, do)
 		}
 		if err != nil {
-			done.Next = s.After // the same again: what was done is not there any more
+			done.Next = s.After // start at the same place: the jobs handled so far are gone
 			return done, err
 		}
 		s.After, done.Next = next, next
@@ -79,7 +79,7 @@ func (q *Jobs) lastOf(ctx context.Context, s engine.Stream) (seq uint64, err err
 	return seq, StoreError(err)
 }
 
-// doEach does something to jobs, to several at the same time. The error is of the store.
+// doEach calls do for several jobs concurrently. It returns only errors of the store.
 func doEach(ctx context.Context, b *job.Bulk, ids []string, do func(context.Context, string) error) error {
 	errs := make([]error, len(ids))
 	next := make(chan int, len(ids))
@@ -98,13 +98,13 @@ func doEach(ctx context.Context, b *job.Bulk, ids []string, do func(context.Cont
 		})
 	}
 	all.Wait()
-	b.Count -= len(next) // those that nobody took, as the store failed before
+	b.Count -= len(next) // jobs not started because the store failed
 	var failed error
 	for i, err := range errs {
 		switch {
 		case ofStore(ctx, err):
 			failed = err
-		case errors.Is(err, job.ErrNotFound): // another was faster
+		case errors.Is(err, job.ErrNotFound): // another call was faster
 		case err != nil:
 			b.Failed = append(b.Failed, job.Failure{ID: ids[i], Err: err})
 		default:
@@ -114,7 +114,7 @@ func doEach(ctx context.Context, b *job.Bulk, ids []string, do func(context.Cont
 	return failed
 }
 
-// ofStore reports whether an error is none of one job alone.
+// ofStore reports whether an error concerns the store and not only one job.
 func ofStore(ctx context.Context, err error) bool {
 	return err != nil && (ctx.Err() != nil || errors.Is(err, job.ErrStore) || errors.Is(err, job.ErrClosed) ||
 		errors.Is(err, job.ErrFull) || errors.Is(err, job.ErrUnconfirmed))

@@ -10,7 +10,7 @@ import (
 	"github.com/bullpen-run/bullpen/job"
 )
 
-// TellEnded tells Config.Ended of an end that this program has recorded.
+// TellEnded calls Config.Ended for an end that this program has recorded.
 func (q *Jobs) TellEnded(e *record.End, meta map[string]string) {
 	if q.Config.Ended == nil {
 		return
@@ -20,7 +20,7 @@ func (q *Jobs) TellEnded(e *record.End, meta map[string]string) {
 	q.Config.Ended(i)
 }
 
-// Buried counts a job that has died, and tells of it.
+// Buried counts a job that has died, and emits an event.
 func (q *Jobs) Buried(e *record.End) {
 	t := q.Tallies.Of(e.Queue)
 	t.Dead.Add(1)
@@ -30,8 +30,8 @@ func (q *Jobs) Buried(e *record.End) {
 	q.Journal.Emit(job.Event{Kind: job.Buried, Queue: e.Queue, Task: e.Name, Job: e.ID, Attempt: e.Tries.Started, Text: string(e.Reason) + ": " + e.Err().Error()})
 }
 
-// RenewOutcome puts a readable record in the place of a damaged outcome: the job
-// has ended, and how is lost.
+// RenewOutcome replaces a damaged outcome by a readable record, which says that the job
+// has ended and that its outcome is lost.
 func (q *Jobs) RenewOutcome(ctx context.Context, s *record.Job, damage error) (*record.End, error) {
 	m, err := q.Engine.Get(ctx, engine.Outcomes, "out."+s.ID)
 	if err != nil {

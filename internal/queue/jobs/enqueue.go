@@ -13,7 +13,7 @@ import (
 	"github.com/bullpen-run/bullpen/job"
 )
 
-// Accept prepares a job that a caller hands in, unless it cannot run.
+// Accept prepares a job for a caller, and refuses one that cannot run.
 func (q *Jobs) Accept(j *job.Job) (*record.Job, error) {
 	s, err := q.Prepare(j)
 	if err == nil {
@@ -44,7 +44,7 @@ func (q *Jobs) Prepare(j *job.Job) (*record.Job, error) {
 	return s, nil
 }
 
-// Enqueue is that of a queue.
+// Enqueue implements queue.Queue.Enqueue.
 func (q *Jobs) Enqueue(ctx context.Context, j job.Job) (job.Ref, error) {
 	s, err := q.Accept(&j)
 	if err != nil {
@@ -53,7 +53,7 @@ func (q *Jobs) Enqueue(ctx context.Context, j job.Job) (job.Ref, error) {
 	return q.EnqueueStored(ctx, s)
 }
 
-// EnqueueStored puts a job that was prepared.
+// EnqueueStored puts a prepared job.
 func (q *Jobs) EnqueueStored(ctx context.Context, s *record.Job) (job.Ref, error) {
 	if s.Job.Key != "" {
 		return q.enqueueKeyed(ctx, s)
@@ -76,18 +76,17 @@ func (q *Jobs) notEnqueued(s *record.Job, err error) (job.Ref, error) {
 	return job.Ref{}, fmt.Errorf("job %q was not enqueued: %w", s.Job.Name, err)
 }
 
-// KeyTries bounds how often a race for one key is run. keyGrace is after what time
-// a caller who has reserved a key is taken for dead if his job is not there.
+// KeyTries bounds how often enqueueKeyed competes for one key. keyGrace is how long the
+// caller that reserved a key may take to put its job; then it is taken for dead.
 const (
 	KeyTries = 16
 	keyGrace = time.Second
 	keyPause = 5 * time.Millisecond
 )
 
-// enqueueKeyed reserves the key of s for its id, then enqueues it. Of callers
-// with the same key one wins; the others give back its job. When the winner died
-// between its two messages, the next caller enqueues the job under the winner's
-// id.
+// enqueueKeyed reserves the key of s for its id, then enqueues it. Of several callers
+// with the same key one wins; the others return its job. If the winner died between its
+// two messages, the next caller enqueues the job under the winner's id.
 func (q *Jobs) enqueueKeyed(ctx context.Context, s *record.Job) (job.Ref, error) {
 	subject := record.KeySubject(s.Job.Queue, s.Job.Key)
 	put := engine.Put{Stream: engine.State, Subject: subject, Data: record.Key{ID: s.ID, State: job.Queued, Priority: s.Job.Priority, At: s.Job.At}.Encode(subject), New: true}
@@ -101,19 +100,19 @@ func (q *Jobs) enqueueKeyed(ctx context.Context, s *record.Job) (job.Ref, error)
 		}
 		ref, seq, err := q.keyHolder(ctx, s, subject)
 		if err == nil && ref.ID != "" {
-			err = q.Settle(ctx) // whoever has the key may still wait for the disk
+			err = q.Settle(ctx) // the key's record may not be on disk yet
 		}
 		if err != nil || ref.ID != "" {
 			return ref, err
 		}
-		// The key is free again, with seq where its old record is still there.
+		// The key is free again; seq is that of its old record, 0 if that is gone.
 		put.New, put.After = seq == 0, seq
 	}
 	return job.Ref{}, fmt.Errorf("job %q was not enqueued: %d other callers came first with its key, each time: try again", s.Job.Name, KeyTries)
 }
 
-// enqueueUnder puts a job whose key is reserved. That another caller has done so
-// already is well.
+// enqueueUnder puts a job whose key is reserved. It is no error if another caller has put
+// it already.
 func (q *Jobs) enqueueUnder(ctx context.Context, s *record.Job, existing bool) (job.Ref, error) {
 	m := s.Message()
 	m.New = true
@@ -131,8 +130,8 @@ func (q *Jobs) enqueueUnder(ctx context.Context, s *record.Job, existing bool) (
 	return job.Ref{ID: s.ID, Existing: existing, State: s.State()}, nil
 }
 
-// keyHolder finds the job that has the key of s. No id and no error means that
-// the key is free: its record has the sequence number seq, or is gone.
+// keyHolder finds the job that has the key of s. No id and no error means that the key is
+// free: seq is the sequence number of its record, 0 if that is gone.
 func (q *Jobs) keyHolder(ctx context.Context, s *record.Job, subject string) (ref job.Ref, seq uint64, err error) {
 	m, err := q.Engine.Get(ctx, engine.State, subject)
 	if errors.Is(err, engine.ErrNotFound) {
@@ -155,7 +154,7 @@ func (q *Jobs) keyHolder(ctx context.Context, s *record.Job, subject string) (re
 	}
 	info, err := q.Get(ctx, k.ID)
 	for errors.Is(err, job.ErrNotFound) && time.Since(m.Time) < keyGrace {
-		// The winner is between its two messages.
+		// The winner has reserved the key but not yet put its job.
 		select {
 		case <-time.After(keyPause):
 		case <-ctx.Done():

@@ -9,14 +9,14 @@ import (
 	"github.com/bullpen-run/bullpen/job"
 )
 
-// selection is a Filter that was checked, and made ready for many jobs.
+// selection is a Filter that was checked and prepared for use on many jobs.
 type selection struct {
 	job.Filter
 
 	stream  engine.Stream
 	subject string
-	needle  string // of Search, in small letters
-	upTo    uint64 // the last sequence number that is looked at; 0 is no bound
+	needle  string // the text of Search, in lower case
+	upTo    uint64 // the last sequence number to look at; 0 is no bound
 }
 
 func newSelection(f job.Filter) (*selection, error) {
@@ -41,7 +41,7 @@ func newSelection(f job.Filter) (*selection, error) {
 	return s, nil
 }
 
-// selects reports whether a job is one of those that are meant.
+// selects reports whether the filter selects a job.
 func (s *selection) selects(i *job.Info) bool {
 	if s.Queue != "" && i.Queue != s.Queue || s.Name != "" && i.Name != s.Name {
 		return false
@@ -68,7 +68,7 @@ func (s *selection) selects(i *job.Info) bool {
 	return s.needle == "" || s.found(i)
 }
 
-// found looks for the text of Search.
+// found reports whether a job contains the text of Search.
 func (s *selection) found(i *job.Info) bool {
 	for _, text := range []string{i.ID, i.Name, i.Key, i.Group} {
 		if contains(text, s.needle) {
@@ -78,8 +78,8 @@ func (s *selection) found(i *job.Info) bool {
 	return i.Err != nil && contains(i.Err.Error(), s.needle)
 }
 
-// contains reports whether text has needle, which is in small letters, whatever the
-// case of its own. It makes no copy of plain ASCII.
+// contains reports whether text contains needle, ignoring case; needle is in lower case.
+// It makes no copy of plain ASCII.
 func contains(text, needle string) bool {
 	for i := range len(text) {
 		if text[i] >= utf8.RuneSelf {

@@ -12,16 +12,16 @@ import (
 	"github.com/bullpen-run/bullpen/job"
 )
 
-// Follower is a job that follows from the end of another. Its id follows from that end,
-// so that all who see the outcome find the same, and it runs once, however often it is
-// put.
+// Follower is a job that is enqueued because another has ended. Its id follows from that
+// end, so that every reader of the outcome computes the same id, and it runs once,
+// however often it is put.
 type Follower struct {
 	*record.Job
 
-	event job.EventKind // emitted when it is enqueued, 0 for none
+	event job.EventKind // emitted when the job is enqueued; 0 for none
 }
 
-// Followers returns the jobs that follow from the end e of s: the next of its chain, its
+// Followers returns the jobs to enqueue after the end e of s: the next of its chain, its
 // compensation, and its burial. started reports whether s may have run.
 func Followers(e *record.End, s *record.Job, started bool) (all []Follower) {
 	if n := next(e, s); n != nil {
@@ -53,7 +53,7 @@ func next(e *record.End, s *record.Job) *record.Job {
 	return n
 }
 
-// Undo returns the job that runs task to undo what has ended so.
+// Undo returns the job that runs task to compensate the job that ended with e.
 func Undo(e *record.End, task string, payload []byte) []Follower {
 	return followerOf(e, job.Compensated, "undo", &record.Job{
 		Undoes: e.Outcome.String(),
@@ -74,8 +74,8 @@ func bury(e *record.End, j *job.Job) []Follower {
 	return followerOf(e, job.ToldOfDeath, "bury", &record.Job{Job: job.Job{Name: j.Bury, Payload: j.Payload, Meta: meta}})
 }
 
-// followerOf fills in what a follower takes from the job that has ended. There is none
-// if that job has no id of ours: somebody else put it into the store.
+// followerOf fills in what a follower takes from the ended job. It returns none if that
+// job's id is not one of the queue's: another program put the job into the store.
 func followerOf(e *record.End, event job.EventKind, kind string, s *record.Job) []Follower {
 	id, err := ulid.ParseStrict(e.ID)
 	if err != nil {
@@ -93,7 +93,7 @@ func (f *Follower) Put() engine.Put {
 	return m
 }
 
-// EnqueueFollowers enqueues what follows from an end that is recorded.
+// EnqueueFollowers enqueues the followers of an end that is recorded.
 func (q *Jobs) EnqueueFollowers(ctx context.Context, e *record.End, all []Follower) error {
 	for i := range all {
 		if _, err := q.EnqueueDerived(ctx, all[i].Job); err != nil {
@@ -104,7 +104,7 @@ func (q *Jobs) EnqueueFollowers(ctx context.Context, e *record.End, all []Follow
 	return nil
 }
 
-// FollowersPut counts what follows from an end and was put together with it.
+// FollowersPut counts the followers that were put together with an end.
 func (q *Jobs) FollowersPut(e *record.End, all []Follower) {
 	for i := range all {
 		q.Tallies.Of(all[i].Job.Job.Queue).Enqueued.Add(1)

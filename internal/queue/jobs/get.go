@@ -10,19 +10,19 @@ import (
 	"github.com/bullpen-run/bullpen/job"
 )
 
-// Get is that of a queue.
+// Get implements queue.Queue.Get.
 func (q *Jobs) Get(ctx context.Context, id string) (*job.Info, error) {
 	info, _, err := q.Stored(ctx, id)
 	return info, err
 }
 
-// Stored is Get; of a job that has not ended it returns what is stored too.
+// Stored is like Get; for a job that has not ended it also returns what is stored.
 func (q *Jobs) Stored(ctx context.Context, id string) (info *job.Info, data []byte, err error) {
 	if err := record.CheckID(id); err != nil {
 		return nil, nil, err
 	}
-	// A job moves from its time to its queue to its outcome, so that looking in
-	// this order finds it; only one that is tried again later moves back.
+	// A job moves from its time to its queue to its outcome, so reading in this order
+	// finds it. Only a job that is retried later moves back, hence the second round.
 	for range 2 {
 		for _, subject := range []string{"at." + id, "job.*.*." + id} {
 			m, err := q.Engine.Get(ctx, engine.Jobs, subject)
@@ -61,13 +61,13 @@ func (q *Jobs) Outcome(ctx context.Context, id string) (*record.End, error) {
 	return record.DecodeEnd(id, m.Data)
 }
 
-// waiting tells what is known of a job that has not ended.
+// waiting returns what is known of a job that has not ended.
 func (q *Jobs) waiting(ctx context.Context, m engine.Message) (*job.Info, error) {
 	info, err := record.Queued(m)
 	if err != nil {
 		return nil, err
 	}
-	// One that was canceled may still be on its way out.
+	// A canceled job may not have left the queue yet.
 	if ended, err := q.getEnded(ctx, info.ID); !errors.Is(err, engine.ErrNotFound) {
 		return ended, err
 	}
@@ -94,7 +94,7 @@ func (q *Jobs) waiting(ctx context.Context, m engine.Message) (*job.Info, error)
 	return info, q.addLive(ctx, info)
 }
 
-// TriesOf reads what is stored of the attempts of a job.
+// TriesOf reads the stored attempts of a job.
 func (q *Jobs) TriesOf(ctx context.Context, id string) (record.Tries, error) {
 	m, err := q.Engine.Get(ctx, engine.State, "try."+id)
 	if err != nil {
@@ -103,8 +103,8 @@ func (q *Jobs) TriesOf(ctx context.Context, id string) (record.Tries, error) {
 	return record.DecodeTries(id, m.Data)
 }
 
-// addLive adds what is known of a job that runs: here, or on another node when it
-// has run for some time.
+// addLive adds what is known of a running job: one here, or one on another node that has
+// run for some time.
 func (q *Jobs) addLive(ctx context.Context, info *job.Info) error {
 	if h := q.Above.Hand(info.ID); h != nil {
 		if h.Running() {

@@ -17,7 +17,7 @@ import (
 	"github.com/bullpen-run/bullpen/job"
 )
 
-// Config is a queue's Config without its store, with all defaults.
+// Config is a queue's Config without its store, with all defaults filled in.
 type Config struct {
 	Node                  string
 	Lease                 time.Duration
@@ -30,10 +30,10 @@ type Config struct {
 	Ended                 func(*job.Info)
 }
 
-// Jobs are the jobs of one namespace in their store.
+// Jobs manages the jobs of one namespace in their store.
 type Jobs struct {
 	Config  Config
-	Self    string // this opening of the queue, among all nodes
+	Self    string // identifies this opening of the queue among all nodes
 	Engine  engine.Engine
 	Above   above
 	Journal journal
@@ -43,7 +43,7 @@ type Jobs struct {
 	Waits   waiters
 	confirm sync.Pool // of *confirmation
 
-	// Live is open until Shut: its end stops what runs in the background.
+	// Live is canceled by Shut, which stops the background goroutines.
 	Live context.Context //nolint:containedctx // see above
 	stop context.CancelFunc
 	// Background counts the goroutines that Close waits for.
@@ -55,29 +55,29 @@ type Jobs struct {
 	Verified atomic.Bool // all that was stored at the start has been read
 }
 
-// above is what this layer needs from those above it. Each of them sets its part before
-// Begin.
+// above is what this layer needs from the layers above it. Each of them sets its part
+// before Begin.
 type above struct {
-	// Hand returns a job that this program has in hand, nil if it does not have it.
+	// Hand returns a job that this program holds, nil if it does not hold it.
 	Hand func(id string) Hand
-	// Executors returns those that work on a queue in this program.
+	// Executors returns the executors that work on a queue in this program.
 	Executors func(queue string) []bullpen.Executor
-	// Ended is called for each end that is recorded here.
+	// Ended is called for each end that this program records.
 	Ended func(e *record.End)
 }
 
-// Hand is a job in the hands of this program.
+// Hand is a job that this program holds.
 type Hand interface {
-	// Running reports whether the executor has had it.
+	// Running reports whether the job was handed to its executor.
 	Running() bool
-	// Number returns which attempt it is, 0 where that is not known yet.
+	// Number returns the number of the attempt, 0 if it is not yet known.
 	Number() int
-	// Said returns what it has last said of itself.
+	// Said returns the last progress, note and log lines of the task.
 	Said() (progress float64, note string, lines []bullpen.LogLine)
 }
 
-// New returns the jobs that an engine keeps. They own it from then on, also
-// after an error.
+// New returns the jobs that an engine keeps. They own the engine from then on, even after
+// an error.
 func New(ctx context.Context, e engine.Engine, c Config) (*Jobs, error) {
 	q := &Jobs{Config: c, Self: ulid.Make().String(), Engine: e}
 	q.Above = above{
@@ -100,7 +100,7 @@ func (q *Jobs) Begin() {
 	q.Background.Go(q.verify) // ends when all is read, or with live
 }
 
-// Shut refuses new calls and ends what runs in the background. It reports whether it is
+// Shut refuses new calls and stops the background goroutines. It reports whether this is
 // the first call.
 func (q *Jobs) Shut() (first bool) {
 	q.mu.Lock()
@@ -111,11 +111,11 @@ func (q *Jobs) Shut() (first bool) {
 	return first
 }
 
-// AwaitBackground waits for what runs in the background to end, after Shut.
+// AwaitBackground waits for the background goroutines to end, after Shut.
 func (q *Jobs) AwaitBackground() { q.Background.Wait() }
 
-// Close closes the store, after Shut, when nothing runs any more but what is in the
-// background.
+// Close closes the store. It is called after Shut, when only background goroutines still
+// run.
 func (q *Jobs) Close(ctx context.Context) error {
 	err := q.Engine.Close(ctx)
 	q.Waits.failAll(job.ErrClosed)
@@ -135,11 +135,11 @@ func (q *Jobs) Enter() (done func(), open bool) {
 	return q.Background.Done, true
 }
 
-// RecordRoom is what a record needs beside a payload: a dead job's evidence, the
-// last lines, metadata.
+// RecordRoom is how many bytes a record needs besides its payload: a dead job's evidence,
+// the last lines, metadata.
 const RecordRoom = 128 << 10
 
-// checkSizes holds the bounds of payloads against what the store can take.
+// checkSizes checks the bounds of payloads against what the store can take.
 func (q *Jobs) checkSizes(ctx context.Context) error {
 	info, err := q.Engine.Info(ctx)
 	if err != nil {
@@ -154,7 +154,7 @@ func (q *Jobs) checkSizes(ctx context.Context) error {
 	return nil
 }
 
-// watch says when the store fails.
+// watch reports a failure of the store.
 func (q *Jobs) watch() {
 	select {
 	case <-q.Engine.Failed():
@@ -164,8 +164,8 @@ func (q *Jobs) watch() {
 	}
 }
 
-// Spawn runs f in a goroutine that Close waits for; f ends with live at the
-// latest. After Close it runs f in the caller's, where it ends at once.
+// Spawn runs f in a goroutine that Close waits for; f ends when Live does, at the latest.
+// After Close it runs f in the caller's goroutine, where f ends at once.
 func (q *Jobs) Spawn(f func()) {
 	q.mu.Lock()
 	if q.closed {
@@ -175,29 +175,29 @@ func (q *Jobs) Spawn(f func()) {
 	}
 	q.Background.Add(1)
 	q.mu.Unlock()
-	go func() { // see the comment of spawn
+	go func() { // see the comment of Spawn
 		defer q.Background.Done()
 		f()
 	}()
 }
 
-// SpawnLocked is spawn for a caller that holds a lock: after Close it does nothing,
-// and says so.
+// SpawnLocked is Spawn for a caller that holds a lock: after Close it does nothing and
+// returns false.
 func (q *Jobs) SpawnLocked(f func()) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.closed {
 		return false
 	}
-	q.Background.Go(f) // see the comment of spawn
+	q.Background.Go(f) // see the comment of Spawn
 	return true
 }
 
-// confirmation waits for one Put. It is used again when its answer has come.
+// confirmation waits for one Put. It is reused after its answer has come.
 type confirmation struct {
 	answer chan error
 	done   func(uint64, error)
-	// settled is done for what has no sequence number.
+	// settled is the done of calls without a sequence number.
 	settled func(error)
 }
 
@@ -224,7 +224,7 @@ func (q *Jobs) Put(ctx context.Context, p engine.Put) error {
 	}
 }
 
-// Settle waits until what was read survives a loss of power.
+// Settle waits until everything that was read survives a loss of power.
 func (q *Jobs) Settle(ctx context.Context) error {
 	c, ok := q.confirm.Get().(*confirmation)
 	if !ok {
@@ -240,7 +240,7 @@ func (q *Jobs) Settle(ctx context.Context) error {
 	}
 }
 
-// StoreError puts an error of the engine into the words of this package.
+// StoreError translates an error of the engine into one of package job.
 func StoreError(err error) error {
 	switch {
 	case err == nil, errors.Is(err, engine.ErrConflict), errors.Is(err, engine.ErrNotFound), errors.Is(err, job.ErrDamaged):
@@ -272,13 +272,13 @@ func (q *Jobs) PutSeq(ctx context.Context, p engine.Put) (uint64, error) {
 	}
 }
 
-// Failed is that of a queue.
+// Failed implements queue.Queue.Failed.
 func (q *Jobs) Failed() <-chan struct{} { return q.Engine.Failed() }
 
-// Err is that of a queue.
+// Err implements queue.Queue.Err.
 func (q *Jobs) Err() error { return StoreError(q.Engine.Err()) }
 
-// Damaged counts a record that is damaged, and tells of it.
+// Damaged counts a damaged record and emits an event.
 func (q *Jobs) Damaged(queue, id string, err error) {
 	q.Damages.Add(1)
 	q.Journal.Emit(job.Event{Kind: job.Damaged, Queue: queue, Job: id, Text: err.Error()})

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// feedDepth is how many events a feed holds that says nothing.
+	// feedDepth is the buffer of a feed that does not ask for a size.
 	feedDepth = 256
 	// logDepth is how many events wait for the logger at most.
 	logDepth = 1024
@@ -20,20 +20,20 @@ const (
 	logPatience = time.Second
 )
 
-// journal tells subscribers and the logger what happens. It is a leaf: its lock
-// may be taken with any other held, and nothing is waited for under it.
+// journal sends events to subscribers and the logger. Its lock is a leaf: it may be taken
+// while any other is held, and nothing blocks under it.
 type journal struct {
-	ears atomic.Int32  // how many listen; where nobody does, an event costs one load
-	Lost atomic.Uint64 // lines that the logger was too slow for
+	ears atomic.Int32  // subscribers and the logger; if there are none, an event costs one load
+	Lost atomic.Uint64 // lines dropped because the logger was too slow
 
 	mu     sync.Mutex
 	feeds  []*Feed        // guarded by mu
-	lines  chan job.Event // to the logger, nil where there is none; guarded by mu
+	lines  chan job.Event // to the logger, nil for none; guarded by mu
 	closed bool           // guarded by mu
-	logged chan struct{}  // closed when the logger has all; nil where there is none
+	logged chan struct{}  // closed when the logger has written all; nil for none
 }
 
-// open starts the logger, if there is one. It is called once.
+// open starts the logger, if any. It is called once.
 func (j *journal) open(logger *slog.Logger) {
 	if logger == nil {
 		return
@@ -41,7 +41,7 @@ func (j *journal) open(logger *slog.Logger) {
 	lines := make(chan job.Event, logDepth)
 	j.lines, j.logged = lines, make(chan struct{})
 	j.ears.Add(1)
-	go j.log(logger, lines) // ends after close, which waits for it, but not for ever
+	go j.log(logger, lines) // ends after close, which waits for it up to logPatience
 }
 
 func (j *journal) log(logger *slog.Logger, lines <-chan job.Event) {
@@ -63,8 +63,8 @@ func (j *journal) log(logger *slog.Logger, lines <-chan job.Event) {
 	}
 }
 
-// Emit tells an event to all who listen. It never waits: who is not ready for it
-// misses it.
+// Emit sends an event to all subscribers and the logger. It never blocks: one that is not
+// ready misses the event.
 func (j *journal) Emit(e job.Event) {
 	if j.ears.Load() == 0 {
 		return
@@ -89,7 +89,7 @@ func (j *journal) Emit(e job.Event) {
 	}
 }
 
-// close ends all subscriptions, and the logger when it has written what it has.
+// close ends all subscriptions, and waits until the logger has written what it has.
 func (j *journal) close() {
 	j.mu.Lock()
 	if j.closed {
@@ -112,20 +112,20 @@ func (j *journal) close() {
 	}
 	select {
 	case <-j.logged:
-	case <-time.After(logPatience): // a logger that hangs does not keep the queue
+	case <-time.After(logPatience): // a hanging logger must not block Close
 	}
 }
 
 // Feed is a subscription to events.
 type Feed struct {
-	// C gives the events; it is closed by Close and with the queue.
+	// C delivers the events; it is closed by Close and with the queue.
 	C       <-chan job.Event
 	c       chan job.Event
 	dropped atomic.Uint64
 	journal *journal
 }
 
-// Events is that of a queue.
+// Events implements queue.Queue.Events.
 func (q *Jobs) Events(buffer int) *Feed {
 	if buffer <= 0 {
 		buffer = feedDepth
@@ -144,10 +144,10 @@ func (q *Jobs) Events(buffer int) *Feed {
 	return f
 }
 
-// Dropped tells how many events this feed has missed.
+// Dropped returns how many events this feed has missed.
 func (f *Feed) Dropped() uint64 { return f.dropped.Load() }
 
-// Close ends the subscription. It may be called again.
+// Close ends the subscription. It may be called more than once.
 func (f *Feed) Close() {
 	j := f.journal
 	j.mu.Lock()
@@ -159,7 +159,7 @@ func (f *Feed) Close() {
 	}
 }
 
-// levelOf is how loud the logger says it.
+// levelOf returns the log level of an event.
 func levelOf(k job.EventKind) slog.Level {
 	switch k {
 	case job.Damaged, job.Missing, job.StoreFailed:

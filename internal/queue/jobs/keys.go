@@ -10,8 +10,8 @@ import (
 	"github.com/bullpen-run/bullpen/job"
 )
 
-// EndKey notes with the key of a job that it has ended, from when on the key
-// stands for it for a while only.
+// EndKey records that the job of a key has ended. From then on the key expires after
+// Config.KeyWindow.
 func (q *Jobs) EndKey(e *record.End) {
 	if e.Key == "" {
 		return
@@ -23,7 +23,7 @@ func (q *Jobs) EndKey(e *record.End) {
 	})
 }
 
-// KeyEnded is the record of a key whose job has ended.
+// KeyEnded returns the Put that records the end of a key's job.
 func (q *Jobs) KeyEnded(e *record.End) engine.Put {
 	subject := record.KeySubject(e.Queue, e.Key)
 	return engine.Put{
@@ -32,8 +32,8 @@ func (q *Jobs) KeyEnded(e *record.End) engine.Put {
 	}
 }
 
-// SettleKey does what EndKey does for a job that ended earlier, in case that was
-// cut off. A key that stands for another job by now is left alone.
+// SettleKey repeats EndKey for a job that ended earlier, in case EndKey was cut off. It
+// leaves a key alone that now belongs to another job.
 func (q *Jobs) SettleKey(ctx context.Context, e *record.End) error {
 	if e.Key == "" {
 		return nil

@@ -18,17 +18,17 @@ const (
 	MostPage    = 10_000
 	// ListTime is how long a call of List looks for jobs that the filter selects.
 	ListTime = 60 * time.Millisecond
-	// LookLeast and LookBytes are how many jobs, and how many bytes of them, are
-	// looked at in any case, so that a short list is one page on a busy machine too.
+	// LookLeast and LookBytes are how many jobs, and how many bytes of them, are read in
+	// any case, so that a short list is one page on a busy machine too.
 	LookLeast = 64
 	LookBytes = 4 << 20
-	// listAround is how far the time at which the store has got an outcome may be
-	// from the time of the outcome: the clocks of nodes differ, and a store that is
-	// away gets it late.
+	// listAround is the largest expected difference between the time of an outcome and
+	// the time at which it was stored: the clocks of nodes differ, and a store that was
+	// unreachable gets it late.
 	listAround = 10 * time.Minute
 )
 
-// List is that of a queue.
+// List implements queue.Queue.List.
 func (q *Jobs) List(ctx context.Context, f job.Filter) (job.Page, error) {
 	s, err := newSelection(f)
 	if err != nil {
@@ -47,9 +47,8 @@ func (q *Jobs) List(ctx context.Context, f job.Filter) (job.Page, error) {
 	return page, err
 }
 
-// look calls found for each job that is selected, until found returns false, d is
-// over or there are no more, and returns what Filter.After needs to go on, 0 at the
-// end.
+// look calls found for each selected job until found returns false, d has passed or no
+// job is left. It returns what Filter.After needs to continue, 0 at the end.
 func (q *Jobs) look(ctx context.Context, s *selection, d time.Duration, found func(*job.Info) bool) (next uint64, err error) {
 	w := engine.Walk{Back: s.Newest, Largest: max(q.Config.MaxPayload, q.Config.MaxResult) + RecordRoom}
 	if w.From = s.After; s.After > 0 && !s.Newest {
@@ -96,12 +95,12 @@ func (q *Jobs) look(ctx context.Context, s *selection, d time.Duration, found fu
 	}
 }
 
-// mostFew is how many jobs are few.
+// mostFew is the largest number of jobs that lookAtFew reads at once.
 const mostFew = 256
 
-// lookAtFew goes on from a place of a walk that has found nothing in its time but
-// what lies on other subjects. Where there are only a few jobs on its own, the store
-// finds them by their subject; where there are many, the next call goes on.
+// lookAtFew continues a walk that has found in its time only jobs on other subjects. If
+// the filter's subject has few jobs, the store finds them by their subject; if it has
+// many, the next call continues the walk.
 func (q *Jobs) lookAtFew(ctx context.Context, s *selection, at uint64, found func(*job.Info) bool) (next uint64, err error) {
 	goOn := at - 1
 	if s.Newest {
@@ -130,11 +129,11 @@ func (q *Jobs) lookAtFew(ctx context.Context, s *selection, at uint64, found fun
 	return 0, nil
 }
 
-// noMore marks that nothing behind is selected.
+// noMore marks that no later job can be selected.
 const noMore = ^uint64(0)
 
-// listed gives what a message of a list tells by itself. What is damaged is
-// listed with what is known.
+// listed returns what a message of a list says by itself. A damaged one is listed with
+// what is known.
 func (q *Jobs) listed(m engine.Message) *job.Info {
 	if m.Stream == engine.Jobs {
 		info, err := record.Queued(m)

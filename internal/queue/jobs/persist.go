@@ -8,14 +8,14 @@ import (
 	"github.com/bullpen-run/bullpen/job"
 )
 
-// The pauses between tries to store something.
+// The pauses between attempts to store something.
 const (
 	FirstPause = 10 * time.Millisecond
 	LastPause  = 5 * time.Second
 )
 
-// Keep calls store, which stores something of a job, again and again until it is
-// stored or can never be. A conflict is an answer.
+// Keep calls store, which stores something of a job, until it succeeds or can never
+// succeed. A conflict counts as an answer.
 func (q *Jobs) Keep(id string, store func(done func(error)), done func(error)) {
 	store(func(err error) {
 		if err == nil || errors.Is(err, engine.ErrConflict) || q.Hopeless(err) {
@@ -45,7 +45,7 @@ func (q *Jobs) keepTrying(id string, store func(done func(error)), err error) er
 	}
 }
 
-// Hopeless reports whether an error of the store lasts.
+// Hopeless reports whether an error of the store is permanent.
 func (q *Jobs) Hopeless(err error) bool {
 	return q.Live.Err() != nil || errors.Is(err, engine.ErrClosed) || errors.Is(err, job.ErrClosed) || errors.Is(err, engine.ErrFailed)
 }

@@ -7,7 +7,7 @@ import (
 	bullpen "github.com/bullpen-run/bullpen"
 )
 
-// Tally counts what QueueStats tells. A job costs it about eight additions.
+// Tally holds the counts behind QueueStats. A job costs it about eight additions.
 type Tally struct {
 	Enqueued, Duplicates, Refused atomic.Uint64
 	Taken, Redelivered            atomic.Uint64
@@ -17,15 +17,15 @@ type Tally struct {
 	Wait, Run                     Histogram
 }
 
-// MostTallies bounds how many queues are counted apart, at 3 kB each. What comes
-// later is counted together under the empty name, which no queue has.
+// MostTallies bounds how many queues are counted separately, at 3 kB each. Further queues
+// are counted together under the empty name, which no queue has.
 const MostTallies = 1000
 
 // tallies are the counts by queue.
 type tallies struct {
 	byQueue sync.Map // of *tally by name; read on every enqueue, written once a name
 	mu      sync.Mutex
-	n       int // how many byQueue has; guarded by mu
+	n       int // entries of byQueue; guarded by mu
 }
 
 // Of returns the counts of a queue.
@@ -45,7 +45,7 @@ func (t *tallies) Of(queue string) *Tally {
 	return found.(*Tally) //nolint:forcetypeassert // see above
 }
 
-// All calls f for all that there are.
+// All calls f for each queue that has counts.
 func (t *tallies) All(f func(queue string, c *Tally)) {
 	t.byQueue.Range(func(name, c any) bool {
 		f(name.(string), c.(*Tally)) //nolint:forcetypeassert // see above
@@ -53,7 +53,7 @@ func (t *tallies) All(f func(queue string, c *Tally)) {
 	})
 }
 
-// Known returns the counts of a queue, nil where there are none.
+// Known returns the counts of a queue, nil if it has none.
 func (t *tallies) Known(queue string) *Tally {
 	if found, ok := t.byQueue.Load(queue); ok {
 		return found.(*Tally) //nolint:forcetypeassert // nothing else is put in
@@ -61,7 +61,7 @@ func (t *tallies) Known(queue string) *Tally {
 	return nil
 }
 
-// Outcomes returns how many jobs have ended in each way.
+// Outcomes returns how many jobs ended with each outcome.
 func (c *Tally) Outcomes() map[bullpen.Outcome]uint64 {
 	counts := make(map[bullpen.Outcome]uint64)
 	for o := range c.Ended {

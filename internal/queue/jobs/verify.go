@@ -6,8 +6,8 @@ import (
 	"github.com/bullpen-run/bullpen/job"
 )
 
-// verify reads every stored job once after the start and checks it. A damaged job is
-// told now and buried when its turn comes.
+// verify reads and checks every stored job once after the start. A damaged job is
+// reported now and buried when its turn comes.
 func (q *Jobs) verify() {
 	n, err := q.readAll()
 	switch {
@@ -23,7 +23,7 @@ func (q *Jobs) verify() {
 // ScanPage is how many messages are read at a time.
 const ScanPage = 256
 
-// readAll reads all jobs that were there at the start.
+// readAll reads all jobs that were stored before the start.
 func (q *Jobs) readAll() (n int, err error) {
 	info, err := q.Engine.Info(q.Live)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/bullpen-run/bullpen/job"
 )
 
-// waiters are who waits for the ends of jobs in this program.
+// waiters are the goroutines of this program that wait for ends of jobs.
 type waiters struct {
 	mu     sync.Mutex
 	ByID   map[string][]chan<- waited // guarded by mu
@@ -25,7 +25,7 @@ type waited struct {
 	err    error
 }
 
-// add makes c hear of the end of id, once. c has room for one.
+// add registers c, which has room for one value, for the end of id.
 func (w *waiters) add(id string, c chan<- waited) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -56,7 +56,7 @@ func (w *waiters) remove(id string, c chan<- waited) {
 	w.ByID[id] = all
 }
 
-// take returns who waits for id, who are then told.
+// take removes and returns the waiters for id, which the caller then notifies.
 func (w *waiters) take(id string) []chan<- waited {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -79,7 +79,7 @@ func (w *waiters) failAll(err error) {
 	w.ByID = nil
 }
 
-// Announce tells of an end that is recorded.
+// Announce reports a recorded end to the waiters, here and on other nodes.
 func (q *Jobs) Announce(e *record.End) {
 	q.Above.Ended(e)
 	for _, c := range q.Waits.take(e.ID) {
@@ -90,7 +90,7 @@ func (q *Jobs) Announce(e *record.End) {
 	}
 }
 
-// Wait is that of a queue.
+// Wait implements queue.Queue.Wait.
 func (q *Jobs) Wait(ctx context.Context, id string) (bullpen.Result, error) {
 	e, err := q.waitEnd(ctx, id)
 	if err != nil {
@@ -110,23 +110,23 @@ func (q *Jobs) waitEnd(ctx context.Context, id string) (*record.End, error) {
 	return q.waitOn(ctx, id, c)
 }
 
-// told gives the end of the job that ref names.
+// told returns the end of the job that ref names.
 func told(ref job.Ref, e *record.End) (job.Ref, bullpen.Result, error) {
 	if ref.Attempts = e.Tries.Started; ref.Attempts == 0 && e.Outcome == bullpen.OK {
-		ref.Attempts = 1 // nothing is recorded of a first one that ends well
+		ref.Attempts = 1 // a first attempt that ends well is not recorded
 	}
 	r, err := e.Give()
 	return ref, r, err
 }
 
-// AskAgain is how often a waiter asks the store itself, for the case that the
-// word of another node was lost.
+// AskAgain is how often a waiter reads the store itself, in case the message of another
+// node was lost.
 const AskAgain = 5 * time.Second
 
-// AskSoon is how soon it asks again after the store did not answer.
+// AskSoon is how soon a waiter reads again after the store did not answer.
 const AskSoon = 200 * time.Millisecond
 
-// waitOn waits on c, which is among the waiters for id already, and asks the store.
+// waitOn reads the store and waits on c, which is already registered for id.
 func (q *Jobs) waitOn(ctx context.Context, id string, c chan waited) (*record.End, error) {
 	heard, stop, err := q.hear(id)
 	if err != nil {
@@ -150,7 +150,7 @@ func (q *Jobs) waitOn(ctx context.Context, id string, c chan waited) (*record.En
 		case err != nil && (errors.Is(err, job.ErrNotFound) || errors.Is(err, job.ErrDamaged) || q.Hopeless(err)):
 			return nil, err
 		case err != nil:
-			retry = time.After(AskSoon) // the store is away for a moment
+			retry = time.After(AskSoon) // the store is unreachable for a moment
 		}
 		select {
 		case <-retry:
@@ -168,8 +168,8 @@ func gaveUp(ctx context.Context, id string) error {
 	return fmt.Errorf("gave up waiting for job %s, which goes on: %w", id, context.Cause(ctx))
 }
 
-// hear makes heard tell when another node says that id has ended; heard is nil
-// where there are no other nodes.
+// hear returns a channel that is signaled when another node reports the end of id; it is
+// nil if the store has no other nodes.
 func (q *Jobs) hear(id string) (heard chan struct{}, stop func(), err error) {
 	if !q.Engine.Shared() {
 		return nil, func() {}, nil
@@ -184,7 +184,7 @@ func (q *Jobs) hear(id string) (heard chan struct{}, stop func(), err error) {
 	return heard, stop, err
 }
 
-// hasEnded returns how a job ended, nil while it has not.
+// hasEnded returns how a job ended, nil if it has not.
 func (q *Jobs) hasEnded(ctx context.Context, id string) (*record.End, error) {
 	e, err := q.Outcome(ctx, id)
 	if err == nil {
@@ -195,7 +195,7 @@ func (q *Jobs) hasEnded(ctx context.Context, id string) (*record.End, error) {
 	}
 	info, err := q.Get(ctx, id)
 	if errors.Is(err, job.ErrDamaged) {
-		return nil, nil // it is buried when its turn comes
+		return nil, nil // it will be buried when its turn comes
 	}
 	if err != nil {
 		return nil, err
@@ -209,7 +209,7 @@ func (q *Jobs) hasEnded(ctx context.Context, id string) (*record.End, error) {
 	return nil, nil
 }
 
-// Run is that of a queue.
+// Run implements queue.Queue.Run.
 func (q *Jobs) Run(ctx context.Context, j job.Job) (ref job.Ref, r bullpen.Result, err error) {
 	s, err := q.Accept(&j)
 	if err != nil {

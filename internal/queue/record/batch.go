@@ -11,26 +11,26 @@ import (
 	"github.com/bullpen-run/bullpen/job"
 )
 
-// Batch is a batch as it lies in the store.
+// Batch is the stored form of a batch.
 type Batch struct {
 	ID, Key string
 	State   job.BatchState
 	Created time.Time
-	Total   int // of one that is not open
+	Total   int // set once the batch is not open
 	Then    *job.Job
 	Failed  *job.Job
 	meta    map[string]string
 
-	Begun Spans // the members that may have been put
-	There Spans // those that were put for certain
+	Begun Spans // members that may have been put
+	There Spans // members that were certainly put
 
 	Ended       time.Time
-	Count       [Fates]int // of one that has ended
+	Count       [Fates]int // set once the batch has ended
 	FirstFailed string
-	Owes        bool // it has ended, and its callback may not be enqueued
-	FailedDone  bool // the callback of the first failure is
+	Owes        bool // the batch has ended, and its callback may not be enqueued
+	FailedDone  bool // the callback of the first failure is enqueued
 
-	Seq uint64 // of its message, not stored in it
+	Seq uint64 // of the message; not stored in the record
 }
 
 const (
@@ -53,7 +53,7 @@ const (
 	batchFailedDone
 )
 
-// BatchSubject is where the record of a batch lies.
+// BatchSubject returns the subject of a batch's record.
 func BatchSubject(id string) string { return "set.batch." + id }
 
 // Encode returns the record of r.
@@ -84,7 +84,7 @@ func (r *Batch) Encode() []byte {
 	return w.seal(BatchSubject(r.ID))
 }
 
-// callbackFields gives a callback with what follows it.
+// callbackFields returns a callback and its chain.
 func callbackFields(j *job.Job) []byte {
 	w := recordWriter{linkFields(j)}
 	w.bytes(linkChain, chainFields(Place{}, j.Then))
@@ -184,10 +184,10 @@ func (r *Batch) readMeta(f field) error {
 	return nil
 }
 
-// Final reports whether nothing will be done for the batch any more.
+// Final reports whether the batch is finished: it has ended and owes no callback.
 func (r *Batch) Final() bool { return !r.Ended.IsZero() && !r.Owes }
 
-// Info gives what the record says by itself.
+// Info returns what the record alone says about the batch.
 func (r *Batch) Info() job.BatchInfo {
 	i := job.BatchInfo{
 		ID: r.ID, Key: r.Key, State: r.State, Total: r.Total, Created: r.Created, EndedAt: r.Ended, FirstFailed: r.FirstFailed,
@@ -207,24 +207,24 @@ func (r *Batch) Info() job.BatchInfo {
 	return i
 }
 
-// Member returns the id of the first job of member index. Ids of neighbours are
-// neighbours, as those of other jobs are: the store finds them faster.
+// Member returns the id of the first job of member index. Neighbouring members have
+// neighbouring ids, like other jobs: the store finds them faster.
 func (r *Batch) Member(index int) string {
 	id, err := ulid.ParseStrict(DerivedID(r.Created, "member", r.ID))
 	if err != nil {
-		return "" // there is no derived id that is none
+		return "" // DerivedID always returns a valid id
 	}
 	binary.BigEndian.PutUint32(id[len(id)-4:], uint32(index))
 	return id.String()
 }
 
-// ThenID is the id of the job of the callback Then.
+// ThenID returns the id of the job of the callback Then.
 func (r *Batch) ThenID() string { return DerivedID(r.Created, "then", r.ID) }
 
-// FailedID is the id of the job of the callback Failed.
+// FailedID returns the id of the job of the callback Failed.
 func (r *Batch) FailedID() string { return DerivedID(r.Created, "failed", r.ID) }
 
-// End is the number after the last member that there may be.
+// End returns the number after the last possible member.
 func (r *Batch) End() int {
 	if r.State == job.BatchOpen {
 		return r.Begun.End()
@@ -242,7 +242,7 @@ func NewBatch(b *job.Batch) *Batch {
 	return r
 }
 
-// callback gives a callback as it is stored.
+// callback returns a callback in its stored form.
 func callback(j *job.Job) *job.Job {
 	if j == nil {
 		return nil

@@ -21,12 +21,12 @@ const (
 	FateOK Fate = iota
 	FateFailed
 	FateCanceled
-	FateLost // it is neither in the queue nor known how it ended
+	FateLost // no longer in the queue, and without an outcome
 
 	Fates = iota
 )
 
-// FateOf gives the fate of the member that a job has ended.
+// FateOf returns the fate of a member whose job has ended with e.
 func FateOf(e *End) Fate {
 	switch e.State() {
 	case job.Done:
@@ -38,12 +38,12 @@ func FateOf(e *End) Fate {
 	}
 }
 
-// ChunkMembers is how many members a chunk has: what is stored of one change is so
-// small, however large the batch.
+// ChunkMembers is the number of members of a chunk. It bounds how much is stored for one
+// change, however large the batch.
 const ChunkMembers = 1 << 14
 
-// Chunk is how some members of a batch ended: one bit each for that they have, and
-// two for how, where any has a fate that has that bit. These grow as they are used.
+// Chunk records how some members of a batch ended: one bit per member for whether it has
+// ended, and two bits for its fate. Each set grows as bits are set.
 type Chunk struct{ Ended, low, high WordSet }
 
 // WordSet is a set of small numbers.
@@ -60,7 +60,7 @@ func (s *WordSet) Set(i int) {
 	(*s)[i>>6] |= 1 << (i & 63)
 }
 
-// Set notes how the member i of the chunk ended, and tells whether that is new.
+// Set records how member i of the chunk ended, and reports whether that is new.
 func (c *Chunk) Set(i int, f Fate) bool {
 	if c.Ended.Has(i) {
 		return false
@@ -75,7 +75,7 @@ func (c *Chunk) Set(i int, f Fate) bool {
 	return true
 }
 
-// Fate tells how the member i ended, if it has.
+// Fate returns how member i ended, if it has.
 func (c *Chunk) Fate(i int) (f Fate, ended bool) {
 	if c.low.Has(i) {
 		f |= 1
@@ -86,7 +86,7 @@ func (c *Chunk) Fate(i int) (f Fate, ended bool) {
 	return f, c.Ended.Has(i)
 }
 
-// NewIn calls each for the members of other that have ended and have not in c.
+// NewIn calls each for the members that have ended in other but not in c.
 func (c *Chunk) NewIn(other *Chunk, each func(i int, f Fate)) {
 	for w, word := range other.Ended {
 		if w < len(c.Ended) {
@@ -107,12 +107,13 @@ const (
 	bitsHigh
 )
 
-// BitsSubject is where a node keeps what it has counted of a chunk.
+// BitsSubject returns the subject under which a node stores what it has counted of a
+// chunk.
 func BitsSubject(batch string, number int, run string) string {
 	return "set.bend." + batch + "." + strconv.Itoa(number) + "." + run
 }
 
-// ParseBits gives what the subject of such a record says.
+// ParseBits splits a subject that BitsSubject returned.
 func ParseBits(subject string) (batch string, number int, run string, ok bool) {
 	t := strings.Split(subject, ".")
 	if len(t) != 5 || t[0] != "set" || t[1] != "bend" {
@@ -122,8 +123,8 @@ func ParseBits(subject string) (batch string, number int, run string, ok bool) {
 	return t[2], n, t[4], err == nil && n >= 0 && n <= job.MostMembers/ChunkMembers
 }
 
-// Encode gives the record of c. created is of the batch: another batch of the same
-// key has the same id.
+// Encode returns the record of c. created is the time of the batch: a later batch with
+// the same key has the same id.
 func (c *Chunk) Encode(subject string, created time.Time) []byte {
 	w := newRecord(8*(len(c.Ended)+len(c.low)+len(c.high)) + 32)
 	w.moment(bitsCreated, created)
@@ -152,7 +153,7 @@ func (s *WordSet) read(f field) error {
 	return nil
 }
 
-// DecodeChunk reads such a record.
+// DecodeChunk reads a record that [Chunk.Encode] wrote.
 func DecodeChunk(subject string, b []byte) (c *Chunk, created time.Time, err error) {
 	c = new(Chunk)
 	err = readRecord(subject, b, func(f field) error {

@@ -6,7 +6,7 @@ import (
 	"github.com/bullpen-run/bullpen/job"
 )
 
-// The tags of what a job's record says of its chain, and of each job that follows.
+// The tags of a job's place in its chain, and of each job that follows.
 const (
 	chainFirst = iota + 1
 	chainNumber
@@ -20,7 +20,7 @@ const (
 	linkPriority
 	linkDelay
 	linkJob
-	linkChain // of a callback of a batch: what follows it
+	linkChain // of a batch's callback: the rest of its chain
 )
 
 func (p *Place) write(w *recordWriter) {
@@ -41,7 +41,7 @@ func (p *Place) read(f field) error {
 	return nil
 }
 
-// chainFields gives what the record of a job says of its chain.
+// chainFields returns the chain of a job as its record stores it.
 func chainFields(p Place, then []job.Job) []byte {
 	if p == (Place{}) && len(then) == 0 {
 		return nil
@@ -68,8 +68,8 @@ func (s *Job) readChain(f field) error {
 	})
 }
 
-// linkFields gives a job that is stored within another record, with what else its
-// subject says.
+// linkFields returns a job that is stored within another record, including what its
+// subject would say.
 func linkFields(j *job.Job) []byte {
 	var w, in recordWriter
 	w.text(linkQueue, j.Queue)
@@ -98,7 +98,7 @@ func readLink(b []byte) (job.Job, error) {
 		case linkJob:
 			return readFields(f.v, func(f field) error {
 				if f.tag == tagChain {
-					return nil // no chain within a chain, however deep
+					return nil // a chain within a chain is ignored, however deep
 				}
 				return s.read(f)
 			})
@@ -108,7 +108,7 @@ func readLink(b []byte) (job.Job, error) {
 	return s.Job, err
 }
 
-// nextFields gives what the record of an ending says of its chain.
+// nextFields returns the chain of an ended job as its record stores it.
 func nextFields(p Place, next string) []byte {
 	if p == (Place{}) && next == "" {
 		return nil

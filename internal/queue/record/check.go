@@ -8,8 +8,8 @@ import (
 	"github.com/bullpen-run/bullpen/job"
 )
 
-// Check reads what a message holds, and says what is wrong with it. Nothing is wrong
-// with a record of a later version, or of a kind that this program does not know.
+// Check reads the record in a message and returns its fault. A record of a later version,
+// or of a kind that this program does not know, has none.
 func Check(m engine.Message) error {
 	err := decode(m)
 	if errors.Is(err, job.ErrNewer) {
@@ -24,7 +24,7 @@ func decode(m engine.Message) (err error) {
 	case engine.Jobs:
 		_, err = DecodeJob(id, m.Data)
 	case engine.Outcomes, engine.Dead:
-		_, err = DecodeEnd(id, m.Data) // the job within may be why it was buried
+		_, err = DecodeEnd(id, m.Data) // the job within may be damaged: that may be why it was buried
 	case engine.State:
 		for prefix, decode := range stateKinds {
 			if strings.HasPrefix(m.Subject, prefix) {

@@ -9,8 +9,8 @@ import (
 	"github.com/bullpen-run/bullpen/job"
 )
 
-// End is how a job ended, as it lies in the stream of outcomes and, with the
-// job, among the dead.
+// End is how a job ended, as stored in the stream Outcomes and, together with the job, in
+// the stream Dead.
 type End struct {
 	ID         string
 	Queue      string
@@ -20,8 +20,8 @@ type End struct {
 	Reason     job.Reason
 	Enqueued   time.Time
 	Ended      time.Time
-	Failure    *bullpen.TaskError // nil where no attempt of it started
-	Message    string             // why, where failure does not say
+	Failure    *bullpen.TaskError // nil if no attempt of it started
+	Message    string             // the reason, where Failure does not have it
 	Result     []byte
 	Stats      bullpen.Stats
 	Node       string
@@ -32,18 +32,18 @@ type End struct {
 	Parent     string
 	Compensate string
 	Bury       string
-	Schedule   string // whose tick the job was for
+	Schedule   string // the schedule of whose tick this was the job
 	Tick       time.Time
 	Group      string
-	Job        []byte // the record of the job, of a dead one and where it is kept
+	Job        []byte // the record of the job: for a dead job, and where Config keeps it
 	Chain      Place
-	Next       string // the id of the next job of the chain, of one that ended well and is not the last
+	Next       string // the id of the next job of the chain, if this one ended well and is not the last
 	Batch      string
 	Index      int
-	Size       int // of the payload
+	Size       int // of the payload, in bytes
 }
 
-// The tags of an ending's record.
+// The tags of the record of an end.
 const (
 	endQueue = iota + 1
 	endName
@@ -234,7 +234,7 @@ const (
 	lineStream
 	lineText
 
-	// levelZero is what is added to a level, so that it is no negative number.
+	// levelZero is added to each level, so that no negative number is stored.
 	levelZero = 1 << 8
 )
 
@@ -289,7 +289,7 @@ const (
 // payload fits into a message.
 const longestEvidence = 16 << 10
 
-// failureFields gives a task's error without its id, which the record has.
+// failureFields returns a task's error without the task's id, which the record has.
 func failureFields(t *bullpen.TaskError) []byte {
 	w := recordWriter{make([]byte, 0, len(t.Message)+len(t.Detail)+len(t.Stack)+64)}
 	w.number(failOutcome, uint64(t.Outcome))

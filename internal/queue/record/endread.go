@@ -5,7 +5,7 @@ import (
 	"github.com/bullpen-run/bullpen/job"
 )
 
-// Err gives the ending as an error, nil for a good one.
+// Err returns the end as an error, nil if the job ended ok.
 func (e *End) Err() error {
 	if e.Outcome == bullpen.OK {
 		return nil
@@ -19,11 +19,11 @@ func (e *End) Err() error {
 	return &job.EndError{ID: e.ID, Outcome: e.Outcome, Reason: e.Reason, Attempts: e.Tries.Started, Task: t, Message: e.Message}
 }
 
-// State is the state of a job that has ended so.
+// State returns the state of a job that ended with e.
 func (e *End) State() job.State {
 	switch {
 	case e.Outcome == bullpen.OK, int(e.Outcome) >= bullpen.OutcomeCount && e.Reason == "":
-		return job.Done // of an outcome that is not known, the reason says whether it is a bad one
+		return job.Done // for an unknown outcome, Reason says whether it is bad
 	case e.Reason == job.TakenBack:
 		return job.Canceled
 	default:
@@ -31,7 +31,7 @@ func (e *End) State() job.State {
 	}
 }
 
-// Info gives what the ending tells.
+// Info returns what the end says about the job.
 func (e *End) Info() *job.Info {
 	i := &job.Info{
 		ID: e.ID, Queue: e.Queue, Name: e.Name, Key: e.Key, Priority: e.Priority, State: e.State(),
@@ -56,19 +56,19 @@ func (e *End) Started() bool {
 	return e.Tries.Started > 0 || e.Tries.Crashes > 0 || e.Failure != nil && e.Failure.Outcome != bullpen.OK
 }
 
-// Give gives what is told to who waits for the job.
+// Give returns what callers that wait for the job receive.
 func (e *End) Give() (bullpen.Result, error) {
 	return bullpen.Result{Payload: e.Result, Stats: e.Stats}, e.Err()
 }
 
-// Kept gives the job that e keeps, nil for none. One that died is among the dead.
+// Kept returns the job that e keeps, nil for none. A dead job lies in the stream Dead.
 func (e *End) Kept() *Job {
 	if len(e.Job) == 0 {
 		return nil
 	}
 	s, err := DecodeJob(e.ID, e.Job)
 	if err != nil {
-		return nil // the outcome is good without it
+		return nil // the outcome is valid without it
 	}
 	s.Job.Queue, s.Job.Priority = e.Queue, e.Priority
 	return s

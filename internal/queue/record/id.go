@@ -10,9 +10,8 @@ import (
 	"github.com/bullpen-run/bullpen/job"
 )
 
-// DerivedID returns the id of the one job that is for what parts say: the same for
-// all nodes, however often they ask. at is the time in it, by which ids are in
-// order; it is a part too.
+// DerivedID returns the id that follows from parts: the same on all nodes and for every
+// call. at is the time in the id, by which ids are ordered; it is one of the parts too.
 func DerivedID(at time.Time, parts ...string) string {
 	h := sha256.New()
 	for _, p := range parts {
@@ -27,7 +26,7 @@ func DerivedID(at time.Time, parts ...string) string {
 	return id.String()
 }
 
-// CheckID reports what is wrong with the id of a job; it is a job.ErrNotFound.
+// CheckID reports what is wrong with the id of a job; the error is a job.ErrNotFound.
 func CheckID(id string) error {
 	if _, err := ulid.ParseStrict(id); err != nil {
 		return fmt.Errorf("%w: %q is not an id of a job: use the 26 characters that Enqueue gave", job.ErrNotFound, id)

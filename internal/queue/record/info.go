@@ -7,8 +7,8 @@ import (
 	"github.com/bullpen-run/bullpen/job"
 )
 
-// ParseSubject gives what the subject of a job says of it. Of one that is
-// scheduled that is the subject on which it will appear.
+// ParseSubject returns what the subject of a job says about it. For a scheduled job that
+// is the subject on which it will appear.
 func ParseSubject(m engine.Message) (c engine.Consumer, id string, ok bool) {
 	subject := m.Subject
 	if m.Target != "" {
@@ -17,7 +17,7 @@ func ParseSubject(m engine.Message) (c engine.Consumer, id string, ok bool) {
 	return engine.ParseJob(subject)
 }
 
-// Queued tells what the stored job itself says.
+// Queued returns what the stored job itself says.
 func Queued(m engine.Message) (*job.Info, error) {
 	c, id, ok := ParseSubject(m)
 	if !ok {

@@ -10,30 +10,30 @@ import (
 	"github.com/bullpen-run/bullpen/job"
 )
 
-// Job is a job as it lies in the store.
+// Job is the stored form of a job.
 type Job struct {
 	ID       string
 	Job      job.Job
 	Enqueued time.Time
-	// Again says that this copy was put back for another attempt, so that its
-	// attempts are to be looked up although it is delivered for the first time.
+	// Again means that this copy was put back for another attempt: its attempts are
+	// looked up although it is delivered for the first time.
 	Again bool
-	// Parent is the id of the dead job that this one is another try of, or of the
-	// job that it compensates.
+	// Parent is the id of the dead job that this one tries again, or of the job that it
+	// compensates.
 	Parent string
-	// Undoes is the outcome of parent, if this job compensates it.
+	// Undoes is the outcome of Parent, if this job compensates it.
 	Undoes string
-	// Schedule is the name of the schedule that this job is of, and tick the moment
-	// it is for; empty for others.
+	// Schedule is the name of the schedule that enqueued the job, and Tick the moment it
+	// is for; both are empty for others.
 	Schedule string
 	Tick     time.Time
-	// Derived says that the id follows from what the job is for (see DerivedID), so
-	// that it may have been enqueued and have ended before: its outcome is looked up
-	// before it runs.
+	// Derived means that the id follows from what the job is for (see DerivedID). The job
+	// may have been enqueued and have ended before, so its outcome is looked up before it
+	// runs.
 	Derived bool
-	// Chain is its place among jobs one after the other; what follows is in job.Then.
+	// Chain is the job's place in its chain; the jobs that follow are in Job.Then.
 	Chain Place
-	// Batch is the id of the batch whose member index it is or belongs to.
+	// Batch is the id of the batch, and Index the member that the job is or belongs to.
 	Batch string
 	Index int
 }
@@ -88,8 +88,8 @@ func (s *Job) Encode() []byte {
 	return w.seal(s.ID)
 }
 
-// writeJob adds what a record says of the job itself. What its subject says (queue
-// and priority) and what follows it (Then) is not among that.
+// writeJob adds the job itself to a record, without what the subject says (queue and
+// priority) and without the jobs that follow (Then).
 func writeJob(w *recordWriter, j *job.Job) {
 	w.text(tagName, j.Name)
 	for k, v := range j.Meta {
@@ -122,7 +122,7 @@ func writeJob(w *recordWriter, j *job.Job) {
 	w.bytes(tagPayload, j.Payload)
 }
 
-// DecodeJob reads the record of the job id; its payload is a part of b.
+// DecodeJob reads the record of the job id; its payload shares the memory of b.
 func DecodeJob(id string, b []byte) (*Job, error) {
 	s := &Job{ID: id}
 	if err := readRecord(id, b, s.read); err != nil {
@@ -175,7 +175,7 @@ func (s *Job) read(f field) error {
 	return nil
 }
 
-// numberAt returns where the number with a tag belongs, nil when it is unknown.
+// numberAt returns where the number with a tag belongs, nil if the tag is unknown.
 func (s *Job) numberAt(tag uint64) any {
 	j := &s.Job
 	switch tag {
@@ -245,19 +245,19 @@ func (s *Job) readOn(f field) error {
 	return err
 }
 
-// Consumer is the one that hands the job out.
+// Consumer returns the consumer that hands the job out.
 func (s *Job) Consumer() engine.Consumer {
 	return engine.Consumer{Queue: s.Job.Queue, Priority: s.Job.Priority.String(), Grouped: s.Job.Group != ""}
 }
 
-// Message gives s as it is put into the stream of jobs.
+// Message returns the Put that stores s in the stream Jobs.
 func (s *Job) Message() engine.Put {
 	return engine.Put{
 		Stream: engine.Jobs, Subject: engine.JobSubject(s.Consumer(), s.ID), Data: s.Encode(), Durable: true, At: s.Job.At,
 	}
 }
 
-// State is the state of a job that was just enqueued.
+// State returns the state of a job that was just enqueued.
 func (s *Job) State() job.State {
 	if s.Job.At.IsZero() {
 		return job.Queued
@@ -265,9 +265,9 @@ func (s *Job) State() job.State {
 	return job.Scheduled
 }
 
-// Next returns the id of the job that follows s when that has ended well, empty
-// for the last. It follows from what is recorded, so that all who see the outcome
-// find the same.
+// Next returns the id of the job that follows s once s has ended well, empty for the
+// last. The id follows from what is recorded, so every reader of the outcome finds the
+// same one.
 func (s *Job) Next(ended time.Time) string {
 	if len(s.Job.Then) == 0 {
 		return ""

@@ -11,15 +11,15 @@ import (
 	"github.com/bullpen-run/bullpen/job"
 )
 
-// Key is what stands behind an idempotency key.
+// Key is what is stored for an idempotency key.
 type Key struct {
 	ID string
-	// Priority and at are of the job, so that whoever puts it puts it in the same
-	// place, where the second one finds the first.
+	// Priority and At are those of the job. Every caller that puts the job puts it on the
+	// same subject, where the second caller finds the first one's.
 	Priority job.Priority
 	At       time.Time
 
-	State job.State // Queued while the job is not done
+	State job.State // Queued until the job has ended
 	Ended time.Time
 }
 
@@ -31,7 +31,7 @@ const (
 	keyAt
 )
 
-// KeySubject is where the record of a key lies.
+// KeySubject returns the subject of a key's record.
 func KeySubject(queue, key string) string {
 	sum := sha256.Sum256([]byte(key))
 	return "key." + queue + "." + hex.EncodeToString(sum[:16])
@@ -48,7 +48,7 @@ func (k Key) Encode(subject string) []byte {
 	return w.seal(subject)
 }
 
-// DecodeKey reads such a record.
+// DecodeKey reads a record that [Key.Encode] wrote.
 func DecodeKey(subject string, b []byte) (Key, error) {
 	var k Key
 	err := readRecord(subject, b, func(f field) error {

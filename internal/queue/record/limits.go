@@ -9,11 +9,11 @@ import (
 	"github.com/bullpen-run/bullpen/job"
 )
 
-// LimitsSubject is where the limits of a group lie; those of an empty one are of
-// all groups that have none of their own.
+// LimitsSubject returns the subject of the limits of a group. Those of the empty group
+// hold for all groups that have no limits of their own.
 func LimitsSubject(queue, group string) string { return "set.lim." + queue + "." + GroupToken(group) }
 
-// GroupToken stands for the name of a group in subjects.
+// GroupToken returns the token that stands for the name of a group in subjects.
 func GroupToken(group string) string {
 	sum := sha256.Sum256([]byte(group))
 	return hex.EncodeToString(sum[:16])
@@ -38,7 +38,7 @@ func EncodeLimits(subject, group string, l job.GroupLimits) []byte {
 	return w.seal(subject)
 }
 
-// DecodeLimits reads such a record.
+// DecodeLimits reads a record that EncodeLimits wrote.
 func DecodeLimits(subject string, b []byte) (group string, l job.GroupLimits, err error) {
 	err = readRecord(subject, b, func(f field) error {
 		switch f.tag {

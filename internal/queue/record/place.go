@@ -8,13 +8,13 @@ import (
 
 // Place is where a job is in a chain.
 type Place struct {
-	First  string // the id of the first job; empty: it is in no chain
+	First  string // the id of the first job; empty if the job is in no chain
 	Number int    // from 1
-	Of     int    // how many jobs the chain has
+	Of     int    // the number of jobs of the chain
 }
 
-// Links gives the jobs that follow the first, as they are stored: each with a
-// queue, that of the one before where it names none.
+// Links returns the stored form of the jobs that follow the first: each with a queue,
+// which defaults to that of the job before.
 func Links(then []job.Job, queue string) []job.Job {
 	then = slices.Clone(then)
 	for i := range then {
@@ -28,10 +28,10 @@ func Links(then []job.Job, queue string) []job.Job {
 	return then
 }
 
-// linkRoom is what is stored of a chain beside what write adds of each of its jobs.
+// linkRoom is the size of a stored chain without what write adds for each of its jobs.
 const linkRoom = 128
 
-// LinksSize bounds what jobs that follow take in the record of the one before.
+// LinksSize bounds the size of the jobs that follow in the record of the job before.
 func LinksSize(then []job.Job) int {
 	size := linkRoom
 	for i := range then {

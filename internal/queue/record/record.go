@@ -12,20 +12,19 @@ import (
 	"github.com/bullpen-run/bullpen/job"
 )
 
-// A record is what the queue stores of a job, an outcome, or another thing: a
-// version byte, a CRC-32C, then fields of a tag, a length and that many bytes,
-// numbers as in encoding/binary's varints. The checksum covers the id of the job
-// too, so that a record which stands in the wrong place is found out. Unknown
-// tags are skipped, which lets a later version add fields. Whatever a later version
-// changes besides, these first five bytes stay.
+// A record stores a job, an outcome or another thing: a version byte, a CRC-32C, then
+// fields. A field is a tag, a length and that many bytes; numbers are varints as in
+// encoding/binary. The checksum also covers the id of the job, so that a record in the
+// wrong place is detected. Unknown tags are skipped, which lets a later version add
+// fields. The first five bytes stay the same in every later version.
 
-// What holds for all records.
+// The constants of all records.
 const (
-	// Version is the first byte of each record, and head how long it is with the
+	// Version is the first byte of each record, and head the size of version and
 	// checksum.
 	Version = 1
 	head    = 5
-	// MostPairs bounds repeated fields, so that a damaged record costs nothing.
+	// MostPairs bounds repeated fields, so that a damaged record costs little memory.
 	MostPairs = 4096
 )
 
@@ -75,7 +74,7 @@ func (w *recordWriter) flag(tag uint64, v bool) {
 	}
 }
 
-// moment stores a time to the microsecond; a zero one is not stored.
+// moment stores a time to the microsecond; a zero time is not stored.
 func (w *recordWriter) moment(tag uint64, t time.Time) {
 	switch {
 	case t.IsZero():
@@ -86,16 +85,16 @@ func (w *recordWriter) moment(tag uint64, t time.Time) {
 	}
 }
 
-// lastMoment stands for every time after it; times before 1970 are stored as its
-// begin. Both are as good as never and as long ago.
+// lastMoment is stored for every later time; the start of 1970 is stored for every
+// earlier one. Both are as good as never and as long ago.
 var lastMoment = time.UnixMicro(math.MaxInt64)
 
-// code stores an exit code, which is -1 where there is none.
+// code stores an exit code, which is -1 for none.
 func (w *recordWriter) code(tag uint64, v int) {
 	w.number(tag, uint64(min(max(v, -1), math.MaxUint32)+1))
 }
 
-// span stores a duration to the nanosecond; a negative one is not stored.
+// span stores a duration in nanoseconds; a negative one is not stored.
 func (w *recordWriter) span(tag uint64, d time.Duration) {
 	if d > 0 {
 		w.number(tag, uint64(d))
@@ -111,7 +110,7 @@ func (w *recordWriter) pair(tag uint64, key, value string) {
 	w.b = append(w.b, value...)
 }
 
-// tick stores the name of a schedule and a moment of it.
+// tick stores the name of a schedule and the moment of a tick.
 func (w *recordWriter) tick(tag uint64, schedule string, at time.Time) {
 	if schedule != "" {
 		w.pair(tag, schedule, strconv.FormatInt(at.UnixMicro(), 10))
@@ -126,7 +125,7 @@ func uvarintLen(v uint64) int {
 	return n
 }
 
-// seal writes the checksum for the job id and returns the record.
+// seal writes the checksum, which covers id too, and returns the record.
 func (w *recordWriter) seal(id string) []byte {
 	binary.LittleEndian.PutUint32(w.b[1:], checksum(id, w.b))
 	return w.b
@@ -144,8 +143,8 @@ type field struct {
 	v   []byte
 }
 
-// readRecord checks a record of the job id and calls each for every field. An
-// error of each ends the reading.
+// readRecord checks the record of the job id and calls each for every field. It stops at
+// the first error of each.
 func readRecord(id string, b []byte, each func(field) error) error {
 	if len(b) < head {
 		return fmt.Errorf("%w: it has %d bytes", job.ErrDamaged, len(b))
@@ -162,8 +161,8 @@ func readRecord(id string, b []byte, each func(field) error) error {
 	return readFields(b[head:], each)
 }
 
-// newer is the error for a record of a later version. What is not made for it takes
-// it for damage: as little is known of it.
+// newer is the error for a record of a later version. To callers that don't handle it
+// apart it is damage: they can read as little of the record.
 type newer struct{ version byte }
 
 func (n newer) Error() string {
@@ -172,8 +171,8 @@ func (n newer) Error() string {
 
 func (n newer) Is(target error) bool { return target == job.ErrNewer || target == job.ErrDamaged }
 
-// outcomeOf gives the outcome with a number. One that this program does not know is
-// of a later version, and is no damage.
+// outcomeOf returns the outcome with a number. An unknown number comes from a later
+// version, and is not damage.
 func outcomeOf(v uint64) (bullpen.Outcome, error) {
 	if v > math.MaxUint8 {
 		return 0, fmt.Errorf("%w: it names an outcome %d", job.ErrDamaged, v)
@@ -208,7 +207,7 @@ func (f field) number() (uint64, error) {
 	return v, nil
 }
 
-// pair gives a key and its value.
+// pair reads a key and its value.
 func (f field) pair() (key, value string, err error) {
 	size, n := binary.Uvarint(f.v)
 	if n <= 0 || size > uint64(len(f.v)-n) {
@@ -217,7 +216,7 @@ func (f field) pair() (key, value string, err error) {
 	return string(f.v[n : n+int(size)]), string(f.v[n+int(size):]), nil
 }
 
-// tick reads the name of a schedule and a moment of it.
+// tick reads the name of a schedule and the moment of a tick.
 func (f field) tick(schedule *string, at *time.Time) error {
 	name, moment, err := f.pair()
 	if err != nil {
@@ -231,7 +230,7 @@ func (f field) tick(schedule *string, at *time.Time) error {
 	return nil
 }
 
-// into stores the field's number into one of the kinds of numbers of records.
+// into stores the field's number in the variable that to points to.
 func (f field) into(to any) error {
 	v, err := f.number()
 	if err != nil {

@@ -8,29 +8,29 @@ import (
 	"github.com/bullpen-run/bullpen/job"
 )
 
-// A schedule is two messages of state: what it is, on set.cron.<token>, which is
-// written when people change it; and how far it is, on set.tick.<token>, which is
-// written at each tick and is small. The token is the name, with "=" for ".".
+// A schedule is stored as two messages of state. Its definition, on set.cron.<token>, is
+// written when a user changes it. Its progress, on set.tick.<token>, is small and is
+// written at each tick. The token is the name, with "=" for ".".
 
-// Where these lie, before the token.
+// The prefixes of these subjects, before the token.
 const (
 	CronSubjects = "set.cron."
 	TickSubjects = "set.tick."
 )
 
-// ScheduleToken stands for the name of a schedule in subjects.
+// ScheduleToken returns the token for the name of a schedule in subjects.
 func ScheduleToken(name string) string { return strings.ReplaceAll(name, ".", "=") }
 
-// ScheduleName is the name that a token stands for.
+// ScheduleName returns the name that a token stands for.
 func ScheduleName(token string) string { return strings.ReplaceAll(token, "=", ".") }
 
-// Schedule is a schedule as it lies in the store.
+// Schedule is the stored form of a schedule.
 type Schedule struct {
 	job.Schedule
 
-	// Since is from when its ticks count: since the rule was put, or resumed.
+	// Since is when its ticks start to count: when the rule was put or resumed.
 	Since time.Time
-	// Anchor is from when Every counts.
+	// Anchor is the moment from which Every counts.
 	Anchor time.Time
 	// JobRecord is the record of Job.
 	JobRecord []byte
@@ -52,7 +52,7 @@ const (
 	cronJob
 )
 
-// ScheduleJob stands for the id in the record of a schedule's job.
+// ScheduleJob replaces the id in the record of a schedule's job.
 const ScheduleJob = "schedule"
 
 // Encode returns the record of r.
@@ -143,15 +143,15 @@ func (r *Schedule) readSmall(f field) error {
 	return nil
 }
 
-// Tick says how far a schedule is.
+// Tick is the progress of a schedule.
 type Tick struct {
-	// Since is that of the schedule's record for which last holds.
+	// Since is that of the schedule's record to which Last belongs.
 	Since time.Time
-	// Last is the last tick that was dealt with.
+	// Last is the last tick that was handled.
 	Last time.Time
-	// Job is the id of the last one that was enqueued, also by hand.
+	// Job is the id of the last job that was enqueued, including those fired by hand.
 	Job string
-	// Node has dealt with last.
+	// Node is the node that handled Last.
 	Node           string
 	Fired, Skipped uint64
 	Err            string
@@ -167,7 +167,7 @@ const (
 	tickErr
 )
 
-// Encode returns the record of r, for the schedule with a name.
+// Encode returns the record of r for the schedule name.
 func (r *Tick) Encode(name string) []byte {
 	w := newRecord(96 + len(r.Node) + len(r.Err))
 	w.moment(tickSince, r.Since)
@@ -180,7 +180,7 @@ func (r *Tick) Encode(name string) []byte {
 	return w.seal(TickSubjects + ScheduleToken(name))
 }
 
-// DecodeTick reads such a record.
+// DecodeTick reads a record that [Tick.Encode] wrote.
 func DecodeTick(name string, b []byte) (Tick, error) {
 	var r Tick
 	err := readRecord(TickSubjects+ScheduleToken(name), b, func(f field) error {
@@ -208,8 +208,8 @@ func DecodeTick(name string, b []byte) (Tick, error) {
 	return r, nil
 }
 
-// After is from when the ticks of a schedule whose ticks count since a moment are
-// still to be dealt with.
+// After returns the moment after which ticks are still to be handled, for a schedule
+// whose ticks count since the given moment.
 func (r *Tick) After(since time.Time) time.Time {
 	if r.Since.Equal(since) && r.Last.After(since) {
 		return r.Last
@@ -217,8 +217,8 @@ func (r *Tick) After(since time.Time) time.Time {
 	return since
 }
 
-// EncodeTicked gives what nodes tell each other of a schedule that has ticked: its
-// name, and the record that was stored with its sequence number.
+// EncodeTicked returns the message that reports a tick to other nodes: the name of the
+// schedule, and the stored record with its sequence number.
 func EncodeTicked(name string, seq uint64, record []byte) []byte {
 	w := recordWriter{make([]byte, 0, len(record)+len(name)+16)}
 	w.text(1, name)
@@ -227,7 +227,7 @@ func EncodeTicked(name string, seq uint64, record []byte) []byte {
 	return w.b
 }
 
-// DecodeTicked reads what EncodeTicked gives.
+// DecodeTicked reads what EncodeTicked returned.
 func DecodeTicked(b []byte) (name string, seq uint64, t Tick, err error) {
 	var record []byte
 	err = readFields(b, func(f field) error {

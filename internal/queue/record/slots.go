@@ -8,20 +8,20 @@ import (
 	"github.com/bullpen-run/bullpen/job"
 )
 
-// Slots is the record of a group on a store that several nodes share: which node
-// has how many of the places of its limit, and what is left of its rate. It is
-// changed by conditioned puts alone, so that the sum over the nodes holds.
+// Slots is the record of a group in a store that several nodes share: how many of the
+// group's slots each node holds, and what is left of the group's rate. It is changed only
+// by conditional puts, so that the sum over the nodes stays within the limit.
 type Slots struct {
 	Nodes  []Slot
-	Tokens float64   // of the rate, as of the moment at
+	Tokens float64   // of the rate, as of the moment At
 	At     time.Time // by the clock of the store; zero for a full bucket
 }
 
-// Slot is what one node has.
+// Slot is what one node holds.
 type Slot struct {
 	Node  string
 	Count int
-	Beat  uint64 // rises with each sign of life
+	Beat  uint64 // rises with each heartbeat of the node
 }
 
 const (
@@ -36,13 +36,13 @@ const (
 	slotBeat
 )
 
-// mostSlots bounds what a damaged record can make us read.
+// mostSlots bounds how many slots are read from a damaged record.
 const mostSlots = 1024
 
-// tokenShift lets the tokens of a record be below zero.
+// tokenShift is added to the tokens of a record, so that they can be negative.
 const tokenShift = 1 << 40
 
-// Encode returns the record of s, which stands on subject.
+// Encode returns the record of s for subject.
 func (s *Slots) Encode(subject string) []byte {
 	w := newRecord(64 * (1 + len(s.Nodes)))
 	for _, n := range s.Nodes {
@@ -57,7 +57,7 @@ func (s *Slots) Encode(subject string) []byte {
 	return w.seal(subject)
 }
 
-// DecodeSlots reads such a record.
+// DecodeSlots reads a record that [Slots.Encode] wrote.
 func DecodeSlots(subject string, b []byte) (Slots, error) {
 	var s Slots
 	err := readRecord(subject, b, func(f field) error {
@@ -99,7 +99,7 @@ func (n *Slot) read(f field) error {
 	return nil
 }
 
-// Others is how many places other nodes have than one.
+// Others returns how many slots the other nodes hold.
 func (s *Slots) Others(node string) (n int) {
 	for _, o := range s.Nodes {
 		if o.Node != node {
@@ -109,7 +109,7 @@ func (s *Slots) Others(node string) (n int) {
 	return n
 }
 
-// Give lets a node have so many places; none takes it out.
+// Give sets the number of slots that a node holds; zero removes the node.
 func (s *Slots) Give(node string, count int) {
 	for i := range s.Nodes {
 		if s.Nodes[i].Node == node {

@@ -10,13 +10,13 @@ import (
 	"github.com/bullpen-run/bullpen/job"
 )
 
-// Span is the numbers from from to before to.
+// Span is the numbers from From up to, but not including, To.
 type Span struct{ From, To int }
 
-// Spans is a set of numbers as spans that do not touch, in order.
+// Spans is a set of numbers: sorted spans that neither overlap nor touch.
 type Spans []Span
 
-// Add puts the numbers from from to before to into s.
+// Add adds the span from up to, but not including, to.
 func (s *Spans) Add(from, to int) {
 	if from >= to {
 		return
@@ -46,7 +46,7 @@ func (s Spans) Has(i int) bool {
 	return found
 }
 
-// Count is how many numbers are in s.
+// Count returns how many numbers are in s.
 func (s Spans) Count() int {
 	n := 0
 	for _, p := range s {
@@ -55,7 +55,7 @@ func (s Spans) Count() int {
 	return n
 }
 
-// End is the first number after all in s.
+// End returns the number after the largest in s.
 func (s Spans) End() int {
 	if len(s) == 0 {
 		return 0
@@ -63,7 +63,7 @@ func (s Spans) End() int {
 	return s[len(s)-1].To
 }
 
-// Missing gives what of the numbers before total is not in s.
+// Missing returns the numbers below total that are not in s.
 func (s Spans) Missing(total int) Spans {
 	var gaps Spans
 	at := 0
@@ -75,7 +75,7 @@ func (s Spans) Missing(total int) Spans {
 	return gaps
 }
 
-// String gives the first spans, for people.
+// String returns the first spans, for people.
 func (s Spans) String() string {
 	const most = 8
 	var b strings.Builder

@@ -2,7 +2,7 @@ package record
 
 import bullpen "github.com/bullpen-run/bullpen"
 
-// Cut shortens s to most bytes, at the beginning of a character.
+// Cut shortens s to the given number of bytes at most, without splitting a character.
 func Cut(s string, most int) string {
 	if len(s) <= most {
 		return s
@@ -16,7 +16,7 @@ func Cut(s string, most int) string {
 // LongestError bounds the text of an error in the history of attempts.
 const LongestError = 500
 
-// FirstLine returns the first line of why a task failed.
+// FirstLine returns the first line of a task's error.
 func FirstLine(te *bullpen.TaskError) string {
 	s := te.Message
 	if s == "" && te.Err != nil {

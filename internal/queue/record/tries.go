@@ -9,18 +9,18 @@ import (
 	"github.com/bullpen-run/bullpen/job"
 )
 
-// mostHistory is how many attempts are kept of a job, the last ones.
+// mostHistory is how many attempts of a job are kept: the last ones.
 const mostHistory = 16
 
-// Tries is what is known of the attempts of a job. It is stored after an attempt
-// that did not end the job, so a job that ends well at once never stores it.
+// Tries records the attempts of a job. It is stored after an attempt that did not end the
+// job, so a job that ends well at once never stores it.
 type Tries struct {
-	Started  int  // attempts that started, whatever came of them
-	Failures int  // of these, by the handler's doing: against Retry.Attempts
-	Crashes  int  // workers that died with the job in hand: against Retry.Crashes
-	Lost     int  // of these, whose node died: against Retry.Nodes
-	Open     bool // an attempt has begun, and its end is not stored: it was cut off if another comes
-	Refused  int  // times that an executor refused it, none of them started
+	Started  int  // attempts that started, whatever their outcome
+	Failures int  // those that the handler failed; counted against Retry.Attempts
+	Crashes  int  // workers that died with the job; counted against Retry.Crashes
+	Lost     int  // those whose node died; counted against Retry.Nodes
+	Open     bool // an attempt began, and its end is not stored; a further attempt means that it was cut off
+	Refused  int  // how often an executor refused the job without starting it
 	RetryAt  time.Time
 	History  []job.Attempt
 }
@@ -156,7 +156,7 @@ func readAttempt(b []byte, a *job.Attempt) error {
 	})
 }
 
-// Add notes an attempt that has ended, and keeps the last ones only.
+// Add records an attempt that has ended, and keeps only the last ones.
 func (t *Tries) Add(a job.Attempt) {
 	t.Started++
 	a.Number = t.Started
@@ -166,8 +166,8 @@ func (t *Tries) Add(a job.Attempt) {
 	t.History = append(t.History, a)
 }
 
-// CutOff reports whether an attempt ended without its handler: it may have got to
-// any point.
+// CutOff reports whether an attempt ended without its handler, which may then have
+// stopped at any point.
 func (t *Tries) CutOff() bool {
 	return t.Crashes > 0 || t.Lost > 0 || slices.ContainsFunc(t.History, func(a job.Attempt) bool {
 		return a.Outcome == bullpen.Lost || a.Outcome == bullpen.Canceled

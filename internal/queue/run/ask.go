@@ -9,16 +9,16 @@ import (
 	"github.com/bullpen-run/bullpen/job"
 )
 
-// weights are how the priorities share the places while all of them wait.
+// weights are how the priorities share the places while each has waiting jobs.
 var weights = [job.Priorities]int{job.High: 8, job.Normal: 4, job.Low: 1}
 
-// order is how strict priorities go.
+// order is the order of strict priorities.
 var order = [job.Priorities]job.Priority{job.High, job.Normal, job.Low}
 
 // smooth picks levels by smooth weighted round robin.
 type smooth struct{ credit [job.Priorities]int }
 
-// next returns the level whose turn it is among those that wants says.
+// next returns the level whose turn it is, among those for which wants returns true.
 func (s *smooth) next(wants func(job.Priority) bool) (job.Priority, bool) {
 	best, total := -1, 0
 	for _, p := range order {
@@ -38,17 +38,16 @@ func (s *smooth) next(wants func(job.Priority) bool) (job.Priority, bool) {
 	return job.Priority(best), true
 }
 
-// mostRecording bounds how many jobs may wait for their outcome to reach the
-// disk; beyond it no more are taken.
+// mostRecording bounds how many jobs may wait for their outcome to reach the disk. Beyond
+// it no jobs are requested.
 const mostRecording = 8192
 
-// ask hands over what is ready and requests as many jobs as the executor can
-// start beyond that. It returns when to look again although nothing happened, 0
-// for never.
+// ask hands over the jobs that are ready, and requests as many as the executor can start
+// beyond that. It returns when to run again even if nothing happens, 0 for never.
 func (r *runner) ask() time.Duration {
 	places := r.handOver()
 	lately := r.takeTurns(places)
-	places = r.start(places) // what had its turn
+	places = r.start(places) // the jobs that takeTurns made ready
 	held := int(r.held.Load())
 	free := places - len(r.ready) - r.looking
 	if int(r.all.Load())-held >= mostRecording {
@@ -60,7 +59,7 @@ func (r *runner) ask() time.Duration {
 		r.watchLevels()
 	}
 	if free <= 0 || lately {
-		r.cramped = time.Time{} // it is not what is kept that others lack
+		r.cramped = time.Time{} // places kept here are not what other jobs lack
 	}
 	if free <= 0 {
 		return r.awaitPlace(held, places)
@@ -88,10 +87,10 @@ func (r *runner) ask() time.Duration {
 	return again
 }
 
-// keepEyes gives each level that is not active, and of which no jobs are known, a
-// request for one that waits, so that its next job is seen. These requests are all
-// that may be asked for beyond the free places. It tells whether a level goes
-// without, because the places are kept for another.
+// keepEyes makes one standing request at each level that is not active and has no known
+// jobs, so that its next job is delivered. Only these requests may exceed the free
+// places. It reports whether a level has no request because its place is kept for
+// another.
 func (r *runner) keepEyes(active job.Priority, free int) (blind bool) {
 	room := free + job.Priorities - 1
 	for i := range r.levels {
@@ -113,8 +112,8 @@ func (r *runner) keepEyes(active job.Priority, free int) (blind bool) {
 	return blind
 }
 
-// target returns the level that gets a standing request for all free places: the
-// one that has jobs waiting, else the one that delivered last.
+// target returns the level that gets a standing request for all free places: the one with
+// waiting jobs, else the one that delivered last.
 func (r *runner) target() job.Priority {
 	for i := range r.levels {
 		if r.levels[i].known() > 0 {
@@ -129,8 +128,8 @@ func (r *runner) target() job.Priority {
 	return job.Normal
 }
 
-// outstanding is how many places are kept for what the level was asked for. One
-// standing request of a level that is not active keeps none.
+// outstanding returns how many places are kept for the level's requests. One standing
+// request of a level that is not active keeps none.
 func (l *level) outstanding(active bool) int {
 	if !active && l.standing > 0 {
 		return l.asked + l.standing - 1
@@ -138,11 +137,10 @@ func (l *level) outstanding(active bool) int {
 	return l.asked + l.standing
 }
 
-// known is how many jobs the level had at its last delivery that were not asked
-// for.
+// known returns how many jobs the level had at its last delivery beyond those requested.
 func (l *level) known() int { return l.waiting - l.asked - l.standing }
 
-// known is how many jobs there are on all levels that were not asked for.
+// known returns how many jobs all levels have beyond those requested.
 func (r *runner) known() int {
 	n := 0
 	for i := range r.levels {
@@ -151,16 +149,16 @@ func (r *runner) known() int {
 	return n
 }
 
-// To take back what is on its way holds its places up for a moment: it is done only
-// when others have starved for starvedPatience, or the executor has had fewer places
-// than are kept for shrunkPatience.
+// Taking back requests blocks their places for a moment. It is done only when other
+// levels have starved for starvedPatience, or when more places have been kept than the
+// executor has for shrunkPatience.
 const (
 	starvedPatience = 10 * time.Millisecond
 	shrunkPatience  = time.Second
 )
 
-// makeRoom takes back places that are kept in vain. It returns when to look again
-// although nothing happened, 0 for never.
+// makeRoom takes back places that are kept in vain. It returns when to run again even if
+// nothing happens, 0 for never.
 func (r *runner) makeRoom(active job.Priority, free int, blind bool) time.Duration {
 	if known := r.known(); blind || known > 0 && known > free {
 		r.recall(active, false)
@@ -184,9 +182,9 @@ func (r *runner) makeRoom(active job.Priority, free int, blind bool) time.Durati
 	return 0
 }
 
-// hungry reports whether jobs wait of which none was asked for. When there is no place
-// for them, the places may be kept for jobs that somebody else took meanwhile, or by an
-// executor that has become smaller for a level that was active before.
+// hungry reports whether a level has waiting jobs but no request. If it gets no place,
+// the places may be kept for jobs that another node took, or for a level that was active
+// before the executor became smaller.
 func (r *runner) hungry(active job.Priority) bool {
 	for i := range r.levels {
 		if l := &r.levels[i]; l.asked+l.standing == 0 && (l.known() > 0 || job.Priority(i) == active) {
@@ -196,7 +194,7 @@ func (r *runner) hungry(active job.Priority) bool {
 	return false
 }
 
-// recall takes back the places that are kept for levels which have nothing, or for all.
+// recall takes back the places kept for levels without known jobs, or for all levels.
 func (r *runner) recall(active job.Priority, all bool) {
 	for i := range r.levels {
 		l := &r.levels[i]
@@ -207,15 +205,15 @@ func (r *runner) recall(active job.Priority, all bool) {
 	}
 }
 
-// recall takes back all requests that wait.
+// recall takes back all standing requests of the level.
 func (l *level) recall() {
 	l.recalled = l.standing
 	l.taker.Recall()
 }
 
-// stood accounts for n requests that waited and do so no more. Of those taken back
-// and those made since, whichever comes back first counts as taken back: to take back
-// once more than is needed does no harm, to do so once less would keep places for ever.
+// stood accounts for n standing requests that ended. Recalled requests cannot be told
+// from those made since, so the first to end count as recalled: recalling once too often
+// does no harm, once too little would keep places forever.
 func (l *level) stood(n int) {
 	l.standing = max(l.standing-n, 0)
 	l.recalled = max(l.recalled-n, 0)
@@ -232,8 +230,8 @@ func (r *runner) busy() int {
 	return n
 }
 
-// share requests free jobs from the levels in turn. The requests do not wait, so
-// that no place is kept for a level whose jobs somebody else took.
+// share requests free jobs from the levels in turn. The requests don't wait, so that no
+// place is kept for a level whose jobs another node took.
 func (r *runner) share(free int) {
 	var wanted [job.Priorities]int
 	wants := func(p job.Priority) bool {
@@ -267,28 +265,28 @@ func (r *runner) pick(wants func(job.Priority) bool) (job.Priority, bool) {
 	return 0, false
 }
 
-// stand keeps a request open at the level that delivered last, for all free
-// places. Small additions are saved up.
+// stand keeps a standing request for all free places at the level that delivered last.
+// Small additions are collected first.
 func (r *runner) stand(p job.Priority, free, least int) {
 	l := &r.levels[p]
 	if free < least && l.standing > 0 {
 		return
 	}
 	l.standing += free
-	// Whether there are more is known again when one of these comes; if none does,
-	// somebody else took them.
+	// The next delivery says again whether there are more; without one, another node took
+	// them.
 	l.waiting = min(l.waiting, l.asked+l.standing)
 	l.taker.Request(free, true)
 }
 
-// The pauses after an executor could not start jobs.
+// The pauses after an executor did not start jobs.
 const (
 	firstHold = 10 * time.Millisecond
 	lastHold  = 30 * time.Second
-	FullHold  = 15 * time.Second // of one that is only full
+	FullHold  = 15 * time.Second // for one that is only full
 )
 
-// heldOff notes that the executor did not start a job, for the goroutine of Work.
+// heldOff records that the executor did not start a job, for the goroutine of Work.
 func (r *runner) heldOff(err error) {
 	if errors.Is(err, bullpen.ErrUnknownTask) || errors.Is(err, bullpen.ErrRefused) || r.jobs.Err() != nil {
 		return
@@ -299,8 +297,8 @@ func (r *runner) heldOff(err error) {
 	r.Signal()
 }
 
-// standBack takes back all requests that wait; once none is left, what is ready
-// goes back too, and does not come straight here again.
+// standBack takes back all standing requests. Once none is left, the ready jobs are given
+// back too, with a delay so that they do not return at once.
 func (r *runner) standBack() {
 	standing := 0
 	for i := range r.levels {
@@ -314,9 +312,8 @@ func (r *runner) standBack() {
 	}
 }
 
-// hold makes this call of Work take no jobs for a moment, so that a job which
-// cannot start here does not go round and round. An executor that is closed ends
-// the work.
+// hold stops this call of Work from taking jobs for a moment, so that a job which cannot
+// start here is not delivered over and over. A closed executor ends the work.
 func (r *runner) hold(reason error) error {
 	if errors.Is(reason, bullpen.ErrClosed) {
 		return fmt.Errorf("queue: the executor takes no more tasks: %w", reason)

@@ -18,18 +18,18 @@ import (
 	"github.com/bullpen-run/bullpen/job"
 )
 
-// attemptState is where a job in the hands of this node is.
+// attemptState is the stage of an attempt on this node.
 type attemptState uint8
 
 const (
-	// attemptTaken: it came from the store; what is known of it is looked up.
+	// attemptTaken: the store delivered the job; what is stored of it is looked up.
 	attemptTaken attemptState = iota
 	// attemptHanded: the executor has it.
 	attemptHanded
-	// attemptStoring: it has ended, and what follows is on its way to the disk. It
-	// holds no worker.
+	// attemptStoring: the job has ended, and the result is being stored. It holds no
+	// worker.
 	attemptStoring
-	// attemptAnswered: the store has been told, and this node has it no more.
+	// attemptAnswered: the delivery was answered, and this node no longer holds the job.
 	attemptAnswered
 )
 
@@ -46,7 +46,7 @@ var attemptStates = lifecycle.Table[attemptState]{
 	},
 }
 
-// attempt is a job in the hands of this node, from its delivery to its answer.
+// attempt is a job on this node, from its delivery to the answer.
 type attempt struct {
 	queue    *Node
 	runner   *runner
@@ -54,25 +54,25 @@ type attempt struct {
 	state    lifecycle.Machine[attemptState]
 	taken    time.Time
 
-	// These are written before anybody else knows of the attempt.
+	// These fields are written before the attempt is shared between goroutines.
 	stored *record.Job
 	policy job.Retry
 	ctx    context.Context //nolint:containedctx // of the job, which outlives the call that takes it
 	stop   context.CancelCauseFunc
 
-	// These belong to whoever moves the state: the look-up, then the goroutine of
-	// Work, then the end of the job.
+	// These fields belong to the goroutine that moves the state: the look-up, then the
+	// goroutine of Work, then the end of the job.
 	tries  record.Tries
-	tried  bool         // what is known of its attempts lies in the store
-	number atomic.Int64 // which attempt it is, once it is handed over
-	handed time.Time    // when it was; written before
+	tried  bool         // its attempts are recorded in the store
+	number atomic.Int64 // the number of the attempt, set when the job is handed over
+	handed time.Time    // when the job was handed over; written before
 
-	kept     atomic.Pointer[group.Job] // where it has a group and counts among those that run; else nil
+	kept     atomic.Pointer[group.Job] // set while a job with a group counts as running; else nil
 	seen     observed
 	extended atomic.Int64 // when its lease was last renewed, in Unix nanoseconds
 	liveSeq  atomic.Uint64
-	liveAt   atomic.Int64 // when what it says was last stored
-	found    found        // of the look-up, written before the job is handed over
+	liveAt   atomic.Int64 // when its progress was last stored
+	found    found        // the result of the look-up, written before the job is handed over
 }
 
 func (q *Node) newAttempt(r *runner, d engine.Delivery) *attempt {
@@ -84,12 +84,11 @@ func (q *Node) newAttempt(r *runner, d engine.Delivery) *attempt {
 	return a
 }
 
-// is says which job the attempt is of. It is called once, before anybody else
-// knows of the attempt.
+// is sets the job of the attempt. It is called once, before the attempt is shared.
 func (a *attempt) is(s *record.Job) {
 	c, _, _ := record.ParseSubject(a.delivery.Message)
 	s.Job.Queue = c.Queue
-	s.Job.Priority, _ = job.ParsePriority(c.Priority) // the consumer's name is one
+	s.Job.Priority, _ = job.ParsePriority(c.Priority) // the consumer's name is a valid priority
 	a.stored, a.policy = s, s.Job.Retry.Over(a.queue.Config.Retry)
 	if s.Job.Deadline.IsZero() {
 		return
@@ -100,7 +99,7 @@ func (a *attempt) is(s *record.Job) {
 	a.stop = func(cause error) { stop(cause); ended() }
 }
 
-// task gives the job as the executor gets it.
+// task returns the job as the task that the executor gets.
 func (a *attempt) task() bullpen.Task {
 	j := &a.stored.Job
 	a.seen.since, a.seen.due = a.stored.Enqueued, j.At
@@ -162,9 +161,8 @@ func (a *attempt) handOver() {
 	a.runner.tally.Wait.Add(waited)
 }
 
-// move makes a move that nobody else can make at the same time. A refused one is
-// a fault of this package, which is told, and loses nothing: the job is given
-// again after its lease.
+// move changes the state, atomically. A refused move is a fault of this package; it is
+// reported and loses nothing, as the job is delivered again after its lease.
 func (a *attempt) move(from, to attemptState) bool {
 	if err := a.state.Move(from, to); err != nil {
 		a.queue.Journal.Emit(job.Event{Kind: job.NotKept, Job: a.id(), Text: err.Error()})
@@ -175,18 +173,18 @@ func (a *attempt) move(from, to attemptState) bool {
 
 func (a *attempt) id() string { return engine.LastToken(a.delivery.Subject) }
 
-// Running reports whether the executor has had it.
+// Running reports whether the job was handed to the executor.
 func (a *attempt) Running() bool { return a.state.State() != attemptTaken }
 
-// Number returns which attempt it is, 0 before it is handed over.
+// Number returns the number of the attempt, 0 before the job is handed over.
 func (a *attempt) Number() int { return int(a.number.Load()) }
 
-// Said returns what it has last said of itself.
+// Said returns the last progress, note and log lines of the task.
 func (a *attempt) Said() (progress float64, note string, lines []bullpen.LogLine) {
 	return a.seen.snapshot()
 }
 
-// done takes the end of the job from the executor.
+// done receives the end of the job from the executor.
 func (a *attempt) done(r bullpen.Result, err error) {
 	end := attemptEnd{result: r, err: err, at: time.Now(), node: a.queue.Config.Node}
 	cause := context.Cause(a.ctx)
@@ -209,7 +207,7 @@ func (a *attempt) done(r bullpen.Result, err error) {
 	a.conclude(d, end)
 }
 
-// conclude does what was decided. From here on the job holds no worker.
+// conclude carries out a decision. From here on the job holds no worker.
 func (a *attempt) conclude(d decision, end attemptEnd) {
 	from := a.state.State()
 	if !a.move(from, attemptStoring) {
@@ -227,7 +225,7 @@ func (a *attempt) conclude(d decision, end attemptEnd) {
 	}
 }
 
-// answered ends the attempt on this node, after the store was told.
+// answered ends the attempt on this node, after the delivery was answered.
 func (a *attempt) answered() {
 	from, err := a.state.MoveAny(attemptAnswered)
 	if err != nil {
@@ -243,15 +241,15 @@ func (a *attempt) answered() {
 	a.runner.finished()
 }
 
-// freed says that the attempt, which was in state from, holds no worker any more;
-// back says that it goes back without having started.
+// freed reports that the attempt, which was in state from, no longer holds a worker. back
+// means that the job is given back without having started.
 func (a *attempt) freed(from attemptState, back bool) {
 	a.freeGroup(back || from == attemptTaken)
 	a.runner.freed(from == attemptHanded)
 }
 
-// back gives the job back, to be handed out again after a delay: perhaps to this
-// node, which must not have it in hand any more by then.
+// back gives the job back, to be delivered again after a delay. This node must have
+// released it by then, as it may be the one to get it.
 func (a *attempt) back(delay time.Duration) {
 	a.queue.release(a)
 	a.delivery.Nak(delay)
@@ -261,8 +259,7 @@ func (a *attempt) back(delay time.Duration) {
 // cancel makes the executor end the job.
 func (a *attempt) cancel(cause error) { a.stop(cause) }
 
-// take puts a into what this node has in hand, unless it has the same job
-// already and works on it.
+// take adds a to the attempts on this node, unless the node already works on that job.
 func (q *Node) take(a *attempt) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -273,7 +270,7 @@ func (q *Node) take(a *attempt) bool {
 	return true
 }
 
-// left reports whether the call of Work that had a has returned without it.
+// left reports whether the call of Work that had a has returned without its end.
 func (a *attempt) left() bool {
 	select {
 	case <-a.runner.left:
@@ -283,13 +280,13 @@ func (a *attempt) left() bool {
 	}
 }
 
-// forget takes a out of what this node has in hand.
+// forget removes a from the attempts on this node.
 func (q *Node) forget(a *attempt) {
 	q.release(a)
 	q.InHand.Add(-1)
 }
 
-// release makes room for another attempt of the job on this node.
+// release allows another attempt of the job on this node.
 func (q *Node) release(a *attempt) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -298,7 +295,7 @@ func (q *Node) release(a *attempt) {
 	}
 }
 
-// observed is what a job says of itself while it runs.
+// observed is what a task reports while it runs.
 type observed struct {
 	queue *Node
 	// since and due are those of Delivered; written before the job is handed over.
@@ -309,10 +306,10 @@ type observed struct {
 	note     string            // guarded by mu
 	lines    []bullpen.LogLine // the last ones; guarded by mu
 	bytes    int               // of the texts of lines; guarded by mu
-	news     bool              // since it was last stored; guarded by mu
+	news     bool              // something changed since it was last stored; guarded by mu
 }
 
-// Progress notes how far the job is.
+// Progress records how far the task is.
 func (o *observed) Progress(fraction float64, note string) {
 	if !(fraction >= 0) {
 		fraction = 0
@@ -322,7 +319,7 @@ func (o *observed) Progress(fraction float64, note string) {
 	o.progress, o.note, o.news = min(fraction, 1), record.Cut(note, record.LongestError), true
 }
 
-// Log keeps a line among the last ones.
+// Log records a line, and keeps only the last ones.
 func (o *observed) Log(line bullpen.LogLine) {
 	keep := &o.queue.Config.Keep
 	if keep.Lines < 0 {
@@ -346,7 +343,7 @@ func (o *observed) snapshot() (progress float64, note string, lines []bullpen.Lo
 	return o.progress, o.note, append([]bullpen.LogLine(nil), o.lines...)
 }
 
-// due is when the attempt could have started.
+// due returns when the attempt could have started.
 func (a *attempt) due() time.Time {
 	due := a.stored.Enqueued
 	for _, t := range []time.Time{a.stored.Job.At, a.tries.RetryAt} {
@@ -360,11 +357,11 @@ func (a *attempt) due() time.Time {
 	return due
 }
 
-// countRun counts how long an attempt ran that has ended.
+// countRun counts how long an ended attempt ran.
 func (a *attempt) countRun(end *attemptEnd) {
 	ran := end.result.Stats.Ran
 	if ran <= 0 {
-		ran = end.at.Sub(a.handed) // its executor does not say
+		ran = end.at.Sub(a.handed) // the executor did not report it
 	}
 	a.runner.tally.Run.Add(ran)
 }

@@ -7,11 +7,11 @@ import (
 	"github.com/bullpen-run/bullpen/job"
 )
 
-// background runs what has to ask the store, again and again until it succeeds,
-// then then. When the store is closed or has failed, the job is left alone.
+// background runs ask, which reads from the store, until it succeeds, and then calls
+// then. If the store is closed or has failed, the job is left alone.
 func (a *attempt) background(ask func(context.Context) error, then func()) {
 	q := a.queue
-	q.Spawn(func() { // ends when ask succeeds, at the latest with live or the store
+	q.Spawn(func() { // ends when ask succeeds, at the latest with Live or the store
 		for wait := jobs.FirstPause; ; wait = min(2*wait, jobs.LastPause) {
 			err := ask(q.Live)
 			if err == nil {

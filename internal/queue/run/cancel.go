@@ -16,7 +16,7 @@ import (
 // errTakenBack is the cause of the contexts of jobs that are canceled.
 var errTakenBack = errors.New("the job was canceled")
 
-// Cancel is that of a queue.
+// Cancel implements queue.Queue.Cancel.
 func (q *Node) Cancel(ctx context.Context, id string) error {
 	if err := record.CheckID(id); err != nil {
 		return err
@@ -36,8 +36,8 @@ func (q *Node) Cancel(ctx context.Context, id string) error {
 	}
 }
 
-// takeBack records that a job is canceled, and clears up behind it. Not done and
-// no error means that it ended meanwhile.
+// takeBack records that a job is canceled, and removes its messages. If the job ended
+// meanwhile, done is false and err is nil.
 func (q *Node) takeBack(ctx context.Context, info *job.Info, data []byte) (done bool, err error) {
 	e := &record.End{
 		ID: info.ID, Queue: info.Queue, Name: info.Name, Key: info.Key, Priority: info.Priority,
@@ -72,8 +72,8 @@ func (q *Node) takeBack(ctx context.Context, info *job.Info, data []byte) (done 
 	return true, q.sweep(ctx, e.ID)
 }
 
-// sweep removes the messages of a job whose outcome is recorded. A job in the
-// hands of a node is left to it.
+// sweep removes the messages of a job whose outcome is recorded, unless a node holds the
+// job.
 func (q *Node) sweep(ctx context.Context, id string) error {
 	if q.held(id) {
 		return nil
@@ -97,8 +97,7 @@ func (q *Node) held(id string) bool {
 	return q.hand(id) != nil
 }
 
-// interrupt cancels a job that this node has in hand, or that waits in it for its
-// turn.
+// interrupt cancels a job that this node runs, or that waits here for its group's turn.
 func (q *Node) interrupt(id string) {
 	q.NoteCanceled(id)
 	if a := q.hand(id); a != nil {
@@ -108,7 +107,7 @@ func (q *Node) interrupt(id string) {
 	q.Remove(id)
 }
 
-// CancelChain is that of a queue.
+// CancelChain implements queue.Queue.CancelChain.
 func (q *Node) CancelChain(ctx context.Context, id string) error {
 	for {
 		err := q.Cancel(ctx, id)

@@ -10,24 +10,24 @@ import (
 	"github.com/bullpen-run/bullpen/job"
 )
 
-// step is what happens next to a job whose attempt has ended.
+// step is what happens to a job after an attempt has ended.
 type step uint8
 
 const (
 	// stepRecord: the job has ended; its outcome is recorded.
 	stepRecord step = iota + 1
-	// stepRetry: it runs again, after a delay; what is known of its attempts is stored.
+	// stepRetry: it runs again after a delay; its attempts are recorded.
 	stepRetry
-	// stepGiveBack: it never started; somebody else may have it at once.
+	// stepGiveBack: it never started; another executor may have it at once.
 	stepGiveBack
 )
 
-// decision is what decide says.
+// decision is the result of decide.
 type decision struct {
 	step    step
 	delay   time.Duration   // of stepRetry
 	outcome bullpen.Outcome // of stepRecord
-	reason  job.Reason      // of stepRecord, empty for a good end
+	reason  job.Reason      // of stepRecord, empty if the job ended ok
 }
 
 // attemptEnd is how an attempt ended, as decide needs to know it.
@@ -36,12 +36,12 @@ type attemptEnd struct {
 	err    error
 	at     time.Time
 	node   string
-	// interrupted says that this program canceled it to end its own work.
+	// interrupted means that this program canceled the job to end its own work.
 	interrupted bool
 }
 
-// decide says what comes after an attempt of a job, and counts it in t. It
-// depends on nothing but its arguments; random is from [0, 1).
+// decide returns what follows an attempt of a job, and counts the attempt in t. It
+// depends only on its arguments; random is from [0, 1).
 func decide(j *job.Job, policy job.Retry, maxResult int, t *record.Tries, end attemptEnd, random float64) decision {
 	var te *bullpen.TaskError
 	switch {
@@ -62,8 +62,8 @@ func decide(j *job.Job, policy job.Retry, maxResult int, t *record.Tries, end at
 	}
 }
 
-// sound gives te with an outcome that there is and that is no good one: what an
-// executor tells otherwise is not known.
+// sound returns te with a valid outcome that is not ok; any other outcome from an
+// executor is replaced.
 func sound(te *bullpen.TaskError) *bullpen.TaskError {
 	if te.Outcome != bullpen.OK && int(te.Outcome) < bullpen.OutcomeCount {
 		return te
@@ -92,7 +92,7 @@ func decideStarted(j *job.Job, policy job.Retry, t *record.Tries, te *bullpen.Ta
 		if late && !end.interrupted {
 			return decision{step: stepRecord, outcome: bullpen.Timeout, reason: job.Expired}
 		}
-		return decision{step: stepRetry} // the executor or this program ended under it
+		return decision{step: stepRetry} // the executor or this program ended while the job ran
 	case bullpen.Timeout:
 		if late {
 			return record(job.Expired)
@@ -123,7 +123,7 @@ func decideNeverStarted(j *job.Job, policy job.Retry, t *record.Tries, end attem
 	case j.Late(end.at):
 		return decision{step: stepRecord, outcome: bullpen.Timeout, reason: job.Expired}
 	case errors.Is(end.err, bullpen.ErrUnknownTask), errors.Is(end.err, bullpen.ErrRefused):
-		// Another node, or the next version of this one, may know the task.
+		// Another node, or a later version of this one, may have a handler for the task.
 		if t.Refused++; t.Refused >= policy.Attempts {
 			return decision{step: stepRecord, outcome: bullpen.Failed, reason: job.Refused}
 		}
@@ -133,8 +133,8 @@ func decideNeverStarted(j *job.Job, policy job.Retry, t *record.Tries, end attem
 	}
 }
 
-// deaths is how many workers the attempt has cost: those that ended with the job in
-// hand and had not said that they started it, or the one that ran it and died.
+// deaths returns how many workers the attempt killed: those that died with the job before
+// they reported its start, or the one that ran it.
 func (end *attemptEnd) deaths(died bool) int {
 	if died {
 		return max(end.result.Stats.Deaths, 1)
@@ -142,8 +142,8 @@ func (end *attemptEnd) deaths(died bool) int {
 	return end.result.Stats.Deaths
 }
 
-// within shortens a delay that would end after the deadline of j: then the job is
-// looked at again, and ends.
+// within shortens a delay that would pass the deadline of j. The job is then delivered at
+// its deadline, and ends.
 func within(j *job.Job, delay time.Duration, now time.Time) time.Duration {
 	if j.Deadline.IsZero() {
 		return delay
@@ -151,7 +151,7 @@ func within(j *job.Job, delay time.Duration, now time.Time) time.Duration {
 	return min(delay, max(j.Deadline.Sub(now), 0))
 }
 
-// attempt gives the record of the attempt.
+// attempt returns the record of the attempt.
 func (end *attemptEnd) attempt(o bullpen.Outcome, te *bullpen.TaskError) job.Attempt {
 	a := job.Attempt{
 		Outcome: o, Ended: end.at, Ran: end.result.Stats.Ran, Node: end.node, Worker: end.result.Stats.Worker,

@@ -9,7 +9,7 @@ import (
 	"github.com/bullpen-run/bullpen/job"
 )
 
-// DeliveredOf is AttemptOf of a queue.
+// DeliveredOf implements queue.AttemptOf.
 func DeliveredOf(t bullpen.Task) job.Delivered {
 	d := job.Delivered{
 		Attempt: 1, Redelivered: t.Meta[record.MetaRedelivered] != "", Parent: t.Meta[record.MetaParent],

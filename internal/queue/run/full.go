@@ -6,29 +6,29 @@ import (
 	bullpen "github.com/bullpen-run/bullpen"
 )
 
-// BusyPause is how soon Work looks again at an executor that has no place and
-// runs none of its jobs, because others keep it busy. After BusyPatience one job
-// is handed over all the same: to wait in the executor's own queue, or to hear
-// that it has been closed.
+// BusyPause is how soon Work checks again an executor that has no place and runs none of
+// its jobs, because it is busy with other tasks. After BusyPatience one job is handed
+// over all the same: it waits in the executor's own queue, or learns that the executor is
+// closed.
 const (
 	BusyPause    = 5 * time.Millisecond
 	BusyPatience = 500 * time.Millisecond
 )
 
-// RoomPause is how soon Work looks again at an executor that has no place, runs some
-// of its jobs, and does not tell when others make room (bullpen.RoomNotifier). One that
-// does is asked to when nothing has happened for BusyPause: while jobs of this call
-// end all the time, their ends tell enough.
+// RoomPause is how soon Work checks again an executor that has no place, runs some of its
+// jobs, and is no bullpen.RoomNotifier. A RoomNotifier is asked for a notification when
+// nothing has happened for BusyPause: while jobs of this call keep ending, their ends
+// suffice.
 const RoomPause = 50 * time.Millisecond
 
-// awaitPlace waits for a place in the executor, which others may fill too. It returns
-// when to look again although nothing happened, 0 for never.
+// awaitPlace waits for a place in the executor, which other callers may fill too. It
+// returns when to run again even if nothing happens, 0 for never.
 func (r *runner) awaitPlace(held, places int) time.Duration {
 	switch c := r.config.Concurrency; {
 	case held == 0 && r.looking == 0:
 		return r.press()
 	case places > 0 || c > 0 && held >= c:
-		return 0 // for jobs of its own, whose ends it hears of
+		return 0 // the ends of its own jobs wake it
 	case !r.quiet:
 		return BusyPause
 	case r.hears():
@@ -37,7 +37,8 @@ func (r *runner) awaitPlace(held, places int) time.Duration {
 	return RoomPause
 }
 
-// hears lets the executor tell when it has room; false when it cannot.
+// hears asks the executor for a notification when it has room, and reports whether the
+// executor supports that.
 func (r *runner) hears() bool {
 	if r.told == nil {
 		r.told = bullpen.Room(r.executor)
@@ -45,8 +46,8 @@ func (r *runner) hears() bool {
 	return r.told != nil
 }
 
-// press waits for a place in an executor that runs none of this runner's jobs,
-// and in the end hands over one without. It returns when to look again.
+// press waits for a place in an executor that runs none of this runner's jobs, and in the
+// end hands over one job without a place. It returns when to run again.
 func (r *runner) press() time.Duration {
 	now := time.Now()
 	if r.noPlace.IsZero() {
@@ -67,7 +68,7 @@ func (r *runner) press() time.Duration {
 	}
 	r.noPlace = time.Time{}
 	if len(r.ready) == 0 {
-		return BusyPatience // it is read first
+		return BusyPatience // which awaits the record that is being read
 	}
 	first := r.ready[0]
 	r.ready = append(r.ready[:0], r.ready[1:]...)

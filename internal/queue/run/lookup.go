@@ -10,16 +10,16 @@ import (
 	"github.com/bullpen-run/bullpen/job"
 )
 
-// found is what the look-up of a job that may have run before has found.
+// found is the result of looking up a job that may have run before.
 type found struct {
 	ended bool      // an outcome is recorded
 	ran   bool      // it may have run
-	later time.Time // it is to run at this time only
+	later time.Time // it shall not run before this time
 	moved bool      // another message of it has that time already
 }
 
-// lookUp reads what is stored of a job beside itself. It is done for those only
-// that were handed out before, or may have been.
+// lookUp reads what else is stored about a job. Only jobs that were or may have been
+// delivered before need it.
 func (a *attempt) lookUp(ctx context.Context) error {
 	q := a.queue
 	a.found = found{}
@@ -56,7 +56,7 @@ func (a *attempt) lookUp(ctx context.Context) error {
 	return nil
 }
 
-// startLookedUp goes on with what was found, in the goroutine of Work.
+// startLookedUp continues with the result of the look-up, in the goroutine of Work.
 func (a *attempt) startLookedUp() {
 	q, d := a.queue, &a.delivery
 	switch f := &a.found; {
@@ -71,8 +71,8 @@ func (a *attempt) startLookedUp() {
 		a.back(time.Until(f.later))
 		return
 	}
-	// Without a record of its attempts, one that somebody else had was his first;
-	// with one, that says whether an attempt has begun since.
+	// If no attempts are recorded, an earlier delivery to another node was the first
+	// attempt. If some are, the record says whether an attempt has begun since.
 	now := time.Now()
 	if a.tries.Open || !a.tried && d.Orphan && !a.stored.Again {
 		a.tries.Cut(now)
@@ -89,7 +89,7 @@ func (a *attempt) startLookedUp() {
 		a.runner.ready = append(a.runner.ready, a)
 		return
 	}
-	// From here on the death of this node is known by the record.
+	// From here on the record shows it if this node dies.
 	a.tried, a.tries.Open = true, true
 	a.runner.looking++
 	q.Engine.Put(engine.Put{Stream: engine.State, Subject: "try." + a.id(), Data: a.tries.Encode(a.id())}, func(_ uint64, err error) {
@@ -102,8 +102,8 @@ func (a *attempt) startLookedUp() {
 
 var errNodesDied = errors.New("as many nodes died with it in hand as its policy allows (Retry.Nodes)")
 
-// corrupt buries a job whose record is damaged. It is not run. What it says is not
-// known, so that who works the queue says whom to tell.
+// corrupt buries a job whose record is damaged, without running it. The job's own Bury is
+// unreadable, so the burial is the one of the WorkConfig.
 func (a *attempt) corrupt(err error) {
 	a.stored.Job.Bury = a.runner.config.Bury
 	a.queue.Damaged(a.stored.Job.Queue, a.id(), err)

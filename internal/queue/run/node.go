@@ -12,24 +12,24 @@ import (
 	"github.com/bullpen-run/bullpen/internal/queue/record"
 )
 
-// Node is this program, as far as it runs jobs.
+// Node runs the jobs of this program.
 type Node struct {
 	*group.Groups
 
-	// MemberEnded reports whether a job is of a member of a batch that has ended;
-	// written before the first job is taken.
+	// MemberEnded reports whether the batch member that a job belongs to has ended. It is
+	// set before the first job is taken.
 	MemberEnded func(s *record.Job) bool
 
 	InHand, Recording atomic.Int64
 
 	mu      sync.Mutex
-	hands   map[string]*attempt  // by id: what this node has in hand; guarded by mu
+	hands   map[string]*attempt  // the attempts on this node by job id; guarded by mu
 	runners map[*runner]struct{} // the calls of Work; guarded by mu
 	shut    bool                 // guarded by mu
-	stops   []func()             // end the listening; written by Listen
+	stops   []func()             // stop listening; written by Listen
 }
 
-// New returns a node that runs jobs, and tells them what it has in hand.
+// New returns a node that runs the jobs of list, and connects the two.
 func New(list *jobs.Jobs) *Node {
 	n := &Node{Groups: group.New(list), hands: make(map[string]*attempt), runners: make(map[*runner]struct{})}
 	n.MemberEnded = func(*record.Job) bool { return false }
@@ -43,14 +43,14 @@ func New(list *jobs.Jobs) *Node {
 	return n
 }
 
-// hand returns what this node has in hand of a job, nil for nothing.
+// hand returns the attempt of a job on this node, nil for none.
 func (q *Node) hand(id string) *attempt {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.hands[id]
 }
 
-// executors are those that work on a queue in this program.
+// executors returns the executors that work on a queue in this program.
 func (q *Node) executors(name string) []bullpen.Executor {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -63,8 +63,8 @@ func (q *Node) executors(name string) []bullpen.Executor {
 	return all
 }
 
-// Abort ends all calls of Work without waiting for what they run, and waits for
-// them to return.
+// Abort ends all calls of Work without waiting for their jobs, and waits for the calls to
+// return.
 func (q *Node) Abort() {
 	q.mu.Lock()
 	q.shut = true
@@ -82,7 +82,7 @@ func (q *Node) Abort() {
 	q.Disband()
 }
 
-// Listen hears of jobs that other nodes cancel, and of what they set.
+// Listen subscribes to the messages of other nodes: canceled jobs and changed settings.
 func (q *Node) Listen() error {
 	if !q.Engine.Shared() {
 		return nil

@@ -13,7 +13,7 @@ import (
 	"github.com/bullpen-run/bullpen/job"
 )
 
-// ending gives the record of how the job ended.
+// ending returns the record of how the job ended.
 func (a *attempt) ending(d decision, end attemptEnd) *record.End {
 	j := &a.stored.Job
 	e := &record.End{
@@ -43,10 +43,9 @@ func (a *attempt) ending(d decision, end attemptEnd) *record.End {
 	return e
 }
 
-// record stores how the job ended, and what follows from that, with its leaving the
-// queue. One that failed for good is put among the dead first, so that on a store that
-// takes one message at a time a crash in between runs it once more at most, but never
-// loses it.
+// record stores how the job ended and its followers, and removes it from the queue. A job
+// that failed for good is first put into the stream Dead. On a store that takes one
+// message at a time, a crash in between may run the job once more, but never loses it.
 func (a *attempt) record(d decision, end attemptEnd) {
 	q, e := a.queue, a.ending(d, end)
 	var puts []engine.Put
@@ -62,7 +61,7 @@ func (a *attempt) record(d decision, end attemptEnd) {
 		puts = append(puts, q.KeyEnded(e))
 	}
 	followers := jobs.Followers(e, a.stored, e.Started())
-	all := slices.Clip(puts) // which stay as they are
+	all := slices.Clip(puts) // so that appending leaves puts alone
 	for i := range followers {
 		all = append(all, followers[i].Put())
 	}
@@ -70,7 +69,7 @@ func (a *attempt) record(d decision, end attemptEnd) {
 	q.Keep(e.ID, func(done func(error)) {
 		a.delivery.End(all, func(err error) {
 			if apart = err != nil && len(followers) > 0 && !errors.Is(err, engine.ErrConflict) && !q.Hopeless(err); apart {
-				engine.PutAll(q.Engine, puts, done) // the store may be full, and has room for the end itself
+				engine.PutAll(q.Engine, puts, done) // a full store may still have room for the end alone
 				return
 			}
 			done(err)
@@ -87,7 +86,7 @@ func (a *attempt) record(d decision, end attemptEnd) {
 	})
 }
 
-// recorded goes on when the outcome survives a loss of power. Followers that are apart
+// recorded continues once the outcome survives a loss of power. With apart, the followers
 // are not in the queue yet, and the job still is.
 func (a *attempt) recorded(e *record.End, followers []jobs.Follower, apart bool) {
 	q := a.queue
@@ -104,8 +103,8 @@ func (a *attempt) recorded(e *record.End, followers []jobs.Follower, apart bool)
 	a.ended(e)
 }
 
-// ended acknowledges the job, if it has not left the queue with its outcome, and tells
-// who waits for it.
+// ended acknowledges the job, unless it left the queue with its outcome, and notifies the
+// callers that wait for it.
 func (a *attempt) ended(e *record.End) {
 	a.delivery.Ack()
 	a.clearUp()
@@ -113,8 +112,8 @@ func (a *attempt) ended(e *record.End) {
 	a.queue.Announce(e)
 }
 
-// settled goes on when the job has an outcome that another attempt or Cancel has
-// recorded. started says that this attempt may have run.
+// settled continues when another attempt or Cancel has recorded an outcome of the job.
+// started means that this attempt may have run.
 func (a *attempt) settled(started bool) {
 	if from := a.state.State(); from != attemptStoring {
 		if !a.move(from, attemptStoring) {
@@ -136,7 +135,7 @@ func (a *attempt) settled(started bool) {
 			e, err = q.RenewOutcome(ctx, a.stored, err)
 		}
 		if err == nil {
-			err = q.Settle(ctx) // the job leaves the queue now, so its outcome must be there to stay
+			err = q.Settle(ctx) // the job leaves the queue now, so its outcome must be durable
 		}
 		if err != nil {
 			return err
@@ -154,26 +153,26 @@ func (a *attempt) settled(started bool) {
 	})
 }
 
-// newerPause is how long a job rests whose end a later version has recorded.
+// newerPause is the delay of a job whose end a later version has recorded.
 const newerPause = time.Minute
 
-// leaveToNewer gives a job back whose outcome only a later version can read. What
-// follows from the end is for that version to do: the outcome is kept, and the job
-// stays until it comes to a node that can.
+// leaveToNewer gives back a job whose outcome only a later version can read. That version
+// must handle what follows from the end, so the outcome is kept, and the job stays in the
+// queue until a node of that version gets it.
 func (a *attempt) leaveToNewer(err error) {
 	a.queue.Journal.Emit(job.Event{Kind: job.Unreadable, Queue: a.stored.Job.Queue, Job: a.id(), Text: err.Error()})
 	a.back(newerPause)
 }
 
-// clearUp removes what was stored of a job while it was not done. Nobody waits
-// for it: what stays is small, and is looked at no more.
+// clearUp removes what was stored of a job while it had not ended. Nothing waits for it:
+// what remains is small and never read again.
 func (a *attempt) clearUp() {
 	live := a.liveSeq.Load()
 	if !a.tried && live == 0 {
 		return
 	}
 	q := a.queue
-	q.Spawn(func() { // ends with its calls, at the latest with live
+	q.Spawn(func() { // ends with its calls, at the latest with Live
 		if live != 0 {
 			q.Engine.Delete(q.Live, engine.State, live) //nolint:errcheck // it has a TTL
 		}
@@ -186,9 +185,9 @@ func (a *attempt) clearUp() {
 	})
 }
 
-// retry stores what is known of the attempts, then gives the job back for
-// another: to its consumer when that is soon, else as a message with a time, so
-// that a long wait takes up no place among the jobs that are handed out.
+// retry records the attempts, then gives the job back for another one. For a short delay
+// it goes back to its consumer. For a long one it is stored as a message with a time, so
+// that it does not count against the jobs handed out.
 func (a *attempt) retry(d decision, end attemptEnd) {
 	q, t := a.queue, &a.tries
 	a.runner.tally.Retried.Add(1)
@@ -224,10 +223,10 @@ func (a *attempt) reschedule(at time.Time) {
 	})
 }
 
-// giveBack returns a job that never started, at once and without an attempt
-// spent. That it was handed out and not started is stored, or it would count as
-// the death of a node; losing that does no harm beyond this. Workers that died with
-// it in hand are not forgotten.
+// giveBack returns a job that never started, at once and without spending an attempt. It
+// records that the job was handed out and not started, or the delivery would count as the
+// death of a node; losing that record does no further harm. Workers that died with the
+// job are still counted.
 func (a *attempt) giveBack() {
 	q := a.queue
 	if a.number.Load() > 0 {
@@ -240,9 +239,9 @@ func (a *attempt) giveBack() {
 	})
 }
 
-// abandoned leaves a job alone whose end cannot be stored: the store is closed or
-// has failed. It runs again after its lease, or after the next start; at once where
-// nothing is wrong but that this program closes it.
+// abandoned leaves alone a job whose end cannot be stored: the store is closed or has
+// failed. The job runs again after its lease or after the next start, and at once if this
+// program merely closes the queue.
 func (a *attempt) abandoned(err error) {
 	if !errors.Is(err, engine.ErrClosed) {
 		a.queue.Journal.Emit(job.Event{Kind: job.NotKept, Queue: a.stored.Job.Queue, Job: a.id(), Text: err.Error()})

@@ -8,10 +8,10 @@ import (
 	"github.com/bullpen-run/bullpen/job"
 )
 
-// Pause is that of a queue.
+// Pause implements queue.Queue.Pause.
 func (q *Node) Pause(ctx context.Context, queue string) error { return q.pause(ctx, queue, true) }
 
-// Resume is that of a queue.
+// Resume implements queue.Queue.Resume.
 func (q *Node) Resume(ctx context.Context, queue string) error { return q.pause(ctx, queue, false) }
 
 func (q *Node) pause(ctx context.Context, queue string, paused bool) error {
@@ -24,7 +24,7 @@ func (q *Node) pause(ctx context.Context, queue string, paused bool) error {
 			return jobs.StoreError(err)
 		}
 	}
-	// Jobs with a group wait in the nodes, which hold them there.
+	// Jobs with a group wait in the nodes, which hold them.
 	q.Hold(queue, paused)
 	q.Tell("pause", queue)
 	kind := job.Resumed
@@ -35,7 +35,7 @@ func (q *Node) pause(ctx context.Context, queue string, paused bool) error {
 	return nil
 }
 
-// Depth is that of a queue.
+// Depth implements queue.Queue.Depth.
 func (q *Node) Depth(ctx context.Context, queue string) ([]job.Depth, error) {
 	if err := job.CheckToken("queue", queue); err != nil {
 		return nil, err
@@ -50,10 +50,10 @@ func (q *Node) Depth(ctx context.Context, queue string) ([]job.Depth, error) {
 		if err != nil {
 			return nil, jobs.StoreError(err)
 		}
-		// What waits in this node for its turn is taken for the store only.
+		// The store counts the jobs that wait in this node as taken.
 		kept, held := q.Waiting(queue, p)
 		if kept = min(kept, g.Taken); held > 0 && held >= kept {
-			held = kept + g.Waiting // what waits behind them too
+			held = kept + g.Waiting // includes the jobs behind them in the store
 		}
 		if d.Oldest.IsZero() || !g.Oldest.IsZero() && g.Oldest.Before(d.Oldest) {
 			d.Oldest = g.Oldest
@@ -66,7 +66,7 @@ func (q *Node) Depth(ctx context.Context, queue string) ([]job.Depth, error) {
 	return all, nil
 }
 
-// Counts is that of a queue.
+// Counts implements queue.Queue.Counts.
 func (q *Node) Counts(ctx context.Context, queue string) (job.Counts, error) {
 	depths, err := q.Depth(ctx, queue)
 	if err != nil {

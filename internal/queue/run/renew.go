@@ -8,7 +8,7 @@ import (
 	"github.com/bullpen-run/bullpen/internal/queue/record"
 )
 
-// renewLater sets the timer of renewal, where none is set.
+// renewLater starts the renewal timer, unless it runs.
 func (r *runner) renewLater() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -19,21 +19,21 @@ func (r *runner) renewLater() {
 	time.AfterFunc(r.renewPeriod(), r.renew)
 }
 
-// renewPeriod is how often the jobs in hand are looked at: often enough for
-// three signs of life in a lease, and for what they say of themselves.
+// renewPeriod is how often the jobs on this node are checked: often enough for three
+// renewals per lease, and for storing their progress.
 func (r *runner) renewPeriod() time.Duration {
 	d := min(r.queue.Config.Lease/6, time.Second)
 	return d - time.Duration(rand.Float64()*float64(d)/4)
 }
 
-// renew gives a sign of life for each job in hand that has not had one for a third
-// of the lease, and stores what long ones say of themselves. It runs on a timer
-// while there are jobs in hand.
+// renew renews the lease of each job that was not renewed for a third of the lease, and
+// stores the progress of those that run long. It runs on a timer while this call of Work
+// has jobs.
 func (r *runner) renew() {
 	q, now := r.queue, time.Now()
 	select {
 	case <-r.left:
-		return // what Work has left behind gets no sign of life, and so comes again
+		return // jobs that Work left behind are not renewed, and so are delivered again
 	default:
 	}
 	q.mu.Lock()
@@ -49,8 +49,8 @@ func (r *runner) renew() {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	// Not mine: a job may have come since, and relies on this timer. It was counted
-	// before it looked whether there is one.
+	// Don't use len(mine): a job that came since relies on this timer. It was counted in
+	// all before it checked for a timer.
 	if r.all.Load() == 0 || q.Live.Err() != nil {
 		r.renewing = false
 		return
@@ -58,12 +58,12 @@ func (r *runner) renew() {
 	time.AfterFunc(r.renewPeriod(), r.renew)
 }
 
-// liveAfter is how long a job runs before the store is told that it does.
+// liveAfter is how long a job runs before its progress is stored.
 const liveAfter = time.Second
 
-// renew gives a sign of life, and stores what the job says of itself once it has
-// run for a second, so that other nodes can see it. A job whose deadline passed
-// long ago gets none any more: its executor cannot end it, and another node may.
+// renew renews the lease, and stores the progress of a job that has run for a second, so
+// that other nodes see it. A job whose deadline passed long ago is no longer renewed: its
+// executor cannot end it, and another node may.
 func (a *attempt) renew(now time.Time) {
 	q := a.queue
 	state := a.state.State()

@@ -14,71 +14,71 @@ import (
 	"github.com/bullpen-run/bullpen/job"
 )
 
-// runner is one call of Work. Its goroutine is the caller's; it alone hands jobs
-// over and asks for more.
+// runner is one call of Work. It runs in the caller's goroutine, which alone hands jobs
+// over and requests more.
 type runner struct {
 	queue     *Node
 	executor  bullpen.Executor
 	config    Config
 	tally     *jobs.Tally     // of its queue
 	backlog   *group.Backlog  // of the jobs with a group; written before the first is taken
-	grouped   time.Time       // when such a job last could begin; owned by the goroutine of Work
+	grouped   time.Time       // when a job with a group could last begin; owned by the goroutine of Work
 	jobs      context.Context //nolint:containedctx // of all jobs; its end interrupts them
 	abortJobs context.CancelCauseFunc
 	left      chan struct{} // closed when Work returns
-	ended     func() error  // not nil once the context of the call has ended
+	ended     func() error  // returns an error once the context of the call has ended
 	levels    [job.Priorities]level
 	turn      smooth
 	pausedTo  time.Time // owned by the goroutine of Work
 	pause     time.Duration
 	ready     []*attempt      // looked up, and waiting for a place; owned by the goroutine of Work
-	looking   int             // jobs that are looked up; owned by the goroutine of Work
-	cramped   time.Time       // since when places are kept that others need, or that the executor does not have; owned by the goroutine of Work
-	told      <-chan struct{} // closed when the executor has room; nil while that is not waited for; owned by the goroutine of Work
-	quiet     bool            // nothing has happened since it was last asked for more; owned by the goroutine of Work
-	noPlace   time.Time       // since when the executor has no place and runs none of ours; owned by the goroutine of Work
+	looking   int             // jobs being looked up; owned by the goroutine of Work
+	cramped   time.Time       // since when places are kept that other levels need or the executor lacks; owned by the goroutine of Work
+	told      <-chan struct{} // closed when the executor has room; nil if not requested; owned by the goroutine of Work
+	quiet     bool            // nothing has happened since the last call of ask; owned by the goroutine of Work
+	noPlace   time.Time       // since when the executor has no place and runs none of this call's jobs; owned by the goroutine of Work
 
 	wake chan struct{} // capacity 1: something has happened
-	held atomic.Int64  // jobs in the hands of the executor
-	all  atomic.Int64  // jobs in hand, those too whose outcome is on its way
+	held atomic.Int64  // jobs that the executor has
+	all  atomic.Int64  // jobs of this call, including those whose outcome is being stored
 	low  atomic.Int64  // wake when held falls to this
 
-	saving atomic.Bool // a timer will wake for the places that are free by then
+	saving atomic.Bool // a timer will wake the runner for the places free by then
 
-	works atomic.Bool // the executor has run a job since it last did not start one
+	works atomic.Bool // the executor has run a job since it last refused one
 
 	mu       sync.Mutex
 	inbox    []arrival // from the takers; guarded by mu
-	holdOff  error     // why the executor did not start a job; guarded by mu
-	renewing bool      // a timer of renewal is set; guarded by mu
+	holdOff  error     // why the executor refused a job; guarded by mu
+	renewing bool      // the renewal timer is set; guarded by mu
 }
 
 // level is one priority of a runner's queue. The goroutine of Work owns it.
 type level struct {
 	taker    engine.Taker
-	waiting  int  // how many more there were at the last delivery
-	asked    int  // requested and not come, of those that do not wait
-	standing int  // requested and not come, of those that wait
-	recalled int  // how many of those may be on their way back
-	active   bool // it was the last to deliver
-	others   int  // jobs with a group that began since one without had its turn
+	waiting  int  // further jobs at the last delivery
+	asked    int  // requests without wait that are not served
+	standing int  // standing requests (with wait) that are not served
+	recalled int  // of these, those recalled that may be on their way back
+	active   bool // it delivered last
+	others   int  // jobs with a group that began since the last job without one
 }
 
-// arrival is what a taker has to say.
+// arrival is an event for the goroutine of Work, from a taker or a look-up.
 type arrival struct {
 	level    job.Priority
 	delivery engine.Delivery
-	returned int        // that many requested ones do not come; then there is no delivery
-	looked   *attempt   // one whose look-up is over; then there is no delivery
-	begun    *attempt   // one whose record says that an attempt begins; then there is no delivery
-	read     *group.Job // one with a group that was read again; then there is no delivery
+	returned int        // requests that are not served; then delivery is empty
+	looked   *attempt   // its look-up is over; then delivery is empty
+	begun    *attempt   // its record says that an attempt begins; then delivery is empty
+	read     *group.Job // its record was read again; then delivery is empty
 }
 
 func (r *runner) consumer(p job.Priority) engine.Consumer {
 	return engine.Consumer{Queue: r.config.Queue, Priority: p.String()}
 }
 
-// take begins to take from the consumers of all priorities.
+// take starts to take from the consumers of all priorities.
 func (r *runner) take() error {
 	for p := range job.Priority(job.Priorities) {
 		taker, err := r.queue.Engine.Take(r.consumer(p),
@@ -89,8 +89,8 @@ func (r *runner) take() error {
 			return err
 		}
 		r.levels[p].taker = taker
-		// What waits is known from the start, so that the first jobs are shared out
-		// as all others.
+		// The depth is known from the start, so that the first jobs are shared out like
+		// all others.
 		d, err := r.queue.Engine.Depth(r.queue.Live, r.consumer(p))
 		if err != nil {
 			r.stopTaking()
@@ -120,7 +120,7 @@ func (r *runner) stopTaking() {
 	}
 }
 
-// arrived notes what a taker says, for the goroutine of Work.
+// arrived queues an event for the goroutine of Work.
 func (r *runner) arrived(a arrival) {
 	r.mu.Lock()
 	r.inbox = append(r.inbox, a)
@@ -135,7 +135,7 @@ func (r *runner) Signal() {
 	}
 }
 
-// run takes in what arrives and asks for more, until ctx ends.
+// run handles events and requests jobs until ctx ends.
 func (r *runner) run(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -167,7 +167,7 @@ func (r *runner) run(ctx context.Context) error {
 		if reason != nil {
 			switch err := r.hold(reason); {
 			case ctx.Err() != nil:
-				return nil // whoever ends both may close the executor first
+				return nil // a caller that ends both may close the executor first
 			case err != nil:
 				return err
 			}
@@ -183,7 +183,7 @@ func (r *runner) run(ctx context.Context) error {
 	}
 }
 
-// takeIn accounts for an arrival and starts its job.
+// takeIn accounts for an event and starts its job.
 func (r *runner) takeIn(a *arrival) {
 	switch {
 	case a.looked != nil:
@@ -201,7 +201,7 @@ func (r *runner) takeIn(a *arrival) {
 	l := &r.levels[a.level]
 	if a.returned > 0 {
 		l.waiting = 0
-		// Those that did not wait come back first: they are answered at once.
+		// Requests without wait come back first: they are answered at once.
 		n := min(a.returned, l.asked)
 		l.asked -= n
 		l.stood(a.returned - n)
@@ -219,16 +219,15 @@ func (r *runner) takeIn(a *arrival) {
 	r.begin(a.delivery, nil)
 }
 
-// keptLong is for how long a job may have waited for its turn until it is looked up
-// whether it was canceled, on a store where another node may have done that.
+// keptLong is how long a job may wait for its turn before a look-up checks whether it was
+// canceled, on a store where another node may have done that.
 const keptLong = time.Second
 
-// Ended is that of group.Worker.
+// Ended implements group.Worker.
 func (r *runner) Ended() bool { return r.ended() != nil }
 
-// begin makes an attempt of a delivery and hands it over, after what is known of
-// the job was looked up, where there may be something. k is not nil where the job
-// has a group and its turn.
+// begin makes an attempt of a delivery. If something else may be stored about the job, it
+// is looked up first. k is not nil for a job with a group that has its turn.
 func (r *runner) begin(d engine.Delivery, k *group.Job) {
 	q := r.queue
 	r.tally.Taken.Add(1)
@@ -237,13 +236,13 @@ func (r *runner) begin(d engine.Delivery, k *group.Job) {
 	a := q.newAttempt(r, d)
 	var s *record.Job
 	var err error
-	look := false // it may have been canceled, and this node not heard of it
+	look := false // the job may have been canceled without this node's notice
 	if k != nil {
 		a.kept.Store(k)
 		s = k.Stored
 		look = s == nil || q.Engine.Shared() && a.taken.Sub(k.Came) > keptLong
 		a.extended.Store(k.Renewed.UnixNano())
-		k.Stored, k.Delivery = nil, engine.Delivery{} // the attempt has it
+		k.Stored, k.Delivery = nil, engine.Delivery{} // the attempt owns them now
 	}
 	if s == nil {
 		s, err = record.DecodeJob(a.id(), d.Data)
@@ -254,7 +253,7 @@ func (r *runner) begin(d engine.Delivery, k *group.Job) {
 		a.is(&record.Job{ID: a.id()})
 	}
 	if !q.take(a) {
-		d.Extend() // this node has it already: its lease ended because the node was held up
+		d.Extend() // this node has it already: the lease ended because the node was stalled
 		a.answered()
 		return
 	}
@@ -264,10 +263,10 @@ func (r *runner) begin(d engine.Delivery, k *group.Job) {
 		return
 	}
 	if !s.Job.At.IsZero() {
-		// The server has moved it from its time to its queue by itself.
+		// The server moved it from its time to its queue without a sync.
 		q.Engine.Settle(func(error) {})
 	}
-	// Whoever cancels it from here on finds it in hand, or has been seen here.
+	// A Cancel from here on finds the attempt; an earlier one is seen by Canceled.
 	look = look || q.Canceled(a.id())
 	if look || d.Deliveries > 1 || d.Old || d.Again || s.Again || s.Derived || s.Job.Key != "" || q.MemberEnded(s) {
 		r.looking++
@@ -277,9 +276,9 @@ func (r *runner) begin(d engine.Delivery, k *group.Job) {
 	r.ready = append(r.ready, a)
 }
 
-// handOver gives the executor what is ready, as far as it has places, and returns how
-// many places are left. While a job is still ready that is 0: a place that somebody
-// frees between two looks goes to that job at once, or awaitPlace waits for it.
+// handOver hands ready jobs to the executor as far as it has places, and returns how many
+// places are left. While a job remains ready that is 0: a place freed meanwhile goes to
+// that job at once, or awaitPlace waits for it.
 func (r *runner) handOver() (left int) {
 	for {
 		places := max(r.places(), 0)
@@ -290,8 +289,8 @@ func (r *runner) handOver() (left int) {
 	}
 }
 
-// start hands over as many of the ready jobs as there are places, and returns how many
-// places are left.
+// start hands over as many ready jobs as there are places, and returns how many places
+// are left.
 func (r *runner) start(places int) (left int) {
 	n := min(places, len(r.ready))
 	for _, a := range r.ready[:n] {
@@ -303,7 +302,7 @@ func (r *runner) start(places int) (left int) {
 	return places - n
 }
 
-// places is how many jobs the executor can start now.
+// places returns how many jobs the executor can start now.
 func (r *runner) places() int {
 	places := r.executor.Capacity()
 	if c := r.config.Concurrency; c > 0 {
@@ -312,7 +311,8 @@ func (r *runner) places() int {
 	return places
 }
 
-// returnReady gives back what waits for a place, so that another node may have it.
+// returnReady gives back the jobs that wait for a place, so that another node may have
+// them.
 func (r *runner) returnReady() {
 	for _, a := range r.ready {
 		a.conclude(decision{step: stepGiveBack}, attemptEnd{})

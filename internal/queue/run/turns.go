@@ -7,15 +7,14 @@ import (
 	"github.com/bullpen-run/bullpen/job"
 )
 
-// groupedLately is for how long after a job with a group began no places are kept
-// for jobs that may come to a level without groups.
+// groupedLately is how long after a job with a group began no places are kept for jobs
+// that may come to a level without groups.
 const groupedLately = 250 * time.Millisecond
 
-// takeTurns lets jobs with a group begin, in turn with those that have none, as far
-// as there are places, and leaves them ready. Between the levels the weights decide;
-// in a level all groups have their turns one after the other, and the jobs without a
-// group have theirs among them. It tells whether there were jobs with a group a
-// moment ago.
+// takeTurns begins jobs with a group, in turn with those without, as far as there are
+// places, and leaves them ready. The weights decide between the levels. Within a level
+// all groups take turns, and the jobs without a group take turns among them. It reports
+// whether there were jobs with a group a moment ago.
 func (r *runner) takeTurns(places int) (lately bool) {
 	if r.backlog == nil {
 		return false
@@ -58,8 +57,8 @@ func (r *runner) takeTurns(places int) (lately bool) {
 	return true
 }
 
-// room is how many jobs may be begun or requested for so many places beyond those that
-// are on their way for sure.
+// room returns how many jobs may begin or be requested for places, beyond those certainly
+// on their way.
 func (r *runner) room(places int) int {
 	if int(r.all.Load()-r.held.Load()) >= mostRecording {
 		return 0
@@ -67,7 +66,7 @@ func (r *runner) room(places int) int {
 	return places - len(r.ready) - r.looking - r.promised()
 }
 
-// promised is how many jobs without a group were requested that were known.
+// promised returns how many known jobs without a group were requested.
 func (r *runner) promised() (n int) {
 	for i := range r.levels {
 		n += r.levels[i].asked
@@ -75,7 +74,7 @@ func (r *runner) promised() (n int) {
 	return n
 }
 
-// pressKept begins a job with a group for which there is no place, if one waits.
+// pressKept begins a waiting job with a group although it has no place.
 func (r *runner) pressKept() bool {
 	if r.backlog == nil {
 		return false
@@ -89,8 +88,8 @@ func (r *runner) pressKept() bool {
 	return false
 }
 
-// watchLevels keeps one request that waits at each level of which no jobs are
-// known, and takes back what is more.
+// watchLevels keeps one standing request at each level without known jobs, and takes back
+// any more.
 func (r *runner) watchLevels() {
 	for i := range r.levels {
 		l := &r.levels[i]
@@ -104,8 +103,8 @@ func (r *runner) watchLevels() {
 	}
 }
 
-// beginKept begins a job from the backlog. One that was put away without what is
-// stored of it is read first.
+// beginKept begins a job from the backlog. If its record was dropped to save memory, it
+// is read first.
 func (r *runner) beginKept(k *group.Job) {
 	if k.Stored != nil || k.Delivery.Data != nil {
 		r.begin(k.Delivery, k)
@@ -113,17 +112,17 @@ func (r *runner) beginKept(k *group.Job) {
 	}
 	r.looking++
 	r.all.Add(1)
-	r.queue.Spawn(func() { // ends when it is read, at the latest with live
+	r.queue.Spawn(func() { // ends when it is read, at the latest with Live
 		k.Delivery.Data = r.queue.Read(k)
 		r.arrived(arrival{read: k})
 	})
 }
 
-// readAgain goes on with a job that was read again.
+// readAgain continues with a job whose record was read again.
 func (r *runner) readAgain(k *group.Job) {
 	r.looking--
 	defer r.finished()
-	if k.Delivery.Data == nil { // it was canceled meanwhile
+	if k.Delivery.Data == nil { // the job was canceled meanwhile
 		k.Delivery.Ack()
 		r.backlog.Freed(k, true)
 		return
@@ -131,8 +130,8 @@ func (r *runner) readAgain(k *group.Job) {
 	r.begin(k.Delivery, k)
 }
 
-// freeGroup says that a job runs no more, if it has a group; unused says that it
-// never began.
+// freeGroup reports to its group that a job no longer runs; unused means that it never
+// began.
 func (a *attempt) freeGroup(unused bool) {
 	if k := a.kept.Swap(nil); k != nil {
 		a.runner.backlog.Freed(k, unused)

@@ -24,11 +24,11 @@ type Config struct {
 
 const defaultGrace = 30 * time.Second
 
-// errAborted is the cause of the contexts of jobs that this program ends in
-// order to end itself.
+// errAborted is the cause of the contexts of jobs that this program cancels to end
+// itself.
 var errAborted = errors.New("the node ends")
 
-// Work is that of a queue; c was checked.
+// Work implements queue.Queue.Work; c was checked.
 func (q *Node) Work(ctx context.Context, executor bullpen.Executor, c Config) error {
 	if executor == nil {
 		return errors.New("queue: Work needs an executor")
@@ -50,8 +50,8 @@ func (q *Node) Work(ctx context.Context, executor bullpen.Executor, c Config) er
 	return err
 }
 
-// takePatiently begins to take as soon as the store lets it: one that is away for
-// a moment does not end the work. It does not take when it cannot, or ctx ends.
+// takePatiently starts to take jobs, and retries while the store is unreachable, so that
+// a short outage does not end the work. It returns false if taking fails or ctx ends.
 func (r *runner) takePatiently(ctx context.Context) (takes bool, err error) {
 	q := r.queue
 	for {
@@ -92,7 +92,7 @@ func (q *Node) leave(r *runner) {
 	close(r.left)
 }
 
-// freed says that a job holds no worker any more.
+// freed reports that a job no longer holds a worker.
 func (r *runner) freed(handed bool) {
 	if !handed {
 		return
@@ -101,8 +101,8 @@ func (r *runner) freed(handed bool) {
 		r.Signal()
 		return
 	}
-	// Few free places are saved up, so that a wake-up serves several; but not for
-	// longer than this, or they stay free while what runs elsewhere takes long.
+	// A few free places are collected, so that one wake-up serves several. The timer
+	// bounds that, or they would stay free while the other jobs take long.
 	if r.saving.CompareAndSwap(false, true) {
 		time.AfterFunc(placesSaved, func() {
 			r.saving.Store(false)
@@ -111,19 +111,19 @@ func (r *runner) freed(handed bool) {
 	}
 }
 
-// placesSaved is for how long places stay free that are fewer than a wake-up is worth.
+// placesSaved is how long fewer places than are worth a wake-up stay free.
 const placesSaved = time.Millisecond
 
-// finished says that a job is out of hand.
+// finished reports that the node no longer holds a job.
 func (r *runner) finished() {
 	if r.all.Add(-1) == 0 {
 		r.Signal()
 	}
 }
 
-// finish gives back what came last, and waits for what is in hand: first for
-// c.Grace, then with all contexts canceled, then no more. What is left is given
-// again after its lease.
+// finish gives back the jobs that came last, and waits for the others: first for c.Grace,
+// then with all contexts canceled, up to AbortPatience. The rest is delivered again after
+// the lease.
 func (r *runner) finish() {
 	r.returnLast()
 	graced := r.config.Grace > 0
@@ -137,7 +137,7 @@ func (r *runner) finish() {
 	}
 }
 
-// returnLast gives back what has not been handed over.
+// returnLast gives back the jobs that were not handed over.
 func (r *runner) returnLast() {
 	r.mu.Lock()
 	rest := r.inbox
@@ -152,12 +152,12 @@ func (r *runner) returnLast() {
 // AbortPatience is how long Work waits for an executor to end what was canceled.
 const AbortPatience = 10 * time.Second
 
-// closingPatience is how long Close waits for what it has interrupted to come back:
-// a job that does is with another node at once, one that does not after its lease.
+// closingPatience is how long Close waits for interrupted jobs to come back. A job that
+// does is free for another node at once, others after their lease.
 const closingPatience = 100 * time.Millisecond
 
-// wait waits until nothing is in hand, for d at most, and for closingPatience once
-// the queue closes.
+// wait waits until no job is left, for at most d, and for closingPatience once the queue
+// closes.
 func (r *runner) wait(d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

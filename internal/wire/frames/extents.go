@@ -2,9 +2,9 @@ package frames
 
 import "slices"
 
-// extents says which bytes of the request part are in use. There are as many as
-// tasks in flight with large payloads, a handful; first fit keeps to the low
-// end, which stays warm in the cache.
+// extents records which bytes of the request part are in use. It has one entry per task
+// in flight with a large payload, so only a few; first fit prefers the low end, which
+// stays warm in the cache.
 type extents struct{ used []extent } // by offset
 
 type extent struct {
@@ -12,7 +12,7 @@ type extent struct {
 	start, end uint64
 }
 
-// take finds n bytes, in whole cache lines, for a task.
+// take reserves n bytes, in whole cache lines, for a task.
 func (e *extents) take(number uint32, n, length uint64) (uint64, bool) {
 	n = (n + 63) &^ 63
 	at := uint64(0)
@@ -30,7 +30,7 @@ func (e *extents) take(number uint32, n, length uint64) (uint64, bool) {
 	return at, true
 }
 
-// give ends the use by a task; a task without a place is nothing.
+// give frees the bytes of a task. A task without any is ignored.
 func (e *extents) give(number uint32) {
 	for i, u := range e.used {
 		if u.number == number {

@@ -1,6 +1,5 @@
-// Package frames is the host's side of the worker protocol in
-// protocol/SPEC.md: hello, tasks and answers, with large payloads in shared
-// memory.
+// Package frames is the host's side of the worker protocol in protocol/SPEC.md: hello,
+// tasks and answers, with large payloads in shared memory.
 package frames
 
 import (
@@ -20,10 +19,10 @@ type Session struct {
 	memory         []byte
 	page           *protocol.Page
 	request, reply protocol.Part
-	limit          uint32 // longest body that we take
-	freed          uint64 // reply bytes given back; the decoder's
+	limit          uint32 // longest accepted body
+	freed          uint64 // reply bytes given back; used by the decoder
 
-	worker atomic.Pointer[Hello] // what the worker said; nil before
+	worker atomic.Pointer[Hello] // the worker's hello; nil before it
 
 	mu    sync.Mutex
 	parts extents // +checklocks:mu
@@ -31,15 +30,15 @@ type Session struct {
 
 var _ wire.Codec = (*Session)(nil)
 
-// Hello is what a worker says of itself.
+// Hello is what a worker reports about itself.
 type Hello struct {
 	protocol.WorkerHello
 	Handlers map[string]uint16 // numbers by name
-	Any      uint16            // the handler named "*", 0 when there is none
+	Any      uint16            // the handler named "*", 0 for none
 }
 
-// New makes the codec of a worker with this shared memory, which may be nil,
-// and this bound on the body of a frame.
+// New returns the codec of a worker with this shared memory, which may be nil, and this
+// bound on the body of a frame.
 func New(memory []byte, limit uint32) (*Session, error) {
 	s := &Session{memory: memory, limit: limit}
 	if memory == nil {
@@ -51,14 +50,14 @@ func New(memory []byte, limit uint32) (*Session, error) {
 	}
 	page.Init()
 	s.page = page
-	// Both parts begin at a page, so that touching one leaves the other cold.
+	// Both parts begin at a page boundary, so that touching one leaves the other cold.
 	half := uint64(len(memory)-protocol.PageSize) / 2 &^ (protocol.PageSize - 1)
 	s.request = protocol.Part{Offset: protocol.PageSize, Length: half}
 	s.reply = protocol.Part{Offset: protocol.PageSize + half, Length: half}
 	return s, nil
 }
 
-// Page returns the shared page if both sides keep it, nil otherwise.
+// Page returns the shared page if both sides use it, nil otherwise.
 func (s *Session) Page() *protocol.Page {
 	if h := s.worker.Load(); h != nil && h.Page {
 		return s.page
@@ -73,7 +72,7 @@ func (s *Session) AppendHello(out []byte, worker string, pid, output int) []byte
 	}.Append(out)
 }
 
-// TakeHello reads the worker's first message.
+// TakeHello decodes the worker's first message.
 func (s *Session) TakeHello(m wire.Message) (*Hello, error) {
 	if m.Kind != protocol.Hello {
 		return nil, protocol.Invalidf("the first frame is %v, not HELLO", m.Kind)
@@ -101,7 +100,7 @@ func (s *Session) TakeHello(m wire.Message) (*Hello, error) {
 	return h, nil
 }
 
-// Check says why t cannot travel.
+// Check returns why t cannot be sent to the worker.
 func (s *Session) Check(t *bullpen.Task) error {
 	if h := s.worker.Load(); h != nil {
 		return h.Check(t)
@@ -109,7 +108,7 @@ func (s *Session) Check(t *bullpen.Task) error {
 	return nil
 }
 
-// Check says why the worker has no handler for t.
+// Check returns why the worker has no handler for t.
 func (h *Hello) Check(t *bullpen.Task) error {
 	if number, _ := h.number(t.Name); number == 0 {
 		return fmt.Errorf("%w: no handler is named %q in this worker; it has %s", bullpen.ErrUnknownTask, t.Name, h.names())
@@ -117,9 +116,9 @@ func (h *Hello) Check(t *bullpen.Task) error {
 	return nil
 }
 
-// number finds the handler for a name, 0 where there is none. A task without a
-// name goes to a worker's only handler. byName says that the handler takes any
-// task and has to be told the name.
+// number returns the handler for a name, 0 for none. A task without a name goes to a
+// worker's only handler. byName means that the handler takes any task and must be given
+// the name.
 func (h *Hello) number(name string) (number uint16, byName bool) {
 	if number, ok := h.Handlers[name]; ok {
 		return number, false
@@ -141,8 +140,8 @@ func (h *Hello) names() string {
 	return strings.Join(names, ", ")
 }
 
-// AppendTask appends a TASK frame. A large payload is placed in the arena when
-// there is room.
+// AppendTask appends a TASK frame. A large payload is placed in the arena if there is
+// room.
 func (s *Session) AppendTask(out []byte, t wire.Task) []byte {
 	h := s.worker.Load()
 	number, byName := h.number(t.Task.Name)
@@ -234,7 +233,7 @@ func (s *Session) AppendDrain(out []byte) []byte {
 	return protocol.AppendHeader(out, protocol.Header{Kind: protocol.Drain})
 }
 
-// Next cuts off one frame and finds its payload.
+// Next splits off one frame and finds its payload.
 func (s *Session) Next(in []byte) (m wire.Message, n, need int, err error) {
 	h, body, n, need, err := protocol.Split(in, s.limit)
 	if n == 0 || err != nil {
@@ -248,7 +247,7 @@ func (s *Session) Next(in []byte) (m wire.Message, n, need int, err error) {
 	case h.Kind == protocol.Result && h.Flags&protocol.Arena != 0:
 		err = s.find(&m)
 	case h.Kind == protocol.Error:
-		_, err = protocol.ParseAllPairs(body) // rare; whoever uses them parses again
+		_, err = protocol.ParseAllPairs(body) // rare; callers that need them parse again
 	}
 	if err != nil {
 		return m, 0, 0, err
@@ -256,7 +255,7 @@ func (s *Session) Next(in []byte) (m wire.Message, n, need int, err error) {
 	return m, n, need, nil
 }
 
-// find makes the body of m the bytes in shared memory that it refers to.
+// find sets the body of m to the bytes in shared memory that it refers to.
 func (s *Session) find(m *wire.Message) error {
 	if h := s.worker.Load(); h == nil || !h.Arena {
 		return protocol.Invalidf("RESULT has the flag ARENA, which HELLO did not announce")
@@ -274,14 +273,14 @@ func (s *Session) find(m *wire.Message) error {
 	return err
 }
 
-// Answered gives the task's place in the arena back.
+// Answered frees the task's place in the arena.
 func (s *Session) Answered(number uint32) {
 	s.mu.Lock()
 	s.parts.give(number)
 	s.mu.Unlock()
 }
 
-// Release tells the worker that a reply has been copied out.
+// Release notifies the worker that a reply has been copied out.
 func (s *Session) Release(taken uint64) {
 	if taken != 0 {
 		s.page.Free(taken)

@@ -1,5 +1,5 @@
-// Package lines talks to a worker that is any filter: one line in, one line
-// out. Several lines may be in flight; answers belong to the oldest.
+// Package lines is the protocol for workers that are plain filters: one line in, one line
+// out. Several lines may be in flight; an answer belongs to the oldest.
 package lines
 
 import (
@@ -12,8 +12,8 @@ import (
 	"github.com/bullpen-run/bullpen/protocol"
 )
 
-// Codec writes lines and reads lines. End is the byte that ends one: a line
-// feed, or NUL. Limit is the longest answer, in bytes.
+// Codec writes and reads lines. End is the byte that ends a line: a line feed or NUL.
+// Limit is the longest answer, in bytes.
 type Codec struct {
 	End   byte
 	Limit int
@@ -21,7 +21,7 @@ type Codec struct {
 
 var _ wire.Codec = (*Codec)(nil)
 
-// Check refuses a payload that would be more than one line.
+// Check refuses a payload that would span more than one line.
 func (c *Codec) Check(t *bullpen.Task) error {
 	if bytes.IndexByte(t.Payload, c.End) < 0 {
 		return nil
@@ -38,10 +38,10 @@ func (c *Codec) AppendTask(out []byte, t wire.Task) []byte {
 	return append(append(out, t.Task.Payload...), c.End)
 }
 
-// AppendCancel appends nothing: a filter cannot be asked.
+// AppendCancel appends nothing: a filter cannot be asked to cancel.
 func (c *Codec) AppendCancel(out []byte, _ uint32, _ uint16) []byte { return out }
 
-// Next cuts off one line.
+// Next splits off one line.
 func (c *Codec) Next(in []byte) (m wire.Message, n, need int, err error) {
 	i := bytes.IndexByte(in, c.End)
 	if i > c.Limit || i < 0 && len(in) > c.Limit {
@@ -53,7 +53,7 @@ func (c *Codec) Next(in []byte) (m wire.Message, n, need int, err error) {
 	return wire.Message{Kind: protocol.Result, Body: in[:i]}, i + 1, 0, nil
 }
 
-// ErrLong says that a worker's line is longer than what the host holds.
+// ErrLong means that a worker's line is longer than Limit.
 var ErrLong = errors.New("the worker's line is too long")
 
 // Answered does nothing.
