@@ -17,8 +17,7 @@ func TestHistogram(t *testing.T) {
 		h.Buckets[i]++
 		h.Count++
 	}
-	var both bullpen.Histogram
-	both = h.Plus(&h)
+	both := h.Plus(&h)
 	buckets := metriclist.Buckets(t, histogram(budgetWait, &both, "budget"))
 	first, last := buckets[0], buckets[len(buckets)-1]
 	if len(buckets) != 25 || first.Edge != 1e-6 || last.Edge != 100 {

@@ -13,7 +13,7 @@ import (
 	"github.com/bullpen-run/bullpen/queue"
 )
 
-// ErrManaged: the schedule can only be changed in the configuration.
+// ErrManaged means that the schedule can only be changed in the configuration.
 var ErrManaged = errors.New("the schedule is from the configuration")
 
 func (a *API) scheduleRoutes() []route {
