@@ -4,12 +4,14 @@ package cli
 
 import (
 	"errors"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -77,8 +79,8 @@ func documented(folder string) error {
 
 var apiAddress = regexp.MustCompile(`API at (http://[0-9.:]+)`)
 
-// address waits until a daemon has written to a file where it listens, and makes
-// the commands ask it.
+// address waits until a daemon has written to a file where it listens, and is ready, and
+// makes the commands ask it.
 func address(ts *testscript.TestScript, _ bool, args []string) {
 	awaitFile(ts, args[0], "the address of a daemon", func(content []byte) bool {
 		found := apiAddress.FindSubmatch(content)
@@ -87,4 +89,16 @@ func address(ts *testscript.TestScript, _ bool, args []string) {
 		}
 		return found != nil
 	})
+	for end := time.Now().Add(time.Minute); ; <-time.After(5 * time.Millisecond) {
+		answer, err := http.Get(ts.Getenv("BULLPEN_URL") + "/readyz")
+		if err == nil {
+			answer.Body.Close()
+			if answer.StatusCode == http.StatusOK {
+				return
+			}
+		}
+		if time.Now().After(end) {
+			ts.Fatalf("the daemon is not ready: %v", err)
+		}
+	}
 }
