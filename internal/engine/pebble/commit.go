@@ -35,12 +35,6 @@ func (e *Engine) commitGroup(operations []operation) {
 		}
 		return
 	}
-	for key, places := range g.index {
-		if s := engine.Stream(key[3]); s != engine.State {
-			e.recent[s].set(key, places)
-		}
-	}
-	e.publish(g)
 	for _, a := range g.answers {
 		if a.err != nil {
 			a.seq = 0
@@ -52,25 +46,44 @@ func (e *Engine) commitGroup(operations []operation) {
 	}
 }
 
-// write makes the batch survive a loss of power, or ends the engine.
+// write applies the batch, makes it visible, and waits until it survives a loss of
+// power; it fails the engine otherwise. Jobs are handed out while the disk syncs them: a
+// loss of power may then take a job that has run, but none that was confirmed, and no
+// outcome without its job.
 func (e *Engine) write(g *group) error {
 	if err := e.Err(); err != nil { // damage was found while the batch was made
 		return errors.Join(err, g.batch.Close())
 	}
 	if g.batch.Empty() {
+		e.show(g)
 		return g.batch.Close()
 	}
 	if err := g.writeSums(); err != nil {
 		e.fail(err)
 		return e.Err()
 	}
-	began, batch := time.Now(), g.batch // the call may outlive guarded, when g is reused
-	if err := e.guarded(func() error { return e.db.Apply(batch, pebble.Sync) }); err != nil {
+	began, batch := time.Now(), g.batch // a call may outlive guarded, when g is reused
+	if err := e.guarded(func() error { return e.db.ApplyNoSyncWait(batch, pebble.Sync) }); err != nil {
+		e.fail(err)
+		return e.Err()
+	}
+	e.show(g)
+	if err := e.guarded(batch.SyncWait); err != nil {
 		e.fail(err)
 		return e.Err()
 	}
 	e.syncs.add(time.Since(began), len(g.answers))
 	return g.batch.Close()
+}
+
+// show makes a written group visible to those who read, hand out and count.
+func (e *Engine) show(g *group) {
+	for key, places := range g.index {
+		if s := engine.Stream(key[3]); s != engine.State {
+			e.recent[s].set(key, places)
+		}
+	}
+	e.publish(g)
 }
 
 // publish makes a written group visible to the consumers and the counts.
