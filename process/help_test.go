@@ -85,7 +85,7 @@ func within(t *testing.T, d time.Duration) context.Context {
 // do runs one task and fails the test if it does not end well.
 func do(t *testing.T, p *Pool, name, payload string) string {
 	t.Helper()
-	r, err := p.Execute(within(t, 30*time.Second), bullpen.Task{Name: name, Payload: []byte(payload)})
+	r, err := p.Execute(within(t, 2*time.Minute), bullpen.Task{Name: name, Payload: []byte(payload)})
 	if err != nil {
 		t.Fatalf("%s %.60q: %v", name, payload, err)
 	}

@@ -38,6 +38,7 @@ func neighbours(t *testing.T, profile Profile) {
 			c := Config{
 				Command: []string{self()}, Min: o.Workers, Max: o.Workers, Queue: o.Queue,
 				Overflow: Overflow(o.Overflow), Grace: o.Grace, Sandbox: Sandbox{Profile: profile},
+				Nice: DefaultNice, // bad neighbours are not to starve the tests of other packages
 			}
 			if keepable(t, confine.Bounds{Memory: o.Bounds.Memory}) {
 				c.Limits.Memory = o.Bounds.Memory

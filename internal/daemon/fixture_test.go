@@ -148,8 +148,8 @@ func (n *node) awaitReady() {
 	n.t.Helper()
 	select {
 	case <-n.Ready():
-	case <-time.After(30 * time.Second):
-		n.t.Fatalf("not ready after 30 s\n%s", n.journal)
+	case <-time.After(time.Minute):
+		n.t.Fatalf("not ready after a minute\n%s", n.journal)
 	}
 }
 
@@ -245,14 +245,14 @@ func (n *node) shown(name string) (p struct {
 // eventually waits until something is so.
 func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
-	deadline := time.After(30 * time.Second)
+	deadline := time.After(time.Minute)
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
 	for !is() {
 		select {
 		case <-tick.C:
 		case <-deadline:
-			t.Fatalf("after 30 s not: %s", what)
+			t.Fatalf("after a minute not: %s", what)
 		}
 	}
 }

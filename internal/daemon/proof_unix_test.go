@@ -99,9 +99,9 @@ func serveIn(t *testing.T, folder string) *served {
 			t.Fatalf("it did not start: %v", <-s.ended)
 		}
 		s.url = url
-	case <-time.After(30 * time.Second):
+	case <-time.After(time.Minute):
 		_ = s.cmd.Process.Kill()
-		t.Fatal("it has not started after 30 s")
+		t.Fatal("it has not started after a minute")
 	}
 	return s
 }

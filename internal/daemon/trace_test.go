@@ -33,8 +33,8 @@ func tracedNode(t *testing.T, more string, pools ...string) *traced {
 	n.begin()
 	select {
 	case <-n.Ready():
-	case <-time.After(30 * time.Second):
-		t.Fatalf("not ready after 30 s\n%s", n.journal)
+	case <-time.After(time.Minute):
+		t.Fatalf("not ready after a minute\n%s", n.journal)
 	}
 	return &traced{n, to}
 }

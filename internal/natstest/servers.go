@@ -121,7 +121,24 @@ func (k *Servers) Pause(i int) {
 	if err := pause(k.all[i].cmd.Process); err != nil {
 		k.tb.Fatalf("pausing server %d: %v", i, err)
 	}
+	for end := time.Now().Add(startPatience); !stopped(k.all[i].cmd.Process.Pid); <-time.After(time.Millisecond) {
+		if time.Now().After(end) {
+			k.tb.Fatalf("server %d does not stop", i)
+		}
+	}
 	k.all[i].paused = true
+}
+
+// stopped reports whether all threads of a process have stopped, where /proc shows it.
+func stopped(pid int) bool {
+	all, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+	for _, name := range all {
+		text, unread := os.ReadFile(name)
+		if _, state, _ := strings.Cut(string(text), ") "); unread == nil && !strings.HasPrefix(state, "T") {
+			return false
+		}
+	}
+	return err == nil
 }
 
 // Resume undoes Pause.
