@@ -72,6 +72,9 @@ func (e *Engine) write(g *group) error {
 		e.fail(err)
 		return e.Err()
 	}
+	for _, j := range g.ended { // not before: a process that is killed may leave the job
+		e.hands.drop(hand{e.space, j.seq})
+	}
 	e.syncs.add(time.Since(began), len(g.answers))
 	return g.batch.Close()
 }

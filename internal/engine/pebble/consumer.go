@@ -118,7 +118,6 @@ func (c *consumer) ended(seq uint64) {
 	if c.loading {
 		c.lost[seq] = struct{}{}
 	}
-	c.engine.hands.drop(hand{c.engine.space, seq})
 	if r := c.engine.records[seq]; r != nil {
 		if r.held {
 			r.held = false
