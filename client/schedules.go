@@ -182,7 +182,7 @@ func (c *Client) Schedules(ctx context.Context) ([]ScheduleInfo, error) {
 	return all.Schedules, err
 }
 
-// Schedule describes one schedule. The error is ErrNotFound if there is none of that
+// Schedule describes one schedule. The error is ErrNotFound if no schedule has that
 // name.
 func (c *Client) Schedule(ctx context.Context, name string) (ScheduleInfo, error) {
 	var i ScheduleInfo

@@ -10,7 +10,7 @@ import (
 	"github.com/bullpen-run/bullpen"
 )
 
-// gate is a task that signals when it has started and runs until it is told to end. If
+// gate is a task that signals when it has started and runs until it is released. If
 // tasks cannot access files, it just runs for a while.
 type gate struct {
 	t     *testing.T
@@ -23,7 +23,7 @@ func (s *subject) gate() *gate {
 	return &gate{t: s.t, path: filepath.Join(s.t.TempDir(), "gate"), files: !s.can.NoFilesystem}
 }
 
-// blindWait is how long a gate runs if it cannot be told to end.
+// blindWait is how long a gate runs if it cannot be released.
 const blindWait = 500 * time.Millisecond
 
 func (g *gate) task() bullpen.Task {

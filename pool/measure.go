@@ -1,6 +1,10 @@
 package pool
 
-import "github.com/bullpen-run/bullpen"
+import (
+	"time"
+
+	"github.com/bullpen-run/bullpen"
+)
 
 // measured runs one item and measures how long it has waited and run.
 func (w *worker) measured(it item, stamp int64) {
@@ -11,7 +15,7 @@ func (w *worker) measured(it item, stamp int64) {
 	if stamp != 0 {
 		at, weight := unstamp(stamp)
 		w.weight = weight
-		w.home.of(k).wait.add(start-at, weight)
+		w.home.of(k).wait.Add(time.Duration(start-at), weight)
 		w.rare = w.stamped == 0 || start-w.stamped > rareGap
 		w.stamped = start
 	}
@@ -36,10 +40,10 @@ const weightBits = 7
 // ran records the run time of a measured task.
 func (w *worker) ran(k *kind, d int64) {
 	if n := w.ofBatch; n > 0 {
-		w.home.of(k).run.add(d/int64(n), n)
+		w.home.of(k).run.Add(time.Duration(d/int64(n)), n)
 		w.ofBatch = 0
 	} else {
-		w.home.of(k).run.add(d, w.weight)
+		w.home.of(k).run.Add(time.Duration(d), w.weight)
 	}
 	w.exact += d
 	w.clock = w.pool.clock.Load()
@@ -69,7 +73,7 @@ func (w *worker) learn(d int64) {
 func (w *worker) ticked(it item, clock int64) {
 	now := w.pool.now()
 	if d := now - w.exact; d >= 2*tick && w.exact > 0 {
-		w.home.of(w.pool.kindOf(it)).run.add(d, 1)
+		w.home.of(w.pool.kindOf(it)).run.Add(time.Duration(d), 1)
 		w.learn(d)
 	}
 	w.exact, w.clock, w.measuring = now, clock, true

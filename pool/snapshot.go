@@ -131,8 +131,8 @@ func (k *kind) snapshot() TaskStats {
 				s.Outcomes[bullpen.Outcome(o)] += n
 			}
 		}
-		from.wait.addTo(&s.Wait)
-		from.run.addTo(&s.Run)
+		from.wait.AddTo(&s.Wait)
+		from.run.AddTo(&s.Run)
 	}
 	return s
 }

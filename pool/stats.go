@@ -6,41 +6,10 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/internal/histogram"
 )
-
-// histogram counts durations. It is written with atomic operations by several
-// goroutines.
-type histogram struct {
-	sum     atomic.Int64
-	max     atomic.Int64
-	buckets [len(bullpen.Histogram{}.Buckets)]atomic.Uint64
-}
-
-func (h *histogram) add(ns int64, weight uint64) {
-	ns = max(ns, 0)
-	h.sum.Add(ns * int64(weight))
-	h.buckets[bullpen.HistogramBucket(time.Duration(ns))].Add(weight)
-	for {
-		most := h.max.Load()
-		if ns <= most || h.max.CompareAndSwap(most, ns) {
-			return
-		}
-	}
-}
-
-// addTo adds what h has counted to a snapshot.
-func (h *histogram) addTo(s *bullpen.Histogram) {
-	s.Sum += time.Duration(h.sum.Load())
-	s.Max = max(s.Max, time.Duration(h.max.Load()))
-	for i := range h.buckets {
-		n := h.buckets[i].Load()
-		s.Buckets[i] += n
-		s.Count += n
-	}
-}
 
 // kind is what tasks of one name are counted by.
 type kind struct {
@@ -54,7 +23,7 @@ type kind struct {
 // kindStripe is a part of the counts, written by some of the workers.
 type kindStripe struct {
 	outcomes  [bullpen.OutcomeCount]atomic.Uint64
-	wait, run histogram
+	wait, run histogram.Counter
 	_         [64]byte
 }
 

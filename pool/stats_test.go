@@ -14,20 +14,6 @@ import (
 
 var errNo = errors.New("no")
 
-// TestHistogramWeighs counts durations of which each stands for several.
-func TestHistogramWeighs(t *testing.T) {
-	t.Parallel()
-	var from histogram
-	from.add(int64(time.Second), 64)
-	from.add(-5, 1)
-	var h bullpen.Histogram
-	from.addTo(&h)
-	from.addTo(&h)
-	if h.Count != 130 || h.Sum != 128*time.Second || h.Max != time.Second || h.Quantile(0.01) != 0 || h.Quantile(0.5) != time.Second {
-		t.Errorf("twice 65 durations are %d, sum %v, longest %v", h.Count, h.Sum, h.Max)
-	}
-}
-
 // TestKnownDurations runs tasks whose lengths are known.
 func TestKnownDurations(t *testing.T) {
 	t.Parallel()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"runtime/debug"
+	"time"
 
 	"github.com/bullpen-run/bullpen"
 )
@@ -175,7 +176,7 @@ func (w *worker) rescue(value any) (again bool) {
 	k := w.pool.kindOf(it)
 	it.crash(w, t)
 	w.emit(Event{Kind: Panicked, Task: k.name, Text: t.err(k.name).Message, Stack: t.stack})
-	w.home.of(k).run.add(w.pool.now()-w.exact, 1)
+	w.home.of(k).run.Add(time.Duration(w.pool.now()-w.exact), 1)
 	w.leaveLane()
 	stays := w.flags.Load() == 0 || w.unflag()
 	if !t.goexit {

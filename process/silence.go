@@ -44,20 +44,19 @@ func (p *Pool) tendSilence(w *worker, now int64) {
 	p.kill(w, BySilence, nil)
 }
 
-// unheard reports whether w may have answered and the host, on a busy machine, has not
-// dealt with that: the answer is in the pipe, or whoever has read it waits for Pool.mu,
-// which is held.
+// unheard reports whether w may have answered without the host knowing, as on a busy
+// machine: the answer is in the pipe, or its reader waits for Pool.mu, which is held.
 func (w *worker) unheard() bool {
 	if !w.reading.TryLock() {
 		return true
 	}
 	readable := true
-	_ = w.out.Control(func(fd uintptr) { readable = wire.Readable(fd) }) // the end of the pipe is seen by its reader
+	_ = w.out.Control(func(fd uintptr) { readable = wire.Readable(fd) }) // the reader sees the end of the pipe
 	w.reading.Unlock()
 	if w.turned.Load() {
-		w.pool.tasks.Go(func() { // ends at once
-			for w.turned.Swap(false) {
-				_ = w.out.Control(func(fd uintptr) { w.input.try(fd) }) // as above
+		w.pool.tasks.Go(func() { // ends when it has read what there is
+			if w.readTurned() {
+				w.pool.hungUp(w) // its own reader may have missed the end
 			}
 		})
 	}

@@ -107,10 +107,8 @@ func (s *spinner) await(w *worker, c *call) bool {
 		}
 	})
 	w.reading.Unlock()
-	// While the lock was held, the worker's own reader may have been turned away from
-	// new input, so read once more.
-	for err == nil && w.turned.Swap(false) {
-		err = w.out.Control(func(fd uintptr) { over = w.input.try(fd) || over })
+	if err == nil {
+		over = w.readTurned() || over
 	}
 	if over {
 		w.pool.hungUp(w) // its own reader may have missed the end
@@ -122,4 +120,16 @@ func (s *spinner) await(w *worker, c *call) bool {
 		s.misses.Store(-spinHoliday)
 	}
 	return got
+}
+
+// readTurned reads what came while somebody else held w.reading, and w's own reader was
+// turned away from it. It reports whether that was the end.
+func (w *worker) readTurned() (over bool) {
+	for w.turned.Swap(false) {
+		err := w.out.Control(func(fd uintptr) { over = w.input.try(fd) || over })
+		if err != nil {
+			break // the pipe was closed
+		}
+	}
+	return over
 }

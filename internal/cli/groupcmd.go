@@ -81,7 +81,7 @@ func limitsText(l client.GroupLimits) string {
 	return strings.Join(parts, ", ")
 }
 
-// groupName returns the second argument; empty if there is none.
+// groupName returns the second argument, or the empty string without one.
 func groupName(args []string) string {
 	if len(args) < 2 {
 		return ""

@@ -39,7 +39,7 @@ func newScreen(out *os.File, progress string) *screen {
 }
 
 // isTerminal reports whether f is a terminal. A character device other than the null
-// device is assumed to be one; TERM tells whether its cursor can be moved.
+// device is assumed to be one; TERM says whether its cursor can be moved.
 func isTerminal(f *os.File) bool {
 	info, err := f.Stat()
 	if err != nil || info.Mode()&os.ModeCharDevice == 0 || os.Getenv("TERM") == "dumb" {

@@ -113,7 +113,7 @@ func hearStage(script *script, errs, talk int) (pid, pidfd int, err error) {
 	return 0, -1, &sandboxError{fmt.Errorf("%s: %w", o.what, err)}
 }
 
-// hearChild reads the stage's report of the child; it fails if there is none.
+// hearChild reads the stage's report of the child, and fails without one.
 func hearChild(talk int) (pid, pidfd int, err error) {
 	news, control := make([]byte, stageNewsSize), make([]byte, unix.CmsgSpace(stageNewsSize))
 	for {

@@ -34,14 +34,14 @@ const (
 // rates are the numbers of groups that are compared.
 var rates = []int{0, 1, 16, 256}
 
-// crew is the executor: a goroutine for each of so many jobs at a time.
-type crew struct {
+// executor is the executor: a goroutine for each of so many jobs at a time.
+type executor struct {
 	size    int64
 	running atomic.Int64
 	handle  func(bullpen.Task)
 }
 
-func (c *crew) Submit(_ context.Context, t bullpen.Task, done func(bullpen.Result, error)) error {
+func (c *executor) Submit(_ context.Context, t bullpen.Task, done func(bullpen.Result, error)) error {
 	c.running.Add(1)
 	go func() { // ends with the handler; the queue waits for done
 		c.handle(t)
@@ -50,11 +50,11 @@ func (c *crew) Submit(_ context.Context, t bullpen.Task, done func(bullpen.Resul
 	}()
 	return nil
 }
-func (c *crew) Capacity() int                  { return int(max(0, c.size-c.running.Load())) }
-func (c *crew) Guarantees() bullpen.Guarantees { return bullpen.Guarantees{Exact: true} }
-func (c *crew) Drain(context.Context) error    { return nil }
-func (c *crew) Stop(context.Context) error     { return nil }
-func (c *crew) Close() error                   { return nil }
+func (c *executor) Capacity() int                  { return int(max(0, c.size-c.running.Load())) }
+func (c *executor) Guarantees() bullpen.Guarantees { return bullpen.Guarantees{Exact: true} }
+func (c *executor) Drain(context.Context) error    { return nil }
+func (c *executor) Stop(context.Context) error     { return nil }
+func (c *executor) Close() error                   { return nil }
 
 // site is a queue that is worked.
 type site struct {
@@ -65,7 +65,7 @@ type site struct {
 	worked chan error
 }
 
-func open(ctx context.Context, c *crew, w queue.WorkConfig) (*site, error) {
+func open(ctx context.Context, c *executor, w queue.WorkConfig) (*site, error) {
 	folder, err := os.MkdirTemp("", "bullpen-groups-")
 	if err != nil {
 		return nil, err
@@ -114,7 +114,7 @@ func processorTime() float64 {
 func rate(ctx context.Context, groups int, span time.Duration) (rateFigure, error) {
 	f := rateFigure{Groups: groups}
 	room := make(chan struct{}, callers*window)
-	c := &crew{size: callers, handle: func(bullpen.Task) { <-room }}
+	c := &executor{size: callers, handle: func(bullpen.Task) { <-room }}
 	s, err := open(ctx, c, queue.WorkConfig{Group: job.GroupLimits{Concurrency: 1000, Rate: 1e6, Burst: 1e6}})
 	if err != nil {
 		return f, err
@@ -179,7 +179,7 @@ func wait(ctx context.Context, backlog, limit int, span time.Duration) (waitFigu
 	f := waitFigure{Backlog: backlog, Limit: limit}
 	var mu sync.Mutex
 	began := map[string]time.Time{}
-	c := &crew{size: places, handle: func(t bullpen.Task) {
+	c := &executor{size: places, handle: func(t bullpen.Task) {
 		if t.Name == "small" {
 			mu.Lock()
 			began[t.ID] = time.Now()

@@ -128,7 +128,7 @@ func (l *listener) place(c *conn) bool {
 	}
 }
 
-// enter takes a place for c, if necessary that of oldest. If there is none, wait is
+// enter takes a place for c, if necessary that of oldest. Without a place, wait is
 // the time until the next try; zero means to give up.
 func (l *listener) enter(c *conn) (oldest *conn, wait time.Duration, ok bool) {
 	l.mu.Lock()

@@ -213,7 +213,7 @@ func isTokenText(s string) bool {
 	return true
 }
 
-// find returns the token for secret; nil if there is none. It takes the same time in
+// find returns the token for secret, or nil. It takes the same time in
 // all cases: it compares all tokens, and comparing digests does not reveal how much
 // of a secret was right.
 func (t *tokens) find(secret string) *token {

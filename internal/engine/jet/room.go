@@ -29,7 +29,7 @@ const (
 	lookWhenTight = 1
 )
 
-// enter reserves room for size bytes, or returns an error if there is none.
+// enter reserves room for size bytes; without room it returns an error.
 func (r *room) enter(size int64) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

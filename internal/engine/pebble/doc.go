@@ -5,7 +5,7 @@
 //
 // One goroutine, the committer, takes all waiting operations, checks their conditions in
 // order, and writes them as one atomic batch. It syncs the batch before it answers any of
-// them; operations that arrive meanwhile go into the next batch. The counts of messages
+// them, and hands its jobs out meanwhile; operations that arrive then go into the next batch. The counts of messages
 // and bytes are written in the same batch, so they are exact after a crash and need no
 // walk at the start. Every batch is synced, even without a durable Put: what Pebble
 // writes without a sync stays in the memory of the process and would not even survive a

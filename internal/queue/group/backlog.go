@@ -39,7 +39,7 @@ type Backlog struct {
 	set      map[string]job.GroupLimits   // the limits set per group; guarded by mu
 	defaults job.GroupLimits              // of the last call of Work; guarded by mu
 	pace     pace                         // of all groups; guarded by mu
-	workers  map[Worker]struct{}          // the calls of Work; guarded by mu
+	calls    map[Call]struct{}            // the calls of Work; guarded by mu
 	paused   bool                         // guarded by mu
 	closed   bool                         // guarded by mu
 	ticking  *time.Timer                  // guarded by mu; nil before the first job
@@ -66,7 +66,7 @@ const (
 func newBacklog(owner *Groups, queue string) *Backlog {
 	return &Backlog{
 		owner: owner, name: queue, shared: owner.Engine != nil && owner.Engine.Shared(), groups: map[string]*group{}, jobs: map[string]*Job{},
-		set: map[string]job.GroupLimits{}, workers: map[Worker]struct{}{},
+		set: map[string]job.GroupLimits{}, calls: map[Call]struct{}{},
 	}
 }
 
@@ -247,7 +247,7 @@ func (b *Backlog) forget(k *Job) {
 func (b *Backlog) signal() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for w := range b.workers {
-		w.Signal()
+	for c := range b.calls {
+		c.Signal()
 	}
 }

@@ -17,22 +17,22 @@ func (*deaf) Nak(time.Duration)                 {}
 func (*deaf) Extend()                           {}
 func (*deaf) Begin()                            {}
 
-// worker is a call of Work that takes nothing.
-type worker struct{}
+// call is a call of Work that takes nothing.
+type call struct{}
 
-func (worker) Signal()     {}
-func (worker) Ended() bool { return false }
+func (call) Signal()     {}
+func (call) Ended() bool { return false }
 
 // TestCanceledOnItsWay has a job with a group canceled while it is on its way from the
 // store: nobody finds it then, and it must not be kept to start later.
 func TestCanceledOnItsWay(t *testing.T) {
 	t.Parallel()
 	q := openGroups(t)
-	b, err := q.Enter("default", worker{}, job.GroupLimits{})
+	b, err := q.Enter("default", call{}, job.GroupLimits{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer b.Leave(worker{})
+	defer b.Leave(call{})
 	s, err := q.Prepare(&job.Job{Group: "a"})
 	if err != nil {
 		t.Fatal(err)

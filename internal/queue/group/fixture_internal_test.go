@@ -29,7 +29,7 @@ func openGroups(t *testing.T) *Groups {
 	q := New(list)
 	t.Cleanup(func() {
 		list.Shut()
-		q.Disband()
+		q.StopTaking()
 		if err := list.Close(context.Background()); err != nil {
 			t.Error(err)
 		}

@@ -21,8 +21,8 @@ type Groups struct {
 	canceled canceled            // guarded by mu
 }
 
-// Worker is a call of Work.
-type Worker interface {
+// Call is a call of Work.
+type Call interface {
 	// Signal wakes the call: a job may begin.
 	Signal()
 	// Ended reports whether the call should return.
@@ -34,9 +34,9 @@ func New(list *jobs.Jobs) *Groups {
 	return &Groups{Jobs: list, backlogs: make(map[string]*Backlog)}
 }
 
-// Enter lets w take jobs from the backlog of a queue, and creates the backlog for the
+// Enter lets c take jobs from the backlog of a queue, and creates the backlog for the
 // first call. defaults are the limits of groups without their own; the last call decides.
-func (q *Groups) Enter(queue string, w Worker, defaults job.GroupLimits) (*Backlog, error) {
+func (q *Groups) Enter(queue string, c Call, defaults job.GroupLimits) (*Backlog, error) {
 	b := q.enter(queue)
 	set, err := q.setLimits(q.Live, queue)
 	if err != nil {
@@ -47,8 +47,8 @@ func (q *Groups) Enter(queue string, w Worker, defaults job.GroupLimits) (*Backl
 		return nil, err
 	}
 	b.mu.Lock()
-	b.workers[w] = struct{}{}
-	if !w.Ended() { // otherwise a later call may have set its own defaults
+	b.calls[c] = struct{}{}
+	if !c.Ended() { // otherwise a later call may have set its own defaults
 		b.defaults = defaults
 	}
 	b.paused, b.looked = plain.Paused, time.Now()
@@ -56,7 +56,7 @@ func (q *Groups) Enter(queue string, w Worker, defaults job.GroupLimits) (*Backl
 	err = b.take()
 	b.mu.Unlock()
 	if err != nil {
-		b.Leave(w)
+		b.Leave(c)
 		return nil, err
 	}
 	b.limit(set)
@@ -128,9 +128,9 @@ func (q *Groups) Tell(what, queue string) {
 	}
 }
 
-// Disband stops taking jobs with a group. On a shared store the waiting jobs are given
+// StopTaking stops taking jobs with a group. On a shared store the waiting jobs are given
 // back; a store of its own has them again when it is next opened.
-func (q *Groups) Disband() {
+func (q *Groups) StopTaking() {
 	ctx, cancel := context.WithTimeout(context.Background(), releasePatience)
 	defer cancel()
 	for _, b := range q.all() {
@@ -140,6 +140,6 @@ func (q *Groups) Disband() {
 	}
 }
 
-// releasePatience bounds how long Disband waits for a store to take back the slots of
+// releasePatience bounds how long StopTaking waits for a store to take back the slots of
 // groups.
 const releasePatience = time.Second

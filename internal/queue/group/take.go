@@ -30,12 +30,12 @@ func (b *Backlog) consumer(p job.Priority) engine.Consumer {
 	return engine.Consumer{Queue: b.name, Priority: p.String(), Grouped: true}
 }
 
-// Leave reports that w takes no more jobs. On a shared store the last one to leave gives
+// Leave reports that c takes no more jobs. On a shared store the last one to leave gives
 // back the kept jobs.
-func (b *Backlog) Leave(w Worker) {
+func (b *Backlog) Leave(c Call) {
 	b.mu.Lock()
-	delete(b.workers, w)
-	last := len(b.workers) == 0
+	delete(b.calls, c)
+	last := len(b.calls) == 0
 	b.mu.Unlock()
 	if last && b.shared {
 		b.stop(true)

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	bullpen "github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/internal/histogram"
 )
 
 // Tally holds the counts behind QueueStats. A job costs it about eight additions.
@@ -14,7 +15,7 @@ type Tally struct {
 	Retried, GaveBack             atomic.Uint64
 	Dead, Quarantined             atomic.Uint64
 	Ended                         [bullpen.OutcomeCount]atomic.Uint64
-	Wait, Run                     Histogram
+	Wait, Run                     histogram.Counter
 }
 
 // MostTallies bounds how many queues are counted separately, at 3 kB each. Further queues

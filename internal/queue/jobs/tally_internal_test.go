@@ -15,8 +15,8 @@ func BenchmarkTally(b *testing.B) {
 			c := all.Of("mail")
 			c.Enqueued.Add(1)
 			c.Taken.Add(1)
-			c.Wait.Add(time.Millisecond)
-			c.Run.Add(time.Microsecond)
+			c.Wait.Add(time.Millisecond, 1)
+			c.Run.Add(time.Microsecond, 1)
 			c.Ended[0].Add(1)
 		}
 	})

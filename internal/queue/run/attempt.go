@@ -158,7 +158,7 @@ func (a *attempt) handOver() {
 		a.done(bullpen.Result{}, err)
 		return
 	}
-	a.runner.tally.Wait.Add(waited)
+	a.runner.tally.Wait.Add(waited, 1)
 }
 
 // move changes the state, atomically. A refused move is a fault of this package; it is
@@ -363,5 +363,5 @@ func (a *attempt) countRun(end *attemptEnd) {
 	if ran <= 0 {
 		ran = end.at.Sub(a.handed) // the executor did not report it
 	}
-	a.runner.tally.Run.Add(ran)
+	a.runner.tally.Run.Add(ran, 1)
 }

@@ -79,7 +79,7 @@ func (q *Node) Abort() {
 	for _, stop := range q.stops {
 		stop()
 	}
-	q.Disband()
+	q.StopTaking()
 }
 
 // Listen subscribes to the messages of other nodes: canceled jobs and changed settings.

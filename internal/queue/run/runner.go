@@ -223,7 +223,7 @@ func (r *runner) takeIn(a *arrival) {
 // canceled, on a store where another node may have done that.
 const keptLong = time.Second
 
-// Ended implements group.Worker.
+// Ended implements group.Call.
 func (r *runner) Ended() bool { return r.ended() != nil }
 
 // begin makes an attempt of a delivery. If something else may be stored about the job, it
