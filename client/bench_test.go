@@ -16,6 +16,7 @@ import (
 
 	"github.com/bullpen-run/bullpen"
 	"github.com/bullpen-run/bullpen/client"
+	"github.com/bullpen-run/bullpen/job"
 )
 
 // atOnce answers every request at once, as for a task without work. It takes as
@@ -86,7 +87,7 @@ func BenchmarkRun(b *testing.B) {
 	b.ReportAllocs()
 	begun := processorTime()
 	for b.Loop() {
-		if _, _, err := c.Run(b.Context(), "p", client.Job{Task: "echo", Payload: []byte("x")}); err != nil {
+		if _, _, err := c.Run(b.Context(), job.Job{Queue: "p", Name: "echo", Payload: []byte("x")}); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -100,7 +101,7 @@ func BenchmarkRunOf64Callers(b *testing.B) {
 	begun := processorTime()
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
-			if _, _, err := c.Run(context.Background(), "p", client.Job{Task: "echo", Payload: []byte("x")}); err != nil {
+			if _, _, err := c.Run(context.Background(), job.Job{Queue: "p", Name: "echo", Payload: []byte("x")}); err != nil {
 				b.Error(err)
 				return
 			}

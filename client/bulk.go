@@ -3,17 +3,18 @@ package client
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"iter"
 	"net/http"
-	"time"
-	"unicode/utf8"
+	"slices"
+
+	"github.com/bullpen-run/bullpen/job"
 )
 
 // A bulk is sent in batches, one request each. This bounds the memory for pending
@@ -61,16 +62,9 @@ func (e *BulkError) Unwrap() []error {
 // EnqueueAll stores jobs and returns once the daemon has answered for each of them.
 // The refs are in the order of the jobs. If some jobs failed, their refs are empty
 // and the error is a [*BulkError]; the other jobs are enqueued all the same.
-func (c *Client) EnqueueAll(ctx context.Context, pool string, jobs []Job) ([]Ref, error) {
-	refs, errs, failed := make([]Ref, 0, len(jobs)), make([]error, 0, len(jobs)), false
-	all := func(yield func(Job) bool) {
-		for i := range jobs {
-			if !yield(jobs[i]) {
-				return
-			}
-		}
-	}
-	for ref, err := range c.EnqueueSeq(ctx, pool, all) {
+func (c *Client) EnqueueAll(ctx context.Context, jobs []job.Job) ([]job.Ref, error) {
+	refs, errs, failed := make([]job.Ref, 0, len(jobs)), make([]error, 0, len(jobs)), false
+	for ref, err := range c.EnqueueSeq(ctx, slices.Values(jobs)) {
 		refs, errs = append(refs, ref), append(errs, err)
 		failed = failed || err != nil
 	}
@@ -81,30 +75,30 @@ func (c *Client) EnqueueAll(ctx context.Context, pool string, jobs []Job) ([]Ref
 }
 
 // EnqueueSeq stores the jobs of a sequence of any length. For each job it yields, in
-// order, a Ref or an error as from Enqueue. Up to 500 jobs are sent together, so a
-// job waits until its batch is full or the sequence ends. If the consumer leaves the
-// loop early, jobs that were read from the sequence but not yielded may have been
-// enqueued.
+// order, a Ref or an error as from Enqueue. Up to 500 jobs of one Queue are sent
+// together, so a job waits until its batch is full, the next job has another Queue, or
+// the sequence ends. If the consumer leaves the loop early, jobs that were read from the
+// sequence but not yielded may have been enqueued.
 //
-// Key, Task and Meta must be UTF-8; Payload need not be. Parent and Pool are ignored.
-func (c *Client) EnqueueSeq(ctx context.Context, pool string, jobs iter.Seq[Job]) iter.Seq2[Ref, error] {
-	return func(yield func(Ref, error) bool) {
-		b := c.newBatch(pool)
-		left := false
+// All texts of a job must be UTF-8; Payload need not be.
+func (c *Client) EnqueueSeq(ctx context.Context, jobs iter.Seq[job.Job]) iter.Seq2[job.Ref, error] {
+	return func(yield func(job.Ref, error) bool) {
+		b := &batch{client: c}
 		for j := range jobs {
-			b.add(j)
-			if len(b.entries) < batchJobs && b.size < batchBytes {
-				continue
+			pool := poolOf(&j)
+			if (pool != b.pool || len(b.entries) >= batchJobs || b.size >= batchBytes) && !b.flush(ctx, yield) {
+				return
 			}
-			if left = !b.flush(ctx, yield); left {
-				break
-			}
+			b.pool = pool
+			j.Queue = "" // the bulk has it
+			b.add(&j)
 		}
-		if !left {
-			b.flush(ctx, yield)
-		}
+		b.flush(ctx, yield)
 	}
 }
+
+// poolOf returns the pool that a job goes to.
+func poolOf(j *job.Job) string { return cmp.Or(j.Queue, "default") }
 
 // batch holds the jobs of one request.
 type batch struct {
@@ -125,7 +119,6 @@ func (b *batch) request(first int) call {
 	}
 	var q query
 	q.number("offset", int64(b.offset+first))
-	q.text("pool", b.pool)
 	return call{method: http.MethodPost, path: batchPath(b.members, "/jobs"), query: q.String()}
 }
 
@@ -135,21 +128,17 @@ type bulkEntry struct {
 	keyed bool
 	known bool
 	doubt bool // an earlier try may have succeeded
-	ref   Ref
+	queue string
+	ref   job.Ref
 	err   error
 }
 
-func (c *Client) newBatch(pool string) *batch { return &batch{client: c, pool: pool} }
-
-func (b *batch) add(j Job) {
+func (b *batch) add(j *job.Job) {
 	if j.Key == "" && b.client.config.Keys && b.members == "" {
 		j.Key = rand.Text()
 	}
-	if b.members == "" {
-		j.Pool = "" // the bulk's pool applies
-	}
-	e := bulkEntry{keyed: j.Key != "" || b.members != ""}
-	if e.line, e.err = encodeBulk(&j); e.err != nil {
+	e := bulkEntry{queue: cmp.Or(j.Queue, b.pool), keyed: j.Key != "" || b.members != ""}
+	if e.line, e.err = encodeBulk(j); e.err != nil {
 		e.known = true
 	}
 	b.size += len(e.line)
@@ -158,7 +147,7 @@ func (b *batch) add(j Job) {
 
 // flush enqueues the added jobs and yields their results. It returns false if the
 // consumer left the loop.
-func (b *batch) flush(ctx context.Context, yield func(Ref, error) bool) bool {
+func (b *batch) flush(ctx context.Context, yield func(job.Ref, error) bool) bool {
 	b.enqueue(ctx)
 	entries := b.entries
 	b.entries, b.size = nil, 0
@@ -251,14 +240,15 @@ func (b *batch) once(ctx context.Context, open []int) error {
 	defer response.Body.Close()
 	limited := io.LimitReader(response.Body, b.client.config.MaxResult)
 	at := 0
-	err = readBulk(limited, func(ref Ref, err error) bool {
+	err = readBulk(limited, func(ref job.Ref, err error) bool {
 		if at == len(open) {
 			return false
 		}
 		entry := &b.entries[open[at]]
-		ref.Pool = b.pool
 		if at++; err != nil {
-			ref = Ref{}
+			ref = job.Ref{}
+		} else {
+			ref.Queue = entry.queue
 		}
 		entry.known, entry.ref, entry.err = true, ref, err
 		return true
@@ -274,11 +264,11 @@ func (b *batch) once(ctx context.Context, open []int) error {
 
 // readBulk reads the answer to a bulk, one line for each job. It stops early when
 // each returns false.
-func readBulk(r io.Reader, each func(Ref, error) bool) error {
+func readBulk(r io.Reader, each func(job.Ref, error) bool) error {
 	lines := json.NewDecoder(bufio.NewReader(r))
 	for {
 		var line struct {
-			Ref
+			job.Ref
 
 			Error json.RawMessage `json:"error"`
 		}
@@ -312,86 +302,36 @@ func lineError(text json.RawMessage) error {
 	return enqueueError(readProblem(p.Status, nil, text))
 }
 
-// wireJob is a line of a bulk, or a job of a chain or a batch, in JSON.
-type wireJob struct {
-	Pool       string            `json:"pool,omitempty"`
-	Task       string            `json:"task,omitempty"`
-	Payload    string            `json:"payload,omitempty"`
-	Base64     string            `json:"payload_base64,omitempty"`
-	Key        string            `json:"key,omitempty"`
-	Group      string            `json:"group,omitempty"`
-	Priority   Priority          `json:"priority,omitempty"`
-	Delay      string            `json:"delay,omitempty"`
-	At         *time.Time        `json:"at,omitempty"`
-	Deadline   *time.Time        `json:"deadline,omitempty"`
-	Timeout    string            `json:"timeout,omitempty"`
-	Memory     int64             `json:"memory,omitempty"`
-	CPU        float64           `json:"cpu,omitempty"`
-	Output     int               `json:"output,omitempty"`
-	Attempts   int               `json:"attempts,omitempty"`
-	Crashes    int               `json:"crashes,omitempty"`
-	Backoff    string            `json:"backoff,omitempty"`
-	MaxBackoff string            `json:"max_backoff,omitempty"`
-	Idempotent bool              `json:"idempotent,omitempty"`
-	Compensate string            `json:"compensate,omitempty"`
-	Bury       string            `json:"bury,omitempty"`
-	Meta       map[string]string `json:"meta,omitempty"`
-	Then       []wireJob         `json:"then,omitempty"`
-}
-
 // encodeBulk encodes a job as a line of a bulk.
-func encodeBulk(j *Job) ([]byte, error) {
-	w, err := wireOf(j)
+func encodeBulk(j *job.Job) ([]byte, error) {
+	line, err := encodeJob(j)
 	if err != nil {
 		return nil, err
-	}
-	line, err := json.Marshal(&w)
-	if err != nil {
-		return nil, &Error{Cause: "bad-request", Detail: "the job cannot be written as JSON: look at its numbers and times", Err: err}
 	}
 	return append(line, '\n'), nil
 }
 
-func wireOf(j *Job) (wireJob, error) {
-	sound := utf8.ValidString(j.Task) && utf8.ValidString(j.Key) && utf8.ValidString(j.Group) && utf8.ValidString(j.Compensate) && utf8.ValidString(j.Bury)
-	for key, value := range j.Meta {
-		sound = sound && utf8.ValidString(key) && utf8.ValidString(value)
+// encodeJob encodes a job as JSON.
+func encodeJob(j *job.Job) ([]byte, error) {
+	if err := checkRetry(j); err != nil {
+		return nil, err
 	}
-	if !sound {
-		return wireJob{}, &Error{Cause: "bad-request", Detail: "Task, Key, Group, Compensate, Bury and Meta of a job in a bulk must be UTF-8: use Enqueue, or put the bytes into Payload"}
+	text, err := j.MarshalJSON()
+	if err != nil {
+		return nil, &Error{Cause: causeBadRequest, Detail: "the job cannot be written as JSON", Err: err}
 	}
-	w := wireJob{
-		Pool: j.Pool, Task: j.Task, Key: j.Key, Group: j.Group, Priority: j.Priority, Delay: durationText(j.Delay), At: timeOrNil(j.At), Deadline: timeOrNil(j.Deadline),
-		Timeout: durationText(j.Limits.Timeout), Memory: j.Limits.Memory, CPU: j.Limits.CPU, Output: j.Limits.Output,
-		Attempts: j.Attempts, Crashes: j.Crashes, Backoff: durationText(j.Backoff), MaxBackoff: durationText(j.MaxBackoff),
-		Idempotent: j.Idempotent, Compensate: j.Compensate, Bury: j.Bury, Meta: j.Meta,
-	}
-	if utf8.Valid(j.Payload) {
-		w.Payload = string(j.Payload)
-	} else {
-		w.Base64 = base64.StdEncoding.EncodeToString(j.Payload)
-	}
+	return text, nil
+}
+
+// checkRetry refuses what the API has no field for.
+func checkRetry(j *job.Job) error {
 	for i := range j.Then {
-		l, err := wireOf(&j.Then[i])
-		if err != nil {
-			return wireJob{}, err
+		if err := checkRetry(&j.Then[i]); err != nil {
+			return err
 		}
-		w.Then = append(w.Then, l)
 	}
-	return w, nil
-}
-
-func durationText(d time.Duration) string {
-	if d == 0 {
-		return ""
+	if j.Retry.Nodes != 0 || j.Retry.On != nil {
+		return &Error{Cause: causeBadRequest, Detail: "Retry.Nodes and Retry.On of a job are not part of the daemon's API: leave them out, and set them for the pool in its configuration"}
 	}
-	return d.String()
-}
-
-func timeOrNil(t time.Time) *time.Time {
-	if t.IsZero() {
-		return nil
-	}
-	t = t.UTC()
-	return &t
+	return nil
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/bullpen-run/bullpen"
 	"github.com/bullpen-run/bullpen/client"
+	"github.com/bullpen-run/bullpen/job"
 )
 
 func TestBulkLines(t *testing.T) {
@@ -26,28 +27,29 @@ func TestBulkLines(t *testing.T) {
 			`{"error":{"type":"urn:bullpen:problem:full","status":429,"cause":"full"}}`+"\n")
 	})
 	when := time.Date(2026, 11, 21, 13, 0, 0, 0, time.FixedZone("", 3600))
-	refs, err := c.EnqueueAll(t.Context(), "p", []client.Job{
-		{Task: "t", Payload: []byte("text <&>\n")},
+	refs, err := c.EnqueueAll(t.Context(), []job.Job{
+		{Queue: "p", Name: "t", Payload: []byte("text <&>\n")},
 		{
-			Payload: []byte{0xff}, Key: "k", Priority: client.Low, Delay: time.Second, At: when, Deadline: when, Attempts: 1, Crashes: 2, Backoff: 3, MaxBackoff: 4,
-			Limits: bullpen.Limits{Timeout: 1, Memory: 2, CPU: 0.5, Output: 4}, Idempotent: true, Compensate: "u", Bury: "b", Meta: map[string]string{"a": "b"},
+			Queue: "p", Payload: []byte{0xff}, Key: "k", Priority: job.Low, Delay: time.Second, At: when, Deadline: when,
+			Limits: bullpen.Limits{Timeout: 1, Memory: 2, CPU: 0.5, Output: 4}, Retry: job.Retry{Attempts: 1, Crashes: 2, Backoff: 3, MaxBackoff: 4},
+			Idempotent: true, Compensate: "u", Bury: "b", Meta: map[string]string{"a": "b"},
 		},
-		{Task: "no room"},
-		{Key: "\xff"},
+		{Queue: "p", Name: "no room"},
+		{Queue: "p", Key: "\xff"},
 	})
-	if d := cmp.Diff([]client.Ref{{ID: "a", Pool: "p", State: client.Queued}, {ID: "b", Pool: "p", State: client.Done, Existing: true}, {}, {}}, refs); d != "" {
+	if d := cmp.Diff([]job.Ref{{ID: "a", Queue: "p", State: job.Queued}, {ID: "b", Queue: "p", State: job.Done, Existing: true}, {}, {}}, refs); d != "" {
 		t.Error(d)
 	}
 	var bulk *client.BulkError
-	if !errors.As(err, &bulk) || len(bulk.Errs) != 4 || bulk.Errs[0] != nil || !errors.Is(bulk.Errs[2], client.ErrFull) || !errors.Is(bulk.Errs[3], client.ErrBadRequest) ||
+	if !errors.As(err, &bulk) || len(bulk.Errs) != 4 || bulk.Errs[0] != nil || !errors.Is(bulk.Errs[2], job.ErrFull) || !errors.Is(bulk.Errs[3], client.ErrBadRequest) ||
 		!errors.Is(err, bullpen.ErrOverloaded) || !strings.HasPrefix(err.Error(), "2 of 4 jobs were not enqueued, the first is job 2: ") {
 		t.Errorf("EnqueueAll() = %v", err)
 	}
 	want := asked{
 		Line: "POST /v1/pools/p/bulk", Header: http.Header{"Content-Type": {"application/x-ndjson"}},
-		Body: `{"task":"t","payload":"text \u003c\u0026\u003e\n"}` + "\n" +
-			`{"payload_base64":"/w==","key":"k","priority":"low","delay":"1s","at":"2026-11-21T12:00:00Z","deadline":"2026-11-21T12:00:00Z","timeout":"1ns","memory":2,"cpu":0.5,"output":4,` +
-			`"attempts":1,"crashes":2,"backoff":"3ns","max_backoff":"4ns","idempotent":true,"compensate":"u","bury":"b","meta":{"a":"b"}}` + "\n" +
+		Body: `{"task":"t","payload":"text <&>\n"}` + "\n" +
+			`{"payload_base64":"/w==","key":"k","priority":"low","delay":1,"at":"2026-11-21T12:00:00Z","deadline":"2026-11-21T12:00:00Z","timeout":1e-9,"memory":2,"cpu":0.5,"output":4,` +
+			`"attempts":1,"backoff":3e-9,"max_backoff":4e-9,"crashes":2,"idempotent":true,"compensate":"u","bury":"b","meta":{"a":"b"}}` + "\n" +
 			`{"task":"no room"}` + "\n",
 	}
 	if d := cmp.Diff(want, got); d != "" {
@@ -98,15 +100,15 @@ func TestBulkInBatches(t *testing.T) {
 		s := &bulkServer{breaks: c.breaks, jobs: map[string]int{}, keys: map[string]bool{}}
 		caller := scripted(t, client.Config{Keys: c.keys}, s.ServeHTTP)
 		read, yielded, doubt := 0, 0, 0
-		for ref, err := range caller.EnqueueSeq(t.Context(), "p", func(yield func(client.Job) bool) {
-			for read < n && yield(client.Job{Payload: fmt.Append(nil, read)}) {
+		for ref, err := range caller.EnqueueSeq(t.Context(), func(yield func(job.Job) bool) {
+			for read < n && yield(job.Job{Queue: "p", Payload: fmt.Append(nil, read)}) {
 				read++
 			}
 		}) {
 			switch {
 			case err == nil && ref.ID != fmt.Sprint("of ", yielded):
 				t.Fatalf("job %d is said to be %q", yielded, ref.ID)
-			case err != nil && !errors.Is(err, client.ErrUnconfirmed):
+			case err != nil && !errors.Is(err, job.ErrUnconfirmed):
 				t.Fatalf("job %d: %v, want it unconfirmed at worst", yielded, err)
 			case err != nil:
 				doubt++
@@ -132,8 +134,8 @@ func TestBulkLeftEarly(t *testing.T) {
 	s := &bulkServer{jobs: map[string]int{}, keys: map[string]bool{}}
 	caller := scripted(t, client.Config{}, s.ServeHTTP)
 	read := 0
-	for range caller.EnqueueSeq(t.Context(), "p", func(yield func(client.Job) bool) {
-		for yield(client.Job{}) {
+	for range caller.EnqueueSeq(t.Context(), func(yield func(job.Job) bool) {
+		for yield(job.Job{Queue: "p"}) {
 			read++
 		}
 	}) {
@@ -142,7 +144,7 @@ func TestBulkLeftEarly(t *testing.T) {
 	if read > 500 || s.requests != 1 {
 		t.Errorf("%d jobs were read and %d requests made for one result", read, s.requests)
 	}
-	if refs, err := caller.EnqueueAll(t.Context(), "p", nil); err != nil || len(refs) != 0 || s.requests != 1 {
+	if refs, err := caller.EnqueueAll(t.Context(), nil); err != nil || len(refs) != 0 || s.requests != 1 {
 		t.Errorf("EnqueueAll of nothing = %v, %v", refs, err)
 	}
 }
@@ -150,9 +152,9 @@ func TestBulkLeftEarly(t *testing.T) {
 func TestBulkRefused(t *testing.T) {
 	t.Parallel()
 	caller := scripted(t, client.Config{}, func(w http.ResponseWriter, _ *http.Request) { answerProblem(w, 404, "unknown-pool", "") })
-	_, err := caller.EnqueueAll(t.Context(), "p", make([]client.Job, 3))
+	_, err := caller.EnqueueAll(t.Context(), make([]job.Job, 3))
 	var bulk *client.BulkError
-	if !errors.As(err, &bulk) || len(bulk.Unwrap()) != 3 || !errors.Is(err, client.ErrUnknownPool) || errors.Is(err, client.ErrUnconfirmed) {
+	if !errors.As(err, &bulk) || len(bulk.Unwrap()) != 3 || !errors.Is(err, client.ErrUnknownPool) || errors.Is(err, job.ErrUnconfirmed) {
 		t.Errorf("EnqueueAll() = %v", err)
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/bullpen-run/bullpen"
 	"github.com/bullpen-run/bullpen/client"
+	"github.com/bullpen-run/bullpen/job"
 )
 
 // scripted returns a client of a server that does what the test says.
@@ -37,14 +38,14 @@ func traceRequests() map[string]request {
 	return map[string]request{
 		"Enqueue in a trace": {
 			func(ctx context.Context, c *client.Client) (any, error) {
-				return c.Enqueue(ctx, "p", client.Job{Meta: map[string]string{"traceparent": traceparent, "tracestate": "a=b", "k": "v"}})
+				return c.Enqueue(ctx, job.Job{Queue: "p", Meta: map[string]string{"traceparent": traceparent, "tracestate": "a=b", "k": "v"}})
 			},
 			202, refText,
 			asked{"POST /v1/pools/p/jobs", "", http.Header{"Bullpen-Meta": {"k=v"}, "Traceparent": {traceparent}, "Tracestate": {"a=b"}}},
 		},
 		"Enqueue in what is no trace": {
 			func(ctx context.Context, c *client.Client) (any, error) {
-				return c.Enqueue(ctx, "p", client.Job{Meta: map[string]string{"traceparent": "00-1"}})
+				return c.Enqueue(ctx, job.Job{Queue: "p", Meta: map[string]string{"traceparent": "00-1"}})
 			},
 			202, refText,
 			asked{"POST /v1/pools/p/jobs", "", http.Header{"Bullpen-Meta": {"traceparent=00-1"}}},
@@ -52,7 +53,7 @@ func traceRequests() map[string]request {
 		"Enqueue in the trace of a task": {
 			func(ctx context.Context, c *client.Client) (any, error) {
 				t := bullpen.Task{ID: "01Q", Meta: map[string]string{"traceparent": traceparent, "k": "v"}}
-				return c.Enqueue(client.WithParent(ctx, t), "p", client.Job{})
+				return c.Enqueue(client.WithParent(ctx, t), job.Job{Queue: "p"})
 			},
 			202, refText,
 			asked{"POST /v1/pools/p/jobs", "", http.Header{"Bullpen-Parent": {"01Q"}, "Traceparent": {traceparent}}},
@@ -101,19 +102,19 @@ func manyRequests() map[string]request {
 		},
 		"DeadCauses": {
 			func(ctx context.Context, c *client.Client) (any, error) {
-				return c.DeadCauses(ctx, client.Filter{Pool: "p", Search: "x", Newest: true, Limit: 3, Cause: "0"})
+				return c.DeadCauses(ctx, client.Filter{Queue: "p", Search: "x", Newest: true, Limit: 3, Cause: "0"})
 			},
 			200, `{"causes":[{"cause":"89af7e51c13b","outcome":"failed","count":2,"sample":"01J"}],"jobs":2}`, asked{Line: "GET /v1/dead/causes?pool=p&search=x", Header: http.Header{}},
 		},
 		"RetryDeadAll of a cause": {
 			func(ctx context.Context, c *client.Client) (any, error) {
-				return c.RetryDeadAll(ctx, client.Filter{Group: "g", Schedule: "s", Batch: "01B", Cause: "89af7e51c13b", Since: when, After: "3.1", State: client.Queued})
+				return c.RetryDeadAll(ctx, client.Filter{Group: "g", Schedule: "s", Batch: "01B", Cause: "89af7e51c13b", Since: when, After: "3.1", States: []job.State{job.Queued}})
 			},
 			200, `{"count":2}`, asked{Line: "POST /v1/dead/retry", Body: `{"group":"g","schedule":"s","batch":"01B","cause":"89af7e51c13b","since":"2026-11-21T13:00:00.000000005Z","after":"3.1"}`, Header: http.Header{"Content-Type": {"application/json"}}},
 		},
 		"CancelAll": {
 			func(ctx context.Context, c *client.Client) (any, error) {
-				return c.CancelAll(ctx, client.Filter{Pool: "p", State: client.Queued, Newest: true})
+				return c.CancelAll(ctx, client.Filter{Queue: "p", States: []job.State{job.Queued}, Newest: true})
 			},
 			200, `{"count":2}`, asked{Line: "POST /v1/jobs/cancel", Body: `{"pool":"p","state":"queued","order":"newest"}`, Header: http.Header{"Content-Type": {"application/json"}}},
 		},
@@ -133,11 +134,11 @@ func jobRequests() map[string]request {
 	return map[string]request{
 		"Enqueue": {
 			func(ctx context.Context, c *client.Client) (any, error) {
-				return c.Enqueue(ctx, "p", client.Job{
-					Task: "a b", Payload: []byte("x\x00"), Key: "k&1", Priority: client.High, Delay: time.Minute, Deadline: when,
-					Limits:   bullpen.Limits{Timeout: time.Second, Memory: 1 << 20, CPU: 0.5, Output: 100},
-					Attempts: 3, Crashes: 2, Backoff: time.Second, MaxBackoff: time.Minute, Idempotent: true, Compensate: "undo", Bury: "tell",
-					Meta: map[string]string{"é": "\x00\n"}, Parent: "01P",
+				return c.Enqueue(client.WithParent(ctx, bullpen.Task{ID: "01P"}), job.Job{
+					Queue: "p", Name: "a b", Payload: []byte("x\x00"), Key: "k&1", Priority: job.High, Delay: time.Minute, Deadline: when,
+					Limits:     bullpen.Limits{Timeout: time.Second, Memory: 1 << 20, CPU: 0.5, Output: 100},
+					Retry:      job.Retry{Attempts: 3, Crashes: 2, Backoff: time.Second, MaxBackoff: time.Minute},
+					Idempotent: true, Compensate: "undo", Bury: "tell", Meta: map[string]string{"é": "\x00\n"},
 				})
 			},
 			202, refText,
@@ -149,14 +150,14 @@ func jobRequests() map[string]request {
 		},
 		"Enqueue from a task": {
 			func(ctx context.Context, c *client.Client) (any, error) {
-				return c.Enqueue(client.WithParent(ctx, bullpen.Task{ID: "01Q"}), "p/../q", client.Job{At: when})
+				return c.Enqueue(client.WithParent(ctx, bullpen.Task{ID: "01Q"}), job.Job{Queue: "p/../q", At: when})
 			},
 			202, refText,
 			asked{"POST /v1/pools/p%2F..%2Fq/jobs?at=2026-11-21T13%3A00%3A00.000000005Z", "", http.Header{"Bullpen-Parent": {"01Q"}}},
 		},
 		"Run": {
 			func(ctx context.Context, c *client.Client) (any, error) {
-				_, r, err := c.Run(ctx, "p", client.Job{Payload: []byte("x")})
+				_, r, err := c.Run(ctx, job.Job{Queue: "p", Payload: []byte("x")})
 				return r, err
 			},
 			200, "result", asked{"POST /v1/pools/p/jobs?wait=5m0s", "x", http.Header{}},
@@ -168,13 +169,13 @@ func jobRequests() map[string]request {
 		"Payload": {func(ctx context.Context, c *client.Client) (any, error) { return c.Payload(ctx, "01J") }, 200, "r", asked{Line: "GET /v1/jobs/01J/payload", Header: http.Header{}}},
 		"List": {
 			func(ctx context.Context, c *client.Client) (any, error) {
-				return c.List(ctx, client.Filter{Pool: "p", Task: "t", State: client.Queued, Limit: 5, After: "3", Reason: client.Final})
+				return c.List(ctx, client.Filter{Queue: "p", Name: "t", States: []job.State{job.Queued}, Limit: 5, After: "3", Reason: job.Final})
 			},
 			200, pageText, asked{Line: "GET /v1/jobs?pool=p&task=t&state=queued&limit=5&after=3", Header: http.Header{}},
 		},
 		"ListDead": {
 			func(ctx context.Context, c *client.Client) (any, error) {
-				return c.ListDead(ctx, client.Filter{Reason: client.Quarantined, Outcome: "crashed", State: client.Queued})
+				return c.ListDead(ctx, client.Filter{Reason: job.Quarantined, Outcome: "crashed", States: []job.State{job.Queued}})
 			},
 			200, pageText, asked{Line: "GET /v1/dead?reason=quarantined&outcome=crashed", Header: http.Header{}},
 		},
@@ -194,7 +195,7 @@ func otherRequests() map[string]request {
 		},
 		"RetryDeadAll": {
 			func(ctx context.Context, c *client.Client) (any, error) {
-				return c.RetryDeadAll(ctx, client.Filter{Pool: "p", Limit: 9})
+				return c.RetryDeadAll(ctx, client.Filter{Queue: "p", Limit: 9})
 			},
 			200, `{"count":3,"more":true}`,
 			asked{"POST /v1/dead/retry", `{"pool":"p","limit":9}`, http.Header{"Content-Type": {"application/json"}}},
@@ -270,9 +271,9 @@ func TestAnswers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var end *client.EndError
-	if !errors.As(i.Err(), &end) || end.Task == nil || end.Task.ExitCode != 3 || end.Outcome != bullpen.Crashed || end.Reason != client.Quarantined {
-		t.Errorf("Err() = %#v", i.Err())
+	var end *job.EndError
+	if !errors.As(i.Err, &end) || end.Task == nil || end.Task.ExitCode != 3 || end.Outcome != bullpen.Crashed || end.Reason != job.Quarantined {
+		t.Errorf("Err() = %#v", i.Err)
 	}
 	if i.Stats != (bullpen.Stats{Waited: 500 * time.Millisecond, Ran: 1250 * time.Millisecond, Worker: "w1", PeakMemory: 7}) {
 		t.Errorf("Stats = %+v", i.Stats)
@@ -280,7 +281,7 @@ func TestAnswers(t *testing.T) {
 	if len(i.History) != 2 || i.History[0].ExitCode != -1 || i.History[0].Ran != 2*time.Second || i.History[1].Outcome != bullpen.Crashed {
 		t.Errorf("History = %+v", i.History)
 	}
-	if len(i.Lines) != 1 || i.Lines[0].Text != "help" || i.Lines[0].Level != 8 || string(i.Payload) != "xy" || string(i.Raw) != texts["/v1/jobs/01J"] {
+	if len(i.Lines) != 1 || i.Lines[0].Text != "help" || i.Lines[0].Level != 8 || string(i.Payload) != "xy" {
 		t.Errorf("Info = %+v", i)
 	}
 	p, err := c.Pool(t.Context(), "p")
@@ -338,8 +339,8 @@ func TestRunGoesOnWaiting(t *testing.T) {
 		w.Header().Set("Bullpen-Ran", "0.5")
 		_, _ = io.WriteString(w, "done")
 	})
-	ref, res, err := c.Run(t.Context(), "p", client.Job{})
-	if err != nil || ref.ID != "01J" || ref.State != client.Done || string(res.Payload) != "done" || res.Stats.Ran != 500*time.Millisecond {
+	ref, res, err := c.Run(t.Context(), job.Job{Queue: "p"})
+	if err != nil || ref.ID != "01J" || ref.State != job.Done || string(res.Payload) != "done" || res.Stats.Ran != 500*time.Millisecond {
 		t.Errorf("Run() = %+v, %+v, %v", ref, res, err)
 	}
 	wait := "GET /v1/jobs/01J/result?wait=1s"
@@ -347,7 +348,7 @@ func TestRunGoesOnWaiting(t *testing.T) {
 		t.Error(d)
 	}
 	asked = nil
-	if _, err := c.Result(t.Context(), "01J"); !errors.Is(err, client.ErrNotEnded) {
+	if _, err := c.Result(t.Context(), "01J"); !errors.Is(err, job.ErrNotEnded) {
 		t.Errorf("Result() of a job that runs = %v, want ErrNotEnded", err)
 	}
 }

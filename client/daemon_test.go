@@ -28,12 +28,12 @@ type daemon struct {
 
 	mu   sync.Mutex
 	runs map[string]context.CancelCauseFunc // +checklocks:mu
-	jobs map[string]*job                    // by id and by "key "+key; +checklocks:mu
+	jobs map[string]*daemonJob              // by id and by "key "+key; +checklocks:mu
 	all  sync.WaitGroup                     // jobs that run
 }
 
-// job is one that was enqueued.
-type job struct {
+// daemonJob is one that was enqueued.
+type daemonJob struct {
 	id     string
 	key    string
 	nested bool // a job that runs waits for it
@@ -47,17 +47,17 @@ type job struct {
 }
 
 // Progress and Log keep what is told.
-func (j *job) Progress(fraction float64, note string) {
+func (j *daemonJob) Progress(fraction float64, note string) {
 	j.keep("progress", map[string]any{"fraction": fraction, "note": note})
 }
 
-func (j *job) Log(l bullpen.LogLine) { j.keep("log", logJSON(l)) }
+func (j *daemonJob) Log(l bullpen.LogLine) { j.keep("log", logJSON(l)) }
 
 func logJSON(l bullpen.LogLine) map[string]any {
 	return map[string]any{"time": l.Time, "level": l.Level, "stream": l.Stream, "text": l.Text}
 }
 
-func (j *job) keep(kind string, v any) {
+func (j *daemonJob) keep(kind string, v any) {
 	text, err := json.Marshal(v)
 	if err != nil {
 		panic(err)
@@ -70,7 +70,7 @@ func (j *job) keep(kind string, v any) {
 // serve starts a daemon, which ends with the test.
 func serve(t *testing.T, executor, helper bullpen.Executor) (*daemon, string) {
 	t.Helper()
-	d := &daemon{executor: executor, helper: helper, runs: map[string]context.CancelCauseFunc{}, jobs: map[string]*job{}}
+	d := &daemon{executor: executor, helper: helper, runs: map[string]context.CancelCauseFunc{}, jobs: map[string]*daemonJob{}}
 	server := httptest.NewServer(d.handler())
 	t.Cleanup(func() {
 		server.CloseClientConnections()
@@ -253,7 +253,7 @@ func (d *daemon) enqueue(w http.ResponseWriter, r *http.Request) {
 	existing := j != nil
 	if !existing {
 		ctx, cancel := context.WithCancelCause(context.Background())
-		j = &job{id: fmt.Sprint("job-", len(d.jobs)), cancel: cancel, done: make(chan struct{})}
+		j = &daemonJob{id: fmt.Sprint("job-", len(d.jobs)), cancel: cancel, done: make(chan struct{})}
 		d.jobs[j.id] = j
 		j.key = r.URL.Query().Get("key")
 		j.nested = r.Header.Get("Bullpen-Parent") != ""
@@ -268,7 +268,7 @@ func (d *daemon) enqueue(w http.ResponseWriter, r *http.Request) {
 }
 
 // work runs a job until its end.
-func (d *daemon) work(ctx context.Context, j *job, t bullpen.Task, deadline time.Time) {
+func (d *daemon) work(ctx context.Context, j *daemonJob, t bullpen.Task, deadline time.Time) {
 	defer close(j.done)
 	defer j.cancel(nil)
 	if !deadline.IsZero() {
@@ -284,7 +284,7 @@ func (d *daemon) work(ctx context.Context, j *job, t bullpen.Task, deadline time
 }
 
 // answer answers with the end of a job, or that it goes on.
-func (d *daemon) answer(w http.ResponseWriter, r *http.Request, j *job, existing bool) {
+func (d *daemon) answer(w http.ResponseWriter, r *http.Request, j *daemonJob, existing bool) {
 	wait, _ := time.ParseDuration(r.URL.Query().Get("wait"))
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
@@ -300,7 +300,7 @@ func (d *daemon) answer(w http.ResponseWriter, r *http.Request, j *job, existing
 	writeJSON(w, http.StatusAccepted, map[string]any{"id": j.id, "pool": r.PathValue("pool"), "state": "queued", "existing": existing})
 }
 
-func (d *daemon) find(w http.ResponseWriter, r *http.Request) *job {
+func (d *daemon) find(w http.ResponseWriter, r *http.Request) *daemonJob {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	j := d.jobs[r.PathValue("id")]

@@ -5,12 +5,14 @@ import (
 	"iter"
 	"net/http"
 	"time"
+
+	"github.com/bullpen-run/bullpen/job"
 )
 
 func deadPath(id, verb string) string { return "/v1/dead/" + escape(id) + verb }
 
 // ListDead returns a page of dead jobs. Those in quarantine have the Reason
-// [Quarantined].
+// [job.Quarantined].
 func (c *Client) ListDead(ctx context.Context, f Filter) (Page, error) {
 	var p Page
 	err := c.getJSON(ctx, "/v1/dead", f.query(true), &p)
@@ -19,14 +21,14 @@ func (c *Client) ListDead(ctx context.Context, f Filter) (Page, error) {
 
 // Dead yields all dead jobs that f selects, reading page after page. It stops after
 // an error.
-func (c *Client) Dead(ctx context.Context, f Filter) iter.Seq2[Info, error] {
+func (c *Client) Dead(ctx context.Context, f Filter) iter.Seq2[job.Info, error] {
 	return pages(f, func(f Filter) (Page, error) { return c.ListDead(ctx, f) })
 }
 
-// GetDead returns a dead job with its payload and evidence: Failure.Detail has the
-// last lines of standard error, and History the signal, exit code and memory.
-func (c *Client) GetDead(ctx context.Context, id string) (*Info, error) {
-	i := new(Info)
+// GetDead returns a dead job with its payload and evidence: the Task of its
+// [job.EndError] has the last lines of standard error, and History the signal, exit code and memory.
+func (c *Client) GetDead(ctx context.Context, id string) (*job.Info, error) {
+	i := new(job.Info)
 	if err := c.getJSON(ctx, deadPath(id, ""), "", i); err != nil {
 		return nil, err
 	}
@@ -34,8 +36,8 @@ func (c *Client) GetDead(ctx context.Context, id string) (*Info, error) {
 }
 
 // RetryDead enqueues a dead job again, as a new job with a fresh count of attempts.
-func (c *Client) RetryDead(ctx context.Context, id string) (Ref, error) {
-	var ref Ref
+func (c *Client) RetryDead(ctx context.Context, id string) (job.Ref, error) {
+	var ref job.Ref
 	err := c.callJSON(ctx, call{method: http.MethodPost, path: deadPath(id, "/retry")}, nil, &ref)
 	return ref, enqueueError(err)
 }
@@ -48,51 +50,23 @@ func (c *Client) RemoveDead(ctx context.Context, id string) error {
 // RetryDeadAll enqueues again the dead jobs that f selects. f must select jobs or set
 // All.
 func (c *Client) RetryDeadAll(ctx context.Context, f Filter) (Swept, error) {
-	f.State = ""
+	f.States = nil
 	return c.sweep(ctx, "/v1/dead/retry", f)
 }
 
 // RemoveDeadAll deletes the dead jobs that f selects. f must select jobs or set All.
 func (c *Client) RemoveDeadAll(ctx context.Context, f Filter) (Swept, error) {
-	f.State = ""
+	f.States = nil
 	return c.sweep(ctx, "/v1/dead/remove", f)
 }
 
 // DeadCauses groups the dead jobs that f selects by cause, the most frequent cause
 // first. The daemon examines the most recent jobs, for at most a tenth of a second.
-func (c *Client) DeadCauses(ctx context.Context, f Filter) (Causes, error) {
+func (c *Client) DeadCauses(ctx context.Context, f Filter) (job.Causes, error) {
 	f.Cause, f.Newest, f.Limit, f.After = "", false, 0, ""
-	var all Causes
+	var all job.Causes
 	err := c.getJSON(ctx, "/v1/dead/causes", f.query(true), &all)
 	return all, err
-}
-
-// Causes is the result of [Client.DeadCauses].
-type Causes struct {
-	Causes []Cause `json:"causes"`
-	// Jobs is the number of jobs examined. More reports that older jobs exist that
-	// the counts leave out.
-	Jobs int  `json:"jobs"`
-	More bool `json:"more"`
-}
-
-// Cause is what some dead jobs have in common.
-type Cause struct {
-	// Cause identifies the cause in [Filter.Cause].
-	Cause   string `json:"cause"`
-	Pool    string `json:"pool"`
-	Task    string `json:"task"`
-	Reason  Reason `json:"reason"`
-	Outcome string `json:"outcome"`
-	// Error is the first line of the error, with "#" for numbers and ids and "…" for
-	// quoted parts.
-	Error string `json:"error"`
-	// Count is the number of jobs with this cause. First and Last are when the first
-	// and the last of them died, and Sample is the id of the last.
-	Count  int       `json:"count"`
-	First  time.Time `json:"first"`
-	Last   time.Time `json:"last"`
-	Sample string    `json:"sample"`
 }
 
 // CancelAll cancels the jobs that f selects and that have not ended. f must select
@@ -121,14 +95,17 @@ func (c *Client) sweepIDs(ctx context.Context, path string, ids []string) (Swept
 }
 
 func (c *Client) sweep(ctx context.Context, path string, f Filter) (Swept, error) {
+	if len(f.States) > 1 {
+		return Swept{}, errStates
+	}
 	body := struct {
 		Pool     string     `json:"pool,omitempty"`
 		Task     string     `json:"task,omitempty"`
 		Group    string     `json:"group,omitempty"`
 		Schedule string     `json:"schedule,omitempty"`
 		Batch    string     `json:"batch,omitempty"`
-		State    State      `json:"state,omitempty"`
-		Reason   Reason     `json:"reason,omitempty"`
+		State    string     `json:"state,omitempty"`
+		Reason   job.Reason `json:"reason,omitempty"`
 		Outcome  string     `json:"outcome,omitempty"`
 		Cause    string     `json:"cause,omitempty"`
 		Search   string     `json:"search,omitempty"`
@@ -139,8 +116,11 @@ func (c *Client) sweep(ctx context.Context, path string, f Filter) (Swept, error
 		After    string     `json:"after,omitempty"`
 		All      bool       `json:"all,omitempty"`
 	}{
-		Pool: f.Pool, Task: f.Task, Group: f.Group, Schedule: f.Schedule, Batch: f.Batch, State: f.State, Reason: f.Reason, Outcome: f.Outcome, Cause: f.Cause, Search: f.Search,
+		Pool: f.Queue, Task: f.Name, Group: f.Group, Schedule: f.Schedule, Batch: f.Batch, Reason: f.Reason, Outcome: f.Outcome, Cause: f.Cause, Search: f.Search,
 		Since: moment(f.Since), Before: moment(f.Before), Limit: f.Limit, After: f.After, All: f.All,
+	}
+	for _, s := range f.States {
+		body.State = s.String()
 	}
 	if f.Newest {
 		body.Order = "newest"

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/job"
 )
 
 // durable runs tasks as jobs: it enqueues each under a unique key and waits for it by
@@ -16,19 +17,18 @@ type durable struct {
 	ids
 
 	client *Client
-	pool   string
-	job    Job
+	job    job.Job
 }
 
-func (c *Client) newDurable(pool string, job Job) *durable {
-	return &durable{ids: newIDs(), client: c, pool: pool, job: job}
+func (c *Client) newDurable(pool string, j job.Job) *durable {
+	j.Queue = pool
+	return &durable{ids: newIDs(), client: c, job: j}
 }
 
 // jobOf returns the job for a task.
-func (d *durable) jobOf(r *run) Job {
+func (d *durable) jobOf(r *run) job.Job {
 	j := d.job
-	j.Task, j.Payload, j.Meta, j.Limits, j.Key = r.task.Name, r.task.Payload, r.task.Meta, r.task.Limits, r.id
-	j.Parent = r.parent
+	j.Name, j.Payload, j.Meta, j.Limits, j.Key = r.task.Name, r.task.Payload, r.task.Meta, r.task.Limits, r.id
 	j.Deadline, _ = r.ctx.Deadline()
 	return j
 }
@@ -65,9 +65,8 @@ const lateStory = 5 * time.Second
 // waits for its end.
 func (d *durable) submission(ctx context.Context, r *run, wait time.Duration) call {
 	j := d.jobOf(r)
-	c := d.client.submission(ctx, d.pool, &j)
+	c := d.client.submission(ctx, &j, wait)
 	c.header = d.client.submitHeader(r.task.Meta, r.parent, true, r.trace)
-	c.query, c.wait = j.query(wait), wait
 	return c
 }
 
@@ -77,7 +76,7 @@ func (d *durable) learn(ctx context.Context, r *run) error {
 	if err != nil {
 		return err
 	}
-	var ref Ref
+	var ref job.Ref
 	if err := a.json(&ref); err != nil || ref.ID == "" {
 		return &Error{Status: a.status, Cause: causeUnconfirmed, Err: err}
 	}
@@ -106,7 +105,7 @@ func (d *durable) await(ctx context.Context, r *run) (bullpen.Result, error) {
 			return a.result(), nil
 		case err == nil:
 			n = -1
-			var ref Ref
+			var ref job.Ref
 			if a.json(&ref) == nil && ref.ID != "" { // otherwise the next request finds the job by its key
 				r.job.Store(&ref.ID)
 			}
@@ -143,7 +142,7 @@ func (d *durable) withdraw(ctx context.Context, r *run) bool {
 		return false
 	}
 	_, err := d.client.once(ctx, call{method: http.MethodPost, path: jobPath(*r.job.Load(), "/cancel"), body: newSource(nil)})
-	return err == nil || errors.Is(err, ErrEnded)
+	return err == nil || errors.Is(err, job.ErrEnded)
 }
 
 // jobID holds the id of a durable task's job, once known.

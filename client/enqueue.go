@@ -6,47 +6,45 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/job"
 )
 
 // Enqueue stores a job and returns once the daemon has confirmed that it is durable.
-// After an error that wraps [ErrUnconfirmed] the job may or may not be enqueued;
+// After an error that wraps [job.ErrUnconfirmed] the job may or may not be enqueued;
 // after any other error it is not. A job with a Key is sent again after a broken
 // connection; see [Config.Retries] and [Config.Keys].
-func (c *Client) Enqueue(ctx context.Context, pool string, j Job) (Ref, error) {
-	if len(j.Then) > 0 {
-		return Ref{}, errThen
+func (c *Client) Enqueue(ctx context.Context, j job.Job) (job.Ref, error) {
+	if err := checkSubmitted(&j); err != nil {
+		return job.Ref{}, err
 	}
-	r := c.submission(ctx, pool, &j)
-	r.query = j.query(0)
-	a, err := c.do(ctx, r)
+	a, err := c.do(ctx, c.submission(ctx, &j, 0))
 	if err != nil {
-		return Ref{}, enqueueError(err)
+		return job.Ref{}, enqueueError(err)
 	}
-	var ref Ref
+	var ref job.Ref
 	if err := a.json(&ref); err != nil {
-		return Ref{}, &Error{Status: a.status, Cause: causeUnconfirmed, Err: err}
+		return job.Ref{}, &Error{Status: a.status, Cause: causeUnconfirmed, Err: err}
 	}
 	return ref, nil
 }
 
 // Run stores a job and waits for its end. If ctx ends, Run stops waiting but the job
 // continues; if Ref has the job's id by then, [Client.Wait] can wait for it. A job
-// that did not end well yields an [*EndError].
-func (c *Client) Run(ctx context.Context, pool string, j Job) (Ref, bullpen.Result, error) {
-	if len(j.Then) > 0 {
-		return Ref{}, bullpen.Result{}, errThen
+// that did not end well yields an [*job.EndError].
+func (c *Client) Run(ctx context.Context, j job.Job) (job.Ref, bullpen.Result, error) {
+	if err := checkSubmitted(&j); err != nil {
+		return job.Ref{}, bullpen.Result{}, err
 	}
-	r := c.submission(ctx, pool, &j)
-	r.query, r.wait = j.query(c.config.Wait), c.config.Wait
-	a, err := c.do(ctx, r)
-	ref := Ref{Pool: pool}
-	var end *EndError
+	a, err := c.do(ctx, c.submission(ctx, &j, c.config.Wait))
+	var ref job.Ref
+	var end *job.EndError
 	var no *Error
 	switch {
 	case errors.As(err, &end):
-		ref.ID, ref.State = end.ID, end.state()
+		ref.ID, ref.State = end.ID, endState(end)
 		return ref, bullpen.Result{}, err
 	case errors.As(err, &no):
 		ref.ID = no.Job
@@ -54,46 +52,54 @@ func (c *Client) Run(ctx context.Context, pool string, j Job) (Ref, bullpen.Resu
 	case err != nil:
 		return ref, bullpen.Result{}, err
 	case a.status != http.StatusAccepted:
-		ref.ID, ref.State = first(a.header, "Bullpen-Job"), Done
+		ref.ID, ref.State = first(a.header, "Bullpen-Job"), job.Done
 		return ref, a.result(), nil
 	}
 	if err := a.json(&ref); err != nil {
 		return ref, bullpen.Result{}, &Error{Status: a.status, Cause: causeUnconfirmed, Err: err}
 	}
-	res, err := c.wait(ctx, ref.ID, c.submitHeader(nil, j.Parent, false, taskOf(ctx).trace))
+	of := taskOf(ctx)
+	res, err := c.wait(ctx, ref.ID, c.submitHeader(nil, of.id, false, of.trace))
 	if err == nil {
-		ref.State = Done
+		ref.State = job.Done
 	} else if errors.As(err, &end) {
-		ref.State = end.state()
+		ref.State = endState(end)
 	}
 	return ref, res, err
 }
 
-var errThen = &Error{Cause: "bad-request", Detail: "the job has jobs in Then: enqueue it by EnqueueChain or EnqueueAll, and wait by WaitChain"}
+var errThen = &Error{Cause: causeBadRequest, Detail: "the job has jobs in Then: enqueue it by EnqueueChain or EnqueueAll, and wait by WaitChain"}
 
-// state returns the state of a job that ended in this way.
-func (e *EndError) state() State {
-	if e.Reason == TakenBack {
-		return Canceled
+// endState returns the state of a job that ended in this way.
+func endState(e *job.EndError) job.State {
+	if e.Reason == job.TakenBack {
+		return job.Canceled
 	}
-	return Dead
+	return job.Dead
 }
 
 func (a *answer) result() bullpen.Result {
 	return bullpen.Result{Payload: a.body, Stats: readStats(a.header)}
 }
 
-// submission returns the request that enqueues j.
-func (c *Client) submission(ctx context.Context, pool string, j *Job) call {
+// submission returns the request that enqueues j and waits for wait; 0 does not wait.
+func (c *Client) submission(ctx context.Context, j *job.Job, wait time.Duration) call {
 	if j.Key == "" && c.config.Keys {
 		j.Key = rand.Text()
 	}
-	if j.Parent == "" {
-		j.Parent = parentOf(ctx)
+	of := taskOf(ctx)
+	return call{
+		method: http.MethodPost, path: poolPath(poolOf(j), "/jobs"), query: jobQuery(j, wait), body: newSource(j.Payload),
+		header: c.submitHeader(j.Meta, of.id, false, of.trace), wait: wait, again: j.Key != "",
 	}
-	r := call{method: http.MethodPost, path: poolPath(pool, "/jobs"), body: newSource(j.Payload), again: j.Key != ""}
-	r.header = c.submitHeader(j.Meta, j.Parent, false, taskOf(ctx).trace)
-	return r
+}
+
+// checkSubmitted refuses what the submission of one job has no field for.
+func checkSubmitted(j *job.Job) error {
+	if len(j.Then) > 0 {
+		return errThen
+	}
+	return checkRetry(j)
 }
 
 // submitHeader returns the header of a submission, or nil if the template's is
@@ -128,7 +134,7 @@ func (c *Client) submitHeader(meta map[string]string, parent string, own bool, t
 func enqueueError(err error) error {
 	var e *Error
 	if errors.As(err, &e) && (e.Cause == causeAnswer && e.Status/100 == 5 || e.Cause == "internal") {
-		return fmt.Errorf("%w: %w", ErrUnconfirmed, err)
+		return fmt.Errorf("%w: %w", job.ErrUnconfirmed, err)
 	}
 	return err
 }

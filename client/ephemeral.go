@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/internal/jsonvalue"
 )
 
 // ephemeral runs tasks that bypass the queue: each is one request, answered when the
@@ -100,9 +101,9 @@ func readRun(f frame, o bullpen.Observer) (res bullpen.Result, err error, ended 
 			o.Progress(v.Fraction, v.Note)
 		}
 	case "log":
-		var v wireLine
+		var v jsonvalue.Line
 		if json.Unmarshal(f.data, &v) == nil { // as above
-			o.Log(v.line())
+			o.Log(v.Line())
 		}
 	case "result":
 		res, err = readRunResult(f.data)
@@ -123,17 +124,17 @@ func readRunResult(text []byte) (bullpen.Result, error) {
 	var v struct {
 		Payload []byte `json:"payload_base64"`
 		Stats   struct {
-			Waited     seconds `json:"waited"`
-			Ran        seconds `json:"ran"`
-			Worker     string  `json:"worker"`
-			PeakMemory int64   `json:"peak_memory"`
+			Waited     jsonvalue.Seconds `json:"waited"`
+			Ran        jsonvalue.Seconds `json:"ran"`
+			Worker     string            `json:"worker"`
+			PeakMemory int64             `json:"peak_memory"`
 		} `json:"stats"`
 	}
 	if err := json.Unmarshal(text, &v); err != nil {
 		return bullpen.Result{}, &Error{Cause: causeAnswer, Detail: "the result cannot be read", Err: err}
 	}
 	return bullpen.Result{Payload: v.Payload, Stats: bullpen.Stats{
-		Waited: v.Stats.Waited.duration(), Ran: v.Stats.Ran.duration(), Worker: v.Stats.Worker, PeakMemory: v.Stats.PeakMemory,
+		Waited: time.Duration(v.Stats.Waited), Ran: time.Duration(v.Stats.Ran), Worker: v.Stats.Worker, PeakMemory: v.Stats.PeakMemory,
 	}}, nil
 }
 

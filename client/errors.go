@@ -2,36 +2,25 @@ package client
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/job"
 )
 
-// The causes of an [*Error], for errors.Is. Package bullpen has the causes for tasks
-// that never started.
+// The causes of an [*Error], for errors.Is. Package job has those of calls that name a job,
+// a batch or a schedule, and package bullpen those of tasks that never started.
 var (
 	// ErrUnreachable: no connection to the daemon was made, so it did not see the
 	// request. Compare bullpen.ErrClosed, which a daemon returns while it shuts down.
 	ErrUnreachable = errors.New("the daemon is not reachable")
-	// ErrUnconfirmed: the request was sent, but its effect is not known, because the
-	// connection broke or the daemon's store did not confirm.
-	ErrUnconfirmed = errors.New("not confirmed")
-	// ErrNotFound: the job, task or pool does not exist, or no longer exists.
-	ErrNotFound = errors.New("not found")
 	// ErrUnknownPool: the daemon has no pool of that name.
 	ErrUnknownPool = errors.New("no such pool")
-	// ErrEnded: the job has already ended.
-	ErrEnded = errors.New("the job has ended")
-	// ErrNotEnded: the job has not ended.
-	ErrNotEnded = errors.New("the job has not ended")
 	// ErrNotDead: the job is not dead.
 	ErrNotDead = errors.New("the job is not dead")
-	// ErrPayloadGone: the job has ended and its payload is no longer kept.
-	ErrPayloadGone = errors.New("the payload is no longer kept")
 	// ErrUnauthorized: the token is missing or unknown.
 	ErrUnauthorized = errors.New("not authorized")
 	// ErrForbidden: the token's role, or the pool, does not allow the call.
@@ -43,21 +32,13 @@ var (
 	// ErrTooLarge: the payload is larger than the daemon accepts, or the answer is
 	// larger than Config.MaxResult.
 	ErrTooLarge = errors.New("too large")
-	// ErrFull: the queue or its disk is full; nothing was enqueued.
-	ErrFull = errors.New("the queue is full")
 	// ErrNested: the task would wait for itself, because its parent holds the last
 	// worker.
 	ErrNested = errors.New("the task would wait for itself")
-	// ErrIncomplete: the batch does not have the jobs that it was to be sealed with.
-	ErrIncomplete = errors.New("the batch does not have these jobs")
-	// ErrOverlap: the last job of the schedule has not ended.
-	ErrOverlap = errors.New("the last job of the schedule has not ended")
 	// ErrManaged: the schedule can only be changed in the daemon's configuration.
 	ErrManaged = errors.New("it is changed in the configuration of the daemon")
 	// ErrBusyID: a task with this id is already running.
 	ErrBusyID = errors.New("a task with this id runs already")
-	// ErrStore: the queue's store failed or does not answer.
-	ErrStore = errors.New("the store of the queue does not answer")
 	// ErrInternal: the daemon has an internal fault.
 	ErrInternal = errors.New("fault of the daemon")
 	// ErrAnswer: the answer does not come from a Bullpen daemon.
@@ -72,39 +53,41 @@ const (
 	causeTooLarge    = "too-large"
 	causeEndedBadly  = "ended-badly"
 	causeNotEnded    = "not-ended"
+	causeNotFound    = "not-found" // of a job, a schedule or a page
+	causeBadRequest  = "bad-request"
 )
 
 // causes maps each cause to its errors, the most specific first.
 var causes = map[string][]error{
 	causeUnreachable: {ErrUnreachable},
-	causeUnconfirmed: {ErrUnconfirmed},
+	causeUnconfirmed: {job.ErrUnconfirmed},
 	causeAnswer:      {ErrAnswer},
 	causeTooLarge:    {ErrTooLarge},
-	causeNotEnded:    {ErrNotEnded},
-	"bad-request":    {ErrBadRequest},
+	causeNotEnded:    {job.ErrNotEnded},
+	causeBadRequest:  {ErrBadRequest},
 	"unauthorized":   {ErrUnauthorized},
 	"forbidden":      {ErrForbidden},
-	"not-found":      {ErrNotFound},
-	"unknown-pool":   {ErrUnknownPool, ErrNotFound},
+	causeNotFound:    {job.ErrNotFound},
+	"unknown-pool":   {ErrUnknownPool, job.ErrNotFound},
 	"method":         {ErrBadRequest},
 	"media-type":     {ErrBadRequest},
-	"ended":          {ErrEnded},
+	"ended":          {job.ErrEnded},
 	"not-dead":       {ErrNotDead},
-	"payload-gone":   {ErrPayloadGone},
+	"payload-gone":   {job.ErrPayloadGone},
 	"nested":         {ErrNested, bullpen.ErrOverloaded},
 	"busy-id":        {ErrBusyID},
-	"incomplete":     {ErrIncomplete},
-	"overlap":        {ErrOverlap},
+	"incomplete":     {job.ErrIncomplete},
+	"overlap":        {job.ErrOverlap},
 	"managed":        {ErrManaged},
 	"bad-config":     {ErrBadConfig},
 	"unknown-task":   {bullpen.ErrUnknownTask},
 	"refused":        {bullpen.ErrRefused},
 	"overloaded":     {bullpen.ErrOverloaded},
 	"rate":           {bullpen.ErrOverloaded},
-	"full":           {ErrFull, bullpen.ErrOverloaded},
+	"full":           {job.ErrFull, bullpen.ErrOverloaded},
 	"closed":         {bullpen.ErrClosed},
 	"start-failed":   {bullpen.ErrStart},
-	"store":          {ErrStore},
+	"store":          {job.ErrStore},
 	"internal":       {ErrInternal},
 }
 
@@ -133,9 +116,12 @@ type Error struct {
 func (e *Error) Error() string {
 	var b strings.Builder
 	b.WriteString("bullpen daemon: ")
-	if all := causes[e.Cause]; len(all) > 0 {
+	switch all := causes[e.Cause]; {
+	case e.Cause == causeNotFound:
+		b.WriteString("not found")
+	case len(all) > 0:
 		b.WriteString(all[0].Error())
-	} else {
+	default:
 		b.WriteString(e.Cause)
 	}
 	if e.Detail != "" {
@@ -159,60 +145,4 @@ func (e *Error) Unwrap() error { return e.Err }
 // Is reports whether target is the cause of e.
 func (e *Error) Is(target error) bool {
 	return slices.Contains(causes[e.Cause], target)
-}
-
-// EndError is the error of a job that did not end well.
-type EndError struct {
-	ID      string
-	Outcome bullpen.Outcome
-	Reason  Reason
-	// Attempts is the number of attempts that started; 0 means that the job never
-	// ran.
-	Attempts int
-	// Message adds what Task does not have.
-	Message string
-	// Task is the error of the last attempt; nil if none started.
-	Task *bullpen.TaskError
-}
-
-// Error returns the reason and the cause on one line.
-func (e *EndError) Error() string {
-	s := "job " + e.ID + " ended " + e.Outcome.String()
-	if e.Reason != "" && e.Reason != TakenBack {
-		s += " (" + string(e.Reason) + ")"
-	}
-	switch {
-	case e.Task != nil && e.Attempts > 1:
-		s += fmt.Sprintf(" after %d attempts: %v", e.Attempts, e.Task)
-	case e.Task != nil:
-		s += ": " + e.Task.Error()
-	default: // the daemon's message may begin with the same words
-		if more := strings.TrimPrefix(strings.TrimPrefix(e.Message, s), ": "); more != "" {
-			s += ": " + more
-		}
-	}
-	return s
-}
-
-// Unwrap returns the error of the last attempt.
-func (e *EndError) Unwrap() error {
-	if e.Task == nil {
-		return nil
-	}
-	return e.Task
-}
-
-// Is makes errors.Is work as for a task: an EndError matches context.DeadlineExceeded
-// if its outcome is Timeout and context.Canceled if it is Canceled. If no executor
-// accepted the job, it matches bullpen.ErrRefused, and bullpen.ErrUnknownTask if that
-// was the reason.
-func (e *EndError) Is(target error) bool {
-	switch target {
-	case bullpen.ErrUnknownTask:
-		return e.Reason == Refused && strings.Contains(e.Message, bullpen.ErrUnknownTask.Error())
-	case bullpen.ErrRefused:
-		return e.Reason == Refused
-	default:
-		return (&bullpen.TaskError{Outcome: e.Outcome}).Is(target)
-	}
 }

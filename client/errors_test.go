@@ -11,6 +11,7 @@ import (
 
 	"github.com/bullpen-run/bullpen"
 	"github.com/bullpen-run/bullpen/client"
+	"github.com/bullpen-run/bullpen/job"
 )
 
 // TestCauses holds the causes of the API against the errors.
@@ -23,17 +24,17 @@ func TestCauses(t *testing.T) {
 		"bad-request":  {400, []error{client.ErrBadRequest}},
 		"unauthorized": {401, []error{client.ErrUnauthorized}},
 		"forbidden":    {403, []error{client.ErrForbidden}},
-		"not-found":    {404, []error{client.ErrNotFound}},
-		"unknown-pool": {404, []error{client.ErrUnknownPool, client.ErrNotFound}},
+		"not-found":    {404, []error{job.ErrNotFound}},
+		"unknown-pool": {404, []error{client.ErrUnknownPool, job.ErrNotFound}},
 		"method":       {405, []error{client.ErrBadRequest}},
-		"ended":        {409, []error{client.ErrEnded}},
+		"ended":        {409, []error{job.ErrEnded}},
 		"not-dead":     {409, []error{client.ErrNotDead}},
-		"not-ended":    {409, []error{client.ErrNotEnded}},
-		"payload-gone": {410, []error{client.ErrPayloadGone}},
+		"not-ended":    {409, []error{job.ErrNotEnded}},
+		"payload-gone": {410, []error{job.ErrPayloadGone}},
 		"nested":       {409, []error{client.ErrNested, bullpen.ErrOverloaded}},
 		"busy-id":      {409, []error{client.ErrBusyID}},
-		"incomplete":   {409, []error{client.ErrIncomplete}},
-		"overlap":      {409, []error{client.ErrOverlap}},
+		"incomplete":   {409, []error{job.ErrIncomplete}},
+		"overlap":      {409, []error{job.ErrOverlap}},
 		"managed":      {409, []error{client.ErrManaged}},
 		"too-large":    {413, []error{client.ErrTooLarge}},
 		"media-type":   {415, []error{client.ErrBadRequest}},
@@ -41,12 +42,12 @@ func TestCauses(t *testing.T) {
 		"unknown-task": {422, []error{bullpen.ErrUnknownTask}},
 		"refused":      {422, []error{bullpen.ErrRefused}},
 		"overloaded":   {429, []error{bullpen.ErrOverloaded}},
-		"full":         {429, []error{client.ErrFull, bullpen.ErrOverloaded}},
+		"full":         {429, []error{job.ErrFull, bullpen.ErrOverloaded}},
 		"rate":         {429, []error{bullpen.ErrOverloaded}},
 		"closed":       {503, []error{bullpen.ErrClosed}},
 		"start-failed": {503, []error{bullpen.ErrStart}},
-		"store":        {503, []error{client.ErrStore}},
-		"unconfirmed":  {503, []error{client.ErrUnconfirmed}},
+		"store":        {503, []error{job.ErrStore}},
+		"unconfirmed":  {503, []error{job.ErrUnconfirmed}},
 		"internal":     {500, []error{client.ErrInternal}},
 	} {
 		caller := scripted(t, client.Config{Retries: -1}, func(w http.ResponseWriter, _ *http.Request) {
@@ -124,8 +125,8 @@ func TestEndsOfJobs(t *testing.T) {
 		caller := scripted(t, client.Config{}, func(w http.ResponseWriter, _ *http.Request) {
 			answerProblem(w, 422, "ended-badly", ","+c.problem)
 		})
-		ref, _, err := caller.Run(t.Context(), "p", client.Job{})
-		var end *client.EndError
+		ref, _, err := caller.Run(t.Context(), job.Job{Queue: "p"})
+		var end *job.EndError
 		if !errors.As(err, &end) || ref.ID != "01J" || !ref.State.Ended() || err.Error() != c.text {
 			t.Errorf("Run() = %+v, %v; want the text %q", ref, err, c.text)
 		}
@@ -173,7 +174,7 @@ func TestConfigReportsAllFaults(t *testing.T) {
 		}
 	}
 	c := connect(t, client.Config{})
-	_, err = c.Executor("p", client.ExecutorConfig{Inflight: -1, Queue: -2, Overflow: 9, CloseGrace: -1, Job: client.Job{Attempts: -1}})
+	_, err = c.Executor("p", client.ExecutorConfig{Inflight: -1, Queue: -2, Overflow: 9, CloseGrace: -1, Job: job.Job{Retry: job.Retry{Attempts: -1}}})
 	for _, word := range []string{"Inflight", "Queue", "Overflow", "CloseGrace", "Attempts"} {
 		if err == nil || !strings.Contains(err.Error(), word) {
 			t.Errorf("Executor() = %v, which does not mention %s", err, word)

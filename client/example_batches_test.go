@@ -4,15 +4,15 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/bullpen-run/bullpen/client"
+	"github.com/bullpen-run/bullpen/job"
 )
 
 // Jobs that follow one after the other, in one pool or in several.
 func ExampleClient_EnqueueChain() {
 	c, end := example()
 	defer end()
-	ref, err := c.EnqueueChain(context.Background(), "thumbnails",
-		client.Job{Task: "resize", Payload: []byte("jpeg")}, client.Job{Pool: "mail", Task: "send"})
+	ref, err := c.EnqueueChain(context.Background(),
+		job.Job{Queue: "thumbnails", Name: "resize", Payload: []byte("jpeg")}, job.Job{Queue: "mail", Name: "send"})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -27,8 +27,11 @@ func ExampleClient_EnqueueBatch() {
 	c, end := example()
 	defer end()
 	ctx := context.Background()
-	album := client.Batch{Key: "album 7", Then: &client.Job{Pool: "mail", Task: "send"}}
-	b, err := c.EnqueueBatch(ctx, "thumbnails", album, []client.Job{{Payload: []byte("one")}, {Payload: []byte("two")}})
+	album := job.Batch{Key: "album 7", Then: &job.Job{Queue: "mail", Name: "send"}}
+	b, err := c.EnqueueBatch(ctx, album, []job.Job{
+		{Queue: "thumbnails", Payload: []byte("one")},
+		{Queue: "thumbnails", Payload: []byte("two")},
+	})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -43,12 +46,15 @@ func ExampleClient_OpenBatch() {
 	c, end := example()
 	defer end()
 	ctx := context.Background()
-	b, err := c.OpenBatch(ctx, "thumbnails", client.Batch{})
+	b, err := c.OpenBatch(ctx, job.Batch{})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	refs, err := c.AddToBatch(ctx, b.ID, 0, "thumbnails", []client.Job{{Payload: []byte("one")}, {Payload: []byte("two")}})
+	refs, err := c.AddToBatch(ctx, b.ID, 0, []job.Job{
+		{Queue: "thumbnails", Payload: []byte("one")},
+		{Queue: "thumbnails", Payload: []byte("two")},
+	})
 	fmt.Println(len(refs), err)
 	b, err = c.SealBatch(ctx, b.ID, 2)
 	fmt.Println(b.State, err)
@@ -62,12 +68,12 @@ func ExampleClient_ListBatches() {
 	c, end := example()
 	defer end()
 	ctx := context.Background()
-	page, err := c.ListBatches(ctx, client.BatchFilter{State: client.BatchDone})
+	page, err := c.ListBatches(ctx, job.BatchFilter{States: []job.BatchState{job.BatchDone}})
 	fmt.Println(len(page.Batches), err)
 	b, err := c.GetBatch(ctx, "01B")
 	fmt.Println(b.Ended, err)
-	for job, err := range c.BatchJobs(ctx, b.ID) {
-		fmt.Println(job.ID, job.State, err)
+	for info, err := range c.BatchJobs(ctx, b.ID) {
+		fmt.Println(info.ID, info.State, err)
 	}
 	b, err = c.CancelBatch(ctx, b.ID)
 	fmt.Println(b.State, err)

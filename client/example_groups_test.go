@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/bullpen-run/bullpen/client"
+	"github.com/bullpen-run/bullpen/job"
 )
 
 func ExampleClient_Groups() {
@@ -21,7 +21,7 @@ func ExampleClient_Groups() {
 func ExampleClient_SetGroup() {
 	c, end := example()
 	defer end()
-	all, err := c.SetGroup(context.Background(), "thumbnails", "cats", client.GroupLimits{Concurrency: 1, Rate: 0.5})
+	all, err := c.SetGroup(context.Background(), "thumbnails", "cats", job.GroupLimits{Concurrency: 1, Rate: 0.5})
 	if err != nil {
 		fmt.Println(err)
 		return

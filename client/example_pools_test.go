@@ -6,6 +6,7 @@ import (
 
 	"github.com/bullpen-run/bullpen"
 	"github.com/bullpen-run/bullpen/client"
+	"github.com/bullpen-run/bullpen/job"
 )
 
 func ExampleClient_Pools() {
@@ -135,7 +136,7 @@ func ExampleWithParent() {
 	c, end := example()
 	defer end()
 	handler := func(ctx context.Context, t bullpen.Task) ([]byte, error) {
-		_, r, err := c.Run(client.WithParent(ctx, t), "thumbnails", client.Job{Payload: t.Payload})
+		_, r, err := c.Run(client.WithParent(ctx, t), job.Job{Queue: "thumbnails", Payload: t.Payload})
 		return r.Payload, err
 	}
 	result, err := handler(context.Background(), bullpen.Task{ID: "01P", Payload: []byte("jpeg")})

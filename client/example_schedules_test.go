@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/bullpen-run/bullpen/client"
+	"github.com/bullpen-run/bullpen/job"
 )
 
 // calendar makes a client of a daemon with one schedule, for the examples: what it
@@ -43,9 +44,9 @@ func calendar() (*client.Client, func()) {
 func ExampleClient_PutSchedule() {
 	c, end := calendar()
 	defer end()
-	s, err := c.PutSchedule(context.Background(), client.Schedule{
-		Name: "nightly", Pool: "reports", Cron: "30 2 * * *", Zone: "Europe/Berlin", Overlap: client.OverlapForbid,
-		Job: client.Job{Payload: []byte("daily")},
+	s, err := c.PutSchedule(context.Background(), job.Schedule{
+		Name: "nightly", Cron: "30 2 * * *", Zone: "Europe/Berlin", Overlap: job.OverlapForbid,
+		Job: job.Job{Queue: "reports", Payload: []byte("daily")},
 	})
 	fmt.Println(s.Next.UTC().Format(time.RFC3339), s.Missed, err)
 	// Output: 2026-11-22T01:30:00Z once <nil>
@@ -56,7 +57,7 @@ func ExampleClient_Schedules() {
 	defer end()
 	all, err := c.Schedules(context.Background())
 	for _, s := range all {
-		fmt.Println(s.Name, s.Pool, s.Cron, s.Fired, s.LastState)
+		fmt.Println(s.Name, s.Job.Queue, s.Cron, s.Fired, s.LastState)
 	}
 	fmt.Println(err)
 	// Output:
@@ -76,8 +77,8 @@ func ExampleClient_RunSchedule() {
 	c, end := calendar()
 	defer end()
 	ref, err := c.RunSchedule(context.Background(), "nightly")
-	fmt.Println(ref.ID, ref.Pool, err)
-	// Output: 01K reports <nil>
+	fmt.Println(ref.ID, ref.State, err)
+	// Output: 01K queued <nil>
 }
 
 func ExampleClient_PauseSchedule() {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/bullpen-run/bullpen"
 	"github.com/bullpen-run/bullpen/client"
+	"github.com/bullpen-run/bullpen/job"
 )
 
 // thumbnailAnswers are what the daemon of the examples says.
@@ -112,7 +113,7 @@ func ExampleNew() {
 		return
 	}
 	defer c.Close()
-	ref, err := c.Enqueue(context.Background(), "thumbnails", client.Job{Payload: []byte("jpeg")})
+	ref, err := c.Enqueue(context.Background(), job.Job{Queue: "thumbnails", Payload: []byte("jpeg")})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -126,8 +127,9 @@ func ExampleNew() {
 func ExampleClient_Enqueue() {
 	c, end := example()
 	defer end()
-	ref, err := c.Enqueue(context.Background(), "thumbnails", client.Job{
-		Payload: []byte("jpeg"), Key: "cat.jpeg", Priority: client.Low, Delay: time.Minute, Attempts: 3,
+	ref, err := c.Enqueue(context.Background(), job.Job{
+		Queue: "thumbnails", Payload: []byte("jpeg"), Key: "cat.jpeg",
+		Priority: job.Low, Delay: time.Minute, Retry: job.Retry{Attempts: 3},
 	})
 	fmt.Println(ref.ID, ref.State, err)
 	// Output: 01J queued <nil>
@@ -136,7 +138,10 @@ func ExampleClient_Enqueue() {
 func ExampleClient_EnqueueAll() {
 	c, end := example()
 	defer end()
-	refs, err := c.EnqueueAll(context.Background(), "thumbnails", []client.Job{{Payload: []byte("cat")}, {Payload: []byte("dog"), Key: "dog"}})
+	refs, err := c.EnqueueAll(context.Background(), []job.Job{
+		{Queue: "thumbnails", Payload: []byte("cat")},
+		{Queue: "thumbnails", Payload: []byte("dog"), Key: "dog"},
+	})
 	for _, ref := range refs {
 		fmt.Println(ref.ID, ref.State, ref.Existing)
 	}
@@ -151,8 +156,11 @@ func ExampleClient_EnqueueAll() {
 func ExampleClient_EnqueueSeq() {
 	c, end := example()
 	defer end()
-	jobs := slices.Values([]client.Job{{Payload: []byte("cat")}, {Payload: []byte("dog")}})
-	for ref, err := range c.EnqueueSeq(context.Background(), "thumbnails", jobs) {
+	jobs := slices.Values([]job.Job{
+		{Queue: "thumbnails", Payload: []byte("cat")},
+		{Queue: "thumbnails", Payload: []byte("dog")},
+	})
+	for ref, err := range c.EnqueueSeq(context.Background(), jobs) {
 		fmt.Println(ref.ID, err)
 	}
 	// Output:
@@ -163,7 +171,7 @@ func ExampleClient_EnqueueSeq() {
 func ExampleClient_Run() {
 	c, end := example()
 	defer end()
-	ref, r, err := c.Run(context.Background(), "thumbnails", client.Job{Payload: []byte("jpeg")})
+	ref, r, err := c.Run(context.Background(), job.Job{Queue: "thumbnails", Payload: []byte("jpeg")})
 	fmt.Printf("%s: %s, %v\n", ref.ID, r.Payload, err)
 	// Output: 01J: small picture, <nil>
 }
@@ -180,7 +188,7 @@ func ExampleClient_Wait() {
 	c, end := example()
 	defer end()
 	r, err := c.Wait(context.Background(), "01J")
-	var ended *client.EndError
+	var ended *job.EndError
 	switch {
 	case errors.As(err, &ended):
 		fmt.Println("it ended badly:", ended.Outcome, ended.Reason)
@@ -208,9 +216,9 @@ func ExampleClient_Get() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(info.Task, info.State, info.Attempts)
+	fmt.Println(info.Name, info.State, info.Attempts)
 	_, err = c.Get(context.Background(), "01X")
-	fmt.Println(errors.Is(err, client.ErrNotFound))
+	fmt.Println(errors.Is(err, job.ErrNotFound))
 	// Output:
 	// thumbnail running 2
 	// true
@@ -227,7 +235,7 @@ func ExampleClient_Payload() {
 func ExampleClient_List() {
 	c, end := example()
 	defer end()
-	page, err := c.List(context.Background(), client.Filter{Pool: "thumbnails", State: client.Running, Limit: 10})
+	page, err := c.List(context.Background(), client.Filter{Queue: "thumbnails", States: []job.State{job.Running}, Limit: 10})
 	fmt.Println(len(page.Jobs), page.Next == "", err)
 	// Output: 1 true <nil>
 }
@@ -235,7 +243,7 @@ func ExampleClient_List() {
 func ExampleClient_Jobs() {
 	c, end := example()
 	defer end()
-	for info, err := range c.Jobs(context.Background(), client.Filter{Pool: "thumbnails"}) {
+	for info, err := range c.Jobs(context.Background(), client.Filter{Queue: "thumbnails"}) {
 		fmt.Println(info.ID, info.State, err)
 	}
 	// Output: 01J running <nil>
@@ -286,7 +294,7 @@ func ExampleClient_Follow() {
 func ExampleClient_ListDead() {
 	c, end := example()
 	defer end()
-	page, err := c.ListDead(context.Background(), client.Filter{Reason: client.Quarantined})
+	page, err := c.ListDead(context.Background(), client.Filter{Reason: job.Quarantined})
 	fmt.Println(len(page.Jobs), err)
 	// Output: 1 <nil>
 }
@@ -294,7 +302,7 @@ func ExampleClient_ListDead() {
 func ExampleClient_Dead() {
 	c, end := example()
 	defer end()
-	for info, err := range c.Dead(context.Background(), client.Filter{Reason: client.Quarantined}) {
+	for info, err := range c.Dead(context.Background(), client.Filter{Reason: job.Quarantined}) {
 		fmt.Println(info.ID, info.Outcome, err)
 	}
 	// Output: 01J crashed <nil>
@@ -309,8 +317,10 @@ func ExampleClient_GetDead() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(info.Err())
-	fmt.Printf("%s, %s\n", info.Failure.Detail, info.Payload)
+	fmt.Println(info.Err)
+	if end, ok := errors.AsType[*job.EndError](info.Err); ok && end.Task != nil {
+		fmt.Printf("%s, %s\n", end.Task.Detail, info.Payload)
+	}
 	// Output:
 	// job 01J ended crashed (quarantined) after 2 attempts: task "thumbnail" 01J crashed (worker ended by signal killed)
 	// out of cheese, jpeg
@@ -334,7 +344,7 @@ func ExampleClient_RemoveDead() {
 func ExampleClient_RetryDeadAll() {
 	c, end := example()
 	defer end()
-	swept, err := c.RetryDeadAll(context.Background(), client.Filter{Pool: "thumbnails", Outcome: bullpen.Timeout.String()})
+	swept, err := c.RetryDeadAll(context.Background(), client.Filter{Queue: "thumbnails", Outcome: bullpen.Timeout.String()})
 	fmt.Println(swept.Count, swept.More, err)
 	// Output: 3 false <nil>
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/bullpen-run/bullpen"
 	"github.com/bullpen-run/bullpen/internal/lifecycle"
+	"github.com/bullpen-run/bullpen/job"
 )
 
 // Overflow selects what an [Executor] does with a new task when its queue is full.
@@ -45,7 +46,7 @@ type ExecutorConfig struct {
 	// Job has what durable jobs have in common: priority, policy, compensation. Its
 	// fields Task, Payload, Meta, Key, Limits, Delay, At and Deadline are ignored,
 	// because each task has its own.
-	Job Job
+	Job job.Job
 	// Inflight is the maximum number of tasks at the daemon at a time. Default 64.
 	Inflight int
 	// Queue is the maximum number of tasks that wait here to be sent. Default 1024;
@@ -85,9 +86,7 @@ func (c ExecutorConfig) check() error {
 	if c.CloseGrace < 0 {
 		faults = append(faults, fmt.Errorf("CloseGrace is %v: use a positive duration, or 0 for the default", c.CloseGrace))
 	}
-	if c.Job.Attempts < 0 || c.Job.Crashes < 0 || c.Job.Backoff < 0 || c.Job.MaxBackoff < 0 {
-		faults = append(faults, errors.New("Job has a negative Attempts, Crashes, Backoff or MaxBackoff: use 0 for the pool's"))
-	}
+	faults = append(append(faults, c.Job.Retry.Check("Job.Retry")...), checkRetry(&c.Job))
 	if err := errors.Join(faults...); err != nil {
 		return fmt.Errorf("configuration of the executor: %w", err)
 	}

@@ -11,6 +11,10 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/internal/jsonvalue"
+	"github.com/bullpen-run/bullpen/job"
 )
 
 // EventKind is the kind of an [Event].
@@ -37,15 +41,15 @@ type Event struct {
 	ID   string
 	Kind EventKind
 	// State and Attempt are set for StateChanged.
-	State   State
+	State   job.State
 	Attempt int
 	// Fraction and Note are set for Progressed.
 	Fraction float64
 	Note     string
 	// Line is set for Logged.
-	Line Line
+	Line bullpen.LogLine
 	// Job is set for Ended.
-	Job *Info
+	Job *job.Info
 	// Text is set for Missed, and describes what is missing.
 	Text string
 }
@@ -200,8 +204,8 @@ func readEvent(f frame) (e Event, ok bool, err error) {
 	switch e.Kind {
 	case StateChanged:
 		var v struct {
-			State   State `json:"state"`
-			Attempt int   `json:"attempt"`
+			State   job.State `json:"state"`
+			Attempt int       `json:"attempt"`
 		}
 		err = json.Unmarshal(f.data, &v)
 		e.State, e.Attempt = v.State, v.Attempt
@@ -210,11 +214,11 @@ func readEvent(f frame) (e Event, ok bool, err error) {
 		err = json.Unmarshal(f.data, &v)
 		e.Fraction, e.Note = v.Fraction, v.Note
 	case Logged:
-		var v wireLine
+		var v jsonvalue.Line
 		err = json.Unmarshal(f.data, &v)
-		e.Line = v.line()
+		e.Line = v.Line()
 	case Ended:
-		e.Job = new(Info)
+		e.Job = new(job.Info)
 		err = json.Unmarshal(f.data, e.Job)
 	case Missed:
 		fallthrough

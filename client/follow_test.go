@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bullpen-run/bullpen/client"
+	"github.com/bullpen-run/bullpen/job"
 )
 
 // story is what a job tells, an event a line: id, kind, data.
@@ -131,11 +132,11 @@ func TestFollowFails(t *testing.T) {
 		want   error
 		after  time.Duration
 	}{
-		"no such job": {func(w http.ResponseWriter, _ *http.Request) { answerProblem(w, 404, "not-found", "") }, client.ErrNotFound, 0},
+		"no such job": {func(w http.ResponseWriter, _ *http.Request) { answerProblem(w, 404, "not-found", "") }, job.ErrNotFound, 0},
 		"no stream":   {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") }, client.ErrAnswer, 0},
 		"no events": {func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "text/event-stream")
-		}, client.ErrUnconfirmed, 0},
+		}, job.ErrUnconfirmed, 0},
 		"no JSON": {func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "text/event-stream")
 			fmt.Fprint(w, "event: log\ndata: x\n\n")
@@ -150,7 +151,7 @@ func TestFollowFails(t *testing.T) {
 			w.Header().Set("Content-Type", "text/event-stream")
 			_ = http.NewResponseController(w).Flush()
 			<-r.Context().Done()
-		}, client.ErrUnconfirmed, 3 * time.Minute},
+		}, job.ErrUnconfirmed, 3 * time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

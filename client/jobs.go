@@ -7,10 +7,11 @@ import (
 	"net/http"
 
 	"github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/job"
 )
 
 // Wait waits for the end of a job, without a time limit of its own, and returns the
-// job's result. A job that did not end well yields an [*EndError]. If ctx ends, Wait
+// job's result. A job that did not end well yields an [*job.EndError]. If ctx ends, Wait
 // returns but the job continues.
 func (c *Client) Wait(ctx context.Context, id string) (bullpen.Result, error) {
 	return c.wait(ctx, id, nil)
@@ -35,8 +36,8 @@ func (c *Client) wait(ctx context.Context, id string, header http.Header) (bullp
 	}
 }
 
-// Result returns the result of a job that has ended. It returns [ErrNotEnded] if the
-// job has not ended, and an [*EndError] if it did not end well.
+// Result returns the result of a job that has ended. It returns [job.ErrNotEnded] if the
+// job has not ended, and an [*job.EndError] if it did not end well.
 func (c *Client) Result(ctx context.Context, id string) (bullpen.Result, error) {
 	a, err := c.do(ctx, call{method: http.MethodGet, path: jobPath(id, "/result"), again: true})
 	switch {
@@ -50,15 +51,15 @@ func (c *Client) Result(ctx context.Context, id string) (bullpen.Result, error) 
 }
 
 // Get returns the current state of a job.
-func (c *Client) Get(ctx context.Context, id string) (*Info, error) {
-	i := new(Info)
+func (c *Client) Get(ctx context.Context, id string) (*job.Info, error) {
+	i := new(job.Info)
 	if err := c.getJSON(ctx, jobPath(id, ""), "", i); err != nil {
 		return nil, err
 	}
 	return i, nil
 }
 
-// Payload returns the input of a job, or [ErrPayloadGone] if it is no longer kept.
+// Payload returns the input of a job, or [job.ErrPayloadGone] if it is no longer kept.
 func (c *Client) Payload(ctx context.Context, id string) ([]byte, error) {
 	a, err := c.do(ctx, call{method: http.MethodGet, path: jobPath(id, "/payload"), again: true})
 	if err != nil {
@@ -70,26 +71,29 @@ func (c *Client) Payload(ctx context.Context, id string) ([]byte, error) {
 // List returns a page of jobs, without payloads, lines and history.
 func (c *Client) List(ctx context.Context, f Filter) (Page, error) {
 	var p Page
+	if len(f.States) > 1 {
+		return p, errStates
+	}
 	err := c.getJSON(ctx, "/v1/jobs", f.query(false), &p)
 	return p, err
 }
 
 // Jobs yields all jobs that f selects, reading page after page. It stops after an
 // error.
-func (c *Client) Jobs(ctx context.Context, f Filter) iter.Seq2[Info, error] {
+func (c *Client) Jobs(ctx context.Context, f Filter) iter.Seq2[job.Info, error] {
 	return pages(f, func(f Filter) (Page, error) { return c.List(ctx, f) })
 }
 
 // pages yields the jobs of page after page.
-func pages(f Filter, list func(Filter) (Page, error)) iter.Seq2[Info, error] {
-	return func(yield func(Info, error) bool) {
+func pages(f Filter, list func(Filter) (Page, error)) iter.Seq2[job.Info, error] {
+	return func(yield func(job.Info, error) bool) {
 		for {
 			p, err := list(f)
 			if err == nil && p.Next != "" && p.Next == f.After {
 				err = &Error{Cause: causeAnswer, Detail: "the page after " + p.Next + " is the same again"}
 			}
 			if err != nil {
-				yield(Info{}, err)
+				yield(job.Info{}, err)
 				return
 			}
 			for i := range p.Jobs {
@@ -105,10 +109,10 @@ func pages(f Filter, list func(Filter) (Page, error)) iter.Seq2[Info, error] {
 	}
 }
 
-// Cancel cancels a job, waiting or running, and returns it. It returns [ErrEnded] if
+// Cancel cancels a job, waiting or running, and returns it. It returns [job.ErrEnded] if
 // the job has ended.
-func (c *Client) Cancel(ctx context.Context, id string) (*Info, error) {
-	i := new(Info)
+func (c *Client) Cancel(ctx context.Context, id string) (*job.Info, error) {
+	i := new(job.Info)
 	err := c.callJSON(ctx, call{method: http.MethodPost, path: jobPath(id, "/cancel")}, nil, i)
 	if err != nil {
 		return nil, err
@@ -117,10 +121,10 @@ func (c *Client) Cancel(ctx context.Context, id string) (*Info, error) {
 }
 
 // Retry enqueues an ended job again, as a new job with a fresh count of attempts. It
-// returns [ErrNotEnded] if the job has not ended, and [ErrPayloadGone] if its payload
+// returns [job.ErrNotEnded] if the job has not ended, and [job.ErrPayloadGone] if its payload
 // is no longer kept.
-func (c *Client) Retry(ctx context.Context, id string) (Ref, error) {
-	var ref Ref
+func (c *Client) Retry(ctx context.Context, id string) (job.Ref, error) {
+	var ref job.Ref
 	err := c.callJSON(ctx, call{method: http.MethodPost, path: jobPath(id, "/retry")}, nil, &ref)
 	return ref, enqueueError(err)
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/bullpen-run/bullpen/client"
+	"github.com/bullpen-run/bullpen/job"
 )
 
 // TestClosedConnectionsAreSeen: a daemon that has closed an idle connection leaves
@@ -42,7 +43,7 @@ func TestClosedConnectionsAreSeen(t *testing.T) {
 	t.Cleanup(server.Close)
 	c := connect(t, client.Config{URL: server.URL, Retries: -1})
 	for i := range 5 {
-		if _, err := c.Enqueue(t.Context(), "p", client.Job{}); err != nil {
+		if _, err := c.Enqueue(t.Context(), job.Job{Queue: "p"}); err != nil {
 			t.Fatalf("job %d: %v", i, err)
 		}
 		if i%2 == 0 {
@@ -108,12 +109,12 @@ func TestAnswersByHand(t *testing.T) {
 		"to the end":         {"HTTP/1.0 200 OK\r\n\r\nok\a", nil, 2},
 		"not to be kept":     {"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok", nil, 2},
 		"something behind":   {plain + "HTTP/1.1 200 OK\r\n", nil, 2},
-		"cut in its body":    {"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nok\a", client.ErrUnconfirmed, 2},
-		"cut in its head":    {"HTTP/1.1 200 OK\r\nContent\a", client.ErrUnconfirmed, 2},
-		"nothing":            {"\a", client.ErrUnconfirmed, 2},
-		"another protocol":   {"SSH-2.0-OpenSSH\r\n\r\n\a", client.ErrUnconfirmed, 2},
-		"switched protocols": {"HTTP/1.1 101 Switching Protocols\r\n\r\n", client.ErrUnconfirmed, 2},
-		"an endless head":    {"HTTP/1.1 200 OK\r\n" + strings.Repeat("A: "+strings.Repeat("x", 1000)+"\r\n", 400) + "\r\n\a", client.ErrUnconfirmed, 2},
+		"cut in its body":    {"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nok\a", job.ErrUnconfirmed, 2},
+		"cut in its head":    {"HTTP/1.1 200 OK\r\nContent\a", job.ErrUnconfirmed, 2},
+		"nothing":            {"\a", job.ErrUnconfirmed, 2},
+		"another protocol":   {"SSH-2.0-OpenSSH\r\n\r\n\a", job.ErrUnconfirmed, 2},
+		"switched protocols": {"HTTP/1.1 101 Switching Protocols\r\n\r\n", job.ErrUnconfirmed, 2},
+		"an endless head":    {"HTTP/1.1 200 OK\r\n" + strings.Repeat("A: "+strings.Repeat("x", 1000)+"\r\n", 400) + "\r\n\a", job.ErrUnconfirmed, 2},
 		"too much":           {"HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n" + strings.Repeat("x", 500), client.ErrTooLarge, 2},
 	} {
 		t.Run(name, func(t *testing.T) {

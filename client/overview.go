@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"net/url"
 	"time"
+
+	"github.com/bullpen-run/bullpen/internal/jsonvalue"
 )
 
 // Overview is a snapshot of all pools of a daemon.
@@ -56,16 +58,16 @@ func (p *PoolNow) UnmarshalJSON(text []byte) error {
 	type plain PoolNow
 	wire := struct {
 		*plain
-		WaitP50 seconds `json:"wait_p50"`
-		WaitP99 seconds `json:"wait_p99"`
-		RunP50  seconds `json:"run_p50"`
-		RunP99  seconds `json:"run_p99"`
+		WaitP50 jsonvalue.Seconds `json:"wait_p50"`
+		WaitP99 jsonvalue.Seconds `json:"wait_p99"`
+		RunP50  jsonvalue.Seconds `json:"run_p50"`
+		RunP99  jsonvalue.Seconds `json:"run_p99"`
 	}{plain: (*plain)(p)}
 	if err := json.Unmarshal(text, &wire); err != nil {
 		return fmt.Errorf("the daemon's answer is no overview: %w", err)
 	}
-	p.WaitP50, p.WaitP99 = wire.WaitP50.duration(), wire.WaitP99.duration()
-	p.RunP50, p.RunP99 = wire.RunP50.duration(), wire.RunP99.duration()
+	p.WaitP50, p.WaitP99 = time.Duration(wire.WaitP50), time.Duration(wire.WaitP99)
+	p.RunP50, p.RunP99 = time.Duration(wire.RunP50), time.Duration(wire.RunP99)
 	return nil
 }
 
@@ -118,14 +120,14 @@ func (w *Worker) UnmarshalJSON(text []byte) error {
 	type plain Worker
 	wire := struct {
 		*plain
-		Age     seconds `json:"age"`
-		Idle    seconds `json:"idle"`
-		TaskAge seconds `json:"task_age"`
+		Age     jsonvalue.Seconds `json:"age"`
+		Idle    jsonvalue.Seconds `json:"idle"`
+		TaskAge jsonvalue.Seconds `json:"task_age"`
 	}{plain: (*plain)(w)}
 	if err := json.Unmarshal(text, &wire); err != nil {
 		return fmt.Errorf("the daemon's answer is no worker: %w", err)
 	}
-	w.Age, w.Idle, w.TaskAge = wire.Age.duration(), wire.Idle.duration(), wire.TaskAge.duration()
+	w.Age, w.Idle, w.TaskAge = time.Duration(wire.Age), time.Duration(wire.Idle), time.Duration(wire.TaskAge)
 	return nil
 }
 

@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"net/http"
 	"time"
+
+	"github.com/bullpen-run/bullpen/internal/jsonvalue"
+	"github.com/bullpen-run/bullpen/job"
 )
 
 // Pool describes a pool.
@@ -65,7 +68,7 @@ type PoolWorkers struct {
 
 // PoolDepth is the number of queued jobs of one priority in a pool.
 type PoolDepth struct {
-	Priority Priority `json:"priority"`
+	Priority job.Priority `json:"priority"`
 	// Waiting is the number of jobs that can start, and Taken of those that nodes
 	// have in hand.
 	Waiting int `json:"waiting"`
@@ -79,18 +82,18 @@ func (p *Pool) UnmarshalJSON(text []byte) error {
 	type plain Pool
 	wire := struct {
 		*plain
-		WaitP50  seconds `json:"wait_p50"`
-		WaitP99  seconds `json:"wait_p99"`
-		RunP50   seconds `json:"run_p50"`
-		RunP99   seconds `json:"run_p99"`
-		StartP50 seconds `json:"start_p50"`
+		WaitP50  jsonvalue.Seconds `json:"wait_p50"`
+		WaitP99  jsonvalue.Seconds `json:"wait_p99"`
+		RunP50   jsonvalue.Seconds `json:"run_p50"`
+		RunP99   jsonvalue.Seconds `json:"run_p99"`
+		StartP50 jsonvalue.Seconds `json:"start_p50"`
 	}{plain: (*plain)(p)}
 	if err := json.Unmarshal(text, &wire); err != nil {
 		return fmt.Errorf("the daemon's answer is no pool: %w", err)
 	}
-	p.WaitP50, p.WaitP99 = wire.WaitP50.duration(), wire.WaitP99.duration()
-	p.RunP50, p.RunP99 = wire.RunP50.duration(), wire.RunP99.duration()
-	p.StartP50 = wire.StartP50.duration()
+	p.WaitP50, p.WaitP99 = time.Duration(wire.WaitP50), time.Duration(wire.WaitP99)
+	p.RunP50, p.RunP99 = time.Duration(wire.RunP50), time.Duration(wire.RunP99)
+	p.StartP50 = time.Duration(wire.StartP50)
 	p.Raw = append(json.RawMessage(nil), text...)
 	return nil
 }
@@ -175,12 +178,12 @@ func (s *Status) UnmarshalJSON(text []byte) error {
 	type plain Status
 	wire := struct {
 		*plain
-		Uptime seconds `json:"uptime"`
+		Uptime jsonvalue.Seconds `json:"uptime"`
 	}{plain: (*plain)(s)}
 	if err := json.Unmarshal(text, &wire); err != nil {
 		return fmt.Errorf("the daemon's answer is no status: %w", err)
 	}
-	s.Uptime, s.Raw = wire.Uptime.duration(), append(json.RawMessage(nil), text...)
+	s.Uptime, s.Raw = time.Duration(wire.Uptime), append(json.RawMessage(nil), text...)
 	return nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/job"
 )
 
 // query builds the parameters of a request. It leaves out zero values and keeps the
@@ -55,22 +56,24 @@ func (q *query) limits(l bullpen.Limits) {
 
 func (q *query) String() string { return q.b.String() }
 
-// query returns the parameters of a submission of j that waits for wait; 0 does not
+// jobQuery returns the parameters of a submission of j that waits for wait; 0 does not
 // wait.
-func (j *Job) query(wait time.Duration) string {
+func jobQuery(j *job.Job, wait time.Duration) string {
 	var q query
-	q.text("task", j.Task)
+	q.text("task", j.Name)
 	q.text("key", j.Key)
 	q.text("group", j.Group)
-	q.text("priority", string(j.Priority))
+	if j.Priority != job.Normal {
+		q.text("priority", j.Priority.String())
+	}
 	q.duration("delay", j.Delay)
 	q.time("at", j.At)
 	q.time("deadline", j.Deadline)
 	q.limits(j.Limits)
-	q.number("attempts", int64(j.Attempts))
-	q.duration("backoff", j.Backoff)
-	q.duration("max_backoff", j.MaxBackoff)
-	q.number("crashes", int64(j.Crashes))
+	q.number("attempts", int64(j.Retry.Attempts))
+	q.duration("backoff", j.Retry.Backoff)
+	q.duration("max_backoff", j.Retry.MaxBackoff)
+	q.number("crashes", int64(j.Retry.Crashes))
 	if j.Idempotent {
 		q.text("idempotent", "true")
 	}
@@ -83,8 +86,8 @@ func (j *Job) query(wait time.Duration) string {
 // query returns the parameters of a list.
 func (f *Filter) query(dead bool) string {
 	var q query
-	q.text("pool", f.Pool)
-	q.text("task", f.Task)
+	q.text("pool", f.Queue)
+	q.text("task", f.Name)
 	q.text("group", f.Group)
 	q.text("schedule", f.Schedule)
 	q.text("batch", f.Batch)
@@ -93,7 +96,9 @@ func (f *Filter) query(dead bool) string {
 		q.text("outcome", f.Outcome)
 		q.text("cause", f.Cause)
 	} else {
-		q.text("state", string(f.State))
+		for _, s := range f.States {
+			q.text("state", s.String())
+		}
 	}
 	q.text("search", f.Search)
 	q.time("since", f.Since)

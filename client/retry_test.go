@@ -16,6 +16,7 @@ import (
 
 	"github.com/bullpen-run/bullpen"
 	"github.com/bullpen-run/bullpen/client"
+	"github.com/bullpen-run/bullpen/job"
 )
 
 // pipes is a network without sockets, so that its time can be that of a test.
@@ -94,7 +95,7 @@ type trouble struct {
 func troubles() map[string]trouble {
 	enqueue := func(key string) func(context.Context, *client.Client) error {
 		return func(ctx context.Context, c *client.Client) error {
-			_, err := c.Enqueue(ctx, "p", client.Job{Key: key, Payload: []byte("again")})
+			_, err := c.Enqueue(ctx, job.Job{Queue: "p", Key: key, Payload: []byte("again")})
 			return err
 		}
 	}
@@ -116,17 +117,17 @@ func troubles() map[string]trouble {
 		"always overloaded":               {enqueue(""), overloaded, 99, 4, bullpen.ErrOverloaded, 15 * time.Second},
 		"closed":                          {enqueue(""), says(503, "closed"), 99, 4, bullpen.ErrClosed, 0},
 		"no pool":                         {enqueue(""), says(404, "unknown-pool"), 99, 1, client.ErrUnknownPool, 0},
-		"broken, without a key":           {enqueue(""), hijack, 99, 1, client.ErrUnconfirmed, 0},
+		"broken, without a key":           {enqueue(""), hijack, 99, 1, job.ErrUnconfirmed, 0},
 		"broken, with a key":              {enqueue("k"), hijack, 2, 3, nil, 0},
-		"always broken, with a key":       {enqueue("k"), hijack, 99, 4, client.ErrUnconfirmed, 0},
-		"unconfirmed, without a key":      {enqueue(""), says(503, "unconfirmed"), 99, 1, client.ErrUnconfirmed, 0},
+		"always broken, with a key":       {enqueue("k"), hijack, 99, 4, job.ErrUnconfirmed, 0},
+		"unconfirmed, without a key":      {enqueue(""), says(503, "unconfirmed"), 99, 1, job.ErrUnconfirmed, 0},
 		"unconfirmed, with a key":         {enqueue("k"), says(503, "unconfirmed"), 1, 2, nil, 0},
-		"fault of the daemon":             {enqueue("k"), says(500, "internal"), 99, 1, client.ErrUnconfirmed, 0},
-		"a proxy that fails, without key": {enqueue(""), gateway, 99, 1, client.ErrUnconfirmed, 0},
+		"fault of the daemon":             {enqueue("k"), says(500, "internal"), 99, 1, job.ErrUnconfirmed, 0},
+		"a proxy that fails, without key": {enqueue(""), gateway, 99, 1, job.ErrUnconfirmed, 0},
 		"a proxy that fails, with a key":  {enqueue("k"), gateway, 1, 2, nil, 0},
 		"a read that breaks":              {get, hijack, 3, 4, nil, 0},
 		"a read through a failing proxy":  {get, gateway, 1, 2, nil, 0},
-		"a change that breaks":            {scale, hijack, 99, 1, client.ErrUnconfirmed, 0},
+		"a change that breaks":            {scale, hijack, 99, 1, job.ErrUnconfirmed, 0},
 	}
 }
 
@@ -173,11 +174,11 @@ func TestDoubtStays(t *testing.T) {
 	t.Parallel()
 	for name, enqueue := range map[string]func(context.Context, *client.Client) error{
 		"Enqueue": func(ctx context.Context, c *client.Client) error {
-			_, err := c.Enqueue(ctx, "p", client.Job{Key: "k"})
+			_, err := c.Enqueue(ctx, job.Job{Queue: "p", Key: "k"})
 			return err
 		},
 		"EnqueueAll": func(ctx context.Context, c *client.Client) error {
-			_, err := c.EnqueueAll(ctx, "p", []client.Job{{Key: "k"}})
+			_, err := c.EnqueueAll(ctx, []job.Job{{Queue: "p", Key: "k"}})
 			return err
 		},
 	} {
@@ -190,7 +191,7 @@ func TestDoubtStays(t *testing.T) {
 			answerProblem(w, 503, "closed", "")
 		}, func(t *testing.T, c *client.Client) {
 			t.Helper()
-			if err := enqueue(t.Context(), c); !errors.Is(err, client.ErrUnconfirmed) || !errors.Is(err, bullpen.ErrClosed) {
+			if err := enqueue(t.Context(), c); !errors.Is(err, job.ErrUnconfirmed) || !errors.Is(err, bullpen.ErrClosed) {
 				t.Errorf("%s gives %v, want ErrUnconfirmed, and why it was not done again", name, err)
 			}
 		})
@@ -207,9 +208,9 @@ func TestNobodyListens(t *testing.T) {
 	}}
 	bubble(t, c, nil, func(t *testing.T, c *client.Client) {
 		t.Helper()
-		_, err := c.Enqueue(t.Context(), "p", client.Job{})
+		_, err := c.Enqueue(t.Context(), job.Job{Queue: "p"})
 		var e *client.Error
-		if !errors.Is(err, client.ErrUnreachable) || !errors.Is(err, refused) || errors.Is(err, client.ErrUnconfirmed) || !errors.As(err, &e) || e.Status != 0 {
+		if !errors.Is(err, client.ErrUnreachable) || !errors.Is(err, refused) || errors.Is(err, job.ErrUnconfirmed) || !errors.As(err, &e) || e.Status != 0 {
 			t.Errorf("Enqueue() = %v, want ErrUnreachable alone", err)
 		}
 		if n := dials.Load(); n != 3 {
@@ -222,7 +223,7 @@ func TestNobodyListens(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
 		defer cancel()
 		begun := time.Now()
-		if _, err = c.Enqueue(ctx, "p", client.Job{}); err == nil || time.Since(begun) > 30*time.Millisecond {
+		if _, err = c.Enqueue(ctx, job.Job{Queue: "p"}); err == nil || time.Since(begun) > 30*time.Millisecond {
 			t.Errorf("with a deadline Enqueue gives %v after %v", err, time.Since(begun))
 		}
 	})
@@ -238,23 +239,23 @@ func TestNoAnswerInTime(t *testing.T) {
 			do    func(context.Context) error
 			after time.Duration
 		}{
-			{func(ctx context.Context) error { _, err := c.Enqueue(ctx, "p", client.Job{}); return err }, 3 * time.Second},
+			{func(ctx context.Context) error { _, err := c.Enqueue(ctx, job.Job{Queue: "p"}); return err }, 3 * time.Second},
 			{func(ctx context.Context) error { _, err := c.Wait(ctx, "01J"); return err }, 63 * time.Second},
 		} {
 			begun := time.Now()
 			err := call.do(t.Context())
-			if took := time.Since(begun); !errors.Is(err, client.ErrUnconfirmed) || errors.Is(err, context.DeadlineExceeded) || took != call.after {
+			if took := time.Since(begun); !errors.Is(err, job.ErrUnconfirmed) || errors.Is(err, context.DeadlineExceeded) || took != call.after {
 				t.Errorf("the call gives %v after %v, want %v", err, took, call.after)
 			}
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if _, err := c.Wait(ctx, "01J"); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, client.ErrUnconfirmed) {
+		if _, err := c.Wait(ctx, "01J"); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, job.ErrUnconfirmed) {
 			t.Errorf("Wait() with a deadline = %v", err)
 		}
 		ctx, cancel = context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if _, err := c.Enqueue(ctx, "p", client.Job{}); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, client.ErrUnconfirmed) {
+		if _, err := c.Enqueue(ctx, job.Job{Queue: "p"}); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, job.ErrUnconfirmed) {
 			t.Errorf("Enqueue() with a deadline = %v, want the cause, and that it is not confirmed", err)
 		}
 	})
@@ -274,7 +275,7 @@ func TestKeysAreMadeWhereAsked(t *testing.T) {
 		_, _ = io.WriteString(w, refText)
 	})
 	for range 2 {
-		if _, err := c.Enqueue(t.Context(), "p", client.Job{}); err != nil {
+		if _, err := c.Enqueue(t.Context(), job.Job{Queue: "p"}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/bullpen-run/bullpen"
 	"github.com/bullpen-run/bullpen/internal/lifecycle"
+	"github.com/bullpen-run/bullpen/job"
 )
 
 // runState is the state of a task of an executor.
@@ -178,7 +179,7 @@ func (c *Client) withdraw(ctx context.Context, cut context.CancelCauseFunc, w wa
 // as such if the task certainly did not start. cut is the cause for which the
 // connection was cut; nil if it was not.
 func (r *run) ending(err, cut error) error {
-	var end *EndError
+	var end *job.EndError
 	if errors.As(err, &end) {
 		return r.ended(end)
 	}
@@ -230,8 +231,8 @@ func canceledBefore(why error) error {
 }
 
 // ended returns the error of a task whose end the daemon reported.
-func (r *run) ended(end *EndError) error {
-	if end.never() {
+func (r *run) ended(end *job.EndError) error {
+	if hasNotRun(end) {
 		return r.neverRan(end)
 	}
 	te := end.Task
@@ -248,14 +249,14 @@ func (r *run) ended(end *EndError) error {
 	return r.taskError(te)
 }
 
-// never reports whether a job or task ended without having run, and so without a
+// hasNotRun reports whether a job or task ended without having run, and so without a
 // failure of its own.
-func (e *EndError) never() bool {
+func hasNotRun(e *job.EndError) bool {
 	return e.Attempts == 0 && e.Task == nil && e.Outcome != bullpen.Lost
 }
 
 // neverRan returns the error of a job or task that ended without having run.
-func (r *run) neverRan(end *EndError) error {
+func (r *run) neverRan(end *job.EndError) error {
 	if end.Outcome == bullpen.Timeout {
 		r.awaitDeadline()
 	}
@@ -322,7 +323,7 @@ func neverStarted(err error) error {
 			return err
 		}
 	}
-	if errors.Is(err, ErrUnreachable) || errors.Is(err, ErrStore) {
+	if errors.Is(err, ErrUnreachable) || errors.Is(err, job.ErrStore) {
 		return fmt.Errorf("%w: %w", bullpen.ErrStart, err)
 	}
 	return fmt.Errorf("%w: %w", bullpen.ErrRefused, err)

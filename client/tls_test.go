@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/bullpen-run/bullpen/client"
+	"github.com/bullpen-run/bullpen/job"
 )
 
 func TestTLS(t *testing.T) {
@@ -30,8 +31,8 @@ func TestTLS(t *testing.T) {
 	}
 	begun := time.Now()
 	stranger := connect(t, client.Config{URL: server.URL, Retries: 30})
-	_, err := stranger.Enqueue(t.Context(), "p", client.Job{})
-	if !errors.Is(err, client.ErrUnreachable) || errors.Is(err, client.ErrUnconfirmed) {
+	_, err := stranger.Enqueue(t.Context(), job.Job{Queue: "p"})
+	if !errors.Is(err, client.ErrUnreachable) || errors.Is(err, job.ErrUnconfirmed) {
 		t.Errorf("with a daemon that is not trusted Enqueue gives %v, want ErrUnreachable", err)
 	}
 	if took := time.Since(begun); took > 20*time.Second {

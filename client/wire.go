@@ -2,111 +2,35 @@ package client
 
 import (
 	"encoding/json"
-	"math"
 	"net/http"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/internal/jsonvalue"
+	"github.com/bullpen-run/bullpen/job"
 )
-
-// seconds is a duration in the API's JSON.
-type seconds float64
-
-func (s seconds) duration() time.Duration {
-	ns := float64(s) * float64(time.Second)
-	switch {
-	case math.IsNaN(ns):
-		return 0
-	case ns >= math.MaxInt64:
-		return math.MaxInt64
-	case ns <= math.MinInt64:
-		return math.MinInt64
-	default:
-		return time.Duration(math.Round(ns))
-	}
-}
-
-// outcomeWord is an outcome in the API's JSON. An unknown word decodes as Lost,
-// because the true outcome is not known.
-type outcomeWord bullpen.Outcome
-
-func (o *outcomeWord) UnmarshalJSON(text []byte) error {
-	var word string
-	if err := json.Unmarshal(text, &word); err != nil {
-		return err
-	}
-	if word == "" {
-		*o = outcomeWord(bullpen.OK)
-		return nil
-	}
-	*o = outcomeWord(parseOutcome(word))
-	return nil
-}
-
-func parseOutcome(word string) bullpen.Outcome {
-	o, err := bullpen.ParseOutcome(word)
-	if err != nil {
-		return bullpen.Lost
-	}
-	return o
-}
-
-// failure is a bullpen.TaskError in the API's JSON.
-type failure struct {
-	Outcome   outcomeWord `json:"outcome"`
-	Task      string      `json:"task"`
-	Type      string      `json:"type"`
-	Message   string      `json:"message"`
-	Stack     string      `json:"stack"`
-	Retryable bool        `json:"retryable"`
-	Worker    string      `json:"worker"`
-	ExitCode  *int        `json:"exit_code"`
-	Signal    string      `json:"signal"`
-	Detail    string      `json:"detail"`
-}
-
-func (f *failure) taskError(id string) *bullpen.TaskError {
-	e := &bullpen.TaskError{
-		Outcome: bullpen.Outcome(f.Outcome), Task: f.Task, ID: id, Type: f.Type, Message: f.Message, Stack: f.Stack,
-		Retryable: f.Retryable, Worker: f.Worker, ExitCode: -1, Signal: f.Signal, Detail: f.Detail,
-	}
-	if f.ExitCode != nil {
-		e.ExitCode = *f.ExitCode
-	}
-	return e
-}
-
-// wireLine is a bullpen.LogLine in the API's JSON.
-type wireLine struct {
-	Time   time.Time `json:"time"`
-	Level  int       `json:"level"`
-	Stream string    `json:"stream"`
-	Text   string    `json:"text"`
-}
-
-func (l wireLine) line() bullpen.LogLine { return bullpen.LogLine(l) }
 
 // problem is the body of an error answer (RFC 9457).
 type problem struct {
-	Type     string      `json:"type"`
-	Title    string      `json:"title"`
-	Status   int         `json:"status"`
-	Detail   string      `json:"detail"`
-	Cause    string      `json:"cause"`
-	Outcome  outcomeWord `json:"outcome"`
-	Reason   Reason      `json:"reason"`
-	Job      string      `json:"job"`
-	Attempts int         `json:"attempts"`
-	Failure  *failure    `json:"failure"`
-	Faults   []string    `json:"faults"`
+	Type     string             `json:"type"`
+	Title    string             `json:"title"`
+	Status   int                `json:"status"`
+	Detail   string             `json:"detail"`
+	Cause    string             `json:"cause"`
+	Outcome  jsonvalue.Outcome  `json:"outcome"`
+	Reason   job.Reason         `json:"reason"`
+	Job      string             `json:"job"`
+	Attempts int                `json:"attempts"`
+	Failure  *jsonvalue.Failure `json:"failure"`
+	Faults   []string           `json:"faults"`
 }
 
 // causePrefix is the prefix of the type of each problem of the API.
 const causePrefix = "urn:bullpen:problem:"
 
-// readProblem decodes an error answer: an *EndError if a job or task has ended,
+// readProblem decodes an error answer: an *job.EndError if a job or task has ended,
 // otherwise an *Error.
 func readProblem(status int, header http.Header, body []byte) error {
 	var p problem
@@ -120,11 +44,10 @@ func readProblem(status int, header http.Header, body []byte) error {
 	if err != nil || p.Cause == "" {
 		return foreignAnswer(status, header, body)
 	}
-	if p.Outcome != outcomeWord(bullpen.OK) {
-		e := &EndError{ID: p.Job, Outcome: bullpen.Outcome(p.Outcome), Reason: p.Reason, Attempts: p.Attempts, Message: p.Detail}
-		if p.Failure != nil {
-			e.Task = p.Failure.taskError(p.Job)
-		}
+	if p.Outcome != jsonvalue.Outcome(bullpen.OK) {
+		e := &job.EndError{ID: p.Job, Outcome: bullpen.Outcome(p.Outcome), Reason: p.Reason, Attempts: p.Attempts, Task: p.Failure.TaskError(p.Job)}
+		// The detail may begin with the words of the error itself.
+		e.Message = strings.TrimPrefix(strings.TrimPrefix(p.Detail, (&job.EndError{ID: e.ID, Outcome: e.Outcome, Reason: e.Reason}).Error()), ": ")
 		return e
 	}
 	detail := p.Detail
@@ -169,7 +92,7 @@ func retryAfter(header http.Header) time.Duration {
 		return 0
 	}
 	if s, err := strconv.ParseFloat(text, 64); err == nil {
-		return min(max(seconds(s).duration(), 0), longestRetryAfter)
+		return min(max(jsonvalue.Duration(s), 0), longestRetryAfter)
 	}
 	if at, err := http.ParseTime(text); err == nil {
 		return min(max(time.Until(at), 0), longestRetryAfter)
@@ -200,7 +123,7 @@ func secondsOf(header http.Header, key string) time.Duration {
 	if err != nil {
 		return 0
 	}
-	return seconds(s).duration()
+	return jsonvalue.Duration(s)
 }
 
 func numberOf(header http.Header, key string) int64 {

@@ -75,6 +75,15 @@ func ParseBatchState(word string) (BatchState, error) {
 	return 0, fmt.Errorf("unknown state %q: use open, running, done or canceled", word)
 }
 
+// MarshalText returns the word for s.
+func (s BatchState) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// UnmarshalText is ParseBatchState.
+func (s *BatchState) UnmarshalText(word []byte) (err error) {
+	*s, err = ParseBatchState(string(word))
+	return err
+}
+
 // BatchInfo describes a batch.
 type BatchInfo struct {
 	ID, Key string

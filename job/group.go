@@ -12,11 +12,11 @@ import (
 type GroupLimits struct {
 	// Concurrency is the largest number of jobs of the group that run at the same time,
 	// on all nodes and of all priorities together. 0: no limit.
-	Concurrency int
+	Concurrency int `json:"concurrency"`
 	// Rate is the largest number of jobs that start in a second, on average. 0: no
 	// limit. Burst is how many may start at once after a pause; 0 is Rate, at least 1.
-	Rate  float64
-	Burst int
+	Rate  float64 `json:"rate"`
+	Burst int     `json:"burst"`
 }
 
 const (
@@ -77,13 +77,14 @@ func (l GroupLimits) String() string {
 
 // GroupInfo describes a group of a queue.
 type GroupInfo struct {
-	Group string
+	Group string `json:"group"`
 	// Waiting jobs can start when it is their turn and the limits allow it. Running
 	// ones are in the hands of this node.
-	Waiting, Running int
-	// Limits are in force for the group. Own reports whether they were set for it.
-	Limits GroupLimits
-	Own    bool
+	Waiting int `json:"waiting"`
+	Running int `json:"running"`
 	// Oldest is when the oldest waiting job was stored; zero if none waits.
-	Oldest time.Time
+	Oldest time.Time `json:"oldest,omitzero"`
+	// Limits are in force for the group. Own reports whether they were set for it.
+	Limits GroupLimits `json:"limits"`
+	Own    bool        `json:"own"`
 }

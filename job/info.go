@@ -3,6 +3,7 @@ package job
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	bullpen "github.com/bullpen-run/bullpen"
@@ -62,6 +63,15 @@ func ParseState(word string) (State, error) {
 	return 0, fmt.Errorf("unknown state %q: use scheduled, queued, running, retrying, done, dead or canceled", word)
 }
 
+// MarshalText returns the word for s.
+func (s State) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// UnmarshalText is ParseState.
+func (s *State) UnmarshalText(word []byte) (err error) {
+	*s, err = ParseState(string(word))
+	return err
+}
+
 // Ended reports whether s is final.
 func (s State) Ended() bool { return s == Done || s == Dead || s == Canceled }
 
@@ -92,14 +102,15 @@ const (
 
 // Ref names a job that was enqueued.
 type Ref struct {
-	ID string
+	ID    string `json:"id"`
+	Queue string `json:"pool,omitempty"`
+	// State is the state of the job at the time of the call.
+	State State `json:"state"`
 	// Existing reports whether the job was there before: an earlier Enqueue had the
 	// same key.
-	Existing bool
-	// State is the state of the job at the time of the call.
-	State State
+	Existing bool `json:"existing"`
 	// Attempts is how many attempts started. Only Run sets it.
-	Attempts int
+	Attempts int `json:"attempts,omitempty"`
 }
 
 // Info is what there is to know of a job.
@@ -124,6 +135,8 @@ type Info struct {
 	// had the job. History has the last 16 attempts.
 	Attempts, Crashes int
 	History           []Attempt
+	// LastError is why the last attempt of a job that has not ended failed, on one line.
+	LastError string
 	// Progress, from 0 to 1, and Note are what the handler reported last. Lines are the
 	// last lines that it logged or printed.
 	Progress float64
@@ -155,6 +168,27 @@ type Info struct {
 	Index int
 	// Compensate, Bury and Group are as in Job.
 	Compensate, Bury, Group string
+}
+
+// ErrorText returns why the job, or its last attempt, failed, on one line and without
+// its id, outcome and reason; empty if it did not fail.
+func (i *Info) ErrorText() string {
+	end, ok := errors.AsType[*EndError](i.Err)
+	switch {
+	case i.Err == nil:
+		return i.LastError
+	case !ok || errors.Is(i.Err, ErrNewer):
+		return i.Err.Error()
+	case end.Task == nil:
+		return end.Message
+	case end.Task.Message != "":
+		return end.Task.Message
+	case end.Task.Err != nil:
+		return end.Task.Err.Error()
+	}
+	task := *end.Task
+	task.ID, task.Task = "", ""
+	return task.Error()
 }
 
 // The errors of calls that name a job.
@@ -195,8 +229,10 @@ func (e *EndError) Error() string {
 		s += ", " + ErrNewer.Error()
 	}
 	switch {
-	case e.Task != nil:
+	case e.Task != nil && e.Attempts > 1:
 		s += fmt.Sprintf(" after %d attempts: %v", e.Attempts, e.Task)
+	case e.Task != nil:
+		s += ": " + e.Task.Error()
 	case e.Message != "":
 		s += ": " + e.Message
 	}
@@ -212,11 +248,17 @@ func (e *EndError) Unwrap() error {
 }
 
 // Is makes errors.Is work as for a task: with context.DeadlineExceeded for
-// Timeout and context.Canceled for Canceled; and with ErrNewer for an outcome that
-// this version does not know.
+// Timeout and context.Canceled for Canceled; with bullpen.ErrRefused if no executor
+// accepted the job, and then with bullpen.ErrUnknownTask if that was the reason; and
+// with ErrNewer if a later version recorded the end.
 func (e *EndError) Is(target error) bool {
-	if int(e.Outcome) >= bullpen.OutcomeCount && target == ErrNewer {
-		return true
+	switch target {
+	case ErrNewer:
+		return e.Reason == Newer || int(e.Outcome) >= bullpen.OutcomeCount
+	case bullpen.ErrRefused:
+		return e.Reason == Refused
+	case bullpen.ErrUnknownTask:
+		return e.Reason == Refused && strings.Contains(e.Message, bullpen.ErrUnknownTask.Error())
 	}
 	return (&bullpen.TaskError{Outcome: e.Outcome}).Is(target)
 }

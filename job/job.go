@@ -43,6 +43,15 @@ func ParsePriority(word string) (Priority, error) {
 	return 0, fmt.Errorf("unknown priority %q: use high, normal or low", word)
 }
 
+// MarshalText returns the word for p.
+func (p Priority) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
+
+// UnmarshalText is ParsePriority.
+func (p *Priority) UnmarshalText(word []byte) (err error) {
+	*p, err = ParsePriority(string(word))
+	return err
+}
+
 // Job is one unit of work that a queue keeps until it has an outcome. Most executors
 // need only Name.
 type Job struct {

@@ -45,6 +45,15 @@ func ParseMissed(word string) (Missed, error) {
 	return 0, fmt.Errorf("unknown rule for missed ticks %q: use once, skip or all", word)
 }
 
+// MarshalText returns the word for m.
+func (m Missed) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
+
+// UnmarshalText is ParseMissed.
+func (m *Missed) UnmarshalText(word []byte) (err error) {
+	*m, err = ParseMissed(string(word))
+	return err
+}
+
 // Overlap is the policy for a tick that comes while the last job of the schedule has
 // not ended.
 type Overlap uint8
@@ -77,6 +86,15 @@ func ParseOverlap(word string) (Overlap, error) {
 		}
 	}
 	return 0, fmt.Errorf("unknown rule for overlaps %q: use allow or forbid", word)
+}
+
+// MarshalText returns the word for o.
+func (o Overlap) MarshalText() ([]byte, error) { return []byte(o.String()), nil }
+
+// UnmarshalText is ParseOverlap.
+func (o *Overlap) UnmarshalText(word []byte) (err error) {
+	*o, err = ParseOverlap(string(word))
+	return err
 }
 
 // Schedule enqueues a job at each of its ticks, once, however many nodes fire it. It

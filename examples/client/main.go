@@ -15,6 +15,7 @@ import (
 
 	"github.com/bullpen-run/bullpen"
 	"github.com/bullpen-run/bullpen/client"
+	"github.com/bullpen-run/bullpen/job"
 )
 
 func main() {
@@ -32,7 +33,7 @@ func run(ctx context.Context, out io.Writer, url string) error {
 	defer c.Close()
 
 	// One job, stored before it runs, and waited for.
-	_, result, err := c.Run(ctx, "upper", client.Job{Payload: []byte("durable")})
+	_, result, err := c.Run(ctx, job.Job{Queue: "upper", Payload: []byte("durable")})
 	if err != nil {
 		return err
 	}
@@ -40,9 +41,9 @@ func run(ctx context.Context, out io.Writer, url string) error {
 
 	// Many jobs, which are looked at later. A key makes each of them one job,
 	// however often this program runs.
-	refs, err := c.EnqueueAll(ctx, "upper", []client.Job{
-		{Payload: []byte("one"), Key: "example/1"},
-		{Payload: []byte("two"), Key: "example/2"},
+	refs, err := c.EnqueueAll(ctx, []job.Job{
+		{Queue: "upper", Payload: []byte("one"), Key: "example/1"},
+		{Queue: "upper", Payload: []byte("two"), Key: "example/2"},
 	})
 	if err != nil {
 		return err

@@ -21,6 +21,7 @@ var rules = []rule{
 	{folder: "internal/schedule"},
 	{folder: "internal/command"},
 	{folder: "internal/durations"},
+	{folder: "internal/jsonvalue", ours: []string{"."}},
 	{folder: "internal/histogram", ours: []string{"."}},
 	{folder: "internal/archtest"},
 	{folder: "internal/leak", theirs: []string{"go.uber.org/goleak"}},
@@ -54,7 +55,7 @@ var rules = []rule{
 	{folder: "process/processprom", ours: []string{".", "process", "internal/durations"}, theirs: []string{"github.com/prometheus/client_golang"}, tests: []string{"internal/metriclist"}},
 	{folder: "queue/queueprom", ours: []string{".", "job", "queue", "internal/durations"}, theirs: []string{"github.com/prometheus/client_golang"}, tests: []string{"internal/metriclist"}},
 	{folder: "internal/metriclist", theirs: []string{"github.com/prometheus/client_golang"}},
-	{folder: "job", ours: []string{".", "internal/schedule"}},
+	{folder: "job", ours: []string{".", "internal/schedule", "internal/jsonvalue"}},
 	// The layers of the queue: each imports what stands above it here, and queue is
 	// their public face.
 	{
@@ -97,14 +98,14 @@ var rules = []rule{
 		theirs: []string{"github.com/cockroachdb/pebble", "github.com/nats-io/nats.go"}, // for tests
 		tests:  []string{"pool", "process", "internal/queue/queuetest", "internal/natstest", "internal/queue/record"},
 	},
-	{folder: "client", ours: []string{"."}, tests: []string{"pool", "process"}},
+	{folder: "client", ours: []string{".", "job", "internal/jsonvalue"}, tests: []string{"pool", "process"}},
 	{folder: "worker", ours: []string{".", "protocol"}},
 	{folder: "executortest", ours: []string{"."}},
 	{
 		folder: "internal/daemon",
 		ours: []string{
 			".", "protocol", "pool", "pool/poolprom", "process", "process/processprom", "job", "queue", "queue/queueprom", "queue/embedded", "client",
-			"internal/confine", "internal/daemon/trace", "internal/dashboard", "internal/probe", "internal/schedule", "internal/wire",
+			"internal/confine", "internal/daemon/trace", "internal/dashboard", "internal/jsonvalue", "internal/probe", "internal/schedule", "internal/wire",
 		},
 		theirs: []string{
 			"github.com/prometheus/client_golang", "go.yaml.in/yaml/v3", "github.com/oklog/ulid/v2", "github.com/nats-io/nats.go",
@@ -121,7 +122,7 @@ var rules = []rule{
 	{folder: "internal/dashboard", ours: []string{"."}},
 	{
 		folder: "internal/cli",
-		ours:   []string{".", "client", "process", "internal/command", "internal/confine", "internal/daemon", "internal/engine", "internal/engine/pebble", "internal/engine/transfer", "internal/probe", "internal/queue/record", "job", "queue", "queue/embedded"},
+		ours:   []string{".", "client", "process", "internal/command", "internal/confine", "internal/daemon", "internal/jsonvalue", "internal/engine", "internal/engine/pebble", "internal/engine/transfer", "internal/probe", "internal/queue/record", "job", "queue", "queue/embedded"},
 		theirs: []string{"github.com/spf13/cobra", "github.com/spf13/pflag"},
 		tests:  []string{"internal/natstest"},
 	},

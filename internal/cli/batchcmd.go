@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -10,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bullpen-run/bullpen/client"
+	"github.com/bullpen-run/bullpen/job"
 )
 
 func newBatch(each func() *remote) *cobra.Command {
@@ -18,31 +20,26 @@ func newBatch(each func() *remote) *cobra.Command {
 	return group
 }
 
-var batchStates = []string{string(client.BatchOpen), string(client.BatchRunning), string(client.BatchDone), string(client.BatchCanceled)}
-
-func parseBatchState(text string) (client.BatchState, error) {
-	s, err := near(batchStates)(text)
-	return client.BatchState(s), err
-}
+var batchStates = words(job.BatchOpen, job.BatchRunning, job.BatchDone, job.BatchCanceled)
 
 // callback parses TASK, TASK@POOL or @POOL.
-func callback(text string) (*client.Job, error) {
+func callback(text string) (*job.Job, error) {
 	j, err := linkOf(text)
 	return &j, err
 }
 
-func linkOf(text string) (client.Job, error) {
+func linkOf(text string) (job.Job, error) {
 	task, pool, found := strings.Cut(text, "@")
 	if text == "" || found && pool == "" {
-		return client.Job{}, fmt.Errorf("use TASK or TASK@POOL")
+		return job.Job{}, fmt.Errorf("use TASK or TASK@POOL")
 	}
-	return client.Job{Task: task, Pool: pool}, nil
+	return job.Job{Name: task, Queue: pool}, nil
 }
 
 // batching has the flags of bullpen batch submit.
 type batching struct {
 	*submission
-	batch client.Batch
+	batch job.Batch
 }
 
 func newBatchSubmit(r *remote) *cobra.Command {
@@ -59,9 +56,9 @@ func newBatchSubmit(r *remote) *cobra.Command {
 			add(f, &b.batch.Then, "then", "", "TASK[@POOL]", "", callback, "task that runs when all have ended; by default in the same pool")
 			add(f, &b.batch.Failed, "failed", "", "TASK[@POOL]", "", callback, "task that runs when the first has failed for good")
 			add(f, &b.batch.Key, "key", "k", "TEXT", "", word, "a name of the batch's own: a batch with the same key is not made twice")
-			add(f, &b.job.Task, "task", "t", "NAME", "", word, "name of the task; by default the pool's")
+			add(f, &b.job.Name, "task", "t", "NAME", "", word, "name of the task; by default the pool's")
 			add(f, &b.job.Priority, "priority", "", "WORD", "normal", parsePriority, "high, normal or low")
-			add(f, &b.job.Attempts, "attempts", "", "N", "", number(1, math.MaxInt32), "how many attempts may end badly")
+			add(f, &b.job.Retry.Attempts, "attempts", "", "N", "", number(1, math.MaxInt32), "how many attempts may end badly")
 			f.BoolVar(&b.ndjson, "ndjson", false, "each line is a JSON object")
 			b.wait.define(f, "wait until all have ended, or so long, and print how")
 		},
@@ -75,11 +72,16 @@ func newBatchSubmit(r *remote) *cobra.Command {
 }
 
 func (b *batching) submitBatch(ctx context.Context, c *client.Client, pool string) error {
-	info, err := c.OpenBatch(ctx, pool, b.batch)
+	for _, callback := range []*job.Job{b.batch.Then, b.batch.Failed} {
+		if callback != nil {
+			callback.Queue = cmp.Or(callback.Queue, pool)
+		}
+	}
+	info, err := c.OpenBatch(ctx, b.batch)
 	if err != nil {
 		return ofPool(pool, err)
 	}
-	if info.State != client.BatchOpen {
+	if info.State != job.BatchOpen {
 		b.say("a batch with this key is there already: it is %s", info.State)
 		return b.made(ctx, info)
 	}
@@ -123,14 +125,15 @@ func (b *batching) addAll(ctx context.Context, c *client.Client, id, pool string
 		if len(piece) == 0 {
 			break
 		}
-		jobs := make([]client.Job, len(piece))
+		jobs := make([]job.Job, len(piece))
 		for i := range piece {
 			if piece[i].err != nil {
 				return total, usageError{fmt.Errorf("line %d: %w", piece[i].number, piece[i].err)}
 			}
 			jobs[i] = piece[i].job
+			jobs[i].Queue = pool
 		}
-		if _, err := c.AddToBatch(ctx, id, total, pool, jobs); err != nil {
+		if _, err := c.AddToBatch(ctx, id, total, jobs); err != nil {
 			return total, ofPool(pool, err)
 		}
 		total += len(jobs)
@@ -145,10 +148,10 @@ func (b *batching) addAll(ctx context.Context, c *client.Client, id, pool string
 }
 
 // made prints the id of a batch or, if asked, waits for its end and prints that.
-func (b *batching) made(ctx context.Context, info *client.BatchInfo) error {
+func (b *batching) made(ctx context.Context, info *job.BatchInfo) error {
 	if b.wait.limit == 0 {
 		if b.asJSON {
-			return b.raw(info.Raw)
+			return b.object(info)
 		}
 		b.printf("%s\n", plain(info.ID))
 		return nil
@@ -184,16 +187,16 @@ func (b *batching) made(ctx context.Context, info *client.BatchInfo) error {
 	return nil
 }
 
-func (r *remote) tellBatch(i *client.BatchInfo) error {
+func (r *remote) tellBatch(i *job.BatchInfo) error {
 	if r.asJSON {
-		return r.raw(i.Raw)
+		return r.object(i)
 	}
 	r.printf("%s", batchText(i, r.now()))
 	return nil
 }
 
 // batchText describes a batch.
-func batchText(i *client.BatchInfo, now time.Time) string {
+func batchText(i *job.BatchInfo, now time.Time) string {
 	var b strings.Builder
 	line := func(name, value string) {
 		if value != "" {
@@ -202,7 +205,7 @@ func batchText(i *client.BatchInfo, now time.Time) string {
 	}
 	line("batch", i.ID)
 	line("key", i.Key)
-	line("state", string(i.State))
+	line("state", i.State.String())
 	line("jobs", batchCounts(i))
 	line("created", whenText(i.Created, now))
 	if !i.EndedAt.IsZero() {
@@ -214,19 +217,19 @@ func batchText(i *client.BatchInfo, now time.Time) string {
 	return b.String()
 }
 
-func batchCounts(i *client.BatchInfo) string {
+func batchCounts(i *job.BatchInfo) string {
 	return fmt.Sprintf("%d of %d ended: %s", i.Ended, i.Total, phrase(
 		fmt.Sprintf("%d ok", i.OK), countOf(int64(i.Failed), "failed"), countOf(int64(i.Canceled), "canceled"), countOf(int64(i.Lost), "lost")))
 }
 
 func newBatchLs(r *remote) *cobra.Command {
-	f := client.BatchFilter{Limit: 50, Newest: true}
+	f := job.BatchFilter{Limit: 50, Newest: true}
 	cmd := r.command(verb{
 		use: "ls", short: "List batches",
 		long: "Ls lists batches, the one that changed last first. Those that ended are kept as\nlong as the outcomes of jobs.",
 		args: wants(0, 0, "bullpen batch ls --state WORD"),
 		flags: func(fs flagSet) {
-			add(fs, &f.State, "state", "s", "WORD", "", parseBatchState, "batches in this state only: "+strings.Join(batchStates, ", "))
+			add(fs, &f.States, "state", "s", "WORD", "", one(batchStates, job.ParseBatchState), "batches in this state only: "+strings.Join(batchStates, ", "))
 			add(fs, &f.Limit, "limit", "n", "N", "50", number(1, math.MaxInt32), "most batches")
 		},
 		do: func(ctx context.Context, c *client.Client, _ []string) error { return r.listBatches(ctx, c, f) },
@@ -235,7 +238,7 @@ func newBatchLs(r *remote) *cobra.Command {
 	return cmd
 }
 
-func (r *remote) listBatches(ctx context.Context, c *client.Client, f client.BatchFilter) error {
+func (r *remote) listBatches(ctx context.Context, c *client.Client, f job.BatchFilter) error {
 	t := newTable("ID", "STATE", ">JOBS", ">ENDED", ">FAILED", ">AGE", "KEY")
 	left := f.Limit
 	for {
@@ -247,7 +250,7 @@ func (r *remote) listBatches(ctx context.Context, c *client.Client, f client.Bat
 		for i := range p.Batches {
 			b := &p.Batches[i]
 			if r.asJSON {
-				if err := r.raw(b.Raw); err != nil {
+				if err := r.object(b); err != nil {
 					return err
 				}
 				continue
@@ -256,11 +259,11 @@ func (r *remote) listBatches(ctx context.Context, c *client.Client, f client.Bat
 			if b.Failed > 0 {
 				failed.tone = toneBad
 			}
-			t.addCells(cell{text: b.ID}, cell{text: string(b.State)}, cell{text: fmt.Sprint(b.Total)}, cell{text: fmt.Sprint(b.Ended)},
+			t.addCells(cell{text: b.ID}, cell{text: b.State.String()}, cell{text: fmt.Sprint(b.Total)}, cell{text: fmt.Sprint(b.Ended)},
 				failed, cell{text: sinceText(b.Created, r.now())}, cell{text: b.Key})
 		}
 		left -= len(p.Batches)
-		if f.After = p.Next; f.After == "" || left <= 0 {
+		if f.After = p.Next; f.After == 0 || left <= 0 {
 			break
 		}
 	}
@@ -270,7 +273,7 @@ func (r *remote) listBatches(ctx context.Context, c *client.Client, f client.Bat
 	case !r.asJSON:
 		r.say("no batches")
 	}
-	if f.After != "" && !r.asJSON {
+	if f.After != 0 && !r.asJSON {
 		r.say("there are more: bullpen batch ls --limit N")
 	}
 	return nil
@@ -299,7 +302,7 @@ func newBatchShow(r *remote) *cobra.Command {
 }
 
 func (r *remote) listMembers(ctx context.Context, c *client.Client, id string) error {
-	var table, page []client.Info
+	var table, page []job.Info
 	for info, err := range c.BatchJobs(ctx, id) {
 		if err != nil {
 			return err

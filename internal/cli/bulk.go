@@ -11,6 +11,7 @@ import (
 
 	"github.com/bullpen-run/bullpen"
 	"github.com/bullpen-run/bullpen/client"
+	"github.com/bullpen-run/bullpen/job"
 )
 
 // A batch is sent when it has this many jobs or bytes, or when no line came for a
@@ -27,7 +28,7 @@ const mostFaults = 20
 // bulkLine is one line of the input of --bulk.
 type bulkLine struct {
 	number int64
-	job    client.Job
+	job    job.Job
 	err    error // why the line is not a job
 }
 
@@ -167,17 +168,19 @@ func gather(ctx context.Context, lines <-chan bulkLine) []bulkLine {
 
 // put submits a batch. It returns an error if further batches would fail too.
 func (b *bulk) put(ctx context.Context, batch []bulkLine) error {
-	var jobs []client.Job
+	var jobs []job.Job
 	for i := range batch {
 		if batch[i].err == nil {
-			jobs = append(jobs, batch[i].job)
+			j := batch[i].job
+			j.Queue = b.pool
+			jobs = append(jobs, j)
 		}
 	}
-	var refs []client.Ref
+	var refs []job.Ref
 	var errs []error
 	if len(jobs) > 0 {
 		var err error
-		refs, err = b.client.EnqueueAll(ctx, b.pool, jobs)
+		refs, err = b.client.EnqueueAll(ctx, jobs)
 		if all, ok := errors.AsType[*client.BulkError](err); ok {
 			errs = all.Errs
 		} else if err != nil {
@@ -187,7 +190,7 @@ func (b *bulk) put(ctx context.Context, batch []bulkLine) error {
 	at := 0
 	for i := range batch {
 		line := &batch[i]
-		var ref client.Ref
+		var ref job.Ref
 		err := line.err
 		if err == nil {
 			ref = refs[at]
@@ -204,13 +207,13 @@ func (b *bulk) put(ctx context.Context, batch []bulkLine) error {
 }
 
 // told counts and writes the result of one line. It returns errors of writing.
-func (b *bulk) told(ctx context.Context, number int64, ref client.Ref, err error) error {
+func (b *bulk) told(ctx context.Context, number int64, ref job.Ref, err error) error {
 	switch {
 	case err == nil && ref.Existing:
 		b.existing++
 	case err == nil:
 		b.accepted++
-	case errors.Is(err, client.ErrUnconfirmed):
+	case errors.Is(err, job.ErrUnconfirmed):
 		b.unknown++
 	case !isLineFault(err) && (ctx.Err() != nil || wholesale(err)):
 		b.unsent++
@@ -231,22 +234,23 @@ func (b *bulk) told(ctx context.Context, number int64, ref client.Ref, err error
 		return nil
 	}
 	line := struct {
-		Line  int64  `json:"line"`
-		ID    string `json:"id,omitempty"`
-		State string `json:"state,omitempty"`
-		// Existing reports that the job already existed.
+		Line     int64  `json:"line"`
+		ID       string `json:"id,omitempty"`
+		State    string `json:"state,omitempty"`
 		Existing bool   `json:"existing,omitempty"`
 		Error    string `json:"error,omitempty"`
-	}{Line: number, ID: ref.ID, State: string(ref.State), Existing: ref.Existing}
+	}{Line: number, ID: ref.ID, Existing: ref.Existing}
 	if err != nil {
 		line.Error = b.why(ctx, err)
+	} else {
+		line.State = ref.State.String()
 	}
 	return b.object(line)
 }
 
 // text writes the id of a job on a line, or an empty line. It leaves out empty lines
 // at the end: their jobs were not submitted.
-func (b *bulk) text(ref client.Ref) {
+func (b *bulk) text(ref job.Ref) {
 	if ref.ID == "" && b.stop != nil {
 		b.behind++
 		return
@@ -260,7 +264,7 @@ func (b *bulk) text(ref client.Ref) {
 // wholesale reports whether an error is not about one job: the client has already
 // retried, so further jobs would fail in the same way.
 func wholesale(err error) bool {
-	for _, is := range []error{client.ErrUnknownPool, client.ErrStore, bullpen.ErrClosed, bullpen.ErrOverloaded} {
+	for _, is := range []error{client.ErrUnknownPool, job.ErrStore, bullpen.ErrClosed, bullpen.ErrOverloaded} {
 		if errors.Is(err, is) {
 			return true
 		}

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bullpen-run/bullpen/client"
+	"github.com/bullpen-run/bullpen/job"
 )
 
 func newDeadCauses(r *remote) *cobra.Command {
@@ -17,22 +18,22 @@ func newDeadCauses(r *remote) *cobra.Command {
 		example: "  bullpen dead causes --since 24h\n  bullpen dead retry --cause 89af7e51c13b",
 		args:    wants(0, 0, "bullpen dead causes --pool NAME"),
 		flags: func(f flagSet) {
-			add(f, &filter.Pool, "pool", "p", "NAME", "", word, "jobs of this pool only")
-			add(f, &filter.Task, "task", "t", "NAME", "", word, "jobs of this task only")
+			add(f, &filter.Queue, "pool", "p", "NAME", "", word, "jobs of this pool only")
+			add(f, &filter.Name, "task", "t", "NAME", "", word, "jobs of this task only")
 			findFlags(r, f, &filter)
 			deadWhy(f, &filter)
 		},
 		do: func(ctx context.Context, c *client.Client, _ []string) error {
 			all, err := c.DeadCauses(ctx, filter)
 			if err != nil {
-				return ofPool(filter.Pool, err)
+				return ofPool(filter.Queue, err)
 			}
 			return r.tellCauses(&all)
 		},
 	}))
 }
 
-func (r *remote) tellCauses(all *client.Causes) error {
+func (r *remote) tellCauses(all *job.Causes) error {
 	if r.asJSON {
 		for i := range all.Causes {
 			if err := r.object(all.Causes[i]); err != nil {
@@ -45,7 +46,7 @@ func (r *remote) tellCauses(all *client.Causes) error {
 	t.spare = []int{8, 6, 5} //nolint:mnd // the places of columns
 	for _, c := range all.Causes {
 		t.addCells(
-			cell{text: fmt.Sprint(c.Count)}, cell{text: c.Cause}, cell{text: c.Pool}, cell{text: c.Task}, cell{string(c.Reason), toneBad}, cell{text: c.Outcome},
+			cell{text: fmt.Sprint(c.Count)}, cell{text: c.Fingerprint}, cell{text: c.Queue}, cell{text: c.Name}, cell{string(c.Reason), toneBad}, cell{text: c.Outcome.String()},
 			cell{text: sinceText(c.First, r.now())}, cell{text: sinceText(c.Last, r.now())}, cell{text: c.Sample}, cell{text: c.Error},
 		)
 	}

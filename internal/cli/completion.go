@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bullpen-run/bullpen/client"
+	"github.com/bullpen-run/bullpen/job"
 )
 
 // completionTime bounds how long completion may delay the shell.
@@ -54,27 +55,23 @@ func (r *remote) completePool(cmd *cobra.Command, args []string, prefix string) 
 	})
 }
 
-// completeJob completes the id of a job in a state, of one that has not ended
-// ("live"), or of any ("").
-func (r *remote) completeJob(state string) cobra.CompletionFunc {
+// completeJob completes the id of a job in one of some states, or of any.
+func (r *remote) completeJob(states ...job.State) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
 		return r.completed(cmd, prefix, func(ctx context.Context, c *client.Client) ([]string, error) {
 			f := client.Filter{Limit: 100}
 			list := c.List
-			switch {
-			case state == string(client.Dead):
+			if slices.Equal(states, []job.State{job.Dead}) {
 				list = c.ListDead
-			case state != "live":
-				f.State = client.State(state)
 			}
 			page, err := list(ctx, f)
 			var ids []string
 			for i := range page.Jobs {
 				j := &page.Jobs[i]
-				if state == "live" && j.State.Ended() || slices.Contains(args, j.ID) {
+				if len(states) > 0 && !slices.Contains(states, j.State) || slices.Contains(args, j.ID) {
 					continue
 				}
-				ids = append(ids, j.ID+"\t"+plain(strings.Join(strings.Fields(j.Pool+" "+j.Task+" "+string(j.State)), " ")))
+				ids = append(ids, j.ID+"\t"+plain(strings.Join(strings.Fields(j.Queue+" "+j.Name+" "+j.State.String()), " ")))
 			}
 			return ids, err
 		})

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"reflect"
 	"strings"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 
 	"github.com/bullpen-run/bullpen"
 	"github.com/bullpen-run/bullpen/client"
+	"github.com/bullpen-run/bullpen/job"
 )
 
 func newDead(each func() *remote) *cobra.Command {
@@ -22,8 +24,8 @@ func newDead(each func() *remote) *cobra.Command {
 
 // deadReasons are the reasons that a dead job can have.
 var deadReasons = []string{
-	string(client.Exhausted), string(client.Final), string(client.Quarantined), string(client.Expired),
-	string(client.Refused), string(client.Corrupt),
+	string(job.Exhausted), string(job.Final), string(job.Quarantined), string(job.Expired),
+	string(job.Refused), string(job.Corrupt),
 }
 
 func outcomeWords() []string {
@@ -38,17 +40,17 @@ func outcomeWords() []string {
 
 // deadFlags adds the flags that select dead jobs.
 func deadFlags(r *remote, f flagSet, filter *client.Filter) {
-	add(f, &filter.Pool, "pool", "p", "NAME", "", word, "jobs of this pool only")
-	add(f, &filter.Task, "task", "t", "NAME", "", word, "jobs of this task only")
+	add(f, &filter.Queue, "pool", "p", "NAME", "", word, "jobs of this pool only")
+	add(f, &filter.Name, "task", "t", "NAME", "", word, "jobs of this task only")
 	findFlags(r, f, filter)
 	deadWhy(f, filter)
 	add(f, &filter.Cause, "cause", "", "ID", "", word, "jobs that died of this only: see bullpen dead causes")
 }
 
 func deadWhy(f flagSet, filter *client.Filter) {
-	reason := func(text string) (client.Reason, error) {
+	reason := func(text string) (job.Reason, error) {
 		s, err := near(deadReasons)(text)
-		return client.Reason(s), err
+		return job.Reason(s), err
 	}
 	add(f, &filter.Reason, "reason", "r", "WORD", "", reason, "jobs that died for this reason only: "+strings.Join(deadReasons, ", "))
 	add(f, &filter.Outcome, "outcome", "", "WORD", "", near(outcomeWords()), "jobs whose last attempt ended so only: "+strings.Join(outcomeWords(), ", "))
@@ -82,14 +84,14 @@ func newDeadShow(r *remote) *cobra.Command {
 	return r.command(verb{
 		use: "show ID", short: "Tell all about a dead job, with its evidence and its payload",
 		long: "Show tells all about a dead job: why it died, how each attempt ended, the last lines\nof its worker, and its payload if people can read it.",
-		args: wants(1, 1, "bullpen dead show ID; see: bullpen dead ls"), complete: r.completeJob(string(client.Dead)),
+		args: wants(1, 1, "bullpen dead show ID; see: bullpen dead ls"), complete: r.completeJob(job.Dead),
 		do: func(ctx context.Context, c *client.Client, args []string) error {
 			info, err := c.GetDead(ctx, args[0])
 			if err != nil {
 				return ofJob(args[0], err)
 			}
 			if r.asJSON {
-				return r.raw(info.Raw)
+				return r.object(info)
 			}
 			r.printf("%s", jobText(info, r.now(), r.style))
 			r.printf("%s", payloadText(info))
@@ -99,7 +101,7 @@ func newDeadShow(r *remote) *cobra.Command {
 }
 
 // payloadText returns the beginning of a payload.
-func payloadText(info *client.Info) string {
+func payloadText(info *job.Info) string {
 	const most = 2000
 	if len(info.Payload) == 0 {
 		return ""
@@ -135,7 +137,7 @@ type sweeping struct {
 func newDeadRetry(r *remote) *cobra.Command {
 	s := &sweeping{remote: r, verb: "try again", done: "tried again", what: "dead job", self: "bullpen dead retry"}
 	s.one = func(ctx context.Context, c *client.Client, id string) error {
-		return r.again(id, func() (client.Ref, error) { return c.RetryDead(ctx, id) })
+		return r.again(id, func() (job.Ref, error) { return c.RetryDead(ctx, id) })
 	}
 	s.many = func(ctx context.Context, c *client.Client, f client.Filter) (client.Swept, error) {
 		return c.RetryDeadAll(ctx, f)
@@ -159,7 +161,7 @@ func newDeadRm(r *remote) *cobra.Command {
 func (s *sweeping) command(name, short, long, example string) *cobra.Command {
 	return completeDead(s.remote, s.remote.command(verb{
 		use: name + " [ID...]", short: short, long: long, example: example,
-		args: s.arguments, complete: s.completeJob(string(client.Dead)),
+		args: s.arguments, complete: s.completeJob(job.Dead),
 		flags: func(f flagSet) {
 			deadFlags(s.remote, f, &s.filter)
 			add(f, &s.filter.Limit, "limit", "n", "N", "", number(1, math.MaxInt32), "most jobs")
@@ -178,7 +180,7 @@ func (s *sweeping) selects() bool {
 // chooses reports whether a filter selects jobs.
 func chooses(f client.Filter) bool {
 	f.Limit, f.Newest, f.After = 0, false, ""
-	return f != client.Filter{}
+	return !reflect.DeepEqual(f, client.Filter{})
 }
 
 func (s *sweeping) arguments(_ *cobra.Command, args []string) error {
@@ -203,10 +205,10 @@ func (s *sweeping) sweep(ctx context.Context, c *client.Client, args []string) e
 	all, err := sweepAll(ctx, c, s.filter, s.many)
 	if err != nil {
 		s.say("%s %s before this happened", plural(all.Count, "dead job"), s.done)
-		return ofPool(s.filter.Pool, err)
+		return ofPool(s.filter.Queue, err)
 	}
 	if all.Count == 0 && len(all.Failed) == 0 {
-		if err := knowsPool(ctx, c, s.filter.Pool); err != nil {
+		if err := knowsPool(ctx, c, s.filter.Queue); err != nil {
 			return err
 		}
 	}

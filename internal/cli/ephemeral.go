@@ -8,6 +8,7 @@ import (
 
 	"github.com/bullpen-run/bullpen"
 	"github.com/bullpen-run/bullpen/client"
+	"github.com/bullpen-run/bullpen/job"
 )
 
 // ended is the JSON object of a task that bypassed the queue.
@@ -26,22 +27,19 @@ type ended struct {
 }
 
 // runOnce runs a task that bypasses the queue, and prints its result.
-func (s *submission) runOnce(ctx context.Context, c *client.Client, pool string, job client.Job) error {
+func (s *submission) runOnce(ctx context.Context, c *client.Client, pool string, j job.Job) error {
 	waiting := ctx
 	if s.wait.limit != 0 && s.wait.limit != forever {
 		var cancel context.CancelFunc
 		waiting, cancel = context.WithTimeout(ctx, s.wait.limit)
 		defer cancel()
 	}
-	if !job.Deadline.IsZero() {
+	if !j.Deadline.IsZero() {
 		var cancel context.CancelFunc
-		waiting, cancel = context.WithDeadline(waiting, job.Deadline)
+		waiting, cancel = context.WithDeadline(waiting, j.Deadline)
 		defer cancel()
 	}
-	if job.Parent != "" {
-		waiting = client.WithParent(waiting, bullpen.Task{ID: job.Parent})
-	}
-	task := bullpen.Task{Name: job.Task, Payload: job.Payload, Meta: job.Meta, Limits: job.Limits}
+	task := bullpen.Task{Name: j.Name, Payload: j.Payload, Meta: j.Meta, Limits: j.Limits}
 	result, err := c.RunEphemeral(waiting, pool, task)
 	te, started := errors.AsType[*bullpen.TaskError](err)
 	switch {
@@ -54,7 +52,7 @@ func (s *submission) runOnce(ctx context.Context, c *client.Client, pool string,
 		return ofPool(pool, err)
 	}
 	e := ended{
-		Pool: pool, Task: job.Task, Outcome: bullpen.OK.String(), Worker: result.Stats.Worker, PeakMemory: result.Stats.PeakMemory,
+		Pool: pool, Task: j.Name, Outcome: bullpen.OK.String(), Worker: result.Stats.Worker, PeakMemory: result.Stats.PeakMemory,
 		Waited: result.Stats.Waited.Seconds(), Ran: result.Stats.Ran.Seconds(),
 	}
 	switch {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/bullpen-run/bullpen"
 	"github.com/bullpen-run/bullpen/client"
+	"github.com/bullpen-run/bullpen/job"
 )
 
 // The additional exit statuses of commands that talk to a daemon.
@@ -70,7 +71,7 @@ func (r *remote) explain(ctx context.Context, c *client.Client, err error) (code
 	if errors.Is(err, syscall.EPIPE) {
 		return exitPipe, ""
 	}
-	if end, ok := errors.AsType[*client.EndError](err); ok {
+	if end, ok := errors.AsType[*job.EndError](err); ok {
 		return exitFailed, endText(end)
 	}
 	if te, ok := errors.AsType[*bullpen.TaskError](err); ok {
@@ -91,20 +92,20 @@ var answers = []struct {
 	{client.ErrForbidden, exitRefused, "not allowed: %s"},
 	{client.ErrBadRequest, exitUsage, "%s"},
 	{client.ErrManaged, exitFailed, "%s"},
-	{client.ErrIncomplete, exitFailed, "%s"},
-	{client.ErrOverlap, exitFailed, "%s; see: bullpen schedule show NAME"},
-	{client.ErrEnded, exitFailed, "%s; see: bullpen get %s"},
-	{client.ErrPayloadGone, exitMissing, "%s"},
-	{client.ErrNotEnded, exitFailed, "%s; see: bullpen get %s"},
+	{job.ErrIncomplete, exitFailed, "%s"},
+	{job.ErrOverlap, exitFailed, "%s; see: bullpen schedule show NAME"},
+	{job.ErrEnded, exitFailed, "%s; see: bullpen get %s"},
+	{job.ErrPayloadGone, exitMissing, "%s"},
+	{job.ErrNotEnded, exitFailed, "%s; see: bullpen get %s"},
 	{client.ErrNotDead, exitFailed, "%s; only dead jobs are tried again, see: bullpen dead ls"},
 	{client.ErrBadConfig, exitFailed, "the configuration has faults, and the old one stays: %s; check it: bullpen serve --check"},
-	{client.ErrFull, exitDaemon, "the queue is full: %s; see: bullpen pool ls"},
+	{job.ErrFull, exitDaemon, "the queue is full: %s; see: bullpen pool ls"},
 	{bullpen.ErrOverloaded, exitDaemon, "the daemon has no room now: %s; try again later, or see: bullpen top"},
 	{bullpen.ErrClosed, exitDaemon, "the daemon is stopping, or takes nothing: %s; see: bullpen status"},
 	{bullpen.ErrStart, exitDaemon, "the workers do not start: %s"},
-	{client.ErrStore, exitDaemon, "the store of the queue does not answer: %s; see: bullpen status"},
+	{job.ErrStore, exitDaemon, "the store of the queue does not answer: %s; see: bullpen status"},
 	{client.ErrInternal, exitDaemon, "the daemon has a fault: %s; its log says more"},
-	{client.ErrUnconfirmed, exitFailed, "it is not known whether this was done: %s; with --key a job can be submitted again without being taken twice"},
+	{job.ErrUnconfirmed, exitFailed, "it is not known whether this was done: %s; with --key a job can be submitted again without being taken twice"},
 }
 
 // explainAnswer explains an error answer of the daemon, or the lack of an answer.
@@ -121,7 +122,7 @@ func (r *remote) explainAnswer(ctx context.Context, c *client.Client, err error,
 		return exitRefused, "the daemon does not know this token: " + wordsOf(e) + "; check --token-file, $" + envTokenFile + " and $" + envToken
 	case errors.Is(e, client.ErrUnknownPool):
 		return exitMissing, r.unknownPool(ctx, c, err)
-	case errors.Is(e, client.ErrNotFound):
+	case errors.Is(e, job.ErrNotFound):
 		if about, ok := errors.AsType[aboutJob](err); ok {
 			return exitMissing, fmt.Sprintf("there is no job %q, or it is no longer kept; see: bullpen ls", about.id)
 		}
@@ -201,7 +202,7 @@ func (r *remote) unknownPool(ctx context.Context, c *client.Client, err error) s
 }
 
 // endText describes a job that did not end well.
-func endText(e *client.EndError) string {
+func endText(e *job.EndError) string {
 	short := *e
 	short.Task = nil
 	if te := e.Task; te != nil {
@@ -215,7 +216,7 @@ func endText(e *client.EndError) string {
 		text += detailText(e.Task)
 	}
 	switch {
-	case e.ID == "" || e.Reason == client.TakenBack || e.Outcome == bullpen.Canceled:
+	case e.ID == "" || e.Reason == job.TakenBack || e.Outcome == bullpen.Canceled:
 	default:
 		text += "\nSee: bullpen dead show " + e.ID + "; again: bullpen retry " + e.ID
 	}

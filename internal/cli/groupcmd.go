@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bullpen-run/bullpen/client"
+	"github.com/bullpen-run/bullpen/job"
 )
 
 // newGroup returns bullpen group and its commands. each returns a new remote for one
@@ -39,7 +40,7 @@ func newGroupLs(r *remote) *cobra.Command {
 // showGroups writes groups as a table.
 func (r *remote) showGroups(g *client.Groups) error {
 	if r.asJSON {
-		return r.raw(g.Raw)
+		return r.object(g)
 	}
 	t := newTable("GROUP", ">WAITING", ">RUNNING", ">OLDEST", "LIMITS")
 	t.add("(all others)", "", "", "", limitsText(g.Limits))
@@ -64,7 +65,7 @@ func (r *remote) showGroups(g *client.Groups) error {
 }
 
 // limitsText describes limits.
-func limitsText(l client.GroupLimits) string {
+func limitsText(l job.GroupLimits) string {
 	var parts []string
 	if l.Concurrency > 0 {
 		parts = append(parts, fmt.Sprintf("%d at a time", l.Concurrency))
@@ -124,7 +125,7 @@ func newGroupSet(r *remote) *cobra.Command {
 			add(f, &burst, "burst", "b", "N", "", number(0, 1<<20), "most jobs that begin at once after a pause; by default as many as in a second")
 		},
 		do: func(ctx context.Context, c *client.Client, args []string) error {
-			g, err := c.SetGroup(ctx, args[0], groupName(args), client.GroupLimits{
+			g, err := c.SetGroup(ctx, args[0], groupName(args), job.GroupLimits{
 				Concurrency: max(concurrency, 0), Rate: max(rate, 0), Burst: max(burst, 0),
 			})
 			if err != nil {

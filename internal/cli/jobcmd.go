@@ -10,6 +10,7 @@ import (
 
 	"github.com/bullpen-run/bullpen"
 	"github.com/bullpen-run/bullpen/client"
+	"github.com/bullpen-run/bullpen/job"
 )
 
 // getting has the flags of bullpen get.
@@ -28,7 +29,7 @@ func newGet(r *remote) *cobra.Command {
 			"payload, as long as they are kept. With --wait it waits for the end of the job\n" +
 			"first; the exit status then tells how it ended.",
 		example:  "  bullpen get 01K9GZ3Q7V8X5T2M4N6P8R0S1A\n  bullpen get 01K9GZ3Q7V8X5T2M4N6P8R0S1A --wait=1m --result > small.jpg",
-		complete: r.completeJob(""),
+		complete: r.completeJob(),
 		args:     g.arguments,
 		flags: func(f flagSet) {
 			g.wait.define(f, "wait for the job's end, or so long")
@@ -71,10 +72,10 @@ func (g *getting) get(ctx context.Context, c *client.Client, id string) error {
 		})
 	case g.result:
 		result, err := c.Result(ctx, id)
-		if errors.Is(err, client.ErrNotEnded) {
+		if errors.Is(err, job.ErrNotEnded) {
 			return fmt.Errorf("the job has not ended; wait for it: bullpen get %s --wait --result", id)
 		}
-		if end, ok := errors.AsType[*client.EndError](err); ok {
+		if end, ok := errors.AsType[*job.EndError](err); ok {
 			return g.badEnd(ctx, c, id, end)
 		}
 		if err != nil {
@@ -92,7 +93,7 @@ func (r *remote) show(ctx context.Context, c *client.Client, id string) error {
 		return ofJob(id, err)
 	}
 	if r.asJSON {
-		return r.raw(info.Raw)
+		return r.object(info)
 	}
 	r.printf("%s", jobText(info, r.now(), r.style))
 	return nil
@@ -109,8 +110,8 @@ const mostOfPage = 1000
 
 func (l *listing) define(r *remote, f flagSet) {
 	l.filter.Limit = 50
-	add(f, &l.filter.Pool, "pool", "p", "NAME", "", word, "jobs of this pool only")
-	add(f, &l.filter.Task, "task", "t", "NAME", "", word, "jobs of this task only")
+	add(f, &l.filter.Queue, "pool", "p", "NAME", "", word, "jobs of this pool only")
+	add(f, &l.filter.Name, "task", "t", "NAME", "", word, "jobs of this task only")
 	add(f, &l.filter.Limit, "limit", "n", "N", "50", number(1, math.MaxInt32), "most jobs")
 	findFlags(r, f, &l.filter)
 	f.BoolVar(&l.filter.Newest, "newest", false, "the last ones first: by when they ended, or else were enqueued")
@@ -136,7 +137,7 @@ func newLs(r *remote) *cobra.Command {
 		example: "  bullpen ls --state running\n  bullpen ls --newest --search order-4711\n  bullpen ls --pool thumbnails --all --json | jq -r 'select(.attempts > 1).id'",
 		args:    wants(0, 0, "bullpen ls --pool NAME --state WORD --task NAME"),
 		flags: func(f flagSet) {
-			add(f, &l.filter.State, "state", "s", "WORD", "", parseJobState, "jobs in this state only: scheduled, queued, running, retrying, done, dead or canceled")
+			add(f, &l.filter.States, "state", "s", "WORD", "", one(jobStates, job.ParseState), "jobs in this state only: scheduled, queued, running, retrying, done, dead or canceled")
 			l.define(r, f)
 		},
 		do: func(ctx context.Context, c *client.Client, _ []string) error {
@@ -148,15 +149,33 @@ func newLs(r *remote) *cobra.Command {
 	return cmd
 }
 
-// jobStates are the values of client.State.
-var jobStates = []string{
-	string(client.Scheduled), string(client.Queued), string(client.Running), string(client.Retrying),
-	string(client.Done), string(client.Dead), string(client.Canceled),
+// live are the states of jobs that have not ended. liveStates are their words, jobStates
+// those of all states.
+var (
+	live       = []job.State{job.Scheduled, job.Queued, job.Running, job.Retrying}
+	liveStates = words(live...)
+	jobStates  = append(words(live...), words(job.Done, job.Dead, job.Canceled)...)
+)
+
+// words returns the words for some values.
+func words[T fmt.Stringer](values ...T) []string {
+	all := make([]string, len(values))
+	for i, v := range values {
+		all[i] = v.String()
+	}
+	return all
 }
 
-func parseJobState(text string) (client.State, error) {
-	s, err := near(jobStates)(text)
-	return client.State(s), err
+// one returns a parser for one of some words, as a list of one value.
+func one[T any](known []string, parse func(string) (T, error)) func(string) ([]T, error) {
+	return func(text string) ([]T, error) {
+		word, err := near(known)(text)
+		if err != nil {
+			return nil, err
+		}
+		v, err := parse(word)
+		return []T{v}, err
+	}
 }
 
 // near returns a parser for one of some words, which suggests the word that was
@@ -177,13 +196,13 @@ func (r *remote) list(ctx context.Context, l *listing, page func(context.Context
 	if l.all {
 		left = math.MaxInt
 	}
-	var jobs []client.Info
+	var jobs []job.Info
 	total := 0
 	for {
 		f.Limit = min(left, mostOfPage)
 		p, err := page(ctx, f)
 		if err != nil {
-			return ofPool(l.filter.Pool, err)
+			return ofPool(l.filter.Queue, err)
 		}
 		if p.Next == f.After {
 			p.Next = ""
@@ -221,11 +240,8 @@ const mostOfTable = 10_000
 
 // rows handles the jobs of a page: with --json it prints them, otherwise it collects
 // them until a part of the table is full.
-func (r *remote) rows(waiting *[]client.Info, jobs []client.Info) error {
+func (r *remote) rows(waiting *[]job.Info, jobs []job.Info) error {
 	if !r.asJSON {
-		for i := range jobs {
-			jobs[i].Raw = nil
-		}
 		*waiting = append(*waiting, jobs...)
 		if len(*waiting) < mostOfTable {
 			return nil
@@ -235,7 +251,7 @@ func (r *remote) rows(waiting *[]client.Info, jobs []client.Info) error {
 		return r.flush()
 	}
 	for i := range jobs {
-		if err := r.raw(jobs[i].Raw); err != nil {
+		if err := r.object(&jobs[i]); err != nil {
 			return err
 		}
 	}

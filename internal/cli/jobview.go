@@ -1,8 +1,7 @@
 package cli
 
 import (
-	"encoding/base64"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -12,19 +11,20 @@ import (
 	"unicode/utf8"
 
 	"github.com/bullpen-run/bullpen"
-	"github.com/bullpen-run/bullpen/client"
+	"github.com/bullpen-run/bullpen/internal/jsonvalue"
+	"github.com/bullpen-run/bullpen/job"
 )
 
 // toneOf returns the color of a state.
-func toneOf(s client.State) tone {
+func toneOf(s job.State) tone {
 	switch s {
-	case client.Done:
+	case job.Done:
 		return toneGood
-	case client.Dead:
+	case job.Dead:
 		return toneBad
-	case client.Running:
+	case job.Running:
 		return toneNone
-	case client.Retrying:
+	case job.Retrying:
 		return toneWarn
 	default:
 		return toneFaint
@@ -32,7 +32,7 @@ func toneOf(s client.State) tone {
 }
 
 // jobTable returns a list of jobs as a table.
-func jobTable(jobs []client.Info, now time.Time) *table {
+func jobTable(jobs []job.Info, now time.Time) *table {
 	t := newTable("ID", "POOL", "TASK", "STATE", "PRIORITY", ">AGE", ">TRIES", ">RAN", "KEY", "NOTE")
 	for i := range jobs {
 		j := &jobs[i]
@@ -46,11 +46,11 @@ func jobTable(jobs []client.Info, now time.Time) *table {
 		if j.Stats.Ran > 0 {
 			ran = ageText(j.Stats.Ran)
 		}
-		if j.Priority != client.Normal {
-			priority = string(j.Priority)
+		if j.Priority != job.Normal {
+			priority = j.Priority.String()
 		}
 		t.addCells(
-			cell{text: j.ID}, cell{text: j.Pool}, cell{text: j.Task}, cell{string(j.State), toneOf(j.State)}, cell{text: priority},
+			cell{text: j.ID}, cell{text: j.Queue}, cell{text: j.Name}, cell{j.State.String(), toneOf(j.State)}, cell{text: priority},
 			cell{text: sinceText(j.Enqueued, now)}, cell{text: tries}, cell{text: ran}, cell{text: key}, cell{text: jobNote(j, now)},
 		)
 	}
@@ -58,29 +58,38 @@ func jobTable(jobs []client.Info, now time.Time) *table {
 }
 
 // jobNote returns other noteworthy facts about a job, in a few words.
-func jobNote(j *client.Info, now time.Time) string {
+func jobNote(j *job.Info, now time.Time) string {
 	switch {
-	case j.State == client.Dead:
+	case j.State == job.Dead:
 		return strings.Trim(string(j.Reason)+": "+endCause(j), ": ")
-	case (j.State == client.Scheduled || j.State == client.Retrying) && !j.At.IsZero():
+	case (j.State == job.Scheduled || j.State == job.Retrying) && !j.At.IsZero():
 		return sinceText(j.At, now)
-	case j.State == client.Running && (j.Progress > 0 || j.Note != ""):
+	case j.State == job.Running && (j.Progress > 0 || j.Note != ""):
 		return strings.TrimSpace(fmt.Sprintf("%.0f%% %s", 100*j.Progress, j.Note))
 	}
 	return ""
 }
 
 // endCause returns why a job ended badly, without its name.
-func endCause(j *client.Info) string {
-	if te := j.Failure; te != nil {
+func endCause(j *job.Info) string {
+	if te := failureOf(j); te != nil {
 		return strings.TrimSuffix(te.Outcome.String()+": "+causeOf(te), ": ")
 	}
 	// Lists have only the cause.
-	outcome := j.Outcome.String()
-	if j.Error == outcome {
+	outcome, text := j.Outcome.String(), j.ErrorText()
+	if text == outcome {
 		return outcome
 	}
-	return strings.TrimSuffix(outcome+": "+j.Error, ": ")
+	return strings.TrimSuffix(outcome+": "+text, ": ")
+}
+
+// failureOf returns the error of the last attempt of a job that ended badly; nil if it is
+// not known.
+func failureOf(j *job.Info) *bullpen.TaskError {
+	if end, ok := errors.AsType[*job.EndError](j.Err); ok {
+		return end.Task
+	}
+	return nil
 }
 
 // pairs is a list of names and values for display; empty values are left out.
@@ -137,25 +146,27 @@ func sizeOf(n int64) string {
 }
 
 // jobText returns all information about a job, for display.
-func jobText(j *client.Info, now time.Time, s style) string {
+func jobText(j *job.Info, now time.Time, s style) string {
 	var p pairs
 	p.add("id", j.ID)
-	p.add("pool", j.Pool)
-	p.add("task", j.Task)
-	state := string(j.State)
-	if j.State == client.Dead && j.Reason != "" {
+	p.add("pool", j.Queue)
+	p.add("task", j.Name)
+	state := j.State.String()
+	if j.State == job.Dead && j.Reason != "" {
 		state += " (" + string(j.Reason) + ")"
 	}
 	p.addTone("state", state, toneOf(j.State))
-	if j.State == client.Dead {
+	if j.State == job.Dead {
 		p.addTone("cause", endCause(j), toneBad)
 	}
-	if j.State == client.Running && j.Progress > 0 {
+	if j.State == job.Running && j.Progress > 0 {
 		p.add("progress", fmt.Sprintf("%.0f%%", 100*j.Progress))
 	}
 	p.add("note", j.Note)
 	p.add("key", j.Key)
-	p.add("priority", string(j.Priority))
+	if j.Queue != "" { // otherwise its record is damaged
+		p.add("priority", j.Priority.String())
+	}
 	p.add("enqueued", whenText(j.Enqueued, now))
 	if !j.State.Ended() {
 		p.add("starts", whenText(j.At, now))
@@ -169,8 +180,8 @@ func jobText(j *client.Info, now time.Time, s style) string {
 	p.add("waited", spanText(j.Stats.Waited))
 	p.add("ran", spanText(j.Stats.Ran))
 	p.add("peak memory", sizeOf(j.Stats.PeakMemory))
-	p.add("payload", sizeOf(j.PayloadSize))
-	p.add("result", sizeOf(j.ResultSize))
+	p.add("payload", sizeOf(int64(j.PayloadSize)))
+	p.add("result", sizeOf(int64(j.ResultSize)))
 	p.add("group", j.Group)
 	p.add("compensate", j.Compensate)
 	p.add("bury", j.Bury)
@@ -187,7 +198,7 @@ func jobText(j *client.Info, now time.Time, s style) string {
 }
 
 // evidence appends the history and output of a job's attempts.
-func evidence(b *strings.Builder, j *client.Info, now time.Time, s style) {
+func evidence(b *strings.Builder, j *job.Info, now time.Time, s style) {
 	if len(j.History) > 0 {
 		t := newTable(">#", "OUTCOME", ">RAN", ">ENDED", ">MEMORY", "WORKER", "NODE", "ERROR")
 		for _, a := range j.History {
@@ -202,7 +213,7 @@ func evidence(b *strings.Builder, j *client.Info, now time.Time, s style) {
 		}
 		b.WriteString("\nattempts\n" + t.draw(s))
 	}
-	if te := j.Failure; te != nil && te.Stack+te.Detail != "" {
+	if te := failureOf(j); te != nil && te.Stack+te.Detail != "" {
 		b.WriteString("\nfailure" + detailText(te) + "\n")
 	}
 	if len(j.Lines) > 0 {
@@ -213,7 +224,7 @@ func evidence(b *strings.Builder, j *client.Info, now time.Time, s style) {
 	}
 }
 
-func attemptError(a *client.Attempt) string {
+func attemptError(a *job.Attempt) string {
 	text := a.Error
 	switch {
 	case a.Signal != "" && !strings.Contains(text, a.Signal):
@@ -225,7 +236,7 @@ func attemptError(a *client.Attempt) string {
 }
 
 // lineText formats a line that a task logged or printed.
-func lineText(l *client.Line) string {
+func lineText(l *bullpen.LogLine) string {
 	text := plain(l.Text)
 	if l.Stream == "log" && l.Level != 0 {
 		text = strings.ToLower(slog.Level(l.Level).String()) + ": " + text
@@ -236,24 +247,32 @@ func lineText(l *client.Line) string {
 	return l.Time.Local().Format("15:04:05.000") + "  " + text
 }
 
-// withResult adds the result to the JSON of a job: as text if it is text, otherwise
-// in base64.
-func withResult(raw json.RawMessage, result []byte) ([]byte, error) {
-	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(raw, &fields); err != nil {
-		return nil, fmt.Errorf("the daemon's answer is not a job: %w", err)
-	}
-	name, value := "result", string(result)
+// jobResult is the JSON of a job and its result: Text if that is text, otherwise Binary.
+type jobResult struct {
+	job    *job.Info
+	Text   *string `json:"result,omitempty"`
+	Binary []byte  `json:"result_base64,omitempty"`
+}
+
+// withResult returns a job and its result, for their JSON.
+func withResult(j *job.Info, result []byte) jobResult {
 	if !utf8.Valid(result) {
-		name, value = "result_base64", base64.StdEncoding.EncodeToString(result)
+		return jobResult{job: j, Binary: result}
 	}
-	text, err := json.Marshal(value)
+	text := string(result)
+	return jobResult{job: j, Text: &text}
+}
+
+// MarshalJSON encodes j as one object.
+func (j jobResult) MarshalJSON() ([]byte, error) {
+	text, err := j.job.MarshalJSON()
 	if err != nil {
 		return nil, err
 	}
-	body := strings.TrimSuffix(strings.TrimSpace(string(raw)), "}")
-	if len(fields) > 0 {
-		body += ","
+	type plain jobResult
+	result, err := jsonvalue.Marshal(plain(j))
+	if err != nil || len(result) == len("{}") {
+		return text, err
 	}
-	return []byte(body + `"` + name + `":` + string(text) + "}"), nil
+	return append(append(text[:len(text)-1], ','), result[1:]...), nil
 }

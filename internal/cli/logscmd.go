@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bullpen-run/bullpen/client"
+	"github.com/bullpen-run/bullpen/job"
 )
 
 // quiet is how long a job may be silent before bullpen logs considers the stored
@@ -33,7 +34,7 @@ func newLogs(r *remote) *cobra.Command {
 			"each event is an object on a line.",
 		example:  "  bullpen logs -f 01K9GZ3Q7V8X5T2M4N6P8R0S1A",
 		args:     wants(1, 1, "bullpen logs ID; see: bullpen ls"),
-		complete: r.completeJob(""),
+		complete: r.completeJob(),
 		flags: func(f flagSet) {
 			f.BoolVarP(&l.follow, "follow", "f", false, "go on until the job has ended")
 			f.BoolVar(&l.times, "times", false, "begin each line with its time")
@@ -121,7 +122,7 @@ func (l *logging) event(e *client.Event) error {
 func (l *logging) story(e *client.Event) {
 	switch e.Kind {
 	case client.StateChanged:
-		text := string(e.State)
+		text := e.State.String()
 		if e.Attempt > 1 {
 			text += fmt.Sprintf(" (attempt %d)", e.Attempt)
 		}
@@ -135,11 +136,11 @@ func (l *logging) story(e *client.Event) {
 }
 
 // ended prints how a job ended, and returns the exit status.
-func (l *logging) ended(job *client.Info) error {
+func (l *logging) ended(job *job.Info) error {
 	if job == nil {
 		return nil
 	}
-	err := job.Err()
+	err := job.Err
 	if err == nil || l.asJSON || l.bare {
 		if err != nil {
 			return status(exitFailed)
@@ -158,23 +159,25 @@ func eventObject(e *client.Event) any {
 		Text   string    `json:"text"`
 	}
 	object := struct {
-		ID       string   `json:"id,omitempty"`
-		Event    string   `json:"event"`
-		State    string   `json:"state,omitempty"`
-		Attempt  int      `json:"attempt,omitempty"`
-		Fraction *float64 `json:"fraction,omitempty"`
-		Note     string   `json:"note,omitempty"`
-		Line     *line    `json:"line,omitempty"`
-		Job      any      `json:"job,omitempty"`
-		Text     string   `json:"text,omitempty"`
-	}{ID: e.ID, Event: string(e.Kind), State: string(e.State), Attempt: e.Attempt, Note: e.Note, Text: e.Text}
+		ID       string    `json:"id,omitempty"`
+		Event    string    `json:"event"`
+		State    string    `json:"state,omitempty"`
+		Attempt  int       `json:"attempt,omitempty"`
+		Fraction *float64  `json:"fraction,omitempty"`
+		Note     string    `json:"note,omitempty"`
+		Line     *line     `json:"line,omitempty"`
+		Job      *job.Info `json:"job,omitempty"`
+		Text     string    `json:"text,omitempty"`
+	}{ID: e.ID, Event: string(e.Kind), Attempt: e.Attempt, Note: e.Note, Text: e.Text}
 	switch {
+	case e.Kind == client.StateChanged:
+		object.State = e.State.String()
 	case e.Kind == client.Progressed:
 		object.Fraction = &e.Fraction
 	case e.Kind == client.Logged:
 		object.Line = &line{e.Line.Time.UTC(), e.Line.Level, e.Line.Stream, e.Line.Text}
 	case e.Job != nil:
-		object.Job = e.Job.Raw
+		object.Job = e.Job
 	}
 	return object
 }

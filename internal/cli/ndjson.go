@@ -12,62 +12,62 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bullpen-run/bullpen/client"
+	"github.com/bullpen-run/bullpen/job"
 )
 
 // jobFields has the parsers for the fields of a job that is one line of JSON.
-var jobFields = map[string]func(j *client.Job, now time.Time, raw json.RawMessage) error{
-	"task":       func(j *client.Job, _ time.Time, raw json.RawMessage) error { return textField(raw, &j.Task) },
-	"key":        func(j *client.Job, _ time.Time, raw json.RawMessage) error { return textField(raw, &j.Key) },
-	"bury":       func(j *client.Job, _ time.Time, raw json.RawMessage) error { return textField(raw, &j.Bury) },
-	"group":      func(j *client.Job, _ time.Time, raw json.RawMessage) error { return textField(raw, &j.Group) },
-	"compensate": func(j *client.Job, _ time.Time, raw json.RawMessage) error { return textField(raw, &j.Compensate) },
-	"priority": func(j *client.Job, _ time.Time, raw json.RawMessage) error {
+var jobFields = map[string]func(j *job.Job, now time.Time, raw json.RawMessage) error{
+	"task":       func(j *job.Job, _ time.Time, raw json.RawMessage) error { return textField(raw, &j.Name) },
+	"key":        func(j *job.Job, _ time.Time, raw json.RawMessage) error { return textField(raw, &j.Key) },
+	"bury":       func(j *job.Job, _ time.Time, raw json.RawMessage) error { return textField(raw, &j.Bury) },
+	"group":      func(j *job.Job, _ time.Time, raw json.RawMessage) error { return textField(raw, &j.Group) },
+	"compensate": func(j *job.Job, _ time.Time, raw json.RawMessage) error { return textField(raw, &j.Compensate) },
+	"priority": func(j *job.Job, _ time.Time, raw json.RawMessage) error {
 		return parsedField(raw, &j.Priority, parsePriority)
 	},
-	"delay": func(j *client.Job, _ time.Time, raw json.RawMessage) error {
+	"delay": func(j *job.Job, _ time.Time, raw json.RawMessage) error {
 		return parsedField(raw, &j.Delay, duration)
 	},
-	"backoff": func(j *client.Job, _ time.Time, raw json.RawMessage) error {
-		return parsedField(raw, &j.Backoff, duration)
+	"backoff": func(j *job.Job, _ time.Time, raw json.RawMessage) error {
+		return parsedField(raw, &j.Retry.Backoff, duration)
 	},
-	"max_backoff": func(j *client.Job, _ time.Time, raw json.RawMessage) error {
-		return parsedField(raw, &j.MaxBackoff, duration)
+	"max_backoff": func(j *job.Job, _ time.Time, raw json.RawMessage) error {
+		return parsedField(raw, &j.Retry.MaxBackoff, duration)
 	},
-	"timeout": func(j *client.Job, _ time.Time, raw json.RawMessage) error {
+	"timeout": func(j *job.Job, _ time.Time, raw json.RawMessage) error {
 		return parsedField(raw, &j.Limits.Timeout, duration)
 	},
-	"at": func(j *client.Job, now time.Time, raw json.RawMessage) error {
+	"at": func(j *job.Job, now time.Time, raw json.RawMessage) error {
 		return parsedField(raw, &j.At, moment(now))
 	},
-	"deadline": func(j *client.Job, now time.Time, raw json.RawMessage) error {
+	"deadline": func(j *job.Job, now time.Time, raw json.RawMessage) error {
 		return parsedField(raw, &j.Deadline, moment(now))
 	},
-	"memory": func(j *client.Job, _ time.Time, raw json.RawMessage) error {
+	"memory": func(j *job.Job, _ time.Time, raw json.RawMessage) error {
 		return parsedField(raw, &j.Limits.Memory, size)
 	},
-	"cpu": func(j *client.Job, _ time.Time, raw json.RawMessage) error {
+	"cpu": func(j *job.Job, _ time.Time, raw json.RawMessage) error {
 		return parsedField(raw, &j.Limits.CPU, share)
 	},
-	"attempts": func(j *client.Job, _ time.Time, raw json.RawMessage) error {
-		return parsedField(raw, &j.Attempts, number(1, math.MaxInt32))
+	"attempts": func(j *job.Job, _ time.Time, raw json.RawMessage) error {
+		return parsedField(raw, &j.Retry.Attempts, number(1, math.MaxInt32))
 	},
-	"crashes": func(j *client.Job, _ time.Time, raw json.RawMessage) error {
-		return parsedField(raw, &j.Crashes, number(1, math.MaxInt32))
+	"crashes": func(j *job.Job, _ time.Time, raw json.RawMessage) error {
+		return parsedField(raw, &j.Retry.Crashes, number(1, math.MaxInt32))
 	},
-	"output": func(j *client.Job, _ time.Time, raw json.RawMessage) error {
+	"output": func(j *job.Job, _ time.Time, raw json.RawMessage) error {
 		var n int64
 		err := parsedField(raw, &n, size)
 		j.Limits.Output = int(min(n, math.MaxInt32))
 		return err
 	},
-	"idempotent": func(j *client.Job, _ time.Time, raw json.RawMessage) error {
+	"idempotent": func(j *job.Job, _ time.Time, raw json.RawMessage) error {
 		if json.Unmarshal(raw, &j.Idempotent) != nil {
 			return errors.New("use true or false")
 		}
 		return nil
 	},
-	"payload": func(j *client.Job, _ time.Time, raw json.RawMessage) error {
+	"payload": func(j *job.Job, _ time.Time, raw json.RawMessage) error {
 		if string(bytes.TrimSpace(raw)) == "null" {
 			return errors.New("it is null: use a text, or leave it out for none")
 		}
@@ -80,7 +80,7 @@ var jobFields = map[string]func(j *client.Job, now time.Time, raw json.RawMessag
 		j.Payload = []byte(text)
 		return nil
 	},
-	"payload_base64": func(j *client.Job, _ time.Time, raw json.RawMessage) error {
+	"payload_base64": func(j *job.Job, _ time.Time, raw json.RawMessage) error {
 		var text string
 		if err := textField(raw, &text); err != nil {
 			return err
@@ -89,7 +89,7 @@ var jobFields = map[string]func(j *client.Job, now time.Time, raw json.RawMessag
 		j.Payload, err = base64.StdEncoding.DecodeString(text)
 		return err
 	},
-	"meta": func(j *client.Job, _ time.Time, raw json.RawMessage) error {
+	"meta": func(j *job.Job, _ time.Time, raw json.RawMessage) error {
 		meta := maps.Clone(j.Meta)
 		if meta == nil {
 			meta = map[string]string{}
@@ -126,13 +126,13 @@ func parsedField[T any](raw json.RawMessage, to *T, parse func(string) (T, error
 
 // decodeJob decodes a job from a line of JSON. Fields that the line leaves out come
 // from base. The error lists all faults.
-func decodeJob(line []byte, base client.Job, now time.Time) (client.Job, error) {
+func decodeJob(line []byte, base job.Job, now time.Time) (job.Job, error) {
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(line, &fields); err != nil {
-		return client.Job{}, fmt.Errorf("this is not a JSON object: %w", err)
+		return job.Job{}, fmt.Errorf("this is not a JSON object: %w", err)
 	}
 	if fields == nil {
-		return client.Job{}, errors.New("this is not a JSON object: use one such as {\"payload\":\"text\"}")
+		return job.Job{}, errors.New("this is not a JSON object: use one such as {\"payload\":\"text\"}")
 	}
 	j := base
 	var bad faults

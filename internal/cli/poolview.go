@@ -150,7 +150,7 @@ func poolText(pool *client.Pool, now time.Time, s style) string {
 		t := newTable("PRIORITY", ">WAITING", ">RUNNING", ">OLDEST")
 		for _, j := range pool.Jobs {
 			if j.Waiting+j.Taken > 0 {
-				t.add(string(j.Priority), fmt.Sprint(j.Waiting), fmt.Sprint(j.Taken), sinceText(j.Oldest, now))
+				t.add(j.Priority.String(), fmt.Sprint(j.Waiting), fmt.Sprint(j.Taken), sinceText(j.Oldest, now))
 			}
 		}
 		b.WriteString("\njobs of the queue\n" + t.draw(s))

@@ -21,6 +21,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/bullpen-run/bullpen/client"
+	"github.com/bullpen-run/bullpen/job"
 )
 
 // The environment variables for the daemon's address and the token.
@@ -187,7 +188,7 @@ func (r *remote) run(do func(ctx context.Context, c *client.Client) error) error
 		return code
 	}
 	if ctx.Err() != nil && !errors.Is(err, syscall.EPIPE) {
-		if errors.Is(err, client.ErrUnconfirmed) {
+		if errors.Is(err, job.ErrUnconfirmed) {
 			r.say("interrupted before the daemon had answered: it is not known whether this was done")
 		} else {
 			r.say("interrupted")

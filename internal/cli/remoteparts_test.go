@@ -12,6 +12,7 @@ import (
 
 	"github.com/bullpen-run/bullpen"
 	"github.com/bullpen-run/bullpen/client"
+	"github.com/bullpen-run/bullpen/job"
 )
 
 // noon is when the tables of these tests are drawn.
@@ -131,7 +132,7 @@ func FuzzDecodeJob(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		base := client.Job{Task: "base", Meta: map[string]string{"a": "b"}}
+		base := job.Job{Name: "base", Meta: map[string]string{"a": "b"}}
 		j, err := decodeJob([]byte(s), base, noon)
 		if len(base.Meta) != 1 {
 			t.Fatalf("the defaults were changed: %v", base.Meta)
@@ -139,7 +140,7 @@ func FuzzDecodeJob(f *testing.F) {
 		if err == nil && !json.Valid([]byte(s)) {
 			t.Errorf("%q was taken as %+v", s, j)
 		}
-		if err == nil && (j.Attempts < 0 || j.Delay < 0 || j.Limits.Memory < 0) {
+		if err == nil && (j.Retry.Attempts < 0 || j.Delay < 0 || j.Limits.Memory < 0) {
 			t.Errorf("%q became %+v", s, j)
 		}
 	})
@@ -147,12 +148,9 @@ func FuzzDecodeJob(f *testing.F) {
 
 func TestDecodeJob(t *testing.T) {
 	t.Parallel()
-	base := client.Job{Task: "base", Key: "", Meta: map[string]string{"a": "b"}, Attempts: 7}
+	base := job.Job{Name: "base", Key: "", Meta: map[string]string{"a": "b"}, Retry: job.Retry{Attempts: 7}}
 	got, err := decodeJob([]byte(`{"payload":{"n": 1},"timeout":1.5,"memory":"1KiB","output":"2KiB","meta":{"c":"d"},"at":"2027-01-01T03:00Z","priority":"low","idempotent":true}`), base, noon)
-	want := client.Job{
-		Task: "base", Attempts: 7, Payload: []byte(`{"n": 1}`), Meta: map[string]string{"a": "b", "c": "d"}, Priority: client.Low, Idempotent: true,
-		Limits: bullpen.Limits{Timeout: 1500 * time.Millisecond, Memory: 1 << 10, Output: 2 << 10}, At: time.Date(2027, 1, 1, 3, 0, 0, 0, time.UTC),
-	}
+	want := job.Job{Name: "base", Payload: []byte(`{"n": 1}`), Meta: map[string]string{"a": "b", "c": "d"}, Priority: job.Low, Idempotent: true, Limits: bullpen.Limits{Timeout: 1500 * time.Millisecond, Memory: 1 << 10, Output: 2 << 10}, At: time.Date(2027, 1, 1, 3, 0, 0, 0, time.UTC), Retry: job.Retry{Attempts: 7}}
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Errorf("%v\n%s", err, diff)
 	}
@@ -168,14 +166,14 @@ func TestDecodeJob(t *testing.T) {
 // text that plays with terminals.
 func TestTable(t *testing.T) {
 	t.Parallel()
-	jobs := []client.Info{
-		{ID: "01A", Pool: "thumbnails", Task: "shrink", State: client.Done, Priority: client.Normal, Enqueued: noon.Add(-3 * time.Minute), Attempts: 1, Stats: bullpen.Stats{Ran: 12 * time.Millisecond}},
+	jobs := []job.Info{
+		{ID: "01A", Queue: "thumbnails", Name: "shrink", State: job.Done, Priority: job.Normal, Enqueued: noon.Add(-3 * time.Minute), Attempts: 1, Stats: bullpen.Stats{Ran: 12 * time.Millisecond}},
 		{
-			ID: "01B", Pool: "evil\x1b[2J", Task: "日本", State: client.Dead, Reason: client.Quarantined, Priority: client.High, Enqueued: noon.Add(-50 * time.Hour), Attempts: 12,
-			Outcome: bullpen.Crashed, Error: `signal: killed`,
+			ID: "01B", Queue: "evil\x1b[2J", Name: "日本", State: job.Dead, Reason: job.Quarantined, Priority: job.High, Enqueued: noon.Add(-50 * time.Hour), Attempts: 12,
+			Outcome: bullpen.Crashed, Err: &job.EndError{Outcome: bullpen.Crashed, Message: `signal: killed`},
 		},
-		{ID: "01C", Pool: "mails", State: client.Running, Priority: client.Normal, Enqueued: noon, Attempts: 1, Progress: 0.25, Note: "page 3\nof 12"},
-		{ID: "01D", Pool: "mails", State: client.Scheduled, Priority: client.Normal, Enqueued: noon, At: noon.Add(time.Hour)},
+		{ID: "01C", Queue: "mails", State: job.Running, Priority: job.Normal, Enqueued: noon, Attempts: 1, Progress: 0.25, Note: "page 3\nof 12"},
+		{ID: "01D", Queue: "mails", State: job.Scheduled, Priority: job.Normal, Enqueued: noon, At: noon.Add(time.Hour)},
 	}
 	const want = `ID   POOL        TASK    STATE      PRIORITY  AGE  TRIES   RAN  NOTE
 01A  thumbnails  shrink  done                  3m      1  12ms
@@ -211,7 +209,7 @@ func topSample(at time.Time, ok uint64) *sample {
 		s.pools = append(s.pools, client.Pool{
 			Name: name, State: "open", Max: 4, Workers: client.PoolWorkers{Busy: 2, Idle: 1}, WaitP50: time.Millisecond, WaitP99: time.Second,
 			RunP50: 2 * time.Millisecond, RunP99: 20 * time.Millisecond, Outcomes: map[string]uint64{"ok": ok, "failed": 2}, Deaths: map[string]uint64{"signal": 1},
-			Jobs: []client.PoolDepth{{Priority: client.High, Waiting: 10, Taken: 2, Oldest: noon.Add(-time.Minute)}, {Priority: client.Low, Waiting: 5, Oldest: noon.Add(-time.Hour)}},
+			Jobs: []client.PoolDepth{{Priority: job.High, Waiting: 10, Taken: 2, Oldest: noon.Add(-time.Minute)}, {Priority: job.Low, Waiting: 5, Oldest: noon.Add(-time.Hour)}},
 		})
 	}
 	s.pools[1].State, s.pools[1].Workers, s.pools[1].Max, s.pools[1].Outcomes = "queue-only", client.PoolWorkers{}, 0, nil
@@ -268,14 +266,14 @@ POOL        STATE       BUSY/UP/MAX  WAITI…
 
 func TestWithResult(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct{ raw, result, want string }{
-		{`{"id":"a"}`, "x\"", `{"id":"a","result":"x\""}`},
-		{"{\"id\":\"a\",\"meta\":{\"b\":\"c\"}}\n", "", `{"id":"a","meta":{"b":"c"},"result":""}`},
-		{`{ }`, "\xff", `{"result_base64":"/w=="}`},
+	for result, want := range map[string]string{
+		"x\"":  `{"id":"a","state":"done","attempts":0,"outcome":"ok","result":"x\""}`,
+		"":     `{"id":"a","state":"done","attempts":0,"outcome":"ok","result":""}`,
+		"\xff": `{"id":"a","state":"done","attempts":0,"outcome":"ok","result_base64":"/w=="}`,
 	} {
-		got, err := withResult(json.RawMessage(c.raw), []byte(c.result))
-		if err != nil || !json.Valid(got) || string(got) != c.want && c.raw != `{ }` {
-			t.Errorf("withResult(%s, %q) = %s, %v; want %s", c.raw, c.result, got, err, c.want)
+		got, err := withResult(&job.Info{ID: "a", State: job.Done}, []byte(result)).MarshalJSON()
+		if err != nil || string(got) != want {
+			t.Errorf("withResult(%q) = %s, %v; want %s", result, got, err, want)
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bullpen-run/bullpen/client"
+	"github.com/bullpen-run/bullpen/job"
 )
 
 func newSchedule(each func() *remote) *cobra.Command {
@@ -18,12 +19,12 @@ func newSchedule(each func() *remote) *cobra.Command {
 	group.AddCommand(
 		scheduleVerb(each(), "pause", "Stop the ticks of a schedule",
 			"Pause stops the ticks of a schedule, also one of the configuration and also after a\nrestart of the daemon. None is missed meanwhile.",
-			func(ctx context.Context, c *client.Client, name string) (client.ScheduleInfo, error) {
+			func(ctx context.Context, c *client.Client, name string) (job.ScheduleInfo, error) {
 				return c.PauseSchedule(ctx, name)
 			}),
 		scheduleVerb(each(), "resume", "Let a schedule go on",
 			"Resume lets a paused schedule go on, with its next tick.",
-			func(ctx context.Context, c *client.Client, name string) (client.ScheduleInfo, error) {
+			func(ctx context.Context, c *client.Client, name string) (job.ScheduleInfo, error) {
 				return c.ResumeSchedule(ctx, name)
 			}),
 	)
@@ -42,7 +43,7 @@ func newScheduleLs(r *remote) *cobra.Command {
 			}
 			if r.asJSON {
 				for i := range all {
-					if err := r.raw(all[i].Raw); err != nil {
+					if err := r.object(&all[i]); err != nil {
 						return err
 					}
 				}
@@ -68,7 +69,7 @@ func newScheduleShow(r *remote) *cobra.Command {
 				return err
 			}
 			if r.asJSON {
-				return r.raw(s.Raw)
+				return r.object(&s)
 			}
 			r.printf("%s", scheduleText(&s, r.now(), r.style))
 			return nil
@@ -88,10 +89,15 @@ printed.
 
 A schedule whose rule stays the same goes on where it was.`
 
+var (
+	missedWords  = words(job.MissedOnce, job.MissedSkip, job.MissedAll)
+	overlapWords = words(job.OverlapAllow, job.OverlapForbid)
+)
+
 // scheduling has the flags of bullpen schedule add.
 type scheduling struct {
 	*remote
-	schedule client.Schedule
+	schedule job.Schedule
 	meta     []string
 }
 
@@ -105,21 +111,27 @@ func newScheduleAdd(r *remote) *cobra.Command {
 		args: s.arguments, flags: s.define, complete: r.completeSchedule,
 		do: s.add,
 	})
-	fixed(cmd, "missed", "once", "skip", "all")
-	fixed(cmd, "overlap", "allow", "forbid")
+	fixed(cmd, "missed", missedWords...)
+	fixed(cmd, "overlap", overlapWords...)
 	fixed(cmd, "priority", "high", "normal", "low")
 	return cmd
 }
 
 func (s *scheduling) define(f flagSet) {
 	c, j := &s.schedule, &s.schedule.Job
-	missed := func(text string) (client.MissedTicks, error) {
-		w, err := near([]string{"once", "skip", "all"})(text)
-		return client.MissedTicks(w), err
+	missed := func(text string) (job.Missed, error) {
+		word, err := near(missedWords)(text)
+		if err != nil {
+			return 0, err
+		}
+		return job.ParseMissed(word)
 	}
-	overlap := func(text string) (client.Overlap, error) {
-		w, err := near([]string{"allow", "forbid"})(text)
-		return client.Overlap(w), err
+	overlap := func(text string) (job.Overlap, error) {
+		word, err := near(overlapWords)(text)
+		if err != nil {
+			return 0, err
+		}
+		return job.ParseOverlap(word)
 	}
 	add(f, &c.Cron, "cron", "c", "RULE", "", word, "when: five fields, or @daily and the like")
 	add(f, &c.Every, "every", "e", "TIME", "", positive, "when: from tick to tick, instead of --cron")
@@ -127,15 +139,15 @@ func (s *scheduling) define(f flagSet) {
 	add(f, &c.Missed, "missed", "", "WORD", "once", missed, "ticks that no daemon ran for: once (the latest fires), skip, or all")
 	add(f, &c.Overlap, "overlap", "", "WORD", "allow", overlap, "forbid skips a tick while the last job has not ended")
 	f.BoolVar(&c.Paused, "paused", false, "make it paused")
-	add(f, &j.Task, "task", "t", "NAME", "", word, "name of the task: which of its handlers a worker runs; by default the pool's")
+	add(f, &j.Name, "task", "t", "NAME", "", word, "name of the task: which of its handlers a worker runs; by default the pool's")
 	add(f, &j.Priority, "priority", "", "WORD", "normal", parsePriority, "high, normal or low")
 	add(f, &j.Limits.Timeout, "timeout", "", "TIME", "", positive, "longest run time of an attempt")
 	add(f, &j.Limits.Memory, "memory", "", "SIZE", "", size, "most memory of an attempt")
 	add(f, &j.Limits.CPU, "cpu", "", "N", "", share, "most processors for an attempt")
-	add(f, &j.Attempts, "attempts", "", "N", "", number(1, math.MaxInt32), "how many attempts may end badly")
-	add(f, &j.Backoff, "backoff", "", "TIME", "", positive, "time before the second attempt; it doubles with each")
-	add(f, &j.MaxBackoff, "max-backoff", "", "TIME", "", positive, "longest time between two attempts")
-	add(f, &j.Crashes, "crashes", "", "N", "", number(1, math.MaxInt32), "how many workers the job may kill before it is put aside")
+	add(f, &j.Retry.Attempts, "attempts", "", "N", "", number(1, math.MaxInt32), "how many attempts may end badly")
+	add(f, &j.Retry.Backoff, "backoff", "", "TIME", "", positive, "time before the second attempt; it doubles with each")
+	add(f, &j.Retry.MaxBackoff, "max-backoff", "", "TIME", "", positive, "longest time between two attempts")
+	add(f, &j.Retry.Crashes, "crashes", "", "N", "", number(1, math.MaxInt32), "how many workers the job may kill before it is put aside")
 	f.BoolVar(&j.Idempotent, "idempotent", false, "running it twice does no harm: it is tried again also when its worker was lost")
 	add(f, &j.Compensate, "compensate", "", "NAME", "", word, "task that undoes what is left of the job when it ends badly")
 	add(f, &j.Bury, "bury", "", "NAME", "", word, "task that is told of each job that is dead, with its payload; by default the pool's retry.bury")
@@ -171,7 +183,7 @@ func (s *scheduling) arguments(cmd *cobra.Command, args []string) error {
 }
 
 func (s *scheduling) add(ctx context.Context, c *client.Client, args []string) error {
-	s.schedule.Name, s.schedule.Pool = args[0], args[1]
+	s.schedule.Name, s.schedule.Job.Queue = args[0], args[1]
 	if s.schedule.Every != 0 {
 		s.schedule.Zone = ""
 	}
@@ -187,7 +199,7 @@ func (s *scheduling) add(ctx context.Context, c *client.Client, args []string) e
 		return ofPool(args[1], err)
 	}
 	if s.asJSON {
-		return s.raw(info.Raw)
+		return s.object(&info)
 	}
 	if info.Paused {
 		s.printf("%s: paused; let it go on by: bullpen schedule resume %s\n", plain(info.Name), plain(info.Name))
@@ -236,7 +248,7 @@ func newScheduleRun(r *remote) *cobra.Command {
 }
 
 // scheduleVerb returns a command that does one thing to a schedule.
-func scheduleVerb(r *remote, name, short, long string, do func(ctx context.Context, c *client.Client, schedule string) (client.ScheduleInfo, error)) *cobra.Command {
+func scheduleVerb(r *remote, name, short, long string, do func(ctx context.Context, c *client.Client, schedule string) (job.ScheduleInfo, error)) *cobra.Command {
 	return r.command(verb{
 		use: name + " NAME", short: short, long: long,
 		args: wants(1, 1, "bullpen schedule "+name+" NAME; see: bullpen schedule ls"), complete: r.completeSchedule,
@@ -246,7 +258,7 @@ func scheduleVerb(r *remote, name, short, long string, do func(ctx context.Conte
 				return err
 			}
 			if r.asJSON {
-				return r.raw(s.Raw)
+				return r.object(&s)
 			}
 			if s.Paused {
 				r.printf("%s: paused\n", plain(s.Name))

@@ -7,11 +7,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bullpen-run/bullpen/client"
+	"github.com/bullpen-run/bullpen/job"
 )
 
 // ruleText returns the rule of a schedule.
-func ruleText(s *client.ScheduleInfo) string {
+func ruleText(s *job.ScheduleInfo) string {
 	switch {
 	case s.Every > 0:
 		return "every " + s.Every.String()
@@ -22,7 +22,7 @@ func ruleText(s *client.ScheduleInfo) string {
 }
 
 // upcomingText returns the next ticks, in the zone of the schedule.
-func upcomingText(s *client.ScheduleInfo) string {
+func upcomingText(s *job.ScheduleInfo) string {
 	form := "2006-01-02 15:04 -07:00"
 	if s.Every > 0 {
 		form = "2006-01-02 15:04:05Z"
@@ -37,7 +37,16 @@ func upcomingText(s *client.ScheduleInfo) string {
 	return strings.Join(all, ", then ")
 }
 
-func scheduleTable(all []client.ScheduleInfo, now time.Time) *table {
+// toneOfWord returns the color of a state, by its word.
+func toneOfWord(word string) tone {
+	state, err := job.ParseState(word)
+	if err != nil {
+		return toneFaint
+	}
+	return toneOf(state)
+}
+
+func scheduleTable(all []job.ScheduleInfo, now time.Time) *table {
 	t := newTable("NAME", "POOL", "RULE", "NEXT", ">LAST", "LAST JOB", ">FIRED", ">SKIPPED", "NOTE")
 	for i := range all {
 		s := &all[i]
@@ -46,42 +55,44 @@ func scheduleTable(all []client.ScheduleInfo, now time.Time) *table {
 			next = cell{"paused", toneWarn}
 		}
 		t.addCells(
-			cell{text: s.Name}, cell{text: s.Pool}, cell{text: ruleText(s)}, next, cell{text: sinceText(s.Last, now)},
-			cell{string(s.LastState), toneOf(s.LastState)}, cell{text: fmt.Sprint(s.Fired)}, cell{text: moreThan(s.Skipped)}, cell{s.Err, toneBad},
+			cell{text: s.Name}, cell{text: s.Job.Queue}, cell{text: ruleText(s)}, next, cell{text: sinceText(s.Last, now)},
+			cell{s.LastState, toneOfWord(s.LastState)}, cell{text: fmt.Sprint(s.Fired)}, cell{text: moreThan(s.Skipped)}, cell{s.Err, toneBad},
 		)
 	}
 	return t
 }
 
 // scheduleText returns all information about a schedule, for display.
-func scheduleText(s *client.ScheduleInfo, now time.Time, style style) string {
+func scheduleText(s *job.ScheduleInfo, now time.Time, style style) string {
 	var p pairs
 	p.add("schedule", s.Name)
-	p.add("pool", s.Pool)
+	p.add("pool", s.Job.Queue)
 	p.add("rule", ruleText(s))
 	if s.Paused {
 		p.addTone("state", "paused", toneWarn)
 	} else {
 		p.add("next", upcomingText(s))
 	}
-	p.add("missed ticks", string(s.Missed))
-	p.add("overlap", string(s.Overlap))
+	p.add("missed ticks", s.Missed.String())
+	p.add("overlap", s.Overlap.String())
 	p.add("origin", s.Origin)
 	p.add("last tick", whenText(s.Last, now))
 	last := s.LastJob
 	if s.LastState != "" {
-		last += " (" + string(s.LastState) + ")"
+		last += " (" + s.LastState + ")"
 	}
-	p.addTone("last job", last, toneOf(s.LastState))
+	p.addTone("last job", last, toneOfWord(s.LastState))
 	p.add("fired", fmt.Sprint(s.Fired))
 	p.add("skipped", moreThan(s.Skipped))
 	p.addTone("error", s.Err, toneBad)
 	j := &s.Job
-	p.add("task", j.Task)
-	p.add("priority", string(j.Priority))
+	p.add("task", j.Name)
+	if j.Priority != job.Normal {
+		p.add("priority", j.Priority.String())
+	}
 	p.add("timeout", spanText(j.Limits.Timeout))
 	p.add("memory", sizeOf(j.Limits.Memory))
-	p.add("attempts", moreThan(j.Attempts))
+	p.add("attempts", moreThan(j.Retry.Attempts))
 	p.add("compensate", j.Compensate)
 	p.add("bury", j.Bury)
 	p.add("group", j.Group)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/bullpen-run/bullpen"
 	"github.com/bullpen-run/bullpen/client"
+	"github.com/bullpen-run/bullpen/job"
 )
 
 const submitLong = `Submit gives a job to a pool of the daemon. The payload is the second argument, a
@@ -46,7 +47,8 @@ const submitExample = `  bullpen submit thumbnails @photo.jpg --wait > small.jpg
 // submission has the flags of bullpen submit.
 type submission struct {
 	*remote
-	job         client.Job
+	job         job.Job
+	parent      string
 	most        int64
 	meta        []string
 	wait        waitFlag
@@ -82,7 +84,7 @@ func (s *submission) define(f flagSet) {
 	now := s.now()
 	j := &s.job
 	s.wait.define(f, "wait for the job's end, or so long, and print its result")
-	add(f, &j.Task, "task", "t", "NAME", "", word, "name of the task: which of its handlers a worker runs; by default the pool's")
+	add(f, &j.Name, "task", "t", "NAME", "", word, "name of the task: which of its handlers a worker runs; by default the pool's")
 	add(f, &j.Key, "key", "k", "TEXT", "", word, "a name of the job's own: a job with the same key is not taken twice")
 	add(f, &j.Group, "group", "", "NAME", "", word, "whose job it is: the groups of a pool have their turns one after the other, each within its limits")
 	add(f, &j.Priority, "priority", "", "WORD", "normal", parsePriority, "high, normal or low")
@@ -93,16 +95,16 @@ func (s *submission) define(f flagSet) {
 	add(f, &j.Limits.Memory, "memory", "", "SIZE", "", size, "most memory of an attempt")
 	add(f, &j.Limits.CPU, "cpu", "", "N", "", share, "most processors for an attempt")
 	add(f, &s.most, "max-result", "", "SIZE", "", size, "longest result")
-	add(f, &j.Attempts, "attempts", "", "N", "", number(1, math.MaxInt32), "how many attempts may end badly")
-	add(f, &j.Backoff, "backoff", "", "TIME", "", positive, "time before the second attempt; it doubles with each")
-	add(f, &j.MaxBackoff, "max-backoff", "", "TIME", "", positive, "longest time between two attempts")
-	add(f, &j.Crashes, "crashes", "", "N", "", number(1, math.MaxInt32), "how many workers the job may kill before it is put aside")
+	add(f, &j.Retry.Attempts, "attempts", "", "N", "", number(1, math.MaxInt32), "how many attempts may end badly")
+	add(f, &j.Retry.Backoff, "backoff", "", "TIME", "", positive, "time before the second attempt; it doubles with each")
+	add(f, &j.Retry.MaxBackoff, "max-backoff", "", "TIME", "", positive, "longest time between two attempts")
+	add(f, &j.Retry.Crashes, "crashes", "", "N", "", number(1, math.MaxInt32), "how many workers the job may kill before it is put aside")
 	f.BoolVar(&j.Idempotent, "idempotent", false, "running it twice does no harm: it is tried again also when its worker was lost")
 	add(f, &j.Compensate, "compensate", "", "NAME", "", word, "task that undoes what is left of the job when it ends badly")
 	add(f, &j.Bury, "bury", "", "NAME", "", word, "task that is told when the job is dead, with its payload; by default the pool's retry.bury")
 	f.StringArrayVar(&s.meta, "meta", nil, "`NAME=VALUE` that travels to the handler, repeatable")
 	f.StringArrayVar(&s.then, "then", nil, "`TASK[@POOL]` that follows when the job has ended well, with its result as payload; repeatable, one after the other")
-	add(f, &j.Parent, "parent", "", "ID", "", word, "job that submits this one and waits for it")
+	add(f, &s.parent, "parent", "", "ID", "", word, "job that submits this one and waits for it")
 	f.BoolVar(&s.ephemeral, "ephemeral", false, "run it at once, without the queue, and wait for its end")
 	f.BoolVar(&s.bulk, "bulk", false, "a job for each line of standard input")
 	f.BoolVar(&s.ndjson, "ndjson", false, "with --bulk: each line is a JSON object")
@@ -118,9 +120,12 @@ func retries(text string) (int, error) {
 	return n, err
 }
 
-func parsePriority(text string) (client.Priority, error) {
-	p, err := oneOf("high", "normal", "low")(text)
-	return client.Priority(p), err
+func parsePriority(text string) (job.Priority, error) {
+	word, err := oneOf("high", "normal", "low")(text)
+	if err != nil {
+		return 0, err
+	}
+	return job.ParsePriority(word)
 }
 
 // arguments checks arguments and flags that depend on each other.
@@ -142,7 +147,7 @@ func (s *submission) arguments(_ *cobra.Command, args []string) error {
 	if !s.job.At.IsZero() && s.job.Delay > 0 {
 		bad.add("--at and --delay: use one of them")
 	}
-	if s.ephemeral && (s.job.Key != "" || s.job.Group != "" || !s.job.At.IsZero() || s.job.Delay > 0 || s.job.Attempts > 0 || s.job.Compensate != "" || s.job.Bury != "" || s.job.Priority != "") {
+	if s.ephemeral && (s.job.Key != "" || s.job.Group != "" || !s.job.At.IsZero() || s.job.Delay > 0 || s.job.Retry.Attempts > 0 || s.job.Compensate != "" || s.job.Bury != "" || s.job.Priority != job.Normal) {
 		bad.add("--ephemeral runs a task once and at once: --key, --group, --at, --delay, --priority, --attempts, --compensate and --bury are for jobs of the queue")
 	}
 	s.job.Meta = map[string]string{}
@@ -161,7 +166,7 @@ func (s *submission) arguments(_ *cobra.Command, args []string) error {
 		}
 		s.job.Then = append(s.job.Then, l)
 	}
-	if len(s.then) > 0 && (s.ephemeral || s.job.Parent != "") {
+	if len(s.then) > 0 && (s.ephemeral || s.parent != "") {
 		bad.add("--then is for jobs of the queue: leave out --ephemeral and --parent")
 	}
 	s.job.Limits.Output = int(min(s.most, math.MaxInt32))
@@ -181,7 +186,7 @@ func (s *submission) checkBulk(payload bool) {
 	if s.wait.limit != 0 || s.ephemeral {
 		s.bad.add("--bulk does not wait: leave out --wait and --ephemeral, and use bullpen get ID --wait")
 	}
-	if s.job.Parent != "" {
+	if s.parent != "" {
 		s.bad.add("--parent is for one job that is waited for: leave it out with --bulk")
 	}
 	if s.job.Key != "" {
@@ -193,23 +198,26 @@ func (s *submission) submit(ctx context.Context, c *client.Client, pool string) 
 	if s.bulk {
 		return s.submitAll(ctx, c, pool)
 	}
-	job := s.job
+	j := s.job
+	j.Queue = pool
 	var err error
-	if job.Payload, err = s.read(); err != nil {
+	if j.Payload, err = s.read(); err != nil {
 		return err
 	}
+	if s.parent != "" {
+		ctx = client.WithParent(ctx, bullpen.Task{ID: s.parent})
+	}
 	if s.ephemeral {
-		return s.runOnce(ctx, c, pool, job)
+		return s.runOnce(ctx, c, pool, j)
 	}
 	enqueue := c.Enqueue
-	if len(job.Then) > 0 {
-		enqueue = func(ctx context.Context, pool string, j client.Job) (client.Ref, error) {
-			then := j.Then
-			j.Then = nil
-			return c.EnqueueChain(ctx, pool, append([]client.Job{j}, then...)...)
+	if then := j.Then; len(then) > 0 {
+		enqueue = func(ctx context.Context, first job.Job) (job.Ref, error) {
+			first.Then = nil
+			return c.EnqueueChain(ctx, append([]job.Job{first}, then...)...)
 		}
 	}
-	ref, err := enqueue(ctx, pool, job)
+	ref, err := enqueue(ctx, j)
 	if err != nil {
 		return ofPool(pool, err)
 	}
@@ -217,7 +225,7 @@ func (s *submission) submit(ctx context.Context, c *client.Client, pool string) 
 		s.say("a job with this key is there already: it is %s", ref.State)
 	}
 	if s.wait.limit != 0 {
-		if len(job.Then) > 0 {
+		if len(j.Then) > 0 {
 			return s.awaitBy(ctx, (*client.Client).WaitChain, ref.ID, s.wait.limit, func(result bullpen.Result) error {
 				id, err := lastOf(ctx, c, ref.ID)
 				if err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bullpen-run/bullpen/client"
+	"github.com/bullpen-run/bullpen/job"
 )
 
 // canceling has the flags of bullpen cancel.
@@ -25,11 +26,11 @@ func newCancel(r *remote) *cobra.Command {
 		long:     "Cancel takes jobs back. One that waits never starts; one that runs is asked to end,\nand its worker is killed if it does not. One that has ended is left as it is, which\nis told, and the exit status is 1. Many are taken back as --pool, --task, --group,\n--schedule, --batch, --state, --search, --since and --before select them; without\n--yes it is only told how many they are.",
 		example:  "  bullpen cancel 01K9GZ3Q7V8X5T2M4N6P8R0S1A\n  bullpen cancel --pool reports --state queued --yes",
 		args:     k.arguments,
-		complete: r.completeJob("live"),
+		complete: r.completeJob(live...),
 		flags: func(f flagSet) {
-			add(f, &k.filter.Pool, "pool", "p", "NAME", "", word, "jobs of this pool only")
-			add(f, &k.filter.Task, "task", "t", "NAME", "", word, "jobs of this task only")
-			add(f, &k.filter.State, "state", "s", "WORD", "", parseLiveState, "jobs in this state only: scheduled, queued, running or retrying")
+			add(f, &k.filter.Queue, "pool", "p", "NAME", "", word, "jobs of this pool only")
+			add(f, &k.filter.Name, "task", "t", "NAME", "", word, "jobs of this task only")
+			add(f, &k.filter.States, "state", "s", "WORD", "", one(liveStates, job.ParseState), "jobs in this state only: scheduled, queued, running or retrying")
 			findFlags(r, f, &k.filter)
 			f.BoolVar(&k.filter.Newest, "newest", false, "the last ones first")
 			add(f, &k.filter.Limit, "limit", "n", "N", "", number(1, math.MaxInt32), "most jobs")
@@ -41,14 +42,6 @@ func newCancel(r *remote) *cobra.Command {
 	fixed(cmd, "state", liveStates...)
 	_ = cmd.RegisterFlagCompletionFunc("pool", r.completePool) // the flag exists
 	return cmd
-}
-
-// liveStates are the states of jobs that have not ended.
-var liveStates = []string{string(client.Scheduled), string(client.Queued), string(client.Running), string(client.Retrying)}
-
-func parseLiveState(text string) (client.State, error) {
-	s, err := near(liveStates)(text)
-	return client.State(s), err
 }
 
 func (k *canceling) arguments(_ *cobra.Command, args []string) error {
@@ -69,7 +62,7 @@ func (k *canceling) cancel(ctx context.Context, c *client.Client, args []string)
 				return err
 			}
 			if k.asJSON {
-				return k.raw(info.Raw)
+				return k.object(info)
 			}
 			k.printf("%s %s\n", plain(id), info.State)
 			return nil
@@ -83,10 +76,10 @@ func (k *canceling) cancel(ctx context.Context, c *client.Client, args []string)
 	})
 	if err != nil {
 		k.say("%s canceled before this happened", plural(all.Count, "job"))
-		return ofPool(k.filter.Pool, err)
+		return ofPool(k.filter.Queue, err)
 	}
 	if all.Count == 0 && len(all.Failed) == 0 {
-		if err := knowsPool(ctx, c, k.filter.Pool); err != nil {
+		if err := knowsPool(ctx, c, k.filter.Queue); err != nil {
 			return err
 		}
 	}
@@ -109,23 +102,21 @@ func knowsPool(ctx context.Context, c *client.Client, name string) error {
 func (k *canceling) foretell(ctx context.Context, c *client.Client) error {
 	f := k.filter
 	f.Limit, f.All = 0, false
-	states := []client.State{f.State}
-	if f.State == "" {
-		states = nil
-		for _, word := range liveStates {
-			states = append(states, client.State(word))
-		}
+	states := f.States
+	if states == nil {
+		states = live
 	}
 	all, more := 0, false
-	for _, f.State = range states {
+	for _, state := range states {
+		f.States = []job.State{state}
 		n, rest, err := countListed(ctx, f, c.List)
 		if err != nil {
-			return ofPool(k.filter.Pool, err)
+			return ofPool(k.filter.Queue, err)
 		}
 		all, more = all+n, more || rest
 	}
 	if all == 0 {
-		if err := knowsPool(ctx, c, k.filter.Pool); err != nil {
+		if err := knowsPool(ctx, c, k.filter.Queue); err != nil {
 			return err
 		}
 	}
@@ -142,9 +133,9 @@ func newRetry(r *remote) *cobra.Command {
 		use: "retry ID...", short: "Run jobs that have ended again, as new jobs",
 		long:     "Retry runs jobs again that have ended, well or not: each becomes a new job with the same\npayload, whose id is printed. Of those that ended well it needs the payload to be kept\nstill. Many dead ones at once: bullpen dead retry.",
 		args:     wants(1, mostArguments, "bullpen retry ID...; see: bullpen dead ls"),
-		complete: r.completeJob(string(client.Dead)),
+		complete: r.completeJob(job.Dead),
 		do: func(ctx context.Context, c *client.Client, args []string) error {
-			return r.eachID(ctx, c, args, func(id string) error { return r.again(id, func() (client.Ref, error) { return c.Retry(ctx, id) }) })
+			return r.eachID(ctx, c, args, func(id string) error { return r.again(id, func() (job.Ref, error) { return c.Retry(ctx, id) }) })
 		},
 	})
 }
@@ -153,14 +144,14 @@ func newRetry(r *remote) *cobra.Command {
 const mostArguments = 1 << 30
 
 // again runs a job again and prints the id of the new one.
-func (r *remote) again(id string, retry func() (client.Ref, error)) error {
+func (r *remote) again(id string, retry func() (job.Ref, error)) error {
 	ref, err := retry()
 	if err != nil {
 		return err
 	}
 	if r.asJSON {
 		return r.object(struct {
-			client.Ref
+			job.Ref
 			Parent string `json:"parent"`
 		}{ref, id})
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/bullpen-run/bullpen"
 	"github.com/bullpen-run/bullpen/client"
+	"github.com/bullpen-run/bullpen/job"
 )
 
 // forever is a wait without a limit.
@@ -57,7 +58,7 @@ func (r *remote) awaitBy(ctx context.Context, wait func(*client.Client, context.
 	}
 	defer cancel()
 	result, err := wait(c, waiting, id)
-	end, ended := errors.AsType[*client.EndError](err)
+	end, ended := errors.AsType[*job.EndError](err)
 	switch {
 	case err == nil:
 		return show(result)
@@ -84,7 +85,7 @@ func lastOf(ctx context.Context, c *client.Client, id string) (string, error) {
 }
 
 // badEnd reports a job that did not end well.
-func (r *remote) badEnd(ctx context.Context, c *client.Client, id string, end *client.EndError) error {
+func (r *remote) badEnd(ctx context.Context, c *client.Client, id string, end *job.EndError) error {
 	if !r.asJSON {
 		return end
 	}
@@ -92,7 +93,7 @@ func (r *remote) badEnd(ctx context.Context, c *client.Client, id string, end *c
 	if err != nil {
 		return errors.Join(end, ofJob(id, err))
 	}
-	if err := r.raw(info.Raw); err != nil {
+	if err := r.object(info); err != nil {
 		return err
 	}
 	return status(exitFailed)
@@ -105,7 +106,7 @@ func (r *remote) stillGoing(ctx context.Context, c *client.Client, id string, li
 		return ofJob(id, err)
 	}
 	if r.asJSON {
-		if err := r.raw(info.Raw); err != nil {
+		if err := r.object(info); err != nil {
 			return err
 		}
 	} else {
@@ -124,11 +125,7 @@ func (r *remote) result(ctx context.Context, c *client.Client, id string, result
 	if err != nil {
 		return ofJob(id, err)
 	}
-	text, err := withResult(info.Raw, result.Payload)
-	if err != nil {
-		return err
-	}
-	return r.raw(text)
+	return r.object(withResult(info, result.Payload))
 }
 
 // bytes prints untrusted bytes unchanged. On a terminal it prints them only if they

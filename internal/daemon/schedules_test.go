@@ -7,18 +7,20 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/bullpen-run/bullpen/internal/daemon/api"
+	"github.com/bullpen-run/bullpen/job"
 )
 
 // planned gives the schedules of a daemon by their names.
-func (n *node) planned() map[string]api.Schedule {
+func (n *node) planned() map[string]job.ScheduleInfo {
 	n.t.Helper()
 	var all api.Schedules
 	if err := json.Unmarshal([]byte(n.want(http.StatusOK, http.MethodGet, "/v1/schedules", "").body), &all); err != nil {
 		n.t.Fatal(err)
 	}
-	by := make(map[string]api.Schedule)
+	by := make(map[string]job.ScheduleInfo)
 	for _, s := range all.Schedules {
 		by[s.Name] = s
 	}
@@ -33,10 +35,7 @@ func TestSchedules(t *testing.T) {
 	eventually(t, "it fires", func() bool { return n.planned()["fast"].Fired >= 2 })
 	by := n.planned()
 	fast, slow := by["fast"], by["slow"]
-	if fast.Job == nil || slow.Job == nil {
-		t.Fatalf("they are %+v, want both with their jobs", by)
-	}
-	if fast.Origin != "config" || fast.Job.Task != "echo" || slow.Job.Task != "tell" {
+	if fast.Origin != "config" || fast.Job.Name != "echo" || slow.Job.Name != "tell" {
 		t.Errorf("they are %+v %+v and %+v", fast, fast.Job, slow.Job)
 	}
 	if a := n.want(http.StatusOK, http.MethodGet, "/v1/jobs/"+fast.LastJob+"/result?wait=20s", ""); a.body != "hello" {
@@ -56,7 +55,7 @@ func TestSchedules(t *testing.T) {
 		}
 	}
 	by = n.planned()
-	if s := by["slow"]; len(by) != 3 || s.Cron != "@daily" || !s.Paused || by["mine"].Origin != "" || by["new"].Every != 3600 {
+	if s := by["slow"]; len(by) != 3 || s.Cron != "@daily" || !s.Paused || by["mine"].Origin != "" || by["new"].Every != time.Hour {
 		t.Errorf("they are %+v", by)
 	}
 
@@ -103,7 +102,7 @@ func TestSchedulesAreCompleted(t *testing.T) {
 	t.Parallel()
 	n := start(t, mine(t, "one", "retry: {bury: told}, groups: {meta: tenant}"), "schedules:\n  weekly: {pool: one, cron: '@weekly', meta: {tenant: acme}}\n")
 	j := n.planned()["weekly"].Job
-	if j == nil {
+	if j.Queue == "" {
 		t.Fatal("there is no schedule with that name, or it has no job")
 	}
 	if j.Bury != "told" || j.Group != "acme" {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/bullpen-run/bullpen/client"
+	"github.com/bullpen-run/bullpen/job"
 )
 
 // cell is one thing that is measured.
@@ -214,7 +215,7 @@ func newLibrary(address string) (caller, error) {
 }
 
 func (l library) call(ctx context.Context) error {
-	_, _, err := l.client.Run(ctx, "noop", client.Job{Task: "noop"})
+	_, _, err := l.client.Run(ctx, job.Job{Queue: "noop", Name: "noop"})
 	return err
 }
 

@@ -26,6 +26,7 @@ import (
 
 	"github.com/bullpen-run/bullpen"
 	"github.com/bullpen-run/bullpen/client"
+	"github.com/bullpen-run/bullpen/job"
 )
 
 type options struct {
@@ -65,7 +66,7 @@ func measure(ctx context.Context, o options) (err error) {
 			return err
 		},
 		"durable": func(ctx context.Context) error {
-			_, _, err := c.Run(ctx, "noop", client.Job{Task: "noop"})
+			_, _, err := c.Run(ctx, job.Job{Queue: "noop", Name: "noop"})
 			return err
 		},
 	}

@@ -2,109 +2,19 @@ package api
 
 import (
 	"context"
-	"encoding/base64"
 	"errors"
 	"net/http"
 	"strconv"
 	"time"
-	"unicode/utf8"
 
 	"github.com/bullpen-run/bullpen/internal/daemon/problem"
 	"github.com/bullpen-run/bullpen/job"
 )
 
-// Batch is a batch in the API's JSON.
-type Batch struct {
-	ID          string            `json:"id"`
-	Key         string            `json:"key,omitempty"`
-	State       string            `json:"state"`
-	Total       int               `json:"total"`
-	Ended       int               `json:"ended"`
-	OK          int               `json:"ok"`
-	Failed      int               `json:"failed"`
-	Canceled    int               `json:"canceled"`
-	Lost        int               `json:"lost,omitempty"`
-	Created     string            `json:"created"`
-	EndedAt     string            `json:"ended_at,omitempty"`
-	FirstFailed string            `json:"first_failed,omitempty"`
-	Then        *JobLine          `json:"then,omitempty"`
-	FailedJob   *JobLine          `json:"failed_job,omitempty"`
-	ThenID      string            `json:"then_id,omitempty"`
-	FailedID    string            `json:"failed_id,omitempty"`
-	Meta        map[string]string `json:"meta,omitempty"`
-	Existing    bool              `json:"existing,omitempty"`
-}
-
 // Batches is a page of a list of batches.
 type Batches struct {
-	Batches []Batch `json:"batches"`
-	Next    string  `json:"next,omitempty"`
-}
-
-// JobLine is a job to enqueue in the API's JSON: a line of a bulk, plus the pool.
-type JobLine struct {
-	Pool       string            `json:"pool"`
-	Task       string            `json:"task,omitempty"`
-	Group      string            `json:"group,omitempty"`
-	Payload    string            `json:"payload,omitempty"`
-	Base64     string            `json:"payload_base64,omitempty"`
-	PayloadLen int               `json:"payload_size,omitempty"` // in lists, in place of the payload
-	Priority   string            `json:"priority,omitempty"`
-	Delay      float64           `json:"delay,omitempty"`
-	At         string            `json:"at,omitempty"`
-	Deadline   string            `json:"deadline,omitempty"`
-	Timeout    float64           `json:"timeout,omitempty"`
-	Memory     int64             `json:"memory,omitempty"`
-	CPU        float64           `json:"cpu,omitempty"`
-	Output     int               `json:"output,omitempty"`
-	Attempts   int               `json:"attempts,omitempty"`
-	Backoff    float64           `json:"backoff,omitempty"`
-	MaxBackoff float64           `json:"max_backoff,omitempty"`
-	Crashes    int               `json:"crashes,omitempty"`
-	Idempotent bool              `json:"idempotent,omitempty"`
-	Compensate string            `json:"compensate,omitempty"`
-	Bury       string            `json:"bury,omitempty"`
-	Meta       map[string]string `json:"meta,omitempty"`
-	Then       []JobLine         `json:"then,omitempty"`
-}
-
-// lineOfJob converts a job to the form in which it could be submitted.
-func lineOfJob(j *job.Job) JobLine {
-	l := JobLine{
-		Pool: j.Queue, Task: j.Name, Group: j.Group, Delay: j.Delay.Seconds(), At: stamp(j.At), Deadline: stamp(j.Deadline),
-		Timeout: j.Limits.Timeout.Seconds(), Memory: j.Limits.Memory, CPU: j.Limits.CPU, Output: j.Limits.Output,
-		Attempts: j.Retry.Attempts, Backoff: j.Retry.Backoff.Seconds(), MaxBackoff: j.Retry.MaxBackoff.Seconds(), Crashes: j.Retry.Crashes,
-		Idempotent: j.Idempotent, Compensate: j.Compensate, Bury: j.Bury, Meta: j.Meta,
-	}
-	if j.Priority != job.Normal {
-		l.Priority = j.Priority.String()
-	}
-	if utf8.Valid(j.Payload) {
-		l.Payload = string(j.Payload)
-	} else {
-		l.Base64 = base64.StdEncoding.EncodeToString(j.Payload)
-	}
-	for i := range j.Then {
-		l.Then = append(l.Then, lineOfJob(&j.Then[i]))
-	}
-	return l
-}
-
-func batchOf(i *job.BatchInfo) Batch {
-	b := Batch{
-		ID: i.ID, Key: i.Key, State: i.State.String(), Total: i.Total, Ended: i.Ended, OK: i.OK, Failed: i.Failed, Canceled: i.Canceled, Lost: i.Lost,
-		Created: stamp(i.Created), EndedAt: stamp(i.EndedAt), FirstFailed: i.FirstFailed, ThenID: i.ThenID, FailedID: i.FailedID, Meta: i.Meta,
-		Existing: i.Existing,
-	}
-	if i.ThenJob != nil {
-		l := lineOfJob(i.ThenJob)
-		b.Then = &l
-	}
-	if i.FailedJob != nil {
-		l := lineOfJob(i.FailedJob)
-		b.FailedJob = &l
-	}
-	return b
+	Batches []job.BatchInfo `json:"batches"`
+	Next    string          `json:"next,omitempty"`
 }
 
 // readJobs decodes an array of jobs, each with its pool. It counts the jobs,
@@ -307,7 +217,7 @@ func (a *API) makeBatch(w http.ResponseWriter, r *http.Request, _ query) *proble
 		status = http.StatusOK
 	}
 	w.Header()["Location"] = []string{"/v1/batches/" + i.ID}
-	return writeJSON(w, status, batchOf(&i))
+	return writeJSON(w, status, &i)
 }
 
 // completeAll completes jobs from the settings of their pools.

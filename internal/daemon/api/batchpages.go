@@ -42,7 +42,7 @@ func answerBatch(w http.ResponseWriter, i *job.BatchInfo, err error) *problem.Pr
 	if err != nil {
 		return problemOf(err)
 	}
-	return writeJSON(w, http.StatusOK, batchOf(i))
+	return writeJSON(w, http.StatusOK, i)
 }
 
 // listBatches returns a page of batches.
@@ -75,7 +75,7 @@ func (a *API) listBatches(w http.ResponseWriter, r *http.Request, q query) *prob
 	if err != nil {
 		return problemOf(err)
 	}
-	all := Batches{Batches: make([]Batch, len(page.Batches))}
+	all := Batches{Batches: make([]job.BatchInfo, len(page.Batches))}
 	for i := range page.Batches {
 		all.Batches[i] = briefBatch(page.Batches[i])
 	}
@@ -85,26 +85,16 @@ func (a *API) listBatches(w http.ResponseWriter, r *http.Request, q query) *prob
 	return writeJSON(w, http.StatusOK, all)
 }
 
-// briefBatch converts a batch for a list, without the payloads of its callbacks.
-func briefBatch(i job.BatchInfo) Batch {
-	brief := func(j **job.Job) (size int) {
-		if *j == nil {
-			return 0
+// briefBatch returns a batch as a list has it, without the payloads of its callbacks.
+func briefBatch(i job.BatchInfo) job.BatchInfo {
+	for _, callback := range []**job.Job{&i.ThenJob, &i.FailedJob} {
+		if *callback != nil {
+			short := **callback
+			short.Payload = nil
+			*callback = &short
 		}
-		short := **j
-		size, short.Payload = len(short.Payload), nil
-		*j = &short
-		return size
 	}
-	then, failed := brief(&i.ThenJob), brief(&i.FailedJob)
-	b := batchOf(&i)
-	if b.Then != nil {
-		b.Then.PayloadLen = then
-	}
-	if b.FailedJob != nil {
-		b.FailedJob.PayloadLen = failed
-	}
-	return b
+	return i
 }
 
 // listMembers returns a page of the members of a batch, in order.
@@ -125,7 +115,7 @@ func (a *API) listMembers(w http.ResponseWriter, r *http.Request, q query) *prob
 	if err != nil {
 		return problemOf(err)
 	}
-	page := Page{Jobs: make([]Job, len(jobs))}
+	page := Page{Jobs: make([]*job.Info, len(jobs))}
 	for i := range jobs {
 		page.Jobs[i] = brief(&jobs[i])
 	}

@@ -181,7 +181,7 @@ func BenchmarkHTTP(b *testing.B) {
 	b.Cleanup(c.Close)
 	for name, do := range map[string]func(context.Context) error{
 		"job": func(ctx context.Context) error {
-			_, _, err := c.Run(ctx, "fast", client.Job{Payload: []byte("x")})
+			_, _, err := c.Run(ctx, job.Job{Queue: "fast", Payload: []byte("x")})
 			return err
 		},
 		"run": func(ctx context.Context) error {

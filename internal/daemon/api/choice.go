@@ -117,38 +117,3 @@ func (c *choice) check(f *faults) {
 		f.add("since is not before before: exchange them")
 	}
 }
-
-// Causes is the answer of /v1/dead/causes.
-type Causes struct {
-	Causes []Cause `json:"causes"`
-	// Jobs is the number of jobs examined. More reports that there are older ones
-	// that there was no time to examine.
-	Jobs int  `json:"jobs"`
-	More bool `json:"more,omitempty"`
-}
-
-// Cause is what some dead jobs have in common.
-type Cause struct {
-	Cause   string `json:"cause"`
-	Pool    string `json:"pool,omitempty"`
-	Task    string `json:"task,omitempty"`
-	Reason  string `json:"reason,omitempty"`
-	Outcome string `json:"outcome"`
-	Error   string `json:"error,omitempty"`
-	Count   int    `json:"count"`
-	First   string `json:"first,omitempty"`
-	Last    string `json:"last,omitempty"`
-	Sample  string `json:"sample"`
-}
-
-func causesOf(found job.Causes) Causes {
-	all := Causes{Causes: []Cause{}, Jobs: found.Jobs, More: found.More}
-	for i := range found.Causes {
-		c := &found.Causes[i]
-		all.Causes = append(all.Causes, Cause{
-			Cause: c.Fingerprint, Pool: c.Queue, Task: c.Name, Reason: string(c.Reason), Outcome: c.Outcome.String(),
-			Error: c.Error, Count: c.Count, First: stamp(c.First), Last: stamp(c.Last), Sample: c.Sample,
-		})
-	}
-	return all
-}

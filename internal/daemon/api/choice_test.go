@@ -18,7 +18,7 @@ func TestListsChooseByOrigin(t *testing.T) {
 	s.want(http.StatusOK, "PUT", "/v1/schedules/nightly", `{"pool":"far","every":3600,"job":{"group":"Night"}}`)
 	ticked := decode[Ref](t, s.want(http.StatusAccepted, "POST", "/v1/schedules/nightly/run", "")).ID
 	batch := decode[Batch](t, s.do("POST", "/v1/batches", `{"jobs":[{"pool":"main","task":"echo","delay":"8h"}]}`)).ID
-	members := decode[Page](t, s.do("GET", "/v1/batches/"+batch+"/jobs", "")).Jobs
+	members := decode[listPage](t, s.do("GET", "/v1/batches/"+batch+"/jobs", "")).Jobs
 	if len(members) != 1 {
 		t.Fatalf("the members of the batch are %+v, want one", members)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/bullpen-run/bullpen"
 	"github.com/bullpen-run/bullpen/client"
+	"github.com/bullpen-run/bullpen/job"
 )
 
 // connect returns a client of a site.
@@ -27,13 +28,13 @@ func TestClientRuns(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	c := s.connect()
-	ref, result, err := c.Run(t.Context(), "main", client.Job{Task: "meta", Payload: []byte("x"), Meta: map[string]string{"a b": "\x00&=%ü"}})
+	ref, result, err := c.Run(t.Context(), job.Job{Queue: "main", Name: "meta", Payload: []byte("x"), Meta: map[string]string{"a b": "\x00&=%ü"}})
 	if err != nil || ref.ID == "" || string(result.Payload) != `a b="\x00&=%ü"` {
 		t.Errorf("a job gives %+v %q, %v", ref, result.Payload, err)
 	}
-	_, _, err = c.Run(t.Context(), "main", client.Job{Task: "fail"})
-	var end *client.EndError
-	if !errors.As(err, &end) || end.Outcome != bullpen.Failed || end.Reason != client.Final || end.Attempts != 1 || end.Task == nil || end.Task.Message != "no <such> file" {
+	_, _, err = c.Run(t.Context(), job.Job{Queue: "main", Name: "fail"})
+	var end *job.EndError
+	if !errors.As(err, &end) || end.Outcome != bullpen.Failed || end.Reason != job.Final || end.Attempts != 1 || end.Task == nil || end.Task.Message != "no <such> file" {
 		t.Errorf("one that fails gives %v, %+v", err, end)
 	}
 	for task, want := range map[string]error{"nope": bullpen.ErrUnknownTask, "echo": nil} {
@@ -57,17 +58,17 @@ func TestClientLooks(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	c := s.connect()
-	jobs := make([]client.Job, 700)
+	jobs := make([]job.Job, 700)
 	for i := range jobs {
-		jobs[i] = client.Job{Payload: fmt.Append(nil, i, "\xff"), Delay: time.Hour, Key: fmt.Sprint("k", i), Limits: bullpen.Limits{Timeout: 1500 * time.Millisecond}, Deadline: time.Now().Add(90 * time.Minute)}
+		jobs[i] = job.Job{Queue: "main", Payload: fmt.Append(nil, i, "\xff"), Delay: time.Hour, Key: fmt.Sprint("k", i), Limits: bullpen.Limits{Timeout: 1500 * time.Millisecond}, Deadline: time.Now().Add(90 * time.Minute)}
 	}
-	refs, err := c.EnqueueAll(t.Context(), "main", jobs)
-	if err != nil || len(refs) != len(jobs) || refs[699].State != client.Scheduled {
+	refs, err := c.EnqueueAll(t.Context(), jobs)
+	if err != nil || len(refs) != len(jobs) || refs[699].State != job.Scheduled {
 		t.Fatalf("%d of %d were enqueued, %v", len(refs), len(jobs), err)
 	}
 	n := 0
-	for info, err := range c.Jobs(t.Context(), client.Filter{State: client.Scheduled, Limit: 300}) {
-		if err != nil || info.Pool != "main" || info.At.IsZero() {
+	for info, err := range c.Jobs(t.Context(), client.Filter{States: []job.State{job.Scheduled}, Limit: 300}) {
+		if err != nil || info.Queue != "main" || info.At.IsZero() {
 			t.Fatalf("the list has %+v, %v", info, err)
 		}
 		n++
@@ -78,7 +79,7 @@ func TestClientLooks(t *testing.T) {
 	if b, err := c.Payload(t.Context(), refs[7].ID); err != nil || string(b) != "7\xff" {
 		t.Errorf("a payload is %q, %v", b, err)
 	}
-	if info, err := c.Cancel(t.Context(), refs[7].ID); err != nil || info.State != client.Canceled {
+	if info, err := c.Cancel(t.Context(), refs[7].ID); err != nil || info.State != job.Canceled {
 		t.Errorf("canceling gives %+v, %v", info, err)
 	}
 	var lines []string
@@ -95,10 +96,10 @@ func TestClientLooks(t *testing.T) {
 		t.Errorf("the lines are %q", lines)
 	}
 	dead := s.dead("evidence")
-	if info, err := c.GetDead(t.Context(), dead); err != nil || string(info.Payload) != "evidence" || info.Failure == nil || len(info.History) == 0 || info.History[0].Outcome != bullpen.Failed {
+	if info, err := c.GetDead(t.Context(), dead); err != nil || string(info.Payload) != "evidence" || info.Err == nil || len(info.History) == 0 || info.History[0].Outcome != bullpen.Failed {
 		t.Errorf("a dead job is %+v, %v", info, err)
 	}
-	if swept, err := c.RetryDeadAll(t.Context(), client.Filter{Task: "fail"}); err != nil || swept.Count != 1 || swept.More {
+	if swept, err := c.RetryDeadAll(t.Context(), client.Filter{Name: "fail"}); err != nil || swept.Count != 1 || swept.More {
 		t.Errorf("trying the dead again gives %+v, %v", swept, err)
 	}
 	s.clientOfPools(t.Context(), c)
@@ -130,7 +131,7 @@ func TestClientChains(t *testing.T) {
 	s := newSite(t)
 	c := s.connect()
 	ctx := t.Context()
-	ref, err := c.EnqueueChain(ctx, "main", client.Job{Task: "echo", Payload: []byte("\xffx")}, client.Job{Task: "echo", Pool: "kept"}, client.Job{Task: "echo"})
+	ref, err := c.EnqueueChain(ctx, job.Job{Queue: "main", Name: "echo", Payload: []byte("\xffx")}, job.Job{Name: "echo", Queue: "kept"}, job.Job{Name: "echo"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +141,7 @@ func TestClientChains(t *testing.T) {
 	if info, err := c.Get(ctx, ref.ID); err != nil || info.Link != 1 || info.Links != 3 || info.Next == "" {
 		t.Errorf("its first job is %+v, %v", info, err)
 	}
-	if _, err := c.Enqueue(ctx, "main", client.Job{Then: []client.Job{{}}}); err == nil {
+	if _, err := c.Enqueue(ctx, job.Job{Queue: "main", Then: []job.Job{{}}}); err == nil {
 		t.Error("Enqueue took a chain")
 	}
 }
@@ -151,19 +152,19 @@ func TestClientBatches(t *testing.T) {
 	s := newSite(t)
 	c := s.connect()
 	ctx := t.Context()
-	jobs := make([]client.Job, 1200)
+	jobs := make([]job.Job, 1200)
 	for i := range jobs {
-		jobs[i] = client.Job{Task: []string{"echo", "fail"}[i%100/99], Payload: fmt.Append(nil, i)}
+		jobs[i] = job.Job{Queue: "main", Name: []string{"echo", "fail"}[i%100/99], Payload: fmt.Append(nil, i)}
 	}
-	b := client.Batch{Key: "b", Then: &client.Job{Task: "echo"}, Failed: &client.Job{Task: "echo", Pool: "kept"}, Meta: map[string]string{"a": "b"}}
-	i, err := c.EnqueueBatch(ctx, "main", b, jobs)
+	b := job.Batch{Key: "b", Then: &job.Job{Queue: "main", Name: "echo"}, Failed: &job.Job{Name: "echo", Queue: "kept"}, Meta: map[string]string{"a": "b"}}
+	i, err := c.EnqueueBatch(ctx, b, jobs)
 	if err != nil || i.Total != 1200 {
 		t.Fatalf("the batch is %+v, %v", i, err)
 	}
 	if i, err = c.WaitBatch(ctx, i.ID); err != nil || i.OK != 1188 || i.Failed != 12 || i.ThenID == "" || i.FailedID == "" || i.Meta["a"] != "b" {
 		t.Fatalf("the batch is %+v, %v", i, err)
 	}
-	if again, err := c.EnqueueBatch(ctx, "main", b, jobs); err != nil || again.ID != i.ID || !again.Existing {
+	if again, err := c.EnqueueBatch(ctx, b, jobs); err != nil || again.ID != i.ID || !again.Existing {
 		t.Errorf("again it is %+v, %v", again, err)
 	}
 	n, dead := 0, 0
@@ -171,14 +172,14 @@ func TestClientBatches(t *testing.T) {
 		if err != nil || info.Batch != i.ID || info.Index != n {
 			t.Fatalf("member %d is %+v, %v", n, info, err)
 		}
-		if n++; info.State == client.Dead {
+		if n++; info.State == job.Dead {
 			dead++
 		}
 	}
 	if n != 1200 || dead != 12 {
 		t.Errorf("there are %d members, %d of them dead", n, dead)
 	}
-	if p, err := c.ListBatches(ctx, client.BatchFilter{State: client.BatchDone, Newest: true, Limit: 5}); err != nil || len(p.Batches) != 1 {
+	if p, err := c.ListBatches(ctx, job.BatchFilter{States: []job.BatchState{job.BatchDone}, Newest: true, Limit: 5}); err != nil || len(p.Batches) != 1 {
 		t.Errorf("the batches are %+v, %v", p, err)
 	}
 	s.clientOfOpenBatches(ctx, c)
@@ -187,11 +188,11 @@ func TestClientBatches(t *testing.T) {
 func (s *site) clientOfOpenBatches(ctx context.Context, c *client.Client) {
 	t := s.t
 	t.Helper()
-	open, err := c.OpenBatch(ctx, "main", client.Batch{})
+	open, err := c.OpenBatch(ctx, job.Batch{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.AddToBatch(ctx, open.ID, 1, "main", []client.Job{{Task: "echo", Delay: time.Hour}}); err != nil {
+	if _, err := c.AddToBatch(ctx, open.ID, 1, []job.Job{{Queue: "main", Name: "echo", Delay: time.Hour}}); err != nil {
 		t.Error(err)
 	}
 	if _, err := c.SealBatch(ctx, open.ID, 2); err == nil {

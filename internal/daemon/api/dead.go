@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"github.com/bullpen-run/bullpen/internal/daemon/problem"
+	"github.com/bullpen-run/bullpen/job"
 )
 
 // listDead returns a page of dead jobs.
@@ -23,7 +24,8 @@ func (a *API) causes(w http.ResponseWriter, r *http.Request, q query) *problem.P
 	if err != nil {
 		return problemOf(err)
 	}
-	return writeJSON(w, http.StatusOK, causesOf(found))
+	found.Causes = append([]job.Cause{}, found.Causes...) // [] and not null
+	return writeJSON(w, http.StatusOK, found)
 }
 
 // getDead returns a dead job with its evidence.
@@ -33,7 +35,7 @@ func (a *API) getDead(w http.ResponseWriter, r *http.Request, _ query) *problem.
 	if err != nil {
 		return onJob(problemOf(err), id)
 	}
-	return writeJSON(w, http.StatusOK, evidence(info))
+	return writeJSON(w, http.StatusOK, info)
 }
 
 // removeDead deletes a dead job.

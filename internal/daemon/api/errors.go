@@ -7,6 +7,7 @@ import (
 
 	"github.com/bullpen-run/bullpen"
 	"github.com/bullpen-run/bullpen/internal/daemon/problem"
+	"github.com/bullpen-run/bullpen/internal/jsonvalue"
 	"github.com/bullpen-run/bullpen/job"
 	"github.com/bullpen-run/bullpen/queue"
 )
@@ -52,14 +53,14 @@ func problemOf(err error) *problem.Problem {
 	var end *job.EndError
 	if errors.As(err, &end) {
 		p := problem.New(problem.EndedBadly, end.Error())
-		p.Outcome, p.Reason, p.Job, p.Attempts = problem.Outcome(end.Outcome), string(end.Reason), end.ID, end.Attempts
-		p.Failure = problem.FailureOf(end.Task)
+		p.Outcome, p.Reason, p.Job, p.Attempts = jsonvalue.Outcome(end.Outcome).Word(), string(end.Reason), end.ID, end.Attempts
+		p.Failure = jsonvalue.FailureOf(end.Task)
 		return p
 	}
 	var task *bullpen.TaskError
 	if errors.As(err, &task) {
 		p := problem.New(problem.EndedBadly, task.Error())
-		p.Outcome, p.Failure = task.Outcome.String(), problem.FailureOf(task)
+		p.Outcome, p.Failure = task.Outcome.String(), jsonvalue.FailureOf(task)
 		return p
 	}
 	for _, row := range answers {

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"go/ast"
@@ -130,7 +131,7 @@ func TestEveryEndIsNoServerError(t *testing.T) {
 		}
 		failure := &bullpen.TaskError{Outcome: o, Task: "t", Message: "m", Err: bullpen.ErrClosed} // its cause does not count
 		p := problemOf(fmt.Errorf("x: %w", failure))
-		if p.Cause != problem.EndedBadly || p.Outcome != o.String() || p.Failure == nil || p.Failure.Outcome != o.String() || p.Status != 422 {
+		if p.Cause != problem.EndedBadly || p.Outcome != o.String() || p.Failure == nil || p.Failure.Outcome.Word() != o.String() || p.Status != 422 {
 			t.Errorf("a task that ended %v is answered with %+v", o, p)
 		}
 		for _, r := range reasons {
@@ -151,10 +152,14 @@ func TestAnOutcomeOfALaterVersion(t *testing.T) {
 	t.Parallel()
 	const later = bullpen.Outcome(bullpen.OutcomeCount)
 	err := &job.EndError{ID: nobody, Outcome: later, Task: &bullpen.TaskError{Outcome: later, Message: "made way"}}
-	if p := problemOf(err); p.Outcome != "lost" || p.Failure.Outcome != "lost" || !strings.Contains(p.Detail, "later version") {
+	if p := problemOf(err); p.Outcome != "lost" || p.Failure.Outcome.Word() != "lost" || !strings.Contains(p.Detail, "later version") {
 		t.Errorf("it is answered with %+v", p)
 	}
-	j := whole(&job.Info{ID: nobody, State: job.Done, Outcome: later, Err: err, History: []job.Attempt{{Outcome: later}}})
+	text, broken := encode(&job.Info{ID: nobody, State: job.Done, Outcome: later, Err: err, History: []job.Attempt{{Outcome: later}}})
+	var j Job
+	if json.Unmarshal(text, &j) != nil || broken != nil {
+		t.Fatalf("the job is %s, %v", text, broken)
+	}
 	if j.Outcome != "lost" || j.Reason != "newer" || !strings.Contains(j.Error, "later version") || j.History[0].Outcome != "lost" {
 		t.Errorf("the job is %+v", j)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/bullpen-run/bullpen"
 	"github.com/bullpen-run/bullpen/internal/daemon/live"
 	"github.com/bullpen-run/bullpen/internal/daemon/problem"
+	"github.com/bullpen-run/bullpen/internal/jsonvalue"
 	"github.com/bullpen-run/bullpen/job"
 )
 
@@ -303,7 +304,7 @@ func (f *follower) event(c *counter, e *live.Event) {
 		}
 	case live.Logged:
 		if place := c.place(e.Place.Attempt, e.Line.Time); f.unseen(c, place) {
-			f.write("log", place, lineOf(e.Line))
+			f.write("log", place, jsonvalue.LineOf(e.Line))
 		}
 	case live.Ended: // follow looks the job up and sends its end
 	}
@@ -359,7 +360,7 @@ func (f *follower) tellLines(attempt int, lines []bullpen.LogLine) {
 		if !place.After(earlier) {
 			c.known = true
 		} else if f.unseen(c, place) {
-			f.write("log", place, lineOf(lines[n]))
+			f.write("log", place, jsonvalue.LineOf(lines[n]))
 		}
 	}
 }

@@ -10,28 +10,11 @@ import (
 	"github.com/bullpen-run/bullpen/job"
 )
 
-// GroupLimits limits the jobs of one group of a pool; 0 is no limit.
-type GroupLimits struct {
-	Concurrency int     `json:"concurrency"`
-	Rate        float64 `json:"rate"`
-	Burst       int     `json:"burst"`
-}
-
-// Group is a group of a pool's jobs.
-type Group struct {
-	Group   string      `json:"group"`
-	Waiting int         `json:"waiting"`
-	Running int         `json:"running"`
-	Oldest  string      `json:"oldest,omitempty"`
-	Limits  GroupLimits `json:"limits"`
-	Own     bool        `json:"own"`
-}
-
 // Groups is the answer of /v1/pools/{pool}/groups.
 type Groups struct {
 	// Limits apply to groups without limits of their own.
-	Limits GroupLimits `json:"limits"`
-	Groups []Group     `json:"groups"`
+	Limits job.GroupLimits `json:"limits"`
+	Groups []job.GroupInfo `json:"groups"`
 	// More reports that further groups were left out.
 	More bool `json:"more,omitempty"`
 }
@@ -58,11 +41,10 @@ func (a *API) answerGroups(w http.ResponseWriter, r *http.Request, pool string) 
 	if err != nil {
 		return problemOf(err)
 	}
-	answer := Groups{Limits: GroupLimits(defaults), Groups: []Group{}, More: len(all) > mostGroups}
+	answer := Groups{Limits: defaults, Groups: []job.GroupInfo{}, More: len(all) > mostGroups}
 	for _, g := range all[:min(len(all), mostGroups)] {
-		answer.Groups = append(answer.Groups, Group{
-			Group: g.Group, Waiting: g.Waiting, Running: g.Running, Oldest: stamp(g.Oldest), Limits: GroupLimits(g.Limits), Own: g.Own,
-		})
+		g.Oldest = g.Oldest.UTC()
+		answer.Groups = append(answer.Groups, g)
 	}
 	return writeJSON(w, http.StatusOK, answer)
 }

@@ -11,7 +11,7 @@ func TestSetGroup(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	const path = "/v1/pools/main/groups"
-	if g := decode[Groups](t, s.do("PUT", path+"?group=acme", `{"concurrency":2,"rate":0.5}`)); len(g.Groups) != 1 || g.Groups[0].Limits != (GroupLimits{2, 0.5, 0}) {
+	if g := decode[groupsAnswer](t, s.do("PUT", path+"?group=acme", `{"concurrency":2,"rate":0.5}`)); len(g.Groups) != 1 || g.Groups[0].Limits != (GroupLimits{2, 0.5, 0}) {
 		t.Errorf("set, the groups are %+v", g)
 	}
 	for body, says := range map[string]string{
@@ -26,10 +26,10 @@ func TestSetGroup(t *testing.T) {
 		}
 	}
 	isProblem(t, s.do("PUT", path+"?group=", `{"rate":1}`), problem.BadRequest)
-	if g := decode[Groups](t, s.do("GET", path, "")); g.Groups[0].Limits != (GroupLimits{2, 0.5, 0}) {
+	if g := decode[groupsAnswer](t, s.do("GET", path, "")); g.Groups[0].Limits != (GroupLimits{2, 0.5, 0}) {
 		t.Errorf("after faults the groups are %+v", g)
 	}
-	if g := decode[Groups](t, s.do("DELETE", path+"?group=acme", "")); len(g.Groups) != 0 {
+	if g := decode[groupsAnswer](t, s.do("DELETE", path+"?group=acme", "")); len(g.Groups) != 0 {
 		t.Errorf("taken back, the groups are %+v", g)
 	}
 }

@@ -128,7 +128,7 @@ func TestDeadJobs(t *testing.T) {
 	if r := s.do("GET", "/v1/jobs/"+id+"/payload", ""); r.body != "\x00evidence" {
 		t.Errorf("its payload is %d %q", r.status, r.body)
 	}
-	for _, j := range append(decode[Page](t, s.do("GET", "/v1/dead", "")).Jobs, j) {
+	for _, j := range append(decode[listPage](t, s.do("GET", "/v1/dead", "")).Jobs, j) {
 		if j.Error != "no <such> file" {
 			t.Errorf("it ended for %q", j.Error)
 		}
@@ -159,13 +159,13 @@ func TestManyDead(t *testing.T) {
 	for range n {
 		s.dead("")
 	}
-	page := decode[Page](t, s.do("GET", "/v1/dead?limit=5&reason=final&outcome=failed&pool=main&task=fail", ""))
-	rest := decode[Page](t, s.do("GET", "/v1/dead?limit=5&reason=final&after="+page.Next, ""))
+	page := decode[listPage](t, s.do("GET", "/v1/dead?limit=5&reason=final&outcome=failed&pool=main&task=fail", ""))
+	rest := decode[listPage](t, s.do("GET", "/v1/dead?limit=5&reason=final&after="+page.Next, ""))
 	if len(page.Jobs) != 5 || len(rest.Jobs) != n-5 || rest.Next != "" {
 		t.Errorf("pages have %d and %d jobs, then %q", len(page.Jobs), len(rest.Jobs), rest.Next)
 	}
 	for _, query := range []string{"reason=quarantined", "outcome=crashed", "pool=kept", "task=echo"} {
-		if page := decode[Page](t, s.do("GET", "/v1/dead?"+query, "")); len(page.Jobs) != 0 {
+		if page := decode[listPage](t, s.do("GET", "/v1/dead?"+query, "")); len(page.Jobs) != 0 {
 			t.Errorf("%s gives %d jobs", query, len(page.Jobs))
 		}
 	}
@@ -209,7 +209,7 @@ func TestListJobs(t *testing.T) {
 	far := s.do("POST", "/v1/pools/far/jobs", "")
 	want["queued"] = decode[Ref](t, far).ID
 	for state, id := range want {
-		page := decode[Page](t, s.do("GET", "/v1/jobs?state="+state, ""))
+		page := decode[listPage](t, s.do("GET", "/v1/jobs?state="+state, ""))
 		if len(page.Jobs) != 1 || page.Jobs[0].ID != id || page.Jobs[0].State != state || page.Next != "" {
 			t.Errorf("%s: the list is %+v, not %s", state, page, id)
 		}
@@ -223,7 +223,7 @@ func TestListJobs(t *testing.T) {
 		if next != "" {
 			path += "&after=" + next
 		}
-		page := decode[Page](t, s.do("GET", path, ""))
+		page := decode[listPage](t, s.do("GET", path, ""))
 		for _, j := range page.Jobs {
 			if seen[j.ID] != "" {
 				t.Errorf("%s is there twice", j.ID)
@@ -237,7 +237,7 @@ func TestListJobs(t *testing.T) {
 			t.Errorf("job %s is %q in the list of all, not %s", id, seen[id], state)
 		}
 	}
-	if page := decode[Page](t, s.do("GET", "/v1/jobs?pool=main&task=hold", "")); len(page.Jobs) != 1 || page.Jobs[0].ID != want["running"] {
+	if page := decode[listPage](t, s.do("GET", "/v1/jobs?pool=main&task=hold", "")); len(page.Jobs) != 1 || page.Jobs[0].ID != want["running"] {
 		t.Errorf("by task: %+v", page)
 	}
 	for _, query := range []string{"state=bored", "limit=0", "limit=1001", "limit=x", "after=x", "after=9.1", "pool=A", "pool=", "sate=done"} {

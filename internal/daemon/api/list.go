@@ -111,7 +111,7 @@ func (l *lister) behind(part int) (cursor, bool) {
 
 // page reads the page that begins at a position; next is the position of the page
 // after, if there is one. Each call advances by at least one job.
-func (l *lister) page(ctx context.Context, from *cursor, limit int) (jobs []Job, next *cursor, err error) {
+func (l *lister) page(ctx context.Context, from *cursor, limit int) (jobs []*job.Info, next *cursor, err error) {
 	end, looked, size := time.Now().Add(listTime), 0, 0
 	at, more := l.from(from)
 	for more {
@@ -131,7 +131,7 @@ func (l *lister) page(ctx context.Context, from *cursor, limit int) (jobs []Job,
 			}
 			if looked++; info != nil && l.fits(info) {
 				jobs = append(jobs, brief(info))
-				size += jsonSize(&jobs[len(jobs)-1])
+				size += jsonSize(info)
 			}
 			at.after = page.Jobs[i].After
 		}
@@ -147,9 +147,9 @@ func (l *lister) page(ctx context.Context, from *cursor, limit int) (jobs []Job,
 }
 
 // jsonSize returns the approximate size of j as JSON, in bytes.
-func jsonSize(j *Job) int {
+func jsonSize(j *job.Info) int {
 	const rest = 400 // names, times and numbers
-	n := rest + textSize(j.Task) + textSize(j.Key) + textSize(j.Note) + textSize(j.Error) + textSize(j.Compensate) + textSize(j.Bury) + textSize(j.Group)
+	n := rest + textSize(j.Name) + textSize(j.Key) + textSize(j.Note) + textSize(j.ErrorText()) + textSize(j.Compensate) + textSize(j.Bury) + textSize(j.Group)
 	for k, v := range j.Meta {
 		n += textSize(k) + textSize(v)
 	}
@@ -254,7 +254,7 @@ func (a *API) list(w http.ResponseWriter, r *http.Request, q query) *problem.Pro
 func answerPage[P interface {
 	comparable
 	fmt.Stringer
-}](w http.ResponseWriter, r *http.Request, q query, f *faults, read func(string) (P, error), page func(context.Context, P, int) ([]Job, P, error)) *problem.Problem {
+}](w http.ResponseWriter, r *http.Request, q query, f *faults, read func(string) (P, error), page func(context.Context, P, int) ([]*job.Info, P, error)) *problem.Problem {
 	limit := readLimit(q, f)
 	var at, end P
 	if text, there := q.look("after"); there {
@@ -272,7 +272,7 @@ func answerPage[P interface {
 	}
 	answer := Page{Jobs: jobs}
 	if jobs == nil {
-		answer.Jobs = []Job{}
+		answer.Jobs = []*job.Info{}
 	}
 	if next != end {
 		answer.Next = next.String()

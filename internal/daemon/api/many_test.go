@@ -19,7 +19,7 @@ func (s *site) idsOf(path string) []string {
 	s.t.Helper()
 	var ids []string
 	for next := ""; ; {
-		page := decode[Page](s.t, s.do("GET", path+next, ""))
+		page := decode[listPage](s.t, s.do("GET", path+next, ""))
 		for _, j := range page.Jobs {
 			ids = append(ids, j.ID)
 		}
@@ -64,7 +64,7 @@ func TestListsFindJobs(t *testing.T) {
 			t.Errorf("%s gives %v, want %v", path, got, want)
 		}
 	}
-	first := decode[Page](t, s.do("GET", "/v1/jobs?state=scheduled&limit=1", "")).Jobs
+	first := decode[listPage](t, s.do("GET", "/v1/jobs?state=scheduled&limit=1", "")).Jobs
 	if len(first) != 1 {
 		t.Fatalf("the first of the jobs that are scheduled are %+v, want one", first)
 	}
@@ -274,7 +274,7 @@ func TestBury(t *testing.T) {
 	}
 	var told Job
 	for told.ID == "" && t.Context().Err() == nil {
-		for _, j := range decode[Page](t, s.do("GET", "/v1/jobs?task=meta&state=done", "")).Jobs {
+		for _, j := range decode[listPage](t, s.do("GET", "/v1/jobs?task=meta&state=done", "")).Jobs {
 			told = j
 		}
 	}

@@ -109,7 +109,7 @@ func (m *merger) take() *job.Info {
 }
 
 // newest is page for a list of all jobs, newest first.
-func (l *lister) newest(ctx context.Context, from *places, limit int) (jobs []Job, next *places, err error) {
+func (l *lister) newest(ctx context.Context, from *places, limit int) (jobs []*job.Info, next *places, err error) {
 	m := &merger{lister: l}
 	if from != nil {
 		m.at = *from
@@ -145,7 +145,7 @@ func (l *lister) newest(ctx context.Context, from *places, limit int) (jobs []Jo
 		}
 		if looked++; info != nil && l.fits(info) {
 			jobs = append(jobs, brief(info))
-			size += jsonSize(&jobs[len(jobs)-1])
+			size += jsonSize(info)
 		}
 	}
 }

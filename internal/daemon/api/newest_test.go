@@ -32,7 +32,7 @@ func TestAllNewestFirst(t *testing.T) {
 			if after != "" {
 				path += "&after=" + url.QueryEscape(after)
 			}
-			p := decode[Page](t, s.do("GET", path, ""))
+			p := decode[listPage](t, s.do("GET", path, ""))
 			for i := range p.Jobs {
 				got = append(got, p.Jobs[i].ID)
 			}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/bullpen-run/bullpen"
 	"github.com/bullpen-run/bullpen/internal/daemon/problem"
+	"github.com/bullpen-run/bullpen/internal/jsonvalue"
 )
 
 // elsewhere are operations that the daemon serves beside this package.
@@ -67,10 +68,10 @@ func TestOperationsAreDocumented(t *testing.T) {
 // schemas are the structs that answers are made of.
 var schemas = map[string]any{
 	"Ref": Ref{}, "Job": Job{}, "Attempt": Attempt{}, "Line": Line{}, "State": State{}, "Progress": Progress{},
-	"RunResult": RunResult{}, "RunStats": RunStats{}, "Page": Page{}, "Pools": Pools{}, "Pool": PoolInfo{}, "Workers": Workers{}, "Depth": Depth{}, "Groups": Groups{}, "Group": Group{}, "GroupLimits": GroupLimits{},
+	"RunResult": RunResult{}, "RunStats": RunStats{}, "Page": listPage{}, "Pools": Pools{}, "Pool": PoolInfo{}, "Workers": Workers{}, "Depth": Depth{}, "Groups": groupsAnswer{}, "Group": Group{}, "GroupLimits": GroupLimits{},
 	"Many": Many{}, "NotOne": NotOne{}, "Kept": Kept{}, "Causes": Causes{}, "Cause": Cause{}, "Changed": Changed{}, "Status": StatusInfo{}, "Store": StoreInfo{}, "Usage": Usage{}, "Sync": SyncInfo{},
-	"Schedule": Schedule{}, "Schedules": Schedules{}, "ScheduleJob": ScheduleJob{},
-	"Batch": Batch{}, "Batches": Batches{}, "JobLine": JobLine{}, "QueueStats": QueueInfo{}, "Problem": problem.Problem{}, "Failure": problem.Failure{},
+	"Schedule": Schedule{}, "Schedules": schedulesAnswer{}, "ScheduleJob": ScheduleJob{},
+	"Batch": Batch{}, "Batches": batchPage{}, "JobLine": JobLine{}, "QueueStats": QueueInfo{}, "Problem": problem.Problem{}, "Failure": jsonvalue.Failure{},
 	"Overview": OverviewInfo{}, "PoolNow": NowInfo{}, "History": HistoryInfo{}, "Series": SeriesInfo{}, "WorkerList": WorkersInfo{}, "Worker": WorkerInfo{}, "Me": Me{},
 }
 

@@ -44,7 +44,7 @@ func TestPagesOfMuch(t *testing.T) {
 	calls := 0
 	for next := "&after=0.0"; next != ""; calls++ {
 		r := s.do("GET", "/v1/jobs?limit=1000"+next, "")
-		page := decode[Page](t, r)
+		page := decode[listPage](t, r)
 		if len(r.body) > listBytes+90<<10 || calls > 20 {
 			t.Fatalf("page %d has %d jobs in %d bytes", calls, len(page.Jobs), len(r.body))
 		}

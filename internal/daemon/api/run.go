@@ -12,6 +12,7 @@ import (
 
 	"github.com/bullpen-run/bullpen"
 	"github.com/bullpen-run/bullpen/internal/daemon/problem"
+	"github.com/bullpen-run/bullpen/internal/jsonvalue"
 )
 
 // run runs an ephemeral task and answers when it has ended.
@@ -144,7 +145,7 @@ func (o *watched) write(s *stream) error {
 	o.lines, o.bytes, o.dropped, o.progress = nil, 0, 0, nil
 	o.mu.Unlock()
 	for i := range lines {
-		if err := s.eventOf("log", "", lineOf(lines[i])); err != nil {
+		if err := s.eventOf("log", "", jsonvalue.LineOf(lines[i])); err != nil {
 			return err
 		}
 	}

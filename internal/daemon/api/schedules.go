@@ -29,20 +29,20 @@ func (a *API) scheduleRoutes() []route {
 	}
 }
 
+// Schedules is the answer of /v1/schedules.
+type Schedules struct {
+	Schedules []job.ScheduleInfo `json:"schedules"`
+}
+
 func (a *API) schedules(w http.ResponseWriter, r *http.Request, _ query) *problem.Problem {
 	infos, err := a.backend.Queue().ListSchedules(r.Context())
 	if err != nil {
 		return problemOf(err)
 	}
-	all := Schedules{Schedules: make([]Schedule, len(infos))}
 	for i := range infos {
-		all.Schedules[i] = scheduleOf(&infos[i])
-		all.Schedules[i].Upcoming = nil
-		if j := all.Schedules[i].Job; j != nil {
-			j.Payload, j.PayloadBase64 = "", ""
-		}
+		infos[i].Upcoming, infos[i].Job.Payload = nil, nil
 	}
-	return writeJSON(w, http.StatusOK, all)
+	return writeJSON(w, http.StatusOK, Schedules{append([]job.ScheduleInfo{}, infos...)})
 }
 
 func (a *API) schedule(w http.ResponseWriter, r *http.Request, _ query) *problem.Problem {
@@ -54,7 +54,7 @@ func answerSchedule(w http.ResponseWriter, info *job.ScheduleInfo, err error) *p
 	if err != nil {
 		return problemOf(err)
 	}
-	return writeJSON(w, http.StatusOK, scheduleOf(info))
+	return writeJSON(w, http.StatusOK, info)
 }
 
 // putSchedule creates or replaces a schedule.

@@ -49,7 +49,7 @@ func TestSchedules(t *testing.T) {
 	if every.Every != 1.5 || every.Job == nil || every.Job.PayloadBase64 != binary || every.Missed != "once" || every.Overlap != "allow" {
 		t.Errorf("it is %+v %+v", every, every.Job)
 	}
-	all := decode[Schedules](t, s.want(http.StatusOK, "GET", "/v1/schedules", "")).Schedules
+	all := decode[schedulesAnswer](t, s.want(http.StatusOK, "GET", "/v1/schedules", "")).Schedules
 	if len(all) != 2 || all[0].Job == nil || all[1].Job == nil || all[0].Name != "a" || all[0].Job.PayloadBase64 != "" || all[1].Job.Payload != "" || all[1].Job.Task != "echo" {
 		t.Errorf("the list is %+v", all)
 	}
@@ -135,12 +135,13 @@ func TestClientSchedules(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	c := s.connect()
-	want := client.Schedule{
-		Name: "a.b", Pool: "far", Every: 90 * time.Minute, Missed: client.MissedSkip, Overlap: client.OverlapForbid,
-		Job: client.Job{
-			Task: "echo", Payload: []byte("\xff\x00"), Meta: map[string]string{"k": "v"}, Priority: client.High,
-			Limits:   bullpen.Limits{Timeout: 1500 * time.Millisecond, Memory: 1 << 30, CPU: 1.5, Output: 1 << 20},
-			Attempts: 2, Crashes: 3, Backoff: time.Second, MaxBackoff: time.Minute, Idempotent: true, Compensate: "undo", Bury: "tell", Group: "acme",
+	want := job.Schedule{
+		Name: "a.b", Every: 90 * time.Minute, Missed: job.MissedSkip, Overlap: job.OverlapForbid,
+		Job: job.Job{
+			Queue: "far", Name: "echo", Payload: []byte("\xff\x00"), Meta: map[string]string{"k": "v"}, Priority: job.High,
+			Limits:     bullpen.Limits{Timeout: 1500 * time.Millisecond, Memory: 1 << 30, CPU: 1.5, Output: 1 << 20},
+			Retry:      job.Retry{Attempts: 2, Crashes: 3, Backoff: time.Second, MaxBackoff: time.Minute},
+			Idempotent: true, Compensate: "undo", Bury: "tell", Group: "acme",
 		},
 	}
 	info, err := c.PutSchedule(t.Context(), want)
@@ -148,13 +149,13 @@ func TestClientSchedules(t *testing.T) {
 		t.Errorf("put it is %+v, %v\nwant %+v", info, err, want)
 	}
 	ref, err := c.RunSchedule(t.Context(), "a.b")
-	if err != nil || ref.Pool != "far" {
+	if err != nil || ref.ID == "" {
 		t.Errorf("run it gives %+v, %v", ref, err)
 	}
-	if _, err := c.RunSchedule(t.Context(), "a.b"); !errors.Is(err, client.ErrOverlap) {
+	if _, err := c.RunSchedule(t.Context(), "a.b"); !errors.Is(err, job.ErrOverlap) {
 		t.Errorf("run it again gives %v", err)
 	}
-	if j, err := c.Get(t.Context(), ref.ID); err != nil || j.Schedule != "a.b" || time.Since(j.Tick) > time.Minute {
+	if j, err := c.Get(t.Context(), ref.ID); err != nil || j.Queue != "far" || j.Schedule != "a.b" || time.Since(j.Tick) > time.Minute {
 		t.Errorf("its job is %+v, %v", j, err)
 	}
 	if all, err := c.Schedules(t.Context()); err != nil || len(all) != 1 || all[0].LastJob != ref.ID || len(all[0].Job.Payload) != 0 {
@@ -169,14 +170,14 @@ func TestClientSchedules(t *testing.T) {
 	if err := c.RemoveSchedule(t.Context(), "a.b"); err != nil {
 		t.Error(err)
 	}
-	if _, err := c.Schedule(t.Context(), "a.b"); !errors.Is(err, client.ErrNotFound) {
+	if _, err := c.Schedule(t.Context(), "a.b"); !errors.Is(err, job.ErrNotFound) {
 		t.Errorf("removed it is %v", err)
 	}
-	if _, err := c.PutSchedule(t.Context(), client.Schedule{Name: "a", Pool: "main", Every: 1, Job: client.Job{Delay: 1}}); err == nil {
+	if _, err := c.PutSchedule(t.Context(), job.Schedule{Name: "a", Every: 1, Job: job.Job{Queue: "main", Delay: 1}}); err == nil {
 		t.Error("a job with a delay is taken")
 	}
 	var e *client.Error
-	if _, err := c.PutSchedule(t.Context(), client.Schedule{Name: "a", Pool: "main", Cron: "60 * * * *"}); !errors.As(err, &e) || len(e.Faults) == 0 {
+	if _, err := c.PutSchedule(t.Context(), job.Schedule{Name: "a", Cron: "60 * * * *", Job: job.Job{Queue: "main"}}); !errors.As(err, &e) || len(e.Faults) == 0 {
 		t.Errorf("a bad rule gives %v", err)
 	}
 }

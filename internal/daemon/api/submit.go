@@ -147,14 +147,6 @@ func waitIsOver(ctx context.Context, err error) bool {
 	return ctx.Err() != nil && !errors.As(err, &end) && !errors.Is(err, job.ErrUnconfirmed)
 }
 
-// Ref is the answer to an accepted job.
-type Ref struct {
-	ID       string `json:"id"`
-	Pool     string `json:"pool,omitempty"`
-	State    string `json:"state"`
-	Existing bool   `json:"existing,omitempty"`
-}
-
 // accepted answers that a job is stored but has not ended.
 func accepted(w http.ResponseWriter, ref job.Ref, pool string) {
 	location := "/v1/jobs/" + ref.ID

@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/internal/jsonvalue"
 )
 
 // Cause is the machine-readable cause.
@@ -136,57 +136,13 @@ type Problem struct {
 	Job      string `json:"job,omitempty"`
 	Attempts int    `json:"attempts,omitempty"`
 	// Failure is how the task, or the last attempt of the job, ended.
-	Failure *Failure `json:"failure,omitempty"`
+	Failure *jsonvalue.Failure `json:"failure,omitempty"`
 	// Faults lists all faults of a request or a configuration.
 	Faults []string `json:"faults,omitempty"`
 
 	// RetryAfter is when the caller may try again. If zero, causes that need one have
 	// a default.
 	RetryAfter time.Duration `json:"-"`
-}
-
-// Failure is a bullpen.TaskError. ExitCode is nil if the worker did not exit by
-// itself.
-type Failure struct {
-	Outcome   string `json:"outcome"`
-	Task      string `json:"task,omitempty"`
-	Type      string `json:"type,omitempty"`
-	Message   string `json:"message,omitempty"`
-	Stack     string `json:"stack,omitempty"`
-	Retryable bool   `json:"retryable,omitempty"`
-	Worker    string `json:"worker,omitempty"`
-	ExitCode  *int   `json:"exit_code,omitempty"`
-	Signal    string `json:"signal,omitempty"`
-	Detail    string `json:"detail,omitempty"`
-}
-
-// Outcome returns the word for an outcome. An outcome of a later version becomes
-// lost, because this version does not know it.
-func Outcome(o bullpen.Outcome) string {
-	if int(o) >= bullpen.OutcomeCount {
-		o = bullpen.Lost
-	}
-	return o.String()
-}
-
-// FailureOf converts a task's error for HTTP; nil for nil.
-func FailureOf(e *bullpen.TaskError) *Failure {
-	if e == nil {
-		return nil
-	}
-	f := &Failure{
-		Outcome: Outcome(e.Outcome), Task: e.Task, Type: e.Type, Message: e.Message, Stack: e.Stack,
-		Retryable: e.Retryable, Worker: e.Worker, Signal: e.Signal, Detail: e.Detail,
-	}
-	if f.Message == "" && e.Err != nil {
-		f.Message = e.Err.Error()
-	}
-	// An executor without processes leaves the exit code at zero.
-	if e.ExitCode > 0 || e.ExitCode == 0 && e.Signal == "" && e.Outcome == bullpen.Crashed {
-		code := e.ExitCode
-		f.ExitCode = &code
-	}
-	return f
 }
 
 // New returns a problem with the status and title of its cause. detail is what is

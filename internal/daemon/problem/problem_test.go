@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bullpen-run/bullpen"
 	"github.com/bullpen-run/bullpen/internal/daemon/problem"
 )
 
@@ -53,28 +52,5 @@ func TestRetryAfterIsRoundedUp(t *testing.T) {
 	p.Write(w)
 	if got := w.Header().Get("Retry-After"); got != "2" {
 		t.Errorf("Retry-After is %q", got)
-	}
-}
-
-func TestFailureOf(t *testing.T) {
-	t.Parallel()
-	code := func(n int) *int { return &n }
-	for _, c := range []struct {
-		name string
-		in   bullpen.TaskError
-		want *int
-	}{
-		{"a handler that failed has none", bullpen.TaskError{Outcome: bullpen.Failed}, nil},
-		{"killed", bullpen.TaskError{Outcome: bullpen.Crashed, ExitCode: -1, Signal: "killed"}, nil},
-		{"exited with 3", bullpen.TaskError{Outcome: bullpen.Crashed, ExitCode: 3}, code(3)},
-		{"exited with 0", bullpen.TaskError{Outcome: bullpen.Crashed}, code(0)},
-	} {
-		got := problem.FailureOf(&c.in).ExitCode
-		if (got == nil) != (c.want == nil) || got != nil && *got != *c.want {
-			t.Errorf("%s: exit code is %v, want %v", c.name, got, c.want)
-		}
-	}
-	if problem.FailureOf(nil) != nil {
-		t.Error("no failure is a failure")
 	}
 }

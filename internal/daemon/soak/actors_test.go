@@ -15,11 +15,12 @@ import (
 
 	"github.com/bullpen-run/bullpen"
 	"github.com/bullpen-run/bullpen/client"
+	"github.com/bullpen-run/bullpen/job"
 )
 
 // outcomeOf tells how a job ended that gave err, and whether it has ended at all.
 func outcomeOf(err error) (string, bool) {
-	var end *client.EndError
+	var end *job.EndError
 	if errors.As(err, &end) {
 		return end.Outcome.String(), true
 	}
@@ -31,8 +32,8 @@ func (s *soak) submit(ctx context.Context, random *rand.Rand) {
 	tasks := []string{"echo", "echo", "echo", "echo", "sleep", "fail", "exit", "panic"}
 	for n := 0; ctx.Err() == nil; n++ {
 		pool := []string{"one", "two"}[random.IntN(2)]
-		j := client.Job{Task: tasks[random.IntN(len(tasks))], Attempts: 2, Crashes: 2, Backoff: 10 * time.Millisecond}
-		if j.Task == "echo" {
+		j := job.Job{Queue: pool, Name: tasks[random.IntN(len(tasks))], Retry: job.Retry{Attempts: 2, Crashes: 2, Backoff: 10 * time.Millisecond}}
+		if j.Name == "echo" {
 			j.Payload = []byte(strings.Repeat("x", random.IntN(3000)) + strconv.Itoa(n))
 		}
 		switch random.IntN(8) {
@@ -41,7 +42,7 @@ func (s *soak) submit(ctx context.Context, random *rand.Rand) {
 		case 1:
 			j.Key = fmt.Sprintf("key-%d-%d", random.Uint32(), n)
 		case 2:
-			j.Priority = client.High
+			j.Priority = job.High
 		case 3:
 			j.Limits.Timeout = 20 * time.Millisecond
 		}
@@ -50,17 +51,17 @@ func (s *soak) submit(ctx context.Context, random *rand.Rand) {
 }
 
 // hand hands one job in, in one of the ways there are.
-func (s *soak) hand(ctx context.Context, random *rand.Rand, pool string, j client.Job) {
+func (s *soak) hand(ctx context.Context, random *rand.Rand, pool string, j job.Job) {
 	want := ""
-	if j.Task == "echo" {
+	if j.Name == "echo" {
 		want = string(j.Payload)
 	}
 	switch random.IntN(6) {
 	case 0:
-		_, err := s.site.client.RunEphemeral(ctx, pool, bullpen.Task{Name: j.Task, Payload: j.Payload, Limits: j.Limits})
+		_, err := s.site.client.RunEphemeral(ctx, pool, bullpen.Task{Name: j.Name, Payload: j.Payload, Limits: j.Limits})
 		s.note("ephemeral " + wordOf(err))
 	case 1, 2:
-		ref, result, err := s.site.client.Run(ctx, pool, j)
+		ref, result, err := s.site.client.Run(ctx, j)
 		if ref.ID == "" {
 			s.note("run: " + wordOf(err))
 			return
@@ -74,7 +75,7 @@ func (s *soak) hand(ctx context.Context, random *rand.Rand, pool string, j clien
 			}
 		}
 	default:
-		ref, err := s.site.client.Enqueue(ctx, pool, j)
+		ref, err := s.site.client.Enqueue(ctx, j)
 		if err != nil {
 			s.note("enqueue: " + wordOf(err))
 			return

@@ -94,7 +94,7 @@ func (q *Batches) putMembers(ctx context.Context, r *record.Batch, offset int, m
 			s.Chain.First = s.ID
 		}
 		if r.There.Has(index) {
-			refs[i] = job.Ref{ID: s.ID, Existing: true, State: s.State()}
+			refs[i] = job.Ref{ID: s.ID, Queue: s.Job.Queue, Existing: true, State: s.State()}
 			continue
 		}
 		put = append(put, s)

@@ -107,7 +107,7 @@ func (b *bulk) put(ctx context.Context, i int) {
 			return
 		}
 		q.Tallies.Of(s.Job.Queue).Enqueued.Add(1)
-		b.end(i, job.Ref{ID: s.ID, State: s.State()}, nil)
+		b.end(i, job.Ref{ID: s.ID, Queue: s.Job.Queue, State: s.State()}, nil)
 	})
 }
 
@@ -118,7 +118,7 @@ func (b *bulk) existed(i int, err error) {
 		b.end(i, ref, err)
 		return
 	}
-	b.end(i, job.Ref{ID: b.jobs[i].ID, Existing: true, State: b.jobs[i].State()}, nil)
+	b.end(i, job.Ref{ID: b.jobs[i].ID, Queue: b.jobs[i].Job.Queue, Existing: true, State: b.jobs[i].State()}, nil)
 }
 
 func (b *bulk) end(i int, ref job.Ref, err error) {
@@ -144,7 +144,7 @@ func (b *bulk) result(ctx context.Context) ([]job.Ref, error) {
 		switch {
 		case e.known:
 		case e.put:
-			refs[i], err = job.Ref{ID: b.jobs[i].ID}, fmt.Errorf("job %s is %w: %w", b.jobs[i].ID, job.ErrUnconfirmed, context.Cause(ctx))
+			refs[i], err = job.Ref{ID: b.jobs[i].ID, Queue: b.jobs[i].Job.Queue}, fmt.Errorf("job %s is %w: %w", b.jobs[i].ID, job.ErrUnconfirmed, context.Cause(ctx))
 		default:
 			err = fmt.Errorf("job %q was not enqueued: %w", b.jobs[i].Job.Name, context.Cause(ctx))
 		}

@@ -62,7 +62,7 @@ func (q *Jobs) EnqueueStored(ctx context.Context, s *record.Job) (job.Ref, error
 		return q.notEnqueued(s, err)
 	}
 	q.Tallies.Of(s.Job.Queue).Enqueued.Add(1)
-	return job.Ref{ID: s.ID, State: s.State()}, nil
+	return job.Ref{ID: s.ID, Queue: s.Job.Queue, State: s.State()}, nil
 }
 
 func (q *Jobs) notEnqueued(s *record.Job, err error) (job.Ref, error) {
@@ -71,7 +71,7 @@ func (q *Jobs) notEnqueued(s *record.Job, err error) (job.Ref, error) {
 		q.Journal.Emit(job.Event{Kind: job.Full, Queue: s.Job.Queue, Text: err.Error()})
 	}
 	if errors.Is(err, job.ErrUnconfirmed) {
-		return job.Ref{ID: s.ID}, fmt.Errorf("job %s is %w", s.ID, err)
+		return job.Ref{ID: s.ID, Queue: s.Job.Queue}, fmt.Errorf("job %s is %w", s.ID, err)
 	}
 	return job.Ref{}, fmt.Errorf("job %q was not enqueued: %w", s.Job.Name, err)
 }
@@ -127,7 +127,7 @@ func (q *Jobs) enqueueUnder(ctx context.Context, s *record.Job, existing bool) (
 			return q.notEnqueued(s, err)
 		}
 	}
-	return job.Ref{ID: s.ID, Existing: existing, State: s.State()}, nil
+	return job.Ref{ID: s.ID, Queue: s.Job.Queue, Existing: existing, State: s.State()}, nil
 }
 
 // keyHolder finds the job that has the key of s. No id and no error means that the key is
@@ -150,7 +150,7 @@ func (q *Jobs) keyHolder(ctx context.Context, s *record.Job, subject string) (re
 			return job.Ref{}, m.Seq, nil
 		}
 		q.Tallies.Of(s.Job.Queue).Duplicates.Add(1)
-		return job.Ref{ID: k.ID, Existing: true, State: k.State}, 0, nil
+		return job.Ref{ID: k.ID, Queue: s.Job.Queue, Existing: true, State: k.State}, 0, nil
 	}
 	info, err := q.Get(ctx, k.ID)
 	for errors.Is(err, job.ErrNotFound) && time.Since(m.Time) < keyGrace {
@@ -165,7 +165,7 @@ func (q *Jobs) keyHolder(ctx context.Context, s *record.Job, subject string) (re
 	switch {
 	case err == nil:
 		q.Tallies.Of(s.Job.Queue).Duplicates.Add(1)
-		return job.Ref{ID: k.ID, Existing: true, State: info.State}, 0, nil
+		return job.Ref{ID: k.ID, Queue: s.Job.Queue, Existing: true, State: info.State}, 0, nil
 	case !errors.Is(err, job.ErrNotFound):
 		return job.Ref{}, 0, err
 	}

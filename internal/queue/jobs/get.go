@@ -78,7 +78,7 @@ func (q *Jobs) waiting(ctx context.Context, m engine.Message) (*job.Info, error)
 	info.Attempts, info.Crashes, info.History = t.Started, t.Crashes, t.History
 	if n := len(t.History); n > 0 {
 		last := t.History[n-1]
-		info.Node, info.Worker, info.Outcome = last.Node, last.Worker, last.Outcome
+		info.Node, info.Worker, info.Outcome, info.LastError = last.Node, last.Worker, last.Outcome, last.Error
 	}
 	if !m.At.IsZero() {
 		info.At, info.State = m.At, job.Scheduled
