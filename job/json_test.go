@@ -84,6 +84,7 @@ func FuzzJSON(f *testing.F) {
 }
 
 func stays[T any](t *testing.T, text []byte) {
+	t.Helper()
 	var first, second T
 	if json.Unmarshal(text, &first) != nil {
 		return

@@ -281,6 +281,7 @@ func TestCodecHasWhatIsDocumented(t *testing.T) {
 }
 
 func jobWithoutKey(t *testing.T) job.Job {
+	t.Helper()
 	j := filled[job.Job](t)
 	j.Key, j.Then, j.Priority, j.Retry.Nodes, j.Retry.On = "", nil, job.Low, 0, nil
 	return j
@@ -296,7 +297,7 @@ func filled[T any](t *testing.T) T {
 
 func fill(v reflect.Value, depth int) {
 	const deepest = 4
-	switch v.Kind() {
+	switch v.Kind() { //nolint:exhaustive // package job has no other kinds
 	case reflect.String:
 		v.SetString("text")
 	case reflect.Bool:
@@ -324,9 +325,9 @@ func fill(v reflect.Value, depth int) {
 			v.Set(reflect.ValueOf(time.Date(2026, 11, 22, 1, 2, 3, 4000, time.UTC)))
 			return
 		}
-		for i := range v.NumField() {
-			if v.Field(i).CanSet() {
-				fill(v.Field(i), depth+1)
+		for _, field := range v.Fields() {
+			if field.CanSet() {
+				fill(field, depth+1)
 			}
 		}
 	}
