@@ -172,9 +172,9 @@ var errStates = &Error{Cause: causeBadRequest, Detail: "States has several state
 // a chain, BatchJobs yields the chain's current job, or its last. It stops after an
 // error.
 func (c *Client) BatchJobs(ctx context.Context, id string) iter.Seq2[job.Info, error] {
-	return pages(Filter{}, func(f Filter) (Page, error) {
-		var p Page
-		err := c.getJSON(ctx, batchPath(id, "/jobs"), f.query(false), &p)
+	return pages(job.Filter{}, func(f job.Filter) (job.Page, error) {
+		var p job.Page
+		err := c.getJSON(ctx, batchPath(id, "/jobs"), filterQuery(&f, false), &p)
 		return p, err
 	})
 }

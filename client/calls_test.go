@@ -96,25 +96,25 @@ func manyRequests() map[string]request {
 	return map[string]request{
 		"List the newest": {
 			func(ctx context.Context, c *client.Client) (any, error) {
-				return c.List(ctx, client.Filter{Group: "g", Schedule: "s", Batch: "01B", Search: "a b", Since: when, Before: when.Add(time.Hour), Newest: true, Cause: "0"})
+				return c.List(ctx, job.Filter{Group: "g", Schedule: "s", Batch: "01B", Search: "a b", Since: when, Before: when.Add(time.Hour), Newest: true, Cause: "0"})
 			},
 			200, pageText, asked{Line: "GET /v1/jobs?group=g&schedule=s&batch=01B&search=a+b&since=2026-11-21T13%3A00%3A00.000000005Z&before=2026-11-21T14%3A00%3A00.000000005Z&order=newest", Header: http.Header{}},
 		},
 		"DeadCauses": {
 			func(ctx context.Context, c *client.Client) (any, error) {
-				return c.DeadCauses(ctx, client.Filter{Queue: "p", Search: "x", Newest: true, Limit: 3, Cause: "0"})
+				return c.DeadCauses(ctx, job.Filter{Queue: "p", Search: "x", Newest: true, Limit: 3, Cause: "0"})
 			},
 			200, `{"causes":[{"cause":"89af7e51c13b","outcome":"failed","count":2,"sample":"01J"}],"jobs":2}`, asked{Line: "GET /v1/dead/causes?pool=p&search=x", Header: http.Header{}},
 		},
 		"RetryDeadAll of a cause": {
 			func(ctx context.Context, c *client.Client) (any, error) {
-				return c.RetryDeadAll(ctx, client.Filter{Group: "g", Schedule: "s", Batch: "01B", Cause: "89af7e51c13b", Since: when, After: "3.1", States: []job.State{job.Queued}})
+				return c.RetryDeadAll(ctx, job.Filter{Group: "g", Schedule: "s", Batch: "01B", Cause: "89af7e51c13b", Since: when, After: "3.1", States: []job.State{job.Queued}})
 			},
 			200, `{"count":2}`, asked{Line: "POST /v1/dead/retry", Body: `{"group":"g","schedule":"s","batch":"01B","cause":"89af7e51c13b","since":"2026-11-21T13:00:00.000000005Z","after":"3.1"}`, Header: http.Header{"Content-Type": {"application/json"}}},
 		},
 		"CancelAll": {
 			func(ctx context.Context, c *client.Client) (any, error) {
-				return c.CancelAll(ctx, client.Filter{Queue: "p", States: []job.State{job.Queued}, Newest: true})
+				return c.CancelAll(ctx, job.Filter{Queue: "p", States: []job.State{job.Queued}, Newest: true})
 			},
 			200, `{"count":2}`, asked{Line: "POST /v1/jobs/cancel", Body: `{"pool":"p","state":"queued","order":"newest"}`, Header: http.Header{"Content-Type": {"application/json"}}},
 		},
@@ -169,13 +169,13 @@ func jobRequests() map[string]request {
 		"Payload": {func(ctx context.Context, c *client.Client) (any, error) { return c.Payload(ctx, "01J") }, 200, "r", asked{Line: "GET /v1/jobs/01J/payload", Header: http.Header{}}},
 		"List": {
 			func(ctx context.Context, c *client.Client) (any, error) {
-				return c.List(ctx, client.Filter{Queue: "p", Name: "t", States: []job.State{job.Queued}, Limit: 5, After: "3", Reason: job.Final})
+				return c.List(ctx, job.Filter{Queue: "p", Name: "t", States: []job.State{job.Queued}, Limit: 5, After: "3", Reason: job.Final})
 			},
 			200, pageText, asked{Line: "GET /v1/jobs?pool=p&task=t&state=queued&limit=5&after=3", Header: http.Header{}},
 		},
 		"ListDead": {
 			func(ctx context.Context, c *client.Client) (any, error) {
-				return c.ListDead(ctx, client.Filter{Reason: job.Quarantined, Outcome: "crashed", States: []job.State{job.Queued}})
+				return c.ListDead(ctx, job.Filter{Reason: job.Quarantined, Outcome: "crashed", States: []job.State{job.Queued}})
 			},
 			200, pageText, asked{Line: "GET /v1/dead?reason=quarantined&outcome=crashed", Header: http.Header{}},
 		},
@@ -195,14 +195,14 @@ func otherRequests() map[string]request {
 		},
 		"RetryDeadAll": {
 			func(ctx context.Context, c *client.Client) (any, error) {
-				return c.RetryDeadAll(ctx, client.Filter{Queue: "p", Limit: 9})
+				return c.RetryDeadAll(ctx, job.Filter{Queue: "p", Limit: 9})
 			},
 			200, `{"count":3,"more":true}`,
 			asked{"POST /v1/dead/retry", `{"pool":"p","limit":9}`, http.Header{"Content-Type": {"application/json"}}},
 		},
 		"RemoveDeadAll": {
 			func(ctx context.Context, c *client.Client) (any, error) {
-				return c.RemoveDeadAll(ctx, client.Filter{All: true})
+				return c.RemoveDeadAll(ctx, job.Filter{})
 			},
 			200, `{"count":3,"failed":[{"id":"a","error":"b"}]}`,
 			asked{"POST /v1/dead/remove", `{"all":true}`, http.Header{"Content-Type": {"application/json"}}},
@@ -305,7 +305,7 @@ func TestPagesAreReadOneAfterTheOther(t *testing.T) {
 		}[r.URL.Query().Get("after")])
 	})
 	var got strings.Builder
-	for i, err := range c.Jobs(t.Context(), client.Filter{}) {
+	for i, err := range c.Jobs(t.Context(), job.Filter{}) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -314,11 +314,11 @@ func TestPagesAreReadOneAfterTheOther(t *testing.T) {
 	if got.String() != "abc" {
 		t.Errorf("Jobs yielded %s, want abc", got.String())
 	}
-	for range c.Dead(t.Context(), client.Filter{}) {
+	for range c.Dead(t.Context(), job.Filter{}) {
 		break // no more is read
 	}
 	var last error
-	for _, last = range c.Jobs(t.Context(), client.Filter{After: "9"}) {
+	for _, last = range c.Jobs(t.Context(), job.Filter{After: "9"}) {
 		continue
 	}
 	if !errors.Is(last, client.ErrAnswer) {

@@ -13,16 +13,16 @@ func deadPath(id, verb string) string { return "/v1/dead/" + escape(id) + verb }
 
 // ListDead returns a page of dead jobs. Those in quarantine have the Reason
 // [job.Quarantined].
-func (c *Client) ListDead(ctx context.Context, f Filter) (Page, error) {
-	var p Page
-	err := c.getJSON(ctx, "/v1/dead", f.query(true), &p)
+func (c *Client) ListDead(ctx context.Context, f job.Filter) (job.Page, error) {
+	var p job.Page
+	err := c.getJSON(ctx, "/v1/dead", filterQuery(&f, true), &p)
 	return p, err
 }
 
 // Dead yields all dead jobs that f selects, reading page after page. It stops after
 // an error.
-func (c *Client) Dead(ctx context.Context, f Filter) iter.Seq2[job.Info, error] {
-	return pages(f, func(f Filter) (Page, error) { return c.ListDead(ctx, f) })
+func (c *Client) Dead(ctx context.Context, f job.Filter) iter.Seq2[job.Info, error] {
+	return pages(f, func(f job.Filter) (job.Page, error) { return c.ListDead(ctx, f) })
 }
 
 // GetDead returns a dead job with its payload and evidence: the Task of its
@@ -47,46 +47,45 @@ func (c *Client) RemoveDead(ctx context.Context, id string) error {
 	return c.callJSON(ctx, call{method: http.MethodDelete, path: deadPath(id, "")}, nil, nil)
 }
 
-// RetryDeadAll enqueues again the dead jobs that f selects. f must select jobs or set
-// All.
-func (c *Client) RetryDeadAll(ctx context.Context, f Filter) (Swept, error) {
+// RetryDeadAll enqueues again the dead jobs that f selects.
+func (c *Client) RetryDeadAll(ctx context.Context, f job.Filter) (job.Bulk, error) {
 	f.States = nil
 	return c.sweep(ctx, "/v1/dead/retry", f)
 }
 
-// RemoveDeadAll deletes the dead jobs that f selects. f must select jobs or set All.
-func (c *Client) RemoveDeadAll(ctx context.Context, f Filter) (Swept, error) {
+// RemoveDeadAll deletes the dead jobs that f selects.
+func (c *Client) RemoveDeadAll(ctx context.Context, f job.Filter) (job.Bulk, error) {
 	f.States = nil
 	return c.sweep(ctx, "/v1/dead/remove", f)
 }
 
 // DeadCauses groups the dead jobs that f selects by cause, the most frequent cause
 // first. The daemon examines the most recent jobs, for at most a tenth of a second.
-func (c *Client) DeadCauses(ctx context.Context, f Filter) (job.Causes, error) {
+func (c *Client) DeadCauses(ctx context.Context, f job.Filter) (job.Causes, error) {
 	f.Cause, f.Newest, f.Limit, f.After = "", false, 0, ""
 	var all job.Causes
-	err := c.getJSON(ctx, "/v1/dead/causes", f.query(true), &all)
+	err := c.getJSON(ctx, "/v1/dead/causes", filterQuery(&f, true), &all)
 	return all, err
 }
 
 // CancelAll cancels the jobs that f selects and that have not ended. f must select
 // jobs or set All.
-func (c *Client) CancelAll(ctx context.Context, f Filter) (Swept, error) {
+func (c *Client) CancelAll(ctx context.Context, f job.Filter) (job.Bulk, error) {
 	return c.sweep(ctx, "/v1/jobs/cancel", f)
 }
 
 // CancelIDs cancels up to a thousand jobs.
-func (c *Client) CancelIDs(ctx context.Context, ids ...string) (Swept, error) {
+func (c *Client) CancelIDs(ctx context.Context, ids ...string) (job.Bulk, error) {
 	return c.sweepIDs(ctx, "/v1/jobs/cancel", ids)
 }
 
 // RetryIDs enqueues up to a thousand ended jobs again, each as Retry does.
-func (c *Client) RetryIDs(ctx context.Context, ids ...string) (Swept, error) {
+func (c *Client) RetryIDs(ctx context.Context, ids ...string) (job.Bulk, error) {
 	return c.sweepIDs(ctx, "/v1/jobs/retry", ids)
 }
 
-func (c *Client) sweepIDs(ctx context.Context, path string, ids []string) (Swept, error) {
-	var s Swept
+func (c *Client) sweepIDs(ctx context.Context, path string, ids []string) (job.Bulk, error) {
+	var s job.Bulk
 	if len(ids) == 0 {
 		return s, nil
 	}
@@ -94,9 +93,9 @@ func (c *Client) sweepIDs(ctx context.Context, path string, ids []string) (Swept
 	return s, err
 }
 
-func (c *Client) sweep(ctx context.Context, path string, f Filter) (Swept, error) {
+func (c *Client) sweep(ctx context.Context, path string, f job.Filter) (job.Bulk, error) {
 	if len(f.States) > 1 {
-		return Swept{}, errStates
+		return job.Bulk{}, errStates
 	}
 	body := struct {
 		Pool     string     `json:"pool,omitempty"`
@@ -117,7 +116,7 @@ func (c *Client) sweep(ctx context.Context, path string, f Filter) (Swept, error
 		All      bool       `json:"all,omitempty"`
 	}{
 		Pool: f.Queue, Task: f.Name, Group: f.Group, Schedule: f.Schedule, Batch: f.Batch, Reason: f.Reason, Outcome: f.Outcome, Cause: f.Cause, Search: f.Search,
-		Since: moment(f.Since), Before: moment(f.Before), Limit: f.Limit, After: f.After, All: f.All,
+		Since: moment(f.Since), Before: moment(f.Before), Limit: f.Limit, After: f.After, All: f.All(),
 	}
 	for _, s := range f.States {
 		body.State = s.String()
@@ -125,7 +124,7 @@ func (c *Client) sweep(ctx context.Context, path string, f Filter) (Swept, error
 	if f.Newest {
 		body.Order = "newest"
 	}
-	var s Swept
+	var s job.Bulk
 	err := c.callJSON(ctx, call{method: http.MethodPost, path: path}, body, &s)
 	return s, err
 }

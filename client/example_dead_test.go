@@ -5,19 +5,18 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/bullpen-run/bullpen/client"
 	"github.com/bullpen-run/bullpen/job"
 )
 
 func ExampleClient_DeadCauses() {
 	c, end := example()
 	defer end()
-	all, err := c.DeadCauses(context.Background(), client.Filter{Queue: "thumbnails", Since: time.Now().Add(-time.Hour)})
+	all, err := c.DeadCauses(context.Background(), job.Filter{Queue: "thumbnails", Since: time.Now().Add(-time.Hour)})
 	if err != nil {
 		fmt.Println(err)
 	}
 	for _, cause := range all.Causes {
-		fmt.Println(cause.Count, cause.Name, cause.Error) // and client.Filter{Cause: cause.Fingerprint} selects them
+		fmt.Println(cause.Count, cause.Name, cause.Error) // and job.Filter{Cause: cause.Fingerprint} selects them
 	}
 	// Output: 17 thumbnail no file "…"
 }
@@ -25,7 +24,7 @@ func ExampleClient_DeadCauses() {
 func ExampleClient_CancelAll() {
 	c, end := example()
 	defer end()
-	swept, err := c.CancelAll(context.Background(), client.Filter{Queue: "thumbnails", States: []job.State{job.Queued}})
+	swept, err := c.CancelAll(context.Background(), job.Filter{Queue: "thumbnails", States: []job.State{job.Queued}})
 	fmt.Println(swept.Count, swept.More, err)
 	// Output: 2 false <nil>
 }

@@ -235,7 +235,7 @@ func ExampleClient_Payload() {
 func ExampleClient_List() {
 	c, end := example()
 	defer end()
-	page, err := c.List(context.Background(), client.Filter{Queue: "thumbnails", States: []job.State{job.Running}, Limit: 10})
+	page, err := c.List(context.Background(), job.Filter{Queue: "thumbnails", States: []job.State{job.Running}, Limit: 10})
 	fmt.Println(len(page.Jobs), page.Next == "", err)
 	// Output: 1 true <nil>
 }
@@ -243,7 +243,7 @@ func ExampleClient_List() {
 func ExampleClient_Jobs() {
 	c, end := example()
 	defer end()
-	for info, err := range c.Jobs(context.Background(), client.Filter{Queue: "thumbnails"}) {
+	for info, err := range c.Jobs(context.Background(), job.Filter{Queue: "thumbnails"}) {
 		fmt.Println(info.ID, info.State, err)
 	}
 	// Output: 01J running <nil>
@@ -294,7 +294,7 @@ func ExampleClient_Follow() {
 func ExampleClient_ListDead() {
 	c, end := example()
 	defer end()
-	page, err := c.ListDead(context.Background(), client.Filter{Reason: job.Quarantined})
+	page, err := c.ListDead(context.Background(), job.Filter{Reason: job.Quarantined})
 	fmt.Println(len(page.Jobs), err)
 	// Output: 1 <nil>
 }
@@ -302,7 +302,7 @@ func ExampleClient_ListDead() {
 func ExampleClient_Dead() {
 	c, end := example()
 	defer end()
-	for info, err := range c.Dead(context.Background(), client.Filter{Reason: job.Quarantined}) {
+	for info, err := range c.Dead(context.Background(), job.Filter{Reason: job.Quarantined}) {
 		fmt.Println(info.ID, info.Outcome, err)
 	}
 	// Output: 01J crashed <nil>
@@ -344,7 +344,7 @@ func ExampleClient_RemoveDead() {
 func ExampleClient_RetryDeadAll() {
 	c, end := example()
 	defer end()
-	swept, err := c.RetryDeadAll(context.Background(), client.Filter{Queue: "thumbnails", Outcome: bullpen.Timeout.String()})
+	swept, err := c.RetryDeadAll(context.Background(), job.Filter{Queue: "thumbnails", Outcome: bullpen.Timeout.String()})
 	fmt.Println(swept.Count, swept.More, err)
 	// Output: 3 false <nil>
 }
@@ -352,7 +352,7 @@ func ExampleClient_RetryDeadAll() {
 func ExampleClient_RemoveDeadAll() {
 	c, end := example()
 	defer end()
-	swept, err := c.RemoveDeadAll(context.Background(), client.Filter{All: true})
+	swept, err := c.RemoveDeadAll(context.Background(), job.Filter{})
 	fmt.Println(swept.Count, err)
 	// Output: 3 <nil>
 }

@@ -68,24 +68,25 @@ func (c *Client) Payload(ctx context.Context, id string) ([]byte, error) {
 	return a.body, nil
 }
 
-// List returns a page of jobs, without payloads, lines and history.
-func (c *Client) List(ctx context.Context, f Filter) (Page, error) {
-	var p Page
+// List returns a page of jobs, without payloads, lines and history. f.States may have one
+// state; nil lists all.
+func (c *Client) List(ctx context.Context, f job.Filter) (job.Page, error) {
+	var p job.Page
 	if len(f.States) > 1 {
 		return p, errStates
 	}
-	err := c.getJSON(ctx, "/v1/jobs", f.query(false), &p)
+	err := c.getJSON(ctx, "/v1/jobs", filterQuery(&f, false), &p)
 	return p, err
 }
 
 // Jobs yields all jobs that f selects, reading page after page. It stops after an
 // error.
-func (c *Client) Jobs(ctx context.Context, f Filter) iter.Seq2[job.Info, error] {
-	return pages(f, func(f Filter) (Page, error) { return c.List(ctx, f) })
+func (c *Client) Jobs(ctx context.Context, f job.Filter) iter.Seq2[job.Info, error] {
+	return pages(f, func(f job.Filter) (job.Page, error) { return c.List(ctx, f) })
 }
 
 // pages yields the jobs of page after page.
-func pages(f Filter, list func(Filter) (Page, error)) iter.Seq2[job.Info, error] {
+func pages(f job.Filter, list func(job.Filter) (job.Page, error)) iter.Seq2[job.Info, error] {
 	return func(yield func(job.Info, error) bool) {
 		for {
 			p, err := list(f)

@@ -83,8 +83,8 @@ func jobQuery(j *job.Job, wait time.Duration) string {
 	return q.String()
 }
 
-// query returns the parameters of a list.
-func (f *Filter) query(dead bool) string {
+// filterQuery returns the parameters of a list.
+func filterQuery(f *job.Filter, dead bool) string {
 	var q query
 	q.text("pool", f.Queue)
 	q.text("task", f.Name)

@@ -3,6 +3,7 @@ package job
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"time"
 
 	bullpen "github.com/bullpen-run/bullpen"
@@ -10,9 +11,9 @@ import (
 
 // Page is one page of a list.
 type Page struct {
-	Jobs []Info
-	// Next is Filter.After for the next page; 0 if this is the last one.
-	Next uint64
+	Jobs []Info `json:"jobs"`
+	// Next is Filter.After for the next page; empty if this is the last one.
+	Next string `json:"next,omitempty"`
 }
 
 // Filter selects jobs for queue.Queue.List, queue.Queue.ListDead and the calls that change
@@ -23,10 +24,8 @@ type Filter struct {
 	// Group, Schedule and Batch select by the group, the schedule that enqueued the
 	// job, and the batch that it is a member of.
 	Group, Schedule, Batch string
-	// State selects which list to read: Scheduled (and those that wait for another
-	// attempt), Queued (and those that run), Done (all that have ended, also Canceled
-	// and Dead) or Dead.
-	State State
+	// States select by state; nil selects all. Calls for dead jobs ignore it.
+	States []State
 	// Search selects jobs with this text in their id, task, key, group or, once they
 	// have ended, error. It ignores case.
 	Search string
@@ -41,9 +40,22 @@ type Filter struct {
 	Newest bool
 	// Limit is the largest number of jobs. Default 100.
 	Limit int
-	// After is Page.Next of the page before; 0 begins.
-	After uint64
+	// After is Page.Next of the page before, or Bulk.Next; empty begins.
+	After string
 }
+
+// ErrAfter says that the After of a filter is not what a Next was.
+var ErrAfter = errors.New("After is not what Next of the page before was")
+
+// All reports whether f selects all jobs.
+func (f *Filter) All() bool {
+	return f.Queue+f.Name+f.Group+f.Schedule+f.Batch+f.Search+string(f.Reason)+f.Outcome+f.Cause == "" &&
+		f.States == nil && f.Since.IsZero() && f.Before.IsZero()
+}
+
+// after is the form of Filter.After: a part of the store and a number in it, or "n" and a
+// number for each part.
+var after = regexp.MustCompile(`^([0-3]|n\.\d{1,18}\.\d{1,18})\.\d{1,18}$`)
 
 // longestSearch bounds Filter.Search.
 const longestSearch = 256
@@ -56,6 +68,14 @@ func (f *Filter) Check() error {
 	}
 	if len(f.Search) > longestSearch {
 		errs = append(errs, fmt.Errorf("Filter.Search has %d bytes: use %d at most", len(f.Search), longestSearch))
+	}
+	if f.After != "" && !after.MatchString(f.After) {
+		errs = append(errs, fmt.Errorf("%w: %q", ErrAfter, f.After))
+	}
+	for _, s := range f.States {
+		if _, known := jobStates.States[s]; !known {
+			errs = append(errs, fmt.Errorf("Filter.States has the unknown %v", s))
+		}
 	}
 	if f.Outcome != "" {
 		if _, err := bullpen.ParseOutcome(f.Outcome); err != nil {

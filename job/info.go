@@ -151,8 +151,6 @@ type Info struct {
 	Err     error // nil or an *EndError
 	// Parent is the id of the job that this one retries, compensates or buries.
 	Parent string
-	// After is set in lists: as Filter.After it makes a list that begins after this job.
-	After uint64
 	// Schedule is the name of the schedule that enqueued the job, Tick the time that
 	// the job is for.
 	Schedule string

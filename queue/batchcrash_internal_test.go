@@ -146,7 +146,7 @@ func (l *ledger) check(t *testing.T, c *crash, i job.BatchInfo, crashes int) {
 		t.Fatal(err)
 	}
 	defer q.Close() // it is only read
-	page, err := q.List(t.Context(), job.Filter{State: job.Done, Limit: 100})
+	page, err := q.List(t.Context(), job.Filter{States: []job.State{job.Done, job.Dead, job.Canceled}, Limit: 100})
 	if err != nil || len(page.Jobs) != len(l.runs) {
 		t.Errorf("%d outcomes, %v, want %d", len(page.Jobs), err, len(l.runs))
 	}

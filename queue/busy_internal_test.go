@@ -253,7 +253,7 @@ func (q *Queue) allEnded(t *testing.T) {
 	if err != nil || status.Jobs.Messages != 0 {
 		t.Errorf("%d jobs are left, %v", status.Jobs.Messages, err)
 	}
-	page, err := q.List(t.Context(), job.Filter{State: job.Done, Limit: 1000})
+	page, err := q.List(t.Context(), job.Filter{States: []job.State{job.Done, job.Dead, job.Canceled}, Limit: 1000})
 	if err != nil || len(page.Jobs) < 50 || int64(len(page.Jobs)) != status.Outcomes.Messages {
 		t.Errorf("%d jobs have ended and %d outcomes are there, %v", len(page.Jobs), status.Outcomes.Messages, err)
 	}

@@ -156,7 +156,7 @@ func ExampleQueue_List() {
 			panic(err)
 		}
 	}
-	f := job.Filter{State: job.Scheduled, Limit: 2}
+	f := job.Filter{States: []job.State{job.Scheduled, job.Retrying}, Limit: 2}
 	for {
 		page, err := q.List(ctx, f)
 		if err != nil {
@@ -165,7 +165,7 @@ func ExampleQueue_List() {
 		for _, j := range page.Jobs {
 			fmt.Println(j.Name, j.State)
 		}
-		if f.After = page.Next; f.After == 0 {
+		if f.After = page.Next; f.After == "" {
 			break
 		}
 	}

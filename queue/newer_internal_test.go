@@ -91,14 +91,14 @@ func (c *laterEnd) run(t *testing.T) {
 	} else if err != nil || info.Outcome != unknownOutcome || !errors.Is(info.Err, job.ErrNewer) {
 		t.Errorf("Get: %+v, %v", info, err)
 	}
-	for _, state := range []job.State{job.Done, job.Dead} {
-		page, err := q.List(t.Context(), job.Filter{State: state})
+	for _, states := range [][]job.State{{job.Done, job.Dead}, {job.Dead}} {
+		page, err := q.List(t.Context(), job.Filter{States: states})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if i := slices.IndexFunc(page.Jobs, func(i job.Info) bool { return i.ID == id }); i >= 0 {
 			if got := page.Jobs[i]; !errors.Is(got.Err, job.ErrNewer) || got.Reason == job.Corrupt {
-				t.Errorf("in the list of those that are %v it is %+v", state, got)
+				t.Errorf("in the list of those that are %v it is %+v", states, got)
 			}
 			return
 		}

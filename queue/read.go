@@ -37,11 +37,15 @@ func (q *Queue) Get(ctx context.Context, id string) (*job.Info, error) {
 	return q.jobs.Get(ctx, id)
 }
 
-// List returns jobs in the order in which they entered the state that f names, or in
-// reverse (f.Newest). The jobs have no Payload and no Result, but the sizes of both.
+// List returns the jobs that f selects: first those that wait for their time, then those
+// in their queue, then those that have ended, each in the order in which they came there,
+// or in reverse (f.Newest). With f.Newest and no f.States it returns all jobs newest
+// first, by when they ended or else were enqueued. The jobs have no Payload and no Result,
+// but the sizes of both.
 //
 // A page may have fewer than f.Limit jobs, or none, and yet not be the last: a call
-// searches for 60 ms, which is about 10 000 jobs.
+// searches for about 120 ms, and returns about 1 MiB. Each job that has not ended costs as
+// much as Get.
 func (q *Queue) List(ctx context.Context, f job.Filter) (job.Page, error) {
 	return q.jobs.List(ctx, f)
 }

@@ -83,17 +83,19 @@ func getSchedule(t testing.TB, q *Queue, name string) job.ScheduleInfo {
 // moment, in the order in which they were put.
 func ticked(t testing.TB, q *Queue, name string, from time.Time) []time.Duration {
 	t.Helper()
-	page, err := q.List(t.Context(), job.Filter{State: job.Queued, Limit: jobs.MostPage})
-	if err != nil {
-		t.Fatal(err)
-	}
 	var all []time.Duration
-	for i := range page.Jobs {
-		if page.Jobs[i].Schedule == name {
+	for f := (job.Filter{States: []job.State{job.Queued, job.Running}, Schedule: name, Limit: jobs.MostPage}); ; {
+		page, err := q.List(t.Context(), f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range page.Jobs {
 			all = append(all, page.Jobs[i].Tick.Sub(from))
 		}
+		if f.After = page.Next; f.After == "" {
+			return all
+		}
 	}
-	return all
 }
 
 // every gives n times d, 2d and so on, from the first on.

@@ -11,7 +11,7 @@ import (
 )
 
 func newDeadCauses(r *remote) *cobra.Command {
-	var filter client.Filter
+	var filter job.Filter
 	return completeDead(r, r.command(verb{
 		use: "causes", short: "Tell of what jobs are dead, most of them first",
 		long:    "Causes groups the dead jobs by pool, task, reason, outcome and the first line of their\nerror; numbers, ids and quoted parts of it make no difference. With the id of a cause\nits jobs are listed, tried again or forgotten. The last ones are looked at, as many as\nthe daemon can in a tenth of a second.",

@@ -59,7 +59,7 @@ func (r *remote) completePool(cmd *cobra.Command, args []string, prefix string) 
 func (r *remote) completeJob(states ...job.State) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
 		return r.completed(cmd, prefix, func(ctx context.Context, c *client.Client) ([]string, error) {
-			f := client.Filter{Limit: 100}
+			f := job.Filter{Limit: 100}
 			list := c.List
 			if slices.Equal(states, []job.State{job.Dead}) {
 				list = c.ListDead

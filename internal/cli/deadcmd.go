@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"reflect"
 	"strings"
 	"time"
 
@@ -39,7 +38,7 @@ func outcomeWords() []string {
 }
 
 // deadFlags adds the flags that select dead jobs.
-func deadFlags(r *remote, f flagSet, filter *client.Filter) {
+func deadFlags(r *remote, f flagSet, filter *job.Filter) {
 	add(f, &filter.Queue, "pool", "p", "NAME", "", word, "jobs of this pool only")
 	add(f, &filter.Name, "task", "t", "NAME", "", word, "jobs of this task only")
 	findFlags(r, f, filter)
@@ -47,7 +46,7 @@ func deadFlags(r *remote, f flagSet, filter *client.Filter) {
 	add(f, &filter.Cause, "cause", "", "ID", "", word, "jobs that died of this only: see bullpen dead causes")
 }
 
-func deadWhy(f flagSet, filter *client.Filter) {
+func deadWhy(f flagSet, filter *job.Filter) {
 	reason := func(text string) (job.Reason, error) {
 		s, err := near(deadReasons)(text)
 		return job.Reason(s), err
@@ -124,14 +123,15 @@ func payloadText(info *job.Info) string {
 // sweeping has the flags of commands that take ids of dead jobs, or select many.
 type sweeping struct {
 	*remote
-	filter client.Filter
+	filter job.Filter
+	all    bool
 	yes    bool
 
 	verb, done string // "try again", "tried again"
 	what       string // "dead job"
 	self       string // the name of the command
 	one        func(ctx context.Context, c *client.Client, id string) error
-	many       func(ctx context.Context, c *client.Client, f client.Filter) (client.Swept, error)
+	many       func(ctx context.Context, c *client.Client, f job.Filter) (job.Bulk, error)
 }
 
 func newDeadRetry(r *remote) *cobra.Command {
@@ -139,7 +139,7 @@ func newDeadRetry(r *remote) *cobra.Command {
 	s.one = func(ctx context.Context, c *client.Client, id string) error {
 		return r.again(id, func() (job.Ref, error) { return c.RetryDead(ctx, id) })
 	}
-	s.many = func(ctx context.Context, c *client.Client, f client.Filter) (client.Swept, error) {
+	s.many = func(ctx context.Context, c *client.Client, f job.Filter) (job.Bulk, error) {
 		return c.RetryDeadAll(ctx, f)
 	}
 	return s.command("retry", "Try dead jobs again: some, or all of a kind",
@@ -150,7 +150,7 @@ func newDeadRetry(r *remote) *cobra.Command {
 func newDeadRm(r *remote) *cobra.Command {
 	s := &sweeping{remote: r, verb: "forget", done: "forgotten", what: "dead job", self: "bullpen dead rm"}
 	s.one = func(ctx context.Context, c *client.Client, id string) error { return c.RemoveDead(ctx, id) }
-	s.many = func(ctx context.Context, c *client.Client, f client.Filter) (client.Swept, error) {
+	s.many = func(ctx context.Context, c *client.Client, f job.Filter) (job.Bulk, error) {
 		return c.RemoveDeadAll(ctx, f)
 	}
 	return s.command("rm", "Forget dead jobs: some, or all of a kind",
@@ -165,7 +165,7 @@ func (s *sweeping) command(name, short, long, example string) *cobra.Command {
 		flags: func(f flagSet) {
 			deadFlags(s.remote, f, &s.filter)
 			add(f, &s.filter.Limit, "limit", "n", "N", "", number(1, math.MaxInt32), "most jobs")
-			f.BoolVarP(&s.filter.All, "all", "a", false, "every dead job; asks first")
+			f.BoolVarP(&s.all, "all", "a", false, "every dead job; asks first")
 			f.BoolVarP(&s.yes, "yes", "y", false, "do not ask")
 		},
 		do: s.sweep,
@@ -174,13 +174,7 @@ func (s *sweeping) command(name, short, long, example string) *cobra.Command {
 
 // selects reports whether the flags select jobs.
 func (s *sweeping) selects() bool {
-	return chooses(s.filter)
-}
-
-// chooses reports whether a filter selects jobs.
-func chooses(f client.Filter) bool {
-	f.Limit, f.Newest, f.After = 0, false, ""
-	return !reflect.DeepEqual(f, client.Filter{})
+	return s.all || !s.filter.All()
 }
 
 func (s *sweeping) arguments(_ *cobra.Command, args []string) error {
@@ -197,7 +191,7 @@ func (s *sweeping) sweep(ctx context.Context, c *client.Client, args []string) e
 	if len(args) > 0 {
 		return s.eachID(ctx, c, args, func(id string) error { return s.one(ctx, c, id) })
 	}
-	if s.filter.All && !s.yes {
+	if s.all && !s.yes {
 		if err := s.confirm(ctx, c); err != nil {
 			return err
 		}
@@ -217,7 +211,7 @@ func (s *sweeping) sweep(ctx context.Context, c *client.Client, args []string) e
 
 // sweepAll applies do to all jobs that a filter selects, page by page, and skips
 // those for which it fails.
-func sweepAll(ctx context.Context, c *client.Client, f client.Filter, do func(context.Context, *client.Client, client.Filter) (client.Swept, error)) (all client.Swept, err error) {
+func sweepAll(ctx context.Context, c *client.Client, f job.Filter, do func(context.Context, *client.Client, job.Filter) (job.Bulk, error)) (all job.Bulk, err error) {
 	most := f.Limit
 	for {
 		if most > 0 {
@@ -240,7 +234,7 @@ const countTime = 5 * time.Second
 
 // countListed counts the jobs of a list; more reports that there was no time to count
 // all.
-func countListed(ctx context.Context, f client.Filter, list func(context.Context, client.Filter) (client.Page, error)) (n int, more bool, err error) {
+func countListed(ctx context.Context, f job.Filter, list func(context.Context, job.Filter) (job.Page, error)) (n int, more bool, err error) {
 	f.Limit = mostOfPage
 	for end := time.Now().Add(countTime); ; {
 		page, err := list(ctx, f)
@@ -265,15 +259,14 @@ func howMany(n int, more bool, what string) string {
 }
 
 // tell reports what happened to the selected jobs.
-func (s *sweeping) tell(all *client.Swept) error {
+func (s *sweeping) tell(all *job.Bulk) error {
 	if s.asJSON {
-		if all.Failed == nil {
-			all.Failed = make([]struct {
-				ID    string `json:"id"`
-				Error string `json:"error"`
-			}, 0)
-		}
-		if err := s.object(all); err != nil {
+		if err := s.object(struct {
+			Count  int           `json:"count"`
+			Failed []job.Failure `json:"failed"`
+			More   bool          `json:"more"`
+			Next   string        `json:"next,omitempty"`
+		}{all.Count, append([]job.Failure{}, all.Failed...), all.More, all.Next}); err != nil {
 			return err
 		}
 	} else {
@@ -286,7 +279,7 @@ func (s *sweeping) tell(all *client.Swept) error {
 		return err
 	}
 	for _, f := range all.Failed {
-		s.say("%s: %s", f.ID, f.Error)
+		s.say("%s: %v", f.ID, f.Err)
 	}
 	return status(exitFailed)
 }
@@ -297,7 +290,7 @@ func (s *sweeping) confirm(ctx context.Context, c *client.Client) error {
 		return usageError{fmt.Errorf("--all takes every dead job: add --yes to say that it is meant")}
 	}
 	f := s.filter
-	f.Limit, f.All = 0, false
+	f.Limit = 0
 	n, more, err := countListed(ctx, f, c.ListDead)
 	if err != nil {
 		return err

@@ -101,7 +101,7 @@ func (r *remote) show(ctx context.Context, c *client.Client, id string) error {
 
 // listing has the flags of commands that list jobs.
 type listing struct {
-	filter client.Filter
+	filter job.Filter
 	all    bool
 }
 
@@ -119,7 +119,7 @@ func (l *listing) define(r *remote, f flagSet) {
 }
 
 // findFlags adds the flags that search for jobs in any list.
-func findFlags(r *remote, f flagSet, filter *client.Filter) {
+func findFlags(r *remote, f flagSet, filter *job.Filter) {
 	now := r.now()
 	add(f, &filter.Group, "group", "", "NAME", "", word, "jobs of this group only")
 	add(f, &filter.Schedule, "schedule", "", "NAME", "", word, "jobs that this schedule has enqueued only")
@@ -191,7 +191,7 @@ func near(words []string) func(string) (string, error) {
 }
 
 // list prints jobs page by page: with --json one at a time, otherwise as a table.
-func (r *remote) list(ctx context.Context, l *listing, page func(context.Context, client.Filter) (client.Page, error), self, none string) error {
+func (r *remote) list(ctx context.Context, l *listing, page func(context.Context, job.Filter) (job.Page, error), self, none string) error {
 	f, left := l.filter, l.filter.Limit
 	if l.all {
 		left = math.MaxInt

@@ -15,7 +15,8 @@ import (
 // canceling has the flags of bullpen cancel.
 type canceling struct {
 	*remote
-	filter client.Filter
+	filter job.Filter
+	all    bool
 	yes    bool
 }
 
@@ -34,7 +35,7 @@ func newCancel(r *remote) *cobra.Command {
 			findFlags(r, f, &k.filter)
 			f.BoolVar(&k.filter.Newest, "newest", false, "the last ones first")
 			add(f, &k.filter.Limit, "limit", "n", "N", "", number(1, math.MaxInt32), "most jobs")
-			f.BoolVarP(&k.filter.All, "all", "a", false, "every job that has not ended")
+			f.BoolVarP(&k.all, "all", "a", false, "every job that has not ended")
 			f.BoolVarP(&k.yes, "yes", "y", false, "do it; without it, only tell how many")
 		},
 		do: k.cancel,
@@ -44,11 +45,14 @@ func newCancel(r *remote) *cobra.Command {
 	return cmd
 }
 
+// selects reports whether the flags select jobs.
+func (k *canceling) selects() bool { return k.all || !k.filter.All() }
+
 func (k *canceling) arguments(_ *cobra.Command, args []string) error {
 	switch {
-	case len(args) > 0 && (chooses(k.filter) || k.filter.Limit > 0):
+	case len(args) > 0 && (k.selects() || k.filter.Limit > 0):
 		return fmt.Errorf("both jobs and a selection are given: name jobs, or select them by --pool, --task, --group, --schedule, --batch, --state, --search, --since, --before or --all")
-	case len(args) == 0 && !chooses(k.filter) && len(k.bad) == 0:
+	case len(args) == 0 && !k.selects() && len(k.bad) == 0:
 		return fmt.Errorf("which jobs? bullpen cancel ID..., or --pool NAME, --task NAME, --state WORD, --search TEXT or --all; see: bullpen ls")
 	}
 	return nil
@@ -71,7 +75,7 @@ func (k *canceling) cancel(ctx context.Context, c *client.Client, args []string)
 	if !k.yes {
 		return k.foretell(ctx, c)
 	}
-	all, err := sweepAll(ctx, c, k.filter, func(ctx context.Context, c *client.Client, f client.Filter) (client.Swept, error) {
+	all, err := sweepAll(ctx, c, k.filter, func(ctx context.Context, c *client.Client, f job.Filter) (job.Bulk, error) {
 		return c.CancelAll(ctx, f)
 	})
 	if err != nil {
@@ -101,7 +105,7 @@ func knowsPool(ctx context.Context, c *client.Client, name string) error {
 // foretell prints how many jobs would be canceled.
 func (k *canceling) foretell(ctx context.Context, c *client.Client) error {
 	f := k.filter
-	f.Limit, f.All = 0, false
+	f.Limit = 0
 	states := f.States
 	if states == nil {
 		states = live

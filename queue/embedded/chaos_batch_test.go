@@ -181,7 +181,7 @@ func checkBatches(t *testing.T, dir string, batches, killed int) {
 		again += n - 1
 	}
 	seen := map[string]bool{}
-	for f := (job.Filter{State: job.Done, Limit: 5000}); ; {
+	for f := (job.Filter{States: []job.State{job.Done, job.Dead, job.Canceled}, Limit: 5000}); ; {
 		page, err := q.List(t.Context(), f)
 		if err != nil {
 			t.Fatal(err)
@@ -192,7 +192,7 @@ func checkBatches(t *testing.T, dir string, batches, killed int) {
 			}
 			seen[page.Jobs[i].ID] = true
 		}
-		if f.After = page.Next; f.After == 0 {
+		if f.After = page.Next; f.After == "" {
 			break
 		}
 	}

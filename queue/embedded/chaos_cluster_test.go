@@ -300,7 +300,7 @@ func (l *clusterLoad) where(q *queue.Queue, id string) string {
 func (l *clusterLoad) once(ctx context.Context) {
 	l.t.Helper()
 	seen := make(map[string]int)
-	for f := (job.Filter{State: job.Done, Limit: 5000}); ; {
+	for f := (job.Filter{States: []job.State{job.Done, job.Dead, job.Canceled}, Limit: 5000}); ; {
 		page, err := l.nodes[0].List(ctx, f)
 		if err != nil {
 			l.t.Fatal(err)
@@ -308,7 +308,7 @@ func (l *clusterLoad) once(ctx context.Context) {
 		for i := range page.Jobs {
 			seen[page.Jobs[i].ID]++
 		}
-		if f.After = page.Next; f.After == 0 {
+		if f.After = page.Next; f.After == "" {
 			break
 		}
 	}

@@ -111,7 +111,7 @@ func finish(t *testing.T, c nodeConfig, b *book) int {
 func outcomes(t *testing.T, q *queue.Queue, b *book) int {
 	t.Helper()
 	seen := make(map[string]bool)
-	for f := (job.Filter{State: job.Done, Limit: 5000}); ; {
+	for f := (job.Filter{States: []job.State{job.Done, job.Dead, job.Canceled}, Limit: 5000}); ; {
 		page, err := q.List(t.Context(), f)
 		if err != nil {
 			t.Fatal(err)
@@ -126,7 +126,7 @@ func outcomes(t *testing.T, q *queue.Queue, b *book) int {
 				t.Errorf("job %s ended %v: %v", j.ID, j.Outcome, j.Err)
 			}
 		}
-		if f.After = page.Next; f.After == 0 {
+		if f.After = page.Next; f.After == "" {
 			break
 		}
 	}

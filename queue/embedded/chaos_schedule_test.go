@@ -192,7 +192,7 @@ func putClockSchedules(t *testing.T, q *queue.Queue) {
 func checkTicks(t *testing.T, q *queue.Queue, ran string) (ticks, again int) {
 	t.Helper()
 	byTick := make(map[string][]time.Time)
-	for f := (job.Filter{State: job.Done, Limit: 5000}); ; {
+	for f := (job.Filter{States: []job.State{job.Done, job.Dead, job.Canceled}, Limit: 5000}); ; {
 		page, err := q.List(t.Context(), f)
 		if err != nil {
 			t.Fatal(err)
@@ -204,7 +204,7 @@ func checkTicks(t *testing.T, q *queue.Queue, ran string) (ticks, again int) {
 			}
 			byTick[j.Schedule] = append(byTick[j.Schedule], j.Tick)
 		}
-		if f.After = page.Next; f.After == 0 {
+		if f.After = page.Next; f.After == "" {
 			break
 		}
 	}

@@ -29,13 +29,13 @@ func TestPagesOfAMillion(t *testing.T) {
 		name   string
 		filter job.Filter
 	}{
-		{"first", job.Filter{State: job.Queued}},
-		{"newest", job.Filter{State: job.Queued, Newest: true}},
-		{"newest from the middle", job.Filter{State: job.Queued, Newest: true, After: n / 2}},
-		{"a rare queue", job.Filter{State: job.Queued, Queue: "rare"}},
-		{"no match", job.Filter{State: job.Queued, Search: "nowhere", Newest: true}},
-		{"none scheduled", job.Filter{State: job.Scheduled}},
-		{"none dead", job.Filter{State: job.Dead}},
+		{"first", job.Filter{States: []job.State{job.Queued, job.Running}}},
+		{"newest", job.Filter{States: []job.State{job.Queued, job.Running}, Newest: true}},
+		{"newest from the middle", job.Filter{States: []job.State{job.Queued, job.Running}, Newest: true, After: "1.500000"}},
+		{"a rare queue", job.Filter{States: []job.State{job.Queued, job.Running}, Queue: "rare"}},
+		{"no match", job.Filter{States: []job.State{job.Queued, job.Running}, Search: "nowhere", Newest: true}},
+		{"none scheduled", job.Filter{States: []job.State{job.Scheduled, job.Retrying}}},
+		{"none dead", job.Filter{States: []job.State{job.Dead}}},
 	} {
 		turnPages(t, q, c.name, c.filter)
 	}
@@ -47,7 +47,7 @@ func TestPagesOfAMillion(t *testing.T) {
 		}
 		t.Logf("counting took %v", time.Since(begin))
 	}
-	page, err := q.List(t.Context(), job.Filter{State: job.Queued, Newest: true, Limit: 1})
+	page, err := q.List(t.Context(), job.Filter{States: []job.State{job.Queued, job.Running}, Newest: true, Limit: 1})
 	if err != nil || len(page.Jobs) != 1 || page.Jobs[0].ID != last {
 		t.Errorf("the newest is %+v, %v, want the last one that was enqueued", page, err)
 	}
@@ -89,7 +89,7 @@ func turnPages(t *testing.T, q *queue.Queue, name string, filter job.Filter) {
 		}
 		took = append(took, time.Since(begin))
 		found += len(page.Jobs)
-		if filter.After = page.Next; page.Next == 0 {
+		if filter.After = page.Next; page.Next == "" {
 			break
 		}
 	}

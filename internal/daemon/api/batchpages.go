@@ -115,14 +115,11 @@ func (a *API) listMembers(w http.ResponseWriter, r *http.Request, q query) *prob
 	if err != nil {
 		return problemOf(err)
 	}
-	page := Page{Jobs: make([]*job.Info, len(jobs))}
-	for i := range jobs {
-		page.Jobs[i] = brief(&jobs[i])
-	}
+	page := job.Page{Jobs: jobs}
 	if next > 0 {
 		page.Next = strconv.Itoa(next)
 	}
-	return writeJSON(w, http.StatusOK, page)
+	return writePage(w, page)
 }
 
 // sealBatch seals a batch.

@@ -14,8 +14,6 @@ import (
 // choice selects the jobs that a request is about.
 type choice struct {
 	filter job.Filter
-	state  job.State
-	given  bool // state was given; without it all states are selected
 }
 
 // choosing is one parameter of a choice, for queries and bodies.
@@ -31,7 +29,11 @@ var choosings = []choosing{
 	{"group", func(c *choice, v string) error { c.filter.Group = v; return checkText(v, longestName) }},
 	{"schedule", func(c *choice, v string) error { c.filter.Schedule = v; return checkText(v, longestName) }},
 	{"batch", func(c *choice, v string) error { c.filter.Batch = v; return checkID(v) }},
-	{"state", func(c *choice, v string) (err error) { c.state, err = job.ParseState(v); c.given = true; return err }},
+	{"state", func(c *choice, v string) error {
+		s, err := job.ParseState(v)
+		c.filter.States = []job.State{s}
+		return err
+	}},
 	{"reason", func(c *choice, v string) error {
 		c.filter.Reason = job.Reason(v)
 		if !slices.Contains(reasons, v) {

@@ -67,7 +67,7 @@ func TestClientLooks(t *testing.T) {
 		t.Fatalf("%d of %d were enqueued, %v", len(refs), len(jobs), err)
 	}
 	n := 0
-	for info, err := range c.Jobs(t.Context(), client.Filter{States: []job.State{job.Scheduled}, Limit: 300}) {
+	for info, err := range c.Jobs(t.Context(), job.Filter{States: []job.State{job.Scheduled}, Limit: 300}) {
 		if err != nil || info.Queue != "main" || info.At.IsZero() {
 			t.Fatalf("the list has %+v, %v", info, err)
 		}
@@ -99,7 +99,7 @@ func TestClientLooks(t *testing.T) {
 	if info, err := c.GetDead(t.Context(), dead); err != nil || string(info.Payload) != "evidence" || info.Err == nil || len(info.History) == 0 || info.History[0].Outcome != bullpen.Failed {
 		t.Errorf("a dead job is %+v, %v", info, err)
 	}
-	if swept, err := c.RetryDeadAll(t.Context(), client.Filter{Name: "fail"}); err != nil || swept.Count != 1 || swept.More {
+	if swept, err := c.RetryDeadAll(t.Context(), job.Filter{Name: "fail"}); err != nil || swept.Count != 1 || swept.More {
 		t.Errorf("trying the dead again gives %+v, %v", swept, err)
 	}
 	s.clientOfPools(t.Context(), c)

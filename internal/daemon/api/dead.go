@@ -7,12 +7,6 @@ import (
 	"github.com/bullpen-run/bullpen/job"
 )
 
-// listDead returns a page of dead jobs.
-func (a *API) listDead(w http.ResponseWriter, r *http.Request, q query) *problem.Problem {
-	var f faults
-	return answerPage(w, r, q, &f, readCursor, a.deadLister(readChoice(q, &f)).page)
-}
-
 // causes returns the causes of dead jobs.
 func (a *API) causes(w http.ResponseWriter, r *http.Request, q query) *problem.Problem {
 	var f faults

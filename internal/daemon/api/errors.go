@@ -35,6 +35,7 @@ var answers = []struct {
 	{job.ErrPayloadGone, problem.PayloadGone, "queue.keep.payloads says which are kept"},
 	{job.ErrUnconfirmed, problem.Unconfirmed, "ask GET /v1/jobs/{id} whether it is there, or submit it again with the same Idempotency-Key"},
 	{job.ErrIncomplete, problem.Incomplete, ""},
+	{job.ErrAfter, problem.BadRequest, ""},
 	{job.ErrFull, problem.Full, "try again later, raise queue.keep.jobs, or add workers"},
 	{job.ErrClosed, problem.Closed, "try again after a moment"},
 	{job.ErrNewer, problem.Internal, "use the version of Bullpen that wrote it, or a later one"},

@@ -81,6 +81,7 @@ func TestEveryErrorHasItsAnswer(t *testing.T) {
 		"job.ErrNotEnded":        {job.ErrNotEnded, problem.NotEnded},
 		"job.ErrPayloadGone":     {job.ErrPayloadGone, problem.PayloadGone},
 		"job.ErrIncomplete":      {job.ErrIncomplete, problem.Incomplete},
+		"job.ErrAfter":           {job.ErrAfter, problem.BadRequest},
 		"job.ErrFull":            {job.ErrFull, problem.Full},
 		"job.ErrClosed":          {job.ErrClosed, problem.Closed},
 		"job.ErrStore":           {job.ErrStore, problem.Store},

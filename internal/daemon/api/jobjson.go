@@ -6,23 +6,14 @@ import (
 	"github.com/bullpen-run/bullpen/job"
 )
 
-// Page is a page of a list of jobs.
-type Page struct {
-	Jobs []*job.Info `json:"jobs"`
-	// Next is the "after" of the next page; left out on the last page.
-	Next string `json:"next,omitempty"`
-}
-
-// brief returns a job as a list has it.
-func brief(i *job.Info) *job.Info {
-	b := *whole(i)
-	b.History, b.Lines = nil, nil
+// brief removes from a job what lists leave out.
+func brief(i *job.Info) {
 	if end, ok := errors.AsType[*job.EndError](i.Err); ok && end.Task != nil {
 		short := *end
 		short.Task, short.Message = nil, i.ErrorText()
-		b.Err = &short
+		i.Err = &short
 	}
-	return &b
+	i.Payload, i.History, i.Lines = nil, nil, nil
 }
 
 // whole returns a job without its payload.

@@ -16,22 +16,6 @@ import (
 	"github.com/bullpen-run/bullpen/job"
 )
 
-// Many is the answer to an operation on many jobs.
-type Many struct {
-	Count  int      `json:"count"`
-	Failed []NotOne `json:"failed,omitempty"`
-	// More reports that jobs are left. Call again with Next as After, which also
-	// leaves out jobs added since the first call.
-	More bool   `json:"more,omitempty"`
-	Next string `json:"next,omitempty"`
-}
-
-// NotOne is a job for which the operation failed.
-type NotOne struct {
-	ID    string `json:"id"`
-	Error string `json:"error"`
-}
-
 const (
 	// manyTime bounds one call that operates on many jobs; mostNot is how many
 	// failures it collects before it gives up.
@@ -47,28 +31,26 @@ type selection struct {
 
 	ids   []string
 	limit int
-	after *cursor
 	began time.Time // when the first of this series of calls began
 	all   bool
 }
 
-// placeText returns the cursor for the next call. It includes when the first call
-// began: "part.sequence.moment", in nanoseconds.
-func (s *selection) placeText(at cursor) string {
-	return at.String() + "." + strconv.FormatInt(s.began.UnixNano(), 10)
+// next returns the cursor for the next call. It includes when the first call began:
+// "part.sequence.moment", in nanoseconds.
+func (s *selection) next(after string) string {
+	return after + "." + strconv.FormatInt(s.began.UnixNano(), 10)
 }
 
-// readPlace parses what placeText returned. Without a moment the cursor comes from a
-// list, and this is the first call.
-func (s *selection) readPlace(text string) error {
+// readAfter parses what next returned. Without a moment the cursor comes from a list,
+// and this is the first call.
+func (s *selection) readAfter(text string) error {
 	const longest = 19 // digits of a moment
-	place, moment, there := text, "", false
+	after, moment, there := text, "", false
 	if i := strings.LastIndexByte(text, '.'); strings.Count(text, ".") > 1 {
-		place, moment, there = text[:i], text[i+1:], true
+		after, moment, there = text[:i], text[i+1:], true
 	}
-	at, err := readCursor(place)
-	s.after = at
-	if err != nil || !there {
+	s.filter.After = after
+	if err := checkAfter(after); err != nil || !there {
 		return err
 	}
 	n, err := strconv.ParseUint(moment, 10, 63)
@@ -107,9 +89,7 @@ func readSelection(r *http.Request, known []string) (*selection, *problem.Proble
 		return nil, p
 	}
 	s.check(&f)
-	chosen := s.filter
-	chosen.Newest = false
-	nothing := chosen == job.Filter{} && !s.given && !s.all
+	nothing := s.filter.All() && !s.all
 	switch {
 	case s.ids != nil && fields > 1:
 		f.add("ids and other fields are both there: give ids alone, or a selection")
@@ -137,7 +117,7 @@ func (s *selection) set(name string, value []byte) (err error) {
 	if name != "after" {
 		return choosingOf(name).set(&s.choice, text)
 	}
-	return s.readPlace(text)
+	return s.readAfter(text)
 }
 
 func (s *selection) readIDs(value []byte) error {
@@ -191,41 +171,34 @@ func (a *API) retryMany(w http.ResponseWriter, r *http.Request, _ query) *proble
 	if role := guard.RoleOf(r.Context()); role < guard.Admin && role != guard.None { // None: roles are not in use
 		return problem.New(problem.Forbidden, "retrying what a filter selects needs the role admin, and the caller has "+role.String()+": give the jobs by ids, or use another token")
 	}
-	if s.given && s.state != job.Dead {
-		return problem.New(problem.BadRequest, "state is "+quoted(s.state.String())+": only dead jobs are tried again, so use dead, or leave it out")
+	if states := s.filter.States; states != nil && states[0] != job.Dead {
+		return problem.New(problem.BadRequest, "state is "+quoted(states[0].String())+": only dead jobs are tried again, so use dead, or leave it out")
 	}
 	return a.answerDead(w, r, s, q.RetryDeadAll)
 }
 
 // answerDead applies do to the selected dead jobs.
 func (a *API) answerDead(w http.ResponseWriter, r *http.Request, s *selection, do func(context.Context, job.Filter, int) (job.Bulk, error)) *problem.Problem {
-	if s.after != nil {
-		s.filter.After = s.after.after
-		if !s.bound(&s.filter) { // the first call itself leaves out jobs that die after it began
-			return writeJSON(w, http.StatusOK, Many{})
-		}
+	if s.filter.After != "" && !s.bound(&s.filter) { // the first call itself leaves out jobs that die after it began
+		return writeJSON(w, http.StatusOK, job.Bulk{})
 	}
 	done, err := do(r.Context(), s.filter, s.limit)
 	if err != nil {
 		return problemOf(err)
 	}
-	m := Many{Count: done.Count, More: done.Next != 0}
-	for _, f := range done.Failed {
-		m.Failed = append(m.Failed, NotOne{f.ID, f.Err.Error()})
+	if done.More {
+		done.Next = s.next(done.Next)
 	}
-	if m.More {
-		m.Next = s.placeText(cursor{partDead, done.Next})
-	}
-	return writeJSON(w, http.StatusOK, m)
+	return writeJSON(w, http.StatusOK, &done)
 }
 
 // answerIDs applies do to the jobs that a body names, and reports each failure.
 func (a *API) answerIDs(w http.ResponseWriter, r *http.Request, ids []string, do func(context.Context, string) error) *problem.Problem {
-	var m Many
-	if err := m.do(r.Context(), ids, do, func(error) bool { return false }); err != nil {
+	var done job.Bulk
+	if err := doEach(r.Context(), &done, ids, do, func(error) bool { return false }); err != nil {
 		return problemOf(err)
 	}
-	return writeJSON(w, http.StatusOK, m)
+	return writeJSON(w, http.StatusOK, &done)
 }
 
 // cancelMany cancels jobs that have not ended, by their ids or by a selection.
@@ -238,51 +211,50 @@ func (a *API) cancelMany(w http.ResponseWriter, r *http.Request, _ query) *probl
 	if s.ids != nil {
 		return a.answerIDs(w, r, s.ids, cancel)
 	}
-	l := a.lister(s.choice)
-	switch {
-	case !s.given:
-		l.parts = []int{partScheduled, partQueued}
-	case s.state.Ended():
-		return problem.New(problem.BadRequest, "state is "+quoted(s.state.String())+": use one of jobs that have not ended: scheduled, queued, running or retrying")
+	switch states := s.filter.States; {
+	case states == nil:
+		s.filter.States = []job.State{job.Scheduled, job.Queued, job.Running, job.Retrying}
+	case states[0].Ended():
+		return problem.New(problem.BadRequest, "state is "+quoted(states[0].String())+": use one of jobs that have not ended: scheduled, queued, running or retrying")
 	}
-	if !s.bound(&l.filter) {
-		return writeJSON(w, http.StatusOK, Many{})
+	if !s.bound(&s.filter) {
+		return writeJSON(w, http.StatusOK, job.Bulk{})
 	}
-	return a.cancelListed(w, r, s, l)
+	return a.cancelListed(w, r, s)
 }
 
-// cancelListed cancels the jobs of a list, within the bounds of one call.
-func (a *API) cancelListed(w http.ResponseWriter, r *http.Request, s *selection, l *lister) *problem.Problem {
-	var m Many
-	end := time.Now().Add(manyTime)
-	for at, first := s.after, true; at != nil || first; first = false {
-		jobs, next, err := l.page(r.Context(), at, min(s.limit-m.Count, defaultLimit))
+// cancelListed cancels the selected jobs, within the bounds of one call.
+func (a *API) cancelListed(w http.ResponseWriter, r *http.Request, s *selection) *problem.Problem {
+	var done job.Bulk
+	for end := time.Now().Add(manyTime); ; {
+		s.filter.Limit = min(s.limit-done.Count, defaultLimit)
+		page, err := a.backend.Queue().List(r.Context(), s.filter)
 		if err != nil {
 			return problemOf(err)
 		}
-		ids := make([]string, len(jobs))
-		for i := range jobs {
-			ids[i] = jobs[i].ID
+		ids := make([]string, len(page.Jobs))
+		for i := range page.Jobs {
+			ids[i] = page.Jobs[i].ID
 		}
-		if err := m.do(r.Context(), ids, a.backend.Queue().Cancel, func(err error) bool {
+		if err := doEach(r.Context(), &done, ids, a.backend.Queue().Cancel, func(err error) bool {
 			return errors.Is(err, job.ErrNotFound) || errors.Is(err, job.ErrEnded) // it has ended meanwhile
 		}); err != nil {
 			return problemOf(err)
 		}
-		at = next
-		if m.Count >= s.limit || len(m.Failed) >= mostNot || time.Now().After(end) {
-			if m.More = next != nil; m.More {
-				m.Next = s.placeText(*next)
-			}
-			break
+		s.filter.After = page.Next
+		if page.Next == "" {
+			return writeJSON(w, http.StatusOK, &done)
+		}
+		if done.Count >= s.limit || len(done.Failed) >= mostNot || time.Now().After(end) {
+			done.More, done.Next = true, s.next(page.Next)
+			return writeJSON(w, http.StatusOK, &done)
 		}
 	}
-	return writeJSON(w, http.StatusOK, m)
 }
 
-// do calls do for each job, several at a time. Errors for which passes is true do not
-// count as failures. It returns only errors of the store.
-func (m *Many) do(ctx context.Context, ids []string, do func(context.Context, string) error, passes func(error) bool) error {
+// doEach calls do for each job, several at a time, and counts in done. Errors for which
+// passes is true do not count as failures. It returns only errors of the store.
+func doEach(ctx context.Context, done *job.Bulk, ids []string, do func(context.Context, string) error, passes func(error) bool) error {
 	errs := make([]error, len(ids))
 	next := make(chan int, len(ids))
 	for i := range ids {
@@ -301,11 +273,11 @@ func (m *Many) do(ctx context.Context, ids []string, do func(context.Context, st
 	for i, err := range errs {
 		switch {
 		case err == nil:
-			m.Count++
+			done.Count++
 		case errors.Is(err, job.ErrStore), errors.Is(err, job.ErrClosed):
 			return err
 		case !passes(err):
-			m.Failed = append(m.Failed, NotOne{ID: ids[i], Error: err.Error()})
+			done.Failed = append(done.Failed, job.Failure{ID: ids[i], Err: err})
 		}
 	}
 	return nil

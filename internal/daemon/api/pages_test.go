@@ -45,7 +45,7 @@ func TestPagesOfMuch(t *testing.T) {
 	for next := "&after=0.0"; next != ""; calls++ {
 		r := s.do("GET", "/v1/jobs?limit=1000"+next, "")
 		page := decode[listPage](t, r)
-		if len(r.body) > listBytes+90<<10 || calls > 20 {
+		if len(r.body) > 1<<20+90<<10 || calls > 20 {
 			t.Fatalf("page %d has %d jobs in %d bytes", calls, len(page.Jobs), len(r.body))
 		}
 		for _, j := range page.Jobs {
@@ -61,38 +61,6 @@ func TestPagesOfMuch(t *testing.T) {
 	if len(ids) > 0 || calls < 3 {
 		t.Errorf("after %d pages %d jobs are missing", calls, len(ids))
 	}
-}
-
-// TestPagesOfASlowStore has a store that takes its time for each job.
-func TestPagesOfASlowStore(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		a, h := newAPI(t)
-		const each = 60 * time.Millisecond
-		ids := h.later(t, 300, job.Job{})
-		l := &lister{queue: a.backend.Queue(), parts: []int{partScheduled}, fits: func(*job.Info) bool {
-			<-time.After(each)
-			return true
-		}}
-		var at *cursor
-		for calls := 0; at != nil || calls == 0; calls++ {
-			begun := time.Now()
-			jobs, next, err := l.page(t.Context(), at, mostLimit)
-			if took := time.Since(begun); err != nil || took > max(listTime, listLeast*each)+2*each || calls > 150 {
-				t.Fatalf("page %d takes %v, %v", calls, took, err)
-			}
-			for i := range jobs {
-				if !ids[jobs[i].ID] {
-					t.Fatalf("%s is there twice, or was never", jobs[i].ID)
-				}
-				delete(ids, jobs[i].ID)
-			}
-			at = next
-		}
-		if len(ids) > 0 {
-			t.Errorf("%d jobs are missing", len(ids))
-		}
-	})
 }
 
 // counted counts what is read of a body without an end.

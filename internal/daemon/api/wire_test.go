@@ -226,6 +226,22 @@ type Ref struct {
 	Existing bool   `json:"existing,omitempty"`
 }
 
+// Many is the answer to an operation on many jobs.
+type Many struct {
+	Count  int      `json:"count"`
+	Failed []NotOne `json:"failed,omitempty"`
+	// More reports that jobs are left. Call again with Next as After, which also
+	// leaves out jobs added since the first call.
+	More bool   `json:"more,omitempty"`
+	Next string `json:"next,omitempty"`
+}
+
+// NotOne is a job for which the operation failed.
+type NotOne struct {
+	ID    string `json:"id"`
+	Error string `json:"error"`
+}
+
 // The answers that contain these.
 type (
 	listPage struct {
@@ -255,7 +271,7 @@ func TestCodecHasWhatIsDocumented(t *testing.T) {
 	end := &job.EndError{ID: info.ID, Outcome: bullpen.Crashed, Reason: job.Exhausted, Attempts: info.Attempts, Task: filled[*bullpen.TaskError](t), Message: "m"}
 	end.Task.ID, end.Task.Err, end.Message = info.ID, nil, end.Task.Message
 	end.Task.Outcome = bullpen.Crashed
-	info.Err, info.Stats.Worker, info.Stats.Deaths, info.Result, info.After = end, info.Worker, 0, nil, 0
+	info.Err, info.Stats.Worker, info.Stats.Deaths, info.Result = end, info.Worker, 0, nil
 	info.History[0].Outcome = bullpen.Timeout
 	same(t, info, new(Job))
 

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/bullpen-run/bullpen/client"
+	"github.com/bullpen-run/bullpen/job"
 )
 
 // site is a daemon in a folder, which is started and ended again and again.
@@ -253,7 +254,7 @@ func (s *site) tell(t *testing.T, id string) string {
 func (s *site) removeDead(t *testing.T) {
 	t.Helper()
 	for {
-		swept, err := s.client.RemoveDeadAll(t.Context(), client.Filter{All: true})
+		swept, err := s.client.RemoveDeadAll(t.Context(), job.Filter{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -25,14 +25,14 @@ const (
 
 // DeadCauses implements queue.Queue.DeadCauses.
 func (q *Jobs) DeadCauses(ctx context.Context, f job.Filter) (job.Causes, error) {
-	f.State, f.Newest = job.Dead, true
-	s, err := newSelection(f)
+	f.Newest = true
+	s, err := newSelection(f, partDead)
 	if err != nil {
 		return job.Causes{}, err
 	}
 	var c job.Causes
 	byPrint := map[string]*job.Cause{}
-	next, err := q.look(ctx, s, causesTime, func(i *job.Info) bool {
+	next, err := q.look(ctx, s, causesTime, func(i *job.Info, _ uint64) bool {
 		c.Jobs++
 		one := causeOf(i)
 		all := byPrint[one.Fingerprint]

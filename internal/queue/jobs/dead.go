@@ -12,8 +12,7 @@ import (
 
 // ListDead implements queue.Queue.ListDead.
 func (q *Jobs) ListDead(ctx context.Context, f job.Filter) (job.Page, error) {
-	f.State = job.Dead
-	return q.List(ctx, f)
+	return q.list(ctx, f, []part{partDead})
 }
 
 // GetDead implements queue.Queue.GetDead.

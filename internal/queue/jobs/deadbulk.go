@@ -36,10 +36,16 @@ func (q *Jobs) RemoveDeadAll(ctx context.Context, f job.Filter, limit int) (job.
 
 // eachDead calls do for the dead jobs that f selects.
 func (q *Jobs) eachDead(ctx context.Context, f job.Filter, limit int, do func(context.Context, string) error) (job.Bulk, error) {
-	f.State = job.Dead
-	s, err := newSelection(f)
+	s, err := newSelection(f, partDead)
 	if err != nil {
 		return job.Bulk{}, err
+	}
+	from, err := parseCursor(f.After)
+	if err != nil {
+		return job.Bulk{}, err
+	}
+	if from.part == partDead {
+		s.after = from.after
 	}
 	if limit <= 0 || limit > MostPage {
 		limit = MostPage
@@ -52,7 +58,7 @@ func (q *Jobs) eachDead(ctx context.Context, f job.Filter, limit int, do func(co
 	for end := time.Now().Add(bulkTime); ; {
 		var ids []string
 		s.upTo = last
-		next, err := q.look(ctx, s, ListTime, func(i *job.Info) bool {
+		next, err := q.look(ctx, s, ListTime, func(i *job.Info, _ uint64) bool {
 			ids = append(ids, i.ID)
 			return len(ids) < min(bulkPage, limit-done.Count)
 		})
@@ -60,14 +66,20 @@ func (q *Jobs) eachDead(ctx context.Context, f job.Filter, limit int, do func(co
 			err = doEach(ctx, &done, ids, do)
 		}
 		if err != nil {
-			done.Next = s.After // start at the same place: the jobs handled so far are gone
-			return done, err
+			return goOn(done, s.after), err // at the same place: the jobs handled so far are gone
 		}
-		s.After, done.Next = next, next
-		if next == 0 || done.Count >= limit || len(done.Failed) >= bulkFailures || time.Now().After(end) {
-			return done, nil
+		if s.after = next; next == 0 || done.Count >= limit || len(done.Failed) >= bulkFailures || time.Now().After(end) {
+			return goOn(done, next), nil
 		}
 	}
+}
+
+// goOn returns b with where to go on; 0 is the end.
+func goOn(b job.Bulk, next uint64) job.Bulk {
+	if b.More = next != 0; b.More {
+		b.Next = cursor{partDead, next}.String()
+	}
+	return b
 }
 
 // lastOf returns the sequence number of the last message of a stream, 0 for none.

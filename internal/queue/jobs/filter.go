@@ -17,9 +17,10 @@ type selection struct {
 	subject string
 	needle  string // the text of Search, in lower case
 	upTo    uint64 // the last sequence number to look at; 0 is no bound
+	after   uint64 // the sequence number to begin after; 0 begins
 }
 
-func newSelection(f job.Filter) (*selection, error) {
+func newSelection(f job.Filter, of part) (*selection, error) {
 	if err := f.Check(); err != nil {
 		return nil, fmt.Errorf("the filter is not valid: %w", err)
 	}
@@ -28,14 +29,14 @@ func newSelection(f job.Filter) (*selection, error) {
 	if queue == "" {
 		queue = "*"
 	}
-	switch f.State {
-	case job.Scheduled, job.Retrying:
+	switch of {
+	case partScheduled:
 		s.stream, s.subject = engine.Jobs, "at.*"
-	case job.Queued, job.Running:
+	case partQueued:
 		s.stream, s.subject = engine.Jobs, "job."+queue+".*.*"
-	case job.Dead:
+	case partDead:
 		s.stream, s.subject = engine.Dead, "dead."+queue+".*"
-	default:
+	case partEnded:
 		s.stream, s.subject = engine.Outcomes, "out.*"
 	}
 	return s, nil

@@ -16,7 +16,7 @@ import (
 const (
 	DefaultPage = 100
 	MostPage    = 10_000
-	// ListTime is how long a call of List looks for jobs that the filter selects.
+	// ListTime is how long one walk looks for jobs that the filter selects.
 	ListTime = 60 * time.Millisecond
 	// LookLeast and LookBytes are how many jobs, and how many bytes of them, are read in
 	// any case, so that a short list is one page on a busy machine too.
@@ -28,32 +28,13 @@ const (
 	listAround = 10 * time.Minute
 )
 
-// List implements queue.Queue.List.
-func (q *Jobs) List(ctx context.Context, f job.Filter) (job.Page, error) {
-	s, err := newSelection(f)
-	if err != nil {
-		return job.Page{}, err
-	}
-	limit := min(f.Limit, MostPage)
-	if limit <= 0 {
-		limit = DefaultPage
-	}
-	var page job.Page
-	page.Next, err = q.look(ctx, s, ListTime, func(i *job.Info) bool {
-		i.Payload, i.Result = nil, nil
-		page.Jobs = append(page.Jobs, *i)
-		return len(page.Jobs) < limit
-	})
-	return page, err
-}
-
 // look calls found for each selected job until found returns false, d has passed or no
-// job is left. It returns what Filter.After needs to continue, 0 at the end.
-func (q *Jobs) look(ctx context.Context, s *selection, d time.Duration, found func(*job.Info) bool) (next uint64, err error) {
+// job is left. It returns the sequence number to continue after, 0 at the end.
+func (q *Jobs) look(ctx context.Context, s *selection, d time.Duration, found func(i *job.Info, seq uint64) bool) (next uint64, err error) {
 	w := engine.Walk{Back: s.Newest, Largest: max(q.Config.MaxPayload, q.Config.MaxResult) + RecordRoom}
-	if w.From = s.After; s.After > 0 && !s.Newest {
+	if w.From = s.after; s.after > 0 && !s.Newest {
 		w.From++
-	} else if s.After > 0 {
+	} else if s.after > 0 {
 		if w.From--; w.From == 0 {
 			return 0, nil
 		}
@@ -74,7 +55,7 @@ func (q *Jobs) look(ctx context.Context, s *selection, d time.Duration, found fu
 		if engine.Matches(s.subject, m.Subject) {
 			matched = true
 			info := q.listed(m)
-			if info.After = m.Seq; s.selects(info) && !found(info) {
+			if s.selects(info) && !found(info, m.Seq) {
 				return false
 			}
 		}
@@ -101,7 +82,7 @@ const mostFew = 256
 // lookAtFew continues a walk that has found in its time only jobs on other subjects. If
 // the filter's subject has few jobs, the store finds them by their subject; if it has
 // many, the next call continues the walk.
-func (q *Jobs) lookAtFew(ctx context.Context, s *selection, at uint64, found func(*job.Info) bool) (next uint64, err error) {
+func (q *Jobs) lookAtFew(ctx context.Context, s *selection, at uint64, found func(i *job.Info, seq uint64) bool) (next uint64, err error) {
 	goOn := at - 1
 	if s.Newest {
 		goOn = at + 1
@@ -122,7 +103,7 @@ func (q *Jobs) lookAtFew(ctx context.Context, s *selection, at uint64, found fun
 			continue
 		}
 		info := q.listed(m)
-		if info.After = m.Seq; s.selects(info) && !found(info) {
+		if s.selects(info) && !found(info, m.Seq) {
 			return m.Seq, nil
 		}
 	}

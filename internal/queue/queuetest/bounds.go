@@ -138,7 +138,7 @@ func testObserved(f *fixture) {
 	g.open()
 	f.good(id)
 	check(f.get(id), job.Done)
-	if listed := f.list(job.Filter{State: job.Done}); len(listed) != 1 || len(listed[0].Lines) != 2 {
+	if listed := f.list(job.Filter{States: ended}); len(listed) != 1 || len(listed[0].Lines) != 2 {
 		f.t.Errorf("List = %+v, want the job with its lines", listed)
 	}
 }

@@ -32,7 +32,7 @@ func (f *fixture) cancel(q *queue.Queue, id string) {
 func (f *fixture) once(ids ...string) map[string]job.Info {
 	f.t.Helper()
 	all := map[string]job.Info{}
-	for _, i := range f.list(job.Filter{State: job.Done, Limit: 1000}) {
+	for _, i := range f.list(job.Filter{States: ended, Limit: 1000}) {
 		if _, twice := all[i.ID]; twice {
 			f.t.Errorf("job %s is listed twice among those that have ended", i.ID)
 		}

@@ -35,7 +35,7 @@ func (f *fixture) dead(filter job.Filter) []string {
 			}
 			ids = append(ids, i.ID)
 		}
-		if p.Next == 0 || len(ids) > 0 && len(ids) == filter.Limit {
+		if p.Next == "" || len(ids) > 0 && len(ids) == filter.Limit {
 			return ids
 		}
 		filter.After = p.Next

@@ -124,7 +124,7 @@ func testUnique(f *fixture) {
 		})
 	}
 	group.Wait()
-	if listed := f.list(job.Filter{State: job.Queued}); len(listed) != 400 {
+	if listed := f.list(job.Filter{States: inQueue}); len(listed) != 400 {
 		f.t.Errorf("List gives %d jobs, want 400", len(listed))
 	}
 }
@@ -271,7 +271,7 @@ func testBulkKeys(f *fixture) {
 			f.t.Errorf("job %d has the id %q, want %q of the first with its key", i, id, ids[i%20])
 		}
 	}
-	if listed := f.list(job.Filter{State: job.Queued}); len(listed) != 20 {
+	if listed := f.list(job.Filter{States: inQueue}); len(listed) != 20 {
 		f.t.Errorf("%d jobs are in the queue, want one for each of 20 keys", len(listed))
 	}
 }

@@ -185,6 +185,14 @@ func (f *fixture) state(id string, want job.State) *job.Info {
 	return info
 }
 
+// The states of the jobs in each part of the store.
+var (
+	laterOnes = []job.State{job.Scheduled, job.Retrying}
+	inQueue   = []job.State{job.Queued, job.Running}
+	ended     = []job.State{job.Done, job.Dead, job.Canceled}
+	deadOnes  = []job.State{job.Dead}
+)
+
 // list returns all that a filter selects, page by page.
 func (f *fixture) list(filter job.Filter) []job.Info {
 	f.t.Helper()
@@ -198,11 +206,11 @@ func (f *fixture) list(filter job.Filter) []job.Info {
 			f.t.Fatalf("List gave %d jobs, more than the limit %d", len(p.Jobs), filter.Limit)
 		}
 		all = append(all, p.Jobs...)
-		if p.Next == 0 {
+		if p.Next == "" {
 			return all
 		}
-		if (p.Next <= filter.After) != (filter.Newest && filter.After > 0) || pages > 10_000 {
-			f.t.Fatalf("List goes from %d to %d: the pages do not come to an end", filter.After, p.Next)
+		if p.Next == filter.After || pages > 10_000 {
+			f.t.Fatalf("List goes from %q to %q: the pages do not come to an end", filter.After, p.Next)
 		}
 		filter.After = p.Next
 	}

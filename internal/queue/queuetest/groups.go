@@ -81,7 +81,7 @@ func testGroupKept(f *fixture) {
 	if i := f.get(id); i.Group != "Tenant 7/é" || i.State != job.Queued || i.Queue != "default" {
 		f.t.Errorf("Get = %+v, want it queued, of its group", i)
 	}
-	if all := f.list(job.Filter{State: job.Queued}); len(all) != 1 || all[0].Group != "Tenant 7/é" {
+	if all := f.list(job.Filter{States: inQueue}); len(all) != 1 || all[0].Group != "Tenant 7/é" {
 		f.t.Errorf("List = %+v, want the job with its group", all)
 	}
 	f.staff(1, byName(newGate()))

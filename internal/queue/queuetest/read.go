@@ -55,25 +55,18 @@ func testStates(f *fixture) {
 			f.t.Errorf("Get of a job that is %v = %+v", want, i)
 		}
 	}
-	for state, want := range map[job.State][]job.State{
-		job.Scheduled: {job.Scheduled, job.Retrying}, job.Retrying: {job.Scheduled, job.Retrying},
-		job.Queued: {job.Queued, job.Running}, job.Running: {job.Queued, job.Running},
-		job.Done: {job.Done, job.Dead, job.Canceled}, job.Canceled: {job.Done, job.Dead, job.Canceled},
-		job.Dead: {job.Dead},
-	} {
-		var wanted []string
-		for _, s := range want {
-			wanted = append(wanted, ids[s])
-		}
-		slices.Sort(wanted)
+	for state, id := range ids {
 		// A job that has ended leaves the list of those that wait a moment later.
-		f.eventually(fmt.Sprintf("List of %v gives %v", state, wanted), func() bool {
-			var got []string
-			for _, i := range f.list(job.Filter{State: state}) {
-				got = append(got, i.ID)
-			}
-			slices.Sort(got)
-			return slices.Equal(got, wanted)
+		f.eventually(fmt.Sprintf("List of %v gives %v", state, id), func() bool {
+			got := f.list(job.Filter{States: []job.State{state}})
+			return len(got) == 1 && got[0].ID == id
+		})
+	}
+	for _, newest := range []bool{false, true} {
+		f.eventually("List gives all jobs", func() bool { return len(f.list(job.Filter{Newest: newest, Limit: 2})) == len(ids) })
+		f.eventually("List of four states gives these", func() bool {
+			got := f.list(job.Filter{States: []job.State{job.Queued, job.Running, job.Retrying, job.Canceled}, Newest: newest, Limit: 1})
+			return len(got) == 4
 		})
 	}
 	g.open()
@@ -108,26 +101,26 @@ func testList(f *fixture) {
 		}
 	}
 	all := func(int) bool { return true }
-	check(job.Filter{State: job.Queued}, all)
-	check(job.Filter{State: job.Queued, Queue: "b"}, func(i int) bool { return i%5 == 4 })
-	check(job.Filter{State: job.Queued, Queue: "a", Name: "n1"}, func(i int) bool { return i%5 != 4 && i%2 == 1 })
-	check(job.Filter{State: job.Queued, Name: "none"}, func(int) bool { return false })
+	check(job.Filter{States: inQueue}, all)
+	check(job.Filter{States: inQueue, Queue: "b"}, func(i int) bool { return i%5 == 4 })
+	check(job.Filter{States: inQueue, Queue: "a", Name: "n1"}, func(i int) bool { return i%5 != 4 && i%2 == 1 })
+	check(job.Filter{States: inQueue, Name: "none"}, func(int) bool { return false })
 	c := newExecutor(4, echo)
 	f.work(f.Queue, c, queue.WorkConfig{Queue: "a"})
 	f.work(f.Queue, c, queue.WorkConfig{Queue: "b"})
 	for _, id := range want {
 		f.good(id)
 	}
-	ended := f.list(job.Filter{State: job.Done, Limit: 7})
+	over := f.list(job.Filter{States: ended, Limit: 7})
 	var got []string
-	for _, i := range ended {
+	for _, i := range over {
 		got = append(got, i.ID)
 	}
 	slices.Sort(got)
 	if slices.Sort(want); !slices.Equal(got, want) {
 		f.t.Errorf("List of what is done gives %d jobs, want each of %d once", len(got), len(want))
 	}
-	if in := f.list(job.Filter{State: job.Done, Queue: "b", Limit: 3}); len(in) != 10 {
+	if in := f.list(job.Filter{States: ended, Queue: "b", Limit: 3}); len(in) != 10 {
 		f.t.Errorf("List of what is done in b gives %d, want 10", len(in))
 	}
 }

@@ -120,7 +120,7 @@ func testRetryFar(f *fixture) {
 		f.t.Errorf("Get of a job that waits for another attempt = %+v, want all of it, 1 attempt and a time", i)
 	}
 	f.same(j, id, job.Retrying)
-	if listed := f.list(job.Filter{State: job.Scheduled, Name: "far"}); len(listed) != 1 || listed[0].ID != id {
+	if listed := f.list(job.Filter{States: laterOnes, Name: "far"}); len(listed) != 1 || listed[0].ID != id {
 		f.t.Errorf("List of what is scheduled = %+v, want the job that waits for another attempt", listed)
 	}
 	f.good(id)

@@ -35,14 +35,14 @@ func testListNewest(f *fixture) {
 	want = append(want, f.enqueue(job.Job{Queue: "a", Delay: time.Hour}).ID)
 	slices.Reverse(want)
 	for _, limit := range []int{0, 1, 7, 1000} {
-		if got := f.ids(job.Filter{State: job.Queued, Newest: true, Limit: limit}); !slices.Equal(got, want[1:]) {
+		if got := f.ids(job.Filter{States: inQueue, Newest: true, Limit: limit}); !slices.Equal(got, want[1:]) {
 			f.t.Errorf("List of the newest in pages of %d gives %v, want the 30 jobs from the last to the first", limit, got)
 		}
 	}
-	if got := f.ids(job.Filter{State: job.Scheduled, Newest: true}); !slices.Equal(got, want[:1]) {
+	if got := f.ids(job.Filter{States: laterOnes, Newest: true}); !slices.Equal(got, want[:1]) {
 		f.t.Errorf("List of the newest that are scheduled gives %v, want one", got)
 	}
-	odd := f.list(job.Filter{State: job.Queued, Newest: true, Name: "n1", Limit: 4})
+	odd := f.list(job.Filter{States: inQueue, Newest: true, Name: "n1", Limit: 4})
 	if len(odd) != 15 || odd[0].ID != want[1] || odd[14].ID != want[29] || odd[0].PayloadSize != 3 {
 		f.t.Errorf("List of the newest n1 gives %d jobs, want 15 with the sizes of their payloads", len(odd))
 	}
@@ -50,8 +50,8 @@ func testListNewest(f *fixture) {
 	for _, id := range want[1:] {
 		f.good(id)
 	}
-	got := f.ids(job.Filter{State: job.Done, Newest: true, Limit: 4})
-	back := f.ids(job.Filter{State: job.Done})
+	got := f.ids(job.Filter{States: ended, Newest: true, Limit: 4})
+	back := f.ids(job.Filter{States: ended})
 	if slices.Reverse(back); len(got) != 30 || !slices.Equal(got, back) {
 		f.t.Errorf("List of the newest that have ended gives %d jobs, want the list turned round", len(got))
 	}
@@ -82,26 +82,26 @@ func testListSelects(f *fixture) {
 		filter job.Filter
 		want   []string
 	}{
-		{job.Filter{State: job.Queued, Search: "RESIZE"}, []string{waits}},
-		{job.Filter{State: job.Queued, Search: "order-1"}, []string{waits}},
-		{job.Filter{State: job.Queued, Search: strings.ToLower(waits[5:])}, []string{waits}},
-		{job.Filter{State: job.Queued, Search: "order-18"}, nil},
-		{job.Filter{State: job.Queued, Since: begin.Add(-time.Second), Before: middle}, []string{waits}},
-		{job.Filter{State: job.Queued, Since: middle}, nil},
-		{job.Filter{State: job.Queued, Reason: job.Final}, nil},
-		{job.Filter{State: job.Dead, Search: "Later"}, []string{retried}}, // the text of its error
-		{job.Filter{State: job.Dead, Search: "K\u00f6"}, []string{retried}},
-		{job.Filter{State: job.Dead, Reason: job.Final}, []string{failed}},
-		{job.Filter{State: job.Dead, Outcome: "failed"}, []string{failed, retried}},
-		{job.Filter{State: job.Dead, Outcome: "failed", Newest: true}, []string{retried, failed}},
-		{job.Filter{State: job.Dead, Outcome: "timeout"}, []string{expired}},
-		{job.Filter{State: job.Dead, Since: middle}, []string{expired}},
-		{job.Filter{State: job.Dead, Since: middle, Newest: true}, []string{expired}},
-		{job.Filter{State: job.Dead, Before: middle}, []string{failed, retried}},
-		{job.Filter{State: job.Dead, Since: time.Now().Add(time.Hour), Newest: true}, nil},
-		{job.Filter{State: job.Dead, Cause: cause}, []string{expired}},
-		{job.Filter{State: job.Done, Outcome: "ok"}, []string{good}},
-		{job.Filter{State: job.Done, Name: "ok", Since: middle}, []string{good}},
+		{job.Filter{States: inQueue, Search: "RESIZE"}, []string{waits}},
+		{job.Filter{States: inQueue, Search: "order-1"}, []string{waits}},
+		{job.Filter{States: inQueue, Search: strings.ToLower(waits[5:])}, []string{waits}},
+		{job.Filter{States: inQueue, Search: "order-18"}, nil},
+		{job.Filter{States: inQueue, Since: begin.Add(-time.Second), Before: middle}, []string{waits}},
+		{job.Filter{States: inQueue, Since: middle}, nil},
+		{job.Filter{States: inQueue, Reason: job.Final}, nil},
+		{job.Filter{States: deadOnes, Search: "Later"}, []string{retried}}, // the text of its error
+		{job.Filter{States: deadOnes, Search: "K\u00f6"}, []string{retried}},
+		{job.Filter{States: deadOnes, Reason: job.Final}, []string{failed}},
+		{job.Filter{States: deadOnes, Outcome: "failed"}, []string{failed, retried}},
+		{job.Filter{States: deadOnes, Outcome: "failed", Newest: true}, []string{retried, failed}},
+		{job.Filter{States: deadOnes, Outcome: "timeout"}, []string{expired}},
+		{job.Filter{States: deadOnes, Since: middle}, []string{expired}},
+		{job.Filter{States: deadOnes, Since: middle, Newest: true}, []string{expired}},
+		{job.Filter{States: deadOnes, Before: middle}, []string{failed, retried}},
+		{job.Filter{States: deadOnes, Since: time.Now().Add(time.Hour), Newest: true}, nil},
+		{job.Filter{States: deadOnes, Cause: cause}, []string{expired}},
+		{job.Filter{States: ended, Outcome: "ok"}, []string{good}},
+		{job.Filter{States: ended, Name: "ok", Since: middle}, []string{good}},
 	} {
 		if got := f.ids(c.filter); !slices.Equal(got, c.want) {
 			f.t.Errorf("List %+v gives %v, want %v", c.filter, got, c.want)
@@ -202,11 +202,11 @@ func testRetryDeadAll(f *fixture) {
 		f.bad(f.enqueue(job.Job{Queue: []string{"a", "b"}[i%2], Name: "work", Payload: fmt.Append(nil, i)}).ID, bullpen.Failed, job.Final)
 	}
 	done, err := f.RetryDeadAll(f.ctx(), job.Filter{Queue: "a"}, 5)
-	if err != nil || done.Count != 5 || done.Failed != nil || done.Next == 0 {
+	if err != nil || done.Count != 5 || done.Failed != nil || !done.More {
 		f.t.Fatalf("RetryDeadAll of 5 = %+v, %v, want 5 and more", done, err)
 	}
 	done, err = f.RetryDeadAll(f.ctx(), job.Filter{Queue: "a", After: done.Next}, 0)
-	if err != nil || done.Count != n-5 || done.Failed != nil || done.Next != 0 {
+	if err != nil || done.Count != n-5 || done.Failed != nil || done.More {
 		f.t.Fatalf("RetryDeadAll of the rest = %+v, %v, want %d and no more", done, err, n-5)
 	}
 	if got := f.dead(job.Filter{}); len(got) != n {
@@ -217,7 +217,7 @@ func testRetryDeadAll(f *fixture) {
 	if ran := len(c.of("")); ran != 3*n {
 		f.t.Errorf("%d attempts started, want %d: each dead job once more", ran, 3*n)
 	}
-	if done, err := f.RetryDeadAll(f.ctx(), job.Filter{Queue: "none"}, 0); err != nil || done.Count != 0 || done.Next != 0 {
+	if done, err := f.RetryDeadAll(f.ctx(), job.Filter{Queue: "none"}, 0); err != nil || done.Count != 0 || done.More {
 		f.t.Errorf("RetryDeadAll of none = %+v, %v", done, err)
 	}
 	if done, err := f.RetryDeadAll(f.ctx(), job.Filter{Cause: "?"}, 0); err == nil {
@@ -284,13 +284,13 @@ func testRemoveDeadAll(f *fixture) {
 		ids = append(ids, f.enqueue(job.Job{Name: fmt.Sprint("n", i%2)}).ID)
 		f.bad(ids[i], bullpen.Failed, job.Final)
 	}
-	if done, err := f.RemoveDeadAll(f.ctx(), job.Filter{Name: "n1", Newest: true}, 2); err != nil || done.Count != 2 || done.Next == 0 {
+	if done, err := f.RemoveDeadAll(f.ctx(), job.Filter{Name: "n1", Newest: true}, 2); err != nil || done.Count != 2 || !done.More {
 		f.t.Errorf("RemoveDeadAll of 2 = %+v, %v, want 2 and more", done, err)
 	}
 	if got := f.dead(job.Filter{Name: "n1"}); !slices.Equal(got, []string{ids[1], ids[3], ids[5]}) {
 		f.t.Errorf("after the two newest were removed %v are left", got)
 	}
-	if done, err := f.RemoveDeadAll(f.ctx(), job.Filter{}, 0); err != nil || done.Count != 8 || done.Next != 0 {
+	if done, err := f.RemoveDeadAll(f.ctx(), job.Filter{}, 0); err != nil || done.Count != 8 || done.More {
 		f.t.Errorf("RemoveDeadAll = %+v, %v, want 8", done, err)
 	}
 	if got := f.dead(job.Filter{}); len(got) != 0 {
