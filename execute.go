@@ -73,7 +73,7 @@ func (h *Handle) Wait(ctx context.Context) (Result, error) {
 }
 
 // ErrWaiting means that [Handle.Wait] gave up while the task keeps running.
-var ErrWaiting = errors.New("gave up waiting; the task goes on")
+var ErrWaiting = errors.New("gave up waiting; the task continues")
 
 // Cancel cancels the task with a cause; nil means context.Canceled. A task that has not
 // started never starts. A running task is asked to end, and killed where the executor can

@@ -11,7 +11,7 @@ import (
 )
 
 // errWhy is the cause for which the suite cancels tasks.
-var errWhy = errors.New("the suite wants it no more")
+var errWhy = errors.New("the test has ended")
 
 // unstarted makes a task that must not run, and a function that reports whether it did.
 func (s *subject) unstarted() (k bullpen.Task, ran func() bool) {
@@ -57,7 +57,7 @@ func testTimeoutNotWaiting(t *testing.T, f Factory) {
 func testDeadlineRunning(t *testing.T, f Factory) {
 	s := f.open(t, Options{})
 	if s.can.NoFilesystem {
-		t.Skip("a task that sees no files cannot say that it has started (Guarantees.NoFilesystem)")
+		t.Skip("a task without files cannot report its start (Guarantees.NoFilesystem)")
 	}
 	s.works() // so that a worker is warm
 	// The deadline leaves the task enough time to start.
@@ -84,7 +84,7 @@ func testDeadlineQueued(t *testing.T, f Factory) {
 	}
 	s.works()
 	if ran() {
-		t.Error("a task that was said never to have started ran")
+		t.Error("a task ran although its error says that it never started")
 	}
 }
 
@@ -109,7 +109,7 @@ func testCancelQueued(t *testing.T, f Factory) {
 		}
 	}
 	if ran() {
-		t.Error("a task that was said never to have started ran")
+		t.Error("a task ran although its error says that it never started")
 	}
 }
 
@@ -142,13 +142,13 @@ func testCanceledBefore(t *testing.T, f Factory) {
 	wantNeverStarted(t, err, errWhy)
 	s.works()
 	if ran() {
-		t.Error("a task whose context had ended before it was handed over ran")
+		t.Error("a task ran although its context had ended before Submit")
 	}
 }
 
 func testPreemption(t *testing.T, f Factory) {
 	s := f.open(t, Options{Grace: 50 * time.Millisecond})
-	need(t, "Preemptive", s.can.Preemptive, "a task that ignores its context would go on for ever", s.can.Notes...)
+	need(t, "Preemptive", s.can.Preemptive, "a task that ignores its context would run for ever", s.can.Notes...)
 	for _, name := range []string{"spin", "stubborn"} {
 		k := task(name, "1h")
 		k.Limits.Timeout = 20 * time.Millisecond

@@ -9,7 +9,7 @@ import (
 // killer opens an executor for a test that kills its workers.
 func (f Factory) killer(t *testing.T, o Options) *subject {
 	t.Helper()
-	need(t, "KillWorker", f.KillWorker != nil, "the factory knows no way to kill a worker")
+	need(t, "KillWorker", f.KillWorker != nil, "the factory cannot kill a worker")
 	return f.open(t, o)
 }
 
@@ -22,7 +22,7 @@ func testKillRunning(t *testing.T, f Factory) {
 		_, err := running.wait(t)
 		te := taskError(t, err, bullpen.Crashed)
 		if te.Signal == "" && te.ExitCode <= 0 {
-			t.Errorf("the error says neither signal nor exit status of the worker: %#v", te)
+			t.Errorf("the error has neither a signal nor an exit status of the worker: %#v", te)
 		}
 		for _, a := range waiting {
 			if _, err := a.wait(t); err != nil {
@@ -51,7 +51,7 @@ func testWorkerExits(t *testing.T, f Factory) {
 		waiting := s.queued(5)
 		_, err := a.wait(t)
 		if te := taskError(t, err, bullpen.Crashed); te.ExitCode != 3 || te.Signal != "" {
-			t.Errorf("a worker that exited with status 3 is said to have ended with status %d, signal %q", te.ExitCode, te.Signal)
+			t.Errorf("the error of a worker that exited with status 3 has status %d, signal %q", te.ExitCode, te.Signal)
 		}
 		for _, other := range waiting {
 			if _, err := other.wait(t); err != nil {

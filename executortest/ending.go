@@ -55,7 +55,7 @@ func (s *subject) wantGone() {
 	_, err := a.wait(s.t)
 	wantNeverStarted(s.t, err, bullpen.ErrClosed)
 	if n := s.Capacity(); n != 0 {
-		s.t.Errorf("an executor that has ended says that it can start %d tasks", n)
+		s.t.Errorf("an executor that has ended reports a capacity of %d tasks", n)
 	}
 }
 
@@ -187,13 +187,13 @@ func escalates(t *testing.T, f Factory, end func(*subject, context.Context) erro
 	cancel(errPatience)
 	wantAborted(t, first, waiting)
 	if err := finish(t, "an ending whose context has ended", ended); !errors.Is(err, errPatience) {
-		t.Errorf("an ending that aborted a task = %v, want an error that wraps the cause of its context", err)
+		t.Errorf("an ending that aborted a task returned %v, want an error that wraps the cause of its context", err)
 	}
 	s.wantGone()
 }
 
 // errPatience is the cause of the contexts of ending methods.
-var errPatience = errors.New("patience is over")
+var errPatience = errors.New("the caller gave up")
 
 // testEndingsThatAbortNothing calls ending methods with a context that has already ended,
 // when there is nothing to abort, or when the canceled task ends well nevertheless.
@@ -211,7 +211,7 @@ func testEndingsThatAbortNothing(t *testing.T, f Factory) {
 		s := f.open(t, Options{Workers: 1})
 		s.works()
 		if err := within(t, way.name, func() error { return way.end(s, ctx) }); err != nil {
-			t.Errorf("%s of an executor that has no task = %v, want nil whatever its context says", way.name, err)
+			t.Errorf("%s of an executor without tasks = %v, want nil for any context", way.name, err)
 		}
 		s.wantGone()
 
@@ -246,7 +246,7 @@ func testCloseDuringDrain(t *testing.T, f Factory) {
 	wantAborted(t, first, waiting)
 	for name, ended := range map[string]<-chan error{"Drain": drained, "Stop": stopped} {
 		if finish(t, name+" during Close", ended) == nil {
-			t.Errorf("%s() = nil, though Close aborted a task that it was to finish", name)
+			t.Errorf("%s() = nil, although Close aborted a task that %[1]s should have finished", name)
 		}
 	}
 	s.wantGone()

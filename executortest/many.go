@@ -99,13 +99,13 @@ func testExecuteAll(t *testing.T, f Factory) {
 		var all []bullpen.Ended
 		_ = within(t, "ExecuteAll "+name, func() error { all = bullpen.ExecuteAll(t.Context(), e, tasks); return nil })
 		if len(all) != n {
-			t.Fatalf("ExecuteAll %s gave %d answers to %d tasks", name, len(all), n)
+			t.Fatalf("ExecuteAll %s returned %d results for %d tasks", name, len(all), n)
 		}
 		for i, ended := range all {
 			checkNumbered(t, i, ended)
 		}
 		if all := bullpen.ExecuteAll(t.Context(), e, nil); len(all) != 0 {
-			t.Errorf("ExecuteAll %s of nothing gave %d answers", name, len(all))
+			t.Errorf("ExecuteAll %s without tasks returned %d results", name, len(all))
 		}
 	}
 }
@@ -123,7 +123,7 @@ func testMapInOrder(t *testing.T, f Factory) {
 		return nil
 	})
 	if next != n {
-		t.Errorf("Map gave %d answers to %d tasks", next, n)
+		t.Errorf("Map returned %d results for %d tasks", next, n)
 	}
 }
 
@@ -160,7 +160,7 @@ func testMapAsCompleted(t *testing.T, f Factory) {
 		return nil
 	})
 	if len(seen) != n+1 {
-		t.Errorf("Map gave %d answers to %d tasks", len(seen), n+1)
+		t.Errorf("Map returned %d results for %d tasks", len(seen), n+1)
 	}
 	if g.files && last != 0 {
 		t.Errorf("the slowest task is not the last one: %d is", last)
@@ -185,7 +185,7 @@ func testMapAhead(t *testing.T, f Factory) {
 		return nil
 	})
 	if given != n {
-		t.Errorf("Map gave %d answers to %d tasks", given, n)
+		t.Errorf("Map returned %d results for %d tasks", given, n)
 	}
 }
 

@@ -42,10 +42,10 @@ func testMemory(t *testing.T, f Factory) {
 			te := taskError(t, err, bullpen.Memory)
 			// The bound and the peak, in any unit.
 			if found := amount.FindAllString(te.Error(), -1); len(found) < 2 {
-				t.Errorf("the error %q does not say both what the worker had and what it may have", te)
+				t.Errorf("the error %q does not have both the memory of the worker and its limit", te)
 			}
 			if peak := r.Stats.PeakMemory; peak != 0 && (peak < boundMemory/2 || peak > 2*boundMemory) {
-				t.Errorf("the peak is said to be %d bytes with a bound of %d", peak, int64(boundMemory))
+				t.Errorf("the peak is %d bytes with a limit of %d", peak, int64(boundMemory))
 			}
 			for _, other := range waiting {
 				if _, err := other.wait(t); err != nil {

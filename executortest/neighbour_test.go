@@ -57,7 +57,7 @@ var badNeighbours = []badNeighbour{
 	{"takes running out of memory for a success", "MemoryHog", "ended with <nil>, want a *TaskError with outcome memory", false, inFamily(wrong{
 		memory: func(*bullpen.TaskError) error { return nil },
 	})},
-	{"does not say how much memory it was", "MemoryHog", "does not say both", false, inFamily(wrong{
+	{"does not say how much memory it was", "MemoryHog", "does not have both", false, inFamily(wrong{
 		memory: func(te *bullpen.TaskError) error { te.Message = "killed"; return te },
 	})},
 	{"leaves what detached itself", "Escape", "live after Close", false, inFamily(wrong{leavesDetached: true})},

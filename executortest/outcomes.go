@@ -199,10 +199,10 @@ func testStats(t *testing.T, f Factory) {
 		t.Fatal(err)
 	}
 	if r.Stats.Ran < nap/2 || r.Stats.Ran > patience {
-		t.Errorf("a task that takes %v is said to have run for %v", nap, r.Stats.Ran)
+		t.Errorf("the stats of a task that takes %v have a run time of %v", nap, r.Stats.Ran)
 	}
 	if r.Stats.Waited < nap/2 || r.Stats.Waited > patience {
-		t.Errorf("a task that waited at least %v is said to have waited %v", nap, r.Stats.Waited)
+		t.Errorf("the stats of a task that waited at least %v have a wait time of %v", nap, r.Stats.Waited)
 	}
 }
 
@@ -210,7 +210,7 @@ func testWorkersRunAtOnce(t *testing.T, f Factory) {
 	const workers = 3
 	s := f.open(t, Options{Workers: workers})
 	if n := s.Capacity(); n < 1 {
-		t.Errorf("a new executor says that it can start %d tasks", n)
+		t.Errorf("a new executor reports a capacity of %d tasks", n)
 	}
 	var gates []*gate
 	var answers []*answer

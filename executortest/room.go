@@ -22,7 +22,7 @@ func testRoom(t *testing.T, f Factory) {
 // roomOr returns the Room channel, and fails the test if the executor has none.
 func (f Factory) roomOr(t *testing.T) {
 	t.Helper()
-	need(t, "Room", bullpen.Room(f.open(t, Options{}).Executor) != nil, "the executor does not tell when it has room")
+	need(t, "Room", bullpen.Room(f.open(t, Options{}).Executor) != nil, "the executor does not report when it has room")
 }
 
 // awaitRoom waits until a Room channel is closed.

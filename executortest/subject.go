@@ -206,7 +206,7 @@ func (a *answer) check(can bullpen.Guarantees) error {
 	case a.err == nil:
 		return nil
 	case a.result.Payload != nil:
-		return fmt.Errorf("there is a payload although it ended with %w", a.err)
+		return fmt.Errorf("there is a payload although the task ended with %w", a.err)
 	}
 	var te *bullpen.TaskError
 	if !errors.As(a.err, &te) {
@@ -214,7 +214,7 @@ func (a *answer) check(can bullpen.Guarantees) error {
 	}
 	switch {
 	case a.refused:
-		return fmt.Errorf("Submit returned a *TaskError, which says that the task started: %w", a.err)
+		return fmt.Errorf("Submit returned a *TaskError, which means that the task started: %w", a.err)
 	case te.Outcome == bullpen.OK || int(te.Outcome) >= bullpen.OutcomeCount:
 		return fmt.Errorf("the outcome of an error is %v: %w", te.Outcome, a.err)
 	case te.Outcome == bullpen.Lost && can.Exact:
@@ -235,7 +235,7 @@ func (a *answer) checkNeverStarted() error {
 	if cause := context.Cause(a.ctx); cause != nil && errors.Is(a.err, cause) {
 		return nil
 	}
-	return fmt.Errorf("it never started and the error wraps neither a reason of package bullpen nor the cause of its context: %w", a.err)
+	return fmt.Errorf("it never started, but the error wraps neither an error of package bullpen nor the cause of its context: %w", a.err)
 }
 
 func describe(t bullpen.Task) string {

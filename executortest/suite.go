@@ -130,7 +130,7 @@ func need(t *testing.T, promise string, kept bool, why string, notes ...string) 
 	}
 	required := strings.Split(os.Getenv(requireVariable), ",")
 	if slices.Contains(required, "all") || slices.Contains(required, promise) {
-		t.Fatalf("%s is required (%s=%s) and not kept: %s", promise, requireVariable, os.Getenv(requireVariable), why)
+		t.Fatalf("%s is required (%s=%s) but not kept: %s", promise, requireVariable, os.Getenv(requireVariable), why)
 	}
 	t.Skipf("%s is not kept: %s", promise, why)
 }

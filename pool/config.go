@@ -108,11 +108,11 @@ func (c *Config) check() error {
 	}
 	fault(c.Min >= 0, "Min is %d: use 0 or more workers", c.Min)
 	fault(c.Max >= 0, "Max is %d: use a positive number of workers, or 0 for twice GOMAXPROCS", c.Max)
-	fault(c.Max <= mostWorkers, "Max is %d: a pool can have %d workers", c.Max, mostWorkers)
+	fault(c.Max <= mostWorkers, "Max is %d: a pool can have at most %d workers", c.Max, mostWorkers)
 	if c.Max > 0 {
-		fault(c.Min <= c.Max, "Min is %d and Max %d: Min may not be larger", c.Min, c.Max)
+		fault(c.Min <= c.Max, "Min is %d and Max is %d: Min must not be larger than Max", c.Min, c.Max)
 	} else {
-		fault(c.Min <= mostWorkers, "Min is %d: a pool can have %d workers", c.Min, mostWorkers)
+		fault(c.Min <= mostWorkers, "Min is %d: a pool can have at most %d workers", c.Min, mostWorkers)
 	}
 	for _, d := range []struct {
 		name  string

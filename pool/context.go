@@ -357,7 +357,7 @@ func (c *taskContext) late() error {
 	if c.ended.Load() == endedByDeadline {
 		outcome = bullpen.Timeout
 	}
-	return taskError(c.named().name, outcome, fmt.Errorf("went on for longer than %v after its end: %w", c.pool().config.Grace, c.cause()))
+	return taskError(c.named().name, outcome, fmt.Errorf("kept running for more than %v after its end: %w", c.pool().config.Grace, c.cause()))
 }
 
 // cause returns why the context has ended.

@@ -125,7 +125,7 @@ func (g *gate) passLater(ctx context.Context, at *placement, q *queue, it item) 
 	g.mu.Unlock()
 	g.pool.tallies.refused.Add(1)
 	g.pool.overload(at.kind, "refused")
-	return fmt.Errorf("%w: %d tasks wait, the most that may", bullpen.ErrOverloaded, g.bound)
+	return fmt.Errorf("%w: %d tasks already wait, which is the maximum", bullpen.ErrOverloaded, g.bound)
 }
 
 // delay accepts a task that has a place of queue q, unless the pool is shutting down.

@@ -83,7 +83,7 @@ func (p *Pool) stuckBodies() error {
 	if len(p.left) == 0 {
 		return nil
 	}
-	return fmt.Errorf("pool %q is closed, but %d bodies go on after their cancellation: %s",
+	return fmt.Errorf("pool %q is closed, but %d bodies still run after their cancellation: %s",
 		p.config.Name, len(p.left), strings.Join(p.left, ", "))
 }
 

@@ -135,7 +135,7 @@ func TestCloseNamesWhatIsStuck(t *testing.T) {
 		if took := time.Since(begun); took != time.Second {
 			t.Errorf("Close took %v, want 1s", took)
 		}
-		if err == nil || fmt.Sprint(err) != `pool "pool" is closed, but 2 bodies go on after their cancellation: stubborn in pool-1, task in pool-2` {
+		if err == nil || fmt.Sprint(err) != `pool "pool" is closed, but 2 bodies still run after their cancellation: stubborn in pool-1, task in pool-2` {
 			t.Errorf("Close() = %v", err)
 		}
 		_, err = future.Wait(bg)

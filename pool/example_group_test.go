@@ -134,7 +134,7 @@ func ExampleFuncGroup_Go() {
 	cancel(errors.New("the caller has gone"))
 	g := pool.NewFunc(p, half).Group(ctx, pool.GroupConfig{})
 	fmt.Println(g.Go(2))
-	// Output: the group takes no more tasks: the caller has gone
+	// Output: the group accepts no more tasks: the caller has gone
 }
 
 func ExampleFuncGroup_Wait() {

@@ -43,7 +43,7 @@ func ExampleNew() {
 	_, err := pool.New(pool.Config{Min: 4, Max: 2, Timeout: -time.Second})
 	fmt.Println(err)
 	// Output:
-	// pool: Min is 4 and Max 2: Min may not be larger
+	// pool: Min is 4 and Max is 2: Min must not be larger than Max
 	// Timeout is -1s: use a positive duration, or 0 for none
 }
 
@@ -315,7 +315,7 @@ func ExamplePool_Resize() {
 	fmt.Println(p.Resize(9, 8))
 	// Output:
 	// <nil>
-	// pool "pool": resize: Min is 9 and Max 8: Min may not be larger
+	// pool "pool": resize: Min is 9 and Max is 8: Min must not be larger than Max
 }
 
 func ExamplePool_Name() {

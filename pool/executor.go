@@ -65,10 +65,10 @@ func (p *Pool) serves(t bullpen.Task) (*placement, error) {
 	}
 	err := t.Limits.Check()
 	if t.Limits.Memory > 0 {
-		err = errors.Join(err, errors.New("a goroutine's memory cannot be bounded: use a process pool"))
+		err = errors.Join(err, errors.New("the memory of a goroutine cannot be limited: use a process pool"))
 	}
 	if t.Limits.CPU > 0 {
-		err = errors.Join(err, errors.New("a goroutine's share of the processors cannot be bounded: use a process pool"))
+		err = errors.Join(err, errors.New("the processor time of a goroutine cannot be limited: use a process pool"))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("pool %q: task %q: %w: %w", p.config.Name, t.Name, bullpen.ErrRefused, err)
@@ -144,9 +144,9 @@ func (p *Pool) Guarantees() bullpen.Guarantees {
 	return bullpen.Guarantees{
 		Exact: true,
 		Notes: []string{
-			"tasks run in goroutines of this program: a body that ignores its context cannot be ended, only answered and counted (Preemptive)",
+			"tasks run in goroutines of this program: a body that ignores its context cannot be stopped, only abandoned and counted (Preemptive)",
 			"a fatal error, such as running out of memory or a concurrent map write, ends this program (CrashProof)",
-			"memory and processor time of a goroutine cannot be bounded (MemoryBound, CPUBound)",
+			"memory and processor time of a goroutine cannot be limited (MemoryBound, CPUBound)",
 		},
 	}
 }

@@ -227,7 +227,7 @@ func (g *FuncGroup[A, R]) refusal() error {
 	if g.over {
 		return ErrGroupOver
 	}
-	return fmt.Errorf("the group takes no more tasks: %w", context.Cause(g.span.Context))
+	return fmt.Errorf("the group accepts no more tasks: %w", context.Cause(g.span.Context))
 }
 
 // ended counts n tasks that have ended, and wakes Wait if they were the last ones. Their

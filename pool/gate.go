@@ -79,7 +79,7 @@ func (g *gate) pass(ctx context.Context, at *placement, q *queue, it item) error
 		g.mu.Unlock()
 		g.pool.tallies.refused.Add(1)
 		g.pool.overload(at.kind, "refused")
-		return fmt.Errorf("%w: %d tasks wait, the most that may", bullpen.ErrOverloaded, g.bound)
+		return fmt.Errorf("%w: %d tasks already wait, which is the maximum", bullpen.ErrOverloaded, g.bound)
 	}
 }
 
@@ -200,7 +200,7 @@ func (g *gate) await(ctx context.Context, c *caller) error {
 	if !listed {
 		return <-c.told // it was accepted or refused at the same time
 	}
-	return fmt.Errorf("no place in the queue: %w", context.Cause(ctx))
+	return fmt.Errorf("no room in the queue: %w", context.Cause(ctx))
 }
 
 // admit queues the items of blocked callers, once at least slack places are free, and wakes

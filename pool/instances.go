@@ -78,7 +78,7 @@ type instance[S any] struct {
 func NewStates[S any](p *Pool, c StateConfig[S]) (*States[S], error) {
 	var errs []error
 	if c.New == nil {
-		errs = append(errs, errors.New("New is nil: it makes the instances"))
+		errs = append(errs, errors.New("New is nil: set it to a function that makes instances"))
 	}
 	for name, n := range map[string]int{"Limit": c.Limit, "Tasks": c.Tasks, "Idle": int(c.Idle)} {
 		if n < 0 {

@@ -95,7 +95,7 @@ func (p *Pool) Lane(c LaneConfig) (*Lane, error) {
 		return nil, fmt.Errorf("lane %q: %w", c.Name, p.closedError())
 	}
 	if slices.ContainsFunc(p.lanes, func(other *Lane) bool { return other.name == c.Name }) {
-		return nil, fmt.Errorf("lane %q: the pool has a lane of this name: use another one", c.Name)
+		return nil, fmt.Errorf("lane %q: the pool already has a lane of this name: use another name", c.Name)
 	}
 	l.main.kind = p.tallies.kind(c.Name)
 	gates := append(slices.Clone(p.gates()), &l.gate)
@@ -116,7 +116,7 @@ func (c *LaneConfig) check() (meter, error) {
 	fault(c.Name != "", "Name is empty: give the lane a name")
 	fault(c.Limit >= 0, "Limit is %d: use a positive number of bodies, or 0 for as many as the pool has workers", c.Limit)
 	fault(c.Queue >= 0, "Queue is %d: use a positive number of tasks, or 0 for %d", c.Queue, DefaultQueue)
-	fault(c.Overflow != CallerRuns, "Overflow is CallerRuns: bodies in callers would not be bound by the limit; use Block, Reject or DropOldest")
+	fault(c.Overflow != CallerRuns, "Overflow is CallerRuns: bodies in callers would escape the limit; use Block, Reject or DropOldest")
 	fault(c.Overflow <= CallerRuns, "Overflow is %d: use Block, Reject or DropOldest", c.Overflow)
 	fault(c.Burst >= 0, "Burst is %d: use a positive number of starts, or 0 for 1", c.Burst)
 	fault(c.Burst <= 0 || c.Rate != 0, "Burst is %d without a Rate: set both or none", c.Burst)

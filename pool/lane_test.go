@@ -50,11 +50,11 @@ func TestLaneFaults(t *testing.T) {
 		want   []string
 	}{
 		{LaneConfig{}, []string{"Name is empty"}},
-		{LaneConfig{Name: "taken"}, []string{`lane "taken"`, "use another one"}},
+		{LaneConfig{Name: "taken"}, []string{`lane "taken"`, "use another name"}},
 		{LaneConfig{Name: "a", Limit: -1, Queue: -2, Overflow: 9, Rate: -3, Burst: -4}, []string{
 			"Limit is -1", "Queue is -2", "Overflow is 9", "Rate is -3", "Burst is -4",
 		}},
-		{LaneConfig{Name: "a", Overflow: CallerRuns}, []string{"would not be bound by the limit"}},
+		{LaneConfig{Name: "a", Overflow: CallerRuns}, []string{"would escape the limit"}},
 		{LaneConfig{Name: "a", Burst: 2}, []string{"without a Rate"}},
 	} {
 		l, err := p.Lane(c.config)

@@ -80,7 +80,7 @@ func TestRunWithStuckBody(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantOutcome(t, errs[0], bullpen.Timeout)
-	if !strings.Contains(err.Error(), "go on") {
+	if !strings.Contains(err.Error(), "still run") {
 		t.Error(err)
 	}
 }

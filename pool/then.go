@@ -165,7 +165,7 @@ func WhenAny[T any](ctx context.Context, futures ...Future[T]) (int, T, error) {
 	case n == 0:
 		return -1, none, ErrNoFutures
 	case n > mostCases:
-		return -1, none, fmt.Errorf("%d futures are more than WhenAny can wait for: give at most %d", n, mostCases)
+		return -1, none, fmt.Errorf("WhenAny got %d futures: use at most %d", n, mostCases)
 	}
 	cases := make([]reflect.SelectCase, 0, len(futures)+1)
 	for i, f := range futures {

@@ -8,7 +8,7 @@ import (
 
 // ErrTaken means that Take has taken the future's result, so the future is no longer
 // usable.
-var ErrTaken = errors.New("the result of this future was taken before")
+var ErrTaken = errors.New("the result of this future was already taken")
 
 // await waits until the task is done or ctx ends. If mine is true, the flag hasWaiter
 // belongs to this caller.

@@ -241,9 +241,9 @@ func (w *worker) take(m *wire.Message) (*call, error) {
 	}
 	if c == nil || c.number != number || protocol.Before(w.sentTo.Load(), number) {
 		if w.talk == nil {
-			return nil, protocol.Invalidf("the worker wrote a line that no task asked for: %.80q", m.Body)
+			return nil, protocol.Invalidf("the worker wrote an extra line, which answers no task: %.80q", m.Body)
 		}
-		return nil, protocol.Invalidf("%v for task %d, which the worker does not have", m.Kind, number)
+		return nil, protocol.Invalidf("the worker sent %v for task %d, which it does not have", m.Kind, number)
 	}
 	w.drop(c)
 	if number == w.oldest {

@@ -23,7 +23,7 @@ type MemoryError struct {
 
 // Error returns both in human-readable units.
 func (e *MemoryError) Error() string {
-	return fmt.Sprintf("the worker reached its bound of memory, %s (peak %s)", bytesText(e.Bound), bytesText(e.Peak))
+	return fmt.Sprintf("the worker reached its memory limit of %s (peak %s)", bytesText(e.Bound), bytesText(e.Peak))
 }
 
 func bytesText(n int64) string {
@@ -69,9 +69,9 @@ func (p *Pool) bound(c *call, l bullpen.Limits) error {
 		switch {
 		case b.asked == 0:
 		case b.kept == 0:
-			return fmt.Errorf("%w: it has a limit %s, and this pool keeps none: set Limits.%s of its configuration", bullpen.ErrRefused, b.name, b.name)
+			return fmt.Errorf("%w: it has a %s limit, which this pool does not enforce: set Limits.%s in the configuration of the pool", bullpen.ErrRefused, b.name, b.name)
 		case b.asked < b.kept && p.config.Protocol != Exec:
-			return fmt.Errorf("%w: its limit %s is below that of the pool's workers, which run other tasks too: use a pool of its own", bullpen.ErrRefused, b.name)
+			return fmt.Errorf("%w: its %s limit is below that of the pool's workers, which also run other tasks: use a separate pool", bullpen.ErrRefused, b.name)
 		}
 	}
 	if l.Memory > 0 {

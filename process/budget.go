@@ -74,13 +74,13 @@ func NewBudget(c BudgetConfig) (*Budget, error) {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	if c.Memory < 0 {
-		bad("Memory is %d: use a number of bytes above 0, or 0 for no bound", c.Memory)
+		bad("Memory is %d: use a positive number of bytes, or 0 for no limit", c.Memory)
 	}
 	if c.Workers < 0 {
-		bad("Workers is %d: use 1 or more processes, or 0 for no bound", c.Workers)
+		bad("Workers is %d: use 1 or more processes, or 0 for no limit", c.Workers)
 	}
 	if c.Starts < 0 || math.IsNaN(c.Starts) || math.IsInf(c.Starts, 0) {
-		bad("Starts is %g: use a rate above 0, or 0 for no bound", c.Starts)
+		bad("Starts is %g: use a positive rate, or 0 for no limit", c.Starts)
 	}
 	if len(errs) > 0 {
 		return nil, fmt.Errorf("process: the budget has faults:\n%w", errors.Join(errs...))
@@ -152,8 +152,9 @@ func (b *Budget) join(a *account) error {
 func (b *Budget) refusal(a *account, minimum int) error {
 	others := slices.DeleteFunc(slices.Clone(b.ledger.accounts), func(other *account) bool { return other == a })
 	workers, bytes := demands(others)
-	return fmt.Errorf("the pool %q has no room in its Budget: it must have at least %d workers of %d bytes, the other pools %d workers and %d bytes, "+
-		"and the budget is %d workers and %d bytes (0: no bound); use a smaller Min or Need, or a larger budget",
+	return fmt.Errorf("the pool %q does not fit in its Budget: it needs at least %d workers of %d bytes, the other "+
+		"pools need %d workers and %d bytes, and the budget is %d workers and %d bytes (0: no "+
+		"limit); use a smaller Min or Need, or a larger budget",
 		a.name, max(minimum, 1), a.plan, workers, bytes, b.config.Workers, b.config.Memory)
 }
 
@@ -320,10 +321,10 @@ func (n *budgetNotes) run() {
 	ctx := context.Background()
 	for note := range n.queue {
 		if note.pool != "" {
-			n.logger.InfoContext(ctx, "a busy worker gives way to another pool", "pool", note.pool)
+			n.logger.InfoContext(ctx, "a busy worker is replaced to make room for another pool", "pool", note.pool)
 			continue
 		}
-		n.logger.WarnContext(ctx, "workers use more memory than their budget, and none can give way", "bytes", note.bytes, "workers", note.workers)
+		n.logger.WarnContext(ctx, "workers use more memory than their budget, and none can be replaced", "bytes", note.bytes, "workers", note.workers)
 	}
 }
 

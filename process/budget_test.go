@@ -191,7 +191,7 @@ func TestBudgetRefusesWhatCannotFit(t *testing.T) {
 	} {
 		c.Command, c.Protocol, c.Budget, c.Name = []string{"cat"}, Lines, b, "newcomer"
 		p, err := New(c)
-		if err == nil || !strings.Contains(err.Error(), `"newcomer" has no room in its Budget`) {
+		if err == nil || !strings.Contains(err.Error(), `"newcomer" does not fit in its Budget`) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if err == nil {

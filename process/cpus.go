@@ -10,7 +10,7 @@ import (
 // mostCPUs is more than any kernel supports.
 const mostCPUs = 1 << 13
 
-var errCPUs = errors.New("use numbers of processors, such as 0-3,7, or a mask of them, such as 0x8f")
+var errCPUs = errors.New("use processor numbers, such as 0-3,7, or a mask such as 0x8f")
 
 // ParseCPUs parses a set of processors for [Config.CPUs]: a list as of taskset(1), such
 // as "0-3,7", or a mask with one bit per processor, the lowest for processor 0, such as

@@ -72,7 +72,7 @@ func (p *Pool) settle(w *worker) {
 		p.deliver(c)
 	}
 	if err := p.freeIsolation(&w.isolation); err != nil {
-		p.logs.fault(fmt.Errorf("worker %s: what it left behind: %w", w.name, err))
+		p.logs.fault(fmt.Errorf("worker %s: removing what it left behind: %w", w.name, err))
 	}
 	p.mu.Lock()
 	p.workers = slices.DeleteFunc(p.workers, func(other *worker) bool { return other == w })

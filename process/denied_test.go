@@ -30,7 +30,7 @@ func TestDeniedStartsAreBounded(t *testing.T) {
 			p := zooPool(t, func(c *Config) { c.Grace = 50 * ms }, c.role)
 			r, err := p.Execute(within(t, time.Minute), bullpen.Task{Payload: []byte("bad"), Limits: bullpen.Limits{Timeout: c.timeout}})
 			te := wantOutcome(t, err, c.want)
-			if !strings.Contains(te.Error(), "3 workers ended with this task in hand") || r.Stats.Deaths != maxDeaths {
+			if !strings.Contains(te.Error(), "3 workers ended while they had this task") || r.Stats.Deaths != maxDeaths {
 				t.Errorf("the error is %q, with %d deaths", te, r.Stats.Deaths)
 			}
 			if got := do(t, p, "any", "after"); got != "after" {

@@ -176,10 +176,10 @@ func (p *Pool) tendStuck(now int64) {
 	var stuck []error
 	for _, w := range p.workers {
 		p.kill(w, ByEnd, nil)
-		stuck = append(stuck, fmt.Errorf("worker %s (pid %d) has been killed and does not end: it may be in an uninterruptible system call", w.name, w.pid))
+		stuck = append(stuck, fmt.Errorf("worker %s (pid %d) was killed and does not end: it may be in an uninterruptible system call", w.name, w.pid))
 	}
 	if n := p.tally.accepted - p.informed.Load(); n > 0 && len(stuck) == 0 {
-		p.endErr = fmt.Errorf("process: %d outcomes are not told after %v: a function given to Submit does not return", n, p.config.CloseGrace)
+		p.endErr = fmt.Errorf("process: %d outcomes are not delivered after %v: a function given to Submit does not return", n, p.config.CloseGrace)
 		close(p.gaveUp)
 		return
 	}

@@ -22,7 +22,7 @@ func (p *Pool) told(w *worker, m wire.Message) error {
 		defer p.mu.Unlock()
 		c := w.flight[int(m.Number)&(len(w.flight)-1)]
 		if c == nil || c.number != m.Number {
-			return protocol.Invalidf("STARTED for task %d, which the worker does not have", m.Number)
+			return protocol.Invalidf("the worker sent STARTED for task %d, which it does not have", m.Number)
 		}
 		if w.concurrency > 1 || c.started == 0 {
 			c.started = p.now()

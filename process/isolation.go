@@ -72,7 +72,7 @@ func (p *Pool) openBounds() error {
 		p.groups = groups
 		return p.weighGroups()
 	}
-	err = fmt.Errorf("process: the bounds of the workers (Limits.Memory, Limits.CPU, PIDs, Weight): %w", err)
+	err = fmt.Errorf("process: the limits of the workers (Limits.Memory, Limits.CPU, PIDs, Weight): %w", err)
 	if _, watchErr := confine.RSS(os.Getpid()); want.Memory == 0 || watchErr != nil || !errors.Is(err, errors.ErrUnsupported) {
 		return err
 	}
@@ -129,7 +129,7 @@ func (p *Pool) fillIsolation(c isolation, b confine.Bounds) (_ isolation, err er
 		b.Memory = 0
 	}
 	if c.group, err = p.groups.Get(b); err != nil {
-		return c, errors.Join(fmt.Errorf("bounds of the worker: %w", err), p.freeIsolation(&c))
+		return c, errors.Join(fmt.Errorf("limits of the worker: %w", err), p.freeIsolation(&c))
 	}
 	return c, nil
 }
@@ -196,20 +196,20 @@ func (p *Pool) promiseBounds(g *bullpen.Guarantees) {
 	g.MemoryBound, g.CPUBound = limits.Memory > 0 && p.unbound == nil, limits.CPU > 0
 	switch {
 	case p.unbound != nil:
-		note(fmt.Sprintf("memory of a worker is watched every %v, not bounded, and without what it starts: %v", watchEvery, p.unbound))
+		note(fmt.Sprintf("memory of a worker is only checked every %v, not limited by the kernel, and without its child processes: %v", watchEvery, p.unbound))
 	case limits.Memory == 0 && limits.CPU == 0:
-		note("memory and CPU of a worker have no bound: none is configured (Limits.Memory, Limits.CPU)")
+		note("memory and CPU of a worker have no limit: none is configured (Limits.Memory, Limits.CPU)")
 	case limits.Memory == 0:
-		note("memory of a worker has no bound: none is configured (Limits.Memory)")
+		note("memory of a worker has no limit: none is configured (Limits.Memory)")
 	case limits.CPU == 0:
-		note("CPU of a worker has no bound: none is configured (Limits.CPU)")
+		note("CPU of a worker has no limit: none is configured (Limits.CPU)")
 	}
 	g.NoFilesystem, g.NoNetwork = p.spawn.Confined()
 	if p.config.Sandbox.Profile == ProfileDefault && runtime.GOOS != "linux" {
-		note("workers may gain rights by running other programs: this system knows no way to forbid it")
+		note("workers may gain rights by running other programs: this system cannot prevent it")
 	}
 	if p.config.Sandbox.Profile != ProfileStrict {
-		note("files and network of a worker are the host's (only ProfileStrict keeps it from them)")
+		note("a worker can use the files and the network of the host (only ProfileStrict prevents it)")
 	}
 	for _, missing := range p.spawn.Missing() {
 		note("the sandbox lacks: " + missing)

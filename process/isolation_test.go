@@ -255,7 +255,7 @@ func TestBadBounds(t *testing.T) {
 	for _, want := range []string{
 		"PIDs is -1", "Weight is 10001", "IO is 7", "OOMScore is 1001", "Limits.Memory is 4096", "Limits.CPU is 0.001",
 		"Sandbox.Profile is 9", "Sandbox.Temp is -1", `Sandbox.Allow has ""`, "/nowhere/at/all", `Sandbox.Allow has ":ro"`,
-		"are for ProfileStrict only",
+		"need ProfileStrict",
 	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("the error lacks %q:\n%v", want, err)

@@ -43,7 +43,7 @@ func (p *Pool) tidy(w *worker) {
 		}
 		p.tasks.Go(func() { // ends when the folder is removed, which may take long
 			if err := p.freeIsolation(&l.isolation); err != nil {
-				p.logs.fault(fmt.Errorf("process of %s: what it left behind: %w", w.name, err))
+				p.logs.fault(fmt.Errorf("process of %s: removing what it left behind: %w", w.name, err))
 			}
 		})
 	}

@@ -80,7 +80,7 @@ func (r *logRate) tell() {
 		if q.lines == 0 {
 			continue
 		}
-		r.logger.LogAttrs(context.Background(), slog.LevelWarn, "output was left out: the worker prints more than it may (log_rate)",
+		r.logger.LogAttrs(context.Background(), slog.LevelWarn, "output was dropped: the worker prints more than log_rate allows",
 			slog.String("worker", worker), slog.Int("lines", q.lines), slog.Int("bytes", q.bytes), slog.Int64("rate", int64(r.rate)))
 		q.lines, q.bytes = 0, 0
 	}

@@ -23,7 +23,7 @@ func TestLogRate(t *testing.T) {
 		left, logged, bytes = 0, 0, 0
 		for _, e := range j.all() {
 			switch {
-			case strings.HasPrefix(e.message, "output was left out"):
+			case strings.HasPrefix(e.message, "output was dropped"):
 				n, err := strconv.Atoi(e.attrs["lines"])
 				if err != nil || e.attrs["worker"] == "" || e.attrs["rate"] != strconv.Itoa(rate) {
 					t.Fatalf("the word about what was left out is %+v", e)

@@ -83,7 +83,7 @@ func (c *call) failed(w *worker, o bullpen.Outcome, err error) *bullpen.TaskErro
 }
 
 func tooLarge(size, bound int) error {
-	return fmt.Errorf("the result has %d bytes, its bound is %d", size, bound)
+	return fmt.Errorf("the result has %d bytes, more than %d", size, bound)
 }
 
 // errorOf returns the error in an ERROR frame.

@@ -34,7 +34,7 @@ func (r *resolved) checkPreload() error {
 		return nil
 	}
 	if runtime.GOOS != "linux" {
-		return fmt.Errorf("Preload: forking workers from a process that has loaded their modules is for Linux only: %w", errors.ErrUnsupported)
+		return fmt.Errorf("Preload needs Linux: %w", errors.ErrUnsupported)
 	}
 	_, _, err := zygoteCommand(r.path, r.Command, r.Preload)
 	return err
@@ -133,7 +133,7 @@ func (n *forkServer) drop(server *confine.Server) {
 func (n *forkServer) dropLocked() {
 	server := n.server
 	n.server = nil
-	n.pool.logs.fault(errors.Join(errors.New("the process that preloads modules has ended and is started anew"), server.Close()))
+	n.pool.logs.fault(errors.Join(errors.New("the process that preloads modules has ended and is restarted"), server.Close()))
 }
 
 // launch starts the process. Its output becomes log records.

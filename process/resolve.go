@@ -66,7 +66,7 @@ func (r *resolved) checkSize() error {
 		bad("Min is %d: use 0 or more workers", r.Min)
 	}
 	if r.Max < 0 {
-		bad("Max is %d: use 1 or more workers, or 0 for one a processor", r.Max)
+		bad("Max is %d: use 1 or more workers, or 0 for one per processor", r.Max)
 	}
 	if r.Max > 0 && r.Max < r.Min {
 		bad("Max is %d and Min is %d: Max must not be below Min", r.Max, r.Min)
@@ -75,7 +75,7 @@ func (r *resolved) checkSize() error {
 		bad("Spare is %d: use 0 or more workers", r.Spare)
 	}
 	if r.Need < 0 {
-		bad("Need is %d: use a number of bytes above 0, or 0 for what is measured", r.Need)
+		bad("Need is %d: use a positive number of bytes, or 0 to measure it", r.Need)
 	}
 	if r.Queue < 0 {
 		bad("Queue is %d: use 1 or more tasks, or 0 for %d", r.Queue, DefaultQueue)
@@ -111,10 +111,10 @@ func (r *resolved) checkRest() error {
 		errs = append(errs, err)
 	}
 	if r.Limits.Output > math.MaxInt32 {
-		bad("Limits.Output is %d: the most is %d bytes", r.Limits.Output, math.MaxInt32)
+		bad("Limits.Output is %d: the maximum is %d bytes", r.Limits.Output, math.MaxInt32)
 	}
 	if r.Recycle.Tasks < 0 || r.Recycle.Memory < 0 || r.Recycle.Jitter > 1 {
-		bad("Recycle has Tasks %d, Memory %d, Jitter %g: use 0 or more, and a Jitter up to 1", r.Recycle.Tasks, r.Recycle.Memory, r.Recycle.Jitter)
+		bad("Recycle has Tasks %d, Memory %d, Jitter %g: use 0 or more, and a Jitter of at most 1", r.Recycle.Tasks, r.Recycle.Memory, r.Recycle.Jitter)
 	}
 	if r.Nice != HostNice && (r.Nice < -20 || r.Nice > 19) {
 		bad("Nice is %d: use -20 to 19, or HostNice", r.Nice)
@@ -148,13 +148,13 @@ func (r *resolved) checkBounds() error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	if m := r.Limits.Memory; m > 0 && m < leastMemory {
-		bad("Limits.Memory is %d bytes: no program starts with less than %d", m, leastMemory)
+		bad("Limits.Memory is %d bytes: use at least %d, which a program needs to start", m, leastMemory)
 	}
 	if c := r.Limits.CPU; c > 0 && c < leastCPU {
-		bad("Limits.CPU is %g processors: the least is %g", c, leastCPU)
+		bad("Limits.CPU is %g processors: the minimum is %g", c, leastCPU)
 	}
 	if r.PIDs < 0 {
-		bad("PIDs is %d: use 1 or more processes, or 0 for no bound", r.PIDs)
+		bad("PIDs is %d: use 1 or more processes, or 0 for no limit", r.PIDs)
 	}
 	if r.Weight < 0 || r.Weight > 10000 {
 		bad("Weight is %d: use 1 to 10000, or 0 for none", r.Weight)
@@ -163,7 +163,7 @@ func (r *resolved) checkBounds() error {
 		bad("IO is %d: use IONormal, IOLow or IOIdle", r.IO)
 	}
 	if r.OOMScore > 1000 {
-		bad("OOMScore is %d: the most is 1000", r.OOMScore)
+		bad("OOMScore is %d: the maximum is 1000", r.OOMScore)
 	}
 	return errors.Join(errs...)
 }

@@ -106,7 +106,7 @@ func (r *resolved) checkSandbox() error {
 		errs = append(errs, fmt.Errorf("Sandbox.Temp is %d: use a positive number of bytes, or 0 for 256 MiB", s.Temp))
 	}
 	if s.Profile != ProfileStrict && (len(s.Allow) > 0 || s.Network || s.Temp > 0 || s.BestEffort) {
-		errs = append(errs, errors.New("Sandbox: Allow, Network, Temp and BestEffort are for ProfileStrict only; other profiles keep workers from no file and no network"))
+		errs = append(errs, errors.New("Sandbox: Allow, Network, Temp and BestEffort need ProfileStrict; other profiles do not restrict files or network"))
 	}
 	for _, entry := range s.Allow {
 		a, err := parseAllowed(entry, r.Dir)

@@ -14,8 +14,8 @@ const silentFor = 500 * time.Millisecond
 
 // ErrUnanswered is the cause of the end of a Lines worker that has read all its input,
 // waits for more, and has not answered a task.
-var ErrUnanswered = errors.New("it has read the line and does not answer: it is probably buffering its output " +
-	"(use sed -u, grep --line-buffered, jq --unbuffered, python3 -u, or stdbuf -oL), or does not answer every line")
+var ErrUnanswered = errors.New("it has read the line but does not answer: it probably buffers its output (use sed -u, grep " +
+	"--line-buffered, jq --unbuffered, python3 -u, or stdbuf -oL), or does not answer every line")
 
 // tendSilence kills a filter that has read all its input but has not answered a task,
 // so that its caller does not wait forever. Pool.mu is held.

@@ -39,7 +39,8 @@ func (e *StartError) Error() string {
 		text += "\n" + e.Stderr
 	}
 	if e.Strict {
-		text += "\n(it sees only files of the system and its own in the strict sandbox: Sandbox.Allow, or --allow, gives it more)"
+		text += "\n(in the strict sandbox it sees only files of the system and its own: add others with " +
+			"Sandbox.Allow, or --allow)"
 	}
 	return text
 }

@@ -145,7 +145,7 @@ func (p *Pool) line(c *call, w *waiter) (dropped *call, err error) {
 	case p.config.Overflow == Reject:
 		p.tally.accepted--
 		p.tally.refused++
-		return nil, fmt.Errorf("%w: %d tasks wait already", bullpen.ErrOverloaded, p.config.Queue)
+		return nil, fmt.Errorf("%w: %d tasks are already waiting", bullpen.ErrOverloaded, p.config.Queue)
 	case p.queue.n > 0: // DropOldest; if n is 0, undelivered outcomes fill the queue
 		dropped = p.queue.first
 		p.queue.remove(dropped)
@@ -213,7 +213,7 @@ func (p *Pool) limit(c *call, l bullpen.Limits) error {
 
 func checkMeta(meta map[string]string) error {
 	if len(meta) > protocol.MaxPairs-8 {
-		return fmt.Errorf("%w: Meta has %d entries; the most is %d", bullpen.ErrRefused, len(meta), protocol.MaxPairs-8)
+		return fmt.Errorf("%w: Meta has %d entries; the maximum is %d", bullpen.ErrRefused, len(meta), protocol.MaxPairs-8)
 	}
 	for key := range meta {
 		if err := protocol.CheckPair(key); err != nil {
@@ -264,7 +264,7 @@ func (p *Pool) fits(c *call) error {
 		size += len(k) + len(v) + 6
 	}
 	if uint64(size) > uint64(limit) {
-		return fmt.Errorf("%w: the task has %d bytes, the worker takes up to %d: pass the name of a file instead",
+		return fmt.Errorf("%w: the task has %d bytes, the worker accepts at most %d: pass the name of a file instead",
 			bullpen.ErrRefused, size, limit)
 	}
 	return nil

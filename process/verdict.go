@@ -167,7 +167,7 @@ type denied struct {
 }
 
 func (d *denied) Error() string {
-	s := fmt.Sprintf("%d workers ended with this task in hand, and none had said that it started", d.deaths)
+	s := fmt.Sprintf("%d workers ended while they had this task, and none had reported its start", d.deaths)
 	if d.last != nil {
 		s += ": " + d.last.Error()
 	}
@@ -179,7 +179,7 @@ func (d *denied) Unwrap() error { return d.last }
 // lose ends a task whose result is unknown. Pool.mu is held.
 func (p *Pool) lose(w *worker, c *call) []*call {
 	w.drop(c)
-	te := c.failed(w, bullpen.Lost, errors.New("the worker ended before it had answered"))
+	te := c.failed(w, bullpen.Lost, errors.New("the worker ended before it answered"))
 	if w.hint != nil {
 		te.Err = w.hint
 	}

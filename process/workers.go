@@ -106,5 +106,5 @@ func (p *Pool) Recycle(name string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%w: pool %s has none that is called %q: Workers tells which there are", ErrNoWorker, p.config.Name, name)
+	return fmt.Errorf("%w: pool %s has no worker %q: call Workers for the list", ErrNoWorker, p.config.Name, name)
 }

@@ -46,11 +46,11 @@ func zygoteProgram() (*confine.Memory, error) {
 // "-m" or "-c" and what follows.
 func zygoteCommand(path string, command, preload []string) (args, worker []string, err error) {
 	if !strings.HasPrefix(strings.ToLower(filepath.Base(path)), "python") {
-		return nil, nil, fmt.Errorf("Preload is for Python: %q is no Python interpreter; begin Command with python3", path)
+		return nil, nil, fmt.Errorf("Preload needs Python: %q is not a Python interpreter; begin Command with python3", path)
 	}
 	for _, name := range preload {
 		if !isModule(name) {
-			return nil, nil, fmt.Errorf("Preload has %q, which is no name of a Python module", name)
+			return nil, nil, fmt.Errorf("Preload has %q, which is not the name of a Python module", name)
 		}
 	}
 	options, worker, err := splitPython(command[1:])
@@ -92,7 +92,7 @@ func splitPython(args []string) (options, program []string, err error) {
 			return options, args[1:], nil
 		case strings.HasPrefix(a, "--"):
 			if a != "--check-hash-based-pycs" {
-				return nil, nil, fmt.Errorf("%s does not go with it", a)
+				return nil, nil, fmt.Errorf("it cannot be combined with %s", a)
 			}
 			if len(args) == 1 {
 				return nil, nil, missingAfter(a)
@@ -119,7 +119,7 @@ func splitPython(args []string) (options, program []string, err error) {
 	return nil, nil, errStdin
 }
 
-var errStdin = errors.New("it has neither a script nor -m or -c, and would read the program from standard input")
+var errStdin = errors.New("it has neither a script nor -m or -c, so Python would read the program from standard input")
 
 func missingAfter(option string) error { return fmt.Errorf("nothing follows %s", option) }
 
@@ -154,9 +154,9 @@ func splitCluster(letters string, next []string) (c cluster, err error) {
 			c.rest = rest
 			return c, nil
 		case strings.ContainsRune("hVix?", letter):
-			return c, fmt.Errorf("-%c does not go with it", letter)
+			return c, fmt.Errorf("it cannot be combined with -%c", letter)
 		case !strings.ContainsRune(flags, letter):
-			return c, fmt.Errorf("Python knows no option -%c", letter)
+			return c, fmt.Errorf("unknown Python option -%c", letter)
 		}
 	}
 	c.options, c.rest = []string{"-" + letters}, next

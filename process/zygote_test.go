@@ -33,11 +33,11 @@ func TestZygoteCommand(t *testing.T) {
 		{command: "python3 -uc", err: "nothing follows -c"},
 		{command: "python3 -W", err: "nothing follows -W"},
 		{command: "python3 --check-hash-based-pycs", err: "nothing follows"},
-		{command: "python3 --version", err: "--version does not go"},
-		{command: "python3 -V", err: "-V does not go"},
-		{command: "python3 -ui w.py", err: "-i does not go"},
-		{command: "python3 -Z w.py", err: "no option -Z"},
-		{command: "node w.js", err: `"/usr/bin/node" is no Python`},
+		{command: "python3 --version", err: "cannot be combined with --version"},
+		{command: "python3 -V", err: "cannot be combined with -V"},
+		{command: "python3 -ui w.py", err: "cannot be combined with -i"},
+		{command: "python3 -Z w.py", err: "unknown Python option -Z"},
+		{command: "node w.js", err: `"/usr/bin/node" is not a Python`},
 	} {
 		command := strings.Fields(c.command)
 		args, worker, err := zygoteCommand("/usr/bin/"+command[0], command, []string{"numpy", "a.b_1"})

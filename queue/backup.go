@@ -23,7 +23,7 @@ var ErrBackup = engine.ErrBackup
 func (q *Queue) Backup(ctx context.Context, dir string) error {
 	b, ok := q.jobs.Engine.(engine.Backuper)
 	if !ok {
-		return fmt.Errorf("%w: %w: the jobs of this queue lie %s", ErrBackup, errors.ErrUnsupported, q.whereElse(ctx))
+		return fmt.Errorf("%w: %w: the jobs of this queue are %s", ErrBackup, errors.ErrUnsupported, q.whereElse(ctx))
 	}
 	if dir == "" {
 		return fmt.Errorf("%w: the folder has no name", ErrBackup)

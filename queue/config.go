@@ -103,26 +103,26 @@ func (c Config) withDefaults() Config {
 func (c Config) check() error {
 	var errs []error
 	if c.Store == nil {
-		errs = append(errs, errors.New("Store is nil: say where the jobs are: embedded.At(folder), queue.Server{URL: …} or queue.Memory()"))
+		errs = append(errs, errors.New("Store is nil: use embedded.At(folder), queue.Server{URL: …} or queue.Memory()"))
 	}
 	if c.Namespace != "" {
 		errs = append(errs, job.CheckToken("Namespace", c.Namespace))
 	}
 	if c.Lease != 0 && c.Lease < smallestLease {
-		errs = append(errs, fmt.Errorf("Lease is %v: use %v at least, or 0 for %v", c.Lease, smallestLease, defaultLease))
+		errs = append(errs, fmt.Errorf("Lease is %v: use at least %v, or 0 for %v", c.Lease, smallestLease, defaultLease))
 	}
 	if c.KeyWindow < 0 {
 		errs = append(errs, fmt.Errorf("KeyWindow is %v: use a positive duration, or 0 for 24h", c.KeyWindow))
 	}
 	if c.MaxPayload < 0 || c.MaxResult < 0 {
-		errs = append(errs, fmt.Errorf("MaxPayload is %d and MaxResult %d: use positive numbers of bytes, or 0 for %d", c.MaxPayload, c.MaxResult, defaultPayload))
+		errs = append(errs, fmt.Errorf("MaxPayload is %d and MaxResult is %d: use positive numbers of bytes, or 0 for %d", c.MaxPayload, c.MaxResult, defaultPayload))
 	}
 	k := c.Keep
 	if k.Jobs < 0 || k.Outcomes < 0 || k.OutcomeCount < 0 || k.OutcomeAge < 0 || k.Dead < 0 || k.DeadAge < 0 || k.LineBytes < 0 {
-		errs = append(errs, fmt.Errorf("Keep has a negative bound in %+v: use positive ones, or 0 for the default", k))
+		errs = append(errs, fmt.Errorf("Keep has a negative limit in %+v: use positive limits, or 0 for the default", k))
 	}
 	if k.Lines > record.MostPairs || k.LineBytes > largestLines {
-		errs = append(errs, fmt.Errorf("Keep.Lines is %d and Keep.LineBytes %d: use %d lines and %d bytes at most", k.Lines, k.LineBytes, record.MostPairs, largestLines))
+		errs = append(errs, fmt.Errorf("Keep.Lines is %d and Keep.LineBytes is %d: use at most %d lines and %d bytes", k.Lines, k.LineBytes, record.MostPairs, largestLines))
 	}
 	errs = append(errs, c.Retry.Check("Retry")...)
 	return errors.Join(errs...)

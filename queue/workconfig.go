@@ -40,7 +40,7 @@ func (c WorkConfig) check() error {
 		errs = append(errs, job.CheckToken("Queue", c.Queue))
 	}
 	if len(c.Bury) > job.LongestName {
-		errs = append(errs, fmt.Errorf("Bury has %d bytes: use %d at most", len(c.Bury), job.LongestName))
+		errs = append(errs, fmt.Errorf("Bury has %d bytes: use at most %d", len(c.Bury), job.LongestName))
 	}
 	if c.Concurrency < 0 {
 		errs = append(errs, fmt.Errorf("Concurrency is %d: use a positive number, or 0 for what the executor can start", c.Concurrency))

@@ -49,7 +49,7 @@ func parseAddress(value string) (address, error) {
 		*to = n
 	}
 	if a.in < 0 || a.out < 0 {
-		return address{}, fmt.Errorf("worker: %s=%q names no in or no out", variable, value)
+		return address{}, fmt.Errorf("worker: %s=%q does not name both in and out", variable, value)
 	}
 	return a, nil
 }

@@ -104,7 +104,7 @@ func (c Config) check() ([]string, error) {
 	var errs []error
 	names := slices.Sorted(maps.Keys(c.Handlers))
 	if len(names) == 0 {
-		errs = append(errs, errors.New("no Handlers: give at least one"))
+		errs = append(errs, errors.New("Handlers is empty: add at least one"))
 	} else if err := protocol.CheckTasks(names); err != nil {
 		errs = append(errs, fmt.Errorf("a name in Handlers cannot be used: %w", err))
 	}

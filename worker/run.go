@@ -89,9 +89,9 @@ func (s *session) answer(j *job, why taskState, ran time.Duration) int {
 		n := uint64(len(e.payload))
 		switch {
 		case j.output != 0 && n > j.output:
-			e.code, e.message = protocol.OutcomeOutput, fmt.Sprintf("a result of %d bytes; the bound is %d", n, j.output)
+			e.code, e.message = protocol.OutcomeOutput, fmt.Sprintf("the result has %d bytes, more than %d", n, j.output)
 		case n > uint64(s.maxFrame):
-			e.code, e.message = protocol.OutcomeOutput, fmt.Sprintf("a result of %d bytes; the host takes frames of %d", n, s.maxFrame)
+			e.code, e.message = protocol.OutcomeOutput, fmt.Sprintf("the result has %d bytes, but the host accepts frames of at most %d", n, s.maxFrame)
 		default:
 			return s.answers.addResult(h, e.payload)
 		}

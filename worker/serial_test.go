@@ -248,7 +248,7 @@ func TestStartedWrongly(t *testing.T) {
 	}{
 		{"zoo", "", "bullpen map --protocol frames"},
 		{"zoo", "v2,in=3,out=4", `version "v2"`},
-		{"zoo", "v1,in=3", "no out"},
+		{"zoo", "v1,in=3", "both in and out"},
 		{"zoo", "v1,in=x,out=4", "not a descriptor"},
 		{"zoo", "v1,in=3,out=4,mem=77", "map the shared memory"},
 		{"wrong", "v1,in=3,out=4", "use 1 to 960"},

@@ -183,7 +183,7 @@ func (s *session) control(h protocol.Header, cancel func(id uint32, why taskStat
 	case protocol.Hello:
 		return false, protocol.Invalidf("a second HELLO")
 	default:
-		return false, protocol.Invalidf("a worker cannot take %v", h.Kind)
+		return false, protocol.Invalidf("a worker cannot receive %v", h.Kind)
 	}
 	return false, nil
 }

@@ -27,7 +27,7 @@ const (
 var groups = map[string]string{
 	"map": groupHere, "doctor": groupHere,
 	"submit": groupJobs, "get": groupJobs, "ls": groupJobs, "logs": groupJobs, "cancel": groupJobs, "retry": groupJobs, "dead": groupJobs, "batch": groupJobs,
-	"serve": groupDaemon, "queue": groupDaemon, "pool": groupDaemon, "schedule": groupDaemon, "top": groupDaemon, "status": groupDaemon, "reload": groupDaemon,
+	"serve": groupDaemon, "queue": groupDaemon, "pool": groupDaemon, "group": groupDaemon, "schedule": groupDaemon, "top": groupDaemon, "status": groupDaemon, "reload": groupDaemon,
 }
 
 // arrange sorts the commands into the groups of the help.
@@ -35,7 +35,7 @@ func arrange(root *cobra.Command) {
 	root.AddGroup(
 		&cobra.Group{ID: groupHere, Title: "Run tasks here:"},
 		&cobra.Group{ID: groupDaemon, Title: "Run and watch a daemon:"},
-		&cobra.Group{ID: groupJobs, Title: "Give jobs to a daemon:"},
+		&cobra.Group{ID: groupJobs, Title: "Submit and manage jobs:"},
 	)
 	root.Args = onlyCommands
 	for _, cmd := range root.Commands() {

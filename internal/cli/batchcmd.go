@@ -15,7 +15,7 @@ import (
 )
 
 func newBatch(each func() *remote) *cobra.Command {
-	group := groupOf("batch", "Give jobs to the daemon that are counted together, and look after them", "batches")
+	group := groupOf("batch", "Submit and manage batches of jobs", "batches")
 	group.AddCommand(newBatchSubmit(each()), newBatchLs(each()), newBatchShow(each()), newBatchCancel(each()))
 	return group
 }
@@ -47,20 +47,24 @@ func newBatchSubmit(r *remote) *cobra.Command {
 	b := &batching{submission: &submission{remote: r}}
 	b.ndjson, b.bulk = false, true
 	cmd := r.command(verb{
-		use: "submit [flags] POOL", short: "Make a batch of the lines of standard input",
-		long: "Submit makes a batch: each line of standard input is the payload of a job, or with\n--ndjson a job as bullpen submit --bulk takes it. The id of the batch is printed. --then\nis a task that runs once when all have ended, with the counts as its payload; --failed\none that runs once when the first has failed for good. With --key the batch is made\nonce: after an interruption run the same command again, and it goes on.",
+		use: "submit [flags] POOL", short: "Submit a batch: one job per line of standard input",
+		long: "Submit creates a batch and prints its id. Each line of standard input is the payload of\n" +
+			"a job, or with --ndjson a job as for bullpen submit --bulk. --then names a task that runs\n" +
+			"once when all jobs have ended, with the counts as its payload; --failed names one that\n" +
+			"runs once when the first job has failed for good. With --key the batch is created only\n" +
+			"once: after an interruption, run the same command again to continue.",
 		example: "  bullpen batch submit thumbnails --then report@mail --wait < names.txt\n" +
 			"  jq -c '.[] | {task: \"resize\", payload: .url}' photos.json | bullpen batch submit thumbnails --ndjson --key import-7",
 		args: wants(1, 1, "bullpen batch submit POOL < FILE; see the pools: bullpen pool ls"), complete: r.completePool,
 		flags: func(f flagSet) {
-			add(f, &b.batch.Then, "then", "", "TASK[@POOL]", "", callback, "task that runs when all have ended; by default in the same pool")
-			add(f, &b.batch.Failed, "failed", "", "TASK[@POOL]", "", callback, "task that runs when the first has failed for good")
-			add(f, &b.batch.Key, "key", "k", "TEXT", "", word, "a name of the batch's own: a batch with the same key is not made twice")
+			add(f, &b.batch.Then, "then", "", "TASK[@POOL]", "", callback, "task that runs when all jobs have ended; by default in the same pool")
+			add(f, &b.batch.Failed, "failed", "", "TASK[@POOL]", "", callback, "task that runs when the first job has failed for good")
+			add(f, &b.batch.Key, "key", "k", "TEXT", "", word, "a unique name for the batch: a batch with the same key is not created twice")
 			add(f, &b.job.Name, "task", "t", "NAME", "", word, "name of the task; by default the pool's")
 			add(f, &b.job.Priority, "priority", "", "WORD", "normal", parsePriority, "high, normal or low")
-			add(f, &b.job.Retry.Attempts, "attempts", "", "N", "", number(1, math.MaxInt32), "how many attempts may end badly")
+			add(f, &b.job.Retry.Attempts, "attempts", "", "N", "", number(1, math.MaxInt32), "number of failed attempts after which the job is dead")
 			f.BoolVar(&b.ndjson, "ndjson", false, "each line is a JSON object")
-			b.wait.define(f, "wait until all have ended, or so long, and print how")
+			b.wait.define(f, "wait until all jobs have ended, or at most this long, and print the counts")
 		},
 		do: func(ctx context.Context, c *client.Client, args []string) error {
 			return b.submitBatch(ctx, c, args[0])
@@ -82,7 +86,7 @@ func (b *batching) submitBatch(ctx context.Context, c *client.Client, pool strin
 		return ofPool(pool, err)
 	}
 	if info.State != job.BatchOpen {
-		b.say("a batch with this key is there already: it is %s", info.State)
+		b.say("a batch with this key exists already: it is %s", info.State)
 		return b.made(ctx, info)
 	}
 	total, err := b.addAll(ctx, c, info.ID, pool)
@@ -100,11 +104,11 @@ func (b *batching) submitBatch(ctx context.Context, c *client.Client, pool strin
 // a key can be continued.
 func (b *batching) unfinished(ctx context.Context, c *client.Client, id string, err error) error {
 	if b.batch.Key != "" {
-		b.say("batch %s is open: run the same command again, and it goes on", id)
+		b.say("batch %s is not complete: run the same command again to continue", id)
 		return err
 	}
 	if _, failed := c.CancelBatch(context.WithoutCancel(ctx), id); failed != nil {
-		b.say("batch %s is open and could not be canceled (%v): bullpen batch cancel %s", id, failed, id)
+		b.say("batch %s is not complete and could not be canceled (%v): bullpen batch cancel %s", id, failed, id)
 	} else {
 		b.say("batch %s was canceled", id)
 	}
@@ -170,10 +174,10 @@ func (b *batching) made(ctx context.Context, info *job.BatchInfo) error {
 	switch {
 	case err == nil:
 	case ctx.Err() != nil:
-		b.say("interrupted; the batch goes on: bullpen batch show %s", info.ID)
+		b.say("interrupted; the batch continues: bullpen batch show %s", info.ID)
 		return status(exitInterrupted)
 	case waiting.Err() != nil:
-		b.say("the batch goes on: bullpen batch show %s", info.ID)
+		b.say("the batch continues: bullpen batch show %s", info.ID)
 		return status(exitFailed)
 	default:
 		return err
@@ -213,7 +217,7 @@ func batchText(i *job.BatchInfo, now time.Time) string {
 	}
 	line("first failed", i.FirstFailed)
 	line("then", i.ThenID)
-	line("failed job", i.FailedID)
+	line("on failure", i.FailedID)
 	return b.String()
 }
 
@@ -226,11 +230,12 @@ func newBatchLs(r *remote) *cobra.Command {
 	f := job.BatchFilter{Limit: 50, Newest: true}
 	cmd := r.command(verb{
 		use: "ls", short: "List batches",
-		long: "Ls lists batches, the one that changed last first. Those that ended are kept as\nlong as the outcomes of jobs.",
+		long: "Ls lists the batches, the most recently changed first. Batches that have ended are\n" +
+			"kept as long as the outcomes of jobs.",
 		args: wants(0, 0, "bullpen batch ls --state WORD"),
 		flags: func(fs flagSet) {
-			add(fs, &f.States, "state", "s", "WORD", "", one(batchStates, job.ParseBatchState), "batches in this state only: "+strings.Join(batchStates, ", "))
-			add(fs, &f.Limit, "limit", "n", "N", "50", number(1, math.MaxInt32), "most batches")
+			add(fs, &f.States, "state", "s", "WORD", "", one(batchStates, job.ParseBatchState), "only batches in this state: "+strings.Join(batchStates, ", "))
+			add(fs, &f.Limit, "limit", "n", "N", "50", number(1, math.MaxInt32), "show at most this many batches")
 		},
 		do: func(ctx context.Context, c *client.Client, _ []string) error { return r.listBatches(ctx, c, f) },
 	})
@@ -282,8 +287,9 @@ func (r *remote) listBatches(ctx context.Context, c *client.Client, f job.BatchF
 func newBatchShow(r *remote) *cobra.Command {
 	jobs := false
 	return r.command(verb{
-		use: "show ID", short: "Tell how a batch does",
-		long: "Show tells how many jobs of a batch have ended and how, and the ids of its callbacks.\nWith --jobs it lists its jobs, in the order in which they were given.",
+		use: "show ID", short: "Show the progress of a batch",
+		long: "Show prints how many jobs of a batch have ended and how, and the ids of its callbacks.\n" +
+			"With --jobs it lists the jobs, in the order in which they were submitted.",
 		args: wants(1, 1, "bullpen batch show ID; see: bullpen batch ls"),
 		flags: func(f flagSet) {
 			f.BoolVar(&jobs, "jobs", false, "list the jobs of the batch")
@@ -325,8 +331,9 @@ func (r *remote) listMembers(ctx context.Context, c *client.Client, id string) e
 
 func newBatchCancel(r *remote) *cobra.Command {
 	return r.command(verb{
-		use: "cancel ID", short: "Take back all jobs of a batch that have not ended",
-		long: "Cancel takes back all jobs of a batch that wait or run. Its callback runs all the\nsame, and learns how many there were.",
+		use: "cancel ID", short: "Cancel all jobs of a batch that have not ended",
+		long: "Cancel cancels all jobs of a batch that wait or run. The callback still runs, and gets\n" +
+			"the number of canceled jobs.",
 		args: wants(1, 1, "bullpen batch cancel ID; see: bullpen batch ls"),
 		do: func(ctx context.Context, c *client.Client, args []string) error {
 			info, err := c.CancelBatch(ctx, args[0])

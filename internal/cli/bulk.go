@@ -80,7 +80,7 @@ func (s *submission) submitAll(ctx context.Context, c *client.Client, pool strin
 
 func (b *bulk) summary() string {
 	text := plural(b.accepted+b.existing+b.refused+b.unknown+b.unsent, "job") + ": " + phrase(
-		fmt.Sprintf("%d accepted", b.accepted), countOf(b.existing, "there already"), countOf(b.refused, "refused"), countOf(b.unknown, "not confirmed"), countOf(b.unsent, "not submitted"))
+		fmt.Sprintf("%d accepted", b.accepted), countOf(b.existing, "already there"), countOf(b.refused, "refused"), countOf(b.unknown, "not confirmed"), countOf(b.unsent, "not submitted"))
 	return text
 }
 
@@ -99,7 +99,7 @@ func (s *submission) readLines(ctx context.Context, to chan<- bulkLine) error {
 			}
 			switch {
 			case r.size > 0:
-				line.err = lineFault{fmt.Errorf("the line has %s: %s are the most; use bullpen submit @FILE", sizeText(r.size), sizeText(defaultMaxLine))}
+				line.err = lineFault{fmt.Errorf("the line has %s, more than %s: use bullpen submit @FILE", sizeText(r.size), sizeText(defaultMaxLine))}
 			case s.ndjson:
 				var err error
 				if line.job, err = decodeJob(r.text, s.job, s.now()); err != nil {
@@ -287,7 +287,7 @@ func (b *bulk) complain(ctx context.Context, number int64, err error) {
 	case bad <= mostFaults:
 		b.say("line %d: %s", number, b.why(ctx, err))
 	case bad == mostFaults+1:
-		b.say("more lines are refused, and not told one by one; --json tells all")
+		b.say("more lines were refused; --json prints all of them")
 	}
 }
 

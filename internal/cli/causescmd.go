@@ -13,13 +13,16 @@ import (
 func newDeadCauses(r *remote) *cobra.Command {
 	var filter job.Filter
 	return completeDead(r, r.command(verb{
-		use: "causes", short: "Tell of what jobs are dead, most of them first",
-		long:    "Causes groups the dead jobs by pool, task, reason, outcome and the first line of their\nerror; numbers, ids and quoted parts of it make no difference. With the id of a cause\nits jobs are listed, tried again or forgotten. The last ones are looked at, as many as\nthe daemon can in a tenth of a second.",
+		use: "causes", short: "Count the dead jobs by cause, the most frequent first",
+		long: "Causes groups the dead jobs by pool, task, reason, outcome and the first line of their\n" +
+			"error, ignoring numbers, ids and quoted parts of that line. Pass the id of a cause to\n" +
+			"bullpen dead ls, retry or rm with --cause. The daemon reads the newest dead jobs first,\n" +
+			"as many as it can in a tenth of a second.",
 		example: "  bullpen dead causes --since 24h\n  bullpen dead retry --cause 89af7e51c13b",
 		args:    wants(0, 0, "bullpen dead causes --pool NAME"),
 		flags: func(f flagSet) {
-			add(f, &filter.Queue, "pool", "p", "NAME", "", word, "jobs of this pool only")
-			add(f, &filter.Name, "task", "t", "NAME", "", word, "jobs of this task only")
+			add(f, &filter.Queue, "pool", "p", "NAME", "", word, "only jobs of this pool")
+			add(f, &filter.Name, "task", "t", "NAME", "", word, "only jobs of this task")
 			findFlags(r, f, &filter)
 			deadWhy(f, &filter)
 		},
@@ -58,7 +61,7 @@ func (r *remote) tellCauses(all *job.Causes) error {
 	}
 	switch {
 	case all.More:
-		r.say("these are the causes of the last %s; for older ones: --before TIME", plural(all.Jobs, "dead job"))
+		r.say("these are the causes of the last %s; for older ones use --before TIME", plural(all.Jobs, "dead job"))
 	case len(all.Causes) == 0:
 		r.say("no dead jobs")
 	}

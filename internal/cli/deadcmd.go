@@ -16,7 +16,7 @@ import (
 )
 
 func newDead(each func() *remote) *cobra.Command {
-	group := groupOf("dead", "Look after jobs that have failed for good", "deads")
+	group := groupOf("dead", "List, retry and remove jobs that have failed for good", "deads")
 	group.AddCommand(newDeadLs(each()), newDeadCauses(each()), newDeadShow(each()), newDeadRetry(each()), newDeadRm(each()))
 	return group
 }
@@ -39,11 +39,11 @@ func outcomeWords() []string {
 
 // deadFlags adds the flags that select dead jobs.
 func deadFlags(r *remote, f flagSet, filter *job.Filter) {
-	add(f, &filter.Queue, "pool", "p", "NAME", "", word, "jobs of this pool only")
-	add(f, &filter.Name, "task", "t", "NAME", "", word, "jobs of this task only")
+	add(f, &filter.Queue, "pool", "p", "NAME", "", word, "only jobs of this pool")
+	add(f, &filter.Name, "task", "t", "NAME", "", word, "only jobs of this task")
 	findFlags(r, f, filter)
 	deadWhy(f, filter)
-	add(f, &filter.Cause, "cause", "", "ID", "", word, "jobs that died of this only: see bullpen dead causes")
+	add(f, &filter.Cause, "cause", "", "ID", "", word, "only jobs with this cause; see bullpen dead causes")
 }
 
 func deadWhy(f flagSet, filter *job.Filter) {
@@ -51,8 +51,8 @@ func deadWhy(f flagSet, filter *job.Filter) {
 		s, err := near(deadReasons)(text)
 		return job.Reason(s), err
 	}
-	add(f, &filter.Reason, "reason", "r", "WORD", "", reason, "jobs that died for this reason only: "+strings.Join(deadReasons, ", "))
-	add(f, &filter.Outcome, "outcome", "", "WORD", "", near(outcomeWords()), "jobs whose last attempt ended so only: "+strings.Join(outcomeWords(), ", "))
+	add(f, &filter.Reason, "reason", "r", "WORD", "", reason, "only jobs that died for this reason: "+strings.Join(deadReasons, ", "))
+	add(f, &filter.Outcome, "outcome", "", "WORD", "", near(outcomeWords()), "only jobs whose last attempt ended with this outcome: "+strings.Join(outcomeWords(), ", "))
 }
 
 func completeDead(r *remote, cmd *cobra.Command) *cobra.Command {
@@ -66,12 +66,15 @@ func newDeadLs(r *remote) *cobra.Command {
 	var l listing
 	return completeDead(r, r.command(verb{
 		use: "ls", short: "List the dead jobs",
-		long: "Ls lists the jobs that have failed for good, with the reason: exhausted (all attempts\nfailed), final (another is of no use), quarantined (it has killed too many workers),\nexpired (its deadline passed), refused (no workers take it), corrupt\n(what was stored is damaged).",
+		long: "Ls lists the jobs that have failed for good, with the reason: exhausted (all attempts\n" +
+			"failed), final (no retry would help), quarantined (it killed too many workers), expired\n" +
+			"(its deadline passed), refused (no worker accepts it), corrupt (the stored job is\n" +
+			"damaged).",
 		args: wants(0, 0, "bullpen dead ls --pool NAME --reason WORD"),
 		flags: func(f flagSet) {
 			l.define(r, f)
 			deadWhy(f, &l.filter)
-			add(f, &l.filter.Cause, "cause", "", "ID", "", word, "jobs that died of this only: see bullpen dead causes")
+			add(f, &l.filter.Cause, "cause", "", "ID", "", word, "only jobs with this cause; see bullpen dead causes")
 		},
 		do: func(ctx context.Context, c *client.Client, _ []string) error {
 			return r.list(ctx, &l, c.ListDead, "bullpen dead ls", "no dead jobs")
@@ -81,8 +84,9 @@ func newDeadLs(r *remote) *cobra.Command {
 
 func newDeadShow(r *remote) *cobra.Command {
 	return r.command(verb{
-		use: "show ID", short: "Tell all about a dead job, with its evidence and its payload",
-		long: "Show tells all about a dead job: why it died, how each attempt ended, the last lines\nof its worker, and its payload if people can read it.",
+		use: "show ID", short: "Show a dead job with its evidence and its payload",
+		long: "Show prints everything about a dead job: why it died, how each attempt ended, the last\n" +
+			"lines of its worker, and its payload if that is text.",
 		args: wants(1, 1, "bullpen dead show ID; see: bullpen dead ls"), complete: r.completeJob(job.Dead),
 		do: func(ctx context.Context, c *client.Client, args []string) error {
 			info, err := c.GetDead(ctx, args[0])
@@ -142,8 +146,11 @@ func newDeadRetry(r *remote) *cobra.Command {
 	s.many = func(ctx context.Context, c *client.Client, f job.Filter) (job.Bulk, error) {
 		return c.RetryDeadAll(ctx, f)
 	}
-	return s.command("retry", "Try dead jobs again: some, or all of a kind",
-		"Retry tries dead jobs again, each as a new job with the same payload: those that are\nnamed, whose new ids are printed, or all that --pool, --task, --group, --schedule,\n--batch, --cause, --reason, --outcome, --search, --since and --before select. --all\ntakes every dead job, and asks first.",
+	return s.command("retry", "Retry dead jobs, by id or by filter",
+		"Retry enqueues dead jobs again, each as a new job with the same payload. Give their ids,\n"+
+			"and the new ids are printed; or select them by --pool, --task, --group, --schedule,\n"+
+			"--batch, --cause, --reason, --outcome, --search, --since and --before. --all selects\n"+
+			"every dead job, and asks for confirmation.",
 		"  bullpen dead retry --pool reports --outcome crashed\n  bullpen dead retry --cause 89af7e51c13b --since 1h")
 }
 
@@ -153,8 +160,10 @@ func newDeadRm(r *remote) *cobra.Command {
 	s.many = func(ctx context.Context, c *client.Client, f job.Filter) (job.Bulk, error) {
 		return c.RemoveDeadAll(ctx, f)
 	}
-	return s.command("rm", "Forget dead jobs: some, or all of a kind",
-		"Rm forgets dead jobs, with their evidence and their payload: those that are named, or\nall that --pool, --task, --group, --schedule, --batch, --cause, --reason, --outcome,\n--search, --since and --before select. --all takes every dead job, and asks first.",
+	return s.command("rm", "Remove dead jobs, by id or by filter",
+		"Rm removes dead jobs with their evidence and their payload. Give their ids, or select\n"+
+			"them by --pool, --task, --group, --schedule, --batch, --cause, --reason, --outcome,\n"+
+			"--search, --since and --before. --all selects every dead job, and asks for confirmation.",
 		"  bullpen dead rm --reason expired")
 }
 
@@ -164,9 +173,9 @@ func (s *sweeping) command(name, short, long, example string) *cobra.Command {
 		args: s.arguments, complete: s.completeJob(job.Dead),
 		flags: func(f flagSet) {
 			deadFlags(s.remote, f, &s.filter)
-			add(f, &s.filter.Limit, "limit", "n", "N", "", number(1, math.MaxInt32), "most jobs")
-			f.BoolVarP(&s.all, "all", "a", false, "every dead job; asks first")
-			f.BoolVarP(&s.yes, "yes", "y", false, "do not ask")
+			add(f, &s.filter.Limit, "limit", "n", "N", "", number(1, math.MaxInt32), "at most this many jobs")
+			f.BoolVarP(&s.all, "all", "a", false, "select every dead job, after asking for confirmation")
+			f.BoolVarP(&s.yes, "yes", "y", false, "do not ask for confirmation")
 		},
 		do: s.sweep,
 	}))
@@ -180,9 +189,9 @@ func (s *sweeping) selects() bool {
 func (s *sweeping) arguments(_ *cobra.Command, args []string) error {
 	switch {
 	case len(args) > 0 && (s.selects() || s.filter.Limit > 0):
-		return fmt.Errorf("both jobs and a selection are given: name jobs, or select them by --pool, --task, --group, --schedule, --batch, --cause, --reason, --outcome, --search, --since, --before or --all")
+		return fmt.Errorf("both job ids and a filter are given: give ids, or select jobs by --pool, --task, --group, --schedule, --batch, --cause, --reason, --outcome, --search, --since, --before or --all")
 	case len(args) == 0 && !s.selects() && len(s.bad) == 0:
-		return fmt.Errorf("which jobs? %s ID..., or --pool NAME, --task NAME, --cause ID, --reason WORD, --search TEXT or --all; see: bullpen dead ls", s.self)
+		return fmt.Errorf("no jobs given: use %s ID..., or --pool NAME, --task NAME, --cause ID, --reason WORD, --search TEXT or --all; see: bullpen dead ls", s.self)
 	}
 	return nil
 }
@@ -287,7 +296,7 @@ func (s *sweeping) tell(all *job.Bulk) error {
 // confirm asks whether really all dead jobs are meant.
 func (s *sweeping) confirm(ctx context.Context, c *client.Client) error {
 	if !isFileTerminal(s.stdin) || !isTerminal(s.stderr) {
-		return usageError{fmt.Errorf("--all takes every dead job: add --yes to say that it is meant")}
+		return usageError{fmt.Errorf("--all selects every dead job: add --yes to confirm")}
 	}
 	f := s.filter
 	f.Limit = 0
@@ -308,7 +317,7 @@ func (s *sweeping) confirm(ctx context.Context, c *client.Client) error {
 		case "y", "yes":
 			return nil
 		}
-		s.say("nothing is done")
+		s.say("nothing was done")
 		return status(exitFailed)
 	case <-ctx.Done():
 		fmt.Fprintln(s.stderr)

@@ -38,10 +38,10 @@ func newDoctor() *cobra.Command {
 	var asJSON, strict bool
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Tell what this machine can isolate, and what is lost without it",
-		Long: "Doctor tries what the kernel and the container let bullpen do, says what is lost\n" +
-			"where something is missing, and what a pool of worker processes promises here.\n\n" +
-			"Exit status: 0; with --strict 1 when something is missing.",
+		Short: "Show how well this machine can isolate workers, and what is missing",
+		Long: "Doctor tries what the kernel and the container allow bullpen to do. It prints what is\n" +
+			"missing and what that costs, and what a pool of worker processes guarantees here.\n\n" +
+			"Exit status: 0; with --strict, 1 if something is missing.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			found, err := examine()
@@ -66,7 +66,7 @@ func newDoctor() *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	cmd.Flags().BoolVar(&strict, "strict", false, "exit with 1 when something is missing")
+	cmd.Flags().BoolVar(&strict, "strict", false, "exit with status 1 if something is missing")
 	return cmd
 }
 
@@ -112,7 +112,7 @@ var lent = []string{"mount-namespace", "ipc-namespace", "network-namespace"}
 func (e *examination) lend() {
 	for i, f := range e.Features {
 		if !f.OK && slices.Contains(lent, f.Name) {
-			e.Features[i].Detail += "; the profile strict has it in a user namespace"
+			e.Features[i].Detail += "; the profile strict gets it in a user namespace"
 			e.Features[i].Lost = ""
 		}
 	}
@@ -154,7 +154,7 @@ func (e *examination) print(out io.Writer) error {
 		}
 	}
 	_ = t.Flush() // it writes to memory
-	b.WriteString("\nWhat a pool of worker processes promises here\n\n")
+	b.WriteString("\nWhat a pool of worker processes guarantees here\n\n")
 	g := reflect.ValueOf(e.Guarantees)
 	for i := range g.NumField() {
 		name := g.Type().Field(i).Name
@@ -172,14 +172,14 @@ func (e *examination) print(out io.Writer) error {
 
 // promises describes the fields of bullpen.Guarantees.
 var promises = map[string]string{
-	"Preemptive":   "a task that ignores its cancellation is ended all the same",
-	"CrashProof":   "a crash of a task ends no other task and not bullpen",
-	"OrphanProof":  "nothing that a task started outlives bullpen, even killed by SIGKILL",
-	"MemoryBound":  "a limit of memory is kept, where one is set (--memory)",
-	"CPUBound":     "a limit of processor time is kept, where one is set (--cpu)",
-	"NoFilesystem": "a task sees no file that it was not given, with --sandbox strict",
+	"Preemptive":   "a task that ignores its cancellation is killed",
+	"CrashProof":   "a crash of a task harms neither other tasks nor bullpen",
+	"OrphanProof":  "no process of a task outlives bullpen, even if bullpen is killed by SIGKILL",
+	"MemoryBound":  "a memory limit is enforced (--memory)",
+	"CPUBound":     "a processor limit is enforced (--cpu)",
+	"NoFilesystem": "a task sees only the files that it was given, with --sandbox strict",
 	"NoNetwork":    "a task has no network, with --sandbox strict",
-	"Exact":        "how a task ended is always known",
+	"Exact":        "the outcome of a task is always known",
 }
 
 func yes(ok bool) string {

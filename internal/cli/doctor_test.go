@@ -19,7 +19,7 @@ func TestDoctorLends(t *testing.T) {
 		t.Errorf("%q are missing", e.Missing)
 	}
 	want := []feature{
-		{Name: "pid-namespace", Lost: "much"}, {Name: "mount-namespace", Detail: "forbidden; the profile strict has it in a user namespace"},
+		{Name: "pid-namespace", Lost: "much"}, {Name: "mount-namespace", Detail: "forbidden; the profile strict gets it in a user namespace"},
 		{Name: "ipc-namespace", OK: true, Detail: "may be made"},
 	}
 	if !slices.Equal(e.Features, want) {

@@ -46,7 +46,7 @@ func (s *submission) runOnce(ctx context.Context, c *client.Client, pool string,
 	case err == nil && !s.asJSON:
 		return s.bytes(result.Payload, "the result", "send it to a file, > FILE")
 	case err != nil && ctx.Err() != nil:
-		s.say("interrupted; the task is canceled")
+		s.say("interrupted; the task was canceled")
 		return status(exitInterrupted)
 	case err != nil && (!started || !s.asJSON):
 		return ofPool(pool, err)

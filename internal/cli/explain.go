@@ -97,15 +97,15 @@ var answers = []struct {
 	{job.ErrEnded, exitFailed, "%s; see: bullpen get %s"},
 	{job.ErrPayloadGone, exitMissing, "%s"},
 	{job.ErrNotEnded, exitFailed, "%s; see: bullpen get %s"},
-	{client.ErrNotDead, exitFailed, "%s; only dead jobs are tried again, see: bullpen dead ls"},
-	{client.ErrBadConfig, exitFailed, "the configuration has faults, and the old one stays: %s; check it: bullpen serve --check"},
+	{client.ErrNotDead, exitFailed, "%s; only dead jobs can be retried; see: bullpen dead ls"},
+	{client.ErrBadConfig, exitFailed, "the configuration has faults and was not loaded: %s; check it: bullpen serve --check"},
 	{job.ErrFull, exitDaemon, "the queue is full: %s; see: bullpen pool ls"},
 	{bullpen.ErrOverloaded, exitDaemon, "the daemon has no room now: %s; try again later, or see: bullpen top"},
-	{bullpen.ErrClosed, exitDaemon, "the daemon is stopping, or takes nothing: %s; see: bullpen status"},
+	{bullpen.ErrClosed, exitDaemon, "the daemon is stopping or accepts no work: %s; see: bullpen status"},
 	{bullpen.ErrStart, exitDaemon, "the workers do not start: %s"},
 	{job.ErrStore, exitDaemon, "the store of the queue does not answer: %s; see: bullpen status"},
-	{client.ErrInternal, exitDaemon, "the daemon has a fault: %s; its log says more"},
-	{job.ErrUnconfirmed, exitFailed, "it is not known whether this was done: %s; with --key a job can be submitted again without being taken twice"},
+	{client.ErrInternal, exitDaemon, "internal error of the daemon: %s; see its log"},
+	{job.ErrUnconfirmed, exitFailed, "it is unknown whether this was done: %s; with --key a job can be submitted again without being enqueued twice"},
 }
 
 // explainAnswer explains an error answer of the daemon, or the lack of an answer.
@@ -114,12 +114,12 @@ func (r *remote) explainAnswer(ctx context.Context, c *client.Client, err error,
 	case errors.Is(e, client.ErrUnreachable):
 		return exitDaemon, r.unreachable(e)
 	case errors.Is(e, client.ErrAnswer):
-		return exitDaemon, fmt.Sprintf("what answers at %s is no Bullpen daemon: %s; check --url", r.address(), wordsOf(e))
+		return exitDaemon, fmt.Sprintf("the server at %s is not a Bullpen daemon: %s; check --url", r.address(), wordsOf(e))
 	case errors.Is(e, client.ErrUnauthorized):
 		if r.tokenFile == "" && os.Getenv(envToken) == "" && os.Getenv(envTokenFile) == "" {
-			return exitRefused, "the daemon wants a token: give its file by --token-file, or by $" + envTokenFile
+			return exitRefused, "the daemon requires a token: name its file with --token-file, or in $" + envTokenFile
 		}
-		return exitRefused, "the daemon does not know this token: " + wordsOf(e) + "; check --token-file, $" + envTokenFile + " and $" + envToken
+		return exitRefused, "the daemon rejected the token: " + wordsOf(e) + "; check --token-file, $" + envTokenFile + " and $" + envToken
 	case errors.Is(e, client.ErrUnknownPool):
 		return exitMissing, r.unknownPool(ctx, c, err)
 	case errors.Is(e, job.ErrNotFound):
@@ -165,9 +165,9 @@ func (r *remote) unreachable(e *client.Error) string {
 	var record tls.RecordHeaderError
 	switch {
 	case errors.As(e.Err, &unknown):
-		return fmt.Sprintf("the certificate of %s is of an authority that this machine does not know: give the authority's by --ca FILE", where)
+		return fmt.Sprintf("the certificate of %s is signed by an unknown authority: name the authority's certificate with --ca FILE", where)
 	case errors.As(e.Err, &wrongHost):
-		return fmt.Sprintf("the certificate of %s is of another host: %s", where, plain(wrongHost.Error()))
+		return fmt.Sprintf("the certificate of %s is for another host: %s", where, plain(wrongHost.Error()))
 	case errors.As(e.Err, &record):
 		return fmt.Sprintf("%s does not speak TLS: use http://, or the port that does", where)
 	}

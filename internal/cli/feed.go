@@ -111,9 +111,9 @@ func (f *feeder) check(it *item, r record) error {
 	o := f.run.options
 	switch {
 	case r.size > 0:
-		return refused("the line has %d bytes, the most is %d: raise --max-line, or pass files with --files", r.size, o.maxLine)
+		return refused("the line has %d bytes, more than %d: raise --max-line, or pass files with --files", r.size, o.maxLine)
 	case o.files && len(r.text) == 0:
-		return refused("the line is empty and names no file")
+		return refused("the line is empty: it must name a file")
 	case o.json && !json.Valid(r.text):
 		var v any
 		return refused("the line is not JSON: %v", json.Unmarshal(it.line, &v))
@@ -142,7 +142,7 @@ func (f *feeder) load() {
 // readFile reads a file of at most limit bytes.
 func readFile(name string, limit int64) ([]byte, error) {
 	tooLong := func(size int64) error {
-		return refused("the file has %d bytes or more, the most is %d: raise --max-line, or let the worker open it", size, limit)
+		return refused("the file has at least %d bytes, more than %d: raise --max-line, or let the worker open it", size, limit)
 	}
 	file, err := os.Open(name)
 	if err != nil {
@@ -184,8 +184,8 @@ func (r *run) start(it *item) {
 		it.hash = digestOf(it.payload)
 		if hash, done := r.log.known.done(it.index); done {
 			if hash != it.hash {
-				r.fail(exitUsage, fmt.Errorf("--joblog %s is of other input: task %d (%q) is not the one that ended well before; "+
-					"resume with the same input, or begin with a new log", r.options.joblog, it.index, it.excerpt()))
+				r.fail(exitUsage, fmt.Errorf("--joblog %s was written for other input: task %d (%q) is not the task that the log records "+
+					"as ok; resume with the same input, or start a new log", r.options.joblog, it.index, it.excerpt()))
 				r.end(it, bullpen.Result{}, bullpen.ErrClosed)
 				return
 			}

@@ -17,15 +17,17 @@ import (
 // newGroup returns bullpen group and its commands. each returns a new remote for one
 // command.
 func newGroup(each func() *remote) *cobra.Command {
-	group := groupOf("group", "Look after the groups of a pool's jobs, and their limits", "groups")
+	group := groupOf("group", "Show the groups of a pool's jobs and set their limits", "groups")
 	group.AddCommand(newGroupLs(each()), newGroupSet(each()), newGroupReset(each()))
 	return group
 }
 
 func newGroupLs(r *remote) *cobra.Command {
 	return r.command(verb{
-		use: "ls POOL", short: "List the groups of a pool that have jobs or limits of their own",
-		long: "Ls lists the groups of a pool that have jobs waiting or running, or limits of their own,\nwith the age of the oldest job that waits. The groups have their turns one after the\nother, however much each has waiting. The limits of the first line hold for the groups\nthat have none of their own.",
+		use: "ls POOL", short: "List the groups of a pool that have jobs or their own limits",
+		long: "Ls lists the groups of a pool that have waiting or running jobs, or their own limits,\n" +
+			"with the age of the oldest waiting job. The groups take turns, however many jobs each\n" +
+			"has waiting. The first line shows the limits of all groups without their own.",
 		args: wants(1, 1, "bullpen group ls POOL; see: bullpen pool ls"), complete: r.completePool,
 		do: func(ctx context.Context, c *client.Client, args []string) error {
 			g, err := c.Groups(ctx, args[0])
@@ -59,7 +61,7 @@ func (r *remote) showGroups(g *client.Groups) error {
 	}
 	r.printf("%s", t.draw(r.style))
 	if g.More {
-		r.say("there are more groups than the daemon tells at once")
+		r.say("there are more groups than the daemon returns at once")
 	}
 	return nil
 }
@@ -98,7 +100,7 @@ func groupArguments(cmd *cobra.Command, args []string, how string) error {
 		return err
 	}
 	if len(args) == 2 && args[1] == "" {
-		return errors.New("the name of the group is empty: give one, or leave it out for the limits of all groups that have none of their own")
+		return errors.New("the name of the group is empty: give one, or leave it out to set the limits of all groups without their own")
 	}
 	return nil
 }
@@ -108,21 +110,24 @@ func newGroupSet(r *remote) *cobra.Command {
 	rate := -1.0
 	return r.command(verb{
 		use: "set POOL [GROUP] [--concurrency N] [--rate N] [--burst N]", short: "Set the limits of a group",
-		long: "Set limits how many jobs of a group run at the same time, on all nodes together, and how\nmany begin in a second. It holds at once, and until it is set anew or reset. What is left\nout is no limit. Without GROUP it sets the limits of all groups that have none of their\nown.",
+		long: "Set limits how many jobs of a group run at the same time, on all nodes together, and how\n" +
+			"many start per second. The limits apply at once, until they are set again or reset. A\n" +
+			"limit that is left out is removed. Without GROUP it sets the limits of all groups\n" +
+			"without their own.",
 		args: func(cmd *cobra.Command, args []string) error {
 			if err := groupArguments(cmd, args, "bullpen group set POOL [GROUP] --concurrency N --rate N; see: bullpen group ls POOL"); err != nil {
 				return err
 			}
 			if concurrency < 0 && rate < 0 && len(r.bad) == 0 {
-				return errors.New("no limit is given: give --concurrency N, --rate N, or both; 0 is no limit")
+				return errors.New("no limit given: use --concurrency N, --rate N, or both; 0 means no limit")
 			}
 			return nil
 		},
 		complete: r.completePool,
 		flags: func(f flagSet) {
-			add(f, &concurrency, "concurrency", "c", "N", "", number(0, 1<<20), "most jobs at the same time; 0 is no limit")
-			add(f, &rate, "rate", "r", "N", "", rateOf, "most jobs that begin in a second, such as 10 or 0.5; 0 is no limit")
-			add(f, &burst, "burst", "b", "N", "", number(0, 1<<20), "most jobs that begin at once after a pause; by default as many as in a second")
+			add(f, &concurrency, "concurrency", "c", "N", "", number(0, 1<<20), "maximum number of jobs at the same time; 0 means no limit")
+			add(f, &rate, "rate", "r", "N", "", rateOf, "maximum number of jobs that start per second, such as 10 or 0.5; 0 means no limit")
+			add(f, &burst, "burst", "b", "N", "", number(0, 1<<20), "maximum number of jobs that start at once after a pause; by default as many as per second")
 		},
 		do: func(ctx context.Context, c *client.Client, args []string) error {
 			g, err := c.SetGroup(ctx, args[0], groupName(args), job.GroupLimits{
@@ -140,15 +145,17 @@ func newGroupSet(r *remote) *cobra.Command {
 func rateOf(text string) (float64, error) {
 	n, err := strconv.ParseFloat(text, 64)
 	if err != nil || !(n >= 0 && n <= math.MaxInt32) {
-		return 0, errors.New("use a number of jobs a second, such as 10 or 0.5")
+		return 0, errors.New("use a number of jobs per second, such as 10 or 0.5")
 	}
 	return n, nil
 }
 
 func newGroupReset(r *remote) *cobra.Command {
 	return r.command(verb{
-		use: "reset POOL [GROUP]", short: "Take back the limits that were set for a group",
-		long: "Reset takes back what bullpen group set has set: from then on the group has the limits of\nall groups. Without GROUP it takes back those of all groups, so that the configuration\nholds.",
+		use: "reset POOL [GROUP]", short: "Reset the limits of a group",
+		long: "Reset removes the limits that bullpen group set has set, so that the limits of all groups\n" +
+			"apply to this one. Without GROUP it removes those of all groups, so that the\n" +
+			"configuration applies.",
 		args: func(cmd *cobra.Command, args []string) error {
 			return groupArguments(cmd, args, "bullpen group reset POOL [GROUP]; see: bullpen group ls POOL")
 		},

@@ -53,8 +53,8 @@ func parseHalt(s string) (halt, error) {
 	return h, nil
 }
 
-var errHalt = errors.New("use a number of failures, such as 5 or 10%; or never, or WHEN,WHAT=N, " +
-	"where WHEN is now or soon, WHAT is fail, success or done, and N is a number or a percentage, such as now,fail=1")
+var errHalt = errors.New("use a number of failures, such as 5 or 10%; or never; or WHEN,WHAT=N, where WHEN is now or " +
+	"soon, WHAT is fail, success or done, and N is a number or a percentage, such as now,fail=1")
 
 // progress is the progress of a run.
 type progress struct {

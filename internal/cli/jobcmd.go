@@ -23,18 +23,18 @@ type getting struct {
 func newGet(r *remote) *cobra.Command {
 	g := &getting{remote: r}
 	cmd := r.command(verb{
-		use: "get ID", short: "Tell all about a job, or give its result or its payload",
-		long: "Get tells all about a job: its state, its attempts, how it failed and the last lines\n" +
-			"that it printed. With --result it gives the result as it is, with --payload the\n" +
-			"payload, as long as they are kept. With --wait it waits for the end of the job\n" +
-			"first; the exit status then tells how it ended.",
+		use: "get ID", short: "Show a job, or print its result or its payload",
+		long: "Get shows everything about a job: its state, its attempts, how it failed and the last\n" +
+			"lines that it printed. With --result it prints the result unchanged, with --payload the\n" +
+			"payload, as long as they are kept. With --wait it first waits until the job has ended;\n" +
+			"the exit status is then 0 if it ended well, 1 if not.",
 		example:  "  bullpen get 01K9GZ3Q7V8X5T2M4N6P8R0S1A\n  bullpen get 01K9GZ3Q7V8X5T2M4N6P8R0S1A --wait=1m --result > small.jpg",
 		complete: r.completeJob(),
 		args:     g.arguments,
 		flags: func(f flagSet) {
-			g.wait.define(f, "wait for the job's end, or so long")
-			f.BoolVar(&g.result, "result", false, "give the result, as it is")
-			f.BoolVar(&g.payload, "payload", false, "give the payload, as it is")
+			g.wait.define(f, "wait until the job has ended, or at most this long")
+			f.BoolVar(&g.result, "result", false, "print the result, unchanged")
+			f.BoolVar(&g.payload, "payload", false, "print the payload, unchanged")
 		},
 		do: func(ctx context.Context, c *client.Client, args []string) error { return g.get(ctx, c, args[0]) },
 	})
@@ -47,10 +47,10 @@ func (g *getting) arguments(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	if g.result && g.payload {
-		g.bad.add("--result and --payload: use one of them")
+		g.bad.add("--result and --payload exclude each other")
 	}
 	if g.payload && g.wait.limit != 0 {
-		g.bad.add("--payload and --wait: the payload is there from the start; leave out --wait")
+		g.bad.add("--payload and --wait exclude each other: the payload is available from the start")
 	}
 	return nil
 }
@@ -110,34 +110,35 @@ const mostOfPage = 1000
 
 func (l *listing) define(r *remote, f flagSet) {
 	l.filter.Limit = 50
-	add(f, &l.filter.Queue, "pool", "p", "NAME", "", word, "jobs of this pool only")
-	add(f, &l.filter.Name, "task", "t", "NAME", "", word, "jobs of this task only")
-	add(f, &l.filter.Limit, "limit", "n", "N", "50", number(1, math.MaxInt32), "most jobs")
+	add(f, &l.filter.Queue, "pool", "p", "NAME", "", word, "only jobs of this pool")
+	add(f, &l.filter.Name, "task", "t", "NAME", "", word, "only jobs of this task")
+	add(f, &l.filter.Limit, "limit", "n", "N", "50", number(1, math.MaxInt32), "at most this many jobs")
 	findFlags(r, f, &l.filter)
-	f.BoolVar(&l.filter.Newest, "newest", false, "the last ones first: by when they ended, or else were enqueued")
-	f.BoolVarP(&l.all, "all", "a", false, "all jobs, however many")
+	f.BoolVar(&l.filter.Newest, "newest", false, "newest first: by when they ended, or were enqueued if they have not ended")
+	f.BoolVarP(&l.all, "all", "a", false, "all jobs, without a limit")
 }
 
 // findFlags adds the flags that search for jobs in any list.
 func findFlags(r *remote, f flagSet, filter *job.Filter) {
 	now := r.now()
-	add(f, &filter.Group, "group", "", "NAME", "", word, "jobs of this group only")
-	add(f, &filter.Schedule, "schedule", "", "NAME", "", word, "jobs that this schedule has enqueued only")
-	add(f, &filter.Batch, "batch", "", "ID", "", word, "members of this batch only")
-	add(f, &filter.Search, "search", "", "TEXT", "", word, "jobs with this text in their id, task, key, group or, once they have ended, error")
-	add(f, &filter.Since, "since", "", "TIME", "", past(now), "jobs that ended since then, or were enqueued if they have not ended; a duration counts back from now")
-	add(f, &filter.Before, "before", "", "TIME", "", past(now), "jobs that ended before then, or were enqueued if they have not ended")
+	add(f, &filter.Group, "group", "", "NAME", "", word, "only jobs of this group")
+	add(f, &filter.Schedule, "schedule", "", "NAME", "", word, "only jobs that this schedule has enqueued")
+	add(f, &filter.Batch, "batch", "", "ID", "", word, "only members of this batch")
+	add(f, &filter.Search, "search", "", "TEXT", "", word, "only jobs with this text in their id, task, key or group, or, once they have ended, in their error")
+	add(f, &filter.Since, "since", "", "TIME", "", past(now), "only jobs that ended since this time, or were enqueued if they have not ended; a duration counts back from now")
+	add(f, &filter.Before, "before", "", "TIME", "", past(now), "only jobs that ended before this time, or were enqueued if they have not ended")
 }
 
 func newLs(r *remote) *cobra.Command {
 	var l listing
 	cmd := r.command(verb{
 		use: "ls", short: "List jobs",
-		long:    "Ls lists the jobs of the daemon. Those that ended are kept for a while, the dead ones\nlonger: see also bullpen dead ls.",
+		long: "Ls lists the jobs of the daemon. Jobs that have ended are kept for a while, dead ones\n" +
+			"longer; see also bullpen dead ls.",
 		example: "  bullpen ls --state running\n  bullpen ls --newest --search order-4711\n  bullpen ls --pool thumbnails --all --json | jq -r 'select(.attempts > 1).id'",
 		args:    wants(0, 0, "bullpen ls --pool NAME --state WORD --task NAME"),
 		flags: func(f flagSet) {
-			add(f, &l.filter.States, "state", "s", "WORD", "", one(jobStates, job.ParseState), "jobs in this state only: scheduled, queued, running, retrying, done, dead or canceled")
+			add(f, &l.filter.States, "state", "s", "WORD", "", one(jobStates, job.ParseState), "only jobs in this state: scheduled, queued, running, retrying, done, dead or canceled")
 			l.define(r, f)
 		},
 		do: func(ctx context.Context, c *client.Client, _ []string) error {

@@ -90,7 +90,7 @@ func readHistory(from io.Reader) (h *history, size int64, err error) {
 			err = h.add(e)
 		}
 		if err != nil {
-			return nil, 0, fmt.Errorf("line %d is not one of a job log: %w", number, err)
+			return nil, 0, fmt.Errorf("line %d is not a line of a job log: %w", number, err)
 		}
 	}
 }
@@ -128,7 +128,7 @@ func (l *joblog) begin(name string, resume bool) error {
 	}
 	if !resume {
 		if info.Mode().IsRegular() && info.Size() > 0 {
-			return fmt.Errorf("--joblog %s: the file exists: add --resume to go on where it stopped, or remove it", name)
+			return fmt.Errorf("--joblog %s: the file exists: add --resume to continue where it stopped, or remove it", name)
 		}
 		return nil
 	}

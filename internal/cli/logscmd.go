@@ -26,20 +26,19 @@ type logging struct {
 func newLogs(r *remote) *cobra.Command {
 	l := &logging{remote: r}
 	return r.command(verb{
-		use: "logs ID", short: "Show what a job prints and logs, and follow it",
-		long: "Logs shows the lines that a job printed and logged, as far as they are kept. With\n" +
-			"--follow it goes on with what comes, also after a broken connection, until the job\n" +
-			"has ended; the exit status then tells how: 0 well, 1 badly. What becomes of the job\n" +
-			"besides its lines (its states, its progress) is told on standard error. With --json\n" +
-			"each event is an object on a line.",
+		use: "logs ID", short: "Show what a job prints and logs",
+		long: "Logs prints the lines that a job has printed and logged, as far as they are kept. With\n" +
+			"--follow it prints new lines until the job has ended, and reconnects if the connection\n" +
+			"breaks; the exit status is then 0 if the job ended well, 1 if not. Changes of its state\n" +
+			"and its progress go to standard error. With --json each event is an object on a line.",
 		example:  "  bullpen logs -f 01K9GZ3Q7V8X5T2M4N6P8R0S1A",
 		args:     wants(1, 1, "bullpen logs ID; see: bullpen ls"),
 		complete: r.completeJob(),
 		flags: func(f flagSet) {
-			f.BoolVarP(&l.follow, "follow", "f", false, "go on until the job has ended")
+			f.BoolVarP(&l.follow, "follow", "f", false, "follow the job until it has ended")
 			f.BoolVar(&l.times, "times", false, "begin each line with its time")
-			f.BoolVarP(&l.bare, "quiet", "q", false, "the lines only, not what becomes of the job")
-			add(f, &l.after, "after", "", "EVENT", "", word, "go on behind the event with this id, as --json shows it")
+			f.BoolVarP(&l.bare, "quiet", "q", false, "only the lines, without changes of state and progress")
+			add(f, &l.after, "after", "", "EVENT", "", word, "start after the event with this id, as printed by --json")
 		},
 		do: func(ctx context.Context, _ *client.Client, args []string) error { return l.show(ctx, args[0]) },
 	})
@@ -70,7 +69,7 @@ func (l *logging) show(ctx context.Context, id string) error {
 	for e, err := range c.Follow(reading, id, l.after) {
 		switch {
 		case ctx.Err() != nil:
-			l.say("interrupted; the job goes on")
+			l.say("interrupted; the job continues")
 			return status(exitInterrupted)
 		case err != nil && errors.Is(context.Cause(reading), errQuiet):
 			return nil
@@ -86,7 +85,7 @@ func (l *logging) show(ctx context.Context, id string) error {
 			continue
 		}
 		if !lines && !l.bare && !l.asJSON {
-			l.say("nothing that the job printed is kept")
+			l.say("no output of the job is kept")
 		}
 		if l.follow {
 			return l.ended(e.Job)
@@ -182,7 +181,7 @@ func eventObject(e *client.Event) any {
 	return object
 }
 
-var errQuiet = errors.New("nothing more has come")
+var errQuiet = errors.New("no more events came")
 
 // restless ends the reading of events after a short silence.
 type restless struct {

@@ -16,10 +16,10 @@ import (
 	"github.com/bullpen-run/bullpen/process"
 )
 
-const mapLong = `Map reads tasks from standard input, one a line (or from -a FILE, or behind
-::: in the command), runs them through an elastic pool of worker processes that stay warm between tasks, and writes one result for
-each. Results come as tasks end, or in the order of the input with -k. A failure
-is told on standard error and stops nothing but its task.
+const mapLong = `Map reads tasks, one per line, from standard input, from -a FILE, or from the arguments
+after :::. It runs them in an elastic pool of worker processes, which stay warm between
+tasks, and writes one result per task: as tasks end, or in the order of the input with
+-k. A failure is reported on standard error and does not stop other tasks.
 
 Workers speak one of three protocols (-p):
 
@@ -28,52 +28,51 @@ Workers speak one of three protocols (-p):
           grep --line-buffered, jq --unbuffered, python3 -u, stdbuf -oL.
   frames  programs that use a worker SDK (Go, Python). Payloads may be binary;
           what workers print does not disturb their results.
-  exec    one process a task: the task is its standard input, or stands where the
-          command has {}; an exit status other than 0 is a failure. As in GNU
+  exec    one process per task: the task is its standard input, or replaces {}
+          in the command; an exit status other than 0 is a failure. As in GNU
           parallel, {.} is the line without extension, {/} without folder, {//}
           the folder, {/.} the bare name, {#} the number of the task, {%} the
           slot, {1} a column (--colsep, -n). No shell is involved: write
-          sh -c '... "$1" ...' _ {} where you need one. -I {} or --literal pass
-          other things in braces as they are.
+          sh -c '... "$1" ...' _ {} where you need one. With -I {} or --literal
+          other text in braces is passed unchanged.
 
-Workers get the variables PATH, HOME, LANG, TMPDIR and TZ and those named with
---env, and nothing else of the environment, and each a temporary folder of its
-own. They, and all that they start, end with bullpen, also when it is killed
-(see bullpen doctor). --memory, --pids and --cpu bound each of them, --sandbox
-strict shuts them in, and --preload makes Python workers start many times faster.
+Workers get only the variables PATH, HOME, LANG, TMPDIR and TZ and those named with
+--env, and each has its own temporary folder. They and all their child processes end
+with bullpen, even if it is killed (see bullpen doctor). --memory, --pids and --cpu
+limit each worker, --sandbox strict isolates it from files and network, and --preload
+makes Python workers start many times faster.
 
-Memory stays bounded however long the input is: at most --queue tasks and
-64 MiB of tasks and results are held; beyond that, reading waits.
+Memory stays bounded for input of any length: map holds at most --queue tasks and
+64 MiB of tasks and results, and then stops reading until there is room.
 
-Each line of --joblog is a JSON object: index (place in the input, from 1), hash
+Each line of --joblog is a JSON object: index (position in the input, from 1), hash
 (of the task's bytes), name (of the file), input and command (where they are
 short, see --joblog-input), outcome, attempts, waited and ran
-(seconds), worker, exit, signal, error, start, end. With --resume, tasks that
-ended well are skipped; a task whose result was written just before bullpen was
-killed may run again.
+(seconds), worker, exit, signal, error, start, end. --resume skips tasks that ended
+well; a task whose result was written just before bullpen was killed may run again.
 
-Exit status: 0 all tasks ended well; 1 some failed; 2 wrong usage, or a job log
+Exit status: 0 all tasks ended well; 1 some failed; 2 wrong usage, or the job log is
 of other input; 3 the workers could not start; 130 interrupted (the first Ctrl-C
-finishes what runs, the second aborts it); 141 nobody reads the results.`
+finishes running tasks, the second aborts them); 141 the output was closed.`
 
 const mapExample = `  # one line in, one line out, in order, through four warm processes
   bullpen map -k -j 4 -- jq -c --unbuffered '{ip, status}' < access.log
 
-  # files through Python workers that keep their model loaded; goes on after a stop
+  # files through Python workers that keep their model loaded; resumes after a stop
   ls photos/*.jpg | bullpen map --files -j 8 -p frames -t thumbnail \
       --results thumbs --joblog log.jsonl --resume -- python3 thumbnails.py
 
-  # a process for each task, at most 10 s each, tried up to three times
+  # a process per task, at most 10 s each, tried up to three times
   bullpen map -p exec --timeout 10s --retries 2 -- curl -sf {} < urls.txt
 
-  # code that is not trusted: at most 512 MiB and half a processor, no files, no net
+  # untrusted code: at most 512 MiB and half a processor, no files, no network
   bullpen map -p exec --sandbox strict --memory 512M --pids 50 --cpu 0.5 \
       --allow ./scripts:ro -- sh ./scripts/check.sh {} < submissions.txt
 
-  # names with any characters
+  # file names with any characters
   find . -name '*.flac' -print0 | bullpen map -0 -p exec -- ffmpeg -i {} -y {.}.ogg
 
-  # each with each, and what would be run
+  # all combinations; print the commands without running them
   bullpen map -p exec --dry-run -- convert {1} -resize {2} {1/.}-{2}.png ::: *.jpg ::: 100 800
 
   # everything about each task as JSON

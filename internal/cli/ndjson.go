@@ -69,7 +69,7 @@ var jobFields = map[string]func(j *job.Job, now time.Time, raw json.RawMessage) 
 	},
 	"payload": func(j *job.Job, _ time.Time, raw json.RawMessage) error {
 		if string(bytes.TrimSpace(raw)) == "null" {
-			return errors.New("it is null: use a text, or leave it out for none")
+			return errors.New("it is null: use a string, or leave it out")
 		}
 		var text string
 		if json.Unmarshal(raw, &text) != nil {
@@ -95,7 +95,7 @@ var jobFields = map[string]func(j *job.Job, now time.Time, raw json.RawMessage) 
 			meta = map[string]string{}
 		}
 		if json.Unmarshal(raw, &meta) != nil {
-			return errors.New("use an object of texts")
+			return errors.New("use an object of strings")
 		}
 		j.Meta = meta
 		return nil
@@ -104,7 +104,7 @@ var jobFields = map[string]func(j *job.Job, now time.Time, raw json.RawMessage) 
 
 func textField(raw json.RawMessage, to *string) error {
 	if json.Unmarshal(raw, to) != nil {
-		return errors.New("use a text")
+		return errors.New("use a string")
 	}
 	return nil
 }
@@ -153,7 +153,7 @@ func decodeJob(line []byte, base job.Job, now time.Time) (job.Job, error) {
 	_, text := fields["payload"]
 	_, binary := fields["payload_base64"]
 	if text && binary {
-		bad.add("payload and payload_base64: use one of them")
+		bad.add("payload and payload_base64 exclude each other")
 	}
 	return j, errors.Join(bad...)
 }

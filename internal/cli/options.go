@@ -98,71 +98,72 @@ func (o *options) define(set *pflag.FlagSet, bad *faults) {
 
 func (o *options) defineInput(f flagSet) {
 	add(f, &o.protocol, "protocol", "p", "WORD", "lines", process.ParseProtocol,
-		"how to talk to workers: lines (any filter: a line in, a line out), frames (programs that use a worker SDK), exec (one process a task)")
-	f.StringArrayVarP(&o.argFiles, "arg-file", "a", nil, "read tasks from `FILE`, not from standard input; - is standard input; several are combined, each line with each")
+		"how to talk to workers: lines (any filter: a line in, a line out), frames (programs that use a worker SDK), exec (one process per task)")
+	f.StringArrayVarP(&o.argFiles, "arg-file", "a", nil, "read tasks from `FILE` instead of standard input; - is standard input; several files are combined, each line with each")
 	add(f, &o.perTask, "max-args", "n", "N", "1", number(1, 1<<20), "take N lines as one task (exec, frames)")
 	add(f, &o.colsep, "colsep", "C", "SEP", "", command.ParseSeparator, "cut lines into {1}, {2} and so on (exec); a character, or a regular expression such as '\\t' or ' +'")
-	add(f, &o.replace, "replace", "I", "TEXT", "", word, "TEXT in the command stands for the line, and nothing else is a placeholder (exec); -I {} leaves only {}")
-	f.BoolVar(&o.literal, "literal", false, "nothing in the command is a placeholder: the line goes to standard input")
-	add(f, &o.task, "task", "t", "NAME", "", word, "name of the task: which of its handlers a worker runs (frames)")
+	add(f, &o.replace, "replace", "I", "TEXT", "", word, "replace TEXT in the command by the line, and no other placeholder (exec); -I {} replaces only {}")
+	f.BoolVar(&o.literal, "literal", false, "replace nothing in the command: the line goes to standard input")
+	add(f, &o.task, "task", "t", "NAME", "", word, "name of the task, which selects the handler in the worker (frames)")
 	f.BoolVarP(&o.null, "null", "0", false, "tasks and results end with a NUL byte instead of a line feed")
-	f.BoolVar(&o.files, "files", false, "each line names a file: its content is the task (with exec and {}: its name)")
-	f.BoolVar(&o.json, "json", false, "tasks and results are JSON, one value a line; what is not fails")
-	add(f, &o.maxLine, "max-line", "", "SIZE", "64MiB", size, "longest task and longest result; what is longer fails")
+	f.BoolVar(&o.files, "files", false, "each line names a file, whose content is the task (with exec and {}: its name)")
+	f.BoolVar(&o.json, "json", false, "tasks and results are JSON, one value per line; anything else fails")
+	add(f, &o.maxLine, "max-line", "", "SIZE", "64MiB", size, "maximum size of a task and of a result; a larger one fails")
 }
 
 func (o *options) defineWorkers(f flagSet) {
-	add(f, &o.max, "max", "j", "N", fmt.Sprint(runtime.GOMAXPROCS(0)), parseJobs, "most workers at a time; by default one for each processor; +N, -N and P% count from the processors")
-	add(f, &o.min, "min", "", "N", "0", number(0, math.MaxInt32), "workers that are started at once and kept")
-	add(f, &o.spare, "spare", "", "N", "0", number(0, math.MaxInt32), "workers kept warm beyond those that are busy")
-	add(f, &o.idle, "idle", "", "TIME", "10s", duration, "how long a worker stays without work")
-	add(f, &o.queue, "queue", "", "N", fmt.Sprint(defaultQueue), number(1, 1<<24), "most tasks read ahead: waiting, or done and held for --keep-order")
-	add(f, &o.window, "window", "", "N", "auto", number(1, 1024), "most tasks in hand of one worker; by default 1 to 128, chosen by their run time")
-	add(f, &o.nice, "nice", "", "N", fmt.Sprint(process.DefaultNice), number(-20, 19), "priority of workers; 0 is that of bullpen itself")
+	add(f, &o.max, "max", "j", "N", fmt.Sprint(runtime.GOMAXPROCS(0)), parseJobs, "maximum number of workers; by default one per processor; +N, -N and P% are relative to the number of processors")
+	add(f, &o.min, "min", "", "N", "0", number(0, math.MaxInt32), "minimum number of workers, started at once and kept")
+	add(f, &o.spare, "spare", "", "N", "0", number(0, math.MaxInt32), "number of idle workers to keep warm beyond the busy ones")
+	add(f, &o.idle, "idle", "", "TIME", "10s", duration, "how long an idle worker stays")
+	add(f, &o.queue, "queue", "", "N", fmt.Sprint(defaultQueue), number(1, 1<<24), "maximum number of tasks read ahead: waiting, or done and held for --keep-order")
+	add(f, &o.window, "window", "", "N", "auto", number(1, 1024), "maximum number of tasks sent to a worker at a time; by default 1 to 128, chosen by their run time")
+	add(f, &o.nice, "nice", "", "N", fmt.Sprint(process.DefaultNice), number(-20, 19), "nice value of workers; 0 is that of bullpen itself")
 	add(f, &o.cpus, "cpus", "", "LIST", "all", process.ParseCPUs, "processors that workers may use, such as 0-3,7 or the mask 0x8f")
-	f.StringArrayVar(&o.env, "env", nil, "environment of workers, repeatable: `NAME[=VALUE]` sets the variable or passes it on, besides PATH, HOME, LANG, TMPDIR and TZ")
+	f.StringArrayVar(&o.env, "env", nil, "variable for the workers, repeatable: `NAME[=VALUE]` sets it, or without a value passes it on; they get PATH, HOME, LANG, TMPDIR and TZ anyway")
 	f.BoolVar(&o.envAll, "env-all", false, "pass the whole environment on to workers")
 	add(f, &o.dir, "dir", "", "DIR", "", word, "working directory of workers")
 	add(f, &o.grace, "grace", "", "TIME", "500ms", duration, "time between asking a task to end and killing its worker")
-	add(f, &o.recycleTasks, "recycle-tasks", "", "N", "", number(1, math.MaxInt32), "replace a worker after so many tasks")
-	add(f, &o.recycleMemory, "recycle-memory", "", "SIZE", "", size, "replace a worker that has grown larger")
+	add(f, &o.recycleTasks, "recycle-tasks", "", "N", "", number(1, math.MaxInt32), "replace a worker after this many tasks")
+	add(f, &o.recycleMemory, "recycle-memory", "", "SIZE", "", size, "replace a worker that uses more memory than this")
 }
 
 func (o *options) defineBounds(f flagSet) {
-	add(f, &o.memory, "memory", "", "SIZE", "", size, "most memory of a worker with all that it starts; one that needs more is killed, and its task ends as memory")
-	add(f, &o.pids, "pids", "", "N", "", number(1, math.MaxInt32), "most processes and threads of a worker")
-	add(f, &o.cpu, "cpu", "", "N", "", share, "most time of processors that a worker gets, 1 being a whole one")
+	add(f, &o.memory, "memory", "", "SIZE", "", size, "memory limit of a worker with all its child processes; a worker above it is killed, with the outcome memory for its task")
+	add(f, &o.pids, "pids", "", "N", "", number(1, math.MaxInt32), "maximum number of processes and threads of a worker")
+	add(f, &o.cpu, "cpu", "", "N", "", share, "processor limit of a worker; 1 is one whole processor")
 	add(f, &o.sandbox, "sandbox", "", "WORD", "default", process.ParseProfile,
-		"how far workers are shut in: none, default (no new rights, a temporary folder each), strict (no files but the system's and --allow, no network, few system calls)")
-	f.StringArrayVar(&o.allow, "allow", nil, "a file or folder for workers in the strict sandbox, repeatable: `PATH[:ro]`, to write to, or only to read and run")
-	f.BoolVar(&o.network, "network", false, "leave workers in the strict sandbox the network")
-	f.BoolVar(&o.bestEffort, "best-effort", false, "leave out of the strict sandbox what this system cannot do, instead of refusing")
-	f.StringSliceVar(&o.preload, "preload", nil, "Python `MODULE`s, repeatable, that are imported once: workers are then forked from that process, many times faster")
+		"how workers are isolated: none, default (no new rights, a temporary folder each), strict (only the system's files and --allow, no network, few system calls)")
+	f.StringArrayVar(&o.allow, "allow", nil, "file or folder that workers in the strict sandbox may use, repeatable: `PATH[:ro]`, to write to, or with :ro only to read and run")
+	f.BoolVar(&o.network, "network", false, "let workers in the strict sandbox use the network")
+	f.BoolVar(&o.bestEffort, "best-effort", false, "skip the parts of the strict sandbox that this system cannot provide, instead of refusing to start")
+	f.StringSliceVar(&o.preload, "preload", nil, "import a Python `MODULE` once, repeatable: workers are then forked from that process, which is many times faster")
 }
 
 func (o *options) defineRun(f flagSet) {
 	f.BoolVarP(&o.keep, "keep-order", "k", false, "write results in the order of the input")
-	add(f, &o.timeout, "timeout", "", "TIME", "", positive, "longest run time of a task")
-	add(f, &o.retries, "retries", "", "N", "0", number(0, math.MaxInt32), "try again, up to N times, tasks that failed, crashed, timed out or were lost")
+	add(f, &o.timeout, "timeout", "", "TIME", "", positive, "run-time limit of a task")
+	add(f, &o.retries, "retries", "", "N", "0", number(0, math.MaxInt32), "retry tasks that failed, crashed, timed out or were lost, up to N times")
 	add(f, &o.halt, "halt", "", "N|P%|WHEN,WHAT=N", "", parseHalt,
-		fmt.Sprintf("stop after N failures, or once P%% of the tasks that have ended (and at least %d) have failed; what runs is finished. "+
-			"Or as GNU parallel: now (kill what runs) or soon, fail, success or done, such as now,fail=1; never", leastOfPercent))
-	f.BoolVar(&o.failFast, "fail-fast", false, "stop at the first failure, as --halt 1")
-	f.BoolVar(&o.dryRun, "dry-run", false, "show the commands that would be run, and run none (exec); no job log and no results are written")
-	add(f, &o.joblog, "joblog", "", "FILE", "", word, "write a line of JSON about each task that has ended")
-	f.BoolVar(&o.joblogInput, "joblog-input", false, fmt.Sprintf("have input and command in the job log, however long; by default those of up to %d bytes; =false leaves them out", joblogShort))
-	f.BoolVar(&o.resume, "resume", false, "skip the tasks that ended well according to --joblog, and go on with it")
+		fmt.Sprintf("stop after N failures, or once P%% of the ended tasks (and at least %d) have failed; "+
+			"running tasks are finished. As in GNU parallel: now (kill running tasks) or soon, with "+
+			"fail, success or done, such as now,fail=1; or never", leastOfPercent))
+	f.BoolVar(&o.failFast, "fail-fast", false, "stop at the first failure, like --halt 1")
+	f.BoolVar(&o.dryRun, "dry-run", false, "print the commands without running them (exec); no job log and no results are written")
+	add(f, &o.joblog, "joblog", "", "FILE", "", word, "append a line of JSON to FILE for each task that has ended")
+	f.BoolVar(&o.joblogInput, "joblog-input", false, fmt.Sprintf("record input and command in the job log, however long; by default those of up to %d bytes; =false leaves them out", joblogShort))
+	f.BoolVar(&o.resume, "resume", false, "skip the tasks that the job log records as ok, and continue that log")
 }
 
 func (o *options) defineOutput(f flagSet) {
-	add(f, &o.output, "output", "o", "WORD", "text", oneOf("text", "json"), "text (results as they are) or json (an object for each task, failed ones too)")
-	add(f, &o.results, "results", "", "DIR", "", word, "write each result to a file of its own below DIR, not to standard output")
+	add(f, &o.output, "output", "o", "WORD", "text", oneOf("text", "json"), "text (the results, unchanged) or json (an object for each task, failed ones too)")
+	add(f, &o.results, "results", "", "DIR", "", word, "write each result to its own file below DIR instead of standard output")
 	f.BoolVar(&o.tag, "tag", false, "begin each line of a result with its task and a tab")
 	add(f, &o.progress, "progress", "", "WORD", "auto", oneOf("auto", "always", "never"), "show progress on standard error; auto: when it is a terminal")
 	f.BoolVar(&o.bar, "bar", false, "show progress as a bar")
-	f.BoolVar(&o.eta, "eta", false, "show progress, with the time that is left, as --progress always")
-	f.BoolVar(&o.summary, "summary", false, "end with a summary on standard error also when nothing failed")
-	f.BoolVarP(&o.verbose, "verbose", "v", false, "show what workers print, and what becomes of them, on standard error")
+	f.BoolVar(&o.eta, "eta", false, "show progress with the estimated remaining time, like --progress always")
+	f.BoolVar(&o.summary, "summary", false, "print a summary to standard error, even when nothing failed")
+	f.BoolVarP(&o.verbose, "verbose", "v", false, "print the output of workers and their starts and ends to standard error")
 }
 
 // check checks flags that depend on each other, and completes o.
@@ -173,23 +174,23 @@ func (o *options) check(set *pflag.FlagSet, bad *faults) {
 		bad.add("--min %d is more than --max %d", o.min, o.max)
 	}
 	if o.task != "" && o.protocol == process.Lines {
-		bad.add("--task is for --protocol frames (and exec, where it is the variable TASK_NAME): a filter has no tasks with names")
+		bad.add("--task is for --protocol frames (and exec, where it sets the variable TASK_NAME): a filter has no named tasks")
 	}
 	if o.null && o.json {
-		bad.add("--null and --json exclude each other: JSON has no NUL bytes; use one value a line")
+		bad.add("--null and --json exclude each other: JSON has no NUL bytes; use one value per line")
 	}
 	if o.json && o.files {
-		bad.add("--json and --files exclude each other: names of files are no JSON")
+		bad.add("--json and --files exclude each other: file names are not JSON")
 	}
 	if o.failFast && set.Changed("halt") {
-		bad.add("--fail-fast and --halt exclude each other: --fail-fast is --halt 1")
+		bad.add("--fail-fast and --halt exclude each other: --fail-fast means --halt 1")
 	}
 	if o.resume && o.joblog == "" {
-		bad.add("--resume needs --joblog FILE: the log says what has been done")
+		bad.add("--resume needs --joblog FILE: the log records what has been done")
 	}
 	if o.bar || o.eta {
 		if o.progress == "never" {
-			bad.add("--bar and --eta show progress, which --progress never forbids")
+			bad.add("--bar and --eta show progress, which --progress never turns off")
 		}
 		o.progress = "always"
 	}
@@ -199,7 +200,7 @@ func (o *options) check(set *pflag.FlagSet, bad *faults) {
 	o.joblogShort = o.joblogInput || !set.Changed("joblog-input")
 	o.checkSandbox(bad)
 	if o.maxLine > math.MaxInt32 {
-		bad.add("--max-line: the most is 2 GiB less one byte")
+		bad.add("--max-line: the maximum is 2 GiB less one byte")
 	}
 	for _, e := range o.env {
 		if name, _, _ := strings.Cut(e, "="); name == "" || strings.ContainsRune(e, 0) {
@@ -224,7 +225,7 @@ func (o *options) check(set *pflag.FlagSet, bad *faults) {
 // checkSandbox checks the flags for --sandbox strict.
 func (o *options) checkSandbox(bad *faults) {
 	if o.sandbox != process.ProfileStrict && (len(o.allow) > 0 || o.network || o.bestEffort) {
-		bad.add("--allow, --network and --best-effort are for --sandbox strict: other sandboxes keep workers from no file and no network")
+		bad.add("--allow, --network and --best-effort need --sandbox strict: other sandboxes do not restrict files or network")
 	}
 	for _, entry := range o.allow {
 		path := strings.TrimSuffix(entry, ":ro")

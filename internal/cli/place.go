@@ -20,8 +20,8 @@ import (
 
 // aboutPlaces explains how a command names a store.
 const aboutPlaces = "STORE is a folder, the URL of a NATS server (nats://…), or the configuration file of a daemon,\n" +
-	"which may say both, with credentials. No daemon may work on a store meanwhile: a folder that\n" +
-	"one has open is refused, a server that is worked on is found out at the end."
+	"which names one of them and may hold credentials. No daemon may use the store meanwhile: a\n" +
+	"folder that is open is refused; use of a server is detected at the end."
 
 // place is a store that a command reads or fills.
 type place struct {
@@ -36,7 +36,7 @@ func placeOf(text, namespace string, replicas int) (place, error) {
 	source := settings.Source{Flags: map[string]string{"queue.namespace": namespace}}
 	switch info, err := os.Stat(text); {
 	case text == "":
-		return place{}, usageError{errors.New("the name of a store is empty: name a folder, the URL of a NATS server, or the configuration file of a daemon")}
+		return place{}, usageError{errors.New("the name of a store is empty: give a folder, the URL of a NATS server, or the configuration file of a daemon")}
 	case strings.Contains(text, "://"):
 		source.Flags["queue.url"] = text
 	case err == nil && info.Mode().IsRegular():
@@ -66,7 +66,7 @@ func (p place) options() engine.Options {
 func (p place) read(ctx context.Context, do func(engine.Engine) (transfer.Summary, error)) (s transfer.Summary, err error) {
 	if p.dir != "" {
 		if _, err := os.Stat(filepath.Join(p.dir, "format")); errors.Is(err, fs.ErrNotExist) {
-			return s, usageError{fmt.Errorf("%s is no folder in which a daemon keeps jobs: it has no file %q", p.dir, "format")}
+			return s, usageError{fmt.Errorf("%s is not a folder with jobs of a daemon: it has no file %q", p.dir, "format")}
 		}
 	}
 	e, err := p.store.Open(ctx, p.options())
@@ -92,7 +92,7 @@ func (p place) fill(ctx context.Context, do func(engine.Engine) (transfer.Summar
 	}
 	defer func() { err = errors.Join(err, e.Close(context.WithoutCancel(ctx))) }()
 	if s, err = do(e); err != nil && !errors.Is(err, transfer.ErrNotEmpty) {
-		err = fmt.Errorf("%w; %s holds a part of it: remove its streams before you copy again (nats stream rm)", err, p.name)
+		err = fmt.Errorf("%w; %s now holds a part of the jobs: remove its streams before you copy again (nats stream rm)", err, p.name)
 	}
 	return s, err
 }

@@ -16,7 +16,7 @@ import (
 // checkCommand parses the placeholders of the command.
 func (o *options) checkCommand(bad *faults) {
 	if len(o.command) == 0 {
-		bad.add("no command: name the program of the workers, as in: bullpen map -- COMMAND [ARG...]")
+		bad.add("no command: name the program of the workers: bullpen map -- COMMAND [ARG...]")
 		return
 	}
 	if o.literal && o.replace != "" {
@@ -27,8 +27,7 @@ func (o *options) checkCommand(bad *faults) {
 			bad.add("--replace and --dry-run are for --protocol exec: other workers get their tasks on standard input")
 		}
 		if text := o.meantExec(); text != "" && !o.literal {
-			bad.add("%s in the command stands for the line only with --protocol exec, and this is %s: add -p exec; "+
-				"or --literal, if the program is to see %s as it is", text, o.protocol, text)
+			bad.add("%s in the command is replaced by the line only with --protocol exec, not with %s: add -p exec; or --literal, to pass %s to the program unchanged", text, o.protocol, text)
 		}
 		return
 	}

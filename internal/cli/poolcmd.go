@@ -16,16 +16,17 @@ import (
 // newPool returns bullpen pool and its commands. each returns a new remote for one
 // command.
 func newPool(each func() *remote) *cobra.Command {
-	group := groupOf("pool", "Look after the pools of a daemon", "pools")
+	group := groupOf("pool", "Show and manage the pools of a daemon", "pools")
 	group.AddCommand(newPoolLs(each()), newPoolShow(each()), newPoolScale(each()), newPoolReload(each()))
 	group.AddCommand(
-		poolVerb(each(), "pause", "Stop handing out a pool's jobs, on all nodes",
-			"Pause stops handing out jobs of the pool, on all nodes and also after a restart of\nthe daemon. What runs goes on, and jobs are still taken.",
+		poolVerb(each(), "pause", "Stop running a pool's jobs, on all nodes",
+			"Pause stops the start of jobs of the pool, on all nodes, and also after a restart of\n"+
+				"the daemon. Running jobs continue, and new jobs are still accepted.",
 			func(ctx context.Context, c *client.Client, name string) (client.Pool, error) {
 				return c.Pause(ctx, name)
 			}),
-		poolVerb(each(), "resume", "Hand out a pool's jobs again",
-			"Resume hands out the jobs of a paused pool again.",
+		poolVerb(each(), "resume", "Run a pool's jobs again",
+			"Resume lets the jobs of a paused pool start again.",
 			func(ctx context.Context, c *client.Client, name string) (client.Pool, error) {
 				return c.Resume(ctx, name)
 			}),
@@ -81,7 +82,10 @@ func (r *remote) showPool(p *client.Pool) error {
 func newPoolLs(r *remote) *cobra.Command {
 	return r.command(verb{
 		use: "ls", short: "List the pools",
-		long: "Ls lists the pools with their workers (busy, up and allowed), the jobs that wait and\nrun, the age of the oldest, and how many tasks ended well and badly since the daemon\nstarted. A pool that is queue-only has no workers at this daemon: others work it off.",
+		long: "Ls lists the pools with their workers (busy, up and allowed), the waiting and\n" +
+			"running jobs, the age of the oldest, and how many tasks ended well and badly since the\n" +
+			"daemon started. A pool marked queue-only has no workers in this daemon: other daemons\n" +
+			"run its jobs.",
 		args: wants(0, 0, "bullpen pool ls"),
 		do: func(ctx context.Context, c *client.Client, _ []string) error {
 			pools, err := c.Pools(ctx)
@@ -97,7 +101,7 @@ func newPoolLs(r *remote) *cobra.Command {
 				return nil
 			}
 			if len(pools) == 0 {
-				r.say("the daemon has no pools: name some in its configuration, see: bullpen serve --help")
+				r.say("the daemon has no pools: add some to its configuration; see: bullpen serve --help")
 				return nil
 			}
 			r.printf("%s", poolTable(pools, r.now()).draw(r.style))
@@ -108,7 +112,7 @@ func newPoolLs(r *remote) *cobra.Command {
 
 func newPoolShow(r *remote) *cobra.Command {
 	return r.command(verb{
-		use: "show POOL", short: "Tell all about a pool", long: "Show tells all about a pool.",
+		use: "show POOL", short: "Show a pool", long: "Show prints everything about a pool.",
 		args: wants(1, 1, "bullpen pool show POOL; see: bullpen pool ls"), complete: r.completePool,
 		do: func(ctx context.Context, c *client.Client, args []string) error {
 			p, err := c.Pool(ctx, args[0])
@@ -124,20 +128,21 @@ func newPoolScale(r *remote) *cobra.Command {
 	least, most := -1, -1
 	return r.command(verb{
 		use: "scale POOL [--min N] [--max N]", short: "Change how many workers a pool has",
-		long: "Scale changes the least and the most workers of a pool, until the daemon reads its\nconfiguration again.",
+		long: "Scale changes the minimum and the maximum number of workers of a pool, until the daemon\n" +
+			"reloads its configuration.",
 		args: func(cmd *cobra.Command, args []string) error {
 			if err := wants(1, 1, "bullpen pool scale POOL --min N --max N; see: bullpen pool ls")(cmd, args); err != nil {
 				return err
 			}
 			if least < 0 && most < 0 && len(r.bad) == 0 {
-				return errors.New("nothing is to change: give --min N, --max N, or both")
+				return errors.New("nothing to change: give --min N, --max N, or both")
 			}
 			return nil
 		},
 		complete: r.completePool,
 		flags: func(f flagSet) {
-			add(f, &least, "min", "", "N", "", number(0, math.MaxInt32), "workers that are started at once and kept")
-			add(f, &most, "max", "j", "N", "", number(1, math.MaxInt32), "most workers at a time")
+			add(f, &least, "min", "", "N", "", number(0, math.MaxInt32), "minimum number of workers, started at once and kept")
+			add(f, &most, "max", "j", "N", "", number(1, math.MaxInt32), "maximum number of workers")
 		},
 		do: func(ctx context.Context, c *client.Client, args []string) error {
 			var s client.Scale
@@ -162,8 +167,9 @@ func newPoolScale(r *remote) *cobra.Command {
 
 func newPoolReload(r *remote) *cobra.Command {
 	return r.command(verb{
-		use: "reload POOL", short: "Replace the workers of a pool, the new ones ready first",
-		long: "Reload starts new workers of the pool, and lets the old ones end when the new ones\nare ready and their tasks are done. When the new ones do not start, the old ones stay.",
+		use: "reload POOL", short: "Replace the workers of a pool",
+		long: "Reload starts new workers, and ends the old ones when the new ones are ready and the\n" +
+			"running tasks are done. If the new workers do not start, the old ones stay.",
 		args: wants(1, 1, "bullpen pool reload POOL; see: bullpen pool ls"), complete: r.completePool,
 		do: func(ctx context.Context, c *client.Client, args []string) error {
 			p, err := c.ReloadPool(ctx, args[0])

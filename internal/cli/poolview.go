@@ -132,17 +132,17 @@ func poolText(pool *client.Pool, now time.Time, s style) string {
 		p.add("workers", fmt.Sprintf("%d busy, %d idle, %d starting, %d leaving; from %d to %d", w.Busy, w.Idle, w.Starting, w.Leaving, pool.Min, pool.Max))
 		p.add("helpers", moreThan(pool.Helpers))
 	}
-	p.add("ephemeral tasks", phrase(count(pool.Queued, "waiting"), count(pool.Blocked, "callers waiting for a place")))
+	p.add("ephemeral tasks", phrase(count(pool.Queued, "waiting"), count(pool.Blocked, "callers waiting for room")))
 	p.add("jobs in hand", moreThan(pool.InHand))
 	p.add("ended", counts(pool.Outcomes))
 	p.add("never started", moreThan(pool.NeverStarted))
 	p.add("refused", moreThan(pool.Refused))
 	p.add("worker starts", phrase(count(pool.Started, "started"), count(pool.Stopped, "stopped"), count(pool.FailedStarts, "failed")))
 	p.add("worker deaths", counts(pool.Deaths))
-	p.add("waiting took", quantiles(pool.WaitP50, pool.WaitP99))
-	p.add("running took", quantiles(pool.RunP50, pool.RunP99))
+	p.add("wait time", quantiles(pool.WaitP50, pool.WaitP99))
+	p.add("run time", quantiles(pool.RunP50, pool.RunP99))
 	if pool.StartP50 > 0 {
-		p.add("starting took", ageText(pool.StartP50)+" p50")
+		p.add("start time", ageText(pool.StartP50)+" p50")
 	}
 	var b strings.Builder
 	b.WriteString(p.draw(s))

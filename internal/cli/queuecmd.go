@@ -18,15 +18,19 @@ import (
 
 // newQueue returns bullpen queue and its commands.
 func newQueue(r *remote) *cobra.Command {
-	queue := groupOf("queue", "Save, check, restore and move the jobs of a daemon", "queues")
+	queue := groupOf("queue", "Back up, verify, restore and move the jobs of a daemon", "queues")
 	queue.AddCommand(newQueueBackup(r), newQueueVerify(), newQueueRestore(), newQueueCopy(), newQueueExport(), newQueueImport())
 	return queue
 }
 
 func newQueueBackup(r *remote) *cobra.Command {
 	return r.command(verb{
-		use: "backup NEWFOLDER", short: "Have a daemon copy all its jobs to a folder, while it works",
-		long:    "Backup has the daemon copy all that its queue holds to a folder on the machine of the\ndaemon, which is not there yet. Everything is in it that was confirmed before. The folder\ngets its name when it is whole; what a crash leaves is named NEWFOLDER.unfinished. On the\nfile system of the queue it takes a moment, as most of it are links. A path that is not\nabsolute begins where this command runs.\n\nWithout a daemon a folder with jobs is copied by cp -a.",
+		use: "backup NEWFOLDER", short: "Back up all jobs of a running daemon to a folder",
+		long: "Backup makes the daemon copy its whole queue to a new folder on the daemon's machine. The\n" +
+			"copy has every job that was confirmed before. The folder gets its name when it is complete;\n" +
+			"a crash leaves NEWFOLDER.unfinished. On the file system of the queue it takes a moment, as\n" +
+			"most files are linked. A relative path starts at the current folder of this command.\n\n" +
+			"When no daemon runs, copy the folder with cp -a.",
 		example: "  bullpen queue backup /var/backups/bullpen-$(date +%F)",
 		args:    wants(1, 1, "bullpen queue backup NEWFOLDER"),
 		do: func(ctx context.Context, c *client.Client, args []string) error {
@@ -71,12 +75,12 @@ func lineOf(w io.Writer, v any) error {
 func newQueueVerify() *cobra.Command {
 	asJSON := false
 	cmd := &cobra.Command{
-		Use: "verify FOLDER", Short: "Read a folder with jobs that no daemon has open, and name what is damaged",
-		Long: "Verify reads all of a folder in which a daemon keeps its jobs (queue.dir), or of a backup:\n" +
-			"checksums of all files and blocks, and whether jobs, indexes and counts agree. It changes\n" +
-			"nothing, names each damage, with the id of the job where it is known, and goes on where it\n" +
-			"can. No daemon may have the folder open.\n\n" +
-			"Exit status: 0 all is whole; 1 something is damaged; 2 it could not be verified.",
+		Use: "verify FOLDER", Short: "Check a folder with jobs, which no daemon has open, for damage",
+		Long: "Verify reads a whole folder in which a daemon keeps its jobs (queue.dir), or a backup. It\n" +
+			"checks the checksums of all files and blocks, and whether jobs, indexes and counts agree. It\n" +
+			"changes nothing, reports each damage, with the id of the job where it is known, and continues\n" +
+			"where it can. No daemon may have the folder open.\n\n" +
+			"Exit status: 0 no damage; 1 something is damaged; 2 the folder could not be verified.",
 		Args: wants(1, 1, "bullpen queue verify FOLDER"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return onFolder(func(ctx context.Context) error {
@@ -133,18 +137,17 @@ func verifyFolder(ctx context.Context, dir string, asJSON bool, out, complain io
 		fmt.Fprintf(complain, "bullpen: %s\n", plain(err.Error()))
 		return status(exitUsage)
 	}
-	return d.summary(dir, "whole", s)
+	return d.summary(dir, "no damage", s)
 }
 
 func newQueueRestore() *cobra.Command {
 	asJSON := false
 	cmd := &cobra.Command{
-		Use: "restore BACKUP FOLDER", Short: "Verify a backup and copy it to a new folder for a daemon",
-		Long: "Restore verifies a backup, as bullpen queue verify does, and copies it to a folder that is\n" +
-			"not there yet, for a daemon that is started with it (queue.dir). A damaged backup is not\n" +
-			"restored. The backup stays as it is.\n\n" +
-			"What has happened since the backup is not known in it: jobs that were running then, or\n" +
-			"waiting, run (again).\n\n" +
+		Use: "restore BACKUP FOLDER", Short: "Verify a backup and copy it to a new folder",
+		Long: "Restore verifies a backup, as bullpen queue verify does, and copies it to a new folder, for\n" +
+			"a daemon to use as queue.dir. It refuses a damaged backup. The backup stays unchanged.\n\n" +
+			"A backup does not know what happened after it was made: jobs that were waiting or running\n" +
+			"then will run, even if they have run since.\n\n" +
 			"Exit status: 0 restored; 1 the backup is damaged; 2 it could not be restored.",
 		Args: wants(2, 2, "bullpen queue restore BACKUP FOLDER"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -170,7 +173,7 @@ func restoreFolder(ctx context.Context, backup, dir string, asJSON bool, out, co
 		return status(exitUsage)
 	}
 	if s.Taken > 0 {
-		fmt.Fprintf(complain, "bullpen: %s in hand at the time of the backup, and will run again\n", were(s.Taken))
+		fmt.Fprintf(complain, "bullpen: %s running at the time of the backup, and will run again\n", were(s.Taken))
 	}
 	return d.summary(dir, "restored", s)
 }
@@ -185,5 +188,5 @@ func were(n int64) string {
 
 // holdings describes what a folder holds.
 func holdings(s pebble.Summary) string {
-	return fmt.Sprintf("%s waiting (%d for their time, %d in hand), %s, %d dead", plural(s.Jobs, "job"), s.Scheduled, s.Taken, plural(s.Outcomes, "outcome"), s.Dead)
+	return fmt.Sprintf("%s (%d scheduled, %d running), %s, %d dead", plural(s.Jobs, "job"), s.Scheduled, s.Taken, plural(s.Outcomes, "outcome"), s.Dead)
 }

@@ -26,7 +26,7 @@ func (t *transferFlags) command(cmd *cobra.Command, do func(cmd *cobra.Command, 
 	cmd.RunE = do
 	cmd.SetFlagErrorFunc(flagError)
 	cmd.Flags().BoolVar(&t.asJSON, "json", false, "print the summary as a JSON object")
-	cmd.Flags().StringVar(&t.namespace, "namespace", "", "the queue.namespace of the daemons (main, or what the configuration file says)")
+	cmd.Flags().StringVar(&t.namespace, "namespace", "", "the queue.namespace of the daemons (default main, or as in the configuration file)")
 	return cmd
 }
 
@@ -36,7 +36,7 @@ func (t *transferFlags) report(done string, s transfer.Summary, err error, out, 
 	case err == nil && t.asJSON:
 		err = lineOf(out, map[string]transfer.Summary{"summary": s})
 	case err == nil:
-		_, err = fmt.Fprintf(out, "%s: %s waiting (%d for their time), %s, %d dead, %s, %d paused\n", plain(done),
+		_, err = fmt.Fprintf(out, "%s: %s (%d scheduled), %s, %d dead, %s, %d paused\n", plain(done),
 			plural(s.Jobs, "job"), s.Scheduled, plural(s.Outcomes, "outcome"), s.Dead, plural(s.State, "record"), s.Paused)
 	default:
 		fmt.Fprintf(complain, "bullpen: %s\n", plain(err.Error()))
@@ -56,14 +56,14 @@ func newQueueCopy() *cobra.Command {
 	var from, to string
 	cmd := t.command(&cobra.Command{
 		Use: "copy --from STORE --to STORE", Short: "Copy all jobs of a store to another one, between folders and NATS",
-		Long: "Copy copies all that a store holds to an empty one: jobs that wait, also for their time,\n" +
-			"outcomes, dead jobs, keys, batches, chains, schedules, limits, and which queues are paused.\n" +
-			"So a queue moves from a folder to a NATS cluster, and back. " + aboutPlaces + "\n" +
-			"A folder to copy to must not be there yet, a server must hold nothing of this namespace.\n\n" +
-			"The store that was read stays as it is. Start daemons on one of the two only, or its jobs\n" +
-			"run twice. Jobs that ran when their daemon was killed run again. Outcomes and dead jobs are\n" +
-			"kept from now on as long as new ones.\n\n" +
-			"Exit status: 0 copied; 1 not copied, or not all; 2 the command is wrong.",
+		Long: "Copy copies everything in a store to an empty one: queued and scheduled jobs, outcomes,\n" +
+			"dead jobs, keys, batches, chains, schedules, limits, and which queues are paused. Use it to\n" +
+			"move a queue from a folder to a NATS cluster, or back.\n\n" + aboutPlaces + "\n\n" +
+			"A target folder must not exist, a target server must hold nothing of this namespace.\n\n" +
+			"The source stays unchanged. Start daemons on one of the two stores only, or the jobs run\n" +
+			"twice. Jobs that were running when their daemon was killed run again. Outcomes and dead jobs\n" +
+			"are kept, counted from now, as long as new ones.\n\n" +
+			"Exit status: 0 copied; 1 not copied, or not all; 2 wrong usage.",
 		Example: "  bullpen queue copy --from /var/lib/bullpen/queue --to nats://nats-0:4222,nats://nats-1:4222,nats://nats-2:4222 --replicas 3\n" +
 			"  bullpen queue copy --from cluster.yaml --to jobs",
 		Args: wants(0, 0, "bullpen queue copy --from STORE --to STORE"),
@@ -73,9 +73,9 @@ func newQueueCopy() *cobra.Command {
 			return t.report("copied to "+to, s, err, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		})
 	})
-	cmd.Flags().StringVar(&from, "from", "", "the store to read")
-	cmd.Flags().StringVar(&to, "to", "", "the store to fill")
-	cmd.Flags().IntVar(&t.replicas, "replicas", 0, "on how many servers each job lies in the store to fill: 1, 3 or 5 (1, or what the configuration file says)")
+	cmd.Flags().StringVar(&from, "from", "", "the source store")
+	cmd.Flags().StringVar(&to, "to", "", "the target store")
+	cmd.Flags().IntVar(&t.replicas, "replicas", 0, "number of servers that hold a copy of each job in the target: 1, 3 or 5 (default 1, or as in the configuration file)")
 	return cmd
 }
 
@@ -100,12 +100,11 @@ func newQueueExport() *cobra.Command {
 	var t transferFlags
 	return t.command(&cobra.Command{
 		Use: "export STORE [NEWFILE]", Short: "Write all jobs of a store as lines of JSON",
-		Long: "Export writes all that a store holds as lines of JSON, to a file that is not there yet or to\n" +
-			"standard output. " + aboutPlaces + "\n\n" +
-			"Each line says of which stream it is (jobs, outcomes, dead, state) and on which subject, which\n" +
-			"has the queue, the priority and the id of a job; data is the record as it is stored, in\n" +
-			"base64. The last line has the counts, so that a file that was cut off is found out.\n\n" +
-			"Exit status: 0 exported; 1 not exported, or not all; 2 the command is wrong.",
+		Long: "Export writes everything in a store as lines of JSON, to a new file or to standard output.\n\n" + aboutPlaces + "\n\n" +
+			"Each line has the stream of a record (jobs, outcomes, dead, state), its subject, with the\n" +
+			"queue, the priority and the id of a job, and the stored record as data, in base64. The last\n" +
+			"line has the counts, so that an import notices a truncated file.\n\n" +
+			"Exit status: 0 exported; 1 not exported, or not all; 2 wrong usage.",
 		Example: "  bullpen queue export /var/lib/bullpen/queue | zstd > jobs.zst",
 		Args:    wants(1, 2, "bullpen queue export STORE [NEWFILE]"),
 	}, func(cmd *cobra.Command, args []string) error {
@@ -132,7 +131,7 @@ func (t *transferFlags) export(ctx context.Context, from string, w io.Writer) (t
 func (t *transferFlags) exportTo(ctx context.Context, from, path string) (s transfer.Summary, err error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600) // as private as the folder
 	if err != nil {
-		return s, usageError{fmt.Errorf("name a file that is not there yet: %w", err)}
+		return s, usageError{fmt.Errorf("name a new file: %w", err)}
 	}
 	if s, err = t.export(ctx, from, f); err == nil {
 		err = f.Sync()
@@ -147,10 +146,9 @@ func newQueueImport() *cobra.Command {
 	var t transferFlags
 	cmd := t.command(&cobra.Command{
 		Use: "import FILE STORE", Short: "Fill an empty store with the jobs of an export",
-		Long: "Import puts what bullpen queue export has written into a store; FILE is - for standard\n" +
-			"input. " + aboutPlaces + "\n" +
-			"A folder must not be there yet, a server must hold nothing of this namespace.\n\n" +
-			"Exit status: 0 imported; 1 not imported, or not all; 2 the command is wrong.",
+		Long: "Import loads what bullpen queue export has written into a store; FILE - is standard input.\n\n" + aboutPlaces + "\n\n" +
+			"A folder must not exist, a server must hold nothing of this namespace.\n\n" +
+			"Exit status: 0 imported; 1 not imported, or not all; 2 wrong usage.",
 		Example: "  zstdcat jobs.zst | bullpen queue import - jobs",
 		Args:    wants(2, 2, "bullpen queue import FILE STORE"),
 	}, func(cmd *cobra.Command, args []string) error {
@@ -159,7 +157,7 @@ func newQueueImport() *cobra.Command {
 			return t.report("imported to "+args[1], s, err, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		})
 	})
-	cmd.Flags().IntVar(&t.replicas, "replicas", 0, "on how many servers each job lies: 1, 3 or 5 (1, or what the configuration file says)")
+	cmd.Flags().IntVar(&t.replicas, "replicas", 0, "number of servers that hold a copy of each job: 1, 3 or 5 (default 1, or as in the configuration file)")
 	return cmd
 }
 

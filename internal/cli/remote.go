@@ -34,13 +34,13 @@ const (
 // remoteNote ends the help of every command that talks to a daemon.
 const remoteNote = `
 
-Which daemon is asked, and as whom, say --url ($BULLPEN_URL), --token-file
-($BULLPEN_TOKEN_FILE, or $BULLPEN_TOKEN with the token itself) and --ca.
+Set the address of the daemon with --url ($BULLPEN_URL), the token with --token-file
+($BULLPEN_TOKEN_FILE, or $BULLPEN_TOKEN for the token itself), and trusted
+certificates with --ca.
 
-Exit status: 0 done; 1 the job, or something that was asked for, ended badly;
-2 wrong usage; 3 no daemon answers, or it is not ready; 4 there is no such thing;
-5 not allowed; 124 the job has not ended within the time of --wait, and goes on;
-130 interrupted; 141 nobody reads what is written.`
+Exit status: 0 done; 1 the job or the request failed; 2 wrong usage; 3 the daemon does
+not answer, or is not ready; 4 not found; 5 not allowed; 124 the job has not ended
+within the time of --wait, and continues; 130 interrupted; 141 the output was closed.`
 
 // remote is what the commands that talk to a daemon have in common: the address, the
 // client, and the output.
@@ -68,11 +68,11 @@ func newRemote(stdin io.Reader, stdout, stderr *os.File) *remote {
 // define adds the flags of all commands that talk to a daemon.
 func (r *remote) define(set *pflag.FlagSet) {
 	f := flagSet{set, &r.bad}
-	add(f, &r.url, "url", "", "URL", "", word, "the daemon to ask; by default $"+envURL+" or "+client.DefaultURL)
-	add(f, &r.tokenFile, "token-file", "", "FILE", "", word, "file that has the token; by default $"+envTokenFile+", or the token in $"+envToken)
-	add(f, &r.ca, "ca", "", "FILE", "", word, "certificates (PEM) that the daemon's is held against, instead of the system's")
-	add(f, &r.output, "output", "o", "WORD", "text", oneOf("text", "json"), "text for people, or json for programs: an object on a line")
-	set.BoolVar(&r.asJSON, "json", false, "the same as --output json")
+	add(f, &r.url, "url", "", "URL", "", word, "address of the daemon; by default $"+envURL+" or "+client.DefaultURL)
+	add(f, &r.tokenFile, "token-file", "", "FILE", "", word, "file with the token; by default $"+envTokenFile+", or the token in $"+envToken)
+	add(f, &r.ca, "ca", "", "FILE", "", word, "file with the certificates (PEM) of the authorities to trust, instead of the system's")
+	add(f, &r.output, "output", "o", "WORD", "text", oneOf("text", "json"), "text, or json with an object per line")
+	set.BoolVar(&r.asJSON, "json", false, "same as --output json")
 }
 
 // verb is a command that talks to a daemon.
@@ -140,7 +140,7 @@ func wants(least, most int, how string) cobra.PositionalArgs {
 		case len(args) < least:
 			return fmt.Errorf("%s is missing: %s", missing(len(args), how), how)
 		case len(args) > most:
-			return fmt.Errorf("%q is too much: %s", args[most], how)
+			return fmt.Errorf("unexpected argument %q: %s", args[most], how)
 		}
 		return nil
 	}
@@ -189,7 +189,7 @@ func (r *remote) run(do func(ctx context.Context, c *client.Client) error) error
 	}
 	if ctx.Err() != nil && !errors.Is(err, syscall.EPIPE) {
 		if errors.Is(err, job.ErrUnconfirmed) {
-			r.say("interrupted before the daemon had answered: it is not known whether this was done")
+			r.say("interrupted before the daemon answered: it is unknown whether this was done")
 		} else {
 			r.say("interrupted")
 		}
@@ -217,7 +217,7 @@ func (r *remote) connect() (*client.Client, error) {
 		bad = append(bad, err)
 	}
 	if config.Token != "" && exposed(config.URL) {
-		bad.add("the token would travel to %s without TLS, where it can be read on the way: use an https:// address", plain(config.URL))
+		bad.add("the token would be sent to %s without TLS, where others can read it: use an https:// address", plain(config.URL))
 	}
 	if len(bad) > 0 {
 		return nil, errors.Join(bad...)
@@ -287,7 +287,7 @@ func (r *remote) trust() (*tls.Config, error) {
 	}
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM(content) {
-		return nil, fmt.Errorf("--ca %s: there is no certificate in it: use a file in PEM form", r.ca)
+		return nil, fmt.Errorf("--ca %s: the file has no certificate: use a file in PEM format", r.ca)
 	}
 	return &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}, nil
 }

@@ -155,7 +155,7 @@ func TestDecodeJob(t *testing.T) {
 		t.Errorf("%v\n%s", err, diff)
 	}
 	_, err = decodeJob([]byte(`{"payload":"a","payload_base64":"YQ==","timout":3,"key":5,"idempotent":"yes","payload2":1}`), base, noon)
-	for _, part := range []string{`unknown field "timout"; did you mean "timeout"?`, "key: use a text", "idempotent: use true or false", "payload and payload_base64", `"payload2"; did you mean "payload"`} {
+	for _, part := range []string{`unknown field "timout"; did you mean "timeout"?`, "key: use a string", "idempotent: use true or false", "payload and payload_base64", `"payload2"; did you mean "payload"`} {
 		if err == nil || !strings.Contains(err.Error(), part) {
 			t.Errorf("%v does not say %q", err, part)
 		}
@@ -235,9 +235,9 @@ thumbnails  failing           0/0/4       15        2     60m  1000      0      
 		t.Error(diff)
 	}
 	// A small terminal, and a daemon that has gone: what was seen last stays.
-	v.take(&sample{at: noon, err: client.ErrUnreachable}, "no daemon answers (trying again)")
+	v.take(&sample{at: noon, err: client.ErrUnreachable}, "no daemon answers (retrying)")
 	const small = `bullpen top  http://127.0.0.1:8650  n1  re…
-no daemon answers (trying again)
+no daemon answers (retrying)
 45 jobs waiting, 6 running; 2 of 3 workers…
 
 POOL        STATE       BUSY/UP/MAX  WAITI…

@@ -50,11 +50,11 @@ func Main(args []string, stdin io.Reader, stdout, stderr *os.File) int {
 func newRoot(stdin io.Reader, stdout, stderr *os.File) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "bullpen",
-		Short: "Run tasks in warm, isolated worker processes, here or by a daemon that keeps them",
-		Long: "Bullpen runs tasks in elastic pools of worker processes, in any language,\n" +
-			"isolated from each other and from the host: streams of them through a pipeline\n" +
-			"(bullpen map), or durable jobs by a daemon that several programs and people share\n" +
-			"(bullpen serve, bullpen submit).",
+		Short: "Run tasks in warm, isolated worker processes, here or in a daemon",
+		Long: "Bullpen runs tasks in elastic pools of worker processes, which can be written in any\n" +
+			"language and are isolated from each other and from the host. Use bullpen map for the\n" +
+			"tasks of a pipeline. Use bullpen serve to run a daemon with durable jobs, and bullpen\n" +
+			"submit to submit them.",
 		Args:          cobra.NoArgs,
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -75,7 +75,7 @@ func newRoot(stdin io.Reader, stdout, stderr *os.File) *cobra.Command {
 func newVersion() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
-		Short: "Print the version of this program",
+		Short: "Print the version",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, err := io.WriteString(cmd.OutOrStdout(), versionLine())

@@ -123,7 +123,7 @@ func (r *run) heed(sigs chan os.Signal, quit chan struct{}) {
 			return
 		case s := <-sigs:
 			if n == 0 {
-				r.screen.print(fmt.Sprintf("bullpen: %v: finishing what runs; once more to abort it\n", s))
+				r.screen.print(fmt.Sprintf("bullpen: %v: finishing running tasks; interrupt again to abort them\n", s))
 				r.fail(exitInterrupted, nil)
 				continue
 			}
@@ -141,8 +141,8 @@ func (r *run) watch(events *process.Feed) {
 		if e.Cause == process.ByExit && e.Text == "exit code 0" && (e.Kind == process.Died || e.Kind == process.Stopped) {
 			r.exitedWell.Store(true)
 		}
-		if strings.Contains(e.Text, "that no task asked for") {
-			r.fail(exitFailed, fmt.Errorf("worker %s: %s: with --protocol lines each line must have exactly one line as its answer; "+
+		if strings.Contains(e.Text, "an extra line, which answers no task") {
+			r.fail(exitFailed, fmt.Errorf("worker %s: %s: with --protocol lines a worker must answer each line with exactly one line; "+
 				"results of this worker may belong to other tasks", e.Worker, strings.TrimPrefix(e.Text, "protocol: ")))
 		}
 	}
@@ -297,7 +297,7 @@ func (r *run) failWrite(err error) {
 	case errors.Is(err, syscall.EPIPE):
 		r.fail(exitPipe, nil)
 	default:
-		r.fail(exitFailed, fmt.Errorf("results cannot be written: %w", err))
+		r.fail(exitFailed, fmt.Errorf("cannot write results: %w", err))
 	}
 	r.close()
 }

@@ -14,16 +14,17 @@ import (
 )
 
 func newSchedule(each func() *remote) *cobra.Command {
-	group := groupOf("schedule", "Look after the schedules of a daemon", "schedules")
+	group := groupOf("schedule", "Show and manage the schedules of a daemon", "schedules")
 	group.AddCommand(newScheduleLs(each()), newScheduleShow(each()), newScheduleAdd(each()), newScheduleRm(each()), newScheduleRun(each()))
 	group.AddCommand(
-		scheduleVerb(each(), "pause", "Stop the ticks of a schedule",
-			"Pause stops the ticks of a schedule, also one of the configuration and also after a\nrestart of the daemon. None is missed meanwhile.",
+		scheduleVerb(each(), "pause", "Pause a schedule",
+			"Pause stops the ticks of a schedule, also if the configuration defines it, and also after\n"+
+				"a restart of the daemon. Ticks during the pause do not count as missed.",
 			func(ctx context.Context, c *client.Client, name string) (job.ScheduleInfo, error) {
 				return c.PauseSchedule(ctx, name)
 			}),
-		scheduleVerb(each(), "resume", "Let a schedule go on",
-			"Resume lets a paused schedule go on, with its next tick.",
+		scheduleVerb(each(), "resume", "Resume a paused schedule",
+			"Resume resumes a paused schedule with its next tick.",
 			func(ctx context.Context, c *client.Client, name string) (job.ScheduleInfo, error) {
 				return c.ResumeSchedule(ctx, name)
 			}),
@@ -34,7 +35,9 @@ func newSchedule(each func() *remote) *cobra.Command {
 func newScheduleLs(r *remote) *cobra.Command {
 	return r.command(verb{
 		use: "ls", short: "List the schedules",
-		long: "Ls lists the schedules with their rules, when they are due next, and how the job of\nthe last tick is. FIRED ticks have enqueued a job; SKIPPED ones have not, because no\ndaemon ran then or because the last job had not ended.",
+		long: "Ls lists the schedules with their rules, their next tick, and the state of the job of the\n" +
+			"last tick. FIRED counts ticks that enqueued a job; SKIPPED counts those that did not,\n" +
+			"because no daemon ran then or because the last job had not ended.",
 		args: wants(0, 0, "bullpen schedule ls"),
 		do: func(ctx context.Context, c *client.Client, _ []string) error {
 			all, err := c.Schedules(ctx)
@@ -50,7 +53,7 @@ func newScheduleLs(r *remote) *cobra.Command {
 				return nil
 			}
 			if len(all) == 0 {
-				r.say("no schedules: make one by bullpen schedule add, or in the configuration")
+				r.say("no schedules: add one with bullpen schedule add, or in the configuration")
 				return nil
 			}
 			r.printf("%s", scheduleTable(all, r.now()).draw(r.style))
@@ -61,7 +64,7 @@ func newScheduleLs(r *remote) *cobra.Command {
 
 func newScheduleShow(r *remote) *cobra.Command {
 	return r.command(verb{
-		use: "show NAME", short: "Tell all about a schedule", long: "Show tells all about a schedule and what it enqueues.",
+		use: "show NAME", short: "Show a schedule", long: "Show prints everything about a schedule and the job that it enqueues.",
 		args: wants(1, 1, "bullpen schedule show NAME; see: bullpen schedule ls"), complete: r.completeSchedule,
 		do: func(ctx context.Context, c *client.Client, args []string) error {
 			s, err := c.Schedule(ctx, args[0])
@@ -77,17 +80,17 @@ func newScheduleShow(r *remote) *cobra.Command {
 	})
 }
 
-const scheduleAddLong = `Add makes a schedule, or replaces the one of that name: a job is given to the pool at
-each tick, once, however many daemons there are. The payload is the third argument,
-a file (@FILE; @@TEXT is the text @TEXT), or standard input (-).
+const scheduleAddLong = `Add adds a schedule, or replaces the one of that name, and prints its next three ticks.
+Each tick enqueues one job in the pool, however many daemons there are. The payload is
+the third argument, a file (@FILE; write @@TEXT for the text @TEXT), or standard
+input (-).
 
-A rule of --cron has five fields: minute, hour, day of the month, month, day of the
-week; or is @hourly, @daily, @weekly, @monthly or @yearly. It is read in the zone of
---zone. A time of day that a night leaves out, because clocks are changed, fires once
-when the gap is over; one that comes twice fires once. The next three ticks are
-printed.
+The rule of --cron has five fields: minute, hour, day of the month, month, day of the
+week; or it is @hourly, @daily, @weekly, @monthly or @yearly. Its times are in the time
+zone of --zone. When clocks are changed, a tick whose time is skipped fires once, right
+after the gap; a tick whose time comes twice fires once.
 
-A schedule whose rule stays the same goes on where it was.`
+A schedule that is replaced without a change of its rule keeps its next tick.`
 
 var (
 	missedWords  = words(job.MissedOnce, job.MissedSkip, job.MissedAll)
@@ -104,7 +107,7 @@ type scheduling struct {
 func newScheduleAdd(r *remote) *cobra.Command {
 	s := &scheduling{remote: r}
 	cmd := r.command(verb{
-		use: "add [flags] NAME POOL [PAYLOAD | @FILE | -]", short: "Make a schedule, or replace it",
+		use: "add [flags] NAME POOL [PAYLOAD | @FILE | -]", short: "Add a schedule, or replace it",
 		long: scheduleAddLong,
 		example: "  bullpen schedule add nightly reports '{\"kind\":\"daily\"}' --cron '30 2 * * *' --zone Europe/Berlin\n" +
 			"  bullpen schedule add sweep janitor --every 5m --overlap forbid",
@@ -133,26 +136,26 @@ func (s *scheduling) define(f flagSet) {
 		}
 		return job.ParseOverlap(word)
 	}
-	add(f, &c.Cron, "cron", "c", "RULE", "", word, "when: five fields, or @daily and the like")
-	add(f, &c.Every, "every", "e", "TIME", "", positive, "when: from tick to tick, instead of --cron")
+	add(f, &c.Cron, "cron", "c", "RULE", "", word, "when to run: five fields, or @daily and the like")
+	add(f, &c.Every, "every", "e", "TIME", "", positive, "time between two ticks, instead of --cron")
 	add(f, &c.Zone, "zone", "z", "ZONE", "UTC", word, "time zone of --cron, such as Europe/Berlin")
-	add(f, &c.Missed, "missed", "", "WORD", "once", missed, "ticks that no daemon ran for: once (the latest fires), skip, or all")
+	add(f, &c.Missed, "missed", "", "WORD", "once", missed, "what to do with ticks that passed while no daemon ran: once (run the latest), skip, or all")
 	add(f, &c.Overlap, "overlap", "", "WORD", "allow", overlap, "forbid skips a tick while the last job has not ended")
-	f.BoolVar(&c.Paused, "paused", false, "make it paused")
-	add(f, &j.Name, "task", "t", "NAME", "", word, "name of the task: which of its handlers a worker runs; by default the pool's")
+	f.BoolVar(&c.Paused, "paused", false, "add it paused")
+	add(f, &j.Name, "task", "t", "NAME", "", word, "name of the task, which selects the handler in the worker; by default the pool's")
 	add(f, &j.Priority, "priority", "", "WORD", "normal", parsePriority, "high, normal or low")
-	add(f, &j.Limits.Timeout, "timeout", "", "TIME", "", positive, "longest run time of an attempt")
-	add(f, &j.Limits.Memory, "memory", "", "SIZE", "", size, "most memory of an attempt")
-	add(f, &j.Limits.CPU, "cpu", "", "N", "", share, "most processors for an attempt")
-	add(f, &j.Retry.Attempts, "attempts", "", "N", "", number(1, math.MaxInt32), "how many attempts may end badly")
-	add(f, &j.Retry.Backoff, "backoff", "", "TIME", "", positive, "time before the second attempt; it doubles with each")
-	add(f, &j.Retry.MaxBackoff, "max-backoff", "", "TIME", "", positive, "longest time between two attempts")
-	add(f, &j.Retry.Crashes, "crashes", "", "N", "", number(1, math.MaxInt32), "how many workers the job may kill before it is put aside")
-	f.BoolVar(&j.Idempotent, "idempotent", false, "running it twice does no harm: it is tried again also when its worker was lost")
-	add(f, &j.Compensate, "compensate", "", "NAME", "", word, "task that undoes what is left of the job when it ends badly")
-	add(f, &j.Bury, "bury", "", "NAME", "", word, "task that is told of each job that is dead, with its payload; by default the pool's retry.bury")
-	add(f, &j.Group, "group", "", "NAME", "", word, "the group of the jobs, whose limits and turns they have")
-	f.StringArrayVar(&s.meta, "meta", nil, "`NAME=VALUE` that travels to the handler, repeatable")
+	add(f, &j.Limits.Timeout, "timeout", "", "TIME", "", positive, "run-time limit of an attempt")
+	add(f, &j.Limits.Memory, "memory", "", "SIZE", "", size, "memory limit of an attempt")
+	add(f, &j.Limits.CPU, "cpu", "", "N", "", share, "processor limit of an attempt")
+	add(f, &j.Retry.Attempts, "attempts", "", "N", "", number(1, math.MaxInt32), "number of failed attempts after which the job is dead")
+	add(f, &j.Retry.Backoff, "backoff", "", "TIME", "", positive, "delay before the second attempt; it doubles with each attempt")
+	add(f, &j.Retry.MaxBackoff, "max-backoff", "", "TIME", "", positive, "maximum delay between two attempts")
+	add(f, &j.Retry.Crashes, "crashes", "", "N", "", number(1, math.MaxInt32), "how many workers the job may kill before it is quarantined")
+	f.BoolVar(&j.Idempotent, "idempotent", false, "running the job twice does no harm: it is retried also when its worker was lost")
+	add(f, &j.Compensate, "compensate", "", "NAME", "", word, "task that undoes what the job may have done, run when it ends badly")
+	add(f, &j.Bury, "bury", "", "NAME", "", word, "task to run for each job that dies, with its payload; by default the pool's retry.bury")
+	add(f, &j.Group, "group", "", "NAME", "", word, "group of the jobs; its limits apply, and groups take turns")
+	f.StringArrayVar(&s.meta, "meta", nil, "pass `NAME=VALUE` to the handler, repeatable")
 }
 
 // arguments checks arguments and flags that depend on each other.
@@ -164,9 +167,9 @@ func (s *scheduling) arguments(cmd *cobra.Command, args []string) error {
 	switch {
 	case len(s.bad) > 0:
 	case c.Cron == "" && c.Every == 0:
-		return errors.New("when? give --cron '30 2 * * *' or --every 5m")
+		return errors.New("no rule given: use --cron '30 2 * * *' or --every 5m")
 	case c.Cron != "" && c.Every != 0:
-		return errors.New("--cron and --every: use one of them")
+		return errors.New("--cron and --every exclude each other")
 	case c.Every != 0 && cmd.Flags().Changed("zone"):
 		return errors.New("--zone is for --cron: leave it out with --every")
 	}
@@ -202,7 +205,7 @@ func (s *scheduling) add(ctx context.Context, c *client.Client, args []string) e
 		return s.object(&info)
 	}
 	if info.Paused {
-		s.printf("%s: paused; let it go on by: bullpen schedule resume %s\n", plain(info.Name), plain(info.Name))
+		s.printf("%s: paused; resume it with: bullpen schedule resume %s\n", plain(info.Name), plain(info.Name))
 		return nil
 	}
 	s.printf("%s: next %s\n", plain(info.Name), upcomingText(&info))
@@ -212,7 +215,8 @@ func (s *scheduling) add(ctx context.Context, c *client.Client, args []string) e
 func newScheduleRm(r *remote) *cobra.Command {
 	return r.command(verb{
 		use: "rm NAME...", short: "Remove schedules",
-		long: "Rm removes schedules. Jobs that they have enqueued stay. One of the configuration is\nremoved there.",
+		long: "Rm removes schedules. Jobs that they have enqueued stay. Remove a schedule of the\n" +
+			"configuration file there.",
 		args: wants(1, math.MaxInt32, "bullpen schedule rm NAME...; see: bullpen schedule ls"), complete: r.completeSchedule,
 		do: func(ctx context.Context, c *client.Client, args []string) error {
 			for _, name := range args {
@@ -231,7 +235,8 @@ func newScheduleRm(r *remote) *cobra.Command {
 func newScheduleRun(r *remote) *cobra.Command {
 	return r.command(verb{
 		use: "run NAME", short: "Enqueue a job of a schedule now",
-		long: "Run enqueues a job of a schedule now and prints its id, also when the schedule is\npaused. Its ticks stay as they are.",
+		long: "Run enqueues a job of a schedule now and prints its id, even if the schedule is paused.\n" +
+			"The next ticks do not change.",
 		args: wants(1, 1, "bullpen schedule run NAME; see: bullpen schedule ls"), complete: r.completeSchedule,
 		do: func(ctx context.Context, c *client.Client, args []string) error {
 			ref, err := c.RunSchedule(ctx, args[0])

@@ -202,8 +202,9 @@ func (r *run) conclude() int {
 		r.screen.print(r.explain(code, cause))
 	}
 	if r.exitedWell.Load() && (cause != nil || failed > 0) {
-		r.screen.print(fmt.Sprintf("bullpen: %s exits with status 0 before it has answered: --protocol lines wants a program that answers each line with one line, "+
-			"until its input ends; for a process for each task add -p exec\n", r.options.command[0]))
+		r.screen.print(fmt.Sprintf("bullpen: %s exits with status 0 before it has answered: --protocol lines needs a program "+
+			"that answers each line with one line until its input ends; to start a process per task add "+
+			"-p exec\n", r.options.command[0]))
 	}
 	if r.halted {
 		r.screen.print(fmt.Sprintf("bullpen: stopped by --halt %s\n", r.options.halt.text))

@@ -22,32 +22,33 @@ import (
 	"github.com/bullpen-run/bullpen/internal/daemon/settings"
 )
 
-const serveLong = `Serve runs pools of worker processes that take jobs from durable queues, and an
-HTTP API to hand in jobs, to wait for their results and to look after them.
+const serveLong = `Serve runs the daemon: pools of worker processes that take jobs from durable queues,
+and an HTTP API to submit jobs, to wait for their results and to manage them.
 
-Jobs are kept in a folder of this machine unless told otherwise: one that was
-accepted survives a crash of the workers, of the daemon and of the machine.
-Without a configuration it has no pools; --help-config shows all that can be set.
-The configuration is --config, else the file that $BULLPEN_CONFIG names, else
-bullpen.yaml in the working directory if it is there. Variables such as
-BULLPEN_HTTP_LISTEN override it, and flags override these.
+By default jobs are kept in a folder on this machine. An accepted job survives a
+crash of the workers, of the daemon and of the machine. Without a configuration the
+daemon has no pools; --help-config prints all settings. The configuration file is
+--config, else the file that $BULLPEN_CONFIG names, else bullpen.yaml in the working
+directory if it exists. Variables such as BULLPEN_HTTP_LISTEN override the file, and
+flags override both.
 
-Signals: SIGTERM and SIGINT stop it: nothing more is accepted, jobs that have not
-started go back to their queues, and those that run may end within the grace; a
-second one aborts these, and they run again after the next start. SIGHUP reads the
-configuration again, as does bullpen reload: new workers are ready before old ones
-go, and a faulty configuration changes nothing.
+Signals: SIGTERM and SIGINT stop the daemon: it accepts no more jobs, returns jobs
+that have not started to their queues, and lets running ones end within the grace
+time. A second signal aborts these; they run again after the next start. SIGHUP reloads
+the configuration, as does bullpen reload: new workers are ready before old ones end,
+and a faulty configuration changes nothing.
 
-Exit status: 0 it was stopped; 1 a part of it failed, or with --check --start a worker; 2 wrong usage or
-configuration; 3 the queue or an address could not be opened; 130 it was aborted.`
+Exit status: 0 stopped by a signal; 1 a part of the daemon failed, or with --check
+--start a worker; 2 wrong usage or configuration; 3 the queue or an address could not
+be opened; 130 aborted.`
 
 const serveExample = `  # jobs in ./bullpen-data, API at http://127.0.0.1:8650, pools as in ./bullpen.yaml
   bullpen serve
 
-  # what is wrong with a configuration, all of it, with file and line
+  # report all faults of a configuration, with file and line
   bullpen serve --config /etc/bullpen/bullpen.yaml --check
 
-  # the same, and whether the workers start
+  # the same, and check that the workers start
   bullpen serve --check --start
 
   # jobs on a NATS server
@@ -55,12 +56,12 @@ const serveExample = `  # jobs in ./bullpen-data, API at http://127.0.0.1:8650, 
 
 // serveFlags are the flags of serve that are also settings, with their keys.
 var serveFlags = []struct{ name, key, kind, usage string }{
-	{"listen", "http.listen", "ADDR", "where the API is served (host:port)"},
-	{"tokens", "http.tokens", "FILE", "tokens that callers must have"},
-	{"dir", "queue.dir", "DIR", "folder that jobs are kept in"},
-	{"url", "queue.url", "URL", "NATS server that jobs are kept on, instead of a folder; a user and password in it would show in ps: use queue.credentials or BULLPEN_QUEUE_URL for them"},
-	{"node", "node", "NAME", "name of this daemon in records of jobs"},
-	{"grace", "grace", "TIME", "how long what runs may go on after SIGTERM"},
+	{"listen", "http.listen", "ADDR", "address of the API (host:port)"},
+	{"tokens", "http.tokens", "FILE", "file with the tokens of callers"},
+	{"dir", "queue.dir", "DIR", "folder for the jobs"},
+	{"url", "queue.url", "URL", "NATS server for the jobs, instead of a folder; use queue.credentials or BULLPEN_QUEUE_URL for a user and password, which ps would show here"},
+	{"node", "node", "NAME", "name of this daemon in the records of jobs"},
+	{"grace", "grace", "TIME", "how long running tasks may continue after SIGTERM"},
 	{"log-level", "log.level", "LEVEL", "debug, info, warn or error"},
 	{"log-format", "log.format", "FORMAT", "text or json"},
 }
@@ -98,9 +99,9 @@ func newServe(stdout, stderr io.Writer) *cobra.Command {
 	f := cmd.Flags()
 	f.SortFlags = false
 	f.Var(&text{kind: "FILE"}, "config", "configuration file")
-	f.BoolVar(&s.check, "check", false, "check the configuration and end")
-	f.BoolVar(&s.start, "start", false, "with --check, start one worker of each pool as well, say how it went and end")
-	f.BoolVar(&s.help, "help-config", false, "show all that can be configured and end")
+	f.BoolVar(&s.check, "check", false, "check the configuration and exit")
+	f.BoolVar(&s.start, "start", false, "with --check, also start one worker of each pool and report the result")
+	f.BoolVar(&s.help, "help-config", false, "print all settings and exit")
 	for _, flag := range serveFlags {
 		s.settings[flag.key] = &text{kind: flag.kind}
 		f.Var(s.settings[flag.key], flag.name, flag.usage)
@@ -139,8 +140,8 @@ func (s *serve) load() (*settings.Settings, error) {
 // again reads the configuration again.
 func (s *serve) again() (*settings.Settings, error) {
 	if s.file == "" {
-		return nil, settings.Faults{{File: "configuration", Text: "there is no file to read again, as none was there at the start: write " +
-			defaultConfig + " and start again, or start with --config FILE"}}
+		return nil, settings.Faults{{File: "configuration", Text: "cannot reload: the daemon was started without a configuration file: write " +
+			defaultConfig + " and restart, or start with --config FILE"}}
 	}
 	return s.load()
 }
@@ -152,7 +153,7 @@ func (s *serve) run() error {
 		return err
 	}
 	if s.start && !s.check {
-		fmt.Fprintln(s.stderr, "bullpen: --start is for --check: use both, or neither to serve")
+		fmt.Fprintln(s.stderr, "bullpen: --start needs --check: use both, or neither to serve")
 		return status(exitUsage)
 	}
 	c, err := s.load()
@@ -218,7 +219,7 @@ func (s *serve) serve(c *settings.Settings, log *logs.Log) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, daemon.ErrAborted):
-		s.say("aborted; what ran runs again after the next start")
+		s.say("aborted; tasks that were running run again after the next start")
 		return status(exitInterrupted)
 	}
 	s.say(err.Error())
@@ -228,7 +229,7 @@ func (s *serve) serve(c *settings.Settings, log *logs.Log) error {
 // notOpened reports why the daemon did not start.
 func (s *serve) notOpened(err error, interrupted bool) error {
 	if interrupted {
-		s.say("stopped before it served")
+		s.say("stopped before it could serve")
 		return nil
 	}
 	s.say(err.Error())
@@ -267,7 +268,7 @@ func (s *serve) obey(signals <-chan os.Signal, grace time.Duration, giveUp func(
 				d.Close()
 			default:
 				stopped = true
-				s.say(fmt.Sprintf("stopping: what runs may end within %v; one more signal aborts it", grace))
+				s.say(fmt.Sprintf("stopping: running tasks may take up to %v; another signal aborts them", grace))
 				d.Stop()
 			}
 		}
@@ -304,8 +305,11 @@ func greeting(c *settings.Settings, d *daemon.Daemon) string {
 		line += fmt.Sprintf(", probes at http://%v", a)
 	}
 	if len(c.Pools) == 0 {
-		line += fmt.Sprintf("\nThere are no pools yet: write one into %s and start again, for example\n\n"+
-			"  pools:\n    upper:\n      command: [sed, -u, 's/.*/\\U&/']\n      protocol: lines\n\n"+
+		line += fmt.Sprintf("\nThere are no pools yet: add one to %s and restart, for example\n\n"+
+			"  pools:\n"+
+			"    upper:\n"+
+			"      command: [sed, -u, 's/.*/\\U&/']\n"+
+			"      protocol: lines\n\n"+
 			"then: bullpen submit upper hello --wait", defaultConfig)
 	}
 	return line

@@ -29,9 +29,9 @@ func (s *serve) checked(c *settings.Settings) error {
 		case t.Started:
 			fmt.Fprintf(s.stdout, "pool %s: a worker was ready after %v\n", t.Pool, t.Took.Round(time.Millisecond))
 		case len(p.Process.Command) == 0:
-			fmt.Fprintf(s.stdout, "pool %s: it has no workers here\n", t.Pool)
+			fmt.Fprintf(s.stdout, "pool %s: no workers in this daemon\n", t.Pool)
 		default:
-			fmt.Fprintf(s.stdout, "pool %s: each task has a process of its own, and none was started\n", t.Pool)
+			fmt.Fprintf(s.stdout, "pool %s: not tried: each task gets its own process\n", t.Pool)
 		}
 	}
 	if failed {

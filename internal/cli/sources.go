@@ -36,7 +36,7 @@ func cutLists(args []string) (command []string, lists [][]string, err error) {
 		case "::::", "::::+":
 			return nil, nil, fmt.Errorf("%s is not supported: name a file of tasks with -a FILE, which may be repeated", word)
 		case ":::+":
-			return nil, nil, fmt.Errorf("%s is not supported: write lines with the columns and use --colsep, or -n to take several at a time", word)
+			return nil, nil, fmt.Errorf("%s is not supported: write lines with columns and use --colsep, or use -n to take several lines at a time", word)
 		}
 	}
 	return command, lists, nil
@@ -112,7 +112,7 @@ func (o *options) readLists(stdin io.Reader) (lists [][]string, err error) {
 			return nil, fmt.Errorf("-a %s: %w", name, err)
 		}
 		if left -= int64(len(text)); left < 0 {
-			return nil, fmt.Errorf("-a %s: the files behind the first are held in memory, and have more than %s: name the longest file first", name, sizeText(aheadBytes))
+			return nil, fmt.Errorf("-a %s: all files but the first are held in memory, and these have more than %s: name the longest file first", name, sizeText(aheadBytes))
 		}
 		end := string(rune(o.lineEnd()))
 		all := strings.TrimSuffix(string(text), end)
@@ -266,18 +266,18 @@ func (o *options) checkInput(bad *faults) {
 	several := o.perTask > 1 || len(o.argFiles)+len(o.lists) > 1
 	switch {
 	case o.protocol == process.Lines && several:
-		bad.add("-n, and more than one -a or :::, make several values a task: --protocol lines takes one line, so use -p exec or -p frames")
+		bad.add("-n, and more than one -a or :::, give a task several values, but --protocol lines takes one line: use -p exec or -p frames")
 	case several && (o.files || o.json):
-		bad.add("-n, and more than one -a or :::, exclude --files and --json: a task is one of these")
+		bad.add("-n, and more than one -a or :::, exclude --files and --json, which take one value per task")
 	}
 	if o.colsep != nil && (o.protocol != process.Exec || o.template == nil || !o.template.Input()) {
-		bad.add("--colsep cuts a line into {1}, {2} and so on of --protocol exec: the command has no such placeholder")
+		bad.add("--colsep cuts a line into {1}, {2} and so on (--protocol exec), but the command has no such placeholder")
 	}
 	if o.colsep != nil && o.files {
 		bad.add("--colsep and --files exclude each other: the line names one file")
 	}
 	if i := slices.Index(o.argFiles, "-"); i >= 0 && slices.Contains(o.argFiles[i+1:], "-") {
-		bad.add("-a -: standard input can be read once")
+		bad.add("-a -: standard input can be read only once")
 	}
 	for _, l := range o.lists {
 		for _, text := range l {

@@ -11,8 +11,9 @@ import (
 
 func newStatus(r *remote) *cobra.Command {
 	return r.command(verb{
-		use: "status", short: "Tell how a daemon does",
-		long: "Status tells how the daemon does. The exit status is 3 also when it answers and is\nnot ready.",
+		use: "status", short: "Show whether a daemon is live and ready",
+		long: "Status shows whether the daemon is live and ready. The exit status is 3 if the daemon\n" +
+			"does not answer, or answers but is not ready.",
 		args: wants(0, 0, "bullpen status"),
 		do: func(ctx context.Context, c *client.Client, _ []string) error {
 			s, err := c.Status(ctx)
@@ -42,7 +43,7 @@ func statusText(s *client.Status, address string, st style) string {
 	case s.Stopping:
 		state = cell{"stopping", toneWarn}
 	case !s.Live:
-		state = cell{"not live: it makes no progress; look at its log, and restart it", toneBad}
+		state = cell{"not live: it makes no progress; see its log, and restart it", toneBad}
 	case !s.Ready:
 		state = cell{"not ready", toneWarn}
 	}
@@ -60,8 +61,9 @@ func statusText(s *client.Status, address string, st style) string {
 
 func newReload(r *remote) *cobra.Command {
 	return r.command(verb{
-		use: "reload", short: "Let a daemon read its configuration again",
-		long: "Reload lets the daemon read its configuration again, as SIGHUP does: new workers are\nready before old ones go. A configuration with faults changes nothing.",
+		use: "reload", short: "Reload the configuration of a daemon",
+		long: "Reload makes the daemon read its configuration again, as SIGHUP does. New workers are\n" +
+			"ready before the old ones end. A configuration with faults changes nothing.",
 		args: wants(0, 0, "bullpen reload"),
 		do: func(ctx context.Context, c *client.Client, _ []string) error {
 			changed, err := c.Reload(ctx)

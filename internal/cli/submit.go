@@ -15,28 +15,28 @@ import (
 	"github.com/bullpen-run/bullpen/job"
 )
 
-const submitLong = `Submit gives a job to a pool of the daemon. The payload is the second argument, a
-file (@FILE; @@TEXT is the text @TEXT), or standard input (-, or no payload where
-standard input is not a terminal).
+const submitLong = `Submit submits a job to a pool of the daemon. The payload is the second argument, a
+file (@FILE; write @@TEXT for the text @TEXT), or standard input (with -, or without
+a payload if standard input is not a terminal).
 
-When the job is stored, its id is printed: it will be done, whatever happens to the
-daemon. With --wait the result is printed instead, as it is; a job that ended
-badly is told on standard error, and the exit status is 1. Ctrl-C during --wait
-leaves the job alone. With --key the same job is taken once, however often it is
+Submit prints the id of the job once the job is stored: from then on no crash of the
+daemon loses it. With --wait it prints the result instead, unchanged; if the job ends
+badly it prints why to standard error and exits with status 1. Ctrl-C during --wait
+does not cancel the job. With --key a job is enqueued only once, however often it is
 submitted.
 
-With --then another task follows when the job has ended well, with its result as
-payload; given more than once, one after the other. --wait waits for the last.
+With --then another task runs when the job has ended well, with its result as payload.
+Repeat --then for further tasks, one after the other. --wait waits for the last one.
 
-With --ephemeral the task bypasses the queue: it is run at once, is not stored, and
-is canceled when this program ends. The pool must allow it.
+With --ephemeral the task bypasses the queue: it runs at once, is not stored, and is
+canceled when this program ends. The pool must allow ephemeral tasks.
 
-With --bulk each line of standard input is the payload of a job; with --ndjson it
-is a JSON object with the job's own payload (or payload_base64), task, key,
-group, priority, delay, at, deadline, timeout, memory, cpu, output, attempts, backoff,
-max_backoff, crashes, idempotent, compensate, bury and meta, and what it leaves out is
-as the flags say. The ids are printed in the order of the lines, an empty line for
-each job that was refused.`
+With --bulk each line of standard input is the payload of a job. With --ndjson a line
+is a JSON object with the payload (or payload_base64), task, key, group, priority,
+delay, at, deadline, timeout, memory, cpu, output, attempts, backoff, max_backoff,
+crashes, idempotent, compensate, bury and meta of the job; the flags set what it leaves
+out. Submit prints the ids in the order of the lines, with an empty line for each job
+that was refused.`
 
 const submitExample = `  bullpen submit thumbnails @photo.jpg --wait > small.jpg
   bullpen submit reports '{"kind":"monthly"}' --at 2027-01-01T03:00Z --key 2026-12
@@ -64,7 +64,7 @@ func newSubmit(r *remote) *cobra.Command {
 	r.retries = 0 // not given
 	s := &submission{remote: r}
 	cmd := r.command(verb{
-		use: "submit [flags] POOL [PAYLOAD | @FILE | -]", short: "Give a job to a pool, and perhaps wait for its result",
+		use: "submit [flags] POOL [PAYLOAD | @FILE | -]", short: "Submit a job to a pool",
 		long: submitLong, example: submitExample,
 		args:  s.arguments,
 		flags: s.define, complete: r.completePool,
@@ -83,32 +83,32 @@ func newSubmit(r *remote) *cobra.Command {
 func (s *submission) define(f flagSet) {
 	now := s.now()
 	j := &s.job
-	s.wait.define(f, "wait for the job's end, or so long, and print its result")
-	add(f, &j.Name, "task", "t", "NAME", "", word, "name of the task: which of its handlers a worker runs; by default the pool's")
-	add(f, &j.Key, "key", "k", "TEXT", "", word, "a name of the job's own: a job with the same key is not taken twice")
-	add(f, &j.Group, "group", "", "NAME", "", word, "whose job it is: the groups of a pool have their turns one after the other, each within its limits")
+	s.wait.define(f, "wait until the job has ended, or at most this long, and print its result")
+	add(f, &j.Name, "task", "t", "NAME", "", word, "name of the task, which selects the handler in the worker; by default the pool's")
+	add(f, &j.Key, "key", "k", "TEXT", "", word, "a unique name for the job: a job with the same key is not enqueued twice")
+	add(f, &j.Group, "group", "", "NAME", "", word, "group of the job, such as a customer; the groups of a pool take turns, each within its limits")
 	add(f, &j.Priority, "priority", "", "WORD", "normal", parsePriority, "high, normal or low")
-	add(f, &j.Delay, "delay", "", "TIME", "", positive, "start the job after so long")
+	add(f, &j.Delay, "delay", "", "TIME", "", positive, "start the job after this time")
 	add(f, &j.At, "at", "", "TIME", "", moment(now), "start the job at a time: 2027-01-01T03:00Z, or 03:00 (the next one)")
-	add(f, &j.Deadline, "deadline", "", "TIME", "", moment(now), "end the job if it has not ended by then; a duration counts from now on")
-	add(f, &j.Limits.Timeout, "timeout", "", "TIME", "", positive, "longest run time of an attempt")
-	add(f, &j.Limits.Memory, "memory", "", "SIZE", "", size, "most memory of an attempt")
-	add(f, &j.Limits.CPU, "cpu", "", "N", "", share, "most processors for an attempt")
-	add(f, &s.most, "max-result", "", "SIZE", "", size, "longest result")
-	add(f, &j.Retry.Attempts, "attempts", "", "N", "", number(1, math.MaxInt32), "how many attempts may end badly")
-	add(f, &j.Retry.Backoff, "backoff", "", "TIME", "", positive, "time before the second attempt; it doubles with each")
-	add(f, &j.Retry.MaxBackoff, "max-backoff", "", "TIME", "", positive, "longest time between two attempts")
-	add(f, &j.Retry.Crashes, "crashes", "", "N", "", number(1, math.MaxInt32), "how many workers the job may kill before it is put aside")
-	f.BoolVar(&j.Idempotent, "idempotent", false, "running it twice does no harm: it is tried again also when its worker was lost")
-	add(f, &j.Compensate, "compensate", "", "NAME", "", word, "task that undoes what is left of the job when it ends badly")
-	add(f, &j.Bury, "bury", "", "NAME", "", word, "task that is told when the job is dead, with its payload; by default the pool's retry.bury")
-	f.StringArrayVar(&s.meta, "meta", nil, "`NAME=VALUE` that travels to the handler, repeatable")
-	f.StringArrayVar(&s.then, "then", nil, "`TASK[@POOL]` that follows when the job has ended well, with its result as payload; repeatable, one after the other")
-	add(f, &s.parent, "parent", "", "ID", "", word, "job that submits this one and waits for it")
-	f.BoolVar(&s.ephemeral, "ephemeral", false, "run it at once, without the queue, and wait for its end")
-	f.BoolVar(&s.bulk, "bulk", false, "a job for each line of standard input")
+	add(f, &j.Deadline, "deadline", "", "TIME", "", moment(now), "end the job if it has not ended by then; a duration counts from now")
+	add(f, &j.Limits.Timeout, "timeout", "", "TIME", "", positive, "run-time limit of an attempt")
+	add(f, &j.Limits.Memory, "memory", "", "SIZE", "", size, "memory limit of an attempt")
+	add(f, &j.Limits.CPU, "cpu", "", "N", "", share, "processor limit of an attempt")
+	add(f, &s.most, "max-result", "", "SIZE", "", size, "maximum size of the result")
+	add(f, &j.Retry.Attempts, "attempts", "", "N", "", number(1, math.MaxInt32), "number of failed attempts after which the job is dead")
+	add(f, &j.Retry.Backoff, "backoff", "", "TIME", "", positive, "delay before the second attempt; it doubles with each attempt")
+	add(f, &j.Retry.MaxBackoff, "max-backoff", "", "TIME", "", positive, "maximum delay between two attempts")
+	add(f, &j.Retry.Crashes, "crashes", "", "N", "", number(1, math.MaxInt32), "how many workers the job may kill before it is quarantined")
+	f.BoolVar(&j.Idempotent, "idempotent", false, "running the job twice does no harm: it is retried also when its worker was lost")
+	add(f, &j.Compensate, "compensate", "", "NAME", "", word, "task that undoes what the job may have done, run when it ends badly")
+	add(f, &j.Bury, "bury", "", "NAME", "", word, "task to run if the job dies, with its payload; by default the pool's retry.bury")
+	f.StringArrayVar(&s.meta, "meta", nil, "pass `NAME=VALUE` to the handler, repeatable")
+	f.StringArrayVar(&s.then, "then", nil, "run `TASK[@POOL]` when the job has ended well, with its result as payload; repeatable, one after the other")
+	add(f, &s.parent, "parent", "", "ID", "", word, "id of the job that submits this one and waits for it")
+	f.BoolVar(&s.ephemeral, "ephemeral", false, "run the task at once, without the queue, and wait until it has ended")
+	f.BoolVar(&s.bulk, "bulk", false, "submit a job for each line of standard input")
 	f.BoolVar(&s.ndjson, "ndjson", false, "with --bulk: each line is a JSON object")
-	add(f, &s.retries, "retries", "", "N", "0", retries, "try again, so often, while the daemon is not there or has no room; --bulk has 5 by default")
+	add(f, &s.retries, "retries", "", "N", "0", retries, "retry up to this many times while the daemon is unreachable or has no room; default 5 with --bulk")
 }
 
 // retries parses a number of retries; none is -1 for the client.
@@ -133,7 +133,7 @@ func (s *submission) arguments(_ *cobra.Command, args []string) error {
 	bad := &s.bad
 	if s.wait.plain && len(args) > 1 {
 		if _, err := positive(args[len(args)-1]); err == nil {
-			return fmt.Errorf("%q stands where the payload does: a time to wait is written --wait=%s; as a payload give it on standard input", args[len(args)-1], args[len(args)-1])
+			return fmt.Errorf("%q stands where the payload belongs: write a time to wait as --wait=%s; to submit it as the payload, use standard input", args[len(args)-1], args[len(args)-1])
 		}
 	}
 	if err := wants(1, 2, "bullpen submit POOL [PAYLOAD | @FILE | -]; see the pools: bullpen pool ls")(nil, args); err != nil {
@@ -142,13 +142,13 @@ func (s *submission) arguments(_ *cobra.Command, args []string) error {
 	if s.bulk {
 		s.checkBulk(len(args) > 1)
 	} else if s.ndjson {
-		bad.add("--ndjson is for --bulk")
+		bad.add("--ndjson needs --bulk")
 	}
 	if !s.job.At.IsZero() && s.job.Delay > 0 {
-		bad.add("--at and --delay: use one of them")
+		bad.add("--at and --delay exclude each other")
 	}
 	if s.ephemeral && (s.job.Key != "" || s.job.Group != "" || !s.job.At.IsZero() || s.job.Delay > 0 || s.job.Retry.Attempts > 0 || s.job.Compensate != "" || s.job.Bury != "" || s.job.Priority != job.Normal) {
-		bad.add("--ephemeral runs a task once and at once: --key, --group, --at, --delay, --priority, --attempts, --compensate and --bury are for jobs of the queue")
+		bad.add("--ephemeral runs a task once and at once: leave out --key, --group, --at, --delay, --priority, --attempts, --compensate and --bury, which are for jobs of the queue")
 	}
 	s.job.Meta = map[string]string{}
 	for _, m := range s.meta {
@@ -187,10 +187,10 @@ func (s *submission) checkBulk(payload bool) {
 		s.bad.add("--bulk does not wait: leave out --wait and --ephemeral, and use bullpen get ID --wait")
 	}
 	if s.parent != "" {
-		s.bad.add("--parent is for one job that is waited for: leave it out with --bulk")
+		s.bad.add("--parent is for a single job: leave it out with --bulk")
 	}
 	if s.job.Key != "" {
-		s.bad.add("--key is for one job: with --bulk give each its own, by --ndjson")
+		s.bad.add("--key is for a single job: with --bulk, use --ndjson to give each job its own key")
 	}
 }
 
@@ -222,7 +222,7 @@ func (s *submission) submit(ctx context.Context, c *client.Client, pool string) 
 		return ofPool(pool, err)
 	}
 	if ref.Existing {
-		s.say("a job with this key is there already: it is %s", ref.State)
+		s.say("a job with this key exists already: it is %s", ref.State)
 	}
 	if s.wait.limit != 0 {
 		if len(j.Then) > 0 {

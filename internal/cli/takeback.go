@@ -23,20 +23,24 @@ type canceling struct {
 func newCancel(r *remote) *cobra.Command {
 	k := &canceling{remote: r}
 	cmd := r.command(verb{
-		use: "cancel [ID...]", short: "Take jobs back, whether they wait or run: some, or all of a kind",
-		long:     "Cancel takes jobs back. One that waits never starts; one that runs is asked to end,\nand its worker is killed if it does not. One that has ended is left as it is, which\nis told, and the exit status is 1. Many are taken back as --pool, --task, --group,\n--schedule, --batch, --state, --search, --since and --before select them; without\n--yes it is only told how many they are.",
+		use: "cancel [ID...]", short: "Cancel jobs, by id or by filter",
+		long: "Cancel cancels jobs. A waiting job never starts; a running one is asked to end, and its\n" +
+			"worker is killed if it does not. A job that has ended stays unchanged; the command reports\n" +
+			"it and exits with status 1. To cancel many jobs, select them by --pool, --task, --group,\n" +
+			"--schedule, --batch, --state, --search, --since and --before; without --yes the command\n" +
+			"only counts them.",
 		example:  "  bullpen cancel 01K9GZ3Q7V8X5T2M4N6P8R0S1A\n  bullpen cancel --pool reports --state queued --yes",
 		args:     k.arguments,
 		complete: r.completeJob(live...),
 		flags: func(f flagSet) {
-			add(f, &k.filter.Queue, "pool", "p", "NAME", "", word, "jobs of this pool only")
-			add(f, &k.filter.Name, "task", "t", "NAME", "", word, "jobs of this task only")
-			add(f, &k.filter.States, "state", "s", "WORD", "", one(liveStates, job.ParseState), "jobs in this state only: scheduled, queued, running or retrying")
+			add(f, &k.filter.Queue, "pool", "p", "NAME", "", word, "only jobs of this pool")
+			add(f, &k.filter.Name, "task", "t", "NAME", "", word, "only jobs of this task")
+			add(f, &k.filter.States, "state", "s", "WORD", "", one(liveStates, job.ParseState), "only jobs in this state: scheduled, queued, running or retrying")
 			findFlags(r, f, &k.filter)
-			f.BoolVar(&k.filter.Newest, "newest", false, "the last ones first")
-			add(f, &k.filter.Limit, "limit", "n", "N", "", number(1, math.MaxInt32), "most jobs")
-			f.BoolVarP(&k.all, "all", "a", false, "every job that has not ended")
-			f.BoolVarP(&k.yes, "yes", "y", false, "do it; without it, only tell how many")
+			f.BoolVar(&k.filter.Newest, "newest", false, "newest first")
+			add(f, &k.filter.Limit, "limit", "n", "N", "", number(1, math.MaxInt32), "at most this many jobs")
+			f.BoolVarP(&k.all, "all", "a", false, "select every job that has not ended")
+			f.BoolVarP(&k.yes, "yes", "y", false, "cancel the selected jobs; without --yes, only count them")
 		},
 		do: k.cancel,
 	})
@@ -51,9 +55,9 @@ func (k *canceling) selects() bool { return k.all || !k.filter.All() }
 func (k *canceling) arguments(_ *cobra.Command, args []string) error {
 	switch {
 	case len(args) > 0 && (k.selects() || k.filter.Limit > 0):
-		return fmt.Errorf("both jobs and a selection are given: name jobs, or select them by --pool, --task, --group, --schedule, --batch, --state, --search, --since, --before or --all")
+		return fmt.Errorf("both job ids and a filter are given: give ids, or select jobs by --pool, --task, --group, --schedule, --batch, --state, --search, --since, --before or --all")
 	case len(args) == 0 && !k.selects() && len(k.bad) == 0:
-		return fmt.Errorf("which jobs? bullpen cancel ID..., or --pool NAME, --task NAME, --state WORD, --search TEXT or --all; see: bullpen ls")
+		return fmt.Errorf("no jobs given: use bullpen cancel ID..., or --pool NAME, --task NAME, --state WORD, --search TEXT or --all; see: bullpen ls")
 	}
 	return nil
 }
@@ -134,8 +138,10 @@ func (k *canceling) foretell(ctx context.Context, c *client.Client) error {
 
 func newRetry(r *remote) *cobra.Command {
 	return r.command(verb{
-		use: "retry ID...", short: "Run jobs that have ended again, as new jobs",
-		long:     "Retry runs jobs again that have ended, well or not: each becomes a new job with the same\npayload, whose id is printed. Of those that ended well it needs the payload to be kept\nstill. Many dead ones at once: bullpen dead retry.",
+		use: "retry ID...", short: "Run jobs that have ended again",
+		long: "Retry runs jobs again that have ended, well or not: each becomes a new job with the same\n" +
+			"payload, whose id is printed. The payload of a job that ended well may no longer be kept;\n" +
+			"then it cannot be retried. To retry many dead jobs, use bullpen dead retry.",
 		args:     wants(1, mostArguments, "bullpen retry ID...; see: bullpen dead ls"),
 		complete: r.completeJob(job.Dead),
 		do: func(ctx context.Context, c *client.Client, args []string) error {

@@ -96,14 +96,14 @@ func (r *run) explain(code int, cause error) string {
 		return fmt.Sprintf("bullpen: %v\n", cause)
 	}
 	if errors.Is(cause, process.ErrUnanswered) {
-		return fmt.Sprintf("bullpen: no worker answers, so there are no more tries: %s\n", r.reason(cause))
+		return fmt.Sprintf("bullpen: no worker answers, giving up: %s\n", r.reason(cause))
 	}
 	first, rest, _ := strings.Cut(cause.Error(), "\n")
 	var b strings.Builder
 	fmt.Fprintf(&b, "bullpen: the workers could not start: %s\n", strings.TrimPrefix(first, bullpen.ErrStart.Error()+": "))
 	indent(&b, rest, lastLines)
 	if start, ok := errors.AsType[*process.StartError](cause); ok && start.Exit != "" && r.options.protocol == process.Frames {
-		b.WriteString("Workers of --protocol frames use a worker SDK; for a filter such as grep leave --protocol out.\n")
+		b.WriteString("With --protocol frames workers must use a worker SDK; for a filter such as grep leave out --protocol.\n")
 	}
 	return b.String()
 }

@@ -28,12 +28,15 @@ type top struct {
 func newTop(r *remote) *cobra.Command {
 	t := &top{remote: r, every: time.Second}
 	return r.command(verb{
-		use: "top", short: "Watch a daemon's pools in the terminal",
-		long: "Top shows the pools of the daemon, once a second: workers (busy, up and allowed), jobs\nthat wait and run, the age of the oldest, how many tasks end well and badly each\nsecond, deaths of workers, and how long waiting and running take (median, and what 1\nof 100 exceeds). q or Ctrl-C ends it. Where standard output is not a terminal it\nprints one table.",
+		use: "top", short: "Watch the pools of a daemon",
+		long: "Top shows the pools of the daemon once a second: workers (busy, up and allowed),\n" +
+			"waiting and running jobs, the age of the oldest, how many tasks end well and badly per\n" +
+			"second, deaths of workers, and wait and run times (p50 and p99). Press q or Ctrl-C to\n" +
+			"quit. If standard output is not a terminal, it prints one table.",
 		args: wants(0, 0, "bullpen top"),
 		flags: func(f flagSet) {
-			f.BoolVar(&t.once, "once", false, "print one table")
-			add(f, &t.every, "interval", "", "TIME", "1s", interval, "time between two looks")
+			f.BoolVar(&t.once, "once", false, "print one table and exit")
+			add(f, &t.every, "interval", "", "TIME", "1s", interval, "time between two updates")
 		},
 		do: func(ctx context.Context, c *client.Client, _ []string) error {
 			t.view.address = r.address()
@@ -137,7 +140,7 @@ func (t *top) troubleOf(ctx context.Context, c *client.Client, s *sample) string
 	}
 	_, text := t.explain(ctx, c, s.err)
 	text, _, _ = strings.Cut(text, "\n")
-	return text + " (trying again)"
+	return text + " (retrying)"
 }
 
 // watch queries the daemon repeatedly until ctx ends.

@@ -24,7 +24,7 @@ type waitFlag struct {
 }
 
 func (w *waitFlag) define(f flagSet, usage string) {
-	add(f, &w.limit, "wait", "w", "TIME", "", w.parse, usage+"; a time is given as --wait=30s")
+	add(f, &w.limit, "wait", "w", "TIME", "", w.parse, usage+"; write a time as --wait=30s")
 }
 
 // optional makes the value of the flag optional.
@@ -65,7 +65,7 @@ func (r *remote) awaitBy(ctx context.Context, wait func(*client.Client, context.
 	case ended:
 		return r.badEnd(ctx, c, id, end)
 	case ctx.Err() != nil:
-		r.say("interrupted; the job goes on. Its result: bullpen get %s --wait --result; to stop it: bullpen cancel %s", id, id)
+		r.say("interrupted; the job continues. Its result: bullpen get %s --wait --result; to stop it: bullpen cancel %s", id, id)
 		return status(exitInterrupted)
 	case waiting.Err() != nil:
 		return r.stillGoing(ctx, c, id, limit)
@@ -110,7 +110,7 @@ func (r *remote) stillGoing(ctx context.Context, c *client.Client, id string, li
 			return err
 		}
 	} else {
-		r.say("the job is %s after %v, and goes on. Its result: bullpen get %s --wait --result; to stop it: bullpen cancel %s", info.State, limit, id, id)
+		r.say("the job is %s after %v, and continues. Its result: bullpen get %s --wait --result; to stop it: bullpen cancel %s", info.State, limit, id, id)
 	}
 	return status(exitNotEnded)
 }

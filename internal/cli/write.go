@@ -139,8 +139,7 @@ func (w *writer) nameOf(it *item) (string, error) {
 		w.plain = true
 	}
 	if w.rooted && w.plain {
-		return "", fmt.Errorf("--results: some names of files begin at the root and some do not, so that results might overwrite each other: "+
-			"use one kind; the first of the other kind is %q", name)
+		return "", fmt.Errorf("--results: some file names are absolute and some relative, so results could overwrite each other: use only one kind; the first of the other kind is %q", name)
 	}
 	return safeName(name), nil
 }

@@ -63,7 +63,7 @@ func Parse(words []string, s Syntax) (*Template, []error) {
 	for i, word := range words {
 		parts, err := s.parse(word)
 		if err == nil && i == 0 && !allLiteral(parts) {
-			err = fmt.Errorf("the program is %s: it must be the same for all tasks; to run each line as a command use: sh -c {}", word)
+			err = fmt.Errorf("the program is %s, but it must be the same for all tasks; to run each line as a command use: sh -c {}", word)
 		}
 		if err != nil {
 			faults = append(faults, err)
@@ -165,9 +165,9 @@ func (s Syntax) at(word string, at int) (p part, length int, err error) {
 func (s Syntax) tooFar(column int) string {
 	switch {
 	case column == 0:
-		return "columns are counted from 1"
+		return "columns are numbered from 1"
 	case s.Columns == 1:
-		return "a task has one column: add --colsep, -n or another ::: for more"
+		return "a task has only one column: add --colsep, -n or another ::: for more"
 	}
 	return fmt.Sprintf("a task has %d columns", s.Columns)
 }
@@ -182,7 +182,7 @@ func resembles(body string) bool {
 }
 
 func unknown(text, why string) error {
-	return fmt.Errorf("%s is no placeholder: %s; to pass it as it is, add -I {} (then nothing but {} is replaced), or --literal", text, why)
+	return fmt.Errorf("%s is not a placeholder: %s; to pass it unchanged, add -I {} (then only {} is replaced), or --literal", text, why)
 }
 
 // Input reports whether the command has a placeholder for the input. If not, the

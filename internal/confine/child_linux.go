@@ -157,7 +157,7 @@ func (c *Child) reap() bool {
 	}
 	if err != nil {
 		c.exit.Code = -1
-		c.err = fmt.Errorf("confine: how process %d ended is lost (does something else in this program wait for any child?): %w", c.pid, err)
+		c.err = fmt.Errorf("confine: the exit status of process %d is lost (does this program wait for children elsewhere?): %w", c.pid, err)
 		return true
 	}
 	c.exit = exitOf(&info, &used, c.floor)

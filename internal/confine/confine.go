@@ -30,7 +30,7 @@ var (
 	ErrClosed = errors.New("confine: the spawner is closed")
 	// ErrUnsupported is the error for what this system does not support. It wraps
 	// errors.ErrUnsupported.
-	ErrUnsupported = fmt.Errorf("confine: not on this system: %w", errors.ErrUnsupported)
+	ErrUnsupported = fmt.Errorf("confine: not supported on this system: %w", errors.ErrUnsupported)
 )
 
 // closeGrace bounds how long Close waits for the processes it has killed. On a busy
@@ -119,11 +119,11 @@ func (p Profile) check() error {
 	}
 	for _, c := range p.CPUs {
 		if c < 0 {
-			faults = append(faults, fmt.Errorf("confine: CPU %d: CPUs are counted from 0", c))
+			faults = append(faults, fmt.Errorf("confine: CPU %d: CPUs are numbered from 0", c))
 		}
 	}
 	if p.IOPriority > IOIdle {
-		faults = append(faults, fmt.Errorf("confine: there is no I/O priority %d", p.IOPriority))
+		faults = append(faults, fmt.Errorf("confine: unknown I/O priority %d", p.IOPriority))
 	}
 	return errors.Join(faults...)
 }
@@ -164,7 +164,7 @@ func startError(s Spec, err error) error {
 			}
 		}
 		if _, statErr := os.Stat(s.Path); statErr == nil {
-			return fmt.Errorf("confine: start %s: the interpreter or loader that it names is missing: %w", s.Path, err)
+			return fmt.Errorf("confine: start %s: its interpreter or loader is missing: %w", s.Path, err)
 		}
 	}
 	return fmt.Errorf("confine: start %s: %w", s.Path, err)

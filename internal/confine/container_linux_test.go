@@ -60,13 +60,13 @@ func checkBestEffort(t *testing.T, under func(run func() ([]byte, error)) ([]byt
 		want{"socket 1", "family not supported"}, want{"shm 4711", "not implemented"}, want{"mqueue x", "not implemented"},
 		want{"kill 1", "not permitted"}, want{"prlimit 1", "not permitted"}, want{"prlimit 0", ""}, want{"ptrace", "not permitted"},
 	)
-	for _, says := range append(missing, "ask for best effort") {
+	for _, says := range append(missing, "use best effort") {
 		if !strings.Contains(found.Refused, says) {
 			t.Errorf("%q is not in the refusal: %s", says, found.Refused)
 		}
 	}
 	all := strings.Join(found.Missing, "; ")
-	for _, says := range append(missing, "which files and processes there are", "can outlive the host") {
+	for _, says := range append(missing, "names of outside files and processes", "can outlive the host") {
 		if !strings.Contains(all, says) {
 			t.Errorf("%q is not said to be missing: %s", says, all)
 		}

@@ -9,7 +9,7 @@ import (
 
 // ErrServerGone is wrapped by the error of a [Server.Start] whose server has ended or
 // does not answer. No process was started; start it without the server.
-var ErrServerGone = errors.New("confine: the fork server is gone")
+var ErrServerGone = errors.New("confine: the fork server has ended")
 
 // ServerVariable is the environment variable in which [Spawner.StartServer] passes
 // "v1,fd=N,name=NAME" to a server: the descriptor of its socket, and the name that the
@@ -80,13 +80,13 @@ func (r *forked) body() ([]byte, error) {
 				return nil, fmt.Errorf("confine: an argument or a variable has a zero byte: %w", syscall.EINVAL)
 			}
 			if len(s) >= wireString {
-				return nil, fmt.Errorf("confine: an argument or a variable has %d bytes, the most is %d: %w", len(s), wireString-1, syscall.E2BIG)
+				return nil, fmt.Errorf("confine: an argument or a variable has %d bytes, the maximum is %d: %w", len(s), wireString-1, syscall.E2BIG)
 			}
 			size += 4 + len(s)
 		}
 	}
 	if size > wireBody {
-		return nil, fmt.Errorf("confine: arguments and environment have %d bytes, the most is %d: %w", size, wireBody, syscall.E2BIG)
+		return nil, fmt.Errorf("confine: arguments and environment have %d bytes, the maximum is %d: %w", size, wireBody, syscall.E2BIG)
 	}
 	b := make([]byte, 0, size)
 	b = appendText(b, r.dir)

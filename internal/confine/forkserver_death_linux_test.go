@@ -174,7 +174,7 @@ func TestServerChildThatHangs(t *testing.T) {
 		t.Fatal(err)
 	}
 	v.patience = 2 * time.Second
-	if _, err := v.Start(Spec{Args: []string{fifo}}); err == nil || !strings.Contains(err.Error(), "did not come to its program within 2s") {
+	if _, err := v.Start(Spec{Args: []string{fifo}}); err == nil || !strings.Contains(err.Error(), "did not start its program within 2s") {
 		t.Errorf("%v", err)
 	}
 	if len(s.pids()) != 1 {

@@ -258,7 +258,7 @@ func (v *Server) announce(f *birth) {
 func (v *Server) overdue(f *birth) {
 	select {
 	case <-f.born:
-		v.settle(f, fmt.Errorf("confine: a child of the fork server did not come to its program within %v: %w", v.patience, os.ErrDeadlineExceeded))
+		v.settle(f, fmt.Errorf("confine: a child of the fork server did not start its program within %v: %w", v.patience, os.ErrDeadlineExceeded))
 	default:
 		v.mu.Lock()
 		waits := !f.given
@@ -304,7 +304,7 @@ func (v *Server) end(grace time.Duration) error {
 		v.sending.Unlock()
 		return nil
 	case <-timer.C:
-		return fmt.Errorf("confine: the fork server, process %d, did not end within %v of being killed%s", v.child.pid, closeGrace, processState(v.child.pid))
+		return fmt.Errorf("confine: the fork server, process %d, did not end within %v after it was killed%s", v.child.pid, closeGrace, processState(v.child.pid))
 	}
 }
 

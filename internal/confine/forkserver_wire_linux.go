@@ -18,7 +18,7 @@ import (
 // order sends the request for f.
 func (v *Server) order(f *birth, spec Spec) error {
 	if len(spec.Files) > maxServerFiles {
-		return fmt.Errorf("confine: %d files for a child of a fork server, the most is %d", len(spec.Files), maxServerFiles)
+		return fmt.Errorf("confine: %d files for a child of a fork server, the maximum is %d", len(spec.Files), maxServerFiles)
 	}
 	r := &forked{id: f.id, files: len(spec.Files), dir: spec.Dir, args: spec.Args, env: spec.Env}
 	if r.dir == "" {
@@ -180,7 +180,7 @@ func (v *Server) take(fd int) (more bool, err error) {
 	}
 	r, err := parseReply(v.buffer[:n])
 	if err == nil && flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) != 0 {
-		err = errors.New("confine: a message of the fork server is cut off")
+		err = errors.New("confine: a message of the fork server is truncated")
 	}
 	if err == nil {
 		err = v.hear(r, pidfd)
@@ -322,7 +322,7 @@ func (v *Server) endStray(c *Child) {
 func (s *Spawner) adoptForked(pidfd int, release func()) (*Child, error) {
 	var info unix.Siginfo
 	if err := waitExit(pidfd, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, &info, nil); err != nil {
-		return nil, fmt.Errorf("confine: the fork server sent a descriptor that is no child of this process: %w", err)
+		return nil, fmt.Errorf("confine: the fork server sent a descriptor that is not a child of this process: %w", err)
 	}
 	pid, err := pidOf(pidfd)
 	if err != nil {
@@ -353,7 +353,7 @@ func pidOf(pidfd int) (int, error) {
 			return pid, nil
 		}
 	}
-	return 0, fmt.Errorf("confine: a process of the fork server has no number here: %w", syscall.ESRCH)
+	return 0, fmt.Errorf("confine: a process of the fork server has no process ID here: %w", syscall.ESRCH)
 }
 
 // hasEnded reports whether the process has ended, without reaping it.

@@ -45,7 +45,7 @@ func endAll(dirs []string, deadline time.Time) (found bool, err error) {
 		}
 		found = true
 		if !time.Now().Before(deadline) {
-			return found, fmt.Errorf("confine: not dead in spite of being killed: %s", strings.Join(left, ", "))
+			return found, fmt.Errorf("confine: still alive after being killed: %s", strings.Join(left, ", "))
 		}
 		<-time.After(killPause) // v1 does not notify when the last process has left
 	}

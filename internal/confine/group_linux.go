@@ -74,7 +74,7 @@ func (g *Groups) Get(b Bounds) (*Group, error) {
 		return nil, err
 	}
 	if more := b.kinds() &^ g.kinds; more != 0 {
-		return nil, fmt.Errorf("confine: bounds of the kind %v were not asked for when the groups were opened", more.controllers())
+		return nil, fmt.Errorf("confine: limits of the kind %v were not requested when the groups were opened", more.controllers())
 	}
 	trees := g.treesFor(b.kinds())
 	for {

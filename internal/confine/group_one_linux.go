@@ -41,7 +41,7 @@ const (
 
 var (
 	errGroupBack   = errors.New("confine: the control group was given back")
-	errGroupKilled = errors.New("confine: the control group was killed: put it back and get another")
+	errGroupKilled = errors.New("confine: the control group was killed: return it and get another one")
 )
 
 func newGroup(g *Groups) *Group {

@@ -24,7 +24,7 @@ const (
 )
 
 // errUsed means that a group cannot be reset.
-var errUsed = errors.New("what was used before cannot be told apart")
+var errUsed = errors.New("the memory that was used before cannot be distinguished")
 
 // part is the folder of a group in one tree. Its Group guards it.
 type part struct {

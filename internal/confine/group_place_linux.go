@@ -27,7 +27,7 @@ const (
 )
 
 // errShared means that a group has processes that are not ours.
-var errShared = errors.New("the group has processes of others, so that it cannot hand controllers down")
+var errShared = errors.New("the group has processes of others, so it cannot delegate controllers")
 
 // openV2 creates a folder of this host in the v2 tree whose groups have the controllers
 // need.
@@ -193,7 +193,7 @@ func stateOf(pid int) (state string, parent int, err error) {
 	// The name of the program is in parentheses and may contain any further ones.
 	fields := strings.Fields(text[strings.LastIndexByte(text, ')')+1:])
 	if len(fields) < 2 {
-		return "", 0, fmt.Errorf("/proc/%d/stat is not understood", pid)
+		return "", 0, fmt.Errorf("cannot parse /proc/%d/stat", pid)
 	}
 	parent, err = strconv.Atoi(fields[1])
 	return fields[0], parent, err

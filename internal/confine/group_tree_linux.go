@@ -93,7 +93,7 @@ func openTrees(k kinds) ([]*tree, error) {
 // openV1 creates a folder in the hierarchy of each controller.
 func openV1(all []probe.Hierarchy, k kinds) (trees []*tree, err error) {
 	if k == 0 {
-		return nil, errors.New("cgroup v1: a group without bounds is of no use")
+		return nil, errors.New("cgroup v1: a group without limits is not supported")
 	}
 	mounted := slices.ContainsFunc(all, func(h probe.Hierarchy) bool {
 		return !h.V2 && slices.ContainsFunc(k.controllers(), func(c string) bool { return slices.Contains(h.Controllers, c) })

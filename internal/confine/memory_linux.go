@@ -22,7 +22,7 @@ type Memory struct {
 // NewMemory creates size bytes of shared memory, all zero. The name is visible in /proc.
 func NewMemory(name string, size int) (*Memory, error) {
 	if size <= 0 {
-		return nil, fmt.Errorf("confine: shared memory of %d bytes: the size has to be positive", size)
+		return nil, fmt.Errorf("confine: shared memory of %d bytes: the size must be positive", size)
 	}
 	const flags = unix.MFD_CLOEXEC | unix.MFD_ALLOW_SEALING
 	fd, err := unix.MemfdCreate(name, flags|unix.MFD_NOEXEC_SEAL)

@@ -51,7 +51,7 @@ func newView(g *grants, pid int) (v *view, err error) {
 		return v, fmt.Errorf("mount namespace: %w", err)
 	}
 	if err = unix.Mount("", "/", "", unix.MS_SLAVE|unix.MS_REC, ""); err != nil {
-		return v, fmt.Errorf("taking mounts out of the host's: %w", err)
+		return v, fmt.Errorf("separating mounts from the host's: %w", err)
 	}
 	// Before /proc is replaced.
 	if v.namespace, err = unix.Open("/proc/thread-self/ns/mnt", unix.O_RDONLY|unix.O_CLOEXEC, 0); err != nil {

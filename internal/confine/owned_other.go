@@ -59,7 +59,7 @@ func (s *Scratch) Remove(path string) error {
 		return nil
 	}
 	if filepath.Dir(filepath.Clean(path)) != s.path {
-		return fmt.Errorf("confine: %s is no temporary folder of this host", path)
+		return fmt.Errorf("confine: %s is not a temporary folder of this host", path)
 	}
 	return removeTree(path)
 }

@@ -47,7 +47,7 @@ func OpenScratch(parent string) (*Scratch, error) {
 		return nil, fmt.Errorf("confine: temporary folders: %w", err)
 	}
 	if mode := info.Mode(); mode.Perm()&0o002 != 0 && mode&os.ModeSticky == 0 {
-		return nil, fmt.Errorf("confine: temporary folders: in %s (mode %v) every user may replace what belongs to others: set its sticky bit, or name another folder", parent, mode)
+		return nil, fmt.Errorf("confine: temporary folders: in %s (mode %v) users can replace files of other users: set its sticky bit, or name another folder", parent, mode)
 	}
 	own, err := ownFolder(parent)
 	if err != nil {
@@ -125,7 +125,7 @@ func (s *Scratch) Remove(path string) error {
 	}
 	name := filepath.Base(path)
 	if filepath.Clean(path) != filepath.Join(s.own.path, name) || name == trashName {
-		return fmt.Errorf("confine: %s is no temporary folder of this host", path)
+		return fmt.Errorf("confine: %s is not a temporary folder of this host", path)
 	}
 	return newRemover(s.trash).remove(s.own.lock, name, path)
 }

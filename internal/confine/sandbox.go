@@ -132,7 +132,7 @@ func (s Strict) complete() (Strict, error) {
 			full, err := filepath.Abs(p)
 			switch {
 			case p == "" || strings.ContainsRune(p, 0) || err != nil:
-				faults = append(faults, fmt.Errorf("confine: Strict.%s has %q, which is no path", field, p))
+				faults = append(faults, fmt.Errorf("confine: Strict.%s has %q, which is not a path", field, p))
 			case full == filepath.Dir(full):
 				faults = append(faults, fmt.Errorf("confine: Strict.%s has %q: name the folders in it", field, p))
 			default:
@@ -153,6 +153,8 @@ func (s Strict) complete() (Strict, error) {
 
 // missingError is the error for a profile that cannot be enforced.
 func missingError(missing []string) error {
-	return fmt.Errorf("confine: the sandbox cannot be kept here: %s; allow user namespaces, run as root or grant CAP_SYS_ADMIN and CAP_SYS_CHROOT, on a kernel that has the rest, or ask for best effort: %w",
+	return fmt.Errorf("confine: the strict sandbox is not possible here: %s; allow user namespaces, run as root or "+
+		"grant CAP_SYS_ADMIN and CAP_SYS_CHROOT, on a kernel that has the rest, or use best effort: "+
+		"%w",
 		strings.Join(missing, "; "), errors.ErrUnsupported)
 }

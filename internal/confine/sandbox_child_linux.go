@@ -18,7 +18,7 @@ const mostOOMScore = 1000
 // It returns os.ErrProcessDone when the process has been waited for.
 func (c *Child) SetOOMScore(delta int) error {
 	if delta < 0 {
-		return fmt.Errorf("confine: OOM score %d: it can be raised only", delta)
+		return fmt.Errorf("confine: OOM score %d: it can only be raised", delta)
 	}
 	own, err := ownOOMScore()
 	if err != nil {

@@ -33,7 +33,7 @@ type sandbox struct {
 	weaker  []string // what it does less well than newer systems
 }
 
-const withoutView = "a child sees which files and processes there are outside, can change modes and times of files of its own user, and has no /dev/shm"
+const withoutView = "a child can see the names of outside files and processes, can change modes and times of its user's files, and has no /dev/shm"
 
 // shared says which resources of the host the filter must protect from children, since no
 // namespace does, and which ones children may use.
@@ -79,7 +79,7 @@ func (b *sandbox) lacks(name, detail, consequence string) {
 }
 
 func (b *sandbox) findLandlock(guarded bool) {
-	const consequence = "what a child sees of the files it can also open"
+	const consequence = "a child can open all files that it can see"
 	if f := probe.Landlock(); !f.OK {
 		b.lacks("landlock", f.Detail, consequence)
 		return
@@ -93,7 +93,7 @@ func (b *sandbox) findLandlock(guarded bool) {
 	if land.abi >= landABIScope {
 		return
 	}
-	name := fmt.Sprintf("landlock scopes (ABI %d, there since ABI %d in Linux 6.12)", land.abi, landABIScope)
+	name := fmt.Sprintf("landlock scopes (this kernel has ABI %d; they need ABI %d, Linux 6.12)", land.abi, landABIScope)
 	if guarded {
 		b.weaker = append(b.weaker, name+": children under the same guard can send signals to each other")
 	} else {
@@ -107,7 +107,7 @@ func (b *sandbox) findNamespaces() {
 }
 
 func (b *sandbox) findFilter() {
-	const consequence = "a child has all system calls, of which some are often attacked"
+	const consequence = "a child can use all system calls, including often attacked ones"
 	var err error
 	if f := probe.Seccomp(); !f.OK {
 		err = errors.New(f.Detail)
@@ -155,7 +155,7 @@ func (b *sandbox) findNetwork() {
 	}
 	if f := probe.NetworkNamespace(); !f.OK {
 		if len(b.filter) == 0 {
-			b.lacks("network namespace", f.Detail, "a child has the network of the host")
+			b.lacks("network namespace", f.Detail, "a child can use the network of the host")
 		} else if b.land == nil || b.land.abi < landABIScope {
 			b.lacks("network namespace", f.Detail, "a child has no Internet, but can connect to abstract Unix sockets of the host")
 		}
@@ -212,7 +212,7 @@ func (b *sandbox) checkTemp(path string) error {
 		return fmt.Errorf("confine: Spec.Temp: %w", err)
 	}
 	if real != path {
-		return fmt.Errorf("confine: Spec.Temp %s goes through a symbolic link: name it as %s", path, real)
+		return fmt.Errorf("confine: Spec.Temp %s contains a symbolic link: use %s", path, real)
 	}
 	return nil
 }

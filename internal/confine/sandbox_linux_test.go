@@ -322,7 +322,7 @@ func TestStrictRefused(t *testing.T) {
 	}{
 		{Strict{Read: []string{missing}, Write: []string{missing + "2"}}, []string{missing, missing + "2", "no such file"}},
 		{Strict{Read: []string{"/"}, TempSize: -1}, []string{"name the folders in it", "TempSize"}},
-		{Strict{Write: []string{""}}, []string{"no path"}},
+		{Strict{Write: []string{""}}, []string{"not a path"}},
 	} {
 		s, err := NewSpawner(Profile{Strict: &c.strict, Guard: true})
 		if err == nil {

@@ -83,8 +83,8 @@ func TestStrictWithoutRights(t *testing.T) {
 		t.Fatalf("%q", lines)
 	}
 	for i, wants := range [][]string{
-		{"cannot be kept", "mount namespace", "PID namespace", "CAP_SYS_ADMIN", "best effort"},
-		{"mount namespace", "processes there are outside", "PID namespace"},
+		{"is not possible here", "mount namespace", "PID namespace", "CAP_SYS_ADMIN", "best effort"},
+		{"mount namespace", "outside files and processes", "PID namespace"},
 		{"true true"},
 		{"denied", `,"",`, "address family not supported", `"operation not permitted"`, "CapEff=0000000000000000 NoNewPrivs=1 Seccomp=2",
 			`socket: socket: address family not supported by protocol","function not implemented","function not implemented",` +

@@ -23,7 +23,7 @@ func (s *Spawner) prepared() (*thread, error) {
 		if err == nil || !errors.As(err, new(*sandboxError)) {
 			return t, err
 		}
-		why = fmt.Sprintf("user namespace (%v): what follows cannot be had in one", err)
+		why = fmt.Sprintf("user namespace (%v): the following is not possible in one", err)
 		s.sandbox.close()
 	}
 	guarded := s.profile.Guard && probe.PIDNamespace().OK

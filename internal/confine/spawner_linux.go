@@ -43,7 +43,7 @@ func NewSpawner(p Profile) (*Spawner, error) {
 		return nil, err
 	}
 	if f := probe.Pidfd(); !f.OK {
-		return nil, fmt.Errorf("confine: processes cannot be watched here: %s: %w", f.Detail, errors.ErrUnsupported)
+		return nil, fmt.Errorf("confine: this system cannot watch processes: %s: %w", f.Detail, errors.ErrUnsupported)
 	}
 	null, err := unix.Open(os.DevNull, unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -62,9 +62,9 @@ func NewSpawner(p Profile) (*Spawner, error) {
 
 // firstThread creates a guarded thread if that is wanted and possible.
 func (s *Spawner) firstThread() (*thread, error) {
-	const consequence = "; a process that a worker detaches can outlive a host that is killed"
+	const consequence = "; a detached process of a worker can outlive a killed host"
 	if !s.profile.Guard {
-		s.why = "no guard is asked for" + consequence
+		s.why = "no guard was requested" + consequence
 		return newThread(s.profile, nil, s.sandbox)
 	}
 	t, err := s.guardedThread()
@@ -316,12 +316,12 @@ func awaitEnd(children []*Child, guards []*guard, timer *time.Timer) error {
 	var stuck []error
 	for _, c := range children {
 		if !wait(c.ended) {
-			stuck = append(stuck, fmt.Errorf("confine: process %d did not end within %v of being killed%s", c.pid, closeGrace, processState(c.pid)))
+			stuck = append(stuck, fmt.Errorf("confine: process %d did not end within %v after it was killed%s", c.pid, closeGrace, processState(c.pid)))
 		}
 	}
 	for _, g := range guards {
 		if !wait(g.gone) {
-			stuck = append(stuck, fmt.Errorf("confine: the guard, process %d, did not end within %v: something in its PID namespace does not die", g.pid, closeGrace))
+			stuck = append(stuck, fmt.Errorf("confine: the guard, process %d, did not end within %v: a process in its PID namespace does not die", g.pid, closeGrace))
 		}
 	}
 	return errors.Join(stuck...)

@@ -288,8 +288,8 @@ func TestProfileRefused(t *testing.T) {
 		{Profile{Nice: 20, NiceSet: true, CPUs: []int{-1}}, []string{"nice value 20", "CPU -1"}},
 		{Profile{Nice: -21, NiceSet: true}, []string{"nice value -21"}},
 		{Profile{CPUs: []int{1000}, Guard: true}, []string{"CPUs [1000]", "none of them"}},
-		{Profile{CPUs: []int{firstCPU(t), 1000}}, []string{"CPU 1000", "no such CPU"}},
-		{Profile{CPUs: []int{1 << 20}}, []string{"no such CPU"}},
+		{Profile{CPUs: []int{firstCPU(t), 1000}}, []string{"CPU 1000", "it does not exist"}},
+		{Profile{CPUs: []int{1 << 20}}, []string{"it does not exist"}},
 	} {
 		s, err := NewSpawner(c.p)
 		if err == nil {

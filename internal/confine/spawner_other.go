@@ -53,7 +53,7 @@ func NewSpawner(p Profile) (*Spawner, error) {
 
 // OrphanProof returns false on this system.
 func (s *Spawner) OrphanProof() (ok bool, why string) {
-	return false, runtime.GOOS + " has no means to end children with their host; they can outlive a host that is killed"
+	return false, runtime.GOOS + " cannot end children with their host; they can outlive a killed host"
 }
 
 // Missing returns nil: this system has no sandbox.
@@ -145,7 +145,7 @@ func (s *Spawner) end() error {
 		select {
 		case <-c.ended:
 		case <-timer.C:
-			return errors.Join(fmt.Errorf("confine: process %d, and perhaps %d after it, did not end within %v of being killed", c.Pid(), len(children)-i-1, closeGrace), s.null.Close())
+			return errors.Join(fmt.Errorf("confine: process %d, and perhaps %d others, did not end within %v after they were killed", c.Pid(), len(children)-i-1, closeGrace), s.null.Close())
 		}
 	}
 	return s.null.Close()

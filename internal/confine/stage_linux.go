@@ -119,7 +119,7 @@ func (s *script) failure(b []byte) (o op, err error) {
 	s.memory(nil)
 	at := (address(binary.NativeEndian.Uint64(b[8:])) - s.next()) / opSize
 	if at >= address(len(s.ops)) {
-		return op{}, fmt.Errorf("the stage failed in an unknown place: %w", errno)
+		return op{}, fmt.Errorf("the stage failed at an unknown step: %w", errno)
 	}
 	return s.ops[at], errno
 }

@@ -314,7 +314,7 @@ func (p Profile) apply() error {
 	for _, c := range p.CPUs {
 		want.Set(c)
 		if !want.IsSet(c) {
-			return fmt.Errorf("confine: CPU %d: there is no such CPU", c)
+			return fmt.Errorf("confine: CPU %d: it does not exist", c)
 		}
 	}
 	if err := unix.SchedSetaffinity(0, &want); err != nil {
@@ -325,7 +325,7 @@ func (p Profile) apply() error {
 	}
 	for _, c := range p.CPUs {
 		if !got.IsSet(c) {
-			return fmt.Errorf("confine: CPU %d: there is no such CPU, or it may not be used here", c)
+			return fmt.Errorf("confine: CPU %d: it does not exist, or may not be used here", c)
 		}
 	}
 	return nil

@@ -106,7 +106,7 @@ func (s *script) tell(talk uint64) {
 	}
 	const rights = 16 + 4
 	text := words(uint64(s.news), stageNewsSize)
-	s.call("telling of the child", unix.SYS_SENDMSG, talk, words(0, 0, text, 1, uint64(s.pidfd), rights, 0), unix.MSG_NOSIGNAL)
+	s.call("reporting the child", unix.SYS_SENDMSG, talk, words(0, 0, text, 1, uint64(s.pidfd), rights, 0), unix.MSG_NOSIGNAL)
 	s.call("ending", unix.SYS_EXIT_GROUP, 0)
 }
 

@@ -104,7 +104,7 @@ func hearStage(script *script, errs, talk int) (pid, pidfd int, err error) {
 		unix.Close(pidfd)
 	}
 	if n < len(told) {
-		return 0, -1, &sandboxError{errors.Join(errors.New("its stage told half of an error"), readErr)}
+		return 0, -1, &sandboxError{errors.Join(errors.New("its stage sent a truncated error"), readErr)}
 	}
 	o, err := script.failure(told[:])
 	if o.what == "" {
@@ -124,15 +124,15 @@ func hearChild(talk int) (pid, pidfd int, err error) {
 		case err != nil:
 			return 0, -1, err
 		case n < stageNewsSize:
-			return 0, -1, &sandboxError{errors.New("its stage ended before it made the child")}
+			return 0, -1, &sandboxError{errors.New("its stage ended before it created the child")}
 		}
 		messages, err := unix.ParseSocketControlMessage(control[:rights])
 		if err != nil || len(messages) != 1 {
-			return 0, -1, &sandboxError{fmt.Errorf("its stage told of a child without a pidfd: %w", errors.Join(err, os.ErrInvalid))}
+			return 0, -1, &sandboxError{fmt.Errorf("its stage reported a child without a pidfd: %w", errors.Join(err, os.ErrInvalid))}
 		}
 		fds, err := unix.ParseUnixRights(&messages[0])
 		if err != nil || len(fds) != 1 {
-			return 0, -1, &sandboxError{fmt.Errorf("its stage told of a child without a pidfd: %w", errors.Join(err, os.ErrInvalid))}
+			return 0, -1, &sandboxError{fmt.Errorf("its stage reported a child without a pidfd: %w", errors.Join(err, os.ErrInvalid))}
 		}
 		return int(binary.NativeEndian.Uint32(news)), fds[0], nil
 	}

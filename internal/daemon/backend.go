@@ -136,7 +136,7 @@ func (d backend) ReloadPool(ctx context.Context, name string) error {
 	}
 	g := p.generation()
 	if g == nil {
-		return fmt.Errorf("%w: %q has no command in the configuration of this daemon", api.ErrQueueOnly, name)
+		return fmt.Errorf("%w: the configuration of this daemon has no command for %q", api.ErrQueueOnly, name)
 	}
 	return told(g.workers.Reload(ctx))
 }

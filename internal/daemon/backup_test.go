@@ -39,7 +39,7 @@ func TestBackup(t *testing.T) {
 	if text, err := os.ReadFile(filepath.Join(backup, "format")); err != nil || len(text) == 0 {
 		t.Errorf("the backup has the format %q, %v", text, err)
 	}
-	if a := admin.want(http.StatusUnprocessableEntity, http.MethodPost, "/v1/backup", body); !strings.Contains(a.body, "is there already") {
+	if a := admin.want(http.StatusUnprocessableEntity, http.MethodPost, "/v1/backup", body); !strings.Contains(a.body, "exists already") {
 		t.Errorf("the answer is %s", a.body)
 	}
 	for _, body := range []string{``, `{}`, `{"dir":""}`, `{"dir":"backup"}`, `{"dir":7}`, `{"dir":"/x\u0000"}`, `{"folder":"/x"}`, `{"dir":"/` + strings.Repeat("x", 5000) + `"}`} {

@@ -262,7 +262,7 @@ func (d *Daemon) actors() ([]actor, error) {
 func (d *Daemon) watchStore(ctx context.Context) error {
 	select {
 	case <-d.queue.Failed():
-		return fmt.Errorf("nothing more can be stored: %w", d.queue.Err())
+		return fmt.Errorf("no more jobs can be stored: %w", d.queue.Err())
 	case <-ctx.Done():
 		return nil
 	}

@@ -40,7 +40,7 @@ func TestNothingIsDisclosed(t *testing.T) {
 		names bool
 	}{"without a token": {n, false}, "on the address of the probes": {probes, false}, "with a token": {inside, true}} {
 		a := c.by.want(http.StatusServiceUnavailable, http.MethodGet, "/readyz", "")
-		if !c.names && a.body != "ok daemon\nok queue\nFAIL pools: no worker starts (the log says why)\n" {
+		if !c.names && a.body != "ok daemon\nok queue\nFAIL pools: no worker starts (see the log)\n" {
 			t.Errorf("%s /readyz says %s", name, a.body)
 		}
 		if c.names && (!strings.Contains(a.body, "FAIL pool hush: its workers do not start") || !strings.Contains(a.body, "broken by nats://me:[hidden]@host/x")) {

@@ -14,7 +14,7 @@ import (
 )
 
 // errTakenBack is the cause of a task that was canceled by its id.
-var errTakenBack = fmt.Errorf("it was taken back: %w", context.Canceled)
+var errTakenBack = fmt.Errorf("it was canceled: %w", context.Canceled)
 
 // runs are the ephemeral tasks that run here, by id.
 type runs struct {

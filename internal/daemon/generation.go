@@ -112,7 +112,7 @@ func (g *generation) work(ctx context.Context, q *queue.Queue, failed func(error
 			defer over()
 			err := q.Work(turn, g.gate, g.workConfig())
 			if err != nil && turn.Err() == nil {
-				failed(fmt.Errorf("pool %q takes no more jobs: %w", g.name, err))
+				failed(fmt.Errorf("pool %q accepts no more jobs: %w", g.name, err))
 			}
 		})
 		select {

@@ -47,7 +47,7 @@ func runActors(ctx context.Context, log *slog.Logger, actors []actor) error {
 			err = errors.New("it ended by itself")
 		}
 		err = fmt.Errorf("%s: %w", actors[e.index].name, err)
-		log.Error("the daemon stops because a part of it has ended", "part", actors[e.index].name, "error", err)
+		log.Error("stopping: a part of the daemon has ended", "part", actors[e.index].name, "error", err)
 		errs = append(errs, err)
 	}
 	for i, a := range actors {
@@ -56,7 +56,7 @@ func runActors(ctx context.Context, log *slog.Logger, actors []actor) error {
 			e := <-ends
 			gone[e.index] = true
 			if e.err != nil {
-				log.Error("a part of the daemon did not end in order", "part", actors[e.index].name, "error", e.err)
+				log.Error("a part of the daemon did not stop cleanly", "part", actors[e.index].name, "error", e.err)
 				errs = append(errs, fmt.Errorf("%s: %w", actors[e.index].name, e.err))
 			}
 		}

@@ -103,7 +103,7 @@ func (d *Daemon) examine(ctx context.Context) {
 		if b != nil {
 			next.since = standing(b.since, b.last, s)
 			if stuck := next.stuck(s.at); stuck > 0 && b.stuck(b.last.at) == 0 {
-				d.log.Error("a pool takes no jobs although its workers have room", "pool", name, "waiting", s.waiting, "for", stuck.Round(time.Second))
+				d.log.Error("a pool takes no jobs although its workers are free", "pool", name, "waiting", s.waiting, "for", stuck.Round(time.Second))
 			}
 		}
 		h.pools[name] = next

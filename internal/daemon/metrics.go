@@ -59,10 +59,10 @@ type routeMetrics struct {
 func newRequests() *requests {
 	return &requests{
 		answered: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "bullpen_http_requests_total", Help: "Requests that were answered, by route and class of status, such as 2xx.",
+			Name: "bullpen_http_requests_total", Help: "Answered requests, by route and class of status, such as 2xx.",
 		}, []string{"route", "code"}),
 		took: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "bullpen_http_request_seconds", Help: "How long requests took, with the time that their callers asked to wait.",
+			Name: "bullpen_http_request_seconds", Help: "Time that requests took, including the time that callers asked to wait.",
 			Buckets: []float64{0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 60},
 		}, []string{"route"}),
 	}
@@ -99,7 +99,7 @@ func (d *Daemon) limits() []prometheus.Collector {
 	k := d.config().Queue.Keep
 	bound := func(stream string, bytes int64) prometheus.Collector {
 		g := prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "bullpen_store_limit_bytes", Help: "Most that a stream of the store may hold.", ConstLabels: prometheus.Labels{"stream": stream},
+			Name: "bullpen_store_limit_bytes", Help: "Maximum size of a stream of the store.", ConstLabels: prometheus.Labels{"stream": stream},
 		})
 		g.Set(float64(bytes))
 		return g
@@ -127,15 +127,15 @@ func (d *Daemon) own() []prometheus.Collector {
 	}
 	return []prometheus.Collector{
 		info,
-		gauge("bullpen_ready", "1 while /readyz says yes.", func() float64 { return truth(d.readiness().ok()) }),
-		gauge("bullpen_live", "1 while /livez says yes.", func() float64 { return truth(d.liveness().ok()) }),
-		gauge("bullpen_config_last_reload_successful", "1 when the last reload of the configuration was taken over.", func() float64 { return truth(d.reloads.fault.Load() == nil) }),
-		gauge("bullpen_config_last_reload_success_timestamp_seconds", "When the configuration in force was read.", func() float64 { return float64(d.reloads.last.Load()) }),
-		counter("bullpen_config_reloads_total", "Reloads of the configuration that were taken over.", d.reloads.good.Load),
-		counter("bullpen_config_reload_failures_total", "Reloads of the configuration that were refused.", d.reloads.bad.Load),
-		counter("bullpen_log_lines_dropped_total", "Lines of the log that were dropped because the writer was too slow.", d.logLost),
-		counter("bullpen_traces_sent_total", "Spans that the collector of traces has taken.", func() uint64 { return d.tracer.Counts().Sent }),
-		counter("bullpen_traces_dropped_total", "Spans that were dropped because the collector of traces was too slow or refused them.", func() uint64 { return d.tracer.Counts().Dropped }),
-		counter("bullpen_traces_failures_total", "Requests that the collector of traces did not take.", func() uint64 { return d.tracer.Counts().Failures }),
+		gauge("bullpen_ready", "1 while /readyz succeeds, else 0.", func() float64 { return truth(d.readiness().ok()) }),
+		gauge("bullpen_live", "1 while /livez succeeds, else 0.", func() float64 { return truth(d.liveness().ok()) }),
+		gauge("bullpen_config_last_reload_successful", "1 if the last reload of the configuration succeeded, else 0.", func() float64 { return truth(d.reloads.fault.Load() == nil) }),
+		gauge("bullpen_config_last_reload_success_timestamp_seconds", "When the current configuration was read.", func() float64 { return float64(d.reloads.last.Load()) }),
+		counter("bullpen_config_reloads_total", "Reloads of the configuration that succeeded.", d.reloads.good.Load),
+		counter("bullpen_config_reload_failures_total", "Reloads of the configuration that failed.", d.reloads.bad.Load),
+		counter("bullpen_log_lines_dropped_total", "Log lines that were dropped because the writer was too slow.", d.logLost),
+		counter("bullpen_traces_sent_total", "Spans that the trace collector accepted.", func() uint64 { return d.tracer.Counts().Sent }),
+		counter("bullpen_traces_dropped_total", "Spans that were dropped because the trace collector was too slow or refused them.", func() uint64 { return d.tracer.Counts().Dropped }),
+		counter("bullpen_traces_failures_total", "Requests that the trace collector did not accept.", func() uint64 { return d.tracer.Counts().Failures }),
 	}
 }

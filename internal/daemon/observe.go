@@ -160,11 +160,11 @@ func (d backend) Recycle(name, worker string) error {
 	}
 	g := p.generation()
 	if g == nil {
-		return fmt.Errorf("%w: %q has no command in the configuration of this daemon", api.ErrQueueOnly, name)
+		return fmt.Errorf("%w: the configuration of this daemon has no command for %q", api.ErrQueueOnly, name)
 	}
 	err = g.workers.Recycle(worker)
 	if errors.Is(err, process.ErrNoWorker) {
-		return fmt.Errorf("%w: pool %q has none that is called %q", api.ErrNoWorker, name, worker)
+		return fmt.Errorf("%w: pool %q has no worker %q", api.ErrNoWorker, name, worker)
 	}
 	return err
 }

@@ -105,7 +105,7 @@ func (d *Daemon) openQueue(ctx context.Context) error {
 		case err := <-opened:
 			return err
 		case <-tell.C:
-			d.log.Warn("the daemon waits for the queue, and serves when that is open", "for", d.queueWaits())
+			d.log.Warn("the daemon waits for the queue, and serves once it is open", "for", d.queueWaits())
 			tell.Reset(tellAgain)
 		}
 	}
@@ -119,7 +119,7 @@ func (d *Daemon) queueWaits() string {
 	case s.URL != "":
 		return "the server at " + s.URL + " must answer"
 	}
-	return "it reads what it has kept"
+	return "it reads the stored jobs"
 }
 
 // addressTaken is the Windows error of an address in use (WSAEADDRINUSE).
@@ -133,7 +133,7 @@ func taken(err error, where string) error {
 	if !windows && !errors.Is(err, syscall.EADDRINUSE) {
 		return err
 	}
-	return fmt.Errorf("%w: another program has it, perhaps another bullpen serve: end that, or set another address (%s)", err, where)
+	return fmt.Errorf("%w: another program uses the address, perhaps another bullpen serve: end it, or set another address (%s)", err, where)
 }
 
 // openPools creates all pools, and returns the errors of all that fail.
@@ -178,12 +178,12 @@ func (d *Daemon) abandon() {
 	d.Close()
 	for _, p := range d.pools {
 		if err := p.end(context.Background(), closing); err != nil {
-			d.log.Error("a pool did not end", "error", err)
+			d.log.Error("a pool did not stop", "error", err)
 		}
 	}
 	if d.queue != nil {
 		if err := d.queue.Close(); err != nil {
-			d.log.Error("the queue was not closed in order", "error", err)
+			d.log.Error("the queue was not closed cleanly", "error", err)
 		}
 	}
 	if d.front != nil {

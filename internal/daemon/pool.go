@@ -64,7 +64,7 @@ func (p *pool) scale(minimum, maximum int) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.now == nil {
-		return fmt.Errorf("%w: %q has no command in the configuration of this daemon", api.ErrQueueOnly, p.name)
+		return fmt.Errorf("%w: the configuration of this daemon has no command for %q", api.ErrQueueOnly, p.name)
 	}
 	oldMin, oldMax := p.min, p.max
 	if minimum >= 0 {
@@ -74,7 +74,7 @@ func (p *pool) scale(minimum, maximum int) error {
 		p.max = maximum
 	}
 	if p.max < 1 || p.min > p.max {
-		err := fmt.Errorf("pool %q cannot have %d to %d workers: say 0 <= min <= max, and max at least 1; to stop it, pause it", p.name, p.min, p.max)
+		err := fmt.Errorf("pool %q cannot have %d to %d workers: use 0 <= min <= max, and max at least 1; to stop the pool, pause it", p.name, p.min, p.max)
 		p.min, p.max = oldMin, oldMax
 		return err
 	}
@@ -117,12 +117,12 @@ func (p *pool) wait(parent string) (done func(), err error) {
 	}
 	if n := len(p.waiting); n >= p.max+p.helpers() {
 		delete(p.waiting, parent)
-		return nil, fmt.Errorf("%w: pool %q has %d workers and %d helpers at most, and %d of its tasks would wait for others: raise helpers or workers.max of the pool, submit to another pool, or do not wait",
+		return nil, fmt.Errorf("%w: pool %q has at most %d workers and %d helpers, and %d of its tasks would wait for others: raise helpers or workers.max of the pool, submit to another pool, or do not wait",
 			api.ErrNested, p.name, p.max, p.settings.Helpers, n)
 	}
 	if err := p.resize(); err != nil {
 		delete(p.waiting, parent)
-		return nil, fmt.Errorf("%w: pool %q needs one worker more while the task waits: %w; raise the budget, submit to another pool, or do not wait", api.ErrNested, p.name, err)
+		return nil, fmt.Errorf("%w: pool %q needs another worker while the task waits: %w; raise the budget, submit to another pool, or do not wait", api.ErrNested, p.name, err)
 	}
 	return p.waited(parent), nil
 }

@@ -27,7 +27,7 @@ const (
 )
 
 // seeLog ends the public description of a fault.
-const seeLog = " (the log says why)"
+const seeLog = " (see the log)"
 
 // check is the result of one check of a probe.
 type check struct {
@@ -90,7 +90,7 @@ func (d *Daemon) liveness() (c checks) {
 		return c
 	}
 	if err := d.queue.Err(); err != nil {
-		c = append(c, check{false, checkQueue, "its store has failed" + seeLog, "", "its store has failed, and can be used again after a restart: " + logs.Clean(err.Error())})
+		c = append(c, check{false, checkQueue, "its store has failed" + seeLog, "", "its store has failed and needs a restart of the daemon: " + logs.Clean(err.Error())})
 	}
 	now := time.Now()
 	d.health.mu.Lock()
@@ -100,9 +100,9 @@ func (d *Daemon) liveness() (c checks) {
 		if pulse == nil {
 			continue
 		}
-		one := check{true, checkPools, "jobs wait, workers have room, and none is taken" + seeLog, p.name, "it takes what it can"}
+		one := check{true, checkPools, "jobs wait and workers are free, but no job is taken" + seeLog, p.name, "jobs are taken as workers are free"}
 		if stuck := pulse.stuck(now); stuck > 0 {
-			one.good, one.says = false, fmt.Sprintf("%d jobs wait, workers have room, and none was taken for %v", pulse.last.waiting, stuck.Round(time.Second))
+			one.good, one.says = false, fmt.Sprintf("%d jobs wait and workers are free, but none was taken for %v", pulse.last.waiting, stuck.Round(time.Second))
 		}
 		c = append(c, one)
 	}
@@ -130,18 +130,18 @@ func (d *Daemon) readiness() (c checks) {
 	case len(silent) > 0:
 		c = append(c, silent...)
 	default:
-		c = append(c, check{true, checkQueue, "", "", "it takes jobs"})
+		c = append(c, check{true, checkQueue, "", "", "it accepts jobs"})
 	}
 	d.mu.Lock()
 	taking, scheduled := d.taking, d.scheduled
 	d.mu.Unlock()
 	c = append(c, d.poolsReady()...)
 	if !taking {
-		const says = "they do not take jobs yet"
+		const says = "they do not run jobs yet"
 		c = append(c, check{false, checkPools, says, "", says})
 	}
 	if !scheduled {
-		const says = "those of the configuration are not stored yet"
+		const says = "the schedules of the configuration are not stored yet"
 		c = append(c, check{false, checkSchedules, says + seeLog, "", says})
 	}
 	return c
@@ -155,7 +155,7 @@ func (d *Daemon) silences() (c checks) {
 	for _, name := range slices.Sorted(maps.Keys(d.health.pools)) {
 		if since := d.health.pools[name].silent; !since.IsZero() {
 			c = append(c, check{false, checkQueue, "its store does not answer" + seeLog, name,
-				"its queue cannot be worked: the store has not answered for " + time.Since(since).Round(time.Second).String()})
+				"its jobs cannot run: the store has not answered for " + time.Since(since).Round(time.Second).String()})
 		}
 	}
 	return c

@@ -119,18 +119,18 @@ func TestProbesWhileServersHalt(t *testing.T) {
 	n.awaitReady()
 	p := probe(t, n.url)
 	defer p.stop()
-	p.says(t, http.StatusOK, "ok   queue: it takes jobs")
+	p.says(t, http.StatusOK, "ok   queue: it accepts jobs")
 	stop := submitters(n, "one", 400_000)
 	defer stop()
 	for i := range 2 {
 		k.Pause(i)
 		<-time.After(7 * time.Second) // what is sent to a server that was halted fills buffers meanwhile
 	}
-	p.says(t, http.StatusServiceUnavailable, "FAIL pool one: its queue cannot be worked: the store has not answered for ")
-	p.says(t, http.StatusServiceUnavailable, "FAIL pool two: its queue cannot be worked: the store has not answered for ")
+	p.says(t, http.StatusServiceUnavailable, "FAIL pool one: its jobs cannot run: the store has not answered for ")
+	p.says(t, http.StatusServiceUnavailable, "FAIL pool two: its jobs cannot run: the store has not answered for ")
 	k.Resume(0)
 	k.Resume(1)
-	p.says(t, http.StatusOK, "ok   queue: it takes jobs")
+	p.says(t, http.StatusOK, "ok   queue: it accepts jobs")
 }
 
 // TestProbesWhileQueueOpens has one server of three when the daemon starts: the probes

@@ -25,14 +25,14 @@ import (
 // tasks in hand.
 func (d *Daemon) Reload(ctx context.Context) (changed []string, err error) {
 	if d.load == nil {
-		return nil, errors.New("this daemon was started without a way to read its configuration again")
+		return nil, errors.New("this daemon was started without a way to reload its configuration")
 	}
 	select {
 	case d.turn <- struct{}{}:
 	case <-d.stopping:
 		return nil, d.notServing()
 	case <-ctx.Done():
-		return nil, fmt.Errorf("another reload has not ended: %w", context.Cause(ctx))
+		return nil, fmt.Errorf("another reload is still running: %w", context.Cause(ctx))
 	}
 	next, err := d.read(ctx)
 	if errors.Is(err, errUnread) { // the reading goroutine frees the turn
@@ -62,7 +62,7 @@ func (d *Daemon) notServing() error {
 }
 
 // errUnread means that the configuration was not read in time.
-var errUnread = errors.New("the configuration was not read in time: does the disk with the file answer?")
+var errUnread = errors.New("the configuration file was not read in time: check the disk")
 
 // read reads the configuration. If ctx or the daemon ends first, it returns
 // errUnread, and the reading goroutine frees the turn.
@@ -99,7 +99,7 @@ func (d *Daemon) note(changed []string, err error) {
 		d.reloads.good.Add(1)
 		d.reloads.fault.Store(nil)
 		d.reloads.last.Store(time.Now().Unix())
-		d.log.Info("the configuration was read again", "changed", changed)
+		d.log.Info("the configuration was reloaded", "changed", changed)
 		return
 	}
 	d.reloads.bad.Add(1)
@@ -109,7 +109,7 @@ func (d *Daemon) note(changed []string, err error) {
 	}
 	d.reloads.fault.Store(&text)
 	for _, fault := range each(err) {
-		d.log.Error("the configuration was not taken over, the one before stays in force", "fault", fault)
+		d.log.Error("the configuration was not reloaded, the previous one stays in use", "fault", fault)
 	}
 }
 
@@ -120,7 +120,7 @@ func checkEmptied(old, next *settings.Settings) error {
 	if len(next.Pools) > 0 || len(old.Pools) == 0 || next.PoolsGiven {
 		return nil
 	}
-	return settings.Faults{{File: next.Path, Key: "pools", Text: fmt.Sprintf("there are none, and there were %d: write `pools: {}` to have none", len(old.Pools))}}
+	return settings.Faults{{File: next.Path, Key: "pools", Text: fmt.Sprintf("there are no pools, but there were %d: write `pools: {}` to remove them all", len(old.Pools))}}
 }
 
 // each returns the errors that err joins.
@@ -177,7 +177,7 @@ func (d *Daemon) takeOver(ctx context.Context, next *settings.Settings) (changed
 		d.replan()
 	}
 	for _, key := range restart {
-		d.log.Warn("a changed setting needs a restart of the daemon to have an effect", "key", key)
+		d.log.Warn("a changed setting takes effect only after a restart of the daemon", "key", key)
 		if i := slices.Index(changed, key); i >= 0 {
 			changed[i] += " (needs a restart)"
 		}
@@ -226,12 +226,12 @@ func (d *Daemon) undoAll(plan []change) {
 func (d *Daemon) undo(c *change) {
 	if c.next != nil {
 		if err := c.next.end(context.Background(), closing(c.next.workers)); err != nil {
-			d.log.Error("workers of a configuration that was not taken over did not end", "pool", c.name, "error", err)
+			d.log.Error("workers of a configuration that was not loaded did not end", "pool", c.name, "error", err)
 		}
 	}
 	if c.bounds[1] > 0 {
 		if err := c.old.scale(c.bounds[0], c.bounds[1]); err != nil {
-			d.log.Error("a pool could not be given its size again", "pool", c.name, "error", err)
+			d.log.Error("a pool could not be resized back", "pool", c.name, "error", err)
 		}
 	}
 }
@@ -256,7 +256,7 @@ func (d *Daemon) prepareOne(ctx context.Context, c *change) error {
 	// At least one worker, so that a broken command is found now.
 	n := max(g.workers.Config().Min, 1)
 	wait, cancel := context.WithTimeoutCause(ctx, g.workers.Config().StartTimeout+time.Second,
-		errors.New("its workers are not ready in time; is there room for them in the budget?"))
+		errors.New("its workers were not ready in time; check that the budget has room for them"))
 	defer cancel()
 	stop := until(d.stopping, cancel)
 	defer stop()
@@ -363,7 +363,7 @@ func (d *Daemon) retire(g *generation, last bool) {
 		stop := until(d.aborted, cancel)
 		defer stop()
 		if err := g.end(ctx, draining(g.workers)); err != nil {
-			d.log.Error("workers that a reload has replaced did not end", "pool", g.name, "error", err)
+			d.log.Error("workers that a reload replaced did not end", "pool", g.name, "error", err)
 		}
 		if last {
 			d.processes.Remove(g.workers)

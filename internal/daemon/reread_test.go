@@ -34,12 +34,12 @@ func TestReloadEmptied(t *testing.T) {
 	for _, pools := range [][]string{nil, {"  # none\n"}} {
 		n.write(pools...)
 		a := n.want(http.StatusUnprocessableEntity, http.MethodPost, "/v1/reload", "")
-		if !strings.Contains(a.body, "write `pools: {}` to have none") {
+		if !strings.Contains(a.body, "write `pools: {}` to remove them all") {
 			t.Errorf("it says %s", a.body)
 		}
 		n.want(http.StatusOK, http.MethodPost, "/v1/pools/one/run", "x")
 	}
-	if says := n.statusError(); !strings.Contains(says, "pools: there are none, and there were 1") {
+	if says := n.statusError(); !strings.Contains(says, "pools: there are no pools, but there were 1") {
 		t.Errorf("the status says %q of the reload that failed", says)
 	}
 	n.mu.Lock()

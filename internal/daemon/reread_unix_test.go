@@ -55,7 +55,7 @@ func TestFileIsAway(t *testing.T) {
 	}{
 		{"removed", func() error { return os.Remove(file) }, "cannot be read"},
 		{"empty", func() error { return os.WriteFile(file, nil, 0o600) }, "pools: {}"},
-		{"a pipe", func() error { return errors.Join(os.Remove(file), syscall.Mkfifo(file, 0o600)) }, "no regular file"},
+		{"a pipe", func() error { return errors.Join(os.Remove(file), syscall.Mkfifo(file, 0o600)) }, "not a regular file"},
 	} {
 		if err := c.do(); err != nil {
 			t.Fatal(err)
@@ -73,7 +73,7 @@ func TestFileIsAway(t *testing.T) {
 		t.Errorf("after SIGTERM: %v, want exit status 0", err)
 	}
 	s = serveIn(t, t.TempDir())
-	if status, body := s.reload(); status != http.StatusUnprocessableEntity || !strings.Contains(body, "no file to read again") {
+	if status, body := s.reload(); status != http.StatusUnprocessableEntity || !strings.Contains(body, "started without a configuration file") {
 		t.Errorf("without a file: %d %s", status, body)
 	}
 	if err := s.end(syscall.SIGTERM); err != nil {

@@ -81,7 +81,7 @@ func (d *Daemon) putPlanned(ctx context.Context) bool {
 	}
 	err := d.putSchedules(ctx, s)
 	if err != nil && !errors.Is(err, job.ErrClosed) {
-		d.log.Error("the schedules of the configuration are not all in force", "again", replanSoon, "error", err)
+		d.log.Error("some schedules of the configuration are not active", "again", replanSoon, "error", err)
 	}
 	return err == nil
 }
@@ -89,7 +89,7 @@ func (d *Daemon) putPlanned(ctx context.Context) bool {
 func (d *Daemon) putSchedules(ctx context.Context, s *settings.Settings) error {
 	all, err := d.queue.ListSchedules(ctx)
 	if err != nil {
-		return fmt.Errorf("they cannot be read: %w", err)
+		return fmt.Errorf("cannot read them: %w", err)
 	}
 	there := make(map[string]*job.ScheduleInfo, len(all))
 	for i := range all {
@@ -101,7 +101,7 @@ func (d *Daemon) putSchedules(ctx context.Context, s *settings.Settings) error {
 		if old := there[name]; old != nil {
 			one.Paused = old.Paused
 			if old.Origin != settings.OriginConfig {
-				d.log.Warn("a schedule of the configuration takes the place of one that was put by a caller", "schedule", name)
+				d.log.Warn("a schedule of the configuration replaces one that was added by a caller", "schedule", name)
 			}
 		}
 		p := s.Pools[one.Job.Queue]
@@ -109,7 +109,7 @@ func (d *Daemon) putSchedules(ctx context.Context, s *settings.Settings) error {
 		_, err := d.queue.PutSchedule(ctx, one)
 		if errors.Is(err, bullpen.ErrRefused) || errors.Is(err, bullpen.ErrUnknownTask) {
 			// A bad schedule must not block the others.
-			d.log.Error("a schedule of the configuration is not in force: change it or its pool, and reload", "error", err)
+			d.log.Error("a schedule of the configuration is not active: change it or its pool, and reload", "error", err)
 			continue
 		}
 		errs = append(errs, err)
@@ -118,7 +118,7 @@ func (d *Daemon) putSchedules(ctx context.Context, s *settings.Settings) error {
 		if _, planned := s.Schedules[all[i].Name]; all[i].Origin == settings.OriginConfig && !planned {
 			err := d.queue.RemoveSchedule(ctx, all[i].Name)
 			if err == nil {
-				d.log.Info("a schedule is removed that the configuration has no more", "schedule", all[i].Name)
+				d.log.Info("a schedule was removed because the configuration no longer has it", "schedule", all[i].Name)
 			} else if !errors.Is(err, job.ErrNoSchedule) {
 				errs = append(errs, err)
 			}

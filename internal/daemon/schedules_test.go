@@ -85,7 +85,7 @@ func TestReadyWithSchedules(t *testing.T) {
 	if before.ok() {
 		t.Errorf("it is ready before its schedules are stored:\n%s", before)
 	}
-	if a := n.want(http.StatusServiceUnavailable, http.MethodGet, "/readyz", ""); !strings.Contains(a.body, "FAIL schedules: those of the configuration are not stored yet") {
+	if a := n.want(http.StatusServiceUnavailable, http.MethodGet, "/readyz", ""); !strings.Contains(a.body, "FAIL schedules: the schedules of the configuration are not stored yet") {
 		t.Errorf("readyz says %s", a.body)
 	}
 	stored()

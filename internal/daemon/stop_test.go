@@ -143,7 +143,7 @@ func TestFaults(t *testing.T) {
 		open bool
 		says string
 	}{
-		"address in use": {"http: {listen: '" + n.Addr().String() + "'}\nqueue: {memory: true}", true, "another bullpen serve: end that, or set another address (http.listen, or --listen)"},
+		"address in use": {"http: {listen: '" + n.Addr().String() + "'}\nqueue: {memory: true}", true, "another bullpen serve: end it, or set another address (http.listen, or --listen)"},
 		"probes in use":  {base + "probes: {listen: '" + n.Addr().String() + "'}", true, "set another address (probes.listen)"},
 		"no folder":      {"http: {listen: '127.0.0.1:0'}\nqueue: {dir: /dev/null/no}", true, "queue"},
 		"no room":        {base + "budget: {workers: 1}\npools:\n  one: {command: [cat], protocol: lines, workers: {min: 2, max: 2}}\n  two: {command: [cat], protocol: lines, workers: {min: 2, max: 2}}", false, ""},

@@ -24,10 +24,10 @@ func CheckPut(p Put) error {
 		faults = append(faults, fmt.Errorf("put %s: New and After cannot both hold", p.Subject))
 	}
 	if !p.At.IsZero() && p.Stream != Jobs {
-		faults = append(faults, fmt.Errorf("put %s: only jobs have a time At", p.Subject))
+		faults = append(faults, fmt.Errorf("put %s: only jobs can have a time At", p.Subject))
 	}
 	if p.TTL != 0 && (p.Stream != State || p.TTL < 0) {
-		faults = append(faults, fmt.Errorf("put %s: a TTL is for messages of state, and not negative", p.Subject))
+		faults = append(faults, fmt.Errorf("put %s: only messages of state can have a TTL, and it must not be negative", p.Subject))
 	}
 	return errors.Join(faults...)
 }

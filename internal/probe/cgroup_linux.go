@@ -28,14 +28,14 @@ func tryCgroupV2() (bool, string) {
 	if err != nil {
 		return false, err.Error()
 	}
-	controllers := "no controllers (they are on v1, or not handed down)"
+	controllers := "no controllers (they are on v1, or not delegated)"
 	if len(h.Controllers) > 0 {
 		controllers = "controllers " + strings.Join(h.Controllers, ", ")
 	}
 	if err := tryGroup(h.Dir, nil); err != nil {
-		return false, fmt.Sprintf("mounted, but no group can be made in %s: %v; %s", h.Dir, reason(err), controllers)
+		return false, fmt.Sprintf("mounted, but no group can be created in %s: %v; %s", h.Dir, reason(err), controllers)
 	}
-	return true, fmt.Sprintf("groups can be made in %s; %s", h.Dir, controllers)
+	return true, fmt.Sprintf("groups can be created in %s; %s", h.Dir, controllers)
 }
 
 func tryCgroupKill() (bool, string) {
@@ -49,11 +49,11 @@ func tryCgroupKill() (bool, string) {
 	})
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return false, "groups have no cgroup.kill (there since Linux 5.14)"
+		return false, "groups have no cgroup.kill (it needs Linux 5.14)"
 	case err != nil:
-		return false, fmt.Sprintf("no group can be made in %s: %v", h.Dir, reason(err))
+		return false, fmt.Sprintf("no group can be created in %s: %v", h.Dir, reason(err))
 	}
-	return true, "groups made in " + h.Dir + " have it"
+	return true, "groups created in " + h.Dir + " have it"
 }
 
 func tryCgroupV1() (bool, string) {
@@ -83,7 +83,7 @@ func tryCgroupV1() (bool, string) {
 	case len(writable)+len(other) == 0:
 		return false, "no v1 controller is mounted"
 	case len(writable) == 0:
-		return false, "mounted, but no group can be made: " + strings.Join(other, ", ")
+		return false, "mounted, but no group can be created: " + strings.Join(other, ", ")
 	case len(other) == 0:
 		return true, "writable: " + strings.Join(writable, ", ")
 	}
@@ -130,11 +130,11 @@ func hierarchyV2() (Hierarchy, error) {
 func Hierarchies() ([]Hierarchy, error) {
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
-		return nil, fmt.Errorf("what is mounted is not known: %w", err)
+		return nil, fmt.Errorf("cannot list the mounts: %w", err)
 	}
 	own, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {
-		return nil, fmt.Errorf("the own cgroup is not known: %w", err)
+		return nil, fmt.Errorf("cannot find the own cgroup: %w", err)
 	}
 	found := parseHierarchies(string(mounts), string(own))
 	for i := range found {

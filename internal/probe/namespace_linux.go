@@ -29,11 +29,11 @@ func tryUnshare(name string, flags int, then func() error) (ok bool, detail stri
 		}
 		switch {
 		case err == nil:
-			ok, detail = true, "may be made"
+			ok, detail = true, "can be created"
 		case errors.Is(err, unix.EPERM):
 			detail = fmt.Sprintf("%s: %v: it needs CAP_SYS_ADMIN and CAP_SYS_CHROOT: run as root or grant those capabilities; a container's system-call filter may also forbid it", name, err)
 		case errors.Is(err, unix.ENOSPC):
-			detail = fmt.Sprintf("%s: the limit of them in /proc/sys/user is reached", name)
+			detail = fmt.Sprintf("%s: the limit in /proc/sys/user is reached", name)
 		case errors.Is(err, unix.EINVAL):
 			detail = fmt.Sprintf("%s: this kernel was built without it", name)
 		default:

@@ -33,33 +33,33 @@ func once(f feature) func() Feature {
 }
 
 var (
-	kernel = once(feature{"kernel", "nothing by itself; the other answers depend on it", tryKernel})
+	kernel = once(feature{"kernel", "nothing by itself; the other results depend on it", tryKernel})
 	pidfd  = once(feature{"pidfd",
-		"worker processes: they are watched and signalled by pidfd, never by a number that may be reused", tryPidfd})
+		"worker processes: they are watched and signalled by pidfd, never by a process ID, which could be reused", tryPidfd})
 	pidNamespace = once(feature{"pid-namespace",
-		"the end of every descendant of a worker when the host is killed; a process that detached itself would live on", tryPIDNamespace})
+		"the end of every descendant of a worker when the host is killed; a detached process would survive", tryPIDNamespace})
 	memfd = once(feature{"memfd",
-		"large payloads through shared memory; they go through the pipe instead", tryMemfd})
+		"large payloads through shared memory; they use the pipe instead", tryMemfd})
 	cgroupV2 = once(feature{"cgroup-v2",
 		"hard limits of memory, processes and CPU time by cgroup v2", tryCgroupV2})
 	cgroupV1 = once(feature{"cgroup-v1",
-		"hard limits of memory, processes and CPU time by cgroup v1, where there is no v2", tryCgroupV1})
+		"hard limits of memory, processes and CPU time by cgroup v1, if there is no v2", tryCgroupV1})
 	cgroupKill = once(feature{"cgroup-kill",
 		"killing a worker with all its descendants in one step through its cgroup", tryCgroupKill})
 	landlock = once(feature{"landlock",
-		"keeping a worker away from files and ports that its profile does not name", tryLandlock})
+		"denying a worker files and ports that its profile does not name", tryLandlock})
 	seccomp = once(feature{"seccomp",
-		"keeping a worker away from system calls that its profile does not name", trySeccomp})
+		"denying a worker system calls that its profile does not name", trySeccomp})
 	noNewPrivs = once(feature{"no-new-privs",
 		"making sure that a worker gains no rights by running another program", tryNoNewPrivs})
 	userNamespace = once(feature{"user-namespace",
-		"the whole of the sandbox strict for a user who is not root; the user gets its best effort", tryUserNamespace})
+		"the complete strict sandbox for users other than root; they get its best effort", tryUserNamespace})
 	mountNamespace = once(feature{"mount-namespace",
-		"a view of the files for each worker in which there is nothing but what its sandbox names", tryMountNamespace})
+		"a file system view for each worker with only the files that its sandbox names", tryMountNamespace})
 	ipcNamespace = once(feature{"ipc-namespace",
-		"keeping workers in a sandbox away from the shared memory and message queues of their user", tryIPCNamespace})
+		"denying workers in a sandbox the shared memory and message queues of their user", tryIPCNamespace})
 	networkNamespace = once(feature{"network-namespace",
-		"an empty network for each worker in a sandbox; a system-call filter keeps it from the Internet instead", tryNetworkNamespace})
+		"an empty network for each worker in a sandbox; a system-call filter blocks the Internet instead", tryNetworkNamespace})
 	affinity = once(feature{"affinity",
 		"binding workers to chosen CPUs", tryAffinity})
 	nice = once(feature{"nice",

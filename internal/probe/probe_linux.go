@@ -47,9 +47,9 @@ func tryPIDNamespace() (bool, string) {
 	err := tryClone(&syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWPID})
 	switch {
 	case err == nil:
-		return true, "may be made"
+		return true, "can be created"
 	case errors.Is(err, unix.EPERM):
-		return false, "making one needs CAP_SYS_ADMIN: run as root or grant that capability"
+		return false, "creating one needs CAP_SYS_ADMIN: run as root or grant that capability"
 	case errors.Is(err, unix.ENOSPC):
 		return false, "the limit user.max_pid_namespaces or the depth of nesting is reached"
 	case errors.Is(err, unix.EINVAL):
@@ -66,7 +66,7 @@ func tryUserNamespace() (bool, string) {
 	})
 	switch {
 	case err == nil:
-		return true, "may be made, together with a PID namespace"
+		return true, "can be created, together with a PID namespace"
 	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES):
 		return false, "forbidden here (by a container's system-call filter, AppArmor or a sysctl): " + err.Error()
 	case errors.Is(err, unix.ENOSPC):
@@ -82,7 +82,7 @@ func tryClone(sys *syscall.SysProcAttr) error {
 		return nil
 	}
 	if err == nil {
-		return errors.New("a path below /dev/null could be run")
+		return errors.New("a path below /dev/null could be executed")
 	}
 	return err
 }
@@ -102,12 +102,12 @@ func tryMemfd() (bool, string) {
 	prog, err := unix.MemfdCreate("bullpen-probe", unix.MFD_CLOEXEC|unix.MFD_EXEC)
 	switch {
 	case errors.Is(err, unix.EINVAL):
-		return true, "sealable, may be run"
+		return true, "sealable, executable"
 	case err != nil:
-		return true, "sealable, may not be run (sysctl vm.memfd_noexec)"
+		return true, "sealable, not executable (sysctl vm.memfd_noexec)"
 	}
 	unix.Close(prog)
-	return true, "sealable, may be run"
+	return true, "sealable, executable"
 }
 
 func tryLandlock() (bool, string) {
@@ -116,7 +116,7 @@ func tryLandlock() (bool, string) {
 	case 0:
 		return true, fmt.Sprintf("ABI %d", abi)
 	case unix.EOPNOTSUPP:
-		return false, "built in, but not switched on (kernel parameter lsm=)"
+		return false, "built in, but not enabled (kernel parameter lsm=)"
 	}
 	return false, needs("landlock", "5.13, built with it", errno)
 }
@@ -129,9 +129,9 @@ func trySeccomp() (bool, string) {
 	}
 	mode, err := unix.PrctlRetInt(unix.PR_GET_SECCOMP, 0, 0, 0, 0)
 	if err == nil && mode == unix.SECCOMP_MODE_FILTER {
-		return true, "filters may be added; this process already stands under one"
+		return true, "filters can be added; this process already has one"
 	}
-	return true, "filters may be installed"
+	return true, "filters can be installed"
 }
 
 func tryNoNewPrivs() (bool, string) {
@@ -174,11 +174,11 @@ func tryNice() (ok bool, detail string) {
 			detail = "setpriority: " + err.Error()
 			return
 		}
-		ok, detail = true, fmt.Sprintf("now %d; may be made lower in priority, ", now)
+		ok, detail = true, fmt.Sprintf("now %d; the priority can be lowered, ", now)
 		if unix.Setpriority(unix.PRIO_PROCESS, 0, max(now-1, -20)) == nil {
-			detail += "and higher"
+			detail += "and raised"
 		} else {
-			detail += "not higher (needs CAP_SYS_NICE or a limit RLIMIT_NICE)"
+			detail += "but not raised (that needs CAP_SYS_NICE or a limit RLIMIT_NICE)"
 		}
 	})
 	return ok, detail
@@ -214,7 +214,7 @@ func onLostThread(f func()) {
 
 // needs returns that what failed, and since which kernel it is supported.
 func needs(what, since string, err error) string {
-	return fmt.Sprintf("%s: %v (there since Linux %s; a container's system-call filter may also forbid it)", what, err, since)
+	return fmt.Sprintf("%s: %v (it needs Linux %s; a container's system-call filter may also forbid it)", what, err, since)
 }
 
 // cpuList formats a set as "0-3,6 (5 CPUs)".

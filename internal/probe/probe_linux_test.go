@@ -126,7 +126,7 @@ func TestOrdinaryUser(t *testing.T) {
 			t.Errorf("an ordinary user has %+v", said[name])
 		}
 	}
-	if f := said["nice"]; !f.OK || !strings.Contains(f.Detail, "not higher") {
+	if f := said["nice"]; !f.OK || !strings.Contains(f.Detail, "not raised") {
 		t.Errorf("%+v", f)
 	}
 	for _, name := range []string{"mount-namespace", "ipc-namespace", "network-namespace"} {

@@ -6,7 +6,7 @@ import "runtime"
 
 func tryKernel() (bool, string) { return true, runtime.GOOS + "/" + runtime.GOARCH }
 
-func missing() (bool, string) { return false, "not on this system (" + runtime.GOOS + ")" }
+func missing() (bool, string) { return false, "not supported on this system (" + runtime.GOOS + ")" }
 
 func tryPidfd() (bool, string)            { return missing() }
 func tryPIDNamespace() (bool, string)     { return missing() }

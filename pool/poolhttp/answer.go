@@ -53,7 +53,7 @@ func (a *answer) Header() http.Header {
 // WriteHeader implements http.ResponseWriter.
 func (a *answer) WriteHeader(status int) {
 	if status < 100 || status > 999 {
-		panic("poolhttp: the status is no number of three digits") // as net/http does
+		panic("poolhttp: the status is not a number of three digits") // as net/http does
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()

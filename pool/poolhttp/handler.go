@@ -126,7 +126,7 @@ const (
 )
 
 // errWaited is the error of a request that has waited too long.
-var errWaited = errors.New("the request waited longer than it may")
+var errWaited = errors.New("the request waited too long")
 
 // run is the task; the pool's worker calls it.
 func (b *bulkhead) run(ctx context.Context, x *exchange) (struct{}, error) {

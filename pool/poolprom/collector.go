@@ -19,7 +19,7 @@
 //	bullpen_pool_nesting{pool}                      gauge      tasks that have submitted to their own pool
 //	bullpen_pool_queued{pool}                       gauge      tasks that wait
 //	bullpen_pool_delayed{pool}                      gauge      tasks among them whose delay has not passed
-//	bullpen_pool_blocked_callers{pool}              gauge      callers that wait for a place in a queue
+//	bullpen_pool_blocked_callers{pool}              gauge      callers that wait for room in a queue
 //	bullpen_pool_tasks_total{pool,task,outcome}     counter    tasks that have ended, including outcome="never_started"
 //	bullpen_pool_refused_total{pool}                counter    tasks that were not accepted
 //	bullpen_pool_overruns_total{pool}               counter    tasks answered while their bodies kept running
@@ -29,9 +29,9 @@
 //	bullpen_pool_task_wait_seconds{pool,task}       histogram  from acceptance to start
 //	bullpen_pool_task_run_seconds{pool,task}        histogram  run time of the body
 //	bullpen_pool_lane_running{pool,lane}            gauge      bodies of a lane that have not returned
-//	bullpen_pool_lane_limit{pool,lane}              gauge      maximum of these, 0 for as many as there are workers
+//	bullpen_pool_lane_limit{pool,lane}              gauge      maximum of these, 0 for the number of workers
 //	bullpen_pool_lane_queued{pool,lane}             gauge      tasks that wait in the lane
-//	bullpen_pool_lane_blocked_callers{pool,lane}    gauge      callers that wait for a place in its queue
+//	bullpen_pool_lane_blocked_callers{pool,lane}    gauge      callers that wait for room in its queue
 //	bullpen_pool_lane_started_total{pool,lane}      counter    tasks of the lane that were given to a worker
 //	bullpen_pool_lane_refused_total{pool,lane}      counter    tasks that the lane did not accept
 //
@@ -93,7 +93,7 @@ func (c *Collector) Add(p *pool.Pool) error {
 	defer c.mu.Unlock()
 	for _, other := range c.pools {
 		if other.Name() == p.Name() {
-			return fmt.Errorf("poolprom: there is a pool %q already: give each pool a Name of its own, or Remove the other one", p.Name())
+			return fmt.Errorf("poolprom: there is already a pool %q: give each pool its own Name, or Remove the other one", p.Name())
 		}
 	}
 	c.pools = append(c.pools, p)
@@ -113,14 +113,14 @@ var gauges = []struct {
 	desc  *prometheus.Desc
 	value func(*pool.Stats) int
 }{
-	{describe("workers_min", "Workers that are always there."), func(s *pool.Stats) int { return s.Min }},
-	{describe("workers_max", "Most workers that may run tasks at a time."), func(s *pool.Stats) int { return s.Max }},
-	{describe("callers_running", "Callers that run tasks in goroutines of their own."), func(s *pool.Stats) int { return s.Callers }},
-	{describe("stuck", "Bodies that run on although their tasks were answered."), func(s *pool.Stats) int { return s.Stuck }},
-	{describe("nesting", "Tasks that have handed work to their own pool."), func(s *pool.Stats) int { return s.Nesting }},
+	{describe("workers_min", "Minimum number of workers."), func(s *pool.Stats) int { return s.Min }},
+	{describe("workers_max", "Maximum number of workers that run tasks at a time."), func(s *pool.Stats) int { return s.Max }},
+	{describe("callers_running", "Callers that run tasks in their own goroutines."), func(s *pool.Stats) int { return s.Callers }},
+	{describe("stuck", "Bodies that still run although their tasks were answered."), func(s *pool.Stats) int { return s.Stuck }},
+	{describe("nesting", "Tasks that have submitted work to their own pool."), func(s *pool.Stats) int { return s.Nesting }},
 	{describe("queued", "Tasks that wait."), func(s *pool.Stats) int { return s.Queued }},
 	{describe("delayed", "Tasks that wait for their time."), func(s *pool.Stats) int { return s.Delayed }},
-	{describe("blocked_callers", "Callers that wait for a place in a queue."), func(s *pool.Stats) int { return s.Blocked }},
+	{describe("blocked_callers", "Callers that wait for room in a queue."), func(s *pool.Stats) int { return s.Blocked }},
 }
 
 var counters = []struct {
@@ -128,10 +128,10 @@ var counters = []struct {
 	value func(*pool.Stats) uint64
 }{
 	{describe("refused_total", "Tasks that were not accepted."), func(s *pool.Stats) uint64 { return s.Refused }},
-	{describe("overruns_total", "Tasks that were answered while their bodies went on."), func(s *pool.Stats) uint64 { return s.Overruns }},
+	{describe("overruns_total", "Tasks that were answered while their bodies kept running."), func(s *pool.Stats) uint64 { return s.Overruns }},
 	{describe("late_returns_total", "Bodies that have returned after their tasks were answered."), func(s *pool.Stats) uint64 { return s.Late }},
 	{describe("helped_total", "Tasks that callers ran."), func(s *pool.Stats) uint64 { return s.Helped }},
-	{describe("lost_log_lines_total", "Lines that the logger was too slow for."), func(s *pool.Stats) uint64 { return s.LostLogLines }},
+	{describe("lost_log_lines_total", "Log lines that were dropped because the logger was too slow."), func(s *pool.Stats) uint64 { return s.LostLogLines }},
 }
 
 // laneGauges and laneCounters are the series of a lane.
@@ -140,9 +140,9 @@ var laneGauges = []struct {
 	value func(*pool.LaneStats) int
 }{
 	{describe("lane_running", "Bodies of the lane that have not returned.", "lane"), func(s *pool.LaneStats) int { return s.Running }},
-	{describe("lane_limit", "Most bodies of the lane at a time, 0 for as many as there are workers.", "lane"), func(s *pool.LaneStats) int { return s.Limit }},
+	{describe("lane_limit", "Maximum number of bodies of the lane at a time, 0 for the number of workers.", "lane"), func(s *pool.LaneStats) int { return s.Limit }},
 	{describe("lane_queued", "Tasks that wait in the lane.", "lane"), func(s *pool.LaneStats) int { return s.Queued }},
-	{describe("lane_blocked_callers", "Callers that wait for a place in the queue of the lane.", "lane"), func(s *pool.LaneStats) int { return s.Blocked }},
+	{describe("lane_blocked_callers", "Callers that wait for room in the queue of the lane.", "lane"), func(s *pool.LaneStats) int { return s.Blocked }},
 }
 
 var laneCounters = []struct {

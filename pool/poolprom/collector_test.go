@@ -67,13 +67,13 @@ func TestNamesAreConventional(t *testing.T) {
 
 // fullPool is what TestAFullPool wants to see.
 const fullPool = `
-# HELP bullpen_pool_blocked_callers Callers that wait for a place in a queue.
+# HELP bullpen_pool_blocked_callers Callers that wait for room in a queue.
 # TYPE bullpen_pool_blocked_callers gauge
 bullpen_pool_blocked_callers{pool="images"} 0
-# HELP bullpen_pool_callers_running Callers that run tasks in goroutines of their own.
+# HELP bullpen_pool_callers_running Callers that run tasks in their own goroutines.
 # TYPE bullpen_pool_callers_running gauge
 bullpen_pool_callers_running{pool="images"} 0
-# HELP bullpen_pool_overruns_total Tasks that were answered while their bodies went on.
+# HELP bullpen_pool_overruns_total Tasks that were answered while their bodies kept running.
 # TYPE bullpen_pool_overruns_total counter
 bullpen_pool_overruns_total{pool="images"} 1
 # HELP bullpen_pool_queued Tasks that wait.
@@ -89,7 +89,7 @@ bullpen_pool_state{pool="images",state="closing"} 0
 bullpen_pool_state{pool="images",state="draining"} 0
 bullpen_pool_state{pool="images",state="open"} 1
 bullpen_pool_state{pool="images",state="stopping"} 0
-# HELP bullpen_pool_stuck Bodies that run on although their tasks were answered.
+# HELP bullpen_pool_stuck Bodies that still run although their tasks were answered.
 # TYPE bullpen_pool_stuck gauge
 bullpen_pool_stuck{pool="images"} 1
 # HELP bullpen_pool_tasks_total Tasks that have ended, by outcome.
@@ -113,10 +113,10 @@ bullpen_pool_tasks_total{outcome="timeout",pool="images",task="task"} 0
 bullpen_pool_workers{pool="images",state="busy"} 2
 bullpen_pool_workers{pool="images",state="parked"} 0
 bullpen_pool_workers{pool="images",state="searching"} 0
-# HELP bullpen_pool_workers_max Most workers that may run tasks at a time.
+# HELP bullpen_pool_workers_max Maximum number of workers that run tasks at a time.
 # TYPE bullpen_pool_workers_max gauge
 bullpen_pool_workers_max{pool="images"} 2
-# HELP bullpen_pool_workers_min Workers that are always there.
+# HELP bullpen_pool_workers_min Minimum number of workers.
 # TYPE bullpen_pool_workers_min gauge
 bullpen_pool_workers_min{pool="images"} 1
 `
@@ -169,7 +169,7 @@ func TestALane(t *testing.T) {
 			synctest.Wait()
 		}
 		const want = `
-# HELP bullpen_pool_lane_limit Most bodies of the lane at a time, 0 for as many as there are workers.
+# HELP bullpen_pool_lane_limit Maximum number of bodies of the lane at a time, 0 for the number of workers.
 # TYPE bullpen_pool_lane_limit gauge
 bullpen_pool_lane_limit{lane="db",pool="p"} 1
 # HELP bullpen_pool_lane_queued Tasks that wait in the lane.
@@ -242,7 +242,7 @@ func TestRunTimesLandInTheirBuckets(t *testing.T) {
 func TestNewRefuses(t *testing.T) {
 	t.Parallel()
 	a, twin, b := open(t, pool.Config{Name: "a"}), open(t, pool.Config{Name: "a"}), open(t, pool.Config{Name: "b"})
-	if _, err := New(a, nil, twin); err == nil || !strings.Contains(err.Error(), `a pool "a" already`) || !strings.Contains(err.Error(), "nil") {
+	if _, err := New(a, nil, twin); err == nil || !strings.Contains(err.Error(), `already a pool "a"`) || !strings.Contains(err.Error(), "nil") {
 		t.Errorf("New says %v, want both faults", err)
 	}
 	c := collector(t, a)

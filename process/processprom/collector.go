@@ -13,44 +13,44 @@
 //
 //	bullpen_process_state{pool,state}                gauge      1 for the state that the pool is in
 //	bullpen_process_workers{pool,state}              gauge      starting, idle, busy, leaving
-//	bullpen_process_workers_min{pool}                gauge      workers that are always there
-//	bullpen_process_workers_max{pool}                gauge      most workers at a time
-//	bullpen_process_window{pool}                     gauge      most tasks in hand of one worker now
+//	bullpen_process_workers_min{pool}                gauge      minimum number of workers
+//	bullpen_process_workers_max{pool}                gauge      maximum number of workers
+//	bullpen_process_window{pool}                     gauge      maximum number of tasks sent to a worker at a time, now
 //	bullpen_process_queued{pool}                     gauge      tasks that wait in the pool
-//	bullpen_process_blocked_callers{pool}            gauge      callers who wait for a place in its queue
+//	bullpen_process_blocked_callers{pool}            gauge      callers that wait for room in its queue
 //	bullpen_process_in_hand{pool}                    gauge      tasks that are with workers
 //	bullpen_process_accepted_total{pool}             counter    tasks that were accepted
-//	bullpen_process_tasks_total{pool,outcome}        counter    tasks that have ended, also outcome="never_started"
+//	bullpen_process_tasks_total{pool,outcome}        counter    tasks that have ended, including outcome="never_started"
 //	bullpen_process_refused_total{pool}              counter    tasks that were not accepted
 //	bullpen_process_replayed_total{pool}             counter    tasks taken back from a worker that had not started them
 //	bullpen_process_worker_starts_total{pool}        counter    processes that were started
-//	bullpen_process_memory_bytes{pool}               gauge      resident memory of all workers, shared pages counted for each
-//	bullpen_process_worker_stops_total{pool,cause}   counter    workers that have ended as planned: recycled, idle, told to
-//	bullpen_process_worker_deaths_total{pool,cause}  counter    workers that have ended otherwise
+//	bullpen_process_memory_bytes{pool}               gauge      resident memory of all workers; shared pages count for each worker
+//	bullpen_process_worker_stops_total{pool,cause}   counter    workers that ended as planned: recycled, idle or stopped
+//	bullpen_process_worker_deaths_total{pool,cause}  counter    workers that ended unexpectedly
 //	bullpen_process_worker_start_failures_total{pool}  counter    processes that did not become ready
-//	bullpen_process_lost_log_lines_total{pool}       counter    lines of workers that the logger was too slow for
-//	bullpen_process_limited_log_lines_total{pool}    counter    lines of workers that printed more than Config.LogRate
-//	bullpen_process_task_blocked_seconds{pool}       histogram  from Submit to a place in the queue, of tasks that had to wait for one
-//	bullpen_process_task_queue_seconds{pool}         histogram  from there to the hand-over to a worker
-//	bullpen_process_task_run_seconds{pool}           histogram  the handler, by the worker's clock
-//	bullpen_process_task_return_seconds{pool}        histogram  the rest between hand-over and outcome
-//	bullpen_process_worker_start_seconds{pool}       histogram  from the start of a worker to its readiness
+//	bullpen_process_lost_log_lines_total{pool}       counter    lines of workers that were dropped because the logger was too slow
+//	bullpen_process_limited_log_lines_total{pool}    counter    lines of workers that were dropped because of Config.LogRate
+//	bullpen_process_task_blocked_seconds{pool}       histogram  from Submit to acceptance, for tasks that had to wait for room in the queue
+//	bullpen_process_task_queue_seconds{pool}         histogram  from acceptance to sending the task to a worker
+//	bullpen_process_task_run_seconds{pool}           histogram  run time of the handler, by the worker's clock
+//	bullpen_process_task_return_seconds{pool}        histogram  between sending a task and its outcome, without the run time of the handler
+//	bullpen_process_worker_start_seconds{pool}       histogram  from the start of a worker until it is ready
 //
 // For a budget that was passed to [Collector.AddBudget]:
 //
-//	bullpen_process_budget_pools{budget}                     gauge      pools that share it
-//	bullpen_process_budget_workers{budget}                   gauge      processes that count in it
-//	bullpen_process_budget_workers_promised{budget}          gauge      those that the minima of pools keep free
-//	bullpen_process_budget_workers_limit{budget}             gauge      most processes, 0 for no bound
-//	bullpen_process_budget_memory_bytes{budget}              gauge      memory with which workers count
-//	bullpen_process_budget_memory_promised_bytes{budget}     gauge      what the minima of pools keep free
-//	bullpen_process_budget_memory_limit_bytes{budget}        gauge      most memory, 0 for no bound
-//	bullpen_process_budget_waiting_pools{budget}             gauge      pools that want a worker and have no room
-//	bullpen_process_budget_longest_wait_seconds{budget}      gauge      for how long the first of them has waited
+//	bullpen_process_budget_pools{budget}                     gauge      pools that share the budget
+//	bullpen_process_budget_workers{budget}                   gauge      processes that count in the budget
+//	bullpen_process_budget_workers_promised{budget}          gauge      workers that are reserved for the minima of pools
+//	bullpen_process_budget_workers_limit{budget}             gauge      maximum number of workers, 0 for no limit
+//	bullpen_process_budget_memory_bytes{budget}              gauge      memory that workers count as using
+//	bullpen_process_budget_memory_promised_bytes{budget}     gauge      memory that is reserved for the minima of pools
+//	bullpen_process_budget_memory_limit_bytes{budget}        gauge      maximum memory, 0 for no limit
+//	bullpen_process_budget_waiting_pools{budget}             gauge      pools that wait for room for a worker
+//	bullpen_process_budget_longest_wait_seconds{budget}      gauge      time that the first of them has waited
 //	bullpen_process_budget_starts_total{budget}              counter    workers that got room
-//	bullpen_process_budget_reclaimed_workers_total{budget}   counter    idle workers that left for other pools
-//	bullpen_process_budget_pressed_workers_total{budget}     counter    busy ones that had to leave after the task in hand
-//	bullpen_process_budget_wait_seconds{budget}              histogram  for how long starts waited, of those that had to
+//	bullpen_process_budget_reclaimed_workers_total{budget}   counter    idle workers that ended to make room for other pools
+//	bullpen_process_budget_pressed_workers_total{budget}     counter    busy workers that ended after their task to make room for other pools
+//	bullpen_process_budget_wait_seconds{budget}              histogram  time that worker starts waited for room, for those that had to
 //
 // The outcomes are the words of [bullpen.Outcome], the causes those of
 // [process.Cause], the states those of [process.State] and [process.WorkerState].
@@ -119,7 +119,7 @@ func (c *Collector) Add(p *process.Pool) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.find(name) != nil {
-		return fmt.Errorf("processprom: there is a pool %q already: give each pool a Name of its own, or Replace the other one", name)
+		return fmt.Errorf("processprom: there is already a pool %q: give each pool its own Name, or Replace the other one", name)
 	}
 	c.series = append(c.series, &series{name: name, pool: p})
 	return nil
@@ -164,7 +164,7 @@ func (c *Collector) AddBudget(name string, b *process.Budget, bounds process.Bud
 	defer c.mu.Unlock()
 	for _, other := range c.budgets {
 		if other.name == name {
-			return fmt.Errorf("processprom: there is a budget %q already: use another name, or RemoveBudget the other one", name)
+			return fmt.Errorf("processprom: there is already a budget %q: use another name, or RemoveBudget the other one", name)
 		}
 	}
 	c.budgets = append(c.budgets, budget{name, b, bounds})

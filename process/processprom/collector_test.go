@@ -100,13 +100,13 @@ const fullPool = `
 # HELP bullpen_process_accepted_total Tasks that were accepted.
 # TYPE bullpen_process_accepted_total counter
 bullpen_process_accepted_total{pool="images"} 3
-# HELP bullpen_process_blocked_callers Callers that wait for a place in the queue of the pool.
+# HELP bullpen_process_blocked_callers Callers that wait for room in the queue of the pool.
 # TYPE bullpen_process_blocked_callers gauge
 bullpen_process_blocked_callers{pool="images"} 0
-# HELP bullpen_process_budget_memory_bytes Memory with which workers count.
+# HELP bullpen_process_budget_memory_bytes Memory that workers count as using.
 # TYPE bullpen_process_budget_memory_bytes gauge
 bullpen_process_budget_memory_bytes{budget="all"} 4.194304e+06
-# HELP bullpen_process_budget_memory_limit_bytes Most memory, 0 for no bound.
+# HELP bullpen_process_budget_memory_limit_bytes Maximum memory, 0 for no limit.
 # TYPE bullpen_process_budget_memory_limit_bytes gauge
 bullpen_process_budget_memory_limit_bytes{budget="all"} 1.073741824e+09
 # HELP bullpen_process_budget_pools Pools that share the budget.
@@ -118,7 +118,7 @@ bullpen_process_budget_starts_total{budget="all"} 1
 # HELP bullpen_process_budget_workers Worker processes that count in the budget.
 # TYPE bullpen_process_budget_workers gauge
 bullpen_process_budget_workers{budget="all"} 1
-# HELP bullpen_process_budget_workers_limit Most workers, 0 for no bound.
+# HELP bullpen_process_budget_workers_limit Maximum number of workers, 0 for no limit.
 # TYPE bullpen_process_budget_workers_limit gauge
 bullpen_process_budget_workers_limit{budget="all"} 4
 # HELP bullpen_process_in_hand Tasks that are with workers.
@@ -137,7 +137,7 @@ bullpen_process_state{pool="images",state="closing"} 0
 bullpen_process_state{pool="images",state="draining"} 0
 bullpen_process_state{pool="images",state="open"} 1
 bullpen_process_state{pool="images",state="stopping"} 0
-# HELP bullpen_process_window Most tasks in hand of one worker now.
+# HELP bullpen_process_window Maximum number of tasks sent to a worker at a time, now.
 # TYPE bullpen_process_window gauge
 bullpen_process_window{pool="images"} 1
 # HELP bullpen_process_worker_starts_total Worker processes that were started.
@@ -149,10 +149,10 @@ bullpen_process_workers{pool="images",state="busy"} 1
 bullpen_process_workers{pool="images",state="idle"} 0
 bullpen_process_workers{pool="images",state="leaving"} 0
 bullpen_process_workers{pool="images",state="starting"} 0
-# HELP bullpen_process_workers_max Most workers at a time.
+# HELP bullpen_process_workers_max Maximum number of workers.
 # TYPE bullpen_process_workers_max gauge
 bullpen_process_workers_max{pool="images"} 1
-# HELP bullpen_process_workers_min Workers that are always there.
+# HELP bullpen_process_workers_min Minimum number of workers.
 # TYPE bullpen_process_workers_min gauge
 bullpen_process_workers_min{pool="images"} 1
 `
@@ -247,7 +247,7 @@ bullpen_process_tasks_total{outcome="output",pool="p"} 0
 bullpen_process_tasks_total{outcome="panic",pool="p"} 0
 bullpen_process_tasks_total{outcome="protocol",pool="p"} 0
 bullpen_process_tasks_total{outcome="timeout",pool="p"} 0
-# HELP bullpen_process_worker_deaths_total Workers that have ended unplanned, by cause.
+# HELP bullpen_process_worker_deaths_total Workers that ended unexpectedly, by cause.
 # TYPE bullpen_process_worker_deaths_total counter
 `+deathsOf("p", "signal"))
 }
@@ -299,7 +299,7 @@ bullpen_process_workers{pool="p",state="busy"} 0
 bullpen_process_workers{pool="p",state="idle"} `+workers+`
 bullpen_process_workers{pool="p",state="leaving"} 0
 bullpen_process_workers{pool="p",state="starting"} 0
-# HELP bullpen_process_workers_max Most workers at a time.
+# HELP bullpen_process_workers_max Maximum number of workers.
 # TYPE bullpen_process_workers_max gauge
 bullpen_process_workers_max{pool="p"} 3
 `)
@@ -326,7 +326,7 @@ bullpen_process_workers_max{pool="p"} 3
 func TestNewRefuses(t *testing.T) {
 	t.Parallel()
 	a, twin, b := open(t, process.Config{Name: "a"}), open(t, process.Config{Name: "a"}), open(t, process.Config{Name: "b"})
-	if _, err := New(a, nil, twin); err == nil || !strings.Contains(err.Error(), `a pool "a" already`) || !strings.Contains(err.Error(), "nil") {
+	if _, err := New(a, nil, twin); err == nil || !strings.Contains(err.Error(), `already a pool "a"`) || !strings.Contains(err.Error(), "nil") {
 		t.Errorf("New says %v, want both faults", err)
 	}
 	c := collector(t, a)

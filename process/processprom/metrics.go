@@ -14,9 +14,9 @@ var gauges = []struct {
 	desc  *prometheus.Desc
 	value func(*process.Stats) int
 }{
-	{describe("window", "Most tasks in hand of one worker now."), func(s *process.Stats) int { return s.Window }},
+	{describe("window", "Maximum number of tasks sent to a worker at a time, now."), func(s *process.Stats) int { return s.Window }},
 	{describe("queued", "Tasks that wait in the pool."), func(s *process.Stats) int { return s.Queued }},
-	{describe("blocked_callers", "Callers that wait for a place in the queue of the pool."), func(s *process.Stats) int { return s.Blocked }},
+	{describe("blocked_callers", "Callers that wait for room in the queue of the pool."), func(s *process.Stats) int { return s.Blocked }},
 	{describe("in_hand", "Tasks that are with workers."), func(s *process.Stats) int { return s.InHand }},
 }
 
@@ -29,30 +29,30 @@ var counters = []struct {
 	{describe("replayed_total", "Tasks that were taken back from a worker that had not started them."), func(s *process.Stats) uint64 { return s.Replayed }},
 	{describe("worker_starts_total", "Worker processes that were started."), func(s *process.Stats) uint64 { return s.Started }},
 	{describe("worker_start_failures_total", "Worker processes that did not become ready."), func(s *process.Stats) uint64 { return s.FailedStarts }},
-	{describe("lost_log_lines_total", "Lines of workers that the logger was too slow for."), func(s *process.Stats) uint64 { return s.LostLogLines }},
-	{describe("limited_log_lines_total", "Lines of workers that printed more than Config.LogRate."), func(s *process.Stats) uint64 { return s.LimitedLogLines }},
+	{describe("lost_log_lines_total", "Lines of workers that were dropped because the logger was too slow."), func(s *process.Stats) uint64 { return s.LostLogLines }},
+	{describe("limited_log_lines_total", "Lines of workers that were dropped because of Config.LogRate."), func(s *process.Stats) uint64 { return s.LimitedLogLines }},
 }
 
 var histograms = []struct {
 	desc  *prometheus.Desc
 	value func(*process.Stats) *bullpen.Histogram
 }{
-	{describe("task_blocked_seconds", "Time from Submit to a place in the queue, of tasks that had to wait for one."), func(s *process.Stats) *bullpen.Histogram { return &s.BlockedTime }},
-	{describe("task_queue_seconds", "Time from the place in the queue to the hand-over to a worker."), func(s *process.Stats) *bullpen.Histogram { return &s.QueueTime }},
-	{describe("task_run_seconds", "Time that the handler ran, by the worker's clock."), func(s *process.Stats) *bullpen.Histogram { return &s.RunTime }},
-	{describe("task_return_seconds", "Time between hand-over and outcome in which the handler did not run."), func(s *process.Stats) *bullpen.Histogram { return &s.ReturnTime }},
-	{describe("worker_start_seconds", "Time from the start of a worker to its readiness."), func(s *process.Stats) *bullpen.Histogram { return &s.StartTime }},
+	{describe("task_blocked_seconds", "Time from Submit to acceptance, for tasks that had to wait for room in the queue."), func(s *process.Stats) *bullpen.Histogram { return &s.BlockedTime }},
+	{describe("task_queue_seconds", "Time from acceptance to sending the task to a worker."), func(s *process.Stats) *bullpen.Histogram { return &s.QueueTime }},
+	{describe("task_run_seconds", "Run time of the handler, by the worker's clock."), func(s *process.Stats) *bullpen.Histogram { return &s.RunTime }},
+	{describe("task_return_seconds", "Time between sending a task and its outcome, without the run time of the handler."), func(s *process.Stats) *bullpen.Histogram { return &s.ReturnTime }},
+	{describe("worker_start_seconds", "Time from the start of a worker until it is ready."), func(s *process.Stats) *bullpen.Histogram { return &s.StartTime }},
 }
 
 var (
 	state      = describe("state", "1 for the state that the pool is in, 0 for the others.", "state")
 	workers    = describe("workers", "Worker processes by state.", "state")
-	workersMin = describe("workers_min", "Workers that are always there.")
-	workersMax = describe("workers_max", "Most workers at a time.")
+	workersMin = describe("workers_min", "Minimum number of workers.")
+	workersMax = describe("workers_max", "Maximum number of workers.")
 	tasks      = describe("tasks_total", "Tasks that have ended, by outcome.", "outcome")
-	memory     = describe("memory_bytes", "Resident memory of all workers, pages that they share counted for each.")
-	stops      = describe("worker_stops_total", "Workers that have ended as planned, by cause.", "cause")
-	deaths     = describe("worker_deaths_total", "Workers that have ended unplanned, by cause.", "cause")
+	memory     = describe("memory_bytes", "Resident memory of all workers; shared pages count for each worker.")
+	stops      = describe("worker_stops_total", "Workers that ended as planned, by cause.", "cause")
+	deaths     = describe("worker_deaths_total", "Workers that ended unexpectedly, by cause.", "cause")
 )
 
 // budgetGauges, budgetCounters and budgetWait are the metrics of a budget.
@@ -62,13 +62,13 @@ var budgetGauges = []struct {
 }{
 	{describeBudget("pools", "Pools that share the budget."), func(s *process.BudgetStats, _ *process.BudgetConfig) float64 { return float64(s.Pools) }},
 	{describeBudget("workers", "Worker processes that count in the budget."), func(s *process.BudgetStats, _ *process.BudgetConfig) float64 { return float64(s.Workers) }},
-	{describeBudget("workers_promised", "Workers that the minima of pools keep free."), func(s *process.BudgetStats, _ *process.BudgetConfig) float64 { return float64(s.Promised) }},
-	{describeBudget("workers_limit", "Most workers, 0 for no bound."), func(_ *process.BudgetStats, c *process.BudgetConfig) float64 { return float64(c.Workers) }},
-	{describeBudget("memory_bytes", "Memory with which workers count."), func(s *process.BudgetStats, _ *process.BudgetConfig) float64 { return float64(s.Memory) }},
-	{describeBudget("memory_promised_bytes", "Memory that the minima of pools keep free."), func(s *process.BudgetStats, _ *process.BudgetConfig) float64 { return float64(s.PromisedMemory) }},
-	{describeBudget("memory_limit_bytes", "Most memory, 0 for no bound."), func(_ *process.BudgetStats, c *process.BudgetConfig) float64 { return float64(c.Memory) }},
-	{describeBudget("waiting_pools", "Pools that want a worker and have no room."), func(s *process.BudgetStats, _ *process.BudgetConfig) float64 { return float64(s.Waiting) }},
-	{describeBudget("longest_wait_seconds", "Time for which the first of the waiting pools has waited."), func(s *process.BudgetStats, _ *process.BudgetConfig) float64 { return s.Longest.Seconds() }},
+	{describeBudget("workers_promised", "Workers that are reserved for the minima of pools."), func(s *process.BudgetStats, _ *process.BudgetConfig) float64 { return float64(s.Promised) }},
+	{describeBudget("workers_limit", "Maximum number of workers, 0 for no limit."), func(_ *process.BudgetStats, c *process.BudgetConfig) float64 { return float64(c.Workers) }},
+	{describeBudget("memory_bytes", "Memory that workers count as using."), func(s *process.BudgetStats, _ *process.BudgetConfig) float64 { return float64(s.Memory) }},
+	{describeBudget("memory_promised_bytes", "Memory that is reserved for the minima of pools."), func(s *process.BudgetStats, _ *process.BudgetConfig) float64 { return float64(s.PromisedMemory) }},
+	{describeBudget("memory_limit_bytes", "Maximum memory, 0 for no limit."), func(_ *process.BudgetStats, c *process.BudgetConfig) float64 { return float64(c.Memory) }},
+	{describeBudget("waiting_pools", "Pools that wait for room for a worker."), func(s *process.BudgetStats, _ *process.BudgetConfig) float64 { return float64(s.Waiting) }},
+	{describeBudget("longest_wait_seconds", "Time that the first waiting pool has waited."), func(s *process.BudgetStats, _ *process.BudgetConfig) float64 { return s.Longest.Seconds() }},
 }
 
 var budgetCounters = []struct {
@@ -76,11 +76,11 @@ var budgetCounters = []struct {
 	value func(*process.BudgetStats) uint64
 }{
 	{describeBudget("starts_total", "Workers that got room."), func(s *process.BudgetStats) uint64 { return s.Started }},
-	{describeBudget("reclaimed_workers_total", "Idle workers that left for other pools."), func(s *process.BudgetStats) uint64 { return s.Reclaimed }},
-	{describeBudget("pressed_workers_total", "Busy workers that had to leave for other pools after the task in hand."), func(s *process.BudgetStats) uint64 { return s.Pressed }},
+	{describeBudget("reclaimed_workers_total", "Idle workers that ended to make room for other pools."), func(s *process.BudgetStats) uint64 { return s.Reclaimed }},
+	{describeBudget("pressed_workers_total", "Busy workers that ended after their task to make room for other pools."), func(s *process.BudgetStats) uint64 { return s.Pressed }},
 }
 
-var budgetWait = describeBudget("wait_seconds", "Time for which starts waited for room, of those that had to.")
+var budgetWait = describeBudget("wait_seconds", "Time that worker starts waited for room, for those that had to.")
 
 func describe(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc("bullpen_process_"+name, help, append([]string{"pool"}, labels...), nil)

@@ -110,7 +110,7 @@ func TestDeniedStartIsQuarantined(t *testing.T) {
 
 	var end *job.EndError
 	if !errors.As(err, &end) || end.Outcome != bullpen.Crashed || end.Reason != job.Quarantined ||
-		end.Task == nil || !strings.Contains(end.Task.Error(), "none had said that it started") {
+		end.Task == nil || !strings.Contains(end.Task.Error(), "none had reported its start") {
 		t.Fatalf("the job ended so: %v", err)
 	}
 	dead, err := second.GetDead(t.Context(), ref.ID)

@@ -37,10 +37,11 @@ func secure(dir string, log *slog.Logger) error {
 		if mode&0o002 == 0 {
 			return nil
 		}
-		return fmt.Errorf("the folder %s may be written by everybody (mode %04o) and is not ours: have its owner run chmod 700 %s, or name a folder below it, which is made for this program alone", dir, mode, dir)
+		return fmt.Errorf("every user can write to the folder %s (mode %04o), and it belongs to another user: have its "+
+			"owner run chmod 700 %s, or name a new folder below it, which is created with private access", dir, mode, dir)
 	}
 	if log != nil {
-		log.Warn("others might write into the folder of the queue: its mode is changed", "folder", dir, "from", fmt.Sprintf("%04o", mode), "to", fmt.Sprintf("%04o", private))
+		log.Warn("other users could write to the folder of the queue: its mode was changed", "folder", dir, "from", fmt.Sprintf("%04o", mode), "to", fmt.Sprintf("%04o", private))
 	}
 	return nil
 }

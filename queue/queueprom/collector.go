@@ -18,53 +18,53 @@
 //
 //	bullpen_queue_jobs_waiting{queue,priority}        gauge    jobs that can start
 //	bullpen_queue_jobs_held{queue,priority}           gauge    jobs that could start but for the limits of their groups
-//	bullpen_queue_jobs_taken{queue,priority}          gauge    jobs in the hands of programs, or that wait a short time for another attempt
-//	bullpen_queue_oldest_age_seconds{queue,priority}  gauge    for how long the oldest job has been here, 0 for none
-//	bullpen_queue_paused{queue}                       gauge    1 while no jobs are handed out
+//	bullpen_queue_jobs_taken{queue,priority}          gauge    jobs that programs are running, or that wait a short time for another attempt
+//	bullpen_queue_oldest_age_seconds{queue,priority}  gauge    age of the oldest job in the queue, 0 for none
+//	bullpen_queue_paused{queue}                       gauge    1 while the queue is paused
 //
 // Of the store:
 //
 //	bullpen_store_info{kind}                          gauge    1; memory, embedded or server
-//	bullpen_store_failed                              gauge    1 when the store can promise nothing any more
-//	bullpen_store_replicas                            gauge    on how many servers each job lies
-//	bullpen_store_messages{stream}                    gauge    what a stream holds: jobs, outcomes, state, dead
-//	bullpen_store_bytes{stream}                       gauge    its size
-//	bullpen_store_dead_oldest_age_seconds             gauge    for how long the oldest dead job has been kept, 0 for none
-//	bullpen_store_dead_limit_age_seconds              gauge    for how long dead jobs are kept at most
+//	bullpen_store_failed                              gauge    1 if the store has failed and needs a restart
+//	bullpen_store_replicas                            gauge    number of servers that hold a copy of each job
+//	bullpen_store_messages{stream}                    gauge    messages of a stream: jobs, outcomes, state, dead
+//	bullpen_store_bytes{stream}                       gauge    size of a stream
+//	bullpen_store_dead_oldest_age_seconds             gauge    age of the oldest dead job, 0 for none
+//	bullpen_store_dead_limit_age_seconds              gauge    maximum time that dead jobs are kept
 //	bullpen_store_syncs_total                         counter  syncs of the disk, where this program runs the store
-//	bullpen_store_confirms_total                      counter  writes that they have confirmed
-//	bullpen_store_sync_seconds{statistic}             gauge    of the last 1024 syncs: p50, p99, max, last
-//	bullpen_store_ask_failures_total{what}            counter  asks for depth or status without an answer; what they would show is missing
+//	bullpen_store_confirms_total                      counter  writes that these syncs have confirmed
+//	bullpen_store_sync_seconds{statistic}             gauge    time of the last 1024 syncs: p50, p99, max, last
+//	bullpen_store_ask_failures_total{what}            counter  requests for depth or status that were not answered; their metrics are missing
 //
 // Of what this program has done since it opened the queue, and has in hand:
 //
-//	bullpen_queue_enqueued_total{queue}               counter  jobs that were confirmed
-//	bullpen_queue_duplicates_total{queue}             counter  those that had the key of a job that was there
-//	bullpen_queue_refused_total{queue}                counter  jobs for which the queue was full
-//	bullpen_queue_taken_total{queue}                  counter  jobs that were handed to this program
-//	bullpen_queue_redelivered_total{queue}            counter  those that another program had when it died
+//	bullpen_queue_enqueued_total{queue}               counter  jobs that this program enqueued
+//	bullpen_queue_duplicates_total{queue}             counter  jobs that had the key of an existing job
+//	bullpen_queue_refused_total{queue}                counter  jobs that were refused because the queue was full
+//	bullpen_queue_taken_total{queue}                  counter  jobs that this program received
+//	bullpen_queue_redelivered_total{queue}            counter  jobs taken over from a program that died
 //	bullpen_queue_ended_total{queue,outcome}          counter  outcomes that were recorded
-//	bullpen_queue_retried_total{queue}                counter  attempts that another one followed
-//	bullpen_queue_gave_back_total{queue}              counter  jobs that were given back unstarted
+//	bullpen_queue_retried_total{queue}                counter  attempts that were followed by another one
+//	bullpen_queue_gave_back_total{queue}              counter  jobs that were given back before they started
 //	bullpen_queue_dead_total{queue}                   counter  jobs that failed for good
-//	bullpen_queue_quarantined_total{queue}            counter  those that killed too many workers or programs
-//	bullpen_queue_wait_seconds{queue}                 histogram  from when a job could start, or start again, to its hand-over to a pool
-//	bullpen_queue_run_seconds{queue}                  histogram  of attempts that have ended
+//	bullpen_queue_quarantined_total{queue}            counter  jobs that killed too many workers or programs
+//	bullpen_queue_wait_seconds{queue}                 histogram  from when a job could start, or start again, until the pool got it
+//	bullpen_queue_run_seconds{queue}                  histogram  run time of attempts
 //	bullpen_queue_damaged_total                       counter  stored records with a wrong checksum
-//	bullpen_queue_missing_total                       counter  members of batches that were neither in the queue nor was it known how they ended
+//	bullpen_queue_missing_total                       counter  members of batches that were neither in the queue nor had a known outcome
 //	bullpen_queue_batches_total                       counter  batches that were opened
-//	bullpen_queue_batches_ended_total                 counter  those that were found here to have ended
+//	bullpen_queue_batches_ended_total                 counter  batches that this program has ended
 //	bullpen_queue_batch_callbacks_total               counter  callbacks of batches that were enqueued
-//	bullpen_queue_batches_open                        gauge    batches that have not ended; all programs on one store say the same
-//	bullpen_queue_hands                               gauge    jobs in hand
-//	bullpen_queue_recording                           gauge    those that have ended and wait for the disk
-//	bullpen_queue_lost_events_total                   counter  events that the logger was too slow for
-//	bullpen_schedules                                 gauge    schedules that this program fires, paused ones left out
+//	bullpen_queue_batches_open                        gauge    batches that have not ended; the same for all programs on one store
+//	bullpen_queue_hands                               gauge    jobs that this program is running
+//	bullpen_queue_recording                           gauge    jobs that have ended and whose outcome is not yet on disk
+//	bullpen_queue_lost_events_total                   counter  events that were dropped because the logger was too slow
+//	bullpen_schedules                                 gauge    schedules that this program fires, without paused ones
 //	bullpen_schedule_fired_total                      counter  ticks that have enqueued a job
-//	bullpen_schedule_skipped_total                    counter  ticks that found the last job still there
-//	bullpen_schedule_missed_total                     counter  ticks that no program could enqueue a job for in time
-//	bullpen_schedule_failures_total                   counter  tries of a tick that could not enqueue its job
-//	bullpen_schedule_late_seconds                     histogram how late the jobs of ticks were confirmed, missed ticks left out
+//	bullpen_schedule_skipped_total                    counter  ticks that were skipped because the last job had not ended
+//	bullpen_schedule_missed_total                     counter  ticks that passed while no program could enqueue their job
+//	bullpen_schedule_failures_total                   counter  failed attempts to enqueue the job of a tick
+//	bullpen_schedule_late_seconds                     histogram delay of the jobs of ticks, without missed ticks
 //
 // Those by queue are of the queues that the list names and of all on which the
 // program has done something; beyond a thousand the rest is counted under the empty

@@ -95,18 +95,18 @@ func TestAQueueInMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantSeries(t, c, `
-# HELP bullpen_queue_duplicates_total Jobs that had the key of a job that was there.
+# HELP bullpen_queue_duplicates_total Jobs that had the key of an existing job.
 # TYPE bullpen_queue_duplicates_total counter
 bullpen_queue_duplicates_total{queue="mail"} 1
 bullpen_queue_duplicates_total{queue="post"} 0
-# HELP bullpen_queue_enqueued_total Jobs that were confirmed to this program.
+# HELP bullpen_queue_enqueued_total Jobs that this program enqueued.
 # TYPE bullpen_queue_enqueued_total counter
 bullpen_queue_enqueued_total{queue="mail"} 2
 bullpen_queue_enqueued_total{queue="post"} 0
-# HELP bullpen_queue_hands Jobs that this program has in hand.
+# HELP bullpen_queue_hands Jobs that this program is running.
 # TYPE bullpen_queue_hands gauge
 bullpen_queue_hands 0
-# HELP bullpen_queue_paused 1 while no jobs of the queue are handed out.
+# HELP bullpen_queue_paused 1 while the queue is paused, else 0.
 # TYPE bullpen_queue_paused gauge
 bullpen_queue_paused{queue="mail"} 0
 bullpen_queue_paused{queue="post"} 1
@@ -118,7 +118,7 @@ bullpen_queue_jobs_held{priority="low",queue="mail"} 0
 bullpen_queue_jobs_held{priority="low",queue="post"} 0
 bullpen_queue_jobs_held{priority="normal",queue="mail"} 0
 bullpen_queue_jobs_held{priority="normal",queue="post"} 0
-# HELP bullpen_queue_jobs_taken Jobs in the hands of programs, or that wait a short time for another attempt.
+# HELP bullpen_queue_jobs_taken Jobs that programs are running, or that wait a short time for another attempt.
 # TYPE bullpen_queue_jobs_taken gauge
 bullpen_queue_jobs_taken{priority="high",queue="mail"} 0
 bullpen_queue_jobs_taken{priority="high",queue="post"} 0
@@ -134,11 +134,11 @@ bullpen_queue_jobs_waiting{priority="low",queue="mail"} 1
 bullpen_queue_jobs_waiting{priority="low",queue="post"} 0
 bullpen_queue_jobs_waiting{priority="normal",queue="mail"} 1
 bullpen_queue_jobs_waiting{priority="normal",queue="post"} 0
-# HELP bullpen_store_ask_failures_total Asks of the store that had no answer.
+# HELP bullpen_store_ask_failures_total Requests to the store that were not answered.
 # TYPE bullpen_store_ask_failures_total counter
 bullpen_store_ask_failures_total{what="depth"} 0
 bullpen_store_ask_failures_total{what="status"} 0
-# HELP bullpen_store_failed 1 when the store can promise nothing any more.
+# HELP bullpen_store_failed 1 if the store has failed and needs a restart, else 0.
 # TYPE bullpen_store_failed gauge
 bullpen_store_failed 0
 `)
@@ -205,20 +205,20 @@ func TestAStoreWithADisk(t *testing.T) {
 		f.status.DeadKept.Oldest = time.Now().Add(-time.Hour)
 		f.oldest = time.Now().Add(-90 * time.Second)
 		wantSeries(t, collector(f, names("mail")), `
-# HELP bullpen_queue_oldest_age_seconds Time for which the oldest job has been in the queue, 0 for none.
+# HELP bullpen_queue_oldest_age_seconds Age of the oldest job in the queue, 0 for none.
 # TYPE bullpen_queue_oldest_age_seconds gauge
 bullpen_queue_oldest_age_seconds{priority="high",queue="mail"} 90
 # HELP bullpen_queue_dead_total Jobs that failed for good.
 # TYPE bullpen_queue_dead_total counter
 bullpen_queue_dead_total{queue="elsewhere"} 4
 bullpen_queue_dead_total{queue="mail"} 0
-# HELP bullpen_queue_recording Jobs that have ended and wait for their outcome to reach the disk.
+# HELP bullpen_queue_recording Jobs that have ended and whose outcome is not yet on disk.
 # TYPE bullpen_queue_recording gauge
 bullpen_queue_recording 1
 # HELP bullpen_store_confirms_total Writes that syncs of the disk have confirmed.
 # TYPE bullpen_store_confirms_total counter
 bullpen_store_confirms_total 40
-# HELP bullpen_store_dead_oldest_age_seconds For how long the oldest dead job has been kept, 0 for none.
+# HELP bullpen_store_dead_oldest_age_seconds Age of the oldest dead job, 0 for none.
 # TYPE bullpen_store_dead_oldest_age_seconds gauge
 bullpen_store_dead_oldest_age_seconds 3600
 # HELP bullpen_store_info 1 for the kind of store.
@@ -230,7 +230,7 @@ bullpen_store_messages{stream="dead"} 0
 bullpen_store_messages{stream="jobs"} 5
 bullpen_store_messages{stream="outcomes"} 0
 bullpen_store_messages{stream="state"} 0
-# HELP bullpen_store_sync_seconds How long the last 1024 syncs of the disk took.
+# HELP bullpen_store_sync_seconds Time that the last 1024 syncs of the disk took.
 # TYPE bullpen_store_sync_seconds gauge
 bullpen_store_sync_seconds{statistic="last"} 0.004
 bullpen_store_sync_seconds{statistic="max"} 0.003
@@ -274,10 +274,10 @@ func TestASilentStore(t *testing.T) {
 			t.Errorf("the store was asked %d times, want 20", n)
 		}
 		wantSeries(t, c, `
-# HELP bullpen_queue_hands Jobs that this program has in hand.
+# HELP bullpen_queue_hands Jobs that this program is running.
 # TYPE bullpen_queue_hands gauge
 bullpen_queue_hands 0
-# HELP bullpen_store_ask_failures_total Asks of the store that had no answer.
+# HELP bullpen_store_ask_failures_total Requests to the store that were not answered.
 # TYPE bullpen_store_ask_failures_total counter
 bullpen_store_ask_failures_total{what="depth"} 20
 bullpen_store_ask_failures_total{what="status"} 1
@@ -317,10 +317,10 @@ func TestAnswersAreKeptForASecond(t *testing.T) {
 		f.err = errors.New("broken")
 		<-time.After(fresh)
 		wantSeries(t, c, `
-# HELP bullpen_store_failed 1 when the store can promise nothing any more.
+# HELP bullpen_store_failed 1 if the store has failed and needs a restart, else 0.
 # TYPE bullpen_store_failed gauge
 bullpen_store_failed 1
-# HELP bullpen_store_ask_failures_total Asks of the store that had no answer.
+# HELP bullpen_store_ask_failures_total Requests to the store that were not answered.
 # TYPE bullpen_store_ask_failures_total counter
 bullpen_store_ask_failures_total{what="depth"} 2
 bullpen_store_ask_failures_total{what="status"} 1

@@ -19,58 +19,58 @@ type counter[S any] struct {
 // byQueue are what this program has done on each queue, counters what it has done
 // on none in particular.
 var byQueue = []counter[queue.QueueStats]{
-	{describe("queue_enqueued_total", "Jobs that were confirmed to this program.", "queue"), func(s *queue.QueueStats) uint64 { return s.Enqueued }},
-	{describe("queue_duplicates_total", "Jobs that had the key of a job that was there.", "queue"), func(s *queue.QueueStats) uint64 { return s.Duplicates }},
-	{describe("queue_refused_total", "Jobs for which the queue was full.", "queue"), func(s *queue.QueueStats) uint64 { return s.Refused }},
-	{describe("queue_taken_total", "Jobs that were handed to this program.", "queue"), func(s *queue.QueueStats) uint64 { return s.Taken }},
-	{describe("queue_redelivered_total", "Jobs that another program had when it died.", "queue"), func(s *queue.QueueStats) uint64 { return s.Redelivered }},
-	{describe("queue_retried_total", "Attempts that another one followed.", "queue"), func(s *queue.QueueStats) uint64 { return s.Retried }},
-	{describe("queue_gave_back_total", "Jobs that were given back unstarted.", "queue"), func(s *queue.QueueStats) uint64 { return s.GaveBack }},
+	{describe("queue_enqueued_total", "Jobs that this program enqueued.", "queue"), func(s *queue.QueueStats) uint64 { return s.Enqueued }},
+	{describe("queue_duplicates_total", "Jobs that had the key of an existing job.", "queue"), func(s *queue.QueueStats) uint64 { return s.Duplicates }},
+	{describe("queue_refused_total", "Jobs that were refused because the queue was full.", "queue"), func(s *queue.QueueStats) uint64 { return s.Refused }},
+	{describe("queue_taken_total", "Jobs that this program received.", "queue"), func(s *queue.QueueStats) uint64 { return s.Taken }},
+	{describe("queue_redelivered_total", "Jobs that this program took over from a program that died.", "queue"), func(s *queue.QueueStats) uint64 { return s.Redelivered }},
+	{describe("queue_retried_total", "Attempts that were followed by another one.", "queue"), func(s *queue.QueueStats) uint64 { return s.Retried }},
+	{describe("queue_gave_back_total", "Jobs that were given back before they started.", "queue"), func(s *queue.QueueStats) uint64 { return s.GaveBack }},
 	{describe("queue_dead_total", "Jobs that failed for good.", "queue"), func(s *queue.QueueStats) uint64 { return s.Dead }},
 	{describe("queue_quarantined_total", "Jobs that killed too many workers or programs.", "queue"), func(s *queue.QueueStats) uint64 { return s.Quarantined }},
 }
 
 var counters = []counter[queue.Stats]{
 	{describe("queue_damaged_total", "Stored records with a wrong checksum."), func(s *queue.Stats) uint64 { return s.Damaged }},
-	{describe("queue_missing_total", "Members of batches that were neither in the queue nor was it known how they ended."), func(s *queue.Stats) uint64 { return s.Missing }},
+	{describe("queue_missing_total", "Members of batches that were neither in the queue nor had a known outcome."), func(s *queue.Stats) uint64 { return s.Missing }},
 	{describe("queue_batches_total", "Batches that this program has opened."), func(s *queue.Stats) uint64 { return s.Batches }},
-	{describe("queue_batches_ended_total", "Batches that this program has found to have ended."), func(s *queue.Stats) uint64 { return s.BatchesEnded }},
+	{describe("queue_batches_ended_total", "Batches that this program has ended."), func(s *queue.Stats) uint64 { return s.BatchesEnded }},
 	{describe("queue_batch_callbacks_total", "Callbacks of batches that this program has enqueued."), func(s *queue.Stats) uint64 { return s.Callbacks }},
-	{describe("queue_lost_events_total", "Events that the logger was too slow for."), func(s *queue.Stats) uint64 { return s.EventsLost }},
+	{describe("queue_lost_events_total", "Events that were dropped because the logger was too slow."), func(s *queue.Stats) uint64 { return s.EventsLost }},
 	{describe("schedule_fired_total", "Ticks of schedules that have enqueued a job."), func(s *queue.Stats) uint64 { return s.Schedules.Fired }},
-	{describe("schedule_skipped_total", "Ticks of schedules that found the last job still there."), func(s *queue.Stats) uint64 { return s.Schedules.Skipped }},
-	{describe("schedule_missed_total", "Ticks of schedules that no program could enqueue a job for in time."), func(s *queue.Stats) uint64 { return s.Schedules.Missed }},
-	{describe("schedule_failures_total", "Tries of ticks of schedules that could not enqueue their job."), func(s *queue.Stats) uint64 { return s.Schedules.Failed }},
+	{describe("schedule_skipped_total", "Ticks of schedules that were skipped because the last job had not ended."), func(s *queue.Stats) uint64 { return s.Schedules.Skipped }},
+	{describe("schedule_missed_total", "Ticks of schedules that passed while no program could enqueue their job."), func(s *queue.Stats) uint64 { return s.Schedules.Missed }},
+	{describe("schedule_failures_total", "Failed attempts to enqueue the job of a tick."), func(s *queue.Stats) uint64 { return s.Schedules.Failed }},
 }
 
 var (
 	ended     = describe("queue_ended_total", "Outcomes that this program has recorded.", "queue", "outcome")
-	waits     = describe("queue_wait_seconds", "Time from when a job could start to its hand-over to the pool.", "queue")
-	runs      = describe("queue_run_seconds", "How long attempts ran.", "queue")
-	hands     = describe("queue_hands", "Jobs that this program has in hand.")
+	waits     = describe("queue_wait_seconds", "Time from when a job could start until the pool got it.", "queue")
+	runs      = describe("queue_run_seconds", "Run time of attempts.", "queue")
+	hands     = describe("queue_hands", "Jobs that this program is running.")
 	schedules = describe("schedules", "Schedules that this program fires, without those that are paused.")
-	late      = describe("schedule_late_seconds", "How late the jobs of ticks were confirmed, missed ticks left out.")
-	recording = describe("queue_recording", "Jobs that have ended and wait for their outcome to reach the disk.")
+	late      = describe("schedule_late_seconds", "Delay of the jobs of ticks, without missed ticks.")
+	recording = describe("queue_recording", "Jobs that have ended and whose outcome is not yet on disk.")
 
 	batches = describe("queue_batches_open", "Batches that have not ended, on this store.")
 
 	waiting = describe("queue_jobs_waiting", "Jobs that can start.", "queue", "priority")
 	held    = describe("queue_jobs_held", "Jobs that could start but for the limits of their groups.", "queue", "priority")
-	taken   = describe("queue_jobs_taken", "Jobs in the hands of programs, or that wait a short time for another attempt.", "queue", "priority")
-	oldest  = describe("queue_oldest_age_seconds", "Time for which the oldest job has been in the queue, 0 for none.", "queue", "priority")
-	paused  = describe("queue_paused", "1 while no jobs of the queue are handed out.", "queue")
+	taken   = describe("queue_jobs_taken", "Jobs that programs are running, or that wait a short time for another attempt.", "queue", "priority")
+	oldest  = describe("queue_oldest_age_seconds", "Age of the oldest job in the queue, 0 for none.", "queue", "priority")
+	paused  = describe("queue_paused", "1 while the queue is paused, else 0.", "queue")
 
 	info        = describe("store_info", "1 for the kind of store.", "kind")
-	failed      = describe("store_failed", "1 when the store can promise nothing any more.")
-	replicas    = describe("store_replicas", "On how many servers each job lies.")
+	failed      = describe("store_failed", "1 if the store has failed and needs a restart, else 0.")
+	replicas    = describe("store_replicas", "Number of servers that hold a copy of each job.")
 	messages    = describe("store_messages", "Messages that a stream of the store holds.", "stream")
 	bytes       = describe("store_bytes", "Size of a stream of the store.", "stream")
-	deadOldest  = describe("store_dead_oldest_age_seconds", "For how long the oldest dead job has been kept, 0 for none.")
-	deadAge     = describe("store_dead_limit_age_seconds", "For how long dead jobs are kept at most.")
+	deadOldest  = describe("store_dead_oldest_age_seconds", "Age of the oldest dead job, 0 for none.")
+	deadAge     = describe("store_dead_limit_age_seconds", "Maximum time that dead jobs are kept.")
 	syncs       = describe("store_syncs_total", "Syncs of the disk, where this program runs the store.")
 	confirms    = describe("store_confirms_total", "Writes that syncs of the disk have confirmed.")
-	syncTime    = describe("store_sync_seconds", "How long the last 1024 syncs of the disk took.", "statistic")
-	askFailures = describe("store_ask_failures_total", "Asks of the store that had no answer.", "what")
+	syncTime    = describe("store_sync_seconds", "Time that the last 1024 syncs of the disk took.", "statistic")
+	askFailures = describe("store_ask_failures_total", "Requests to the store that were not answered.", "what")
 )
 
 func describe(name, help string, labels ...string) *prometheus.Desc {

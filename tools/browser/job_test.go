@@ -52,9 +52,9 @@ func TestTryJobAgain(t *testing.T) {
 		};
 		location.hash = "#/jobs/%[1]s";
 	})()`, id))
-	b.shows("This could not be loaded. The daemon cannot be reached.")
+	b.shows("Loading failed. The daemon cannot be reached.")
 	b.press("Try again")
 	b.shows("line 3 of hope")
 	b.shows("Payload")
-	b.hides("This could not be loaded.")
+	b.hides("Loading failed.")
 }

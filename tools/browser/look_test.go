@@ -142,7 +142,7 @@ func TestPayloadOfEndedJob(t *testing.T) {
 		there         bool
 	}{
 		{`new Response('{"a":[1]}')`, "\"a\": [\n    1", true},
-		{`new Response(new Uint8Array(5000))`, "binary, 4.88 KiB; the first 1 KiB are shown", true},
+		{`new Response(new Uint8Array(5000))`, "binary, 4.88 KiB; showing the first 1 KiB", true},
 		{`new Response('{"status":404,"cause":"not-found","detail":"there is no such job"}', {status: 404})`, "The payload is no longer kept.", false},
 		{`new Response('{"status":410,"cause":"payload-gone","detail":"beyond keep.payloads"}', {status: 410})`, "beyond keep.payloads", false},
 		{`Promise.reject(new TypeError("no way"))`, "The daemon cannot be reached.", false},

@@ -20,9 +20,9 @@ func TestBulkCancel(t *testing.T) {
 	b.open("#/jobs?pool=reports&state=queued")
 	b.until("five jobs are listed", `document.querySelectorAll("tbody tr").length === 5`)
 	b.run(`document.querySelector("thead input").click()`)
-	b.shows("5 jobs picked")
+	b.shows("5 jobs selected")
 	b.run(`document.querySelector("tbody input").click()`)
-	b.shows("4 jobs picked")
+	b.shows("4 jobs selected")
 	b.press("Cancel jobs")
 	b.shows("This cannot be undone.")
 	b.press("Cancel 4 jobs")
@@ -55,7 +55,7 @@ func TestSearchAndPages(t *testing.T) {
 	b.until("one is found", `document.querySelectorAll("tbody tr").length === 1`)
 	b.until("the address tells what is searched", `location.hash.includes("search=customer-077")`)
 	b.fill("input.search", "nobody-at-all")
-	b.shows("No job fits.")
+	b.shows("No job matches the filters.")
 }
 
 // A page that is on its way is turned to once.
@@ -96,7 +96,7 @@ func TestFiltersOfLink(t *testing.T) {
 	b.until("a pool that is not there is named", `document.querySelector("select")?.value === "gone" && document.querySelector("select").length === 5`)
 }
 
-// Dead letters are grouped by cause, and tried again or dropped all at once.
+// Dead jobs are grouped by cause, and tried again or removed all at once.
 func TestDeadByCause(t *testing.T) {
 	d := start(t, "")
 	file := filepath.Join(t.TempDir(), "mended")
@@ -129,17 +129,17 @@ func TestDeadByCause(t *testing.T) {
 	b.press("Show the 3 jobs")
 	b.until("its jobs are listed", `document.querySelectorAll("tbody tr").length === 3`)
 	b.run(`document.querySelector("tbody input").click()`)
-	b.press("Drop")
-	b.press("Drop 1 job")
+	b.press("Remove")
+	b.press("Remove 1 job")
 	b.until("two are left", `document.querySelectorAll("tbody tr").length === 2`)
-	b.press("Drop all")
-	b.press("Drop all of this cause")
-	b.shows("2 jobs dropped")
+	b.press("Remove all")
+	b.press("Remove all of this cause")
+	b.shows("2 jobs removed")
 	b.open("#/dead")
-	b.shows("There are no dead letters.")
+	b.shows("There are no dead jobs.")
 }
 
-// What somebody else has done meanwhile to some of the dead letters that were picked
+// What somebody else has done meanwhile to some of the dead jobs that were picked
 // stops nothing.
 func TestDeadPicked(t *testing.T) {
 	d := start(t, "")
@@ -156,15 +156,15 @@ func TestDeadPicked(t *testing.T) {
 		b.open("#/dead?by=job&pool=mail")
 		b.until(fmt.Sprintf("%d are listed", rows), fmt.Sprintf(`document.querySelectorAll("tbody tr").length === %d`, rows))
 		b.run(`document.querySelector("thead input").click()`)
-		b.shows(fmt.Sprintf("%d jobs picked", rows))
+		b.shows(fmt.Sprintf("%d jobs selected", rows))
 	}
 	pick(4)
 	d.ask("DELETE", "/v1/dead/"+ids[3], "") // the newest, which goes first
-	b.press("Drop")
-	b.press("Drop 4 jobs")
-	b.shows("1 not dropped. The first, " + ids[3])
-	b.shows("3 jobs dropped")
-	b.shows("No dead letter fits.")
+	b.press("Remove")
+	b.press("Remove 4 jobs")
+	b.shows("1 not removed. The first, " + ids[3])
+	b.shows("3 jobs removed")
+	b.shows("No dead job matches the filters.")
 	for range 3 {
 		ids = append(ids, d.submit("mail", "task=fails", "x"))
 	}

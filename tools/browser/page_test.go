@@ -22,15 +22,15 @@ func TestLoads(t *testing.T) {
 		b.shows(text)
 	}
 	b.until("the title tells the page", `document.title === "Overview · Bullpen"`)
-	for place, heading := range map[string]string{"#/jobs": "Jobs", "#/dead?by=job": "Dead letters", "#/workers": "Workers", "#/nowhere": "There is no such page", "#/pools/mail": "Pools / mail open"} {
+	for place, heading := range map[string]string{"#/jobs": "Jobs", "#/dead?by=job": "Dead jobs", "#/workers": "Workers", "#/nowhere": "This page does not exist", "#/pools/mail": "Pools / mail open"} {
 		b.open(place)
 		b.until(place+" has its heading", fmt.Sprintf(`document.querySelector("main h1")?.innerText.replace(/\s+/g, " ") === %q`, heading))
 	}
 	b.may("/v1/pools/nobody", "/v1/workers?pool=nobody", "/v1/history?pool=nobody", "/v1/jobs/nobody")
 	b.open("#/pools/nobody")
-	b.shows("There is no such pool.")
+	b.shows("This pool does not exist.")
 	b.open("#/jobs/nobody")
-	b.shows("There is no such job")
+	b.shows("This job does not exist")
 }
 
 // What changes is shown without loading the page again.
@@ -80,11 +80,11 @@ func TestPausePool(t *testing.T) {
 	b := newTab(t, d.url, desktop)
 	b.open("#/pools/mail")
 	b.press("Pause")
-	b.shows("No node hands out jobs")
+	b.shows("No node starts jobs")
 	b.press("Cancel")
-	b.hides("No node hands out jobs")
+	b.hides("No node starts jobs")
 	b.press("Pause")
-	b.shows("No node hands out jobs")
+	b.shows("No node starts jobs")
 	b.press("Pause") // that of the dialog
 	b.until("the pool is paused", `document.querySelector("h1 .badge").innerText === "paused"`)
 	id := d.submit("mail", "task=upper", "x")
@@ -103,9 +103,9 @@ func TestScalePool(t *testing.T) {
 	b.press("Scale")
 	b.fill(`dialog input[name=max]`, "3")
 	b.press("Scale")
-	b.shows("mail is scaled")
+	b.shows("mail was scaled")
 	b.shows("1 to 3")
-	b.hides("mail is scaled") // it goes by itself
+	b.hides("mail was scaled") // it goes by itself
 	b.press("Scale")
 	b.fill(`dialog input[name=min]`, "9")
 	b.may("/v1/pools/mail/scale")
@@ -120,7 +120,7 @@ func TestRecycleWorker(t *testing.T) {
 	b := newTab(t, d.url, desktop)
 	b.open("#/workers?pool=mail")
 	b.shows("mail-1")
-	b.press("Recycle mail-1")
+	b.press("Replace mail-1")
 	b.press("Replace")
 	b.shows("mail-1 is being replaced")
 	b.until("another worker is there", `/mail-2/.test(document.querySelector("table").innerText) && !/mail-1/.test(document.querySelector("table").innerText)`)
@@ -140,7 +140,7 @@ func TestFollowJob(t *testing.T) {
 		t.Errorf("%s lines are told twice", n)
 	}
 	b.press("Cancel")
-	b.shows("It is asked to end")
+	b.shows("The job is asked to end")
 	b.press("Cancel job")
 	b.until("it is canceled", `document.querySelector("h1 .badge").innerText === "canceled"`)
 	d.becomes(id, "canceled")
@@ -154,7 +154,7 @@ func TestPayloadsAreShown(t *testing.T) {
 		{`{"b":[1,2],"a":"ü"}`, "JSON", `"a": "ü"`},
 		{"plain\ntext", "text", "plain\ntext"},
 		{"\x00\x01\xfe", "hex", "00 01 fe"},
-		{strings.Repeat("long ", 20000), "text", "the first 64 KiB are shown"},
+		{strings.Repeat("long ", 20000), "text", "showing the first 64 KiB"},
 	} {
 		id := d.submit("reports", "", c.payload)
 		b.open("#/jobs/" + id)
@@ -233,16 +233,16 @@ func TestTokens(t *testing.T) {
 	b := newTab(t, d.url, desktop)
 	b.may("401")
 	b.open("#/pools/mail")
-	b.shows("This daemon asks for a token")
+	b.shows("This daemon requires a token")
 	b.until("the field has the focus", `document.activeElement.name === "token"`)
 	b.fill("input[name=token]", "no-such-token-0123456789")
 	b.key(kb.Enter)
-	b.shows("no token that is valid here")
+	b.shows("no valid token")
 	b.fill("input[name=token]", token("read"))
 	b.key(kb.Enter)
 	b.shows("read-only")
 	b.shows("Last hour")
-	for _, name := range []string{"Pause", "Scale", "Replace workers", "Recycle mail-1"} {
+	for _, name := range []string{"Pause", "Scale", "Replace workers", "Replace mail-1"} {
 		says := fmt.Sprintf(`[...document.querySelectorAll("button")].find((e) => (e.getAttribute("aria-label") || e.innerText) === %q)`, name)
 		b.until(name+" is there", says+" !== undefined")
 		if got := b.run(says + ".disabled + ' ' + " + says + ".title"); got != "true This needs the role admin; your token has the role read." {
@@ -257,13 +257,13 @@ func TestTokens(t *testing.T) {
 	other := newTab(t, d.url, desktop)
 	other.may("401")
 	other.open("")
-	other.shows("This daemon asks for a token") // and in no other
+	other.shows("This daemon requires a token") // and in no other
 	b.press("Log out")
-	b.shows("This daemon asks for a token")
+	b.shows("This daemon requires a token")
 	b.fill("input[name=token]", token("admin"))
 	b.key(kb.Enter)
 	b.press("Pause")
-	b.shows("No node hands out jobs")
+	b.shows("No node starts jobs")
 	b.press("Pause")
 	b.until("the pool is paused", `document.querySelector("h1 .badge").innerText === "paused"`)
 	b.hides("read-only")
@@ -275,7 +275,7 @@ func TestTokenEnds(t *testing.T) {
 	b := newTab(t, d.url, phone)
 	b.may("401")
 	b.open("")
-	b.shows("This daemon asks for a token")
+	b.shows("This daemon requires a token")
 	b.fill("input[name=token]", token("submit"))
 	b.key(kb.Enter)
 	b.shows("thumbnails")
@@ -284,7 +284,7 @@ func TestTokenEnds(t *testing.T) {
 		t.Fatal(got)
 	}
 	b.do(chromedp.Reload())
-	b.shows("no token that is valid here")
+	b.shows("no valid token")
 }
 
 // A whole action without a pointer.
@@ -301,7 +301,7 @@ func TestKeyboardOnly(t *testing.T) {
 	b.shows("Replace workers")
 	b.tabTo("Pause")
 	b.key(kb.Enter)
-	b.shows("No node hands out jobs")
+	b.shows("No node starts jobs")
 	for range 6 { // the focus stays in the dialog
 		b.key(kb.Tab)
 		if b.run(`document.activeElement === document.body || document.activeElement.closest("dialog") !== null`) != "true" {
@@ -309,10 +309,10 @@ func TestKeyboardOnly(t *testing.T) {
 		}
 	}
 	b.key(kb.Escape)
-	b.hides("No node hands out jobs")
+	b.hides("No node starts jobs")
 	b.until("the focus is back", `document.activeElement.innerText === "Pause"`)
 	b.key(kb.Enter)
-	b.shows("No node hands out jobs")
+	b.shows("No node starts jobs")
 	b.tabTo("Pause")
 	b.key(kb.Enter)
 	b.until("the pool is paused", `document.querySelector("h1 .badge").innerText === "paused"`)

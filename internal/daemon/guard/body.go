@@ -182,9 +182,9 @@ func (b *body) fail(err error) error {
 	case errors.As(err, &tooLarge):
 		p = largeProblem(tooLarge.Limit)
 	case errors.As(err, &slow):
-		p = problem.New(problem.BadRequest, fmt.Sprintf("the body came too slowly: at least %d bytes a second must arrive, and no pause may be longer than %v; send it again", leastRate, b.owner.guard.times.Body))
+		p = problem.New(problem.BadRequest, fmt.Sprintf("the body came too slowly: send at least %d bytes per second, with no pause longer than %v", leastRate, b.owner.guard.times.Body))
 	case errors.Is(err, errNoRoom):
-		p = problem.New(problem.Rate, "the bodies of other requests take all the room (http.max_inflight): try again later, or send fewer at a time")
+		p = problem.New(problem.Rate, "the bodies of other requests use all the memory of http.max_inflight: try again later, or send fewer at a time")
 	default:
 		return err
 	}
@@ -205,7 +205,7 @@ func (b *body) slow() error { return &slowError{} }
 func (b *body) large() error { return &http.MaxBytesError{Limit: b.most} }
 
 func largeProblem(limit int64) *problem.Problem {
-	return problem.New(problem.TooLarge, fmt.Sprintf("the body is larger than %d bytes (http.max_body): send less, or hand over where it lies", limit))
+	return problem.New(problem.TooLarge, fmt.Sprintf("the body is larger than %d bytes (http.max_body): send less, or send a path or URL of the data instead", limit))
 }
 
 // Release returns the body's share of the budget before the handler returns. It is
@@ -217,7 +217,7 @@ func Release(r *http.Request) {
 	}
 }
 
-var errInterrupted = errors.New("the body is read no more")
+var errInterrupted = errors.New("the body is no longer read")
 
 // Interrupt makes reads of the body of r fail from now on, including one in progress.
 // It may be called from any goroutine.

@@ -16,9 +16,9 @@ type certificate struct {
 func (c *certificate) load() error {
 	pair, err := tls.LoadX509KeyPair(c.cert, c.key)
 	if err != nil {
-		err = fmt.Errorf("http.tls: %s and %s are no certificate with its key: %w", c.cert, c.key, err)
+		err = fmt.Errorf("http.tls: %s and %s are not a certificate and its key: %w", c.cert, c.key, err)
 		if c.pair.Load() != nil {
-			err = fmt.Errorf("%w; the old content holds on", err)
+			err = fmt.Errorf("%w; the old content stays in use", err)
 		}
 		return err
 	}

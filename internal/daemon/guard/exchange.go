@@ -165,7 +165,7 @@ func (x *exchange) end() {
 			panic(http.ErrAbortHandler) // an incomplete answer must not look complete
 		}
 		x.Header().Set("Connection", "close")
-		x.refuse(problem.New(problem.Internal, "the daemon has met a fault of its own, which its log describes: report it"))
+		x.refuse(problem.New(problem.Internal, "an internal error, described in the log of the daemon: please report it"))
 	}
 	if x.status == 0 {
 		x.WriteHeader(http.StatusOK) // as the server would, but within limits

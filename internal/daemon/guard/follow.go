@@ -7,7 +7,7 @@ import (
 )
 
 // errTokenEnded is the cause when a stream ends because its token was removed.
-var errTokenEnded = errors.New("the token has ended")
+var errTokenEnded = errors.New("the token was removed")
 
 // followers are the requests that end when their token is removed.
 type followers struct {

@@ -151,10 +151,10 @@ func check(h settings.HTTP) []error {
 		}
 	}
 	if h.MaxBody > h.MaxInflight {
-		faults = append(faults, fmt.Errorf("http.max_inflight: %d is less than http.max_body (%d), so that the largest body would never find room: raise the one or lower the other", h.MaxInflight, h.MaxBody))
+		faults = append(faults, fmt.Errorf("http.max_inflight: %d is less than http.max_body (%d), so the largest body would never fit: raise the one or lower the other", h.MaxInflight, h.MaxBody))
 	}
 	if h.Rate < 0 || h.Rate != h.Rate {
-		faults = append(faults, errors.New("http.rate: it is no positive number: set requests a second, or 0 for no bound"))
+		faults = append(faults, errors.New("http.rate: it is not a positive number: set a number of requests per second, or 0 for no limit"))
 	}
 	return faults
 }
@@ -164,7 +164,7 @@ func check(h settings.HTTP) []error {
 func isLoopback(listen string) (bool, error) {
 	name, _, err := net.SplitHostPort(listen)
 	if err != nil {
-		return false, fmt.Errorf("http.listen: %q is no host:port: %w", listen, err)
+		return false, fmt.Errorf("http.listen: %q is not host:port: %w", listen, err)
 	}
 	if strings.EqualFold(name, "localhost") {
 		return true, nil // the name is resolved and checked when listening

@@ -46,7 +46,7 @@ func (g *Guard) Listen(ctx context.Context) (net.Listener, error) {
 	}
 	if a, ok := l.Addr().(*net.TCPAddr); (!ok || !a.IP.IsLoopback()) && (g.cert == nil || g.tokens == nil) {
 		_ = l.Close()
-		return nil, fmt.Errorf("http.listen: %s stands for %s, which other machines can reach; that needs TLS and tokens: set http.tls and http.tokens, or listen on 127.0.0.1", g.http.Listen, l.Addr())
+		return nil, fmt.Errorf("http.listen: %s resolves to %s, which other machines can reach; that needs TLS and tokens: set http.tls and http.tokens, or listen on 127.0.0.1", g.http.Listen, l.Addr())
 	}
 	if len(g.files) > 0 {
 		// Ends with the listener; Close waits for it.
@@ -194,9 +194,9 @@ func (l *listener) leave(c *conn) {
 }
 
 // refusal is sent to a connection that gets no place.
-const refusal = "HTTP/1.1 429 Too Many Requests\r\nContent-Type: application/problem+json\r\nRetry-After: 5\r\nConnection: close\r\nContent-Length: 227\r\n\r\n" + refusalBody
+const refusal = "HTTP/1.1 429 Too Many Requests\r\nContent-Type: application/problem+json\r\nRetry-After: 5\r\nConnection: close\r\nContent-Length: 203\r\n\r\n" + refusalBody
 
-const refusalBody = `{"type":"urn:bullpen:problem:rate","title":"There are too many requests","status":429,"cause":"rate","detail":"all connections (http.max_connections) are at work: try again later, or let clients use connections more than once"}`
+const refusalBody = `{"type":"urn:bullpen:problem:rate","title":"Too many requests","status":429,"cause":"rate","detail":"all connections (http.max_connections) are in use: try again later, or let clients reuse connections"}`
 
 func (l *listener) refuse(c net.Conn) {
 	if !l.secure {

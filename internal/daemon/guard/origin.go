@@ -22,7 +22,7 @@ func parseHosts(names []string) ([]host, error) {
 	for _, n := range names {
 		h, ok := splitHost(n)
 		if !ok || h.name == "" {
-			faults = append(faults, fmt.Errorf("http.hosts: %q is no name or name:port: write it as in an address, without scheme and path", n))
+			faults = append(faults, fmt.Errorf("http.hosts: %q is not a name or name:port: write it without scheme and path", n))
 			continue
 		}
 		hosts = append(hosts, h)
@@ -107,10 +107,10 @@ func (g *Guard) checkHost(value string) string {
 			return ""
 		}
 	}
-	return "the API may not be called by this host name: call it as localhost or 127.0.0.1, or add the name to http.hosts"
+	return "the API may not be called under this host name: call it as localhost or 127.0.0.1, or add the name to http.hosts"
 }
 
-const crossOrigin = "a page of another origin may not use this API: call it from a program, or from a page that comes from the same address"
+const crossOrigin = "a page of another origin may not use this API: call it from a program, or from a page that is served from the same address"
 
 // checkOrigin returns what is wrong with a browser's headers about the origin of a
 // request; empty if nothing is. Other programs do not send these headers.

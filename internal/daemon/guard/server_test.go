@@ -306,11 +306,11 @@ func TestConfigFaults(t *testing.T) {
 		{"TLS alone", settings.HTTP{Listen: "0.0.0.0:1", Cert: cert, Key: key}, []string{"needs both"}},
 		{"both", settings.HTTP{Listen: "0.0.0.0:1", Cert: cert, Key: key, Tokens: good}, nil},
 		{"half a pair", settings.HTTP{Cert: cert}, []string{"belong together"}},
-		{"no such file", settings.HTTP{Cert: cert, Key: key + "x"}, []string{"no certificate with its key"}},
-		{"no port", settings.HTTP{Listen: "localhost"}, []string{"no host:port"}},
+		{"no such file", settings.HTTP{Cert: cert, Key: key + "x"}, []string{"not a certificate and its key"}},
+		{"no port", settings.HTTP{Listen: "localhost"}, []string{"not host:port"}},
 		{"numbers", settings.HTTP{MaxBody: -1, MaxConnections: -1, Rate: -1}, []string{"max_body", "max_connections", "http.rate"}},
 		{"no room", settings.HTTP{MaxBody: 10, MaxInflight: 9}, []string{"http.max_inflight: 9 is less"}},
-		{"all at once", settings.HTTP{Listen: "x", Tokens: bad, Hosts: []string{"http://a/"}}, []string{"no host:port", "no role", "http.hosts"}},
+		{"all at once", settings.HTTP{Listen: "x", Tokens: bad, Hosts: []string{"http://a/"}}, []string{"not host:port", "not a role", "http.hosts"}},
 	} {
 		g, err := New(Config{HTTP: c.http})
 		if len(c.want) == 0 {

@@ -40,7 +40,7 @@ type tokens struct {
 }
 
 // errNoToken is the error of a file without tokens.
-var errNoToken = errors.New("there is no token in it, so nobody could call: add a line ROLE NAME TOKEN")
+var errNoToken = errors.New("there is no token in it, so no request would be allowed: add a line ROLE NAME TOKEN")
 
 // load reads the file again. If the file has faults the tokens do not change, so that
 // a typo locks nobody out. If the file is gone or empty, the tokens are removed,
@@ -63,10 +63,10 @@ func (t *tokens) load() error {
 		return fmt.Errorf("http.tokens: %w", err)
 	case !errors.Is(err, errNoToken) && !errors.Is(err, fs.ErrNotExist):
 		t.gone = false
-		return fmt.Errorf("http.tokens: %w; the old content holds on", err)
+		return fmt.Errorf("http.tokens: %w; the old content stays in use", err)
 	case !t.gone:
 		t.gone = true
-		return fmt.Errorf("http.tokens: %w; the old content holds on for a moment", err)
+		return fmt.Errorf("http.tokens: %w; the old content stays in use for now", err)
 	}
 	t.use(all)
 	return fmt.Errorf("http.tokens: %w; all tokens have ended", err)
@@ -84,12 +84,12 @@ func readTokens(path string) ([]byte, error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is no regular file", path)
+		return nil, fmt.Errorf("%s is not a regular file", path)
 	}
 	// Its group may read it: secrets are mounted like this for programs that do not
 	// run as root.
 	if runtime.GOOS != "windows" && info.Mode().Perm()&0o037 != 0 {
-		return nil, fmt.Errorf("%s may be read or written by others than its owner and group (mode %04o): run chmod 600 %s", path, info.Mode().Perm(), path)
+		return nil, fmt.Errorf("%s can be read or written by others than its owner and group (mode %04o): run chmod 600 %s", path, info.Mode().Perm(), path)
 	}
 	text, err := io.ReadAll(io.LimitReader(f, maxTokenFile+1))
 	if err != nil {
@@ -131,7 +131,7 @@ func parseTokens(text []byte) ([]*token, error) {
 			continue
 		}
 		if first, twice := lines[t.digest]; twice {
-			faults = append(faults, fmt.Errorf("line %d: the token of line %d stands here again: remove one of them", number, first))
+			faults = append(faults, fmt.Errorf("line %d: this token is already on line %d: remove one of them", number, first))
 			continue
 		}
 		lines[t.digest] = number
@@ -141,7 +141,7 @@ func parseTokens(text []byte) ([]*token, error) {
 		faults = append(faults, errNoToken)
 	}
 	if len(all) > maxTokens {
-		faults = append(faults, fmt.Errorf("there are %d tokens, more than %d: remove those that nobody uses", len(all), maxTokens))
+		faults = append(faults, fmt.Errorf("there are %d tokens, more than %d: remove unused ones", len(all), maxTokens))
 	}
 	return all, errors.Join(faults...)
 }
@@ -161,16 +161,16 @@ func parseToken(line string) (*token, error) {
 	case "admin":
 		t.role = Admin
 	default:
-		faults = append(faults, "the first word is no role: write read, submit or admin")
+		faults = append(faults, "the first word is not a role: write read, submit or admin")
 	}
 	if !isTokenName(t.name) {
-		faults = append(faults, fmt.Sprintf("the second word is no name: use 1 to %d letters, digits, dots, dashes and underscores", mostNameSize))
+		faults = append(faults, fmt.Sprintf("the second word is not a valid name: use 1 to %d letters, digits, dots, dashes and underscores", mostNameSize))
 	}
 	secret := fields[2]
 	if digest, ok := strings.CutPrefix(secret, "sha256:"); ok {
 		raw, err := hex.DecodeString(digest)
 		if err != nil || len(raw) != sha256.Size {
-			faults = append(faults, "what follows sha256: is not 64 hexadecimal digits: write the SHA-256 of the token")
+			faults = append(faults, "the text after sha256: is not 64 hexadecimal digits: write the SHA-256 of the token")
 		} else {
 			t.digest = [sha256.Size]byte(raw)
 		}
@@ -179,7 +179,7 @@ func parseToken(line string) (*token, error) {
 			faults = append(faults, fmt.Sprintf("the token has %d characters: use %d to %d, such as openssl rand -hex 32 prints", len(secret), leastTokenSize, mostTokenSize))
 		}
 		if !isTokenText(secret) {
-			faults = append(faults, "the token has characters that a header cannot carry: use letters, digits and -._~+/=")
+			faults = append(faults, "the token has characters that are not allowed in a header: use letters, digits and -._~+/=")
 		}
 		t.digest = sha256.Sum256([]byte(secret))
 	}

@@ -49,14 +49,14 @@ func TestParseTokens(t *testing.T) {
 		{"empty", "", 0, []string{"no token in it"}},
 		{"comments only", "# admin me " + secret + "\n", 0, []string{"no token in it"}},
 		{"words", "admin " + secret + "\nadmin me " + secret + " more", 0, []string{"line 1: it has 2 words", "line 2: it has 4 words"}},
-		{"role", "root me " + secret, 0, []string{"line 1: the first word is no role"}},
+		{"role", "root me " + secret, 0, []string{"line 1: the first word is not a role"}},
 		{"name", "read a/b " + secret + "\nread " + strings.Repeat("a", 65) + " " + secret, 0, []string{"line 1: the second word", "line 2: the second word"}},
 		{"short", "\n\nread a 0123456789abcde", 0, []string{"line 3: the token has 15 characters"}},
 		{"long", "read a " + strings.Repeat("x", 513), 0, []string{"513 characters"}},
-		{"characters", "read a 0123456789abcdefé", 0, []string{"cannot carry"}},
+		{"characters", "read a 0123456789abcdefé", 0, []string{"not allowed in a header"}},
 		{"digest", "read a sha256:" + secret, 0, []string{"64 hexadecimal"}},
-		{"twice", "read a " + secret + "\nadmin b sha256:" + digestOf(secret), 0, []string{"line 2: the token of line 1 stands here again"}},
-		{"words in wrong order", secret + " me admin", 0, []string{"no role", "5 characters"}},
+		{"twice", "read a " + secret + "\nadmin b sha256:" + digestOf(secret), 0, []string{"line 2: this token is already on line 1"}},
+		{"words in wrong order", secret + " me admin", 0, []string{"not a role", "5 characters"}},
 		{"many", strings.Repeat("x\n", 3), 0, []string{"line 1", "line 2", "line 3"}},
 	} {
 		all, err := parseTokens([]byte(c.text))
@@ -105,7 +105,7 @@ func TestTokenFileAccess(t *testing.T) {
 	for path, want := range map[string]string{
 		open:                            "chmod 600 " + open,
 		filepath.Join(folder, "absent"): "no such file",
-		folder:                          "no regular file",
+		folder:                          "not a regular file",
 		large:                           "larger than",
 	} {
 		if runtime.GOOS == "windows" && path != large {
@@ -177,7 +177,7 @@ func TestFailedTries(t *testing.T) {
 	read(readToken, 200, "") // others at this address have nothing to do with it
 	read(adminToken, 200, "")
 	s.want(t, 200, "", "GET", "/livez", "") // who has no token has not tried
-	if n := strings.Count(s.log.String(), "is shut for a while"); n != 1 {
+	if n := strings.Count(s.log.String(), "is blocked for a while"); n != 1 {
 		t.Errorf("it was told %d times", n)
 	}
 }
@@ -194,14 +194,14 @@ func TestRotation(t *testing.T) {
 		t.Fatal("status", got)
 	}
 	writeFile(t, path, "read dash "+readToken+"\nread dash next-0123456789abcdef\n")
-	eventually(t, "the new file is in use", func() bool { return strings.Contains(s.log.String(), "in use now") })
+	eventually(t, "the new file is in use", func() bool { return strings.Contains(s.log.String(), "now in use") })
 	for token, want := range map[string]int{readToken: 200, "next-0123456789abcdef": 200, adminToken: 401} {
 		if got := status(token); got != want {
 			t.Errorf("status %d, want %d", got, want)
 		}
 	}
 	writeFile(t, path, "read dash\nnobody x "+wrongToken+"\n")
-	eventually(t, "the faulty file is told", func() bool { return strings.Contains(s.log.String(), "the old content holds on") })
+	eventually(t, "the faulty file is told", func() bool { return strings.Contains(s.log.String(), "the old content stays in use") })
 	if got := status(readToken); got != 200 {
 		t.Error("the old tokens are gone: status", got)
 	}
@@ -213,7 +213,7 @@ func TestRotation(t *testing.T) {
 		t.Error("a token whose file is gone is still good: status", got)
 	}
 	writeFile(t, path, "read dash other-0123456789abcdef\n")
-	eventually(t, "the next ones are in use", func() bool { return strings.Count(s.log.String(), "in use now") == 2 })
+	eventually(t, "the next ones are in use", func() bool { return strings.Count(s.log.String(), "now in use") == 2 })
 	if got := status("other-0123456789abcdef"); got != 200 {
 		t.Error("the new token: status", got)
 	}
@@ -260,7 +260,7 @@ func TestFollowersEnd(t *testing.T) {
 		return ended
 	}
 	writeFile(t, path, "submit a gone-0123456789abcdef\nsubmit dash "+submitToken+"\nadmin ops "+adminToken+"\n")
-	eventually(t, "the file is in use", func() bool { return strings.Contains(s.log.String(), "in use now") })
+	eventually(t, "the file is in use", func() bool { return strings.Contains(s.log.String(), "now in use") })
 	gone, lowered, stays := follow("gone-0123456789abcdef"), follow(submitToken), follow(adminToken)
 	writeFile(t, path, "read dash "+submitToken+"\nadmin ops "+adminToken+"\n")
 	for name, c := range map[string]chan error{"the token is gone": gone, "its role is less": lowered} {
@@ -274,7 +274,7 @@ func TestFollowersEnd(t *testing.T) {
 		}
 	}
 	writeFile(t, path, "submit ops "+adminToken+"\n")
-	eventually(t, "the next file is in use", func() bool { return strings.Count(s.log.String(), "in use now") == 3 })
+	eventually(t, "the next file is in use", func() bool { return strings.Count(s.log.String(), "now in use") == 3 })
 	select {
 	case err := <-stays:
 		t.Errorf("a token that may follow was ended: %v", err)

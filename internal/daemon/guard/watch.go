@@ -56,13 +56,13 @@ func (w *watched) check(log *slog.Logger) {
 	w.seen = now
 	if err := w.load(); err != nil {
 		if err.Error() != w.fault {
-			log.Error("a file has changed and cannot be used", "what", w.name, "error", err)
+			log.Error("a changed file cannot be used", "what", w.name, "error", err)
 		}
 		w.fault = err.Error()
 		return
 	}
 	w.fault = ""
-	log.Info("a file has changed and is in use now", "what", w.name)
+	log.Info("a changed file is now in use", "what", w.name)
 }
 
 // watch checks files until done is closed. So requests never wait for a disk.

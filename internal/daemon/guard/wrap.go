@@ -43,7 +43,7 @@ func (g *Guard) wrap(routes []Route, fallback http.Handler, open bool) http.Hand
 }
 
 func notFound(w http.ResponseWriter, _ *http.Request) {
-	problem.New(problem.NotFound, "there is nothing under this path and method: look at the documentation of the API").Write(w)
+	problem.New(problem.NotFound, "there is nothing under this path and method: see the documentation of the API").Write(w)
 }
 
 // ServeHTTP checks the caller and its limits before any other code handles the
@@ -75,7 +75,7 @@ func (e *edge) admit(x *exchange, r *http.Request) *problem.Problem {
 	if e.open {
 		x.role, x.body.most = Read, 0
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
-			return problem.New(problem.Forbidden, "this address is for probes, which only read: use that of the API")
+			return problem.New(problem.Forbidden, "this address is for probes, which only read: use the address of the API")
 		}
 		return nil
 	}
@@ -101,7 +101,7 @@ func (e *edge) admit(x *exchange, r *http.Request) *problem.Problem {
 		return nil
 	}
 	if wait, ok := g.rates.take(x.client(), time.Now()); !ok {
-		p := problem.New(problem.Rate, fmt.Sprintf("more than %g requests a second (http.rate): send fewer, or many jobs in one bulk request", g.http.Rate))
+		p := problem.New(problem.Rate, fmt.Sprintf("more than %g requests per second (http.rate): send fewer, or send many jobs in one bulk request", g.http.Rate))
 		p.RetryAfter = max(wait, time.Second)
 		return p
 	}
@@ -138,16 +138,16 @@ func (g *Guard) identify(x *exchange, r *http.Request) *problem.Problem {
 	}
 	wait, shut := g.failures.spent(who, now)
 	if shut {
-		p := problem.New(problem.Rate, "too many requests with wrong tokens came from this address: wait, and use the right one")
+		p := problem.New(problem.Rate, "too many requests with wrong tokens came from this address: wait, and then use a valid token")
 		p.RetryAfter = max(wait, time.Second)
 		return p
 	}
 	g.failures.take(who, now)
 	if _, shut := g.failures.spent(who, now); shut {
-		g.log.Warn("an address has sent too many wrong tokens and is shut for a while", "address", who.addr)
+		g.log.Warn("an address has sent too many wrong tokens and is blocked for a while", "address", who.addr)
 	}
 	x.Header().Set("WWW-Authenticate", `Bearer realm="bullpen", error="invalid_token"`)
-	return problem.New(problem.Unauthorized, "the header Authorization has no token that is valid here: send \"Authorization: Bearer TOKEN\" with one of the file http.tokens")
+	return problem.New(problem.Unauthorized, "the header Authorization has no valid token: send \"Authorization: Bearer TOKEN\" with a token of the file http.tokens")
 }
 
 // route returns the handler of a route, which checks the role.
@@ -171,7 +171,7 @@ func (e *edge) route(r Route) http.Handler {
 		if r.Follows {
 			who := x.client()
 			if full := e.guard.streams.enter(who); full != "" {
-				x.refuse(problem.New(problem.Rate, "as many event streams as may ("+full+") are open already: close some, or try again later"))
+				x.refuse(problem.New(problem.Rate, "the maximum number of event streams ("+full+") is already open: close some, or try again later"))
 				return
 			}
 			defer e.guard.streams.leave(who)

@@ -33,7 +33,7 @@ func ParsePlace(text string) (Place, error) {
 		m, err = strconv.ParseUint(n, 10, 64)
 	}
 	if !found || err != nil {
-		return Place{}, fmt.Errorf("%q is no place in a stream of events: give back the id of the last event, such as 1.12", text)
+		return Place{}, fmt.Errorf("%q is not a position in an event stream: send the id of the last event, such as 1.12", text)
 	}
 	return Place{Attempt: int(a), N: m}, nil
 }

@@ -78,7 +78,7 @@ type key struct {
 }
 
 // ErrLive means that a task with that id is already running.
-var ErrLive = errors.New("a task with this id runs already")
+var ErrLive = errors.New("a task with this id is already running")
 
 // New returns a Hub. The error lists all faults of c.
 func New(c Config) (*Hub, error) {

@@ -225,7 +225,7 @@ func (l *Log) batch(head, count int) {
 // tell writes how many records were dropped.
 func (l *Log) tell(n uint64) bool {
 	l.text.Reset()
-	r := slog.NewRecord(time.Now(), slog.LevelWarn, "log lines were dropped: the log is written too slowly", 0)
+	r := slog.NewRecord(time.Now(), slog.LevelWarn, "log lines were dropped: the writer of the log is too slow", 0)
 	r.AddAttrs(slog.Uint64("count", n))
 	return format(&entry{l.first, r}) && l.flush()
 }

@@ -72,32 +72,32 @@ var kinds = [...]kind{
 	{BadRequest, http.StatusBadRequest, "The request is not valid", 0},
 	{Unauthorized, http.StatusUnauthorized, "A token is needed", 0},
 	{Forbidden, http.StatusForbidden, "This is not allowed", 0},
-	{NotFound, http.StatusNotFound, "There is no such thing here", 0},
+	{NotFound, http.StatusNotFound, "Not found", 0},
 	{UnknownPool, http.StatusNotFound, "There is no such pool", 0},
 	{Method, http.StatusMethodNotAllowed, "The method is not allowed here", 0},
 	{Ended, http.StatusConflict, "The job has ended", 0},
 	{NotEnded, http.StatusConflict, "The job has not ended", 0},
 	{NotDead, http.StatusConflict, "The job is not dead", 0},
 	{Nested, http.StatusConflict, "The task would wait for itself", 0},
-	{BusyID, http.StatusConflict, "A task with this id runs", 0},
+	{BusyID, http.StatusConflict, "A task with this id is already running", 0},
 	{Incomplete, http.StatusConflict, "The batch does not have these jobs", 0},
 	{Overlap, http.StatusConflict, "The last job of the schedule has not ended", 0},
-	{Managed, http.StatusConflict, "It is changed in the configuration", 0},
+	{Managed, http.StatusConflict, "It is managed by the configuration", 0},
 	{PayloadGone, http.StatusGone, "The payload is no longer kept", 0},
 	{TooLarge, http.StatusRequestEntityTooLarge, "The body is too large", 0},
 	{MediaType, http.StatusUnsupportedMediaType, "The body has the wrong media type", 0},
-	{EndedBadly, http.StatusUnprocessableEntity, "The task has ended otherwise than well", 0},
+	{EndedBadly, http.StatusUnprocessableEntity, "The task ended badly", 0},
 	{BadConfig, http.StatusUnprocessableEntity, "The configuration is not valid", 0},
-	{UnknownTask, http.StatusUnprocessableEntity, "The workers do not know the task", 0},
-	{Refused, http.StatusUnprocessableEntity, "The pool cannot keep what the task asks for", 0},
+	{UnknownTask, http.StatusUnprocessableEntity, "The workers have no handler for the task", 0},
+	{Refused, http.StatusUnprocessableEntity, "The pool cannot enforce a limit of the task", 0},
 	{Overloaded, http.StatusTooManyRequests, "The pool has no room now", soon},
 	{Full, http.StatusTooManyRequests, "The queue is full", later},
-	{Rate, http.StatusTooManyRequests, "There are too many requests", soon},
-	{Closed, http.StatusServiceUnavailable, "The daemon takes nothing more", later},
+	{Rate, http.StatusTooManyRequests, "Too many requests", soon},
+	{Closed, http.StatusServiceUnavailable, "The daemon accepts no more work", later},
 	{StartFailed, http.StatusServiceUnavailable, "The workers do not start", later},
 	{Store, http.StatusServiceUnavailable, "The store does not answer", later},
-	{Unconfirmed, http.StatusServiceUnavailable, "It is not known whether the job was stored", soon},
-	{Internal, http.StatusInternalServerError, "The daemon has a fault", 0},
+	{Unconfirmed, http.StatusServiceUnavailable, "It is unknown whether the job was stored", soon},
+	{Internal, http.StatusInternalServerError, "Internal error", 0},
 }
 
 // Causes returns all causes.
@@ -176,7 +176,7 @@ func (p *Problem) JSON() []byte {
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	if err := e.Encode(p); err != nil {
-		return []byte(`{"type":"urn:bullpen:problem:internal","title":"The daemon has a fault","status":500,"cause":"internal"}`)
+		return []byte(`{"type":"urn:bullpen:problem:internal","title":"Internal error","status":500,"cause":"internal"}`)
 	}
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }

@@ -49,23 +49,23 @@ func (l *loader) checkHTTP() {
 		if !l.given(at) {
 			at = "http.max_body"
 		}
-		l.fault(at, "http.max_inflight is %s and http.max_body %s: use a max_inflight that has room for the largest body", bytesText(h.MaxInflight), bytesText(h.MaxBody))
+		l.fault(at, "http.max_inflight is %s and http.max_body %s: use a max_inflight that is at least max_body", bytesText(h.MaxInflight), bytesText(h.MaxBody))
 	}
 	if h.MaxStreams >= h.MaxConnections && h.MaxStreams > 1 {
-		l.fault("http.max_streams", "it is %d and http.max_connections %d: use fewer streams than connections, so that other requests find one", h.MaxStreams, h.MaxConnections)
+		l.fault("http.max_streams", "it is %d and http.max_connections is %d: use fewer streams than connections, to leave some for other requests", h.MaxStreams, h.MaxConnections)
 	}
 	if isLoopback(h.Listen) {
 		return
 	}
 	var missing []string
 	if !l.given("http.tls.cert") && !l.given("http.tls.key") {
-		missing = append(missing, "TLS (http.tls.cert and http.tls.key), so that nobody can read along")
+		missing = append(missing, "TLS (http.tls.cert and http.tls.key), so that nobody can read the traffic")
 	}
 	if !l.given("http.tokens") {
 		missing = append(missing, "tokens (http.tokens), so that not everybody can submit")
 	}
 	if len(missing) > 0 {
-		l.fault("http.listen", "%s is reached from other machines, which needs %s: set that, or use an address of this machine only, such as 127.0.0.1:8650",
+		l.fault("http.listen", "%s can be reached from other machines, which needs %s: set that, or use an address of this machine only, such as 127.0.0.1:8650",
 			quote(h.Listen), strings.Join(missing, ", and "))
 	}
 }
@@ -94,7 +94,7 @@ func (l *loader) checkPair(section, cert, key string) {
 		return
 	}
 	if _, err := tls.LoadX509KeyPair(cert, key); err != nil {
-		l.fault(section+".cert", "it does not go with %s.key: %v: use files in PEM, of one pair", section, err)
+		l.fault(section+".cert", "it does not match %s.key: %v: use a certificate and its key, in PEM format", section, err)
 	}
 }
 
@@ -110,7 +110,7 @@ func (l *loader) checkFile(at, path string) bool {
 	}
 	info, err := os.Stat(path)
 	if err == nil && !info.Mode().IsRegular() {
-		l.fault(at, "%s is no regular file: name one", shown)
+		l.fault(at, "%s is not a regular file", shown)
 		return false
 	}
 	if err == nil {
@@ -147,9 +147,9 @@ func (l *loader) checkListeners() {
 				continue
 			}
 			if at, before := one.at, other.at; l.given(at) {
-				l.fault(at, "%s is that of %s too: use another port", quote(one.address), before)
+				l.fault(at, "%s is also the address of %s: use another port", quote(one.address), before)
 			} else {
-				l.fault(before, "%s is that of %s too: use another port", quote(other.address), at)
+				l.fault(before, "%s is also the address of %s: use another port", quote(other.address), at)
 			}
 		}
 	}
@@ -176,7 +176,7 @@ func (l *loader) checkStore() {
 	}
 	kinds = slices.DeleteFunc(kinds, func(at string) bool { return !l.given(at) })
 	if len(kinds) > 1 {
-		l.fault(kinds[len(kinds)-1], "%s exclude each other: leave all but one out", strings.Join(kinds, " and "))
+		l.fault(kinds[len(kinds)-1], "%s exclude each other: keep one of them", strings.Join(kinds, " and "))
 		return
 	}
 	of := "queue.dir"
@@ -188,7 +188,7 @@ func (l *loader) checkStore() {
 		{"queue.dir", "queue.reserve"},
 	} {
 		if only.of != of && (l.given(only.at) || l.givenBelow(only.at)) {
-			l.fault(l.first(only.at), "it is for jobs in %s, and they are in %s: leave it out", only.of, of)
+			l.fault(l.first(only.at), "it is for jobs in %s, but they are in %s: leave it out", only.of, of)
 		}
 	}
 	if s.URL == "" && !s.Memory {
@@ -198,7 +198,7 @@ func (l *loader) checkStore() {
 	l.checkPair("queue.tls", s.Cert, s.Key)
 	if l.checkFile("queue.tls.ca", s.CA) && s.CA != "" {
 		if text, err := readFile(s.CA); err == nil && !x509.NewCertPool().AppendCertsFromPEM(text) {
-			l.fault("queue.tls.ca", "%s has no certificate: use a file in PEM", quote(s.CA))
+			l.fault("queue.tls.ca", "%s has no certificate: use a file in PEM format", quote(s.CA))
 		}
 	}
 }
@@ -212,7 +212,7 @@ func (l *loader) checkSizes() {
 		size int
 	}{{"queue.max_payload", l.settings.Queue.MaxPayload}, {"queue.max_result", l.settings.Queue.MaxResult}} {
 		if n.size > mostEmbedded {
-			l.fault(n.at, "it is %s: use %s at most, which is what a queue in a folder takes; put what is larger into a file, and its path into the job",
+			l.fault(n.at, "it is %s: use at most %s, the limit of a queue in a folder; put larger data into a file, and its path into the job",
 				bytesText(int64(n.size)), bytesText(mostEmbedded))
 		}
 	}
@@ -259,10 +259,12 @@ func (l *loader) checkBudget() {
 		workers, memory = workers+1, memory+loose
 	}
 	if b.Workers > 0 && workers > b.Workers {
-		l.fault("budget.workers", "the pools must have %d workers (workers.min, and one where that is 0), and the budget is %d: use fewer, or a larger budget", workers, b.Workers)
+		l.fault("budget.workers", "the pools need at least %d workers (workers.min, and one where that is 0), but the budget is %d: use fewer, or a larger budget", workers, b.Workers)
 	}
 	if b.Memory > 0 && (memory > b.Memory || memory < 0) {
-		l.fault("budget.memory", "the workers that must be there (workers.min, and one where that is 0) need %s (workers.need, else limits.memory, else %s each), and the budget is %s: use fewer, or a larger budget",
+		l.fault("budget.memory", "the minimum number of workers (workers.min, and one where that is 0) needs %s "+
+			"(workers.need, else limits.memory, else %s each), but the budget is %s: use fewer, or a "+
+			"larger budget",
 			bytesText(memory), bytesText(process.DefaultNeed), bytesText(b.Memory))
 	}
 }

@@ -18,22 +18,22 @@ func (l *loader) checkPool(name string, p *Pool) {
 	}
 	if !l.given(at + ".command") {
 		if of := l.workersOnly(at); len(of) > 0 {
-			l.fault(at, "it has %s, which is for workers, and no command: set command, or leave that out for a pool that is only a queue here", strings.Join(of, ", "))
+			l.fault(at, "it sets %s but no command: set command, or remove the other keys for a pool that is only a queue", strings.Join(of, ", "))
 		}
 		return
 	}
 	before := len(l.journal.faults)
 	c := &p.Process
 	if c.Max < c.Min {
-		l.fault(at+".workers.max", "it is %d and workers.min %d: use a max that is not below min", c.Max, c.Min)
+		l.fault(at+".workers.max", "it is %d, below workers.min, which is %d: raise it, or lower workers.min", c.Max, c.Min)
 	}
 	if c.NUL && c.Protocol != process.Lines {
-		l.fault(at+".null", "it is for the protocol lines, and this is %v: leave it out", c.Protocol)
+		l.fault(at+".null", "it is for the protocol lines, but the protocol is %v: leave it out", c.Protocol)
 	}
 	if c.Sandbox.Profile != process.ProfileStrict {
 		for _, k := range []string{"allow", "network", "temp", "best_effort"} {
 			if l.given(at + ".sandbox." + k) {
-				l.fault(at+".sandbox."+k, "it is for the profile strict: set sandbox.profile to strict, or leave it out, for other profiles keep workers from no file and no network")
+				l.fault(at+".sandbox."+k, "it needs the profile strict: set sandbox.profile to strict, or leave it out, as other profiles do not restrict files or network")
 			}
 		}
 	}
@@ -71,7 +71,7 @@ func (l *loader) checkProgram(at string, c *process.Config) {
 		case err != nil:
 			l.fault(at+".dir", "%s cannot be used: %v", quote(dir), reason(err))
 		case !info.IsDir():
-			l.fault(at+".dir", "%s is a file: name a folder", quote(dir))
+			l.fault(at+".dir", "%s is a file, not a folder", quote(dir))
 		}
 		if err != nil || !info.IsDir() {
 			return // the program may be in that folder

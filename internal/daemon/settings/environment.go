@@ -27,7 +27,7 @@ func (l *loader) environment(env []string) {
 			set(l, k, l.settings, value{shape: isScalar, text: text, place: at, flat: true}, k.path)
 		case k != nil || !looksLikeKey(name) || ofService(name):
 		case strings.HasPrefix(name, "BULLPEN_POOLS_"):
-			l.journal.add(at, name, "no variable sets a pool: use the configuration file")
+			l.journal.add(at, name, "pools cannot be set by variables: use the configuration file")
 		case insteadOf(name) != "":
 			l.journal.add(at, name, "%s", insteadOf(name))
 		default:
@@ -35,7 +35,7 @@ func (l *loader) environment(env []string) {
 			if near := nearest(name, slices.Sorted(maps.Keys(byName))); near != "" {
 				says += "; did you mean " + near + "?"
 			} else {
-				says += "; \"bullpen serve --help-config\" names them"
+				says += "; \"bullpen serve --help-config\" lists them"
 			}
 			l.journal.add(at, name, "%s", says)
 		}
@@ -70,7 +70,7 @@ func (l *loader) flags(flags map[string]string) {
 		k := daemonTable.byPath[path]
 		switch {
 		case k == nil && strings.HasPrefix(path, "pools."):
-			l.journal.add(at, path, "no flag sets a pool: use the configuration file")
+			l.journal.add(at, path, "pools cannot be set by flags: use the configuration file")
 		case k == nil && instead(path) != "":
 			l.journal.add(at, path, "%s", instead(path))
 		case k == nil:

@@ -110,7 +110,7 @@ func (j *journal) add(p place, key, format string, args ...any) {
 	case ofDefault, ofFile:
 	}
 	if len(j.faults) == mostFaults {
-		f.Key, f.Text = "", fmt.Sprintf("there are more than %d faults: mend these first", mostFaults)
+		f.Key, f.Text = "", fmt.Sprintf("there are more than %d faults: fix these first", mostFaults)
 	}
 	j.faults, j.levels = append(j.faults, f), append(j.levels, p.level)
 }

@@ -4,9 +4,10 @@ import "strings"
 
 // gone maps the keys and sections of earlier versions to what to use instead.
 var gone = map[string]string{
-	"queue.cluster": "the daemon runs no server of a cluster any more: run nats-server with JetStream on three machines, and set queue.url to their addresses " +
-		"and queue.replicas to 3; the notes on upgrading in CHANGELOG.md say how jobs are kept",
-	"queue.sync_always": "every confirm of the folder is synced now: remove the line",
+	"queue.cluster": "the daemon no longer runs a cluster server: run nats-server with JetStream on three " +
+		"machines, and set queue.url to their addresses and queue.replicas to 3; the upgrade notes " +
+		"in CHANGELOG.md say how to keep the jobs",
+	"queue.sync_always": "every confirmed job is now synced to disk: remove this line",
 }
 
 // instead returns what to use instead of a removed key; empty if there was no such

@@ -22,7 +22,7 @@ func TestIrregularFile(t *testing.T) {
 	for _, path := range []string{pipe, folder, "/dev/null"} {
 		_, err := Load(Source{Path: path})
 		var faults Faults
-		if !errors.As(err, &faults) || !strings.Contains(err.Error(), "it is no regular file") {
+		if !errors.As(err, &faults) || !strings.Contains(err.Error(), "not a regular file") {
 			t.Errorf("%s: %v", path, err)
 		}
 	}

@@ -114,7 +114,7 @@ var duration = scalar("duration", durationUse, parseDuration)
 
 // span returns a kind of durations of at least least.
 func span(least time.Duration) kind[time.Duration] {
-	return scalar("duration", fmt.Sprintf("%s; the least is %v", durationUse, least), func(s string) (time.Duration, bool) {
+	return scalar("duration", fmt.Sprintf("%s; the minimum is %v", durationUse, least), func(s string) (time.Duration, bool) {
 		d, ok := parseDuration(s)
 		return d, ok && d >= least
 	})
@@ -151,10 +151,10 @@ func parseSize(s string) (int64, bool) {
 func size[T int | int64](least, most int64) kind[T] {
 	use := "use a size such as 500K, 64MiB or 1.5G"
 	if least > 1 {
-		use += "; the least is " + bytesText(least)
+		use += "; the minimum is " + bytesText(least)
 	}
 	if most < math.MaxInt64 {
-		use += "; the most is " + bytesText(most)
+		use += "; the maximum is " + bytesText(most)
 	}
 	return scalar("size", use, func(s string) (T, bool) {
 		n, ok := parseSize(s)

@@ -22,7 +22,7 @@ var command = kind[[]string]{
 			return nil, errUse
 		}
 		if slices.ContainsFunc(words, func(s string) bool { return strings.ContainsRune(s, 0) }) {
-			return nil, errors.New("it has a NUL byte, which no argument can hold: leave it out")
+			return nil, errors.New("it has a NUL byte, which an argument cannot hold: remove it")
 		}
 		return words, nil
 	},
@@ -42,7 +42,7 @@ func splitCommand(s string) ([]string, error) {
 	begun, plain := false, true
 	end := func() error {
 		if begun && plain && slices.Contains(shellWords, now.String()) {
-			return fmt.Errorf("%s means nothing, for there is no shell: use a list such as [sh, -c, \"...\"]", now.String())
+			return fmt.Errorf("%s has no meaning without a shell: use a list such as [sh, -c, \"...\"]", now.String())
 		}
 		if begun {
 			words = append(words, now.String())
@@ -55,7 +55,7 @@ func splitCommand(s string) ([]string, error) {
 		c := s[i]
 		switch {
 		case c == 0:
-			return nil, errors.New("it has a NUL byte, which no argument can hold: leave it out")
+			return nil, errors.New("it has a NUL byte, which an argument cannot hold: remove it")
 		case c == '\\' && quoted != '\'' && i+1 < len(s) && strings.IndexByte(space+`"'\`, s[i+1]) >= 0:
 			i++
 			now.WriteByte(s[i])
@@ -95,7 +95,7 @@ var environment = kind[[]string]{
 		all := make([]string, 0, len(v.pairs))
 		for _, p := range v.pairs {
 			if p.name == "" || strings.ContainsAny(p.name, "=\x00") || strings.ContainsRune(p.value.text, 0) {
-				return nil, fmt.Errorf("it has the name %s: a name has no = in it, and no text a NUL byte", quote(p.name))
+				return nil, fmt.Errorf("it has the name %s: a name cannot contain =, and names and values cannot contain NUL bytes", quote(p.name))
 			}
 			switch p.value.shape {
 			case isNull:
@@ -123,11 +123,11 @@ var outcomes = kind[[]bullpen.Outcome]{
 			o, err := bullpen.ParseOutcome(w)
 			switch {
 			case err != nil:
-				return nil, fmt.Errorf("%s is no outcome: use %s", quote(w), strings.Join(retried(), ", "))
+				return nil, fmt.Errorf("%s is not an outcome: use %s", quote(w), strings.Join(retried(), ", "))
 			case !slices.Contains(retried(), w):
-				return nil, fmt.Errorf("%s is not tried again for being listed: leave it out (lost is tried again for jobs that are idempotent)", w)
+				return nil, fmt.Errorf("%s cannot be retried: leave it out (lost is retried for jobs that are idempotent)", w)
 			case slices.Contains(all, o):
-				return nil, fmt.Errorf("%s is there twice: name each once", w)
+				return nil, fmt.Errorf("%s is listed twice: list it once", w)
 			}
 			all = append(all, o)
 		}
@@ -165,7 +165,7 @@ var nice = kind[int]{
 }
 
 var cpus = kind[[]int]{
-	name: "processors", use: "use numbers of processors, such as 0-3,7 or [0, 1], or a mask of them, such as 0x8f", parse: func(v value) ([]int, error) {
+	name: "processors", use: "use processor numbers, such as 0-3,7 or [0, 1], or a mask such as 0x8f", parse: func(v value) ([]int, error) {
 		texts, ok := v.scalars()
 		if !ok {
 			return nil, errUse

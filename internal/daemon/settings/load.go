@@ -95,7 +95,7 @@ func (l *loader) text(source Source) (text []byte, ok bool) {
 
 // errIrregular means that a path is not a regular file, which can be read completely
 // and repeatedly.
-var errIrregular = errors.New("it is no regular file, but a folder, a pipe or a device: name a file")
+var errIrregular = errors.New("it is a folder, a pipe or a device, not a regular file")
 
 // readFile reads a file, up to a little more than mostBytes. It never blocks on a
 // pipe without a writer.
@@ -162,12 +162,12 @@ func (l *loader) pools(v value) {
 	}
 	for i, p := range v.pairs {
 		if i == mostPools {
-			l.journal.add(p.place, "pools", "there are %d: use %d at most", len(v.pairs), mostPools)
+			l.journal.add(p.place, "pools", "there are %d: use at most %d", len(v.pairs), mostPools)
 			return
 		}
 		at := join("pools", p.name)
 		if !isToken(p.name) {
-			l.journal.add(p.place, at, "%s is no name of a pool: %s", quote(p.name), nameUse)
+			l.journal.add(p.place, at, "%s is not a valid pool name: %s", quote(p.name), nameUse)
 		}
 		l.places[at] = p.place
 		var pool Pool

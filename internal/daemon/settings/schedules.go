@@ -38,23 +38,23 @@ var metadata = kind[map[string]string]{
 func scheduleKeys() []key[job.Schedule] {
 	type s = job.Schedule
 	return []key[s]{
-		row("pool", token, "(none)", "pool that the jobs go to; it must be set", func(s *s) *string { return &s.Job.Queue }),
-		row("cron", text, "(none)", "when: minute, hour, day of the month, month and day of the week, such as \"30 2 * * *\"; or @hourly, @daily, @weekly, @monthly, @yearly", func(s *s) *string { return &s.Cron }),
-		row("every", span(leastEvery), "(none)", "when: from tick to tick, counted from when the schedule was first put; instead of cron", func(s *s) *time.Duration { return &s.Every }),
+		row("pool", token, "(none)", "pool of the jobs; required", func(s *s) *string { return &s.Job.Queue }),
+		row("cron", text, "(none)", "when to run: minute, hour, day of the month, month and day of the week, such as \"30 2 * * *\"; or @hourly, @daily, @weekly, @monthly, @yearly", func(s *s) *string { return &s.Cron }),
+		row("every", span(leastEvery), "(none)", "time between two ticks, counted from when the schedule was created; instead of cron", func(s *s) *time.Duration { return &s.Every }),
 		row("zone", text, "(UTC)", "time zone of cron, such as Europe/Berlin", func(s *s) *string { return &s.Zone }),
-		row("missed", parsed([]string{"once", "skip", "all"}, job.ParseMissed), "once", "what becomes of ticks that no daemon ran for: the latest fires once, they are skipped, or all fire", func(s *s) *job.Missed { return &s.Missed }),
+		row("missed", parsed([]string{"once", "skip", "all"}, job.ParseMissed), "once", "what to do with ticks that passed while no daemon ran: run the latest once, skip them, or run all", func(s *s) *job.Missed { return &s.Missed }),
 		row("overlap", parsed([]string{"allow", "forbid"}, job.ParseOverlap), "allow", "whether a tick enqueues a job while the last one has not ended", func(s *s) *job.Overlap { return &s.Overlap }),
 		row("payload", bytesKind, "(none)", "payload of the jobs", func(s *s) *[]byte { return &s.Job.Payload }),
 		row("task", scalar("text", "use a text of at most 256 bytes", func(s string) (string, bool) { return s, s != "" && len(s) <= 256 }),
 			"(that of the pool)", "name of their task", func(s *s) *string { return &s.Job.Name }),
-		row("meta", metadata, "(none)", "names with values that travel to their handler", func(s *s) *map[string]string { return &s.Job.Meta }),
+		row("meta", metadata, "(none)", "names with values, passed to the handler", func(s *s) *map[string]string { return &s.Job.Meta }),
 		row("priority", parsed([]string{"high", "normal", "low"}, job.ParsePriority), "normal", "their priority", func(s *s) *job.Priority { return &s.Job.Priority }),
-		row("timeout", span(time.Millisecond), "(that of the pool)", "longest run time of an attempt", func(s *s) *time.Duration { return &s.Job.Limits.Timeout }),
-		row("attempts", count(1, mostAttempts), "(that of the pool)", "attempts that may end badly by themselves before a job is dead", func(s *s) *int { return &s.Job.Retry.Attempts }),
-		row("idempotent", flag, "false", "says that running a job twice does no harm", func(s *s) *bool { return &s.Job.Idempotent }),
-		row("compensate", text, "(none)", "task that undoes what a job may have done by half", func(s *s) *string { return &s.Job.Compensate }),
-		row("bury", text, "(that of the pool)", "task that is told of each job that is dead", func(s *s) *string { return &s.Job.Bury }),
-		row("group", text, "(none)", "their group, whose limits and turns they have", func(s *s) *string { return &s.Job.Group }),
+		row("timeout", span(time.Millisecond), "(that of the pool)", "run-time limit of an attempt", func(s *s) *time.Duration { return &s.Job.Limits.Timeout }),
+		row("attempts", count(1, mostAttempts), "(that of the pool)", "number of failed attempts after which a job is dead", func(s *s) *int { return &s.Job.Retry.Attempts }),
+		row("idempotent", flag, "false", "running a job twice does no harm", func(s *s) *bool { return &s.Job.Idempotent }),
+		row("compensate", text, "(none)", "task that undoes what a failed job may have done", func(s *s) *string { return &s.Job.Compensate }),
+		row("bury", text, "(that of the pool)", "task to run for each job that dies", func(s *s) *string { return &s.Job.Bury }),
+		row("group", text, "(none)", "group of the jobs; its limits apply, and groups take turns", func(s *s) *string { return &s.Job.Group }),
 	}
 }
 
@@ -79,7 +79,7 @@ func (l *loader) schedules(v value) {
 	}
 	for i, p := range v.pairs {
 		if i == mostSchedules {
-			l.journal.add(p.place, "schedules", "there are %d: use %d at most, and put more by the API", len(v.pairs), mostSchedules)
+			l.journal.add(p.place, "schedules", "there are %d: use at most %d, and add more through the API", len(v.pairs), mostSchedules)
 			return
 		}
 		at := join("schedules", p.name)
@@ -108,9 +108,9 @@ func (l *loader) checkSchedules() {
 		switch {
 		case l.given(at+".pool") && one.Job.Queue == "": // the given pool is not a valid name, which was already reported
 		case one.Job.Queue == "":
-			l.fault(at, "it has no pool: say to which its jobs go, such as pool: reports")
+			l.fault(at, "it has no pool: name the pool of its jobs, such as pool: reports")
 		case !there:
-			l.fault(at+".pool", "%s is no pool of this configuration: name one of \"pools\", which needs no command where others work it off", quote(one.Job.Queue))
+			l.fault(at+".pool", "%s is not a pool of this configuration: add it to \"pools\", without a command if other daemons run its jobs", quote(one.Job.Queue))
 		}
 		if one.Cron == "" && one.Every == 0 && (l.given(at+".cron") || l.given(at+".every")) {
 			one.Every, one.Zone = leastEvery, "" // the given time is not valid, which was already reported

@@ -65,7 +65,7 @@ func TestScheduleFaults(t *testing.T) {
 	for text, words := range map[string]string{
 		"schedules: 3":                            "schedules: it is a single value",
 		"a: {cron: '* * * * *'}":                  "schedules.a: it has no pool",
-		"a: {pool: p, cron: '* * * * *'}":         "schedules.a.pool: \"p\" is no pool of this configuration",
+		"a: {pool: p, cron: '* * * * *'}":         "schedules.a.pool: \"p\" is not a pool of this configuration",
 		"a: {pool: q}":                            "both empty",
 		"a: {pool: q, cron: '0 0 31 2 *'}":        "Cron",
 		"a: {pool: q, every: 1ms}":                "every",

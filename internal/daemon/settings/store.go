@@ -64,13 +64,13 @@ func (s *Store) setURL(v value) error {
 		}
 		u, err := url.Parse(text)
 		if err != nil {
-			return fmt.Errorf("address %d of it is no URL: use such as nats://127.0.0.1:4222", i+1)
+			return fmt.Errorf("address %d is not a URL: use an address such as nats://127.0.0.1:4222", i+1)
 		}
 		if !slices.Contains(schemes, u.Scheme) || u.Hostname() == "" || u.RawQuery != "" || u.Fragment != "" || u.Opaque != "" {
-			return fmt.Errorf("address %d of it is none of a server: use such as nats://127.0.0.1:4222; the schemes are %s", i+1, strings.Join(schemes, ", "))
+			return fmt.Errorf("address %d is not the address of a server: use an address such as nats://127.0.0.1:4222; the schemes are %s", i+1, strings.Join(schemes, ", "))
 		}
 		if u.User != nil && login != nil && u.User.String() != login.String() {
-			return errors.New("its addresses have different users: use one for all of them")
+			return errors.New("the addresses have different users: use the same user for all of them")
 		}
 		if u.User != nil {
 			login, u.User = u.User, nil

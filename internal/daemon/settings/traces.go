@@ -62,16 +62,16 @@ func (t Traces) Check() error {
 	return errors.Join(errs...)
 }
 
-const shareUse = "use a share from 0 to 1"
+const shareUse = "use a number from 0 to 1"
 
 // checkCollector returns what is wrong with the URL of a collector.
 func checkCollector(endpoint string) error {
 	u, err := url.Parse(endpoint)
 	switch {
 	case err != nil, u.Scheme != "http" && u.Scheme != "https", u.Hostname() == "", u.Opaque != "":
-		return errors.New("it is no URL of a collector: use such as http://localhost:4318")
+		return errors.New("it is not the URL of a collector: use a URL such as http://localhost:4318")
 	case u.User != nil, u.RawQuery != "", u.ForceQuery, u.Fragment != "":
-		return errors.New("it has a user, a query or a fragment: leave that out, and put what the collector wants to know into traces.headers")
+		return errors.New("it has a user, a query or a fragment: remove it, and put credentials into traces.headers")
 	}
 	return nil
 }
@@ -83,9 +83,9 @@ var ownHeaders = []string{"Content-Type", "Content-Length", "Content-Encoding", 
 func checkHeader(name, value string) error {
 	switch {
 	case !isHeader(name):
-		return errors.New("it has a name that is none of a header: use such as Authorization")
+		return errors.New("it has a name that is not valid for a header: use a name such as Authorization")
 	case strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r > '~' }):
-		return fmt.Errorf("the value of %s has other characters than the visible ones of ASCII: leave them out", name)
+		return fmt.Errorf("the value of %s has characters that are not visible ASCII: remove them", name)
 	case slices.Contains(ownHeaders, http.CanonicalHeaderKey(name)):
 		return fmt.Errorf("%s is set by the daemon itself: leave it out", name)
 	}
@@ -113,7 +113,7 @@ var headers = kind[Headers]{name: "mapping", use: "use names with values, such a
 	all := Headers{}
 	add := func(name, text string) error {
 		if _, there := all[http.CanonicalHeaderKey(name)]; there {
-			return fmt.Errorf("it has %s twice: give it once", quote(name))
+			return fmt.Errorf("it has %s twice: use it once", quote(name))
 		}
 		all[http.CanonicalHeaderKey(name)] = text
 		return checkHeader(name, text)
@@ -133,7 +133,7 @@ var headers = kind[Headers]{name: "mapping", use: "use names with values, such a
 		for _, part := range splitList(v.text) {
 			name, text, found := strings.Cut(part, "=")
 			if !found {
-				return nil, errors.New("it has a part without =: use name=value, with commas between several")
+				return nil, errors.New("it has a part without =: use name=value, separated by commas")
 			}
 			if err := add(strings.TrimSpace(name), strings.TrimSpace(text)); err != nil {
 				return nil, err
@@ -146,14 +146,14 @@ var headers = kind[Headers]{name: "mapping", use: "use names with values, such a
 
 func tracesKeys() []key[Settings] {
 	return []key[Settings]{
-		hidden(row("traces.endpoint", collector, "(none)", "collector of OpenTelemetry that is told what becomes of jobs, by OTLP over HTTP; `/v1/traces` is added. Without it there are no traces",
+		hidden(row("traces.endpoint", collector, "(none)", "OpenTelemetry collector that gets the traces of jobs, by OTLP over HTTP; `/v1/traces` is added. Without it no traces are sent",
 			func(s *Settings) *string { return &s.Traces.Endpoint })),
-		row("traces.sample", fraction(0, 1, shareUse), "1", "share of the traces that are told of, from 0 to 1; a caller's traceparent says it for its own", func(s *Settings) *float64 { return &s.Traces.Sample }),
-		hidden(row("traces.headers", headers, "(none)", "headers for the collector, such as `{Authorization: Bearer abc}`; in the environment `name=value`, with commas between several",
+		row("traces.sample", fraction(0, 1, shareUse), "1", "fraction of the traces to send, from 0 to 1; the traceparent of a caller overrides it", func(s *Settings) *float64 { return &s.Traces.Sample }),
+		hidden(row("traces.headers", headers, "(none)", "headers for the collector, such as `{Authorization: Bearer abc}`; in the environment `name=value`, separated by commas",
 			func(s *Settings) *Headers { return &s.Traces.Headers })),
-		hidden(row("traces.headers_file", path, "(none)", "file with more of them, one a line as `Name: value`, where they are secrets",
+		hidden(row("traces.headers_file", path, "(none)", "file with more headers, for secrets; each line is `Name: value`",
 			func(s *Settings) *string { return &s.Traces.HeadersFile })),
-		row("traces.timeout", span(100*time.Millisecond), "10s", "longest that a request to the collector may take", func(s *Settings) *time.Duration { return &s.Traces.Timeout }),
+		row("traces.timeout", span(100*time.Millisecond), "10s", "maximum time of a request to the collector", func(s *Settings) *time.Duration { return &s.Traces.Timeout }),
 		row("traces.service", text, "bullpen", "name of this service in traces", func(s *Settings) *string { return &s.Traces.Service }),
 	}
 }
@@ -177,7 +177,7 @@ func (l *loader) completeTraces() {
 		return
 	}
 	if info, err := os.Stat(t.HeadersFile); err == nil && runtime.GOOS != "windows" && info.Mode().Perm()&othersRead != 0 {
-		l.fault(at, "the file may be read or written by others than its owner and group (mode %04o), and has secrets: run chmod 600 %s", info.Mode().Perm(), t.HeadersFile)
+		l.fault(at, "the file can be read or written by others than its owner and group (mode %04o), and has secrets: run chmod 600 %s", info.Mode().Perm(), t.HeadersFile)
 		return
 	}
 	number := 0
@@ -190,7 +190,7 @@ func (l *loader) completeTraces() {
 		name, value, found := strings.Cut(line, ":")
 		name, value = http.CanonicalHeaderKey(strings.TrimSpace(name)), strings.TrimSpace(value)
 		if !found {
-			l.fault(at, "line %d of the file has no colon: write a header a line, as Name: value", number)
+			l.fault(at, "line %d of the file has no colon: write one header per line, as Name: value", number)
 			continue
 		}
 		if err := checkHeader(name, value); err != nil {
@@ -198,7 +198,7 @@ func (l *loader) completeTraces() {
 			continue
 		}
 		if _, there := t.Headers[name]; there {
-			l.fault(at, "line %d of the file: %s is there already: give it once", number, name)
+			l.fault(at, "line %d of the file: %s is set twice: set it once", number, name)
 			continue
 		}
 		if t.Headers == nil {

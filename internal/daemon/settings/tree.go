@@ -31,7 +31,7 @@ type reader struct {
 func (r *reader) read(text []byte) (v value, ok bool) {
 	start := place{level: ofFile, line: 1, column: 1}
 	if len(text) > mostBytes {
-		r.journal.add(start, "", "it has %d bytes: use %d at most", len(text), mostBytes)
+		r.journal.add(start, "", "it has %d bytes: use at most %d", len(text), mostBytes)
 		return value{}, false
 	}
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
@@ -42,7 +42,7 @@ func (r *reader) read(text []byte) (v value, ok bool) {
 	}
 	if err == nil {
 		if err = decoder.Decode(&more); err == nil {
-			r.journal.add(placeOf(&more), "", "a second document begins here: use one")
+			r.journal.add(placeOf(&more), "", "a second document begins here: use only one")
 			return value{}, false
 		}
 	}
@@ -92,7 +92,7 @@ func (r *reader) value(n *yaml.Node, path string, depth int) value {
 	if r.values++; r.values > mostValues || depth > mostDepth {
 		if !r.full {
 			r.full = true
-			r.journal.add(v.place, path, "too much: use %d values at most, aliases counted where they are used, and %d mappings within each other", mostValues, mostDepth)
+			r.journal.add(v.place, path, "too large: use at most %d values, counting aliases where they are used, and at most %d nested mappings", mostValues, mostDepth)
 		}
 		return v
 	}
@@ -115,7 +115,7 @@ func (r *reader) value(n *yaml.Node, path string, depth int) value {
 		}
 	}
 	if strings.HasPrefix(n.Tag, "!") && !strings.HasPrefix(n.Tag, "!!") && n.Tag != "!" {
-		r.journal.add(v.place, path, "the tag %s means nothing here: leave it out", quote(n.Tag))
+		r.journal.add(v.place, path, "the tag %s has no meaning here: remove it", quote(n.Tag))
 	}
 	return v
 }

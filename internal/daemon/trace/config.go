@@ -50,7 +50,7 @@ func (c Config) withDefaults() Config {
 func (c Config) check() error {
 	errs := []error{c.Traces.Check()}
 	if c.Pause < 0 || c.Buffer < 0 {
-		errs = append(errs, fmt.Errorf("Pause is %v and Buffer %d: use positive ones, or 0 for the default", c.Pause, c.Buffer))
+		errs = append(errs, fmt.Errorf("Pause is %v and Buffer is %d: use positive values, or 0 for the default", c.Pause, c.Buffer))
 	}
 	return errors.Join(errs...)
 }

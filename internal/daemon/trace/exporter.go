@@ -145,7 +145,7 @@ func (e *exporter) send(batch []span) {
 			e.sent.Add(uint64(max(n-refused, 0)))
 			e.dropped.Add(uint64(min(refused, n)))
 			if !told.IsZero() {
-				e.config.Logger.Info("traces are sent again")
+				e.config.Logger.Info("sending traces works again")
 			}
 			return
 		}
@@ -153,7 +153,7 @@ func (e *exporter) send(batch []span) {
 		again := refusal(err)
 		if time.Since(told) >= quiet {
 			told = time.Now()
-			e.config.Logger.Warn("traces cannot be sent, those for which there is no room are dropped", slog.Any("error", err), slog.Uint64("dropped", e.dropped.Load()))
+			e.config.Logger.Warn("traces cannot be sent; when the buffer is full they are dropped", slog.Any("error", err), slog.Uint64("dropped", e.dropped.Load()))
 		}
 		pause := max(pause, again.after)
 		if again.final || e.live.Err() != nil || time.Since(begun)+pause > patience || !e.rest(pause) {

@@ -14,7 +14,7 @@ import { batch, batches } from "./batches.js";
 const menu = [
 	{ name: "Overview", to: "/", key: "o", pages: ["", "pools"] },
 	{ name: "Jobs", to: "/jobs", key: "j", pages: ["jobs"] },
-	{ name: ["Dead", h("span.more", " letters")], to: "/dead", key: "d", pages: ["dead"] },
+	{ name: ["Dead", h("span.more", " jobs")], to: "/dead", key: "d", pages: ["dead"] },
 	{ name: "Workers", to: "/workers", key: "w", pages: ["workers"] },
 	{ name: "Schedules", to: "/schedules", key: "s", pages: ["schedules"] },
 	{ name: "Batches", to: "/batches", key: "b", pages: ["batches"] },
@@ -40,7 +40,7 @@ function open() {
 	const [all, one] = pages[at.name] || [];
 	page?.close?.();
 	const make = at.id !== undefined ? one && (() => one(at.id)) : all && (() => all(at.params));
-	page = make ? make() : { title: "Not found", view: () => [h("h1", "There is no such page"), h("p", link("/", "To the overview"))] };
+	page = make ? make() : { title: "Not found", view: () => [h("h1", "This page does not exist"), h("p", link("/", "Go to the overview"))] };
 	const moved = place !== at.name + "/" + (at.id || "");
 	place = at.name + "/" + (at.id || "");
 	app.ask?.answer(false);
@@ -89,7 +89,7 @@ async function begin() {
 
 whenUnauthorized((body) => {
 	if (app.login && !hasToken()) return;
-	loginFault = hasToken() ? body.detail || "The token is not valid here." : "";
+	loginFault = hasToken() ? body.detail || "The token is not valid for this daemon." : "";
 	leave();
 	app.login = true;
 	redraw();
@@ -114,11 +114,11 @@ function loginView() {
 			},
 		},
 		h("h1", "Bullpen"),
-		h("p", "This daemon asks for a token: one of the file ", code("http.tokens"), " of its configuration."),
+		h("p", "This daemon requires a token: use one from the file ", code("http.tokens"), " of its configuration."),
 		h("label.field", h("span", "Token"), h("input", { type: "password", name: "token", autocomplete: "current-password", required: true, autofocus: true, made: (el) => el.focus(), "aria-describedby": "kept" })),
 		loginFault ? h("p.bad", { role: "alert" }, loginFault) : null,
 		h("button", { type: "submit", class: "button primary" }, "Log in"),
-		h("p.quiet", { id: "kept" }, "It is kept in this tab until the tab is closed.")));
+		h("p.quiet", { id: "kept" }, "The token is kept in this tab until you close the tab.")));
 }
 
 function frame() {
@@ -132,11 +132,11 @@ function frame() {
 			h("nav", { "aria-label": "Pages" }, menu.map((m) => link(m.to, m.name, { key: m.key, "aria-current": m.pages.includes(here) ? "page" : undefined }))),
 			h("div.who",
 				app.me.node ? h("span.node", { title: "This node, version " + (app.me.version || "unknown") }, app.me.node) : null,
-				may("admin") ? null : h("span.badge.warn", { title: "Your token has the role " + app.me.role + ": what needs more is switched off." }, app.me.role === "read" ? "read-only" : app.me.role),
+				may("admin") ? null : h("span.badge.warn", { title: "Your token has the role " + app.me.role + ": actions that need another role are disabled." }, app.me.role === "read" ? "read-only" : app.me.role),
 				h("span", { class: "live " + (app.lost ? "off" : app.overview ? "on" : ""), role: "img", "aria-label": app.lost ? "not connected" : "live", title: app.lost ? "Not connected" : "Live" }),
 				button("?", "read", help, { bare: true, "aria-label": "Keyboard shortcuts", title: "Keyboard shortcuts (?)" }),
 				hasToken() ? button("Log out", "none", () => { leave(); begin(); }, { bare: true }) : null)),
-		app.lost && Date.now() - app.lost > 1500 ? h("div.banner", { role: "status" }, "The connection to the daemon is lost. What you see is " + span(Math.floor((Date.now() - app.lost) / 1000)) + " old. Reconnecting …") : null,
+		app.lost && Date.now() - app.lost > 1500 ? h("div.banner", { role: "status" }, "The connection to the daemon is lost. This page is " + span(Math.floor((Date.now() - app.lost) / 1000)) + " old. Reconnecting …") : null,
 		h("main", { id: "main", tabindex: -1, key: "main" + place }, page ? page.view() : loading()),
 		h("div.notes", app.notes.map((n) => h("div", { class: "note" + (n.bad ? " bad" : ""), key: n.id, role: n.bad ? "alert" : undefined }, h("span", n.text),
 			button("×", "none", () => { app.notes = app.notes.filter((o) => o !== n); redraw(); }, { bare: true, "aria-label": "Dismiss" })))),
@@ -150,7 +150,7 @@ paintWith(() => {
 	else draw(root, frame());
 });
 
-const keys = [["/", "search"], ["?", "this list"], ["Esc", "close, or pick none"], ...menu.map((m) => ["g " + m.key, m.name])];
+const keys = [["/", "search"], ["?", "this list"], ["Esc", "close, or clear the selection"], ...menu.map((m) => ["g " + m.key, m.name])];
 
 function help() {
 	confirm({

@@ -66,8 +66,8 @@ export class Content {
 		const shown = this.as === "hex" ? Math.min(g.bytes.length, head) : g.bytes.length;
 		return [
 			h("div.actions",
-				h("div.chips", { role: "group", "aria-label": "How to show the " + this.name }, Object.keys(this.views).filter((k) => this.views[k] !== null).map((k) => chip(k, this.as === k, () => { this.as = k; redraw(); }))),
-				quiet((this.views.text === null ? "binary, " : "") + (g.size >= 0 ? bytes(g.size) : "more than " + bytes(most)) + (g.cut || shown < g.bytes.length ? "; the first " + bytes(shown) + " are shown" : "")),
+				h("div.chips", { role: "group", "aria-label": "Format of the " + this.name }, Object.keys(this.views).filter((k) => this.views[k] !== null).map((k) => chip(k, this.as === k, () => { this.as = k; redraw(); }))),
+				quiet((this.views.text === null ? "binary, " : "") + (g.size >= 0 ? bytes(g.size) : "more than " + bytes(most)) + (g.cut || shown < g.bytes.length ? "; showing the first " + bytes(shown) : "")),
 				this.where ? button("Download", "read", () => save(this.where, this.name + ".bin").catch(fail)) : null),
 			h("pre.content", { class: "content " + this.as, tabindex: 0, "aria-label": this.name }, this.views[this.as]),
 		];

@@ -1,4 +1,4 @@
-// Dead letters and quarantine: by cause, and one by one.
+// Dead jobs and quarantine: by cause, and one by one.
 import { h, count, when } from "./dom.js";
 import { get, path, query, send } from "./net.js";
 import { many, may, redraw, sure, tellFailed } from "./state.js";
@@ -25,7 +25,7 @@ export function dead(params) {
 			list.load(true);
 		}
 	});
-	const again = "Each is enqueued again as a new job, and the dead letter goes.";
+	const again = "Each job is enqueued again as a new job, and removed here.";
 	const gone = "The jobs, their payloads and their evidence are removed.";
 
 	function all(more) {
@@ -34,7 +34,7 @@ export function dead(params) {
 		return Object.keys(body).length ? body : { all: true };
 	}
 	const retryAll = (what, more) => act("Retry", again, false, what, "enqueued again", () => many("/v1/dead/retry", all(more), "enqueued again"));
-	const dropAll = (what, more) => act("Drop", gone, true, what, "dropped", () => many("/v1/dead/remove", all(more), "dropped"));
+	const dropAll = (what, more) => act("Remove", gone, true, what, "removed", () => many("/v1/dead/remove", all(more), "removed"));
 
 	const retryPicked = () => act("Retry", again, false, plural(picked.size, "job"), "enqueued again", async () => {
 		const n = await many("/v1/jobs/retry", { ids: [...picked] }, "enqueued again");
@@ -57,13 +57,13 @@ export function dead(params) {
 			}
 			picked.delete(id);
 		}
-		tellFailed(failed, "dropped");
+		tellFailed(failed, "removed");
 		return n;
 	}
-	const dropPicked = () => act("Drop", gone, true, plural(picked.size, "job"), "dropped", drop);
+	const dropPicked = () => act("Remove", gone, true, plural(picked.size, "job"), "removed", drop);
 
 	const reasonOf = (j) => [badge(j.reason, "bad"), j.outcome && j.outcome !== j.reason ? badge(j.outcome, "bad") : null];
-	const nothing = () => empty(filtered ? "No dead letter fits." : "There are no dead letters.", filtered ? h("p", h("a", { href: "#/dead" }, "Show all")) : h("p", "Jobs that have failed for good wait here, with their evidence, to be tried again or dropped."));
+	const nothing = () => empty(filtered ? "No dead job matches the filters." : "There are no dead jobs.", filtered ? h("p", h("a", { href: "#/dead" }, "Show all")) : h("p", "Jobs that have failed for good are kept here, with their evidence, until you retry or remove them."));
 
 	const causes = ({ causes, more }) => (causes.length ? [
 		h("div.causes", causes.map((c) => h("article.cause", { key: c.cause },
@@ -71,23 +71,23 @@ export function dead(params) {
 				h("div.actions",
 					h("a.button", { href: "#/dead" + query({ pool: filter.pool, cause: c.cause }), "aria-label": "Show the " + plural(c.count, "job") }, "Show"),
 					button("Retry all", "admin", () => retryAll(plural(c.count, "job"), { cause: c.cause }), { does: "dead", key: "r" }),
-					button("Drop all", "admin", () => dropAll(plural(c.count, "job"), { cause: c.cause }), { danger: true, does: "dead", key: "d" }))),
+					button("Remove all", "admin", () => dropAll(plural(c.count, "job"), { cause: c.cause }), { danger: true, does: "dead", key: "d" }))),
 			h("pre.error", c.error || "No error text.")))),
-		more ? h("p.quiet", "There are more than could be counted at once: narrow them down by pool, reason or search.") : null,
+		more ? h("p.quiet", "There are more dead jobs than could be counted at once: narrow them down by pool, reason or search.") : null,
 	] : nothing());
 
 	const letters = ({ jobs, next }) => (jobs.length || next ? [
-		picked.bar(button("Retry", "submit", retryPicked, { does: "dead", key: "r" }), button("Drop", "admin", dropPicked, { danger: true, does: "dead", key: "d" })),
-		table("Dead letters", [may("submit") ? picked.column(jobs) : null, columns.id, columns.task, some(jobs, "key"), filter.pool ? null : columns.pool, col("Reason", reasonOf, "state"), columns.attempts, num("Ended", (j) => when(j.ended)), some(jobs, "group", "error")], jobs, (j) => j.id),
+		picked.bar(button("Retry", "submit", retryPicked, { does: "dead", key: "r" }), button("Remove", "admin", dropPicked, { danger: true, does: "dead", key: "d" })),
+		table("Dead jobs", [may("submit") ? picked.column(jobs) : null, columns.id, columns.task, some(jobs, "key"), filter.pool ? null : columns.pool, col("Reason", reasonOf, "state"), columns.attempts, num("Ended", (j) => when(j.ended)), some(jobs, "group", "error")], jobs, (j) => j.id),
 		list.bar(),
 	] : nothing());
 
 	function view() {
-		const what = filter.cause ? "all of this cause" : filtered ? "all that fit" : "all of them";
+		const what = filter.cause ? "all of this cause" : filtered ? "all that match" : "all of them";
 		return [
-			h("div.head", h("h1", "Dead letters"), byCause || !list.data?.jobs.length ? null : h("div.actions",
+			h("div.head", h("h1", "Dead jobs"), byCause || !list.data?.jobs.length ? null : h("div.actions",
 				button("Retry all", "admin", () => retryAll(what), { does: "dead", key: "ra" }),
-				button("Drop all", "admin", () => dropAll(what), { danger: true, does: "dead", key: "da" }))),
+				button("Remove all", "admin", () => dropAll(what), { danger: true, does: "dead", key: "da" }))),
 			h("div.chips", { role: "group", "aria-label": "Show" }, chip("by cause", byCause, () => go({ by: "", cause: "" })), chip("job by job", !byCause, () => go({ by: "job", cause: "" })),
 				filter.cause ? taken("cause " + filter.cause, () => go({ cause: "" })) : null),
 			h("div.filters",
@@ -97,5 +97,5 @@ export function dead(params) {
 			shown(list, byCause ? causes : letters),
 		];
 	}
-	return { title: "Dead letters", view, live: () => { list.stale = true; }, tick: () => { if (!picked.size) list.renew(); }, escape: () => { picked.clear(); redraw(); } };
+	return { title: "Dead jobs", view, live: () => { list.stale = true; }, tick: () => { if (!picked.size) list.renew(); }, escape: () => { picked.clear(); redraw(); } };
 }

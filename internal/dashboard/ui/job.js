@@ -69,14 +69,14 @@ export function job({ id }) {
 
 	feed.again = start;
 
-	const cancel = () => sure({ title: "Cancel this job?", text: info.state === "running" ? "It is asked to end, and its worker is ended where it does not." : "It never starts.", verb: "Cancel job", danger: true },
-		"cancel" + id, "the job is canceled", async () => { info = { ...info, ...(await send("POST", where + "/cancel")) }; });
+	const cancel = () => sure({ title: "Cancel this job?", text: info.state === "running" ? "The job is asked to end; if it does not, its worker is killed." : "The job will never start.", verb: "Cancel job", danger: true },
+		"cancel" + id, "the job was canceled", async () => { info = { ...info, ...(await send("POST", where + "/cancel")) }; });
 	const retry = () => act("retry" + id, "enqueued again as a new job", async () => {
 		const ref = await send("POST", where + "/retry");
 		location.hash = "#" + to("jobs", ref.id);
 	});
-	const drop = () => sure({ title: "Drop this dead letter?", text: "The job, its payload and its evidence are removed.", verb: "Drop", danger: true },
-		"drop" + id, "the dead letter is dropped", async () => {
+	const drop = () => sure({ title: "Remove this dead job?", text: "The job, its payload and its evidence are removed.", verb: "Remove", danger: true },
+		"drop" + id, "the dead job was removed", async () => {
 			await send("DELETE", path("v1", "dead", id));
 			location.hash = "#/dead";
 		});
@@ -102,12 +102,12 @@ export function job({ id }) {
 			lost ? h("p.quiet", "The connection is lost. Reconnecting …") : null,
 			gap ? h("p.quiet", "Earlier lines are missing.") : null,
 			h("div.log", { tabindex: 0, role: "log", "aria-label": "Output", onscroll: (e) => { stuck = e.target.scrollHeight - e.target.scrollTop - e.target.clientHeight < 40; }, made: (el) => { el._stick = () => { if (stuck) el.scrollTop = el.scrollHeight; }; new MutationObserver(el._stick).observe(el, { childList: true }); el._stick(); } },
-				lines.length ? lines.map((l) => h("div", { class: "row" + (l.stream === "stderr" ? " err" : "") }, h("time", { title: l.time ? exactOf(l.time) : undefined }, l.time ? clockOf(Date.parse(l.time)) : ""), h("span", l.text))) : h("div.quiet", "Nothing yet.")),
+				lines.length ? lines.map((l) => h("div", { class: "row" + (l.stream === "stderr" ? " err" : "") }, h("time", { title: l.time ? exactOf(l.time) : undefined }, l.time ? clockOf(Date.parse(l.time)) : ""), h("span", l.text))) : h("div.quiet", "No output yet.")),
 		];
 	}
 
 	function view() {
-		return info ? [show(), feed.error ? shown({ ...feed, data: true }, () => null) : null].flat() : [h("h1", "Job"), shown(feed, () => null, "There is no such job, or it is no longer kept.")];
+		return info ? [show(), feed.error ? shown({ ...feed, data: true }, () => null) : null].flat() : [h("h1", "Job"), shown(feed, () => null, "This job does not exist, or is no longer kept.")];
 	}
 
 	function show() {
@@ -119,7 +119,7 @@ export function job({ id }) {
 				h("div.actions",
 					// What has ended can be enqueued again while its payload is there.
 					i.state === "dead" || (ended(i.state) && payload.got) ? button(i.state === "dead" ? "Retry" : "Run again", "submit", retry, { primary: i.state === "dead", does: "retry" + id }) : null,
-					i.state === "dead" ? button("Drop", "admin", drop, { danger: true, does: "drop" + id }) : null,
+					i.state === "dead" ? button("Remove", "admin", drop, { danger: true, does: "drop" + id }) : null,
 					ended(i.state) ? null : button("Cancel", "submit", cancel, { danger: true, does: "cancel" + id }))),
 			h("p.id", id),
 			i.state === "running" ? h("div.progress", i.progress ? [bar(i.progress, 1, "Progress"), h("span", Math.round(i.progress * 100) + "% " + (i.note || ""))] : quiet(i.note || "No progress reported.")) : null,
@@ -127,7 +127,7 @@ export function job({ id }) {
 				["Pool", poolLink(i.pool)], ["Priority", i.priority && i.priority !== "normal" ? i.priority : ""], ["Key", i.key], ["Group", i.group ? link("/jobs" + query({ pool: i.pool, group: i.group }), i.group) : ""],
 				["Deadline", at(i.deadline)], ["Attempts", count(i.attempts)], ["Worker crashes", count(i.crashes)], ["Wait time", span(i.waited)], ["Run time", span(i.ran)],
 				["Parent", jobLink(i.parent)], ["Next in chain", jobLink(i.next)], ["Batch", i.batch ? link(to("batches", i.batch), batchName(i.batch), { title: i.batch }) : ""], ["Schedule", i.schedule ? link(to("schedules", i.schedule), i.schedule) : ""],
-				["Compensated by", i.compensate], ["Buried by", i.bury],
+				["Compensation", i.compensate], ["Burial", i.bury],
 			]),
 			section("Timeline", null, attempts()),
 			i.failure?.stack || i.failure?.detail ? section("Failure", null, i.failure.type ? h("p", code(i.failure.type), " ", i.failure.message) : null, i.failure.detail ? h("p", i.failure.detail) : null, i.failure.stack ? h("pre.content", { tabindex: 0, "aria-label": "Stack" }, i.failure.stack) : null) : null,

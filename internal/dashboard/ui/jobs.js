@@ -16,15 +16,15 @@ export class Picked extends Set {
 		const some = rows.some((r) => this.has(r.id));
 		const all = some && rows.every((r) => this.has(r.id));
 		return {
-			name: "Pick", hide: true, look: "pick",
-			head: h("input", { type: "checkbox", "aria-label": "Pick all of this page", checked: all, indeterminate: some && !all, onchange: () => { for (const r of rows) if (all === this.has(r.id)) this.flip(r.id); } }),
-			cell: (r) => h("input", { type: "checkbox", "aria-label": "Pick " + r.id, checked: this.has(r.id), onchange: () => this.flip(r.id) }),
+			name: "Select", hide: true, look: "pick",
+			head: h("input", { type: "checkbox", "aria-label": "Select all on this page", checked: all, indeterminate: some && !all, onchange: () => { for (const r of rows) if (all === this.has(r.id)) this.flip(r.id); } }),
+			cell: (r) => h("input", { type: "checkbox", "aria-label": "Select " + r.id, checked: this.has(r.id), onchange: () => this.flip(r.id) }),
 		};
 	}
 	// bar shows how many are picked, and what can be done with them.
 	bar(...actions) {
-		return this.size ? h("div.picked", { role: "region", "aria-label": "Picked jobs" }, h("b", plural(this.size, "job") + " picked"), actions,
-			button("Pick none", "read", () => { this.clear(); redraw(); })) : null;
+		return this.size ? h("div.picked", { role: "region", "aria-label": "Selected jobs" }, h("b", plural(this.size, "job") + " selected"), actions,
+			button("Clear selection", "read", () => { this.clear(); redraw(); })) : null;
 	}
 }
 
@@ -111,11 +111,11 @@ export function jobs(params) {
 		pages.load(true);
 		return n;
 	});
-	const cancel = () => each("cancel", "canceled", { title: "Cancel " + plural(picked.size, "job") + "?", text: "Those that wait never start; those that run are asked to end.", verb: "Cancel", danger: true });
-	const retry = () => each("retry", "enqueued again", { title: "Try " + plural(picked.size, "job") + " again?", text: "Each that has ended is enqueued again as a new job; others are left as they are.", verb: "Retry" });
+	const cancel = () => each("cancel", "canceled", { title: "Cancel " + plural(picked.size, "job") + "?", text: "Waiting jobs never start; running jobs are asked to end.", verb: "Cancel", danger: true });
+	const retry = () => each("retry", "enqueued again", { title: "Retry " + plural(picked.size, "job") + "?", text: "Each job that has ended is enqueued again as a new job; the others stay unchanged.", verb: "Retry" });
 
 	function view() {
-		const none = (next) => empty(next ? "None on this page; there is more to look through." : others.length || filter.search || filter.state || filter.pool ? "No job fits." : "There are no jobs.",
+		const none = (next) => empty(next ? "No match on this page; there are more pages." : others.length || filter.search || filter.state || filter.pool ? "No job matches the filters." : "There are no jobs.",
 			next ? null : h("p", filter.search || others.length ? h("a", { href: "#/jobs" }, "Show all jobs") : ["Submit one: ", code("bullpen submit POOL 'payload'")]));
 		return [
 			h("h1", "Jobs"),

@@ -72,7 +72,7 @@ export function table(name, cols, rows, keyOf, lookOf) {
 
 // shown is what a feed has read, or why it has not.
 export const shown = (feed, show, none) => [
-	feed.error ? (feed.error.status === 404 && none ? empty(none) : h("div.fault", { role: "alert" }, h("p", h("strong", "This could not be loaded. "), feed.error.message), button("Try again", "read", feed.again))) : null,
+	feed.error ? (feed.error.status === 404 && none ? empty(none) : h("div.fault", { role: "alert" }, h("p", h("strong", "Loading failed. "), feed.error.message), button("Try again", "read", feed.again))) : null,
 	feed.data ? show(feed.data) : feed.error ? null : loading(),
 ];
 
@@ -83,7 +83,7 @@ export const code = (text) => h("code", text);
 export const chip = (label, on, press, more) => h("button", { type: "button", class: "chip", key: label, "aria-pressed": on === undefined ? undefined : String(Boolean(on)), onclick: press, ...more }, label);
 
 // taken is a filter that can be taken away.
-export const taken = (label, press) => chip(label + " ×", undefined, press, { title: "Take this filter away" });
+export const taken = (label, press) => chip(label + " ×", undefined, press, { title: "Remove this filter" });
 
 // crumbs is the heading of a page below another.
 export const crumbs = (up, name, ...more) => h("h1", link(up, name, { class: "quiet" }), " / ", more);

@@ -59,7 +59,7 @@ function tiles(p, scheduled) {
 		tile("Errors", share(p.errors, p.rate), rate(p.errors) + "/s", p.errors > 0 ? "bad" : ""),
 		tile("Wait time", brief(p.wait_p50), "p99 " + brief(p.wait_p99)),
 		tile("Run time", brief(p.run_p50), "p99 " + brief(p.run_p99)),
-		tile("Dead letters", count(p.dead), p.dead ? link("/dead" + query({ pool: p.name }), "show") : "none", p.dead ? "warn" : ""));
+		tile("Dead jobs", count(p.dead), p.dead ? link("/dead" + query({ pool: p.name }), "show") : "none", p.dead ? "warn" : ""));
 }
 
 const number = (name, label, value, min = 0) => ({ name, label, type: "number", min, max: 65536, step: 1, value, required: true });
@@ -80,7 +80,7 @@ export function overview() {
 		const o = app.overview;
 		if (!o) return loading();
 		if (o.pools.length === 0) {
-			return [h("h1", "Overview"), empty("There is no pool yet.", h("p", "Add one to bullpen.yaml under ", code("pools:"), " and run ", code("bullpen reload"), "."))];
+			return [h("h1", "Overview"), empty("There are no pools yet.", h("p", "Add one to bullpen.yaml under ", code("pools:"), " and run ", code("bullpen reload"), "."))];
 		}
 		return [
 			h("h1", "Overview"),
@@ -113,26 +113,26 @@ export function pool({ name }) {
 	const groups = new Feed(() => get(where + "/groups"), 3000);
 
 	const post = (what, body) => async () => { info.data = await send("POST", where + "/" + what, body?.()); };
-	const resume = () => act("resume", name + " hands out jobs again", post("resume"));
-	const pause = () => sure({ title: "Pause " + name + "?", text: "No node hands out jobs of this pool until it is resumed. What runs goes on, and jobs are still taken in.", verb: "Pause" }, "pause", name + " is paused", post("pause"));
-	const reload = () => sure({ title: "Replace all workers of " + name + "?", text: "New workers are ready before old ones leave, and what runs ends first.", verb: "Replace" }, "reload", "all workers of " + name + " are new", post("reload"));
+	const resume = () => act("resume", name + " runs jobs again", post("resume"));
+	const pause = () => sure({ title: "Pause " + name + "?", text: "No node starts jobs of this pool until you resume it. Running jobs continue, and new jobs are still accepted.", verb: "Pause" }, "pause", name + " was paused", post("pause"));
+	const reload = () => sure({ title: "Replace all workers of " + name + "?", text: "New workers are ready before the old ones end; running tasks are finished first.", verb: "Replace" }, "reload", "all workers of " + name + " were replaced", post("reload"));
 	const scale = () => sure({
-		title: "Scale " + name, text: "How many workers this node may have. It holds until the configuration is read again.", verb: "Scale",
-		fields: [number("min", "At least", info.data.min || 0), number("max", "At most", info.data.max || 1, 1)],
-	}, "scale", name + " is scaled", async (v) => { info.data = await send("POST", where + "/scale", { min: Number(v.min), max: Number(v.max) }); });
+		title: "Scale " + name, text: "How many workers this node may run, until the configuration is reloaded.", verb: "Scale",
+		fields: [number("min", "Minimum", info.data.min || 0), number("max", "Maximum", info.data.max || 1, 1)],
+	}, "scale", name + " was scaled", async (v) => { info.data = await send("POST", where + "/scale", { min: Number(v.min), max: Number(v.max) }); });
 
 	const limits = (g) => sure({
-		title: g.group === undefined ? "Limits of each group" : "Limits of " + g.group, verb: "Set", text: "They hold on all nodes at once. 0 is no limit.",
-		fields: [number("concurrency", "Jobs at a time", g.limits?.concurrency || 0), { ...number("rate", "Jobs a second", g.limits?.rate || 0), step: "any" }, number("burst", "At once after a pause", g.limits?.burst || 0)],
-	}, "limits", "the limits hold", async (v) => {
+		title: g.group === undefined ? "Default limits of groups" : "Limits of " + g.group, verb: "Set", text: "They apply at once on all nodes. 0 means no limit.",
+		fields: [number("concurrency", "Jobs at a time", g.limits?.concurrency || 0), { ...number("rate", "Jobs per second", g.limits?.rate || 0), step: "any" }, number("burst", "At once after a pause", g.limits?.burst || 0)],
+	}, "limits", "the limits were set", async (v) => {
 		groups.data = await send("PUT", where + "/groups" + query({ group: g.group }), { concurrency: Number(v.concurrency), rate: Number(v.rate), burst: Number(v.burst) });
 	});
-	const reset = (g) => act("limits", "the default holds for " + g.group, async () => { await send("DELETE", where + "/groups" + query({ group: g.group })); groups.load(true); });
+	const reset = (g) => act("limits", "the default limits apply to " + g.group, async () => { await send("DELETE", where + "/groups" + query({ group: g.group })); groups.load(true); });
 
 	const limit = (l) => (l && (l.concurrency || l.rate) ? [l.concurrency ? l.concurrency + " at a time" : null, l.rate ? rate(l.rate) + "/s" + (l.burst ? ", " + l.burst + " at once" : "") : null].filter(Boolean).join(" · ") : "none");
 
 	const groupsView = (d) => [
-		h("p.quiet", "Each group that has no limits of its own: " + limit(d.limits) + "."),
+		h("p.quiet", "Limits of groups without their own: " + limit(d.limits) + "."),
 		d.groups?.length ? table("Groups", [
 			col("Group", (g) => link("/jobs" + query({ pool: name, group: g.group }), g.group)),
 			num("Waiting", (g) => count(g.waiting || 0)),
@@ -149,13 +149,13 @@ export function pool({ name }) {
 	const words = (counts) => Object.entries(counts || {}).filter(([, n]) => n).sort((a, b) => b[1] - a[1]).map(([w, n]) => w + " " + count(n)).join(" · ");
 
 	const factsOf = (p) => facts([
-		["Program", p.program ? code(p.program) : "none here: other nodes run its jobs"],
+		["Program", p.program ? code(p.program) : "none: other nodes run its jobs"],
 		["Protocol", p.protocol], ["Task", p.task],
 		["Workers", p.max ? (p.min || 0) + " to " + p.max + (p.helpers ? ", and " + p.helpers + " helpers" : "") : ""],
-		["Takes ephemeral tasks", p.ephemeral ? "yes" : ""],
+		["Ephemeral tasks", p.ephemeral ? "allowed" : ""],
 		["By priority", (p.jobs || []).filter((j) => j.waiting || j.taken).map((j) => j.priority + ": " + count(j.waiting || 0) + " waiting, " + count(j.taken || 0) + " taken").join(" · ")],
 		["Outcomes since start", words(p.outcomes)], ["Never started", count(p.never_started)],
-		["Workers started", count(p.started)], ["Unplanned exits", words(p.deaths)], ["Failed starts", count(p.failed_starts)],
+		["Workers started", count(p.started)], ["Unexpected exits", words(p.deaths)], ["Failed starts", count(p.failed_starts)],
 		["Time to start a worker", span(p.start_p50)],
 	]);
 
@@ -174,12 +174,12 @@ export function pool({ name }) {
 			shown(info, () => [
 				p.error ? why(p) : null,
 				now ? tiles(now) : null,
-				h("p.links", link("/jobs" + query({ pool: name }), "Show jobs"), link("/dead" + query({ pool: name }), "Show dead letters")),
+				h("p.links", link("/jobs" + query({ pool: name }), "Show jobs"), link("/dead" + query({ pool: name }), "Show dead jobs")),
 				hour.view(),
-				section("Groups", groups.data ? button("Limits of all", "admin", () => limits({ limits: groups.data.limits })) : null, shown(groups, groupsView, "This daemon has no groups.")),
+				section("Groups", groups.data ? button("Default limits", "admin", () => limits({ limits: groups.data.limits })) : null, shown(groups, groupsView, "This daemon has no groups.")),
 				p.state === "queue-only" ? null : section("Workers", null, shown(workers, (d) => workersTable(d.workers, workers.again))),
-				section("Facts", null, factsOf(p)),
-			], "There is no such pool."),
+				section("Details", null, factsOf(p)),
+			], "This pool does not exist."),
 		];
 	}
 	return { title: name, view, tick: () => { for (const f of [hour, info, workers, groups]) f.load(); } };

@@ -9,10 +9,10 @@ const rule = (s) => (s.cron ? [code(s.cron), s.zone ? quiet(" " + s.zone) : null
 
 function actions(s, changed) {
 	const where = path("v1", "schedules", s.name);
-	const run = () => sure({ title: "Run " + s.name + " now?", text: "Its job is enqueued once more. The ticks to come stay as they are.", verb: "Run now" },
+	const run = () => sure({ title: "Run " + s.name + " now?", text: "Its job is enqueued once. The next ticks do not change.", verb: "Run now" },
 		"run" + s.name, (ref) => "enqueued as " + ref.id, async () => { const ref = await send("POST", where + "/run"); changed(); return ref; });
 	const verb = s.paused ? "Resume" : "Pause";
-	const turn = () => act("pause" + s.name, s.name + (s.paused ? " goes on" : " is paused"), async () => { await send("POST", where + "/" + verb.toLowerCase()); changed(); });
+	const turn = () => act("pause" + s.name, s.name + (s.paused ? " was resumed" : " was paused"), async () => { await send("POST", where + "/" + verb.toLowerCase()); changed(); });
 	return [
 		button("Run now", "submit", run, { does: "run" + s.name, "aria-label": "Run " + s.name + " now" }),
 		button(verb, "admin", turn, { does: "pause" + s.name, "aria-label": verb + " " + s.name }),
@@ -35,7 +35,7 @@ export function schedules() {
 			num("Skipped", (s) => (s.skipped ? count(s.skipped) : "–")),
 			d.schedules.some((s) => s.error) ? col("Error", (s) => (s.error ? h("span.bad.clip", { title: s.error }, s.error) : null), "wide") : null,
 			tools((s) => actions(s, all.again)),
-		], d.schedules, (s) => s.name) : empty("There are no schedules.", h("p", "Add one to bullpen.yaml under ", code("schedules:"), ", or by ", code("bullpen schedule add"), "."))), "This daemon has no schedules."),
+		], d.schedules, (s) => s.name) : empty("There are no schedules.", h("p", "Add one to bullpen.yaml under ", code("schedules:"), ", or with ", code("bullpen schedule add"), "."))), "This daemon has no schedules."),
 	];
 	return { title: "Schedules", view, tick: () => all.load() };
 }
@@ -43,8 +43,8 @@ export function schedules() {
 export function schedule({ name }) {
 	const where = path("v1", "schedules", name);
 	const feed = new Feed(() => get(where));
-	const remove = () => sure({ title: "Remove " + name + "?", text: "It enqueues no further jobs. Those that it has enqueued stay.", verb: "Remove", danger: true },
-		"remove" + name, name + " is removed", async () => { await send("DELETE", where); location.hash = "#/schedules"; });
+	const remove = () => sure({ title: "Remove " + name + "?", text: "It enqueues no more jobs. Jobs that it has enqueued stay.", verb: "Remove", danger: true },
+		"remove" + name, name + " was removed", async () => { await send("DELETE", where); location.hash = "#/schedules"; });
 	let content, payload;
 	// shownPayload is what its jobs get, text or bytes.
 	function shownPayload(j) {
@@ -61,7 +61,7 @@ export function schedule({ name }) {
 		s.error ? h("div.fault", h("p", s.error)) : null,
 		facts([
 			["Rule", rule(s)], ["Next", s.paused ? "" : (s.upcoming || []).map((t) => h("div", when(t), " ", quiet(t)))], ["Last", [last(s), " ", s.last ? quiet(exactOf(s.last)) : null]], ["Fired", count(s.fired || 0)], ["Skipped", count(s.skipped || 0)],
-			["Missed ticks", { once: "run once", skip: "skipped", all: "each run" }[s.missed] || s.missed], ["Overlap", s.overlap === "forbid" ? "forbidden" : "allowed"],
+			["Missed ticks", { once: "run the latest", skip: "skipped", all: "run all" }[s.missed] || s.missed], ["Overlap", s.overlap === "forbid" ? "forbidden" : "allowed"],
 			["Defined in", s.origin === "config" ? "bullpen.yaml: change it there" : "the API"], ["Pool", poolLink(s.pool)], ["Task", s.job?.task], ["Group", s.job?.group],
 		]),
 		h("p.links", link("/jobs" + query({ schedule: name }), "Show jobs")),
@@ -72,7 +72,7 @@ export function schedule({ name }) {
 		return [
 			h("div.head", crumbs("/schedules", "Schedules", name, " ", s?.paused ? badge("paused") : null),
 				s ? h("div.actions", actions(s, feed.again), s.origin === "config" ? null : button("Remove", "admin", remove, { danger: true, does: "remove" + name })) : null),
-			shown(feed, show, "There is no such schedule."),
+			shown(feed, show, "This schedule does not exist."),
 		];
 	};
 	return { title: name, view, tick: () => feed.load() };

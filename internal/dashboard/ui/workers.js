@@ -7,14 +7,14 @@ import { badge, button, col, empty, jobLink, num, poolChoice, poolLink, quiet, s
 const isJob = (id) => /^[0-7][0-9A-HJKMNP-TV-Z]{25}$/.test(id);
 
 export function workersTable(workers, changed, withPool) {
-	const recycle = (w) => sure({ title: "Replace " + w.id + "?", text: "Its successor is ready before it leaves" + (w.in_hand ? ", and what it has in hand ends first." : "."), verb: "Replace" },
+	const recycle = (w) => sure({ title: "Replace " + w.id + "?", text: "A new worker is ready before this one ends" + (w.in_hand ? "; its tasks are finished first." : "."), verb: "Replace" },
 		"recycle" + w.id, w.id + " is being replaced", () => send("POST", path("v1", "workers", w.id, "recycle") + query({ pool: w.pool })).then(changed));
 	const hand = (w) => (w.in_hand ? [
 		w.task_name ? w.task_name + " " : null,
 		w.task ? (isJob(w.task) ? jobLink(w.task) : h("span.id", w.task)) : null,
 		quiet((w.task_age ? " for " + span(w.task_age) : "") + (w.in_hand > 1 ? " and " + (w.in_hand - 1) + " more" : "")),
 	] : "–");
-	if (!workers.length) return empty("There is no worker now. One starts when a task comes.");
+	if (!workers.length) return empty("There are no workers now. One starts when a task arrives.");
 	return table("Workers", [
 		col("Worker", (w) => h("strong", w.id)),
 		withPool ? { name: "Pool", cell: (w) => poolLink(w.pool) } : null,
@@ -24,7 +24,7 @@ export function workersTable(workers, changed, withPool) {
 		num("Tasks done", (w) => count(w.tasks)),
 		num("Memory", (w) => (w.memory ? bytes(w.memory) : "–")),
 		num("Age", (w) => span(w.age)),
-		tools((w) => button("Recycle", "admin", () => recycle(w), { does: "recycle" + w.id, off: w.recycling || w.state === "leaving", "aria-label": "Recycle " + w.id })),
+		tools((w) => button("Replace", "admin", () => recycle(w), { does: "recycle" + w.id, off: w.recycling || w.state === "leaving", "aria-label": "Replace " + w.id })),
 	], workers, (w) => w.pool + " " + w.id);
 }
 

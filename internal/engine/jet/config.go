@@ -35,14 +35,14 @@ func (c Config) check() error {
 	var faults []error
 	fault := func(format string, a ...any) { faults = append(faults, fmt.Errorf(format, a...)) }
 	if c.Conn == nil {
-		fault("Conn is nil: connect first, and hand the connection in")
+		fault("Conn is nil: connect first, and set the connection")
 	}
 	if c.Replicas < 0 || c.Replicas > 5 {
-		fault("Replicas is %d: take 1, 3 or 5", c.Replicas)
+		fault("Replicas is %d: use 1, 3 or 5", c.Replicas)
 	}
 	o := c.Options
 	if o.Namespace == "" || strings.Trim(o.Namespace, "abcdefghijklmnopqrstuvwxyz0123456789-_") != "" {
-		fault("Options.Namespace is %q: take lower-case letters, digits, \"-\" and \"_\"", o.Namespace)
+		fault("Options.Namespace is %q: use lower-case letters, digits, \"-\" and \"_\"", o.Namespace)
 	}
 	for _, n := range []struct {
 		name  string
@@ -57,7 +57,7 @@ func (c Config) check() error {
 		{"DeadAge", int64(o.DeadAge)},
 	} {
 		if n.value < 0 {
-			fault("Options.%s is %d: take 0 for the default, or more", n.name, n.value)
+			fault("Options.%s is %d: use 0 for the default, or a positive value", n.name, n.value)
 		}
 	}
 	return errors.Join(faults...)

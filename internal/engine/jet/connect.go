@@ -32,7 +32,7 @@ func Connect(addresses, name string, options ...nats.Option) (*nats.Conn, error)
 		nats.SetCustomDialer(dialer{net.Dialer{Timeout: connectPatience}}),
 	}, options...)...)
 	if err != nil {
-		return nil, fmt.Errorf("no server of NATS answers at %s: %w", shown, err)
+		return nil, fmt.Errorf("no NATS server answers at %s: %w", shown, err)
 	}
 	return conn, nil
 }
@@ -48,7 +48,7 @@ func withoutLogins(addresses string) (string, error) {
 		}
 		u, err := url.Parse(address)
 		if err != nil {
-			return "", fmt.Errorf("address %d of the server is no URL: use such as nats://127.0.0.1:4222", i+1)
+			return "", fmt.Errorf("address %d of the server is not a URL: use an address such as nats://127.0.0.1:4222", i+1)
 		}
 		u.User = nil
 		all[i] = u.String()

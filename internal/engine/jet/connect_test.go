@@ -74,9 +74,9 @@ func TestStalledServer(t *testing.T) {
 func TestConnectHidesLogins(t *testing.T) {
 	t.Parallel()
 	for addresses, want := range map[string]string{
-		"nats://me:secret@127.0.0.1:1":                        "no server of NATS answers at nats://127.0.0.1:1:",
+		"nats://me:secret@127.0.0.1:1":                        "no NATS server answers at nats://127.0.0.1:1:",
 		"secret@127.0.0.1:1, nats://me:secret@127.0.0.1:2":    "at nats://127.0.0.1:1,nats://127.0.0.1:2:",
-		"nats://127.0.0.1:1,nats://me:secret@127.0.0.1:%zz%%": "address 2 of the server is no URL",
+		"nats://127.0.0.1:1,nats://me:secret@127.0.0.1:%zz%%": "address 2 of the server is not a URL",
 	} {
 		conn, err := Connect(addresses, "test")
 		if err == nil {

@@ -87,7 +87,7 @@ func (e *Engine) forget(c engine.Consumer) {
 		ctx, cancel := context.WithTimeout(e.life, apiPatience)
 		defer cancel()
 		if _, err := e.consumer(ctx, c); err != nil && !errors.Is(err, engine.ErrClosed) {
-			e.log.Warn("jet: a consumer is not there and could not be made", "consumer", consumerName(c), "error", err)
+			e.log.Warn("jet: a consumer is missing and could not be created", "consumer", consumerName(c), "error", err)
 		}
 		e.mu.Lock()
 		delete(e.making, c)
@@ -110,7 +110,7 @@ func (e *Engine) Depth(ctx context.Context, c engine.Consumer) (engine.Depth, er
 		if errors.Is(err, jetstream.ErrConsumerNotFound) {
 			e.forget(c) //nolint:contextcheck // It goes on when the call has ended.
 		}
-		return engine.Depth{}, e.trouble("looking at the consumer "+name, err)
+		return engine.Depth{}, e.trouble("reading the consumer "+name, err)
 	}
 	info := handle.CachedInfo()
 	back := min(e.back.count(c), info.NumAckPending)
@@ -225,7 +225,7 @@ func (e *Engine) Paused(ctx context.Context) (all []engine.Consumer, err error) 
 	}
 	stream, err := e.js.Stream(ctx, e.places[engine.Jobs].name)
 	if err != nil {
-		return nil, e.trouble("looking at the stream of jobs", err)
+		return nil, e.trouble("reading the stream of jobs", err)
 	}
 	list := stream.ListConsumers(ctx)
 	for info := range list.Info() {
@@ -254,7 +254,7 @@ func (e *Engine) isPaused(ctx context.Context, name string, paused bool) error {
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
-			return fmt.Errorf("the server took it and has not done it yet: %w", ctx.Err())
+			return fmt.Errorf("the server accepted it but has not done it yet: %w", ctx.Err())
 		}
 	}
 }

@@ -15,16 +15,16 @@ import (
 // and its monitoring port report.
 
 // unseen says which part of the durability depends on the servers' configuration.
-const unseen = "whether that is on disk by then is set there (jetstream.sync_interval: always) and cannot be seen from here: without it "
+const unseen = "unless jetstream.sync_interval is always in the server configuration, which this program cannot check, "
 
 // durability describes what a confirmation of an external server means.
 func durability(i *jetstream.StreamInfo, url string) string {
 	n := i.Config.Replicas
 	if n <= 1 {
-		return "the server at " + url + " has a message before it is confirmed; " + unseen + "a loss of power takes what was confirmed within the last two minutes"
+		return "the server at " + url + " has a message before it is confirmed; " + unseen + "a power failure loses what was confirmed within the last two minutes"
 	}
 	text := fmt.Sprintf("%d of %d servers have a message before it is confirmed; ", n/2+1, n) + unseen +
-		fmt.Sprintf("what was just confirmed is lost when %d of them lose power at the same moment", n/2+1)
+		fmt.Sprintf("the most recent confirmed messages are lost if %d of them lose power at the same moment", n/2+1)
 	if c := i.Cluster; c != nil {
 		var late []string
 		for _, r := range c.Replicas {
@@ -40,7 +40,7 @@ func durability(i *jetstream.StreamInfo, url string) string {
 }
 
 // errFewer means that fewer copies are requested than exist.
-var errFewer = errors.New("fewer copies are asked for than there are")
+var errFewer = errors.New("this node requests fewer copies than there are")
 
 // keepsCopies returns errFewer if an existing stream has more replicas than c requests:
 // another node has requested them, and jobs would lie on fewer servers from then on.
@@ -53,7 +53,7 @@ func (e *Engine) keepsCopies(ctx context.Context, c jetstream.StreamConfig) erro
 		return err
 	}
 	if there := stream.CachedInfo().Config.Replicas; there > c.Replicas {
-		return fmt.Errorf("%w: each job lies on %d servers, and this node asks for %d: ask for %d (replicas), or lower the number for all by the tools of NATS first", errFewer, there, c.Replicas, there)
+		return fmt.Errorf("%w: each job has copies on %d servers, but this node requests %d: set replicas to %d, or first lower the number for all with the NATS tools", errFewer, there, c.Replicas, there)
 	}
 	return nil
 }
@@ -70,7 +70,7 @@ func lacking(asked, kept jetstream.StreamConfig) string {
 		{fmt.Sprintf("%d replicas", asked.Replicas), kept.Replicas >= asked.Replicas},
 		{"storage in files", kept.Storage == asked.Storage},
 		{"a sync before the confirm (its persist_mode is async)", kept.PersistMode == asked.PersistMode},
-		{"times for messages", kept.AllowMsgSchedules == asked.AllowMsgSchedules},
+		{"scheduled messages", kept.AllowMsgSchedules == asked.AllowMsgSchedules},
 		{"a time to live for messages", kept.AllowMsgTTL == asked.AllowMsgTTL},
 		{"direct reads", kept.AllowDirect == asked.AllowDirect},
 	} {

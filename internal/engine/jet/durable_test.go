@@ -47,7 +47,7 @@ func TestReplicas(t *testing.T) {
 	if err != nil || i.Replicas != 3 || !strings.HasPrefix(i.Durability, "2 of 3 servers") {
 		t.Fatalf("three replicas: %+v, %v", i, err)
 	}
-	if _, err = k.info(ctx, t, 1); !errors.Is(err, errFewer) || !strings.Contains(err.Error(), "each job lies on 3 servers, and this node asks for 1") {
+	if _, err = k.info(ctx, t, 1); !errors.Is(err, errFewer) || !strings.Contains(err.Error(), "each job has copies on 3 servers, but this node requests 1") {
 		t.Fatalf("one replica where there are three: %v", err)
 	}
 	k.Kill(2)
@@ -67,7 +67,7 @@ func TestReplicasOfOne(t *testing.T) {
 	defer cancel()
 	began := time.Now()
 	_, err := k.info(ctx, t, 3)
-	if err == nil || !strings.Contains(err.Error(), "run three servers that know each other (cluster.routes), or set replicas to 1") {
+	if err == nil || !strings.Contains(err.Error(), "run three servers as a cluster (cluster.routes), or set replicas to 1") {
 		t.Errorf("three replicas on one server: %v", err)
 	}
 	if took := time.Since(began); took > 20*time.Second {
@@ -82,7 +82,7 @@ func TestLacking(t *testing.T) {
 		t.Errorf("a server that keeps all lacks %q", lacks)
 	}
 	kept := jetstream.StreamConfig{Replicas: 1, PersistMode: jetstream.AsyncPersistMode, AllowDirect: true}
-	const want = "3 replicas, a sync before the confirm (its persist_mode is async), times for messages"
+	const want = "3 replicas, a sync before the confirm (its persist_mode is async), scheduled messages"
 	if lacks := lacking(asked, kept); lacks != want {
 		t.Errorf("it lacks %q, want %q", lacks, want)
 	}

@@ -95,7 +95,7 @@ func (e *Engine) start() error {
 	e.answers = sub
 	if e.backs, err = e.conn.Subscribe(e.prefix+backSubject, func(m *nats.Msg) { e.heardBack(m.Data) }); err != nil {
 		e.end()
-		return fmt.Errorf("jet: listening for what other nodes give back: %w", err)
+		return fmt.Errorf("jet: listening for jobs that other nodes give back: %w", err)
 	}
 	e.watch()
 	return nil
@@ -207,7 +207,7 @@ func (e *Engine) Close(ctx context.Context) error {
 	case <-ctx.Done():
 		over := e.puts.takeAll()
 		faults = append(faults, fmt.Errorf("jet: closed with %d messages unanswered: %w", len(over), ctx.Err()))
-		e.unanswered(over, "the store was closed before it came")
+		e.unanswered(over, "the store was closed before an answer came")
 	}
 	e.closed.Store(true)
 	if e.conn.IsConnected() {

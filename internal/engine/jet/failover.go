@@ -29,9 +29,9 @@ func (e *Engine) noteUseless() {
 	if now-last < int64(uselessFor) || !e.answeredAt.CompareAndSwap(last, now) {
 		return
 	}
-	e.log.Warn("jet: the server does nothing; trying another", "server", e.conn.ConnectedUrlRedacted())
+	e.log.Warn("jet: the server is stuck; trying another one", "server", e.conn.ConnectedUrlRedacted())
 	if err := e.conn.ForceReconnect(); err != nil {
-		e.log.Debug("jet: the connection was not made anew", "error", err)
+		e.log.Debug("jet: reconnecting failed", "error", err)
 	}
 }
 

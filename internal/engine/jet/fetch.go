@@ -65,7 +65,7 @@ func (e *Engine) refused(s engine.Stream, status, description string) error {
 	if status == "404" {
 		return fmt.Errorf("jet: %w in %s", engine.ErrNotFound, s)
 	}
-	return fmt.Errorf("jet: the server does not read from %s: %s (%s)", s, description, status)
+	return fmt.Errorf("jet: the server cannot read from %s: %s (%s)", s, description, status)
 }
 
 // ask sends a question and waits for one answer.
@@ -142,7 +142,7 @@ func (e *Engine) message(s engine.Stream, m *nats.Msg) (engine.Message, error) {
 	stored, err := time.Parse(time.RFC3339Nano, first(m.Header, "Nats-Time-Stamp"))
 	subject, ours := strings.CutPrefix(first(m.Header, "Nats-Subject"), e.prefix)
 	if !ok || err != nil || !ours {
-		return engine.Message{}, fmt.Errorf("jet: the server's answer about %s cannot be read: %q", s, m.Header)
+		return engine.Message{}, fmt.Errorf("jet: cannot parse the server's answer about %s: %q", s, m.Header)
 	}
 	r := engine.Message{Stream: s, Subject: subject, Data: m.Data, Seq: seq, Time: stored}
 	return r, e.timed(&r, func(header string) string { return first(m.Header, header) })
@@ -154,7 +154,7 @@ func (e *Engine) timed(m *engine.Message, header func(string) string) error {
 	if ttl := header(headerTTL); ttl != "" {
 		seconds, err := strconv.ParseInt(ttl, 10, 64)
 		if err != nil {
-			return fmt.Errorf("jet: the time to live %q of %s cannot be read: %w", ttl, m.Subject, err)
+			return fmt.Errorf("jet: cannot parse the time to live %q of %s: %w", ttl, m.Subject, err)
 		}
 		m.Expires = m.Time.Add(time.Duration(seconds) * time.Second)
 	}
@@ -164,7 +164,7 @@ func (e *Engine) timed(m *engine.Message, header func(string) string) error {
 	}
 	at, err := time.Parse(time.RFC3339, strings.TrimPrefix(schedule, "@at "))
 	if err != nil {
-		return fmt.Errorf("jet: the time %q of %s cannot be read: %w", schedule, m.Subject, err)
+		return fmt.Errorf("jet: cannot parse the time %q of %s: %w", schedule, m.Subject, err)
 	}
 	m.At, m.Target = at, strings.TrimPrefix(header(headerTarget), e.prefix)
 	return nil
@@ -192,7 +192,7 @@ func (e *Engine) leaderMessage(s engine.Stream, m *nats.Msg) (engine.Message, er
 		} `json:"message"`
 	}
 	if err := json.Unmarshal(m.Data, &answer); err != nil {
-		return engine.Message{}, fmt.Errorf("jet: the server's answer about %s cannot be read: %w", s, err)
+		return engine.Message{}, fmt.Errorf("jet: cannot parse the server's answer about %s: %w", s, err)
 	}
 	switch {
 	case answer.Error != nil && answer.Error.ErrCode == codeNoMessage:
@@ -200,11 +200,11 @@ func (e *Engine) leaderMessage(s engine.Stream, m *nats.Msg) (engine.Message, er
 	case answer.Error != nil:
 		return engine.Message{}, e.refused(s, strconv.Itoa(answer.Error.ErrCode), answer.Error.Description)
 	case answer.Message == nil:
-		return engine.Message{}, fmt.Errorf("jet: the server's answer about %s holds no message", s)
+		return engine.Message{}, fmt.Errorf("jet: the server's answer about %s has no message", s)
 	}
 	subject, ours := strings.CutPrefix(answer.Message.Subject, e.prefix)
 	if !ours {
-		return engine.Message{}, fmt.Errorf("jet: the server answers with the subject %q, which is not of this namespace", answer.Message.Subject)
+		return engine.Message{}, fmt.Errorf("jet: the server answers with the subject %q, which is not in this namespace", answer.Message.Subject)
 	}
 	r := engine.Message{Stream: s, Subject: subject, Data: answer.Message.Data, Seq: answer.Message.Seq, Time: answer.Message.Time}
 	if answer.Message.Header == "" {
@@ -212,7 +212,7 @@ func (e *Engine) leaderMessage(s engine.Stream, m *nats.Msg) (engine.Message, er
 	}
 	header, err := headersOf(answer.Message.Header)
 	if err != nil {
-		return engine.Message{}, fmt.Errorf("jet: the headers of %s cannot be read: %w", subject, err)
+		return engine.Message{}, fmt.Errorf("jet: cannot parse the headers of %s: %w", subject, err)
 	}
 	return r, e.timed(&r, header.Get)
 }
@@ -248,7 +248,7 @@ func (e *Engine) Delete(ctx context.Context, s engine.Stream, seq uint64) error 
 		Error   *apiError `json:"error"`
 	}
 	if err := json.Unmarshal(m.Data, &answer); err != nil {
-		return fmt.Errorf("jet: the server's answer about %s cannot be read: %w", s, err)
+		return fmt.Errorf("jet: cannot parse the server's answer about %s: %w", s, err)
 	}
 	switch {
 	case answer.Success:
@@ -257,7 +257,7 @@ func (e *Engine) Delete(ctx context.Context, s engine.Stream, seq uint64) error 
 		}
 		return nil
 	case answer.Error == nil:
-		return fmt.Errorf("jet: the server did not delete %d of %s and does not say why", seq, s)
+		return fmt.Errorf("jet: the server did not delete %d of %s and gave no reason", seq, s)
 	case answer.Error.ErrCode == codeNoMessage, answer.Error.ErrCode == codeNoSequence,
 		answer.Error.ErrCode == codeDeleteFailed && gone(answer.Error.Description):
 		return nil

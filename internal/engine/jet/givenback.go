@@ -67,7 +67,7 @@ func (b *back) ended(seq uint64) {
 func (e *Engine) sayBack(seq, deliveries uint64, delay time.Duration) {
 	e.back.note(seq, deliveries, delay)
 	if err := e.conn.Publish(e.prefix+backSubject, backWords(seq, deliveries, delay)); err != nil {
-		e.log.Debug("jet: the other nodes could not be told what was given back", "error", err)
+		e.log.Debug("jet: cannot notify the other nodes of jobs that were given back", "error", err)
 	}
 }
 

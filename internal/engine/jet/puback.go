@@ -114,14 +114,14 @@ func (v verdict) err(s engine.Stream) error {
 			return fmt.Errorf("jet: %w: %s: %s (%d); free disk, or raise the limits of the stream", engine.ErrFull, s, v.description, v.code)
 		}
 	case codeTooLarge, codeHeaderTooLarge:
-		return fmt.Errorf("jet: the message is too large for the server: %s (%d); make it smaller, or raise the server's bound", v.description, v.code)
+		return fmt.Errorf("jet: the message is too large for the server: %s (%d); make it smaller, or raise the server's limit", v.description, v.code)
 	case codeInProcess:
-		return fmt.Errorf("jet: another put on the subject in %s has no majority of the servers and blocks this one, of which nothing was stored; try again later", s)
+		return fmt.Errorf("jet: another put on the same subject in %s has no majority of the servers and blocks this one; nothing was stored, try again later", s)
 	case noAnswerer:
-		return fmt.Errorf("jet: nobody takes messages for %s: the stream has no leader now, or it was removed; nothing was stored", s)
+		return fmt.Errorf("jet: no server accepts messages for %s: the stream has no leader now, or was removed; nothing was stored", s)
 	case badAnswer:
 		// It is unknown whether the message was stored.
-		return fmt.Errorf("jet: %w: the server's answer to a put on %s cannot be read: %s", engine.ErrUnknown, s, v.description)
+		return fmt.Errorf("jet: %w: cannot parse the server's answer to a put on %s: %s", engine.ErrUnknown, s, v.description)
 	}
 	return fmt.Errorf("jet: the server did not store a message in %s: %s (%d)", s, v.description, v.code)
 }

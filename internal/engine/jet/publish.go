@@ -73,10 +73,10 @@ func (e *Engine) refuse(p *engine.Put) error {
 		return fmt.Errorf("jet: a put to %s (%d)", p.Stream, p.Stream)
 	}
 	if !p.At.IsZero() && p.Stream != engine.Jobs {
-		return fmt.Errorf("jet: a put to %s with a time: only jobs have one", p.Stream)
+		return fmt.Errorf("jet: a put to %s with a time: only jobs can have one", p.Stream)
 	}
 	if p.TTL != 0 && p.Stream != engine.State {
-		return fmt.Errorf("jet: a put to %s with a time to live: only state has one", p.Stream)
+		return fmt.Errorf("jet: a put to %s with a time to live: only state can have one", p.Stream)
 	}
 	if !e.connected.Load() {
 		return e.away()
@@ -89,7 +89,7 @@ func (e *Engine) away() error {
 	if e.closed.Load() {
 		return engine.ErrClosed
 	}
-	return fmt.Errorf("jet: the server is away, nothing was sent: %w", nats.ErrDisconnected)
+	return fmt.Errorf("jet: the server is unreachable, nothing was sent: %w", nats.ErrDisconnected)
 }
 
 // publish sends p with a reply subject that contains token.
@@ -173,7 +173,7 @@ func (e *Engine) answered(m *nats.Msg) {
 	}
 	err = v.err(w.put.Stream)
 	if err != nil && w.lost {
-		err = fmt.Errorf("jet: %w: an earlier try was not answered, and the last one said: %w", engine.ErrUnknown, err)
+		err = fmt.Errorf("jet: %w: an earlier try was not answered, and the last one failed: %w", engine.ErrUnknown, err)
 	}
 	e.endPut(&w, v, err)
 }
@@ -202,7 +202,7 @@ func (e *Engine) settle(w *pending, v verdict) {
 	case err == nil, errors.Is(err, engine.ErrNotFound):
 		e.endPut(w, v, v.err(w.put.Stream))
 	default:
-		e.endPut(w, v, fmt.Errorf("jet: %w: it was sent again, was refused then, and what stands there cannot be read: %w", engine.ErrUnknown, err))
+		e.endPut(w, v, fmt.Errorf("jet: %w: it was sent again and then refused, and the stored message cannot be read: %w", engine.ErrUnknown, err))
 	}
 }
 
@@ -240,7 +240,7 @@ func (e *Engine) sweepPuts(lost bool) {
 			e.log.Warn("jet: a put could not be sent again", "subject", r.put.Subject, "error", err)
 		}
 	}
-	why := "the connection was lost before it came"
+	why := "the connection was lost before an answer came"
 	if !lost {
 		why = fmt.Sprintf("none within %v", time.Duration(patience)*tick)
 		if len(over) > 0 {

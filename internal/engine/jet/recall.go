@@ -47,7 +47,7 @@ func (t *taker) Recall() {
 	f.recalled = f.open
 	if err := f.barrier(); err != nil {
 		// The requests expire soon, or the connection is lost.
-		t.engine.log.Debug("jet: requests could not be taken back", "consumer", consumerName(t.consumer), "error", err)
+		t.engine.log.Debug("jet: requests could not be withdrawn", "consumer", consumerName(t.consumer), "error", err)
 	}
 }
 

@@ -35,7 +35,7 @@ func (r *room) enter(size int64) error {
 	defer r.mu.Unlock()
 	if r.bound > 0 && r.used()+size > r.bound {
 		r.touched = true
-		return fmt.Errorf("jet: %w: jobs take %d of %d bytes, and this one wants %d more; let jobs be worked, cancel some, or raise the bound",
+		return fmt.Errorf("jet: %w: jobs use %d of %d bytes, and this one needs %d more; wait for jobs to end, cancel some, or raise the limit",
 			engine.ErrFull, r.used(), r.bound, size)
 	}
 	r.since += size

@@ -96,7 +96,7 @@ func (e *Engine) makeStreams(ctx context.Context) error {
 		c := e.streamConfig(s)
 		stream, err := e.makeStream(ctx, c)
 		if err != nil {
-			return fmt.Errorf("jet: the stream %s can be neither made nor brought up to date: %w%s", c.Name, err, advice(err))
+			return fmt.Errorf("jet: the stream %s cannot be created or updated: %w%s", c.Name, err, advice(err))
 		}
 		if s == engine.Jobs {
 			state := stream.CachedInfo().State
@@ -114,9 +114,9 @@ func advice(err error) string {
 		return ""
 	}
 	if fault.ErrorCode == codeNoCluster {
-		return "; run three servers that know each other (cluster.routes), or set replicas to 1"
+		return "; run three servers as a cluster (cluster.routes), or set replicas to 1"
 	}
-	return "; look at what the server says of it, or take another namespace"
+	return "; see the log of the server, or use another namespace"
 }
 
 // makeStream creates one stream. A cluster that is just starting has no leader yet and
@@ -156,7 +156,7 @@ func (e *Engine) tryStream(ctx context.Context, c jetstream.StreamConfig) (jetst
 		return nil, err
 	}
 	if lacks := lacking(c, stream.CachedInfo().Config); lacks != "" {
-		return nil, fmt.Errorf("the server (version %s) takes the stream without %s: use nats-server 2.14 or later", e.conn.ConnectedServerVersion(), lacks)
+		return nil, fmt.Errorf("the server (version %s) does not support %s: use nats-server 2.14 or later", e.conn.ConnectedServerVersion(), lacks)
 	}
 	return stream, nil
 }
@@ -196,7 +196,7 @@ func (e *Engine) lookAgain() {
 	info, err := e.streamInfo(ctx, engine.Jobs)
 	if err != nil {
 		// Everything stays old, which costs reads but loses nothing.
-		e.log.Warn("jet: after a lost connection the stream of jobs could not be looked at", "error", err)
+		e.log.Warn("jet: the stream of jobs could not be read after a lost connection", "error", err)
 		return
 	}
 	e.old.CompareAndSwap(oldest, info.State.LastSeq)
@@ -205,7 +205,7 @@ func (e *Engine) lookAgain() {
 func (e *Engine) streamInfo(ctx context.Context, s engine.Stream) (*jetstream.StreamInfo, error) {
 	stream, err := e.js.Stream(ctx, e.places[s].name)
 	if err != nil {
-		return nil, e.trouble("looking at the stream "+e.places[s].name, err)
+		return nil, e.trouble("reading the stream "+e.places[s].name, err)
 	}
 	return stream.CachedInfo(), nil
 }

@@ -121,7 +121,7 @@ func (t *taker) delivered(f *feed, m *nats.Msg) {
 	e := t.engine
 	h, ok := parseReply(m.Reply)
 	if !ok {
-		e.log.Error("jet: a delivery whose reply subject cannot be read; it comes again after its lease", "reply", m.Reply)
+		e.log.Error("jet: cannot parse the reply subject of a delivery; it is delivered again after its lease", "reply", m.Reply)
 		return
 	}
 	t.mu.Lock()
@@ -219,7 +219,7 @@ func (t *taker) sweep() {
 	if !t.stopping {
 		for k, f := range t.feeds {
 			if f != nil && f.due > 0 && now-f.heard > silence(kind(k)) && e.connected.Load() {
-				e.log.Warn("jet: the server is silent about a request for jobs; asking anew", "consumer", consumerName(t.consumer))
+				e.log.Warn("jet: the server does not answer a request for jobs; sending it again", "consumer", consumerName(t.consumer))
 				t.retire(f)
 				silent = true
 			}

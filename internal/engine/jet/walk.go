@@ -165,7 +165,7 @@ func (k *walker) answer(ctx context.Context) (r engine.Message, there bool, err 
 		n, err := strconv.Atoi(came.Subject[len(k.inbox):])
 		switch {
 		case err != nil || n < k.answered || n >= k.asked:
-			return r, false, fmt.Errorf("jet: the server answers %q, which nobody asked", came.Subject)
+			return r, false, fmt.Errorf("jet: unexpected answer of the server: %q", came.Subject)
 		case n == k.answered:
 			m = came
 		default:
@@ -262,7 +262,7 @@ func (e *Engine) Matching(ctx context.Context, s engine.Stream, subject string) 
 	}
 	more, ok := number(first(m.Header, "Nats-Num-Pending"))
 	if !ok {
-		return 0, fmt.Errorf("jet: the server's answer about %s does not say how many there are: %q", s, m.Header)
+		return 0, fmt.Errorf("jet: the server's answer about %s has no count: %q", s, m.Header)
 	}
 	return int64(more) + 1, nil
 }

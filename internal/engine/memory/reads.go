@@ -243,7 +243,7 @@ func (e *Engine) Info(ctx context.Context) (engine.Info, error) {
 	}
 	defer e.store.mu.Unlock()
 	i := engine.Info{
-		Kind: "memory", Durability: "in the memory of this process: nothing outlives it", Replicas: 1,
+		Kind: "memory", Durability: "in the memory of this process: lost when it ends", Replicas: 1,
 		Streams: map[engine.Stream]engine.Usage{},
 	}
 	for n := range e.space.streams {

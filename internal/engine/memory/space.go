@@ -238,6 +238,5 @@ func (st *stream) usage() engine.Usage {
 
 // full returns the error for a stream without room for a message.
 func full(st *stream, size, bound int64) error {
-	return fmt.Errorf("%w: %d bytes of %v are in a store bounded to %d, and %d more do not fit: "+
-		"let jobs be done first, or raise the bound", engine.ErrFull, st.bytes, st.name, bound, size)
+	return fmt.Errorf("%w: %d bytes of %v are in a store limited to %d, and %d more do not fit: wait for jobs to end, or raise the limit", engine.ErrFull, st.bytes, st.name, bound, size)
 }

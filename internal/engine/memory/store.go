@@ -162,7 +162,7 @@ func check(o engine.Options) error {
 		{"Dead", o.Dead}, {"DeadAge", int64(o.DeadAge)},
 	} {
 		if bound.value < 0 {
-			faults = append(faults, fmt.Errorf("%s is negative: leave it 0 for no bound, or the usual one", bound.name))
+			faults = append(faults, fmt.Errorf("%s is negative: use 0 for the default, or a positive value", bound.name))
 		}
 	}
 	return errors.Join(faults...)

@@ -26,11 +26,11 @@ func (e *Engine) Backup(ctx context.Context, dir string) error {
 	}
 	defer e.open.RUnlock()
 	if !e.aside.one.TryLock() {
-		return fmt.Errorf("%w: another one is being made; wait for its end", engine.ErrBackup)
+		return fmt.Errorf("%w: another one is running; wait until it has ended", engine.ErrBackup)
 	}
 	defer e.aside.one.Unlock()
 	if within(dir, e.folder.dir) {
-		return fmt.Errorf("%w: %s is in the folder of the store; name one elsewhere", engine.ErrBackup, dir)
+		return fmt.Errorf("%w: %s is in the folder of the store; use a folder outside it", engine.ErrBackup, dir)
 	}
 	half, err := begin(e.folder.fs, dir)
 	if err != nil {
@@ -102,7 +102,7 @@ func (h *hands) all(to map[hand]struct{}) map[hand]struct{} {
 func begin(fsys vfs.FS, dir string) (half folder, err error) {
 	half = folder{fsys, dir + unfinished}
 	for path, words := range map[string]string{
-		dir: "is there already: name a folder that is not there yet", half.dir: "was left by one that was not ended: remove it",
+		dir: "exists already: name a new folder", half.dir: "was left by an interrupted one: remove it",
 	} {
 		if _, err := fsys.Stat(path); err == nil {
 			return half, fmt.Errorf("%s %s", path, words)
@@ -123,7 +123,7 @@ func (f folder) finish(dir string) error {
 		return err
 	}
 	if _, err := f.fs.Stat(dir); err == nil {
-		return fmt.Errorf("%s is there now: name a folder that is not there yet", dir)
+		return fmt.Errorf("%s exists already: name a new folder", dir)
 	}
 	if err := f.fs.Rename(f.dir, dir); err != nil {
 		return err

@@ -168,7 +168,7 @@ func TestBackupRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for dir, want := range map[string]string{
-		other: "is there already", half: "remove it", filepath.Join(store, "data", "x"): "in the folder of the store", store: "in the folder of the store",
+		other: "exists already", half: "remove it", filepath.Join(store, "data", "x"): "in the folder of the store", store: "in the folder of the store",
 		filepath.Join(file, "x"): "not a folder",
 	} {
 		if err := e.Backup(t.Context(), dir); !errors.Is(err, engine.ErrBackup) || !strings.Contains(err.Error(), want) {
@@ -188,7 +188,7 @@ func TestBackupRefuses(t *testing.T) {
 	if err := e.Backup(t.Context(), dir); !errors.Is(err, engine.ErrClosed) {
 		t.Errorf("Backup = %v, want ErrClosed", err)
 	}
-	if _, err := Restore(t.Context(), Config{Dir: store}, other, func(Damage) {}); err == nil || !strings.Contains(err.Error(), "is there already") {
+	if _, err := Restore(t.Context(), Config{Dir: store}, other, func(Damage) {}); err == nil || !strings.Contains(err.Error(), "exists already") {
 		t.Errorf("Restore = %v", err)
 	}
 	if err := os.WriteFile(filepath.Join(store, sealFile), []byte("x"), 0o600); err != nil {

@@ -25,7 +25,7 @@ func (e *Engine) Close(ctx context.Context) error {
 		select {
 		case <-e.ended:
 		case <-ctx.Done():
-			return fmt.Errorf("close the store: takers or the disk still work: %w", context.Cause(ctx))
+			return fmt.Errorf("close the store: takers or the disk are still at work: %w", context.Cause(ctx))
 		}
 	}
 	e.mu.Lock()

@@ -194,7 +194,7 @@ func (e *Engine) storeError(err error) error {
 		return nil
 	}
 	if pebble.IsCorruptionError(err) {
-		return fmt.Errorf("the store in %s is damaged: %w: restore the folder from a copy, and look after the disk", e.folder.data().dir, err)
+		return fmt.Errorf("the store in %s is damaged: %w: restore the folder from a backup, and check the disk", e.folder.data().dir, err)
 	}
 	return e.folder.explain(err)
 }
@@ -237,7 +237,7 @@ func (e *Engine) numberOf(name string) (space, error) {
 		return 0, err
 	}
 	if n > 1<<16-1 {
-		return 0, fmt.Errorf("the store has %d namespaces, which is all it can have", n-1)
+		return 0, fmt.Errorf("the store has %d namespaces, the maximum", n-1)
 	}
 	return space(n), e.guarded(func() error {
 		return e.db.Set(nameKey(name), binary.BigEndian.AppendUint16(nil, uint16(n)), pebble.Sync)
@@ -270,7 +270,7 @@ func (e *Engine) fail(cause error) {
 	if e.failure.err != nil {
 		return
 	}
-	e.failure.err = fmt.Errorf("%w: %w; look after the disk and its free space, then start the program again", engine.ErrFailed, cause)
+	e.failure.err = fmt.Errorf("%w: %w; check the disk and its free space, then restart the program", engine.ErrFailed, cause)
 	close(e.failure.failed)
 	go e.tellFailure(cause) // ends when it has reported; no goroutine waits for it
 }

@@ -52,9 +52,9 @@ func (f folder) explain(err error) error {
 	case errors.Is(err, syscall.EROFS):
 		return fmt.Errorf("%s is on a file system that is mounted read-only: mount it for writing, or name another folder for the store: %w", f.dir, err)
 	case errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("no right to write to %s as user %d: give that user the folder, or name another one for the store: %w", f.dir, os.Getuid(), err)
+		return fmt.Errorf("no permission to write to %s as user %d: make that user the owner of the folder, or name another one for the store: %w", f.dir, os.Getuid(), err)
 	case errors.Is(err, syscall.ENOSPC):
-		return fmt.Errorf("no space is left for the store in %s: free some: %w", f.dir, err)
+		return fmt.Errorf("no disk space is left for the store in %s: free some: %w", f.dir, err)
 	}
 	return fmt.Errorf("the store in %s: %w", f.dir, err)
 }
@@ -110,11 +110,11 @@ func (f folder) inUse(cause error) error {
 	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
 	switch {
 	case err != nil:
-		return fmt.Errorf("%w: another program has %s; end it, or name another folder (%w)", ErrInUse, f.dir, cause)
+		return fmt.Errorf("%w: another program uses %s; end it, or name another folder (%w)", ErrInUse, f.dir, cause)
 	case pid == os.Getpid():
-		return fmt.Errorf("%w: this program (process %d) has opened %s already; close it first, or share it", ErrInUse, pid, f.dir)
+		return fmt.Errorf("%w: this program (process %d) has already opened %s; close it first, or share it", ErrInUse, pid, f.dir)
 	}
-	return fmt.Errorf("%w: process %d has %s; end it, or name another folder", ErrInUse, pid, f.dir)
+	return fmt.Errorf("%w: process %d uses %s; end it, or name another folder", ErrInUse, pid, f.dir)
 }
 
 // checkFormat reads the layout of the folder, and makes it a store if it has none.
@@ -123,7 +123,7 @@ func (f folder) checkFormat() error {
 	if errors.Is(err, fs.ErrNotExist) {
 		for _, name := range []string{dataDir, serverDir} {
 			if _, err := f.fs.Stat(f.path(name)); err == nil {
-				return fmt.Errorf("%s holds the data of a store, but no file %q that says of which layout: restore it from a copy, or name another folder", f.dir, formatFile)
+				return fmt.Errorf("%s has the data of a store, but no file %q with its layout: restore the folder from a backup, or name another folder", f.dir, formatFile)
 			}
 		}
 		return f.explain(f.replace(formatFile, layoutText(formatVersion)))
@@ -134,9 +134,9 @@ func (f folder) checkFormat() error {
 	version := layoutOf(text)
 	switch {
 	case version == 0:
-		return fmt.Errorf("%s does not say which layout the store has: restore it from a copy, or name another folder", f.path(formatFile))
+		return fmt.Errorf("%s has no layout number of the store: restore it from a backup, or name another folder", f.path(formatFile))
 	case version > formatVersion:
-		return fmt.Errorf("the store in %s has layout %d, of a newer version of this program, which knows up to %d: use the newer version, or name another folder", f.dir, version, formatVersion)
+		return fmt.Errorf("the store in %s has layout %d, of a newer version of this program; this version reads layouts up to %d: use the newer version, or name another folder", f.dir, version, formatVersion)
 	case version < formatVersion:
 		return fmt.Errorf("the store in %s has layout %d, in which releases up to 0.1 kept jobs with an embedded NATS server; this release does not read it. "+
 			"Run the release that wrote it until its queues are empty (stop what enqueues; outcomes and dead jobs stay behind), then move the folder away, or name another one for the new store", f.dir, version)

@@ -42,8 +42,8 @@ func TestFoldersThatAreNoStore(t *testing.T) {
 	}{
 		"of an embedded server": {map[string]string{formatFile: "bullpen-store 1\n", serverDir + "/x": ""}, []string{"layout 1", "NATS", "until its queues are empty"}},
 		"of a newer version":    {map[string]string{formatFile: "bullpen-store 3\n"}, []string{"layout 3", "newer version"}},
-		"with a damaged end":    {map[string]string{formatFile: "bullpen-store 2\v"}, []string{"does not say which layout"}},
-		"of nobody knows whom":  {map[string]string{formatFile: "something else\n"}, []string{"does not say which layout"}},
+		"with a damaged end":    {map[string]string{formatFile: "bullpen-store 2\v"}, []string{"has no layout number"}},
+		"of nobody knows whom":  {map[string]string{formatFile: "something else\n"}, []string{"has no layout number"}},
 		"without a format":      {map[string]string{dataDir + "/x": ""}, []string{"no file"}},
 		"of a server":           {map[string]string{serverDir + "/x": ""}, []string{"no file"}},
 	} {

@@ -195,7 +195,7 @@ func (g *group) room(s engine.Stream, size int64) error {
 	if bound == 0 || held+size <= bound {
 		return nil
 	}
-	return fmt.Errorf("%w: %v take %d of %d bytes, and this one wants %d more; let jobs be worked, cancel some, or raise the bound",
+	return fmt.Errorf("%w: %v use %d of %d bytes, and this one needs %d more; wait for jobs to end, cancel some, or raise the limit",
 		engine.ErrFull, s, held, bound, size)
 }
 

@@ -155,7 +155,7 @@ type place struct {
 	size int64
 }
 
-var errRecord = errors.New("a record is not as it was written")
+var errRecord = errors.New("a record differs from what was written")
 
 // appendPlaces encodes the messages of one subject, oldest first.
 func appendPlaces(b []byte, places []place) []byte {

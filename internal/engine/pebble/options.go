@@ -91,9 +91,9 @@ func events(log *slog.Logger, fail, halt func(error)) *pebble.EventListener {
 			log.Warn("the disk of the store is slow", "file", i.Path, "for", i.Duration)
 		},
 		WriteStallBegin: func(i pebble.WriteStallBeginInfo) {
-			log.Warn("writes wait for the store to sort itself out", "reason", i.Reason)
+			log.Warn("writes wait for a compaction of the store", "reason", i.Reason)
 		},
-		WriteStallEnd: func() { log.Info("writes go on") },
+		WriteStallEnd: func() { log.Info("writes continue") },
 	}
 }
 

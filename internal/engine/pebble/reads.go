@@ -74,7 +74,7 @@ func (e *Engine) Get(ctx context.Context, s engine.Stream, subject string) (engi
 			return i.message(s, at), nil
 		}
 	}
-	return engine.Message{}, e.readError(fmt.Errorf("%w: message on %s is in the index only", errRecord, subject))
+	return engine.Message{}, e.readError(fmt.Errorf("%w: message on %s is only in the index", errRecord, subject))
 }
 
 // newest returns the number of the newest message whose subject matches, 0 for none.

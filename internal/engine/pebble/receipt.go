@@ -111,7 +111,7 @@ func (r *receipt) Begin() {
 	}
 	r.record.had = false
 	if err := e.hands.take(hand{e.space, r.record.seq}); err != nil {
-		e.fail(fmt.Errorf("noting that a job begins: %w", err))
+		e.fail(fmt.Errorf("recording the start of a job: %w", err))
 	}
 	e.nudge()
 }
@@ -120,6 +120,6 @@ func (r *receipt) Begin() {
 // is not handed out meanwhile.
 func (e *Engine) handBack(r *record) {
 	if err := e.hands.back(hand{e.space, r.seq}); err != nil {
-		e.fail(fmt.Errorf("noting that a job was given back: %w", err))
+		e.fail(fmt.Errorf("recording that a job was given back: %w", err))
 	}
 }

@@ -21,7 +21,7 @@ func Restore(ctx context.Context, c Config, dir string, report func(Damage)) (s 
 		return s, err
 	}
 	if dir == "" {
-		return s, errors.New("the folder to restore to has no name")
+		return s, errors.New("the name of the target folder is empty")
 	}
 	c = c.withDefaults()
 	from := folder{c.FS, c.Dir}
@@ -35,7 +35,7 @@ func Restore(ctx context.Context, c Config, dir string, report func(Damage)) (s 
 		return v.summary, err
 	}
 	if v.summary.Damages > 0 {
-		return v.summary, fmt.Errorf("%s: %w: nothing was restored; take another one", c.Dir, ErrDamaged)
+		return v.summary, fmt.Errorf("%s: %w: nothing was restored; use another backup", c.Dir, ErrDamaged)
 	}
 	half, err := begin(c.FS, dir)
 	if err != nil {

@@ -85,7 +85,7 @@ func (r *room) look() error {
 	usage, err := r.fs.GetDiskUsage(r.dir)
 	if err != nil {
 		if !r.blind && !errors.Is(err, vfs.ErrUnsupported) {
-			r.log.Error("how much space is free is not known; jobs are taken all the same", "folder", r.dir, "error", err)
+			r.log.Error("the free disk space is unknown; jobs are accepted anyway", "folder", r.dir, "error", err)
 		}
 		r.blind = true
 		r.left = math.MaxInt64
@@ -100,7 +100,7 @@ func (r *room) look() error {
 	// A job costs more than its own bytes: its outcome, and what is written twice.
 	r.left = (free - reserve) / 8
 	if free < reserve {
-		return fmt.Errorf("%w: the disk of %s has %d bytes free, and %d are kept for jobs under way: free some space, or lower the reserve",
+		return fmt.Errorf("%w: the disk of %s has %d bytes free, but %d are reserved for accepted jobs: free some space, or lower the reserve",
 			engine.ErrFull, r.dir, free, reserve)
 	}
 	return nil

@@ -84,7 +84,7 @@ func (f folder) breakSeal(log *slog.Logger) error {
 		text, sum = sum[:i+1], sum[i+1:]
 	}
 	if sum != fmt.Sprintf("%08x\n", crc32.Checksum([]byte(text), castagnoli)) {
-		log.Warn("the seal of the store is damaged: its files are not compared with it", "file", f.path(sealFile))
+		log.Warn("the seal of the store is damaged: the files are not compared with it", "file", f.path(sealFile))
 	} else if err := f.compare(text); err != nil {
 		return err
 	}
@@ -105,7 +105,7 @@ func (f folder) compare(text string) error {
 			return f.explain(err)
 		}
 		if now != sealed {
-			return damaged(f.data().path(fields[2]), errors.New("it is not as the store has left it"))
+			return damaged(f.data().path(fields[2]), errors.New("it was changed since the store was closed"))
 		}
 	}
 	return nil
@@ -113,5 +113,5 @@ func (f folder) compare(text string) error {
 
 // damaged returns the error for a damaged file.
 func damaged(path string, cause error) error {
-	return fmt.Errorf("the file %s of the store is damaged: %w: restore the folder from a copy, and look after the disk", path, cause)
+	return fmt.Errorf("the file %s of the store is damaged: %w: restore the folder from a backup, and check the disk", path, cause)
 }

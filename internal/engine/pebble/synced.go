@@ -102,7 +102,7 @@ func (f folder) checkNote(n note) error {
 		return f.explain(err)
 	}
 	if got != n.length || sum.Sum32() != n.sum {
-		return damaged(f.path(n.name), errors.New("it is not as it was synced"))
+		return damaged(f.path(n.name), errors.New("it differs from what was synced"))
 	}
 	return nil
 }

@@ -222,7 +222,7 @@ func (t *taker) prepare(batch []delivered) []delivered {
 		}
 		if err == nil && found && !t.consumer.name.Grouped {
 			if err = t.engine.hands.take(hand{t.engine.space, d.Seq}); err != nil {
-				t.engine.fail(fmt.Errorf("noting that a job is handed out: %w", err))
+				t.engine.fail(fmt.Errorf("recording the delivery of a job: %w", err))
 			}
 		}
 		if err != nil || !found {

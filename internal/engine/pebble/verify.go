@@ -209,7 +209,7 @@ func recovered(call func() error) (err error) {
 // readOnly is a file system that refuses all changes.
 type readOnly struct{ vfs.FS }
 
-var errReadOnly = errors.New("the folder is read only, and not to be changed")
+var errReadOnly = errors.New("the folder is open for reading only and must not be changed")
 
 // Create refuses.
 func (readOnly) Create(string, vfs.DiskWriteCategory) (vfs.File, error) { return nil, errReadOnly }

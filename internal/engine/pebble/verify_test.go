@@ -137,7 +137,7 @@ func TestVerifyRefuses(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for dir, want := range map[string]string{dir: "in use", empty: "no store", file: "not a folder", filepath.Join(empty, "none"): "none", "": "Dir is empty"} {
+	for dir, want := range map[string]string{dir: "in use", empty: "not a store", file: "not a folder", filepath.Join(empty, "none"): "none", "": "Dir is empty"} {
 		_, err := Verify(t.Context(), Config{Dir: dir}, func(d Damage) { t.Error(d) })
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("Verify of %q = %v, want it to say %q", dir, err, want)
@@ -279,30 +279,30 @@ func contradictions() map[string]contradiction {
 				return err
 			}
 			return db.Delete(n.message(engine.Jobs, places[0].seq), pebble.Sync)
-		}, []string{"index of jobs", subject, "its message is missing", "no such job to hand out", "149 messages", "number of jobs"}},
+		}, []string{"index of jobs", subject, "its message is missing", "no such job to deliver", "149 messages", "number of jobs"}},
 		"no index":    {gone(func(n space) []byte { return n.index(engine.Jobs, subject) }), []string{subject, "missing in the index"}},
 		"no dead":     {gone(func(n space) []byte { return n.index(engine.Dead, "dead.mail.00003") }), []string{"message of dead", "dead.mail.00003"}},
 		"no counts":   {gone(func(n space) []byte { return n.key(kindCounts, 0) }), []string{"counts of jobs", "counts of outcomes", "counts of state", "counts of dead"}},
-		"no number":   {gone(func(n space) []byte { return n.number(engine.Dead, "dead.mail") }), []string{"number of dead on dead.mail.*", "150 messages are there, and the store counts 0"}},
-		"bad counts":  {set(func(n space) []byte { return n.key(kindCounts, 0) }, []byte{1}), []string{"counts are not as they were"}},
-		"bad number":  {set(func(n space) []byte { return n.number(engine.Jobs, "job.a.b") }, []byte{0xff}), []string{"number is not"}},
-		"bad message": {set(func(n space) []byte { return n.message(engine.Outcomes, 9) }, []byte{9}), []string{"message of outcomes number 9", "not as it was written", "index of outcomes"}},
-		"bad index":   {set(func(n space) []byte { return n.index(engine.State, "key.mail.00001") }, []byte{9}), []string{"index of state", "key.mail.00001", "entry is not as it was written"}},
-		"wrong size":  {set(func(n space) []byte { return n.index(engine.State, "set.new.one") }, appendPlaces(nil, []place{{1, 5}})), []string{"set.new.one", "stands on key.mail."}},
-		"stray job":   {set(func(n space) []byte { return n.message(engine.Jobs, 500) }, strayed.encode(nil)), []string{"number 500", "strayed", "missing in the index", "not among those", "highest with number 500"}},
+		"no number":   {gone(func(n space) []byte { return n.number(engine.Dead, "dead.mail") }), []string{"number of dead on dead.mail.*", "there are 150 messages, but the store counts 0"}},
+		"bad counts":  {set(func(n space) []byte { return n.key(kindCounts, 0) }, []byte{1}), []string{"counts differ"}},
+		"bad number":  {set(func(n space) []byte { return n.number(engine.Jobs, "job.a.b") }, []byte{0xff}), []string{"number differs"}},
+		"bad message": {set(func(n space) []byte { return n.message(engine.Outcomes, 9) }, []byte{9}), []string{"message of outcomes number 9", "differs from what was written", "index of outcomes"}},
+		"bad index":   {set(func(n space) []byte { return n.index(engine.State, "key.mail.00001") }, []byte{9}), []string{"index of state", "key.mail.00001", "entry differs from what was written"}},
+		"wrong size":  {set(func(n space) []byte { return n.index(engine.State, "set.new.one") }, appendPlaces(nil, []place{{1, 5}})), []string{"set.new.one", "on the subject key.mail."}},
+		"stray job":   {set(func(n space) []byte { return n.message(engine.Jobs, 500) }, strayed.encode(nil)), []string{"number 500", "strayed", "missing in the index", "missing in the list of jobs to deliver", "highest with number 500"}},
 		"stray ready": {set(func(n space) []byte { return n.ready(c, 700) }, appendTime(nil, 1)), []string{"ready of jobs number 700", "no such job"}},
 		"wrong ready": {set(func(n space) []byte { return n.ready(engine.Consumer{Queue: "other", Priority: "low"}, 3) }, appendTime(nil, 1)), []string{"ready of jobs number 3", "other.low"}},
-		"wrong time":  {set(func(n space) []byte { return n.ready(c, 5) }, appendTime(nil, 1)), []string{"ready of jobs number 5", "since when"}},
+		"wrong time":  {set(func(n space) []byte { return n.ready(c, 5) }, appendTime(nil, 1)), []string{"ready of jobs number 5", "start of its wait"}},
 		"stray timed": {set(func(n space) []byte { return n.timed(1, engine.State, 900) }, nil), []string{"timed of state number 900"}},
 		"bad timed":   {set(func(n space) []byte { return n.key(kindTimed, 0) }, nil), []string{"names no time"}},
 		"bad paused":  {set(func(n space) []byte { return append(n.key(kindPaused, 0), "mail"...) }, nil), []string{"names no consumer"}},
 		"bad ready":   {set(func(n space) []byte { return n.key(kindReady, 0) }, nil), []string{"names no consumer"}},
 		"bad subject": {set(func(n space) []byte { return n.indexFrom(engine.Jobs, "x") }, nil), []string{"names no subject"}},
-		"no stream":   {set(func(n space) []byte { return append(n.key(kindIndex, 0), 7) }, nil), []string{"of no stream"}},
-		"no kind":     {set(func(n space) []byte { return n.key('x', 0) }, nil), []string{"no such kind"}},
-		"no space":    {set(func(n space) []byte { return (n + 5).key(kindCounts, 0) }, nil), []string{"of no namespace"}},
-		"low space":   {set(func(space) []byte { return space(0).key('x', 0) }, nil), []string{"of no namespace"}},
-		"short key":   {set(func(space) []byte { return []byte{1} }, nil), []string{"of no namespace"}},
+		"no stream":   {set(func(n space) []byte { return append(n.key(kindIndex, 0), 7) }, nil), []string{"to no stream"}},
+		"no kind":     {set(func(n space) []byte { return n.key('x', 0) }, nil), []string{"unknown kind"}},
+		"no space":    {set(func(n space) []byte { return (n + 5).key(kindCounts, 0) }, nil), []string{"to no namespace"}},
+		"low space":   {set(func(space) []byte { return space(0).key('x', 0) }, nil), []string{"to no namespace"}},
+		"short key":   {set(func(space) []byte { return []byte{1} }, nil), []string{"to no namespace"}},
 		"bad name":    {set(func(space) []byte { return nameKey("other") }, []byte{1}), []string{`name in namespace "other"`}},
 		"two names":   {set(func(space) []byte { return nameKey("other") }, binary.BigEndian.AppendUint16(nil, 1)), []string{`namespace "other"`, "as has"}},
 	}

@@ -21,7 +21,7 @@ func (v *verifier) format() error {
 	switch {
 	case err == nil:
 		if layoutOf(text) == 0 {
-			v.report(Damage{Kind: "format", File: f.path(formatFile), Text: "it does not say which layout the store has"})
+			v.report(Damage{Kind: "format", File: f.path(formatFile), Text: "it has no layout number"})
 			return nil
 		}
 		return f.checkFormat()
@@ -29,9 +29,9 @@ func (v *verifier) format() error {
 		return f.explain(err)
 	}
 	if _, err := f.fs.Stat(f.path(dataDir)); err != nil {
-		return fmt.Errorf("%s is no store: it has no file %q and no folder %q", f.dir, formatFile, dataDir)
+		return fmt.Errorf("%s is not a store: it has no file %q and no folder %q", f.dir, formatFile, dataDir)
 	}
-	v.report(Damage{Kind: "format", File: f.path(formatFile), Text: "it is missing: the folder is a part of a store, or of a backup that was not ended"})
+	v.report(Damage{Kind: "format", File: f.path(formatFile), Text: "it is missing: the folder is only a part of a store, or an interrupted backup"})
 	return nil
 }
 
@@ -66,7 +66,7 @@ func (v *verifier) seal() error {
 		text, sum = sum[:i+1], sum[i+1:]
 	}
 	if sum != fmt.Sprintf("%08x\n", crc32.Checksum([]byte(text), castagnoli)) {
-		v.report(Damage{Kind: "seal", File: f.path(sealFile), Text: "it is not as it was written; the files are not compared with it"})
+		v.report(Damage{Kind: "seal", File: f.path(sealFile), Text: "it differs from what was written; the files are not compared with it"})
 		return nil
 	}
 	v.summary.Closed = true
@@ -76,7 +76,7 @@ func (v *verifier) seal() error {
 		}
 		if err := f.compare(line); err != nil {
 			name := strings.TrimSpace(line[strings.LastIndexByte(line, ' ')+1:])
-			v.report(Damage{Kind: fileKind(name), File: f.data().path(name), Text: "it is not as the store has left it, or cannot be read"})
+			v.report(Damage{Kind: fileKind(name), File: f.data().path(name), Text: "it was changed since the store was closed, or cannot be read"})
 		}
 	}
 	return nil
@@ -110,7 +110,7 @@ func (v *verifier) synced() error {
 			continue // none, or a torn one
 		}
 		if err := v.folder.data().checkNote(n); err != nil {
-			v.report(Damage{Kind: fileKind(n.name), File: v.folder.data().path(n.name), Text: "it is not as it was synced, or cannot be read"})
+			v.report(Damage{Kind: fileKind(n.name), File: v.folder.data().path(n.name), Text: "it differs from what was synced, or cannot be read"})
 		}
 	}
 	return nil
@@ -191,7 +191,7 @@ func (v *verifier) hands() error {
 		if !ok {
 			if string(slot) != string(make([]byte, slotSize)) {
 				v.report(Damage{Kind: "hands", File: v.folder.path(handsFile),
-					Text: fmt.Sprintf("the note at byte %d is not as it was written: a job may run again as if it had not begun", at)})
+					Text: fmt.Sprintf("the note at byte %d differs from what was written: a job may run again as if it had not started", at)})
 			}
 			continue
 		}

@@ -18,7 +18,7 @@ import (
 func (v *verifier) counts(_ space, c *counted, key, value []byte) error {
 	t, err := readTotals(value)
 	if err != nil || len(key) != 3 {
-		v.strange(key, "the counts are not as they were written")
+		v.strange(key, "the counts differ from what was written")
 		return nil //nolint:nilerr // it is reported
 	}
 	c.said = t
@@ -29,7 +29,7 @@ func (v *verifier) counts(_ space, c *counted, key, value []byte) error {
 func (v *verifier) number(_ space, c *counted, key, value []byte) error {
 	count, err := readCount(value)
 	if err != nil || len(key) < 4 || key[3] != byte(engine.Jobs) && key[3] != byte(engine.Dead) {
-		v.strange(key, "the number is not as it was written")
+		v.strange(key, "the number differs from what was written")
 		return nil //nolint:nilerr // it is reported
 	}
 	c.stated[numbered{engine.Stream(key[3]), string(key[4:])}] = count
@@ -58,7 +58,7 @@ func consumerIn(b []byte) (engine.Consumer, bool) {
 // index compares an index entry with the messages that it names.
 func (v *verifier) index(n space, _ *counted, key, value []byte) error {
 	if len(key) < 4 || int(key[3]) >= len(engine.Streams()) {
-		v.strange(key, "it is of no stream")
+		v.strange(key, "it belongs to no stream")
 		return nil
 	}
 	s := engine.Stream(key[3])
@@ -72,21 +72,21 @@ func (v *verifier) index(n space, _ *counted, key, value []byte) error {
 	}
 	places, err := readPlaces(value)
 	if err != nil {
-		wrong(0, "the entry is not as it was written")
+		wrong(0, "the entry differs from what was written")
 		return nil //nolint:nilerr // it is reported
 	}
 	for _, p := range places {
 		i, found, err := v.message(n, message{s, p.seq})
 		switch {
 		case errors.Is(err, errRecord):
-			wrong(p.seq, "its message is not as it was written")
+			wrong(p.seq, "its message differs from what was written")
 		case err != nil:
 			wrong(p.seq, "its message cannot be read: "+err.Error())
 			v.broken = true
 		case !found:
 			wrong(p.seq, "its message is missing")
 		case i.subject != subject:
-			wrong(p.seq, "its message stands on "+i.subject)
+			wrong(p.seq, "its message is on the subject "+i.subject)
 		}
 	}
 	return nil
@@ -120,7 +120,7 @@ func (v *verifier) has(key []byte) (found bool, err error) {
 // stored compares a message with the entries that refer to it.
 func (v *verifier) stored(n space, c *counted, key, value []byte) error {
 	if len(key) != 12 || int(key[3]) >= len(c.found) {
-		v.strange(key, "it is no message of a stream")
+		v.strange(key, "it is not a message of a stream")
 		return nil
 	}
 	s := engine.Stream(key[3])
@@ -129,7 +129,7 @@ func (v *verifier) stored(n space, c *counted, key, value []byte) error {
 	i, err := readItem(value)
 	d := Damage{Kind: "message", Namespace: v.names[n], Stream: s.String(), Seq: seq}
 	if err != nil || engine.CheckSubject(i.subject) != nil || i.target != "" && s != engine.Jobs {
-		d.Text = "it is not as it was written"
+		d.Text = "it differs from what was written"
 		v.report(d)
 		v.broken = true // its size is unknown
 		return nil      //nolint:nilerr // it is reported
@@ -170,9 +170,9 @@ func (v *verifier) placed(n space, m message, i *item, d Damage) error {
 	case err != nil:
 		return err
 	case at < 0:
-		d.Text = "it is missing in the index, so nobody finds it by its name"
+		d.Text = "it is missing in the index, so it cannot be found by its name"
 	case places[at].size != i.size():
-		d.Text = fmt.Sprintf("it has %d bytes, and the index says %d", i.size(), places[at].size)
+		d.Text = fmt.Sprintf("it has %d bytes, but the index says %d", i.size(), places[at].size)
 	default:
 		return nil
 	}
@@ -191,18 +191,18 @@ func (v *verifier) referred(n space, m message, i *item, d Damage) error {
 		return err
 	}
 	if i.timed {
-		return refers(n.timed(i.due, m.stream, m.seq), "what is to happen at its time is not noted")
+		return refers(n.timed(i.due, m.stream, m.seq), "the entry for its time is missing")
 	}
 	if m.stream != engine.Jobs {
 		return nil
 	}
 	of, _, ok := engine.ParseJob(i.subject)
 	if !ok {
-		d.Text = "it stands on the subject of no job"
+		d.Text = "its subject does not belong to a job"
 		v.report(d)
 		return nil
 	}
-	return refers(n.ready(of, m.seq), "it is not among those that are handed out")
+	return refers(n.ready(of, m.seq), "it is missing in the list of jobs to deliver")
 }
 
 // ready compares the entry of a job that can be handed out with the job.
@@ -228,11 +228,11 @@ func (v *verifier) ready(n space, _ *counted, key, value []byte) error {
 	case err != nil:
 		return err
 	case !found:
-		d.Text = "there is no such job to hand out"
+		d.Text = "there is no such job to deliver"
 	case i.target != "" || is != of:
-		d.Text = fmt.Sprintf("it is to be handed out as one of %s.%s", of.Queue, of.Level())
+		d.Text = fmt.Sprintf("it is listed for delivery under %s.%s", of.Queue, of.Level())
 	case bad != nil || at != i.time:
-		d.Text = "since when it waits is not as it was written"
+		d.Text = "the start of its wait differs from what was written"
 	default:
 		return nil
 	}
@@ -249,7 +249,7 @@ func (v *verifier) timed(n space, c *counted, key, _ []byte) error {
 	}
 	if last := c.said[s].last; seq > last && !v.broken {
 		v.report(Damage{Kind: "timed", Namespace: v.names[n], Stream: s.String(), Seq: seq,
-			Text: fmt.Sprintf("something is to happen to it, and the last message has number %d", last)})
+			Text: fmt.Sprintf("it has an entry for a later time, but the last message has number %d", last)})
 	}
 	return nil
 }

@@ -48,7 +48,7 @@ func (v *verifier) keys() error {
 	return v.each(low, nil, v.foreign)
 }
 
-func (v *verifier) foreign(key, _ []byte) { v.strange(key, "it is of no namespace") }
+func (v *verifier) foreign(key, _ []byte) { v.strange(key, "it belongs to no namespace") }
 
 // end returns the first key behind a namespace, nil behind the last one.
 func (n space) end() []byte { return after(n.key(0, 0)[:2]) }
@@ -135,7 +135,7 @@ func (v *verifier) name(key, value []byte) {
 		v.foreign(key, value)
 		return
 	case len(value) != 2 || binary.BigEndian.Uint16(value) == 0:
-		v.report(Damage{Kind: "name", Namespace: string(name), Text: "the number of the namespace is not as it was written"})
+		v.report(Damage{Kind: "name", Namespace: string(name), Text: "the number of the namespace differs from what was written"})
 		return
 	}
 	n := space(binary.BigEndian.Uint16(value))
@@ -155,7 +155,7 @@ func (v *verifier) namespace(n space) error {
 			kindPaused: v.paused, kindReady: v.ready, kindTimed: v.timed,
 		}[key[2]]
 		if check == nil {
-			v.strange(key, "there is no such kind of key")
+			v.strange(key, "unknown kind of key")
 		} else if err := check(n, c, key, value); err != nil {
 			v.unreadable(err)
 		}
@@ -180,14 +180,14 @@ func (v *verifier) compare(n space, c *counted) {
 		said := c.said[s]
 		if t.messages != said.messages || t.bytes != said.bytes || c.last[s] > said.last {
 			v.report(Damage{Kind: "counts", Namespace: v.names[n], Stream: stream.String(), Text: fmt.Sprintf(
-				"%d messages of %d bytes are there, the highest with number %d; the store counts %d of %d, up to %d",
+				"there are %d messages of %d bytes, the highest with number %d; the store counts %d of %d bytes, up to %d",
 				t.messages, t.bytes, c.last[s], said.messages, said.bytes, said.last)})
 		}
 	}
 	for _, of := range sortedNumbers(c.numbers, c.stated) {
 		if c.numbers[of] != c.stated[of] {
 			v.report(Damage{Kind: "number", Namespace: v.names[n], Stream: of.stream.String(), Subject: of.front + ".*",
-				Text: fmt.Sprintf("%d messages are there, and the store counts %d", c.numbers[of], c.stated[of])})
+				Text: fmt.Sprintf("there are %d messages, but the store counts %d", c.numbers[of], c.stated[of])})
 		}
 	}
 }

@@ -181,7 +181,7 @@ func (e *Engine) Info(ctx context.Context) (engine.Info, error) {
 	e.mu.Unlock()
 	i := engine.Info{
 		Kind: "embedded", Replicas: 1, Streams: map[engine.Stream]engine.Usage{}, Sync: e.syncs.stats(),
-		Durability: "every confirm is on the disk: all that wait share one fdatasync",
+		Durability: "every confirmed write is on disk: waiting writes share one fdatasync",
 	}
 	for _, s := range engine.Streams() {
 		t := streams[s]

@@ -74,15 +74,15 @@ func fill(r io.Reader, to sink) (s Summary, err error) {
 		switch {
 		case err != nil:
 		case n == 1 && l.Version == 0:
-			err = errors.New(`it is no export: its first line is not {"version":1}`)
+			err = errors.New(`it is not an export: its first line is not {"version":1}`)
 		case l.Version > version:
-			err = fmt.Errorf("the export has version %d, of a newer release; this one knows version %d", l.Version, version)
+			err = fmt.Errorf("the export has version %d, of a newer release; this release reads version %d", l.Version, version)
 		case n > 1 && l.Version != 0:
 			err = errors.New("a second export begins here: import one file at a time")
 		case l.End != nil && *l.End != s:
-			err = fmt.Errorf("the export has lost lines: it has %+v, and should have %+v", s, *l.End)
+			err = fmt.Errorf("the export has lost lines: it has %+v, but should have %+v", s, *l.End)
 		case l.End != nil && lines.Scan():
-			err = errors.New("something follows the end of the export")
+			err = errors.New("there is data after the end of the export")
 		case l.End != nil:
 			return s, to.finish(s)
 		case n > 1:
@@ -95,14 +95,14 @@ func fill(r io.Reader, to sink) (s Summary, err error) {
 	if err := lines.Err(); err != nil {
 		return s, fmt.Errorf("line %d: %w", n+1, err)
 	}
-	return s, fmt.Errorf("the export is cut off after line %d: its last line, with the counts, is missing", n)
+	return s, fmt.Errorf("the export is truncated after line %d: its last line, with the counts, is missing", n)
 }
 
 func readLine(text []byte) (l line, err error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&l); err != nil {
-		return l, fmt.Errorf("it is no line of an export: %w", err)
+		return l, fmt.Errorf("it is not a line of an export: %w", err)
 	}
 	if d.More() {
 		return l, errors.New("it has more than one object")

@@ -135,7 +135,7 @@ func unchanged(ctx context.Context, e engine.Engine, before engine.Info) error {
 	}
 	for _, s := range order[:len(order)-1] { // not Jobs, where jobs may have reached their time
 		if was, is := before.Streams[s].Last, after.Streams[s].Last; was != is {
-			return fmt.Errorf("%w: %d messages of %v have come: stop all that works on it, then copy again", ErrChanged, is-was, s)
+			return fmt.Errorf("%w: %d messages of %v were added: stop all daemons that use it, then copy again", ErrChanged, is-was, s)
 		}
 	}
 	return nil

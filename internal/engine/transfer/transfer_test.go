@@ -244,17 +244,17 @@ func TestRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		text, want string
 	}{
-		"empty":            {"", "cut off after line 0"},
-		"cut off":          {strings.Join(lines[:n-1], ""), fmt.Sprintf("cut off after line %d", n-1)},
+		"empty":            {"", "truncated after line 0"},
+		"cut off":          {strings.Join(lines[:n-1], ""), fmt.Sprintf("truncated after line %d", n-1)},
 		"without a line":   {strings.Join(lines[:5], "") + strings.Join(lines[6:], ""), "has lost lines"},
-		"without the head": {strings.Join(lines[1:], ""), "line 1: it is no export"},
-		"of something":     {"hello\n", "line 1: it is no line of an export"},
+		"without the head": {strings.Join(lines[1:], ""), "line 1: it is not an export"},
+		"of something":     {"hello\n", "line 1: it is not a line of an export"},
 		"newer":            {"{\"version\":2}\n", "of a newer release"},
 		"two":              {lines[0] + lines[1] + strings.Join(lines, ""), "line 3: a second export begins here"},
-		"with more":        {strings.Join(lines, "") + "{}\n", "something follows the end"},
+		"with more":        {strings.Join(lines, "") + "{}\n", "data after the end"},
 		"with a job twice": {strings.Join(lines[:n-1], "") + lines[n-2] + strings.ReplaceAll(lines[n-1], `"jobs":20,"scheduled":2`, `"jobs":21,"scheduled":3`), "another message came first"},
 		"unknown stream":   {lines[0] + `{"stream":"rivers","subject":"a.b"}` + "\n", `line 2: there is no stream "rivers"`},
-		"unknown field":    {lines[0] + `{"stream":"jobs","colour":"red"}` + "\n", `line 2: it is no line of an export`},
+		"unknown field":    {lines[0] + `{"stream":"jobs","colour":"red"}` + "\n", `line 2: it is not a line of an export`},
 		"no job":           {lines[0] + `{"stream":"jobs","subject":"a"}` + "\n", "line 2: put a: a job is put to job.<queue>.<priority>.<id>"},
 	} {
 		_, err := Import(t.Context(), strings.NewReader(c.text), inMemory(t))

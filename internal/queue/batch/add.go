@@ -12,14 +12,14 @@ import (
 // prepareMembers checks the members of a batch; the first has number offset.
 func (q *Batches) prepareMembers(offset int, jobs []job.Job) ([]*record.Job, error) {
 	if offset < 0 || len(jobs) > job.MostMembers-offset {
-		return nil, fmt.Errorf("members %d to %d: a batch has %d at most, numbered from 0: use several batches", offset, offset+len(jobs)-1, job.MostMembers)
+		return nil, fmt.Errorf("members %d to %d: a batch has at most %d, numbered from 0: use several batches", offset, offset+len(jobs)-1, job.MostMembers)
 	}
 	all := make([]*record.Job, len(jobs))
 	var errs []error
 	for i := range jobs {
 		s, err := q.Accept(&jobs[i])
 		if err == nil && jobs[i].Key != "" {
-			err = errors.New("it has a key: leave it out, the batch and the number of the member stand for it")
+			err = errors.New("it has a key: leave it out, as the batch and the number of the member replace it")
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("job %d: %w", i, err))
@@ -61,7 +61,7 @@ func (q *Batches) AddToBatch(ctx context.Context, id string, offset int, jobs []
 func (q *Batches) beginMembers(ctx context.Context, id string, from, to int) (r *record.Batch, again record.Spans, err error) {
 	r, err = q.changeBatch(ctx, id, func(r *record.Batch) error {
 		if r.State != job.BatchOpen {
-			return fmt.Errorf("%w: batch %s is %v and takes no more members", job.ErrEnded, id, r.State)
+			return fmt.Errorf("%w: batch %s is %v and accepts no more members", job.ErrEnded, id, r.State)
 		}
 		again = nil
 		for _, s := range r.Begun {
@@ -71,7 +71,7 @@ func (q *Batches) beginMembers(ctx context.Context, id string, from, to int) (r 
 			return errUnchanged
 		}
 		if len(r.Begun) > mostSpans {
-			return fmt.Errorf("batch %s has %d gaps between its members: fill these first (%v)", id, len(r.Begun)-1, r.Begun.Missing(r.Begun.End()))
+			return fmt.Errorf("batch %s has %d gaps between its members: fill them first (%v)", id, len(r.Begun)-1, r.Begun.Missing(r.Begun.End()))
 		}
 		return nil
 	})
@@ -153,10 +153,10 @@ func (q *Batches) seal(ctx context.Context, id string, total int, prepare func(*
 		}
 		prepare(r)
 		if gaps := r.There.Missing(total); len(gaps) > 0 {
-			return fmt.Errorf("%w: of batch %s the members %v are not there: add them and seal it again", job.ErrIncomplete, id, gaps)
+			return fmt.Errorf("%w: batch %s is incomplete, the members %v are not there: add them and seal it again", job.ErrIncomplete, id, gaps)
 		}
 		if r.There.End() > total {
-			return fmt.Errorf("%w: batch %s has member %d: seal it with a total of %d at least", job.ErrIncomplete, id, r.There.End()-1, r.There.End())
+			return fmt.Errorf("%w: batch %s has member %d: seal it with a total of at least %d", job.ErrIncomplete, id, r.There.End()-1, r.There.End())
 		}
 		r.State, r.Total, r.Begun, r.There = job.BatchRunning, total, nil, nil
 		return nil

@@ -23,7 +23,7 @@ func (q *Batches) checkBatch(b *job.Batch) error {
 	}
 	var tooLarge error
 	if most := q.Config.MaxPayload; size > most {
-		tooLarge = fmt.Errorf("the batch is not valid: the payloads of Then and Failed, with what follows them, have %d bytes: use %d at most together (Config.MaxPayload)", size, most)
+		tooLarge = fmt.Errorf("the batch is not valid: the payloads of Then and Failed, with their followers, have %d bytes: use at most %d in total (Config.MaxPayload)", size, most)
 	}
 	if err := errors.Join(b.Check(), tooLarge); err != nil {
 		return err
@@ -73,7 +73,7 @@ func (q *Batches) openBatch(ctx context.Context, r *record.Batch) (_ *record.Bat
 			return there, true, err
 		}
 	}
-	return nil, false, errors.New("the batch was not opened: its record comes and goes: try again")
+	return nil, false, errors.New("the batch was not opened: its record kept changing: try again")
 }
 
 // EnqueueBatch implements queue.Queue.EnqueueBatch.
@@ -152,7 +152,7 @@ func (q *Batches) WaitBatch(ctx context.Context, id string) (job.BatchInfo, erro
 		var gone chan struct{}
 		switch {
 		case ctx.Err() != nil:
-			return job.BatchInfo{}, fmt.Errorf("gave up waiting for batch %s, which goes on: %w", id, context.Cause(ctx))
+			return job.BatchInfo{}, fmt.Errorf("gave up waiting for batch %s, which continues: %w", id, context.Cause(ctx))
 		case err == nil && r.Final():
 			return r.Info(), nil
 		case err == nil:

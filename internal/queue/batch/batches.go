@@ -211,7 +211,7 @@ func (q *Batches) again(try func() error) {
 		if err == nil || q.Hopeless(err) || !q.PauseFor(wait) {
 			return
 		}
-		q.Journal.Emit(job.Event{Kind: job.NotKept, Text: "the batches could not be read: " + err.Error()})
+		q.Journal.Emit(job.Event{Kind: job.NotKept, Text: "cannot read the batches: " + err.Error()})
 	}
 }
 
@@ -242,7 +242,7 @@ func (q *Batches) look() {
 		t.mu.Unlock()
 		if !read && q.Live.Err() == nil {
 			if err := q.read(t); err != nil {
-				q.Journal.Emit(job.Event{Kind: job.NotKept, Batch: t.id, Text: "the batch could not be read: " + err.Error()})
+				q.Journal.Emit(job.Event{Kind: job.NotKept, Batch: t.id, Text: "cannot read the batch: " + err.Error()})
 				continue // the next tick tries again
 			}
 		}

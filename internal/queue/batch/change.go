@@ -34,7 +34,7 @@ func (q *Batches) readBatch(ctx context.Context, id string) (*record.Batch, erro
 	}
 	m, err := q.Engine.Get(ctx, engine.State, record.BatchSubject(id))
 	if errors.Is(err, engine.ErrNotFound) {
-		return nil, noBatch(fmt.Sprintf("no such batch: %s does not exist, or ended so long ago that it is no longer kept", id))
+		return nil, noBatch(fmt.Sprintf("no such batch: %s does not exist, or has expired", id))
 	}
 	if err != nil {
 		return nil, jobs.StoreError(err)

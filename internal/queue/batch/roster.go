@@ -211,7 +211,7 @@ func (t *roster) doDue() {
 		if q.Hopeless(err) || !q.PauseFor(wait) {
 			return
 		}
-		q.Journal.Emit(job.Event{Kind: job.NotKept, Batch: t.id, Text: "what is due for a batch: " + err.Error()})
+		q.Journal.Emit(job.Event{Kind: job.NotKept, Batch: t.id, Text: "the next step of a batch: " + err.Error()})
 		wait = min(2*wait, jobs.LastPause)
 	}
 }

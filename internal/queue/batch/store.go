@@ -73,7 +73,7 @@ func (q *Batches) hear() (stop func()) {
 	} {
 		stop, err := q.Engine.Listen(subject, heard)
 		if err != nil {
-			q.Journal.Emit(job.Event{Kind: job.NotKept, Text: "what other nodes count of batches is only read each second: " + err.Error()})
+			q.Journal.Emit(job.Event{Kind: job.NotKept, Text: "the batch counts of other nodes are only read every second: " + err.Error()})
 			continue
 		}
 		stops = append(stops, stop)

@@ -28,7 +28,7 @@ func (q *Batches) tick() {
 			})
 		}
 		if err != nil && !q.Hopeless(err) {
-			q.Journal.Emit(job.Event{Kind: job.NotKept, Text: "what other nodes count of batches could not be read: " + err.Error()})
+			q.Journal.Emit(job.Event{Kind: job.NotKept, Text: "cannot read the batch counts of other nodes: " + err.Error()})
 		}
 	}
 	now := time.Now()
@@ -116,13 +116,13 @@ func (t *roster) survey() {
 	}
 	if lost > 0 {
 		q.Tally.Missing.Add(uint64(lost))
-		q.Journal.Emit(job.Event{Kind: job.Missing, Batch: t.id, Count: lost, Text: "members are neither in the queue nor is kept how they ended: they count as lost"})
+		q.Journal.Emit(job.Event{Kind: job.Missing, Batch: t.id, Count: lost, Text: "members are not in the queue and have no known outcome: they count as lost"})
 	}
 }
 
 func (t *roster) notSurveyed(err error) {
 	if q := t.batches; !q.Hopeless(err) {
-		q.Journal.Emit(job.Event{Kind: job.NotKept, Batch: t.id, Text: "its members could not be looked for: " + err.Error()})
+		q.Journal.Emit(job.Event{Kind: job.NotKept, Batch: t.id, Text: "cannot look for its members: " + err.Error()})
 	}
 }
 

@@ -60,7 +60,7 @@ type firer struct {
 }
 
 // errFiring means that a queue already fires its schedules.
-var errFiring = errors.New("queue: FireSchedules runs already on this Queue: one call is enough")
+var errFiring = errors.New("queue: FireSchedules already runs on this Queue: call it once")
 
 // FireSchedules implements queue.Queue.FireSchedules.
 func (q *Schedules) FireSchedules(ctx context.Context) error {

@@ -83,7 +83,7 @@ func (q *Schedules) changeSchedule(ctx context.Context, name string, change func
 		q.scheduleChanged(name)
 		return q.scheduleInfo(ctx, r)
 	}
-	return job.ScheduleInfo{}, fmt.Errorf("schedule %q was not stored: %d other callers changed it first, each time: try again", name, jobs.KeyTries)
+	return job.ScheduleInfo{}, fmt.Errorf("schedule %q was not stored: other callers changed it first %d times: try again", name, jobs.KeyTries)
 }
 
 // successor returns the record of s that replaces old, which may be nil.
@@ -331,7 +331,7 @@ func (q *Schedules) FireSchedule(ctx context.Context, name string) (job.Ref, err
 	q.Journal.Emit(job.Event{Kind: job.ScheduleFired, Schedule: name, Queue: s.Job.Queue, Task: s.Job.Name, Job: s.ID, Text: "by hand"})
 	// The job is enqueued; recording it as the last one only serves users and overlaps.
 	if err := q.noteFired(ctx, name, s.ID); err != nil {
-		q.Journal.Emit(job.Event{Kind: job.NotKept, Schedule: name, Job: s.ID, Text: "that it is the last job of its schedule: " + err.Error()})
+		q.Journal.Emit(job.Event{Kind: job.NotKept, Schedule: name, Job: s.ID, Text: "the last job of its schedule: " + err.Error()})
 	}
 	return ref, nil
 }
@@ -348,7 +348,7 @@ func (q *Schedules) noteFired(ctx context.Context, name, id string) error {
 			return err
 		}
 	}
-	return fmt.Errorf("%d ticks came first, each time", jobs.KeyTries)
+	return fmt.Errorf("ticks came first %d times", jobs.KeyTries)
 }
 
 // putTick stores the progress of a schedule in place of the record seq, and notifies the

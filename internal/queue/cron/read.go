@@ -58,7 +58,7 @@ func (f *firer) takeIn(n *news) {
 
 // troubled makes all schedules be read again soon.
 func (f *firer) troubled(err error) {
-	f.queue.Journal.Emit(job.Event{Kind: job.ScheduleFailed, Text: "the schedules cannot be read: " + err.Error()})
+	f.queue.Journal.Emit(job.Event{Kind: job.ScheduleFailed, Text: "cannot read the schedules: " + err.Error()})
 	f.readAt = f.queue.now().Add(lookAgain)
 }
 

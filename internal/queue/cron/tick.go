@@ -185,7 +185,7 @@ func (f *firer) note(e *entry, s advance) error {
 			return err
 		}
 	}
-	return fmt.Errorf("how far schedule %q is was not stored: %d other nodes came first, each time", e.name, jobs.KeyTries)
+	return fmt.Errorf("the progress of schedule %q was not stored: other nodes stored theirs first %d times", e.name, jobs.KeyTries)
 }
 
 // count counts what this node has done, and emits events.

@@ -51,7 +51,7 @@ func (q *Jobs) endedJob(ctx context.Context, id string) (*record.Job, error) {
 		_, dead, s, err := q.dead(ctx, id)
 		switch {
 		case errors.Is(err, job.ErrNotFound):
-			return nil, fmt.Errorf("%w: job %s was removed from the dead or tried again, and its payload went with that", job.ErrPayloadGone, id)
+			return nil, fmt.Errorf("%w: job %s was removed or retried, and its payload with it", job.ErrPayloadGone, id)
 		case err == nil && s == nil:
 			return nil, fmt.Errorf("%w: job %s is damaged (%s)", job.ErrPayloadGone, id, dead.Message)
 		}
@@ -60,7 +60,7 @@ func (q *Jobs) endedJob(ctx context.Context, id string) (*record.Job, error) {
 	if s := e.Kept(); s != nil {
 		return s, nil
 	}
-	return nil, fmt.Errorf("%w: job %s is %v, and of such jobs those of %d bytes at most are kept (Keep.Payloads); its payload had %d", job.ErrPayloadGone, id, e.State(), max(q.Config.Keep.Payloads, 0), e.Size)
+	return nil, fmt.Errorf("%w: job %s is %v, and its payload of %[5]d bytes was over the limit of %[4]d bytes for keeping it (Keep.Payloads)", job.ErrPayloadGone, id, e.State(), max(q.Config.Keep.Payloads, 0), e.Size)
 }
 
 // mostAgain bounds how often a job is tried again under its own id while the last of its
@@ -100,7 +100,7 @@ func (q *Jobs) Retry(ctx context.Context, id string) (job.Ref, error) {
 		}
 		last = ref.ID
 	}
-	return job.Ref{}, fmt.Errorf("job %s was tried again %d times: try the last of its new jobs again, %s", id, mostAgain, last)
+	return job.Ref{}, fmt.Errorf("job %s was retried %d times: retry the last of its new jobs, %s", id, mostAgain, last)
 }
 
 // putAgain enqueues s as a new job that follows from the end of the job id, unless the

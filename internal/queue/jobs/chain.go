@@ -20,13 +20,13 @@ func (c *Config) checkJob(j *job.Job) error {
 // CheckSizes reports the parts of j that are larger than c allows.
 func (c *Config) CheckSizes(j *job.Job) error {
 	if len(j.Payload) > c.MaxPayload {
-		return fmt.Errorf("job %q: Payload has %d bytes: at most %d are taken (Config.MaxPayload); put the data elsewhere and its name into the payload", j.Name, len(j.Payload), c.MaxPayload)
+		return fmt.Errorf("job %q: Payload has %d bytes: use at most %d (Config.MaxPayload); put the data elsewhere and its name into the payload", j.Name, len(j.Payload), c.MaxPayload)
 	}
 	if len(j.Then) == 0 {
 		return nil
 	}
 	if size := record.LinksSize(j.Then); size > c.MaxPayload/2 || size+len(j.Payload) > c.MaxPayload {
-		return fmt.Errorf("job %q: Then takes %d bytes and Payload %d: the two take %d at most (Config.MaxPayload), Then half of that; make Meta smaller or the chain shorter",
+		return fmt.Errorf("job %q: Then has %d bytes and Payload %d: use at most %d for both (Config.MaxPayload), and at most half of that for Then; make Meta smaller or the chain shorter",
 			j.Name, size, len(j.Payload), c.MaxPayload)
 	}
 	return nil
@@ -44,7 +44,7 @@ func (c *Config) MaxResultOf(s *record.Job) int {
 // TooLarge describes why a result of size bytes is refused.
 func (c *Config) TooLarge(s *record.Job, size int) string {
 	if most := c.MaxResultOf(s); most < c.MaxResult {
-		return fmt.Sprintf("the result has %d bytes, and the next job of the chain can have %d as its payload (Config.MaxPayload, less what follows it)", size, most)
+		return fmt.Sprintf("the result has %d bytes, but the payload of the next job of the chain can have at most %d (Config.MaxPayload, less the rest of the chain)", size, most)
 	}
 	return "the result is larger than Config.MaxResult"
 }
@@ -52,11 +52,11 @@ func (c *Config) TooLarge(s *record.Job, size int) string {
 // EnqueueChain implements queue.Queue.EnqueueChain.
 func (q *Jobs) EnqueueChain(ctx context.Context, jobs ...job.Job) (job.Ref, error) {
 	if len(jobs) == 0 {
-		return job.Ref{}, errors.New("queue: EnqueueChain needs a job at least")
+		return job.Ref{}, errors.New("queue: EnqueueChain needs at least one job")
 	}
 	first := jobs[0]
 	if len(first.Then) > 0 && len(jobs) > 1 {
-		return job.Ref{}, errors.New("queue: the first job of EnqueueChain has jobs in Then already: pass all of them as arguments, or call Enqueue")
+		return job.Ref{}, errors.New("queue: the first job of EnqueueChain already has jobs in Then: pass all jobs as arguments, or call Enqueue")
 	}
 	if len(jobs) > 1 {
 		first.Then = jobs[1:]

@@ -36,7 +36,7 @@ func (q *Jobs) dead(ctx context.Context, id string) (m engine.Message, e *record
 	}
 	m, err = q.Engine.Get(ctx, engine.Dead, "dead.*."+id)
 	if errors.Is(err, engine.ErrNotFound) {
-		return m, nil, nil, fmt.Errorf("%w: %s is not among the dead", job.ErrNotFound, id)
+		return m, nil, nil, fmt.Errorf("%w: %s is not a dead job", job.ErrNotFound, id)
 	}
 	if err != nil {
 		return m, nil, nil, StoreError(err)
@@ -59,7 +59,7 @@ func (q *Jobs) RetryDead(ctx context.Context, id string) (job.Ref, error) {
 		return job.Ref{}, err
 	}
 	if s == nil {
-		return job.Ref{}, fmt.Errorf("job %s cannot be tried again: its payload is damaged (%s); enqueue it anew", id, e.Message)
+		return job.Ref{}, fmt.Errorf("job %s cannot be retried: its payload is damaged (%s); enqueue the job again", id, e.Message)
 	}
 	ref, err := q.putAgain(ctx, s, id, id)
 	if err != nil {
@@ -79,7 +79,7 @@ func (q *Jobs) RemoveDead(ctx context.Context, id string) error {
 	}
 	m, err := q.Engine.Get(ctx, engine.Dead, "dead.*."+id)
 	if errors.Is(err, engine.ErrNotFound) {
-		return fmt.Errorf("%w: %s is not among the dead", job.ErrNotFound, id)
+		return fmt.Errorf("%w: %s is not a dead job", job.ErrNotFound, id)
 	}
 	if err == nil {
 		err = q.Engine.Delete(ctx, engine.Dead, m.Seq)

@@ -108,7 +108,7 @@ func (q *Jobs) enqueueKeyed(ctx context.Context, s *record.Job) (job.Ref, error)
 		// The key is free again; seq is that of its old record, 0 if that is gone.
 		put.New, put.After = seq == 0, seq
 	}
-	return job.Ref{}, fmt.Errorf("job %q was not enqueued: %d other callers came first with its key, each time: try again", s.Job.Name, KeyTries)
+	return job.Ref{}, fmt.Errorf("job %q was not enqueued: other callers with its key came first %d times: try again", s.Job.Name, KeyTries)
 }
 
 // enqueueUnder puts a job whose key is reserved. It is no error if another caller has put

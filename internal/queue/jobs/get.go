@@ -37,7 +37,7 @@ func (q *Jobs) Stored(ctx context.Context, id string) (info *job.Info, data []by
 			return info, nil, StoreError(err)
 		}
 	}
-	return nil, nil, fmt.Errorf("%w: %s is not in the queue, or ended so long ago that its outcome is no longer kept", job.ErrNotFound, id)
+	return nil, nil, fmt.Errorf("%w: %s is not in the queue, or its outcome has expired", job.ErrNotFound, id)
 }
 
 func (q *Jobs) getEnded(ctx context.Context, id string) (*job.Info, error) {

@@ -148,7 +148,9 @@ func (q *Jobs) checkSizes(ctx context.Context) error {
 	c := &q.Config
 	room := RecordRoom + max(c.Keep.LineBytes, 0)
 	if largest := max(c.MaxPayload, c.MaxResult); info.MaxMessage > 0 && largest > info.MaxMessage-room {
-		return fmt.Errorf("MaxPayload is %d and MaxResult %d bytes, but the server takes messages of %d at most, of which %d are for what comes along: lower the two, or raise max_payload of the server",
+		return fmt.Errorf("MaxPayload is %d and MaxResult is %d bytes, but the server accepts messages of at most %d "+
+			"bytes, and %d of these are reserved for metadata: lower the two, or raise max_payload of "+
+			"the server",
 			c.MaxPayload, c.MaxResult, info.MaxMessage, room)
 	}
 	return nil

@@ -165,7 +165,7 @@ func (q *Jobs) waitOn(ctx context.Context, id string, c chan waited) (*record.En
 }
 
 func gaveUp(ctx context.Context, id string) error {
-	return fmt.Errorf("gave up waiting for job %s, which goes on: %w", id, context.Cause(ctx))
+	return fmt.Errorf("gave up waiting for job %s, which continues: %w", id, context.Cause(ctx))
 }
 
 // hear returns a channel that is signaled when another node reports the end of id; it is

@@ -166,7 +166,7 @@ func readRecord(id string, b []byte, each func(field) error) error {
 type newer struct{ version byte }
 
 func (n newer) Error() string {
-	return fmt.Sprintf("%v: its version is %d, this program knows %d", job.ErrNewer, n.version, Version)
+	return fmt.Sprintf("%v: its version is %d, but this program reads version %d", job.ErrNewer, n.version, Version)
 }
 
 func (n newer) Is(target error) bool { return target == job.ErrNewer || target == job.ErrDamaged }

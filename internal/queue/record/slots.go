@@ -82,7 +82,7 @@ func DecodeSlots(subject string, b []byte) (Slots, error) {
 		return nil
 	})
 	if err != nil {
-		return Slots{}, fmt.Errorf("places of a group: %w", err)
+		return Slots{}, fmt.Errorf("slots of a group: %w", err)
 	}
 	return s, nil
 }

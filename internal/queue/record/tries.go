@@ -178,5 +178,5 @@ func (t *Tries) CutOff() bool {
 func (t *Tries) Cut(now time.Time) {
 	t.Lost++
 	t.Open = false
-	t.Add(job.Attempt{Outcome: bullpen.Lost, Ended: now, Error: "the node that had it died", ExitCode: -1})
+	t.Add(job.Attempt{Outcome: bullpen.Lost, Ended: now, Error: "its node died", ExitCode: -1})
 }

@@ -316,7 +316,7 @@ func (r *runner) standBack() {
 // start here is not delivered over and over. A closed executor ends the work.
 func (r *runner) hold(reason error) error {
 	if errors.Is(reason, bullpen.ErrClosed) {
-		return fmt.Errorf("queue: the executor takes no more tasks: %w", reason)
+		return fmt.Errorf("queue: the executor accepts no more tasks: %w", reason)
 	}
 	if r.works.Swap(false) {
 		r.pause = 0

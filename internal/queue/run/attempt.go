@@ -202,7 +202,7 @@ func (a *attempt) done(r bullpen.Result, err error) {
 	}
 	d := decide(&a.stored.Job, a.policy, a.queue.Config.MaxResultOf(a.stored), &a.tries, end, random())
 	if _, started := bullpen.OutcomeOf(err); !started && d.reason == job.Quarantined {
-		end.err = fmt.Errorf("%d workers died with it in hand (Retry.Crashes), and none had said that it started: %w", a.tries.Crashes, err)
+		end.err = fmt.Errorf("%d workers died while they had it (Retry.Crashes), and none had reported its start: %w", a.tries.Crashes, err)
 	}
 	a.conclude(d, end)
 }

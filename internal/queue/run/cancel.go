@@ -42,7 +42,7 @@ func (q *Node) takeBack(ctx context.Context, info *job.Info, data []byte) (done 
 	e := &record.End{
 		ID: info.ID, Queue: info.Queue, Name: info.Name, Key: info.Key, Priority: info.Priority,
 		Outcome: bullpen.Canceled, Reason: job.TakenBack, Enqueued: info.Enqueued, Ended: time.Now(), Node: q.Config.Node,
-		Message: "taken back while " + info.State.String(), Parent: info.Parent, Compensate: info.Compensate, Bury: info.Bury, Group: info.Group,
+		Message: "canceled while " + info.State.String(), Parent: info.Parent, Compensate: info.Compensate, Bury: info.Bury, Group: info.Group,
 		Tries: record.Tries{Started: info.Attempts, Crashes: info.Crashes, History: info.History},
 		Chain: record.Place{First: info.Chain, Number: info.Link, Of: info.Links}, Batch: info.Batch, Index: info.Index,
 		Schedule: info.Schedule, Tick: info.Tick, Size: info.PayloadSize,

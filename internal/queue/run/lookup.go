@@ -94,13 +94,13 @@ func (a *attempt) startLookedUp() {
 	a.runner.looking++
 	q.Engine.Put(engine.Put{Stream: engine.State, Subject: "try." + a.id(), Data: a.tries.Encode(a.id())}, func(_ uint64, err error) {
 		if err != nil && !q.Hopeless(err) {
-			q.Journal.Emit(job.Event{Kind: job.NotKept, Job: a.id(), Text: "that another attempt begins: " + err.Error()})
+			q.Journal.Emit(job.Event{Kind: job.NotKept, Job: a.id(), Text: "the start of another attempt: " + err.Error()})
 		}
 		a.runner.arrived(arrival{begun: a})
 	})
 }
 
-var errNodesDied = errors.New("as many nodes died with it in hand as its policy allows (Retry.Nodes)")
+var errNodesDied = errors.New("as many nodes died while they had it as its policy allows (Retry.Nodes)")
 
 // corrupt buries a job whose record is damaged, without running it. The job's own Bury is
 // unreadable, so the burial is the one of the WorkConfig.

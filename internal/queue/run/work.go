@@ -26,7 +26,7 @@ const defaultGrace = 30 * time.Second
 
 // errAborted is the cause of the contexts of jobs that this program cancels to end
 // itself.
-var errAborted = errors.New("the node ends")
+var errAborted = errors.New("the node is stopping")
 
 // Work implements queue.Queue.Work; c was checked.
 func (q *Node) Work(ctx context.Context, executor bullpen.Executor, c Config) error {

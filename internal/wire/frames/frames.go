@@ -111,7 +111,7 @@ func (s *Session) Check(t *bullpen.Task) error {
 // Check returns why the worker has no handler for t.
 func (h *Hello) Check(t *bullpen.Task) error {
 	if number, _ := h.number(t.Name); number == 0 {
-		return fmt.Errorf("%w: no handler is named %q in this worker; it has %s", bullpen.ErrUnknownTask, t.Name, h.names())
+		return fmt.Errorf("%w: this worker has no handler %q; it has %s", bullpen.ErrUnknownTask, t.Name, h.names())
 	}
 	return nil
 }

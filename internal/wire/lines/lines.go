@@ -30,7 +30,7 @@ func (c *Codec) Check(t *bullpen.Task) error {
 	if c.End == 0 {
 		name = "a NUL byte"
 	}
-	return fmt.Errorf("%w: the payload has %s in it and would be more than one line: use the protocol frames or exec", bullpen.ErrRefused, name)
+	return fmt.Errorf("%w: the payload contains %s and would be more than one line: use the protocol frames or exec", bullpen.ErrRefused, name)
 }
 
 // AppendTask appends the payload as a line.

@@ -30,9 +30,9 @@ def load(name: str) -> None:
 def main() -> None:
     """The command."""
     parser = argparse.ArgumentParser(prog="python -m bullpen", description="Import modules and serve their tasks.")
-    parser.add_argument("modules", nargs="+", metavar="MODULE", help="a module, or a file that ends in .py")
+    parser.add_argument("modules", nargs="+", metavar="MODULE", help="module name, or file that ends in .py")
     parser.add_argument("--concurrency", type=int, default=64, metavar="N",
-                        help="async handlers at the same time (default 64)")
+                        help="number of async handlers that run at the same time (default 64)")
     options = parser.parse_args()
     if "" not in sys.path and os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())

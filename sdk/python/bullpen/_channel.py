@@ -32,7 +32,7 @@ class WriteError(Exception):
 
 
 class Reader:
-    """Frames from the host. The complete ones stand in data[start:end]."""
+    """Frames from the host. The complete ones are in data[start:end]."""
 
     def __init__(self, fd: int) -> None:
         self.fd = fd

@@ -31,7 +31,7 @@ _BY_STATUS: Dict[int, Type[errors.ClientError]] = {
 
 
 class Progress(NamedTuple):
-    """How far a task is: 0.0 to 1.0, and a note."""
+    """The progress of a task: 0.0 to 1.0, and a note."""
 
     fraction: float
     note: str
@@ -48,7 +48,7 @@ class Line(NamedTuple):
 
 
 class JobInfo(NamedTuple):
-    """What the server tells of a job. What it leaves out is empty; `raw` has all of it."""
+    """The server's information about a job. Fields that it leaves out are empty; `raw` has the complete answer."""
 
     id: str
     pool: str
@@ -83,7 +83,7 @@ class JobInfo(NamedTuple):
 
 
 class PoolInfo(NamedTuple):
-    """What the server tells of a pool; `raw` has all of it."""
+    """The server's information about a pool; `raw` has the complete answer."""
 
     name: str
     state: str
@@ -114,7 +114,7 @@ class Event(NamedTuple):
 
 
 class Ref(NamedTuple):
-    """A job that was taken."""
+    """A job that was accepted."""
 
     id: str
     pool: str
@@ -125,16 +125,16 @@ class Ref(NamedTuple):
 def bad(what: str, answer: Optional[Answer] = None) -> errors.BadAnswer:
     """The error for an answer that is not what it should be."""
     place = f", status {answer.status}, {answer.body[:80]!r}" if answer is not None else ""
-    return errors.BadAnswer(f"the server's answer cannot be read: {what}{place}. Is it a Bullpen server, of a version "
-                            "that fits this client?", status=answer.status if answer is not None else 0)
+    return errors.BadAnswer(f"cannot parse the server's answer: {what}{place}. Is it a Bullpen server of a version "
+                            "that this client supports?", status=answer.status if answer is not None else 0)
 
 
 def load(data: Union[bytes, str]) -> Any:
-    """JSON; BadAnswer when it is none."""
+    """Parse JSON; raise BadAnswer if it is not JSON."""
     try:
         return json.loads(data)
     except (ValueError, RecursionError):
-        raise bad("it is no JSON") from None
+        raise bad("it is not JSON") from None
 
 
 def load_object(answer: Answer) -> Dict[str, Any]:
@@ -142,9 +142,9 @@ def load_object(answer: Answer) -> Dict[str, Any]:
     try:
         found = load(answer.body)
     except errors.BadAnswer:
-        raise bad("it is no JSON", answer) from None
+        raise bad("it is not JSON", answer) from None
     if not isinstance(found, dict):
-        raise bad("it is no JSON object", answer)
+        raise bad("it is not a JSON object", answer)
     return found
 
 
@@ -168,7 +168,7 @@ def objects(data: Dict[str, Any], key: str) -> List[Dict[str, Any]]:
     """data[key], which is a list of objects."""
     found: List[Dict[str, Any]] = field(data, key, list)
     if not all(isinstance(one, dict) for one in found):
-        raise bad(f"{key!r} is no list of objects")
+        raise bad(f"{key!r} is not a list of objects")
     return found
 
 
@@ -188,7 +188,7 @@ def moment(data: Dict[str, Any], key: str) -> Optional[datetime]:
             when += -offset if found[4] == "+" else offset
         return when.replace(tzinfo=timezone.utc)
     except (ValueError, OverflowError):
-        raise bad(f"{key!r} is {text[:40]!r}, which is no time") from None
+        raise bad(f"{key!r} is {text[:40]!r}, which is not a time") from None
 
 
 def moments(data: Dict[str, Any], key: str) -> Tuple[datetime, ...]:
@@ -216,7 +216,7 @@ def job(data: Dict[str, Any]) -> JobInfo:
     given: Dict[str, Any] = field(data, "meta", dict)
     meta = {key: str(value) for key, value in given.items()}
     if not text("id") or not text("state"):
-        raise bad("it is no job: it has no id, or no state")
+        raise bad("it is not a job: it has no id, or no state")
     return JobInfo(
         text("id"), text("pool"), text("task"), text("state"), text("key"), text("priority"), moment(data, "enqueued"),
         moment(data, "at"), moment(data, "deadline"), field(data, "attempts", int), field(data, "crashes", int),
@@ -231,7 +231,7 @@ def pool(data: Dict[str, Any]) -> PoolInfo:
         return field(data, key, str)
 
     if not text("name"):
-        raise bad("it is no pool: it has no name")
+        raise bad("it is not a pool: it has no name")
     return PoolInfo(
         text("name"), text("state"), field(data, "paused", bool), text("protocol"), text("task"),
         field(data, "ephemeral", bool), field(data, "min", int), field(data, "max", int), counts(data, "workers"),
@@ -239,10 +239,10 @@ def pool(data: Dict[str, Any]) -> PoolInfo:
 
 
 def ref(data: Dict[str, Any]) -> Ref:
-    """What says that a job was taken."""
+    """The answer for an accepted job."""
     found = Ref(field(data, "id", str), field(data, "pool", str), field(data, "state", str), field(data, "existing", bool))
     if not found.id:
-        raise bad("it has no id of a job")
+        raise bad("it has no job id")
     return found
 
 
@@ -263,13 +263,13 @@ def event(kind: str, id: str, text: str) -> Optional[Event]:
 
 
 def retry_after(answer: Answer) -> float:
-    """The seconds of Retry-After; 0 where it does not say, or says a date."""
+    """The seconds of Retry-After; 0 if it is missing or a date."""
     text = answer.headers.get("retry-after", "")
     return float(text) if text.isascii() and text.isdigit() and len(text) < 7 else 0.0
 
 
 def problem_of(answer: Answer) -> Dict[str, Any]:
-    """The problem that an answer tells; empty where it is not of a Bullpen server."""
+    """The problem in an answer; empty if it is not from a Bullpen server."""
     if answer.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/problem+json":
         return {}
     try:
@@ -279,19 +279,19 @@ def problem_of(answer: Answer) -> Dict[str, Any]:
 
 
 def error_of(answer: Answer) -> errors.ClientError:
-    """The error that an answer tells."""
+    """The error for an answer."""
     data = problem_of(answer)
     if not data:
         kind = _BY_STATUS.get(answer.status)
         text = answer.body[:200].decode("utf-8", "replace").strip()
         if kind is None:
-            return bad("it is no answer of a Bullpen server", answer)
+            return bad("it is not the answer of a Bullpen server", answer)
         return kind(f"status {answer.status}: {text}" if text else f"status {answer.status}", status=answer.status)
     return problem(data, answer.status, retry_after(answer))
 
 
 def problem(data: Dict[str, Any], status: int = 0, after: float = 0.0) -> errors.ClientError:
-    """The error that a problem tells. It never fails: what is of a wrong kind is left out."""
+    """The error for a problem. It never fails: values of a wrong type are left out."""
     def get(key: str, source: Optional[Dict[str, Any]] = None) -> str:
         value = (data if source is None else source).get(key)
         return value if isinstance(value, str) else ""
@@ -318,7 +318,7 @@ def problem(data: Dict[str, Any], status: int = 0, after: float = 0.0) -> errors
 
 
 def _fill(error: errors.JobFailed, data: Dict[str, Any], failure: Dict[str, Any]) -> None:
-    """Take into a failed job's error what the problem tells of it."""
+    """Add the details of the problem to the error of a failed job."""
     for name, source in (("outcome", data), ("reason", data), ("attempts", data), ("task", failure), ("type", failure),
                          ("message", failure), ("stack", failure), ("retryable", failure), ("worker", failure),
                          ("exit_code", failure), ("signal", failure), ("detail", failure)):
@@ -365,7 +365,7 @@ class Events:
             self._kind, self._size = "", 0
             self._data.clear()
         if self._size + len(self._rest) > self._limit:
-            raise bad(f"an event of more than {self._limit} bytes")
+            raise bad(f"an event has more than {self._limit} bytes")
         return found
 
     def _line(self, line: str) -> None:

@@ -33,19 +33,19 @@ class AsyncJob:
         return f"<AsyncJob {self.id} of {self.pool}>"
 
     async def wait(self, timeout: Optional[float] = None) -> JobInfo:
-        """Wait until the job has ended, however. NotEnded after timeout seconds."""
+        """Wait until the job has ended, with any outcome. Raises NotEnded after timeout seconds."""
         return await self._client.wait(self.id, timeout)
 
     async def result(self, timeout: Optional[float] = None) -> bytes:
-        """Wait for the result. JobFailed tells how the job ended otherwise; NotEnded after timeout seconds."""
+        """Wait for the result. Raises JobFailed if the job ended without one, and NotEnded after timeout seconds."""
         return await self._client.result(self.id, timeout)
 
     async def info(self) -> JobInfo:
-        """What is known of the job now."""
+        """The current state of the job."""
         return await self._client.get(self.id)
 
     async def cancel(self) -> JobInfo:
-        """Cancel the job. Ended when it has ended before."""
+        """Cancel the job. Raises Ended if it has already ended."""
         return await self._client.cancel(self.id)
 
     def follow(self, after: str = "") -> AsyncIterator[Event]:
@@ -54,29 +54,29 @@ class AsyncJob:
 
 
 class AsyncClient(AsyncDriver, AsyncSchedules):
-    """Submits jobs to a Bullpen server and asks for them, as `Client` does, on an event loop.
+    """Submits jobs to a Bullpen server and reads their results, as `Client` does, on an event loop.
 
-    A call that is canceled closes its connection, and does nothing else: what was
-    submitted goes on, but for ephemeral tasks, which end with their connection. Up
-    to connections are kept open between calls, and up to at_once are open at all;
-    calls beyond that wait for one.
+    Canceling a call only closes its connection: submitted jobs continue, but
+    ephemeral tasks end with their connection. At most `connections` connections are
+    kept open between calls, and at most `at_once` are open at a time; further calls
+    wait for one.
     """
 
     # Submitting.
 
     async def enqueue(self, pool: str, payload: Payload = b"", **options: "Unpack[Options]") -> AsyncJob:
-        """Submit a job and go on. Options are those of `Options`.
+        """Submit a job without waiting for it. For the options see `Options`.
 
-        then names what follows when it has ended well: TASK, TASK@POOL, a mapping with
+        then names the followers that run when it has ended well: TASK, TASK@POOL, a mapping with
         ``task``, ``pool`` and other options, or a list of these, one after the other.
         """
         return AsyncJob(self, await self._drive(self._calls.enqueue(pool, payload, options)))
 
     async def run(self, pool: str, payload: Payload = b"", *, wait: Optional[float] = None,
                   **options: "Unpack[Options]") -> bytes:
-        """Submit a job and wait for its result, with then for that of the last one.
+        """Submit a job and wait for its result; with then, for that of the last job.
 
-        NotEnded after wait seconds: the job goes on.
+        Raises NotEnded after wait seconds; the job continues.
         """
         return await self._drive(self._calls.run(pool, payload, options, wait))
 
@@ -84,19 +84,19 @@ class AsyncClient(AsyncDriver, AsyncSchedules):
 
     async def run_ephemeral(self, pool: str, payload: Payload = b"", *, wait: Optional[float] = None,
                             id: Optional[str] = None, **options: "Unpack[Limits]") -> bytes:
-        """Run a task past the queue, where the pool allows it: nothing of it is stored, and it is never tried again.
+        """Run a task without the queue, if the pool allows it: nothing is stored, and it is never retried.
 
-        After wait seconds the connection is closed, which cancels the task, and Lost is raised.
+        After wait seconds the call closes the connection, which cancels the task, and raises Lost.
         """
         return await self._drive(self._calls.run_ephemeral(pool, payload, {**options, "id": id}, wait))
 
     async def enqueue_many(self, pool: str, jobs: "Union[Iterable[_Item], AsyncIterable[_Item]]",
                            **options: "Unpack[Options]") -> AsyncIterator[Union[AsyncJob, ClientError]]:
-        """Submit many jobs: payloads, or mappings with ``payload`` and options of their own.
+        """Submit many jobs: payloads, or mappings with ``payload`` and their own options.
 
-        Yields for each, in order, its AsyncJob or the error that says why it was not
-        taken. jobs, which may be an async iterable, is read as the results are; a few
-        hundred are on their way at a time.
+        Yields for each job, in order, its AsyncJob or the error why it was refused. jobs
+        may be an async iterable. It is read while you read the results, up to a few
+        hundred jobs ahead.
         """
         batch = Batch(options)
         async for item in _each(jobs):
@@ -114,65 +114,66 @@ class AsyncClient(AsyncDriver, AsyncSchedules):
     async def chain(self, pool: str, jobs: "Sequence[Union[Payload, Mapping[str, Any]]]", **options: "Unpack[Options]") -> AsyncJob:
         """Submit jobs that run one after the other, each with the result of the one before as payload.
 
-        jobs are as for `enqueue_many`; only the first has a payload, and each may have a
-        ``pool`` of its own. The Job is the first; `chain_result` waits for the last, and
-        ``raw["next"]`` of the info of one that has ended is the id of the one that follows.
+        jobs are as for `enqueue_many`; only the first may have a payload, and each may have its
+        own ``pool``. Returns the first job; `chain_result` waits for the last one, and
+        ``raw["next"]`` in the info of an ended job is the id of the next one.
         """
         return AsyncJob(self, await self._drive(self._calls.chain(pool, jobs, options)))
 
     async def batch(self, pool: str, jobs: "Iterable[Union[Payload, Mapping[str, Any]]]", *, key: Optional[str] = None,
               then: Optional[Link] = None, failed: Optional[Link] = None,
               meta: Optional[Mapping[str, str]] = None, **options: Any) -> BatchInfo:
-        """Submit jobs that are counted together, and tell of the batch.
+        """Submit jobs that are counted together, and return the batch.
 
-        then is a job that is enqueued when all have ended, failed one when the first has
-        failed for good: TASK, TASK@POOL, or mappings with ``task`` and other options, and
-        ``pool`` where it is not that of the jobs. With a key the batch is made once, and a second call
-        finishes what the first did not. Other options are those of `Options`, for each job.
+        then is a job that is enqueued when all have ended; failed is one that is enqueued
+        when the first has failed for good. Each is TASK, TASK@POOL, or a mapping with
+        ``task`` and other options, and ``pool`` if it differs from that of the jobs. With a
+        key the batch is created once, and a second call completes an interrupted first one.
+        For the other options, which apply to each job, see `Options`.
         """
         order = {"key": key, "then": then, "failed": failed, "meta": meta}
         return await self._drive(self._calls.batch(pool, jobs, order, options))
 
     async def chain_result(self, id: str, timeout: Optional[float] = None) -> bytes:
-        """Wait for the result of the last job of a chain, whose first one has that id."""
+        """Wait for the result of the last job of the chain whose first job has this id."""
         return await self._drive(self._calls.chain_result(id, timeout))
 
     async def get_batch(self, id: str, timeout: Optional[float] = 0.0) -> BatchInfo:
-        """How a batch does, after waiting timeout seconds for its end at most; for ever with None."""
+        """The state of a batch, after waiting at most timeout seconds for its end; without limit if None."""
         return await self._drive(self._calls.get_batch(id, timeout))
 
     # Jobs.
 
     def job(self, id: str, pool: str = "") -> AsyncJob:
-        """The job with that id, without asking whether it is there."""
+        """The job with this id, without a request to check that it exists."""
         return AsyncJob(self, Ref(id, pool, "", True))
 
     async def get(self, id: str) -> JobInfo:
-        """What is known of a job."""
+        """Get the information about a job."""
         return await self._drive(self._calls.get(id))
 
     async def payload(self, id: str) -> bytes:
-        """A job's payload, as long as it is kept."""
+        """Get the payload of a job, while it is kept."""
         return await self._drive(self._calls.payload(id))
 
     async def wait(self, id: str, timeout: Optional[float] = None) -> JobInfo:
-        """Wait until a job has ended, however. NotEnded after timeout seconds."""
+        """Wait until a job has ended, with any outcome. Raises NotEnded after timeout seconds."""
         return await self._drive(self._calls.wait(id, timeout))
 
     async def result(self, id: str, timeout: Optional[float] = None) -> bytes:
-        """Wait for a job's result. JobFailed tells how it ended otherwise; NotEnded after timeout seconds."""
+        """Wait for a job's result. Raises JobFailed if it ended without one, and NotEnded after timeout seconds."""
         return await self._drive(self._calls.result(id, timeout))
 
     def list(self, *, page: int = 100, **filter: "Unpack[Filter]") -> AsyncIterator[JobInfo]:
-        """All jobs, or those that a filter selects; page of them are asked for at a time."""
+        """List all jobs, or those that match a filter; each request reads page jobs."""
         return self._pages(("jobs",), requests.JOBS, filter, page)
 
     async def cancel(self, id: str) -> JobInfo:
-        """Cancel a job. Ended when it has ended before."""
+        """Cancel a job. Raises Ended if it has already ended."""
         return await self._drive(self._calls.cancel(id))
 
     async def cancel_all(self, *, all: bool = False, limit: Optional[int] = None, **filter: "Unpack[Filter]") -> Dict[str, Any]:
-        """Cancel the jobs of a filter that have not ended: ``count``, ``failed`` and whether there are ``more``."""
+        """Cancel the jobs that match a filter and have not ended. Returns ``count``, ``failed`` and ``more``."""
         return await self._drive(self._calls.many(requests.filtered(("jobs", "cancel"), requests.JOBS, filter, all, limit)))
 
     async def cancel_run(self, id: str) -> None:
@@ -180,11 +181,11 @@ class AsyncClient(AsyncDriver, AsyncSchedules):
         await self._drive(self._calls.cancel_run(id))
 
     async def retry(self, id: str) -> AsyncJob:
-        """Enqueue a job that has ended again, as a new job. PayloadGone where its payload is not kept."""
+        """Enqueue an ended job again, as a new job. Raises PayloadGone if its payload is not kept."""
         return AsyncJob(self, await self._drive(self._calls.retry(id)))
 
     def follow(self, id: str, after: str = "") -> AsyncIterator[Event]:
-        """The events of a job until its end, each once; after is the id of an event to go on behind."""
+        """The events of a job until its end, each once. Pass the id of an event as after to continue behind it."""
         return self._stream(self._calls.follow(id, after))
 
     # Dead jobs.
@@ -194,7 +195,7 @@ class AsyncClient(AsyncDriver, AsyncSchedules):
         return self._pages(("dead",), requests.DEAD, filter, page)
 
     async def causes(self, **filter: "Unpack[DeadFilter]") -> Dict[str, Any]:
-        """What the last dead jobs died of, in ``causes``, most of them first; ``cause`` of each is for a filter."""
+        """Count the newest dead jobs by cause: ``causes``, the most frequent first. Filters accept the ``cause`` of each."""
         return await self._drive(self._calls.look(requests.causes(filter)))
 
     async def get_dead(self, id: str) -> JobInfo:
@@ -206,17 +207,17 @@ class AsyncClient(AsyncDriver, AsyncSchedules):
         return AsyncJob(self, await self._drive(self._calls.retry(id, ("dead",))))
 
     async def remove_dead(self, id: str) -> None:
-        """Forget a dead job."""
+        """Remove a dead job."""
         await self._drive(self._calls.remove_dead(id))
 
     async def retry_all_dead(self, *, all: bool = False, limit: Optional[int] = None,
                              **filter: "Unpack[DeadFilter]") -> Dict[str, Any]:
-        """Enqueue the dead jobs of a filter again: ``count``, ``failed`` and whether there are ``more``."""
+        """Enqueue the dead jobs that match a filter again. Returns ``count``, ``failed`` and ``more``."""
         return await self._drive(self._calls.many(requests.filtered(("dead", "retry"), requests.DEAD, filter, all, limit)))
 
     async def remove_all_dead(self, *, all: bool = False, limit: Optional[int] = None,
                               **filter: "Unpack[DeadFilter]") -> Dict[str, Any]:
-        """Forget the dead jobs of a filter: ``count``, ``failed`` and whether there are ``more``."""
+        """Remove the dead jobs that match a filter. Returns ``count``, ``failed`` and ``more``."""
         return await self._drive(self._calls.many(requests.filtered(("dead", "remove"), requests.DEAD, filter, all, limit)))
 
     # Pools, and the server.
@@ -230,27 +231,27 @@ class AsyncClient(AsyncDriver, AsyncSchedules):
         return await self._drive(self._calls.pool(name))
 
     async def pause(self, pool: str) -> PoolInfo:
-        """Start no more jobs of a pool; those that run go on."""
+        """Start no more jobs of a pool; running jobs continue."""
         return await self._drive(self._calls.change(pool, "pause"))
 
     async def resume(self, pool: str) -> PoolInfo:
-        """End a pause."""
+        """Resume a paused pool."""
         return await self._drive(self._calls.change(pool, "resume"))
 
     async def scale(self, pool: str, *, min: Optional[int] = None, max: Optional[int] = None) -> PoolInfo:
-        """Set how many workers a pool has, until the server reads its configuration again."""
+        """Set how many workers a pool has, until the server reloads its configuration."""
         return await self._drive(self._calls.change(pool, "scale", requests.bounds(min, max)))
 
     async def reload_pool(self, pool: str) -> PoolInfo:
-        """Replace the workers of a pool; the new ones are ready before the old ones go."""
+        """Replace the workers of a pool; the new ones are ready before the old ones end."""
         return await self._drive(self._calls.change(pool, "reload"))
 
     async def reload(self) -> Dict[str, Any]:
-        """Let the server read its configuration again. BadConfig tells what is wrong with it."""
+        """Make the server reload its configuration. Raises BadConfig with what is wrong with it."""
         return await self._drive(self._calls.many(requests.post("/v1/reload")))
 
     async def status(self) -> StatusInfo:
-        """How the server does."""
+        """Get the status of the server."""
         return await self._drive(self._calls.status())
 
 

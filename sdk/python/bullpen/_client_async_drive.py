@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class AsyncDriver:
-    """What `AsyncClient` does not say itself: see there for the parameters."""
+    """The base class of `AsyncClient`, which documents the parameters."""
 
     def __init__(self, url: Optional[str] = None, token: Optional[str] = None, timeout: Optional[float] = TIMEOUT,
                  ca: Optional[str] = None, *, token_file: Optional[str] = None, connections: int = 16, at_once: int = 256,
@@ -157,7 +157,7 @@ class AsyncDriver:
         return connection
 
     def _give(self, connection: Connection) -> None:
-        """Put a connection to rest."""
+        """Keep an idle connection."""
         connection.since = time.monotonic()
         if not connection.parser.reusable or self._closed or self._most < 1:
             connection.close()

@@ -83,7 +83,7 @@ class Calls(Caller):
     def _followed(self, pool: str, payload: Payload, options: Mapping[str, Any], then: Any) -> Call[Ref]:
         """Submit a job with those that follow it."""
         if options.get("parent"):
-            raise errors.BadRequest("then: nobody waits for a job that others follow; leave out parent", faults=["parent"])
+            raise errors.BadRequest("parent cannot be combined with then: leave it out", faults=["parent"])
         trace = dict(requests.here().trace)
         first = {key: value for key, value in options.items() if key != "parent"}
         return (yield from self._chained([member({**first, "payload": payload, "pool": pool}, {}, trace), *links(then, trace)]))
@@ -140,7 +140,7 @@ class Calls(Caller):
         return at
 
     def get_batch(self, id: str, timeout: Optional[float]) -> Call[BatchInfo]:
-        """How a batch does, after waiting for its end."""
+        """The state of a batch, after waiting for its end."""
         user, backoff = Timer(timeout), Backoff()
         while True:
             part, begun = user.left(SLICE), time.monotonic()
@@ -153,7 +153,7 @@ class Calls(Caller):
 
     def bulk(self, pool: str, entries: List[Entry], headers: Tuple[Tuple[str, str], ...], batch: Optional[Tuple[str, int]] = None
              ) -> Call[List[Union[Ref, errors.ClientError]]]:
-        """Submit many jobs, to a batch from a number on; what came of each, in order. It raises where nothing was taken."""
+        """Submit many jobs, or add them to a batch from a number on. Yields the result of each, in order; raises if none was accepted."""
         results: Dict[int, Union[Ref, errors.ClientError]] = {}
         pending = list(range(len(entries)))
         timer, backoff = Timer(self.timeout), Backoff()
@@ -201,7 +201,7 @@ class Calls(Caller):
     # Jobs.
 
     def get(self, id: str) -> Call[JobInfo]:
-        """What is known of a job."""
+        """Get the information about a job."""
         answer = yield from self.ok(Request("GET", path("jobs", id)), True)
         return answers.job(answers.load_object(answer))
 
@@ -243,7 +243,7 @@ class Calls(Caller):
                 backoff = Backoff()
 
     def cancel(self, id: str) -> Call[JobInfo]:
-        """Cancel a job. One that was canceled before is left as it is."""
+        """Cancel a job. A canceled job stays unchanged."""
         try:
             answer = yield from self.ok(requests.post(path("jobs", id, "cancel")), True)
         except errors.Ended:
@@ -263,7 +263,7 @@ class Calls(Caller):
         return answers.ref(answers.load_object(answer))
 
     def page(self, request: Request) -> Call[Tuple[List[JobInfo], str]]:
-        """One page of a list, and where the next begins."""
+        """One page of a list, and the position of the next."""
         data = answers.load_object((yield from self.ok(request, True)))
         return [answers.job(one) for one in answers.objects(data, "jobs")], answers.field(data, "next", str)
 
@@ -275,19 +275,19 @@ class Calls(Caller):
         return answers.job(answers.load_object(answer))
 
     def remove_dead(self, id: str) -> Call[None]:
-        """Forget a dead job."""
+        """Remove a dead job."""
         yield from self.ok(Request("DELETE", path("dead", id)), True)
 
     def many(self, request: Request) -> Call[Dict[str, Any]]:
-        """A request whose answer is an object as it is, and which is not repeated."""
+        """A request whose answer is returned as an object; it is not retried."""
         return answers.load_object((yield from self.ok(request, False)))
 
     def look(self, request: Request) -> Call[Dict[str, Any]]:
-        """A request whose answer is an object as it is, and which may be repeated."""
+        """A request whose answer is returned as an object; it can be retried."""
         return answers.load_object((yield from self.ok(request, True)))
 
     def status(self) -> Call[StatusInfo]:
-        """How the server does."""
+        """Get the status of the server."""
         return infos.status(answers.load_object((yield from self.ok(Request("GET", path("status")), True))))
 
     def pools(self) -> Call[List[PoolInfo]]:
@@ -300,7 +300,7 @@ class Calls(Caller):
         return answers.pool(answers.load_object((yield from self.ok(Request("GET", path("pools", name)), True))))
 
     def change(self, name: str, verb: str, body: Optional[Dict[str, Any]] = None) -> Call[PoolInfo]:
-        """Do something with a pool that may be done twice."""
+        """Change a pool in a way that can be repeated safely."""
         request = requests.post(path("pools", name, verb), body)
         return answers.pool(answers.load_object((yield from self.ok(request, True))))
 
@@ -347,7 +347,7 @@ class Calls(Caller):
 
 
 def _not_ended(id: str) -> errors.NotEnded:
-    return errors.NotEnded(f"job {id} has not ended in time; it goes on", id=id)
+    return errors.NotEnded(f"job {id} has not ended in time; it continues", id=id)
 
 
 def _is_over(answer: Answer) -> bool:
@@ -364,7 +364,7 @@ def _bulk_line(line: bytes) -> Union[Ref, errors.ClientError]:
     try:
         data = answers.load(line)
         if not isinstance(data, dict):
-            raise answers.bad("a line that is no object")
+            raise answers.bad("a line that is not an object")
         if isinstance(data.get("error"), dict):
             return answers.problem(data["error"])
         return answers.ref(data)

@@ -24,7 +24,7 @@ MAX_ANSWER = 256 << 20
 
 
 class Driver:
-    """What `Client` does not say itself: see there for the parameters."""
+    """The base class of `Client`, which documents the parameters."""
 
     def __init__(self, url: Optional[str] = None, token: Optional[str] = None, timeout: Optional[float] = TIMEOUT,
                  ca: Optional[str] = None, *, token_file: Optional[str] = None, connections: int = 8,
@@ -142,7 +142,7 @@ class Driver:
             raise
 
     def _take(self, until: Optional[float], within: Optional[float]) -> Connection:
-        """A connection at rest, or a new one."""
+        """An idle connection, or a new one."""
         while True:
             with self._lock:
                 if self._closed:
@@ -161,7 +161,7 @@ class Driver:
             connection.close()
 
     def _give(self, connection: Connection) -> None:
-        """Put a connection to rest."""
+        """Keep an idle connection."""
         connection.since = time.monotonic()
         over: Optional[Connection] = connection
         with self._lock:
@@ -177,18 +177,18 @@ def fixed_headers(token: Optional[str]) -> Tuple[Tuple[str, str], ...]:
     headers: Tuple[Tuple[str, str], ...] = (("User-Agent", "bullpen-python/0.1.0"),)
     if token is not None:
         if not token.isascii() or not token.isprintable() or not token.strip() or " " in token:
-            raise ValueError("the token has characters that a token cannot have; is there a line feed at its end?")
+            raise ValueError("the token has characters that are not allowed in a token; does it end with a line feed?")
         headers += (("Authorization", f"Bearer {token}"),)
     return headers
 
 
 def partial(parser: Parser) -> Optional[Answer]:
-    """What came of an answer; None of none."""
+    """The result of an answer; None without an answer."""
     return parser.answer() if parser.status else None
 
 
 def _opened(connection: Connection, within: float) -> Answer:
-    """The head of an answer, and its body where it is no stream."""
+    """The head of an answer, and its body unless it is a stream."""
     if connection.parser.status == 200:
         return Answer(200, connection.parser.headers, b"")
     try:

@@ -1,4 +1,4 @@
-"""Which server a client asks, and as whom, where its caller does not say: as `bullpen submit` and its like."""
+"""The default address and token of a client, as for `bullpen submit` and other commands."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def token_for(target: Target, token: Optional[str], file: Optional[str]) -> Opti
     if not found and os.environ.get("BULLPEN_TOKEN_FILE"):
         found = _read(os.environ["BULLPEN_TOKEN_FILE"], "$BULLPEN_TOKEN_FILE")
     if found and not target.secure and not _local(target.host):
-        raise ValueError(f"the token of the environment would travel to {target} without TLS, where it can be read on the way: "
-                         "use an https:// address, or give token=")
+        raise ValueError(f"the token of the environment would be sent to {target} without TLS, "
+                         "where others can read it: use an https:// address, or pass token=")
     return found or None
 
 

@@ -1,4 +1,4 @@
-"""What a client raises."""
+"""The errors of a client."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from typing import Sequence, Tuple
 
 
 class ClientError(Exception):
-    """The base of all errors of a client.
+    """The base class of all errors of a client.
 
     `status` is the status of the server's answer, 0 without one; `cause` the
-    server's word for it; `id` the job or task that it is about, where known.
+    server's word for it; `id` the job or task concerned, if known.
     """
 
     __module__ = "bullpen.client"
@@ -25,13 +25,13 @@ class ClientError(Exception):
 
 
 class Unreachable(ClientError, ConnectionError):
-    """No server answers; nothing was submitted by this call."""
+    """No server answers; this call has submitted nothing."""
 
     __module__ = "bullpen.client"
 
 
 class BadAnswer(ClientError):
-    """The answer cannot be understood. A submit may have been taken nevertheless."""
+    """The answer cannot be parsed. A submitted job may still have been accepted."""
 
     __module__ = "bullpen.client"
 
@@ -48,61 +48,61 @@ class BadRequest(ClientError, ValueError):
 
 
 class TooLarge(BadRequest):
-    """The payload is larger than the server takes."""
+    """The payload is larger than the server accepts."""
 
     __module__ = "bullpen.client"
 
 
 class BadConfig(BadRequest):
-    """The configuration that was to be read again is faulty; the old one goes on."""
+    """The new configuration has faults; the old one stays in use."""
 
     __module__ = "bullpen.client"
 
 
 class Unauthorized(ClientError):
-    """The server wants a token, or does not know this one."""
+    """The server requires a token, or rejected this one."""
 
     __module__ = "bullpen.client"
 
 
 class Forbidden(ClientError):
-    """The token does not allow it, or the pool."""
+    """The token or the pool does not allow this."""
 
     __module__ = "bullpen.client"
 
 
 class NotFound(ClientError, LookupError):
-    """No such job, task or pool."""
+    """The job, task or pool does not exist."""
 
     __module__ = "bullpen.client"
 
 
 class Ended(ClientError):
-    """The job has ended already."""
+    """The job has already ended."""
 
     __module__ = "bullpen.client"
 
 
 class Incomplete(ClientError):
-    """The batch does not have the jobs that it was to be sealed with."""
+    """The batch cannot be sealed: some of its jobs are missing."""
 
     __module__ = "bullpen.client"
 
 
 class Overlap(ClientError):
-    """The last job of a schedule has not ended, and it forbids another."""
+    """The last job of the schedule has not ended, and overlap is forbidden."""
 
     __module__ = "bullpen.client"
 
 
 class Managed(ClientError):
-    """The schedule is changed in the server's configuration only."""
+    """The schedule belongs to the server's configuration and can only be changed there."""
 
     __module__ = "bullpen.client"
 
 
 class NotDead(ClientError):
-    """Only a dead job can be tried again."""
+    """Only a dead job can be retried."""
 
     __module__ = "bullpen.client"
 
@@ -114,27 +114,27 @@ class PayloadGone(ClientError):
 
 
 class NotEnded(ClientError, TimeoutError):
-    """The wait is over, and the job goes on."""
+    """The wait is over; the job continues."""
 
     __module__ = "bullpen.client"
 
 
 class Unconfirmed(ClientError):
-    """The job may have been taken, or not. With a key a submit may be repeated without harm."""
+    """The job may have been accepted or not. A submit with a key can be repeated safely."""
 
     __module__ = "bullpen.client"
 
 
 class ServerError(ClientError):
-    """The server has a fault."""
+    """The server had an internal error."""
 
     __module__ = "bullpen.client"
 
 
 class NeverStarted(ClientError):
-    """The task was not taken, and nothing of it was run.
+    """The task was not accepted, and was not run.
 
-    `retry_after` is how many seconds the server asks to wait, 0 where it does not say.
+    `retry_after` is the number of seconds that the server asks to wait, 0 if it gives none.
     """
 
     __module__ = "bullpen.client"
@@ -152,7 +152,7 @@ class Overloaded(NeverStarted):
 
 
 class Closed(NeverStarted):
-    """The server, or the pool, takes no more tasks: it stops."""
+    """The server or the pool is stopping and accepts no more tasks."""
 
     __module__ = "bullpen.client"
 
@@ -164,13 +164,13 @@ class StoreFailed(NeverStarted):
 
 
 class UnknownTask(NeverStarted):
-    """No handler has the task's name."""
+    """No handler has the name of the task."""
 
     __module__ = "bullpen.client"
 
 
 class Refused(NeverStarted):
-    """The task asks for what the pool cannot keep."""
+    """The pool cannot enforce a limit of the task."""
 
     __module__ = "bullpen.client"
 
@@ -188,18 +188,18 @@ class Nested(NeverStarted):
 
 
 class BusyId(NeverStarted):
-    """A task with this id runs already."""
+    """A task with this id is already running."""
 
     __module__ = "bullpen.client"
 
 
 class JobFailed(ClientError):
-    """A job, or a task, ended otherwise than with a result.
+    """A job or a task ended without a result.
 
     `outcome` is failed, panic, timeout, canceled, crashed, memory, output,
-    protocol or lost, and empty where a job never started; `reason` says why a job
-    is not tried again. `type`, `message` and `stack` come from the handler's own
-    error; `exit_code` is -1 where the worker did not exit by itself, `signal` names
+    protocol or lost, and empty if a job never started; `reason` says why a job
+    is not retried. `type`, `message` and `stack` come from the handler's own
+    error; `exit_code` is -1 if the worker did not exit by itself, `signal` names
     the signal that ended it, `detail` has the last lines of its standard error.
     """
 
@@ -220,7 +220,7 @@ class JobFailed(ClientError):
 
 
 class Lost(JobFailed):
-    """The task may have run, and how it ended is not known: the connection broke."""
+    """The connection broke: the task may have run, and its outcome is unknown."""
 
     __module__ = "bullpen.client"
 

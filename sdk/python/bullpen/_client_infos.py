@@ -1,4 +1,4 @@
-"""What a server tells of batches, schedules and itself."""
+"""The server's information about batches, schedules and itself."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ._client_answers import bad, counts, field, moment, moments
 
 
 class BatchInfo(NamedTuple):
-    """What the server tells of a batch. What it leaves out is empty; `raw` has all of it."""
+    """The server's information about a batch. Fields that it leaves out are empty; `raw` has the complete answer."""
 
     id: str
     key: str
@@ -41,7 +41,7 @@ class BatchInfo(NamedTuple):
 
 
 class ScheduleInfo(NamedTuple):
-    """What the server tells of a schedule. What it leaves out is empty; `raw` has all of it, its job too."""
+    """The server's information about a schedule. Fields that it leaves out are empty; `raw` has the complete answer, with its job."""
 
     name: str
     pool: str
@@ -67,7 +67,7 @@ class ScheduleInfo(NamedTuple):
 
 
 class StoreInfo(NamedTuple):
-    """Where a server keeps its jobs; `raw` has all of it."""
+    """Where a server keeps its jobs; `raw` has the complete answer."""
 
     #: memory, embedded or server.
     kind: str
@@ -80,7 +80,7 @@ class StoreInfo(NamedTuple):
 
 
 class StatusInfo(NamedTuple):
-    """How a server does. What it leaves out is empty; `raw` has all of it."""
+    """The status of a server. Fields that it leaves out are empty; `raw` has the complete answer."""
 
     version: str
     node: str
@@ -108,7 +108,7 @@ def batch(data: Dict[str, Any]) -> BatchInfo:
         return field(data, key, int)
 
     if not text("id") or not text("state"):
-        raise bad("it is no batch: it has no id, or no state")
+        raise bad("it is not a batch: it has no id, or no state")
     meta: Dict[str, Any] = field(data, "meta", dict)
     return BatchInfo(
         text("id"), text("key"), text("state"), number("total"), number("ended"), number("ok"), number("failed"),
@@ -122,7 +122,7 @@ def schedule(data: Dict[str, Any]) -> ScheduleInfo:
         return field(data, key, str)
 
     if not text("name"):
-        raise bad("it is no schedule: it has no name")
+        raise bad("it is not a schedule: it has no name")
     return ScheduleInfo(
         text("name"), text("pool"), text("cron"), field(data, "every", float), text("zone"), text("missed"), text("overlap"),
         field(data, "paused", bool), text("origin"), moment(data, "next"), moments(data, "upcoming"), moment(data, "last"),
@@ -130,7 +130,7 @@ def schedule(data: Dict[str, Any]) -> ScheduleInfo:
 
 
 def status(data: Dict[str, Any]) -> StatusInfo:
-    """How a server does, of its JSON."""
+    """The status of a server, from its JSON."""
     def text(key: str) -> str:
         return field(data, key, str)
 

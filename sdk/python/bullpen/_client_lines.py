@@ -63,10 +63,10 @@ def link(item: Link, trace: Mapping[str, str]) -> Dict[str, Any]:
     if isinstance(item, Mapping):
         return member(item, {}, trace)
     if not isinstance(item, str):
-        raise BadRequest(f"what follows is TASK, TASK@POOL or a mapping with task and pool, not {type(item).__name__}", faults=["then"])
+        raise BadRequest(f"a follower is TASK, TASK@POOL or a mapping with task and pool, not {type(item).__name__}", faults=["then"])
     task, at, where = item.partition("@")
     if not item or at and not where:
-        raise BadRequest(f"{item!r} names nothing that follows: use TASK or TASK@POOL", faults=["then"])
+        raise BadRequest(f"{item!r} is not a follower: use TASK or TASK@POOL", faults=["then"])
     names = {"task": task, "pool": where}
     return member({name: value for name, value in names.items() if value}, {}, trace)
 
@@ -76,12 +76,12 @@ def links(then: Then, trace: Mapping[str, str]) -> List[Dict[str, Any]]:
     if isinstance(then, (str, Mapping)):
         return [link(then, trace)]
     if not isinstance(then, (list, tuple)):
-        raise BadRequest(f"then is what follows, or a list of it, not {type(then).__name__}", faults=["then"])
+        raise BadRequest(f"then is a follower or a list of followers, not {type(then).__name__}", faults=["then"])
     return [link(item, trace) for item in then]
 
 
 def _bulk_meta(options: Mapping[str, Any], trace: Mapping[str, str]) -> Dict[str, str]:
-    """The meta of a line, with what is a header of a request of its own."""
+    """The meta of a line, including what a single request sends as headers."""
     given = options.get("meta") or {}
     try:
         meta = {key: value.decode("utf-8") if isinstance(value, bytes) else text(value) for key, value in given.items()}

@@ -21,11 +21,11 @@ Then = Union[Link, Sequence[Link]]
 
 
 class Limits(TypedDict, total=False):
-    """How a task may run. Durations are seconds, a timedelta, or words such as "1h30m"."""
+    """Limits of a task. Durations are seconds, a timedelta, or text such as "1h30m"."""
 
     task: str  # the handler's name; the pool's own without one
     timeout: Duration  # of each attempt
-    memory: Size  # bytes, or words such as "512MiB"
+    memory: Size  # bytes, or text such as "512MiB"
     cpu: float  # processors
     output: Size  # the largest result
     deadline: Moment  # a time, waiting included
@@ -35,7 +35,7 @@ class Limits(TypedDict, total=False):
 
 
 class Options(Limits, total=False):
-    """How a job is kept and tried."""
+    """Options of a job: key, start, retries."""
 
     key: str  # of all jobs with one key only the first is taken
     group: str  # whose job it is: the groups of a pool have their turns one after the other
@@ -53,7 +53,7 @@ class Options(Limits, total=False):
 
 
 class Filter(TypedDict, total=False):
-    """Which jobs."""
+    """A filter for jobs."""
 
     pool: str
     task: str
@@ -68,7 +68,7 @@ class Filter(TypedDict, total=False):
 
 
 class DeadFilter(TypedDict, total=False):
-    """Which dead jobs."""
+    """A filter for dead jobs."""
 
     pool: str
     task: str
@@ -85,20 +85,20 @@ class DeadFilter(TypedDict, total=False):
 
 
 def text(value: object) -> str:
-    """A word, as it is."""
+    """A string, unchanged."""
     if not isinstance(value, str):
-        raise TypeError(f"{value!r} is no str")
+        raise TypeError(f"{value!r} is not a str")
     return value
 
 
 def duration(value: object) -> str:
-    """Seconds, a timedelta, or words such as 1h30m."""
+    """Seconds, a timedelta, or text such as 1h30m."""
     if isinstance(value, str):
         return value
     if isinstance(value, timedelta):
         value = value.total_seconds()
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 9e9:
-        raise ValueError(f'{value!r} is no duration; use seconds, a timedelta, or words such as "1h30m"')
+        raise ValueError(f'{value!r} is not a duration; use seconds, a timedelta, or text such as "1h30m"')
     return f"{value:.9f}".rstrip("0").rstrip(".") + "s"
 
 
@@ -107,19 +107,19 @@ def moment(value: object) -> str:
     if isinstance(value, str):
         return value
     if not isinstance(value, datetime):
-        raise TypeError(f"{value!r} is no time; use a datetime, or text such as 2026-01-31T08:00:00Z")
+        raise TypeError(f"{value!r} is not a time; use a datetime, or text such as 2026-01-31T08:00:00Z")
     return value.astimezone(timezone.utc).replace(tzinfo=None).isoformat() + "Z"
 
 
 def number(value: object) -> str:
     """A number."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise TypeError(f"{value!r} is no number")
+        raise TypeError(f"{value!r} is not a number")
     return f"{value:.9f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
 
 
 def size(value: object) -> str:
-    """Bytes, or words such as 512MiB."""
+    """Bytes, or text such as 512MiB."""
     return value if isinstance(value, str) else number(value)
 
 
@@ -144,12 +144,12 @@ def _nearest(name: str, names: List[str]) -> str:
     from difflib import get_close_matches  # only where somebody misspells
 
     found = get_close_matches(name, names, 1, 0.5)
-    return f"did you mean {found[0]!r}?" if found else f"there are {', '.join(names)}"
+    return f"did you mean {found[0]!r}?" if found else f"known are {', '.join(names)}"
 
 
 def read_options(options: Mapping[str, Any], known: Mapping[str, Callable[[object], str]],
                  others: Tuple[str, ...] = ()) -> List[Tuple[str, str]]:
-    """Options as words. BadRequest tells all that is wrong with them; None is not given."""
+    """Options as text; None means not given. Raises BadRequest with everything that is wrong."""
     query: List[Tuple[str, str]] = []
     faults: List[str] = []
     for name, value in options.items():
@@ -278,5 +278,5 @@ def bounds(least: Optional[int], most: Optional[int]) -> Dict[str, Any]:
     """The bounds of a pool, those that are given."""
     found = {key: value for key, value in (("min", least), ("max", most)) if value is not None}
     if not found:
-        raise errors.BadRequest("neither min nor max: give one of them", faults=["min", "max"])
+        raise errors.BadRequest("neither min nor max is given: pass one or both", faults=["min", "max"])
     return found

@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class ScheduleOptions(Limits, total=False):
-    """How the jobs of a schedule are kept and tried."""
+    """Options of the jobs of a schedule."""
 
     priority: str
     attempts: int
@@ -41,7 +41,7 @@ def put(name: str, pool: str, payload: Payload, rule: Mapping[str, Any], options
     """The request that makes a schedule."""
     for word in ("key", "delay", "at", "deadline", "then"):
         if options.get(word) is not None:
-            raise BadRequest(f"{word}: a schedule enqueues many jobs, leave it out", faults=[word])
+            raise BadRequest(f"{word}: leave it out, as a schedule enqueues many jobs", faults=[word])
     body: Dict[str, Any] = {key: value for key, value in rule.items() if value is not None}
     if "every" in body:
         body["every"] = requests.duration(body["every"])
@@ -89,24 +89,24 @@ class Schedules:
                      every: Optional[Duration] = None, zone: Optional[str] = None, missed: Optional[str] = None,
                      overlap: Optional[str] = None, paused: Optional[bool] = None,
                      **options: "Unpack[ScheduleOptions]") -> ScheduleInfo:
-        """Make a schedule, or replace it: a job at each tick of cron (five fields, in zone) or of every."""
+        """Add a schedule, or replace it: a job at each tick of cron (five fields, in zone) or of every."""
         rule = {"cron": cron, "every": every, "zone": zone, "missed": missed, "overlap": overlap, "paused": paused}
         return self._drive(_one(self._calls, put(name, pool, payload, rule, options)))
 
     def remove_schedule(self, name: str) -> None:
-        """Remove a schedule; its jobs stay. Managed when it is one of the server's configuration."""
+        """Remove a schedule; its jobs stay. Raises Managed if it belongs to the server's configuration."""
         self._drive(_remove(self._calls, name))
 
     def pause_schedule(self, name: str) -> ScheduleInfo:
-        """Stop the ticks of a schedule; none is missed meanwhile."""
+        """Pause a schedule; ticks during the pause do not count as missed."""
         return self._drive(_one(self._calls, requests.post(path("schedules", name, "pause"))))
 
     def resume_schedule(self, name: str) -> ScheduleInfo:
-        """Let a schedule go on, with its next tick."""
+        """Resume a paused schedule, with its next tick."""
         return self._drive(_one(self._calls, requests.post(path("schedules", name, "resume"))))
 
     def run_schedule(self, name: str) -> str:
-        """Enqueue a job of a schedule now; its id. Overlap when the last one has not ended and it forbids another."""
+        """Enqueue a job of a schedule now and return its id. Raises Overlap if the last job has not ended and overlap is forbidden."""
         return self._drive(_run(self._calls, name)).id
 
 
@@ -130,22 +130,22 @@ class AsyncSchedules:
                            every: Optional[Duration] = None, zone: Optional[str] = None, missed: Optional[str] = None,
                            overlap: Optional[str] = None, paused: Optional[bool] = None,
                            **options: "Unpack[ScheduleOptions]") -> ScheduleInfo:
-        """Make a schedule, or replace it: a job at each tick of cron (five fields, in zone) or of every."""
+        """Add a schedule, or replace it: a job at each tick of cron (five fields, in zone) or of every."""
         rule = {"cron": cron, "every": every, "zone": zone, "missed": missed, "overlap": overlap, "paused": paused}
         return await self._drive(_one(self._calls, put(name, pool, payload, rule, options)))
 
     async def remove_schedule(self, name: str) -> None:
-        """Remove a schedule; its jobs stay. Managed when it is one of the server's configuration."""
+        """Remove a schedule; its jobs stay. Raises Managed if it belongs to the server's configuration."""
         await self._drive(_remove(self._calls, name))
 
     async def pause_schedule(self, name: str) -> ScheduleInfo:
-        """Stop the ticks of a schedule; none is missed meanwhile."""
+        """Pause a schedule; ticks during the pause do not count as missed."""
         return await self._drive(_one(self._calls, requests.post(path("schedules", name, "pause"))))
 
     async def resume_schedule(self, name: str) -> ScheduleInfo:
-        """Let a schedule go on, with its next tick."""
+        """Resume a paused schedule, with its next tick."""
         return await self._drive(_one(self._calls, requests.post(path("schedules", name, "resume"))))
 
     async def run_schedule(self, name: str) -> str:
-        """Enqueue a job of a schedule now; its id. Overlap when the last one has not ended and it forbids another."""
+        """Enqueue a job of a schedule now and return its id. Raises Overlap if the last job has not ended and overlap is forbidden."""
         return (await self._drive(_run(self._calls, name))).id

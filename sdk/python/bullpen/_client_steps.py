@@ -17,7 +17,7 @@ _FIRST_DELAY, _LONGEST_DELAY = 0.05, 5.0
 
 
 class Broken(Exception):
-    """There is no whole answer. `sent` says whether the server may have got the request."""
+    """There is no complete answer. `sent` means that the server may have got the request."""
 
     def __init__(self, message: str, sent: bool, partial: Optional[Answer] = None) -> None:
         super().__init__(message)
@@ -62,7 +62,7 @@ Stream = Generator[Union[Open, Read, Emit, Pause], Any, None]
 
 
 class Timer:
-    """Counts down; without a limit it is never over."""
+    """A deadline; without a limit it never passes."""
 
     def __init__(self, seconds: Optional[float]) -> None:
         self._until = None if seconds is None else time.monotonic() + seconds
@@ -90,13 +90,13 @@ class Backoff:
 
 def unconfirmed(why: str) -> errors.ClientError:
     """The error of a submit whose answer is missing."""
-    return errors.Unconfirmed(f"{why}. The request may have been taken, or not. A submit with a key is repeated "
-                              "without harm")
+    return errors.Unconfirmed(f"{why}. The request may have been accepted or not. A submit with a key can be "
+                              "repeated safely")
 
 
 def lost(why: str) -> errors.ClientError:
     """The error of an ephemeral task whose answer is missing."""
-    error = errors.Lost(f"{why}. The task may have run; how it ended is not known")
+    error = errors.Lost(f"{why}. The task may have run; its outcome is unknown")
     error.message = why
     return error
 
@@ -117,7 +117,7 @@ class Caller:
         return errors.Unreachable(f"no server answers at {self.address}: {why}. Start one with: bullpen serve")
 
     def retry_after(self, answer: Answer, repeatable: bool) -> Tuple[Optional[float], bool]:
-        """After how many seconds another try may help, None for never; and whether the request may have been taken."""
+        """Seconds until a retry may help, None for never; and whether the request may have been accepted."""
         if answer.status not in (429, 502, 503, 504):
             return None, False
         cause = answers.problem_of(answer).get("cause")
@@ -152,7 +152,7 @@ class Caller:
                 wanted, may_be_taken = self.retry_after(answer, repeatable)
                 if wanted is None and not may_be_taken:
                     return answer
-                why = f"{self.address} answers with status {answer.status}, but not as a Bullpen server"
+                why = f"{self.address} answers with status {answer.status}, but is not a Bullpen server"
                 after, again = wanted or 0.0, wanted is not None
             taken = taken or may_be_taken and request.method != "GET"
             delay = backoff.delay(after)

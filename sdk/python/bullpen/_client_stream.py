@@ -96,7 +96,7 @@ class Connection(asyncio.Protocol):
 
     @property
     def stale(self) -> bool:
-        """Whether it is not fit for another request: closed by the other side, or at rest for too long."""
+        """Whether it cannot be used for another request: closed by the other side, or idle for too long."""
         return (time.monotonic() - self.since > IDLE or self._ended or bool(self._chunks)
                 or self._transport is None or self._transport.is_closing())
 
@@ -111,7 +111,7 @@ class Connection(asyncio.Protocol):
         await self._guard(self._receive(whole), within)
 
     async def opened(self, within: float) -> Answer:
-        """The head of an answer, and its body where it is no stream."""
+        """The head of an answer, and its body unless it is a stream."""
         if self.parser.status == 200:
             return Answer(200, self.parser.headers, b"")
         await self._guard(self._receive(True), within)

@@ -44,7 +44,7 @@ class Connection:
 
     @property
     def stale(self) -> bool:
-        """Whether it is not fit for another request: closed by the other side, or at rest for too long."""
+        """Whether it cannot be used for another request: closed by the other side, or idle for too long."""
         return time.monotonic() - self.since > IDLE or _ready(self.socket, False, 0.0)[0]
 
     def send(self, head: bytes, body: bytes, until: Optional[float], limit: int) -> None:
@@ -151,7 +151,7 @@ def tls_context(target: Target, ca: Optional[str]) -> "Optional[ssl.SSLContext]"
     """How the server is checked; None without TLS."""
     if not target.secure:
         if ca is not None:
-            raise ValueError("ca is for an address that begins with https")
+            raise ValueError("ca needs an address that begins with https")
         return None
     import ssl  # 15 ms, and only where it is wanted
 
@@ -159,7 +159,7 @@ def tls_context(target: Target, ca: Optional[str]) -> "Optional[ssl.SSLContext]"
 
 
 def words_of(error: Exception, seconds: Optional[float]) -> str:
-    """What an error of a socket says to people."""
+    """The text of a socket error, for people."""
     if isinstance(error, socket.timeout):
         return f"no answer within {seconds:g} s" if seconds is not None else "no answer"
     if isinstance(error, ConnectionError) and error.errno:

@@ -1,4 +1,4 @@
-"""What a handler raises, and what is raised in it."""
+"""The exceptions that a handler raises, and those that are raised in it."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ MAX_MESSAGE = 16 << 10
 
 
 class Failed(Exception):
-    """An answer of a handler that says no.
+    """Raised by a handler to fail its task.
 
     ``raise Failed("no such user", retry=False)`` ends the task as *failed*;
-    ``retry=False`` says that another try is of no use.
+    ``retry=False`` means that a retry would not help.
     """
 
     __module__ = "bullpen"
@@ -25,24 +25,24 @@ class Failed(Exception):
 
 
 class TaskEnded(BaseException):
-    """Raised in a handler that is to end now: `TaskTimeout` or `TaskCanceled`.
+    """Raised in a handler that must end now: `TaskTimeout` or `TaskCanceled`.
 
-    It is no `Exception`, so that ``except Exception`` does not swallow it.
+    It is not an `Exception`, so ``except Exception`` does not catch it.
     A handler may catch it to clean up, and should then raise it again; one that
-    returns instead has its result counted.
+    returns instead ends its task with that result.
     """
 
     __module__ = "bullpen"
 
 
 class TaskTimeout(TaskEnded):
-    """The task's time is over."""
+    """The task ran longer than its timeout."""
 
     __module__ = "bullpen"
 
 
 class TaskCanceled(TaskEnded):
-    """The caller, or a shutdown, took the task back."""
+    """The caller, or a shutdown, canceled the task."""
 
     __module__ = "bullpen"
 
@@ -97,7 +97,7 @@ def _message(error: BaseException) -> str:
     try:
         text = str(error)
     except Exception:  # noqa: BLE001 - a broken __str__ must not cost the answer
-        text = "(its message cannot be made)"
+        text = "(its message cannot be formatted)"
     return text if len(text) <= MAX_MESSAGE else text[:MAX_MESSAGE] + "..."
 
 

@@ -16,7 +16,7 @@ _UNSAFE = re.compile(r"[^\x20-\x7e]")
 
 
 class Malformed(Exception):
-    """The other side does not speak HTTP/1.1, or says more than it may."""
+    """The other side does not speak HTTP/1.1, or exceeds a limit."""
 
 
 class Target(NamedTuple):
@@ -37,9 +37,9 @@ def parse_url(url: str) -> Target:
     parts = urlsplit(url)
     example = "use one such as http://127.0.0.1:8650"
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError(f"{url!r} is no address of a server: {example}")
+        raise ValueError(f"{url!r} is not the address of a server: {example}")
     if parts.username is not None or parts.query or parts.fragment:
-        raise ValueError(f"an address with a user, a query or a fragment: {example}, and a token for the user")
+        raise ValueError(f"the address has a user, a query or a fragment: {example}, and pass a token instead of a user")
     try:
         port = parts.port
     except ValueError:
@@ -49,7 +49,7 @@ def parse_url(url: str) -> Target:
     name = f"[{host}]" if ":" in host else host
     authority = name if port is None else f"{name}:{port}"
     if _UNSAFE.search(authority + parts.path) or " " in authority + parts.path:
-        raise ValueError(f"{url!r} has characters that an address may not have: {example}")
+        raise ValueError(f"{url!r} has characters that are not allowed in an address: {example}")
     return Target(secure, host, port or (443 if secure else 80), authority, parts.path.rstrip("/"))
 
 
@@ -73,7 +73,7 @@ def write_head(request: Request, target: Target, fixed: Tuple[Tuple[str, str], .
     lines = [f"{request.method} {target.prefix}{request.path} HTTP/1.1", f"Host: {target.authority}"]
     for name, value in fixed + request.headers:
         if _UNSAFE.search(value):
-            raise ValueError(f"the header {name} would have characters that cannot be sent; use printable ASCII")
+            raise ValueError(f"the header {name} has characters that cannot be sent; use printable ASCII")
         lines.append(f"{name}: {value}")
     if request.body or request.method in ("POST", "PUT"):
         lines.append(f"Content-Length: {len(request.body)}")
@@ -153,20 +153,20 @@ class Parser:
         self._seen = 0
         first = _STATUS.fullmatch(lines[0])
         if first is None:
-            raise Malformed(f"the answer is no HTTP/1.1: it begins with {lines[0][:40]!r}")
+            raise Malformed(f"the answer is not HTTP/1.1: it begins with {lines[0][:40]!r}")
         status = int(first[2])
         if status == 101:
-            raise Malformed("the server changes to another protocol")
+            raise Malformed("the server switches to another protocol")
         if status < 200:
             return True  # interim: the real one follows
         self.status = status
         for line in lines[1:]:
             name, colon, value = line.partition(b":")
             if not colon or not _NAME.fullmatch(name):
-                raise Malformed(f"a header line that is none: {line[:40]!r}")
+                raise Malformed(f"a malformed header line: {line[:40]!r}")
             key, text = name.decode("ascii").lower(), value.strip(b" \t").decode("latin-1")
             if key == "content-length" and self.headers.get(key, text) != text:
-                raise Malformed("two lengths of one answer")
+                raise Malformed("the answer has two lengths")
             if key in self.headers and key != "content-length":
                 text = f"{self.headers[key]}, {text}"
             self.headers[key] = text
@@ -183,11 +183,11 @@ class Parser:
             self.complete = True
         elif coding is not None:
             if coding.lower() != "chunked" or length is not None:
-                raise Malformed(f"a body whose end is not clear: Transfer-Encoding {coding[:40]!r}, Content-Length {length!r}")
+                raise Malformed(f"a body without a clear end: Transfer-Encoding {coding[:40]!r}, Content-Length {length!r}")
             self._chunked = True
         elif length is not None:
             if not _DIGITS.fullmatch(length):
-                raise Malformed(f"Content-Length {length[:40]!r} is no number")
+                raise Malformed(f"Content-Length {length[:40]!r} is not a number")
             self._left = int(length)
             self._bound(self._left)
         else:
@@ -195,7 +195,7 @@ class Parser:
 
     def _bound(self, more: int) -> None:
         if self._held + more > self._limit:
-            raise Malformed(f"an answer of more than {self._limit} bytes; set max_answer where such large ones are right")
+            raise Malformed(f"the answer has more than {self._limit} bytes; to accept it, raise max_answer")
 
     def _keep(self, size: int) -> None:
         """Move size bytes of the buffer to the body."""
@@ -217,7 +217,7 @@ class Parser:
         end = self._buffer.find(b"\r\n", 0, most + 2)
         if end < 0:
             if len(self._buffer) >= most + 2:
-                raise Malformed("a line of a chunked body without an end")
+                raise Malformed("a line of a chunked body has no end")
             return None
         line = bytes(self._buffer[:end])
         del self._buffer[:end + 2]
@@ -239,7 +239,7 @@ class Parser:
                     return
                 size = line.partition(b";")[0].rstrip(b" \t")
                 if not _HEX.fullmatch(size):
-                    raise Malformed(f"a chunk whose size is {size[:40]!r}")
+                    raise Malformed(f"a chunk has the size {size[:40]!r}")
                 self._left = int(size, 16)
                 self._bound(self._left)
                 if self._left == 0:
@@ -254,6 +254,6 @@ class Parser:
                 if len(self._buffer) < 2:
                     return
                 if self._buffer[:2] != b"\r\n":
-                    raise Malformed("a chunk that is longer than it said")
+                    raise Malformed("a chunk is longer than its size")
                 del self._buffer[:2]
                 self._left = -1

@@ -91,7 +91,7 @@ class Memory:
             pass
 
     def recalled(self, number: int) -> bool:
-        """Whether the host took task number back. Only after `started` was stored and the fence."""
+        """Whether the host took task number back. Call it after storing `started` and the fence."""
         first = self.words[RECALL]
         return first != 0 and not _frames.before(number, first)
 

@@ -34,16 +34,16 @@ class Registry:
         if name is None:
             name = getattr(call, "__name__", "")
         if not isinstance(name, str):
-            raise TypeError(f"the name of a task is a str, not {name!r}")
+            raise TypeError(f"the name of a task must be a str, not {name!r}")
         if not name or "\n" in name:
-            raise ValueError(f"{name!r} cannot be the name of a task; give one: @bullpen.task(name=\"...\")")
+            raise ValueError(f"{name!r} cannot be the name of a task; choose another one: @bullpen.task(name=\"...\")")
         name.encode("utf-8")
         if name in self._names:
             raise ValueError(f"two tasks have the name {name!r}")
         if len(self.entries) >= 65535:
-            raise ValueError("a worker has at most 65535 tasks")
+            raise ValueError("a worker can have at most 65535 tasks")
         if not callable(call):
-            raise TypeError(f"a task is a function, not {call!r}")
+            raise TypeError(f"a task must be a function, not {call!r}")
         takes_task, is_async = _learn(call, name)
         entry = Entry(name, call, takes_task, view, is_async)
         self.entries.append(entry)
@@ -79,7 +79,7 @@ def _inspect(call: Callable[..., Any], name: str) -> "tuple[bool, bool]":
     import inspect
 
     if inspect.isgeneratorfunction(call) or inspect.isasyncgenfunction(call):
-        raise TypeError(f"task {name!r} is a generator; a task returns its result")
+        raise TypeError(f"task {name!r} is a generator; a task must return its result")
     is_async = inspect.iscoroutinefunction(call) or inspect.iscoroutinefunction(getattr(call, "__call__", None))
     try:
         parameters = list(inspect.signature(call).parameters.values())

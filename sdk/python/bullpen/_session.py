@@ -46,16 +46,16 @@ def parse_variable(value: str) -> Descriptors:
     version, *parts = value.split(",")
     if version != f"v{_frames.VERSION}":
         raise StartError(f"the host speaks version {version!r} of the worker protocol; this SDK "
-                         f"({SDK}) knows v{_frames.VERSION}: install a version of bullpen that fits the host")
+                         f"({SDK}) knows v{_frames.VERSION}: install the version of bullpen that matches the host")
     found: Dict[str, int] = {}
     for part in parts:
         key, _, number = part.partition("=")
         if key in ("in", "out", "mem"):
             if not (number.isascii() and number.isdigit() and len(number) < 10):
-                raise StartError(f"{VARIABLE}={value}: {part!r} names no descriptor")
+                raise StartError(f"{VARIABLE}={value}: {part!r} does not name a descriptor")
             found[key] = int(number)
     if "in" not in found or "out" not in found:
-        raise StartError(f"{VARIABLE}={value}: in and out are needed")
+        raise StartError(f"{VARIABLE}={value}: in and out are required")
     return Descriptors(found["in"], found["out"], found.get("mem"))
 
 
@@ -254,14 +254,14 @@ class Session:
             elif isinstance(result, memoryview):
                 result = result.cast("B") if result.c_contiguous and result.nbytes else result.tobytes()
             elif not isinstance(result, (bytes, bytearray, Outcome)):
-                result = Outcome(_frames.FAILED, "TypeError", "a task returns bytes, bytearray, memoryview, str "
+                result = Outcome(_frames.FAILED, "TypeError", "a task must return bytes, bytearray, memoryview, str "
                                  f"or None; this one returned {qualified(type(result))}")
         except (ValueError, TypeError) as error:  # str with surrogates, a released view
             result = Outcome(_frames.FAILED, qualified(type(error)), f"the result cannot be sent: {error}")
         if isinstance(result, Outcome):
             return result.frame(number, micros)
         if bound and len(result) > bound:
-            return Outcome(_frames.OUTPUT, message=f"a result of {len(result)} bytes; the bound is {bound}"
+            return Outcome(_frames.OUTPUT, message=f"the result has {len(result)} bytes, more than {bound}"
                            ).frame(number, micros)
         if len(result) >= _frames.ARENA_MIN and self.memory is not None:
             with memoryview(result) as data:
@@ -269,14 +269,14 @@ class Session:
             if place is not None:
                 return _frames.frame(_frames.RESULT, number, place, flags=_frames.ARENA, aux=micros)
         if len(result) > self.max_frame:
-            return Outcome(_frames.OUTPUT, message=f"a result of {len(result)} bytes; the host takes frames of "
+            return Outcome(_frames.OUTPUT, message=f"the result has {len(result)} bytes, but the host accepts frames of "
                            f"up to {self.max_frame}").frame(number, micros)
         return _frames.frame(_frames.RESULT, number, result, aux=micros)
 
     def stray(self) -> None:
         """Called where a loop goes on: a forked child must not. It ends here."""
         if self.forked:
-            complain("a forked child returned from its handler; it must end with os._exit")
+            complain("a forked child returned from its handler; end it with os._exit")
             os._exit(1)
 
     def _after_fork(self) -> None:

@@ -32,7 +32,7 @@ def run(concurrency: int = 64) -> NoReturn:
     worker with the status it names.
     """
     if not isinstance(concurrency, int) or concurrency < 1:
-        raise ValueError(f"concurrency is a number from 1 to {_frames.MAX_CONCURRENCY}, not {concurrency!r}")
+        raise ValueError(f"concurrency must be a number from 1 to {_frames.MAX_CONCURRENCY}, not {concurrency!r}")
     value = os.environ.pop(VARIABLE, None)
     try:
         session = _open(value, registry)

@@ -1,4 +1,4 @@
-"""What a handler may know and say about the task that it runs."""
+"""The task that a handler runs: its information, progress and log."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Task:
 
     @property
     def name(self) -> str:
-        """The name of the task; for the handler ``*`` the one that was asked for."""
+        """The name of the task; for the handler ``*`` the name that was submitted."""
         return self._own("name") or self._handler
 
     @property
@@ -48,7 +48,7 @@ class Task:
 
     @property
     def meta(self) -> Dict[str, str]:
-        """What the caller sent along, such as ``traceparent``. Bytes that are no UTF-8 are surrogate-escaped."""
+        """Metadata from the caller, such as ``traceparent``. Bytes that are not UTF-8 are surrogate-escaped."""
         if self._meta is None:
             self._meta = {key: value.decode("utf-8", "surrogateescape")
                           for key, value in self._pairs if not key.startswith(_OWN)}
@@ -61,7 +61,7 @@ class Task:
 
     @property
     def canceled(self) -> bool:
-        """Whether this task was asked to end. For handlers that run in threads, and for loops that look."""
+        """Whether this task was asked to end. For handlers that run in threads, and for loops that check it."""
         return self._reason != 0 or self._session.asked_for(self.number)
 
     def remaining(self) -> Optional[float]:
@@ -71,7 +71,7 @@ class Task:
         return max(0.0, self.deadline - time.monotonic())
 
     def progress(self, fraction: float, note: str = "") -> None:
-        """Tell the caller how far this task is: 0.0 to 1.0, and a note. Costs one write."""
+        """Report the progress of this task to the caller: 0.0 to 1.0, and a note. Costs one write."""
         if self._answered:
             return
         part = round(min(1.0, max(0.0, float(fraction))) * 1_000_000) if fraction == fraction else 0

@@ -1,4 +1,4 @@
-"""Submit jobs to a Bullpen server, and ask for them::
+"""Submit jobs to a Bullpen server, and read their results::
 
     from bullpen.client import Client
 

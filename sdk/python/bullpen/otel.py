@@ -1,4 +1,4 @@
-"""Put the spans of a handler below the run that the host tells of.
+"""Make the spans of a handler children of the task's run.
 
 Needs ``opentelemetry-api``; the SDK that sends the spans is the program's own::
 
@@ -39,7 +39,7 @@ def context(task: Task) -> Any:
 def span(task: Task) -> Iterator[None]:
     """Make the run of a task the current span while the block runs.
 
-    Spans that the block starts hang below it. Raises ImportError as ``context`` does.
+    Spans that the block starts are its children. Raises ImportError as ``context`` does.
     """
     current = context(task)
     from opentelemetry.context import attach, detach

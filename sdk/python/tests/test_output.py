@@ -234,7 +234,7 @@ def test_children_that_a_handler_forks(start: Any, mem: int) -> None:
     host.number += 1
     status, out, err = host.end()
     assert (status, out) == (0, "child prints\n")
-    assert err == "bullpen: a forked child returned from its handler; it must end with os._exit\n"
+    assert err == "bullpen: a forked child returned from its handler; end it with os._exit\n"
 
 
 def test_variable_is_gone_and_descriptors_are_not_inherited(start: Any) -> None:
@@ -266,8 +266,8 @@ def test_started_by_hand() -> None:
 
 
 @pytest.mark.parametrize("value, say", [
-    ("v2,in=3,out=4", "version 'v2'"), ("", "version ''"), ("v1,in=3", "in and out are needed"),
-    ("v1,in=x,out=4", "'in=x' names no descriptor"), ("v1,in=777,out=778", "must be open")])
+    ("v2,in=3,out=4", "version 'v2'"), ("", "version ''"), ("v1,in=3", "in and out are required"),
+    ("v1,in=x,out=4", "'in=x' does not name a descriptor"), ("v1,in=777,out=778", "must be open")])
 def test_variable_that_cannot_be(value: str, say: str) -> None:
     got = run_by_hand([str(HERE / "vector_worker.py")], BULLPEN_WORKER=value)
     assert got.returncode == 2 and say in got.stderr and got.stderr.count("\n") == 1
