@@ -211,9 +211,10 @@ func (o *oneShot) feed(made *pipes) {
 			_ = made.in.host.Close()
 		})
 	}
+	stdout, stderr := &rest{File: made.stdout.host}, &rest{File: made.stderr.host}
 	listen := func() {
-		all.Go(func() { o.collect(made.stdout.host) }) // ends at its deadline or end of file
-		all.Go(func() { o.hear(made.stderr.host) })    // likewise
+		all.Go(func() { o.collect(stdout) }) // ends at its deadline or end of file
+		all.Go(func() { o.hear(stderr) })    // likewise
 	}
 	stop := func() bool { return false }
 	if o.w.talks {
@@ -242,15 +243,15 @@ func (o *oneShot) feed(made *pipes) {
 	_ = made.stderr.host.SetReadDeadline(soon)
 	if stop() {
 		all.Done()
-		o.collect(made.stdout.host)
-		o.hear(made.stderr.host)
+		o.collect(stdout)
+		o.hear(stderr)
 	}
 	all.Wait()
 	o.w.talks = o.output.Len() > muchSaid || o.wrote > muchSaid
 }
 
 // collect reads the result. If it exceeds its bound, collect kills the process.
-func (o *oneShot) collect(file *os.File) {
+func (o *oneShot) collect(file io.Reader) {
 	_, err := io.Copy(&o.output, io.LimitReader(file, int64(o.c.output)+1))
 	if err == nil && o.output.Len() > o.c.output {
 		o.over = true
@@ -260,7 +261,7 @@ func (o *oneShot) collect(file *os.File) {
 
 // hear turns standard error into log records, or passes it unchanged to a
 // StderrObserver.
-func (o *oneShot) hear(file *os.File) {
+func (o *oneShot) hear(file io.Reader) {
 	if to, ok := o.c.task.Observer.(StderrObserver); ok {
 		o.hearAll(file, to)
 		return

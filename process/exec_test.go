@@ -5,6 +5,8 @@ package process
 import (
 	"bytes"
 	"errors"
+	"io"
+	"os"
 	"strconv"
 	"strings"
 	"testing"
@@ -172,5 +174,52 @@ func TestExecLongerThanASilentFilterMayBe(t *testing.T) {
 	p := execPool(t, nil, "sh", "-c", "sleep 1.2; echo slept")
 	if got := do(t, p, "", ""); got != "slept\n" {
 		t.Errorf("the output is %q", got)
+	}
+}
+
+// TestExecThatIsReadLate has the host come to read only when the time for that is over:
+// what the process has written before its end is there all the same.
+func TestExecThatIsReadLate(t *testing.T) {
+	t.Parallel()
+	p := execPool(t, func(c *Config) { c.Grace = time.Nanosecond }, "sh", "-c", "echo result; echo why >&2; exit $0", "{}")
+	for range 50 {
+		if got := do(t, p, "", "0"); got != "result\n" {
+			t.Fatalf("the result is %q", got)
+		}
+		_, err := p.Execute(within(t, time.Minute), bullpen.Task{Payload: []byte("3")})
+		var te *bullpen.TaskError
+		if !errors.As(err, &te) || te.Message != "exit status 3: why" {
+			t.Fatalf("the error is %v", err)
+		}
+	}
+}
+
+// TestRestOfAPipe reads a pipe whose deadline has passed: what is there, and no more.
+func TestRestOfAPipe(t *testing.T) {
+	t.Parallel()
+	var made pipes
+	if err := made.openExec(false); err != nil {
+		t.Fatal(err)
+	}
+	defer made.closeHost()
+	defer made.closeChild()
+	text := strings.Repeat("x", 10_000)
+	if _, err := made.stdout.child.WriteString(text); err != nil {
+		t.Fatal(err)
+	}
+	if err := made.stdout.host.SetReadDeadline(time.Unix(1, 0)); err != nil {
+		t.Fatal(err)
+	}
+	r := &rest{File: made.stdout.host}
+	got, err := io.ReadAll(r) // a writer is still there, so this is no end of file
+	if string(got) != text || !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("%d bytes of %d, %v", len(got), len(text), err)
+	}
+	r.after = lastBytes
+	if _, err := made.stdout.child.WriteString(text); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := io.ReadAll(r); len(got) > 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("beyond the bound %d bytes, %v", len(got), err)
 	}
 }

@@ -213,7 +213,7 @@ func TestObserverHearsItsTaskBeforeTheOutcome(t *testing.T) {
 		if _, err := p.Execute(within(t, time.Minute), bullpen.Task{Name: "report", Observer: o}); err != nil {
 			t.Fatal(err)
 		}
-		if !o.heard() && time.Since(began) < deafFor { // the outcome waits for so long
+		if !o.heard() && time.Since(began) < lastWords { // the outcome waits for so long
 			t.Fatalf("at the outcome the observer has not heard all: %s", o)
 		}
 	}

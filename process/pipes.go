@@ -1,11 +1,44 @@
 package process
 
 import (
+	"errors"
 	"fmt"
 	"os"
 
 	"github.com/bullpen-run/bullpen/internal/confine"
+	"github.com/bullpen-run/bullpen/internal/wire"
 )
+
+// rest reads a pipe until its end. After the read deadline it does not wait, but reads what
+// is already there: a host with no processor to spare may come to read only then. That may
+// be lastBytes at most, as a process that has detached itself may go on writing.
+type rest struct {
+	*os.File
+
+	after int // bytes read after the deadline
+}
+
+// Read is io.Reader.
+func (r *rest) Read(b []byte) (n int, err error) {
+	n, err = r.File.Read(b)
+	if !errors.Is(err, os.ErrDeadlineExceeded) || r.after >= lastBytes {
+		return n, err
+	}
+	conn, broken := r.SyscallConn()
+	if broken != nil {
+		return 0, err
+	}
+	var now error
+	broken = conn.Control(func(fd uintptr) { n, now = wire.ReadNow(fd, b) })
+	switch {
+	case broken != nil || errors.Is(now, wire.ErrAgain):
+		return 0, err
+	case now != nil:
+		return 0, now
+	}
+	r.after += n
+	return n, nil
+}
 
 // ends are the two ends of one pipe.
 type ends struct{ child, host *os.File }

@@ -15,8 +15,8 @@ type said struct {
 }
 
 // lastWords is how long an outcome waits for a slow observer. Only the caller is
-// delayed.
-const lastWords = 10 * time.Millisecond
+// delayed. It covers a host with no processor to spare.
+const lastWords = 100 * time.Millisecond
 
 // says counts a record of c. Pool.mu is held.
 func (c *call) says() *said {

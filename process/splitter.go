@@ -3,8 +3,8 @@ package process
 import (
 	"bytes"
 	"errors"
+	"io"
 	"log/slog"
-	"os"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -160,7 +160,7 @@ func (s *splitter) record() {
 }
 
 // hear reads file until its end or its deadline, and passes the output to s.
-func hear(file *os.File, s *splitter) {
+func hear(file io.Reader, s *splitter) {
 	for {
 		began := time.Now()
 		n, err := file.Read(s.buffer)
