@@ -58,50 +58,51 @@ func sentinels(t *testing.T, folder string) (names []string) {
 	return names
 }
 
-// TestEveryErrorHasItsAnswer has every error that the packages below export, and
-// what it is answered with.
+// everyError has what each error is answered with.
+var everyError = map[string]struct {
+	err   error
+	cause problem.Cause
+}{
+	"api.ErrNoPool":          {ErrNoPool, problem.UnknownPool},
+	"api.ErrNotEphemeral":    {ErrNotEphemeral, problem.Forbidden},
+	"api.ErrNested":          {ErrNested, problem.Nested},
+	"api.ErrBusyID":          {ErrBusyID, problem.BusyID},
+	"api.ErrManaged":         {ErrManaged, problem.Managed},
+	"queue.ErrBackup":        {queue.ErrBackup, problem.Refused},
+	"job.ErrNoSchedule":      {job.ErrNoSchedule, problem.NotFound},
+	"job.ErrOverlap":         {job.ErrOverlap, problem.Overlap},
+	"api.ErrQueueOnly":       {ErrQueueOnly, problem.Refused},
+	"api.ErrNoWorker":        {ErrNoWorker, problem.NotFound},
+	"job.ErrNotFound":        {job.ErrNotFound, problem.NotFound},
+	"job.ErrEnded":           {job.ErrEnded, problem.Ended},
+	"job.ErrNotEnded":        {job.ErrNotEnded, problem.NotEnded},
+	"job.ErrPayloadGone":     {job.ErrPayloadGone, problem.PayloadGone},
+	"job.ErrIncomplete":      {job.ErrIncomplete, problem.Incomplete},
+	"job.ErrAfter":           {job.ErrAfter, problem.BadRequest},
+	"job.ErrFull":            {job.ErrFull, problem.Full},
+	"job.ErrClosed":          {job.ErrClosed, problem.Closed},
+	"job.ErrStore":           {job.ErrStore, problem.Store},
+	"job.ErrDamaged":         {job.ErrDamaged, problem.Internal},
+	"job.ErrNewer":           {job.ErrNewer, problem.Internal},
+	"job.ErrUnconfirmed":     {job.ErrUnconfirmed, problem.Unconfirmed},
+	"bullpen.ErrClosed":      {bullpen.ErrClosed, problem.Closed},
+	"bullpen.ErrOverloaded":  {bullpen.ErrOverloaded, problem.Overloaded},
+	"bullpen.ErrUnknownTask": {bullpen.ErrUnknownTask, problem.UnknownTask},
+	"bullpen.ErrRefused":     {bullpen.ErrRefused, problem.Refused},
+	"bullpen.ErrStart":       {bullpen.ErrStart, problem.StartFailed},
+	"bullpen.ErrWaiting":     {bullpen.ErrWaiting, problem.Internal}, // of handles only, of which there are none here
+}
+
+// TestEveryErrorHasItsAnswer has every error that the packages below export.
 func TestEveryErrorHasItsAnswer(t *testing.T) {
 	t.Parallel()
-	want := map[string]struct {
-		err   error
-		cause problem.Cause
-	}{
-		"api.ErrNoPool":          {ErrNoPool, problem.UnknownPool},
-		"api.ErrNotEphemeral":    {ErrNotEphemeral, problem.Forbidden},
-		"api.ErrNested":          {ErrNested, problem.Nested},
-		"api.ErrBusyID":          {ErrBusyID, problem.BusyID},
-		"api.ErrManaged":         {ErrManaged, problem.Managed},
-		"queue.ErrBackup":        {queue.ErrBackup, problem.Refused},
-		"job.ErrNoSchedule":      {job.ErrNoSchedule, problem.NotFound},
-		"job.ErrOverlap":         {job.ErrOverlap, problem.Overlap},
-		"api.ErrQueueOnly":       {ErrQueueOnly, problem.Refused},
-		"api.ErrNoWorker":        {ErrNoWorker, problem.NotFound},
-		"job.ErrNotFound":        {job.ErrNotFound, problem.NotFound},
-		"job.ErrEnded":           {job.ErrEnded, problem.Ended},
-		"job.ErrNotEnded":        {job.ErrNotEnded, problem.NotEnded},
-		"job.ErrPayloadGone":     {job.ErrPayloadGone, problem.PayloadGone},
-		"job.ErrIncomplete":      {job.ErrIncomplete, problem.Incomplete},
-		"job.ErrAfter":           {job.ErrAfter, problem.BadRequest},
-		"job.ErrFull":            {job.ErrFull, problem.Full},
-		"job.ErrClosed":          {job.ErrClosed, problem.Closed},
-		"job.ErrStore":           {job.ErrStore, problem.Store},
-		"job.ErrDamaged":         {job.ErrDamaged, problem.Internal},
-		"job.ErrNewer":           {job.ErrNewer, problem.Internal},
-		"job.ErrUnconfirmed":     {job.ErrUnconfirmed, problem.Unconfirmed},
-		"bullpen.ErrClosed":      {bullpen.ErrClosed, problem.Closed},
-		"bullpen.ErrOverloaded":  {bullpen.ErrOverloaded, problem.Overloaded},
-		"bullpen.ErrUnknownTask": {bullpen.ErrUnknownTask, problem.UnknownTask},
-		"bullpen.ErrRefused":     {bullpen.ErrRefused, problem.Refused},
-		"bullpen.ErrStart":       {bullpen.ErrStart, problem.StartFailed},
-		"bullpen.ErrWaiting":     {bullpen.ErrWaiting, problem.Internal}, // of handles only, of which there are none here
-	}
 	for _, folder := range []string{".", "../../../job", "../../../queue", "../../.."} {
 		names := sentinels(t, folder)
 		if len(names) == 0 {
 			t.Errorf("no errors are found in %s", folder)
 		}
 		for _, name := range names {
-			row, known := want[name]
+			row, known := everyError[name]
 			if !known {
 				t.Errorf("%s has no row", name)
 				continue
