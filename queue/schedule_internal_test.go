@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -92,6 +93,25 @@ func TestScheduleTellsItsHandler(t *testing.T) {
 		}
 		if again := <-told; again.Schedule != "a" || !again.Tick.Equal(d.Tick) {
 			t.Errorf("another try is told %+v, want %v", again, d)
+		}
+	})
+}
+
+// TestFireOnAStoreThatDoesNotAnswer has a store that answers only after a while when
+// nodes begin to fire: that ends nothing.
+func TestFireOnAStoreThatDoesNotAnswer(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var times atomic.Int64
+		q := openOn(t, Config{Store: mute{&memory.Store{}, &times}})
+		times.Store(3)
+		fireOn(t, q)
+		begin := time.Now()
+		putSchedule(t, q, job.Schedule{Name: "a", Every: time.Minute, Job: job.Job{Name: "a"}})
+		<-time.After(10*time.Minute + time.Second)
+		synctest.Wait()
+		if got := ticked(t, q, "a", begin); len(got) != 10 || times.Load() >= 0 {
+			t.Errorf("%v ticks fired, and %d refusals are left", got, times.Load())
 		}
 	})
 }

@@ -3,7 +3,9 @@ package queue
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -43,6 +45,33 @@ func (s skewed) Open(ctx context.Context, o engine.Options) (engine.Engine, erro
 		engine.Engine
 		*skew
 	}{e, s.clock}, err
+}
+
+// mute is a store that other nodes share, and that does not answer who wants to listen
+// for the first times.
+type mute struct {
+	Store
+	times *atomic.Int64
+}
+
+// muteEngine is the engine of mute.
+type muteEngine struct {
+	engine.Engine
+	times *atomic.Int64
+}
+
+func (m mute) Open(ctx context.Context, o engine.Options) (engine.Engine, error) {
+	e, err := m.Store.Open(ctx, o)
+	return muteEngine{e, m.times}, err
+}
+
+func (m muteEngine) Shared() bool { return true }
+
+func (m muteEngine) Listen(subject string, heard func(string, []byte)) (stop func(), err error) {
+	if strings.HasPrefix(subject, "cron.") && m.times.Add(-1) >= 0 {
+		return nil, context.DeadlineExceeded
+	}
+	return m.Engine.Listen(subject, heard)
 }
 
 // fireOn runs FireSchedules until the test ends or stop is called.

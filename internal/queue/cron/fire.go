@@ -80,7 +80,7 @@ func (q *Schedules) FireSchedules(ctx context.Context) error {
 	}
 	q.firer = f
 	q.mu.Unlock()
-	stop, err := f.listen()
+	stop, err := f.listenSoon(ctx)
 	if err == nil {
 		err = f.run(ctx)
 	}

@@ -1,10 +1,13 @@
 package cron
 
 import (
+	"context"
+	"errors"
 	"time"
 
 	"github.com/bullpen-run/bullpen/internal/queue/jobs"
 	"github.com/bullpen-run/bullpen/internal/queue/record"
+	"github.com/bullpen-run/bullpen/job"
 )
 
 // The subjects of messages between nodes: a schedule was changed, a tick was handled, a
@@ -27,6 +30,27 @@ type news struct {
 	ticked  *record.Tick // of the schedule name, with seq
 	seq     uint64
 	bye     string // the node that stopped firing
+}
+
+// listenPause is the time before listening is tried again.
+const listenPause = time.Second
+
+// listenSoon is listen, tried again as long as the store does not answer.
+func (f *firer) listenSoon(ctx context.Context) (stop func(), err error) {
+	for {
+		stop, err = f.listen()
+		if !errors.Is(err, job.ErrStore) {
+			return stop, err
+		}
+		stop()
+		select {
+		case <-time.After(listenPause):
+		case <-ctx.Done():
+			return func() {}, nil
+		case <-f.queue.Live.Done():
+			return func() {}, job.ErrClosed
+		}
+	}
 }
 
 // listen subscribes to the messages of other nodes.
