@@ -142,20 +142,7 @@ func (s *scheduling) define(f flagSet) {
 	add(f, &c.Missed, "missed", "", "WORD", "once", missed, "what to do with ticks that passed while no daemon ran: once (run the latest), skip, or all")
 	add(f, &c.Overlap, "overlap", "", "WORD", "allow", overlap, "forbid skips a tick while the last job has not ended")
 	f.BoolVar(&c.Paused, "paused", false, "add it paused")
-	add(f, &j.Name, "task", "t", "NAME", "", word, "name of the task, which selects the handler in the worker; by default the pool's")
-	add(f, &j.Priority, "priority", "", "WORD", "normal", parsePriority, "high, normal or low")
-	add(f, &j.Limits.Timeout, "timeout", "", "TIME", "", positive, "run-time limit of an attempt")
-	add(f, &j.Limits.Memory, "memory", "", "SIZE", "", size, "memory limit of an attempt")
-	add(f, &j.Limits.CPU, "cpu", "", "N", "", share, "processor limit of an attempt")
-	add(f, &j.Retry.Attempts, "attempts", "", "N", "", number(1, math.MaxInt32), "number of failed attempts after which the job is dead")
-	add(f, &j.Retry.Backoff, "backoff", "", "TIME", "", positive, "delay before the second attempt; it doubles with each attempt")
-	add(f, &j.Retry.MaxBackoff, "max-backoff", "", "TIME", "", positive, "maximum delay between two attempts")
-	add(f, &j.Retry.Crashes, "crashes", "", "N", "", number(1, math.MaxInt32), "how many workers the job may kill before it is quarantined")
-	f.BoolVar(&j.Idempotent, "idempotent", false, "running the job twice does no harm: it is retried also when its worker was lost")
-	add(f, &j.Compensate, "compensate", "", "NAME", "", word, "task that undoes what the job may have done, run when it ends badly")
-	add(f, &j.Bury, "bury", "", "NAME", "", word, "task to run for each job that dies, with its payload; by default the pool's retry.bury")
-	add(f, &j.Group, "group", "", "NAME", "", word, "group of the jobs; its limits apply, and groups take turns")
-	f.StringArrayVar(&s.meta, "meta", nil, "pass `NAME=VALUE` to the handler, repeatable")
+	jobFlags(f, j, &s.meta)
 }
 
 // arguments checks arguments and flags that depend on each other.
@@ -173,15 +160,7 @@ func (s *scheduling) arguments(cmd *cobra.Command, args []string) error {
 	case c.Every != 0 && cmd.Flags().Changed("zone"):
 		return errors.New("--zone is for --cron: leave it out with --every")
 	}
-	c.Job.Meta = map[string]string{}
-	for _, m := range s.meta {
-		name, value, ok := strings.Cut(m, "=")
-		if !ok || name == "" {
-			s.bad.add("--meta %q: use NAME=VALUE", m)
-			continue
-		}
-		c.Job.Meta[name] = value
-	}
+	c.Job.Meta = readMeta(s.meta, &s.bad)
 	return nil
 }
 

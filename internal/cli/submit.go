@@ -84,25 +84,12 @@ func (s *submission) define(f flagSet) {
 	now := s.now()
 	j := &s.job
 	s.wait.define(f, "wait until the job has ended, or at most this long, and print its result")
-	add(f, &j.Name, "task", "t", "NAME", "", word, "name of the task, which selects the handler in the worker; by default the pool's")
+	jobFlags(f, j, &s.meta)
 	add(f, &j.Key, "key", "k", "TEXT", "", word, "a unique name for the job: a job with the same key is not enqueued twice")
-	add(f, &j.Group, "group", "", "NAME", "", word, "group of the job, such as a customer; the groups of a pool take turns, each within its limits")
-	add(f, &j.Priority, "priority", "", "WORD", "normal", parsePriority, "high, normal or low")
 	add(f, &j.Delay, "delay", "", "TIME", "", positive, "start the job after this time")
 	add(f, &j.At, "at", "", "TIME", "", moment(now), "start the job at a time: 2027-01-01T03:00Z, or 03:00 (the next one)")
 	add(f, &j.Deadline, "deadline", "", "TIME", "", moment(now), "end the job if it has not ended by then; a duration counts from now")
-	add(f, &j.Limits.Timeout, "timeout", "", "TIME", "", positive, "run-time limit of an attempt")
-	add(f, &j.Limits.Memory, "memory", "", "SIZE", "", size, "memory limit of an attempt")
-	add(f, &j.Limits.CPU, "cpu", "", "N", "", share, "processor limit of an attempt")
 	add(f, &s.most, "max-result", "", "SIZE", "", size, "maximum size of the result")
-	add(f, &j.Retry.Attempts, "attempts", "", "N", "", number(1, math.MaxInt32), "number of failed attempts after which the job is dead")
-	add(f, &j.Retry.Backoff, "backoff", "", "TIME", "", positive, "delay before the second attempt; it doubles with each attempt")
-	add(f, &j.Retry.MaxBackoff, "max-backoff", "", "TIME", "", positive, "maximum delay between two attempts")
-	add(f, &j.Retry.Crashes, "crashes", "", "N", "", number(1, math.MaxInt32), "how many workers the job may kill before it is quarantined")
-	f.BoolVar(&j.Idempotent, "idempotent", false, "running the job twice does no harm: it is retried also when its worker was lost")
-	add(f, &j.Compensate, "compensate", "", "NAME", "", word, "task that undoes what the job may have done, run when it ends badly")
-	add(f, &j.Bury, "bury", "", "NAME", "", word, "task to run if the job dies, with its payload; by default the pool's retry.bury")
-	f.StringArrayVar(&s.meta, "meta", nil, "pass `NAME=VALUE` to the handler, repeatable")
 	f.StringArrayVar(&s.then, "then", nil, "run `TASK[@POOL]` when the job has ended well, with its result as payload; repeatable, one after the other")
 	add(f, &s.parent, "parent", "", "ID", "", word, "id of the job that submits this one and waits for it")
 	f.BoolVar(&s.ephemeral, "ephemeral", false, "run the task at once, without the queue, and wait until it has ended")
@@ -118,14 +105,6 @@ func retries(text string) (int, error) {
 		n = -1
 	}
 	return n, err
-}
-
-func parsePriority(text string) (job.Priority, error) {
-	word, err := oneOf("high", "normal", "low")(text)
-	if err != nil {
-		return 0, err
-	}
-	return job.ParsePriority(word)
 }
 
 // arguments checks arguments and flags that depend on each other.
@@ -150,15 +129,7 @@ func (s *submission) arguments(_ *cobra.Command, args []string) error {
 	if s.ephemeral && (s.job.Key != "" || s.job.Group != "" || !s.job.At.IsZero() || s.job.Delay > 0 || s.job.Retry.Attempts > 0 || s.job.Compensate != "" || s.job.Bury != "" || s.job.Priority != job.Normal) {
 		bad.add("--ephemeral runs a task once and at once: leave out --key, --group, --at, --delay, --priority, --attempts, --compensate and --bury, which are for jobs of the queue")
 	}
-	s.job.Meta = map[string]string{}
-	for _, m := range s.meta {
-		name, value, ok := strings.Cut(m, "=")
-		if !ok || name == "" {
-			bad.add("--meta %q: use NAME=VALUE", m)
-			continue
-		}
-		s.job.Meta[name] = value
-	}
+	s.job.Meta = readMeta(s.meta, bad)
 	for _, text := range s.then {
 		l, err := linkOf(text)
 		if err != nil {

@@ -15,6 +15,46 @@ import (
 	"github.com/bullpen-run/bullpen/job"
 )
 
+// jobFlags defines the flags of what a job says, and of meta, for readMeta.
+func jobFlags(f flagSet, j *job.Job, meta *[]string) {
+	add(f, &j.Name, "task", "t", "NAME", "", word, "name of the task, which selects the handler in the worker; by default the pool's")
+	add(f, &j.Group, "group", "", "NAME", "", word, "group of the job, such as a customer; the groups of a pool take turns, each within its limits")
+	add(f, &j.Priority, "priority", "", "WORD", "normal", parsePriority, "high, normal or low")
+	add(f, &j.Limits.Timeout, "timeout", "", "TIME", "", positive, "run-time limit of an attempt")
+	add(f, &j.Limits.Memory, "memory", "", "SIZE", "", size, "memory limit of an attempt")
+	add(f, &j.Limits.CPU, "cpu", "", "N", "", share, "processor limit of an attempt")
+	add(f, &j.Retry.Attempts, "attempts", "", "N", "", number(1, math.MaxInt32), "number of failed attempts after which the job is dead")
+	add(f, &j.Retry.Backoff, "backoff", "", "TIME", "", positive, "delay before the second attempt; it doubles with each attempt")
+	add(f, &j.Retry.MaxBackoff, "max-backoff", "", "TIME", "", positive, "maximum delay between two attempts")
+	add(f, &j.Retry.Crashes, "crashes", "", "N", "", number(1, math.MaxInt32), "how many workers the job may kill before it is quarantined")
+	f.BoolVar(&j.Idempotent, "idempotent", false, "running the job twice does no harm: it is retried also when its worker was lost")
+	add(f, &j.Compensate, "compensate", "", "NAME", "", word, "task that undoes what the job may have done, run when it ends badly")
+	add(f, &j.Bury, "bury", "", "NAME", "", word, "task to run if the job dies, with its payload; by default the pool's retry.bury")
+	f.StringArrayVar(meta, "meta", nil, "pass `NAME=VALUE` to the handler, repeatable")
+}
+
+func parsePriority(text string) (job.Priority, error) {
+	word, err := oneOf("high", "normal", "low")(text)
+	if err != nil {
+		return 0, err
+	}
+	return job.ParsePriority(word)
+}
+
+// readMeta parses the values of --meta.
+func readMeta(values []string, bad *faults) map[string]string {
+	meta := map[string]string{}
+	for _, v := range values {
+		name, value, ok := strings.Cut(v, "=")
+		if !ok || name == "" {
+			bad.add("--meta %q: use NAME=VALUE", v)
+			continue
+		}
+		meta[name] = value
+	}
+	return meta
+}
+
 // jobFields has the parsers for the fields of a job that is one line of JSON.
 var jobFields = map[string]func(j *job.Job, now time.Time, raw json.RawMessage) error{
 	"task":       func(j *job.Job, _ time.Time, raw json.RawMessage) error { return textField(raw, &j.Name) },
