@@ -11,6 +11,7 @@ import (
 
 	"github.com/bullpen-run/bullpen"
 	"github.com/bullpen-run/bullpen/internal/jsonvalue"
+	"github.com/bullpen-run/bullpen/job"
 )
 
 // ephemeral runs tasks that bypass the queue: each is one request, answered when the
@@ -29,12 +30,10 @@ func (c *Client) newEphemeral(pool string) *ephemeral {
 // try sends the task to the daemon and waits for its end.
 func (e *ephemeral) try(ctx context.Context, r *run, sent *sending) (bullpen.Result, error) {
 	var q query
-	q.text("task", r.task.Name)
+	j := job.Job{Name: r.task.Name, Limits: r.task.Limits}
+	j.Deadline, _ = r.ctx.Deadline()
+	j.Parameters(q.text)
 	q.text("id", r.id)
-	q.limits(r.task.Limits)
-	if end, ok := r.ctx.Deadline(); ok {
-		q.time("deadline", end)
-	}
 	c := call{method: http.MethodPost, path: e.path, query: q.String(), body: newSource(r.task.Payload), long: true}
 	c.header = e.client.submitHeader(r.task.Meta, r.parent, true, r.trace)
 	defer c.body.release()

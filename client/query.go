@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bullpen-run/bullpen"
 	"github.com/bullpen-run/bullpen/job"
 )
 
@@ -45,40 +44,13 @@ func (q *query) number(name string, n int64) {
 	}
 }
 
-func (q *query) limits(l bullpen.Limits) {
-	q.duration("timeout", l.Timeout)
-	q.number("memory", l.Memory)
-	if l.CPU != 0 {
-		q.text("cpu", strconv.FormatFloat(l.CPU, 'g', -1, 64))
-	}
-	q.number("output", int64(l.Output))
-}
-
 func (q *query) String() string { return q.b.String() }
 
 // jobQuery returns the parameters of a submission of j that waits for wait; 0 does not
 // wait.
 func jobQuery(j *job.Job, wait time.Duration) string {
 	var q query
-	q.text("task", j.Name)
-	q.text("key", j.Key)
-	q.text("group", j.Group)
-	if j.Priority != job.Normal {
-		q.text("priority", j.Priority.String())
-	}
-	q.duration("delay", j.Delay)
-	q.time("at", j.At)
-	q.time("deadline", j.Deadline)
-	q.limits(j.Limits)
-	q.number("attempts", int64(j.Retry.Attempts))
-	q.duration("backoff", j.Retry.Backoff)
-	q.duration("max_backoff", j.Retry.MaxBackoff)
-	q.number("crashes", int64(j.Retry.Crashes))
-	if j.Idempotent {
-		q.text("idempotent", "true")
-	}
-	q.text("compensate", j.Compensate)
-	q.text("bury", j.Bury)
+	j.Parameters(q.text)
 	q.duration("wait", wait)
 	return q.String()
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 	"unicode/utf8"
 
@@ -96,6 +97,55 @@ func (j *Job) UnmarshalJSON(text []byte) error {
 		j.Payload = []byte(w.Payload)
 	}
 	return nil
+}
+
+// Parameters calls set with each parameter that j has as a query of the daemon's API.
+// Queue, Payload, Meta and Then are no parameters.
+func (j *Job) Parameters(set func(name, value string)) {
+	text := func(name, value string) {
+		if value != "" {
+			set(name, value)
+		}
+	}
+	span := func(name string, d time.Duration) {
+		if d != 0 {
+			set(name, d.String())
+		}
+	}
+	number := func(name string, n int64) {
+		if n != 0 {
+			set(name, strconv.FormatInt(n, 10))
+		}
+	}
+	moment := func(name string, t time.Time) {
+		if !t.IsZero() {
+			set(name, t.UTC().Format(time.RFC3339Nano))
+		}
+	}
+	text("task", j.Name)
+	text("key", j.Key)
+	text("group", j.Group)
+	if j.Priority != Normal {
+		set("priority", j.Priority.String())
+	}
+	span("delay", j.Delay)
+	moment("at", j.At)
+	moment("deadline", j.Deadline)
+	span("timeout", j.Limits.Timeout)
+	number("memory", j.Limits.Memory)
+	if j.Limits.CPU != 0 {
+		set("cpu", strconv.FormatFloat(j.Limits.CPU, 'g', -1, 64))
+	}
+	number("output", int64(j.Limits.Output))
+	number("attempts", int64(j.Retry.Attempts))
+	span("backoff", j.Retry.Backoff)
+	span("max_backoff", j.Retry.MaxBackoff)
+	number("crashes", int64(j.Retry.Crashes))
+	if j.Idempotent {
+		set("idempotent", "true")
+	}
+	text("compensate", j.Compensate)
+	text("bury", j.Bury)
 }
 
 // infoJSON is an Info.

@@ -22,6 +22,16 @@ func ExampleJob_MarshalJSON() {
 	// Output: {"pool":"thumbnails","task":"resize","payload":"cat.jpeg","priority":"high","delay":1.5,"attempts":3} <nil>
 }
 
+func ExampleJob_Parameters() {
+	j := job.Job{Name: "resize", Key: "cat", Delay: 90 * time.Second, Idempotent: true}
+	j.Parameters(func(name, value string) { fmt.Println(name, value) })
+	// Output:
+	// task resize
+	// key cat
+	// delay 1m30s
+	// idempotent true
+}
+
 func ExampleInfo_ErrorText() {
 	var i job.Info
 	err := json.Unmarshal([]byte(`{"id":"01J","state":"dead","outcome":"failed","reason":"final","error":"no file"}`), &i)
