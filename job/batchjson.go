@@ -34,7 +34,7 @@ type batchJSON struct {
 func (i BatchInfo) MarshalJSON() ([]byte, error) {
 	return jsonvalue.Marshal(&batchJSON{
 		ID: i.ID, Key: i.Key, State: i.State, Total: i.Total, Ended: i.Ended, OK: i.OK, Failed: i.Failed, Canceled: i.Canceled, Lost: i.Lost,
-		Created: jsonvalue.Time{Time: i.Created}, EndedAt: jsonvalue.Time{Time: i.EndedAt}, FirstFailed: i.FirstFailed,
+		Created: jsonvalue.Time(i.Created), EndedAt: jsonvalue.Time(i.EndedAt), FirstFailed: i.FirstFailed,
 		ThenJob: i.ThenJob, FailedJob: i.FailedJob, ThenID: i.ThenID, FailedID: i.FailedID, Meta: i.Meta, Existing: i.Existing,
 	})
 }
@@ -47,7 +47,7 @@ func (i *BatchInfo) UnmarshalJSON(text []byte) error {
 	}
 	*i = BatchInfo{
 		ID: w.ID, Key: w.Key, State: w.State, Total: w.Total, Ended: w.Ended, OK: w.OK, Failed: w.Failed, Canceled: w.Canceled, Lost: w.Lost,
-		Created: w.Created.Time, EndedAt: w.EndedAt.Time, FirstFailed: w.FirstFailed,
+		Created: time.Time(w.Created), EndedAt: time.Time(w.EndedAt), FirstFailed: w.FirstFailed,
 		ThenJob: w.ThenJob, FailedJob: w.FailedJob, ThenID: w.ThenID, FailedID: w.FailedID, Meta: w.Meta, Existing: w.Existing,
 	}
 	return nil
@@ -98,7 +98,7 @@ type scheduleInfoJSON struct {
 // MarshalJSON encodes i.
 func (i ScheduleInfo) MarshalJSON() ([]byte, error) {
 	w := scheduleInfoJSON{
-		Name: i.Name, scheduleJSON: i.json(), Origin: i.Origin, Next: jsonvalue.Time{Time: i.Next}, Last: jsonvalue.Time{Time: i.Last},
+		Name: i.Name, scheduleJSON: i.json(), Origin: i.Origin, Next: jsonvalue.Time(i.Next), Last: jsonvalue.Time(i.Last),
 		LastJob: i.LastJob, LastState: i.LastState, Fired: i.Fired, Skipped: i.Skipped, Err: i.Err,
 	}
 	for _, t := range i.Upcoming {
@@ -120,7 +120,7 @@ func (i *ScheduleInfo) UnmarshalJSON(text []byte) error {
 		Schedule: Schedule{
 			Name: w.Name, Cron: w.Cron, Every: time.Duration(w.Every), Zone: w.Zone, Missed: w.Missed, Overlap: w.Overlap, Paused: w.Paused, Origin: w.Origin,
 		},
-		Next: w.Next.Time, Upcoming: w.Upcoming, Last: w.Last.Time, LastJob: w.LastJob, LastState: w.LastState, Fired: w.Fired, Skipped: w.Skipped, Err: w.Err,
+		Next: time.Time(w.Next), Upcoming: w.Upcoming, Last: time.Time(w.Last), LastJob: w.LastJob, LastState: w.LastState, Fired: w.Fired, Skipped: w.Skipped, Err: w.Err,
 	}
 	if w.Job != nil {
 		i.Job = *w.Job

@@ -54,7 +54,7 @@ type plainCause Cause
 
 // MarshalJSON encodes c.
 func (c Cause) MarshalJSON() ([]byte, error) {
-	return jsonvalue.Marshal(&causeJSON{plainCause(c), jsonvalue.Outcome(c.Outcome), jsonvalue.Time{Time: c.First}, jsonvalue.Time{Time: c.Last}})
+	return jsonvalue.Marshal(&causeJSON{plainCause(c), jsonvalue.Outcome(c.Outcome), jsonvalue.Time(c.First), jsonvalue.Time(c.Last)})
 }
 
 // UnmarshalJSON decodes what MarshalJSON encodes.
@@ -64,7 +64,7 @@ func (c *Cause) UnmarshalJSON(text []byte) error {
 		return fmt.Errorf("this is no cause: %w", err)
 	}
 	*c = Cause(w.plainCause)
-	c.Outcome, c.First, c.Last = bullpen.Outcome(w.Outcome), w.First.Time, w.Last.Time
+	c.Outcome, c.First, c.Last = bullpen.Outcome(w.Outcome), time.Time(w.First), time.Time(w.Last)
 	return nil
 }
 

@@ -52,7 +52,7 @@ func (j Job) MarshalJSON() ([]byte, error) {
 	}
 	w := jobJSON{
 		Queue: j.Queue, Name: j.Name, Key: j.Key, Group: j.Group, Priority: j.Priority,
-		Delay: jsonvalue.Seconds(j.Delay), At: jsonvalue.Time{Time: j.At}, Deadline: jsonvalue.Time{Time: j.Deadline},
+		Delay: jsonvalue.Seconds(j.Delay), At: jsonvalue.Time(j.At), Deadline: jsonvalue.Time(j.Deadline),
 		Timeout: jsonvalue.Seconds(j.Limits.Timeout), Memory: j.Limits.Memory, CPU: j.Limits.CPU, Output: j.Limits.Output,
 		Attempts: j.Retry.Attempts, Backoff: jsonvalue.Seconds(j.Retry.Backoff), MaxBackoff: jsonvalue.Seconds(j.Retry.MaxBackoff), Crashes: j.Retry.Crashes,
 		Idempotent: j.Idempotent, Compensate: j.Compensate, Bury: j.Bury, Meta: j.Meta, Then: j.Then,
@@ -88,7 +88,7 @@ func (j *Job) UnmarshalJSON(text []byte) error {
 	}
 	*j = Job{
 		Queue: w.Queue, Name: w.Name, Payload: w.PayloadBase64, Key: w.Key, Group: w.Group, Priority: w.Priority,
-		Delay: time.Duration(w.Delay), At: w.At.Time, Deadline: w.Deadline.Time,
+		Delay: time.Duration(w.Delay), At: time.Time(w.At), Deadline: time.Time(w.Deadline),
 		Limits:     bullpen.Limits{Timeout: time.Duration(w.Timeout), Memory: w.Memory, CPU: w.CPU, Output: w.Output},
 		Retry:      Retry{Attempts: w.Attempts, Backoff: time.Duration(w.Backoff), MaxBackoff: time.Duration(w.MaxBackoff), Crashes: w.Crashes},
 		Idempotent: w.Idempotent, Compensate: w.Compensate, Bury: w.Bury, Meta: w.Meta, Then: w.Then,
@@ -197,11 +197,11 @@ type infoJSON struct {
 func (i Info) MarshalJSON() ([]byte, error) {
 	w := infoJSON{
 		ID: i.ID, Queue: i.Queue, Name: i.Name, State: i.State, Key: i.Key, Group: i.Group,
-		Enqueued: jsonvalue.Time{Time: i.Enqueued}, At: jsonvalue.Time{Time: i.At}, Deadline: jsonvalue.Time{Time: i.Deadline},
+		Enqueued: jsonvalue.Time(i.Enqueued), At: jsonvalue.Time(i.At), Deadline: jsonvalue.Time(i.Deadline),
 		Attempts: i.Attempts, Crashes: i.Crashes, Node: i.Node, Worker: i.Worker, Progress: i.Progress, Note: i.Note,
 		Reason: i.Reason, Error: i.ErrorText(), PayloadSize: i.PayloadSize, ResultSize: i.ResultSize,
 		Waited: jsonvalue.Seconds(i.Stats.Waited), Ran: jsonvalue.Seconds(i.Stats.Ran), PeakMemory: i.Stats.PeakMemory,
-		Parent: i.Parent, Compensate: i.Compensate, Bury: i.Bury, Schedule: i.Schedule, Tick: jsonvalue.Time{Time: i.Tick},
+		Parent: i.Parent, Compensate: i.Compensate, Bury: i.Bury, Schedule: i.Schedule, Tick: jsonvalue.Time(i.Tick),
 		Chain: i.Chain, Link: i.Link, Links: i.Links, Next: i.Next, Batch: i.Batch,
 		Meta: i.Meta, History: i.History, Payload: i.Payload,
 	}
@@ -209,7 +209,7 @@ func (i Info) MarshalJSON() ([]byte, error) {
 		w.Priority = &i.Priority
 	}
 	if i.State.Ended() {
-		w.Ended, w.Outcome = jsonvalue.Time{Time: i.Ended}, (*jsonvalue.Outcome)(&i.Outcome)
+		w.Ended, w.Outcome = jsonvalue.Time(i.Ended), (*jsonvalue.Outcome)(&i.Outcome)
 	}
 	if errors.Is(i.Err, ErrNewer) && w.Reason == "" {
 		w.Reason = Newer
@@ -234,11 +234,11 @@ func (i *Info) UnmarshalJSON(text []byte) error {
 	}
 	*i = Info{
 		ID: w.ID, Queue: w.Queue, Name: w.Name, State: w.State, Key: w.Key, Group: w.Group,
-		Enqueued: w.Enqueued.Time, At: w.At.Time, Deadline: w.Deadline.Time,
+		Enqueued: time.Time(w.Enqueued), At: time.Time(w.At), Deadline: time.Time(w.Deadline),
 		Attempts: w.Attempts, Crashes: w.Crashes, Node: w.Node, Worker: w.Worker, Progress: w.Progress, Note: w.Note,
-		Ended: w.Ended.Time, Reason: w.Reason, PayloadSize: w.PayloadSize, ResultSize: w.ResultSize,
+		Ended: time.Time(w.Ended), Reason: w.Reason, PayloadSize: w.PayloadSize, ResultSize: w.ResultSize,
 		Stats:  bullpen.Stats{Waited: time.Duration(w.Waited), Ran: time.Duration(w.Ran), Worker: w.Worker, PeakMemory: w.PeakMemory},
-		Parent: w.Parent, Compensate: w.Compensate, Bury: w.Bury, Schedule: w.Schedule, Tick: w.Tick.Time,
+		Parent: w.Parent, Compensate: w.Compensate, Bury: w.Bury, Schedule: w.Schedule, Tick: time.Time(w.Tick),
 		Chain: w.Chain, Link: w.Link, Links: w.Links, Next: w.Next, Batch: w.Batch,
 		Meta: w.Meta, History: w.History, Payload: w.Payload,
 	}
@@ -280,7 +280,7 @@ type attemptJSON struct {
 // MarshalJSON encodes a.
 func (a Attempt) MarshalJSON() ([]byte, error) {
 	w := attemptJSON{
-		Number: a.Number, Outcome: jsonvalue.Outcome(a.Outcome), Ended: jsonvalue.Time{Time: a.Ended}, Ran: jsonvalue.Seconds(a.Ran),
+		Number: a.Number, Outcome: jsonvalue.Outcome(a.Outcome), Ended: jsonvalue.Time(a.Ended), Ran: jsonvalue.Seconds(a.Ran),
 		Node: a.Node, Worker: a.Worker, Error: a.Error, Signal: a.Signal, PeakMemory: a.PeakMemory,
 	}
 	if a.ExitCode >= 0 && a.Outcome != bullpen.OK {
@@ -296,7 +296,7 @@ func (a *Attempt) UnmarshalJSON(text []byte) error {
 		return fmt.Errorf("this is no attempt: %w", err)
 	}
 	*a = Attempt{
-		Number: w.Number, Outcome: bullpen.Outcome(w.Outcome), Ended: w.Ended.Time, Ran: time.Duration(w.Ran),
+		Number: w.Number, Outcome: bullpen.Outcome(w.Outcome), Ended: time.Time(w.Ended), Ran: time.Duration(w.Ran),
 		Node: w.Node, Worker: w.Worker, Error: w.Error, Signal: w.Signal, ExitCode: -1, PeakMemory: w.PeakMemory,
 	}
 	if w.ExitCode != nil {

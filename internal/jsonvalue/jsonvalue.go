@@ -53,10 +53,16 @@ func Duration(seconds float64) time.Duration {
 }
 
 // Time is a time. Use it with omitzero: the zero time has no JSON.
-type Time struct{ time.Time }
+type Time time.Time
 
-// MarshalJSON encodes t in UTC.
-func (t Time) MarshalJSON() ([]byte, error) { return t.UTC().MarshalJSON() }
+// IsZero reports whether t is the zero time.
+func (t Time) IsZero() bool { return time.Time(t).IsZero() }
+
+// MarshalText encodes t in UTC. As a text it costs less than as a json.Marshaler.
+func (t Time) MarshalText() ([]byte, error) { return time.Time(t).UTC().MarshalText() }
+
+// UnmarshalText decodes t.
+func (t *Time) UnmarshalText(text []byte) error { return (*time.Time)(t).UnmarshalText(text) }
 
 // Outcome is an outcome: its word.
 type Outcome bullpen.Outcome
@@ -93,12 +99,12 @@ type Line struct {
 
 // LineOf converts a line. Its time has microseconds.
 func LineOf(l bullpen.LogLine) Line {
-	return Line{Time{l.Time.Truncate(time.Microsecond)}, l.Level, l.Stream, l.Text}
+	return Line{Time(l.Time.Truncate(time.Microsecond)), l.Level, l.Stream, l.Text}
 }
 
 // Line converts l back.
 func (l Line) Line() bullpen.LogLine {
-	return bullpen.LogLine{Time: l.Time.Time, Level: l.Level, Stream: l.Stream, Text: l.Text}
+	return bullpen.LogLine{Time: time.Time(l.Time), Level: l.Level, Stream: l.Stream, Text: l.Text}
 }
 
 // Failure is a bullpen.TaskError, without its id.

@@ -35,7 +35,7 @@ func TestTimesAreInUTC(t *testing.T) {
 	got, err := json.Marshal(struct {
 		Set  jsonvalue.Time `json:"set,omitzero"`
 		Zero jsonvalue.Time `json:"zero,omitzero"`
-	}{Set: jsonvalue.Time{Time: at}})
+	}{Set: jsonvalue.Time(at)})
 	if want := `{"set":"2026-11-22T00:02:03.000004Z"}`; err != nil || string(got) != want {
 		t.Errorf("it is %s, %v, want %s", got, err, want)
 	}
