@@ -174,7 +174,7 @@ func (b *batch) enqueue(ctx context.Context) {
 		}
 		var e *Error
 		if !errors.As(err, &e) {
-			e = &Error{Cause: causeUnconfirmed, Detail: "the answer to a bulk ends early", Err: err}
+			e = &Error{Cause: causeUnconfirmed, Detail: "the answer to a bulk ended early", Err: err}
 		}
 		again := n < b.client.config.Retries
 		left := 0
@@ -297,7 +297,7 @@ func lineError(text json.RawMessage) error {
 		Status int `json:"status"`
 	}
 	if err := json.Unmarshal(text, &p); err != nil {
-		return &Error{Cause: causeAnswer, Detail: "the answer to a bulk has an error that is no problem", Err: err}
+		return &Error{Cause: causeAnswer, Detail: "the answer to a bulk has an error that is not a problem document", Err: err}
 	}
 	return enqueueError(readProblem(p.Status, nil, text))
 }

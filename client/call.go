@@ -44,7 +44,7 @@ type answer struct {
 }
 
 // errNoAnswer is the cause of a context that ends because the daemon took too long.
-var errNoAnswer = errors.New("no answer in time: look at Config.Timeout, and whether the daemon is overloaded")
+var errNoAnswer = errors.New("no answer in time: raise Config.Timeout, or check whether the daemon is overloaded")
 
 // do sends a call and retries it where that is safe. An answer with an error status
 // is returned as an error.
@@ -74,7 +74,7 @@ func (e *Error) doubted(doubt bool) *Error {
 	if !doubt || e.uncertain() {
 		return e
 	}
-	return &Error{Cause: causeUnconfirmed, Detail: "an earlier try may have been done", Job: e.Job, Err: e}
+	return &Error{Cause: causeUnconfirmed, Detail: "an earlier try may have succeeded", Job: e.Job, Err: e}
 }
 
 // repeatable reports whether the call may be repeated: it certainly did not take

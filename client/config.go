@@ -77,16 +77,16 @@ func (c Config) check() (*url.URL, error) {
 	base, err := url.Parse(c.URL)
 	switch {
 	case err != nil:
-		fault("URL is not one: %w; use one such as %s", err, DefaultURL)
+		fault("URL is not valid: %w; use one such as %s", err, DefaultURL)
 	case base.Scheme != "http" && base.Scheme != "https" || base.Host == "":
 		fault("URL is %q: use http:// or https:// and a host, such as %s", c.URL, DefaultURL)
 	case base.RawQuery != "" || base.Fragment != "" || base.User != nil:
-		fault("URL %q has a query, a fragment or a user: use scheme, host, port and path only, and Token for who asks", base.Redacted())
+		fault("URL %q has a query, a fragment or a user: use only scheme, host, port and path, and Token for the credentials", base.Redacted())
 	case c.Token != "" && base.Scheme == "http" && !c.PlainToken && !loopback(base.Hostname()):
-		fault("Token would travel to %s without TLS: use https, or set PlainToken if nobody can listen on the way", base.Host)
+		fault("Token would be sent to %s without TLS: use https, or set PlainToken if the network can be trusted", base.Host)
 	}
 	if strings.ContainsFunc(c.Token, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		fault("Token has blanks or characters beyond ASCII: use it as the tokens file has it, without the line feed")
+		fault("Token has spaces or characters that are not ASCII: use it as it stands in the tokens file, without the line feed")
 	}
 	for name, d := range map[string]time.Duration{"ConnectTimeout": c.ConnectTimeout, "Timeout": c.Timeout, "Wait": c.Wait} {
 		if d < 0 {

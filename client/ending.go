@@ -66,13 +66,13 @@ func (e *Executor) Close() error {
 	select {
 	case <-e.idle:
 	case <-timer.C:
-		return fmt.Errorf("closing the executor of %s: the callbacks of these tasks do not return: %s", e.pool, strings.Join(e.left(), ", "))
+		return fmt.Errorf("closing the executor of %s: the callbacks of these tasks did not return: %s", e.pool, strings.Join(e.left(), ", "))
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if len(e.cut) > 0 {
 		slices.Sort(e.cut)
-		return fmt.Errorf("closing the executor of %s: these tasks did not end within %v, their connections were cut: %s",
+		return fmt.Errorf("closing the executor of %s: these tasks did not end within %v, so their connections were closed: %s",
 			e.pool, e.config.CloseGrace, strings.Join(e.cut, ", "))
 	}
 	return nil

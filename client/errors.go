@@ -36,9 +36,9 @@ var (
 	// worker.
 	ErrNested = errors.New("the task would wait for itself")
 	// ErrManaged: the schedule can only be changed in the daemon's configuration.
-	ErrManaged = errors.New("it is changed in the configuration of the daemon")
+	ErrManaged = errors.New("it can only be changed in the configuration of the daemon")
 	// ErrBusyID: a task with this id is already running.
-	ErrBusyID = errors.New("a task with this id runs already")
+	ErrBusyID = errors.New("a task with this id is already running")
 	// ErrInternal: the daemon has an internal fault.
 	ErrInternal = errors.New("fault of the daemon")
 	// ErrAnswer: the answer does not come from a Bullpen daemon.

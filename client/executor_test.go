@@ -219,7 +219,7 @@ func TestCloseNamesWhatIsStuck(t *testing.T) {
 		if took := time.Since(begun); err == nil || !strings.Contains(err.Error(), `"stuck" my-id`) || took != 3*time.Second {
 			t.Errorf("Close() = %v after %v, want an error that names the task after the grace", err, took)
 		}
-		if _, err := h.Result(); err == nil || !strings.Contains(err.Error(), "was cut") {
+		if _, err := h.Result(); err == nil || !strings.Contains(err.Error(), "was closed") {
 			t.Errorf("the task ends with %v", err)
 		} else if o, _ := bullpen.OutcomeOf(err); o != bullpen.Lost {
 			t.Errorf("the task ends with %v, want it lost", err)
@@ -285,8 +285,8 @@ func TestCutBetweenTries(t *testing.T) {
 		}
 		begun := time.Now()
 		_, err = e.Execute(expired(t), bullpen.Task{Name: "x"})
-		if o, _ := bullpen.OutcomeOf(err); o != bullpen.Lost || !strings.Contains(err.Error(), "was cut") {
-			t.Errorf("the task ends with %v, want it lost because its connection was cut", err)
+		if o, _ := bullpen.OutcomeOf(err); o != bullpen.Lost || !strings.Contains(err.Error(), "was closed") {
+			t.Errorf("the task ends with %v, want it lost because its connection was closed", err)
 		}
 		if took := time.Since(begun); took != 4*time.Second {
 			t.Errorf("it took %v, want the grace after the end of its context", took)

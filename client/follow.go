@@ -95,7 +95,7 @@ type follower struct {
 // the daemon sends something every 15 s.
 const silence = time.Minute
 
-var errSilent = errors.New("the daemon has said nothing for " + silence.String())
+var errSilent = errors.New("the daemon has sent nothing for " + silence.String())
 
 // once follows the job until the connection breaks; end reports that nothing is left
 // to yield.

@@ -64,7 +64,7 @@ func (p *PoolNow) UnmarshalJSON(text []byte) error {
 		RunP99  jsonvalue.Seconds `json:"run_p99"`
 	}{plain: (*plain)(p)}
 	if err := json.Unmarshal(text, &wire); err != nil {
-		return fmt.Errorf("the daemon's answer is no overview: %w", err)
+		return fmt.Errorf("the daemon's answer is not an overview: %w", err)
 	}
 	p.WaitP50, p.WaitP99 = time.Duration(wire.WaitP50), time.Duration(wire.WaitP99)
 	p.RunP50, p.RunP99 = time.Duration(wire.RunP50), time.Duration(wire.RunP99)
@@ -83,7 +83,7 @@ func (c *Client) Overview(ctx context.Context) (Overview, error) {
 func (o *Overview) UnmarshalJSON(text []byte) error {
 	type plain Overview
 	if err := json.Unmarshal(text, (*plain)(o)); err != nil {
-		return fmt.Errorf("the daemon's answer is no overview: %w", err)
+		return fmt.Errorf("the daemon's answer is not an overview: %w", err)
 	}
 	o.Raw = append(json.RawMessage(nil), text...)
 	return nil
@@ -125,7 +125,7 @@ func (w *Worker) UnmarshalJSON(text []byte) error {
 		TaskAge jsonvalue.Seconds `json:"task_age"`
 	}{plain: (*plain)(w)}
 	if err := json.Unmarshal(text, &wire); err != nil {
-		return fmt.Errorf("the daemon's answer is no worker: %w", err)
+		return fmt.Errorf("the daemon's answer is not a worker: %w", err)
 	}
 	w.Age, w.Idle, w.TaskAge = time.Duration(wire.Age), time.Duration(wire.Idle), time.Duration(wire.TaskAge)
 	return nil

@@ -24,7 +24,7 @@ func (e *Executor) admit(r *run) (has bool, err error) {
 		return true, nil
 	case nested:
 		e.mu.Unlock()
-		return false, fmt.Errorf("%w: %w: %s has as many tasks at the daemon as it may; raise Inflight, or do not wait in a task for another of its own pool",
+		return false, fmt.Errorf("%w: %w: %s already has Inflight tasks at the daemon; raise Inflight, or do not wait in a task for another task of its own pool",
 			bullpen.ErrOverloaded, ErrNested, e.pool)
 	case e.waiting.Len() < e.config.Queue:
 		e.wait(r)

@@ -89,7 +89,7 @@ func (p *Pool) UnmarshalJSON(text []byte) error {
 		StartP50 jsonvalue.Seconds `json:"start_p50"`
 	}{plain: (*plain)(p)}
 	if err := json.Unmarshal(text, &wire); err != nil {
-		return fmt.Errorf("the daemon's answer is no pool: %w", err)
+		return fmt.Errorf("the daemon's answer is not a pool: %w", err)
 	}
 	p.WaitP50, p.WaitP99 = time.Duration(wire.WaitP50), time.Duration(wire.WaitP99)
 	p.RunP50, p.RunP99 = time.Duration(wire.RunP50), time.Duration(wire.RunP99)
@@ -181,7 +181,7 @@ func (s *Status) UnmarshalJSON(text []byte) error {
 		Uptime jsonvalue.Seconds `json:"uptime"`
 	}{plain: (*plain)(s)}
 	if err := json.Unmarshal(text, &wire); err != nil {
-		return fmt.Errorf("the daemon's answer is no status: %w", err)
+		return fmt.Errorf("the daemon's answer is not a status: %w", err)
 	}
 	s.Uptime, s.Raw = time.Duration(wire.Uptime), append(json.RawMessage(nil), text...)
 	return nil

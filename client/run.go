@@ -124,7 +124,7 @@ func (r *run) disarm() {
 }
 
 // errCut is the cause for which a connection is cut.
-var errCut = errors.New("it was asked to end and has not in time, so its connection was cut")
+var errCut = errors.New("it did not end in time after it was canceled, so its connection was closed")
 
 // attempt sends a task to the daemon once and waits for its end. An *Error means that
 // the task did not start; other errors are as from an executor. The end of caller
@@ -227,7 +227,7 @@ func (e *Error) uncertain() bool {
 
 // canceledBefore returns the error of a task that was canceled before it started.
 func canceledBefore(why error) error {
-	return fmt.Errorf("taken back before it started: %w", why)
+	return fmt.Errorf("canceled before it started: %w", why)
 }
 
 // ended returns the error of a task whose end the daemon reported.
@@ -294,7 +294,7 @@ func (r *run) awaitDeadline() {
 
 func (r *run) lost(message string, err error) error {
 	if errors.Is(err, errCut) {
-		message = errCut.Error() + "; how it ended is not known"
+		message = errCut.Error() + "; its outcome is unknown"
 	}
 	if message == "" {
 		message = "its answer was lost: " + err.Error()

@@ -74,11 +74,11 @@ const (
 var eventNames = [...]string{
 	Redelivered: "redelivered", Retried: "will be tried again", GaveBack: "given back", Buried: "dead",
 	TookBack: "canceled", Compensated: "compensation enqueued", ToldOfDeath: "its bury task enqueued", TriedAgain: "dead job enqueued again",
-	Damaged: "stored record is damaged", Unreadable: "outcome is of a later version", Missing: "confirmed job is missing", NotKept: "not stored",
+	Damaged: "stored record is damaged", Unreadable: "outcome was recorded by a later version", Missing: "confirmed job is missing", NotKept: "not stored",
 	Full: "enqueue refused", Paused: "queue paused", Resumed: "queue resumed", Verified: "store verified",
 	HeldOff: "holding off", ScheduleFired: "schedule fired", TickSkipped: "tick of a schedule skipped",
 	TicksMissed: "ticks of a schedule missed", ScheduleFailed: "schedule cannot fire", StoreFailed: "store failed",
-	BatchProgress: "batch goes on", BatchFailed: "first member of a batch failed", BatchEnded: "batch ended", BatchTookBack: "batch canceled",
+	BatchProgress: "batch progressed", BatchFailed: "first member of a batch failed", BatchEnded: "batch ended", BatchTookBack: "batch canceled",
 }
 
 // String returns the words for k.

@@ -69,12 +69,12 @@ func (j Job) MarshalJSON() ([]byte, error) {
 func (j *Job) checkText() error {
 	for _, text := range []struct{ field, value string }{{"Name", j.Name}, {"Key", j.Key}, {"Group", j.Group}, {"Compensate", j.Compensate}, {"Bury", j.Bury}} {
 		if !utf8.ValidString(text.value) {
-			return fmt.Errorf("%s is not UTF-8: put bytes that are no text into Payload", text.field)
+			return fmt.Errorf("%s is not UTF-8: put binary data into Payload", text.field)
 		}
 	}
 	for key, value := range j.Meta {
 		if !utf8.ValidString(key) || !utf8.ValidString(value) {
-			return errors.New("Meta is not UTF-8: put bytes that are no text into Payload")
+			return errors.New("Meta is not UTF-8: put binary data into Payload")
 		}
 	}
 	return nil

@@ -82,7 +82,7 @@ func (r Retry) Check(where string) []error {
 		case int(o) >= bullpen.OutcomeCount:
 			errs = append(errs, fmt.Errorf("%s.On has the unknown %v", where, o))
 		case o == bullpen.OK, o == bullpen.Canceled, o == bullpen.Lost:
-			errs = append(errs, fmt.Errorf("%s.On has %v, which is not tried again for being listed: leave it out (lost is tried again for jobs that are Idempotent)", where, o))
+			errs = append(errs, fmt.Errorf("%s.On has %v, which On does not control: leave it out (a job that is Idempotent is retried after lost)", where, o))
 		}
 	}
 	return errs

@@ -169,7 +169,7 @@ func CheckScheduleName(name string) error {
 	}):
 		return fmt.Errorf("Name is %q: use lower-case letters, digits, \"-\", \"_\" and \".\" only", name)
 	case name[0] == '.':
-		return fmt.Errorf("Name is %q: begin with another character than \".\", so that it can stand in a path", name)
+		return fmt.Errorf("Name is %q: begin with another character than \".\", which has a meaning in paths", name)
 	}
 	return nil
 }
@@ -184,7 +184,7 @@ func (s *Schedule) Check() error {
 	case s.Cron == "" && s.Every == 0:
 		errs = append(errs, errors.New(`Cron and Every are both empty: set one, such as Cron "30 2 * * *" or Every 5m`))
 	case s.Every != 0 && s.Zone != "":
-		errs = append(errs, errors.New("Zone is set with Every: leave it out, only Cron knows zones"))
+		errs = append(errs, errors.New("Zone is set with Every: leave it out, it applies to Cron only"))
 	}
 	if s.Cron != "" {
 		_, err := schedule.New(s.Cron, 0, s.Zone, time.Time{}, schedule.Zone)

@@ -45,7 +45,7 @@ func TestBackup(t *testing.T) {
 	for _, body := range []string{``, `{}`, `{"dir":""}`, `{"dir":"backup"}`, `{"dir":7}`, `{"dir":"/x\u0000"}`, `{"folder":"/x"}`, `{"dir":"/` + strings.Repeat("x", 5000) + `"}`} {
 		admin.want(http.StatusBadRequest, http.MethodPost, "/v1/backup", body)
 	}
-	if log := n.journal.String(); strings.Count(log, "a backup of the queue was made") != 1 || strings.Count(log, "was not made") != 1 {
+	if log := n.journal.String(); strings.Count(log, "a backup of the queue is complete") != 1 || strings.Count(log, "a requested backup of the queue failed") != 1 {
 		t.Errorf("the log does not tell of one backup that was made and one that was not: %s", log)
 	}
 }

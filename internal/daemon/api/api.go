@@ -60,7 +60,7 @@ const (
 func (c Config) check() error {
 	var errs []error
 	if c.Backend == nil {
-		errs = append(errs, errors.New("Backend is nil: give the daemon that the API is for"))
+		errs = append(errs, errors.New("Backend is nil: set the daemon that the API serves"))
 	}
 	if c.MaxPayload < 0 || c.MaxBody < 0 {
 		errs = append(errs, fmt.Errorf("MaxPayload is %d and MaxBody %d: use positive numbers of bytes, or 0 for the default", c.MaxPayload, c.MaxBody))
@@ -157,7 +157,7 @@ func (a *API) stopping() bool {
 
 // errStops returns the problem with which a stopping daemon refuses new work.
 func errStops() *problem.Problem {
-	return problem.New(problem.Closed, "The daemon stops and takes nothing more: try again after a moment, it may be started again, or ask another node.")
+	return problem.New(problem.Closed, "The daemon is stopping and accepts nothing more: try again after a moment, or use another node.")
 }
 
 // route is a guard.Route with the names of its query parameters.

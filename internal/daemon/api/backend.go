@@ -18,11 +18,11 @@ var (
 	// ErrNoPool: the configuration has no pool of that name.
 	ErrNoPool = errors.New("no such pool")
 	// ErrNotEphemeral: the pool accepts durable jobs only.
-	ErrNotEphemeral = errors.New("the pool takes no ephemeral tasks")
+	ErrNotEphemeral = errors.New("the pool does not accept ephemeral tasks")
 	// ErrNested: the task waits for its own pool and would deadlock it.
 	ErrNested = errors.New("the task would wait for itself")
 	// ErrBusyID: a task with that id is already running.
-	ErrBusyID = errors.New("a task with this id runs already")
+	ErrBusyID = errors.New("a task with this id is already running")
 	// ErrQueueOnly: the pool has no workers at this daemon.
 	ErrQueueOnly = errors.New("the pool has no workers here")
 	// ErrNoWorker: the pool has no worker of that name, or no longer has it.

@@ -29,18 +29,18 @@ func (a *API) backup(w http.ResponseWriter, r *http.Request, _ query) *problem.P
 	case b.Dir == "":
 		f.add(`dir is missing: name a folder on the machine of the daemon that is not there yet, such as "/var/backups/bullpen-1"`)
 	case len(b.Dir) > longestPath || strings.ContainsRune(b.Dir, 0):
-		f.add(fmt.Sprintf("dir is no path: use at most %d bytes and no zero byte", longestPath))
+		f.add(fmt.Sprintf("dir is not a path: use at most %d bytes and no zero byte", longestPath))
 	case !filepath.IsAbs(b.Dir):
-		f.add("dir is " + quoted(b.Dir) + ": use an absolute path, of the machine of the daemon")
+		f.add("dir is " + quoted(b.Dir) + ": use an absolute path on the daemon's machine")
 	}
 	if p := f.problem(); p != nil {
 		return p
 	}
 	b.Dir = filepath.Clean(b.Dir)
 	if err := a.backend.Queue().Backup(r.Context(), b.Dir); err != nil {
-		a.log.Warn("a backup of the queue that was asked for was not made", "folder", b.Dir, "error", err)
+		a.log.Warn("a requested backup of the queue failed", "folder", b.Dir, "error", err)
 		return problemOf(err)
 	}
-	a.log.Info("a backup of the queue was made", "folder", b.Dir)
+	a.log.Info("a backup of the queue is complete", "folder", b.Dir)
 	return writeJSON(w, http.StatusOK, b)
 }

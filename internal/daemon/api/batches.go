@@ -86,7 +86,7 @@ func (a *API) chain(w http.ResponseWriter, r *http.Request, _ query) *problem.Pr
 	case len(jobs) == 0:
 		return problem.New(problem.BadRequest, `there is no job: write {"jobs":[{"pool":…},…]}.`)
 	case jobs[0].Queue == "":
-		return problem.New(problem.BadRequest, "the first job names no pool: give it the field pool.")
+		return problem.New(problem.BadRequest, "the first job names no pool: set its field pool.")
 	}
 	var f faults
 	o := order{job: jobs[0]}
@@ -224,7 +224,7 @@ func (a *API) makeBatch(w http.ResponseWriter, r *http.Request, _ query) *proble
 func (a *API) completeAll(pool string, jobs []job.Job) *problem.Problem {
 	for i := range jobs {
 		if jobs[i].Queue == "" && pool == "" {
-			return problem.New(problem.BadRequest, "a job names no pool: give it the field pool, or one to all with the batch's field pool.")
+			return problem.New(problem.BadRequest, "a job names no pool: set its field pool, or the field pool of the batch.")
 		}
 		var err error
 		if jobs[i], err = a.complete(pool, jobs[i]); err != nil {
@@ -260,7 +260,7 @@ func (a *API) addMembers(w http.ResponseWriter, r *http.Request, q query) *probl
 	}
 	i, err := a.backend.Queue().GetBatch(r.Context(), id)
 	if err == nil && i.State != job.BatchOpen {
-		return problem.New(problem.Ended, "Batch "+id+" is "+i.State.String()+" and takes no more members.")
+		return problem.New(problem.Ended, "Batch "+id+" is "+i.State.String()+" and accepts no more members.")
 	}
 	if err != nil {
 		return problemOf(err)

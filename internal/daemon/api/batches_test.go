@@ -208,7 +208,7 @@ func TestBatchFaults(t *testing.T) {
 		`{"meta":{"bullpen.x":"y"}}`:           `begins with "bullpen."`,
 		`{"pool":"main","jobs":[{},{"at":1}]}`: "job 1: ",
 		`{"pool":"main","jobs":"x"}`:           "use an array",
-		`[]`:                                   "not an object",
+		`[]`:                                   "not a JSON object",
 		`{"pool":"main","jobs":[` + strings.Repeat("7,", 10_000) + `7]}`:                                        "more than 10000 jobs: leave out jobs, add them by POST /v1/batches/{id}/jobs",
 		`{"pool":"main","jobs":[` + strings.Repeat(`{"then":[`+strings.Repeat("{},", 49)+`{}]},`, 200) + `{}]}`: "more than 10000 jobs",
 	} {

@@ -273,7 +273,7 @@ func (b *bulkRun) enqueue(ctx context.Context, answers []lineAnswer) {
 		if e := reasons.of(k); e != nil {
 			answers[i].problem = b.api.notStored(refs[k], e)
 		} else if refs[k].ID == "" {
-			answers[i].problem = problem.New(problem.BadRequest, "it was not put because of another job that came with it: send it again.")
+			answers[i].problem = problem.New(problem.BadRequest, "it was not enqueued because another job of the same batch failed: send it again.")
 		}
 	}
 	clear(b.jobs)
@@ -293,7 +293,7 @@ func (b *bulkRun) job(l *bulkLine) (job.Job, *problem.Problem) {
 		return job.Job{}, errStops()
 	}
 	if l.err != nil {
-		return job.Job{}, problem.New(problem.TooLarge, "The line is longer than the queue's largest payload (queue.max_payload) with what comes along: put the data elsewhere and its name into the payload.")
+		return job.Job{}, problem.New(problem.TooLarge, "The line is longer than the largest payload (queue.max_payload) and the other fields can be: put the data elsewhere and its name into the payload.")
 	}
 	o, p := readLine(l.text, b.known, b.api.config.MaxPayload, time.Now())
 	if p != nil {
@@ -301,7 +301,7 @@ func (b *bulkRun) job(l *bulkLine) (job.Job, *problem.Problem) {
 	}
 	o.addTrace(b.trace)
 	if o.job.Queue == "" && b.pool == "" {
-		return job.Job{}, problem.New(problem.BadRequest, "it names no pool: give it the field pool, or the request the parameter pool.")
+		return job.Job{}, problem.New(problem.BadRequest, "it names no pool: set its field pool, or the parameter pool of the request.")
 	}
 	j, err := b.api.complete(b.pool, o.job)
 	if err != nil {

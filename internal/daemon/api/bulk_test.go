@@ -81,10 +81,10 @@ func TestBulkFaults(t *testing.T) {
 		says  string
 	}{
 		{`{"payload":"x"`, problem.BadRequest, "Line 1: the line is not valid JSON"},
-		{`[]`, problem.BadRequest, "not an object"},
+		{`[]`, problem.BadRequest, "not a JSON object"},
 		{`{"Payload":"x"}`, problem.BadRequest, `did you mean "payload"`},
 		{`{"payload":"x","payload":"y"}`, problem.BadRequest, "twice"},
-		{`{"payload":"x","payload_base64":"eA=="}`, problem.BadRequest, "give one"},
+		{`{"payload":"x","payload_base64":"eA=="}`, problem.BadRequest, "use one"},
 		{`{"payload":7}`, problem.BadRequest, "use a string"},
 		{`{"payload":null}`, problem.BadRequest, "leave it out"},
 		{`{"payload_base64":"x"}`, problem.BadRequest, "standard base64"},

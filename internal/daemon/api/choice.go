@@ -116,6 +116,6 @@ func readChoice(q query, f *faults) choice {
 // check checks the parameters that depend on each other.
 func (c *choice) check(f *faults) {
 	if s, b := c.filter.Since, c.filter.Before; !s.IsZero() && !b.IsZero() && !s.Before(b) {
-		f.add("since is not before before: exchange them")
+		f.add("since must be earlier than before: exchange them")
 	}
 }

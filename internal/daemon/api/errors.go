@@ -22,7 +22,7 @@ var answers = []struct {
 	{ErrNotEphemeral, problem.Forbidden, "set ephemeral: true for it in bullpen.yaml, or submit a durable job to /v1/pools/{pool}/jobs"},
 	{ErrNested, problem.Nested, ""},
 	{ErrBusyID, problem.BusyID, "use another id, or none"},
-	{ErrQueueOnly, problem.Refused, "give it a command in bullpen.yaml, or submit a durable job, which another node works off"},
+	{ErrQueueOnly, problem.Refused, "give it a command in bullpen.yaml, or submit a durable job, which another node runs"},
 	{ErrManaged, problem.Managed, "change it in bullpen.yaml and reload; it can be paused, resumed and run here"},
 	{job.ErrNoSchedule, problem.NotFound, ""},
 	{job.ErrOverlap, problem.Overlap, "wait for its end, or cancel it"},
@@ -39,13 +39,13 @@ var answers = []struct {
 	{job.ErrFull, problem.Full, "try again later, raise queue.keep.jobs, or add workers"},
 	{job.ErrClosed, problem.Closed, "try again after a moment"},
 	{job.ErrNewer, problem.Internal, "use the version of Bullpen that wrote it, or a later one"},
-	{job.ErrDamaged, problem.Internal, "what the store has of it is not what was stored: look at the disk"},
+	{job.ErrDamaged, problem.Internal, "the stored record does not match its checksum: check the disk"},
 	{job.ErrStore, problem.Store, "try again after a moment; the log of the daemon says more"},
 	{bullpen.ErrClosed, problem.Closed, "try again after a moment"},
 	{bullpen.ErrOverloaded, problem.Overloaded, "try again after a moment, or raise workers.max or queue of the pool"},
 	{bullpen.ErrUnknownTask, problem.UnknownTask, "use the name of a task that the workers of this pool have"},
 	{bullpen.ErrRefused, problem.Refused, "leave out the limit, or raise what the pool allows"},
-	{bullpen.ErrStart, problem.StartFailed, "mend the command of the pool in bullpen.yaml"},
+	{bullpen.ErrStart, problem.StartFailed, "correct the command of the pool in bullpen.yaml"},
 }
 
 // problemOf returns the problem for an error of the queue, of an executor or of the
@@ -75,7 +75,7 @@ func problemOf(err error) *problem.Problem {
 	case errors.Is(err, context.DeadlineExceeded):
 		outcome = bullpen.Timeout
 	case !errors.Is(err, context.Canceled):
-		return problem.New(problem.Internal, detailOf(err, "look into the log of the daemon"))
+		return problem.New(problem.Internal, detailOf(err, "see the log of the daemon"))
 	}
 	p := problem.New(problem.EndedBadly, "it had not started: "+err.Error())
 	p.Outcome = outcome.String()

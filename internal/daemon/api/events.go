@@ -80,7 +80,7 @@ func readAfter(r *http.Request, q query) (place live.Place, p *problem.Problem) 
 func readPlace(name, text string, f *faults) live.Place {
 	place, err := live.ParsePlace(text)
 	if attempt, n, _ := strings.Cut(text, "."); err == nil && (len(attempt) > 9 || len(n) > 19) {
-		err = errors.New("it is too long: give back the id of the last event")
+		err = errors.New("it is too long: use the id of the last event")
 	}
 	if err != nil {
 		f.add(name + " is " + quoted(text) + ": " + err.Error())
@@ -174,7 +174,7 @@ func (f *follower) look(ctx context.Context) *job.Info {
 	info, err := f.api.backend.Queue().Get(ctx, f.id)
 	if err != nil {
 		if ctx.Err() == nil {
-			f.stream.comment("the job cannot be looked up: " + oneLine(err.Error()))
+			f.stream.comment("the job cannot be read: " + oneLine(err.Error()))
 			f.stream.flush() //nolint:errcheck // this is the end of it
 		}
 		return nil
@@ -215,7 +215,7 @@ func (f *follower) alive() bool {
 }
 
 func (f *follower) goodbye() {
-	f.stream.comment("the daemon stops: ask again with the last id, perhaps another node")
+	f.stream.comment("the daemon is stopping: ask again with the last id, or ask another node")
 	f.stream.flush() //nolint:errcheck // this is the end of it
 }
 
@@ -316,7 +316,7 @@ func (f *follower) write(kind string, place live.Place, v any) {
 		f.last = place
 	}
 	if err := f.stream.eventOf(kind, f.last.String(), v); err != nil {
-		f.stream.comment("an event cannot be told: " + oneLine(err.Error()))
+		f.stream.comment("an event cannot be encoded: " + oneLine(err.Error()))
 	}
 }
 

@@ -234,7 +234,7 @@ func TestEventsWhenTheDaemonStops(t *testing.T) {
 	for e, more := r.next(); more; e, more = r.next() {
 		last = e
 	}
-	if !strings.Contains(last.data, "the daemon stops") {
+	if !strings.Contains(last.data, "the daemon is stopping") {
 		t.Errorf("the last was %+v", last)
 	}
 }

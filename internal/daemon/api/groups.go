@@ -71,7 +71,7 @@ func (a *API) setGroup(w http.ResponseWriter, r *http.Request, q query) *problem
 	})
 	if p == nil {
 		if !given { // removing all limits must be explicit
-			f.add("there are no limits: give at least one of concurrency, rate and burst, where 0 is no limit; DELETE takes back what was set")
+			f.add("no limit is given: give at least one of concurrency, rate and burst, where 0 is no limit; use DELETE to reset the limits")
 		}
 		if err := l.Check(); err != nil {
 			f.add(err.Error())

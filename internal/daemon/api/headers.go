@@ -77,7 +77,7 @@ func (o *order) readMeta(h http.Header, f *faults) {
 			name, okName := unescape(name)
 			value, okValue := unescape(value)
 			if !found || name == "" || !okName || !okValue || !visible(part) {
-				f.add(headerMeta + " has the part " + quoted(part) + ": write key=value, with spaces and all but ASCII as percent escapes, and % and & and = as %25, %26 and %3D")
+				f.add(headerMeta + " has the part " + quoted(part) + ": write key=value; write spaces and characters that are not ASCII as percent escapes, and %, & and = as %25, %26 and %3D")
 				continue
 			}
 			o.addMeta(name, value)

@@ -151,7 +151,7 @@ func (a *API) notDead(ctx context.Context, id string, err error) *problem.Proble
 		if info, err := a.backend.Queue().Get(ctx, id); err == nil {
 			text := "Job " + id + " is " + info.State.String() + ": only dead jobs are tried again."
 			if info.State == job.Dead {
-				text = "Job " + id + " is no longer among the dead: it was tried again or removed."
+				text = "Job " + id + " is no longer among the dead jobs: it was retried or removed."
 			}
 			return onJob(problem.New(problem.NotDead, text), id)
 		}

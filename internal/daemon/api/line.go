@@ -101,7 +101,7 @@ func readJob(text []byte, known []string, now time.Time, f *faults) order {
 		f.add("the line " + err.Error())
 	}
 	if payloads > 1 {
-		f.add("payload and payload_base64 are both there: give one")
+		f.add("payload and payload_base64 are both set: use one")
 	}
 	delay := o.job.Delay
 	o.settle(now, f)

@@ -92,7 +92,7 @@ func readSelection(r *http.Request, known []string) (*selection, *problem.Proble
 	nothing := s.filter.All() && !s.all
 	switch {
 	case s.ids != nil && fields > 1:
-		f.add("ids and other fields are both there: give ids alone, or a selection")
+		f.add("ids and other fields are both set: use ids alone, or a selection")
 	case s.ids == nil && nothing && slices.Contains(known, "reason"):
 		f.add(`nothing says which dead jobs are meant: give pool, task, group, schedule, batch, reason, outcome, cause, search, since or before, or "all": true`)
 	case s.ids == nil && nothing:

@@ -46,5 +46,5 @@ func wrongMethod(allow string) http.Handler {
 }
 
 func nothingHere(w http.ResponseWriter, _ *http.Request) {
-	problem.New(problem.NotFound, "There is nothing at this path: see docs/openapi.yaml for what there is.").Write(w)
+	problem.New(problem.NotFound, "There is nothing at this path: see docs/openapi.yaml for the paths.").Write(w)
 }

@@ -22,7 +22,7 @@ func readObject(r *http.Request, known []string, f *faults, set func(name string
 	if p := checkType(r, jsonType); p != nil {
 		return p
 	}
-	body, p := readBody(r, mostObject, "the API", "this takes a small object of JSON")
+	body, p := readBody(r, mostObject, "the API", "this accepts only a small JSON object")
 	if p != nil || len(body) == 0 {
 		return p
 	}
@@ -43,7 +43,7 @@ func eachMember(b []byte, f *faults, known []string, set func(name string, value
 		case !slices.Contains(known, name):
 			f.add(unknown("field", name, known))
 		case slices.Contains(seen, name):
-			f.add("the field " + name + " is there twice: give it once")
+			f.add("the field " + name + " is given twice: give it once")
 		case isNull(value):
 			f.add("the field " + name + " is null: leave it out")
 		default:
@@ -69,16 +69,16 @@ func shown(value []byte) string {
 func members(b []byte, f func(name string, value []byte) (goesOn bool)) error {
 	switch {
 	case !utf8.Valid(b):
-		return errors.New("is not UTF-8: give bytes that are no text as payload_base64")
+		return errors.New("is not UTF-8: send binary data as payload_base64")
 	case !json.Valid(b):
 		return errors.New("is not valid JSON")
 	}
 	if half := loneSurrogate(b); half != "" {
-		return errors.New("has " + half + ", half of a character: write both halves, or give bytes that are no text as payload_base64")
+		return errors.New("has " + half + ", half of a character: write both halves, or send binary data as payload_base64")
 	}
 	at := skipSpace(b, 0)
 	if b[at] != '{' {
-		return errors.New("is not an object of JSON: write {...}")
+		return errors.New("is not a JSON object: write {...}")
 	}
 	// From here on b is known to be valid JSON, so no index runs past its end.
 	for at = skipSpace(b, at+1); b[at] != '}'; {

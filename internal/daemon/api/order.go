@@ -168,7 +168,7 @@ func checkID(v string) error {
 // checkRunID checks the id of an ephemeral task, which must not look like a job's.
 func checkRunID(v string) error {
 	if _, err := ulid.ParseStrict(v); err == nil {
-		return errors.New("it has the form of a job's id: use another, such as one with - in it, or none")
+		return errors.New("it has the form of a job id: use another form, for example with a -, or none")
 	}
 	return checkID(v)
 }
@@ -178,7 +178,7 @@ func (o *order) settle(now time.Time, f *faults) {
 	j := &o.job
 	if j.Delay > 0 {
 		if !j.At.IsZero() {
-			f.add("delay and at are both there: give one")
+			f.add("delay and at are both set: use one")
 		}
 		j.At, j.Delay = now.Add(j.Delay), 0
 	}

@@ -159,12 +159,12 @@ func (a *API) overviewEvents(w http.ResponseWriter, r *http.Request, _ query) *p
 		switch {
 		case ctx.Err() != nil:
 			if a.live.Err() != nil {
-				s.comment("the daemon stops: ask again, perhaps another node")
+				s.comment("the daemon is stopping: ask again, or ask another node")
 				s.flush() //nolint:errcheck // this is the end of it
 			}
 			return nil
 		case err != nil && time.Since(spoke) >= a.config.KeepAlive:
-			s.comment("the pools cannot be looked at: " + oneLine(err.Error()))
+			s.comment("the pools cannot be read: " + oneLine(err.Error()))
 		case err == nil && (told == nil || !bytes.Equal(told, g.body)):
 			told = g.body
 			if s.eventOf("overview", "", g.info) != nil {

@@ -111,7 +111,7 @@ func TestOverviewEvents(t *testing.T) {
 		if len(e) == 0 {
 			t.Fatal("the stream has ended with the first fault of the store")
 		}
-		if strings.Contains(e[0], "cannot be looked at: "+errTest.Error()) {
+		if strings.Contains(e[0], "cannot be read: "+errTest.Error()) {
 			break
 		}
 	}
@@ -121,7 +121,7 @@ func TestOverviewEvents(t *testing.T) {
 		if len(e) == 0 {
 			t.Fatal("the stream has ended without a goodbye")
 		}
-		if strings.Contains(e[0], "the daemon stops") {
+		if strings.Contains(e[0], "the daemon is stopping") {
 			break
 		}
 	}
@@ -191,7 +191,7 @@ func TestRecycle(t *testing.T) {
 		says   string
 	}{
 		{"/v1/workers/main-1/recycle?pool=main", nil, http.StatusAccepted, ""},
-		{"/v1/workers/main-1/recycle", nil, http.StatusBadRequest, "the query needs a pool"},
+		{"/v1/workers/main-1/recycle", nil, http.StatusBadRequest, "the query needs the pool"},
 		{"/v1/workers/main-1/recycle?pool=A", nil, http.StatusBadRequest, "pool is"},
 		{"/v1/workers/main-1/recycle?pool=nope", nil, http.StatusNotFound, "no such pool"},
 		{"/v1/workers/main-9/recycle?pool=main", nil, http.StatusNotFound, "no such worker"},

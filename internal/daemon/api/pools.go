@@ -211,7 +211,7 @@ func (a *API) reload(w http.ResponseWriter, r *http.Request, _ query) *problem.P
 	if err != nil {
 		p := problemOf(err)
 		if p.Cause == problem.Internal {
-			p = manyFaults(problem.BadConfig, "The old configuration goes on. ", err)
+			p = manyFaults(problem.BadConfig, "The old configuration stays in force. ", err)
 		}
 		return p
 	}

@@ -94,7 +94,7 @@ func readQuery(raw string, known []string, f *faults) query {
 		case !slices.Contains(known, name):
 			f.add(unknown("parameter", name, known))
 		case twice:
-			f.add("the parameter " + name + " is there twice: give it once")
+			f.add("the parameter " + name + " is given twice: give it once")
 		default:
 			q = append(q, parameter{name, value})
 		}

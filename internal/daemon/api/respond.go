@@ -107,7 +107,7 @@ func appendSeconds(b []byte, d time.Duration) []byte {
 func writeJSON(w http.ResponseWriter, status int, v any) *problem.Problem {
 	body, err := encode(v)
 	if err != nil {
-		return problem.New(problem.Internal, "The answer cannot be written: "+err.Error())
+		return problem.New(problem.Internal, "The answer cannot be encoded: "+err.Error())
 	}
 	h := w.Header()
 	h.Set("Content-Type", jsonType)

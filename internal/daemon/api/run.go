@@ -24,7 +24,7 @@ func (a *API) run(w http.ResponseWriter, r *http.Request, q query) *problem.Prob
 	o := readOrder(q, &faults)
 	o.readHeaders(r.Header, &faults)
 	if _, there := r.Header[headerKey]; there {
-		faults.add(headerKey + " is not for ephemeral tasks, which are kept nowhere: leave it out, or submit a job")
+		faults.add(headerKey + " is not for ephemeral tasks, which are not stored: leave it out, or submit a job")
 	}
 	o.settle(time.Now(), &faults)
 	name := r.PathValue("pool")
@@ -72,7 +72,7 @@ func (a *API) run(w http.ResponseWriter, r *http.Request, q query) *problem.Prob
 func (a *API) cancelRun(w http.ResponseWriter, r *http.Request, _ query) *problem.Problem {
 	id := r.PathValue("id")
 	if !a.backend.CancelRun(id) {
-		return problem.New(problem.NotFound, "No ephemeral task with the id "+quoted(id)+" runs here: it has ended, or another node has it.")
+		return problem.New(problem.NotFound, "No ephemeral task with the id "+quoted(id)+" is running here: it has ended, or it runs on another node.")
 	}
 	noContent(w)
 	return nil

@@ -54,7 +54,7 @@ func TestRunIsRefused(t *testing.T) {
 		{"a key", "/v1/pools/main/run", "", []string{"Idempotency-Key", "x"}, problem.BadRequest, "Idempotency-Key"},
 		{"a parameter of jobs", "/v1/pools/main/run?delay=1s", "", nil, problem.BadRequest, "delay"},
 		{"a bad id", "/v1/pools/main/run?id=a.b", "", nil, problem.BadRequest, "id is"},
-		{"the id of a job", "/v1/pools/main/run?id=" + nobody, "", nil, problem.BadRequest, "form of a job's id"},
+		{"the id of a job", "/v1/pools/main/run?id=" + nobody, "", nil, problem.BadRequest, "form of a job id"},
 		{"too large", "/v1/pools/main/run", strings.Repeat("x", 128<<10+1), nil, problem.TooLarge, "http.max_body"},
 		{"nested", "/v1/pools/main/run", "", []string{"Bullpen-Parent", "deep"}, problem.Nested, "helpers"},
 	} {

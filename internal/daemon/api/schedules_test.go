@@ -91,7 +91,7 @@ func TestSchedulesRefuse(t *testing.T) {
 	h := s.house
 	for body, words := range map[string][]string{
 		``:   {"pool is missing"},
-		`[]`: {"is not an object"},
+		`[]`: {"is not a JSON object"},
 		`{"pool":"main","cron":"0 0 31 2 *","zone":"Mars/Olympus"}`:                  {"Mars/Olympus"},
 		`{"pool":"main","cron":"* * * *"}`:                                           {"Cron"},
 		`{"pool":"main"}`:                                                            {"both empty"},

@@ -26,7 +26,7 @@ func (a *API) startWaiting(cancel context.CancelFunc) (*waiting, *problem.Proble
 		return c, nil
 	}
 	cancel()
-	return nil, problem.New(problem.Rate, "As many requests as may ("+strconv.Itoa(a.config.MaxWaiting)+") wait for the end of jobs or follow them already: try again later, or without waiting.")
+	return nil, problem.New(problem.Rate, "The maximum number of requests ("+strconv.Itoa(a.config.MaxWaiting)+") already wait for jobs or follow them: try again later, or without waiting.")
 }
 
 // begin registers cancel to be called when the daemon stops, until end. It returns

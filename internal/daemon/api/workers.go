@@ -83,7 +83,7 @@ func (a *API) recycle(w http.ResponseWriter, r *http.Request, q query) *problem.
 	var f faults
 	pool, there := q.look("pool")
 	if !there {
-		f.add("the query needs a pool: that of the worker, as GET /v1/workers tells it")
+		f.add("the query needs the pool of the worker, as GET /v1/workers shows it")
 	}
 	if err := checkPool(pool, there); err != nil {
 		f.add(err.Error())
