@@ -10,6 +10,7 @@ import (
 
 	"github.com/bullpen-run/bullpen"
 	"github.com/bullpen-run/bullpen/internal/confine"
+	"github.com/bullpen-run/bullpen/internal/feed"
 	"github.com/bullpen-run/bullpen/internal/lifecycle"
 	"github.com/bullpen-run/bullpen/internal/wire/frames"
 )
@@ -24,6 +25,7 @@ type Pool struct {
 	scratch *confine.Scratch // of the temporary folders; nil without them
 	unbound error            // why memory is watched instead of bounded; nil if it is not watched
 	state   lifecycle.Machine[State]
+	events  feed.Source[Event]
 	logs    *logs
 	spin    spinner
 	late    late
@@ -44,7 +46,6 @@ type Pool struct {
 	idle    []*worker                  // least recently used first; +checklocks:mu
 	last    *worker                    // the last worker that was given a task; +checklocks:mu
 	hello   *frames.Hello              // of the worker that last became ready; +checklocks:mu
-	feeds   []*Feed                    // +checklocks:mu
 	ready   map[chan struct{}]struct{} // callers of Ready and Reload that wait; +checklocks:mu
 	tally   tally                      // +checklocks:mu
 
