@@ -110,6 +110,9 @@ type Event struct {
 	Cause  Cause  // set for Retired, Stopped and Died
 	// Text has details for people: exit status, error, new state.
 	Text string
+	// Err is the cause as an error, such as [ErrExtraLine], a *[MemoryError], or a
+	// *[StartError] of StartFailed and Opened; nil if there is none.
+	Err error
 	// Took is the time from start to ready, set for Ready.
 	Took time.Duration
 }

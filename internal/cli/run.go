@@ -141,7 +141,7 @@ func (r *run) watch(events *process.Feed) {
 		if e.Cause == process.ByExit && e.Text == "exit code 0" && (e.Kind == process.Died || e.Kind == process.Stopped) {
 			r.exitedWell.Store(true)
 		}
-		if strings.Contains(e.Text, "an extra line, which answers no task") {
+		if errors.Is(e.Err, process.ErrExtraLine) {
 			r.fail(exitFailed, fmt.Errorf("worker %s: %s: with --protocol lines a worker must answer each line with exactly one line; "+
 				"results of this worker may belong to other tasks", e.Worker, strings.TrimPrefix(e.Text, "protocol: ")))
 		}
