@@ -24,6 +24,7 @@ var rules = []rule{
 	{folder: "internal/feed"},
 	{folder: "internal/jsonvalue", ours: []string{"."}},
 	{folder: "internal/histogram", ours: []string{"."}},
+	{folder: "internal/units"},
 	{folder: "internal/archtest"},
 	{folder: "internal/leak", theirs: []string{"go.uber.org/goleak"}},
 	{folder: "internal/probe", theirs: []string{"golang.org/x/sys"}},
@@ -106,7 +107,7 @@ var rules = []rule{
 		folder: "internal/daemon",
 		ours: []string{
 			".", "protocol", "pool", "pool/poolprom", "process", "process/processprom", "job", "queue", "queue/queueprom", "queue/embedded", "client",
-			"internal/confine", "internal/daemon/trace", "internal/dashboard", "internal/feed", "internal/jsonvalue", "internal/probe", "internal/schedule", "internal/wire",
+			"internal/confine", "internal/daemon/trace", "internal/dashboard", "internal/feed", "internal/jsonvalue", "internal/probe", "internal/schedule", "internal/units", "internal/wire",
 		},
 		theirs: []string{
 			"github.com/prometheus/client_golang", "go.yaml.in/yaml/v3", "github.com/oklog/ulid/v2", "github.com/nats-io/nats.go",
@@ -123,7 +124,7 @@ var rules = []rule{
 	{folder: "internal/dashboard", ours: []string{"."}},
 	{
 		folder: "internal/cli",
-		ours:   []string{".", "client", "process", "internal/command", "internal/confine", "internal/daemon", "internal/jsonvalue", "internal/engine", "internal/engine/pebble", "internal/engine/transfer", "internal/probe", "internal/queue/record", "job", "queue", "queue/embedded"},
+		ours:   []string{".", "client", "process", "internal/command", "internal/confine", "internal/daemon", "internal/jsonvalue", "internal/engine", "internal/engine/pebble", "internal/engine/transfer", "internal/probe", "internal/queue/record", "internal/units", "job", "queue", "queue/embedded"},
 		theirs: []string{"github.com/spf13/cobra", "github.com/spf13/pflag"},
 		tests:  []string{"internal/natstest"},
 	},
