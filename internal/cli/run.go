@@ -47,8 +47,8 @@ type run struct {
 	abort   context.CancelFunc // turns Stop into Close
 
 	mu    sync.Mutex
-	code  int   // +checklocks:mu
-	cause error // +checklocks:mu
+	code  int   // guarded by mu
+	cause error // guarded by mu
 }
 
 // fail ends the run early: running tasks are finished, others are not started. Only
