@@ -31,14 +31,17 @@ type Pool struct {
 	late    late
 	room    bullpen.RoomSignal
 
+	// What only some pools have:
 	share      *share      // nil without a budget
 	forkServer *forkServer // nil without modules to preload
 
+	// The keeper, and the end of the pool:
 	poke     chan struct{} // wakes the keeper; its capacity is 1
 	over     chan struct{} // closed when the pool has ended completely
 	tasks    sync.WaitGroup
 	informed atomic.Uint64 // accepted tasks whose outcome was delivered
 
+	// Tasks that wait, and workers:
 	mu      sync.Mutex
 	queue   list                       // guarded by mu
 	blocked waiters                    // callers that wait for a place in the queue; guarded by mu
@@ -49,6 +52,7 @@ type Pool struct {
 	ready   map[chan struct{}]struct{} // callers of Ready and Reload that wait; guarded by mu
 	tally   tally                      // guarded by mu
 
+	// Counts and targets:
 	inHand   int // tasks assigned to workers; guarded by mu
 	starting int // guarded by mu
 	leaving  int // guarded by mu
@@ -59,6 +63,7 @@ type Pool struct {
 	meanRun   mean // run time of tasks, ns; guarded by mu
 	meanStart mean // time from start to ready, ns; guarded by mu
 
+	// What the keeper goes by, and the end:
 	failures  int           // failed starts in a row; guarded by mu
 	nextStart int64         // no worker starts before this time; guarded by mu
 	startErr  error         // of the last failed start; guarded by mu
