@@ -21,7 +21,7 @@ type inline struct {
 	handlers map[string]bullpen.Handler
 
 	mu     sync.Mutex
-	closed bool // +checklocks:mu
+	closed bool // guarded by mu
 	tasks  sync.WaitGroup
 }
 

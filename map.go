@@ -48,13 +48,13 @@ type mapRun struct {
 
 	mu      sync.Mutex
 	wake    sync.Cond // a field below changed
-	ring    []Ended   // +checklocks:mu
-	ready   []bool    // +checklocks:mu
-	read    int       // tasks taken from the input; +checklocks:mu
-	ended   int       // tasks with an outcome; +checklocks:mu
-	yielded int       // +checklocks:mu
-	eof     bool      // the input is exhausted; +checklocks:mu
-	stop    bool      // the consumer left the loop; +checklocks:mu
+	ring    []Ended   // guarded by mu
+	ready   []bool    // guarded by mu
+	read    int       // tasks taken from the input; guarded by mu
+	ended   int       // tasks with an outcome; guarded by mu
+	yielded int       // guarded by mu
+	eof     bool      // the input is exhausted; guarded by mu
+	stop    bool      // the consumer left the loop; guarded by mu
 }
 
 func (m *mapRun) run(ctx context.Context, tasks iter.Seq[Task], yield func(Ended) bool) {

@@ -25,10 +25,10 @@ type wire struct {
 	all      sync.WaitGroup
 
 	mu    sync.Mutex
-	rng   *rand.Rand            // +checklocks:mu
-	open  map[net.Conn]struct{} // +checklocks:mu
-	ended bool                  // +checklocks:mu
-	sound bool                  // nothing is cut any more; +checklocks:mu
+	rng   *rand.Rand            // guarded by mu
+	open  map[net.Conn]struct{} // guarded by mu
+	ended bool                  // guarded by mu
+	sound bool                  // nothing is cut any more; guarded by mu
 }
 
 // newWire returns a network before a server; it ends with the test.
@@ -67,9 +67,7 @@ func (w *wire) accept() {
 	}
 }
 
-// budget is after how many bytes a connection breaks.
-//
-// +checklocks:w.mu
+// budget is after how many bytes a connection breaks. w.mu is held.
 func (w *wire) budget() int64 {
 	if w.sound || w.rng.IntN(4) == 0 {
 		return 1 << 40
@@ -140,7 +138,7 @@ func (w *wire) close() {
 // tally counts how often each task ran.
 type tally struct {
 	mu   sync.Mutex
-	runs map[string]int // +checklocks:mu
+	runs map[string]int // guarded by mu
 }
 
 func (y *tally) handler(_ context.Context, t bullpen.Task) ([]byte, error) {
@@ -176,7 +174,7 @@ type given struct {
 // givings are the tasks of a test, by name.
 type givings struct {
 	mu  sync.Mutex
-	all map[string]*given // +checklocks:mu
+	all map[string]*given // guarded by mu
 }
 
 // give hands over a task, which is canceled at random.

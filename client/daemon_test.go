@@ -27,8 +27,8 @@ type daemon struct {
 	helper   bullpen.Executor // runs what tasks wait for
 
 	mu   sync.Mutex
-	runs map[string]context.CancelCauseFunc // +checklocks:mu
-	jobs map[string]*daemonJob              // by id and by "key "+key; +checklocks:mu
+	runs map[string]context.CancelCauseFunc // guarded by mu
+	jobs map[string]*daemonJob              // by id and by "key "+key; guarded by mu
 	all  sync.WaitGroup                     // jobs that run
 }
 
@@ -43,7 +43,7 @@ type daemonJob struct {
 	err    error          // the same
 
 	mu     sync.Mutex
-	events []string // +checklocks:mu
+	events []string // guarded by mu
 }
 
 // Progress and Log keep what is told.

@@ -111,15 +111,15 @@ type Executor struct {
 
 	mu sync.Mutex
 	// active is the number of places taken. It can exceed Inflight, because tasks in
-	// hand can submit tasks of their own. +checklocks:mu
+	// hand can submit tasks of their own. Guarded by mu.
 	active  int
-	hand    map[string]*run // tasks that have a place, by id; +checklocks:mu
-	waiting list.List       // *run; +checklocks:mu
-	telling int             // tasks that left the queue unstarted and whose callback has not returned; +checklocks:mu
-	cut     []string        // tasks whose connection Close cut; +checklocks:mu
-	aborted int             // tasks that Close aborted; +checklocks:mu
-	unsent  int             // tasks that Stop or Close ended before the daemon took them; +checklocks:mu
-	blocked list.List       // *run whose Submit is blocked; +checklocks:mu
+	hand    map[string]*run // tasks that have a place, by id; guarded by mu
+	waiting list.List       // *run; guarded by mu
+	telling int             // tasks that left the queue unstarted and whose callback has not returned; guarded by mu
+	cut     []string        // tasks whose connection Close cut; guarded by mu
+	aborted int             // tasks that Close aborted; guarded by mu
+	unsent  int             // tasks that Stop or Close ended before the daemon took them; guarded by mu
+	blocked list.List       // *run whose Submit is blocked; guarded by mu
 }
 
 // way is a way to run tasks at the daemon: durable or ephemeral.

@@ -21,7 +21,7 @@ import (
 // words keeps what a task says of itself.
 type words struct {
 	mu  sync.Mutex
-	all []string // +checklocks:mu
+	all []string // guarded by mu
 }
 
 func (o *words) Progress(fraction float64, note string) {

@@ -26,8 +26,8 @@ type lines struct {
 	begin []byte // header bytes that each request begins with
 
 	mu    sync.Mutex
-	idle  []*line     // most recently used last; +checklocks:mu
-	timer *time.Timer // closes connections idle for too long; nil while none is idle; +checklocks:mu
+	idle  []*line     // most recently used last; guarded by mu
+	timer *time.Timer // closes connections idle for too long; nil while none is idle; guarded by mu
 }
 
 func (c *Client) newLines(dial func(ctx context.Context, network, address string) (net.Conn, error)) *lines {

@@ -94,26 +94,21 @@ func (e *Executor) awaitPlace(r *run) error {
 	return context.Cause(r.ctx)
 }
 
-// place gives a task one of the places at the daemon.
-//
-// +checklocks:e.mu
+// place gives a task one of the places at the daemon. e.mu is held.
 func (e *Executor) place(r *run) {
 	e.active++
 	e.hand[r.id] = r
 	e.move(r, runHanded)
 }
 
-// wait appends a task to the queue.
-//
-// +checklocks:e.mu
+// wait appends a task to the queue. e.mu is held.
 func (e *Executor) wait(r *run) {
 	e.move(r, runWaiting)
 	r.element = e.waiting.PushBack(r)
 }
 
 // unlist removes a task from the queue, and admits one whose Submit is blocked.
-//
-// +checklocks:e.mu
+// e.mu is held.
 func (e *Executor) unlist(r *run) {
 	e.waiting.Remove(r.element)
 	r.element = nil
@@ -125,9 +120,7 @@ func (e *Executor) unlist(r *run) {
 	}
 }
 
-// unblock removes and returns the first task whose Submit is blocked.
-//
-// +checklocks:e.mu
+// unblock removes and returns the first task whose Submit is blocked. e.mu is held.
 func (e *Executor) unblock() *run {
 	first := e.blocked.Front()
 	r := e.blocked.Remove(first).(*run)
@@ -152,9 +145,7 @@ func (e *Executor) release(r *run) *run {
 	return next
 }
 
-// next removes and returns the task that gets a free place; nil for none.
-//
-// +checklocks:e.mu
+// next removes and returns the task that gets a free place; nil for none. e.mu is held.
 func (e *Executor) next() *run {
 	if e.active >= e.config.Inflight {
 		return nil // the place was in excess of Inflight, for a task submitted by a task
@@ -173,9 +164,7 @@ func (e *Executor) next() *run {
 	return nil
 }
 
-// checkIdle closes the executor when it is shutting down and no task is left.
-//
-// +checklocks:e.mu
+// checkIdle closes the executor when it is shutting down and no task is left. e.mu is held.
 func (e *Executor) checkIdle() {
 	if s := e.state.State(); s == executorOpen || s == executorClosed || e.active+e.telling+e.waiting.Len() > 0 {
 		return

@@ -56,11 +56,10 @@ type run struct {
 	job    jobID     // set for a durable task
 
 	mu sync.Mutex
-	// why is the cause for which the task was canceled; nil if it was not.
-	// +checklocks:mu
+	// why is the cause for which the task was canceled; nil if it was not; guarded by mu.
 	why error
 	// start starts to cancel the task at the daemon; nil while the daemon does not
-	// have it. +checklocks:mu
+	// have it. Guarded by mu.
 	start func(cause error)
 }
 

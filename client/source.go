@@ -14,7 +14,7 @@ type source struct {
 	size int
 
 	mu   sync.Mutex
-	data []byte // nil after release; +checklocks:mu
+	data []byte // nil after release; guarded by mu
 }
 
 func newSource(data []byte) *source { return &source{size: len(data), data: data} }

@@ -37,8 +37,8 @@ type family struct {
 	crashed func()         // called when a worker has died
 
 	mu   sync.Mutex
-	idle []*relative // +checklocks:mu
-	born int         // +checklocks:mu
+	idle []*relative // guarded by mu
+	born int         // guarded by mu
 }
 
 // wrong is what a family does not do as it should.

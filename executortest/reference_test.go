@@ -19,14 +19,14 @@ type reference struct {
 	mortal   bool // its goroutines play workers that can be killed and can exit
 
 	mu      sync.Mutex
-	level   int               // how it ends: 0 not yet, or one of the levels; +checklocks:mu
-	queue   []*job            // +checklocks:mu
-	running map[*job]struct{} // +checklocks:mu
-	free    int               // places for running tasks; +checklocks:mu
-	open    int               // accepted and not answered; +checklocks:mu
+	level   int               // how it ends: 0 not yet, or one of the levels; guarded by mu
+	queue   []*job            // guarded by mu
+	running map[*job]struct{} // guarded by mu
+	free    int               // places for running tasks; guarded by mu
+	open    int               // accepted and not answered; guarded by mu
 	room    bullpen.RoomSignal
-	aborted [closing]int  // tasks that were to be finished by an ending of this level, and were not; +checklocks:mu
-	change  chan struct{} // closed and made anew whenever any of these changes; +checklocks:mu
+	aborted [closing]int  // tasks that were to be finished by an ending of this level, and were not; guarded by mu
+	change  chan struct{} // closed and made anew whenever any of these changes; guarded by mu
 	stuck   chan struct{} // closed when the grace after Close is over
 }
 
@@ -44,7 +44,7 @@ type job struct {
 	done    func(bullpen.Result, error)
 	unwatch func() bool // ends the watch for the end of ctx while queued
 	given   time.Time
-	closed  bool // Close asked it to end; +checklocks:reference.mu
+	closed  bool // Close asked it to end; guarded by reference.mu
 	nested  bool // it runs beside its parent and has no place of its own
 	result  bullpen.Result
 	err     error

@@ -25,7 +25,7 @@ type subject struct {
 	can bullpen.Guarantees
 
 	mu      sync.Mutex
-	answers []*answer // +checklocks:mu
+	answers []*answer // guarded by mu
 }
 
 // answer is the outcome of one task.
@@ -35,11 +35,11 @@ type answer struct {
 	done chan struct{}   // closed at the first answer, or when Submit refuses
 
 	mu       sync.Mutex
-	accepted bool           // +checklocks:mu
-	refused  bool           // +checklocks:mu
-	times    int            // calls of done; +checklocks:mu
-	result   bullpen.Result // +checklocks:mu
-	err      error          // +checklocks:mu
+	accepted bool           // guarded by mu
+	refused  bool           // guarded by mu
+	times    int            // calls of done; guarded by mu
+	result   bullpen.Result // guarded by mu
+	err      error          // guarded by mu
 }
 
 // open makes an executor and closes it at the end of the test. Zero options get default

@@ -41,7 +41,7 @@ func (p *Pool) end(ctx context.Context, level State) error {
 		p.raise(Closing)
 		<-p.gone
 	}
-	p.journal.wait()
+	p.journal.log.Wait()
 	p.ended.Do(func() {
 		for _, f := range p.endings() {
 			f()
@@ -297,7 +297,7 @@ func (p *Pool) tryFinish() {
 		p.grace.Stop()
 	}
 	p.journal.emit(Event{Kind: Changed, Text: Closed.String()})
-	p.journal.close()
+	p.journal.Close()
 	go p.keeper.end() // it may be waiting for mu
 	close(p.gone)
 }

@@ -3,8 +3,9 @@ package pool
 import (
 	"fmt"
 	"log/slog"
-	"sync/atomic"
 	"time"
+
+	"github.com/bullpen-run/bullpen/internal/feed"
 )
 
 // EventKind is the kind of an [Event].
@@ -96,19 +97,20 @@ func (e Event) level() slog.Level {
 // the pool. The methods are safe for concurrent use.
 type Feed struct {
 	// C delivers the events. It is closed by Close and when the pool has ended.
-	C       <-chan Event
-	c       chan Event
-	journal *journal
-	dropped atomic.Uint64
+	C    <-chan Event
+	feed *feed.Feed[Event]
 }
 
 // Events subscribes to the events from now on. The Min workers have started before, see
 // [Pool.Stats]. buffer is the number of events held for a slow reader; 0 means 256. If the
 // pool has ended, C is closed immediately.
-func (p *Pool) Events(buffer int) *Feed { return p.journal.subscribe(buffer) }
+func (p *Pool) Events(buffer int) *Feed {
+	f := p.journal.Feed(buffer)
+	return &Feed{C: f.C, feed: f}
+}
 
 // Dropped returns the number of events lost because the buffer was full.
-func (f *Feed) Dropped() uint64 { return f.dropped.Load() }
+func (f *Feed) Dropped() uint64 { return f.feed.Dropped() }
 
 // Close ends the subscription. It may be called repeatedly and at any time.
-func (f *Feed) Close() { f.journal.unsubscribe(f) }
+func (f *Feed) Close() { f.feed.Close() }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/internal/feed"
 )
 
 // all reads a feed to its end.
@@ -155,7 +156,7 @@ func TestFeeds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := open(t, Config{Min: 1, Max: 1, Name: "p"})
 		small, other := p.Events(1), p.Events(0)
-		if cap(other.C) != feedDepth {
+		if cap(other.C) != feed.Depth {
 			t.Errorf("a feed holds %d events where nothing was said", cap(other.C))
 		}
 		for range 3 {
@@ -182,7 +183,7 @@ func TestFeeds(t *testing.T) {
 		} else {
 			late.Close()
 		}
-		if p.journal.heard() {
+		if p.journal.Heard() {
 			t.Error("a closed pool thinks that it is heard")
 		}
 	})
@@ -194,9 +195,9 @@ func TestNobodyListens(t *testing.T) {
 	if n := testing.AllocsPerRun(100, func() { j.emit(Event{Kind: Started, Worker: "w"}) }); n != 0 {
 		t.Errorf("an event nobody hears allocates %v times", n)
 	}
-	f := j.subscribe(1)
+	f := j.Feed(1)
 	f.Close()
-	if j.heard() {
+	if j.Heard() {
 		t.Error("it still thinks that somebody listens")
 	}
 }
@@ -227,7 +228,7 @@ func TestABlockedLoggerDelaysNobody(t *testing.T) {
 		p := open(t, Config{Name: "p", Min: 1, Max: 1, Logger: logger})
 		const excess = 100
 		begin := time.Now()
-		for range logDepth + excess {
+		for range feed.LogDepth + excess {
 			if err := p.Go(t.Context(), func() { panic("hot") }); err != nil {
 				t.Fatal(err)
 			}
@@ -245,13 +246,13 @@ func TestABlockedLoggerDelaysNobody(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		if took := time.Since(begin); took != logPatience {
-			t.Errorf("two calls of Close took %v, want %v", took, logPatience)
+		if took := time.Since(begin); took != feed.LogPatience {
+			t.Errorf("two calls of Close took %v, want %v", took, feed.LogPatience)
 		}
 		close(free)
-		<-p.journal.logged
-		if n := strings.Count(text.String(), "event=panicked"); n < logDepth-1 || n > logDepth+1 {
-			t.Errorf("%d lines were written after all, want about %d", n, logDepth)
+		synctest.Wait()
+		if n := strings.Count(text.String(), "event=panicked"); n < feed.LogDepth-1 || n > feed.LogDepth+1 {
+			t.Errorf("%d lines were written after all, want about %d", n, feed.LogDepth)
 		}
 	})
 }

@@ -78,7 +78,7 @@ func (p *Pool) Stats() Stats {
 		State: p.state.State(), Min: int(p.min.Load()), Max: int(p.max.Load()),
 		Callers: int(max(p.guests.Load(), 0)), Stuck: int(p.stuck.Load()), Nesting: int(p.nesting.Load()),
 		Blocked: int(t.blocked.Load()), Refused: t.refused.Load(), Overruns: t.overruns.Load(), Late: t.late.Load(),
-		Helped: t.helped.Load(), LostLogLines: p.journal.lost.Load(),
+		Helped: t.helped.Load(), LostLogLines: p.journal.log.Lost(),
 		Tasks: map[string]TaskStats{}, Outcomes: map[bullpen.Outcome]uint64{},
 	}
 	s.Size, s.Idle, s.Searching, s.Busy = h.size(), h.parked(), h.searching(), h.busy()

@@ -2,6 +2,7 @@ package process
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"slices"
 	"time"
@@ -241,7 +242,7 @@ func (w *worker) take(m *wire.Message) (*call, error) {
 	}
 	if c == nil || c.number != number || protocol.Before(w.sentTo.Load(), number) {
 		if w.talk == nil {
-			return nil, protocol.Invalidf("the worker wrote an extra line, which answers no task: %.80q", m.Body)
+			return nil, fmt.Errorf("%w: %.80q", ErrExtraLine, m.Body)
 		}
 		return nil, protocol.Invalidf("the worker sent %v for task %d, which it does not have", m.Kind, number)
 	}

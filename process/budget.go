@@ -63,10 +63,10 @@ type Budget struct {
 
 	// mu is locked after Pool.mu of at most one pool, never before it.
 	mu     sync.Mutex
-	ledger ledger            // +checklocks:mu
-	waited bullpen.Histogram // of starts that had to wait; +checklocks:mu
-	over   bool              // more memory is used than is allowed; +checklocks:mu
-	notes  *budgetNotes      // while a pool is here and there is a logger; +checklocks:mu
+	ledger ledger            // guarded by mu
+	waited bullpen.Histogram // of starts that had to wait; guarded by mu
+	over   bool              // more memory is used than is allowed; guarded by mu
+	notes  *budgetNotes      // while a pool is here and there is a logger; guarded by mu
 }
 
 // NewBudget checks c and returns a new budget. It reports all faults of c at once.

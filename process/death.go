@@ -125,7 +125,7 @@ func (p *Pool) stopped(cause Cause) {
 func (p *Pool) report(w *worker, from WorkerState, now int64) {
 	e := Event{Worker: w.name, PID: w.pid, Cause: w.cause, Text: w.exit.String()}
 	if w.fault != nil {
-		e.Text = w.fault.Error()
+		e.Text, e.Err = w.fault.Error(), w.fault
 	}
 	switch {
 	case w.startErr != nil || from == WorkerStarting || w.neverServed():
@@ -143,7 +143,8 @@ func (p *Pool) report(w *worker, from WorkerState, now int64) {
 		e.Kind = Died
 		switch {
 		case w.starved():
-			e.Cause, e.Text = ByBound, (&MemoryError{Bound: w.bound, Peak: w.usage.Peak}).Error()
+			e.Cause, e.Err = ByBound, &MemoryError{Bound: w.bound, Peak: w.usage.Peak}
+			e.Text = e.Err.Error()
 		case !w.killed:
 			e.Cause = ByExit
 			if w.exit.Signal != 0 {
@@ -189,9 +190,9 @@ func (p *Pool) startFailed(w *worker, now int64) {
 	p.startErr = e
 	p.nextStart = now + int64(backoff(p.failures))
 	p.wakeBy(p.nextStart)
-	p.emit(Event{Kind: StartFailed, Worker: w.name, PID: w.pid, Text: e.Error()})
+	p.emit(Event{Kind: StartFailed, Worker: w.name, PID: w.pid, Text: e.Error(), Err: e})
 	if p.failures == breakAfter {
-		p.emit(Event{Kind: Opened, Text: e.Error()})
+		p.emit(Event{Kind: Opened, Text: e.Error(), Err: e})
 	}
 	if p.failures < breakAfter || p.alive() > 0 {
 		p.wakeReady()

@@ -198,7 +198,7 @@ func (p *Pool) finish() {
 		p.logs.fault(e)
 	}
 	p.emit(Event{Kind: Changed, Text: Closed.String()})
-	p.closeFeeds()
+	p.events.Close()
 	p.endErr = err
 	p.mu.Unlock()
 	p.logs.close()

@@ -3,9 +3,9 @@ package process
 import (
 	"fmt"
 	"log/slog"
-	"slices"
-	"sync/atomic"
 	"time"
+
+	"github.com/bullpen-run/bullpen/internal/feed"
 )
 
 // EventKind is the kind of an [Event].
@@ -110,6 +110,9 @@ type Event struct {
 	Cause  Cause  // set for Retired, Stopped and Died
 	// Text has details for people: exit status, error, new state.
 	Text string
+	// Err is the cause as an error, such as [ErrExtraLine], a *[MemoryError], or a
+	// *[StartError] of StartFailed and Opened; nil if there is none.
+	Err error
 	// Took is the time from start to ready, set for Ready.
 	Took time.Duration
 }
@@ -118,66 +121,31 @@ type Event struct {
 // the pool.
 type Feed struct {
 	// C delivers the events. It is closed by Close and when the pool has ended.
-	C       <-chan Event
-	c       chan Event
-	pool    *Pool
-	dropped atomic.Uint64
+	C    <-chan Event
+	feed *feed.Feed[Event]
 }
 
 // Events subscribes to the events that follow. The start of the Min workers may already
 // be over; see [Pool.Stats]. buffer is the number of events held for a slow reader; 0
 // means 256.
 func (p *Pool) Events(buffer int) *Feed {
-	if buffer <= 0 {
-		buffer = 256
-	}
-	f := &Feed{c: make(chan Event, buffer), pool: p}
-	f.C = f.c
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.state.State() == Closed {
-		close(f.c)
-		return f
-	}
-	p.feeds = append(p.feeds, f)
-	return f
+	f := p.events.Feed(buffer)
+	return &Feed{C: f.C, feed: f}
 }
 
 // Dropped returns the number of events that were lost.
-func (f *Feed) Dropped() uint64 { return f.dropped.Load() }
+func (f *Feed) Dropped() uint64 { return f.feed.Dropped() }
 
 // Close ends the subscription.
-func (f *Feed) Close() {
-	p := f.pool
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if i := slices.Index(p.feeds, f); i >= 0 {
-		p.feeds = slices.Delete(p.feeds, i, i+1)
-		close(f.c)
-	}
-}
+func (f *Feed) Close() { f.feed.Close() }
 
 // emit sends e to the subscribers and the log. It never blocks. Pool.mu is held.
 func (p *Pool) emit(e Event) {
 	e.Time = time.Now()
-	for _, f := range p.feeds {
-		select {
-		case f.c <- e:
-		default:
-			f.dropped.Add(1)
-		}
-	}
+	p.events.Send(e)
 	if !p.logs.deaf(e) {
 		p.logs.put(record{event: e})
 	}
-}
-
-// closeFeeds ends all subscriptions. Pool.mu is held.
-func (p *Pool) closeFeeds() {
-	for _, f := range p.feeds {
-		close(f.c)
-	}
-	p.feeds = nil
 }
 
 func (e Event) level() slog.Level {

@@ -16,10 +16,10 @@ type late struct {
 	waiting atomic.Int64 // undelivered outcomes
 
 	mu      sync.Mutex
-	calls   []*call // +checklocks:mu
-	runners int     // +checklocks:mu
-	taken   uint64  // calls taken by runners; +checklocks:mu
-	watched bool    // a timer checks for progress; +checklocks:mu
+	calls   []*call // guarded by mu
+	runners int     // guarded by mu
+	taken   uint64  // calls taken by runners; guarded by mu
+	watched bool    // a timer checks for progress; guarded by mu
 }
 
 // lateAfter is how long one function may delay the others.

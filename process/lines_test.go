@@ -104,13 +104,23 @@ func TestLinesRefuseWhatIsMoreThanOneLine(t *testing.T) {
 func TestSurplusLineEndsTheWorker(t *testing.T) {
 	t.Parallel()
 	p := linesPool(t, nil, self(), "zoo", "upper-lines")
+	feed := p.Events(0)
+	defer feed.Close()
 	if got := do(t, p, "", "one"); got != "ONE" {
 		t.Fatalf("the answer is %q", got)
 	}
 	if got := do(t, p, "", "twice"); got != "TWICE" {
 		t.Fatalf("the answer is %q", got)
 	}
-	poll(t, "the worker is gone", func() bool { return p.Stats().Deaths[ByProtocol] == 1 })
+	for e := range feed.C {
+		if e.Kind != Died {
+			continue
+		}
+		if e.Cause != ByProtocol || !errors.Is(e.Err, ErrExtraLine) || e.Text != `protocol: the worker wrote an extra line, which answers no task: "TWICE"` {
+			t.Errorf("the worker's end is %+v", e)
+		}
+		break
+	}
 	if got := do(t, p, "", "three"); got != "THREE" {
 		t.Errorf("the answer after a surplus line is %q", got)
 	}

@@ -271,8 +271,8 @@ const (
 // tail keeps the last lines of a worker's standard error.
 type tail struct {
 	mu    sync.Mutex
-	lines []string // +checklocks:mu
-	bytes int      // +checklocks:mu
+	lines []string // guarded by mu
+	bytes int      // guarded by mu
 }
 
 func newTail() *tail { return &tail{} }

@@ -151,7 +151,7 @@ func TestOddLines(t *testing.T) {
 // notes is an observer that keeps what it hears.
 type notes struct {
 	mu       sync.Mutex
-	progress []float64 // +checklocks:mu
+	progress []float64 // guarded by mu
 	lines    []bullpen.LogLine
 	texts    []string
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/bullpen-run/bullpen"
 	"github.com/bullpen-run/bullpen/internal/confine"
+	"github.com/bullpen-run/bullpen/internal/feed"
 	"github.com/bullpen-run/bullpen/internal/lifecycle"
 	"github.com/bullpen-run/bullpen/internal/wire/frames"
 )
@@ -24,50 +25,55 @@ type Pool struct {
 	scratch *confine.Scratch // of the temporary folders; nil without them
 	unbound error            // why memory is watched instead of bounded; nil if it is not watched
 	state   lifecycle.Machine[State]
+	events  feed.Source[Event]
 	logs    *logs
 	spin    spinner
 	late    late
 	room    bullpen.RoomSignal
 
+	// What only some pools have:
 	share      *share      // nil without a budget
 	forkServer *forkServer // nil without modules to preload
 
+	// The keeper, and the end of the pool:
 	poke     chan struct{} // wakes the keeper; its capacity is 1
 	over     chan struct{} // closed when the pool has ended completely
 	tasks    sync.WaitGroup
 	informed atomic.Uint64 // accepted tasks whose outcome was delivered
 
+	// Tasks that wait, and workers:
 	mu      sync.Mutex
-	queue   list                       // +checklocks:mu
-	blocked waiters                    // callers that wait for a place in the queue; +checklocks:mu
-	workers []*worker                  // processes, and those about to start; +checklocks:mu
-	idle    []*worker                  // least recently used first; +checklocks:mu
-	last    *worker                    // the last worker that was given a task; +checklocks:mu
-	hello   *frames.Hello              // of the worker that last became ready; +checklocks:mu
-	feeds   []*Feed                    // +checklocks:mu
-	ready   map[chan struct{}]struct{} // callers of Ready and Reload that wait; +checklocks:mu
-	tally   tally                      // +checklocks:mu
+	queue   list                       // guarded by mu
+	blocked waiters                    // callers that wait for a place in the queue; guarded by mu
+	workers []*worker                  // processes, and those about to start; guarded by mu
+	idle    []*worker                  // least recently used first; guarded by mu
+	last    *worker                    // the last worker that was given a task; guarded by mu
+	hello   *frames.Hello              // of the worker that last became ready; guarded by mu
+	ready   map[chan struct{}]struct{} // callers of Ready and Reload that wait; guarded by mu
+	tally   tally                      // guarded by mu
 
-	inHand   int // tasks assigned to workers; +checklocks:mu
-	starting int // +checklocks:mu
-	leaving  int // +checklocks:mu
-	names    int // workers ever started; +checklocks:mu
-	min, max int // +checklocks:mu
-	warm     int // number of workers that Ready waits for; +checklocks:mu
+	// Counts and targets:
+	inHand   int // tasks assigned to workers; guarded by mu
+	starting int // guarded by mu
+	leaving  int // guarded by mu
+	names    int // workers ever started; guarded by mu
+	min, max int // guarded by mu
+	warm     int // number of workers that Ready waits for; guarded by mu
 
-	meanRun   mean // run time of tasks, ns; +checklocks:mu
-	meanStart mean // time from start to ready, ns; +checklocks:mu
+	meanRun   mean // run time of tasks, ns; guarded by mu
+	meanStart mean // time from start to ready, ns; guarded by mu
 
-	failures  int           // failed starts in a row; +checklocks:mu
-	nextStart int64         // no worker starts before this time; +checklocks:mu
-	startErr  error         // of the last failed start; +checklocks:mu
-	age       int           // generation of the workers' code; +checklocks:mu
-	wakeAt    int64         // when the keeper next wakes; +checklocks:mu
-	crowded   bool          // tasks waited behind others since the last pass of the keeper; +checklocks:mu
-	tending   bool          // the keeper is in a pass; +checklocks:mu
-	closeBy   int64         // when Close gives up; 0 before Close; +checklocks:mu
-	endErr    error         // result of Close; +checklocks:mu
-	gaveUp    chan struct{} // closed when closeBy has passed; +checklocks:mu
+	// What the keeper goes by, and the end:
+	failures  int           // failed starts in a row; guarded by mu
+	nextStart int64         // no worker starts before this time; guarded by mu
+	startErr  error         // of the last failed start; guarded by mu
+	age       int           // generation of the workers' code; guarded by mu
+	wakeAt    int64         // when the keeper next wakes; guarded by mu
+	crowded   bool          // tasks waited behind others since the last pass of the keeper; guarded by mu
+	tending   bool          // the keeper is in a pass; guarded by mu
+	closeBy   int64         // when Close gives up; 0 before Close; guarded by mu
+	endErr    error         // result of Close; guarded by mu
+	gaveUp    chan struct{} // closed when closeBy has passed, with mu held
 }
 
 var _ bullpen.RoomNotifier = (*Pool)(nil)
@@ -144,7 +150,7 @@ func (p *Pool) Capacity() int {
 	return p.capacity()
 }
 
-// capacity is Capacity for callers that hold Pool.mu.
+// capacity is Capacity with Pool.mu held.
 func (p *Pool) capacity() int {
 	if p.state.State() != Open {
 		return 0

@@ -20,8 +20,8 @@ type forkServer struct {
 	pool *Pool
 
 	mu     sync.Mutex      // held while the process starts: starts of workers wait for it
-	server *confine.Server // +checklocks:mu; nil if there is none, or it is no longer usable
-	closed bool            // +checklocks:mu
+	server *confine.Server // nil if there is none, or it is no longer usable; guarded by mu
+	closed bool            // guarded by mu
 
 	ctx     context.Context //nolint:containedctx // its own: it ends when no worker is wanted any more
 	cancel  context.CancelFunc
@@ -129,7 +129,7 @@ func (n *forkServer) drop(server *confine.Server) {
 	}
 }
 
-// +checklocks:n.mu
+// dropLocked closes the server; the next start launches a new one. n.mu is held.
 func (n *forkServer) dropLocked() {
 	server := n.server
 	n.server = nil

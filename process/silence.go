@@ -6,6 +6,7 @@ import (
 
 	"github.com/bullpen-run/bullpen/internal/confine"
 	"github.com/bullpen-run/bullpen/internal/wire"
+	"github.com/bullpen-run/bullpen/protocol"
 )
 
 // silentFor is how long a Lines worker may leave a task unanswered before the pool
@@ -16,6 +17,10 @@ const silentFor = 500 * time.Millisecond
 // waits for more, and has not answered a task.
 var ErrUnanswered = errors.New("it has read the line but does not answer: it probably buffers its output (use sed -u, grep " +
 	"--line-buffered, jq --unbuffered, python3 -u, or stdbuf -oL), or does not answer every line")
+
+// ErrExtraLine is the cause of the end of a Lines worker that wrote an extra line, which
+// answers no task. Earlier results of this worker may belong to other tasks.
+var ErrExtraLine = protocol.Invalidf("the worker wrote an extra line, which answers no task")
 
 // tendSilence kills a filter that has read all its input but has not answered a task,
 // so that its caller does not wait forever. Pool.mu is held.

@@ -281,7 +281,7 @@ func (p *Pool) cancel(c *call, cause error) {
 	}
 }
 
-// cancelLocked is cancel for callers that hold Pool.mu. It reports whether the caller
+// cancelLocked is cancel with Pool.mu held. It reports whether the caller
 // must deliver c.
 func (p *Pool) cancelLocked(c *call, cause error) bool {
 	switch c.state.State() {

@@ -22,7 +22,7 @@ import (
 // the first moment on.
 type journal struct {
 	mu      *sync.Mutex
-	records *[]entry // +checklocks:mu
+	records *[]entry // guarded by mu
 	attrs   []slog.Attr
 	slow    func() // called for every record, to be slow; may be nil
 }

@@ -21,10 +21,10 @@ const (
 	pipeRoom  = 48 << 10 // payload bytes in its 64 KiB pipe above which it gets no more tasks
 )
 
-// worker is one worker process. Pool.mu guards the fields from state on. The goroutine
-// that starts the worker writes the fields before it once, while the state is starting.
-// It sets pid, child and in under Pool.mu, for readers during the start.
+// worker is one worker process.
 type worker struct {
+	// The goroutine that starts the worker writes these once, while the state is starting;
+	// it sets pid, child and in under Pool.mu, for readers during the start.
 	pool      *Pool
 	name      string
 	slot      int   // with Exec: the lowest free number, from 1
@@ -51,8 +51,9 @@ type worker struct {
 	// own, or a caller that spins.
 	reading sync.Mutex
 	turned  atomic.Bool // the worker's own goroutine found reading locked
-	input   input
+	input   input       // guarded by reading, except the two fields of the writer
 
+	// Pool.mu guards all that follows. First the tasks that the worker has:
 	state       lifecycle.Machine[WorkerState]
 	flight      []*call // ring of assigned tasks, by number
 	count       int     // number of assigned tasks
@@ -60,46 +61,56 @@ type worker struct {
 	bytes       int     // of payloads in the pipe
 	oldest      uint32  // number of the oldest assigned task; next without one
 	next        uint32  // number of the next task
-	pending     []*call // assigned, not yet encoded
-	control     []byte  // frames to send besides tasks
-	writing     bool    // a goroutine encodes and writes
-	broken      bool    // writing failed
 	concurrency int
-	served      int   // tasks answered
-	tasks       int   // number of tasks before it is recycled, 0 for no bound
-	expires     int64 // when it is recycled by age, 0 for never
+	served      int // tasks answered
 	idleSince   int64
-	keptAt      int64  // time of the last KeptAlive event
-	answeredAt  int64  // time of the last answers
-	lately      int    // number of the last answers: as many callers may be about to submit
-	overdue     int64  // when it is killed if it has not done what it was asked, 0 for never
-	recalled    uint32 // first number of the current recall, 0 for none
-	mine        uint32 // first number that the recall took back
-	owed        int    // recalled tasks that the worker has not returned yet
-	hint        error  // likely fault of a worker that does not answer
-	spent       bool   // it has its last tasks, or is being replaced
-	successor   *worker
-	nudgedAt    int64
-	pingedAt    int64
-	ponged      bool
+	keptAt      int64 // time of the last KeptAlive event
+	answeredAt  int64 // time of the last answers
+	lately      int   // number of the last answers: as many callers may be about to submit
+
+	// What is to be written:
+	pending []*call // assigned, not yet encoded
+	control []byte  // frames to send besides tasks
+	writing bool    // a goroutine encodes and writes
+	broken  bool    // writing failed
+
+	// What it was asked besides tasks:
+	overdue  int64  // when it is killed if it has not done what it was asked, 0 for never
+	recalled uint32 // first number of the current recall, 0 for none
+	mine     uint32 // first number that the recall took back
+	owed     int    // recalled tasks that the worker has not returned yet
+	nudgedAt int64
+	pingedAt int64
+	ponged   bool
+	hint     error // likely fault of a worker that does not answer
+
+	// Its replacement:
+	tasks     int   // number of tasks before it is recycled, 0 for no bound
+	expires   int64 // when it is recycled by age, 0 for never
+	heavy     int64 // bytes above which it is recycled when idle
+	spent     bool  // it has its last tasks, or is being replaced
+	successor *worker
+
+	// Its memory, and its share of the budget:
+	bound    int64         // bytes above which it is killed if memory is watched
+	usage    confine.Usage // set when it has ended; Peak also while memory is watched
+	resident int64         // bytes, as of lookedAt
+	lookedAt int64
+	place    lease
+
+	// Its end:
 	cause       Cause // why it leaves or was killed
 	fault       error // how it violated the protocol
+	startErr    error // why it could not be started
 	killed      bool
-	victim      *call          // the task that it was killed for
+	victim      *call // the task that it was killed for
+	exit        confine.Exit
 	exited      bool           // the process has been reaped
 	drained     bool           // all its messages have been decoded
 	streams     int            // number of output streams still being read
 	wakeStreams []*wire.Reader // these streams; watch wakes their readers
-	exit        confine.Exit
-	left        []leftover    // with Exec: what ended processes left
-	spare       string        // with Exec: temporary folder for the next process
-	usage       confine.Usage // set when it has ended; Peak also while memory is watched
-	bound       int64         // bytes above which it is killed if memory is watched
-	startErr    error         // why it could not be started
-	heavy       int64         // bytes above which it is recycled when idle
-	resident    int64         // bytes, as of lookedAt
-	place       lease
-	lookedAt    int64
+	left        []leftover     // with Exec: what ended processes left
+	spare       string         // with Exec: temporary folder for the next process
 }
 
 // newLines returns a codec of the protocol Lines.

@@ -1,7 +1,7 @@
 package queue
 
 import (
-	"github.com/bullpen-run/bullpen/internal/queue/jobs"
+	"github.com/bullpen-run/bullpen/internal/feed"
 	"github.com/bullpen-run/bullpen/job"
 )
 
@@ -10,7 +10,7 @@ import (
 type Feed struct {
 	// C delivers the events. It is closed by Close and with the queue.
 	C    <-chan job.Event
-	feed *jobs.Feed
+	feed *feed.Feed[job.Event]
 }
 
 // Events subscribes to the events of this program's part of the queue from now on.

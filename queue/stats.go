@@ -49,7 +49,7 @@ func (q *Queue) Stats() Stats {
 	list, b := q.jobs, q.batches
 	s := Stats{
 		Damaged: list.Damages.Load(), Missing: b.Tally.Missing.Load(),
-		Hands: int(q.node.InHand.Load()), Recording: int(q.node.Recording.Load()), Schedules: ticksOf(&q.schedules.Ticks), EventsLost: list.Journal.Lost.Load(),
+		Hands: int(q.node.InHand.Load()), Recording: int(q.node.Recording.Load()), Schedules: ticksOf(&q.schedules.Ticks), EventsLost: list.Journal.Lost(),
 		Batches: b.Tally.Opened.Load(), BatchesEnded: b.Tally.Ended.Load(), Callbacks: b.Tally.Callbacks.Load(), BatchesOpen: b.Size(),
 		Ended: make(map[bullpen.Outcome]uint64),
 	}

@@ -30,16 +30,15 @@ type answers struct {
 	mu      sync.Mutex
 	changed sync.Cond     // a write has ended; its lock is mu
 	broken  chan struct{} // closed at the first write error
-	// pending has the frames that are not written yet.
-	// +checklocks:mu
+	// pending has the frames that are not written yet; guarded by mu.
 	pending []byte
-	spare   []byte // +checklocks:mu; the buffer of the last write
-	writing bool   // +checklocks:mu; a goroutine writes, and will also write the rest
-	err     error  // +checklocks:mu; the first write error; all later frames are dropped
+	spare   []byte // the buffer of the last write; guarded by mu
+	writing bool   // a goroutine writes, and will also write the rest; guarded by mu
+	err     error  // the first write error; all later frames are dropped; guarded by mu
 
 	memory []byte
 	page   *protocol.Page
-	ring   protocol.Ring // +checklocks:mu
+	ring   protocol.Ring // guarded by mu
 }
 
 func newAnswers(out io.Writer) *answers {
@@ -49,8 +48,6 @@ func newAnswers(out io.Writer) *answers {
 }
 
 // lock locks mu with room for one more frame.
-//
-// +checklocksacquire:a.mu
 func (a *answers) lock() {
 	a.mu.Lock()
 	for a.writing && len(a.pending) >= fullSize {
@@ -122,9 +119,7 @@ func (a *answers) finish() error {
 	return a.write()
 }
 
-// write writes until no frames are pending.
-//
-// +checklocks:a.mu
+// write writes until no frames are pending. a.mu is held.
 func (a *answers) write() error {
 	a.writing = true
 	for len(a.pending) > 0 && a.err == nil {

@@ -22,14 +22,12 @@ type taskContext struct {
 	deadline time.Duration // on the session's clock; set before the handler starts
 
 	mu    sync.Mutex
-	state taskState // +checklocks:mu
-	// answered is set when the handler has returned.
-	// +checklocks:mu
+	state taskState // guarded by mu
+	// answered is set when the handler has returned; guarded by mu.
 	answered bool
-	done     chan struct{} // +checklocks:mu; nil until Done is called
-	timer    *time.Timer   // +checklocks:mu; nil until Done is called
-	// hooks are the functions of AfterFunc that have not run yet.
-	// +checklocks:mu
+	done     chan struct{} // nil until Done is called; guarded by mu
+	timer    *time.Timer   // nil until Done is called; guarded by mu
+	// hooks are the functions of AfterFunc that have not run yet; guarded by mu.
 	hooks map[*hook]struct{}
 }
 
@@ -131,8 +129,7 @@ func (c *taskContext) AfterFunc(f func()) (stop func() bool) {
 }
 
 // watch starts the timer of the timeout. It is called when the context is first observed.
-//
-// +checklocks:c.mu
+// c.mu is held.
 func (c *taskContext) watch() {
 	if c.limited && c.timer == nil && c.state == running {
 		c.timer = time.AfterFunc(c.deadline-c.session.now(), func() { c.stop(timedOut) })

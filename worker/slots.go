@@ -16,12 +16,11 @@ type slots struct {
 
 	mu      sync.Mutex
 	changed sync.Cond // a task has arrived, or the session ends; its lock is mu
-	// waiting are the tasks that have not started, in their order.
-	// +checklocks:mu
+	// waiting are the tasks that have not started, in their order; guarded by mu.
 	waiting []*job
-	open    map[uint32]*taskContext // +checklocks:mu; waiting and running
-	ending  bool                    // +checklocks:mu; no more tasks will come
-	left    int                     // +checklocks:mu; slots that have not ended
+	open    map[uint32]*taskContext // waiting and running; guarded by mu
+	ending  bool                    // no more tasks will come; guarded by mu
+	left    int                     // slots that have not ended; guarded by mu
 	idle    chan struct{}           // closed when left is 0
 
 	// draining means that tasks are returned. Only the reader uses it.

@@ -83,7 +83,7 @@ func checkNames(sources []*source) []fault {
 }
 
 // checkComments finds comments that name something else than what they stand at, as
-// those do that a cut between files has torn off.
+// those do that a cut between files has torn off, and comments on locks in another form.
 func checkComments(sources []*source) []fault {
 	var faults []fault
 	for _, s := range sources {
@@ -92,6 +92,13 @@ func checkComments(sources []*source) []fault {
 			first = strings.TrimRight(first, ",.:\n")
 			if first != "" && first[0] >= 'a' && first[0] <= 'z' && first != name.Name {
 				faults = append(faults, fault{"comment", s.path, "the comment of " + name.Name + " begins with " + first + ": begin it with the name, or with a capital letter"})
+			}
+		}
+		for _, group := range s.file.Comments {
+			for _, c := range group.List {
+				if strings.Contains(c.Text, "+checklocks") {
+					faults = append(faults, fault{"comment", s.path, fmt.Sprintf("line %d has a comment for a tool that is not used: write \"guarded by mu\" or \"mu is held.\"", s.line(c.Pos()))})
+				}
 			}
 		}
 		for _, d := range s.file.Decls {
@@ -121,8 +128,9 @@ func TestBadCommentsAreFound(t *testing.T) {
 	wantFaults(t, checkComments(synthetic(t, map[string]string{
 		"torn/a.go": "package torn\n\n// is left of another.\nfunc a() {}\n",
 		"old/a.go":  "package old\n\n// before was its name.\ntype now struct{}\n",
+		"lock/a.go": "package lock\n\ntype t struct {\n\ta int // +checklocks:mu\n\tb int // guarded by mu\n}\n",
 		"good/a.go": "package good\n\n// a does it.\nfunc a() {}\n\n// Of b this says all.\nfunc b() {}\n\n// t, which holds all.\ntype t int\n\nfunc c() {}\n",
-	})), "comment: old/a.go: the comment of now begins with before", "comment: torn/a.go: the comment of a begins with is")
+	})), "comment: lock/a.go: line 4 has a comment", "comment: old/a.go: the comment of now begins with before", "comment: torn/a.go: the comment of a begins with is")
 }
 
 func TestPackageDocs(t *testing.T) {

@@ -21,8 +21,10 @@ var rules = []rule{
 	{folder: "internal/schedule"},
 	{folder: "internal/command"},
 	{folder: "internal/durations"},
+	{folder: "internal/feed"},
 	{folder: "internal/jsonvalue", ours: []string{"."}},
 	{folder: "internal/histogram", ours: []string{"."}},
+	{folder: "internal/units"},
 	{folder: "internal/archtest"},
 	{folder: "internal/leak", theirs: []string{"go.uber.org/goleak"}},
 	{folder: "internal/probe", theirs: []string{"golang.org/x/sys"}},
@@ -48,10 +50,10 @@ var rules = []rule{
 	},
 	{folder: "internal/engine/enginetest", ours: []string{"internal/engine"}},
 	{folder: "internal/natstest", theirs: []string{"github.com/nats-io/nats.go"}},
-	{folder: "pool", ours: []string{".", "internal/histogram"}},
+	{folder: "pool", ours: []string{".", "internal/feed", "internal/histogram"}},
 	{folder: "pool/poolhttp", ours: []string{".", "pool"}},
 	{folder: "pool/poolprom", ours: []string{".", "pool", "internal/durations"}, theirs: []string{"github.com/prometheus/client_golang"}, tests: []string{"internal/metriclist"}},
-	{folder: "process", ours: []string{".", "protocol", "internal/wire", "internal/confine", "internal/probe"}},
+	{folder: "process", ours: []string{".", "protocol", "internal/feed", "internal/wire", "internal/confine", "internal/probe"}},
 	{folder: "process/processprom", ours: []string{".", "process", "internal/durations"}, theirs: []string{"github.com/prometheus/client_golang"}, tests: []string{"internal/metriclist"}},
 	{folder: "queue/queueprom", ours: []string{".", "job", "queue", "internal/durations"}, theirs: []string{"github.com/prometheus/client_golang"}, tests: []string{"internal/metriclist"}},
 	{folder: "internal/metriclist", theirs: []string{"github.com/prometheus/client_golang"}},
@@ -63,7 +65,7 @@ var rules = []rule{
 		theirs: []string{"github.com/oklog/ulid/v2"},
 	},
 	{
-		folder: "internal/queue/jobs", ours: []string{".", "job", "internal/histogram", "internal/engine", "internal/queue/record"},
+		folder: "internal/queue/jobs", ours: []string{".", "job", "internal/feed", "internal/histogram", "internal/engine", "internal/queue/record"},
 		theirs: []string{"github.com/oklog/ulid/v2"},
 		tests:  []string{"internal/engine/memory"},
 	},
@@ -85,7 +87,7 @@ var rules = []rule{
 	{
 		folder: "queue",
 		ours: []string{
-			".", "job", "internal/engine", "internal/engine/jet", "internal/engine/memory",
+			".", "job", "internal/engine", "internal/engine/jet", "internal/engine/memory", "internal/feed",
 			"internal/queue/record", "internal/queue/jobs", "internal/queue/run", "internal/queue/batch", "internal/queue/cron",
 		},
 		theirs: []string{"github.com/nats-io/nats.go", "github.com/oklog/ulid/v2"},
@@ -105,7 +107,7 @@ var rules = []rule{
 		folder: "internal/daemon",
 		ours: []string{
 			".", "protocol", "pool", "pool/poolprom", "process", "process/processprom", "job", "queue", "queue/queueprom", "queue/embedded", "client",
-			"internal/confine", "internal/daemon/trace", "internal/dashboard", "internal/jsonvalue", "internal/probe", "internal/schedule", "internal/wire",
+			"internal/confine", "internal/daemon/trace", "internal/dashboard", "internal/feed", "internal/jsonvalue", "internal/probe", "internal/schedule", "internal/units", "internal/wire",
 		},
 		theirs: []string{
 			"github.com/prometheus/client_golang", "go.yaml.in/yaml/v3", "github.com/oklog/ulid/v2", "github.com/nats-io/nats.go",
@@ -122,7 +124,7 @@ var rules = []rule{
 	{folder: "internal/dashboard", ours: []string{"."}},
 	{
 		folder: "internal/cli",
-		ours:   []string{".", "client", "process", "internal/command", "internal/confine", "internal/daemon", "internal/jsonvalue", "internal/engine", "internal/engine/pebble", "internal/engine/transfer", "internal/probe", "internal/queue/record", "job", "queue", "queue/embedded"},
+		ours:   []string{".", "client", "process", "internal/command", "internal/confine", "internal/daemon", "internal/jsonvalue", "internal/engine", "internal/engine/pebble", "internal/engine/transfer", "internal/probe", "internal/queue/record", "internal/units", "job", "queue", "queue/embedded"},
 		theirs: []string{"github.com/spf13/cobra", "github.com/spf13/pflag"},
 		tests:  []string{"internal/natstest"},
 	},

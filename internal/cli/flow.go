@@ -18,12 +18,12 @@ type flow struct {
 	mu      sync.Mutex
 	room    sync.Cond // signals the admitting goroutine
 	news    sync.Cond // signals the taking goroutine
-	open    int       // +checklocks:mu
-	bytes   int64     // size of open items; +checklocks:mu
-	ended   []*item   // not yet taken; +checklocks:mu
-	read    int64     // lines read so far; +checklocks:mu
-	eof     bool      // admission ended: the input is at its end; +checklocks:mu
-	stopped bool      // admission ended: the run is over; +checklocks:mu
+	open    int       // guarded by mu
+	bytes   int64     // size of open items; guarded by mu
+	ended   []*item   // not yet taken; guarded by mu
+	read    int64     // lines read so far; guarded by mu
+	eof     bool      // admission ended: the input is at its end; guarded by mu
+	stopped bool      // admission ended: the run is over; guarded by mu
 }
 
 func newFlow(limit int) *flow {

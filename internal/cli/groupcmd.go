@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bullpen-run/bullpen/client"
+	"github.com/bullpen-run/bullpen/internal/units"
 	"github.com/bullpen-run/bullpen/job"
 )
 
@@ -143,8 +144,8 @@ func newGroupSet(r *remote) *cobra.Command {
 
 // rateOf parses jobs a second.
 func rateOf(text string) (float64, error) {
-	n, err := strconv.ParseFloat(text, 64)
-	if err != nil || !(n >= 0 && n <= math.MaxInt32) {
+	n, err := units.Number(text, 0, math.MaxInt32)
+	if err != nil {
 		return 0, errors.New("use a number of jobs per second, such as 10 or 0.5")
 	}
 	return n, nil

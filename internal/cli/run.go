@@ -47,8 +47,8 @@ type run struct {
 	abort   context.CancelFunc // turns Stop into Close
 
 	mu    sync.Mutex
-	code  int   // +checklocks:mu
-	cause error // +checklocks:mu
+	code  int   // guarded by mu
+	cause error // guarded by mu
 }
 
 // fail ends the run early: running tasks are finished, others are not started. Only
@@ -141,7 +141,7 @@ func (r *run) watch(events *process.Feed) {
 		if e.Cause == process.ByExit && e.Text == "exit code 0" && (e.Kind == process.Died || e.Kind == process.Stopped) {
 			r.exitedWell.Store(true)
 		}
-		if strings.Contains(e.Text, "an extra line, which answers no task") {
+		if errors.Is(e.Err, process.ErrExtraLine) {
 			r.fail(exitFailed, fmt.Errorf("worker %s: %s: with --protocol lines a worker must answer each line with exactly one line; "+
 				"results of this worker may belong to other tasks", e.Worker, strings.TrimPrefix(e.Text, "protocol: ")))
 		}

@@ -28,8 +28,8 @@ type screen struct {
 	joint    bool // results go to a terminal too, most likely the same one
 
 	mu     sync.Mutex
-	shown  bool // the line of progress is visible; +checklocks:mu
-	within bool // the last result did not end its line; +checklocks:mu
+	shown  bool // the line of progress is visible; guarded by mu
+	within bool // the last result did not end its line; guarded by mu
 }
 
 func newScreen(out *os.File, progress string) *screen {

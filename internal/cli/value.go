@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -9,6 +10,8 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+
+	"github.com/bullpen-run/bullpen/internal/units"
 )
 
 // faults collects the faults of all flags, to report them together.
@@ -67,19 +70,8 @@ func number(least, most int) func(string) (int, error) {
 	}
 }
 
-// duration parses a duration such as 1.5s; a plain number means seconds.
-func duration(s string) (time.Duration, error) {
-	if seconds, err := strconv.ParseFloat(s, 64); err == nil {
-		if d := seconds * float64(time.Second); d >= 0 && d < math.MaxInt64 {
-			return time.Duration(d), nil
-		}
-	}
-	d, err := time.ParseDuration(s)
-	if err != nil || d < 0 {
-		return 0, fmt.Errorf("use a duration such as 500ms, 10s or 2m; a plain number means seconds")
-	}
-	return d, nil
-}
+// duration parses a duration of zero or more.
+func duration(s string) (time.Duration, error) { return units.Duration(s) }
 
 // positive parses a duration above zero.
 func positive(s string) (time.Duration, error) {
@@ -90,33 +82,17 @@ func positive(s string) (time.Duration, error) {
 	return d, err
 }
 
-// units are the suffixes of sizes: K is 1024 bytes, as in shells, and KB is 1000.
-var units = map[string]float64{
-	"": 1, "B": 1,
-	"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40,
-	"KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30, "TIB": 1 << 40,
-	"KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12,
-}
-
-// size parses a number of bytes, such as 300MiB.
+// size parses a number of bytes above zero.
 func size(s string) (int64, error) {
-	digits := strings.TrimRightFunc(s, func(r rune) bool { return (r < '0' || r > '9') && r != '.' })
-	n, err := strconv.ParseFloat(digits, 64)
-	unit, known := units[strings.ToUpper(strings.TrimSpace(s[len(digits):]))]
-	if err != nil || !known || n*unit < 1 || n*unit > 1<<62 {
-		return 0, fmt.Errorf("use a size such as 500K, 64MiB or 1.5G")
+	n, err := units.Size(s)
+	if err == nil && n == 0 {
+		err = errors.New(units.SizeUse)
 	}
-	return int64(n * unit), nil
+	return n, err
 }
 
 // share parses a number of processors, which may be a fraction.
-func share(s string) (float64, error) {
-	n, err := strconv.ParseFloat(s, 64)
-	if err != nil || !(n >= 0.01 && n <= 1<<13) { // false for NaN
-		return 0, fmt.Errorf("use a number of processors from 0.01 on, such as 0.5 or 2")
-	}
-	return n, nil
-}
+func share(s string) (float64, error) { return units.CPU(s) }
 
 // oneOf returns a parser for one of some words.
 func oneOf(words ...string) func(string) (string, error) {

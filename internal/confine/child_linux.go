@@ -27,8 +27,8 @@ type Child struct {
 	ended chan struct{} // closed at the end of once
 
 	mu     sync.Mutex  // held around every use of pid and pidfd
-	reaped bool        // +checklocks:mu; from then on pid and pidfd may be reused
-	nicer  *time.Timer // +checklocks:mu; the next try of niceSession
+	reaped bool        // from then on pid and pidfd may be reused; guarded by mu
+	nicer  *time.Timer // the next try of niceSession; guarded by mu
 }
 
 func newChild(pid, pidfd int, after func(*Child)) *Child {
@@ -52,7 +52,7 @@ func (c *Child) Signal(sig syscall.Signal) error {
 	return c.signalLocked(sig)
 }
 
-// +checklocks:c.mu
+// signalLocked sends a signal to the process. c.mu is held.
 func (c *Child) signalLocked(sig syscall.Signal) error {
 	if c.reaped {
 		return os.ErrProcessDone
@@ -99,9 +99,7 @@ func (c *Child) Terminate() error {
 }
 
 // killGroupLocked kills what is left of the process group. Until the process is reaped,
-// its number, and so the group's, is not reused.
-//
-// +checklocks:c.mu
+// its number, and so the group's, is not reused. c.mu is held.
 func (c *Child) killGroupLocked() {
 	// Fails if no process is left, or if they have changed their user; in both cases
 	// nothing is left to do here.

@@ -35,15 +35,15 @@ type Server struct {
 
 	sending   sync.RWMutex   // read-held while the Spawner's descriptors are used; write-held once, at the end
 	receiving sync.Mutex     // held from receiving a message until it is handled
-	buffer    []byte         // +checklocks:receiving
+	buffer    []byte         // guarded by receiving
 	strays    sync.WaitGroup // goroutines waiting for the ends of unwanted children
 
 	mu     sync.Mutex
-	forks  map[uint32]*birth // +checklocks:mu; those for which a further message may come
-	open   int               // +checklocks:mu; how many are not settled
-	last   uint32            // +checklocks:mu; number of the latest
-	gone   error             // +checklocks:mu; why nothing can be started
-	buried bool              // +checklocks:mu; dead is closed
+	forks  map[uint32]*birth // those for which a further message may come; guarded by mu
+	open   int               // how many are not settled; guarded by mu
+	last   uint32            // number of the latest; guarded by mu
+	gone   error             // why nothing can be started; guarded by mu
+	buried bool              // dead is closed; guarded by mu
 }
 
 // birth is one Start in progress.

@@ -228,9 +228,7 @@ func (v *Server) fail(err error) {
 	_ = v.child.Kill()
 }
 
-// hear handles one message; it owns pidfd.
-//
-// +checklocks:v.receiving
+// hear handles one message; it owns pidfd. v.receiving is held.
 func (v *Server) hear(r reply, pidfd int) error {
 	switch r.kind {
 	case wireReady, wireFailed:
@@ -276,9 +274,7 @@ func (v *Server) hear(r reply, pidfd int) error {
 }
 
 // present makes the child of f from pidfd, unless f has one already. A child that no
-// caller waits for is killed.
-//
-// +checklocks:v.receiving
+// caller waits for is killed. v.receiving is held.
 func (v *Server) present(f *birth, pidfd int) error {
 	if f != nil && f.child != nil {
 		unix.Close(pidfd)
@@ -308,9 +304,7 @@ func (v *Server) present(f *birth, pidfd int) error {
 	return nil
 }
 
-// endStray kills a child that no caller wants; read waits for its end.
-//
-// +checklocks:v.receiving
+// endStray kills a child that no caller wants; read waits for its end. v.receiving is held.
 func (v *Server) endStray(c *Child) {
 	_ = c.Kill() // it may have ended by itself
 	v.strays.Go(func() { _, _ = c.Wait() })

@@ -16,12 +16,12 @@ type Groups struct {
 	trees []*tree
 
 	mu     sync.Mutex
-	free   map[kinds][]*Group  // +checklocks:mu; clean ones, by their kinds of bounds
-	all    map[*Group]struct{} // +checklocks:mu; free ones and those in use
-	stuck  []string            // +checklocks:mu; folders that could not yet be removed
-	number int                 // +checklocks:mu; of the last group created
-	fault  error               // +checklocks:mu; the first error in leaving a group
-	closed bool                // +checklocks:mu
+	free   map[kinds][]*Group  // clean ones, by their kinds of bounds; guarded by mu
+	all    map[*Group]struct{} // free ones and those in use; guarded by mu
+	stuck  []string            // folders that could not yet be removed; guarded by mu
+	number int                 // of the last group created; guarded by mu
+	fault  error               // the first error in leaving a group; guarded by mu
+	closed bool                // guarded by mu
 
 	once     sync.Once
 	closeErr error // written in once

@@ -22,13 +22,13 @@ type Group struct {
 
 	mu       sync.Mutex // also guards the parts
 	left     sync.Cond  // of mu; signaled when a visitor leaves
-	bounds   Bounds     // +checklocks:mu
-	state    groupState // +checklocks:mu
-	dying    bool       // +checklocks:mu; killed, so that nothing more may start
-	spoilt   bool       // +checklocks:mu; killed as one, and unusable after that: see Kill
-	visitors int        // +checklocks:mu; starts in progress
-	peak     int64      // +checklocks:mu; the highest memory seen
-	entry    []*os.File // +checklocks:mu
+	bounds   Bounds     // guarded by mu
+	state    groupState // guarded by mu
+	dying    bool       // killed, so that nothing more may start; guarded by mu
+	spoilt   bool       // killed as one, and unusable after that: see Kill; guarded by mu
+	visitors int        // starts in progress; guarded by mu
+	peak     int64      // the highest memory seen; guarded by mu
+	entry    []*os.File // guarded by mu
 }
 
 type groupState int
@@ -73,9 +73,7 @@ func (g *Group) begin(b Bounds, isNew bool) error {
 	return nil
 }
 
-// usableLocked returns why the group cannot be used.
-//
-// +checklocks:g.mu
+// usableLocked returns why the group cannot be used. g.mu is held.
 func (g *Group) usableLocked() error {
 	switch g.state {
 	case groupOut:
@@ -174,9 +172,7 @@ func (g *Group) visited() bool {
 
 // boundVisitedLocked sets the bound of PIDs in v1, which must allow for the threads that
 // start a child there. While the group is being killed nothing may fork: v1 kills one
-// process after the other. v2 needs neither.
-//
-// +checklocks:g.mu
+// process after the other. v2 needs neither. g.mu is held.
 func (g *Group) boundVisitedLocked() error {
 	for _, p := range g.parts {
 		if p.tree.v2 || !p.keeps(pidsKind) {
@@ -255,7 +251,7 @@ func (g *Group) shut() {
 	}
 }
 
-// +checklocks:g.mu
+// closeLocked closes the files of the group. g.mu is held.
 func (g *Group) closeLocked() {
 	for _, p := range g.parts {
 		p.close()
@@ -343,7 +339,7 @@ func (g *Group) leave(err error) error {
 	return err
 }
 
-// +checklocks:g.mu
+// leaveLocked takes the starting thread out of the group. g.mu is held.
 func (g *Group) leaveLocked(entered []*part) {
 	g.visitors--
 	if g.state != groupShut {

@@ -18,7 +18,7 @@ type guard struct {
 	pid   int
 	pidfd int
 	link  int // the host's end of the guard's descriptor 0; closing it ends the guard
-	users int // +checklocks:guards.mu
+	users int // guarded by guards.mu
 	// For a guard in a user namespace of its own: descriptors of that namespace and of
 	// its PID namespace; else -1.
 	userns, pidns int
@@ -29,7 +29,7 @@ type guard struct {
 // guards holds the guard that the Spawners of this process share.
 var guards struct {
 	mu      sync.Mutex
-	current *guard // +checklocks:mu; nil if none is in use
+	current *guard // nil if none is in use; guarded by mu
 }
 
 // acquireGuard returns a live guard, the shared one unless alone. The caller must release

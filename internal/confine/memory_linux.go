@@ -15,8 +15,8 @@ type Memory struct {
 	file *os.File
 
 	mu     sync.Mutex
-	bytes  []byte // +checklocks:mu; nil after Close
-	closed error  // +checklocks:mu; the result of the first Close
+	bytes  []byte // nil after Close; guarded by mu
+	closed error  // the result of the first Close; guarded by mu
 }
 
 // NewMemory creates size bytes of shared memory, all zero. The name is visible in /proc.

@@ -21,8 +21,8 @@ type view struct {
 	open      string // why /proc shows all processes of the host; empty if it does not
 
 	mu       sync.Mutex
-	skeleton int            // +checklocks:mu; its root below all mounts, writable; -1: closed
-	folders  map[string]int // +checklocks:mu; number of users of each folder created in skeleton
+	skeleton int            // its root below all mounts, writable; -1: closed; guarded by mu
+	folders  map[string]int // number of users of each folder created in skeleton; guarded by mu
 }
 
 const (
@@ -312,7 +312,7 @@ func (v *view) addFolder(path string) (release func(), err error) {
 	return release, nil
 }
 
-// +checklocks:v.mu
+// removeLocked removes the folders that have no user left. v.mu is held.
 func (v *view) removeLocked(made []string) {
 	for _, p := range slices.Backward(made) {
 		if v.folders[p]--; v.folders[p] > 0 {

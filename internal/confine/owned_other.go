@@ -17,8 +17,8 @@ type Scratch struct {
 	path string
 
 	mu     sync.RWMutex // held for reading while folders are created or removed
-	closed bool         // +checklocks:mu
-	err    error        // +checklocks:mu; of the first Close
+	closed bool         // guarded by mu
+	err    error        // of the first Close; guarded by mu
 }
 
 // OpenScratch creates a Scratch in parent, or in [os.TempDir] if parent is empty. The

@@ -23,11 +23,11 @@ type Spawner struct {
 
 	renewing sync.Mutex // held while current is replaced; taken before mu
 	mu       sync.Mutex
-	current  *thread              // +checklocks:mu
-	retired  []*thread            // +checklocks:mu; replaced ones, whose guards died
-	children map[*Child]struct{}  // +checklocks:mu; not yet waited for
-	servers  map[*Server]struct{} // +checklocks:mu; not yet closed
-	closed   bool                 // +checklocks:mu
+	current  *thread              // guarded by mu
+	retired  []*thread            // replaced ones, whose guards died; guarded by mu
+	children map[*Child]struct{}  // not yet waited for; guarded by mu
+	servers  map[*Server]struct{} // not yet closed; guarded by mu
+	closed   bool                 // guarded by mu
 
 	ended    chan struct{} // closed when Close has ended
 	closeErr error         // written before ended is closed

@@ -19,10 +19,10 @@ type Spawner struct {
 	null    *os.File
 
 	starting sync.RWMutex // read-held by each start in progress; write-held once, by Close
-	closed   bool         // +checklocks:starting
+	closed   bool         // guarded by starting
 
 	mu       sync.Mutex
-	children map[*Child]struct{} // +checklocks:mu; not yet waited for
+	children map[*Child]struct{} // not yet waited for; guarded by mu
 
 	ended    chan struct{} // closed when Close has ended
 	closeErr error         // written before ended is closed

@@ -69,6 +69,7 @@ type Daemon struct {
 	started time.Time
 	state   lifecycle.Machine[State]
 
+	// Parts with locks of their own:
 	guard   *guard.Guard
 	queue   *queue.Queue
 	budget  *process.Budget // nil for none
@@ -82,10 +83,12 @@ type Daemon struct {
 	runs      runs
 	health    health
 
+	// What listens:
 	opening atomic.Bool // the queue is being opened
 	front   *front
 	probes  *probes // nil for none
 
+	// The stages of its life:
 	stopping  chan struct{} // closed by Stop
 	stopOnce  sync.Once
 	aborted   chan struct{} // closed by Close
@@ -95,10 +98,17 @@ type Daemon struct {
 	readyOnce sync.Once
 	failed    chan error // errors of pools that cannot take jobs; capacity 1
 
+	// A reload:
 	turn      chan struct{}  // capacity 1: full during a reload
 	reloading chan struct{}  // capacity 1: full while a new configuration is put into effect
 	retiring  sync.WaitGroup // for generations that a reload has replaced
+	reloads   reloads
+	// planned signals that the schedules of the configuration must be stored again;
+	// capacity 1. planning is held while they are stored.
+	planned  chan struct{}
+	planning sync.Mutex
 
+	// What a reload replaces:
 	mu       sync.Mutex
 	settings *settings.Settings // guarded by mu
 	pools    map[string]*pool   // guarded by mu
@@ -106,12 +116,6 @@ type Daemon struct {
 	// scheduled reports that the schedules of the configuration were stored since the
 	// start; guarded by mu.
 	scheduled bool
-
-	reloads reloads
-	// planned signals that the schedules of the configuration must be stored again;
-	// capacity 1. planning is held while they are stored.
-	planned  chan struct{}
-	planning sync.Mutex
 }
 
 // reloads counts reloads of the configuration.

@@ -14,9 +14,9 @@ type link struct {
 	running  sync.WaitGroup // all goroutines of the link; close waits for them
 
 	mu     sync.Mutex
-	target string            // guarded by mu; empty while nobody is there
+	target string            // empty while nobody is there; guarded by mu
 	off    bool              // guarded by mu
-	conns  map[net.Conn]bool // guarded by mu; both ends of all that is open
+	conns  map[net.Conn]bool // both ends of all that is open; guarded by mu
 }
 
 // newLink returns a link that leads nowhere yet.

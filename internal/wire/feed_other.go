@@ -20,10 +20,10 @@ var (
 type feed struct {
 	mu    sync.Mutex
 	wake  sync.Cond
-	data  []byte      // +checklocks:mu
-	err   error       // +checklocks:mu
-	late  bool        // the deadline has passed; +checklocks:mu
-	timer *time.Timer // +checklocks:mu
+	data  []byte      // guarded by mu
+	err   error       // guarded by mu
+	late  bool        // the deadline has passed; guarded by mu
+	timer *time.Timer // guarded by mu
 }
 
 func newFeed(file *os.File) *feed {

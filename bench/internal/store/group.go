@@ -14,10 +14,10 @@ type Group struct {
 	ended chan struct{} // closed when the goroutine has ended
 
 	mu      sync.Mutex
-	waiting []*call // +checklocks:mu
-	closed  bool    // +checklocks:mu
-	commits int     // +checklocks:mu
-	changes int     // +checklocks:mu
+	waiting []*call // guarded by mu
+	closed  bool    // guarded by mu
+	commits int     // guarded by mu
+	changes int     // guarded by mu
 }
 
 // call is one caller's change, and the channel for its result.

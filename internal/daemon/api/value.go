@@ -5,63 +5,54 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/bullpen-run/bullpen/internal/units"
 )
 
 // The values of parameters. They accept exactly what docs/openapi.yaml says, so that
 // no client comes to depend on more.
 
-// units are the units of durations, each with the maximum number of digits before it,
-// which rules out overflow.
-var units = []struct {
+// durationUnit is a unit of durations, with the maximum number of digits before it, which
+// rules out overflow.
+type durationUnit struct {
 	name   string
 	digits int
-}{{"ns", 18}, {"us", 15}, {"µs", 15}, {"ms", 12}, {"h", 5}, {"m", 7}, {"s", 9}}
+}
+
+var durationUnits = []durationUnit{{"ns", 18}, {"us", 15}, {"µs", 15}, {"ms", 12}, {"h", 5}, {"m", 7}, {"s", 9}}
 
 const mostUnits = 6
 
 var errDuration = errors.New(`use a duration such as "30s", "1h30m" or "250ms"`)
 
-// readDuration parses the output of time.Duration's String, and similar forms.
+// readDuration parses a duration with units, as time.Duration's String writes it, or "0".
 func readDuration(s string) (time.Duration, error) {
-	if s == "0" {
-		return 0, nil
-	}
 	rest := s
-	for range mostUnits {
+	for n := 0; rest != "" && s != "0"; n++ {
 		whole := digits(rest)
-		if whole == 0 {
-			return 0, errDuration
-		}
 		rest = rest[whole:]
-		if strings.HasPrefix(rest, ".") {
-			n := digits(rest[1:])
+		if part, found := strings.CutPrefix(rest, "."); found {
+			n := digits(part)
 			if n == 0 || n > 9 {
 				return 0, errDuration
 			}
-			rest = rest[1+n:]
+			rest = part[n:]
 		}
-		unit := ""
-		for _, u := range units {
-			if strings.HasPrefix(rest, u.name) && whole <= u.digits {
-				unit = u.name
-				break
-			}
-		}
-		if unit == "" {
+		i := slices.IndexFunc(durationUnits, func(u durationUnit) bool { return strings.HasPrefix(rest, u.name) && whole <= u.digits })
+		if whole == 0 || i < 0 || n == mostUnits {
 			return 0, errDuration
 		}
-		if rest = rest[len(unit):]; rest == "" {
-			d, err := time.ParseDuration(s)
-			if err != nil {
-				return 0, errDuration
-			}
-			return d, nil
-		}
+		rest = rest[len(durationUnits[i].name):]
 	}
-	return 0, errDuration
+	d, err := units.Duration(s)
+	if err != nil {
+		return 0, errDuration
+	}
+	return d, nil
 }
 
 // digits returns how many decimal digits s begins with.
@@ -75,44 +66,20 @@ func digits(s string) int {
 
 var errSize = errors.New(`use a number of bytes, or a size such as "512MiB" or "2GB"`)
 
-const mostSizeDigits, mostUnitDigits = 15, 6
+// sizeUnits are the units of sizes, and none, each with the maximum number of digits
+// before it.
+var sizeUnits = map[string]int{
+	"": 15, "B": 6, "KiB": 6, "MiB": 6, "GiB": 6, "TiB": 6, "kB": 6, "KB": 6, "MB": 6, "GB": 6, "TB": 6,
+}
 
 // readSize parses a number of bytes.
 func readSize(s string) (int64, error) {
 	n := digits(s)
-	number, unit := s[:n], s[n:]
-	most := mostUnitDigits
-	factor := int64(0)
-	switch unit {
-	case "":
-		factor, most = 1, mostSizeDigits
-	case "B":
-		factor = 1
-	case "KiB":
-		factor = 1 << 10
-	case "MiB":
-		factor = 1 << 20
-	case "GiB":
-		factor = 1 << 30
-	case "TiB":
-		factor = 1 << 40
-	case "kB", "KB":
-		factor = 1e3
-	case "MB":
-		factor = 1e6
-	case "GB":
-		factor = 1e9
-	case "TB":
-		factor = 1e12
-	}
-	if factor == 0 || n == 0 || n > most {
+	v, err := units.Size(s)
+	if err != nil || n == 0 || n > sizeUnits[s[n:]] {
 		return 0, errSize
 	}
-	v, err := strconv.ParseInt(number, 10, 64)
-	if err != nil {
-		return 0, errSize
-	}
-	return v * factor, nil
+	return v, nil
 }
 
 // readCount parses a number from least to most.
@@ -128,8 +95,8 @@ const mostCPU = 65536
 
 // readCPU parses a number of processors.
 func readCPU(s string) (float64, error) {
-	v, err := strconv.ParseFloat(s, 64)
-	if err != nil || digits(s) == 0 || !json.Valid([]byte(s)) || v > mostCPU { // only numbers as in JSON
+	v, err := units.Number(s, 0, mostCPU)
+	if err != nil || digits(s) == 0 || !json.Valid([]byte(s)) { // only numbers as in JSON
 		return 0, fmt.Errorf("use a number of processors from 0 to %d, such as 0.5", mostCPU)
 	}
 	return v, nil

@@ -82,7 +82,7 @@ func (b *buckets) until(k bucket) time.Duration {
 }
 
 // forget makes room in the table. Among some entries, in random order, it drops those
-// that are full again, or else the one with most tokens left. The caller holds mu.
+// that are full again, or else the one with most tokens left. mu is held.
 func (b *buckets) forget(now time.Time) {
 	const looks = 16
 	var most client

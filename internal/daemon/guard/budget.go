@@ -25,7 +25,7 @@ type budget struct {
 
 	mu      sync.Mutex
 	free    int64    // guarded by mu
-	idle    int64    // guarded by mu; bytes held by waiting bodies
+	idle    int64    // bytes held by waiting bodies; guarded by mu
 	born    uint64   // guarded by mu
 	waiting []*claim // guarded by mu, oldest hold first
 }
@@ -33,7 +33,7 @@ type budget struct {
 // hold is the share of one body in a budget. The zero value holds nothing.
 type hold struct {
 	bytes int64  // guarded by budget.mu
-	age   uint64 // guarded by budget.mu; 0 before the first share
+	age   uint64 // 0 before the first share; guarded by budget.mu
 	done  bool   // guarded by budget.mu
 }
 
@@ -114,7 +114,7 @@ func (b *budget) give(h *hold, bytes int64, all bool) {
 }
 
 // settle gives free bytes to waiting claims, oldest first. If all bodies that hold
-// bytes wait, it refuses one. The caller holds mu.
+// bytes wait, it refuses one. mu is held.
 func (b *budget) settle() {
 	for len(b.waiting) > 0 && b.waiting[0].bytes <= b.free {
 		c := b.waiting[0]
@@ -133,7 +133,7 @@ func (b *budget) settle() {
 	}
 }
 
-// end removes a claim from the list and answers it. The caller holds mu.
+// end removes a claim from the list and answers it. mu is held.
 func (b *budget) end(i int, err error) {
 	c := b.waiting[i]
 	b.waiting = slices.Delete(b.waiting, i, i+1)

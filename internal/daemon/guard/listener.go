@@ -25,7 +25,7 @@ type listener struct {
 
 	mu   sync.Mutex
 	open map[*conn]struct{} // guarded by mu
-	full time.Time          // guarded by mu; since when every connection has been at work
+	full time.Time          // since when every connection has been at work; guarded by mu
 	// spared is how many of open have a spare place, and rising how many of these
 	// wait for a common one; guarded by mu.
 	spared, rising int
@@ -166,7 +166,7 @@ func (l *listener) enter(c *conn) (oldest *conn, wait time.Duration, ok bool) {
 const lookAgain = 100 * time.Millisecond
 
 // oldest returns the connection, among those for which of is true, that has waited
-// longest for a request, and since when; nil if all are at work. The caller holds mu.
+// longest for a request, and since when; nil if all are at work. mu is held.
 func (l *listener) oldest(of func(*conn) bool) (oldest *conn, since int64) {
 	for o := range l.open {
 		if w := o.waits.Load(); w != atWork && (oldest == nil || w < since) && of(o) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/internal/feed"
 )
 
 // Place is the position of an event of a task: the attempt, and the number of events
@@ -62,6 +63,9 @@ type Event struct {
 	Note     string          // of Progressed
 	Line     bullpen.LogLine // of Logged
 }
+
+// Feed delivers the events of one task as they happen. Its end is the end of the attempt.
+type Feed = feed.Feed[Event]
 
 const (
 	// eventSize is the approximate size of an event without its texts, in bytes.

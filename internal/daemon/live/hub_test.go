@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/internal/feed"
 )
 
 func newHub(t testing.TB, c Config) *Hub {
@@ -244,10 +245,10 @@ func TestBounds(t *testing.T) {
 	if n := len((<-f.C).Line.Text); n > longestText || n%2 != 0 {
 		t.Errorf("%d bytes of a line are kept", n)
 	}
-	for range 3 * feedRoom {
+	for range 3 * feed.Depth {
 		e.task("large").Observer.Progress(0.1, "")
 	}
-	if got := f.Dropped(); got == 0 || got > 3*feedRoom {
+	if got := f.Dropped(); got == 0 || got > 3*feed.Depth {
 		t.Errorf("a reader that does not read has lost %d events", got)
 	}
 	e.task("large").done(bullpen.Result{}, nil)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/internal/feed"
 )
 
 // story has the events of one attempt of a task. It is the task's observer, and
@@ -25,7 +26,8 @@ type story struct {
 	first  int     // index of the first of events that is not dropped; guarded by mu
 	events []Event // guarded by mu
 	bytes  int     // size of events; guarded by mu
-	feeds  []*Feed // guarded by mu
+
+	feeds feed.Source[Event] // used with mu held
 }
 
 // Progress records progress.
@@ -72,9 +74,7 @@ func (s *story) append(e *Event) {
 		clear(s.events[rest:])
 		s.events, s.first = s.events[:rest], 0
 	}
-	for _, f := range s.feeds {
-		f.tell(e)
-	}
+	s.feeds.Send(*e)
 }
 
 // dropFirst drops the oldest event. s.mu is held.
@@ -100,14 +100,14 @@ func (s *story) end() (keep bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	keep = len(s.events) > s.first
-	if keep || len(s.feeds) > 0 {
+	heard := s.feeds.Heard()
+	if keep || heard {
 		s.append(&Event{Kind: Ended, Time: time.Now()})
 	}
 	s.ended = true
-	for _, f := range s.feeds {
-		f.end()
+	if heard {
+		s.feeds.Close()
 	}
-	s.feeds = nil
 	return keep
 }
 
@@ -133,9 +133,7 @@ func (s *story) follow(past []Event, after Place) *Feed {
 	if s.ended {
 		return finished(past)
 	}
-	f := newFeed(s, past, feedRoom)
-	s.feeds = append(s.feeds, f)
-	return f
+	return s.feeds.Feed(0, past...)
 }
 
 // finished returns a feed of past events only; nil if there are none.
@@ -143,7 +141,7 @@ func finished(past []Event) *Feed {
 	if len(past) == 0 {
 		return nil
 	}
-	f := newFeed(nil, past, 0)
-	f.end()
-	return f
+	var over feed.Source[Event]
+	over.Close()
+	return over.Feed(0, past...)
 }

@@ -6,6 +6,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/bullpen-run/bullpen/internal/units"
 	"github.com/bullpen-run/bullpen/process"
 )
 
@@ -46,7 +47,7 @@ func daemonKeys() []key[Settings] {
 		row("http.max_client_streams", count(1, mostConnections), "(half of max_streams)", "maximum number of event streams per client, which is a token, or an address without tokens", func(s *Settings) *int { return &s.HTTP.MaxClientStreams }),
 		row("http.rate", fraction(0, 1e9, "use a number of requests per second, or 0 for no limit"), "0", "maximum number of requests per second of one caller; 0 means no limit",
 			func(s *Settings) *float64 { return &s.HTTP.Rate }),
-		row("http.max_wait", scalar("duration", durationUse+fmt.Sprintf("; the maximum is %v", mostWait), func(s string) (time.Duration, bool) {
+		row("http.max_wait", scalar("duration", units.DurationUse+fmt.Sprintf("; the maximum is %v", mostWait), func(s string) (time.Duration, bool) {
 			d, ok := parseDuration(s)
 			return d, ok && d > 0 && d <= mostWait
 		}), "10m", "maximum time that a request waits for the end of a job", func(s *Settings) *time.Duration { return &s.HTTP.MaxWait }),

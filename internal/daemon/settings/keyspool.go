@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/internal/units"
 	"github.com/bullpen-run/bullpen/process"
 )
 
@@ -19,8 +20,6 @@ const (
 	mostWindow   = 1 << 10
 	mostAttempts = 1 << 16
 	leastMemory  = 1 << 20
-	leastCPU     = 0.01
-	mostCPU      = 1 << 13
 )
 
 func poolKeys() []key[Pool] {
@@ -58,7 +57,10 @@ func limitKeys() []key[Pool] {
 	return []key[Pool]{
 		row("limits.timeout", span(time.Millisecond), "(none)", "run-time limit of a task", func(p *Pool) *time.Duration { return &p.Process.Limits.Timeout }),
 		row("limits.memory", size[int64](leastMemory, math.MaxInt64), "(none)", "memory limit of a worker; a worker above it is killed", func(p *Pool) *int64 { return &p.Process.Limits.Memory }),
-		row("limits.cpu", fraction(leastCPU, mostCPU, "use a number of processors from 0.01 on, such as 0.5 or 2"), "(none)", "processor limit of a worker; 1 is one whole processor",
+		row("limits.cpu", scalar("number", units.CPUUse, func(s string) (float64, bool) {
+			n, err := units.CPU(s)
+			return n, err == nil
+		}), "(none)", "processor limit of a worker; 1 is one whole processor",
 			func(p *Pool) *float64 { return &p.Process.Limits.CPU }),
 		row("limits.output", size[int](1, math.MaxInt32), "64MiB", "maximum size of a result", func(p *Pool) *int { return &p.Process.Limits.Output }),
 		row("limits.pids", count(1, math.MaxInt32), "(no limit)", "maximum number of processes and threads of a worker", func(p *Pool) *int { return &p.Process.PIDs }),

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/bullpen-run/bullpen/internal/units"
 )
 
 // kind describes how values of one type are written.
@@ -93,35 +95,29 @@ func wide(k kind[int]) kind[int64] {
 // fraction returns a kind of numbers from least to most.
 func fraction(least, most float64, use string) kind[float64] {
 	return scalar("number", use, func(s string) (float64, bool) {
-		n, err := strconv.ParseFloat(s, 64)
-		return n, err == nil && n >= least && n <= most // false for NaN
+		n, err := units.Number(s, least, most)
+		return n, err == nil
 	})
 }
 
-const durationUse = "use a duration such as 500ms, 10s or 2m; a plain number means seconds"
-
 func parseDuration(s string) (time.Duration, bool) {
-	if seconds, err := strconv.ParseFloat(s, 64); err == nil {
-		d := seconds * float64(time.Second)
-		return time.Duration(d), d >= 0 && d < math.MaxInt64
-	}
-	d, err := time.ParseDuration(s)
-	return d, err == nil && d >= 0
+	d, err := units.Duration(s)
+	return d, err == nil
 }
 
 // duration is a duration of zero or more.
-var duration = scalar("duration", durationUse, parseDuration)
+var duration = scalar("duration", units.DurationUse, parseDuration)
 
 // span returns a kind of durations of at least least.
 func span(least time.Duration) kind[time.Duration] {
-	return scalar("duration", fmt.Sprintf("%s; the minimum is %v", durationUse, least), func(s string) (time.Duration, bool) {
+	return scalar("duration", fmt.Sprintf("%s; the minimum is %v", units.DurationUse, least), func(s string) (time.Duration, bool) {
 		d, ok := parseDuration(s)
 		return d, ok && d >= least
 	})
 }
 
 // orNever is a positive duration, or the word never, which is a negative one.
-var orNever = scalar("duration or never", durationUse+"; or never", func(s string) (time.Duration, bool) {
+var orNever = scalar("duration or never", units.DurationUse+"; or never", func(s string) (time.Duration, bool) {
 	if s == "never" {
 		return -1, true
 	}
@@ -129,27 +125,9 @@ var orNever = scalar("duration or never", durationUse+"; or never", func(s strin
 	return d, ok && d > 0
 })
 
-// units are the suffixes of sizes: K is 1024 bytes, as in shells, and KB is 1000.
-var units = map[string]float64{
-	"": 1, "B": 1,
-	"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40,
-	"KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30, "TIB": 1 << 40,
-	"KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12,
-}
-
-func parseSize(s string) (int64, bool) {
-	digits := strings.TrimRightFunc(s, func(r rune) bool { return (r < '0' || r > '9') && r != '.' })
-	n, err := strconv.ParseFloat(digits, 64)
-	unit, known := units[strings.ToUpper(strings.TrimSpace(s[len(digits):]))]
-	if err != nil || !known || !(n*unit >= 1 && n*unit <= 1<<62) {
-		return 0, false
-	}
-	return int64(n * unit), true
-}
-
 // size returns a kind of numbers of bytes.
 func size[T int | int64](least, most int64) kind[T] {
-	use := "use a size such as 500K, 64MiB or 1.5G"
+	use := units.SizeUse
 	if least > 1 {
 		use += "; the minimum is " + bytesText(least)
 	}
@@ -157,8 +135,8 @@ func size[T int | int64](least, most int64) kind[T] {
 		use += "; the maximum is " + bytesText(most)
 	}
 	return scalar("size", use, func(s string) (T, bool) {
-		n, ok := parseSize(s)
-		return T(n), ok && n >= least && n <= most && int64(T(n)) == n
+		n, err := units.Size(s)
+		return T(n), err == nil && n >= least && n <= most && int64(T(n)) == n
 	})
 }
 

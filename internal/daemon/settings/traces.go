@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/bullpen-run/bullpen/internal/units"
 )
 
 // Traces configures the export of spans.
@@ -54,7 +56,7 @@ func (t Traces) Check() error {
 		errs = append(errs, fmt.Errorf("traces.sample: it is %v: %s", t.Sample, shareUse))
 	}
 	if t.Timeout < 0 {
-		errs = append(errs, fmt.Errorf("traces.timeout: it is %v: %s", t.Timeout, durationUse))
+		errs = append(errs, fmt.Errorf("traces.timeout: it is %v: %s", t.Timeout, units.DurationUse))
 	}
 	for _, name := range slices.Sorted(maps.Keys(t.Headers)) {
 		errs = append(errs, checkHeader(name, t.Headers[name]))

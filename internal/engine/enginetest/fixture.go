@@ -87,9 +87,9 @@ type answer struct {
 	done chan struct{} // closed by the first call
 
 	mu    sync.Mutex
-	calls int    // +checklocks:mu
-	seq   uint64 // +checklocks:mu
-	err   error  // +checklocks:mu
+	calls int    // guarded by mu
+	seq   uint64 // guarded by mu
+	err   error  // guarded by mu
 }
 
 // give puts p without waiting. It must be answered exactly once by the end of the test.

@@ -20,11 +20,11 @@ type hands struct {
 	calls atomic.Int32  // calls in progress
 
 	mu        sync.Mutex
-	got       []arrival // not yet returned by next; +checklocks:mu
-	requested int       // +checklocks:mu
-	delivered int       // +checklocks:mu
-	returned  int       // +checklocks:mu
-	stopped   bool      // +checklocks:mu
+	got       []arrival // not yet returned by next; guarded by mu
+	requested int       // guarded by mu
+	delivered int       // guarded by mu
+	returned  int       // guarded by mu
+	stopped   bool      // guarded by mu
 }
 
 // arrival is a delivery and when it came.

@@ -12,7 +12,7 @@ import (
 // ears record what they hear.
 type ears struct {
 	mu    sync.Mutex
-	heard []string // +checklocks:mu
+	heard []string // guarded by mu
 }
 
 func (e *ears) hear(subject string, data []byte) {

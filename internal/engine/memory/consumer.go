@@ -108,7 +108,7 @@ type receipt struct {
 	engine   *Engine
 	record   *record
 	delivery int  // the number of its delivery
-	answered bool // +checklocks:engine.store.mu
+	answered bool // guarded by engine.store.mu
 }
 
 // first reports whether this is the first answer. If so, it leaves the store locked.

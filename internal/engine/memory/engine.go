@@ -20,14 +20,14 @@ type Engine struct {
 
 	running sync.WaitGroup // takers, listeners and delayed answers
 
-	closed bool                // +checklocks:store.mu
-	takers map[*taker]struct{} // +checklocks:store.mu
-	late   map[*late]struct{}  // +checklocks:store.mu
+	closed bool                // guarded by store.mu
+	takers map[*taker]struct{} // guarded by store.mu
+	late   map[*late]struct{}  // guarded by store.mu
 }
 
 var _ engine.Engine = (*Engine)(nil)
 
-// usable returns why e cannot be used. The store is locked.
+// usable returns why e cannot be used. Store.mu is held.
 func (e *Engine) usable() error {
 	if e.closed {
 		return engine.ErrClosed

@@ -20,7 +20,7 @@ type listener struct {
 	stop    func()
 
 	mu   sync.Mutex
-	line []engine.Message // +checklocks:mu
+	line []engine.Message // guarded by mu
 }
 
 // run calls heard until the listener is stopped. Listen starts it; Close waits for it.

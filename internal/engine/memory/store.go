@@ -39,9 +39,9 @@ type Store struct {
 	faults atomic.Pointer[func(Operation) Fault]
 
 	mu     sync.Mutex
-	spaces map[string]*space // by namespace; +checklocks:mu
-	err    error             // why the store has failed; +checklocks:mu
-	failed chan struct{}     // closed when the store has failed; made by the first engine; +checklocks:mu
+	spaces map[string]*space // by namespace; guarded by mu
+	err    error             // why the store has failed; guarded by mu
+	failed chan struct{}     // closed when the store has failed; made by the first engine; guarded by mu
 }
 
 // Open opens an engine on a new store, which no other engine can use and which goes away
@@ -103,7 +103,7 @@ func (s *Store) open(o engine.Options) (*Engine, error) {
 }
 
 // takeBack queues again what was handed out to earlier engines: if the store is not
-// shared, no engine can have it now. The store is locked.
+// shared, no engine can have it now. Store.mu is held.
 func (sp *space) takeBack() {
 	had := slices.DeleteFunc(slices.Clone(sp.agenda), func(r *record) bool { return r.state.State() != taken })
 	slices.SortFunc(had, func(a, b *record) int { return cmp.Compare(a.Seq, b.Seq) })

@@ -24,10 +24,10 @@ type taker struct {
 	stopping atomic.Bool   // like quit, for a fast check
 	done     chan struct{} // closed when the goroutine has ended
 
-	wait int // requested with wait and not served; +checklocks:engine.store.mu
-	now  int // requested without wait and not handled; +checklocks:engine.store.mu
+	wait int // requested with wait and not served; guarded by engine.store.mu
+	now  int // requested without wait and not handled; guarded by engine.store.mu
 
-	recalled int // to be counted by returned; +checklocks:engine.store.mu
+	recalled int // to be counted by returned; guarded by engine.store.mu
 }
 
 // delivered is a record that is being delivered.
@@ -146,7 +146,7 @@ func (t *taker) take(batch []delivered) (_ []delivered, back int) {
 	return batch, back
 }
 
-// delivery returns the delivery for r. The store is locked.
+// delivery returns the delivery for r. Store.mu is held.
 func (t *taker) delivery(r *record) delivered {
 	answer := &receipt{engine: t.engine, record: r, delivery: r.deliveries}
 	orphan := r.deliveries > 1 && r.had != nil && r.had != t.engine

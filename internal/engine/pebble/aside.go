@@ -29,9 +29,9 @@ type backup struct {
 	stop <-chan struct{} // closed when Close of the engine begins
 
 	mu   sync.Mutex
-	ctx  context.Context   //nolint:containedctx // of the call of Backup; +checklocks:mu
-	dir  string            // its folder, empty for none; +checklocks:mu
-	logs map[string]*noted // logs of the store that this process has created; +checklocks:mu
+	ctx  context.Context   //nolint:containedctx // of the call of Backup; guarded by mu
+	dir  string            // its folder, empty for none; guarded by mu
+	logs map[string]*noted // logs of the store that this process has created; guarded by mu
 }
 
 func (b *backup) begin(ctx context.Context, f folder) {

@@ -208,7 +208,7 @@ type failingFS struct {
 
 	below string
 	mu    sync.Mutex
-	left  int // +checklocks:mu
+	left  int // guarded by mu
 }
 
 var errFailing = errors.New("no space left here")

@@ -35,7 +35,7 @@ type consumer struct {
 	lost    map[uint64]struct{} // removed since loading began
 }
 
-// consumer returns the consumer with a name. The engine is locked.
+// consumer returns the consumer with a name. Engine.mu is held.
 func (e *Engine) consumer(name engine.Consumer) *consumer {
 	c := e.consumers[name]
 	if c == nil {

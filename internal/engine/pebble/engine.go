@@ -40,7 +40,7 @@ type Engine struct {
 	aside backup // files that Pebble writes for a backup
 
 	open sync.RWMutex // held for reading by users of db
-	db   *pebble.DB   // nil when closed; +checklocks:open
+	db   *pebble.DB   // nil when closed; guarded by open
 
 	stop    chan struct{}  // closed when Close begins
 	ended   chan struct{}  // closed when Close has ended
@@ -48,14 +48,14 @@ type Engine struct {
 	writing chan struct{}  // closed when the committer has ended
 
 	mu        sync.Mutex
-	closed    bool                          // +checklocks:mu
-	closing   error                         // the result of Close, when ended is closed; +checklocks:mu
-	consumers map[engine.Consumer]*consumer // +checklocks:mu
-	records   map[uint64]*record            // jobs in memory; +checklocks:mu
-	hidden    map[uint64]struct{}           // jobs that are being removed; +checklocks:mu
-	agenda    agenda                        // +checklocks:mu
-	sums      sums                          // counts as of the last batch; +checklocks:mu
-	takers    map[*taker]struct{}           // +checklocks:mu
+	closed    bool                          // guarded by mu
+	closing   error                         // the result of Close, when ended is closed; guarded by mu
+	consumers map[engine.Consumer]*consumer // guarded by mu
+	records   map[uint64]*record            // jobs in memory; guarded by mu
+	hidden    map[uint64]struct{}           // jobs that are being removed; guarded by mu
+	agenda    agenda                        // guarded by mu
+	sums      sums                          // counts as of the last batch; the committer alone writes them, with mu held
+	takers    map[*taker]struct{}           // guarded by mu
 
 	wakeClock chan struct{} // something is due earlier
 	next      atomic.Int64  // when the store next has something to do, in nanoseconds; 0 is never
@@ -260,7 +260,7 @@ type failure struct {
 	once sync.Once // of halted
 
 	mu  sync.Mutex
-	err error // +checklocks:mu
+	err error // guarded by mu
 }
 
 // fail ends the engine for good. Pebble may call it with its locks held.

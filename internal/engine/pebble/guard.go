@@ -27,7 +27,7 @@ type files struct {
 	changing sync.RWMutex
 
 	mu   sync.Mutex
-	open map[vfs.File]struct{} // +checklocks:mu
+	open map[vfs.File]struct{} // guarded by mu
 }
 
 // close closes all files once Pebble is halted and changes nothing more.

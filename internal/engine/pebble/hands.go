@@ -18,10 +18,10 @@ import (
 type hands struct {
 	mu    sync.Mutex
 	file  vfs.File
-	slots map[hand]int64 // offsets of the notes; +checklocks:mu
-	free  []int64        // +checklocks:mu
-	size  int64          // slots in the file; +checklocks:mu
-	dirty bool           // changed since the last sync; +checklocks:mu
+	slots map[hand]int64 // offsets of the notes; guarded by mu
+	free  []int64        // guarded by mu
+	size  int64          // slots in the file; guarded by mu
+	dirty bool           // changed since the last sync; guarded by mu
 }
 
 // hand identifies one message.

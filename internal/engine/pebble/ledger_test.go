@@ -18,12 +18,12 @@ type book map[string]string
 // not.
 type ledger struct {
 	mu     sync.Mutex
-	sure   book                       // +checklocks:mu
-	maybe  map[string]map[string]bool // what a subject may hold besides; "" is nothing; +checklocks:mu
-	chance *rand.Rand                 // +checklocks:mu
-	writes int                        // +checklocks:mu
-	steps  int                        // so that no job has the id of an earlier one; +checklocks:mu
-	faults []string                   // +checklocks:mu
+	sure   book                       // guarded by mu
+	maybe  map[string]map[string]bool // what a subject may hold besides; "" is nothing; guarded by mu
+	chance *rand.Rand                 // guarded by mu
+	writes int                        // guarded by mu
+	steps  int                        // so that no job has the id of an earlier one; guarded by mu
+	faults []string                   // guarded by mu
 }
 
 // free is what a subject may hold that nothing more is known of.

@@ -60,10 +60,10 @@ type queue struct {
 	wake chan struct{}
 
 	mu     sync.Mutex
-	line   []operation // +checklocks:mu
-	spare  []operation // +checklocks:mu
-	eager  int         // operations in line with a waiting caller; +checklocks:mu
-	closed bool        // +checklocks:mu
+	line   []operation // guarded by mu
+	spare  []operation // guarded by mu
+	eager  int         // operations in line with a waiting caller; guarded by mu
+	closed bool        // guarded by mu
 }
 
 // give adds an operation to the line; closed means that it did not.

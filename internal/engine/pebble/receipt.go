@@ -12,10 +12,10 @@ type receipt struct {
 	engine   *Engine
 	record   *record
 	delivery int  // the number of its delivery
-	answered bool // +checklocks:engine.mu
+	answered bool // guarded by engine.mu
 }
 
-// open reports whether the delivery can still be answered. The engine is locked.
+// open reports whether the delivery can still be answered. Engine.mu is held.
 func (r *receipt) open() bool { return !r.answered && !r.engine.closed && r.engine.Err() == nil }
 
 // current reports whether the message was not handed out again since.

@@ -36,10 +36,10 @@ type room struct {
 	log  *slog.Logger
 
 	mu    sync.Mutex
-	asked time.Time // +checklocks:mu
-	err   error     // the last answer; +checklocks:mu
-	left  int64     // bytes until the next reading; +checklocks:mu
-	blind bool      // an unknown answer was reported; +checklocks:mu
+	asked time.Time // guarded by mu
+	err   error     // the last answer; guarded by mu
+	left  int64     // bytes until the next reading; guarded by mu
+	blind bool      // an unknown answer was reported; guarded by mu
 }
 
 func newRoom(c Config, debt func() int64) *room {

@@ -143,7 +143,7 @@ func (e *Engine) nudge() {
 	}
 }
 
-// at sets when the lease or delay of r ends. The engine is locked.
+// at sets when the lease or delay of r ends. Engine.mu is held.
 func (e *Engine) at(r *record, due time.Time) {
 	e.agenda.set(r, due)
 	if e.agenda.first() == r {

@@ -11,9 +11,9 @@ import (
 // syncs measures the last batches.
 type syncs struct {
 	mu       sync.Mutex
-	last     [1024]time.Duration // a ring; +checklocks:mu
-	n        int64               // +checklocks:mu
-	confirms int64               // +checklocks:mu
+	last     [1024]time.Duration // a ring; guarded by mu
+	n        int64               // guarded by mu
+	confirms int64               // guarded by mu
 }
 
 func (s *syncs) add(took time.Duration, confirms int) {

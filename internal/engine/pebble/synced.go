@@ -133,7 +133,7 @@ type noted struct {
 	slot int64
 
 	mu   sync.Mutex
-	note note // of what was written; +checklocks:mu
+	note note // of what was written; guarded by mu
 }
 
 // Write appends to the file.

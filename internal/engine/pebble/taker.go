@@ -24,9 +24,9 @@ type taker struct {
 	stopping atomic.Bool   // like quit, for a fast check
 	done     chan struct{} // closed when the goroutine has ended
 
-	wait     int // requested with wait and not served; +checklocks:engine.mu
-	now      int // requested without wait and not handled; +checklocks:engine.mu
-	recalled int // to be counted by returned; +checklocks:engine.mu
+	wait     int // requested with wait and not served; guarded by engine.mu
+	now      int // requested without wait and not handled; guarded by engine.mu
+	recalled int // to be counted by returned; guarded by engine.mu
 }
 
 // delivered is a record that is being delivered.
@@ -195,7 +195,7 @@ func (t *taker) take(batch []delivered) (_ []delivered, back int) {
 	return batch, back
 }
 
-// delivery describes r to its receiver. The engine is locked.
+// delivery describes r to its receiver. Engine.mu is held.
 func (t *taker) delivery(r *record) delivered {
 	e := t.engine
 	d := delivered{record: r, receipt: &receipt{engine: e, record: r, delivery: r.deliveries}}

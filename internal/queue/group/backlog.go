@@ -42,7 +42,7 @@ type Backlog struct {
 	calls    map[Call]struct{}            // the calls of Work; guarded by mu
 	paused   bool                         // guarded by mu
 	closed   bool                         // guarded by mu
-	ticking  *time.Timer                  // guarded by mu; nil before the first job
+	ticking  *time.Timer                  // nil before the first job; guarded by mu
 	looked   time.Time                    // when the limits were last read; guarded by mu
 	upkept   time.Time                    // when upkeep last ran; guarded by mu
 	wanted   time.Time                    // when another node last wanted a slot; guarded by mu

@@ -153,7 +153,7 @@ func (b *Backlog) askOnce(ctx context.Context, g *group) (got bool, err error) {
 	return false, nil
 }
 
-// want changes a record to what this node needs of a group. b.mu is held.
+// want changes a record to what this node needs of a group.
 func (b *Backlog) want(g *group, s *record.Slots, m engine.Message, now time.Time) (slots int, tokens float64, change bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

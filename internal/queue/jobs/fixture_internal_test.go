@@ -11,7 +11,6 @@ import (
 
 	"github.com/bullpen-run/bullpen/internal/engine"
 	"github.com/bullpen-run/bullpen/internal/engine/memory"
-	"github.com/bullpen-run/bullpen/job"
 )
 
 // memoryEngine opens a store of its own, and closes it at the end of the test.
@@ -31,14 +30,6 @@ func memoryEngine(t testing.TB) engine.Engine {
 
 // newID is the id of a job.
 func newID() string { return ulid.Make().String() }
-
-// kindsOf returns the kinds of the events that a feed has until it is closed.
-func kindsOf(f *Feed) (all []job.EventKind) {
-	for e := range f.C {
-		all = append(all, e.Kind)
-	}
-	return all
-}
 
 // logged is a slog.Handler that keeps what it is told.
 type logged struct {

@@ -25,7 +25,7 @@ type Session struct {
 	worker atomic.Pointer[Hello] // the worker's hello; nil before it
 
 	mu    sync.Mutex
-	parts extents // +checklocks:mu
+	parts extents // guarded by mu
 }
 
 var _ wire.Codec = (*Session)(nil)
