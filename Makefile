@@ -7,6 +7,9 @@ SHELL := bash
 FUZZTIME ?= 30s
 SOAK ?= 1h
 PREFIX ?= /usr/local
+SHARE := $(DESTDIR)$(PREFIX)/share
+# The version of a release; empty: that of the commit.
+VERSION ?=
 GOTEST := .cache/bin/gotest
 # All packages, first those whose tests take long.
 PACKAGES := ./process ./queue/embedded ./internal/cli ./internal/daemon ./executortest ./queue ./...
@@ -27,8 +30,13 @@ build: ## build the bullpen command into bin/
 	CGO_ENABLED=0 go build -o bin/ ./cmd/bullpen
 
 .PHONY: install
-install: build ## install the bullpen command into PREFIX/bin (/usr/local)
+install: build ## install the command, its manual pages and completions below PREFIX (/usr/local)
+	go -C tools/dist run ./pages -version "$$(bin/bullpen version | cut -d ' ' -f 2)" $(CURDIR)/.cache/pages
 	install -D -m 0755 bin/bullpen $(DESTDIR)$(PREFIX)/bin/bullpen
+	install -D -m 0644 -t $(SHARE)/man/man1 .cache/pages/man/*
+	install -D -m 0644 .cache/pages/completions/bullpen.bash $(SHARE)/bash-completion/completions/bullpen
+	install -D -m 0644 .cache/pages/completions/_bullpen $(SHARE)/zsh/site-functions/_bullpen
+	install -D -m 0644 .cache/pages/completions/bullpen.fish $(SHARE)/fish/vendor_completions.d/bullpen.fish
 
 .PHONY: main-job
 main-job: ## hash every file of the Go source through an elastic pool of Python workers
@@ -61,6 +69,8 @@ test-all: $(GOTEST) ## the same with the long tests, three times, and every fuzz
 	@tools/need.sh go gcc python3 curl
 	go vet ./...
 	go -C tools vet ./gotest ./vm/...
+	go -C tools/dist vet ./...
+	go -C tools/dist test ./...
 	tools/python.sh
 	tools/pyclient.sh
 	tools/browser.sh
@@ -121,6 +131,15 @@ bench: ## run the pools side by side with their peers (about an hour; see bench/
 cross: ## build and vet for Linux, macOS and Windows
 	@tools/need.sh go
 	tools/cross.sh
+
+.PHONY: dist
+dist: ## build the files of a release into dist/ (VERSION=v1.2.3)
+	@tools/need.sh go git python3
+	tools/dist/dist.sh dist $(VERSION)
+
+.PHONY: dist-try
+dist-try: dist ## build the files of a release and try each of them
+	tools/dist/try.sh dist $(VERSION)
 
 $(GOTEST): $(wildcard tools/gotest/*.go) tools/go.mod
 	@tools/need.sh go

@@ -112,7 +112,7 @@ func (o *options) defineInput(f flagSet) {
 }
 
 func (o *options) defineWorkers(f flagSet) {
-	add(f, &o.max, "max", "j", "N", fmt.Sprint(runtime.GOMAXPROCS(0)), parseJobs, "maximum number of workers; by default one per processor; +N, -N and P% are relative to the number of processors")
+	add(f, &o.max, "max", "j", "N", "100%", parseJobs, "maximum number of workers; by default one per processor; +N, -N and P% are relative to the number of processors")
 	add(f, &o.min, "min", "", "N", "0", number(0, math.MaxInt32), "minimum number of workers, started at once and kept")
 	add(f, &o.spare, "spare", "", "N", "0", number(0, math.MaxInt32), "number of idle workers to keep warm beyond the busy ones")
 	add(f, &o.idle, "idle", "", "TIME", "10s", duration, "how long an idle worker stays")

@@ -47,6 +47,10 @@ func Main(args []string, stdin io.Reader, stdout, stderr *os.File) int {
 	return exitUsage
 }
 
+// Command returns the command with all commands below it, for its manual pages and shell
+// completions.
+func Command() *cobra.Command { return newRoot(os.Stdin, os.Stdout, os.Stderr) }
+
 func newRoot(stdin io.Reader, stdout, stderr *os.File) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "bullpen",

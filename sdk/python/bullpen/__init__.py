@@ -18,7 +18,6 @@ from ._errors import Failed, TaskCanceled, TaskEnded, TaskTimeout
 from ._registry import task
 from ._start import run
 from ._task import Task
-
-__version__ = "0.1.0"
+from ._version import __version__ as __version__
 
 __all__ = ["Failed", "Task", "TaskCanceled", "TaskEnded", "TaskTimeout", "run", "task"]

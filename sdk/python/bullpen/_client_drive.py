@@ -15,6 +15,7 @@ from ._client_environment import address, token_for
 from ._client_steps import Broken, Call, Emit, Exchange, Open, Pause, Stream
 from ._client_wire import Connection, tls_context, words_of
 from ._http import Answer, Malformed, Parser, Request, parse_url, write_head
+from ._version import __version__
 
 D = TypeVar("D", bound="Driver")
 T = TypeVar("T")
@@ -174,7 +175,7 @@ class Driver:
 
 def fixed_headers(token: Optional[str]) -> Tuple[Tuple[str, str], ...]:
     """The headers of every request."""
-    headers: Tuple[Tuple[str, str], ...] = (("User-Agent", "bullpen-python/0.1.0"),)
+    headers: Tuple[Tuple[str, str], ...] = (("User-Agent", f"bullpen-python/{__version__}"),)
     if token is not None:
         if not token.isascii() or not token.isprintable() or not token.strip() or " " in token:
             raise ValueError("the token has characters that are not allowed in a token; does it end with a line feed?")

@@ -18,8 +18,9 @@ from ._memory import Memory
 from ._output import Bridges, log_code, log_frame
 from ._registry import Entry, Registry
 from ._task import Task
+from ._version import __version__
 
-SDK = "python/0.1.0"
+SDK = f"python/{__version__}"
 VARIABLE = "BULLPEN_WORKER"
 
 #: Number of the task that runs in this context; for workers with concurrent handlers.

@@ -134,11 +134,10 @@ def test_numbers_that_cannot_be(value: str) -> None:
 
 
 def test_version_is_the_same_everywhere() -> None:
-    from pathlib import Path
-
+    from bullpen._client_drive import fixed_headers
     from bullpen._session import SDK
-    text = (Path(__file__).parent.parent / "pyproject.toml").read_text()
-    assert f'version = "{bullpen.__version__}"' in text and SDK == f"python/{bullpen.__version__}"
+    assert SDK == f"python/{bullpen.__version__}"
+    assert fixed_headers(None) == (("User-Agent", f"bullpen-python/{bullpen.__version__}"),)
 
 
 def test_short_writes() -> None:
