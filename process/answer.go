@@ -203,7 +203,7 @@ func (p *Pool) answered(w *worker, in *input) error {
 		}
 	}
 	w.answeredAt, w.lately = now, len(in.calls)
-	in.more = w.lately > 1 && p.worthLingering(w)
+	in.more = w.lately > 1 && p.worthLingering()
 	p.takeBack(w, in)
 	p.afterAnswers(w, now)
 	mine := fault == nil && p.claim(w)
@@ -218,7 +218,7 @@ func (p *Pool) answered(w *worker, in *input) error {
 // pace returns the estimated run time of each of n answers from a worker that does not
 // report it, or -1 if the worker does.
 func (w *worker) pace(now int64, n int) int64 {
-	if w.talk != nil {
+	if w.pool.config.timed {
 		return -1
 	}
 	begun := w.answeredAt
@@ -320,7 +320,7 @@ func (p *Pool) afterAnswers(w *worker, now int64) {
 			}
 		}
 	}
-	if p.config.Protocol == Lines && p.failures > 0 {
+	if !p.config.greets && p.failures > 0 {
 		p.startSucceeded()
 	}
 	p.serve(w, now)

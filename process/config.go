@@ -1,11 +1,8 @@
 package process
 
 import (
-	"fmt"
 	"log/slog"
 	"math"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/bullpen-run/bullpen"
@@ -26,24 +23,6 @@ const (
 	// is empty.
 	Exec
 )
-
-var protocolNames = []string{Frames: "frames", Lines: "lines", Exec: "exec"}
-
-// String returns the name of p.
-func (p Protocol) String() string {
-	if int(p) < len(protocolNames) {
-		return protocolNames[p]
-	}
-	return fmt.Sprintf("protocol(%d)", uint8(p))
-}
-
-// ParseProtocol returns the protocol with the name word.
-func ParseProtocol(word string) (Protocol, error) {
-	if i := slices.Index(protocolNames, word); i >= 0 {
-		return Protocol(i), nil
-	}
-	return 0, fmt.Errorf("unknown protocol %q: use %s", word, strings.Join(protocolNames, ", "))
-}
 
 // Overflow is what Submit does when the queue is full.
 type Overflow uint8

@@ -155,10 +155,11 @@ func (p *Pool) report(w *worker, from WorkerState, now int64) {
 	p.emit(e)
 }
 
-// neverServed reports whether a Lines worker, which sends no hello, never worked: it
-// exited with an error before its first answer, or read its input without answering.
+// neverServed reports whether a worker that does not report that it is ready never
+// worked: it exited with an error before its first answer, or read its input without
+// answering.
 func (w *worker) neverServed() bool {
-	if w.pool.config.Protocol != Lines || w.served > 0 {
+	if w.pool.config.greets || w.served > 0 {
 		return false
 	}
 	return w.hint != nil || !w.killed && w.exit.Signal == 0 && w.exit.Code != 0

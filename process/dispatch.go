@@ -18,7 +18,7 @@ const wakeCost = 20 * time.Microsecond
 // another one could wake up, and they can be recalled if that proves wrong. With alone,
 // only an idle worker will do. Pool.mu is held.
 func (p *Pool) pick(alone bool) *worker {
-	if p.config.Protocol == Exec && p.share != nil {
+	if p.config.perTask {
 		return p.freePlace()
 	}
 	if w := p.last; !alone && w != nil && w.page != nil && time.Duration(p.meanRun) <= shortest && w.state.State() == WorkerBusy &&
@@ -29,13 +29,6 @@ func (p *Pool) pick(alone bool) *worker {
 		if w.sound() {
 			return w
 		}
-	}
-	if p.config.Protocol == Exec && len(p.workers) < p.max && p.state.State() == Open {
-		p.launch() // a slot for a process costs nothing
-		if n := len(p.idle); n > 0 {
-			return p.idle[n-1]
-		}
-		return nil // it took the first waiting task
 	}
 	if alone {
 		return nil
@@ -69,8 +62,8 @@ func (p *Pool) give(w *worker, c *call, now int64) {
 			}
 		}
 		c.started = now
-		if p.config.Protocol == Lines {
-			p.wakeBy(now + int64(silentFor)) // it may never answer
+		if quiet := p.config.quiet; quiet > 0 {
+			p.wakeBy(now + int64(quiet)) // it may never answer
 		}
 		if p.unbound != nil {
 			p.wakeBy(now + int64(watchEvery))

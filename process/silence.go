@@ -8,7 +8,7 @@ import (
 	"github.com/bullpen-run/bullpen/internal/wire"
 )
 
-// silentFor is how long a Lines worker may leave a task unanswered before the pool
+// silentFor is how long a filter may leave a task unanswered before the pool
 // checks what the worker does.
 const silentFor = 500 * time.Millisecond
 

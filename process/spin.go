@@ -37,7 +37,7 @@ func (s *spinner) init() {
 // write it should spin. Pool.mu is held.
 func (p *Pool) worthSpinning(w *worker) bool {
 	s := &p.spin
-	if !s.possible || p.inHand != 1 || p.meanRun == 0 || time.Duration(p.meanRun) > spinBelow || w.talk == nil {
+	if !s.possible || p.inHand != 1 || p.meanRun == 0 || time.Duration(p.meanRun) > spinBelow || !p.config.timed {
 		return false
 	}
 	if n := s.misses.Load(); n < 0 {
@@ -47,12 +47,12 @@ func (p *Pool) worthSpinning(w *worker) bool {
 	return true
 }
 
-// worthLingering reports whether the reader of w, which has just received the outcomes
+// worthLingering reports whether the reader of a worker, which has just received the outcomes
 // of several quick tasks, should poll for the next answers before it sleeps. Pool.mu is
 // held.
-func (p *Pool) worthLingering(w *worker) bool {
+func (p *Pool) worthLingering() bool {
 	s := &p.spin
-	if !s.possible || p.meanRun == 0 || time.Duration(p.meanRun) > shortest || w.talk == nil || p.queue.n > 0 {
+	if !s.possible || p.meanRun == 0 || time.Duration(p.meanRun) > shortest || !p.config.timed || p.queue.n > 0 {
 		return false
 	}
 	if len(p.workers)-p.starting-len(p.idle)-p.leaving > 1 {

@@ -16,16 +16,6 @@ import (
 // task.
 const maxDeaths = 3
 
-// mostDeaths returns how many workers may end with a task assigned. It is higher for
-// Lines, where the kernel reports which lines a worker has not read, and programs exit
-// by themselves.
-func (w *worker) mostDeaths() int {
-	if w.talk == nil {
-		return maxReplays
-	}
-	return maxDeaths
-}
-
 // verdicts decides the fate of the tasks assigned to w, which has ended. Tasks that
 // were not started go back to the queue; verdicts ends and returns the others. Pool.mu
 // is held.
@@ -38,7 +28,7 @@ func (p *Pool) verdicts(w *worker) (ended []*call) {
 			switch v := w.verdict(c); {
 			case v == notStarted && w.written(c):
 				// A hostile worker may have run it all the same.
-				if c.deaths++; c.deaths < w.mostDeaths() {
+				if c.deaths++; c.deaths < p.config.deaths {
 					unstarted = append(unstarted, c)
 					break
 				}
@@ -149,7 +139,7 @@ func (p *Pool) convict(w *worker, c *call) []*call {
 	case w.killed && w.cause == ByEnd:
 		te.Outcome, te.Err = bullpen.Canceled, bullpen.ErrClosed
 	}
-	if c.deaths >= w.mostDeaths() {
+	if c.deaths >= p.config.deaths {
 		te.Err = &denied{c.deaths, te.Err}
 	}
 	w.describe(te)

@@ -151,7 +151,7 @@ func (w *worker) room() int {
 	default:
 		return 0
 	}
-	if w.alone && w.count > 0 || w.recalled != 0 || w.bytes >= pipeRoom || !w.sound() || w.pool.share != nil && !w.place.held {
+	if w.alone && w.count > 0 || w.recalled != 0 || w.bytes >= w.pool.config.ahead || !w.sound() || w.pool.share != nil && !w.place.held {
 		return 0
 	}
 	room := max(w.pool.window(), w.concurrency) - w.count
@@ -364,7 +364,7 @@ func (p *Pool) welcome(w *worker, hello *frames.Hello, now int64) {
 		p.tally.start.Add(time.Duration(now - w.born))
 		p.emit(Event{Kind: Ready, Worker: w.name, PID: w.pid, Took: time.Duration(now - w.born)})
 	}
-	if p.config.Protocol == Frames {
+	if p.config.greets {
 		p.startSucceeded()
 	}
 	p.idle = append(p.idle, w)
