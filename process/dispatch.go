@@ -160,8 +160,8 @@ func (p *Pool) flush(w *worker, busy bool) {
 		if err == nil && n < len(out) {
 			// Ends when the worker has read it, or has ended.
 			p.tasks.Go(func() {
-				n, err := w.in.Write(out[n:])
-				p.wrote(w, len(out)-n, err)
+				more, err := w.in.Write(out[n:])
+				p.wrote(w, len(out)-n-more, err)
 				p.flush(w, false)
 			})
 			return

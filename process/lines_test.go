@@ -5,6 +5,7 @@ package process
 import (
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
@@ -260,5 +261,25 @@ func TestLinesLargerThanPipes(t *testing.T) {
 		if e.Err != nil || string(e.Result.Payload) != long {
 			t.Fatalf("line %d: %d bytes, %v", e.Index, len(e.Result.Payload), e.Err)
 		}
+	}
+}
+
+// Of more lines than a pipe holds, those that a filter had read before it exited are not
+// given to the next one.
+func TestLinesThatWereReadRunOnce(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "read")
+	p := linesPool(t, func(c *Config) { c.Max, c.Window, c.Env = 1, 4, []string{"FILE=" + file} },
+		"sh", "-c", `n="1 2"; [ -e "$FILE" ] && n=1; for i in $n; do read -r x && echo "${x%%y*}" >>"$FILE"; done`)
+	tasks := make([]bullpen.Task, 4)
+	for i := range tasks {
+		tasks[i].Payload = []byte(strconv.Itoa(i) + strings.Repeat("y", 40<<10))
+	}
+	for _, e := range p.ExecuteAll(within(t, time.Minute), tasks) {
+		_ = wantOutcome(t, e.Err, bullpen.Lost)
+	}
+	read, err := os.ReadFile(file)
+	if err != nil || string(read) != "0\n1\n2\n3\n" {
+		t.Errorf("the filters have read %q, %v", read, err)
 	}
 }
