@@ -1,8 +1,10 @@
 package process
 
 import (
+	"fmt"
 	"log/slog"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/bullpen-run/bullpen"
@@ -23,6 +25,26 @@ const (
 	// is empty.
 	Exec
 )
+
+// String returns the name of p.
+func (p Protocol) String() string {
+	if int(p) < len(protocols) {
+		return protocols[p].name
+	}
+	return fmt.Sprintf("protocol(%d)", uint8(p))
+}
+
+// ParseProtocol returns the protocol with the name word.
+func ParseProtocol(word string) (Protocol, error) {
+	var names []string
+	for i, t := range protocols {
+		if t.name == word {
+			return Protocol(i), nil
+		}
+		names = append(names, t.name)
+	}
+	return 0, fmt.Errorf("unknown protocol %q: use %s", word, strings.Join(names, ", "))
+}
 
 // Overflow is what Submit does when the queue is full.
 type Overflow uint8

@@ -193,11 +193,12 @@ func TestAnswerThatIsReadLate(t *testing.T) {
 	p.mu.Lock()
 	w := p.workers[0]
 	p.mu.Unlock()
-	w.reading.Lock() // nobody else reads
+	d := w.driver.(*linesDriver)
+	d.reading.Lock() // nobody else reads
 	a := submit(t, p, bullpen.Task{Payload: []byte("late")})
 	poll(t, "the answer is there", func() bool {
 		readable := false
-		err := w.out.Control(func(fd uintptr) { readable = wire.Readable(fd) })
+		err := d.out.Control(func(fd uintptr) { readable = wire.Readable(fd) })
 		return err == nil && readable && confine.WaitsForInput(w.pid)
 	})
 	looked := func() int64 {
@@ -209,8 +210,8 @@ func TestAnswerThatIsReadLate(t *testing.T) {
 		before := looked()
 		poll(t, "the keeper looks", func() bool { return looked() != before })
 	}
-	w.reading.Unlock()
-	if err := w.out.Control(func(fd uintptr) { w.input.try(fd) }); err != nil {
+	d.reading.Unlock()
+	if err := d.out.Control(func(fd uintptr) { d.try(fd) }); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := a.outcome(t); err != nil {
