@@ -2,8 +2,6 @@ package process
 
 import (
 	"errors"
-	"fmt"
-	"os"
 	"slices"
 	"time"
 
@@ -12,176 +10,19 @@ import (
 	"github.com/bullpen-run/bullpen/protocol"
 )
 
-const (
-	inputSize = 64 << 10 // of the buffer for the messages of a worker
-	inputKeep = 1 << 20  // a buffer that grew beyond this size is dropped
-)
-
-// input decodes the messages of one worker. worker.reading guards it, except the two
-// fields of the writer.
-type input struct {
-	w          *worker
-	try        func(fd uintptr) bool // created once, to avoid an allocation per read
-	buffer     []byte
-	start, end int
-	messages   []wire.Message
-	calls      []*call
-	returned   []*call
-	more       bool // more answers are likely to arrive soon
-	eof        bool
-	fault      error
-
-	outBuffer []byte // kept for the next flush; Pool.mu guards it
-	unwritten int    // bytes encoded and not written; Pool.mu guards it
-}
-
-func (in *input) init(w *worker) {
-	in.w = w
-	in.buffer = make([]byte, inputSize)
-	in.try = func(fd uintptr) bool {
-		// A caller that spins reads instead, and checks turned after unlocking.
-		if !w.reading.TryLock() {
-			w.turned.Store(true)
-			if !w.reading.TryLock() {
-				return false
-			}
-		}
-		defer w.reading.Unlock()
-		return in.pump(fd)
-	}
-}
-
-// read decodes the worker's messages until the worker has ended, has closed its end, or
-// violates the protocol.
-func (w *worker) read() {
-	p := w.pool
-	for {
-		err := w.out.Wait(w.input.try)
-		if w.input.over(w) {
-			break
-		}
-		p.mu.Lock()
-		late := errors.Is(err, os.ErrDeadlineExceeded) && !w.exited
-		if late {
-			p.kill(w, BySilence, nil) // its hello did not come in time
-		}
-		p.mu.Unlock()
-		if late {
-			_ = w.out.SetDeadline(time.Time{})
-			p.mu.Lock()
-			late = !w.exited
-			p.mu.Unlock()
-		}
-		if !late {
-			// The process has ended, or its pipe was closed: decode what is left.
-			_ = w.out.Control(func(fd uintptr) { w.input.try(fd) })
-			break
-		}
-	}
-	p.hungUp(w)
-}
-
-// over reports whether there is nothing left to decode.
-func (in *input) over(w *worker) bool {
-	w.reading.Lock()
-	defer w.reading.Unlock()
-	return in.eof || in.fault != nil
-}
-
-// pump reads and decodes what is available, and reports whether the input has ended.
-func (in *input) pump(fd uintptr) bool {
-	for {
-		if in.eof || in.fault != nil {
-			return true
-		}
-		free := in.buffer[in.end:]
-		n, err := wire.ReadNow(fd, free)
-		if errors.Is(err, wire.ErrAgain) {
-			return false
-		}
-		if err != nil {
-			in.eof = true
-			return true
-		}
-		in.end += n
-		if in.fault = in.decode(); in.fault != nil {
-			return true
-		}
-		if n < len(free) && !(in.more && in.w.pool.spin.linger(fd)) {
-			return false // the pipe is empty; new data wakes the reader
-		}
-	}
-}
-
-// decode removes all complete messages from the buffer and handles them.
-func (in *input) decode() error {
-	w := in.w
-	in.messages = in.messages[:0]
-	need := 0
-	var fault error
-	for in.start < in.end {
-		m, n, least, err := w.codec.Next(in.buffer[in.start:in.end])
-		if err != nil {
-			fault = err
-			break
-		}
-		if n == 0 {
-			need = least
-			break
-		}
-		in.start += n
-		switch m.Kind {
-		case protocol.Result, protocol.Error, protocol.Returned:
-			if m.Kind == protocol.Error {
-				_, fault = protocol.ParseAllPairs(m.Body)
-			}
-			if fault == nil {
-				in.messages = append(in.messages, m)
-			}
-		default:
-			fault = w.pool.told(w, m)
-		}
-		if fault != nil {
-			break
-		}
-	}
-	if len(in.messages) > 0 {
-		if err := w.pool.answered(w, in); fault == nil {
-			fault = err
-		}
-	}
-	in.makeRoom(need)
-	return fault
-}
-
-// makeRoom moves the unread bytes to the front and sizes the buffer for the incomplete
-// message, which has need bytes.
-func (in *input) makeRoom(need int) {
-	rest := in.end - in.start
-	size := len(in.buffer)
-	switch {
-	case need > size:
-		size = max(need, 2*size)
-		if need > inputKeep && in.w.talk != nil {
-			size = need // the length of a frame is known
-		}
-	case rest == 0 && size > inputKeep:
-		size = inputSize
-	case in.start == 0 || rest == 0:
-		in.start, in.end = 0, rest
-		return
-	}
-	from := in.buffer[in.start:in.end]
-	if size != len(in.buffer) {
-		in.buffer = make([]byte, size)
-	}
-	copy(in.buffer, from)
-	in.start, in.end = 0, rest
+// answers are answers of a worker, on their way to the callers.
+type answers struct {
+	messages []wire.Message
+	calls    []*call // that they answer; nil for one taken back already
+	returned []*call // those that come back unstarted
+	more     bool    // more answers are likely to arrive soon
 }
 
 // answered accounts for the answers in in.messages, gives the worker its next tasks,
-// and delivers the outcomes. worker.reading is held.
-func (p *Pool) answered(w *worker, in *input) error {
+// and delivers the outcomes. Their numbers must be those of tasks that were sent, and
+// the body of an error holds pairs as in an ERROR frame. Calls for the same worker must
+// not overlap, nor a call with one that uses the bodies.
+func (p *Pool) answered(w *worker, in *answers) error {
 	now := p.now()
 	var fault error
 	in.calls, in.returned = in.calls[:0], in.returned[:0]
@@ -204,13 +45,13 @@ func (p *Pool) answered(w *worker, in *input) error {
 		}
 	}
 	w.answeredAt, w.lately = now, len(in.calls)
-	in.more = w.lately > 1 && p.worthLingering(w)
+	in.more = w.lately > 1 && p.worthLingering()
 	p.takeBack(w, in)
 	p.afterAnswers(w, now)
 	mine := fault == nil && p.claim(w)
 	p.mu.Unlock()
 	if mine {
-		p.flush(w, false)
+		w.driver.send()
 	}
 	in.tell(w)
 	return fault
@@ -219,7 +60,7 @@ func (p *Pool) answered(w *worker, in *input) error {
 // pace returns the estimated run time of each of n answers from a worker that does not
 // report it, or -1 if the worker does.
 func (w *worker) pace(now int64, n int) int64 {
-	if w.talk != nil {
+	if w.pool.config.timed {
 		return -1
 	}
 	begun := w.answeredAt
@@ -232,18 +73,11 @@ func (w *worker) pace(now int64, n int) int64 {
 // take returns the task that m answers, no longer assigned to w. Pool.mu is held.
 func (w *worker) take(m *wire.Message) (*call, error) {
 	number := m.Number
-	if w.talk == nil {
-		number = w.oldest
-	}
-	c := w.flight[int(number)&(len(w.flight)-1)]
-	if m.Kind == protocol.Returned && w.recalled != 0 && w.owed > 0 && !protocol.Before(number, w.mine) && protocol.Before(number, w.next) {
-		w.owed-- // taken back already
+	if m.Kind == protocol.Returned && w.paused && w.driver.returned(number) {
 		return nil, nil
 	}
+	c := w.flight[int(number)&(len(w.flight)-1)]
 	if c == nil || c.number != number || protocol.Before(w.sentTo.Load(), number) {
-		if w.talk == nil {
-			return nil, fmt.Errorf("%w: %.80q", ErrExtraLine, m.Body)
-		}
 		return nil, protocol.Invalidf("the worker sent %v for task %d, which it does not have", m.Kind, number)
 	}
 	w.drop(c)
@@ -259,8 +93,8 @@ func (w *worker) drop(c *call) {
 	w.count--
 	w.bytes -= c.weight()
 	w.pool.inHand--
-	if len(c.task.Payload) >= protocol.ArenaMin && w.codec != nil {
-		w.codec.Answered(c.number)
+	if len(c.task.Payload) >= protocol.ArenaMin {
+		w.driver.forget(c.number)
 	}
 }
 
@@ -300,12 +134,14 @@ func (p *Pool) account(w *worker, c *call, m *wire.Message, now, pace int64) {
 
 // takeBack requeues the tasks that the worker returned at the head of the queue, in
 // order. Pool.mu is held.
-func (p *Pool) takeBack(w *worker, in *input) {
+func (p *Pool) takeBack(w *worker, in *answers) {
 	for _, c := range slices.Backward(in.returned) {
 		c.returns++ // bounds the tries with a worker that returns everything
 		p.replay(c)
 	}
-	p.endRecall(w)
+	if w.paused {
+		w.driver.resume()
+	}
 }
 
 // afterAnswers decides what w does next. Pool.mu is held.
@@ -321,7 +157,7 @@ func (p *Pool) afterAnswers(w *worker, now int64) {
 			}
 		}
 	}
-	if p.config.Protocol == Lines && p.failures > 0 {
+	if !p.config.greets && p.failures > 0 {
 		p.startSucceeded()
 	}
 	p.serve(w, now)
@@ -348,9 +184,8 @@ func (p *Pool) emptied(w *worker, now int64) {
 	}
 }
 
-// tell delivers the outcomes. worker.reading is held; no other goroutine refers to the
-// calls.
-func (in *input) tell(w *worker) {
+// tell delivers the outcomes. No other goroutine refers to the calls.
+func (in *answers) tell(w *worker) {
 	slab := in.slab()
 	for i, c := range in.calls {
 		m := &in.messages[i]
@@ -370,7 +205,9 @@ func (in *input) tell(w *worker) {
 			slab = append(slab, m.Body...)
 			c.result.Payload = slab[n:len(slab):len(slab)]
 		}
-		w.codec.Release(m.Taken)
+		if m.Taken != 0 {
+			w.driver.release(m.Taken)
+		}
 		w.pool.deliver(c)
 	}
 }
@@ -379,7 +216,7 @@ func (in *input) tell(w *worker) {
 const slabMax = 4 << 10
 
 // slab allocates memory for all small results of one batch.
-func (in *input) slab() []byte {
+func (in *answers) slab() []byte {
 	n := 0
 	for i := range in.messages {
 		if m := &in.messages[i]; m.Kind == protocol.Result && m.Taken == 0 && len(m.Body) <= slabMax {

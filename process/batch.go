@@ -75,7 +75,7 @@ func (p *Pool) acceptChunk(ctx context.Context, b *batch, tasks []bullpen.Task, 
 	}
 	p.mu.Unlock()
 	for _, to := range mine {
-		p.flush(to, false)
+		to.driver.send()
 	}
 	for _, c := range refused {
 		p.deliver(c)

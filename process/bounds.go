@@ -55,8 +55,8 @@ func (w *worker) starved() bool {
 }
 
 // bound applies the memory and CPU limits of a task, or returns why they cannot be
-// kept. An Exec process belongs to one task and may have lower limits than others; the
-// limits of a worker apply to all its tasks.
+// kept. A process of one task may have lower limits than others; the limits of a worker
+// apply to all its tasks.
 func (p *Pool) bound(c *call, l bullpen.Limits) error {
 	own := p.config.Limits
 	for _, b := range []struct {
@@ -70,7 +70,7 @@ func (p *Pool) bound(c *call, l bullpen.Limits) error {
 		case b.asked == 0:
 		case b.kept == 0:
 			return fmt.Errorf("%w: it has a %s limit, which this pool does not enforce: set Limits.%s in the configuration of the pool", bullpen.ErrRefused, b.name, b.name)
-		case b.asked < b.kept && p.config.Protocol != Exec:
+		case b.asked < b.kept && !p.config.perTask:
 			return fmt.Errorf("%w: its %s limit is below that of the pool's workers, which also run other tasks: use a separate pool", bullpen.ErrRefused, b.name)
 		}
 	}

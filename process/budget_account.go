@@ -23,7 +23,7 @@ const (
 type account struct {
 	name     string
 	declared bool                // need was configured, not measured
-	gives    bool                // the pool has idle workers, which an Exec pool has not
+	gives    bool                // the pool has idle processes
 	poke     func()              // wakes the pool's keeper; never blocks
 	room     *bullpen.RoomSignal // wakes the callers of Pool.Room
 

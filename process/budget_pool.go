@@ -25,11 +25,11 @@ type lease struct {
 
 // joinBudget opens the pool's account.
 func (p *Pool) joinBudget() error {
-	c := &p.config.Config
+	c := p.config
 	if c.Budget == nil {
 		return nil
 	}
-	a := &account{name: c.Name, min: c.Min, plan: DefaultNeed, gives: c.Protocol != Exec, poke: p.nudge, room: &p.room}
+	a := &account{name: c.Name, min: c.Min, plan: DefaultNeed, gives: !c.perTask, poke: p.nudge, room: &p.room}
 	for _, told := range []int64{c.Need, c.Limits.Memory} {
 		if told > 0 {
 			a.plan, a.declared = told, true
@@ -78,8 +78,8 @@ func (p *Pool) admitStart(why purpose) bool {
 
 // begin starts a worker if the budget has room. Pool.mu is held.
 func (p *Pool) begin(why purpose) bool {
-	if p.config.Protocol == Exec {
-		p.launch() // a slot: its processes request room themselves
+	if p.config.perTask {
+		p.launch() // its processes request room themselves
 		return true
 	}
 	if !p.admitStart(why) {
@@ -109,7 +109,7 @@ func (p *Pool) giveBack(w *worker) {
 // launchSuccessor starts a worker that replaces old. If the budget has no room for
 // both, old leaves first. Pool.mu is held.
 func (p *Pool) launchSuccessor(old *worker, now int64) {
-	if p.share == nil || p.config.Protocol == Exec {
+	if p.share == nil || p.config.perTask {
 		p.launch()
 		old.successor = p.workers[len(p.workers)-1]
 		return
@@ -150,7 +150,7 @@ func (p *Pool) restedFor(w *worker, now int64) {
 	if p.share == nil {
 		return
 	}
-	if p.config.Protocol == Exec {
+	if p.config.perTask {
 		p.giveBack(w) // the task that it was taken for did not come
 		return
 	}
@@ -287,8 +287,8 @@ func (p *Pool) weigh() {
 	}
 }
 
-// freePlace returns a free slot for an Exec process, with room in the budget. Pool.mu
-// is held.
+// freePlace returns a worker that is free for the process of a task, with room in the
+// budget, or nil. Pool.mu is held.
 func (p *Pool) freePlace() *worker {
 	i := len(p.idle) - 1
 	if i < 0 && (len(p.workers) >= p.max || p.state.State() != Open) {
@@ -298,8 +298,10 @@ func (p *Pool) freePlace() *worker {
 		return nil
 	}
 	if i < 0 {
-		p.launch() // it takes no task by itself while it has no room
-		i = len(p.idle) - 1
+		p.launch() // it costs nothing
+		if i = len(p.idle) - 1; i < 0 {
+			return nil // without a budget it has taken the first waiting task
+		}
 	}
 	w := p.idle[i]
 	p.enter(w)
@@ -330,7 +332,7 @@ func (p *Pool) startable(n int) int {
 	return p.share.budget.free(p.share.account, n)
 }
 
-// placesFree returns how many more Exec processes may run. Pool.mu is held.
+// placesFree returns how many more processes of one task each may run. Pool.mu is held.
 func (p *Pool) placesFree() int {
 	busy := 0
 	for _, w := range p.workers {

@@ -55,16 +55,29 @@ func running(t *testing.T, p *Pool, n int) {
 		defer p.mu.Unlock()
 		begun := 0
 		for _, w := range p.workers {
-			switch {
-			case w.count == 0 || w.child == nil:
-			case w.page != nil && w.page.Started() != w.page.Finished():
-				begun++
-			case w.page == nil && w.in == nil: // exec
-				begun++
-			case w.page == nil && len(w.pending) == 0 && !w.writing:
-				if unread, err := w.in.Unread(); err == nil && unread == 0 {
+			if w.count == 0 || w.child == nil {
+				continue
+			}
+			var told *stream
+			switch d := w.driver.(type) {
+			case *framesDriver:
+				told = &d.stream
+				if d.page != nil {
+					told = nil
+				}
+				if d.page != nil && d.page.Started() != d.page.Finished() {
 					begun++
 				}
+			case *linesDriver:
+				told = &d.stream
+			default:
+				begun++
+			}
+			if told == nil || len(w.pending) > 0 || w.writing {
+				continue
+			}
+			if unread, err := told.in.Unread(); err == nil && unread == 0 {
+				begun++
 			}
 		}
 		return begun >= n

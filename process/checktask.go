@@ -13,8 +13,5 @@ func (p *Pool) Check(t bullpen.Task) error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if err := p.check(&c.task); err != nil {
-		return err
-	}
-	return p.fits(&c)
+	return p.check(&c)
 }

@@ -29,12 +29,13 @@ func atOnce(t *testing.T, p *Pool, n int) {
 	poll(t, fmt.Sprintf("%d run at once", n), func() bool {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		if len(p.workers) != 1 || p.workers[0].page == nil {
+		if len(p.workers) != 1 || !p.workers[0].recallable {
 			return false
 		}
 		w, running := p.workers[0], 0
+		page := w.driver.(*framesDriver).page
 		for k := range w.concurrency {
-			if w.page.RunningAt(k) != 0 {
+			if page.RunningAt(k) != 0 {
 				running++
 			}
 		}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
-	"slices"
 	"strings"
 	"time"
 
@@ -27,22 +26,24 @@ const (
 	Exec
 )
 
-var protocolNames = []string{Frames: "frames", Lines: "lines", Exec: "exec"}
-
 // String returns the name of p.
 func (p Protocol) String() string {
-	if int(p) < len(protocolNames) {
-		return protocolNames[p]
+	if int(p) < len(protocols) {
+		return protocols[p].name
 	}
 	return fmt.Sprintf("protocol(%d)", uint8(p))
 }
 
 // ParseProtocol returns the protocol with the name word.
 func ParseProtocol(word string) (Protocol, error) {
-	if i := slices.Index(protocolNames, word); i >= 0 {
-		return Protocol(i), nil
+	var names []string
+	for i, t := range protocols {
+		if t.name == word {
+			return Protocol(i), nil
+		}
+		names = append(names, t.name)
 	}
-	return 0, fmt.Errorf("unknown protocol %q: use %s", word, strings.Join(protocolNames, ", "))
+	return 0, fmt.Errorf("unknown protocol %q: use %s", word, strings.Join(names, ", "))
 }
 
 // Overflow is what Submit does when the queue is full.

@@ -22,12 +22,9 @@ func (p *Pool) kill(w *worker, cause Cause, victim *call) {
 	}
 }
 
-// hungUp handles a worker that has violated the protocol or closed its end of the
-// channel, and may still be alive.
-func (p *Pool) hungUp(w *worker) {
-	w.reading.Lock()
-	fault := w.input.fault
-	w.reading.Unlock()
+// hungUp handles a worker that has violated the protocol, as fault says, or closed its
+// end of the channel, and may still be alive.
+func (p *Pool) hungUp(w *worker, fault error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if fault != nil {
@@ -63,11 +60,8 @@ func (p *Pool) settle(w *worker) {
 	p.leave(w, from)
 	ended := p.verdicts(w)
 	p.report(w, from, now)
-	if w.spare != "" {
-		w.isolation.temp, w.spare = w.spare, ""
-	}
 	p.mu.Unlock()
-	p.closeEnds(w)
+	w.driver.close()
 	for _, c := range ended {
 		p.deliver(c)
 	}
@@ -97,22 +91,6 @@ func (p *Pool) leave(w *worker, from WorkerState) {
 	default:
 	}
 	p.giveBack(w)
-}
-
-// closeEnds closes what the host holds for w.
-func (p *Pool) closeEnds(w *worker) {
-	if w.in != nil {
-		_ = w.in.Close()
-	}
-	w.reading.Lock() // a spinning caller may still read
-	defer w.reading.Unlock()
-	w.input.eof = true
-	if w.out != nil {
-		_ = w.out.Close()
-	}
-	if w.memory != nil {
-		_ = w.memory.Close()
-	}
 }
 
 // stopped counts a planned end of a worker. Pool.mu is held.
@@ -156,10 +134,11 @@ func (p *Pool) report(w *worker, from WorkerState, now int64) {
 	p.emit(e)
 }
 
-// neverServed reports whether a Lines worker, which sends no hello, never worked: it
-// exited with an error before its first answer, or read its input without answering.
+// neverServed reports whether a worker that does not report that it is ready never
+// worked: it exited with an error before its first answer, or read its input without
+// answering.
 func (w *worker) neverServed() bool {
-	if w.pool.config.Protocol != Lines || w.served > 0 {
+	if w.pool.config.greets || w.served > 0 {
 		return false
 	}
 	return w.hint != nil || !w.killed && w.exit.Signal == 0 && w.exit.Code != 0

@@ -1,11 +1,9 @@
 package process
 
 import (
-	"runtime"
 	"slices"
 	"time"
 
-	"github.com/bullpen-run/bullpen/internal/wire"
 	"github.com/bullpen-run/bullpen/protocol"
 )
 
@@ -18,10 +16,10 @@ const wakeCost = 20 * time.Microsecond
 // another one could wake up, and they can be recalled if that proves wrong. With alone,
 // only an idle worker will do. Pool.mu is held.
 func (p *Pool) pick(alone bool) *worker {
-	if p.config.Protocol == Exec && p.share != nil {
+	if p.config.perTask {
 		return p.freePlace()
 	}
-	if w := p.last; !alone && w != nil && w.page != nil && time.Duration(p.meanRun) <= shortest && w.state.State() == WorkerBusy &&
+	if w := p.last; !alone && w != nil && w.recallable && time.Duration(p.meanRun) <= shortest && w.state.State() == WorkerBusy &&
 		time.Duration(w.count)*time.Duration(p.meanRun) < wakeCost && w.room() > 0 {
 		return w
 	}
@@ -29,13 +27,6 @@ func (p *Pool) pick(alone bool) *worker {
 		if w.sound() {
 			return w
 		}
-	}
-	if p.config.Protocol == Exec && len(p.workers) < p.max && p.state.State() == Open {
-		p.launch() // a slot for a process costs nothing
-		if n := len(p.idle); n > 0 {
-			return p.idle[n-1]
-		}
-		return nil // it took the first waiting task
 	}
 	if alone {
 		return nil
@@ -69,8 +60,8 @@ func (p *Pool) give(w *worker, c *call, now int64) {
 			}
 		}
 		c.started = now
-		if p.config.Protocol == Lines {
-			p.wakeBy(now + int64(silentFor)) // it may never answer
+		if quiet := p.config.quiet; quiet > 0 {
+			p.wakeBy(now + int64(quiet)) // it may never answer
 		}
 		if p.unbound != nil {
 			p.wakeBy(now + int64(watchEvery))
@@ -101,8 +92,8 @@ func (p *Pool) give(w *worker, c *call, now int64) {
 	}
 }
 
-// serve assigns queued tasks to w while it has room. Pool.mu is held; the caller claims
-// and flushes.
+// serve assigns queued tasks to w while it has room. Pool.mu is held; the caller claims w
+// and sends.
 func (p *Pool) serve(w *worker, now int64) {
 	for p.queue.n > 0 && w.room() > 0 {
 		c := p.queue.first
@@ -110,19 +101,17 @@ func (p *Pool) serve(w *worker, now int64) {
 			break
 		}
 		p.queue.remove(c)
-		if w.codec != nil {
-			if err := w.codec.Check(&c.task); err != nil {
-				p.endLater(c, err)
-				continue
-			}
+		if err := w.driver.check(&c.task); err != nil {
+			p.endLater(c, err)
+			continue
 		}
 		p.give(w, c, now)
 	}
 	p.admit()
 }
 
-// claim reports whether the caller must now write to w: it must call flush after it has
-// unlocked Pool.mu, which is held.
+// claim reports whether the caller must now send to w: it must call driver.send after it
+// has unlocked Pool.mu, which is held.
 func (p *Pool) claim(w *worker) bool {
 	if w.writing || len(w.pending) == 0 && len(w.control) == 0 {
 		return false
@@ -131,77 +120,10 @@ func (p *Pool) claim(w *worker) bool {
 	return true
 }
 
-// flush writes to w until nothing is left. Only the goroutine that has claimed w calls
-// it. If busy is set, the worker has enough to do for the moment, so flush first yields
-// to callers that are about to submit, whose tasks then go with the same write. flush
-// never waits for the worker: a goroutine of its own writes what does not fit.
-func (p *Pool) flush(w *worker, busy bool) {
-	if p.config.Protocol == Exec {
-		p.execute(w)
-		return
-	}
-	if busy {
-		runtime.Gosched()
-	}
-	var out []byte
-	var batch []*call
-	for {
-		p.mu.Lock()
-		clear(batch)
-		if len(w.pending) == 0 && len(w.control) == 0 || w.broken {
-			if cap(out) <= 1<<18 {
-				w.input.outBuffer = out[:0]
-			}
-			p.release(w)
-			return
-		}
-		if out == nil {
-			out = w.input.outBuffer
-		}
-		batch, w.pending = w.pending, batch[:0]
-		out = append(out[:0], w.control...)
-		w.control = w.control[:0]
-		p.mu.Unlock()
-		out = w.encode(out, batch)
-		n, err := w.in.Try(out)
-		if err == nil && n < len(out) {
-			// Ends when the worker has read it, or has ended.
-			p.tasks.Go(func() {
-				n, err := w.in.Write(out[n:])
-				p.wrote(w, len(out)-n, err)
-				p.flush(w, false)
-			})
-			return
-		}
-		if err != nil {
-			p.wrote(w, len(out)-n, err)
-		}
-	}
-}
-
-// encode appends the frames of the batch to out.
-func (w *worker) encode(out []byte, batch []*call) []byte {
-	for _, c := range batch {
-		output := 0
-		if c.output != w.pool.config.Limits.Output {
-			output = c.output
-		}
-		out = w.codec.AppendTask(out, wire.Task{Number: c.number, Timeout: c.timeout, Output: output, Task: &c.task})
-		w.sentTo.Store(c.number)
-	}
-	return out
-}
-
-// wrote records that writing failed with left bytes unwritten. The worker has ended or
-// closed its end; its exit shows which.
-func (p *Pool) wrote(w *worker, left int, err error) {
-	if err == nil {
-		return
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
+// broke records that nothing more can be sent to w. Its exit shows whether it has ended
+// or closed its end. Pool.mu is held.
+func (p *Pool) broke(w *worker) {
 	w.broken = true
-	w.input.unwritten = left
 	if !w.exited && w.state.State() != WorkerLeaving {
 		w.overdueBy(p.now() + int64(p.config.Grace))
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/bullpen-run/bullpen"
-	"github.com/bullpen-run/bullpen/protocol"
 )
 
 // Drain refuses new tasks, finishes all accepted ones, and ends the workers. It returns
@@ -95,8 +94,8 @@ func (p *Pool) escalate(to State) {
 	if to >= Stopping {
 		p.failWaiting(bullpen.ErrClosed)
 		for _, w := range p.workers {
-			if w.count > 1 && w.page != nil {
-				p.recall(w, protocol.Next(w.page.Started()), now)
+			if w.count > 1 {
+				w.driver.takeBack(0, now)
 			}
 		}
 	}

@@ -16,44 +16,93 @@ import (
 	"github.com/bullpen-run/bullpen/internal/confine"
 )
 
-// execute runs the tasks assigned to slot w, one process each, on a goroutine of its
-// own. The caller has claimed w.
-func (p *Pool) execute(w *worker) {
-	p.mu.Lock()
-	batch := p.take(w)
-	p.release(w)
-	if len(batch) > 0 {
-		p.tasks.Go(func() { p.runAll(w, batch) }) // ends when w has no task
-	}
+// execDriver starts a process for each task. Its worker is a place for one process.
+type execDriver struct {
+	base
+	slot  int  // the lowest free number, from 1
+	talks bool // the last process had much output; used only by the goroutine of send
+
+	left  []leftover // what ended processes left; Pool.mu guards it
+	spare string     // temporary folder for the next process; Pool.mu guards it
 }
 
-// take returns the tasks assigned to w. Pool.mu is held.
-func (p *Pool) take(w *worker) []*call {
-	batch := w.pending
-	w.pending = nil
-	for _, c := range batch {
+func driveExec(w *worker) driver { return &execDriver{base: base{w}} }
+
+// launch makes the place ready at once: it costs nothing.
+func (d *execDriver) launch(now int64) {
+	d.slot = d.w.pool.freeSlot()
+	d.w.pool.welcome(d.w, now)
+}
+
+// A place has no process to speak with.
+func (d *execDriver) open(*confine.Spec, *pipes) error { return errors.ErrUnsupported }
+func (d *execDriver) converse()                        {}
+func (d *execDriver) ended()                           {}
+
+// verdict is not asked for: concluded knows how each process ended.
+func (d *execDriver) verdict(*call) verdict { return suspect }
+
+// leave gives the place up.
+func (d *execDriver) leave() {
+	w := d.w
+	w.exited, w.drained = true, true
+	w.pool.tasks.Go(func() { w.pool.settle(w) }) // ends immediately
+}
+
+// close has the folder for the next process removed with the worker's isolation.
+func (d *execDriver) close() {
+	d.w.pool.mu.Lock()
+	defer d.w.pool.mu.Unlock()
+	d.w.isolation.temp, d.spare = d.spare, ""
+}
+
+// send runs the pending task, and then those that are assigned meanwhile, on a goroutine
+// of its own.
+func (d *execDriver) send() {
+	c := d.take()
+	d.w.pool.tasks.Go(func() { // ends when the worker has no task
+		for c != nil {
+			c = d.run(c)
+		}
+		d.tidy()
+	})
+}
+
+// take returns the pending task, or nil, and ends the claim.
+func (d *execDriver) take() (c *call) {
+	w := d.w
+	w.pool.mu.Lock()
+	if len(w.pending) > 0 {
+		c, w.pending = w.pending[0], w.pending[1:]
 		w.sentTo.Store(c.number)
 	}
-	return batch
+	w.pool.release(w)
+	return c
 }
 
-// runAll starts a process for each task of the batch, and for tasks assigned to w
-// meanwhile.
-func (p *Pool) runAll(w *worker, batch []*call) {
-	for len(batch) > 0 {
-		c := batch[0]
-		batch = batch[1:]
-		if p.runOnce(w, c) {
-			p.mu.Lock()
-			batch = append(batch, p.take(w)...)
-			p.release(w)
-		}
+// run runs a process for c and delivers the outcome. It returns the task that was
+// assigned meanwhile, or nil.
+func (d *execDriver) run(c *call) *call {
+	o := &oneShot{d: d, w: d.w, c: c, tail: newTail()}
+	began := d.w.pool.now()
+	o.run()
+	if d.w.pool.concluded(o, began) {
+		return d.take()
 	}
-	p.tidy(w)
+	return nil
 }
 
-// oneShot is one process of the protocol Exec.
+// cancel asks the process to end. One that has not started yet is asked then.
+func (d *execDriver) cancel(*call) bool {
+	if d.w.child != nil && !d.w.exited {
+		_ = d.w.child.Terminate()
+	}
+	return true
+}
+
+// oneShot is the process of one task.
 type oneShot struct {
+	d      *execDriver
 	w      *worker
 	c      *call
 	tail   *tail
@@ -67,15 +116,6 @@ type oneShot struct {
 	err    error // why it could not be started or waited for
 }
 
-// runOnce runs a process for c and delivers the outcome. It reports whether the caller
-// now has a claim on w for tasks assigned meanwhile.
-func (p *Pool) runOnce(w *worker, c *call) bool {
-	o := &oneShot{w: w, c: c, tail: newTail()}
-	began := p.now()
-	o.run()
-	return p.concluded(o, began)
-}
-
 func (o *oneShot) run() {
 	p := o.w.pool
 	args, usesInput := o.arguments()
@@ -85,7 +125,11 @@ func (o *oneShot) run() {
 		made.closeHost()
 		o.err = err
 	}
-	if err := made.openExec(usesInput); err != nil {
+	err := made.open(&made.stdout, &made.stderr)
+	if err == nil && usesInput {
+		err = made.open(&made.in)
+	}
+	if err != nil {
 		fail(err)
 		return
 	}
@@ -100,9 +144,8 @@ func (o *oneShot) run() {
 		}
 	}
 	p.mu.Lock()
-	o.left.isolation.temp, o.w.spare = o.w.spare, ""
+	o.left.isolation.temp, o.d.spare = o.d.spare, ""
 	p.mu.Unlock()
-	var err error
 	if o.left.isolation, err = p.fillIsolation(o.left.isolation, p.boundsOf(o.c)); err != nil {
 		fail(err)
 		return
@@ -123,14 +166,14 @@ func (o *oneShot) run() {
 	p.tally.started++
 	p.emit(Event{Kind: Started, Worker: o.w.name, PID: child.Pid()})
 	if o.c.cause != nil {
-		p.askExec(o.w)
+		o.d.cancel(o.c)
 	}
 	if o.c.timeout > 0 {
 		p.wakeBy(o.c.started + int64(o.c.timeout))
 	}
 	p.mu.Unlock()
 	o.left.pipes = [...]*os.File{made.stdout.host, made.stderr.host}
-	p.tidy(o.w)
+	o.d.tidy()
 	o.feed(&made)
 }
 
@@ -162,7 +205,7 @@ func (o *oneShot) spec(args []string, made *pipes) confine.Spec {
 func (o *oneShot) arguments() (args []string, usesInput bool) {
 	cfg := o.w.pool.config
 	if cfg.Arguments != nil {
-		args, usesInput = cfg.Arguments(o.c.task, o.w.slot)
+		args, usesInput = cfg.Arguments(o.c.task, o.d.slot)
 		return append(cfg.args[:1:1], args...), usesInput
 	}
 	args = make([]string, len(cfg.args))
@@ -181,8 +224,8 @@ func (o *oneShot) arguments() (args []string, usesInput bool) {
 func (p *Pool) freeSlot() int {
 	taken := make([]bool, len(p.workers)+2)
 	for _, w := range p.workers {
-		if w.slot < len(taken) {
-			taken[w.slot] = true
+		if d, ok := w.driver.(*execDriver); ok && d.slot < len(taken) {
+			taken[d.slot] = true
 		}
 	}
 	return 1 + slices.Index(taken[1:], false)
@@ -217,7 +260,7 @@ func (o *oneShot) feed(made *pipes) {
 		all.Go(func() { o.hear(stderr) })    // likewise
 	}
 	stop := func() bool { return false }
-	if o.w.talks {
+	if o.d.talks {
 		listen()
 	} else {
 		all.Add(1)
@@ -247,7 +290,7 @@ func (o *oneShot) feed(made *pipes) {
 		o.hear(stderr)
 	}
 	all.Wait()
-	o.w.talks = o.output.Len() > muchSaid || o.wrote > muchSaid
+	o.d.talks = o.output.Len() > muchSaid || o.wrote > muchSaid
 }
 
 // collect reads the result. If it exceeds its bound, collect kills the process.
@@ -279,7 +322,7 @@ func (p *Pool) concluded(o *oneShot, began int64) bool {
 	p.mu.Lock()
 	o.usage.Peak = max(o.usage.Peak, w.usage.Peak) // measured, if the pool watches memory
 	err := o.verdict()
-	w.leave(o.left)
+	o.d.left = append(o.d.left, o.left)
 	w.drop(c)
 	w.served++
 	w.oldest = w.next
@@ -344,11 +387,4 @@ func (o *oneShot) verdict() error {
 	}
 	te.Detail = o.tail.text()
 	return te
-}
-
-// askExec asks the process in slot w to end. Pool.mu is held.
-func (p *Pool) askExec(w *worker) {
-	if w.child != nil && !w.exited {
-		_ = w.child.Terminate()
-	}
 }

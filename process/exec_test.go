@@ -198,7 +198,7 @@ func TestExecThatIsReadLate(t *testing.T) {
 func TestRestOfAPipe(t *testing.T) {
 	t.Parallel()
 	var made pipes
-	if err := made.openExec(false); err != nil {
+	if err := made.open(&made.stdout); err != nil {
 		t.Fatal(err)
 	}
 	defer made.closeHost()

@@ -14,7 +14,6 @@ import (
 
 	"github.com/bullpen-run/bullpen"
 	"github.com/bullpen-run/bullpen/internal/confine"
-	"github.com/bullpen-run/bullpen/internal/wire"
 	"github.com/bullpen-run/bullpen/internal/wire/frames"
 	"github.com/bullpen-run/bullpen/protocol"
 )
@@ -24,6 +23,7 @@ import (
 type puppet struct {
 	p        *Pool
 	w        *worker
+	d        *framesDriver
 	answered atomic.Int64
 }
 
@@ -49,10 +49,11 @@ func newPuppet(t *testing.T, concurrency string) *puppet {
 	w := &worker{pool: p, name: "puppet-1", concurrency: 1, flight: make([]*call, 64), oldest: 1, next: 1, tail: newTail()}
 	w.state.Init(&workerStates, WorkerStarting)
 	p.workers, p.starting = []*worker{w}, 1
-	if w.talk, err = frames.New(make([]byte, 9*protocol.PageSize), 1<<17); err != nil {
+	d := &framesDriver{stream: stream{base: base{w}}}
+	w.driver, w.spins = d, &d.stream
+	if d.session, err = frames.New(make([]byte, 9*protocol.PageSize), 1<<17); err != nil {
 		t.Fatal(err)
 	}
-	w.codec = w.talk
 	hear, host, err := confine.HostWritePipe()
 	if err != nil {
 		t.Fatal(err)
@@ -62,20 +63,16 @@ func newPuppet(t *testing.T, concurrency string) *puppet {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { hear.Close(); say.Close() })
-	if w.in, err = wire.NewWriter(host); err != nil {
+	if err := d.connect(&pipes{in: ends{host: host}, out: ends{host: from}}, d.decodeFrames); err != nil {
 		t.Fatal(err)
 	}
-	if w.out, err = wire.NewReader(from); err != nil {
-		t.Fatal(err)
-	}
-	w.input.init(w)
 
 	hello := protocol.BeginPairs(nil, 4)
 	hello = protocol.AppendPair(hello, "tasks", "any")
 	hello = protocol.AppendPair(hello, "page", "1")
 	hello = protocol.AppendPair(hello, "arena", "1")
 	hello = protocol.AppendPair(hello, "concurrency", concurrency)
-	k := &puppet{p: p, w: w}
+	k := &puppet{p: p, w: w, d: d}
 	if fault := k.say(protocol.AppendFrame(nil, protocol.Header{Kind: protocol.Hello, Code: protocol.Version}, hello), 1<<20); fault != nil {
 		t.Fatalf("HELLO: %v", fault)
 	}
@@ -90,9 +87,9 @@ func newPuppet(t *testing.T, concurrency string) *puppet {
 
 // say gives bytes to the decoder, so many at a time, as a pipe does.
 func (k *puppet) say(b []byte, pace int) error {
-	in := &k.w.input
-	k.w.reading.Lock()
-	defer k.w.reading.Unlock()
+	in := &k.d.stream
+	in.reading.Lock()
+	defer in.reading.Unlock()
 	for len(b) > 0 && in.fault == nil {
 		n := copy(in.buffer[in.end:], b[:min(len(b), max(pace, 1))])
 		if n == 0 {

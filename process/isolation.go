@@ -110,11 +110,6 @@ func (r *resolved) bounds() confine.Bounds {
 	return confine.Bounds{Memory: r.Limits.Memory, PIDs: r.PIDs, CPU: r.Limits.CPU, Weight: r.Weight}
 }
 
-// newIsolation creates the isolation of a worker with bounds b.
-func (p *Pool) newIsolation(b confine.Bounds) (isolation, error) {
-	return p.fillIsolation(isolation{}, b)
-}
-
 // fillIsolation adds to c what an isolation with bounds b lacks.
 func (p *Pool) fillIsolation(c isolation, b confine.Bounds) (_ isolation, err error) {
 	if p.scratch != nil && c.temp == "" {

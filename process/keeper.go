@@ -39,7 +39,7 @@ func (p *Pool) keep() {
 		wait := p.wakeAt - now
 		p.mu.Unlock()
 		for _, w := range claimed {
-			p.flush(w, false)
+			w.driver.send()
 		}
 		if ended {
 			p.finish()
@@ -61,7 +61,7 @@ func (p *Pool) tend(now int64) (claimed []*worker, ended bool) {
 	p.spread(now)
 	for _, w := range slices.Clone(p.workers) {
 		p.tendWorker(w, now)
-		if (w.in != nil || p.config.Protocol == Exec) && w.state.State() != WorkerStarting && w.state.State() != WorkerGone && p.claim(w) {
+		if s := w.state.State(); s != WorkerStarting && s != WorkerGone && p.claim(w) {
 			claimed = append(claimed, w)
 		}
 	}
@@ -99,12 +99,8 @@ func (p *Pool) tendWorker(w *worker, now int64) {
 	if w.killed || w.exited {
 		return
 	}
-	if w.count > 0 {
-		p.tendTasks(w, now)
-		p.tendBehind(w, now)
-	} else {
-		p.tendPing(w, now)
-	}
+	w.driver.tend(now)
+	p.tendTasks(w, now)
 }
 
 // dying reports whether a process is exiting. The kernel frees its memory before it
@@ -126,32 +122,16 @@ func (p *Pool) tendOverdue(w *worker, now int64) {
 		p.wakeBy(w.overdue)
 	default:
 		cause := ByEnd
-		if w.state.State() != WorkerLeaving && !w.killed {
+		switch s := w.state.State(); {
+		case s == WorkerStarting && !w.broken:
+			cause = BySilence // it is not ready in time
+		case s != WorkerLeaving && !w.killed:
 			cause = ByProtocol
 			w.fault = errNoAnswer
 		}
 		p.kill(w, cause, nil)
 		w.overdue = 0
 	}
-}
-
-// tendPing pings idle workers and kills those that do not answer. Pool.mu is held.
-func (p *Pool) tendPing(w *worker, now int64) {
-	if p.config.Ping < 0 || w.state.State() != WorkerIdle || w.talk == nil {
-		return
-	}
-	due := max(w.idleSince, w.pingedAt) + int64(p.config.Ping)
-	if now < due {
-		p.wakeBy(due)
-		return
-	}
-	if w.pingedAt > w.idleSince && !w.ponged {
-		p.kill(w, BySilence, nil)
-		return
-	}
-	w.pingedAt, w.ponged = now, false
-	w.control = w.talk.AppendPing(w.control, 0)
-	p.wakeBy(now + int64(p.config.Ping))
 }
 
 // retire lets w leave: it finishes its tasks, then reads end of file and exits. Pool.mu
@@ -173,23 +153,16 @@ func (p *Pool) retire(w *worker, cause Cause, now int64) {
 	default:
 	}
 	w.cause = cause
-	if p.config.Protocol != Exec {
-		p.emit(Event{Kind: Retired, Worker: w.name, PID: w.pid, Cause: cause})
-	}
+	w.emit(Event{Kind: Retired, Cause: cause})
 	if w.count == 0 {
 		p.dismiss(w, now)
 	}
 }
 
-// dismiss closes the worker's input, so that it exits. Pool.mu is held.
+// dismiss asks w to exit. Pool.mu is held.
 func (p *Pool) dismiss(w *worker, now int64) {
-	if p.config.Protocol == Exec {
-		w.exited, w.drained = true, true
-		p.tasks.Go(func() { p.settle(w) }) // ends immediately
-		return
+	w.driver.leave()
+	if !w.exited {
+		w.overdueBy(now + int64(p.config.CloseGrace)/2)
 	}
-	if w.in != nil {
-		_ = w.in.Close()
-	}
-	w.overdueBy(now + int64(p.config.CloseGrace)/2)
 }

@@ -12,17 +12,15 @@ type leftover struct {
 	isolation isolation
 }
 
-// leave keeps l for tidy. Pool.mu is held.
-func (w *worker) leave(l leftover) { w.left = append(w.left, l) }
-
-// tidy cleans up after earlier processes in slot w. It keeps an untouched temporary
+// tidy cleans up after earlier processes of the worker. It keeps an untouched temporary
 // folder for the next process, because creating and removing one takes as long as
 // starting a process.
-func (p *Pool) tidy(w *worker) {
+func (d *execDriver) tidy() {
+	w, p := d.w, d.w.pool
 	p.mu.Lock()
-	left := w.left
-	w.left = nil
-	spare := w.spare == ""
+	left := d.left
+	d.left = nil
+	spare := d.spare == ""
 	p.mu.Unlock()
 	for _, l := range left {
 		for _, f := range l.pipes {
@@ -32,8 +30,8 @@ func (p *Pool) tidy(w *worker) {
 		}
 		if spare && l.isolation.temp != "" && p.config.Sandbox.Profile != ProfileStrict && untouched(l.isolation.temp) {
 			p.mu.Lock()
-			if s := w.state.State(); w.spare == "" && (s == WorkerIdle || s == WorkerBusy) {
-				w.spare, l.isolation.temp = l.isolation.temp, ""
+			if s := w.state.State(); d.spare == "" && (s == WorkerIdle || s == WorkerBusy) {
+				d.spare, l.isolation.temp = l.isolation.temp, ""
 			}
 			p.mu.Unlock()
 			spare = false

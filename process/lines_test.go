@@ -5,6 +5,7 @@ package process
 import (
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
@@ -202,11 +203,12 @@ func TestAnswerThatIsReadLate(t *testing.T) {
 	p.mu.Lock()
 	w := p.workers[0]
 	p.mu.Unlock()
-	w.reading.Lock() // nobody else reads
+	d := w.driver.(*linesDriver)
+	d.reading.Lock() // nobody else reads
 	a := submit(t, p, bullpen.Task{Payload: []byte("late")})
 	poll(t, "the answer is there", func() bool {
 		readable := false
-		err := w.out.Control(func(fd uintptr) { readable = wire.Readable(fd) })
+		err := d.out.Control(func(fd uintptr) { readable = wire.Readable(fd) })
 		return err == nil && readable && confine.WaitsForInput(w.pid)
 	})
 	looked := func() int64 {
@@ -218,8 +220,8 @@ func TestAnswerThatIsReadLate(t *testing.T) {
 		before := looked()
 		poll(t, "the keeper looks", func() bool { return looked() != before })
 	}
-	w.reading.Unlock()
-	if err := w.out.Control(func(fd uintptr) { w.input.try(fd) }); err != nil {
+	d.reading.Unlock()
+	if err := d.out.Control(func(fd uintptr) { d.try(fd) }); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := a.outcome(t); err != nil {
@@ -270,5 +272,25 @@ func TestLinesLargerThanPipes(t *testing.T) {
 		if e.Err != nil || string(e.Result.Payload) != long {
 			t.Fatalf("line %d: %d bytes, %v", e.Index, len(e.Result.Payload), e.Err)
 		}
+	}
+}
+
+// Of more lines than a pipe holds, those that a filter had read before it exited are not
+// given to the next one.
+func TestLinesThatWereReadRunOnce(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "read")
+	p := linesPool(t, func(c *Config) { c.Max, c.Window, c.Env = 1, 4, []string{"FILE=" + file} },
+		"sh", "-c", `n="1 2"; [ -e "$FILE" ] && n=1; for i in $n; do read -r x && echo "${x%%y*}" >>"$FILE"; done`)
+	tasks := make([]bullpen.Task, 4)
+	for i := range tasks {
+		tasks[i].Payload = []byte(strconv.Itoa(i) + strings.Repeat("y", 40<<10))
+	}
+	for _, e := range p.ExecuteAll(within(t, time.Minute), tasks) {
+		_ = wantOutcome(t, e.Err, bullpen.Lost)
+	}
+	read, err := os.ReadFile(file)
+	if err != nil || string(read) != "0\n1\n2\n3\n" {
+		t.Errorf("the filters have read %q, %v", read, err)
 	}
 }

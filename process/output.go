@@ -11,7 +11,6 @@ import (
 
 	"github.com/bullpen-run/bullpen"
 	"github.com/bullpen-run/bullpen/internal/wire"
-	"github.com/bullpen-run/bullpen/protocol"
 )
 
 // record is one entry for the log or an observer: an event of the pool, a line or the
@@ -189,36 +188,6 @@ func (l *logs) writeEvent(ctx context.Context, e Event) {
 	l.logger.LogAttrs(ctx, e.level(), "event", attrs...)
 }
 
-// streams are the stream names by the aux field of a LOG frame.
-var streams = [...]string{"log", "stdout", "stderr"}
-
-// relay passes on a LOG or PROGRESS frame. worker.reading is held.
-func (p *Pool) relay(w *worker, m wire.Message) {
-	r := record{worker: w.name, line: bullpen.LogLine{
-		Time: time.Now(), Text: strings.ToValidUTF8(string(m.Body[:min(len(m.Body), protocol.MaxLogText)]), "\uFFFD"),
-	}}
-	if m.Kind == protocol.Progress {
-		r.progress, r.fraction = true, float64(min(m.Aux, 1_000_000))/1e6
-	} else {
-		r.line.Level = int(m.Code) - protocol.LevelZero
-		r.line.Stream = streams[min(int(m.Aux), len(streams)-1)]
-		if m.Aux == 2 {
-			w.tail.add(r.line.Text)
-		}
-	}
-	if m.Number != 0 {
-		p.mu.Lock()
-		if c := w.flight[int(m.Number)&(len(w.flight)-1)]; c != nil && c.number == m.Number {
-			r.of(c)
-		}
-		p.mu.Unlock()
-	}
-	if r.progress && r.observer == nil {
-		return
-	}
-	p.logs.put(r)
-}
-
 // hear turns what the worker prints outside the protocol into log records, until the
 // end of file, or until the worker has ended and its output is read.
 func (w *worker) hear(file *os.File, stream string) {
@@ -252,10 +221,10 @@ func (w *worker) hear(file *os.File, stream string) {
 
 // running returns the task that w runs, as far as known, or nil. Pool.mu is held.
 func (w *worker) running() *call {
-	number := w.oldest
-	if w.page != nil && w.state.State() != WorkerGone && w.concurrency == 1 {
-		number = w.page.Started()
+	if w.count == 0 {
+		return nil
 	}
+	number, _ := w.driver.runs()
 	if c := w.flight[int(number)&(len(w.flight)-1)]; c != nil && c.number == number {
 		return c
 	}

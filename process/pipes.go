@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 
 	"github.com/bullpen-run/bullpen/internal/confine"
 	"github.com/bullpen-run/bullpen/internal/wire"
@@ -43,34 +44,18 @@ func (r *rest) Read(b []byte) (n int, err error) {
 // ends are the two ends of one pipe.
 type ends struct{ child, host *os.File }
 
-// pipes are the pipes of one worker: the channel to it, the channel from it, and its
-// two output streams.
-type pipes struct {
-	in, out, stdout, stderr ends
-	onStdio                 bool // the protocol runs over the standard streams
-}
+// pipes are the pipes of one process: the channel to it, the channel from it, and its
+// two output streams. It has only those that its driver opens.
+type pipes struct{ in, out, stdout, stderr ends }
 
-func (p *pipes) open() (err error) {
-	if p.in.child, p.in.host, err = confine.HostWritePipe(); err != nil {
-		return err
-	}
-	for _, e := range []*ends{&p.out, &p.stdout, &p.stderr} {
-		if e.child, e.host, err = confine.HostReadPipe(); err != nil {
-			return err
+// open opens some of the pipes.
+func (p *pipes) open(some ...*ends) (err error) {
+	for _, e := range some {
+		pipe := confine.HostReadPipe
+		if e == &p.in {
+			pipe = confine.HostWritePipe
 		}
-	}
-	return nil
-}
-
-// openExec opens the pipes of an Exec process.
-func (p *pipes) openExec(input bool) (err error) {
-	if input {
-		if p.in.child, p.in.host, err = confine.HostWritePipe(); err != nil {
-			return err
-		}
-	}
-	for _, e := range []*ends{&p.stdout, &p.stderr} {
-		if e.child, e.host, err = confine.HostReadPipe(); err != nil {
+		if e.child, e.host, err = pipe(); err != nil {
 			return err
 		}
 	}
@@ -93,23 +78,30 @@ func (p *pipes) closeHost() {
 	}
 }
 
-// standard puts the channel on standard input and output.
-func (p *pipes) standard() []*os.File {
-	p.onStdio = true
-	return []*os.File{p.in.child, p.out.child, p.stderr.child}
+// standard opens the channel on standard input and output.
+func (p *pipes) standard() ([]*os.File, error) {
+	err := p.open(&p.in, &p.out, &p.stderr)
+	return []*os.File{p.in.child, p.out.child, p.stderr.child}, err
 }
 
-// frames puts the channel on descriptors of its own if they can be inherited, and
+// frames opens the channel on descriptors of its own if they can be inherited, and
 // returns the value of BULLPEN_WORKER.
-func (p *pipes) frames(memory *confine.Memory) ([]*os.File, string) {
+func (p *pipes) frames(memory *confine.Memory) (_ []*os.File, channel string, _ error) {
 	if !inherits {
-		return p.standard(), "v1,in=0,out=1"
+		files, err := p.standard()
+		return files, "v1,in=0,out=1", err
+	}
+	if err := p.open(&p.in, &p.out, &p.stdout, &p.stderr); err != nil {
+		return nil, "", err
 	}
 	files := []*os.File{nil, p.stdout.child, p.stderr.child, p.in.child, p.out.child}
-	channel := "v1,in=3,out=4"
+	channel = "v1,in=3,out=4"
 	if memory != nil {
 		files = append(files, memory.File())
 		channel += fmt.Sprintf(",mem=%d", len(files)-1)
 	}
-	return files, channel
+	return files, channel, nil
 }
+
+// with returns env with one more variable, and leaves env as it is.
+func with(env []string, variable string) []string { return append(slices.Clip(env), variable) }

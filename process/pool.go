@@ -1,6 +1,7 @@
 package process
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -126,17 +127,13 @@ func (p *Pool) now() int64 { return int64(time.Since(p.epoch)) }
 
 // Guarantees reports what the pool can guarantee on this machine.
 func (p *Pool) Guarantees() bullpen.Guarantees {
-	g := bullpen.Guarantees{Preemptive: true, CrashProof: true, Exact: p.config.Protocol == Exec}
+	g := bullpen.Guarantees{Preemptive: true, CrashProof: true, Exact: p.config.exact}
 	var why string
 	if g.OrphanProof, why = p.spawn.OrphanProof(); !g.OrphanProof {
 		g.Notes = append(g.Notes, why)
 	}
-	switch p.config.Protocol {
-	case Lines:
-		g.Notes = append(g.Notes, "protocol lines: lines that a dead worker had read and not answered are lost")
-	case Frames:
-		g.Notes = append(g.Notes, "protocol frames: a task that had ended when its worker died, before its answer was sent, is lost")
-	case Exec:
+	if p.config.loss != "" {
+		g.Notes = append(g.Notes, "protocol "+p.config.name+": "+p.config.loss)
 	}
 	p.promiseBounds(&g)
 	return g
@@ -155,15 +152,15 @@ func (p *Pool) capacity() int {
 	if p.state.State() != Open {
 		return 0
 	}
+	if p.config.perTask {
+		return max(0, p.placesFree()-p.queue.n)
+	}
 	n := 0
 	for _, w := range p.workers {
 		n += max(w.room(), 0)
 		if w.state.State() == WorkerStarting {
 			n++
 		}
-	}
-	if p.config.Protocol == Exec && p.share != nil {
-		return max(0, p.placesFree()-p.queue.n)
 	}
 	return max(0, n+p.startable(p.max-len(p.workers))-p.queue.n)
 }
@@ -268,11 +265,8 @@ func (p *Pool) wakeBy(t int64) {
 
 // window returns the most tasks that may be assigned to one worker. Pool.mu is held.
 func (p *Pool) window() int {
-	if p.config.Protocol == Exec {
-		return 1
-	}
-	if p.config.Window > 0 {
-		return p.config.Window
+	if most := cmp.Or(p.config.most, p.config.Window); most > 0 {
+		return most
 	}
 	return window(time.Duration(p.meanRun))
 }

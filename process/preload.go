@@ -150,11 +150,9 @@ func (n *forkServer) launch() (*confine.Server, error) {
 	defer func() { _ = program.Close() }() // the process has its own descriptor
 	var made pipes
 	defer made.closeChild()
-	for _, e := range []*ends{&made.stdout, &made.stderr} {
-		if e.child, e.host, err = confine.HostReadPipe(); err != nil {
-			made.closeHost()
-			return nil, err
-		}
+	if err := made.open(&made.stdout, &made.stderr); err != nil {
+		made.closeHost()
+		return nil, err
 	}
 	n.listen(made.stdout.host, "stdout")
 	n.listen(made.stderr.host, "stderr")

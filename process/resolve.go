@@ -16,6 +16,7 @@ import (
 // resolved is a Config that has been checked and completed.
 type resolved struct {
 	Config
+	traits
 	path  string    // of the program, absolute
 	args  []string  // Command, with the first element that the program sees
 	env   []string  // complete
@@ -35,7 +36,7 @@ func (r *resolved) checkCommand() error {
 	if len(r.Command) == 0 || r.Command[0] == "" {
 		return errors.New("Command is empty: name the program of the workers and its arguments")
 	}
-	if r.Protocol > Exec {
+	if int(r.Protocol) >= len(protocols) {
 		return fmt.Errorf("Protocol is %d: use Frames, Lines or Exec", r.Protocol)
 	}
 	if r.Dir != "" {
@@ -169,6 +170,7 @@ func (r *resolved) checkBounds() error {
 }
 
 func (r *resolved) complete() {
+	r.traits = protocols[r.Protocol]
 	fill := func(d *time.Duration, byDefault time.Duration) {
 		if *d == 0 {
 			*d = byDefault

@@ -102,8 +102,6 @@ func (p *Pool) tendIdle(now int64) {
 		}
 		w.keptAt = now
 		p.wakeBy(now + int64(p.config.Idle))
-		if p.config.Protocol != Exec {
-			p.emit(Event{Kind: KeptAlive, Worker: w.name, PID: w.pid})
-		}
+		w.emit(Event{Kind: KeptAlive})
 	}
 }

@@ -33,36 +33,47 @@ func (s *spinner) init() {
 	s.possible = min(runtime.NumCPU(), runtime.GOMAXPROCS(0)) > 1
 }
 
+// pays reports whether spinning has paid off of late, and counts the tasks of the pause.
+func (s *spinner) pays() bool {
+	if s.misses.Load() >= 0 {
+		return true
+	}
+	s.misses.Add(1)
+	return false
+}
+
+// count counts whether an answer came while somebody polled for it, and returns hit.
+func (s *spinner) count(hit bool) bool {
+	if hit {
+		s.misses.Store(0)
+	} else if s.misses.Add(1) >= spinMisses {
+		s.misses.Store(-spinHoliday)
+	}
+	return hit
+}
+
 // worthSpinning reports whether the caller that has just given a task to w and will
 // write it should spin. Pool.mu is held.
 func (p *Pool) worthSpinning(w *worker) bool {
 	s := &p.spin
-	if !s.possible || p.inHand != 1 || p.meanRun == 0 || time.Duration(p.meanRun) > spinBelow || w.talk == nil {
+	if !s.possible || p.inHand != 1 || p.meanRun == 0 || time.Duration(p.meanRun) > spinBelow || w.spins == nil {
 		return false
 	}
-	if n := s.misses.Load(); n < 0 {
-		s.misses.Add(1)
-		return false
-	}
-	return true
+	return s.pays()
 }
 
-// worthLingering reports whether the reader of w, which has just received the outcomes
-// of several quick tasks, should poll for the next answers before it sleeps. Pool.mu is
-// held.
-func (p *Pool) worthLingering(w *worker) bool {
+// worthLingering reports whether the reader of a worker, which has just received the
+// outcomes of several quick tasks, should poll for the next answers before it sleeps.
+// Pool.mu is held.
+func (p *Pool) worthLingering() bool {
 	s := &p.spin
-	if !s.possible || p.meanRun == 0 || time.Duration(p.meanRun) > shortest || w.talk == nil || p.queue.n > 0 {
+	if !s.possible || p.meanRun == 0 || time.Duration(p.meanRun) > shortest || !p.config.timed || p.queue.n > 0 {
 		return false
 	}
 	if len(p.workers)-p.starting-len(p.idle)-p.leaving > 1 {
 		return false // it would take the processor of a worker
 	}
-	if n := s.misses.Load(); n < 0 {
-		s.misses.Add(1)
-		return false
-	}
-	return true
+	return s.pays()
 }
 
 // linger yields to the callers that now have their outcomes, and polls for input. It
@@ -71,65 +82,19 @@ func (s *spinner) linger(fd uintptr) bool {
 	for range lingerReads {
 		runtime.Gosched()
 		if wire.Readable(fd) {
-			s.misses.Store(0)
-			return true
+			return s.count(true)
 		}
 	}
-	if s.misses.Add(1) >= spinMisses {
-		s.misses.Store(-spinHoliday)
-	}
-	return false
+	return s.count(false)
 }
 
-// await polls for the answer to c at w. It reports whether the answer came; it has then
-// received from c.ready.
-func (s *spinner) await(w *worker, c *call) bool {
-	if s.active.Add(1) > 1 {
-		s.active.Add(-1)
+// await polls for the answer to c, which its worker has just been given. It reports
+// whether the answer came; it has then received from c.ready.
+func (s *stream) await(c *call) bool {
+	spin := &s.w.pool.spin
+	defer spin.active.Add(-1)
+	if spin.active.Add(1) > 1 {
 		return false
 	}
-	defer s.active.Add(-1)
-	if !w.reading.TryLock() {
-		return false
-	}
-	got, over := false, false
-	err := w.out.Control(func(fd uintptr) {
-		for range spinReads {
-			if over = w.input.pump(fd); over {
-				return
-			}
-			select {
-			case <-c.ready:
-				got = true
-				return
-			default:
-			}
-		}
-	})
-	w.reading.Unlock()
-	if err == nil {
-		over = w.readTurned() || over
-	}
-	if over {
-		w.pool.hungUp(w) // its own reader may have missed the end
-	}
-	switch {
-	case got:
-		s.misses.Store(0)
-	case s.misses.Add(1) >= spinMisses:
-		s.misses.Store(-spinHoliday)
-	}
-	return got
-}
-
-// readTurned reads what came while somebody else held w.reading, and w's own reader was
-// turned away from it. It reports whether that was the end.
-func (w *worker) readTurned() (over bool) {
-	for w.turned.Swap(false) {
-		err := w.out.Control(func(fd uintptr) { over = w.input.try(fd) || over })
-		if err != nil {
-			break // the pipe was closed
-		}
-	}
-	return over
+	return spin.count(s.poll(c))
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"time"
 
 	"github.com/bullpen-run/bullpen"
@@ -59,12 +60,12 @@ func (p *Pool) watch(ctx context.Context, c *call) {
 // after the grace period. In both cases Execute returns the one outcome of the task.
 func (p *Pool) Execute(ctx context.Context, t bullpen.Task) (bullpen.Result, error) {
 	c := newCall()
-	var spinOn *worker
+	var spinOn *stream
 	if err := p.submit(ctx, c, t, nil, &spinOn); err != nil {
 		c.recycle()
 		return bullpen.Result{}, err
 	}
-	if spinOn == nil || !p.spin.await(spinOn, c) {
+	if spinOn == nil || !spinOn.await(c) {
 		if ctx.Done() == nil {
 			<-c.ready
 		} else {
@@ -85,7 +86,7 @@ func (p *Pool) Execute(ctx context.Context, t bullpen.Task) (bullpen.Result, err
 // queue. If the queue is full and callers wait, c waits behind it with w, which is nil
 // for a caller that is not notified of the admission. If spinOn is not nil, submit sets
 // it to the worker whose answer is worth spinning for.
-func (p *Pool) submit(ctx context.Context, c *call, t bullpen.Task, w *waiter, spinOn **worker) error {
+func (p *Pool) submit(ctx context.Context, c *call, t bullpen.Task, w *waiter, spinOn **stream) error {
 	if err := ctx.Err(); err != nil {
 		return p.refuse(context.Cause(ctx))
 	}
@@ -117,16 +118,19 @@ func (p *Pool) submit(ctx context.Context, c *call, t bullpen.Task, w *waiter, s
 
 // handOver gives c to w and writes it, unless another goroutine is about to write.
 // Pool.mu is held on entry; handOver unlocks it.
-func (p *Pool) handOver(w *worker, c *call, spinOn **worker) {
+func (p *Pool) handOver(w *worker, c *call, spinOn **stream) {
 	p.give(w, c, c.accepted)
 	mine := p.claim(w)
 	busy := w.count > 1 || w.lately > 1
 	if spinOn != nil && mine && !busy && p.worthSpinning(w) {
-		*spinOn = w
+		*spinOn = w.spins
 	}
 	p.mu.Unlock()
 	if mine {
-		p.flush(w, busy)
+		if busy {
+			runtime.Gosched() // callers are about to submit: their tasks go with the same write
+		}
+		w.driver.send()
 	}
 }
 
@@ -231,43 +235,16 @@ func (p *Pool) admissible(c *call) error {
 	if p.failures >= breakAfter && len(p.workers) == 0 && p.now() < p.nextStart {
 		return p.startErr
 	}
-	if err := p.check(&c.task); err != nil {
-		return err
-	}
-	return p.fits(c)
+	return p.check(c)
 }
 
-// check returns an error if, as far as is known, no worker could accept t. Pool.mu is
+// check returns an error if, as far as is known, no worker could accept c. Pool.mu is
 // held.
-func (p *Pool) check(t *bullpen.Task) error {
-	switch {
-	case p.config.Protocol == Lines:
-		return p.newLines().Check(t)
-	case p.hello != nil:
-		return p.hello.Check(t)
-	}
-	return nil
-}
-
-// fits checks that the task fits into one frame, as it must when the arena is full.
-// Pool.mu is held.
-func (p *Pool) fits(c *call) error {
-	if len(c.task.Payload) < protocol.ArenaMin || p.config.Protocol != Frames {
+func (p *Pool) check(c *call) error {
+	if p.config.traits.check == nil {
 		return nil
 	}
-	limit := uint32(protocol.DefaultFrame)
-	if p.hello != nil {
-		limit = p.hello.MaxFrame
-	}
-	size := len(c.task.Payload) + len(c.task.ID) + len(c.task.Name) + 256
-	for k, v := range c.task.Meta {
-		size += len(k) + len(v) + 6
-	}
-	if uint64(size) > uint64(limit) {
-		return fmt.Errorf("%w: the task has %d bytes, the worker accepts at most %d: pass the name of a file instead",
-			bullpen.ErrRefused, size, limit)
-	}
-	return nil
+	return p.config.traits.check(p, c)
 }
 
 // cancel ends c early because of cause. A waiting task ends now; one that is assigned

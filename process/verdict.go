@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/bullpen-run/bullpen"
-	"github.com/bullpen-run/bullpen/internal/wire/lines"
+	"github.com/bullpen-run/bullpen/internal/wire"
 	"github.com/bullpen-run/bullpen/protocol"
 )
 
@@ -15,16 +15,6 @@ import (
 // account, none of them had started. A hostile worker may withhold that it started the
 // task.
 const maxDeaths = 3
-
-// mostDeaths returns how many workers may end with a task assigned. It is higher for
-// Lines, where the kernel reports which lines a worker has not read, and programs exit
-// by themselves.
-func (w *worker) mostDeaths() int {
-	if w.talk == nil {
-		return maxReplays
-	}
-	return maxDeaths
-}
 
 // verdicts decides the fate of the tasks assigned to w, which has ended. Tasks that
 // were not started go back to the queue; verdicts ends and returns the others. Pool.mu
@@ -38,7 +28,7 @@ func (p *Pool) verdicts(w *worker) (ended []*call) {
 			switch v := w.verdict(c); {
 			case v == notStarted && w.written(c):
 				// A hostile worker may have run it all the same.
-				if c.deaths++; c.deaths < w.mostDeaths() {
+				if c.deaths++; c.deaths < p.config.deaths {
 					unstarted = append(unstarted, c)
 					break
 				}
@@ -74,60 +64,12 @@ const (
 	unknown            // it had ended, or its state cannot be determined
 )
 
-// verdict determines how far c had come, from the shared page or from what the worker
-// had read: protocol/SPEC.md section 6.1. Pool.mu is held.
+// verdict determines how far c had come. Pool.mu is held.
 func (w *worker) verdict(c *call) verdict {
-	switch {
-	case !w.written(c):
+	if !w.written(c) {
 		return notStarted
-	case w.talk == nil:
-		return w.lineVerdict(c)
-	case w.page == nil:
-		if w.concurrency > 1 || c.number == w.oldest {
-			return suspect
-		}
-		return notStarted
-	case protocol.Before(w.page.Started(), c.number):
-		return notStarted
-	case w.concurrency == 1:
-		if w.page.Started() == c.number && w.page.Finished() != c.number {
-			return suspect
-		}
-		return unknown
 	}
-	for k := range w.concurrency {
-		if w.page.RunningAt(k) == c.number {
-			return suspect
-		}
-	}
-	return unknown
-}
-
-// lineVerdict is verdict for the protocol Lines. Bytes that the worker has not read are
-// still in the pipe; they belong to the tasks sent last.
-func (w *worker) lineVerdict(c *call) verdict {
-	if w.fault != nil {
-		return suspect
-	}
-	unread, err := w.in.Unread()
-	if err != nil {
-		return unknown
-	}
-	unread += w.input.unwritten
-	for number := w.sentTo.Load(); unread > 0; number-- {
-		other := w.flight[int(number)&(len(w.flight)-1)]
-		if other == nil || other.number != number {
-			break
-		}
-		unread -= len(other.task.Payload) + 1
-		if unread >= 0 && other == c {
-			return notStarted
-		}
-	}
-	if c == w.victim {
-		return suspect
-	}
-	return unknown
+	return w.driver.verdict(c)
 }
 
 // convict ends a task because its worker died: the task was running, or too many
@@ -138,7 +80,7 @@ func (p *Pool) convict(w *worker, c *call) []*call {
 	switch {
 	case w.starved():
 		te.Outcome, te.Err = bullpen.Memory, &MemoryError{Bound: w.bound, Peak: w.usage.Peak}
-	case w.fault != nil && errors.Is(w.fault, lines.ErrLong):
+	case errors.Is(w.fault, wire.ErrLong):
 		te.Outcome, te.Retryable = bullpen.Output, false
 	case w.fault != nil:
 		te.Outcome = bullpen.Protocol
@@ -149,7 +91,7 @@ func (p *Pool) convict(w *worker, c *call) []*call {
 	case w.killed && w.cause == ByEnd:
 		te.Outcome, te.Err = bullpen.Canceled, bullpen.ErrClosed
 	}
-	if c.deaths >= w.mostDeaths() {
+	if c.deaths >= p.config.deaths {
 		te.Err = &denied{c.deaths, te.Err}
 	}
 	w.describe(te)

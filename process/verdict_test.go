@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/bullpen-run/bullpen"
-	"github.com/bullpen-run/bullpen/internal/wire/frames"
 	"github.com/bullpen-run/bullpen/protocol"
 )
 
@@ -22,7 +21,9 @@ import (
 // was not written, and a page that says how far it had come.
 func dead(t *testing.T, concurrency int, paged bool, begun, ended []uint32) *worker {
 	t.Helper()
-	w := &worker{talk: new(frames.Session), concurrency: concurrency, flight: make([]*call, 64), oldest: 1, next: 7}
+	w := &worker{concurrency: concurrency, flight: make([]*call, 64), oldest: 1, next: 7}
+	d := &framesDriver{stream: stream{base: base{w}}}
+	w.driver = d
 	for n := uint32(1); n <= 6; n++ {
 		w.flight[n] = &call{number: n}
 	}
@@ -35,7 +36,7 @@ func dead(t *testing.T, concurrency int, paged bool, begun, ended []uint32) *wor
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.page = page
+	d.page = page
 	for i, n := range begun {
 		if concurrency == 1 {
 			page.Begin(n)

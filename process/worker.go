@@ -1,19 +1,15 @@
 package process
 
 import (
-	"errors"
 	"fmt"
+	"os"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/bullpen-run/bullpen/internal/confine"
 	"github.com/bullpen-run/bullpen/internal/lifecycle"
 	"github.com/bullpen-run/bullpen/internal/wire"
-	"github.com/bullpen-run/bullpen/internal/wire/frames"
-	"github.com/bullpen-run/bullpen/internal/wire/lines"
-	"github.com/bullpen-run/bullpen/protocol"
 )
 
 const (
@@ -24,34 +20,21 @@ const (
 // worker is one worker process.
 type worker struct {
 	// The goroutine that starts the worker writes these once, while the state is starting;
-	// it sets pid, child and in under Pool.mu, for readers during the start.
+	// it sets pid and child under Pool.mu, for readers during the start.
 	pool      *Pool
 	name      string
-	slot      int   // with Exec: the lowest free number, from 1
 	born      int64 // start time since the pool's epoch, like all times here
 	age       int   // generation of its code, see Reload
-	codec     wire.Codec
-	talk      *frames.Session // same as codec with Frames; otherwise nil
-	page      *protocol.Page  // nil if the worker does not use it
-	hello     *frames.Hello   // nil before the worker is ready, and without Frames
+	driver    driver
+	spins     *stream // at which a caller may poll for its answer; nil if that does not pay off
 	child     *confine.Child
 	pid       int
 	tail      *tail // last lines of standard error
-	in        *wire.Writer
-	out       *wire.Reader
-	memory    *confine.Memory
 	isolation isolation
-	talks     bool // with Exec: the last process had much output; used only by runAll
 
-	// sentTo is the number of the last encoded task; an answer to a later one is
-	// invalid. The encoder writes it, the decoder reads it.
+	// sentTo is the number of the last task that was sent; an answer to a later one is
+	// invalid. driver.send writes it.
 	sentTo atomic.Uint32
-
-	// reading is held by the goroutine that decodes the worker's messages: the worker's
-	// own, or a caller that spins.
-	reading sync.Mutex
-	turned  atomic.Bool // the worker's own goroutine found reading locked
-	input   input       // guarded by reading, except the two fields of the writer
 
 	// Pool.mu guards all that follows. First the tasks that the worker has:
 	state       lifecycle.Machine[WorkerState]
@@ -69,20 +52,16 @@ type worker struct {
 	lately      int   // number of the last answers: as many callers may be about to submit
 
 	// What is to be written:
-	pending []*call // assigned, not yet encoded
-	control []byte  // frames to send besides tasks
-	writing bool    // a goroutine encodes and writes
-	broken  bool    // writing failed
+	pending []*call // assigned, not yet sent
+	control []byte  // bytes to send besides tasks
+	writing bool    // a goroutine has claimed it, and sends
+	broken  bool    // nothing more can be sent to it
 
 	// What it was asked besides tasks:
-	overdue  int64  // when it is killed if it has not done what it was asked, 0 for never
-	recalled uint32 // first number of the current recall, 0 for none
-	mine     uint32 // first number that the recall took back
-	owed     int    // recalled tasks that the worker has not returned yet
-	nudgedAt int64
-	pingedAt int64
-	ponged   bool
-	hint     error // likely fault of a worker that does not answer
+	overdue    int64 // when it is killed if it has not done what it was asked, 0 for never
+	recallable bool  // tasks that it has not begun can be taken back
+	paused     bool  // it must get no task
+	hint       error // likely fault of a worker that does not answer
 
 	// Its replacement:
 	tasks     int   // number of tasks before it is recycled, 0 for no bound
@@ -109,17 +88,6 @@ type worker struct {
 	drained     bool           // all its messages have been decoded
 	streams     int            // number of output streams still being read
 	wakeStreams []*wire.Reader // these streams; watch wakes their readers
-	left        []leftover     // with Exec: what ended processes left
-	spare       string         // with Exec: temporary folder for the next process
-}
-
-// newLines returns a codec of the protocol Lines.
-func (p *Pool) newLines() *lines.Codec {
-	end := byte('\n')
-	if p.config.NUL {
-		end = 0
-	}
-	return &lines.Codec{End: end, Limit: p.config.Limits.Output}
 }
 
 // launch adds a worker and starts it. Pool.mu is held.
@@ -142,17 +110,10 @@ func (p *Pool) launch() {
 	if r.Age > 0 {
 		w.expires = now + p.vary(int64(r.Age))
 	}
-	if p.config.Protocol == Exec {
-		w.slot = p.freeSlot()
-	}
+	w.driver = p.config.drive(w)
 	p.workers = append(p.workers, w)
 	p.starting++
-	if p.config.Protocol == Exec {
-		p.welcome(w, nil, now)
-		return
-	}
-	// Ends when the process has ended; settle waits for it.
-	go w.run()
+	w.driver.launch(now)
 }
 
 // room returns how many more tasks can be assigned to w. Pool.mu is held.
@@ -162,7 +123,7 @@ func (w *worker) room() int {
 	default:
 		return 0
 	}
-	if w.alone && w.count > 0 || w.recalled != 0 || w.bytes >= pipeRoom || !w.sound() || w.pool.share != nil && !w.place.held {
+	if w.alone && w.count > 0 || w.paused || w.bytes >= w.pool.config.ahead || !w.sound() || w.pool.share != nil && !w.place.held {
 		return 0
 	}
 	room := max(w.pool.window(), w.concurrency) - w.count
@@ -180,150 +141,72 @@ func (w *worker) room() int {
 // that has violated the protocol would be blamed for it. Pool.mu is held.
 func (w *worker) sound() bool { return !w.killed && !w.exited && !w.broken }
 
-// run starts the process, decodes its messages, and accounts for its end.
+// run starts the process, speaks with it, and accounts for its end.
 func (w *worker) run() {
-	p := w.pool
-	if err := w.start(); err != nil {
-		p.mu.Lock()
-		w.startErr = err
-		w.exited, w.drained = true, true
-		p.mu.Unlock()
-		p.settle(w)
-		return
-	}
-	if w.talk == nil {
-		p.mu.Lock()
-		p.welcome(w, nil, p.now())
-		mine := p.claim(w)
-		p.mu.Unlock()
-		if mine {
-			p.flush(w, false)
-		}
-	}
-	w.read()
-	p.mu.Lock()
-	w.drained = true
-	p.mu.Unlock()
-	p.settle(w)
-}
-
-// start creates the pipes and starts the process.
-func (w *worker) start() error {
-	var made pipes
-	defer made.closeChild()
-	if err := made.open(); err != nil {
-		made.closeHost()
-		return err
-	}
-	var err error
-	if w.isolation, err = w.pool.newIsolation(w.pool.config.bounds()); err != nil {
-		made.closeHost()
-		return err
-	}
-	spec, memory, err := w.spec(&made)
-	if err != nil {
-		made.closeHost()
-		return err
-	}
-	child, err := w.pool.startProcess(spec)
-	if err != nil {
-		made.closeHost()
-		if memory != nil {
-			err = errors.Join(err, memory.Close())
-		}
-		return err
+	err := w.start()
+	if err == nil {
+		w.driver.converse()
 	}
 	w.pool.mu.Lock()
-	w.child, w.pid = child, child.Pid()
-	if w.killed {
-		w.pool.kill(w, w.cause, nil)
+	if err != nil {
+		w.startErr, w.exited = err, true
 	}
+	w.drained = true
 	w.pool.mu.Unlock()
-	if err := w.attach(&made, memory); err != nil {
-		_ = child.Kill() // it may have ended already
-		_, waitErr := child.Wait()
-		return errors.Join(err, waitErr)
-	}
-	return nil
+	w.pool.settle(w)
 }
 
-// spec returns what to start, with the descriptors that the protocol needs.
-func (w *worker) spec(made *pipes) (spec confine.Spec, _ *confine.Memory, _ error) {
-	defer func() { w.isolation.enter(&spec) }()
-	c := w.pool.config
-	spec = confine.Spec{Path: c.path, Args: c.args, Env: c.env, Dir: c.Dir}
-	if c.Protocol == Lines {
-		w.codec = w.pool.newLines()
-		spec.Env = append(append([]string{}, c.env...), "PYTHONUNBUFFERED=1")
-		spec.Files = made.standard()
-		return spec, nil, nil
-	}
-	var memory *confine.Memory
-	var bytes []byte
-	if c.Arena > 0 {
-		m, err := confine.NewMemory(w.name, max(c.Arena, 4*protocol.PageSize))
-		if err == nil {
-			memory, bytes = m, m.Bytes()
-		} else if !errors.Is(err, errors.ErrUnsupported) {
-			return spec, nil, err
-		}
-	}
-	talk, err := frames.New(bytes, uint32(c.Limits.Output+protocol.DefaultFrame/64))
-	if err != nil {
-		return spec, memory, err
-	}
-	w.talk, w.codec = talk, talk
-	var channel string
-	spec.Files, channel = made.frames(memory)
-	spec.Env = append(append([]string{}, c.env...), "BULLPEN_WORKER="+channel)
-	return spec, memory, nil
-}
-
-// attach connects the host's ends of the pipes, sends the hello, and starts to watch
-// the process.
-func (w *worker) attach(made *pipes, memory *confine.Memory) error {
+// start starts the process, and begins to watch it and to read what it prints.
+func (w *worker) start() (err error) {
 	p := w.pool
-	in, err := wire.NewWriter(made.in.host)
+	var made pipes
+	defer func() {
+		made.closeChild()
+		if err != nil {
+			made.closeHost()
+		}
+	}()
+	if w.isolation, err = p.fillIsolation(w.isolation, p.config.bounds()); err != nil {
+		return err
+	}
+	spec := confine.Spec{Path: p.config.path, Args: p.config.args, Env: p.config.env, Dir: p.config.Dir}
+	if err = w.driver.open(&spec, &made); err != nil {
+		return err
+	}
+	w.isolation.enter(&spec)
+	child, err := p.startProcess(spec)
 	if err != nil {
 		return err
 	}
-	out, err := wire.NewReader(made.out.host)
-	if err != nil {
-		return err
-	}
-	w.input.init(w)
 	p.mu.Lock()
-	w.in, w.out = in, out
-	w.streams = 1
-	if made.onStdio {
-		_ = made.stdout.host.Close() // standard output is the channel
-	} else {
-		w.streams = 2
-	}
+	defer p.mu.Unlock()
+	w.child, w.pid = child, child.Pid()
 	p.tally.started++
-	p.emit(Event{Kind: Started, Worker: w.name, PID: w.pid})
-	p.mu.Unlock()
-	w.memory = memory
-	if w.talk != nil {
-		// Set before the watch starts, whose own deadline must be the last one.
-		_ = out.SetDeadline(time.Now().Add(p.config.StartTimeout)) // pipes support deadlines
+	w.emit(Event{Kind: Started})
+	w.overdueBy(p.now() + int64(p.config.StartTimeout))
+	if w.killed {
+		p.kill(w, w.cause, nil)
 	}
 	// All end with the process. settle waits for them by the worker's fields, the end
 	// of the pool by p.tasks.
 	p.tasks.Go(w.watch)
-	p.tasks.Go(func() { w.hear(made.stderr.host, "stderr") })
-	if !made.onStdio {
-		p.tasks.Go(func() { w.hear(made.stdout.host, "stdout") })
+	for name, file := range map[string]*os.File{"stdout": made.stdout.host, "stderr": made.stderr.host} {
+		if file != nil {
+			w.streams++
+			p.tasks.Go(func() { w.hear(file, name) })
+		}
 	}
-	if w.talk == nil {
-		return nil
+	return nil
+}
+
+// emit emits an event about the process of w. A place for processes of one task each has
+// none of its own. Pool.mu is held.
+func (w *worker) emit(e Event) {
+	if w.pool.config.perTask {
+		return
 	}
-	hello := w.talk.AppendHello(nil, w.name, w.pid, p.config.Limits.Output)
-	if n, err := w.in.Try(hello); err == nil && n < len(hello) {
-		_, err = w.in.Write(hello[n:]) // only where pipes cannot be nonblocking
-		return err
-	}
-	return nil // watch notices a worker that has ended
+	e.Worker, e.PID = w.name, w.pid
+	w.pool.emit(e)
 }
 
 // watch waits for the process to end.
@@ -346,36 +229,42 @@ func (w *worker) watch() {
 	p.mu.Unlock()
 	// Wakes the readers even if a grandchild keeps the pipes open. They still read what
 	// the worker had written.
-	_ = w.out.SetDeadline(time.Unix(1, 0))
+	w.driver.ended()
 	for _, r := range streams {
 		_ = r.SetDeadline(time.Unix(1, 0))
 	}
 	p.settle(w)
 }
 
+// ready makes w ready for tasks, and sends it those that wait.
+func (w *worker) ready() {
+	p := w.pool
+	p.mu.Lock()
+	p.welcome(w, p.now())
+	mine := p.claim(w)
+	p.mu.Unlock()
+	if mine {
+		w.driver.send()
+	}
+}
+
 // welcome makes w ready for tasks. Pool.mu is held.
-func (p *Pool) welcome(w *worker, hello *frames.Hello, now int64) {
+func (p *Pool) welcome(w *worker, now int64) {
 	if w.state.Move(WorkerStarting, WorkerIdle) != nil {
 		return // it is already leaving
 	}
 	p.starting--
-	if hello != nil {
-		w.hello, p.hello = hello, hello
-		w.page = w.talk.Page()
-		w.concurrency = hello.Concurrency
-		for len(w.flight) < max(hello.Concurrency, p.config.Window) {
-			w.flight = make([]*call, 2*len(w.flight))
-		}
-	} else if p.config.Window > len(w.flight) {
-		w.flight = make([]*call, maxFlight)
+	w.overdue = 0
+	for len(w.flight) <= max(w.concurrency, p.config.Window) {
+		w.flight = make([]*call, 2*len(w.flight)) // it has no task yet
 	}
 	w.idleSince, w.keptAt, w.answeredAt = now, now, now
-	if p.config.Protocol != Exec {
+	if !p.config.perTask { // a place is ready at once
 		p.meanStart.add(now - w.born)
 		p.tally.start.Add(time.Duration(now - w.born))
-		p.emit(Event{Kind: Ready, Worker: w.name, PID: w.pid, Took: time.Duration(now - w.born)})
 	}
-	if p.config.Protocol == Frames {
+	w.emit(Event{Kind: Ready, Took: time.Duration(now - w.born)})
+	if p.config.greets {
 		p.startSucceeded()
 	}
 	p.idle = append(p.idle, w)

@@ -92,7 +92,7 @@ func (w *worker) info(now int64) WorkerInfo {
 // [bullpen.ErrClosed] if the pool is ending, or [errors.ErrUnsupported] with the
 // protocol Exec, whose processes run one task each.
 func (p *Pool) Recycle(name string) error {
-	if p.config.Protocol == Exec {
+	if p.config.perTask {
 		return fmt.Errorf("process: pool %s starts a process for each task, so there is no worker to replace: %w", p.config.Name, errors.ErrUnsupported)
 	}
 	p.mu.Lock()

@@ -1,13 +1,13 @@
-// Package wire connects the host with one worker process. It defines the interface that
-// every worker protocol implements (packages frames and lines below it), and the pipe
-// ends. A process per task (exec) needs no codec: its payload is standard input and its
-// result is standard output.
+// Package wire connects the host with one worker process: tasks, messages, and the pipe
+// ends. Packages frames and lines below it encode and decode them. What a pool needs of a
+// protocol beyond that is the interface driver of package process.
 //
-// A Codec belongs to one worker process. One goroutine at a time encodes and another
+// A codec belongs to one worker process. One goroutine at a time encodes and another
 // decodes; Release may be called from any goroutine.
 package wire
 
 import (
+	"errors"
 	"time"
 
 	"github.com/bullpen-run/bullpen"
@@ -30,7 +30,7 @@ type Message struct {
 	Kind  protocol.Kind
 	Flags uint8
 	Code  uint16
-	// Number is the task that the message is about; 0 is the oldest without an answer.
+	// Number is the task that the message is about, 0 for none.
 	Number uint32
 	Aux    uint32
 	// Body is valid until the next call of Next.
@@ -40,21 +40,5 @@ type Message struct {
 	Taken uint64
 }
 
-// Codec encodes tasks and decodes messages for one worker.
-type Codec interface {
-	// Check returns why t cannot be sent, nil if it can. It is called before the task is
-	// accepted, from any goroutine.
-	Check(t *bullpen.Task) error
-	// AppendTask appends the message that sends t to the worker.
-	AppendTask(out []byte, t Task) []byte
-	// AppendCancel appends the message that asks the task to end. It appends nothing if
-	// the protocol has no such message.
-	AppendCancel(out []byte, number uint32, reason uint16) []byte
-	// Next splits off the first message of in. n is 0 if in holds no complete message;
-	// need is then the message's size in bytes, as far as is known.
-	Next(in []byte) (m Message, n, need int, err error)
-	// Answered frees what the task used; called once per answered task.
-	Answered(number uint32)
-	// Release frees the shared memory of a message's Body.
-	Release(taken uint64)
-}
+// ErrLong means that an answer is longer than its bound.
+var ErrLong = errors.New("the answer is too long")

@@ -28,8 +28,6 @@ type Session struct {
 	parts extents // guarded by mu
 }
 
-var _ wire.Codec = (*Session)(nil)
-
 // Hello is what a worker reports about itself.
 type Hello struct {
 	protocol.WorkerHello
@@ -100,7 +98,7 @@ func (s *Session) TakeHello(m wire.Message) (*Hello, error) {
 	return h, nil
 }
 
-// Check returns why t cannot be sent to the worker.
+// Check returns why t cannot be sent to the worker. It may be called from any goroutine.
 func (s *Session) Check(t *bullpen.Task) error {
 	if h := s.worker.Load(); h != nil {
 		return h.Check(t)
@@ -233,7 +231,8 @@ func (s *Session) AppendDrain(out []byte) []byte {
 	return protocol.AppendHeader(out, protocol.Header{Kind: protocol.Drain})
 }
 
-// Next splits off one frame and finds its payload.
+// Next splits off the first frame of in and finds its payload. n is 0 if in holds no
+// complete frame; need is then its size in bytes, as far as is known.
 func (s *Session) Next(in []byte) (m wire.Message, n, need int, err error) {
 	h, body, n, need, err := protocol.Split(in, s.limit)
 	if n == 0 || err != nil {
@@ -273,7 +272,7 @@ func (s *Session) find(m *wire.Message) error {
 	return err
 }
 
-// Answered frees the task's place in the arena.
+// Answered frees the task's place in the arena. It is called once per answered task.
 func (s *Session) Answered(number uint32) {
 	s.mu.Lock()
 	s.parts.give(number)

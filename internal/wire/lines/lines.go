@@ -4,7 +4,6 @@ package lines
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 
 	"github.com/bullpen-run/bullpen"
@@ -18,8 +17,6 @@ type Codec struct {
 	End   byte
 	Limit int
 }
-
-var _ wire.Codec = (*Codec)(nil)
 
 // Check refuses a payload that would span more than one line.
 func (c *Codec) Check(t *bullpen.Task) error {
@@ -38,26 +35,15 @@ func (c *Codec) AppendTask(out []byte, t wire.Task) []byte {
 	return append(append(out, t.Task.Payload...), c.End)
 }
 
-// AppendCancel appends nothing: a filter cannot be asked to cancel.
-func (c *Codec) AppendCancel(out []byte, _ uint32, _ uint16) []byte { return out }
-
-// Next splits off one line.
+// Next splits off the first line of in. n is 0 if in holds no complete line; need is then
+// one byte more than there are.
 func (c *Codec) Next(in []byte) (m wire.Message, n, need int, err error) {
 	i := bytes.IndexByte(in, c.End)
 	if i > c.Limit || i < 0 && len(in) > c.Limit {
-		return m, 0, 0, fmt.Errorf("%w: it is longer than %d bytes", ErrLong, c.Limit)
+		return m, 0, 0, fmt.Errorf("%w: it is longer than %d bytes", wire.ErrLong, c.Limit)
 	}
 	if i < 0 {
 		return m, 0, len(in) + 1, nil
 	}
 	return wire.Message{Kind: protocol.Result, Body: in[:i]}, i + 1, 0, nil
 }
-
-// ErrLong means that a worker's line is longer than Limit.
-var ErrLong = errors.New("the worker's line is too long")
-
-// Answered does nothing.
-func (c *Codec) Answered(uint32) {}
-
-// Release does nothing.
-func (c *Codec) Release(uint64) {}

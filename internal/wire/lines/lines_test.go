@@ -56,7 +56,7 @@ func TestNext(t *testing.T) {
 		{"abcdef", "", 0, true},
 	} {
 		m, n, need, err := codec.Next([]byte(c.in))
-		if n != c.n || string(m.Body) != c.body || errors.Is(err, ErrLong) != c.long {
+		if n != c.n || string(m.Body) != c.body || errors.Is(err, wire.ErrLong) != c.long {
 			t.Errorf("Next(%q) = %q, %d, %v", c.in, m.Body, n, err)
 		}
 		if n == 0 && err == nil && need <= len(c.in) {
