@@ -119,7 +119,7 @@ func (c *Client) GetBatch(ctx context.Context, id string) (*job.BatchInfo, error
 func (c *Client) WaitBatch(ctx context.Context, id string) (*job.BatchInfo, error) {
 	r := call{method: http.MethodGet, path: batchPath(id, ""), wait: c.config.Wait, again: true}
 	var q query
-	q.duration("wait", r.wait)
+	q.wait(r.wait)
 	r.query = q.String()
 	for {
 		i, err := c.batch(ctx, r, nil)

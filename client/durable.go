@@ -95,7 +95,7 @@ func (d *durable) await(ctx context.Context, r *run) (bullpen.Result, error) {
 			c = d.submission(ctx, r, wait) // only this form of waiting tells the pool the parent, which may get it a helper worker
 		} else {
 			var q query
-			q.duration("wait", wait)
+			q.wait(wait)
 			c = call{method: http.MethodGet, path: jobPath(*id, "/result"), query: q.String(), wait: wait, again: true}
 		}
 		a, err := d.client.do(ctx, c)

@@ -21,7 +21,7 @@ func (c *Client) Wait(ctx context.Context, id string) (bullpen.Result, error) {
 func (c *Client) wait(ctx context.Context, id string, header http.Header) (bullpen.Result, error) {
 	r := call{method: http.MethodGet, path: jobPath(id, "/result"), header: header, wait: c.config.Wait, again: true}
 	var q query
-	q.duration("wait", r.wait)
+	q.wait(r.wait)
 	r.query = q.String()
 	for {
 		a, err := c.do(ctx, r)

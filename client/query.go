@@ -26,9 +26,10 @@ func (q *query) text(name, value string) {
 	q.b.WriteString(url.QueryEscape(value))
 }
 
-func (q *query) duration(name string, d time.Duration) {
+// wait sets how long the request waits; 0 does not wait.
+func (q *query) wait(d time.Duration) {
 	if d != 0 {
-		q.text(name, d.String())
+		q.text("wait", d.String())
 	}
 }
 
@@ -51,7 +52,7 @@ func (q *query) String() string { return q.b.String() }
 func jobQuery(j *job.Job, wait time.Duration) string {
 	var q query
 	j.Parameters(q.text)
-	q.duration("wait", wait)
+	q.wait(wait)
 	return q.String()
 }
 

@@ -58,7 +58,7 @@ func TestDamageSecondProgram(t *testing.T) {
 	if err == nil {
 		t.Fatal("two programs have one store", q.Close())
 	}
-	if want := fmt.Sprintf("process %d has %s", n.cmd.Process.Pid, dir); !strings.Contains(err.Error(), want) {
+	if want := fmt.Sprintf("process %d uses %s", n.cmd.Process.Pid, dir); !strings.Contains(err.Error(), want) {
 		t.Errorf("the error does not say %q: %v", want, err)
 	}
 }
