@@ -145,7 +145,7 @@ func testScheduleFaults(f *fixture) {
 		{func(s *job.Schedule) { s.Cron = "* * *" }, "Cron"},
 		{func(s *job.Schedule) { s.Cron = "0 0 31 2 *" }, "Cron"},
 		{func(s *job.Schedule) { s.Cron, s.Every = "", time.Millisecond }, "100ms"},
-		{func(s *job.Schedule) { s.Cron, s.Every, s.Zone = "", time.Minute, "UTC" }, "only Cron knows zones"},
+		{func(s *job.Schedule) { s.Cron, s.Every, s.Zone = "", time.Minute, "UTC" }, "applies to Cron only"},
 		{func(s *job.Schedule) { s.Zone = "Europe/Berlyn" }, "Europe/Berlyn"},
 		{func(s *job.Schedule) { s.Zone = "Local" }, "another on each machine"},
 		{func(s *job.Schedule) { s.Missed = 9 }, "MissedOnce"},
