@@ -47,13 +47,15 @@ func (c *Client) RemoveDead(ctx context.Context, id string) error {
 	return c.callJSON(ctx, call{method: http.MethodDelete, path: deadPath(id, "")}, nil, nil)
 }
 
-// RetryDeadAll enqueues again the dead jobs that f selects.
+// RetryDeadAll enqueues again the dead jobs that f selects, of whatever f.States. The zero
+// filter selects all dead jobs.
 func (c *Client) RetryDeadAll(ctx context.Context, f job.Filter) (job.Bulk, error) {
 	f.States = nil
 	return c.sweep(ctx, "/v1/dead/retry", f)
 }
 
-// RemoveDeadAll deletes the dead jobs that f selects.
+// RemoveDeadAll deletes the dead jobs that f selects, of whatever f.States. The zero
+// filter selects all dead jobs.
 func (c *Client) RemoveDeadAll(ctx context.Context, f job.Filter) (job.Bulk, error) {
 	f.States = nil
 	return c.sweep(ctx, "/v1/dead/remove", f)
@@ -68,8 +70,8 @@ func (c *Client) DeadCauses(ctx context.Context, f job.Filter) (job.Causes, erro
 	return all, err
 }
 
-// CancelAll cancels the jobs that f selects and that have not ended. f must select
-// jobs or set All.
+// CancelAll cancels the jobs that f selects and that have not ended. The zero filter
+// selects all of these.
 func (c *Client) CancelAll(ctx context.Context, f job.Filter) (job.Bulk, error) {
 	return c.sweep(ctx, "/v1/jobs/cancel", f)
 }

@@ -58,7 +58,7 @@ const (
 	// ScheduleFailed: a tick could not enqueue its job, which is retried until the next
 	// tick; or a schedule cannot tick at all. Text says why.
 	ScheduleFailed
-	// StoreFailed: the store has failed and confirms nothing any more.
+	// StoreFailed: the store has failed and confirms nothing from now on.
 	StoreFailed
 	// BatchProgress: members of a batch have ended; Count is how many so far. At most
 	// one such event a second.

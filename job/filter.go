@@ -24,7 +24,7 @@ type Filter struct {
 	// Group, Schedule and Batch select by the group, the schedule that enqueued the
 	// job, and the batch that it is a member of.
 	Group, Schedule, Batch string
-	// States select by state; nil selects all. Calls for dead jobs ignore it.
+	// States select by state; none selects all. Calls for dead jobs ignore it.
 	States []State
 	// Search selects jobs with this text in their id, task, key, group or, once they
 	// have ended, error. It ignores case.
@@ -50,7 +50,7 @@ var ErrAfter = errors.New("After is not what Next of the page before was")
 // All reports whether f selects all jobs.
 func (f *Filter) All() bool {
 	return f.Queue+f.Name+f.Group+f.Schedule+f.Batch+f.Search+string(f.Reason)+f.Outcome+f.Cause == "" &&
-		f.States == nil && f.Since.IsZero() && f.Before.IsZero()
+		len(f.States) == 0 && f.Since.IsZero() && f.Before.IsZero()
 }
 
 // after is the form of Filter.After: a part of the store and a number in it, or "n" and a

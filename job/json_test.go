@@ -63,7 +63,7 @@ func TestTextsOfJobsMustBeUTF8(t *testing.T) {
 }
 
 // TestWordsOfALaterVersion has an outcome that this version does not know, and wants the
-// job to be told as recorded by a later version.
+// error of its end to be ErrNewer.
 func TestWordsOfALaterVersion(t *testing.T) {
 	t.Parallel()
 	var i job.Info

@@ -111,7 +111,7 @@ type Event struct {
 	// Text has details for people: exit status, error, new state.
 	Text string
 	// Err is the cause as an error, such as [ErrExtraLine], a *[MemoryError], or a
-	// *[StartError] of StartFailed and Opened; nil if there is none.
+	// *[StartError] of StartFailed and Opened; otherwise nil.
 	Err error
 	// Took is the time from start to ready, set for Ready.
 	Took time.Duration

@@ -20,10 +20,10 @@ type forkServer struct {
 	pool *Pool
 
 	mu     sync.Mutex      // held while the process starts: starts of workers wait for it
-	server *confine.Server // nil if there is none, or it is no longer usable; guarded by mu
+	server *confine.Server // nil before the first start, and when it is no longer usable; guarded by mu
 	closed bool            // guarded by mu
 
-	ctx     context.Context //nolint:containedctx // its own: it ends when no worker is wanted any more
+	ctx     context.Context //nolint:containedctx // its own: it ends when no worker is needed
 	cancel  context.CancelFunc
 	hearers sync.WaitGroup
 }

@@ -7,14 +7,14 @@ import (
 )
 
 // DeadCauses groups the dead jobs that f selects by cause, newest jobs first. It
-// examines jobs for at most 120 ms, which is about 10 000 jobs. It ignores f.State,
+// examines jobs for at most 120 ms, which is about 10 000 jobs. It ignores f.States,
 // f.Limit and f.Newest.
 func (q *Queue) DeadCauses(ctx context.Context, f job.Filter) (job.Causes, error) {
 	return q.jobs.DeadCauses(ctx, f)
 }
 
 // ListDead returns dead jobs with their evidence, in the order in which they died. It
-// is List with f.State Dead.
+// ignores f.States.
 func (q *Queue) ListDead(ctx context.Context, f job.Filter) (job.Page, error) {
 	return q.jobs.ListDead(ctx, f)
 }

@@ -44,8 +44,8 @@ func (q *Queue) Get(ctx context.Context, id string) (*job.Info, error) {
 // but the sizes of both.
 //
 // A page may have fewer than f.Limit jobs, or none, and yet not be the last: a call
-// searches for about 120 ms, and returns about 1 MiB. Each job that has not ended costs as
-// much as Get.
+// searches for about 120 ms, and returns about 1 MiB. For each job that has not
+// ended it also reads what is known of its attempts: two to four reads.
 func (q *Queue) List(ctx context.Context, f job.Filter) (job.Page, error) {
 	return q.jobs.List(ctx, f)
 }

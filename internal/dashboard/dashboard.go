@@ -133,7 +133,7 @@ func (p *Pages) serve(w http.ResponseWriter, r *http.Request, name, keep string)
 	}
 	h.Set("Content-Type", f.kind)
 	h.Set("Content-Length", strconv.Itoa(len(f.body)))
-	w.Write(f.body) //nolint:errcheck // who does not listen any more is not told
+	w.Write(f.body) //nolint:errcheck // the client may be gone
 }
 
 // sees reports whether the browser already has the version with this tag.

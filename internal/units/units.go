@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// What to use instead of a text that is none of its unit.
+// The texts of the errors: what to write instead.
 const (
 	DurationUse = "use a duration such as 500ms, 10s or 2m; a plain number means seconds"
 	SizeUse     = "use a size such as 500K, 64MiB or 1.5G"

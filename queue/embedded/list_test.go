@@ -34,7 +34,7 @@ func TestPagesOfAMillion(t *testing.T) {
 		{"newest from the middle", job.Filter{States: []job.State{job.Queued, job.Running}, Newest: true, After: "1.500000"}},
 		{"a rare queue", job.Filter{States: []job.State{job.Queued, job.Running}, Queue: "rare"}},
 		{"no match", job.Filter{States: []job.State{job.Queued, job.Running}, Search: "nowhere", Newest: true}},
-		{"none scheduled", job.Filter{States: []job.State{job.Scheduled, job.Retrying}}},
+		{"none scheduled", job.Filter{States: []job.State{job.Scheduled}}},
 		{"none dead", job.Filter{States: []job.State{job.Dead}}},
 	} {
 		turnPages(t, q, c.name, c.filter)

@@ -89,7 +89,7 @@ func (a *API) payload(w http.ResponseWriter, r *http.Request, _ query) *problem.
 	h[headerJob] = []string{id}
 	h["Content-Type"] = octets
 	plainHeaders(h)
-	w.Write(payload) //nolint:errcheck // who does not listen any more is not told
+	w.Write(payload) //nolint:errcheck // the client may be gone
 	return nil
 }
 

@@ -84,7 +84,7 @@ func writeResult(w http.ResponseWriter, header, id string, attempts int, r *bull
 	h[headerOutcome] = ok
 	h["Content-Type"] = octets
 	plainHeaders(h)
-	w.Write(r.Payload) //nolint:errcheck // who does not listen any more is not told
+	w.Write(r.Payload) //nolint:errcheck // the client may be gone
 }
 
 // appendSeconds appends a duration in seconds, with nanosecond precision.
@@ -114,7 +114,7 @@ func writeJSON(w http.ResponseWriter, status int, v any) *problem.Problem {
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	plainHeaders(h)
 	w.WriteHeader(status)
-	w.Write(body) //nolint:errcheck // who does not listen any more is not told
+	w.Write(body) //nolint:errcheck // the client may be gone
 	return nil
 }
 

@@ -227,7 +227,7 @@ func (o *watched) writeEnd(s *stream, end *ran) {
 		err = errors.Join(err, s.eventOf("result", "", resultOf(&end.result)))
 	}
 	if err == nil {
-		s.flush() //nolint:errcheck // who does not listen any more is not told
+		s.flush() //nolint:errcheck // the client may be gone
 	}
 }
 

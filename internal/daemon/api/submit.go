@@ -164,5 +164,5 @@ func accepted(w http.ResponseWriter, ref job.Ref, pool string) {
 	h["Content-Type"] = values[1:2:2]
 	plainHeaders(h)
 	w.WriteHeader(http.StatusAccepted)
-	w.Write(body) //nolint:errcheck // who does not listen any more is not told
+	w.Write(body) //nolint:errcheck // the client may be gone
 }

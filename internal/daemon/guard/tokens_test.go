@@ -201,7 +201,7 @@ func TestRotation(t *testing.T) {
 		}
 	}
 	writeFile(t, path, "read dash\nnobody x "+wrongToken+"\n")
-	eventually(t, "the faulty file is told", func() bool { return strings.Contains(s.log.String(), "the old content stays in use") })
+	eventually(t, "the faulty file is reported", func() bool { return strings.Contains(s.log.String(), "the old content stays in use") })
 	if got := status(readToken); got != 200 {
 		t.Error("the old tokens are gone: status", got)
 	}

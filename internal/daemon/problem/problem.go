@@ -167,7 +167,7 @@ func (p *Problem) Write(w http.ResponseWriter) {
 		h.Set("Retry-After", strconv.FormatInt(int64((p.RetryAfter+time.Second-1)/time.Second), 10))
 	}
 	w.WriteHeader(p.Status)
-	w.Write(body) //nolint:errcheck // who does not listen any more is not told
+	w.Write(body) //nolint:errcheck // the client may be gone
 }
 
 // JSON returns p as JSON.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/bullpen-run/bullpen/internal/engine"
 	"github.com/bullpen-run/bullpen/internal/queue/record"
@@ -67,6 +68,12 @@ func (q *Jobs) waiting(ctx context.Context, m engine.Message) (*job.Info, error)
 	if err != nil {
 		return nil, err
 	}
+	return q.known(ctx, info, m.At)
+}
+
+// known adds to a job that waits, for a time if at is not zero, what is known of its
+// attempts. A job that has ended meanwhile is returned as such.
+func (q *Jobs) known(ctx context.Context, info *job.Info, at time.Time) (*job.Info, error) {
 	// A canceled job may not have left the queue yet.
 	if ended, err := q.getEnded(ctx, info.ID); !errors.Is(err, engine.ErrNotFound) {
 		return ended, err
@@ -80,14 +87,14 @@ func (q *Jobs) waiting(ctx context.Context, m engine.Message) (*job.Info, error)
 		last := t.History[n-1]
 		info.Node, info.Worker, info.Outcome, info.LastError = last.Node, last.Worker, last.Outcome, last.Error
 	}
-	if !m.At.IsZero() {
-		info.At, info.State = m.At, job.Scheduled
+	if !at.IsZero() {
+		info.At, info.State = at, job.Scheduled
 		if t.Started > 0 {
 			info.State = job.Retrying
 		}
 		return info, nil
 	}
-	info.At = t.RetryAt
+	info.At, info.State = t.RetryAt, job.Queued
 	if !t.RetryAt.IsZero() {
 		info.State = job.Retrying
 	}

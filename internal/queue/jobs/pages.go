@@ -39,7 +39,7 @@ const (
 
 // List implements queue.Queue.List.
 func (q *Jobs) List(ctx context.Context, f job.Filter) (job.Page, error) {
-	if strings.HasPrefix(f.After, newestPrefix) || f.After == "" && f.Newest && f.States == nil {
+	if strings.HasPrefix(f.After, newestPrefix) || f.After == "" && f.Newest && len(f.States) == 0 {
 		f.Newest = true // the cursor determines the order
 		return q.listNewest(ctx, f)
 	}
@@ -48,7 +48,7 @@ func (q *Jobs) List(ctx context.Context, f job.Filter) (job.Page, error) {
 
 // partsOf returns the parts that hold jobs in some states.
 func partsOf(states []job.State) []part {
-	if states == nil {
+	if len(states) == 0 {
 		return []part{partScheduled, partQueued, partEnded}
 	}
 	has := func(some ...job.State) bool {
@@ -191,10 +191,9 @@ func (p *page) read(ctx context.Context, at *cursor) (full bool, err error) {
 func (p *page) add(ctx context.Context, i *job.Info, of part) error {
 	p.looked++
 	info, err := p.jobs.lookUp(ctx, i, of)
-	if err != nil || info == nil || p.filter.States != nil && of != partDead && !slices.Contains(p.filter.States, info.State) {
+	if err != nil || info == nil || len(p.filter.States) > 0 && of != partDead && !slices.Contains(p.filter.States, info.State) {
 		return err
 	}
-	info.Payload, info.Result = nil, nil
 	p.Jobs = append(p.Jobs, *info)
 	p.size += sizeOf(info)
 	return nil
@@ -224,19 +223,19 @@ func (q *Jobs) some(ctx context.Context, f job.Filter, at cursor, limit int) (li
 }
 
 // lookUp returns all that is known of a job that has not ended, for one that a part says
-// little of; nil if it is no longer there.
+// little of; nil if it has ended meanwhile, and is listed as ended.
 func (q *Jobs) lookUp(ctx context.Context, i *job.Info, of part) (*job.Info, error) {
-	if of >= partEnded || i.State.Ended() || i.Reason == job.Corrupt {
+	if of >= partEnded || i.Reason == job.Corrupt {
 		return i, nil
 	}
-	info, err := q.Get(ctx, i.ID)
+	info, err := q.known(ctx, i, i.At)
 	switch {
-	case errors.Is(err, job.ErrNotFound), errors.Is(err, job.ErrDamaged):
+	case errors.Is(err, job.ErrDamaged):
 		return nil, nil
 	case err != nil:
-		return nil, err
-	case info.State.Ended() && i.State != info.State:
-		return nil, nil // it has ended meanwhile, and is listed as ended
+		return nil, StoreError(err)
+	case info.State.Ended():
+		return nil, nil
 	}
 	return info, nil
 }
