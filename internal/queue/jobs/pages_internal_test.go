@@ -26,7 +26,7 @@ func (s slow) Get(ctx context.Context, stream engine.Stream, subject string) (en
 // after its time is over, and no job is left out.
 func TestPagesOfASlowStore(t *testing.T) {
 	t.Parallel()
-	for _, f := range []job.Filter{{}, {Newest: true}, {States: []job.State{job.Scheduled}}} {
+	for _, f := range []job.Filter{{}, {Newest: true}, {States: []job.State{}}, {States: []job.State{job.Scheduled}}} {
 		f.Limit = 1000
 		synctest.Test(t, func(t *testing.T) {
 			const each, n = 20 * time.Millisecond, 100
