@@ -25,7 +25,7 @@ func run(ctx context.Context) error {
 		Command: []string{"python3", "worker.py"},
 		Max:     4, // starts with the first task, grows while tasks wait
 		Env:     []string{"PYTHONPATH"},
-		Limits:  bullpen.Limits{Timeout: 200 * time.Millisecond},
+		Limits:  bullpen.Limits{Timeout: 2 * time.Second},
 	})
 	if err != nil {
 		return err
