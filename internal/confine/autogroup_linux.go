@@ -42,6 +42,18 @@ func (c *Child) niceSession(n, tries int) {
 	}
 }
 
+// hurrySessionLocked gives the child's session the usual nice value again, so that the
+// child, which was killed, dies soon. c.mu is held.
+func (c *Child) hurrySessionLocked() {
+	if !autogrouped() {
+		return
+	}
+	if c.nicer != nil {
+		c.nicer.Stop()
+	}
+	_ = writeProc(fmt.Sprintf("/proc/%d/autogroup", c.pid), "0") // may not be permitted
+}
+
 // processState returns the kernel's letter for the state of a process, as part of a
 // sentence, or nothing.
 func processState(pid int) string {

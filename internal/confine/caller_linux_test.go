@@ -133,6 +133,10 @@ func TestKilledHasThePriorityOfTheHost(t *testing.T) {
 	if err := errors.Join(beforeErr, err); err != nil || before != 20-7 || after != 20 && os.Geteuid() == 0 {
 		t.Errorf("the nice value was %d, and is %d (%v)", 20-before, 20-after, err)
 	}
+	if session, err := os.ReadFile(fmt.Sprintf("/proc/%d/autogroup", c.Pid())); autogrouped() && os.Geteuid() == 0 &&
+		(err != nil || !bytes.HasSuffix(session, []byte(" nice 0\n"))) {
+		t.Errorf("its session: %s (%v)", session, err)
+	}
 	if _, err := c.Wait(); err != nil {
 		t.Error(err)
 	}

@@ -76,6 +76,7 @@ func (c *Child) Kill() error {
 		// Dying takes processor time too, and a process of low priority gets little on a
 		// busy machine. Raising the priority may not be permitted.
 		_ = unix.Setpriority(unix.PRIO_PGRP, c.pid, 0)
+		c.hurrySessionLocked()
 	}
 	err := c.signalLocked(unix.SIGKILL)
 	if !c.reaped {
