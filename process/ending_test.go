@@ -101,7 +101,7 @@ func TestEndWithoutWork(t *testing.T) {
 			"lines":           {Command: []string{"sh", "-c", "exec cat"}, Protocol: Lines, Min: 2},
 			"exec":            {Command: []string{"sh", "-c", "exec cat"}, Protocol: Exec, Min: 2},
 			"stays at end of file": {Command: []string{"sh", "-c", "trap '' TERM; while :; do sleep 0.01; done"}, Protocol: Lines, Min: 2,
-				CloseGrace: 2 * time.Second},
+				CloseGrace: 10 * time.Second},
 		} {
 			t.Run(way.name+" "+name, func(t *testing.T) {
 				t.Parallel()

@@ -86,20 +86,18 @@ func full(t *testing.T, e engine.Engine, jobs int) {
 	}
 }
 
-// content describes all that a store holds, times to the second.
-func content(t *testing.T, e engine.Engine) map[string]string {
+// content describes all that a store holds, times to the second, and when it expires.
+func content(t *testing.T, e engine.Engine) (all map[string]string, expires map[string]time.Time) {
 	t.Helper()
-	all := map[string]string{}
+	all, expires = map[string]string{}, map[string]time.Time{}
 	for _, s := range engine.Streams() {
 		_, err := e.Walk(t.Context(), s, engine.Walk{}, func(m engine.Message) bool {
-			at, expires := "", ""
+			at := ""
 			if !m.At.IsZero() {
 				at = m.At.UTC().Truncate(time.Second).String()
 			}
-			if !m.Expires.IsZero() {
-				expires = m.Expires.UTC().Round(time.Minute).String()
-			}
-			all[fmt.Sprint(s, " ", m.Subject)] = fmt.Sprintf("%x to %s at %s until %s", m.Data, m.Target, at, expires)
+			all[fmt.Sprint(s, " ", m.Subject)] = fmt.Sprintf("%x to %s at %s", m.Data, m.Target, at)
+			expires[fmt.Sprint(s, " ", m.Subject)] = m.Expires
 			return true
 		})
 		if err != nil {
@@ -113,7 +111,7 @@ func content(t *testing.T, e engine.Engine) map[string]string {
 	for _, c := range paused {
 		all[fmt.Sprint("paused ", c)] = ""
 	}
-	return all
+	return all, expires
 }
 
 // waiting gives the jobs that wait, in the order in which they are handed out.
@@ -134,7 +132,14 @@ func waiting(t *testing.T, e engine.Engine) (ids []string) {
 // same wants two stores to hold the same.
 func same(t *testing.T, got, want engine.Engine) {
 	t.Helper()
-	g, w := content(t, got), content(t, want)
+	g, gUntil := content(t, got)
+	w, wUntil := content(t, want)
+	for subject, until := range wUntil {
+		// A copy keeps what is left of the time, so that the way counts.
+		if d := gUntil[subject].Sub(until).Abs(); d > time.Minute || gUntil[subject].IsZero() != until.IsZero() {
+			t.Errorf("%s is kept until %v, want %v", subject, gUntil[subject], until)
+		}
+	}
 	if !maps.Equal(g, w) {
 		for subject := range w {
 			if g[subject] != w[subject] {
