@@ -7,12 +7,11 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"os"
-	"runtime"
 	"strings"
 	"sync/atomic"
+
+	"github.com/bullpen-run/bullpen/internal/daemon/secretfile"
 )
 
 const (
@@ -48,7 +47,7 @@ var errNoToken = errors.New("there is no token in it, so no request would be all
 // check in a row, because some programs do not write a file in one step.
 func (t *tokens) load() error {
 	var all []*token
-	text, err := readTokens(t.path)
+	text, err := secretfile.Read(t.path, maxTokenFile)
 	if err == nil {
 		if all, err = parseTokens(text); err != nil {
 			err = fmt.Errorf("%s has faults:\n%w", t.path, err)
@@ -72,38 +71,9 @@ func (t *tokens) load() error {
 	return fmt.Errorf("http.tokens: %w; all tokens have ended", err)
 }
 
-// readTokens reads a file that only its owner and group may read.
-func readTokens(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is not a regular file", path)
-	}
-	// Its group may read it: secrets are mounted like this for programs that do not
-	// run as root.
-	if runtime.GOOS != "windows" && info.Mode().Perm()&0o037 != 0 {
-		return nil, fmt.Errorf("%s can be read or written by others than its owner and group (mode %04o): run chmod 600 %s", path, info.Mode().Perm(), path)
-	}
-	text, err := io.ReadAll(io.LimitReader(f, maxTokenFile+1))
-	if err != nil {
-		return nil, err
-	}
-	if len(text) > maxTokenFile {
-		return nil, fmt.Errorf("%s is larger than %d bytes: is it the right file?", path, maxTokenFile)
-	}
-	return text, nil
-}
-
 // CheckTokens returns all faults of a file of tokens.
 func CheckTokens(path string) error {
-	text, err := readTokens(path)
+	text, err := secretfile.Read(path, maxTokenFile)
 	if err == nil {
 		_, err = parseTokens(text)
 	}

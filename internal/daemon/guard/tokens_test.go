@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bullpen-run/bullpen/internal/daemon/secretfile"
 	"github.com/bullpen-run/bullpen/internal/daemon/settings"
 )
 
@@ -98,7 +99,7 @@ func TestTokenFileAccess(t *testing.T) {
 	if err := os.Chmod(mounted, 0o440); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := readTokens(mounted); err != nil {
+	if _, err := secretfile.Read(mounted, maxTokenFile); err != nil {
 		t.Errorf("a file for a group: %v", err)
 	}
 	large := writeFile(t, filepath.Join(folder, "large"), strings.Repeat("#\n", maxTokenFile))
