@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Tests the Python SDK in a virtual environment of its own under .cache, made anew
-# when sdk/python/pyproject.toml or the interpreter changes.
+# when sdk/python/pyproject.toml, this script or the interpreter changes. boto3 is for the
+# Go tests of the Lambda front.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -15,7 +16,7 @@ if ! "$python" -c 'import sys; sys.exit(sys.version_info < (3, 9))'; then
 fi
 
 venv=.cache/venv
-stamp=$("$python" -c 'import sys; print(sys.version, sys.prefix)'; cksum <sdk/python/pyproject.toml)
+stamp=$("$python" -c 'import sys; print(sys.version, sys.prefix)'; cat sdk/python/pyproject.toml tools/python.sh | cksum)
 if [ "$(cat "$venv/made-for" 2>/dev/null)" != "$stamp" ]; then
 	rm -rf "$venv"
 	mkdir -p .cache
@@ -23,7 +24,7 @@ if [ "$(cat "$venv/made-for" 2>/dev/null)" != "$stamp" ]; then
 		echo "python3 cannot make virtual environments; on Debian and Ubuntu: apt-get install -y python3-venv" >&2
 		exit 1
 	fi
-	"$venv/bin/python" -m pip install --quiet --disable-pip-version-check -e 'sdk/python[test]'
+	"$venv/bin/python" -m pip install --quiet --disable-pip-version-check -e 'sdk/python[test]' 'boto3>=1.34'
 	printf '%s\n' "$stamp" >"$venv/made-for"
 fi
 

@@ -301,6 +301,9 @@ func greeting(c *settings.Settings, d *daemon.Daemon) string {
 		scheme = "https"
 	}
 	line := fmt.Sprintf("version %s, API at %s://%v, jobs in %v, %s", version(), scheme, d.Addr(), c.Store, poolsOf(c))
+	if a := d.LambdaAddr(); a != nil {
+		line += fmt.Sprintf(", Lambda functions at %s://%v", scheme, a)
+	}
 	if a := d.ProbesAddr(); a != nil {
 		line += fmt.Sprintf(", probes at http://%v", a)
 	}

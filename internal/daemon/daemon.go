@@ -18,6 +18,7 @@ import (
 	"github.com/bullpen-run/bullpen/internal/daemon/history"
 	"github.com/bullpen-run/bullpen/internal/daemon/live"
 	"github.com/bullpen-run/bullpen/internal/daemon/settings"
+	"github.com/bullpen-run/bullpen/internal/daemon/sigv4"
 	"github.com/bullpen-run/bullpen/internal/daemon/trace"
 	"github.com/bullpen-run/bullpen/internal/lifecycle"
 	"github.com/bullpen-run/bullpen/process"
@@ -71,6 +72,7 @@ type Daemon struct {
 
 	// Parts with locks of their own:
 	guard   *guard.Guard
+	keys    *sigv4.Keys // of the callers of the Lambda front; nil for none
 	queue   *queue.Queue
 	budget  *process.Budget // nil for none
 	hub     *live.Hub
@@ -86,6 +88,7 @@ type Daemon struct {
 	// What listens:
 	opening atomic.Bool // the queue is being opened
 	front   *front
+	lambda  *front  // nil for none
 	probes  *probes // nil for none
 
 	// The stages of its life:
@@ -251,8 +254,12 @@ func (d *Daemon) actors() ([]actor, error) {
 		{"the schedules", d.runSchedules},
 		{"the pools", d.runPools},
 		{"the API", serve},
-		{"the queue", d.closeQueue},
 	}
+	if d.lambda != nil {
+		d.serveLambda()
+		all = append(all, actor{"the Lambda front", d.lambda.run})
+	}
+	all = append(all, actor{"the queue", d.closeQueue})
 	if d.tracer != nil {
 		all = append(all, actor{"the traces", d.closeTraces})
 	}

@@ -14,19 +14,46 @@ import (
 
 	"github.com/bullpen-run/bullpen"
 	"github.com/bullpen-run/bullpen/queue"
+	"github.com/bullpen-run/bullpen/worker"
 )
 
 // handlers are what the workers of these tests can do.
 func handlers() map[string]bullpen.Handler {
 	return map[string]bullpen.Handler{
-		"echo":  func(_ context.Context, t bullpen.Task) ([]byte, error) { return t.Payload, nil },
-		"mark":  mark,
-		"nest":  nest,
-		"hold":  hold,
-		"flaky": flaky,
-		"trace": func(_ context.Context, t bullpen.Task) ([]byte, error) { return []byte(t.Meta["traceparent"]), nil },
-		"tell":  func(_ context.Context, _ bullpen.Task) ([]byte, error) { return []byte(os.Getenv("TELL")), nil },
+		"echo":   func(_ context.Context, t bullpen.Task) ([]byte, error) { return t.Payload, nil },
+		"mark":   mark,
+		"nest":   nest,
+		"hold":   hold,
+		"flaky":  flaky,
+		"trace":  func(_ context.Context, t bullpen.Task) ([]byte, error) { return []byte(t.Meta["traceparent"]), nil },
+		"lambda": lambda,
+		"tell":   func(_ context.Context, _ bullpen.Task) ([]byte, error) { return []byte(os.Getenv("TELL")), nil },
 	}
+}
+
+// lambda does what the field "do" of its event says, and else returns the event with
+// the metadata that a function gets.
+func lambda(ctx context.Context, t bullpen.Task) ([]byte, error) {
+	var e struct{ Do, File string }
+	if err := json.Unmarshal(t.Payload, &e); err != nil {
+		return nil, err
+	}
+	switch e.Do {
+	case "fail":
+		return nil, bullpen.Fail("no such file", true)
+	case "panic":
+		panic("at the disco")
+	case "exit":
+		os.Exit(3)
+	case "sleep":
+		<-ctx.Done()
+		return nil, context.Cause(ctx)
+	case "hold":
+		return hold(ctx, bullpen.Task{ID: t.ID, Payload: []byte(e.File)})
+	case "log":
+		worker.Logger(ctx).Info("it is logged")
+	}
+	return json.Marshal(map[string]any{"event": json.RawMessage(t.Payload), "meta": t.Meta})
 }
 
 // flaky does in its first attempt what its payload says, and says in the next in

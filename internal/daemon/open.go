@@ -14,6 +14,7 @@ import (
 	"github.com/bullpen-run/bullpen/internal/daemon/history"
 	"github.com/bullpen-run/bullpen/internal/daemon/live"
 	"github.com/bullpen-run/bullpen/internal/daemon/settings"
+	"github.com/bullpen-run/bullpen/internal/daemon/sigv4"
 	"github.com/bullpen-run/bullpen/internal/daemon/trace"
 	"github.com/bullpen-run/bullpen/process"
 	"github.com/bullpen-run/bullpen/process/processprom"
@@ -39,7 +40,12 @@ func (d *Daemon) open(ctx context.Context) error {
 	if d.history, err = history.New(history.Config{}); err != nil {
 		return err
 	}
-	if d.guard, err = guard.New(guard.Config{HTTP: s.HTTP, Probes: s.Probes, Logger: d.log, Observe: d.requests.observe}); err != nil {
+	c := guard.Config{HTTP: s.HTTP, Probes: s.Probes, Lambda: s.Lambda, Logger: d.log, Observe: d.requests.observe}
+	if s.Lambda.Keys != "" {
+		d.keys = sigv4.New(s.Lambda.Keys)
+		c.Watch = []guard.Watch{{Name: "the keys of the Lambda front", Path: s.Lambda.Keys, Load: d.keys.Load}}
+	}
+	if d.guard, err = guard.New(c); err != nil {
 		return err
 	}
 	// The probes answer while the queue is being opened, which takes long if it has
@@ -51,6 +57,11 @@ func (d *Daemon) open(ctx context.Context) error {
 	}
 	if err := d.openFront(ctx); err != nil {
 		return err
+	}
+	if s.Lambda.Listen != "" {
+		if err := d.openLambda(ctx); err != nil {
+			return err
+		}
 	}
 	return d.openQueue(ctx)
 }
@@ -186,8 +197,10 @@ func (d *Daemon) abandon() {
 			d.log.Error("the queue was not closed cleanly", "error", err)
 		}
 	}
-	if d.front != nil {
-		_ = d.front.close()
+	for _, f := range []*front{d.front, d.lambda} {
+		if f != nil {
+			_ = f.close()
+		}
 	}
 	if d.probes != nil {
 		_ = d.probes.close()

@@ -15,7 +15,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -40,10 +39,11 @@ var program = sync.OnceValues(func() (string, error) {
 
 // served is the real program, serving.
 type served struct {
-	t     *testing.T
-	cmd   *exec.Cmd
-	url   string
-	ended chan error
+	t      *testing.T
+	cmd    *exec.Cmd
+	url    string
+	lambda string // URL of the Lambda front; empty for none
+	ended  chan error
 }
 
 // rounds is how often a test repeats what it does.
@@ -55,15 +55,15 @@ func rounds(short, long int) int {
 }
 
 // serveIn starts the program in a folder with a bullpen.yaml, and waits until it
-// says where it listens.
-func serveIn(t *testing.T, folder string) *served {
+// says where it listens. env is added to its environment.
+func serveIn(t *testing.T, folder string, env ...string) *served {
 	t.Helper()
 	path, err := program()
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := &served{t: t, cmd: exec.Command(path, "serve", "--listen", "127.0.0.1:0", "--log-level", "warn"), ended: make(chan error, 1)}
-	s.cmd.Dir = folder
+	s.cmd.Dir, s.cmd.Env = folder, append(os.Environ(), env...)
 	errs, err := s.cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -72,15 +72,15 @@ func serveIn(t *testing.T, folder string) *served {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.cmd.Process.Kill() }) // of a test that has failed
-	said := make(chan string, 1)
+	said := make(chan [2]string, 1)
 	go func() { // ends with the program; end waits for it
 		in := bufio.NewReader(errs)
 		all := &strings.Builder{}
 		for {
 			line, err := in.ReadString('\n')
 			all.WriteString(line)
-			if _, rest, found := strings.Cut(line, "API at "); found {
-				said <- strings.TrimSuffix(strings.Fields(rest)[0], ",")
+			if url := wordAfter(line, "API at "); url != "" {
+				said <- [2]string{url, wordAfter(line, "Lambda functions at ")}
 			}
 			if err != nil {
 				break
@@ -94,16 +94,23 @@ func serveIn(t *testing.T, folder string) *served {
 		s.ended <- err
 	}()
 	select {
-	case url, ok := <-said:
+	case urls, ok := <-said:
 		if !ok {
 			t.Fatalf("it did not start: %v", <-s.ended)
 		}
-		s.url = url
+		s.url, s.lambda = urls[0], urls[1]
 	case <-time.After(time.Minute):
 		_ = s.cmd.Process.Kill()
 		t.Fatal("it has not started after a minute")
 	}
 	return s
+}
+
+// wordAfter returns the word that follows a text in a line; empty if it is not there.
+func wordAfter(line, text string) string {
+	_, rest, _ := strings.Cut(line, text)
+	word, _, _ := strings.Cut(strings.TrimSpace(rest), " ")
+	return strings.TrimSuffix(word, ",")
 }
 
 // end sends a signal and waits for the end.
@@ -124,6 +131,8 @@ func (s *served) end(with syscall.Signal) error {
 
 // load is jobs that are handed in without pause.
 type load struct {
+	events bool // they are events of the Lambda front
+
 	mu       sync.Mutex
 	accepted []string // ids of the jobs that were confirmed; guarded by mu
 	waited   int      // of them, answered with a result; guarded by mu
@@ -140,12 +149,15 @@ func (l *load) took(id string, ended bool) {
 
 // submit hands in jobs until ctx ends or the daemon takes no more. Every other one
 // is waited for.
-func (l *load) submit(ctx context.Context, t *testing.T, client *http.Client, url, payload string) {
+func (l *load) submit(ctx context.Context, t *testing.T, client *http.Client, s *served, payload string) {
 	t.Helper()
 	for n := 0; ctx.Err() == nil; n++ {
-		path := url + "/v1/pools/work/jobs?task=mark"
+		path := s.url + "/v1/pools/work/jobs?task=mark"
 		if n%2 == 0 {
 			path += "&wait=1m"
+		}
+		if l.events {
+			path = s.lambda + "/2015-03-31/functions/work/invocations"
 		}
 		r, err := http.NewRequestWithContext(ctx, http.MethodPost, path, strings.NewReader(payload))
 		if err != nil {
@@ -153,6 +165,7 @@ func (l *load) submit(ctx context.Context, t *testing.T, client *http.Client, ur
 			return
 		}
 		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("X-Amz-Invocation-Type", "Event")
 		a, err := client.Do(r)
 		if err != nil {
 			return // it has ended
@@ -163,7 +176,9 @@ func (l *load) submit(ctx context.Context, t *testing.T, client *http.Client, ur
 		case http.StatusOK:
 			l.took(a.Header.Get("Bullpen-Job"), true)
 		case http.StatusAccepted:
-			if err == nil {
+			if id := a.Header.Get("Bullpen-Job"); id != "" {
+				l.took(id, false)
+			} else if err == nil {
 				var ref struct{ ID string }
 				if err := json.Unmarshal(body, &ref); err != nil {
 					t.Error(err)
@@ -188,7 +203,7 @@ func (l *load) during(t *testing.T, s *served, payload string, end func()) {
 	defer cancel()
 	var all sync.WaitGroup
 	for range 8 {
-		all.Go(func() { l.submit(ctx, t, client, s.url, payload) })
+		all.Go(func() { l.submit(ctx, t, client, s, payload) })
 	}
 	l.atLeast(t, 10)
 	timer := time.NewTimer(time.Duration(rand.IntN(200)) * time.Millisecond)
@@ -315,39 +330,6 @@ func TestKillUnderLoad(t *testing.T) {
 		t.Errorf("%d runs too many after %d kills, want %d at most", again, n, most)
 	}
 	t.Logf("%d jobs accepted, %d runs too many after %d kills", len(l.accepted), again, n)
-}
-
-// children are the processes that a process has started, and theirs.
-func children(t *testing.T, pid int) (all []int) {
-	t.Helper()
-	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range tasks {
-		text, err := os.ReadFile(name)
-		if err != nil {
-			continue // that thread has ended
-		}
-		for field := range strings.FieldsSeq(string(text)) {
-			child, err := strconv.Atoi(field)
-			if err != nil {
-				t.Fatal(err)
-			}
-			all = append(append(all, child), children(t, child)...)
-		}
-	}
-	return all
-}
-
-// alive reports whether a process lives; one that nobody has reaped yet does not.
-func alive(pid int) bool {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if errors.Is(err, os.ErrNotExist) {
-		return false
-	}
-	_, rest, _ := strings.Cut(string(text), ") ")
-	return !strings.HasPrefix(rest, "Z")
 }
 
 // TestSecondSignal shows that a second signal aborts what runs, and that it runs

@@ -98,8 +98,8 @@ func (e *early) close() error {
 	return err
 }
 
-// front serves the address of the API: probes at once, and everything else when the
-// queue is open.
+// front serves the address of the API, or that of the Lambda front: probes at once, and
+// everything else when the queue is open.
 type front struct {
 	*early
 
@@ -118,14 +118,22 @@ func (d *Daemon) openFront(ctx context.Context) error {
 	if err != nil {
 		return &OpenError{"the address of the API", taken(err, "http.listen, or --listen")}
 	}
-	d.front = &front{open: make(chan struct{}), before: d.guard.Wrap(d.checks(false), http.HandlerFunc(d.starting))}
-	d.front.early = d.serveEarly(ctx, l, d.front)
+	d.front = d.serveFront(ctx, l, d.guard.Wrap(d.checks(false), http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		d.waits().Write(w)
+	})))
 	return nil
 }
 
-// starting answers requests that the daemon cannot serve yet.
-func (d *Daemon) starting(w http.ResponseWriter, _ *http.Request) {
-	problem.New(problem.Store, "the daemon is starting and waits for the queue: "+d.queueWaits()).Write(w)
+// serveFront starts to serve a listener, by before until the queue is open.
+func (d *Daemon) serveFront(ctx context.Context, l net.Listener, before http.Handler) *front {
+	f := &front{open: make(chan struct{}), before: before}
+	f.early = d.serveEarly(ctx, l, f)
+	return f
+}
+
+// waits is the answer to requests that the daemon cannot serve yet.
+func (d *Daemon) waits() *problem.Problem {
+	return problem.New(problem.Store, "the daemon is starting and waits for the queue: "+d.queueWaits())
 }
 
 func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {

@@ -16,6 +16,7 @@ import (
 type exchange struct {
 	http.ResponseWriter
 	guard   *Guard
+	edge    *edge
 	request *http.Request // as the server gave it
 	start   time.Time     // zero if nothing logs or observes
 	route   string        // the registered pattern; empty for none
@@ -51,7 +52,7 @@ func (x *exchange) WriteHeader(status int) {
 			x.Header().Set("Connection", "close")
 		}
 		x.limitDrain()
-		p.Write(x.ResponseWriter)
+		x.edge.answer(x.ResponseWriter, p)
 		return
 	}
 	x.status = status
@@ -145,7 +146,7 @@ func (x *exchange) bound() (unbound func()) {
 func nothing() {}
 
 // refuse answers with p.
-func (x *exchange) refuse(p *problem.Problem) { p.Write(x) }
+func (x *exchange) refuse(p *problem.Problem) { x.edge.answer(x, p) }
 
 // end is deferred, to run when the handler has returned or panicked.
 func (x *exchange) end() {

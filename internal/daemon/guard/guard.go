@@ -17,12 +17,22 @@ import (
 type Config struct {
 	HTTP   settings.HTTP
 	Probes settings.Probes
+	Lambda settings.Lambda
 	Times  Times
+	// Watch are more files to read again when they change.
+	Watch []Watch
 	// Logger logs every request at debug level, and faults at warn; nil logs nothing.
 	Logger *slog.Logger
 	// Observe is called for every answered request with its route (empty for none),
 	// its status, and how long it took. It must not block. It may be nil.
 	Observe func(route string, status int, took time.Duration)
+}
+
+// Watch is something that is read from a file.
+type Watch struct {
+	Name string // for the log
+	Path string
+	Load func() error
 }
 
 // Times are the time limits. Zero values have the defaults given here.
@@ -67,6 +77,7 @@ const (
 type Guard struct {
 	http     settings.HTTP
 	probes   settings.Probes
+	lambda   settings.Lambda
 	times    Times
 	log      *slog.Logger
 	observe  func(route string, status int, took time.Duration) // may be nil
@@ -82,7 +93,7 @@ type Guard struct {
 
 // New checks c and reads the tokens and the certificate. The error lists all faults.
 func New(c Config) (*Guard, error) {
-	g := &Guard{http: c.HTTP, probes: c.Probes, times: c.Times.withDefaults(), log: c.Logger, observe: c.Observe}
+	g := &Guard{http: c.HTTP, probes: c.Probes, lambda: c.Lambda, times: c.Times.withDefaults(), log: c.Logger, observe: c.Observe}
 	if g.log == nil {
 		g.log = slog.New(slog.DiscardHandler)
 	}
@@ -107,6 +118,11 @@ func New(c Config) (*Guard, error) {
 	if g.http.Cert != "" && g.http.Key != "" {
 		g.cert = &certificate{cert: g.http.Cert, key: g.http.Key}
 		if err = g.open("certificate", g.cert.load, g.http.Cert, g.http.Key); err != nil {
+			faults = append(faults, err)
+		}
+	}
+	for _, w := range c.Watch {
+		if err = g.open(w.Name, w.Load, w.Path); err != nil {
 			faults = append(faults, err)
 		}
 	}

@@ -44,7 +44,7 @@ func (g *Guard) Listen(ctx context.Context) (net.Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("http.listen: %w", err)
 	}
-	if a, ok := l.Addr().(*net.TCPAddr); (!ok || !a.IP.IsLoopback()) && (g.cert == nil || g.tokens == nil) {
+	if reachable(l) && (g.cert == nil || g.tokens == nil) {
 		_ = l.Close()
 		return nil, fmt.Errorf("http.listen: %s resolves to %s, which other machines can reach; that needs TLS and tokens: set http.tls and http.tokens, or listen on 127.0.0.1", g.http.Listen, l.Addr())
 	}
@@ -52,11 +52,36 @@ func (g *Guard) Listen(ctx context.Context) (net.Listener, error) {
 		// Ends with the listener; Close waits for it.
 		l.watching.Go(func() { g.watch(g.files, l.done) })
 	}
+	return g.encrypted(l), nil
+}
+
+// ListenLambda opens the address of the Lambda front, with TLS if there is a
+// certificate.
+func (g *Guard) ListenLambda(ctx context.Context) (net.Listener, error) {
+	l, err := g.listen(ctx, g.lambda.Listen, g.http.MaxConnections, 0)
+	if err != nil {
+		return nil, fmt.Errorf("lambda.listen: %w", err)
+	}
+	if reachable(l) && (g.cert == nil || g.lambda.Keys == "") {
+		_ = l.Close()
+		return nil, fmt.Errorf("lambda.listen: %s resolves to %s, which other machines can reach; that needs TLS and keys: set http.tls and lambda.keys, or listen on 127.0.0.1", g.lambda.Listen, l.Addr())
+	}
+	return g.encrypted(l), nil
+}
+
+// reachable reports whether other machines can reach l.
+func reachable(l net.Listener) bool {
+	a, ok := l.Addr().(*net.TCPAddr)
+	return !ok || !a.IP.IsLoopback()
+}
+
+// encrypted returns l with TLS if there is a certificate.
+func (g *Guard) encrypted(l *listener) net.Listener {
 	if g.cert == nil {
-		return l, nil
+		return l
 	}
 	l.secure = true
-	return tls.NewListener(l, g.cert.config()), nil
+	return tls.NewListener(l, g.cert.config())
 }
 
 // ListenProbes opens the address for probes.

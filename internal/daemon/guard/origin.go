@@ -93,10 +93,11 @@ func isLocalName(name string) bool {
 
 // checkHost returns what is wrong with the Host of a request; empty if nothing is. In
 // a DNS rebinding attack, where a page's name is redirected to a loopback address
-// after loading, the Host is that page's name.
-func (g *Guard) checkHost(value string) string {
-	if g.tokens != nil && len(g.hosts) == 0 {
-		return "" // a page does not have the token, so any name is safe
+// after loading, the Host is that page's name. secret reports that callers need a token
+// or a key.
+func (g *Guard) checkHost(value string, secret bool) string {
+	if secret && len(g.hosts) == 0 {
+		return "" // a page does not have the secret, so any name is safe
 	}
 	h, ok := splitHost(value)
 	if ok && isLocalName(h.name) {
@@ -114,10 +115,10 @@ const crossOrigin = "a page of another origin may not use this API: call it from
 
 // checkOrigin returns what is wrong with a browser's headers about the origin of a
 // request; empty if nothing is. Other programs do not send these headers.
-func (g *Guard) checkOrigin(r *http.Request) string {
+func (g *Guard) checkOrigin(r *http.Request, secret bool) string {
 	origins := r.Header["Origin"]
 	for _, o := range origins {
-		if !g.sameOrigin(o, r) {
+		if !sameOrigin(o, r, secret) {
 			return crossOrigin
 		}
 	}
@@ -143,7 +144,7 @@ func isPageVisit(r *http.Request) bool {
 }
 
 // sameOrigin reports whether origin is the origin of the URL of r.
-func (g *Guard) sameOrigin(origin string, r *http.Request) bool {
+func sameOrigin(origin string, r *http.Request, secret bool) bool {
 	scheme, rest, ok := strings.Cut(origin, "://")
 	if !ok {
 		return false // also "null"
@@ -151,9 +152,9 @@ func (g *Guard) sameOrigin(origin string, r *http.Request) bool {
 	secure := r.TLS != nil
 	switch {
 	case strings.EqualFold(scheme, "https"):
-		// A TLS proxy hides the scheme. That is harmless with tokens, which browsers
-		// do not add by themselves.
-		if !secure && g.tokens == nil {
+		// A TLS proxy hides the scheme. That is harmless with tokens and keys, which
+		// browsers do not add by themselves.
+		if !secure && !secret {
 			return false
 		}
 		secure = true

@@ -12,26 +12,39 @@ import (
 
 // edge is the guarded handler of one listener.
 type edge struct {
-	guard *Guard
-	open  bool // for probes: no tokens, no check of names, read-only
-	mux   *http.ServeMux
+	guard  *Guard
+	open   bool // for probes: no tokens, no check of names, read-only
+	signed bool // handlers identify their callers, instead of tokens
+	secret bool // callers need a token or a key
+	answer func(http.ResponseWriter, *problem.Problem)
+	mux    *http.ServeMux
 }
 
 // Wrap returns a handler that serves routes within the limits of g. fallback handles
 // requests that match no route, from any caller that may read, and must return only
 // errors. If nil, such requests are answered with a problem.
 func (g *Guard) Wrap(routes []Route, fallback http.Handler) http.Handler {
-	return g.wrap(routes, fallback, false)
+	return g.wrap(&edge{secret: g.tokens != nil}, routes, fallback)
+}
+
+// WrapLambda returns a handler for the listener of the Lambda front. Its handlers
+// identify their callers, who have the role Submit. answer writes the problems of
+// requests that the guard refuses.
+func (g *Guard) WrapLambda(routes []Route, fallback http.Handler, answer func(http.ResponseWriter, *problem.Problem)) http.Handler {
+	return g.wrap(&edge{signed: true, secret: g.lambda.Keys != "", answer: answer}, routes, fallback)
 }
 
 // WrapProbes returns a handler for the listener of probes. Read-only routes are open
 // to all callers; other routes are refused.
 func (g *Guard) WrapProbes(routes []Route, fallback http.Handler) http.Handler {
-	return g.wrap(routes, fallback, true)
+	return g.wrap(&edge{open: true}, routes, fallback)
 }
 
-func (g *Guard) wrap(routes []Route, fallback http.Handler, open bool) http.Handler {
-	e := &edge{guard: g, open: open, mux: http.NewServeMux()}
+func (g *Guard) wrap(e *edge, routes []Route, fallback http.Handler) http.Handler {
+	e.guard, e.mux = g, http.NewServeMux()
+	if e.answer == nil {
+		e.answer = func(w http.ResponseWriter, p *problem.Problem) { p.Write(w) }
+	}
 	for _, r := range routes {
 		e.mux.Handle(strings.TrimSpace(r.Method+" "+r.Pattern), e.route(r))
 	}
@@ -50,7 +63,7 @@ func notFound(w http.ResponseWriter, _ *http.Request) {
 // request.
 func (e *edge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	g := e.guard
-	x := &exchange{ResponseWriter: w, guard: g, request: r}
+	x := &exchange{ResponseWriter: w, guard: g, edge: e, request: r}
 	if g.observe != nil || g.log.Enabled(r.Context(), slog.LevelDebug) {
 		x.start = time.Now()
 	}
@@ -80,10 +93,10 @@ func (e *edge) admit(x *exchange, r *http.Request) *problem.Problem {
 		return nil
 	}
 	g := e.guard
-	if says := g.checkHost(r.Host); says != "" {
+	if says := g.checkHost(r.Host, e.secret); says != "" {
 		return problem.New(problem.Forbidden, says)
 	}
-	if says := g.checkOrigin(r); says != "" {
+	if says := g.checkOrigin(r, e.secret); says != "" {
 		return problem.New(problem.Forbidden, says)
 	}
 	// A page of the same origin may be shown; other origins cannot read the answer.
@@ -92,7 +105,9 @@ func (e *edge) admit(x *exchange, r *http.Request) *problem.Problem {
 		h["Cross-Origin-Resource-Policy"] = []string{"same-origin"}
 		h["X-Frame-Options"] = []string{"DENY"}
 	}
-	if g.tokens == nil {
+	if e.signed {
+		x.role = Submit
+	} else if g.tokens == nil {
 		x.role = Admin
 	} else if p := g.identify(x, r); p != nil {
 		return p

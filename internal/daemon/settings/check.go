@@ -17,6 +17,7 @@ import (
 // check finds faults in the combination of values that are valid by themselves.
 func (l *loader) check() {
 	l.checkHTTP()
+	l.checkLambda()
 	l.checkListeners()
 	l.checkStore()
 	for _, name := range slices.Sorted(maps.Keys(l.settings.Pools)) {
@@ -54,19 +55,25 @@ func (l *loader) checkHTTP() {
 	if h.MaxStreams >= h.MaxConnections && h.MaxStreams > 1 {
 		l.fault("http.max_streams", "it is %d and http.max_connections is %d: use fewer streams than connections, to leave some for other requests", h.MaxStreams, h.MaxConnections)
 	}
-	if isLoopback(h.Listen) {
+	l.checkReach("http.listen", h.Listen, "http.tokens", "tokens (http.tokens), so that not everybody can submit", 8650)
+}
+
+// checkReach checks that an address that other machines can reach has TLS, and a file
+// with the secrets of callers.
+func (l *loader) checkReach(at, address, secrets, why string, port int) {
+	if isLoopback(address) {
 		return
 	}
 	var missing []string
 	if !l.given("http.tls.cert") && !l.given("http.tls.key") {
 		missing = append(missing, "TLS (http.tls.cert and http.tls.key), so that nobody can read the traffic")
 	}
-	if !l.given("http.tokens") {
-		missing = append(missing, "tokens (http.tokens), so that not everybody can submit")
+	if !l.given(secrets) {
+		missing = append(missing, why)
 	}
 	if len(missing) > 0 {
-		l.fault("http.listen", "%s can be reached from other machines, which needs %s: set that, or use an address of this machine only, such as 127.0.0.1:8650",
-			quote(h.Listen), strings.Join(missing, ", and "))
+		l.fault(at, "%s can be reached from other machines, which needs %s: set that, or use an address of this machine only, such as 127.0.0.1:%d",
+			quote(address), strings.Join(missing, ", and "), port)
 	}
 }
 
@@ -139,7 +146,7 @@ func reason(err error) error {
 func (l *loader) checkListeners() {
 	s := l.settings
 	all := []struct{ at, address string }{
-		{"http.listen", s.HTTP.Listen}, {"probes.listen", s.Probes.Listen},
+		{"http.listen", s.HTTP.Listen}, {"probes.listen", s.Probes.Listen}, {"lambda.listen", s.Lambda.Listen},
 	}
 	for i, one := range all {
 		for _, other := range all[:i] {

@@ -54,7 +54,7 @@ func (l *loader) workersOnly(at string) []string {
 	var all []string
 	for _, k := range poolTable.keys {
 		name, _, _ := strings.Cut(k.path, ".")
-		if name != "task" && name != "retry" && name != "groups" && l.given(at+"."+k.path) && !slices.Contains(all, name) {
+		if name != "task" && name != "retry" && name != "groups" && k.path != "lambda.event_age" && l.given(at+"."+k.path) && !slices.Contains(all, name) {
 			all = append(all, name)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/bullpen-run/bullpen/internal/units"
@@ -11,7 +12,7 @@ import (
 )
 
 // daemonTable has all keys except those of pools.
-var daemonTable = newTable(append(append(daemonKeys(), queueKeys()...), tracesKeys()...))
+var daemonTable = newTable(slices.Concat(daemonKeys(), lambdaKeys(), queueKeys(), tracesKeys()))
 
 // levels maps words to slog.Level.
 var levels = word([]string{"debug", "info", "warn", "error"},

@@ -18,7 +18,8 @@ import (
 var samples = map[string]string{
 	"node": "n", "grace": "7s", "http.listen": "127.0.0.1:1", "http.tls.cert": "cert.pem", "http.tls.key": "key.pem", "http.tokens": "tokens",
 	"http.hosts": "[a, 'b:1']", "http.max_body": "1K", "http.max_inflight": "1G", "http.max_connections": "5", "http.max_streams": "3", "http.max_client_streams": "2", "http.rate": "0.5", "http.max_wait": "1m",
-	"dashboard": "false", "probes.listen": ":1", "log.level": "debug", "log.format": "json", "budget.memory": "1T", "budget.workers": "1000", "budget.starts": "3",
+	"dashboard": "false", "probes.listen": ":1", "lambda.listen": "127.0.0.1:2", "lambda.keys": "keys", "lambda.account": "123456789012", "lambda.region": "us-gov-east-1",
+	"log.level": "debug", "log.format": "json", "budget.memory": "1T", "budget.workers": "1000", "budget.starts": "3",
 	"queue.dir": "q", "queue.url": "nats://u:p@a:1,b:1", "queue.memory": "true", "queue.replicas": "3", "queue.credentials": "creds",
 	"queue.tls.ca": "ca.pem", "queue.tls.cert": "cert.pem", "queue.tls.key": "key.pem", "queue.reserve": "1G",
 	"queue.namespace": "other", "queue.lease": "5s", "queue.key_window": "1h", "queue.max_payload": "1M", "queue.max_result": "2M",
@@ -28,7 +29,7 @@ var samples = map[string]string{
 }
 
 var poolSamples = map[string]string{
-	"command": "./worker 'a b'", "protocol": "lines", "task": "t", "ephemeral": "true", "jobs": "3", "strict_priority": "true", "helpers": "3", "queue": "9",
+	"command": "./worker 'a b'", "protocol": "lines", "task": "t", "ephemeral": "true", "lambda.event_age": "1m", "jobs": "3", "strict_priority": "true", "helpers": "3", "queue": "9",
 	"workers.min": "2", "workers.max": "20", "workers.spare": "1", "workers.idle": "never", "workers.window": "3", "workers.start_timeout": "1s", "workers.ping": "1s",
 	"workers.need": "1M", "limits.timeout": "1s", "limits.memory": "1M", "limits.cpu": "0.5", "limits.output": "1K", "limits.pids": "7", "limits.weight": "9",
 	"retry.attempts": "1", "retry.backoff": "2s..3s", "retry.crashes": "1", "retry.nodes": "1", "retry.bury": "tell", "retry.on": "[timeout]",

@@ -35,6 +35,8 @@ func poolKeys() []key[Pool] {
 		row("strict_priority", flag, "false", "jobs of a higher priority always go first; if false, lower priorities get a share", func(p *Pool) *bool { return &p.Strict }),
 		row("helpers", count(0, mostWorkers), "(as workers.max)", "maximum number of extra workers beyond workers.max while tasks wait for tasks that they have submitted; 0 means none",
 			func(p *Pool) *int { return &p.Helpers }),
+		row("lambda.event_age", orNever, "6h", "maximum time between an Event invocation through the Lambda front and its end; then the job ends with the outcome timeout",
+			func(p *Pool) *time.Duration { return &p.EventAge }),
 		row("queue", count(1, mostQueue), "1024", "maximum number of ephemeral tasks that wait in the pool; more are refused", func(p *Pool) *int { return &p.Process.Queue }),
 	}
 }

@@ -25,6 +25,7 @@ type Settings struct {
 	Grace  time.Duration
 	HTTP   HTTP
 	Probes Probes
+	Lambda Lambda
 	Log    Log
 	Traces Traces
 	// Dashboard enables the dashboard at the root of the API.
@@ -80,6 +81,17 @@ type Probes struct {
 	Listen string
 }
 
+// Lambda configures the Lambda front, through which AWS SDKs invoke pools as functions.
+type Lambda struct {
+	// Listen is "host:port"; empty for no front.
+	Listen string
+	// Keys is the file with the access keys of callers. Empty requires no signature,
+	// which is allowed only on a loopback address.
+	Keys string
+	// Account and Region are those of the functions; empty accepts all.
+	Account, Region string
+}
+
 // Log configures the log, on standard error.
 type Log struct {
 	Level slog.Level
@@ -100,6 +112,9 @@ type Pool struct {
 	Bury string
 	// Ephemeral allows tasks that bypass the queue.
 	Ephemeral bool
+	// EventAge is how long an event of the Lambda front may take to end; negative for
+	// no limit.
+	EventAge time.Duration
 	// Jobs is the maximum number of the queue's jobs in hand at a time; 0 is as many
 	// as the workers can take.
 	Jobs int

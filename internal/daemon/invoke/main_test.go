@@ -1,0 +1,9 @@
+package invoke
+
+import (
+	"testing"
+
+	"github.com/bullpen-run/bullpen/internal/leak"
+)
+
+func TestMain(m *testing.M) { leak.Main(m) }

@@ -1,0 +1,175 @@
+//go:build unix
+
+package daemon
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+var lambdaBlock = regexp.MustCompile("(?s)<!-- (file|try): (\\S+) -->\n```\\w+\n(.*?)```")
+
+var uuid = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
+
+// lambdaPage writes the files of docs/lambda.md to a folder, serves them, and returns its
+// programs by language.
+func lambdaPage(t *testing.T) (s *served, folder string, programs map[string]string) {
+	t.Helper()
+	page, err := os.ReadFile("../../docs/lambda.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder, programs = t.TempDir(), map[string]string{}
+	for _, b := range lambdaBlock.FindAllStringSubmatch(string(page), -1) {
+		if b[1] == "try" {
+			programs[b[2]] = b[3]
+		} else if err := os.WriteFile(filepath.Join(folder, b[2]), []byte(b[3]), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(programs) != 2 {
+		t.Fatalf("docs/lambda.md has %d programs", len(programs))
+	}
+	return serveIn(t, folder, "BULLPEN_LAMBDA_LISTEN=127.0.0.1:0"), folder, programs
+}
+
+// python returns an interpreter that has a module: that of the Python SDK's tests, or that
+// of the system.
+func python(t *testing.T, module string) string {
+	t.Helper()
+	own, err := filepath.Abs("../../.cache/venv/bin/python")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{own, "python3"} {
+		if exec.CommandContext(t.Context(), path, "-c", "import "+module).Run() == nil {
+			return path
+		}
+	}
+	t.Skip("needs python3 with " + module + ": run tools/python.sh, which installs it")
+	return ""
+}
+
+// run runs a program in a folder, with the environment of the page, and returns what it
+// prints.
+func (s *served) run(folder string, command ...string) string {
+	s.t.Helper()
+	c := exec.CommandContext(s.t.Context(), command[0], command[1:]...)
+	c.Dir = folder
+	c.Env = append(os.Environ(), "AWS_ENDPOINT_URL_LAMBDA="+s.lambda, "AWS_REGION=us-east-1", "AWS_DEFAULT_REGION=us-east-1",
+		"AWS_ACCESS_KEY_ID=none", "AWS_SECRET_ACCESS_KEY=none", "AWS_EC2_METADATA_DISABLED=true", "BULLPEN_URL="+s.url)
+	var out, errs bytes.Buffer
+	c.Stdout, c.Stderr = &out, &errs
+	if err := c.Run(); err != nil {
+		s.t.Fatalf("%v: %v\n%s%s", command[0], err, &out, &errs)
+	}
+	return out.String()
+}
+
+// TestLambdaPagePython runs what docs/lambda.md shows for boto3.
+func TestLambdaPagePython(t *testing.T) {
+	t.Parallel()
+	with := python(t, "boto3")
+	s, folder, programs := lambdaPage(t)
+	out := s.run(folder, with, "-c", programs["python"])
+	want := "{'hello': 'you'}\ntask \"hello\" ID lost: the worker ended before it answered (worker exited with status 1)\nAn error occurred (ResourceNotFoundException) when calling the Invoke operation: Function not found: arn:aws:lambda:us-east-1:000000000000:function:goodbye\n"
+	if out = uuid.ReplaceAllString(out, "ID"); out != want {
+		t.Errorf("it prints\n%swant\n%s", out, want)
+	}
+	if err := s.end(syscall.SIGTERM); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestLambdaPageShell runs what docs/lambda.md shows for the AWS CLI.
+func TestLambdaPageShell(t *testing.T) {
+	t.Parallel()
+	if err := exec.CommandContext(t.Context(), "aws", "--version").Run(); err != nil {
+		t.Skip("needs the AWS CLI: ", err)
+	}
+	s, folder, programs := lambdaPage(t)
+	path, err := program()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := strings.Replace(programs["sh"], "http://127.0.0.1:8652", s.lambda, 1)
+	out := s.run(folder, "sh", "-e", "-c", "PATH="+filepath.Dir(path)+":$PATH\n"+text)
+	for _, want := range []string{`"StatusCode": 200`, `{"hello": "you"}`, `"StatusCode": 202`, `{"hello": "me"}`} {
+		_, rest, found := strings.Cut(out, want)
+		if !found {
+			t.Errorf("%s is missing, or comes too early:\n%s", want, out)
+		}
+		out = rest
+	}
+	if err := s.end(syscall.SIGTERM); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestLambdaClients has boto3 call all that the front can do, with signatures.
+func TestLambdaClients(t *testing.T) {
+	t.Parallel()
+	with := python(t, "boto3")
+	script, err := filepath.Abs("testdata/invoke.py")
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := t.TempDir()
+	for name, text := range map[string]string{
+		"keys": "AKIDBOTO secret-of-the-test-of-boto3",
+		"bullpen.yaml": "lambda: {listen: '127.0.0.1:0', keys: keys, region: eu-west-1}\nqueue: {memory: true}\npools:\n" +
+			function(t, "f", "ephemeral: true") + function(t, "brief", "ephemeral: true, limits: {timeout: 50ms}") + function(t, "quiet", "") +
+			function(t, "narrow", "ephemeral: true, queue: 1, workers: {max: 1}"),
+	} {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := serveIn(t, folder)
+	if out := s.run(folder, with, script); out != "all is well\n" {
+		t.Error(out)
+	}
+	if err := s.end(syscall.SIGTERM); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestKillUnderEvents kills the real program while events come in: none that was
+// acknowledged is lost.
+func TestKillUnderEvents(t *testing.T) {
+	t.Parallel()
+	folder, file, payload := proving(t, "20s")
+	config := filepath.Join(folder, "bullpen.yaml")
+	text, err := os.ReadFile(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text = bytes.Replace(text, []byte("workers: {min: 2"), []byte("task: mark, workers: {min: 2"), 1)
+	if err := os.WriteFile(config, append(text, "lambda: {listen: '127.0.0.1:0'}\n"...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l := load{events: true}
+	n := rounds(3, 20)
+	for range n {
+		s := serveIn(t, folder)
+		l.during(t, s, payload, func() {
+			if err := s.end(syscall.SIGKILL); err == nil {
+				t.Error("it was killed and ended well")
+			}
+		})
+	}
+	l.finish(t, folder)
+	runs := readMarks(t, file)
+	for _, id := range l.accepted {
+		if len(runs[id]) == 0 {
+			t.Errorf("event %s has not run", id)
+		}
+	}
+	t.Logf("%d events accepted, %d kills", len(l.accepted), n)
+}
