@@ -5,6 +5,9 @@ go 1.26.0
 require (
 	github.com/Jeffail/tunny v0.1.4
 	github.com/alitto/pond/v2 v2.7.1
+	github.com/aws/aws-sdk-go-v2 v1.47.7
+	github.com/aws/aws-sdk-go-v2/service/lambda v1.114.2
+	github.com/aws/smithy-go v1.28.8
 	github.com/bullpen-run/bullpen v0.0.0-00010101000000-000000000000
 	github.com/bytedance/gopkg v0.1.4
 	github.com/cockroachdb/pebble/v2 v2.1.7
@@ -32,6 +35,9 @@ require (
 	github.com/RaduBerinde/axisds v0.1.0 // indirect
 	github.com/RaduBerinde/btreemap v0.0.0-20250419174037-3d62b7205d54 // indirect
 	github.com/antithesishq/antithesis-sdk-go v0.8.0-default-no-op // indirect
+	github.com/aws/aws-sdk-go-v2/aws/protocol/eventstream v1.7.26 // indirect
+	github.com/aws/aws-sdk-go-v2/internal/configsources v1.5.10 // indirect
+	github.com/aws/aws-sdk-go-v2/internal/endpoints/v2 v2.8.10 // indirect
 	github.com/beorn7/perks v1.0.1 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/cockroachdb/crlib v0.0.0-20241112164430-1264a2edc35b // indirect

@@ -22,14 +22,19 @@ type cell struct {
 	title   string
 	bare    bool
 	path    string // of the request; empty measures a server that idles
+	headers string // more lines of the request
+	lambda  bool   // the request goes to the Lambda front
+	keys    bool   // the Lambda front checks signatures
 	callers int
-	library bool // callers use package client instead of bytes on a connection
+	library func(*server) (caller, error) // nil for bytes on a connection
 }
 
 const (
 	ephemeral = "/v1/pools/noop/run?task=noop"
 	durable   = "/v1/pools/noop/jobs?task=noop&wait=30s"
 	accepted  = "/v1/pools/noop/jobs?task=noop"
+	function  = "/2015-03-31/functions/noop/invocations"
+	isEvent   = "X-Amz-Invocation-Type: Event\r\n"
 )
 
 // plan is what is measured.
@@ -41,8 +46,11 @@ func plan(o options) []cell {
 			cell{id: "bare/" + who, title: "bare net/http, nothing done", bare: true, path: ephemeral, callers: n},
 			cell{id: "ephemeral/" + who, title: "ephemeral, to the result", path: ephemeral, callers: n},
 			cell{id: "durable/" + who, title: "durable, to the durable result", path: durable, callers: n},
-			cell{id: "client/" + who, title: "durable, to the durable result, by package client", path: durable, callers: n, library: true},
+			cell{id: "client/" + who, title: "durable, to the durable result, by package client", path: durable, callers: n, library: newLibrary},
 			cell{id: "accepted/" + who, title: "durable, to the confirmation, while they are worked off", path: accepted, callers: n},
+			cell{id: "invoke/" + who, title: "Lambda Invoke, RequestResponse", path: function, lambda: true, callers: n},
+			cell{id: "event/" + who, title: "Lambda Invoke, Event, while they are worked off", path: function, headers: isEvent, lambda: true, callers: n},
+			cell{id: "sdk/" + who, title: "Lambda Invoke, RequestResponse, signed, by the AWS SDK for Go", path: function, keys: true, callers: n, library: newSDK},
 		)
 	}
 	return cells
@@ -50,7 +58,7 @@ func plan(o options) []cell {
 
 // take measures c on a server of its own.
 func (s *site) take(ctx context.Context, o options, c cell) (m map[string]float64, err error) {
-	v, err := s.start(ctx, c.bare)
+	v, err := s.start(ctx, c.bare, c.keys)
 	if err != nil {
 		return nil, err
 	}
@@ -58,13 +66,11 @@ func (s *site) take(ctx context.Context, o options, c cell) (m map[string]float6
 	if c.path == "" {
 		return v.idle(ctx)
 	}
-	var all []time.Duration
-	var took time.Duration
-	if c.library {
-		all, took, err = drive(ctx, o, c.callers, func() (caller, error) { return newLibrary(v.address) })
-	} else {
-		all, took, err = drive(ctx, o, c.callers, func() (caller, error) { return newConnection(v.address, c.path) })
+	open := func() (caller, error) { return newConnection(v, c) }
+	if c.library != nil {
+		open = func() (caller, error) { return c.library(v) }
 	}
+	all, took, err := drive(ctx, o, c.callers, open)
 	if err != nil {
 		return nil, err
 	}
@@ -151,13 +157,17 @@ type connection struct {
 
 const patience = 30 * time.Second
 
-func newConnection(address, path string) (caller, error) {
-	c, err := net.DialTimeout("tcp", address, patience)
+func newConnection(v *server, c cell) (caller, error) {
+	address := v.address
+	if c.lambda {
+		address = v.lambda
+	}
+	conn, err := net.DialTimeout("tcp", address, patience)
 	if err != nil {
 		return nil, err
 	}
-	request := fmt.Appendf(nil, "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Length: 0\r\n\r\n", path, address)
-	return &connection{c, request, bufio.NewReader(c)}, nil
+	request := fmt.Appendf(nil, "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Length: 0\r\n%s\r\n", c.path, address, c.headers)
+	return &connection{conn, request, bufio.NewReader(conn)}, nil
 }
 
 func (c *connection) close() { _ = c.Close() }
@@ -209,8 +219,8 @@ func (c *connection) call(context.Context) error {
 // library is a caller by package client.
 type library struct{ client *client.Client }
 
-func newLibrary(address string) (caller, error) {
-	c, err := client.New(client.Config{URL: "http://" + address})
+func newLibrary(v *server) (caller, error) {
+	c, err := client.New(client.Config{URL: "http://" + v.address})
 	return library{c}, err
 }
 

@@ -6,6 +6,7 @@
 //
 //	go run ./cmd/daemon            # 5 rounds, about five minutes
 //	go run ./cmd/daemon -quick     # one short round
+//	go run ./cmd/daemon -only sdk  # some cells only
 package main
 
 import (
@@ -17,6 +18,8 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -31,6 +34,7 @@ type options struct {
 	patience time.Duration
 	out      string
 	quick    bool
+	only     *regexp.Regexp
 	bare     string // in the process that is the bare server: its address
 }
 
@@ -57,8 +61,10 @@ func parse() options {
 	flag.DurationVar(&o.patience, "patience", 10*time.Second, "how long to wait, before each cell, for other programs to leave the processors")
 	flag.StringVar(&o.out, "out", "", "folder for the results (default results; with -quick ../.cache/bench/results)")
 	flag.BoolVar(&o.quick, "quick", false, "one round, 1 s a cell, no patience")
+	only := flag.String("only", "", "take only cells whose name matches this regular expression; the results go to ../.cache/bench/results")
 	flag.StringVar(&o.bare, "bare", "", "be the bare server at this address (the command starts itself so)")
 	flag.Parse()
+	o.only = regexp.MustCompile(*only)
 	if o.quick {
 		o.rounds, o.span, o.patience = 1, time.Second, 0
 	}
@@ -97,7 +103,7 @@ func bench(ctx context.Context, o options) error {
 	}
 	if o.out == "" {
 		o.out = filepath.Join(s.bench, "results")
-		if o.quick {
+		if o.quick || o.only.String() != "" {
 			o.out = s.cached("results")
 		}
 	}
@@ -108,7 +114,7 @@ func bench(ctx context.Context, o options) error {
 		Date: time.Now(), Command: strings.Join(append([]string{"go run ./cmd/daemon"}, os.Args[1:]...), " "),
 		Rounds: o.rounds, Span: o.span.String(), Machine: machine.Describe(), Binary: s.size,
 	}
-	cells := plan(o)
+	cells := slices.DeleteFunc(plan(o), func(c cell) bool { return !o.only.MatchString(c.id) })
 	for round := range o.rounds {
 		rand.Shuffle(len(cells), func(i, k int) { cells[i], cells[k] = cells[k], cells[i] })
 		for _, c := range cells {

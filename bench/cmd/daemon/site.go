@@ -84,6 +84,7 @@ func (s *site) hide(text string) string {
 // server is a program under measurement that has become ready.
 type server struct {
 	address string
+	lambda  string        // address of the Lambda front
 	ready   time.Duration // from its start
 	command *exec.Cmd
 	dir     string
@@ -93,6 +94,7 @@ type server struct {
 // configuration is the daemon's: everything but the pool itself is left as it is by
 // default.
 const configuration = `http: {listen: %q}
+lambda: {listen: %q%s}
 pools:
   noop:
     command: [%q]
@@ -100,9 +102,17 @@ pools:
     ephemeral: true
 `
 
-// start starts the daemon, or the bare server, in a folder of its own.
-func (s *site) start(ctx context.Context, bare bool) (*server, error) {
+// The key of callers that sign.
+const keyID, keySecret = "AKIDBENCH", "secret-of-the-benchmarks"
+
+// start starts the daemon, or the bare server, in a folder of its own. keys has its
+// Lambda front check signatures.
+func (s *site) start(ctx context.Context, bare, keys bool) (*server, error) {
 	address, err := free()
+	if err != nil {
+		return nil, err
+	}
+	lambda, err := free()
 	if err != nil {
 		return nil, err
 	}
@@ -110,12 +120,12 @@ func (s *site) start(ctx context.Context, bare bool) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := &server{address: address, dir: dir, said: &bytes.Buffer{}}
+	v := &server{address: address, lambda: lambda, dir: dir, said: &bytes.Buffer{}}
 	if bare {
 		v.command = exec.CommandContext(ctx, s.self, "-bare", address)
 	} else {
 		file := filepath.Join(dir, "bullpen.yaml")
-		if err := os.WriteFile(file, fmt.Appendf(nil, configuration, address, s.cached("bin/queue-worker")), 0o600); err != nil {
+		if err := s.configure(file, v, keys); err != nil {
 			return nil, errors.Join(err, os.RemoveAll(dir))
 		}
 		v.command = exec.CommandContext(ctx, s.bullpen(), "serve", "--config", file)
@@ -132,6 +142,18 @@ func (s *site) start(ctx context.Context, bare bool) (*server, error) {
 		return nil, errors.Join(err, v.stop())
 	}
 	return v, nil
+}
+
+// configure writes the configuration of the daemon.
+func (s *site) configure(file string, v *server, keys bool) error {
+	more := ""
+	if keys {
+		more = ", keys: keys"
+		if err := os.WriteFile(filepath.Join(v.dir, "keys"), []byte(keyID+" "+keySecret+"\n"), 0o600); err != nil {
+			return err
+		}
+	}
+	return os.WriteFile(file, fmt.Appendf(nil, configuration, v.address, v.lambda, more, s.cached("bin/queue-worker")), 0o600)
 }
 
 // await asks until the server says that it is ready.
