@@ -42,7 +42,11 @@ func (f *failure) ends(kind, text string) {
 }
 
 func (f *failure) describe(v *invocation, ran time.Duration, task *bullpen.TaskError) {
-	switch task.Outcome {
+	outcome := task.Outcome
+	if outcome == bullpen.Lost && (task.Signal != "" || task.ExitCode > 0) {
+		outcome = bullpen.Crashed // AWS makes no difference
+	}
+	switch outcome {
 	case bullpen.Timeout:
 		if v.function.Timeout > 0 {
 			ran = v.function.Timeout

@@ -75,15 +75,19 @@ func TestDocsExamplesLoad(t *testing.T) {
 	const script = "#!/bin/sh\nexit 1\n"
 	cert, key := newPair(t)
 	writeFiles(t, folder, map[string]string{
-		"bin/python3": script, "greet": script, "tls/cert.pem": cert, "tls/key.pem": key, "tokens": "", "images/a": "", "models/a": "", "reports/report": script,
+		"bin/python3": script, "greet": script, "tls/cert.pem": cert, "tls/key.pem": key, "tokens": "", "keys": "AKIDEXAMPLE secret-of-the-example\n", "images/a": "", "models/a": "", "reports/report": script,
 	})
 	t.Setenv("PATH", filepath.Join(folder, "bin")+string(os.PathListSeparator)+os.Getenv("PATH"))
 	text, err := os.ReadFile(docs)
 	if err != nil {
 		t.Fatal(err)
 	}
+	lambda, err := os.ReadFile("../../../docs/lambda.md")
+	if err != nil {
+		t.Fatal(err)
+	}
 	loaded := make(map[string]*Settings)
-	for _, found := range example.FindAllStringSubmatch(string(text), -1) {
+	for _, found := range example.FindAllStringSubmatch(string(text)+string(lambda), -1) {
 		written := found[2]
 		if runtime.GOOS != "linux" {
 			written = strings.ReplaceAll(written, "    preload:", "    # preload:")
@@ -95,7 +99,7 @@ func TestDocsExamplesLoad(t *testing.T) {
 		}
 		loaded[found[1]] = s
 	}
-	if len(loaded) != 3 {
+	if len(loaded) != 4 {
 		t.Fatalf("%d examples load", len(loaded))
 	}
 	s := loaded["complete"]

@@ -1,7 +1,9 @@
 """Calls all that the Lambda front can do, by boto3."""
 
 import base64
+import concurrent.futures
 import json
+import os
 
 import boto3
 from botocore.config import Config
@@ -67,6 +69,19 @@ assert json.load(c.invoke(FunctionName="f", Payload=json.dumps({"x": "y" * (5 <<
 refused(client(key="AKIDOTHER"), "UnrecognizedClientException", 403, FunctionName="f")
 refused(client(secret="another-secret"), "InvalidSignatureException", 403, FunctionName="f")
 refused(client(region="eu-west-2"), "InvalidSignatureException", 403, FunctionName="f")
+
+# A full pool: one invocation runs, one waits, the others are refused.
+hold = os.path.abspath("hold")
+with concurrent.futures.ThreadPoolExecutor() as threads:
+    calls = [threads.submit(c.invoke, FunctionName="narrow", Payload=json.dumps({"do": "hold", "file": hold})) for _ in range(4)]
+    try:
+        done, _ = concurrent.futures.wait(calls, return_when=concurrent.futures.FIRST_EXCEPTION)
+    finally:
+        open(hold, "w").close()
+full = [e for e in (call.exception() for call in calls) if e]
+assert full and all(isinstance(e, c.exceptions.TooManyRequestsException) for e in full), full
+assert full[0].response["Reason"] == "ReservedFunctionConcurrentInvocationLimitExceeded", full[0].response
+assert all(call.result()["Payload"].read() == b"held" for call in calls if not call.exception())
 
 for payload, code in (({"x": "y" * (3 << 20)}, None), ({"do": "exit"}, "Runtime.ExitError")):
     a = c.invoke_with_response_stream(FunctionName="f", LogType="Tail", Payload=json.dumps(payload))
