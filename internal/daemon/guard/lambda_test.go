@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"encoding/json"
 	"errors"
 	"net/http"
 	"net/http/httptest"
@@ -124,5 +125,16 @@ func TestWatch(t *testing.T) {
 	bad := func() error { return errors.New("it is bad") }
 	if _, err := New(Config{Watch: []Watch{{Name: "keys", Path: path, Load: bad}}}); err == nil || err.Error() != "it is bad" {
 		t.Errorf("a bad file: %v", err)
+	}
+}
+
+// TestRefusals shows that the answers to connections without a place are whole.
+func TestRefusals(t *testing.T) {
+	t.Parallel()
+	for text, kind := range map[string]string{apiRefusal: "", lambdaRefusal: "TooManyRequestsException"} {
+		a, err := answer(strings.NewReader(text))
+		if err != nil || a.status != http.StatusTooManyRequests || !a.closes || a.header.Get("X-Amzn-ErrorType") != kind || !json.Valid([]byte(a.text)) {
+			t.Errorf("%+v, %v", a, err)
+		}
 	}
 }

@@ -19,6 +19,7 @@ import (
 type listener struct {
 	net.Listener
 	most, spare             int
+	refusal                 string // the answer to connections without a place
 	answer, settle, patient time.Duration
 	secure                  bool // TLS: a refusal in plain text would not be understood
 	began                   time.Time
@@ -62,6 +63,7 @@ func (g *Guard) ListenLambda(ctx context.Context) (net.Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("lambda.listen: %w", err)
 	}
+	l.refusal = lambdaRefusal
 	if reachable(l) && (g.cert == nil || g.lambda.Keys == "") {
 		_ = l.Close()
 		return nil, fmt.Errorf("lambda.listen: %s resolves to %s, which other machines can reach; that needs TLS and keys: set http.tls and lambda.keys, or listen on 127.0.0.1", g.lambda.Listen, l.Addr())
@@ -100,7 +102,7 @@ func (g *Guard) listen(ctx context.Context, address string, most, spare int) (*l
 		return nil, err
 	}
 	return &listener{
-		Listener: inner, most: most, spare: spare,
+		Listener: inner, most: most, spare: spare, refusal: apiRefusal,
 		answer: g.times.Answer, settle: g.times.Settle, patient: g.times.Place, began: time.Now(),
 		open: map[*conn]struct{}{}, left: make(chan struct{}, 1), done: make(chan struct{}),
 	}, nil
@@ -218,15 +220,24 @@ func (l *listener) leave(c *conn) {
 	}
 }
 
-// refusal is sent to a connection that gets no place.
-const refusal = "HTTP/1.1 429 Too Many Requests\r\nContent-Type: application/problem+json\r\nRetry-After: 5\r\nConnection: close\r\nContent-Length: 203\r\n\r\n" + refusalBody
+// The answers to a connection that gets no place.
+var (
+	apiRefusal = refusal("Content-Type: application/problem+json",
+		`{"type":"urn:bullpen:problem:rate","title":"Too many requests","status":429,"cause":"rate","detail":"`+allTaken+`"}`)
+	lambdaRefusal = refusal("Content-Type: application/json\r\nX-Amzn-ErrorType: TooManyRequestsException",
+		`{"Type":"User","Reason":"ConcurrentInvocationLimitExceeded","Message":"`+allTaken+`"}`)
+)
 
-const refusalBody = `{"type":"urn:bullpen:problem:rate","title":"Too many requests","status":429,"cause":"rate","detail":"all connections (http.max_connections) are in use: try again later, or let clients reuse connections"}`
+const allTaken = "all connections (http.max_connections) are in use: try again later, or let clients reuse connections"
+
+func refusal(headers, body string) string {
+	return fmt.Sprintf("HTTP/1.1 429 Too Many Requests\r\n%s\r\nRetry-After: 5\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", headers, len(body), body)
+}
 
 func (l *listener) refuse(c net.Conn) {
 	if !l.secure {
 		c.SetWriteDeadline(time.Now().Add(time.Millisecond)) //nolint:errcheck // nothing more can be done
-		c.Write([]byte(refusal))                             //nolint:errcheck // as above
+		c.Write([]byte(l.refusal))                           //nolint:errcheck // as above
 	}
 	_ = c.Close()
 }

@@ -50,7 +50,7 @@ func monitored(path string) bool { return probe(path) || path == "/metrics" }
 
 func noPlace(w http.ResponseWriter) *problem.Problem {
 	w.Header().Set("Connection", "close")
-	p := problem.New(problem.Rate, "all connections (http.max_connections) are in use: try again later, or let clients reuse connections")
+	p := problem.New(problem.Rate, allTaken)
 	p.RetryAfter = 5 * time.Second
 	return p
 }
