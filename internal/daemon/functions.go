@@ -55,7 +55,7 @@ func (d *Daemon) openLambda(ctx context.Context) error {
 		return &OpenError{"the address of the Lambda front", taken(err, "lambda.listen")}
 	}
 	d.lambda = d.serveFront(ctx, l, d.guard.WrapLambda(nil, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		invoke.Answer(w, d.waits())
+		invoke.Answer(w, d.starting())
 	}), invoke.Answer))
 	return nil
 }

@@ -119,7 +119,7 @@ func (d *Daemon) openFront(ctx context.Context) error {
 		return &OpenError{"the address of the API", taken(err, "http.listen, or --listen")}
 	}
 	d.front = d.serveFront(ctx, l, d.guard.Wrap(d.checks(false), http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		d.waits().Write(w)
+		d.starting().Write(w)
 	})))
 	return nil
 }
@@ -131,8 +131,8 @@ func (d *Daemon) serveFront(ctx context.Context, l net.Listener, before http.Han
 	return f
 }
 
-// waits is the answer to requests that the daemon cannot serve yet.
-func (d *Daemon) waits() *problem.Problem {
+// starting returns the answer to requests that the daemon cannot serve yet.
+func (d *Daemon) starting() *problem.Problem {
 	return problem.New(problem.Store, "the daemon is starting and waits for the queue: "+d.queueWaits())
 }
 

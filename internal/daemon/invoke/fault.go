@@ -31,6 +31,7 @@ const (
 	badValue   = "InvalidParameterValueException"
 	service    = "ServiceException"
 	denied     = "AccessDeniedException"
+	recursive  = "RecursiveInvocationException"
 	noSuchCall = "UnknownOperationException"
 )
 

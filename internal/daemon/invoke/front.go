@@ -34,6 +34,9 @@ type Backend interface {
 	// Run runs a task on a function's workers and waits for its end. Errors are those
 	// of an executor.
 	Run(ctx context.Context, function string, t bullpen.Task) (bullpen.Result, error)
+	// Waits records that the task parent waits for a function that it invokes, until
+	// done is called. The error, with advice, means that it would wait for itself.
+	Waits(parent string) (done func(), err error)
 	// Enqueue stores an event as a job of the function that the job's Queue names.
 	// Errors are those of a queue.
 	Enqueue(ctx context.Context, j job.Job) (job.Ref, error)
@@ -131,6 +134,13 @@ func (f *Front) enqueue(w http.ResponseWriter, r *http.Request, v *invocation) *
 func (f *Front) run(w http.ResponseWriter, r *http.Request, v *invocation) *fault {
 	if v.function.Refuses != "" {
 		return &fault{status: http.StatusBadRequest, kind: badValue, message: v.function.Refuses}
+	}
+	if parent := r.Header.Get(headerParent); parent != "" {
+		done, err := f.config.Backend.Waits(parent)
+		if err != nil {
+			return &fault{status: http.StatusBadRequest, kind: recursive, message: err.Error()}
+		}
+		defer done()
 	}
 	t := bullpen.Task{ID: v.id, Payload: v.payload, Meta: v.meta}
 	var log *tail

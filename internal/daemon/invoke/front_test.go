@@ -1,121 +1,22 @@
 package invoke
 
 import (
-	"context"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"maps"
-	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/bullpen-run/bullpen"
 	"github.com/bullpen-run/bullpen/internal/daemon/problem"
 	"github.com/bullpen-run/bullpen/internal/daemon/sigv4"
 	"github.com/bullpen-run/bullpen/job"
 )
-
-// stage is a backend: its functions answer with what is in outcomes.
-type stage struct {
-	mu   sync.Mutex
-	ran  []bullpen.Task // guarded by mu
-	jobs []job.Job      // guarded by mu
-	full error          // what Enqueue returns; guarded by mu
-}
-
-var functionsOfStage = map[string]Function{
-	"echo":  {Timeout: 3 * time.Second, Memory: 128 << 20, EventAge: time.Hour},
-	"slow":  {Timeout: 3 * time.Second},
-	"quiet": {Refuses: "set ephemeral: true"},
-}
-
-// outcomes are what functions end with, besides those that return their payload.
-var outcomes = map[string]error{
-	"fails":    &bullpen.TaskError{Outcome: bullpen.Failed, Type: "ValueError", Message: "no <such> file", Stack: "one\n  two\n", ExitCode: -1},
-	"bare":     &bullpen.TaskError{Outcome: bullpen.Failed, Task: "bare", ExitCode: -1},
-	"slow":     &bullpen.TaskError{Outcome: bullpen.Timeout, ExitCode: -1},
-	"slower":   &bullpen.TaskError{Outcome: bullpen.Timeout, ExitCode: -1},
-	"exits":    &bullpen.TaskError{Outcome: bullpen.Crashed, ExitCode: 3},
-	"leaves":   &bullpen.TaskError{Outcome: bullpen.Crashed, ExitCode: 0},
-	"killed":   &bullpen.TaskError{Outcome: bullpen.Crashed, ExitCode: -1, Signal: "killed"},
-	"eats":     &bullpen.TaskError{Outcome: bullpen.Memory, ExitCode: -1, Signal: "killed"},
-	"wordy":    &bullpen.TaskError{Outcome: bullpen.Output, Message: "too much", ExitCode: -1},
-	"gone":     &bullpen.TaskError{Outcome: bullpen.Lost, ExitCode: 1},
-	"lost":     &bullpen.TaskError{Outcome: bullpen.Lost, ExitCode: -1},
-	"broken":   fmt.Errorf("%w: no such program", bullpen.ErrStart),
-	"nameless": fmt.Errorf("%w: \"x\"", bullpen.ErrUnknownTask),
-	"crowded":  bullpen.ErrOverloaded,
-	"ends":     bullpen.ErrClosed,
-	"refused":  fmt.Errorf("%w: two lines", bullpen.ErrRefused),
-	"odd":      errors.New("the moon is full"),
-}
-
-func (s *stage) Function(name string) (Function, bool) {
-	f, ok := functionsOfStage[name]
-	return f, ok || outcomes[name] != nil
-}
-
-func (s *stage) Run(_ context.Context, function string, t bullpen.Task) (bullpen.Result, error) {
-	s.mu.Lock()
-	s.ran = append(s.ran, t)
-	s.mu.Unlock()
-	r := bullpen.Result{Stats: bullpen.Stats{Ran: 1500 * time.Microsecond, PeakMemory: 30<<20 + 1}}
-	if t.Observer != nil {
-		t.Observer.Progress(0.5, "half")
-		for n := range 200 {
-			t.Observer.Log(bullpen.LogLine{Text: fmt.Sprintf("line %03d %s", n, strings.Repeat("x", 90))})
-		}
-	}
-	if err := outcomes[function]; err != nil {
-		return r, err
-	}
-	r.Payload = t.Payload
-	return r, nil
-}
-
-func (s *stage) Enqueue(_ context.Context, j job.Job) (job.Ref, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.full != nil {
-		return job.Ref{}, s.full
-	}
-	s.jobs = append(s.jobs, j)
-	return job.Ref{ID: "01JOB"}, nil
-}
-
-// handlerOf returns the front as a handler.
-func handlerOf(f *Front) http.Handler {
-	mux := http.NewServeMux()
-	for _, r := range f.Routes() {
-		mux.Handle(r.Method+" "+r.Pattern, r.Handler)
-	}
-	mux.HandleFunc("/", Fallback)
-	return mux
-}
-
-// call invokes a function by its name in the path.
-func call(h http.Handler, name, body string, headers ...string) *httptest.ResponseRecorder {
-	return request(h, "/2015-03-31/functions/"+name+"/invocations", body, headers...)
-}
-
-func request(h http.Handler, path, body string, headers ...string) *httptest.ResponseRecorder {
-	r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
-	for i := 0; i < len(headers); i += 2 {
-		r.Header.Add(headers[i], headers[i+1])
-	}
-	w := httptest.NewRecorder()
-	h.ServeHTTP(w, r)
-	return w
-}
 
 const uuids = 36
 
@@ -146,55 +47,17 @@ func TestRequestResponse(t *testing.T) {
 	}
 }
 
-func TestNames(t *testing.T) {
+// TestNested shows that a task that invokes a function is known to wait for it.
+func TestNested(t *testing.T) {
 	t.Parallel()
 	s := &stage{}
-	fronts := map[string]http.Handler{
-		"any": handlerOf(New(Config{Backend: s})),
-		"one": handlerOf(New(Config{Backend: s, Account: "123456789012", Region: "eu-west-1"})),
+	h := handlerOf(New(Config{Backend: s}))
+	if w := call(h, "echo", "1", "Bullpen-Parent", "task-1"); w.Code != 200 || s.held != 1 || s.wait != 0 {
+		t.Errorf("%d, %d waited and %d wait", w.Code, s.held, s.wait)
 	}
-	const there, gone, bad = 200, 404, 400
-	for _, c := range []struct {
-		front, name string
-		status      int
-		arn         string
-	}{
-		{"any", "echo", there, "arn:aws:lambda:us-east-1:000000000000:function:echo"},
-		{"any", "echo:$LATEST", there, "arn:aws:lambda:us-east-1:000000000000:function:echo:$LATEST"},
-		{"any", "echo%3A%24LATEST", there, "arn:aws:lambda:us-east-1:000000000000:function:echo:$LATEST"},
-		{"any", "echo", there, "arn:aws:lambda:us-east-1:000000000000:function:echo"},
-		{"any", "123456789012:function:echo", there, "arn:aws:lambda:us-east-1:123456789012:function:echo"},
-		{"any", "arn:aws-cn:lambda:cn-north-1:123456789012:function:echo", there, "arn:aws-cn:lambda:cn-north-1:123456789012:function:echo"},
-		{"any", "arn:aws:lambda:us-gov-east-1:123456789012:function:echo:$LATEST", there, "arn:aws:lambda:us-gov-east-1:123456789012:function:echo:$LATEST"},
-		{"one", "echo", there, "arn:aws:lambda:eu-west-1:123456789012:function:echo"},
-		{"one", "arn:aws:lambda:eu-west-1:123456789012:function:echo", there, "arn:aws:lambda:eu-west-1:123456789012:function:echo"},
-		{"one", "arn:aws:lambda:eu-west-2:123456789012:function:echo", gone, ""},
-		{"one", "arn:aws:lambda:eu-west-1:123456789013:function:echo", gone, ""},
-		{"any", "none", gone, ""},
-		{"any", "Our.Function", gone, ""},
-		{"any", "echo:1", gone, ""},
-		{"any", "echo:live", gone, ""},
-		{"any", "echo?Qualifier=$LATEST", there, "arn:aws:lambda:us-east-1:000000000000:function:echo:$LATEST"},
-		{"any", "echo:$LATEST?Qualifier=%24LATEST", there, "arn:aws:lambda:us-east-1:000000000000:function:echo:$LATEST"},
-		{"any", "echo?Qualifier=live", gone, ""},
-		{"any", "echo:$LATEST?Qualifier=live", bad, ""},
-		{"any", "ec%20ho", bad, ""},
-		{"any", "arn:aws:lambda:function:echo", bad, ""},
-		{"any", "a:b:c", bad, ""},
-		{"any", strings.Repeat("x", 257), bad, ""},
-	} {
-		name, query, _ := strings.Cut(c.name, "?")
-		w := request(fronts[c.front], "/2015-03-31/functions/"+name+"/invocations?"+query, "1")
-		if w.Code != c.status {
-			t.Errorf("%s at %s: %d %s, want %d", c.name, c.front, w.Code, w.Body, c.status)
-			continue
-		}
-		switch kind := w.Header().Get("X-Amzn-ErrorType"); {
-		case c.status == gone && kind != "ResourceNotFoundException", c.status == bad && kind != "InvalidParameterValueException":
-			t.Errorf("%s: %s %s", c.name, kind, w.Body)
-		case c.status == there && s.ran[len(s.ran)-1].Meta["lambda.function-arn"] != c.arn:
-			t.Errorf("%s: %v, want %s", c.name, s.ran[len(s.ran)-1].Meta, c.arn)
-		}
+	w := call(h, "echo", "1", "Bullpen-Parent", "deep")
+	if w.Code != 400 || w.Header().Get("X-Amzn-ErrorType") != "RecursiveInvocationException" || !strings.Contains(w.Body.String(), "helpers") || len(s.ran) != 1 {
+		t.Errorf("%d %v %s", w.Code, w.Header(), w.Body)
 	}
 }
 
@@ -280,15 +143,18 @@ func TestRefused(t *testing.T) {
 // TestAnswer shows the form of what the guard refuses.
 func TestAnswer(t *testing.T) {
 	t.Parallel()
-	for cause, want := range map[problem.Cause]string{
-		problem.Forbidden: denied, problem.Rate: tooMany, problem.TooLarge: tooLarge, problem.NotFound: noSuchCall,
-		problem.BadRequest: badContent, problem.Internal: service, problem.Store: service,
+	for _, c := range []struct {
+		cause problem.Cause
+		kind  string
+	}{
+		{problem.Forbidden, denied}, {problem.Rate, tooMany}, {problem.TooLarge, tooLarge}, {problem.NotFound, noSuchCall},
+		{problem.BadRequest, badContent}, {problem.Internal, service}, {problem.Store, service},
 	} {
 		w := httptest.NewRecorder()
-		p := problem.New(cause, "so it is")
+		p := problem.New(c.cause, "so it is")
 		Answer(w, p)
-		if w.Code != p.Status || w.Header().Get("X-Amzn-ErrorType") != want || !strings.Contains(w.Body.String(), `"Message":"so it is"`) {
-			t.Errorf("%s: %d %v %s", cause, w.Code, w.Header(), w.Body)
+		if w.Code != p.Status || w.Header().Get("X-Amzn-ErrorType") != c.kind || !strings.Contains(w.Body.String(), `"Message":"so it is"`) {
+			t.Errorf("%s: %d %v %s", c.cause, w.Code, w.Header(), w.Body)
 		}
 	}
 }
@@ -373,21 +239,4 @@ func TestSigned(t *testing.T) {
 	if len(s.ran)+len(s.jobs) > 0 {
 		t.Errorf("%v %v", s.ran, s.jobs)
 	}
-}
-
-// FuzzName shows that every valid name has a function, and an ARN that is a name too.
-func FuzzName(f *testing.F) {
-	for _, s := range []string{"echo", "echo:$LATEST", "123456789012:function:echo:1", "arn:aws:lambda:us-east-1:123456789012:function:echo:live", "us-east-1:echo", "function:x"} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, s string) {
-		n, ok := parseName(s)
-		if !ok {
-			return
-		}
-		again, ok := parseName(n.arn("", ""))
-		if !ok && len(n.arn("", "")) <= longestName || n.function == "" || ok && (again.function != n.function || again.qualifier != n.qualifier) {
-			t.Errorf("%q is %+v, and its ARN %+v", s, n, again)
-		}
-	})
 }

@@ -22,6 +22,7 @@ const (
 	headerRequest = "X-Amzn-Requestid"
 	headerTrace   = "X-Amzn-Trace-Id"
 	headerTry     = "Amz-Sdk-Invocation-Id"
+	headerParent  = "Bullpen-Parent"
 	headerTask    = "Bullpen-Task"
 	headerJob     = "Bullpen-Job"
 )
@@ -66,7 +67,7 @@ type invocation struct {
 // newID returns a random UUID.
 func newID() string {
 	var b [16]byte
-	rand.Read(b[:]) //nolint:errcheck // it never fails
+	rand.Read(b[:])
 	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
