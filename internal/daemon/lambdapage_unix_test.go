@@ -37,20 +37,21 @@ func lambdaPage(t *testing.T) (s *served, folder string, programs map[string]str
 	return serveIn(t, folder, "BULLPEN_LAMBDA_LISTEN=127.0.0.1:0"), folder, programs
 }
 
-// python returns an interpreter that has a module: that of the Python SDK's tests, or that
-// of the system.
-func python(t *testing.T, module string) string {
+// withBoto returns a Python interpreter that has boto3, new enough to take its endpoint from
+// the environment: that of the Python SDK's tests, or that of the system.
+func withBoto(t *testing.T) string {
 	t.Helper()
+	const has = "import boto3; assert [int(n) for n in boto3.__version__.split('.')] >= [1, 28]"
 	own, err := filepath.Abs("../../.cache/venv/bin/python")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, path := range []string{own, "python3"} {
-		if exec.CommandContext(t.Context(), path, "-c", "import "+module).Run() == nil {
+		if exec.CommandContext(t.Context(), path, "-c", has).Run() == nil {
 			return path
 		}
 	}
-	t.Skip("needs python3 with " + module + ": run tools/python.sh, which installs it")
+	t.Skip("needs python3 with boto3 1.28 or newer: run tools/python.sh, which installs it")
 	return ""
 }
 
@@ -73,7 +74,7 @@ func (s *served) run(folder string, command ...string) string {
 // TestLambdaPagePython runs what docs/lambda.md shows for boto3.
 func TestLambdaPagePython(t *testing.T) {
 	t.Parallel()
-	with := python(t, "boto3")
+	with := withBoto(t)
 	s, folder, programs := lambdaPage(t)
 	out := s.run(folder, with, "-c", programs["python"])
 	want := "{'hello': 'you'}\nRuntime.ExitError\nAn error occurred (ResourceNotFoundException) when calling the Invoke operation: Function not found: arn:aws:lambda:us-east-1:000000000000:function:goodbye\n"
@@ -113,7 +114,7 @@ func TestLambdaPageShell(t *testing.T) {
 // TestLambdaClients has boto3 call all that the front can do, with signatures.
 func TestLambdaClients(t *testing.T) {
 	t.Parallel()
-	with := python(t, "boto3")
+	with := withBoto(t)
 	script, err := filepath.Abs("testdata/invoke.py")
 	if err != nil {
 		t.Fatal(err)
