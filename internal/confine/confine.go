@@ -89,6 +89,9 @@ type Spec struct {
 	// Group is the control group in which the child starts; nil: the host's. It must be
 	// kept until the child has been waited for.
 	Group *Group
+	// Network is the network of a child with [Strict].Loopback, which needs one; others
+	// have none of their own. It must be kept until Start returns.
+	Network *Network
 }
 
 // Exit is how a child ended and what it used.

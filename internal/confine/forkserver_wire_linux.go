@@ -36,7 +36,7 @@ func (v *Server) order(f *birth, spec Spec) error {
 		r.groups = len(entries)
 		files = append(slices.Clip(files), entries...)
 	}
-	p, err := v.spawner.Prepare(spec.Temp)
+	p, err := v.spawner.Prepare(spec.Temp, spec.Network)
 	if err != nil {
 		return err
 	}

@@ -44,8 +44,9 @@ type landRule struct {
 }
 
 // newLandlock detects what the kernel supports. With inNamespace children are in a PID
-// namespace, which confines signals anyway.
-func newLandlock(network, inNamespace bool) (*landlock, error) {
+// namespace, which confines signals anyway. With tcp they may use TCP, with network also
+// abstract sockets.
+func newLandlock(network, tcp, inNamespace bool) (*landlock, error) {
 	abi, err := landQuery(unix.LANDLOCK_CREATE_RULESET_VERSION)
 	if err != nil {
 		return nil, err
@@ -61,7 +62,7 @@ func newLandlock(network, inNamespace bool) (*landlock, error) {
 	default:
 		l.attr.Handled_access_fs = landABI1
 	}
-	if abi >= landABINet && !network {
+	if abi >= landABINet && !tcp {
 		l.attr.Handled_access_net = landNet
 	}
 	if abi >= landABIScope {

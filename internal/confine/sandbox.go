@@ -51,6 +51,9 @@ type Strict struct {
 	Write []string
 	// Network gives access to the host's network, including abstract Unix sockets.
 	Network bool
+	// Loopback gives each child the network in Spec.Network in place of one without an
+	// interface. It needs the right to create namespaces without a user namespace.
+	Loopback bool
 	// TempSize is how many bytes the child's Spec.Temp may hold, and the same for its
 	// /dev/shm. Both are in memory. 0: 256 MiB.
 	TempSize int64

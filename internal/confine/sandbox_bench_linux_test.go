@@ -52,7 +52,7 @@ func BenchmarkSandboxParts(b *testing.B) {
 	}{
 		{"thread", func() error { return nil }},
 		{"thread+profile", current.apply},
-		{"thread+namespaces", func() error { return current.sandbox.enter(current.view, temp) }},
+		{"thread+namespaces", func() error { return current.sandbox.enter(current.view, temp, nil) }},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			answer := make(chan error)
@@ -67,7 +67,7 @@ func BenchmarkSandboxParts(b *testing.B) {
 	b.Run("landlock+seccomp", func(b *testing.B) { benchmarkRestriction(b, current.sandbox, temp) })
 	b.Run("prepare", func(b *testing.B) {
 		for b.Loop() {
-			p, err := s.Prepare(temp)
+			p, err := s.Prepare(temp, nil)
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -84,7 +84,7 @@ func (b *sandbox) findLandlock(guarded bool) {
 		b.lacks("landlock", f.Detail, consequence)
 		return
 	}
-	land, err := newLandlock(b.strict.Network, guarded)
+	land, err := newLandlock(b.strict.Network, b.strict.Network || b.strict.Loopback, guarded)
 	if err != nil {
 		b.lacks("landlock", err.Error(), consequence)
 		return
@@ -146,7 +146,7 @@ func (b *sandbox) withoutView(why string) error {
 
 // findNetwork is called last: a shared network namespace needs the other parts.
 func (b *sandbox) findNetwork() {
-	if b.strict.Network {
+	if b.strict.Network || b.strict.Loopback && probe.NetworkNamespace().OK {
 		return
 	}
 	if b.unprivileged {
@@ -196,7 +196,7 @@ func (b *sandbox) close() {
 func (b *sandbox) confined() (noFiles, noNetwork bool) {
 	const withTruncate = 3 // the first version of Landlock that controls truncation
 	noFiles = b.viewed || b.land != nil && b.land.abi >= withTruncate
-	return noFiles, !b.strict.Network && (b.network >= 0 || b.ownNetwork || len(b.filter) > 0)
+	return noFiles, !b.strict.Network && (b.network >= 0 || b.ownNetwork || b.strict.Loopback || len(b.filter) > 0)
 }
 
 // checkTemp returns an error if path cannot be the temporary folder of a child of b.
@@ -217,9 +217,17 @@ func (b *sandbox) checkTemp(path string) error {
 	return nil
 }
 
+// checkNetwork returns an error if a child of b cannot have that network.
+func (b *sandbox) checkNetwork(n *Network) error {
+	if b.strict.Loopback != (n != nil) {
+		return errors.New("confine: Spec.Network is for children with Strict.Loopback, and these need it")
+	}
+	return nil
+}
+
 // enter moves the calling thread, which must be a separate one that then ends, into the
 // namespaces of a child.
-func (b *sandbox) enter(v *view, temp string) error {
+func (b *sandbox) enter(v *view, temp string, network *Network) error {
 	flags := 0
 	if v != nil {
 		flags |= unix.CLONE_FS // without it a thread cannot enter a mount namespace
@@ -238,6 +246,11 @@ func (b *sandbox) enter(v *view, temp string) error {
 	if b.network >= 0 {
 		if err := unix.Setns(b.network, unix.CLONE_NEWNET); err != nil {
 			return fmt.Errorf("entering the network namespace: %w", err)
+		}
+	}
+	if network != nil {
+		if err := unix.Setns(int(network.file.Fd()), unix.CLONE_NEWNET); err != nil {
+			return fmt.Errorf("entering the child's network: %w", err)
 		}
 	}
 	if v == nil {
@@ -313,7 +326,7 @@ func (b *sandbox) prepare(v *view, temp string) (*Prepared, error) {
 		p.Ruleset = os.NewFile(uintptr(fd), "landlock ruleset")
 	}
 	var names []string
-	if b.network >= 0 || b.ownNetwork {
+	if b.network >= 0 || b.ownNetwork || b.strict.Loopback {
 		names = append(names, "net")
 	}
 	if b.separated {

@@ -30,7 +30,7 @@ func needStrict(t testing.TB) {
 // needScopes skips where landlock does not keep signals inside.
 func needScopes(t testing.TB) {
 	t.Helper()
-	if l, err := newLandlock(false, false); err != nil || l.abi < landABIScope {
+	if l, err := newLandlock(false, false, false); err != nil || l.abi < landABIScope {
 		t.Skip("no landlock scopes: " + probe.Landlock().Detail)
 	}
 }

@@ -17,7 +17,7 @@ func TestPrepared(t *testing.T) {
 	needStrict(t)
 	s := strict(t, Profile{Guard: true}, Strict{})
 	secret, temp := put(t, temporary(t)+"/secret"), temporary(t)
-	p, err := s.Prepare(temp)
+	p, err := s.Prepare(temp, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +72,7 @@ func TestPrepared(t *testing.T) {
 
 func TestPreparedWithoutSandbox(t *testing.T) {
 	none := newSpawner(t, Profile{})
-	if p, err := none.Prepare(""); p != nil || err != nil {
+	if p, err := none.Prepare("", nil); p != nil || err != nil {
 		t.Errorf("%v, %v without a sandbox", p, err)
 	}
 	if noFiles, noNetwork := none.Confined(); noFiles || noNetwork || none.Missing() != nil {

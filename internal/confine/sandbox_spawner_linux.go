@@ -18,7 +18,7 @@ func (s *Spawner) prepared() (*thread, error) {
 		return s.firstThread()
 	}
 	why := ""
-	if s.profile.Guard && !p.ForkServer && mayUseUserNamespace() {
+	if s.profile.Guard && !p.ForkServer && !p.Loopback && mayUseUserNamespace() {
 		t, err := s.unprivileged(*p)
 		if err == nil || !errors.As(err, new(*sandboxError)) {
 			return t, err
@@ -122,17 +122,20 @@ func (s *Spawner) Confined() (noFiles, noNetwork bool) {
 }
 
 // Prepare creates what a process needs to put a child of its own into the sandbox, with
-// the temporary folder temp; it is nil without a sandbox. The process itself must be
+// the temporary folder temp and the network of Spec.Network; it is nil without a sandbox. The process itself must be
 // started unconfined. It takes about half a millisecond. The caller must close the
 // result.
-func (s *Spawner) Prepare(temp string) (*Prepared, error) {
+func (s *Spawner) Prepare(temp string, network *Network) (*Prepared, error) {
 	if s.sandbox == nil {
 		return nil, nil //nolint:nilnil // there is nothing to prepare
 	}
 	if err := s.sandbox.checkTemp(temp); err != nil {
 		return nil, err
 	}
-	r := &start{spec: Spec{Temp: temp}, prepare: true, answer: make(chan started, 1)}
+	if err := s.sandbox.checkNetwork(network); err != nil {
+		return nil, err
+	}
+	r := &start{spec: Spec{Temp: temp, Network: network}, prepare: true, answer: make(chan started, 1)}
 	answer, err := s.ask(r)
 	if err != nil {
 		if errors.As(err, new(*sandboxError)) {

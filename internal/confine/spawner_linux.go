@@ -108,7 +108,7 @@ func (s *Spawner) Start(spec Spec) (*Child, error) {
 		return nil, err
 	}
 	if s.sandbox != nil {
-		if err := s.sandbox.checkTemp(spec.Temp); err != nil {
+		if err := errors.Join(s.sandbox.checkTemp(spec.Temp), s.sandbox.checkNetwork(spec.Network)); err != nil {
 			return nil, err
 		}
 	}

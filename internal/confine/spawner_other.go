@@ -63,7 +63,7 @@ func (s *Spawner) Missing() []string { return nil }
 func (s *Spawner) Confined() (noFiles, noNetwork bool) { return false, false }
 
 // Prepare returns nil: this system has no sandbox.
-func (s *Spawner) Prepare(string) (*Prepared, error) { return nil, nil } //nolint:nilnil // there is nothing to prepare
+func (s *Spawner) Prepare(string, *Network) (*Prepared, error) { return nil, nil } //nolint:nilnil // there is nothing to prepare
 
 // Start starts a child and returns when its program runs, or could not be run. The caller
 // must call [Child.Wait]. After Close the error is [ErrClosed].

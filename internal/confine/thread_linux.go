@@ -193,7 +193,7 @@ func (t *thread) single(s *start) started {
 func (t *thread) inside(s *start, release func()) started {
 	b := t.sandbox
 	fail := func(err error) started { return started{err: &sandboxError{err}} }
-	if err := b.enter(t.view, s.spec.Temp); err != nil {
+	if err := b.enter(t.view, s.spec.Temp, s.spec.Network); err != nil {
 		return fail(err)
 	}
 	if s.prepare {
