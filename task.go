@@ -65,7 +65,10 @@ func (l Limits) Check() error {
 // holds what is known of waiting and running.
 type Result struct {
 	Payload []byte
-	Stats   Stats
+	// Meta is what the worker says of Payload: its content type, or the attributes of a
+	// CloudEvent. It is nil where a worker says nothing, as with most protocols.
+	Meta  map[string]string
+	Stats Stats
 }
 
 // Stats reports how long a task waited and ran, and which worker ran it.

@@ -79,7 +79,7 @@ func endState(e *job.EndError) job.State {
 }
 
 func (a *answer) result() bullpen.Result {
-	return bullpen.Result{Payload: a.body, Stats: readStats(a.header)}
+	return bullpen.Result{Payload: a.body, Meta: readMeta(a.header), Stats: readStats(a.header)}
 }
 
 // submission returns the request that enqueues j and waits for wait; 0 does not wait.

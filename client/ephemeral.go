@@ -121,7 +121,8 @@ func readRun(f frame, o bullpen.Observer) (res bullpen.Result, err error, ended 
 
 func readRunResult(text []byte) (bullpen.Result, error) {
 	var v struct {
-		Payload []byte `json:"payload_base64"`
+		Payload []byte            `json:"payload_base64"`
+		Meta    map[string]string `json:"meta"`
 		Stats   struct {
 			Waited     jsonvalue.Seconds `json:"waited"`
 			Ran        jsonvalue.Seconds `json:"ran"`
@@ -132,7 +133,7 @@ func readRunResult(text []byte) (bullpen.Result, error) {
 	if err := json.Unmarshal(text, &v); err != nil {
 		return bullpen.Result{}, &Error{Cause: causeAnswer, Detail: "the result cannot be read", Err: err}
 	}
-	return bullpen.Result{Payload: v.Payload, Stats: bullpen.Stats{
+	return bullpen.Result{Payload: v.Payload, Meta: v.Meta, Stats: bullpen.Stats{
 		Waited: time.Duration(v.Stats.Waited), Ran: time.Duration(v.Stats.Ran), Worker: v.Stats.Worker, PeakMemory: v.Stats.PeakMemory,
 	}}, nil
 }

@@ -3,6 +3,7 @@ package client
 import (
 	"encoding/json"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -106,6 +107,23 @@ func readStats(header http.Header) bullpen.Stats {
 		Waited: secondsOf(header, "Bullpen-Waited"), Ran: secondsOf(header, "Bullpen-Ran"),
 		Worker: first(header, "Bullpen-Worker"), PeakMemory: numberOf(header, "Bullpen-Peak-Memory"),
 	}
+}
+
+// readMeta reads what the worker says of a result.
+func readMeta(header http.Header) map[string]string {
+	text := first(header, "Bullpen-Meta")
+	if text == "" {
+		return nil
+	}
+	values, err := url.ParseQuery(text)
+	if err != nil {
+		return nil // the result counts
+	}
+	meta := make(map[string]string, len(values))
+	for name := range values {
+		meta[name] = values.Get(name)
+	}
+	return meta
 }
 
 // first is header.Get for a key that is already canonical.

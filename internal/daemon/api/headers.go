@@ -69,6 +69,11 @@ func (o *order) readMeta(h http.Header, f *faults) {
 			o.addMeta(of.key, v)
 		}
 	}
+	for name, values := range h {
+		if attribute, ok := strings.CutPrefix(name, "Ce-"); ok && attribute != "" {
+			o.addMeta(strings.ToLower(name), values[0]) // a CloudEvent in binary mode
+		}
+	}
 	for _, v := range h[headerMeta] {
 		for more := v != ""; more && !f.full(); {
 			var part string

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"net/http"
+	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/bullpen-run/bullpen"
@@ -50,7 +52,7 @@ func plainHeaders(h http.Header) {
 // string, and all headers one slice.
 func writeResult(w http.ResponseWriter, header, id string, attempts int, r *bullpen.Result) {
 	h := w.Header()
-	values := make([]string, 0, 8)
+	values := make([]string, 0, 9)
 	set := func(name, value string) {
 		values = append(values, value)
 		n := len(values)
@@ -80,6 +82,13 @@ func writeResult(w http.ResponseWriter, header, id string, attempts int, r *bull
 	}
 	if r.Stats.Worker != "" {
 		set(headerWorker, r.Stats.Worker)
+	}
+	if len(r.Meta) > 0 {
+		meta := url.Values{}
+		for name, value := range r.Meta {
+			meta.Set(name, value)
+		}
+		set(headerMeta, strings.ReplaceAll(meta.Encode(), "+", "%20"))
 	}
 	h[headerOutcome] = ok
 	h["Content-Type"] = octets

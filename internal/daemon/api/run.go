@@ -80,8 +80,9 @@ func (a *API) cancelRun(w http.ResponseWriter, r *http.Request, _ query) *proble
 
 // RunResult is the data of the event "result" of an ephemeral task.
 type RunResult struct {
-	Payload string   `json:"payload_base64"`
-	Stats   RunStats `json:"stats"`
+	Payload string            `json:"payload_base64"`
+	Meta    map[string]string `json:"meta,omitempty"`
+	Stats   RunStats          `json:"stats"`
 }
 
 // RunStats has the times of an ephemeral task.
@@ -234,7 +235,7 @@ func (o *watched) writeEnd(s *stream, end *ran) {
 // resultOf converts the result of a task that ended well.
 func resultOf(r *bullpen.Result) RunResult {
 	return RunResult{
-		Payload: base64.StdEncoding.EncodeToString(r.Payload),
+		Payload: base64.StdEncoding.EncodeToString(r.Payload), Meta: r.Meta,
 		Stats: RunStats{
 			Waited: r.Stats.Waited.Seconds(), Ran: r.Stats.Ran.Seconds(), Worker: r.Stats.Worker, PeakMemory: r.Stats.PeakMemory,
 		},
