@@ -184,10 +184,16 @@ func testClock(t *testing.T, f Factory) {
 			_, err := p.try(ctx, limited).wait(t)
 			wantOutcome(t, err, bullpen.Timeout)
 
+			if _, err := p.try(t.Context(), task("echo", "")).wait(t); err != nil { // a killed worker has a successor
+				t.Error(err)
+			}
 			due, cancel := context.WithTimeout(t.Context(), short)
 			_, err = p.try(jumped{due, says}, task("block", "")).wait(t)
 			cancel()
 			wantOutcome(t, err, bullpen.Timeout)
+		}
+		if _, err := p.try(t.Context(), task("echo", "")).wait(t); err != nil {
+			t.Error(err)
 		}
 		wall, cancel := context.WithDeadline(t.Context(), time.Now().Round(0).Add(short))
 		defer cancel()

@@ -21,8 +21,9 @@ var patience = time.Minute
 type subject struct {
 	bullpen.Executor
 
-	t   *testing.T
-	can bullpen.Guarantees
+	t       *testing.T
+	can     bullpen.Guarantees
+	unasked bool // Factory.Unasked
 
 	mu      sync.Mutex
 	answers []*answer // guarded by mu
@@ -57,7 +58,7 @@ func (f Factory) open(t *testing.T, o Options) *subject {
 	}
 	t.TempDir() // its cleanup runs last, after the executor whose tasks write there
 	e := f.New(t, o)
-	s := &subject{Executor: e, t: t, can: e.Guarantees()}
+	s := &subject{Executor: e, t: t, can: e.Guarantees(), unasked: f.Unasked}
 	t.Cleanup(func() {
 		// The tests of Close check its error.
 		_ = within(t, "Close at the end of the test", func() error { return e.Close() })

@@ -97,6 +97,8 @@ type Factory struct {
 	// Promises returns what e guarantees in addition to its Guarantees, if its Options
 	// asked for it. Nil means nothing.
 	Promises func(e bullpen.Executor) Promises
+	// Unasked means that a running task is not asked to end: its worker is killed at once.
+	Unasked bool
 	// JumpClock moves the wall clock that executors of this factory read by d. Nil means
 	// that they read no such clock; then the tests change only the deadlines that contexts
 	// report.
