@@ -52,6 +52,7 @@ test: $(GOTEST) ## the tests before a commit: Go with the race detector, the Pyt
 	go vet ./...
 	tools/python.sh
 	tools/pyclient.sh
+	tools/clients.sh
 	$(GOTEST) -short -vet=off -timeout 10m $(PACKAGES)
 
 # The tests last, so that their closing lines are the last ones. Without the race

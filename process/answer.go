@@ -126,7 +126,7 @@ func (p *Pool) account(w *worker, c *call, m *wire.Message, now, pace int64) {
 			outcome = bullpen.Canceled // like errorOf
 			p.tally.aborted.running++
 		}
-	case len(m.Body) > c.output:
+	case size(m) > c.output:
 		outcome = bullpen.Output
 	}
 	p.tally.outcomes[outcome]++
@@ -196,8 +196,8 @@ func (in *answers) tell(w *worker) {
 		switch {
 		case m.Kind == protocol.Error:
 			c.err = w.errorOf(c, m)
-		case len(m.Body) > c.output:
-			c.err = c.failed(w, bullpen.Output, tooLarge(len(m.Body), c.output))
+		case size(m) > c.output:
+			c.err = c.failed(w, bullpen.Output, tooLarge(size(m), c.output))
 		case m.Taken != 0 || len(m.Body) > slabMax:
 			c.result.Payload = append(make([]byte, 0, len(m.Body)), m.Body...)
 		default:
@@ -205,12 +205,18 @@ func (in *answers) tell(w *worker) {
 			slab = append(slab, m.Body...)
 			c.result.Payload = slab[n:len(slab):len(slab)]
 		}
+		if c.err == nil {
+			c.result.Meta = m.Meta
+		}
 		if m.Taken != 0 {
 			w.driver.release(m.Taken)
 		}
 		w.pool.deliver(c)
 	}
 }
+
+// size returns the size of a result.
+func size(m *wire.Message) int { return max(len(m.Body), m.Size) }
 
 // slabMax is the largest result that shares an allocation with others.
 const slabMax = 4 << 10

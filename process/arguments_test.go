@@ -36,7 +36,7 @@ func TestArguments(t *testing.T) {
 func TestArgumentsNeedExec(t *testing.T) {
 	t.Parallel()
 	_, err := New(Config{Command: []string{"cat"}, Protocol: Lines, Arguments: func(bullpen.Task, int) ([]string, bool) { return nil, true }})
-	if err == nil || !strings.Contains(err.Error(), "Arguments is for the protocol Exec only") {
+	if err == nil || !strings.Contains(err.Error(), "Arguments is for the protocol exec only") {
 		t.Errorf("%v", err)
 	}
 }

@@ -24,6 +24,13 @@ const (
 	// argument of Command is or contains {}, the payload replaces {} and standard input
 	// is empty.
 	Exec
+	// Lambda is the AWS Lambda Runtime API: each payload is the event of an invocation,
+	// and the function's answer is the result. Programs that use a runtime client of AWS
+	// run unmodified, see [LambdaWorker].
+	Lambda
+	// HTTP posts each payload to a web server, which the worker runs on the port in the
+	// variable PORT. The body of its response is the result, see [HTTPWorker].
+	HTTP
 )
 
 // String returns the name of p.
@@ -132,7 +139,15 @@ type Config struct {
 	// time it is at least their number.
 	Window int
 
-	// Limits apply to every task that has none of its own. Output defaults to 64 MiB.
+	// Concurrency is the most tasks that one worker runs at a time, with HTTP and Lambda; 0
+	// means 1. A worker that speaks Frames reports its own.
+	Concurrency int
+	// HTTP is for workers that are web servers, Lambda for functions of AWS Lambda.
+	HTTP   HTTPWorker
+	Lambda LambdaWorker
+
+	// Limits apply to every task that has none of its own. Output defaults to 64 MiB, and
+	// with Lambda to 6 MiB, as at AWS.
 	// Memory and CPU bound each worker together with all that it starts (with Exec each
 	// process), enforced by the kernel's control groups, v2 or v1. Without control
 	// groups, New refuses CPU, and the pool watches Memory instead ([Pool.Guarantees]

@@ -24,7 +24,7 @@ func (p *Pool) pick(alone bool) *worker {
 		return w
 	}
 	for _, w := range slices.Backward(p.idle) {
-		if w.sound() {
+		if w.sound() && !w.paused {
 			return w
 		}
 	}

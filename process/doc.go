@@ -15,7 +15,9 @@
 // methods, and [bullpen.Executor] for the contract.
 //
 // The [Protocol] is how the pool talks to a worker: Frames for programs that use
-// a worker SDK, Lines for any filter, Exec for one process per task.
+// a worker SDK, Lines for any filter, Exec for one process per task, Lambda for
+// functions of AWS Lambda, HTTP for web servers. The last two need no change to
+// a program that exists.
 //
 // # What a task costs
 //

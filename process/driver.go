@@ -6,6 +6,7 @@ import (
 
 	"github.com/bullpen-run/bullpen"
 	"github.com/bullpen-run/bullpen/internal/confine"
+	"github.com/bullpen-run/bullpen/internal/wire"
 )
 
 // driver is the host's side of what one worker speaks: it opens the channel, finds out
@@ -25,22 +26,6 @@ import (
 // It sets concurrency and recallable of its worker before that is ready, and paused while
 // it must get no task, all under Pool.mu. Tasks that it leaves in worker.pending count as
 // not started.
-//
-// Two more protocols would fit as follows. AWS Lambda Runtime API: open listens on a
-// loopback port and puts its address into the environment. converse serves the listener;
-// the first parked poll is ready, a POST of an init error hangs up. send answers parked
-// polls with pending tasks and leaves the rest pending; a poll that parks later claims
-// the worker and calls send. A POST of a response or an error is an answer. cancel
-// reports false, so that the pool kills the worker. With several polls, concurrency is
-// their number, and tend has a worker replaced that has lost one. leave closes the
-// listener and what is parked, and terminates the process.
-//
-// Web server: open chooses a port and sets PORT. converse probes it, is ready when the
-// server answers, and waits for the end. send posts each task on a goroutine of its own,
-// over connections that are kept; concurrency is how many tasks may be in flight. The
-// status of a response makes it a result, an error, or a task that comes back unstarted,
-// after which the worker is paused for Retry-After and tend ends the pause. cancel closes
-// the request. leave terminates the process.
 type driver interface {
 	// launch starts the worker, which the pool has just added. Pool.mu is held.
 	launch(now int64)
@@ -91,6 +76,9 @@ type driver interface {
 	leave()
 }
 
+// failure is what a worker says of an error.
+type failure = wire.Failure
+
 // base does for drivers what most of them have in common: a process for many tasks,
 // which takes any task, and from which nothing can be taken back.
 type base struct{ w *worker }
@@ -110,7 +98,7 @@ func (b *base) runs() (number uint32, over bool) { return b.w.oldest, false }
 func (b *base) tend(int64)                       {}
 
 // traits are what a pool must know of the protocol that its workers speak, before there
-// is a worker. Those of lambda and http would be equal.
+// is a worker.
 //
 //	          frames    lines     exec    lambda, http
 //	most      any       any       1       1, or the worker's concurrency
@@ -121,6 +109,8 @@ func (b *base) tend(int64)                       {}
 //	timed     yes       no        no      yes, by the driver
 //	quiet     any       500 ms    any     any
 //	deaths    3         10        none    3
+//	network   no        no        no      yes
+//	output    64 MiB    64 MiB    64 MiB  6 MiB, 64 MiB
 //
 // Whether tasks can be taken back is a trait of a worker: see worker.recallable. Those of
 // frames can if the worker uses the shared page.
@@ -137,7 +127,12 @@ type traits struct {
 	timed   bool                     // answers have a run time
 	quiet   time.Duration            // how long a task may be unanswered before driver.tend must look
 	deaths  int                      // workers that may end with a task assigned that has not begun, by their own account
+	network bool                     // a worker is reached over the network
+	output  int                      // largest result in bytes, by default; 0 means DefaultOutput
 }
+
+// lostAnswers is what a worker with a connection may lose.
+const lostAnswers = "a task that had ended when its worker died, before its answer was read, counts as crashed"
 
 // protocols are the traits of each protocol.
 var protocols = [...]traits{
@@ -152,4 +147,12 @@ var protocols = [...]traits{
 		loss: "lines that a dead worker had read and not answered are lost",
 	},
 	Exec: {name: "exec", drive: driveExec, most: 1, ahead: math.MaxInt, perTask: true, exact: true},
+	Lambda: {
+		name: "lambda", drive: driveLambda, most: 1, ahead: math.MaxInt, greets: true, timed: true, deaths: maxDeaths, network: true, output: 6 << 20,
+		loss: lostAnswers,
+	},
+	HTTP: {
+		name: "http", drive: driveHTTP, most: 1, ahead: math.MaxInt, greets: true, timed: true, deaths: maxDeaths, network: true,
+		loss: lostAnswers,
+	},
 }

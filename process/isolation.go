@@ -177,11 +177,17 @@ func (r *resolved) profile() confine.Profile {
 		read, write := r.reach()
 		profile.Strict = &confine.Strict{
 			Read: append(read, confine.ProgramPaths(r.path)...), Write: write,
-			Network: r.Sandbox.Network, TempSize: r.Sandbox.Temp, BestEffort: r.Sandbox.BestEffort,
+			Network: r.Sandbox.Network, Loopback: r.ownNetwork(), TempSize: r.Sandbox.Temp, BestEffort: r.Sandbox.BestEffort,
 			ForkServer: len(r.Preload) > 0,
 		}
 	}
 	return profile
+}
+
+// ownNetwork reports whether each worker has a network of its own, in which only the host
+// reaches it.
+func (r *resolved) ownNetwork() bool {
+	return r.network && r.Sandbox.Profile == ProfileStrict && !r.Sandbox.Network
 }
 
 // promiseBounds adds the guarantees on bounds and sandbox to g.

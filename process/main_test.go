@@ -15,7 +15,7 @@ import (
 
 // TestMain makes the test binary its own worker: with a channel in its
 // environment it serves the handlers of the contract's suite and of these
-// tests; with a role as its second argument it misbehaves in that way, or is a
+// tests, as it does as a function of Lambda or a web server; with a role as its second argument it misbehaves in that way, or is a
 // host that is killed.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == "zoo" {
@@ -33,6 +33,14 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == "busy-host" {
 		python := append(os.Args[3:], "", "")
 		busyHost(os.Args[2], python[0], python[1])
+		return
+	}
+	if len(os.Args) > 1 && os.Args[1] == "function" {
+		serveFunction(os.Args[2:])
+		return
+	}
+	if len(os.Args) > 1 && os.Args[1] == "web" {
+		serveWeb(os.Args[2:])
 		return
 	}
 	if sdk.Serving() {

@@ -30,14 +30,48 @@ func TestNeighboursInStrictProfile(t *testing.T) {
 	neighbours(t, ProfileStrict)
 }
 
+// TestNeighboursOfTheNetwork is the same with functions of Lambda and web servers.
+func TestNeighboursOfTheNetwork(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes half a minute: run it without -short")
+	}
+	t.Run("lambda", func(t *testing.T) {
+		neighboursOf(t, Config{Command: []string{self(), "function"}, Protocol: Lambda}, func(p *Pool) bullpen.Executor { return enveloped{p} })
+	})
+	t.Run("http", func(t *testing.T) {
+		neighboursOf(t, Config{Command: []string{self(), "web"}, Protocol: HTTP}, func(p *Pool) bullpen.Executor { return enveloped{typed{p}} })
+	})
+}
+
 func neighbours(t *testing.T, profile Profile) {
 	t.Helper()
+	neighboursOf(t, Config{Command: []string{self()}, Sandbox: Sandbox{Profile: profile}}, func(p *Pool) bullpen.Executor { return p })
+}
+
+// poolOf returns the pool in an executor of these tests.
+func poolOf(e bullpen.Executor) *Pool {
+	for {
+		switch in := e.(type) {
+		case enveloped:
+			e = in.Executor
+		case typed:
+			e = in.Executor
+		default:
+			return e.(*Pool)
+		}
+	}
+}
+
+// neighboursOf runs the suite with pools like base.
+func neighboursOf(t *testing.T, base Config, executor func(*Pool) bullpen.Executor) {
+	t.Helper()
 	executortest.Neighbours(t, executortest.Factory{
+		Unasked: base.Protocol != Frames,
 		New: func(t *testing.T, o executortest.Options) bullpen.Executor {
 			t.Helper()
 			c := Config{
-				Command: []string{self()}, Min: o.Workers, Max: o.Workers, Queue: o.Queue,
-				Overflow: Overflow(o.Overflow), Grace: o.Grace, Sandbox: Sandbox{Profile: profile},
+				Command: base.Command, Protocol: base.Protocol, Sandbox: base.Sandbox, Min: o.Workers, Max: o.Workers, Queue: o.Queue,
+				Overflow: Overflow(o.Overflow), Grace: o.Grace,
 				Nice: DefaultNice, // bad neighbours are not to starve the tests of other packages
 			}
 			if keepable(t, confine.Bounds{Memory: o.Bounds.Memory}) {
@@ -49,11 +83,11 @@ func neighbours(t *testing.T, profile Profile) {
 			if keepable(t, confine.Bounds{PIDs: o.Bounds.PIDs}) {
 				c.PIDs = o.Bounds.PIDs
 			}
-			return open(t, c)
+			return executor(open(t, c))
 		},
 		KillWorker: killOne,
 		Promises: func(e bullpen.Executor) executortest.Promises {
-			p := e.(*Pool)
+			p := poolOf(e)
 			return executortest.Promises{
 				PIDs: p.config.PIDs > 0, Temp: p.scratch != nil, Family: p.groups != nil,
 			}

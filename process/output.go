@@ -196,6 +196,9 @@ func (w *worker) hear(file *os.File, stream string) {
 	defer func() {
 		p.mu.Lock()
 		w.streams--
+		if w.mute() {
+			p.wakeBy(0) // its driver may have to look
+		}
 		p.mu.Unlock()
 		p.settle(w)
 	}()
@@ -205,10 +208,10 @@ func (w *worker) hear(file *os.File, stream string) {
 		return
 	}
 	p.mu.Lock()
-	w.wakeStreams = append(w.wakeStreams, reader)
+	s := newSplitter(w, nil, w.tail, stream)
+	w.printed = append(w.printed, printed{reader, s})
 	exited := w.exited
 	p.mu.Unlock()
-	s := newSplitter(w, nil, w.tail, stream)
 	if !exited {
 		// An error means that the worker has ended; its output is still there.
 		err = reader.Wait(s.pump)
@@ -217,6 +220,27 @@ func (w *worker) hear(file *os.File, stream string) {
 		_ = reader.Control(func(fd uintptr) { s.pump(fd) })
 	}
 	s.flush()
+}
+
+// printed is one output stream of a worker.
+type printed struct {
+	reader   *wire.Reader
+	splitter *splitter
+}
+
+// mute reports whether w has closed its output, but lives. Pool.mu is held.
+func (w *worker) mute() bool { return w.child != nil && w.streams == 0 && !w.exited }
+
+// catchUp reads what the worker has printed so far, so that it belongs to the task that the
+// worker is about to end.
+func (w *worker) catchUp() {
+	w.pool.mu.Lock()
+	all := w.printed
+	w.pool.mu.Unlock()
+	for _, p := range all {
+		_ = p.reader.Control(func(fd uintptr) { p.splitter.pump(fd) }) // an error means that its end has been read
+		p.splitter.flush()
+	}
 }
 
 // running returns the task that w runs, as far as known, or nil. Pool.mu is held.

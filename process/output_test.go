@@ -168,6 +168,13 @@ func (n *notes) Log(line bullpen.LogLine) {
 	n.lines = append(n.lines, line)
 }
 
+// all returns the lines.
+func (n *notes) all() []bullpen.LogLine {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.Clone(n.lines)
+}
+
 // String says what came.
 func (n *notes) String() string {
 	n.mu.Lock()

@@ -1,6 +1,7 @@
 package process
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -9,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 )
@@ -21,6 +23,7 @@ type resolved struct {
 	args  []string  // Command, with the first element that the program sees
 	env   []string  // complete
 	allow []allowed // Sandbox.Allow
+	arn   string    // with Lambda: of the function
 }
 
 func resolve(c Config) (*resolved, error) {
@@ -37,9 +40,12 @@ func (r *resolved) checkCommand() error {
 		return errors.New("Command is empty: name the program of the workers and its arguments")
 	}
 	if int(r.Protocol) >= len(protocols) {
-		return fmt.Errorf("Protocol is %d: use Frames, Lines or Exec", r.Protocol)
+		return fmt.Errorf("Protocol is %d: use Frames, Lines, Exec, Lambda or HTTP", r.Protocol)
 	}
 	if r.Dir != "" {
+		if dir, err := filepath.Abs(r.Dir); err == nil {
+			r.Dir = dir // the fork server starts in another folder
+		}
 		if info, err := os.Stat(r.Dir); err != nil {
 			return fmt.Errorf("Dir: %w", err)
 		} else if !info.IsDir() {
@@ -130,12 +136,28 @@ func (r *resolved) checkRest() error {
 			bad("Env has %q: use NAME=value, or NAME to pass the host's value on", e)
 		}
 	}
-	if r.NUL && r.Protocol != Lines {
-		bad("NUL is for the protocol Lines only")
+	if r.Concurrency < 0 || r.Concurrency > maxFlight {
+		bad("Concurrency is %d: use 1 to %d tasks, or 0 for 1", r.Concurrency, maxFlight)
 	}
-	if r.Arguments != nil && r.Protocol != Exec {
-		bad("Arguments is for the protocol Exec only: other workers are started before there is a task")
+	for _, o := range []struct {
+		name  string
+		given bool
+		of    []Protocol
+	}{
+		{"NUL", r.NUL, []Protocol{Lines}},
+		{"Arguments", r.Arguments != nil, []Protocol{Exec}}, // other workers are started before there is a task
+		{"Concurrency", r.Concurrency > 1, []Protocol{HTTP, Lambda}},
+		{"HTTP", r.HTTP != (HTTPWorker{}), []Protocol{HTTP}},
+		{"Lambda", r.Lambda != (LambdaWorker{}), []Protocol{Lambda}},
+	} {
+		if o.given && !slices.Contains(o.of, r.Protocol) {
+			bad("%s is for the protocol %v only: leave it out, as the protocol is %v", o.name, o.of[0], r.Protocol)
+		}
 	}
+	if r.Protocol == Lambda && slices.ContainsFunc(r.Preload, func(m string) bool { return m == "awslambdaric" || strings.HasPrefix(m, "awslambdaric.") }) {
+		bad("Preload has awslambdaric, which reads the address of its worker when it is imported: preload the modules of the function instead")
+	}
+	errs = append(errs, r.HTTP.check())
 	return errors.Join(errs...)
 }
 
@@ -191,7 +213,10 @@ func (r *resolved) complete() {
 		r.Queue = DefaultQueue
 	}
 	if r.Limits.Output == 0 {
-		r.Limits.Output = DefaultOutput
+		r.Limits.Output = cmp.Or(r.output, DefaultOutput)
+	}
+	if r.Concurrency == 0 {
+		r.Concurrency = 1
 	}
 	if r.Nice == 0 {
 		r.Nice = DefaultNice
@@ -209,6 +234,7 @@ func (r *resolved) complete() {
 	if r.Logger == nil {
 		r.Logger = slog.New(slog.DiscardHandler)
 	}
+	r.arn = "arn:aws:lambda:" + lambdaRegion + ":000000000000:function:" + r.Name
 	r.env = environment(r.Env)
 	r.args = r.Command
 	if path := behindShim(r.path, r.env, r.Dir); path != r.path {

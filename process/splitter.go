@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -20,8 +21,10 @@ type splitter struct {
 	c      *call // the task that it belongs to; nil for the running one
 	tail   *tail // keeps the last lines of standard error
 	stream string
-	buffer []byte
-	line   []byte
+
+	pumping sync.Mutex // held by the goroutine that reads the stream; guards what follows
+	buffer  []byte
+	line    []byte
 
 	flood bool // the log dropped lines, and the stream has not run dry since
 	after int  // bytes read since the process ended
@@ -43,6 +46,8 @@ const (
 
 // pump reads what is available, and reports whether the stream has ended.
 func (s *splitter) pump(fd uintptr) bool {
+	s.pumping.Lock()
+	defer s.pumping.Unlock()
 	for {
 		began := time.Now()
 		n, err := wire.ReadNow(fd, s.buffer)
@@ -127,8 +132,11 @@ func (s *splitter) take(b []byte) {
 
 // flush records a last line without line feed.
 func (s *splitter) flush() {
+	s.pumping.Lock()
+	defer s.pumping.Unlock()
 	if len(s.line) > 0 {
 		s.record()
+		s.line = s.line[:0]
 	}
 }
 

@@ -2,6 +2,7 @@ package process
 
 import (
 	"fmt"
+	"math/bits"
 	"os"
 	"strconv"
 	"sync/atomic"
@@ -9,7 +10,6 @@ import (
 
 	"github.com/bullpen-run/bullpen/internal/confine"
 	"github.com/bullpen-run/bullpen/internal/lifecycle"
-	"github.com/bullpen-run/bullpen/internal/wire"
 )
 
 const (
@@ -78,17 +78,21 @@ type worker struct {
 	place    lease
 
 	// Its end:
-	cause       Cause // why it leaves or was killed
-	fault       error // how it violated the protocol
-	startErr    error // why it could not be started
-	killed      bool
-	victim      *call // the task that it was killed for
-	exit        confine.Exit
-	exited      bool           // the process has been reaped
-	drained     bool           // all its messages have been decoded
-	streams     int            // number of output streams still being read
-	wakeStreams []*wire.Reader // these streams; watch wakes their readers
+	cause    Cause // why it leaves or was killed
+	fault    error // how it violated the protocol
+	startErr error // why it could not be started
+	killed   bool
+	victim   *call // the task that it was killed for
+	exit     confine.Exit
+	exited   bool      // the process has been reaped
+	drained  bool      // all its messages have been decoded
+	streams  int       // number of output streams still being read
+	printed  []printed // these streams; watch wakes their readers
 }
+
+// ringSize returns the size of a ring for that many tasks at a time and the holes that
+// answers out of order leave: a power of two.
+func ringSize(n int) int { return max(MaxWindow, 2<<bits.Len(uint(n))) }
 
 // launch adds a worker and starts it. Pool.mu is held.
 func (p *Pool) launch() {
@@ -96,7 +100,7 @@ func (p *Pool) launch() {
 	now := p.now()
 	w := &worker{
 		pool: p, name: p.config.Name + "-" + strconv.Itoa(p.names), born: now, age: p.age,
-		concurrency: 1, flight: make([]*call, MaxWindow), oldest: 1, next: 1, tail: newTail(),
+		concurrency: 1, flight: make([]*call, ringSize(p.config.Concurrency)), oldest: 1, next: 1, tail: newTail(),
 		pid: 0, lookedAt: now, bound: p.config.Limits.Memory,
 	}
 	w.state.Init(&workerStates, WorkerStarting)
@@ -225,13 +229,13 @@ func (w *worker) watch() {
 	if w.fault == nil {
 		w.fault = err
 	}
-	streams := w.wakeStreams
+	streams := w.printed
 	p.mu.Unlock()
 	// Wakes the readers even if a grandchild keeps the pipes open. They still read what
 	// the worker had written.
 	w.driver.ended()
-	for _, r := range streams {
-		_ = r.SetDeadline(time.Unix(1, 0))
+	for _, s := range streams {
+		_ = s.reader.SetDeadline(time.Unix(1, 0))
 	}
 	p.settle(w)
 }

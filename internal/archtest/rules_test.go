@@ -142,7 +142,7 @@ var forTests = rule{
 		".", "protocol", "worker", "executortest",
 		"internal/leak", "internal/lifecycle", "internal/probe",
 	},
-	theirs: []string{"github.com/creack/pty", "github.com/google/go-cmp", "github.com/rogpeppe/go-internal", "go.uber.org/goleak", "pgregory.net/rapid"},
+	theirs: []string{"github.com/aws/aws-lambda-go", "github.com/creack/pty", "github.com/google/go-cmp", "github.com/rogpeppe/go-internal", "go.uber.org/goleak", "pgregory.net/rapid"},
 }
 
 // testingAllowed lists the rows whose product code may import testing.

@@ -35,9 +35,29 @@ type Message struct {
 	Aux    uint32
 	// Body is valid until the next call of Next.
 	Body []byte
+	// Size is the size of a body that was too long to be kept, else 0.
+	Size int
+	// Meta is what the worker says of a result besides its body; it may be nil.
+	Meta map[string]string
 	// Taken is not 0 if Body is in shared memory: pass it to Release once Body has been
 	// copied.
 	Taken uint64
+}
+
+// Failure is an error that a worker reports.
+type Failure struct {
+	Type, Message, Stack string
+}
+
+// Error returns the type and the message.
+func (f *Failure) Error() string {
+	switch {
+	case f.Type == "":
+		return f.Message
+	case f.Message == "":
+		return f.Type
+	}
+	return f.Type + ": " + f.Message
 }
 
 // ErrLong means that an answer is longer than its bound.

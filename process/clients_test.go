@@ -1,0 +1,329 @@
+//go:build unix
+
+package process
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bullpen-run/bullpen"
+)
+
+// clients returns the path of a file below .cache/clients, which tools/clients.sh makes.
+func clients(t *testing.T, file string) string {
+	t.Helper()
+	path, err := filepath.Abs(filepath.Join("..", ".cache", "clients", file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(path); err != nil {
+		t.Skipf("it is not installed: tools/clients.sh installs it (%v)", err)
+	}
+	return path
+}
+
+func event(t *testing.T, do, arg string) bullpen.Task {
+	t.Helper()
+	text, err := json.Marshal(map[string]string{"Do": do, "Arg": arg})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bullpen.Task{Payload: text}
+}
+
+// invoke runs a task that a worker must end, with a result or an error.
+func invoke(t *testing.T, p *Pool, task bullpen.Task) (string, *bullpen.TaskError) {
+	t.Helper()
+	r, err := p.Execute(within(t, 2*time.Minute), task)
+	var te *bullpen.TaskError
+	if err != nil && !errors.As(err, &te) {
+		t.Fatal(err)
+	}
+	return string(r.Payload), te
+}
+
+func pythonFunction(t *testing.T, handler string, change func(*Config)) *Pool {
+	t.Helper()
+	c := Config{
+		Command: []string{clients(t, "python/bin/python"), "-m", "awslambdaric", handler}, Dir: filepath.Join("testdata", "clients"),
+		Protocol: Lambda, Max: 1, Name: "thumbs", Env: []string{"PYTHONDONTWRITEBYTECODE=1"},
+	}
+	if change != nil {
+		change(&c)
+	}
+	return open(t, c)
+}
+
+// TestPythonFunctions is what a function in Python does, as observed with the client of AWS.
+func TestPythonFunctions(t *testing.T) {
+	t.Parallel()
+	p := pythonFunction(t, "function.handler", func(c *Config) { c.Limits.Timeout = time.Minute })
+	if got, te := invoke(t, p, event(t, "ok", "a \"text\"")); te != nil || got != `"a \"text\""` {
+		t.Errorf("ok: %s, %v", got, te)
+	}
+	if got, te := invoke(t, p, event(t, "deadline", "")); te != nil || !between(got, 30_000, 60_000) {
+		t.Errorf("deadline: %s ms, %v", got, te)
+	}
+	if _, te := invoke(t, p, event(t, "error", "no such user")); te == nil || te.Outcome != bullpen.Failed || te.Type != "ValueError" || te.Message != "no such user" ||
+		!strings.Contains(te.Stack, "function.py") {
+		t.Errorf("error: %+v", te)
+	}
+	if _, te := invoke(t, p, event(t, "set", "")); te == nil || te.Type != "Runtime.MarshalError" {
+		t.Errorf("a set: %+v", te)
+	}
+	before, _ := invoke(t, p, event(t, "pid", ""))
+	if _, te := invoke(t, p, bullpen.Task{Payload: []byte("no JSON")}); te == nil || te.Type != "Runtime.UnmarshalError" {
+		t.Errorf("no JSON: %+v", te)
+	}
+	if after, te := invoke(t, p, event(t, "pid", "")); te != nil || after != before {
+		t.Errorf("after errors: process %s, before %s, %v", after, before, te)
+	}
+	if _, te := invoke(t, p, event(t, "exit", "")); te == nil || te.Outcome != bullpen.Crashed || te.ExitCode != 3 || !strings.Contains(te.Detail, "last words") {
+		t.Errorf("exit: %+v", te)
+	}
+	sleep := event(t, "sleep", "")
+	sleep.Limits.Timeout = 100 * time.Millisecond
+	if _, te := invoke(t, p, sleep); te == nil || te.Outcome != bullpen.Timeout {
+		t.Errorf("sleep: %+v", te)
+	}
+	if got, te := invoke(t, p, event(t, "big", strconv.Itoa(6<<20-2))); te != nil || len(got) != 6<<20 {
+		t.Errorf("6 MiB: %d bytes, %v", len(got), te)
+	}
+	if _, te := invoke(t, p, event(t, "big", strconv.Itoa(6<<20))); te == nil || te.Outcome != bullpen.Output {
+		t.Errorf("more than 6 MiB: %v", te)
+	}
+	task := event(t, "context", "")
+	task.Meta = map[string]string{MetaLambdaClient: `{"client":{"app_title":"shop"}}`}
+	want := `{"arn": "arn:aws:lambda:us-east-1:000000000000:function:thumbs", "client": "shop", "name": "thumbs"}`
+	if got, te := invoke(t, p, task); te != nil || got != want {
+		t.Errorf("context: %s, %v", got, te)
+	}
+	for i := range 5 {
+		seen := &notes{}
+		log := event(t, "log", "line "+strconv.Itoa(i))
+		log.Observer = seen
+		_, te := invoke(t, p, log)
+		if got, want := printedBy(seen), fmt.Sprintf("stderr: no line feed\nstdout: line %d\n", i); te != nil || got != want {
+			t.Fatalf("%s, want %s, %v", got, want, te)
+		}
+	}
+}
+
+// TestPythonFunctionsThatDoNotStart reports why, in the words of the client.
+func TestPythonFunctionsThatDoNotStart(t *testing.T) {
+	t.Parallel()
+	for handler, want := range map[string]string{
+		"nowhere.handler":  "Runtime.ImportModuleError: Unable to import module 'nowhere'",
+		"function.nothing": "Runtime.HandlerNotFound: Handler 'nothing' missing on module 'function'",
+	} {
+		p := pythonFunction(t, handler, nil)
+		_, err := p.Execute(within(t, 2*time.Minute), bullpen.Task{Payload: []byte("{}")})
+		if !errors.Is(err, bullpen.ErrStart) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", handler, err, want)
+		}
+	}
+}
+
+// TestPreloadedFunctions are forked from a process that has imported what they need.
+func TestPreloadedFunctions(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("this system cannot fork workers from a warm process")
+	}
+	p := pythonFunction(t, "function.handler", func(c *Config) { c.Preload = []string{"decimal"}; c.Min, c.Max = 2, 2 })
+	for i := range 20 {
+		if got, te := invoke(t, p, event(t, "ok", strconv.Itoa(i))); te != nil || got != strconv.Quote(strconv.Itoa(i)) {
+			t.Fatalf("%s, %v", got, te)
+		}
+	}
+}
+
+// TestConcurrentFunctions run several tasks in one worker: the client forks for them.
+func TestConcurrentFunctions(t *testing.T) {
+	t.Parallel()
+	p := pythonFunction(t, "function.handler", func(c *Config) { c.Concurrency = 4 })
+	all := make([]bullpen.Task, 100)
+	for i := range all {
+		all[i] = event(t, "ok", strconv.Itoa(i))
+	}
+	for i, e := range p.ExecuteAll(within(t, 2*time.Minute), all) {
+		if e.Err != nil || string(e.Result.Payload) != strconv.Quote(strconv.Itoa(i)) {
+			t.Fatalf("%d: %s, %v", i, e.Result.Payload, e.Err)
+		}
+	}
+	if s := p.Stats(); s.Started != 1 {
+		t.Errorf("%d workers were started", s.Started)
+	}
+}
+
+// TestFunctionsOfFrameworks run handlers that other libraries make.
+func TestFunctionsOfFrameworks(t *testing.T) {
+	t.Parallel()
+	p := pythonFunction(t, "frameworks.handler", nil)
+	gateway := `"version":"2.0","routeKey":"$default","rawPath":"/upper","rawQueryString":"","headers":{"content-type":"text/plain","host":"x"},` +
+		`"requestContext":{"http":{"method":"POST","path":"/upper","sourceIp":"127.0.0.1","protocol":"HTTP/1.1"},"stage":"$default"},"body":"straw","isBase64Encoded":false`
+	for _, framework := range []string{"flask", "starlette"} {
+		got, te := invoke(t, p, bullpen.Task{Payload: []byte(`{"framework":"` + framework + `",` + gateway + `}`)})
+		if te != nil || !strings.Contains(got, `"body": "STRAW"`) && !strings.Contains(got, `"U1RSQVc="`) {
+			t.Errorf("%s: %s, %v", framework, got, te)
+		}
+	}
+	records := `{"Records":[{"messageId":"a","body":"good","eventSource":"aws:sqs"},{"messageId":"b","body":"bad","eventSource":"aws:sqs"}]}`
+	if got, te := invoke(t, p, bullpen.Task{Payload: []byte(records)}); te != nil || got != `{"batchItemFailures": [{"itemIdentifier": "b"}]}` {
+		t.Errorf("a batch: %s, %v", got, te)
+	}
+}
+
+// TestEventsOfLambda echoes every event of the test data of the client in Go.
+func TestEventsOfLambda(t *testing.T) {
+	t.Parallel()
+	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/aws/aws-lambda-go").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob(filepath.Join(strings.TrimSpace(string(out)), "events", "testdata", "*.json"))
+	if err != nil || len(files) < 100 {
+		t.Fatalf("%d events, %v", len(files), err)
+	}
+	p := functionPool(t, nil, "echo")
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !json.Valid(text) {
+			continue // two are malformed, as a test of the client
+		}
+		got, te := invoke(t, p, bullpen.Task{Payload: text})
+		var a, b any
+		if err := errors.Join(json.Unmarshal(text, &a), json.Unmarshal([]byte(got), &b)); te != nil || err != nil || !reflect.DeepEqual(a, b) {
+			t.Errorf("%s: %v, %v", filepath.Base(file), te, err)
+		}
+	}
+}
+
+// TestShellFunction is a function in shell, with curl.
+func TestShellFunction(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("curl"); err != nil {
+		t.Skip("curl is not installed: apt-get install curl")
+	}
+	p := open(t, Config{Command: []string{"sh", "bootstrap.sh"}, Dir: filepath.Join("testdata", "clients"), Protocol: Lambda, Max: 1})
+	for range 3 {
+		if got, te := invoke(t, p, bullpen.Task{Payload: []byte(`"shell"`)}); te != nil || got != `{"hello":"shell"}` {
+			t.Fatalf("%s, %v", got, te)
+		}
+	}
+}
+
+// TestWebPrograms run unmodified.
+func TestWebPrograms(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join("testdata", "clients")
+	for name, c := range map[string]struct {
+		install string
+		command []string
+		env     string
+	}{
+		"flask":               {"python/bin/python", []string{"", "web_flask.py"}, ""},
+		"fastapi":             {"python/bin/uvicorn", []string{"sh", "-c", `exec "$0" --log-level warning --port "$PORT" web_fastapi:app`, ""}, ""},
+		"functions-framework": {"python/bin/functions-framework", []string{"", "--source", "web_functions.py", "--target", "upper"}, ""},
+		"express":             {"node/node_modules", []string{"node", "web_express.js"}, "NODE_PATH="},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			path := clients(t, c.install)
+			for i, arg := range c.command {
+				if arg == "" {
+					c.command[i] = path
+				}
+			}
+			config := Config{Command: c.command, Dir: dir, Protocol: HTTP, Max: 1, Concurrency: 4, Env: []string{"PYTHONDONTWRITEBYTECODE=1"}}
+			if c.env != "" {
+				config.Env = append(config.Env, c.env+path)
+			}
+			p := open(t, config)
+			var all []bullpen.Task
+			for i := range 20 {
+				all = append(all, bullpen.Task{Payload: fmt.Append(nil, "straw ", i), Meta: map[string]string{"content-type": "text/plain"}})
+			}
+			for i, e := range p.ExecuteAll(within(t, 2*time.Minute), all) {
+				r := e.Result
+				if e.Err != nil || string(r.Payload) != fmt.Sprint("STRAW ", i) || !strings.HasPrefix(r.Meta["content-type"], "text/") {
+					t.Fatalf("%d: %q %v, %v", i, r.Payload, r.Meta, e.Err)
+				}
+			}
+			if s := p.Stats(); s.Started != 1 {
+				t.Errorf("%d workers were started", s.Started)
+			}
+		})
+	}
+}
+
+// TestCloudEvents pass in both modes.
+func TestCloudEvents(t *testing.T) {
+	t.Parallel()
+	p := open(t, Config{
+		Command: []string{clients(t, "python/bin/functions-framework"), "--source", "web_functions.py", "--target", "event", "--signature-type", "cloudevent"},
+		Dir:     filepath.Join("testdata", "clients"), Protocol: HTTP, Max: 1, Env: []string{"PYTHONDONTWRITEBYTECODE=1"},
+	})
+	for mode, task := range map[string]bullpen.Task{
+		"binary": {Payload: []byte(`{"n":3}`), Meta: map[string]string{
+			"ce-specversion": "1.0", "ce-type": "order", "ce-source": "/shop", "ce-id": "77", "content-type": "application/json",
+		}},
+		"structured": {
+			Payload: []byte(`{"specversion":"1.0","type":"order","source":"/shop","id":"77","datacontenttype":"application/json","data":{"n":3}}`),
+			Meta:    map[string]string{"content-type": "application/cloudevents+json"},
+		},
+	} {
+		seen := &notes{}
+		task.Observer = seen
+		_, te := invoke(t, p, task)
+		if got := printedBy(seen); te != nil || !strings.Contains(got, "stdout: order 77 3\n") {
+			t.Errorf("%s: %q, %v", mode, got, te)
+		}
+	}
+}
+
+// TestStrictWorkersOfTheNetwork: under the strict profile a worker has a network with its
+// host and nobody else.
+func TestStrictWorkersOfTheNetwork(t *testing.T) {
+	t.Parallel()
+	outside, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer outside.Close()
+	strict := Sandbox{Profile: ProfileStrict}
+	function := Config{Command: []string{self(), "function", "matrix"}, Protocol: Lambda, Min: 2, Max: 2, Sandbox: strict}
+	if p, err := New(function); err != nil {
+		t.Skip("this machine cannot keep the profile: ", err)
+	} else if err := p.Close(); err != nil {
+		t.Fatal(err)
+	}
+	p := open(t, function)
+	if !p.Guarantees().NoNetwork {
+		t.Errorf("it is not promised: %v", p.Guarantees().Notes)
+	}
+	if got, te := invoke(t, p, event(t, "ok", "a")); te != nil || got != `"a"` {
+		t.Errorf("%s, %v", got, te)
+	}
+	if _, te := invoke(t, p, event(t, "dial", outside.Addr().String())); te == nil || !strings.Contains(te.Message, "refused") {
+		t.Errorf("a connection to the host ended with %v", te)
+	}
+	web := open(t, Config{Command: []string{self(), "web", "paths"}, Protocol: HTTP, Min: 2, Max: 2, Sandbox: strict, HTTP: HTTPWorker{Path: "/{name}"}})
+	for range 10 {
+		do(t, web, "pid", "")
+	}
+}
