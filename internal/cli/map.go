@@ -21,7 +21,7 @@ after :::. It runs them in an elastic pool of worker processes, which stay warm 
 tasks, and writes one result per task: as tasks end, or in the order of the input with
 -k. A failure is reported on standard error and does not stop other tasks.
 
-Workers speak one of three protocols (-p):
+Workers speak one of five protocols (-p):
 
   lines   any filter that answers each line with one line, such as jq, sed or
           your own loop. It must not hold its output back: use sed -u,
@@ -35,6 +35,11 @@ Workers speak one of three protocols (-p):
           slot, {1} a column (--colsep, -n). No shell is involved: write
           sh -c '... "$1" ...' _ {} where you need one. With -I {} or --literal
           other text in braces is passed unchanged.
+  lambda  functions of AWS Lambda with one of its runtime clients: each line is
+          the event of an invocation, as JSON.
+  http    web servers that listen on the port in the variable PORT: each line is
+          the body of a POST. 2xx is a result; 429 and 503 try again later;
+          other statuses are failures.
 
 Workers get only the variables PATH, HOME, LANG, TMPDIR and TZ and those named with
 --env, and each has its own temporary folder. They and all their child processes end
@@ -107,7 +112,7 @@ func newMap(stdin io.Reader, stdout, stderr *os.File) *cobra.Command {
 	complete := func(flag string, words ...string) {
 		_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)) // the flag exists
 	}
-	complete("protocol", "lines", "frames", "exec")
+	complete("protocol", "lines", "frames", "exec", "lambda", "http")
 	complete("sandbox", "none", "default", "strict")
 	complete("output", "text", "json")
 	complete("progress", "auto", "always", "never")

@@ -43,6 +43,8 @@ type options struct {
 	min, max, spare int
 	idle            time.Duration
 	queue, window   int
+	concurrency     int
+	http            process.HTTPWorker
 	nice            int
 	cpus            []int
 	env             []string
@@ -98,13 +100,14 @@ func (o *options) define(set *pflag.FlagSet, bad *faults) {
 
 func (o *options) defineInput(f flagSet) {
 	add(f, &o.protocol, "protocol", "p", "WORD", "lines", process.ParseProtocol,
-		"how to talk to workers: lines (any filter: a line in, a line out), frames (programs that use a worker SDK), exec (one process per task)")
+		"how to talk to workers: lines (any filter: a line in, a line out), frames (programs that use a worker SDK), exec (one process per task), "+
+			"lambda (functions of AWS Lambda), http (web servers that listen on the port in the variable PORT)")
 	f.StringArrayVarP(&o.argFiles, "arg-file", "a", nil, "read tasks from `FILE` instead of standard input; - is standard input; several files are combined, each line with each")
 	add(f, &o.perTask, "max-args", "n", "N", "1", number(1, 1<<20), "take N lines as one task (exec, frames)")
 	add(f, &o.colsep, "colsep", "C", "SEP", "", command.ParseSeparator, "cut lines into {1}, {2} and so on (exec); a character, or a regular expression such as '\\t' or ' +'")
 	add(f, &o.replace, "replace", "I", "TEXT", "", word, "replace TEXT in the command by the line, and no other placeholder (exec); -I {} replaces only {}")
 	f.BoolVar(&o.literal, "literal", false, "replace nothing in the command: the line goes to standard input")
-	add(f, &o.task, "task", "t", "NAME", "", word, "name of the task, which selects the handler in the worker (frames)")
+	add(f, &o.task, "task", "t", "NAME", "", word, "name of the task, which selects the handler in the worker (frames), or replaces {name} in --path (http)")
 	f.BoolVarP(&o.null, "null", "0", false, "tasks and results end with a NUL byte instead of a line feed")
 	f.BoolVar(&o.files, "files", false, "each line names a file, whose content is the task (with exec and {}: its name)")
 	f.BoolVar(&o.json, "json", false, "tasks and results are JSON, one value per line; anything else fails")
@@ -118,6 +121,9 @@ func (o *options) defineWorkers(f flagSet) {
 	add(f, &o.idle, "idle", "", "TIME", "10s", duration, "how long an idle worker stays")
 	add(f, &o.queue, "queue", "", "N", fmt.Sprint(defaultQueue), number(1, 1<<24), "maximum number of tasks read ahead: waiting, or done and held for --keep-order")
 	add(f, &o.window, "window", "", "N", "auto", number(1, 1024), "maximum number of tasks sent to a worker at a time; by default 1 to 128, chosen by their run time")
+	add(f, &o.concurrency, "concurrency", "", "N", "1", number(1, 1024), "maximum number of tasks that a worker runs at a time (http, lambda)")
+	add(f, &o.http.Path, "path", "", "PATH", "/", word, "path to which tasks are posted (http)")
+	add(f, &o.http.Ready, "ready", "", "PATH", "", word, "path that answers 2xx as soon as a worker is ready (http); without it, the worker is ready when it accepts a connection")
 	add(f, &o.nice, "nice", "", "N", fmt.Sprint(process.DefaultNice), number(-20, 19), "nice value of workers; 0 is that of bullpen itself")
 	add(f, &o.cpus, "cpus", "", "LIST", "all", process.ParseCPUs, "processors that workers may use, such as 0-3,7 or the mask 0x8f")
 	f.StringArrayVar(&o.env, "env", nil, "variable for the workers, repeatable: `NAME[=VALUE]` sets it, or without a value passes it on; they get PATH, HOME, LANG, TMPDIR and TZ anyway")
@@ -175,6 +181,11 @@ func (o *options) check(set *pflag.FlagSet, bad *faults) {
 	}
 	if o.task != "" && o.protocol == process.Lines {
 		bad.add("--task is for --protocol frames (and exec, where it sets the variable TASK_NAME): a filter has no named tasks")
+	}
+	for _, name := range []string{"concurrency", "path", "ready"} {
+		if set.Changed(name) && o.protocol != process.HTTP && (name != "concurrency" || o.protocol != process.Lambda) {
+			bad.add("--%s does not apply to --protocol %v: leave it out, or use -p http", name, o.protocol)
+		}
 	}
 	if o.null && o.json {
 		bad.add("--null and --json exclude each other: JSON has no NUL bytes; use one value per line")
@@ -268,8 +279,14 @@ func (o *options) config() process.Config {
 		PIDs:    o.pids, Preload: o.preload,
 		Sandbox: process.Sandbox{Profile: o.sandbox, Allow: o.allow, Network: o.network, BestEffort: o.bestEffort},
 	}
-	if o.protocol == process.Exec {
+	switch o.protocol {
+	case process.Exec:
 		c.Arguments = o.arguments
+	case process.HTTP:
+		c.Concurrency, c.HTTP = o.concurrency, o.http
+	case process.Lambda:
+		c.Concurrency = o.concurrency
+	default:
 	}
 	if o.envAll {
 		for _, e := range os.Environ() {

@@ -172,3 +172,52 @@ func TestKillUnderEvents(t *testing.T) {
 	}
 	t.Logf("%d events accepted, %d kills", len(l.accepted), n)
 }
+
+// TestLambdaFunctions invokes a function on the runtime client of AWS by boto3.
+func TestLambdaFunctions(t *testing.T) {
+	t.Parallel()
+	python, err := filepath.Abs("../../.cache/clients/python/bin/python")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(python); err != nil {
+		t.Skipf("it is not installed: tools/clients.sh installs it (%v)", err)
+	}
+	folder := t.TempDir()
+	for name, text := range map[string]string{
+		"app.py": `
+import sys
+def handler(event, context):
+    print("seen", event["n"])
+    if event["n"] == 2:
+        raise KeyError("no such thumb")
+    if event["n"] == 3:
+        sys.exit(3)
+    return {"n": event["n"], "id": context.aws_request_id, "arn": context.invoked_function_arn, "app": context.client_context and context.client_context.client.app_title}
+`,
+		"bullpen.yaml": "lambda: {listen: \"127.0.0.1:0\"}\npools:\n  thumbs:\n    command: [" + python + ", -m, awslambdaric, app.handler]\n    protocol: lambda\n    ephemeral: true\n    env: {PYTHONDONTWRITEBYTECODE: \"1\"}\n",
+	} {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := serveIn(t, folder)
+	out := s.run(folder, python, "-c", `
+import base64, json, boto3
+c = boto3.client("lambda")
+for n in 1, 2, 3, 4:
+    context = base64.b64encode(b'{"client": {"app_title": "shop"}}').decode()
+    a = c.invoke(FunctionName="thumbs", Payload=json.dumps({"n": n}), LogType="Tail", ClientContext=context)
+    p = json.load(a["Payload"])
+    if "FunctionError" in a:
+        print(a["FunctionError"], p["errorType"], p["errorMessage"].split("Error: ")[-1])
+    else:
+        print(p["n"], p["arn"], p["app"], p["id"] == a["ResponseMetadata"]["RequestId"])
+    assert f"seen {n}" in base64.b64decode(a["LogResult"]).decode(), a
+`)
+	const arn = "arn:aws:lambda:us-east-1:000000000000:function:thumbs"
+	want := "1 " + arn + " shop True\nUnhandled KeyError 'no such thumb'\nUnhandled Runtime.ExitError Runtime exited with error: exit status 3\n4 " + arn + " shop True\n"
+	if out != want {
+		t.Errorf("it printed\n%swant\n%s", out, want)
+	}
+}

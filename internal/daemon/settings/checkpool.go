@@ -30,6 +30,15 @@ func (l *loader) checkPool(name string, p *Pool) {
 	if c.NUL && c.Protocol != process.Lines {
 		l.fault(at+".null", "it is for the protocol lines, but the protocol is %v: leave it out", c.Protocol)
 	}
+	direct := c.Protocol == process.HTTP || c.Protocol == process.Lambda
+	for key, applies := range map[string]bool{
+		"workers.concurrency": direct, "http.path": c.Protocol == process.HTTP, "http.ready": c.Protocol == process.HTTP,
+		"lambda.handler": c.Protocol == process.Lambda,
+	} {
+		if !applies && l.given(at+"."+key) {
+			l.fault(at+"."+key, "it does not apply to the protocol %v: leave it out, or set protocol", c.Protocol)
+		}
+	}
 	if c.Sandbox.Profile != process.ProfileStrict {
 		for _, k := range []string{"allow", "network", "temp", "best_effort"} {
 			if l.given(at + ".sandbox." + k) {

@@ -99,7 +99,7 @@ func TestDocsExamplesLoad(t *testing.T) {
 		}
 		loaded[found[1]] = s
 	}
-	if len(loaded) != 4 {
+	if len(loaded) != 5 {
 		t.Fatalf("%d examples load", len(loaded))
 	}
 	s := loaded["complete"]

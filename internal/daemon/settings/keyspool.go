@@ -2,6 +2,7 @@ package settings
 
 import (
 	"math"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -26,8 +27,8 @@ func poolKeys() []key[Pool] {
 	return []key[Pool]{
 		hidden(row("command", command, "(none)", "program of the workers and its arguments. A single text is split at spaces, with quotes but "+
 			"without a shell. Without a command the pool is only a queue, and other daemons run its jobs", func(p *Pool) *[]string { return &p.Process.Command })),
-		row("protocol", parsed([]string{"frames", "lines", "exec"}, process.ParseProtocol), "frames", "how to talk to the workers: frames is for the SDKs; lines writes each payload as a line and "+
-			"reads each result as a line; exec starts a process per task", func(p *Pool) *process.Protocol { return &p.Process.Protocol }),
+		row("protocol", parsed([]string{"frames", "lines", "exec", "lambda", "http"}, process.ParseProtocol), "frames", "how to talk to the workers: frames is for the SDKs; lines writes each payload as a line and "+
+			"reads each result as a line; exec starts a process per task; lambda is for functions of AWS Lambda; http posts each payload to a web server, at the port in the variable PORT", func(p *Pool) *process.Protocol { return &p.Process.Protocol }),
 		row("task", scalar("text", "use a text of at most 256 bytes", func(s string) (string, bool) { return s, s != "" && len(s) <= 256 }),
 			"(the pool's name)", "name of tasks that are submitted without one", func(p *Pool) *string { return &p.Task }),
 		row("ephemeral", flag, "false", "allows tasks that bypass the queue", func(p *Pool) *bool { return &p.Ephemeral }),
@@ -48,6 +49,7 @@ func workerKeys() []key[Pool] {
 		row("workers.spare", count(0, mostWorkers), "0", "number of idle workers to keep warm beyond the busy ones", func(p *Pool) *int { return &p.Process.Spare }),
 		row("workers.idle", orNever, "10s", "how long an idle worker beyond min and spare stays", func(p *Pool) *time.Duration { return &p.Process.Idle }),
 		row("workers.window", count(1, mostWindow), "(by run time)", "maximum number of tasks sent to a worker at a time", func(p *Pool) *int { return &p.Process.Window }),
+		row("workers.concurrency", count(1, mostWindow), "(1)", "with http and lambda: maximum number of tasks that a worker runs at a time", func(p *Pool) *int { return &p.Process.Concurrency }),
 		row("workers.start_timeout", span(time.Millisecond), "30s", "maximum time for a worker to become ready", func(p *Pool) *time.Duration { return &p.Process.StartTimeout }),
 		row("workers.ping", orNever, "15s", "with frames: time between two checks that an idle worker is alive", func(p *Pool) *time.Duration { return &p.Process.Ping }),
 		row("workers.need", size[int64](1, math.MaxInt64), "(limits.memory, else as measured)", "memory that a worker is expected to use, counted in budget.memory",
@@ -64,7 +66,7 @@ func limitKeys() []key[Pool] {
 			return n, err == nil
 		}), "(none)", "processor limit of a worker; 1 is one whole processor",
 			func(p *Pool) *float64 { return &p.Process.Limits.CPU }),
-		row("limits.output", size[int](1, math.MaxInt32), "64MiB", "maximum size of a result", func(p *Pool) *int { return &p.Process.Limits.Output }),
+		row("limits.output", size[int](1, math.MaxInt32), "(64MiB, with lambda 6MiB)", "maximum size of a result", func(p *Pool) *int { return &p.Process.Limits.Output }),
 		row("limits.pids", count(1, math.MaxInt32), "(no limit)", "maximum number of processes and threads of a worker", func(p *Pool) *int { return &p.Process.PIDs }),
 		row("limits.weight", count(1, 10000), "(100)", "relative share of processor time of the workers when processors are scarce", func(p *Pool) *int { return &p.Process.Weight }),
 	}
@@ -121,6 +123,11 @@ func setBackoff(p *Pool, v value) error {
 
 var writable = list("text", "use a list of PATH and PATH:ro", func(s string) bool { return strings.TrimSuffix(s, ":ro") != "" && !strings.ContainsRune(s, 0) })
 
+var urlPath = scalar("path of a URL", "use a path that begins with /", func(s string) (string, bool) {
+	u, err := url.ParseRequestURI(s)
+	return s, err == nil && u.Host == "" && strings.HasPrefix(s, "/")
+})
+
 func systemKeys() []key[Pool] {
 	sandbox := func(p *Pool) *process.Sandbox { return &p.Process.Sandbox }
 	return []key[Pool]{
@@ -147,6 +154,11 @@ func systemKeys() []key[Pool] {
 		row("log_rate", orNone(size[int64](1, math.MaxInt64)), "256KiB", "maximum output of one worker per second in the daemon's log, four times as much at once "+
 			"after a pause; a line reports how much was dropped; 0 means no limit",
 			func(p *Pool) *int64 { return &p.Process.LogRate }),
+		row("http.path", urlPath, "(/)", "with http: path to which tasks are posted; {name} in it is replaced by the task's name", func(p *Pool) *string { return &p.Process.HTTP.Path }),
+		row("http.ready", urlPath, "(none)", "with http: path that answers 2xx as soon as the worker is ready; without it, the worker is ready when it accepts a connection",
+			func(p *Pool) *string { return &p.Process.HTTP.Ready }),
+		row("lambda.handler", scalar("text", "use a text", func(s string) (string, bool) { return s, s != "" }), "(the last argument of command)",
+			"with lambda: the variable _HANDLER", func(p *Pool) *string { return &p.Process.Lambda.Handler }),
 		row("null", flag, "false", "with lines: ends lines with NUL bytes", func(p *Pool) *bool { return &p.Process.NUL }),
 		row("arena", orNone(size[int](1<<12, math.MaxInt32)), "64MiB", "with frames: shared memory of a worker for large payloads and results; 0 means none", func(p *Pool) *int { return &p.Process.Arena }),
 	}
