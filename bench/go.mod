@@ -5,6 +5,7 @@ go 1.26.0
 require (
 	github.com/Jeffail/tunny v0.1.4
 	github.com/alitto/pond/v2 v2.7.1
+	github.com/aws/aws-lambda-go v1.55.1
 	github.com/aws/aws-sdk-go-v2 v1.47.7
 	github.com/aws/aws-sdk-go-v2/service/lambda v1.114.2
 	github.com/aws/smithy-go v1.28.8
