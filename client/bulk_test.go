@@ -117,11 +117,11 @@ func TestBulkInBatches(t *testing.T) {
 			}
 			yielded++
 			if read > yielded+500 {
-				t.Fatalf("%d jobs were read when %d had been told", read, yielded)
+				t.Fatalf("%d jobs were read when %d had been yielded", read, yielded)
 			}
 		}
 		if yielded != n || s.most > 500 {
-			t.Errorf("%d of %d jobs were told, up to %d at a time", yielded, n, s.most)
+			t.Errorf("%d of %d jobs were yielded, up to %d at a time", yielded, n, s.most)
 		}
 		if (doubt > 0) != (c.breaks && !c.keys) {
 			t.Errorf("%+v: %d jobs are in doubt", c, doubt)

@@ -6,11 +6,11 @@ type caller struct {
 	queue      *queue
 	at         *placement
 	item       item
-	told       chan error // has room for the one answer; nil means accepted
+	answer     chan error // has room for the one answer; nil means accepted
 	listed     bool
 }
 
-// waitList holds blocked callers, first come first served. The gate's lock guards it.
+// waitList holds blocked callers, first come first served. The lock of its admission guards it.
 type waitList struct {
 	first, last *caller
 	n           int

@@ -108,7 +108,7 @@ func (p *Pool) raise(level State) {
 	reason := p.closedError()
 	empty := level >= Stopping
 	dropped := 0
-	for _, g := range p.gates() {
+	for _, g := range p.admissions() {
 		g.close(reason)
 		for _, q := range g.queues {
 			if empty {

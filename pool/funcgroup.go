@@ -232,7 +232,7 @@ func (g *FuncGroup[A, R]) refusal() error {
 
 // ended counts n tasks that have ended, and wakes Wait if they were the last ones. Their
 // outcomes were written before.
-func (g *FuncGroup[A, R]) ended(n uint64) (told bool) {
+func (g *FuncGroup[A, R]) ended(n uint64) (woke bool) {
 	g.leave(n)
 	done := g.done.Add(n)
 	if target := g.target.Load(); target != 0 && (done >= target-1 || g.lost.Load()) {

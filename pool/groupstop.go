@@ -102,9 +102,9 @@ func (q *queue) remove(match func(item) bool) (taken []item) {
 	if len(taken) == 0 {
 		return nil
 	}
-	q.gate.free(len(taken))
-	if q.gate.blocked.Load() > 0 {
-		q.gate.admit(1)
+	q.admission.free(len(taken))
+	if q.admission.blocked.Load() > 0 {
+		q.admission.admit(1)
 	}
 	q.pool.lessWaits()
 	return taken

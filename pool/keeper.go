@@ -79,7 +79,7 @@ func (k *keeper) tick() {
 	p.clock.Store(now)
 	busy, due := k.watch(now)
 	if p.tallies.blocked.Load() > 0 {
-		for _, g := range p.gates() {
+		for _, g := range p.admissions() {
 			g.admit(1) // regardless of slack
 		}
 	}

@@ -116,7 +116,7 @@ func (at *placement) put(ctx context.Context, h *head, it item) error {
 	q.in.mu.Lock()
 	if q.in.room <= 0 {
 		q.in.mu.Unlock()
-		return q.gate.pass(ctx, at, q, it)
+		return q.admission.pass(ctx, at, q, it)
 	}
 	q.push(at.priority, it)
 	q.in.mu.Unlock()

@@ -21,10 +21,10 @@ type Pool struct {
 	epoch  time.Time // zero of the clock of now
 	procs  int
 	// main is the placement of the pool itself.
-	main     placement
-	handlers map[string]*placement // of Submit; immutable
-	gate     gate
-	shards   []*queue
+	main      placement
+	handlers  map[string]*placement // of Submit; immutable
+	admission admission
+	shards    []*queue
 	// shardMask is the number of shards, a power of two, minus one.
 	shardMask uint64
 	ready     readyLanes
@@ -106,11 +106,11 @@ func (p *Pool) makeShards(n int) {
 		n = 1
 	}
 	n = 1 << (bits.Len(uint(max(1, min(n, mostShards)))) - 1)
-	p.gate = gate{pool: p, bound: p.config.Queue, overflow: p.config.Overflow}
+	p.admission = admission{pool: p, bound: p.config.Queue, overflow: p.config.Overflow}
 	for range n {
-		p.shards = append(p.shards, &queue{pool: p, gate: &p.gate})
+		p.shards = append(p.shards, &queue{pool: p, admission: &p.admission})
 	}
-	p.gate.queues = p.shards
+	p.admission.queues = p.shards
 	p.shards[0].in.room = p.config.Queue
 	p.shardMask = uint64(n - 1)
 }

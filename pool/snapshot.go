@@ -137,9 +137,9 @@ func (k *kind) snapshot() TaskStats {
 	return s
 }
 
-// count returns how many live items wait in the queues of a gate. It is never negative,
+// count returns how many live items wait in the queues of an admission. It is never negative,
 // even while dead is below zero.
-func (g *gate) count() int {
+func (g *admission) count() int {
 	n := 0
 	for _, q := range g.queues {
 		q.out.mu.Lock()

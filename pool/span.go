@@ -136,5 +136,5 @@ func (at *placement) insist(ctx context.Context, q *queue, it item) error {
 	if err := at.enter(ctx); err != nil {
 		return err
 	}
-	return q.gate.pass(ctx, at, q, it)
+	return q.admission.pass(ctx, at, q, it)
 }

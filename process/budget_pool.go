@@ -30,9 +30,9 @@ func (p *Pool) joinBudget() error {
 		return nil
 	}
 	a := &account{name: c.Name, min: c.Min, plan: DefaultNeed, gives: !c.perTask, poke: p.nudge, room: &p.room}
-	for _, told := range []int64{c.Need, c.Limits.Memory} {
-		if told > 0 {
-			a.plan, a.declared = told, true
+	for _, need := range []int64{c.Need, c.Limits.Memory} {
+		if need > 0 {
+			a.plan, a.declared = need, true
 			break
 		}
 	}

@@ -67,14 +67,14 @@ func TestKeepTrying(t *testing.T) {
 				}
 				q.inHand(t, 0)
 				feed.Close()
-				told := 0
+				refusals := 0
 				for e := range feed.C {
 					if e.Kind == job.NotKept {
-						told++
+						refusals++
 					}
 				}
-				if told == 0 {
-					t.Error("nothing tells that the store refuses")
+				if refusals == 0 {
+					t.Error("no event reports that the store refuses")
 				}
 			})
 		})
@@ -185,7 +185,7 @@ func TestADamagedOutcome(t *testing.T) {
 }
 
 // TestDamagedAttempts has a job of whose attempts the record cannot be read: that
-// is told, and it runs.
+// is reported, and it runs.
 func TestDamagedAttempts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -203,7 +203,7 @@ func TestDamagedAttempts(t *testing.T) {
 		workOn(t, q, newTeam(1, echoes), WorkConfig{})
 		<-time.After(time.Minute)
 		if info, err := q.Get(t.Context(), waiting.ID); err != nil || info.State != job.Done || q.Stats().Damaged == 0 {
-			t.Errorf("%+v, %v and %d damaged, want it done and told", info, err, q.Stats().Damaged)
+			t.Errorf("%+v, %v and %d damaged, want it done and reported", info, err, q.Stats().Damaged)
 		}
 	})
 }

@@ -248,7 +248,7 @@ func (v *Server) hear(r reply, pidfd int) error {
 	v.mu.Lock()
 	f := v.forks[r.id]
 	if f != nil && (r.kind == wireForked || pidfd < 0) {
-		f.told = true // the server sends no more about it
+		f.reported = true // the server sends no more about it
 	}
 	v.mu.Unlock()
 	if pidfd >= 0 {
@@ -266,7 +266,7 @@ func (v *Server) hear(r reply, pidfd int) error {
 		v.settle(f, errors.New("confine: the fork server cannot start a child: "+r.text))
 	}
 	v.mu.Lock()
-	if f.told && f.given {
+	if f.reported && f.given {
 		delete(v.forks, f.id)
 	}
 	v.mu.Unlock()

@@ -93,8 +93,8 @@ func stageEnds() (errs, talk [2]int, err error) {
 // hearStage waits until the child runs its program, or returns why it does not.
 func hearStage(script *script, errs, talk int) (pid, pidfd int, err error) {
 	pid, pidfd, err = hearChild(talk)
-	var told [stageErrorSize]byte
-	n, readErr := readFull(errs, told[:])
+	var report [stageErrorSize]byte
+	n, readErr := readFull(errs, report[:])
 	if n == 0 && readErr == nil {
 		return pid, pidfd, err
 	}
@@ -103,10 +103,10 @@ func hearStage(script *script, errs, talk int) (pid, pidfd int, err error) {
 		_ = waitExit(pidfd, unix.WEXITED, nil, nil)
 		unix.Close(pidfd)
 	}
-	if n < len(told) {
+	if n < len(report) {
 		return 0, -1, &sandboxError{errors.Join(errors.New("its stage sent a truncated error"), readErr)}
 	}
-	o, err := script.failure(told[:])
+	o, err := script.failure(report[:])
 	if o.what == "" {
 		return 0, -1, err
 	}

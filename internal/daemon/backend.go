@@ -138,7 +138,7 @@ func (d backend) ReloadPool(ctx context.Context, name string) error {
 	if g == nil {
 		return fmt.Errorf("%w: the configuration of this daemon has no command for %q", api.ErrQueueOnly, name)
 	}
-	return told(g.workers.Reload(ctx))
+	return shownError(g.workers.Reload(ctx))
 }
 
 // Status is as in [api.Backend].

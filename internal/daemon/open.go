@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/bullpen-run/bullpen/internal/daemon/guard"
+	"github.com/bullpen-run/bullpen/internal/daemon/access"
 	"github.com/bullpen-run/bullpen/internal/daemon/history"
 	"github.com/bullpen-run/bullpen/internal/daemon/live"
 	"github.com/bullpen-run/bullpen/internal/daemon/settings"
@@ -39,7 +39,7 @@ func (d *Daemon) open(ctx context.Context) error {
 	if d.history, err = history.New(history.Config{}); err != nil {
 		return err
 	}
-	if d.guard, err = guard.New(guard.Config{HTTP: s.HTTP, Probes: s.Probes, Logger: d.log, Observe: d.requests.observe}); err != nil {
+	if d.access, err = access.New(access.Config{HTTP: s.HTTP, Probes: s.Probes, Logger: d.log, Observe: d.requests.observe}); err != nil {
 		return err
 	}
 	// The probes answer while the queue is being opened, which takes long if it has

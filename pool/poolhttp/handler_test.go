@@ -294,7 +294,7 @@ func TestClientGoes(t *testing.T) {
 	}
 }
 
-// client sends a request until it is told to leave.
+// client sends a request until it is stopped.
 func client(t *testing.T, s *httptest.Server) (leave func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

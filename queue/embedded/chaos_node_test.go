@@ -24,7 +24,7 @@ import (
 	"github.com/bullpen-run/bullpen/queue/embedded"
 )
 
-// book has what the lives of a node have told.
+// book has what the lives of a node have reported.
 type book struct {
 	mu        sync.Mutex
 	confirmed map[string]string // the queue of each confirmed job; guarded by mu

@@ -144,7 +144,7 @@ bullpen_store_failed 0
 `)
 }
 
-// fake is a queue whose store answers as it is told.
+// fake is a queue whose store answers as it is set.
 type fake struct {
 	stats  queue.Stats
 	queues map[string]queue.QueueStats

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/bullpen-run/bullpen/internal/daemon/guard"
+	"github.com/bullpen-run/bullpen/internal/daemon/access"
 	"github.com/bullpen-run/bullpen/internal/daemon/problem"
 )
 
@@ -35,7 +35,7 @@ func readBody(r *http.Request, most int64, name, todo string) ([]byte, *problem.
 	for {
 		if len(body) == cap(body) {
 			room := nextRoom(len(body), r.ContentLength)
-			if err := guard.Grow(r, room); err != nil {
+			if err := access.Grow(r, room); err != nil {
 				return nil, brokenBody(err)
 			}
 			larger := make([]byte, len(body), room)

@@ -322,7 +322,7 @@ func TestGapsAreSaid(t *testing.T) {
 		}
 		all := readEvents(t, w.Body)
 		if gap := len(all.of("")) > 0; gap != c.gap || len(all.of("log")) != c.logs {
-			t.Errorf("%s: told was\n%s", c.name, all)
+			t.Errorf("%s: sent was\n%s", c.name, all)
 		}
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/bullpen-run/bullpen/internal/daemon/guard"
+	"github.com/bullpen-run/bullpen/internal/daemon/access"
 	"github.com/bullpen-run/bullpen/internal/daemon/problem"
 	"github.com/bullpen-run/bullpen/job"
 )
@@ -168,7 +168,7 @@ func (a *API) retryMany(w http.ResponseWriter, r *http.Request, _ query) *proble
 			return err
 		})
 	}
-	if role := guard.RoleOf(r.Context()); role < guard.Admin && role != guard.None { // None: roles are not in use
+	if role := access.RoleOf(r.Context()); role < access.Admin && role != access.None { // None: roles are not in use
 		return problem.New(problem.Forbidden, "retrying what a filter selects needs the role admin, and the caller has "+role.String()+": give the jobs by ids, or use another token")
 	}
 	if states := s.filter.States; states != nil && states[0] != job.Dead {

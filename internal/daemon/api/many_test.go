@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bullpen-run/bullpen/internal/daemon/guard"
+	"github.com/bullpen-run/bullpen/internal/daemon/access"
 	"github.com/bullpen-run/bullpen/internal/daemon/problem"
 	"github.com/bullpen-run/bullpen/job"
 )
@@ -234,15 +234,15 @@ func TestRetryByRole(t *testing.T) {
 	s := newSite(t)
 	id := s.dead("a")
 	for _, c := range []struct {
-		role   guard.Role
+		role   access.Role
 		body   string
 		status int
 	}{
-		{guard.Submit, `{"all":true}`, http.StatusForbidden}, {guard.Submit, `{"pool":"main"}`, http.StatusForbidden},
-		{guard.Submit, `{"ids":["` + id + `"]}`, http.StatusOK}, {guard.Admin, `{"all":true}`, http.StatusOK},
+		{access.Submit, `{"all":true}`, http.StatusForbidden}, {access.Submit, `{"pool":"main"}`, http.StatusForbidden},
+		{access.Submit, `{"ids":["` + id + `"]}`, http.StatusOK}, {access.Admin, `{"all":true}`, http.StatusOK},
 	} {
 		w := httptest.NewRecorder()
-		r := httptest.NewRequestWithContext(guard.WithRole(t.Context(), c.role), "POST", "/v1/jobs/retry", strings.NewReader(c.body))
+		r := httptest.NewRequestWithContext(access.WithRole(t.Context(), c.role), "POST", "/v1/jobs/retry", strings.NewReader(c.body))
 		s.api.Handler().ServeHTTP(w, r)
 		if w.Code != c.status || c.status == http.StatusForbidden && !strings.Contains(w.Body.String(), "role admin") {
 			t.Errorf("%v with %s: %d %s, want %d", c.role, c.body, w.Code, w.Body, c.status)
@@ -264,7 +264,7 @@ func (h *house) waitDead(t *testing.T, n int) {
 	}
 }
 
-// TestBury has the parameter, the field of a line, and what is told of a job.
+// TestBury has the parameter, the field of a line, and what is shown of a job.
 func TestBury(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -272,16 +272,16 @@ func TestBury(t *testing.T) {
 	if j := s.ended(id); j.Bury != "meta" || j.State != "dead" {
 		t.Errorf("the job is %+v, want it dead with its bury", j)
 	}
-	var told Job
-	for told.ID == "" && t.Context().Err() == nil {
+	var burial Job
+	for burial.ID == "" && t.Context().Err() == nil {
 		for _, j := range decode[listPage](t, s.do("GET", "/v1/jobs?task=meta&state=done", "")).Jobs {
-			told = j
+			burial = j
 		}
 	}
-	if told.Parent != id || told.Bury != "" {
-		t.Errorf("the job that is told is %+v, want its parent", told)
+	if burial.Parent != id || burial.Bury != "" {
+		t.Errorf("the burial is %+v, want its parent", burial)
 	}
-	if r := s.do("GET", "/v1/jobs/"+told.ID+"/result", ""); r.body != `who="me"` {
+	if r := s.do("GET", "/v1/jobs/"+burial.ID+"/result", ""); r.body != `who="me"` {
 		t.Errorf("it was given the metadata %q", r.body)
 	}
 	r := s.do("POST", "/v1/pools/main/bulk", `{"task":"fail","bury":"echo"}`+"\n"+`{"bury":7}`, "Content-Type", "application/x-ndjson")

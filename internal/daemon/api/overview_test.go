@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bullpen-run/bullpen/internal/daemon/guard"
+	"github.com/bullpen-run/bullpen/internal/daemon/access"
 	"github.com/bullpen-run/bullpen/job"
 )
 
@@ -212,7 +212,7 @@ func TestRecycle(t *testing.T) {
 func TestMe(t *testing.T) {
 	t.Parallel()
 	a, _ := newAPI(t)
-	w := newRecorder(t, a, guard.Submit, "GET", "/v1/me")
+	w := newRecorder(t, a, access.Submit, "GET", "/v1/me")
 	var me Me
 	if err := json.Unmarshal(w.Body.Bytes(), &me); err != nil || me != (Me{"submit", "node", "test"}) {
 		t.Errorf("%d %s: %v", w.Code, w.Body, err)
@@ -220,10 +220,10 @@ func TestMe(t *testing.T) {
 }
 
 // newRecorder has the answer to a caller of a role.
-func newRecorder(t *testing.T, a *API, role guard.Role, method, path string) *httptest.ResponseRecorder {
+func newRecorder(t *testing.T, a *API, role access.Role, method, path string) *httptest.ResponseRecorder {
 	t.Helper()
 	w := httptest.NewRecorder()
-	r := httptest.NewRequestWithContext(guard.WithRole(t.Context(), role), method, path, http.NoBody)
+	r := httptest.NewRequestWithContext(access.WithRole(t.Context(), role), method, path, http.NoBody)
 	a.Handler().ServeHTTP(w, r)
 	return w
 }

@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/bullpen-run/bullpen/internal/daemon/guard"
+	"github.com/bullpen-run/bullpen/internal/daemon/access"
 	config "github.com/bullpen-run/bullpen/internal/daemon/settings" // settings is the table of this package
 	"github.com/bullpen-run/bullpen/job"
 )
@@ -123,11 +123,11 @@ func (h *halting) SetReadDeadline(t time.Time) error {
 }
 
 // TestIntakeStopsBehindAGuard has the reading begin just when it is stopped, so that
-// the guard sets a deadline of its own behind that of stop.
-func TestIntakeStopsBehindAGuard(t *testing.T) {
+// package access sets a deadline of its own behind that of stop.
+func TestIntakeStopsBehindAccess(t *testing.T) {
 	t.Parallel()
 	const pause = 20 * time.Second // that a client may make
-	g, err := guard.New(guard.Config{HTTP: config.HTTP{Listen: "127.0.0.1:0"}, Times: guard.Times{Body: pause}})
+	g, err := access.New(access.Config{HTTP: config.HTTP{Listen: "127.0.0.1:0"}, Times: access.Times{Body: pause}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +143,7 @@ func TestIntakeStopsBehindAGuard(t *testing.T) {
 		in.stop(stopping, r)
 		took <- time.Since(begun)
 	})
-	s := serveBehind(t, g, []guard.Route{{Method: "POST", Pattern: "/lines", Streams: true, Handler: handler}})
+	s := serveBehind(t, g, []access.Route{{Method: "POST", Pattern: "/lines", Streams: true, Handler: handler}})
 	body, send := io.Pipe()
 	defer send.Close() // the client sends nothing until then
 	resp, err := http.Post(s.URL+"/lines", linesType, body)

@@ -65,7 +65,7 @@ func TestSchedules(t *testing.T) {
 	}
 	job := decode[Job](t, s.want(http.StatusOK, "GET", "/v1/jobs/"+ref.ID, ""))
 	if job.Schedule != "a" || job.Tick == "" {
-		t.Errorf("its job is told as %+v", job)
+		t.Errorf("its job is shown as %+v", job)
 	}
 	if p := decode[Schedule](t, s.want(http.StatusOK, "POST", "/v1/schedules/a/resume", "")); p.Paused || p.LastJob != ref.ID || p.LastState != "done" {
 		t.Errorf("resumed it is %+v", p)

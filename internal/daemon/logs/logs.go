@@ -174,7 +174,7 @@ func (l *Log) put(by slog.Handler, r *slog.Record) {
 // write is the writing goroutine.
 func (l *Log) write() {
 	defer close(l.done)
-	var told uint64 // dropped records reported so far
+	var reported uint64 // dropped records reported so far
 	var last time.Time
 	for {
 		l.mu.Lock()
@@ -184,9 +184,9 @@ func (l *Log) write() {
 			l.batch(head, count)
 		}
 		// Report a flood that lasts once a second, and one that has passed at once.
-		if n := l.dropped.Load(); n > told && (count == 0 || time.Since(last) >= time.Second) {
-			if l.tell(n - told) {
-				told = n
+		if n := l.dropped.Load(); n > reported && (count == 0 || time.Since(last) >= time.Second) {
+			if l.tell(n - reported) {
+				reported = n
 			}
 			last = time.Now()
 		}

@@ -126,14 +126,14 @@ func (e *Engine) makeStream(ctx context.Context, c jetstream.StreamConfig) (jets
 	const pause = 50 * time.Millisecond
 	waits := c.Replicas > 1
 	begin := time.Now()
-	told := begin
+	warned := begin
 	for {
 		stream, err := e.tryStream(ctx, c)
 		if err == nil || ctx.Err() != nil || !passing(err, waits) || !waits && time.Since(begin) > makePatience {
 			return stream, err
 		}
-		if time.Since(told) > makePatience {
-			told = time.Now()
+		if time.Since(warned) > makePatience {
+			warned = time.Now()
 			e.log.Warn("the queue waits for the cluster of its servers", "for", time.Since(begin).Round(time.Second), "error", err)
 		}
 		select {

@@ -72,7 +72,7 @@ func (e *Engine) copyTo(ctx context.Context, half folder) error {
 	// A job handed out at the time of the checkpoint is in the file before the checkpoint
 	// or after it.
 	held := e.hands.all(map[hand]struct{}{})
-	if err := e.guarded(func() error { return e.db.Checkpoint(half.data().dir) }); err != nil {
+	if err := e.untilHalt(func() error { return e.db.Checkpoint(half.data().dir) }); err != nil {
 		return err
 	}
 	var text []byte

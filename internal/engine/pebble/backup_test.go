@@ -306,7 +306,7 @@ func TestBackupOfReusedLogs(t *testing.T) {
 			if err != nil || info.Size() <= length {
 				continue // it is gone, or has a file of its own
 			}
-			file, err := aside{guard{e.folder.fs, e, &e.files}, &e.aside}.Open(name)
+			file, err := aside{haltFS{e.folder.fs, e, &e.files}, &e.aside}.Open(name)
 			if err != nil {
 				continue
 			}

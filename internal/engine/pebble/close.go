@@ -66,7 +66,7 @@ func (e *Engine) closeData() error {
 		return e.held.Close()
 	}
 	sound := e.Err() == nil
-	err := e.guarded(func() error {
+	err := e.untilHalt(func() error {
 		if !sound {
 			return db.Close()
 		}

@@ -62,13 +62,13 @@ func (e *Engine) write(g *group) error {
 		e.fail(err)
 		return e.Err()
 	}
-	began, batch := time.Now(), g.batch // a call may outlive guarded, when g is reused
-	if err := e.guarded(func() error { return e.db.ApplyNoSyncWait(batch, pebble.Sync) }); err != nil {
+	began, batch := time.Now(), g.batch // a call may outlive untilHalt, when g is reused
+	if err := e.untilHalt(func() error { return e.db.ApplyNoSyncWait(batch, pebble.Sync) }); err != nil {
 		e.fail(err)
 		return e.Err()
 	}
 	e.show(g)
-	if err := e.guarded(batch.SyncWait); err != nil {
+	if err := e.untilHalt(batch.SyncWait); err != nil {
 		e.fail(err)
 		return e.Err()
 	}

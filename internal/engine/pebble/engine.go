@@ -116,7 +116,7 @@ func (e *Engine) begin() error {
 		return err
 	}
 	var db *pebble.DB
-	err = e.guarded(func() (err error) {
+	err = e.untilHalt(func() (err error) {
 		db, err = pebble.Open(e.folder.data().dir, e.pebble())
 		return err
 	})
@@ -239,7 +239,7 @@ func (e *Engine) numberOf(name string) (space, error) {
 	if n > 1<<16-1 {
 		return 0, fmt.Errorf("the store has %d namespaces, the maximum", n-1)
 	}
-	return space(n), e.guarded(func() error {
+	return space(n), e.untilHalt(func() error {
 		return e.db.Set(nameKey(name), binary.BigEndian.AppendUint16(nil, uint16(n)), pebble.Sync)
 	})
 }
@@ -302,9 +302,9 @@ func (e *Engine) isHalted() bool {
 	}
 }
 
-// guarded calls a function that may halt or panic, and returns even then. The goroutine
+// untilHalt calls a function that may halt or panic, and returns even then. The goroutine
 // of the call is lost if it halts.
-func (e *Engine) guarded(call func() error) error {
+func (e *Engine) untilHalt(call func() error) error {
 	result := make(chan error, 1)
 	go func() { // ends with the call, or never if that halts
 		defer func() {

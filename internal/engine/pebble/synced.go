@@ -128,7 +128,7 @@ func (s *synced) set(slot int64, n note) error {
 
 // noted is a log or a manifest, which is written sequentially from the start.
 type noted struct {
-	guarded
+	haltFile
 
 	slot int64
 
@@ -142,17 +142,17 @@ func (f *noted) Write(b []byte) (int, error) {
 	defer f.mu.Unlock()
 	// Before the write: a file system may change b, and does so in tests.
 	sum := crc32.Update(f.note.sum, castagnoli, b)
-	n, err := f.guarded.Write(b) // writes all of b, or does not return
+	n, err := f.haltFile.Write(b) // writes all of b, or does not return
 	f.note.length += int64(n)
 	f.note.sum = sum
 	return n, err
 }
 
 // Sync syncs what was written before and updates the note.
-func (f *noted) Sync() error { return f.sync(f.guarded.Sync) }
+func (f *noted) Sync() error { return f.sync(f.haltFile.Sync) }
 
 // SyncData is like Sync, without the metadata of the file.
-func (f *noted) SyncData() error { return f.sync(f.guarded.SyncData) }
+func (f *noted) SyncData() error { return f.sync(f.haltFile.SyncData) }
 
 func (f *noted) sync(sync func() error) error {
 	f.mu.Lock()

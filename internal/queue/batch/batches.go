@@ -25,12 +25,12 @@ type Batches struct {
 
 	Tally counters
 	run   string        // names this run of the node
-	wake  chan struct{} // capacity 1: told has rosters, or stale is set
+	wake  chan struct{} // capacity 1: pending has rosters, or stale is set
 	stale atomic.Bool   // another node has changed a record
 
-	mu   sync.Mutex
-	open map[string]*roster // by id; guarded by mu
-	told []*roster          // to be handled by the next look; guarded by mu
+	mu      sync.Mutex
+	open    map[string]*roster // by id; guarded by mu
+	pending []*roster          // to be handled by the next look; guarded by mu
 
 	// The last messages seen on a shared store; owned by the goroutine of loop.
 	lastRecord, lastBits uint64
@@ -70,7 +70,7 @@ func (q *Batches) of(id string) *roster {
 	if t == nil {
 		t = newRoster(q, id)
 		q.open[id] = t
-		t.told = true
+		t.pending = true
 		q.tellLocked(t)
 	}
 	return t
@@ -84,7 +84,7 @@ func (q *Batches) tell(t *roster) {
 }
 
 func (q *Batches) tellLocked(t *roster) {
-	q.told = append(q.told, t)
+	q.pending = append(q.pending, t)
 	q.signal()
 }
 
@@ -232,12 +232,12 @@ func (q *Batches) pause() time.Duration {
 // look reads the records of new rosters and stores what was counted.
 func (q *Batches) look() {
 	q.mu.Lock()
-	told := q.told
-	q.told = nil
+	pending := q.pending
+	q.pending = nil
 	q.mu.Unlock()
-	for _, t := range told {
+	for _, t := range pending {
 		t.mu.Lock()
-		t.told = false
+		t.pending = false
 		read := t.record != nil
 		t.mu.Unlock()
 		if !read && q.Live.Err() == nil {

@@ -26,7 +26,7 @@ type roster struct {
 	count    [record.Fates]int     // guarded by mu
 	first    string                // the id of the first failed job, as far as is known; guarded by mu
 	stored   bool                  // a chunk of this run may be in the store; guarded by mu
-	told     bool                  // the next look will handle it; guarded by mu
+	pending  bool                  // the next look will handle it; guarded by mu
 	advances bool                  // a goroutine carries out the duties; guarded by mu
 	cancels  bool                  // this node shall cancel the members; guarded by mu
 	surveys  bool                  // a goroutine runs survey; guarded by mu
@@ -101,8 +101,8 @@ func (t *roster) merge(number int, other *record.Chunk, created time.Time) {
 
 // tell makes the next look handle t too. mu is held.
 func (t *roster) tell() {
-	if !t.told {
-		t.told = true
+	if !t.pending {
+		t.pending = true
 		t.batches.tell(t)
 	}
 }

@@ -71,7 +71,7 @@ func bury(e *record.End, j *job.Job) []Follower {
 			meta[k] = v
 		}
 	}
-	return followerOf(e, job.ToldOfDeath, "bury", &record.Job{Job: job.Job{Name: j.Bury, Payload: j.Payload, Meta: meta}})
+	return followerOf(e, job.BuryEnqueued, "bury", &record.Job{Job: job.Job{Name: j.Bury, Payload: j.Payload, Meta: meta}})
 }
 
 // followerOf fills in what a follower takes from the ended job. It returns none if that

@@ -110,8 +110,8 @@ func (q *Jobs) waitEnd(ctx context.Context, id string) (*record.End, error) {
 	return q.waitOn(ctx, id, c)
 }
 
-// told returns the end of the job that ref names.
-func told(ref job.Ref, e *record.End) (job.Ref, bullpen.Result, error) {
+// endOf returns the end of the job that ref names.
+func endOf(ref job.Ref, e *record.End) (job.Ref, bullpen.Result, error) {
 	if ref.Attempts = e.Tries.Started; ref.Attempts == 0 && e.Outcome == bullpen.OK {
 		ref.Attempts = 1 // a first attempt that ends well is not recorded
 	}
@@ -232,14 +232,14 @@ func (q *Jobs) Run(ctx context.Context, j job.Job) (ref job.Ref, r bullpen.Resul
 		if err != nil {
 			return ref, bullpen.Result{}, err
 		}
-		return told(ref, e)
+		return endOf(ref, e)
 	}
 	select {
 	case w := <-c:
 		if w.err != nil {
 			return ref, bullpen.Result{}, w.err
 		}
-		return told(ref, w.ending)
+		return endOf(ref, w.ending)
 	case <-ctx.Done():
 		return ref, bullpen.Result{}, gaveUp(ctx, id)
 	}

@@ -131,7 +131,7 @@ func testGroupReopen(f *fixture) {
 		f.good(id)
 		for _, s := range c.of(id) {
 			if ran++; s.Redelivered && s.Attempt == 1 {
-				f.t.Errorf("job %s is told %+v", id, s.Delivered)
+				f.t.Errorf("job %s received %+v", id, s.Delivered)
 			}
 		}
 	}

@@ -281,10 +281,10 @@ func testGroupView(f *fixture) {
 	})
 	a, b := all[0], all[1]
 	if a.Group != "a" || a.Running != 1 || a.Own || a.Limits.Concurrency != 1 || time.Since(a.Oldest) > time.Minute {
-		f.t.Errorf("of a is told %+v, want 3 waiting and 1 running", a)
+		f.t.Errorf("of a is %+v, want 3 waiting and 1 running", a)
 	}
 	if b.Group != "b" || b.Waiting+b.Running != 0 || !b.Own || b.Limits != own {
-		f.t.Errorf("of b is told %+v, want its limits", b)
+		f.t.Errorf("of b is %+v, want its limits", b)
 	}
 	f.eventually("Depth has 3 waiting, held by the limit, and 1 taken", func() bool {
 		d, err := f.Depth(f.ctx(), "default")

@@ -90,7 +90,7 @@ func TestRecordsKeepAll(t *testing.T) {
 	s, e, a := allOfJob(), allOfEnding(), allOfTries()
 	k := Key{ID: anyID(), State: job.Canceled, Ended: stamp(1), Priority: job.Low, At: stamp(2)}
 	r, n := allOfSchedule(), allOfTick()
-	// These are told by the subject, or not of a job any more once it is stored.
+	// These are known from the subject, or not of a job any more once it is stored.
 	elsewhere := []string{"Job.Queue", "Job.Priority", "Job.Delay", "Failure.ID", "Failure.Err", "Schedule.Job.Delay"}
 	for name, v := range map[string]any{"job": *s, "ending": *e, "tries": a, "key": k, "schedule": *r, "tick": n} {
 		for _, field := range unset(reflect.ValueOf(v), "") {

@@ -40,10 +40,10 @@ func (r *runner) awaitPlace(held, places int) time.Duration {
 // hears asks the executor for a notification when it has room, and reports whether the
 // executor supports that.
 func (r *runner) hears() bool {
-	if r.told == nil {
-		r.told = bullpen.Room(r.executor)
+	if r.roomSignal == nil {
+		r.roomSignal = bullpen.Room(r.executor)
 	}
-	return r.told != nil
+	return r.roomSignal != nil
 }
 
 // press waits for a place in an executor that runs none of this runner's jobs, and in the
