@@ -47,7 +47,7 @@ func (g *admission) collect() int {
 
 // pass admits the item of a caller that found no place in q, according to the overflow
 // rule. It returns nil if and only if the item was accepted.
-func (g *admission) pass(ctx context.Context, at *placement, q *queue, it item) error {
+func (g *admission) pass(ctx context.Context, at *target, q *queue, it item) error {
 	if q.lane == nil && g.pool.hand(it, true) {
 		return nil // a worker was free
 	}
@@ -56,7 +56,7 @@ func (g *admission) pass(ctx context.Context, at *placement, q *queue, it item) 
 	case g.refusal != nil:
 		err := g.refusal
 		g.mu.Unlock()
-		g.pool.tallies.refused.Add(1)
+		g.pool.counters.refused.Add(1)
 		return err
 	case g.waiting.n == 0 && g.fetch(q, func() { q.push(at.priority, it) }):
 		g.mu.Unlock()
@@ -77,7 +77,7 @@ func (g *admission) pass(ctx context.Context, at *placement, q *queue, it item) 
 		return g.pool.runHere(it)
 	default:
 		g.mu.Unlock()
-		g.pool.tallies.refused.Add(1)
+		g.pool.counters.refused.Add(1)
 		g.pool.overload(at.kind, "refused")
 		return fmt.Errorf("%w: %d tasks already wait, which is the maximum", bullpen.ErrOverloaded, g.bound)
 	}
@@ -129,7 +129,7 @@ func (g *admission) grant(q *queue) bool {
 
 // replace gives the place of the oldest item to the new one. mu is held on entry and
 // released on return.
-func (g *admission) replace(ctx context.Context, at *placement, q *queue, it item) error {
+func (g *admission) replace(ctx context.Context, at *target, q *queue, it item) error {
 	q.out.mu.Lock()
 	old, ok := q.oldest()
 	if ok {
@@ -150,7 +150,7 @@ func (g *admission) replace(ctx context.Context, at *placement, q *queue, it ite
 }
 
 // block waits for a place until ctx ends. mu is held on entry and released on return.
-func (g *admission) block(ctx context.Context, at *placement, q *queue, it item) error {
+func (g *admission) block(ctx context.Context, at *target, q *queue, it item) error {
 	c := &caller{at: at, item: it, queue: q, answer: make(chan error, 1)}
 	g.waiting.push(c)
 	g.blocked.Add(1)
@@ -160,13 +160,13 @@ func (g *admission) block(ctx context.Context, at *placement, q *queue, it item)
 	if g.freed.Load() > 0 {
 		g.admit(1)
 	}
-	g.pool.tallies.blocked.Add(1)
-	defer g.pool.tallies.blocked.Add(-1)
+	g.pool.counters.blocked.Add(1)
+	defer g.pool.counters.blocked.Add(-1)
 	g.pool.stir()
 	g.pool.callOne() // this processor has time for it now
 	err := g.await(ctx, c)
 	if err != nil {
-		g.pool.tallies.refused.Add(1)
+		g.pool.counters.refused.Add(1)
 	}
 	return err
 }

@@ -4,7 +4,7 @@ package pool
 type caller struct {
 	next, prev *caller
 	queue      *queue
-	at         *placement
+	at         *target
 	item       item
 	answer     chan error // has room for the one answer; nil means accepted
 	listed     bool

@@ -72,7 +72,7 @@ func (c *taskContext) top() *head { return c.head }
 
 // putLater is put for a task with a delay: it takes a place of the queue now, and the task
 // is queued when it is due.
-func (at *placement) putLater(ctx context.Context, q *queue, it item) error {
+func (at *target) putLater(ctx context.Context, q *queue, it item) error {
 	q.in.mu.Lock()
 	got := q.in.room > 0
 	if got {
@@ -96,11 +96,11 @@ func (at *placement) putLater(ctx context.Context, q *queue, it item) error {
 
 // passLater is pass for a task with a delay. With CallerRuns it refuses the task, because
 // the task must not run now.
-func (g *admission) passLater(ctx context.Context, at *placement, q *queue, it item) error {
+func (g *admission) passLater(ctx context.Context, at *target, q *queue, it item) error {
 	g.mu.Lock()
 	if err := g.refusal; err != nil {
 		g.mu.Unlock()
-		g.pool.tallies.refused.Add(1)
+		g.pool.counters.refused.Add(1)
 		return err
 	}
 	if g.waiting.n == 0 && g.fetch(q, func() { q.in.room-- }) {
@@ -123,13 +123,13 @@ func (g *admission) passLater(ctx context.Context, at *placement, q *queue, it i
 	case Reject, CallerRuns:
 	}
 	g.mu.Unlock()
-	g.pool.tallies.refused.Add(1)
+	g.pool.counters.refused.Add(1)
 	g.pool.overload(at.kind, "refused")
 	return fmt.Errorf("%w: %d tasks already wait, which is the maximum", bullpen.ErrOverloaded, g.bound)
 }
 
 // delay accepts a task that has a place of queue q, unless the pool is shutting down.
-func (p *Pool) delay(at *placement, q *queue, it item) error {
+func (p *Pool) delay(at *target, q *queue, it item) error {
 	d := &p.delayed
 	l := &later{item: it, queue: q, priority: at.priority}
 	if t, ok := it.(interface{ top() *head }); ok {
@@ -146,7 +146,7 @@ func (p *Pool) delay(at *placement, q *queue, it item) error {
 		d.n.Add(-1)
 		d.mu.Unlock()
 		q.admission.free(1)
-		p.tallies.refused.Add(1)
+		p.counters.refused.Add(1)
 		p.lessWaits()
 		return p.closedError()
 	}

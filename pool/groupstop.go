@@ -71,7 +71,7 @@ func (g *FuncGroup[A, R]) sweep() {
 func (g *FuncGroup[A, R]) stopError() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return notStarted(g.f.place.kind, g.cause)
+	return notStarted(g.f.target.kind, g.cause)
 }
 
 // remove takes out the items that match, and frees their places.

@@ -51,7 +51,7 @@ type LaneConfig struct {
 type Lane struct {
 	pool      *Pool
 	name      string
-	main      placement
+	main      target
 	admission admission
 	queue     queue
 	started   atomic.Uint64
@@ -82,7 +82,7 @@ func (p *Pool) Lane(c LaneConfig) (*Lane, error) {
 	l.admission = admission{pool: p, bound: c.Queue, overflow: c.Overflow, queues: []*queue{&l.queue}}
 	l.queue.pool, l.queue.lane, l.queue.admission = p, l, &l.admission
 	l.queue.in.room = c.Queue
-	l.main = placement{pool: p, lane: l, timeout: p.config.Timeout}
+	l.main = target{pool: p, lane: l, timeout: p.config.Timeout}
 	switch {
 	case c.Timeout > 0:
 		l.main.timeout = c.Timeout
@@ -97,7 +97,7 @@ func (p *Pool) Lane(c LaneConfig) (*Lane, error) {
 	if slices.ContainsFunc(p.lanes, func(other *Lane) bool { return other.name == c.Name }) {
 		return nil, fmt.Errorf("lane %q: the pool already has a lane of this name: use another name", c.Name)
 	}
-	l.main.kind = p.tallies.kind(c.Name)
+	l.main.kind = p.counters.kind(c.Name)
 	admissions := append(slices.Clone(p.admissions()), &l.admission)
 	p.ready.admissions.Store(&admissions)
 	p.lanes = append(p.lanes, l)
@@ -130,16 +130,16 @@ func (c *LaneConfig) check() (meter, error) {
 	return m, errors.Join(errs...)
 }
 
-func (l *Lane) at() *placement { return &l.main }
+func (l *Lane) at() *target { return &l.main }
 
 // Name returns the lane's name.
 func (l *Lane) Name() string { return l.name }
 
-// With returns a place in the lane with the options o; see [Pool.With].
-func (l *Lane) With(o Options) Place { return l.main.with(o) }
+// With returns a submitter of the lane with the options o; see [Pool.With].
+func (l *Lane) With(o Options) Submitter { return l.main.with(o) }
 
 // Go is [Pool.Go] in the lane. It allocates two words.
-func (l *Lane) Go(ctx context.Context, fn func()) error { return Place{&l.main}.Go(ctx, fn) }
+func (l *Lane) Go(ctx context.Context, fn func()) error { return Submitter{&l.main}.Go(ctx, fn) }
 
 // SetLimit changes how many tasks of the lane run at a time; 0 means as many as the pool
 // has workers. It takes effect immediately, but does not interrupt running tasks.

@@ -65,10 +65,10 @@ type part[A, R any] struct {
 }
 
 func (f *Func[A, R]) stream(ctx context.Context, seq iter.Seq[A], s *stream[A, R]) {
-	s.f, s.ctx, s.window = f, ctx, 2*f.place.pool.most()
+	s.f, s.ctx, s.window = f, ctx, 2*f.target.pool.most()
 	ends := ctx.Done() != nil
 	s.out = make(chan *batch[A, R], s.window)
-	s.span.init(ctx, f.place.pool)
+	s.span.init(ctx, f.target.pool)
 	defer s.end() // even if the input or the loop panics
 	s.filling = time.Now()
 	size := s.size(0)
@@ -234,7 +234,7 @@ func (s *stream[A, R]) end() {
 
 // refuse ends a batch that was not accepted.
 func (b *batch[A, R]) refuse(err error) {
-	b.fail(0, len(b.args), notStarted(b.f.place.kind, err))
+	b.fail(0, len(b.args), notStarted(b.f.target.kind, err))
 	b.ended(int64(len(b.args)))
 }
 

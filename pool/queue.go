@@ -166,7 +166,7 @@ func (q *queue) takeOver() {
 
 // pop takes the next item by priority, live or stale. out.mu is held, and the workers' side
 // is not empty.
-func (q *queue) pop(order *[priorities]Priority) slot {
+func (q *queue) pop(order *[priorities]Priority) queued {
 	used := q.out.used.Load()
 	pr := Normal
 	if used != 1<<Normal {

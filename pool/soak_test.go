@@ -209,13 +209,13 @@ func (s *soak) check(c Config) {
 	if ran := s.ran.Load(); ran > s.closures.Load() || ran+int64(never) < s.closures.Load() {
 		s.t.Errorf("%d closures were accepted, %d ran, %d tasks never started", s.closures.Load(), ran, never)
 	}
-	if h := p.handsNow(); h != 0 {
+	if h := p.counts(); h != 0 {
 		s.t.Errorf("%d workers, %d parked, %d searching after the end", h.size(), h.parked(), h.searching())
 	}
 	if n, g := p.nesting.Load(), p.guests.Load(); n != 0 || g != 0 {
 		s.t.Errorf("%d workers nest and %d guests run after the end", n, g)
 	}
-	if n := p.tallies.blocked.Load(); n != 0 {
+	if n := p.counters.blocked.Load(); n != 0 {
 		s.t.Errorf("%d callers are blocked after the end", n)
 	}
 	if n := p.admission.dead.Load(); n != 0 {
@@ -232,7 +232,7 @@ func waitFor(t *testing.T, ended chan error, p *Pool) error {
 	case <-time.After(time.Minute):
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		h := p.handsNow()
+		h := p.counts()
 		t.Fatalf("the pool does not end: it is %v with %d goroutines, %d guests, %d tasks; of %d workers %d are parked and %d search",
 			p.state.State(), p.alive, p.guests.Load(), p.waiting(), h.size(), h.parked(), h.searching())
 		return nil

@@ -108,7 +108,7 @@ func TestLongTasksAreNoStall(t *testing.T) {
 		most := 0
 		for range 30 {
 			sleep(time.Second)
-			most = max(most, p.handsNow().size())
+			most = max(most, p.counts().size())
 		}
 		if most != 2 {
 			t.Errorf("%d workers, want 2", most)

@@ -209,7 +209,7 @@ func moved(t *testing.T, p *Pool, m *mover, from TaskState) TaskState {
 func heldBy(p *Pool) *job[uint64, uint64] {
 	f := NewFunc(p, fact)
 	j := &job[uint64, uint64]{fn: f.fn, home: f}
-	j.self, j.place, j.queue = j, f.place, &queue{pool: p, admission: &admission{pool: p, bound: 8}}
+	j.self, j.target, j.queue = j, f.target, &queue{pool: p, admission: &admission{pool: p, bound: 8}}
 	return j
 }
 

@@ -13,7 +13,7 @@ import (
 // the locks of the pool's queue.
 
 // putElsewhere is put for lanes and for delayed tasks.
-func (at *placement) putElsewhere(ctx context.Context, h *head, it item) error {
+func (at *target) putElsewhere(ctx context.Context, h *head, it item) error {
 	l := at.lane
 	q := at.pool.shard()
 	if l != nil {
@@ -37,7 +37,7 @@ func (at *placement) putElsewhere(ctx context.Context, h *head, it item) error {
 	return err
 }
 
-func (at *placement) putInLane(ctx context.Context, q *queue, it item) error {
+func (at *target) putInLane(ctx context.Context, q *queue, it item) error {
 	q.in.mu.Lock()
 	if q.in.room <= 0 {
 		q.in.mu.Unlock()
@@ -181,7 +181,7 @@ func (l *Lane) release(w *worker) {
 		l.pool.call() // this worker leaves
 	case !w.searching:
 		w.searching = true
-		l.pool.hands.Add(oneSearching)
+		l.pool.workerCounts.Add(oneSearching)
 	}
 }
 

@@ -54,8 +54,8 @@ func TestKeepTrying(t *testing.T) {
 				ref := enqueued(t, q, job.Job{Name: "a", Payload: []byte("x")})
 				<-time.After(time.Minute)
 				synctest.Wait()
-				if runs.Load() == 0 || team.Capacity() != 1 || q.Stats().Hands != 1 {
-					t.Errorf("after %d runs %d places are free, and %d jobs are in hand", runs.Load(), team.Capacity(), q.Stats().Hands)
+				if runs.Load() == 0 || team.Capacity() != 1 || q.Stats().InHand != 1 {
+					t.Errorf("after %d runs %d places are free, and %d jobs are in hand", runs.Load(), team.Capacity(), q.Stats().InHand)
 				}
 				left.Store(0)
 				r, err := q.Wait(t.Context(), ref.ID)
@@ -96,8 +96,8 @@ func failsOnce() bullpen.Handler {
 func (q *Queue) inHand(t *testing.T, want int) {
 	t.Helper()
 	synctest.Wait()
-	if s := q.Stats(); s.Hands != want || s.Recording != 0 {
-		t.Errorf("%d jobs are in hand and %d outcomes under way, want %d and 0", s.Hands, s.Recording, want)
+	if s := q.Stats(); s.InHand != want || s.Recording != 0 {
+		t.Errorf("%d jobs are in hand and %d outcomes under way, want %d and 0", s.InHand, s.Recording, want)
 	}
 }
 

@@ -45,13 +45,13 @@ func TestStage(t *testing.T) {
 	zero := s.call("succeeding with 0", unix.SYS_FCHDIR, 97)
 	zero.onError = len(s.ops) + 1
 	some := s.call("succeeding with more", unix.SYS_GETPID)
-	place := s.memory(make([]byte, 4))
-	s.ops[len(s.ops)-1].store = place
+	result := s.memory(make([]byte, 4))
+	s.ops[len(s.ops)-1].store = result
 	some.unlessZero = len(s.ops) + 2
 	print(s, "wrong ")
 	none := s.call("succeeding with none", unix.SYS_UMASK, 0o22)
 	none.unlessZero = 0
-	s.call("printing", unix.SYS_WRITE, 1, uint64(place), 4)
+	s.call("printing", unix.SYS_WRITE, 1, uint64(result), 4)
 	s.call("becoming a shell", unix.SYS_EXECVE, s.text("/bin/sh"), s.texts([]string{"sh", "-c", `echo "$A $0"`, "ends"}), s.texts([]string{"A=here"}))
 	out, fault, exit := runScript(t, s)
 	if !strings.HasPrefix(out, "begins ") || !strings.HasSuffix(out, "here ends\n") || len(out) != len("begins ")+4+len("here ends\n") || fault != "" || exit != 0 {

@@ -117,7 +117,7 @@ func (d backend) Waits(parent string) (done func(), err error) {
 }
 
 // Follow is as in [api.Backend].
-func (d backend) Follow(id string, after live.Place) *live.Feed { return d.hub.Follow(id, after) }
+func (d backend) Follow(id string, after live.Position) *live.Feed { return d.hub.Follow(id, after) }
 
 // Scale is as in [api.Backend].
 func (d backend) Scale(name string, minimum, maximum int) error {

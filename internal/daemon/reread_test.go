@@ -139,7 +139,7 @@ func TestIDsOfJobs(t *testing.T) {
 		ended <- err
 	}()
 	eventually(t, "the task runs", func() bool { return exists(other + ".begun") })
-	if feed := b.Follow(job.ID, live.Place{}); feed != nil {
+	if feed := b.Follow(job.ID, live.Position{}); feed != nil {
 		feed.Close()
 		t.Error("who follows the job receives events of the ephemeral task")
 	}

@@ -138,7 +138,7 @@ func TestEventsAsTheyHappen(t *testing.T) {
 		t.Errorf("seen was\n%s", seen)
 	}
 	for _, e := range seen {
-		if _, err := live.ParsePlace(e.id); err != nil && e.kind != "" {
+		if _, err := live.ParsePosition(e.id); err != nil && e.kind != "" {
 			t.Errorf("%+v: %v", e, err)
 		}
 	}
@@ -302,17 +302,17 @@ func TestGapsAreSaid(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name  string
-		after live.Place
+		after live.Position
 		lines []bullpen.LogLine
 		gap   bool
 		logs  int
 	}{
-		{"all", live.Place{}, []bullpen.LogLine{line(1), line(2)}, false, 2},
-		{"behind what is kept", placeAt(1, line(0).Time), []bullpen.LogLine{line(1), line(2)}, true, 2},
-		{"within it", placeAt(1, line(1).Time), []bullpen.LogLine{line(1), line(2)}, false, 1},
-		{"of the same microsecond", placeAt(1, line(1).Time), []bullpen.LogLine{line(1), line(1), line(1)}, false, 2},
-		{"all seen", placeAt(1, line(2).Time), []bullpen.LogLine{line(1), line(2)}, false, 0},
-		{"of the attempt before", placeAt(0, line(2).Time), []bullpen.LogLine{line(1), line(2), line(3)}, false, 1},
+		{"all", live.Position{}, []bullpen.LogLine{line(1), line(2)}, false, 2},
+		{"behind what is kept", positionAt(1, line(0).Time), []bullpen.LogLine{line(1), line(2)}, true, 2},
+		{"within it", positionAt(1, line(1).Time), []bullpen.LogLine{line(1), line(2)}, false, 1},
+		{"of the same microsecond", positionAt(1, line(1).Time), []bullpen.LogLine{line(1), line(1), line(1)}, false, 2},
+		{"all seen", positionAt(1, line(2).Time), []bullpen.LogLine{line(1), line(2)}, false, 0},
+		{"of the attempt before", positionAt(0, line(2).Time), []bullpen.LogLine{line(1), line(2), line(3)}, false, 1},
 	} {
 		w := recorder()
 		f := &follower{api: a, last: c.after, stream: a.stream(w, eventsType)}
@@ -329,17 +329,17 @@ func TestGapsAreSaid(t *testing.T) {
 
 // TestPlacesAreInOrder has several events of one microsecond, and some without a
 // time.
-func TestPlacesAreInOrder(t *testing.T) {
+func TestPositionsAreInOrder(t *testing.T) {
 	t.Parallel()
 	c := &counter{}
 	now := time.Now()
-	last := live.Place{}
+	last := live.Position{}
 	for n := range 100 {
 		at := now.Add(time.Duration(n/10) * time.Microsecond)
 		if n%3 == 0 {
 			at = time.Time{}
 		}
-		p := c.place(1+n/50, at)
+		p := c.position(1+n/50, at)
 		if !p.After(last) {
 			t.Fatalf("%v comes after %v", p, last)
 		}
@@ -350,7 +350,7 @@ func TestPlacesAreInOrder(t *testing.T) {
 			t.Errorf("of %d attempts %v is before %v", attempts, end, last)
 		}
 	}
-	if isEnd(live.Place{}) {
+	if isEnd(live.Position{}) {
 		t.Error("the beginning is an end")
 	}
 }

@@ -252,7 +252,7 @@ func (h *house) waits(parent string) int {
 	return h.waiting[parent]
 }
 
-func (h *house) Follow(id string, after live.Place) *live.Feed {
+func (h *house) Follow(id string, after live.Position) *live.Feed {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if !h.following {

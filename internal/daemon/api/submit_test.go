@@ -216,7 +216,7 @@ func TestStopping(t *testing.T) {
 	go func() { // ends with the request; it is waited for below
 		done <- s.do("POST", "/v1/pools/main/jobs?task=wait&wait=1m", "")
 	}()
-	for s.house.queue.Stats().Hands == 0 {
+	for s.house.queue.Stats().InHand == 0 {
 		s.do("GET", "/v1/status", "")
 	}
 	s.house.end()

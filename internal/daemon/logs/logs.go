@@ -58,7 +58,7 @@ type Log struct {
 
 	mu     sync.Mutex
 	closed bool // guarded by mu
-	// ring holds count records from head on. Those slots belong to the writing
+	// ring holds count records from head on. Those entries belong to the writing
 	// goroutine until it moves head; the others belong to the holder of mu. Head and
 	// count are guarded by mu.
 	ring        []entry
@@ -200,17 +200,17 @@ func (l *Log) write() {
 	}
 }
 
-// batch formats enough records for a large write, frees their slots, and writes them.
+// batch formats enough records for a large write, frees their entries, and writes them.
 // Records that cannot be written count as dropped.
 func (l *Log) batch(head, count int) {
 	l.text.Reset()
 	n := 0
 	for n < count && l.text.Len() < batchBytes {
-		slot := &l.ring[(head+n)%len(l.ring)]
-		if !format(slot) {
+		e := &l.ring[(head+n)%len(l.ring)]
+		if !format(e) {
 			l.dropped.Add(1)
 		}
-		*slot = entry{} // release what the record holds
+		*e = entry{} // release what the record holds
 		n++
 	}
 	l.mu.Lock()

@@ -98,7 +98,7 @@ func testShared(t *testing.T, f Factory) {
 	pause(fx, true)
 	eventually(t, "the other node learns that one has paused the consumer", func() bool { return other.depth(normal).Paused })
 	fx.jobs(normal, 1)
-	for _, h := range []*hands{a, b} {
+	for _, h := range []*recorder{a, b} {
 		h.stop()
 	}
 	other.take(normal).nothing("while another node has paused the consumer")

@@ -48,7 +48,7 @@ func (e *Engine) Take(c engine.Consumer, deliver func(engine.Delivery), returned
 	t := &taker{
 		engine:   e,
 		consumer: c,
-		subject:  "$JS.API.CONSUMER.MSG.NEXT." + e.places[engine.Jobs].name + "." + name,
+		subject:  "$JS.API.CONSUMER.MSG.NEXT." + e.addresses[engine.Jobs].name + "." + name,
 		deliver:  deliver,
 		returned: returned,
 		retired:  map[*feed]struct{}{},

@@ -59,7 +59,7 @@ func TestBackupUnderLoad(t *testing.T) {
 	var work sync.WaitGroup
 	defer work.Wait()
 	defer close(stop)
-	l := &ledger{sure: book{}, maybe: map[string]map[string]bool{}, chance: rand.New(rand.NewPCG(1, rand.Uint64()))}
+	l := &model{sure: book{}, maybe: map[string]map[string]bool{}, chance: rand.New(rand.NewPCG(1, rand.Uint64()))}
 	for i := range 4 {
 		work.Go(func() {
 			r := rand.New(rand.NewPCG(uint64(i), rand.Uint64()))

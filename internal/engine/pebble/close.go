@@ -44,7 +44,7 @@ func (e *Engine) shut() {
 	e.running.Wait()
 	e.queue.close()
 	<-e.writing
-	err := e.hands.close()
+	err := e.handouts.close()
 	err = errors.Join(err, e.closeData(), e.synced.file.Close())
 	e.mu.Lock()
 	e.closing = err

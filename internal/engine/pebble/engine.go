@@ -19,22 +19,22 @@ import (
 
 // Engine is an [engine.Engine] that keeps its store in a folder.
 type Engine struct {
-	folder  folder
-	options engine.Options
-	log     *slog.Logger
-	space   space
-	opened  uint64 // the last sequence number of Jobs when the store was opened
-	hands   *hands
-	synced  *synced
-	room    *room
-	held    io.Closer // the lock of the folder
-	queue   queue
-	group   group // used by the committer
-	syncs   syncs
-	failure failure
-	oldest  [4]oldest        // used by the committer
-	recent  [4]recent        // used by the committer
-	firsts  [4]atomic.Uint64 // no message has a lower number
+	folder   folder
+	options  engine.Options
+	log      *slog.Logger
+	space    space
+	opened   uint64 // the last sequence number of Jobs when the store was opened
+	handouts *handouts
+	synced   *synced
+	room     *room
+	held     io.Closer // the lock of the folder
+	queue    queue
+	group    group // used by the committer
+	syncs    syncs
+	failure  failure
+	oldest   [4]oldest        // used by the committer
+	recent   [4]recent        // used by the committer
+	firsts   [4]atomic.Uint64 // no message has a lower number
 
 	files files  // open files of Pebble
 	aside backup // files that Pebble writes for a backup
@@ -136,7 +136,7 @@ func (e *Engine) begin() error {
 	if err := errors.Join(e.readPauses(), e.readHighest()); err != nil {
 		return e.storeError(err)
 	}
-	e.hands, err = openHands(e.folder, func(h hand) (bool, error) {
+	e.handouts, err = openHandouts(e.folder, func(h handout) (bool, error) {
 		_, closer, err := db.Get(h.space.message(engine.Jobs, h.seq))
 		if errors.Is(err, pebble.ErrNotFound) {
 			return false, nil
@@ -202,8 +202,8 @@ func (e *Engine) storeError(err error) error {
 // abandon closes what begin opened.
 func (e *Engine) abandon() error {
 	var errs []error
-	if e.hands != nil {
-		errs = append(errs, e.hands.close())
+	if e.handouts != nil {
+		errs = append(errs, e.handouts.close())
 	}
 	errs = append(errs, e.closeData())
 	if e.synced != nil {

@@ -35,9 +35,9 @@ var failing = map[string]func(errorfs.Op) bool{
 	"manifest written": func(o errorfs.Op) bool { return o.Kind == errorfs.OpFileWrite && strings.Contains(o.Path, "MANIFEST") },
 	"manifest synced":  func(o errorfs.Op) bool { return isSync(o.Kind) && strings.Contains(o.Path, "MANIFEST") },
 	"hands written": func(o errorfs.Op) bool {
-		return o.Kind == errorfs.OpFileWriteAt && strings.HasSuffix(o.Path, handsFile)
+		return o.Kind == errorfs.OpFileWriteAt && strings.HasSuffix(o.Path, handoutsFile)
 	},
-	"hands synced":     func(o errorfs.Op) bool { return isSync(o.Kind) && strings.HasSuffix(o.Path, handsFile) },
+	"hands synced":     func(o errorfs.Op) bool { return isSync(o.Kind) && strings.HasSuffix(o.Path, handoutsFile) },
 	"anything written": func(o errorfs.Op) bool { return o.Kind.ReadOrWrite() == errorfs.OpIsWrite },
 }
 

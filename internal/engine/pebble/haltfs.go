@@ -80,8 +80,8 @@ func (g haltFS) file(what, name string, open func() (vfs.File, error)) (vfs.File
 	g.files.keep(f, true)
 	wrapped := haltFile{f, g, name}
 	base := g.PathBase(name)
-	if slot, ok := slotOf(base); ok {
-		return &noted{haltFile: wrapped, slot: slot, note: note{name: base}}, nil
+	if at, ok := noteAt(base); ok {
+		return &noted{haltFile: wrapped, at: at, note: note{name: base}}, nil
 	}
 	return wrapped, nil
 }

@@ -67,7 +67,7 @@ func (f folder) copyTo(ctx context.Context, to folder) error {
 			return err
 		}
 	}
-	for _, name := range []string{handsFile, sealFile, syncedFile} {
+	for _, name := range []string{handoutsFile, sealFile, syncedFile} {
 		if err := vfs.Copy(f.fs, f.path(name), to.path(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}

@@ -166,7 +166,7 @@ func (v *verifier) data() error {
 	if err := v.keys(); err != nil {
 		return err
 	}
-	return v.hands()
+	return v.handouts()
 }
 
 // open opens the database for reading, and reports whether that worked.

@@ -23,10 +23,10 @@ import (
 type Batches struct {
 	*run.Node
 
-	Tally counters
-	run   string        // names this run of the node
-	wake  chan struct{} // capacity 1: pending has rosters, or stale is set
-	stale atomic.Bool   // another node has changed a record
+	Counters counters
+	run      string        // names this run of the node
+	wake     chan struct{} // capacity 1: pending has rosters, or stale is set
+	stale    atomic.Bool   // another node has changed a record
 
 	mu      sync.Mutex
 	open    map[string]*roster // by id; guarded by mu

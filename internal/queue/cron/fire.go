@@ -133,7 +133,7 @@ func (f *firer) lookAtClock(now time.Time) {
 	if now.Before(f.looked.Add(-lookAgain)) {
 		f.readAt = now
 		for _, e := range f.entries {
-			f.place(e)
+			f.reschedule(e)
 		}
 	}
 	f.looked = now

@@ -127,7 +127,7 @@ func (f *firer) load(s *scannedSchedule) {
 		f.forget(e)
 		return
 	case e == nil:
-		e = &entry{name: s.name, place: -1}
+		e = &entry{name: s.name, index: -1}
 		f.entries[s.name] = e
 	case e.busy:
 		e.dirty = true
@@ -147,7 +147,7 @@ func (f *firer) load(s *scannedSchedule) {
 		}
 	}
 	e.hears(s.tick, s.tickSeq)
-	f.place(e)
+	f.reschedule(e)
 }
 
 func (f *firer) forget(e *entry) {
@@ -173,14 +173,14 @@ func (f *firer) fired(e *entry) {
 		e.dirty = false
 		f.changed(e.name)
 	}
-	f.place(e)
+	f.reschedule(e)
 }
 
 // ticked applies progress that another node reported.
 func (f *firer) ticked(n *news) {
 	if node := n.ticked.Node; f.gone[node] && node != f.queue.Config.Node {
 		delete(f.gone, node)
-		f.placeAll(node)
+		f.rescheduleAll(node)
 	}
 	e := f.entries[n.name]
 	switch {
@@ -190,7 +190,7 @@ func (f *firer) ticked(n *news) {
 		e.heard, e.seqOf = n.ticked, n.seq
 	default:
 		e.hears(*n.ticked, n.seq)
-		f.place(e)
+		f.reschedule(e)
 	}
 }
 
@@ -200,20 +200,20 @@ func (f *firer) leaves(node string) {
 		return
 	}
 	f.gone[node] = true
-	f.placeAll(node)
+	f.rescheduleAll(node)
 }
 
-// placeAll reschedules the entries whose last tick a node had.
-func (f *firer) placeAll(node string) {
+// rescheduleAll reschedules the entries whose last tick a node had.
+func (f *firer) rescheduleAll(node string) {
 	for e := range maps.Values(f.entries) {
 		if !e.busy && e.tick.Node == node {
-			f.place(e)
+			f.reschedule(e)
 		}
 	}
 }
 
-// place sets when a schedule is handled next.
-func (f *firer) place(e *entry) {
+// reschedule sets when a schedule is handled next.
+func (f *firer) reschedule(e *entry) {
 	if e.busy {
 		return
 	}

@@ -64,7 +64,7 @@ func (f *firer) look(e *entry) error {
 // deal handles what is due. again means that the schedule must be checked again.
 func (f *firer) deal(e *entry, d *due) (again bool, err error) {
 	q := f.queue
-	if d.doubt {
+	if d.maybeDone {
 		fired, err := q.unendedOrEnded(q.Live, tickID(e.name, d.first))
 		if err != nil {
 			return false, err

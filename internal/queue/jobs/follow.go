@@ -107,7 +107,7 @@ func (q *Jobs) EnqueueFollowers(ctx context.Context, e *record.End, all []Follow
 // FollowersPut counts the followers that were put together with an end.
 func (q *Jobs) FollowersPut(e *record.End, all []Follower) {
 	for i := range all {
-		q.Tallies.Of(all[i].Job.Job.Queue).Enqueued.Add(1)
+		q.Counters.Of(all[i].Job.Job.Queue).Enqueued.Add(1)
 		q.tellFollower(e, &all[i])
 	}
 }

@@ -64,7 +64,7 @@ func (r *runner) ask() time.Duration {
 	if free <= 0 {
 		return r.awaitPlace(held, places)
 	}
-	r.noPlace = time.Time{}
+	r.fullSince = time.Time{}
 	if lately {
 		if free -= r.promised(); free > 0 && r.busy() > 0 {
 			r.share(free)

@@ -50,10 +50,10 @@ func (r *runner) hears() bool {
 // end hands over one job without a place. It returns when to run again.
 func (r *runner) press() time.Duration {
 	now := time.Now()
-	if r.noPlace.IsZero() {
-		r.noPlace = now
+	if r.fullSince.IsZero() {
+		r.fullSince = now
 	}
-	if rest := BusyPatience - now.Sub(r.noPlace); rest > 0 {
+	if rest := BusyPatience - now.Sub(r.fullSince); rest > 0 {
 		if r.quiet && r.hears() {
 			return rest
 		}
@@ -66,7 +66,7 @@ func (r *runner) press() time.Duration {
 		}
 		return BusyPatience
 	}
-	r.noPlace = time.Time{}
+	r.fullSince = time.Time{}
 	if len(r.ready) == 0 {
 		return BusyPatience // which awaits the record that is being read
 	}

@@ -18,25 +18,25 @@ import (
 	"github.com/bullpen-run/bullpen/queue"
 )
 
-// aboutPlaces explains how a command names a store.
-const aboutPlaces = "STORE is a folder, the URL of a NATS server (nats://…), or the configuration file of a daemon,\n" +
+// aboutStores explains how a command names a store.
+const aboutStores = "STORE is a folder, the URL of a NATS server (nats://…), or the configuration file of a daemon,\n" +
 	"which names one of them and may hold credentials. No daemon may use the store meanwhile: a\n" +
 	"folder that is open is refused; use of a server is detected at the end."
 
-// place is a store that a command reads or fills.
-type place struct {
+// namedStore is a store that a command reads or fills.
+type namedStore struct {
 	name      string
 	dir       string // for a store in a folder
 	store     queue.Store
 	namespace string
 }
 
-// placeOf returns the store that text names.
-func placeOf(text, namespace string, replicas int) (place, error) {
+// storeOf returns the store that text names.
+func storeOf(text, namespace string, replicas int) (namedStore, error) {
 	source := settings.Source{Flags: map[string]string{"queue.namespace": namespace}}
 	switch info, err := os.Stat(text); {
 	case text == "":
-		return place{}, usageError{errors.New("the name of a store is empty: give a folder, the URL of a NATS server, or the configuration file of a daemon")}
+		return namedStore{}, usageError{errors.New("the name of a store is empty: give a folder, the URL of a NATS server, or the configuration file of a daemon")}
 	case strings.Contains(text, "://"):
 		source.Flags["queue.url"] = text
 	case err == nil && info.Mode().IsRegular():
@@ -49,21 +49,21 @@ func placeOf(text, namespace string, replicas int) (place, error) {
 	}
 	s, err := settings.Load(source)
 	if err != nil {
-		return place{}, usageError{err}
+		return namedStore{}, usageError{err}
 	}
 	if s.Store.Memory {
-		return place{}, usageError{fmt.Errorf("%s keeps jobs in memory: there is nothing to copy", text)}
+		return namedStore{}, usageError{fmt.Errorf("%s keeps jobs in memory: there is nothing to copy", text)}
 	}
-	return place{name: text, dir: s.Store.Dir, store: s.Queue.Store, namespace: s.Queue.Namespace}, nil
+	return namedStore{name: text, dir: s.Store.Dir, store: s.Queue.Store, namespace: s.Queue.Namespace}, nil
 }
 
 // options returns the options of an engine that does not drop records by itself.
-func (p place) options() engine.Options {
+func (p namedStore) options() engine.Options {
 	return engine.Options{Namespace: p.namespace, Lease: 30 * time.Second, Logger: slog.New(slog.DiscardHandler)}
 }
 
 // read opens an existing store for do.
-func (p place) read(ctx context.Context, do func(engine.Engine) (transfer.Summary, error)) (s transfer.Summary, err error) {
+func (p namedStore) read(ctx context.Context, do func(engine.Engine) (transfer.Summary, error)) (s transfer.Summary, err error) {
 	if p.dir != "" {
 		if _, err := os.Stat(filepath.Join(p.dir, "format")); errors.Is(err, fs.ErrNotExist) {
 			return s, usageError{fmt.Errorf("%s is not a folder with jobs of a daemon: it has no file %q", p.dir, "format")}
@@ -78,7 +78,7 @@ func (p place) read(ctx context.Context, do func(engine.Engine) (transfer.Summar
 }
 
 // fill opens the store for do, which fills it. A folder must not exist yet.
-func (p place) fill(ctx context.Context, do func(engine.Engine) (transfer.Summary, error)) (s transfer.Summary, err error) {
+func (p namedStore) fill(ctx context.Context, do func(engine.Engine) (transfer.Summary, error)) (s transfer.Summary, err error) {
 	if p.dir != "" {
 		err := pebble.Create(ctx, pebble.Config{Dir: p.dir, Options: p.options()}, func(e engine.Engine) (err error) {
 			s, err = do(e)

@@ -10,18 +10,18 @@ import (
 	"github.com/bullpen-run/bullpen/internal/engine"
 )
 
-// testNothingStrands has two takers, on two nodes if possible, that repeatedly give back
+// testGiveBacks has two takers, on two nodes if possible, that repeatedly give back
 // many of their messages and recall requests: each job is handed out until it is
 // acknowledged, and none of them only after its lease.
-func testNothingStrands(t *testing.T, f Factory) {
+func testGiveBacks(t *testing.T, f Factory) {
 	fx := f.open(t, engine.Options{})
 	other := fx.Engine
 	if fx.Shared() {
 		other = fx.another(fx.options)
 	}
 	_, r := random(t)
-	s := &stranding{
-		r: r, hands: []*hands{take(t, fx.Engine, normal), take(t, other, normal)},
+	s := &giveBacks{
+		r: r, recorders: []*recorder{take(t, fx.Engine, normal), take(t, other, normal)},
 		naks: map[string]int{}, ended: map[string]bool{},
 	}
 	const jobs, together = 400, 4
@@ -35,34 +35,34 @@ func testNothingStrands(t *testing.T, f Factory) {
 			ended, last = len(s.ended), time.Now()
 		}
 		if time.Since(last) > Patience/2 {
-			a, b := s.hands[0], s.hands[1]
+			a, b := s.recorders[0], s.recorders[1]
 			t.Fatalf("of %d jobs %d have come to their end, and no other for %v; %d and %d are asked for, Depth = %+v",
 				jobs, ended, Patience/2, a.open(), b.open(), fx.depth(normal))
 		}
 		select {
-		case <-s.hands[0].news:
-		case <-s.hands[1].news:
+		case <-s.recorders[0].news:
+		case <-s.recorders[1].news:
 		case <-time.After(5 * time.Millisecond): // a step asks anew
 		}
 	}
-	for _, h := range s.hands {
+	for _, h := range s.recorders {
 		h.taker.Recall()
 	}
-	eventually(t, "what is taken back is returned", func() bool { return s.hands[0].open()+s.hands[1].open() == 0 })
+	eventually(t, "what is taken back is returned", func() bool { return s.recorders[0].open()+s.recorders[1].open() == 0 })
 }
 
-// stranding is what is known about the jobs.
-type stranding struct {
-	r     *rand.Rand
-	hands []*hands
-	naks  map[string]int  // how often each was given back
-	ended map[string]bool // acknowledged
+// giveBacks is what is known about the jobs.
+type giveBacks struct {
+	r         *rand.Rand
+	recorders []*recorder
+	naks      map[string]int  // how often each was given back
+	ended     map[string]bool // acknowledged
 }
 
 // step answers what has come, makes requests, and recalls some of them.
-func (s *stranding) step(t *testing.T) {
+func (s *giveBacks) step(t *testing.T) {
 	t.Helper()
-	for _, h := range s.hands {
+	for _, h := range s.recorders {
 		for d, ok := h.first(); ok; d, ok = h.first() {
 			s.answer(t, d)
 		}
@@ -75,7 +75,7 @@ func (s *stranding) step(t *testing.T) {
 	}
 }
 
-func (s *stranding) answer(t *testing.T, d arrival) {
+func (s *giveBacks) answer(t *testing.T, d arrival) {
 	t.Helper()
 	switch {
 	case s.ended[d.Subject]:

@@ -17,23 +17,23 @@ const (
 	oneWorker    = 1
 	oneParked    = 1 << 20
 	oneSearching = 1 << 40
-	handsMask    = 1<<20 - 1
+	countMask    = 1<<20 - 1
 
 	// mostWorkers is the maximum number of workers that the word can count.
-	mostWorkers = handsMask / 2
+	mostWorkers = countMask / 2
 )
 
-type hands uint64
+type workerCounts uint64
 
-func (h hands) size() int      { return int(h & handsMask) }
-func (h hands) parked() int    { return int(h / oneParked & handsMask) }
-func (h hands) searching() int { return int(h / oneSearching & handsMask) }
-func (h hands) busy() int      { return h.size() - h.parked() - h.searching() }
+func (h workerCounts) size() int      { return int(h & countMask) }
+func (h workerCounts) parked() int    { return int(h / oneParked & countMask) }
+func (h workerCounts) searching() int { return int(h / oneSearching & countMask) }
+func (h workerCounts) busy() int      { return h.size() - h.parked() - h.searching() }
 
-func (p *Pool) handsNow() hands { return hands(p.hands.Load()) }
+func (p *Pool) counts() workerCounts { return workerCounts(p.workerCounts.Load()) }
 
-// discount subtracts what was added to hands.
-func (p *Pool) discount(delta uint64) { p.hands.Add(-delta) }
+// discount subtracts what was added to the counts.
+func (p *Pool) discount(delta uint64) { p.workerCounts.Add(-delta) }
 
 // most returns the maximum number of workers now: Max, and one more for each task that has
 // submitted to this pool and may wait for it.
@@ -42,7 +42,7 @@ func (p *Pool) most() int { return int(p.max.Load()) + int(p.nesting.Load()) }
 // call makes sure that a worker comes for a task that was just made visible. It returns
 // immediately if a worker is searching.
 func (p *Pool) call() {
-	h := p.handsNow()
+	h := p.counts()
 	if h.searching() > 0 || h.parked() == 0 && h.size() >= p.most() {
 		return
 	}
@@ -52,17 +52,17 @@ func (p *Pool) call() {
 // callOne wakes or starts a worker, unless one is searching or all are busy.
 func (p *Pool) callOne() {
 	for {
-		h := p.handsNow()
+		h := p.counts()
 		switch {
 		case h.searching() > 0:
 			return
 		case h.parked() > 0:
-			if p.hands.CompareAndSwap(uint64(h), uint64(h)-oneParked+oneSearching) {
+			if p.workerCounts.CompareAndSwap(uint64(h), uint64(h)-oneParked+oneSearching) {
 				p.bench.pop().wake <- wakeSearch
 				return
 			}
 		case h.size() < p.most():
-			if p.hands.CompareAndSwap(uint64(h), uint64(h)+oneWorker+oneSearching) {
+			if p.workerCounts.CompareAndSwap(uint64(h), uint64(h)+oneWorker+oneSearching) {
 				p.hire()
 				return
 			}
@@ -85,7 +85,7 @@ type wakeUp uint8
 // wait. So a pool with little load bypasses its queue. With force it does so even if items
 // wait; other workers are on their way for those.
 func (p *Pool) hand(it item, force bool) bool {
-	h := p.handsNow()
+	h := p.counts()
 	for {
 		if h.parked() == 0 && h.size() >= p.most() || p.ending() {
 			return false
@@ -97,10 +97,10 @@ func (p *Pool) hand(it item, force bool) bool {
 		if h.parked() == 0 {
 			next = uint64(h) + oneWorker
 		}
-		if p.hands.CompareAndSwap(uint64(h), next) {
+		if p.workerCounts.CompareAndSwap(uint64(h), next) {
 			break
 		}
-		h = p.handsNow()
+		h = p.counts()
 	}
 	if h.parked() == 0 {
 		return p.hireFor(it)
@@ -209,7 +209,7 @@ func (p *Pool) park(w *worker) wakeUp {
 		delta -= oneSearching // wraps around, as Add does
 		w.searching = false
 	}
-	p.hands.Add(delta)
+	p.workerCounts.Add(delta)
 	if p.work() {
 		p.callOne() // perhaps this worker
 	}

@@ -14,9 +14,9 @@ import (
 // book is what stands on subjects.
 type book map[string]string
 
-// ledger keeps what was confirmed, and what is under way and so may be stored or
+// model keeps what was confirmed, and what is under way and so may be stored or
 // not.
-type ledger struct {
+type model struct {
 	mu     sync.Mutex
 	sure   book                       // guarded by mu
 	maybe  map[string]map[string]bool // what a subject may hold besides; "" is nothing; guarded by mu
@@ -30,7 +30,7 @@ type ledger struct {
 const free = "\x00anything"
 
 // copy gives what must be there: what is sure and not being changed. mu is held.
-func (l *ledger) copy() book {
+func (l *model) copy() book {
 	b := maps.Clone(l.sure)
 	for subject, may := range l.maybe {
 		if len(may) > 0 {
@@ -42,7 +42,7 @@ func (l *ledger) copy() book {
 
 // begin notes that a subject may hold something else from now on, and gives what ends
 // that.
-func (l *ledger) begin(subject, data string) (end func(bool)) {
+func (l *model) begin(subject, data string) (end func(bool)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.maybe[subject] == nil {
@@ -64,7 +64,7 @@ func (l *ledger) begin(subject, data string) (end func(bool)) {
 }
 
 // step does one thing and waits for it, or not.
-func (l *ledger) step(e engine.Engine, r *rand.Rand) {
+func (l *model) step(e engine.Engine, r *rand.Rand) {
 	put := func(p engine.Put, wait bool) {
 		end, done := l.begin(p.Subject, string(p.Data)), make(chan struct{})
 		e.Put(p, func(_ uint64, err error) { end(err == nil); close(done) })
@@ -100,7 +100,7 @@ func (l *ledger) step(e engine.Engine, r *rand.Rand) {
 	}
 }
 
-func (l *ledger) remove(e engine.Engine, s engine.Stream, subject string) {
+func (l *model) remove(e engine.Engine, s engine.Stream, subject string) {
 	end := l.begin(subject, "")
 	m, err := e.Get(context.Background(), s, subject)
 	if err == nil {
@@ -111,7 +111,7 @@ func (l *ledger) remove(e engine.Engine, s engine.Stream, subject string) {
 
 // deliver acknowledges what comes, or ends it with an outcome and a key: from then on
 // it may go.
-func (l *ledger) deliver(d engine.Delivery) {
+func (l *model) deliver(d engine.Delivery) {
 	id := engine.LastToken(d.Subject)
 	outcome, key := "end."+id, "key."+id
 	l.mu.Lock()
@@ -134,7 +134,7 @@ func (l *ledger) deliver(d engine.Delivery) {
 }
 
 // whole wants to find of each end all or nothing. mu is held.
-func (l *ledger) whole(c *cut, found book) {
+func (l *model) whole(c *cut, found book) {
 	for subject := range found {
 		id := engine.LastToken(subject)
 		_, key := found["key."+id]
@@ -147,7 +147,7 @@ func (l *ledger) whole(c *cut, found book) {
 }
 
 // compare wants to find what is sure, and nothing that is not.
-func (l *ledger) compare(c *cut, found book) {
+func (l *model) compare(c *cut, found book) {
 	for subject, want := range c.book {
 		if got, ok := found[subject]; want != free && got != want {
 			l.fault("after %v %s holds %q (%v), want %q, which was confirmed", c, subject, got, ok, want)
@@ -161,6 +161,6 @@ func (l *ledger) compare(c *cut, found book) {
 }
 
 // fault notes what is wrong. mu is held.
-func (l *ledger) fault(format string, args ...any) {
+func (l *model) fault(format string, args ...any) {
 	l.faults = append(l.faults, fmt.Sprintf(format, args...))
 }

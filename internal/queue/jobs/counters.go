@@ -8,8 +8,8 @@ import (
 	"github.com/bullpen-run/bullpen/internal/histogram"
 )
 
-// Tally holds the counts behind QueueStats. A job costs it about eight additions.
-type Tally struct {
+// Counters are the counts behind QueueStats. A job costs it about eight additions.
+type Counters struct {
 	Enqueued, Duplicates, Refused atomic.Uint64
 	Taken, Redelivered            atomic.Uint64
 	Retried, GaveBack             atomic.Uint64
@@ -20,50 +20,50 @@ type Tally struct {
 
 // MostTallies bounds how many queues are counted separately, at 3 kB each. Further queues
 // are counted together under the empty name, which no queue has.
-const MostTallies = 1000
+const MostCounted = 1000
 
-// tallies are the counts by queue.
-type tallies struct {
-	byQueue sync.Map // of *tally by name; read on every enqueue, written once a name
+// queueCounters are the counts by queue.
+type queueCounters struct {
+	byQueue sync.Map // of *Counters by name; read on every enqueue, written once a name
 	mu      sync.Mutex
 	n       int // entries of byQueue; guarded by mu
 }
 
 // Of returns the counts of a queue.
-func (t *tallies) Of(queue string) *Tally {
+func (t *queueCounters) Of(queue string) *Counters {
 	if found, ok := t.byQueue.Load(queue); ok {
-		return found.(*Tally) //nolint:forcetypeassert // nothing else is put in
+		return found.(*Counters) //nolint:forcetypeassert // nothing else is put in
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.n >= MostTallies {
+	if t.n >= MostCounted {
 		queue = ""
 	}
-	found, there := t.byQueue.LoadOrStore(queue, new(Tally))
+	found, there := t.byQueue.LoadOrStore(queue, new(Counters))
 	if !there {
 		t.n++
 	}
-	return found.(*Tally) //nolint:forcetypeassert // see above
+	return found.(*Counters) //nolint:forcetypeassert // see above
 }
 
 // All calls f for each queue that has counts.
-func (t *tallies) All(f func(queue string, c *Tally)) {
+func (t *queueCounters) All(f func(queue string, c *Counters)) {
 	t.byQueue.Range(func(name, c any) bool {
-		f(name.(string), c.(*Tally)) //nolint:forcetypeassert // see above
+		f(name.(string), c.(*Counters)) //nolint:forcetypeassert // see above
 		return true
 	})
 }
 
 // Known returns the counts of a queue, nil if it has none.
-func (t *tallies) Known(queue string) *Tally {
+func (t *queueCounters) Known(queue string) *Counters {
 	if found, ok := t.byQueue.Load(queue); ok {
-		return found.(*Tally) //nolint:forcetypeassert // nothing else is put in
+		return found.(*Counters) //nolint:forcetypeassert // nothing else is put in
 	}
 	return nil
 }
 
 // Outcomes returns how many jobs ended with each outcome.
-func (c *Tally) Outcomes() map[bullpen.Outcome]uint64 {
+func (c *Counters) Outcomes() map[bullpen.Outcome]uint64 {
 	counts := make(map[bullpen.Outcome]uint64)
 	for o := range c.Ended {
 		if n := c.Ended[o].Load(); n > 0 {

@@ -9,10 +9,10 @@ import (
 	"github.com/bullpen-run/bullpen/internal/engine"
 )
 
-// hands take messages of one consumer and record them. They check the rules that always
+// recorder takes messages of one consumer and records them. It checks the rules that always
 // hold: one call at a time, none after Stop, and no more delivered and returned than
 // requested.
-type hands struct {
+type recorder struct {
 	t     *testing.T
 	taker engine.Taker
 	ack   bool          // acknowledge at once
@@ -35,20 +35,20 @@ type arrival struct {
 }
 
 // take starts to take messages of c with e, and stops at the end of the test.
-func take(t *testing.T, e engine.Engine, c engine.Consumer) *hands {
+func take(t *testing.T, e engine.Engine, c engine.Consumer) *recorder {
 	t.Helper()
 	return begin(t, e, c, false)
 }
 
 // takeAndAck acknowledges everything at once.
-func takeAndAck(t *testing.T, e engine.Engine, c engine.Consumer) *hands {
+func takeAndAck(t *testing.T, e engine.Engine, c engine.Consumer) *recorder {
 	t.Helper()
 	return begin(t, e, c, true)
 }
 
-func begin(t *testing.T, e engine.Engine, c engine.Consumer, ack bool) *hands {
+func begin(t *testing.T, e engine.Engine, c engine.Consumer, ack bool) *recorder {
 	t.Helper()
-	h := &hands{t: t, ack: ack, news: make(chan struct{}, 1)}
+	h := &recorder{t: t, ack: ack, news: make(chan struct{}, 1)}
 	taker, err := e.Take(c, h.deliver, h.back)
 	if err != nil {
 		t.Fatalf("Take of %v = %v, want a taker", c, err)
@@ -58,12 +58,12 @@ func begin(t *testing.T, e engine.Engine, c engine.Consumer, ack bool) *hands {
 	return h
 }
 
-func (fx *fixture) take(c engine.Consumer) *hands {
+func (fx *fixture) take(c engine.Consumer) *recorder {
 	fx.t.Helper()
 	return take(fx.t, fx.Engine, c)
 }
 
-func (h *hands) deliver(d engine.Delivery) {
+func (h *recorder) deliver(d engine.Delivery) {
 	now := time.Now()
 	h.enter("deliver")
 	defer h.leave()
@@ -77,7 +77,7 @@ func (h *hands) deliver(d engine.Delivery) {
 	}
 }
 
-func (h *hands) back(n int) {
+func (h *recorder) back(n int) {
 	h.enter("returned")
 	defer h.leave()
 	h.mu.Lock()
@@ -90,13 +90,13 @@ func (h *hands) back(n int) {
 }
 
 // checkSum checks the counts. mu is held.
-func (h *hands) checkSum() {
+func (h *recorder) checkSum() {
 	if h.delivered+h.returned > h.requested {
 		h.t.Errorf("%d messages were requested, %d delivered and %d returned, which is more", h.requested, h.delivered, h.returned)
 	}
 }
 
-func (h *hands) enter(what string) {
+func (h *recorder) enter(what string) {
 	if h.calls.Add(1) != 1 {
 		h.t.Errorf("%s was called while another call was under way", what)
 	}
@@ -107,7 +107,7 @@ func (h *hands) enter(what string) {
 	}
 }
 
-func (h *hands) leave() {
+func (h *recorder) leave() {
 	h.calls.Add(-1)
 	select {
 	case h.news <- struct{}{}:
@@ -115,7 +115,7 @@ func (h *hands) leave() {
 	}
 }
 
-func (h *hands) request(n int, wait bool) {
+func (h *recorder) request(n int, wait bool) {
 	h.mu.Lock()
 	h.requested += n
 	h.mu.Unlock()
@@ -123,20 +123,20 @@ func (h *hands) request(n int, wait bool) {
 }
 
 // open returns how many requests were neither delivered nor returned.
-func (h *hands) open() int {
+func (h *recorder) open() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.requested - h.delivered - h.returned
 }
 
 // count returns how many were delivered and returned.
-func (h *hands) count() (delivered, returned int) {
+func (h *recorder) count() (delivered, returned int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.delivered, h.returned
 }
 
-func (h *hands) stop() {
+func (h *recorder) stop() {
 	h.t.Helper()
 	_ = within(h.t, "Stop", func() error { h.taker.Stop(); return nil }) // the call returns no error
 	h.mu.Lock()
@@ -145,7 +145,7 @@ func (h *hands) stop() {
 }
 
 // first removes and returns the oldest message, if any.
-func (h *hands) first() (arrival, bool) {
+func (h *recorder) first() (arrival, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if len(h.got) == 0 {
@@ -158,7 +158,7 @@ func (h *hands) first() (arrival, bool) {
 
 // by returns the next message that comes before a moment. It makes a request if none is
 // open; an engine may return a waiting one after a time.
-func (h *hands) by(moment time.Time) (arrival, bool) {
+func (h *recorder) by(moment time.Time) (arrival, bool) {
 	h.t.Helper()
 	timer := time.NewTimer(time.Until(moment))
 	defer timer.Stop()
@@ -178,7 +178,7 @@ func (h *hands) by(moment time.Time) (arrival, bool) {
 }
 
 // next returns the next message, which must come.
-func (h *hands) next() arrival {
+func (h *recorder) next() arrival {
 	h.t.Helper()
 	a, ok := h.by(time.Now().Add(Patience))
 	if !ok {
@@ -188,7 +188,7 @@ func (h *hands) next() arrival {
 }
 
 // nothing checks that no message can be had now.
-func (h *hands) nothing(when string) {
+func (h *recorder) nothing(when string) {
 	h.t.Helper()
 	before := h.open()
 	h.request(1, false)

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// Target is something that tasks can be submitted to: a *[Pool], a *[Lane] or a [Place].
-type Target interface{ at() *placement }
+// Target is something that tasks can be submitted to: a *[Pool], a *[Lane] or a [Submitter].
+type Target interface{ at() *target }
 
-// Options configure the tasks submitted at a [Place]. Zero fields keep the settings of the
+// Options configure the tasks submitted by a [Submitter]. Zero fields keep the settings of the
 // pool or the lane.
 type Options struct {
 	// Name is the kind of the tasks. It appears in statistics and errors. Use few names:
@@ -26,14 +26,14 @@ type Options struct {
 	Delay time.Duration
 }
 
-// Place is a pool or a lane with options. The methods With make it; the zero value accepts
+// Submitter is a pool or a lane with options. The methods With make it; the zero value accepts
 // no tasks.
-type Place struct{ placement *placement }
+type Submitter struct{ target *target }
 
-func (p Place) at() *placement { return p.placement }
+func (p Submitter) at() *target { return p.target }
 
-// placement says where tasks wait and how they run. It is immutable.
-type placement struct {
+// target says where tasks wait and how they run. It is immutable.
+type target struct {
 	pool     *Pool
 	lane     *Lane // nil for the pool's own queue
 	kind     *kind
@@ -42,19 +42,19 @@ type placement struct {
 	delay    time.Duration
 }
 
-func (p *Pool) at() *placement { return &p.main }
+func (p *Pool) at() *target { return &p.main }
 
-// With returns a place with the options o. It costs a map lookup, so keep the place and use
+// With returns a submitter with the options o. It costs a map lookup, so keep it and use
 // it for all tasks of a kind.
-func (p *Pool) With(o Options) Place { return p.main.with(o) }
+func (p *Pool) With(o Options) Submitter { return p.main.with(o) }
 
-// With returns a place with the options of p, changed by o.
-func (p Place) With(o Options) Place { return p.placement.with(o) }
+// With returns a submitter with the options of p, changed by o.
+func (p Submitter) With(o Options) Submitter { return p.target.with(o) }
 
-func (at *placement) with(o Options) Place {
+func (at *target) with(o Options) Submitter {
 	next := *at
 	if o.Name != "" {
-		next.kind = at.pool.tallies.kind(o.Name)
+		next.kind = at.pool.counters.kind(o.Name)
 	}
 	switch {
 	case o.Timeout > 0:
@@ -68,14 +68,14 @@ func (at *placement) with(o Options) Place {
 	if o.Delay > 0 {
 		next.delay = o.Delay
 	}
-	return Place{&next}
+	return Submitter{&next}
 }
 
 // enter checks the context of a caller: whether it has ended, and whether the caller is a
 // task of this pool.
-func (at *placement) enter(ctx context.Context) error {
+func (at *target) enter(ctx context.Context) error {
 	if ctx.Done() != nil && ctx.Err() != nil {
-		at.pool.tallies.refused.Add(1)
+		at.pool.counters.refused.Add(1)
 		return fmt.Errorf("task %q: %w", at.kind.name, context.Cause(ctx))
 	}
 	if w := at.pool.workerOf(ctx); w != nil {
@@ -97,7 +97,7 @@ func (p *Pool) workerOf(ctx context.Context) *worker {
 }
 
 // put puts an item into a queue. It returns nil if and only if the item was accepted.
-func (at *placement) put(ctx context.Context, h *head, it item) error {
+func (at *target) put(ctx context.Context, h *head, it item) error {
 	if ctx != context.Background() {
 		if err := at.enter(ctx); err != nil {
 			return err

@@ -36,7 +36,7 @@ func openV2(all []probe.Hierarchy, need []string) (*tree, error) {
 	if i < 0 {
 		return nil, errors.New("cgroup v2: not mounted")
 	}
-	parent, err := placeV2(all[i], need)
+	parent, err := parentV2(all[i], need)
 	if err != nil {
 		return nil, fmt.Errorf("cgroup v2: %w", err)
 	}
@@ -51,9 +51,9 @@ func openV2(all []probe.Hierarchy, need []string) (*tree, error) {
 	return t, nil
 }
 
-// placeV2 finds the group for the folder of this host, and enables the controllers need
+// parentV2 finds the group for the folder of this host, and enables the controllers need
 // below it.
-func placeV2(h probe.Hierarchy, need []string) (string, error) {
+func parentV2(h probe.Hierarchy, need []string) (string, error) {
 	base := h.Dir
 	if filepath.Base(base) == hostLeaf {
 		base = filepath.Dir(base) // this host was moved there before, or its parent was

@@ -36,20 +36,20 @@ func TestNoteStaysUntilTheEndIsSynced(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := takeSome(t, e, engine.Consumer{Queue: "mail", Priority: "normal"}, 1)[0]
-	note := hand{e.space, d.Seq}
-	for e.hands.changed() { // its sync must not be the one that is waited for
+	note := handout{e.space, d.Seq}
+	for e.handouts.changed() { // its sync must not be the one that is waited for
 		<-time.After(time.Millisecond)
 	}
 	armed.Store(true)
 	ended := make(chan error, 1)
 	d.End([]engine.Put{{Stream: engine.Outcomes, Subject: "out.1", Data: []byte("ok")}}, func(err error) { ended <- err })
 	<-reached
-	if !e.hands.had(note) {
+	if !e.handouts.had(note) {
 		t.Error("the note is gone, and the end is not synced")
 	}
 	armed.Store(false)
 	close(release)
-	if err := <-ended; err != nil || e.hands.had(note) {
-		t.Errorf("%v; the note is there after the end: %v", err, e.hands.had(note))
+	if err := <-ended; err != nil || e.handouts.had(note) {
+		t.Errorf("%v; the note is there after the end: %v", err, e.handouts.had(note))
 	}
 }

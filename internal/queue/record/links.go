@@ -6,8 +6,8 @@ import (
 	"github.com/bullpen-run/bullpen/job"
 )
 
-// Place is where a job is in a chain.
-type Place struct {
+// Position is where a job is in a chain.
+type Position struct {
 	First  string // the id of the first job; empty if the job is in no chain
 	Number int    // from 1
 	Of     int    // the number of jobs of the chain

@@ -54,16 +54,16 @@ func TestWaitAndRun(t *testing.T) {
 }
 
 // TestMostTallies wants the memory of the counts bounded, and nothing uncounted.
-func TestMostTallies(t *testing.T) {
+func TestMostCounted(t *testing.T) {
 	t.Parallel()
 	q := openOn(t, Config{})
-	for i := range jobs.MostTallies + 5 {
-		q.jobs.Tallies.Of(fmt.Sprint("q", i)).Enqueued.Add(1)
+	for i := range jobs.MostCounted + 5 {
+		q.jobs.Counters.Of(fmt.Sprint("q", i)).Enqueued.Add(1)
 	}
-	if n := len(q.QueueNames()); n != jobs.MostTallies+1 {
-		t.Errorf("%d queues are counted apart, want %d and one for the rest", n, jobs.MostTallies)
+	if n := len(q.QueueNames()); n != jobs.MostCounted+1 {
+		t.Errorf("%d queues are counted apart, want %d and one for the rest", n, jobs.MostCounted)
 	}
-	if rest := q.QueueStats(""); rest.Enqueued != 5 || q.Stats().Enqueued != jobs.MostTallies+5 {
-		t.Errorf("the rest is %d of %d, want 5 of %d", rest.Enqueued, q.Stats().Enqueued, jobs.MostTallies+5)
+	if rest := q.QueueStats(""); rest.Enqueued != 5 || q.Stats().Enqueued != jobs.MostCounted+5 {
+		t.Errorf("the rest is %d of %d, want 5 of %d", rest.Enqueued, q.Stats().Enqueued, jobs.MostCounted+5)
 	}
 }

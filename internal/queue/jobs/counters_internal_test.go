@@ -7,8 +7,8 @@ import (
 
 // BenchmarkTally measures what a job costs that is counted, while all processors
 // do so on one queue.
-func BenchmarkTally(b *testing.B) {
-	var all tallies
+func BenchmarkCounters(b *testing.B) {
+	var all queueCounters
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {

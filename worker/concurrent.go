@@ -9,9 +9,9 @@ import (
 	"github.com/bullpen-run/bullpen/protocol"
 )
 
-// slots is the loop of a worker that runs several tasks at a time. One goroutine reads.
+// concurrent is the loop of a worker that runs several tasks at a time. One goroutine reads.
 // Each slot has a goroutine that runs waiting tasks, in the order of their numbers.
-type slots struct {
+type concurrent struct {
 	*session
 
 	mu      sync.Mutex
@@ -27,15 +27,15 @@ type slots struct {
 	draining bool
 }
 
-func newSlots(s *session) *slots {
-	l := &slots{session: s, open: make(map[uint32]*taskContext), left: s.concurrency, idle: make(chan struct{})}
+func newConcurrent(s *session) *concurrent {
+	l := &concurrent{session: s, open: make(map[uint32]*taskContext), left: s.concurrency, idle: make(chan struct{})}
 	l.changed.L = &l.mu
 	return l
 }
 
 // serve reads until the session ends. After end of file or DRAIN it waits for the running
 // tasks; after DRAIN it also keeps reading, for CANCEL.
-func (l *slots) serve() error {
+func (l *concurrent) serve() error {
 	for k := range l.concurrency {
 		go l.carry(k) // ends with the session; serve waits for idle
 	}
@@ -63,7 +63,7 @@ func (l *slots) serve() error {
 }
 
 // end makes the slots end when no more tasks wait. With drop, waiting tasks are dropped.
-func (l *slots) end(drop bool) {
+func (l *concurrent) end(drop bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.ending = true
@@ -74,7 +74,7 @@ func (l *slots) end(drop bool) {
 }
 
 // drain returns the waiting tasks, and ends the slots.
-func (l *slots) drain() error {
+func (l *concurrent) drain() error {
 	l.draining = true
 	l.mu.Lock()
 	back := l.waiting
@@ -91,7 +91,7 @@ func (l *slots) drain() error {
 }
 
 // loop returns io.EOF at the end of the channel.
-func (l *slots) loop() error {
+func (l *concurrent) loop() error {
 	for {
 		for {
 			h, body, ok, err := l.frames.next()
@@ -114,7 +114,7 @@ func (l *slots) loop() error {
 	}
 }
 
-func (l *slots) frame(h protocol.Header, body []byte) error {
+func (l *concurrent) frame(h protocol.Header, body []byte) error {
 	if err := protocol.CheckToWorker(h, body); err != nil {
 		return err
 	}
@@ -147,7 +147,7 @@ func (l *slots) frame(h protocol.Header, body []byte) error {
 
 // cancel asks a task to end. A waiting task still reaches its handler, whose context has
 // then ended.
-func (l *slots) cancel(id uint32, why taskState) {
+func (l *concurrent) cancel(id uint32, why taskState) {
 	l.mu.Lock()
 	c := l.open[id]
 	l.mu.Unlock()
@@ -157,7 +157,7 @@ func (l *slots) cancel(id uint32, why taskState) {
 }
 
 // carry runs slot k. If a handler ends the goroutine, a new one replaces it.
-func (l *slots) carry(k int) {
+func (l *concurrent) carry(k int) {
 	finished := false
 	defer func() {
 		if !finished {
@@ -187,7 +187,7 @@ func (l *slots) carry(k int) {
 
 // take waits for a task and marks it as started. starts is false if the host has recalled
 // the task. At the end, j is nil.
-func (l *slots) take(k int) (j *job, starts bool) {
+func (l *concurrent) take(k int) (j *job, starts bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for len(l.waiting) == 0 {
@@ -206,7 +206,7 @@ func (l *slots) take(k int) (j *job, starts bool) {
 	return j, true
 }
 
-func (l *slots) run(k int, j *job) {
+func (l *concurrent) run(k int, j *job) {
 	begin := l.now()
 	if j.ctx.limited {
 		j.ctx.deadline = begin + j.task.Limits.Timeout
