@@ -24,7 +24,7 @@ func newDeadCauses(r *remote) *cobra.Command {
 			add(f, &filter.Queue, "pool", "p", "NAME", "", word, "only jobs of this pool")
 			add(f, &filter.Name, "task", "t", "NAME", "", word, "only jobs of this task")
 			findFlags(r, f, &filter)
-			deadWhy(f, &filter)
+			whyFlags(f, &filter, deadReasons)
 		},
 		do: func(ctx context.Context, c *client.Client, _ []string) error {
 			all, err := c.DeadCauses(ctx, filter)

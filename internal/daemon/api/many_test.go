@@ -73,7 +73,7 @@ func TestListsFindJobs(t *testing.T) {
 	}
 	for path, says := range map[string]string{
 		"/v1/jobs?order=best": "newest or oldest", "/v1/jobs?search=": "empty", "/v1/jobs?since=soon": "time", "/v1/dead?cause=12": "hexadecimal",
-		"/v1/jobs?since=2030-01-01T00:00:00Z&before=2029-01-01T00:00:00Z": "exchange", "/v1/dead/causes?limit=3": "limit", "/v1/jobs?reason=final": "reason",
+		"/v1/jobs?since=2030-01-01T00:00:00Z&before=2029-01-01T00:00:00Z": "exchange", "/v1/dead/causes?limit=3": "limit", "/v1/jobs?reason=finale": "use one of",
 		"/v1/jobs?search=" + strings.Repeat("x", 257): "256",
 	} {
 		if p := isProblem(t, s.do("GET", path, ""), problem.BadRequest); !strings.Contains(p.Detail, says) {
@@ -136,13 +136,17 @@ func TestCancelMany(t *testing.T) {
 	if m.Count != 1 || len(m.Failed) != 3 || m.Failed[0].ID != done || !strings.Contains(m.Failed[0].Error, "ended") {
 		t.Errorf("canceling by ids answers %+v, want one, and why not the others", m)
 	}
-	if m := decode[Many](t, s.do("POST", "/v1/jobs/cancel", `{"task":"t1","limit":5,"order":"newest"}`)); m.Count != 5 || !m.More || len(m.Failed) > 0 {
-		t.Errorf("canceling five answers %+v", m)
+	m = decode[Many](t, s.do("POST", "/v1/jobs/cancel", `{"task":"t1","limit":3,"order":"newest"}`))
+	if m.Count != 3 || !m.More || len(m.Failed) > 0 {
+		t.Errorf("canceling three answers %+v", m)
+	}
+	if m := decode[Many](t, s.do("POST", "/v1/jobs/cancel", `{"task":"t1","limit":2,"order":"newest","after":"`+m.Next+`"}`)); m.Count != 2 || !m.More || len(m.Failed) > 0 {
+		t.Errorf("canceling two more answers %+v", m)
 	}
 	if got := s.idsOf("/v1/jobs?state=scheduled&task=t1"); !slices.Equal(got, []string{ids[1], ids[3], ids[5], ids[7], ids[9], ids[11], ids[13], ids[15], ids[17], ids[19]}) {
 		t.Errorf("what is left is %v, want all but the last five", got)
 	}
-	if m := decode[Many](t, s.do("POST", "/v1/jobs/cancel", `{"pool":"main","state":"queued"}`)); m.Count != 0 || m.More {
+	if m := decode[Many](t, s.do("POST", "/v1/jobs/cancel", `{"pool":"main","state":"queued,running"}`)); m.Count != 0 || m.More {
 		t.Errorf("canceling what is queued answers %+v", m)
 	}
 	if m := decode[Many](t, s.do("POST", "/v1/jobs/cancel", `{"pool":"main"}`)); m.Count != n-6 || m.More || len(m.Failed) > 0 {
@@ -212,7 +216,7 @@ func TestRetryMany(t *testing.T) {
 		t.Errorf("trying a pool again answers %+v, want 2: %s and another", m, two)
 	}
 	for body, says := range map[string]string{
-		`{}`: "which dead jobs", `{"state":"queued"}`: "only dead", `{"ids":[]}`: "1 to 1000", `{"ids":["a"],"pool":"main"}`: "ids and",
+		`{}`: "which dead jobs", `{"state":"dead,queued"}`: "only dead", `{"ids":[]}`: "1 to 1000", `{"ids":["a"],"pool":"main"}`: "ids and",
 		`{"ids":["a"],"limit":5}`: "ids alone", `{"ids":["a"],"order":"newest"}`: "ids alone", `{"ids":"a"}`: "list",
 		`{"ids":[7]}`: "ids", `{"cause":"x"}`: "hexadecimal", `{"search":""}`: "empty", `{"after":"x","all":true}`: "after", `{"order":"newest"}`: "which dead jobs",
 		`{"since":"2030-01-01T00:00:00Z","before":"2030-01-01T00:00:00Z"}`: "exchange", `{"searches":"x"}`: `did you mean "search"`,
@@ -221,7 +225,7 @@ func TestRetryMany(t *testing.T) {
 			t.Errorf("%s: %q is not in %q", body, says, p.Detail)
 		}
 	}
-	for body, says := range map[string]string{`{"state":"done"}`: "not ended", `{"reason":"final"}`: "reason", `{"limit":3}`: "which jobs", `{"all":false}`: "which jobs"} {
+	for body, says := range map[string]string{`{"state":"queued,done"}`: "not ended", `{"reason":"final"}`: "reason", `{"limit":3}`: "which jobs", `{"all":false}`: "which jobs"} {
 		if p := isProblem(t, s.do("POST", "/v1/jobs/cancel", body), problem.BadRequest); !strings.Contains(p.Detail, says) {
 			t.Errorf("%s: %q is not in %q", body, says, p.Detail)
 		}
