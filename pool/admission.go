@@ -162,7 +162,7 @@ func (g *admission) block(ctx context.Context, at *target, q *queue, it item) er
 	}
 	g.pool.counters.blocked.Add(1)
 	defer g.pool.counters.blocked.Add(-1)
-	g.pool.stir()
+	g.pool.wakeKeeper()
 	g.pool.callOne() // this processor has time for it now
 	err := g.await(ctx, c)
 	if err != nil {
@@ -208,7 +208,7 @@ func (g *admission) await(ctx context.Context, c *caller) error {
 // and none is woken in vain.
 func (g *admission) admit(slack int) {
 	if g.freed.Load() < int64(slack) {
-		g.pool.stir() // in case workers stop freeing places
+		g.pool.wakeKeeper() // in case workers stop freeing places
 		return
 	}
 	g.mu.Lock()

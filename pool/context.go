@@ -100,7 +100,7 @@ func (c *taskContext) start(w *worker) {
 	}
 	w.context.Store(c)
 	p := w.pool
-	p.stir()
+	p.wakeKeeper()
 	if p.state.State() >= Closing {
 		c.cancel(context.Canceled, p.closedError()) // the pool's shutdown may have missed it
 	}
@@ -195,7 +195,7 @@ func (m *contextMore) finish() {
 func (c *taskContext) cancel(err, cause error) {
 	c.asked.CompareAndSwap(0, c.pool().now())
 	c.finish(err, cause)
-	c.pool().stir() // its grace begins
+	c.pool().wakeKeeper() // its grace begins
 	if cause == nil {
 		cause = err
 	}

@@ -44,8 +44,8 @@ func (k *keeper) init(p *Pool) {
 	k.timer.Stop()
 }
 
-// stir makes the keeper tick every millisecond.
-func (p *Pool) stir() {
+// wakeKeeper makes the keeper tick every millisecond.
+func (p *Pool) wakeKeeper() {
 	if !p.keeper.awake.Load() {
 		p.keeper.wake()
 	}

@@ -176,8 +176,8 @@ func (p *Pool) employ(prepare func(*worker)) bool {
 	prepare(w)
 	p.workers[w] = struct{}{}
 	w.emit(Event{Kind: Started})
-	p.stir()    // the keeper's pace depends on the workers
-	go w.main() // ends by surplus, retire, quits or loss; the shutdown waits for alive
+	p.wakeKeeper() // the keeper's pace depends on the workers
+	go w.main()    // ends by surplus, retire, quits or loss; the shutdown waits for alive
 	return true
 }
 

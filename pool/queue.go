@@ -116,7 +116,7 @@ func (q *queue) take(w *worker, most int) (k int, more bool) {
 	q.out.mu.Unlock()
 	if k > 0 {
 		if k > 1 {
-			q.pool.stir() // the keeper may have to take them back
+			q.pool.wakeKeeper() // the keeper may have to take them back
 		}
 		q.admission.free(k)
 		if q.admission.blocked.Load() > 0 {
@@ -141,7 +141,7 @@ func (q *queue) takeFresh(w *worker, most int) (k int, more bool) {
 	}
 	q.in.room += k
 	if k > 1 {
-		q.pool.stir()
+		q.pool.wakeKeeper()
 	}
 	w.own.Store(pack(1, k))
 	return k, d.n > 0

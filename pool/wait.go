@@ -28,7 +28,7 @@ func (h *head) await(ctx context.Context, gen uint64) (mine bool, err error) {
 		w.waits() // it occupies a worker while it waits, so there may be one more
 		p.call()
 	} else if p.full() {
-		p.stir() // it may be a task nevertheless, see stall
+		p.wakeKeeper() // it may be a task nevertheless, see stall
 	}
 	return h.sleep(ctx, gen)
 }

@@ -78,7 +78,7 @@ func waitInVain(t *testing.T, size int) {
 			defer resp.Body.Close() // the status says it
 			done <- reply{status: resp.StatusCode}
 		}()
-		for s.house.queue.Stats().Enqueued <= uint64(i) {
+		for s.daemon.queue.Stats().Enqueued <= uint64(i) {
 			select {
 			case r := <-done:
 				t.Fatalf("one that waits is answered with %d", r.status)
@@ -260,7 +260,7 @@ func TestTooManyWait(t *testing.T) {
 	for count() < 2 {
 		runtime.Gosched()
 	}
-	stored := s.house.queue.Stats().Enqueued
+	stored := s.daemon.queue.Stats().Enqueued
 	for _, c := range []struct{ method, path string }{
 		{"POST", "/v1/pools/main/jobs?wait=20s"}, {"POST", "/v1/pools/main/jobs?wait=1s"}, {"GET", "/v1/jobs/" + id + "?wait=1s"},
 		{"GET", "/v1/jobs/" + id + "/result?wait=1s"}, {"GET", "/v1/jobs/" + id + "/events"},
@@ -270,7 +270,7 @@ func TestTooManyWait(t *testing.T) {
 			t.Errorf("%s: %v %+v", c.path, r.header, p)
 		}
 	}
-	if n := s.house.queue.Stats().Enqueued; n != stored {
+	if n := s.daemon.queue.Stats().Enqueued; n != stored {
 		t.Errorf("%d jobs were stored all the same", n-stored)
 	}
 	if r := s.do("POST", "/v1/pools/main/jobs", ""); r.status != http.StatusAccepted {

@@ -121,7 +121,7 @@ func TestEventsAsTheyHappen(t *testing.T) {
 		}
 		seen = append(seen, e)
 	}
-	close(s.house.release)
+	close(s.daemon.release)
 	for {
 		e, more := r.next()
 		if !more {
@@ -157,9 +157,9 @@ func TestEventsGoOn(t *testing.T) {
 		if r := s.do("GET", "/v1/jobs/"+id+"?wait=20s", ""); decode[Job](t, r).State != "done" {
 			t.Fatalf("the job is %s", r.body)
 		}
-		s.house.mu.Lock()
-		s.house.following = here
-		s.house.mu.Unlock()
+		s.daemon.mu.Lock()
+		s.daemon.following = here
+		s.daemon.mu.Unlock()
 		all := s.follow(id, "")
 		if n := len(all.of("log")); n != 3 || len(all.of("progress")) != 1 || len(all.of("end")) != 1 || len(all.of("")) != 0 {
 			t.Fatalf("here %v: seen was\n%s", here, all)
@@ -171,9 +171,9 @@ func TestEventsGoOn(t *testing.T) {
 				t.Errorf("here %v: after line %d of\n%s\nthere were\n%s", here, n, all, rest)
 			}
 		}
-		s.house.mu.Lock()
-		s.house.following = !here // another place goes on where the first was left
-		s.house.mu.Unlock()
+		s.daemon.mu.Lock()
+		s.daemon.following = !here // another place goes on where the first was left
+		s.daemon.mu.Unlock()
 		if rest := s.follow(id, lines[1].id); rest.of("log").String() != lines[2:].String() {
 			t.Errorf("here %v: elsewhere there were\n%s after %s of\n%s", here, rest, lines[1].id, all)
 		}
@@ -229,7 +229,7 @@ func TestEventsWhenTheDaemonStops(t *testing.T) {
 			t.Fatal("the stream ended")
 		}
 	}
-	s.house.end()
+	s.daemon.end()
 	var last event
 	for e, more := r.next(); more; e, more = r.next() {
 		last = e
@@ -257,7 +257,7 @@ func TestReaderWhoGoes(t *testing.T) {
 	resp := s.open(ctx, "GET", "/v1/jobs/"+id+"/events", http.NoBody)
 	cancel()
 	resp.Body.Close() // nothing is expected of it
-	close(s.house.release)
+	close(s.daemon.release)
 	s.http.Close() // waits for the handler
 }
 

@@ -184,7 +184,7 @@ func TestManyOfTheFirstCall(t *testing.T) {
 	if m.Count != 2 || !m.More {
 		t.Fatalf("trying two of three again answers %+v", m)
 	}
-	s.house.waitDead(t, 3) // these two have died again
+	s.daemon.waitDead(t, 3) // these two have died again
 	next = decode[Many](t, s.do("POST", "/v1/jobs/retry", `{"all":true,"after":"`+m.Next+`"}`))
 	if next.Count != 1 || next.More {
 		t.Errorf("the second call answers %+v, want the one that was dead when the first began", next)
@@ -211,7 +211,7 @@ func TestRetryMany(t *testing.T) {
 	if m.Count != 1 || len(m.Failed) != 1 || m.Failed[0].ID != waits {
 		t.Errorf("trying again by ids answers %+v", m)
 	}
-	s.house.waitDead(t, 2) // the other, and the new one
+	s.daemon.waitDead(t, 2) // the other, and the new one
 	if m := decode[Many](t, s.do("POST", "/v1/jobs/retry", `{"pool":"main","state":"dead","before":"2999-01-01T00:00:00Z"}`)); m.Count != 2 || m.More {
 		t.Errorf("trying a pool again answers %+v, want 2: %s and another", m, two)
 	}
@@ -255,7 +255,7 @@ func TestRetryByRole(t *testing.T) {
 }
 
 // waitDead waits until so many jobs are dead.
-func (h *house) waitDead(t *testing.T, n int) {
+func (h *testDaemon) waitDead(t *testing.T, n int) {
 	t.Helper()
 	for end := time.Now().Add(20 * time.Second); ; {
 		page, err := h.queue.ListDead(t.Context(), job.Filter{})

@@ -16,7 +16,7 @@ import (
 )
 
 // later puts n jobs of later, and returns their ids.
-func (h *house) later(t testing.TB, n int, j job.Job) map[string]bool {
+func (h *testDaemon) later(t testing.TB, n int, j job.Job) map[string]bool {
 	t.Helper()
 	j.Queue, j.Name, j.At = "main", "echo", time.Now().Add(100*time.Hour)
 	jobs := make([]job.Job, n)
@@ -40,7 +40,7 @@ func TestPagesOfMuch(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	meta := map[string]string{"a": strings.Repeat("\x01", 14<<10), "b": strings.Repeat(`"`, 1<<10)}
-	ids := s.house.later(t, 60, job.Job{Meta: meta, Payload: make([]byte, 1<<10)})
+	ids := s.daemon.later(t, 60, job.Job{Meta: meta, Payload: make([]byte, 1<<10)})
 	calls := 0
 	for next := "&after=0.0"; next != ""; calls++ {
 		r := s.do("GET", "/v1/jobs?limit=1000"+next, "")

@@ -10,9 +10,9 @@ import (
 	"github.com/bullpen-run/bullpen/internal/daemon/history"
 )
 
-// What a house tells of its pools as they are now.
+// What a testDaemon reports of its pools as they are now.
 
-func (h *house) Overview(ctx context.Context) (Overview, error) {
+func (h *testDaemon) Overview(ctx context.Context) (Overview, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.looks++
@@ -25,7 +25,7 @@ func (h *house) Overview(ctx context.Context) (Overview, error) {
 	return Overview{Pools: []PoolNow{p}, Total: total}, ctx.Err()
 }
 
-func (h *house) History(pool string, span time.Duration) (history.Series, error) {
+func (h *testDaemon) History(pool string, span time.Duration) (history.Series, error) {
 	if pool != "" && !slices.Contains(h.Pools(), pool) {
 		return history.Series{}, fmt.Errorf("%w: %q", ErrNoPool, pool)
 	}
@@ -37,7 +37,7 @@ func (h *house) History(pool string, span time.Duration) (history.Series, error)
 	return history.Series{From: time.Unix(100, 0), Step: span / 2, Points: points}, nil
 }
 
-func (h *house) Workers(pool string) ([]Worker, error) {
+func (h *testDaemon) Workers(pool string) ([]Worker, error) {
 	switch {
 	case !slices.Contains(h.Pools(), pool):
 		return nil, fmt.Errorf("%w: %q", ErrNoPool, pool)
@@ -50,7 +50,7 @@ func (h *house) Workers(pool string) ([]Worker, error) {
 	}, nil
 }
 
-func (h *house) Recycle(pool, worker string) error {
+func (h *testDaemon) Recycle(pool, worker string) error {
 	if !slices.Contains(h.Pools(), pool) {
 		return fmt.Errorf("%w: %q", ErrNoPool, pool)
 	}

@@ -21,9 +21,9 @@ import (
 	"github.com/bullpen-run/bullpen/queue"
 )
 
-// house is a daemon for tests: pools of goroutines over a queue in memory. Pool
+// testDaemon is a daemon for tests: pools of goroutines over a queue in memory. Pool
 // "main" takes ephemeral tasks, "kept" does not, "far" has no workers here.
-type house struct {
+type testDaemon struct {
 	queue    *queue.Queue
 	hub      *live.Hub
 	pool     *pool.Pool
@@ -79,7 +79,7 @@ var handlers = map[string]bullpen.Handler{
 	},
 }
 
-func newHouse(t testing.TB) *house {
+func newTestDaemon(t testing.TB) *testDaemon {
 	t.Helper()
 	release := make(chan struct{})
 	all := map[string]bullpen.Handler{
@@ -94,15 +94,15 @@ func newHouse(t testing.TB) *house {
 		},
 	}
 	maps.Copy(all, handlers)
-	h := houseOf(t, pool.Config{Max: 8, Handlers: all, Overflow: pool.Reject})
+	h := testDaemonOf(t, pool.Config{Max: 8, Handlers: all, Overflow: pool.Reject})
 	h.release = release
 	return h
 }
 
-// houseOf returns a house whose pools share the workers of c.
-func houseOf(t testing.TB, c pool.Config) *house {
+// testDaemonOf returns a daemon whose pools share the workers of c.
+func testDaemonOf(t testing.TB, c pool.Config) *testDaemon {
 	t.Helper()
-	h := &house{
+	h := &testDaemon{
 		stop: make(chan struct{}), runs: map[string]context.CancelFunc{}, waiting: map[string]int{}, following: true, workers: c.Max,
 	}
 	var err error
@@ -138,7 +138,7 @@ func houseOf(t testing.TB, c pool.Config) *house {
 }
 
 // end begins to stop. It may be called again.
-func (h *house) end() {
+func (h *testDaemon) end() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	select {
@@ -148,15 +148,15 @@ func (h *house) end() {
 	}
 }
 
-func (h *house) Queue() *queue.Queue       { return h.queue }
-func (h *house) Pools() []string           { return []string{"far", "kept", "main"} }
-func (h *house) Stopping() <-chan struct{} { return h.stop }
+func (h *testDaemon) Queue() *queue.Queue       { return h.queue }
+func (h *testDaemon) Pools() []string           { return []string{"far", "kept", "main"} }
+func (h *testDaemon) Stopping() <-chan struct{} { return h.stop }
 
-func (h *house) Status() Status {
+func (h *testDaemon) Status() Status {
 	return Status{Version: "test", Node: "node", Started: time.Now().Add(-time.Minute), Ready: true, Live: true, LogLinesDropped: 3}
 }
 
-func (h *house) Pool(_ context.Context, name string) (Pool, error) {
+func (h *testDaemon) Pool(_ context.Context, name string) (Pool, error) {
 	if !slices.Contains(h.Pools(), name) {
 		return Pool{}, fmt.Errorf("%w: %q", ErrNoPool, name)
 	}
@@ -169,7 +169,7 @@ func (h *house) Pool(_ context.Context, name string) (Pool, error) {
 	}, nil
 }
 
-func (h *house) Complete(name string, j job.Job) (job.Job, error) {
+func (h *testDaemon) Complete(name string, j job.Job) (job.Job, error) {
 	if !slices.Contains(h.Pools(), name) {
 		return j, fmt.Errorf("%w: %q", ErrNoPool, name)
 	}
@@ -184,7 +184,7 @@ func (h *house) Complete(name string, j job.Job) (job.Job, error) {
 	return j, nil
 }
 
-func (h *house) Run(ctx context.Context, name string, t bullpen.Task) (string, bullpen.Result, error) {
+func (h *testDaemon) Run(ctx context.Context, name string, t bullpen.Task) (string, bullpen.Result, error) {
 	switch name {
 	case "kept":
 		return t.ID, bullpen.Result{}, fmt.Errorf("%w: %q", ErrNotEphemeral, name)
@@ -213,7 +213,7 @@ func (h *house) Run(ctx context.Context, name string, t bullpen.Task) (string, b
 	return t.ID, r, err
 }
 
-func (h *house) CancelRun(id string) bool {
+func (h *testDaemon) CancelRun(id string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	cancel := h.runs[id]
@@ -223,7 +223,7 @@ func (h *house) CancelRun(id string) bool {
 	return cancel != nil
 }
 
-func (h *house) Waits(parent string) (func(), error) {
+func (h *testDaemon) Waits(parent string) (func(), error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if parent == "deep" {
@@ -246,13 +246,13 @@ func (h *house) Waits(parent string) (func(), error) {
 	}, err
 }
 
-func (h *house) waits(parent string) int {
+func (h *testDaemon) waits(parent string) int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.waiting[parent]
 }
 
-func (h *house) Follow(id string, after live.Position) *live.Feed {
+func (h *testDaemon) Follow(id string, after live.Position) *live.Feed {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if !h.following {
@@ -261,38 +261,40 @@ func (h *house) Follow(id string, after live.Position) *live.Feed {
 	return h.hub.Follow(id, after)
 }
 
-func (h *house) Scale(_ string, least, most int) error {
+func (h *testDaemon) Scale(_ string, least, most int) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.scaled = [2]int{least, most}
 	return h.fails
 }
 
-func (h *house) ReloadPool(_ context.Context, name string) error {
+func (h *testDaemon) ReloadPool(_ context.Context, name string) error {
 	if !slices.Contains(h.Pools(), name) {
 		return fmt.Errorf("%w: %q", ErrNoPool, name)
 	}
 	return h.failing()
 }
 
-func (h *house) Reload(context.Context) ([]string, error) { return []string{"pools.main"}, h.failing() }
+func (h *testDaemon) Reload(context.Context) ([]string, error) {
+	return []string{"pools.main"}, h.failing()
+}
 
-func (h *house) failing() error {
+func (h *testDaemon) failing() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.fails
 }
 
-func (h *house) fail(err error) {
+func (h *testDaemon) fail(err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.fails = err
 }
 
-// newAPI returns an API over a house.
-func newAPI(t testing.TB, change ...func(*Config)) (*API, *house) {
+// newAPI returns an API over a testDaemon.
+func newAPI(t testing.TB, change ...func(*Config)) (*API, *testDaemon) {
 	t.Helper()
-	h := newHouse(t)
+	h := newTestDaemon(t)
 	c := Config{Backend: h, MaxPayload: 64 << 10, MaxBody: 128 << 10}
 	for _, f := range change {
 		f(&c)
@@ -307,10 +309,10 @@ func newAPI(t testing.TB, change ...func(*Config)) (*API, *house) {
 
 // site is an API that is served.
 type site struct {
-	t     testing.TB
-	api   *API
-	house *house
-	http  *httptest.Server
+	t      testing.TB
+	api    *API
+	daemon *testDaemon
+	http   *httptest.Server
 }
 
 func newSite(t testing.TB, change ...func(*Config)) *site {
