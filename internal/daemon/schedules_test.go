@@ -105,7 +105,7 @@ func TestSchedulesAreCompleted(t *testing.T) {
 	if j.Queue == "" {
 		t.Fatal("there is no schedule with that name, or it has no job")
 	}
-	if j.Bury != "bury" || j.Group != "acme" {
+	if j.Bury != "undertaker" || j.Group != "acme" {
 		t.Errorf("its job has the burial %q and the group %q, want undertaker and acme", j.Bury, j.Group)
 	}
 }
