@@ -53,7 +53,7 @@ func TestWaitAndRun(t *testing.T) {
 	})
 }
 
-// TestMostTallies wants the memory of the counts bounded, and nothing uncounted.
+// TestMostCounted wants the memory of the counts bounded, and nothing uncounted.
 func TestMostCounted(t *testing.T) {
 	t.Parallel()
 	q := openOn(t, Config{})

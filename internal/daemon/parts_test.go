@@ -147,7 +147,7 @@ func (e *rooms) Submit(_ context.Context, _ bullpen.Task, done func(bullpen.Resu
 	return nil
 }
 
-// TestGate: the bound of jobs in hand holds, whatever room there is beyond it.
+// TestLimiter: the bound of jobs in hand holds, whatever room there is beyond it.
 func TestLimiter(t *testing.T) {
 	t.Parallel()
 	e := &rooms{free: 5}

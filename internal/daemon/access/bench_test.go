@@ -40,7 +40,7 @@ func (f *fixed) Read(p []byte) (int, error) {
 }
 func (f *fixed) Close() error { return nil }
 
-// BenchmarkGuard is the cost of all checks, without the server's own.
+// BenchmarkControl is the cost of all checks, without the server's own.
 func BenchmarkControl(b *testing.B) {
 	file := filepath.Join(b.TempDir(), "tokens")
 	if err := os.WriteFile(file, []byte("read a "+readToken+"\nsubmit b "+submitToken+"\nadmin c "+adminToken+"\n"), 0o600); err != nil {

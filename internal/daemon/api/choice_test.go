@@ -80,7 +80,7 @@ func TestListsChooseByEnd(t *testing.T) {
 		"/v1/jobs?group=Acme-7&state=running,canceled":            nil,
 		"/v1/jobs?group=Acme-7&outcome=failed":                    {dead},
 		"/v1/jobs?group=Acme-7&outcome=ok":                        nil,
-		"/v1/jobs?group=Acme-7&reason=" + string(why[0].Reason):   {dead},
+		"/v1/jobs?group=Acme-7&reason=" + why[0].Reason:           {dead},
 		"/v1/jobs?group=Acme-7&reason=canceled":                   nil,
 		"/v1/jobs?group=Acme-7&cause=" + why[0].Cause:             {dead},
 	} {

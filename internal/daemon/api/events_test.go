@@ -327,7 +327,7 @@ func TestGapsAreSaid(t *testing.T) {
 	}
 }
 
-// TestPlacesAreInOrder has several events of one microsecond, and some without a
+// TestPositionsAreInOrder has several events of one microsecond, and some without a
 // time.
 func TestPositionsAreInOrder(t *testing.T) {
 	t.Parallel()

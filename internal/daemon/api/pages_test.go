@@ -122,7 +122,7 @@ func (h *halting) SetReadDeadline(t time.Time) error {
 	return err
 }
 
-// TestIntakeStopsBehindAGuard has the reading begin just when it is stopped, so that
+// TestIntakeStopsBehindAccess has the reading begin just when it is stopped, so that
 // package access sets a deadline of its own behind that of stop.
 func TestIntakeStopsBehindAccess(t *testing.T) {
 	t.Parallel()

@@ -286,12 +286,12 @@ func TestPosition(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"1.0", "2.17", "0.0"} {
 		if p, err := ParsePosition(text); err != nil || p.String() != text {
-			t.Errorf("ParsePlace(%q) = %v, %v", text, p, err)
+			t.Errorf("ParsePosition(%q) = %v, %v", text, p, err)
 		}
 	}
 	for _, text := range []string{"", "1", "1.", ".1", "-1.0", "1.-1", "1.0.0", "99999999999.1", "a.b"} {
 		if p, err := ParsePosition(text); err == nil {
-			t.Errorf("ParsePlace(%q) = %v, want an error", text, p)
+			t.Errorf("ParsePosition(%q) = %v, want an error", text, p)
 		}
 	}
 }

@@ -18,7 +18,7 @@ type Counters struct {
 	Wait, Run                     histogram.Counter
 }
 
-// MostTallies bounds how many queues are counted separately, at 3 kB each. Further queues
+// MostCounted bounds how many queues are counted separately, at 3 kB each. Further queues
 // are counted together under the empty name, which no queue has.
 const MostCounted = 1000
 

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// BenchmarkTally measures what a job costs that is counted, while all processors
+// BenchmarkCounters measures what a job costs that is counted, while all processors
 // do so on one queue.
 func BenchmarkCounters(b *testing.B) {
 	var all queueCounters
