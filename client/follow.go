@@ -138,16 +138,16 @@ func (f *follower) once(ctx context.Context) (end bool, err error) {
 		watch.Reset(silence)
 		at, ok := parsePosition(next.id)
 		again := known && ok && !at.behind(resumed) // it may have been yielded before the connection broke
-		if end, err := f.tell(next, again); end || err != nil {
+		if end, err := f.yieldEvent(next, again); end || err != nil {
 			return end, err
 		}
 	}
 }
 
-// tell yields one event; end reports that it was the last one, or that the consumer
-// left the loop. After a reconnection the daemon repeats the current state, so tell
+// yieldEvent yields one event; end reports that it was the last one, or that the consumer
+// left the loop. After a reconnection the daemon repeats the current state, so yieldEvent
 // skips an event that may have been yielded before and brings nothing new.
-func (f *follower) tell(next frame, again bool) (end bool, err error) {
+func (f *follower) yieldEvent(next frame, again bool) (end bool, err error) {
 	event, ok, err := readEvent(next)
 	if err != nil || !ok {
 		return false, err

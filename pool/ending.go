@@ -265,7 +265,7 @@ func (h *head) giveUpOn(gen uint64) (started bool) {
 			started = h.abandon(gen)
 			p.thaw()
 			if started {
-				h.tell()
+				h.wakeWaiters()
 				return true
 			}
 		default:

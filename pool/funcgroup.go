@@ -245,10 +245,10 @@ func (g *FuncGroup[A, R]) ended(n uint64) (woke bool) {
 	return false
 }
 
-// say reports the tasks of the group that the worker has ended but not reported yet.
-func (g *FuncGroup[A, R]) say(w *worker) {
-	if n := w.unsaid; n > 0 {
-		w.unsaid = 0
+// reportEnded reports the tasks of the group that the worker has ended but not reported yet.
+func (g *FuncGroup[A, R]) reportEnded(w *worker) {
+	if n := w.unreported; n > 0 {
+		w.unreported = 0
 		w.flush()
 		if g.ended(n) {
 			w.spun = true

@@ -154,7 +154,7 @@ func (h *head) publish(gen uint64, from TaskState) (ok, waited bool) {
 			return false, false
 		}
 		if h.word.CompareAndSwap(word, word&^stateBits|uint64(TaskDone)) {
-			return true, word&(hasWaiter|isKept) != 0 && h.tellAll(word)
+			return true, word&(hasWaiter|isKept) != 0 && h.wakeAll(word)
 		}
 	}
 }
@@ -163,10 +163,10 @@ func (h *head) publish(gen uint64, from TaskState) (ok, waited bool) {
 // context, because the body may still write to the result.
 func (h *head) abandon(gen uint64) bool { return h.step(gen, TaskRunning, TaskLost, isKept) }
 
-// tell wakes the callers that wait for an abandoned task.
-func (h *head) tell() { h.tellAll(h.word.Load()) }
+// wakeWaiters wakes the callers that wait for an abandoned task.
+func (h *head) wakeWaiters() { h.wakeAll(h.word.Load()) }
 
-func (h *head) tellAll(word uint64) (waited bool) {
+func (h *head) wakeAll(word uint64) (waited bool) {
 	if word&hasWaiter != 0 {
 		h.wake()
 		waited = true

@@ -218,7 +218,7 @@ func (p *Pool) overrun(w *worker, c *taskContext, why error) {
 	p.counters.overruns.Add(1)
 	w.emit(Event{Kind: Overran, Task: c.named().name, Text: why.Error()})
 	c.cancel(endOf(why), why)
-	c.head.tell()
+	c.head.wakeWaiters()
 	if replaced {
 		w.relieve()
 		p.call()

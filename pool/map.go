@@ -160,18 +160,18 @@ func (s *stream[A, R]) give(b *batch[A, R]) {
 		p.over = true
 		if s.pair == nil {
 			s.going = append(s.going[:i], s.going[i+1:]...)
-			s.tell(p)
+			s.deliver(p)
 			return
 		}
 	}
 	for !s.stopped && len(s.going) > 0 && s.going[0].over {
 		p := s.going[0]
 		s.going = s.going[1:]
-		s.tell(p)
+		s.deliver(p)
 	}
 }
 
-func (s *stream[A, R]) tell(p *part[A, R]) {
+func (s *stream[A, R]) deliver(p *part[A, R]) {
 	values, errs := p.batch.results()
 	for i, value := range values {
 		if s.pair != nil {

@@ -60,15 +60,15 @@ type worker struct {
 	counting  *kind  // kind of the successful tasks not counted yet
 	counted   uint64
 
-	ofBatch  uint64                      // items of batches run as part of the current or an unmeasured item
-	unsaid   uint64                      // ended tasks of the current group that were not reported to it yet
-	span     atomic.Pointer[spanContext] // of the group or batch whose task runs or ran last
-	flags    atomic.Uint32               // flagNesting and the others below
-	wake     chan wakeUp                 // has room for one
-	seatedAt int64                       // when a survey first saw it parked; guarded by bench.mu
-	handed   uint64                      // items handed directly to it; used by the goroutine that unparks it
-	context  atomic.Pointer[taskContext] // of the task that runs or ran last
-	seen     uint64                      // own at the keeper's last check; used by the keeper
+	ofBatch    uint64                      // items of batches run as part of the current or an unmeasured item
+	unreported uint64                      // ended tasks of the current group that were not reported to it yet
+	span       atomic.Pointer[spanContext] // of the group or batch whose task runs or ran last
+	flags      atomic.Uint32               // flagNesting and the others below
+	wake       chan wakeUp                 // has room for one
+	seatedAt   int64                       // when a survey first saw it parked; guarded by bench.mu
+	handed     uint64                      // items handed directly to it; used by the goroutine that unparks it
+	context    atomic.Pointer[taskContext] // of the task that runs or ran last
+	seen       uint64                      // own at the keeper's last check; used by the keeper
 }
 
 const (

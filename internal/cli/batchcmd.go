@@ -182,7 +182,7 @@ func (b *batching) made(ctx context.Context, info *job.BatchInfo) error {
 	default:
 		return err
 	}
-	if err := b.tellBatch(ended); err != nil {
+	if err := b.printBatch(ended); err != nil {
 		return err
 	}
 	if ended.OK < ended.Total {
@@ -191,7 +191,7 @@ func (b *batching) made(ctx context.Context, info *job.BatchInfo) error {
 	return nil
 }
 
-func (r *remote) tellBatch(i *job.BatchInfo) error {
+func (r *remote) printBatch(i *job.BatchInfo) error {
 	if r.asJSON {
 		return r.object(i)
 	}
@@ -302,7 +302,7 @@ func newBatchShow(r *remote) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return r.tellBatch(info)
+			return r.printBatch(info)
 		},
 	})
 }
@@ -340,7 +340,7 @@ func newBatchCancel(r *remote) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return r.tellBatch(info)
+			return r.printBatch(info)
 		},
 	})
 }

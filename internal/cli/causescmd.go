@@ -31,12 +31,12 @@ func newDeadCauses(r *remote) *cobra.Command {
 			if err != nil {
 				return ofPool(filter.Queue, err)
 			}
-			return r.tellCauses(&all)
+			return r.printCauses(&all)
 		},
 	}))
 }
 
-func (r *remote) tellCauses(all *job.Causes) error {
+func (r *remote) printCauses(all *job.Causes) error {
 	if r.asJSON {
 		for i := range all.Causes {
 			if err := r.object(all.Causes[i]); err != nil {

@@ -223,7 +223,7 @@ func (s *sweeping) sweep(ctx context.Context, c *client.Client, args []string) e
 			return err
 		}
 	}
-	return s.tell(&all)
+	return s.report(&all)
 }
 
 // sweepAll applies do to all jobs that a filter selects, page by page, and skips
@@ -275,8 +275,8 @@ func howMany(n int, more bool, what string) string {
 	return plural(n, what)
 }
 
-// tell reports what happened to the selected jobs.
-func (s *sweeping) tell(all *job.Bulk) error {
+// report reports what happened to the selected jobs.
+func (s *sweeping) report(all *job.Bulk) error {
 	if s.asJSON {
 		if err := s.object(struct {
 			Count  int           `json:"count"`

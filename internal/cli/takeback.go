@@ -93,7 +93,7 @@ func (k *canceling) cancel(ctx context.Context, c *client.Client, args []string)
 		}
 	}
 	s := &sweeping{remote: k.remote, what: "job", done: "canceled"}
-	return s.tell(&all)
+	return s.report(&all)
 }
 
 // knowsPool returns an error if there is no such pool. It is called only if the pool

@@ -183,7 +183,7 @@ func (v *Server) take(fd int) (more bool, err error) {
 		err = errors.New("confine: a message of the fork server is truncated")
 	}
 	if err == nil {
-		err = v.hear(r, pidfd)
+		err = v.handle(r, pidfd)
 	} else if pidfd >= 0 {
 		unix.Close(pidfd)
 	}
@@ -228,8 +228,8 @@ func (v *Server) fail(err error) {
 	_ = v.child.Kill()
 }
 
-// hear handles one message; it owns pidfd. v.receiving is held.
-func (v *Server) hear(r reply, pidfd int) error {
+// handle handles one message; it owns pidfd. v.receiving is held.
+func (v *Server) handle(r reply, pidfd int) error {
 	switch r.kind {
 	case wireReady, wireFailed:
 		if pidfd >= 0 {

@@ -73,7 +73,7 @@ func (b *sandbox) inUserNamespace(spec *Spec, files int, home string) (*script, 
 		s.call("", unix.SYS_EXECVE, s.text(spec.Path), s.texts(spec.Args), s.texts(spec.Env))
 	}
 	s.ops[parent-1].unlessZero = len(s.ops) + 1
-	s.tell(own(stageTalk))
+	s.reportChild(own(stageTalk))
 	return s, nil
 }
 
@@ -95,8 +95,8 @@ func (s *script) birth(users, pids uint64) (parent int) {
 	return len(s.ops)
 }
 
-// tell makes the parent report the child to the host, and end.
-func (s *script) tell(talk uint64) {
+// reportChild makes the parent report the child to the host, and end.
+func (s *script) reportChild(talk uint64) {
 	words := func(list ...uint64) uint64 {
 		var b []byte
 		for _, w := range list {

@@ -59,9 +59,9 @@ const (
 	// headStart is how long the queue is opened before workers start. Most errors,
 	// such as that another daemon uses the queue, show up by then.
 	headStart = 10 * time.Millisecond
-	// tellWaiting and tellAgain are when the log reports what the start waits for.
-	tellWaiting = 2 * time.Second
-	tellAgain   = 30 * time.Second
+	// firstReport and nextReport are when the log reports what the start waits for.
+	firstReport = 2 * time.Second
+	nextReport  = 30 * time.Second
 )
 
 // openQueue opens the queue, and meanwhile the pools.
@@ -98,15 +98,15 @@ func (d *Daemon) openQueue(ctx context.Context) error {
 		<-opened
 		return err
 	}
-	tell := time.NewTimer(tellWaiting)
-	defer tell.Stop()
+	report := time.NewTimer(firstReport)
+	defer report.Stop()
 	for {
 		select {
 		case err := <-opened:
 			return err
-		case <-tell.C:
+		case <-report.C:
 			d.log.Warn("the daemon waits for the queue, and serves once it is open", "for", d.queueWaits())
-			tell.Reset(tellAgain)
+			report.Reset(nextReport)
 		}
 	}
 }

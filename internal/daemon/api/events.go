@@ -152,7 +152,7 @@ func (f *follower) follow(ctx context.Context, info *job.Info) {
 				return
 			}
 		}
-		f.tell(info)
+		f.sendStored(info)
 		if f.stream.flush() != nil || info.State.Ended() || !f.rest(ctx) {
 			return
 		}
@@ -296,11 +296,11 @@ func (f *follower) event(c *counter, e *live.Event) {
 	switch e.Kind {
 	case live.Began:
 		if position := c.position(e.Position.Attempt, time.Time{}); f.unseen(c, position) {
-			f.tellState(State{job.Running.String(), e.Position.Attempt}, position)
+			f.sendState(State{job.Running.String(), e.Position.Attempt}, position)
 		}
 	case live.Progressed:
 		if position := c.position(e.Position.Attempt, time.Time{}); f.unseen(c, position) {
-			f.tellProgress(Progress{e.Fraction, e.Note}, position)
+			f.sendProgress(Progress{e.Fraction, e.Note}, position)
 		}
 	case live.Logged:
 		if position := c.position(e.Position.Attempt, e.Line.Time); f.unseen(c, position) {
@@ -320,36 +320,36 @@ func (f *follower) write(kind string, position live.Position, v any) {
 	}
 }
 
-func (f *follower) tellState(s State, position live.Position) {
+func (f *follower) sendState(s State, position live.Position) {
 	if s != f.state {
 		f.state = s
 		f.write("state", position, s)
 	}
 }
 
-func (f *follower) tellProgress(p Progress, position live.Position) {
+func (f *follower) sendProgress(p Progress, position live.Position) {
 	if p != f.said {
 		f.said = p
 		f.write("progress", position, p)
 	}
 }
 
-// tell sends what is stored of a job and was not yet sent.
-func (f *follower) tell(i *job.Info) {
+// sendStored sends what is stored of a job and was not yet sent.
+func (f *follower) sendStored(i *job.Info) {
 	if !i.State.Ended() {
-		f.tellState(State{i.State.String(), i.Attempts}, live.Position{})
+		f.sendState(State{i.State.String(), i.Attempts}, live.Position{})
 	}
-	f.tellLines(i.Attempts, i.Lines)
+	f.sendLines(i.Attempts, i.Lines)
 	if i.Progress > 0 || i.Note != "" {
-		f.tellProgress(Progress{i.Progress, i.Note}, live.Position{})
+		f.sendProgress(Progress{i.Progress, i.Note}, live.Position{})
 	}
 	if i.State.Ended() {
 		f.write("end", endOf(i, f.last), whole(i))
 	}
 }
 
-// tellLines sends the stored lines that the reader has not seen.
-func (f *follower) tellLines(attempt int, lines []bullpen.LogLine) {
+// sendLines sends the stored lines that the reader has not seen.
+func (f *follower) sendLines(attempt int, lines []bullpen.LogLine) {
 	c := &counter{}
 	earlier := live.Position{Attempt: f.last.Attempt}
 	if earlier.N = f.last.N; attempt > earlier.Attempt {

@@ -316,7 +316,7 @@ func TestGapsAreSaid(t *testing.T) {
 	} {
 		w := recorder()
 		f := &follower{api: a, last: c.after, stream: a.stream(w, eventsType)}
-		f.tellLines(1, c.lines)
+		f.sendLines(1, c.lines)
 		if err := f.stream.flush(); err != nil {
 			t.Fatal(err)
 		}

@@ -185,7 +185,7 @@ func (l *Log) write() {
 		}
 		// Report a flood that lasts once a second, and one that has passed at once.
 		if n := l.dropped.Load(); n > reported && (count == 0 || time.Since(last) >= time.Second) {
-			if l.tell(n - reported) {
+			if l.reportLoss(n - reported) {
 				reported = n
 			}
 			last = time.Now()
@@ -222,8 +222,8 @@ func (l *Log) batch(head, count int) {
 	}
 }
 
-// tell writes how many records were dropped.
-func (l *Log) tell(n uint64) bool {
+// reportLoss writes how many records were dropped.
+func (l *Log) reportLoss(n uint64) bool {
 	l.text.Reset()
 	r := slog.NewRecord(time.Now(), slog.LevelWarn, "log lines were dropped: the writer of the log is too slow", 0)
 	r.AddAttrs(slog.Uint64("count", n))

@@ -125,12 +125,12 @@ func (e *Engine) Send(subject string, data []byte) error {
 }
 
 // Listen implements [engine.Engine].
-func (e *Engine) Listen(subject string, heard func(subject string, data []byte)) (stop func(), err error) {
+func (e *Engine) Listen(subject string, receive func(subject string, data []byte)) (stop func(), err error) {
 	if e.closed.Load() {
 		return nil, engine.ErrClosed
 	}
 	n := len(e.spread)
-	sub, err := e.conn.Subscribe(e.spread+subject, func(m *nats.Msg) { heard(m.Subject[n:], m.Data) })
+	sub, err := e.conn.Subscribe(e.spread+subject, func(m *nats.Msg) { receive(m.Subject[n:], m.Data) })
 	if err != nil {
 		return nil, fmt.Errorf("jet: listening to %q: %w", subject, err)
 	}

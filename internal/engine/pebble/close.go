@@ -94,7 +94,7 @@ func (e *Engine) Shared() bool { return false }
 // Send does nothing: there is no other node.
 func (e *Engine) Send(string, []byte) error { return e.usable() }
 
-// Listen never calls heard: there is no other node.
+// Listen never calls receive: there is no other node.
 func (e *Engine) Listen(string, func(subject string, data []byte)) (stop func(), err error) {
 	if err := e.usable(); err != nil {
 		return nil, err

@@ -272,11 +272,11 @@ func (e *Engine) fail(cause error) {
 	}
 	e.failure.err = fmt.Errorf("%w: %w; check the disk and its free space, then restart the program", engine.ErrFailed, cause)
 	close(e.failure.failed)
-	go e.tellFailure(cause) // ends when it has reported; no goroutine waits for it
+	go e.reportFailure(cause) // ends when it has reported; no goroutine waits for it
 }
 
-// tellFailure does what fail must not do while Pebble holds its locks.
-func (e *Engine) tellFailure(cause error) {
+// reportFailure does what fail must not do while Pebble holds its locks.
+func (e *Engine) reportFailure(cause error) {
 	e.log.Error("the store has failed", "folder", e.folder.dir, "error", cause)
 	e.wakeAll()
 }

@@ -30,7 +30,7 @@ func Restore(ctx context.Context, c Config, dir string, report func(Damage)) (s 
 		return s, err
 	}
 	defer func() { err = errors.Join(err, held.Close()) }()
-	v := &verifier{ctx: ctx, folder: from, tell: report}
+	v := &verifier{ctx: ctx, folder: from, onDamage: report}
 	if err := v.run(c.Options.Logger); err != nil {
 		return v.summary, err
 	}

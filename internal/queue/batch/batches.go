@@ -71,19 +71,19 @@ func (q *Batches) of(id string) *roster {
 		t = newRoster(q, id)
 		q.open[id] = t
 		t.pending = true
-		q.tellLocked(t)
+		q.handleSoonLocked(t)
 	}
 	return t
 }
 
-// tell makes the loop handle a roster soon.
-func (q *Batches) tell(t *roster) {
+// handleSoon makes the loop handle a roster soon.
+func (q *Batches) handleSoon(t *roster) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.tellLocked(t)
+	q.handleSoonLocked(t)
 }
 
-func (q *Batches) tellLocked(t *roster) {
+func (q *Batches) handleSoonLocked(t *roster) {
 	q.pending = append(q.pending, t)
 	q.signal()
 }
@@ -176,7 +176,7 @@ func (q *Batches) noteEnd(e *record.End) {
 // loop handles all batches until the queue is closed. Each Queue has one such goroutine;
 // it is idle while no batch is open and the store is not shared.
 func (q *Batches) loop() {
-	stop := q.hear()
+	stop := q.subscribe()
 	defer stop()
 	q.again(q.readAll)
 	timer := time.NewTimer(0)

@@ -60,7 +60,7 @@ func (t *roster) note(index int, f record.Fate, id string) {
 	t.mu.Lock()
 	if t.set(index, f, id) {
 		t.changed[index/record.ChunkMembers] = true
-		t.tell()
+		t.handleSoon()
 	}
 	t.mu.Unlock()
 	t.advance()
@@ -99,11 +99,11 @@ func (t *roster) merge(number int, other *record.Chunk, created time.Time) {
 	t.advance()
 }
 
-// tell makes the next look handle t too. mu is held.
-func (t *roster) tell() {
+// handleSoon makes the next look handle t too. mu is held.
+func (t *roster) handleSoon() {
 	if !t.pending {
 		t.pending = true
-		t.batches.tell(t)
+		t.batches.handleSoon(t)
 	}
 }
 
@@ -227,7 +227,7 @@ func (t *roster) due() duty {
 	case !r.Ended.IsZero():
 		return conclude
 	case r.Failed != nil && !r.FailedDone && t.count[record.FateFailed] > 0:
-		return tellFailure
+		return fireFailed
 	case r.State != job.BatchOpen && t.ended() >= r.Total:
 		return recordEnd
 	case r.State == job.BatchCanceled && t.cancels:

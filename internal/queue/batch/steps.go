@@ -15,8 +15,8 @@ import (
 	"github.com/bullpen-run/bullpen/job"
 )
 
-// tellFailure enqueues the callback of the first failure, then records that.
-func tellFailure(ctx context.Context, t *roster) error {
+// fireFailed enqueues the callback of the first failure, then records that.
+func fireFailed(ctx context.Context, t *roster) error {
 	q := t.batches
 	first, err := t.firstFailure(ctx)
 	if err != nil {

@@ -35,7 +35,7 @@ func (q *Batches) tick() {
 	for _, t := range q.all() {
 		t.mu.Lock()
 		if t.record == nil || len(t.changed) > 0 {
-			t.tell()
+			t.handleSoon()
 		}
 		if t.progress {
 			t.progress, t.quiet, t.lookAt = false, firstQuiet, now.Add(firstQuiet)

@@ -62,10 +62,10 @@ type entry struct {
 	held  bool      // another node has the first claim
 
 	// The following fields always belong to the goroutine of FireSchedules.
-	busy  bool
-	dirty bool         // it was changed while it was busy
-	heard *record.Tick // the progress received while it was busy
-	seqOf uint64       // the sequence number of heard
+	busy     bool
+	dirty    bool         // it was changed while it was busy
+	received *record.Tick // the progress received while it was busy
+	seqOf    uint64       // the sequence number of received
 }
 
 // after returns the moment after which its ticks are still to be handled.
@@ -93,8 +93,8 @@ func (e *entry) is(s *scannedSchedule, rules *ruleCache, now time.Time) {
 	e.rule = rule
 }
 
-// hears applies reported progress, if it is newer.
-func (e *entry) hears(t record.Tick, seq uint64) {
+// apply applies reported progress, if it is newer.
+func (e *entry) apply(t record.Tick, seq uint64) {
 	if seq > e.tickSeq {
 		e.tick, e.tickSeq = t, seq
 	}

@@ -10,7 +10,7 @@ import (
 
 func (f *firer) readAll(asked time.Time) {
 	all, err := f.queue.scanSchedules(f.queue.Live)
-	f.tell(news{all: all, asked: asked, failed: err})
+	f.post(news{all: all, asked: asked, failed: err})
 }
 
 func (f *firer) read(name string) {
@@ -23,14 +23,14 @@ func (f *firer) read(name string) {
 	case s.err == nil || errors.Is(s.err, job.ErrDamaged):
 		var err error
 		if s.tick, s.tickSeq, err = q.readTick(q.Live, name); err != nil {
-			f.tell(news{name: name, failed: err})
+			f.post(news{name: name, failed: err})
 			return
 		}
 	default:
-		f.tell(news{name: name, failed: s.err})
+		f.post(news{name: name, failed: s.err})
 		return
 	}
-	f.tell(news{loaded: &s})
+	f.post(news{loaded: &s})
 }
 
 // takeIn handles an event from the inbox.
@@ -146,7 +146,7 @@ func (f *firer) load(s *scannedSchedule) {
 			f.queue.Journal.Emit(job.Event{Kind: kind, Schedule: s.name, Text: e.fault})
 		}
 	}
-	e.hears(s.tick, s.tickSeq)
+	e.apply(s.tick, s.tickSeq)
 	f.reschedule(e)
 }
 
@@ -165,9 +165,9 @@ func (f *firer) forget(e *entry) {
 // fired continues with a schedule whose ticks were handled.
 func (f *firer) fired(e *entry) {
 	e.busy = false
-	if e.heard != nil {
-		e.hears(*e.heard, e.seqOf)
-		e.heard = nil
+	if e.received != nil {
+		e.apply(*e.received, e.seqOf)
+		e.received = nil
 	}
 	if e.dirty {
 		e.dirty = false
@@ -187,9 +187,9 @@ func (f *firer) ticked(n *news) {
 	case e == nil:
 		f.changed(n.name)
 	case e.busy:
-		e.heard, e.seqOf = n.ticked, n.seq
+		e.received, e.seqOf = n.ticked, n.seq
 	default:
-		e.hears(*n.ticked, n.seq)
+		e.apply(*n.ticked, n.seq)
 		f.reschedule(e)
 	}
 }

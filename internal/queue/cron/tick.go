@@ -33,7 +33,7 @@ func (f *firer) fire(e *entry) {
 		}
 		if e.held && e.tick.Node != "" {
 			// The node that had the last tick let this one pass.
-			f.tell(news{bye: e.tick.Node})
+			f.post(news{bye: e.tick.Node})
 		}
 		again, err := f.deal(e, d)
 		if err != nil {

@@ -99,7 +99,7 @@ func (q *Jobs) EnqueueFollowers(ctx context.Context, e *record.End, all []Follow
 		if _, err := q.EnqueueDerived(ctx, all[i].Job); err != nil {
 			return err
 		}
-		q.tellFollower(e, &all[i])
+		q.reportFollower(e, &all[i])
 	}
 	return nil
 }
@@ -108,11 +108,11 @@ func (q *Jobs) EnqueueFollowers(ctx context.Context, e *record.End, all []Follow
 func (q *Jobs) FollowersPut(e *record.End, all []Follower) {
 	for i := range all {
 		q.Counters.Of(all[i].Job.Job.Queue).Enqueued.Add(1)
-		q.tellFollower(e, &all[i])
+		q.reportFollower(e, &all[i])
 	}
 }
 
-func (q *Jobs) tellFollower(e *record.End, f *Follower) {
+func (q *Jobs) reportFollower(e *record.End, f *Follower) {
 	if f.event != 0 {
 		q.Journal.Emit(job.Event{Kind: f.event, Queue: e.Queue, Task: f.Job.Job.Name, Job: e.ID, Text: "by " + f.ID})
 	}

@@ -31,15 +31,15 @@ func (r *runner) awaitPlace(held, places int) time.Duration {
 		return 0 // the ends of its own jobs wake it
 	case !r.quiet:
 		return BusyPause
-	case r.hears():
+	case r.requestSignal():
 		return 0
 	}
 	return RoomPause
 }
 
-// hears asks the executor for a notification when it has room, and reports whether the
-// executor supports that.
-func (r *runner) hears() bool {
+// requestSignal asks the executor for a notification when it has room, and reports whether
+// the executor supports that.
+func (r *runner) requestSignal() bool {
 	if r.roomSignal == nil {
 		r.roomSignal = bullpen.Room(r.executor)
 	}
@@ -54,7 +54,7 @@ func (r *runner) press() time.Duration {
 		r.fullSince = now
 	}
 	if rest := BusyPatience - now.Sub(r.fullSince); rest > 0 {
-		if r.quiet && r.hears() {
+		if r.quiet && r.requestSignal() {
 			return rest
 		}
 		return min(BusyPause, rest)

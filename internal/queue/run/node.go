@@ -87,10 +87,10 @@ func (q *Node) Listen() error {
 	if !q.Engine.Shared() {
 		return nil
 	}
-	heard := q.Heard()
-	heard["cancel"] = q.interrupt
-	for subject, heard := range heard {
-		stop, err := q.Engine.Listen(subject, func(_ string, data []byte) { heard(string(data)) })
+	subscribed := q.Heard()
+	subscribed["cancel"] = q.interrupt
+	for subject, subscribed := range subscribed {
+		stop, err := q.Engine.Listen(subject, func(_ string, data []byte) { subscribed(string(data)) })
 		if err != nil {
 			return err
 		}
