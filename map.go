@@ -41,7 +41,7 @@ func Map(ctx context.Context, e Executor, tasks iter.Seq[Task], o MapOptions) it
 }
 
 // mapRun is one call of Map. The ring holds the results that were not yielded yet. In input
-// order, task i has slot i%Ahead; as completed, slots are filled in order of completion.
+// order, task i has entry i%Ahead; as completed, entries are filled in order of completion.
 type mapRun struct {
 	e       Executor
 	options MapOptions
@@ -111,7 +111,7 @@ func (m *mapRun) feed(ctx context.Context, tasks iter.Seq[Task]) {
 		m.mu.Unlock()
 	}()
 	for t := range tasks {
-		i, ok := m.place()
+		i, ok := m.reserve()
 		if !ok {
 			return
 		}
@@ -125,8 +125,8 @@ func (m *mapRun) feed(ctx context.Context, tasks iter.Seq[Task]) {
 	}
 }
 
-// place waits for a free slot in the ring and takes the next index.
-func (m *mapRun) place() (int, bool) {
+// reserve waits for room in the ring and takes the next index.
+func (m *mapRun) reserve() (int, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for m.read-m.yielded >= len(m.ring) && !m.stop {

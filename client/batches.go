@@ -141,16 +141,10 @@ func (c *Client) CancelBatch(ctx context.Context, id string) (*job.BatchInfo, er
 }
 
 // ListBatches returns a page of batches ordered by their last change of state, oldest
-// first unless f.Newest is set. The payloads of callbacks are left out. f.States may
-// have one state; nil lists all.
+// first unless f.Newest is set. The payloads of callbacks are left out.
 func (c *Client) ListBatches(ctx context.Context, f job.BatchFilter) (job.BatchPage, error) {
-	if len(f.States) > 1 {
-		return job.BatchPage{}, errStates
-	}
 	var q query
-	for _, s := range f.States {
-		q.text("state", s.String())
-	}
+	q.text("state", words(f.States))
 	if f.Newest {
 		q.text("order", "newest")
 	}
@@ -166,15 +160,13 @@ func (c *Client) ListBatches(ctx context.Context, f job.BatchFilter) (job.BatchP
 	return job.BatchPage(p), err
 }
 
-var errStates = &Error{Cause: causeBadRequest, Detail: "States has several states: use one, or none for all"}
-
 // BatchJobs yields the jobs of a batch in the order of their numbers. If a member is
 // a chain, BatchJobs yields the chain's current job, or its last. It stops after an
 // error.
 func (c *Client) BatchJobs(ctx context.Context, id string) iter.Seq2[job.Info, error] {
 	return pages(job.Filter{}, func(f job.Filter) (job.Page, error) {
 		var p job.Page
-		err := c.getJSON(ctx, batchPath(id, "/jobs"), filterQuery(&f, false), &p)
+		err := c.getJSON(ctx, batchPath(id, "/jobs"), filterQuery(&f), &p)
 		return p, err
 	})
 }

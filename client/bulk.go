@@ -124,13 +124,13 @@ func (b *batch) request(first int) call {
 
 // bulkEntry is one job and its result.
 type bulkEntry struct {
-	line  []byte
-	keyed bool
-	known bool
-	doubt bool // an earlier try may have succeeded
-	queue string
-	ref   job.Ref
-	err   error
+	line   []byte
+	keyed  bool
+	known  bool
+	unsure bool // an earlier try may have succeeded
+	queue  string
+	ref    job.Ref
+	err    error
 }
 
 func (b *batch) add(j *job.Job) {
@@ -193,13 +193,13 @@ func (b *batch) enqueue(ctx context.Context) {
 			if ended {
 				b.entries[i].fail(e)
 			}
-			b.entries[i].doubt = b.entries[i].doubt || e.uncertain()
+			b.entries[i].unsure = b.entries[i].unsure || e.uncertain()
 		}
 	}
 }
 
 // fail records that a job was not, or may not have been, enqueued.
-func (b *bulkEntry) fail(e *Error) { b.known, b.err = true, enqueueError(e.doubted(b.doubt)) }
+func (b *bulkEntry) fail(e *Error) { b.known, b.err = true, enqueueError(e.asUnsure(b.unsure)) }
 
 // open returns the indexes of the jobs whose result is not known.
 func (b *batch) open() []int {

@@ -99,7 +99,7 @@ func TestBulkInBatches(t *testing.T) {
 	for _, c := range []struct{ breaks, keys bool }{{false, false}, {true, false}, {true, true}} {
 		s := &bulkServer{breaks: c.breaks, jobs: map[string]int{}, keys: map[string]bool{}}
 		caller := scripted(t, client.Config{Keys: c.keys}, s.ServeHTTP)
-		read, yielded, doubt := 0, 0, 0
+		read, yielded, unsure := 0, 0, 0
 		for ref, err := range caller.EnqueueSeq(t.Context(), func(yield func(job.Job) bool) {
 			for read < n && yield(job.Job{Queue: "p", Payload: fmt.Append(nil, read)}) {
 				read++
@@ -111,20 +111,20 @@ func TestBulkInBatches(t *testing.T) {
 			case err != nil && !errors.Is(err, job.ErrUnconfirmed):
 				t.Fatalf("job %d: %v, want it unconfirmed at worst", yielded, err)
 			case err != nil:
-				doubt++
+				unsure++
 			case s.jobs[fmt.Sprint(yielded)] != 1:
 				t.Fatalf("job %d was enqueued %d times", yielded, s.jobs[fmt.Sprint(yielded)])
 			}
 			yielded++
 			if read > yielded+500 {
-				t.Fatalf("%d jobs were read when %d had been told", read, yielded)
+				t.Fatalf("%d jobs were read when %d had been yielded", read, yielded)
 			}
 		}
 		if yielded != n || s.most > 500 {
-			t.Errorf("%d of %d jobs were told, up to %d at a time", yielded, n, s.most)
+			t.Errorf("%d of %d jobs were yielded, up to %d at a time", yielded, n, s.most)
 		}
-		if (doubt > 0) != (c.breaks && !c.keys) {
-			t.Errorf("%+v: %d jobs are in doubt", c, doubt)
+		if (unsure > 0) != (c.breaks && !c.keys) {
+			t.Errorf("%+v: %d jobs are unconfirmed", c, unsure)
 		}
 	}
 }

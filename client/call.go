@@ -50,7 +50,7 @@ var errNoAnswer = errors.New("no answer in time: raise Config.Timeout, or check 
 // is returned as an error.
 func (c *Client) do(ctx context.Context, r call) (*answer, error) {
 	defer r.body.release()
-	doubt := false // an earlier try may have succeeded
+	unsure := false // an earlier try may have succeeded
 	for n := 0; ; n++ {
 		a, err := c.once(ctx, r)
 		var e *Error
@@ -58,20 +58,20 @@ func (c *Client) do(ctx context.Context, r call) (*answer, error) {
 			return a, err
 		}
 		if n < c.config.Retries && e.repeatable(r.again) && c.pause(ctx, nil, n, e) == nil {
-			doubt = doubt || e.uncertain()
+			unsure = unsure || e.uncertain()
 			continue
 		}
 		if r.method == http.MethodGet && ctx.Err() != nil {
 			return nil, fmt.Errorf("asking the daemon for %s: %w", r.path, context.Cause(ctx))
 		}
-		return nil, e.doubted(doubt && r.method != http.MethodGet)
+		return nil, e.asUnsure(unsure && r.method != http.MethodGet)
 	}
 }
 
-// doubted turns e into an unconfirmed error if an earlier try of the call may have
+// asUnsure turns e into an unconfirmed error if an earlier try of the call may have
 // succeeded.
-func (e *Error) doubted(doubt bool) *Error {
-	if !doubt || e.uncertain() {
+func (e *Error) asUnsure(unsure bool) *Error {
+	if !unsure || e.uncertain() {
 		return e
 	}
 	return &Error{Cause: causeUnconfirmed, Detail: "an earlier try may have succeeded", Job: e.Job, Err: e}

@@ -96,13 +96,13 @@ func manyRequests() map[string]request {
 	return map[string]request{
 		"List the newest": {
 			func(ctx context.Context, c *client.Client) (any, error) {
-				return c.List(ctx, job.Filter{Group: "g", Schedule: "s", Batch: "01B", Search: "a b", Since: when, Before: when.Add(time.Hour), Newest: true, Cause: "0"})
+				return c.List(ctx, job.Filter{Group: "g", Schedule: "s", Batch: "01B", Search: "a b", Since: when, Before: when.Add(time.Hour), Newest: true, Cause: "89af7e51c13b"})
 			},
-			200, pageText, asked{Line: "GET /v1/jobs?group=g&schedule=s&batch=01B&search=a+b&since=2026-11-21T13%3A00%3A00.000000005Z&before=2026-11-21T14%3A00%3A00.000000005Z&order=newest", Header: http.Header{}},
+			200, pageText, asked{Line: "GET /v1/jobs?group=g&schedule=s&batch=01B&cause=89af7e51c13b&search=a+b&since=2026-11-21T13%3A00%3A00.000000005Z&before=2026-11-21T14%3A00%3A00.000000005Z&order=newest", Header: http.Header{}},
 		},
 		"DeadCauses": {
 			func(ctx context.Context, c *client.Client) (any, error) {
-				return c.DeadCauses(ctx, job.Filter{Queue: "p", Search: "x", Newest: true, Limit: 3, Cause: "0"})
+				return c.DeadCauses(ctx, job.Filter{Queue: "p", Search: "x", Newest: true, Limit: 3, Cause: "0", States: []job.State{job.Dead}})
 			},
 			200, `{"causes":[{"cause":"89af7e51c13b","outcome":"failed","count":2,"sample":"01J"}],"jobs":2}`, asked{Line: "GET /v1/dead/causes?pool=p&search=x", Header: http.Header{}},
 		},
@@ -114,9 +114,9 @@ func manyRequests() map[string]request {
 		},
 		"CancelAll": {
 			func(ctx context.Context, c *client.Client) (any, error) {
-				return c.CancelAll(ctx, job.Filter{Queue: "p", States: []job.State{job.Queued}, Newest: true})
+				return c.CancelAll(ctx, job.Filter{Queue: "p", States: []job.State{job.Queued, job.Running}, Newest: true})
 			},
-			200, `{"count":2}`, asked{Line: "POST /v1/jobs/cancel", Body: `{"pool":"p","state":"queued","order":"newest"}`, Header: http.Header{"Content-Type": {"application/json"}}},
+			200, `{"count":2}`, asked{Line: "POST /v1/jobs/cancel", Body: `{"pool":"p","state":"queued,running","order":"newest"}`, Header: http.Header{"Content-Type": {"application/json"}}},
 		},
 		"RetryIDs": {
 			func(ctx context.Context, c *client.Client) (any, error) { return c.RetryIDs(ctx, "01J", "01K") },
@@ -169,9 +169,9 @@ func jobRequests() map[string]request {
 		"Payload": {func(ctx context.Context, c *client.Client) (any, error) { return c.Payload(ctx, "01J") }, 200, "r", asked{Line: "GET /v1/jobs/01J/payload", Header: http.Header{}}},
 		"List": {
 			func(ctx context.Context, c *client.Client) (any, error) {
-				return c.List(ctx, job.Filter{Queue: "p", Name: "t", States: []job.State{job.Queued}, Limit: 5, After: "3", Reason: job.Final})
+				return c.List(ctx, job.Filter{Queue: "p", Name: "t", States: []job.State{job.Queued, job.Dead}, Limit: 5, After: "3", Reason: job.Final, Outcome: "failed"})
 			},
-			200, pageText, asked{Line: "GET /v1/jobs?pool=p&task=t&state=queued&limit=5&after=3", Header: http.Header{}},
+			200, pageText, asked{Line: "GET /v1/jobs?pool=p&task=t&state=queued%2Cdead&reason=final&outcome=failed&limit=5&after=3", Header: http.Header{}},
 		},
 		"ListDead": {
 			func(ctx context.Context, c *client.Client) (any, error) {

@@ -135,13 +135,13 @@ func (w *wire) close() {
 	w.all.Wait()
 }
 
-// tally counts how often each task ran.
-type tally struct {
+// runCounts counts how often each task ran.
+type runCounts struct {
 	mu   sync.Mutex
 	runs map[string]int // guarded by mu
 }
 
-func (y *tally) handler(_ context.Context, t bullpen.Task) ([]byte, error) {
+func (y *runCounts) handler(_ context.Context, t bullpen.Task) ([]byte, error) {
 	y.mu.Lock()
 	defer y.mu.Unlock()
 	y.runs[string(t.Payload[:8])]++
@@ -203,7 +203,7 @@ func (s *givings) give(e *client.Executor, rng *rand.Rand, name string) {
 func breakConnections(t *testing.T, durable bool, seed uint64) {
 	t.Helper()
 	const givers, each = 8, 40
-	ran := &tally{runs: map[string]int{}}
+	ran := &runCounts{runs: map[string]int{}}
 	workers, err := pool.New(pool.Config{Max: 4, Handlers: map[string]bullpen.Handler{"count": ran.handler}})
 	if err != nil {
 		t.Fatal(err)

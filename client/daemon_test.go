@@ -46,7 +46,7 @@ type daemonJob struct {
 	events []string // guarded by mu
 }
 
-// Progress and Log keep what is told.
+// Progress and Log keep what is reported.
 func (j *daemonJob) Progress(fraction float64, note string) {
 	j.keep("progress", map[string]any{"fraction": fraction, "note": note})
 }
@@ -202,13 +202,13 @@ func (d *daemon) run(w http.ResponseWriter, r *http.Request) {
 	writeEnd(w, "Bullpen-Task", t.ID, res, err)
 }
 
-// told writes what a task says of itself as events.
-type told struct {
+// observer writes what a task says of itself as events.
+type observer struct {
 	mu sync.Mutex
 	w  http.ResponseWriter // guarded by mu
 }
 
-func (o *told) event(kind string, v any) {
+func (o *observer) event(kind string, v any) {
 	text, err := json.Marshal(v)
 	if err != nil {
 		panic(err)
@@ -219,14 +219,14 @@ func (o *told) event(kind string, v any) {
 	o.w.(http.Flusher).Flush()
 }
 
-func (o *told) Progress(fraction float64, note string) {
+func (o *observer) Progress(fraction float64, note string) {
 	o.event("progress", map[string]any{"fraction": fraction, "note": note})
 }
-func (o *told) Log(l bullpen.LogLine) { o.event("log", logJSON(l)) }
+func (o *observer) Log(l bullpen.LogLine) { o.event("log", logJSON(l)) }
 
 func (d *daemon) runWatched(ctx context.Context, w http.ResponseWriter, e bullpen.Executor, t bullpen.Task) {
 	w.Header().Set("Content-Type", "text/event-stream")
-	o := &told{w: w}
+	o := &observer{w: w}
 	t.Observer = o
 	res, err := bullpen.Execute(ctx, e, t)
 	if err != nil {

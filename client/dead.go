@@ -11,11 +11,12 @@ import (
 
 func deadPath(id, verb string) string { return "/v1/dead/" + escape(id) + verb }
 
-// ListDead returns a page of dead jobs. Those in quarantine have the Reason
-// [job.Quarantined].
+// ListDead returns a page of the dead jobs that f selects, of whatever f.States. Those in
+// quarantine have the Reason [job.Quarantined].
 func (c *Client) ListDead(ctx context.Context, f job.Filter) (job.Page, error) {
 	var p job.Page
-	err := c.getJSON(ctx, "/v1/dead", filterQuery(&f, true), &p)
+	f.States = nil
+	err := c.getJSON(ctx, "/v1/dead", filterQuery(&f), &p)
 	return p, err
 }
 
@@ -64,9 +65,9 @@ func (c *Client) RemoveDeadAll(ctx context.Context, f job.Filter) (job.Bulk, err
 // DeadCauses groups the dead jobs that f selects by cause, the most frequent cause
 // first. The daemon examines the most recent jobs, for at most a tenth of a second.
 func (c *Client) DeadCauses(ctx context.Context, f job.Filter) (job.Causes, error) {
-	f.Cause, f.Newest, f.Limit, f.After = "", false, 0, ""
+	f.States, f.Cause, f.Newest, f.Limit, f.After = nil, "", false, 0, ""
 	var all job.Causes
-	err := c.getJSON(ctx, "/v1/dead/causes", filterQuery(&f, true), &all)
+	err := c.getJSON(ctx, "/v1/dead/causes", filterQuery(&f), &all)
 	return all, err
 }
 
@@ -96,9 +97,6 @@ func (c *Client) sweepIDs(ctx context.Context, path string, ids []string) (job.B
 }
 
 func (c *Client) sweep(ctx context.Context, path string, f job.Filter) (job.Bulk, error) {
-	if len(f.States) > 1 {
-		return job.Bulk{}, errStates
-	}
 	body := struct {
 		Pool     string     `json:"pool,omitempty"`
 		Task     string     `json:"task,omitempty"`
@@ -117,11 +115,8 @@ func (c *Client) sweep(ctx context.Context, path string, f job.Filter) (job.Bulk
 		After    string     `json:"after,omitempty"`
 		All      bool       `json:"all,omitempty"`
 	}{
-		Pool: f.Queue, Task: f.Name, Group: f.Group, Schedule: f.Schedule, Batch: f.Batch, Reason: f.Reason, Outcome: f.Outcome, Cause: f.Cause, Search: f.Search,
+		Pool: f.Queue, Task: f.Name, Group: f.Group, Schedule: f.Schedule, Batch: f.Batch, State: words(f.States), Reason: f.Reason, Outcome: f.Outcome, Cause: f.Cause, Search: f.Search,
 		Since: moment(f.Since), Before: moment(f.Before), Limit: f.Limit, After: f.After, All: f.All(),
-	}
-	for _, s := range f.States {
-		body.State = s.String()
 	}
 	if f.Newest {
 		body.Order = "newest"

@@ -177,10 +177,10 @@ func (e *Executor) Submit(ctx context.Context, t bullpen.Task, done func(bullpen
 func (e *Executor) Execute(ctx context.Context, t bullpen.Task) (bullpen.Result, error) {
 	var res bullpen.Result
 	var end error
-	told := make(chan struct{})
+	ended := make(chan struct{})
 	r, err := e.newRun(ctx, &t, func(got bullpen.Result, err error) {
 		res, end = got, err
-		close(told)
+		close(ended)
 	})
 	if err != nil {
 		return bullpen.Result{}, err
@@ -195,7 +195,7 @@ func (e *Executor) Execute(ctx context.Context, t bullpen.Task) (bullpen.Result,
 			go e.work(next) // ends as in Submit
 		}
 	}
-	<-told
+	<-ended
 	return res, end
 }
 

@@ -66,7 +66,7 @@ func TestObserver(t *testing.T) {
 				t.Errorf("durable %v: Execute() = %v", durable, err)
 			}
 			if d := cmp.Diff([]string{"0.5 half", "stdout line"}, o.all); d != "" {
-				t.Errorf("durable %v: the observer was told (-want +got):\n%s", durable, d)
+				t.Errorf("durable %v: the observer received (-want +got):\n%s", durable, d)
 			}
 		}
 		_, err = e.Execute(t.Context(), bullpen.Task{Name: "nobody", Observer: &words{}})

@@ -122,7 +122,7 @@ func (f *follower) once(ctx context.Context) (end bool, err error) {
 		return false, err
 	}
 	defer response.Body.Close()
-	resumed, known := parsePlace(f.last)
+	resumed, known := parsePosition(f.last)
 	in := newFrames(response.Body, f.client.config.MaxResult)
 	for {
 		next, err := in.next()
@@ -136,18 +136,18 @@ func (f *follower) once(ctx context.Context) (end bool, err error) {
 			return false, broken(ctx, bounded, sent, err)
 		}
 		watch.Reset(silence)
-		at, ok := parsePlace(next.id)
+		at, ok := parsePosition(next.id)
 		again := known && ok && !at.behind(resumed) // it may have been yielded before the connection broke
-		if end, err := f.tell(next, again); end || err != nil {
+		if end, err := f.yieldEvent(next, again); end || err != nil {
 			return end, err
 		}
 	}
 }
 
-// tell yields one event; end reports that it was the last one, or that the consumer
-// left the loop. After a reconnection the daemon repeats the current state, so tell
+// yieldEvent yields one event; end reports that it was the last one, or that the consumer
+// left the loop. After a reconnection the daemon repeats the current state, so yieldEvent
 // skips an event that may have been yielded before and brings nothing new.
-func (f *follower) tell(next frame, again bool) (end bool, err error) {
+func (f *follower) yieldEvent(next frame, again bool) (end bool, err error) {
 	event, ok, err := readEvent(next)
 	if err != nil || !ok {
 		return false, err
@@ -236,19 +236,19 @@ type wireProgress struct {
 	Note     string  `json:"note"`
 }
 
-// place is the position of an event: "<attempt>.<n>".
-type place struct{ attempt, n uint64 }
+// position is the position of an event: "<attempt>.<n>".
+type position struct{ attempt, n uint64 }
 
-func parsePlace(id string) (place, bool) {
+func parsePosition(id string) (position, bool) {
 	a, b, found := strings.Cut(id, ".")
 	attempt, err := strconv.ParseUint(a, 10, 64)
 	if !found || err != nil {
-		return place{}, false
+		return position{}, false
 	}
 	n, err := strconv.ParseUint(b, 10, 64)
-	return place{attempt, n}, err == nil
+	return position{attempt, n}, err == nil
 }
 
-func (p place) behind(o place) bool {
+func (p position) behind(o position) bool {
 	return p.attempt > o.attempt || p.attempt == o.attempt && p.n > o.n
 }

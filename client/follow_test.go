@@ -52,10 +52,10 @@ func tell(e client.Event) string {
 	return "?"
 }
 
-var told8 = []string{"1.1 running 1", "1.2 0.5 half", "1.3 one", "1.4 two", "2.1 running 2", "2.2 three", "3.0 end done"}
+var wantStory = []string{"1.1 running 1", "1.2 0.5 half", "1.3 one", "1.4 two", "2.1 running 2", "2.2 three", "3.0 end done"}
 
 // TestFollow reads the story over connections that break after each event, from a
-// daemon that tells again what it told last.
+// daemon that sends its last events again.
 func TestFollow(t *testing.T) {
 	t.Parallel()
 	for name, again := range map[string]int{"goes on behind": 0, "tells the last again": 1, "tells three again": 3} {
@@ -87,7 +87,7 @@ func TestFollow(t *testing.T) {
 					}
 					got = append(got, tell(e))
 				}
-				if d := cmp.Diff(told8, got); d != "" {
+				if d := cmp.Diff(wantStory, got); d != "" {
 					t.Errorf("the story differs (-want +got):\n%s\nconnections began behind %q", d, lasts)
 				}
 			})

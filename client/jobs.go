@@ -68,14 +68,10 @@ func (c *Client) Payload(ctx context.Context, id string) ([]byte, error) {
 	return a.body, nil
 }
 
-// List returns a page of jobs, without payloads, lines and history. f.States may have one
-// state; nil lists all.
+// List returns a page of jobs, without payloads, lines and history.
 func (c *Client) List(ctx context.Context, f job.Filter) (job.Page, error) {
 	var p job.Page
-	if len(f.States) > 1 {
-		return p, errStates
-	}
-	err := c.getJSON(ctx, "/v1/jobs", filterQuery(&f, false), &p)
+	err := c.getJSON(ctx, "/v1/jobs", filterQuery(&f), &p)
 	return p, err
 }
 

@@ -20,7 +20,7 @@ import (
 )
 
 // TestClosedConnectionsAreSeen: a daemon that has closed an idle connection leaves
-// no job in doubt.
+// no job unconfirmed.
 func TestClosedConnectionsAreSeen(t *testing.T) {
 	t.Parallel()
 	var conns atomic.Int64

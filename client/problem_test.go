@@ -11,7 +11,7 @@ import (
 	"github.com/bullpen-run/bullpen"
 )
 
-// problemOf says how an error of an executor is told.
+// problemOf says what problem an error of an executor is.
 func problemOf(err error) (status int, cause string, more map[string]any) {
 	var te *bullpen.TaskError
 	switch {
@@ -59,7 +59,7 @@ func writeProblem(w http.ResponseWriter, status int, cause string, more map[stri
 
 func writeJSON(w http.ResponseWriter, status int, v any) {
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(v) // a client that is gone is not told
+	_ = json.NewEncoder(w).Encode(v) // a client that is gone cannot be reached
 }
 
 // writeEnd answers with the end of a task or job.
@@ -88,5 +88,5 @@ func writeEnd(w http.ResponseWriter, header, id string, res bullpen.Result, err 
 	h.Set("Bullpen-Worker", res.Stats.Worker)
 	h.Set("Bullpen-Peak-Memory", strconv.FormatInt(res.Stats.PeakMemory, 10))
 	h.Set("Content-Type", "application/octet-stream")
-	_, _ = w.Write(res.Payload) // a client that is gone is not told
+	_, _ = w.Write(res.Payload) // a client that is gone cannot be reached
 }

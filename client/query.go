@@ -1,6 +1,7 @@
 package client
 
 import (
+	"fmt"
 	"net/url"
 	"regexp"
 	"strconv"
@@ -56,23 +57,27 @@ func jobQuery(j *job.Job, wait time.Duration) string {
 	return q.String()
 }
 
+// words returns values as words separated by commas.
+func words[T fmt.Stringer](all []T) string {
+	text := make([]string, len(all))
+	for i, v := range all {
+		text[i] = v.String()
+	}
+	return strings.Join(text, ",")
+}
+
 // filterQuery returns the parameters of a list.
-func filterQuery(f *job.Filter, dead bool) string {
+func filterQuery(f *job.Filter) string {
 	var q query
 	q.text("pool", f.Queue)
 	q.text("task", f.Name)
 	q.text("group", f.Group)
 	q.text("schedule", f.Schedule)
 	q.text("batch", f.Batch)
-	if dead {
-		q.text("reason", string(f.Reason))
-		q.text("outcome", f.Outcome)
-		q.text("cause", f.Cause)
-	} else {
-		for _, s := range f.States {
-			q.text("state", s.String())
-		}
-	}
+	q.text("state", words(f.States))
+	q.text("reason", string(f.Reason))
+	q.text("outcome", f.Outcome)
+	q.text("cause", f.Cause)
 	q.text("search", f.Search)
 	q.time("since", f.Since)
 	q.time("before", f.Before)

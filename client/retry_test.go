@@ -168,9 +168,9 @@ func TestTriesAgain(t *testing.T) {
 	}
 }
 
-// TestDoubtStays: after a try that may have been done, one that was not leaves the
-// job in doubt.
-func TestDoubtStays(t *testing.T) {
+// TestUnconfirmedStays: after a try that may have been done, one that was not leaves the
+// job unconfirmed.
+func TestUnconfirmedStays(t *testing.T) {
 	t.Parallel()
 	for name, enqueue := range map[string]func(context.Context, *client.Client) error{
 		"Enqueue": func(ctx context.Context, c *client.Client) error {

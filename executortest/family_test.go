@@ -309,7 +309,7 @@ func (f *family) end(r *relative) *os.ProcessState {
 }
 
 // awaitEnd gives a process that has closed its end of the channel a moment to end
-// by itself, so that its own end is what is told.
+// by itself, so that its own end is what is reported.
 func awaitEnd(pid int) {
 	look := time.NewTicker(time.Millisecond)
 	defer look.Stop()

@@ -34,7 +34,7 @@ func TestJobTellsAllFaults(t *testing.T) {
 	}
 	err := bad.Check()
 	if n := faultsOf(err); n != 13 {
-		t.Errorf("%d faults are told of 13: %v", n, err)
+		t.Errorf("%d faults are reported of 13: %v", n, err)
 	}
 	many := map[string]string{}
 	for i := range mostMeta + 1 {
@@ -46,7 +46,7 @@ func TestJobTellsAllFaults(t *testing.T) {
 		"Delay and At":        {Delay: 1, At: time.Unix(1, 0)},
 	} {
 		if j.Check() == nil {
-			t.Errorf("%s: no fault is told", name)
+			t.Errorf("%s: no fault is reported", name)
 		}
 	}
 	good := Job{

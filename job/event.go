@@ -22,8 +22,8 @@ const (
 	TookBack
 	// Compensated: the compensation of a job was enqueued.
 	Compensated
-	// ToldOfDeath: the burial of a dead job was enqueued (see Job.Bury).
-	ToldOfDeath
+	// BuryEnqueued: the burial of a dead job was enqueued (see Job.Bury).
+	BuryEnqueued
 	// TriedAgain: a job that had ended was enqueued again.
 	TriedAgain
 	// Damaged: a stored record does not match its checksum.
@@ -73,7 +73,7 @@ const (
 
 var eventNames = [...]string{
 	Redelivered: "redelivered", Retried: "will be tried again", GaveBack: "given back", Buried: "dead",
-	TookBack: "canceled", Compensated: "compensation enqueued", ToldOfDeath: "its bury task enqueued", TriedAgain: "dead job enqueued again",
+	TookBack: "canceled", Compensated: "compensation enqueued", BuryEnqueued: "its bury task enqueued", TriedAgain: "dead job enqueued again",
 	Damaged: "stored record is damaged", Unreadable: "outcome was recorded by a later version", Missing: "confirmed job is missing", NotKept: "not stored",
 	Full: "enqueue refused", Paused: "queue paused", Resumed: "queue resumed", Verified: "store verified",
 	HeldOff: "holding off", ScheduleFired: "schedule fired", TickSkipped: "tick of a schedule skipped",

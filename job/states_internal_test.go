@@ -24,7 +24,7 @@ func TestStatesDocument(t *testing.T) {
 	}
 }
 
-// TestWordsOfStates has every state and priority told and read again.
+// TestWordsOfStates has every state and priority written and read again.
 func TestWordsOfStates(t *testing.T) {
 	t.Parallel()
 	for s := Scheduled; s <= Canceled; s++ {

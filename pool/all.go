@@ -50,7 +50,7 @@ const maxBatch = 1<<31 - 1
 //
 // Items share a place in the queue; items longer than about 20 microseconds soon get one
 // each. About as many items as the pool has workers run at a time, and other waiting tasks
-// get their turn after every few. At a lane, and at a place with a timeout or a delay, each
+// get their turn after every few. At a lane, and at a submitter with a timeout or a delay, each
 // item is a task of its own.
 func (f *Func[A, R]) All(ctx context.Context, args []A) ([]R, error) {
 	if len(args) == 0 {
@@ -65,12 +65,12 @@ func (f *Func[A, R]) All(ctx context.Context, args []A) ([]R, error) {
 	var s *span
 	if ctx != context.Background() {
 		s = &span{}
-		s.init(ctx, f.place.pool)
+		s.init(ctx, f.target.pool)
 		defer s.end()
 	}
 	out := make(chan *batch[A, R], 1)
 	b := newBatch(f, s, args, out)
-	workers := f.place.pool.most()
+	workers := f.target.pool.most()
 	b.most = (len(args) + 2*workers - 1) / (2 * workers) // so that all have something
 	if err := b.launch(ctx, min(workers, (len(args)+b.most-1)/b.most)); err != nil {
 		return make([]R, len(args)), f.noneOf(len(args), err)
@@ -86,18 +86,18 @@ func (f *Func[A, R]) All(ctx context.Context, args []A) ([]R, error) {
 
 // alone reports whether each item must be a task of its own.
 func (f *Func[A, R]) alone() bool {
-	return f.place.lane != nil || f.place.timeout > 0 || f.place.delay > 0
+	return f.target.lane != nil || f.target.timeout > 0 || f.target.delay > 0
 }
 
 // noneOf returns the error for n items, none of which was accepted.
 func (f *Func[A, R]) noneOf(n int, err error) Failures {
-	return slices.Repeat(Failures{notStarted(f.place.kind, err)}, n)
+	return slices.Repeat(Failures{notStarted(f.target.kind, err)}, n)
 }
 
 // launch queues the first of n runners according to the queue's overflow rule, and the
 // others if there is room. If it returns an error, no item was accepted.
 func (b *batch[A, R]) launch(ctx context.Context, n int) error {
-	at := b.f.place
+	at := b.f.target
 	if w := at.pool.workerOf(ctx); w != nil {
 		w.waits()
 	}
@@ -153,7 +153,7 @@ func (f *Func[A, R]) allApart(ctx context.Context, args []A) ([]R, error) {
 		}
 		var none R
 		values = append(values, none)
-		errs = append(errs, notStarted(f.place.kind, context.Cause(ctx)))
+		errs = append(errs, notStarted(f.target.kind, context.Cause(ctx)))
 	}
 	if errs != nil {
 		return values, Failures(errs)

@@ -101,7 +101,7 @@ func (b *batch[A, R]) claim(r *runner[A, R]) (ended int64, ok bool) {
 	if b.span != nil && b.span.Err() != nil {
 		return b.halt(context.Cause(b.span.Context)), false
 	}
-	if p := b.f.place.pool; p.state.State() >= Stopping {
+	if p := b.f.target.pool; p.state.State() >= Stopping {
 		return b.halt(p.closedError()), false
 	}
 	from, to := 0, 0
@@ -178,7 +178,7 @@ func (r *runner[A, R]) run(w *worker) {
 			return
 		}
 		b.ended(ended)
-		if b.f.place.pool.work() && b.f.place.try(b.f.place.queueOf(), r) {
+		if b.f.target.pool.work() && b.f.target.try(b.f.target.queueOf(), r) {
 			return // it continues behind the tasks that wait
 		}
 	}
@@ -196,7 +196,7 @@ func (b *batch[A, R]) retire(n int64) {
 // answered in the meantime.
 func (r *runner[A, R]) stretch(ctx context.Context, w *worker) (ran int, ok bool) {
 	b := r.batch
-	fn, kind := b.f.fn, b.f.place.kind
+	fn, kind := b.f.fn, b.f.target.kind
 	for {
 		i, end := unpack(r.word.Load())
 		if i == end {
@@ -247,7 +247,7 @@ func (r *runner[A, R]) failed(w *worker, err error) bool {
 		w.late()
 		return false
 	}
-	w.home.outcome(b.f.place.kind, err)
+	w.home.outcome(b.f.target.kind, err)
 	return true
 }
 
@@ -273,8 +273,8 @@ func (b *batch[A, R]) drop(from, to int, err error) {
 	if from >= to {
 		return
 	}
-	b.f.place.kind.never.Add(uint64(to - from))
-	b.fail(from, to, notStarted(b.f.place.kind, err))
+	b.f.target.kind.never.Add(uint64(to - from))
+	b.fail(from, to, notStarted(b.f.target.kind, err))
 }
 
 // ended counts items that have ended. After the last one, the batch must not be touched.
@@ -286,14 +286,14 @@ func (b *batch[A, R]) ended(n int64) {
 }
 
 func (r *runner[A, R]) stale() bool  { return false }
-func (r *runner[A, R]) named() *kind { return r.batch.f.place.kind }
+func (r *runner[A, R]) named() *kind { return r.batch.f.target.kind }
 
 // crash ends an item that panicked or called Goexit. Another worker continues with the next
 // one.
 func (r *runner[A, R]) crash(w *worker, t thrown) {
 	p := w.pool
 	w.flush()
-	if !r.failed(w, t.err(r.batch.f.place.kind.name)) {
+	if !r.failed(w, t.err(r.batch.f.target.kind.name)) {
 		return
 	}
 	if err := p.shards[0].giveBack([]item{r}); err != nil {
@@ -336,8 +336,8 @@ func (r *runner[A, R]) forsake() bool {
 		if !r.word.CompareAndSwap(word, lostRunner) {
 			continue
 		}
-		b.fail(i, i+1, taskError(b.f.place.kind.name, bullpen.Canceled, errForsaken))
-		b.drop(i+1, end, b.f.place.pool.closedError())
+		b.fail(i, i+1, taskError(b.f.target.kind.name, bullpen.Canceled, errForsaken))
+		b.drop(i+1, end, b.f.target.pool.closedError())
 		b.mu.Lock()
 		if b.answer == nil {
 			b.answer = make([]bool, len(b.args))
@@ -345,7 +345,7 @@ func (r *runner[A, R]) forsake() bool {
 		b.answer[i] = true
 		b.queued--
 		b.mu.Unlock()
-		b.ended(int64(end) - r.start.Load() + b.halt(b.f.place.pool.closedError()))
+		b.ended(int64(end) - r.start.Load() + b.halt(b.f.target.pool.closedError()))
 		return true
 	}
 }

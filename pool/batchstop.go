@@ -30,7 +30,7 @@ func (b *batch[A, R]) halt(cause error) (ended int64) {
 
 // stop drops all items that have not started. Running ones continue.
 func (b *batch[A, R]) stop(cause error) {
-	p := b.f.place.pool
+	p := b.f.target.pool
 	p.guests.Add(1) // keeps the pool from ending before these are answered
 	defer p.farewell()
 	ended := b.halt(cause)
@@ -72,11 +72,11 @@ func (f *Func[A, R]) wait(ctx context.Context, out <-chan *batch[A, R], running 
 		return b
 	default:
 	}
-	if w := f.place.pool.workerOf(ctx); w != nil {
+	if w := f.target.pool.workerOf(ctx); w != nil {
 		w.waits()
-		f.place.pool.call()
+		f.target.pool.call()
 	} else {
-		defer f.place.pool.makeRoom()()
+		defer f.target.pool.makeRoom()()
 	}
 	timer := time.NewTimer(time.Duration(tick))
 	defer timer.Stop()
@@ -126,15 +126,15 @@ func (b *batch[A, R]) free(r *runner[A, R]) int {
 	for i := from; i < to; i++ {
 		b.loose = append(b.loose, [2]int{i, i + 1})
 	}
-	return min(to-from, b.f.place.pool.most())
+	return min(to-from, b.f.target.pool.most())
 }
 
 // send queues one more runner if there is room immediately.
 func (b *batch[A, R]) send() bool {
 	r := b.hire()
-	if b.f.place.try(b.f.place.queueOf(), r) {
+	if b.f.target.try(b.f.target.queueOf(), r) {
 		return true
 	}
-	r.fail(b.f.place.pool.closedError()) // which counts if the others were removed from the queue meanwhile
+	r.fail(b.f.target.pool.closedError()) // which counts if the others were removed from the queue meanwhile
 	return false
 }

@@ -4,13 +4,13 @@ package pool
 type caller struct {
 	next, prev *caller
 	queue      *queue
-	at         *placement
+	at         *target
 	item       item
-	told       chan error // has room for the one answer; nil means accepted
+	answer     chan error // has room for the one answer; nil means accepted
 	listed     bool
 }
 
-// waitList holds blocked callers, first come first served. The gate's lock guards it.
+// waitList holds blocked callers, first come first served. The lock of its admission guards it.
 type waitList struct {
 	first, last *caller
 	n           int

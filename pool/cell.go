@@ -69,13 +69,13 @@ func (c *cell[A, R]) run(w *worker) {
 		}
 		c = next
 		if foreign {
-			g.say(w)
+			g.reportEnded(w)
 			first, _ := w.held()
 			w.step(first - 1)
 			return
 		}
 	}
-	g.say(w)
+	g.reportEnded(w)
 }
 
 func (c *cell[A, R]) execute(g *FuncGroup[A, R], w *worker) {
@@ -91,7 +91,7 @@ func (c *cell[A, R]) execute(g *FuncGroup[A, R], w *worker) {
 		return
 	}
 	w.count(c.slab.kind)
-	w.unsaid++
+	w.unreported++
 }
 
 // finish ends a task that failed.
@@ -102,7 +102,7 @@ func (c *cell[A, R]) finish(w *worker, err error) {
 	}
 	w.home.outcome(c.slab.kind, err)
 	c.slab.group.failed(c, err)
-	w.unsaid++
+	w.unreported++
 }
 
 // end ends a task that never started.
@@ -142,7 +142,7 @@ func (c *cell[A, R]) follow(g *FuncGroup[A, R], w *worker) (next *cell[A, R], fo
 func (c *cell[A, R]) crash(w *worker, t thrown) {
 	g := c.slab.group
 	c.finish(w, t.err(c.slab.kind.name))
-	g.say(w)
+	g.reportEnded(w)
 }
 
 func (c *cell[A, R]) fail(err error) { c.end(err) }

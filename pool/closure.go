@@ -14,7 +14,7 @@ func (closure) stale() bool               { return false }
 func (closure) crash(w *worker, t thrown) { crashed(w, w.pool.main.kind, t) }
 func (closure) named() *kind              { return nil }
 
-// namedClosure is a closure of a place with a name.
+// namedClosure is a closure of a submitter with a name.
 type namedClosure struct {
 	fn   func()
 	kind *kind

@@ -65,7 +65,7 @@ type Config struct {
 	// Overflow is the rule for a full queue. The zero value is Block.
 	Overflow Overflow
 
-	// Timeout is the maximum run time of tasks with a context, unless their place or lane
+	// Timeout is the maximum run time of tasks with a context, unless their submitter or lane
 	// sets another one; 0 means none.
 	Timeout time.Duration
 	// Grace is how long a canceled task may keep running before its caller gets the outcome and

@@ -66,13 +66,13 @@ func (h *head) verdict() error {
 			return m.verdict
 		}
 	}
-	return taskError(h.place.kind.name, bullpen.Canceled, errForsaken)
+	return taskError(h.target.kind.name, bullpen.Canceled, errForsaken)
 }
 
 var errForsaken = errors.New("it ignored the end of the pool")
 
 // own makes a context for a task. ctx is the caller's context.
-func (at *placement) own(ctx context.Context, h *head) *taskContext {
+func (at *target) own(ctx context.Context, h *head) *taskContext {
 	return &taskContext{parent: ctx, head: h, gen: genOf(h.word.Load()), timeout: at.timeout}
 }
 
@@ -88,8 +88,8 @@ func (c *taskContext) run(w *worker) {
 func (c *taskContext) fail(err error)            { c.head.self.fail(err) }
 func (c *taskContext) stale() bool               { return c.head.self.stale() }
 func (c *taskContext) crash(w *worker, t thrown) { c.head.self.crash(w, t) }
-func (c *taskContext) named() *kind              { return c.head.place.kind }
-func (c *taskContext) pool() *Pool               { return c.head.place.pool }
+func (c *taskContext) named() *kind              { return c.head.target.kind }
+func (c *taskContext) pool() *Pool               { return c.head.target.pool }
 
 // start ties the context to the worker that runs its task.
 func (c *taskContext) start(w *worker) {
@@ -100,7 +100,7 @@ func (c *taskContext) start(w *worker) {
 	}
 	w.context.Store(c)
 	p := w.pool
-	p.stir()
+	p.wakeKeeper()
 	if p.state.State() >= Closing {
 		c.cancel(context.Canceled, p.closedError()) // the pool's shutdown may have missed it
 	}
@@ -195,7 +195,7 @@ func (m *contextMore) finish() {
 func (c *taskContext) cancel(err, cause error) {
 	c.asked.CompareAndSwap(0, c.pool().now())
 	c.finish(err, cause)
-	c.pool().stir() // its grace begins
+	c.pool().wakeKeeper() // its grace begins
 	if cause == nil {
 		cause = err
 	}

@@ -14,7 +14,7 @@ import (
 
 // delayed holds the delayed tasks of a pool, in a heap with one timer for the first. Each
 // task occupies a place of its queue from its acceptance, so that the queue's bound holds
-// and the task can be queued when it is due. Lock order: gate, delayed, the locks of a
+// and the task can be queued when it is due. Lock order: admission, delayed, the locks of a
 // queue.
 type delayed struct {
 	n atomic.Int64 // number of tasks, until they are queued; written with mu held
@@ -72,7 +72,7 @@ func (c *taskContext) top() *head { return c.head }
 
 // putLater is put for a task with a delay: it takes a place of the queue now, and the task
 // is queued when it is due.
-func (at *placement) putLater(ctx context.Context, q *queue, it item) error {
+func (at *target) putLater(ctx context.Context, q *queue, it item) error {
 	q.in.mu.Lock()
 	got := q.in.room > 0
 	if got {
@@ -83,7 +83,7 @@ func (at *placement) putLater(ctx context.Context, q *queue, it item) error {
 	if got {
 		err = at.pool.delay(at, q, it)
 	} else {
-		err = q.gate.passLater(ctx, at, q, it)
+		err = q.admission.passLater(ctx, at, q, it)
 	}
 	if err != nil {
 		return err
@@ -96,11 +96,11 @@ func (at *placement) putLater(ctx context.Context, q *queue, it item) error {
 
 // passLater is pass for a task with a delay. With CallerRuns it refuses the task, because
 // the task must not run now.
-func (g *gate) passLater(ctx context.Context, at *placement, q *queue, it item) error {
+func (g *admission) passLater(ctx context.Context, at *target, q *queue, it item) error {
 	g.mu.Lock()
 	if err := g.refusal; err != nil {
 		g.mu.Unlock()
-		g.pool.tallies.refused.Add(1)
+		g.pool.counters.refused.Add(1)
 		return err
 	}
 	if g.waiting.n == 0 && g.fetch(q, func() { q.in.room-- }) {
@@ -123,13 +123,13 @@ func (g *gate) passLater(ctx context.Context, at *placement, q *queue, it item) 
 	case Reject, CallerRuns:
 	}
 	g.mu.Unlock()
-	g.pool.tallies.refused.Add(1)
+	g.pool.counters.refused.Add(1)
 	g.pool.overload(at.kind, "refused")
 	return fmt.Errorf("%w: %d tasks already wait, which is the maximum", bullpen.ErrOverloaded, g.bound)
 }
 
 // delay accepts a task that has a place of queue q, unless the pool is shutting down.
-func (p *Pool) delay(at *placement, q *queue, it item) error {
+func (p *Pool) delay(at *target, q *queue, it item) error {
 	d := &p.delayed
 	l := &later{item: it, queue: q, priority: at.priority}
 	if t, ok := it.(interface{ top() *head }); ok {
@@ -145,13 +145,13 @@ func (p *Pool) delay(at *placement, q *queue, it item) error {
 	if p.ending() {
 		d.n.Add(-1)
 		d.mu.Unlock()
-		q.gate.free(1)
-		p.tallies.refused.Add(1)
+		q.admission.free(1)
+		p.counters.refused.Add(1)
 		p.lessWaits()
 		return p.closedError()
 	}
 	defer d.mu.Unlock()
-	q.gate.delayed.Add(1)
+	q.admission.delayed.Add(1)
 	l.number = d.count
 	d.count++
 	heap.Push(&d.heap, l)
@@ -189,7 +189,7 @@ func (p *Pool) setTimer(now int64) {
 // remove takes a task out of the heap. mu is held.
 func (d *delayed) remove(l *later) {
 	heap.Remove(&d.heap, l.index)
-	l.queue.gate.delayed.Add(-1)
+	l.queue.admission.delayed.Add(-1)
 	if l.head != nil {
 		delete(d.tasks, l.head)
 	}
@@ -267,9 +267,9 @@ func (p *Pool) undelay(h *head, gen uint64) bool {
 	p.setTimer(p.now())
 	d.mu.Unlock()
 	l.item.fail(nil)
-	l.queue.gate.free(1)
-	if l.queue.gate.blocked.Load() > 0 {
-		l.queue.gate.admit(1)
+	l.queue.admission.free(1)
+	if l.queue.admission.blocked.Load() > 0 {
+		l.queue.admission.admit(1)
 	}
 	p.lessWaits()
 	return true

@@ -23,14 +23,14 @@ func TestDelay(t *testing.T) {
 		got := make(chan string, 10)
 		for _, c := range []struct {
 			name  string
-			on    interface{ With(Options) Place }
+			on    interface{ With(Options) Submitter }
 			after time.Duration
 		}{
 			{"d", p, 4 * time.Second}, {"a", l, time.Second}, {"c", p, 3 * time.Second}, {"b", p, 2 * time.Second},
 			{"e", l, 5 * time.Second}, {"f", l, 6 * time.Second}, {"now", p, 0}, {"g", p, math.MaxInt64},
 		} {
-			place := c.on.With(Options{Name: c.name, Delay: c.after})
-			if err := place.Go(bg, func() { got <- fmt.Sprint(c.name, " ", time.Since(begin)) }); err != nil {
+			with := c.on.With(Options{Name: c.name, Delay: c.after})
+			if err := with.Go(bg, func() { got <- fmt.Sprint(c.name, " ", time.Since(begin)) }); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -81,7 +81,7 @@ func TestDelayedEndsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := open(t, Config{Queue: 2, Overflow: Reject, Help: true})
 		l := openLane(t, p, LaneConfig{Queue: 2, Overflow: Reject})
-		for name, on := range map[string]interface{ With(Options) Place }{"pool": p, "lane": l} {
+		for name, on := range map[string]interface{ With(Options) Submitter }{"pool": p, "lane": l} {
 			f := NewFunc(on.With(Options{Delay: time.Hour}), fact)
 			begin := time.Now()
 			for round := range 5 {

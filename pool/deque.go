@@ -49,8 +49,8 @@ type deque struct {
 	n           int
 }
 
-// slot is an item and the time when it was accepted, 0 if not measured.
-type slot struct {
+// queued is an item and the time when it was accepted, 0 if not measured.
+type queued struct {
 	item  item
 	stamp int64
 }
@@ -100,12 +100,12 @@ func (d *deque) grow() *chunk {
 }
 
 // pop takes the first item. The deque must not be empty.
-func (d *deque) pop() slot {
+func (d *deque) pop() queued {
 	c := d.first
 	for c.head == c.tail {
 		c = d.shed()
 	}
-	s := slot{item: c.items[c.head]}
+	s := queued{item: c.items[c.head]}
 	if units := c.stamps[c.head]; units != 0 {
 		s.stamp = c.base + int64(units-1)*stampUnit
 		c.stamps[c.head] = 0

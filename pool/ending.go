@@ -68,10 +68,10 @@ func (p *Pool) shortfall(ctx context.Context, level State, before uint64) error 
 // aborted by the shutdown.
 func (p *Pool) abortedFor(level State) (n uint64) {
 	if level == Draining {
-		n = p.tallies.unstarted.Load()
+		n = p.counters.unstarted.Load()
 	}
 	if level <= Stopping {
-		n += p.tallies.aborted.Load()
+		n += p.counters.aborted.Load()
 	}
 	return n
 }
@@ -108,7 +108,7 @@ func (p *Pool) raise(level State) {
 	reason := p.closedError()
 	empty := level >= Stopping
 	dropped := 0
-	for _, g := range p.gates() {
+	for _, g := range p.admissions() {
 		g.close(reason)
 		for _, q := range g.queues {
 			if empty {
@@ -122,7 +122,7 @@ func (p *Pool) raise(level State) {
 			dropped += p.failAll(w.surrender(), reason)
 		}
 	}
-	p.tallies.unstarted.Add(uint64(dropped))
+	p.counters.unstarted.Add(uint64(dropped))
 	p.dropped(dropped)
 	if level == Closing {
 		p.cancelRunning(reason)
@@ -242,7 +242,7 @@ func (w *worker) forsake() string {
 	k := p.kindOf(it)
 	if f, ok := it.(forsaker); ok && f.forsake() {
 		w.home.of(k).outcomes[bullpen.Canceled].Add(1)
-		p.tallies.aborted.Add(1)
+		p.counters.aborted.Add(1)
 	}
 	return k.name + " in " + w.name()
 }
@@ -254,7 +254,7 @@ func (c *taskContext) forsake() bool { return c.head.giveUpOn(c.gen) }
 // started never starts. The locks keep the keeper from answering a running one at the same
 // time.
 func (h *head) giveUpOn(gen uint64) (started bool) {
-	p := h.place.pool
+	p := h.target.pool
 	for {
 		word := h.word.Load()
 		switch {
@@ -265,7 +265,7 @@ func (h *head) giveUpOn(gen uint64) (started bool) {
 			started = h.abandon(gen)
 			p.thaw()
 			if started {
-				h.tell()
+				h.wakeWaiters()
 				return true
 			}
 		default:
@@ -312,7 +312,7 @@ func (p *Pool) quits(w *worker) bool {
 		delta += oneSearching
 	}
 	w.searching = false
-	p.hands.Add(^(delta - 1))
+	p.workerCounts.Add(^(delta - 1))
 	if p.work() {
 		p.callOne() // for tasks that arrived after its last look
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/bullpen-run/bullpen"
 )
 
-// TestStopTellsAll: in each ending every caller is told an
+// TestStopTellsAll: in each ending every caller gets an
 // outcome: what waits never started.
 func TestStopTellsAll(t *testing.T) {
 	t.Parallel()
@@ -38,7 +38,7 @@ func TestStopTellsAll(t *testing.T) {
 	}
 }
 
-// ending is a way to end a pool, with what the callers are told.
+// ending is a way to end a pool, with what the callers get.
 type ending struct {
 	name            string
 	end             func(*Pool) error
@@ -167,14 +167,14 @@ func TestOverrunAtTheGrace(t *testing.T) {
 			t.Fatal(err)
 		}
 		done := future.Done()
-		told := make(chan error, 1)
+		ended := make(chan error, 1)
 		go func() { // the test waits for its answer
 			<-done
 			_, err := future.Wait(bg)
-			told <- err
+			ended <- err
 		}()
 		_ = p.Close() // it may name the body
-		err = <-told
+		err = <-ended
 		if o, started := bullpen.OutcomeOf(err); !started || o != bullpen.Timeout && o != bullpen.Canceled {
 			// Close may also come before the task has started.
 			wantNeverStarted(t, err, bullpen.ErrClosed)

@@ -85,12 +85,12 @@ func TestEventsTellALife(t *testing.T) {
 		if n[Stopped] != n[Started]+1 || feed.Dropped() != 0 { // the first had started before the feed
 			t.Errorf("%d workers started, %d stopped, %d events lost", n[Started]+1, n[Stopped], feed.Dropped())
 		}
-		wantTold(t, events)
+		checkDetails(t, events)
 	})
 }
 
-// wantTold looks at what the events say besides their kind.
-func wantTold(t *testing.T, events []Event) {
+// checkDetails checks what the events say besides their kind.
+func checkDetails(t *testing.T, events []Event) {
 	t.Helper()
 	for _, e := range events {
 		ok := !e.Time.IsZero()

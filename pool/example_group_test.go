@@ -66,7 +66,7 @@ func ExampleLane_Group() {
 	// Output: <nil> 10
 }
 
-func ExamplePlace_Group() {
+func ExampleSubmitter_Group() {
 	p := newPool()
 	defer p.Close()
 	g := p.With(pool.Options{Name: "cleaning", Priority: pool.Low}).Group(context.Background(), pool.GroupConfig{})

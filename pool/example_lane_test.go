@@ -167,7 +167,7 @@ func ExampleLane_SetLimit() {
 	// Output: two bodies met
 }
 
-// A place in a lane with a name, a timeout and a delay of its own.
+// A submitter of a lane with a name, a timeout and a delay of its own.
 func ExampleLane_With() {
 	p, err := pool.New(pool.Config{})
 	if err != nil {

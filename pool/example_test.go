@@ -92,7 +92,7 @@ func ExamplePool_With() {
 	// Output: true nightly timeout
 }
 
-func ExamplePlace_With() {
+func ExampleSubmitter_With() {
 	p, _ := pool.New(pool.Config{})
 	defer p.Close()
 	thumbnails := p.With(pool.Options{Name: "thumbnail", Timeout: time.Second})
@@ -102,7 +102,7 @@ func ExamplePlace_With() {
 	// Output: 120 <nil>
 }
 
-func ExamplePlace_Go() {
+func ExampleSubmitter_Go() {
 	p, _ := pool.New(pool.Config{})
 	defer p.Close()
 	var done sync.WaitGroup

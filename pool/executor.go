@@ -32,7 +32,7 @@ func (p *Pool) Submit(ctx context.Context, t bullpen.Task, done func(bullpen.Res
 		err = errNil
 	}
 	if err != nil {
-		p.tallies.refused.Add(1)
+		p.counters.refused.Add(1)
 		return err
 	}
 	s := &served{task: t, handler: p.config.Handlers[t.Name], output: p.config.Output, given: time.Now()}
@@ -40,7 +40,7 @@ func (p *Pool) Submit(ctx context.Context, t bullpen.Task, done func(bullpen.Res
 		s.output = t.Limits.Output
 	}
 	j := &job[*served, []byte]{fn: serve, arg: s}
-	j.self, j.place = j, at
+	j.self, j.target = j, at
 	j.submitted()
 	j.keep(0)
 	j.own = at.own(ctx, &j.head)
@@ -57,8 +57,8 @@ func (p *Pool) Submit(ctx context.Context, t bullpen.Task, done func(bullpen.Res
 	return nil
 }
 
-// serves returns the placement for a task, or an error if the task must be refused.
-func (p *Pool) serves(t bullpen.Task) (*placement, error) {
+// serves returns the target for a task, or an error if the task must be refused.
+func (p *Pool) serves(t bullpen.Task) (*target, error) {
 	at := p.handlers[t.Name]
 	if at == nil {
 		return nil, fmt.Errorf("pool %q: %w %q", p.config.Name, bullpen.ErrUnknownTask, t.Name)
@@ -121,7 +121,7 @@ func (p *Pool) Capacity() int {
 	if p.ending() {
 		return 0
 	}
-	return max(0, int(p.max.Load())-p.handsNow().busy()-p.waiting())
+	return max(0, int(p.max.Load())-p.counts().busy()-p.waiting())
 }
 
 // Room returns a channel that is closed when Capacity is above 0, and when the pool begins

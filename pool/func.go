@@ -13,21 +13,21 @@ var errNil = errors.New("pool: the function is nil")
 // [Func.Call], [Future.Take] and groups allocate no memory per task. All methods are safe
 // for concurrent use.
 type Func[A, R any] struct {
-	place *placement
-	fn    func(context.Context, A) (R, error)
-	free  sync.Pool // of *job[A, R]
-	slabs sync.Pool // of *slab[A, R]
-	pace  pace      // of batches
+	target *target
+	fn     func(context.Context, A) (R, error)
+	free   sync.Pool // of *job[A, R]
+	slabs  sync.Pool // of *slab[A, R]
+	pace   pace      // of batches
 }
 
-// NewFunc makes a typed function of fn at a pool, a lane or a place. It panics if fn is
+// NewFunc makes a typed function of fn at a pool, a lane or a submitter. It panics if fn is
 // nil.
 //
-// The context that fn gets ends when the pool is closed. If the place has a timeout, or the
+// The context that fn gets ends when the pool is closed. If the submitter has a timeout, or the
 // context passed to Submit can end or has values, the task has its own context (one
 // allocation), which follows both; otherwise it uses the worker's.
 func NewFunc[A, R any](on Target, fn func(context.Context, A) (R, error)) *Func[A, R] {
-	return &Func[A, R]{place: on.at(), fn: fn}
+	return &Func[A, R]{target: on.at(), fn: fn}
 }
 
 // job makes a task that is ready to be queued.
@@ -35,7 +35,7 @@ func (f *Func[A, R]) job(ctx context.Context, a A) (*job[A, R], item) {
 	j, _ := f.free.Get().(*job[A, R])
 	if j == nil {
 		j = &job[A, R]{fn: f.fn, home: f}
-		j.self, j.place = j, f.place
+		j.self, j.target = j, f.target
 	}
 	j.arg = a
 	return j, j.ready(ctx)
@@ -44,10 +44,10 @@ func (f *Func[A, R]) job(ctx context.Context, a A) (*job[A, R], item) {
 // ready marks a filled task as queued, and returns the item to queue for it.
 func (j *job[A, R]) ready(ctx context.Context) item {
 	j.submitted()
-	if j.place.timeout == 0 && ctx == context.Background() {
+	if j.target.timeout == 0 && ctx == context.Background() {
 		return j
 	}
-	j.own = j.place.own(ctx, &j.head)
+	j.own = j.target.own(ctx, &j.head)
 	return j.own
 }
 
@@ -56,7 +56,7 @@ func (j *job[A, R]) ready(ctx context.Context) item {
 func (f *Func[A, R]) Submit(ctx context.Context, a A) (Future[R], error) {
 	j, it := f.job(ctx, a)
 	gen := genOf(j.word.Load())
-	if err := f.place.put(ctx, &j.head, it); err != nil {
+	if err := f.target.put(ctx, &j.head, it); err != nil {
 		j.withdrawn()
 		j.reuse()
 		return Future[R]{}, err
@@ -67,7 +67,7 @@ func (f *Func[A, R]) Submit(ctx context.Context, a A) (Future[R], error) {
 // Call submits a task and waits for its result: Submit and Take in one call. If ctx ends
 // first, the task is canceled, and Call returns.
 func (f *Func[A, R]) Call(ctx context.Context, a A) (R, error) {
-	if f.place.pool.config.Help && f.place.lane == nil && f.place.delay == 0 {
+	if f.target.pool.config.Help && f.target.lane == nil && f.target.delay == 0 {
 		return f.callHere(ctx, a)
 	}
 	future, err := f.Submit(ctx, a)
@@ -86,14 +86,14 @@ func (f *Func[A, R]) Call(ctx context.Context, a A) (R, error) {
 func (f *Func[A, R]) callHere(ctx context.Context, a A) (R, error) {
 	var none R
 	if ctx != context.Background() {
-		if err := f.place.enter(ctx); err != nil {
+		if err := f.target.enter(ctx); err != nil {
 			return none, err
 		}
 	}
 	j, it := f.job(ctx, a)
 	gen := genOf(j.word.Load())
-	j.queue = f.place.pool.shards[0]
-	if err := f.place.pool.runHere(it); err != nil {
+	j.queue = f.target.pool.shards[0]
+	if err := f.target.pool.runHere(it); err != nil {
 		j.withdrawn()
 		j.reuse()
 		return none, err
@@ -101,15 +101,15 @@ func (f *Func[A, R]) callHere(ctx context.Context, a A) (R, error) {
 	return j.take(gen, false)
 }
 
-// Submit submits fn as one task to a pool, a lane or a place. It allocates memory for the
+// Submit submits fn as one task to a pool, a lane or a submitter. It allocates memory for the
 // task; see [NewFunc] to avoid that.
 func Submit[R any](ctx context.Context, on Target, fn func(context.Context) (R, error)) (Future[R], error) {
 	if fn == nil {
 		return Future[R]{}, errNil
 	}
 	j := &job[func(context.Context) (R, error), R]{fn: callIt[R], arg: fn}
-	j.self, j.place = j, on.at()
-	if err := j.place.put(ctx, &j.head, j.ready(ctx)); err != nil {
+	j.self, j.target = j, on.at()
+	if err := j.target.put(ctx, &j.head, j.ready(ctx)); err != nil {
 		return Future[R]{}, err
 	}
 	return Future[R]{&j.result, 0}, nil

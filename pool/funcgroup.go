@@ -27,7 +27,7 @@ func (e *IndexError) Error() string { return fmt.Sprintf("task %d: %v", e.Index,
 func (e *IndexError) Unwrap() error { return e.Err }
 
 // FuncGroup is a group of tasks of one typed function, with results in the order of
-// submission. A task allocates nothing, unless its place has a timeout or a delay (then
+// submission. A task allocates nothing, unless its submitter has a timeout or a delay (then
 // about two hundred bytes). All methods are safe for concurrent use.
 type FuncGroup[A, R any] struct {
 	span  span
@@ -74,13 +74,13 @@ func (f *Func[A, R]) Group(ctx context.Context, c GroupConfig) *FuncGroup[A, R] 
 
 func (f *Func[A, R]) group(ctx context.Context, c GroupConfig, spare *sync.Pool) *FuncGroup[A, R] {
 	g := &FuncGroup[A, R]{f: f, rule: c.Errors, spare: spare, bell: make(chan struct{}, 1)}
-	g.apart = f.place.timeout > 0 || f.place.delay > 0
-	g.queue = f.place.queueOf()
+	g.apart = f.target.timeout > 0 || f.target.delay > 0
+	g.queue = f.target.queueOf()
 	if c.Limit > 0 {
 		g.limit = make(chan struct{}, c.Limit)
 	}
-	g.span.init(ctx, f.place.pool)
-	g.host = f.place.pool.workerOf(ctx)
+	g.span.init(ctx, f.target.pool)
+	g.host = f.target.pool.workerOf(ctx)
 	if ctx.Done() != nil {
 		g.ends = true
 		g.watchCaller(ctx)
@@ -111,7 +111,7 @@ func (g *FuncGroup[A, R]) Go(a A) error {
 		return g.refusal()
 	}
 	c.arg = a
-	g.queue.push(g.f.place.priority, c)
+	g.queue.push(g.f.target.priority, c)
 	in.mu.Unlock()
 	g.span.pool.call()
 	return nil
@@ -119,7 +119,7 @@ func (g *FuncGroup[A, R]) Go(a A) error {
 
 // idle reports whether the next task can go directly to a worker.
 func (p *Pool) idle() bool {
-	h := p.handsNow()
+	h := p.counts()
 	return h.searching() == 0 && (h.parked() > 0 || h.size() < p.most()) && !p.work()
 }
 
@@ -136,7 +136,7 @@ func (g *FuncGroup[A, R]) cell() *cell[A, R] {
 			b, _ = g.spare.Get().(*slab[A, R])
 		}
 		if b == nil {
-			b = newSlab[A, R](g.f.place.kind)
+			b = newSlab[A, R](g.f.target.kind)
 		}
 		b.group = g
 		g.slabs = append(g.slabs, b)
@@ -168,7 +168,7 @@ func (g *FuncGroup[A, R]) goSlowly(a A) error {
 		return g.goApart(a)
 	}
 	c.arg = a
-	at := g.f.place
+	at := g.f.target
 	if at.try(g.queue, c) {
 		g.sweepIfStopped()
 		return nil
@@ -232,7 +232,7 @@ func (g *FuncGroup[A, R]) refusal() error {
 
 // ended counts n tasks that have ended, and wakes Wait if they were the last ones. Their
 // outcomes were written before.
-func (g *FuncGroup[A, R]) ended(n uint64) (told bool) {
+func (g *FuncGroup[A, R]) ended(n uint64) (woke bool) {
 	g.leave(n)
 	done := g.done.Add(n)
 	if target := g.target.Load(); target != 0 && (done >= target-1 || g.lost.Load()) {
@@ -245,10 +245,10 @@ func (g *FuncGroup[A, R]) ended(n uint64) (told bool) {
 	return false
 }
 
-// say reports the tasks of the group that the worker has ended but not reported yet.
-func (g *FuncGroup[A, R]) say(w *worker) {
-	if n := w.unsaid; n > 0 {
-		w.unsaid = 0
+// reportEnded reports the tasks of the group that the worker has ended but not reported yet.
+func (g *FuncGroup[A, R]) reportEnded(w *worker) {
+	if n := w.unreported; n > 0 {
+		w.unreported = 0
 		w.flush()
 		if g.ended(n) {
 			w.spun = true

@@ -132,5 +132,5 @@ func (f Future[T]) Cancel(cause error) {
 		own.cancel(context.Canceled, cause)
 		return
 	}
-	f.task.revoke(f.gen, fmt.Errorf("task %q: %w", f.task.place.kind.name, cause))
+	f.task.revoke(f.gen, fmt.Errorf("task %q: %w", f.task.target.kind.name, cause))
 }

@@ -52,11 +52,11 @@ func (p *Pool) Group(ctx context.Context, c GroupConfig) *Group { return p.main.
 // Group is [Pool.Group] in the lane.
 func (l *Lane) Group(ctx context.Context, c GroupConfig) *Group { return l.main.group(ctx, c) }
 
-// Group is [Pool.Group] at the place.
-func (p Place) Group(ctx context.Context, c GroupConfig) *Group { return p.placement.group(ctx, c) }
+// Group is [Pool.Group] with the options of p.
+func (p Submitter) Group(ctx context.Context, c GroupConfig) *Group { return p.target.group(ctx, c) }
 
-func (at *placement) group(ctx context.Context, c GroupConfig) *Group {
-	f := &Func[func(context.Context) error, struct{}]{place: at, fn: runTask}
+func (at *target) group(ctx context.Context, c GroupConfig) *Group {
+	f := &Func[func(context.Context) error, struct{}]{target: at, fn: runTask}
 	return &Group{f.group(ctx, c, &at.kind.slabs)}
 }
 

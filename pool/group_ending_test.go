@@ -109,7 +109,7 @@ func finish(t *testing.T, p *Pool, cancel context.CancelCauseFunc, how int) {
 
 func TestGroupFromManyGoroutines(t *testing.T) {
 	t.Parallel()
-	for name, on := range groupPlaces(t, Config{Max: 4, Queue: 16}) {
+	for name, on := range groupTargets(t, Config{Max: 4, Queue: 16}) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			g := NewFunc(on, func(_ context.Context, n int) (int, error) { return n, nil }).Group(context.Background(), GroupConfig{})

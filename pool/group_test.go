@@ -13,8 +13,8 @@ import (
 
 var errSour = errors.New("sour")
 
-// groupPlaces are the ways in which tasks of a group travel.
-func groupPlaces(t *testing.T, c Config) map[string]Target {
+// groupTargets are the ways in which tasks of a group travel.
+func groupTargets(t *testing.T, c Config) map[string]Target {
 	t.Helper()
 	p := open(t, c)
 	l, err := p.Lane(LaneConfig{Name: "side", Limit: 2, Queue: c.Queue, Overflow: c.Overflow})
@@ -32,7 +32,7 @@ func groupPlaces(t *testing.T, c Config) map[string]Target {
 
 func TestGroupResultsInOrder(t *testing.T) {
 	t.Parallel()
-	for name, on := range groupPlaces(t, Config{Max: 4}) {
+	for name, on := range groupTargets(t, Config{Max: 4}) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := NewFunc(on, func(_ context.Context, n int) (int, error) { return n * n, nil })
@@ -79,7 +79,7 @@ func trouble(_ context.Context, n int) (int, error) {
 
 func TestGroupTellsEachError(t *testing.T) {
 	t.Parallel()
-	for name, on := range groupPlaces(t, Config{Max: 3}) {
+	for name, on := range groupTargets(t, Config{Max: 3}) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			g := NewFunc(on, trouble).Group(context.Background(), GroupConfig{Errors: AllErrors})
@@ -117,10 +117,10 @@ func wantTrouble(t *testing.T, r []int, err error, errs []error, n int) {
 
 func TestGroupFirstError(t *testing.T) {
 	t.Parallel()
-	for name, on := range groupPlaces(t, Config{Max: 20}) {
+	for name, on := range groupTargets(t, Config{Max: 20}) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			at := Place{on.at()}
+			at := Submitter{on.at()}
 			g := at.Group(context.Background(), GroupConfig{})
 			running := make(chan struct{})
 			var ended error
@@ -212,11 +212,11 @@ func TestGroupCanceledAtOnce(t *testing.T) {
 
 func TestGroupLimit(t *testing.T) {
 	t.Parallel()
-	for name, on := range groupPlaces(t, Config{Max: 8}) {
+	for name, on := range groupTargets(t, Config{Max: 8}) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var now, most atomic.Int64
-			g := Place{on.at()}.Group(context.Background(), GroupConfig{Limit: 2})
+			g := Submitter{on.at()}.Group(context.Background(), GroupConfig{Limit: 2})
 			for range 300 {
 				if err := g.Go(func(context.Context) error {
 					n := now.Add(1)
@@ -264,10 +264,10 @@ func TestGroupLimitEnds(t *testing.T) {
 // few workers there are.
 func TestNestedGroups(t *testing.T) {
 	t.Parallel()
-	for name, on := range groupPlaces(t, Config{Max: 1, Queue: 4}) {
+	for name, on := range groupTargets(t, Config{Max: 1, Queue: 4}) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			at := Place{on.at()}
+			at := Submitter{on.at()}
 			var n atomic.Int64
 			var nest func(depth int) func(context.Context) error
 			nest = func(depth int) func(context.Context) error {

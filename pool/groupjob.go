@@ -2,7 +2,7 @@ package pool
 
 import "sync/atomic"
 
-// groupJob is a task of a group at a place with a timeout or a delay: a job with its own
+// groupJob is a task of a group at a submitter with a timeout or a delay: a job with its own
 // context that notifies its group when it is over.
 type groupJob[A, R any] struct {
 	job[A, R]
@@ -20,7 +20,7 @@ func (g *FuncGroup[A, R]) goApart(a A) error {
 	j.word.Or(isKept)
 	j.crowd.Store(&j.members)
 	g.yields()
-	if err := g.f.place.put(g.span.Context, &j.head, it); err != nil {
+	if err := g.f.target.put(g.span.Context, &j.head, it); err != nil {
 		j.refused = true
 		g.ended(1)
 		return err
@@ -43,7 +43,7 @@ func (g *FuncGroup[A, R]) newJob() *groupJob[A, R] {
 	g.room = g.room[1:]
 	g.jobs = append(g.jobs, j)
 	j.group, j.fn = g, g.f.fn
-	j.self, j.place = j, g.f.place
+	j.self, j.target = j, g.f.target
 	j.members.member = j
 	return j
 }

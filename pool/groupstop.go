@@ -71,7 +71,7 @@ func (g *FuncGroup[A, R]) sweep() {
 func (g *FuncGroup[A, R]) stopError() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return notStarted(g.f.place.kind, g.cause)
+	return notStarted(g.f.target.kind, g.cause)
 }
 
 // remove takes out the items that match, and frees their places.
@@ -102,9 +102,9 @@ func (q *queue) remove(match func(item) bool) (taken []item) {
 	if len(taken) == 0 {
 		return nil
 	}
-	q.gate.free(len(taken))
-	if q.gate.blocked.Load() > 0 {
-		q.gate.admit(1)
+	q.admission.free(len(taken))
+	if q.admission.blocked.Load() > 0 {
+		q.admission.admit(1)
 	}
 	q.pool.lessWaits()
 	return taken

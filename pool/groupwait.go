@@ -13,7 +13,7 @@ import (
 // reason why ctx ended. With [AllErrors], it is a [Failures] of all tasks that failed, were
 // canceled or did not start. The result of a task with an error is zero; see
 // [FuncGroup.Errors]. Further calls of Wait return the same. Wait also waits for bodies
-// that ignore the end of their context, unless their place has a timeout.
+// that ignore the end of their context, unless their submitter has a timeout.
 func (g *FuncGroup[A, R]) Wait() ([]R, error) {
 	g.waited.Lock()
 	defer g.waited.Unlock()
@@ -177,7 +177,7 @@ func (g *FuncGroup[A, R]) verdict(first int) error {
 			return &IndexError{first, g.errs[first]}
 		}
 		if g.cause != nil {
-			return notStarted(g.f.place.kind, g.cause)
+			return notStarted(g.f.target.kind, g.cause)
 		}
 	}
 	return Failures(g.errs)

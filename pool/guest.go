@@ -16,7 +16,7 @@ func (p *Pool) invite(accepted bool) (*worker, bool) {
 	}
 	w, _ := p.spare.Get().(*worker)
 	if w == nil {
-		w = &worker{guest: true, pool: p, home: p.tallies.stripe(0)}
+		w = &worker{guest: true, pool: p, home: p.counters.stripe(0)}
 		w.ctx = &workerContext{worker: w}
 	} else {
 		w.flags.Store(0)
@@ -36,10 +36,10 @@ func (p *Pool) farewell() {
 func (p *Pool) runHere(it item) error {
 	w, ok := p.invite(false)
 	if !ok {
-		p.tallies.refused.Add(1)
+		p.counters.refused.Add(1)
 		return p.closedError()
 	}
-	p.tallies.helped.Add(1)
+	p.counters.helped.Add(1)
 	defer p.dismissGuest(w, it)
 	w.inTask = true
 	it.run(w)
@@ -56,7 +56,7 @@ func (p *Pool) help(h *head, gen uint64) {
 		return
 	}
 	h.queue.forget()
-	p.tallies.helped.Add(1)
+	p.counters.helped.Add(1)
 	w.inTask = true
 	h.self.execute(w)
 	w.inTask = false

@@ -27,13 +27,13 @@ func genOf(word uint64) uint64      { return word / generation }
 
 // head is the part of a task that does not depend on its type parameters.
 type head struct {
-	word  atomic.Uint64
-	token atomic.Pointer[token] // made at the first wait, kept with the object
-	crowd atomic.Pointer[crowd]
-	place *placement
-	queue *queue       // where it waits
-	own   *taskContext // nil if the worker's context is used
-	self  owner
+	word   atomic.Uint64
+	token  atomic.Pointer[token] // made at the first wait, kept with the object
+	crowd  atomic.Pointer[crowd]
+	target *target
+	queue  *queue       // where it waits
+	own    *taskContext // nil if the worker's context is used
+	self   owner
 }
 
 // owner is the complete task that contains a head.
@@ -114,7 +114,7 @@ func (h *head) letGo() {
 
 // revoke ends a waiting task. It does nothing if the task has started or ended.
 func (h *head) revoke(gen uint64, err error) {
-	if q := h.drop(gen, err); q != nil && !h.place.pool.undelay(h, gen) {
+	if q := h.drop(gen, err); q != nil && !h.target.pool.undelay(h, gen) {
 		q.forget()
 	}
 }
@@ -130,14 +130,14 @@ func (h *head) dropped(err error) {
 
 // drop ends a waiting task and returns its queue, or nil if it has started or ended.
 func (h *head) drop(gen uint64, err error) *queue {
-	p := h.place.pool
+	p := h.target.pool
 	p.guests.Add(1) // keeps the pool from ending before the callers are answered
 	defer p.farewell()
 	if !h.step(gen, TaskQueued, TaskEnding, 0) {
 		return nil
 	}
 	q := h.queue // the task belongs to this goroutine until it is published
-	h.place.kind.neverStarted()
+	h.target.kind.neverStarted()
 	h.self.settle(err)
 	h.publish(gen, TaskEnding)
 	return q
@@ -154,7 +154,7 @@ func (h *head) publish(gen uint64, from TaskState) (ok, waited bool) {
 			return false, false
 		}
 		if h.word.CompareAndSwap(word, word&^stateBits|uint64(TaskDone)) {
-			return true, word&(hasWaiter|isKept) != 0 && h.tellAll(word)
+			return true, word&(hasWaiter|isKept) != 0 && h.wakeAll(word)
 		}
 	}
 }
@@ -163,10 +163,10 @@ func (h *head) publish(gen uint64, from TaskState) (ok, waited bool) {
 // context, because the body may still write to the result.
 func (h *head) abandon(gen uint64) bool { return h.step(gen, TaskRunning, TaskLost, isKept) }
 
-// tell wakes the callers that wait for an abandoned task.
-func (h *head) tell() { h.tellAll(h.word.Load()) }
+// wakeWaiters wakes the callers that wait for an abandoned task.
+func (h *head) wakeWaiters() { h.wakeAll(h.word.Load()) }
 
-func (h *head) tellAll(word uint64) (waited bool) {
+func (h *head) wakeAll(word uint64) (waited bool) {
 	if word&hasWaiter != 0 {
 		h.wake()
 		waited = true

@@ -44,8 +44,8 @@ func (k *keeper) init(p *Pool) {
 	k.timer.Stop()
 }
 
-// stir makes the keeper tick every millisecond.
-func (p *Pool) stir() {
+// wakeKeeper makes the keeper tick every millisecond.
+func (p *Pool) wakeKeeper() {
 	if !p.keeper.awake.Load() {
 		p.keeper.wake()
 	}
@@ -78,8 +78,8 @@ func (k *keeper) tick() {
 	now := p.now()
 	p.clock.Store(now)
 	busy, due := k.watch(now)
-	if p.tallies.blocked.Load() > 0 {
-		for _, g := range p.gates() {
+	if p.counters.blocked.Load() > 0 {
+		for _, g := range p.admissions() {
 			g.admit(1) // regardless of slack
 		}
 	}
@@ -112,7 +112,7 @@ func (k *keeper) rest(due int64) {
 		return
 	}
 	pace := time.Duration(0)
-	if p.handsNow().size() > 0 {
+	if p.counts().size() > 0 {
 		pace = max(p.config.Idle/8, time.Duration(tick))
 	}
 	if due > 0 {
@@ -134,7 +134,7 @@ func (k *keeper) retire(now int64) {
 	p := k.pool
 	for {
 		sat := p.bench.survey(now)
-		h := p.handsNow()
+		h := p.counts()
 		if h.parked() == 0 || sat < int64(p.config.Idle) {
 			return
 		}
@@ -145,7 +145,7 @@ func (k *keeper) retire(now int64) {
 			}
 			return
 		}
-		if p.hands.CompareAndSwap(uint64(h), uint64(h)-oneParked-oneWorker) {
+		if p.workerCounts.CompareAndSwap(uint64(h), uint64(h)-oneParked-oneWorker) {
 			p.bench.coldest().wake <- wakeGo
 		}
 	}
@@ -209,16 +209,16 @@ func (p *Pool) overrun(w *worker, c *taskContext, why error) {
 	replaced := p.stuck.Add(1) <= int64(p.config.Stuck)
 	if replaced {
 		w.flags.Or(flagStuck | flagLost)
-		p.hands.Add(^uint64(oneWorker - 1))
+		p.workerCounts.Add(^uint64(oneWorker - 1))
 	} else {
 		w.flags.Or(flagStuck)
 	}
 	p.thaw()
 	w.home.outcome(c.named(), why)
-	p.tallies.overruns.Add(1)
+	p.counters.overruns.Add(1)
 	w.emit(Event{Kind: Overran, Task: c.named().name, Text: why.Error()})
 	c.cancel(endOf(why), why)
-	c.head.tell()
+	c.head.wakeWaiters()
 	if replaced {
 		w.relieve()
 		p.call()

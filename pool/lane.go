@@ -49,14 +49,14 @@ type LaneConfig struct {
 // for another task with its context, the lane may run one task more until it ends.
 // Otherwise the task might wait for one that cannot start.
 type Lane struct {
-	pool    *Pool
-	name    string
-	main    placement
-	gate    gate
-	queue   queue
-	started atomic.Uint64
-	refused atomic.Uint64
-	behind  *Lane // the next one in the list of ready lanes, whose lock guards it
+	pool      *Pool
+	name      string
+	main      target
+	admission admission
+	queue     queue
+	started   atomic.Uint64
+	refused   atomic.Uint64
+	behind    *Lane // the next one in the list of ready lanes, whose lock guards it
 
 	mu      sync.Mutex
 	limit   int         // 0 is none. mu guards the fields below
@@ -79,10 +79,10 @@ func (p *Pool) Lane(c LaneConfig) (*Lane, error) {
 		c.Queue = DefaultQueue
 	}
 	l := &Lane{pool: p, name: c.Name, limit: c.Limit, meter: m}
-	l.gate = gate{pool: p, bound: c.Queue, overflow: c.Overflow, queues: []*queue{&l.queue}}
-	l.queue.pool, l.queue.lane, l.queue.gate = p, l, &l.gate
+	l.admission = admission{pool: p, bound: c.Queue, overflow: c.Overflow, queues: []*queue{&l.queue}}
+	l.queue.pool, l.queue.lane, l.queue.admission = p, l, &l.admission
 	l.queue.in.room = c.Queue
-	l.main = placement{pool: p, lane: l, timeout: p.config.Timeout}
+	l.main = target{pool: p, lane: l, timeout: p.config.Timeout}
 	switch {
 	case c.Timeout > 0:
 		l.main.timeout = c.Timeout
@@ -97,9 +97,9 @@ func (p *Pool) Lane(c LaneConfig) (*Lane, error) {
 	if slices.ContainsFunc(p.lanes, func(other *Lane) bool { return other.name == c.Name }) {
 		return nil, fmt.Errorf("lane %q: the pool already has a lane of this name: use another name", c.Name)
 	}
-	l.main.kind = p.tallies.kind(c.Name)
-	gates := append(slices.Clone(p.gates()), &l.gate)
-	p.ready.gates.Store(&gates)
+	l.main.kind = p.counters.kind(c.Name)
+	admissions := append(slices.Clone(p.admissions()), &l.admission)
+	p.ready.admissions.Store(&admissions)
 	p.lanes = append(p.lanes, l)
 	return l, nil
 }
@@ -130,16 +130,16 @@ func (c *LaneConfig) check() (meter, error) {
 	return m, errors.Join(errs...)
 }
 
-func (l *Lane) at() *placement { return &l.main }
+func (l *Lane) at() *target { return &l.main }
 
 // Name returns the lane's name.
 func (l *Lane) Name() string { return l.name }
 
-// With returns a place in the lane with the options o; see [Pool.With].
-func (l *Lane) With(o Options) Place { return l.main.with(o) }
+// With returns a submitter of the lane with the options o; see [Pool.With].
+func (l *Lane) With(o Options) Submitter { return l.main.with(o) }
 
 // Go is [Pool.Go] in the lane. It allocates two words.
-func (l *Lane) Go(ctx context.Context, fn func()) error { return Place{&l.main}.Go(ctx, fn) }
+func (l *Lane) Go(ctx context.Context, fn func()) error { return Submitter{&l.main}.Go(ctx, fn) }
 
 // SetLimit changes how many tasks of the lane run at a time; 0 means as many as the pool
 // has workers. It takes effect immediately, but does not interrupt running tasks.
@@ -178,10 +178,10 @@ type LaneStats struct {
 // Stats returns a snapshot. It holds the locks of the lane for about a microsecond and
 // waits for no task.
 func (l *Lane) Stats() LaneStats {
-	delayed := int(max(l.gate.delayed.Load(), 0))
+	delayed := int(max(l.admission.delayed.Load(), 0))
 	s := LaneStats{
-		Name: l.name, Queue: l.gate.bound, Queued: l.gate.count() + delayed, Delayed: delayed,
-		Blocked: int(l.gate.blocked.Load()), Started: l.started.Load(), Refused: l.refused.Load(),
+		Name: l.name, Queue: l.admission.bound, Queued: l.admission.count() + delayed, Delayed: delayed,
+		Blocked: int(l.admission.blocked.Load()), Started: l.started.Load(), Refused: l.refused.Load(),
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -192,7 +192,7 @@ func (l *Lane) Stats() LaneStats {
 // OverflowOf returns the rule for a full queue at a target.
 func OverflowOf(on Target) Overflow {
 	if at := on.at(); at.lane != nil {
-		return at.lane.gate.overflow
+		return at.lane.admission.overflow
 	}
-	return on.at().pool.gate.overflow
+	return on.at().pool.admission.overflow
 }

@@ -44,7 +44,7 @@ func closeBehind(t *testing.T, come func(p *Pool, body func()) error) {
 	go func() { // the test waits for what it says
 		came <- come(p, func() { late.Store(closed.Load()) })
 	}()
-	eventually(t, "it has its place", func() bool { return p.handsNow().size() == 1 })
+	eventually(t, "it has its place", func() bool { return p.counts().size() == 1 })
 	p.mu.Unlock()
 	if err := p.Close(); err != nil {
 		t.Error(err)
@@ -57,7 +57,7 @@ func closeBehind(t *testing.T, come func(p *Pool, body func()) error) {
 	if n := p.everHired(); n != hired {
 		t.Errorf("%d workers started after Close had returned", n-hired)
 	}
-	eventually(t, "the workers have gone", func() bool { return p.handsNow() == 0 })
+	eventually(t, "the workers have gone", func() bool { return p.counts() == 0 })
 	if late.Load() {
 		t.Error("a task ran after Close had returned")
 	}
@@ -73,7 +73,7 @@ func TestNoTaskForWhoWasGivenUp(t *testing.T) {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		p.hands.Add(^uint64(oneParked - 1)) // as hand does, which is held up then
+		p.workerCounts.Add(^uint64(oneParked - 1)) // as hand does, which is held up then
 		if err := p.Close(); err == nil {
 			t.Error("Close does not name the worker for which it has not waited")
 		}

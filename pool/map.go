@@ -65,10 +65,10 @@ type part[A, R any] struct {
 }
 
 func (f *Func[A, R]) stream(ctx context.Context, seq iter.Seq[A], s *stream[A, R]) {
-	s.f, s.ctx, s.window = f, ctx, 2*f.place.pool.most()
+	s.f, s.ctx, s.window = f, ctx, 2*f.target.pool.most()
 	ends := ctx.Done() != nil
 	s.out = make(chan *batch[A, R], s.window)
-	s.span.init(ctx, f.place.pool)
+	s.span.init(ctx, f.target.pool)
 	defer s.end() // even if the input or the loop panics
 	s.filling = time.Now()
 	size := s.size(0)
@@ -160,18 +160,18 @@ func (s *stream[A, R]) give(b *batch[A, R]) {
 		p.over = true
 		if s.pair == nil {
 			s.going = append(s.going[:i], s.going[i+1:]...)
-			s.tell(p)
+			s.deliver(p)
 			return
 		}
 	}
 	for !s.stopped && len(s.going) > 0 && s.going[0].over {
 		p := s.going[0]
 		s.going = s.going[1:]
-		s.tell(p)
+		s.deliver(p)
 	}
 }
 
-func (s *stream[A, R]) tell(p *part[A, R]) {
+func (s *stream[A, R]) deliver(p *part[A, R]) {
 	values, errs := p.batch.results()
 	for i, value := range values {
 		if s.pair != nil {
@@ -234,7 +234,7 @@ func (s *stream[A, R]) end() {
 
 // refuse ends a batch that was not accepted.
 func (b *batch[A, R]) refuse(err error) {
-	b.fail(0, len(b.args), notStarted(b.f.place.kind, err))
+	b.fail(0, len(b.args), notStarted(b.f.target.kind, err))
 	b.ended(int64(len(b.args)))
 }
 

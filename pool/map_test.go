@@ -69,7 +69,7 @@ func ways(f *Func[int, int]) map[string]func(context.Context, []int) ([]int, err
 
 func TestBatchesInOrder(t *testing.T) {
 	t.Parallel()
-	for name, on := range groupPlaces(t, Config{Max: 4}) {
+	for name, on := range groupTargets(t, Config{Max: 4}) {
 		f := NewFunc(on, func(_ context.Context, n int) (int, error) { return 3 * n, nil })
 		for way, run := range ways(f) {
 			t.Run(name+" "+way, func(t *testing.T) {
@@ -92,7 +92,7 @@ func TestBatchesInOrder(t *testing.T) {
 
 func TestBatchesTellEachError(t *testing.T) {
 	t.Parallel()
-	for name, on := range groupPlaces(t, Config{Max: 3}) {
+	for name, on := range groupTargets(t, Config{Max: 3}) {
 		for way, run := range ways(NewFunc(on, trouble)) {
 			t.Run(name+" "+way, func(t *testing.T) {
 				t.Parallel()
@@ -168,7 +168,7 @@ func TestBatchCanceledWhileItRuns(t *testing.T) {
 
 func TestMapLeftEarly(t *testing.T) {
 	t.Parallel()
-	for name, on := range groupPlaces(t, Config{Max: 4}) {
+	for name, on := range groupTargets(t, Config{Max: 4}) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var now, read atomic.Int64
@@ -264,7 +264,7 @@ func TestLongItemHoldsUpNobody(t *testing.T) {
 // TestBatchNested: a task that waits for a batch at its own pool does not hang.
 func TestBatchNested(t *testing.T) {
 	t.Parallel()
-	for name, on := range groupPlaces(t, Config{Max: 1, Queue: 2}) {
+	for name, on := range groupTargets(t, Config{Max: 1, Queue: 2}) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			inner := NewFunc(on, func(_ context.Context, n int) (int, error) { return n, nil })

@@ -20,11 +20,11 @@ type Pool struct {
 	config Config
 	epoch  time.Time // zero of the clock of now
 	procs  int
-	// main is the placement of the pool itself.
-	main     placement
-	handlers map[string]*placement // of Submit; immutable
-	gate     gate
-	shards   []*queue
+	// main is the target of the pool itself.
+	main      target
+	handlers  map[string]*target // of Submit; immutable
+	admission admission
+	shards    []*queue
 	// shardMask is the number of shards, a power of two, minus one.
 	shardMask uint64
 	ready     readyLanes
@@ -32,24 +32,24 @@ type Pool struct {
 	done      chan struct{} // closed when running tasks are canceled
 	gone      chan struct{} // closed when the pool has ended
 
-	_       [64]byte
-	hands   atomic.Uint64 // see hands.go
-	_       [56]byte
-	clock   atomic.Int64 // the time at the last tick
-	long    atomic.Bool  // tasks are so long that all are measured
-	max     atomic.Int64
-	nesting atomic.Int64 // workers whose task has submitted to this pool
-	_       [32]byte
+	_            [64]byte
+	workerCounts atomic.Uint64 // see counts.go
+	_            [56]byte
+	clock        atomic.Int64 // the time at the last tick
+	long         atomic.Bool  // tasks are so long that all are measured
+	max          atomic.Int64
+	nesting      atomic.Int64 // workers whose task has submitted to this pool
+	_            [32]byte
 
-	state   lifecycle.Machine[State]
-	guests  atomic.Int64 // tasks that run or are being answered outside of workers
-	spare   sync.Pool    // of *worker: idle guests
-	room    bullpen.RoomSignal
-	min     atomic.Int64
-	stuck   atomic.Int64 // bodies that go on although their tasks were answered
-	keeper  keeper
-	tallies tallies
-	journal journal
+	state    lifecycle.Machine[State]
+	guests   atomic.Int64 // tasks that run or are being answered outside of workers
+	spare    sync.Pool    // of *worker: idle guests
+	room     bullpen.RoomSignal
+	min      atomic.Int64
+	stuck    atomic.Int64 // bodies that go on although their tasks were answered
+	keeper   keeper
+	counters counters
+	journal  journal
 
 	mu       sync.Mutex
 	workers  map[*worker]struct{} // not replaced ones. mu guards the fields below
@@ -82,17 +82,17 @@ func newPool(c Config, shards int) (*Pool, error) {
 	p.min.Store(int64(c.Min))
 	p.max.Store(int64(c.Max))
 	p.clock.Store(p.now())
-	p.tallies.init(p)
-	p.main = placement{pool: p, kind: p.tallies.kind("task"), timeout: c.Timeout}
-	p.handlers = make(map[string]*placement, len(c.Handlers))
+	p.counters.init(p)
+	p.main = target{pool: p, kind: p.counters.kind("task"), timeout: c.Timeout}
+	p.handlers = make(map[string]*target, len(c.Handlers))
 	for name := range c.Handlers {
-		p.handlers[name] = p.With(Options{Name: name}).placement
+		p.handlers[name] = p.With(Options{Name: name}).target
 	}
 	p.makeShards(shards)
 	p.journal.open(c.Logger, c.Name)
 	p.keeper.init(p)
 	for range c.Min {
-		p.hands.Add(oneWorker + oneSearching)
+		p.workerCounts.Add(oneWorker + oneSearching)
 		p.hire()
 	}
 	return p, nil
@@ -106,11 +106,11 @@ func (p *Pool) makeShards(n int) {
 		n = 1
 	}
 	n = 1 << (bits.Len(uint(max(1, min(n, mostShards)))) - 1)
-	p.gate = gate{pool: p, bound: p.config.Queue, overflow: p.config.Overflow}
+	p.admission = admission{pool: p, bound: p.config.Queue, overflow: p.config.Overflow}
 	for range n {
-		p.shards = append(p.shards, &queue{pool: p, gate: &p.gate})
+		p.shards = append(p.shards, &queue{pool: p, admission: &p.admission})
 	}
-	p.gate.queues = p.shards
+	p.admission.queues = p.shards
 	p.shards[0].in.room = p.config.Queue
 	p.shardMask = uint64(n - 1)
 }
@@ -169,15 +169,15 @@ func (p *Pool) employ(prepare func(*worker)) bool {
 	p.hired++
 	p.alive++
 	w := &worker{
-		pool: p, id: p.hired, home: p.tallies.stripe(p.hired),
+		pool: p, id: p.hired, home: p.counters.stripe(p.hired),
 		wake: make(chan wakeUp, 1), clock: p.clock.Load(), rare: true,
 	}
 	w.ctx = &workerContext{worker: w}
 	prepare(w)
 	p.workers[w] = struct{}{}
 	w.emit(Event{Kind: Started})
-	p.stir()    // the keeper's pace depends on the workers
-	go w.main() // ends by surplus, retire, quits or loss; the shutdown waits for alive
+	p.wakeKeeper() // the keeper's pace depends on the workers
+	go w.main()    // ends by surplus, retire, quits or loss; the shutdown waits for alive
 	return true
 }
 
@@ -202,7 +202,7 @@ func (w *worker) leave() {
 // surplus lets a worker exit if there are too many.
 func (p *Pool) surplus(w *worker) bool {
 	for {
-		h := p.handsNow()
+		h := p.counts()
 		if h.size() <= p.most() {
 			return false
 		}
@@ -210,7 +210,7 @@ func (p *Pool) surplus(w *worker) bool {
 		if w.searching {
 			delta += oneSearching
 		}
-		if p.hands.CompareAndSwap(uint64(h), uint64(h)-delta) {
+		if p.workerCounts.CompareAndSwap(uint64(h), uint64(h)-delta) {
 			w.searching = false
 			if p.work() {
 				p.callOne() // the caller that queued an item may have relied on this worker
@@ -235,12 +235,12 @@ func (p *Pool) Resize(minimum, maximum int) error {
 	}
 	p.min.Store(int64(minimum))
 	p.max.Store(int64(maximum))
-	for h := p.handsNow(); h.size() < minimum && !p.ending(); h = p.handsNow() {
-		if p.hands.CompareAndSwap(uint64(h), uint64(h)+oneWorker+oneSearching) {
+	for h := p.counts(); h.size() < minimum && !p.ending(); h = p.counts() {
+		if p.workerCounts.CompareAndSwap(uint64(h), uint64(h)+oneWorker+oneSearching) {
 			p.hire()
 		}
 	}
-	for p.handsNow().size() > maximum && p.dismiss() {
+	for p.counts().size() > maximum && p.dismiss() {
 	}
 	if p.work() {
 		p.call()
@@ -252,11 +252,11 @@ func (p *Pool) Resize(minimum, maximum int) error {
 // dismiss wakes the longest-parked worker to exit. It returns false if none is parked.
 func (p *Pool) dismiss() bool {
 	for {
-		h := p.handsNow()
+		h := p.counts()
 		if h.parked() == 0 {
 			return false
 		}
-		if p.hands.CompareAndSwap(uint64(h), uint64(h)-oneParked-oneWorker) {
+		if p.workerCounts.CompareAndSwap(uint64(h), uint64(h)-oneParked-oneWorker) {
 			p.bench.coldest().wake <- wakeGo
 			return true
 		}

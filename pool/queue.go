@@ -35,19 +35,19 @@ const samplePeriod = 64
 // queue is a shard of the pool's queue, or a lane's queue. It has two sides with a lock
 // each, one for callers and one for workers. They meet only once for hundreds of tasks,
 // when the workers' side is empty and takes over everything on the callers' side. Lock
-// order: gate, workers' side, callers' side.
+// order: admission, workers' side, callers' side.
 type queue struct {
-	pool *Pool
-	lane *Lane // nil in the pool's own queue
-	gate *gate // bounds how many items may wait here
-	_    [64]byte
+	pool      *Pool
+	lane      *Lane      // nil in the pool's own queue
+	admission *admission // bounds how many items may wait here
+	_         [64]byte
 
 	in struct {
 		// used has a bit for each priority that has items. It is written with mu held and
 		// read without.
 		used   atomic.Uint32
 		mu     sync.Mutex
-		room   int  // places that callers may fill without asking the gate. mu guards the fields below
+		room   int  // places that callers may fill without asking the admission. mu guards the fields below
 		sample int  // pushes until the next measured one
 		shut   bool // room stays 0 from now on
 		levels [priorities]deque
@@ -116,11 +116,11 @@ func (q *queue) take(w *worker, most int) (k int, more bool) {
 	q.out.mu.Unlock()
 	if k > 0 {
 		if k > 1 {
-			q.pool.stir() // the keeper may have to take them back
+			q.pool.wakeKeeper() // the keeper may have to take them back
 		}
-		q.gate.free(k)
-		if q.gate.blocked.Load() > 0 {
-			q.gate.admit(q.gate.slack(w))
+		q.admission.free(k)
+		if q.admission.blocked.Load() > 0 {
+			q.admission.admit(q.admission.slack(w))
 		}
 	}
 	return k, more
@@ -132,7 +132,7 @@ func (q *queue) takeFresh(w *worker, most int) (k int, more bool) {
 	q.in.mu.Lock()
 	defer q.in.mu.Unlock()
 	d := &q.in.levels[Normal]
-	if q.in.used.Load() != 1<<Normal || d.n > few || q.gate.dead.Load() > 0 || q.in.shut || q.gate.blocked.Load() > 0 {
+	if q.in.used.Load() != 1<<Normal || d.n > few || q.admission.dead.Load() > 0 || q.in.shut || q.admission.blocked.Load() > 0 {
 		return 0, false
 	}
 	k = d.popMany(w.items[:min(most, d.n/2+1)], &w.stamps, q.weight())
@@ -141,7 +141,7 @@ func (q *queue) takeFresh(w *worker, most int) (k int, more bool) {
 	}
 	q.in.room += k
 	if k > 1 {
-		q.pool.stir()
+		q.pool.wakeKeeper()
 	}
 	w.own.Store(pack(1, k))
 	return k, d.n > 0
@@ -166,7 +166,7 @@ func (q *queue) takeOver() {
 
 // pop takes the next item by priority, live or stale. out.mu is held, and the workers' side
 // is not empty.
-func (q *queue) pop(order *[priorities]Priority) slot {
+func (q *queue) pop(order *[priorities]Priority) queued {
 	used := q.out.used.Load()
 	pr := Normal
 	if used != 1<<Normal {
@@ -185,7 +185,7 @@ func (q *queue) pop(order *[priorities]Priority) slot {
 
 // fill is take if the workers' side has items. out.mu is held.
 func (q *queue) fill(w *worker, most int) int {
-	if q.out.used.Load() == 1<<Normal && q.gate.dead.Load() <= 0 {
+	if q.out.used.Load() == 1<<Normal && q.admission.dead.Load() <= 0 {
 		d := &q.out.levels[Normal]
 		k := d.popMany(w.items[:min(most, d.n/2+1)], &w.stamps, q.weight()) // leaves half to other workers
 		if d.n == 0 {
@@ -221,18 +221,18 @@ func (q *queue) weight() uint64 {
 
 // bury releases a stale item that was taken from the queue.
 func (q *queue) bury(it item) {
-	q.gate.dead.Add(-1)
+	q.admission.dead.Add(-1)
 	it.fail(nil)
 }
 
 // forget frees the place of an item that ended while it waited here.
 func (q *queue) forget() {
-	q.gate.free(1)
-	if dead := q.gate.dead.Add(1); dead > 64 && dead%64 == 0 {
+	q.admission.free(1)
+	if dead := q.admission.dead.Add(1); dead > 64 && dead%64 == 0 {
 		q.compact()
 	}
-	if q.gate.blocked.Load() > 0 {
-		q.gate.admit(1)
+	if q.admission.blocked.Load() > 0 {
+		q.admission.admit(1)
 	}
 	q.pool.lessWaits() // there may be no worker that would notice
 }
@@ -240,8 +240,8 @@ func (q *queue) forget() {
 // unforget undoes forget for an item that ended after a worker had taken it: taking it had
 // freed its place.
 func (q *queue) unforget() {
-	q.gate.dead.Add(-1)
-	q.gate.free(-1)
+	q.admission.dead.Add(-1)
+	q.admission.free(-1)
 }
 
 // compact removes the stale items if they are the majority, so that canceled tasks do not
@@ -256,12 +256,12 @@ func (q *queue) compact() {
 	for pr := range q.out.levels {
 		n += q.out.levels[pr].n
 	}
-	if q.gate.dead.Load() <= int64(n/2) {
+	if q.admission.dead.Load() <= int64(n/2) {
 		return
 	}
 	for pr := range q.out.levels {
 		if d := &q.out.levels[pr]; d.n > 0 {
-			q.gate.dead.Add(int64(-d.compact()))
+			q.admission.dead.Add(int64(-d.compact()))
 			if d.n == 0 {
 				q.out.used.Store(q.out.used.Load() &^ (1 << pr))
 			}
@@ -299,7 +299,7 @@ func (q *queue) giveBack(items []item) error {
 		q.out.levels[High].unpop(it)
 	}
 	q.out.used.Store(q.out.used.Load() | 1<<High)
-	q.gate.free(-len(items))
+	q.admission.free(-len(items))
 	return nil
 }
 

@@ -9,8 +9,8 @@ import (
 // of the first lane, which moves to the end if it has more. So no lane waits for more than
 // one task of each other lane.
 type readyLanes struct {
-	n     atomic.Int32            // number of lanes; written with mu held
-	gates atomic.Pointer[[]*gate] // of the pool and of all lanes; replaced with Pool.mu held
+	n          atomic.Int32                 // number of lanes; written with mu held
+	admissions atomic.Pointer[[]*admission] // of the pool and of all lanes; replaced with Pool.mu held
 
 	mu          sync.Mutex
 	first, last *Lane // linked by Lane.behind. mu guards them and the links
@@ -53,12 +53,12 @@ func (r *readyLanes) take(w *worker) bool {
 	return false
 }
 
-// gates returns the gates of the pool and of its lanes. The slice is immutable.
-func (p *Pool) gates() []*gate {
-	if gates := p.ready.gates.Load(); gates != nil {
-		return *gates
+// admissions returns those of the pool and of its lanes. The slice is immutable.
+func (p *Pool) admissions() []*admission {
+	if admissions := p.ready.admissions.Load(); admissions != nil {
+		return *admissions
 	}
-	return []*gate{&p.gate}
+	return []*admission{&p.admission}
 }
 
 // waiting returns how many tasks wait in queues or for their time, not counting those taken
@@ -66,7 +66,7 @@ func (p *Pool) gates() []*gate {
 // workers: a delayed task is counted until it is queued, and delayed tasks are read first.
 func (p *Pool) waiting() int {
 	n := int(p.delayed.n.Load())
-	for _, g := range p.gates() {
+	for _, g := range p.admissions() {
 		n += g.count()
 	}
 	return n

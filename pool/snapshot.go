@@ -73,7 +73,7 @@ type TaskStats struct {
 // waits for no task. It costs about a microsecond for each task name and processor. Tasks
 // pay nothing for it.
 func (p *Pool) Stats() Stats {
-	h, t := p.handsNow(), &p.tallies
+	h, t := p.counts(), &p.counters
 	s := Stats{
 		State: p.state.State(), Min: int(p.min.Load()), Max: int(p.max.Load()),
 		Callers: int(max(p.guests.Load(), 0)), Stuck: int(p.stuck.Load()), Nesting: int(p.nesting.Load()),
@@ -111,7 +111,7 @@ func (p *Pool) Stats() Stats {
 }
 
 // all returns all kinds.
-func (t *tallies) all() []*kind {
+func (t *counters) all() []*kind {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	all := make([]*kind, 0, len(t.kinds))
@@ -137,9 +137,9 @@ func (k *kind) snapshot() TaskStats {
 	return s
 }
 
-// count returns how many live items wait in the queues of a gate. It is never negative,
+// count returns how many live items wait in the queues of an admission. It is never negative,
 // even while dead is below zero.
-func (g *gate) count() int {
+func (g *admission) count() int {
 	n := 0
 	for _, q := range g.queues {
 		q.out.mu.Lock()

@@ -36,13 +36,13 @@ func seed(t *testing.T) uint64 {
 // soak is what goes on in TestSoak: every task that was accepted is on record, and
 // each must have exactly one outcome.
 type soak struct {
-	t                       *testing.T
-	accepted, told, refused atomic.Int64
-	closures, ran           atomic.Int64
-	outcomes                [bullpen.OutcomeCount + 1]atomic.Int64
-	fns                     []*Func[int, int]
-	pool                    *Pool
-	callersRun              bool // tasks may run in the goroutines of callers
+	t                        *testing.T
+	accepted, ended, refused atomic.Int64
+	closures, ran            atomic.Int64
+	outcomes                 [bullpen.OutcomeCount + 1]atomic.Int64
+	fns                      []*Func[int, int]
+	pool                     *Pool
+	callersRun               bool // tasks may run in the goroutines of callers
 }
 
 const neverStarted = bullpen.OutcomeCount
@@ -76,7 +76,7 @@ func (s *soak) body(ctx context.Context, n int) (int, error) {
 
 // tell notes an outcome.
 func (s *soak) tell(n, r int, err error) {
-	s.told.Add(1)
+	s.ended.Add(1)
 	o, started := bullpen.OutcomeOf(err)
 	if !started {
 		s.outcomes[neverStarted].Add(1)
@@ -180,7 +180,7 @@ func soakRound(t *testing.T, r *rand.Rand, c Config, tasks, round int) {
 	}
 	ended := make(chan error, 1)
 	if how := round % 4; how > 0 { // in mid-work, or afterwards
-		eventually(t, "half of the work is done", func() bool { return s.told.Load()+s.refused.Load() > int64(tasks/4) })
+		eventually(t, "half of the work is done", func() bool { return s.ended.Load()+s.refused.Load() > int64(tasks/4) })
 		go func() {
 			ended <- []func() error{nil, p.Close, func() error { return p.Stop(bg) }, func() error { return p.Drain(bg) }}[how]()
 		}()
@@ -201,24 +201,24 @@ func (s *soak) check(c Config) {
 	for i := range s.outcomes {
 		sum += s.outcomes[i].Load()
 	}
-	if sum != s.accepted.Load() || s.told.Load() != sum {
-		s.t.Errorf("%d tasks were accepted and %d outcomes told (%+v)", s.accepted.Load(), sum, c)
+	if sum != s.accepted.Load() || s.ended.Load() != sum {
+		s.t.Errorf("%d tasks were accepted and %d outcomes were reported (%+v)", s.accepted.Load(), sum, c)
 	}
 	p := s.pool
 	never := p.main.kind.never.Load()
 	if ran := s.ran.Load(); ran > s.closures.Load() || ran+int64(never) < s.closures.Load() {
 		s.t.Errorf("%d closures were accepted, %d ran, %d tasks never started", s.closures.Load(), ran, never)
 	}
-	if h := p.handsNow(); h != 0 {
+	if h := p.counts(); h != 0 {
 		s.t.Errorf("%d workers, %d parked, %d searching after the end", h.size(), h.parked(), h.searching())
 	}
 	if n, g := p.nesting.Load(), p.guests.Load(); n != 0 || g != 0 {
 		s.t.Errorf("%d workers nest and %d guests run after the end", n, g)
 	}
-	if n := p.tallies.blocked.Load(); n != 0 {
+	if n := p.counters.blocked.Load(); n != 0 {
 		s.t.Errorf("%d callers are blocked after the end", n)
 	}
-	if n := p.gate.dead.Load(); n != 0 {
+	if n := p.admission.dead.Load(); n != 0 {
 		s.t.Errorf("%d stale tasks are counted in an empty queue (%+v)", n, c)
 	}
 }
@@ -232,7 +232,7 @@ func waitFor(t *testing.T, ended chan error, p *Pool) error {
 	case <-time.After(time.Minute):
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		h := p.handsNow()
+		h := p.counts()
 		t.Fatalf("the pool does not end: it is %v with %d goroutines, %d guests, %d tasks; of %d workers %d are parked and %d search",
 			p.state.State(), p.alive, p.guests.Load(), p.waiting(), h.size(), h.parked(), h.searching())
 		return nil

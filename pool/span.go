@@ -100,8 +100,8 @@ func notMine(cause error) error {
 	return fmt.Errorf("%w after another one failed: %w", context.Canceled, other.Err)
 }
 
-// queueOf returns the queue of a place for the calling goroutine.
-func (at *placement) queueOf() *queue {
+// queueOf returns the queue of a target for the calling goroutine.
+func (at *target) queueOf() *queue {
 	if at.lane != nil {
 		return &at.lane.queue
 	}
@@ -109,7 +109,7 @@ func (at *placement) queueOf() *queue {
 }
 
 // try puts an item into q if q is the pool's own queue and has room. It never waits.
-func (at *placement) try(q *queue, it item) bool {
+func (at *target) try(q *queue, it item) bool {
 	p := at.pool
 	if q.lane != nil || at.delay > 0 {
 		return false
@@ -129,12 +129,12 @@ func (at *placement) try(q *queue, it item) bool {
 }
 
 // insist puts an item into q, and follows the queue's overflow rule.
-func (at *placement) insist(ctx context.Context, q *queue, it item) error {
+func (at *target) insist(ctx context.Context, q *queue, it item) error {
 	if q.lane != nil {
 		return at.put(ctx, nil, it)
 	}
 	if err := at.enter(ctx); err != nil {
 		return err
 	}
-	return q.gate.pass(ctx, at, q, it)
+	return q.admission.pass(ctx, at, q, it)
 }

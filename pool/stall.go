@@ -29,7 +29,7 @@ type stall struct {
 
 // full reports whether no worker is free and none may be started.
 func (p *Pool) full() bool {
-	h := p.handsNow()
+	h := p.counts()
 	return h.parked() == 0 && h.searching() == 0 && h.size() >= p.most()
 }
 
@@ -40,7 +40,7 @@ func (s *stall) look(p *Pool, now int64) (due int64) {
 		s.patience = 0
 		return 0
 	}
-	if ended := p.tallies.ended(); ended != s.ended || s.patience == 0 {
+	if ended := p.counters.ended(); ended != s.ended || s.patience == 0 {
 		*s = stall{ended: ended, since: now, patience: stallFirst}
 	}
 	if now-s.since >= s.patience {
@@ -51,7 +51,7 @@ func (s *stall) look(p *Pool, now int64) (due int64) {
 }
 
 // ended returns the number of tasks that ran and have ended.
-func (t *tallies) ended() (n uint64) {
+func (t *counters) ended() (n uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, k := range t.kinds {

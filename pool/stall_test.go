@@ -108,7 +108,7 @@ func TestLongTasksAreNoStall(t *testing.T) {
 		most := 0
 		for range 30 {
 			sleep(time.Second)
-			most = max(most, p.handsNow().size())
+			most = max(most, p.counts().size())
 		}
 		if most != 2 {
 			t.Errorf("%d workers, want 2", most)
@@ -116,9 +116,8 @@ func TestLongTasksAreNoStall(t *testing.T) {
 	})
 }
 
-// TestPokedWhileTold pokes a caller who is told of the end of his task's context, and so
-// tells himself that the task has ended.
-func TestPokedWhileTold(t *testing.T) {
+// TestPokedWhileCanceled pokes a caller while the context of his task ends.
+func TestPokedWhileCanceled(t *testing.T) {
 	t.Parallel()
 	p, err := New(Config{Max: 1, Queue: 1})
 	if err != nil {
@@ -142,10 +141,10 @@ func TestPokedWhileTold(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		told := make(chan error, 1)
+		ended := make(chan error, 1)
 		go func() { // ends when the task has: the loop waits for it
 			_, err := future.Take(bg)
-			told <- err
+			ended <- err
 		}()
 		h := &future.task.head
 		for h.word.Load()&hasWaiter == 0 {
@@ -156,12 +155,12 @@ func TestPokedWhileTold(t *testing.T) {
 		for over := false; !over; {
 			h.poke()
 			select {
-			case err := <-told:
+			case err := <-ended:
 				if over = true; !errors.Is(err, context.Canceled) {
 					t.Fatalf("task %d: %v, want that it was canceled", n, err)
 				}
 			case <-patience:
-				t.Fatalf("task %d: its caller is not told of its end", n)
+				t.Fatalf("task %d: its caller does not learn of its end", n)
 			default:
 			}
 		}

@@ -209,7 +209,7 @@ func moved(t *testing.T, p *Pool, m *mover, from TaskState) TaskState {
 func heldBy(p *Pool) *job[uint64, uint64] {
 	f := NewFunc(p, fact)
 	j := &job[uint64, uint64]{fn: f.fn, home: f}
-	j.self, j.place, j.queue = j, f.place, &queue{pool: p, gate: &gate{pool: p, bound: 8}}
+	j.self, j.target, j.queue = j, f.target, &queue{pool: p, admission: &admission{pool: p, bound: 8}}
 	return j
 }
 
@@ -238,16 +238,16 @@ func TestGenerationsTellTasksApart(t *testing.T) {
 // item and its forget: a pool that ends then would wait for ever if it counted.
 func TestAnEmptyQueueHasNothingWaiting(t *testing.T) {
 	t.Parallel()
-	q := &queue{gate: &gate{}}
-	q.gate.queues = []*queue{q}
-	q.gate.dead.Store(-1)
-	if n := q.gate.count(); n != 0 {
+	q := &queue{admission: &admission{}}
+	q.admission.queues = []*queue{q}
+	q.admission.dead.Store(-1)
+	if n := q.admission.count(); n != 0 {
 		t.Errorf("%d tasks wait in an empty queue", n)
 	}
 	q.in.levels[Normal].push(closure(func() {}), 0)
 	for dead, want := range map[int64]int{-1: 1, 0: 1, 1: 0, 2: 0} {
-		q.gate.dead.Store(dead)
-		if n := q.gate.count(); n != want {
+		q.admission.dead.Store(dead)
+		if n := q.admission.count(); n != want {
 			t.Errorf("of one item, with %d stale, %d wait, want %d", dead, n, want)
 		}
 	}

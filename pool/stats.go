@@ -47,7 +47,7 @@ func (s stripe) of(k *kind) *kindStripe { return &k.stripes[s] }
 func (s stripe) count(k *kind, err error) *atomic.Uint64 {
 	if o, started := bullpen.OutcomeOf(err); started {
 		if o == bullpen.Canceled && errors.Is(err, bullpen.ErrClosed) && k.pool.state.State() >= Closing {
-			k.pool.tallies.aborted.Add(1)
+			k.pool.counters.aborted.Add(1)
 		}
 		return &s.of(k).outcomes[o]
 	}
@@ -57,8 +57,8 @@ func (s stripe) count(k *kind, err error) *atomic.Uint64 {
 // outcome counts how a task ended.
 func (s stripe) outcome(k *kind, err error) { s.count(k, err).Add(1) }
 
-// tallies are the counts of a pool.
-type tallies struct {
+// counters are those of a pool.
+type counters struct {
 	pool     *Pool
 	stripes  int
 	blocked  atomic.Int64  // callers that wait at full queues
@@ -76,16 +76,16 @@ type tallies struct {
 
 const mostStripes = 16
 
-func (t *tallies) init(p *Pool) {
+func (t *counters) init(p *Pool) {
 	t.pool = p
 	t.stripes = 1 << (bits.Len(uint(min(runtime.GOMAXPROCS(0), p.config.Max, mostStripes))) - 1)
 	t.kinds = map[string]*kind{}
 }
 
-func (t *tallies) stripe(worker int) stripe { return stripe(worker & (t.stripes - 1)) }
+func (t *counters) stripe(worker int) stripe { return stripe(worker & (t.stripes - 1)) }
 
 // kind returns the kind of a name, and creates it if necessary.
-func (t *tallies) kind(name string) *kind {
+func (t *counters) kind(name string) *kind {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	k := t.kinds[name]

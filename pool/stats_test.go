@@ -133,7 +133,7 @@ func TestStatsTellApart(t *testing.T) {
 				t.Errorf("the outcome is %v (%v), want %v", got, err, c.want)
 			}
 			if n := p.Stats().Tasks["a"].Outcomes[c.want]; n != 1 {
-				t.Errorf("%v is counted %d times when its caller is told", c.want, n)
+				t.Errorf("%v is counted %d times when its caller has the outcome", c.want, n)
 			}
 		}
 		synctest.Wait()

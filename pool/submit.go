@@ -14,15 +14,15 @@ func (p *Pool) Go(ctx context.Context, fn func()) error {
 	return p.main.put(ctx, nil, closure(fn))
 }
 
-// Go is [Pool.Go] at the place. It allocates two words if the place has a name.
-func (p Place) Go(ctx context.Context, fn func()) error {
+// Go is [Pool.Go] with the options of p. It allocates two words if they have a name.
+func (p Submitter) Go(ctx context.Context, fn func()) error {
 	if fn == nil {
 		return errNil
 	}
-	return p.placement.put(ctx, nil, p.placement.closure(fn))
+	return p.target.put(ctx, nil, p.target.closure(fn))
 }
 
-func (at *placement) closure(fn func()) item {
+func (at *target) closure(fn func()) item {
 	if at.kind == at.pool.main.kind {
 		return closure(fn)
 	}

@@ -60,13 +60,13 @@ func (j *job[A, R]) execute(w *worker) {
 // that has the result also finds it counted. In the rare case that the task was answered
 // before, it takes the count back.
 func (j *job[A, R]) finish(w *worker, gen uint64) {
-	count := &w.home.of(j.place.kind).outcomes[bullpen.OK]
+	count := &w.home.of(j.target.kind).outcomes[bullpen.OK]
 	if j.err != nil {
-		count = w.home.count(j.place.kind, j.err)
+		count = w.home.count(j.target.kind, j.err)
 	}
 	count.Add(1)
 	own := j.own
-	if own == nil && j.place.pool.config.Spin {
+	if own == nil && j.target.pool.config.Spin {
 		w.announce()
 	}
 	ok, waited := j.publish(gen, TaskRunning)
@@ -83,7 +83,7 @@ func (j *job[A, R]) finish(w *worker, gen uint64) {
 }
 
 // judge returns the outcome for an error that a body returned.
-func (h *head) judge(ctx context.Context, err error) error { return judge(ctx, h.place.kind, err) }
+func (h *head) judge(ctx context.Context, err error) error { return judge(ctx, h.target.kind, err) }
 
 func judge(ctx context.Context, k *kind, err error) error {
 	outcome := bullpen.Failed
@@ -162,7 +162,7 @@ func (t thrown) err(name string) *bullpen.TaskError {
 var errGoexit = errors.New("the task called runtime.Goexit")
 
 func (j *job[A, R]) crash(w *worker, t thrown) {
-	j.settle(t.err(j.place.kind.name))
+	j.settle(t.err(j.target.kind.name))
 	j.finish(w, w.gen)
 }
 
@@ -193,7 +193,7 @@ func (w *worker) rescue(value any) (again bool) {
 // late records the end of a body whose task was answered before. Whoever answered it holds
 // the locks until the flags of the worker are set, so late waits for them.
 func (w *worker) late() {
-	w.pool.tallies.late.Add(1)
+	w.pool.counters.late.Add(1)
 	if c := w.context.Load(); c != nil {
 		w.emit(Event{Kind: Returned, Task: c.named().name})
 	}
@@ -205,7 +205,7 @@ func (j *job[A, R]) fail(err error) { j.dropped(err) }
 
 func (j *job[A, R]) stale() bool { return stateOf(j.word.Load()) != TaskQueued }
 
-func (j *job[A, R]) named() *kind { return j.place.kind }
+func (j *job[A, R]) named() *kind { return j.target.kind }
 
 func (j *job[A, R]) reuse() {
 	var zero A

@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// Then runs fn on the result of f when f has ended, as a task at a pool, a lane or a place.
+// Then runs fn on the result of f when f has ended, as a task at a pool, a lane or a submitter.
 // It occupies no worker until then. If f fails, panics or is canceled, fn does not run, and
 // the new future has the same error. Canceling the new future stops waiting for f but does
 // not cancel f; if fn has been submitted, it cancels that task. If the task of fn is not
@@ -24,7 +24,7 @@ func Then[T, U any](f Future[T], on Target, fn func(context.Context, T) (U, erro
 		return Future[U]{}, ErrTaken
 	}
 	l := &link[T, U]{source: f, fn: fn}
-	l.self, l.place = l, on.at()
+	l.self, l.target = l, on.at()
 	l.word.Store(isKept | uint64(TaskRunning))
 	f.task.then(l.carryOn)
 	return Future[U]{&l.result, 0}, nil
@@ -51,19 +51,19 @@ func (l *link[T, U]) carryOn() {
 		return
 	}
 	j := &job[T, U]{fn: l.fn, arg: value}
-	j.self, j.place = j, l.place
+	j.self, j.target = j, l.target
 	j.submitted()
 	j.word.Or(isKept)
-	j.own = l.place.own(context.Background(), &j.head) // so that Cancel can end a running fn
+	j.own = l.target.own(context.Background(), &j.head) // so that Cancel can end a running fn
 	it := j.own
-	q := l.place.queueOf()
+	q := l.target.queueOf()
 	j.queue = q
-	if l.place.try(q, it) {
+	if l.target.try(q, it) {
 		l.follow(j)
 		return
 	}
 	go func() { // ends when the queue has a place or refuses the task, at the latest when the pool ends
-		if err := l.place.put(context.Background(), &j.head, it); err != nil {
+		if err := l.target.put(context.Background(), &j.head, it); err != nil {
 			l.close(err)
 			return
 		}
@@ -114,7 +114,7 @@ func (l *link[T, U]) revokeFor(cause error) {
 		next.Cancel(cause)
 		return
 	}
-	l.close(fmt.Errorf("task %q: %w", l.place.kind.name, cause))
+	l.close(fmt.Errorf("task %q: %w", l.target.kind.name, cause))
 }
 
 // A link never waits in a queue. These methods only complete the interface owner.
@@ -124,7 +124,7 @@ func (l *link[T, U]) crash(*worker, thrown) {}
 func (l *link[T, U]) fail(error)            {}
 func (l *link[T, U]) reuse()                {}
 func (l *link[T, U]) stale() bool           { return false }
-func (l *link[T, U]) named() *kind          { return l.place.kind }
+func (l *link[T, U]) named() *kind          { return l.target.kind }
 
 // WhenAll waits for all futures and returns their values in the same order. If some fail,
 // the error is a [Failures], indexed like futures, and their values are zero. If ctx ends,
@@ -176,7 +176,7 @@ func WhenAny[T any](ctx context.Context, futures ...Future[T]) (int, T, error) {
 		cases = append(cases, reflect.SelectCase{Dir: reflect.SelectRecv, Chan: reflect.ValueOf(f.Done())})
 	}
 	cases = append(cases, reflect.SelectCase{Dir: reflect.SelectRecv, Chan: reflect.ValueOf(ctx.Done())})
-	p := futures[0].task.place.pool
+	p := futures[0].task.target.pool
 	if w, _ := ctx.Value(workerKey{}).(*worker); w != nil && w.pool == p {
 		w.waits() // it occupies a worker while it waits
 		p.call()

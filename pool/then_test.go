@@ -29,7 +29,7 @@ func gated(t *testing.T, on Target, n int, failure error) (f Future[int], releas
 
 func TestThen(t *testing.T) {
 	t.Parallel()
-	for name, on := range groupPlaces(t, Config{Max: 8}) {
+	for name, on := range groupTargets(t, Config{Max: 8}) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ctx := context.Background()

@@ -9,11 +9,11 @@ import (
 // only if it has a task that may start, so a worker sees with one load whether there is
 // any. A lane may become ready by a push, the return of a body, a higher limit, or the
 // timer of the rate. Each of these makes its change first and then calls list; the lane's
-// lock orders them, so no change is missed. Lock order: gate, lane, the locks of its queue,
+// lock orders them, so no change is missed. Lock order: admission, lane, the locks of its queue,
 // the locks of the pool's queue.
 
 // putElsewhere is put for lanes and for delayed tasks.
-func (at *placement) putElsewhere(ctx context.Context, h *head, it item) error {
+func (at *target) putElsewhere(ctx context.Context, h *head, it item) error {
 	l := at.lane
 	q := at.pool.shard()
 	if l != nil {
@@ -37,11 +37,11 @@ func (at *placement) putElsewhere(ctx context.Context, h *head, it item) error {
 	return err
 }
 
-func (at *placement) putInLane(ctx context.Context, q *queue, it item) error {
+func (at *target) putInLane(ctx context.Context, q *queue, it item) error {
 	q.in.mu.Lock()
 	if q.in.room <= 0 {
 		q.in.mu.Unlock()
-		return q.gate.pass(ctx, at, q, it)
+		return q.admission.pass(ctx, at, q, it)
 	}
 	q.in.sample = 0 // all waits in a lane are measured
 	q.push(at.priority, it)
@@ -131,9 +131,9 @@ func (l *Lane) take(w *worker) bool {
 		p.call() // a caller that queued an item meanwhile has relied on this
 	}
 	if taken {
-		l.gate.free(1)
-		if l.gate.blocked.Load() > 0 {
-			l.gate.admit(1)
+		l.admission.free(1)
+		if l.admission.blocked.Load() > 0 {
+			l.admission.admit(1)
 		}
 		p.madeRoom() // the task no longer waits, and other workers may be free
 	}
@@ -181,7 +181,7 @@ func (l *Lane) release(w *worker) {
 		l.pool.call() // this worker leaves
 	case !w.searching:
 		w.searching = true
-		l.pool.hands.Add(oneSearching)
+		l.pool.workerCounts.Add(oneSearching)
 	}
 }
 

@@ -55,7 +55,7 @@ func TestGoexit(t *testing.T) {
 			t.Fatalf("task %d gave %d, %v", n, r, err)
 		}
 	}
-	if h := p.handsNow(); h.size() > 2 {
+	if h := p.counts(); h.size() > 2 {
 		t.Errorf("%d workers, want at most 2", h.size())
 	}
 }
@@ -146,7 +146,7 @@ func TestOverrun(t *testing.T) {
 		if n := p.stuck.Load(); n != 0 {
 			t.Errorf("%d bodies are stuck after all returned", n)
 		}
-		if n := p.tallies.late.Load(); n != 1 {
+		if n := p.counters.late.Load(); n != 1 {
 			t.Errorf("%d late ends, want 1", n)
 		}
 		if n := p.kindNamed("slow").total(bullpen.Timeout); n != 1 {
@@ -178,7 +178,7 @@ func TestStuckIsBounded(t *testing.T) {
 			_, err := future.Wait(bg)
 			wantOutcome(t, err, bullpen.Timeout)
 		}
-		if h := p.handsNow(); h.size() != 2 || p.stuck.Load() != 3 {
+		if h := p.counts(); h.size() != 2 || p.stuck.Load() != 3 {
 			t.Errorf("%d workers with a place and %d stuck bodies, want 2 and 3", h.size(), p.stuck.Load())
 		}
 		close(release)
@@ -267,7 +267,7 @@ func TestNestedCalls(t *testing.T) {
 			t.Fatalf("nested calls gave %d, %v", got, err)
 		}
 	}
-	eventually(t, "the pool shrinks to its maximum", func() bool { return p.handsNow().size() <= 1 && p.nesting.Load() == 0 })
+	eventually(t, "the pool shrinks to its maximum", func() bool { return p.counts().size() <= 1 && p.nesting.Load() == 0 })
 }
 
 // eventually waits for what happens in other goroutines without an event.
@@ -293,4 +293,4 @@ func (k *kind) total(o bullpen.Outcome) (n uint64) {
 	return n
 }
 
-func (p *Pool) kindNamed(name string) *kind { return p.tallies.kind(name) }
+func (p *Pool) kindNamed(name string) *kind { return p.counters.kind(name) }

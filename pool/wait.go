@@ -20,7 +20,7 @@ func (h *head) await(ctx context.Context, gen uint64) (mine bool, err error) {
 	case stateOf(word).over():
 		return false, nil
 	}
-	p := h.place.pool
+	p := h.target.pool
 	if (p.config.Help || p.config.Spin) && h.hasten(gen) {
 		return false, nil
 	}
@@ -28,7 +28,7 @@ func (h *head) await(ctx context.Context, gen uint64) (mine bool, err error) {
 		w.waits() // it occupies a worker while it waits, so there may be one more
 		p.call()
 	} else if p.full() {
-		p.stir() // it may be a task nevertheless, see stall
+		p.wakeKeeper() // it may be a task nevertheless, see stall
 	}
 	return h.sleep(ctx, gen)
 }
@@ -36,8 +36,8 @@ func (h *head) await(ctx context.Context, gen uint64) (mine bool, err error) {
 // hasten does what the pool's options allow before sleeping: it runs the task here, or
 // polls for its end for a while.
 func (h *head) hasten(gen uint64) bool {
-	p := h.place.pool
-	if p.config.Help && h.place.lane == nil && h.place.delay == 0 && stateOf(h.word.Load()) == TaskQueued {
+	p := h.target.pool
+	if p.config.Help && h.target.lane == nil && h.target.delay == 0 && stateOf(h.word.Load()) == TaskQueued {
 		p.help(h, gen)
 	}
 	if !p.config.Spin || p.procs == 1 {
@@ -99,7 +99,7 @@ func (h *head) sleepForToken(ctx context.Context) error {
 	if <-h.token.Load().c; stateOf(h.word.Load()).over() {
 		return nil
 	}
-	return h.sleepUntil(ctx, h.place.pool.makeRoom())
+	return h.sleepUntil(ctx, h.target.pool.makeRoom())
 }
 
 // sleepUntil is sleepForToken with an end by ctx. A token that arrives before the task is
@@ -115,7 +115,7 @@ func (h *head) sleepUntil(ctx context.Context, back func()) error {
 				return nil
 			}
 			back()
-			back = h.place.pool.makeRoom()
+			back = h.target.pool.makeRoom()
 		case <-parent:
 			parent = nil
 			h.own.parentEnded()

@@ -95,7 +95,7 @@ func TestCancelWhileQueued(t *testing.T) {
 			go func() { blocked <- p.Go(bg, func() {}) }() // the test waits for both answers
 		}
 		synctest.Wait()
-		if n := p.tallies.blocked.Load(); n != 2 || len(blocked) != 0 {
+		if n := p.counters.blocked.Load(); n != 2 || len(blocked) != 0 {
 			t.Fatalf("%d callers are blocked, want 2", n)
 		}
 		done := first.Done()
@@ -112,7 +112,7 @@ func TestCancelWhileQueued(t *testing.T) {
 				t.Errorf("a blocked caller was refused: %v", err)
 			}
 		}
-		if n := p.tallies.blocked.Load(); n != 0 {
+		if n := p.counters.blocked.Load(); n != 0 {
 			t.Errorf("%d callers are blocked, want 0", n)
 		}
 		release()
@@ -276,27 +276,27 @@ func TestIdle(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := open(t, Config{Min: 2, Max: 8, Idle: 8 * time.Second})
-		if n := p.handsNow().size(); n != 2 {
+		if n := p.counts().size(); n != 2 {
 			t.Fatalf("%d workers at first, want 2", n)
 		}
 		hold(t, p, 8)()
 		synctest.Wait()
-		if n := p.handsNow().size(); n != 8 {
+		if n := p.counts().size(); n != 8 {
 			t.Fatalf("%d workers under load, want 8", n)
 		}
 		sleep(7 * time.Second)
-		if n := p.handsNow().size(); n != 8 {
+		if n := p.counts().size(); n != 8 {
 			t.Fatalf("%d workers before the idle timeout, want 8", n)
 		}
 		sleep(4 * time.Second)
-		if n := p.handsNow().size(); n != 2 {
+		if n := p.counts().size(); n != 2 {
 			t.Fatalf("%d workers after the idle timeout, want 2", n)
 		}
 		if err := p.Resize(3, 4); err != nil {
 			t.Fatal(err)
 		}
 		release := hold(t, p, 4)
-		if n := p.handsNow().size(); n != 4 {
+		if n := p.counts().size(); n != 4 {
 			t.Errorf("%d workers after Resize, want 4", n)
 		}
 		if err := p.Resize(1, 1); err != nil {
@@ -304,7 +304,7 @@ func TestIdle(t *testing.T) {
 		}
 		release()
 		synctest.Wait()
-		if n := p.handsNow().size(); n != 1 {
+		if n := p.counts().size(); n != 1 {
 			t.Errorf("%d workers after the second Resize, want 1", n)
 		}
 		if err := p.Resize(2, 1); err == nil {

@@ -60,15 +60,15 @@ type worker struct {
 	counting  *kind  // kind of the successful tasks not counted yet
 	counted   uint64
 
-	ofBatch  uint64                      // items of batches run as part of the current or an unmeasured item
-	unsaid   uint64                      // ended tasks of the current group that were not reported to it yet
-	span     atomic.Pointer[spanContext] // of the group or batch whose task runs or ran last
-	flags    atomic.Uint32               // flagNesting and the others below
-	wake     chan wakeUp                 // has room for one
-	seatedAt int64                       // when a survey first saw it parked; guarded by bench.mu
-	handed   uint64                      // items handed directly to it; used by the goroutine that unparks it
-	context  atomic.Pointer[taskContext] // of the task that runs or ran last
-	seen     uint64                      // own at the keeper's last check; used by the keeper
+	ofBatch    uint64                      // items of batches run as part of the current or an unmeasured item
+	unreported uint64                      // ended tasks of the current group that were not reported to it yet
+	span       atomic.Pointer[spanContext] // of the group or batch whose task runs or ran last
+	flags      atomic.Uint32               // flagNesting and the others below
+	wake       chan wakeUp                 // has room for one
+	seatedAt   int64                       // when a survey first saw it parked; guarded by bench.mu
+	handed     uint64                      // items handed directly to it; used by the goroutine that unparks it
+	context    atomic.Pointer[taskContext] // of the task that runs or ran last
+	seen       uint64                      // own at the keeper's last check; used by the keeper
 }
 
 const (
@@ -253,7 +253,7 @@ func (w *worker) find() bool {
 func (w *worker) found(more bool) bool {
 	if w.searching {
 		w.searching = false
-		if hands(w.pool.hands.Add(^uint64(oneSearching-1))).searching() == 0 && (more || w.pool.work()) {
+		if workerCounts(w.pool.workerCounts.Add(^uint64(oneSearching-1))).searching() == 0 && (more || w.pool.work()) {
 			w.pool.callOne()
 		}
 	}
@@ -272,11 +272,11 @@ func (w *worker) search() bool {
 		return false
 	}
 	if !w.searching {
-		if p.handsNow().searching() > 0 {
+		if p.counts().searching() > 0 {
 			return false
 		}
 		w.searching = true
-		p.hands.Add(oneSearching)
+		p.workerCounts.Add(oneSearching)
 	}
 	rounds := spinRounds
 	if p.config.Spin {
@@ -297,11 +297,11 @@ func (w *worker) search() bool {
 // announce counts the worker as searching before the waiting caller learns the outcome. So
 // the next task of a spinning caller goes to this worker and wakes no other one.
 func (w *worker) announce() {
-	if first, end := w.held(); first != end || w.guest || w.searching || w.pool.handsNow().searching() > 0 {
+	if first, end := w.held(); first != end || w.guest || w.searching || w.pool.counts().searching() > 0 {
 		return
 	}
 	w.searching = true
-	w.pool.hands.Add(oneSearching)
+	w.pool.workerCounts.Add(oneSearching)
 }
 
 // streaming is how many items a worker takes at once in a stream of tasks.

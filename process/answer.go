@@ -109,8 +109,8 @@ func (p *Pool) account(w *worker, c *call, m *wire.Message, now, pace int64) {
 		ran = int64(m.Aux) * int64(time.Microsecond)
 	}
 	p.meanRun.add(ran)
-	p.tally.run.Add(time.Duration(ran))
-	p.tally.back.Add(time.Duration(now - c.sent - ran))
+	p.counters.run.Add(time.Duration(ran))
+	p.counters.back.Add(time.Duration(now - c.sent - ran))
 	c.result = bullpen.Result{Stats: bullpen.Stats{
 		Waited: time.Duration(c.sent - c.accepted), Ran: time.Duration(ran), Worker: w.name,
 	}}
@@ -124,12 +124,12 @@ func (p *Pool) account(w *worker, c *call, m *wire.Message, now, pace int64) {
 		outcome = bullpen.Outcome(m.Code)
 		if (outcome == bullpen.Canceled || outcome == bullpen.Timeout) && errors.Is(c.cause, bullpen.ErrClosed) {
 			outcome = bullpen.Canceled // like errorOf
-			p.tally.aborted.running++
+			p.counters.aborted.running++
 		}
 	case size(m) > c.output:
 		outcome = bullpen.Output
 	}
-	p.tally.outcomes[outcome]++
+	p.counters.outcomes[outcome]++
 }
 
 // takeBack requeues the tasks that the worker returned at the head of the queue, in

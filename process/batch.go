@@ -65,13 +65,13 @@ func (p *Pool) acceptChunk(ctx context.Context, b *batch, tasks []bullpen.Task, 
 			err = p.admissible(c)
 		}
 		if err != nil {
-			p.tally.refused++
+			p.counters.refused++
 			c.task, c.err = tasks[i], err
 			refused = append(refused, c)
 			continue
 		}
-		p.tally.accepted++
-		mine, w = p.place(c, w, now, mine)
+		p.counters.accepted++
+		mine, w = p.assign(c, w, now, mine)
 	}
 	p.mu.Unlock()
 	for _, to := range mine {
@@ -79,14 +79,14 @@ func (p *Pool) acceptChunk(ctx context.Context, b *batch, tasks []bullpen.Task, 
 	}
 	for _, c := range refused {
 		p.deliver(c)
-		p.informed.Add(^uint64(0)) // refused tasks are not in tally.accepted
+		p.informed.Add(^uint64(0)) // refused tasks are not in counters.accepted
 	}
 	return w
 }
 
-// place puts an accepted task into the queue or behind it, or gives it to a worker. It
+// assign puts an accepted task into the queue or behind it, or gives it to a worker. It
 // adds the worker to mine if the caller must write to it. Pool.mu is held.
-func (p *Pool) place(c *call, w *waiter, now int64, mine []*worker) ([]*worker, *waiter) {
+func (p *Pool) assign(c *call, w *waiter, now int64, mine []*worker) ([]*worker, *waiter) {
 	if p.queue.n == 0 && !p.full() {
 		if to := p.pick(c.alone()); to != nil {
 			p.give(to, c, now)

@@ -12,7 +12,7 @@ import (
 
 // TestBatchCanceledInEveryPlace takes a batch back while its tasks stand with a
 // worker, behind a long one there, in the queue and before it. Tasks that have
-// been told are used again at once, by the batch that runs beside.
+// been reported are used again at once, by the batch that runs beside.
 func TestBatchCanceledInEveryPlace(t *testing.T) {
 	t.Parallel()
 	p := selfPool(t, func(c *Config) { c.Max, c.Queue, c.Grace = 2, 8, 50*time.Millisecond })

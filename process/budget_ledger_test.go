@@ -182,7 +182,7 @@ func TestLedgerBoundsTheRateOfStarts(t *testing.T) {
 	wantNone(t, l, b, forTask, second/2) // a waits already
 	takeN(t, l, a, 1, second/2)
 	if pokes == 0 {
-		t.Error("b is first now, and is not told")
+		t.Error("b is first now, and is not woken")
 	}
 	if again := wantNone(t, l, b, forTask, second/2); again != second {
 		t.Errorf("again at %d, want %d", again, second)

@@ -30,9 +30,9 @@ func (p *Pool) joinBudget() error {
 		return nil
 	}
 	a := &account{name: c.Name, min: c.Min, plan: DefaultNeed, gives: !c.perTask, poke: p.nudge, room: &p.room}
-	for _, told := range []int64{c.Need, c.Limits.Memory} {
-		if told > 0 {
-			a.plan, a.declared = told, true
+	for _, need := range []int64{c.Need, c.Limits.Memory} {
+		if need > 0 {
+			a.plan, a.declared = need, true
 			break
 		}
 	}
@@ -93,16 +93,16 @@ func (p *Pool) begin(why purpose) bool {
 // enter records that w has got room. Pool.mu is held.
 func (p *Pool) enter(w *worker) {
 	if p.share != nil {
-		w.place = lease{held: true, bytes: p.share.account.need}
+		w.lease = lease{held: true, bytes: p.share.account.need}
 		w.resident = 0 // the old value is of an earlier process
 	}
 }
 
 // giveBack releases the room of w, whose process has ended. Pool.mu is held.
 func (p *Pool) giveBack(w *worker) {
-	if w.place.held {
-		p.share.budget.release(p.share.account, w.place.bytes, w.place.how)
-		w.place = lease{}
+	if w.lease.held {
+		p.share.budget.release(p.share.account, w.lease.bytes, w.lease.how)
+		w.lease = lease{}
 	}
 }
 
@@ -210,7 +210,7 @@ func (p *Pool) tendBudget(now int64) {
 // cede lets w leave for another pool. Pool.mu is held.
 func (p *Pool) cede(w *worker, how departure, now int64) {
 	p.share.budget.gave(p.share.account, how)
-	w.place.how = how
+	w.lease.how = how
 	p.retire(w, ByBudget, now)
 	p.showIdle()
 }
@@ -219,7 +219,7 @@ func (p *Pool) cede(w *worker, how departure, now int64) {
 func (p *Pool) mayCede() bool {
 	n := 0
 	for _, w := range p.workers {
-		if s := w.state.State(); w.place.held && s != WorkerLeaving && s != WorkerGone {
+		if s := w.state.State(); w.lease.held && s != WorkerLeaving && s != WorkerGone {
 			n++
 		}
 	}
@@ -235,7 +235,7 @@ func (p *Pool) leastWorth(now int64) *worker {
 		return nil
 	}
 	for _, w := range p.idle {
-		if v := float64(now-w.idleSince+1) * float64(max(w.place.bytes, 1)); w.place.held && v > waste {
+		if v := float64(now-w.idleSince+1) * float64(max(w.lease.bytes, 1)); w.lease.held && v > waste {
 			least, waste = w, v
 		}
 	}
@@ -250,7 +250,7 @@ func (p *Pool) leastBusy() *worker {
 		return nil
 	}
 	for _, w := range p.workers {
-		if s := w.state.State(); (s == WorkerIdle || s == WorkerBusy) && w.place.held && (least == nil || w.count < least.count) {
+		if s := w.state.State(); (s == WorkerIdle || s == WorkerBusy) && w.lease.held && (least == nil || w.count < least.count) {
 			least = w
 		}
 	}
@@ -268,7 +268,7 @@ func (p *Pool) weigh() {
 	}
 	var more, largest int64
 	for _, w := range p.workers {
-		if !w.place.held || w.resident == 0 || w.exited {
+		if !w.lease.held || w.resident == 0 || w.exited {
 			continue
 		}
 		largest = max(largest, w.resident)
@@ -277,10 +277,10 @@ func (p *Pool) weigh() {
 		case s.account.declared:
 			bytes = max(bytes, s.account.plan)
 		case w.state.State() == WorkerStarting:
-			bytes = max(bytes, w.place.bytes)
+			bytes = max(bytes, w.lease.bytes)
 		}
-		more += bytes - w.place.bytes
-		w.place.bytes = bytes
+		more += bytes - w.lease.bytes
+		w.lease.bytes = bytes
 	}
 	if more != 0 || !s.account.declared && largest > 0 && largest != s.account.need {
 		s.budget.weigh(s.account, more, largest)

@@ -17,7 +17,7 @@ type simulation struct {
 	l     *ledger
 	now   int64
 	pools []*simPool
-	grows bool // workers may become larger than was told
+	grows bool // workers may become larger than was declared
 }
 
 type simPool struct {

@@ -290,14 +290,14 @@ func TestBudgetMeasuresWhatIsNotDeclared(t *testing.T) {
 	t.Parallel()
 	b := budget(t, BudgetConfig{Memory: 1 << 30})
 	p := open(t, Config{Command: []string{"cat"}, Protocol: Lines, Min: 1, Max: 1, Budget: b})
-	told := open(t, Config{Command: []string{"cat"}, Protocol: Lines, Max: 1, Need: 100 << 20, Budget: b})
+	declared := open(t, Config{Command: []string{"cat"}, Protocol: Lines, Max: 1, Need: 100 << 20, Budget: b})
 	do(t, p, "", "x")
 	measured := func() bool { n := b.Stats().Memory; return n > 0 && n < 20<<20 }
 	if s := b.Stats(); s.Workers != 1 || s.Memory != DefaultNeed && !measured() {
 		t.Fatalf("the budget says %+v", s)
 	}
 	poll(t, "the worker is measured", measured)
-	do(t, told, "", "x")
+	do(t, declared, "", "x")
 	if s := b.Stats(); s.Memory < 100<<20 || s.Memory > 120<<20 {
 		t.Errorf("the budget says %+v", s)
 	}

@@ -58,25 +58,25 @@ func running(t *testing.T, p *Pool, n int) {
 			if w.count == 0 || w.child == nil {
 				continue
 			}
-			var told *stream
+			var written *stream
 			switch d := w.driver.(type) {
 			case *framesDriver:
-				told = &d.stream
+				written = &d.stream
 				if d.page != nil {
-					told = nil
+					written = nil
 				}
 				if d.page != nil && d.page.Started() != d.page.Finished() {
 					begun++
 				}
 			case *linesDriver:
-				told = &d.stream
+				written = &d.stream
 			default:
 				begun++
 			}
-			if told == nil || len(w.pending) > 0 || w.writing {
+			if written == nil || len(w.pending) > 0 || w.writing {
 				continue
 			}
-			if unread, err := told.in.Unread(); err == nil && unread == 0 {
+			if unread, err := written.in.Unread(); err == nil && unread == 0 {
 				begun++
 			}
 		}

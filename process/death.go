@@ -95,8 +95,8 @@ func (p *Pool) leave(w *worker, from WorkerState) {
 
 // stopped counts a planned end of a worker. Pool.mu is held.
 func (p *Pool) stopped(cause Cause) {
-	p.tally.stopped++
-	p.tally.stops[cause]++
+	p.counters.stopped++
+	p.counters.stops[cause]++
 }
 
 // report emits the event for the end of w, and counts failed starts. Pool.mu is held.
@@ -129,7 +129,7 @@ func (p *Pool) report(w *worker, from WorkerState, now int64) {
 				e.Cause = BySignal
 			}
 		}
-		p.tally.deaths[e.Cause]++
+		p.counters.deaths[e.Cause]++
 	}
 	p.emit(e)
 }
@@ -148,7 +148,7 @@ func (w *worker) neverServed() bool {
 // ends the waiting tasks. Pool.mu is held.
 func (p *Pool) startFailed(w *worker, now int64) {
 	p.failures++
-	p.tally.failedStarts++
+	p.counters.failedStarts++
 	e := &StartError{
 		Command: p.config.Command, Failures: p.failures, Err: w.startErr, Stderr: w.tail.text(),
 		Strict: p.config.Sandbox.Profile == ProfileStrict && w.startErr == nil,

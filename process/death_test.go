@@ -36,7 +36,7 @@ func TestDeathInMidTask(t *testing.T) {
 			// The worker closes its end when it becomes a shell, and dies later: the grace
 			// between the two is long, for a busy machine.
 			p := selfPool(t, func(c *Config) { c.Min, c.Max, c.Window, c.Grace = 2, 2, 1, 20*time.Second })
-			soon(t, "the caller is told of the death", 20*5*ms, func() time.Duration {
+			soon(t, "the caller learns of the death", 20*5*ms, func() time.Duration {
 				awaitReady(t, p, 2)
 				var others sync.WaitGroup
 				defer others.Wait()
@@ -47,7 +47,7 @@ func TestDeathInMidTask(t *testing.T) {
 				_, err := p.Execute(within(t, time.Minute), bullpen.Task{
 					Name: "become", ID: "doomed", Payload: []byte("echo last words >&2; date +%s%N >&2; " + c.how),
 				})
-				told := time.Now()
+				returned := time.Now()
 				te := wantOutcome(t, err, bullpen.Crashed)
 				if te.Signal != c.signal || te.ExitCode != c.exit || te.Worker == "" || te.ID != "doomed" || te.Task != "become" {
 					t.Errorf("the error is %+v, want signal %q and exit code %d", te, c.signal, c.exit)
@@ -57,14 +57,14 @@ func TestDeathInMidTask(t *testing.T) {
 				if words != "last words" || err != nil {
 					t.Fatalf("the last lines of stderr are %q: %v", te.Detail, err)
 				}
-				return told.Sub(time.Unix(0, ns))
+				return returned.Sub(time.Unix(0, ns))
 			})
 			do(t, p, "echo", "after")
 		})
 	}
 }
 
-// Whatever a worker says, the host lives and the caller is told.
+// Whatever a worker says, the host lives and the caller gets an error.
 func TestBadWorkers(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

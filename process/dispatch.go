@@ -81,7 +81,7 @@ func (p *Pool) give(w *worker, c *call, now int64) {
 	w.count++
 	w.bytes += c.weight()
 	p.inHand++
-	p.tally.queue.Add(time.Duration(now - c.accepted))
+	p.counters.queue.Add(time.Duration(now - c.accepted))
 	w.pending = append(w.pending, c)
 	if w.tasks > 0 && w.served+w.count >= w.tasks {
 		w.spent, w.cause = true, ByTasks // its last tasks: a successor may start

@@ -59,9 +59,9 @@ type aborted struct {
 func (p *Pool) abortedFor(to State) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	n := p.tally.aborted.running
+	n := p.counters.aborted.running
 	if to == Draining {
-		n += p.tally.aborted.waiting
+		n += p.counters.aborted.waiting
 	}
 	return n
 }
@@ -144,7 +144,7 @@ func (p *Pool) tendEnd(now int64) bool {
 		}
 	}
 	if len(p.workers) == 0 && p.queue.n == 0 {
-		if p.informed.Load() == p.tally.accepted {
+		if p.informed.Load() == p.counters.accepted {
 			return true
 		}
 		p.wakeBy(now + int64(growWait)) // a done function still runs
@@ -177,7 +177,7 @@ func (p *Pool) tendStuck(now int64) {
 		p.kill(w, ByEnd, nil)
 		stuck = append(stuck, fmt.Errorf("worker %s (pid %d) was killed and does not end: it may be in an uninterruptible system call", w.name, w.pid))
 	}
-	if n := p.tally.accepted - p.informed.Load(); n > 0 && len(stuck) == 0 {
+	if n := p.counters.accepted - p.informed.Load(); n > 0 && len(stuck) == 0 {
 		p.endErr = fmt.Errorf("process: %d outcomes are not delivered after %v: a function given to Submit does not return", n, p.config.CloseGrace)
 		close(p.gaveUp)
 		return

@@ -82,7 +82,7 @@ func TestEndWithWork(t *testing.T) {
 					}
 				}
 				if err := <-blocked; way.drain != (err == nil) || err != nil && !errors.Is(err, bullpen.ErrClosed) {
-					t.Errorf("the caller before the queue was told %v", err)
+					t.Errorf("the caller before the queue got %v", err)
 				}
 			})
 		}

@@ -163,7 +163,7 @@ func (o *oneShot) run() {
 	o.w.child, o.w.pid, o.w.exited = child, child.Pid(), false
 	o.w.bound, o.w.usage = o.c.memory, confine.Usage{}
 	o.c.started = p.now()
-	p.tally.started++
+	p.counters.started++
 	p.emit(Event{Kind: Started, Worker: o.w.name, PID: child.Pid()})
 	if o.c.cause != nil {
 		o.d.cancel(o.c)
@@ -336,7 +336,7 @@ func (p *Pool) concluded(o *oneShot, began int64) bool {
 	}
 	if o.child != nil {
 		p.meanRun.add(ran)
-		p.tally.run.Add(time.Duration(ran))
+		p.counters.run.Add(time.Duration(ran))
 		p.stopped(ByExit)
 		p.emit(Event{Kind: Stopped, Worker: w.name, PID: w.pid, Cause: ByExit, Text: o.exit.String()})
 	}

@@ -225,14 +225,14 @@ func (d *framesDriver) decodeFrames() error {
 				d.answers.messages = append(d.answers.messages, m)
 			}
 		default:
-			fault = d.told(m)
+			fault = d.handle(m)
 		}
 	}
 	return d.decoded(need, fault)
 }
 
-// told handles a message that is not an answer.
-func (d *framesDriver) told(m wire.Message) error {
+// handle handles a message that is not an answer.
+func (d *framesDriver) handle(m wire.Message) error {
 	if d.hello == nil {
 		return d.greeted(m)
 	}

@@ -88,7 +88,7 @@ func (h levelHandler) Handle(context.Context, slog.Record) error {
 	return nil
 }
 
-// A logger that is told to want events gets them again.
+// A logger that wants events gets them again.
 func TestLoggerWantsLater(t *testing.T) {
 	t.Parallel()
 	h := levelHandler{Handler: slog.DiscardHandler, on: new(atomic.Bool), events: new(atomic.Int64)}

@@ -21,14 +21,14 @@ func (p *Pool) end(c *call, r bullpen.Result, err error) bool {
 	byEnd := p.state.State() >= Stopping && errors.Is(err, bullpen.ErrClosed)
 	switch o, started := bullpen.OutcomeOf(err); {
 	case started:
-		p.tally.outcomes[o]++
+		p.counters.outcomes[o]++
 		if byEnd || o == bullpen.Lost && errors.Is(c.cause, bullpen.ErrClosed) {
-			p.tally.aborted.running++
+			p.counters.aborted.running++
 		}
 	default:
-		p.tally.neverStarted++
+		p.counters.neverStarted++
 		if byEnd {
-			p.tally.aborted.waiting++
+			p.counters.aborted.waiting++
 		}
 	}
 	return true
@@ -128,7 +128,7 @@ func (p *Pool) replay(c *call) {
 			return
 		}
 		c.worker, c.asked, c.started = nil, false, 0
-		p.tally.replayed++
+		p.counters.replayed++
 		p.queue.pushFront(c)
 		p.wakeBy(0)
 	}

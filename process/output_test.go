@@ -43,7 +43,7 @@ func TestPrintsBecomeRecords(t *testing.T) {
 			}
 		}
 	}
-	// A line that is read after its task has ended cannot be told from one that
+	// A line that is read after its task has ended cannot be distinguished from one that
 	// was printed between tasks: this task ends after its line was read.
 	a := submit(t, p, bullpen.Task{Name: "printblock", ID: "last", Payload: []byte("text last")})
 	named := func(e entry) bool {
@@ -210,7 +210,7 @@ func TestObserverHearsItsTask(t *testing.T) {
 	}
 }
 
-// Whoever is told the outcome has heard all that the task said: else the last lines of
+// Whoever gets the outcome has received all that the task said: else the last lines of
 // short tasks would be in nobody's records.
 func TestObserverHearsItsTaskBeforeTheOutcome(t *testing.T) {
 	t.Parallel()

@@ -43,15 +43,15 @@ type Pool struct {
 	informed atomic.Uint64 // accepted tasks whose outcome was delivered
 
 	// Tasks that wait, and workers:
-	mu      sync.Mutex
-	queue   list                       // guarded by mu
-	blocked waiters                    // callers that wait for a place in the queue; guarded by mu
-	workers []*worker                  // processes, and those about to start; guarded by mu
-	idle    []*worker                  // least recently used first; guarded by mu
-	last    *worker                    // the last worker that was given a task; guarded by mu
-	hello   *frames.Hello              // of the worker that last became ready; guarded by mu
-	ready   map[chan struct{}]struct{} // callers of Ready and Reload that wait; guarded by mu
-	tally   tally                      // guarded by mu
+	mu       sync.Mutex
+	queue    list                       // guarded by mu
+	blocked  waiters                    // callers that wait for a place in the queue; guarded by mu
+	workers  []*worker                  // processes, and those about to start; guarded by mu
+	idle     []*worker                  // least recently used first; guarded by mu
+	last     *worker                    // the last worker that was given a task; guarded by mu
+	hello    *frames.Hello              // of the worker that last became ready; guarded by mu
+	ready    map[chan struct{}]struct{} // callers of Ready and Reload that wait; guarded by mu
+	counters counters                   // guarded by mu
 
 	// Counts and targets:
 	inHand   int // tasks assigned to workers; guarded by mu

@@ -92,6 +92,6 @@ bullpen.run()
 		t.Errorf("after %v: %+v", time.Since(began), te)
 	}
 	if s := p.Stats(); s.Started != 1 {
-		t.Errorf("%d workers were started, one was asked and did as it was told", s.Started)
+		t.Errorf("%d workers were started, one was asked and obeyed", s.Started)
 	}
 }

@@ -142,7 +142,7 @@ func (p *Pool) rested(w *worker, now int64) {
 func (p *Pool) Reload(ctx context.Context) error {
 	p.mu.Lock()
 	p.age++
-	age, failed := p.age, p.tally.failedStarts
+	age, failed := p.age, p.counters.failedStarts
 	p.nextStart = 0 // what failed before may be fixed
 	p.wakeBy(0)
 	p.mu.Unlock()
@@ -158,7 +158,7 @@ func (p *Pool) Reload(ctx context.Context) error {
 		switch {
 		case p.state.State() != Open:
 			err = bullpen.ErrClosed
-		case p.failures >= breakAfter && p.tally.failedStarts > failed:
+		case p.failures >= breakAfter && p.counters.failedStarts > failed:
 			err = p.startErr
 		}
 		if old == 0 || err != nil {

@@ -76,7 +76,7 @@ func order(records []entry, from int, k EventKind, cause string) int {
 }
 
 // wantSuccession holds a replacement against its rule: started and ready before
-// the old one is told to leave.
+// the old one is asked to leave.
 func wantSuccession(t *testing.T, j *journal, cause Cause) {
 	t.Helper()
 	records := j.all()
@@ -190,7 +190,7 @@ func TestReload(t *testing.T) {
 	}
 }
 
-// A new version that does not start leaves the old one at work, and is told.
+// A new version that does not start leaves the old one at work, and is reported.
 func TestReloadOfABrokenVersion(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -230,7 +230,7 @@ func TestReloadOfABrokenVersion(t *testing.T) {
 	}
 }
 
-// The breaker: callers are told soon, with all that is known, the tries become
+// The breaker: callers learn it soon, with all that is known, the tries become
 // rarer, and it mends itself.
 func TestStartFailures(t *testing.T) {
 	t.Parallel()

@@ -44,8 +44,8 @@ func (s *said) heard() *call {
 }
 
 // hold keeps c, which has ended, until its records are received. After lastWords it
-// calls told anyway. It reports false if there is nothing to wait for.
-func (s *said) hold(c *call, told func(*call)) bool {
+// calls deliver anyway. It reports false if there is nothing to wait for.
+func (s *said) hold(c *call, deliver func(*call)) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.unheard == 0 {
@@ -54,7 +54,7 @@ func (s *said) hold(c *call, told func(*call)) bool {
 	s.holds = c
 	time.AfterFunc(lastWords, func() {
 		if c := s.release(); c != nil {
-			told(c)
+			deliver(c)
 		}
 	})
 	return true

@@ -52,8 +52,8 @@ type Stats struct {
 	BlockedTime, QueueTime, RunTime, ReturnTime, StartTime bullpen.Histogram
 }
 
-// tally holds the counters of Stats. Pool.mu guards it.
-type tally struct {
+// counters are those of Stats. Pool.mu guards it.
+type counters struct {
 	accepted, neverStarted, refused, replayed uint64
 	outcomes                                  [bullpen.OutcomeCount]uint64
 	aborted                                   aborted
@@ -66,7 +66,7 @@ type tally struct {
 func (p *Pool) Stats() Stats {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	t := &p.tally
+	t := &p.counters
 	s := Stats{
 		State: p.state.State(), Queued: p.queue.n, Blocked: p.blockedCallers(), InHand: p.inHand,
 		Starting: p.starting, Idle: len(p.idle), Leaving: p.leaving,

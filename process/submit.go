@@ -96,11 +96,11 @@ func (p *Pool) submit(ctx context.Context, c *call, t bullpen.Task, w *waiter, s
 	c.accepted = p.now()
 	p.mu.Lock()
 	if err := p.admissible(c); err != nil {
-		p.tally.refused++
+		p.counters.refused++
 		p.mu.Unlock()
 		return err
 	}
-	p.tally.accepted++
+	p.counters.accepted++
 	if p.queue.n == 0 && !p.full() {
 		if to := p.pick(c.alone()); to != nil {
 			w.admit()
@@ -147,8 +147,8 @@ func (p *Pool) line(c *call, w *waiter) (dropped *call, err error) {
 		p.admit() // an outcome may have been delivered since full was checked
 		return nil, nil
 	case p.config.Overflow == Reject:
-		p.tally.accepted--
-		p.tally.refused++
+		p.counters.accepted--
+		p.counters.refused++
 		return nil, fmt.Errorf("%w: %d tasks are already waiting", bullpen.ErrOverloaded, p.config.Queue)
 	case p.queue.n > 0: // DropOldest; if n is 0, undelivered outcomes fill the queue
 		dropped = p.queue.first
@@ -163,7 +163,7 @@ func (p *Pool) line(c *call, w *waiter) (dropped *call, err error) {
 func (p *Pool) refuse(err error) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.tally.refused++
+	p.counters.refused++
 	return err
 }
 
@@ -289,8 +289,8 @@ func (p *Pool) withdraw(c *call, cause error) error {
 	if !p.blocked.remove(c) {
 		return nil
 	}
-	p.tally.accepted--
-	p.tally.refused++
+	p.counters.accepted--
+	p.counters.refused++
 	return cause
 }
 
@@ -308,7 +308,7 @@ func (p *Pool) admit() {
 	for len(p.blocked.all) > 0 && !p.full() {
 		c := p.blocked.pop()
 		now := p.now()
-		p.tally.blocked.Add(time.Duration(now - c.accepted))
+		p.counters.blocked.Add(time.Duration(now - c.accepted))
 		c.accepted = now
 		p.enqueue(c)
 	}

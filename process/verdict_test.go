@@ -192,7 +192,7 @@ func TestDeathIsSeenWhileAGrandchildKeepsThePipes(t *testing.T) {
 		t.Errorf("the exit code is %d", te.ExitCode)
 	}
 	if d := time.Since(began); d > 20*time.Second {
-		t.Errorf("the death was told after %v", d)
+		t.Errorf("the death was reported after %v", d)
 	}
 	do(t, p, "echo", "after")
 }

@@ -75,7 +75,7 @@ type worker struct {
 	usage    confine.Usage // set when it has ended; Peak also while memory is watched
 	resident int64         // bytes, as of lookedAt
 	lookedAt int64
-	place    lease
+	lease    lease
 
 	// Its end:
 	cause    Cause // why it leaves or was killed
@@ -127,7 +127,7 @@ func (w *worker) room() int {
 	default:
 		return 0
 	}
-	if w.alone && w.count > 0 || w.paused || w.bytes >= w.pool.config.ahead || !w.sound() || w.pool.share != nil && !w.place.held {
+	if w.alone && w.count > 0 || w.paused || w.bytes >= w.pool.config.ahead || !w.sound() || w.pool.share != nil && !w.lease.held {
 		return 0
 	}
 	room := max(w.pool.window(), w.concurrency) - w.count
@@ -185,7 +185,7 @@ func (w *worker) start() (err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	w.child, w.pid = child, child.Pid()
-	p.tally.started++
+	p.counters.started++
 	w.emit(Event{Kind: Started})
 	w.overdueBy(p.now() + int64(p.config.StartTimeout))
 	if w.killed {
@@ -265,7 +265,7 @@ func (p *Pool) welcome(w *worker, now int64) {
 	w.idleSince, w.keptAt, w.answeredAt = now, now, now
 	if !p.config.perTask { // a place is ready at once
 		p.meanStart.add(now - w.born)
-		p.tally.start.Add(time.Duration(now - w.born))
+		p.counters.start.Add(time.Duration(now - w.born))
 	}
 	w.emit(Event{Kind: Ready, Took: time.Duration(now - w.born)})
 	if p.config.greets {

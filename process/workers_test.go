@@ -20,7 +20,7 @@ func TestWorkersTellsOfEach(t *testing.T) {
 	}
 	w := all[0]
 	if w.PID <= 0 || w.State != WorkerIdle || w.Served != 1 || w.InHand != 0 || w.TaskID != "" || w.Recycling {
-		t.Errorf("an idle worker is told as %+v", w)
+		t.Errorf("an idle worker is reported as %+v", w)
 	}
 	if w.Age <= 0 || w.Idle > w.Age || w.Window < 1 {
 		t.Errorf("times and window are wrong: %+v", w)
@@ -44,7 +44,7 @@ func TestWorkersTellsTheTaskInHand(t *testing.T) {
 		return len(all) == 1 && all[0].State == WorkerBusy && all[0].TaskAge > 0
 	})
 	if w := p.Workers()[0]; w.TaskID != "the-task" || w.TaskName != "block" || w.InHand != 1 || w.Idle != 0 {
-		t.Errorf("a busy worker is told as %+v", w)
+		t.Errorf("a busy worker is reported as %+v", w)
 	}
 	cancel()
 	<-ended

@@ -139,11 +139,11 @@ func ExamplePage() {
 
 func ExampleRing() {
 	ring := protocol.Ring{Part: protocol.Part{Offset: 4096, Length: 128}}
-	first, ok := ring.Place(100, 0)
+	first, ok := ring.Reserve(100, 0)
 	fmt.Println(first, ok)
-	_, ok = ring.Place(64, 0) // the host has not copied the first one out
+	_, ok = ring.Reserve(64, 0) // the host has not copied the first one out
 	fmt.Println(ok)
-	again, ok := ring.Place(64, first.Taken)
+	again, ok := ring.Reserve(64, first.Taken)
 	fmt.Println(again, ok)
 	// Output:
 	// {4096 100 128} true

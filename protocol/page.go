@@ -201,9 +201,9 @@ type Ring struct {
 	Taken uint64
 }
 
-// Place finds room for n bytes, given how many the host has freed. It returns false if
+// Reserve finds room for n bytes, given how many the host has freed. It returns false if
 // there is no room and the payload must be part of the frame.
-func (r *Ring) Place(n int, freed uint64) (Reference, bool) {
+func (r *Ring) Reserve(n int, freed uint64) (Reference, bool) {
 	length := r.Part.Length
 	if length == 0 || n == 0 {
 		return Reference{}, false

@@ -210,7 +210,7 @@ func TestRing(t *testing.T) {
 				n = 1 + rng.IntN(int(length)/8+1)
 			}
 			before := ring.Taken
-			r, ok := ring.Place(n, freed)
+			r, ok := ring.Reserve(n, freed)
 			if !ok {
 				fits := (uint64(n)+63)&^63 <= length
 				if ring.Taken != before || (len(live) == 0 && fits) {
@@ -237,12 +237,12 @@ func TestRing(t *testing.T) {
 func TestRingWithoutPart(t *testing.T) {
 	t.Parallel()
 	var ring protocol.Ring
-	if _, ok := ring.Place(1, 0); ok {
+	if _, ok := ring.Reserve(1, 0); ok {
 		t.Error("a ring without a part has room")
 	}
 	ring.Part.Length = 128
 	for _, n := range []int{0, 129, math.MaxInt} {
-		if r, ok := ring.Place(n, 0); ok {
+		if r, ok := ring.Reserve(n, 0); ok {
 			t.Errorf("%d bytes have a place: %+v", n, r)
 		}
 	}

@@ -26,7 +26,7 @@ func members(n int, j job.Job) []job.Job {
 	return all
 }
 
-// callbacks is a handler that keeps what callbacks were told.
+// callbacks is a handler that keeps what callbacks received.
 type callbacks struct {
 	mu   sync.Mutex
 	said map[string][]bullpen.Task // by task; guarded by mu
@@ -69,7 +69,7 @@ func TestBatch(t *testing.T) {
 			return nil, nil
 		}
 		if d := AttemptOf(task); d.Batch == "" || string(task.Payload) != fmt.Sprint(d.Index) {
-			t.Errorf("member %s was told %+v", task.Payload, d)
+			t.Errorf("member %s received %+v", task.Payload, d)
 		}
 		if len(task.Payload) == 1 {
 			return nil, errors.New("it went wrong")
@@ -109,7 +109,7 @@ func TestBatch(t *testing.T) {
 		t.Errorf("the first that failed is %+v, %v", info, err)
 	}
 	if d := AttemptOf(then[0]); d.Batch != i.ID || d.Index != -1 {
-		t.Errorf("the callback was told %+v", d)
+		t.Errorf("the callback received %+v", d)
 	}
 }
 

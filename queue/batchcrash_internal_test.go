@@ -48,8 +48,8 @@ func (c *crash) heal() {
 	c.died.Store(false)
 }
 
-// ledger is what handlers have done.
-type ledger struct {
+// runLog is what handlers have done.
+type runLog struct {
 	mu   sync.Mutex
 	runs map[string]int    // by job; guarded by mu
 	name map[string]string // of a job; guarded by mu
@@ -57,7 +57,7 @@ type ledger struct {
 }
 
 // handle runs a member, a job of its chain, or a callback.
-func (l *ledger) handle(_ context.Context, t bullpen.Task) ([]byte, error) {
+func (l *runLog) handle(_ context.Context, t bullpen.Task) ([]byte, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.runs[t.ID]++
@@ -69,7 +69,7 @@ func (l *ledger) handle(_ context.Context, t bullpen.Task) ([]byte, error) {
 }
 
 // ofName gives the jobs that ran a task.
-func (l *ledger) ofName(name string) (ids []string) {
+func (l *runLog) ofName(name string) (ids []string) {
 	for id, n := range l.name {
 		if n == name {
 			ids = append(ids, id)
@@ -88,7 +88,7 @@ func crashBatch() (job.Batch, []job.Job) {
 
 // life opens the store, enqueues the batch, and works until all has ended or the
 // store has died.
-func life(t *testing.T, c *crash, l *ledger) (job.BatchInfo, error) {
+func life(t *testing.T, c *crash, l *runLog) (job.BatchInfo, error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -125,7 +125,7 @@ func life(t *testing.T, c *crash, l *ledger) (job.BatchInfo, error) {
 }
 
 // check holds what has happened against what must have.
-func (l *ledger) check(t *testing.T, c *crash, i job.BatchInfo, crashes int) {
+func (l *runLog) check(t *testing.T, c *crash, i job.BatchInfo, crashes int) {
 	t.Helper()
 	if i.State != job.BatchDone || i.Total != 5 || i.OK != 3 || i.Failed != 2 || i.Lost != 0 {
 		t.Errorf("the batch is %+v", i)
@@ -158,7 +158,7 @@ func (l *ledger) check(t *testing.T, c *crash, i job.BatchInfo, crashes int) {
 }
 
 // see notes which jobs have an outcome, and how often they have run by then.
-func (l *ledger) see(t *testing.T, s *memory.Store) {
+func (l *runLog) see(t *testing.T, s *memory.Store) {
 	t.Helper()
 	page, err := rawEngine(t, s).Scan(t.Context(), engine.Outcomes, "out.*", 1, 1000)
 	if err != nil {
@@ -177,7 +177,7 @@ func crashes(t *testing.T, shared bool, stored bool, at ...int64) (puts int64) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		c := &crash{store: &memory.Store{Shared: shared}, stored: stored}
-		l := &ledger{runs: make(map[string]int), name: make(map[string]string), ends: make(map[string]int)}
+		l := &runLog{runs: make(map[string]int), name: make(map[string]string), ends: make(map[string]int)}
 		var i job.BatchInfo
 		n := 0
 		for _, c.at = range append(at, 0) {

@@ -14,14 +14,14 @@ import (
 	"github.com/bullpen-run/bullpen/job"
 )
 
-// burial is what the task that is told of dead jobs was told.
+// burial is what the task that gets the dead jobs received.
 type burial struct {
-	mu   sync.Mutex
-	told map[string]job.Delivered // by the id of the job that told it; guarded by mu
-	more bool                     // one was told otherwise the second time; guarded by mu
+	mu       sync.Mutex
+	received map[string]job.Delivered // by the id of the job that brought it; guarded by mu
+	more     bool                     // one was different the second time; guarded by mu
 }
 
-// handle fails for good, but what is told of that.
+// handle fails for good, except for the burials.
 func (b *burial) handle(_ context.Context, t bullpen.Task) ([]byte, error) {
 	if t.Name != "tell" {
 		return nil, bullpen.Fail("no", false)
@@ -30,19 +30,19 @@ func (b *burial) handle(_ context.Context, t bullpen.Task) ([]byte, error) {
 	d.Attempt, d.Redelivered, d.Since, d.Due = 1, false, time.Time{}, time.Time{}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if before, there := b.told[t.ID]; there && before != d || string(t.Payload) != "p" || t.Meta["k"] != "v" {
+	if before, there := b.received[t.ID]; there && before != d || string(t.Payload) != "p" || t.Meta["k"] != "v" {
 		b.more = true
 	}
-	if b.told == nil {
-		b.told = map[string]job.Delivered{}
+	if b.received == nil {
+		b.received = map[string]job.Delivered{}
 	}
-	b.told[t.ID] = d
+	b.received[t.ID] = d
 	return nil, nil
 }
 
 // TestBurySurvivesACrash lets a node die at each step of the death of a job: after
 // the n-th thing that it asks the store for, which is done or not. When another has
-// taken over, the task was told by one job.
+// taken over, the task got it from one job.
 func TestBurySurvivesACrash(t *testing.T) {
 	t.Parallel()
 	for _, stored := range []bool{false, true} {
@@ -101,16 +101,16 @@ func crashAt(t *testing.T, n int, stored bool) (died bool) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for id, d := range b.told {
+	for id, d := range b.received {
 		if want := (job.Delivered{Attempt: 1, Parent: ref.ID, Task: "work", Reason: job.Final, Outcome: "failed", Error: "no"}); d != want {
-			t.Errorf("step %d: %s was told %+v, want %+v", n, id, d, want)
+			t.Errorf("step %d: %s was reported as %+v, want %+v", n, id, d, want)
 		}
 		if info, err := q.Get(t.Context(), id); err != nil || info.State != job.Done || info.Parent != ref.ID {
 			t.Errorf("step %d: Get = %+v, %v, want that it is done", n, info, err)
 		}
 	}
-	if len(b.told) != 1 || b.more {
-		t.Errorf("step %d, stored %v: the task was told by %d jobs, want one", n, stored, len(b.told))
+	if len(b.received) != 1 || b.more {
+		t.Errorf("step %d, stored %v: the task got it from %d jobs, want one", n, stored, len(b.received))
 	}
 	if _, err := q.GetDead(t.Context(), ref.ID); err != nil {
 		t.Errorf("step %d: the job is not among the dead: %v", n, err)
@@ -118,27 +118,27 @@ func crashAt(t *testing.T, n int, stored bool) (died bool) {
 	return died
 }
 
-// TestBuryOfADamagedJob wants whom Work names to be told, as what the job says is
+// TestBuryOfADamagedJob wants the task that Work names to get it, as what the job says is
 // not known.
 func TestBuryOfADamagedJob(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s, damaged := damagedStore(t)
 		q := openOn(t, Config{Store: s})
-		told := make(chan job.Delivered, 9)
+		delivered := make(chan job.Delivered, 9)
 		workOn(t, q, newTeam(8, func(_ context.Context, task bullpen.Task) ([]byte, error) {
 			if task.Name == "tell" && len(task.Payload) == 0 {
-				told <- AttemptOf(task)
+				delivered <- AttemptOf(task)
 			}
 			return nil, nil
 		}), WorkConfig{Bury: "tell"})
-		d := <-told
+		d := <-delivered
 		if d.Parent != damaged || d.Reason != job.Corrupt || d.Outcome != "lost" || d.Error == "" || d.Task != "" {
-			t.Errorf("the task was told %+v, want that %s is corrupt", d, damaged)
+			t.Errorf("the task received %+v, want that %s is corrupt", d, damaged)
 		}
 		<-time.After(time.Minute)
-		if len(told) != 0 {
-			t.Error("it was told again")
+		if len(delivered) != 0 {
+			t.Error("it was enqueued again")
 		}
 	})
 }

@@ -76,7 +76,7 @@ func TestLookUpsKeepTheirPlaces(t *testing.T) {
 		for range 50 {
 			<-time.After(100 * time.Millisecond)
 			synctest.Wait()
-			worst = max(worst, q.Stats().Hands)
+			worst = max(worst, q.Stats().InHand)
 		}
 		if worst > places+job.Priorities-1 {
 			t.Errorf("%d jobs were in hand, and the executor can start %d", worst, places)

@@ -46,7 +46,7 @@ func TestChain(t *testing.T) {
 			t.Errorf("job %d of the chain is %+v", i, info)
 		}
 		if d := saw[i-1]; d.Chain != ref.ID || d.Link != i {
-			t.Errorf("job %d was told %+v", i, d)
+			t.Errorf("job %d received %+v", i, d)
 		}
 	}
 }

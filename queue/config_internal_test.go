@@ -42,7 +42,7 @@ func TestConfigTellsAllFaults(t *testing.T) {
 		Keep:  job.Keep{Jobs: -1},
 	}
 	if n := faults(t, bad.check()); n != 14 {
-		t.Errorf("%d faults are told of 14: %v", n, bad.check())
+		t.Errorf("%d faults are reported of 14: %v", n, bad.check())
 	}
 	if _, err := Open(t.Context(), bad); err == nil {
 		t.Error("a queue opens with it")
@@ -62,7 +62,7 @@ func TestConfigTellsAllFaults(t *testing.T) {
 	} {
 		c.Store = Memory()
 		if c.check() == nil {
-			t.Errorf("%s: no fault is told", name)
+			t.Errorf("%s: no fault is reported", name)
 		}
 	}
 	good := Config{Store: Memory()}
@@ -79,7 +79,7 @@ func TestConfigTellsAllFaults(t *testing.T) {
 func TestWorkConfigTellsAllFaults(t *testing.T) {
 	t.Parallel()
 	if n := faults(t, WorkConfig{Queue: "A", Concurrency: -1}.check()); n != 2 {
-		t.Errorf("%d faults are told of 2", n)
+		t.Errorf("%d faults are reported of 2", n)
 	}
 	q := openOn(t, Config{})
 	if err := q.Work(t.Context(), submit(nil), WorkConfig{Queue: "A"}); err == nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/bullpen-run/bullpen/job"
 )
 
-// ends collects what Config.Ended is told.
+// ends collects what Config.Ended gets.
 type ends struct {
 	mu  sync.Mutex
 	all map[string][]job.Info // by the job; guarded by mu
@@ -32,11 +32,11 @@ func (e *ends) of(id string) []job.Info {
 	return e.all[id]
 }
 
-// TestEnded wants each end to be told once, before who waits for it hears of it.
+// TestEnded wants each end to be reported once, before a waiter gets it.
 func TestEnded(t *testing.T) {
 	t.Parallel()
-	var told ends
-	q := openOn(t, Config{Ended: told.take, Retry: job.Retry{Backoff: time.Millisecond}})
+	var reported ends
+	q := openOn(t, Config{Ended: reported.take, Retry: job.Retry{Backoff: time.Millisecond}})
 	tries := map[string]int{}
 	var mu sync.Mutex
 	workOn(t, q, newTeam(2, func(_ context.Context, task bullpen.Task) ([]byte, error) {
@@ -64,15 +64,15 @@ func TestEnded(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		_, _ = q.Wait(t.Context(), ref.ID) // how it ended is told
-		all := told.of(ref.ID)
+		_, _ = q.Wait(t.Context(), ref.ID) // how it ended is reported
+		all := reported.of(ref.ID)
 		if len(all) != 1 {
-			t.Errorf("%s that is %v was told %d times", c.job.Name, c.state, len(all))
+			t.Errorf("%s that is %v was reported %d times", c.job.Name, c.state, len(all))
 			continue
 		}
 		i := all[0]
 		if i.State != c.state || i.Attempts != c.attempts || i.Meta["traceparent"] != "00-ab" || i.Queue != "default" || i.Ended.Before(i.Enqueued) {
-			t.Errorf("%s was told as %+v, want it %v after %d attempts", c.job.Name, i, c.state, c.attempts)
+			t.Errorf("%s was reported as %+v, want it %v after %d attempts", c.job.Name, i, c.state, c.attempts)
 		}
 	}
 }

@@ -168,7 +168,7 @@ func failing(s *memory.Store, name string, stream engine.Stream, times int, err 
 	return left
 }
 
-// logged is a slog.Handler that keeps what it is told.
+// logged is a slog.Handler that keeps its records.
 type logged struct {
 	mu      sync.Mutex
 	records []slog.Record // guarded by mu

@@ -54,8 +54,8 @@ func TestKeepTrying(t *testing.T) {
 				ref := enqueued(t, q, job.Job{Name: "a", Payload: []byte("x")})
 				<-time.After(time.Minute)
 				synctest.Wait()
-				if runs.Load() == 0 || team.Capacity() != 1 || q.Stats().Hands != 1 {
-					t.Errorf("after %d runs %d places are free, and %d jobs are in hand", runs.Load(), team.Capacity(), q.Stats().Hands)
+				if runs.Load() == 0 || team.Capacity() != 1 || q.Stats().InHand != 1 {
+					t.Errorf("after %d runs %d places are free, and %d jobs are in hand", runs.Load(), team.Capacity(), q.Stats().InHand)
 				}
 				left.Store(0)
 				r, err := q.Wait(t.Context(), ref.ID)
@@ -67,14 +67,14 @@ func TestKeepTrying(t *testing.T) {
 				}
 				q.inHand(t, 0)
 				feed.Close()
-				told := 0
+				refusals := 0
 				for e := range feed.C {
 					if e.Kind == job.NotKept {
-						told++
+						refusals++
 					}
 				}
-				if told == 0 {
-					t.Error("nothing tells that the store refuses")
+				if refusals == 0 {
+					t.Error("no event reports that the store refuses")
 				}
 			})
 		})
@@ -96,8 +96,8 @@ func failsOnce() bullpen.Handler {
 func (q *Queue) inHand(t *testing.T, want int) {
 	t.Helper()
 	synctest.Wait()
-	if s := q.Stats(); s.Hands != want || s.Recording != 0 {
-		t.Errorf("%d jobs are in hand and %d outcomes under way, want %d and 0", s.Hands, s.Recording, want)
+	if s := q.Stats(); s.InHand != want || s.Recording != 0 {
+		t.Errorf("%d jobs are in hand and %d outcomes under way, want %d and 0", s.InHand, s.Recording, want)
 	}
 }
 
@@ -185,7 +185,7 @@ func TestADamagedOutcome(t *testing.T) {
 }
 
 // TestDamagedAttempts has a job of whose attempts the record cannot be read: that
-// is told, and it runs.
+// is reported, and it runs.
 func TestDamagedAttempts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -203,7 +203,7 @@ func TestDamagedAttempts(t *testing.T) {
 		workOn(t, q, newTeam(1, echoes), WorkConfig{})
 		<-time.After(time.Minute)
 		if info, err := q.Get(t.Context(), waiting.ID); err != nil || info.State != job.Done || q.Stats().Damaged == 0 {
-			t.Errorf("%+v, %v and %d damaged, want it done and told", info, err, q.Stats().Damaged)
+			t.Errorf("%+v, %v and %d damaged, want it done and reported", info, err, q.Stats().Damaged)
 		}
 	})
 }

@@ -121,7 +121,7 @@ func TestKeyWindow(t *testing.T) {
 	})
 }
 
-// TestDamagedKey has a key whose record cannot be read: it is told, and the key is
+// TestDamagedKey has a key whose record cannot be read: it is reported, and the key is
 // free.
 func TestDamagedKey(t *testing.T) {
 	t.Parallel()

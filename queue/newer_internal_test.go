@@ -47,7 +47,7 @@ func laterEnds() []laterEnd {
 }
 
 // What a later version has recorded is neither taken for damage nor overwritten,
-// and whoever asks is told.
+// and whoever asks gets an error.
 func TestOutcomesOfALaterVersion(t *testing.T) {
 	t.Parallel()
 	for _, c := range laterEnds() {
@@ -79,7 +79,7 @@ func (c *laterEnd) run(t *testing.T) {
 		t.Errorf("the job is in the queue: %v, want %v (%v)", stays, c.stays, err)
 	}
 	if n := q.Stats().Damaged; n > 0 {
-		t.Errorf("%d damaged records are told of", n)
+		t.Errorf("%d damaged records are reported", n)
 	}
 	if _, err := q.Wait(t.Context(), id); !errors.Is(err, job.ErrNewer) || !strings.Contains(err.Error(), "later version") || strings.Contains(err.Error(), "damaged") {
 		t.Errorf("Wait: %v", err)

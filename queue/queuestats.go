@@ -33,7 +33,7 @@ type QueueStats struct {
 // QueueStats returns the counts of one queue; they are zero if this program has done
 // nothing on it. It reads nothing from the store and takes about a microsecond.
 func (q *Queue) QueueStats(queue string) QueueStats {
-	c := q.jobs.Tallies.Known(queue)
+	c := q.jobs.Counters.Known(queue)
 	if c == nil {
 		return QueueStats{Ended: map[bullpen.Outcome]uint64{}}
 	}
@@ -49,13 +49,13 @@ func (q *Queue) QueueStats(queue string) QueueStats {
 // order. After the first thousand, the others are counted under the empty name.
 func (q *Queue) QueueNames() []string {
 	var names []string
-	q.jobs.Tallies.All(func(name string, _ *jobs.Tally) { names = append(names, name) })
+	q.jobs.Counters.All(func(name string, _ *jobs.Counters) { names = append(names, name) })
 	slices.Sort(names)
 	return names
 }
 
 // addTo adds the counts of one queue to those of all.
-func addTo(s *Stats, c *jobs.Tally) {
+func addTo(s *Stats, c *jobs.Counters) {
 	s.Enqueued += c.Enqueued.Load()
 	s.Duplicates += c.Duplicates.Load()
 	s.Refused += c.Refused.Load()

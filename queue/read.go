@@ -39,7 +39,7 @@ func (q *Queue) Get(ctx context.Context, id string) (*job.Info, error) {
 
 // List returns the jobs that f selects: first those that wait for their time, then those
 // in their queue, then those that have ended, each in the order in which they came there,
-// or in reverse (f.Newest). With f.Newest and no f.States it returns all jobs newest
+// or in reverse (f.Newest). Of several of these, f.Newest returns all jobs newest
 // first, by when they ended or else were enqueued. The jobs have no Payload and no Result,
 // but the sizes of both.
 //

@@ -62,9 +62,9 @@ type tasked interface {
 	free()
 }
 
-// newShared makes an executor of so many places, and with told one that says when
+// newShared makes an executor of so many places, and with signals one that notifies when
 // there is room again. Its jobs take an hour, but for those of the name "short".
-func newShared(size int, told bool) (tasked, *shared) {
+func newShared(size int, signals bool) (tasked, *shared) {
 	s := &shared{}
 	s.team = newTeam(size, func(ctx context.Context, t bullpen.Task) ([]byte, error) {
 		if t.Name == "short" {
@@ -76,7 +76,7 @@ func newShared(size int, told bool) (tasked, *shared) {
 		}
 		return nil, ctx.Err()
 	})
-	if !told {
+	if !signals {
 		return s, s
 	}
 	return &telling{shared: s}, s
@@ -87,22 +87,22 @@ func newShared(size int, told bool) (tasked, *shared) {
 func TestRoomMadeByOthers(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		name  string
-		told  bool
-		own   int // jobs that it has in the executor
-		soon  time.Duration
-		asked int64 // the most calls of Capacity in the hour before
+		name    string
+		signals bool
+		own     int // jobs that it has in the executor
+		soon    time.Duration
+		asked   int64 // the most calls of Capacity in the hour before
 	}{
-		{"told with a job of its own", true, 1, 5 * time.Millisecond, 20},
-		{"told with two of its own", true, 2, 5 * time.Millisecond, 20},
-		{"not told with a job of its own", false, 1, 2 * run.RoomPause, 3 * int64(time.Minute/run.RoomPause)},
-		{"not told without one", false, 0, run.BusyPatience, 3 * int64(time.Minute/run.BusyPause)},
+		{"signals with a job of its own", true, 1, 5 * time.Millisecond, 20},
+		{"signals with two of its own", true, 2, 5 * time.Millisecond, 20},
+		{"no signals with a job of its own", false, 1, 2 * run.RoomPause, 3 * int64(time.Minute/run.RoomPause)},
+		{"no signals without one", false, 0, run.BusyPatience, 3 * int64(time.Minute/run.BusyPause)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				q := openOn(t, Config{})
-				e, s := newShared(c.own+1, c.told)
+				e, s := newShared(c.own+1, c.signals)
 				workOn(t, q, e, WorkConfig{Grace: -1})
 				for range c.own {
 					enqueued(t, q, job.Job{Name: "long"})
@@ -153,12 +153,12 @@ func (f *fleeting) Room() <-chan struct{} { return bullpen.Room(f.tasked) }
 func TestRoomBetweenTwoLooks(t *testing.T) {
 	t.Parallel()
 	for _, group := range []string{"", "g"} {
-		for _, told := range []bool{true, false} {
-			t.Run(fmt.Sprintf("group %q, told %v", group, told), func(t *testing.T) {
+		for _, signals := range []bool{true, false} {
+			t.Run(fmt.Sprintf("group %q, signals %v", group, signals), func(t *testing.T) {
 				t.Parallel()
 				synctest.Test(t, func(t *testing.T) {
 					q := openOn(t, Config{})
-					shared, _ := newShared(2, told)
+					shared, _ := newShared(2, signals)
 					e := &fleeting{tasked: shared}
 					workOn(t, q, e, WorkConfig{Grace: -1})
 					enqueued(t, q, job.Job{Name: "long"})

@@ -68,10 +68,10 @@ func TestScheduleTellsItsHandler(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		q := openOn(t, Config{})
-		told := make(chan job.Delivered, 10)
+		delivered := make(chan job.Delivered, 10)
 		workOn(t, q, newTeam(1, func(_ context.Context, task bullpen.Task) ([]byte, error) {
 			d := AttemptOf(task)
-			told <- d
+			delivered <- d
 			if d.Parent == "" {
 				return nil, bullpen.Fail("no", false)
 			}
@@ -79,9 +79,9 @@ func TestScheduleTellsItsHandler(t *testing.T) {
 		}), WorkConfig{})
 		fireOn(t, q)
 		i := putSchedule(t, q, job.Schedule{Name: "a", Cron: "0 * * * *", Job: job.Job{Name: "a"}})
-		d := <-told
+		d := <-delivered
 		if d.Schedule != "a" || !d.Tick.Equal(i.Next) {
-			t.Errorf("it is told %+v, want the tick %v", d, i.Next)
+			t.Errorf("it received %+v, want the tick %v", d, i.Next)
 		}
 		synctest.Wait()
 		i = getSchedule(t, q, "a")
@@ -91,8 +91,8 @@ func TestScheduleTellsItsHandler(t *testing.T) {
 		if _, err := q.RetryDead(t.Context(), i.LastJob); err != nil {
 			t.Fatal(err)
 		}
-		if again := <-told; again.Schedule != "a" || !again.Tick.Equal(d.Tick) {
-			t.Errorf("another try is told %+v, want %v", again, d)
+		if again := <-delivered; again.Schedule != "a" || !again.Tick.Equal(d.Tick) {
+			t.Errorf("another try received %+v, want %v", again, d)
 		}
 	})
 }

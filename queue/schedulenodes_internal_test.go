@@ -21,14 +21,14 @@ import (
 	"github.com/bullpen-run/bullpen/job"
 )
 
-// tickLedger notes which ticks have run.
-type tickLedger struct {
+// tickLog notes which ticks have run.
+type tickLog struct {
 	mu   sync.Mutex
 	runs map[string]map[time.Time]int // by schedule and tick; guarded by mu
 }
 
 // work runs what schedules enqueue.
-func (l *tickLedger) work(t testing.TB, q *Queue) {
+func (l *tickLog) work(t testing.TB, q *Queue) {
 	t.Helper()
 	l.runs = make(map[string]map[time.Time]int)
 	workOn(t, q, newTeam(100, func(_ context.Context, task bullpen.Task) ([]byte, error) {
@@ -44,7 +44,7 @@ func (l *tickLedger) work(t testing.TB, q *Queue) {
 }
 
 // check wants the ticks of a schedule to have run once each.
-func (l *tickLedger) check(t testing.TB, name string, from time.Time, want []time.Duration) {
+func (l *tickLog) check(t testing.TB, name string, from time.Time, want []time.Duration) {
 	t.Helper()
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -67,7 +67,7 @@ func TestScheduleNodes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := &memory.Store{Shared: true}
-		var l tickLedger
+		var l tickLog
 		l.work(t, openOn(t, Config{Store: store}))
 		nodes := make([]*Queue, 3)
 		stops := make([]func(), 3)
@@ -219,7 +219,7 @@ func TestScheduleKilled(t *testing.T) {
 func killed(t *testing.T, shared bool, overlap job.Overlap, n int, after bool) (alive bool) {
 	t.Helper()
 	store := &memory.Store{Shared: shared}
-	var l tickLedger
+	var l tickLog
 	watcher := openOn(t, Config{Store: store, Node: "watcher"})
 	l.work(t, watcher)
 	begin := time.Now()
@@ -328,7 +328,7 @@ func TestScheduleChaos(t *testing.T) {
 func chaos(t *testing.T, rnd *rand.Rand) {
 	t.Helper()
 	store := &memory.Store{Shared: true}
-	var l tickLedger
+	var l tickLog
 	watcher := openOn(t, Config{Store: store, Node: "watcher"})
 	l.work(t, watcher)
 	periods := map[string]time.Duration{"a": time.Second, "b": 7 * time.Second, "c": 30 * time.Second}

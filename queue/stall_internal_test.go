@@ -54,14 +54,14 @@ func (e *tardyEngine) Take(c engine.Consumer, deliver func(engine.Delivery), ret
 type tardyTaker struct {
 	engine.Taker
 
-	late func() time.Duration
-	told sync.WaitGroup // what is on its way
+	late     func() time.Duration
+	underWay sync.WaitGroup // what is on its way
 }
 
 func (t *tardyTaker) soon(tell func()) {
-	t.told.Add(1)
+	t.underWay.Add(1)
 	time.AfterFunc(t.late(), func() {
-		defer t.told.Done()
+		defer t.underWay.Done()
 		tell()
 	})
 }
@@ -69,7 +69,7 @@ func (t *tardyTaker) soon(tell func()) {
 // Stop implements [engine.Taker].
 func (t *tardyTaker) Stop() {
 	t.Taker.Stop()
-	t.told.Wait()
+	t.underWay.Wait()
 }
 
 // TestNoStall lets jobs of all priorities come, in bursts and alone, some with a group,

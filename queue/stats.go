@@ -36,9 +36,9 @@ type Stats struct {
 	// how many batches have not ended, of all on this store.
 	Batches, BatchesEnded, Callbacks uint64
 	BatchesOpen                      int
-	// Hands is how many jobs this program has in hand now. Recording is how many of
+	// InHand is how many jobs this program has in hand now. Recording is how many of
 	// these have ended and wait for their outcome to be stored; they occupy no worker.
-	Hands, Recording int
+	InHand, Recording int
 	// EventsLost is how many lines the logger was too slow for.
 	EventsLost uint64
 }
@@ -48,12 +48,12 @@ type Stats struct {
 func (q *Queue) Stats() Stats {
 	list, b := q.jobs, q.batches
 	s := Stats{
-		Damaged: list.Damages.Load(), Missing: b.Tally.Missing.Load(),
-		Hands: int(q.node.InHand.Load()), Recording: int(q.node.Recording.Load()), Schedules: ticksOf(&q.schedules.Ticks), EventsLost: list.Journal.Lost(),
-		Batches: b.Tally.Opened.Load(), BatchesEnded: b.Tally.Ended.Load(), Callbacks: b.Tally.Callbacks.Load(), BatchesOpen: b.Size(),
+		Damaged: list.Damages.Load(), Missing: b.Counters.Missing.Load(),
+		InHand: int(q.node.InHand.Load()), Recording: int(q.node.Recording.Load()), Schedules: ticksOf(&q.schedules.Ticks), EventsLost: list.Journal.Lost(),
+		Batches: b.Counters.Opened.Load(), BatchesEnded: b.Counters.Ended.Load(), Callbacks: b.Counters.Callbacks.Load(), BatchesOpen: b.Size(),
 		Ended: make(map[bullpen.Outcome]uint64),
 	}
-	list.Tallies.All(func(_ string, t *jobs.Tally) { addTo(&s, t) })
+	list.Counters.All(func(_ string, t *jobs.Counters) { addTo(&s, t) })
 	return s
 }
 

@@ -73,7 +73,7 @@ func TestBackOff(t *testing.T) {
 				}
 				for n, call := range calls {
 					if call.Attempt != n+1 || call.Redelivered {
-						t.Errorf("attempt %d is told %+v", n+1, call)
+						t.Errorf("attempt %d received %+v", n+1, call)
 					}
 				}
 				if dead, err := q.GetDead(t.Context(), ref.ID); err != nil || len(dead.History) != 6 || dead.Attempts != 6 {
@@ -170,7 +170,7 @@ func TestANodeThatEnds(t *testing.T) {
 				t.Errorf("it waits since %v, want the death before %v", since, at[0])
 			}
 			if calls[0].Since = (time.Time{}); calls[0] != (job.Delivered{Attempt: deaths + 1, Redelivered: true}) {
-				t.Errorf("after %d deaths it is told %+v", deaths, calls[0])
+				t.Errorf("after %d deaths it received %+v", deaths, calls[0])
 			}
 			info, err := last.Get(t.Context(), ref.ID)
 			if err != nil || info.Attempts != deaths+1 || len(info.History) != deaths+1 || info.History[0].Outcome != bullpen.Lost {

@@ -56,7 +56,7 @@ func TestVerify(t *testing.T) {
 			want string
 		}{{job.Damaged, "job", damaged}, {job.Verified, "count", fmt.Sprint(602)}} {
 			if got := l.of("queue: "+c.kind.String(), c.key); !slices.Equal(got, []string{c.want}) {
-				t.Errorf("%v is told of %v, want %s", c.kind, got, c.want)
+				t.Errorf("%v is reported of %v, want %s", c.kind, got, c.want)
 			}
 		}
 		workOn(t, q, newTeam(8, echoes), WorkConfig{})
@@ -79,7 +79,7 @@ func TestVerify(t *testing.T) {
 	})
 }
 
-// TestVerifyGoesOn has a store that cannot be read at the start: that is told, and
+// TestVerifyGoesOn has a store that cannot be read at the start: that is reported, and
 // the queue works.
 func TestVerifyGoesOn(t *testing.T) {
 	t.Parallel()
@@ -98,7 +98,7 @@ func TestVerifyGoesOn(t *testing.T) {
 				q := openOn(t, Config{Store: s, Logger: slog.New(l)})
 				synctest.Wait()
 				if texts := l.of("queue: "+job.NotKept.String(), "text"); len(texts) != 1 {
-					t.Errorf("%q is told, want one line", texts)
+					t.Errorf("%q is logged, want one line", texts)
 				}
 				s.Inject(nil)
 				workOn(t, q, newTeam(8, echoes), WorkConfig{})

@@ -88,7 +88,7 @@ func (a *answers) addResult(h protocol.Header, payload []byte) int {
 	defer a.mu.Unlock()
 	// The lock is held while copying, because the host expects the references in the order
 	// of the ring.
-	if r, ok := a.ring.Place(len(payload), a.page.Freed()); ok {
+	if r, ok := a.ring.Reserve(len(payload), a.page.Freed()); ok {
 		copy(a.memory[r.Offset:], payload)
 		h.Flags |= protocol.Arena
 		var body [protocol.ReplyReference]byte

@@ -85,7 +85,7 @@ func (s *session) serve() error {
 		return err
 	}
 	if s.concurrency > 1 {
-		return newSlots(s).serve()
+		return newConcurrent(s).serve()
 	}
 	return newSerial(s).serve()
 }

@@ -68,17 +68,17 @@ func checkNames(sources []*source) []fault {
 	for _, s := range sources {
 		name := strings.TrimSuffix(s.file.Name.Name, "_test")
 		for _, n := range slices.Compact([]string{path.Base(s.folder()), name}) {
-			place := s.folder()
-			if slices.Contains(badNames, n) && !seen[place+n] {
-				seen[place+n] = true
-				faults = append(faults, fault{"name", place, "the name " + n + " says nothing: name the package after what it holds"})
+			folder := s.folder()
+			if slices.Contains(badNames, n) && !seen[folder+n] {
+				seen[folder+n] = true
+				faults = append(faults, fault{"name", folder, "the name " + n + " says nothing: name the package after what it holds"})
 			}
 		}
 		if strings.ContainsAny(name, "_") || name != strings.ToLower(name) {
 			faults = append(faults, fault{"name", s.path, "the package name " + name + " is not one lower-case word"})
 		}
 	}
-	slices.SortFunc(faults, func(a, b fault) int { return cmp.Compare(a.place, b.place) })
+	slices.SortFunc(faults, func(a, b fault) int { return cmp.Compare(a.subject, b.subject) })
 	return faults
 }
 

@@ -162,8 +162,8 @@ const (
 	mostFunctionLines = 60
 )
 
-// exceptions has the places that may break a rule, each with its reason. A key
-// is the name of a rule and the place as the fault gives it, such as
+// exceptions has the subjects that may break a rule, each with its reason. A key
+// is the name of a rule and the subject as the fault gives it, such as
 // "size: process/pool.go" or "size: process/pool.go: (*Pool).run".
 var exceptions = map[string]string{
 	"leak: internal/archtest": "it only reads files, and imports nothing of ours",

@@ -46,12 +46,12 @@ func (s *source) line(p token.Pos) int { return s.set.Position(p).Line }
 
 // fault is one broken rule. Its key is what an exception names.
 type fault struct {
-	rule  string // such as "size"
-	place string // such as "process/pool.go"
-	says  string // what is wrong and what to do
+	rule    string // such as "size"
+	subject string // such as "process/pool.go"
+	says    string // what is wrong and what to do
 }
 
-func (f fault) key() string    { return f.rule + ": " + f.place }
+func (f fault) key() string    { return f.rule + ": " + f.subject }
 func (f fault) String() string { return f.key() + ": " + f.says }
 
 // parse makes a source of one file's text.
@@ -130,13 +130,13 @@ func judge(faults []fault, exceptions map[string]string, rules ...string) []faul
 		left = append(left, f)
 	}
 	for key, reason := range exceptions {
-		rule, place, _ := strings.Cut(key, ": ")
+		rule, subject, _ := strings.Cut(key, ": ")
 		switch {
 		case !slices.Contains(rules, rule):
 		case reason == "":
-			left = append(left, fault{rule, place, "the exception has no reason: write one beside it"})
+			left = append(left, fault{rule, subject, "the exception has no reason: write one beside it"})
 		case !needed[key]:
-			left = append(left, fault{rule, place, "the exception is no longer needed: take it out of exceptions in internal/archtest/rules_test.go"})
+			left = append(left, fault{rule, subject, "the exception is no longer needed: take it out of exceptions in internal/archtest/rules_test.go"})
 		}
 	}
 	slices.SortFunc(left, func(a, b fault) int { return cmp.Compare(a.String(), b.String()) })

@@ -182,7 +182,7 @@ func (b *batching) made(ctx context.Context, info *job.BatchInfo) error {
 	default:
 		return err
 	}
-	if err := b.tellBatch(ended); err != nil {
+	if err := b.printBatch(ended); err != nil {
 		return err
 	}
 	if ended.OK < ended.Total {
@@ -191,7 +191,7 @@ func (b *batching) made(ctx context.Context, info *job.BatchInfo) error {
 	return nil
 }
 
-func (r *remote) tellBatch(i *job.BatchInfo) error {
+func (r *remote) printBatch(i *job.BatchInfo) error {
 	if r.asJSON {
 		return r.object(i)
 	}
@@ -232,9 +232,9 @@ func newBatchLs(r *remote) *cobra.Command {
 		use: "ls", short: "List batches",
 		long: "Ls lists the batches, the most recently changed first. Batches that have ended are\n" +
 			"kept as long as the outcomes of jobs.",
-		args: wants(0, 0, "bullpen batch ls --state WORD"),
+		args: wants(0, 0, "bullpen batch ls --state WORDS"),
 		flags: func(fs flagSet) {
-			add(fs, &f.States, "state", "s", "WORD", "", one(batchStates, job.ParseBatchState), "only batches in this state: "+strings.Join(batchStates, ", "))
+			add(fs, &f.States, "state", "s", "WORDS", "", several(batchStates, job.ParseBatchState), "only batches in these states, separated by commas: "+strings.Join(batchStates, ", "))
 			add(fs, &f.Limit, "limit", "n", "N", "50", number(1, math.MaxInt32), "show at most this many batches")
 		},
 		do: func(ctx context.Context, c *client.Client, _ []string) error { return r.listBatches(ctx, c, f) },
@@ -302,7 +302,7 @@ func newBatchShow(r *remote) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return r.tellBatch(info)
+			return r.printBatch(info)
 		},
 	})
 }
@@ -340,7 +340,7 @@ func newBatchCancel(r *remote) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return r.tellBatch(info)
+			return r.printBatch(info)
 		},
 	})
 }

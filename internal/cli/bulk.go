@@ -199,15 +199,15 @@ func (b *bulk) put(ctx context.Context, batch []bulkLine) error {
 			}
 			at++
 		}
-		if err := b.told(ctx, line.number, ref, err); err != nil {
+		if err := b.record(ctx, line.number, ref, err); err != nil {
 			return err
 		}
 	}
 	return b.stop
 }
 
-// told counts and writes the result of one line. It returns errors of writing.
-func (b *bulk) told(ctx context.Context, number int64, ref job.Ref, err error) error {
+// record counts and writes the result of one line. It returns errors of writing.
+func (b *bulk) record(ctx context.Context, number int64, ref job.Ref, err error) error {
 	switch {
 	case err == nil && ref.Existing:
 		b.existing++

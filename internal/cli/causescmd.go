@@ -24,19 +24,19 @@ func newDeadCauses(r *remote) *cobra.Command {
 			add(f, &filter.Queue, "pool", "p", "NAME", "", word, "only jobs of this pool")
 			add(f, &filter.Name, "task", "t", "NAME", "", word, "only jobs of this task")
 			findFlags(r, f, &filter)
-			deadWhy(f, &filter)
+			whyFlags(f, &filter, deadReasons)
 		},
 		do: func(ctx context.Context, c *client.Client, _ []string) error {
 			all, err := c.DeadCauses(ctx, filter)
 			if err != nil {
 				return ofPool(filter.Queue, err)
 			}
-			return r.tellCauses(&all)
+			return r.printCauses(&all)
 		},
 	}))
 }
 
-func (r *remote) tellCauses(all *job.Causes) error {
+func (r *remote) printCauses(all *job.Causes) error {
 	if r.asJSON {
 		for i := range all.Causes {
 			if err := r.object(all.Causes[i]); err != nil {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,11 +22,14 @@ func newDead(each func() *remote) *cobra.Command {
 	return group
 }
 
-// deadReasons are the reasons that a dead job can have.
-var deadReasons = []string{
-	string(job.Exhausted), string(job.Final), string(job.Quarantined), string(job.Expired),
-	string(job.Refused), string(job.Corrupt),
-}
+// deadReasons are the reasons that a dead job can have, jobReasons those of any job.
+var (
+	deadReasons = []string{
+		string(job.Exhausted), string(job.Final), string(job.Quarantined), string(job.Expired),
+		string(job.Refused), string(job.Corrupt),
+	}
+	jobReasons = append(slices.Clone(deadReasons), string(job.TakenBack))
+)
 
 func outcomeWords() []string {
 	var words []string
@@ -42,16 +46,21 @@ func deadFlags(r *remote, f flagSet, filter *job.Filter) {
 	add(f, &filter.Queue, "pool", "p", "NAME", "", word, "only jobs of this pool")
 	add(f, &filter.Name, "task", "t", "NAME", "", word, "only jobs of this task")
 	findFlags(r, f, filter)
-	deadWhy(f, filter)
+	endFlags(f, filter, deadReasons)
+}
+
+// endFlags adds the flags that select by how jobs have ended.
+func endFlags(f flagSet, filter *job.Filter, reasons []string) {
+	whyFlags(f, filter, reasons)
 	add(f, &filter.Cause, "cause", "", "ID", "", word, "only jobs with this cause; see bullpen dead causes")
 }
 
-func deadWhy(f flagSet, filter *job.Filter) {
+func whyFlags(f flagSet, filter *job.Filter, reasons []string) {
 	reason := func(text string) (job.Reason, error) {
-		s, err := near(deadReasons)(text)
+		s, err := near(reasons)(text)
 		return job.Reason(s), err
 	}
-	add(f, &filter.Reason, "reason", "r", "WORD", "", reason, "only jobs that died for this reason: "+strings.Join(deadReasons, ", "))
+	add(f, &filter.Reason, "reason", "r", "WORD", "", reason, "only jobs that ended for this reason: "+strings.Join(reasons, ", "))
 	add(f, &filter.Outcome, "outcome", "", "WORD", "", near(outcomeWords()), "only jobs whose last attempt ended with this outcome: "+strings.Join(outcomeWords(), ", "))
 }
 
@@ -73,8 +82,7 @@ func newDeadLs(r *remote) *cobra.Command {
 		args: wants(0, 0, "bullpen dead ls --pool NAME --reason WORD"),
 		flags: func(f flagSet) {
 			l.define(r, f)
-			deadWhy(f, &l.filter)
-			add(f, &l.filter.Cause, "cause", "", "ID", "", word, "only jobs with this cause; see bullpen dead causes")
+			endFlags(f, &l.filter, deadReasons)
 		},
 		do: func(ctx context.Context, c *client.Client, _ []string) error {
 			return r.list(ctx, &l, c.ListDead, "bullpen dead ls", "no dead jobs")
@@ -215,7 +223,7 @@ func (s *sweeping) sweep(ctx context.Context, c *client.Client, args []string) e
 			return err
 		}
 	}
-	return s.tell(&all)
+	return s.report(&all)
 }
 
 // sweepAll applies do to all jobs that a filter selects, page by page, and skips
@@ -267,8 +275,8 @@ func howMany(n int, more bool, what string) string {
 	return plural(n, what)
 }
 
-// tell reports what happened to the selected jobs.
-func (s *sweeping) tell(all *job.Bulk) error {
+// report reports what happened to the selected jobs.
+func (s *sweeping) report(all *job.Bulk) error {
 	if s.asJSON {
 		if err := s.object(struct {
 			Count  int           `json:"count"`

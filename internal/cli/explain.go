@@ -84,7 +84,7 @@ func (r *remote) explain(ctx context.Context, c *client.Client, err error) (code
 }
 
 // answers has advice for errors where the daemon's message does not name a command.
-var answers = []struct {
+var advice = []struct {
 	is   error
 	code int
 	text string // %s is the daemon's message
@@ -128,7 +128,7 @@ func (r *remote) explainAnswer(ctx context.Context, c *client.Client, err error,
 		}
 		return exitMissing, wordsOf(e)
 	}
-	for _, a := range answers {
+	for _, a := range advice {
 		if !errors.Is(e, a.is) {
 			continue
 		}

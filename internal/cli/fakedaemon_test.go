@@ -332,7 +332,7 @@ func (d *fakeDaemon) verb(w http.ResponseWriter, r *http.Request) {
 // chosen are the jobs that a request selects. The caller holds mu.
 func (d *fakeDaemon) chosen(pool, state, reason string) (all []map[string]any) {
 	for _, j := range d.jobs {
-		if (pool == "" || j.info["pool"] == pool) && (state == "" || j.info["state"] == state) && (reason == "" || j.info["reason"] == reason) {
+		if (pool == "" || j.info["pool"] == pool) && (state == "" || slices.Contains(strings.Split(state, ","), j.info["state"].(string))) && (reason == "" || j.info["reason"] == reason) {
 			all = append(all, j.info)
 		}
 	}

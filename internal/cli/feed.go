@@ -23,11 +23,11 @@ const loaders = 4
 
 // feeder reads the input and submits its tasks to the pool.
 type feeder struct {
-	run     *run
-	index   int64 // of the last item
-	place   int64
-	files   chan *item // input of the loaders
-	loading sync.WaitGroup
+	run      *run
+	index    int64 // of the last item
+	position int64
+	files    chan *item // input of the loaders
+	loading  sync.WaitGroup
 }
 
 // feed runs until the input or the run ends. A read that waits for input cannot be
@@ -78,8 +78,8 @@ func (f *feeder) hand(records []record) {
 	for i, r := range records {
 		it := &items[i]
 		f.index++
-		it.index, it.place = f.index, f.place
-		f.place++
+		it.index, it.position = f.index, f.position
+		f.position++
 		it.line, it.payload, it.bytes = r.text, r.text, int64(len(r.text))
 		f.columns(it, r)
 		if err := f.check(it, r); err != nil {

@@ -56,12 +56,12 @@ func tendHeap(ctx context.Context) {
 // collections returns a channel that signals each garbage collection until ctx ends.
 // Polling would be too late: a small heap may have grown by hundreds of megabytes.
 func collections(ctx context.Context) <-chan struct{} {
-	told := make(chan struct{}, 1)
+	collected := make(chan struct{}, 1)
 	var arm func()
 	arm = func() {
 		runtime.SetFinalizer(new(sentinel), func(*sentinel) {
 			select {
-			case told <- struct{}{}:
+			case collected <- struct{}{}:
 			default: // already signaled
 			}
 			if ctx.Err() == nil {
@@ -70,7 +70,7 @@ func collections(ctx context.Context) <-chan struct{} {
 		})
 	}
 	arm()
-	return told
+	return collected
 }
 
 // sentinel is an object that the next collection frees. The pointer field keeps it

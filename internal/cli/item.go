@@ -14,7 +14,7 @@ import (
 // goroutine owns it at a time: first the reader, then the pool, then the writer.
 type item struct {
 	index    int64    // position in the input, from 1
-	place    int64    // position among the items to be written, from 0
+	position int64    // position among the items to be written, from 0
 	line     []byte   // as read; several values are joined with spaces
 	values   []string // columns; nil: the payload, or the file's name, is the only one
 	name     []byte   // name of the file; nil without --files

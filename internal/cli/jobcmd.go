@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -135,17 +136,20 @@ func newLs(r *remote) *cobra.Command {
 		use: "ls", short: "List jobs",
 		long: "Ls lists the jobs of the daemon. Jobs that have ended are kept for a while, dead ones\n" +
 			"longer; see also bullpen dead ls.",
-		example: "  bullpen ls --state running\n  bullpen ls --newest --search order-4711\n  bullpen ls --pool thumbnails --all --json | jq -r 'select(.attempts > 1).id'",
-		args:    wants(0, 0, "bullpen ls --pool NAME --state WORD --task NAME"),
+		example: "  bullpen ls --state queued,running\n  bullpen ls --newest --search order-4711\n  bullpen ls --pool thumbnails --all --json | jq -r 'select(.attempts > 1).id'",
+		args:    wants(0, 0, "bullpen ls --pool NAME --state WORDS --task NAME"),
 		flags: func(f flagSet) {
-			add(f, &l.filter.States, "state", "s", "WORD", "", one(jobStates, job.ParseState), "only jobs in this state: scheduled, queued, running, retrying, done, dead or canceled")
+			add(f, &l.filter.States, "state", "s", "WORDS", "", several(jobStates, job.ParseState), "only jobs in these states, separated by commas: "+strings.Join(jobStates, ", "))
 			l.define(r, f)
+			endFlags(f, &l.filter, jobReasons)
 		},
 		do: func(ctx context.Context, c *client.Client, _ []string) error {
 			return r.list(ctx, &l, c.List, "bullpen ls", "no jobs")
 		},
 	})
 	fixed(cmd, "state", jobStates...)
+	fixed(cmd, "reason", jobReasons...)
+	fixed(cmd, "outcome", outcomeWords()...)
 	_ = cmd.RegisterFlagCompletionFunc("pool", r.completePool) // the flag exists
 	return cmd
 }
@@ -167,15 +171,23 @@ func words[T fmt.Stringer](values ...T) []string {
 	return all
 }
 
-// one returns a parser for one of some words, as a list of one value.
-func one[T any](known []string, parse func(string) (T, error)) func(string) ([]T, error) {
+// several returns a parser for some of these words, separated by commas or given in several
+// flags.
+func several[T any](known []string, parse func(string) (T, error)) func(string) ([]T, error) {
+	var all []T
 	return func(text string) ([]T, error) {
-		word, err := near(known)(text)
-		if err != nil {
-			return nil, err
+		for part := range strings.SplitSeq(text, ",") {
+			word, err := near(known)(part)
+			if err != nil {
+				return nil, err
+			}
+			v, err := parse(word)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, v)
 		}
-		v, err := parse(word)
-		return []T{v}, err
+		return all, nil
 	}
 }
 

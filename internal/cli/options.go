@@ -118,7 +118,7 @@ func (o *options) defineWorkers(f flagSet) {
 	add(f, &o.max, "max", "j", "N", "100%", parseJobs, "maximum number of workers; by default one per processor; +N, -N and P% are relative to the number of processors")
 	add(f, &o.min, "min", "", "N", "0", number(0, math.MaxInt32), "minimum number of workers, started at once and kept")
 	add(f, &o.spare, "spare", "", "N", "0", number(0, math.MaxInt32), "number of idle workers to keep warm beyond the busy ones")
-	add(f, &o.idle, "idle", "", "TIME", "10s", duration, "how long an idle worker stays")
+	add(f, &o.idle, "idle", "", "TIME", process.DefaultIdle.String(), duration, "how long an idle worker stays")
 	add(f, &o.queue, "queue", "", "N", fmt.Sprint(defaultQueue), number(1, 1<<24), "maximum number of tasks read ahead: waiting, or done and held for --keep-order")
 	add(f, &o.window, "window", "", "N", "auto", number(1, 1024), "maximum number of tasks sent to a worker at a time; by default 1 to 128, chosen by their run time")
 	add(f, &o.concurrency, "concurrency", "", "N", "1", number(1, 1024), "maximum number of tasks that a worker runs at a time (http, lambda)")
@@ -129,7 +129,7 @@ func (o *options) defineWorkers(f flagSet) {
 	f.StringArrayVar(&o.env, "env", nil, "variable for the workers, repeatable: `NAME[=VALUE]` sets it, or without a value passes it on; they get PATH, HOME, LANG, TMPDIR and TZ anyway")
 	f.BoolVar(&o.envAll, "env-all", false, "pass the whole environment on to workers")
 	add(f, &o.dir, "dir", "", "DIR", "", word, "working directory of workers")
-	add(f, &o.grace, "grace", "", "TIME", "500ms", duration, "time between asking a task to end and killing its worker")
+	add(f, &o.grace, "grace", "", "TIME", process.DefaultGrace.String(), duration, "time between asking a task to end and killing its worker")
 	add(f, &o.recycleTasks, "recycle-tasks", "", "N", "", number(1, math.MaxInt32), "replace a worker after this many tasks")
 	add(f, &o.recycleMemory, "recycle-memory", "", "SIZE", "", size, "replace a worker that uses more memory than this")
 }

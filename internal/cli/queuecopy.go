@@ -58,7 +58,7 @@ func newQueueCopy() *cobra.Command {
 		Use: "copy --from STORE --to STORE", Short: "Copy all jobs of a store to another one, between folders and NATS",
 		Long: "Copy copies everything in a store to an empty one: queued and scheduled jobs, outcomes,\n" +
 			"dead jobs, keys, batches, chains, schedules, limits, and which queues are paused. Use it to\n" +
-			"move a queue from a folder to a NATS cluster, or back.\n\n" + aboutPlaces + "\n\n" +
+			"move a queue from a folder to a NATS cluster, or back.\n\n" + aboutStores + "\n\n" +
 			"A target folder must not exist, a target server must hold nothing of this namespace.\n\n" +
 			"The source stays unchanged. Start daemons on one of the two stores only, or the jobs run\n" +
 			"twice. Jobs that were running when their daemon was killed run again. Outcomes and dead jobs\n" +
@@ -80,11 +80,11 @@ func newQueueCopy() *cobra.Command {
 }
 
 func (t *transferFlags) copy(ctx context.Context, from, to string) (s transfer.Summary, err error) {
-	source, err := placeOf(from, t.namespace, 0)
+	source, err := storeOf(from, t.namespace, 0)
 	if err != nil {
 		return s, named("--from", err)
 	}
-	target, err := placeOf(to, t.namespace, t.replicas)
+	target, err := storeOf(to, t.namespace, t.replicas)
 	if err != nil {
 		return s, named("--to", err)
 	}
@@ -100,7 +100,7 @@ func newQueueExport() *cobra.Command {
 	var t transferFlags
 	return t.command(&cobra.Command{
 		Use: "export STORE [NEWFILE]", Short: "Write all jobs of a store as lines of JSON",
-		Long: "Export writes everything in a store as lines of JSON, to a new file or to standard output.\n\n" + aboutPlaces + "\n\n" +
+		Long: "Export writes everything in a store as lines of JSON, to a new file or to standard output.\n\n" + aboutStores + "\n\n" +
 			"Each line has the stream of a record (jobs, outcomes, dead, state), its subject, with the\n" +
 			"queue, the priority and the id of a job, and the stored record as data, in base64. The last\n" +
 			"line has the counts, so that an import notices a truncated file.\n\n" +
@@ -120,7 +120,7 @@ func newQueueExport() *cobra.Command {
 }
 
 func (t *transferFlags) export(ctx context.Context, from string, w io.Writer) (transfer.Summary, error) {
-	source, err := placeOf(from, t.namespace, 0)
+	source, err := storeOf(from, t.namespace, 0)
 	if err != nil {
 		return transfer.Summary{}, err
 	}
@@ -146,7 +146,7 @@ func newQueueImport() *cobra.Command {
 	var t transferFlags
 	cmd := t.command(&cobra.Command{
 		Use: "import FILE STORE", Short: "Fill an empty store with the jobs of an export",
-		Long: "Import loads what bullpen queue export has written into a store; FILE - is standard input.\n\n" + aboutPlaces + "\n\n" +
+		Long: "Import loads what bullpen queue export has written into a store; FILE - is standard input.\n\n" + aboutStores + "\n\n" +
 			"A folder must not exist, a server must hold nothing of this namespace.\n\n" +
 			"Exit status: 0 imported; 1 not imported, or not all; 2 wrong usage.",
 		Example: "  zstdcat jobs.zst | bullpen queue import - jobs",
@@ -162,7 +162,7 @@ func newQueueImport() *cobra.Command {
 }
 
 func (t *transferFlags) imports(ctx context.Context, path string, in io.Reader, to string) (s transfer.Summary, err error) {
-	target, err := placeOf(to, t.namespace, t.replicas)
+	target, err := storeOf(to, t.namespace, t.replicas)
 	if err != nil {
 		return s, err
 	}

@@ -147,15 +147,15 @@ func wants(least, most int, how string) cobra.PositionalArgs {
 }
 
 // missing returns the name of the argument at a position in how.
-func missing(place int, how string) string {
+func missing(position int, how string) string {
 	for name := range strings.FieldsSeq(how) {
 		if strings.ToUpper(name) != name {
 			continue
 		}
-		if place == 0 {
+		if position == 0 {
 			return strings.Trim(name, "[].;")
 		}
-		place--
+		position--
 	}
 	return "an argument"
 }

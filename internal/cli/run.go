@@ -184,7 +184,7 @@ func (r *run) settle(it *item) {
 		r.emit(it)
 		return
 	}
-	r.ring[it.place%int64(len(r.ring))] = it
+	r.ring[it.position%int64(len(r.ring))] = it
 	for {
 		at := &r.ring[r.next%int64(len(r.ring))]
 		if *at == nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bullpen-run/bullpen/internal/daemon"
-	"github.com/bullpen-run/bullpen/internal/daemon/guard"
+	"github.com/bullpen-run/bullpen/internal/daemon/access"
 	"github.com/bullpen-run/bullpen/internal/daemon/logs"
 	"github.com/bullpen-run/bullpen/internal/daemon/settings"
 )
@@ -134,7 +134,7 @@ func (s *serve) load() (*settings.Settings, error) {
 	for key, t := range s.settings {
 		flags[key] = t.value
 	}
-	return settings.Load(settings.Source{Path: s.file, Env: os.Environ(), Flags: flags, CheckTokens: guard.CheckTokens})
+	return settings.Load(settings.Source{Path: s.file, Env: os.Environ(), Flags: flags, CheckTokens: access.CheckTokens})
 }
 
 // again reads the configuration again.

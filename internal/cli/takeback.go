@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -35,7 +36,7 @@ func newCancel(r *remote) *cobra.Command {
 		flags: func(f flagSet) {
 			add(f, &k.filter.Queue, "pool", "p", "NAME", "", word, "only jobs of this pool")
 			add(f, &k.filter.Name, "task", "t", "NAME", "", word, "only jobs of this task")
-			add(f, &k.filter.States, "state", "s", "WORD", "", one(liveStates, job.ParseState), "only jobs in this state: scheduled, queued, running or retrying")
+			add(f, &k.filter.States, "state", "s", "WORDS", "", several(liveStates, job.ParseState), "only jobs in these states, separated by commas: "+strings.Join(liveStates, ", "))
 			findFlags(r, f, &k.filter)
 			f.BoolVar(&k.filter.Newest, "newest", false, "newest first")
 			add(f, &k.filter.Limit, "limit", "n", "N", "", number(1, math.MaxInt32), "at most this many jobs")
@@ -57,7 +58,7 @@ func (k *canceling) arguments(_ *cobra.Command, args []string) error {
 	case len(args) > 0 && (k.selects() || k.filter.Limit > 0):
 		return fmt.Errorf("both job ids and a filter are given: give ids, or select jobs by --pool, --task, --group, --schedule, --batch, --state, --search, --since, --before or --all")
 	case len(args) == 0 && !k.selects() && len(k.bad) == 0:
-		return fmt.Errorf("no jobs given: use bullpen cancel ID..., or --pool NAME, --task NAME, --state WORD, --search TEXT or --all; see: bullpen ls")
+		return fmt.Errorf("no jobs given: use bullpen cancel ID..., or --pool NAME, --task NAME, --state WORDS, --search TEXT or --all; see: bullpen ls")
 	}
 	return nil
 }
@@ -92,7 +93,7 @@ func (k *canceling) cancel(ctx context.Context, c *client.Client, args []string)
 		}
 	}
 	s := &sweeping{remote: k.remote, what: "job", done: "canceled"}
-	return s.tell(&all)
+	return s.report(&all)
 }
 
 // knowsPool returns an error if there is no such pool. It is called only if the pool
@@ -110,18 +111,12 @@ func knowsPool(ctx context.Context, c *client.Client, name string) error {
 func (k *canceling) foretell(ctx context.Context, c *client.Client) error {
 	f := k.filter
 	f.Limit = 0
-	states := f.States
-	if states == nil {
-		states = live
+	if f.States == nil {
+		f.States = live
 	}
-	all, more := 0, false
-	for _, state := range states {
-		f.States = []job.State{state}
-		n, rest, err := countListed(ctx, f, c.List)
-		if err != nil {
-			return ofPool(k.filter.Queue, err)
-		}
-		all, more = all+n, more || rest
+	all, more, err := countListed(ctx, f, c.List)
+	if err != nil {
+		return ofPool(k.filter.Queue, err)
 	}
 	if all == 0 {
 		if err := knowsPool(ctx, c, k.filter.Queue); err != nil {

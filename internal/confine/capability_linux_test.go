@@ -18,10 +18,10 @@ func TestAmbientCapabilitiesEndAtTheHost(t *testing.T) {
 		before, after string
 		err           error
 	}
-	told := make(chan found)
+	results := make(chan found)
 	onOwnThread(func() { // has rights of its own; waited for below
 		var f found
-		defer func() { told <- f }()
+		defer func() { results <- f }()
 		header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 		var sets [2]unix.CapUserData
 		if f.err = unix.Capget(&header, &sets[0]); f.err != nil {
@@ -38,7 +38,7 @@ func TestAmbientCapabilitiesEndAtTheHost(t *testing.T) {
 		f.err = Profile{NoNewPrivs: true}.apply()
 		f.after = ambient()
 	})
-	f := <-told
+	f := <-results
 	if errors.Is(f.err, unix.EPERM) {
 		t.Skip("this user has no capability that it could hand on")
 	}

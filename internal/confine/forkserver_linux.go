@@ -48,14 +48,14 @@ type Server struct {
 
 // birth is one Start in progress.
 type birth struct {
-	id      uint32
-	born    chan struct{} // closed when child is set
-	settled chan struct{} // closed when err is set: child runs its program, or never will
-	child   *Child        // written before born is closed, under Server.receiving
-	release func()        // nil: nothing to release; written before the request is sent
-	err     error         // written before settled is closed
-	given   bool          // Server.mu; settled is closed or about to be
-	told    bool          // Server.mu; the server has reported the child
+	id       uint32
+	born     chan struct{} // closed when child is set
+	settled  chan struct{} // closed when err is set: child runs its program, or never will
+	child    *Child        // written before born is closed, under Server.receiving
+	release  func()        // nil: nothing to release; written before the request is sent
+	err      error         // written before settled is closed
+	given    bool          // Server.mu; settled is closed or about to be
+	reported bool          // Server.mu; the server has reported the child
 }
 
 // StartServer starts spec as a fork server and returns when the server reports that it is

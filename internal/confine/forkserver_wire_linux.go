@@ -183,7 +183,7 @@ func (v *Server) take(fd int) (more bool, err error) {
 		err = errors.New("confine: a message of the fork server is truncated")
 	}
 	if err == nil {
-		err = v.hear(r, pidfd)
+		err = v.handle(r, pidfd)
 	} else if pidfd >= 0 {
 		unix.Close(pidfd)
 	}
@@ -228,8 +228,8 @@ func (v *Server) fail(err error) {
 	_ = v.child.Kill()
 }
 
-// hear handles one message; it owns pidfd. v.receiving is held.
-func (v *Server) hear(r reply, pidfd int) error {
+// handle handles one message; it owns pidfd. v.receiving is held.
+func (v *Server) handle(r reply, pidfd int) error {
 	switch r.kind {
 	case wireReady, wireFailed:
 		if pidfd >= 0 {
@@ -248,7 +248,7 @@ func (v *Server) hear(r reply, pidfd int) error {
 	v.mu.Lock()
 	f := v.forks[r.id]
 	if f != nil && (r.kind == wireForked || pidfd < 0) {
-		f.told = true // the server sends no more about it
+		f.reported = true // the server sends no more about it
 	}
 	v.mu.Unlock()
 	if pidfd >= 0 {
@@ -266,7 +266,7 @@ func (v *Server) hear(r reply, pidfd int) error {
 		v.settle(f, errors.New("confine: the fork server cannot start a child: "+r.text))
 	}
 	v.mu.Lock()
-	if f.told && f.given {
+	if f.reported && f.given {
 		delete(v.forks, f.id)
 	}
 	v.mu.Unlock()

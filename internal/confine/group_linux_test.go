@@ -170,14 +170,14 @@ func TestGroupBorn(t *testing.T) {
 			spec, out := listening(t, helperSpec(g, "where"))
 			c := begin(t, s, spec)
 			spec.Files[1].Close()
-			told := readText(t, out)
+			printed := readText(t, out)
 			if e, err := c.Wait(); err != nil || e.Code != 0 {
 				t.Errorf("%v, %v", e, err)
 			}
 			for _, p := range g.parts {
 				mark := strings.TrimPrefix(p.dir, filepath.Dir(p.tree.own.path))
-				if !strings.Contains(told, mark+"\n") {
-					t.Errorf("%+v: not in %s but in\n%s", b, mark, told)
+				if !strings.Contains(printed, mark+"\n") {
+					t.Errorf("%+v: not in %s but in\n%s", b, mark, printed)
 				}
 				if left, err := procsIn(p.dir); err != nil || len(left) > 0 {
 					t.Errorf("%+v: %v are in %s (%v)", b, left, p.dir, err)
@@ -244,13 +244,13 @@ func TestGroupEntry(t *testing.T) {
 	spec.Files = append(spec.Files, files...)
 	c := begin(t, s, spec)
 	spec.Files[1].Close()
-	told := readText(t, out)
+	printed := readText(t, out)
 	if e, err := c.Wait(); err != nil || e.Code != 0 {
 		t.Errorf("%v, %v", e, err)
 	}
 	for _, p := range g.parts {
-		if mark := strings.TrimPrefix(p.dir, filepath.Dir(p.tree.own.path)); !strings.Contains(told, mark+"\n") {
-			t.Errorf("not in %s but in\n%s", mark, told)
+		if mark := strings.TrimPrefix(p.dir, filepath.Dir(p.tree.own.path)); !strings.Contains(printed, mark+"\n") {
+			t.Errorf("not in %s but in\n%s", mark, printed)
 		}
 	}
 	if again, err := g.Entry(); err != nil || !slices.Equal(again, files) {

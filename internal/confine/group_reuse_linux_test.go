@@ -191,7 +191,7 @@ func TestGroupsSweep(t *testing.T) {
 	}
 }
 
-// TestGroupsRefused has a user without rights, who is told what is missing.
+// TestGroupsRefused has a user without rights, who learns what is missing.
 func TestGroupsRefused(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can run something as another user")

@@ -88,10 +88,10 @@ type looseMount struct {
 	fd   int
 }
 
-// mounts creates all mounts for v, and the places for them. The caller must close the
+// mounts creates all mounts for v, and the mount points. The caller must close the
 // returned mounts, even after an error.
 func (v *view) mounts(root, users int, g *grants, pid int) (loose []looseMount, err error) {
-	if err := v.places(g); err != nil {
+	if err := v.makeMountPoints(g); err != nil {
 		return nil, err
 	}
 	var secrets []string
@@ -128,10 +128,10 @@ func (v *view) mounts(root, users int, g *grants, pid int) (loose []looseMount, 
 	return loose, err
 }
 
-// places creates the folders and files to mount on, and the links. No other goroutine
+// makeMountPoints creates the folders and files to mount on, and the links. No other goroutine
 // uses the skeleton yet.
-func (v *view) places(g *grants) error {
-	list := append(g.places(), place{path: "/" + emptyFile}, place{path: "/" + emptyFolder, folder: true})
+func (v *view) makeMountPoints(g *grants) error {
+	list := append(g.mountPoints(), mountPoint{path: "/" + emptyFile}, mountPoint{path: "/" + emptyFolder, folder: true})
 	for _, p := range list {
 		var err error
 		switch {

@@ -149,25 +149,25 @@ func (g *grants) mounts() []grant {
 	return list
 }
 
-// place is a file, folder or link that a view needs before anything is mounted in it.
-type place struct {
+// mountPoint is a file, folder or link that a view needs before anything is mounted in it.
+type mountPoint struct {
 	path   string
 	folder bool
 	link   string // target of a symbolic link; empty for others
 }
 
-// places returns the folders and files for the mounts of g, including /proc and /dev/shm,
+// mountPoints returns the folders and files for the mounts of g, including /proc and /dev/shm,
 // and the links, each after the folders that contain it.
-func (g *grants) places() (list []place) {
+func (g *grants) mountPoints() (list []mountPoint) {
 	made := map[string]bool{}
-	add := func(p place) {
+	add := func(p mountPoint) {
 		for _, folder := range append(prefixes(filepath.Dir(p.path)), p.path) {
 			if made[folder] {
 				continue
 			}
 			made[folder] = true
 			if folder != p.path {
-				list = append(list, place{path: folder, folder: true})
+				list = append(list, mountPoint{path: folder, folder: true})
 			} else {
 				list = append(list, p)
 			}
@@ -175,17 +175,17 @@ func (g *grants) places() (list []place) {
 	}
 	mounts := g.mounts()
 	for _, one := range mounts {
-		add(place{path: one.path, folder: one.folder})
+		add(mountPoint{path: one.path, folder: one.folder})
 	}
-	add(place{path: "/proc", folder: true})
-	add(place{path: "/dev/shm", folder: true})
+	add(mountPoint{path: "/proc", folder: true})
+	add(mountPoint{path: "/dev/shm", folder: true})
 	links := maps.Clone(g.links)
 	for name, target := range map[string]string{"fd": "fd", "stdin": "fd/0", "stdout": "fd/1", "stderr": "fd/2"} {
 		links["/dev/"+name] = "/proc/self/" + target
 	}
 	for _, path := range slices.Sorted(maps.Keys(links)) {
 		if !slices.ContainsFunc(mounts, func(outer grant) bool { return inside(path, outer.path) }) { // otherwise that mount has it already
-			add(place{path: path, link: links[path]})
+			add(mountPoint{path: path, link: links[path]})
 		}
 	}
 	return list

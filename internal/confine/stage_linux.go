@@ -89,7 +89,7 @@ func (s *script) try(what string, number uintptr, args ...uint64) {
 func (s *script) program(errors int) []byte {
 	s.memory(nil)
 	first := s.next()
-	place := func(n int) uint64 {
+	offset := func(n int) uint64 {
 		if n == 0 {
 			return 0
 		}
@@ -101,7 +101,7 @@ func (s *script) program(errors int) []byte {
 		for _, a := range o.args {
 			image = binary.NativeEndian.AppendUint64(image, a)
 		}
-		for _, a := range []uint64{uint64(o.store), place(o.unlessZero), place(o.onError)} {
+		for _, a := range []uint64{uint64(o.store), offset(o.unlessZero), offset(o.onError)} {
 			image = binary.NativeEndian.AppendUint64(image, a)
 		}
 	}

@@ -15,7 +15,7 @@ import (
 )
 
 // runScript runs s as a program of its own, with what it prints.
-func runScript(t *testing.T, s *script) (out, told string, exit int) {
+func runScript(t *testing.T, s *script) (out, fault string, exit int) {
 	t.Helper()
 	path := t.TempDir() + "/stage"
 	if err := os.WriteFile(path, s.program(2), 0o700); err != nil {
@@ -45,28 +45,28 @@ func TestStage(t *testing.T) {
 	zero := s.call("succeeding with 0", unix.SYS_FCHDIR, 97)
 	zero.onError = len(s.ops) + 1
 	some := s.call("succeeding with more", unix.SYS_GETPID)
-	place := s.memory(make([]byte, 4))
-	s.ops[len(s.ops)-1].store = place
+	result := s.memory(make([]byte, 4))
+	s.ops[len(s.ops)-1].store = result
 	some.unlessZero = len(s.ops) + 2
 	print(s, "wrong ")
 	none := s.call("succeeding with none", unix.SYS_UMASK, 0o22)
 	none.unlessZero = 0
-	s.call("printing", unix.SYS_WRITE, 1, uint64(place), 4)
+	s.call("printing", unix.SYS_WRITE, 1, uint64(result), 4)
 	s.call("becoming a shell", unix.SYS_EXECVE, s.text("/bin/sh"), s.texts([]string{"sh", "-c", `echo "$A $0"`, "ends"}), s.texts([]string{"A=here"}))
-	out, told, exit := runScript(t, s)
-	if !strings.HasPrefix(out, "begins ") || !strings.HasSuffix(out, "here ends\n") || len(out) != len("begins ")+4+len("here ends\n") || told != "" || exit != 0 {
-		t.Errorf("%q, %q, exit code %d", out, told, exit)
+	out, fault, exit := runScript(t, s)
+	if !strings.HasPrefix(out, "begins ") || !strings.HasSuffix(out, "here ends\n") || len(out) != len("begins ")+4+len("here ends\n") || fault != "" || exit != 0 {
+		t.Errorf("%q, %q, exit code %d", out, fault, exit)
 	}
 
 	s = newScript()
 	print(s, "begins")
 	s.call("opening nothing", unix.SYS_OPENAT, 0, s.text("/missing"), 0, 0)
 	print(s, "wrong")
-	out, told, exit = runScript(t, s)
-	if out != "begins" || len(told) != stageErrorSize || exit != 1 {
-		t.Fatalf("%q, %q, exit code %d", out, told, exit)
+	out, fault, exit = runScript(t, s)
+	if out != "begins" || len(fault) != stageErrorSize || exit != 1 {
+		t.Fatalf("%q, %q, exit code %d", out, fault, exit)
 	}
-	if o, err := s.failure([]byte(told)); o.what != "opening nothing" || !errors.Is(err, unix.ENOENT) {
+	if o, err := s.failure([]byte(fault)); o.what != "opening nothing" || !errors.Is(err, unix.ENOENT) {
 		t.Errorf("%+v, %v", o, err)
 	}
 }
@@ -78,8 +78,8 @@ func FuzzStageFailure(f *testing.F) {
 	}
 	s.call("one", unix.SYS_GETPID)
 	s.call("two", unix.SYS_GETPID)
-	told := binary.NativeEndian.AppendUint64(nil, ^uint64(1)) // -2, ENOENT
-	f.Add(binary.NativeEndian.AppendUint64(told, uint64(s.next())+opSize))
+	report := binary.NativeEndian.AppendUint64(nil, ^uint64(1)) // -2, ENOENT
+	f.Add(binary.NativeEndian.AppendUint64(report, uint64(s.next())+opSize))
 	f.Add(make([]byte, stageErrorSize))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if len(b) != stageErrorSize {

@@ -73,7 +73,7 @@ func (b *sandbox) inUserNamespace(spec *Spec, files int, home string) (*script, 
 		s.call("", unix.SYS_EXECVE, s.text(spec.Path), s.texts(spec.Args), s.texts(spec.Env))
 	}
 	s.ops[parent-1].unlessZero = len(s.ops) + 1
-	s.tell(own(stageTalk))
+	s.reportChild(own(stageTalk))
 	return s, nil
 }
 
@@ -95,8 +95,8 @@ func (s *script) birth(users, pids uint64) (parent int) {
 	return len(s.ops)
 }
 
-// tell makes the parent report the child to the host, and end.
-func (s *script) tell(talk uint64) {
+// reportChild makes the parent report the child to the host, and end.
+func (s *script) reportChild(talk uint64) {
 	words := func(list ...uint64) uint64 {
 		var b []byte
 		for _, w := range list {
@@ -120,13 +120,13 @@ func (s *script) view(b *sandbox, free uint64, temp string) {
 	namespace, root := free, free+1
 	s.mount("tmpfs", root, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV, option{"mode", "0755"})
 	s.call("putting the sandbox in place", unix.SYS_MOVE_MOUNT, root, empty, cwd, s.text("/"), unix.MOVE_MOUNT_F_EMPTY_PATH)
-	places := b.grants.places()
+	points := b.grants.mountPoints()
 	if temp != "" {
 		for _, p := range prefixes(temp) {
-			places = append(places, place{path: p, folder: true})
+			points = append(points, mountPoint{path: p, folder: true})
 		}
 	}
-	for _, p := range places {
+	for _, p := range points {
 		what, path := "making "+p.path+" in the sandbox", s.text(p.path[1:])
 		switch {
 		case p.link != "":

@@ -70,7 +70,7 @@ func (t *thread) runStage(spec *Spec, files []uintptr) (pid, pidfd int, err erro
 	if err != nil {
 		return 0, -1, &sandboxError{fmt.Errorf("its stage: %w", err)}
 	}
-	pid, pidfd, err = hearStage(script, errs[0], talk[0])
+	pid, pidfd, err = awaitStage(script, errs[0], talk[0])
 	for {
 		if _, waitErr := unix.Wait4(parent, nil, 0, nil); !errors.Is(waitErr, unix.EINTR) {
 			return pid, pidfd, err // our child, which no other code knows
@@ -90,11 +90,11 @@ func stageEnds() (errs, talk [2]int, err error) {
 	return errs, talk, err
 }
 
-// hearStage waits until the child runs its program, or returns why it does not.
-func hearStage(script *script, errs, talk int) (pid, pidfd int, err error) {
-	pid, pidfd, err = hearChild(talk)
-	var told [stageErrorSize]byte
-	n, readErr := readFull(errs, told[:])
+// awaitStage waits until the child runs its program, or returns why it does not.
+func awaitStage(script *script, errs, talk int) (pid, pidfd int, err error) {
+	pid, pidfd, err = readChild(talk)
+	var report [stageErrorSize]byte
+	n, readErr := readFull(errs, report[:])
 	if n == 0 && readErr == nil {
 		return pid, pidfd, err
 	}
@@ -103,18 +103,18 @@ func hearStage(script *script, errs, talk int) (pid, pidfd int, err error) {
 		_ = waitExit(pidfd, unix.WEXITED, nil, nil)
 		unix.Close(pidfd)
 	}
-	if n < len(told) {
+	if n < len(report) {
 		return 0, -1, &sandboxError{errors.Join(errors.New("its stage sent a truncated error"), readErr)}
 	}
-	o, err := script.failure(told[:])
+	o, err := script.failure(report[:])
 	if o.what == "" {
 		return 0, -1, err
 	}
 	return 0, -1, &sandboxError{fmt.Errorf("%s: %w", o.what, err)}
 }
 
-// hearChild reads the stage's report of the child, and fails without one.
-func hearChild(talk int) (pid, pidfd int, err error) {
+// readChild reads the stage's report of the child, and fails without one.
+func readChild(talk int) (pid, pidfd int, err error) {
 	news, control := make([]byte, stageNewsSize), make([]byte, unix.CmsgSpace(stageNewsSize))
 	for {
 		n, rights, _, _, err := unix.Recvmsg(talk, news, control, unix.MSG_CMSG_CLOEXEC)

@@ -117,7 +117,7 @@ func (d backend) Waits(parent string) (done func(), err error) {
 }
 
 // Follow is as in [api.Backend].
-func (d backend) Follow(id string, after live.Place) *live.Feed { return d.hub.Follow(id, after) }
+func (d backend) Follow(id string, after live.Position) *live.Feed { return d.hub.Follow(id, after) }
 
 // Scale is as in [api.Backend].
 func (d backend) Scale(name string, minimum, maximum int) error {
@@ -138,7 +138,7 @@ func (d backend) ReloadPool(ctx context.Context, name string) error {
 	if g == nil {
 		return fmt.Errorf("%w: the configuration of this daemon has no command for %q", api.ErrQueueOnly, name)
 	}
-	return told(g.workers.Reload(ctx))
+	return shownError(g.workers.Reload(ctx))
 }
 
 // Status is as in [api.Backend].

@@ -1,6 +1,6 @@
 // Package daemon implements `bullpen serve`: pools of worker processes that take jobs
 // from queues, behind an HTTP API, under one configuration. Its parts are in packages
-// of their own (settings, api, guard, live, logs); this package connects, starts,
+// of their own (settings, api, access, live, logs); this package connects, starts,
 // reloads and ends them.
 package daemon
 
@@ -14,7 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/bullpen-run/bullpen/internal/daemon/guard"
+	"github.com/bullpen-run/bullpen/internal/daemon/access"
 	"github.com/bullpen-run/bullpen/internal/daemon/history"
 	"github.com/bullpen-run/bullpen/internal/daemon/live"
 	"github.com/bullpen-run/bullpen/internal/daemon/settings"
@@ -71,7 +71,7 @@ type Daemon struct {
 	state   lifecycle.Machine[State]
 
 	// Parts with locks of their own:
-	guard   *guard.Guard
+	access  *access.Control
 	keys    *sigv4.Keys // of the callers of the Lambda front; nil for none
 	queue   *queue.Queue
 	budget  *process.Budget // nil for none

@@ -30,7 +30,7 @@ func TestNothingIsDisclosed(t *testing.T) {
 	n := openText(t, tight(t))
 	n.begin()
 	inside := &node{t: t, url: n.url, token: readerToken}
-	eventually(t, "the error is told", func() bool { return strings.Contains(inside.shown("hush").Error, "exit code 3") })
+	eventually(t, "the error is shown", func() bool { return strings.Contains(inside.shown("hush").Error, "exit code 3") })
 	eventually(t, "the schedules are stored", func() bool {
 		return !strings.Contains(n.ask(http.MethodGet, "/readyz", "").body, "schedules")
 	})

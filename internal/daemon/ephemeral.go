@@ -83,7 +83,7 @@ func (d backend) Run(ctx context.Context, name string, t bullpen.Task) (id strin
 	if errors.Is(err, live.ErrLive) { // a job has that id
 		err = fmt.Errorf("%w: %s", api.ErrBusyID, t.ID)
 	}
-	return t.ID, r, told(err)
+	return t.ID, r, shownError(err)
 }
 
 // execute runs t on the workers of p. If a reload replaces them before t has started,

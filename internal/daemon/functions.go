@@ -45,16 +45,16 @@ func (d functions) Enqueue(ctx context.Context, j job.Job) (job.Ref, error) {
 		return job.Ref{}, err
 	}
 	ref, err := d.queue.Enqueue(ctx, j)
-	return ref, told(err)
+	return ref, shownError(err)
 }
 
 // openLambda starts to serve the address of the Lambda front.
 func (d *Daemon) openLambda(ctx context.Context) error {
-	l, err := d.guard.ListenLambda(ctx)
+	l, err := d.access.ListenLambda(ctx)
 	if err != nil {
 		return &OpenError{"the address of the Lambda front", taken(err, "lambda.listen")}
 	}
-	d.lambda = d.serveFront(ctx, l, d.guard.WrapLambda(nil, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	d.lambda = d.serveFront(ctx, l, d.access.WrapLambda(nil, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		invoke.Answer(w, d.starting())
 	}), invoke.Answer))
 	return nil
@@ -67,7 +67,7 @@ func (d *Daemon) serveLambda() {
 		Backend: functions{backend{d}}, Keys: d.keys, Account: s.Lambda.Account, Region: s.Lambda.Region,
 		MaxEvent: s.Queue.MaxPayload,
 	})
-	d.lambda.after = d.guard.WrapLambda(d.tracer.Routes(f.Routes()), http.HandlerFunc(invoke.Fallback), invoke.Answer)
+	d.lambda.after = d.access.WrapLambda(d.tracer.Routes(f.Routes()), http.HandlerFunc(invoke.Fallback), invoke.Answer)
 	close(d.lambda.open)
 }
 

@@ -21,7 +21,7 @@ import (
 type generation struct {
 	name     string
 	workers  *process.Pool
-	gate     *gate            // the workers; the hub tracks their tasks as jobs
+	limiter  *limiter         // the workers; the hub tracks their tasks as jobs
 	direct   bullpen.Executor // the same workers, for tasks that are not jobs
 	feed     *process.Feed
 	starts   *trace.Starts // starts of the workers, for traces; nil for none
@@ -48,7 +48,7 @@ func newGeneration(name string, s settings.Pool, d *Daemon) (*generation, error)
 	starts := d.tracer.Starts()
 	g := &generation{
 		name: name, settings: s, workers: workers, feed: workers.Events(64), changed: d.judge, starts: starts,
-		gate:     newGate(d.tracer.Wrap(name, d.hub.Wrap(name, workers), starts), s.Jobs),
+		limiter:  newLimiter(d.tracer.Wrap(name, d.hub.Wrap(name, workers), starts), s.Jobs),
 		direct:   d.tracer.WrapEphemeral(name, d.hub.WrapEphemeral(name, workers), starts),
 		watching: make(chan struct{}), restart: make(chan struct{}, 1),
 	}
@@ -63,7 +63,7 @@ func (g *generation) watch() {
 		g.starts.Note(&e)
 		switch e.Kind {
 		case process.StartFailed:
-			g.setStartError(toldText(e.Text, g.workers.Config().Command))
+			g.setStartError(shownText(e.Text, g.workers.Config().Command))
 		case process.Ready, process.Mended:
 			g.setStartError("")
 		default:
@@ -110,7 +110,7 @@ func (g *generation) work(ctx context.Context, q *queue.Queue, failed func(error
 		turn, over := context.WithCancel(ctx)
 		calls.Go(func() { // ends with turn, after its jobs in hand
 			defer over()
-			err := q.Work(turn, g.gate, g.workConfig())
+			err := q.Work(turn, g.limiter, g.workConfig())
 			if err != nil && turn.Err() == nil {
 				failed(fmt.Errorf("pool %q accepts no more jobs: %w", g.name, err))
 			}
@@ -137,7 +137,7 @@ func (g *generation) retune(s settings.Pool) {
 	same := g.settings.Strict == s.Strict && g.settings.Groups == s.Groups && g.settings.Bury == s.Bury
 	g.settings = s
 	g.mu.Unlock()
-	g.gate.bound(s.Jobs)
+	g.limiter.bound(s.Jobs)
 	if same {
 		return
 	}

@@ -134,7 +134,7 @@ func (d *Daemon) samples(ctx context.Context) map[string]sample {
 
 // sample samples one pool.
 func (d *Daemon) sample(ctx context.Context, g *generation) sample {
-	s := sample{at: time.Now(), room: g.workers.Capacity() > 0, failing: g.startError() != "", taken: g.gate.taken.Load()}
+	s := sample{at: time.Now(), room: g.workers.Capacity() > 0, failing: g.startError() != "", taken: g.limiter.taken.Load()}
 	ctx, cancel := context.WithTimeout(ctx, samplePatience)
 	defer cancel()
 	depth, err := d.queue.Depth(ctx, g.name)

@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/bullpen-run/bullpen/internal/daemon/guard"
+	"github.com/bullpen-run/bullpen/internal/daemon/access"
 	"github.com/bullpen-run/bullpen/internal/daemon/history"
 	"github.com/bullpen-run/bullpen/internal/daemon/live"
 	"github.com/bullpen-run/bullpen/internal/daemon/settings"
@@ -40,12 +40,12 @@ func (d *Daemon) open(ctx context.Context) error {
 	if d.history, err = history.New(history.Config{}); err != nil {
 		return err
 	}
-	c := guard.Config{HTTP: s.HTTP, Probes: s.Probes, Lambda: s.Lambda, Logger: d.log, Observe: d.requests.observe}
+	c := access.Config{HTTP: s.HTTP, Probes: s.Probes, Lambda: s.Lambda, Logger: d.log, Observe: d.requests.observe}
 	if s.Lambda.Keys != "" {
 		d.keys = sigv4.New(s.Lambda.Keys)
-		c.Watch = []guard.Watch{{Name: "the keys of the Lambda front", Path: s.Lambda.Keys, Load: d.keys.Load}}
+		c.Watch = []access.Watch{{Name: "the keys of the Lambda front", Path: s.Lambda.Keys, Load: d.keys.Load}}
 	}
-	if d.guard, err = guard.New(c); err != nil {
+	if d.access, err = access.New(c); err != nil {
 		return err
 	}
 	// The probes answer while the queue is being opened, which takes long if it has
@@ -70,9 +70,9 @@ const (
 	// headStart is how long the queue is opened before workers start. Most errors,
 	// such as that another daemon uses the queue, show up by then.
 	headStart = 10 * time.Millisecond
-	// tellWaiting and tellAgain are when the log reports what the start waits for.
-	tellWaiting = 2 * time.Second
-	tellAgain   = 30 * time.Second
+	// firstReport and nextReport are when the log reports what the start waits for.
+	firstReport = 2 * time.Second
+	nextReport  = 30 * time.Second
 )
 
 // openQueue opens the queue, and meanwhile the pools.
@@ -109,15 +109,15 @@ func (d *Daemon) openQueue(ctx context.Context) error {
 		<-opened
 		return err
 	}
-	tell := time.NewTimer(tellWaiting)
-	defer tell.Stop()
+	report := time.NewTimer(firstReport)
+	defer report.Stop()
 	for {
 		select {
 		case err := <-opened:
 			return err
-		case <-tell.C:
+		case <-report.C:
 			d.log.Warn("the daemon waits for the queue, and serves once it is open", "for", d.queueWaits())
-			tell.Reset(tellAgain)
+			report.Reset(nextReport)
 		}
 	}
 }

@@ -26,8 +26,8 @@ func freeAddress(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// TestWaitsForQueue shows what is told while the queue is not open: here one server of
-// three runs. It ends when it is told to.
+// TestWaitsForQueue shows what is shown while the queue is not open: here one server of
+// three runs. It ends when it is stopped.
 func TestWaitsForQueue(t *testing.T) {
 	t.Parallel()
 	k := natstest.Start(t, natstest.Config{Servers: 3, Lazy: true})
@@ -70,7 +70,7 @@ func TestWaitsForQueue(t *testing.T) {
 	http.DefaultClient.CloseIdleConnections()
 }
 
-// TestFolderIsTaken shows that a folder which another daemon has is told before
+// TestFolderIsTaken shows that a folder which another daemon has is reported before
 // workers are started. A machine that is busy may be later once in a while.
 func TestFolderIsTaken(t *testing.T) {
 	t.Parallel()

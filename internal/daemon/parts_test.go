@@ -147,11 +147,11 @@ func (e *rooms) Submit(_ context.Context, _ bullpen.Task, done func(bullpen.Resu
 	return nil
 }
 
-// TestGate: the bound of jobs in hand holds, whatever room there is beyond it.
-func TestGate(t *testing.T) {
+// TestLimiter: the bound of jobs in hand holds, whatever room there is beyond it.
+func TestLimiter(t *testing.T) {
 	t.Parallel()
 	e := &rooms{free: 5}
-	g := newGate(e, 2)
+	g := newLimiter(e, 2)
 	submit := func() error {
 		return g.Submit(t.Context(), bullpen.Task{}, func(bullpen.Result, error) {})
 	}
@@ -186,18 +186,18 @@ func TestGate(t *testing.T) {
 	}
 }
 
-// TestRoomOfGate has each way in which room comes behind a gate.
-func TestRoomOfGate(t *testing.T) {
+// TestRoomOfLimiter has each way in which room comes behind a limiter.
+func TestRoomOfLimiter(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		e := &rooms{free: 1}
-		g := newGate(e, 1)
+		g := newLimiter(e, 1)
 		open := func() <-chan struct{} {
 			t.Helper()
 			room := g.Room()
 			select {
 			case <-room:
-				t.Error("the gate tells of room and has none")
+				t.Error("the limiter signals room and has none")
 			default:
 			}
 			return room
@@ -359,13 +359,13 @@ func TestProbes(t *testing.T) {
 	probes.want(http.StatusNotFound, http.MethodGet, "/v1/status", "")
 }
 
-// TestWorkersThatDoNotStart shows what is told of a pool that cannot work.
+// TestWorkersThatDoNotStart shows what is reported of a pool that cannot work.
 func TestWorkersThatDoNotStart(t *testing.T) {
 	t.Parallel()
 	bad := "  bad: {command: [sh, -c, 'echo it is broken >&2; exit 3'], workers: {min: 1, max: 1}}\n"
 	n := open(t, bad)
 	n.begin()
-	eventually(t, "the error is told", func() bool { return strings.Contains(n.shown("bad").Error, "exit code 3") })
+	eventually(t, "the error is shown", func() bool { return strings.Contains(n.shown("bad").Error, "exit code 3") })
 	if a := n.want(http.StatusServiceUnavailable, http.MethodGet, "/readyz", ""); !strings.Contains(a.body, "FAIL pool bad: its workers do not start") {
 		t.Errorf("readyz: %s", a.body)
 	}

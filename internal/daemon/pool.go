@@ -96,7 +96,7 @@ func (p *pool) resize() error {
 	if err := p.now.workers.Resize(least, p.max+p.helpers()); err != nil {
 		return err
 	}
-	p.now.gate.waiting(len(p.waiting))
+	p.now.limiter.waiting(len(p.waiting))
 	return nil
 }
 

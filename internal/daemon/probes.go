@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bullpen-run/bullpen/internal/daemon/guard"
+	"github.com/bullpen-run/bullpen/internal/daemon/access"
 	"github.com/bullpen-run/bullpen/internal/daemon/logs"
 )
 
@@ -217,12 +217,12 @@ func (d *Daemon) judge() {
 
 // checks returns the routes of the probes. Names and causes are for callers that may
 // read. With open set, callers are not identified and get only the public part.
-func (d *Daemon) checks(open bool) []guard.Route {
+func (d *Daemon) checks(open bool) []access.Route {
 	probe := func(ask func() checks) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			c := ask()
 			text := c.public()
-			if !open && guard.RoleOf(r.Context()) >= guard.Read {
+			if !open && access.RoleOf(r.Context()) >= access.Read {
 				text = c.String()
 			}
 			h := w.Header()
@@ -235,8 +235,8 @@ func (d *Daemon) checks(open bool) []guard.Route {
 			_, _ = w.Write([]byte(text)) // the caller may have disconnected
 		})
 	}
-	return []guard.Route{
-		{Method: http.MethodGet, Pattern: livePath, Role: guard.None, Handler: probe(d.liveness)},
-		{Method: http.MethodGet, Pattern: readyPath, Role: guard.None, Handler: probe(d.readiness)},
+	return []access.Route{
+		{Method: http.MethodGet, Pattern: livePath, Role: access.None, Handler: probe(d.liveness)},
+		{Method: http.MethodGet, Pattern: readyPath, Role: access.None, Handler: probe(d.readiness)},
 	}
 }

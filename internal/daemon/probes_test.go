@@ -134,7 +134,7 @@ func TestProbesWhileServersHalt(t *testing.T) {
 }
 
 // TestProbesWhileQueueOpens has one server of three when the daemon starts: the probes
-// answer at the address of the API, which has no other; a request is told after a while
+// answer at the address of the API, which has no other; a request learns after a while
 // what is missing, and another one is served when it is there.
 func TestProbesWhileQueueOpens(t *testing.T) {
 	if testing.Short() {
@@ -176,7 +176,7 @@ func TestProbesWhileQueueOpens(t *testing.T) {
 	k.Resume(2)
 	<-opened
 	if n.Daemon == nil {
-		return // it has told why
+		return // it has said why
 	}
 	n.begin()
 	if a := <-patient; a.status != http.StatusOK {

@@ -263,7 +263,7 @@ func (d *Daemon) prepareOne(ctx context.Context, c *change) error {
 	if err := g.workers.Ready(wait, n); err != nil {
 		// A fault of the configuration, not of the request, so it does not wrap
 		// ErrStart.
-		return fmt.Errorf("pool %q: %s", c.name, told(err).Error())
+		return fmt.Errorf("pool %q: %s", c.name, shownError(err).Error())
 	}
 	return nil
 }

@@ -78,13 +78,13 @@ func TestReloadOfWhatWorkTakes(t *testing.T) {
 		}
 	}
 	if c := g.workConfig(); c.Bury != "new" || c.Group.Concurrency != 1 {
-		t.Errorf("Work is told %+v", c)
+		t.Errorf("Work received %+v", c)
 	}
 	eventually(t, "the limits of groups reach Work", func() bool {
 		limits, err := n.queue.GroupDefaults(t.Context(), "p")
 		return err == nil && limits.Concurrency == 1
 	})
-	if n := g.gate.places(); n != 2 {
+	if n := g.limiter.places(); n != 2 {
 		t.Errorf("there are places for %d jobs, want 2", n)
 	}
 }

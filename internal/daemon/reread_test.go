@@ -139,9 +139,9 @@ func TestIDsOfJobs(t *testing.T) {
 		ended <- err
 	}()
 	eventually(t, "the task runs", func() bool { return exists(other + ".begun") })
-	if feed := b.Follow(job.ID, live.Place{}); feed != nil {
+	if feed := b.Follow(job.ID, live.Position{}); feed != nil {
 		feed.Close()
-		t.Error("who follows the job is told of the ephemeral task")
+		t.Error("who follows the job receives events of the ephemeral task")
 	}
 	if _, _, err := b.Run(t.Context(), "two", bullpen.Task{ID: job.ID}); !errors.Is(err, api.ErrBusyID) {
 		t.Errorf("a second task of that id: %v, want ErrBusyID", err)

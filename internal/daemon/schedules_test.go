@@ -97,15 +97,15 @@ func TestReadyWithSchedules(t *testing.T) {
 }
 
 // TestSchedulesAreCompleted has schedules of the configuration whose jobs leave to the
-// pool who is told of their death and how their group is found.
+// pool what their burial is and how their group is found.
 func TestSchedulesAreCompleted(t *testing.T) {
 	t.Parallel()
-	n := start(t, mine(t, "one", "retry: {bury: told}, groups: {meta: tenant}"), "schedules:\n  weekly: {pool: one, cron: '@weekly', meta: {tenant: acme}}\n")
+	n := start(t, mine(t, "one", "retry: {bury: undertaker}, groups: {meta: tenant}"), "schedules:\n  weekly: {pool: one, cron: '@weekly', meta: {tenant: acme}}\n")
 	j := n.planned()["weekly"].Job
 	if j.Queue == "" {
 		t.Fatal("there is no schedule with that name, or it has no job")
 	}
-	if j.Bury != "told" || j.Group != "acme" {
-		t.Errorf("its job is told of by %q and has the group %q, want told and acme", j.Bury, j.Group)
+	if j.Bury != "undertaker" || j.Group != "acme" {
+		t.Errorf("its job has the burial %q and the group %q, want undertaker and acme", j.Bury, j.Group)
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/bullpen-run/bullpen/internal/daemon/access"
 	"github.com/bullpen-run/bullpen/internal/daemon/api"
-	"github.com/bullpen-run/bullpen/internal/daemon/guard"
 	"github.com/bullpen-run/bullpen/internal/daemon/problem"
 	"github.com/bullpen-run/bullpen/internal/dashboard"
 )
@@ -67,7 +67,7 @@ type early struct {
 
 // serveEarly starts to serve a listener.
 func (d *Daemon) serveEarly(ctx context.Context, l net.Listener, h http.Handler) *early {
-	s := &server{http: d.guard.Server(h), listener: l, aborted: d.aborted}
+	s := &server{http: d.access.Server(h), listener: l, aborted: d.aborted}
 	e := &early{listener: l, ended: make(chan error, 1)}
 	ctx, e.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	go func() { // ends by cancel; run and close wait for it
@@ -114,11 +114,11 @@ const openPatience = 5 * time.Second
 
 // openFront starts to serve the address of the API.
 func (d *Daemon) openFront(ctx context.Context) error {
-	l, err := d.guard.Listen(ctx)
+	l, err := d.access.Listen(ctx)
 	if err != nil {
 		return &OpenError{"the address of the API", taken(err, "http.listen, or --listen")}
 	}
-	d.front = d.serveFront(ctx, l, d.guard.Wrap(d.checks(false), http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	d.front = d.serveFront(ctx, l, d.access.Wrap(d.checks(false), http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		d.starting().Write(w)
 	})))
 	return nil
@@ -181,7 +181,7 @@ func (d *Daemon) serveAPI() (run func(context.Context) error, err error) {
 }
 
 // api returns the API, and a handler for it with the probes and the metrics behind
-// the guard.
+// package access.
 func (d *Daemon) api() (*api.API, http.Handler, error) {
 	s := d.config()
 	a, err := api.New(api.Config{
@@ -196,7 +196,7 @@ func (d *Daemon) api() (*api.API, http.Handler, error) {
 		return nil, nil, err
 	}
 	routes := append(d.tracer.Routes(a.Routes()), d.checks(false)...)
-	routes = append(routes, guard.Route{Method: http.MethodGet, Pattern: "/metrics", Role: guard.Read, Handler: metrics})
+	routes = append(routes, access.Route{Method: http.MethodGet, Pattern: "/metrics", Role: access.Read, Handler: metrics})
 	if s.Dashboard {
 		ui, err := dashboard.New()
 		if err != nil {
@@ -205,14 +205,14 @@ func (d *Daemon) api() (*api.API, http.Handler, error) {
 		}
 		// The page itself has no data, so it needs no role; its calls of the API do.
 		routes = append(routes,
-			guard.Route{Method: http.MethodGet, Pattern: "/{$}", Role: guard.None, Handler: http.HandlerFunc(ui.Entry)},
-			guard.Route{Method: http.MethodGet, Pattern: "/ui/{version}/{file}", Role: guard.None, Handler: http.HandlerFunc(ui.File)},
+			access.Route{Method: http.MethodGet, Pattern: "/{$}", Role: access.None, Handler: http.HandlerFunc(ui.Entry)},
+			access.Route{Method: http.MethodGet, Pattern: "/ui/{version}/{file}", Role: access.None, Handler: http.HandlerFunc(ui.File)},
 		)
 	}
 	if d.probes != nil {
 		d.probes.metrics.set(metrics)
 	}
-	return a, d.guard.Wrap(routes, api.Fallback(routes)), nil
+	return a, d.access.Wrap(routes, api.Fallback(routes)), nil
 }
 
 // probes serves probes and metrics on their own address, if there is one, until all
@@ -225,13 +225,13 @@ type probes struct {
 
 // openProbes starts to serve probes.
 func (d *Daemon) openProbes(ctx context.Context) error {
-	l, err := d.guard.ListenProbes(ctx)
+	l, err := d.access.ListenProbes(ctx)
 	if err != nil {
 		return &OpenError{"the address of the probes", taken(err, "probes.listen")}
 	}
 	p := &probes{}
-	routes := append(d.checks(true), guard.Route{Method: http.MethodGet, Pattern: "/metrics", Role: guard.None, Handler: &p.metrics})
-	p.early = d.serveEarly(ctx, l, d.guard.WrapProbes(routes, nil))
+	routes := append(d.checks(true), access.Route{Method: http.MethodGet, Pattern: "/metrics", Role: access.None, Handler: &p.metrics})
+	p.early = d.serveEarly(ctx, l, d.access.WrapProbes(routes, nil))
 	d.probes = p
 	return nil
 }

@@ -23,18 +23,18 @@ func (e *startError) Error() string { return e.text }
 // Unwrap returns what the StartError wraps, so that it is also a [bullpen.ErrStart].
 func (e *startError) Unwrap() []error { return e.cause }
 
-// told returns err in the form for callers.
-func told(err error) error {
+// shownError returns err in the form for callers.
+func shownError(err error) error {
 	var start *process.StartError
 	if err == nil || !errors.As(err, &start) {
 		return err
 	}
-	return &startError{toldText(start.Error(), start.Command), start.Unwrap()}
+	return &startError{shownText(start.Error(), start.Command), start.Unwrap()}
 }
 
-// toldText removes the command line from the text of a process.StartError, and hides
+// shownText removes the command line from the text of a process.StartError, and hides
 // what looks like a secret in the worker's output.
-func toldText(text string, command []string) string {
+func shownText(text string, command []string) string {
 	intro := bullpen.ErrStart.Error()
 	return logs.Clean(strings.Replace(text, fmt.Sprintf("%s: %q", intro, command), intro, 1))
 }

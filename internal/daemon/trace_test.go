@@ -24,7 +24,7 @@ type traced struct {
 	to *tracetest.Collector
 }
 
-// tracedNode runs a daemon with pools whose traces are told of.
+// tracedNode runs a daemon with pools whose traces are exported.
 func tracedNode(t *testing.T, more string, pools ...string) *traced {
 	t.Helper()
 	to := tracetest.New()
@@ -154,7 +154,7 @@ func TestTraceOfAJob(t *testing.T) {
 	})
 	wantAttributes(t, all["job trace"], map[string]any{"bullpen.job.state": "done", "bullpen.outcome": "ok", "bullpen.job.attempts": int64(1)})
 	if want := "00-" + callerTrace + "-" + run.ID + "-01"; a.body != want {
-		t.Errorf("the handler was told %s, want its run %s", a.body, want)
+		t.Errorf("the handler received %s, want its run %s", a.body, want)
 	}
 	if run.Failed || run.Kind != "consumer" || run.Resource["service.name"] != "jobs" || run.Resource["service.version"] != "test" || run.Resource["service.instance.id"] == "" {
 		t.Errorf("the run is %+v", run)
@@ -254,7 +254,7 @@ func TestTraceOfARun(t *testing.T) {
 	wantBelow(t, all, "POST /v1/pools/{pool}/run", "wait", "run trace")
 	wantAttributes(t, all["run trace"], map[string]any{"bullpen.run.id": a.header.Get("Bullpen-Task"), "bullpen.outcome": "ok"})
 	if want := "00-" + callerTrace + "-" + all["run trace"].ID + "-01"; a.body != want {
-		t.Errorf("the handler was told %s, want %s", a.body, want)
+		t.Errorf("the handler received %s, want %s", a.body, want)
 	}
 	other := strings.Replace(callerSays, "4bf9", "4bfa", 1)
 	n.call(other, "/v1/pools/p/run?task=nothing", "")

@@ -19,7 +19,7 @@ import (
 	"github.com/bullpen-run/bullpen/internal/daemon/trace/tracetest"
 )
 
-// BenchmarkTraces is a job by 16 callers: without traces, with all of them told of,
+// BenchmarkTraces is a job by 16 callers: without traces, with all of them sampled,
 // with none sampled, and with a collector that never answers. cpu-µs is processor
 // time of daemon and callers together, which other programs disturb least.
 func BenchmarkTraces(b *testing.B) {

@@ -9,21 +9,21 @@ import (
 	"github.com/bullpen-run/bullpen/internal/daemon/trace/tracetest"
 )
 
-// TestNotSampled wants nothing to be told, and the handler to hear of it.
+// TestNotSampled wants no spans, and the handler to know that.
 func TestNotSampled(t *testing.T) {
 	t.Parallel()
 	n := tracedNode(t, "sample: 0", mine(t, "p", "workers: {min: 1, max: 1}"))
 	for _, says := range []string{"", strings.TrimSuffix(callerSays, "1") + "0"} {
 		for _, way := range []string{"jobs?wait=20s&task=trace", "run?task=trace"} {
 			if a := n.call(says, "/v1/pools/p/"+way, ""); !strings.HasSuffix(a.body, "-00") || says != "" && !strings.Contains(a.body, callerTrace) {
-				t.Errorf("the handler of %s was told %q", way, a.body)
+				t.Errorf("the handler of %s got %q", way, a.body)
 			}
 		}
 	}
-	n.call(callerSays, "/v1/pools/p/run?task=trace", "") // says that it is told of
+	n.call(callerSays, "/v1/pools/p/run?task=trace", "") // says that it is sampled
 	n.await(callerTrace, 3)
 	if all, err := n.to.Await(t.Context(), func([]tracetest.Span) bool { return true }); err != nil || len(all) != 3 {
-		t.Errorf("%q were told of, %v", tracetest.Names(all), err)
+		t.Errorf("%q were exported, %v", tracetest.Names(all), err)
 	}
 }
 
@@ -86,7 +86,7 @@ func TestNoTraces(t *testing.T) {
 		t.Error("traces are on")
 	}
 	if a := n.want(http.StatusOK, http.MethodPost, "/v1/pools/p/run?task=trace", ""); a.body != "" {
-		t.Errorf("the handler was told %q", a.body)
+		t.Errorf("the handler got %q", a.body)
 	}
 	if text := n.want(http.StatusOK, http.MethodGet, "/metrics", "").body; !strings.Contains(text, "\nbullpen_traces_dropped_total 0\n") {
 		t.Error("the metrics have no bullpen_traces_dropped_total")

@@ -268,9 +268,9 @@ type Engine interface {
 	Shared() bool
 	// Send sends a message to the listeners of all nodes; it may be lost.
 	Send(subject string, data []byte) error
-	// Listen calls heard for each message sent to subject, one call at a time, until stop
+	// Listen calls receive for each message sent to subject, one call at a time, until stop
 	// is called.
-	Listen(subject string, heard func(subject string, data []byte)) (stop func(), err error)
+	Listen(subject string, receive func(subject string, data []byte)) (stop func(), err error)
 	// Failed is closed when the store has failed; Err returns the reason.
 	Failed() <-chan struct{}
 	Err() error

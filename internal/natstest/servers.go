@@ -268,7 +268,7 @@ func (k *Servers) agreed(ctx context.Context) error {
 	return nil
 }
 
-// meta is what a server knows of its cluster. Replicas are told by the leader only.
+// meta is what a server knows of its cluster. Only the leader reports replicas.
 type meta struct {
 	Leader   string
 	Replicas []struct {

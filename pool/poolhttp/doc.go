@@ -16,7 +16,7 @@
 //   - The handler's answer.
 //   - 503 with Retry-After if the handler was not started: the lane's queue is full, the
 //     request waited longer than Config.Wait, or the pool is shutting down.
-//   - 504 if the handler ran longer than the timeout of its place, lane or pool. The client is
+//   - 504 if the handler ran longer than the timeout of its submitter, lane or pool. The client is
 //     answered at the timeout. The context of the request then ends, and the handler's
 //     further writes are dropped and return http.ErrHandlerTimeout. The handler occupies its
 //     place in the lane until it returns.

@@ -21,7 +21,7 @@ const (
 
 // Config configures a handler behind a target.
 type Config struct {
-	// Target is where requests run: a lane, a place in one, or a pool. Its overflow rule
+	// Target is where requests run: a lane, a submitter of one, or a pool. Its overflow rule
 	// must be pool.Reject or pool.DropOldest.
 	Target pool.Target
 	// Wait is how long a request may wait for its start; 0 means until the client
@@ -96,8 +96,8 @@ func (c Config) hasTarget() bool {
 		return on != nil
 	case *pool.Lane:
 		return on != nil
-	case pool.Place:
-		return on != pool.Place{}
+	case pool.Submitter:
+		return on != pool.Submitter{}
 	default:
 		return on != nil
 	}

@@ -88,7 +88,7 @@ func TestFaults(t *testing.T) {
 		{Config{}, []string{"Target is nil"}},
 		{Config{Target: (*pool.Lane)(nil), Wait: -1}, []string{"Target is nil", "Wait is -1ns"}},
 		{Config{Target: (*pool.Pool)(nil)}, []string{"Target is nil"}},
-		{Config{Target: pool.Place{}}, []string{"Target is nil"}},
+		{Config{Target: pool.Submitter{}}, []string{"Target is nil"}},
 		{Config{Target: blocking}, []string{`"block"`, "use pool.Reject"}},
 		{Config{Target: blocking.With(pool.Options{Name: "x"})}, []string{`"block"`}},
 		{Config{Target: p}, []string{`"block"`}},
@@ -294,7 +294,7 @@ func TestClientGoes(t *testing.T) {
 	}
 }
 
-// client sends a request until it is told to leave.
+// client sends a request until it is stopped.
 func client(t *testing.T, s *httptest.Server) (leave func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

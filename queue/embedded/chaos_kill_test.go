@@ -197,7 +197,7 @@ func (r *ran) check(t *testing.T, b *book, c nodeConfig) (extra int) {
 		r.worst = max(r.worst, n)
 		// The node tells of a new peak within some milliseconds, or not before the
 		// kill: what the executor may have more is the bound then.
-		if most := b.hands[lifeName(life)] + c.Concurrency; n > most {
+		if most := b.inHand[lifeName(life)] + c.Concurrency; n > most {
 			t.Errorf("%d jobs ran again after the kill in life %d, which had %d in hand at most", n, life, most)
 		}
 	}

@@ -24,17 +24,17 @@ import (
 	"github.com/bullpen-run/bullpen/queue/embedded"
 )
 
-// book has what the lives of a node have told.
+// book has what the lives of a node have reported.
 type book struct {
 	mu        sync.Mutex
 	confirmed map[string]string // the queue of each confirmed job; guarded by mu
 	ended     map[string]string // in which life the outcome was durable; guarded by mu
-	hands     map[string]int    // the most jobs in hand in a life; guarded by mu
+	inHand    map[string]int    // the most jobs in hand in a life; guarded by mu
 	faults    []string          // guarded by mu
 }
 
 func newBook() *book {
-	return &book{confirmed: map[string]string{}, ended: map[string]string{}, hands: map[string]int{}}
+	return &book{confirmed: map[string]string{}, ended: map[string]string{}, inHand: map[string]int{}}
 }
 
 // note takes a line of a node; up says that the node is ready.
@@ -53,10 +53,10 @@ func (b *book) note(life, line string) (up bool) {
 		if more != "true" {
 			b.faults = append(b.faults, "job "+id+" has another result")
 		}
-	case "hands":
+	case "in-hand":
 		var n int
 		if _, err := fmt.Sscan(rest, &n); err == nil {
-			b.hands[life] = max(b.hands[life], n)
+			b.inHand[life] = max(b.inHand[life], n)
 		}
 	default:
 		b.faults = append(b.faults, line)

@@ -104,18 +104,18 @@ func TestDamageReadOnly(t *testing.T) {
 	}
 }
 
-// gated runs jobs that wait for a word.
-type gated struct {
+// gate runs jobs that wait until it is opened.
+type gate struct {
 	queue   *queue.Queue
 	started chan string
 	open    func() // lets all run on
 	sent    []string
 }
 
-func newGated(t *testing.T, dir string, events *eventLog) *gated {
+func newGate(t *testing.T, dir string, events *eventLog) *gate {
 	t.Helper()
-	gate := make(chan struct{})
-	g := &gated{started: make(chan string, 100), open: sync.OnceFunc(func() { close(gate) })}
+	opened := make(chan struct{})
+	g := &gate{started: make(chan string, 100), open: sync.OnceFunc(func() { close(opened) })}
 	g.queue = openQueue(t, queue.Config{Store: embedded.At(dir), Lease: time.Second, Logger: events.logger()})
 	e, err := pool.New(pool.Config{Max: 4, Handlers: map[string]bullpen.Handler{
 		"note": func(_ context.Context, task bullpen.Task) ([]byte, error) {
@@ -123,7 +123,7 @@ func newGated(t *testing.T, dir string, events *eventLog) *gated {
 			case g.started <- task.ID:
 			default:
 			}
-			<-gate
+			<-opened
 			return task.Payload[:16], nil
 		},
 	}})
@@ -134,7 +134,7 @@ func newGated(t *testing.T, dir string, events *eventLog) *gated {
 }
 
 // fillUp enqueues until the queue refuses, and returns why.
-func (g *gated) fillUp(t *testing.T, most int) error {
+func (g *gate) fillUp(t *testing.T, most int) error {
 	t.Helper()
 	random := rand.New(rand.NewPCG(1, 2))
 	for range most {
@@ -148,7 +148,7 @@ func (g *gated) fillUp(t *testing.T, most int) error {
 }
 
 // ends waits for all that was sent.
-func (g *gated) ends(t *testing.T, q *queue.Queue) {
+func (g *gate) ends(t *testing.T, q *queue.Queue) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -168,7 +168,7 @@ func TestDamageFullDisk(t *testing.T) {
 	t.Parallel()
 	disk, _ := smallDisk(t, 64<<20)
 	events := newEventLog()
-	g := newGated(t, filepath.Join(disk, "store"), events)
+	g := newGate(t, filepath.Join(disk, "store"), events)
 	err := g.fillUp(t, 2000)
 	if !errors.Is(err, job.ErrFull) || !strings.Contains(err.Error(), "bytes free") || !strings.Contains(err.Error(), disk) {
 		t.Fatalf("the disk is full, and Enqueue says: %v", err)
@@ -176,7 +176,7 @@ func TestDamageFullDisk(t *testing.T) {
 	if g.queue.Stats().Refused == 0 {
 		t.Error("the refusal is not counted")
 	}
-	until(t, "the refusal is told", func() bool { return events.said(job.Full.String()) })
+	until(t, "the refusal is reported", func() bool { return events.said(job.Full.String()) })
 	<-g.started // some run
 	g.open()
 	g.ends(t, g.queue)
@@ -192,7 +192,7 @@ func TestDamageDiskFilledByOthers(t *testing.T) {
 	}
 	disk, _ := smallDisk(t, 64<<20)
 	dir, events := filepath.Join(disk, "store"), newEventLog()
-	g := newGated(t, dir, events)
+	g := newGate(t, dir, events)
 	if err := g.fillUp(t, 100); err != nil {
 		t.Fatal(err)
 	}
@@ -222,7 +222,7 @@ func TestDamageDiskFilledByOthers(t *testing.T) {
 		if err := q.Close(); err != nil {
 			t.Logf("closing it: %v", err)
 		}
-		h := newGated(t, dir, events)
+		h := newGate(t, dir, events)
 		h.open()
 		q = h.queue
 	}

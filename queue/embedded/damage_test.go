@@ -186,7 +186,7 @@ func TestDamageTruncatedTail(t *testing.T) {
 	}
 }
 
-// One flipped bit when all have ended: no outcome is told that is another one.
+// One flipped bit when all have ended: no wrong outcome is reported.
 func TestDamageOutcomes(t *testing.T) {
 	if !leak.Apart(t) {
 		return

@@ -186,9 +186,9 @@ func (c *nodeConfig) run() error {
 func (c *nodeConfig) watch(q *queue.Queue, r *report) {
 	most := 0
 	for range time.Tick(2 * time.Millisecond) {
-		if n := q.Stats().Hands; n > most {
+		if n := q.Stats().InHand; n > most {
 			most = n
-			r.line("hands %d", n)
+			r.line("in-hand %d", n)
 		}
 	}
 }

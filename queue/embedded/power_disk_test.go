@@ -124,7 +124,7 @@ const (
 
 // wreck is what a cut leaves.
 type wreck struct {
-	book   *book             // what was told before the cut
+	book   *book             // what was reported before the cut
 	dir    string            // of the store in the copy
 	before map[string]string // the files of the store at the cut: see messageFiles
 	after  map[string]string // those in the copy, before anything opened it
@@ -156,7 +156,7 @@ func (d *disk) cut(t *testing.T, c nodeConfig, when moment) *wreck {
 	}
 	w := &wreck{book: newBook(), dir: c.Dir, image: filepath.Join(d.root, "copy.img"), before: messageFiles(t, c.Dir)}
 	w.book.confirmed, w.book.ended = b.copies()
-	// Only now, after what the node has told, the copy begins.
+	// Only now, after what the node has reported, the copy begins.
 	command(t, "cp", "--reflink=always", d.image, w.image)
 	n.kill()
 	b.healthy(t)
@@ -236,7 +236,7 @@ func (w *wreck) tell(t *testing.T, lost []string) {
 	slices.Sort(lost) // by time: their ids begin with it
 	var text strings.Builder
 	for _, id := range lost {
-		fmt.Fprintf(&text, "%s of queue %s, its outcome was told: %t\n", id, w.book.confirmed[id], w.book.ended[id] != "")
+		fmt.Fprintf(&text, "%s of queue %s, its outcome was reported: %t\n", id, w.book.confirmed[id], w.book.ended[id] != "")
 	}
 	text.WriteString("the files of the store when the power went, and in the copy:\n")
 	both := maps.Clone(w.before)

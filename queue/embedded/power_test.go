@@ -32,7 +32,7 @@ var disks = []struct{ name, outer, kind string }{
 }
 
 // A loss of power under load: whatever was confirmed before is there, or has its
-// outcome; each outcome that was told is there, and its job does not run again.
+// outcome; each outcome that was reported is there, and its job does not run again.
 func TestPowerLoss(t *testing.T) { testPowerLoss(t, anyMoment) }
 
 // The same when a table has just been begun, into which jobs go that were confirmed
@@ -54,7 +54,7 @@ func testPowerLoss(t *testing.T, when moment) {
 				t.Run(fmt.Sprint(round), func(t *testing.T) { afterCut(t, w) })
 				w.drop(t)
 			}
-			t.Logf("%d rounds: %d confirmed jobs, %d of them with an outcome; none missing unless told above", rounds(1, 25), jobs, ended)
+			t.Logf("%d rounds: %d confirmed jobs, %d of them with an outcome; none missing unless reported above", rounds(1, 25), jobs, ended)
 		})
 	}
 }
@@ -157,7 +157,7 @@ func stillThere(t *testing.T, q *queue.Queue, b *book) (missing []string) {
 			r, err := q.Wait(ctx, id)
 			cancel()
 			if err != nil || intact(r.Payload) != nil {
-				t.Errorf("the outcome of job %s was told, and now: %v", id, err)
+				t.Errorf("the outcome of job %s was reported, and now: %v", id, err)
 			}
 		case where == keptQueue && (i.State != job.Queued || intact(i.Payload) != nil):
 			t.Errorf("job %s waited and is %v now", id, i.State)

@@ -56,7 +56,7 @@
 //	bullpen_queue_batches_ended_total                 counter  batches that this program has ended
 //	bullpen_queue_batch_callbacks_total               counter  callbacks of batches that were enqueued
 //	bullpen_queue_batches_open                        gauge    batches that have not ended; the same for all programs on one store
-//	bullpen_queue_hands                               gauge    jobs that this program is running
+//	bullpen_queue_in_hand                             gauge    jobs that this program is running
 //	bullpen_queue_recording                           gauge    jobs that have ended and whose outcome is not yet on disk
 //	bullpen_queue_lost_events_total                   counter  events that were dropped because the logger was too slow
 //	bullpen_schedules                                 gauge    schedules that this program fires, without paused ones

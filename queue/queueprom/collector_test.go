@@ -103,9 +103,9 @@ bullpen_queue_duplicates_total{queue="post"} 0
 # TYPE bullpen_queue_enqueued_total counter
 bullpen_queue_enqueued_total{queue="mail"} 2
 bullpen_queue_enqueued_total{queue="post"} 0
-# HELP bullpen_queue_hands Jobs that this program is running.
-# TYPE bullpen_queue_hands gauge
-bullpen_queue_hands 0
+# HELP bullpen_queue_in_hand Jobs that this program is running.
+# TYPE bullpen_queue_in_hand gauge
+bullpen_queue_in_hand 0
 # HELP bullpen_queue_paused 1 while the queue is paused, else 0.
 # TYPE bullpen_queue_paused gauge
 bullpen_queue_paused{queue="mail"} 0
@@ -144,7 +144,7 @@ bullpen_store_failed 0
 `)
 }
 
-// fake is a queue whose store answers as it is told.
+// fake is a queue whose store answers as it is set.
 type fake struct {
 	stats  queue.Stats
 	queues map[string]queue.QueueStats
@@ -194,7 +194,7 @@ func TestAStoreWithADisk(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := answering()
-		f.stats = queue.Stats{Taken: 9, Hands: 2, Recording: 1}
+		f.stats = queue.Stats{Taken: 9, InHand: 2, Recording: 1}
 		mail := queue.QueueStats{Ended: map[bullpen.Outcome]uint64{}, Taken: 9}
 		mail.Ended[bullpen.OK], mail.Ended[bullpen.Lost] = 7, 1
 		f.queues = map[string]queue.QueueStats{"mail": mail, "elsewhere": {Dead: 4}}
@@ -274,9 +274,9 @@ func TestASilentStore(t *testing.T) {
 			t.Errorf("the store was asked %d times, want 20", n)
 		}
 		wantSeries(t, c, `
-# HELP bullpen_queue_hands Jobs that this program is running.
-# TYPE bullpen_queue_hands gauge
-bullpen_queue_hands 0
+# HELP bullpen_queue_in_hand Jobs that this program is running.
+# TYPE bullpen_queue_in_hand gauge
+bullpen_queue_in_hand 0
 # HELP bullpen_store_ask_failures_total Requests to the store that were not answered.
 # TYPE bullpen_store_ask_failures_total counter
 bullpen_store_ask_failures_total{what="depth"} 20

@@ -47,7 +47,7 @@ var (
 	ended     = describe("queue_ended_total", "Outcomes that this program has recorded.", "queue", "outcome")
 	waits     = describe("queue_wait_seconds", "Time from when a job could start until the pool got it.", "queue")
 	runs      = describe("queue_run_seconds", "Run time of attempts.", "queue")
-	hands     = describe("queue_hands", "Jobs that this program is running.")
+	inHand    = describe("queue_in_hand", "Jobs that this program is running.")
 	schedules = describe("schedules", "Schedules that this program fires, without those that are paused.")
 	late      = describe("schedule_late_seconds", "Delay of the jobs of ticks, without missed ticks.")
 	recording = describe("queue_recording", "Jobs that have ended and whose outcome is not yet on disk.")
@@ -80,7 +80,7 @@ func describe(name, help string, labels ...string) *prometheus.Desc {
 // descriptions are all metrics.
 func descriptions() []*prometheus.Desc {
 	all := []*prometheus.Desc{
-		ended, waits, runs, hands, recording, schedules, late, batches, waiting, held, taken, oldest, paused,
+		ended, waits, runs, inHand, recording, schedules, late, batches, waiting, held, taken, oldest, paused,
 		info, failed, replicas, messages, bytes, deadOldest, deadAge, syncs, confirms, syncTime, askFailures,
 	}
 	for _, n := range counters {
@@ -109,7 +109,7 @@ func collectStats(s *queue.Stats, to chan<- prometheus.Metric) {
 	for _, n := range counters {
 		one(to, n.desc, prometheus.CounterValue, float64(n.value(s)))
 	}
-	one(to, hands, prometheus.GaugeValue, float64(s.Hands))
+	one(to, inHand, prometheus.GaugeValue, float64(s.InHand))
 	one(to, recording, prometheus.GaugeValue, float64(s.Recording))
 	one(to, schedules, prometheus.GaugeValue, float64(s.Schedules.Known))
 	to <- histogram(late, &s.Schedules.Late)

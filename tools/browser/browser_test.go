@@ -117,7 +117,7 @@ func newTab(t *testing.T, home string, v view) *tab {
 }
 
 // newTarget makes a tab with a profile of its own. A browser without windows opens
-// none unless it is told to.
+// none unless it is configured.
 func newTarget(t *testing.T) (id target.ID, profile cdp.BrowserContextID) {
 	t.Helper()
 	err := chromedp.Run(chromium, chromedp.ActionFunc(func(ctx context.Context) error {

@@ -60,8 +60,8 @@ pools:
 	return d
 }
 
-// startGuarded is start with tokens for each role.
-func startGuarded(t *testing.T) *daemon {
+// startProtected is start with tokens for each role.
+func startProtected(t *testing.T) *daemon {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "tokens")
 	var lines strings.Builder

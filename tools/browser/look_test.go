@@ -53,7 +53,7 @@ func TestFailingPools(t *testing.T) {
 	row := func(pool string) string {
 		return fmt.Sprintf(`[...document.querySelectorAll("tbody tr")].find((r) => r.querySelector("a").innerText === %q)`, pool)
 	}
-	b.until("the pool is told to be broken", row("broken")+`?.innerText.includes("does not start")`)
+	b.until("the pool is shown as broken", row("broken")+`?.innerText.includes("does not start")`)
 	b.shows("broken has workers that do not start.")
 	b.shows("no module named torch")
 	if red, others := b.run(`getComputedStyle(`+row("broken")+`).backgroundColor`), b.run(`getComputedStyle(`+row("mail")+`).backgroundColor`); red != "rgb(252, 230, 228)" || others == red {

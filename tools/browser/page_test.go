@@ -137,7 +137,7 @@ func TestFollowJob(t *testing.T) {
 	b.until("it says so in words", `/step \d+/.test(document.querySelector("main").innerText)`)
 	b.until("lines go on", `document.querySelectorAll(".log .row").length > 8`)
 	if n := b.run(`(() => { const all = [...document.querySelectorAll(".log .row span")].map((e) => e.innerText); return all.length - new Set(all).size; })()`); n != "0" {
-		t.Errorf("%s lines are told twice", n)
+		t.Errorf("%s lines are shown twice", n)
 	}
 	b.press("Cancel")
 	b.shows("The job is asked to end")
@@ -229,7 +229,7 @@ func TestConnectionLost(t *testing.T) {
 }
 
 func TestTokens(t *testing.T) {
-	d := startGuarded(t)
+	d := startProtected(t)
 	b := newTab(t, d.url, desktop)
 	b.may("401")
 	b.open("#/pools/mail")
@@ -271,7 +271,7 @@ func TestTokens(t *testing.T) {
 
 // A token that ends while the page is open leads back to the question for one.
 func TestTokenEnds(t *testing.T) {
-	d := startGuarded(t)
+	d := startProtected(t)
 	b := newTab(t, d.url, phone)
 	b.may("401")
 	b.open("")

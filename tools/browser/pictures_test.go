@@ -22,21 +22,21 @@ func TestPictures(t *testing.T) {
 	}
 	talks := d.submit("mail", "task=talks", "hello")
 	d.becomes(dead, "dead")
-	places := map[string]string{
+	pages := map[string]string{
 		"overview": "#/", "jobs": "#/jobs", "dead": "#/dead?by=job", "workers": "#/workers", "pool": "#/pools/thumbnails",
 		"job-dead": "#/jobs/" + dead, "job-running": "#/jobs/" + talks,
 	}
 	home := d.url
 	if other := os.Getenv("LOOK"); other != "" { // another daemon, for people at work on this
-		home, places = other, map[string]string{"overview": "#/", "jobs": "#/jobs", "dead": "#/dead", "workers": "#/workers", "pool": "#/pools/thumbnails", "schedules": "#/schedules", "batches": "#/batches"}
-		for n, place := range strings.Fields(os.Getenv("PLACES")) {
-			places[fmt.Sprint("place-", n)] = place
+		home, pages = other, map[string]string{"overview": "#/", "jobs": "#/jobs", "dead": "#/dead", "workers": "#/workers", "pool": "#/pools/thumbnails", "schedules": "#/schedules", "batches": "#/batches"}
+		for n, page := range strings.Fields(os.Getenv("PAGES")) {
+			pages[fmt.Sprint("page-", n)] = page
 		}
 	}
 	for name, v := range views {
 		b := newTab(t, home, v)
-		for what, place := range places {
-			b.open(place)
+		for what, page := range pages {
+			b.open(page)
 			b.until(what+" is loaded", `document.querySelector("main h1") && !document.querySelector(".loading") && (location.hash !== "#/" || document.querySelector(".spark"))`)
 			if wide := b.run(`document.documentElement.scrollWidth - innerWidth`); wide != "0" && wide[0] != '-' {
 				t.Errorf("%s, %s: the page is %s pixels too wide: %s", what, name, wide, b.run(`[...document.querySelectorAll("main *, header *")].filter((e) => e.getBoundingClientRect().right > innerWidth + 1 && !e.closest(".scroll, nav, svg")).slice(0, 3).map((e) => e.outerHTML.slice(0, 120)).join(" | ")`))

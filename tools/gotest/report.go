@@ -24,7 +24,7 @@ type report struct {
 	out      io.Writer
 	word     string                 // before each of the closing lines; may be empty
 	lines    map[[2]string][]string // what open tests printed, by package and test
-	packages map[string]*tally      // what became of the tests, by package
+	packages map[string]*results    // what became of the tests, by package
 	failing  int                    // packages that have failed
 	// again are packages whose process the race detector has ended by a fault of its own,
 	// before any test of them had failed. They are tested once more.
@@ -32,8 +32,8 @@ type report struct {
 	twice int // how many packages were
 }
 
-// tally is what became of tests.
-type tally struct {
+// results is what became of tests.
+type results struct {
 	passed, failed, skipped int
 	reasons                 map[string][]string // names of skipped tests by reason
 	detector                bool                // the race detector has failed
@@ -47,13 +47,13 @@ func newReport(out io.Writer, word string) *report {
 	if word != "" {
 		word += " "
 	}
-	return &report{out: out, word: word, lines: map[[2]string][]string{}, packages: map[string]*tally{}}
+	return &report{out: out, word: word, lines: map[[2]string][]string{}, packages: map[string]*results{}}
 }
 
-func (r *report) of(pkg string) *tally {
+func (r *report) of(pkg string) *results {
 	t := r.packages[pkg]
 	if t == nil {
-		t = &tally{reasons: map[string][]string{}}
+		t = &results{reasons: map[string][]string{}}
 		r.packages[pkg] = t
 	}
 	return t
@@ -169,8 +169,8 @@ func reason(lines []string) string {
 const most = 4
 
 // sum adds up all packages.
-func (r *report) sum() tally {
-	all := tally{reasons: map[string][]string{}}
+func (r *report) sum() results {
+	all := results{reasons: map[string][]string{}}
 	for _, t := range r.packages {
 		all.passed, all.failed, all.skipped = all.passed+t.passed, all.failed+t.failed, all.skipped+t.skipped
 		for why, names := range t.reasons {
@@ -181,7 +181,7 @@ func (r *report) sum() tally {
 }
 
 // close prints the closing lines.
-func (r *report) close() tally {
+func (r *report) close() results {
 	all := r.sum()
 	if r.twice > 0 {
 		fmt.Fprintf(r.out, "%spackages tested twice, as the race detector had failed: %d\n", r.word, r.twice)

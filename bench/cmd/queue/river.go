@@ -59,7 +59,7 @@ type riverQueue struct {
 	// stop ends the events; nil where nothing is worked.
 	stop   func()
 	events <-chan *river.Event
-	told   chan error // of the reader of the events, once
+	ended  chan error // of the reader of the events, once
 }
 
 func openRiver(completed bool) func(context.Context, site) (contender, error) {
@@ -72,7 +72,7 @@ func newRiver(ctx context.Context, s site, completed bool) (contender, error) {
 		return nil, err
 	}
 	config.MaxConns = 16 // see the README for what else was tried
-	q := &riverQueue{slots: newSlots(), told: make(chan error, 1)}
+	q := &riverQueue{slots: newSlots(), ended: make(chan error, 1)}
 	if q.pool, err = pgxpool.NewWithConfig(ctx, config); err != nil {
 		return nil, err
 	}
@@ -108,13 +108,13 @@ func (q *riverQueue) start(ctx context.Context, s site, completed bool) error {
 	}
 	if !completed {
 		q.stop = func() {}
-		q.told <- nil
+		q.ended <- nil
 		return q.client.Start(ctx)
 	}
 	q.events, q.stop = q.client.SubscribeConfig(&river.SubscribeConfig{ChanSize: 100_000,
 		Kinds: []river.EventKind{river.EventKindJobCompleted, river.EventKindJobFailed}})
 	// Started here, ends when the client stops; close waits for it.
-	go func() { q.told <- q.read() }()
+	go func() { q.ended <- q.read() }()
 	return q.client.Start(ctx)
 }
 
@@ -158,7 +158,7 @@ func (q *riverQueue) close() (err error) {
 	err = q.client.Stop(ctx)
 	q.stop()
 	select {
-	case fault := <-q.told:
+	case fault := <-q.ended:
 		return errors.Join(err, fault)
 	case <-ctx.Done():
 		return errors.Join(err, errors.New("the events of River do not end"))

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/bullpen-run/bullpen/internal/daemon/guard"
+	"github.com/bullpen-run/bullpen/internal/daemon/access"
 	"github.com/bullpen-run/bullpen/internal/daemon/problem"
 )
 
@@ -160,9 +160,9 @@ func errStops() *problem.Problem {
 	return problem.New(problem.Closed, "The daemon is stopping and accepts nothing more: try again after a moment, or use another node.")
 }
 
-// route is a guard.Route with the names of its query parameters.
+// route is a access.Route with the names of its query parameters.
 type route struct {
-	guard.Route
+	access.Route
 	query []string
 }
 
@@ -171,9 +171,9 @@ type route struct {
 type answer func(a *API, w http.ResponseWriter, r *http.Request, q query) *problem.Problem
 
 // on returns a route for an answer.
-func (a *API) on(method, pattern string, role guard.Role, answers answer, params ...string) route {
+func (a *API) on(method, pattern string, role access.Role, answers answer, params ...string) route {
 	h := &handler{api: a, answers: answers, params: params, verbs: verbs[pattern]}
-	return route{guard.Route{Method: method, Pattern: pattern, Role: role, Handler: h}, params}
+	return route{access.Route{Method: method, Pattern: pattern, Role: role, Handler: h}, params}
 }
 
 // streaming marks a route that processes its body as it arrives.
@@ -219,10 +219,10 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, p *problem.Problem) {
 	p.Write(w)
 }
 
-// Routes returns all routes, for package guard.
-func (a *API) Routes() []guard.Route {
+// Routes returns all routes, for package access.
+func (a *API) Routes() []access.Route {
 	routes := a.routes()
-	all := make([]guard.Route, len(routes))
+	all := make([]access.Route, len(routes))
 	for i := range routes {
 		all[i] = routes[i].Route
 	}
@@ -230,7 +230,7 @@ func (a *API) Routes() []guard.Route {
 }
 
 func (a *API) routes() []route {
-	const read, submit, admin = guard.Read, guard.Submit, guard.Admin
+	const read, submit, admin = access.Read, access.Submit, access.Admin
 	return append(a.scheduleRoutes(), []route{
 		a.on("POST", "/v1/pools/{pool}/jobs", submit, (*API).submit, submitParams...),
 		a.streaming(a.on("POST", "/v1/pools/{pool}/bulk", submit, (*API).bulk)),

@@ -53,8 +53,8 @@ type Backend interface {
 	// run here. The error is ErrNested, with advice.
 	Waits(parent string) (done func(), err error)
 	// Follow returns a feed of the events of a job that runs here, beginning with the
-	// kept events after the place after. It returns nil if the job does not run here.
-	Follow(id string, after live.Place) *live.Feed
+	// kept events after the position after. It returns nil if the job does not run here.
+	Follow(id string, after live.Position) *live.Feed
 	// Overview returns a snapshot of all pools, sorted by name.
 	Overview(ctx context.Context) (Overview, error)
 	// History returns the points of a pool up to now, or of all pools together if

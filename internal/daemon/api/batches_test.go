@@ -101,7 +101,7 @@ func TestBatches(t *testing.T) {
 	if len(page.Jobs) != 1 || page.Next != "" || page.Jobs[0].Link != 2 {
 		t.Errorf("its last jobs are %+v", page)
 	}
-	if all := decode[batchPage](t, s.do("GET", "/v1/batches?state=done", "")); len(all.Batches) != 1 || all.Batches[0].ID != b.ID {
+	if all := decode[batchPage](t, s.do("GET", "/v1/batches?state=done,canceled", "")); len(all.Batches) != 1 || all.Batches[0].ID != b.ID {
 		t.Errorf("the batches are %+v", all)
 	}
 	isProblem(t, s.do("POST", "/v1/batches/"+b.ID+"/cancel", ""), problem.Ended)

@@ -50,11 +50,11 @@ func (a *API) listBatches(w http.ResponseWriter, r *http.Request, q query) *prob
 	var f faults
 	filter := job.BatchFilter{Limit: readLimit(q, &f)}
 	if v, there := q.look("state"); there {
-		s, err := job.ParseBatchState(v)
+		states, err := readWords(v, job.ParseBatchState)
 		if err != nil {
-			f.add("state is " + quoted(v) + ": use open, running, done or canceled")
+			f.add("state is " + quoted(v) + ": " + err.Error())
 		}
-		filter.States = []job.BatchState{s}
+		filter.States = states
 	}
 	if v, there := q.look("order"); there {
 		if filter.Newest = v == "newest"; !filter.Newest && v != "oldest" {

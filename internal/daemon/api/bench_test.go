@@ -29,8 +29,8 @@ func (instant) Drain(context.Context) error    { return nil }
 func (instant) Stop(context.Context) error     { return nil }
 func (instant) Close() error                   { return nil }
 
-// fast is a house whose queue "fast" is worked off at once.
-type fast struct{ *house }
+// fast is a testDaemon whose queue "fast" is worked off at once.
+type fast struct{ *testDaemon }
 
 func (f fast) Complete(_ string, j job.Job) (job.Job, error) { return j, nil }
 func (f fast) Run(ctx context.Context, _ string, t bullpen.Task) (string, bullpen.Result, error) {
@@ -39,7 +39,7 @@ func (f fast) Run(ctx context.Context, _ string, t bullpen.Task) (string, bullpe
 
 func newFast(b *testing.B) (fast, *API) {
 	b.Helper()
-	h := fast{newHouse(b)}
+	h := fast{newTestDaemon(b)}
 	ctx, cancel := context.WithCancel(context.Background())
 	var work sync.WaitGroup
 	work.Go(func() { // ends with ctx; the cleanup waits for it

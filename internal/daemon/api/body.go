@@ -8,14 +8,14 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/bullpen-run/bullpen/internal/daemon/guard"
+	"github.com/bullpen-run/bullpen/internal/daemon/access"
 	"github.com/bullpen-run/bullpen/internal/daemon/problem"
 )
 
 // readBody reads a whole body of up to most bytes; name and todo describe the bound
 // in the problem.
 func readBody(r *http.Request, most int64, name, todo string) ([]byte, *problem.Problem) {
-	body, err := guard.ReadBody(r, most)
+	body, err := access.ReadBody(r, most)
 	var large *http.MaxBytesError
 	switch {
 	case err == nil:

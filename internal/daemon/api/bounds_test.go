@@ -14,33 +14,33 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/bullpen-run/bullpen/internal/daemon/guard"
+	"github.com/bullpen-run/bullpen/internal/daemon/access"
 	"github.com/bullpen-run/bullpen/internal/daemon/problem"
 	config "github.com/bullpen-run/bullpen/internal/daemon/settings" // settings is the table of this package
 	"github.com/bullpen-run/bullpen/job"
 )
 
-// newGuardedSite returns an API that is served behind a guard.
-func newGuardedSite(t testing.TB, c guard.Config, change ...func(*Config)) *site {
+// newProtectedSite returns an API that is served behind an access.Control.
+func newProtectedSite(t testing.TB, c access.Config, change ...func(*Config)) *site {
 	t.Helper()
 	a, h := newAPI(t, change...)
 	c.HTTP.Listen = "127.0.0.1:0"
-	g, err := guard.New(c)
+	g, err := access.New(c)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return &site{t, a, h, serveBehind(t, g, a.Routes())}
 }
 
-// serveBehind serves routes behind a guard.
-func serveBehind(t testing.TB, g *guard.Guard, routes []guard.Route) *httptest.Server {
+// serveBehind serves routes behind an access.Control.
+func serveBehind(t testing.TB, g *access.Control, routes []access.Route) *httptest.Server {
 	t.Helper()
 	l, err := g.Listen(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := httptest.NewUnstartedServer(nil)
-	s.Listener.Close() // the guard's is used
+	s.Listener.Close() // that of the Control is used
 	s.Listener, s.Config = l, g.Server(g.Wrap(routes, Fallback(routes)))
 	s.Start()
 	t.Cleanup(s.Close)
@@ -58,7 +58,7 @@ func TestWaitingHoldsNoRoom(t *testing.T) {
 
 func waitInVain(t *testing.T, size int) {
 	t.Helper()
-	s := newGuardedSite(t, guard.Config{HTTP: config.HTTP{MaxBody: int64(size) * 5 / 4, MaxInflight: int64(size) * 5 / 4}})
+	s := newProtectedSite(t, access.Config{HTTP: config.HTTP{MaxBody: int64(size) * 5 / 4, MaxInflight: int64(size) * 5 / 4}})
 	body := strings.Repeat("x", size)
 	done := make(chan reply)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -78,7 +78,7 @@ func waitInVain(t *testing.T, size int) {
 			defer resp.Body.Close() // the status says it
 			done <- reply{status: resp.StatusCode}
 		}()
-		for s.house.queue.Stats().Enqueued <= uint64(i) {
+		for s.daemon.queue.Stats().Enqueued <= uint64(i) {
 			select {
 			case r := <-done:
 				t.Fatalf("one that waits is answered with %d", r.status)
@@ -133,7 +133,7 @@ func TestWaitingHoldsNoPayload(t *testing.T) {
 	}
 }
 
-// TestManyFaultsCostLittle has requests with more faults than are told: the rest of
+// TestManyFaultsCostLittle has requests with more faults than are reported: the rest of
 // them is not looked at. It counts allocations, and so runs by itself.
 func TestManyFaultsCostLittle(t *testing.T) {
 	const n = 20000
@@ -174,7 +174,7 @@ func TestManyFaultsCostLittle(t *testing.T) {
 	}
 	large := `{"priority":"` + strings.Repeat("\\u0001", 10000) + `"}`
 	if _, p := readLine([]byte(large), lineFields, 1<<20, time.Now()); len(p.JSON()) > 20*longestFault {
-		t.Errorf("one fault is told in %d bytes", len(p.JSON()))
+		t.Errorf("one fault is reported in %d bytes", len(p.JSON()))
 	}
 }
 
@@ -260,7 +260,7 @@ func TestTooManyWait(t *testing.T) {
 	for count() < 2 {
 		runtime.Gosched()
 	}
-	stored := s.house.queue.Stats().Enqueued
+	stored := s.daemon.queue.Stats().Enqueued
 	for _, c := range []struct{ method, path string }{
 		{"POST", "/v1/pools/main/jobs?wait=20s"}, {"POST", "/v1/pools/main/jobs?wait=1s"}, {"GET", "/v1/jobs/" + id + "?wait=1s"},
 		{"GET", "/v1/jobs/" + id + "/result?wait=1s"}, {"GET", "/v1/jobs/" + id + "/events"},
@@ -270,7 +270,7 @@ func TestTooManyWait(t *testing.T) {
 			t.Errorf("%s: %v %+v", c.path, r.header, p)
 		}
 	}
-	if n := s.house.queue.Stats().Enqueued; n != stored {
+	if n := s.daemon.queue.Stats().Enqueued; n != stored {
 		t.Errorf("%d jobs were stored all the same", n-stored)
 	}
 	if r := s.do("POST", "/v1/pools/main/jobs", ""); r.status != http.StatusAccepted {

@@ -10,14 +10,14 @@ import (
 	"sync"
 	"time"
 
-	"github.com/bullpen-run/bullpen/internal/daemon/guard"
+	"github.com/bullpen-run/bullpen/internal/daemon/access"
 	"github.com/bullpen-run/bullpen/internal/daemon/problem"
 	"github.com/bullpen-run/bullpen/job"
 )
 
 // The bounds of a batch. While one batch is being stored, both as read and as the
 // queue's records, another of the same size is read, and one more line is begun.
-// Together that stays below what guard counts for a stream.
+// Together that stays below what package access counts for a stream.
 const (
 	batchLines = 500
 	batchBytes = 1 << 20
@@ -185,7 +185,7 @@ func (n *intake) stop(w http.ResponseWriter, r *http.Request) {
 	n.mu.Unlock()
 	signal(n.room)
 	if !over {
-		guard.Interrupt(w, r)
+		access.Interrupt(w, r)
 	}
 	n.reading.Wait()
 }

@@ -180,7 +180,7 @@ func TestBulkIsCut(t *testing.T) {
 	resp.Body.Close() // nothing is expected of it
 	send.Close()      // nobody reads
 	s.http.Close()    // waits for the handler
-	page, err := s.house.queue.List(t.Context(), job.Filter{States: []job.State{job.Scheduled, job.Retrying}})
+	page, err := s.daemon.queue.List(t.Context(), job.Filter{States: []job.State{job.Scheduled, job.Retrying}})
 	if err != nil || len(page.Jobs) != 1 {
 		t.Errorf("there are %d jobs, %v", len(page.Jobs), err)
 	}

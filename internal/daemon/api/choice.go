@@ -29,11 +29,7 @@ var choosings = []choosing{
 	{"group", func(c *choice, v string) error { c.filter.Group = v; return checkText(v, longestName) }},
 	{"schedule", func(c *choice, v string) error { c.filter.Schedule = v; return checkText(v, longestName) }},
 	{"batch", func(c *choice, v string) error { c.filter.Batch = v; return checkID(v) }},
-	{"state", func(c *choice, v string) error {
-		s, err := job.ParseState(v)
-		c.filter.States = []job.State{s}
-		return err
-	}},
+	{"state", func(c *choice, v string) (err error) { c.filter.States, err = readWords(v, job.ParseState); return err }},
 	{"reason", func(c *choice, v string) error {
 		c.filter.Reason = job.Reason(v)
 		if !slices.Contains(reasons, v) {
@@ -61,7 +57,7 @@ var choosings = []choosing{
 
 // The parameters that each request accepts.
 var (
-	listChoices  = []string{"pool", "task", "group", "schedule", "batch", "state", "search", "since", "before", "order"}
+	listChoices  = []string{"pool", "task", "group", "schedule", "batch", "state", "reason", "outcome", "cause", "search", "since", "before", "order"}
 	deadChoices  = []string{"pool", "task", "group", "schedule", "batch", "reason", "outcome", "cause", "search", "since", "before", "order"}
 	causeChoices = []string{"pool", "task", "group", "schedule", "batch", "reason", "outcome", "search", "since", "before"}
 )
@@ -70,6 +66,20 @@ const (
 	longestSearch = 256
 	causeDigits   = 12
 )
+
+// readWords reads words separated by commas.
+func readWords[T comparable](text string, parse func(string) (T, error)) (all []T, err error) {
+	for word := range strings.SplitSeq(text, ",") {
+		v, err := parse(word)
+		if err != nil {
+			return nil, err
+		}
+		if !slices.Contains(all, v) {
+			all = append(all, v)
+		}
+	}
+	return all, nil
+}
 
 func checkSearch(v string) error {
 	switch {

@@ -60,7 +60,37 @@ func TestListsChooseByOrigin(t *testing.T) {
 	if got := s.idsOf("/v1/jobs?state=scheduled"); !slices.Equal(got, []string{waits}) {
 		t.Errorf("left are %v, want %s", got, waits)
 	}
-	if r := s.do("GET", "/v1/jobs?batch=a%20b", ""); r.status != http.StatusBadRequest {
-		t.Errorf("a batch that none can be is answered with %d", r.status)
+}
+
+// TestListsChooseByEnd selects jobs by their states and by how they have ended.
+func TestListsChooseByEnd(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	waits := s.submit("delay=9h&group=Acme-7", "")
+	dead := s.submit("task=fail&group=Acme-7", "")
+	s.ended(dead)
+	why := decode[Causes](t, s.do("GET", "/v1/dead/causes?group=Acme-7", "")).Causes
+	if len(why) != 1 || why[0].Sample != dead {
+		t.Fatalf("the causes of a group are %+v", why)
+	}
+	for path, want := range map[string][]string{
+		"/v1/jobs?group=Acme-7&state=queued,scheduled,dead":       {waits, dead},
+		"/v1/jobs?group=Acme-7&state=queued,dead,dead":            {dead},
+		"/v1/jobs?group=Acme-7&state=scheduled,dead&order=newest": {dead, waits},
+		"/v1/jobs?group=Acme-7&state=running,canceled":            nil,
+		"/v1/jobs?group=Acme-7&outcome=failed":                    {dead},
+		"/v1/jobs?group=Acme-7&outcome=ok":                        nil,
+		"/v1/jobs?group=Acme-7&reason=" + why[0].Reason:           {dead},
+		"/v1/jobs?group=Acme-7&reason=canceled":                   nil,
+		"/v1/jobs?group=Acme-7&cause=" + why[0].Cause:             {dead},
+	} {
+		if got := s.idsOf(path); !slices.Equal(got, want) {
+			t.Errorf("%s gives %v, want %v", path, got, want)
+		}
+	}
+	for _, bad := range []string{"batch=a%20b", "state=queued,asleep", "state=", "state=queued,", "reason=newer", "outcome=sad", "cause=x"} {
+		if r := s.do("GET", "/v1/jobs?"+bad, ""); r.status != http.StatusBadRequest {
+			t.Errorf("%s is answered with %d", bad, r.status)
+		}
 	}
 }

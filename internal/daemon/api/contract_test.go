@@ -18,7 +18,7 @@ func TestContract(t *testing.T) {
 	executortest.Run(t, executortest.Factory{New: overHTTP})
 }
 
-// overHTTP makes an executor of a client, whose daemon is a house.
+// overHTTP makes an executor of a client, whose daemon is a testDaemon.
 func overHTTP(t *testing.T, o executortest.Options) bullpen.Executor {
 	t.Helper()
 	all := executortest.Handlers()
@@ -27,7 +27,7 @@ func overHTTP(t *testing.T, o executortest.Options) bullpen.Executor {
 			return h(client.WithParent(ctx, t), t)
 		}
 	}
-	h := houseOf(t, pool.Config{Max: o.Workers, Queue: 1024, Grace: time.Minute, CloseGrace: o.Grace, Handlers: all})
+	h := testDaemonOf(t, pool.Config{Max: o.Workers, Queue: 1024, Grace: time.Minute, CloseGrace: o.Grace, Handlers: all})
 	a, err := New(Config{Backend: h, MaxPayload: 512 << 10})
 	if err != nil {
 		t.Fatal(err)

@@ -149,7 +149,7 @@ func TestEveryEndIsNoServerError(t *testing.T) {
 	}
 }
 
-// What a later version has recorded is told in the words that the API has.
+// What a later version has recorded is reported in the words that the API has.
 func TestAnOutcomeOfALaterVersion(t *testing.T) {
 	t.Parallel()
 	const later = bullpen.Outcome(bullpen.OutcomeCount)

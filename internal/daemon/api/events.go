@@ -15,9 +15,9 @@ import (
 	"github.com/bullpen-run/bullpen/job"
 )
 
-// Event ids are places: an attempt and a number. The number of a line is its time in
+// Event ids are positions: an attempt and a number. The number of a line is its time in
 // nanoseconds. Any other event, and a line of the same microsecond, gets the previous
-// number plus one. So a place means the same on every node, and still tells which
+// number plus one. So a position means the same on every node, and still tells which
 // lines a reader has seen after the job has ended, when only its last lines are kept.
 
 // looks are how often a job that does not run here is looked up.
@@ -64,57 +64,57 @@ func (a *API) events(w http.ResponseWriter, r *http.Request, q query) *problem.P
 	return nil
 }
 
-// readAfter reads the place to continue from. The query takes precedence over the
+// readAfter reads the position to continue from. The query takes precedence over the
 // header.
-func readAfter(r *http.Request, q query) (place live.Place, p *problem.Problem) {
+func readAfter(r *http.Request, q query) (position live.Position, p *problem.Problem) {
 	var f faults
 	if text := first(r.Header, "Last-Event-Id"); text != "" {
-		place = readPlace("Last-Event-ID", text, &f)
+		position = readPosition("Last-Event-ID", text, &f)
 	}
 	if text, there := q.look("after"); there {
-		place = readPlace("after", text, &f)
+		position = readPosition("after", text, &f)
 	}
-	return place, f.problem()
+	return position, f.problem()
 }
 
-func readPlace(name, text string, f *faults) live.Place {
-	place, err := live.ParsePlace(text)
+func readPosition(name, text string, f *faults) live.Position {
+	position, err := live.ParsePosition(text)
 	if attempt, n, _ := strings.Cut(text, "."); err == nil && (len(attempt) > 9 || len(n) > 19) {
 		err = errors.New("it is too long: use the id of the last event")
 	}
 	if err != nil {
 		f.add(name + " is " + quoted(text) + ": " + err.Error())
 	}
-	return place
+	return position
 }
 
-// placeAt returns the place of an event at time t of an attempt.
-func placeAt(attempt int, t time.Time) live.Place {
-	p := live.Place{Attempt: attempt}
+// positionAt returns the position of an event at time t of an attempt.
+func positionAt(attempt int, t time.Time) live.Position {
+	p := live.Position{Attempt: attempt}
 	if !t.IsZero() {
 		p.N = uint64(max(t.UnixMicro(), 0)) * uint64(time.Microsecond)
 	}
 	return p
 }
 
-// endOf returns the place of the end of a job. It is after all attempts and after
+// endOf returns the position of the end of a job. It is after all attempts and after
 // last, because this node may not know of an attempt that another node has begun.
-func endOf(i *job.Info, last live.Place) live.Place {
-	return live.Place{Attempt: max(i.Attempts, last.Attempt) + 1}
+func endOf(i *job.Info, last live.Position) live.Position {
+	return live.Position{Attempt: max(i.Attempts, last.Attempt) + 1}
 }
 
-// isEnd reports whether p is a place returned by endOf: no other event has the number
+// isEnd reports whether p is a position returned by endOf: no other event has the number
 // 0.
-func isEnd(p live.Place) bool { return p.N == 0 && p.Attempt > 0 }
+func isEnd(p live.Position) bool { return p.N == 0 && p.Attempt > 0 }
 
 // follower follows one job for one reader.
 type follower struct {
 	api    *API
 	id     string
 	stream *stream
-	last   live.Place // place of the last event sent
-	state  State      // last state sent
-	said   Progress   // last progress sent
+	last   live.Position // position of the last event sent
+	state  State         // last state sent
+	said   Progress      // last progress sent
 	keep   *time.Ticker
 	pause  time.Duration
 	ended  <-chan struct{} // closed when the job has ended; nil once that was seen
@@ -152,7 +152,7 @@ func (f *follower) follow(ctx context.Context, info *job.Info) {
 				return
 			}
 		}
-		f.tell(info)
+		f.sendStored(info)
 		if f.stream.flush() != nil || info.State.Ended() || !f.rest(ctx) {
 			return
 		}
@@ -160,13 +160,13 @@ func (f *follower) follow(ctx context.Context, info *job.Info) {
 	}
 }
 
-// from returns the place at which a feed must begin: the attempt of which the reader
+// from returns the position at which a feed must begin: the attempt of which the reader
 // has seen something. follower skips the events that it has seen.
-func (f *follower) from() live.Place {
+func (f *follower) from() live.Position {
 	if f.last.Attempt <= 1 {
-		return live.Place{}
+		return live.Position{}
 	}
-	return live.Place{Attempt: f.last.Attempt - 1, N: math.MaxUint64}
+	return live.Position{Attempt: f.last.Attempt - 1, N: math.MaxUint64}
 }
 
 // look looks up the job; nil if it no longer exists.
@@ -261,16 +261,16 @@ func (f *follower) listen(ctx context.Context, feed *live.Feed) (goesOn bool) {
 // fullBuffer is how many bytes are collected before they are written.
 const fullBuffer = 32 << 10
 
-// counter assigns places to the events of an attempt, in order.
+// counter assigns positions to the events of an attempt, in order.
 type counter struct {
-	last  live.Place
+	last  live.Position
 	known bool // the reader has seen an event, so nothing before the next one is missing
 }
 
-func (c *counter) place(attempt int, t time.Time) live.Place {
-	p := placeAt(attempt, t)
+func (c *counter) position(attempt int, t time.Time) live.Position {
+	p := positionAt(attempt, t)
 	if c.last.Attempt != attempt {
-		c.last = live.Place{Attempt: attempt}
+		c.last = live.Position{Attempt: attempt}
 	}
 	p.N = max(p.N, c.last.N+1)
 	c.last = p
@@ -279,7 +279,7 @@ func (c *counter) place(attempt int, t time.Time) live.Place {
 
 // unseen reports whether the reader has not seen p. It sends a gap comment if events
 // before p may be missing.
-func (f *follower) unseen(c *counter, p live.Place) bool {
+func (f *follower) unseen(c *counter, p live.Position) bool {
 	if !p.After(f.last) {
 		c.known = true
 		return false
@@ -295,72 +295,72 @@ func (f *follower) unseen(c *counter, p live.Place) bool {
 func (f *follower) event(c *counter, e *live.Event) {
 	switch e.Kind {
 	case live.Began:
-		if place := c.place(e.Place.Attempt, time.Time{}); f.unseen(c, place) {
-			f.tellState(State{job.Running.String(), e.Place.Attempt}, place)
+		if position := c.position(e.Position.Attempt, time.Time{}); f.unseen(c, position) {
+			f.sendState(State{job.Running.String(), e.Position.Attempt}, position)
 		}
 	case live.Progressed:
-		if place := c.place(e.Place.Attempt, time.Time{}); f.unseen(c, place) {
-			f.tellProgress(Progress{e.Fraction, e.Note}, place)
+		if position := c.position(e.Position.Attempt, time.Time{}); f.unseen(c, position) {
+			f.sendProgress(Progress{e.Fraction, e.Note}, position)
 		}
 	case live.Logged:
-		if place := c.place(e.Place.Attempt, e.Line.Time); f.unseen(c, place) {
-			f.write("log", place, jsonvalue.LineOf(e.Line))
+		if position := c.position(e.Position.Attempt, e.Line.Time); f.unseen(c, position) {
+			f.write("log", position, jsonvalue.LineOf(e.Line))
 		}
 	case live.Ended: // follow looks the job up and sends its end
 	}
 }
 
-// write writes an event and records its place.
-func (f *follower) write(kind string, place live.Place, v any) {
-	if place.After(f.last) {
-		f.last = place
+// write writes an event and records its position.
+func (f *follower) write(kind string, position live.Position, v any) {
+	if position.After(f.last) {
+		f.last = position
 	}
 	if err := f.stream.eventOf(kind, f.last.String(), v); err != nil {
 		f.stream.comment("an event cannot be encoded: " + oneLine(err.Error()))
 	}
 }
 
-func (f *follower) tellState(s State, place live.Place) {
+func (f *follower) sendState(s State, position live.Position) {
 	if s != f.state {
 		f.state = s
-		f.write("state", place, s)
+		f.write("state", position, s)
 	}
 }
 
-func (f *follower) tellProgress(p Progress, place live.Place) {
+func (f *follower) sendProgress(p Progress, position live.Position) {
 	if p != f.said {
 		f.said = p
-		f.write("progress", place, p)
+		f.write("progress", position, p)
 	}
 }
 
-// tell sends what is stored of a job and was not yet sent.
-func (f *follower) tell(i *job.Info) {
+// sendStored sends what is stored of a job and was not yet sent.
+func (f *follower) sendStored(i *job.Info) {
 	if !i.State.Ended() {
-		f.tellState(State{i.State.String(), i.Attempts}, live.Place{})
+		f.sendState(State{i.State.String(), i.Attempts}, live.Position{})
 	}
-	f.tellLines(i.Attempts, i.Lines)
+	f.sendLines(i.Attempts, i.Lines)
 	if i.Progress > 0 || i.Note != "" {
-		f.tellProgress(Progress{i.Progress, i.Note}, live.Place{})
+		f.sendProgress(Progress{i.Progress, i.Note}, live.Position{})
 	}
 	if i.State.Ended() {
 		f.write("end", endOf(i, f.last), whole(i))
 	}
 }
 
-// tellLines sends the stored lines that the reader has not seen.
-func (f *follower) tellLines(attempt int, lines []bullpen.LogLine) {
+// sendLines sends the stored lines that the reader has not seen.
+func (f *follower) sendLines(attempt int, lines []bullpen.LogLine) {
 	c := &counter{}
-	earlier := live.Place{Attempt: f.last.Attempt}
+	earlier := live.Position{Attempt: f.last.Attempt}
 	if earlier.N = f.last.N; attempt > earlier.Attempt {
 		earlier.Attempt = attempt // lines from before the last line sent belong to the attempt before
 	}
 	for n := range lines {
-		place := c.place(attempt, lines[n].Time)
-		if !place.After(earlier) {
+		position := c.position(attempt, lines[n].Time)
+		if !position.After(earlier) {
 			c.known = true
-		} else if f.unseen(c, place) {
-			f.write("log", place, jsonvalue.LineOf(lines[n]))
+		} else if f.unseen(c, position) {
+			f.write("log", position, jsonvalue.LineOf(lines[n]))
 		}
 	}
 }

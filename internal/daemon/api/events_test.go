@@ -121,7 +121,7 @@ func TestEventsAsTheyHappen(t *testing.T) {
 		}
 		seen = append(seen, e)
 	}
-	close(s.house.release)
+	close(s.daemon.release)
 	for {
 		e, more := r.next()
 		if !more {
@@ -138,7 +138,7 @@ func TestEventsAsTheyHappen(t *testing.T) {
 		t.Errorf("seen was\n%s", seen)
 	}
 	for _, e := range seen {
-		if _, err := live.ParsePlace(e.id); err != nil && e.kind != "" {
+		if _, err := live.ParsePosition(e.id); err != nil && e.kind != "" {
 			t.Errorf("%+v: %v", e, err)
 		}
 	}
@@ -157,9 +157,9 @@ func TestEventsGoOn(t *testing.T) {
 		if r := s.do("GET", "/v1/jobs/"+id+"?wait=20s", ""); decode[Job](t, r).State != "done" {
 			t.Fatalf("the job is %s", r.body)
 		}
-		s.house.mu.Lock()
-		s.house.following = here
-		s.house.mu.Unlock()
+		s.daemon.mu.Lock()
+		s.daemon.following = here
+		s.daemon.mu.Unlock()
 		all := s.follow(id, "")
 		if n := len(all.of("log")); n != 3 || len(all.of("progress")) != 1 || len(all.of("end")) != 1 || len(all.of("")) != 0 {
 			t.Fatalf("here %v: seen was\n%s", here, all)
@@ -171,9 +171,9 @@ func TestEventsGoOn(t *testing.T) {
 				t.Errorf("here %v: after line %d of\n%s\nthere were\n%s", here, n, all, rest)
 			}
 		}
-		s.house.mu.Lock()
-		s.house.following = !here // another place goes on where the first was left
-		s.house.mu.Unlock()
+		s.daemon.mu.Lock()
+		s.daemon.following = !here // another place goes on where the first was left
+		s.daemon.mu.Unlock()
 		if rest := s.follow(id, lines[1].id); rest.of("log").String() != lines[2:].String() {
 			t.Errorf("here %v: elsewhere there were\n%s after %s of\n%s", here, rest, lines[1].id, all)
 		}
@@ -229,7 +229,7 @@ func TestEventsWhenTheDaemonStops(t *testing.T) {
 			t.Fatal("the stream ended")
 		}
 	}
-	s.house.end()
+	s.daemon.end()
 	var last event
 	for e, more := r.next(); more; e, more = r.next() {
 		last = e
@@ -257,7 +257,7 @@ func TestReaderWhoGoes(t *testing.T) {
 	resp := s.open(ctx, "GET", "/v1/jobs/"+id+"/events", http.NoBody)
 	cancel()
 	resp.Body.Close() // nothing is expected of it
-	close(s.house.release)
+	close(s.daemon.release)
 	s.http.Close() // waits for the handler
 }
 
@@ -302,44 +302,44 @@ func TestGapsAreSaid(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name  string
-		after live.Place
+		after live.Position
 		lines []bullpen.LogLine
 		gap   bool
 		logs  int
 	}{
-		{"all", live.Place{}, []bullpen.LogLine{line(1), line(2)}, false, 2},
-		{"behind what is kept", placeAt(1, line(0).Time), []bullpen.LogLine{line(1), line(2)}, true, 2},
-		{"within it", placeAt(1, line(1).Time), []bullpen.LogLine{line(1), line(2)}, false, 1},
-		{"of the same microsecond", placeAt(1, line(1).Time), []bullpen.LogLine{line(1), line(1), line(1)}, false, 2},
-		{"all seen", placeAt(1, line(2).Time), []bullpen.LogLine{line(1), line(2)}, false, 0},
-		{"of the attempt before", placeAt(0, line(2).Time), []bullpen.LogLine{line(1), line(2), line(3)}, false, 1},
+		{"all", live.Position{}, []bullpen.LogLine{line(1), line(2)}, false, 2},
+		{"behind what is kept", positionAt(1, line(0).Time), []bullpen.LogLine{line(1), line(2)}, true, 2},
+		{"within it", positionAt(1, line(1).Time), []bullpen.LogLine{line(1), line(2)}, false, 1},
+		{"of the same microsecond", positionAt(1, line(1).Time), []bullpen.LogLine{line(1), line(1), line(1)}, false, 2},
+		{"all seen", positionAt(1, line(2).Time), []bullpen.LogLine{line(1), line(2)}, false, 0},
+		{"of the attempt before", positionAt(0, line(2).Time), []bullpen.LogLine{line(1), line(2), line(3)}, false, 1},
 	} {
 		w := recorder()
 		f := &follower{api: a, last: c.after, stream: a.stream(w, eventsType)}
-		f.tellLines(1, c.lines)
+		f.sendLines(1, c.lines)
 		if err := f.stream.flush(); err != nil {
 			t.Fatal(err)
 		}
 		all := readEvents(t, w.Body)
 		if gap := len(all.of("")) > 0; gap != c.gap || len(all.of("log")) != c.logs {
-			t.Errorf("%s: told was\n%s", c.name, all)
+			t.Errorf("%s: sent was\n%s", c.name, all)
 		}
 	}
 }
 
-// TestPlacesAreInOrder has several events of one microsecond, and some without a
+// TestPositionsAreInOrder has several events of one microsecond, and some without a
 // time.
-func TestPlacesAreInOrder(t *testing.T) {
+func TestPositionsAreInOrder(t *testing.T) {
 	t.Parallel()
 	c := &counter{}
 	now := time.Now()
-	last := live.Place{}
+	last := live.Position{}
 	for n := range 100 {
 		at := now.Add(time.Duration(n/10) * time.Microsecond)
 		if n%3 == 0 {
 			at = time.Time{}
 		}
-		p := c.place(1+n/50, at)
+		p := c.position(1+n/50, at)
 		if !p.After(last) {
 			t.Fatalf("%v comes after %v", p, last)
 		}
@@ -350,7 +350,7 @@ func TestPlacesAreInOrder(t *testing.T) {
 			t.Errorf("of %d attempts %v is before %v", attempts, end, last)
 		}
 	}
-	if isEnd(live.Place{}) {
+	if isEnd(live.Position{}) {
 		t.Error("the beginning is an end")
 	}
 }

@@ -199,7 +199,7 @@ func TestListJobs(t *testing.T) {
 	want["canceled"] = s.submit("delay=1h", "")
 	s.do("POST", "/v1/jobs/"+want["canceled"]+"/cancel", "")
 	want["running"] = s.submit("task=hold", "")
-	s.house.running(t, want["running"])
+	s.daemon.running(t, want["running"])
 	want["retrying"] = s.submit("task=again&backoff=1h", "")
 	for decode[Job](t, s.do("GET", "/v1/jobs/"+want["retrying"], "")).State != "retrying" {
 		if t.Context().Err() != nil {
@@ -243,7 +243,7 @@ func TestListJobs(t *testing.T) {
 	for _, query := range []string{"state=bored", "limit=0", "limit=1001", "limit=x", "after=x", "after=9.1", "pool=A", "pool=", "sate=done"} {
 		isProblem(t, s.do("GET", "/v1/jobs?"+query, ""), problem.BadRequest)
 	}
-	close(s.house.release)
+	close(s.daemon.release)
 }
 
 func TestPools(t *testing.T) {
@@ -264,8 +264,8 @@ func TestPools(t *testing.T) {
 	if p := decode[PoolInfo](t, s.do("POST", "/v1/pools/far/resume", "")); p.Paused {
 		t.Error("it is still paused")
 	}
-	if r := s.do("POST", "/v1/pools/main/scale", `{"max":4}`); r.status != http.StatusOK || s.house.scaled != [2]int{-1, 4} {
-		t.Errorf("scaling answers %d %s and asks for %v", r.status, r.body, s.house.scaled)
+	if r := s.do("POST", "/v1/pools/main/scale", `{"max":4}`); r.status != http.StatusOK || s.daemon.scaled != [2]int{-1, 4} {
+		t.Errorf("scaling answers %d %s and asks for %v", r.status, r.body, s.daemon.scaled)
 	}
 	for _, body := range []string{``, `{}`, `{"min":5,"max":4}`, `{"max":0}`, `{"min":-1}`, `{"mni":1}`, `{"min":"1"}`, `{"min":1.5}`} {
 		isProblem(t, s.do("POST", "/v1/pools/main/scale", body), problem.BadRequest)
@@ -288,12 +288,12 @@ func TestPools(t *testing.T) {
 func TestPoolsThatFail(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	s.house.fail(fmt.Errorf("%w: python: no module named x", errStart))
+	s.daemon.fail(fmt.Errorf("%w: python: no module named x", errStart))
 	p := isProblem(t, s.do("POST", "/v1/pools/main/reload", ""), problem.StartFailed)
 	if !strings.Contains(p.Detail, "no module named x") {
 		t.Errorf("%+v", p)
 	}
-	s.house.fail(joined())
+	s.daemon.fail(joined())
 	if p := isProblem(t, s.do("POST", "/v1/reload", ""), problem.BadConfig); len(p.Faults) != 2 || p.Faults[1] != "two" {
 		t.Errorf("%+v", p)
 	}

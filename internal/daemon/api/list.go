@@ -91,8 +91,8 @@ func readLimit(q query, f *faults) int {
 	return n
 }
 
-// reasons are the values of queue.Reason that a dead job may have.
+// reasons are the values of job.Reason that select jobs.
 var reasons = []string{
 	string(job.Exhausted), string(job.Final), string(job.Quarantined), string(job.Expired),
-	string(job.Refused), string(job.Corrupt),
+	string(job.Refused), string(job.Corrupt), string(job.TakenBack),
 }

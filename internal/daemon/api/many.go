@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/bullpen-run/bullpen/internal/daemon/guard"
+	"github.com/bullpen-run/bullpen/internal/daemon/access"
 	"github.com/bullpen-run/bullpen/internal/daemon/problem"
 	"github.com/bullpen-run/bullpen/job"
 )
@@ -36,7 +36,7 @@ type selection struct {
 }
 
 // next returns the cursor for the next call. It includes when the first call began:
-// "part.sequence.moment", in nanoseconds.
+// the cursor of the list, a point, and the moment in nanoseconds.
 func (s *selection) next(after string) string {
 	return after + "." + strconv.FormatInt(s.began.UnixNano(), 10)
 }
@@ -45,8 +45,11 @@ func (s *selection) next(after string) string {
 // and this is the first call.
 func (s *selection) readAfter(text string) error {
 	const longest = 19 // digits of a moment
-	after, moment, there := text, "", false
-	if i := strings.LastIndexByte(text, '.'); strings.Count(text, ".") > 1 {
+	after, moment, there, dots := text, "", false, 1
+	if strings.HasPrefix(text, "n.") { // of a list of several parts, newest first
+		dots = 3
+	}
+	if i := strings.LastIndexByte(text, '.'); strings.Count(text, ".") > dots {
 		after, moment, there = text[:i], text[i+1:], true
 	}
 	s.filter.After = after
@@ -168,11 +171,11 @@ func (a *API) retryMany(w http.ResponseWriter, r *http.Request, _ query) *proble
 			return err
 		})
 	}
-	if role := guard.RoleOf(r.Context()); role < guard.Admin && role != guard.None { // None: roles are not in use
+	if role := access.RoleOf(r.Context()); role < access.Admin && role != access.None { // None: roles are not in use
 		return problem.New(problem.Forbidden, "retrying what a filter selects needs the role admin, and the caller has "+role.String()+": give the jobs by ids, or use another token")
 	}
-	if states := s.filter.States; states != nil && states[0] != job.Dead {
-		return problem.New(problem.BadRequest, "state is "+quoted(states[0].String())+": only dead jobs are tried again, so use dead, or leave it out")
+	if i := slices.IndexFunc(s.filter.States, func(s job.State) bool { return s != job.Dead }); i >= 0 {
+		return problem.New(problem.BadRequest, "state is "+quoted(s.filter.States[i].String())+": only dead jobs are tried again, so use dead, or leave it out")
 	}
 	return a.answerDead(w, r, s, q.RetryDeadAll)
 }
@@ -211,11 +214,11 @@ func (a *API) cancelMany(w http.ResponseWriter, r *http.Request, _ query) *probl
 	if s.ids != nil {
 		return a.answerIDs(w, r, s.ids, cancel)
 	}
-	switch states := s.filter.States; {
-	case states == nil:
+	if s.filter.States == nil {
 		s.filter.States = []job.State{job.Scheduled, job.Queued, job.Running, job.Retrying}
-	case states[0].Ended():
-		return problem.New(problem.BadRequest, "state is "+quoted(states[0].String())+": use one of jobs that have not ended: scheduled, queued, running or retrying")
+	}
+	if i := slices.IndexFunc(s.filter.States, job.State.Ended); i >= 0 {
+		return problem.New(problem.BadRequest, "state is "+quoted(s.filter.States[i].String())+": use those of jobs that have not ended: scheduled, queued, running and retrying")
 	}
 	if !s.bound(&s.filter) {
 		return writeJSON(w, http.StatusOK, job.Bulk{})

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bullpen-run/bullpen/internal/daemon/guard"
+	"github.com/bullpen-run/bullpen/internal/daemon/access"
 	"github.com/bullpen-run/bullpen/internal/daemon/problem"
 	"github.com/bullpen-run/bullpen/job"
 )
@@ -73,7 +73,7 @@ func TestListsFindJobs(t *testing.T) {
 	}
 	for path, says := range map[string]string{
 		"/v1/jobs?order=best": "newest or oldest", "/v1/jobs?search=": "empty", "/v1/jobs?since=soon": "time", "/v1/dead?cause=12": "hexadecimal",
-		"/v1/jobs?since=2030-01-01T00:00:00Z&before=2029-01-01T00:00:00Z": "exchange", "/v1/dead/causes?limit=3": "limit", "/v1/jobs?reason=final": "reason",
+		"/v1/jobs?since=2030-01-01T00:00:00Z&before=2029-01-01T00:00:00Z": "exchange", "/v1/dead/causes?limit=3": "limit", "/v1/jobs?reason=finale": "use one of",
 		"/v1/jobs?search=" + strings.Repeat("x", 257): "256",
 	} {
 		if p := isProblem(t, s.do("GET", path, ""), problem.BadRequest); !strings.Contains(p.Detail, says) {
@@ -136,13 +136,17 @@ func TestCancelMany(t *testing.T) {
 	if m.Count != 1 || len(m.Failed) != 3 || m.Failed[0].ID != done || !strings.Contains(m.Failed[0].Error, "ended") {
 		t.Errorf("canceling by ids answers %+v, want one, and why not the others", m)
 	}
-	if m := decode[Many](t, s.do("POST", "/v1/jobs/cancel", `{"task":"t1","limit":5,"order":"newest"}`)); m.Count != 5 || !m.More || len(m.Failed) > 0 {
-		t.Errorf("canceling five answers %+v", m)
+	m = decode[Many](t, s.do("POST", "/v1/jobs/cancel", `{"task":"t1","limit":3,"order":"newest"}`))
+	if m.Count != 3 || !m.More || len(m.Failed) > 0 {
+		t.Errorf("canceling three answers %+v", m)
+	}
+	if m := decode[Many](t, s.do("POST", "/v1/jobs/cancel", `{"task":"t1","limit":2,"order":"newest","after":"`+m.Next+`"}`)); m.Count != 2 || !m.More || len(m.Failed) > 0 {
+		t.Errorf("canceling two more answers %+v", m)
 	}
 	if got := s.idsOf("/v1/jobs?state=scheduled&task=t1"); !slices.Equal(got, []string{ids[1], ids[3], ids[5], ids[7], ids[9], ids[11], ids[13], ids[15], ids[17], ids[19]}) {
 		t.Errorf("what is left is %v, want all but the last five", got)
 	}
-	if m := decode[Many](t, s.do("POST", "/v1/jobs/cancel", `{"pool":"main","state":"queued"}`)); m.Count != 0 || m.More {
+	if m := decode[Many](t, s.do("POST", "/v1/jobs/cancel", `{"pool":"main","state":"queued,running"}`)); m.Count != 0 || m.More {
 		t.Errorf("canceling what is queued answers %+v", m)
 	}
 	if m := decode[Many](t, s.do("POST", "/v1/jobs/cancel", `{"pool":"main"}`)); m.Count != n-6 || m.More || len(m.Failed) > 0 {
@@ -180,7 +184,7 @@ func TestManyOfTheFirstCall(t *testing.T) {
 	if m.Count != 2 || !m.More {
 		t.Fatalf("trying two of three again answers %+v", m)
 	}
-	s.house.waitDead(t, 3) // these two have died again
+	s.daemon.waitDead(t, 3) // these two have died again
 	next = decode[Many](t, s.do("POST", "/v1/jobs/retry", `{"all":true,"after":"`+m.Next+`"}`))
 	if next.Count != 1 || next.More {
 		t.Errorf("the second call answers %+v, want the one that was dead when the first began", next)
@@ -207,12 +211,12 @@ func TestRetryMany(t *testing.T) {
 	if m.Count != 1 || len(m.Failed) != 1 || m.Failed[0].ID != waits {
 		t.Errorf("trying again by ids answers %+v", m)
 	}
-	s.house.waitDead(t, 2) // the other, and the new one
+	s.daemon.waitDead(t, 2) // the other, and the new one
 	if m := decode[Many](t, s.do("POST", "/v1/jobs/retry", `{"pool":"main","state":"dead","before":"2999-01-01T00:00:00Z"}`)); m.Count != 2 || m.More {
 		t.Errorf("trying a pool again answers %+v, want 2: %s and another", m, two)
 	}
 	for body, says := range map[string]string{
-		`{}`: "which dead jobs", `{"state":"queued"}`: "only dead", `{"ids":[]}`: "1 to 1000", `{"ids":["a"],"pool":"main"}`: "ids and",
+		`{}`: "which dead jobs", `{"state":"dead,queued"}`: "only dead", `{"ids":[]}`: "1 to 1000", `{"ids":["a"],"pool":"main"}`: "ids and",
 		`{"ids":["a"],"limit":5}`: "ids alone", `{"ids":["a"],"order":"newest"}`: "ids alone", `{"ids":"a"}`: "list",
 		`{"ids":[7]}`: "ids", `{"cause":"x"}`: "hexadecimal", `{"search":""}`: "empty", `{"after":"x","all":true}`: "after", `{"order":"newest"}`: "which dead jobs",
 		`{"since":"2030-01-01T00:00:00Z","before":"2030-01-01T00:00:00Z"}`: "exchange", `{"searches":"x"}`: `did you mean "search"`,
@@ -221,7 +225,7 @@ func TestRetryMany(t *testing.T) {
 			t.Errorf("%s: %q is not in %q", body, says, p.Detail)
 		}
 	}
-	for body, says := range map[string]string{`{"state":"done"}`: "not ended", `{"reason":"final"}`: "reason", `{"limit":3}`: "which jobs", `{"all":false}`: "which jobs"} {
+	for body, says := range map[string]string{`{"state":"queued,done"}`: "not ended", `{"reason":"final"}`: "reason", `{"limit":3}`: "which jobs", `{"all":false}`: "which jobs"} {
 		if p := isProblem(t, s.do("POST", "/v1/jobs/cancel", body), problem.BadRequest); !strings.Contains(p.Detail, says) {
 			t.Errorf("%s: %q is not in %q", body, says, p.Detail)
 		}
@@ -234,15 +238,15 @@ func TestRetryByRole(t *testing.T) {
 	s := newSite(t)
 	id := s.dead("a")
 	for _, c := range []struct {
-		role   guard.Role
+		role   access.Role
 		body   string
 		status int
 	}{
-		{guard.Submit, `{"all":true}`, http.StatusForbidden}, {guard.Submit, `{"pool":"main"}`, http.StatusForbidden},
-		{guard.Submit, `{"ids":["` + id + `"]}`, http.StatusOK}, {guard.Admin, `{"all":true}`, http.StatusOK},
+		{access.Submit, `{"all":true}`, http.StatusForbidden}, {access.Submit, `{"pool":"main"}`, http.StatusForbidden},
+		{access.Submit, `{"ids":["` + id + `"]}`, http.StatusOK}, {access.Admin, `{"all":true}`, http.StatusOK},
 	} {
 		w := httptest.NewRecorder()
-		r := httptest.NewRequestWithContext(guard.WithRole(t.Context(), c.role), "POST", "/v1/jobs/retry", strings.NewReader(c.body))
+		r := httptest.NewRequestWithContext(access.WithRole(t.Context(), c.role), "POST", "/v1/jobs/retry", strings.NewReader(c.body))
 		s.api.Handler().ServeHTTP(w, r)
 		if w.Code != c.status || c.status == http.StatusForbidden && !strings.Contains(w.Body.String(), "role admin") {
 			t.Errorf("%v with %s: %d %s, want %d", c.role, c.body, w.Code, w.Body, c.status)
@@ -251,7 +255,7 @@ func TestRetryByRole(t *testing.T) {
 }
 
 // waitDead waits until so many jobs are dead.
-func (h *house) waitDead(t *testing.T, n int) {
+func (h *testDaemon) waitDead(t *testing.T, n int) {
 	t.Helper()
 	for end := time.Now().Add(20 * time.Second); ; {
 		page, err := h.queue.ListDead(t.Context(), job.Filter{})
@@ -264,7 +268,7 @@ func (h *house) waitDead(t *testing.T, n int) {
 	}
 }
 
-// TestBury has the parameter, the field of a line, and what is told of a job.
+// TestBury has the parameter, the field of a line, and what is shown of a job.
 func TestBury(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -272,16 +276,16 @@ func TestBury(t *testing.T) {
 	if j := s.ended(id); j.Bury != "meta" || j.State != "dead" {
 		t.Errorf("the job is %+v, want it dead with its bury", j)
 	}
-	var told Job
-	for told.ID == "" && t.Context().Err() == nil {
+	var burial Job
+	for burial.ID == "" && t.Context().Err() == nil {
 		for _, j := range decode[listPage](t, s.do("GET", "/v1/jobs?task=meta&state=done", "")).Jobs {
-			told = j
+			burial = j
 		}
 	}
-	if told.Parent != id || told.Bury != "" {
-		t.Errorf("the job that is told is %+v, want its parent", told)
+	if burial.Parent != id || burial.Bury != "" {
+		t.Errorf("the burial is %+v, want its parent", burial)
 	}
-	if r := s.do("GET", "/v1/jobs/"+told.ID+"/result", ""); r.body != `who="me"` {
+	if r := s.do("GET", "/v1/jobs/"+burial.ID+"/result", ""); r.body != `who="me"` {
 		t.Errorf("it was given the metadata %q", r.body)
 	}
 	r := s.do("POST", "/v1/pools/main/bulk", `{"task":"fail","bury":"echo"}`+"\n"+`{"bury":7}`, "Content-Type", "application/x-ndjson")

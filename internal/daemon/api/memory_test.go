@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bullpen-run/bullpen/internal/daemon/guard"
+	"github.com/bullpen-run/bullpen/internal/daemon/access"
 	config "github.com/bullpen-run/bullpen/internal/daemon/settings"
 )
 
@@ -31,7 +31,7 @@ func (z *zeros) Read(p []byte) (int, error) {
 // whole process.
 func TestBodiesKeepToTheirRoom(t *testing.T) { //nolint:paralleltest // see above
 	const body, room, senders = 24 << 20, 96 << 20, 16
-	s := newGuardedSite(t, guard.Config{HTTP: config.HTTP{MaxBody: body, MaxInflight: room}, Times: guard.Times{Room: time.Minute}}, func(c *Config) { c.MaxBody = body })
+	s := newProtectedSite(t, access.Config{HTTP: config.HTTP{MaxBody: body, MaxInflight: room}, Times: access.Times{Room: time.Minute}}, func(c *Config) { c.MaxBody = body })
 	runtime.GC()
 	stop, peak := make(chan struct{}), make(chan uint64)
 	go func() { // ends with stop; waited for below

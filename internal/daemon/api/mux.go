@@ -5,12 +5,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/bullpen-run/bullpen/internal/daemon/guard"
+	"github.com/bullpen-run/bullpen/internal/daemon/access"
 	"github.com/bullpen-run/bullpen/internal/daemon/problem"
 )
 
 // Mux serves routes, and all other requests as Fallback does.
-func Mux(routes []guard.Route) http.Handler {
+func Mux(routes []access.Route) http.Handler {
 	mux := http.NewServeMux()
 	for _, r := range routes {
 		mux.Handle(r.Method+" "+r.Pattern, r.Handler)
@@ -21,7 +21,7 @@ func Mux(routes []guard.Route) http.Handler {
 
 // Fallback answers requests that match no route with a problem. If only the method is
 // wrong, the problem lists the allowed ones. It never calls the handler of a route.
-func Fallback(routes []guard.Route) http.Handler {
+func Fallback(routes []access.Route) http.Handler {
 	allowed := map[string][]string{}
 	for _, r := range routes {
 		allowed[r.Pattern] = append(allowed[r.Pattern], r.Method)

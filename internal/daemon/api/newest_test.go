@@ -45,6 +45,6 @@ func TestAllNewestFirst(t *testing.T) {
 		}
 	}
 	if r := s.do("GET", "/v1/jobs?order=newest&after=n.1.x.1", ""); r.status != 400 {
-		t.Errorf("a place that is none is answered with %d", r.status)
+		t.Errorf("a position that is none is answered with %d", r.status)
 	}
 }

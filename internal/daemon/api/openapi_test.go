@@ -159,7 +159,7 @@ func TestCausesAreDocumented(t *testing.T) {
 			t.Errorf("the outcomes are %v, documented are %v", bullpen.Outcomes(), outcomes)
 		}
 	}
-	dead, _ := d.at(d.root, "components", "schemas", "DeadReason", "enum").([]any)
+	dead, _ := d.at(d.root, "components", "schemas", "FilterReason", "enum").([]any)
 	for _, r := range reasons {
 		if !slices.Contains(dead, any(r)) || len(dead) != len(reasons) {
 			t.Errorf("the reasons are %v, documented are %v", reasons, dead)

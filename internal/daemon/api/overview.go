@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/bullpen-run/bullpen/internal/daemon/guard"
+	"github.com/bullpen-run/bullpen/internal/daemon/access"
 	"github.com/bullpen-run/bullpen/internal/daemon/history"
 	"github.com/bullpen-run/bullpen/internal/daemon/problem"
 )
@@ -152,7 +152,7 @@ func (a *API) overviewEvents(w http.ResponseWriter, r *http.Request, _ query) *p
 	}
 	tick := time.NewTicker(a.config.OverviewEvery)
 	defer tick.Stop()
-	var told []byte
+	var sent []byte
 	spoke := time.Now()
 	for {
 		g, err := a.glance(ctx)
@@ -165,8 +165,8 @@ func (a *API) overviewEvents(w http.ResponseWriter, r *http.Request, _ query) *p
 			return nil
 		case err != nil && time.Since(spoke) >= a.config.KeepAlive:
 			s.comment("the pools cannot be read: " + oneLine(err.Error()))
-		case err == nil && (told == nil || !bytes.Equal(told, g.body)):
-			told = g.body
+		case err == nil && (sent == nil || !bytes.Equal(sent, g.body)):
+			sent = g.body
 			if s.eventOf("overview", "", g.info) != nil {
 				return nil
 			}
@@ -263,5 +263,5 @@ type Me struct {
 // me returns the caller's role.
 func (a *API) me(w http.ResponseWriter, r *http.Request, _ query) *problem.Problem {
 	s := a.backend.Status()
-	return writeJSON(w, http.StatusOK, Me{Role: guard.RoleOf(r.Context()).String(), Node: s.Node, Version: s.Version})
+	return writeJSON(w, http.StatusOK, Me{Role: access.RoleOf(r.Context()).String(), Node: s.Node, Version: s.Version})
 }

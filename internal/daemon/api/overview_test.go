@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bullpen-run/bullpen/internal/daemon/guard"
+	"github.com/bullpen-run/bullpen/internal/daemon/access"
 	"github.com/bullpen-run/bullpen/job"
 )
 
@@ -29,9 +29,9 @@ func TestOverview(t *testing.T) {
 	for range 5 {
 		s.do("GET", "/v1/overview", "")
 	}
-	s.house.mu.Lock()
-	looks := s.house.looks
-	s.house.mu.Unlock()
+	s.daemon.mu.Lock()
+	looks := s.daemon.looks
+	s.daemon.mu.Unlock()
 	if looks > 2 { // a slow machine may take more than a second for this
 		t.Errorf("the pools were looked at %d times for 6 requests at once", looks)
 	}
@@ -40,7 +40,7 @@ func TestOverview(t *testing.T) {
 func TestOverviewWithoutStore(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	s.house.fail(job.ErrStore)
+	s.daemon.fail(job.ErrStore)
 	if r := s.do("GET", "/v1/overview", ""); r.status != http.StatusServiceUnavailable || !strings.Contains(r.body, job.ErrStore.Error()) {
 		t.Errorf("%d %s", r.status, r.body)
 	}
@@ -78,7 +78,7 @@ func (s *site) watch(t *testing.T, path string) *changes {
 	return &changes{t, bufio.NewScanner(resp.Body)}
 }
 
-func (h *house) setDepth(n int) {
+func (h *testDaemon) setDepth(n int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.depth = n
@@ -95,7 +95,7 @@ func TestOverviewEvents(t *testing.T) {
 	if quiet := f.next(); len(quiet) != 1 || quiet[0] != ": still there" {
 		t.Errorf("while nothing changes, the stream says %q", quiet)
 	}
-	s.house.setDepth(3)
+	s.daemon.setDepth(3)
 	for {
 		e := f.next()
 		if len(e) == 0 {
@@ -105,7 +105,7 @@ func TestOverviewEvents(t *testing.T) {
 			break
 		}
 	}
-	s.house.fail(errTest)
+	s.daemon.fail(errTest)
 	for {
 		e := f.next()
 		if len(e) == 0 {
@@ -115,7 +115,7 @@ func TestOverviewEvents(t *testing.T) {
 			break
 		}
 	}
-	s.house.end()
+	s.daemon.end()
 	for {
 		e := f.next()
 		if len(e) == 0 {
@@ -197,22 +197,22 @@ func TestRecycle(t *testing.T) {
 		{"/v1/workers/main-9/recycle?pool=main", nil, http.StatusNotFound, "no such worker"},
 		{"/v1/workers/main-1/recycle?pool=main", errors.ErrUnsupported, http.StatusUnprocessableEntity, "unsupported"},
 	} {
-		s.house.fail(c.fails)
+		s.daemon.fail(c.fails)
 		if r := s.do("POST", c.path, ""); r.status != c.status || !strings.Contains(r.body, c.says) {
 			t.Errorf("%s: %d %s, want %d with %q", c.path, r.status, r.body, c.status, c.says)
 		}
 	}
-	s.house.mu.Lock()
-	defer s.house.mu.Unlock()
-	if len(s.house.recycled) != 2 {
-		t.Errorf("%v were replaced", s.house.recycled)
+	s.daemon.mu.Lock()
+	defer s.daemon.mu.Unlock()
+	if len(s.daemon.recycled) != 2 {
+		t.Errorf("%v were replaced", s.daemon.recycled)
 	}
 }
 
 func TestMe(t *testing.T) {
 	t.Parallel()
 	a, _ := newAPI(t)
-	w := newRecorder(t, a, guard.Submit, "GET", "/v1/me")
+	w := newRecorder(t, a, access.Submit, "GET", "/v1/me")
 	var me Me
 	if err := json.Unmarshal(w.Body.Bytes(), &me); err != nil || me != (Me{"submit", "node", "test"}) {
 		t.Errorf("%d %s: %v", w.Code, w.Body, err)
@@ -220,10 +220,10 @@ func TestMe(t *testing.T) {
 }
 
 // newRecorder has the answer to a caller of a role.
-func newRecorder(t *testing.T, a *API, role guard.Role, method, path string) *httptest.ResponseRecorder {
+func newRecorder(t *testing.T, a *API, role access.Role, method, path string) *httptest.ResponseRecorder {
 	t.Helper()
 	w := httptest.NewRecorder()
-	r := httptest.NewRequestWithContext(guard.WithRole(t.Context(), role), method, path, http.NoBody)
+	r := httptest.NewRequestWithContext(access.WithRole(t.Context(), role), method, path, http.NoBody)
 	a.Handler().ServeHTTP(w, r)
 	return w
 }

@@ -10,13 +10,13 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/bullpen-run/bullpen/internal/daemon/guard"
+	"github.com/bullpen-run/bullpen/internal/daemon/access"
 	config "github.com/bullpen-run/bullpen/internal/daemon/settings" // settings is the table of this package
 	"github.com/bullpen-run/bullpen/job"
 )
 
 // later puts n jobs of later, and returns their ids.
-func (h *house) later(t testing.TB, n int, j job.Job) map[string]bool {
+func (h *testDaemon) later(t testing.TB, n int, j job.Job) map[string]bool {
 	t.Helper()
 	j.Queue, j.Name, j.At = "main", "echo", time.Now().Add(100*time.Hour)
 	jobs := make([]job.Job, n)
@@ -40,7 +40,7 @@ func TestPagesOfMuch(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	meta := map[string]string{"a": strings.Repeat("\x01", 14<<10), "b": strings.Repeat(`"`, 1<<10)}
-	ids := s.house.later(t, 60, job.Job{Meta: meta, Payload: make([]byte, 1<<10)})
+	ids := s.daemon.later(t, 60, job.Job{Meta: meta, Payload: make([]byte, 1<<10)})
 	calls := 0
 	for next := "&after=0.0"; next != ""; calls++ {
 		r := s.do("GET", "/v1/jobs?limit=1000"+next, "")
@@ -122,12 +122,12 @@ func (h *halting) SetReadDeadline(t time.Time) error {
 	return err
 }
 
-// TestIntakeStopsBehindAGuard has the reading begin just when it is stopped, so that
-// the guard sets a deadline of its own behind that of stop.
-func TestIntakeStopsBehindAGuard(t *testing.T) {
+// TestIntakeStopsBehindAccess has the reading begin just when it is stopped, so that
+// package access sets a deadline of its own behind that of stop.
+func TestIntakeStopsBehindAccess(t *testing.T) {
 	t.Parallel()
 	const pause = 20 * time.Second // that a client may make
-	g, err := guard.New(guard.Config{HTTP: config.HTTP{Listen: "127.0.0.1:0"}, Times: guard.Times{Body: pause}})
+	g, err := access.New(access.Config{HTTP: config.HTTP{Listen: "127.0.0.1:0"}, Times: access.Times{Body: pause}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +143,7 @@ func TestIntakeStopsBehindAGuard(t *testing.T) {
 		in.stop(stopping, r)
 		took <- time.Since(begun)
 	})
-	s := serveBehind(t, g, []guard.Route{{Method: "POST", Pattern: "/lines", Streams: true, Handler: handler}})
+	s := serveBehind(t, g, []access.Route{{Method: "POST", Pattern: "/lines", Streams: true, Handler: handler}})
 	body, send := io.Pipe()
 	defer send.Close() // the client sends nothing until then
 	resp, err := http.Post(s.URL+"/lines", linesType, body)

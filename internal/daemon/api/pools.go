@@ -65,8 +65,8 @@ type Pools struct {
 	Pools []PoolInfo `json:"pools"`
 }
 
-// tell returns all information about a pool.
-func (a *API) tell(ctx context.Context, name string) (PoolInfo, error) {
+// poolInfo returns all information about a pool.
+func (a *API) poolInfo(ctx context.Context, name string) (PoolInfo, error) {
 	p, err := a.backend.Pool(ctx, name)
 	if err != nil {
 		return PoolInfo{}, err
@@ -109,7 +109,7 @@ func words(counts map[bullpen.Outcome]uint64) map[string]uint64 {
 func (a *API) pools(w http.ResponseWriter, r *http.Request, _ query) *problem.Problem {
 	all := Pools{Pools: []PoolInfo{}}
 	for _, name := range a.backend.Pools() {
-		info, err := a.tell(r.Context(), name)
+		info, err := a.poolInfo(r.Context(), name)
 		if errors.Is(err, ErrNoPool) {
 			continue // removed by a reload meanwhile
 		}
@@ -126,7 +126,7 @@ func (a *API) pool(w http.ResponseWriter, r *http.Request, _ query) *problem.Pro
 }
 
 func (a *API) answerPool(w http.ResponseWriter, r *http.Request, name string) *problem.Problem {
-	info, err := a.tell(r.Context(), name)
+	info, err := a.poolInfo(r.Context(), name)
 	if err != nil {
 		return problemOf(err)
 	}

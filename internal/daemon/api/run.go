@@ -116,7 +116,7 @@ func (o *watched) Progress(fraction float64, note string) {
 	o.mu.Lock()
 	o.progress = &Progress{fraction, note}
 	o.mu.Unlock()
-	o.tell()
+	o.notify()
 }
 
 // Log buffers a line.
@@ -129,10 +129,10 @@ func (o *watched) Log(line bullpen.LogLine) {
 		o.dropped++
 	}
 	o.mu.Unlock()
-	o.tell()
+	o.notify()
 }
 
-func (o *watched) tell() {
+func (o *watched) notify() {
 	select {
 	case o.news <- struct{}{}:
 	default:

@@ -65,7 +65,7 @@ func TestRunIsRefused(t *testing.T) {
 }
 
 // running waits until an ephemeral task runs.
-func (h *house) running(t testing.TB, id string) {
+func (h *testDaemon) running(t testing.TB, id string) {
 	t.Helper()
 	look := time.NewTicker(time.Millisecond) // the hub tells nobody when a task begins
 	defer look.Stop()
@@ -88,7 +88,7 @@ func TestCancelRun(t *testing.T) {
 	go func() { // ends with the request; it is waited for below
 		done <- s.do("POST", "/v1/pools/main/run?task=wait&id=mine", "")
 	}()
-	s.house.running(t, "mine")
+	s.daemon.running(t, "mine")
 	isProblem(t, s.do("POST", "/v1/pools/main/run?id=mine", ""), problem.BusyID)
 	if r := s.do("DELETE", "/v1/run/mine", ""); r.status != http.StatusNoContent || r.body != "" {
 		t.Fatalf("canceling answers %d %q", r.status, r.body)
@@ -117,13 +117,13 @@ func TestClosingTheConnectionCancels(t *testing.T) {
 			}
 			done <- err
 		}()
-		s.house.running(t, "mine")
+		s.daemon.running(t, "mine")
 		cancel()
 		if err := <-done; err == nil {
 			t.Errorf("%s: an answer has come", accept)
 		}
 		for gone := false; !gone; {
-			_, here := s.house.hub.Where("mine")
+			_, here := s.daemon.hub.Where("mine")
 			gone = !here
 		}
 	}
@@ -172,7 +172,7 @@ func TestRunStreamShowsThatItLives(t *testing.T) {
 		}
 		got += string(b[:n])
 	}
-	close(s.house.release)
+	close(s.daemon.release)
 	if _, err := io.ReadAll(resp.Body); err != nil {
 		t.Fatal(err)
 	}
@@ -188,7 +188,7 @@ func TestRunStreamThatNobodyReads(t *testing.T) {
 	look := time.NewTicker(5 * time.Millisecond)
 	defer look.Stop()
 	for range look.C {
-		if _, here := s.house.hub.Where("flood"); !here {
+		if _, here := s.daemon.hub.Where("flood"); !here {
 			return
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/bullpen-run/bullpen/internal/daemon/guard"
+	"github.com/bullpen-run/bullpen/internal/daemon/access"
 	"github.com/bullpen-run/bullpen/internal/daemon/problem"
 	config "github.com/bullpen-run/bullpen/internal/daemon/settings" // this package has a table named settings
 	"github.com/bullpen-run/bullpen/job"
@@ -17,7 +17,7 @@ import (
 var ErrManaged = errors.New("the schedule is from the configuration")
 
 func (a *API) scheduleRoutes() []route {
-	const read, submit, admin = guard.Read, guard.Submit, guard.Admin
+	const read, submit, admin = access.Read, access.Submit, access.Admin
 	return []route{
 		a.on("GET", "/v1/schedules", read, (*API).schedules),
 		a.on("GET", "/v1/schedules/{name}", read, (*API).schedule),

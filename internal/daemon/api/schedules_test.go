@@ -19,7 +19,7 @@ import (
 func TestSchedules(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	h := s.house
+	h := s.daemon
 	const body = `{"pool":"kept","cron":"30 2 * * *","zone":"Europe/Berlin","overlap":"forbid","missed":"all",` +
 		`"job":{"payload":"daily","meta":{"k":"v"},"timeout":90,"memory":"64MiB","attempts":3,"backoff":"2s","idempotent":true,"compensate":"undo","bury":"tell","group":"acme","priority":"low"}}`
 	got := decode[Schedule](t, s.want(http.StatusOK, "PUT", "/v1/schedules/reports.nightly", body))
@@ -65,7 +65,7 @@ func TestSchedules(t *testing.T) {
 	}
 	job := decode[Job](t, s.want(http.StatusOK, "GET", "/v1/jobs/"+ref.ID, ""))
 	if job.Schedule != "a" || job.Tick == "" {
-		t.Errorf("its job is told as %+v", job)
+		t.Errorf("its job is shown as %+v", job)
 	}
 	if p := decode[Schedule](t, s.want(http.StatusOK, "POST", "/v1/schedules/a/resume", "")); p.Paused || p.LastJob != ref.ID || p.LastState != "done" {
 		t.Errorf("resumed it is %+v", p)
@@ -88,7 +88,7 @@ func (s *site) want(status int, method, path, body string) reply {
 func TestSchedulesRefuse(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	h := s.house
+	h := s.daemon
 	for body, words := range map[string][]string{
 		``:   {"pool is missing"},
 		`[]`: {"is not a JSON object"},

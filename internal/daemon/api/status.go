@@ -75,7 +75,7 @@ type QueueInfo struct {
 	Quarantined uint64            `json:"quarantined,omitempty"`
 	Damaged     uint64            `json:"damaged,omitempty"`
 	Missing     uint64            `json:"missing,omitempty"`
-	Hands       int               `json:"hands,omitempty"`
+	InHand      int               `json:"in_hand,omitempty"`
 	Recording   int               `json:"recording,omitempty"`
 	EventsLost  uint64            `json:"events_lost,omitempty"`
 }
@@ -109,6 +109,6 @@ func queueInfo(s queue.Stats) QueueInfo {
 	return QueueInfo{
 		Enqueued: s.Enqueued, Duplicates: s.Duplicates, Refused: s.Refused, Taken: s.Taken, Redelivered: s.Redelivered,
 		Ended: words(s.Ended), Retried: s.Retried, GaveBack: s.GaveBack, Dead: s.Dead, Quarantined: s.Quarantined,
-		Damaged: s.Damaged, Missing: s.Missing, Hands: s.Hands, Recording: s.Recording, EventsLost: s.EventsLost,
+		Damaged: s.Damaged, Missing: s.Missing, InHand: s.InHand, Recording: s.Recording, EventsLost: s.EventsLost,
 	}
 }

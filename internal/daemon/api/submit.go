@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/bullpen-run/bullpen"
-	"github.com/bullpen-run/bullpen/internal/daemon/guard"
+	"github.com/bullpen-run/bullpen/internal/daemon/access"
 	"github.com/bullpen-run/bullpen/internal/daemon/problem"
 	"github.com/bullpen-run/bullpen/job"
 )
@@ -103,10 +103,10 @@ func (a *API) submitAndWait(w http.ResponseWriter, r *http.Request, j *job.Job, 
 	var result bullpen.Result
 	var err error
 	if wait >= surely && len(j.Payload) <= smallPayload {
-		guard.Release(r)
+		access.Release(r)
 		ref, result, err = a.backend.Queue().Run(ctx, taken(j))
 	} else if ref, err = a.backend.Queue().Enqueue(r.Context(), taken(j)); err == nil {
-		guard.Release(r)
+		access.Release(r)
 		result, err = a.backend.Queue().Wait(ctx, ref.ID)
 	}
 	switch {

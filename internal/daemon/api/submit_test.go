@@ -187,14 +187,14 @@ func TestParentWaits(t *testing.T) {
 	go func() { // ends with the request; it is waited for below
 		done <- s.do("POST", "/v1/pools/main/jobs?task=hold&wait=20s", "", "Bullpen-Parent", "p-1")
 	}()
-	for s.house.waits("p-1") == 0 {
+	for s.daemon.waits("p-1") == 0 {
 		s.do("GET", "/v1/status", "")
 	}
-	close(s.house.release)
+	close(s.daemon.release)
 	if r := <-done; r.status != http.StatusOK || r.body != "let go" {
 		t.Fatalf("%d %q", r.status, r.body)
 	}
-	if n := s.house.waits("p-1"); n != 0 {
+	if n := s.daemon.waits("p-1"); n != 0 {
 		t.Errorf("%d still wait", n)
 	}
 	r := s.do("POST", "/v1/pools/main/jobs?delay=1h", "", "Bullpen-Parent", "deep")
@@ -204,7 +204,7 @@ func TestParentWaits(t *testing.T) {
 	path := "/v1/jobs/" + decode[Ref](t, r).ID
 	isProblem(t, s.do("GET", path+"?wait=1ms", "", "Bullpen-Parent", "deep"), problem.Nested)
 	isProblem(t, s.do("GET", path+"/result", "", "Bullpen-Parent", "a b"), problem.BadRequest)
-	if r := s.do("GET", path+"?wait=1ms", "", "Bullpen-Parent", "p-1"); r.status != http.StatusOK || s.house.waits("p-1") != 0 {
+	if r := s.do("GET", path+"?wait=1ms", "", "Bullpen-Parent", "p-1"); r.status != http.StatusOK || s.daemon.waits("p-1") != 0 {
 		t.Errorf("waiting for it answers %d %s", r.status, r.body)
 	}
 }
@@ -216,10 +216,10 @@ func TestStopping(t *testing.T) {
 	go func() { // ends with the request; it is waited for below
 		done <- s.do("POST", "/v1/pools/main/jobs?task=wait&wait=1m", "")
 	}()
-	for s.house.queue.Stats().Hands == 0 {
+	for s.daemon.queue.Stats().InHand == 0 {
 		s.do("GET", "/v1/status", "")
 	}
-	s.house.end()
+	s.daemon.end()
 	if r := <-done; r.status != http.StatusAccepted {
 		t.Errorf("who waits is answered with %d %s", r.status, r.body)
 	}

@@ -21,9 +21,9 @@ import (
 	"github.com/bullpen-run/bullpen/internal/daemon/settings"
 )
 
-// place makes a folder with the files that configurations name below
+// layOut makes a folder with the files that configurations name below
 // /etc/bullpen and /secrets, and a python3 that does nothing.
-func place(t *testing.T) string {
+func layOut(t *testing.T) string {
 	t.Helper()
 	folder := t.TempDir()
 	cert, key := pair(t)
@@ -64,7 +64,7 @@ func pair(t *testing.T) (cert, key []byte) {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret})
 }
 
-// load loads a configuration with the paths of place.
+// load loads a configuration with the paths of layOut.
 func load(t *testing.T, folder, name, text string) *settings.Settings {
 	t.Helper()
 	for _, prefix := range []string{"/etc/bullpen/", "/secrets/"} {
@@ -106,7 +106,7 @@ func blocks(t *testing.T) map[string]string {
 
 func TestConfigurationsLoad(t *testing.T) {
 	t.Parallel()
-	folder := place(t)
+	folder := layOut(t)
 	for _, path := range []string{"deploy/systemd/bullpen.yaml", "deploy/compose/bullpen.yaml"} {
 		load(t, folder, path, read(t, path))
 	}
@@ -126,7 +126,7 @@ func TestConfigurationsLoad(t *testing.T) {
 // TestGraces wants what stops a daemon to wait 15 s longer than it.
 func TestGraces(t *testing.T) {
 	t.Parallel()
-	folder := place(t)
+	folder := layOut(t)
 	const more = 15 * time.Second
 	var unit string
 	for line := range strings.Lines(read(t, "deploy/systemd/bullpen.service")) {

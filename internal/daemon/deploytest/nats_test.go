@@ -35,7 +35,7 @@ func reads(t *testing.T, name, text, variable string) {
 // TestServersRead wants the configurations of NATS to be such.
 func TestServersRead(t *testing.T) {
 	t.Parallel()
-	folder := place(t)
+	folder := layOut(t)
 	reads(t, "deploy/nats/nats.conf", strings.ReplaceAll(read(t, "deploy/nats/nats.conf"), "/etc/nats/", folder+"/"), "NATS_NAME=nats-1")
 	for _, o := range objects(t) {
 		if o.Kind == "ConfigMap" {

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/bullpen-run/bullpen/internal/daemon/guard"
+	"github.com/bullpen-run/bullpen/internal/daemon/access"
 	"github.com/bullpen-run/bullpen/internal/daemon/settings"
 )
 
@@ -48,7 +48,7 @@ func TestSetup(t *testing.T) {
 		t.Errorf("the file of tokens is %q", before)
 	}
 	checkCertificates(t, secrets)
-	if _, err := guard.New(guard.Config{HTTP: settings.HTTP{
+	if _, err := access.New(access.Config{HTTP: settings.HTTP{
 		Listen: "0.0.0.0:8650", Cert: filepath.Join(secrets, "bullpen.pem"), Key: filepath.Join(secrets, "bullpen.key"),
 		Tokens: filepath.Join(secrets, "tokens"), Hosts: []string{"localhost"},
 	}}); err != nil {

@@ -92,7 +92,7 @@ func TestPoints(t *testing.T) {
 		t.Fatalf("the points are %+v, want six at least", all)
 	}
 	if p := all[4]; !isNaN(p.Waiting) || p.Running != 1 {
-		t.Errorf("of all pools the store has not told of one: %+v", p)
+		t.Errorf("the totals of all pools are there without those of one: %+v", p)
 	}
 	if p := all[5]; p.Waiting != 8 || p.Rate != 12 || p.Running != 3 {
 		t.Errorf("all pools together are %+v", p)

@@ -123,9 +123,9 @@ func newSeries(size int) *series {
 // put stores the point of a step. Skipped steps have none.
 func (s *series) put(step int64, p Point) {
 	for missing := max(s.newest+1, step-int64(len(s.points))); missing < step; missing++ {
-		s.points[s.place(missing)] = unknown
+		s.points[s.index(missing)] = unknown
 	}
-	s.points[s.place(step)] = p
+	s.points[s.index(step)] = p
 	s.newest = step
 }
 
@@ -134,10 +134,10 @@ func (s *series) at(step int64) Point {
 	if s == nil || step > s.newest || step <= s.newest-int64(len(s.points)) {
 		return unknown
 	}
-	return s.points[s.place(step)]
+	return s.points[s.index(step)]
 }
 
-func (s *series) place(step int64) int {
+func (s *series) index(step int64) int {
 	n := int64(len(s.points))
 	return int((step%n + n) % n)
 }

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/bullpen-run/bullpen"
-	"github.com/bullpen-run/bullpen/internal/daemon/guard"
+	"github.com/bullpen-run/bullpen/internal/daemon/access"
 	"github.com/bullpen-run/bullpen/internal/daemon/sigv4"
 	"github.com/bullpen-run/bullpen/job"
 )
@@ -75,10 +75,10 @@ func New(c Config) *Front {
 }
 
 // Routes returns the routes of the front.
-func (f *Front) Routes() []guard.Route {
-	return []guard.Route{
-		{Method: http.MethodPost, Pattern: "/2015-03-31/functions/{function}/invocations", Role: guard.Submit, Handler: f.handler(false)},
-		{Method: http.MethodPost, Pattern: "/2021-11-15/functions/{function}/response-streaming-invocations", Role: guard.Submit, Handler: f.handler(true)},
+func (f *Front) Routes() []access.Route {
+	return []access.Route{
+		{Method: http.MethodPost, Pattern: "/2015-03-31/functions/{function}/invocations", Role: access.Submit, Handler: f.handler(false)},
+		{Method: http.MethodPost, Pattern: "/2021-11-15/functions/{function}/response-streaming-invocations", Role: access.Submit, Handler: f.handler(true)},
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/bullpen-run/bullpen/internal/daemon/guard"
+	"github.com/bullpen-run/bullpen/internal/daemon/access"
 	"github.com/bullpen-run/bullpen/internal/daemon/sigv4"
 )
 
@@ -134,7 +134,7 @@ func (f *Front) readPayload(r *http.Request, v *invocation) *fault {
 	if v.kind == event {
 		most = f.config.MaxEvent
 	}
-	body, err := guard.ReadBody(r, int64(most))
+	body, err := access.ReadBody(r, int64(most))
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):

@@ -21,7 +21,7 @@ func TestEphemeral(t *testing.T) {
 		t.Errorf("Where = %q, %v", pool, ok)
 	}
 	own.task("a").Observer.Log(bullpen.LogLine{Text: "not of the job"})
-	if h.Follow("a", Place{}) != nil {
+	if h.Follow("a", Position{}) != nil {
 		t.Error("an ephemeral task is followed as a job")
 	}
 	again := bullpen.Task{ID: "a"}
@@ -42,7 +42,7 @@ func TestEphemeral(t *testing.T) {
 	if err := runs.Submit(t.Context(), again, func(bullpen.Result, error) {}); !errors.Is(err, ErrLive) {
 		t.Errorf("a task with the id of a job that runs: %v, want ErrLive", err)
 	}
-	f := h.Follow("a", Place{})
+	f := h.Follow("a", Position{})
 	e.task("a").done(bullpen.Result{}, nil)
 	if got, want := words(rest(f)), "1.0 began, 1.1 of the job, 1.2 ended"; got != want {
 		t.Errorf("the job: %s, want %s", got, want)

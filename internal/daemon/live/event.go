@@ -10,23 +10,23 @@ import (
 	"github.com/bullpen-run/bullpen/internal/feed"
 )
 
-// Place is the position of an event of a task: the attempt, and the number of events
+// Position is the position of an event of a task: the attempt, and the number of events
 // before it. It is the id of a server-sent event.
-type Place struct {
+type Position struct {
 	Attempt int
 	N       uint64
 }
 
-// String formats p for ParsePlace: "attempt.n".
-func (p Place) String() string { return strconv.Itoa(p.Attempt) + "." + strconv.FormatUint(p.N, 10) }
+// String formats p for ParsePosition: "attempt.n".
+func (p Position) String() string { return strconv.Itoa(p.Attempt) + "." + strconv.FormatUint(p.N, 10) }
 
 // After reports whether p is after o.
-func (p Place) After(o Place) bool {
+func (p Position) After(o Position) bool {
 	return p.Attempt > o.Attempt || p.Attempt == o.Attempt && p.N > o.N
 }
 
-// ParsePlace parses the output of String.
-func ParsePlace(text string) (Place, error) {
+// ParsePosition parses the output of String.
+func ParsePosition(text string) (Position, error) {
 	attempt, n, found := strings.Cut(text, ".")
 	a, err := strconv.ParseUint(attempt, 10, 31)
 	var m uint64
@@ -34,9 +34,9 @@ func ParsePlace(text string) (Place, error) {
 		m, err = strconv.ParseUint(n, 10, 64)
 	}
 	if !found || err != nil {
-		return Place{}, fmt.Errorf("%q is not a position in an event stream: send the id of the last event, such as 1.12", text)
+		return Position{}, fmt.Errorf("%q is not a position in an event stream: send the id of the last event, such as 1.12", text)
 	}
-	return Place{Attempt: int(a), N: m}, nil
+	return Position{Attempt: int(a), N: m}, nil
 }
 
 // Kind is the kind of an Event.
@@ -56,7 +56,7 @@ const (
 
 // Event is an event of a task that runs here.
 type Event struct {
-	Place    Place
+	Position Position
 	Kind     Kind
 	Time     time.Time
 	Fraction float64         // of Progressed

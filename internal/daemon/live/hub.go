@@ -115,7 +115,7 @@ func (h *Hub) Where(id string) (pool string, ok bool) {
 // Follow returns a feed of a job that runs here or did so recently, which begins with
 // the kept events later than after. It returns nil if the job is unknown, or has
 // ended and has no events left. The feed must be closed.
-func (h *Hub) Follow(id string, after Place) *Feed {
+func (h *Hub) Follow(id string, after Position) *Feed {
 	p := h.shard(id)
 	p.mu.Lock()
 	s, kept := p.runs[key{id: id}], slices.Clone(p.kept[id])

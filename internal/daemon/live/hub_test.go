@@ -70,19 +70,19 @@ func start(t *testing.T, x bullpen.Executor, id string, attempt int, o bullpen.O
 	}
 }
 
-// words gives events as text: place, kind and what they say.
+// words gives events as text: position, kind and what they say.
 func words(events []Event) string {
 	var all []string
 	for _, e := range events {
 		switch e.Kind {
 		case Began:
-			all = append(all, e.Place.String()+" began")
+			all = append(all, e.Position.String()+" began")
 		case Progressed:
-			all = append(all, fmt.Sprintf("%v %g%s", e.Place, e.Fraction, e.Note))
+			all = append(all, fmt.Sprintf("%v %g%s", e.Position, e.Fraction, e.Note))
 		case Logged:
-			all = append(all, fmt.Sprintf("%v %s", e.Place, e.Line.Text))
+			all = append(all, fmt.Sprintf("%v %s", e.Position, e.Line.Text))
 		case Ended:
-			all = append(all, e.Place.String()+" ended")
+			all = append(all, e.Position.String()+" ended")
 		}
 	}
 	return strings.Join(all, ", ")
@@ -117,14 +117,14 @@ func TestFollow(t *testing.T) {
 	if pool, ok := h.Where("a"); !ok || pool != "thumbs" {
 		t.Errorf("Where = %q, %v", pool, ok)
 	}
-	early := h.Follow("a", Place{})
+	early := h.Follow("a", Position{})
 	task := e.task("a")
 	task.Observer.Progress(0.5, "half")
 	task.Observer.Log(bullpen.LogLine{Text: "hello"})
 	if got, want := words(there(early)), "1.0 began, 1.1 0.5half, 1.2 hello"; got != want {
 		t.Errorf("followed from the start: %s, want %s", got, want)
 	}
-	late := h.Follow("a", Place{1, 1})
+	late := h.Follow("a", Position{1, 1})
 	task.done(bullpen.Result{}, nil)
 	if got, want := words(rest(late)), "1.2 hello, 1.3 ended"; got != want {
 		t.Errorf("followed from 1.1: %s, want %s", got, want)
@@ -133,10 +133,10 @@ func TestFollow(t *testing.T) {
 		t.Errorf("the end: %s", got)
 	}
 	task.Observer.Log(bullpen.LogLine{Text: "after its end"})
-	if got, want := words(rest(h.Follow("a", Place{}))), "1.0 began, 1.1 0.5half, 1.2 hello, 1.3 ended"; got != want {
+	if got, want := words(rest(h.Follow("a", Position{}))), "1.0 began, 1.1 0.5half, 1.2 hello, 1.3 ended"; got != want {
 		t.Errorf("followed after the end: %s, want %s", got, want)
 	}
-	if h.Follow("a", Place{1, 3}) != nil || h.Follow("b", Place{}) != nil {
+	if h.Follow("a", Position{1, 3}) != nil || h.Follow("b", Position{}) != nil {
 		t.Error("a feed of which nothing is left to tell, or of nobody")
 	}
 	if _, ok := h.Where("a"); ok {
@@ -160,12 +160,12 @@ func TestFollowOverAttempts(t *testing.T) {
 		e.task("a").done(bullpen.Result{}, errors.New("no"))
 	}
 	start(t, x, "a", 7, nil)
-	f := h.Follow("a", Place{5, 1})
+	f := h.Follow("a", Position{5, 1})
 	if got, want := words(there(f)), "5.2 ended, 6.0 began, 6.1 try 6, 6.2 ended, 7.0 began"; got != want {
 		t.Errorf("behind 5.1: %s, want %s", got, want)
 	}
 	f.Close()
-	f = h.Follow("a", Place{})
+	f = h.Follow("a", Position{})
 	if got := words(there(f)); !strings.HasPrefix(got, "3.0 began") {
 		t.Errorf("the oldest attempts are not forgotten: %s", got)
 	}
@@ -179,7 +179,7 @@ func TestSilentTaskLeavesNothing(t *testing.T) {
 	x := h.Wrap("p", e)
 	start(t, x, "a", 1, nil)
 	e.task("a").done(bullpen.Result{}, nil)
-	if h.Follow("a", Place{}) != nil || len(h.kept) != 0 {
+	if h.Follow("a", Position{}) != nil || len(h.kept) != 0 {
 		t.Error("a task that said nothing is kept")
 	}
 	e.fault = bullpen.ErrClosed
@@ -203,12 +203,12 @@ func TestForgotten(t *testing.T) {
 			<-time.After(6 * time.Second)
 		}
 		synctest.Wait()
-		if h.Follow("a", Place{}) != nil || h.Follow("b", Place{}) == nil {
+		if h.Follow("a", Position{}) != nil || h.Follow("b", Position{}) == nil {
 			t.Error("after 12 s: a is there, or b is not")
 		}
 		<-time.After(6 * time.Second)
 		synctest.Wait()
-		if h.Follow("b", Place{}) != nil || h.used.Load() != 0 {
+		if h.Follow("b", Position{}) != nil || h.used.Load() != 0 {
 			t.Errorf("after 18 s: b is there, or %d bytes are", h.used.Load())
 		}
 	})
@@ -240,7 +240,7 @@ func TestBounds(t *testing.T) {
 	}
 	start(t, x, "large", 1, nil)
 	e.task("large").Observer.Log(bullpen.LogLine{Text: strings.Repeat("ä", longestText)})
-	f := h.Follow("large", Place{1, 0})
+	f := h.Follow("large", Position{1, 0})
 	defer f.Close()
 	if n := len((<-f.C).Line.Text); n > longestText || n%2 != 0 {
 		t.Errorf("%d bytes of a line are kept", n)
@@ -265,7 +265,7 @@ func TestFollowersAtOnce(t *testing.T) {
 			for n := range 50 {
 				id := fmt.Sprint(i, ".", n)
 				start(t, x, id, 1, nil)
-				f := h.Follow(id, Place{})
+				f := h.Follow(id, Position{})
 				got := make(chan []Event, 1)
 				go func() { got <- rest(f) }() // ends with the feed; waited for below
 				for k := range 20 {
@@ -273,7 +273,7 @@ func TestFollowersAtOnce(t *testing.T) {
 				}
 				e.task(id).done(bullpen.Result{}, nil)
 				events := <-got
-				if len(events) != 22 || !slices.IsSortedFunc(events, func(a, b Event) int { return int(a.Place.N) - int(b.Place.N) }) {
+				if len(events) != 22 || !slices.IsSortedFunc(events, func(a, b Event) int { return int(a.Position.N) - int(b.Position.N) }) {
 					t.Errorf("%s: %s", id, words(events))
 				}
 			}
@@ -282,16 +282,16 @@ func TestFollowersAtOnce(t *testing.T) {
 	all.Wait()
 }
 
-func TestPlace(t *testing.T) {
+func TestPosition(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"1.0", "2.17", "0.0"} {
-		if p, err := ParsePlace(text); err != nil || p.String() != text {
-			t.Errorf("ParsePlace(%q) = %v, %v", text, p, err)
+		if p, err := ParsePosition(text); err != nil || p.String() != text {
+			t.Errorf("ParsePosition(%q) = %v, %v", text, p, err)
 		}
 	}
 	for _, text := range []string{"", "1", "1.", ".1", "-1.0", "1.-1", "1.0.0", "99999999999.1", "a.b"} {
-		if p, err := ParsePlace(text); err == nil {
-			t.Errorf("ParsePlace(%q) = %v, want an error", text, p)
+		if p, err := ParsePosition(text); err == nil {
+			t.Errorf("ParsePosition(%q) = %v, want an error", text, p)
 		}
 	}
 }
@@ -304,14 +304,14 @@ func TestConfigFaults(t *testing.T) {
 	}
 }
 
-func FuzzParsePlace(f *testing.F) {
+func FuzzParsePosition(f *testing.F) {
 	f.Add("1.12")
 	f.Fuzz(func(t *testing.T, text string) {
-		p, err := ParsePlace(text)
+		p, err := ParsePosition(text)
 		if err != nil {
 			return
 		}
-		if again, err := ParsePlace(p.String()); err != nil || again != p {
+		if again, err := ParsePosition(p.String()); err != nil || again != p {
 			t.Errorf("%q is %v, which is %v, %v", text, p, again, err)
 		}
 	})

@@ -61,7 +61,7 @@ func (s *story) add(e Event) {
 // append is add with s.mu held.
 func (s *story) append(e *Event) {
 	s.n++
-	e.Place = Place{Attempt: s.attempt, N: s.n}
+	e.Position = Position{Attempt: s.attempt, N: s.n}
 	size := e.size()
 	s.events = append(s.events, *e)
 	s.bytes += size
@@ -112,12 +112,12 @@ func (s *story) end() (keep bool) {
 }
 
 // past appends the kept events later than after. s.mu is held.
-func (s *story) past(to []Event, after Place) []Event {
-	if p := (Place{Attempt: s.attempt}); p.After(after) {
-		to = append(to, Event{Place: p, Kind: Began, Time: s.began})
+func (s *story) past(to []Event, after Position) []Event {
+	if p := (Position{Attempt: s.attempt}); p.After(after) {
+		to = append(to, Event{Position: p, Kind: Began, Time: s.began})
 	}
 	for i := range s.events[s.first:] {
-		if e := &s.events[s.first+i]; e.Place.After(after) {
+		if e := &s.events[s.first+i]; e.Position.After(after) {
 			to = append(to, *e)
 		}
 	}
@@ -126,7 +126,7 @@ func (s *story) past(to []Event, after Place) []Event {
 
 // follow returns a feed of s that begins with past and the events of s later than
 // after. It returns nil if there are no events and none will come.
-func (s *story) follow(past []Event, after Place) *Feed {
+func (s *story) follow(past []Event, after Position) *Feed {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	past = s.past(past, after)

@@ -58,7 +58,7 @@ type Log struct {
 
 	mu     sync.Mutex
 	closed bool // guarded by mu
-	// ring holds count records from head on. Those slots belong to the writing
+	// ring holds count records from head on. Those entries belong to the writing
 	// goroutine until it moves head; the others belong to the holder of mu. Head and
 	// count are guarded by mu.
 	ring        []entry
@@ -174,7 +174,7 @@ func (l *Log) put(by slog.Handler, r *slog.Record) {
 // write is the writing goroutine.
 func (l *Log) write() {
 	defer close(l.done)
-	var told uint64 // dropped records reported so far
+	var reported uint64 // dropped records reported so far
 	var last time.Time
 	for {
 		l.mu.Lock()
@@ -184,9 +184,9 @@ func (l *Log) write() {
 			l.batch(head, count)
 		}
 		// Report a flood that lasts once a second, and one that has passed at once.
-		if n := l.dropped.Load(); n > told && (count == 0 || time.Since(last) >= time.Second) {
-			if l.tell(n - told) {
-				told = n
+		if n := l.dropped.Load(); n > reported && (count == 0 || time.Since(last) >= time.Second) {
+			if l.reportLoss(n - reported) {
+				reported = n
 			}
 			last = time.Now()
 		}
@@ -200,17 +200,17 @@ func (l *Log) write() {
 	}
 }
 
-// batch formats enough records for a large write, frees their slots, and writes them.
+// batch formats enough records for a large write, frees their entries, and writes them.
 // Records that cannot be written count as dropped.
 func (l *Log) batch(head, count int) {
 	l.text.Reset()
 	n := 0
 	for n < count && l.text.Len() < batchBytes {
-		slot := &l.ring[(head+n)%len(l.ring)]
-		if !format(slot) {
+		e := &l.ring[(head+n)%len(l.ring)]
+		if !format(e) {
 			l.dropped.Add(1)
 		}
-		*slot = entry{} // release what the record holds
+		*e = entry{} // release what the record holds
 		n++
 	}
 	l.mu.Lock()
@@ -222,8 +222,8 @@ func (l *Log) batch(head, count int) {
 	}
 }
 
-// tell writes how many records were dropped.
-func (l *Log) tell(n uint64) bool {
+// reportLoss writes how many records were dropped.
+func (l *Log) reportLoss(n uint64) bool {
 	l.text.Reset()
 	r := slog.NewRecord(time.Now(), slog.LevelWarn, "log lines were dropped: the writer of the log is too slow", 0)
 	r.AddAttrs(slog.Uint64("count", n))

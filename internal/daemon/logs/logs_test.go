@@ -172,7 +172,7 @@ func TestAFaultyWriter(t *testing.T) {
 				t.Errorf("%d are counted as dropped, want 1", n)
 			}
 			if got := f.text.String(); !strings.Contains(got, "count=1") {
-				t.Errorf("the loss is not told: %q", got)
+				t.Errorf("the loss is not logged: %q", got)
 			}
 		})
 	}

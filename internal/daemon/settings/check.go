@@ -230,7 +230,7 @@ func (l *loader) first(path string) string {
 	if l.given(path) {
 		return path
 	}
-	for _, at := range slices.Sorted(maps.Keys(l.places)) {
+	for _, at := range slices.Sorted(maps.Keys(l.positions)) {
 		if strings.HasPrefix(at, path+".") {
 			return at
 		}

@@ -112,13 +112,13 @@ func (l *loader) completePool(name string, p *Pool) {
 
 // given reports whether a key was set, validly or not.
 func (l *loader) given(path string) bool {
-	_, ok := l.places[path]
+	_, ok := l.positions[path]
 	return ok
 }
 
 // givenBelow reports whether a key within a mapping was set.
 func (l *loader) givenBelow(section string) bool {
-	for path := range l.places {
+	for path := range l.positions {
 		if strings.HasPrefix(path, section+".") {
 			return true
 		}
@@ -126,11 +126,11 @@ func (l *loader) givenBelow(section string) bool {
 	return false
 }
 
-// fault records a fault of a key, at the place where the key, or else its mapping,
+// fault records a fault of a key, at the position where the key, or else its mapping,
 // was set.
 func (l *loader) fault(path, format string, args ...any) {
 	for at := path; ; {
-		if p, ok := l.places[at]; ok {
+		if p, ok := l.positions[at]; ok {
 			if at != path {
 				p.name = "" // it is the name of another key
 			}
@@ -139,7 +139,7 @@ func (l *loader) fault(path, format string, args ...any) {
 		}
 		dot := strings.LastIndexByte(at, '.')
 		if dot < 0 {
-			l.journal.add(place{level: ofFile, line: 1, column: 1}, path, format, args...)
+			l.journal.add(position{level: ofFile, line: 1, column: 1}, path, format, args...)
 			return
 		}
 		at = at[:dot]

@@ -130,7 +130,7 @@ func TestDocsShowFaults(t *testing.T) {
 	folder := t.TempDir()
 	_, err = load(t, folder, "# line 1\n# line 2\n# line 3\npools:\n  greet:\n    command: go\n    workrs: 3\n    limits:\n      timeout: soon\n")
 	if err == nil {
-		t.Fatal("no fault is told")
+		t.Fatal("no fault is reported")
 	}
 	if got := strings.ReplaceAll(err.Error(), folder+string(filepath.Separator), ""); got != strings.Join(want, "\n") {
 		t.Errorf("such a file gives\n%s\nand the page shows\n%s", got, strings.Join(want, "\n"))

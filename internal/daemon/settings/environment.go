@@ -19,12 +19,12 @@ func (l *loader) environment(env []string) {
 		byName[variable(k.path)] = k
 	}
 	for _, name := range slices.Sorted(maps.Keys(l.env)) {
-		text, at := l.env[name], place{level: ofEnvironment, name: name}
+		text, at := l.env[name], position{level: ofEnvironment, name: name}
 		k := byName[name]
 		switch {
 		case k != nil && text != "":
-			l.places[k.path] = at
-			set(l, k, l.settings, value{shape: isScalar, text: text, place: at, flat: true}, k.path)
+			l.positions[k.path] = at
+			set(l, k, l.settings, value{shape: isScalar, text: text, position: at, flat: true}, k.path)
 		case k != nil || !looksLikeKey(name) || ofService(name):
 		case strings.HasPrefix(name, "BULLPEN_POOLS_"):
 			l.journal.add(at, name, "pools cannot be set by variables: use the configuration file")
@@ -66,7 +66,7 @@ func ofService(name string) bool { return serviceVariable.MatchString(name) }
 // flags reads keys from flags.
 func (l *loader) flags(flags map[string]string) {
 	for _, path := range slices.Sorted(maps.Keys(flags)) {
-		text, at := flags[path], place{level: ofFlag}
+		text, at := flags[path], position{level: ofFlag}
 		k := daemonTable.byPath[path]
 		switch {
 		case k == nil && strings.HasPrefix(path, "pools."):
@@ -84,8 +84,8 @@ func (l *loader) flags(flags map[string]string) {
 			}
 			l.journal.add(at, path, "%s", says)
 		case text != "":
-			l.places[path] = at
-			set(l, k, l.settings, value{shape: isScalar, text: text, place: at, flat: true}, path)
+			l.positions[path] = at
+			set(l, k, l.settings, value{shape: isScalar, text: text, position: at, flat: true}, path)
 		}
 	}
 }

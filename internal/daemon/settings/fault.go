@@ -79,8 +79,8 @@ const (
 	ofFlag
 )
 
-// place is the place of a value.
-type place struct {
+// position is where a value is written.
+type position struct {
 	level        level
 	line, column int
 	name         string // its name there, if that is not its path
@@ -97,7 +97,7 @@ type journal struct {
 }
 
 // add records a fault of the value at p, which has the path key.
-func (j *journal) add(p place, key, format string, args ...any) {
+func (j *journal) add(p position, key, format string, args ...any) {
 	if j.full() {
 		return
 	}

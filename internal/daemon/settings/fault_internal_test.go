@@ -162,11 +162,11 @@ func TestFaults(t *testing.T) {
 			writeFiles(t, folder, map[string]string{"empty": "", "headers": "hidden\n\na: hidden\n"})
 			_, err := load(t, folder, c.text)
 			if err == nil && len(c.want) > 0 {
-				t.Fatalf("no fault is told of %q", c.want)
+				t.Fatalf("no fault is reported of %q", c.want)
 			}
 			wantFaults(t, err, folder, c.want...)
 			if err != nil && strings.Contains(err.Error(), "hidden") {
-				t.Errorf("a secret is told: %v", err)
+				t.Errorf("a secret is shown: %v", err)
 			}
 		})
 	}

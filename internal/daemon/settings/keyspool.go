@@ -4,6 +4,7 @@ import (
 	"math"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -38,7 +39,7 @@ func poolKeys() []key[Pool] {
 			func(p *Pool) *int { return &p.Helpers }),
 		row("lambda.event_age", orNever, "6h", "maximum time between an Event invocation through the Lambda front and its end; then the job ends with the outcome timeout",
 			func(p *Pool) *time.Duration { return &p.EventAge }),
-		row("queue", count(1, mostQueue), "1024", "maximum number of ephemeral tasks that wait in the pool; more are refused", func(p *Pool) *int { return &p.Process.Queue }),
+		row("queue", count(1, mostQueue), strconv.Itoa(process.DefaultQueue), "maximum number of ephemeral tasks that wait in the pool; more are refused", func(p *Pool) *int { return &p.Process.Queue }),
 	}
 }
 
@@ -47,11 +48,11 @@ func workerKeys() []key[Pool] {
 		row("workers.min", count(0, mostWorkers), "0", "minimum number of workers; with 0 the first task starts the first worker", func(p *Pool) *int { return &p.Process.Min }),
 		row("workers.max", count(1, mostWorkers), "(one per processor)", "maximum number of workers", func(p *Pool) *int { return &p.Process.Max }),
 		row("workers.spare", count(0, mostWorkers), "0", "number of idle workers to keep warm beyond the busy ones", func(p *Pool) *int { return &p.Process.Spare }),
-		row("workers.idle", orNever, "10s", "how long an idle worker beyond min and spare stays", func(p *Pool) *time.Duration { return &p.Process.Idle }),
+		row("workers.idle", orNever, process.DefaultIdle.String(), "how long an idle worker beyond min and spare stays", func(p *Pool) *time.Duration { return &p.Process.Idle }),
 		row("workers.window", count(1, mostWindow), "(by run time)", "maximum number of tasks sent to a worker at a time", func(p *Pool) *int { return &p.Process.Window }),
 		row("workers.concurrency", count(1, mostWindow), "(1)", "with http and lambda: maximum number of tasks that a worker runs at a time", func(p *Pool) *int { return &p.Process.Concurrency }),
-		row("workers.start_timeout", span(time.Millisecond), "30s", "maximum time for a worker to become ready", func(p *Pool) *time.Duration { return &p.Process.StartTimeout }),
-		row("workers.ping", orNever, "15s", "with frames: time between two checks that an idle worker is alive", func(p *Pool) *time.Duration { return &p.Process.Ping }),
+		row("workers.start_timeout", span(time.Millisecond), process.DefaultStartTimeout.String(), "maximum time for a worker to become ready", func(p *Pool) *time.Duration { return &p.Process.StartTimeout }),
+		row("workers.ping", orNever, process.DefaultPing.String(), "with frames: time between two checks that an idle worker is alive", func(p *Pool) *time.Duration { return &p.Process.Ping }),
 		row("workers.need", size[int64](1, math.MaxInt64), "(limits.memory, else as measured)", "memory that a worker is expected to use, counted in budget.memory",
 			func(p *Pool) *int64 { return &p.Process.Need }),
 	}
@@ -149,8 +150,8 @@ func systemKeys() []key[Pool] {
 		row("io", word([]string{"normal", "low", "idle"}, []process.IOPriority{process.IONormal, process.IOLow, process.IOIdle}), "normal",
 			"disk priority of the workers", func(p *Pool) *process.IOPriority { return &p.Process.IO }),
 		row("oom_score", orNone(count(1, 1000)), "500", "raises the score by which the kernel chooses what to kill when memory runs out; 0 leaves it unchanged", func(p *Pool) *int { return &p.Process.OOMScore }),
-		row("grace", span(time.Millisecond), "500ms", "time between asking a task to end and killing its worker", func(p *Pool) *time.Duration { return &p.Process.Grace }),
-		row("close_grace", span(time.Millisecond), "5s", "how long the pool may take to end once its tasks are being ended", func(p *Pool) *time.Duration { return &p.Process.CloseGrace }),
+		row("grace", span(time.Millisecond), process.DefaultGrace.String(), "time between asking a task to end and killing its worker", func(p *Pool) *time.Duration { return &p.Process.Grace }),
+		row("close_grace", span(time.Millisecond), process.DefaultCloseGrace.String(), "how long the pool may take to end once its tasks are being ended", func(p *Pool) *time.Duration { return &p.Process.CloseGrace }),
 		row("log_rate", orNone(size[int64](1, math.MaxInt64)), "256KiB", "maximum output of one worker per second in the daemon's log, four times as much at once "+
 			"after a pause; a line reports how much was dropped; 0 means no limit",
 			func(p *Pool) *int64 { return &p.Process.LogRate }),

@@ -34,7 +34,7 @@ type Source struct {
 // starting a worker can show, such as a sandbox that this system does not support.
 func Load(source Source) (*Settings, error) {
 	l := &loader{
-		settings: &Settings{Path: source.Path, Pools: make(map[string]Pool), Schedules: make(map[string]job.Schedule)}, places: make(map[string]place),
+		settings: &Settings{Path: source.Path, Pools: make(map[string]Pool), Schedules: make(map[string]job.Schedule)}, positions: make(map[string]position),
 		env: make(map[string]string), checkTokens: source.CheckTokens,
 	}
 	l.journal.file = source.Path
@@ -62,11 +62,11 @@ func Load(source Source) (*Settings, error) {
 
 // loader builds settings from a source.
 type loader struct {
-	journal  journal
-	settings *Settings
-	folder   string           // folder of the file, absolute; empty without a file
-	places   map[string]place // places of all set keys and mappings, by path
-	env      map[string]string
+	journal   journal
+	settings  *Settings
+	folder    string              // folder of the file, absolute; empty without a file
+	positions map[string]position // positions of all set keys and mappings, by path
+	env       map[string]string
 
 	checkTokens func(path string) error // nil skips the check
 }
@@ -77,7 +77,7 @@ func (l *loader) text(source Source) (text []byte, ok bool) {
 	if source.Path != "" {
 		folder, err := filepath.Abs(filepath.Dir(source.Path))
 		if err != nil {
-			l.journal.add(place{level: ofFile}, "", "its folder cannot be found: %v", err)
+			l.journal.add(position{level: ofFile}, "", "its folder cannot be found: %v", err)
 			return nil, false
 		}
 		l.folder = folder
@@ -87,7 +87,7 @@ func (l *loader) text(source Source) (text []byte, ok bool) {
 	}
 	text, err := readFile(source.Path)
 	if err != nil {
-		l.journal.add(place{level: ofFile}, "", "it cannot be read: %v", reason(err))
+		l.journal.add(position{level: ofFile}, "", "it cannot be read: %v", reason(err))
 		return nil, false
 	}
 	return text, true
@@ -127,17 +127,17 @@ func (l *loader) file(v value) {
 		return
 	}
 	if v.shape != isMapping {
-		l.journal.add(v.place, "", "it is %s: use keys with values, such as \"pools:\"", shapeWords[v.shape])
+		l.journal.add(v.position, "", "it is %s: use keys with values, such as \"pools:\"", shapeWords[v.shape])
 		return
 	}
-	rest := value{shape: isMapping, place: v.place}
+	rest := value{shape: isMapping, position: v.position}
 	for _, p := range v.pairs {
 		switch {
 		case p.name == "pools":
-			l.places["pools"] = p.place
+			l.positions["pools"] = p.position
 			l.pools(p.value)
 		case p.name == "schedules":
-			l.places["schedules"] = p.place
+			l.positions["schedules"] = p.position
 			l.schedules(p.value)
 		case strings.HasPrefix(p.name, "x-"): // a place to define anchors
 		default:
@@ -155,24 +155,24 @@ func (l *loader) pools(v value) {
 	case isNull:
 		return
 	case isScalar, isList:
-		l.journal.add(v.place, "pools", "it is %s: use names of pools with their settings", shapeWords[v.shape])
+		l.journal.add(v.position, "pools", "it is %s: use names of pools with their settings", shapeWords[v.shape])
 		return
 	case isMapping:
 		l.settings.PoolsGiven = true
 	}
 	for i, p := range v.pairs {
 		if i == mostPools {
-			l.journal.add(p.place, "pools", "there are %d: use at most %d", len(v.pairs), mostPools)
+			l.journal.add(p.position, "pools", "there are %d: use at most %d", len(v.pairs), mostPools)
 			return
 		}
 		at := join("pools", p.name)
 		if !isToken(p.name) {
-			l.journal.add(p.place, at, "%s is not a valid pool name: %s", quote(p.name), nameUse)
+			l.journal.add(p.position, at, "%s is not a valid pool name: %s", quote(p.name), nameUse)
 		}
-		l.places[at] = p.place
+		l.positions[at] = p.position
 		var pool Pool
 		if err := poolTable.defaults(&pool); err != nil {
-			l.journal.add(p.place, at, "%v", err)
+			l.journal.add(p.position, at, "%v", err)
 			continue
 		}
 		if p.value.shape != isNull {
@@ -186,7 +186,7 @@ func (l *loader) pools(v value) {
 // prefix is prepended to the paths of t.
 func walk[D any](l *loader, t *table[D], d *D, v value, prefix, section string) {
 	if v.shape != isMapping {
-		l.journal.add(v.place, strings.TrimSuffix(prefix+section, "."), "it is %s: use a mapping of %s", shapeWords[v.shape], strings.Join(t.sections[section], ", "))
+		l.journal.add(v.position, strings.TrimSuffix(prefix+section, "."), "it is %s: use a mapping of %s", shapeWords[v.shape], strings.Join(t.sections[section], ", "))
 		return
 	}
 	for _, p := range v.pairs {
@@ -205,14 +205,14 @@ func walk[D any](l *loader, t *table[D], d *D, v value, prefix, section string) 
 			if says == "" {
 				says = t.unknown(section, p.name)
 			}
-			l.journal.add(p.place, at, "%s", says)
+			l.journal.add(p.position, at, "%s", says)
 		case names != nil && (k == nil || p.value.shape == isMapping):
-			l.places[prefix+path] = p.place
+			l.positions[prefix+path] = p.position
 			if p.value.shape != isNull {
 				walk(l, t, d, p.value, prefix, path)
 			}
 		default:
-			l.places[prefix+path] = p.value.place
+			l.positions[prefix+path] = p.value.position
 			set(l, k, d, p.value, prefix+path)
 		}
 	}
@@ -220,8 +220,8 @@ func walk[D any](l *loader, t *table[D], d *D, v value, prefix, section string) 
 
 // set reads the value of one key.
 func set[D any](l *loader, k *key[D], d *D, v value, path string) {
-	if v.shape == isNull && v.place.level == ofFile {
-		l.journal.add(v.place, path, "it has no value: %s, or leave the key out for the default", k.use)
+	if v.shape == isNull && v.position.level == ofFile {
+		l.journal.add(v.position, path, "it has no value: %s, or leave the key out for the default", k.use)
 		return
 	}
 	err := k.set(d, v)
@@ -238,7 +238,7 @@ func set[D any](l *loader, k *key[D], d *D, v value, path string) {
 	if v.shape == isScalar && !k.secret {
 		says = quote(v.text) + ": " + says
 	}
-	l.journal.add(v.place, path, "%s", says)
+	l.journal.add(v.position, path, "%s", says)
 }
 
 // unknown returns a fault for an unknown key in a section of t, with the name that

@@ -38,7 +38,7 @@ func wantFaults(t *testing.T, err error, folder string, want ...string) {
 	t.Helper()
 	if err == nil {
 		if len(want) > 0 {
-			t.Errorf("no fault is told of\n%s", strings.Join(want, "\n"))
+			t.Errorf("no fault is reported of\n%s", strings.Join(want, "\n"))
 		}
 		return
 	}
@@ -54,7 +54,7 @@ func wantFaults(t *testing.T, err error, folder string, want ...string) {
 		}
 	}
 	if len(got) < len(want) {
-		t.Errorf("%d faults are told of %d:\n%v", len(got), len(want), err)
+		t.Errorf("%d faults are reported of %d:\n%v", len(got), len(want), err)
 	}
 }
 

@@ -72,21 +72,21 @@ func (l *loader) schedules(v value) {
 	case isNull:
 		return
 	case isScalar, isList:
-		l.journal.add(v.place, "schedules", "it is %s: use names of schedules with their settings", shapeWords[v.shape])
+		l.journal.add(v.position, "schedules", "it is %s: use names of schedules with their settings", shapeWords[v.shape])
 		return
 	case isMapping:
 		l.settings.SchedulesGiven = true
 	}
 	for i, p := range v.pairs {
 		if i == mostSchedules {
-			l.journal.add(p.place, "schedules", "there are %d: use at most %d, and add more through the API", len(v.pairs), mostSchedules)
+			l.journal.add(p.position, "schedules", "there are %d: use at most %d, and add more through the API", len(v.pairs), mostSchedules)
 			return
 		}
 		at := join("schedules", p.name)
-		l.places[at] = p.place
+		l.positions[at] = p.position
 		s := job.Schedule{Name: p.name, Origin: OriginConfig}
 		if err := scheduleTable.defaults(&s); err != nil {
-			l.journal.add(p.place, at, "%v", err)
+			l.journal.add(p.position, at, "%v", err)
 			continue
 		}
 		if p.value.shape != isNull {

@@ -50,7 +50,7 @@ schedules:
 		t.Fatal(err)
 	}
 	if got, want := after.Diff(s), []string{"schedules.a.b.every", "schedules.daily", "schedules.nightly"}; !slices.Equal(got, want) {
-		t.Errorf("the change is told as %v, want %v", got, want)
+		t.Errorf("the change is reported as %v, want %v", got, want)
 	}
 	if got := after.Restart(s); len(got) != 0 {
 		t.Errorf("%v need a restart", got)

@@ -68,6 +68,6 @@ func TestTracesCheck(t *testing.T) {
 	}
 	err := Traces{Endpoint: "hidden", Sample: 2, Timeout: -1, Headers: Headers{"": "hidden", "Host": "hidden"}}.Check()
 	if err == nil || strings.Count(err.Error(), "\n") != 4 || strings.Contains(err.Error(), "hidden") {
-		t.Errorf("five faults are told as %v", err)
+		t.Errorf("five faults are reported as %v", err)
 	}
 }

@@ -29,7 +29,7 @@ type reader struct {
 
 // read returns the value of a whole file; ok is false for an empty one.
 func (r *reader) read(text []byte) (v value, ok bool) {
-	start := place{level: ofFile, line: 1, column: 1}
+	start := position{level: ofFile, line: 1, column: 1}
 	if len(text) > mostBytes {
 		r.journal.add(start, "", "it has %d bytes: use at most %d", len(text), mostBytes)
 		return value{}, false
@@ -38,17 +38,17 @@ func (r *reader) read(text []byte) (v value, ok bool) {
 	var document, more yaml.Node
 	err := decoder.Decode(&document)
 	if errors.Is(err, io.EOF) {
-		return value{place: start}, true
+		return value{position: start}, true
 	}
 	if err == nil {
 		if err = decoder.Decode(&more); err == nil {
-			r.journal.add(placeOf(&more), "", "a second document begins here: use only one")
+			r.journal.add(positionOf(&more), "", "a second document begins here: use only one")
 			return value{}, false
 		}
 	}
 	if !errors.Is(err, io.EOF) {
 		line, says := syntaxFault(err)
-		r.journal.add(place{level: ofFile, line: line}, "", "it is not YAML: %s", says)
+		r.journal.add(position{level: ofFile, line: line}, "", "it is not YAML: %s", says)
 		return value{}, false
 	}
 	before := len(r.journal.faults)
@@ -82,17 +82,17 @@ func syntaxFault(err error) (line int, says string) {
 	return max(line, 1), says
 }
 
-func placeOf(n *yaml.Node) place {
-	return place{level: ofFile, line: max(n.Line, 1), column: max(n.Column, 1)}
+func positionOf(n *yaml.Node) position {
+	return position{level: ofFile, line: max(n.Line, 1), column: max(n.Column, 1)}
 }
 
 // value converts one node to a value.
 func (r *reader) value(n *yaml.Node, path string, depth int) value {
-	v := value{place: placeOf(n), folder: r.folder}
+	v := value{position: positionOf(n), folder: r.folder}
 	if r.values++; r.values > mostValues || depth > mostDepth {
 		if !r.full {
 			r.full = true
-			r.journal.add(v.place, path, "too large: use at most %d values, counting aliases where they are used, and at most %d nested mappings", mostValues, mostDepth)
+			r.journal.add(v.position, path, "too large: use at most %d values, counting aliases where they are used, and at most %d nested mappings", mostValues, mostDepth)
 		}
 		return v
 	}
@@ -115,7 +115,7 @@ func (r *reader) value(n *yaml.Node, path string, depth int) value {
 		}
 	}
 	if strings.HasPrefix(n.Tag, "!") && !strings.HasPrefix(n.Tag, "!!") && n.Tag != "!" {
-		r.journal.add(v.place, path, "the tag %s has no meaning here: remove it", quote(n.Tag))
+		r.journal.add(v.position, path, "the tag %s has no meaning here: remove it", quote(n.Tag))
 	}
 	return v
 }
@@ -130,7 +130,7 @@ func (r *reader) pairs(n *yaml.Node, path string, depth int) []pair {
 		if name.Kind == yaml.AliasNode {
 			name = name.Alias
 		}
-		at := placeOf(n.Content[i])
+		at := positionOf(n.Content[i])
 		if name.Kind != yaml.ScalarNode {
 			r.journal.add(at, path, "this key is %s: use a name", shapeWords[r.value(name, path, depth+1).shape])
 			continue
@@ -145,11 +145,11 @@ func (r *reader) pairs(n *yaml.Node, path string, depth int) []pair {
 			continue
 		}
 		lines[name.Value] = at.line
-		own = append(own, pair{name: name.Value, place: at, value: r.value(content, here, depth+1)})
+		own = append(own, pair{name: name.Value, position: at, value: r.value(content, here, depth+1)})
 	}
 	for _, p := range merged {
 		if _, set := lines[p.name]; !set {
-			lines[p.name] = p.place.line
+			lines[p.name] = p.position.line
 			own = append(own, p)
 		}
 	}
@@ -168,13 +168,13 @@ func (r *reader) merged(n *yaml.Node, path string, depth int) []pair {
 		var all []pair
 		for _, one := range v.list {
 			if one.shape != isMapping {
-				r.journal.add(one.place, path, "<< has %s in its list: use aliases of mappings", shapeWords[one.shape])
+				r.journal.add(one.position, path, "<< has %s in its list: use aliases of mappings", shapeWords[one.shape])
 			}
 			all = append(all, one.pairs...)
 		}
 		return all
 	default:
-		r.journal.add(v.place, path, "<< has %s: use an alias of a mapping", shapeWords[v.shape])
+		r.journal.add(v.position, path, "<< has %s: use an alias of a mapping", shapeWords[v.shape])
 	}
 	return nil
 }

@@ -14,11 +14,11 @@ var shapeWords = []string{isNull: "nothing", isScalar: "a single value", isList:
 
 // value is the value written for a key. Aliases and merges are resolved.
 type value struct {
-	shape shape
-	text  string  // of a scalar
-	list  []value // of a list
-	pairs []pair  // of a mapping, in order, each name once
-	place place
+	shape    shape
+	text     string  // of a scalar
+	list     []value // of a list
+	pairs    []pair  // of a mapping, in order, each name once
+	position position
 	// folder is the base of relative paths; empty is the working directory.
 	folder string
 	// flat marks a value from the environment or a flag, where lists are separated by
@@ -28,9 +28,9 @@ type value struct {
 
 // pair is one entry of a mapping.
 type pair struct {
-	name  string
-	place place // place of the name
-	value value
+	name     string
+	position position // position of the name
+	value    value
 }
 
 // scalars returns the texts of a list of single values. A single value is a list of

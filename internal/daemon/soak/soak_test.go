@@ -73,7 +73,7 @@ type soak struct {
 
 	mu       sync.Mutex
 	accepted map[string]string // the payload of each confirmed job by its id; guarded by mu
-	told     map[string]string // the outcome that was told of a job; guarded by mu
+	outcomes map[string]string // the outcome that was reported of a job; guarded by mu
 	notes    map[string]int    // what happened how often; guarded by mu
 }
 
@@ -90,14 +90,14 @@ func (s *soak) accept(id, payload string) {
 	s.accepted[id] = payload
 }
 
-// tell notes an outcome that a caller was told, which must stay the only one.
+// tell notes an outcome that a caller got, which must stay the only one.
 func (s *soak) tell(id, outcome string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if before, is := s.told[id]; is && before != outcome {
-		s.t.Errorf("job %s ended as %s, and was told before to have ended as %s", id, outcome, before)
+	if before, is := s.outcomes[id]; is && before != outcome {
+		s.t.Errorf("job %s ended as %s, and was reported before to have ended as %s", id, outcome, before)
 	}
-	s.told[id] = outcome
+	s.outcomes[id] = outcome
 }
 
 // step is how long jobs are handed in before all of them are accounted for: fewer than
@@ -109,7 +109,7 @@ func TestSoak(t *testing.T) {
 		t.Skip("it takes half a minute: run it without -short")
 	}
 	total := span(t)
-	s := &soak{t: t, site: newSite(t), accepted: map[string]string{}, told: map[string]string{}, notes: map[string]int{}}
+	s := &soak{t: t, site: newSite(t), accepted: map[string]string{}, outcomes: map[string]string{}, notes: map[string]int{}}
 	s.site.start(t)
 	var samples []sample
 	const rounds = 3
@@ -190,7 +190,7 @@ func (s *soak) settle() {
 func (s *soak) empty() {
 	s.mu.Lock()
 	clear(s.accepted)
-	clear(s.told)
+	clear(s.outcomes)
 	s.mu.Unlock()
 	s.site.removeDead(s.t)
 }

@@ -59,7 +59,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// TestSampler takes about the share that it was told, of any ids.
+// TestSampler takes about the configured share of any ids.
 func TestSampler(t *testing.T) {
 	t.Parallel()
 	const n = 20_000

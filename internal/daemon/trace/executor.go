@@ -46,7 +46,7 @@ func (x *executor) Room() <-chan struct{} { return bullpen.Room(x.Executor) }
 // attempt is one traced task.
 type attempt struct {
 	tracer    *Tracer
-	at        place
+	at        position
 	run       Context // context of the run, which the worker gets
 	task      bullpen.Task
 	pool      string
@@ -60,7 +60,7 @@ type attempt struct {
 // traced.
 func (x *executor) begin(t *bullpen.Task) *attempt {
 	job := x.jobs && t.ID != ""
-	at := x.tracer.place(job, t)
+	at := x.tracer.position(job, t)
 	if _, has := t.Meta[metaParent]; has && !at.Sampled {
 		return nil // the traceparent tells the worker that the trace is not sampled
 	}

@@ -112,7 +112,7 @@ func (e *ends) Submit(_ context.Context, _ bullpen.Task, done func(bullpen.Resul
 	return nil
 }
 
-// TestRuns wants the ends of attempts to be told with what is known of them.
+// TestRuns wants the ends of attempts to be reported with what is known of them.
 func TestRuns(t *testing.T) {
 	t.Parallel()
 	dead := &bullpen.TaskError{Outcome: bullpen.Crashed, Worker: "w", Signal: "killed", ExitCode: -1, Message: "two\nlines"}
@@ -146,10 +146,10 @@ func TestRuns(t *testing.T) {
 				wrap = tr.Wrap
 			}
 			x := wrap("p", &c.by, tr.Starts())
-			told := 0
-			err := x.Submit(t.Context(), bullpen.Task{ID: "1", Name: "x"}, func(bullpen.Result, error) { told++ })
-			if !errors.Is(err, c.by.refused) || (told == 1) != (c.by.refused == nil) {
-				t.Errorf("Submit returned %v, and the end was told %d times", err, told)
+			ends := 0
+			err := x.Submit(t.Context(), bullpen.Task{ID: "1", Name: "x"}, func(bullpen.Result, error) { ends++ })
+			if !errors.Is(err, c.by.refused) || (ends == 1) != (c.by.refused == nil) {
+				t.Errorf("Submit returned %v, and the end was reported %d times", err, ends)
 			}
 			tr.Close(within(t, 20*time.Second))
 			all, err := to.Await(within(t, 20*time.Second), func(all []tracetest.Span) bool { return len(all) >= len(c.names) })
@@ -172,7 +172,7 @@ func TestRuns(t *testing.T) {
 	}
 }
 
-// TestOneTrace wants what is told of a job without a traceparent to be one tree,
+// TestOneTrace wants the spans of a job without a traceparent to be one tree,
 // whoever tells it.
 func TestOneTrace(t *testing.T) {
 	t.Parallel()
@@ -203,7 +203,7 @@ func TestOneTrace(t *testing.T) {
 	}
 }
 
-// TestStarts wants the start of a worker to be told of who has waited for it.
+// TestStarts wants the start of a worker in the trace of who has waited for it.
 func TestStarts(t *testing.T) {
 	t.Parallel()
 	at := func(s int) time.Time { return time.Unix(int64(s), 0) }
@@ -253,7 +253,7 @@ func TestLogger(t *testing.T) {
 	var out bytes.Buffer
 	log := tr.Logger(slog.New(slog.NewTextHandler(&out, nil))).With("pool", "p").WithGroup("g")
 	tr.known.begin("a", ID{1})
-	tr.known.begin("a", ID{1}) // another attempt, before the end of the first is told
+	tr.known.begin("a", ID{1}) // another attempt, before the end of the first is reported
 	tr.known.end("a")
 	lines := func() string {
 		defer out.Reset()
@@ -305,7 +305,7 @@ func TestNothing(t *testing.T) {
 		t.Errorf("it allocates %v times", n)
 	}
 	if _, err := New(Config{Traces: settings.Traces{Endpoint: "nowhere", Sample: 3}, Pause: -1}); err == nil || strings.Count(err.Error(), "\n") != 2 {
-		t.Errorf("three faults are told as %v", err)
+		t.Errorf("three faults are reported as %v", err)
 	}
 }
 
@@ -317,7 +317,7 @@ func (taking) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody, Request: r}, err
 }
 
-// BenchmarkSubmit is what a task costs more with traces, told of and not, with the
+// BenchmarkSubmit is what a task costs more with traces, sampled and not, with the
 // encoding.
 func BenchmarkSubmit(b *testing.B) {
 	var none *Tracer

@@ -138,21 +138,21 @@ func (e *exporter) send(batch []span) {
 	}
 	body := e.encoder.take()
 	begun := time.Now()
-	var told time.Time
+	var warned time.Time
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		refused, err := e.post(body)
 		if err == nil {
 			e.sent.Add(uint64(max(n-refused, 0)))
 			e.dropped.Add(uint64(min(refused, n)))
-			if !told.IsZero() {
+			if !warned.IsZero() {
 				e.config.Logger.Info("sending traces works again")
 			}
 			return
 		}
 		e.failures.Add(1)
 		again := refusal(err)
-		if time.Since(told) >= quiet {
-			told = time.Now()
+		if time.Since(warned) >= quiet {
+			warned = time.Now()
 			e.config.Logger.Warn("traces cannot be sent; when the buffer is full they are dropped", slog.Any("error", err), slog.Uint64("dropped", e.dropped.Load()))
 		}
 		pause := max(pause, again.after)

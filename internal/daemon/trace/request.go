@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bullpen-run/bullpen/internal/daemon/guard"
+	"github.com/bullpen-run/bullpen/internal/daemon/access"
 )
 
 // The headers that carry a context, and those that name a job or a task, in canonical
@@ -21,13 +21,13 @@ const (
 
 // Routes returns routes whose requests are traced: those that have a traceparent, and
 // those that submit. Submitted jobs are below the request.
-func (t *Tracer) Routes(routes []guard.Route) []guard.Route {
+func (t *Tracer) Routes(routes []access.Route) []access.Route {
 	if t == nil {
 		return routes
 	}
-	all := make([]guard.Route, len(routes))
+	all := make([]access.Route, len(routes))
 	for i, r := range routes {
-		begins := r.Method == http.MethodPost && r.Role == guard.Submit
+		begins := r.Method == http.MethodPost && r.Role == access.Submit
 		r.Handler = &requests{tracer: t, next: r.Handler, name: r.Method + " " + r.Pattern, route: r.Pattern, begins: begins, each: r.Streams || strings.HasPrefix(r.Pattern, "/v1/batches")}
 		all[i] = r
 	}
@@ -68,7 +68,7 @@ func (h *requests) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	s := span{trace: own.Trace, id: own.Span, parent: caller.Span, state: first(r.Header, headerState), name: h.name, kind: kindServer, start: time.Now()}
 	ended := false
-	defer func() { // also after a panic of the handler, which guard answers
+	defer func() { // also after a panic of the handler, which package access answers
 		h.end(&s, w, r, ended)
 	}()
 	h.next.ServeHTTP(w, r)
@@ -83,7 +83,7 @@ func (h *requests) end(s *span, w http.ResponseWriter, r *http.Request, ended bo
 	s.text(keyPool, r.PathValue("pool"))
 	s.text(keyJob, jobOf(w.Header()))
 	s.text(keyRun, first(w.Header(), headerTask))
-	status := guard.Status(w)
+	status := access.Status(w)
 	if !ended {
 		status = http.StatusInternalServerError
 	}

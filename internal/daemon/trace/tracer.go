@@ -52,37 +52,37 @@ const (
 	metaState  = "tracestate"
 )
 
-// place is the position of a job's or task's spans in a trace.
-type place struct {
+// position is where a job's or task's spans are in a trace.
+type position struct {
 	Context        // its own span, the parent of the others
 	above   SpanID // the caller's span; none for a trace of its own
 	state   string
 }
 
-// job returns the place of a job.
-func (t *Tracer) job(id string, meta map[string]string) place {
+// job returns the position of a job.
+func (t *Tracer) job(id string, meta map[string]string) position {
 	c, ok := Parse(meta[metaParent])
 	if ok && !c.Sampled {
-		return place{Context: c}
+		return position{Context: c}
 	}
 	own, span := jobSpan(id)
 	if ok {
-		return place{Context{c.Trace, span, c.Sampled}, c.Span, meta[metaState]}
+		return position{Context{c.Trace, span, c.Sampled}, c.Span, meta[metaState]}
 	}
-	return place{Context: Context{own, span, t.sampler.takes(own)}}
+	return position{Context: Context{own, span, t.sampler.takes(own)}}
 }
 
-// task returns the place of an ephemeral task, whose spans are below the caller's.
-func (t *Tracer) task(meta map[string]string) place {
+// task returns the position of an ephemeral task, whose spans are below the caller's.
+func (t *Tracer) task(meta map[string]string) position {
 	if c, ok := Parse(meta[metaParent]); ok {
-		return place{Context: c, state: meta[metaState]}
+		return position{Context: c, state: meta[metaState]}
 	}
 	own := newID()
-	return place{Context: Context{Trace: own, Sampled: t.sampler.takes(own)}}
+	return position{Context: Context{Trace: own, Sampled: t.sampler.takes(own)}}
 }
 
-// place returns the place of a job or an ephemeral task.
-func (t *Tracer) place(job bool, of *bullpen.Task) place {
+// position returns the position of a job or an ephemeral task.
+func (t *Tracer) position(job bool, of *bullpen.Task) position {
 	if job {
 		return t.job(of.ID, of.Meta)
 	}
@@ -90,7 +90,7 @@ func (t *Tracer) place(job bool, of *bullpen.Task) place {
 }
 
 // below returns a new span below that of p.
-func (p *place) below(name string, kind spanKind) span {
+func (p *position) below(name string, kind spanKind) span {
 	return span{trace: p.Trace, id: newSpanID(), parent: p.Span, state: p.state, name: name, kind: kind, attributes: make([]attribute, 0, 16)}
 }
 

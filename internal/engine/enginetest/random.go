@@ -40,10 +40,10 @@ type model struct {
 	kept map[engine.Stream]map[string]engine.Message
 	last map[engine.Stream]uint64
 
-	hands *hands
-	jobs  map[string]bool    // subjects of jobs that must still come
-	acked map[string]bool    // of jobs that were acknowledged
-	held  map[string]arrival // handed out and not answered
+	recorders *recorder
+	jobs      map[string]bool    // subjects of jobs that must still come
+	acked     map[string]bool    // of jobs that were acknowledged
+	held      map[string]arrival // handed out and not answered
 }
 
 // testRandom executes random operations and compares the results with a model. It is the
@@ -58,7 +58,7 @@ func testRandom(t *testing.T, f Factory) {
 	for _, s := range engine.Streams() {
 		m.kept[s] = map[string]engine.Message{}
 	}
-	m.hands = m.take(normal)
+	m.recorders = m.take(normal)
 	steps := []func(){m.put, m.put, m.put, m.get, m.remove, m.scanSome, m.job, m.job, m.receive, m.receive, m.answer, m.answer}
 	const operations = 600
 	for i := range operations {
@@ -181,7 +181,7 @@ func (m *model) receive() {
 	if len(m.jobs) == len(m.held) {
 		return // none can come, or only later
 	}
-	m.arrived(m.hands.next())
+	m.arrived(m.recorders.next())
 }
 
 func (m *model) arrived(d arrival) {
@@ -229,12 +229,12 @@ func (m *model) end(d arrival) {
 // would take too long.
 func (m *model) restart() {
 	m.endAll()
-	m.hands.stop()
+	m.recorders.stop()
 	for range m.r.IntN(5) {
 		m.job()
 	}
 	m.reopen()
-	m.hands = m.take(normal)
+	m.recorders = m.take(normal)
 }
 
 // endAll ends all jobs.

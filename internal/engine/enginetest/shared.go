@@ -98,7 +98,7 @@ func testShared(t *testing.T, f Factory) {
 	pause(fx, true)
 	eventually(t, "the other node learns that one has paused the consumer", func() bool { return other.depth(normal).Paused })
 	fx.jobs(normal, 1)
-	for _, h := range []*hands{a, b} {
+	for _, h := range []*recorder{a, b} {
 		h.stop()
 	}
 	other.take(normal).nothing("while another node has paused the consumer")
@@ -108,7 +108,7 @@ func testShared(t *testing.T, f Factory) {
 		var answers [2]*answer
 		var group sync.WaitGroup
 		for i, e := range []*fixture{fx, other} {
-			// Two puts of the same bytes cannot be told apart if one was sent twice.
+			// Two puts of the same bytes cannot be distinguished if one was sent twice.
 			put := engine.Put{Stream: engine.State, Subject: subject, New: true, Data: []byte{'a' + byte(i)}}
 			group.Go(func() { answers[i] = e.give(put) })
 		}

@@ -83,7 +83,7 @@ var contract = []clause{
 	{"GroupedApart", testGroupedApart},
 	{"GroupedBegun", testGroupedBegun},
 	{"TwoTakers", testTwoTakers},
-	{"NothingStrands", testNothingStrands},
+	{"NothingStrands", testGiveBacks},
 	{"StopEndsCallbacks", testStop},
 	{"Depth", testDepth},
 	{"Pause", testPause},

@@ -35,7 +35,7 @@ func testTakeInOrder(t *testing.T, f Factory) {
 func testConsumersApart(t *testing.T, f Factory) {
 	fx := f.open(t, engine.Options{})
 	cs := []engine.Consumer{{Queue: "mail", Priority: "high"}, {Queue: "mail", Priority: "low"}, {Queue: "post", Priority: "low"}, {Queue: "mail-2", Priority: "low"}}
-	hs := make([]*hands, len(cs))
+	hs := make([]*recorder, len(cs))
 	wants := make([][]string, len(cs))
 	for i, c := range cs {
 		wants[i] = fx.jobs(c, i+1)
@@ -181,13 +181,13 @@ func testTwoTakers(t *testing.T, f Factory) {
 }
 
 // share makes two takers take jobs together, each job exactly once.
-func (fx *fixture) share(a, b *hands, jobs int, put func()) {
+func (fx *fixture) share(a, b *recorder, jobs int, put func()) {
 	fx.t.Helper()
 	a.request(jobs, true)
 	b.request(jobs, true)
 	put()
 	eventually(fx.t, "two takers have taken all", func() bool {
-		for _, h := range []*hands{a, b} {
+		for _, h := range []*recorder{a, b} {
 			if h.open() == 0 {
 				h.request(jobs, true) // the requests were returned
 			}
@@ -198,7 +198,7 @@ func (fx *fixture) share(a, b *hands, jobs int, put func()) {
 	})
 	eventually(fx.t, "nothing is left", func() bool { d := fx.depth(normal); return d.Waiting+d.Taken == 0 })
 	seen := map[string]bool{}
-	for _, h := range []*hands{a, b} {
+	for _, h := range []*recorder{a, b} {
 		for d, ok := h.first(); ok; d, ok = h.first() {
 			if seen[d.Subject] {
 				fx.t.Errorf("%s was delivered twice within its lease", d.Subject)
@@ -214,7 +214,7 @@ func testStop(t *testing.T, f Factory) {
 	h := takeAndAck(t, fx.Engine, normal)
 	h.request(jobs, true)
 	subjects := fx.jobs(normal, jobs/2)
-	h.stop() // hands check that nothing comes after
+	h.stop() // the recorder checks that nothing comes after
 	h.taker.Request(5, true)
 	h.taker.Stop() // a second time does no harm
 	subjects = append(subjects, fx.jobs(normal, jobs/2)...)

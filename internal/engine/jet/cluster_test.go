@@ -88,7 +88,7 @@ func (s *tidy) remove(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for namespace := range s.namespaces {
-		for _, p := range places(namespace) {
+		for _, p := range addresses(namespace) {
 			if err := js.DeleteStream(ctx, p.name); err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
 				return err
 			}

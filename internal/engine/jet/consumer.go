@@ -61,7 +61,7 @@ func (e *Engine) consumer(ctx context.Context, c engine.Consumer) (string, error
 	if c.Grouped {
 		config.MaxAckPending = mostKept
 	}
-	if _, err := e.js.CreateOrUpdateConsumer(ctx, e.places[engine.Jobs].name, config); err != nil {
+	if _, err := e.js.CreateOrUpdateConsumer(ctx, e.addresses[engine.Jobs].name, config); err != nil {
 		return "", e.trouble("making the consumer "+name, err)
 	}
 	e.mu.Lock()
@@ -164,7 +164,7 @@ func (e *Engine) lookAt(ctx context.Context, name string) (jetstream.Consumer, e
 	}
 	for patience := firstLook; ; patience *= 2 {
 		try, cancel := context.WithTimeout(ctx, patience)
-		handle, err := e.js.Consumer(try, e.places[engine.Jobs].name, name)
+		handle, err := e.js.Consumer(try, e.addresses[engine.Jobs].name, name)
 		silent := try.Err() != nil && ctx.Err() == nil
 		cancel()
 		if !silent || err == nil {
@@ -197,7 +197,7 @@ func (e *Engine) Pause(ctx context.Context, c engine.Consumer, paused bool) erro
 	if err != nil {
 		return err
 	}
-	stream := e.places[engine.Jobs].name
+	stream := e.addresses[engine.Jobs].name
 	if paused {
 		_, err = e.js.PauseConsumer(ctx, stream, name, time.Now().Add(pauseFor))
 	} else {
@@ -223,7 +223,7 @@ func (e *Engine) Paused(ctx context.Context) (all []engine.Consumer, err error) 
 	if e.closed.Load() {
 		return nil, engine.ErrClosed
 	}
-	stream, err := e.js.Stream(ctx, e.places[engine.Jobs].name)
+	stream, err := e.js.Stream(ctx, e.addresses[engine.Jobs].name)
 	if err != nil {
 		return nil, e.trouble("reading the stream of jobs", err)
 	}

@@ -58,7 +58,7 @@ func TestReplicas(t *testing.T) {
 	}
 }
 
-// TestReplicasOfOne asks a server by itself for three copies: it is told at once that
+// TestReplicasOfOne asks a server by itself for three copies: it learns at once that
 // there is no cluster.
 func TestReplicasOfOne(t *testing.T) {
 	t.Parallel()
@@ -71,7 +71,7 @@ func TestReplicasOfOne(t *testing.T) {
 		t.Errorf("three replicas on one server: %v", err)
 	}
 	if took := time.Since(began); took > 20*time.Second {
-		t.Errorf("it was told after %v", took)
+		t.Errorf("it was refused after %v", took)
 	}
 }
 

@@ -19,16 +19,16 @@ import (
 
 // Engine implements [engine.Engine] with the streams of one namespace.
 type Engine struct {
-	config  Config
-	conn    *nats.Conn
-	js      jetstream.JetStream
-	log     *slog.Logger
-	prefix  string // of all subjects: "bp.<namespace>."
-	spread  string // of subjects that are not stored
-	places  [4]place
-	inbox   string // prefix of the subjects for answers to puts; a token follows
-	answers *nats.Subscription
-	backs   *nats.Subscription // messages of other nodes about what they give back
+	config    Config
+	conn      *nats.Conn
+	js        jetstream.JetStream
+	log       *slog.Logger
+	prefix    string // of all subjects: "bp.<namespace>."
+	spread    string // of subjects that are not stored
+	addresses [4]address
+	inbox     string // prefix of the subjects for answers to puts; a token follows
+	answers   *nats.Subscription
+	backs     *nats.Subscription // messages of other nodes about what they give back
 
 	jobs  room
 	back  back
@@ -65,7 +65,7 @@ func newEngine(c Config, js jetstream.JetStream) *Engine {
 		js:        js,
 		log:       c.Options.Logger,
 		prefix:    "bp." + c.Options.Namespace + ".",
-		places:    places(c.Options.Namespace),
+		addresses: addresses(c.Options.Namespace),
 		jobs:      room{bound: c.Options.Jobs},
 		puts:      newPuts(),
 		consumers: map[engine.Consumer]struct{}{},
@@ -125,12 +125,12 @@ func (e *Engine) Send(subject string, data []byte) error {
 }
 
 // Listen implements [engine.Engine].
-func (e *Engine) Listen(subject string, heard func(subject string, data []byte)) (stop func(), err error) {
+func (e *Engine) Listen(subject string, receive func(subject string, data []byte)) (stop func(), err error) {
 	if e.closed.Load() {
 		return nil, engine.ErrClosed
 	}
 	n := len(e.spread)
-	sub, err := e.conn.Subscribe(e.spread+subject, func(m *nats.Msg) { heard(m.Subject[n:], m.Data) })
+	sub, err := e.conn.Subscribe(e.spread+subject, func(m *nats.Msg) { receive(m.Subject[n:], m.Data) })
 	if err != nil {
 		return nil, fmt.Errorf("jet: listening to %q: %w", subject, err)
 	}
@@ -257,5 +257,5 @@ func (e *Engine) settleAcks(ctx context.Context) error {
 // silentWord returns the subject for a message to a consumer that has no effect but a
 // reply.
 func (e *Engine) silentWord(c engine.Consumer) string {
-	return "$JS.ACK." + e.places[engine.Jobs].name + "." + consumerName(c) + ".1.1.1.1.0"
+	return "$JS.ACK." + e.addresses[engine.Jobs].name + "." + consumerName(c) + ".1.1.1.1.0"
 }

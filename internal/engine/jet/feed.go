@@ -36,9 +36,9 @@ type feed struct {
 	inbox   string        // of sub, ending in a dot
 	through chan struct{} // closed when sub has ended and its last callback has returned
 
-	due   int   // guarded by taker.mu: how many messages the server may still hand out
-	open  int   // guarded by taker.mu: how many of these the caller still waits for
-	heard int64 // guarded by taker.mu: the tick of the last message or request
+	due      int   // guarded by taker.mu: how many messages the server may still hand out
+	open     int   // guarded by taker.mu: how many of these the caller still waits for
+	received int64 // guarded by taker.mu: the tick of the last message or request
 
 	// Guarded by taker.mu: the parts of open that are returned when the server has
 	// answered a barrier, at the next tick but one, and at the next tick.
@@ -76,7 +76,7 @@ func question(k kind, n int) []byte {
 // newFeed creates a feed and its subscription. t.mu is held.
 func (t *taker) newFeed(k kind) (*feed, error) {
 	f := &feed{taker: t, kind: k, inbox: t.engine.conn.NewInbox() + ".", through: make(chan struct{})}
-	sub, err := t.engine.conn.Subscribe(f.inbox+"*", f.hear)
+	sub, err := t.engine.conn.Subscribe(f.inbox+"*", f.handle)
 	if err != nil {
 		return nil, err
 	}
@@ -150,8 +150,8 @@ func (f *feed) shut(n int) int {
 	return n
 }
 
-// hear handles a message of the subscription.
-func (f *feed) hear(m *nats.Msg) {
+// handle handles a message of the subscription.
+func (f *feed) handle(m *nats.Msg) {
 	switch {
 	case strings.HasPrefix(m.Reply, "$JS.ACK."):
 		f.taker.delivered(f, m)
@@ -170,7 +170,7 @@ func (f *feed) status(subject, code, description, pending string) {
 	}
 	now, refused := 0, false
 	t.mu.Lock()
-	f.heard = t.engine.ticks.Load()
+	f.received = t.engine.ticks.Load()
 	switch {
 	case code == "100":
 	case code == "404", code == "408":

@@ -50,7 +50,7 @@ func (e *Engine) Get(ctx context.Context, s engine.Stream, subject string) (engi
 
 // direct asks any replica.
 func (e *Engine) direct(ctx context.Context, s engine.Stream, question []byte) (engine.Message, error) {
-	m, err := e.ask(ctx, e.places[s].direct, question)
+	m, err := e.ask(ctx, e.addresses[s].direct, question)
 	if err != nil {
 		return engine.Message{}, err
 	}
@@ -172,7 +172,7 @@ func (e *Engine) timed(m *engine.Message, header func(string) string) error {
 
 // fromLeader asks the leader of a stream.
 func (e *Engine) fromLeader(ctx context.Context, s engine.Stream, question []byte) (engine.Message, error) {
-	m, err := e.ask(ctx, e.places[s].leader, question)
+	m, err := e.ask(ctx, e.addresses[s].leader, question)
 	if err != nil {
 		return engine.Message{}, err
 	}
@@ -239,7 +239,7 @@ func headersOf(encoded string) (textproto.MIMEHeader, error) {
 // Delete implements [engine.Engine].
 func (e *Engine) Delete(ctx context.Context, s engine.Stream, seq uint64) error {
 	question := strconv.AppendUint([]byte(`{"no_erase":true,"seq":`), seq, 10)
-	m, err := e.ask(ctx, e.places[s].remove, append(question, '}'))
+	m, err := e.ask(ctx, e.addresses[s].remove, append(question, '}'))
 	if err != nil {
 		return err
 	}
@@ -329,17 +329,17 @@ func (e *Engine) scanOnce(ctx context.Context, s engine.Stream, subject string, 
 	inbox := e.conn.NewInbox()
 	sub, err := e.conn.SubscribeSync(inbox)
 	if err != nil {
-		return nil, e.trouble("reading from "+e.places[s].name, err)
+		return nil, e.trouble("reading from "+e.addresses[s].name, err)
 	}
 	defer sub.Unsubscribe() //nolint:errcheck // It fails when the connection is gone, and the subscription with it.
-	if err := e.conn.PublishRequest(e.places[s].direct, inbox, e.nextQuestion(subject, from, n)); err != nil {
-		return nil, e.trouble("reading from "+e.places[s].name, err)
+	if err := e.conn.PublishRequest(e.addresses[s].direct, inbox, e.nextQuestion(subject, from, n)); err != nil {
+		return nil, e.trouble("reading from "+e.addresses[s].name, err)
 	}
 	found := make([]engine.Message, 0, n)
 	for {
 		m, err := sub.NextMsgWithContext(ctx)
 		if err != nil {
-			return nil, e.trouble("reading from "+e.places[s].name, err)
+			return nil, e.trouble("reading from "+e.addresses[s].name, err)
 		}
 		switch status := first(m.Header, "Status"); status {
 		case "":

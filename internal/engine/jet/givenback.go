@@ -92,14 +92,14 @@ func parseBack(words []byte) (seq, deliveries uint64, delay time.Duration, ok bo
 	return n[0], n[1], time.Duration(n[2]), n[0] > 0 && n[2] <= uint64(10*365*24*time.Hour)
 }
 
-// hearPatience bounds the wait for messages of other nodes that have arrived.
-const hearPatience = 20 * time.Millisecond
+// subscribePatience bounds the wait for messages of other nodes that have arrived.
+const subscribePatience = 20 * time.Millisecond
 
 // givenBack reports whether the first deliveries of seq are known to have been given
 // back. Other nodes' messages about that arrived before this delivery, but another
 // goroutine handles them.
 func (e *Engine) givenBack(seq, deliveries uint64) bool {
-	timer := time.NewTimer(hearPatience)
+	timer := time.NewTimer(subscribePatience)
 	defer timer.Stop()
 	for {
 		news := e.back.listen()

@@ -9,7 +9,7 @@ import (
 	"github.com/bullpen-run/bullpen/internal/engine"
 )
 
-// TestOldestOfMany wants the oldest job told of a consumer with many, whichever has
+// TestOldestOfMany wants the oldest job reported of a consumer with many, whichever has
 // gone from the front, and whatever else lies there.
 func TestOldestOfMany(t *testing.T) {
 	e := bare(t)

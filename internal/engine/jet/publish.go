@@ -69,7 +69,7 @@ func (e *Engine) refuse(p *engine.Put) error {
 	if e.closed.Load() {
 		return engine.ErrClosed
 	}
-	if int(p.Stream) >= len(e.places) {
+	if int(p.Stream) >= len(e.addresses) {
 		return fmt.Errorf("jet: a put to %s (%d)", p.Stream, p.Stream)
 	}
 	if !p.At.IsZero() && p.Stream != engine.Jobs {
@@ -156,7 +156,7 @@ func (e *Engine) answered(m *nats.Msg) {
 	if len(m.Data) == 0 && m.Header != nil {
 		v = verdict{code: noAnswerer}
 	} else {
-		v = parseAnswer(e.places[tokenStream(token)].confirm, m.Data)
+		v = parseAnswer(e.addresses[tokenStream(token)].confirm, m.Data)
 	}
 	e.noteAnswer(!v.passing())
 	if v.passing() && e.puts.later(token, e.ticks.Load()+1, passingPatience) {

@@ -29,17 +29,17 @@ func (p *pending) repeatable() bool { return p.put.New || p.put.After > 0 }
 // of the index in the table and the number of the put. The number distinguishes puts that
 // used the same index one after the other.
 type puts struct {
-	mu     sync.Mutex
-	slots  []slot   // guarded by mu
-	turn   uint32   // guarded by mu: how many puts there have been
-	free   []uint32 // guarded by mu: free indices
-	open   int      // guarded by mu: puts whose done was not yet called, in the table or not
-	closed bool     // guarded by mu: no more puts are accepted
-	over   bool     // guarded by mu: answers are no longer awaited
-	idle   chan struct{}
+	mu      sync.Mutex
+	entries []entry  // guarded by mu
+	turn    uint32   // guarded by mu: how many puts there have been
+	free    []uint32 // guarded by mu: free indices
+	open    int      // guarded by mu: puts whose done was not yet called, in the table or not
+	closed  bool     // guarded by mu: no more puts are accepted
+	over    bool     // guarded by mu: answers are no longer awaited
+	idle    chan struct{}
 }
 
-type slot struct {
+type entry struct {
 	pending
 	turn uint32
 	used bool
@@ -59,11 +59,11 @@ func (t *puts) add(p *pending) (token uint64, err error) {
 		at = t.free[n-1]
 		t.free = t.free[:n-1]
 	} else {
-		at = uint32(len(t.slots))
-		t.slots = append(t.slots, slot{})
+		at = uint32(len(t.entries))
+		t.entries = append(t.entries, entry{})
 	}
 	t.turn++
-	s := &t.slots[at]
+	s := &t.entries[at]
 	s.turn = t.turn
 	s.used = true
 	s.pending = *p
@@ -73,31 +73,31 @@ func (t *puts) add(p *pending) (token uint64, err error) {
 }
 
 // token encodes an index, its current put, and the put's stream.
-func (s *slot) token(at uint32) uint64 {
+func (s *entry) token(at uint32) uint64 {
 	return uint64(s.turn)<<32 | uint64(at)<<2 | uint64(s.put.Stream)
 }
 
 // tokenStream returns the stream of a token's put.
 func tokenStream(token uint64) engine.Stream { return engine.Stream(token & 3) }
 
-// tokenPlace returns the index of a token's put.
-func tokenPlace(token uint64) uint32 { return uint32(token) >> 2 }
+// tokenIndex returns the index of a token's put.
+func tokenIndex(token uint64) uint32 { return uint32(token) >> 2 }
 
-// find returns the slot of a token, nil for none. t.mu is held.
-func (t *puts) find(token uint64) *slot {
-	at := tokenPlace(token)
-	if int(at) >= len(t.slots) {
+// find returns the entry of a token, nil for none. t.mu is held.
+func (t *puts) find(token uint64) *entry {
+	at := tokenIndex(token)
+	if int(at) >= len(t.entries) {
 		return nil
 	}
-	s := &t.slots[at]
+	s := &t.entries[at]
 	if !s.used || s.turn != uint32(token>>32) {
 		return nil
 	}
 	return s
 }
 
-// remove frees a slot. t.mu is held.
-func (t *puts) remove(s *slot, at uint32) pending {
+// remove frees an entry. t.mu is held.
+func (t *puts) remove(s *entry, at uint32) pending {
 	p := s.pending
 	s.pending = pending{}
 	s.used = false
@@ -113,7 +113,7 @@ func (t *puts) take(token uint64) (pending, bool) {
 	if s == nil {
 		return pending{}, false
 	}
-	return t.remove(s, tokenPlace(token)), true
+	return t.remove(s, tokenIndex(token)), true
 }
 
 // sent records that the first try was passed to the connection. It returns false if
@@ -180,8 +180,8 @@ type again struct {
 func (t *puts) sweep(tick, patience int64, lost bool) (retry []again, over []pending) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for at := range t.slots {
-		s := &t.slots[at]
+	for at := range t.entries {
+		s := &t.entries[at]
 		if !s.used || s.sending {
 			continue
 		}
@@ -206,23 +206,23 @@ func (t *puts) sweep(tick, patience int64, lost bool) (retry []again, over []pen
 	return retry, over
 }
 
-// leastSlots is the minimum size of the table.
-const leastSlots = 256
+// leastEntries is the minimum size of the table.
+const leastEntries = 256
 
-// shrink frees the slots behind the last pending put if few are used. Free slots at the
+// shrink frees the entries behind the last pending put if few are used. Free entries at the
 // front are reused first, so that the others become empty. t.mu is held.
 func (t *puts) shrink() {
-	n := len(t.slots)
-	if n <= max(leastSlots, 4*(n-len(t.free))) {
+	n := len(t.entries)
+	if n <= max(leastEntries, 4*(n-len(t.free))) {
 		return
 	}
-	for n > leastSlots && !t.slots[n-1].used {
+	for n > leastEntries && !t.entries[n-1].used {
 		n--
 	}
-	t.slots = append(make([]slot, 0, n), t.slots[:n]...)
+	t.entries = append(make([]entry, 0, n), t.entries[:n]...)
 	t.free = make([]uint32, 0, n)
 	for at := n - 1; at >= 0; at-- {
-		if !t.slots[at].used {
+		if !t.entries[at].used {
 			t.free = append(t.free, uint32(at))
 		}
 	}
@@ -233,8 +233,8 @@ func (t *puts) takeAll() (over []pending) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.over = true
-	for at := range t.slots {
-		if s := &t.slots[at]; s.used && !s.sending {
+	for at := range t.entries {
+		if s := &t.entries[at]; s.used && !s.sending {
 			over = append(over, t.remove(s, uint32(at)))
 		}
 	}

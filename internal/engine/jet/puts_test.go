@@ -143,10 +143,10 @@ func TestPutsShrink(t *testing.T) {
 	late := first[burst-1:]
 	end(first[:burst-1])
 	table.sweep(1, 100, false) // the late one has the last place
-	next := add(leastSlots / 4)
+	next := add(leastEntries / 4)
 	end(late)
 	table.sweep(2, 100, false)
-	if n, free := cap(table.slots), cap(table.free); n > leastSlots || free > leastSlots {
+	if n, free := cap(table.entries), cap(table.free); n > leastEntries || free > leastEntries {
 		t.Errorf("after a burst of %d the table has %d places, %d of them for empty ones", burst, n, free)
 	}
 	end(next)

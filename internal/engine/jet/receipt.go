@@ -72,7 +72,7 @@ func (r *receipt) Ack() {
 	if r.end() {
 		r.taker.engine.jobs.freed(r.size)
 		r.taker.engine.back.ended(r.seq)
-		r.taker.engine.tell(r.reply, wordAck)
+		r.taker.engine.sendAnswer(r.reply, wordAck)
 	}
 }
 
@@ -94,17 +94,17 @@ func (r *receipt) Nak(delay time.Duration) {
 	e.back.give(r.taker.consumer, r.seq, delay)
 	e.sayBack(r.seq, r.deliveries, delay)
 	if delay <= 0 {
-		e.tellBack(r.reply)
+		e.sendBack(r.reply)
 		return
 	}
 	words := append(wordNak[:len(wordNak):len(wordNak)], ` {"delay":`...)
-	e.tell(r.reply, append(strconv.AppendInt(words, int64(delay), 10), '}'))
+	e.sendAnswer(r.reply, append(strconv.AppendInt(words, int64(delay), 10), '}'))
 }
 
 // Extend implements [engine.Receipt].
 func (r *receipt) Extend() {
 	if !r.answered.Load() {
-		r.taker.engine.tell(r.reply, wordExtend)
+		r.taker.engine.sendAnswer(r.reply, wordExtend)
 	}
 }
 
@@ -113,17 +113,17 @@ func (r *receipt) end() bool {
 	return !r.taker.engine.closed.Load() && r.answered.CompareAndSwap(false, true)
 }
 
-// tellBack gives a delivery back at once. A server that is stopped forgets messages given
+// sendBack gives a delivery back at once. A server that is stopped forgets messages given
 // back without a delay, and then waits for the lease. Those with a delay it stores, but
-// hands them out some 10 ms later. So tellBack sends both: the delay of a nanosecond is
+// hands them out some 10 ms later. So sendBack sends both: the delay of a nanosecond is
 // stored, and the other takes effect at once.
-func (e *Engine) tellBack(reply string) {
-	e.tell(reply, wordNakKept)
-	e.tell(reply, wordNak)
+func (e *Engine) sendBack(reply string) {
+	e.sendAnswer(reply, wordNakKept)
+	e.sendAnswer(reply, wordNak)
 }
 
-// tell sends an answer to a delivery. If it is lost, the lease ends.
-func (e *Engine) tell(reply string, words []byte) {
+// sendAnswer sends an answer to a delivery. If it is lost, the lease ends.
+func (e *Engine) sendAnswer(reply string, words []byte) {
 	if e.closed.Load() {
 		return
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/bullpen-run/bullpen/internal/engine"
 )
 
-// place is how to reach one stream of the engine on the server.
-type place struct {
+// address is how to reach one stream of the engine on the server.
+type address struct {
 	name string // of the stream on the server
 	// confirm is how the server's answer to a stored message begins.
 	confirm string
@@ -23,13 +23,13 @@ type place struct {
 	remove  string // the subject for deletions
 }
 
-func places(namespace string) [4]place {
-	var all [4]place
+func addresses(namespace string) [4]address {
+	var all [4]address
 	for s, end := range map[engine.Stream]string{
 		engine.Jobs: "JOBS", engine.Outcomes: "OUT", engine.State: "STATE", engine.Dead: "DEAD",
 	} {
 		name := "BP_" + namespace + "_" + end
-		all[s] = place{
+		all[s] = address{
 			name:    name,
 			confirm: `{"stream":"` + name + `","seq":`,
 			direct:  "$JS.API.DIRECT.GET." + name,
@@ -50,7 +50,7 @@ func bound(n int64) int64 {
 
 func (e *Engine) streamConfig(s engine.Stream) jetstream.StreamConfig {
 	c := jetstream.StreamConfig{
-		Name:         e.places[s].name,
+		Name:         e.addresses[s].name,
 		Storage:      jetstream.FileStorage,
 		Replicas:     e.config.Replicas,
 		Retention:    jetstream.LimitsPolicy,
@@ -126,14 +126,14 @@ func (e *Engine) makeStream(ctx context.Context, c jetstream.StreamConfig) (jets
 	const pause = 50 * time.Millisecond
 	waits := c.Replicas > 1
 	begin := time.Now()
-	told := begin
+	warned := begin
 	for {
 		stream, err := e.tryStream(ctx, c)
 		if err == nil || ctx.Err() != nil || !passing(err, waits) || !waits && time.Since(begin) > makePatience {
 			return stream, err
 		}
-		if time.Since(told) > makePatience {
-			told = time.Now()
+		if time.Since(warned) > makePatience {
+			warned = time.Now()
 			e.log.Warn("the queue waits for the cluster of its servers", "for", time.Since(begin).Round(time.Second), "error", err)
 		}
 		select {
@@ -203,9 +203,9 @@ func (e *Engine) lookAgain() {
 }
 
 func (e *Engine) streamInfo(ctx context.Context, s engine.Stream) (*jetstream.StreamInfo, error) {
-	stream, err := e.js.Stream(ctx, e.places[s].name)
+	stream, err := e.js.Stream(ctx, e.addresses[s].name)
 	if err != nil {
-		return nil, e.trouble("reading the stream "+e.places[s].name, err)
+		return nil, e.trouble("reading the stream "+e.addresses[s].name, err)
 	}
 	return stream.CachedInfo(), nil
 }

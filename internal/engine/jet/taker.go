@@ -48,7 +48,7 @@ func (e *Engine) Take(c engine.Consumer, deliver func(engine.Delivery), returned
 	t := &taker{
 		engine:   e,
 		consumer: c,
-		subject:  "$JS.API.CONSUMER.MSG.NEXT." + e.places[engine.Jobs].name + "." + name,
+		subject:  "$JS.API.CONSUMER.MSG.NEXT." + e.addresses[engine.Jobs].name + "." + name,
 		deliver:  deliver,
 		returned: returned,
 		retired:  map[*feed]struct{}{},
@@ -113,7 +113,7 @@ func (t *taker) ask(k kind, n int) {
 	}
 	f.open += n
 	f.due += n
-	f.heard = t.engine.ticks.Load()
+	f.received = t.engine.ticks.Load()
 }
 
 // delivered handles a delivery to f.
@@ -126,7 +126,7 @@ func (t *taker) delivered(f *feed, m *nats.Msg) {
 	}
 	t.mu.Lock()
 	mine := t.account(f)
-	f.heard = e.ticks.Load()
+	f.received = e.ticks.Load()
 	if f.kind == quick && !t.stopping {
 		t.askQueued()
 	}
@@ -156,7 +156,7 @@ func (t *taker) refuse(reply string, h handout) {
 	if !t.orphan(h) {
 		e.sayBack(h.seq, h.deliveries, 0)
 	}
-	e.tellBack(reply)
+	e.sendBack(reply)
 }
 
 // delivery builds the delivery to hand out.
@@ -218,7 +218,7 @@ func (t *taker) sweep() {
 	t.owed = 0
 	if !t.stopping {
 		for k, f := range t.feeds {
-			if f != nil && f.due > 0 && now-f.heard > silence(kind(k)) && e.connected.Load() {
+			if f != nil && f.due > 0 && now-f.received > silence(kind(k)) && e.connected.Load() {
 				e.log.Warn("jet: the server does not answer a request for jobs; sending it again", "consumer", consumerName(t.consumer))
 				t.retire(f)
 				silent = true

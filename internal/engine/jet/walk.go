@@ -77,7 +77,7 @@ func (e *Engine) Walk(ctx context.Context, s engine.Stream, w engine.Walk, visit
 		}
 	}
 	if k.sub, err = e.conn.SubscribeSync(k.inbox + "*"); err != nil {
-		return w.From, e.trouble("reading from "+e.places[s].name, err)
+		return w.From, e.trouble("reading from "+e.addresses[s].name, err)
 	}
 	defer k.sub.Unsubscribe()          //nolint:errcheck // It fails when the connection is gone, and the subscription with it.
 	_ = k.sub.SetPendingLimits(-1, -1) // bounded by the number of questions
@@ -136,17 +136,17 @@ func (k *walker) at(question int) uint64 {
 	}
 }
 
-func (k *walker) place() string {
+func (k *walker) subject() string {
 	if k.engine.config.Replicas > 1 {
-		return k.engine.places[k.stream].leader // other replicas may lack the newest messages
+		return k.engine.addresses[k.stream].leader // other replicas may lack the newest messages
 	}
-	return k.engine.places[k.stream].direct
+	return k.engine.addresses[k.stream].direct
 }
 
 func (k *walker) ask() error {
 	question := append(strconv.AppendUint([]byte(`{"seq":`), k.at(k.asked), 10), '}')
-	if err := k.engine.conn.PublishRequest(k.place(), k.inbox+strconv.Itoa(k.asked), question); err != nil {
-		return k.engine.trouble("reading from "+k.engine.places[k.stream].name, err)
+	if err := k.engine.conn.PublishRequest(k.subject(), k.inbox+strconv.Itoa(k.asked), question); err != nil {
+		return k.engine.trouble("reading from "+k.engine.addresses[k.stream].name, err)
 	}
 	k.asked++
 	return nil
@@ -160,7 +160,7 @@ func (k *walker) answer(ctx context.Context) (r engine.Message, there bool, err 
 	for m == nil {
 		came, err := k.sub.NextMsgWithContext(ctx)
 		if err != nil {
-			return r, false, k.engine.trouble("reading from "+k.engine.places[k.stream].name, err)
+			return r, false, k.engine.trouble("reading from "+k.engine.addresses[k.stream].name, err)
 		}
 		n, err := strconv.Atoi(came.Subject[len(k.inbox):])
 		switch {
@@ -235,7 +235,7 @@ func (k *walker) hopBack(ctx context.Context, at uint64) (uint64, error) {
 // next returns the first number from at on that has a message, 0 for none.
 func (k *walker) next(ctx context.Context, at uint64) (uint64, error) {
 	question := append(strconv.AppendUint([]byte(`{"next_by_subj":">","seq":`), at, 10), '}')
-	m, err := k.engine.ask(ctx, k.place(), question)
+	m, err := k.engine.ask(ctx, k.subject(), question)
 	if err != nil {
 		return 0, err
 	}
@@ -249,7 +249,7 @@ func (k *walker) next(ctx context.Context, at uint64) (uint64, error) {
 // Matching implements [engine.Engine]. The server counts before it sends a batch.
 func (e *Engine) Matching(ctx context.Context, s engine.Stream, subject string) (int64, error) {
 	question := append(append([]byte(`{"next_by_subj":"`), e.prefix+subject...), `","seq":1,"batch":1,"max_bytes":1}`...)
-	m, err := e.ask(ctx, e.places[s].direct, question)
+	m, err := e.ask(ctx, e.addresses[s].direct, question)
 	if err != nil {
 		return 0, err
 	}

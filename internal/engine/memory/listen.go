@@ -14,7 +14,7 @@ const mostHeard = 1 << 16
 type listener struct {
 	engine  *Engine
 	subject string
-	heard   func(subject string, data []byte)
+	receive func(subject string, data []byte)
 	wake    chan struct{} // line has messages
 	quit    chan struct{} // closed by stop
 	stop    func()
@@ -23,7 +23,7 @@ type listener struct {
 	line []engine.Message // guarded by mu
 }
 
-// run calls heard until the listener is stopped. Listen starts it; Close waits for it.
+// run calls receive until the listener is stopped. Listen starts it; Close waits for it.
 func (l *listener) run() {
 	defer l.engine.running.Done()
 	for {
@@ -37,7 +37,7 @@ func (l *listener) run() {
 				return
 			default:
 			}
-			l.heard(m.Subject, m.Data)
+			l.receive(m.Subject, m.Data)
 		}
 		if len(line) > 0 {
 			continue
@@ -50,7 +50,7 @@ func (l *listener) run() {
 	}
 }
 
-func (l *listener) hear(subject string, data []byte) {
+func (l *listener) deliver(subject string, data []byte) {
 	l.mu.Lock()
 	if len(l.line) < mostHeard {
 		l.line = append(l.line, engine.Message{Subject: subject, Data: slices.Clone(data)})
@@ -78,21 +78,21 @@ func (e *Engine) Send(subject string, data []byte) error {
 	}
 	for l := range e.space.listeners {
 		if engine.Matches(l.subject, subject) {
-			l.hear(subject, data)
+			l.deliver(subject, data)
 		}
 	}
 	return nil
 }
 
-// Listen calls heard for each message sent to a matching subject, until stop is called.
+// Listen calls receive for each message sent to a matching subject, until stop is called.
 // stop does not wait for a call in progress, but Close does.
-func (e *Engine) Listen(subject string, heard func(subject string, data []byte)) (stop func(), err error) {
+func (e *Engine) Listen(subject string, receive func(subject string, data []byte)) (stop func(), err error) {
 	e.store.mu.Lock()
 	defer e.store.mu.Unlock()
 	if err := e.usable(); err != nil {
 		return nil, err
 	}
-	l := &listener{engine: e, subject: subject, heard: heard, wake: make(chan struct{}, 1), quit: make(chan struct{})}
+	l := &listener{engine: e, subject: subject, receive: receive, wake: make(chan struct{}, 1), quit: make(chan struct{})}
 	l.stop = sync.OnceFunc(func() {
 		e.store.mu.Lock()
 		delete(e.space.listeners, l)

@@ -51,8 +51,8 @@ type record struct {
 	deliveries int
 	had        *Engine // the last engine it was handed out to, or began on; compared only
 
-	due  time.Time // when the store next changes it by itself
-	slot int       // index in agenda, from 1; 0 for none
+	due   time.Time // when the store next changes it by itself
+	index int       // index in agenda, from 1; 0 for none
 
 	older, newer *record // with the same last token
 }
@@ -143,24 +143,24 @@ type agenda []*record
 
 func (a *agenda) set(r *record, due time.Time) {
 	r.due = due
-	if r.slot == 0 {
+	if r.index == 0 {
 		*a = append(*a, r)
-		r.slot = len(*a)
+		r.index = len(*a)
 	}
 	a.fix(r)
 }
 
 func (a *agenda) drop(r *record) {
-	if r.slot == 0 {
+	if r.index == 0 {
 		return
 	}
-	i, end := r.slot-1, len(*a)-1
+	i, end := r.index-1, len(*a)-1
 	last := (*a)[end]
 	(*a)[end] = nil
 	*a = (*a)[:end]
-	r.slot = 0
+	r.index = 0
 	if last != r {
-		(*a)[i], last.slot = last, i+1
+		(*a)[i], last.index = last, i+1
 		a.fix(last)
 	}
 }
@@ -174,12 +174,12 @@ func (a *agenda) first() *record {
 
 func (a agenda) swap(i, j int) {
 	a[i], a[j] = a[j], a[i]
-	a[i].slot, a[j].slot = i+1, j+1
+	a[i].index, a[j].index = i+1, j+1
 }
 
 // fix moves r up or down to its place.
 func (a agenda) fix(r *record) {
-	i := r.slot - 1
+	i := r.index - 1
 	for i > 0 && a[i].due.Before(a[(i-1)/2].due) {
 		a.swap(i, (i-1)/2)
 		i = (i - 1) / 2

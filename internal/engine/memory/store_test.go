@@ -230,11 +230,11 @@ func TestAgenda(t *testing.T) {
 		var first *record
 		in := 0
 		for _, rec := range all {
-			if rec.slot == 0 {
+			if rec.index == 0 {
 				continue
 			}
 			in++
-			if a[rec.slot-1] != rec {
+			if a[rec.index-1] != rec {
 				t.Fatal("a record stands in another slot than it says")
 			}
 			if first == nil || rec.due.Before(first.due) {

@@ -14,11 +14,11 @@ import (
 	"github.com/bullpen-run/bullpen/internal/engine"
 )
 
-// aside is the file system that Pebble sees: the guarded one of the store, and the folder
+// aside is the file system that Pebble sees: haltFS of the store, and the folder
 // of a backup. In that folder a failed write ends the backup and not the engine, and
 // writes are not recorded as those of the store.
 type aside struct {
-	guard
+	haltFS
 
 	*backup
 }
@@ -89,7 +89,7 @@ func (a aside) forget(name string) {
 // Create creates a file.
 func (a aside) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
 	if !a.has(name) {
-		f, err := a.guard.Create(name, category)
+		f, err := a.haltFS.Create(name, category)
 		a.note(name, f)
 		return f, err
 	}
@@ -105,7 +105,7 @@ func (a aside) Create(name string, category vfs.DiskWriteCategory) (vfs.File, er
 
 // ReuseForWrite renames a file and opens it for writing.
 func (a aside) ReuseForWrite(oldName, newName string, category vfs.DiskWriteCategory) (vfs.File, error) {
-	f, err := a.guard.ReuseForWrite(oldName, newName, category)
+	f, err := a.haltFS.ReuseForWrite(oldName, newName, category)
 	a.forget(oldName)
 	a.note(newName, f)
 	return f, err
@@ -122,12 +122,12 @@ func (a aside) Open(name string, options ...vfs.OpenOption) (vfs.File, error) {
 	log := a.logs[name]
 	a.mu.Unlock()
 	if log == nil {
-		return a.guard.Open(name, options...)
+		return a.haltFS.Open(name, options...)
 	}
 	log.mu.Lock()
 	length := log.note.length
 	log.mu.Unlock()
-	f, err := a.guard.Open(name, options...)
+	f, err := a.haltFS.Open(name, options...)
 	if err != nil {
 		return nil, err
 	}
@@ -139,13 +139,13 @@ func (a aside) OpenDir(name string) (vfs.File, error) {
 	if a.has(name) {
 		return a.FS.OpenDir(name)
 	}
-	return a.guard.OpenDir(name)
+	return a.haltFS.OpenDir(name)
 }
 
 // Link gives a file a second name.
 func (a aside) Link(oldName, newName string) error {
 	if !a.has(newName) {
-		return a.guard.Link(oldName, newName)
+		return a.haltFS.Link(oldName, newName)
 	}
 	err := a.FS.Link(oldName, newName)
 	if errors.Is(err, fs.ErrPermission) {
@@ -160,7 +160,7 @@ func (a aside) Rename(oldName, newName string) error {
 	if a.has(newName) {
 		return a.FS.Rename(oldName, newName)
 	}
-	return a.guard.Rename(oldName, newName)
+	return a.haltFS.Rename(oldName, newName)
 }
 
 // Remove removes a file.
@@ -168,7 +168,7 @@ func (a aside) Remove(name string) error {
 	if a.has(name) {
 		return a.FS.Remove(name)
 	}
-	err := a.guard.Remove(name)
+	err := a.haltFS.Remove(name)
 	a.forget(name)
 	return err
 }
@@ -178,7 +178,7 @@ func (a aside) MkdirAll(dir string, mode fs.FileMode) error {
 	if a.has(dir) {
 		return a.FS.MkdirAll(dir, mode)
 	}
-	return a.guard.MkdirAll(dir, mode)
+	return a.haltFS.MkdirAll(dir, mode)
 }
 
 // copied is a file in the backup's folder.

@@ -71,15 +71,15 @@ func (e *Engine) copyTo(ctx context.Context, half folder) error {
 	defer e.aside.end()
 	// A job handed out at the time of the checkpoint is in the file before the checkpoint
 	// or after it.
-	held := e.hands.all(map[hand]struct{}{})
-	if err := e.guarded(func() error { return e.db.Checkpoint(half.data().dir) }); err != nil {
+	held := e.handouts.all(map[handout]struct{}{})
+	if err := e.untilHalt(func() error { return e.db.Checkpoint(half.data().dir) }); err != nil {
 		return err
 	}
 	var text []byte
-	for h := range e.hands.all(held) {
+	for h := range e.handouts.all(held) {
 		text = append(text, h.encode()...)
 	}
-	if err := errors.Join(half.write(handsFile, text), half.write(lockFile, nil)); err != nil {
+	if err := errors.Join(half.write(handoutsFile, text), half.write(lockFile, nil)); err != nil {
 		return err
 	}
 	if err := half.seal(); err != nil {
@@ -89,10 +89,10 @@ func (e *Engine) copyTo(ctx context.Context, half folder) error {
 }
 
 // all adds the messages that are handed out.
-func (h *hands) all(to map[hand]struct{}) map[hand]struct{} {
+func (h *handouts) all(to map[handout]struct{}) map[handout]struct{} {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for note := range h.slots {
+	for note := range h.offsets {
 		to[note] = struct{}{}
 	}
 	return to

@@ -59,7 +59,7 @@ func TestBackupUnderLoad(t *testing.T) {
 	var work sync.WaitGroup
 	defer work.Wait()
 	defer close(stop)
-	l := &ledger{sure: book{}, maybe: map[string]map[string]bool{}, chance: rand.New(rand.NewPCG(1, rand.Uint64()))}
+	l := &model{sure: book{}, maybe: map[string]map[string]bool{}, chance: rand.New(rand.NewPCG(1, rand.Uint64()))}
 	for i := range 4 {
 		work.Go(func() {
 			r := rand.New(rand.NewPCG(uint64(i), rand.Uint64()))
@@ -306,7 +306,7 @@ func TestBackupOfReusedLogs(t *testing.T) {
 			if err != nil || info.Size() <= length {
 				continue // it is gone, or has a file of its own
 			}
-			file, err := aside{guard{e.folder.fs, e, &e.files}, &e.aside}.Open(name)
+			file, err := aside{haltFS{e.folder.fs, e, &e.files}, &e.aside}.Open(name)
 			if err != nil {
 				continue
 			}

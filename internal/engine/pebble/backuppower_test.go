@@ -44,7 +44,7 @@ func TestPowerCutsOfABackupControl(t *testing.T) {
 func cutBackup(t *testing.T, r *rand.Rand, lies bool) (made, whole int, faults []string) {
 	t.Helper()
 	mem := vfs.NewCrashableMem()
-	l := &ledger{sure: book{}, maybe: map[string]map[string]bool{}, chance: rand.New(rand.NewPCG(r.Uint64(), 1))}
+	l := &model{sure: book{}, maybe: map[string]map[string]bool{}, chance: rand.New(rand.NewPCG(r.Uint64(), 1))}
 	var cuts []*vfs.MemFS // guarded by l.mu, as what follows
 	during := false
 	clone := func() {

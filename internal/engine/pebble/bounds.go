@@ -59,11 +59,11 @@ func (g *group) first(s engine.Stream) (aged, bool, error) {
 	o := &g.engine.oldest[s]
 	for {
 		for ; len(o.line) > 0; o.line = o.line[1:] {
-			places, err := g.places(s, o.line[0].subject)
+			entries, err := g.entries(s, o.line[0].subject)
 			if err != nil {
 				return aged{}, false, err
 			}
-			for _, p := range places {
+			for _, p := range entries {
 				if p.seq == o.line[0].seq {
 					return o.line[0], true, nil
 				}

@@ -44,7 +44,7 @@ func (e *Engine) shut() {
 	e.running.Wait()
 	e.queue.close()
 	<-e.writing
-	err := e.hands.close()
+	err := e.handouts.close()
 	err = errors.Join(err, e.closeData(), e.synced.file.Close())
 	e.mu.Lock()
 	e.closing = err
@@ -66,7 +66,7 @@ func (e *Engine) closeData() error {
 		return e.held.Close()
 	}
 	sound := e.Err() == nil
-	err := e.guarded(func() error {
+	err := e.untilHalt(func() error {
 		if !sound {
 			return db.Close()
 		}
@@ -94,7 +94,7 @@ func (e *Engine) Shared() bool { return false }
 // Send does nothing: there is no other node.
 func (e *Engine) Send(string, []byte) error { return e.usable() }
 
-// Listen never calls heard: there is no other node.
+// Listen never calls receive: there is no other node.
 func (e *Engine) Listen(string, func(subject string, data []byte)) (stop func(), err error) {
 	if err := e.usable(); err != nil {
 		return nil, err

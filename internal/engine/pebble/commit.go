@@ -62,18 +62,18 @@ func (e *Engine) write(g *group) error {
 		e.fail(err)
 		return e.Err()
 	}
-	began, batch := time.Now(), g.batch // a call may outlive guarded, when g is reused
-	if err := e.guarded(func() error { return e.db.ApplyNoSyncWait(batch, pebble.Sync) }); err != nil {
+	began, batch := time.Now(), g.batch // a call may outlive untilHalt, when g is reused
+	if err := e.untilHalt(func() error { return e.db.ApplyNoSyncWait(batch, pebble.Sync) }); err != nil {
 		e.fail(err)
 		return e.Err()
 	}
 	e.show(g)
-	if err := e.guarded(batch.SyncWait); err != nil {
+	if err := e.untilHalt(batch.SyncWait); err != nil {
 		e.fail(err)
 		return e.Err()
 	}
 	for _, j := range g.ended { // not before: a process that is killed may leave the job
-		e.hands.drop(hand{e.space, j.seq})
+		e.handouts.drop(handout{e.space, j.seq})
 	}
 	e.syncs.add(time.Since(began), len(g.answers))
 	return g.batch.Close()
@@ -81,9 +81,9 @@ func (e *Engine) write(g *group) error {
 
 // show makes a written group visible to those who read, hand out and count.
 func (e *Engine) show(g *group) {
-	for key, places := range g.index {
+	for key, entries := range g.index {
 		if s := engine.Stream(key[3]); s != engine.State {
-			e.recent[s].set(key, places)
+			e.recent[s].set(key, entries)
 		}
 	}
 	e.publish(g)
@@ -170,9 +170,9 @@ func (g *group) lapse(key []byte) error {
 	if err := g.remove(m, "", 0); err != nil || i.target == "" {
 		return err
 	}
-	places, err := g.places(engine.Jobs, i.target)
+	entries, err := g.entries(engine.Jobs, i.target)
 	if err == nil {
-		_, err = g.add(engine.Jobs, item{subject: i.target, data: i.data, time: g.now}, places)
+		_, err = g.add(engine.Jobs, item{subject: i.target, data: i.data, time: g.now}, entries)
 	}
 	return err
 }

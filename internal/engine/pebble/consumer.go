@@ -94,7 +94,7 @@ func (c *consumer) push(seq uint64, i *item) {
 		return
 	}
 	r := &record{consumer: c, seq: seq, stored: i, subject: i.subject, size: i.size()}
-	r.had = seq <= c.engine.opened && c.engine.hands.had(hand{c.engine.space, seq})
+	r.had = seq <= c.engine.opened && c.engine.handouts.had(handout{c.engine.space, seq})
 	r.state.Init(&recordStates, waiting)
 	c.engine.records[seq] = r
 	c.fresh = append(c.fresh, r)

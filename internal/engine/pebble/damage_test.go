@@ -209,7 +209,7 @@ func TestMissingFiles(t *testing.T) {
 
 // A table is damaged where the messages stand that were in somebody's hands, which are
 // looked up when the store is opened: the error says which store it is.
-func TestDamageOfWhatWasInHands(t *testing.T) {
+func TestDamageOfHandouts(t *testing.T) {
 	if !leak.Apart(t) {
 		return
 	}

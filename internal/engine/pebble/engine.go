@@ -19,22 +19,22 @@ import (
 
 // Engine is an [engine.Engine] that keeps its store in a folder.
 type Engine struct {
-	folder  folder
-	options engine.Options
-	log     *slog.Logger
-	space   space
-	opened  uint64 // the last sequence number of Jobs when the store was opened
-	hands   *hands
-	synced  *synced
-	room    *room
-	held    io.Closer // the lock of the folder
-	queue   queue
-	group   group // used by the committer
-	syncs   syncs
-	failure failure
-	oldest  [4]oldest        // used by the committer
-	recent  [4]recent        // used by the committer
-	firsts  [4]atomic.Uint64 // no message has a lower number
+	folder   folder
+	options  engine.Options
+	log      *slog.Logger
+	space    space
+	opened   uint64 // the last sequence number of Jobs when the store was opened
+	handouts *handouts
+	synced   *synced
+	room     *room
+	held     io.Closer // the lock of the folder
+	queue    queue
+	group    group // used by the committer
+	syncs    syncs
+	failure  failure
+	oldest   [4]oldest        // used by the committer
+	recent   [4]recent        // used by the committer
+	firsts   [4]atomic.Uint64 // no message has a lower number
 
 	files files  // open files of Pebble
 	aside backup // files that Pebble writes for a backup
@@ -116,7 +116,7 @@ func (e *Engine) begin() error {
 		return err
 	}
 	var db *pebble.DB
-	err = e.guarded(func() (err error) {
+	err = e.untilHalt(func() (err error) {
 		db, err = pebble.Open(e.folder.data().dir, e.pebble())
 		return err
 	})
@@ -136,7 +136,7 @@ func (e *Engine) begin() error {
 	if err := errors.Join(e.readPauses(), e.readHighest()); err != nil {
 		return e.storeError(err)
 	}
-	e.hands, err = openHands(e.folder, func(h hand) (bool, error) {
+	e.handouts, err = openHandouts(e.folder, func(h handout) (bool, error) {
 		_, closer, err := db.Get(h.space.message(engine.Jobs, h.seq))
 		if errors.Is(err, pebble.ErrNotFound) {
 			return false, nil
@@ -202,8 +202,8 @@ func (e *Engine) storeError(err error) error {
 // abandon closes what begin opened.
 func (e *Engine) abandon() error {
 	var errs []error
-	if e.hands != nil {
-		errs = append(errs, e.hands.close())
+	if e.handouts != nil {
+		errs = append(errs, e.handouts.close())
 	}
 	errs = append(errs, e.closeData())
 	if e.synced != nil {
@@ -239,7 +239,7 @@ func (e *Engine) numberOf(name string) (space, error) {
 	if n > 1<<16-1 {
 		return 0, fmt.Errorf("the store has %d namespaces, the maximum", n-1)
 	}
-	return space(n), e.guarded(func() error {
+	return space(n), e.untilHalt(func() error {
 		return e.db.Set(nameKey(name), binary.BigEndian.AppendUint16(nil, uint16(n)), pebble.Sync)
 	})
 }
@@ -272,11 +272,11 @@ func (e *Engine) fail(cause error) {
 	}
 	e.failure.err = fmt.Errorf("%w: %w; check the disk and its free space, then restart the program", engine.ErrFailed, cause)
 	close(e.failure.failed)
-	go e.tellFailure(cause) // ends when it has reported; no goroutine waits for it
+	go e.reportFailure(cause) // ends when it has reported; no goroutine waits for it
 }
 
-// tellFailure does what fail must not do while Pebble holds its locks.
-func (e *Engine) tellFailure(cause error) {
+// reportFailure does what fail must not do while Pebble holds its locks.
+func (e *Engine) reportFailure(cause error) {
 	e.log.Error("the store has failed", "folder", e.folder.dir, "error", cause)
 	e.wakeAll()
 }
@@ -302,9 +302,9 @@ func (e *Engine) isHalted() bool {
 	}
 }
 
-// guarded calls a function that may halt or panic, and returns even then. The goroutine
+// untilHalt calls a function that may halt or panic, and returns even then. The goroutine
 // of the call is lost if it halts.
-func (e *Engine) guarded(call func() error) error {
+func (e *Engine) untilHalt(call func() error) error {
 	result := make(chan error, 1)
 	go func() { // ends with the call, or never if that halts
 		defer func() {

@@ -35,9 +35,9 @@ var failing = map[string]func(errorfs.Op) bool{
 	"manifest written": func(o errorfs.Op) bool { return o.Kind == errorfs.OpFileWrite && strings.Contains(o.Path, "MANIFEST") },
 	"manifest synced":  func(o errorfs.Op) bool { return isSync(o.Kind) && strings.Contains(o.Path, "MANIFEST") },
 	"hands written": func(o errorfs.Op) bool {
-		return o.Kind == errorfs.OpFileWriteAt && strings.HasSuffix(o.Path, handsFile)
+		return o.Kind == errorfs.OpFileWriteAt && strings.HasSuffix(o.Path, handoutsFile)
 	},
-	"hands synced":     func(o errorfs.Op) bool { return isSync(o.Kind) && strings.HasSuffix(o.Path, handsFile) },
+	"hands synced":     func(o errorfs.Op) bool { return isSync(o.Kind) && strings.HasSuffix(o.Path, handoutsFile) },
 	"anything written": func(o errorfs.Op) bool { return o.Kind.ReadOrWrite() == errorfs.OpIsWrite },
 }
 
@@ -75,8 +75,8 @@ func TestFailingDisk(t *testing.T) {
 	}
 }
 
-// checkSurvivors opens what a process has left that has told what was confirmed.
-func checkSurvivors(t *testing.T, dir, told string) {
+// checkSurvivors opens what a process has left that has printed what was confirmed.
+func checkSurvivors(t *testing.T, dir, confirmed string) {
 	t.Helper()
 	e, err := store{dir: dir}.Open(t.Context(), engine.Options{})
 	if err != nil {
@@ -84,7 +84,7 @@ func checkSurvivors(t *testing.T, dir, told string) {
 	}
 	defer e.Close(context.Background())
 	ended := false
-	for line := range strings.Lines(told) {
+	for line := range strings.Lines(confirmed) {
 		what, subject, _ := strings.Cut(strings.TrimSpace(line), " ")
 		switch what {
 		case "stored":
@@ -98,7 +98,7 @@ func checkSurvivors(t *testing.T, dir, told string) {
 		}
 	}
 	if !ended {
-		t.Errorf("the process has not come to its end:\n%s", told)
+		t.Errorf("the process has not come to its end:\n%s", confirmed)
 	}
 }
 

@@ -20,15 +20,15 @@ const formatVersion = 2
 
 // The files of a store.
 const (
-	formatFile = "format"
-	lockFile   = "lock"
-	holderFile = "holder"
-	handsFile  = "hands"
-	sealFile   = "closed"
-	syncedFile = "synced"
-	dataDir    = "data"
-	serverDir  = "jetstream" // of layout 1
-	formatWord = "bullpen-store "
+	formatFile   = "format"
+	lockFile     = "lock"
+	holderFile   = "holder"
+	handoutsFile = "hands"
+	sealFile     = "closed"
+	syncedFile   = "synced"
+	dataDir      = "data"
+	serverDir    = "jetstream" // of layout 1
+	formatWord   = "bullpen-store "
 )
 
 // ErrInUse means that another program, or another part of this one, uses the store.

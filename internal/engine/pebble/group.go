@@ -26,7 +26,7 @@ type group struct {
 	batch   *pebble.Batch
 	now     int64
 	streams totals             // the totals after the batch
-	index   map[string][]place // changed entries, by key
+	index   map[string][]entry // changed entries, by key
 	items   map[message]item   // added items
 	gone    map[message]bool   // removed messages
 	numbers map[numbered]int64 // changes of the counts per front
@@ -57,7 +57,7 @@ func (e *Engine) beginGroup(db *pebble.DB) *group {
 	g := &e.group
 	if g.engine == nil {
 		g.engine = e
-		g.index, g.items, g.gone = map[string][]place{}, map[message]item{}, map[message]bool{}
+		g.index, g.items, g.gone = map[string][]entry{}, map[message]item{}, map[message]bool{}
 		g.numbers, g.paused = map[numbered]int64{}, map[engine.Consumer]bool{}
 	}
 	g.db, g.batch, g.now, g.streams, g.turned = db, db.NewBatch(), time.Now().UnixNano(), e.sums.streams, false
@@ -129,7 +129,7 @@ func (g *group) end(puts []engine.Put, r *receipt) error {
 
 // check returns the item of a put and the messages on its subject, if its conditions
 // hold.
-func (g *group) check(p *engine.Put) (item, []place, error) {
+func (g *group) check(p *engine.Put) (item, []entry, error) {
 	i := item{subject: p.Subject, data: p.Data, time: g.now}
 	switch {
 	case !p.At.IsZero():
@@ -137,7 +137,7 @@ func (g *group) check(p *engine.Put) (item, []place, error) {
 	case p.TTL > 0:
 		i.timed, i.due = true, nanoseconds(time.Unix(0, g.now).Add(p.TTL))
 	}
-	before, err := g.places(p.Stream, i.subject)
+	before, err := g.entries(p.Stream, i.subject)
 	if err != nil {
 		return i, nil, err
 	}
@@ -200,7 +200,7 @@ func (g *group) room(s engine.Stream, size int64) error {
 }
 
 // add stores a checked item on a subject that has these messages.
-func (g *group) add(s engine.Stream, i item, places []place) (uint64, error) {
+func (g *group) add(s engine.Stream, i item, entries []entry) (uint64, error) {
 	t := &g.streams[s]
 	t.last++
 	m, n := message{s, t.last}, g.engine.space
@@ -212,8 +212,8 @@ func (g *group) add(s engine.Stream, i item, places []place) (uint64, error) {
 	if err := value.Finish(); err != nil {
 		return 0, err
 	}
-	places = append(places[:len(places):len(places)], place{m.seq, size})
-	if err := g.setPlaces(s, i.subject, places); err != nil {
+	entries = append(entries[:len(entries):len(entries)], entry{m.seq, size})
+	if err := g.setEntries(s, i.subject, entries); err != nil {
 		return 0, err
 	}
 	g.items[m] = i
@@ -238,20 +238,20 @@ func (g *group) add(s engine.Stream, i item, places []place) (uint64, error) {
 	return m.seq, g.batch.Set(g.key, g.value, nil)
 }
 
-// places returns the messages on a subject, including changes of the group.
-func (g *group) places(s engine.Stream, subject string) ([]place, error) {
+// entries returns the messages on a subject, including changes of the group.
+func (g *group) entries(s engine.Stream, subject string) ([]entry, error) {
 	g.key = g.engine.space.appendIndex(g.key[:0], s, subject)
-	if places, ok := g.index[string(g.key)]; ok {
-		return places, nil
+	if entries, ok := g.index[string(g.key)]; ok {
+		return entries, nil
 	}
-	if places, known := g.engine.recent[s].get(g.key); known {
-		return places, nil
+	if entries, known := g.engine.recent[s].get(g.key); known {
+		return entries, nil
 	}
 	return readIndex(g.db, g.key)
 }
 
 // readIndex reads the messages on a subject.
-func readIndex(db *pebble.DB, key []byte) ([]place, error) {
+func readIndex(db *pebble.DB, key []byte) ([]entry, error) {
 	value, closer, err := db.Get(key)
 	if errors.Is(err, pebble.ErrNotFound) {
 		return nil, nil
@@ -259,17 +259,17 @@ func readIndex(db *pebble.DB, key []byte) ([]place, error) {
 	if err != nil {
 		return nil, err
 	}
-	places, err := readPlaces(value)
-	return places, errors.Join(err, closer.Close())
+	entries, err := readEntries(value)
+	return entries, errors.Join(err, closer.Close())
 }
 
-func (g *group) setPlaces(s engine.Stream, subject string, places []place) error {
+func (g *group) setEntries(s engine.Stream, subject string, entries []entry) error {
 	g.key = g.engine.space.appendIndex(g.key[:0], s, subject)
-	g.index[string(g.key)] = places
-	if len(places) == 0 {
+	g.index[string(g.key)] = entries
+	if len(entries) == 0 {
 		return g.batch.Delete(g.key, nil)
 	}
-	g.value = appendPlaces(g.value[:0], places)
+	g.value = appendEntries(g.value[:0], entries)
 	return g.batch.Set(g.key, g.value, nil)
 }
 
@@ -319,20 +319,20 @@ func (g *group) remove(m message, subject string, size int64) error {
 // stays until then.
 func (g *group) drop(m message, subject string, size int64) error {
 	n := g.engine.space
-	places, err := g.places(m.stream, subject)
+	entries, err := g.entries(m.stream, subject)
 	if err != nil {
 		return err
 	}
-	var left []place
-	for _, p := range places {
+	var left []entry
+	for _, p := range entries {
 		if p.seq != m.seq {
 			left = append(left, p)
 		}
 	}
-	if len(left) == len(places) {
+	if len(left) == len(entries) {
 		return nil
 	}
-	if err := g.setPlaces(m.stream, subject, left); err != nil {
+	if err := g.setEntries(m.stream, subject, left); err != nil {
 		return err
 	}
 	g.key = n.appendMessage(g.key[:0], m.stream, m.seq)

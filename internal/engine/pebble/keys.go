@@ -149,34 +149,34 @@ func after(start []byte) []byte {
 	return nil
 }
 
-// place is an index entry: one message on a subject.
-type place struct {
+// entry is an index entry: one message on a subject.
+type entry struct {
 	seq  uint64
 	size int64
 }
 
 var errRecord = errors.New("a record differs from what was written")
 
-// appendPlaces encodes the messages of one subject, oldest first.
-func appendPlaces(b []byte, places []place) []byte {
-	for _, p := range places {
+// appendEntries encodes the messages of one subject, oldest first.
+func appendEntries(b []byte, entries []entry) []byte {
+	for _, p := range entries {
 		b = binary.BigEndian.AppendUint64(b, p.seq)
 		b = binary.BigEndian.AppendUint64(b, uint64(p.size))
 	}
 	return b
 }
 
-func readPlaces(b []byte) ([]place, error) {
+func readEntries(b []byte) ([]entry, error) {
 	if len(b) == 0 || len(b)%16 != 0 {
 		return nil, errRecord
 	}
-	places := make([]place, 0, len(b)/16)
+	entries := make([]entry, 0, len(b)/16)
 	for ; len(b) > 0; b = b[16:] {
-		p := place{binary.BigEndian.Uint64(b), int64(binary.BigEndian.Uint64(b[8:]))}
-		if p.size < 0 || len(places) > 0 && p.seq <= places[len(places)-1].seq {
+		p := entry{binary.BigEndian.Uint64(b), int64(binary.BigEndian.Uint64(b[8:]))}
+		if p.size < 0 || len(entries) > 0 && p.seq <= entries[len(entries)-1].seq {
 			return nil, errRecord
 		}
-		places = append(places, p)
+		entries = append(entries, p)
 	}
-	return places, nil
+	return entries, nil
 }

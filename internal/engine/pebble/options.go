@@ -22,7 +22,7 @@ const (
 	memTables = 4
 	openFiles = 500
 	// logFormat is a version whose log records how much of it was synced, so that damage
-	// can be told from a log cut off by a crash, and whose tables have checksums in their
+	// can be distinguished from a log cut off by a crash, and whose tables have checksums in their
 	// footers.
 	logFormat = pebble.FormatTableFormatV6
 )
@@ -34,7 +34,7 @@ func (e *Engine) pebble() *pebble.Options {
 		size = min(size, max(clamp(usage.TotalBytes)/diskPart, smallTable))
 	}
 	o := &pebble.Options{
-		FS: aside{guard{e.folder.fs, e, &e.files}, &e.aside}, FormatMajorVersion: logFormat,
+		FS: aside{haltFS{e.folder.fs, e, &e.files}, &e.aside}, FormatMajorVersion: logFormat,
 		CacheSize: cacheSize, MemTableSize: uint64(size), LBaseMaxBytes: baseSize, MemTableStopWritesThreshold: memTables, MaxOpenFiles: openFiles,
 		Logger:        &logger{log: e.log, halt: e.halt},
 		EventListener: events(e.log, e.fail, e.halt),

@@ -145,7 +145,7 @@ type cut struct {
 func cutPower(t *testing.T, r *rand.Rand, most int, lies bool) (made int, faults []string) {
 	t.Helper()
 	mem := vfs.NewCrashableMem()
-	l := &ledger{sure: book{}, maybe: map[string]map[string]bool{}}
+	l := &model{sure: book{}, maybe: map[string]map[string]bool{}}
 	var cuts []cut
 	every := 1 + r.IntN(12)
 	l.chance = rand.New(rand.NewPCG(r.Uint64(), 1))
@@ -175,7 +175,7 @@ func cutPower(t *testing.T, r *rand.Rand, most int, lies bool) (made int, faults
 }
 
 // load opens the store, does things at random, and closes it.
-func load(t *testing.T, s store, l *ledger, r *rand.Rand) {
+func load(t *testing.T, s store, l *model, r *rand.Rand) {
 	t.Helper()
 	e, err := s.Open(t.Context(), engine.Options{Lease: time.Hour})
 	if err != nil {
@@ -199,7 +199,7 @@ func load(t *testing.T, s store, l *ledger, r *rand.Rand) {
 }
 
 // check opens what a cut has left.
-func (l *ledger) check(t *testing.T, c *cut) {
+func (l *model) check(t *testing.T, c *cut) {
 	t.Helper()
 	e, err := store{fs: c.fs, dir: "store"}.Open(t.Context(), engine.Options{})
 	if err != nil {

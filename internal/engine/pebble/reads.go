@@ -80,15 +80,15 @@ func (e *Engine) Get(ctx context.Context, s engine.Stream, subject string) (engi
 // newest returns the number of the newest message whose subject matches, 0 for none.
 func (e *Engine) newest(s engine.Stream, pattern string) (uint64, error) {
 	if !wild(pattern) {
-		places, err := readIndex(e.db, e.space.index(s, pattern))
-		if err != nil || len(places) == 0 {
+		entries, err := readIndex(e.db, e.space.index(s, pattern))
+		if err != nil || len(entries) == 0 {
 			return 0, err
 		}
-		return places[len(places)-1].seq, nil
+		return entries[len(entries)-1].seq, nil
 	}
 	newest := uint64(0)
 	if start, ok := indexStart(s, pattern); ok {
-		err := e.eachPlace(s, start, pattern, func(p place) { newest = max(newest, p.seq) })
+		err := e.eachEntry(s, start, pattern, func(p entry) { newest = max(newest, p.seq) })
 		return newest, err
 	}
 	for at := uint64(0); ; {
@@ -116,9 +116,9 @@ func indexStart(s engine.Stream, pattern string) (string, bool) {
 	return start, strings.Count(start, ".") >= 2
 }
 
-// eachPlace calls visit for each message whose subject matches a pattern and whose index
+// eachEntry calls visit for each message whose subject matches a pattern and whose index
 // key begins with start.
-func (e *Engine) eachPlace(s engine.Stream, start, pattern string, visit func(place)) error {
+func (e *Engine) eachEntry(s engine.Stream, start, pattern string, visit func(entry)) error {
 	from := e.space.indexFrom(s, start)
 	iter, err := e.db.NewIter(&pebble.IterOptions{LowerBound: from, UpperBound: after(from)})
 	if err != nil {
@@ -126,7 +126,7 @@ func (e *Engine) eachPlace(s engine.Stream, start, pattern string, visit func(pl
 	}
 	for iter.First(); iter.Valid(); iter.Next() {
 		subject, ok := subjectAt(s, iter.Key())
-		places, err := readPlaces(iter.Value())
+		entries, err := readEntries(iter.Value())
 		if !ok || err != nil {
 			iter.Close() //nolint:errcheck // the other error is returned
 			return errRecord
@@ -134,7 +134,7 @@ func (e *Engine) eachPlace(s engine.Stream, start, pattern string, visit func(pl
 		if !engine.Matches(pattern, subject) {
 			continue
 		}
-		for _, p := range places {
+		for _, p := range entries {
 			visit(p)
 		}
 	}
@@ -235,7 +235,7 @@ func (e *Engine) scanIndex(ctx context.Context, s engine.Stream, start, pattern 
 	}
 	defer e.open.RUnlock()
 	var seqs []uint64
-	err := e.eachPlace(s, start, pattern, func(p place) {
+	err := e.eachEntry(s, start, pattern, func(p entry) {
 		if p.seq >= from {
 			seqs = append(seqs, p.seq)
 		}

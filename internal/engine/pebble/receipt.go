@@ -110,7 +110,7 @@ func (r *receipt) Begin() {
 		return
 	}
 	r.record.had = false
-	if err := e.hands.take(hand{e.space, r.record.seq}); err != nil {
+	if err := e.handouts.take(handout{e.space, r.record.seq}); err != nil {
 		e.fail(fmt.Errorf("recording the start of a job: %w", err))
 	}
 	e.nudge()
@@ -119,7 +119,7 @@ func (r *receipt) Begin() {
 // handBack records that a job is no longer handed out. The engine is locked, so that it
 // is not handed out meanwhile.
 func (e *Engine) handBack(r *record) {
-	if err := e.hands.back(hand{e.space, r.seq}); err != nil {
+	if err := e.handouts.back(handout{e.space, r.seq}); err != nil {
 		e.fail(fmt.Errorf("recording that a job was given back: %w", err))
 	}
 }

@@ -8,7 +8,7 @@ type recent struct {
 	floor    string
 	top      string // the highest key of both maps
 	middle   string // the highest key of the older map
-	new, old map[string][]place
+	new, old map[string][]entry
 }
 
 // mostRecent is the largest number of keys in a map.
@@ -16,30 +16,30 @@ const mostRecent = 4096
 
 // begin sets the highest stored key.
 func (r *recent) begin(highest string) {
-	*r = recent{known: true, floor: highest, top: highest, middle: highest, new: map[string][]place{}, old: map[string][]place{}}
+	*r = recent{known: true, floor: highest, top: highest, middle: highest, new: map[string][]entry{}, old: map[string][]entry{}}
 }
 
 // get returns the entry at a key, if it is known without reading.
-func (r *recent) get(key []byte) (places []place, known bool) {
+func (r *recent) get(key []byte) (entries []entry, known bool) {
 	if !r.known || string(key) <= r.floor {
 		return nil, false
 	}
-	if places, ok := r.new[string(key)]; ok {
-		return places, true
+	if entries, ok := r.new[string(key)]; ok {
+		return entries, true
 	}
 	return r.old[string(key)], true
 }
 
 // set records the entry at a key as of the last batch.
-func (r *recent) set(key string, places []place) {
+func (r *recent) set(key string, entries []entry) {
 	if !r.known || key <= r.floor {
 		return
 	}
 	delete(r.old, key)
-	if len(places) == 0 {
+	if len(entries) == 0 {
 		delete(r.new, key)
 	} else {
-		r.new[key] = places
+		r.new[key] = entries
 	}
 	r.top = max(r.top, key)
 	if len(r.new) >= mostRecent {

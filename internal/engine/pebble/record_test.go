@@ -32,11 +32,11 @@ func FuzzItem(f *testing.F) {
 	})
 }
 
-func FuzzPlaces(f *testing.F) {
-	f.Add(appendPlaces(nil, []place{{1, 2}, {3, 4}}))
+func FuzzEntries(f *testing.F) {
+	f.Add(appendEntries(nil, []entry{{1, 2}, {3, 4}}))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if places, err := readPlaces(b); err == nil && !bytes.Equal(appendPlaces(nil, places), b) {
-			t.Errorf("%x is read as %v", b, places)
+		if entries, err := readEntries(b); err == nil && !bytes.Equal(appendEntries(nil, entries), b) {
+			t.Errorf("%x is read as %v", b, entries)
 		}
 	})
 }
@@ -52,13 +52,13 @@ func FuzzTotals(f *testing.F) {
 	})
 }
 
-func FuzzHand(f *testing.F) {
-	f.Add(hand{1, 77}.encode())
+func FuzzHandout(f *testing.F) {
+	f.Add(handout{1, 77}.encode())
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if len(b) != slotSize {
+		if len(b) != handoutSize {
 			return
 		}
-		if h, ok := readHand(b); ok && !bytes.Equal(h.encode()[4:], b[4:]) {
+		if h, ok := readHandout(b); ok && !bytes.Equal(h.encode()[4:], b[4:]) {
 			t.Errorf("%x is read as %v", b, h)
 		}
 	})
@@ -111,7 +111,7 @@ func TestRecent(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	var recent recent
 	recent.begin("k00000000")
-	all, knew := map[string][]place{}, 0
+	all, knew := map[string][]entry{}, 0
 	for i := range 40_000 {
 		key := fmt.Sprintf("k%08d", max(1, i-r.IntN(50)+r.IntN(3)))
 		switch r.IntN(4) {
@@ -119,16 +119,16 @@ func TestRecent(t *testing.T) {
 			delete(all, key)
 			recent.set(key, nil)
 		default:
-			all[key] = []place{{uint64(i), 1}}
+			all[key] = []entry{{uint64(i), 1}}
 			recent.set(key, all[key])
 		}
 		look := fmt.Sprintf("k%08d", max(1, i-r.IntN(20_000)))
 		if i%3 == 0 {
 			look = fmt.Sprintf("k%08d", i+1)
 		}
-		if places, known := recent.get([]byte(look)); known {
-			if knew++; !slices.Equal(places, all[look]) {
-				t.Fatalf("of %s %v is known, want %v", look, places, all[look])
+		if entries, known := recent.get([]byte(look)); known {
+			if knew++; !slices.Equal(entries, all[look]) {
+				t.Fatalf("of %s %v is known, want %v", look, entries, all[look])
 			}
 		} else if i%3 == 0 {
 			t.Fatalf("of the highest key %s nothing is known", look)

@@ -30,7 +30,7 @@ func Restore(ctx context.Context, c Config, dir string, report func(Damage)) (s 
 		return s, err
 	}
 	defer func() { err = errors.Join(err, held.Close()) }()
-	v := &verifier{ctx: ctx, folder: from, tell: report}
+	v := &verifier{ctx: ctx, folder: from, onDamage: report}
 	if err := v.run(c.Options.Logger); err != nil {
 		return v.summary, err
 	}
@@ -67,7 +67,7 @@ func (f folder) copyTo(ctx context.Context, to folder) error {
 			return err
 		}
 	}
-	for _, name := range []string{handsFile, sealFile, syncedFile} {
+	for _, name := range []string{handoutsFile, sealFile, syncedFile} {
 		if err := vfs.Copy(f.fs, f.path(name), to.path(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}

@@ -54,7 +54,7 @@ func (e *Engine) tableDebt() (debt int64) {
 		return 0
 	}
 	defer e.open.RUnlock()
-	_ = e.guarded(func() error { // an error means that the store has failed, which is reported elsewhere
+	_ = e.untilHalt(func() error { // an error means that the store has failed, which is reported elsewhere
 		m := e.db.Metrics()
 		top := m.Levels[0].TablesSize
 		below := int64(0)

@@ -42,8 +42,8 @@ type record struct {
 	subject    string
 	size       int64
 
-	due  time.Time // when its lease or delay ends
-	slot int       // index in agenda, from 1; 0 for none
+	due   time.Time // when its lease or delay ends
+	index int       // index in agenda, from 1; 0 for none
 }
 
 // move changes the state, and reports whether that was possible.
@@ -56,24 +56,24 @@ type agenda []*record
 
 func (a *agenda) set(r *record, due time.Time) {
 	r.due = due
-	if r.slot == 0 {
+	if r.index == 0 {
 		*a = append(*a, r)
-		r.slot = len(*a)
+		r.index = len(*a)
 	}
 	a.fix(r)
 }
 
 func (a *agenda) drop(r *record) {
-	if r.slot == 0 {
+	if r.index == 0 {
 		return
 	}
-	i, end := r.slot-1, len(*a)-1
+	i, end := r.index-1, len(*a)-1
 	last := (*a)[end]
 	(*a)[end] = nil
 	*a = (*a)[:end]
-	r.slot = 0
+	r.index = 0
 	if last != r {
-		(*a)[i], last.slot = last, i+1
+		(*a)[i], last.index = last, i+1
 		a.fix(last)
 	}
 }
@@ -87,12 +87,12 @@ func (a *agenda) first() *record {
 
 func (a agenda) swap(i, j int) {
 	a[i], a[j] = a[j], a[i]
-	a[i].slot, a[j].slot = i+1, j+1
+	a[i].index, a[j].index = i+1, j+1
 }
 
 // fix moves r up or down to its place.
 func (a agenda) fix(r *record) {
-	i := r.slot - 1
+	i := r.index - 1
 	for i > 0 && a[i].due.Before(a[(i-1)/2].due) {
 		a.swap(i, (i-1)/2)
 		i = (i - 1) / 2
@@ -114,8 +114,8 @@ func (a agenda) fix(r *record) {
 }
 
 const (
-	// handsLag is how long a note in the file hands may stay unsynced.
-	handsLag = 100 * time.Millisecond
+	// handoutsLag is how long a note in the file hands may stay unsynced.
+	handoutsLag = 100 * time.Millisecond
 	// longestSleep bounds the delay that a changed clock can cause.
 	longestSleep = 30 * time.Second
 )
@@ -178,12 +178,12 @@ func (e *Engine) clock() {
 		if first := e.lapse(now); !first.IsZero() {
 			wait = min(wait, time.Until(first))
 		}
-		if e.hands.changed() {
-			if left := handsLag - now.Sub(flushed); left > 0 {
+		if e.handouts.changed() {
+			if left := handoutsLag - now.Sub(flushed); left > 0 {
 				wait = min(wait, left)
 			} else {
 				flushed = now
-				if err := e.hands.sync(); err != nil {
+				if err := e.handouts.sync(); err != nil {
 					e.fail(err)
 				}
 			}

@@ -19,7 +19,7 @@ import (
 // never crosses a page and is not synced. It survives the death of the process; after a
 // loss of power an older note may remain, which covers less.
 //
-//	slot  checksum of the rest (4), checksum of the file (4), length (8), name (16)
+//	note  checksum of the rest (4), checksum of the file (4), length (8), name (16)
 type synced struct {
 	mu   sync.Mutex
 	file vfs.File
@@ -55,8 +55,8 @@ func readNote(b []byte) (note, bool) {
 	return n, n.name != "" && n.length >= 0 && binary.BigEndian.Uint32(b) == crc32.Checksum(b[4:noteSize], castagnoli)
 }
 
-// slotOf returns the offset of a file's note; ok is false if the file has none.
-func slotOf(name string) (slot int64, ok bool) {
+// noteAt returns the index of a file's note; ok is false if the file has none.
+func noteAt(name string) (at int64, ok bool) {
 	var n int64
 	if _, err := fmt.Sscanf(name, "MANIFEST-%d", &n); err != nil {
 		if _, err := fmt.Sscanf(name, "%d.log", &n); err != nil {
@@ -77,7 +77,7 @@ func (f folder) checkSynced() error {
 		if !ok {
 			continue // none, or a torn one
 		}
-		if _, ok := slotOf(n.name); !ok {
+		if _, ok := noteAt(n.name); !ok {
 			continue
 		}
 		if err := f.data().checkNote(n); err != nil {
@@ -119,18 +119,18 @@ func (f folder) openSynced() (*synced, error) {
 	return &synced{file: file}, nil
 }
 
-func (s *synced) set(slot int64, n note) error {
+func (s *synced) set(at int64, n note) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	_, err := s.file.WriteAt(n.encode(), slot*noteSize)
+	_, err := s.file.WriteAt(n.encode(), at*noteSize)
 	return err
 }
 
 // noted is a log or a manifest, which is written sequentially from the start.
 type noted struct {
-	guarded
+	haltFile
 
-	slot int64
+	at int64
 
 	mu   sync.Mutex
 	note note // of what was written; guarded by mu
@@ -142,17 +142,17 @@ func (f *noted) Write(b []byte) (int, error) {
 	defer f.mu.Unlock()
 	// Before the write: a file system may change b, and does so in tests.
 	sum := crc32.Update(f.note.sum, castagnoli, b)
-	n, err := f.guarded.Write(b) // writes all of b, or does not return
+	n, err := f.haltFile.Write(b) // writes all of b, or does not return
 	f.note.length += int64(n)
 	f.note.sum = sum
 	return n, err
 }
 
 // Sync syncs what was written before and updates the note.
-func (f *noted) Sync() error { return f.sync(f.guarded.Sync) }
+func (f *noted) Sync() error { return f.sync(f.haltFile.Sync) }
 
 // SyncData is like Sync, without the metadata of the file.
-func (f *noted) SyncData() error { return f.sync(f.guarded.SyncData) }
+func (f *noted) SyncData() error { return f.sync(f.haltFile.SyncData) }
 
 func (f *noted) sync(sync func() error) error {
 	f.mu.Lock()
@@ -161,6 +161,6 @@ func (f *noted) sync(sync func() error) error {
 	if err := sync(); err != nil {
 		return err
 	}
-	f.of.change("note", f.name, func() error { return f.of.engine.synced.set(f.slot, n) })
+	f.of.change("note", f.name, func() error { return f.of.engine.synced.set(f.at, n) })
 	return nil
 }

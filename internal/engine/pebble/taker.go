@@ -221,7 +221,7 @@ func (t *taker) prepare(batch []delivered) []delivered {
 			found, err = t.read(&d)
 		}
 		if err == nil && found && !t.consumer.name.Grouped {
-			if err = t.engine.hands.take(hand{t.engine.space, d.Seq}); err != nil {
+			if err = t.engine.handouts.take(handout{t.engine.space, d.Seq}); err != nil {
 				t.engine.fail(fmt.Errorf("recording the delivery of a job: %w", err))
 			}
 		}

@@ -88,7 +88,7 @@ func Verify(ctx context.Context, c Config, report func(Damage)) (Summary, error)
 	if err != nil {
 		return Summary{}, err
 	}
-	v := &verifier{ctx: ctx, folder: f, tell: report, check: c.Check}
+	v := &verifier{ctx: ctx, folder: f, onDamage: report, check: c.Check}
 	err = errors.Join(v.run(c.Options.Logger), held.Close())
 	return v.summary, err
 }
@@ -117,11 +117,11 @@ func (f folder) hold() (io.Closer, error) {
 
 // verifier reads a store once.
 type verifier struct {
-	ctx     context.Context //nolint:containedctx // it lives for one call
-	folder  folder
-	tell    func(Damage)
-	check   func(engine.Message) error // nil for none
-	summary Summary
+	ctx      context.Context //nolint:containedctx // it lives for one call
+	folder   folder
+	onDamage func(Damage)
+	check    func(engine.Message) error // nil for none
+	summary  Summary
 
 	options *pebble.Options
 	db      *pebble.DB
@@ -135,7 +135,7 @@ type span struct{ low, high []byte }
 
 func (v *verifier) report(d Damage) {
 	v.summary.Damages++
-	v.tell(d)
+	v.onDamage(d)
 }
 
 func (v *verifier) run(log *slog.Logger) error {
@@ -166,7 +166,7 @@ func (v *verifier) data() error {
 	if err := v.keys(); err != nil {
 		return err
 	}
-	return v.hands()
+	return v.handouts()
 }
 
 // open opens the database for reading, and reports whether that worked.

@@ -69,7 +69,7 @@ func used(t *testing.T, dir, killed string) {
 		t.Fatal(err)
 	}
 	defer e.Close(context.Background())
-	l := &ledger{sure: book{}, maybe: map[string]map[string]bool{}, chance: r}
+	l := &model{sure: book{}, maybe: map[string]map[string]bool{}, chance: r}
 	work := func(n int) {
 		for range n {
 			l.step(e, r)
@@ -274,11 +274,11 @@ func contradictions() map[string]contradiction {
 	strayed := item{subject: "job.mail.normal.strayed", data: []byte("x"), time: 1}
 	return map[string]contradiction{
 		"no message": {func(db *pebble.DB, n space) error {
-			places, err := readIndex(db, n.index(engine.Jobs, subject))
+			entries, err := readIndex(db, n.index(engine.Jobs, subject))
 			if err != nil {
 				return err
 			}
-			return db.Delete(n.message(engine.Jobs, places[0].seq), pebble.Sync)
+			return db.Delete(n.message(engine.Jobs, entries[0].seq), pebble.Sync)
 		}, []string{"index of jobs", subject, "its message is missing", "no such job to deliver", "149 messages", "number of jobs"}},
 		"no index":    {gone(func(n space) []byte { return n.index(engine.Jobs, subject) }), []string{subject, "missing in the index"}},
 		"no dead":     {gone(func(n space) []byte { return n.index(engine.Dead, "dead.mail.00003") }), []string{"message of dead", "dead.mail.00003"}},
@@ -288,7 +288,7 @@ func contradictions() map[string]contradiction {
 		"bad number":  {set(func(n space) []byte { return n.number(engine.Jobs, "job.a.b") }, []byte{0xff}), []string{"number differs"}},
 		"bad message": {set(func(n space) []byte { return n.message(engine.Outcomes, 9) }, []byte{9}), []string{"message of outcomes number 9", "differs from what was written", "index of outcomes"}},
 		"bad index":   {set(func(n space) []byte { return n.index(engine.State, "key.mail.00001") }, []byte{9}), []string{"index of state", "key.mail.00001", "entry differs from what was written"}},
-		"wrong size":  {set(func(n space) []byte { return n.index(engine.State, "set.new.one") }, appendPlaces(nil, []place{{1, 5}})), []string{"set.new.one", "on the subject key.mail."}},
+		"wrong size":  {set(func(n space) []byte { return n.index(engine.State, "set.new.one") }, appendEntries(nil, []entry{{1, 5}})), []string{"set.new.one", "on the subject key.mail."}},
 		"stray job":   {set(func(n space) []byte { return n.message(engine.Jobs, 500) }, strayed.encode(nil)), []string{"number 500", "strayed", "missing in the index", "missing in the list of jobs to deliver", "highest with number 500"}},
 		"stray ready": {set(func(n space) []byte { return n.ready(c, 700) }, appendTime(nil, 1)), []string{"ready of jobs number 700", "no such job"}},
 		"wrong ready": {set(func(n space) []byte { return n.ready(engine.Consumer{Queue: "other", Priority: "low"}, 3) }, appendTime(nil, 1)), []string{"ready of jobs number 3", "other.low"}},

@@ -106,7 +106,7 @@ func (v *verifier) synced() error {
 	}
 	for ; len(all) >= noteSize; all = all[noteSize:] {
 		n, ok := readNote(all[:noteSize])
-		if _, has := slotOf(n.name); !ok || !has {
+		if _, has := noteAt(n.name); !ok || !has {
 			continue // none, or a torn one
 		}
 		if err := v.folder.data().checkNote(n); err != nil {
@@ -179,18 +179,18 @@ func (v *verifier) table(name string) error {
 	return err
 }
 
-// hands reads which jobs were handed out.
-func (v *verifier) hands() error {
-	all, err := v.folder.read(handsFile)
+// handouts reads which jobs were handed out.
+func (v *verifier) handouts() error {
+	all, err := v.folder.read(handoutsFile)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return v.folder.explain(err)
 	}
-	for at := 0; at+slotSize <= min(len(all), mostSlots*slotSize); at += slotSize {
-		slot := all[at : at+slotSize]
-		h, ok := readHand(slot)
+	for at := 0; at+handoutSize <= min(len(all), mostHandouts*handoutSize); at += handoutSize {
+		note := all[at : at+handoutSize]
+		h, ok := readHandout(note)
 		if !ok {
-			if string(slot) != string(make([]byte, slotSize)) {
-				v.report(Damage{Kind: "hands", File: v.folder.path(handsFile),
+			if string(note) != string(make([]byte, handoutSize)) {
+				v.report(Damage{Kind: "hands", File: v.folder.path(handoutsFile),
 					Text: fmt.Sprintf("the note at byte %d differs from what was written: a job may run again as if it had not started", at)})
 			}
 			continue

@@ -70,12 +70,12 @@ func (v *verifier) index(n space, _ *counted, key, value []byte) error {
 	wrong := func(seq uint64, text string) {
 		v.report(Damage{Kind: "index", Namespace: v.names[n], Stream: s.String(), Subject: subject, Job: jobOf(s, subject), Seq: seq, Text: text})
 	}
-	places, err := readPlaces(value)
+	entries, err := readEntries(value)
 	if err != nil {
 		wrong(0, "the entry differs from what was written")
 		return nil //nolint:nilerr // it is reported
 	}
-	for _, p := range places {
+	for _, p := range entries {
 		i, found, err := v.message(n, message{s, p.seq})
 		switch {
 		case errors.Is(err, errRecord):
@@ -142,7 +142,7 @@ func (v *verifier) stored(n space, c *counted, key, value []byte) error {
 		c.numbers[numbered{s, front(i.subject)}]++
 	}
 	v.holds(s, &i, d)
-	return errors.Join(v.placed(n, message{s, seq}, &i, d), v.referred(n, message{s, seq}, &i, d))
+	return errors.Join(v.indexed(n, message{s, seq}, &i, d), v.referred(n, message{s, seq}, &i, d))
 }
 
 // holds checks the content of a message.
@@ -156,14 +156,14 @@ func (v *verifier) holds(s engine.Stream, i *item, d Damage) {
 	}
 }
 
-// placed looks for a message in the index.
-func (v *verifier) placed(n space, m message, i *item, d Damage) error {
-	var places []place
+// indexed looks for a message in the index.
+func (v *verifier) indexed(n space, m message, i *item, d Damage) error {
+	var entries []entry
 	err := recovered(func() (err error) {
-		places, err = readIndex(v.db, n.index(m.stream, i.subject))
+		entries, err = readIndex(v.db, n.index(m.stream, i.subject))
 		return err
 	})
-	at := slices.IndexFunc(places, func(p place) bool { return p.seq == m.seq })
+	at := slices.IndexFunc(entries, func(p entry) bool { return p.seq == m.seq })
 	switch {
 	case errors.Is(err, errRecord):
 		return nil // index reports it
@@ -171,8 +171,8 @@ func (v *verifier) placed(n space, m message, i *item, d Damage) error {
 		return err
 	case at < 0:
 		d.Text = "it is missing in the index, so it cannot be found by its name"
-	case places[at].size != i.size():
-		d.Text = fmt.Sprintf("it has %d bytes, but the index says %d", i.size(), places[at].size)
+	case entries[at].size != i.size():
+		d.Text = fmt.Sprintf("it has %d bytes, but the index says %d", i.size(), entries[at].size)
 	default:
 		return nil
 	}

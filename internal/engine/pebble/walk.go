@@ -77,7 +77,7 @@ func (e *Engine) Matching(ctx context.Context, s engine.Stream, subject string) 
 			start = subject[:strings.IndexAny(subject+"*", "*>")]
 		}
 	}
-	err = e.eachPlace(s, start, subject, func(place) { n++ })
+	err = e.eachEntry(s, start, subject, func(entry) { n++ })
 	return n, e.readError(err)
 }
 

@@ -57,7 +57,7 @@ func (q *Batches) openBatch(ctx context.Context, r *record.Batch) (_ *record.Bat
 		p.New = true
 		seq, err := q.PutSeq(ctx, p)
 		if err == nil {
-			q.Tally.Opened.Add(1)
+			q.Counters.Opened.Add(1)
 			r.Seq = seq
 			q.made(r)
 			return r, false, nil

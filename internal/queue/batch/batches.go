@@ -23,14 +23,14 @@ import (
 type Batches struct {
 	*run.Node
 
-	Tally counters
-	run   string        // names this run of the node
-	wake  chan struct{} // capacity 1: told has rosters, or stale is set
-	stale atomic.Bool   // another node has changed a record
+	Counters counters
+	run      string        // names this run of the node
+	wake     chan struct{} // capacity 1: pending has rosters, or stale is set
+	stale    atomic.Bool   // another node has changed a record
 
-	mu   sync.Mutex
-	open map[string]*roster // by id; guarded by mu
-	told []*roster          // to be handled by the next look; guarded by mu
+	mu      sync.Mutex
+	open    map[string]*roster // by id; guarded by mu
+	pending []*roster          // to be handled by the next look; guarded by mu
 
 	// The last messages seen on a shared store; owned by the goroutine of loop.
 	lastRecord, lastBits uint64
@@ -70,21 +70,21 @@ func (q *Batches) of(id string) *roster {
 	if t == nil {
 		t = newRoster(q, id)
 		q.open[id] = t
-		t.told = true
-		q.tellLocked(t)
+		t.pending = true
+		q.handleSoonLocked(t)
 	}
 	return t
 }
 
-// tell makes the loop handle a roster soon.
-func (q *Batches) tell(t *roster) {
+// handleSoon makes the loop handle a roster soon.
+func (q *Batches) handleSoon(t *roster) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.tellLocked(t)
+	q.handleSoonLocked(t)
 }
 
-func (q *Batches) tellLocked(t *roster) {
-	q.told = append(q.told, t)
+func (q *Batches) handleSoonLocked(t *roster) {
+	q.pending = append(q.pending, t)
 	q.signal()
 }
 
@@ -176,7 +176,7 @@ func (q *Batches) noteEnd(e *record.End) {
 // loop handles all batches until the queue is closed. Each Queue has one such goroutine;
 // it is idle while no batch is open and the store is not shared.
 func (q *Batches) loop() {
-	stop := q.hear()
+	stop := q.subscribe()
 	defer stop()
 	q.again(q.readAll)
 	timer := time.NewTimer(0)
@@ -232,12 +232,12 @@ func (q *Batches) pause() time.Duration {
 // look reads the records of new rosters and stores what was counted.
 func (q *Batches) look() {
 	q.mu.Lock()
-	told := q.told
-	q.told = nil
+	pending := q.pending
+	q.pending = nil
 	q.mu.Unlock()
-	for _, t := range told {
+	for _, t := range pending {
 		t.mu.Lock()
-		t.told = false
+		t.pending = false
 		read := t.record != nil
 		t.mu.Unlock()
 		if !read && q.Live.Err() == nil {

@@ -26,7 +26,7 @@ type roster struct {
 	count    [record.Fates]int     // guarded by mu
 	first    string                // the id of the first failed job, as far as is known; guarded by mu
 	stored   bool                  // a chunk of this run may be in the store; guarded by mu
-	told     bool                  // the next look will handle it; guarded by mu
+	pending  bool                  // the next look will handle it; guarded by mu
 	advances bool                  // a goroutine carries out the duties; guarded by mu
 	cancels  bool                  // this node shall cancel the members; guarded by mu
 	surveys  bool                  // a goroutine runs survey; guarded by mu
@@ -60,7 +60,7 @@ func (t *roster) note(index int, f record.Fate, id string) {
 	t.mu.Lock()
 	if t.set(index, f, id) {
 		t.changed[index/record.ChunkMembers] = true
-		t.tell()
+		t.handleSoon()
 	}
 	t.mu.Unlock()
 	t.advance()
@@ -99,11 +99,11 @@ func (t *roster) merge(number int, other *record.Chunk, created time.Time) {
 	t.advance()
 }
 
-// tell makes the next look handle t too. mu is held.
-func (t *roster) tell() {
-	if !t.told {
-		t.told = true
-		t.batches.tell(t)
+// handleSoon makes the next look handle t too. mu is held.
+func (t *roster) handleSoon() {
+	if !t.pending {
+		t.pending = true
+		t.batches.handleSoon(t)
 	}
 }
 
@@ -227,7 +227,7 @@ func (t *roster) due() duty {
 	case !r.Ended.IsZero():
 		return conclude
 	case r.Failed != nil && !r.FailedDone && t.count[record.FateFailed] > 0:
-		return tellFailure
+		return fireFailed
 	case r.State != job.BatchOpen && t.ended() >= r.Total:
 		return recordEnd
 	case r.State == job.BatchCanceled && t.cancels:

@@ -15,8 +15,8 @@ import (
 	"github.com/bullpen-run/bullpen/job"
 )
 
-// tellFailure enqueues the callback of the first failure, then records that.
-func tellFailure(ctx context.Context, t *roster) error {
+// fireFailed enqueues the callback of the first failure, then records that.
+func fireFailed(ctx context.Context, t *roster) error {
 	q := t.batches
 	first, err := t.firstFailure(ctx)
 	if err != nil {
@@ -125,7 +125,7 @@ func recordEnd(ctx context.Context, t *roster) error {
 		return nil
 	})
 	if err == nil && done {
-		q.Tally.Ended.Add(1)
+		q.Counters.Ended.Add(1)
 		i := r.Info()
 		q.Journal.Emit(job.Event{Kind: job.BatchEnded, Batch: t.id, Count: i.Total, Text: counts(&i)})
 	}
@@ -218,7 +218,7 @@ func (q *Batches) callBack(ctx context.Context, id string, j *job.Job, i *job.Ba
 	now := time.Now()
 	s := &record.Job{ID: id, Job: *j, Enqueued: now}
 	if len(j.Then) > 0 {
-		s.Chain = record.Place{First: id, Number: 1, Of: 1 + len(j.Then)}
+		s.Chain = record.Position{First: id, Number: 1, Of: 1 + len(j.Then)}
 	}
 	s.Job.Meta = make(map[string]string, len(j.Meta)+4)
 	maps.Copy(s.Job.Meta, j.Meta)
@@ -245,7 +245,7 @@ func (q *Batches) callBack(ctx context.Context, id string, j *job.Job, i *job.Ba
 	}
 	_, err := q.EnqueueDerived(ctx, s)
 	if err == nil {
-		q.Tally.Callbacks.Add(1)
+		q.Counters.Callbacks.Add(1)
 	}
 	return err
 }

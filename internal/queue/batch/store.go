@@ -50,13 +50,13 @@ func (t *roster) unstored() []engine.Put {
 	return puts
 }
 
-// hear subscribes to the counts and changed records of other nodes.
-func (q *Batches) hear() (stop func()) {
+// subscribe subscribes to the counts and changed records of other nodes.
+func (q *Batches) subscribe() (stop func()) {
 	if !q.Engine.Shared() {
 		return func() {}
 	}
 	var stops []func()
-	for subject, heard := range map[string]func(string, []byte){
+	for subject, changed := range map[string]func(string, []byte){
 		"bend": func(_ string, data []byte) {
 			subject, bits, _ := strings.Cut(string(data), " ")
 			id, _, _, ok := record.ParseBits(subject)
@@ -71,7 +71,7 @@ func (q *Batches) hear() (stop func()) {
 			}
 		},
 	} {
-		stop, err := q.Engine.Listen(subject, heard)
+		stop, err := q.Engine.Listen(subject, changed)
 		if err != nil {
 			q.Journal.Emit(job.Event{Kind: job.NotKept, Text: "the batch counts of other nodes are only read every second: " + err.Error()})
 			continue

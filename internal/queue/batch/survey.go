@@ -35,7 +35,7 @@ func (q *Batches) tick() {
 	for _, t := range q.all() {
 		t.mu.Lock()
 		if t.record == nil || len(t.changed) > 0 {
-			t.tell()
+			t.handleSoon()
 		}
 		if t.progress {
 			t.progress, t.quiet, t.lookAt = false, firstQuiet, now.Add(firstQuiet)
@@ -115,7 +115,7 @@ func (t *roster) survey() {
 		t.note(m.index, m.fate, m.id)
 	}
 	if lost > 0 {
-		q.Tally.Missing.Add(uint64(lost))
+		q.Counters.Missing.Add(uint64(lost))
 		q.Journal.Emit(job.Event{Kind: job.Missing, Batch: t.id, Count: lost, Text: "members are not in the queue and have no known outcome: they count as lost"})
 	}
 }

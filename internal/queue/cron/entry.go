@@ -58,14 +58,14 @@ type entry struct {
 
 	next  time.Time // the next tick, or the first that is due; zero for none
 	wake  time.Time // when to handle it
-	place int       // index in the agenda; -1 if not in it
+	index int       // index in the agenda; -1 if not in it
 	held  bool      // another node has the first claim
 
 	// The following fields always belong to the goroutine of FireSchedules.
-	busy  bool
-	dirty bool         // it was changed while it was busy
-	heard *record.Tick // the progress received while it was busy
-	seqOf uint64       // the sequence number of heard
+	busy     bool
+	dirty    bool         // it was changed while it was busy
+	received *record.Tick // the progress received while it was busy
+	seqOf    uint64       // the sequence number of received
 }
 
 // after returns the moment after which its ticks are still to be handled.
@@ -93,8 +93,8 @@ func (e *entry) is(s *scannedSchedule, rules *ruleCache, now time.Time) {
 	e.rule = rule
 }
 
-// hears applies reported progress, if it is newer.
-func (e *entry) hears(t record.Tick, seq uint64) {
+// apply applies reported progress, if it is newer.
+func (e *entry) apply(t record.Tick, seq uint64) {
 	if seq > e.tickSeq {
 		e.tick, e.tickSeq = t, seq
 	}
@@ -102,9 +102,9 @@ func (e *entry) hears(t record.Tick, seq uint64) {
 
 // due describes the ticks that are due at one time.
 type due struct {
-	// first is the earliest of them; doubt means that it may already be handled.
-	first time.Time
-	doubt bool
+	// first is the earliest of them; maybeDone means that it may already be handled.
+	first     time.Time
+	maybeDone bool
 	// fire are the ticks to fire; late means that they were missed.
 	fire []time.Time
 	late bool
@@ -124,7 +124,7 @@ func (e *entry) dueAt(now time.Time) *due {
 	if first.IsZero() || first.After(now) {
 		return nil
 	}
-	d := &due{first: first, doubt: !first.After(e.known), fire: []time.Time{first}}
+	d := &due{first: first, maybeDone: !first.After(e.known), fire: []time.Time{first}}
 	trying := first.Equal(e.trying)
 	if !trying && now.Sub(first) <= missedAfter {
 		return d
@@ -133,7 +133,7 @@ func (e *entry) dueAt(now time.Time) *due {
 	if trying && len(all) == 1 || len(all) == 0 {
 		return d
 	}
-	d.late, d.doubt = true, true
+	d.late, d.maybeDone = true, true
 	latest := all[len(all)-1]
 	switch {
 	case e.missed == job.MissedAll:
@@ -214,7 +214,7 @@ func (a agenda) Less(i, j int) bool { return a[i].wake.Before(a[j].wake) }
 
 func (a agenda) Swap(i, j int) {
 	a[i], a[j] = a[j], a[i]
-	a[i].place, a[j].place = i, j
+	a[i].index, a[j].index = i, j
 }
 
 // Push implements heap.Interface.
@@ -223,7 +223,7 @@ func (a *agenda) Push(x any) {
 	if !ok {
 		return // nothing else is pushed
 	}
-	e.place = len(*a)
+	e.index = len(*a)
 	*a = append(*a, e)
 }
 
@@ -233,21 +233,21 @@ func (a *agenda) Pop() any {
 	e := old[len(old)-1]
 	old[len(old)-1] = nil
 	*a = old[:len(old)-1]
-	e.place = -1
+	e.index = -1
 	return e
 }
 
-// set moves e to the place for its time.
+// set moves e to the index for its time.
 func (a *agenda) set(e *entry) {
-	if e.place >= 0 {
-		heap.Fix(a, e.place)
+	if e.index >= 0 {
+		heap.Fix(a, e.index)
 		return
 	}
 	heap.Push(a, e)
 }
 
 func (a *agenda) drop(e *entry) {
-	if e.place >= 0 {
-		heap.Remove(a, e.place)
+	if e.index >= 0 {
+		heap.Remove(a, e.index)
 	}
 }

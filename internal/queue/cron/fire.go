@@ -91,7 +91,7 @@ func (q *Schedules) FireSchedules(ctx context.Context) error {
 	stop()
 	q.Ticks.Known.Store(0)
 	if f.shared && q.Live.Err() == nil {
-		q.Engine.Send(tellBye, []byte(q.Config.Node)) //nolint:errcheck // then the others wait for their second
+		q.Engine.Send(subjectStopped, []byte(q.Config.Node)) //nolint:errcheck // then the others wait for their second
 	}
 	return err
 }
@@ -133,7 +133,7 @@ func (f *firer) lookAtClock(now time.Time) {
 	if now.Before(f.looked.Add(-lookAgain)) {
 		f.readAt = now
 		for _, e := range f.entries {
-			f.place(e)
+			f.reschedule(e)
 		}
 	}
 	f.looked = now
@@ -169,7 +169,7 @@ func (f *firer) start(now time.Time) {
 		f.busy++
 		f.workers.Go(func() {
 			f.fire(e)
-			f.tell(news{fired: e})
+			f.post(news{fired: e})
 		})
 	}
 }

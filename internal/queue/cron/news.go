@@ -13,9 +13,9 @@ import (
 // The subjects of messages between nodes: a schedule was changed, a tick was handled, a
 // node stopped firing.
 const (
-	tellChanged = "cron.set"
-	tellTicked  = "cron.tick"
-	tellBye     = "cron.bye"
+	subjectChanged = "cron.set"
+	subjectTicked  = "cron.tick"
+	subjectStopped = "cron.bye"
 )
 
 // news is an event for a firer. One field is set.
@@ -64,12 +64,12 @@ func (f *firer) listen() (stop func(), err error) {
 	if !f.shared {
 		return stop, nil
 	}
-	for subject, heard := range map[string]func([]byte){
-		tellChanged: func(b []byte) { f.tell(news{changed: string(b)}) },
-		tellBye:     func(b []byte) { f.tell(news{bye: string(b)}) },
-		tellTicked:  f.heardTick,
+	for subject, received := range map[string]func([]byte){
+		subjectChanged: func(b []byte) { f.post(news{changed: string(b)}) },
+		subjectStopped: func(b []byte) { f.post(news{bye: string(b)}) },
+		subjectTicked:  f.heardTick,
 	} {
-		s, err := f.queue.Engine.Listen(subject, func(_ string, b []byte) { heard(b) })
+		s, err := f.queue.Engine.Listen(subject, func(_ string, b []byte) { received(b) })
 		if err != nil {
 			return stop, jobs.StoreError(err)
 		}
@@ -78,8 +78,8 @@ func (f *firer) listen() (stop func(), err error) {
 	return stop, nil
 }
 
-// tell puts an event into the inbox.
-func (f *firer) tell(n news) {
+// post puts an event into the inbox.
+func (f *firer) post(n news) {
 	f.mu.Lock()
 	f.inbox = append(f.inbox, n)
 	f.mu.Unlock()
@@ -99,10 +99,10 @@ func (q *Schedules) local() *firer {
 // scheduleChanged notifies all nodes that a schedule was put or removed.
 func (q *Schedules) scheduleChanged(name string) {
 	if f := q.local(); f != nil {
-		f.tell(news{changed: name})
+		f.post(news{changed: name})
 	}
 	if q.Engine.Shared() {
-		q.Engine.Send(tellChanged, []byte(name)) //nolint:errcheck // they read all again from time to time
+		q.Engine.Send(subjectChanged, []byte(name)) //nolint:errcheck // they read all again from time to time
 	}
 }
 
@@ -110,7 +110,7 @@ func (q *Schedules) scheduleChanged(name string) {
 func (q *Schedules) scheduleTicked(name string, seq uint64, data []byte) {
 	word := record.EncodeTicked(name, seq, data)
 	if q.Engine.Shared() {
-		q.Engine.Send(tellTicked, word) //nolint:errcheck // who does not hear of it looks
+		q.Engine.Send(subjectTicked, word) //nolint:errcheck // who does not hear of it looks
 		return
 	}
 	if f := q.local(); f != nil {
@@ -120,6 +120,6 @@ func (q *Schedules) scheduleTicked(name string, seq uint64, data []byte) {
 
 func (f *firer) heardTick(b []byte) {
 	if name, seq, t, err := record.DecodeTicked(b); err == nil {
-		f.tell(news{name: name, seq: seq, ticked: &t})
+		f.post(news{name: name, seq: seq, ticked: &t})
 	}
 }

@@ -10,7 +10,7 @@ import (
 
 func (f *firer) readAll(asked time.Time) {
 	all, err := f.queue.scanSchedules(f.queue.Live)
-	f.tell(news{all: all, asked: asked, failed: err})
+	f.post(news{all: all, asked: asked, failed: err})
 }
 
 func (f *firer) read(name string) {
@@ -23,14 +23,14 @@ func (f *firer) read(name string) {
 	case s.err == nil || errors.Is(s.err, job.ErrDamaged):
 		var err error
 		if s.tick, s.tickSeq, err = q.readTick(q.Live, name); err != nil {
-			f.tell(news{name: name, failed: err})
+			f.post(news{name: name, failed: err})
 			return
 		}
 	default:
-		f.tell(news{name: name, failed: s.err})
+		f.post(news{name: name, failed: s.err})
 		return
 	}
-	f.tell(news{loaded: &s})
+	f.post(news{loaded: &s})
 }
 
 // takeIn handles an event from the inbox.
@@ -127,7 +127,7 @@ func (f *firer) load(s *scannedSchedule) {
 		f.forget(e)
 		return
 	case e == nil:
-		e = &entry{name: s.name, place: -1}
+		e = &entry{name: s.name, index: -1}
 		f.entries[s.name] = e
 	case e.busy:
 		e.dirty = true
@@ -146,8 +146,8 @@ func (f *firer) load(s *scannedSchedule) {
 			f.queue.Journal.Emit(job.Event{Kind: kind, Schedule: s.name, Text: e.fault})
 		}
 	}
-	e.hears(s.tick, s.tickSeq)
-	f.place(e)
+	e.apply(s.tick, s.tickSeq)
+	f.reschedule(e)
 }
 
 func (f *firer) forget(e *entry) {
@@ -165,32 +165,32 @@ func (f *firer) forget(e *entry) {
 // fired continues with a schedule whose ticks were handled.
 func (f *firer) fired(e *entry) {
 	e.busy = false
-	if e.heard != nil {
-		e.hears(*e.heard, e.seqOf)
-		e.heard = nil
+	if e.received != nil {
+		e.apply(*e.received, e.seqOf)
+		e.received = nil
 	}
 	if e.dirty {
 		e.dirty = false
 		f.changed(e.name)
 	}
-	f.place(e)
+	f.reschedule(e)
 }
 
 // ticked applies progress that another node reported.
 func (f *firer) ticked(n *news) {
 	if node := n.ticked.Node; f.gone[node] && node != f.queue.Config.Node {
 		delete(f.gone, node)
-		f.placeAll(node)
+		f.rescheduleAll(node)
 	}
 	e := f.entries[n.name]
 	switch {
 	case e == nil:
 		f.changed(n.name)
 	case e.busy:
-		e.heard, e.seqOf = n.ticked, n.seq
+		e.received, e.seqOf = n.ticked, n.seq
 	default:
-		e.hears(*n.ticked, n.seq)
-		f.place(e)
+		e.apply(*n.ticked, n.seq)
+		f.reschedule(e)
 	}
 }
 
@@ -200,20 +200,20 @@ func (f *firer) leaves(node string) {
 		return
 	}
 	f.gone[node] = true
-	f.placeAll(node)
+	f.rescheduleAll(node)
 }
 
-// placeAll reschedules the entries whose last tick a node had.
-func (f *firer) placeAll(node string) {
+// rescheduleAll reschedules the entries whose last tick a node had.
+func (f *firer) rescheduleAll(node string) {
 	for e := range maps.Values(f.entries) {
 		if !e.busy && e.tick.Node == node {
-			f.place(e)
+			f.reschedule(e)
 		}
 	}
 }
 
-// place sets when a schedule is handled next.
-func (f *firer) place(e *entry) {
+// reschedule sets when a schedule is handled next.
+func (f *firer) reschedule(e *entry) {
 	if e.busy {
 		return
 	}

@@ -33,7 +33,7 @@ func (f *firer) fire(e *entry) {
 		}
 		if e.held && e.tick.Node != "" {
 			// The node that had the last tick let this one pass.
-			f.tell(news{bye: e.tick.Node})
+			f.post(news{bye: e.tick.Node})
 		}
 		again, err := f.deal(e, d)
 		if err != nil {
@@ -64,7 +64,7 @@ func (f *firer) look(e *entry) error {
 // deal handles what is due. again means that the schedule must be checked again.
 func (f *firer) deal(e *entry, d *due) (again bool, err error) {
 	q := f.queue
-	if d.doubt {
+	if d.maybeDone {
 		fired, err := q.unendedOrEnded(q.Live, tickID(e.name, d.first))
 		if err != nil {
 			return false, err

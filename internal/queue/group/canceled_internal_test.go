@@ -8,7 +8,7 @@ import (
 	"github.com/bullpen-run/bullpen/job"
 )
 
-// deaf is a receipt that notes what it is told.
+// deaf is a receipt that notes its calls.
 type deaf struct{ acked bool }
 
 func (d *deaf) Ack()                            { d.acked = true }

@@ -84,7 +84,7 @@ func (q *Jobs) Retry(ctx context.Context, id string) (job.Ref, error) {
 		return q.RetryDead(ctx, id)
 	}
 	if info.State == job.Done {
-		s.Job.Then, s.Chain = nil, record.Place{} // the jobs that followed have run
+		s.Job.Then, s.Chain = nil, record.Position{} // the jobs that followed have run
 	}
 	// Each retry has a key that follows from the one before, so that concurrent calls
 	// enqueue one job.

@@ -106,7 +106,7 @@ func (b *bulk) put(ctx context.Context, i int) {
 			b.end(i, ref, err)
 			return
 		}
-		q.Tallies.Of(s.Job.Queue).Enqueued.Add(1)
+		q.Counters.Of(s.Job.Queue).Enqueued.Add(1)
 		b.end(i, job.Ref{ID: s.ID, Queue: s.Job.Queue, State: s.State()}, nil)
 	})
 }

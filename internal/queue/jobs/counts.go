@@ -44,7 +44,7 @@ func (q *Jobs) Matching(ctx context.Context, s engine.Stream, subject string) (i
 	after := time.Now()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.counts == nil || len(m.counts) >= MostTallies {
+	if m.counts == nil || len(m.counts) >= MostCounted {
 		m.counts = make(map[string]matchCount)
 	}
 	m.counts[subject] = matchCount{n: n, expiry: after.Add(matchAge * after.Sub(now))}

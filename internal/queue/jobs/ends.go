@@ -22,7 +22,7 @@ func (q *Jobs) TellEnded(e *record.End, meta map[string]string) {
 
 // Buried counts a job that has died, and emits an event.
 func (q *Jobs) Buried(e *record.End) {
-	t := q.Tallies.Of(e.Queue)
+	t := q.Counters.Of(e.Queue)
 	t.Dead.Add(1)
 	if e.Reason == job.Quarantined {
 		t.Quarantined.Add(1)

@@ -30,7 +30,7 @@ func (q *Jobs) Prepare(j *job.Job) (*record.Job, error) {
 	s := &record.Job{ID: ulid.Make().String(), Job: *j, Enqueued: time.Now()}
 	if len(j.Then) > 0 {
 		s.Job.Then = record.Links(j.Then, j.Queue)
-		s.Chain = record.Place{First: s.ID, Number: 1, Of: 1 + len(j.Then)}
+		s.Chain = record.Position{First: s.ID, Number: 1, Of: 1 + len(j.Then)}
 	}
 	if s.Job.Queue == "" {
 		s.Job.Queue = "default"
@@ -61,13 +61,13 @@ func (q *Jobs) EnqueueStored(ctx context.Context, s *record.Job) (job.Ref, error
 	if err := q.Put(ctx, s.Message()); err != nil {
 		return q.notEnqueued(s, err)
 	}
-	q.Tallies.Of(s.Job.Queue).Enqueued.Add(1)
+	q.Counters.Of(s.Job.Queue).Enqueued.Add(1)
 	return job.Ref{ID: s.ID, Queue: s.Job.Queue, State: s.State()}, nil
 }
 
 func (q *Jobs) notEnqueued(s *record.Job, err error) (job.Ref, error) {
 	if errors.Is(err, job.ErrFull) {
-		q.Tallies.Of(s.Job.Queue).Refused.Add(1)
+		q.Counters.Of(s.Job.Queue).Refused.Add(1)
 		q.Journal.Emit(job.Event{Kind: job.Full, Queue: s.Job.Queue, Text: err.Error()})
 	}
 	if errors.Is(err, job.ErrUnconfirmed) {
@@ -119,7 +119,7 @@ func (q *Jobs) enqueueUnder(ctx context.Context, s *record.Job, existing bool) (
 	err := q.Put(ctx, m)
 	switch {
 	case err == nil:
-		q.Tallies.Of(s.Job.Queue).Enqueued.Add(1)
+		q.Counters.Of(s.Job.Queue).Enqueued.Add(1)
 	case !errors.Is(err, engine.ErrConflict):
 		return q.notEnqueued(s, err)
 	default:
@@ -149,7 +149,7 @@ func (q *Jobs) keyHolder(ctx context.Context, s *record.Job, subject string) (re
 		if time.Since(k.Ended) > q.Config.KeyWindow {
 			return job.Ref{}, m.Seq, nil
 		}
-		q.Tallies.Of(s.Job.Queue).Duplicates.Add(1)
+		q.Counters.Of(s.Job.Queue).Duplicates.Add(1)
 		return job.Ref{ID: k.ID, Queue: s.Job.Queue, Existing: true, State: k.State}, 0, nil
 	}
 	info, err := q.Get(ctx, k.ID)
@@ -164,7 +164,7 @@ func (q *Jobs) keyHolder(ctx context.Context, s *record.Job, subject string) (re
 	}
 	switch {
 	case err == nil:
-		q.Tallies.Of(s.Job.Queue).Duplicates.Add(1)
+		q.Counters.Of(s.Job.Queue).Duplicates.Add(1)
 		return job.Ref{ID: k.ID, Queue: s.Job.Queue, Existing: true, State: info.State}, 0, nil
 	case !errors.Is(err, job.ErrNotFound):
 		return job.Ref{}, 0, err

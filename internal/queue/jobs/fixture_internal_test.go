@@ -31,7 +31,7 @@ func memoryEngine(t testing.TB) engine.Engine {
 // newID is the id of a job.
 func newID() string { return ulid.Make().String() }
 
-// logged is a slog.Handler that keeps what it is told.
+// logged is a slog.Handler that keeps its records.
 type logged struct {
 	mu      sync.Mutex
 	records []slog.Record // guarded by mu

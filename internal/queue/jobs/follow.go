@@ -71,7 +71,7 @@ func bury(e *record.End, j *job.Job) []Follower {
 			meta[k] = v
 		}
 	}
-	return followerOf(e, job.ToldOfDeath, "bury", &record.Job{Job: job.Job{Name: j.Bury, Payload: j.Payload, Meta: meta}})
+	return followerOf(e, job.BuryEnqueued, "bury", &record.Job{Job: job.Job{Name: j.Bury, Payload: j.Payload, Meta: meta}})
 }
 
 // followerOf fills in what a follower takes from the ended job. It returns none if that
@@ -99,7 +99,7 @@ func (q *Jobs) EnqueueFollowers(ctx context.Context, e *record.End, all []Follow
 		if _, err := q.EnqueueDerived(ctx, all[i].Job); err != nil {
 			return err
 		}
-		q.tellFollower(e, &all[i])
+		q.reportFollower(e, &all[i])
 	}
 	return nil
 }
@@ -107,12 +107,12 @@ func (q *Jobs) EnqueueFollowers(ctx context.Context, e *record.End, all []Follow
 // FollowersPut counts the followers that were put together with an end.
 func (q *Jobs) FollowersPut(e *record.End, all []Follower) {
 	for i := range all {
-		q.Tallies.Of(all[i].Job.Job.Queue).Enqueued.Add(1)
-		q.tellFollower(e, &all[i])
+		q.Counters.Of(all[i].Job.Job.Queue).Enqueued.Add(1)
+		q.reportFollower(e, &all[i])
 	}
 }
 
-func (q *Jobs) tellFollower(e *record.End, f *Follower) {
+func (q *Jobs) reportFollower(e *record.End, f *Follower) {
 	if f.event != 0 {
 		q.Journal.Emit(job.Event{Kind: f.event, Queue: e.Queue, Task: f.Job.Job.Name, Job: e.ID, Text: "by " + f.ID})
 	}

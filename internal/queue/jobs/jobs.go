@@ -32,16 +32,16 @@ type Config struct {
 
 // Jobs manages the jobs of one namespace in their store.
 type Jobs struct {
-	Config  Config
-	Self    string // identifies this opening of the queue among all nodes
-	Engine  engine.Engine
-	Above   above
-	Journal journal
-	Damages atomic.Uint64
-	Tallies tallies
-	matched matched
-	Waits   waiters
-	confirm sync.Pool // of *confirmation
+	Config   Config
+	Self     string // identifies this opening of the queue among all nodes
+	Engine   engine.Engine
+	Above    above
+	Journal  journal
+	Damages  atomic.Uint64
+	Counters queueCounters
+	matched  matched
+	Waits    waiters
+	confirm  sync.Pool // of *confirmation
 
 	// Live is canceled by Shut, which stops the background goroutines.
 	Live context.Context //nolint:containedctx // see above

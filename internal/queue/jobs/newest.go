@@ -3,6 +3,7 @@ package jobs
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -10,7 +11,7 @@ import (
 	"github.com/bullpen-run/bullpen/job"
 )
 
-// newestPrefix is the prefix of a cursor in a list of all jobs, newest first.
+// newestPrefix is the prefix of a cursor in a list of several parts, newest first.
 const newestPrefix = "n."
 
 // positions is a cursor of such a list: the sequence number in each part. 0 is the
@@ -106,11 +107,17 @@ func (m *merger) take() (*job.Info, part) {
 	return &i.Info, part(newest)
 }
 
-// listNewest is list for all jobs, newest first.
-func (q *Jobs) listNewest(ctx context.Context, f job.Filter) (job.Page, error) {
+// listNewest is list for the newest jobs first, whatever part they are in. Among others,
+// dead jobs are found from their outcomes.
+func (q *Jobs) listNewest(ctx context.Context, f job.Filter, of []part) (job.Page, error) {
 	at, err := parsePositions(f.After)
 	if err != nil {
 		return job.Page{}, err
+	}
+	for i := range at {
+		if !slices.Contains(of, part(i)) && (part(i) != partEnded || !slices.Contains(of, partDead)) {
+			at[i] = over
+		}
 	}
 	m := &merger{page: q.newPage(f), at: at}
 	for {

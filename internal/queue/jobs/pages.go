@@ -39,11 +39,12 @@ const (
 
 // List implements queue.Queue.List.
 func (q *Jobs) List(ctx context.Context, f job.Filter) (job.Page, error) {
-	if strings.HasPrefix(f.After, newestPrefix) || f.After == "" && f.Newest && len(f.States) == 0 {
+	of := partsOf(f.States)
+	if strings.HasPrefix(f.After, newestPrefix) || f.After == "" && f.Newest && len(of) > 1 {
 		f.Newest = true // the cursor determines the order
-		return q.listNewest(ctx, f)
+		return q.listNewest(ctx, f, of)
 	}
-	return q.list(ctx, f, partsOf(f.States))
+	return q.list(ctx, f, of)
 }
 
 // partsOf returns the parts that hold jobs in some states.

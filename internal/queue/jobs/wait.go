@@ -110,8 +110,8 @@ func (q *Jobs) waitEnd(ctx context.Context, id string) (*record.End, error) {
 	return q.waitOn(ctx, id, c)
 }
 
-// told returns the end of the job that ref names.
-func told(ref job.Ref, e *record.End) (job.Ref, bullpen.Result, error) {
+// endOf returns the end of the job that ref names.
+func endOf(ref job.Ref, e *record.End) (job.Ref, bullpen.Result, error) {
 	if ref.Attempts = e.Tries.Started; ref.Attempts == 0 && e.Outcome == bullpen.OK {
 		ref.Attempts = 1 // a first attempt that ends well is not recorded
 	}
@@ -128,13 +128,13 @@ const AskSoon = 200 * time.Millisecond
 
 // waitOn reads the store and waits on c, which is already registered for id.
 func (q *Jobs) waitOn(ctx context.Context, id string, c chan waited) (*record.End, error) {
-	heard, stop, err := q.hear(id)
+	ended, stop, err := q.subscribe(id)
 	if err != nil {
 		return nil, StoreError(err)
 	}
 	defer stop()
 	var tick <-chan time.Time
-	if heard != nil {
+	if ended != nil {
 		ticker := time.NewTicker(AskAgain)
 		defer ticker.Stop()
 		tick = ticker.C
@@ -156,7 +156,7 @@ func (q *Jobs) waitOn(ctx context.Context, id string, c chan waited) (*record.En
 		case <-retry:
 		case w := <-c:
 			return w.ending, w.err
-		case <-heard:
+		case <-ended:
 		case <-tick:
 		case <-ctx.Done():
 			return nil, gaveUp(ctx, id)
@@ -168,20 +168,20 @@ func gaveUp(ctx context.Context, id string) error {
 	return fmt.Errorf("gave up waiting for job %s, which continues: %w", id, context.Cause(ctx))
 }
 
-// hear returns a channel that is signaled when another node reports the end of id; it is
-// nil if the store has no other nodes.
-func (q *Jobs) hear(id string) (heard chan struct{}, stop func(), err error) {
+// subscribe returns a channel that is signaled when another node reports the end of id; it
+// is nil if the store has no other nodes.
+func (q *Jobs) subscribe(id string) (ended chan struct{}, stop func(), err error) {
 	if !q.Engine.Shared() {
 		return nil, func() {}, nil
 	}
-	heard = make(chan struct{}, 1)
+	ended = make(chan struct{}, 1)
 	stop, err = q.Engine.Listen("done."+id, func(string, []byte) {
 		select {
-		case heard <- struct{}{}:
+		case ended <- struct{}{}:
 		default:
 		}
 	})
-	return heard, stop, err
+	return ended, stop, err
 }
 
 // hasEnded returns how a job ended, nil if it has not.
@@ -232,14 +232,14 @@ func (q *Jobs) Run(ctx context.Context, j job.Job) (ref job.Ref, r bullpen.Resul
 		if err != nil {
 			return ref, bullpen.Result{}, err
 		}
-		return told(ref, e)
+		return endOf(ref, e)
 	}
 	select {
 	case w := <-c:
 		if w.err != nil {
 			return ref, bullpen.Result{}, w.err
 		}
-		return told(ref, w.ending)
+		return endOf(ref, w.ending)
 	case <-ctx.Done():
 		return ref, bullpen.Result{}, gaveUp(ctx, id)
 	}

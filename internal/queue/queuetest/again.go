@@ -82,7 +82,7 @@ func testRetryDone(f *fixture) {
 	f.good(ref.ID)
 	s := f.numbered(c, ref.ID, 1)[0]
 	if s.Parent != id || s.task.Meta["k"] != "v" || s.task.Limits != j.Limits || string(s.task.Payload) != "p" {
-		f.t.Errorf("the handler is told %+v with %+v, want what the job %s was", s.Delivered, s.task, id)
+		f.t.Errorf("the handler received %+v with %+v, want what the job %s was", s.Delivered, s.task, id)
 	}
 	i := f.get(ref.ID)
 	if i.Parent != id || i.Priority != job.Low || i.State != job.Done || i.Next != "" || i.Chain != "" {

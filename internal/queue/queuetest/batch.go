@@ -71,7 +71,7 @@ func testChain(f *fixture) {
 	}
 	for i, s := range c.of("") {
 		if s.Chain != id || s.Link != i+1 || s.task.ID != ids[i] {
-			f.t.Errorf("job %d is told %+v, want link %d of %s", i, s.Delivered, i+1, id)
+			f.t.Errorf("job %d received %+v, want link %d of %s", i, s.Delivered, i+1, id)
 		}
 	}
 	if q := f.get(ids[1]).Queue; q != "other" {

@@ -75,7 +75,7 @@ func testClosed(f *fixture) {
 	feed := f.Events(0)
 	f.shut(q)
 	for range 2 {
-		if err := await(f, "who waits is told", waits); !errors.Is(err, job.ErrClosed) {
+		if err := await(f, "who waits returns", waits); !errors.Is(err, job.ErrClosed) {
 			f.t.Errorf("a wait on a queue that is closed = %v, want ErrClosed", err)
 		}
 	}

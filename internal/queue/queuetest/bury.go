@@ -9,7 +9,7 @@ import (
 	"github.com/bullpen-run/bullpen/queue"
 )
 
-// testBury wants the task of each dead job told once, whatever it died of and whether
+// testBury wants the task of each dead job enqueued once, whatever it died of and whether
 // it started or not.
 func testBury(f *fixture) {
 	f.open(queue.Config{Retry: job.Retry{Attempts: 2}})
@@ -27,7 +27,7 @@ func testBury(f *fixture) {
 	dies(mortal("crash"), bullpen.Crashed, job.Quarantined)
 	dies(mortal("unknown"), bullpen.Failed, job.Refused)
 	late, both, self := mortal("late"), mortal("fail"), mortal("fail")
-	late.Deadline, both.Compensate, self.Bury = time.Now(), "undo", "told and fails"
+	late.Deadline, both.Compensate, self.Bury = time.Now(), "undo", "bury and fail"
 	dies(late, bullpen.Timeout, job.Expired)
 	dies(both, bullpen.Failed, job.Final)
 	dies(self, bullpen.Failed, job.Final)
@@ -36,10 +36,10 @@ func testBury(f *fixture) {
 	await(f, "it runs", g.started)
 	f.cancel(f.Queue, canceled)
 
-	f.eventually("all are told", func() bool { return len(toldOf(c)) >= len(wants) })
+	f.eventually("all are reported", func() bool { return len(burials(c)) >= len(wants) })
 	f.pass(moment)
-	f.checkTold(toldOf(c), wants)
-	if i := f.get(failed); i.Bury != "told" {
+	f.checkBurials(burials(c), wants)
+	if i := f.get(failed); i.Bury != "bury" {
 		f.t.Errorf("Get of a dead job = %+v, want its Bury", i)
 	}
 	again, err := f.RetryDead(f.ctx(), failed)
@@ -47,12 +47,12 @@ func testBury(f *fixture) {
 		f.t.Fatalf("RetryDead = %v", err)
 	}
 	f.bad(again.ID, bullpen.Failed, job.Final)
-	f.eventually("its second death is told too", func() bool { return len(toldOf(c)) == len(wants)+1 })
+	f.eventually("its second death is reported too", func() bool { return len(burials(c)) == len(wants)+1 })
 }
 
-// mortal is a job whose death is told.
+// mortal is a job whose death is reported.
 func mortal(name string) job.Job {
-	return job.Job{Name: name, Payload: []byte(name), Meta: map[string]string{"k": "v"}, Priority: job.High, Bury: "told"}
+	return job.Job{Name: name, Payload: []byte(name), Meta: map[string]string{"k": "v"}, Priority: job.High, Bury: "bury"}
 }
 
 // mortals work, and die of what their task says.
@@ -62,7 +62,7 @@ func (f *fixture) mortals(g *gate) *executor {
 		switch t.Name {
 		case "crash":
 			return nil, ends(bullpen.Crashed)
-		case "told and fails":
+		case "bury and fail":
 			return nil, bullpen.Fail("no", false)
 		default:
 			return byName(g)(ctx, t)
@@ -78,8 +78,8 @@ func (f *fixture) mortals(g *gate) *executor {
 	return c
 }
 
-// toldOf are the jobs that were told of a death.
-func toldOf(c *executor) (all []start) {
+// burials are the jobs that reported a death.
+func burials(c *executor) (all []start) {
 	for _, s := range c.of("") {
 		if s.Reason != "" {
 			all = append(all, s)
@@ -88,22 +88,22 @@ func toldOf(c *executor) (all []start) {
 	return all
 }
 
-// checkTold wants each death told once.
-func (f *fixture) checkTold(told []start, wants map[string]job.Delivered) {
+// checkBurials wants each death reported once.
+func (f *fixture) checkBurials(got []start, wants map[string]job.Delivered) {
 	f.t.Helper()
 	seen := map[string]bool{}
-	for _, s := range told {
+	for _, s := range got {
 		want := wants[s.Parent]
 		want.Since, want.Due = s.Since, s.Due
 		if want.Error = s.Error; s.Delivered != want || s.Error == "" || string(s.task.Payload) != s.Task || s.task.Meta["k"] != "v" || seen[s.Parent] {
-			f.t.Errorf("the task is told %+v with %q, want %+v with payload and metadata, once", s.Delivered, s.task.Payload, want)
+			f.t.Errorf("the task got %+v with %q, want %+v with payload and metadata, once", s.Delivered, s.task.Payload, want)
 		}
 		seen[s.Parent] = true
 		if i := f.get(s.task.ID); i.Parent != s.Parent || i.Priority != job.High || i.Bury != "" {
-			f.t.Errorf("Get of the job that tells it = %+v, want its parent and no Bury of its own", i)
+			f.t.Errorf("Get of the job that reports it = %+v, want its parent and no Bury of its own", i)
 		}
 	}
-	if len(seen) != len(wants) || len(told) != len(wants) {
-		f.t.Errorf("%d deaths were told %d times, want %d once each", len(seen), len(told), len(wants))
+	if len(seen) != len(wants) || len(got) != len(wants) {
+		f.t.Errorf("%d deaths were reported %d times, want %d once each", len(seen), len(got), len(wants))
 	}
 }

@@ -54,7 +54,7 @@ func (f *fixture) empty() {
 		if err != nil {
 			f.t.Fatalf("Status = %v", err)
 		}
-		return s.Jobs.Messages == 0 && f.Stats().Hands == 0 && f.Stats().Recording == 0
+		return s.Jobs.Messages == 0 && f.Stats().InHand == 0 && f.Stats().Recording == 0
 	})
 }
 

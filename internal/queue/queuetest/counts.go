@@ -59,11 +59,11 @@ func testStats(f *fixture) {
 	want := map[job.EventKind]int{}
 	want[job.Retried], want[job.Buried], want[job.TookBack], want[job.Compensated] = 3, 4, 1, 2
 	want[job.TriedAgain], want[job.Paused], want[job.Resumed] = 1, 1, 1
-	f.told(feed, want)
+	f.wantEvents(feed, want)
 }
 
-// told wants a feed to have told events of each kind so often, and no other.
-func (f *fixture) told(feed *queue.Feed, want map[job.EventKind]int) {
+// wantEvents wants a feed to have sent so many events of each kind, and no other.
+func (f *fixture) wantEvents(feed *queue.Feed, want map[job.EventKind]int) {
 	f.t.Helper()
 	feed.Close()
 	got := map[job.EventKind]int{}

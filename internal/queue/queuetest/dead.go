@@ -97,7 +97,7 @@ func testRetryDead(f *fixture) {
 	}
 	s := f.numbered(c, ref.ID, 1)[0]
 	if s.Parent != id || s.Undoes != "" || s.Redelivered || s.task.Meta["k"] != "v" || s.task.Limits != j.Limits || s.task.Name != j.Name {
-		f.t.Errorf("the handler is told %+v with %+v, want the first attempt of a job whose parent is %s", s.Delivered, s.task, id)
+		f.t.Errorf("the handler received %+v with %+v, want the first attempt of a job whose parent is %s", s.Delivered, s.task, id)
 	}
 	if i := f.get(ref.ID); i.Parent != id || i.Attempts != 1 || i.Priority != job.Low || i.State != job.Done {
 		f.t.Errorf("Get = %+v, want done at the first attempt, with its parent", i)
@@ -217,7 +217,7 @@ func testCompensate(f *fixture) {
 			f.t.Errorf("job %s is undone twice, by %+v", s.Parent, undone())
 		}
 		if o, ok := wants[s.Parent]; !ok || o == bullpen.OK || s.Undoes != o.String() || s.Task != string(s.task.Payload) || s.Attempt != 1 {
-			f.t.Errorf("a compensation is told %+v with %q, want parent, outcome and task", s.Delivered, s.task.Payload)
+			f.t.Errorf("a compensation received %+v with %q, want parent, outcome and task", s.Delivered, s.task.Payload)
 		}
 		seen[s.Parent] = true
 		f.good(s.task.ID)

@@ -123,7 +123,7 @@ func testGroupReopen(f *fixture) {
 	await(f, "one runs", g.started)
 	w.stop()
 	f.reopen()
-	y := newTally()
+	y := newGroupRuns()
 	c := newExecutor(8, y.around(slow))
 	f.work(f.Queue, c, queue.WorkConfig{})
 	ran := 0
@@ -131,7 +131,7 @@ func testGroupReopen(f *fixture) {
 		f.good(id)
 		for _, s := range c.of(id) {
 			if ran++; s.Redelivered && s.Attempt == 1 {
-				f.t.Errorf("job %s is told %+v", id, s.Delivered)
+				f.t.Errorf("job %s received %+v", id, s.Delivered)
 			}
 		}
 	}
@@ -211,7 +211,7 @@ func testGroupRateNodes(f *fixture) {
 
 func testGroupNodes(f *fixture) {
 	f.open(queue.Config{Lease: 2 * time.Second})
-	y := newTally()
+	y := newGroupRuns()
 	limits := queue.WorkConfig{Group: job.GroupLimits{Concurrency: 2}}
 	for _, q := range []*queue.Queue{f.Queue, f.another(), f.another()} {
 		f.work(q, newExecutor(4, y.around(slow)), limits)

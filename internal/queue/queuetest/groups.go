@@ -36,8 +36,8 @@ func grouping() []clause {
 	}
 }
 
-// tally counts how many jobs of each group run.
-type tally struct {
+// groupRuns counts how many jobs of each group run.
+type groupRuns struct {
 	of func(bullpen.Task) string
 
 	mu      sync.Mutex
@@ -45,12 +45,12 @@ type tally struct {
 	most    map[string]int // guarded by mu
 }
 
-func newTally() *tally {
-	return &tally{of: func(t bullpen.Task) string { return t.Name }, running: map[string]int{}, most: map[string]int{}}
+func newGroupRuns() *groupRuns {
+	return &groupRuns{of: func(t bullpen.Task) string { return t.Name }, running: map[string]int{}, most: map[string]int{}}
 }
 
 // around has handler count.
-func (y *tally) around(handler bullpen.Handler) bullpen.Handler {
+func (y *groupRuns) around(handler bullpen.Handler) bullpen.Handler {
 	return func(ctx context.Context, t bullpen.Task) ([]byte, error) {
 		g := y.of(t)
 		y.add(g, 1)
@@ -59,14 +59,14 @@ func (y *tally) around(handler bullpen.Handler) bullpen.Handler {
 	}
 }
 
-func (y *tally) add(g string, n int) {
+func (y *groupRuns) add(g string, n int) {
 	y.mu.Lock()
 	defer y.mu.Unlock()
 	y.running[g] += n
 	y.most[g] = max(y.most[g], y.running[g])
 }
 
-func (y *tally) peak(g string) int {
+func (y *groupRuns) peak(g string) int {
 	y.mu.Lock()
 	defer y.mu.Unlock()
 	return y.most[g]
@@ -164,7 +164,7 @@ func testGroupsBeside(f *fixture) {
 
 func testGroupConcurrency(f *fixture) {
 	f.open(queue.Config{})
-	y := newTally()
+	y := newGroupRuns()
 	c := newExecutor(16, y.around(slow))
 	f.work(f.Queue, c, queue.WorkConfig{Group: job.GroupLimits{Concurrency: 2}})
 	if err := f.SetGroupLimits(f.ctx(), "default", "c", job.GroupLimits{Concurrency: 3}); err != nil {
@@ -241,7 +241,7 @@ func testGroupPause(f *fixture) {
 
 func testGroupRetries(f *fixture) {
 	f.open(queue.Config{Retry: job.Retry{Attempts: 3, Backoff: 20 * time.Millisecond}})
-	y := newTally()
+	y := newGroupRuns()
 	c := newExecutor(8, y.around(func(_ context.Context, t bullpen.Task) ([]byte, error) {
 		if queue.AttemptOf(t).Attempt < 3 {
 			return nil, errors.New("not yet")
@@ -281,10 +281,10 @@ func testGroupView(f *fixture) {
 	})
 	a, b := all[0], all[1]
 	if a.Group != "a" || a.Running != 1 || a.Own || a.Limits.Concurrency != 1 || time.Since(a.Oldest) > time.Minute {
-		f.t.Errorf("of a is told %+v, want 3 waiting and 1 running", a)
+		f.t.Errorf("of a is %+v, want 3 waiting and 1 running", a)
 	}
 	if b.Group != "b" || b.Waiting+b.Running != 0 || !b.Own || b.Limits != own {
-		f.t.Errorf("of b is told %+v, want its limits", b)
+		f.t.Errorf("of b is %+v, want its limits", b)
 	}
 	f.eventually("Depth has 3 waiting, held by the limit, and 1 taken", func() bool {
 		d, err := f.Depth(f.ctx(), "default")

@@ -125,7 +125,7 @@ func (f *fixture) oneJob(refs []job.Ref, fresh bool) {
 		}
 	}
 	if created > 1 || fresh && created == 0 {
-		f.t.Errorf("%d callers were told that the job is new, want one", created)
+		f.t.Errorf("%d callers heard that the job is new, want one", created)
 	}
 	if s := f.Stats(); s.Enqueued != uint64(1) {
 		f.t.Errorf("Stats says %d were enqueued, want 1", s.Enqueued)

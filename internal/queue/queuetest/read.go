@@ -153,7 +153,7 @@ func testWait(f *fixture) {
 	await(f, "it runs", g.started)
 	g.open()
 	for range many {
-		if err := await(f, "a waiter is told", waits); err != nil {
+		if err := await(f, "a waiter returns", waits); err != nil {
 			f.t.Errorf("Wait = %v", err)
 		}
 	}
@@ -182,7 +182,7 @@ func testWaitElsewhere(f *fixture) {
 		}
 	}
 	if d := time.Since(begin); d > late {
-		f.t.Errorf("20 jobs from another node took %v, want %v at most: it is told of the ends", d, late)
+		f.t.Errorf("20 jobs from another node took %v, want %v at most: it hears of the ends", d, late)
 	}
 }
 

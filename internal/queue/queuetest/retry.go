@@ -29,7 +29,7 @@ func (f *fixture) numbered(c *executor, id string, n int) []start {
 	}
 	for i, s := range starts {
 		if s.Attempt != i+1 {
-			f.t.Errorf("start %d of job %s is told to be attempt %d", i+1, id, s.Attempt)
+			f.t.Errorf("start %d of job %s is said to be attempt %d", i+1, id, s.Attempt)
 		}
 	}
 	return starts
@@ -170,7 +170,7 @@ func testLost(f *fixture) {
 	f.good(idempotent)
 	starts := f.numbered(c, idempotent, 2)
 	if starts[0].Redelivered || !starts[1].Redelivered {
-		f.t.Errorf("the attempt after one that was lost is told %+v, want Redelivered: nobody has heard of the end of the first", starts[1].Delivered)
+		f.t.Errorf("the attempt after one that was lost received %+v, want Redelivered: nobody has heard of the end of the first", starts[1].Delivered)
 	}
 }
 
@@ -252,10 +252,10 @@ func testAttemptOf(f *fixture) {
 		f.good(id)
 		starts := f.numbered(work, id, 2)
 		if starts[0].Redelivered || starts[1].Redelivered != c.redelivered {
-			f.t.Errorf("after %v the handler is told %+v and %+v, want redelivered %v of the second", c.outcome, starts[0].Delivered, starts[1].Delivered, c.redelivered)
+			f.t.Errorf("after %v the handler received %+v and %+v, want redelivered %v of the second", c.outcome, starts[0].Delivered, starts[1].Delivered, c.redelivered)
 		}
 		if starts[1].Parent != "" || starts[1].Undoes != "" || starts[1].Task != "" {
-			f.t.Errorf("the handler is told %+v, want no parent", starts[1].Delivered)
+			f.t.Errorf("the handler received %+v, want no parent", starts[1].Delivered)
 		}
 	}
 }

@@ -42,6 +42,13 @@ func testListNewest(f *fixture) {
 	if got := f.ids(job.Filter{States: laterOnes, Newest: true}); !slices.Equal(got, want[:1]) {
 		f.t.Errorf("List of the newest that are scheduled gives %v, want one", got)
 	}
+	for _, limit := range []int{0, 1, 7} {
+		for _, states := range [][]job.State{nil, {job.Queued, job.Scheduled}, {job.Queued, job.Dead, job.Scheduled}} {
+			if got := f.ids(job.Filter{States: states, Newest: true, Limit: limit}); !slices.Equal(got, want) {
+				f.t.Errorf("List of the newest that are %v in pages of %d gives %v, want all from the last to the first", states, limit, got)
+			}
+		}
+	}
 	odd := f.list(job.Filter{States: inQueue, Newest: true, Name: "n1", Limit: 4})
 	if len(odd) != 15 || odd[0].ID != want[1] || odd[14].ID != want[29] || odd[0].PayloadSize != 3 {
 		f.t.Errorf("List of the newest n1 gives %d jobs, want 15 with the sizes of their payloads", len(odd))
@@ -54,6 +61,10 @@ func testListNewest(f *fixture) {
 	back := f.ids(job.Filter{States: ended})
 	if slices.Reverse(back); len(got) != 30 || !slices.Equal(got, back) {
 		f.t.Errorf("List of the newest that have ended gives %d jobs, want the list turned round", len(got))
+	}
+	last := f.enqueue(job.Job{Queue: "a", Delay: time.Hour}).ID
+	if got := f.ids(job.Filter{States: []job.State{job.Scheduled, job.Done}, Newest: true, Limit: 4}); len(got) != 32 || got[0] != last || !slices.Equal(got[1:31], back) {
+		f.t.Errorf("List of the newest that are scheduled or done gives %v, want the scheduled %s, the 30 that are done, the other scheduled one", got, last)
 	}
 }
 

@@ -32,7 +32,7 @@ func testNeverStarted(f *fixture) {
 		id := f.enqueue(job.Job{Queue: name}).ID
 		f.good(id)
 		if starts := f.numbered(c, id, 1); starts[0].Redelivered {
-			f.t.Errorf("%v: a job that never started is told to be redelivered", reason)
+			f.t.Errorf("%v: a job that never started is said to be redelivered", reason)
 		}
 		if info := f.get(id); info.Attempts != 1 || info.Crashes != 0 || len(info.History) > 1 {
 			f.t.Errorf("%v: Get = %+v, want 1 attempt", reason, info)
@@ -102,7 +102,7 @@ func testExecutorClosed(f *fixture) {
 	next := f.staff(1, echo)
 	f.good(id)
 	if starts := f.numbered(next, id, 1); starts[0].Redelivered {
-		f.t.Error("a job that never started is told to be redelivered")
+		f.t.Error("a job that never started is said to be redelivered")
 	}
 }
 

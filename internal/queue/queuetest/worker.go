@@ -79,7 +79,7 @@ func (f *fixture) shared(a, b *queue.Queue) {
 	for _, s := range slices.Concat(first.of(""), second.of("")) {
 		ran[s.task.ID]++
 		if s.Attempt != 1 || s.Redelivered {
-			f.t.Errorf("a job is told %+v, want its first attempt", s.Delivered)
+			f.t.Errorf("a job received %+v, want its first attempt", s.Delivered)
 		}
 	}
 	for _, id := range ids {

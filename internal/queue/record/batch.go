@@ -87,7 +87,7 @@ func (r *Batch) Encode() []byte {
 // callbackFields returns a callback and its chain.
 func callbackFields(j *job.Job) []byte {
 	w := recordWriter{linkFields(j)}
-	w.bytes(linkChain, chainFields(Place{}, j.Then))
+	w.bytes(linkChain, chainFields(Position{}, j.Then))
 	return w.b
 }
 

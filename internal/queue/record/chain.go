@@ -6,7 +6,7 @@ import (
 	"github.com/bullpen-run/bullpen/job"
 )
 
-// The tags of a job's place in its chain, and of each job that follows.
+// The tags of a job's position in its chain, and of each job that follows.
 const (
 	chainFirst = iota + 1
 	chainNumber
@@ -23,13 +23,13 @@ const (
 	linkChain // of a batch's callback: the rest of its chain
 )
 
-func (p *Place) write(w *recordWriter) {
+func (p *Position) write(w *recordWriter) {
 	w.text(chainFirst, p.First)
 	w.number(chainNumber, uint64(p.Number))
 	w.number(chainOf, uint64(p.Of))
 }
 
-func (p *Place) read(f field) error {
+func (p *Position) read(f field) error {
 	switch f.tag {
 	case chainFirst:
 		p.First = string(f.v)
@@ -42,8 +42,8 @@ func (p *Place) read(f field) error {
 }
 
 // chainFields returns the chain of a job as its record stores it.
-func chainFields(p Place, then []job.Job) []byte {
-	if p == (Place{}) && len(then) == 0 {
+func chainFields(p Position, then []job.Job) []byte {
+	if p == (Position{}) && len(then) == 0 {
 		return nil
 	}
 	var w recordWriter
@@ -109,8 +109,8 @@ func readLink(b []byte) (job.Job, error) {
 }
 
 // nextFields returns the chain of an ended job as its record stores it.
-func nextFields(p Place, next string) []byte {
-	if p == (Place{}) && next == "" {
+func nextFields(p Position, next string) []byte {
+	if p == (Position{}) && next == "" {
 		return nil
 	}
 	var w recordWriter

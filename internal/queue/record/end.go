@@ -36,7 +36,7 @@ type End struct {
 	Tick       time.Time
 	Group      string
 	Job        []byte // the record of the job: for a dead job, and where Config keeps it
-	Chain      Place
+	Chain      Position
 	Next       string // the id of the next job of the chain, if this one ended well and is not the last
 	Batch      string
 	Index      int

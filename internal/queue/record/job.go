@@ -31,8 +31,8 @@ type Job struct {
 	// may have been enqueued and have ended before, so its outcome is looked up before it
 	// runs.
 	Derived bool
-	// Chain is the job's place in its chain; the jobs that follow are in Job.Then.
-	Chain Place
+	// Chain is the job's position in its chain; the jobs that follow are in Job.Then.
+	Chain Position
 	// Batch is the id of the batch, and Index the member that the job is or belongs to.
 	Batch string
 	Index int

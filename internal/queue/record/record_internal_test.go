@@ -22,7 +22,7 @@ func allOfJob() *Job {
 	return &Job{
 		ID: anyID(), Enqueued: stamp(1), Again: true, Derived: true, Parent: anyID(), Undoes: "lost",
 		Schedule: "nightly", Tick: stamp(10),
-		Chain: Place{First: anyID(), Number: 3, Of: 5}, Batch: anyID(), Index: 77,
+		Chain: Position{First: anyID(), Number: 3, Of: 5}, Batch: anyID(), Index: 77,
 		Job: job.Job{
 			Name: "resize", Payload: []byte("\x00 payload"), Meta: map[string]string{"traceparent": "00-1", "": "", "k": ""},
 			Key: "order 17", At: stamp(2), Deadline: stamp(3),
@@ -60,7 +60,7 @@ func allOfEnding() *End {
 		},
 		Stats:    bullpen.Stats{Waited: 3, Ran: 4, Worker: "w-2", PeakMemory: 5, Deaths: 2},
 		Schedule: "nightly", Tick: stamp(10),
-		Chain: Place{First: anyID(), Number: 3, Of: 5}, Next: anyID(), Batch: anyID(), Index: 77, Size: 78,
+		Chain: Position{First: anyID(), Number: 3, Of: 5}, Next: anyID(), Batch: anyID(), Index: 77, Size: 78,
 		Tries: allOfTries(), Progress: 0.25, Note: "a quarter", Parent: anyID(), Compensate: "undo", Bury: "bury", Group: "tenant 7", Job: []byte("job"),
 		Lines: []bullpen.LogLine{{Time: stamp(8), Level: -4, Stream: "log", Text: "one"}, {Time: stamp(9), Level: 8, Stream: "stderr", Text: "two"}},
 	}
@@ -90,7 +90,7 @@ func TestRecordsKeepAll(t *testing.T) {
 	s, e, a := allOfJob(), allOfEnding(), allOfTries()
 	k := Key{ID: anyID(), State: job.Canceled, Ended: stamp(1), Priority: job.Low, At: stamp(2)}
 	r, n := allOfSchedule(), allOfTick()
-	// These are told by the subject, or not of a job any more once it is stored.
+	// These are known from the subject, or not of a job any more once it is stored.
 	elsewhere := []string{"Job.Queue", "Job.Priority", "Job.Delay", "Failure.ID", "Failure.Err", "Schedule.Job.Delay"}
 	for name, v := range map[string]any{"job": *s, "ending": *e, "tries": a, "key": k, "schedule": *r, "tick": n} {
 		for _, field := range unset(reflect.ValueOf(v), "") {

@@ -64,7 +64,7 @@ func (r *runner) ask() time.Duration {
 	if free <= 0 {
 		return r.awaitPlace(held, places)
 	}
-	r.noPlace = time.Time{}
+	r.fullSince = time.Time{}
 	if lately {
 		if free -= r.promised(); free > 0 && r.busy() > 0 {
 			r.share(free)
@@ -211,9 +211,9 @@ func (l *level) recall() {
 	l.taker.Recall()
 }
 
-// stood accounts for n standing requests that ended. Recalled requests cannot be told
-// from those made since, so the first to end count as recalled: recalling once too often
-// does no harm, once too little would keep places forever.
+// stood accounts for n standing requests that ended. Recalled requests look like those made
+// since, so the first to end count as recalled: recalling once too often does no harm, once
+// too little would keep places forever.
 func (l *level) stood(n int) {
 	l.standing = max(l.standing-n, 0)
 	l.recalled = max(l.recalled-n, 0)

@@ -158,7 +158,7 @@ func (a *attempt) handOver() {
 		a.done(bullpen.Result{}, err)
 		return
 	}
-	a.runner.tally.Wait.Add(waited, 1)
+	a.runner.counters.Wait.Add(waited, 1)
 }
 
 // move changes the state, atomically. A refused move is a fault of this package; it is
@@ -263,10 +263,10 @@ func (a *attempt) cancel(cause error) { a.stop(cause) }
 func (q *Node) take(a *attempt) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if other := q.hands[a.id()]; other != nil && !other.left() {
+	if other := q.attempts[a.id()]; other != nil && !other.left() {
 		return false
 	}
-	q.hands[a.id()] = a
+	q.attempts[a.id()] = a
 	return true
 }
 
@@ -290,8 +290,8 @@ func (q *Node) forget(a *attempt) {
 func (q *Node) release(a *attempt) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.hands[a.id()] == a {
-		delete(q.hands, a.id())
+	if q.attempts[a.id()] == a {
+		delete(q.attempts, a.id())
 	}
 }
 
@@ -363,5 +363,5 @@ func (a *attempt) countRun(end *attemptEnd) {
 	if ran <= 0 {
 		ran = end.at.Sub(a.handed) // the executor did not report it
 	}
-	a.runner.tally.Run.Add(ran, 1)
+	a.runner.counters.Run.Add(ran, 1)
 }

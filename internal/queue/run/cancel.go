@@ -44,7 +44,7 @@ func (q *Node) takeBack(ctx context.Context, info *job.Info, data []byte) (done 
 		Outcome: bullpen.Canceled, Reason: job.TakenBack, Enqueued: info.Enqueued, Ended: time.Now(), Node: q.Config.Node,
 		Message: "canceled while " + info.State.String(), Parent: info.Parent, Compensate: info.Compensate, Bury: info.Bury, Group: info.Group,
 		Tries: record.Tries{Started: info.Attempts, Crashes: info.Crashes, History: info.History},
-		Chain: record.Place{First: info.Chain, Number: info.Link, Of: info.Links}, Batch: info.Batch, Index: info.Index,
+		Chain: record.Position{First: info.Chain, Number: info.Link, Of: info.Links}, Batch: info.Batch, Index: info.Index,
 		Schedule: info.Schedule, Tick: info.Tick, Size: info.PayloadSize,
 	}
 	q.Config.KeepJob(e, data)
@@ -55,7 +55,7 @@ func (q *Node) takeBack(ctx context.Context, info *job.Info, data []byte) (done 
 	if err != nil {
 		return false, err
 	}
-	q.Tallies.Of(e.Queue).Ended[bullpen.Canceled].Add(1)
+	q.Counters.Of(e.Queue).Ended[bullpen.Canceled].Add(1)
 	q.Journal.Emit(job.Event{Kind: job.TookBack, Queue: e.Queue, Task: e.Name, Job: e.ID, Text: info.State.String()})
 	q.TellEnded(e, info.Meta)
 	q.Announce(e)

@@ -31,30 +31,30 @@ func (r *runner) awaitPlace(held, places int) time.Duration {
 		return 0 // the ends of its own jobs wake it
 	case !r.quiet:
 		return BusyPause
-	case r.hears():
+	case r.requestSignal():
 		return 0
 	}
 	return RoomPause
 }
 
-// hears asks the executor for a notification when it has room, and reports whether the
-// executor supports that.
-func (r *runner) hears() bool {
-	if r.told == nil {
-		r.told = bullpen.Room(r.executor)
+// requestSignal asks the executor for a notification when it has room, and reports whether
+// the executor supports that.
+func (r *runner) requestSignal() bool {
+	if r.roomSignal == nil {
+		r.roomSignal = bullpen.Room(r.executor)
 	}
-	return r.told != nil
+	return r.roomSignal != nil
 }
 
 // press waits for a place in an executor that runs none of this runner's jobs, and in the
 // end hands over one job without a place. It returns when to run again.
 func (r *runner) press() time.Duration {
 	now := time.Now()
-	if r.noPlace.IsZero() {
-		r.noPlace = now
+	if r.fullSince.IsZero() {
+		r.fullSince = now
 	}
-	if rest := BusyPatience - now.Sub(r.noPlace); rest > 0 {
-		if r.quiet && r.hears() {
+	if rest := BusyPatience - now.Sub(r.fullSince); rest > 0 {
+		if r.quiet && r.requestSignal() {
 			return rest
 		}
 		return min(BusyPause, rest)
@@ -66,7 +66,7 @@ func (r *runner) press() time.Duration {
 		}
 		return BusyPatience
 	}
-	r.noPlace = time.Time{}
+	r.fullSince = time.Time{}
 	if len(r.ready) == 0 {
 		return BusyPatience // which awaits the record that is being read
 	}

@@ -76,7 +76,7 @@ func (a *attempt) startLookedUp() {
 	now := time.Now()
 	if a.tries.Open || !a.tried && d.Orphan && !a.stored.Again {
 		a.tries.Cut(now)
-		a.runner.tally.Redelivered.Add(1)
+		a.runner.counters.Redelivered.Add(1)
 		q.Journal.Emit(job.Event{Kind: job.Redelivered, Queue: a.stored.Job.Queue, Task: a.stored.Job.Name, Job: a.id(), Attempt: a.tries.Started + 1})
 	}
 	if a.tries.Lost >= a.policy.Nodes {

@@ -22,16 +22,16 @@ type Node struct {
 
 	InHand, Recording atomic.Int64
 
-	mu      sync.Mutex
-	hands   map[string]*attempt  // the attempts on this node by job id; guarded by mu
-	runners map[*runner]struct{} // the calls of Work; guarded by mu
-	shut    bool                 // guarded by mu
-	stops   []func()             // stop listening; written by Listen
+	mu       sync.Mutex
+	attempts map[string]*attempt  // the attempts on this node by job id; guarded by mu
+	runners  map[*runner]struct{} // the calls of Work; guarded by mu
+	shut     bool                 // guarded by mu
+	stops    []func()             // stop listening; written by Listen
 }
 
 // New returns a node that runs the jobs of list, and connects the two.
 func New(list *jobs.Jobs) *Node {
-	n := &Node{Groups: group.New(list), hands: make(map[string]*attempt), runners: make(map[*runner]struct{})}
+	n := &Node{Groups: group.New(list), attempts: make(map[string]*attempt), runners: make(map[*runner]struct{})}
 	n.MemberEnded = func(*record.Job) bool { return false }
 	list.Above.Hand = func(id string) jobs.Hand {
 		if a := n.hand(id); a != nil {
@@ -47,7 +47,7 @@ func New(list *jobs.Jobs) *Node {
 func (q *Node) hand(id string) *attempt {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.hands[id]
+	return q.attempts[id]
 }
 
 // executors returns the executors that work on a queue in this program.
@@ -87,10 +87,10 @@ func (q *Node) Listen() error {
 	if !q.Engine.Shared() {
 		return nil
 	}
-	heard := q.Heard()
-	heard["cancel"] = q.interrupt
-	for subject, heard := range heard {
-		stop, err := q.Engine.Listen(subject, func(_ string, data []byte) { heard(string(data)) })
+	subscribed := q.Heard()
+	subscribed["cancel"] = q.interrupt
+	for subject, subscribed := range subscribed {
+		stop, err := q.Engine.Listen(subject, func(_ string, data []byte) { subscribed(string(data)) })
 		if err != nil {
 			return err
 		}

@@ -76,10 +76,10 @@ func TestProgress(t *testing.T) {
 	if o.takeNews() {
 		t.Error("there is news before anything was said")
 	}
-	for told, want := range map[float64]float64{0: 0, 0.5: 0.5, 1: 1, 7: 1, -3: 0, math.Inf(1): 1, math.Inf(-1): 0} {
-		o.Progress(told, "note")
+	for reported, want := range map[float64]float64{0: 0, 0.5: 0.5, 1: 1, 7: 1, -3: 0, math.Inf(1): 1, math.Inf(-1): 0} {
+		o.Progress(reported, "note")
 		if got, note, _ := o.snapshot(); got != want || note != "note" {
-			t.Errorf("progress %v is kept as %v with %q", told, got, note)
+			t.Errorf("progress %v is kept as %v with %q", reported, got, note)
 		}
 		if !o.takeNews() || o.takeNews() {
 			t.Error("progress is no news, or news twice")

@@ -90,7 +90,7 @@ func (a *attempt) record(d decision, end attemptEnd) {
 // are not in the queue yet, and the job still is.
 func (a *attempt) recorded(e *record.End, followers []jobs.Follower, apart bool) {
 	q := a.queue
-	a.runner.tally.Ended[e.Outcome].Add(1)
+	a.runner.counters.Ended[e.Outcome].Add(1)
 	if e.State() == job.Dead {
 		q.Buried(e)
 	}
@@ -190,7 +190,7 @@ func (a *attempt) clearUp() {
 // that it does not count against the jobs handed out.
 func (a *attempt) retry(d decision, end attemptEnd) {
 	q, t := a.queue, &a.tries
-	a.runner.tally.Retried.Add(1)
+	a.runner.counters.Retried.Add(1)
 	q.Journal.Emit(job.Event{Kind: job.Retried, Queue: a.stored.Job.Queue, Task: a.stored.Job.Name, Job: a.id(), Attempt: t.Started, Text: errorText(end.err)})
 	far := d.delay > q.Config.Lease
 	t.RetryAt = time.Time{}
@@ -230,7 +230,7 @@ func (a *attempt) reschedule(at time.Time) {
 func (a *attempt) giveBack() {
 	q := a.queue
 	if a.number.Load() > 0 {
-		a.runner.tally.GaveBack.Add(1)
+		a.runner.counters.GaveBack.Add(1)
 		q.Journal.Emit(job.Event{Kind: job.GaveBack, Queue: a.stored.Job.Queue, Task: a.stored.Job.Name, Job: a.id()})
 	}
 	a.tries.Open = false

@@ -38,7 +38,7 @@ func (r *runner) renew() {
 	}
 	q.mu.Lock()
 	mine := make([]*attempt, 0, r.all.Load())
-	for _, a := range q.hands {
+	for _, a := range q.attempts {
 		if a.runner == r {
 			mine = append(mine, a)
 		}

@@ -17,26 +17,26 @@ import (
 // runner is one call of Work. It runs in the caller's goroutine, which alone hands jobs
 // over and requests more.
 type runner struct {
-	queue     *Node
-	executor  bullpen.Executor
-	config    Config
-	tally     *jobs.Tally     // of its queue
-	backlog   *group.Backlog  // of the jobs with a group; written before the first is taken
-	grouped   time.Time       // when a job with a group could last begin; owned by the goroutine of Work
-	jobs      context.Context //nolint:containedctx // of all jobs; its end interrupts them
-	abortJobs context.CancelCauseFunc
-	left      chan struct{} // closed when Work returns
-	ended     func() error  // returns an error once the context of the call has ended
-	levels    [job.Priorities]level
-	turn      smooth
-	pausedTo  time.Time // owned by the goroutine of Work
-	pause     time.Duration
-	ready     []*attempt      // looked up, and waiting for a place; owned by the goroutine of Work
-	looking   int             // jobs being looked up; owned by the goroutine of Work
-	cramped   time.Time       // since when places are kept that other levels need or the executor lacks; owned by the goroutine of Work
-	told      <-chan struct{} // closed when the executor has room; nil if not requested; owned by the goroutine of Work
-	quiet     bool            // nothing has happened since the last call of ask; owned by the goroutine of Work
-	noPlace   time.Time       // since when the executor has no place and runs none of this call's jobs; owned by the goroutine of Work
+	queue      *Node
+	executor   bullpen.Executor
+	config     Config
+	counters   *jobs.Counters  // of its queue
+	backlog    *group.Backlog  // of the jobs with a group; written before the first is taken
+	grouped    time.Time       // when a job with a group could last begin; owned by the goroutine of Work
+	jobs       context.Context //nolint:containedctx // of all jobs; its end interrupts them
+	abortJobs  context.CancelCauseFunc
+	left       chan struct{} // closed when Work returns
+	ended      func() error  // returns an error once the context of the call has ended
+	levels     [job.Priorities]level
+	turn       smooth
+	pausedTo   time.Time // owned by the goroutine of Work
+	pause      time.Duration
+	ready      []*attempt      // looked up, and waiting for a place; owned by the goroutine of Work
+	looking    int             // jobs being looked up; owned by the goroutine of Work
+	cramped    time.Time       // since when places are kept that other levels need or the executor lacks; owned by the goroutine of Work
+	roomSignal <-chan struct{} // closed when the executor has room; nil if not requested; owned by the goroutine of Work
+	quiet      bool            // nothing has happened since the last call of ask; owned by the goroutine of Work
+	fullSince  time.Time       // since when the executor has no place and runs none of this call's jobs; owned by the goroutine of Work
 
 	wake chan struct{} // capacity 1: something has happened
 	held atomic.Int64  // jobs that the executor has
@@ -152,8 +152,8 @@ func (r *runner) run(ctx context.Context) error {
 		case <-timer.C:
 			r.quiet = true
 		case <-r.wake:
-		case <-r.told:
-			r.told = nil
+		case <-r.roomSignal:
+			r.roomSignal = nil
 		}
 		r.mu.Lock()
 		batch, r.inbox = r.inbox, batch[:0]
@@ -230,7 +230,7 @@ func (r *runner) Ended() bool { return r.ended() != nil }
 // is looked up first. k is not nil for a job with a group that has its turn.
 func (r *runner) begin(d engine.Delivery, k *group.Job) {
 	q := r.queue
-	r.tally.Taken.Add(1)
+	r.counters.Taken.Add(1)
 	q.InHand.Add(1)
 	r.all.Add(1)
 	a := q.newAttempt(r, d)

@@ -178,7 +178,7 @@ func play(t *testing.T, places int, c Config) *played {
 		p.running = append(p.running, done)
 		return nil
 	}
-	r := &runner{queue: openNode(t, usualConfig()), executor: e, config: c, tally: new(jobs.Tally), wake: make(chan struct{}, 1), left: make(chan struct{})}
+	r := &runner{queue: openNode(t, usualConfig()), executor: e, config: c, counters: new(jobs.Counters), wake: make(chan struct{}, 1), left: make(chan struct{})}
 	r.jobs, r.abortJobs = context.WithCancelCause(context.Background())
 	t.Cleanup(func() {
 		for len(p.running) > 0 {

@@ -35,7 +35,7 @@ func (q *Node) Work(ctx context.Context, executor bullpen.Executor, c Config) er
 	}
 	c.Queue = cmp.Or(c.Queue, "default")
 	c.Grace = cmp.Or(c.Grace, defaultGrace)
-	r := &runner{queue: q, executor: executor, config: c, tally: q.Tallies.Of(c.Queue), wake: make(chan struct{}, 1), left: make(chan struct{}), ended: ctx.Err}
+	r := &runner{queue: q, executor: executor, config: c, counters: q.Counters.Of(c.Queue), wake: make(chan struct{}, 1), left: make(chan struct{}), ended: ctx.Err}
 	r.jobs, r.abortJobs = context.WithCancelCause(context.WithoutCancel(ctx))
 	if !q.enter(r) {
 		return job.ErrClosed

@@ -156,7 +156,7 @@ func (s *Session) AppendTask(out []byte, t wire.Task) []byte {
 		head.Flags |= protocol.Meta
 		out = appendMeta(out, t, byName)
 	}
-	if ref, ok := s.place(h, t); ok {
+	if ref, ok := s.intoArena(h, t); ok {
 		head.Flags |= protocol.Arena
 		out = ref.AppendRequest(out)
 	} else {
@@ -194,8 +194,8 @@ func appendMeta(out []byte, t wire.Task, byName bool) []byte {
 	return out
 }
 
-// place copies a large payload into the arena.
-func (s *Session) place(h *Hello, t wire.Task) (protocol.Reference, bool) {
+// intoArena copies a large payload into the arena.
+func (s *Session) intoArena(h *Hello, t wire.Task) (protocol.Reference, bool) {
 	n := len(t.Task.Payload)
 	if !h.Arena || n < protocol.ArenaMin {
 		return protocol.Reference{}, false

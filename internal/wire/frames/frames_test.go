@@ -127,7 +127,7 @@ func TestReply(t *testing.T) {
 	ring := protocol.Ring{Part: s.reply}
 	for i := range 20 {
 		want := bytes.Repeat([]byte{byte(i)}, 100<<10)
-		ref, ok := ring.Place(len(want), s.page.Freed())
+		ref, ok := ring.Reserve(len(want), s.page.Freed())
 		if !ok {
 			t.Fatalf("reply %d has no place", i)
 		}

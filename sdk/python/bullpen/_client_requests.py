@@ -48,7 +48,7 @@ class Options(Limits, total=False):
     crashes: int
     idempotent: bool
     compensate: str
-    bury: str  # the task that is told when the job is dead
+    bury: str  # the task that is enqueued when the job is dead
     then: Then  # what follows when the job has ended well, with its result as payload
 
 
@@ -60,11 +60,19 @@ class Filter(TypedDict, total=False):
     group: str
     schedule: str
     batch: str  # its id
-    state: str
+    state: str  # one or several, separated by commas
     search: str  # text in id, task, key, group or error
     since: Moment  # of the end, or of the submission where it has not ended
     before: Moment
     order: str  # oldest or newest first
+
+
+class ListFilter(Filter, total=False):
+    """A filter for lists of jobs, also by how they have ended."""
+
+    reason: str
+    outcome: str
+    cause: str  # as causes tells it
 
 
 class DeadFilter(TypedDict, total=False):
@@ -238,6 +246,7 @@ _LISTS: Dict[str, Callable[[object], str]] = {
     "outcome": text, "cause": text, "search": text, "since": moment, "before": moment, "order": text,
 }
 JOBS = ("pool", "task", "group", "schedule", "batch", "state", "search", "since", "before", "order")
+LIST = (*JOBS, "reason", "outcome", "cause")
 DEAD = ("pool", "task", "group", "schedule", "batch", "reason", "outcome", "cause", "search", "since", "before", "order")
 CAUSES = ("pool", "task", "group", "schedule", "batch", "reason", "outcome", "search", "since", "before")
 

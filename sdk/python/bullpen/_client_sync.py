@@ -10,7 +10,7 @@ from ._client_drive import Driver
 from ._client_errors import ClientError
 from ._client_infos import BatchInfo, StatusInfo
 from ._client_lines import Batch
-from ._client_requests import DeadFilter, Filter, Limits, Link, Options, Payload
+from ._client_requests import DeadFilter, Filter, Limits, Link, ListFilter, Options, Payload
 from ._client_schedules import Schedules
 
 if TYPE_CHECKING:
@@ -161,9 +161,9 @@ class Client(Driver, Schedules):
         """Wait for a job's result. Raises JobFailed if it ended without one, and NotEnded after timeout seconds."""
         return self._drive(self._calls.result(id, timeout))
 
-    def list(self, *, page: int = 100, **filter: "Unpack[Filter]") -> Iterator[JobInfo]:
+    def list(self, *, page: int = 100, **filter: "Unpack[ListFilter]") -> Iterator[JobInfo]:
         """List all jobs, or those that match a filter; each request reads page jobs."""
-        return self._pages(("jobs",), requests.JOBS, filter, page)
+        return self._pages(("jobs",), requests.LIST, filter, page)
 
     def cancel(self, id: str) -> JobInfo:
         """Cancel a job. Raises Ended if it has already ended."""

@@ -18,7 +18,7 @@ from ._client_errors import (BadAnswer, BadConfig, BadRequest, BusyId, ClientErr
                              Managed, Nested, NeverStarted, NotDead, NotEnded, NotFound, Overlap, Overloaded, PayloadGone, Refused, ServerError, StartFailed,
                              StoreFailed, TooLarge, Unauthorized, Unconfirmed, UnknownTask, Unreachable)
 from ._client_infos import BatchInfo, ScheduleInfo, StatusInfo, StoreInfo
-from ._client_requests import DeadFilter, Filter, Limits, Link, Options
+from ._client_requests import DeadFilter, Filter, Limits, Link, ListFilter, Options
 from ._client_schedules import ScheduleOptions
 from ._client_sync import Client, Job
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AsyncClient", "AsyncJob", "BadAnswer", "BadConfig", "BadRequest", "BatchInfo", "BusyId", "Client", "ClientError", "Closed",
-    "DeadFilter", "Ended", "Event", "Filter", "Forbidden", "Incomplete", "Job", "JobFailed", "JobInfo", "Limits", "Line", "Link", "Lost", "Managed",
+    "DeadFilter", "Ended", "Event", "Filter", "Forbidden", "Incomplete", "Job", "JobFailed", "JobInfo", "Limits", "Line", "Link", "ListFilter", "Lost", "Managed",
     "Nested",
     "NeverStarted", "NotDead", "NotEnded", "NotFound", "Options", "Overlap", "Overloaded", "PayloadGone", "PoolInfo", "Progress", "Refused",
     "ScheduleInfo", "ScheduleOptions",

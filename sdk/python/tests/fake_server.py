@@ -263,7 +263,7 @@ class Handler(FakeSchedules, FakeBatches, BaseHTTPRequestHandler):
                 self.tell(200, job.json())
             return
         found = [job for job in self.server.jobs.values()
-                 if all(getattr(job, k, job.query.get(k)) == v for k, v in self.query.items() if k in ("pool", "task", "state"))]
+                 if all(getattr(job, k, job.query.get(k)) in v.split(",") for k, v in self.query.items() if k in ("pool", "task", "state"))]
         self.page(found)
 
     def page(self, found: List[Kept]) -> None:

@@ -122,11 +122,15 @@ def test_cancel_and_retry(client: Any, server: Server) -> None:
     assert server.seen[-1].path == "/v1/run/mine"
 
 
-def test_lists(client: Any) -> None:
+def test_lists(client: Any, server: Server) -> None:
     for i in range(7):
         client.enqueue("p" if i % 2 else "q", task="fail" if i < 4 else "upper")
     assert [info.id for info in client.list(page=2)] == [f"J{i}" for i in range(7)]
     assert [info.id for info in client.list(pool="p", state="done")] == ["J5"]
+    assert [info.id for info in client.list(pool="p", state="done,dead", reason="exhausted", outcome="failed", cause="89af7e51c13b")] == [
+        "J1", "J3", "J5"]
+    assert server.seen[-1].query == {"pool": "p", "state": "done,dead", "reason": "exhausted", "outcome": "failed", "cause": "89af7e51c13b",
+                                     "limit": "100"}
     assert [info.id for info in client.list_dead(page=3)] == ["J0", "J1", "J2", "J3"]
     assert client.get_dead("J0").raw["payload_base64"] == ""
     assert client.retry_dead("J1").pool == "p"
