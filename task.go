@@ -105,6 +105,18 @@ type Observer interface {
 	Log(line LogLine)
 }
 
+// ChunkObserver is an optional interface of a task's Observer: it receives a result in
+// pieces, as the worker writes them. A worker of package process can stream that speaks
+// HTTP or Lambda. If Chunk was called, [Result].Payload is empty. The task still has one
+// outcome, which may be an error after pieces have come.
+type ChunkObserver interface {
+	Observer
+	// Chunk receives the next piece, before the outcome is delivered, and must not retain
+	// it. While Chunk blocks, the worker has to wait; it must return when the context of
+	// the task ends.
+	Chunk(piece []byte)
+}
+
 // LogLine is one line that a worker logged or printed while a task ran.
 type LogLine struct {
 	// Time is when the host received the line.

@@ -37,6 +37,9 @@ func (e *ephemeral) try(ctx context.Context, r *run, sent *sending) (bullpen.Res
 	c := call{method: http.MethodPost, path: e.path, query: q.String(), body: newSource(r.task.Payload), long: true}
 	c.header = e.client.submitHeader(r.task.Meta, r.parent, true, r.trace)
 	defer c.body.release()
+	if _, ok := r.task.Observer.(bullpen.ChunkObserver); ok {
+		c.query += "&chunks=true" // after the id
+	}
 	if r.task.Observer != nil {
 		return e.watched(ctx, c, r.task.Observer, sent)
 	}
@@ -104,6 +107,15 @@ func readRun(f frame, o bullpen.Observer) (res bullpen.Result, err error, ended 
 		if json.Unmarshal(f.data, &v) == nil { // as above
 			o.Log(v.Line())
 		}
+	case "chunk":
+		var v struct {
+			Payload []byte `json:"payload_base64"`
+		}
+		to, ok := o.(bullpen.ChunkObserver)
+		if err := json.Unmarshal(f.data, &v); err != nil || !ok {
+			return res, &Error{Cause: causeAnswer, Detail: "a piece of the result cannot be read", Err: err}, true
+		}
+		to.Chunk(v.Payload)
 	case "result":
 		res, err = readRunResult(f.data)
 		return res, err, true

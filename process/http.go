@@ -292,11 +292,10 @@ func (d *httpDriver) post(ctx context.Context, c *call) {
 	began := time.Now()
 	response, err := d.client.Do(d.request(ctx, c))
 	var m *wire.Message
-	if err == nil {
-		m, err = d.read(c, response, began)
-	}
 	if err != nil {
-		m = d.broken(ctx, c, err)
+		m = d.broken(ctx, err, func() { d.noteUnread(c, err) })
+	} else if m, err = d.read(c, response, began); err != nil {
+		m = d.broken(ctx, err, func() {}) // it has begun to answer
 	}
 	d.done(c, m, time.Since(began))
 }
@@ -314,10 +313,10 @@ func (d *httpDriver) done(c *call, m *wire.Message, ran time.Duration) {
 	}
 }
 
-// broken returns the answer for a request without a response: the pool has ended it, the
+// broken returns the answer for a request without a whole response: the pool has ended it, the
 // worker never got it, or the worker has closed the connection. In that case the worker has
-// some time to end, which says more.
-func (d *httpDriver) broken(ctx context.Context, c *call, err error) *wire.Message {
+// some time to end, which says more: died is called then.
+func (d *httpDriver) broken(ctx context.Context, err error, died func()) *wire.Message {
 	if cause := context.Cause(ctx); cause != nil && d.posts.Err() == nil {
 		return failed(reason(cause), failure{Message: cause.Error()}, 0, 0)
 	}
@@ -330,7 +329,7 @@ func (d *httpDriver) broken(ctx context.Context, c *call, err error) *wire.Messa
 	defer timer.Stop()
 	select {
 	case <-d.life.Done():
-		d.noteUnread(c, err)
+		died()
 		return nil
 	case <-timer.C:
 	}

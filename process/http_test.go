@@ -62,6 +62,28 @@ func webHandler(args []string) http.Handler {
 	})
 	mux.HandleFunc("/pid", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, os.Getpid()) })
 	mux.HandleFunc("/sleep", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	mux.HandleFunc("/stream", func(w http.ResponseWriter, r *http.Request) {
+		step, _ := io.ReadAll(r.Body)
+		fmt.Fprint(w, "first")
+		_ = http.NewResponseController(w).Flush()
+		look := time.NewTicker(time.Millisecond)
+		defer look.Stop()
+		for _, err := os.Stat(string(step)); err != nil; _, err = os.Stat(string(step)) {
+			<-look.C
+		}
+		fmt.Fprint(w, "second")
+	})
+	mux.HandleFunc("/flood", func(w http.ResponseWriter, _ *http.Request) {
+		for range 100 {
+			fmt.Fprint(w, "0123456789")
+			_ = http.NewResponseController(w).Flush()
+		}
+	})
+	mux.HandleFunc("/stream-and-hang-up", func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, "0123456789")
+		_ = http.NewResponseController(w).Flush()
+		panic(http.ErrAbortHandler)
+	})
 	mux.HandleFunc("/big", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, 2000)) })
 	return mux
 }

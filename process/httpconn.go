@@ -38,7 +38,7 @@ func (c *webConn) Read(b []byte) (int, error) {
 		c.wrote.Store(false)
 	}
 	if errors.Is(err, syscall.ECONNRESET) || errors.Is(err, io.EOF) && (!c.wrote.Load() || wire.Reset(c.Conn)) {
-		err = fmt.Errorf("%w: %w", errUnread, err)
+		err = errUnread
 	}
 	return n, err
 }

@@ -111,11 +111,19 @@ func retryAfter(value string, now time.Time) time.Duration {
 // read returns what a response means.
 func (d *httpDriver) read(c *call, response *http.Response, began time.Time) (*wire.Message, error) {
 	defer response.Body.Close()
+	m := &wire.Message{Kind: protocol.Result}
+	if o, ok := c.task.Observer.(bullpen.ChunkObserver); ok && response.StatusCode/100 == 2 && response.ContentLength < 0 {
+		m.Meta = metaOf(response.Header)
+		size, err := wire.CopyChunks(o.Chunk, response.Body, c.output)
+		if size > c.output {
+			m.Size = size
+		}
+		return m, err
+	}
 	var body bytes.Buffer
 	if _, err := body.ReadFrom(io.LimitReader(response.Body, int64(c.output)+1)); err != nil {
 		return nil, err
 	}
-	m := &wire.Message{Kind: protocol.Result}
 	switch status := response.StatusCode; {
 	case status/100 == 2 && body.Len() > c.output:
 		m.Size = max(body.Len(), int(response.ContentLength))

@@ -228,6 +228,9 @@ func (p *Pool) invocation(c *call) *lambda.Invocation {
 		ID: t.Meta[MetaLambdaRequest], ARN: t.Meta[MetaLambdaARN], Trace: t.Meta[MetaLambdaTrace],
 		Client: t.Meta[MetaLambdaClient], Identity: t.Meta[MetaLambdaIdentity],
 	}
+	if o, ok := t.Observer.(bullpen.ChunkObserver); ok {
+		inv.Chunk = o.Chunk
+	}
 	if inv.ARN == "" {
 		inv.ARN = p.config.arn
 	}

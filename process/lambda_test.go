@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"slices"
@@ -28,10 +29,25 @@ func serveFunction(args []string) {
 	switch {
 	case len(args) == 0:
 		lambda.Start(suiteFunction{})
+	case args[0] == "stream":
+		lambda.Start(streamFunction)
 	case args[0] == "echo":
 		lambda.Start(func(event json.RawMessage) (json.RawMessage, error) { return event, nil })
 	}
 	lambda.Start(matrixFunction)
+}
+
+// streamFunction streams its event, or fails in the middle.
+func streamFunction(event string) (io.Reader, error) {
+	if event != "fail" {
+		return strings.NewReader(event), nil
+	}
+	r, w := io.Pipe()
+	go func() { // ends with the response
+		_, _ = io.WriteString(w, "begun ")
+		_ = w.CloseWithError(errors.New("in the middle"))
+	}()
+	return r, nil
 }
 
 // suiteFunction serves the contract's suite.

@@ -138,7 +138,7 @@ func TestDefaults(t *testing.T) {
 	defer p.Close()
 	got := p.Config()
 	want := Config{
-		Name: filepath.Base(self()), Command: []string{self()}, Max: runtime.GOMAXPROCS(0), Idle: 10 * time.Second, Queue: 1024,
+		Name: filepath.Base(self()), Command: []string{self()}, Max: runtime.GOMAXPROCS(0), Idle: 10 * time.Second, Queue: 1024, Concurrency: 1,
 		Grace: 500 * ms, CloseGrace: 5 * time.Second, StartTimeout: 30 * time.Second, Ping: 15 * time.Second, Nice: 10, OOMScore: 500,
 		Arena: 64 << 20, Limits: bullpen.Limits{Output: 64 << 20}, Recycle: Recycle{Jitter: 0.1}, Env: got.Env,
 	}

@@ -21,6 +21,7 @@ type order struct {
 	wait   time.Duration
 	waits  bool // wait was given
 	id     string
+	chunks bool
 	parent string
 }
 
@@ -86,13 +87,14 @@ var settings = []setting{
 	{"bury", plain, func(o *order, v string) error { o.job.Bury = v; return checkText(v, longestName) }},
 	{"wait", span, func(o *order, v string) (err error) { o.wait, err = readDuration(v); o.waits = true; return err }},
 	{"id", plain, func(o *order, v string) error { o.id = v; return checkRunID(v) }},
+	{"chunks", flag, func(o *order, v string) (err error) { o.chunks, err = readFlag(v); return err }},
 }
 
 // The settings that each kind of request accepts.
 var (
-	submitParams = names("id")
-	runParams    = []string{"task", "timeout", "memory", "cpu", "output", "deadline", "id"}
-	lineParams   = names("id", "wait")
+	submitParams = names("id", "chunks")
+	runParams    = []string{"task", "timeout", "memory", "cpu", "output", "deadline", "id", "chunks"}
+	lineParams   = names("id", "chunks", "wait")
 	lineFields   = append([]string{"payload", "payload_base64", "meta", "then"}, lineParams...)
 	// scheduleJobFields are for the job of a schedule, which has no followers. A key
 	// and times are accepted here, to be refused later with the reason.
@@ -100,7 +102,7 @@ var (
 	// memberFields are for a job that names its pool, linkFields for a job that
 	// follows another.
 	memberFields = append([]string{"pool"}, lineFields...)
-	linkFields   = append([]string{"pool", "meta"}, names("id", "wait", "key")...)
+	linkFields   = append([]string{"pool", "meta"}, names("id", "chunks", "wait", "key")...)
 )
 
 // names returns the names of all settings except some.

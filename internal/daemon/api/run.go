@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -25,6 +26,9 @@ func (a *API) run(w http.ResponseWriter, r *http.Request, q query) *problem.Prob
 	o.readHeaders(r.Header, &faults)
 	if _, there := r.Header[headerKey]; there {
 		faults.add(headerKey + " is not for ephemeral tasks, which are not stored: leave it out, or submit a job")
+	}
+	if o.chunks && !wantsEvents(r) {
+		faults.add("chunks is for a stream of events: send Accept: " + eventsType + ", or leave it out")
 	}
 	o.settle(time.Now(), &faults)
 	name := r.PathValue("pool")
@@ -55,7 +59,7 @@ func (a *API) run(w http.ResponseWriter, r *http.Request, q query) *problem.Prob
 		defer cancel()
 	}
 	if wantsEvents(r) {
-		return a.runStream(ctx, w, name, o.task())
+		return a.runStream(ctx, w, name, o.task(), o.chunks)
 	}
 	id, result, err := a.backend.Run(ctx, name, o.task())
 	if err != nil {
@@ -83,6 +87,27 @@ type RunResult struct {
 	Payload string            `json:"payload_base64"`
 	Meta    map[string]string `json:"meta,omitempty"`
 	Stats   RunStats          `json:"stats"`
+}
+
+// Chunk is the data of the event "chunk": a piece of the result.
+type Chunk struct {
+	Payload string `json:"payload_base64"`
+}
+
+// chunked is watched with the pieces of a result that streams.
+type chunked struct {
+	*watched
+
+	pieces chan<- []byte
+	over   <-chan struct{} // closed when nobody reads pieces any more
+}
+
+// Chunk waits until the piece is about to be sent.
+func (o *chunked) Chunk(piece []byte) {
+	select {
+	case o.pieces <- bytes.Clone(piece):
+	case <-o.over:
+	}
 }
 
 // RunStats has the times of an ephemeral task.
@@ -165,17 +190,22 @@ type ran struct {
 	err    error
 }
 
-// runStream runs a task and streams its events. If the task never started and nothing
+// runStream runs a task and streams its events, with chunks also its result as it comes. If the task never started and nothing
 // was sent, it answers with a plain problem.
-func (a *API) runStream(ctx context.Context, w http.ResponseWriter, pool string, t bullpen.Task) *problem.Problem {
+func (a *API) runStream(ctx context.Context, w http.ResponseWriter, pool string, t bullpen.Task, chunks bool) *problem.Problem {
 	if t.ID == "" {
 		t.ID = "run-" + ulid.Make().String() // events need the id before Run returns it; no job has such an id
 	}
 	w.Header()[headerTask] = []string{t.ID}
-	seen := &watched{news: make(chan struct{}, 1)}
-	t.Observer = seen
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	seen := &watched{news: make(chan struct{}, 1)}
+	t.Observer = seen
+	var pieces chan []byte
+	if chunks {
+		pieces = make(chan []byte)
+		t.Observer = &chunked{seen, pieces, ctx.Done()}
+	}
 	ended := make(chan ran, 1)
 	go func() { // ends with the task, whose end is awaited below
 		_, result, err := a.backend.Run(ctx, pool, t)
@@ -191,6 +221,7 @@ func (a *API) runStream(ctx context.Context, w http.ResponseWriter, pool string,
 	}()
 	for {
 		alive := false
+		var piece []byte
 		select {
 		case end := <-ended:
 			if _, started := bullpen.OutcomeOf(end.err); s == nil && !started {
@@ -202,6 +233,7 @@ func (a *API) runStream(ctx context.Context, w http.ResponseWriter, pool string,
 			seen.writeEnd(s, &end)
 			return nil
 		case <-seen.news:
+		case piece = <-pieces:
 		case <-keep.C:
 			alive = true
 		}
@@ -211,7 +243,11 @@ func (a *API) runStream(ctx context.Context, w http.ResponseWriter, pool string,
 		if alive {
 			s.comment("still running")
 		}
-		if err := errors.Join(seen.write(s), s.flush()); err != nil {
+		err := seen.write(s)
+		if piece != nil && err == nil {
+			err = s.eventOf("chunk", "", Chunk{base64.StdEncoding.EncodeToString(piece)})
+		}
+		if err := errors.Join(err, s.flush()); err != nil {
 			cancel() // the reader disconnected
 			<-ended
 			return nil

@@ -148,6 +148,14 @@ func (f *Front) run(w http.ResponseWriter, r *http.Request, v *invocation) *faul
 		log = &tail{}
 		t.Observer = log
 	}
+	head := func() {
+		w.Header().Set(headerTask, v.id)
+		w.Header().Set("X-Amz-Executed-Version", latest)
+	}
+	out := &stream{w: w, head: head}
+	if v.streams {
+		t.Observer = &streamed{tail: cmp.Or(log, &tail{}), to: out}
+	}
 	result, err := f.config.Backend.Run(r.Context(), v.name.function, t)
 	var bad *failure
 	if err != nil {
@@ -155,14 +163,13 @@ func (f *Front) run(w http.ResponseWriter, r *http.Request, v *invocation) *faul
 			return faultOf(err)
 		}
 	}
-	w.Header().Set(headerTask, v.id)
-	w.Header().Set("X-Amz-Executed-Version", latest)
+	head()
 	var logged string
 	if log != nil {
 		logged = log.result(v, &result.Stats)
 	}
 	if v.streams {
-		sendStream(w, result.Payload, bad, logged)
+		out.finish(result.Payload, bad, logged)
 		return nil
 	}
 	if logged != "" {
@@ -174,16 +181,4 @@ func (f *Front) run(w http.ResponseWriter, r *http.Request, v *invocation) *faul
 	}
 	send(w, http.StatusOK, result.Payload)
 	return nil
-}
-
-// sendStream answers a streaming invocation that has ended.
-func sendStream(w http.ResponseWriter, result []byte, bad *failure, logged string) {
-	s := &stream{w: w}
-	last := complete{LogResult: logged}
-	if bad != nil {
-		last.ErrorCode, last.ErrorDetails = bad.Type, string(bad.JSON())
-	}
-	if s.chunk(result) == nil {
-		s.end(last) //nolint:errcheck // the client may be gone
-	}
 }

@@ -14,6 +14,7 @@ const chunkBytes = 1 << 20
 // application/vnd.amazon.eventstream. The first event begins the answer.
 type stream struct {
 	w     http.ResponseWriter
+	head  func() // sets the headers of every answer
 	begun bool
 	buf   []byte
 }
@@ -37,6 +38,31 @@ func (s *stream) chunk(p []byte) error {
 	return nil
 }
 
+// streamed is the observer of a streaming invocation. A result that the function streams is
+// sent as it comes: the handler only waits meanwhile. If the caller has gone, its context
+// ends the task.
+type streamed struct {
+	*tail
+
+	to *stream
+}
+
+// Chunk sends a piece.
+func (o *streamed) Chunk(piece []byte) {
+	o.to.chunk(piece) //nolint:errcheck // the caller has gone
+}
+
+// finish sends the result, unless it was sent in pieces, and the end.
+func (s *stream) finish(result []byte, bad *failure, logged string) {
+	last := complete{LogResult: logged}
+	if bad != nil {
+		last.ErrorCode, last.ErrorDetails = bad.Type, string(bad.JSON())
+	}
+	if s.chunk(result) == nil {
+		s.end(last) //nolint:errcheck // the client may be gone
+	}
+}
+
 // end sends the last event.
 func (s *stream) end(c complete) error {
 	text, err := json.Marshal(c)
@@ -49,6 +75,7 @@ func (s *stream) end(c complete) error {
 func (s *stream) event(kind, content string, payload []byte) error {
 	if !s.begun {
 		s.begun = true
+		s.head()
 		s.w.Header().Set("Content-Type", "application/vnd.amazon.eventstream")
 		s.w.WriteHeader(http.StatusOK)
 	}

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/bullpen-run/bullpen/internal/wire"
 )
 
 // serve routes a request.
@@ -81,14 +83,24 @@ func (s *Server) response(w http.ResponseWriter, r *http.Request, id string) {
 		unknown(w)
 		return
 	}
-	body, size, err := readBody(r, f.Limit)
-	if err != nil {
+	streams := f.Chunk != nil && isStream(r)
+	var body []byte
+	var size int
+	var err error
+	if streams {
+		size, err = wire.CopyChunks(f.Chunk, r.Body, f.Limit)
+	} else {
+		body, size, err = readBody(r, f.Limit)
+	}
+	if err != nil && !streams {
 		s.resume(f)
 		panic(http.ErrAbortHandler) // the worker has broken off: it may answer once more, or has died
 	}
 	a := &Answer{Body: body, Ran: time.Since(f.began)}
 	status, text := http.StatusAccepted, accepted
-	if size > f.Limit {
+	if err != nil { // pieces have gone to the caller, so there is no second answer
+		a.Failure = &wire.Failure{Type: "Runtime.TruncatedResponse", Message: "the response ended early: " + err.Error()}
+	} else if size > f.Limit {
 		_, _ = io.CopyN(io.Discard, r.Body, mostError)
 		a.Size = size
 		status, text = http.StatusRequestEntityTooLarge, fmt.Sprintf(tooLarge, f.Limit)
@@ -98,6 +110,15 @@ func (s *Server) response(w http.ResponseWriter, r *http.Request, id string) {
 	}
 	s.answer(f, a)
 	reply(w, status, text)
+}
+
+// isStream reports whether a function streams its response. Node says so. Go sends every
+// response in chunks, and JSON when it is whole.
+func isStream(r *http.Request) bool {
+	if r.Header.Get("Lambda-Runtime-Function-Response-Mode") == "streaming" {
+		return true
+	}
+	return r.ContentLength < 0 && r.Header.Get("Content-Type") == "application/octet-stream"
 }
 
 // error takes an error.

@@ -44,6 +44,7 @@ type Invocation struct {
 	ID       string // request ID, a UUID; empty for a new one
 	Payload  []byte
 	Limit    int           // largest answer in bytes
+	Chunk    func([]byte)  // receives a response that streams, piece by piece; nil to collect it
 	Timeout  time.Duration // its time limit, 0 for none
 	Deadline time.Time
 	ARN      string // of the function as it was invoked
