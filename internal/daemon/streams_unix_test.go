@@ -62,21 +62,6 @@ func TestStreamedResult(t *testing.T) {
 		}
 	}
 	s := serveIn(t, folder)
-	post := func(url, body string, header ...string) *http.Response {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i := 0; i < len(header); i += 2 {
-			r.Header.Set(header[i], header[i+1])
-		}
-		answer, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = answer.Body.Close() })
-		return answer
-	}
 	for i, of := range []struct {
 		url, accept   string
 		first, second string
@@ -85,8 +70,8 @@ func TestStreamedResult(t *testing.T) {
 		{s.lambda + "/2021-11-15/functions/app/response-streaming-invocations", "*/*", "first", "second"},
 	} {
 		step := filepath.Join(folder, fmt.Sprint("step", i))
-		answer := post(of.url, `"`+step+`"`, "Accept", of.accept)
-		in := bufio.NewReader(answer.Body)
+		status, _, answer := post(t, of.url, `"`+step+`"`, "Accept", of.accept)
+		in := bufio.NewReader(answer)
 		var seen strings.Builder
 		for !strings.Contains(seen.String(), of.first) {
 			b, err := in.ReadByte()
@@ -99,17 +84,35 @@ func TestStreamedResult(t *testing.T) {
 			t.Fatal(err)
 		}
 		rest, err := io.ReadAll(in)
-		if err != nil || answer.StatusCode != http.StatusOK || !strings.Contains(string(rest), of.second) || strings.Contains(string(rest), of.first) {
+		if err != nil || status != http.StatusOK || !strings.Contains(string(rest), of.second) || strings.Contains(string(rest), of.first) {
 			t.Errorf("%s: %q, %v", of.url, rest, err)
 		}
 	}
 	step := filepath.Join(folder, "step0")
-	answer := post(s.url+"/v1/pools/app/run", step, "Ce-Id", "77", "Ce-Type", "order")
-	text, err := io.ReadAll(answer.Body)
-	if err != nil || string(text) != "firstsecond" || answer.Header.Get("Bullpen-Meta") != "ce-id=77" {
-		t.Errorf("without a stream: %q, %v, %v", text, answer.Header, err)
+	_, header, answer := post(t, s.url+"/v1/pools/app/run", step, "Ce-Id", "77", "Ce-Type", "order")
+	text, err := io.ReadAll(answer)
+	if err != nil || string(text) != "firstsecond" || header.Get("Bullpen-Meta") != "ce-id=77" {
+		t.Errorf("without a stream: %q, %v, %v", text, header, err)
 	}
-	if answer := post(s.url+"/v1/pools/app/run?chunks=true", step); answer.StatusCode != http.StatusBadRequest {
-		t.Errorf("chunks without a stream of events: %s", answer.Status)
+	if status, _, _ := post(t, s.url+"/v1/pools/app/run?chunks=true", step); status != http.StatusBadRequest {
+		t.Errorf("chunks without a stream of events: %d", status)
 	}
+}
+
+// post posts a body with headers, given as names and values.
+func post(t *testing.T, url, body string, header ...string) (status int, with http.Header, answer io.Reader) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = response.Body.Close() })
+	return response.StatusCode, response.Header, response.Body
 }

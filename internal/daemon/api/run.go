@@ -110,6 +110,14 @@ func (o *chunked) Chunk(piece []byte) {
 	}
 }
 
+// chunk sends a piece of a result; nil is none.
+func (s *stream) chunk(piece []byte) error {
+	if piece == nil {
+		return nil
+	}
+	return s.eventOf("chunk", "", Chunk{base64.StdEncoding.EncodeToString(piece)})
+}
+
 // RunStats has the times of an ephemeral task.
 type RunStats struct {
 	Waited     float64 `json:"waited,omitempty"`
@@ -200,10 +208,9 @@ func (a *API) runStream(ctx context.Context, w http.ResponseWriter, pool string,
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	seen := &watched{news: make(chan struct{}, 1)}
+	pieces := make(chan []byte)
 	t.Observer = seen
-	var pieces chan []byte
 	if chunks {
-		pieces = make(chan []byte)
 		t.Observer = &chunked{seen, pieces, ctx.Done()}
 	}
 	ended := make(chan ran, 1)
@@ -243,11 +250,7 @@ func (a *API) runStream(ctx context.Context, w http.ResponseWriter, pool string,
 		if alive {
 			s.comment("still running")
 		}
-		err := seen.write(s)
-		if piece != nil && err == nil {
-			err = s.eventOf("chunk", "", Chunk{base64.StdEncoding.EncodeToString(piece)})
-		}
-		if err := errors.Join(err, s.flush()); err != nil {
+		if err := errors.Join(seen.write(s), s.chunk(piece), s.flush()); err != nil {
 			cancel() // the reader disconnected
 			<-ended
 			return nil
