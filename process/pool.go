@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -134,6 +135,9 @@ func (p *Pool) Guarantees() bullpen.Guarantees {
 	}
 	if p.config.loss != "" {
 		g.Notes = append(g.Notes, "protocol "+p.config.name+": "+p.config.loss)
+	}
+	if p.config.network && runtime.GOOS != "linux" {
+		g.Notes = append(g.Notes, "protocol "+p.config.name+": other users of this machine can reach the ports of workers, as this system does not say whose a connection is")
 	}
 	p.promiseBounds(&g)
 	return g
