@@ -5,7 +5,7 @@
 // else. Each round takes both in turn. Linux only.
 //
 //	go run ./cmd/unmodified                # 5 rounds of two seconds each
-//	go run ./cmd/unmodified -python ../.cache/clients/python/bin/python
+//	go run ./cmd/unmodified -python ../.cache/clients/python/bin/python -out results
 package main
 
 import (
