@@ -327,3 +327,24 @@ func TestStrictWorkersOfTheNetwork(t *testing.T) {
 		do(t, web, "pid", "")
 	}
 }
+
+// TestFunctionThatPollsNoMore is replaced, and its next task runs elsewhere.
+func TestFunctionThatPollsNoMore(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("curl"); err != nil {
+		t.Skip("curl is not installed: apt-get install curl")
+	}
+	const once = `api=http://$AWS_LAMBDA_RUNTIME_API/2018-06-01/runtime/invocation
+id=$(curl -sS -D - -o /dev/null $api/next | tr -d '\r' | sed -n 's/^[Ll]ambda-[Rr]untime-[Aa]ws-[Rr]equest-[Ii]d: //p')
+curl -sS -o /dev/null -d $$ $api/$id/response
+exec sleep 60`
+	p := open(t, Config{Command: []string{"sh", "-c", once}, Protocol: Lambda, Max: 1, StartTimeout: 2 * time.Second})
+	seen := map[string]bool{}
+	for range 3 {
+		got, te := invoke(t, p, bullpen.Task{})
+		if te != nil || seen[got] {
+			t.Fatalf("%s, %v; before %v", got, te, seen)
+		}
+		seen[got] = true
+	}
+}

@@ -198,25 +198,36 @@ func (d *lambdaDriver) resize(now int64) {
 	}
 }
 
-// send gives the pending tasks to polls. A task for which there is none comes back: the
-// connection has just broken.
+// send gives pending tasks to polls. A task for which there is none, as its connection has
+// just broken, waits for the next poll.
 func (d *lambdaDriver) send() {
 	w, p := d.w, d.w.pool
-	for {
-		p.mu.Lock()
-		if len(w.pending) == 0 || w.broken {
-			p.release(w)
-			return
-		}
+	p.mu.Lock()
+	for len(w.pending) > 0 && !w.broken {
 		c := w.pending[0]
-		w.pending = slices.Delete(w.pending, 0, 1)
-		w.sentTo.Store(c.number)
-		offered := d.server.Offer(p.invocation(c))
-		d.resize(p.now())
-		p.mu.Unlock()
-		if !offered {
-			d.Dropped(c.number)
+		if !d.server.Offer(p.invocation(c)) {
+			break
 		}
+		w.pending = slices.Delete(w.pending, 0, 1)
+		w.sentTo.Store(c.number) // before an answer can be accounted for, as Pool.mu is held
+	}
+	d.resize(p.now())
+	p.release(w)
+}
+
+// takeBack takes back tasks that wait for a poll.
+func (d *lambdaDriver) takeBack(first uint32, _ int64) {
+	w, p := d.w, d.w.pool
+	for _, c := range slices.Backward(slices.Clone(w.pending)) {
+		if first != 0 && protocol.Before(c.number, first) {
+			continue
+		}
+		w.pending = slices.DeleteFunc(w.pending, func(other *call) bool { return other == c })
+		w.drop(c)
+		p.replay(c)
+	}
+	if w.count == 0 {
+		p.emptied(w, p.now())
 	}
 }
 
@@ -262,6 +273,7 @@ func rayOf(parent string) string {
 
 // Dropped takes a task back that the worker has not got.
 func (d *lambdaDriver) Dropped(number uint32) {
+	d.recount()
 	d.answer(number, &wire.Message{Kind: protocol.Returned}, 0)
 }
 
@@ -274,7 +286,16 @@ func (d *lambdaDriver) Answered(inv *lambda.Invocation, a *lambda.Answer) {
 	case a.Failure != nil:
 		m = failed(bullpen.Failed, *a.Failure, inv.Timeout, a.Ran)
 	}
+	d.recount()
 	d.answer(inv.Number, m, a.Ran)
+}
+
+// recount is resize for an answer: the worker gets no task for it before it polls.
+func (d *lambdaDriver) recount() {
+	p := d.w.pool
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	d.resize(p.now())
 }
 
 // Failed records why the worker cannot start. It then exits.
@@ -308,7 +329,7 @@ func (d *lambdaDriver) tend(now int64) {
 		return
 	}
 	switch {
-	case w.count == 0 && w.paused:
+	case w.count == len(w.pending) && w.paused:
 		p.kill(w, BySilence, nil)
 	case p.config.Concurrency > 1:
 		p.flag(w, ByItself)
