@@ -259,7 +259,9 @@ func (d *httpDriver) cancel(c *call) bool {
 		return false
 	}
 	w.pool.flag(w, causeOf(c))
-	d.requests[c.number](c.cause)
+	if end := d.requests[c.number]; end != nil { // else its answer is on the way
+		end(c.cause)
+	}
 	return true
 }
 
@@ -290,7 +292,14 @@ func (d *httpDriver) tend(now int64) {
 // post posts a task and answers it.
 func (d *httpDriver) post(ctx context.Context, c *call) {
 	began := time.Now()
-	response, err := d.client.Do(d.request(ctx, c))
+	r, err := d.request(ctx, c)
+	if err != nil {
+		m := failed(bullpen.Failed, failure{Message: err.Error()}, 0, 0)
+		m.Flags = protocol.Final
+		d.done(c, m, 0)
+		return
+	}
+	response, err := d.client.Do(r)
 	var m *wire.Message
 	if err != nil {
 		m = d.broken(ctx, err, func() { d.noteUnread(c, err) })

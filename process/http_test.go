@@ -53,6 +53,7 @@ func webHandler(args []string) http.Handler {
 		text, _ := io.ReadAll(r.Body)
 		fmt.Println(string(text))
 	})
+	mux.HandleFunc("/print-for-ever", func(http.ResponseWriter, *http.Request) { go printForEver() })
 	mux.HandleFunc("/busy-once", busyOnce())
 	mux.HandleFunc("/hang-up", func(w http.ResponseWriter, _ *http.Request) {
 		conn, _, err := http.NewResponseController(w).Hijack()
@@ -86,6 +87,14 @@ func webHandler(args []string) http.Handler {
 	})
 	mux.HandleFunc("/big", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, 2000)) })
 	return mux
+}
+
+// printForEver ends with the process.
+func printForEver() {
+	line := strings.Repeat("x", 1000)
+	for {
+		fmt.Println(line)
+	}
 }
 
 // busyOnce answers 503 to the first request.
@@ -326,6 +335,47 @@ func TestRetryAfter(t *testing.T) {
 	} {
 		if got := retryAfter(value, now); got != want {
 			t.Errorf("%q: %v, want %v", value, got, want)
+		}
+	}
+}
+
+// TestHTTPFlood: a worker that prints without end still answers.
+func TestHTTPFlood(t *testing.T) {
+	t.Parallel()
+	p := webPool(t, nil)
+	for range 3 {
+		if _, err := p.Execute(within(t, 30*time.Second), bullpen.Task{Name: "print-for-ever"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestHTTPCancelOfAnAnswer: a task may be canceled when its request has ended, but its answer
+// is not accounted for yet.
+func TestHTTPCancelOfAnAnswer(t *testing.T) {
+	t.Parallel()
+	p := webPool(t, func(c *Config) { c.Min = 1 })
+	if err := p.Ready(within(t, time.Minute), 1); err != nil {
+		t.Fatal(err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	w := p.workers[0]
+	w.count = 2
+	if !w.driver.cancel(&call{number: 99, cause: errWhy}) {
+		t.Error("the worker is to be killed")
+	}
+	w.count = 0
+}
+
+// TestHTTPNames: a task's name stays one part of the path.
+func TestHTTPNames(t *testing.T) {
+	t.Parallel()
+	p := webPool(t, func(c *Config) { c.HTTP.Path = "/status/{name}" })
+	for _, name := range []string{".", ".."} {
+		_, err := p.Execute(t.Context(), bullpen.Task{Name: name})
+		if te := wantOutcome(t, err, bullpen.Failed); te.Retryable || !strings.Contains(te.Message, "path") {
+			t.Errorf("%q: %+v", name, te)
 		}
 	}
 }

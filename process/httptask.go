@@ -2,7 +2,9 @@ package process
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -16,16 +18,19 @@ import (
 	"github.com/bullpen-run/bullpen/protocol"
 )
 
-// request returns the request for c.
-func (d *httpDriver) request(ctx context.Context, c *call) *http.Request {
-	t, config := &c.task, d.w.pool.config
-	path := "/"
-	if config.HTTP.Path != "" {
-		path = strings.ReplaceAll(config.HTTP.Path, "{name}", url.PathEscape(t.Name))
+// request returns the request for c, or why its name cannot be part of a path.
+func (d *httpDriver) request(ctx context.Context, c *call) (*http.Request, error) {
+	t := &c.task
+	path := cmp.Or(d.w.pool.config.HTTP.Path, "/")
+	if strings.Contains(path, "{name}") {
+		if t.Name == "." || t.Name == ".." {
+			return nil, fmt.Errorf("the name %q leads to another path: use another one", t.Name)
+		}
+		path = strings.ReplaceAll(path, "{name}", url.PathEscape(t.Name))
 	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://localhost"+path, bytes.NewReader(t.Payload))
-	if err != nil { // the path was checked, and the name is escaped
-		d.w.pool.logs.fault(err)
+	if err != nil {
+		return nil, err
 	}
 	h := r.Header
 	set := func(name, value string) {
@@ -45,7 +50,7 @@ func (d *httpDriver) request(ctx context.Context, c *call) *http.Request {
 			set(name, value)
 		}
 	}
-	return r
+	return r, nil
 }
 
 var defaultType = []string{"application/octet-stream"}

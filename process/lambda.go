@@ -17,9 +17,9 @@ import (
 )
 
 // LambdaWorker configures workers that speak the Lambda Runtime API. The zero value suits
-// most functions, whose name is the pool's. Each worker gets an address of its own in AWS_LAMBDA_RUNTIME_API and the
+// most functions. Each worker gets an address of its own in AWS_LAMBDA_RUNTIME_API and the
 // other variables that the runtime clients of AWS expect, unless Env sets them; with
-// Concurrency above 1, AWS_LAMBDA_MAX_CONCURRENCY too.
+// Concurrency above 1, AWS_LAMBDA_MAX_CONCURRENCY too. The function's name is the pool's.
 type LambdaWorker struct {
 	// Handler is the value of _HANDLER; empty means the last argument of Command. Most
 	// clients take the handler from their arguments instead.
@@ -198,8 +198,8 @@ func (d *lambdaDriver) resize(now int64) {
 	}
 }
 
-// send gives pending tasks to polls. A task for which there is none, as its connection has
-// just broken, waits for the next poll.
+// send gives pending tasks to polls. If a connection has just broken, its task waits for the
+// next poll.
 func (d *lambdaDriver) send() {
 	w, p := d.w, d.w.pool
 	p.mu.Lock()

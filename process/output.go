@@ -238,7 +238,7 @@ func (w *worker) catchUp() {
 	all := w.printed
 	w.pool.mu.Unlock()
 	for _, p := range all {
-		_ = p.reader.Control(func(fd uintptr) { p.splitter.pump(fd) }) // an error means that its end has been read
+		_ = p.reader.Control(func(fd uintptr) { p.splitter.catchUp(fd) }) // an error means that its end has been read
 		p.splitter.flush()
 	}
 }

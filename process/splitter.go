@@ -46,23 +46,44 @@ const (
 
 // pump reads what is available, and reports whether the stream has ended.
 func (s *splitter) pump(fd uintptr) bool {
-	s.pumping.Lock()
-	defer s.pumping.Unlock()
 	for {
-		began := time.Now()
-		n, err := wire.ReadNow(fd, s.buffer)
-		if errors.Is(err, wire.ErrAgain) {
-			s.flood = false
-			return false
-		}
-		if err != nil {
-			return true
-		}
-		s.took(s.buffer[:n], began)
-		if s.outlived(n) {
-			return true
+		if n, over := s.next(fd); n == 0 || over {
+			return over
 		}
 	}
+}
+
+// catchUp reads what the worker had printed before the call. What a pipe holds is enough:
+// the worker may go on printing.
+func (s *splitter) catchUp(fd uintptr) {
+	for read := 0; read < pipeSize; {
+		n, over := s.next(fd)
+		if n == 0 || over {
+			return
+		}
+		read += n
+	}
+}
+
+// pipeSize is how much a pipe holds, see pipe(7).
+const pipeSize = 64 << 10
+
+// next reads the next bytes. It returns how many, 0 if none is available, and whether the
+// stream has ended.
+func (s *splitter) next(fd uintptr) (n int, over bool) {
+	s.pumping.Lock()
+	defer s.pumping.Unlock()
+	began := time.Now()
+	n, err := wire.ReadNow(fd, s.buffer)
+	if errors.Is(err, wire.ErrAgain) {
+		s.flood = false
+		return 0, false
+	}
+	if err != nil {
+		return 0, true
+	}
+	s.took(s.buffer[:n], began)
+	return n, s.outlived(n)
 }
 
 // took handles b. A stream that floods the log must not use up the processors of the

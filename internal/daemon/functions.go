@@ -71,7 +71,7 @@ func (d *Daemon) serveLambda() {
 	close(d.lambda.open)
 }
 
-// LambdaAddr returns the address of the Lambda front; nil if there is none.
+// LambdaAddr returns the address of the Lambda front, or nil without one.
 func (d *Daemon) LambdaAddr() net.Addr {
 	if d.lambda == nil {
 		return nil

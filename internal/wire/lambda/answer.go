@@ -161,7 +161,7 @@ const (
 )
 
 // begin returns the invocation with that ID, whose answer is about to be read. It returns
-// nil if there is none, or if another request answers it.
+// nil for an unknown ID, and for an invocation that another request answers.
 func (s *Server) begin(id string) *flight {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -25,7 +25,7 @@ import (
 	"github.com/bullpen-run/bullpen/internal/wire"
 )
 
-// Host is told what the worker does. Its methods are called from several goroutines, and
+// Host receives what the worker does. Its methods are called from several goroutines, and
 // never while a method of the Server runs.
 type Host interface {
 	// Polled is called when one more poll waits.
