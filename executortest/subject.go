@@ -13,7 +13,7 @@ import (
 
 // patience bounds every wait of the suite. An executor that takes longer is considered
 // hung.
-var patience = time.Minute
+var patience = 2 * time.Minute
 
 // subject is an executor under test. It records the outcome of every task, and at the end
 // of the test checks each against the general rules. It is an executor itself, without the
