@@ -324,7 +324,7 @@ func (d *httpDriver) done(c *call, m *wire.Message, ran time.Duration) {
 
 // broken returns the answer for a request without a whole response: the pool has ended it, the
 // worker never got it, or the worker has closed the connection. In that case the worker has
-// some time to end, which says more: died is called then.
+// some time to end, which says more: died is called then. One that was killed will end.
 func (d *httpDriver) broken(ctx context.Context, err error, died func()) *wire.Message {
 	if cause := context.Cause(ctx); cause != nil && d.posts.Err() == nil {
 		return failed(reason(cause), failure{Message: cause.Error()}, 0, 0)
@@ -338,11 +338,14 @@ func (d *httpDriver) broken(ctx context.Context, err error, died func()) *wire.M
 	defer timer.Stop()
 	select {
 	case <-d.life.Done():
-		died()
-		return nil
 	case <-timer.C:
+		if !d.w.isKilled() {
+			return failed(bullpen.Protocol, failure{Message: "the worker has not answered: " + err.Error()}, 0, 0)
+		}
+		<-d.life.Done()
 	}
-	return failed(bullpen.Protocol, failure{Message: "the worker has not answered: " + err.Error()}, 0, 0)
+	died()
+	return nil
 }
 
 // noteUnread notes a task of a worker that has died if the worker had not read it: then the

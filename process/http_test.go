@@ -15,10 +15,12 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/bullpen-run/bullpen"
 	"github.com/bullpen-run/bullpen/executortest"
+	"github.com/bullpen-run/bullpen/internal/wire"
 )
 
 // serveWeb is a web server that listens at PORT.
@@ -268,6 +270,29 @@ func TestHTTPBroken(t *testing.T) {
 	if after := do(t, p, "pid", ""); after != before {
 		t.Errorf("another worker: %s, before %s", after, before)
 	}
+}
+
+// TestHTTPKilled: a worker that was killed closes its connections before its end is known,
+// which decides the outcome however late it comes.
+func TestHTTPKilled(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := &worker{pool: &Pool{config: &resolved{Config: Config{Grace: time.Millisecond}}}, killed: true}
+		d := driveHTTP(w).(*httpDriver)
+		defer d.abandon()
+		answers := make(chan *wire.Message, 1)
+		died := false
+		go func() { answers <- d.broken(d.posts, errUnread, func() { died = true }) }()
+		select {
+		case m := <-answers:
+			t.Errorf("answered with %q before the end of the worker", m.Body)
+		case <-time.After(time.Minute):
+			d.end()
+			if m := <-answers; m != nil || !died {
+				t.Errorf("after the end of the worker: %v, %v", m, died)
+			}
+		}
+	})
 }
 
 // TestHTTPConcurrent: a worker runs several tasks at a time. One that must end is answered

@@ -145,6 +145,12 @@ func (w *worker) room() int {
 // that has violated the protocol would be blamed for it. Pool.mu is held.
 func (w *worker) sound() bool { return !w.killed && !w.exited && !w.broken }
 
+func (w *worker) isKilled() bool {
+	w.pool.mu.Lock()
+	defer w.pool.mu.Unlock()
+	return w.killed
+}
+
 // run starts the process, speaks with it, and accounts for its end.
 func (w *worker) run() {
 	err := w.start()
