@@ -55,6 +55,7 @@ var rules = []rule{
 	{folder: "pool/poolprom", ours: []string{".", "pool", "internal/durations"}, theirs: []string{"github.com/prometheus/client_golang"}, tests: []string{"internal/metriclist"}},
 	{folder: "process", ours: []string{".", "protocol", "internal/feed", "internal/wire", "internal/confine", "internal/probe"}},
 	{folder: "process/processprom", ours: []string{".", "process", "internal/durations"}, theirs: []string{"github.com/prometheus/client_golang"}, tests: []string{"internal/metriclist"}},
+	{folder: "internal/level", ours: []string{".", "process", "process/processprom"}},
 	{folder: "queue/queueprom", ours: []string{".", "job", "queue", "internal/durations"}, theirs: []string{"github.com/prometheus/client_golang"}, tests: []string{"internal/metriclist"}},
 	{folder: "internal/metriclist", theirs: []string{"github.com/prometheus/client_golang"}},
 	{folder: "job", ours: []string{".", "internal/schedule", "internal/jsonvalue"}},
@@ -107,7 +108,7 @@ var rules = []rule{
 		folder: "internal/daemon",
 		ours: []string{
 			".", "protocol", "pool", "pool/poolprom", "process", "process/processprom", "job", "queue", "queue/queueprom", "queue/embedded", "client",
-			"internal/confine", "internal/daemon/trace", "internal/dashboard", "internal/feed", "internal/jsonvalue", "internal/probe", "internal/schedule", "internal/units", "internal/wire",
+			"internal/confine", "internal/daemon/trace", "internal/dashboard", "internal/feed", "internal/jsonvalue", "internal/level", "internal/probe", "internal/schedule", "internal/units", "internal/wire",
 		},
 		theirs: []string{
 			"github.com/prometheus/client_golang", "go.yaml.in/yaml/v3", "github.com/oklog/ulid/v2", "github.com/nats-io/nats.go",
@@ -116,7 +117,7 @@ var rules = []rule{
 	},
 	{
 		folder: "internal/daemon/trace",
-		ours:   []string{".", "internal/daemon", "job", "process", "queue"},
+		ours:   []string{".", "internal/daemon", "internal/level", "job", "queue"},
 		theirs: []string{"google.golang.org/protobuf"},
 		tests:  []string{"internal/daemon/trace/tracetest", "pool"},
 	},
@@ -124,7 +125,7 @@ var rules = []rule{
 	{folder: "internal/dashboard", ours: []string{"."}},
 	{
 		folder: "internal/cli",
-		ours:   []string{".", "client", "process", "internal/command", "internal/confine", "internal/daemon", "internal/jsonvalue", "internal/engine", "internal/engine/pebble", "internal/engine/transfer", "internal/probe", "internal/queue/record", "internal/units", "job", "queue", "queue/embedded"},
+		ours:   []string{".", "client", "process", "internal/command", "internal/confine", "internal/daemon", "internal/jsonvalue", "internal/level", "internal/engine", "internal/engine/pebble", "internal/engine/transfer", "internal/probe", "internal/queue/record", "internal/units", "job", "queue", "queue/embedded"},
 		theirs: []string{"github.com/spf13/cobra", "github.com/spf13/pflag"},
 		tests:  []string{"internal/natstest"},
 	},

@@ -13,7 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/bullpen-run/bullpen/process"
+	"github.com/bullpen-run/bullpen/internal/level"
 )
 
 const mapLong = `Map reads tasks, one per line, from standard input, from -a FILE, or from the arguments
@@ -131,7 +131,7 @@ func mapMain(o *options, stdin io.Reader, stdout, stderr *os.File) int {
 	config := o.config()
 	config.Logger = slog.New(&logHandler{screen: say, verbose: o.verbose})
 	var err error
-	if r.pool, err = process.New(config); err != nil {
+	if r.pool, err = level.New(config); err != nil {
 		code, text := faultOf(o, err)
 		say.print(text)
 		return code

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"os"
 	"os/signal"
 	"runtime"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/bullpen-run/bullpen"
+	"github.com/bullpen-run/bullpen/internal/level"
 	"github.com/bullpen-run/bullpen/process"
 )
 
@@ -21,7 +23,7 @@ import (
 // outcomes pass through the flow to the one goroutine that writes.
 type run struct {
 	options *options
-	pool    *process.Pool
+	pool    level.Pool
 	flow    *flow
 	out     *writer
 	log     *joblog // nil without --joblog
@@ -136,9 +138,9 @@ func (r *run) heed(sigs chan os.Signal, quit chan struct{}) {
 
 // watch detects workers that print more lines than they were given. From the first
 // extra line on, their results belong to the wrong tasks.
-func (r *run) watch(events *process.Feed) {
-	for e := range events.C {
-		if e.Cause == process.ByExit && e.Text == "exit code 0" && (e.Kind == process.Died || e.Kind == process.Stopped) {
+func (r *run) watch(events iter.Seq[level.Event]) {
+	for e := range events {
+		if e.Kind == level.Ended && e.Cause == process.ByExit.String() && e.Text == "exit code 0" {
 			r.exitedWell.Store(true)
 		}
 		if errors.Is(e.Err, process.ErrExtraLine) {

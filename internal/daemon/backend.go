@@ -10,8 +10,8 @@ import (
 	"github.com/bullpen-run/bullpen/internal/daemon/api"
 	"github.com/bullpen-run/bullpen/internal/daemon/live"
 	"github.com/bullpen-run/bullpen/internal/daemon/settings"
+	"github.com/bullpen-run/bullpen/internal/level"
 	"github.com/bullpen-run/bullpen/job"
-	"github.com/bullpen-run/bullpen/process"
 	"github.com/bullpen-run/bullpen/queue"
 )
 
@@ -164,7 +164,7 @@ func (d backend) Pool(_ context.Context, name string) (api.Pool, error) {
 	// A job waits in the durable queue, because the workers' pool takes only what it
 	// can start. The pool's own figures are used only if no job has started.
 	if jobs := d.queue.QueueStats(name).Wait; jobs.Count > 0 {
-		a.WaitP50, a.WaitP99 = jobs.Quantile(0.5), jobs.Quantile(0.99)
+		a.QueueTime = jobs
 	}
 	return a, nil
 }
@@ -173,31 +173,12 @@ func (d backend) Pool(_ context.Context, name string) (api.Pool, error) {
 func (p *pool) describe() api.Pool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	a := api.Pool{Name: p.name, State: "queue-only", Task: p.settings.Task, Ephemeral: p.settings.Ephemeral}
+	a := api.Pool{Name: p.name, Stats: level.Stats{State: "queue-only"}, Task: p.settings.Task, Ephemeral: p.settings.Ephemeral}
 	g := p.now
 	if g == nil {
 		return a
 	}
-	c, s := g.workers.Config(), g.workers.Stats()
-	a.State, a.Protocol, a.Program = s.State.String(), c.Protocol.String(), p.settings.Process.Command[0]
+	a.Config, a.Stats, a.Error = g.workers.Config(), g.workers.Stats(), g.startError()
 	a.Min, a.Max, a.Helpers = p.min, p.max, p.helpers()
-	a.Starting, a.Idle, a.Busy, a.Leaving = s.Starting, s.Idle, s.Busy, s.Leaving
-	a.Queued, a.Blocked, a.InHand = s.Queued, s.Blocked, s.InHand
-	a.Accepted, a.NeverStarted, a.Refused = s.Accepted, s.NeverStarted, s.Refused
-	a.Started, a.Stopped, a.FailedStarts = s.Started, s.Stopped, s.FailedStarts
-	a.Outcomes = s.Outcomes
-	a.Deaths = deaths(s.Deaths)
-	a.WaitP50, a.WaitP99 = s.QueueTime.Quantile(0.5), s.QueueTime.Quantile(0.99)
-	a.RunP50, a.RunP99 = s.RunTime.Quantile(0.5), s.RunTime.Quantile(0.99)
-	a.StartP50, a.StartP99 = s.StartTime.Quantile(0.5), s.StartTime.Quantile(0.99)
-	a.Error = g.startError()
 	return a
-}
-
-func deaths(by map[process.Cause]uint64) map[string]uint64 {
-	all := make(map[string]uint64, len(by))
-	for cause, n := range by {
-		all[cause.String()] = n
-	}
-	return all
 }

@@ -20,9 +20,9 @@ import (
 	"github.com/bullpen-run/bullpen/internal/daemon/settings"
 	"github.com/bullpen-run/bullpen/internal/daemon/sigv4"
 	"github.com/bullpen-run/bullpen/internal/daemon/trace"
+	"github.com/bullpen-run/bullpen/internal/level"
 	"github.com/bullpen-run/bullpen/internal/lifecycle"
 	"github.com/bullpen-run/bullpen/process"
-	"github.com/bullpen-run/bullpen/process/processprom"
 	"github.com/bullpen-run/bullpen/queue"
 )
 
@@ -32,6 +32,8 @@ type Config struct {
 	Settings *settings.Settings
 	// Load reads the configuration again, for a reload; nil disables reloads.
 	Load func() (*settings.Settings, error)
+	// Workers returns the workers of a pool by its settings; nil means level.New.
+	Workers func(process.Config) (level.Pool, error)
 	// Logger is the log; nil logs nothing.
 	Logger *slog.Logger
 	// LogLost returns how many lines the logger has dropped; nil means none.
@@ -66,9 +68,11 @@ type Daemon struct {
 	log     *slog.Logger
 	load    func() (*settings.Settings, error)
 	logLost func() uint64
-	version string
-	started time.Time
-	state   lifecycle.Machine[State]
+	// newWorkers returns the workers of a pool.
+	newWorkers func(process.Config) (level.Pool, error)
+	version    string
+	started    time.Time
+	state      lifecycle.Machine[State]
 
 	// Parts with locks of their own:
 	access  *access.Control
@@ -80,10 +84,10 @@ type Daemon struct {
 	tracer  *trace.Tracer    // nil for no traces
 	// requests are the metrics of the API's requests.
 	requests *requests
-	// processes exports the metrics of all pools' workers to Prometheus.
-	processes *processprom.Collector
-	runs      runs
-	health    health
+	// exported has the metrics of all pools' workers for Prometheus.
+	exported level.Metrics
+	runs     runs
+	health   health
 
 	// What listens:
 	opening atomic.Bool // the queue is being opened
@@ -137,11 +141,14 @@ func New(ctx context.Context, c Config) (*Daemon, error) {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
+	if c.Workers == nil {
+		c.Workers = level.New
+	}
 	if c.LogLost == nil {
 		c.LogLost = func() uint64 { return 0 }
 	}
 	d := &Daemon{
-		log: c.Logger, load: c.Load, logLost: c.LogLost, version: c.Version, started: time.Now(), settings: c.Settings,
+		log: c.Logger, load: c.Load, logLost: c.LogLost, newWorkers: c.Workers, version: c.Version, started: time.Now(), settings: c.Settings,
 		stopping: make(chan struct{}), aborted: make(chan struct{}), pooled: make(chan struct{}), ready: make(chan struct{}),
 		failed: make(chan error, 1), turn: make(chan struct{}, 1), reloading: make(chan struct{}, 1), pools: map[string]*pool{},
 		planned: make(chan struct{}, 1),

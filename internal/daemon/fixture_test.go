@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/bullpen-run/bullpen/internal/daemon/settings"
+	"github.com/bullpen-run/bullpen/internal/level"
+	"github.com/bullpen-run/bullpen/process"
 )
 
 // node is a daemon under test.
@@ -33,6 +35,8 @@ type node struct {
 	token string        // sent with requests; empty for none
 	hang  chan struct{} // until it is closed, the configuration cannot be read; nil for always
 	tries chan struct{} // gets one for each reading; nil for nothing
+
+	workers func(process.Config) (level.Pool, error) // Config.Workers
 
 	mu   sync.Mutex
 	text string // of the configuration; guarded by mu
@@ -126,7 +130,7 @@ func (n *node) open() *node {
 		t.Fatal(err)
 	}
 	log := slog.New(slog.NewTextHandler(n.journal, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	n.Daemon, err = New(t.Context(), Config{Settings: s, Load: n.load, Logger: log, Version: "test"})
+	n.Daemon, err = New(t.Context(), Config{Settings: s, Load: n.load, Workers: n.workers, Logger: log, Version: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}

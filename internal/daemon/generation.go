@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"math"
 	"sync"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/bullpen-run/bullpen"
 	"github.com/bullpen-run/bullpen/internal/daemon/settings"
 	"github.com/bullpen-run/bullpen/internal/daemon/trace"
+	"github.com/bullpen-run/bullpen/internal/level"
 	"github.com/bullpen-run/bullpen/process"
 	"github.com/bullpen-run/bullpen/queue"
 )
@@ -20,12 +22,11 @@ import (
 // new one.
 type generation struct {
 	name     string
-	workers  *process.Pool
+	workers  level.Pool
 	limiter  *limiter         // the workers; the hub tracks their tasks as jobs
 	direct   bullpen.Executor // the same workers, for tasks that are not jobs
-	feed     *process.Feed
-	starts   *trace.Starts // starts of the workers, for traces; nil for none
-	changed  func()        // called after workers started or failed to start
+	starts   *trace.Starts    // starts of the workers, for traces; nil for none
+	changed  func()           // called after workers started or failed to start
 	watching chan struct{}
 
 	restart chan struct{} // capacity 1: requests a new call of Work in place of the present one
@@ -41,30 +42,30 @@ type generation struct {
 func newGeneration(name string, s settings.Pool, d *Daemon) (*generation, error) {
 	c := s.Process
 	c.Name, c.Budget, c.Logger, c.Overflow = name, d.budget, d.log, process.Reject
-	workers, err := process.New(c)
+	workers, err := d.newWorkers(c)
 	if err != nil {
 		return nil, fmt.Errorf("pool %q: %w", name, err)
 	}
 	starts := d.tracer.Starts()
 	g := &generation{
-		name: name, settings: s, workers: workers, feed: workers.Events(64), changed: d.judge, starts: starts,
+		name: name, settings: s, workers: workers, changed: d.judge, starts: starts,
 		limiter:  newLimiter(d.tracer.Wrap(name, d.hub.Wrap(name, workers), starts), s.Jobs),
 		direct:   d.tracer.WrapEphemeral(name, d.hub.WrapEphemeral(name, workers), starts),
 		watching: make(chan struct{}), restart: make(chan struct{}, 1),
 	}
-	go g.watch() // ends with the workers; end waits for it
+	go g.watch(workers.Events(64)) // ends with the workers; end waits for it
 	return g, nil
 }
 
 // watch records why workers do not start.
-func (g *generation) watch() {
+func (g *generation) watch(events iter.Seq[level.Event]) {
 	defer close(g.watching)
-	for e := range g.feed.C {
+	for e := range events {
 		g.starts.Note(&e)
 		switch e.Kind {
-		case process.StartFailed:
-			g.setStartError(shownText(e.Text, g.workers.Config().Command))
-		case process.Ready, process.Mended:
+		case level.StartFailed:
+			g.setStartError(shownError(e.Err).Error())
+		case level.Ready, level.Mended:
 			g.setStartError("")
 		default:
 			continue
@@ -147,17 +148,16 @@ func (g *generation) retune(s settings.Pool) {
 	}
 }
 
-// end stops taking jobs and ends the workers with how, which is Stop, Drain or Close
-// of the pool. It returns when nothing is left. Jobs that never started go back to
+// end stops taking jobs and ends the workers with how. It returns when nothing is left. Jobs that never started go back to
 // the queue at once.
-func (g *generation) end(ctx context.Context, how func(context.Context) error) error {
+func (g *generation) end(ctx context.Context, how ending) error {
 	g.mu.Lock()
 	stop, taken := g.stop, g.taken
 	g.mu.Unlock()
 	if stop != nil {
 		stop()
 	}
-	err := how(ctx)
+	err := how(g.workers, ctx)
 	if taken != nil {
 		<-taken
 	}

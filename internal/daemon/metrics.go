@@ -35,7 +35,7 @@ func (d *Daemon) metrics() (http.Handler, error) {
 		return nil, err
 	}
 	r := prometheus.NewRegistry()
-	for _, c := range append(append(d.own(), d.limits()...), d.requests.answered, d.requests.took, d.processes, queues, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})) {
+	for _, c := range append(append(d.own(), d.limits()...), d.requests.answered, d.requests.took, d.exported.Processes, queues, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})) {
 		if err := r.Register(c); err != nil {
 			return nil, err
 		}

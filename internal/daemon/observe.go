@@ -11,8 +11,8 @@ import (
 	"github.com/bullpen-run/bullpen"
 	"github.com/bullpen-run/bullpen/internal/daemon/api"
 	"github.com/bullpen-run/bullpen/internal/daemon/history"
+	"github.com/bullpen-run/bullpen/internal/level"
 	"github.com/bullpen-run/bullpen/job"
-	"github.com/bullpen-run/bullpen/process"
 )
 
 // keepHistory adds a point to the history at each step, until ctx ends.
@@ -78,7 +78,7 @@ func (p *pool) count(n *api.PoolNow, r *history.Reading) {
 		return
 	}
 	s := g.workers.Stats()
-	n.State, n.Error, n.Workers = s.State.String(), g.startError(), s.Starting+s.Idle+s.Busy+s.Leaving
+	n.State, n.Error, n.Workers = s.State, g.startError(), s.Starting+s.Idle+s.Busy+s.Leaving
 	r.Running = s.InHand
 	r.Stuck = n.Error != "" && s.InHand == 0
 	for o, count := range s.Outcomes {
@@ -131,7 +131,7 @@ func (d backend) History(pool string, span time.Duration) (history.Series, error
 }
 
 // Workers is as in [api.Backend].
-func (d backend) Workers(name string) ([]api.Worker, error) {
+func (d backend) Workers(name string) ([]level.Worker, error) {
 	p, err := d.find(name)
 	if err != nil {
 		return nil, err
@@ -140,16 +140,7 @@ func (d backend) Workers(name string) ([]api.Worker, error) {
 	if g == nil {
 		return nil, nil
 	}
-	infos := g.workers.Workers()
-	all := make([]api.Worker, len(infos))
-	for i := range infos {
-		w := &infos[i]
-		all[i] = api.Worker{
-			Name: w.Name, State: w.State.String(), PID: w.PID, Served: w.Served, InHand: w.InHand, Window: w.Window,
-			Age: w.Age, Idle: w.Idle, TaskAge: w.TaskAge, Memory: w.Memory, TaskID: w.TaskID, TaskName: w.TaskName, Recycling: w.Recycling,
-		}
-	}
-	return all, nil
+	return g.workers.Workers(), nil
 }
 
 // Recycle is as in [api.Backend].
@@ -163,7 +154,7 @@ func (d backend) Recycle(name, worker string) error {
 		return fmt.Errorf("%w: the configuration of this daemon has no command for %q", api.ErrQueueOnly, name)
 	}
 	err = g.workers.Recycle(worker)
-	if errors.Is(err, process.ErrNoWorker) {
+	if errors.Is(err, level.ErrNoWorker) {
 		return fmt.Errorf("%w: pool %q has no worker %q", api.ErrNoWorker, name, worker)
 	}
 	return err

@@ -31,7 +31,7 @@ func (d *Daemon) open(ctx context.Context) error {
 		return err
 	}
 	d.log, d.requests = d.tracer.Logger(d.log), newRequests()
-	if d.processes, err = processprom.New(); err != nil {
+	if d.exported.Processes, err = processprom.New(); err != nil {
 		return err
 	}
 	if d.hub, err = live.New(live.Config{}); err != nil {
@@ -157,7 +157,7 @@ func (d *Daemon) openPools() error {
 		if d.budget, err = process.NewBudget(b); err != nil {
 			return fmt.Errorf("budget: %w", err)
 		}
-		if err = d.processes.AddBudget("all", d.budget, b); err != nil {
+		if err = d.exported.Processes.AddBudget("all", d.budget, b); err != nil {
 			return err
 		}
 	}
@@ -170,7 +170,7 @@ func (d *Daemon) openPools() error {
 		}
 		d.pools[name] = newPool(name, s.Pools[name], g)
 		if g != nil {
-			errs = append(errs, d.processes.Add(g.workers))
+			errs = append(errs, d.exported.Show(g.workers))
 		}
 	}
 	return errors.Join(errs...)

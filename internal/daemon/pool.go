@@ -7,7 +7,6 @@ import (
 
 	"github.com/bullpen-run/bullpen/internal/daemon/api"
 	"github.com/bullpen-run/bullpen/internal/daemon/settings"
-	"github.com/bullpen-run/bullpen/process"
 )
 
 // pool is one pool of the configuration: a queue and, if it has a command, the
@@ -89,7 +88,7 @@ func (p *pool) scale(minimum, maximum int) error {
 // tasks. p.mu is held.
 func (p *pool) resize() error {
 	least := p.min
-	if n := len(p.waiting); n > 0 && p.now.workers.Config().Budget != nil {
+	if n := len(p.waiting); n > 0 && p.now.workers.Config().Budgeted {
 		// The budget guarantees that at least one worker does not wait.
 		least = max(least, min(n+1, p.max+p.helpers()))
 	}
@@ -143,12 +142,12 @@ func (p *pool) waited(parent string) func() {
 }
 
 // end ends the workers of the pool.
-func (p *pool) end(ctx context.Context, how func(*process.Pool) func(context.Context) error) error {
+func (p *pool) end(ctx context.Context, how ending) error {
 	g := p.generation()
 	if g == nil {
 		return nil
 	}
-	if err := g.end(ctx, how(g.workers)); err != nil {
+	if err := g.end(ctx, how); err != nil {
 		return fmt.Errorf("pool %q: %w", p.name, err)
 	}
 	return nil

@@ -15,6 +15,7 @@ import (
 	"github.com/bullpen-run/bullpen"
 	"github.com/bullpen-run/bullpen/internal/daemon/logs"
 	"github.com/bullpen-run/bullpen/internal/daemon/settings"
+	"github.com/bullpen-run/bullpen/internal/level"
 	"github.com/bullpen-run/bullpen/process"
 )
 
@@ -225,7 +226,7 @@ func (d *Daemon) undoAll(plan []change) {
 // undo undoes prepareOne.
 func (d *Daemon) undo(c *change) {
 	if c.next != nil {
-		if err := c.next.end(context.Background(), closing(c.next.workers)); err != nil {
+		if err := c.next.end(context.Background(), closing); err != nil {
 			d.log.Error("workers of a configuration that was not loaded did not end", "pool", c.name, "error", err)
 		}
 	}
@@ -345,7 +346,7 @@ func (d *Daemon) enter(g *generation) {
 	if g == nil {
 		return
 	}
-	if err := d.processes.Replace(g.workers); err != nil {
+	if err := d.exported.Show(g.workers); err != nil {
 		d.log.Error("the metrics of a pool are not shown", "pool", g.name, "error", err)
 	}
 	d.take(g)
@@ -362,11 +363,11 @@ func (d *Daemon) retire(g *generation, last bool) {
 		defer cancel()
 		stop := until(d.aborted, cancel)
 		defer stop()
-		if err := g.end(ctx, draining(g.workers)); err != nil {
+		if err := g.end(ctx, level.Pool.Drain); err != nil {
 			d.log.Error("workers that a reload replaced did not end", "pool", g.name, "error", err)
 		}
 		if last {
-			d.processes.Remove(g.workers)
+			d.exported.Hide(g.workers)
 		}
 	})
 }

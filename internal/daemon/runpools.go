@@ -5,15 +5,14 @@ import (
 	"errors"
 	"sync"
 
-	"github.com/bullpen-run/bullpen/process"
+	"github.com/bullpen-run/bullpen/internal/level"
 )
 
-// The ways to end the workers of a pool.
-func stopping(p *process.Pool) func(context.Context) error { return p.Stop }
-func draining(p *process.Pool) func(context.Context) error { return p.Drain }
-func closing(p *process.Pool) func(context.Context) error {
-	return func(context.Context) error { return p.Close() }
-}
+// ending is a way to end the workers of a pool: level.Pool.Stop, level.Pool.Drain or
+// closing.
+type ending func(level.Pool, context.Context) error
+
+func closing(p level.Pool, _ context.Context) error { return p.Close() }
 
 // runPools lets all pools take jobs until ctx ends, then ends them all at the same
 // time: they take no more jobs, return those that have not started, and let running
@@ -66,7 +65,7 @@ func (d *Daemon) endPools() error {
 	var errs []error // guarded by mu
 	for _, p := range d.list() {
 		all.Go(func() { // ends with the pool, soon after the grace
-			if err := p.end(ctx, stopping); err != nil {
+			if err := p.end(ctx, level.Pool.Stop); err != nil {
 				mu.Lock()
 				errs = append(errs, err)
 				mu.Unlock()

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/bullpen-run/bullpen/internal/daemon/settings"
+	"github.com/bullpen-run/bullpen/internal/level"
 	"github.com/bullpen-run/bullpen/process"
 )
 
@@ -55,42 +56,36 @@ func try(ctx context.Context, name string, c process.Config) Trial {
 	}
 	c.Name, c.Logger = name, slog.New(slog.DiscardHandler)
 	c.Min, c.Max, c.Spare = 0, 1, 0
-	workers, err := process.New(c) //nolint:contextcheck // a pool bounds its own starts
+	workers, err := level.New(c) //nolint:contextcheck // a pool bounds its own starts
 	if err != nil {
 		t.Err = err
 		return t
 	}
-	feed := workers.Events(0)
 	if c.Protocol != process.Exec {
 		t.Started = true
 		begun := time.Now()
-		t.Err = firstStart(ctx, workers, feed)
+		t.Err = firstStart(ctx, workers)
 		t.Took = time.Since(begun)
 	}
 	if err := workers.Close(); t.Err == nil {
 		t.Err = err
 	}
-	feed.Close()
 	return t
 }
 
 // firstStart waits until a worker is ready, or has failed to start.
-func firstStart(ctx context.Context, workers *process.Pool, feed *process.Feed) error {
+func firstStart(ctx context.Context, workers level.Pool) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, workers.Config().StartTimeout+time.Second, errors.New("the worker was not ready in time"))
 	defer cancel()
-	ready := make(chan error, 1)
-	go func() { ready <- workers.Ready(ctx, 1) }() // ends with ctx; awaited below
-	for {
-		select {
-		case err := <-ready:
-			return err
-		case e := <-feed.C:
-			if e.Kind != process.StartFailed {
-				continue
+	ctx, failed := context.WithCancelCause(ctx)
+	defer failed(nil)
+	events := workers.Events(0)
+	go func() { // ends with the workers
+		for e := range events {
+			if e.Kind == level.StartFailed {
+				failed(e.Err) // otherwise the pool would start another
 			}
-			cancel() // otherwise the pool would start another
-			<-ready
-			return errors.New(e.Text)
 		}
-	}
+	}()
+	return workers.Ready(ctx, 1)
 }

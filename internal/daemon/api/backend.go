@@ -9,6 +9,7 @@ import (
 	"github.com/bullpen-run/bullpen"
 	"github.com/bullpen-run/bullpen/internal/daemon/history"
 	"github.com/bullpen-run/bullpen/internal/daemon/live"
+	"github.com/bullpen-run/bullpen/internal/level"
 	"github.com/bullpen-run/bullpen/job"
 	"github.com/bullpen-run/bullpen/queue"
 )
@@ -61,7 +62,7 @@ type Backend interface {
 	// pool is empty. The error is ErrNoPool.
 	History(pool string, span time.Duration) (history.Series, error)
 	// Workers returns the workers of a pool, oldest first. The error is ErrNoPool.
-	Workers(pool string) ([]Worker, error)
+	Workers(pool string) ([]level.Worker, error)
 	// Recycle replaces a worker of a pool once its tasks in hand have ended. Errors
 	// are ErrNoPool, ErrQueueOnly, ErrNoWorker, errors.ErrUnsupported if each task
 	// has its own process, and bullpen.ErrClosed.
@@ -81,17 +82,14 @@ type Backend interface {
 
 // Pool describes a pool.
 type Pool struct {
-	Name, State, Protocol, Program, Task string
-	Ephemeral                            bool
-	Min, Max, Helpers                    int
-	Starting, Idle, Busy, Leaving        int
-	Queued, Blocked, InHand              int
-	Accepted, NeverStarted, Refused      uint64
-	Started, Stopped, FailedStarts       uint64
-	Outcomes                             map[bullpen.Outcome]uint64
-	Deaths                               map[string]uint64
-	WaitP50, WaitP99, RunP50, RunP99     time.Duration
-	StartP50, StartP99                   time.Duration
+	Name, Task string
+	Ephemeral  bool
+	// Config and Stats are those of the workers. Without workers there is only State.
+	// Max is without helpers.
+	level.Config
+	level.Stats
+
+	Helpers int
 	// Error is why workers fail to start; empty if they start.
 	Error string
 }
@@ -119,17 +117,6 @@ type PoolNow struct {
 	// Oldest is when the oldest job in the queue was stored.
 	Oldest       time.Time
 	Workers, Max int
-}
-
-// Worker describes a worker.
-type Worker struct {
-	Name, State            string
-	PID                    int
-	Served, InHand, Window int
-	Age, Idle, TaskAge     time.Duration
-	Memory                 int64
-	TaskID, TaskName       string
-	Recycling              bool
 }
 
 // Status describes the daemon.

@@ -84,8 +84,9 @@ func infoOf(p *Pool, depth []job.Depth) PoolInfo {
 		Min: p.Min, Max: p.Max, Helpers: p.Helpers, Workers: Workers{p.Starting, p.Idle, p.Busy, p.Leaving},
 		Queued: p.Queued, Blocked: p.Blocked, InHand: p.InHand, Accepted: p.Accepted, NeverStarted: p.NeverStarted, Refused: p.Refused,
 		Started: p.Started, Stopped: p.Stopped, Deaths: p.Deaths, FailedStarts: p.FailedStarts, Outcomes: words(p.Outcomes),
-		WaitP50: p.WaitP50.Seconds(), WaitP99: p.WaitP99.Seconds(), RunP50: p.RunP50.Seconds(), RunP99: p.RunP99.Seconds(),
-		StartP50: p.StartP50.Seconds(), Error: p.Error,
+		WaitP50: p.QueueTime.Quantile(0.5).Seconds(), WaitP99: p.QueueTime.Quantile(0.99).Seconds(),
+		RunP50: p.RunTime.Quantile(0.5).Seconds(), RunP99: p.RunTime.Quantile(0.99).Seconds(),
+		StartP50: p.StartTime.Quantile(0.5).Seconds(), Error: p.Error,
 	}
 	for _, d := range depth {
 		i.Paused = i.Paused || d.Paused

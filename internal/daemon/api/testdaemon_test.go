@@ -16,6 +16,7 @@ import (
 
 	"github.com/bullpen-run/bullpen"
 	"github.com/bullpen-run/bullpen/internal/daemon/live"
+	"github.com/bullpen-run/bullpen/internal/level"
 	"github.com/bullpen-run/bullpen/job"
 	"github.com/bullpen-run/bullpen/pool"
 	"github.com/bullpen-run/bullpen/queue"
@@ -162,11 +163,15 @@ func (h *testDaemon) Pool(_ context.Context, name string) (Pool, error) {
 	}
 	outcomes := map[bullpen.Outcome]uint64{}
 	outcomes[bullpen.Crashed] = 2
-	return Pool{
-		Name: name, State: "open", Protocol: "lines", Program: "cat", Task: "echo", Ephemeral: name == "main", Min: 1, Max: 8, Helpers: 1,
-		Idle: 1, Busy: 2, Accepted: 7, Outcomes: outcomes, Deaths: map[string]uint64{"crash": 2},
-		WaitP50: time.Millisecond, RunP99: time.Second, StartP50: time.Second / 2, Error: "exec: no such file",
-	}, nil
+	p := Pool{
+		Name: name, Task: "echo", Ephemeral: name == "main", Helpers: 1, Error: "exec: no such file",
+		Config: level.Config{Protocol: "lines", Program: "cat", Min: 1, Max: 8},
+		Stats:  level.Stats{State: "open", Idle: 1, Busy: 2, Accepted: 7, Outcomes: outcomes, Deaths: map[string]uint64{"crash": 2}},
+	}
+	p.QueueTime.Add(time.Millisecond)
+	p.RunTime.Add(time.Second)
+	p.StartTime.Add(time.Second / 2)
+	return p, nil
 }
 
 func (h *testDaemon) Complete(name string, j job.Job) (job.Job, error) {

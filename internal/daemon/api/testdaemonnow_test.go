@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/bullpen-run/bullpen/internal/daemon/history"
+	"github.com/bullpen-run/bullpen/internal/level"
 )
 
 // What a testDaemon reports of its pools as they are now.
@@ -37,14 +38,14 @@ func (h *testDaemon) History(pool string, span time.Duration) (history.Series, e
 	return history.Series{From: time.Unix(100, 0), Step: span / 2, Points: points}, nil
 }
 
-func (h *testDaemon) Workers(pool string) ([]Worker, error) {
+func (h *testDaemon) Workers(pool string) ([]level.Worker, error) {
 	switch {
 	case !slices.Contains(h.Pools(), pool):
 		return nil, fmt.Errorf("%w: %q", ErrNoPool, pool)
 	case pool != "main":
 		return nil, nil
 	}
-	return []Worker{
+	return []level.Worker{
 		{Name: "main-1", State: "busy", PID: 7, Served: 3, InHand: 1, Window: 2, Age: time.Minute, TaskID: nobody, TaskName: "echo", TaskAge: time.Second, Memory: 1 << 20},
 		{Name: "main-2", State: "leaving", Recycling: true, Age: time.Second},
 	}, nil

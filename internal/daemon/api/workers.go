@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/bullpen-run/bullpen/internal/daemon/problem"
+	"github.com/bullpen-run/bullpen/internal/level"
 )
 
 // WorkersInfo is the answer of /v1/workers.
@@ -34,7 +35,7 @@ type WorkerInfo struct {
 	Recycling bool    `json:"recycling,omitempty"`
 }
 
-func workerOf(pool string, w *Worker) WorkerInfo {
+func workerOf(pool string, w *level.Worker) WorkerInfo {
 	return WorkerInfo{
 		Pool: pool, ID: w.Name, PID: w.PID, State: w.State, Tasks: w.Served, InHand: w.InHand, Window: w.Window,
 		Age: w.Age.Seconds(), Idle: w.Idle.Seconds(), Memory: w.Memory,

@@ -17,9 +17,9 @@ import (
 	"github.com/bullpen-run/bullpen/executortest"
 	"github.com/bullpen-run/bullpen/internal/daemon/settings"
 	"github.com/bullpen-run/bullpen/internal/daemon/trace/tracetest"
+	"github.com/bullpen-run/bullpen/internal/level"
 	"github.com/bullpen-run/bullpen/job"
 	"github.com/bullpen-run/bullpen/pool"
-	"github.com/bullpen-run/bullpen/process"
 )
 
 // tracer starts one to a collector.
@@ -208,12 +208,12 @@ func TestStarts(t *testing.T) {
 	t.Parallel()
 	at := func(s int) time.Time { return time.Unix(int64(s), 0) }
 	var s Starts
-	for _, e := range []process.Event{
-		{Kind: process.Started, Worker: "w", PID: 7, Time: at(10)},
-		{Kind: process.Ready, Worker: "w", PID: 7, Time: at(20)},
-		{Kind: process.Ready, Worker: "unheard", Time: at(20)},
-		{Kind: process.Started, Worker: "bad", PID: 8, Time: at(10)},
-		{Kind: process.Changed, Time: at(11)},
+	for _, e := range []level.Event{
+		{Kind: level.Started, Worker: "w", PID: 7, Time: at(10)},
+		{Kind: level.Ready, Worker: "w", PID: 7, Time: at(20)},
+		{Kind: level.Ready, Worker: "unheard", Time: at(20)},
+		{Kind: level.Started, Worker: "bad", PID: 8, Time: at(10)},
+		{Kind: level.Mended, Time: at(11)},
 	} {
 		s.Note(&e)
 	}
@@ -234,16 +234,16 @@ func TestStarts(t *testing.T) {
 			t.Errorf("%s, and has %+v", name, began)
 		}
 	}
-	s.Note(&process.Event{Kind: process.Died, Worker: "w", Time: at(30)})
+	s.Note(&level.Event{Kind: level.Ended, Worker: "w", Time: at(30)})
 	if r := run("w", 15); s.of(&r) == nil {
 		t.Error("it was forgotten at once")
 	}
-	s.Note(&process.Event{Kind: process.StartFailed, Worker: "bad", Time: at(31).Add(memory)})
+	s.Note(&level.Event{Kind: level.StartFailed, Worker: "bad", Time: at(31).Add(memory)})
 	if r := run("w", 15); s.of(&r) != nil || len(s.all) != 1 {
 		t.Errorf("it was not forgotten: %v", s.all)
 	}
 	var none *Starts
-	none.Note(&process.Event{Kind: process.Started})
+	none.Note(&level.Event{Kind: level.Started})
 }
 
 // TestLogger wants lines of tasks to have their traces, for a while after the end.

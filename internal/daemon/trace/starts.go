@@ -4,7 +4,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/bullpen-run/bullpen/process"
+	"github.com/bullpen-run/bullpen/internal/level"
 )
 
 // Starts records when the workers of a pool were started, and their processes. The
@@ -43,24 +43,24 @@ func (t *Tracer) Starts() *Starts {
 }
 
 // Note records an event of the pool.
-func (s *Starts) Note(e *process.Event) {
+func (s *Starts) Note(e *level.Event) {
 	if s == nil {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch e.Kind {
-	case process.Started:
+	case level.Started:
 		if s.all == nil {
 			s.all = make(map[string]began)
 		}
 		s.all[e.Worker] = began{pid: e.PID, start: e.Time}
-	case process.Ready:
+	case level.Ready:
 		if b, ok := s.all[e.Worker]; ok {
 			b.ready = e.Time
 			s.all[e.Worker] = b
 		}
-	case process.Stopped, process.Died, process.StartFailed:
+	case level.Ended, level.StartFailed:
 		s.gone = append(s.gone, gone{e.Worker, e.Time})
 		s.forget(e.Time)
 	default:
