@@ -25,6 +25,7 @@ var rules = []rule{
 	{folder: "internal/jsonvalue", ours: []string{"."}},
 	{folder: "internal/histogram", ours: []string{"."}},
 	{folder: "internal/units"},
+	{folder: "internal/wasmcode"},
 	{folder: "internal/archtest"},
 	{folder: "internal/leak", theirs: []string{"go.uber.org/goleak"}},
 	{folder: "internal/probe", theirs: []string{"golang.org/x/sys"}},
@@ -143,7 +144,7 @@ var forTests = rule{
 		".", "protocol", "worker", "executortest",
 		"internal/leak", "internal/lifecycle", "internal/probe",
 	},
-	theirs: []string{"github.com/aws/aws-lambda-go", "github.com/creack/pty", "github.com/google/go-cmp", "github.com/rogpeppe/go-internal", "go.uber.org/goleak", "pgregory.net/rapid"},
+	theirs: []string{"github.com/aws/aws-lambda-go", "github.com/creack/pty", "github.com/google/go-cmp", "github.com/rogpeppe/go-internal", "github.com/tetratelabs/wazero", "go.uber.org/goleak", "pgregory.net/rapid"},
 }
 
 // testingAllowed lists the rows whose product code may import testing.
