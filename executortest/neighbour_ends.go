@@ -33,11 +33,15 @@ var crashes = []crash{
 }
 
 func testCrashes(t *testing.T, f Factory) {
+	ways := crashes
+	if f.Guests {
+		ways = slices.DeleteFunc(slices.Clone(crashes), func(c crash) bool { return dieHere[c.way] == nil })
+	}
 	p := f.pair(t, Options{}) // with a grace in which a shell can start and exit on a busy machine
 	need(t, "CrashProof", p.can.CrashProof, "a crash of a task's code would be one of this process", p.can.Notes...)
 	needProcesses(t)
 	p.beside(func() {
-		for _, c := range crashes {
+		for _, c := range ways {
 			begun := time.Now()
 			_, err := p.run(task("bad-crash", c.way))
 			t.Logf("%s: %v after %v", c.way, err, time.Since(begun))
@@ -86,6 +90,7 @@ func (p *pair) inTime(name string, grace time.Duration) {
 }
 
 func testDeaf(t *testing.T, f Factory) {
+	f.needSystem(t, "there is no signal to ignore")
 	const grace = 100 * time.Millisecond
 	p := f.pair(t, Options{Grace: grace})
 	need(t, "Preemptive", p.can.Preemptive, "a task that ignores its cancellation would go on", p.can.Notes...)
@@ -112,6 +117,7 @@ func testDeaf(t *testing.T, f Factory) {
 }
 
 func testStopped(t *testing.T, f Factory) {
+	f.needSystem(t, "there is no process to stop")
 	const grace = 100 * time.Millisecond
 	p := f.pair(t, Options{Workers: 1, Grace: grace})
 	need(t, "Preemptive", p.can.Preemptive, "a task that stops its process would stop it for ever", p.can.Notes...)
@@ -132,6 +138,7 @@ func testStopped(t *testing.T, f Factory) {
 // testEscape looks for processes that a task leaves behind: after the executor is closed
 // and, if that is promised, after its worker has ended.
 func testEscape(t *testing.T, f Factory) {
+	f.needSystem(t, "there is no process to leave behind")
 	escape := func(t *testing.T, p *pair) {
 		t.Helper()
 		needProcesses(t)

@@ -163,6 +163,7 @@ func testStatic(t *testing.T, f Factory) {
 }
 
 func testDescriptors(t *testing.T, f Factory) {
+	f.needSystem(t, "there is no descriptor to take")
 	p := f.pair(t, Options{Workers: 1})
 	need(t, "CrashProof", p.can.CrashProof, "the descriptors would be those of this process", p.can.Notes...)
 	needProcesses(t)

@@ -97,12 +97,24 @@ type Factory struct {
 	// Promises returns what e guarantees in addition to its Guarantees, if its Options
 	// asked for it. Nil means nothing.
 	Promises func(e bullpen.Executor) Promises
+	// Guests means that tasks run in machines of their own inside this process: they have no
+	// processes, signals and descriptors, and their memory is a part of this process's. The
+	// clauses about these are skipped.
+	Guests bool
 	// Unasked means that a running task is not asked to end: its worker is killed at once.
 	Unasked bool
 	// JumpClock moves the wall clock that executors of this factory read by d. Nil means
 	// that they read no such clock; then the tests change only the deadlines that contexts
 	// report.
 	JumpClock func(d time.Duration)
+}
+
+// needSystem skips a test of what only tasks with an operating system can do.
+func (f Factory) needSystem(t *testing.T, what string) {
+	t.Helper()
+	if f.Guests {
+		t.Skip("the tasks are guests inside this process: ", what)
+	}
 }
 
 func (f Factory) promises(e bullpen.Executor) Promises {
