@@ -69,6 +69,9 @@ func Run(c Config) (status int, err error) {
 	if err != nil {
 		return statusStart, err
 	}
+	if served, err := runGuest(c); served {
+		return statusOf(err), err
+	}
 	ch, err := open()
 	if err != nil {
 		return statusStart, err
