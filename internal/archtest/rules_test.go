@@ -52,6 +52,11 @@ var rules = []rule{
 	{folder: "internal/engine/enginetest", ours: []string{"internal/engine"}},
 	{folder: "internal/natstest", theirs: []string{"github.com/nats-io/nats.go"}},
 	{folder: "pool", ours: []string{".", "internal/feed", "internal/histogram"}},
+	{
+		folder: "wasm",
+		ours:   []string{".", "pool", "protocol", "internal/feed", "internal/histogram", "internal/wasmcode"},
+		theirs: []string{"github.com/tetratelabs/wazero"},
+	},
 	{folder: "pool/poolhttp", ours: []string{".", "pool"}},
 	{folder: "pool/poolprom", ours: []string{".", "pool", "internal/durations"}, theirs: []string{"github.com/prometheus/client_golang"}, tests: []string{"internal/metriclist"}},
 	{folder: "process", ours: []string{".", "protocol", "internal/feed", "internal/wire", "internal/confine", "internal/probe"}},
@@ -131,7 +136,7 @@ var rules = []rule{
 		tests:  []string{"internal/natstest"},
 	},
 	{folder: "cmd/bullpen", ours: []string{"internal/cli"}},
-	{folder: "examples", ours: []string{".", "client", "job", "pool", "process", "queue", "queue/embedded", "worker"}},
+	{folder: "examples", ours: []string{".", "client", "job", "pool", "process", "queue", "queue/embedded", "wasm", "worker"}},
 }
 
 // lifecycleBarred lists the rows that may not use the state machine. All others
