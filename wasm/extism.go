@@ -187,7 +187,7 @@ func (k *kernel) setVar(key, value uint64) error {
 		return &lieError{fmt.Sprintf("the value of a variable is at %d, where no block begins", value)}
 	}
 	if k.varSize += len(name) + len(b); k.varSize > mostVars {
-		return fmt.Errorf("the variables of the plug-in have more than %s", size(mostVars))
+		return &lieError{fmt.Sprintf("the variables of the plug-in have more than %s", size(mostVars))}
 	}
 	if k.vars == nil {
 		k.vars = map[string][]byte{}

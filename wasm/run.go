@@ -99,6 +99,9 @@ func (i *instance) attempt() (payload []byte, err error) {
 	}
 }
 
+// hostFault is the type in the error of a task that ended by a fault of the host.
+const hostFault = "host fault"
+
 // faultError is a fault of the host while a guest ran.
 type faultError struct{ message, stack string }
 
@@ -270,7 +273,7 @@ func (i *instance) exited(status int) error {
 func (i *instance) trapped(err error) error {
 	var fault *faultError
 	if errors.As(err, &fault) {
-		te := i.failed(bullpen.Crashed, "host fault", fault.message)
+		te := i.failed(bullpen.Crashed, hostFault, fault.message)
 		te.Stack = fault.stack
 		return te
 	}
@@ -283,7 +286,8 @@ func (i *instance) trapped(err error) error {
 	return te
 }
 
-// lieError is a pointer or length of a guest that leads out of its memory.
+// lieError is what a guest must not give to the host, such as a pointer that leads out of its
+// memory.
 type lieError struct{ what string }
 
 func (e *lieError) Error() string { return e.what }
