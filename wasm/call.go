@@ -28,16 +28,19 @@ type call struct {
 	cause      error  // why it must end, or nil
 	accepted   int64  // time since the pool's epoch
 
-	// ready gets nil when a blocked call has got a place, or the reason why it gets none;
-	// and nil when a call without done has its outcome.
-	here   bool // the caller runs the task itself; set before anyone else knows that it runs
-	ready  chan error
+	here bool // the caller runs the task itself; set before anyone else knows that it runs
+	// place gets nil when a blocked call has got a place, or the reason why it gets none. It
+	// belongs to one call only: the task may have ended, and the call be used again, before
+	// the caller looks.
+	place chan error
+	// ready gets a value when a call without done has its outcome.
+	ready  chan struct{}
 	result bullpen.Result
 	err    error
 }
 
 // calls keeps calls for reuse. A call is put back when nothing else refers to it.
-var calls = sync.Pool{New: func() any { return &call{ready: make(chan error, 1)} }}
+var calls = sync.Pool{New: func() any { return &call{ready: make(chan struct{}, 1)} }}
 
 func newCall() *call {
 	c := calls.Get().(*call)

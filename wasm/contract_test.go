@@ -35,6 +35,9 @@ func buildGuest(t testing.TB, folder string) string {
 // compiled to a command. The gates of the suite are files, so the folder of those is mapped.
 func suite(t *testing.T) executortest.Factory {
 	t.Helper()
+	if raced && testing.Short() {
+		t.Skip("it takes minutes with the race detector: run it without one of the two, -race or -short")
+	}
 	path, cache := buildGuest(t, "suite"), t.TempDir()
 	return executortest.Factory{
 		Guests: true, Unasked: true,

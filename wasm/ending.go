@@ -81,7 +81,7 @@ func (p *Pool) escalate(to State) {
 		p.emit(Event{Kind: Changed, Text: to.String()})
 		for b := p.blocked.pop(); b != nil; b = p.blocked.pop() {
 			p.counters.refused++
-			b.ready <- p.because(b, bullpen.ErrClosed)
+			b.place <- p.because(b, bullpen.ErrClosed)
 		}
 		for to >= Stopping && p.queue.first != nil {
 			c := p.queue.first

@@ -72,9 +72,11 @@ func (p *Pool) enter(c *call) (start bool, err error) {
 		p.deliver(old)
 		return false, nil
 	default:
+		place := make(chan error, 1)
+		c.place = place
 		p.blocked.push(c)
 		p.mu.Unlock()
-		err := <-c.ready // the end of its context and that of the pool are reasons too
+		err := <-place // the end of its context and that of the pool are reasons too
 		if err != nil {
 			c.forget()
 		}
@@ -144,7 +146,7 @@ func (p *Pool) admit() {
 			return
 		}
 		p.place(b)
-		b.ready <- nil
+		b.place <- nil
 	}
 }
 
@@ -172,7 +174,7 @@ func (p *Pool) cancel(c *call, cause error) {
 		if c.in != nil { // it is blocked
 			c.in.remove(c)
 			p.counters.refused++
-			c.ready <- p.because(c, cause)
+			c.place <- p.because(c, cause)
 		}
 	case taskWaiting:
 		p.drop(c, cause)
@@ -191,7 +193,7 @@ func (p *Pool) cancel(c *call, cause error) {
 func (p *Pool) deliver(c *call) {
 	defer p.delivered() // even if done panics
 	if c.done == nil {
-		c.ready <- nil
+		c.ready <- struct{}{}
 		return
 	}
 	done, r, err := c.done, c.result, c.err
