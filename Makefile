@@ -12,7 +12,10 @@ SHARE := $(DESTDIR)$(PREFIX)/share
 VERSION ?=
 GOTEST := .cache/bin/gotest
 # All packages, first those whose tests take long.
-PACKAGES := ./process ./queue/embedded ./internal/cli ./internal/daemon ./executortest ./queue ./...
+FIRST := ./process ./queue/embedded ./internal/cli ./internal/daemon ./executortest ./queue
+PACKAGES := $(FIRST) ./...
+# The packages in which -short leaves something out. The others are the same in make test.
+LONG = $(FIRST) $(shell git grep -lE 'testing\.Short\(\)|bullpen/executortest"' -- '*_test.go' ':!bench' ':!tools' | xargs -n 1 dirname | sort -u | sed 's|^|./|')
 # The race detector waits for a second at the end of each process, also of workers.
 export GORACE ?= atexit_sleep_ms=0
 # A cache of our own: entries made in another checkout carry its paths, which the
@@ -63,7 +66,7 @@ test-ci: $(GOTEST) ## what .ci/run adds to make test: full length, no race detec
 	@tools/need.sh go gcc python3
 	tools/browser.sh
 	$(GOTEST) plain: -short -vet=off -timeout 20m -bench . -benchtime 1x $(PACKAGES) + \
-		race: CGO_ENABLED=1 GOFLAGS="$(strip $(shell go env GOFLAGS) -race)" -vet=off -timeout 20m $(PACKAGES)
+		race: CGO_ENABLED=1 GOFLAGS="$(strip $(shell go env GOFLAGS) -race)" -vet=off -timeout 20m $(LONG)
 
 .PHONY: test-all
 test-all: $(GOTEST) ## the same with the long tests, three times, and every fuzz test
