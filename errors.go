@@ -87,6 +87,10 @@ var (
 	ErrStart = errors.New("worker did not start")
 )
 
+// ErrOutput means that a result is larger than [Limits].Output. A task whose handler returns
+// it, as the writer of [Stream] does, ends as [Output].
+var ErrOutput = errors.New("the result is too large")
+
 // TaskError is the error of a task that started. Unknown fields are zero.
 type TaskError struct {
 	Outcome Outcome

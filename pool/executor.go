@@ -39,6 +39,7 @@ func (p *Pool) Submit(ctx context.Context, t bullpen.Task, done func(bullpen.Res
 	if t.Limits.Output > 0 {
 		s.output = t.Limits.Output
 	}
+	s.task.Limits.Output = s.output // for Stream
 	j := &job[*served, []byte]{fn: serve, arg: s}
 	j.self, j.target = j, at
 	j.submitted()
@@ -86,16 +87,9 @@ func serve(ctx context.Context, s *served) (payload []byte, err error) {
 	defer func() { s.stats.Ran = time.Since(begun) }() // also when the handler panics
 	payload, err = s.handler(ctx, s.task)
 	if err == nil && s.output > 0 && len(payload) > s.output {
-		return nil, outputError{len(payload), s.output}
+		return nil, fmt.Errorf("%w: it has %d bytes, more than %d", bullpen.ErrOutput, len(payload), s.output)
 	}
 	return payload, err
-}
-
-// outputError is a result that is too large.
-type outputError struct{ size, bound int }
-
-func (e outputError) Error() string {
-	return fmt.Sprintf("the result has %d bytes, more than %d", e.size, e.bound)
 }
 
 // answer calls done with the outcome of a task that is over.

@@ -87,8 +87,7 @@ func (h *head) judge(ctx context.Context, err error) error { return judge(ctx, h
 
 func judge(ctx context.Context, k *kind, err error) error {
 	outcome := bullpen.Failed
-	var large outputError
-	if errors.As(err, &large) {
+	if errors.Is(err, bullpen.ErrOutput) {
 		return taskError(k.name, bullpen.Output, err)
 	}
 	if ended := ctx.Err(); ended != nil {
