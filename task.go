@@ -106,14 +106,18 @@ type Observer interface {
 }
 
 // ChunkObserver is an optional interface of a task's Observer: it receives a result in
-// pieces, as the worker writes them. A worker of package process can stream that speaks
-// HTTP or Lambda. If Chunk was called, [Result].Payload is empty. The task still has one
-// outcome, which may be an error after pieces have come.
+// pieces, as the worker writes them. Handlers made by [Stream] stream at every level, and so
+// do workers of package process in other languages that speak frames, HTTP or Lambda. If
+// Chunk was called, [Result].Payload is empty. The task still has one outcome, which may be
+// an error after pieces have come.
 type ChunkObserver interface {
 	Observer
 	// Chunk receives the next piece, before the outcome is delivered, and must not retain
-	// it. While Chunk blocks, the worker has to wait; it must return when the context of
-	// the task ends.
+	// it. What a worker has written at once may come in several pieces, and several writes
+	// as one. While Chunk blocks, the worker has to wait; a worker of package process with
+	// several tasks waits only if it speaks HTTP or Lambda. Chunk must return when the
+	// context of the task ends. If it does not, or the task fails for another reason, the
+	// outcome may be delivered before Chunk returns; Chunk is not called again.
 	Chunk(piece []byte)
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -123,7 +124,7 @@ func options(change func(o *Options)) func(Options) bullpen.Executor {
 	}
 }
 
-var faults = append(append(answerFaults, endingFaults...), roomFaults...)
+var faults = slices.Concat(answerFaults, chunkFaults, endingFaults, roomFaults)
 
 var answerFaults = []fault{
 	{"answers twice", "SameResultsAsDirectCalls", wrapped(func(f *faulty) {

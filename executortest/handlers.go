@@ -37,6 +37,8 @@ import (
 //	spin      the same, keeping a processor busy
 //	exit      payload N: exits its process with status N
 //	nest      submits to the executor that runs it (within one process)
+//	stream    payload N: streams the numbers up to N, one line each; payload
+//	          "N fail": and then fails
 //
 // and these for [Neighbours], which harm the process that they run in. Those with a star
 // fail on Windows:
@@ -81,6 +83,7 @@ func Handlers() map[string]bullpen.Handler {
 		"spin":     handleSpin,
 		"exit":     handleExit,
 		"nest":     handleNest,
+		"stream":   bullpen.Stream(handleStream),
 	}
 	maps.Copy(all, badHandlers())
 	maps.Copy(all, badSystemHandlers())

@@ -249,6 +249,8 @@ func (j *job) judge(ctx context.Context, payload []byte, err error) ([]byte, err
 		return nil, j.fault(bullpen.Output, fmt.Errorf("%d bytes, more than %d", len(payload), bound))
 	case err == nil:
 		return payload, nil
+	case errors.Is(err, bullpen.ErrOutput):
+		return nil, j.fault(bullpen.Output, err)
 	case errors.Is(err, errExit):
 		return nil, &bullpen.TaskError{Outcome: bullpen.Crashed, Task: j.task.Name, ID: j.task.ID, ExitCode: 3, Err: err}
 	case errors.Is(context.Cause(ctx), errKilled):

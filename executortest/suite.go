@@ -163,6 +163,7 @@ var contract = []clause{
 	{"Goexit", testGoexit},
 	{"UnknownTask", testUnknownTask},
 	{"OutputLimit", testOutputLimit},
+	{"Chunks", testChunks},
 	{"LimitsKeptOrRefused", testRefusedLimits},
 	{"Stats", testStats},
 	{"WorkersRunAtOnce", testWorkersRunAtOnce},

@@ -77,7 +77,7 @@ func (w *worker) take(m *wire.Message) (*call, error) {
 		return nil, nil
 	}
 	c := w.flight[int(number)&(len(w.flight)-1)]
-	if c == nil || c.number != number || protocol.Before(w.sentTo.Load(), number) {
+	if c == nil || c.number != number || protocol.Before(w.sentTo.Load(), number) || m.Kind == protocol.Returned && c.chunks != nil {
 		return nil, protocol.Invalidf("the worker sent %v for task %d, which it does not have", m.Kind, number)
 	}
 	w.drop(c)
@@ -122,11 +122,13 @@ func (p *Pool) account(w *worker, c *call, m *wire.Message, now, pace int64) {
 	switch {
 	case m.Kind == protocol.Error:
 		outcome = bullpen.Outcome(m.Code)
-		if (outcome == bullpen.Canceled || outcome == bullpen.Timeout) && errors.Is(c.cause, bullpen.ErrClosed) {
-			outcome = bullpen.Canceled // like errorOf
-			p.counters.aborted.running++
+		if (outcome == bullpen.Canceled || outcome == bullpen.Timeout) && c.cause != nil {
+			outcome = reason(c.cause) // like errorOf
+			if errors.Is(c.cause, bullpen.ErrClosed) {
+				p.counters.aborted.running++
+			}
 		}
-	case size(m) > c.output:
+	case c.size(m) > c.output:
 		outcome = bullpen.Output
 	}
 	p.counters.outcomes[outcome]++
@@ -196,8 +198,10 @@ func (in *answers) tell(w *worker) {
 		switch {
 		case m.Kind == protocol.Error:
 			c.err = w.errorOf(c, m)
-		case size(m) > c.output:
-			c.err = c.failed(w, bullpen.Output, tooLarge(size(m), c.output))
+		case c.size(m) > c.output:
+			c.err = c.failed(w, bullpen.Output, tooLarge(c.size(m), c.output))
+		case c.chunks != nil:
+			c.result.Payload = c.chunks.rest(m.Body)
 		case m.Taken != 0 || len(m.Body) > slabMax:
 			c.result.Payload = append(make([]byte, 0, len(m.Body)), m.Body...)
 		default:
@@ -215,8 +219,14 @@ func (in *answers) tell(w *worker) {
 	}
 }
 
-// size returns the size of a result.
-func size(m *wire.Message) int { return max(len(m.Body), m.Size) }
+// size returns the size of the result that m completes.
+func (c *call) size(m *wire.Message) int {
+	n := max(len(m.Body), m.Size)
+	if c.chunks != nil {
+		n += c.chunks.size
+	}
+	return n
+}
 
 // slabMax is the largest result that shares an allocation with others.
 const slabMax = 4 << 10

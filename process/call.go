@@ -9,6 +9,7 @@ import (
 
 	"github.com/bullpen-run/bullpen"
 	"github.com/bullpen-run/bullpen/internal/lifecycle"
+	"github.com/bullpen-run/bullpen/internal/wire"
 	"github.com/bullpen-run/bullpen/protocol"
 )
 
@@ -52,7 +53,8 @@ type call struct {
 	batch *batch
 	index int // in batch
 
-	said *said // output that its observer has not received yet; nil without any
+	said   *said   // output that its observer has not received yet; nil without any
+	chunks *chunks // pieces of its result; nil without any
 
 	unwatch func() bool // ends the watch over the caller's context, or nil
 }
@@ -90,10 +92,14 @@ func (c *call) weight() int {
 
 // reason returns the outcome of a task that ran and was ended early because of cause.
 func reason(cause error) bullpen.Outcome {
-	if isDeadline(cause) {
+	switch {
+	case isDeadline(cause):
 		return bullpen.Timeout
+	case errors.Is(cause, wire.ErrLong):
+		return bullpen.Output
+	default:
+		return bullpen.Canceled
 	}
-	return bullpen.Canceled
 }
 
 func isDeadline(err error) bool {

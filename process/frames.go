@@ -132,6 +132,9 @@ func (d *framesDriver) cancel(c *call) bool {
 	if alone && (d.page == nil || d.hello.Ask == 0) {
 		return false
 	}
+	if c.chunks != nil {
+		w.pool.tasks.Go(d.resumeReading) // ends when it has read what there is, the answer perhaps
+	}
 	code := uint16(protocol.ReasonCanceled)
 	if isDeadline(c.cause) {
 		code = protocol.ReasonTimeout
@@ -240,6 +243,8 @@ func (d *framesDriver) handle(m wire.Message) error {
 	switch m.Kind {
 	case protocol.Progress, protocol.Log:
 		d.relay(m)
+	case protocol.Chunk:
+		return d.chunk(m)
 	case protocol.Ping:
 		d.pinged(m)
 	case protocol.Started:

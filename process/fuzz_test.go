@@ -67,10 +67,11 @@ func newPuppet(t *testing.T, concurrency string) *puppet {
 		t.Fatal(err)
 	}
 
-	hello := protocol.BeginPairs(nil, 4)
+	hello := protocol.BeginPairs(nil, 5)
 	hello = protocol.AppendPair(hello, "tasks", "any")
 	hello = protocol.AppendPair(hello, "page", "1")
 	hello = protocol.AppendPair(hello, "arena", "1")
+	hello = protocol.AppendPair(hello, "caps", "chunks")
 	hello = protocol.AppendPair(hello, "concurrency", concurrency)
 	k := &puppet{p: p, w: w, d: d}
 	if fault := k.say(protocol.AppendFrame(nil, protocol.Header{Kind: protocol.Hello, Code: protocol.Version}, hello), 1<<20); fault != nil {
@@ -141,6 +142,7 @@ func FuzzWorkerBytes(f *testing.F) {
 		session = protocol.AppendFrame(session, protocol.Header{Kind: protocol.Started, ID: n}, nil)
 		session = protocol.AppendFrame(session, protocol.Header{Kind: protocol.Progress, ID: n, Aux: 1}, []byte("on"))
 		session = protocol.AppendFrame(session, protocol.Header{Kind: protocol.Log, ID: n, Code: 9}, []byte("line"))
+		session = protocol.AppendFrame(session, protocol.Header{Kind: protocol.Chunk, ID: n}, []byte("a piece"))
 		session = protocol.AppendFrame(session, protocol.Header{Kind: protocol.Result, ID: n, Aux: 7}, []byte("result"))
 	}
 	f.Add(session, uint8(0), false)

@@ -63,6 +63,7 @@ func serve() {
 	handlers := executortest.Handlers()
 	maps.Copy(handlers, moreHandlers())
 	maps.Copy(handlers, hogs())
+	maps.Copy(handlers, streamHandlers())
 	concurrency := 1
 	if filepath.Base(os.Args[len(os.Args)-1]) == "concurrent" {
 		concurrency = 8

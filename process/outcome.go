@@ -42,11 +42,18 @@ func (p *Pool) endLater(c *call, err error) {
 }
 
 // deliver passes the outcome of c to its caller, once its observer has received its
-// output or is too slow. c must have ended, and must not be used after deliver.
+// chunks and output or is too slow. c must have ended, and must not be used after deliver.
 func (p *Pool) deliver(c *call) {
 	if c.unwatch != nil {
 		c.unwatch()
 	}
+	if c.chunks == nil || !c.chunks.hold(c) {
+		p.pass(c)
+	}
+}
+
+// pass is deliver for a task whose chunks have been passed on.
+func (p *Pool) pass(c *call) {
 	if c.said == nil || !c.said.hold(c, p.tell) {
 		p.tell(c)
 	}
@@ -102,6 +109,7 @@ func (w *worker) errorOf(c *call, m *wire.Message) error {
 		te.Err = c.cause
 		if c.cause != nil {
 			te.Outcome = reason(c.cause)
+			te.Retryable = te.Retryable && te.Outcome != bullpen.Output
 		}
 	}
 	return te

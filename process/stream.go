@@ -38,6 +38,8 @@ type stream struct {
 	answers    answers
 	eof        bool
 	fault      error
+	stalled    bool // a caller is slow: nothing is read
+	last       bool // the worker has ended: all is read
 
 	turned atomic.Bool // the worker's own goroutine found reading locked
 }
@@ -76,6 +78,9 @@ func (s *stream) connect(made *pipes, decode func() error) error {
 func (s *stream) read() {
 	if err := s.out.Wait(s.try); err != nil {
 		// The process has ended, or its pipe was closed: decode what is left.
+		s.reading.Lock()
+		s.stalled, s.last = false, true
+		s.reading.Unlock()
 		_ = s.out.Control(func(fd uintptr) { s.try(fd) })
 	}
 	s.hungUp()
@@ -94,6 +99,9 @@ func (s *stream) pump(fd uintptr) bool {
 	for {
 		if s.eof || s.fault != nil {
 			return true
+		}
+		if s.stalled && !s.last {
+			return false // resumeReading goes on
 		}
 		free := s.buffer[s.end:]
 		n, err := wire.ReadNow(fd, free)
@@ -117,14 +125,21 @@ func (s *stream) pump(fd uintptr) bool {
 // decoded passes the answers to the pool and makes room for the incomplete message,
 // which has need bytes. fault is what was wrong with the message after the answers.
 func (s *stream) decoded(need int, fault error) error {
-	if len(s.answers.messages) > 0 {
-		if err := s.w.pool.answered(s.w, &s.answers); fault == nil {
-			fault = err
-		}
-		s.answers.messages = s.answers.messages[:0]
+	if err := s.pass(); fault == nil {
+		fault = err
 	}
 	s.makeRoom(need)
 	return fault
+}
+
+// pass passes the answers to the pool.
+func (s *stream) pass() error {
+	if len(s.answers.messages) == 0 {
+		return nil
+	}
+	err := s.w.pool.answered(s.w, &s.answers)
+	s.answers.messages = s.answers.messages[:0]
+	return err
 }
 
 // makeRoom moves the unread bytes to the front and sizes the buffer for the incomplete
@@ -254,6 +269,21 @@ func (s *stream) poll(c *call) (got bool) {
 		s.hungUp() // its own reader may have missed the end
 	}
 	return got
+}
+
+// resumeReading reads from the worker again after a stall.
+func (s *stream) resumeReading() {
+	over := false
+	s.reading.Lock()
+	s.stalled = false
+	err := s.out.Control(func(fd uintptr) { over = s.pump(fd) })
+	s.reading.Unlock()
+	if err == nil {
+		over = s.readTurned() || over
+	}
+	if over {
+		s.hungUp() // its own reader may have missed the end
+	}
 }
 
 // readTurned reads what came while somebody else held s.reading, and the worker's own

@@ -69,6 +69,9 @@ func (w *worker) verdict(c *call) verdict {
 	if !w.written(c) {
 		return notStarted
 	}
+	if c.chunks != nil {
+		return suspect // whatever the worker says: its caller may have seen some
+	}
 	return w.driver.verdict(c)
 }
 
@@ -81,7 +84,7 @@ func (p *Pool) convict(w *worker, c *call) []*call {
 	case w.starved():
 		te.Outcome, te.Err = bullpen.Memory, &MemoryError{Bound: w.bound, Peak: w.usage.Peak}
 	case errors.Is(w.fault, wire.ErrLong):
-		te.Outcome, te.Retryable = bullpen.Output, false
+		te.Outcome = bullpen.Output
 	case w.fault != nil:
 		te.Outcome = bullpen.Protocol
 	case w.killed && w.cause == BySilence:
@@ -91,6 +94,7 @@ func (p *Pool) convict(w *worker, c *call) []*call {
 	case w.killed && w.cause == ByEnd:
 		te.Outcome, te.Err = bullpen.Canceled, bullpen.ErrClosed
 	}
+	te.Retryable = te.Outcome != bullpen.Output
 	if c.deaths >= p.config.deaths {
 		te.Err = &denied{c.deaths, te.Err}
 	}

@@ -78,6 +78,9 @@ func zoo(role string, args []string) {
 }
 
 func misbehave(role string, out *os.File, h protocol.Header, body []byte) {
+	if strings.HasPrefix(role, "chunk-") {
+		chunkRole(role, out, h)
+	}
 	answer := protocol.Header{Kind: protocol.Result, ID: h.ID, Aux: 1}
 	switch role {
 	case "half-frame":
@@ -125,7 +128,14 @@ func caps(role string) string {
 	if slices.Contains(deniers, role) {
 		return "page"
 	}
-	return ""
+	switch role {
+	case "chunk-unannounced":
+		return ""
+	case "chunk-exit":
+		return "chunks page" // to which it writes nothing
+	default:
+		return "chunks"
+	}
 }
 
 // denyOldest says that a task runs which was answered long ago.

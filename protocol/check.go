@@ -23,7 +23,7 @@ func CheckToWorker(h Header, body []byte) error {
 		return checkEmpty(h, body)
 	case Hello:
 		return checkVersion(h)
-	case Result, Error, Returned, Started, Progress, Log:
+	case Result, Error, Returned, Started, Progress, Log, Chunk:
 		return Invalidf("%v goes from worker to host", h.Kind)
 	default:
 		return Invalidf("frame of unknown %v", h.Kind)
@@ -49,6 +49,10 @@ func CheckToHost(h Header, body []byte) error {
 	case Log:
 		if h.Aux > StreamStderr {
 			return Invalidf("LOG from stream %d", h.Aux)
+		}
+	case Chunk:
+		if len(body) == 0 || len(body) > MaxChunk {
+			return Invalidf("CHUNK of %d bytes; it has 1 to %d", len(body), MaxChunk)
 		}
 	case Hello:
 		return checkVersion(h)

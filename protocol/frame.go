@@ -16,6 +16,7 @@ const (
 	DefaultFrame = 64 << 20 // longest body, unless HELLO specifies another limit
 	ArenaMin     = 32 << 10 // payloads of at least this size use the arena
 	MaxLogText   = 8192
+	MaxChunk     = 1 << 20 // longest body of a CHUNK
 	// MaxConcurrency is the maximum number of concurrent handlers; the shared page has this
 	// many slots.
 	MaxConcurrency = 960
@@ -37,11 +38,12 @@ const (
 	Log      Kind = 9
 	Ping     Kind = 10
 	Drain    Kind = 11
+	Chunk    Kind = 12
 )
 
 var kindNames = [...]string{
 	Hello: "HELLO", Task: "TASK", Result: "RESULT", Error: "ERROR", Returned: "RETURNED", Cancel: "CANCEL",
-	Started: "STARTED", Progress: "PROGRESS", Log: "LOG", Ping: "PING", Drain: "DRAIN",
+	Started: "STARTED", Progress: "PROGRESS", Log: "LOG", Ping: "PING", Drain: "DRAIN", Chunk: "CHUNK",
 }
 
 // String returns the name of k as SPEC.md writes it.
@@ -53,7 +55,7 @@ func (k Kind) String() string {
 }
 
 // Known reports whether this version defines k.
-func (k Kind) Known() bool { return k >= Hello && k <= Drain }
+func (k Kind) Known() bool { return k >= Hello && k <= Chunk }
 
 // Flags of a frame, see SPEC.md section 3.
 const (

@@ -25,6 +25,8 @@ var frameTable = []frameRow{
 		[]string{"worker", "w1", "pid", "4711", "max_frame", "67108864", "output", "0"}, ""},
 	{"hello of a host with arena", protocol.Header{Kind: protocol.Hello, Code: 1},
 		[]string{"arena.request", "4096 1048576", "arena.reply", "1052672 1048576"}, ""},
+	{"hello of a host that accepts chunks", protocol.Header{Kind: protocol.Hello, Code: 1}, []string{"caps", "future chunks"}, ""},
+	{"hello of a worker that may send chunks", protocol.Header{Kind: protocol.Hello, Code: 1}, []string{"tasks", "echo", "caps", "chunks"}, ""},
 	{"hello of a worker", protocol.Header{Kind: protocol.Hello, Code: 1},
 		[]string{"sdk", "go/0.1", "tasks", "echo\nfail\n*", "concurrency", "4", "caps", "page arena ask=10"}, ""},
 	{"hello without pairs", protocol.Header{Kind: protocol.Hello, Code: 1}, []string{}, ""},
@@ -72,6 +74,8 @@ var frameTable = []frameRow{
 	{"ping", protocol.Header{Kind: protocol.Ping, Aux: 0xDEADBEEF}, nil, ""},
 	{"ping: the answer", protocol.Header{Kind: protocol.Ping, Flags: protocol.Ack, Aux: 0xDEADBEEF}, nil, ""},
 	{"drain", protocol.Header{Kind: protocol.Drain}, nil, ""},
+	{"chunk", protocol.Header{Kind: protocol.Chunk, ID: 17}, nil, "a piece"},
+	{"chunk of one byte", protocol.Header{Kind: protocol.Chunk, ID: 17}, nil, "\x00"},
 }
 
 func requestRef(offset, length uint64) string {

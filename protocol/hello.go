@@ -2,6 +2,7 @@ package protocol
 
 import (
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -14,6 +15,7 @@ type HostHello struct {
 	Output   uint64 // maximum size of a result in bytes; 0 means no limit
 	// Request and Reply are the parts of the arena; zero without an arena.
 	Request, Reply Part
+	Chunks         bool // the word of caps: the host accepts CHUNK
 }
 
 // Append appends h as a frame.
@@ -27,6 +29,9 @@ func (h HostHello) Append(b []byte) []byte {
 	}
 	if h.Request.Length != 0 || h.Reply.Length != 0 {
 		kv = append(kv, "arena.request", h.Request.String(), "arena.reply", h.Reply.String())
+	}
+	if h.Chunks {
+		kv = append(kv, "caps", capChunks)
 	}
 	return appendHello(b, kv)
 }
@@ -51,6 +56,8 @@ func ParseHostHello(h Header, body []byte) (hello HostHello, err error) {
 			hello.Request, err = ParsePart(value)
 		case "arena.reply":
 			hello.Reply, err = ParsePart(value)
+		case "caps":
+			hello.Chunks = slices.Contains(strings.Fields(value), capChunks)
 		}
 		return err
 	})
@@ -62,11 +69,14 @@ type WorkerHello struct {
 	SDK         string   // name and version, such as "go/0.1"
 	Tasks       []string // names of the handlers; the first has number 1
 	Concurrency int      // handlers that may run at the same time; 0 means 1
-	// Page, Arena and Started are the words of caps.
-	Page, Arena, Started bool
-	Ask                  int    // signal number, section 7; 0 means none
-	MaxFrame             uint32 // longest body that the worker accepts; 0 means DefaultFrame
+	// Page, Arena, Started and Chunks are the words of caps.
+	Page, Arena, Started, Chunks bool
+	Ask                          int    // signal number, section 7; 0 means none
+	MaxFrame                     uint32 // longest body that the worker accepts; 0 means DefaultFrame
 }
+
+// capChunks is the word of caps for CHUNK, on both sides.
+const capChunks = "chunks"
 
 // Append appends h as a frame.
 func (h WorkerHello) Append(b []byte) []byte {
@@ -74,7 +84,7 @@ func (h WorkerHello) Append(b []byte) []byte {
 	for _, c := range []struct {
 		on   bool
 		word string
-	}{{h.Page, "page"}, {h.Arena, "arena"}, {h.Started, "started"}, {h.Ask != 0, "ask=" + strconv.Itoa(h.Ask)}} {
+	}{{h.Page, "page"}, {h.Arena, "arena"}, {h.Started, "started"}, {h.Chunks, capChunks}, {h.Ask != 0, "ask=" + strconv.Itoa(h.Ask)}} {
 		if c.on {
 			caps = append(caps, c.word)
 		}
@@ -134,6 +144,8 @@ func (h *WorkerHello) parseCaps(value string) error {
 			h.Arena = true
 		case word == "started":
 			h.Started = true
+		case word == capChunks:
+			h.Chunks = true
 		}
 	}
 	return nil

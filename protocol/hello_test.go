@@ -16,7 +16,7 @@ func TestHelloRoundTrip(t *testing.T) {
 	for _, want := range []protocol.HostHello{
 		{MaxFrame: protocol.DefaultFrame},
 		{Worker: "w1", PID: 4711, MaxFrame: 1 << 20, Output: 99,
-			Request: protocol.Part{Offset: 4096, Length: 1 << 20}, Reply: protocol.Part{Offset: 1052672, Length: 1 << 20}},
+			Request: protocol.Part{Offset: 4096, Length: 1 << 20}, Reply: protocol.Part{Offset: 1052672, Length: 1 << 20}, Chunks: true},
 	} {
 		h, body, _, _, err := protocol.Split(want.Append(nil), protocol.DefaultFrame)
 		if err != nil {
@@ -29,7 +29,7 @@ func TestHelloRoundTrip(t *testing.T) {
 	}
 	for _, want := range []protocol.WorkerHello{
 		{Tasks: []string{"echo"}, Concurrency: 1, MaxFrame: protocol.DefaultFrame},
-		{SDK: "go/0.1", Tasks: []string{"a b", "*"}, Concurrency: 960, Page: true, Arena: true, Started: true, Ask: 10, MaxFrame: 1 << 20},
+		{SDK: "go/0.1", Tasks: []string{"a b", "*"}, Concurrency: 960, Page: true, Arena: true, Started: true, Chunks: true, Ask: 10, MaxFrame: 1 << 20},
 	} {
 		h, body, _, _, err := protocol.Split(want.Append(nil), protocol.DefaultFrame)
 		if err != nil {

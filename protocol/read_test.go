@@ -15,10 +15,12 @@ type reader struct {
 	greeted bool
 	tasks   int             // handlers of the worker
 	open    map[uint32]bool // host: tasks sent and not answered
+	chunks  bool            // host: the worker may send CHUNK
+	begun   map[uint32]bool // host: tasks with chunks
 }
 
 func newReader(to string) *reader {
-	return &reader{worker: to == "worker", tasks: hAny, open: map[uint32]bool{1: true}}
+	return &reader{worker: to == "worker", tasks: hChunks, open: map[uint32]bool{1: true}, chunks: true, begun: map[uint32]bool{}}
 }
 
 // read takes all frames of b and says what is wrong with them; a worker also
@@ -49,7 +51,9 @@ func (r *reader) frame(h protocol.Header, body []byte) error {
 		if r.worker {
 			_, err = protocol.ParseHostHello(h, body)
 		} else {
-			_, err = protocol.ParseWorkerHello(h, body)
+			var hello protocol.WorkerHello
+			hello, err = protocol.ParseWorkerHello(h, body)
+			r.chunks = hello.Chunks
 		}
 		return err
 	}
@@ -65,7 +69,7 @@ func (r *reader) frame(h protocol.Header, body []byte) error {
 		return protocol.Invalidf("a second HELLO")
 	case protocol.Task:
 		return r.task(h, body)
-	case protocol.Result, protocol.Error, protocol.Returned, protocol.Started:
+	case protocol.Result, protocol.Error, protocol.Returned, protocol.Started, protocol.Chunk:
 		return r.answer(h, body)
 	case protocol.Cancel, protocol.Progress, protocol.Log, protocol.Ping, protocol.Drain:
 		return nil
@@ -103,7 +107,19 @@ func (r *reader) answer(h protocol.Header, body []byte) error {
 	if !r.open[h.ID] {
 		return protocol.Invalidf("%v for task %d, which is not open", h.Kind, h.ID)
 	}
-	if h.Kind != protocol.Started {
+	switch h.Kind {
+	case protocol.Chunk:
+		if !r.chunks {
+			return protocol.Invalidf("CHUNK, which HELLO did not announce")
+		}
+		r.begun[h.ID] = true
+	case protocol.Returned:
+		if r.begun[h.ID] {
+			return protocol.Invalidf("RETURNED for task %d, which has chunks", h.ID)
+		}
+		delete(r.open, h.ID)
+	case protocol.Started:
+	default:
 		delete(r.open, h.ID)
 	}
 	if h.Kind == protocol.Error {

@@ -3,6 +3,7 @@ package protocol_test
 import (
 	"encoding/hex"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -16,6 +17,7 @@ const (
 	hMeta
 	hBig
 	hAny
+	hChunks
 )
 
 func send(frames ...[]byte) step {
@@ -37,6 +39,16 @@ func exits(status int) step { return step{Exit: &status} }
 func result(id uint32, body string) step {
 	s := hex.EncodeToString([]byte(body))
 	return step{Expect: &expect{Kind: protocol.Result, ID: id, Body: &s}}
+}
+
+// chunks are the steps for a result that comes in pieces of one byte, and its end.
+func chunks(id uint32, body string) []step {
+	var all []step
+	for i := range len(body) {
+		s := hex.EncodeToString([]byte(body[i : i+1]))
+		all = append(all, step{Expect: &expect{Kind: protocol.Chunk, ID: id, Body: &s}})
+	}
+	return append(all, result(id, ""))
 }
 
 func failure(id uint32, code uint16, flags uint8, pairs map[string]string) step {
@@ -61,7 +73,7 @@ func ping(aux uint32) []byte { return frame(protocol.Header{Kind: protocol.Ping,
 
 var (
 	plainHello = hello(pairs("worker", "w1", "pid", "1", "max_frame", "67108864", "output", "0"))
-	greeting   = step{Expect: &expect{Kind: protocol.Hello, Code: 1, Pairs: map[string]string{"tasks": "echo\nfail\nmeta\nbig\n*"}}}
+	greeting   = step{Expect: &expect{Kind: protocol.Hello, Code: 1, Pairs: map[string]string{"tasks": "echo\nfail\nmeta\nbig\n*\nchunks"}}}
 	closing    = step{Close: true}
 	longKey    = strings.Repeat("k", 300)
 )
@@ -73,7 +85,27 @@ func session(name string, steps ...step) sessionVector {
 }
 
 func sessionVectors() []sessionVector {
-	return append(taskSessions(), channelSessions()...)
+	return slices.Concat(taskSessions(), channelSessions(), chunkSessions())
+}
+
+func chunkSessions() []sessionVector {
+	accepts := func(kv ...string) []step {
+		announces := step{Expect: &expect{Kind: protocol.Hello, Code: 1, Pairs: map[string]string{"caps": "chunks"}}}
+		return []step{send(hello(pairs(append(kv, "caps", "chunks")...))), announces}
+	}
+	end := []step{closing, exits(0)}
+	bounded := append(accepts("output", "2"), send(run(1, hChunks, "ab")))
+	bounded = append(append(bounded, chunks(1, "ab")...), send(run(2, hChunks, "abc")))
+	bounded = append(append(bounded, chunks(2, "ab")[:2]...), failure(2, 7, 0, nil), send(run(3, hEcho, "on")), result(3, "on"))
+	between := append(accepts(), send(run(1, hEcho, "a"), run(2, hChunks, "xy"), run(3, hEcho, "b")), result(1, "a"))
+	between = append(append(between, chunks(2, "xy")...), result(3, "b"))
+	return []sessionVector{
+		session("chunks for a host that accepts none", send(run(1, hChunks, "abc")), result(1, "abc")),
+		session("no chunks", send(run(1, hChunks, "")), result(1, "")),
+		{"chunks", slices.Concat(accepts(), []step{send(run(1, hChunks, "abc"))}, chunks(1, "abc"), end)},
+		{"chunks between other answers", append(between, end...)},
+		{"output bound of chunks", append(bounded, end...)},
+	}
 }
 
 func taskSessions() []sessionVector {

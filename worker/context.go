@@ -20,6 +20,7 @@ type taskContext struct {
 	id       uint32
 	limited  bool          // has a timeout
 	deadline time.Duration // on the session's clock; set before the handler starts
+	output   uint64        // maximum size of the result, 0 for no limit
 
 	mu    sync.Mutex
 	state taskState // guarded by mu
@@ -27,6 +28,8 @@ type taskContext struct {
 	answered bool
 	done     chan struct{} // nil until Done is called; guarded by mu
 	timer    *time.Timer   // nil until Done is called; guarded by mu
+	// sent is how many bytes of the result were sent in pieces; guarded by mu until answered.
+	sent uint64
 	// hooks are the functions of AfterFunc that have not run yet; guarded by mu.
 	hooks map[*hook]struct{}
 }
@@ -190,3 +193,11 @@ func (o *observer) Log(line bullpen.LogLine) {
 	}
 	(*taskContext)(o).log(line.Level, stream, line.Text)
 }
+
+// streamer is an observer for a host that accepts a result in pieces.
+type streamer struct{ *observer }
+
+var _ bullpen.ChunkObserver = streamer{}
+
+// Chunk sends CHUNK.
+func (s streamer) Chunk(piece []byte) { (*taskContext)(s.observer).chunk(piece) }

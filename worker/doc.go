@@ -20,6 +20,8 @@
 //     reports the task as crashed.
 //   - [Progress] and [Logger] report progress and log lines to the host. What a handler prints
 //     to standard output or standard error goes to the host's log.
+//   - A handler made by [bullpen.Stream] streams its result: each write is sent immediately, which
+//     costs a system call. A host that does not accept pieces gets the whole.
 //
 // By default, a worker runs one task at a time, on one goroutine, and answers a batch of
 // small tasks with one write. An empty task costs about a quarter of a microsecond, and its

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -43,6 +44,24 @@ func (c *taskContext) progress(fraction float64, note string) {
 		return
 	}
 	c.session.answers.addText(h, cut(note, protocol.MaxLogText))
+	c.mu.Unlock()
+	_ = c.session.answers.flush() // the loop sees the error too
+}
+
+// chunk sends a piece of the result. Those beyond the maximum are dropped.
+func (c *taskContext) chunk(piece []byte) {
+	h := protocol.Header{Kind: protocol.Chunk, ID: c.id}
+	c.mu.Lock() // held until the frames are added, so that no piece follows the answer
+	if c.answered {
+		c.mu.Unlock()
+		return
+	}
+	c.sent += uint64(len(piece))
+	if c.output == 0 || c.sent <= c.output {
+		for part := range slices.Chunk(piece, min(protocol.MaxChunk, max(c.session.maxFrame, 1))) {
+			c.session.answers.add(h, part)
+		}
+	}
 	c.mu.Unlock()
 	_ = c.session.answers.flush() // the loop sees the error too
 }

@@ -65,6 +65,9 @@ func (e *ending) failed(err error) {
 	e.kind = kindOf(err)
 	e.final = !bullpen.Retryable(err)
 	e.code = protocol.OutcomeFailed
+	if errors.Is(err, bullpen.ErrOutput) {
+		e.code = protocol.OutcomeOutput
+	}
 }
 
 // broke records a panic, or a runtime.Goexit if value is nil.
@@ -86,11 +89,11 @@ func (s *session) answer(j *job, why taskState, ran time.Duration) int {
 	h := protocol.Header{Kind: protocol.Result, ID: j.ctx.id}
 	h.Aux, _ = protocol.Micros(ran)
 	if e.code == 0 {
-		n := uint64(len(e.payload))
+		n := uint64(len(e.payload)) + j.ctx.sent
 		switch {
 		case j.output != 0 && n > j.output:
 			e.code, e.message = protocol.OutcomeOutput, fmt.Sprintf("the result has %d bytes, more than %d", n, j.output)
-		case n > uint64(s.maxFrame):
+		case uint64(len(e.payload)) > uint64(s.maxFrame):
 			e.code, e.message = protocol.OutcomeOutput, fmt.Sprintf("the result has %d bytes, but the host accepts frames of at most %d", n, s.maxFrame)
 		default:
 			return s.answers.addResult(h, e.payload)

@@ -31,6 +31,7 @@ type session struct {
 	request     protocol.Part
 	output      uint64 // maximum size of results, 0 for no limit
 	maxFrame    int    // the longest body that the host accepts
+	chunks      bool   // the host accepts a result in pieces
 	base        time.Time
 	// current is the running task, for the goroutine that the signal wakes. It is nil if no
 	// task runs, and always with concurrency above 1.
@@ -75,7 +76,7 @@ func (s *session) serve() error {
 		return err
 	}
 	mine := protocol.WorkerHello{SDK: sdk, Tasks: s.names, Concurrency: s.concurrency,
-		Page: s.page != nil, Arena: s.answers.memory != nil}
+		Page: s.page != nil, Arena: s.answers.memory != nil, Chunks: s.chunks}
 	if s.page != nil && s.concurrency == 1 && askSignal != nil {
 		mine.Ask = signalNumber
 		defer s.listen()()
@@ -108,7 +109,7 @@ func (s *session) receiveHello() (protocol.HostHello, error) {
 
 // take stores the settings of the host's HELLO.
 func (s *session) take(hello protocol.HostHello) error {
-	s.output = hello.Output
+	s.output, s.chunks = hello.Output, hello.Chunks
 	s.maxFrame = protocol.DefaultFrame
 	if hello.MaxFrame != 0 {
 		s.maxFrame = int(hello.MaxFrame)
@@ -207,6 +208,9 @@ func (s *session) read(j *job, h protocol.Header, body []byte, ctx *taskContext)
 	*j = job{ctx: ctx, handler: s.handlers[h.Code-1], output: s.output}
 	j.task.Name = s.names[h.Code-1]
 	j.task.Observer = (*observer)(ctx)
+	if s.chunks {
+		j.task.Observer = streamer{(*observer)(ctx)}
+	}
 	if h.Flags&protocol.Timeout != 0 {
 		j.task.Limits.Timeout = time.Duration(h.Aux) * time.Microsecond
 		ctx.limited = true
@@ -230,6 +234,7 @@ func (s *session) read(j *job, h protocol.Header, body []byte, ctx *taskContext)
 			return err
 		}
 	}
+	ctx.output = j.output
 	j.task.Limits.Output = int(min(j.output, math.MaxInt))
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"os/exec"
@@ -48,7 +49,17 @@ func workers() map[string]Config {
 }
 
 // vectorNames are the handlers of protocol/vectors, in their order.
-var vectorNames = []string{"echo", "fail", "meta", "big", "*"}
+var vectorNames = []string{"echo", "fail", "meta", "big", "*", "chunks"}
+
+// oneByOne streams the payload in pieces of one byte.
+func oneByOne(_ context.Context, t bullpen.Task, w io.Writer) error {
+	for i := range t.Payload {
+		if _, err := w.Write(t.Payload[i : i+1]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // handlerNumber gives the number of a handler of the zoo on the wire.
 func handlerNumber(name string) uint16 {
@@ -67,7 +78,7 @@ func zoo() map[string]bullpen.Handler {
 		"fail": func(_ context.Context, t bullpen.Task) ([]byte, error) {
 			return nil, bullpen.Fail(string(t.Payload), !strings.HasPrefix(string(t.Payload), "!"))
 		},
-		"meta": meta, "big": big,
+		"meta": meta, "big": big, "chunks": bullpen.Stream(oneByOne),
 		"*":        func(_ context.Context, t bullpen.Task) ([]byte, error) { return []byte("any:" + t.Name), nil },
 		"break":    broken,
 		"block":    block,

@@ -66,7 +66,7 @@ func (s *Session) Page() *protocol.Page {
 // AppendHello appends the host's first frame.
 func (s *Session) AppendHello(out []byte, worker string, pid, output int) []byte {
 	return protocol.HostHello{
-		Worker: worker, PID: pid, MaxFrame: s.limit, Output: uint64(output), Request: s.request, Reply: s.reply,
+		Worker: worker, PID: pid, MaxFrame: s.limit, Output: uint64(output), Request: s.request, Reply: s.reply, Chunks: true,
 	}.Append(out)
 }
 

@@ -15,6 +15,7 @@ from ._frames import ACK, CANCEL, DRAIN, FLUSH_AT, HEADER, HEADER_SIZE, PING, RE
 from ._memory import FINISHED, RUNNING, STARTED
 from ._registry import Entry
 from ._session import Session, clock, current_number
+from ._stream import stream, stream_async
 from ._task import Task
 
 _Future = Union["asyncio.Task[Any]", "asyncio.Future[Any]"]
@@ -214,14 +215,17 @@ class AsyncLoop:
             payload = memoryview(payload)
         job.payload = None
         arguments: Tuple[Any, ...] = (payload, job.task) if job.entry.wants_task else (payload,)
+        call = job.entry.call
+        if job.entry.streams:
+            call = partial(stream_async if job.entry.is_async else stream, self._session, job.number, job.bound, call)
         token = current_number.set(job.number)
         try:
             if job.entry.is_async:
-                return self._loop.create_task(job.entry.call(*arguments))
+                return self._loop.create_task(call(*arguments))
             if self._threads is None:
                 self._threads = ThreadPoolExecutor(self._concurrency, thread_name_prefix="bullpen")
             context = contextvars.copy_context()
-            future = self._loop.run_in_executor(self._threads, context.run, _in_thread, job.entry.call, arguments)
+            future = self._loop.run_in_executor(self._threads, context.run, _in_thread, call, arguments)
             self._session.threads += 1
             return future
         finally:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Optional, Tuple
+from functools import partial
+from typing import Any, Callable, Dict, Optional, Tuple
 
 from . import _frames
 from ._errors import Outcome, TaskEnded, outcome_of
@@ -10,6 +11,7 @@ from ._frames import ACK, ARENA, ARENA_MIN, DRAIN, FLUSH_AT, HEADER, MAX_U32, ME
 from ._memory import ASKED, FINISHED, NEEDS_SECOND_FENCE, RECALL, STARTED
 from ._registry import Entry
 from ._session import Session, clock
+from ._stream import stream
 from ._task import Task
 
 
@@ -21,8 +23,8 @@ class Loop:
         # By handler number: the function, and the entry where a task needs more than a call with its bytes.
         self._table: Dict[int, Tuple[Any, Optional[Entry]]] = {}
         for number, entry in enumerate(session.entries, 1):
-            special = entry if entry.wants_task or entry.view else None
-            self._table[number] = (entry.call, special)
+            special = entry if entry.wants_task or entry.view or entry.streams else None
+            self._table[number] = (partial(self._stream, entry.call) if entry.streams else entry.call, special)
         self._draining = False
 
     def serve(self) -> None:
@@ -138,6 +140,10 @@ class Loop:
                 held = 0
                 begun = clock()
         reader.start = pos
+
+    def _stream(self, call: Callable[..., Any], *arguments: Any) -> Any:
+        session = self._session
+        return stream(session, session.current, session.bound, call, *arguments)
 
     def _control(self, kind: int, flags: int, code: int, length: int, aux: int) -> None:
         """Everything that is not a TASK. A CANCEL comes too late here: its task is answered, or unknown."""

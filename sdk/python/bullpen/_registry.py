@@ -20,6 +20,8 @@ class Entry(NamedTuple):
     wants_task: bool
     view: bool
     is_async: bool
+    #: Whether it is a generator, which yields its result in pieces.
+    streams: bool
 
 
 class Registry:
@@ -44,8 +46,8 @@ class Registry:
             raise ValueError("a worker can have at most 65535 tasks")
         if not callable(call):
             raise TypeError(f"a task must be a function, not {call!r}")
-        takes_task, is_async = _learn(call, name)
-        entry = Entry(name, call, takes_task, view, is_async)
+        takes_task, is_async, streams = _learn(call, name)
+        entry = Entry(name, call, takes_task, view, is_async, streams)
         self.entries.append(entry)
         self._names[name] = entry
         return entry
@@ -59,14 +61,15 @@ class Registry:
 _GENERATOR, _COROUTINE, _ASYNC_GENERATOR = 0x20, 0x80, 0x200  # bits of co_flags
 
 
-def _learn(call: Callable[..., Any], name: str) -> "tuple[bool, bool]":
-    """Whether call wants the Task, and whether it is a coroutine function."""
+def _learn(call: Callable[..., Any], name: str) -> "tuple[bool, bool, bool]":
+    """Whether call wants the Task, is async, and is a generator."""
     if type(call) is types.FunctionType and not call.__kwdefaults__ and not hasattr(call, "__wrapped__"):
         code = call.__code__
         simple = not call.__defaults__ and code.co_argcount in (1, 2)
-        if simple and not code.co_kwonlyargcount and not code.co_flags & (_GENERATOR | _ASYNC_GENERATOR):
+        if simple and not code.co_kwonlyargcount:
             # What nearly every handler is. `inspect` would cost each start 10 ms.
-            return code.co_argcount == 2, bool(code.co_flags & _COROUTINE) or _marked(call)
+            is_async = bool(code.co_flags & (_COROUTINE | _ASYNC_GENERATOR)) or _marked(call)
+            return code.co_argcount == 2, is_async, bool(code.co_flags & (_GENERATOR | _ASYNC_GENERATOR))
     return _inspect(call, name)
 
 
@@ -75,16 +78,17 @@ def _marked(call: Callable[..., Any]) -> bool:
     return hasattr(call, "_is_coroutine_mark")
 
 
-def _inspect(call: Callable[..., Any], name: str) -> "tuple[bool, bool]":
+def _inspect(call: Callable[..., Any], name: str) -> "tuple[bool, bool, bool]":
     import inspect
 
-    if inspect.isgeneratorfunction(call) or inspect.isasyncgenfunction(call):
-        raise TypeError(f"task {name!r} is a generator; a task must return its result")
-    is_async = inspect.iscoroutinefunction(call) or inspect.iscoroutinefunction(getattr(call, "__call__", None))
+    bodies = (call, getattr(call, "__call__", None))
+    streams_async = any(map(inspect.isasyncgenfunction, bodies))
+    is_async = streams_async or any(map(inspect.iscoroutinefunction, bodies))
+    streams = streams_async or any(map(inspect.isgeneratorfunction, bodies))
     try:
         parameters = list(inspect.signature(call).parameters.values())
     except (ValueError, TypeError):
-        return False, is_async  # a built-in that does not tell: it gets the payload
+        return False, is_async, streams  # a built-in that does not tell: it gets the payload
     plain = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     rest = any(p.kind is p.VAR_POSITIONAL for p in parameters)
     needed = [p for p in plain if p.default is p.empty]
@@ -92,12 +96,12 @@ def _inspect(call: Callable[..., Any], name: str) -> "tuple[bool, bool]":
     if len(needed) > 2 or keywords or (not plain and not rest):
         raise TypeError(f"task {name!r} must take the payload, and may take the task: (payload) or (payload, task)")
     if len(plain) < 2:
-        return False, is_async
+        return False, is_async, streams
     second = plain[1]
     annotation = second.annotation
     says_task = annotation is Task or (isinstance(annotation, str) and annotation.split(".")[-1] == "Task")
     # A second parameter with a default is the function's own, unless it asks for a Task.
-    return second.default is second.empty or says_task, is_async
+    return second.default is second.empty or says_task, is_async, streams
 
 
 registry = Registry()
@@ -119,6 +123,10 @@ def task(
     The function takes the payload as bytes and, if it has a second parameter,
     the `Task`. It returns bytes, bytearray, memoryview, str (sent as UTF-8) or
     None (an empty result). It may be ``async def``.
+
+    A function with ``yield`` sends its result in pieces, which callers that ask
+    for it receive as they come; all others get the whole. What it returns in
+    the end, if anything, is the last piece.
 
     With ``view=True`` the payload is a memoryview on the worker's own memory,
     without a copy; it, and slices of it, must not be used once the task is

@@ -17,6 +17,7 @@ from ._frames import Invalid
 from ._memory import Memory
 from ._output import Bridges, log_code, log_frame
 from ._registry import Entry, Registry
+from ._stream import as_bytes
 from ._task import Task
 from ._version import __version__
 
@@ -104,6 +105,9 @@ class Session:
         self.bridges = Bridges(self)
         self.output = 0  # bound of a result; 0 none
         self.max_frame = _frames.MAX_FRAME
+        self.chunks = False  # whether the host accepts a result in pieces
+        #: Bound of the result of the task that was opened last; with one handler at a time.
+        self.bound = 0
         self.forked = False
         #: Number of the task that runs, 0 between tasks; with one handler at a time.
         self.current = 0
@@ -178,6 +182,7 @@ class Session:
         self.output = int(pairs.get("output", "0"))
         if "max_frame" in pairs:
             self.max_frame = _frames.parse_number("max_frame", pairs["max_frame"], _frames.MAX_U32)
+        self.chunks = "chunks" in pairs.get("caps", "").split()
         memory = self.memory
         if memory is not None and "arena.request" in pairs and "arena.reply" in pairs:
             memory.request = _memory.parse_part("arena.request", pairs["arena.request"], memory.size)
@@ -193,6 +198,8 @@ class Session:
                 caps.append(f"ask={int(signal.SIGURG)}")
         elif self.concurrent:
             caps.append("started")
+        if self.chunks:
+            caps.append("chunks")
         return _frames.frame(_frames.HELLO, body=_frames.encode_pairs((
             ("sdk", SDK),
             ("tasks", "\n".join(entry.name for entry in self.entries)),
@@ -243,21 +250,17 @@ class Session:
         if entry.wants_task:
             deadline = (now + limit * 1000) / 1e9 if flags & _frames.TIMEOUT else None
             task = Task(self, number, entry.name, pairs, deadline)
+        self.bound = bound
         return payload, task, bound
 
     def answer(self, number: int, micros: int, result: Any, bound: int) -> bytes:
         """The frame that answers task number with what its handler returned, or with an Outcome."""
         try:
-            if isinstance(result, str):
-                result = result.encode("utf-8")
-            elif result is None:
-                result = b""
-            elif isinstance(result, memoryview):
-                result = result.cast("B") if result.c_contiguous and result.nbytes else result.tobytes()
-            elif not isinstance(result, (bytes, bytearray, Outcome)):
-                result = Outcome(_frames.FAILED, "TypeError", "a task must return bytes, bytearray, memoryview, str "
-                                 f"or None; this one returned {qualified(type(result))}")
-        except (ValueError, TypeError) as error:  # str with surrogates, a released view
+            if not isinstance(result, Outcome):
+                result = as_bytes(result)
+        except TypeError as error:
+            result = Outcome(_frames.FAILED, "TypeError", str(error))
+        except ValueError as error:  # str with surrogates, a released view
             result = Outcome(_frames.FAILED, qualified(type(error)), f"the result cannot be sent: {error}")
         if isinstance(result, Outcome):
             return result.frame(number, micros)

@@ -61,8 +61,17 @@ def test_generators_and_names() -> None:
     def many(data: bytes) -> Any:
         yield data
 
-    with pytest.raises(TypeError, match="generator"):
-        Registry().add(many)
+    async def many_async(data: bytes, task: bullpen.Task) -> Any:
+        yield data
+
+    class Many:
+        def __call__(self, data: bytes, more: int = 1) -> Any:
+            yield data
+
+    registry = Registry()
+    for call, learned in ((many, (False, False, True)), (many_async, (True, True, True)), (Many(), (False, False, True))):
+        entry = registry.add(call, name=repr(call))
+        assert (entry.wants_task, entry.is_async, entry.streams) == learned
     registry = Registry()
     registry.add(lambda data: data, "a")
     for name, why in (("a", "two tasks"), ("", "name"), ("a\nb", "name")):

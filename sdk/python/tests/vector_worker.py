@@ -1,5 +1,7 @@
 """The handlers that protocol/vectors asks for, in their order."""
 
+from typing import Iterator
+
 import bullpen
 
 
@@ -27,6 +29,12 @@ def big(payload: bytes) -> bytes:
 @bullpen.task(name="*")
 def anything(payload: bytes, task: bullpen.Task) -> str:
     return "any:" + task.name
+
+
+@bullpen.task
+def chunks(payload: bytes) -> Iterator[bytes]:
+    for at in range(len(payload)):
+        yield payload[at:at + 1]
 
 
 if __name__ == "__main__":
