@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 from datetime import datetime, timedelta, timezone
@@ -246,13 +247,27 @@ def ref(data: Dict[str, Any]) -> Ref:
     return found
 
 
+def load_dict(text: str) -> Dict[str, Any]:
+    """The JSON object of an event."""
+    data = load(text)
+    if not isinstance(data, dict):
+        raise bad("an event without an object")
+    return data
+
+
+def piece(text: str) -> bytes:
+    """The payload in an event."""
+    try:
+        return base64.b64decode(field(load_dict(text), "payload_base64", str), validate=True)
+    except ValueError:
+        raise bad("a payload that is not base64") from None
+
+
 def event(kind: str, id: str, text: str) -> Optional[Event]:
     """An event of a stream; None for one that this client does not know."""
     if kind not in ("state", "progress", "log", "end"):
         return None
-    data = load(text)
-    if not isinstance(data, dict):
-        raise bad(f"an event {kind!r} without an object")
+    data = load_dict(text)
     if kind == "state":
         return Event(kind, id, state=field(data, "state", str), attempt=field(data, "attempt", int))
     if kind == "progress":
@@ -336,7 +351,8 @@ class Events:
         self.last = ""  # the id of the last event that came whole
         self.retry = 0.0  # seconds to wait before the next connection, where the server says so
         self._limit = limit
-        self._rest = b""
+        self._rest: List[bytes] = []  # of a line that is not whole
+        self._held = 0  # its size
         self._id = ""
         self._kind = ""
         self._data: List[str] = []
@@ -346,11 +362,17 @@ class Events:
     def feed(self, data: bytes) -> List[Tuple[str, str, str]]:
         """The events that are whole now: kind, id and data."""
         found: List[Tuple[str, str, str]] = []
-        text = self._rest + data
+        self._rest.append(data)
+        self._held += len(data)
+        if data and b"\n" not in data and b"\r" not in data:
+            self._check()
+            return found
+        text = b"".join(self._rest)
         # A line feed that follows may belong to a carriage return at the end.
         held = b"\r" if text.endswith(b"\r") else b""
         lines = text[:len(text) - len(held)].replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
-        self._rest = lines.pop() + held
+        self._rest = [lines.pop() + held]
+        self._held = len(self._rest[0])
         for line in lines:
             self._size += len(line)
             if not self._begun:
@@ -364,9 +386,12 @@ class Events:
                 found.append((self._kind or "message", self.last, "\n".join(self._data)))
             self._kind, self._size = "", 0
             self._data.clear()
-        if self._size + len(self._rest) > self._limit:
-            raise bad(f"an event has more than {self._limit} bytes")
+        self._check()
         return found
+
+    def _check(self) -> None:
+        if self._size + self._held > self._limit:
+            raise bad(f"an event has more than {self._limit} bytes")
 
     def _line(self, line: str) -> None:
         name, _, value = line.partition(":")

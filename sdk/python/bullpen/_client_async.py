@@ -90,6 +90,15 @@ class AsyncClient(AsyncDriver, AsyncSchedules):
         """
         return await self._drive(self._calls.run_ephemeral(pool, payload, {**options, "id": id}, wait))
 
+    def stream(self, pool: str, payload: Payload = b"", *, id: Optional[str] = None,
+               **options: "Unpack[Limits]") -> AsyncIterator[bytes]:
+        """Run a task as `run_ephemeral` does, and yield its result in pieces, as the worker sends them.
+
+        A task that fails raises where the next piece would come. Closing the iterator closes the
+        connection, which cancels the task. A worker that does not stream gives one piece.
+        """
+        return self._stream(self._calls.stream(pool, payload, {**options, "id": id}, self._max_answer))
+
     async def enqueue_many(self, pool: str, jobs: "Union[Iterable[_Item], AsyncIterable[_Item]]",
                            **options: "Unpack[Options]") -> AsyncIterator[Union[AsyncJob, ClientError]]:
         """Submit many jobs: payloads, or mappings with ``payload`` and their own options.

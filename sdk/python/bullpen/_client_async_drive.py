@@ -8,11 +8,11 @@ from collections import deque
 from typing import Any, AsyncIterator, Deque, Mapping, Optional, Tuple, TypeVar
 
 from . import _client_requests as requests
-from ._client_answers import Event, JobInfo
+from ._client_answers import JobInfo
 from ._client_calls import Calls
 from ._client_drive import MAX_ANSWER, TIMEOUT, fixed_headers
 from ._client_environment import address, token_for
-from ._client_steps import Broken, Call, Emit, Exchange, Open, Pause, Stream
+from ._client_steps import Broken, Call, Emit, Exchange, Open, Pause, Read, Stream
 from ._client_stream import Connection
 from ._client_wire import tls_context
 from ._http import Answer, Request, parse_url, write_head
@@ -92,7 +92,7 @@ class AsyncDriver:
             self._give(connection)
             return answer
 
-    async def _stream(self, call: Stream) -> AsyncIterator[Event]:
+    async def _stream(self, call: Stream) -> AsyncIterator[Any]:
         """Carry out the steps of a stream."""
         connection: Optional[Connection] = None
         try:
@@ -109,7 +109,7 @@ class AsyncDriver:
                             connection.close()
                         connection = await self._begin(step.request, step.within, whole=False)
                         value = await connection.opened(step.within)
-                    elif connection is not None:
+                    elif isinstance(step, Read) and connection is not None:
                         value = await connection.read(step.within)
                 except Broken as broken:
                     step = call.throw(broken)

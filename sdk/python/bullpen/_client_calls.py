@@ -65,6 +65,31 @@ class Calls(Caller):
             return answer.body
         raise answers.error_of(answer)
 
+    def stream(self, pool: str, payload: Payload, options: Mapping[str, Any], most: int) -> Stream:
+        """Run a task past the queue, and hand out the pieces of its result, each of at most most bytes."""
+        request = requests.submit(pool, "run", payload, {**options, "chunks": True})
+        request = request._replace(headers=(*request.headers, ("Accept", "text/event-stream")))
+        answer = yield from self.exchange(request, False, unsure=lost, step=_open_quiet)
+        if answer.status != 200:
+            raise answers.error_of(answer)
+        parser = answers.Events(most * 4 // 3 + _EVENT_BYTES)
+        while True:
+            try:
+                data = yield Read(_QUIET)
+            except Broken as broken:
+                raise lost(f"the connection to {self.address} broke: {broken}") from None
+            for kind, _, text in parser.feed(data):
+                if kind in ("chunk", "result"):
+                    piece = answers.piece(text)
+                    if piece:
+                        yield Emit(piece)
+                elif kind == "problem":
+                    raise answers.problem(answers.load_dict(text))
+                if kind == "result":
+                    return
+            if not data:
+                raise lost(f"{self.address} ended the answer before the result")
+
     def chain(self, pool: str, items: Sequence[Any], options: Mapping[str, Any]) -> Call[Ref]:
         """Submit jobs that run one after the other."""
         trace = dict(requests.here().trace)
@@ -344,6 +369,11 @@ class Calls(Caller):
             if timer.left() <= delay:
                 raise self.unreachable(why)
             yield Pause(delay)
+
+
+def _open_quiet(request: Request, within: Optional[float]) -> Open:
+    """Open a stream of events, however long its task takes."""
+    return Open(request, _QUIET)
 
 
 def _not_ended(id: str) -> errors.NotEnded:

@@ -9,10 +9,10 @@ from collections import deque
 from typing import Any, Deque, Iterator, Mapping, Optional, Tuple, TypeVar
 
 from . import _client_requests as requests
-from ._client_answers import Event, JobInfo
+from ._client_answers import JobInfo
 from ._client_calls import Calls
 from ._client_environment import address, token_for
-from ._client_steps import Broken, Call, Emit, Exchange, Open, Pause, Stream
+from ._client_steps import Broken, Call, Emit, Exchange, Open, Pause, Read, Stream
 from ._client_wire import Connection, tls_context, words_of
 from ._http import Answer, Malformed, Parser, Request, parse_url, write_head
 from ._version import __version__
@@ -93,7 +93,7 @@ class Driver:
         self._give(connection)
         return answer
 
-    def _stream(self, call: Stream) -> Iterator[Event]:
+    def _stream(self, call: Stream) -> Iterator[Any]:
         """Carry out the steps of a stream."""
         connection: Optional[Connection] = None
         try:
@@ -110,7 +110,7 @@ class Driver:
                             connection.close()
                         connection = self._begin(step.request, time.monotonic() + step.within, step.within, whole=False)
                         value = _opened(connection, step.within)
-                    elif connection is not None:
+                    elif isinstance(step, Read) and connection is not None:
                         value = _read(connection, step.within)
                 except Broken as broken:
                     step = call.throw(broken)

@@ -207,7 +207,7 @@ def here() -> Here:
 
 def submit(pool: str, verb: str, payload: Payload, options: Mapping[str, Any], wait: Optional[float] = None) -> Request:
     """The request that submits a payload; verb is jobs or run."""
-    known = dict(OPTIONS) if verb == "jobs" else {**_LIMITS, "id": text}
+    known = dict(OPTIONS) if verb == "jobs" else {**_LIMITS, "id": text, "chunks": flag}
     query = read_options(options, known, _HEADERS)
     if wait is not None:
         query.append(("wait", duration(wait)))

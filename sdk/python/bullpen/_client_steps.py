@@ -52,13 +52,13 @@ class Read(NamedTuple):
 
 
 class Emit(NamedTuple):
-    """Hand an event to the caller."""
+    """Hand an event, or a piece of a result, to the caller."""
 
-    event: Event
+    event: Union[Event, bytes]
 
 
 Call = Generator[Union[Exchange, Pause], Any, T]
-Stream = Generator[Union[Open, Read, Emit, Pause], Any, None]
+Stream = Generator[Union[Exchange, Open, Read, Emit, Pause], Any, None]
 
 
 class Timer:
@@ -130,18 +130,18 @@ class Caller:
         return answers.retry_after(answer), False
 
     def exchange(self, request: Request, repeatable: bool, wait: Optional[float] = 0.0, timeout: Optional[float] = None,
-                 unsure: Unsure = unconfirmed) -> Call[Answer]:
+                 unsure: Unsure = unconfirmed, step: Callable[[Request, Optional[float]], Any] = Exchange) -> Call[Answer]:
         """Send request until there is an answer that no other try would better.
 
         A request that may have been taken is only sent again where it is repeatable. A
         server that has answered before may be starting again, and is waited for.
-        wait is how long the server may hold the answer back; None is for ever.
+        wait is how long the server may hold the answer back; None is for ever. step sends it.
         """
         timer, backoff, taken = Timer(self.timeout if timeout is None else timeout), Backoff(), False
         while True:
             answer: Optional[Answer] = None
             try:
-                answer = yield Exchange(request, None if wait is None else timer.within(wait))
+                answer = yield step(request, None if wait is None else timer.within(wait))
             except Broken as broken:
                 if not broken.sent and not self.met:
                     raise self.unreachable(str(broken)) from None

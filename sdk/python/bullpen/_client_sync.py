@@ -90,6 +90,14 @@ class Client(Driver, Schedules):
         """
         return self._drive(self._calls.run_ephemeral(pool, payload, {**options, "id": id}, wait))
 
+    def stream(self, pool: str, payload: Payload = b"", *, id: Optional[str] = None, **options: "Unpack[Limits]") -> Iterator[bytes]:
+        """Run a task as `run_ephemeral` does, and yield its result in pieces, as the worker sends them.
+
+        A task that fails raises where the next piece would come. Leaving the loop closes the
+        connection, which cancels the task. A worker that does not stream gives one piece.
+        """
+        return self._stream(self._calls.stream(pool, payload, {**options, "id": id}, self._max_answer))
+
     def enqueue_many(self, pool: str, jobs: Iterable[Union[Payload, Mapping[str, Any]]],
                      **options: "Unpack[Options]") -> Iterator[Union[Job, ClientError]]:
         """Submit many jobs: payloads, or mappings with ``payload`` and their own options.

@@ -253,8 +253,27 @@ class Handler(FakeSchedules, FakeBatches, BaseHTTPRequestHandler):
             self.problem(422, "refused", "too much memory")
         elif self.words[1] == "durable":
             self.problem(403, "forbidden", "set ephemeral: true")
+        elif self.query.get("chunks"):
+            self.chunked(200, self.streamed(task), "text/event-stream")
         else:
             self.answer(200, self.body.upper(), "application/octet-stream", Bullpen_Task=self.query.get("id", "made"))
+
+    def streamed(self, task: str) -> List[bytes]:
+        """The events of a task whose result streams, as its name says."""
+        def event(kind: str, data: object) -> bytes:
+            return f"event: {kind}\ndata: {json.dumps(data)}\n\n".encode()
+
+        def payload(data: bytes) -> Dict[str, Any]:
+            return {"payload_base64": base64.b64encode(data).decode(), "stats": {}}
+
+        result = self.body.upper()
+        pieces = [b": still running\n\n", event("log", {"text": "x"}), event("future", 1)]
+        if task == "whole":
+            return [*pieces, event("result", payload(result))]
+        pieces += [event("chunk", payload(result[:1])), event("chunk", payload(b"")), event("chunk", payload(result[1:]))]
+        ends = {"breaks": [], "odd": [event("chunk", {"payload_base64": "!"})], "list": [b"event: problem\ndata: []\n\n"],
+                "midway": [event("problem", failed(""))]}
+        return pieces + ends.get(task, [event("result", payload(b""))])
 
     def on_get_jobs(self) -> None:
         if len(self.words) > 1:

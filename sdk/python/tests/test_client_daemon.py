@@ -53,6 +53,16 @@ if __name__ == "__main__":
         return task.meta.get("user", "").encode()
 
     @bullpen.task
+    def streams(data: bytes) -> Iterator[bytes]:
+        """Streams the words of the payload; each is sent when the last one has been awaited as long as it says."""
+        for word in data.split():
+            if word == b"fail":
+                raise bullpen.Failed("in the middle")
+            if word == b"wait":
+                time.sleep(30)
+            yield word
+
+    @bullpen.task
     def nests(data: bytes, task: bullpen.Task) -> bytes:
         """Waits for jobs of its own pool; the payload is the server's address."""
         from bullpen.client import Client
@@ -132,6 +142,28 @@ def test_failures(client: Any) -> None:
     with pytest.raises(api.JobFailed) as caught:
         client.run_ephemeral(POOL, b"30", task="sleeps", timeout=0.2)
     assert caught.value.outcome == "timeout"
+
+
+def test_streamed_results(client: Any) -> None:
+    assert b"".join(client.stream(POOL, b"a b c", task="streams")) == b"abc"
+    assert client.run_ephemeral(POOL, b"a b c", task="streams") == b"abc" == client.run(POOL, b"a b c", task="streams")
+    assert list(client.stream(POOL, b"ab", task="upper")) == [b"AB"]
+    assert list(client.stream(POOL, b"", task="upper")) == []
+    large = os.urandom(1 << 20)
+    assert b"".join(client.stream(POOL, large.hex(), task="streams")) == large.hex().encode()
+    pieces = client.stream(POOL, b"a wait", task="streams")
+    begun = time.monotonic()
+    assert next(pieces) == b"a" and time.monotonic() - begun < 20  # it comes while the task runs
+    pieces.close()
+    for data, options, outcome in ((b"a fail", {}, "failed"), (b"a wait", {"timeout": 0.2}, "timeout"),
+                                   (b"a bc", {"output": 2}, "output")):
+        pieces = client.stream(POOL, data, task="streams", **options)
+        assert next(pieces) == b"a"
+        with pytest.raises(api.JobFailed) as caught:
+            list(pieces)
+        assert caught.value.outcome == outcome
+    with pytest.raises(api.UnknownTask):
+        list(client.stream(POOL, b"", task="no-such-task"))
 
 
 def test_refusals(client: Any) -> None:
