@@ -152,11 +152,13 @@ func (f *Front) run(w http.ResponseWriter, r *http.Request, v *invocation) *faul
 		w.Header().Set(headerTask, v.id)
 		w.Header().Set("X-Amz-Executed-Version", latest)
 	}
-	out := &stream{w: w, head: head}
+	out, end := &stream{w: w, head: head}, func() {}
 	if v.streams {
-		t.Observer = &streamed{tail: cmp.Or(log, &tail{}), to: out}
+		seen := &streamed{tail: cmp.Or(log, &tail{}), to: out}
+		t.Observer, end = seen, seen.end
 	}
 	result, err := f.config.Backend.Run(r.Context(), v.name.function, t)
+	end()
 	var bad *failure
 	if err != nil {
 		if bad = failureOf(v, result.Stats.Ran, err); bad == nil {

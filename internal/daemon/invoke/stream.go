@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"hash/crc32"
 	"net/http"
+	"sync"
 )
 
 // chunkBytes is the largest payload of one event; SDKs refuse messages above 16 MiB.
@@ -44,12 +45,24 @@ func (s *stream) chunk(p []byte) error {
 type streamed struct {
 	*tail
 
-	to *stream
+	mu sync.Mutex
+	to *stream // nil once the task has ended; guarded by mu
 }
 
-// Chunk sends a piece.
+// Chunk sends a piece. It may still be called when a task has failed whose caller is slow.
 func (o *streamed) Chunk(piece []byte) {
-	o.to.chunk(piece) //nolint:errcheck // the caller has gone
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.to != nil {
+		o.to.chunk(piece) //nolint:errcheck // the caller has gone
+	}
+}
+
+// end leaves the stream to the handler.
+func (o *streamed) end() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.to = nil
 }
 
 // finish sends the result, unless it was sent in pieces, and the end.

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"hash/crc32"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 )
@@ -87,5 +88,20 @@ func TestStream(t *testing.T) {
 	}
 	if w := request(h, "/2021-11-15/functions/echo/response-streaming-invocations", "", "X-Amz-Invocation-Type", "Event"); w.Code != http.StatusBadRequest {
 		t.Errorf("an event: %d", w.Code)
+	}
+}
+
+// TestChunkAfterTheEnd: a piece that comes when its task has failed is not written into the
+// answer.
+func TestChunkAfterTheEnd(t *testing.T) {
+	t.Parallel()
+	w := httptest.NewRecorder()
+	o := &streamed{tail: &tail{}, to: &stream{w: w, head: func() {}}}
+	o.Chunk([]byte("in time"))
+	written := w.Body.Len()
+	o.end()
+	o.Chunk([]byte("late"))
+	if written == 0 || w.Body.Len() != written {
+		t.Errorf("%d bytes before the end, %d with what came after it", written, w.Body.Len())
 	}
 }
