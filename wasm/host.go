@@ -145,6 +145,8 @@ func hostFail(i *instance, stack []uint64) error {
 		a.outcome = bullpen.Panic
 	case protocol.OutcomeTimeout:
 		a.outcome = bullpen.Timeout
+	case protocol.OutcomeOutput:
+		a.outcome = bullpen.Output
 	default:
 		return &lieError{fmt.Sprintf("a task cannot fail with the outcome %d", uint32(stack[0]))}
 	}

@@ -101,6 +101,10 @@ func TestAnswers(t *testing.T) {
 	}
 	_, err := fail(2, 0).Execute(t.Context(), bullpen.Task{Name: "any"})
 	_ = wantOutcome(t, err, bullpen.Panic)
+	_, err = fail(7, 0).Execute(t.Context(), bullpen.Task{Name: "any"})
+	if te := wantOutcome(t, err, bullpen.Output); te.Retryable {
+		t.Error("a result that is too large is retryable")
+	}
 	_, err = fail(9, 0).Execute(t.Context(), bullpen.Task{Name: "any"})
 	_ = wantOutcome(t, err, bullpen.Protocol)
 

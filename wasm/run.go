@@ -228,7 +228,7 @@ func (i *instance) answered() error {
 		return i.stoppedError(errRunTime)
 	}
 	te := i.failed(a.outcome, a.kind, a.message)
-	te.Stack, te.Retryable = a.stack, !a.final
+	te.Stack, te.Retryable = a.stack, !a.final && a.outcome != bullpen.Output
 	return te
 }
 
