@@ -104,7 +104,7 @@ func (d *Daemon) openQueue(ctx context.Context) error {
 		opened <- nil
 	case <-head.C:
 	}
-	if err := d.openPools(); err != nil { //nolint:contextcheck // pools bound their own starts
+	if err := d.openPools(); err != nil {
 		cancel()
 		<-opened
 		return err

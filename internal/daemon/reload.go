@@ -246,9 +246,9 @@ func (d *Daemon) prepareOne(ctx context.Context, c *change) error {
 		c.fresh = true
 		return nil
 	}
-	g, err := d.generation(c.name, c.to) //nolint:contextcheck // a pool bounds its own starts
+	g, err := d.generation(c.name, c.to)
 	if err != nil && c.yield(d.budget) {
-		g, err = d.generation(c.name, c.to) //nolint:contextcheck // as above
+		g, err = d.generation(c.name, c.to)
 	}
 	if err != nil {
 		return err

@@ -54,7 +54,7 @@ func (p processes) Workers() []Worker {
 }
 
 // kinds are the kinds of events that are passed on.
-var kinds = map[process.EventKind]EventKind{
+var kinds = [256]EventKind{
 	process.Started: Started, process.Ready: Ready, process.Stopped: Ended, process.Died: Ended,
 	process.StartFailed: StartFailed, process.Mended: Mended,
 }
