@@ -4,9 +4,9 @@
 //
 // A caller submits a task. The task waits in exactly one bounded queue, runs on one worker
 // at a time, and ends with exactly one outcome. Every executor keeps this contract, whether
-// it is a goroutine pool, a pool of worker processes (package process) or a daemon (package
-// client). To move a task to a stronger isolation level, change the configuration, not the
-// code.
+// it makes direct calls ([Inline]) or is a pool of goroutines (package pool), a pool of worker
+// processes (package process) or a daemon (package client). To move a task to a stronger
+// isolation level, change the configuration, not the code.
 //
 // There are three ways to hand work to an [Executor]:
 //

@@ -42,6 +42,7 @@ func testTimeout(t *testing.T, f Factory) {
 }
 
 func testTimeoutNotWaiting(t *testing.T, f Factory) {
+	f.needQueue(t)
 	s := f.open(t, Options{Workers: 1})
 	g, _ := s.hold(t.Context())
 	k := task("echo", "x")
@@ -71,6 +72,7 @@ func testDeadlineRunning(t *testing.T, f Factory) {
 }
 
 func testDeadlineQueued(t *testing.T, f Factory) {
+	f.needQueue(t)
 	s := f.open(t, Options{Workers: 1})
 	g, first := s.hold(t.Context())
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
@@ -89,6 +91,7 @@ func testDeadlineQueued(t *testing.T, f Factory) {
 }
 
 func testCancelQueued(t *testing.T, f Factory) {
+	f.needQueue(t)
 	s := f.open(t, Options{Workers: 1})
 	g, first := s.hold(t.Context())
 	ctx, cancel := context.WithCancelCause(t.Context())

@@ -11,9 +11,12 @@ import (
 	"github.com/bullpen-run/bullpen"
 )
 
-// queued submits tasks that wait behind the running ones.
+// queued submits tasks that wait behind the running ones, if tasks wait.
 func (s *subject) queued(n int) []*answer {
 	s.t.Helper()
+	if s.inline {
+		return nil
+	}
 	all := make([]*answer, n)
 	for i := range all {
 		all[i] = s.give(s.t.Context(), task("echo", fmt.Sprint("queued ", i)))

@@ -48,6 +48,7 @@ func checkNumbered(t *testing.T, i int, e bullpen.Ended) {
 }
 
 func testHandle(t *testing.T, f Factory) {
+	f.needQueue(t)
 	s := f.open(t, Options{})
 	g := s.gate()
 	h, err := bullpen.Start(t.Context(), s, g.task())
@@ -128,6 +129,7 @@ func testMapInOrder(t *testing.T, f Factory) {
 }
 
 func testMapAsCompleted(t *testing.T, f Factory) {
+	f.needQueue(t)
 	const n = 50
 	s := f.open(t, Options{Workers: 2, Queue: 16})
 	g := s.gate()

@@ -188,6 +188,7 @@ func testRefusedLimits(t *testing.T, f Factory) {
 }
 
 func testStats(t *testing.T, f Factory) {
+	f.needQueue(t)
 	s := f.open(t, Options{Workers: 1})
 	const nap = 40 * time.Millisecond
 	g, _ := s.hold(t.Context())

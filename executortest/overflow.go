@@ -16,6 +16,7 @@ const queueSize = 3
 const plenty = queueSize + 100
 
 func testReject(t *testing.T, f Factory) {
+	f.needQueue(t)
 	s := f.open(t, Options{Workers: 1, Queue: queueSize, Overflow: Reject})
 	g, first := s.hold(t.Context())
 	accepted := []*answer{first}
@@ -68,6 +69,7 @@ func (s *subject) fill() []*answer {
 }
 
 func testBlock(t *testing.T, f Factory) {
+	f.needQueue(t)
 	s := f.open(t, Options{Workers: 1, Queue: queueSize, Overflow: Block})
 	g, first := s.hold(t.Context())
 	accepted := s.fill()
@@ -97,6 +99,7 @@ func testBlock(t *testing.T, f Factory) {
 }
 
 func testDropOldest(t *testing.T, f Factory) {
+	f.needQueue(t)
 	s := f.open(t, Options{Workers: 1, Queue: queueSize, Overflow: DropOldest})
 	g, first := s.hold(t.Context())
 	answers := make([]*answer, plenty)
@@ -142,6 +145,7 @@ func testDropOldest(t *testing.T, f Factory) {
 }
 
 func testCloseEndsBlockedSubmit(t *testing.T, f Factory) {
+	f.needQueue(t)
 	s := f.open(t, Options{Workers: 1, Queue: queueSize, Overflow: Block})
 	s.hold(t.Context())
 	s.fill()

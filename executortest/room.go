@@ -67,6 +67,7 @@ func (s *subject) stays() bool {
 }
 
 func (f Factory) testRoomMade(t *testing.T) {
+	f.needQueue(t)
 	const workers, listeners = 2, 3
 	s := f.open(t, Options{Workers: workers})
 	gates := s.crowd(workers)
@@ -98,6 +99,7 @@ func (f Factory) testRoomNoneLost(t *testing.T) {
 }
 
 func (f Factory) testRoomAtTheEnd(t *testing.T) {
+	f.needQueue(t)
 	const workers = 1
 	s := f.open(t, Options{Workers: workers})
 	gates := s.crowd(workers)

@@ -24,6 +24,7 @@ type subject struct {
 	t       *testing.T
 	can     bullpen.Guarantees
 	unasked bool // Factory.Unasked
+	inline  bool // Factory.Inline
 
 	mu      sync.Mutex
 	answers []*answer // guarded by mu
@@ -58,7 +59,7 @@ func (f Factory) open(t *testing.T, o Options) *subject {
 	}
 	t.TempDir() // its cleanup runs last, after the executor whose tasks write there
 	e := f.New(t, o)
-	s := &subject{Executor: e, t: t, can: e.Guarantees(), unasked: f.Unasked}
+	s := &subject{Executor: e, t: t, can: e.Guarantees(), unasked: f.Unasked, inline: f.Inline}
 	t.Cleanup(func() {
 		// The tests of Close check its error.
 		_ = within(t, "Close at the end of the test", func() error { return e.Close() })
@@ -74,11 +75,22 @@ func (s *subject) Submit(ctx context.Context, t bullpen.Task, done func(bullpen.
 }
 
 func (s *subject) submit(ctx context.Context, t bullpen.Task, done func(bullpen.Result, error)) (*answer, error) {
+	a := s.expect(ctx, t)
+	return a, s.hand(a, done)
+}
+
+// expect records a task that is about to be submitted.
+func (s *subject) expect(ctx context.Context, t bullpen.Task) *answer {
 	a := &answer{task: t, ctx: ctx, done: make(chan struct{})}
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.answers = append(s.answers, a)
-	s.mu.Unlock()
-	err := s.Executor.Submit(ctx, t, func(r bullpen.Result, err error) {
+	return a
+}
+
+// hand submits the task of a.
+func (s *subject) hand(a *answer, done func(bullpen.Result, error)) error {
+	err := s.Executor.Submit(a.ctx, a.task, func(r bullpen.Result, err error) {
 		a.mu.Lock()
 		a.times++
 		first := a.times == 1 && !a.refused
@@ -100,18 +112,32 @@ func (s *subject) submit(ctx context.Context, t bullpen.Task, done func(bullpen.
 		a.err = err
 		close(a.done)
 	}
-	return a, err
+	return err
 }
 
-// try submits a task, within a time limit. A refusal is an answer too.
+// soon is how long a test waits for a Submit that may run its task for longer.
+const soon = 100 * time.Millisecond
+
+// try submits a task, within a time limit. A refusal is an answer too. If Submit runs the task,
+// try does not wait for one that takes long.
 func (s *subject) try(ctx context.Context, t bullpen.Task) *answer {
 	s.t.Helper()
-	var a *answer
-	_ = within(s.t, "Submit of "+t.Name, func() error { // the answer holds the error
-		var err error
-		a, err = s.submit(ctx, t, nil)
-		return err
-	})
+	a := s.expect(ctx, t)
+	if !s.inline {
+		_ = within(s.t, "Submit of "+t.Name, func() error { return s.hand(a, nil) }) // a holds the error
+		return a
+	}
+	returned := make(chan struct{})
+	go func() { // ends with the task, which verify waits for, even by Goexit
+		defer close(returned)
+		_ = s.hand(a, nil) // a holds the error
+	}()
+	timer := time.NewTimer(soon)
+	defer timer.Stop()
+	select {
+	case <-returned:
+	case <-timer.C:
+	}
 	return a
 }
 

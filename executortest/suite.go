@@ -16,11 +16,12 @@
 // If an executor cannot guarantee something where it runs ([bullpen.Guarantees],
 // [Promises]), the clause is skipped, and the message names the missing guarantee and the
 // reason. Apart from that, the suite skips only tests that kill workers, if the [Factory]
-// has no KillWorker, and tests that look for processes, if there is no /proc.
+// has no KillWorker, tests of waiting tasks, if it is Inline, and tests that look for
+// processes, if there is no /proc.
 //
 // The environment variable BULLPEN_REQUIRE turns skips into failures. Its value is "all",
 // or a comma-separated list such as BULLPEN_REQUIRE=MemoryBound,OrphanProof. The names are
-// the fields of Guarantees and Promises, and KillWorker. BULLPEN_LONG=1 runs the floods of
+// the fields of Guarantees and Promises, KillWorker, Room and Queue. BULLPEN_LONG=1 runs the floods of
 // Neighbours at full size.
 package executortest
 
@@ -103,6 +104,9 @@ type Factory struct {
 	Guests bool
 	// Unasked means that a running task is not asked to end: its worker is killed at once.
 	Unasked bool
+	// Inline means that Submit returns only when the task has ended. Then no task waits, and
+	// the clauses about waiting tasks are skipped.
+	Inline bool
 	// JumpClock moves the wall clock that executors of this factory read by d. Nil means
 	// that they read no such clock; then the tests change only the deadlines that contexts
 	// report.
@@ -122,6 +126,12 @@ func (f Factory) promises(e bullpen.Executor) Promises {
 		return Promises{}
 	}
 	return f.Promises(e)
+}
+
+// needQueue skips a test of tasks that wait if none ever does.
+func (f Factory) needQueue(t *testing.T) {
+	t.Helper()
+	need(t, "Queue", !f.Inline, "Submit returns only when the task has ended, so that none waits")
 }
 
 // requireVariable names the environment variable that turns skips into failures.

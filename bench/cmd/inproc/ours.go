@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"slices"
 	"sync"
 
+	"github.com/bullpen-run/bullpen"
 	bullpool "github.com/bullpen-run/bullpen/pool"
 )
 
@@ -25,6 +27,7 @@ func bullpens() []system {
 		{"bullpen-group", "Bullpen, group of closures", ours, map[string]maker{"group": oursGroup(fact, nil), "deadline": oursGroup(plusOne, polite)}},
 		{"bullpen-typed", "Bullpen, typed group", ours, typed},
 		{"bullpen-all", "Bullpen, Func.All", ours, map[string]maker{"group": oursAll}},
+		{"bullpen-inline", "Bullpen, Inline.Execute", ours, map[string]maker{"trip": oursInline}},
 		{"bullpen-map", "Bullpen, Func.Map", ours, map[string]maker{"group": oursMap}},
 	}
 }
@@ -162,6 +165,30 @@ func oursWait(shape) (work, error) {
 			return future.Wait(background)
 		})
 	})
+}
+
+// oursInline runs tasks of the contract, with payloads, in the goroutine of the caller.
+func oursInline(shape) (work, error) {
+	e, err := bullpen.NewInline(bullpen.InlineConfig{Handlers: map[string]bullpen.Handler{
+		"next": func(_ context.Context, t bullpen.Task) ([]byte, error) {
+			binary.LittleEndian.PutUint64(t.Payload, binary.LittleEndian.Uint64(t.Payload)+1)
+			return t.Payload, nil
+		},
+	}})
+	if err != nil {
+		return work{}, err
+	}
+	task := bullpen.Task{Name: "next", Payload: make([]byte, 8)}
+	w := trips(func(a uint64) (uint64, error) {
+		binary.LittleEndian.PutUint64(task.Payload, a)
+		r, err := e.Execute(background, task)
+		if err != nil {
+			return 0, err
+		}
+		return binary.LittleEndian.Uint64(r.Payload), nil
+	})
+	w.close = func() { _ = e.Close() } // nothing runs any more
+	return w, nil
 }
 
 func oursSubmit(shape) (work, error) {
