@@ -27,6 +27,18 @@ func endlessGuests() map[string][]byte {
 		vector(exportSection, exported("run", Function, 1)),
 		vector(codeSection, function0(twice...), function0(opI32Const, 60, opCall, 0)),
 	)
+	// g calls itself 100 000 deep, and works when it returns.
+	deep := []byte{opLocalGet, 0, opIf, noResult, opLocalGet, 0, opI32Const, 1, opI32Sub, opCall, 0, opEnd}
+	for range 20 {
+		deep = append(deep, opLocalGet, 0, opI32Const, 3, opI32Add, opLocalSet, 0)
+	}
+	unwind := append(constant32([]byte{opLoop, noResult}, 100_000), opCall, 0, opBr, 0, opEnd)
+	unwinding := build(
+		vector(typeSection, signature(1, 0), signature(0, 0)),
+		vector(functionSection, []byte{0}, []byte{1}),
+		vector(exportSection, exported("run", Function, 1)),
+		vector(codeSection, function0(deep...), function0(unwind...)),
+	)
 	straight := []byte{opLoop, noResult}
 	for range 100_000 { // a body without a branch
 		straight = append(straight, opI32Const, 0, 0x28, 2, 0, opDrop)
@@ -47,6 +59,7 @@ func endlessGuests() map[string][]byte {
 	return map[string][]byte{
 		"loop":           endless(),
 		"recursion":      run60,
+		"unwinding":      unwinding,
 		"straight":       runFunction(0, 0, straight...),
 		"memory.fill":    bulk(bulkMemoryFill, 0),
 		"memory.copy":    bulk(bulkMemoryCopy, 0, 0),
