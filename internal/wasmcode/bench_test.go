@@ -54,6 +54,7 @@ type variant struct {
 }
 
 func variants(b *testing.B, code []byte) []variant {
+	b.Helper()
 	return []variant{{"plain", code}, {"checked", instrument(b, code).Code}}
 }
 
@@ -80,8 +81,7 @@ func BenchmarkCalls(b *testing.B) {
 	}
 }
 
-// BenchmarkGoProgram runs a Go program with and without checks, and with wazero's own way
-// to interrupt guests.
+// BenchmarkGoProgram runs a Go program with and without checks.
 func BenchmarkGoProgram(b *testing.B) {
 	code := goProgram(b)
 	for _, v := range variants(b, code) {
@@ -90,6 +90,7 @@ func BenchmarkGoProgram(b *testing.B) {
 }
 
 func benchmarkProgram(b *testing.B, rt wazero.Runtime, code []byte) {
+	b.Helper()
 	c := compile(b, rt, code)
 	for b.Loop() {
 		runCommand(b, rt, c, "5")
@@ -164,6 +165,7 @@ func BenchmarkCollection(b *testing.B) {
 }
 
 func report(b *testing.B, took []time.Duration) {
+	b.Helper()
 	slices.Sort(took)
 	for name, share := range map[string]int{"p50-us": 50, "p99-us": 99, "max-us": 100} {
 		at := min(len(took)*share/100, len(took)-1)

@@ -46,6 +46,7 @@ func newPair(t testing.TB, rt wazero.Runtime, code []byte) (pair, *Module) {
 }
 
 func (p pair) close(t testing.TB) {
+	t.Helper()
 	for _, i := range []api.Module{p.before, p.after} {
 		if err := i.Close(context.Background()); err != nil {
 			t.Error(err)

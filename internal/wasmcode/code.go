@@ -146,6 +146,9 @@ func (b *body) instruction() {
 // open begins a block. After the header of a loop comes a check.
 func (b *body) open(op byte) {
 	b.blockType()
+	if len(b.blocks) > mostOpen {
+		b.tooLarge("more than %d blocks in each other", mostOpen)
+	}
 	b.blocks = append(b.blocks, block{op: op, start: b.path})
 	if op == opLoop {
 		b.insert()

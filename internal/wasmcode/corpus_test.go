@@ -67,13 +67,17 @@ func TestCorpus(t *testing.T) {
 }
 
 // sameValidity compiles code before and after Instrument. It reports whether code is valid,
-// and the error of Instrument.
+// and the error of Instrument. wazero reads the sections in turn, so what is wrong with the
+// names hides what is wrong behind them.
 func sameValidity(t testing.TB, rt wazero.Runtime, name string, code []byte) (bool, error) {
 	t.Helper()
 	before := validity(rt, code)
 	m, err := Instrument(code)
 	if err != nil {
 		return before == nil, err
+	}
+	if before != nil && strings.Contains(before.Error(), "section custom") {
+		return false, nil // damaged names, which are dropped
 	}
 	if after := validity(rt, m.Code); (before == nil) != (after == nil) {
 		t.Errorf("%s: compiling gives %v, and after Instrument %v", name, before, after)

@@ -47,15 +47,15 @@ func (d *decoder) encode() ([]byte, error) {
 		code.entries = append(code.entries, f.body...)
 		code.count++
 	}
-	out, err := e.module(code)
-	if err == nil && len(out) > mostBytes {
+	out := e.module(code)
+	if len(out) > mostBytes {
 		return nil, fmt.Errorf("%w: %d bytes with the checks, more than %d", ErrTooLarge, len(out), mostBytes)
 	}
-	return out, err
+	return out, nil
 }
 
 // module puts the sections together.
-func (e *encoder) module(code section) ([]byte, error) {
+func (e *encoder) module(code section) []byte {
 	out := make([]byte, 0, len(code.entries)+len(e.sections[dataSection].entries)+1<<16)
 	out = append(out, "\x00asm\x01\x00\x00\x00"...)
 	for _, place := range sectionOrder {
@@ -93,7 +93,7 @@ func (e *encoder) module(code section) ([]byte, error) {
 	}
 	custom := e.nameSection(e.functions, names)
 	out = appendU32(append(out, customSection), uint32(len(custom)))
-	return append(out, custom...), nil
+	return append(out, custom...)
 }
 
 // add returns a section with n more entries.

@@ -9,7 +9,7 @@ import (
 )
 
 // FuzzInstrument gives Instrument arbitrary bytes. What it returns is valid if, and only if,
-// the original is; what it refuses with ErrMalformed is invalid.
+// the original is.
 func FuzzInstrument(f *testing.F) {
 	for _, code := range endlessGuests() {
 		if len(code) < 10_000 {
@@ -59,6 +59,7 @@ func TestBehavior(t *testing.T) {
 // sameBehavior calls each function of a generated module and compares results, traps,
 // memory and globals. It returns how many calls trapped.
 func sameBehavior(t *testing.T, rt wazero.Runtime, seed []byte) int {
+	t.Helper()
 	g := &generator{in: seed}
 	p, _ := newPair(t, rt, g.module())
 	defer p.close(t)

@@ -131,7 +131,7 @@ func (b *body) bulkInstruction(start int) {
 	case tableCopyForm:
 		b.index(b.tables, "table")
 		b.index(b.tables, "table")
-	case tableForm:
+	default: // the size, the growth and the filling of a table
 		b.index(b.tables, "table")
 	}
 	switch op {

@@ -1,6 +1,7 @@
 package wasmcode
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"maps"
@@ -48,6 +49,7 @@ func refusals() map[string]refusal {
 		"open block":         {function(opBlock, noResult), ErrMalformed, "early"},
 		"after the end":      {function(opEnd, 1), ErrMalformed, "follow"},
 		"no memory":          {build(vector(typeSection, signature(0, 0)), vector(functionSection, []byte{0}), vector(codeSection, function0(opMemorySize, 0, opDrop))), ErrMalformed, "memory"},
+		"blocks":             {function(append(bytes.Repeat([]byte{opBlock, noResult}, mostOpen+1), bytes.Repeat([]byte{opEnd}, mostOpen+1)...)...), ErrTooLarge, "blocks"},
 		"locals":             {build(vector(typeSection, signature(0, 0)), vector(functionSection, []byte{0}), vector(codeSection, functionWith(append(appendU32([]byte{1}, 1<<30), i32t)))), ErrTooLarge, "locals"},
 		"table":              {build(vector(tableSection, append([]byte{0x70, 0}, appendU32(nil, 1<<30)...))), ErrTooLarge, "tables"},
 		"memory pages":       {limits(append([]byte{0}, appendU32(nil, 65537)...)...), ErrMalformed, "pages"},

@@ -105,16 +105,10 @@ const (
 )
 
 var (
-	instructions [256]instruction
-	bulkForms    [18]instruction
-	vectorForms  [256]instruction
+	instructions = instructionTable()
+	bulkForms    = bulkTable()
+	vectorForms  = vectorTable()
 )
-
-func init() {
-	instructionTable()
-	bulkTable()
-	vectorTable()
-}
 
 // span gives the instructions from first to last one form and cost.
 func span(table []instruction, first, last int, f form, cost uint8) {
@@ -123,8 +117,8 @@ func span(table []instruction, first, last int, f form, cost uint8) {
 	}
 }
 
-func instructionTable() {
-	t := instructions[:]
+func instructionTable() (table [256]instruction) {
+	t := table[:]
 	span(t, 0x00, 0x01, plain, 0) // unreachable, nop
 	span(t, 0x02, 0x04, blockForm, simple)
 	span(t, 0x05, 0x05, plain, 0) // else
@@ -152,10 +146,11 @@ func instructionTable() {
 	span(t, 0xd0, 0xd0, heapForm, simple)
 	span(t, 0xd1, 0xd1, plain, simple)
 	span(t, 0xd2, 0xd2, functionForm, slow)
+	return table
 }
 
-func bulkTable() {
-	t := bulkForms[:]
+func bulkTable() (table [18]instruction) {
+	t := table[:]
 	span(t, 0, 7, plain, simple) // saturating truncation
 	span(t, 8, 8, initForm, aCall)
 	span(t, 9, 9, dataForm, slow)
@@ -167,12 +162,13 @@ func bulkTable() {
 	span(t, 15, 15, tableForm, hostCall)
 	span(t, 16, 16, tableForm, simple)
 	span(t, 17, 17, tableForm, hostCall)
+	return table
 }
 
 // vectorTable has the instructions of the SIMD proposal. Those that it left out, and that
 // others have taken, stay unknown.
-func vectorTable() {
-	t := vectorForms[:]
+func vectorTable() (table [256]instruction) {
+	t := table[:]
 	span(t, 0x0e, 0xff, plain, simple)
 	for _, gap := range []int{
 		0x9a, 0xa2, 0xa5, 0xa6, 0xaf, 0xb0, 0xb2, 0xb3, 0xb4, 0xbb, 0xc2, 0xc5, 0xc6,
@@ -185,6 +181,7 @@ func vectorTable() {
 	span(t, 0x15, 0x22, byteForm, simple) // extract_lane and replace_lane
 	span(t, 0x54, 0x5b, laneForm, slow)
 	span(t, 0x5c, 0x5d, accessForm, slow)
+	return table
 }
 
 // proposal names the feature that an unknown opcode belongs to, or is empty.

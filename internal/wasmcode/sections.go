@@ -22,6 +22,7 @@ const (
 	mostElements = 1_000_000 // entries of all element segments
 
 	mostFunctions = 500_000
+	mostOpen      = 5000 // blocks in each other: wazero's time grows by the square, 10,000 loops take 4 s
 	mostAllLocals = 1 << 24
 	mostTables    = 100
 	mostEntries   = 1 << 19 // of all tables: 4 MiB, so that no operation on them takes long

@@ -125,6 +125,7 @@ type side struct {
 }
 
 func newSide(t *testing.T, host []byte, instrumented bool) *side {
+	t.Helper()
 	s := &side{rt: compiler(t), instrumented: instrumented, named: map[string]api.Module{}}
 	c := wazero.NewModuleConfig().WithName("spectest")
 	if _, err := s.rt.InstantiateWithConfig(context.Background(), host, c); err != nil {
