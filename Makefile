@@ -68,6 +68,11 @@ test-ci: $(GOTEST) ## what .ci/run adds to make test: full length, no race detec
 	$(GOTEST) plain: -short -vet=off -timeout 20m -bench . -benchtime 1x $(PACKAGES) + \
 		race: CGO_ENABLED=1 GOFLAGS="$(strip $(shell go env GOFLAGS) -race)" -vet=off -timeout 20m $(LONG)
 
+.PHONY: clients
+clients: ## install the runtime clients of AWS Lambda in all languages, whose tests are skipped without them
+	@tools/need.sh python3
+	tools/clients.sh all
+
 .PHONY: test-all
 test-all: $(GOTEST) ## the same with the long tests, three times, and every fuzz test
 	@tools/need.sh go gcc python3 curl
@@ -77,6 +82,7 @@ test-all: $(GOTEST) ## the same with the long tests, three times, and every fuzz
 	go -C tools/dist test ./...
 	tools/python.sh
 	tools/pyclient.sh
+	tools/clients.sh all
 	tools/browser.sh
 	tools/fuzz.sh $(FUZZTIME)
 	tools/openapi/run.sh 200

@@ -65,23 +65,33 @@ func TestHTTPChunks(t *testing.T) {
 // TestLambdaChunks: a response that streams comes in pieces, and its error in the end.
 func TestLambdaChunks(t *testing.T) {
 	t.Parallel()
-	p := functionPool(t, nil, "stream")
-	for _, c := range []struct {
-		event, want, fault string
-	}{
-		{`"a,b,c"`, "a,b,c", ""},
-		{`"fail"`, "begun ", "in the middle"},
-	} {
-		got := &pieces{}
-		r, err := p.Execute(t.Context(), bullpen.Task{Payload: []byte(c.event), Observer: got})
-		if all := strings.Join(got.all, ""); all != c.want || len(r.Payload) > 0 || (err != nil) != (c.fault != "") || err != nil && !strings.Contains(err.Error(), c.fault) {
-			t.Errorf("%s: %q %q, %v", c.event, all, r.Payload, err)
+	each(t, func(t *testing.T, runtime string) {
+		t.Helper()
+		p := functionOn(t, runtime, "stream", nil)
+		for _, c := range []struct {
+			event, want, fault string
+		}{
+			{`"a,b,c"`, "a,b,c", ""},
+			{`"fail"`, "begun ", "in the middle"},
+		} {
+			if runtime == "rust" && c.fault != "" {
+				continue // the client writes the error into the response, as text
+			}
+			got := &pieces{}
+			r, err := p.Execute(t.Context(), bullpen.Task{Payload: []byte(c.event), Observer: got})
+			if all := withoutHead(strings.Join(got.all, "")); all != c.want || len(r.Payload) > 0 || (err != nil) != (c.fault != "") || err != nil && !strings.Contains(err.Error(), c.fault) {
+				t.Errorf("%s: %q %q, %v", c.event, all, r.Payload, err)
+			}
 		}
-	}
-	if r, err := p.Execute(t.Context(), bullpen.Task{Payload: []byte(`"a,b"`)}); err != nil || string(r.Payload) != "a,b" {
-		t.Errorf("without an observer for pieces: %q, %v", r.Payload, err)
-	}
+		if r, err := p.Execute(t.Context(), bullpen.Task{Payload: []byte(`"a,b"`)}); err != nil || withoutHead(string(r.Payload)) != "a,b" {
+			t.Errorf("without an observer for pieces: %q, %v", r.Payload, err)
+		}
+	}, "go", "node 3", "node 4", "rust")
 }
+
+// withoutHead returns the body of a response for an HTTP gateway: Rust writes status and
+// headers before it, and zeros.
+func withoutHead(text string) string { return text[strings.LastIndexByte(text, 0)+1:] }
 
 func create(t *testing.T, file string) {
 	t.Helper()

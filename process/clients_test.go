@@ -28,7 +28,7 @@ func clients(t *testing.T, file string) string {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(path); err != nil {
-		t.Skipf("it is not installed: tools/clients.sh installs it (%v)", err)
+		t.Skipf("it is not installed: make clients installs it (%v)", err)
 	}
 	return path
 }
@@ -53,95 +53,13 @@ func invoke(t *testing.T, p *Pool, task bullpen.Task) (string, *bullpen.TaskErro
 	return string(r.Payload), te
 }
 
-func pythonFunction(t *testing.T, handler string, change func(*Config)) *Pool {
-	t.Helper()
-	c := Config{
-		Command: []string{clients(t, "python/bin/python"), "-m", "awslambdaric", handler}, Dir: filepath.Join("testdata", "clients"),
-		Protocol: Lambda, Max: 1, Name: "thumbs", Env: []string{"PYTHONDONTWRITEBYTECODE=1"},
-	}
-	if change != nil {
-		change(&c)
-	}
-	return open(t, c)
-}
-
-// TestPythonFunctions is what a function in Python does, as observed with the client of AWS.
-func TestPythonFunctions(t *testing.T) {
-	t.Parallel()
-	p := pythonFunction(t, "function.handler", func(c *Config) { c.Limits.Timeout = time.Minute })
-	if got, te := invoke(t, p, event(t, "ok", "a \"text\"")); te != nil || got != `"a \"text\""` {
-		t.Errorf("ok: %s, %v", got, te)
-	}
-	if got, te := invoke(t, p, event(t, "deadline", "")); te != nil || !between(got, 30_000, 60_000) {
-		t.Errorf("deadline: %s ms, %v", got, te)
-	}
-	if _, te := invoke(t, p, event(t, "error", "no such user")); te == nil || te.Outcome != bullpen.Failed || te.Type != "ValueError" || te.Message != "no such user" ||
-		!strings.Contains(te.Stack, "function.py") {
-		t.Errorf("error: %+v", te)
-	}
-	if _, te := invoke(t, p, event(t, "set", "")); te == nil || te.Type != "Runtime.MarshalError" {
-		t.Errorf("a set: %+v", te)
-	}
-	before, _ := invoke(t, p, event(t, "pid", ""))
-	if _, te := invoke(t, p, bullpen.Task{Payload: []byte("no JSON")}); te == nil || te.Type != "Runtime.UnmarshalError" {
-		t.Errorf("no JSON: %+v", te)
-	}
-	if after, te := invoke(t, p, event(t, "pid", "")); te != nil || after != before {
-		t.Errorf("after errors: process %s, before %s, %v", after, before, te)
-	}
-	if _, te := invoke(t, p, event(t, "exit", "")); te == nil || te.Outcome != bullpen.Crashed || te.ExitCode != 3 || !strings.Contains(te.Detail, "last words") {
-		t.Errorf("exit: %+v", te)
-	}
-	sleep := event(t, "sleep", "")
-	sleep.Limits.Timeout = 100 * time.Millisecond
-	if _, te := invoke(t, p, sleep); te == nil || te.Outcome != bullpen.Timeout {
-		t.Errorf("sleep: %+v", te)
-	}
-	if got, te := invoke(t, p, event(t, "big", strconv.Itoa(6<<20-2))); te != nil || len(got) != 6<<20 {
-		t.Errorf("6 MiB: %d bytes, %v", len(got), te)
-	}
-	if _, te := invoke(t, p, event(t, "big", strconv.Itoa(6<<20))); te == nil || te.Outcome != bullpen.Output {
-		t.Errorf("more than 6 MiB: %v", te)
-	}
-	task := event(t, "context", "")
-	task.Meta = map[string]string{MetaLambdaClient: `{"client":{"app_title":"shop"}}`}
-	want := `{"arn": "arn:aws:lambda:us-east-1:000000000000:function:thumbs", "client": "shop", "name": "thumbs"}`
-	if got, te := invoke(t, p, task); te != nil || got != want {
-		t.Errorf("context: %s, %v", got, te)
-	}
-	for i := range 5 {
-		seen := &notes{}
-		log := event(t, "log", "line "+strconv.Itoa(i))
-		log.Observer = seen
-		_, te := invoke(t, p, log)
-		if got, want := printedBy(seen), fmt.Sprintf("stderr: no line feed\nstdout: line %d\n", i); te != nil || got != want {
-			t.Fatalf("%s, want %s, %v", got, want, te)
-		}
-	}
-}
-
-// TestPythonFunctionsThatDoNotStart reports why, in the words of the client.
-func TestPythonFunctionsThatDoNotStart(t *testing.T) {
-	t.Parallel()
-	for handler, want := range map[string]string{
-		"nowhere.handler":  "Runtime.ImportModuleError: Unable to import module 'nowhere'",
-		"function.nothing": "Runtime.HandlerNotFound: Handler 'nothing' missing on module 'function'",
-	} {
-		p := pythonFunction(t, handler, nil)
-		_, err := p.Execute(within(t, 2*time.Minute), bullpen.Task{Payload: []byte("{}")})
-		if !errors.Is(err, bullpen.ErrStart) || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %s", handler, err, want)
-		}
-	}
-}
-
 // TestPreloadedFunctions are forked from a process that has imported what they need.
 func TestPreloadedFunctions(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {
 		t.Skip("this system cannot fork workers from a warm process")
 	}
-	p := pythonFunction(t, "function.handler", func(c *Config) { c.Preload = []string{"decimal"}; c.Min, c.Max = 2, 2 })
+	p := functionOn(t, "python", "function", func(c *Config) { c.Preload = []string{"decimal"}; c.Min, c.Max = 2, 2 })
 	for i := range 20 {
 		if got, te := invoke(t, p, event(t, "ok", strconv.Itoa(i))); te != nil || got != strconv.Quote(strconv.Itoa(i)) {
 			t.Fatalf("%s, %v", got, te)
@@ -149,36 +67,27 @@ func TestPreloadedFunctions(t *testing.T) {
 	}
 }
 
-// TestConcurrentFunctions run several tasks in one worker: the client forks for them.
-func TestConcurrentFunctions(t *testing.T) {
-	t.Parallel()
-	p := pythonFunction(t, "function.handler", func(c *Config) { c.Concurrency = 4 })
-	all := make([]bullpen.Task, 100)
-	for i := range all {
-		all[i] = event(t, "ok", strconv.Itoa(i))
-	}
-	for i, e := range p.ExecuteAll(within(t, 2*time.Minute), all) {
-		if e.Err != nil || string(e.Result.Payload) != strconv.Quote(strconv.Itoa(i)) {
-			t.Fatalf("%d: %s, %v", i, e.Result.Payload, e.Err)
-		}
-	}
-	if s := p.Stats(); s.Started != 1 {
-		t.Errorf("%d workers were started", s.Started)
-	}
-}
-
 // TestFunctionsOfFrameworks run handlers that other libraries make.
 func TestFunctionsOfFrameworks(t *testing.T) {
 	t.Parallel()
-	p := pythonFunction(t, "frameworks.handler", nil)
 	gateway := `"version":"2.0","routeKey":"$default","rawPath":"/upper","rawQueryString":"","headers":{"content-type":"text/plain","host":"x"},` +
 		`"requestContext":{"http":{"method":"POST","path":"/upper","sourceIp":"127.0.0.1","protocol":"HTTP/1.1"},"stage":"$default"},"body":"straw","isBase64Encoded":false`
-	for _, framework := range []string{"flask", "starlette"} {
+	upper := func(t *testing.T, p *Pool, framework string) {
+		t.Helper()
 		got, te := invoke(t, p, bullpen.Task{Payload: []byte(`{"framework":"` + framework + `",` + gateway + `}`)})
-		if te != nil || !strings.Contains(got, `"body": "STRAW"`) && !strings.Contains(got, `"U1RSQVc="`) {
+		if te != nil || !strings.Contains(got, `"STRAW"`) && !strings.Contains(got, `"U1RSQVc="`) { // base64
 			t.Errorf("%s: %s, %v", framework, got, te)
 		}
 	}
+	for _, runtime := range []string{"node 3", "node 4"} {
+		t.Run(runtime, func(t *testing.T) {
+			t.Parallel()
+			upper(t, functionOn(t, runtime, "serverless", nil), "express")
+		})
+	}
+	p := functionOn(t, "python", "frameworks", nil)
+	upper(t, p, "flask")
+	upper(t, p, "starlette")
 	records := `{"Records":[{"messageId":"a","body":"good","eventSource":"aws:sqs"},{"messageId":"b","body":"bad","eventSource":"aws:sqs"}]}`
 	if got, te := invoke(t, p, bullpen.Task{Payload: []byte(records)}); te != nil || got != `{"batchItemFailures": [{"itemIdentifier": "b"}]}` {
 		t.Errorf("a batch: %s, %v", got, te)

@@ -17,7 +17,10 @@ def handler(event, context):
         case "deadline":
             return context.get_remaining_time_in_millis()
         case "context":
-            return {"arn": context.invoked_function_arn, "client": context.client_context.client.app_title, "name": context.function_name}
+            return {
+                "arn": context.invoked_function_arn, "client": context.client_context.client.app_title, "id": context.aws_request_id,
+                "name": context.function_name, "trace": os.environ["_X_AMZN_TRACE_ID"],
+            }
         case "error":
             raise ValueError(arg)
         case "exit":
@@ -26,7 +29,9 @@ def handler(event, context):
             os._exit(3)
         case "sleep":
             time.sleep(3600)
-        case "set":
+        case "panic":
+            os.abort()
+        case "odd":
             return {1, 2}
         case "big":
             return "x" * int(arg)

@@ -1,0 +1,2 @@
+// A function that cannot be loaded.
+throw new RangeError("no table");

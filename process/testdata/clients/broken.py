@@ -1,0 +1,3 @@
+"""A function that cannot be loaded."""
+
+raise ValueError("no table")
