@@ -185,13 +185,14 @@ func (d *lambdaDriver) Polled() {
 	}
 }
 
-// resize lets the pool assign as many tasks as the worker polls for. Pool.mu is held.
+// resize lets the pool assign as many tasks as the worker polls for, at most those that it
+// was asked to run at a time: some clients have more polls. Pool.mu is held.
 func (d *lambdaDriver) resize(now int64) {
-	w := d.w
+	w, most := d.w, d.w.pool.config.Concurrency
 	polls, flight := d.server.Waiting()
-	w.concurrency, w.paused = max(1, polls+flight), polls == 0
+	w.concurrency, w.paused = min(most, max(1, polls+flight)), polls == 0
 	switch {
-	case polls+flight >= w.pool.config.Concurrency:
+	case polls+flight >= most:
 		d.missing = 0
 	case d.missing == 0:
 		d.missing = now

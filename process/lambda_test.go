@@ -9,10 +9,12 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -34,6 +36,8 @@ func serveFunction(args []string) {
 	case args[0] == "broken":
 		fmt.Fprintln(os.Stderr, "no table")
 		os.Exit(1)
+	case args[0] == "greedy":
+		serveGreedily()
 	case args[0] == "echo":
 		lambda.Start(func(event json.RawMessage) (json.RawMessage, error) { return event, nil })
 	}
@@ -163,5 +167,51 @@ func TestLambdaRequestID(t *testing.T) {
 	task.Meta = map[string]string{MetaLambdaRequest: "../../next", MetaLambdaClient: `{}`}
 	if got, te := invoke(t, p, task); te != nil || strings.Contains(got, "next") {
 		t.Errorf("%s, %v", got, te)
+	}
+}
+
+// serveGreedily polls for eight events at a time, whatever it was asked for. Each answer is
+// how many events the process had at most.
+func serveGreedily() {
+	var mu sync.Mutex
+	var has, most int // guarded by mu
+	work := func() {
+		for {
+			api := "http://" + os.Getenv("AWS_LAMBDA_RUNTIME_API") + "/2018-06-01/runtime/invocation/"
+			r, err := http.Get(api + "next")
+			if err != nil {
+				os.Exit(1)
+			}
+			_ = r.Body.Close()
+			mu.Lock()
+			has++
+			most = max(most, has)
+			mu.Unlock()
+			<-time.After(50 * time.Millisecond) // for more events to come
+			mu.Lock()
+			has--
+			text := strconv.Itoa(most)
+			mu.Unlock()
+			if r, err = http.Post(api+r.Header.Get("Lambda-Runtime-Aws-Request-Id")+"/response", "", strings.NewReader(text)); err != nil {
+				os.Exit(1)
+			}
+			_ = r.Body.Close()
+		}
+	}
+	for range 7 {
+		go work() // ends with the process
+	}
+	work()
+}
+
+// TestGreedyFunctions get as many tasks at a time as they should, however often they poll.
+func TestGreedyFunctions(t *testing.T) {
+	t.Parallel()
+	const n = 3
+	p := functionPool(t, func(c *Config) { c.Concurrency = n }, "greedy")
+	for _, e := range p.ExecuteAll(within(t, time.Minute), slices.Repeat([]bullpen.Task{{}}, 20)) {
+		if most, err := strconv.Atoi(string(e.Result.Payload)); e.Err != nil || err != nil || most > n {
+			t.Errorf("%s tasks at a time instead of %d, %v", e.Result.Payload, n, e.Err)
+		}
 	}
 }
