@@ -272,6 +272,13 @@ func rayOf(parent string) string {
 	return "Root=1-" + part[1][:8] + "-" + part[1][8:] + ";Parent=" + part[2] + ";Sampled=" + sampled
 }
 
+// Process returns the process of the worker.
+func (d *lambdaDriver) Process() (pid int, ended <-chan struct{}) {
+	d.w.pool.mu.Lock()
+	defer d.w.pool.mu.Unlock()
+	return d.w.pid, d.exited
+}
+
 // Dropped takes a task back that the worker has not got.
 func (d *lambdaDriver) Dropped(number uint32) {
 	d.recount()
@@ -284,6 +291,8 @@ func (d *lambdaDriver) Answered(inv *lambda.Invocation, a *lambda.Answer) {
 	switch {
 	case a.Broken:
 		m = failed(bullpen.Protocol, failure{Message: "the worker asked for its next task instead of answering"}, 0, 0)
+	case a.Died:
+		m = failed(bullpen.Crashed, failure{Message: "the process of the worker that ran it died"}, 0, 0)
 	case a.Failure != nil:
 		m = failed(bullpen.Failed, *a.Failure, inv.Timeout, a.Ran)
 	}

@@ -3,6 +3,7 @@
 package process
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -281,4 +282,34 @@ func TestConcurrentFunctions(t *testing.T) {
 			t.Errorf("%d workers were started", s.Started)
 		}
 	}, "go", "python", "node 4", "java", "rust")
+}
+
+// TestForkThatDies ends its task at once, and no other one.
+func TestForkThatDies(t *testing.T) {
+	t.Parallel()
+	p := functionOn(t, "python", "function", func(c *Config) { c.Concurrency = 4 })
+	other := make(chan error, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	if err := p.Submit(ctx, event(t, "sleep", ""), func(_ bullpen.Result, err error) { other <- err }); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if _, te := invoke(t, p, event(t, "exit", "")); te == nil || te.Outcome != bullpen.Crashed || !strings.Contains(te.Error(), "died") {
+			t.Fatalf("a fork that died: %+v", te)
+		}
+	}
+	if got, te := invoke(t, p, event(t, "ok", "a")); te != nil || got != `"a"` {
+		t.Errorf("afterwards: %s, %v", got, te)
+	}
+	select {
+	case err := <-other:
+		t.Errorf("the task of another fork ended with %v", err)
+	default:
+	}
+	if s := p.Stats(); s.Started != 1 {
+		t.Errorf("%d workers were started", s.Started)
+	}
+	cancel()
+	<-other
 }

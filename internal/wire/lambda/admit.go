@@ -48,6 +48,8 @@ type watched struct {
 	net.Conn
 
 	free   chan struct{}
+	asked  bool // identify has run; its requests come one after the other
+	holder int  // process that the worker has forked, at the other end; 0 for none, or unknown
 	closed atomic.Bool
 	once   sync.Once
 	ended  chan struct{} // closed when nothing more can be read

@@ -36,6 +36,9 @@ type Host interface {
 	Answered(inv *Invocation, a *Answer)
 	// Failed is called when the worker reports that it could not start.
 	Failed(f *wire.Failure)
+	// Process returns the worker's process, 0 if there is none yet, and a channel that is
+	// closed when it has ended.
+	Process() (pid int, ended <-chan struct{})
 }
 
 // Invocation is one task on its way to the worker.
@@ -61,6 +64,8 @@ type Answer struct {
 	Ran     time.Duration
 	// Broken reports that the worker has asked for its next task instead of answering.
 	Broken bool
+	// Died reports that the process of the worker that had the invocation has died.
+	Died bool
 }
 
 // Config configures a Server.
@@ -128,7 +133,7 @@ func New(c Config) (*Server, error) {
 		config: c, listener: inner, free: make(chan struct{}, mostConnections+4*c.Concurrency), flight: map[string]*flight{}, gone: make(chan struct{}), served: make(chan struct{}),
 	}
 	s.http = &http.Server{
-		ConnContext: remember, Handler: http.HandlerFunc(s.serve), ReadHeaderTimeout: 30 * time.Second, MaxHeaderBytes: 64 << 10,
+		ConnContext: remember, ConnState: s.watch, Handler: http.HandlerFunc(s.serve), ReadHeaderTimeout: 30 * time.Second, MaxHeaderBytes: 64 << 10,
 		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError), // a worker that breaks off is seen elsewhere
 	}
 	s.http.Protocols = new(http.Protocols)
@@ -256,6 +261,7 @@ func newID() string {
 func (s *Server) next(w http.ResponseWriter, r *http.Request) {
 	conn, _ := r.Context().Value(connection{}).(*watched)
 	p := &poll{conn: conn, given: make(chan *flight, 1)}
+	s.identify(conn)
 	s.mu.Lock()
 	if s.released {
 		s.mu.Unlock()

@@ -35,6 +35,8 @@ type answered struct {
 func (h *host) Polled()                { h.polled <- struct{}{} }
 func (h *host) Dropped(number uint32)  { h.dropped <- number }
 func (h *host) Failed(f *wire.Failure) { h.failed <- f.Error() }
+
+func (h *host) Process() (int, <-chan struct{}) { return 0, nil }
 func (h *host) Answered(inv *Invocation, a *Answer) {
 	h.answers <- answered{inv.Number, *a}
 }
