@@ -111,32 +111,57 @@ func TestLambdaPageShell(t *testing.T) {
 	}
 }
 
-// TestLambdaClients has boto3 call all that the front can do, with signatures.
+// TestLambdaClients has AWS SDKs call all that the front can do, with signatures.
 func TestLambdaClients(t *testing.T) {
 	t.Parallel()
-	with := withBoto(t)
-	script, err := filepath.Abs("testdata/invoke.py")
+	for name, command := range map[string]func(t *testing.T) []string{
+		"boto3": func(t *testing.T) []string { return []string{withBoto(t), "testdata/invoke.py"} },
+		"javascript": func(t *testing.T) []string {
+			modules := installed(t, "node/node_modules")
+			return []string{"env", "NODE_PATH=" + modules, "node", "testdata/invoke.cjs"}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			program := command(t)
+			script, err := filepath.Abs(program[len(program)-1])
+			if err != nil {
+				t.Fatal(err)
+			}
+			program[len(program)-1] = script
+			folder := t.TempDir()
+			for name, text := range map[string]string{
+				"keys": "AKIDTEST secret-of-the-test",
+				"bullpen.yaml": "lambda: {listen: '127.0.0.1:0', keys: keys, region: eu-west-1}\nqueue: {memory: true}\npools:\n" +
+					function(t, "f", "ephemeral: true") + function(t, "brief", "ephemeral: true, limits: {timeout: 50ms}") + function(t, "quiet", "") +
+					function(t, "narrow", "ephemeral: true, queue: 1, workers: {max: 1}"),
+			} {
+				if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			s := serveIn(t, folder)
+			if out := s.run(folder, program...); out != "all is well\n" {
+				t.Error(out)
+			}
+			if err := s.end(syscall.SIGTERM); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// installed returns the path of a file below .cache/clients.
+func installed(t *testing.T, file string) string {
+	t.Helper()
+	path, err := filepath.Abs(filepath.Join("..", "..", ".cache", "clients", file))
 	if err != nil {
 		t.Fatal(err)
 	}
-	folder := t.TempDir()
-	for name, text := range map[string]string{
-		"keys": "AKIDBOTO secret-of-the-test-of-boto3",
-		"bullpen.yaml": "lambda: {listen: '127.0.0.1:0', keys: keys, region: eu-west-1}\nqueue: {memory: true}\npools:\n" +
-			function(t, "f", "ephemeral: true") + function(t, "brief", "ephemeral: true, limits: {timeout: 50ms}") + function(t, "quiet", "") +
-			function(t, "narrow", "ephemeral: true, queue: 1, workers: {max: 1}"),
-	} {
-		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+	if _, err := os.Stat(path); err != nil {
+		t.Skipf("it is not installed: tools/clients.sh installs it (%v)", err)
 	}
-	s := serveIn(t, folder)
-	if out := s.run(folder, with, script); out != "all is well\n" {
-		t.Error(out)
-	}
-	if err := s.end(syscall.SIGTERM); err != nil {
-		t.Error(err)
-	}
+	return path
 }
 
 // TestKillUnderEvents kills the real program while events come in: none that was
@@ -176,13 +201,7 @@ func TestKillUnderEvents(t *testing.T) {
 // TestLambdaFunctions invokes a function on the runtime client of AWS by boto3.
 func TestLambdaFunctions(t *testing.T) {
 	t.Parallel()
-	python, err := filepath.Abs("../../.cache/clients/python/bin/python")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(python); err != nil {
-		t.Skipf("it is not installed: tools/clients.sh installs it (%v)", err)
-	}
+	python := installed(t, "python/bin/python")
 	folder := t.TempDir()
 	for name, text := range map[string]string{
 		"app.py": `

@@ -9,7 +9,7 @@ import boto3
 from botocore.config import Config
 
 
-def client(key="AKIDBOTO", secret="secret-of-the-test-of-boto3", region="eu-west-1"):
+def client(key="AKIDTEST", secret="secret-of-the-test", region="eu-west-1"):
     return boto3.client(
         "lambda", aws_access_key_id=key, aws_secret_access_key=secret, region_name=region,
         config=Config(retries={"max_attempts": 1}),
