@@ -29,10 +29,10 @@ func ofPool(c process.Config) (*target, error) {
 	if err := p.Ready(ctx, 1); err != nil {
 		return nil, err
 	}
-	return &target{func() error {
+	return &target{do: func() error {
 		_, err := p.Execute(ctx, bullpen.Task{Payload: []byte("{}")})
 		return err
-	}, p.Close}, nil
+	}, close: p.Close}, nil
 }
 
 func webOfBullpen(exe string) func(int) (*target, error) {
@@ -70,18 +70,18 @@ func webBare(exe string) func(int) (*target, error) {
 			}
 			<-look.C
 		}
-		return &target{do, func() error { client.CloseIdleConnections(); return end() }}, nil
+		return &target{do: do, close: func() error { client.CloseIdleConnections(); return end() }}, nil
 	}
 }
 
-func functionOfBullpen(command []string, dir string) func(int) (*target, error) {
+func functionOfBullpen(f function) func(int) (*target, error) {
 	return func(callers int) (*target, error) {
-		return ofPool(process.Config{Command: command, Dir: dir, Protocol: process.Lambda, Concurrency: callers})
+		return ofPool(process.Config{Command: f.command, Dir: f.dir, Protocol: process.Lambda, Concurrency: callers})
 	}
 }
 
 // functionBare invokes the same function by the least that its client accepts.
-func functionBare(command []string, dir string) func(int) (*target, error) {
+func functionBare(f function) func(int) (*target, error) {
 	return func(int) (*target, error) {
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
@@ -109,17 +109,17 @@ func functionBare(command []string, dir string) func(int) (*target, error) {
 		go func() { _ = server.Serve(listener) }() // ends with the server
 		env := []string{
 			"AWS_LAMBDA_RUNTIME_API=" + listener.Addr().String(), "AWS_LAMBDA_FUNCTION_NAME=null", "AWS_LAMBDA_FUNCTION_VERSION=1",
-			"AWS_LAMBDA_FUNCTION_MEMORY_SIZE=128", "_HANDLER=null.handler", "LAMBDA_TASK_ROOT=" + dir,
+			"AWS_LAMBDA_FUNCTION_MEMORY_SIZE=128", "_HANDLER=null.handler", "LAMBDA_TASK_ROOT=" + f.dir,
 		}
-		end, err := start(append([]string{"nice", "-n", strconv.Itoa(process.DefaultNice)}, command...), dir, env...)
+		end, err := start(append([]string{"nice", "-n", strconv.Itoa(process.DefaultNice)}, f.command...), f.dir, env...)
 		if err != nil {
 			return nil, err
 		}
-		return &target{func() error {
+		return &target{do: func() error {
 			give <- struct{}{}
 			<-took
 			return nil
-		}, func() error { return errors.Join(server.Close(), end()) }}, nil
+		}, close: func() error { return errors.Join(server.Close(), end()) }}, nil
 	}
 }
 
