@@ -92,7 +92,8 @@ func (w *worker) drop(c *call) {
 	w.flight[int(c.number)&(len(w.flight)-1)] = nil
 	w.count--
 	w.bytes -= c.weight()
-	w.pool.inHand--
+	w.more -= c.tasks() - 1
+	w.pool.inHand -= c.tasks()
 	if len(c.task.Payload) >= protocol.ArenaMin {
 		w.driver.forget(c.number)
 	}
@@ -103,20 +104,26 @@ func (p *Pool) account(w *worker, c *call, m *wire.Message, now, pace int64) {
 	if m.Kind == protocol.Returned {
 		return
 	}
-	w.served++
+	n := c.tasks()
+	w.served += n
 	ran := pace
 	if ran < 0 {
 		ran = int64(m.Aux) * int64(time.Microsecond)
 	}
 	p.meanRun.add(ran)
-	p.counters.run.Add(time.Duration(ran))
-	p.counters.back.Add(time.Duration(now - c.sent - ran))
+	for range n {
+		p.counters.run.Add(time.Duration(ran))
+		p.counters.back.Add(time.Duration(now - c.sent - ran))
+	}
 	c.result = bullpen.Result{Stats: bullpen.Stats{
 		Waited: time.Duration(c.sent - c.accepted), Ran: time.Duration(ran), Worker: w.name,
 	}}
 	if err := c.state.Move(taskSent, taskEnded); err != nil {
 		p.logs.fault(err)
 		return
+	}
+	if c.members != nil {
+		return // tell ends them
 	}
 	outcome := bullpen.OK
 	switch {
@@ -154,8 +161,8 @@ func (p *Pool) afterAnswers(w *worker, now int64) {
 	if w.count > 0 {
 		if c := w.flight[int(w.oldest)&(len(w.flight)-1)]; c.started == 0 {
 			c.started = now
-			if c.timeout > 0 {
-				p.wakeBy(now + int64(c.timeout))
+			if limit := c.limit(); limit > 0 {
+				p.wakeBy(now + int64(limit))
 			}
 		}
 	}
@@ -196,6 +203,8 @@ func (in *answers) tell(w *worker) {
 			continue
 		}
 		switch {
+		case c.members != nil:
+			w.pool.tellMembers(w, c, m)
 		case m.Kind == protocol.Error:
 			c.err = w.errorOf(c, m)
 		case c.size(m) > c.output:
@@ -215,7 +224,9 @@ func (in *answers) tell(w *worker) {
 		if m.Taken != 0 {
 			w.driver.release(m.Taken)
 		}
-		w.pool.deliver(c)
+		if c.members == nil {
+			w.pool.deliver(c)
+		}
 	}
 }
 

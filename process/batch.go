@@ -87,7 +87,7 @@ func (p *Pool) acceptChunk(ctx context.Context, b *batch, tasks []bullpen.Task, 
 // assign puts an accepted task into the queue or behind it, or gives it to a worker. It
 // adds the worker to mine if the caller must write to it. Pool.mu is held.
 func (p *Pool) assign(c *call, w *waiter, now int64, mine []*worker) ([]*worker, *waiter) {
-	if p.queue.n == 0 && !p.full() {
+	if p.queue.n == 0 && p.config.shape == nil && !p.full() {
 		if to := p.pick(c.alone()); to != nil {
 			p.give(to, c, now)
 			if p.claim(to) {
@@ -105,6 +105,11 @@ func (p *Pool) assign(c *call, w *waiter, now int64, mine []*worker) ([]*worker,
 		p.admit() // an outcome may have been delivered since full was checked
 	default:
 		w.calls.pushBack(c)
+	}
+	if p.config.shape != nil {
+		if to := p.serveDue(now); to != nil {
+			mine = append(mine, to)
+		}
 	}
 	return mine, w
 }
@@ -130,9 +135,7 @@ func (p *Pool) cancelBatch(b *batch, cause error) {
 	for _, w := range p.workers {
 		mine := false
 		for _, c := range w.flight {
-			if c != nil && c.batch == b && c.cause == nil {
-				c.cause, mine = cause, true
-			}
+			mine = c.blame(b, cause) || mine
 		}
 		if mine {
 			p.attend(w, now)
@@ -142,6 +145,21 @@ func (p *Pool) cancelBatch(b *batch, cause error) {
 	for _, c := range ended {
 		p.deliver(c)
 	}
+}
+
+// blame sets the cause of c and its members, as far as they are of b. It reports whether
+// there is one. Pool.mu is held.
+func (c *call) blame(b *batch, cause error) (mine bool) {
+	switch {
+	case c == nil:
+	case c.members != nil:
+		for _, m := range c.members.calls {
+			mine = m.blame(b, cause) || mine
+		}
+	case c.batch == b && c.cause == nil:
+		c.cause, mine = cause, true
+	}
+	return mine
 }
 
 // endWaiting ends the calls of b in l and appends them to ended. Pool.mu is held.

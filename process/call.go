@@ -53,6 +53,9 @@ type call struct {
 	batch *batch
 	index int // in batch
 
+	item    []byte   // its part in the input of a shared call, with Config.Batch
+	members *members // of a shared call, else nil
+
 	said   *said   // output that its observer has not received yet; nil without any
 	chunks *chunks // pieces of its result; nil without any
 

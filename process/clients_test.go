@@ -257,3 +257,22 @@ exec sleep 60`
 		seen[got] = true
 	}
 }
+
+// TestBatchesOfPowertools: the processor of powertools reads the events of shared calls, and
+// its answers are heeded.
+func TestBatchesOfPowertools(t *testing.T) {
+	t.Parallel()
+	p := pythonFunction(t, "frameworks.handler", func(c *Config) {
+		c.Batch = Batch{Max: 3, Wait: time.Hour, Shape: ShapeSQS}
+	})
+	tasks := []bullpen.Task{{Payload: []byte("good")}, {ID: "b", Payload: []byte("bad")}, {ID: "c", Payload: []byte("güt"), Meta: map[string]string{"tenant": "x"}}}
+	for range 3 {
+		if got := endsOf(p.ExecuteAll(within(t, 2*time.Minute), tasks)); got != "ok, failed, ok" {
+			t.Fatal(got)
+		}
+	}
+	all := p.ExecuteAll(within(t, 2*time.Minute), []bullpen.Task{tasks[1], tasks[1], tasks[1]}) // then powertools raises
+	if got := endsOf(all); got != "failed, failed, failed" || !strings.Contains(all[0].Err.Error(), "bad record") {
+		t.Errorf("%s: %v", got, all[0].Err)
+	}
+}

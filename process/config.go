@@ -142,6 +142,8 @@ type Config struct {
 	// Concurrency is the most tasks that one worker runs at a time, with HTTP and Lambda; 0
 	// means 1. A worker that speaks Frames reports its own.
 	Concurrency int
+	// Batch lets tasks share calls.
+	Batch Batch
 	// HTTP is for workers that are web servers, Lambda for functions of AWS Lambda.
 	HTTP   HTTPWorker
 	Lambda LambdaWorker

@@ -19,7 +19,11 @@ func (p *Pool) tendTasks(w *worker, now int64) {
 		if c == nil {
 			return
 		}
-		if c.timeout > 0 && c.started > 0 && c.cause == nil {
+		if c.members != nil {
+			if c.cause == nil {
+				p.tendMembers(w, c, now)
+			}
+		} else if c.timeout > 0 && c.started > 0 && c.cause == nil {
 			if due := c.started + int64(c.timeout); now >= due {
 				c.cause = errRunTime
 			} else {

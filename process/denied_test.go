@@ -109,7 +109,7 @@ func TestRedeliveredTasksRunAlone(t *testing.T) {
 	p := zooPool(t, func(c *Config) { c.Window = 16 }, "denies-exit")
 	tasks := batchOf(40, "any", "good")
 	for i := range tasks {
-		tasks[i].Meta = map[string]string{metaRedelivered: "true"}
+		tasks[i].Meta = map[string]string{MetaRedelivered: "true"}
 	}
 	tasks[20] = bullpen.Task{Payload: []byte("bad")}
 	for i, e := range p.ExecuteAll(within(t, 60*time.Second), tasks) {

@@ -81,21 +81,25 @@ func (p *Pool) give(w *worker, c *call, now int64) {
 	w.count++
 	w.bytes += c.weight()
 	p.inHand++
-	p.counters.queue.Add(time.Duration(now - c.accepted))
+	if c.members == nil {
+		p.counters.queue.Add(time.Duration(now - c.accepted))
+	} else {
+		p.sendMembers(w, c, now)
+	}
 	w.pending = append(w.pending, c)
-	if w.tasks > 0 && w.served+w.count >= w.tasks {
+	if w.tasks > 0 && w.served+w.count+w.more >= w.tasks {
 		w.spent, w.cause = true, ByTasks // its last tasks: a successor may start
 	}
-	if c.timeout > 0 && (w.count == 1 || w.concurrency > 1) {
+	if limit := c.limit(); limit > 0 && (w.count == 1 || w.concurrency > 1) {
 		c.started = now
-		p.wakeBy(now + int64(c.timeout))
+		p.wakeBy(now + int64(limit))
 	}
 }
 
 // serve assigns queued tasks to w while it has room. Pool.mu is held; the caller claims w
 // and sends.
 func (p *Pool) serve(w *worker, now int64) {
-	for p.queue.n > 0 && w.room() > 0 {
+	for p.due(now) && w.room() > 0 {
 		c := p.queue.first
 		if w.count > 0 && c.alone() {
 			break
@@ -105,7 +109,7 @@ func (p *Pool) serve(w *worker, now int64) {
 			p.endLater(c, err)
 			continue
 		}
-		p.give(w, c, now)
+		p.give(w, p.gather(c), now)
 	}
 	p.admit()
 }

@@ -110,6 +110,7 @@ func (b *base) tend(int64)                       {}
 //	quiet     any       500 ms    any     any
 //	deaths    3         10        none    3
 //	network   no        no        no      yes
+//	shares    yes       no        no      yes
 //	output    64 MiB    64 MiB    64 MiB  6 MiB, 64 MiB
 //
 // Whether tasks can be taken back is a trait of a worker: see worker.recallable. Those of
@@ -128,6 +129,7 @@ type traits struct {
 	quiet   time.Duration            // how long a task may be unanswered before driver.tend must look
 	deaths  int                      // workers that may end with a task assigned that has not begun, by their own account
 	network bool                     // a worker is reached over the network
+	shares  bool                     // a call may have several tasks as its input, see Config.Batch
 	output  int                      // largest result in bytes, by default; 0 means DefaultOutput
 }
 
@@ -137,7 +139,7 @@ const lostAnswers = "a task that had ended when its worker died, before its answ
 // protocols are the traits of each protocol.
 var protocols = [...]traits{
 	Frames: {
-		name: "frames", drive: driveFrames, check: checkFrame, ahead: pipeRoom, greets: true, timed: true, deaths: maxDeaths,
+		name: "frames", drive: driveFrames, check: checkFrame, ahead: pipeRoom, greets: true, timed: true, deaths: maxDeaths, shares: true,
 		loss: "a task that had ended when its worker died, before its answer was sent, is lost",
 	},
 	// The kernel reports which lines a filter has not read, and filters exit by
@@ -148,11 +150,11 @@ var protocols = [...]traits{
 	},
 	Exec: {name: "exec", drive: driveExec, most: 1, ahead: math.MaxInt, perTask: true, exact: true},
 	Lambda: {
-		name: "lambda", drive: driveLambda, most: 1, ahead: math.MaxInt, greets: true, timed: true, deaths: maxDeaths, network: true, output: 6 << 20,
+		name: "lambda", drive: driveLambda, most: 1, ahead: math.MaxInt, greets: true, timed: true, deaths: maxDeaths, network: true, shares: true, output: 6 << 20,
 		loss: lostAnswers,
 	},
 	HTTP: {
-		name: "http", drive: driveHTTP, most: 1, ahead: math.MaxInt, greets: true, timed: true, deaths: maxDeaths, network: true,
+		name: "http", drive: driveHTTP, most: 1, ahead: math.MaxInt, greets: true, timed: true, deaths: maxDeaths, network: true, shares: true,
 		loss: lostAnswers,
 	},
 }

@@ -42,6 +42,30 @@ func ExampleNew() {
 	// Output: hello bullpen <nil>
 }
 
+// Tasks that share calls: each worker gets up to 32 of them as a JSON array.
+func ExampleBatch() {
+	pool, err := process.New(process.Config{
+		Command: []string{worker()},
+		Batch:   process.Batch{Max: 32, Wait: 5 * time.Millisecond},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer pool.Close()
+
+	for _, e := range pool.ExecuteAll(context.Background(), []bullpen.Task{
+		{Name: "list", Payload: []byte(`"straw"`)},
+		{Name: "list", Payload: []byte(`{"Do": "fail", "Arg": "no hay"}`)},
+	}) {
+		outcome, _ := bullpen.OutcomeOf(e.Err)
+		fmt.Println(outcome)
+	}
+	// Output:
+	// ok
+	// failed
+}
+
 // New reports all faults of a configuration at once.
 func ExampleNew_faults() {
 	_, err := process.New(process.Config{Command: []string{"cat"}, Min: 3, Max: 2, Queue: -1})

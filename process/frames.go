@@ -323,7 +323,7 @@ func (d *framesDriver) relay(m wire.Message) {
 		}
 		p.mu.Unlock()
 	}
-	if r.progress && r.observer == nil {
+	if r.progress && !r.watched() {
 		return
 	}
 	p.logs.put(r)

@@ -114,6 +114,7 @@ func moreHandlers() map[string]bullpen.Handler {
 		"count": func(context.Context, bullpen.Task) ([]byte, error) {
 			return strconv.AppendInt(nil, served.Add(1), 10), nil
 		},
+		"list":    sharedHandler,
 		"chatter": handleChatter,
 		"report":  handleReport,
 		"hash":    handleHash,

@@ -34,6 +34,7 @@ func webHandler(args []string) http.Handler {
 		return http.HandlerFunc(suiteWeb)
 	}
 	mux := http.NewServeMux()
+	mux.HandleFunc("/list", sharedWeb)
 	mux.HandleFunc("/status/{code}", func(w http.ResponseWriter, r *http.Request) {
 		code, _ := strconv.Atoi(r.PathValue("code"))
 		if after := r.Header.Get("Bullpen-Meta-After"); after != "" {

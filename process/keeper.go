@@ -76,7 +76,7 @@ func (p *Pool) tend(now int64) (claimed []*worker, ended bool) {
 
 // spread assigns queued tasks to workers with room. Pool.mu is held.
 func (p *Pool) spread(now int64) {
-	for p.queue.n > 0 {
+	for p.due(now) {
 		waiting := p.queue.n
 		w := p.pick(p.queue.first.alone())
 		if w == nil && p.queue.n < waiting {
@@ -87,7 +87,10 @@ func (p *Pool) spread(now int64) {
 		}
 		c := p.queue.first
 		p.queue.remove(c)
-		p.give(w, c, now)
+		p.give(w, p.gather(c), now)
+	}
+	if p.queue.n > 0 {
+		p.wakeBy(p.waitsSince()) // it waits for others
 	}
 }
 

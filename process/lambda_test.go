@@ -31,6 +31,8 @@ func serveFunction(args []string) {
 	switch {
 	case len(args) == 0:
 		lambda.Start(suiteFunction{})
+	case args[0] == "list" || args[0] == "sqs" || args[0] == "suite-list":
+		sharedFunction(args[0])
 	case args[0] == "stream":
 		lambda.Start(streamFunction)
 	case args[0] == "broken":

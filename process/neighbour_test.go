@@ -56,6 +56,8 @@ func poolOf(e bullpen.Executor) *Pool {
 			e = in.Executor
 		case typed:
 			e = in.Executor
+		case listed:
+			e = in.Executor
 		default:
 			return e.(*Pool)
 		}

@@ -36,8 +36,8 @@ func (p *Pool) end(c *call, r bullpen.Result, err error) bool {
 
 // endLater is end for a caller that keeps Pool.mu: another goroutine delivers c.
 func (p *Pool) endLater(c *call, err error) {
-	if p.end(c, bullpen.Result{}, err) {
-		p.tasks.Go(func() { p.deliver(c) }) // ends when the outcome is delivered
+	for _, one := range p.endAll(c, bullpen.Result{}, err) {
+		p.tasks.Go(func() { p.deliver(one) }) // ends when the outcome is delivered
 	}
 }
 
@@ -118,6 +118,10 @@ func (w *worker) errorOf(c *call, m *wire.Message) error {
 // replay puts c, which was not started, back to the head of the queue, or ends it if
 // another try is pointless. Pool.mu is held.
 func (p *Pool) replay(c *call) {
+	if c.members != nil {
+		p.dissolve(c)
+		return
+	}
 	if errors.Is(c.cause, errRunTime) {
 		c.cause = nil // it had not started after all
 	}

@@ -21,7 +21,8 @@ type record struct {
 	worker   string
 	task, id string
 	observer bullpen.Observer
-	said     *said // of the task; nil without an observer
+	said     *said    // of the task; nil without an observer
+	others   []record // of a shared call: the observers of its tasks, each with its said
 	progress bool
 	fraction float64
 	fault    error
@@ -33,7 +34,18 @@ func (r *record) of(c *call) {
 	if r.observer != nil {
 		r.said = c.says()
 	}
+	if c.members == nil {
+		return
+	}
+	for _, m := range c.members.calls {
+		if m != nil && m.task.Observer != nil {
+			r.others = append(r.others, record{observer: m.task.Observer, said: m.says()})
+		}
+	}
 }
+
+// watched reports whether anyone observes the task of the record.
+func (r *record) watched() bool { return r.observer != nil || len(r.others) > 0 }
 
 // logDepth is the most records that wait for the logger.
 const logDepth = 4096
@@ -52,6 +64,16 @@ type logs struct {
 	done      chan struct{}
 	once      sync.Once
 	ended     chan struct{}
+}
+
+// observe calls tell for each observer.
+func (r *record) observe(tell func(bullpen.Observer)) {
+	if r.observer != nil {
+		tell(r.observer)
+	}
+	for _, other := range r.others {
+		tell(other.observer)
+	}
 }
 
 func newLogs(logger *slog.Logger, rate int64, tell func(*call)) *logs {
@@ -78,7 +100,7 @@ func (l *logs) put(r record) bool {
 		return true
 	default:
 		l.lost.Add(1)
-		l.heard(r.said)
+		l.heardAll(r)
 		return false
 	}
 }
@@ -90,6 +112,14 @@ func (l *logs) heard(s *said) {
 	}
 	if c := s.heard(); c != nil {
 		l.tell(c)
+	}
+}
+
+// heardAll is heard for all observers of r.
+func (l *logs) heardAll(r record) {
+	l.heard(r.said)
+	for _, other := range r.others {
+		l.heard(other.said)
 	}
 }
 
@@ -134,7 +164,7 @@ func (l *logs) run() {
 
 func (l *logs) write(r record) {
 	defer func() {
-		l.heard(r.said)
+		l.heardAll(r)
 		if p := recover(); p != nil { // an observer is user code
 			l.logger.Error("an observer panicked", "panic", p)
 		}
@@ -146,13 +176,9 @@ func (l *logs) write(r record) {
 	case r.event.Kind != 0:
 		l.writeEvent(ctx, r.event)
 	case r.progress:
-		if r.observer != nil {
-			r.observer.Progress(r.fraction, r.line.Text)
-		}
+		r.observe(func(o bullpen.Observer) { o.Progress(r.fraction, r.line.Text) })
 	default:
-		if r.observer != nil {
-			r.observer.Log(r.line)
-		}
+		r.observe(func(o bullpen.Observer) { o.Log(r.line) })
 		if level := slog.Level(r.line.Level); l.logger.Enabled(ctx, level) {
 			if !l.rate.allows(r.worker, len(r.line.Text)+1, r.line.Time) {
 				l.over.Add(1)

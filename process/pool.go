@@ -139,6 +139,9 @@ func (p *Pool) Guarantees() bullpen.Guarantees {
 	if p.config.network && runtime.GOOS != "linux" {
 		g.Notes = append(g.Notes, "protocol "+p.config.name+": other users of this machine can reach the ports of workers, as this system does not say whose a connection is")
 	}
+	if p.config.Batch.Max > 1 {
+		g.Notes = append(g.Notes, "Batch: if a worker dies, all tasks of its call end so")
+	}
 	p.promiseBounds(&g)
 	return g
 }
@@ -166,7 +169,8 @@ func (p *Pool) capacity() int {
 			n++
 		}
 	}
-	return max(0, n+p.startable(p.max-len(p.workers))-p.queue.n)
+	n += p.startable(p.max - len(p.workers))
+	return max(0, n*p.config.each()-p.queue.n)
 }
 
 // Room returns a channel that is closed as soon as Capacity is above 0, and when the

@@ -13,17 +13,20 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/bullpen-run/bullpen/internal/wire/shapes"
 )
 
 // resolved is a Config that has been checked and completed.
 type resolved struct {
 	Config
 	traits
-	path  string    // of the program, absolute
-	args  []string  // Command, with the first element that the program sees
-	env   []string  // complete
-	allow []allowed // Sandbox.Allow
-	arn   string    // with Lambda: of the function
+	path  string       // of the program, absolute
+	args  []string     // Command, with the first element that the program sees
+	env   []string     // complete
+	allow []allowed    // Sandbox.Allow
+	arn   string       // with Lambda: of the function
+	shape shapes.Shape // of shared calls; nil without them
 }
 
 func resolve(c Config) (*resolved, error) {
@@ -157,7 +160,7 @@ func (r *resolved) checkRest() error {
 	if r.Protocol == Lambda && slices.ContainsFunc(r.Preload, func(m string) bool { return m == "awslambdaric" || strings.HasPrefix(m, "awslambdaric.") }) {
 		bad("Preload has awslambdaric, which reads the address of its worker when it is imported: preload the modules of the function instead")
 	}
-	errs = append(errs, r.HTTP.check())
+	errs = append(errs, r.HTTP.check(), r.checkBatch())
 	return errors.Join(errs...)
 }
 
@@ -235,6 +238,7 @@ func (r *resolved) complete() {
 		r.Logger = slog.New(slog.DiscardHandler)
 	}
 	r.arn = "arn:aws:lambda:" + lambdaRegion + ":000000000000:function:" + r.Name
+	r.shape = r.shapeOf()
 	r.env = environment(r.Env)
 	r.args = r.Command
 	if path := behindShim(r.path, r.env, r.Dir); path != r.path {

@@ -10,12 +10,12 @@ import (
 // held.
 func (p *Pool) snapshot(now int64) snapshot {
 	s := snapshot{
-		queued: p.queue.n, meanRun: time.Duration(p.meanRun), meanStart: time.Duration(p.meanStart),
+		queued: p.callsWaiting(), meanRun: time.Duration(p.meanRun), meanStart: time.Duration(p.meanStart),
 		size: len(p.workers), starting: p.starting, idle: len(p.idle), busy: p.busy(), leaving: p.leaving,
 		min: max(p.min, p.warm), max: p.max, spare: p.config.Spare, startLimit: max(4, 2*runtime.GOMAXPROCS(0)),
 	}
 	if p.queue.first != nil {
-		s.oldest = time.Duration(now - p.queue.first.accepted)
+		s.oldest = time.Duration(max(0, now-p.waitsSince()))
 	}
 	replaced := 0
 	for _, w := range p.workers {
@@ -41,7 +41,7 @@ func (p *Pool) tendSize(now int64) {
 	}
 	p.grow(s, now)
 	if p.queue.n > 0 && s.size < s.max && !p.share.waits() {
-		p.wakeBy(max(now+int64(growWait)/4, p.queue.first.accepted+int64(s.threshold())))
+		p.wakeBy(max(now+int64(growWait)/4, p.waitsSince()+int64(s.threshold())))
 	}
 }
 

@@ -70,7 +70,7 @@ func (p *Pool) Stats() Stats {
 	s := Stats{
 		State: p.state.State(), Queued: p.queue.n, Blocked: p.blockedCallers(), InHand: p.inHand,
 		Starting: p.starting, Idle: len(p.idle), Leaving: p.leaving,
-		Window: p.window(), Accepted: t.accepted, Outcomes: byOutcome(&t.outcomes),
+		Window: p.window() * p.config.each(), Accepted: t.accepted, Outcomes: byOutcome(&t.outcomes),
 		NeverStarted: t.neverStarted, Refused: t.refused, Replayed: t.replayed,
 		Started: t.started, Stopped: t.stopped, FailedStarts: t.failedStarts,
 		Stops: byCause(&t.stops), Deaths: byCause(&t.deaths), LostLogLines: p.logs.lost.Load(), LimitedLogLines: p.logs.over.Load(),

@@ -101,7 +101,7 @@ func (p *Pool) submit(ctx context.Context, c *call, t bullpen.Task, w *waiter, s
 		return err
 	}
 	p.counters.accepted++
-	if p.queue.n == 0 && !p.full() {
+	if p.queue.n == 0 && p.config.shape == nil && !p.full() {
 		if to := p.pick(c.alone()); to != nil {
 			w.admit()
 			p.handOver(to, c, spinOn)
@@ -109,7 +109,14 @@ func (p *Pool) submit(ctx context.Context, c *call, t bullpen.Task, w *waiter, s
 		}
 	}
 	dropped, err := p.line(c, w)
+	var to *worker
+	if p.config.shape != nil {
+		to = p.serveDue(c.accepted)
+	}
 	p.mu.Unlock()
+	if to != nil {
+		to.driver.send()
+	}
 	if dropped != nil {
 		p.deliver(dropped)
 	}
@@ -170,17 +177,21 @@ func (p *Pool) refuse(err error) error {
 // enqueue appends c to the queue. Pool.mu is held.
 func (p *Pool) enqueue(c *call) {
 	p.queue.pushBack(c)
-	if len(p.workers) == 0 {
+	switch {
+	case len(p.workers) == 0:
 		p.wakeBy(0)
-	} else {
+	case !p.due(c.accepted):
+		p.wakeBy(p.waitsSince())
+	default:
 		p.crowded = true
 		p.wakeBy(c.accepted + int64(growWait))
 	}
 }
 
-// metaRedelivered is set by package queue if an earlier attempt of the job was cut off:
-// the job may have been blamed for what another job did.
-const metaRedelivered = "bullpen.redelivered"
+// MetaRedelivered is the key of a task's Meta that package queue sets if an earlier attempt
+// was cut off. Such a task runs alone in its worker, as it may have been blamed for what
+// another task did, or may do harm again.
+const MetaRedelivered = "bullpen.redelivered"
 
 // fill initializes c with t and the limits that apply to it.
 func (p *Pool) fill(c *call, t bullpen.Task) error {
@@ -193,8 +204,13 @@ func (p *Pool) fill(c *call, t bullpen.Task) error {
 		}
 	}
 	if len(t.Meta) > 0 {
-		c.redelivered = t.Meta[metaRedelivered] != ""
-		return checkMeta(t.Meta)
+		c.redelivered = t.Meta[MetaRedelivered] != ""
+		if err := checkMeta(t.Meta); err != nil {
+			return err
+		}
+	}
+	if p.config.shape != nil {
+		return p.itemize(c)
 	}
 	return nil
 }

@@ -99,10 +99,7 @@ func (p *Pool) convict(w *worker, c *call) []*call {
 		te.Err = &denied{c.deaths, te.Err}
 	}
 	w.describe(te)
-	if p.end(c, bullpen.Result{Stats: w.statsOf(c)}, te) {
-		return []*call{c}
-	}
-	return nil
+	return p.endAll(c, bullpen.Result{Stats: w.statsOf(c)}, te)
 }
 
 // denied is the cause of the end of a task whose workers died too often. None of them
@@ -130,10 +127,7 @@ func (p *Pool) lose(w *worker, c *call) []*call {
 		te.Err = w.hint
 	}
 	w.describe(te)
-	if p.end(c, bullpen.Result{Stats: w.statsOf(c)}, te) {
-		return []*call{c}
-	}
-	return nil
+	return p.endAll(c, bullpen.Result{Stats: w.statsOf(c)}, te)
 }
 
 func (w *worker) statsOf(c *call) bullpen.Stats {

@@ -39,7 +39,8 @@ type worker struct {
 	// Pool.mu guards all that follows. First the tasks that the worker has:
 	state       lifecycle.Machine[WorkerState]
 	flight      []*call // ring of assigned tasks, by number
-	count       int     // number of assigned tasks
+	count       int     // number of assigned calls
+	more        int     // how many more tasks than calls are assigned, with Config.Batch
 	alone       bool    // the assigned task must be the only one
 	bytes       int     // of payloads in the pipe
 	oldest      uint32  // number of the oldest assigned task; next without one
@@ -132,7 +133,7 @@ func (w *worker) room() int {
 	}
 	room := max(w.pool.window(), w.concurrency) - w.count
 	if w.tasks > 0 {
-		room = min(room, w.tasks-w.served-w.count)
+		room = min(room, w.tasks-w.served-w.count-w.more)
 	}
 	if w.count > 0 {
 		// Answers out of order leave holes: the ring is indexed by number.

@@ -65,8 +65,8 @@ func (p *Pool) Workers() []WorkerInfo {
 func (w *worker) info(now int64) WorkerInfo {
 	state := w.state.State()
 	i := WorkerInfo{
-		Name: w.name, State: state, Served: w.served, InHand: w.count, Age: time.Duration(now - w.born),
-		Window: max(w.pool.window(), w.concurrency), Recycling: w.spent || state == WorkerLeaving,
+		Name: w.name, State: state, Served: w.served, InHand: w.count + w.more, Age: time.Duration(now - w.born),
+		Window: max(w.pool.window(), w.concurrency) * w.pool.config.each(), Recycling: w.spent || state == WorkerLeaving,
 	}
 	if !w.exited {
 		i.PID = w.pid
