@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/bullpen-run/bullpen"
+	records "github.com/bullpen-run/bullpen/internal/queue/record"
 	"github.com/bullpen-run/bullpen/process"
 )
 
@@ -211,6 +212,12 @@ func (r *run) submit(it *item) {
 	if r.options.protocol == process.Exec {
 		it.stderr, it.spill = nil, r.spill
 		t.Observer = it
+	}
+	if it.attempts > 1 && r.options.batch.Max > 0 {
+		t.Meta = map[string]string{records.MetaAttempt: strconv.Itoa(it.attempts)}
+		if o, _ := bullpen.OutcomeOf(it.err); o == bullpen.Crashed || o == bullpen.Memory {
+			t.Meta[process.MetaRedelivered] = "true" // alone, as another task of its call may be the cause
+		}
 	}
 	err := r.pool.Submit(context.Background(), t, func(res bullpen.Result, err error) { r.end(it, res, err) })
 	if err != nil {

@@ -41,6 +41,11 @@ Workers speak one of five protocols (-p):
           the body of a POST. 2xx is a result; 429 and 503 try again later;
           other statuses are failures.
 
+With --batch-max N a worker gets up to N tasks in one call (frames, lambda, http): as a
+JSON array, which it answers with an array of as many results, where {"error": "TEXT"}
+is a failure; or, with --batch-shape sqs, as the event that AWS Lambda makes of messages
+of an SQS queue. Each task keeps its own outcome.
+
 Workers get only the variables PATH, HOME, LANG, TMPDIR and TZ and those named with
 --env, and each has its own temporary folder. They and all their child processes end
 with bullpen, even if it is killed (see bullpen doctor). --memory, --pids and --cpu
@@ -113,6 +118,7 @@ func newMap(stdin io.Reader, stdout, stderr *os.File) *cobra.Command {
 		_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)) // the flag exists
 	}
 	complete("protocol", "lines", "frames", "exec", "lambda", "http")
+	complete("batch-shape", "list", "sqs")
 	complete("sandbox", "none", "default", "strict")
 	complete("output", "text", "json")
 	complete("progress", "auto", "always", "never")

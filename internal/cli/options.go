@@ -44,6 +44,7 @@ type options struct {
 	idle            time.Duration
 	queue, window   int
 	concurrency     int
+	batch           process.Batch
 	http            process.HTTPWorker
 	nice            int
 	cpus            []int
@@ -122,6 +123,9 @@ func (o *options) defineWorkers(f flagSet) {
 	add(f, &o.queue, "queue", "", "N", fmt.Sprint(defaultQueue), number(1, 1<<24), "maximum number of tasks read ahead: waiting, or done and held for --keep-order")
 	add(f, &o.window, "window", "", "N", "auto", number(1, 1024), "maximum number of tasks sent to a worker at a time; by default 1 to 128, chosen by their run time")
 	add(f, &o.concurrency, "concurrency", "", "N", "1", number(1, 1024), "maximum number of tasks that a worker runs at a time (http, lambda)")
+	add(f, &o.batch.Max, "batch-max", "", "N", "", number(1, process.MaxBatch), "maximum number of tasks that share a call of a worker (frames, lambda, http); without it, each task is a call")
+	add(f, &o.batch.Wait, "batch-wait", "", "TIME", "", positive, "how long a task may wait for others to share a call")
+	add(f, &o.batch.Shape, "batch-shape", "", "WORD", "list", process.ParseBatchShape, "input and answer of a shared call: list (a JSON array of tasks, and one of results) or sqs (an SQS event, and batchItemFailures; lambda)")
 	add(f, &o.http.Path, "path", "", "PATH", "/", word, "path to which tasks are posted (http)")
 	add(f, &o.http.Ready, "ready", "", "PATH", "", word, "path that answers 2xx as soon as a worker is ready (http); without it, the worker is ready when it accepts a connection")
 	add(f, &o.nice, "nice", "", "N", fmt.Sprint(process.DefaultNice), number(-20, 19), "nice value of workers; 0 is that of bullpen itself")
@@ -172,6 +176,22 @@ func (o *options) defineOutput(f flagSet) {
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "print the output of workers and their starts and ends to standard error")
 }
 
+// checkBatch checks the flags of shared calls.
+func (o *options) checkBatch(set *pflag.FlagSet, bad *faults) {
+	for _, name := range []string{"batch-max", "batch-wait", "batch-shape"} {
+		switch {
+		case !set.Changed(name):
+		case o.protocol == process.Lines || o.protocol == process.Exec:
+			bad.add("--%s does not apply to --protocol %v: leave it out, or use -p frames, lambda or http", name, o.protocol)
+		case o.batch.Max == 0:
+			bad.add("--%s needs --batch-max N, the maximum number of tasks of a call", name)
+		}
+	}
+	if o.batch.Shape == process.ShapeSQS && o.protocol != process.Lambda {
+		bad.add("--batch-shape sqs is for --protocol lambda: use list")
+	}
+}
+
 // check checks flags that depend on each other, and completes o.
 func (o *options) check(set *pflag.FlagSet, bad *faults) {
 	o.checkCommand(bad)
@@ -187,6 +207,7 @@ func (o *options) check(set *pflag.FlagSet, bad *faults) {
 			bad.add("--%s does not apply to --protocol %v: leave it out, or use -p http", name, o.protocol)
 		}
 	}
+	o.checkBatch(set, bad)
 	if o.null && o.json {
 		bad.add("--null and --json exclude each other: JSON has no NUL bytes; use one value per line")
 	}
@@ -276,7 +297,7 @@ func (o *options) config() process.Config {
 		Limits:  bullpen.Limits{Timeout: o.timeout, Output: int(o.maxLine), Memory: o.memory, CPU: o.cpu},
 		Recycle: process.Recycle{Tasks: o.recycleTasks, Memory: o.recycleMemory},
 		NUL:     o.null && o.protocol == process.Lines,
-		PIDs:    o.pids, Preload: o.preload,
+		PIDs:    o.pids, Preload: o.preload, Batch: o.batch,
 		Sandbox: process.Sandbox{Profile: o.sandbox, Allow: o.allow, Network: o.network, BestEffort: o.bestEffort},
 	}
 	switch o.protocol {

@@ -30,10 +30,11 @@ func (l *loader) checkPool(name string, p *Pool) {
 	if c.NUL && c.Protocol != process.Lines {
 		l.fault(at+".null", "it is for the protocol lines, but the protocol is %v: leave it out", c.Protocol)
 	}
+	shares := c.Protocol == process.Frames || c.Protocol == process.HTTP || c.Protocol == process.Lambda
 	direct := c.Protocol == process.HTTP || c.Protocol == process.Lambda
 	for key, applies := range map[string]bool{
 		"workers.concurrency": direct, "http.path": c.Protocol == process.HTTP, "http.ready": c.Protocol == process.HTTP,
-		"lambda.handler": c.Protocol == process.Lambda,
+		"lambda.handler": c.Protocol == process.Lambda, "batch.max": shares, "batch.wait": shares, "batch.shape": shares,
 	} {
 		if !applies && l.given(at+"."+key) {
 			l.fault(at+"."+key, "it does not apply to the protocol %v: leave it out, or set protocol", c.Protocol)

@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/bullpen-run/bullpen/process"
 )
@@ -99,12 +100,15 @@ func TestDocsExamplesLoad(t *testing.T) {
 		}
 		loaded[found[1]] = s
 	}
-	if len(loaded) != 5 {
+	if len(loaded) != 6 {
 		t.Fatalf("%d examples load", len(loaded))
 	}
 	s := loaded["complete"]
 	if p := s.Pools["thumbs"]; p.Process.Sandbox.Profile != process.ProfileStrict || p.Retry.Attempts != 8 || p.Process.Recycle.Tasks != 10000 || !p.Ephemeral {
 		t.Errorf("thumbs is %+v", p)
+	}
+	if b := loaded["batches"].Pools["orders"].Process.Batch; b != (process.Batch{Max: 10, Wait: 20 * time.Millisecond, Shape: process.ShapeSQS}) {
+		t.Errorf("the batch of orders is %+v", b)
 	}
 	if p := s.Pools["greet"]; len(p.Process.Command) != 3 || p.Process.Protocol != process.Lines {
 		t.Errorf("greet is %+v", p)

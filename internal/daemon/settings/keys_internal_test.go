@@ -38,6 +38,7 @@ var poolSamples = map[string]string{
 	"sandbox.allow": "[., '/usr:ro']", "sandbox.network": "true", "sandbox.temp": "1M", "sandbox.best_effort": "true", "env": "{A: b, C: null}", "dir": "sub",
 	"preload": "[json]", "nice": "host", "cpus": "[0, 1]", "io": "idle", "oom_score": "0", "grace": "1s", "close_grace": "1s", "null": "true", "log_rate": "1MiB", "arena": "0",
 	"workers.concurrency": "4", "http.path": "/tasks/{name}", "http.ready": "/healthz", "lambda.handler": "app.handler",
+	"batch.max": "10", "batch.wait": "20ms", "batch.shape": "sqs",
 }
 
 // sampleValue reads a sample as it would stand in a file.

@@ -55,6 +55,11 @@ func workerKeys() []key[Pool] {
 		row("workers.ping", orNever, process.DefaultPing.String(), "with frames: time between two checks that an idle worker is alive", func(p *Pool) *time.Duration { return &p.Process.Ping }),
 		row("workers.need", size[int64](1, math.MaxInt64), "(limits.memory, else as measured)", "memory that a worker is expected to use, counted in budget.memory",
 			func(p *Pool) *int64 { return &p.Process.Need }),
+		row("batch.max", count(1, process.MaxBatch), "(none)", "with frames, lambda and http: maximum number of tasks that share a call of a worker; without it, each task is a call",
+			func(p *Pool) *int { return &p.Process.Batch.Max }),
+		row("batch.wait", span(time.Microsecond), "(none)", "how long a task may wait for others to share a call", func(p *Pool) *time.Duration { return &p.Process.Batch.Wait }),
+		row("batch.shape", parsed([]string{"list", "sqs"}, process.ParseBatchShape), "list", "input and answer of a shared call: list is a JSON array of payloads, and one of results; sqs, with lambda, is an SQS event, and batchItemFailures",
+			func(p *Pool) *process.BatchShape { return &p.Process.Batch.Shape }),
 	}
 }
 
