@@ -80,6 +80,14 @@ func functionOfBullpen(f function) func(int) (*target, error) {
 	}
 }
 
+// batchesOfBullpen gives a function n tasks a call, as an SQS event.
+func batchesOfBullpen(f function, n int) func(int) (*target, error) {
+	return func(int) (*target, error) {
+		batch := process.Batch{Max: n, Wait: time.Millisecond, Shape: process.ShapeSQS}
+		return ofPool(process.Config{Command: f.command, Dir: f.dir, Protocol: process.Lambda, Batch: batch})
+	}
+}
+
 // functionBare invokes the same function by the least that its client accepts.
 func functionBare(f function) func(int) (*target, error) {
 	return func(int) (*target, error) {
