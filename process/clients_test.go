@@ -262,7 +262,7 @@ exec sleep 60`
 // its answers are heeded.
 func TestBatchesOfPowertools(t *testing.T) {
 	t.Parallel()
-	p := pythonFunction(t, "frameworks.handler", func(c *Config) {
+	p := functionOn(t, "python", "frameworks.handler", func(c *Config) {
 		c.Batch = Batch{Max: 3, Wait: time.Hour, Shape: ShapeSQS}
 	})
 	tasks := []bullpen.Task{{Payload: []byte("good")}, {ID: "b", Payload: []byte("bad")}, {ID: "c", Payload: []byte("güt"), Meta: map[string]string{"tenant": "x"}}}

@@ -277,8 +277,13 @@ func (p *Pool) dissolve(c *call) {
 func (p *Pool) tellMembers(w *worker, c *call, m *wire.Message) {
 	var replies []shapes.Reply
 	var malformed error
-	if m.Kind != protocol.Error && size(m) <= c.output {
-		replies, malformed = p.config.shape.Split(m.Body, c.members.known)
+	size := c.size(m)
+	if m.Kind != protocol.Error && size <= c.output {
+		body := m.Body
+		if c.chunks != nil {
+			body = c.chunks.rest(body)
+		}
+		replies, malformed = p.config.shape.Split(body, c.members.known)
 	}
 	ended := make([]*call, 0, c.members.left)
 	p.mu.Lock()
@@ -296,8 +301,8 @@ func (p *Pool) tellMembers(w *worker, c *call, m *wire.Message) {
 		switch {
 		case m.Kind == protocol.Error:
 			err = w.errorOf(one, m)
-		case size(m) > c.output:
-			err = one.failed(w, bullpen.Output, tooLarge(size(m), c.output))
+		case size > c.output:
+			err = one.failed(w, bullpen.Output, tooLarge(size, c.output))
 		case malformed != nil:
 			err = w.failureOf(one, shapes.Reply{Failure: &wire.Failure{Message: malformed.Error()}})
 		case replies[i].Failure != nil:

@@ -46,8 +46,8 @@ func sharedPool(t *testing.T, kind string, change func(*Config)) *Pool {
 	return p
 }
 
-// deeds are tasks that share a call.
-func deeds(t *testing.T, all ...deed) (tasks []bullpen.Task) {
+// errands are tasks that share a call.
+func errands(t *testing.T, all ...errand) (tasks []bullpen.Task) {
 	t.Helper()
 	for i, d := range all {
 		text, err := json.Marshal(d)
@@ -79,7 +79,7 @@ func TestSharedCalls(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			p := sharedPool(t, kind, nil)
-			tasks := deeds(t, deed{"", "a"}, deed{"fail", "no such user"}, deed{"", "c"}, deed{"fail", "neither"})
+			tasks := errands(t, errand{"", "a"}, errand{"fail", "no such user"}, errand{"", "c"}, errand{"fail", "neither"})
 			ends := p.ExecuteAll(within(t, time.Minute), tasks)
 			if got := endsOf(ends); got != "ok, failed, ok, failed" {
 				t.Fatalf("%s: %v", got, ends)
@@ -95,7 +95,7 @@ func TestSharedCalls(t *testing.T) {
 			} else if te.Message != "no such user" || te.Retryable || string(ends[2].Result.Payload) != string(tasks[2].Payload) {
 				t.Errorf("%+v, a result of %q", te, ends[2].Result.Payload)
 			}
-			whole := p.ExecuteAll(within(t, time.Minute), deeds(t, deed{}, deed{}, deed{"whole", "out of order"}, deed{}))
+			whole := p.ExecuteAll(within(t, time.Minute), errands(t, errand{}, errand{}, errand{"whole", "out of order"}, errand{}))
 			if got := endsOf(whole); got != "failed, failed, failed, failed" || !strings.Contains(whole[0].Err.Error(), "out of order") {
 				t.Errorf("an error of the call: %s, %v", got, whole[0].Err)
 			}
@@ -124,21 +124,21 @@ func TestSharedAnswers(t *testing.T) {
 		`null`: "ok, ok, ok, ok", `{"batchItemFailures":[{"itemIdentifier":"2"}]}`: "ok, ok, failed, ok",
 		`{"batchItemFailures":[{"itemIdentifier":"9"}]}`: "failed, failed, failed, failed", `"done"`: "failed, failed, failed, failed",
 	} {
-		if got := endsOf(sqs.ExecuteAll(within(t, time.Minute), deeds(t, deed{"answer", answer}, deed{}, deed{}, deed{}))); got != want {
+		if got := endsOf(sqs.ExecuteAll(within(t, time.Minute), errands(t, errand{"answer", answer}, errand{}, errand{}, errand{}))); got != want {
 			t.Errorf("%s: %s, want %s", answer, got, want)
 		}
 	}
 	list := sharedPool(t, "lambda", nil)
-	ends := list.ExecuteAll(within(t, time.Minute), deeds(t, deed{}, deed{}, deed{"short", ""}, deed{}))
+	ends := list.ExecuteAll(within(t, time.Minute), errands(t, errand{}, errand{}, errand{"short", ""}, errand{}))
 	if got := endsOf(ends); got != "failed, failed, failed, failed" || !strings.Contains(ends[0].Err.Error(), "0 results for 4 tasks") {
 		t.Errorf("a short answer: %s, %v", got, ends[0].Err)
 	}
 	small := sharedPool(t, "lambda", func(c *Config) { c.Limits.Output = 100 })
-	ends = small.ExecuteAll(within(t, time.Minute), deeds(t, deed{}, deed{}, deed{"", strings.Repeat("x", 200)}, deed{}))
+	ends = small.ExecuteAll(within(t, time.Minute), errands(t, errand{}, errand{}, errand{"", strings.Repeat("x", 200)}, errand{}))
 	if got := endsOf(ends); got != "output, output, output, output" {
 		t.Errorf("an answer that is too large: %s", got)
 	}
-	tasks := deeds(t, deed{}, deed{"", strings.Repeat("x", 200)}, deed{}, deed{})
+	tasks := errands(t, errand{}, errand{"", strings.Repeat("x", 200)}, errand{}, errand{})
 	tasks[1].Limits.Output = 100
 	if got := endsOf(list.ExecuteAll(within(t, time.Minute), tasks)); got != "ok, output, ok, ok" {
 		t.Errorf("a result that is too large: %s", got)
@@ -150,7 +150,7 @@ func TestSharedWindow(t *testing.T) {
 	t.Parallel()
 	p := sharedPool(t, "lambda", func(c *Config) { c.Batch.Wait = 50 * ms })
 	sizes := func(n int) (all []string) {
-		for _, e := range p.ExecuteAll(within(t, time.Minute), slices.Repeat(deeds(t, deed{"size", ""}), n)) {
+		for _, e := range p.ExecuteAll(within(t, time.Minute), slices.Repeat(errands(t, errand{"size", ""}), n)) {
 			all = append(all, string(e.Result.Payload))
 		}
 		return all
@@ -165,7 +165,7 @@ func TestSharedWindow(t *testing.T) {
 	poll(t, "there is room for a call", func() bool { return p.Capacity() == 4 })
 	// An hour is cut short by a full queue, by the end of the pool, and by a suspect.
 	full := sharedPool(t, "lambda", func(c *Config) { c.Queue = 2 })
-	if got := endsOf(full.ExecuteAll(within(t, time.Minute), deeds(t, deed{}, deed{}, deed{}, deed{}))); got != "ok, ok, ok, ok" {
+	if got := endsOf(full.ExecuteAll(within(t, time.Minute), errands(t, errand{}, errand{}, errand{}, errand{}))); got != "ok, ok, ok, ok" {
 		t.Errorf("a short queue: %s", got)
 	}
 	last := sharedPool(t, "sqs", nil)
@@ -180,7 +180,7 @@ func TestSharedWindow(t *testing.T) {
 		t.Error(err)
 	}
 	alone := sharedPool(t, "lambda", nil)
-	task := deeds(t, deed{"size", ""})[0]
+	task := errands(t, errand{"size", ""})[0]
 	task.Meta = map[string]string{MetaRedelivered: "true"}
 	if r, err := alone.Execute(within(t, time.Minute), task); err != nil || string(r.Payload) != "1" {
 		t.Errorf("a suspect: %s, %v", r.Payload, err)
@@ -192,7 +192,7 @@ func TestInputBound(t *testing.T) {
 	t.Parallel()
 	p := sharedPool(t, "lambda", func(c *Config) { c.Batch.Wait = 200 * ms })
 	big := bullpen.Task{Name: "list", Payload: []byte(`{"Do":"size","Arg":"` + strings.Repeat("x", 2<<20) + `"}`)}
-	small := deeds(t, deed{"size", ""})[0]
+	small := errands(t, errand{"size", ""})[0]
 	other := small
 	other.Name = "other"
 	var got []string
@@ -212,7 +212,7 @@ func TestCrashOfSharedCall(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			p := sharedPool(t, kind, func(c *Config) { c.Min, c.Max = 2, 2 })
-			tasks := deeds(t, deed{}, deed{}, deed{"exit", ""}, deed{}, deed{}, deed{}, deed{}, deed{})
+			tasks := errands(t, errand{}, errand{}, errand{"exit", ""}, errand{}, errand{}, errand{}, errand{}, errand{})
 			ends := p.ExecuteAll(within(t, time.Minute), tasks)
 			if got := endsOf(ends); got != "crashed, crashed, crashed, crashed, ok, ok, ok, ok" {
 				t.Fatalf("%s: %v", got, ends)
@@ -235,7 +235,7 @@ func TestOutputOfSharedCalls(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"lambda", "sqs"} {
 		p := sharedPool(t, kind, nil)
-		tasks := deeds(t, deed{"print", "one"}, deed{}, deed{"print", "two"}, deed{})
+		tasks := errands(t, errand{"print", "one"}, errand{}, errand{"print", "two"}, errand{})
 		seen := make([]notes, 4)
 		for i := range tasks[:3] {
 			tasks[i].Observer = &seen[i]
@@ -256,7 +256,7 @@ func TestReceiveCount(t *testing.T) {
 	t.Parallel()
 	p := sharedPool(t, "sqs", func(c *Config) { c.Batch.Wait = time.Millisecond })
 	seen := &notes{}
-	task := deeds(t, deed{"attempt", ""})[0]
+	task := errands(t, errand{"attempt", ""})[0]
 	task.Observer, task.Meta = seen, map[string]string{metaAttempt: "3"}
 	if _, err := p.Execute(within(t, time.Minute), task); err != nil || printedBy(seen) != "stdout: 0 3 of 1\n" {
 		t.Errorf("%q, %v", printedBy(seen), err)

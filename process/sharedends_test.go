@@ -33,7 +33,7 @@ func TestEndsWithinSharedCalls(t *testing.T) {
 			t.Parallel()
 			p := sharedPool(t, kind, nil)
 			gate := filepath.Join(t.TempDir(), "gate")
-			tasks := deeds(t, deed{"gate", gate}, deed{}, deed{}, deed{})
+			tasks := errands(t, errand{"gate", gate}, errand{}, errand{}, errand{})
 			tasks[2].Limits.Timeout = 50 * ms
 			ends := make([]chan error, 4)
 			canceled, cancel := context.WithCancel(t.Context())
@@ -77,7 +77,7 @@ func TestEndOfSharedCall(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			p := sharedPool(t, kind, nil)
-			tasks := deeds(t, deed{"sleep", "1h"}, deed{}, deed{}, deed{})
+			tasks := errands(t, errand{"sleep", "1h"}, errand{}, errand{}, errand{})
 			for i := range tasks {
 				tasks[i].Limits.Timeout = time.Duration(50+20*i) * ms
 			}
@@ -86,7 +86,7 @@ func TestEndOfSharedCall(t *testing.T) {
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), 50*ms)
 			defer cancel()
-			if got := endsOf(p.ExecuteAll(ctx, deeds(t, deed{"sleep", "1h"}, deed{}, deed{}, deed{}))); got != "timeout, timeout, timeout, timeout" &&
+			if got := endsOf(p.ExecuteAll(ctx, errands(t, errand{"sleep", "1h"}, errand{}, errand{}, errand{}))); got != "timeout, timeout, timeout, timeout" &&
 				got != "never started, never started, never started, never started" { // if the worker is not back
 				t.Errorf("%s", got)
 			}

@@ -21,11 +21,11 @@ import (
 	"github.com/bullpen-run/bullpen"
 )
 
-// deed is what a task of a shared call does: nothing, if its payload is no object.
-type deed struct{ Do, Arg string }
+// errand is what a task of a shared call does: nothing, if its payload is no object.
+type errand struct{ Do, Arg string }
 
 // do does it.
-func (d deed) do(ctx context.Context) error {
+func (d errand) do(ctx context.Context) error {
 	switch d.Do {
 	case "fail":
 		return errors.New(d.Arg)
@@ -67,7 +67,7 @@ func waitForGate(name string) error {
 func handleList(ctx context.Context, elements []json.RawMessage) ([]any, error) {
 	results := make([]any, 0, len(elements))
 	for _, e := range elements {
-		var d deed
+		var d errand
 		_ = json.Unmarshal(e, &d) // else it does nothing
 		switch err := d.do(ctx); {
 		case d.Do == "size":
@@ -91,7 +91,7 @@ func handleList(ctx context.Context, elements []json.RawMessage) ([]any, error) 
 func handleSQS(ctx context.Context, event events.SQSEvent) (any, error) {
 	var r events.SQSEventResponse
 	for _, m := range event.Records {
-		var d deed
+		var d errand
 		_ = json.Unmarshal([]byte(m.Body), &d) // else it does nothing
 		switch d.Do {
 		case "answer":
@@ -99,7 +99,7 @@ func handleSQS(ctx context.Context, event events.SQSEvent) (any, error) {
 		case "whole":
 			return nil, errors.New(d.Arg)
 		case "attempt":
-			d = deed{"print", m.MessageId + " " + m.Attributes["ApproximateReceiveCount"] + " of " + strconv.Itoa(len(event.Records))}
+			d = errand{"print", m.MessageId + " " + m.Attributes["ApproximateReceiveCount"] + " of " + strconv.Itoa(len(event.Records))}
 		}
 		err := d.do(ctx)
 		if ctx.Err() != nil {
