@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -156,6 +158,35 @@ func TestHowGuestsDie(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestBlockedCallersGetTheirOwnResults has many more callers than places in the queue.
+func TestBlockedCallersGetTheirOwnResults(t *testing.T) {
+	t.Parallel()
+	p := open(t, Config{Code: echo().build(), Mode: Stateless, Max: 1, Queue: 1})
+	var all sync.WaitGroup
+	for g := range 8 {
+		all.Go(func() { // ends after its tasks; the test waits for it
+			for n := range 300 {
+				k := bullpen.Task{Name: "x", Payload: fmt.Appendf(nil, "%d of %d", n, g)}
+				check := func(r bullpen.Result, err error) {
+					if err != nil || !bytes.Equal(r.Payload, k.Payload) {
+						t.Errorf("%q gave %q, %v", k.Payload, r.Payload, err)
+					}
+				}
+				if n%2 == 0 {
+					check(p.Execute(t.Context(), k))
+					continue
+				}
+				all.Add(1)
+				if err := p.Submit(context.Background(), k, func(r bullpen.Result, err error) { check(r, err); all.Done() }); err != nil {
+					t.Error(err)
+					all.Done()
+				}
+			}
+		})
+	}
+	all.Wait()
 }
 
 func TestEventsAndStats(t *testing.T) {
