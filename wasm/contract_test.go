@@ -63,5 +63,8 @@ func TestContract(t *testing.T) {
 
 // TestNeighbours is not parallel, as the suite demands.
 func TestNeighbours(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes half a minute: run it without -short")
+	}
 	executortest.Neighbours(t, suite(t))
 }
