@@ -25,18 +25,22 @@ var runtimes = map[string]func(t *testing.T, function string) Config{
 		return Config{Command: []string{self(), "function", function}}
 	},
 	"python": func(t *testing.T, function string) Config {
+		t.Helper()
 		return Config{
 			Command: []string{clients(t, "python/bin/python"), "-m", "awslambdaric", handler(function)},
 			Env:     []string{"PYTHONDONTWRITEBYTECODE=1"},
 		}
 	},
 	"node 3": func(t *testing.T, function string) Config {
+		t.Helper()
 		return node(t, "ric3/node_modules/aws-lambda-ric/bin/index.mjs", function)
 	},
 	"node 4": func(t *testing.T, function string) Config {
+		t.Helper()
 		return node(t, "ric4/node_modules/aws-lambda-ric/index.mjs", function)
 	},
 	"java": func(t *testing.T, function string) Config {
+		t.Helper()
 		libs, classes := clients(t, "java/libs"), t.TempDir()
 		compile := []string{"-cp", libs + "/*", "-d", classes}
 		for _, file := range []string{"Function.java", "Broken.java"} {
@@ -51,6 +55,7 @@ var runtimes = map[string]func(t *testing.T, function string) Config{
 		}}
 	},
 	"rust": func(t *testing.T, function string) Config {
+		t.Helper()
 		build := exec.Command("cargo", "build", "--quiet", "--release", "--offline", "--manifest-path", clients(t, "rust/Cargo.toml"))
 		if out, err := build.CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, out)

@@ -115,8 +115,12 @@ func TestLambdaPageShell(t *testing.T) {
 func TestLambdaClients(t *testing.T) {
 	t.Parallel()
 	for name, command := range map[string]func(t *testing.T) []string{
-		"boto3": func(t *testing.T) []string { return []string{withBoto(t), "testdata/invoke.py"} },
+		"boto3": func(t *testing.T) []string {
+			t.Helper()
+			return []string{withBoto(t), "testdata/invoke.py"}
+		},
 		"javascript": func(t *testing.T) []string {
+			t.Helper()
 			modules := installed(t, "node/node_modules")
 			return []string{"env", "NODE_PATH=" + modules, "node", "testdata/invoke.cjs"}
 		},
