@@ -30,6 +30,7 @@ pools:
     protocol: lambda
     ephemeral: true
     workers: {min: %d, max: %d}
+    nice: host
 `
 
 // buildDaemon builds the bullpen command as it is released, into a folder. The working
@@ -45,7 +46,7 @@ func buildDaemon(dir string) (string, error) {
 }
 
 // front starts the daemon with a pool for a function, and invokes it over HTTP: one caller has
-// one worker, more callers have two.
+// one worker, more callers have two. Workers have the priority that those of the emulator have.
 func front(daemon string, f function) func(int) (*target, error) {
 	return func(callers int) (*target, error) {
 		dir, err := os.MkdirTemp("", "bench-front-")
@@ -88,7 +89,7 @@ func front(daemon string, f function) func(int) (*target, error) {
 }
 
 // emulator starts the emulator of AWS with a function, and invokes it over HTTP. Its callers
-// take turns: a second call at a time ends it.
+// take turns: it serves one call at a time.
 func emulator(path string, f function) func(int) (*target, error) {
 	return func(int) (*target, error) {
 		port, err := freePort()

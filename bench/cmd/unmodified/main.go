@@ -272,7 +272,7 @@ func (r *report) text(cells []cell, rounds int) string {
 		fmt.Fprintf(&b, "| %s | %d | %.0f | %.0f | %.2f | %.0f µs | %.0f µs | %.2f |\n", c.what, c.callers,
 			ours.Rate, bare.Rate, ours.Rate/bare.Rate, ours.P50, bare.P50, ours.P50/bare.P50)
 	}
-	b.WriteString("\nBare is the emulator of AWS for the Lambda front; its callers take turns, as a second call at a time ends it.\n")
+	b.WriteString("\nBare is the emulator of AWS for the Lambda front; its callers take turns, as it serves one call at a time.\n")
 	b.WriteString("\nAsked: http at least 0.7 of the bare rate with 64 callers; lambda at most 1.5 of the bare p50 with one; the Lambda front at least 4 times the rate of the emulator; 32 tasks a call at least 5 times the rate of one.\n")
 	return b.String()
 }
