@@ -220,9 +220,11 @@ func (e *Inline) judge(c *inlineContext, t *Task, size int, err error, ended tim
 	case !c.until.IsZero() && ended.After(c.until):
 		return inlineError(t, Timeout, cmp.Or(err, context.DeadlineExceeded))
 	case err == nil && most > 0 && size > most:
-		return inlineError(t, Output, fmt.Errorf("the result has %d bytes, more than %d", size, most))
+		return inlineError(t, Output, fmt.Errorf("%w: it has %d bytes, more than %d", ErrOutput, size, most))
 	case err == nil:
 		return nil
+	case errors.Is(err, ErrOutput):
+		return inlineError(t, Output, err)
 	}
 	o := Failed
 	switch over := cmp.Or(c.Err(), c.Context.Err()); {

@@ -248,6 +248,9 @@ func testCloseDuringDrain(t *testing.T, f Factory) {
 	}
 	wantAborted(t, first, waiting)
 	for name, ended := range map[string]<-chan error{"Drain": drained, "Stop": stopped} {
+		if s.inline && name == "Stop" {
+			continue // without waiting tasks nothing shows that Stop began before Close
+		}
 		if finish(t, name+" during Close", ended) == nil {
 			t.Errorf("%s() = nil, although Close aborted a task that %[1]s should have finished", name)
 		}
