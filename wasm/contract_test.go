@@ -24,7 +24,7 @@ func buildGuest(t testing.TB, folder string) string {
 	path := filepath.Join(t.TempDir(), folder+".wasm")
 	c := exec.CommandContext(t.Context(), "go", "build", "-o", path, "./"+folder)
 	c.Dir = "testdata"
-	c.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm")
+	c.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "GOFLAGS=-buildvcs=false") // not -race
 	if out, err := c.CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}

@@ -19,7 +19,7 @@ func TestMain(m *testing.M) { leak.Main(m) }
 // TestLevels runs the handlers at each level, with the same results.
 func TestLevels(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "worker")
-	for path, env := range map[string][]string{program: nil, program + ".wasm": {"GOOS=wasip1", "GOARCH=wasm"}} {
+	for path, env := range map[string][]string{program: nil, program + ".wasm": {"GOOS=wasip1", "GOARCH=wasm", "GOFLAGS=-buildvcs=false"}} {
 		c := exec.CommandContext(t.Context(), "go", "build", "-o", path, "./worker")
 		c.Env = append(os.Environ(), env...)
 		if out, err := c.CombinedOutput(); err != nil {

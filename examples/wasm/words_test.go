@@ -18,7 +18,7 @@ func TestMain(m *testing.M) { leak.Main(m) }
 func TestWords(t *testing.T) {
 	built := filepath.Join(t.TempDir(), "words-go.wasm")
 	c := exec.CommandContext(t.Context(), "go", "build", "-o", built, "./go")
-	c.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm")
+	c.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "GOFLAGS=-buildvcs=false") // not -race
 	if out, err := c.CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}

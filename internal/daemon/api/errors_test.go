@@ -90,6 +90,7 @@ var everyError = map[string]struct {
 	"bullpen.ErrUnknownTask": {bullpen.ErrUnknownTask, problem.UnknownTask},
 	"bullpen.ErrRefused":     {bullpen.ErrRefused, problem.Refused},
 	"bullpen.ErrStart":       {bullpen.ErrStart, problem.StartFailed},
+	"bullpen.ErrOutput":      {bullpen.ErrOutput, problem.Internal},  // of handlers, whose task has the outcome
 	"bullpen.ErrWaiting":     {bullpen.ErrWaiting, problem.Internal}, // of handles only, of which there are none here
 }
 
